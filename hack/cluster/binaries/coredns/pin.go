@@ -1,0 +1,7 @@
+//go:build pinned
+
+package coredns
+
+import (
+	_ "github.com/coredns/coredns"
+)

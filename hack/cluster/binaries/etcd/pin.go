@@ -1,0 +1,7 @@
+//go:build pinned
+
+package etcd
+
+import (
+	_ "go.etcd.io/etcd/server/v3"
+)
