@@ -1,0 +1,77 @@
+// Package admin is the administration protocol of a node: small JSON documents over HTTP, asked by the operator (from
+// its pod) and by geobench run (in the same process).
+//
+//	GET  /status   Status
+//	POST /load     LoadRequest -> LoadResponse: replaces the node's data; refused with 409 while transactions are pending
+//	GET  /audit    Audit: what the workload's invariants need of this node's rows; 409 while transactions are pending
+//	GET  /healthz  200 while the event loop turns
+//	GET  /readyz   200 when every peer has been reached and none has lost its state
+//	GET  /metrics  Prometheus
+package admin
+
+import "encoding/json"
+
+// Status is what a node knows of itself. Counters only grow during an incarnation.
+type Status struct {
+	// Node is its name, region/partition/replica; ID its geo.NodeID.
+	Node string `json:"node"`
+	ID   int    `json:"id"`
+	// Incarnation of the database, and Process: a name made up by this process when it started.
+	Incarnation string `json:"incarnation"`
+	Process     string `json:"process"`
+	// Ready: every peer was reached and none has lost its state. Reason says in words why not.
+	Ready  bool   `json:"ready"`
+	Reason string `json:"reason,omitempty"`
+	// Broken: the database has lost state (a peer started again without its log) and must be made anew.
+	Broken bool `json:"broken,omitempty"`
+	// Dataset names what was loaded last: see LoadRequest.
+	Dataset string `json:"dataset,omitempty"`
+	// Pending is the number of unfinished transactions.
+	Pending int `json:"pending"`
+	// CPUSeconds is the process's user and system time; in one process for several nodes it is the process's.
+	CPUSeconds      float64 `json:"cpuSeconds"`
+	MemoryBytes     int64   `json:"memoryBytes"`
+	PeakMemoryBytes int64   `json:"peakMemoryBytes"`
+	DataBytes       int64   `json:"dataBytes"`
+	Rows            int64   `json:"rows"`
+	// Operations counts reads and writes of rows.
+	Operations int64            `json:"operations"`
+	Counters   map[string]int64 `json:"counters,omitempty"`
+	// Links are the directed links from this node's region, one per peer region, this region itself included.
+	Links []LinkStatus `json:"links"`
+}
+
+// LinkStatus sums up what this node sent to the nodes of one region, and the round trips that it measured.
+type LinkStatus struct {
+	// To is the peer region's name.
+	To string `json:"to"`
+	// Bytes and Messages sent, frames' headers and probes included, retransmissions left out.
+	Bytes    int64 `json:"bytes"`
+	Messages int64 `json:"messages"`
+	// RTT is an HDR histogram (V2 compressed, base64) of the round trips of the last 10 s in microseconds; empty for a
+	// region with no other node.
+	RTT string `json:"rtt,omitempty"`
+}
+
+// LoadRequest tells a node to replace its data with its part of a workload's data set.
+type LoadRequest struct {
+	// Dataset names the request: a node that has loaded it already answers at once, so that asking twice is safe.
+	Dataset string `json:"dataset"`
+	// Workload is a BenchmarkRun's spec.workload, as JSON.
+	Workload json.RawMessage `json:"workload"`
+	Seed     uint64          `json:"seed"`
+}
+
+// LoadResponse sums up what was loaded.
+type LoadResponse struct {
+	Rows  int64 `json:"rows"`
+	Bytes int64 `json:"bytes"`
+}
+
+// Audit is what invariants need: sums over the node's rows, named by the workload, and a digest of them all. Copies of
+// the same partition in different regions must agree on both.
+type Audit struct {
+	Sums   map[string]int64 `json:"sums"`
+	Digest uint64           `json:"digest,string"`
+	Rows   int64            `json:"rows"`
+}

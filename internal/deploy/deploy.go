@@ -1,0 +1,70 @@
+// Package deploy says what a node and a worker are told about the database that they belong to. The operator writes it
+// into a ConfigMap, geobench run keeps it in memory; both sides read the same JSON.
+package deploy
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+)
+
+// Database is a deployed database.
+type Database struct {
+	// Name of the GeoDatabase.
+	Name string `json:"name"`
+	// Engine is a protocol's name, Parameters what the user gave it.
+	Engine     string            `json:"engine"`
+	Parameters map[string]string `json:"parameters,omitempty"`
+	Topology   geo.Topology      `json:"topology"`
+	// Emulate tells nodes and workers to delay what they send as Topology.Links says (the BuiltIn emulation).
+	Emulate bool `json:"emulate"`
+	// Seed starts every node's source of chance.
+	Seed uint64 `json:"seed"`
+	// Epoch is the instant that nodes' clocks count from.
+	Epoch time.Time `json:"epoch"`
+	// Incarnation names this life of the database. Nodes with different incarnations don't talk to each other.
+	Incarnation string `json:"incarnation"`
+	// Nodes are the addresses, in the order of geo.NodeID.
+	Nodes []Node `json:"nodes"`
+}
+
+// Node is where a node listens.
+type Node struct {
+	// Address is host:port for peers and clients.
+	Address string `json:"address"`
+	// Admin is host:port of the administration and metrics server.
+	Admin string `json:"admin"`
+}
+
+// Validate checks that the description is complete.
+func (d *Database) Validate() error {
+	if err := d.Topology.Validate(); err != nil {
+		return fmt.Errorf("topology.%w", err)
+	}
+	if len(d.Nodes) != d.Topology.Nodes() {
+		return fmt.Errorf("nodes: %d addresses for %d nodes", len(d.Nodes), d.Topology.Nodes())
+	}
+	if d.Engine == "" || d.Incarnation == "" {
+		return fmt.Errorf("engine and incarnation: both are needed, got %q and %q", d.Engine, d.Incarnation)
+	}
+	return nil
+}
+
+// ReadFile reads a Database from a JSON file and validates it.
+func ReadFile(path string) (*Database, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	d := &Database{}
+	if err := json.Unmarshal(b, d); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := d.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return d, nil
+}

@@ -1,0 +1,133 @@
+// Package geo describes where things are: regions, the links between them, the nodes of a database, and which region
+// and partition a key belongs to.
+package geo
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Region is a region's place in Topology.Regions, from 0.
+type Region int
+
+// NodeID is a node's place in its database, from 0: ordered by region, then partition, then replica.
+type NodeID uint16
+
+// Link is one direction between two regions.
+type Link struct {
+	// Delay is the one-way delay: half the declared round trip.
+	Delay time.Duration `json:"delayNanoseconds"`
+	// Jitter is the standard deviation of the delay, spread so that frames never overtake each other.
+	Jitter time.Duration `json:"jitterNanoseconds,omitempty"`
+	// LossPPM is the share of packets lost, in parts per million.
+	LossPPM int64 `json:"lossPPM,omitempty"`
+	// BandwidthMbps limits the rate of each connection between two nodes, in 10^6 bits per second; 0 is unlimited.
+	BandwidthMbps int64 `json:"bandwidthMbps,omitempty"`
+}
+
+// Topology is the shape of a database: regions x partitions x replicas, and the network between the regions.
+type Topology struct {
+	// Regions are the names in the user's order; the first may play a special part in a protocol.
+	Regions []string `json:"regions"`
+	// Partitions per region, at least 1.
+	Partitions int `json:"partitionsPerRegion"`
+	// Replicas is the number of members of a partition inside a region, at least 1.
+	Replicas int `json:"replicasPerPartition"`
+	// Links[a][b] is the link from region a to region b; Links[a][a] joins nodes and clients inside a region.
+	Links [][]Link `json:"links"`
+}
+
+// Nodes returns the number of nodes.
+func (t *Topology) Nodes() int { return len(t.Regions) * t.Partitions * t.Replicas }
+
+// Node returns the node that is replica k of partition p in region r.
+func (t *Topology) Node(r Region, p, k int) NodeID {
+	return NodeID((int(r)*t.Partitions+p)*t.Replicas + k)
+}
+
+// RegionOf returns the region of node n.
+func (t *Topology) RegionOf(n NodeID) Region { return Region(int(n) / (t.Partitions * t.Replicas)) }
+
+// PartitionOf returns the partition number of node n.
+func (t *Topology) PartitionOf(n NodeID) int { return int(n) / t.Replicas % t.Partitions }
+
+// ReplicaOf returns node n's place among the replicas of its partition in its region.
+func (t *Topology) ReplicaOf(n NodeID) int { return int(n) % t.Replicas }
+
+// NodeName prints node n as region/partition/replica.
+func (t *Topology) NodeName(n NodeID) string {
+	return fmt.Sprintf("%s/%d/%d", t.Regions[t.RegionOf(n)], t.PartitionOf(n), t.ReplicaOf(n))
+}
+
+// Link returns the link from node a's region to node b's.
+func (t *Topology) Link(a, b NodeID) *Link { return &t.Links[t.RegionOf(a)][t.RegionOf(b)] }
+
+// RTT returns the declared round trip between two regions.
+func (t *Topology) RTT(a, b Region) time.Duration { return t.Links[a][b].Delay + t.Links[b][a].Delay }
+
+// Index returns the place of the region called name, or -1.
+func (t *Topology) Index(name string) Region {
+	for i, r := range t.Regions {
+		if r == name {
+			return Region(i)
+		}
+	}
+	return -1
+}
+
+// Placement returns the placement of keys over this topology.
+func (t *Topology) Placement() Placement {
+	return Placement{Regions: len(t.Regions), Partitions: t.Partitions}
+}
+
+// Validate checks that the topology is complete. Errors name the field.
+func (t *Topology) Validate() error {
+	switch {
+	case len(t.Regions) == 0:
+		return fmt.Errorf("regions: none is given; a database needs at least one")
+	case t.Partitions < 1:
+		return fmt.Errorf("partitionsPerRegion: %d is not at least 1", t.Partitions)
+	case t.Replicas < 1:
+		return fmt.Errorf("replicasPerPartition: %d is not at least 1", t.Replicas)
+	case t.Nodes() > 1<<14:
+		return fmt.Errorf("regions x partitionsPerRegion x replicasPerPartition: %d nodes are more than %d", t.Nodes(), 1<<14)
+	case len(t.Links) != len(t.Regions):
+		return fmt.Errorf("links: %d rows for %d regions", len(t.Links), len(t.Regions))
+	}
+	for i, row := range t.Links {
+		if len(row) != len(t.Regions) {
+			return fmt.Errorf("links[%s]: %d entries for %d regions", t.Regions[i], len(row), len(t.Regions))
+		}
+	}
+	return nil
+}
+
+// Placement says where keys live, as in the SmallBank and Detock papers: partition = shard mod P,
+// home = (shard div P) mod R.
+type Placement struct{ Regions, Partitions int }
+
+// Partition returns the partition that holds k.
+func (p Placement) Partition(k txn.Key) int { return int(k.Shard() % uint64(p.Partitions)) }
+
+// Home returns the region that k calls home.
+func (p Placement) Home(k txn.Key) Region {
+	return Region(k.Shard() / uint64(p.Partitions) % uint64(p.Regions))
+}
+
+// Class returns the class of a transaction with this read and write set.
+func (p Placement) Class(accesses []txn.Access) txn.Class {
+	var mh, mp bool
+	for i := 1; i < len(accesses); i++ {
+		mh = mh || p.Home(accesses[i].Key) != p.Home(accesses[0].Key)
+		mp = mp || p.Partition(accesses[i].Key) != p.Partition(accesses[0].Key)
+	}
+	return txn.ClassOf(mh, mp)
+}
+
+// Coordinator returns the node that a client in region r sends t to: the partition in its own region that holds the
+// transaction's first key, so that no hop inside the region is wasted; replicas take turns by transaction id.
+func (t *Topology) Coordinator(r Region, tx *txn.Transaction) NodeID {
+	return t.Node(r, t.Placement().Partition(tx.Accesses[0].Key), int(uint64(tx.ID)%uint64(t.Replicas)))
+}

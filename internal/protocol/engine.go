@@ -1,0 +1,126 @@
+package protocol
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Engine describes a protocol to those who deploy, validate and run it.
+type Engine struct {
+	// Name as in a manifest's spec.engine.name.
+	Name string
+	// Paper names the source.
+	Paper string
+	// Doc is one sentence for help texts.
+	Doc string
+	// Parameters are all that spec.engine.parameters may hold.
+	Parameters []Parameter
+	// New makes a replica. Params have been checked.
+	New func(Config) Replica
+	// Decode reads a message written by AppendTo. It must survive any input; procs prepares the transactions inside.
+	// The message may keep references into body, which the caller does not reuse.
+	Decode func(kind uint8, body []byte, procs *txn.Registry) (Message, error)
+	// Law is the latency that an unloaded system must show to a client in region c for a transaction whose keys call
+	// homes home (docs/protocols). It leaves out local work.
+	Law func(t *geo.Topology, p Params, c geo.Region, homes []geo.Region) time.Duration
+}
+
+// Parameter is one entry of spec.engine.parameters.
+type Parameter struct {
+	Name, Default, Doc string
+	// OneOf lists the allowed words. When it is empty, Min and Max bound a duration.
+	OneOf []string
+	// Min and Max bound a duration parameter, inclusive.
+	Min, Max time.Duration
+	// Integer makes the parameter a whole number between MinInt and MaxInt instead of a duration.
+	Integer        bool
+	MinInt, MaxInt int64
+}
+
+// Check returns an error that says what would be right when value is not allowed.
+func (p Parameter) Check(value string) error {
+	switch {
+	case len(p.OneOf) > 0:
+		if !slices.Contains(p.OneOf, value) {
+			return fmt.Errorf("%q is not one of %s", value, strings.Join(p.OneOf, ", "))
+		}
+	case p.Integer:
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || n < p.MinInt || n > p.MaxInt {
+			return fmt.Errorf("%q is not a whole number from %d to %d", value, p.MinInt, p.MaxInt)
+		}
+	default:
+		d, err := time.ParseDuration(value)
+		if err != nil || d < p.Min || d > p.Max {
+			return fmt.Errorf("%q is not a duration from %s to %s", value, p.Min, p.Max)
+		}
+	}
+	return nil
+}
+
+// Params are the parameters of one database, complete: defaults filled in, all values checked.
+type Params map[string]string
+
+// Word returns a OneOf parameter.
+func (p Params) Word(name string) string { return p[name] }
+
+// Duration returns a duration parameter. It panics when the engine does not have it.
+func (p Params) Duration(name string) time.Duration {
+	d, err := time.ParseDuration(p[name])
+	if err != nil {
+		panic("protocol: parameter " + name + " was not checked: " + err.Error())
+	}
+	return d
+}
+
+// Int returns an integer parameter. It panics when the engine does not have it.
+func (p Params) Int(name string) int64 {
+	n, err := strconv.ParseInt(p[name], 10, 64)
+	if err != nil {
+		panic("protocol: parameter " + name + " was not checked: " + err.Error())
+	}
+	return n
+}
+
+// ParamError says which parameter is wrong.
+type ParamError struct {
+	Name, Message string
+}
+
+func (e *ParamError) Error() string { return e.Name + ": " + e.Message }
+
+// Resolve checks given against the engine's parameters and fills in the defaults. All errors are returned, in the
+// order of names.
+func (e *Engine) Resolve(given map[string]string) (Params, []*ParamError) {
+	var errs []*ParamError
+	out := Params{}
+	var known []string
+	for _, p := range e.Parameters {
+		known = append(known, p.Name)
+		out[p.Name] = p.Default
+	}
+	names := make([]string, 0, len(given))
+	for n := range given {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		i := slices.IndexFunc(e.Parameters, func(p Parameter) bool { return p.Name == n })
+		if i < 0 {
+			errs = append(errs, &ParamError{n, fmt.Sprintf("engine %s has no such parameter; it has %s", e.Name, strings.Join(known, ", "))})
+			continue
+		}
+		if err := e.Parameters[i].Check(given[n]); err != nil {
+			errs = append(errs, &ParamError{n, err.Error()})
+			continue
+		}
+		out[n] = given[n]
+	}
+	return out, errs
+}

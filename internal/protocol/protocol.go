@@ -1,0 +1,108 @@
+// Package protocol is the contract between a database protocol and the world that runs it.
+//
+// A protocol is a deterministic state machine, a Replica, one per node. It never blocks, starts no goroutine, reads no
+// clock, opens no socket and lets nobody see the order of a Go map. All that it knows reaches it through Start, Submit,
+// Receive and Fire; all that it does goes through its Env. A driver calls these methods one at a time. Three drivers
+// exist: package sim runs all replicas in virtual time; package node runs one or all of them in real time over TCP.
+//
+// Links. A driver delivers the messages from one node to another in the order in which they were sent, each exactly
+// once, for as long as both nodes live: a broken connection is resumed where it broke, so a lost link shows as
+// delay. Messages to and from a node that has stopped are lost; a node that starts again without its log is a
+// new one, with a new incarnation, and drivers do not let it rejoin the old database. A message is
+// immutable once sent, and so is a transaction once submitted: drivers may hand the same value to several replicas.
+//
+// Clients are state machines too (see Client), so that the same load generator runs in virtual and in real time.
+package protocol
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Message is what replicas send to each other. Its methods are pure.
+type Message interface {
+	// Kind numbers the message's type within its engine, from 1. Numbers from 240 on belong to shared building blocks.
+	Kind() uint8
+	// Size is the exact number of bytes that AppendTo adds.
+	Size() int
+	// AppendTo appends the message's body to b.
+	AppendTo(b []byte) []byte
+}
+
+// Timer is what comes back when a timer fires. Its meaning is the owner's own; a timer cannot be cancelled, so an
+// owner that has lost interest ignores it.
+type Timer struct {
+	Kind uint8
+	Arg  uint64
+}
+
+// Replica is one node of a database.
+type Replica interface {
+	// Start is called once, before anything else.
+	Start()
+	// Submit takes a transaction from a client of this node, with its accesses filled in. The replica answers it
+	// with Env.Reply, exactly once, now or later.
+	Submit(t *txn.Transaction)
+	// Receive takes a message from a peer.
+	Receive(from geo.NodeID, m Message)
+	// Fire takes a timer set through Env.After.
+	Fire(t Timer)
+	// Pending is the number of transactions that the replica has heard of and not yet finished; 0 when it is quiet.
+	Pending() int
+	// Counters appends the protocol's own counters, in a fixed order.
+	Counters(dst []Counter) []Counter
+}
+
+// Counter is a named figure of a protocol, for example the number of batches. Names are snake_case.
+type Counter struct {
+	Name  string
+	Value int64
+}
+
+// Env is a replica's world.
+type Env interface {
+	// Now is the node's clock: it never goes back, starts near the time the database did, and agrees with the other
+	// nodes' clocks as far as their machines' clocks do.
+	Now() time.Duration
+	// Send sends m to another node. Sending to oneself is not allowed: call the method.
+	Send(to geo.NodeID, m Message)
+	// After asks for Fire(t) once d has passed.
+	After(d time.Duration, t Timer)
+	// Reply answers a transaction submitted to this node. The outcome is the driver's from then on.
+	Reply(o txn.Outcome)
+	// Rand is the node's own source of chance, from the manifest's seed.
+	Rand() *rand.Rand
+}
+
+// Config is what a replica is made of.
+type Config struct {
+	Self       geo.NodeID
+	Topology   *geo.Topology
+	Params     Params
+	Procedures *txn.Registry
+	// Store holds the node's part of the data. The driver fills it before the first transaction, and again between runs
+	// when every replica is quiet; otherwise it is the replica's own.
+	Store *store.Store
+	Env   Env
+}
+
+// Client is a source of transactions: a state machine driven like a Replica.
+type Client interface {
+	Start()
+	// Complete takes the outcome of a submitted transaction. Every submitted transaction completes exactly once.
+	Complete(o txn.Outcome)
+	Fire(t Timer)
+}
+
+// ClientEnv is a client's world. Its driver routes transactions to a node of the client's region
+// (geo.Topology.Coordinator), and answers those that it can't deliver with Unknown or Refused.
+type ClientEnv interface {
+	Now() time.Duration
+	// Submit sends t, whose Accesses are filled in and which is immutable from then on.
+	Submit(t *txn.Transaction)
+	After(d time.Duration, t Timer)
+}

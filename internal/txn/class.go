@@ -1,0 +1,36 @@
+package txn
+
+// Class tells how far a transaction reaches (SmallBank on Detock, section 3.4): the regions that its keys call home,
+// and the partition numbers that hold them.
+type Class uint8
+
+// The four classes.
+const (
+	SingleHomeSinglePartition Class = iota
+	SingleHomeMultiPartition
+	MultiHomeSinglePartition
+	MultiHomeMultiPartition
+	// NumClasses counts the classes, for arrays indexed by Class.
+	NumClasses
+)
+
+// ClassOf returns the class of a transaction with these properties.
+func ClassOf(multiHome, multiPartition bool) Class {
+	var c Class
+	if multiPartition {
+		c |= 1
+	}
+	if multiHome {
+		c |= 2
+	}
+	return c
+}
+
+// MultiHome reports whether the class spans regions.
+func (c Class) MultiHome() bool { return c&2 != 0 }
+
+// MultiPartition reports whether the class spans partitions.
+func (c Class) MultiPartition() bool { return c&1 != 0 }
+
+// String returns SH-SP, SH-MP, MH-SP or MH-MP.
+func (c Class) String() string { return [...]string{"SH-SP", "SH-MP", "MH-SP", "MH-MP"}[c&3] }

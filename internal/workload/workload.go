@@ -1,0 +1,87 @@
+// Package workload is the contract of a workload: the data set it starts from, the transactions it sends, and what must
+// be true of the data afterwards. Workloads are deterministic: everything random comes from the seed.
+package workload
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Workload is one workload with its parameters and seed, bound to a topology.
+type Workload interface {
+	// Name as in a manifest: smallbank, rmw, ...
+	Name() string
+	// Types lists the names of the transaction types, as results show them; Request.Type indexes it.
+	Types() []string
+	// Rows calls put for every row of one partition, in a fixed order. A row depends on the seed and its key alone,
+	// so that partitions can be loaded apart and copies agree.
+	Rows(partition int, put func(k txn.Key, value []byte))
+	// Audit sums up a store's rows for Verify.
+	Audit(s *store.Store) map[string]int64
+	// NewGenerator makes the transactions of the clients of one load generator.
+	NewGenerator(c GeneratorConfig) Generator
+	// Verify judges a run: copies holds, per region, the sums of Audit over its partitions; ledger the merged sums of
+	// all generators.
+	Verify(copies []map[string]int64, ledger Ledger) []Check
+}
+
+// GeneratorConfig tells a generator whose transactions to make.
+type GeneratorConfig struct {
+	// Region of the clients.
+	Region geo.Region
+	// Clients is their number; they are called 0 .. Clients-1.
+	Clients int
+	// Stream is unique among the generators of a run: the source of its randomness and of its transaction ids.
+	Stream uint32
+	// Measured is the length of the measured time, for parameters that change over it.
+	Measured time.Duration
+}
+
+// Request describes a transaction to those who record it.
+type Request struct {
+	// Type indexes Workload.Types.
+	Type uint8
+	// Class is where its keys live, computed from its accesses.
+	Class txn.Class
+	// Final tells a transaction's last phase, the one that the multi-home and multi-partition parameters govern.
+	Final bool
+}
+
+// Generator makes transactions for many clients. A client has at most one transaction under way.
+type Generator interface {
+	// Next fills t with the client's next transaction (id, procedure, arguments and accesses; memory fresh, since t
+	// is immutable once submitted). elapsed is the time since measuring began, negative before.
+	Next(client int, elapsed time.Duration, t *txn.Transaction) Request
+	// Done feeds back the outcome of the client's transaction. After anything but Committed the client starts over
+	// with a new transaction.
+	Done(client int, o txn.Outcome)
+	// Ledger returns what Verify needs of all transactions so far.
+	Ledger() Ledger
+}
+
+// Ledger sums up the effects of transactions as their clients know them. Low and High differ where outcomes are unknown.
+type Ledger map[string]Interval
+
+// Interval bounds a sum, inclusive.
+type Interval struct {
+	Low  int64 `json:"low"`
+	High int64 `json:"high"`
+}
+
+// Merge adds other to l.
+func (l Ledger) Merge(other Ledger) {
+	for name, o := range other {
+		i := l[name]
+		l[name] = Interval{i.Low + o.Low, i.High + o.High}
+	}
+}
+
+// Check is a verdict on the data.
+type Check struct {
+	Name    string `json:"name"`
+	Passed  bool   `json:"passed"`
+	Message string `json:"message,omitempty"`
+}
