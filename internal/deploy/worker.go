@@ -1,0 +1,87 @@
+package deploy
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+)
+
+// Worker is what a worker pod is told: which clients to play, against which database. Pods of one region share it; a
+// pod learns its Index from its job.
+type Worker struct {
+	// Run is the BenchmarkRun's name, UID its unique id.
+	Run string `json:"run"`
+	UID string `json:"uid"`
+	// Region of the clients, and the number of workers that share the region's clients.
+	Region  string `json:"region"`
+	Workers int    `json:"workers"`
+	// Database to talk to.
+	Database Database `json:"database"`
+	// Workload and Load are the run's spec.workload and spec.load, as JSON with all defaults filled in.
+	Workload json.RawMessage `json:"workload"`
+	Load     json.RawMessage `json:"load"`
+	Seed     uint64          `json:"seed"`
+	// Deadline is when the worker gives up waiting for a start.
+	Deadline time.Time `json:"deadline"`
+}
+
+// A worker and the operator meet in one ConfigMap per worker, made by the operator beforehand; the worker may get and
+// patch that one only. These are its keys.
+const (
+	// KeyState is written by the worker: one of the State constants.
+	KeyState = "state"
+	// KeyMessage is written by the worker beside StateFailed.
+	KeyMessage = "message"
+	// KeyPod is written by the worker with StateReady: its pod's name and process id, so that a replaced worker shows.
+	KeyPod = "pod"
+	// KeyStartAt is written by the operator once all workers are ready: the instant, in RFC 3339 with nanoseconds, at
+	// which the first warm-up starts.
+	KeyStartAt = "startAt"
+	// KeyProgress is written by the worker every few seconds while it runs: a Progress as JSON.
+	KeyProgress = "progress"
+	// KeyReport holds, in binaryData, the gzipped result.Report, written together with StateDone.
+	KeyReport = "report.json.gz"
+)
+
+// The states of a worker.
+const (
+	// StateReady: connected to the database and waiting for KeyStartAt.
+	StateReady = "ready"
+	// StateRunning: has seen KeyStartAt.
+	StateRunning = "running"
+	// StateDone: the report is there.
+	StateDone = "done"
+	// StateFailed: gave up; KeyMessage says why.
+	StateFailed = "failed"
+)
+
+// Progress is a worker's running total.
+type Progress struct {
+	// Stage is warmup, measure or drain; Repetition counts from 1.
+	Stage      string `json:"stage"`
+	Repetition int    `json:"repetition"`
+	Committed  int64  `json:"committed"`
+	Aborted    int64  `json:"aborted"`
+	// ThroughputPerSecond over the last interval.
+	ThroughputPerSecond int64 `json:"throughputPerSecond"`
+}
+
+// ReadWorker reads a Worker from a JSON file and validates it.
+func ReadWorker(path string) (*Worker, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	w := &Worker{}
+	if err := json.Unmarshal(b, w); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := w.Database.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: database.%w", path, err)
+	}
+	if w.Database.Topology.Index(w.Region) < 0 {
+		return nil, fmt.Errorf("%s: region: %q is not one of %v", path, w.Region, w.Database.Topology.Regions)
+	}
+	return w, nil
+}
