@@ -1,0 +1,209 @@
+package geo
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// Sizes and times of the TCP that a Path models.
+const (
+	// SegmentBytes is the payload of a full segment: an Ethernet frame of 1500 bytes less the IPv4 and TCP headers.
+	SegmentBytes = 1460
+	// HeaderBytes is what each segment adds on the wire: Ethernet 14, IPv4 20, TCP 20.
+	HeaderBytes = 54
+	// MinRTO bounds the retransmission timeout from below. RFC 6298 says 1 s; Linux, which databases run on, has 200 ms.
+	MinRTO = 200 * time.Millisecond
+	// MaxRTO bounds the doubling of the retransmission timeout (RFC 6298, section 2.5).
+	MaxRTO = 60 * time.Second
+)
+
+// dupAcks is the number of later segments whose arrival tells a sender of a loss (RFC 5681, section 3.2).
+const dupAcks = 3
+
+// Path is one direction of one TCP connection over a Link: it says when a frame that is sent now arrives. The simulator
+// and the real-time driver share it, so that both mean the same by a link. A Path is used by one goroutine at a time.
+//
+// Order. Frames arrive in the order in which they were sent, always.
+//
+// Delay and jitter. A frame arrives Link.Delay after it left, plus a deviation that wanders: it is drawn anew, uniformly
+// and with mean 0, every max(10 ms, 5 Jitter), and runs in a straight line in between. Over time its standard deviation
+// is Link.Jitter and it stays within 2.13 Jitter, so the mean and the median delay are the declared ones. Since it never
+// falls faster than time passes, jitter alone makes no frame wait for the one before it; independent deviations per
+// frame would, and would push the mean of a busy connection up. Jitter beyond Delay / 2.13 is cut to that: no frame
+// arrives before it was sent.
+//
+// Bandwidth. Frames leave one after the other, each taking (bytes + HeaderBytes per segment) x 8 / BandwidthMbps
+// microseconds. The queue in front of the link is unbounded.
+//
+// Loss. Every segment is lost with probability LossPPM / 10^6, and so is every retransmission. When three later
+// segments follow, the loss is noticed one round trip after the segment left (fast retransmit, RFC 5681); those of the
+// same frame count, and as many as this connection carried during the last round trip, since a busy connection stays
+// busy. Otherwise, and whenever a retransmission is lost, it is repeated after a timeout that starts at
+// max(MinRTO, RTT + 4 RTTVAR) and doubles each time (RFC 6298). All that was sent later waits: head-of-line blocking.
+// Slow start and congestion control are left out: a long-lived connection's window is taken to be open.
+//
+// Cuts. While a path is cut, Send refuses frames; the driver holds them. After Heal the connection speaks again at its
+// next retransmission, whose timeouts have doubled since the first frame was refused.
+type Path struct {
+	link Link
+	rtt  time.Duration
+	rto  time.Duration
+
+	free    time.Duration // when the last frame has left the sender
+	arrival time.Duration // when the last frame arrives
+
+	amplitude float64 // of the deviation, in nanoseconds
+	interval  time.Duration
+	slot      int64 // which interval from and to belong to, -1: none yet
+	from, to  float64
+
+	lossless int64 // segments until the next lost one, -1: not drawn yet
+	window   time.Duration
+	recent   [2]int64 // segments sent in the last and in the current window of one round trip
+
+	cut     bool
+	refused time.Duration // when the first frame was refused, -1: none was
+	resume  time.Duration // when the connection speaks again after a heal
+}
+
+// NewPath returns the path of a new connection over link; back is the link that its acknowledgements take.
+func NewPath(link, back Link) *Path {
+	p := &Path{
+		link:     link,
+		rtt:      link.Delay + back.Delay,
+		slot:     -1,
+		lossless: -1,
+		refused:  -1,
+	}
+	// A straight line between two independent draws has 2/3 of their variance, averaged over the line; a uniform draw
+	// from [-w, w] has the variance w^2 / 3. Hence w = sqrt(3/2) sqrt(3) Jitter.
+	const widest = 1.5 * math.Sqrt2
+	jitter := min(float64(link.Jitter), float64(link.Delay)/widest)
+	p.amplitude = widest * jitter
+	// The steepest fall is 2 w per interval and must stay below 1.
+	p.interval = max(10*time.Millisecond, time.Duration(5*jitter))
+	// RTTVAR is a mean deviation: sqrt(2/pi) of a normal standard deviation, both directions together.
+	rttvar := time.Duration(math.Sqrt(2/math.Pi) * math.Hypot(float64(link.Jitter), float64(back.Jitter)))
+	p.rto = max(MinRTO, p.rtt+4*rttvar)
+	return p
+}
+
+// Link returns the link that the path runs over.
+func (p *Path) Link() Link { return p.link }
+
+// Send puts a frame of size bytes on its way and returns when it arrives. now counts from any fixed instant and never
+// goes back. When the path is cut, or was healed and is still silent, ok is false: the driver keeps the frame, in
+// order, and sends it again once Heal says that the connection speaks.
+func (p *Path) Send(now time.Duration, size int, rng *rand.Rand) (arrival time.Duration, ok bool) {
+	if p.Silent(now) {
+		if p.refused < 0 {
+			p.refused = now
+		}
+		return 0, false
+	}
+	p.refused = -1
+	segments := int64(max(1, (size+SegmentBytes-1)/SegmentBytes))
+	depart := max(now, p.free)
+	if p.link.BandwidthMbps > 0 {
+		bits := 8 * (int64(size) + segments*HeaderBytes)
+		depart += time.Duration(bits * 1000 / p.link.BandwidthMbps)
+	}
+	p.free = depart
+	arrival = depart + p.link.Delay
+	if p.amplitude > 0 {
+		arrival += p.deviation(depart, rng)
+	}
+	if p.link.LossPPM > 0 {
+		arrival += p.recovery(depart, segments, rng)
+	}
+	arrival = max(arrival, p.arrival)
+	p.arrival = arrival
+	return arrival, true
+}
+
+// Silent reports whether Send would refuse a frame now.
+func (p *Path) Silent(now time.Duration) bool { return p.cut || now < p.resume }
+
+// Cut breaks the path. Frames that have been sent still arrive: the cut is at the sender's end.
+func (p *Path) Cut() { p.cut = true }
+
+// Heal mends the path and returns when the connection speaks again: now when no frame was refused, else at the first
+// retransmission of that frame which is not before now.
+func (p *Path) Heal(now time.Duration) time.Duration {
+	if !p.cut {
+		return max(now, p.resume)
+	}
+	p.cut = false
+	p.resume = now
+	if p.refused >= 0 {
+		p.resume = p.refused
+		for rto := p.rto; p.resume < now; rto = min(2*rto, MaxRTO) {
+			p.resume += rto
+		}
+	}
+	return p.resume
+}
+
+// deviation returns how much later or earlier than usual a frame arrives that leaves at depart.
+func (p *Path) deviation(depart time.Duration, rng *rand.Rand) time.Duration {
+	slot := int64(depart / p.interval)
+	if slot != p.slot {
+		draw := func() float64 { return (2*rng.Float64() - 1) * p.amplitude }
+		if p.slot >= 0 && slot == p.slot+1 {
+			p.from = p.to
+		} else {
+			p.from = draw()
+		}
+		p.to = draw()
+		p.slot = slot
+	}
+	share := float64(depart%p.interval) / float64(p.interval)
+	return time.Duration(p.from + (p.to-p.from)*share)
+}
+
+// recovery returns how long the loss of segments of a frame that leaves at depart holds the frame up.
+func (p *Path) recovery(depart time.Duration, segments int64, rng *rand.Rand) time.Duration {
+	if p.link.LossPPM >= 1e6 {
+		return math.MaxInt64 / 4 // nothing ever arrives
+	}
+	window := max(p.rtt, time.Millisecond)
+	if depart >= p.window+window {
+		p.recent[0] = p.recent[1]
+		if depart >= p.window+2*window {
+			p.recent[0] = 0
+		}
+		p.recent[1], p.window = 0, depart
+	}
+	p.recent[1] += segments
+	if p.lossless < 0 {
+		p.lossless = p.nextLoss(rng)
+	}
+	var wait time.Duration
+	for at := int64(0); at+p.lossless < segments; {
+		at += p.lossless + 1 // segment at-1 of the frame is lost
+		p.lossless = p.nextLoss(rng)
+		rto := p.rto
+		var w time.Duration
+		if segments-at+p.recent[0] >= dupAcks {
+			w = p.rtt
+		} else {
+			w, rto = rto, min(2*rto, MaxRTO)
+		}
+		for rng.Int64N(1e6) < p.link.LossPPM {
+			w, rto = w+rto, min(2*rto, MaxRTO)
+		}
+		wait = max(wait, w)
+		segments, at = segments-at, 0
+	}
+	p.lossless -= segments
+	return wait
+}
+
+// nextLoss draws the number of segments that get through before the next lost one: a geometric distribution, so that
+// a lossy link costs one draw per loss instead of one per segment.
+func (p *Path) nextLoss(rng *rand.Rand) int64 {
+	u := 1 - rng.Float64() // (0, 1]
+	n := math.Log(u) / math.Log1p(-float64(p.link.LossPPM)/1e6)
+	return int64(min(n, 1e15))
+}
