@@ -1,0 +1,61 @@
+// Package plan turns manifests into what drivers run: a topology, an engine with its parameters, a workload and a load.
+// The operator, geobench run and geobench simulate all plan here, so that the same manifest means the same everywhere.
+package plan
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
+)
+
+// MissingLinkError says that a profile does not tell the round-trip time between two regions.
+type MissingLinkError struct{ From, To string }
+
+func (e *MissingLinkError) Error() string {
+	return fmt.Sprintf("the network profile has no link between %s and %s; add one with its rtt", e.From, e.To)
+}
+
+// Topology lays a database out over a profile. A link's round-trip time is split in halves, one injected on each side;
+// where the reverse pair is listed too, each direction takes half of its own. Jitter is the standard deviation
+// of the round trip, so each direction gets its square root of a half.
+func Topology(db *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec) (geo.Topology, error) {
+	t := geo.Topology{Partitions: int(db.PartitionsPerRegion), Replicas: int(db.ReplicasPerPartition)}
+	declared := make(map[[2]string]geo.Link, len(profile.Links))
+	for _, l := range profile.Links {
+		declared[[2]string{l.From, l.To}] = oneWay(l.RTT.Duration, l.Jitter.Duration, int64(l.LossPPM), int64(l.BandwidthMbps))
+	}
+	intra := oneWay(profile.IntraRegion.RTT.Duration, profile.IntraRegion.Jitter.Duration, 0, 0)
+	for _, r := range db.Regions {
+		t.Regions = append(t.Regions, r.Name)
+	}
+	for _, a := range t.Regions {
+		var row []geo.Link
+		for _, b := range t.Regions {
+			l, ok := declared[[2]string{a, b}]
+			if !ok {
+				l, ok = declared[[2]string{b, a}]
+			}
+			if !ok && a == b {
+				l, ok = intra, true
+			}
+			if !ok {
+				return t, &MissingLinkError{a, b}
+			}
+			row = append(row, l)
+		}
+		t.Links = append(t.Links, row)
+	}
+	return t, t.Validate()
+}
+
+func oneWay(rtt, jitter time.Duration, lossPPM, mbps int64) geo.Link {
+	return geo.Link{
+		Delay:         rtt / 2,
+		Jitter:        time.Duration(float64(jitter) / math.Sqrt2),
+		LossPPM:       lossPPM,
+		BandwidthMbps: mbps,
+	}
+}

@@ -1,0 +1,32 @@
+// Package version says which build this is; results carry it, since a number without its version can't be reproduced.
+package version
+
+import "runtime/debug"
+
+// Version is set by the linker for releases; see String.
+var Version string
+
+// String returns the release, or the commit that the binary was built from ("-dirty" with uncommitted changes), or
+// "devel".
+func String() string {
+	if Version != "" {
+		return Version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	var revision, dirty string
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision" && len(s.Value) >= 12:
+			revision = s.Value[:12]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "-dirty"
+		}
+	}
+	if revision == "" {
+		return "devel"
+	}
+	return revision + dirty
+}
