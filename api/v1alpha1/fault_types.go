@@ -1,0 +1,295 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Fault is one entry of a run's fault timeline: when, for how long, and exactly one kind of fault.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.networkDelay) ? 1 : 0) + (has(self.networkLoss) ? 1 : 0) + (has(self.networkPartition) ? 1 : 0) + (has(self.networkBandwidth) ? 1 : 0) + (has(self.podKill) ? 1 : 0) + (has(self.containerKill) ? 1 : 0) + (has(self.nodeShutdown) ? 1 : 0) + (has(self.cpuStress) ? 1 : 0) + (has(self.memoryStress) ? 1 : 0) + (has(self.ioDelay) ? 1 : 0) + (has(self.ioError) ? 1 : 0) + (has(self.diskReadLoad) ? 1 : 0) + (has(self.diskWriteLoad) ? 1 : 0) + (has(self.clockSkew) ? 1 : 0) == 1",message="a fault needs exactly one of networkDelay, networkLoss, networkPartition, networkBandwidth, podKill, containerKill, nodeShutdown, cpuStress, memoryStress, ioDelay, ioError, diskReadLoad, diskWriteLoad, clockSkew"
+// +kubebuilder:validation:XValidation:rule="self.at >= duration('0s')",messageExpression="'at ' + string(self.at) + ' is negative: it counts from the start of measuring, for example 10s'",fieldPath=".at"
+// +kubebuilder:validation:XValidation:rule="has(self.duration) ? self.duration > duration('0s') : (has(self.podKill) || has(self.containerKill))",message="duration must be longer than 0s; only podKill and containerKill may leave it out",fieldPath=".duration"
+type Fault struct {
+	// Name of the fault, in results and plots.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +required
+	Name string `json:"name"`
+	// At is when the fault begins, from the start of measuring.
+	// +required
+	At Duration `json:"at"`
+	// Duration after which the fault is taken away; podKill and containerKill need none.
+	// +optional
+	Duration *Duration `json:"duration,omitempty"`
+
+	// NetworkDelay adds delay to links.
+	// +optional
+	NetworkDelay *NetworkDelayFault `json:"networkDelay,omitempty"`
+	// NetworkLoss loses packets on links.
+	// +optional
+	NetworkLoss *NetworkLossFault `json:"networkLoss,omitempty"`
+	// NetworkPartition cuts links.
+	// +optional
+	NetworkPartition *NetworkPartitionFault `json:"networkPartition,omitempty"`
+	// NetworkBandwidth limits the bandwidth of links.
+	// +optional
+	NetworkBandwidth *NetworkBandwidthFault `json:"networkBandwidth,omitempty"`
+	// PodKill kills pods, which Kubernetes then replaces.
+	// +optional
+	PodKill *PodKillFault `json:"podKill,omitempty"`
+	// ContainerKill kills the database container of pods.
+	// +optional
+	ContainerKill *ContainerKillFault `json:"containerKill,omitempty"`
+	// NodeShutdown keeps nodes down for the whole duration.
+	// +optional
+	NodeShutdown *NodeShutdownFault `json:"nodeShutdown,omitempty"`
+	// CPUStress competes for the CPU of nodes.
+	// +optional
+	CPUStress *CPUStressFault `json:"cpuStress,omitempty"`
+	// MemoryStress takes memory of nodes.
+	// +optional
+	MemoryStress *MemoryStressFault `json:"memoryStress,omitempty"`
+	// IODelay delays file operations.
+	// +optional
+	IODelay *IODelayFault `json:"ioDelay,omitempty"`
+	// IOError fails file operations.
+	// +optional
+	IOError *IOErrorFault `json:"ioError,omitempty"`
+	// DiskReadLoad reads from the disk as fast as asked.
+	// +optional
+	DiskReadLoad *DiskReadLoadFault `json:"diskReadLoad,omitempty"`
+	// DiskWriteLoad writes to the disk as fast as asked.
+	// +optional
+	DiskWriteLoad *DiskWriteLoadFault `json:"diskWriteLoad,omitempty"`
+	// ClockSkew shifts the clock of nodes.
+	// +optional
+	ClockSkew *ClockSkewFault `json:"clockSkew,omitempty"`
+}
+
+// RegionPair names links by the regions at their ends.
+type RegionPair struct {
+	// From lists the sending regions; empty is every region.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=24
+	// +optional
+	From []string `json:"from,omitempty"`
+	// To lists the receiving regions; empty is every other region.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=24
+	// +optional
+	To []string `json:"to,omitempty"`
+	// OneWay hits only the direction from -> to; otherwise both.
+	// +optional
+	OneWay bool `json:"oneWay,omitempty"`
+}
+
+// NodeTarget names nodes of the database. Every field that is set narrows the choice.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.count) && has(self.percent))",message="count and percent are both set: keep one of them"
+type NodeTarget struct {
+	// Regions of the nodes; empty is every region.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=24
+	// +optional
+	Regions []string `json:"regions,omitempty"`
+	// Partitions of the nodes, from 0; empty is every partition.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:Minimum=0
+	// +optional
+	Partitions []int32 `json:"partitions,omitempty"`
+	// Role that the nodes have when the fault begins, for example leader or coordinator.
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z]*[a-z])?$`
+	// +optional
+	Role string `json:"role,omitempty"`
+	// Count is how many of the nodes are hit; unset is all.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1024
+	// +optional
+	Count *int32 `json:"count,omitempty"`
+	// Percent is the share of the nodes that are hit.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	Percent *int32 `json:"percent,omitempty"`
+}
+
+// NetworkDelayFault adds delay to links, on top of what the profile declares.
+type NetworkDelayFault struct {
+	// Between says which links the fault hits.
+	// +required
+	Between RegionPair `json:"between"`
+	// Delay is added to each packet, one way.
+	// +required
+	Delay Duration `json:"delay"`
+	// Jitter is the standard deviation of the delay.
+	// +kubebuilder:default="0s"
+	// +optional
+	Jitter Duration `json:"jitter"`
+}
+
+// NetworkLossFault loses packets on links.
+type NetworkLossFault struct {
+	// Between says which links the fault hits.
+	// +required
+	Between RegionPair `json:"between"`
+	// LossPPM is the share of packets lost, in parts per million.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	// +required
+	LossPPM int32 `json:"lossPPM"`
+	// CorrelationPercent ties the fate of a packet to that of the one before.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	CorrelationPercent int32 `json:"correlationPercent,omitempty"`
+}
+
+// NetworkPartitionFault cuts the links between two sets of nodes.
+type NetworkPartitionFault struct {
+	// From is one side.
+	// +required
+	From NodeTarget `json:"from"`
+	// To is the other side; unset is every node that is not in from.
+	// +optional
+	To *NodeTarget `json:"to,omitempty"`
+	// OneWay cuts only the direction from -> to; otherwise both.
+	// +optional
+	OneWay bool `json:"oneWay,omitempty"`
+}
+
+// NetworkBandwidthFault limits the bandwidth of links.
+type NetworkBandwidthFault struct {
+	// Between says which links the fault hits.
+	// +required
+	Between RegionPair `json:"between"`
+	// BandwidthMbps of each link and direction, in megabits per second.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	// +required
+	BandwidthMbps int32 `json:"bandwidthMbps"`
+}
+
+// PodKillFault kills pods.
+type PodKillFault struct {
+	// Target is the nodes that the fault hits.
+	// +required
+	Target NodeTarget `json:"target"`
+}
+
+// ContainerKillFault kills the database container of pods.
+type ContainerKillFault struct {
+	// Target is the nodes that the fault hits.
+	// +required
+	Target NodeTarget `json:"target"`
+}
+
+// NodeShutdownFault keeps nodes down for the whole duration.
+type NodeShutdownFault struct {
+	// Target is the nodes that the fault hits.
+	// +required
+	Target NodeTarget `json:"target"`
+}
+
+// CPUStressFault competes for the CPU of nodes.
+type CPUStressFault struct {
+	// Target is the nodes that the fault hits.
+	// +required
+	Target NodeTarget `json:"target"`
+	// Workers is the number of stressing threads on each node.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=256
+	// +kubebuilder:default=1
+	// +optional
+	Workers int32 `json:"workers,omitempty"`
+	// LoadPercent of one CPU that each thread takes.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=100
+	// +optional
+	LoadPercent int32 `json:"loadPercent,omitempty"`
+}
+
+// MemoryStressFault takes memory of nodes.
+type MemoryStressFault struct {
+	// Target is the nodes that the fault hits.
+	// +required
+	Target NodeTarget `json:"target"`
+	// Size of the memory taken on each node.
+	// +required
+	Size resource.Quantity `json:"size"`
+}
+
+// IODelayFault delays file operations.
+type IODelayFault struct {
+	// Target is the nodes that the fault hits.
+	// +required
+	Target NodeTarget `json:"target"`
+	// Delay of each operation that is hit.
+	// +required
+	Delay Duration `json:"delay"`
+	// Percent of the operations that are hit.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=100
+	// +optional
+	Percent int32 `json:"percent,omitempty"`
+}
+
+// IOErrorFault fails file operations.
+type IOErrorFault struct {
+	// Target is the nodes that the fault hits.
+	// +required
+	Target NodeTarget `json:"target"`
+	// Errno that the operations return, for example 5 (EIO) or 28 (ENOSPC).
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=133
+	// +kubebuilder:default=5
+	// +optional
+	Errno int32 `json:"errno,omitempty"`
+	// Percent of the operations that are hit.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=100
+	// +optional
+	Percent int32 `json:"percent,omitempty"`
+}
+
+// DiskReadLoadFault reads from the disk.
+type DiskReadLoadFault struct {
+	// Target is the nodes that the fault hits.
+	// +required
+	Target NodeTarget `json:"target"`
+	// MegabytesPerSecond that are read on each node; 0 is as fast as the disk goes.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	// +optional
+	MegabytesPerSecond int32 `json:"megabytesPerSecond,omitempty"`
+}
+
+// DiskWriteLoadFault writes to the disk.
+type DiskWriteLoadFault struct {
+	// Target is the nodes that the fault hits.
+	// +required
+	Target NodeTarget `json:"target"`
+	// MegabytesPerSecond that are written on each node; 0 is as fast as the disk goes.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	// +optional
+	MegabytesPerSecond int32 `json:"megabytesPerSecond,omitempty"`
+}
+
+// ClockSkewFault shifts the clock of nodes.
+type ClockSkewFault struct {
+	// Target is the nodes that the fault hits.
+	// +required
+	Target NodeTarget `json:"target"`
+	// Offset by which the clock is ahead; negative is behind.
+	// +required
+	Offset Duration `json:"offset"`
+}

@@ -1,0 +1,307 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// GeoDatabaseSpec says which database to deploy, and where.
+//
+// +kubebuilder:validation:XValidation:rule="self.engine.name == oldSelf.engine.name",messageExpression="'engine.name cannot change from ' + oldSelf.engine.name + ' to ' + self.engine.name + ': create another GeoDatabase'",fieldPath=".engine.name"
+// +kubebuilder:validation:XValidation:rule="has(self.external) == has(oldSelf.external)",message="external cannot be added or removed: create another GeoDatabase"
+type GeoDatabaseSpec struct {
+	// Engine is the database and its parameters.
+	// +required
+	Engine Engine `json:"engine"`
+
+	// Regions that hold nodes of the database. Their order matters where a protocol has a first region, for example
+	// the leader of a global log.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +required
+	Regions []Region `json:"regions"`
+
+	// PartitionsPerRegion is the number of partitions that a region's copy of the data is split into.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=64
+	// +kubebuilder:default=1
+	// +optional
+	PartitionsPerRegion int32 `json:"partitionsPerRegion,omitempty"`
+
+	// ReplicasPerPartition is the number of members of a partition's group inside a region.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9
+	// +kubebuilder:default=1
+	// +optional
+	ReplicasPerPartition int32 `json:"replicasPerPartition,omitempty"`
+
+	// Network between the regions.
+	// +required
+	Network Network `json:"network"`
+
+	// Placement says whether the pods of a region go to nodes whose label topology.kubernetes.io/region is the region's
+	// name: Preferred (where such nodes exist), Required, or Anywhere.
+	// +kubebuilder:default=Preferred
+	// +optional
+	Placement Placement `json:"placement,omitempty"`
+
+	// Resources of one node of the database.
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+
+	// External names the endpoints of a database that already runs; nothing is deployed then.
+	// +optional
+	External *External `json:"external,omitempty"`
+}
+
+// Engine is a database engine and its parameters.
+type Engine struct {
+	// Name of the engine, for example calvin.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +required
+	Name string `json:"name"`
+	// Parameters of the engine, by name; each engine documents its own. Values are strings: quote numbers.
+	// +kubebuilder:validation:MaxProperties=64
+	// +optional
+	Parameters map[string]string `json:"parameters,omitempty"`
+}
+
+// Region is a place that holds nodes.
+type Region struct {
+	// Name of the region, as the network profile calls it.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=24
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +required
+	Name string `json:"name"`
+	// NodeSelector of the region's pods, besides what placement asks for.
+	// +kubebuilder:validation:MaxProperties=16
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// Tolerations of the region's pods.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+}
+
+// Placement says how a region's pods are tied to Kubernetes nodes.
+// +kubebuilder:validation:Enum=Preferred;Required;Anywhere
+type Placement string
+
+const (
+	// PlacementPreferred prefers nodes that carry the region's name as topology.kubernetes.io/region.
+	PlacementPreferred Placement = "Preferred"
+	// PlacementRequired only takes nodes that carry the region's name as topology.kubernetes.io/region.
+	PlacementRequired Placement = "Required"
+	// PlacementAnywhere takes any node.
+	PlacementAnywhere Placement = "Anywhere"
+)
+
+// Network is the wide-area network between a database's regions.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.profile) != has(self.profileRef)",messageExpression="has(self.profile) ? 'profile and profileRef are both set: keep exactly one of them' : 'neither profile nor profileRef is set: name a NetworkProfile in profileRef or write one inline in profile'"
+type Network struct {
+	// ProfileRef names a NetworkProfile of this namespace, or a built-in one.
+	// +optional
+	ProfileRef *LocalReference `json:"profileRef,omitempty"`
+	// Profile is an inline NetworkProfile spec.
+	// +optional
+	Profile *NetworkProfileSpec `json:"profile,omitempty"`
+	// Emulation is the backend that injects the declared latency. Auto picks the first that works and names it in
+	// status.emulation.
+	// +kubebuilder:default=Auto
+	// +optional
+	Emulation Emulation `json:"emulation,omitempty"`
+}
+
+// Emulation names a backend of network emulation.
+// +kubebuilder:validation:Enum=Auto;ChaosMesh;Sidecar;BuiltIn;None
+type Emulation string
+
+const (
+	// EmulationAuto picks the first backend that works.
+	EmulationAuto Emulation = "Auto"
+	// EmulationChaosMesh injects with NetworkChaos objects of Chaos Mesh.
+	EmulationChaosMesh Emulation = "ChaosMesh"
+	// EmulationSidecar injects in a sidecar of each pod.
+	EmulationSidecar Emulation = "Sidecar"
+	// EmulationBuiltIn injects in the connections of native engines.
+	EmulationBuiltIn Emulation = "BuiltIn"
+	// EmulationNone injects nothing; round-trip times are measured all the same.
+	EmulationNone Emulation = "None"
+)
+
+// External is a database that already runs.
+type External struct {
+	// Endpoints that workers connect to, one per region.
+	// +listType=map
+	// +listMapKey=region
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +required
+	Endpoints []ExternalEndpoint `json:"endpoints"`
+	// SecretRef names a Secret with the keys username and password, and optionally ca.crt.
+	// +optional
+	SecretRef *LocalReference `json:"secretRef,omitempty"`
+	// Database is the name of the database to use.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Database string `json:"database,omitempty"`
+}
+
+// ExternalEndpoint is where the workers of a region connect to.
+type ExternalEndpoint struct {
+	// Region whose workers use the endpoint.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=24
+	// +required
+	Region string `json:"region"`
+	// Address is host:port.
+	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MaxLength=261
+	// +kubebuilder:validation:Pattern=`^.+:[0-9]{1,5}$`
+	// +required
+	Address string `json:"address"`
+}
+
+// Conditions of a GeoDatabase.
+const (
+	// ConditionReady is true when every node of the database serves, in the topology of the present generation.
+	ConditionReady = "Ready"
+	// ConditionNetworkEmulated is true when the declared network is injected on every node.
+	ConditionNetworkEmulated = "NetworkEmulated"
+	// ConditionNetworkVerified is true when every link's measured round-trip time is within 5% + 1 ms of the declared.
+	ConditionNetworkVerified = "NetworkVerified"
+)
+
+// GeoDatabaseStatus is what runs.
+type GeoDatabaseStatus struct {
+	// ObservedGeneration is the generation that this status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions: Ready, NetworkEmulated, NetworkVerified.
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Regions and their nodes.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	Regions []RegionStatus `json:"regions,omitempty"`
+	// RegionNames lists the regions for kubectl's column, separated by commas.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	RegionNames string `json:"regionNames,omitempty"`
+	// ReadyNodes says how many of the nodes are ready, for kubectl's column, for example 3/4.
+	// +kubebuilder:validation:MaxLength=32
+	// +optional
+	ReadyNodes string `json:"readyNodes,omitempty"`
+	// Emulation is the backend in use, never Auto.
+	// +kubebuilder:validation:Enum=ChaosMesh;Sidecar;BuiltIn;None
+	// +optional
+	Emulation Emulation `json:"emulation,omitempty"`
+	// EmulationReason says why that backend was chosen.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	EmulationReason string `json:"emulationReason,omitempty"`
+	// Links lists declared and measured round-trip times for each pair of regions.
+	// +listType=map
+	// +listMapKey=from
+	// +listMapKey=to
+	// +kubebuilder:validation:MaxItems=1024
+	// +optional
+	Links []LinkStatus `json:"links,omitempty"`
+	// TopologyHash identifies the topology (engine, parameters, regions, partitions, network) that the nodes run.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	TopologyHash string `json:"topologyHash,omitempty"`
+	// Incarnation identifies the set of running node processes: it changes when one of them is replaced or restarts.
+	// Data that was loaded into one incarnation is not known to be in the next.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Incarnation string `json:"incarnation,omitempty"`
+	// ActiveRun is the name of the BenchmarkRun that uses the database now; others wait.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	ActiveRun string `json:"activeRun,omitempty"`
+}
+
+// RegionStatus is what runs in a region.
+type RegionStatus struct {
+	// Name of the region.
+	// +kubebuilder:validation:MaxLength=24
+	// +required
+	Name string `json:"name"`
+	// Nodes that the region should have.
+	// +optional
+	Nodes int32 `json:"nodes"`
+	// ReadyNodes serve now.
+	// +optional
+	ReadyNodes int32 `json:"readyNodes"`
+}
+
+// LinkStatus is a link as declared and as measured.
+type LinkStatus struct {
+	// From is the region that measures.
+	// +kubebuilder:validation:MaxLength=24
+	// +required
+	From string `json:"from"`
+	// To is the region that answers.
+	// +kubebuilder:validation:MaxLength=24
+	// +required
+	To string `json:"to"`
+	// DeclaredRTTMicroseconds is the round-trip time that the profile asks for.
+	// +optional
+	DeclaredRTTMicroseconds int64 `json:"declaredRTTMicroseconds"`
+	// MeasuredRTTMicroseconds is the round-trip time that the nodes see.
+	// +optional
+	MeasuredRTTMicroseconds RTTMicroseconds `json:"measuredRTTMicroseconds"`
+	// Samples behind the measurement.
+	// +optional
+	Samples int64 `json:"samples"`
+}
+
+// GeoDatabase is a database across regions, with a network between them.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=geodb;gdb,categories=geobench
+// +kubebuilder:printcolumn:name="Engine",type=string,JSONPath=`.spec.engine.name`
+// +kubebuilder:printcolumn:name="Regions",type=string,JSONPath=`.status.regionNames`
+// +kubebuilder:printcolumn:name="Nodes",type=string,JSONPath=`.status.readyNodes`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Network",type=string,JSONPath=`.status.conditions[?(@.type=="NetworkVerified")].reason`
+// +kubebuilder:printcolumn:name="Emulation",type=string,JSONPath=`.status.emulation`
+// +kubebuilder:printcolumn:name="Run",type=string,JSONPath=`.status.activeRun`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 27 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",messageExpression="'metadata.name ' + self.metadata.name + ' names pods and services together with the region: it must be at most 27 lower-case letters, digits and dashes, and start with a letter'"
+type GeoDatabase struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// Spec says what to deploy.
+	// +required
+	Spec GeoDatabaseSpec `json:"spec"`
+	// Status says what runs.
+	// +optional
+	Status GeoDatabaseStatus `json:"status,omitzero"`
+}
+
+// GeoDatabaseList is a list of databases.
+//
+// +kubebuilder:object:root=true
+type GeoDatabaseList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+	Items           []GeoDatabase `json:"items"`
+}

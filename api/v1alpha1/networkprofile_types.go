@@ -1,0 +1,169 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// NetworkProfileSpec declares a wide-area network: one entry per pair of regions, each with a round-trip time.
+//
+// The regions of a profile are those that its links name. A link is symmetric unless the reverse pair is listed too.
+type NetworkProfileSpec struct {
+	// IntraRegion is the link between two nodes of the same region. A link whose from and to are the same region
+	// overrides it for that region.
+	// +optional
+	IntraRegion IntraRegion `json:"intraRegion,omitzero"`
+
+	// Links between regions. Each pair of regions that a database uses needs a link in at least one direction.
+	// +listType=map
+	// +listMapKey=from
+	// +listMapKey=to
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1024
+	// +required
+	Links []Link `json:"links"`
+
+	// Prices turn nodes, time and bytes into the cost of a run. Without them a result carries no cost.
+	// +optional
+	Prices *Prices `json:"prices,omitempty"`
+}
+
+// IntraRegion is the network inside a region.
+//
+// +kubebuilder:validation:XValidation:rule="self.rtt >= duration('0s') && self.rtt <= duration('60s')",messageExpression="'rtt ' + string(self.rtt) + ' is out of range: it must be 0s to 60s, for example 400us'",fieldPath=".rtt"
+// +kubebuilder:validation:XValidation:rule="self.jitter >= duration('0s') && self.jitter <= self.rtt",messageExpression="'jitter ' + string(self.jitter) + ' is out of range: it must be 0s to the rtt (' + string(self.rtt) + ')'",fieldPath=".jitter"
+type IntraRegion struct {
+	// RTT is the round-trip time between two nodes of a region; half is injected on each side.
+	// +kubebuilder:default="0s"
+	// +optional
+	RTT Duration `json:"rtt"`
+	// Jitter is the standard deviation of the round-trip time.
+	// +kubebuilder:default="0s"
+	// +optional
+	Jitter Duration `json:"jitter"`
+}
+
+// Link is the network from one region to another.
+//
+// +kubebuilder:validation:XValidation:rule="self.rtt >= duration('0s') && self.rtt <= duration('60s')",messageExpression="'rtt ' + string(self.rtt) + ' is out of range: it must be 0s to 60s, for example 100ms'",fieldPath=".rtt"
+// +kubebuilder:validation:XValidation:rule="self.jitter >= duration('0s') && self.jitter <= self.rtt",messageExpression="'jitter ' + string(self.jitter) + ' is out of range: it must be 0s to the rtt (' + string(self.rtt) + ')'",fieldPath=".jitter"
+type Link struct {
+	// From is the region that sends.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=24
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +required
+	From string `json:"from"`
+	// To is the region that receives.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=24
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +required
+	To string `json:"to"`
+	// RTT is the round-trip time; half of it is injected in each direction. Where the reverse pair is listed too, each
+	// direction gets half of its own round-trip time.
+	// +required
+	RTT Duration `json:"rtt"`
+	// Jitter is the standard deviation of the round-trip time.
+	// +kubebuilder:default="0s"
+	// +optional
+	Jitter Duration `json:"jitter"`
+	// LossPPM is the share of packets lost in each direction, in parts per million.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	// +kubebuilder:default=0
+	// +optional
+	LossPPM int32 `json:"lossPPM"`
+	// BandwidthMbps is the bandwidth in each direction between two nodes, in megabits per second; 0 is unlimited.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	// +kubebuilder:default=0
+	// +optional
+	BandwidthMbps int32 `json:"bandwidthMbps"`
+}
+
+// Prices is what a run costs, in millionths of a currency unit.
+type Prices struct {
+	// Currency is the ISO 4217 code of the prices.
+	// +kubebuilder:validation:Pattern=`^[A-Z]{3}$`
+	// +kubebuilder:validation:MaxLength=3
+	// +kubebuilder:default=USD
+	// +optional
+	Currency string `json:"currency,omitempty"`
+	// NodePerHourMicros is the price of one node for one hour, in millionths of the currency unit.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:default=0
+	// +optional
+	NodePerHourMicros int64 `json:"nodePerHourMicros"`
+	// Transfer lists the price of data that leaves a region for another one. Bytes between two regions that no entry
+	// matches, and bytes inside a region, are free.
+	// +listType=map
+	// +listMapKey=from
+	// +listMapKey=to
+	// +kubebuilder:validation:MaxItems=1024
+	// +optional
+	Transfer []TransferPrice `json:"transfer,omitempty"`
+}
+
+// TransferPrice is the price of data sent from a region.
+type TransferPrice struct {
+	// From is the region that sends, and pays.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=24
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +required
+	From string `json:"from"`
+	// To is the region that receives; "*" is every other region that has no entry of its own.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=24
+	// +kubebuilder:validation:Pattern=`^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$`
+	// +kubebuilder:default="*"
+	// +optional
+	To string `json:"to,omitempty"`
+	// PerGBMicros is the price of 10^9 bytes, in millionths of the currency unit.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	PerGBMicros int64 `json:"perGBMicros"`
+}
+
+// NetworkProfileStatus is empty: a profile is data. What was measured is in the status of each GeoDatabase.
+type NetworkProfileStatus struct {
+	// ObservedGeneration is the generation that the conditions describe.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions of the profile.
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// NetworkProfile is a round-trip matrix between regions that databases refer to.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=netprofile;np,categories=geobench
+// +kubebuilder:printcolumn:name="Intra-region",type=string,JSONPath=`.spec.intraRegion.rtt`
+// +kubebuilder:printcolumn:name="First-link",type=string,JSONPath=`.spec.links[0].rtt`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type NetworkProfile struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// Spec declares the network.
+	// +required
+	Spec NetworkProfileSpec `json:"spec"`
+	// Status of the profile.
+	// +optional
+	Status NetworkProfileStatus `json:"status,omitzero"`
+}
+
+// NetworkProfileList is a list of profiles.
+//
+// +kubebuilder:object:root=true
+type NetworkProfileList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+	Items           []NetworkProfile `json:"items"`
+}
