@@ -16,6 +16,9 @@ type Workload interface {
 	Name() string
 	// Types lists the names of the transaction types, as results show them; Request.Type indexes it.
 	Types() []string
+	// Configured returns the shares of final phases that should be multi-home and multi-partition, in percent: the
+	// realised ones must match.
+	Configured() (multiHomePercent, multiPartitionPercent int32)
 	// Rows calls put for every row of one partition, in a fixed order. A row depends on the seed and its key alone,
 	// so that partitions can be loaded apart and copies agree.
 	Rows(partition int, put func(k txn.Key, value []byte))
@@ -34,7 +37,7 @@ type GeneratorConfig struct {
 	Region geo.Region
 	// Clients is their number; they are called 0 .. Clients-1.
 	Clients int
-	// Stream is unique among the generators of a run: the source of its randomness and of its transaction ids.
+	// Stream is unique among the generators of a run: the source of its randomness.
 	Stream uint32
 	// Measured is the length of the measured time, for parameters that change over it.
 	Measured time.Duration
@@ -52,13 +55,17 @@ type Request struct {
 
 // Generator makes transactions for many clients. A client has at most one transaction under way.
 type Generator interface {
-	// Next fills t with the client's next transaction (id, procedure, arguments and accesses; memory fresh, since t
-	// is immutable once submitted). elapsed is the time since measuring began, negative before.
+	// Next fills t with the client's next transaction: procedure, arguments and accesses. The caller has set t.ID and
+	// may have given t.Accesses room. Memory is fresh, since t is immutable once submitted. elapsed is the time since
+	// measuring began, negative before.
 	Next(client int, elapsed time.Duration, t *txn.Transaction) Request
 	// Done feeds back the outcome of the client's transaction. After anything but Committed the client starts over
 	// with a new transaction.
 	Done(client int, o txn.Outcome)
-	// Ledger returns what Verify needs of all transactions so far.
+	// Late takes the true outcome of a transaction that Done was told to be Unknown, because the client's patience
+	// ended first. It narrows the ledger and nothing else.
+	Late(o txn.Outcome)
+	// Ledger returns what Verify needs of all transactions so far. Those under way count as unknown.
 	Ledger() Ledger
 }
 

@@ -1,0 +1,56 @@
+// Package catalog lists all workloads: it turns a manifest's spec.workload into a workload.Workload, and knows the stored
+// procedures of all of them, so that a node can run any.
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/rmw"
+	"github.com/geobench/geobench/internal/workload/smallbank"
+)
+
+// Procedures returns the stored procedures of all workloads. Their numbers are fixed for ever: smallbank 1 to 9, rmw 16.
+func Procedures() *txn.Registry {
+	return txn.NewRegistry(append(smallbank.Procedures(), rmw.Procedures()...)...)
+}
+
+// New makes the workload that spec, with its defaults filled in, asks for. Errors name the manifest's field.
+func New(spec v1alpha1.Workload, seed uint64, t *geo.Topology) (workload.Workload, error) {
+	switch {
+	case spec.SmallBank != nil && spec.RMW != nil:
+		return nil, fmt.Errorf("spec.workload: smallbank and rmw are both set; keep exactly one")
+	case spec.SmallBank != nil:
+		return smallbank.New(*spec.SmallBank, seed, t)
+	case spec.RMW != nil:
+		return rmw.New(*spec.RMW, seed, t)
+	}
+	return nil, fmt.Errorf("spec.workload: no workload is set; set exactly one of smallbank, rmw")
+}
+
+// Parse reads a BenchmarkRun's spec.workload, with its defaults filled in, and makes the workload.
+func Parse(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workload, error) {
+	var w v1alpha1.Workload
+	d := json.NewDecoder(bytes.NewReader(spec))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&w); err != nil {
+		return nil, fmt.Errorf("spec.workload: %w", err)
+	}
+	return New(w, seed, t)
+}
+
+// TypesOf returns the names of the transaction types of a workload, for those who validate objectives without a topology.
+func TypesOf(spec v1alpha1.Workload) []string {
+	switch {
+	case spec.SmallBank != nil:
+		return (&smallbank.SmallBank{}).Types()
+	case spec.RMW != nil:
+		return (&rmw.RMW{}).Types()
+	}
+	return nil
+}

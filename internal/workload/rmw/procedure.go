@@ -1,0 +1,153 @@
+package rmw
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// procRMW is the procedure's number. It travels, so it never changes.
+const procRMW txn.ProcID = 16
+
+const table txn.Table = 0
+
+// abortNoRecord does not happen in a database that was loaded and works.
+const abortNoRecord = txn.Abort("no-record")
+
+// counterSize is the part of a value that counts the writes of its record, big-endian; the rest is payload.
+const counterSize = 8
+
+// maxRecords is the most that a transaction may name.
+const maxRecords = 1000
+
+// keySize is the length of txn.IntKey.
+const keySize = 9
+
+// Procedures is the one stored procedure.
+func Procedures() []*txn.Procedure { return []*txn.Procedure{readModifyWrite} }
+
+// The arguments:
+//
+//	records, writes, payload size   2 bytes each, big-endian
+//	ids                             8 bytes for each record, big-endian; the first `writes` of them are written
+//	payloads                        one for each write
+const headSize = 6
+
+type args []byte
+
+func (a args) records() int     { return int(binary.BigEndian.Uint16(a)) }
+func (a args) writes() int      { return int(binary.BigEndian.Uint16(a[2:])) }
+func (a args) payloadSize() int { return int(binary.BigEndian.Uint16(a[4:])) }
+func (a args) payload(i int) []byte {
+	n := a.payloadSize()
+	from := headSize + 8*a.records() + i*n
+	return a[from : from+n]
+}
+
+func argsSize(records, writes, payload int) int { return headSize + 8*records + writes*payload }
+
+func (a args) check() error {
+	if len(a) < headSize {
+		return fmt.Errorf("the arguments have %d bytes, not at least %d", len(a), headSize)
+	}
+	if a.writes() > a.records() {
+		return fmt.Errorf("%d of %d records are written", a.writes(), a.records())
+	}
+	if a.records() == 0 || a.records() > maxRecords {
+		return fmt.Errorf("%d records are named, not 1 to %d", a.records(), maxRecords)
+	}
+	if want := argsSize(a.records(), a.writes(), a.payloadSize()); len(a) != want {
+		return fmt.Errorf("the arguments have %d bytes, not %d", len(a), want)
+	}
+	if id, ok := a.duplicate(); ok {
+		return fmt.Errorf("record %d is named twice", id)
+	}
+	return nil
+}
+
+// duplicate returns an id that occurs twice.
+func (a args) duplicate() (uint64, bool) {
+	ids := a[headSize : headSize+8*a.records()]
+	if a.records() > 32 {
+		seen := make(map[uint64]struct{}, a.records())
+		for i := 0; i < len(ids); i += 8 {
+			seen[binary.BigEndian.Uint64(ids[i:])] = struct{}{}
+			if len(seen) != i/8+1 {
+				return binary.BigEndian.Uint64(ids[i:]), true
+			}
+		}
+		return 0, false
+	}
+	for i := 8; i < len(ids); i += 8 {
+		id := binary.BigEndian.Uint64(ids[i:])
+		for j := 0; j < i; j += 8 {
+			if binary.BigEndian.Uint64(ids[j:]) == id {
+				return id, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// keys returns all keys in one string, keySize bytes each, since this runs for every transaction on every node.
+func (a args) keys() txn.Key {
+	n := a.records()
+	var room [16 * keySize]byte
+	b := room[:0]
+	for i := range n {
+		b = append(b, byte(table))
+		b = append(b, a[headSize+8*i:headSize+8*i+8]...)
+	}
+	return txn.Key(b)
+}
+
+// readModifyWrite reads all records. Of those to write it increments the counter and replaces the payload.
+var readModifyWrite = &txn.Procedure{
+	ID:   procRMW,
+	Name: "rmw",
+	Accesses: func(b []byte, dst []txn.Access) ([]txn.Access, error) {
+		a := args(b)
+		if err := a.check(); err != nil {
+			return nil, err
+		}
+		n, writes := a.records(), a.writes()
+		if cap(dst)-len(dst) < n {
+			dst = append(make([]txn.Access, 0, len(dst)+n), dst...)
+		}
+		keys := a.keys()
+		for i := range n {
+			k := keys[i*keySize : (i+1)*keySize]
+			mode := txn.Read
+			if i < writes {
+				mode = txn.ReadWrite
+			}
+			dst = append(dst, txn.Access{Key: k, Mode: mode})
+		}
+		return dst, nil
+	},
+	Run: func(c txn.Ctx, b []byte) ([]byte, error) {
+		a := args(b)
+		n, writes, payload := a.records(), a.writes(), a.payloadSize()
+		keys := a.keys()
+		// The new values share one piece of memory: at most a few times what is live stays, for one allocation
+		// instead of one per write.
+		size := counterSize + payload
+		values := make([]byte, writes*size)
+		for i := range n {
+			k := keys[i*keySize : (i+1)*keySize]
+			old, ok := c.Get(k)
+			if !ok || len(old) < counterSize {
+				return nil, abortNoRecord
+			}
+			if i >= writes {
+				continue
+			}
+			v := values[i*size : (i+1)*size : (i+1)*size]
+			binary.BigEndian.PutUint64(v, binary.BigEndian.Uint64(old)+1)
+			copy(v[counterSize:], a.payload(i))
+			c.Put(k, v)
+		}
+		return nil, nil
+	},
+}

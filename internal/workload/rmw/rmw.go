@@ -1,0 +1,278 @@
+// Package rmw is the microbenchmark of Detock (Nguyen, Miller, Abadi: "Detock: High Performance Multi-region
+// Transactions at Scale", SIGMOD 2023, section 5.1; `basic` in its repository): transactions that read and write a fixed
+// number of random records, with a chosen share of multi-home and multi-partition ones and of hot records. Each
+// value starts with a counter of its writes, so that a lost update shows at the end.
+package rmw
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+const (
+	ledgerWrites = "rmw-writes"
+	auditWrites  = "writes"
+	auditRecords = "records"
+)
+
+// RMW is the workload bound to a topology. It implements workload.Workload.
+type RMW struct {
+	spec     v1alpha1.RMW
+	seed     uint64
+	topology *geo.Topology
+}
+
+// New binds the workload to a topology. Errors name the manifest's field and what would be right.
+func New(spec v1alpha1.RMW, seed uint64, t *geo.Topology) (*RMW, error) {
+	const field = "spec.workload.rmw."
+	regions, partitions := int64(len(t.Regions)), int64(t.Partitions)
+	homes, parts := int64(1), int64(1)
+	if spec.MultiHomePercent > 0 {
+		homes = int64(spec.HomesPerMultiHome)
+	}
+	if spec.MultiPartitionPercent > 0 {
+		parts = int64(spec.PartitionsPerMultiPartition)
+	}
+	n := int64(spec.RecordsPerTransaction)
+	hot := int64(spec.HotRecordsPerTransaction)
+	// Every home and partition must have enough records for a transaction that stays inside it, hot and cold apart.
+	cell := n
+	if hot > 0 {
+		cell = max(spec.HotRecords, hot) + n - hot
+	}
+	switch {
+	case n < 1 || n > 1000:
+		return nil, fmt.Errorf(field+"recordsPerTransaction: %d is not between 1 and 1000", n)
+	case spec.WritesPerTransaction < 0 || int64(spec.WritesPerTransaction) > n:
+		return nil, fmt.Errorf(field+"writesPerTransaction: %d is not between 0 and recordsPerTransaction (%d)", spec.WritesPerTransaction, n)
+	case spec.ValueBytes < counterSize || spec.ValueBytes > 1<<16:
+		return nil, fmt.Errorf(field+"valueBytes: %d is not between %d and %d", spec.ValueBytes, counterSize, 1<<16)
+	case spec.MultiHomePercent < 0 || spec.MultiHomePercent > 100:
+		return nil, fmt.Errorf(field+"multiHomePercent: %d is not between 0 and 100", spec.MultiHomePercent)
+	case spec.MultiPartitionPercent < 0 || spec.MultiPartitionPercent > 100:
+		return nil, fmt.Errorf(field+"multiPartitionPercent: %d is not between 0 and 100", spec.MultiPartitionPercent)
+	case spec.MultiHomePercent > 0 && (homes < 2 || homes > regions):
+		return nil, fmt.Errorf(field+"homesPerMultiHome: %d is not between 2 and the number of regions (%d)", homes, regions)
+	case spec.MultiPartitionPercent > 0 && (parts < 2 || parts > partitions):
+		return nil, fmt.Errorf(field+"partitionsPerMultiPartition: %d is not between 2 and partitionsPerRegion (%d)", parts, partitions)
+	case max(homes, parts) > n:
+		return nil, fmt.Errorf(field+"recordsPerTransaction: %d records cannot lie in %d homes and %d partitions; make it at least %d", n, homes, parts, max(homes, parts))
+	case hot < 0 || hot > n:
+		return nil, fmt.Errorf(field+"hotRecordsPerTransaction: %d is not between 0 and recordsPerTransaction (%d)", hot, n)
+	case hot > 0 && spec.HotRecords < hot:
+		return nil, fmt.Errorf(field+"hotRecords: %d hot records of a home and partition are fewer than hotRecordsPerTransaction (%d)", spec.HotRecords, hot)
+	case spec.Records < cell*regions*partitions:
+		return nil, fmt.Errorf(field+"records: %d is too few for %d regions with %d partitions each; make it at least %d", spec.Records, regions, partitions, cell*regions*partitions)
+	}
+	return &RMW{spec, seed, t}, nil
+}
+
+// Name is rmw.
+func (w *RMW) Name() string { return "rmw" }
+
+// Types is the one type.
+func (w *RMW) Types() []string { return []string{"rmw"} }
+
+// Configured returns the shares of transactions that the manifest asks for.
+func (w *RMW) Configured() (multiHomePercent, multiPartitionPercent int32) {
+	return w.spec.MultiHomePercent, w.spec.MultiPartitionPercent
+}
+
+// Rows loads one partition: records with a counter of 0 and a payload from the seed.
+func (w *RMW) Rows(partition int, put func(txn.Key, []byte)) {
+	for id := uint64(partition); id < uint64(w.spec.Records); id += uint64(w.topology.Partitions) {
+		v := make([]byte, w.spec.ValueBytes)
+		x := (w.seed + id) * 0x9e3779b97f4a7c15
+		for i := counterSize; i < len(v); i++ {
+			v[i] = byte(x >> (8 * (i % 8)))
+		}
+		put(txn.IntKey(table, id), v)
+	}
+}
+
+// Audit sums up the counters.
+func (w *RMW) Audit(s *store.Store) map[string]int64 {
+	var writes, records int64
+	s.Each(func(_ txn.Key, r store.Record) {
+		if len(r.Value) >= counterSize {
+			writes += int64(binary.BigEndian.Uint64(r.Value))
+			records++
+		}
+	})
+	return map[string]int64{auditWrites: writes, auditRecords: records}
+}
+
+// Verify checks that in every copy the counters sum up to the committed writes: no update was lost or applied twice.
+func (w *RMW) Verify(copies []map[string]int64, ledger workload.Ledger) []workload.Check {
+	return []workload.Check{
+		workload.WithinLedger("rmw-writes", auditWrites, w.topology.Regions, 0, copies, ledger[ledgerWrites]),
+		workload.CopiesAgree(w.topology.Regions, copies),
+	}
+}
+
+// noiseSize is the length of the random bytes that payloads are cut from.
+const noiseSize = 4096
+
+type generator struct {
+	w        *RMW
+	region   int
+	rng      *rand.Rand
+	writes   workload.Interval
+	underway []bool
+	unknown  map[txn.ID]struct{}
+	noise    []byte
+	ids      []uint64 // of the transaction being made
+	homes    []int
+	parts    []int
+}
+
+// maxUnknown bounds the unknown outcomes whose late truth still narrows the ledger.
+const maxUnknown = 1 << 20
+
+// NewGenerator makes the transactions of the clients of one load generator.
+func (w *RMW) NewGenerator(c workload.GeneratorConfig) workload.Generator {
+	g := &generator{
+		w:        w,
+		region:   int(c.Region),
+		rng:      rand.New(rand.NewPCG(w.seed, uint64(c.Stream))),
+		underway: make([]bool, c.Clients),
+		unknown:  map[txn.ID]struct{}{},
+		noise:    make([]byte, noiseSize+int(w.spec.ValueBytes)),
+	}
+	for i := range g.noise {
+		g.noise[i] = byte(g.rng.Uint32())
+	}
+	return g
+}
+
+// choose appends to dst first and n-1 others of 0 .. of-1, in random order.
+func (g *generator) choose(dst []int, first, n, of int) []int {
+	dst = append(dst, first)
+	for len(dst) < n {
+		x := g.rng.IntN(of)
+		if !contains(dst, x) {
+			dst = append(dst, x)
+		}
+	}
+	return dst
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+func contains[T comparable](s []T, x T) bool {
+	for _, y := range s {
+		if x == y {
+			return true
+		}
+	}
+	return false
+}
+
+// Next makes a transaction. Its records go round the chosen homes and partitions by turns.
+func (g *generator) Next(client int, _ time.Duration, t *txn.Transaction) workload.Request {
+	s, top := &g.w.spec, g.w.topology
+	n, writes, payload := int(s.RecordsPerTransaction), int(s.WritesPerTransaction), int(s.ValueBytes)-counterSize
+	homes, parts := 1, 1
+	if g.rng.Int32N(100) < s.MultiHomePercent {
+		homes = int(s.HomesPerMultiHome)
+	}
+	if g.rng.Int32N(100) < s.MultiPartitionPercent {
+		parts = int(s.PartitionsPerMultiPartition)
+	}
+	regions := len(top.Regions)
+	g.homes = g.choose(g.homes[:0], g.region, homes, regions)
+	g.parts = g.choose(g.parts[:0], g.rng.IntN(top.Partitions), parts, top.Partitions)
+
+	b := make([]byte, argsSize(n, writes, payload))
+	binary.BigEndian.PutUint16(b, uint16(n))
+	binary.BigEndian.PutUint16(b[2:], uint16(writes))
+	binary.BigEndian.PutUint16(b[4:], uint16(payload))
+	g.ids = g.ids[:0]
+	cells := uint64(regions * top.Partitions)
+	meet := homes * parts / gcd(homes, parts)
+	for i := range n {
+		// Both rings turn together, and shift by one when they meet again, so that all pairs occur.
+		cell := uint64(g.homes[i%homes]*top.Partitions + g.parts[(i+i/meet)%parts])
+		count := (uint64(s.Records)-1-cell)/cells + 1
+		from, to := uint64(0), count
+		if hot := uint64(s.HotRecords); i < int(s.HotRecordsPerTransaction) {
+			to = hot
+		} else if s.HotRecordsPerTransaction > 0 {
+			from = hot
+		}
+		var id uint64
+		for {
+			id = (from+g.rng.Uint64N(to-from))*cells + cell
+			if !contains(g.ids, id) {
+				break
+			}
+		}
+		g.ids = append(g.ids, id)
+		binary.BigEndian.PutUint64(b[headSize+8*i:], id)
+	}
+	at := headSize + 8*n
+	for range writes {
+		at += copy(b[at:at+payload], g.noise[g.rng.IntN(noiseSize):])
+	}
+	t.Proc, t.Args = procRMW, b
+	accesses, err := readModifyWrite.Accesses(b, t.Accesses[:0])
+	if err != nil {
+		panic("rmw: the generator made a bad transaction: " + err.Error())
+	}
+	t.Accesses = accesses
+	g.underway[client] = true
+	return workload.Request{Class: top.Placement().Class(accesses), Final: true}
+}
+
+// Done adds up the committed writes.
+func (g *generator) Done(client int, o txn.Outcome) {
+	g.underway[client] = false
+	writes := int64(g.w.spec.WritesPerTransaction)
+	switch o.Status {
+	case txn.Committed:
+		g.writes.Low += writes
+		g.writes.High += writes
+	case txn.Unknown:
+		g.writes.High += writes
+		if len(g.unknown) < maxUnknown {
+			g.unknown[o.ID] = struct{}{}
+		}
+	}
+}
+
+// Late narrows the ledger by the truth about a transaction that was unknown.
+func (g *generator) Late(o txn.Outcome) {
+	if _, ok := g.unknown[o.ID]; !ok || o.Status == txn.Unknown {
+		return
+	}
+	delete(g.unknown, o.ID)
+	if o.Status == txn.Committed {
+		g.writes.Low += int64(g.w.spec.WritesPerTransaction)
+	} else {
+		g.writes.High -= int64(g.w.spec.WritesPerTransaction)
+	}
+}
+
+// Ledger sums up the writes.
+func (g *generator) Ledger() workload.Ledger {
+	w := g.writes
+	for _, u := range g.underway {
+		if u {
+			w.High += int64(g.w.spec.WritesPerTransaction)
+		}
+	}
+	return workload.Ledger{ledgerWrites: w}
+}

@@ -1,0 +1,148 @@
+package smallbank
+
+import (
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// nameSize is the length of a padded name.
+const nameSize = 24
+
+// appendName appends the padded name of customer id: "Client17" and spaces.
+func appendName(b []byte, id uint64) []byte {
+	n := len(b)
+	b = append(b, "Client"...)
+	b = strconv.AppendUint(b, id, 10)
+	for len(b) < n+nameSize {
+		b = append(b, ' ')
+	}
+	return b
+}
+
+func nameKey(id uint64) txn.Key {
+	var b [nameSize]byte
+	return txn.StringKey(tableAccount, string(appendName(b[:0], id)))
+}
+
+// customers finds customers by where their data lives. A customer's name and id are placed by different hashes, so the
+// two have different homes in general; a transaction that a client runs without leaving its region needs a customer
+// whose name and id both call that region home.
+type customers struct {
+	n         uint64
+	placement geo.Placement
+	// cells[(nameHome*R+idHome)*P+partition] lists ids in ascending order, where partition is the id's.
+	cells [][]uint32
+	// home[nameHome*R+idHome] is the union of its cells, in ascending order.
+	home [][]uint32
+}
+
+func (c *customers) regions() int    { return c.placement.Regions }
+func (c *customers) partitions() int { return c.placement.Partitions }
+
+func (c *customers) cell(name, id geo.Region, partition int) []uint32 {
+	return c.cells[(int(name)*c.regions()+int(id))*c.partitions()+partition]
+}
+
+func (c *customers) all(name, id geo.Region) []uint32 { return c.home[int(name)*c.regions()+int(id)] }
+
+// partitionOf and homeOf place an id as geo.Placement places the keys of its accounts.
+func (c *customers) partitionOf(id uint64) int { return int(id % uint64(c.partitions())) }
+func (c *customers) homeOf(id uint64) geo.Region {
+	return geo.Region(id / uint64(c.partitions()) % uint64(c.regions()))
+}
+
+// count is the number of ids with this home and partition, nth the k-th of them.
+func (c *customers) count(home geo.Region, partition int) uint64 {
+	first := c.nth(home, partition, 0)
+	if first >= c.n {
+		return 0
+	}
+	return (c.n-1-first)/uint64(c.regions()*c.partitions()) + 1
+}
+
+func (c *customers) nth(home geo.Region, partition int, k uint64) uint64 {
+	return (k*uint64(c.regions())+uint64(home))*uint64(c.partitions()) + uint64(partition)
+}
+
+func newCustomers(n uint64, p geo.Placement) *customers {
+	c := &customers{n: n, placement: p}
+	c.cells = make([][]uint32, p.Regions*p.Regions*p.Partitions)
+	c.home = make([][]uint32, p.Regions*p.Regions)
+	for id := range n {
+		name, home, partition := p.Home(nameKey(id)), c.homeOf(id), c.partitionOf(id)
+		i := int(name)*p.Regions + int(home)
+		c.home[i] = append(c.home[i], uint32(id))
+		i = i*p.Partitions + partition
+		c.cells[i] = append(c.cells[i], uint32(id))
+	}
+	return c
+}
+
+// need is the number of customers that a cell must have for the mix: two where Amalgamate stays inside it.
+func need(name, id geo.Region, amalgamate, multiHome bool) int {
+	switch {
+	case name == id && amalgamate:
+		return 2
+	case name == id:
+		return 1
+	case amalgamate && multiHome:
+		return 1
+	}
+	return 0
+}
+
+// checkCustomers returns an error, with the number of customers that would do, when a combination of homes and partition
+// that the parameters need has too few.
+func checkCustomers(n uint64, p geo.Placement, amalgamate, multiHome bool) error {
+	missing := 0
+	short := make([]int, p.Regions*p.Regions*p.Partitions)
+	for name := range geo.Region(p.Regions) {
+		for id := range geo.Region(p.Regions) {
+			for partition := range p.Partitions {
+				i := (int(name)*p.Regions+int(id))*p.Partitions + partition
+				short[i] = need(name, id, amalgamate, multiHome)
+				missing += short[i]
+			}
+		}
+	}
+	c := customers{placement: p}
+	least := uint64(0)
+	for ; missing > 0; least++ {
+		i := (int(p.Home(nameKey(least)))*p.Regions+int(c.homeOf(least)))*p.Partitions + c.partitionOf(least)
+		if short[i] > 0 {
+			short[i]--
+			missing--
+		}
+	}
+	if n < least {
+		return fmt.Errorf("spec.workload.smallbank.customers: %d customers leave a combination of regions and partitions without one; "+
+			"%d regions with %d partitions each need at least %d", n, p.Regions, p.Partitions, least)
+	}
+	return nil
+}
+
+// skew draws places in lists: with probability hot percent by NURand, else uniformly.
+type skew struct {
+	hot  int32
+	seed uint64
+}
+
+// draw returns a number below n, which is at least 1. NURand is TPC-C's (clause 2.1.6),
+//
+//	(((random(0, A) | random(0, n-1)) + C) mod n
+//
+// with A the largest 2^k - 1 that is at most n/8 and C, at most A, from the seed.
+func (s skew) draw(rng *rand.Rand, n uint64) uint64 {
+	x := rng.Uint64N(n)
+	if s.hot == 0 || rng.Int32N(100) >= s.hot {
+		return x
+	}
+	a := uint64(1)<<(bits.Len64(n/8+1)-1) - 1
+	c := s.seed & a
+	return ((rng.Uint64()&a | x) + c) % n
+}

@@ -1,0 +1,165 @@
+// Package smallbank is the banking workload of Alomari et al., "The Cost of Serializability on Platforms That Use
+// Snapshot Isolation" (ICDE 2008), as "Benchmarking geo-distributed databases: evaluating performance using the SmallBank
+// benchmark" (Cirtog, TU Delft 2025, section 3) adapts it to databases that need the read and write set in advance:
+// every transaction is split into phases, each a transaction of its own. Helper phases ("lookup") find the customer's id
+// by name; the final phase works on accounts by id, and is the one that the multi-home and multi-partition parameters
+// govern. docs/workloads.md has the formulas. One file per transaction.
+package smallbank
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+// The transaction types, in the order of Types.
+const (
+	typeLookup = iota
+	typeBalance
+	typeWriteCheck
+	typeDepositChecking
+	typeTransactSavings
+	typeAmalgamate
+	numTypes
+)
+
+var typeNames = []string{"lookup", "balance", "writeCheck", "depositChecking", "transactSavings", "amalgamate"}
+
+// Names in ledgers and audits.
+const (
+	ledgerTotal        = "smallbank-total"
+	ledgerWrongLookups = "smallbank-wrong-lookups"
+	auditTotal         = "total"
+	auditAccounts      = "accounts"
+)
+
+// maxInitial is the largest initial balance; the smallest is 1 (SmallBank on Detock, listing 5).
+const maxInitial = 10000
+
+// SmallBank is the workload bound to a topology. It implements workload.Workload.
+type SmallBank struct {
+	spec     v1alpha1.SmallBank
+	seed     uint64
+	topology *geo.Topology
+	targets  []target // of the sunflower
+	// index is made when the first generator is: nodes, which only load, don't need it.
+	index func() *customers
+}
+
+type target struct {
+	region     geo.Region
+	hitPercent int32
+}
+
+// New binds the workload to a topology. Errors name the manifest's field and what would be right.
+func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, error) {
+	const field = "spec.workload.smallbank."
+	m := spec.Mix
+	switch sum := m.Balance + m.WriteCheck + m.DepositChecking + m.TransactSavings + m.Amalgamate; {
+	case min(m.Balance, m.WriteCheck, m.DepositChecking, m.TransactSavings, m.Amalgamate) < 0 || sum != 100:
+		return nil, fmt.Errorf(field+"mix: the shares sum to %d; they must be 0 or more and sum to 100", sum)
+	case spec.Customers < 1 || spec.Customers > 1<<32-1:
+		return nil, fmt.Errorf(field+"customers: %d is not between 1 and %d", spec.Customers, uint32(1<<32-1))
+	case spec.MultiHomePercent < 0 || spec.MultiHomePercent > 100:
+		return nil, fmt.Errorf(field+"multiHomePercent: %d is not between 0 and 100", spec.MultiHomePercent)
+	case spec.MultiPartitionPercent < 0 || spec.MultiPartitionPercent > 100:
+		return nil, fmt.Errorf(field+"multiPartitionPercent: %d is not between 0 and 100", spec.MultiPartitionPercent)
+	case spec.HotPercent < 0 || spec.HotPercent > 100:
+		return nil, fmt.Errorf(field+"hotPercent: %d is not between 0 and 100", spec.HotPercent)
+	case spec.MultiHomePercent > 0 && len(t.Regions) < 2:
+		return nil, fmt.Errorf(field+"multiHomePercent: %d needs two regions, the database has one; make it 0", spec.MultiHomePercent)
+	case spec.MultiPartitionPercent > 0 && t.Partitions < 2:
+		return nil, fmt.Errorf(field+"multiPartitionPercent: %d needs two partitions per region, the database has one; make it 0", spec.MultiPartitionPercent)
+	}
+	s := &SmallBank{spec: spec, seed: seed, topology: t}
+	for i, f := range spec.Sunflower {
+		r := t.Index(f.Region)
+		if r < 0 {
+			return nil, fmt.Errorf(field+"sunflower[%d].region: %q is not one of %v", i, f.Region, t.Regions)
+		}
+		if f.HitPercent < 0 || f.HitPercent > 100 {
+			return nil, fmt.Errorf(field+"sunflower[%d].hitPercent: %d is not between 0 and 100", i, f.HitPercent)
+		}
+		s.targets = append(s.targets, target{r, f.HitPercent})
+	}
+	if err := checkCustomers(uint64(spec.Customers), t.Placement(), m.Amalgamate > 0, spec.MultiHomePercent > 0); err != nil {
+		return nil, err
+	}
+	s.index = sync.OnceValue(func() *customers { return newCustomers(uint64(spec.Customers), t.Placement()) })
+	return s, nil
+}
+
+// Name is smallbank.
+func (s *SmallBank) Name() string { return "smallbank" }
+
+// Types are lookup (helper phases) and the five final phases.
+func (s *SmallBank) Types() []string { return typeNames }
+
+// Configured returns the shares of final phases that the manifest asks for.
+func (s *SmallBank) Configured() (multiHomePercent, multiPartitionPercent int32) {
+	return s.spec.MultiHomePercent, s.spec.MultiPartitionPercent
+}
+
+// Rows loads one partition: accounts by the hash of the name, checking and savings by id.
+func (s *SmallBank) Rows(partition int, put func(txn.Key, []byte)) {
+	p := s.topology.Placement()
+	for id := range uint64(s.spec.Customers) {
+		if k := nameKey(id); p.Partition(k) == partition {
+			put(k, binary.BigEndian.AppendUint64(make([]byte, 0, 8), id))
+		}
+	}
+	for _, table := range []txn.Table{tableChecking, tableSavings} {
+		for id := uint64(partition); id < uint64(s.spec.Customers); id += uint64(p.Partitions) {
+			put(txn.IntKey(table, id), encodeAmount(initialBalance(s.seed, table, id)))
+		}
+	}
+}
+
+// initialBalance is uniform over 1 .. 10000 and a function of its arguments alone.
+func initialBalance(seed uint64, table txn.Table, id uint64) int64 {
+	// SplitMix64's finaliser over a sequence that no two (seed, table, id) of a run share.
+	x := seed*0xd1342543de82ef95 + uint64(table)<<56 + (id+1)*0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	x ^= x >> 31
+	return int64(x%maxInitial) + 1
+}
+
+// Audit sums up all balances.
+func (s *SmallBank) Audit(st *store.Store) map[string]int64 {
+	var total, accounts int64
+	st.Each(func(k txn.Key, r store.Record) {
+		if k.Table() == tableAccount {
+			return
+		}
+		if v, ok := decodeAmount(r.Value); ok {
+			total += v
+			accounts++
+		}
+	})
+	return map[string]int64{auditTotal: total, auditAccounts: accounts}
+}
+
+// Verify checks that no money appeared or vanished: in every copy, final total - initial total is the sum of what the
+// clients know to be committed.
+func (s *SmallBank) Verify(copies []map[string]int64, ledger workload.Ledger) []workload.Check {
+	var initial int64
+	for id := range uint64(s.spec.Customers) {
+		initial += initialBalance(s.seed, tableChecking, id) + initialBalance(s.seed, tableSavings, id)
+	}
+	checks := []workload.Check{
+		workload.WithinLedger("smallbank-total", auditTotal, s.topology.Regions, initial, copies, ledger[ledgerTotal]),
+		workload.CopiesAgree(s.topology.Regions, copies),
+	}
+	if wrong := ledger[ledgerWrongLookups].High; wrong > 0 {
+		checks = append(checks, workload.Check{Name: "smallbank-lookup",
+			Message: fmt.Sprintf("%d lookups of a name returned another customer's id, or none", wrong)})
+	}
+	return checks
+}
