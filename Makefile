@@ -1,0 +1,85 @@
+# `make help` lists what there is to make. Two commands do all the set-up: `make demo` and `make test`.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+CACHE   ?= $(if $(GEOBENCH_CACHE),$(GEOBENCH_CACHE),$(HOME)/.cache/geobench)
+IMAGE   ?= localhost/geobench:dev
+CLUSTER ?= local
+CLUSTERCMD := go run -C hack/cluster .
+TOOL       := go run -C hack/tools .
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X github.com/geobench/geobench/internal/version.Version=$(VERSION)
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Use it
+.PHONY: demo
+demo: ## Run the quickstart on a real Kubernetes (CLUSTER=current: your context; else a local node) and print the result
+	@hack/demo.sh "$(CLUSTER)" "$(IMAGE)"
+
+.PHONY: build
+build: bin/geobench ## Build bin/geobench
+
+.PHONY: bin/geobench
+bin/geobench:
+	@CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/geobench
+
+##@ Test it
+.PHONY: test
+test: ## Run all tests but the end-to-end ones
+	KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test ./...
+	cd hack/cluster && go test ./...
+
+.PHONY: race
+race: ## Run the tests of concurrent packages with the race detector
+	go test -race ./internal/wire/... ./internal/node/... ./internal/target/... ./internal/load/... ./internal/local/... ./internal/meeting/...
+
+.PHONY: e2e
+e2e: ## Run the end-to-end tests on the local node
+	hack/e2e.sh "$(IMAGE)"
+
+.PHONY: fuzz
+fuzz: ## Fuzz each target for FUZZTIME (default 20s)
+	hack/fuzz.sh "$(or $(FUZZTIME),20s)"
+
+.PHONY: bench-engine
+bench-engine: bin/geobench ## Throughput and CPU per transaction of the engine and the worker, without emulated delay
+	hack/bench-engine.sh
+
+##@ Keep it right
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck, kube-api-linter, helm lint
+	hack/lint.sh
+
+.PHONY: generate
+generate: ## Generate deepcopy functions, CRDs, RBAC, the chart's copies of them, and reference docs
+	hack/generate.sh
+
+.PHONY: check-generate
+check-generate: generate ## Fail when generated files are not committed
+	git diff --exit-code -- api config charts docs || (echo "generated files differ: commit what 'make generate' wrote" >&2; exit 1)
+
+##@ Local Kubernetes node
+.PHONY: cluster-up
+cluster-up: ## Start a Kubernetes node on this machine
+	$(CLUSTERCMD) up
+
+.PHONY: cluster-down
+cluster-down: ## Stop it and leave nothing behind
+	$(CLUSTERCMD) down
+
+.PHONY: image
+image: bin/geobench ## Make the image archive out/geobench.tar without a container engine
+	@mkdir -p out
+	$(CLUSTERCMD) image -name $(IMAGE) -binary $(CURDIR)/bin/geobench -o $(CURDIR)/out/geobench.tar
+
+.PHONY: cluster-load
+cluster-load: image ## Make the image and load it into the local node
+	$(CLUSTERCMD) load $(CURDIR)/out/geobench.tar
+
+.PHONY: clean
+clean: ## Remove what was built here (not the cache)
+	rm -rf bin out

@@ -1,0 +1,25 @@
+# Sourced by the scripts beside it: where the repository and its tools are. Needs Go and nothing else.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+cluster() { hack/cluster/cluster.sh "$@"; }
+tool() { go run -C hack/tools . "$@"; }
+say() { printf '\n==> %s\n' "$*" >&2; }
+started=$SECONDS
+elapsed() { echo "$((SECONDS - started)) s"; }
+
+# use_local_cluster starts the local node, points KUBECONFIG at it and puts its kubectl and helm on PATH.
+use_local_cluster() {
+  cluster up >/dev/null
+  KUBECONFIG=$(cluster kubeconfig)
+  export KUBECONFIG
+  PATH=$(dirname "$(cluster build kubectl | tail -1)/kubectl"):$(dirname "$(tool install helm | tail -1)"):$PATH
+  export PATH
+}
+
+# install_geobench IMAGE installs or upgrades the operator in the current context.
+install_geobench() {
+  local image=$1
+  helm upgrade --install geobench charts/geobench --namespace geobench-system --create-namespace \
+    --set "image.repository=${image%:*}" --set "image.tag=${image##*:}" --wait --timeout 3m >&2
+}

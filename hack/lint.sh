@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Everything that reads code without running it.
+source "$(dirname "$0")/lib.sh"
+say "gofmt"
+unformatted=$(git ls-files '*.go' | xargs gofmt -l)
+[[ -z $unformatted ]] || { echo "not gofmt-ed: $unformatted" >&2; exit 1; }
+say "go vet"
+go vet ./...
+go vet -tags e2e ./internal/e2e/...
+(cd hack/cluster && go vet ./...)
+(cd hack/tools && go vet ./...)
+say "staticcheck"
+"$(tool install staticcheck | tail -1)" -tags e2e ./...
+say "API conventions of the CRDs"
+tool lint-crds
+say "the chart"
+tool sync-chart --check
+tool chart-test
