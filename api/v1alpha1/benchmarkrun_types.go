@@ -10,7 +10,7 @@ import (
 // It is immutable but for runID: a new runID runs the same manifest again, so that a Git repository can ask for a re-run
 // without renaming anything. A new name does the same and keeps the old result.
 //
-// +kubebuilder:validation:XValidation:rule="self.databaseRef == oldSelf.databaseRef && self.seed == oldSelf.seed && self.workload == oldSelf.workload && self.load == oldSelf.load && self.?faults == oldSelf.?faults && self.?objectives == oldSelf.?objectives && self.?verify == oldSelf.?verify && self.?deadline == oldSelf.?deadline",message="the spec of a BenchmarkRun cannot change, except runID: create a run with another name, or change runID to run this one again"
+// +kubebuilder:validation:XValidation:rule="self.databaseRef == oldSelf.databaseRef && self.seed == oldSelf.seed && self.workload == oldSelf.workload && self.load == oldSelf.load && has(self.faults) == has(oldSelf.faults) && (!has(self.faults) || self.faults == oldSelf.faults) && has(self.objectives) == has(oldSelf.objectives) && (!has(self.objectives) || self.objectives == oldSelf.objectives) && has(self.verify) == has(oldSelf.verify) && (!has(self.verify) || self.verify == oldSelf.verify) && has(self.deadline) == has(oldSelf.deadline) && (!has(self.deadline) || self.deadline == oldSelf.deadline)",message="the spec of a BenchmarkRun cannot change, except runID: create a run with another name, or change runID to run this one again"
 type BenchmarkRunSpec struct {
 	// DatabaseRef names the GeoDatabase, in the same namespace.
 	// +required
@@ -33,10 +33,10 @@ type BenchmarkRunSpec struct {
 	// +required
 	Workload Workload `json:"workload"`
 
-	// Load is how many clients there are, how they arrive, and for how long.
-	// +kubebuilder:default={}
-	// +optional
-	Load Load `json:"load,omitzero"`
+	// Load is how many clients there are, how they arrive, and for how long. Every field has a default: {} is a
+	// closed loop of 100 clients per region for 30 s after 10 s of warm-up.
+	// +required
+	Load Load `json:"load"`
 
 	// Faults is a timeline, relative to the start of measuring.
 	// +listType=map
@@ -58,6 +58,7 @@ type BenchmarkRunSpec struct {
 	Verify []Verification `json:"verify,omitempty"`
 
 	// Deadline for the whole run, from its start. Unset, it is warmup + duration x repetitions + 15m.
+	// +kubebuilder:validation:XValidation:rule="self > duration('0s') && self <= duration('8760h')",message="must be longer than 0s and at most 8760h, for example 15m"
 	// +optional
 	Deadline *Duration `json:"deadline,omitempty"`
 }
@@ -113,7 +114,7 @@ type SmallBank struct {
 
 // SmallBankMix is the share of each transaction in percent; the shares sum to 100.
 //
-// +kubebuilder:validation:XValidation:rule="self.balance + self.writeCheck + self.depositChecking + self.transactSavings + self.amalgamate == 100",messageExpression="'balance + writeCheck + depositChecking + transactSavings + amalgamate is ' + string(self.balance + self.writeCheck + self.depositChecking + self.transactSavings + self.amalgamate) + ': it must be 100 (percent)'"
+// +kubebuilder:validation:XValidation:rule="self.balance + self.writeCheck + self.depositChecking + self.transactSavings + self.amalgamate == 100",messageExpression="'balance + writeCheck + depositChecking + transactSavings + amalgamate is %d: it must be 100 (percent)'.format([self.balance + self.writeCheck + self.depositChecking + self.transactSavings + self.amalgamate])"
 type SmallBankMix struct {
 	// Balance reads the sum of both balances.
 	// +kubebuilder:validation:Minimum=0
@@ -163,8 +164,8 @@ type SunflowerTarget struct {
 
 // RMW reads and writes random records.
 //
-// +kubebuilder:validation:XValidation:rule="self.writesPerTransaction <= self.recordsPerTransaction",messageExpression="'writesPerTransaction ' + string(self.writesPerTransaction) + ' is more than recordsPerTransaction (' + string(self.recordsPerTransaction) + '): a transaction can write at most the records that it touches'",fieldPath=".writesPerTransaction"
-// +kubebuilder:validation:XValidation:rule="self.hotRecordsPerTransaction <= self.recordsPerTransaction",messageExpression="'hotRecordsPerTransaction ' + string(self.hotRecordsPerTransaction) + ' is more than recordsPerTransaction (' + string(self.recordsPerTransaction) + ')'",fieldPath=".hotRecordsPerTransaction"
+// +kubebuilder:validation:XValidation:rule="self.writesPerTransaction <= self.recordsPerTransaction",messageExpression="'writesPerTransaction %d is more than recordsPerTransaction (%d): a transaction can write at most the records that it touches'.format([self.writesPerTransaction, self.recordsPerTransaction])",fieldPath=".writesPerTransaction"
+// +kubebuilder:validation:XValidation:rule="self.hotRecordsPerTransaction <= self.recordsPerTransaction",messageExpression="'hotRecordsPerTransaction %d is more than recordsPerTransaction (%d)'.format([self.hotRecordsPerTransaction, self.recordsPerTransaction])",fieldPath=".hotRecordsPerTransaction"
 // +kubebuilder:validation:XValidation:rule="self.hotRecordsPerTransaction == 0 || self.hotRecords > 0",message="hotRecordsPerTransaction needs hotRecords greater than 0: it says how many records are hot",fieldPath=".hotRecords"
 type RMW struct {
 	// Records in the database.
@@ -231,15 +232,11 @@ type RMW struct {
 
 // Load is how many clients there are in each region, how their transactions arrive, and for how long.
 //
-// +kubebuilder:validation:XValidation:rule="self.duration > self.warmup",messageExpression="'duration ' + string(self.duration) + ' is not longer than warmup (' + string(self.warmup) + '): measure for longer than the warm-up'",fieldPath=".duration"
-// +kubebuilder:validation:XValidation:rule="self.warmup >= duration('0s')",messageExpression="'warmup ' + string(self.warmup) + ' is negative: it must be 0s or longer, for example 10s'",fieldPath=".warmup"
-// +kubebuilder:validation:XValidation:rule="self.duration <= duration('168h')",messageExpression="'duration ' + string(self.duration) + ' is out of range: it must be at most 168h'",fieldPath=".duration"
-// +kubebuilder:validation:XValidation:rule="self.thinkTime >= duration('0s') && self.thinkTime <= duration('1h')",messageExpression="'thinkTime ' + string(self.thinkTime) + ' is out of range: it must be 0s to 1h'",fieldPath=".thinkTime"
-// +kubebuilder:validation:XValidation:rule="self.requestTimeout > duration('0s') && self.requestTimeout <= duration('1h')",messageExpression="'requestTimeout ' + string(self.requestTimeout) + ' is out of range: it must be longer than 0s and at most 1h, for example 30s'",fieldPath=".requestTimeout"
-// +kubebuilder:validation:XValidation:rule="self.arrival == 'Closed' || self.ratePerSecond > 0",messageExpression="'ratePerSecond is 0, but arrival ' + self.arrival + ' is an open loop: say how many transactions arrive per second in each region'",fieldPath=".ratePerSecond"
-// +kubebuilder:validation:XValidation:rule="self.arrival != 'Closed' || self.ratePerSecond == 0",messageExpression="'ratePerSecond is ' + string(self.ratePerSecond) + ', but arrival Closed has no rate: set arrival to Constant or Poisson, or leave ratePerSecond 0'",fieldPath=".ratePerSecond"
-// +kubebuilder:validation:XValidation:rule="self.arrival == 'Closed' || self.thinkTime == duration('0s')",messageExpression="'thinkTime is ' + string(self.thinkTime) + ', but arrival ' + self.arrival + ' has no think time: set arrival to Closed, or leave thinkTime 0s'",fieldPath=".thinkTime"
-// +kubebuilder:validation:XValidation:rule="self.workersPerRegion <= self.clientsPerRegion",messageExpression="'workersPerRegion ' + string(self.workersPerRegion) + ' is more than clientsPerRegion (' + string(self.clientsPerRegion) + '): each worker needs a client'",fieldPath=".workersPerRegion"
+// +kubebuilder:validation:XValidation:rule="self.duration > self.warmup",messageExpression="'duration %s is not longer than warmup (%s): measure for longer than the warm-up'.format([self.duration, self.warmup])",fieldPath=".duration"
+// +kubebuilder:validation:XValidation:rule="self.arrival == 'Closed' || self.ratePerSecond > 0",messageExpression="'ratePerSecond is 0, but arrival %s is an open loop: say how many transactions arrive per second in each region'.format([self.arrival])",fieldPath=".ratePerSecond"
+// +kubebuilder:validation:XValidation:rule="self.arrival != 'Closed' || self.ratePerSecond == 0",messageExpression="'ratePerSecond is %d, but arrival Closed has no rate: set arrival to Constant or Poisson, or leave ratePerSecond 0'.format([self.ratePerSecond])",fieldPath=".ratePerSecond"
+// +kubebuilder:validation:XValidation:rule="self.arrival == 'Closed' || self.thinkTime == duration('0s')",messageExpression="'thinkTime is %s, but arrival %s has no think time: set arrival to Closed, or leave thinkTime 0s'.format([self.thinkTime, self.arrival])",fieldPath=".thinkTime"
+// +kubebuilder:validation:XValidation:rule="self.workersPerRegion <= self.clientsPerRegion",messageExpression="'workersPerRegion %d is more than clientsPerRegion (%d): each worker needs a client'.format([self.workersPerRegion, self.clientsPerRegion])",fieldPath=".workersPerRegion"
 type Load struct {
 	// ClientsPerRegion is the number of concurrent clients in each region; in an open loop, the largest number of
 	// transactions that are under way at once.
@@ -266,18 +263,22 @@ type Load struct {
 	// +optional
 	RatePerSecond int64 `json:"ratePerSecond"`
 	// ThinkTime passes between an answer and the client's next transaction, in a closed loop.
+	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('1h')",message="must be 0s to 1h"
 	// +kubebuilder:default="0s"
 	// +optional
 	ThinkTime Duration `json:"thinkTime"`
 	// RequestTimeout after which a transaction without an answer counts as timed out.
+	// +kubebuilder:validation:XValidation:rule="self > duration('0s') && self <= duration('1h')",message="must be longer than 0s and at most 1h, for example 30s"
 	// +kubebuilder:default="30s"
 	// +optional
 	RequestTimeout Duration `json:"requestTimeout,omitzero"`
 	// Warmup runs the load without measuring, once, before the first repetition.
+	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('168h')",message="must be 0s to 168h, for example 10s"
 	// +kubebuilder:default="10s"
 	// +optional
 	Warmup Duration `json:"warmup"`
 	// Duration of one measured repetition.
+	// +kubebuilder:validation:XValidation:rule="self <= duration('168h')",message="must be at most 168h, for example 30s"
 	// +kubebuilder:default="30s"
 	// +optional
 	Duration Duration `json:"duration,omitzero"`
@@ -308,8 +309,10 @@ const (
 // Objective is a bound on a measured figure.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.min) || has(self.max)",message="min and max are both missing: an objective needs at least one bound"
-// +kubebuilder:validation:XValidation:rule="!self.metric.startsWith('latency') || ((!has(self.max) || type(self.max) == string) && (!has(self.min) || type(self.min) == string))",messageExpression="'the bounds of ' + self.metric + ' are durations: write for example max: 250ms'"
-// +kubebuilder:validation:XValidation:rule="self.metric.startsWith('latency') || ((!has(self.max) || type(self.max) == int) && (!has(self.min) || type(self.min) == int))",messageExpression="'the bounds of ' + self.metric + ' are integers: write for example min: 1000'"
+// +kubebuilder:validation:XValidation:rule="!has(self.max) || !self.metric.startsWith('latency') || (type(self.max) == string && size(self.max) <= 18 && duration(self.max) >= duration('0s'))",message="the bound of a latency is a duration, for example 250ms",fieldPath=".max"
+// +kubebuilder:validation:XValidation:rule="!has(self.min) || !self.metric.startsWith('latency') || (type(self.min) == string && size(self.min) <= 18 && duration(self.min) >= duration('0s'))",message="the bound of a latency is a duration, for example 1ms",fieldPath=".min"
+// +kubebuilder:validation:XValidation:rule="!has(self.max) || self.metric.startsWith('latency') || (type(self.max) == int && self.max >= 0)",messageExpression="'max is %s: the bound of %s must be a whole number of at least 0, for example 1000'.format([self.max, self.metric])",fieldPath=".max"
+// +kubebuilder:validation:XValidation:rule="!has(self.min) || self.metric.startsWith('latency') || (type(self.min) == int && self.min >= 0)",messageExpression="'min is %s: the bound of %s must be a whole number of at least 0, for example 1000'.format([self.min, self.metric])",fieldPath=".min"
 type Objective struct {
 	// Metric that is bounded: throughput (committed transactions per second), latencyP50 to latencyP99 (of committed
 	// transactions), or abortPPM (aborted of all, in parts per million).

@@ -7,8 +7,7 @@ import (
 // Fault is one entry of a run's fault timeline: when, for how long, and exactly one kind of fault.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.networkDelay) ? 1 : 0) + (has(self.networkLoss) ? 1 : 0) + (has(self.networkPartition) ? 1 : 0) + (has(self.networkBandwidth) ? 1 : 0) + (has(self.podKill) ? 1 : 0) + (has(self.containerKill) ? 1 : 0) + (has(self.nodeShutdown) ? 1 : 0) + (has(self.cpuStress) ? 1 : 0) + (has(self.memoryStress) ? 1 : 0) + (has(self.ioDelay) ? 1 : 0) + (has(self.ioError) ? 1 : 0) + (has(self.diskReadLoad) ? 1 : 0) + (has(self.diskWriteLoad) ? 1 : 0) + (has(self.clockSkew) ? 1 : 0) == 1",message="a fault needs exactly one of networkDelay, networkLoss, networkPartition, networkBandwidth, podKill, containerKill, nodeShutdown, cpuStress, memoryStress, ioDelay, ioError, diskReadLoad, diskWriteLoad, clockSkew"
-// +kubebuilder:validation:XValidation:rule="self.at >= duration('0s')",messageExpression="'at ' + string(self.at) + ' is negative: it counts from the start of measuring, for example 10s'",fieldPath=".at"
-// +kubebuilder:validation:XValidation:rule="has(self.duration) ? self.duration > duration('0s') : (has(self.podKill) || has(self.containerKill))",message="duration must be longer than 0s; only podKill and containerKill may leave it out",fieldPath=".duration"
+// +kubebuilder:validation:XValidation:rule="has(self.duration) ? self.duration > duration('0s') : (has(self.podKill) || has(self.containerKill))",message="duration is missing or not longer than 0s: only podKill and containerKill may leave it out",fieldPath=".duration"
 type Fault struct {
 	// Name of the fault, in results and plots.
 	// +kubebuilder:validation:MinLength=1
@@ -17,6 +16,7 @@ type Fault struct {
 	// +required
 	Name string `json:"name"`
 	// At is when the fault begins, from the start of measuring.
+	// +kubebuilder:validation:XValidation:rule="self >= duration('0s')",message="must be 0s or later: it counts from the start of measuring, for example 10s"
 	// +required
 	At Duration `json:"at"`
 	// Duration after which the fault is taken away; podKill and containerKill need none.

@@ -29,14 +29,15 @@ type NetworkProfileSpec struct {
 
 // IntraRegion is the network inside a region.
 //
-// +kubebuilder:validation:XValidation:rule="self.rtt >= duration('0s') && self.rtt <= duration('60s')",messageExpression="'rtt ' + string(self.rtt) + ' is out of range: it must be 0s to 60s, for example 400us'",fieldPath=".rtt"
-// +kubebuilder:validation:XValidation:rule="self.jitter >= duration('0s') && self.jitter <= self.rtt",messageExpression="'jitter ' + string(self.jitter) + ' is out of range: it must be 0s to the rtt (' + string(self.rtt) + ')'",fieldPath=".jitter"
+// +kubebuilder:validation:XValidation:rule="self.jitter <= self.rtt",messageExpression="'jitter %s is longer than rtt (%s): it must be at most the rtt'.format([self.jitter, self.rtt])",fieldPath=".jitter"
 type IntraRegion struct {
 	// RTT is the round-trip time between two nodes of a region; half is injected on each side.
+	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('60s')",message="must be 0s to 60s, for example 400us"
 	// +kubebuilder:default="0s"
 	// +optional
 	RTT Duration `json:"rtt"`
 	// Jitter is the standard deviation of the round-trip time.
+	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('60s')",message="must be 0s to 60s, for example 1ms"
 	// +kubebuilder:default="0s"
 	// +optional
 	Jitter Duration `json:"jitter"`
@@ -44,8 +45,7 @@ type IntraRegion struct {
 
 // Link is the network from one region to another.
 //
-// +kubebuilder:validation:XValidation:rule="self.rtt >= duration('0s') && self.rtt <= duration('60s')",messageExpression="'rtt ' + string(self.rtt) + ' is out of range: it must be 0s to 60s, for example 100ms'",fieldPath=".rtt"
-// +kubebuilder:validation:XValidation:rule="self.jitter >= duration('0s') && self.jitter <= self.rtt",messageExpression="'jitter ' + string(self.jitter) + ' is out of range: it must be 0s to the rtt (' + string(self.rtt) + ')'",fieldPath=".jitter"
+// +kubebuilder:validation:XValidation:rule="self.jitter <= self.rtt",messageExpression="'jitter %s is longer than rtt (%s): it must be at most the rtt'.format([self.jitter, self.rtt])",fieldPath=".jitter"
 type Link struct {
 	// From is the region that sends.
 	// +kubebuilder:validation:MinLength=1
@@ -61,9 +61,11 @@ type Link struct {
 	To string `json:"to"`
 	// RTT is the round-trip time; half of it is injected in each direction. Where the reverse pair is listed too, each
 	// direction gets half of its own round-trip time.
+	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('60s')",message="must be 0s to 60s, for example 100ms"
 	// +required
 	RTT Duration `json:"rtt"`
 	// Jitter is the standard deviation of the round-trip time.
+	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('60s')",message="must be 0s to 60s, for example 1ms"
 	// +kubebuilder:default="0s"
 	// +optional
 	Jitter Duration `json:"jitter"`

@@ -1,0 +1,153 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// DeadlineMargin is what a run without a deadline may take on top of its warm-up and measured time.
+const DeadlineMargin = 15 * time.Minute
+
+// NominalTime is how long the load runs: warmup + duration x repetitions.
+func (l *Load) NominalTime() time.Duration {
+	return l.Warmup.Duration + time.Duration(l.Repetitions)*l.Duration.Duration
+}
+
+// RunDeadline is spec.deadline, or the nominal time plus DeadlineMargin where that is unset. It counts from
+// status.startTime.
+func (s *BenchmarkRunSpec) RunDeadline() time.Duration {
+	if s.Deadline != nil {
+		return s.Deadline.Duration
+	}
+	return s.Load.NominalTime() + DeadlineMargin
+}
+
+// Name of the workload that is set, as its field is called; empty when none is.
+func (w *Workload) Name() string {
+	switch {
+	case w.SmallBank != nil:
+		return "smallbank"
+	case w.RMW != nil:
+		return "rmw"
+	}
+	return ""
+}
+
+// Transactions lists the transaction types of the workload that is set, as results and objectives call them.
+func (w *Workload) Transactions() []string {
+	switch {
+	case w.SmallBank != nil:
+		return []string{"balance", "writeCheck", "depositChecking", "transactSavings", "amalgamate"}
+	case w.RMW != nil:
+		return []string{"rmw"}
+	}
+	return nil
+}
+
+// Share of a transaction type in percent.
+func (m *SmallBankMix) Share(transaction string) int32 {
+	switch transaction {
+	case "balance":
+		return m.Balance
+	case "writeCheck":
+		return m.WriteCheck
+	case "depositChecking":
+		return m.DepositChecking
+	case "transactSavings":
+		return m.TransactSavings
+	case "amalgamate":
+		return m.Amalgamate
+	}
+	return 0
+}
+
+// IsLatency tells metrics whose bounds are durations from those whose bounds are integers.
+func (m Metric) IsLatency() bool { return strings.HasPrefix(string(m), "latency") }
+
+// Limits returns the bounds as numbers in the metric's unit: microseconds for latencies, transactions per second for
+// throughput, parts per million for aborts. A bound that is not set is nil.
+func (o *Objective) Limits() (lo, hi *int64, err error) {
+	if lo, err = o.limit(o.Min); err != nil {
+		return nil, nil, fmt.Errorf("min: %w", err)
+	}
+	if hi, err = o.limit(o.Max); err != nil {
+		return nil, nil, fmt.Errorf("max: %w", err)
+	}
+	return lo, hi, nil
+}
+
+func (o *Objective) limit(b *Bound) (*int64, error) {
+	if b == nil {
+		return nil, nil
+	}
+	if !o.Metric.IsLatency() {
+		if s := b.StrVal; s != "" {
+			return nil, fmt.Errorf("%q is no whole number, which the bound of %s must be", s, o.Metric)
+		}
+		v := int64(b.IntVal)
+		return &v, nil
+	}
+	d, err := time.ParseDuration(b.StrVal)
+	if err != nil {
+		return nil, fmt.Errorf("%s is no duration such as 250ms, which the bound of %s must be", b.String(), o.Metric)
+	}
+	v := d.Microseconds()
+	return &v, nil
+}
+
+// Name describes the objective in one line, for example "latencyP99(balance, us-west-2) <= 250ms".
+func (o *Objective) Name() string {
+	var of []string
+	if o.Transaction != "" {
+		of = append(of, o.Transaction)
+	}
+	if o.Region != "" {
+		of = append(of, o.Region)
+	}
+	name := string(o.Metric)
+	if len(of) > 0 {
+		name += "(" + strings.Join(of, ", ") + ")"
+	}
+	if o.Min != nil {
+		name += " >= " + o.Min.String()
+	}
+	if o.Max != nil {
+		name += " <= " + o.Max.String()
+	}
+	return name
+}
+
+// Finished is true when the run has ended, well or badly.
+func (s *BenchmarkRunStatus) Finished() bool {
+	return s.Stage == StageCompleted || s.Stage == StageFailed
+}
+
+// Kinds lists the kinds of fault that are set, as their fields are called; a valid fault has exactly one.
+func (f *Fault) Kinds() []string {
+	var kinds []string
+	for _, k := range []struct {
+		name string
+		set  bool
+	}{
+		{"networkDelay", f.NetworkDelay != nil},
+		{"networkLoss", f.NetworkLoss != nil},
+		{"networkPartition", f.NetworkPartition != nil},
+		{"networkBandwidth", f.NetworkBandwidth != nil},
+		{"podKill", f.PodKill != nil},
+		{"containerKill", f.ContainerKill != nil},
+		{"nodeShutdown", f.NodeShutdown != nil},
+		{"cpuStress", f.CPUStress != nil},
+		{"memoryStress", f.MemoryStress != nil},
+		{"ioDelay", f.IODelay != nil},
+		{"ioError", f.IOError != nil},
+		{"diskReadLoad", f.DiskReadLoad != nil},
+		{"diskWriteLoad", f.DiskWriteLoad != nil},
+		{"clockSkew", f.ClockSkew != nil},
+	} {
+		if k.set {
+			kinds = append(kinds, k.name)
+		}
+	}
+	return kinds
+}

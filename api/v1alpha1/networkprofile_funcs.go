@@ -1,0 +1,61 @@
+package v1alpha1
+
+import "slices"
+
+// AnyRegion in a transfer price stands for every region that has no entry of its own.
+const AnyRegion = "*"
+
+// Regions lists the regions that the profile's links name, sorted.
+func (s *NetworkProfileSpec) Regions() []string {
+	var names []string
+	for _, l := range s.Links {
+		names = append(names, l.From, l.To)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Link returns the link that applies from one region to another: the one listed, else the reverse one, else, inside a
+// region, the profile's intra-region link.
+func (s *NetworkProfileSpec) Link(from, to string) (Link, bool) {
+	var reverse *Link
+	for i := range s.Links {
+		l := &s.Links[i]
+		switch {
+		case l.From == from && l.To == to:
+			return *l, true
+		case l.From == to && l.To == from:
+			reverse = l
+		}
+	}
+	if reverse != nil {
+		l := *reverse
+		l.From, l.To = from, to
+		return l, true
+	}
+	if from == to {
+		return Link{From: from, To: to, RTT: s.IntraRegion.RTT, Jitter: s.IntraRegion.Jitter}, true
+	}
+	return Link{}, false
+}
+
+// TransferPerGBMicros is the price of 10^9 bytes from one region to another, in millionths of the currency unit; 0 when
+// the profile has no price for them or both are the same region.
+func (p *Prices) TransferPerGBMicros(from, to string) int64 {
+	if p == nil || from == to {
+		return 0
+	}
+	var price int64
+	for _, t := range p.Transfer {
+		if t.From != from {
+			continue
+		}
+		if t.To == to {
+			return t.PerGBMicros
+		}
+		if t.To == AnyRegion || t.To == "" {
+			price = t.PerGBMicros
+		}
+	}
+	return price
+}
