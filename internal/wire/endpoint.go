@@ -1,0 +1,455 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/geobench/geobench/internal/geo"
+)
+
+// Config says who a node is and who wants to know what arrives.
+type Config struct {
+	// Database and Incarnation as in deploy.Database; Process names this process.
+	Database, Incarnation, Process string
+	Self                           geo.NodeID
+	Topology                       *geo.Topology
+	// Addresses are the nodes' host:port, by geo.NodeID.
+	Addresses []string
+	// Emulate delays what is sent as Topology.Links says.
+	Emulate bool
+	// Seed of the emulation's chance.
+	Seed uint64
+	// BufferLimit bounds the bytes that a link holds for a peer that does not acknowledge them; more are held, but the
+	// endpoint is congested. 0: 64 MB.
+	BufferLimit int
+	// Receiver makes the receiver of a peer's messages.
+	Receiver func(from geo.NodeID) Receiver
+	// Client is asked for the receiver of a new client's transactions. ClientGone is called once it receives no more.
+	Client     func(c *Conn) Receiver
+	ClientGone func(c *Conn)
+	// Broken is told, once, that the database has lost state and why.
+	Broken func(reason string)
+}
+
+// Endpoint is a node's end of all its links and client connections.
+type Endpoint struct {
+	cfg   Config
+	links []*Link // by geo.NodeID; nil for the node itself
+	// peers are the nodes of each region, this one left out.
+	peers [][]*Link
+
+	ctx      context.Context
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup
+	listener net.Listener
+
+	reached   atomic.Int32 // links that have had a connection
+	congested atomic.Int32 // links that hold too much
+	stalls    atomic.Int64
+	broken    atomic.Pointer[string]
+
+	clientBytes, clientMessages atomic.Int64
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{} // accepted, for Close
+
+	rtts []samples // by region
+}
+
+// rttWindow is how far back round trips are told.
+const rttWindow = 10 * time.Second
+
+// samples are a region's latest round trips.
+type samples struct {
+	mu   sync.Mutex
+	ring [256]struct{ at, rtt time.Duration }
+	n    int
+}
+
+// New returns a node's endpoint. It does nothing before Start.
+func New(cfg Config) *Endpoint {
+	if cfg.BufferLimit == 0 {
+		cfg.BufferLimit = 64 << 20
+	}
+	t := cfg.Topology
+	e := &Endpoint{
+		cfg:   cfg,
+		links: make([]*Link, t.Nodes()),
+		peers: make([][]*Link, len(t.Regions)),
+		conns: map[net.Conn]struct{}{},
+		rtts:  make([]samples, len(t.Regions)),
+	}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	for i := range e.links {
+		id := geo.NodeID(i)
+		if id == cfg.Self {
+			continue
+		}
+		l := &Link{e: e, peer: id, receiver: cfg.Receiver(id), problem: "not reached yet"}
+		l.s = sender{
+			wake:       make(chan struct{}, 1),
+			resumable:  true,
+			limit:      cfg.BufferLimit,
+			congestion: e.congestion,
+			recv:       l.received.Load,
+		}
+		if cfg.Emulate {
+			l.s.path = geo.NewPath(*t.Link(cfg.Self, id), *t.Link(id, cfg.Self))
+			l.s.rng = rand.New(rand.NewPCG(cfg.Seed, 1<<32|uint64(cfg.Self)<<16|uint64(id)))
+		}
+		l.out = outbox{s: &l.s, typ: frameData, head: dataBytes}
+		e.links[i] = l
+		e.peers[t.RegionOf(id)] = append(e.peers[t.RegionOf(id)], l)
+	}
+	return e
+}
+
+// Start accepts connections from l and dials the nodes with lower ids.
+func (e *Endpoint) Start(l net.Listener) {
+	e.listener = l
+	e.wg.Add(2)
+	go e.accept()
+	go e.probe()
+	for _, l := range e.links {
+		if l != nil && l.peer < e.cfg.Self {
+			e.wg.Add(1)
+			go e.dial(l)
+		}
+	}
+}
+
+// Close ends all connections and waits for all goroutines. What was sent may be lost.
+func (e *Endpoint) Close() {
+	e.cancel()
+	if e.listener != nil {
+		_ = e.listener.Close()
+	}
+	e.mu.Lock()
+	for c := range e.conns {
+		_ = c.Close()
+	}
+	e.mu.Unlock()
+	e.wg.Wait()
+}
+
+// Link returns the link to a peer.
+func (e *Endpoint) Link(to geo.NodeID) *Link { return e.links[to] }
+
+// Ready reports whether every peer has been reached and none has lost its state; why says why not.
+func (e *Endpoint) Ready() (ok bool, why string) {
+	if b := e.broken.Load(); b != nil {
+		return false, *b
+	}
+	if int(e.reached.Load()) == len(e.links)-1 {
+		return true, ""
+	}
+	var missing []string
+	for _, l := range e.links {
+		if l == nil {
+			continue
+		}
+		l.mu.Lock()
+		if l.process == "" {
+			missing = append(missing, e.cfg.Topology.NodeName(l.peer)+" ("+l.problem+")")
+		}
+		l.mu.Unlock()
+	}
+	if len(missing) == 0 {
+		return true, ""
+	}
+	return false, fmt.Sprintf("%d of %d peers not reached: %s", len(missing), len(e.links)-1, strings.Join(missing[:min(3, len(missing))], ", "))
+}
+
+// Congested reports whether a peer has left more than Config.BufferLimit unacknowledged.
+func (e *Endpoint) Congested() bool { return e.congested.Load() > 0 }
+
+// Stalls counts how often a link became congested.
+func (e *Endpoint) Stalls() int64 { return e.stalls.Load() }
+
+// Connected counts the peers that are connected now.
+func (e *Endpoint) Connected() int {
+	n := 0
+	for _, l := range e.links {
+		if l != nil && l.connected() {
+			n++
+		}
+	}
+	return n
+}
+
+// Sent returns what was sent to the nodes of region r: bytes with headers and probes, without retransmissions, and
+// messages with probes and acknowledgements.
+func (e *Endpoint) Sent(r geo.Region) (bytes, messages int64) {
+	for _, l := range e.peers[r] {
+		bytes += l.bytes.Load()
+		messages += l.messages.Load()
+	}
+	return bytes, messages
+}
+
+// SentToClients returns what was sent to clients: bytes with headers, and outcomes.
+func (e *Endpoint) SentToClients() (bytes, messages int64) {
+	return e.clientBytes.Load(), e.clientMessages.Load()
+}
+
+// RoundTrips returns the round trips to region r of the last 10 s, in microseconds; nil when the region has no other
+// node.
+func (e *Endpoint) RoundTrips(r geo.Region) *hdrhistogram.Histogram {
+	if len(e.peers[r]) == 0 {
+		return nil
+	}
+	h := hdrhistogram.New(1, int64(time.Minute/time.Microsecond), 3)
+	s := &e.rtts[r]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	oldest := Now() - rttWindow
+	for i := range min(s.n, len(s.ring)) {
+		if s.ring[i].at >= oldest {
+			_ = h.RecordValue(min(max(s.ring[i].rtt.Microseconds(), 1), h.HighestTrackableValue()))
+		}
+	}
+	return h
+}
+
+func (e *Endpoint) roundTrip(peer geo.NodeID, nanoseconds int64) {
+	if nanoseconds < 0 {
+		return // not our stamp
+	}
+	s := &e.rtts[e.cfg.Topology.RegionOf(peer)]
+	s.mu.Lock()
+	s.ring[s.n%len(s.ring)] = struct{ at, rtt time.Duration }{Now(), time.Duration(nanoseconds)}
+	s.n++
+	s.mu.Unlock()
+}
+
+func (e *Endpoint) congestion(on bool) {
+	if on {
+		e.congested.Add(1)
+		e.stalls.Add(1)
+	} else {
+		e.congested.Add(-1)
+	}
+}
+
+// fail says that the database is broken.
+func (e *Endpoint) fail(reason string) {
+	if e.broken.CompareAndSwap(nil, &reason) {
+		e.cfg.Broken(reason)
+	}
+}
+
+// probe measures a round trip to every region all the time, to one node after the other, and gives up connections that
+// have fallen silent.
+func (e *Endpoint) probe() {
+	defer e.wg.Done()
+	// Nodes take turns, so that the probes of many nodes in one process don't meet.
+	phase := probeEvery * time.Duration(e.cfg.Self) / time.Duration(len(e.links))
+	select {
+	case <-time.After(phase):
+	case <-e.ctx.Done():
+		return
+	}
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		for _, peers := range e.peers {
+			if len(peers) == 0 {
+				continue
+			}
+			if l := peers[n%len(peers)]; l.connected() {
+				l.control(framePing, uint64(Now()))
+				if Now()-time.Duration(l.heard.Load()) > silence {
+					l.mu.Lock()
+					if l.current != nil {
+						_ = l.current.conn.Close()
+					}
+					l.mu.Unlock()
+				}
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-e.ctx.Done():
+			return
+		}
+	}
+}
+
+// dial keeps a connection to a peer with a lower id.
+func (e *Endpoint) dial(l *Link) {
+	defer e.wg.Done()
+	const first, last = 10 * time.Millisecond, time.Second
+	backoff := first
+	for e.ctx.Err() == nil {
+		began := time.Now()
+		err := e.dialOnce(l)
+		var refusal *Refusal
+		if errors.As(err, &refusal) && refusal.Code == LostState {
+			e.fail(refusal.Reason)
+			return
+		}
+		if time.Since(began) > last {
+			backoff = first // it was connected for a while
+		}
+		select {
+		case <-time.After(backoff/2 + rand.N(backoff)):
+		case <-e.ctx.Done():
+			return
+		}
+		backoff = min(2*backoff, last)
+	}
+}
+
+func (e *Endpoint) dialOnce(l *Link) (err error) {
+	d := net.Dialer{Timeout: handshake}
+	conn, err := d.DialContext(e.ctx, "tcp", e.cfg.Addresses[l.peer])
+	if err != nil {
+		l.mu.Lock()
+		l.problem = err.Error()
+		l.mu.Unlock()
+		return err
+	}
+	if !e.track(conn) {
+		return e.ctx.Err()
+	}
+	defer e.untrack(conn)
+	s := l.begin(conn)
+	defer func() { l.end(s, err) }()
+	fr := newFrameReader(conn)
+	h := e.hello(Peer)
+	h.To, h.Received = l.peer, l.received.Load()
+	l.mu.Lock()
+	h.Expect = l.process
+	l.mu.Unlock()
+	w, err := greet(conn, fr, &h)
+	if err != nil {
+		return err
+	}
+	if r := l.know(w.process, ""); r != nil {
+		return r
+	}
+	return l.run(s, fr, w.process, w.received)
+}
+
+func (e *Endpoint) hello(role Role) Hello {
+	return Hello{Database: e.cfg.Database, Incarnation: e.cfg.Incarnation, Process: e.cfg.Process, Role: role, From: e.cfg.Self}
+}
+
+// track remembers a connection for Close; false: it is too late, and the connection is closed.
+func (e *Endpoint) track(conn net.Conn) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ctx.Err() != nil {
+		_ = conn.Close()
+		return false
+	}
+	e.conns[conn] = struct{}{}
+	return true
+}
+
+func (e *Endpoint) untrack(conn net.Conn) {
+	_ = conn.Close()
+	e.mu.Lock()
+	delete(e.conns, conn)
+	e.mu.Unlock()
+}
+
+func (e *Endpoint) accept() {
+	defer e.wg.Done()
+	for {
+		conn, err := e.listener.Accept()
+		if err != nil {
+			if e.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			select { // out of descriptors, most likely
+			case <-time.After(10 * time.Millisecond):
+			case <-e.ctx.Done():
+			}
+			continue
+		}
+		if !e.track(conn) {
+			return
+		}
+		e.wg.Add(1)
+		go func() {
+			defer e.wg.Done()
+			defer e.untrack(conn)
+			e.serve(conn)
+		}()
+	}
+}
+
+// serve takes an accepted connection to its end.
+func (e *Endpoint) serve(conn net.Conn) {
+	fr := newFrameReader(conn)
+	h, err := receiveHello(conn, fr)
+	if err != nil {
+		_ = writeFrame(conn, frameRefusal, &Refusal{WrongAddress, err.Error()})
+		return
+	}
+	if r := e.judge(h); r != nil {
+		_ = writeFrame(conn, frameRefusal, r)
+		if r.Code == LostState {
+			e.fail(r.Reason)
+		}
+		return
+	}
+	if h.Role == Client {
+		c := newConn(conn, fr, e.clientPath(), frameOutcomes, frameSubmit, &e.clientBytes, &e.clientMessages)
+		receiver := e.cfg.Client(c)
+		if writeFrame(conn, frameWelcome, &welcome{process: e.cfg.Process}) == nil {
+			c.start()
+			_ = c.Serve(receiver)
+		}
+		c.Close()
+		e.cfg.ClientGone(c)
+		return
+	}
+	l := e.links[h.From]
+	s := l.begin(conn)
+	if err = writeFrame(conn, frameWelcome, &welcome{e.cfg.Process, l.received.Load()}); err == nil {
+		err = l.run(s, fr, h.Process, h.Received)
+	}
+	l.end(s, err)
+}
+
+// judge returns why a greeting is refused, nil when it is welcome.
+func (e *Endpoint) judge(h *Hello) *Refusal {
+	t := e.cfg.Topology
+	wrong := func(format string, args ...any) *Refusal {
+		return &Refusal{WrongAddress, fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case h.Database != e.cfg.Database:
+		return wrong("this is database %q, not %q", e.cfg.Database, h.Database)
+	case h.Incarnation != e.cfg.Incarnation:
+		return wrong("this is incarnation %q of database %q, not %q", e.cfg.Incarnation, e.cfg.Database, h.Incarnation)
+	case h.To != e.cfg.Self:
+		return wrong("this is node %d (%s), not %d", e.cfg.Self, t.NodeName(e.cfg.Self), h.To)
+	case h.Role == Client:
+		return nil
+	case int(h.From) >= t.Nodes() || h.From <= e.cfg.Self:
+		return wrong("node %d does not dial node %d; nodes %d to %d do", h.From, e.cfg.Self, e.cfg.Self+1, t.Nodes()-1)
+	}
+	return e.links[h.From].know(h.Process, h.Expect)
+}
+
+// clientPath emulates the way from this node to a client in its region; nil: not emulated.
+func (e *Endpoint) clientPath() *geo.Path {
+	if !e.cfg.Emulate {
+		return nil
+	}
+	r := e.cfg.Topology.RegionOf(e.cfg.Self)
+	link := e.cfg.Topology.Links[r][r]
+	return geo.NewPath(link, link)
+}

@@ -1,0 +1,210 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/geo"
+)
+
+// Message is what a Link carries: protocol.Message.
+type Message interface {
+	Kind() uint8
+	Size() int
+	AppendTo(b []byte) []byte
+}
+
+// Receiver takes what arrives on one link or connection. Its methods are called by one goroutine at a time.
+type Receiver interface {
+	// Receive takes the payload of a data frame: for peers see ReadMessages, for clients ReadTransactions and
+	// ReadOutcomes. The memory is the receiver's. An error ends the connection; a peer's is fatal to the database.
+	Receive(payload []byte) error
+	// Turn is called when all that has arrived was received, before waiting for more. It may block, which in the end
+	// slows the sender down.
+	Turn()
+}
+
+// Link joins this node to another one. Send and Flush belong to one goroutine.
+type Link struct {
+	e        *Endpoint
+	peer     geo.NodeID
+	out      outbox
+	s        sender
+	receiver Receiver
+
+	received        atomic.Uint32 // number of the last data frame received
+	bytes, messages atomic.Int64  // sent
+	heard           atomic.Int64  // Now when something arrived last
+
+	mu      sync.Mutex
+	current *session
+	process string // of the peer, once it was reached
+	problem string // why there is no connection
+}
+
+// session is the time of one TCP connection below a link.
+type session struct {
+	conn net.Conn
+	done chan struct{} // closed once nothing touches the link any more
+}
+
+// Send queues m until Flush. It reports whether the link was clean, so that the caller can note what to flush.
+func (l *Link) Send(m Message) (first bool) {
+	n := 1 + m.Size()
+	if n > MaxFrame-scratchSize {
+		l.e.fail(fmt.Sprintf("a message of kind %d has %d bytes; a frame holds %d", m.Kind(), n, MaxFrame-scratchSize))
+		return false
+	}
+	first = len(l.out.buf) == 0
+	b := codec.AppendUvarint(l.out.open(), uint64(n))
+	l.out.buf = m.AppendTo(append(b, m.Kind()))
+	l.messages.Add(1)
+	if len(l.out.buf) >= sealBytes {
+		l.Flush()
+	}
+	return first
+}
+
+// Flush hands over what was sent. It never blocks.
+func (l *Link) Flush() { l.bytes.Add(int64(l.out.flush())) }
+
+// control queues a frame that is lost with the connection.
+func (l *Link) control(typ uint8, stamp uint64) {
+	c := newChunk(headBytes + 12)
+	c.typ = typ
+	c.buf = append(c.buf, 0, 0, 0, 0, typ, 0, 0, 0, 0)
+	if typ != frameAck {
+		c.buf = binary.LittleEndian.AppendUint64(c.buf, stamp)
+	}
+	seal(c.buf)
+	l.bytes.Add(int64(len(c.buf)))
+	l.messages.Add(1)
+	l.s.add(c)
+}
+
+// connected reports whether there is a connection.
+func (l *Link) connected() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.current != nil && l.problem == ""
+}
+
+// begin replaces the connection below the link by conn. When it returns, nothing is received from the old one.
+func (l *Link) begin(conn net.Conn) *session {
+	s := &session{conn, make(chan struct{})}
+	l.mu.Lock()
+	old := l.current
+	l.current = s
+	l.mu.Unlock()
+	if old != nil {
+		_ = old.conn.Close()
+		<-old.done
+	}
+	return s
+}
+
+// end is begin's counterpart.
+func (l *Link) end(s *session, problem error) {
+	_ = s.conn.Close()
+	l.s.detach()
+	l.mu.Lock()
+	if l.current == s {
+		l.current = nil
+	}
+	if problem != nil {
+		l.problem = problem.Error()
+	}
+	l.mu.Unlock()
+	close(s.done)
+}
+
+// know compares a peer's process with the one known before.
+func (l *Link) know(process, expect string) *Refusal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	name := l.e.cfg.Topology.NodeName(l.peer)
+	switch {
+	case l.process != "" && l.process != process:
+		return &Refusal{LostState, fmt.Sprintf("node %s was process %s and is %s now: it has lost its state", name, l.process, process)}
+	case expect != "" && expect != l.e.cfg.Process:
+		return &Refusal{LostState, fmt.Sprintf("node %s knows this node as process %s, but it is %s: it has lost its state", name, expect, l.e.cfg.Process)}
+	}
+	return nil
+}
+
+// run receives from a connection whose sides have greeted each other, until it ends.
+func (l *Link) run(s *session, fr *frameReader, process string, received uint32) error {
+	var writeErr atomic.Pointer[error]
+	err := l.s.attach(s.conn, received, func(err error) {
+		writeErr.Store(&err)
+		_ = s.conn.Close()
+	})
+	if err != nil {
+		l.e.fail(fmt.Sprintf("node %s: %v", l.e.cfg.Topology.NodeName(l.peer), err))
+		return err
+	}
+	l.mu.Lock()
+	first := l.process == ""
+	l.process, l.problem = process, ""
+	l.mu.Unlock()
+	if first {
+		l.e.reached.Add(1)
+	}
+	l.heard.Store(int64(Now()))
+	fr.limit = MaxFrame
+	if err = l.read(fr); writeErr.Load() != nil {
+		err = *writeErr.Load()
+	}
+	return err
+}
+
+func (l *Link) read(fr *frameReader) error {
+	defer l.receiver.Turn()
+	sinceAck := 0
+	for {
+		typ, body, err := fr.next()
+		if err != nil {
+			return err
+		}
+		if len(body) < 4 {
+			return fmt.Errorf("a frame of type %d has %d bytes, fewer than its header", typ, len(body))
+		}
+		ack := binary.LittleEndian.Uint32(body)
+		body = body[4:]
+		switch {
+		case typ == frameData && len(body) >= 4:
+			seq, next := binary.LittleEndian.Uint32(body), l.received.Load()+1
+			if seq != next {
+				return fmt.Errorf("frame %d came where %d was due", seq, next)
+			}
+			fr.keep()
+			if err := l.receiver.Receive(body[4:]); err != nil {
+				l.e.fail(fmt.Sprintf("node %s sent what can't be read: %v", l.e.cfg.Topology.NodeName(l.peer), err))
+				return err
+			}
+			l.received.Store(seq)
+			sinceAck += len(body)
+		case typ == frameAck:
+		case typ == framePing && len(body) == 8:
+			l.control(framePong, binary.LittleEndian.Uint64(body))
+			sinceAck = 0
+		case typ == framePong && len(body) == 8:
+			l.e.roundTrip(l.peer, int64(Now())-int64(binary.LittleEndian.Uint64(body)))
+		default:
+			return fmt.Errorf("a frame of type %d and %d bytes is not for peers", typ, len(body))
+		}
+		if sinceAck >= ackEvery {
+			l.control(frameAck, 0)
+			sinceAck = 0
+		}
+		if !fr.buffered() {
+			l.s.ack(ack)
+			l.heard.Store(int64(Now()))
+			l.receiver.Turn()
+		}
+	}
+}

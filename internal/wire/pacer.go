@@ -1,0 +1,173 @@
+package wire
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// start is what Now counts from: any fixed instant of this process.
+var start = time.Now()
+
+// Now is the monotonic clock of this package and its alarms.
+func Now() time.Duration { return time.Since(start) }
+
+const never = time.Duration(math.MaxInt64)
+
+// slack is how much too early an alarm may go off: about what arming the timer again and waking up for it would cost.
+const slack = 15 * time.Microsecond
+
+// Alarm wakes one goroutine at a set time. The timers of the Go runtime are up to 1 ms late on an idle machine, because
+// they round to the milliseconds of epoll_wait; alarms go off through a timer of the kernel, shared by the process.
+// Nothing spins.
+type Alarm struct {
+	p  *pacer
+	ch chan<- struct{}
+	at time.Duration
+	// place in the pacer's heap, -1: not set
+	place int
+}
+
+// NewAlarm returns an alarm that sends to ch, which needs a buffer of one, when it goes off. A send that finds the
+// buffer full is dropped: the goroutine is about to look anyway. Free the alarm with Close.
+func NewAlarm(ch chan<- struct{}) *Alarm {
+	pacers.Lock()
+	defer pacers.Unlock()
+	if pacers.users == 0 {
+		pacers.p = newPacer()
+	}
+	pacers.users++
+	return &Alarm{p: pacers.p, ch: ch, place: -1}
+}
+
+// pacers counts the users of the process's only pacer, which stops with the last of them.
+var pacers struct {
+	sync.Mutex
+	p     *pacer
+	users int
+}
+
+// Close unsets the alarm and frees it.
+func (a *Alarm) Close() {
+	a.Set(never)
+	pacers.Lock()
+	defer pacers.Unlock()
+	if pacers.users--; pacers.users == 0 {
+		pacers.p.stop()
+		pacers.p = nil
+	}
+}
+
+// Set makes the alarm go off once when Now is at, at once when that has passed; it forgets what was set before.
+func (a *Alarm) Set(at time.Duration) {
+	p := a.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a.at == at && a.place >= 0 {
+		return
+	}
+	if a.place >= 0 {
+		p.remove(a.place)
+	}
+	if at == never {
+		return
+	}
+	a.at = at
+	p.insert(a)
+	if p.heap[0] == a && at < p.armed {
+		p.armed = at
+		p.timer.arm(max(at-Now(), 1))
+	}
+}
+
+// pacer owns the kernel's timer and a heap of the alarms set.
+type pacer struct {
+	mu    sync.Mutex
+	heap  []*Alarm
+	armed time.Duration // when the timer goes off; never: it is not armed
+	timer kernelTimer
+	done  chan struct{}
+}
+
+func newPacer() *pacer {
+	p := &pacer{armed: never, timer: newKernelTimer(), done: make(chan struct{})}
+	go p.run()
+	return p
+}
+
+func (p *pacer) stop() {
+	p.timer.close()
+	<-p.done
+}
+
+func (p *pacer) run() {
+	defer close(p.done)
+	for p.timer.wait() {
+		p.mu.Lock()
+		now := Now()
+		for len(p.heap) > 0 && p.heap[0].at <= now+slack {
+			a := p.heap[0]
+			p.remove(0)
+			select {
+			case a.ch <- struct{}{}:
+			default:
+			}
+		}
+		p.armed = never
+		if len(p.heap) > 0 {
+			p.armed = p.heap[0].at
+			p.timer.arm(max(p.armed-now, 1))
+		}
+		p.mu.Unlock()
+	}
+}
+
+func (p *pacer) insert(a *Alarm) {
+	p.heap = append(p.heap, a)
+	a.place = len(p.heap) - 1
+	p.up(a.place)
+}
+
+func (p *pacer) remove(i int) {
+	last := len(p.heap) - 1
+	p.heap[i].place = -1
+	if i != last {
+		p.heap[i] = p.heap[last]
+		p.heap[i].place = i
+	}
+	p.heap[last] = nil
+	p.heap = p.heap[:last]
+	if i != last {
+		p.down(i)
+		p.up(i)
+	}
+}
+
+func (p *pacer) up(i int) {
+	for i > 0 && p.heap[i].at < p.heap[(i-1)/2].at {
+		p.swap(i, (i-1)/2)
+		i = (i - 1) / 2
+	}
+}
+
+func (p *pacer) down(i int) {
+	for {
+		c := 2*i + 1
+		if c >= len(p.heap) {
+			return
+		}
+		if c+1 < len(p.heap) && p.heap[c+1].at < p.heap[c].at {
+			c++
+		}
+		if p.heap[i].at <= p.heap[c].at {
+			return
+		}
+		p.swap(i, c)
+		i = c
+	}
+}
+
+func (p *pacer) swap(i, j int) {
+	p.heap[i], p.heap[j] = p.heap[j], p.heap[i]
+	p.heap[i].place, p.heap[j].place = i, j
+}
