@@ -1,0 +1,67 @@
+{{- define "geobench.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* The prefix of all names: the release's name, with the chart's where it does not say it already. */ -}}
+{{- define "geobench.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- else if contains (include "geobench.name" .) .Release.Name }}
+{{- .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "geobench.name" .) | trunc 40 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "geobench.operator.name" -}}
+{{- printf "%s-operator" (include "geobench.fullname" .) }}
+{{- end }}
+
+{{- define "geobench.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/name: {{ include "geobench.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: geobench
+{{- with .Chart.AppVersion }}
+app.kubernetes.io/version: {{ . | quote }}
+{{- end }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "geobench.operator.selector" -}}
+app.kubernetes.io/name: {{ include "geobench.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: operator
+{{- end }}
+
+{{- define "geobench.operator.serviceAccount" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "geobench.operator.name" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- required "serviceAccount.name: name the ServiceAccount of the operator, or let serviceAccount.create make one" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{- define "geobench.image" -}}
+{{- if .Values.image.digest }}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest }}
+{{- else }}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) }}
+{{- end }}
+{{- end }}
+
+{{- /* Namespaces with databases: those given, else the one that is watched, else the release's. As JSON. */ -}}
+{{- define "geobench.namespaces" -}}
+{{- $default := list (default .context.Release.Namespace .context.Values.scope.namespace) -}}
+{{- .given | default $default | uniq | toJson }}
+{{- end }}
+
+{{- define "geobench.operator.subjects" }}
+subjects:
+- kind: ServiceAccount
+  name: {{ include "geobench.operator.serviceAccount" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end }}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/mod/modfile"
+)
+
+// tool is a program that is built from the module which pins it: pins/NAME, whose go.mod has one tool directive.
+type tool struct {
+	name string
+	// versionVar is the linker's name of the variable that holds the program's version, where it has one.
+	versionVar string
+	// readsGo tells a program that parses Go sources. It has to be built by the Go release that the sources are for.
+	readsGo bool
+}
+
+var tools = []tool{
+	{name: "controller-gen", readsGo: true},
+	{name: "helm", versionVar: "helm.sh/helm/v4/internal/version.version"},
+	{name: "staticcheck", readsGo: true},
+}
+
+func toolNames() string {
+	var names []string
+	for _, t := range tools {
+		names = append(names, t.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func toolNamed(name string) (tool, error) {
+	i := slices.IndexFunc(tools, func(t tool) bool { return t.name == name })
+	if i < 0 {
+		return tool{}, usageError(fmt.Sprintf("unknown tool %q: there are %s", name, toolNames()))
+	}
+	return tools[i], nil
+}
+
+// cacheDir holds everything that is built once for all checkouts.
+func cacheDir() (string, error) {
+	if dir := os.Getenv("GEOBENCH_CACHE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("no folder for built tools: set GEOBENCH_CACHE: %w", err)
+	}
+	return filepath.Join(home, ".cache", "geobench"), nil
+}
+
+// pin is what a tool's module says.
+type pin struct {
+	dir      string // the pinning module
+	pkg      string // the main package
+	version  string // of the module that holds the main package
+	programs string // where the program belongs
+}
+
+func (t tool) pin(root string) (pin, error) {
+	p := pin{dir: filepath.Join(root, "hack", "tools", "pins", t.name)}
+	file := filepath.Join(p.dir, "go.mod")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return p, err
+	}
+	mod, err := modfile.Parse(file, text, nil)
+	if err != nil {
+		return p, err
+	}
+	if len(mod.Tool) != 1 {
+		return p, fmt.Errorf("%s: %d tool directives, want one", file, len(mod.Tool))
+	}
+	p.pkg = mod.Tool[0].Path
+	longest := ""
+	for _, r := range mod.Require {
+		if in := r.Mod.Path; (p.pkg == in || strings.HasPrefix(p.pkg, in+"/")) && len(in) > len(longest) {
+			longest, p.version = in, r.Mod.Version
+		}
+	}
+	if p.version == "" {
+		return p, fmt.Errorf("%s: tool %s belongs to none of the required modules: go get -tool %[2]s", file, p.pkg)
+	}
+	cache, err := cacheDir()
+	if err != nil {
+		return p, err
+	}
+	key := t.name + "-" + p.version
+	if t.readsGo {
+		key += "-" + runtime.Version()
+	}
+	p.programs = filepath.Join(cache, "bin", key)
+	return p, nil
+}
+
+func (t tool) path(p pin) string { return filepath.Join(p.programs, t.name) }
+
+// install builds the named tools, or all, and prints their paths in that order.
+func install(ctx context.Context, root string, names []string) error {
+	wanted := tools
+	if len(names) > 0 {
+		wanted = nil
+		for _, name := range names {
+			t, err := toolNamed(name)
+			if err != nil {
+				return err
+			}
+			wanted = append(wanted, t)
+		}
+	}
+	for _, t := range wanted {
+		target, err := build(ctx, root, t)
+		if err != nil {
+			return fmt.Errorf("install %s: %w", t.name, err)
+		}
+		fmt.Println(target)
+	}
+	return nil
+}
+
+func printPath(root, name string) error {
+	t, err := toolNamed(name)
+	if err != nil {
+		return err
+	}
+	p, err := t.pin(root)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(t.path(p)); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s %s is not installed: go run -C hack/tools . install %[1]s", t.name, p.version)
+	} else if err != nil {
+		return err
+	}
+	fmt.Println(t.path(p))
+	return nil
+}
+
+// build returns the path of a tool and builds it if the cache lacks it: under another name first, so that an
+// interrupted build leaves no half program, and under a lock, so that two builds do not do the same work.
+func build(ctx context.Context, root string, t tool) (string, error) {
+	p, err := t.pin(root)
+	if err != nil {
+		return "", err
+	}
+	target := t.path(p)
+	if _, err := os.Stat(target); err == nil {
+		return target, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err := os.MkdirAll(p.programs, 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := lock(target + ".lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := os.Stat(target); err == nil {
+		return target, nil
+	}
+
+	fmt.Fprintf(os.Stderr, "building %s %s from %s (minutes the first time)\n", t.name, p.version, path.Join("hack/tools/pins", t.name))
+	start := time.Now()
+	tmp := fmt.Sprintf("%s.%d.tmp", target, os.Getpid())
+	defer os.Remove(tmp)
+	ldflags := "-s -w"
+	if t.versionVar != "" {
+		ldflags += " -X " + t.versionVar + "=" + p.version
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", tmp, p.pkg)
+	cmd.Dir = p.dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w in %s:\n%s", err, p.dir, strings.TrimSpace(string(out)))
+	}
+	if err := os.Rename(tmp, target); err != nil {
+		return "", err
+	}
+	fmt.Fprintf(os.Stderr, "built %s %s in %s\n", t.name, p.version, time.Since(start).Round(100*time.Millisecond))
+	return target, nil
+}
+
+// lock waits for an exclusive lock on a file. The kernel lets go of it when the process ends, however it ends.
+func lock(file string) (unlock func(), err error) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", file, err), f.Close())
+	}
+	return func() { f.Close() }, nil
+}

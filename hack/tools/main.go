@@ -1,0 +1,118 @@
+// Tools builds and runs the tools that developing Geobench needs, and nothing that running it does.
+//
+// Each tool is pinned by a module of its own below pins/, because their requirements clash. A tool is built once per
+// version into $GEOBENCH_CACHE/bin (~/.cache/geobench/bin when unset) with the Go command alone:
+//
+//	go run -C hack/tools . install [TOOL...]   build what the cache lacks, print the paths (all tools when none is named)
+//	go run -C hack/tools . path TOOL           print where an installed tool is
+//
+// The other commands work on the repository:
+//
+//	go run -C hack/tools . sync-chart [--check]   copy CRDs and RBAC rules from config/ into charts/geobench
+//	go run -C hack/tools . lint-crds              hold config/crd/bases to the API conventions
+//	go run -C hack/tools . chart-test             lint and render charts/geobench in all its variants
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+const usage = `usage: go run -C hack/tools . COMMAND
+
+  install [TOOL...]      build pinned tools that the cache lacks and print their paths
+  path TOOL              print the path of an installed tool
+  sync-chart [--check]   copy CRDs and RBAC rules from config/ into charts/geobench; --check only says what differs
+  lint-crds              hold config/crd/bases to the API conventions
+  chart-test             lint and render charts/geobench in all its variants (builds helm if need be)
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		var bad usageError
+		if errors.As(err, &bad) {
+			fmt.Fprint(os.Stderr, "\n", usage)
+			os.Exit(2)
+		}
+		os.Exit(1)
+	}
+}
+
+// usageError is a mistake on the command line.
+type usageError string
+
+func (e usageError) Error() string { return string(e) }
+
+func command(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return usageError("no command given")
+	}
+	root, err := repositoryRoot()
+	if err != nil {
+		return err
+	}
+	name, args := args[0], args[1:]
+	switch name {
+	case "install":
+		return install(ctx, root, args)
+	case "path":
+		if len(args) != 1 {
+			return usageError(fmt.Sprintf("path takes one tool, got %d", len(args)))
+		}
+		return printPath(root, args[0])
+	case "sync-chart":
+		check := len(args) == 1 && args[0] == "--check"
+		if len(args) > 0 && !check {
+			return usageError("sync-chart takes --check or nothing, got " + strings.Join(args, " "))
+		}
+		return syncChart(root, check)
+	case "lint-crds":
+		return lintCRDs(root)
+	case "chart-test":
+		return chartTest(ctx, root)
+	case "help", "-h", "--help":
+		fmt.Print(usage)
+		return nil
+	}
+	return usageError(fmt.Sprintf("unknown command %q", name))
+}
+
+// repositoryRoot finds the repository from the folder that the command runs in, which go run -C makes hack/tools.
+func repositoryRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "hack", "tools", "pins")); err == nil {
+			return at, nil
+		}
+		if at == filepath.Dir(at) {
+			return "", fmt.Errorf("%s is not inside the repository: run this as go run -C hack/tools . COMMAND", dir)
+		}
+	}
+}
+
+// run executes a program and returns what it wrote to standard output; its error carries what it said.
+func run(ctx context.Context, name string, args ...string) ([]byte, error) {
+	out, err := exec.CommandContext(ctx, name, args...).Output()
+	if err != nil {
+		var exit *exec.ExitError
+		said := strings.TrimSpace(string(out))
+		if errors.As(err, &exit) && len(exit.Stderr) > 0 {
+			said = strings.TrimSpace(string(exit.Stderr) + "\n" + said)
+		}
+		return out, fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), err, said)
+	}
+	return out, nil
+}
