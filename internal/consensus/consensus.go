@@ -1,0 +1,396 @@
+// Package consensus replicates a log inside protocol machines: Raft (Ongaro and Ousterhout, 2014) by go.etcd.io/raft,
+// driven so that a machine stays what package protocol asks for, deterministic and without I/O.
+//
+// A Group is one member's share of the log. Its owner hands it the messages of kind Kind and the timers of its kind, and
+// gets committed entries, in order and once each, through Config.Apply. Two things differ from plain RawNode use.
+//
+// Time. Raft draws its election timeouts from crypto/rand and counts ticks. Here the group owns elections: timeouts come
+// from Env.Rand, a member that has heard nothing from a leader for that long calls Campaign, and only the leader ticks,
+// once per heartbeat. A member that has a live leader ignores pre-votes, as Raft's leader stickiness asks (thesis,
+// section 4.2.3).
+//
+// Storage. The log lives in memory and is cut behind the applied entries. A member that has fallen too far behind gets
+// the owner's snapshot: what Apply made of the entries so far.
+package consensus
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+)
+
+// Kind is the message kind of all consensus traffic.
+const Kind = 240
+
+// Defaults of Config: a leader that has been silent for one to two seconds, five heartbeats or more, is replaced.
+const (
+	DefaultHeartbeat = 200 * time.Millisecond
+	DefaultElection  = time.Second
+	DefaultKeep      = 10_000
+)
+
+// Config describes a member.
+type Config struct {
+	Self geo.NodeID
+	// Members of the group, the same list everywhere. Self is among them.
+	Members []geo.NodeID
+	// Preferred is the member that campaigns at Start, so that a new group has its leader where the protocol wants it.
+	Preferred geo.NodeID
+	Env       protocol.Env
+	// TimerKind is the kind of the group's timers: the owner's Fire hands those to Group.Fire.
+	TimerKind uint8
+	// Heartbeat is the interval of the leader's heartbeats; 0 means DefaultHeartbeat.
+	Heartbeat time.Duration
+	// Election is the shortest silence of a leader after which a member campaigns; the longest is twice that. It must
+	// exceed Heartbeat plus a round trip. 0 means DefaultElection.
+	Election time.Duration
+	// Keep is the number of applied entries kept for members that lag; 0 means DefaultKeep.
+	Keep int
+	// Apply takes the committed entries in the order of the log.
+	Apply func(data []byte)
+	// Lead tells that leader leads from term on, as far as this member knows.
+	Lead func(leader geo.NodeID, term uint64)
+	// Snapshot returns the owner's state: what Apply has made of all entries so far.
+	Snapshot func() []byte
+	// Restore replaces the owner's state by a snapshot.
+	Restore func(data []byte)
+}
+
+// Group is one member of a replicated log.
+type Group struct {
+	c         Config
+	node      *raft.RawNode // nil in a group of one, which needs no agreement
+	storage   *raft.MemoryStorage
+	leader    geo.NodeID
+	hasLeader bool
+	leading   bool
+	term      uint64
+	applied   uint64
+	compacted uint64        // applied when the storage was cut last
+	heard     time.Duration // when the leader was last heard of
+	beating   bool          // a heartbeat timer is set
+	draining  bool
+	queue     [][]byte // committed, not yet applied
+}
+
+// Timers, in Timer.Arg.
+const (
+	electionTimer = iota
+	heartbeatTimer
+)
+
+// New returns a member. It panics when the configuration is inconsistent, which is a programmer's mistake.
+func New(c Config) *Group {
+	if !slices.Contains(c.Members, c.Self) || !slices.Contains(c.Members, c.Preferred) {
+		panic(fmt.Sprintf("consensus: self %d and preferred %d must be among the members %v", c.Self, c.Preferred, c.Members))
+	}
+	if c.Heartbeat == 0 {
+		c.Heartbeat = DefaultHeartbeat
+	}
+	if c.Election == 0 {
+		c.Election = DefaultElection
+	}
+	if c.Keep == 0 {
+		c.Keep = DefaultKeep
+	}
+	g := &Group{c: c}
+	if len(c.Members) == 1 {
+		return g
+	}
+	g.storage = raft.NewMemoryStorage()
+	var voters []uint64
+	for _, m := range c.Members {
+		voters = append(voters, raftID(m))
+	}
+	// A group begins at index 1 with its members known, as if a first entry had added them.
+	err := g.storage.ApplySnapshot(&raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
+		Index: new(uint64(1)), Term: new(uint64(1)), ConfState: &raftpb.ConfState{Voters: voters},
+	}})
+	if err != nil {
+		panic(err)
+	}
+	if err := g.storage.SetHardState(&raftpb.HardState{Term: new(uint64(1)), Vote: new(uint64(0)), Commit: new(uint64(1))}); err != nil {
+		panic(err)
+	}
+	g.applied, g.compacted = 1, 1
+	g.node, err = raft.NewRawNode(&raft.Config{
+		ID:                        raftID(c.Self),
+		ElectionTick:              1 << 30, // never: the group owns elections
+		HeartbeatTick:             1,
+		Storage:                   g.storage,
+		Applied:                   1,
+		MaxSizePerMsg:             1 << 20,
+		MaxInflightMsgs:           1 << 12,
+		PreVote:                   true,
+		DisableProposalForwarding: true,
+		Logger:                    quiet{},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return g
+}
+
+// raftID is never 0, which Raft takes for nobody.
+func raftID(n geo.NodeID) uint64 { return uint64(n) + 1 }
+
+// Start begins the member's work. The preferred member campaigns at once.
+func (g *Group) Start() {
+	if g.node == nil {
+		g.lead(g.c.Self, 1)
+		return
+	}
+	g.heard = g.c.Env.Now()
+	if g.c.Self == g.c.Preferred {
+		g.campaign()
+		g.drain()
+	}
+	g.awaitLeader(g.electionTimeout())
+}
+
+// Leader returns the leader that this member knows of.
+func (g *Group) Leader() (leader geo.NodeID, known bool) { return g.leader, g.hasLeader }
+
+// Leading reports whether this member leads, as far as it knows.
+func (g *Group) Leading() bool { return g.leading }
+
+// Term returns the current term.
+func (g *Group) Term() uint64 { return g.term }
+
+// Propose asks for data to be appended to the log. Only the leader can: elsewhere it returns false and data is
+// dropped. A true answer is no promise: a leader that is deposed may lose the entry.
+func (g *Group) Propose(data []byte) bool {
+	if g.node == nil {
+		g.queue = append(g.queue, data)
+		g.apply()
+		return true
+	}
+	if !g.leading || g.node.Propose(data) != nil {
+		return false
+	}
+	g.drain()
+	return true
+}
+
+// Receive takes a message from another member.
+func (g *Group) Receive(from geo.NodeID, m *Message) {
+	if g.node == nil || !slices.Contains(g.c.Members, from) {
+		return
+	}
+	var msg raftpb.Message
+	if err := proto.Unmarshal(m.Body, &msg); err != nil || msg.GetFrom() != raftID(from) {
+		return
+	}
+	now := g.c.Env.Now()
+	switch msg.GetType() {
+	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
+		if msg.GetTerm() >= g.term {
+			g.heard = now
+		}
+	case raftpb.MsgPreVote:
+		if g.leading || (g.hasLeader && now-g.heard < g.c.Election) {
+			return
+		}
+	}
+	// Stale and unexpected messages come back as errors and mean nothing.
+	_ = g.node.Step(&msg)
+	g.drain()
+}
+
+// Fire takes one of the group's timers.
+func (g *Group) Fire(t protocol.Timer) {
+	switch t.Arg {
+	case heartbeatTimer:
+		g.beating = false
+		if g.leading {
+			g.node.Tick()
+			g.beat()
+		}
+	case electionTimer:
+		silence := g.c.Env.Now() - g.heard
+		switch timeout := g.electionTimeout(); {
+		case g.leading:
+			g.awaitLeader(timeout)
+		case silence < g.c.Election:
+			g.awaitLeader(timeout - silence)
+		default:
+			g.campaign()
+			g.awaitLeader(timeout)
+		}
+	}
+	g.drain()
+}
+
+func (g *Group) campaign() {
+	// It fails while a configuration change is under way, and a group has none.
+	_ = g.node.Campaign()
+}
+
+func (g *Group) electionTimeout() time.Duration {
+	return g.c.Election + time.Duration(g.c.Env.Rand().Int64N(int64(g.c.Election)))
+}
+
+func (g *Group) awaitLeader(d time.Duration) {
+	g.c.Env.After(d, protocol.Timer{Kind: g.c.TimerKind, Arg: electionTimer})
+}
+
+func (g *Group) beat() {
+	if !g.beating {
+		g.beating = true
+		g.c.Env.After(g.c.Heartbeat, protocol.Timer{Kind: g.c.TimerKind, Arg: heartbeatTimer})
+	}
+}
+
+// drain does what Raft has made ready: store, send, apply.
+func (g *Group) drain() {
+	if g.node == nil || g.draining {
+		return // the callback that came here is inside a drain, which goes on
+	}
+	g.draining = true
+	for g.node.HasReady() {
+		rd := g.node.Ready()
+		if !raft.IsEmptySnap(rd.Snapshot) {
+			if err := g.storage.ApplySnapshot(rd.Snapshot); err != nil {
+				panic(err)
+			}
+			g.applied = rd.Snapshot.GetMetadata().GetIndex()
+			g.compacted = g.applied
+			g.queue = g.queue[:0]
+			g.c.Restore(rd.Snapshot.GetData())
+		}
+		if err := g.storage.Append(rd.Entries); err != nil {
+			panic(err)
+		}
+		if !raft.IsEmptyHardState(rd.HardState) {
+			if err := g.storage.SetHardState(rd.HardState); err != nil {
+				panic(err)
+			}
+		}
+		snapshots := g.send(rd.Messages)
+		for _, e := range rd.CommittedEntries {
+			g.applied = e.GetIndex()
+			if e.GetType() == raftpb.EntryNormal && len(e.GetData()) > 0 {
+				g.queue = append(g.queue, e.GetData())
+			}
+		}
+		g.node.Advance(rd)
+		for _, to := range snapshots {
+			g.node.ReportSnapshot(to, raft.SnapshotFinish)
+		}
+		// A new leader is told before what it commits, so that the owner knows in which role it applies.
+		if st := g.node.BasicStatus(); st.Lead != raft.None {
+			g.lead(geo.NodeID(st.Lead-1), st.HardState.GetTerm())
+		} else {
+			g.hasLeader, g.leading = false, false
+		}
+		g.apply()
+		g.compact()
+	}
+	g.draining = false
+}
+
+func (g *Group) send(msgs []*raftpb.Message) (snapshots []uint64) {
+	for _, m := range msgs {
+		body, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(nil, m)
+		if err != nil {
+			panic(err)
+		}
+		g.c.Env.Send(geo.NodeID(m.GetTo()-1), &Message{Body: body, Type: m.GetType()})
+		if m.GetType() == raftpb.MsgSnap {
+			snapshots = append(snapshots, m.GetTo())
+		}
+	}
+	return snapshots
+}
+
+func (g *Group) apply() {
+	for len(g.queue) > 0 {
+		q := g.queue
+		g.queue = nil
+		for _, data := range q {
+			g.c.Apply(data)
+		}
+		if g.queue == nil {
+			g.queue = q[:0]
+		}
+	}
+}
+
+func (g *Group) lead(leader geo.NodeID, term uint64) {
+	if g.hasLeader && g.leader == leader && g.term == term {
+		return
+	}
+	g.leader, g.hasLeader, g.term = leader, true, term
+	g.leading = leader == g.c.Self
+	g.heard = g.c.Env.Now()
+	if g.leading && g.node != nil {
+		g.beat()
+	}
+	g.c.Lead(leader, term)
+}
+
+// compact cuts the log once a tenth of what is kept has been applied anew.
+func (g *Group) compact() {
+	if g.applied-g.compacted < uint64(max(1, g.c.Keep/10)) {
+		return
+	}
+	g.compacted = g.applied
+	if _, err := g.storage.CreateSnapshot(g.applied, nil, g.c.Snapshot()); err != nil {
+		panic(err)
+	}
+	if cut := int64(g.applied) - int64(g.c.Keep); cut > 1 {
+		// ErrCompacted only says that there is nothing to cut.
+		_ = g.storage.Compact(uint64(cut))
+	}
+}
+
+// Message carries a raftpb.Message between members.
+type Message struct {
+	Body []byte
+	// Type is the Raft message's, for traces; it is part of Body.
+	Type raftpb.MessageType
+}
+
+// Kind implements protocol.Message.
+func (m *Message) Kind() uint8 { return Kind }
+
+// Size implements protocol.Message.
+func (m *Message) Size() int { return len(m.Body) }
+
+// AppendTo implements protocol.Message.
+func (m *Message) AppendTo(b []byte) []byte { return append(b, m.Body...) }
+
+// String names the Raft message.
+func (m *Message) String() string { return "raft " + m.Type.String() }
+
+// Decode reads a Message. It keeps body.
+func Decode(body []byte) (*Message, error) {
+	var msg raftpb.Message
+	if err := proto.Unmarshal(body, &msg); err != nil {
+		return nil, fmt.Errorf("raft message: %w", err)
+	}
+	return &Message{Body: body, Type: msg.GetType()}, nil
+}
+
+// quiet drops what Raft logs, except for what it panics with.
+type quiet struct{}
+
+func (quiet) Debug(...any)                   {}
+func (quiet) Debugf(string, ...any)          {}
+func (quiet) Info(...any)                    {}
+func (quiet) Infof(string, ...any)           {}
+func (quiet) Warning(...any)                 {}
+func (quiet) Warningf(string, ...any)        {}
+func (quiet) Error(...any)                   {}
+func (quiet) Errorf(string, ...any)          {}
+func (quiet) Fatal(v ...any)                 { panic(fmt.Sprint(v...)) }
+func (quiet) Fatalf(format string, v ...any) { panic(fmt.Sprintf(format, v...)) }
+func (quiet) Panic(v ...any)                 { panic(fmt.Sprint(v...)) }
+func (quiet) Panicf(format string, v ...any) { panic(fmt.Sprintf(format, v...)) }

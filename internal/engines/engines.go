@@ -1,0 +1,34 @@
+// Package engines is the table of the protocols that geobench can deploy and simulate. To add one, write its package
+// below internal/protocol and list it here.
+package engines
+
+import (
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/calvin"
+)
+
+var all = []*protocol.Engine{
+	calvin.Engine,
+}
+
+// All returns the engines in the order of their names. The slice is the caller's.
+func All() []*protocol.Engine { return append([]*protocol.Engine(nil), all...) }
+
+// Lookup returns the engine called name.
+func Lookup(name string) (*protocol.Engine, bool) {
+	for _, e := range all {
+		if e.Name == name {
+			return e, true
+		}
+	}
+	return nil, false
+}
+
+// Names returns the engines' names, sorted.
+func Names() []string {
+	var names []string
+	for _, e := range all {
+		names = append(names, e.Name)
+	}
+	return names
+}

@@ -1,0 +1,114 @@
+package calvin
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+)
+
+// epochs puts batches in order as the paper's asynchronous replication does (Thomson 2012, section 3.2): every sequencer
+// closes an epoch at the same time by its clock and sends everybody its batch, empty or not. An epoch runs when
+// the batches of all sequencers have arrived, in the order of the sequencers.
+//
+// A sequencer that hears of a closed epoch that it has not closed itself has a slow clock and closes it at once;
+// otherwise everybody would wait for the slowest clock.
+type epochs struct {
+	r      *Replica
+	length time.Duration
+	open   uint64 // the epoch being collected
+	jumps  int64
+
+	// closed[s] says that sequencer s has closed all epochs before it; all is the least of them, run the next epoch to
+	// run.
+	closed []uint64
+	all    uint64
+	run    uint64
+}
+
+// shortestEpoch keeps idle nodes from doing nothing but closing epochs.
+const shortestEpoch = time.Millisecond
+
+func newEpochs(r *Replica, interval time.Duration) *epochs {
+	return &epochs{r: r, length: max(interval, shortestEpoch), closed: make([]uint64, r.nodes)}
+}
+
+// current returns the epoch of the node's clock.
+func (e *epochs) current() uint64 { return uint64(max(0, e.r.env.Now()) / e.length) }
+
+func (e *epochs) start() {
+	e.open = e.current()
+	e.wait()
+}
+
+// wait sets the timer for the end of the open epoch.
+func (e *epochs) wait() {
+	end := time.Duration(e.open+1) * e.length
+	e.r.env.After(end-e.r.env.Now(), protocol.Timer{Kind: epochTimer})
+}
+
+// tick closes the epochs that are over by the clock.
+func (e *epochs) tick() {
+	if now := e.current(); now > e.open {
+		e.close(now - 1)
+	}
+	e.wait()
+}
+
+// close closes all open epochs up to last. What has been collected belongs to that one.
+func (e *epochs) close(last uint64) {
+	e.open = last + 1
+	e.r.sequencer.distribute(last, true)
+	e.hear(e.r.self, last)
+}
+
+// receive takes another sequencer's batch.
+func (e *epochs) receive(from geo.NodeID, m *SubBatch) {
+	if m.Batch < e.closed[from] {
+		return
+	}
+	if len(m.Txns) > 0 {
+		e.r.scheduler.arrive(from, m)
+	}
+	if m.Batch >= e.open {
+		e.jumps++
+		e.close(m.Batch)
+	}
+	e.hear(from, m.Batch)
+}
+
+// hear learns that a sequencer has closed all epochs up to last, and runs what everybody has closed.
+func (e *epochs) hear(from geo.NodeID, last uint64) {
+	was := e.closed[from]
+	e.closed[from] = last + 1
+	if was != e.all {
+		return // another one is behind, too
+	}
+	least := e.closed[0]
+	for _, c := range e.closed {
+		least = min(least, c)
+	}
+	e.all = least
+	s := &e.r.scheduler
+	for {
+		// Most epochs are empty on an idle system; the next that is not is the least of the waiting ones.
+		next := e.all
+		for i := range s.inbox {
+			if m := s.inbox[i].front(); m != nil {
+				next = min(next, m.Batch)
+			}
+		}
+		e.run = next
+		s.position = next * uint64(e.r.nodes)
+		if next == e.all {
+			return
+		}
+		for i := range s.inbox {
+			if m := s.inbox[i].front(); m != nil && m.Batch == next {
+				s.inbox[i].pop()
+				s.position = next*uint64(e.r.nodes) + uint64(i)
+				s.schedule(geo.NodeID(i), m)
+			}
+		}
+	}
+}

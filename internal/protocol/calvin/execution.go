@@ -1,0 +1,343 @@
+package calvin
+
+import (
+	"errors"
+	"unsafe"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// reasonProcedure is the reason of a transaction whose procedure failed other than by its own decision.
+const reasonProcedure = "procedure-error"
+
+// execution is a transaction at one of its participants (Thomson 2012, section 3.4): it reads locally, sends what it read
+// to the active participants, those that write, collects their reads if it is one itself, and runs the
+// procedure. All active participants run it with the same reads, so they decide alike.
+//
+// It is the procedure's view of the database. Writes wait in slots until the procedure has decided.
+type execution struct {
+	s         *scheduler
+	t         *txn.Transaction
+	at        place
+	sequencer geo.NodeID
+	slots     []slot // one per access
+	hint      int    // the access used last
+
+	multi     bool // has participants other than this node
+	active    bool // runs the procedure here
+	answering int  // the lowest active partition
+	waitLocks int  // local locks not granted
+	waitReads int  // reading participants not heard of
+	holding   bool // has all its locks and its local reads
+	stray     bool // the procedure has used a key against its declaration
+
+	early []earlyReads // arrived before the transaction's turn
+	next  *execution   // in the free list
+}
+
+// slot is the state of one access.
+type slot struct {
+	value     []byte
+	partition int32
+	local     bool
+	loaded    bool
+	found     bool
+	written   bool
+	deleted   bool
+}
+
+type earlyReads struct {
+	partition int
+	values    []Value
+}
+
+// begin prepares the execution of t, whose client waits at sequencer.
+func (e *execution) begin(s *scheduler, t *txn.Transaction, sequencer geo.NodeID) {
+	e.s, e.t, e.sequencer = s, t, sequencer
+	e.hint, e.waitLocks, e.waitReads, e.holding, e.stray = 0, 0, 0, false, false
+	e.multi, e.active, e.answering = false, true, s.r.partition
+	n := len(t.Accesses)
+	if cap(e.slots) < n {
+		e.slots = make([]slot, n, max(16, n))
+	}
+	e.slots = e.slots[:n]
+	if s.r.partitions == 1 {
+		for i := range e.slots {
+			e.slots[i] = slot{local: true}
+		}
+		return
+	}
+	own := int32(s.r.partition)
+	for i := range t.Accesses {
+		p := int32(s.r.placement.Partition(t.Accesses[i].Key))
+		e.slots[i] = slot{partition: p, local: p == own}
+		e.multi = e.multi || p != own
+	}
+	if !e.multi {
+		return
+	}
+	e.active = false
+	lowest, writer := s.r.partitions, s.r.partitions
+	for i := range e.slots {
+		p := int(e.slots[i].partition)
+		lowest = min(lowest, p)
+		if t.Accesses[i].Mode&txn.Write != 0 {
+			writer = min(writer, p)
+			e.active = e.active || e.slots[i].local
+		}
+	}
+	e.answering = writer
+	if writer == s.r.partitions { // nobody writes
+		e.answering = lowest
+		e.active = lowest == s.r.partition
+	}
+	if !e.active {
+		return
+	}
+	for i := range e.slots {
+		if !e.slots[i].local && e.first(i, txn.Read) {
+			e.waitReads++
+		}
+	}
+}
+
+// first reports whether access i is the first of its partition with this mode.
+func (e *execution) first(i int, mode txn.Mode) bool {
+	if e.t.Accesses[i].Mode&mode == 0 {
+		return false
+	}
+	for j := range e.slots[:i] {
+		if e.slots[j].partition == e.slots[i].partition && e.t.Accesses[j].Mode&mode != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// assign takes the reads of another participant.
+func (e *execution) assign(partition int, values []Value) {
+	e.waitReads--
+	for i := range e.slots {
+		sl := &e.slots[i]
+		if int(sl.partition) == partition && e.t.Accesses[i].Mode&txn.Read != 0 && len(values) > 0 {
+			sl.value, sl.found, sl.loaded = values[0].Bytes, values[0].Found, true
+			values = values[1:]
+		}
+	}
+}
+
+// locked goes on with a transaction that has all its local locks.
+func (e *execution) locked() {
+	e.holding = true
+	if e.multi {
+		e.serveReads()
+		if !e.active {
+			e.release()
+			return
+		}
+		if e.waitReads > 0 {
+			return
+		}
+	}
+	e.execute()
+	e.release()
+}
+
+// serveReads reads the local keys and sends their values to the other active participants.
+func (e *execution) serveReads() {
+	var room [16]Value
+	values := room[:0]
+	for i := range e.slots {
+		if sl := &e.slots[i]; sl.local && e.t.Accesses[i].Mode&txn.Read != 0 {
+			e.load(i)
+			values = append(values, Value{sl.value, sl.found})
+		}
+	}
+	if len(values) == 0 {
+		return
+	}
+	writes := false
+	for i := range e.slots {
+		if e.t.Accesses[i].Mode&txn.Write == 0 {
+			continue
+		}
+		writes = true
+		if !e.slots[i].local && e.first(i, txn.Write) {
+			e.s.sendReads(int(e.slots[i].partition), e.at, values)
+		}
+	}
+	if !writes && !e.active {
+		e.s.sendReads(e.answering, e.at, values)
+	}
+}
+
+func (e *execution) load(i int) {
+	rec, found := e.s.r.store.Get(e.t.Accesses[i].Key)
+	sl := &e.slots[i]
+	sl.value, sl.found, sl.loaded = rec.Value, found, true
+}
+
+// execute runs the procedure, applies the local part of its writes and answers the client if it waits in this copy.
+func (e *execution) execute() {
+	s := e.s
+	s.executed++
+	if e.multi {
+		s.multiPartition++
+	}
+	o := txn.Outcome{ID: e.t.ID, Status: txn.Committed}
+	result, err := s.r.procs.Lookup(e.t.Proc).Run(e, e.t.Args)
+	if err != nil || e.stray {
+		s.aborts++
+		o.Status, o.Reason = txn.Aborted, reasonProcedure
+		var abort txn.Abort
+		if !e.stray && errors.As(err, &abort) {
+			o.Reason = string(abort)
+		}
+	} else {
+		o.Result = result
+		e.apply()
+	}
+	e.answer(o)
+}
+
+// apply puts the local writes into the store.
+func (e *execution) apply() {
+	for i := range e.slots {
+		sl := &e.slots[i]
+		if !sl.local {
+			continue
+		}
+		if sl.written {
+			e.s.r.store.Put(e.t.Accesses[i].Key, e.owned(sl.value), e.t.ID)
+		} else if sl.deleted {
+			e.s.r.store.Delete(e.t.Accesses[i].Key)
+		}
+	}
+}
+
+// owned returns a value that may stay in the store: one that is a part of the arguments would keep the whole message
+// in memory that brought them.
+func (e *execution) owned(v []byte) []byte {
+	args := e.t.Args
+	if len(v) == 0 || len(args) == 0 {
+		return v
+	}
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(v)))
+	from := uintptr(unsafe.Pointer(unsafe.SliceData(args)))
+	if at < from || at >= from+uintptr(len(args)) {
+		return v
+	}
+	return append([]byte(nil), v...)
+}
+
+// answer replies to the client when it waits at this node, or sends the outcome there when its node runs nothing
+// itself and this one is the lowest active participant of the same copy.
+func (e *execution) answer(o txn.Outcome) {
+	r := e.s.r
+	if e.sequencer == r.self {
+		r.sequencer.answer(o)
+		return
+	}
+	coordinator := r.topology.PartitionOf(e.sequencer)
+	if r.copy[coordinator] != e.sequencer || e.answering != r.partition || e.activeAt(int32(coordinator)) {
+		return
+	}
+	e.s.sendAnswer(e.sequencer, o)
+}
+
+// activeAt reports whether partition q is an active participant.
+func (e *execution) activeAt(q int32) bool {
+	if int(q) == e.answering {
+		return true
+	}
+	for i := range e.slots {
+		if e.slots[i].partition == q && e.t.Accesses[i].Mode&txn.Write != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// release gives the locks to those who wait for them, and ends the execution.
+func (e *execution) release() {
+	s := e.s
+	for i := range e.slots {
+		if e.slots[i].local {
+			s.locks.release(e, e.t.Accesses[i].Key, s.granted)
+		}
+	}
+	e.finish()
+	if e.multi {
+		delete(s.running, e.at)
+	}
+	clear(e.slots)
+	clear(e.early)
+	e.t, e.early = nil, e.early[:0]
+	e.next, s.free = s.free, e
+}
+
+// finish counts the end of a transaction.
+func (e *execution) finish() {
+	if e.sequencer != e.s.r.self {
+		e.s.foreign--
+	}
+}
+
+// find returns the access of k. Procedures mostly use keys in the declared order, and a key's write follows its read.
+func (e *execution) find(k txn.Key) (i int, ok bool) {
+	acc := e.t.Accesses
+	if acc[e.hint].Key == k {
+		return e.hint, true
+	}
+	for range acc {
+		if e.hint++; e.hint == len(acc) {
+			e.hint = 0
+		}
+		if acc[e.hint].Key == k {
+			return e.hint, true
+		}
+	}
+	return 0, false
+}
+
+// Get implements txn.Ctx.
+func (e *execution) Get(k txn.Key) (value []byte, found bool) {
+	i, ok := e.find(k)
+	if !ok || e.t.Accesses[i].Mode&txn.Read == 0 {
+		e.stray = true
+		return nil, false
+	}
+	sl := &e.slots[i]
+	if !sl.loaded {
+		if !sl.local {
+			return nil, false
+		}
+		e.load(i)
+	}
+	return sl.value, sl.found
+}
+
+// Put implements txn.Ctx.
+func (e *execution) Put(k txn.Key, value []byte) {
+	i, ok := e.find(k)
+	if !ok || e.t.Accesses[i].Mode&txn.Write == 0 {
+		e.stray = true
+		return
+	}
+	sl := &e.slots[i]
+	sl.value, sl.found, sl.loaded = value, true, true
+	sl.written, sl.deleted = true, false
+}
+
+// Delete implements txn.Ctx.
+func (e *execution) Delete(k txn.Key) {
+	i, ok := e.find(k)
+	if !ok || e.t.Accesses[i].Mode&txn.Write == 0 {
+		e.stray = true
+		return
+	}
+	sl := &e.slots[i]
+	sl.value, sl.found, sl.loaded = nil, false, true
+	sl.written, sl.deleted = false, true
+}

@@ -1,0 +1,49 @@
+package calvin
+
+import (
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+)
+
+// law is Engine.Law, the same for all transactions. All orderings begin with the client's hop to its node and back
+// and the batch. Then:
+//
+// leader: the request goes to the log's leader and the position comes back, while the data goes directly to everybody;
+// inside the first region this costs a hop only when the client's node does not lead itself. A log of three members
+// takes a round trip between them.
+//
+// consensus: the same, plus the leader's round trip to its nearest majority.
+//
+// epochs: the slowest sequencer's batch of the same epoch arrives.
+func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.Duration {
+	interval := p.Duration("batch")
+	d := t.RTT(c, c)
+	ordering := p.Word("ordering")
+	if ordering == orderingEpochs {
+		var slowest time.Duration
+		for r := range t.Regions {
+			if geo.Region(r) != c || t.Partitions*t.Replicas > 1 {
+				slowest = max(slowest, t.Links[r][c].Delay)
+			}
+		}
+		return d + max(interval, shortestEpoch) + slowest
+	}
+	d += interval
+	members := logMembers(t, ordering)
+	leader := t.RegionOf(members[0])
+	if c != leader || t.Partitions*t.Replicas > 1 {
+		d += t.RTT(c, leader)
+	}
+	if len(members) > 1 {
+		var others []time.Duration
+		for _, m := range members[1:] {
+			others = append(others, t.RTT(leader, t.RegionOf(m)))
+		}
+		slices.Sort(others)
+		d += others[len(members)/2-1] // with the leader itself, a majority
+	}
+	return d
+}

@@ -1,0 +1,101 @@
+package calvin
+
+import "github.com/geobench/geobench/internal/txn"
+
+// lockTable is the deterministic lock manager (Thomson 2012, section 3.4): transactions request all their local locks
+// at once and in the order of the log, and locks are granted in the order of the requests. Hence no deadlock, and the
+// same order of conflicting transactions in every copy.
+type lockTable struct {
+	locks    map[txn.Key]*lock
+	free     *lock
+	freeReqs *request
+}
+
+// lock is a key's queue of requests: those that hold it come first, either one writer or any number of readers.
+type lock struct {
+	head, tail *request
+	next       *lock // in the free list
+}
+
+type request struct {
+	owner   *execution
+	write   bool
+	granted bool
+	next    *request
+}
+
+func newLockTable() lockTable { return lockTable{locks: map[txn.Key]*lock{}} }
+
+// locked reports whether a transaction that wants key now would have to wait or could make others wait.
+func (t *lockTable) locked(key txn.Key) bool {
+	_, ok := t.locks[key]
+	return ok
+}
+
+// empty reports whether nobody holds or wants a lock.
+func (t *lockTable) empty() bool { return len(t.locks) == 0 }
+
+// acquire queues owner for key and reports whether it has the lock already.
+func (t *lockTable) acquire(owner *execution, key txn.Key, write bool) bool {
+	l := t.locks[key]
+	if l == nil {
+		if l = t.free; l != nil {
+			t.free, l.next = l.next, nil
+		} else {
+			l = &lock{}
+		}
+		t.locks[key] = l
+	}
+	q := t.freeReqs
+	if q != nil {
+		t.freeReqs = q.next
+	} else {
+		q = &request{}
+	}
+	*q = request{owner: owner, write: write}
+	if l.head == nil {
+		l.head, l.tail, q.granted = q, q, true
+		return true
+	}
+	// A reader joins when everybody before it is a reader that holds the lock.
+	q.granted = !write && l.tail.granted && !l.tail.write
+	l.tail.next, l.tail = q, q
+	return q.granted
+}
+
+// release takes owner out of key's queue and calls granted for each request that this lets in, in their order.
+func (t *lockTable) release(owner *execution, key txn.Key, granted func(*execution)) {
+	l := t.locks[key]
+	var before *request
+	q := l.head
+	for q.owner != owner {
+		before, q = q, q.next
+	}
+	if before == nil {
+		l.head = q.next
+	} else {
+		before.next = q.next
+	}
+	if l.tail == q {
+		l.tail = before
+	}
+	*q = request{next: t.freeReqs}
+	t.freeReqs = q
+	if l.head == nil {
+		delete(t.locks, key)
+		l.next, t.free = t.free, l
+		return
+	}
+	for q := l.head; q != nil; q = q.next {
+		if q.write && q != l.head {
+			return
+		}
+		if !q.granted {
+			q.granted = true
+			granted(q.owner)
+		}
+		if q.write {
+			return
+		}
+	}
+}

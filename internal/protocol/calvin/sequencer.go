@@ -1,0 +1,152 @@
+package calvin
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// sequencer collects its clients' transactions into batches and hands each batch's data to the schedulers of every copy
+// (Thomson 2012, section 3.2).
+type sequencer struct {
+	r        *Replica
+	interval time.Duration
+
+	batch  []*txn.Transaction // being collected
+	number uint64             // of the batch being collected
+
+	// leader of the log, as far as known, and its term: 0 before any leader has spoken.
+	leader geo.NodeID
+	term   uint64
+	// unordered are the requests whose batches have no position yet, ascending.
+	unordered []Request
+
+	unanswered            int
+	batches, transactions int64
+
+	seen    []int // per partition: the last transaction of the batch that touched it, plus one
+	indexes [][]uint32
+	parts   [][]*txn.Transaction
+}
+
+func (s *sequencer) init(r *Replica, interval time.Duration) {
+	s.r, s.interval, s.number = r, interval, 1
+	s.seen = make([]int, r.partitions)
+	s.indexes = make([][]uint32, r.partitions)
+	s.parts = make([][]*txn.Transaction, r.partitions)
+}
+
+// submit takes a transaction. The first one of a batch starts its timer.
+func (s *sequencer) submit(t *txn.Transaction) {
+	s.unanswered++
+	s.transactions++
+	s.batch = append(s.batch, t)
+	if s.r.epochs != nil {
+		return // the clock closes the batch
+	}
+	if s.interval == 0 {
+		s.close()
+	} else if len(s.batch) == 1 {
+		s.r.env.After(s.interval, protocol.Timer{Kind: batchTimer, Arg: s.number})
+	}
+}
+
+// expire closes the batch whose time is up.
+func (s *sequencer) expire(number uint64) {
+	if number == s.number && len(s.batch) > 0 {
+		s.close()
+	}
+}
+
+// close sends the batch's data to the schedulers and asks for its place in the log.
+func (s *sequencer) close() {
+	number := s.number
+	s.number++
+	touched := s.distribute(number, false)
+	q := Request{Number: number, Partitions: touched}
+	s.unordered = append(s.unordered, q)
+	if s.leader == s.r.self {
+		s.r.order.request(s.r.self, []Request{q})
+	} else {
+		s.r.env.Send(s.leader, &OrderRequest{Requests: []Request{q}})
+	}
+}
+
+// distribute splits the batch by partition and sends each part to all nodes that hold the partition, in every copy.
+// Partitions that nobody touches get nothing, or an empty part when everybody waits for one.
+func (s *sequencer) distribute(batch uint64, everybody bool) PartitionSet {
+	s.batches++
+	var touched PartitionSet
+	if s.r.partitions == 1 {
+		for i, t := range s.batch {
+			s.indexes[0] = append(s.indexes[0], uint32(i))
+			s.parts[0] = append(s.parts[0], t)
+		}
+		touched = touched.With(0)
+	} else {
+		clear(s.seen)
+		for i, t := range s.batch {
+			for _, a := range t.Accesses {
+				if q := s.r.placement.Partition(a.Key); s.seen[q] != i+1 {
+					s.seen[q] = i + 1
+					s.indexes[q] = append(s.indexes[q], uint32(i))
+					s.parts[q] = append(s.parts[q], t)
+					touched = touched.With(q)
+				}
+			}
+		}
+	}
+	clear(s.batch)
+	s.batch = s.batch[:0]
+	for q := range s.r.partitions {
+		if !everybody && !touched.Has(q) {
+			continue
+		}
+		m := newSubBatch(batch, s.indexes[q], s.parts[q])
+		// The message keeps the slices: others may still be reading them.
+		s.indexes[q], s.parts[q] = nil, nil
+		for _, n := range s.r.holders[q] {
+			s.r.env.Send(n, m)
+		}
+		if q == s.r.partition && (len(m.Txns) > 0 || !everybody) {
+			s.r.scheduler.arrive(s.r.self, m)
+		}
+	}
+	return touched
+}
+
+// follow learns who leads the log. A new leader may not have heard of this node's requests, or its predecessor may have
+// lost them, so they are asked again, in order; the log drops those that come twice.
+func (s *sequencer) follow(leader geo.NodeID, term uint64) {
+	if term <= s.term {
+		return
+	}
+	s.leader, s.term = leader, term
+	if len(s.unordered) == 0 {
+		return
+	}
+	again := append([]Request(nil), s.unordered...)
+	if leader == s.r.self {
+		s.r.order.request(leader, again)
+	} else {
+		s.r.env.Send(leader, &OrderRequest{Requests: again})
+	}
+}
+
+// placed learns that one of its batches has its place in the log.
+func (s *sequencer) placed(number uint64) {
+	for i, q := range s.unordered {
+		if q.Number == number {
+			s.unordered = append(s.unordered[:i], s.unordered[i+1:]...)
+			return
+		}
+	}
+}
+
+// answer tells a client its transaction's outcome.
+func (s *sequencer) answer(o txn.Outcome) {
+	s.unanswered--
+	s.r.env.Reply(o)
+}
