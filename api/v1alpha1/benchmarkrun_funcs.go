@@ -34,32 +34,21 @@ func (w *Workload) Name() string {
 	return ""
 }
 
-// Transactions lists the transaction types of the workload that is set, as results and objectives call them.
-func (w *Workload) Transactions() []string {
-	switch {
-	case w.SmallBank != nil:
-		return []string{"balance", "writeCheck", "depositChecking", "transactSavings", "amalgamate"}
-	case w.RMW != nil:
-		return []string{"rmw"}
-	}
-	return nil
-}
-
-// Share of a transaction type in percent.
-func (m *SmallBankMix) Share(transaction string) int32 {
+// Never is true for a transaction type whose share is 0.
+func (m *SmallBankMix) Never(transaction string) bool {
 	switch transaction {
 	case "balance":
-		return m.Balance
+		return m.Balance == 0
 	case "writeCheck":
-		return m.WriteCheck
+		return m.WriteCheck == 0
 	case "depositChecking":
-		return m.DepositChecking
+		return m.DepositChecking == 0
 	case "transactSavings":
-		return m.TransactSavings
+		return m.TransactSavings == 0
 	case "amalgamate":
-		return m.Amalgamate
+		return m.Amalgamate == 0
 	}
-	return 0
+	return false
 }
 
 // IsLatency tells metrics whose bounds are durations from those whose bounds are integers.

@@ -1,0 +1,333 @@
+// Package check holds the rules about manifests that need more than one object, or knowledge of what this build can do:
+// whether a region is in the profile, whether the engine has such a parameter, whether the workload fits the shape of the
+// database. They are pure functions on typed, defaulted objects, shared by `geobench validate` and the operator's Preflight, so that
+// both refuse the same manifests with the same words. Rules about one object alone are in the CRDs.
+//
+// Each rule is one function of a chain, and adds a Problem that names the field, its value and what would be right.
+package check
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/workload/catalog"
+)
+
+// EngineCatalog is the engines that can be deployed.
+type EngineCatalog interface {
+	// Names of all engines, sorted.
+	Names() []string
+	// Lookup an engine by name.
+	Lookup(name string) (*protocol.Engine, bool)
+}
+
+// Abilities say what the place that runs the manifests can do.
+type Abilities struct {
+	// Engines that can be deployed.
+	Engines EngineCatalog
+	// Emulations that work, Auto included.
+	Emulations []v1alpha1.Emulation
+	// Verifications that work.
+	Verifications []v1alpha1.Verification
+	// Faults that can be injected, as the fields of a fault are called.
+	Faults []string
+}
+
+// Default is what this build can do anywhere: natively built engines, network emulation inside their connections, and
+// the workloads' invariants.
+func Default(engines EngineCatalog) Abilities {
+	return Abilities{
+		Engines:       engines,
+		Emulations:    []v1alpha1.Emulation{v1alpha1.EmulationAuto, v1alpha1.EmulationBuiltIn, v1alpha1.EmulationNone},
+		Verifications: []v1alpha1.Verification{v1alpha1.VerifyInvariants},
+	}
+}
+
+// Profile checks a network profile by itself.
+func Profile(p *v1alpha1.NetworkProfile) Problems {
+	ps := profileSpec("spec", &p.Spec)
+	return ps.about("NetworkProfile", p.Name)
+}
+
+func profileSpec(path string, s *v1alpha1.NetworkProfileSpec) Problems {
+	var ps Problems
+	if s.Prices == nil {
+		return nil
+	}
+	regions := s.Regions()
+	for i, t := range s.Prices.Transfer {
+		for _, end := range []struct{ field, region string }{{"from", t.From}, {"to", t.To}} {
+			if end.region == v1alpha1.AnyRegion || slices.Contains(regions, end.region) {
+				continue
+			}
+			ps.add(fmt.Sprintf("%s.prices.transfer[%d].%s", path, i, end.field), end.region,
+				"region %s is in no link%s; the profile's regions are %s", end.region, didYouMean(end.region, regions), list(regions))
+		}
+	}
+	return ps
+}
+
+// Database checks a database against its network profile (spec.network.profile, or the one that profileRef names).
+func Database(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a Abilities) Problems {
+	d := database{db, profile, a}
+	var ps Problems
+	for _, rule := range []func(*Problems){
+		d.external,
+		d.engine,
+		d.emulation,
+		d.regions,
+		d.size,
+		d.inlineProfile,
+	} {
+		rule(&ps)
+	}
+	return ps.about("GeoDatabase", db.Name)
+}
+
+type database struct {
+	*v1alpha1.GeoDatabase
+	profile *v1alpha1.NetworkProfileSpec
+	Abilities
+}
+
+// external: databases that already run come with their engines.
+func (d *database) external(ps *Problems) {
+	if d.Spec.External != nil {
+		ps.add("spec.external", "", "external databases are not supported yet; remove external to deploy one of the engines %s",
+			list(d.Engines.Names()))
+	}
+}
+
+// engine: its name and each of its parameters are known, and the values allowed.
+func (d *database) engine(ps *Problems) {
+	name := d.Spec.Engine.Name
+	e, ok := d.Engines.Lookup(name)
+	if !ok {
+		names := d.Engines.Names()
+		ps.add("spec.engine.name", name, "engine %s is not known%s; known engines are %s", name, didYouMean(name, names), list(names))
+		return
+	}
+	known := make([]string, len(e.Parameters))
+	for i, p := range e.Parameters {
+		known[i] = p.Name
+	}
+	_, errs := e.Resolve(d.Spec.Engine.Parameters)
+	for _, err := range errs {
+		hint := ""
+		if !slices.Contains(known, err.Name) {
+			hint = didYouMean(err.Name, known)
+		}
+		ps.add("spec.engine.parameters."+err.Name, d.Spec.Engine.Parameters[err.Name], "%s%s", err.Message, hint)
+	}
+}
+
+// emulation: the backend works here.
+func (d *database) emulation(ps *Problems) {
+	if e := d.Spec.Network.Emulation; e != "" && !slices.Contains(d.Emulations, e) {
+		ps.add("spec.network.emulation", string(e), "emulation %s is not available; choose one of %s", e, list(d.Emulations))
+	}
+}
+
+// regions: each is in the profile, and so is the link between each two.
+func (d *database) regions(ps *Problems) {
+	if d.profile == nil {
+		return
+	}
+	known := d.profile.Regions()
+	from, links := "the inline profile", "spec.network.profile.links"
+	if ref := d.Spec.Network.ProfileRef; ref != nil {
+		from, links = "NetworkProfile "+ref.Name, "spec.network.profileRef.name"
+	}
+	var names []string
+	for i, r := range d.Spec.Regions {
+		if slices.Contains(known, r.Name) || len(d.Spec.Regions) == 1 {
+			names = append(names, r.Name)
+			continue
+		}
+		ps.add(fmt.Sprintf("spec.regions[%d].name", i), r.Name, "region %s is in no link of %s%s; its regions are %s",
+			r.Name, from, didYouMean(r.Name, known), list(known))
+	}
+	for i, a := range names {
+		for _, b := range names[i+1:] {
+			if _, ok := d.profile.Link(a, b); !ok {
+				value := ""
+				if ref := d.Spec.Network.ProfileRef; ref != nil {
+					value = ref.Name
+				}
+				ps.add(links, value, "%s has no link between %s and %s; add {from: %s, to: %s, rtt: ...} to its links", from, a, b, a, b)
+			}
+		}
+	}
+}
+
+// size: node numbers are 14 bits wide.
+func (d *database) size(ps *Problems) {
+	const most = 1 << 14
+	if n := len(d.Spec.Regions) * int(d.Spec.NodesPerRegion()); n > most {
+		ps.add("spec.partitionsPerRegion", strconv.Itoa(int(d.Spec.PartitionsPerRegion)),
+			"%d regions x %d partitions x %d replicas are %d nodes; at most %d are possible", len(d.Spec.Regions), d.Spec.PartitionsPerRegion, d.Spec.ReplicasPerPartition, n, most)
+	}
+}
+
+// inlineProfile: it obeys the rules of a NetworkProfile.
+func (d *database) inlineProfile(ps *Problems) {
+	if d.Spec.Network.Profile != nil {
+		*ps = append(*ps, profileSpec("spec.network.profile", d.Spec.Network.Profile)...)
+	}
+}
+
+// Run checks a run against its database, which has no problems of its own.
+func Run(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a Abilities) Problems {
+	r := benchmarkRun{run, db, a}
+	var ps Problems
+	for _, rule := range []func(*Problems){
+		r.workload,
+		r.deadline,
+		r.objectives,
+		r.faults,
+		r.verify,
+	} {
+		rule(&ps)
+	}
+	return ps.about("BenchmarkRun", run.Name)
+}
+
+type benchmarkRun struct {
+	*v1alpha1.BenchmarkRun
+	db *v1alpha1.GeoDatabase
+	Abilities
+}
+
+// workload: it fits the regions and partitions of the database.
+func (r *benchmarkRun) workload(ps *Problems) {
+	shape := geo.Topology{
+		Regions:    r.db.Spec.RegionNames(),
+		Partitions: int(r.db.Spec.PartitionsPerRegion),
+		Replicas:   int(r.db.Spec.ReplicasPerPartition),
+	}
+	if sb := r.Spec.Workload.SmallBank; sb != nil {
+		r.sunflower(ps, sb)
+		if len(*ps) > 0 {
+			return
+		}
+	}
+	if _, err := catalog.New(r.Spec.Workload, uint64(r.Spec.Seed), &shape); err != nil {
+		*ps = append(*ps, fromError(err))
+	}
+}
+
+func (r *benchmarkRun) sunflower(ps *Problems, sb *v1alpha1.SmallBank) {
+	regions := r.db.Spec.RegionNames()
+	for i, s := range sb.Sunflower {
+		if !slices.Contains(regions, s.Region) {
+			ps.add(fmt.Sprintf("spec.workload.smallbank.sunflower[%d].region", i), s.Region, "region %s is not in GeoDatabase %s%s; its regions are %s",
+				s.Region, r.db.Name, didYouMean(s.Region, regions), list(regions))
+		}
+	}
+}
+
+// fromError splits the "field: message" of a workload's own checks.
+func fromError(err error) Problem {
+	field, message, ok := strings.Cut(err.Error(), ": ")
+	if !ok || strings.ContainsAny(field, " ") {
+		return Problem{Field: "spec.workload", Message: err.Error()}
+	}
+	return Problem{Field: field, Message: message}
+}
+
+// deadline: the load fits into it.
+func (r *benchmarkRun) deadline(ps *Problems) {
+	l := &r.Spec.Load
+	if d := r.Spec.Deadline; d != nil && d.Duration < l.NominalTime() {
+		ps.add("spec.deadline", d.String(), "deadline %s is shorter than warmup (%s) + duration (%s) x repetitions (%d) = %s; leave it out for %s more than that",
+			d, l.Warmup, l.Duration, l.Repetitions, v1alpha1.DurationOf(l.NominalTime()), v1alpha1.DurationOf(v1alpha1.DeadlineMargin))
+	}
+}
+
+// objectives: each names a transaction of the workload that runs, a region of the database, and bounds that can hold.
+func (r *benchmarkRun) objectives(ps *Problems) {
+	types, regions := catalog.TypesOf(r.Spec.Workload), r.db.Spec.RegionNames()
+	for i := range r.Spec.Objectives {
+		o := &r.Spec.Objectives[i]
+		path := fmt.Sprintf("spec.objectives[%d]", i)
+		switch sb := r.Spec.Workload.SmallBank; {
+		case o.Transaction == "":
+		case !slices.Contains(types, o.Transaction):
+			ps.add(path+".transaction", o.Transaction, "workload %s has no transaction %s%s; it has %s",
+				r.Spec.Workload.Name(), o.Transaction, didYouMean(o.Transaction, types), list(types))
+		case sb != nil && sb.Mix.Never(o.Transaction):
+			ps.add(path+".transaction", o.Transaction, "%s never runs: its share in spec.workload.smallbank.mix is 0", o.Transaction)
+		}
+		if o.Region != "" && !slices.Contains(regions, o.Region) {
+			ps.add(path+".region", o.Region, "region %s is not in GeoDatabase %s%s; its regions are %s",
+				o.Region, r.db.Name, didYouMean(o.Region, regions), list(regions))
+		}
+		lo, hi, err := o.Limits()
+		switch {
+		case err != nil:
+			field, _, _ := strings.Cut(err.Error(), ":")
+			ps.add(path+"."+field, "", "%s", strings.TrimPrefix(err.Error(), field+": "))
+		case lo != nil && hi != nil && *lo > *hi:
+			ps.add(path+".min", o.Min.String(), "min %s is greater than max (%s): no value can hold", o.Min.String(), o.Max.String())
+		case o.Metric == v1alpha1.MetricAbortPPM && lo != nil && *lo > 1_000_000:
+			ps.add(path+".min", o.Min.String(), "min %s is more than 1000000 parts per million: no value can hold", o.Min.String())
+		}
+	}
+}
+
+// faults: each can be injected here.
+func (r *benchmarkRun) faults(ps *Problems) {
+	for i := range r.Spec.Faults {
+		f := &r.Spec.Faults[i]
+		for _, kind := range f.Kinds() {
+			if !slices.Contains(r.Faults, kind) {
+				supported := "none yet: remove the fault"
+				if len(r.Faults) > 0 {
+					supported = list(r.Faults)
+				}
+				ps.add(fmt.Sprintf("spec.faults[%d].%s", i, kind), f.Name, "fault %s is a %s, which is not supported; supported are %s", f.Name, kind, supported)
+			}
+		}
+	}
+}
+
+// verify: each check works here.
+func (r *benchmarkRun) verify(ps *Problems) {
+	for i, v := range r.Spec.Verify {
+		if !slices.Contains(r.Verifications, v) {
+			ps.add(fmt.Sprintf("spec.verify[%d]", i), string(v), "verification %s is not available yet; choose from %s", v, list(r.Verifications))
+		}
+	}
+}
+
+// about fills in the object.
+func (ps Problems) about(kind, name string) Problems {
+	for i := range ps {
+		ps[i].Object = kind + " " + name
+	}
+	return ps
+}
+
+// As extracts the problems from an error, if they are what it is.
+func As(err error) (Problems, bool) {
+	var ps Problems
+	ok := errors.As(err, &ps)
+	return ps, ok
+}
+
+func list[T ~string](names []T) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	s := make([]string, len(names))
+	for i, n := range names {
+		s[i] = string(n)
+	}
+	return strings.Join(s, ", ")
+}

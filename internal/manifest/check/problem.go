@@ -1,0 +1,111 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Problem is one thing that is wrong with a manifest.
+type Problem struct {
+	// Source is the file and line where the object begins, or empty where it came from a cluster.
+	Source string `json:"source,omitempty"`
+	// Object is the kind and name, for example "BenchmarkRun quickstart".
+	Object string `json:"object,omitempty"`
+	// Field is the path of the field, for example spec.links[0].rtt.
+	Field string `json:"field"`
+	// Value is what the field holds, as JSON without quotes around strings; empty where there is none or it is large.
+	Value string `json:"value,omitempty"`
+	// Message says what is wrong and what would be right.
+	Message string `json:"message"`
+}
+
+// String is "source: object: field: message", with the value before the message where the message lacks it.
+func (p Problem) String() string {
+	var parts []string
+	for _, s := range []string{p.Source, p.Object, p.Field} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	m := p.Message
+	if p.Value != "" && !strings.Contains(m, p.Value) {
+		m = p.Value + ": " + m
+	}
+	return strings.Join(append(parts, m), ": ")
+}
+
+// Problems is all that is wrong, as an error.
+type Problems []Problem
+
+// Error puts each problem on a line of its own.
+func (ps Problems) Error() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Err is nil when there is no problem.
+func (ps Problems) Err() error {
+	if len(ps) == 0 {
+		return nil
+	}
+	return ps
+}
+
+// Sort orders problems by source, object and field, so that output is stable.
+func (ps Problems) Sort() {
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Message, b.Message))
+	})
+}
+
+func (ps *Problems) add(field, value, format string, args ...any) {
+	*ps = append(*ps, Problem{Field: field, Value: value, Message: fmt.Sprintf(format, args...)})
+}
+
+// Nearest returns the candidate that is closest to word, when it is close enough to be what was meant.
+func Nearest(word string, candidates []string) (string, bool) {
+	best, bestDistance := "", len(word)/3+2
+	for _, c := range candidates {
+		if d := distance(strings.ToLower(word), strings.ToLower(c)); d < bestDistance {
+			best, bestDistance = c, d
+		}
+	}
+	return best, best != ""
+}
+
+// distance is the optimal string alignment distance: insertions, deletions, substitutions and swaps of neighbours.
+func distance(a, b string) int {
+	x, y := []rune(a), []rune(b)
+	prev2, prev, cur := make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := 1; i <= len(x); i++ {
+		cur[0] = i
+		for j := 1; j <= len(y); j++ {
+			cost := 1
+			if x[i-1] == y[j-1] {
+				cost = 0
+			}
+			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
+			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
+				cur[j] = min(cur[j], prev2[j-2]+1)
+			}
+		}
+		prev2, prev, cur = prev, cur, prev2
+	}
+	return prev[len(y)]
+}
+
+// didYouMean is " (did you mean X?)", or nothing when no candidate is close.
+func didYouMean(word string, candidates []string) string {
+	if n, ok := Nearest(word, candidates); ok {
+		return fmt.Sprintf(" (did you mean %s?)", n)
+	}
+	return ""
+}

@@ -1,0 +1,54 @@
+// Package presets holds network profiles that everybody may use by name: measured round trips between cloud regions, and
+// the networks of papers. They are NetworkProfile manifests, one file each, with their sources in comments; a profile of
+// the same name in a cluster or among the given files comes first.
+package presets
+
+import (
+	"embed"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// Files holds one manifest per preset, called NAME.yaml.
+//
+//go:embed *.yaml
+var Files embed.FS
+
+// all decodes the files once. They are part of the program and tested, so a failure to decode leaves a preset out.
+var all = sync.OnceValue(func() map[string]*v1alpha1.NetworkProfile {
+	out := map[string]*v1alpha1.NetworkProfile{}
+	files, err := fs.Glob(Files, "*.yaml")
+	if err != nil {
+		return out
+	}
+	for _, file := range files {
+		data, err := Files.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		p := &v1alpha1.NetworkProfile{}
+		if err := yaml.UnmarshalStrict(data, p); err == nil && p.Name == strings.TrimSuffix(file, ".yaml") {
+			out[p.Name] = p
+		}
+	}
+	return out
+})
+
+// Names of all presets, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(all())) }
+
+// Lookup returns a copy of a preset.
+func Lookup(name string) (*v1alpha1.NetworkProfile, bool) {
+	p, ok := all()[name]
+	if !ok {
+		return nil, false
+	}
+	return p.DeepCopy(), true
+}
