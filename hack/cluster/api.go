@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+)
+
+// server is the API server's address, from the host as from the node.
+func (c *Cluster) server() string { return "https://" + c.Subnets.Node().String() + ":6443" }
+
+// get asks the API server or a component's health endpoint as the administrator, and decodes the answer into v unless
+// that is nil.
+func (c *Cluster) get(ctx context.Context, url string, v any) error {
+	client, err := c.httpClient()
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s: %s", url, resp.Status, lastLines(strings.TrimSpace(string(body)), 5))
+	}
+	if v == nil {
+		return nil
+	}
+	return json.Unmarshal(body, v)
+}
+
+// httpClient trusts the cluster's authority only, and presents the administrator's certificate.
+func (c *Cluster) httpClient() (*http.Client, error) {
+	ca, err := os.ReadFile(c.path("pki", "ca.crt"))
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return nil, fmt.Errorf("%s holds no certificate", c.path("pki", "ca.crt"))
+	}
+	admin, err := tls.LoadX509KeyPair(c.path("pki", "admin.crt"), c.path("pki", "admin.key"))
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: &http.Transport{ // without a proxy: the cluster is on this machine
+		TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{admin}},
+	}}, nil
+}
+
+// kubectl runs kubectl as the administrator.
+func (c *Cluster) kubectl(ctx context.Context, args ...string) (string, error) {
+	return run(ctx, c.binary("kubernetes", "kubectl"), append([]string{
+		"--kubeconfig=" + c.kubeconfig(), "--cache-dir=" + c.path("kubectl-cache"),
+	}, args...)...)
+}

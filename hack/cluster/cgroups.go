@@ -1,0 +1,147 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// mount is one line of /proc/self/mountinfo.
+type mount struct {
+	point  string
+	fstype string
+}
+
+func readMounts() ([]mount, error) {
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	return parseMounts(string(b)), nil
+}
+
+// parseMounts reads the mount points and types of /proc/self/mountinfo, in the order of mounting.
+func parseMounts(mountinfo string) []mount {
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	var mounts []mount
+	for line := range strings.Lines(mountinfo) {
+		before, after, ok := strings.Cut(line, " - ")
+		fields, types := strings.Fields(before), strings.Fields(after)
+		if !ok || len(fields) < 5 || len(types) == 0 {
+			continue
+		}
+		mounts = append(mounts, mount{point: unescape.Replace(fields[4]), fstype: types[0]})
+	}
+	return mounts
+}
+
+// cgroups lists the cluster's control group in every hierarchy of either version, whether it exists or not.
+func cgroups() ([]string, error) {
+	mounts, err := readMounts()
+	if err != nil {
+		return nil, err
+	}
+	var dirs []string
+	for _, m := range mounts {
+		if m.fstype == "cgroup" || m.fstype == "cgroup2" {
+			dirs = append(dirs, filepath.Join(m.point, cgroupName))
+		}
+	}
+	if len(dirs) == 0 {
+		return nil, errors.New("no control groups are mounted: kubelet needs /sys/fs/cgroup")
+	}
+	return dirs, nil
+}
+
+// ensureCgroups makes the control group that kubelet puts its pods into.
+func ensureCgroups() error {
+	dirs, err := cgroups()
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		// A new cpuset of version 1 allows nothing.
+		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+			own, err := os.ReadFile(filepath.Join(dir, file))
+			if err != nil || strings.TrimSpace(string(own)) != "" || strings.HasPrefix(dir, "/sys/fs/cgroup/"+cgroupName) {
+				continue
+			}
+			parent, err := os.ReadFile(filepath.Join(filepath.Dir(dir), file))
+			if err != nil {
+				continue // version 2 has none at its root, and inherits
+			}
+			if err := os.WriteFile(filepath.Join(dir, file), parent, 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// processesInCgroups lists the processes of all pods.
+func processesInCgroups() ([]int, error) {
+	var pids []int
+	err := walkCgroups(func(dir string) error {
+		b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		if err != nil {
+			return nil // it was removed meanwhile, or is threaded and its root lists them
+		}
+		for _, field := range strings.Fields(string(b)) {
+			if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
+				pids = append(pids, pid)
+			}
+		}
+		return nil
+	})
+	slices.Sort(pids)
+	return slices.Compact(pids), err
+}
+
+// removeCgroups deletes the cluster's control groups, the innermost first. They hold no process any more.
+func removeCgroups() error {
+	var dirs []string
+	if err := walkCgroups(func(dir string) error {
+		dirs = append(dirs, dir)
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, dir := range slices.Backward(dirs) {
+		if err := syscall.Rmdir(dir); err != nil && !errors.Is(err, syscall.ENOENT) {
+			return fmt.Errorf("remove control group %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// walkCgroups visits the cluster's control groups, each before those inside it.
+func walkCgroups(visit func(dir string) error) error {
+	roots, err := cgroups()
+	if err != nil {
+		return err
+	}
+	for _, root := range roots {
+		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil || !entry.IsDir() {
+				return err
+			}
+			return visit(path)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

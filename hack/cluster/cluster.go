@@ -1,0 +1,208 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+)
+
+const (
+	// nodeName is the name of the one node.
+	nodeName = "geobench-local"
+	// netnsName names the network namespace that every component runs in.
+	netnsName = "geobench"
+	// cgroupName is the control group, in every hierarchy, that holds all pods.
+	cgroupName = "geobench"
+	// containerdNamespace is the containerd namespace that kubelet's images and containers live in.
+	containerdNamespace = "k8s.io"
+)
+
+// Cluster is the local cluster: where it lives, and the choices made when it was started.
+type Cluster struct {
+	State string // folder of everything the cluster writes; deleted by down
+	Cache string // folder of built binaries; kept by down
+	Config
+}
+
+// Config holds the choices that must stay the same from the start of a cluster to its end.
+type Config struct {
+	// Boot identifies the run of the machine that the cluster was started in.
+	Boot string `json:"boot"`
+	// Subnets are the cluster's address ranges.
+	Subnets Subnets `json:"subnets"`
+	// Sysctls are the host's kernel settings that kubelet changes, with their values from before.
+	Sysctls map[string]string `json:"sysctls"`
+	// Made lists folders outside State that did not exist before the cluster, outermost first.
+	Made []string `json:"made"`
+}
+
+// openCluster finds the folders from the environment and reads the state of a cluster if there is one.
+func openCluster() (*Cluster, error) {
+	cache := os.Getenv("GEOBENCH_CACHE")
+	if cache == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil, fmt.Errorf("no folder to cache binaries in: %w; set GEOBENCH_CACHE", err)
+		}
+		cache = filepath.Join(home, ".cache", "geobench")
+	}
+	state := os.Getenv("GEOBENCH_STATE")
+	if state == "" {
+		state = "/var/lib/geobench-cluster"
+	}
+	c := &Cluster{State: realPath(state), Cache: realPath(cache)}
+	if c.State == "/" {
+		return nil, errors.New("GEOBENCH_STATE is /, which down would delete: name a folder of its own")
+	}
+	err := readJSON(c.path("cluster.json"), &c.Config)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w; `down` clears the state away", err)
+	}
+	return c, nil
+}
+
+// exists reports whether the state folder describes a cluster, running or not.
+func (c *Cluster) exists() bool { return c.Boot != "" }
+
+// path is a path below the state folder.
+func (c *Cluster) path(parts ...string) string {
+	return filepath.Join(append([]string{c.State}, parts...)...)
+}
+
+// kubeconfig is the administrator's kubeconfig.
+func (c *Cluster) kubeconfig() string { return c.path("kubeconfig") }
+
+// containerdSocket is the address of containerd and of the container runtime interface.
+func (c *Cluster) containerdSocket() string { return c.path("run", "containerd.sock") }
+
+// save writes the choices down.
+func (c *Cluster) save() error { return writeJSON(c.path("cluster.json"), c.Config) }
+
+// lock waits until no other invocation holds the lock file, and returns what gives it back. The lock also ends with the
+// process.
+func lock(path string) (release func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	for {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+			fmt.Fprintf(os.Stderr, "waiting for another invocation that holds %s\n", path)
+			if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+				_ = f.Close()
+				return nil, fmt.Errorf("lock %s: %w", path, err)
+			}
+		}
+		// Whoever held it may have deleted it, so that the next one locks another file of the same name.
+		held, err := f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		if named, err := os.Stat(path); err == nil && os.SameFile(held, named) {
+			return func() { _ = f.Close() }, nil
+		}
+		_ = f.Close()
+	}
+}
+
+// requireRoot refuses on systems and for users that cannot run a node.
+func requireRoot() error {
+	if runtime.GOOS != "linux" {
+		return fmt.Errorf("a node runs on linux only, and this is %s: use a cluster made by another tool", runtime.GOOS)
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("a node needs root for namespaces and mounts: run it as root (sudo -E keeps GEOBENCH_CACHE and GEOBENCH_STATE)")
+	}
+	return nil
+}
+
+// bootID identifies this run of the machine.
+func bootID() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b)), err
+}
+
+// sourceDir is the folder that holds this program's source, and with it the modules that pin the components. It is
+// taken from the place the program was built at, or found above the working folder.
+func sourceDir() (string, error) {
+	isSource := func(dir string) bool {
+		_, err := os.Stat(filepath.Join(dir, "binaries", "kubernetes", "go.mod"))
+		return err == nil
+	}
+	if _, file, _, ok := runtime.Caller(0); ok && isSource(filepath.Dir(file)) {
+		return filepath.Dir(file), nil
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := wd; ; dir = filepath.Dir(dir) {
+		if candidate := filepath.Join(dir, "hack", "cluster"); isSource(candidate) {
+			return candidate, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("hack/cluster/binaries is not above %s: run inside a checkout of geobench", wd)
+		}
+	}
+}
+
+// realPath makes a path absolute and resolves the symbolic links of the part that exists, because the kernel reports
+// mounts by their real paths.
+func realPath(path string) string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	if parent := filepath.Dir(path); parent != path {
+		return filepath.Join(realPath(parent), filepath.Base(path))
+	}
+	return path
+}
+
+// within reports whether path is dir or lies below it. Both are clean and absolute.
+func within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+func readJSON(path string, v any) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+func writeJSON(path string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(path, append(b, '\n'), 0o600)
+}
+
+// writeFile writes a file whole or not at all, and makes the folders above it.
+func writeFile(path string, content []byte, mode fs.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	tmp := path + ".tmp"
+	if err := os.WriteFile(tmp, content, mode); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}

@@ -1,0 +1,7 @@
+#!/bin/sh
+# Builds the program next to this file into the cache and runs it in the caller's folder: hack/cluster/cluster.sh up
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+program=${GEOBENCH_CACHE:-$HOME/.cache/geobench}/bin/cluster
+GOWORK=off go -C "$here" build -o "$program" .
+exec "$program" "$@"

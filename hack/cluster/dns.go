@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net"
+	"text/template"
+	"time"
+)
+
+//go:embed manifests/coredns.yaml
+var corednsManifest string
+
+var corednsTemplate = template.Must(template.New("coredns.yaml").Parse(corednsManifest))
+
+// renderDNS makes the manifest of the cluster's name server.
+func renderDNS(s Subnets) ([]byte, error) {
+	var out bytes.Buffer
+	err := corednsTemplate.Execute(&out, map[string]any{
+		"Domain": clusterDomain, "Image": corednsImage, "ClusterIP": s.DNSService(),
+	})
+	return out.Bytes(), err
+}
+
+// installDNS applies CoreDNS, which StatefulSet pods need to find each other by name.
+func (c *Cluster) installDNS(ctx context.Context) error {
+	manifest, err := renderDNS(c.Subnets)
+	if err != nil {
+		return err
+	}
+	file := c.path("conf", "coredns.yaml")
+	if err := writeFile(file, manifest, 0o644); err != nil {
+		return err
+	}
+	_, err = c.kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-f", file)
+	return err
+}
+
+// awaitDNS waits until names resolve. CoreDNS is a pod, so if they do not, what kubelet made of the pod and what the pod
+// says are kept as its log.
+func (c *Cluster) awaitDNS(ctx context.Context) error {
+	err := c.await(ctx, "kubelet", startTimeout, c.resolves)
+	var late *componentError
+	if !errors.As(err, &late) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	events, _ := c.kubectl(ctx, "--namespace=kube-system", "events", "--for=deployment/coredns")
+	pods, _ := c.kubectl(ctx, "--namespace=kube-system", "describe", "pods", "--selector=k8s-app=kube-dns")
+	said, _ := c.kubectl(ctx, "--namespace=kube-system", "logs", "deployment/coredns", "--tail=20")
+	if writeErr := writeFile(c.logPath("coredns"), []byte(events+pods+said), 0o640); writeErr != nil {
+		return errors.Join(err, writeErr)
+	}
+	return &componentError{"coredns", fmt.Errorf("names do not resolve: %w", late.err)}
+}
+
+// resolves asks the cluster's name server, through its service, for a service.
+func (c *Cluster) resolves(ctx context.Context) error {
+	resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, net.JoinHostPort(c.Subnets.DNSService().String(), "53"))
+	}}
+	name := "kubernetes.default.svc." + clusterDomain
+	got, err := resolver.LookupHost(ctx, name+".")
+	if err != nil {
+		return err
+	}
+	if want := c.Subnets.APIService().String(); len(got) != 1 || got[0] != want {
+		return fmt.Errorf("%s resolves to %v, want %s", name, got, want)
+	}
+	return nil
+}

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// The images that the cluster itself needs.
+const (
+	pauseImage   = "localhost/geobench-pause:" + pauseVersion
+	corednsImage = "localhost/geobench-coredns:" + corednsVersion
+)
+
+// nonroot is the user that images run as, and whom /etc/passwd names so.
+const nonroot = "65532:65532"
+
+// imageSpec describes an image that holds one static program.
+type imageSpec struct {
+	name       string   // repository and tag
+	binary     string   // path of the program; it becomes /BASENAME in the image
+	entrypoint []string // the program itself if empty
+	user       string   // UID or UID:GID
+	workdir    string
+}
+
+// writeImage writes an image as a docker-archive. The same spec and the same program give the same bytes, whatever the
+// time, the user and the machine.
+func writeImage(spec imageSpec, out string) error {
+	tag, err := name.NewTag(spec.name, name.StrictValidation)
+	if err != nil {
+		return fmt.Errorf("-name %q: %w; write it like localhost/geobench:dev", spec.name, err)
+	}
+	img, err := newImage(spec)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
+		return err
+	}
+	tmp := out + ".tmp"
+	defer os.Remove(tmp)
+	if err := tarball.WriteToFile(tmp, tag, img); err != nil {
+		return err
+	}
+	return os.Rename(tmp, out)
+}
+
+func newImage(spec imageSpec) (v1.Image, error) {
+	arch, err := staticArchitecture(spec.binary)
+	if err != nil {
+		return nil, err
+	}
+	content, err := rootFilesystem(spec.binary)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(content)), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	img, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		return nil, err
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = "linux", arch
+	config.Created = v1.Time{Time: time.Unix(0, 0).UTC()}
+	config.Config = v1.Config{
+		User:       spec.user,
+		WorkingDir: spec.workdir,
+		Entrypoint: spec.entrypoint,
+		Env:        []string{"PATH=/"},
+	}
+	if len(spec.entrypoint) == 0 {
+		config.Config.Entrypoint = []string{"/" + filepath.Base(spec.binary)}
+	}
+	return mutate.ConfigFile(img, config)
+}
+
+// rootFilesystem is the layer: the program, the users' names and a /tmp, in sorted order and without times.
+func rootFilesystem(binary string) ([]byte, error) {
+	program, err := os.ReadFile(binary)
+	if err != nil {
+		return nil, err
+	}
+	id, _, _ := strings.Cut(nonroot, ":")
+	entries := []struct {
+		name    string
+		mode    int64
+		content []byte
+	}{
+		{"etc/", 0o755, nil},
+		{"etc/group", 0o644, []byte("root:x:0:\nnonroot:x:" + id + ":\n")},
+		{"etc/passwd", 0o644, []byte("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:" + nonroot + ":nonroot:/:/sbin/nologin\n")},
+		{path.Base(filepath.ToSlash(binary)), 0o755, program},
+		{"tmp/", 0o1777, nil},
+	}
+	slices.SortFunc(entries, func(a, b struct {
+		name    string
+		mode    int64
+		content []byte
+	}) int {
+		return strings.Compare(a.name, b.name)
+	})
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	for _, e := range entries {
+		header := &tar.Header{
+			Name: e.name, Mode: e.mode, Size: int64(len(e.content)),
+			Typeflag: tar.TypeReg, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR,
+		}
+		if strings.HasSuffix(e.name, "/") {
+			header.Typeflag = tar.TypeDir
+		}
+		if err := w.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(e.content); err != nil {
+			return nil, err
+		}
+	}
+	err = w.Close()
+	return layer.Bytes(), err
+}
+
+// staticArchitecture is the architecture of a program in Go's words. An image without any library can only run a
+// statically linked program for Linux, so others are refused here rather than by a pod that fails with "not found".
+func staticArchitecture(binary string) (string, error) {
+	f, err := elf.Open(binary)
+	if err != nil {
+		return "", fmt.Errorf("%s is not a Linux program: %w; build it with GOOS=linux CGO_ENABLED=0", binary, err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return "", fmt.Errorf("%s is linked dynamically, and the image has no libraries: build it with CGO_ENABLED=0", binary)
+		}
+	}
+	switch f.Machine {
+	case elf.EM_X86_64:
+		return "amd64", nil
+	case elf.EM_AARCH64:
+		return "arm64", nil
+	}
+	return "", fmt.Errorf("%s is for %s, want amd64 or arm64", binary, f.Machine)
+}
+
+// archiveTags lists the image names in a docker-archive.
+func archiveTags(archive string) ([]string, error) {
+	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(archive) })
+	if err != nil {
+		return nil, fmt.Errorf("%s is not a docker-archive: %w", archive, err)
+	}
+	var tags []string
+	for _, image := range manifest {
+		tags = append(tags, image.RepoTags...)
+	}
+	if len(tags) == 0 {
+		return nil, fmt.Errorf("%s names no image: save it with a tag", archive)
+	}
+	return tags, nil
+}
+
+// load imports a docker-archive, and returns once kubelet would find its images.
+func (c *Cluster) load(ctx context.Context, archive string) ([]string, error) {
+	tags, err := archiveTags(archive)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.ctr(ctx, "images", "import", archive); err != nil {
+		return nil, err
+	}
+	for {
+		known, err := c.imagesKnown(ctx, tags)
+		if err != nil || known {
+			return tags, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s: imported, but kubelet's side of containerd does not see it: %w", archive, ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// imagesKnown reports whether the container runtime interface knows all the images. It learns of an import by an event
+// and marks the image with a label; a pod that comes earlier would try to pull.
+func (c *Cluster) imagesKnown(ctx context.Context, tags []string) (bool, error) {
+	out, err := c.ctr(ctx, "images", "list", "-q", `labels."io.cri-containerd.image"==managed`)
+	if err != nil {
+		return false, err
+	}
+	known := strings.Fields(out)
+	for _, tag := range tags {
+		if !slices.Contains(known, tag) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// ensureImage makes and loads an image of one of the cluster's own components.
+func (c *Cluster) ensureImage(ctx context.Context, tag, component string) error {
+	if known, err := c.imagesKnown(ctx, []string{tag}); err != nil || known {
+		return err
+	}
+	archive := c.path("images", component+".tar")
+	spec := imageSpec{name: tag, binary: c.binary(component, component), user: nonroot, workdir: "/"}
+	if err := writeImage(spec, archive); err != nil {
+		return err
+	}
+	defer os.Remove(archive)
+	_, err := c.load(ctx, archive)
+	return err
+}
+
+// ctr talks to containerd about kubelet's images and containers.
+func (c *Cluster) ctr(ctx context.Context, args ...string) (string, error) {
+	if _, err := os.Stat(c.containerdSocket()); errors.Is(err, os.ErrNotExist) {
+		return "", errors.New("containerd does not run: start the cluster with `up`")
+	}
+	return run(ctx, c.binary("containerd", "ctr"), append([]string{
+		"--address=" + c.containerdSocket(), "--namespace=" + containerdNamespace,
+	}, args...)...)
+}

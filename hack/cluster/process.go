@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// Process is a long-lived process as it was started. Its id alone does not name it, for the kernel gives ids out again;
+// its id, its start time and the run of the machine do.
+type Process struct {
+	PID     int      `json:"pid"`
+	Start   uint64   `json:"start"` // clock ticks since the machine started
+	Boot    string   `json:"boot"`
+	Command []string `json:"command"`
+}
+
+// startProcess starts a command in a session of its own, with its output appended to a log, so that it outlives this
+// program and its terminal.
+func startProcess(command, env []string, logPath string) (Process, error) {
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+	if err != nil {
+		return Process{}, err
+	}
+	defer log.Close()
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env = env
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return Process{}, err
+	}
+	p := Process{PID: cmd.Process.Pid, Command: command}
+	if p.Boot, err = bootID(); err == nil {
+		p.Start, _, err = readStat(p.PID)
+	}
+	if err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		return Process{}, err
+	}
+	// Collected here if it ends while this program runs, by init afterwards.
+	go func() { _ = cmd.Wait() }()
+	return p, nil
+}
+
+// Alive reports whether the recorded process still runs, and not another one that got its id.
+func (p Process) Alive() bool {
+	if p.PID <= 0 {
+		return false
+	}
+	boot, err := bootID()
+	if err != nil || boot != p.Boot {
+		return false
+	}
+	start, state, err := readStat(p.PID)
+	return err == nil && start == p.Start && state != 'Z' && state != 'X'
+}
+
+// Stop asks the process to end, and ends it after the grace period.
+func (p Process) Stop(grace time.Duration) error {
+	// The handle is taken before the check, so that the signal cannot reach a later owner of the id.
+	handle, err := os.FindProcess(p.PID)
+	if err != nil {
+		return nil
+	}
+	defer handle.Release()
+	if !p.Alive() {
+		return nil
+	}
+	for _, step := range []struct {
+		signal os.Signal
+		wait   time.Duration
+	}{{syscall.SIGTERM, grace}, {syscall.SIGKILL, 10 * time.Second}} {
+		if err := handle.Signal(step.signal); errors.Is(err, os.ErrProcessDone) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for end := time.Now().Add(step.wait); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			if !p.Alive() {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("process %d does not end", p.PID)
+}
+
+// readStat reads when a process started and what state it is in.
+func readStat(pid int) (start uint64, state byte, err error) {
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return 0, 0, err
+	}
+	return parseStat(b)
+}
+
+// parseStat reads the fields `state` and `starttime` of /proc/PID/stat. The program's name before them stands in
+// parentheses and may itself hold spaces and parentheses.
+func parseStat(stat []byte) (start uint64, state byte, err error) {
+	after := bytes.LastIndexByte(stat, ')')
+	if after < 0 {
+		return 0, 0, fmt.Errorf("not a /proc/PID/stat line: %q", stat)
+	}
+	fields := bytes.Fields(stat[after+1:])
+	const stateField, startField = 3, 22 // counted from 1, as in proc(5); the first one here is field 3
+	if len(fields) <= startField-stateField {
+		return 0, 0, fmt.Errorf("/proc/PID/stat has %d fields after the name, needs %d", len(fields), startField-stateField+1)
+	}
+	start, err = strconv.ParseUint(string(fields[startField-stateField]), 10, 64)
+	return start, fields[0][0], err
+}

@@ -1,0 +1,33 @@
+// Pause is the first process of every pod on the local cluster: it holds the pod's namespaces open, reaps the orphans
+// that a shared process namespace hands to it, and exits when it is told to.
+package main
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGCHLD, syscall.SIGINT, syscall.SIGTERM)
+	for s := range signals {
+		if s != syscall.SIGCHLD {
+			return
+		}
+		reap()
+	}
+}
+
+// reap collects every child that has ended. Signals coalesce, so one SIGCHLD may stand for many.
+func reap() {
+	for {
+		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+	}
+}
