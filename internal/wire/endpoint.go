@@ -290,15 +290,14 @@ func (e *Endpoint) dial(l *Link) {
 	const first, last = 10 * time.Millisecond, time.Second
 	backoff := first
 	for e.ctx.Err() == nil {
-		began := time.Now()
-		err := e.dialOnce(l)
+		connected, err := e.dialOnce(l)
 		var refusal *Refusal
 		if errors.As(err, &refusal) && refusal.Code == LostState {
 			e.fail(refusal.Reason)
 			return
 		}
-		if time.Since(began) > last {
-			backoff = first // it was connected for a while
+		if connected {
+			backoff = first
 		}
 		select {
 		case <-time.After(backoff/2 + rand.N(backoff)):
@@ -309,17 +308,18 @@ func (e *Endpoint) dial(l *Link) {
 	}
 }
 
-func (e *Endpoint) dialOnce(l *Link) (err error) {
+// dialOnce dials a peer and serves the connection; it returns when that has ended.
+func (e *Endpoint) dialOnce(l *Link) (connected bool, err error) {
 	d := net.Dialer{Timeout: handshake}
 	conn, err := d.DialContext(e.ctx, "tcp", e.cfg.Addresses[l.peer])
 	if err != nil {
 		l.mu.Lock()
 		l.problem = err.Error()
 		l.mu.Unlock()
-		return err
+		return false, err
 	}
 	if !e.track(conn) {
-		return e.ctx.Err()
+		return false, e.ctx.Err()
 	}
 	defer e.untrack(conn)
 	s := l.begin(conn)
@@ -332,12 +332,12 @@ func (e *Endpoint) dialOnce(l *Link) (err error) {
 	l.mu.Unlock()
 	w, err := greet(conn, fr, &h)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if r := l.know(w.process, ""); r != nil {
-		return r
+		return false, r
 	}
-	return l.run(s, fr, w.process, w.received)
+	return true, l.run(s, fr, w.process, w.received)
 }
 
 func (e *Endpoint) hello(role Role) Hello {
