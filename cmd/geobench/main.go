@@ -1,0 +1,108 @@
+// Command geobench is the whole of Geobench in one binary: what pods run (operator, node, worker) and what people run
+// (run, simulate, validate, compare, show).
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geobench/geobench/internal/version"
+)
+
+// Exit codes.
+const (
+	exitFailed = 1 // a verdict is not Passed
+	exitUsage  = 2 // bad input or usage
+	exitBroken = 3 // could not run
+)
+
+// codedError carries an exit code. Its message has been printed already when quiet is set.
+type codedError struct {
+	code  int
+	quiet bool
+	err   error
+}
+
+func (e *codedError) Error() string { return e.err.Error() }
+func (e *codedError) Unwrap() error { return e.err }
+
+func usageError(format string, args ...any) error {
+	return &codedError{code: exitUsage, err: fmt.Errorf(format, args...)}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(execute(ctx, newRootCommand()))
+}
+
+// execute runs the command line and returns the exit code.
+func execute(ctx context.Context, root *cobra.Command) int {
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return 0
+	}
+	coded := &codedError{code: exitBroken}
+	if !errors.As(err, &coded) {
+		coded.err = err
+	}
+	if !coded.quiet {
+		fmt.Fprintln(cmd.ErrOrStderr(), "geobench: "+err.Error())
+	}
+	return coded.code
+}
+
+func newRootCommand() *cobra.Command {
+	name := "geobench"
+	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") {
+		name = "kubectl geobench"
+	}
+	root := &cobra.Command{
+		Use:   name,
+		Short: "Benchmark geo-distributed databases: the same manifests simulated, on this machine and on Kubernetes",
+		Long: `Geobench measures transactional databases that span regions.
+
+Manifests (NetworkProfile, GeoDatabase, BenchmarkRun) say what to deploy and what to measure. The same files work with
+simulate (virtual time), run (real time, in this process) and kubectl apply (on a cluster with the operator).
+
+Exit codes: 0 passed; 1 a verdict is Failed or Invalid; 2 wrong input or usage; 3 could not run.`,
+		Example: `  geobench validate -f experiments/quickstart.yaml
+  geobench simulate -f experiments/quickstart.yaml
+  geobench run -f experiments/quickstart.yaml -o json > result.json
+  geobench compare before.json after.json`,
+		Version:       version.String(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError("%w\nTry '%s --help'", err, cmd.CommandPath())
+	})
+	root.AddGroup(&cobra.Group{ID: "people", Title: "Commands:"}, &cobra.Group{ID: "pods", Title: "What pods run:"})
+	for _, c := range []*cobra.Command{newRunCommand(), newSimulateCommand(), newValidateCommand(), newCompareCommand(), newShowCommand()} {
+		c.GroupID = "people"
+		root.AddCommand(c)
+	}
+	for _, c := range []*cobra.Command{newOperatorCommand(), newNodeCommand(), newWorkerCommand(), newSelftestCommand()} {
+		c.GroupID = "pods"
+		root.AddCommand(c)
+	}
+	return root
+}
+
+// args wraps cobra's check of positional arguments so that a mistake exits with exitUsage.
+func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, given []string) error {
+		if err := check(cmd, given); err != nil {
+			return usageError("%w\nTry '%s --help'", err, cmd.CommandPath())
+		}
+		return nil
+	}
+}

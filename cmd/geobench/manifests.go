@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/manifest"
+	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/protocol"
+)
+
+// engineTable is package engines as the checks want it.
+type engineTable struct{}
+
+func (engineTable) Names() []string                             { return engines.Names() }
+func (engineTable) Lookup(name string) (*protocol.Engine, bool) { return engines.Lookup(name) }
+
+// addFiles adds the flag for manifests.
+func addFiles(cmd *cobra.Command, files *[]string) {
+	cmd.Flags().StringArrayVarP(files, "filename", "f", nil, "a `file` or folder of manifests, or - for standard input; may be repeated")
+	cmd.MarkFlagFilename("filename", "yaml", "yml", "json") //nolint:errcheck // the flag exists
+}
+
+// loadPlans reads manifests and plans all their runs. Whatever is wrong with them is a usage error that lists it all.
+func loadPlans(cmd *cobra.Command, files []string) ([]*plan.Plan, *manifest.Bundle, error) {
+	if len(files) == 0 {
+		return nil, nil, usageError("no manifest is given: name one with -f, for example -f experiments/quickstart.yaml")
+	}
+	bundle, err := manifest.Load(cmd.InOrStdin(), check.Default(engineTable{}), files...)
+	if err != nil {
+		return nil, nil, &codedError{code: exitUsage, err: err}
+	}
+	var plans []*plan.Plan
+	for _, run := range bundle.Runs {
+		db, profile, err := bundle.Resolve(run)
+		if err != nil {
+			return nil, nil, &codedError{code: exitUsage, err: err}
+		}
+		p, err := plan.New(run, db, profile)
+		if err != nil {
+			return nil, nil, usageError("BenchmarkRun %s: %w", run.Name, err)
+		}
+		plans = append(plans, p)
+	}
+	return plans, bundle, nil
+}
+
+func newValidateCommand() *cobra.Command {
+	var files []string
+	cmd := &cobra.Command{
+		Use:   "validate -f FILE...",
+		Short: "Check manifests as the API server and the operator would, without a cluster",
+		Long: `Validate reads manifests, fills in defaults and checks them against the same schema and rules as the API server and
+against the same checks as the operator's Preflight. Every mistake is listed with its field, its value and what would be
+right. Exit code 2 when there is one.`,
+		Example: "  geobench validate -f experiments/quickstart.yaml\n  kustomize build . | geobench validate -f -",
+		Args:    args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			plans, bundle, err := loadPlans(cmd, files)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "valid: %s, %s, %s\n", count(len(bundle.Profiles), "NetworkProfile"),
+				count(len(bundle.Databases), "GeoDatabase"), count(len(plans), "BenchmarkRun"))
+			return nil
+		},
+	}
+	addFiles(cmd, &files)
+	return cmd
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# End-to-end tests on the local node: installs the operator there and runs internal/e2e against it.
+# Usage: hack/e2e.sh IMAGE [go test flags]. KEEP=1 leaves the node running.
+source "$(dirname "$0")/lib.sh"
+image=${1:?the image}
+shift
+say "a Kubernetes node on this machine"
+was_up=$(cluster status >/dev/null 2>&1 && echo yes || true)
+use_local_cluster
+[[ -n $was_up || -n ${KEEP:-} ]] || trap 'say "the node goes down"; cluster down' EXIT
+say "the image and the operator ($(elapsed))"
+make --no-print-directory cluster-load IMAGE="$image" >&2
+install_geobench "$image"
+kubectl -n geobench-system rollout restart deployment -l app.kubernetes.io/name=geobench >&2
+kubectl -n geobench-system rollout status deployment -l app.kubernetes.io/name=geobench --timeout 2m >&2
+say "helm test ($(elapsed))"
+helm test geobench --namespace geobench-system >&2
+say "the tests ($(elapsed))"
+go test -tags e2e -count=1 -v -timeout 30m "$@" ./internal/e2e

@@ -1,0 +1,66 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/catalog"
+)
+
+// Plan is a run with all its references resolved.
+type Plan struct {
+	Run      *v1alpha1.BenchmarkRun
+	Database *v1alpha1.GeoDatabase
+	Profile  *v1alpha1.NetworkProfileSpec
+
+	Topology geo.Topology
+	Engine   *protocol.Engine
+	Params   protocol.Params
+	Workload workload.Workload
+}
+
+// New plans a run. The objects have their defaults filled in and have been checked; what the checks cannot know, for
+// example that the customers do not suffice for the topology, is an error here that names the field.
+func New(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec) (*Plan, error) {
+	p := &Plan{Run: run, Database: db, Profile: profile}
+	var ok bool
+	if p.Engine, ok = engines.Lookup(db.Spec.Engine.Name); !ok {
+		return nil, fmt.Errorf("spec.engine.name: %q is not one of %v", db.Spec.Engine.Name, engines.Names())
+	}
+	var errs []*protocol.ParamError
+	if p.Params, errs = p.Engine.Resolve(db.Spec.Engine.Parameters); len(errs) > 0 {
+		return nil, fmt.Errorf("spec.engine.parameters.%w", errs[0])
+	}
+	var err error
+	if p.Topology, err = Topology(&db.Spec, profile); err != nil {
+		return nil, fmt.Errorf("spec.network: %w", err)
+	}
+	if p.Workload, err = catalog.New(run.Spec.Workload, p.Seed(), &p.Topology); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Seed of every random choice.
+func (p *Plan) Seed() uint64 { return uint64(p.Run.Spec.Seed) }
+
+// Emulated reports whether links are to be delayed.
+func (p *Plan) Emulated() bool { return p.Database.Spec.Network.Emulation != v1alpha1.EmulationNone }
+
+// Deployment describes the database to nodes in this process; their addresses are filled in when they listen.
+func (p *Plan) Deployment(epoch time.Time, incarnation string) *deploy.Database {
+	return &deploy.Database{
+		Name: p.Database.Name, Engine: p.Engine.Name, Parameters: p.Params, Topology: p.Topology, Emulate: p.Emulated(),
+		Seed: p.Seed(), Epoch: epoch, Incarnation: incarnation,
+	}
+}
+
+// WorkloadJSON is the workload with its defaults, as nodes and workers read it.
+func (p *Plan) WorkloadJSON() (json.RawMessage, error) { return json.Marshal(p.Run.Spec.Workload) }
