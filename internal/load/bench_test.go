@@ -1,0 +1,107 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/catalog"
+)
+
+// noOp answers every transaction at once: what is left is the cost of the worker itself.
+type noOp struct{}
+
+func (noOp) Open(_ context.Context, sink Sink) (Session, error) { return &noOpSession{sink: sink}, nil }
+func (noOp) Close() error                                       { return nil }
+
+type noOpSession struct {
+	sink     Sink
+	outcomes []txn.Outcome
+}
+
+var id [8]byte
+
+func (s *noOpSession) Submit(t *txn.Transaction) {
+	o := txn.Outcome{ID: t.ID, Status: txn.Committed}
+	if t.Proc == 1 { // a lookup returns the customer's id, in decimal in its argument
+		n := uint64(0)
+		for _, c := range t.Args[6:] {
+			if c == ' ' {
+				break
+			}
+			n = 10*n + uint64(c-'0')
+		}
+		o.Result = []byte{byte(n >> 56), byte(n >> 48), byte(n >> 40), byte(n >> 32), byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}
+	} else {
+		o.Result = id[:]
+	}
+	s.outcomes = append(s.outcomes, o)
+}
+
+func (s *noOpSession) Flush() {
+	if len(s.outcomes) > 0 {
+		s.sink(s.outcomes)
+		s.outcomes = s.outcomes[:0]
+	}
+}
+
+func (s *noOpSession) Close() error { return nil }
+
+func twoRegions(partitions int) *geo.Topology {
+	return &geo.Topology{Regions: []string{"a", "b"}, Partitions: partitions, Replicas: 1, Links: make([][]geo.Link, 2)}
+}
+
+func smallBank(tb testing.TB, t *geo.Topology) workload.Workload {
+	tb.Helper()
+	w, err := catalog.New(v1alpha1.Workload{SmallBank: &v1alpha1.SmallBank{
+		Customers: 100_000, MultiHomePercent: 25, MultiPartitionPercent: 25,
+		Mix: v1alpha1.SmallBankMix{Balance: 40, WriteCheck: 25, DepositChecking: 15, TransactSavings: 15, Amalgamate: 5},
+	}}, 1, t)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return w
+}
+
+// BenchmarkWorker is the cost of a transaction to a worker: generation, submission to a target that answers at once,
+// recording. Metrics: transactions per second, and per second of CPU time, with one shard and with two.
+func BenchmarkWorker(b *testing.B) {
+	for _, shards := range []int{1, 2} {
+		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
+			t := twoRegions(2)
+			var committed int64
+			var cpu time.Duration
+			n := 0
+			for b.Loop() {
+				w, err := NewWorker(WorkerConfig{
+					Workload: smallBank(b, t), Topology: t, Seed: 1, Shards: shards,
+					Load: v1alpha1.Load{
+						ClientsPerRegion: 1000, Arrival: v1alpha1.ArrivalClosed, Repetitions: 1,
+						RequestTimeout: v1alpha1.DurationOf(30 * time.Second),
+						Duration:       v1alpha1.DurationOf(2 * time.Second),
+					},
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+				before := CPUTime()
+				r, err := w.Run(context.Background(), noOp{}, time.Now())
+				if err != nil {
+					b.Fatal(err)
+				}
+				cpu += CPUTime() - before
+				for _, s := range r.Series {
+					committed += s.Latency.Count
+				}
+				n++
+			}
+			b.ReportMetric(float64(committed)/cpu.Seconds(), "txn/cpu-s")
+			b.ReportMetric(float64(committed)/float64(2*n), "txn/s")
+		})
+	}
+}

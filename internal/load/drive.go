@@ -1,0 +1,182 @@
+package load
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Drive runs a machine in real time against a target until its schedule is over and every transaction has its outcome.
+// The schedule counts from epoch. It is one event loop on the caller's goroutine: take the outcomes that have come, fire
+// the timers that are due, hand what was submitted to the session, wait. An error ends it early; the machine's report
+// then holds what was measured so far.
+func Drive(ctx context.Context, m *Machine, t Target, epoch time.Time) error {
+	d := &driver{started: time.Now(), signal: make(chan struct{}, 1)}
+	// From here on the monotonic clock alone counts: a step of the wall clock must not move the windows.
+	d.offset = d.started.Sub(epoch)
+	session, err := t.Open(ctx, d.put)
+	if err != nil {
+		return err
+	}
+	d.session = session
+	err = d.run(ctx, m)
+	if e := session.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// driver is the world of one machine: its protocol.ClientEnv.
+type driver struct {
+	session Session
+	started time.Time
+	offset  time.Duration
+	now     time.Duration
+	timers  timerHeap
+
+	mu     sync.Mutex
+	inbox  []txn.Outcome
+	signal chan struct{} // holds a token when the inbox may have something
+}
+
+// refresh is the number of outcomes handled between two looks at the clock, which would otherwise cost as much as
+// making a transaction.
+const refresh = 16
+
+func (d *driver) run(ctx context.Context, m *Machine) error {
+	d.tick()
+	m.Attach(d)
+	m.Start()
+	wait := time.NewTimer(time.Hour)
+	defer wait.Stop()
+	var batch []txn.Outcome
+	for !m.Finished() {
+		d.tick()
+		for {
+			t, ok := d.timers.popDue(d.now)
+			if !ok {
+				break
+			}
+			m.Fire(t)
+		}
+		batch = d.take(batch)
+		for i := range batch {
+			if i%refresh == refresh-1 {
+				d.tick()
+			}
+			m.Complete(batch[i])
+		}
+		d.session.Flush()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if len(batch) > 0 {
+			continue
+		}
+		d.tick()
+		if len(d.timers.items) > 0 {
+			wait.Reset(max(0, d.timers.items[0].at-d.now))
+		} else {
+			wait.Reset(time.Hour)
+		}
+		select {
+		case <-d.signal:
+		case <-wait.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (d *driver) tick() { d.now = d.offset + time.Since(d.started) }
+
+// put is the Sink.
+func (d *driver) put(outcomes []txn.Outcome) {
+	d.mu.Lock()
+	first := len(d.inbox) == 0
+	d.inbox = append(d.inbox, outcomes...)
+	d.mu.Unlock()
+	if first {
+		select {
+		case d.signal <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// take exchanges the full inbox for an empty one: two buffers, so that targets never wait for the machine.
+func (d *driver) take(done []txn.Outcome) []txn.Outcome {
+	clear(done)
+	d.mu.Lock()
+	full := d.inbox
+	d.inbox = done[:0]
+	d.mu.Unlock()
+	return full
+}
+
+// Now implements protocol.ClientEnv.
+func (d *driver) Now() time.Duration { return d.now }
+
+// Submit implements protocol.ClientEnv.
+func (d *driver) Submit(t *txn.Transaction) { d.session.Submit(t) }
+
+// After implements protocol.ClientEnv.
+func (d *driver) After(after time.Duration, t protocol.Timer) { d.timers.push(d.now+after, t) }
+
+// timerHeap is a binary heap of timers; those of the same instant fire in the order in which they were set.
+type timerHeap struct {
+	items []timerItem
+	count uint64
+}
+
+type timerItem struct {
+	at    time.Duration
+	order uint64
+	timer protocol.Timer
+}
+
+func (a *timerItem) before(b *timerItem) bool {
+	return a.at < b.at || a.at == b.at && a.order < b.order
+}
+
+func (h *timerHeap) push(at time.Duration, t protocol.Timer) {
+	h.items = append(h.items, timerItem{at, h.count, t})
+	h.count++
+	for i := len(h.items) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !h.items[i].before(&h.items[up]) {
+			return
+		}
+		h.items[i], h.items[up] = h.items[up], h.items[i]
+		i = up
+	}
+}
+
+func (h *timerHeap) popDue(now time.Duration) (protocol.Timer, bool) {
+	if len(h.items) == 0 || h.items[0].at > now {
+		return protocol.Timer{}, false
+	}
+	t := h.items[0].timer
+	last := len(h.items) - 1
+	h.items[0] = h.items[last]
+	h.items = h.items[:last]
+	for i := 0; ; {
+		down := 2*i + 1
+		if down >= last {
+			break
+		}
+		if down+1 < last && h.items[down+1].before(&h.items[down]) {
+			down++
+		}
+		if !h.items[down].before(&h.items[i]) {
+			break
+		}
+		h.items[i], h.items[down] = h.items[down], h.items[i]
+		i = down
+	}
+	return t, true
+}

@@ -1,0 +1,590 @@
+// Package load plays the clients of a run. A Machine holds many clients and is a deterministic state machine
+// (protocol.Client), so the simulator drives it in virtual time and Drive drives it in real time, against any
+// target, by the same code. There is no goroutine per client: a client is a few dozen bytes.
+//
+// Closed loop: a client sends its next transaction after the answer to the last one and its think time. Open loop
+// (constant gaps or Poisson): transactions are due at instants that do not depend on the database. Latency counts from
+// the instant at which a transaction was due, so that a stalled database cannot hide its stall by keeping the clients
+// from asking (coordinated omission; G. Tene, "How NOT to Measure Latency", 2013); service time counts from when it was sent.
+//
+// What is measured. A repetition's window is [from, to). A transaction is recorded when it was due in the window and
+// ended in it. One that was due earlier is never recorded; if it commits in the window it is counted as carried in,
+// so that throughput, (committed + carried in) / window, is unbiased. One that has not ended when the window closes is
+// counted as unfinished.
+package load
+
+import (
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/version"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+// Config is what a Machine is made of.
+type Config struct {
+	Workload workload.Workload
+	// Region of the clients and its name in reports; Worker counts the region's workers from 0.
+	Region     geo.Region
+	RegionName string
+	Worker     int
+	// Clients is their number; in an open loop, the most transactions that are under way at once.
+	Clients int
+	// Stream is unique among the machines of a run: it makes transaction ids and randomness its own.
+	Stream uint32
+	Seed   uint64
+	// Arrival is Closed, Constant or Poisson.
+	Arrival v1alpha1.Arrival
+	// RatePerSecond is the rate of the whole region, of which this machine is generator Share (from 0) of Shares.
+	RatePerSecond int64
+	Share, Shares int
+	// ThinkTime passes between an answer and the client's next transaction in a closed loop.
+	ThinkTime time.Duration
+	// Queue bounds the transactions of an open loop that are due and wait for a free client; 0 is DefaultQueue.
+	Queue    int
+	Schedule Schedule
+}
+
+// DefaultQueue is the default of Config.Queue.
+const DefaultQueue = 10_000
+
+// The meanings of timers. Arg is the repetition that a ramp or an arrival belongs to.
+const (
+	timerSchedule uint8 = iota + 1
+	timerRamp
+	timerArrival
+	timerTimeout
+	timerClient // Arg is the client
+)
+
+// client states.
+const (
+	idle uint8 = iota
+	underway
+	resting // until a timer of its own fires
+)
+
+const none = -1
+
+// client is what the machine knows of one client.
+type client struct {
+	id         txn.ID        // of the transaction under way
+	due, sent  time.Duration // of the transaction under way
+	count      uint32        // transactions so far
+	prev, next int32         // in the list of transactions under way, by age
+	state      uint8
+	typ        uint8
+	class      txn.Class
+	refusals   uint8 // in a row
+}
+
+// slot is a transaction with room for the accesses of most.
+type slot struct {
+	t        txn.Transaction
+	accesses [3]txn.Access
+}
+
+// Machine is one shard of a load generator: a protocol.Client that plays many clients.
+type Machine struct {
+	cfg       Config
+	env       protocol.ClientEnv
+	generator workload.Generator
+	rng       *rand.Rand
+	clients   []client
+	slots     []slot
+	oldest    int32 // of the transactions under way
+	newest    int32
+	underway  int
+	timeoutAt time.Duration // when the timeout timer fires, 0: it is not set
+	idle      []int32       // clients without a transaction, in an open loop
+	queue     ring
+
+	stage      Stage
+	repetition int
+	from, to   time.Duration // the repetition's window
+	change     time.Duration // when the stage ends
+	ramped     int           // clients that this repetition has started
+	due        time.Duration // the next arrival
+	arrivals   uint64
+	poisson    float64 // the next arrival's distance from the repetition's begin, in nanoseconds
+
+	recorder *recorder
+	report   *result.Report
+	progress progress
+}
+
+// progress is read by other goroutines.
+type progress struct {
+	_          [64]byte // keeps the machines' counters on cache lines of their own
+	stage      atomic.Int32
+	repetition atomic.Int32
+	committed  atomic.Int64
+	aborted    atomic.Int64
+	failed     atomic.Int64
+	dropped    atomic.Int64
+	underway   atomic.Int64
+	_          [64]byte
+}
+
+// New makes a machine. Errors name the manifest's field.
+func New(cfg Config) (*Machine, error) {
+	s := cfg.Schedule
+	switch {
+	case cfg.Clients < 1:
+		return nil, fmt.Errorf("spec.load.clientsPerRegion: %d is not at least 1 for each worker", cfg.Clients)
+	case cfg.Clients > 1<<24:
+		return nil, fmt.Errorf("spec.load.clientsPerRegion: %d for one worker is more than %d; add workers", cfg.Clients, 1<<24)
+	case s.Repetitions < 1:
+		return nil, fmt.Errorf("spec.load.repetitions: %d is not at least 1", s.Repetitions)
+	case s.Warmup < 0 || s.Duration <= 0:
+		return nil, fmt.Errorf("spec.load: warmup %v must be 0s or more, duration %v longer than 0s", s.Warmup, s.Duration)
+	case s.Timeout <= 0:
+		return nil, fmt.Errorf("spec.load.requestTimeout: %v is not longer than 0s", s.Timeout)
+	case cfg.ThinkTime < 0:
+		return nil, fmt.Errorf("spec.load.thinkTime: %v is negative", cfg.ThinkTime)
+	case cfg.Stream >= 1<<24:
+		return nil, fmt.Errorf("stream %d has more than 24 bits", cfg.Stream)
+	}
+	switch cfg.Arrival {
+	case v1alpha1.ArrivalClosed:
+	case v1alpha1.ArrivalConstant, v1alpha1.ArrivalPoisson:
+		if cfg.RatePerSecond < 1 {
+			return nil, fmt.Errorf("spec.load.ratePerSecond: %d is not at least 1, which arrival %s needs", cfg.RatePerSecond, cfg.Arrival)
+		}
+		if cfg.Shares < 1 || cfg.Share < 0 || cfg.Share >= cfg.Shares {
+			return nil, fmt.Errorf("share %d of %d of the region's rate", cfg.Share, cfg.Shares)
+		}
+	default:
+		return nil, fmt.Errorf("spec.load.arrival: %q is not one of Closed, Constant, Poisson", cfg.Arrival)
+	}
+	if cfg.Queue == 0 {
+		cfg.Queue = DefaultQueue
+	}
+	m := &Machine{
+		cfg: cfg,
+		generator: cfg.Workload.NewGenerator(workload.GeneratorConfig{
+			Region: cfg.Region, Clients: cfg.Clients, Stream: cfg.Stream, Measured: s.Duration,
+		}),
+		rng:     rand.New(rand.NewPCG(cfg.Seed^0x6c6f6164, uint64(cfg.Stream))),
+		clients: make([]client, cfg.Clients),
+		oldest:  none, newest: none,
+		report: &result.Report{
+			Kind: result.ReportKind, Version: result.ReportVersion, Build: version.String(),
+			Workload: cfg.Workload.Name(), Types: cfg.Workload.Types(), Arrival: string(cfg.Arrival),
+			DurationMicroseconds: s.Duration.Microseconds(), Repetitions: s.Repetitions,
+			Workers: []result.Worker{{Region: cfg.RegionName, Index: cfg.Worker, Clients: cfg.Clients}},
+		},
+	}
+	if m.open() {
+		m.idle = make([]int32, cfg.Clients)
+		for i := range m.idle {
+			m.idle[i] = int32(cfg.Clients - 1 - i)
+		}
+	}
+	return m, nil
+}
+
+// Attach gives the machine its world. It must be called before Start.
+func (m *Machine) Attach(env protocol.ClientEnv) { m.env = env }
+
+// Schedule returns the machine's plan.
+func (m *Machine) Schedule() Schedule { return m.cfg.Schedule }
+
+func (m *Machine) open() bool { return m.cfg.Arrival != v1alpha1.ArrivalClosed }
+
+// running reports whether transactions may be sent.
+func (m *Machine) running() bool { return m.stage == Warmup || m.stage == Measure }
+
+// Start arms the machine for the start of its schedule.
+func (m *Machine) Start() {
+	m.change = m.cfg.Schedule.Start
+	now := m.env.Now()
+	m.advance(now)
+	if m.stage == Waiting {
+		m.wake(now)
+	}
+}
+
+// wake asks for a timer at the next change of stage.
+func (m *Machine) wake(now time.Duration) {
+	m.env.After(max(0, m.change-now), protocol.Timer{Kind: timerSchedule})
+}
+
+// advance makes the changes of stage that are due at now. Everything that happens goes through it first, so that a
+// late timer cannot put a transaction on the wrong side of a window.
+func (m *Machine) advance(now time.Duration) {
+	for now >= m.change && m.stage != Done {
+		m.nextStage(now)
+	}
+}
+
+func (m *Machine) nextStage(now time.Duration) {
+	s := m.cfg.Schedule
+	switch m.stage {
+	case Waiting, Drain:
+		if m.stage == Drain && m.repetition == s.Repetitions {
+			m.stage = Done
+			break
+		}
+		m.repetition++
+		m.from, m.to = s.Window(m.repetition)
+		m.stage, m.change = Warmup, m.from
+		m.beginRepetition(now)
+	case Warmup:
+		// What arrived before the window still belongs to the warm-up, even if the timer is late.
+		m.arrive(min(now, m.from-1))
+		m.stage, m.change = Measure, m.to
+		m.recorder = newRecorder(m.cfg.RegionName, m.report.Types, m.open(), m.repetition, m.from)
+		m.recorder.window.Discarded = int64(m.queue.len())
+		m.queue.clear()
+		m.wake(now)
+	case Measure:
+		m.arrive(min(now, m.to-1))
+		m.recorder.window.Backlog = int64(m.queue.len())
+		m.queue.clear()
+		m.recorder.seal(m.report)
+		m.recorder = nil
+		m.stage, m.change = Drain, m.to+drain
+		if m.repetition == s.Repetitions {
+			m.change = m.to // nothing comes that would need a pause
+		}
+		m.wake(now)
+	}
+	m.progress.stage.Store(int32(m.stage))
+	m.progress.repetition.Store(int32(m.repetition))
+}
+
+func (m *Machine) beginRepetition(now time.Duration) {
+	m.wake(now)
+	if m.open() {
+		m.arrivals, m.poisson = 0, 0
+		m.due = m.nextArrival()
+		m.arrive(now)
+		m.awaitArrival(now)
+		return
+	}
+	m.ramped = 0
+	m.ramp(now)
+}
+
+// maxRamp bounds the time over which a repetition's clients start.
+const maxRamp = time.Second
+
+// ramp starts the clients of a closed loop one after the other over the first half of the warm-up, at most a
+// second: all at once, they would queue up in front of the database and go on in step.
+func (m *Machine) ramp(now time.Duration) {
+	begin := m.cfg.Schedule.begin(m.repetition)
+	over := min(m.cfg.Schedule.Warmup/2, maxRamp)
+	n := len(m.clients)
+	started := n
+	if past := now - begin; past < over {
+		started = 1 + int(float64(n-1)*float64(past)/float64(over))
+	}
+	for ; m.ramped < started; m.ramped++ {
+		if m.clients[m.ramped].state == idle {
+			m.begin(int32(m.ramped), now, now)
+		}
+	}
+	if m.ramped < n {
+		m.env.After(max(time.Millisecond, over/time.Duration(n)), protocol.Timer{Kind: timerRamp, Arg: uint64(m.repetition)})
+	}
+}
+
+// nextArrival returns when the next transaction of an open loop is due.
+func (m *Machine) nextArrival() time.Duration {
+	begin := m.cfg.Schedule.begin(m.repetition)
+	if m.cfg.Arrival == v1alpha1.ArrivalConstant {
+		// The region's arrivals are dealt to its machines by turns.
+		n := m.arrivals*uint64(m.cfg.Shares) + uint64(m.cfg.Share)
+		m.arrivals++
+		hi, lo := bits.Mul64(n, uint64(time.Second))
+		q, _ := bits.Div64(hi, lo, uint64(m.cfg.RatePerSecond))
+		return begin + time.Duration(q)
+	}
+	m.poisson += m.rng.ExpFloat64() * float64(time.Second) * float64(m.cfg.Shares) / float64(m.cfg.RatePerSecond)
+	return begin + time.Duration(m.poisson)
+}
+
+// arrive handles the arrivals of an open loop that are due by now.
+func (m *Machine) arrive(now time.Duration) {
+	if !m.open() || !m.running() {
+		return
+	}
+	for m.due <= now {
+		m.admit(m.due)
+		m.due = m.nextArrival()
+	}
+}
+
+// awaitArrival asks for a timer at the next arrival.
+func (m *Machine) awaitArrival(now time.Duration) {
+	m.env.After(max(0, m.due-now), protocol.Timer{Kind: timerArrival, Arg: uint64(m.repetition)})
+}
+
+// admit takes one arrival: a free client sends it, or it waits, or it is dropped.
+func (m *Machine) admit(due time.Duration) {
+	if n := len(m.idle); n > 0 {
+		i := m.idle[n-1]
+		m.idle = m.idle[:n-1]
+		m.begin(i, due, m.env.Now())
+		return
+	}
+	if m.queue.len() >= m.cfg.Queue {
+		m.progress.dropped.Add(1)
+		if m.recorder != nil {
+			m.recorder.window.Dropped++
+		}
+		return
+	}
+	m.queue.push(due)
+}
+
+// begin sends client i's next transaction, which is due at due.
+func (m *Machine) begin(i int32, due, now time.Duration) {
+	if len(m.slots) == 0 {
+		// Transactions are made by the dozen: an allocation each would be the largest cost of sending one.
+		m.slots = make([]slot, min(16, len(m.clients)))
+	}
+	s := &m.slots[0]
+	m.slots = m.slots[1:]
+	t := &s.t
+	t.Accesses = s.accesses[:0]
+	c := &m.clients[i]
+	n := uint64(c.count)*uint64(len(m.clients)) + uint64(i) + 1
+	c.count++
+	t.ID = txn.MakeID(m.cfg.Stream, n)
+	r := m.generator.Next(int(i), now-m.from, t)
+	c.id, c.due, c.sent = t.ID, due, now
+	c.typ, c.class, c.state = r.Type, r.Class, underway
+	if m.recorder != nil && due >= m.from {
+		m.recorder.sent(r.Class, r.Final)
+	}
+	m.link(i)
+	m.underway++
+	if m.timeoutAt == 0 {
+		m.timeoutAt = now + m.cfg.Schedule.Timeout
+		m.env.After(m.cfg.Schedule.Timeout, protocol.Timer{Kind: timerTimeout})
+	}
+	m.env.Submit(t)
+}
+
+// link appends client i to the list of transactions under way. Clients send in the order of time and all have the same
+// patience, so the list is in the order of deadlines, and one timer for its head is enough.
+func (m *Machine) link(i int32) {
+	c := &m.clients[i]
+	c.prev, c.next = m.newest, none
+	if m.newest == none {
+		m.oldest = i
+	} else {
+		m.clients[m.newest].next = i
+	}
+	m.newest = i
+}
+
+func (m *Machine) unlink(i int32) {
+	c := &m.clients[i]
+	if c.prev == none {
+		m.oldest = c.next
+	} else {
+		m.clients[c.prev].next = c.next
+	}
+	if c.next == none {
+		m.newest = c.prev
+	} else {
+		m.clients[c.next].prev = c.prev
+	}
+}
+
+// Complete takes the outcome of a transaction. When its client has given up on it, only the ledger learns.
+func (m *Machine) Complete(o txn.Outcome) {
+	now := m.env.Now()
+	m.advance(now)
+	if o.ID.Stream() != m.cfg.Stream {
+		return
+	}
+	n := uint64(o.ID)&(1<<40-1) - 1
+	i := int32(n % uint64(len(m.clients)))
+	if c := &m.clients[i]; c.state != underway || c.id != o.ID {
+		m.report.Late++
+		m.generator.Late(o)
+		return
+	}
+	m.end(i, &o, now)
+}
+
+// Timeout is the reason of transactions whose client gave up on them.
+const Timeout = "timeout"
+
+// end finishes client i's transaction and moves the client on. No outcome stops a client for good.
+func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
+	c := &m.clients[i]
+	m.unlink(i)
+	m.underway--
+	c.state = idle
+	m.progress.underway.Store(int64(m.underway))
+	switch o.Status {
+	case txn.Committed:
+		m.progress.committed.Add(1)
+	case txn.Aborted:
+		m.progress.aborted.Add(1)
+	default:
+		m.progress.failed.Add(1)
+	}
+	if m.recorder != nil && now < m.to {
+		if c.due >= m.from {
+			m.recorder.ended(c.typ, c.class, o, now-c.due, now-c.sent, now)
+		} else if o.Status == txn.Committed {
+			m.recorder.carriedIn(now)
+		}
+	}
+	m.generator.Done(int(i), *o)
+
+	rest := m.cfg.ThinkTime
+	if o.Status == txn.Refused || o.Status == txn.Unknown && o.Reason != Timeout {
+		rest = max(rest, m.backoff(c.refusals))
+		c.refusals = min(c.refusals+1, 30)
+	} else {
+		c.refusals = 0
+	}
+	switch {
+	case m.open():
+		// The rate of arrivals is the backoff of an open loop.
+		if due, ok := m.queue.pop(); ok {
+			m.begin(i, due, now)
+		} else {
+			m.idle = append(m.idle, i)
+		}
+	case !m.running():
+	case rest > 0:
+		c.state = resting
+		m.env.After(rest, protocol.Timer{Kind: timerClient, Arg: uint64(i)})
+	default:
+		m.begin(i, now, now)
+	}
+}
+
+// The pause of a client whose transaction was refused, before jitter: it doubles from backoffFirst to backoffMost.
+const (
+	backoffFirst = 10 * time.Millisecond
+	backoffMost  = time.Second
+)
+
+// backoff draws the pause after refusals earlier ones in a row: half to one and a half times the nominal one, so that
+// the clients of a database that is down come back neither together nor often.
+func (m *Machine) backoff(refusals uint8) time.Duration {
+	d := backoffMost
+	if refusals < 7 {
+		d = min(d, backoffFirst<<refusals)
+	}
+	return d/2 + time.Duration(m.rng.Int64N(int64(d)))
+}
+
+// Fire takes a timer.
+func (m *Machine) Fire(t protocol.Timer) {
+	now := m.env.Now()
+	m.advance(now)
+	switch t.Kind {
+	case timerRamp:
+		if m.running() && t.Arg == uint64(m.repetition) {
+			m.ramp(now)
+		}
+	case timerArrival:
+		if m.running() && t.Arg == uint64(m.repetition) {
+			m.arrive(now)
+			m.awaitArrival(now)
+		}
+	case timerClient:
+		m.clients[t.Arg].state = idle
+		if m.running() {
+			m.begin(int32(t.Arg), now, now)
+		}
+	case timerTimeout:
+		m.expire(now)
+	}
+}
+
+// expire gives up on the transactions whose time is over.
+func (m *Machine) expire(now time.Duration) {
+	timeout := m.cfg.Schedule.Timeout
+	for m.oldest != none && now >= m.clients[m.oldest].sent+timeout {
+		i := m.oldest
+		m.end(i, &txn.Outcome{ID: m.clients[i].id, Status: txn.Unknown, Reason: Timeout}, now)
+	}
+	m.timeoutAt = 0
+	if m.oldest != none {
+		m.timeoutAt = m.clients[m.oldest].sent + timeout
+		m.env.After(m.timeoutAt-now, protocol.Timer{Kind: timerTimeout})
+	}
+}
+
+// Finished reports that the schedule is over and no transaction is under way.
+func (m *Machine) Finished() bool { return m.stage == Done && m.underway == 0 }
+
+// Underway is the number of transactions without an outcome.
+func (m *Machine) Underway() int { return m.underway }
+
+// Report returns what the machine measured in the repetitions that are over, and the ledger so far. The caller must not
+// change it.
+func (m *Machine) Report() *result.Report {
+	m.report.Ledger = m.generator.Ledger()
+	return m.report
+}
+
+// Progress is a running total of one or more machines, for those who watch a run.
+type Progress struct {
+	Stage      Stage
+	Repetition int
+	// Committed, Aborted and Failed (refused or unknown) count all transactions so far, warm-up included.
+	Committed, Aborted, Failed int64
+	// Dropped arrivals of an open loop, and transactions under way.
+	Dropped, Underway int64
+}
+
+// Progress may be called from any goroutine.
+func (m *Machine) Progress() Progress {
+	p := &m.progress
+	return Progress{
+		Stage: Stage(p.stage.Load()), Repetition: int(p.repetition.Load()),
+		Committed: p.committed.Load(), Aborted: p.aborted.Load(), Failed: p.failed.Load(),
+		Dropped: p.dropped.Load(), Underway: p.underway.Load(),
+	}
+}
+
+// ring is a queue of instants.
+type ring struct {
+	items      []time.Duration
+	head, size int
+}
+
+func (r *ring) len() int { return r.size }
+
+func (r *ring) clear() { r.head, r.size = 0, 0 }
+
+func (r *ring) push(d time.Duration) {
+	if r.size == len(r.items) {
+		items := make([]time.Duration, max(64, 2*len(r.items)))
+		n := copy(items, r.items[r.head:])
+		copy(items[n:], r.items[:r.head])
+		r.items, r.head = items, 0
+	}
+	r.items[(r.head+r.size)%len(r.items)] = d
+	r.size++
+}
+
+func (r *ring) pop() (time.Duration, bool) {
+	if r.size == 0 {
+		return 0, false
+	}
+	d := r.items[r.head]
+	r.head = (r.head + 1) % len(r.items)
+	r.size--
+	return d, true
+}

@@ -1,0 +1,177 @@
+package load
+
+import (
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// recorder counts what one machine's transactions did in the window of one repetition. It belongs to one goroutine.
+type recorder struct {
+	region  string
+	types   []string
+	service bool // record service times apart: in an open loop
+	from    time.Duration
+
+	window result.Window
+	// cells[(type*NumClasses+class)*4+status-1], made when first used.
+	cells []*cell
+
+	second   int // that the counts below belong to
+	current  result.Second
+	latency  result.SecondHistogram
+	timeline []result.Second
+}
+
+type cell struct {
+	latency, service distribution
+	reasons          map[string]int64
+}
+
+type distribution struct {
+	count, sum, max int64 // microseconds
+	histogram       *hdrhistogram.Histogram
+}
+
+func (d *distribution) record(us int64) {
+	if d.histogram == nil {
+		d.histogram = result.NewHistogram()
+	}
+	d.count++
+	d.sum += us
+	d.max = max(d.max, us)
+	// Cannot fail: the value is in range.
+	_ = d.histogram.RecordValue(min(us, result.HistogramHighest))
+}
+
+func (d *distribution) export() result.Distribution {
+	return result.Distribution{
+		Count: d.count, SumMicroseconds: d.sum, MaxMicroseconds: d.max,
+		Histogram: result.EncodeHistogram(d.histogram),
+	}
+}
+
+// maxReasons bounds the reasons kept apart for one type, class and outcome.
+const maxReasons = 32
+
+const otherReason = "other"
+
+func newRecorder(region string, types []string, service bool, repetition int, from time.Duration) *recorder {
+	return &recorder{
+		region: region, types: types, service: service, from: from,
+		window:  result.Window{Region: region, Repetition: repetition},
+		cells:   make([]*cell, len(types)*int(txn.NumClasses)*int(txn.Unknown)),
+		current: result.Second{Region: region, Repetition: repetition},
+	}
+}
+
+// sent counts a transaction that is due in the window.
+func (r *recorder) sent(class txn.Class, final bool) {
+	w := &r.window
+	w.Sent++
+	if class.MultiHome() {
+		w.MultiHome++
+	}
+	if class.MultiPartition() {
+		w.MultiPartition++
+	}
+	if !final {
+		return
+	}
+	w.Final++
+	if class.MultiHome() {
+		w.FinalMultiHome++
+	}
+	if class.MultiPartition() {
+		w.FinalMultiPartition++
+	}
+}
+
+// ended counts a transaction that was due in the window and ended in it, at now.
+func (r *recorder) ended(typ uint8, class txn.Class, o *txn.Outcome, latency, service, now time.Duration) {
+	i := (int(typ)*int(txn.NumClasses)+int(class))*int(txn.Unknown) + int(o.Status) - 1
+	c := r.cells[i]
+	if c == nil {
+		c = &cell{}
+		r.cells[i] = c
+	}
+	us := result.Microseconds(latency)
+	c.latency.record(us)
+	if r.service {
+		c.service.record(result.Microseconds(service))
+	}
+	r.advance(now)
+	switch o.Status {
+	case txn.Committed:
+		r.current.Committed++
+		r.latency.Record(us)
+		return
+	case txn.Aborted:
+		r.current.Aborted++
+	default:
+		r.current.Failed++
+	}
+	if c.reasons == nil {
+		c.reasons = map[string]int64{}
+	}
+	reason := o.Reason
+	if _, known := c.reasons[reason]; !known && len(c.reasons) >= maxReasons {
+		reason = otherReason
+	}
+	c.reasons[reason]++
+}
+
+// carriedIn counts a transaction that was due before the window and committed in it.
+func (r *recorder) carriedIn(now time.Duration) {
+	r.window.CarriedIn++
+	r.advance(now)
+	r.current.Committed++
+}
+
+// advance closes the current second when now is in a later one.
+func (r *recorder) advance(now time.Duration) {
+	if s := int((now - r.from) / time.Second); s != r.current.Second {
+		r.closeSecond(s)
+	}
+}
+
+func (r *recorder) closeSecond(next int) {
+	if r.current.Committed+r.current.Aborted+r.current.Failed > 0 {
+		r.current.Latency = r.latency.AppendTo(nil)
+		r.timeline = append(r.timeline, r.current)
+	}
+	r.latency = result.SecondHistogram{}
+	r.current = result.Second{Region: r.region, Repetition: r.window.Repetition, Second: next}
+}
+
+// seal ends the window and appends what was counted to report.
+func (r *recorder) seal(report *result.Report) {
+	r.closeSecond(0)
+	r.window.Unfinished = r.window.Sent
+	for i, c := range r.cells {
+		if c == nil {
+			continue
+		}
+		r.window.Unfinished -= c.latency.count
+		status := i % int(txn.Unknown)
+		class := i / int(txn.Unknown) % int(txn.NumClasses)
+		s := result.Series{
+			Region: r.region, Repetition: r.window.Repetition,
+			Type:    r.types[i/int(txn.Unknown)/int(txn.NumClasses)],
+			Class:   txn.Class(class).String(),
+			Outcome: (txn.Status(status) + 1).String(),
+			Reasons: c.reasons,
+			Latency: c.latency.export(),
+		}
+		if r.service {
+			d := c.service.export()
+			s.Service = &d
+		}
+		report.Series = append(report.Series, s)
+	}
+	report.Windows = append(report.Windows, r.window)
+	report.Timeline = append(report.Timeline, r.timeline...)
+}

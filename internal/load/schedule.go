@@ -1,0 +1,56 @@
+package load
+
+import "time"
+
+// drain is the pause after each repetition in which nothing is sent, so that its stragglers don't meet the next warm-up.
+const drain = 2 * time.Second
+
+// Schedule is the plan of a run. All load generators count from the same instant, so they agree on it without talking:
+// for each repetition a warm-up, a measured window and a drain.
+type Schedule struct {
+	// Start is when the first warm-up begins, on the clock of the load generator's world.
+	Start time.Duration
+	// Warmup and Duration are the lengths of a repetition's warm-up and measured window.
+	Warmup, Duration time.Duration
+	// Repetitions is at least 1.
+	Repetitions int
+	// Timeout is how long a transaction may take before its client gives up.
+	Timeout time.Duration
+}
+
+// begin is when the warm-up of repetition rep (from 1) begins.
+func (s Schedule) begin(rep int) time.Duration {
+	return s.Start + time.Duration(rep-1)*(s.Warmup+s.Duration+drain)
+}
+
+// Window returns the measured window of repetition rep, which counts from 1: from inclusive, to exclusive.
+func (s Schedule) Window(rep int) (from, to time.Duration) {
+	from = s.begin(rep) + s.Warmup
+	return from, from + s.Duration
+}
+
+// LastWindow is when the last window closes: nothing is sent from then on.
+func (s Schedule) LastWindow() time.Duration {
+	_, to := s.Window(s.Repetitions)
+	return to
+}
+
+// End is the latest instant at which every client has had its last answer or given up.
+func (s Schedule) End() time.Duration { return s.LastWindow() + s.Timeout }
+
+// Stage is what a load generator is doing.
+type Stage int32
+
+// The stages. Warm-up, measuring and drain repeat.
+const (
+	Waiting Stage = iota
+	Warmup
+	Measure
+	Drain
+	Done
+)
+
+// String names the stage in lower case.
+func (s Stage) String() string {
+	return [...]string{"waiting", "warmup", "measure", "drain", "done"}[s]
+}

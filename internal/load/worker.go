@@ -1,0 +1,164 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+// WorkerConfig says which clients of a run a worker plays.
+type WorkerConfig struct {
+	Workload workload.Workload
+	Topology *geo.Topology
+	Region   geo.Region
+	// Index of this worker among the Workers that share the region's clients and rate.
+	Index, Workers int
+	// Load is the run's spec.load with its defaults filled in.
+	Load v1alpha1.Load
+	Seed uint64
+	// Start of the schedule on the machines' clock: 0 for Drive.
+	Start time.Duration
+	// Shards is the number of machines; 0 is one per core, GOMAXPROCS.
+	Shards int
+	// Shared tells that other work runs in this process, so that its CPU time is not the worker's: the report then has
+	// no Driver figures.
+	Shared bool
+}
+
+// PlanOf returns the schedule of a run's spec.load.
+func PlanOf(l v1alpha1.Load, start time.Duration) Schedule {
+	return Schedule{
+		Start: start, Warmup: l.Warmup.Duration, Duration: l.Duration.Duration,
+		Repetitions: max(1, int(l.Repetitions)), Timeout: l.RequestTimeout.Duration,
+	}
+}
+
+// The parts of a stream number: region, worker, shard.
+const (
+	shardBits  = 13
+	workerBits = 6
+)
+
+// Machines splits the clients and the rate of a worker among its shards. Simulators ask for one shard.
+func Machines(c WorkerConfig) ([]*Machine, error) {
+	workers := max(1, c.Workers)
+	clients := part(int(c.Load.ClientsPerRegion), c.Index, workers)
+	shards := c.Shards
+	if shards == 0 {
+		shards = runtime.GOMAXPROCS(0)
+	}
+	shards = min(shards, max(1, clients), 1<<shardBits)
+	if c.Index < 0 || c.Index >= workers || workers > 1<<workerBits {
+		return nil, fmt.Errorf("worker %d of %d: the index must be below the number, which is at most %d", c.Index, workers, 1<<workerBits)
+	}
+	var machines []*Machine
+	for s := range shards {
+		m, err := New(Config{
+			Workload: c.Workload, Region: c.Region, RegionName: c.Topology.Regions[c.Region], Worker: c.Index,
+			Clients: part(clients, s, shards),
+			Stream:  uint32(c.Region)<<(shardBits+workerBits) | uint32(c.Index)<<shardBits | uint32(s),
+			Seed:    c.Seed, Arrival: c.Load.Arrival, RatePerSecond: c.Load.RatePerSecond,
+			// The region's arrivals go to the workers by turns, and each worker's to its shards.
+			Share: s*workers + c.Index, Shares: shards * workers,
+			ThinkTime: c.Load.ThinkTime.Duration, Queue: max(1, DefaultQueue/(shards*workers)),
+			Schedule: PlanOf(c.Load, c.Start),
+		})
+		if err != nil {
+			return nil, err
+		}
+		machines = append(machines, m)
+	}
+	return machines, nil
+}
+
+// part is the i-th of n nearly equal parts of total.
+func part(total, i, n int) int {
+	p := total / n
+	if i < total%n {
+		p++
+	}
+	return p
+}
+
+// Worker plays a region's clients in real time, with one event loop per shard.
+type Worker struct {
+	cfg      WorkerConfig
+	machines []*Machine
+}
+
+// NewWorker makes a worker. Errors name the manifest's field.
+func NewWorker(c WorkerConfig) (*Worker, error) {
+	machines, err := Machines(c)
+	if err != nil {
+		return nil, err
+	}
+	return &Worker{c, machines}, nil
+}
+
+// Progress sums up all shards; it may be called from any goroutine.
+func (w *Worker) Progress() Progress { return Total(w.machines) }
+
+// Total sums up the progress of machines. Stage and Repetition are those of the one that is least far.
+func Total(machines []*Machine) Progress {
+	var t Progress
+	for i, m := range machines {
+		p := m.Progress()
+		if i == 0 || p.Repetition < t.Repetition || p.Repetition == t.Repetition && p.Stage < t.Stage {
+			t.Stage, t.Repetition = p.Stage, p.Repetition
+		}
+		t.Committed += p.Committed
+		t.Aborted += p.Aborted
+		t.Failed += p.Failed
+		t.Dropped += p.Dropped
+		t.Underway += p.Underway
+	}
+	return t
+}
+
+// Run plays the whole schedule, whose clock starts at epoch, and returns the worker's report. When a shard fails, the
+// others stop; the report then holds what was measured so far and names the incident.
+func (w *Worker) Run(ctx context.Context, t Target, epoch time.Time) (*result.Report, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	meter := make(chan *result.Driver, 1)
+	go func() { meter <- measureDriver(ctx, w.machines[0].Schedule(), epoch) }()
+	var shards sync.WaitGroup
+	for _, m := range w.machines {
+		shards.Go(func() {
+			if err := Drive(ctx, m, t, epoch); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	shards.Wait()
+	err := context.Cause(ctx)
+	cancel(nil)
+	driver := <-meter
+	report, mergeErr := ReportOf(w.machines)
+	if mergeErr != nil {
+		return nil, mergeErr
+	}
+	if !w.cfg.Shared {
+		report.Workers[0].Driver = driver
+	}
+	if err != nil {
+		report.Incidents = append(report.Incidents, fmt.Sprintf("a worker in %s stopped early: %v", w.cfg.Topology.Regions[w.cfg.Region], err))
+	}
+	return report, err
+}
+
+// ReportOf merges the reports of machines of one run.
+func ReportOf(machines []*Machine) (*result.Report, error) {
+	var reports []*result.Report
+	for _, m := range machines {
+		reports = append(reports, m.Report())
+	}
+	return result.Merge(reports)
+}

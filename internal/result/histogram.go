@@ -1,0 +1,168 @@
+package result
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/bits"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Every latency histogram has the same shape, so that all of them merge without loss: microseconds from 1 to 120 s with
+// three significant digits. Longer latencies count as 120 s; the exact maximum and sum are kept apart.
+const (
+	HistogramLowest  = 1
+	HistogramHighest = 120_000_000
+	HistogramDigits  = 3
+)
+
+// NewHistogram returns an empty latency histogram in microseconds.
+func NewHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(HistogramLowest, HistogramHighest, HistogramDigits)
+}
+
+// Microseconds rounds d to what a histogram records.
+func Microseconds(d time.Duration) int64 {
+	return max(0, int64((d+500*time.Nanosecond)/time.Microsecond))
+}
+
+// EncodeHistogram writes h in the HDR V2 format, compressed, in base64. An empty histogram is the empty string.
+func EncodeHistogram(h *hdrhistogram.Histogram) string {
+	if h == nil || h.TotalCount() == 0 {
+		return ""
+	}
+	b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	if err != nil {
+		panic("result: encoding a histogram: " + err.Error()) // writes to memory: cannot fail
+	}
+	return string(b)
+}
+
+// DecodeHistogram reads what EncodeHistogram has written, and refuses histograms of any other shape.
+func DecodeHistogram(s string) (*hdrhistogram.Histogram, error) {
+	if s == "" {
+		return NewHistogram(), nil
+	}
+	if err := checkShape(s); err != nil {
+		return nil, err
+	}
+	h, err := hdrhistogram.Decode([]byte(s))
+	if err != nil {
+		return nil, fmt.Errorf("histogram: %w", err)
+	}
+	return h, nil
+}
+
+// checkShape looks at the header alone: decoding a histogram of another shape could take any amount of memory.
+func checkShape(s string) error {
+	b, err := base64.StdEncoding.DecodeString(s)
+	if err != nil {
+		return fmt.Errorf("histogram: %w", err)
+	}
+	if len(b) < 8 {
+		return fmt.Errorf("histogram: %d bytes are too short", len(b))
+	}
+	z, err := zlib.NewReader(bytes.NewReader(b[8:]))
+	if err != nil {
+		return fmt.Errorf("histogram: %w", err)
+	}
+	var head [hdrhistogram.ENCODING_HEADER_SIZE]byte
+	if _, err := io.ReadFull(z, head[:]); err != nil {
+		return fmt.Errorf("histogram: %w", err)
+	}
+	digits, lowest, highest := binary.BigEndian.Uint32(head[12:]), binary.BigEndian.Uint64(head[16:]), binary.BigEndian.Uint64(head[24:])
+	if digits != HistogramDigits || lowest != HistogramLowest || highest != HistogramHighest {
+		return fmt.Errorf("histogram: it has %d digits from %d to %d us, not %d digits from %d to %d us",
+			digits, lowest, highest, HistogramDigits, HistogramLowest, HistogramHighest)
+	}
+	return nil
+}
+
+// SecondHistogram is a small latency histogram for one second of a timeline: sixteen buckets per doubling, so that a
+// percentile is within 3.2% of the truth. The zero value is empty.
+type SecondHistogram struct {
+	counts [secondBuckets]uint32
+}
+
+// secondBuckets is the place of HistogramHighest, plus one.
+const secondBuckets = 381
+
+func secondBucket(us int64) int {
+	v := uint64(min(us, HistogramHighest))
+	if v < 16 {
+		return int(v)
+	}
+	shift := bits.Len64(v) - 5
+	return 16*shift + int(v>>shift)
+}
+
+// secondValue is the middle of bucket i.
+func secondValue(i int) int64 {
+	if i < 32 {
+		return int64(i)
+	}
+	shift := i/16 - 1
+	return int64(16+i%16)<<shift + int64(1)<<(shift-1)
+}
+
+// Record counts one latency of us microseconds, 0 or more.
+func (s *SecondHistogram) Record(us int64) { s.counts[secondBucket(us)]++ }
+
+// Percentile returns the p-th percentile in microseconds, 0 when nothing was recorded.
+func (s *SecondHistogram) Percentile(p float64) int64 {
+	var total uint64
+	for _, c := range s.counts {
+		total += uint64(c)
+	}
+	if total == 0 {
+		return 0
+	}
+	rank := max(1, min(uint64(p/100*float64(total)+0.5), total))
+	var sum uint64
+	for i, c := range s.counts {
+		if sum += uint64(c); sum >= rank {
+			return secondValue(i)
+		}
+	}
+	return 0
+}
+
+// AppendTo appends the buckets that are not empty: pairs of the distance to the one before and the count, as varints.
+func (s *SecondHistogram) AppendTo(b []byte) []byte {
+	last := 0
+	for i, c := range s.counts {
+		if c > 0 {
+			b = binary.AppendUvarint(b, uint64(i-last))
+			b = binary.AppendUvarint(b, uint64(c))
+			last = i
+		}
+	}
+	return b
+}
+
+// Add adds what AppendTo has written.
+func (s *SecondHistogram) Add(b []byte) error {
+	at := uint64(0)
+	for len(b) > 0 {
+		gap, n := binary.Uvarint(b)
+		if n <= 0 {
+			return fmt.Errorf("timeline: a bucket is cut off")
+		}
+		count, m := binary.Uvarint(b[n:])
+		if m <= 0 || gap >= secondBuckets || at+gap >= secondBuckets || count > 1<<32-1 {
+			return fmt.Errorf("timeline: bucket %d with count %d is out of range", at+gap, count)
+		}
+		at += gap
+		if uint64(s.counts[at])+count > 1<<32-1 {
+			return fmt.Errorf("timeline: bucket %d overflows", at)
+		}
+		s.counts[at] += uint32(count)
+		b = b[n+m:]
+	}
+	return nil
+}

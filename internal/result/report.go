@@ -1,0 +1,424 @@
+package result
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+// ReportKind and ReportVersion mark the reports that this version writes and reads.
+const (
+	ReportKind    = "WorkerReport"
+	ReportVersion = 1
+)
+
+// Report is what load generators hand in: one shard's, one worker's or, merged, a whole run's. It holds sums and
+// histograms only, so that merging loses nothing and does not depend on the order.
+type Report struct {
+	Kind    string `json:"kind"`
+	Version int    `json:"version"`
+	// Build is the version of the worker.
+	Build string `json:"build,omitempty"`
+	// Workload and its transaction types.
+	Workload string   `json:"workload"`
+	Types    []string `json:"types"`
+	// Arrival is Closed, Constant or Poisson.
+	Arrival string `json:"arrival"`
+	// DurationMicroseconds is the length of each repetition's window.
+	DurationMicroseconds int64 `json:"durationMicroseconds"`
+	Repetitions          int   `json:"repetitions"`
+
+	Workers  []Worker        `json:"workers"`
+	Windows  []Window        `json:"windows"`
+	Series   []Series        `json:"series"`
+	Timeline []Second        `json:"timeline"`
+	Ledger   workload.Ledger `json:"ledger"`
+	Late     int64           `json:"late,omitempty"`
+	// Incidents are events that make the measurement doubtful, in words.
+	Incidents []string `json:"incidents,omitempty"`
+}
+
+// Worker is one load generator.
+type Worker struct {
+	Region string `json:"region"`
+	// Index counts the workers of a region from 0.
+	Index   int `json:"index"`
+	Clients int `json:"clients"`
+	// Driver says how busy the worker was while measuring; nil when somebody else measured it.
+	Driver *Driver `json:"driver,omitempty"`
+}
+
+// Driver is the CPU time that a load generator used during the measured windows, and what it was allowed.
+type Driver struct {
+	CPUMicroseconds      int64 `json:"cpuMicroseconds"`
+	MeasuredMicroseconds int64 `json:"measuredMicroseconds"`
+	// AllowanceMilliCPU is the CPU limit in thousandths of a core.
+	AllowanceMilliCPU int64 `json:"allowanceMilliCPU"`
+	PeakMemoryBytes   int64 `json:"peakMemoryBytes,omitempty"`
+}
+
+// SharePPM is the used share of the allowance, in parts per million.
+func (d *Driver) SharePPM() int64 {
+	allowed := d.MeasuredMicroseconds * d.AllowanceMilliCPU / 1000
+	if allowed <= 0 {
+		return 0
+	}
+	return int64(float64(d.CPUMicroseconds) / float64(allowed) * 1e6)
+}
+
+// Window sums up one repetition's window of one region: what was sent in it, and how it went on.
+type Window struct {
+	Region string `json:"region"`
+	// Repetition counts from 1.
+	Repetition int `json:"repetition"`
+	// Sent transactions were due in the window. Unfinished ones of them were still under way when it closed.
+	Sent       int64 `json:"sent"`
+	Unfinished int64 `json:"unfinished"`
+	// CarriedIn transactions were due before the window and committed inside it: they count for the throughput and for
+	// nothing else.
+	CarriedIn int64 `json:"carriedIn"`
+	// Dropped transactions were due in the window of an open loop, but the queue was full. Backlog ones were still
+	// in the queue when it closed. Discarded ones were in the queue when the warm-up ended.
+	Dropped   int64 `json:"dropped,omitempty"`
+	Backlog   int64 `json:"backlog,omitempty"`
+	Discarded int64 `json:"discarded,omitempty"`
+	// The shares of the transactions sent, and of the final phases among them.
+	MultiHome           int64 `json:"multiHome"`
+	MultiPartition      int64 `json:"multiPartition"`
+	Final               int64 `json:"final"`
+	FinalMultiHome      int64 `json:"finalMultiHome"`
+	FinalMultiPartition int64 `json:"finalMultiPartition"`
+}
+
+func (w *Window) add(o *Window) {
+	w.Sent += o.Sent
+	w.Unfinished += o.Unfinished
+	w.CarriedIn += o.CarriedIn
+	w.Dropped += o.Dropped
+	w.Backlog += o.Backlog
+	w.Discarded += o.Discarded
+	w.MultiHome += o.MultiHome
+	w.MultiPartition += o.MultiPartition
+	w.Final += o.Final
+	w.FinalMultiHome += o.FinalMultiHome
+	w.FinalMultiPartition += o.FinalMultiPartition
+}
+
+// Series holds the transactions of one region, repetition, type, class and outcome that were due and ended in the window.
+type Series struct {
+	Region     string `json:"region"`
+	Repetition int    `json:"repetition"`
+	Type       string `json:"type"`
+	Class      string `json:"class"`
+	// Outcome is committed, aborted, refused or unknown; Reasons tells the latter three apart.
+	Outcome string           `json:"outcome"`
+	Reasons map[string]int64 `json:"reasons,omitempty"`
+	// Latency counts from when the transaction was due. Service counts from when it was sent; nil in a closed loop,
+	// where both are the same.
+	Latency Distribution  `json:"latency"`
+	Service *Distribution `json:"service,omitempty"`
+}
+
+// Distribution holds latencies in microseconds: exact count, sum and maximum, and a histogram.
+type Distribution struct {
+	Count           int64  `json:"count"`
+	SumMicroseconds int64  `json:"sumMicroseconds"`
+	MaxMicroseconds int64  `json:"maxMicroseconds"`
+	Histogram       string `json:"histogram,omitempty"`
+}
+
+func (d *Distribution) merge(o *Distribution) error {
+	d.Count += o.Count
+	d.SumMicroseconds += o.SumMicroseconds
+	d.MaxMicroseconds = max(d.MaxMicroseconds, o.MaxMicroseconds)
+	if o.Histogram == "" || d.Histogram == "" {
+		d.Histogram += o.Histogram
+		return nil
+	}
+	a, err := DecodeHistogram(d.Histogram)
+	if err != nil {
+		return err
+	}
+	b, err := DecodeHistogram(o.Histogram)
+	if err != nil {
+		return err
+	}
+	if dropped := a.Merge(b); dropped > 0 {
+		return fmt.Errorf("merging histograms would lose %d values", dropped)
+	}
+	d.Histogram = EncodeHistogram(a)
+	return nil
+}
+
+// Second is one second of a window.
+type Second struct {
+	Region     string `json:"region"`
+	Repetition int    `json:"repetition"`
+	// Second counts from 0, from the window's start.
+	Second int `json:"second"`
+	// Committed (those carried in included), Aborted and Failed (refused or unknown) transactions that ended in this
+	// second.
+	Committed int64 `json:"committed"`
+	Aborted   int64 `json:"aborted,omitempty"`
+	Failed    int64 `json:"failed,omitempty"`
+	// Latency is a SecondHistogram of the committed ones.
+	Latency []byte `json:"latency,omitempty"`
+}
+
+type seriesKey struct {
+	region, typ, class, outcome string
+	repetition                  int
+}
+
+func (s *Series) key() seriesKey {
+	return seriesKey{s.Region, s.Type, s.Class, s.Outcome, s.Repetition}
+}
+
+type placeKey struct {
+	region             string
+	repetition, second int
+}
+
+// sort puts everything into an order that does not depend on who reported first.
+func (r *Report) sort() {
+	types := make(map[string]int, len(r.Types))
+	for i, t := range r.Types {
+		types[t] = i
+	}
+	slices.SortFunc(r.Workers, func(a, b Worker) int {
+		return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Index, b.Index))
+	})
+	slices.SortFunc(r.Windows, func(a, b Window) int {
+		return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Repetition, b.Repetition))
+	})
+	slices.SortFunc(r.Series, func(a, b Series) int {
+		return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Repetition, b.Repetition),
+			cmp.Compare(types[a.Type], types[b.Type]), cmp.Compare(a.Class, b.Class), cmp.Compare(a.Outcome, b.Outcome))
+	})
+	slices.SortFunc(r.Timeline, func(a, b Second) int {
+		return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Repetition, b.Repetition), cmp.Compare(a.Second, b.Second))
+	})
+	slices.Sort(r.Incidents)
+}
+
+// Merge merges reports of the same run without loss: counts add up, histograms add up bucket by bucket. It does not
+// change its arguments, and fails when they are of different runs.
+func Merge(reports []*Report) (*Report, error) {
+	if len(reports) == 0 {
+		return nil, fmt.Errorf("there is no report to merge")
+	}
+	first := reports[0]
+	m := &Report{
+		Kind: ReportKind, Version: ReportVersion, Build: first.Build, Workload: first.Workload, Types: first.Types,
+		Arrival: first.Arrival, DurationMicroseconds: first.DurationMicroseconds, Repetitions: first.Repetitions,
+		Ledger: workload.Ledger{},
+	}
+	workers := map[placeKey]int{}
+	windows := map[placeKey]int{}
+	series := map[seriesKey]int{}
+	seconds := map[placeKey]int{}
+	for i, r := range reports {
+		if r.Workload != m.Workload || !slices.Equal(r.Types, m.Types) || r.Arrival != m.Arrival ||
+			r.DurationMicroseconds != m.DurationMicroseconds || r.Repetitions != m.Repetitions {
+			return nil, fmt.Errorf("report %d is of another run: %s %s %d x %d us, not %s %s %d x %d us", i,
+				r.Workload, r.Arrival, r.Repetitions, r.DurationMicroseconds,
+				m.Workload, m.Arrival, m.Repetitions, m.DurationMicroseconds)
+		}
+		for _, w := range r.Workers {
+			k := placeKey{region: w.Region, repetition: w.Index}
+			j, ok := workers[k]
+			if !ok {
+				j = len(m.Workers)
+				workers[k] = j
+				m.Workers = append(m.Workers, Worker{Region: w.Region, Index: w.Index})
+			}
+			m.Workers[j].Clients += w.Clients
+			if w.Driver != nil {
+				d := *w.Driver
+				m.Workers[j].Driver = &d
+			}
+		}
+		for _, w := range r.Windows {
+			k := placeKey{region: w.Region, repetition: w.Repetition}
+			j, ok := windows[k]
+			if !ok {
+				j = len(m.Windows)
+				windows[k] = j
+				m.Windows = append(m.Windows, Window{Region: w.Region, Repetition: w.Repetition})
+			}
+			m.Windows[j].add(&w)
+		}
+		for _, s := range r.Series {
+			j, ok := series[s.key()]
+			if !ok {
+				series[s.key()] = len(m.Series)
+				s.Reasons = maps.Clone(s.Reasons)
+				if s.Service != nil {
+					d := *s.Service
+					s.Service = &d
+				}
+				m.Series = append(m.Series, s)
+				continue
+			}
+			t := &m.Series[j]
+			for reason, n := range s.Reasons {
+				if t.Reasons == nil {
+					t.Reasons = map[string]int64{}
+				}
+				t.Reasons[reason] += n
+			}
+			if err := t.Latency.merge(&s.Latency); err != nil {
+				return nil, err
+			}
+			if s.Service != nil {
+				if t.Service == nil {
+					t.Service = &Distribution{}
+				}
+				if err := t.Service.merge(s.Service); err != nil {
+					return nil, err
+				}
+			}
+		}
+		for _, s := range r.Timeline {
+			k := placeKey{s.Region, s.Repetition, s.Second}
+			j, ok := seconds[k]
+			if !ok {
+				seconds[k] = len(m.Timeline)
+				m.Timeline = append(m.Timeline, s)
+				continue
+			}
+			t := &m.Timeline[j]
+			t.Committed += s.Committed
+			t.Aborted += s.Aborted
+			t.Failed += s.Failed
+			var h SecondHistogram
+			if err := h.Add(t.Latency); err != nil {
+				return nil, err
+			}
+			if err := h.Add(s.Latency); err != nil {
+				return nil, err
+			}
+			t.Latency = h.AppendTo(nil)
+		}
+		m.Ledger.Merge(r.Ledger)
+		m.Late += r.Late
+		m.Incidents = append(m.Incidents, r.Incidents...)
+	}
+	m.sort()
+	return m, nil
+}
+
+// Encode writes the report as gzipped JSON, small enough for a ConfigMap.
+func (r *Report) Encode() ([]byte, error) {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.NewEncoder(z).Encode(r); err != nil {
+		return nil, fmt.Errorf("worker report: %w", err)
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// maxReport bounds the size of a report's JSON, so that a damaged one cannot fill the memory.
+const maxReport = 64 << 20
+
+// DecodeReport reads what Encode has written and checks that it can be merged.
+func DecodeReport(b []byte) (*Report, error) {
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return nil, fmt.Errorf("worker report: %w", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(z, maxReport+1))
+	if err != nil {
+		return nil, fmt.Errorf("worker report: %w", err)
+	}
+	if len(text) > maxReport {
+		return nil, fmt.Errorf("worker report: it is longer than %d bytes", maxReport)
+	}
+	return ParseReport(text)
+}
+
+// ParseReport reads a report from JSON and checks that it can be merged.
+func ParseReport(text []byte) (*Report, error) {
+	r := &Report{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("worker report: %w", err)
+	}
+	if err := r.validate(); err != nil {
+		return nil, fmt.Errorf("worker report: %w", err)
+	}
+	return r, nil
+}
+
+func (r *Report) validate() error {
+	if r.Kind != ReportKind || r.Version != ReportVersion {
+		return fmt.Errorf("it is a %q of version %d, not a %s of version %d: run workers and operator of the same version",
+			r.Kind, r.Version, ReportKind, ReportVersion)
+	}
+	if r.DurationMicroseconds <= 0 || r.Repetitions < 1 {
+		return fmt.Errorf("%d repetitions of %d us are no measurement", r.Repetitions, r.DurationMicroseconds)
+	}
+	for i, w := range r.Windows {
+		if w.Repetition < 1 || w.Repetition > r.Repetitions {
+			return fmt.Errorf("windows[%d].repetition: %d is not between 1 and %d", i, w.Repetition, r.Repetitions)
+		}
+	}
+	for i := range r.Series {
+		s := &r.Series[i]
+		switch {
+		case s.Repetition < 1 || s.Repetition > r.Repetitions:
+			return fmt.Errorf("series[%d].repetition: %d is not between 1 and %d", i, s.Repetition, r.Repetitions)
+		case !slices.Contains(r.Types, s.Type):
+			return fmt.Errorf("series[%d].type: %q is not one of %v", i, s.Type, r.Types)
+		case !slices.Contains(classes, s.Class):
+			return fmt.Errorf("series[%d].class: %q is not one of %v", i, s.Class, classes)
+		case !slices.Contains(outcomes, s.Outcome):
+			return fmt.Errorf("series[%d].outcome: %q is not one of %v", i, s.Outcome, outcomes)
+		}
+		for _, d := range []*Distribution{&s.Latency, s.Service} {
+			if d == nil {
+				continue
+			}
+			h, err := DecodeHistogram(d.Histogram)
+			if err != nil {
+				return fmt.Errorf("series[%d]: %w", i, err)
+			}
+			if h.TotalCount() != d.Count || d.SumMicroseconds < 0 || d.MaxMicroseconds < 0 {
+				return fmt.Errorf("series[%d]: the histogram holds %d values, not %d", i, h.TotalCount(), d.Count)
+			}
+		}
+	}
+	for i, s := range r.Timeline {
+		if s.Repetition < 1 || s.Repetition > r.Repetitions || s.Second < 0 {
+			return fmt.Errorf("timeline[%d]: repetition %d, second %d is out of range", i, s.Repetition, s.Second)
+		}
+		var h SecondHistogram
+		if err := h.Add(s.Latency); err != nil {
+			return fmt.Errorf("timeline[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+var (
+	classes = func() (c []string) {
+		for k := range txn.NumClasses {
+			c = append(c, k.String())
+		}
+		return c
+	}()
+	outcomes = []string{txn.Committed.String(), txn.Aborted.String(), txn.Refused.String(), txn.Unknown.String()}
+)
