@@ -1,0 +1,110 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Node is what a handler administers.
+type Node interface {
+	Status(ctx context.Context) (*Status, error)
+	// Load fails with ErrBusy while transactions are pending, and with a *BadRequest for a workload that it can't make.
+	Load(ctx context.Context, req *LoadRequest) (*LoadResponse, error)
+	// Audit fails with ErrBusy while transactions are pending or before anything was loaded.
+	Audit(ctx context.Context) (*Audit, error)
+	// Healthy returns why the event loop is taken to be stuck.
+	Healthy() error
+	// Ready returns why the node does not take transactions.
+	Ready() error
+}
+
+// ErrBusy says that the node's data is being used, or is not there yet: ask again later.
+var ErrBusy = errors.New("the node's data can't be used now")
+
+// BadRequest is an error of the one who asks.
+type BadRequest struct{ Err error }
+
+func (e *BadRequest) Error() string { return e.Err.Error() }
+func (e *BadRequest) Unwrap() error { return e.Err }
+
+// maxRequest bounds a request's body, in bytes.
+const maxRequest = 1 << 20
+
+// NewHandler serves the administration protocol of n; metrics answers GET /metrics.
+func NewHandler(n Node, metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
+		s, err := n.Status(r.Context())
+		answer(w, s, err)
+	})
+	mux.HandleFunc("POST /load", func(w http.ResponseWriter, r *http.Request) {
+		req := &LoadRequest{}
+		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
+		d.DisallowUnknownFields()
+		if err := d.Decode(req); err != nil {
+			answer(w, nil, &BadRequest{fmt.Errorf("the body is no LoadRequest: %w", err)})
+			return
+		}
+		resp, err := n.Load(r.Context(), req)
+		answer(w, resp, err)
+	})
+	mux.HandleFunc("GET /audit", func(w http.ResponseWriter, r *http.Request) {
+		a, err := n.Audit(r.Context())
+		answer(w, a, err)
+	})
+	mux.HandleFunc("GET /healthz", check(n.Healthy))
+	mux.HandleFunc("GET /readyz", check(n.Ready))
+	mux.Handle("GET /metrics", metrics)
+	return mux
+}
+
+func check(f func() error) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if err := f(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("ok\n"))
+	}
+}
+
+func answer(w http.ResponseWriter, v any, err error) {
+	var bad *BadRequest
+	switch {
+	case err == nil:
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(v)
+	case errors.Is(err, ErrBusy):
+		http.Error(w, err.Error(), http.StatusConflict)
+	case errors.As(err, &bad):
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	default:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	}
+}
+
+// EncodeRTT writes a histogram of microseconds as LinkStatus.RTT holds it; empty for nil.
+func EncodeRTT(h *hdrhistogram.Histogram) (string, error) {
+	if h == nil {
+		return "", nil
+	}
+	b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	return string(b), err
+}
+
+// Histogram returns the round trips in microseconds; nil when there are none.
+func (l *LinkStatus) Histogram() (*hdrhistogram.Histogram, error) {
+	if l.RTT == "" {
+		return nil, nil
+	}
+	h, err := hdrhistogram.Decode([]byte(l.RTT))
+	if err != nil {
+		return nil, fmt.Errorf("round trips to %s: %w", l.To, err)
+	}
+	return h, nil
+}

@@ -1,0 +1,91 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// fakeNode answers with err, or with what it was asked.
+type fakeNode struct{ err error }
+
+func (n fakeNode) Status(context.Context) (*Status, error) { return &Status{Node: "a/0/0"}, n.err }
+func (n fakeNode) Load(_ context.Context, r *LoadRequest) (*LoadResponse, error) {
+	return &LoadResponse{Rows: int64(r.Seed)}, n.err
+}
+func (n fakeNode) Audit(context.Context) (*Audit, error) { return &Audit{Digest: 1 << 63}, n.err }
+func (n fakeNode) Healthy() error                        { return n.err }
+func (n fakeNode) Ready() error                          { return n.err }
+
+func TestHandler(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err          error
+		method, path string
+		body         string
+		code         int
+		want         string
+	}{
+		"status":       {nil, "GET", "/status", "", 200, `"node":"a/0/0"`},
+		"load":         {nil, "POST", "/load", `{"dataset":"d","workload":{},"seed":7}`, 200, `"rows":7`},
+		"load garbage": {nil, "POST", "/load", `{"dateset":"d"}`, 400, `unknown field "dateset"`},
+		"load refused": {&BadRequest{errors.New("spec.workload: two")}, "POST", "/load", `{}`, 400, "spec.workload: two"},
+		"load busy":    {fmt.Errorf("%w: 3 pending", ErrBusy), "POST", "/load", `{}`, 409, "3 pending"},
+		"load by get":  {nil, "GET", "/load", "", 405, ""},
+		"audit":        {nil, "GET", "/audit", "", 200, `"digest":"9223372036854775808"`},
+		"audit busy":   {ErrBusy, "GET", "/audit", "", 409, ""},
+		"stopped":      {errors.New("the node has stopped"), "GET", "/audit", "", 503, "has stopped"},
+		"healthy":      {nil, "GET", "/healthz", "", 200, "ok"},
+		"not ready":    {errors.New("no peers"), "GET", "/readyz", "", 503, "no peers"},
+		"metrics":      {nil, "GET", "/metrics", "", 200, "figures"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("figures")) })
+			s := httptest.NewServer(NewHandler(fakeNode{tc.err}, metrics))
+			defer s.Close()
+			req, err := http.NewRequest(tc.method, s.URL+tc.path, strings.NewReader(tc.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := s.Client().Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			b, err := io.ReadAll(resp.Body)
+			if err != nil || resp.StatusCode != tc.code || !strings.Contains(string(b), tc.want) {
+				t.Errorf("%d %q, %v; want %d with %q", resp.StatusCode, b, err, tc.code, tc.want)
+			}
+		})
+	}
+}
+
+func TestRTT(t *testing.T) {
+	h := hdrhistogram.New(1, 60_000_000, 3)
+	if err := h.RecordValue(100_250); err != nil {
+		t.Fatal(err)
+	}
+	s, err := EncodeRTT(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := (&LinkStatus{To: "a", RTT: s}).Histogram()
+	if err != nil || !back.Equals(h) {
+		t.Errorf("%v, %v", back, err)
+	}
+	if s, err := EncodeRTT(nil); s != "" || err != nil {
+		t.Errorf("no histogram is %q, %v", s, err)
+	}
+	if h, err := (&LinkStatus{}).Histogram(); h != nil || err != nil {
+		t.Errorf("no round trips are %v, %v", h, err)
+	}
+	if _, err := (&LinkStatus{To: "a", RTT: "x"}).Histogram(); err == nil || !strings.Contains(err.Error(), "round trips to a") {
+		t.Errorf("garbage is %v", err)
+	}
+}
