@@ -12,8 +12,8 @@ import (
 // and the batch. Then:
 //
 // leader: the request goes to the log's leader and the position comes back, while the data goes directly to everybody;
-// inside the first region this costs a hop only when the client's node does not lead itself. A log of three members
-// takes a round trip between them.
+// inside the first region only the clients of the leader's node are spared the hop, and the law is the mean. A log of
+// three members takes a round trip between them.
 //
 // consensus: the same, plus the leader's round trip to its nearest majority.
 //
@@ -34,9 +34,12 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.
 	d += interval
 	members := logMembers(t, ordering)
 	leader := t.RegionOf(members[0])
-	if c != leader || t.Partitions*t.Replicas > 1 {
-		d += t.RTT(c, leader)
+	hop := t.RTT(c, leader)
+	if c == leader {
+		n := time.Duration(t.Partitions * t.Replicas)
+		hop = hop * (n - 1) / n
 	}
+	d += hop
 	if len(members) > 1 {
 		var others []time.Duration
 		for _, m := range members[1:] {

@@ -1,0 +1,228 @@
+package calvin_test
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/calvin"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+var orderings = []string{"leader", "consensus", "epochs"}
+
+func params(t testing.TB, given map[string]string) protocol.Params {
+	t.Helper()
+	p, errs := calvin.Engine.Resolve(given)
+	if len(errs) > 0 {
+		t.Fatal(errs[0])
+	}
+	return p
+}
+
+// transfers move money between a few hot rows, read some, and now and then abort or fail. They keep the sum of all rows.
+func transfers(rows int) func(*rand.Rand) string {
+	return func(r *rand.Rand) string {
+		row := func() int {
+			if r.IntN(2) == 0 {
+				return r.IntN(8)
+			}
+			return r.IntN(rows)
+		}
+		var used []int
+		fresh := func() int {
+		again:
+			n := row()
+			for _, u := range used {
+				if u == n {
+					goto again
+				}
+			}
+			used = append(used, n)
+			return n
+		}
+		amount := 1 + r.IntN(20)
+		switch r.IntN(10) {
+		case 0:
+			return fmt.Sprintf("r%d r%d r%d", fresh(), fresh(), fresh())
+		case 1:
+			return fmt.Sprintf("r%d", fresh())
+		case 2:
+			return fmt.Sprintf("x%d a%d+1", fresh(), fresh())
+		case 3:
+			return fmt.Sprintf("r%d s%d-%d a%d+%d", fresh(), fresh(), amount, fresh(), amount)
+		case 4:
+			return fmt.Sprintf("s%d-%d a%d+%d a%d+%d r%d", fresh(), 2*amount, fresh(), amount, fresh(), amount, fresh())
+		default:
+			return fmt.Sprintf("s%d-%d a%d+%d", fresh(), amount, fresh(), amount)
+		}
+	}
+}
+
+// checkCopies fails unless the copies are equal and hold the sum.
+func checkCopies(t *testing.T, s *sim.Sim, topology *geo.Topology, sum int64) {
+	t.Helper()
+	want := make([]uint64, topology.Partitions)
+	for r := range topology.Regions {
+		for k := range topology.Replicas {
+			var got int64
+			for p := range topology.Partitions {
+				n := topology.Node(geo.Region(r), p, k)
+				st := s.Store(n)
+				if d := st.Digest(); r == 0 && k == 0 {
+					want[p] = d
+				} else if d != want[p] {
+					t.Errorf("partition %s differs from its copy in the first region", topology.NodeName(n))
+				}
+				got += simtest.Sum(st)
+			}
+			if got != sum {
+				t.Errorf("copy %s/%d holds %d, want %d", topology.Regions[r], k, got, sum)
+			}
+		}
+	}
+}
+
+// Whatever the ordering and shape, the copies stay equal, no money is made or lost, and every transaction is answered
+// once: the simulator panics on a second answer.
+func TestSerializable(t *testing.T) {
+	shapes := map[string]*geo.Topology{
+		"2x1":   simtest.TwoRegions(1),
+		"2x3":   simtest.TwoRegions(3),
+		"3x2":   simtest.ThreeRegions(2),
+		"2x2x2": simtest.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}),
+		"1x4":   simtest.Topology(4, 1, [][]float64{{0}}),
+	}
+	for shape, topology := range shapes {
+		for _, ordering := range orderings {
+			for seed := range uint64(3) {
+				t.Run(fmt.Sprintf("%s/%s/%d", shape, ordering, seed), func(t *testing.T) {
+					for _, row := range topology.Links {
+						for c := range row {
+							row[c].Jitter = row[c].Delay / 10
+							row[c].LossPPM = int64(seed) * 2000
+						}
+					}
+					s := sim.New(sim.Config{
+						Topology: topology, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: seed,
+						Params: params(t, map[string]string{"ordering": ordering}),
+						Costs:  sim.DefaultCosts, CheckCodec: seed != 2,
+					})
+					const rows, each = 100, 50
+					simtest.Fill(topology, rows, each, s.Store)
+					var loads []*simtest.Clients
+					for r := range topology.Regions {
+						loads = append(loads, simtest.Add(s, geo.Region(r), seed, simtest.Load{
+							Clients: 30, Next: transfers(rows), Until: 2 * time.Second,
+						}))
+					}
+					s.Run(12 * time.Second)
+					for _, l := range loads {
+						if l.Open() > 0 || l.Sent() < 100 {
+							t.Errorf("%d of %d transactions have no answer", l.Open(), l.Sent())
+						}
+						if l.Outcomes[txn.Committed] == 0 || l.Reasons["funds"] == 0 || l.Reasons["procedure-error"] == 0 {
+							t.Errorf("outcomes %v, reasons %v: not all kinds occur", l.Outcomes, l.Reasons)
+						}
+					}
+					if n := s.Pending(); n > 0 {
+						t.Errorf("%d transactions are pending on a quiet system", n)
+					}
+					checkCopies(t, s, topology, rows*each)
+				})
+			}
+		}
+	}
+}
+
+// Two runs with the same seed are the same, line by line.
+func TestReproducible(t *testing.T) {
+	for _, ordering := range orderings {
+		t.Run(ordering, func(t *testing.T) {
+			run := func(seed uint64) uint64 {
+				topology := simtest.ThreeRegions(2)
+				for _, row := range topology.Links {
+					for c := range row {
+						row[c].Jitter, row[c].LossPPM = row[c].Delay/20, 1000
+					}
+				}
+				h := fnv.New64a()
+				s := sim.New(sim.Config{
+					Topology: topology, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: seed,
+					Params: params(t, map[string]string{"ordering": ordering}), Costs: sim.DefaultCosts,
+					ProbeEvery: 100 * time.Millisecond,
+					Trace:      func(line string) { h.Write([]byte(line)); h.Write([]byte{'\n'}) },
+				})
+				simtest.Fill(topology, 100, 50, s.Store)
+				for r := range topology.Regions {
+					simtest.Add(s, geo.Region(r), seed, simtest.Load{Clients: 20, Next: transfers(100), Until: 2 * time.Second})
+				}
+				s.At(time.Second, func() { s.Cut(0, 1) })
+				s.At(1500*time.Millisecond, func() { s.Heal(0, 1) })
+				s.Run(5 * time.Second)
+				return h.Sum64()
+			}
+			if a, b := run(1), run(1); a != b {
+				t.Errorf("two runs with one seed differ: %x, %x", a, b)
+			}
+			if run(1) == run(2) {
+				t.Error("the seed changes nothing")
+			}
+		})
+	}
+}
+
+// The median latency of every region is the law's, within 5%, on an unloaded system.
+func TestLaw(t *testing.T) {
+	topologies := []struct {
+		name string
+		t    *geo.Topology
+	}{
+		{"2 regions", simtest.TwoRegions(1)},
+		{"3 regions", simtest.ThreeRegions(2)},
+		{"8 regions", simtest.EightRegions(1)},
+	}
+	var table strings.Builder
+	for _, topo := range topologies {
+		for _, ordering := range orderings {
+			t.Run(topo.name+"/"+ordering, func(t *testing.T) {
+				p := params(t, map[string]string{"ordering": ordering})
+				s := sim.New(sim.Config{
+					Topology: topo.t, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: 1, Params: p,
+					Costs: sim.DefaultCosts, ProbeEvery: time.Second,
+				})
+				const rows = 10_000
+				simtest.Fill(topo.t, rows, 0, s.Store)
+				var loads []*simtest.Clients
+				for r := range topo.t.Regions {
+					loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{
+						Clients: 3, From: 2 * time.Second, Until: 20 * time.Second,
+						Next: func(r *rand.Rand) string {
+							i := r.IntN(rows / 2)
+							return fmt.Sprintf("a%d+1 a%d-1", i, i+rows/2)
+						},
+					}))
+				}
+				s.Run(22 * time.Second)
+				for r, l := range loads {
+					law := calvin.Engine.Law(topo.t, p, geo.Region(r), nil)
+					got := l.Percentile(50)
+					off := 100 * (float64(got)/float64(law) - 1)
+					fmt.Fprintf(&table, "%-10s %-10s %-2s law %8.2fms measured %8.2fms %+5.1f%%\n", topo.name, ordering,
+						topo.t.Regions[r], float64(law)/1e6, float64(got)/1e6, off)
+					if off > 5 || off < -5 {
+						t.Errorf("region %s: median %v, law %v: %+.1f%%", topo.t.Regions[r], got, law, off)
+					}
+				}
+			})
+		}
+	}
+	t.Logf("\n%s", &table)
+}

@@ -1,0 +1,204 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// node is a replica with a CPU, and the replica's Env.
+type node struct {
+	s       *Sim
+	id      int32
+	replica protocol.Replica
+	store   *store.Store
+	rng     *rand.Rand
+	offset  time.Duration
+
+	busy, dead bool
+	head, tail int32 // of the items that wait for the CPU, linked by next
+	queued     int
+	out        []output // what the current step sends when it is over
+	outBytes   int
+
+	waiting map[txn.ID]int32 // the client of each transaction submitted and not answered
+	busyFor time.Duration
+	handled int64
+}
+
+// output is a message to another node, or a transaction's outcome.
+type output struct {
+	to      int32
+	size    int32
+	msg     protocol.Message // nil: an outcome
+	outcome txn.Outcome
+}
+
+// arrive takes an item that has reached the node.
+func (n *node) arrive(i int32) {
+	switch {
+	case n.dead:
+		n.s.release(i)
+	case n.busy:
+		n.s.items[i].next = -1
+		if n.head < 0 {
+			n.head = i
+		} else {
+			n.s.items[n.tail].next = i
+		}
+		n.tail = i
+		n.queued++
+	default:
+		n.serve(i)
+		if !n.busy {
+			n.next()
+		}
+	}
+}
+
+// next serves the queue until the CPU is busy or there is nothing left.
+func (n *node) next() {
+	for !n.busy && n.head >= 0 {
+		i := n.head
+		n.head = n.s.items[i].next
+		n.queued--
+		n.serve(i)
+	}
+}
+
+// idle ends a step: its outputs leave.
+func (n *node) idle() {
+	if n.dead {
+		return
+	}
+	n.busy = false
+	n.leave()
+	n.next()
+}
+
+// serve runs a step of the replica and charges its time.
+func (n *node) serve(i int32) {
+	s := n.s
+	it := s.take(i)
+	n.handled++
+	ops := n.store.Ops()
+	if s.c.Trace != nil {
+		n.traceInput(&it)
+	}
+	switch it.kind {
+	case onStart:
+		n.replica.Start()
+	case onMessage:
+		n.replica.Receive(geo.NodeID(it.from), it.msg)
+	case onSubmit:
+		n.replica.Submit(it.t)
+	case onTimer:
+		n.replica.Fire(it.timer)
+	}
+	cost := s.c.Costs.of(1+len(n.out), int(it.size)+n.outBytes, int64(n.store.Ops()-ops))
+	n.outBytes = 0
+	n.busyFor += cost
+	if cost == 0 {
+		n.leave()
+		return
+	}
+	n.busy = true
+	s.after(cost, item{kind: onIdle, to: n.id})
+}
+
+// leave sends what the step has put out.
+func (n *node) leave() {
+	s := n.s
+	t := s.c.Topology
+	region := t.RegionOf(geo.NodeID(n.id))
+	for k := range n.out {
+		o := &n.out[k]
+		if s.c.Trace != nil {
+			n.traceOutput(o)
+		}
+		if o.msg != nil {
+			tr := &s.traffic[region][t.RegionOf(geo.NodeID(o.to))]
+			tr.Bytes += int64(o.size)
+			tr.Messages++
+			s.transmit(n.id, o.to, s.keep(item{kind: onMessage, from: n.id, to: o.to, size: o.size, msg: o.msg}), int(o.size))
+			continue
+		}
+		client, ok := n.waiting[o.outcome.ID]
+		if !ok {
+			panic(fmt.Sprintf("sim: node %d answers transaction %v, which no client waits for", n.id, o.outcome.ID))
+		}
+		delete(n.waiting, o.outcome.ID)
+		s.countClient(region, int(o.size))
+		at, _ := s.clients[client].links[int(n.id)%s.perSite].back.Send(s.now, int(o.size), s.rng)
+		s.push(at, item{kind: onOutcome, to: client, outcome: o.outcome})
+	}
+	clear(n.out)
+	n.out = n.out[:0]
+}
+
+func (n *node) traceInput(it *item) {
+	s := n.s
+	switch it.kind {
+	case onStart:
+		s.trace(n.id, "starts")
+	case onMessage:
+		s.trace(n.id, "<- %s %v", s.c.Topology.NodeName(geo.NodeID(it.from)), it.msg)
+	case onSubmit:
+		s.trace(n.id, "submit t%v", it.t.ID)
+	case onTimer:
+		s.trace(n.id, "fire %d/%d", it.timer.Kind, it.timer.Arg)
+	}
+}
+
+func (n *node) traceOutput(o *output) {
+	s := n.s
+	if o.msg != nil {
+		s.trace(n.id, "-> %s %v", s.c.Topology.NodeName(geo.NodeID(o.to)), o.msg)
+		return
+	}
+	line := fmt.Sprintf("reply t%v %v", o.outcome.ID, o.outcome.Status)
+	if o.outcome.Reason != "" {
+		line += " " + o.outcome.Reason
+	}
+	if len(o.outcome.Result) > 0 {
+		line += fmt.Sprintf(" %x", o.outcome.Result)
+	}
+	s.trace(n.id, "%s", line)
+}
+
+// Now implements protocol.Env.
+func (n *node) Now() time.Duration { return n.s.now + n.offset }
+
+// Rand implements protocol.Env.
+func (n *node) Rand() *rand.Rand { return n.rng }
+
+// Send implements protocol.Env.
+func (n *node) Send(to geo.NodeID, m protocol.Message) {
+	if int32(to) == n.id {
+		panic(fmt.Sprintf("sim: node %d sends a message to itself", n.id))
+	}
+	if n.s.c.CheckCodec {
+		m = n.s.checkCodec(m)
+	}
+	size := FrameBytes + m.Size()
+	n.outBytes += size
+	n.out = append(n.out, output{to: int32(to), size: int32(size), msg: m})
+}
+
+// After implements protocol.Env.
+func (n *node) After(d time.Duration, t protocol.Timer) {
+	n.s.after(d, item{kind: onTimer, to: n.id, timer: t})
+}
+
+// Reply implements protocol.Env.
+func (n *node) Reply(o txn.Outcome) {
+	size := FrameBytes + codec.SizeOutcome(&o)
+	n.outBytes += size
+	n.out = append(n.out, output{size: int32(size), outcome: o})
+}

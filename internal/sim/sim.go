@@ -1,0 +1,519 @@
+// Package sim runs a database in virtual time: the same replicas that run as real nodes, on a simulated network and with
+// a simulated CPU each, as a discrete-event simulation. Minutes of a database take seconds, and the same seed gives the
+// same events, byte for byte.
+//
+// Network. Every pair of nodes has a connection in each direction, a geo.Path over the link of their regions; so has
+// every client machine with the nodes of its region. Messages are handed over by pointer, their Size counts on the wire.
+//
+// CPU. A node is a single server with a queue in front. Whatever reaches it, a message, a transaction or a timer, waits
+// for its turn; then the replica's method runs at once, and its time is charged after: Costs. What the replica
+// sends leaves when that time is over.
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// FrameBytes is what a frame adds to a message: its length and kind.
+const FrameBytes = 5
+
+// probeBytes is the size of a probe's frame, there and back.
+const probeBytes = 32
+
+// Config describes a simulation.
+type Config struct {
+	Topology   *geo.Topology
+	Engine     *protocol.Engine
+	Params     protocol.Params // from Engine.Resolve
+	Procedures *txn.Registry
+	Seed       uint64
+	// Costs of a node's CPU. The zero value is a CPU that takes no time; see DefaultCosts.
+	Costs Costs
+	// ClockOffsets is what each node's clock is ahead of the simulation's, by NodeID; empty for perfect clocks.
+	ClockOffsets []time.Duration
+	// ProbeEvery is the interval at which the round trip between regions is measured; 0 for never.
+	ProbeEvery time.Duration
+	// CheckCodec encodes and decodes every message on its way, and panics when its Size is wrong or it is refused.
+	CheckCodec bool
+	// Trace, if not nil, gets a line for everything that happens on a node. It is slow.
+	Trace func(line string)
+}
+
+// Sim is a simulation.
+type Sim struct {
+	c       Config
+	now     time.Duration
+	events  eventHeap
+	items   []item
+	free    int32 // list of unused items, linked by next
+	rng     *rand.Rand
+	nodes   []*node
+	clients []*client
+
+	paths    [][]*path // by sender and receiver, made when first used
+	all      []*path   // in the order of making
+	cut      [][]bool  // by region
+	perSite  int       // nodes per region
+	traffic  [][]Traffic
+	toClient []Traffic // by region, both directions
+	probes   int
+	samples  [][][]time.Duration // by region and region
+	handled  uint64
+}
+
+// Traffic counts what was sent over a link.
+type Traffic struct {
+	Bytes    int64 `json:"bytes"`
+	Messages int64 `json:"messages"`
+}
+
+// path is one direction of a connection with the frames that wait for a cut to heal.
+type path struct {
+	*geo.Path
+	from, to int32 // nodes
+	held     []heldFrame
+}
+
+type heldFrame struct {
+	item int32
+	size int32
+}
+
+// New returns a simulation of the database described, with empty stores, at time 0: nothing has run yet.
+func New(c Config) *Sim {
+	t := c.Topology
+	regions := len(t.Regions)
+	s := &Sim{
+		c:        c,
+		free:     -1,
+		rng:      rand.New(rand.NewPCG(c.Seed, 0)),
+		perSite:  t.Partitions * t.Replicas,
+		toClient: make([]Traffic, regions),
+		paths:    make([][]*path, t.Nodes()),
+	}
+	for range regions {
+		s.cut = append(s.cut, make([]bool, regions))
+		s.traffic = append(s.traffic, make([]Traffic, regions))
+		s.samples = append(s.samples, make([][]time.Duration, regions))
+	}
+	for id := range t.Nodes() {
+		n := &node{
+			s:       s,
+			id:      int32(id),
+			store:   store.New(),
+			rng:     rand.New(rand.NewPCG(c.Seed, uint64(id)+1)),
+			waiting: map[txn.ID]int32{},
+			head:    -1,
+			tail:    -1,
+		}
+		if len(c.ClockOffsets) > 0 {
+			n.offset = c.ClockOffsets[id]
+		}
+		n.replica = c.Engine.New(protocol.Config{
+			Self: geo.NodeID(id), Topology: t, Params: c.Params, Procedures: c.Procedures, Store: n.store, Env: n,
+		})
+		s.nodes = append(s.nodes, n)
+		s.after(0, item{kind: onStart, to: n.id})
+	}
+	if c.ProbeEvery > 0 {
+		s.after(0, item{kind: onProbe})
+	}
+	return s
+}
+
+// AddClient adds a client machine in a region. It starts as soon as the simulation runs on.
+func (s *Sim) AddClient(region geo.Region, make func(protocol.ClientEnv) protocol.Client) {
+	c := &client{s: s, id: int32(len(s.clients)), region: region, links: newClientLinks(s, region)}
+	c.client = make(c)
+	s.clients = append(s.clients, c)
+	s.after(0, item{kind: onClientStart, to: c.id})
+}
+
+// Now returns the virtual time.
+func (s *Sim) Now() time.Duration { return s.now }
+
+// Store returns a node's data, to be filled before the first transaction or read when all is quiet.
+func (s *Sim) Store(n geo.NodeID) *store.Store { return s.nodes[n].store }
+
+// At calls f at a virtual time that has not passed, before what else happens then and has not been asked for yet.
+func (s *Sim) At(t time.Duration, f func()) {
+	s.push(max(t, s.now), item{kind: onControl, control: f})
+}
+
+// Run lets virtual time pass until t.
+func (s *Sim) Run(t time.Duration) {
+	for len(s.events.events) > 0 && s.events.events[0].at <= t {
+		e := s.events.pop()
+		s.now = e.at
+		s.handled++
+		s.dispatch(e.item)
+	}
+	s.now = max(s.now, t)
+}
+
+// Cut breaks the connections between the nodes of two regions, in both directions. Messages wait for Heal.
+func (s *Sim) Cut(a, b geo.Region) { s.setCut(a, b, true) }
+
+// Heal mends what Cut broke. Connections speak again at their next retransmission.
+func (s *Sim) Heal(a, b geo.Region) { s.setCut(a, b, false) }
+
+func (s *Sim) setCut(a, b geo.Region, cut bool) {
+	s.cut[a][b], s.cut[b][a] = cut, cut
+	t := s.c.Topology
+	for _, p := range s.all {
+		from, to := t.RegionOf(geo.NodeID(p.from)), t.RegionOf(geo.NodeID(p.to))
+		if !(from == a && to == b) && !(from == b && to == a) {
+			continue
+		}
+		if cut {
+			p.Cut()
+		} else {
+			s.push(p.Heal(s.now), item{kind: onResume, from: p.from, to: p.to})
+		}
+	}
+}
+
+// Crash stops a node for good. Messages to it are lost, and those of its own that a cut holds back; clients that wait
+// for it get Unknown, and later ones Refused.
+func (s *Sim) Crash(id geo.NodeID) {
+	n := s.nodes[id]
+	if n.dead {
+		return
+	}
+	n.dead = true
+	for i := n.head; i >= 0; {
+		next := s.items[i].next
+		s.release(i)
+		i = next
+	}
+	n.head, n.tail, n.queued, n.out = -1, -1, 0, nil
+	for _, p := range s.all {
+		if p.from == n.id {
+			for _, h := range p.held {
+				s.release(h.item)
+			}
+			p.held = nil
+		}
+	}
+	ids := make([]txn.ID, 0, len(n.waiting))
+	for id := range n.waiting {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	hop := s.c.Topology.Link(id, id).Delay
+	for _, id := range ids {
+		s.after(hop, item{kind: onOutcome, to: n.waiting[id], outcome: txn.Outcome{ID: id, Status: txn.Unknown, Reason: "node-lost"}})
+	}
+	clear(n.waiting)
+}
+
+// Pending sums up the replicas' pending transactions; 0 when all living nodes are quiet.
+func (s *Sim) Pending() int {
+	sum := 0
+	for _, n := range s.nodes {
+		if !n.dead {
+			sum += n.replica.Pending()
+		}
+	}
+	return sum
+}
+
+// Events returns the number of events so far.
+func (s *Sim) Events() uint64 { return s.handled }
+
+// NodeStats is the load of a node so far.
+type NodeStats struct {
+	// Busy is the time that the CPU worked.
+	Busy time.Duration
+	// Handled counts messages, transactions and timers; Ops the key operations of its store.
+	Handled int64
+	Ops     uint64
+	// Queued is the number of things that wait for the CPU now.
+	Queued int
+	// Pending is the replica's own figure.
+	Pending int
+	Dead    bool
+}
+
+// Node returns the load of a node.
+func (s *Sim) Node(id geo.NodeID) NodeStats {
+	n := s.nodes[id]
+	return NodeStats{n.busyFor, n.handled, n.store.Ops(), n.queued, n.replica.Pending(), n.dead}
+}
+
+// Counters returns the protocol's counters of a node.
+func (s *Sim) Counters(id geo.NodeID) []protocol.Counter { return s.nodes[id].replica.Counters(nil) }
+
+// Traffic returns what the nodes of one region have sent to the nodes of another, or of the same. Probes and clients do
+// not count.
+func (s *Sim) Traffic(from, to geo.Region) Traffic { return s.traffic[from][to] }
+
+// ClientTraffic returns what the clients of a region have sent and received.
+func (s *Sim) ClientTraffic(r geo.Region) Traffic { return s.toClient[r] }
+
+// RTT is a measured round trip. Times are 0 when there is no sample.
+type RTT struct {
+	Samples  int
+	P50, P99 time.Duration
+}
+
+// RTT returns the round trip from a to b as the probes have measured it so far. Inside a region it needs two nodes.
+func (s *Sim) RTT(a, b geo.Region) RTT {
+	sorted := slices.Clone(s.samples[a][b])
+	slices.Sort(sorted)
+	n := len(sorted)
+	if n == 0 {
+		return RTT{}
+	}
+	return RTT{n, sorted[n/2], sorted[min(n-1, n*99/100)]}
+}
+
+// ResetRTT forgets the round trips measured so far.
+func (s *Sim) ResetRTT() {
+	for _, row := range s.samples {
+		for i := range row {
+			row[i] = row[i][:0]
+		}
+	}
+}
+
+// The kinds of events.
+const (
+	onStart uint8 = iota + 1
+	onMessage
+	onSubmit
+	onTimer
+	onIdle
+	onClientStart
+	onOutcome
+	onClientTimer
+	onProbe
+	onPing
+	onPong
+	onResume
+	onControl
+)
+
+// item is what an event is about. Items are reused and linked by index, so that events cost no allocation.
+type item struct {
+	kind    uint8
+	to      int32 // node or client
+	from    int32
+	size    int32
+	next    int32 // in a node's queue or the free list
+	msg     protocol.Message
+	t       *txn.Transaction
+	timer   protocol.Timer
+	sent    time.Duration
+	outcome txn.Outcome
+	control func()
+}
+
+func (s *Sim) after(d time.Duration, it item) { s.push(s.now+max(0, d), it) }
+
+func (s *Sim) push(at time.Duration, it item) {
+	s.events.push(at, s.keep(it))
+}
+
+func (s *Sim) keep(it item) int32 {
+	i := s.free
+	if i < 0 {
+		s.items = append(s.items, it)
+		return int32(len(s.items) - 1)
+	}
+	s.free = s.items[i].next
+	s.items[i] = it
+	return i
+}
+
+func (s *Sim) release(i int32) {
+	s.items[i] = item{next: s.free}
+	s.free = i
+}
+
+// take returns an item and frees its place.
+func (s *Sim) take(i int32) item {
+	it := s.items[i]
+	s.release(i)
+	return it
+}
+
+func (s *Sim) dispatch(i int32) {
+	it := &s.items[i]
+	switch it.kind {
+	case onStart, onMessage, onSubmit, onTimer:
+		s.nodes[it.to].arrive(i)
+	case onIdle:
+		n := s.nodes[it.to]
+		s.release(i)
+		n.idle()
+	case onClientStart:
+		c := s.clients[it.to]
+		s.release(i)
+		c.client.Start()
+	case onOutcome:
+		it := s.take(i)
+		s.clients[it.to].client.Complete(it.outcome)
+	case onClientTimer:
+		it := s.take(i)
+		s.clients[it.to].client.Fire(it.timer)
+	case onProbe:
+		s.release(i)
+		s.probe()
+	case onPing:
+		it := s.take(i)
+		if !s.nodes[it.to].dead && !s.nodes[it.from].dead {
+			s.transmit(it.to, it.from, s.keep(item{kind: onPong, from: it.to, to: it.from, sent: it.sent}), probeBytes)
+		}
+	case onPong:
+		it := s.take(i)
+		t := s.c.Topology
+		a, b := t.RegionOf(geo.NodeID(it.to)), t.RegionOf(geo.NodeID(it.from))
+		s.samples[a][b] = append(s.samples[a][b], s.now-it.sent)
+	case onResume:
+		it := s.take(i)
+		p := s.path(it.from, it.to)
+		if p.Silent(s.now) {
+			return // cut again; its heal brings another event
+		}
+		held := p.held
+		p.held = nil
+		for _, h := range held {
+			s.transmit(p.from, p.to, h.item, int(h.size))
+		}
+	case onControl:
+		it := s.take(i)
+		it.control()
+	}
+}
+
+// path returns the connection from one node to another.
+func (s *Sim) path(from, to int32) *path {
+	if s.paths[from] == nil {
+		s.paths[from] = make([]*path, len(s.nodes))
+	}
+	p := s.paths[from][to]
+	if p == nil {
+		t := s.c.Topology
+		a, b := geo.NodeID(from), geo.NodeID(to)
+		p = &path{Path: geo.NewPath(*t.Link(a, b), *t.Link(b, a)), from: from, to: to}
+		if s.cut[t.RegionOf(a)][t.RegionOf(b)] {
+			p.Cut()
+		}
+		s.paths[from][to] = p
+		s.all = append(s.all, p)
+	}
+	return p
+}
+
+// transmit puts an item on its way between nodes.
+func (s *Sim) transmit(from, to, i int32, size int) {
+	p := s.path(from, to)
+	at, ok := p.Send(s.now, size, s.rng)
+	if !ok {
+		p.held = append(p.held, heldFrame{i, int32(size)})
+		return
+	}
+	s.events.push(at, i)
+}
+
+// probe sends a ping over every pair of regions. The nodes of a region take turns.
+func (s *Sim) probe() {
+	regions := len(s.c.Topology.Regions)
+	for a := range regions {
+		for b := range regions {
+			from := int32(a*s.perSite + s.probes%s.perSite)
+			to := int32(b*s.perSite + s.probes%s.perSite)
+			if a == b {
+				if s.perSite == 1 {
+					continue
+				}
+				to = int32(b*s.perSite + (s.probes+1)%s.perSite)
+			}
+			if !s.nodes[from].dead && !s.nodes[to].dead {
+				s.transmit(from, to, s.keep(item{kind: onPing, from: from, to: to, sent: s.now}), probeBytes)
+			}
+		}
+	}
+	s.probes++
+	s.after(s.c.ProbeEvery, item{kind: onProbe})
+}
+
+func (s *Sim) trace(n int32, format string, args ...any) {
+	s.c.Trace(fmt.Sprintf("%11.3fms %s %s", float64(s.now)/1e6, s.c.Topology.NodeName(geo.NodeID(n)), fmt.Sprintf(format, args...)))
+}
+
+// checkCodec returns m as it would arrive over a wire.
+func (s *Sim) checkCodec(m protocol.Message) protocol.Message {
+	body := m.AppendTo(nil)
+	if len(body) != m.Size() {
+		panic(fmt.Sprintf("sim: %T says that its size is %d, but it is %d", m, m.Size(), len(body)))
+	}
+	out, err := s.c.Engine.Decode(m.Kind(), body, s.c.Procedures)
+	if err != nil {
+		panic(fmt.Sprintf("sim: %T is refused by Decode: %v", m, err))
+	}
+	return out
+}
+
+// client is a client machine: it takes no time to think, and has a connection with every node of its region.
+type client struct {
+	s      *Sim
+	id     int32
+	region geo.Region
+	client protocol.Client
+	links  []clientLink
+}
+
+type clientLink struct{ there, back *geo.Path }
+
+func newClientLinks(s *Sim, region geo.Region) []clientLink {
+	l := s.c.Topology.Links[region][region]
+	links := make([]clientLink, s.perSite)
+	for i := range links {
+		links[i] = clientLink{geo.NewPath(l, l), geo.NewPath(l, l)}
+	}
+	return links
+}
+
+// Now implements protocol.ClientEnv.
+func (c *client) Now() time.Duration { return c.s.now }
+
+// After implements protocol.ClientEnv.
+func (c *client) After(d time.Duration, t protocol.Timer) {
+	c.s.after(d, item{kind: onClientTimer, to: c.id, timer: t})
+}
+
+// Submit implements protocol.ClientEnv.
+func (c *client) Submit(t *txn.Transaction) {
+	s := c.s
+	id := s.c.Topology.Coordinator(c.region, t)
+	n := s.nodes[id]
+	if n.dead {
+		rtt := s.c.Topology.RTT(c.region, c.region)
+		s.after(rtt, item{kind: onOutcome, to: c.id, outcome: txn.Outcome{ID: t.ID, Status: txn.Refused, Reason: "no-connection"}})
+		return
+	}
+	if _, twice := n.waiting[t.ID]; twice {
+		panic(fmt.Sprintf("sim: transaction %v was submitted twice", t.ID))
+	}
+	n.waiting[t.ID] = c.id
+	size := FrameBytes + codec.SizeTransaction(t)
+	s.countClient(c.region, size)
+	at, _ := c.links[int(id)%s.perSite].there.Send(s.now, size, s.rng)
+	s.push(at, item{kind: onSubmit, to: n.id, from: c.id, size: int32(size), t: t})
+}
+
+func (s *Sim) countClient(r geo.Region, size int) {
+	s.toClient[r].Bytes += int64(size)
+	s.toClient[r].Messages++
+}
