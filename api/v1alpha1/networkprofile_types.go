@@ -29,7 +29,7 @@ type NetworkProfileSpec struct {
 
 // IntraRegion is the network inside a region.
 //
-// +kubebuilder:validation:XValidation:rule="self.jitter <= self.rtt",messageExpression="'jitter %s is longer than rtt (%s): it must be at most the rtt'.format([self.jitter, self.rtt])",fieldPath=".jitter"
+// +kubebuilder:validation:XValidation:rule="self.jitter <= self.rtt || self.rtt < duration('0s')",messageExpression="'jitter %s is longer than rtt (%s): it must be at most the rtt'.format([self.jitter, self.rtt])",fieldPath=".jitter"
 type IntraRegion struct {
 	// RTT is the round-trip time between two nodes of a region; half is injected on each side.
 	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('60s')",message="must be 0s to 60s, for example 400us"
@@ -45,7 +45,7 @@ type IntraRegion struct {
 
 // Link is the network from one region to another.
 //
-// +kubebuilder:validation:XValidation:rule="self.jitter <= self.rtt",messageExpression="'jitter %s is longer than rtt (%s): it must be at most the rtt'.format([self.jitter, self.rtt])",fieldPath=".jitter"
+// +kubebuilder:validation:XValidation:rule="self.jitter <= self.rtt || self.rtt < duration('0s')",messageExpression="'jitter %s is longer than rtt (%s): it must be at most the rtt'.format([self.jitter, self.rtt])",fieldPath=".jitter"
 type Link struct {
 	// From is the region that sends.
 	// +kubebuilder:validation:MinLength=1

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -106,7 +107,12 @@ func (s *kindSchema) admit(u map[string]any) check.Problems {
 		errs = append(errs, celErrs...)
 	}
 	for _, e := range errs {
-		ps = append(ps, s.problem(u, e))
+		p := s.problem(u, e)
+		// The OpenAPI validator reports a number of the wrong format twice, once without saying where.
+		if e.Field == "<nil>" && len(errs) > 1 && strings.HasPrefix(e.Detail, "Checked value must be of type") {
+			continue
+		}
+		ps = append(ps, p)
 	}
 	return ps
 }
@@ -138,6 +144,8 @@ func (s *kindSchema) unknownField(path string) check.Problem {
 	known := s.fields(parent)
 	if n, ok := check.Nearest(name, known); ok {
 		p.Message += fmt.Sprintf("; did you mean %s?", n)
+	} else if elsewhere := find(s.structural, name, ""); elsewhere != "" {
+		p.Message += fmt.Sprintf("; did you mean %s?", elsewhere)
 	}
 	if len(known) > 0 {
 		where := parent
@@ -179,9 +187,36 @@ func (s *kindSchema) fields(path string) []string {
 	return names
 }
 
+// find returns the shortest path to a field called name in the spec below s: most unknown fields are wrongly indented.
+func find(s *schema.Structural, name, path string) string {
+	best := ""
+	for _, child := range slices.Sorted(maps.Keys(s.Properties)) {
+		if path == "" && child != "spec" {
+			continue
+		}
+		at := strings.TrimPrefix(path+"."+child, ".")
+		next := s.Properties[child]
+		found := at
+		if child != name {
+			for next.Items != nil {
+				next, at = *next.Items, at+"[]"
+			}
+			found = find(&next, name, at)
+		}
+		if found != "" && (best == "" || strings.Count(found, ".") < strings.Count(best, ".")) {
+			best = found
+		}
+	}
+	return best
+}
+
 // problem words one of the API server's errors: the value that is there, and what would be right.
 func (s *kindSchema) problem(u map[string]any, e *field.Error) check.Problem {
 	p := check.Problem{Field: e.Field, Value: valueAt(u, e.Field), Message: e.Detail}
+	if e.Field == "<nil>" {
+		// Rules on a whole object: ours are about its name.
+		p.Field = "metadata.name"
+	}
 	switch e.Type {
 	case field.ErrorTypeRequired:
 		p.Value = ""
@@ -215,15 +250,47 @@ func reword(path, detail string) string {
 	if _, rest, ok := strings.Cut(detail, " in body "); ok && strings.HasPrefix(detail, name) {
 		detail = rest
 	}
+	if want, got, ok := strings.Cut(strings.TrimPrefix(detail, "must be of type "), ": \""); ok && strings.HasPrefix(detail, "must be of type ") {
+		return "must be " + article(want) + ", not " + article(strings.TrimSuffix(got, `"`))
+	}
 	if strings.HasPrefix(detail, "should match '") {
 		switch {
 		case strings.Contains(detail, "ns|us|"):
 			return "is not a duration: write for example 400us, 5ms, 30s or 1m30s"
 		case strings.Contains(detail, `^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`):
 			return "must be lower-case letters, digits and dashes, for example us-west-2"
+		case strings.Contains(detail, "[KMGTPE]i"):
+			return "is no quantity: write for example 500m, 2 or 1Gi"
 		}
 	}
-	return strings.Replace(detail, "should be", "must be", 1)
+	// A rule that fails to evaluate is reported with its message at the end.
+	if _, rule, ok := strings.Cut(detail, " evaluating rule: "); ok {
+		return rule
+	}
+	return strings.Replace(strings.Replace(detail, "should be", "must be", 1), "should have", "must have", 1)
+}
+
+// article names a JSON or Go type in words.
+func article(jsonType string) string {
+	switch jsonType {
+	case "string":
+		return "a string"
+	case "duration":
+		return "a duration such as 5ms"
+	case "integer", "int32", "int64":
+		return "a whole number"
+	case "number", "float64":
+		return "a fraction"
+	case "boolean", "bool":
+		return "true or false"
+	case "object", "map", "map[string]interface {}":
+		return "an object"
+	case "array", "slice", "[]interface {}":
+		return "a list"
+	case "null", "nil":
+		return "null"
+	}
+	return jsonType
 }
 
 var step = regexp.MustCompile(`([^.\[\]]+)|\[([^]]*)\]`)

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/workload/catalog"
@@ -39,15 +40,20 @@ type Abilities struct {
 	Faults []string
 }
 
-// Default is what this build can do anywhere: natively built engines, network emulation inside their connections, and
-// the workloads' invariants.
-func Default(engines EngineCatalog) Abilities {
+// Default is what this build can do anywhere: the engines of package engines, network emulation inside their
+// connections, and the workloads' invariants.
+func Default() Abilities {
 	return Abilities{
-		Engines:       engines,
+		Engines:       builtEngines{},
 		Emulations:    []v1alpha1.Emulation{v1alpha1.EmulationAuto, v1alpha1.EmulationBuiltIn, v1alpha1.EmulationNone},
 		Verifications: []v1alpha1.Verification{v1alpha1.VerifyInvariants},
 	}
 }
+
+type builtEngines struct{}
+
+func (builtEngines) Names() []string                             { return engines.Names() }
+func (builtEngines) Lookup(name string) (*protocol.Engine, bool) { return engines.Lookup(name) }
 
 // Profile checks a network profile by itself.
 func Profile(p *v1alpha1.NetworkProfile) Problems {

@@ -21,7 +21,7 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
-// String is "source: object: field: message", with the value before the message where the message lacks it.
+// String is "source: object: field: message", with the value before a message that does not tell it.
 func (p Problem) String() string {
 	var parts []string
 	for _, s := range []string{p.Source, p.Object, p.Field} {
@@ -29,11 +29,21 @@ func (p Problem) String() string {
 			parts = append(parts, s)
 		}
 	}
-	m := p.Message
-	if p.Value != "" && !strings.Contains(m, p.Value) {
-		m = p.Value + ": " + m
+	if p.Value != "" && !p.tellsValue() {
+		parts = append(parts, p.Value)
 	}
-	return strings.Join(append(parts, m), ": ")
+	return strings.Join(append(parts, p.Message), ": ")
+}
+
+func (p Problem) tellsValue() bool {
+	first, _, _ := strings.Cut(p.Message, " ")
+	switch first {
+	case "must", "is":
+		return false
+	case p.Field[strings.LastIndexByte(p.Field, '.')+1:]:
+		return true
+	}
+	return strings.Contains(p.Message, p.Value)
 }
 
 // Problems is all that is wrong, as an error.

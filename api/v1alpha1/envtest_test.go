@@ -1,0 +1,271 @@
+package v1alpha1_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/config/crd"
+	"github.com/geobench/geobench/internal/manifest"
+	"github.com/geobench/geobench/internal/manifest/wrong"
+	"github.com/geobench/geobench/internal/presets"
+)
+
+// TestAPIServer runs everything that needs a real API server, on one.
+func TestAPIServer(t *testing.T) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Skip("KUBEBUILDER_ASSETS is not set: export KUBEBUILDER_ASSETS=$(go run -C hack/cluster . build envtest) runs this test against a real API server")
+	}
+	definitions, err := crd.Definitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := &envtest.Environment{CRDs: definitions}
+	config, err := env.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	config.QPS, config.Burst = 1000, 1000
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, apiextensionsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = client.WithFieldValidation(c, metav1.FieldValidationStrict)
+	t.Run("refuses what the local validator refuses", func(t *testing.T) { testAgreement(t, c) })
+	t.Run("defaults as the local validator does", func(t *testing.T) { testDefaults(t, c) })
+	t.Run("accepts the presets", func(t *testing.T) { testPresets(t, c) })
+	t.Run("keeps runs immutable", func(t *testing.T) { testImmutableRun(t, c) })
+	t.Run("keeps a database's engine", func(t *testing.T) { testImmutableEngine(t, c) })
+}
+
+func testAgreement(t *testing.T, c client.Client) {
+	cases, err := wrong.Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range cases {
+		t.Run(tc.Name, func(t *testing.T) {
+			docs, problems := manifest.Split("-", []byte(tc.YAML))
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			for _, d := range docs {
+				o := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(d.Object)}
+				o.SetNamespace("default")
+				err := c.Create(t.Context(), o, client.DryRunAll)
+				local := manifest.Default(d)
+				if (err != nil) != (len(local) > 0) {
+					t.Errorf("the API server says %v, the local validator %v", err, local)
+				}
+				if tc.RefusedBy != wrong.APIServer || d.Object["kind"] != tc.Kind {
+					if err != nil {
+						t.Errorf("the API server must accept this, but says %v", err)
+					}
+					continue
+				}
+				if err == nil {
+					t.Errorf("the API server accepts it; it must name %s and say %q", tc.Field, tc.Server)
+				} else if !names(err, tc.Field, tc.Server) {
+					t.Errorf("the API server must name %s and say %q; it says %v", tc.Field, tc.Server, err)
+				}
+			}
+		})
+	}
+}
+
+// names is true when one of the causes of err has the field and the text. Unknown fields come without causes.
+func names(err error, field, text string) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	if d := status.Status().Details; d != nil {
+		for _, cause := range d.Causes {
+			if (cause.Field == field || strings.Contains(cause.Message, field)) && strings.Contains(cause.Message, text) {
+				return true
+			}
+		}
+	}
+	return strings.Contains(err.Error(), `unknown field "`+field+`"`) && strings.Contains(err.Error(), text)
+}
+
+func testDefaults(t *testing.T, c client.Client) {
+	texts := []string{wrong.Valid}
+	for _, file := range []string{"../../experiments/quickstart.yaml"} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(data))
+	}
+	for _, text := range texts {
+		docs, problems := manifest.Split("-", []byte(text))
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		for _, d := range docs {
+			o := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(d.Object)}
+			o.SetNamespace("default")
+			if err := c.Create(t.Context(), o, client.DryRunAll); err != nil {
+				t.Fatal(err)
+			}
+			if problems := manifest.Default(d); len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			if diff := cmp.Diff(o.Object["spec"], d.Object["spec"]); diff != "" {
+				t.Errorf("%s: API server (-), local (+):\n%s", o.GetName(), diff)
+			}
+		}
+	}
+}
+
+func testPresets(t *testing.T, c client.Client) {
+	for _, name := range presets.Names() {
+		p, _ := presets.Lookup(name)
+		p.Namespace = "default"
+		if err := c.Create(t.Context(), p, client.DryRunAll); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+const runYAML = `
+apiVersion: geobench.dev/v1alpha1
+kind: BenchmarkRun
+metadata: {name: immutable, namespace: default}
+spec:
+  databaseRef: {name: db}
+  workload: {smallbank: {}}
+  load: {warmup: 60s, duration: 120s, thinkTime: 500us}
+  objectives: [{metric: throughput, min: 10}]
+`
+
+func testImmutableRun(t *testing.T, c client.Client) {
+	run := &v1alpha1.BenchmarkRun{}
+	if err := yaml.UnmarshalStrict([]byte(runYAML), run); err != nil {
+		t.Fatal(err)
+	}
+	raw := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(runYAML), &raw.Object); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context(), raw); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.BenchmarkRun)
+		want   string // part of the refusal; empty when it is accepted
+	}{
+		"nothing, though durations are rewritten": {func(*v1alpha1.BenchmarkRun) {}, ""},
+		"labels":             {func(r *v1alpha1.BenchmarkRun) { r.Labels = map[string]string{"a": "b"} }, ""},
+		"runID":              {func(r *v1alpha1.BenchmarkRun) { r.Spec.RunID = "second" }, ""},
+		"seed":               {func(r *v1alpha1.BenchmarkRun) { r.Spec.Seed = 7 }, "cannot change"},
+		"database":           {func(r *v1alpha1.BenchmarkRun) { r.Spec.DatabaseRef.Name = "other" }, "cannot change"},
+		"workload":           {func(r *v1alpha1.BenchmarkRun) { r.Spec.Workload.SmallBank.Customers = 5 }, "cannot change"},
+		"load":               {func(r *v1alpha1.BenchmarkRun) { r.Spec.Load.ClientsPerRegion = 5 }, "cannot change"},
+		"think time to zero": {func(r *v1alpha1.BenchmarkRun) { r.Spec.Load.ThinkTime = v1alpha1.DurationOf(0) }, "cannot change"},
+		"objectives":         {func(r *v1alpha1.BenchmarkRun) { r.Spec.Objectives = nil }, "cannot change"},
+		"verify":             {func(r *v1alpha1.BenchmarkRun) { r.Spec.Verify = []v1alpha1.Verification{v1alpha1.VerifyInvariants} }, "cannot change"},
+		"deadline":           {func(r *v1alpha1.BenchmarkRun) { d := v1alpha1.DurationOf(time.Hour); r.Spec.Deadline = &d }, "cannot change"},
+		"faults": {func(r *v1alpha1.BenchmarkRun) {
+			r.Spec.Faults = []v1alpha1.Fault{{Name: "f", PodKill: &v1alpha1.PodKillFault{}}}
+		}, "cannot change"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := &v1alpha1.BenchmarkRun{}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(run), got); err != nil {
+				t.Fatal(err)
+			}
+			tc.change(got)
+			expect(t, c.Update(t.Context(), got, client.DryRunAll), tc.want)
+		})
+	}
+	if t.Failed() {
+		return
+	}
+	// A typed update of the status must not touch the spec.
+	got := &v1alpha1.BenchmarkRun{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(run), got); err != nil {
+		t.Fatal(err)
+	}
+	base := got.DeepCopy()
+	got.Status.Stage = v1alpha1.StagePreflight
+	got.Status.Summary = &v1alpha1.RunSummary{Committed: 1}
+	if err := c.Status().Patch(context.Background(), got, client.MergeFrom(base)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(raw), raw); err != nil {
+		t.Fatal(err)
+	}
+	if w, _, _ := unstructured.NestedString(raw.Object, "spec", "load", "warmup"); w != "60s" {
+		t.Errorf("warmup is %q after a status patch, want 60s as written", w)
+	}
+}
+
+func testImmutableEngine(t *testing.T, c client.Client) {
+	docs, problems := manifest.Split("-", []byte(wrong.Valid))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	o := &unstructured.Unstructured{Object: docs[1].Object}
+	o.SetNamespace("default")
+	if err := c.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.GeoDatabase)
+		want   string
+	}{
+		"partitions": {func(d *v1alpha1.GeoDatabase) { d.Spec.PartitionsPerRegion = 3 }, ""},
+		"regions":    {func(d *v1alpha1.GeoDatabase) { d.Spec.Regions = d.Spec.Regions[:1] }, ""},
+		"engine":     {func(d *v1alpha1.GeoDatabase) { d.Spec.Engine.Name = "slog" }, "engine.name cannot change from calvin to slog"},
+		"external": {func(d *v1alpha1.GeoDatabase) {
+			d.Spec.External = &v1alpha1.External{Endpoints: []v1alpha1.ExternalEndpoint{{Region: "a", Address: "h:1"}}}
+		}, "external cannot be added or removed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := &v1alpha1.GeoDatabase{}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), got); err != nil {
+				t.Fatal(err)
+			}
+			tc.change(got)
+			expect(t, c.Update(t.Context(), got, client.DryRunAll), tc.want)
+		})
+	}
+}
+
+func expect(t *testing.T, err error, want string) {
+	t.Helper()
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("refused: %v", err)
+	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+		t.Errorf("got %v, want a refusal that says %q", err, want)
+	}
+}
