@@ -12,7 +12,7 @@ import (
 // validate runs everything that `geobench validate` does.
 func validate(t *testing.T, text string) (*manifest.Bundle, manifest.Problems) {
 	t.Helper()
-	b, err := manifest.Load(strings.NewReader(text), check.Default(), "-")
+	b, err := manifest.Load(strings.NewReader(text), check.Default(nil), "-")
 	if err == nil {
 		return b, nil
 	}

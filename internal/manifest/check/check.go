@@ -40,11 +40,14 @@ type Abilities struct {
 	Faults []string
 }
 
-// Default is what this build can do anywhere: the engines of package engines, network emulation inside their
-// connections, and the workloads' invariants.
-func Default() Abilities {
+// Default is what this build can do anywhere: the given engines (nil: those of package engines), network emulation inside
+// their connections, and the workloads' invariants.
+func Default(engines EngineCatalog) Abilities {
+	if engines == nil {
+		engines = builtEngines{}
+	}
 	return Abilities{
-		Engines:       builtEngines{},
+		Engines:       engines,
 		Emulations:    []v1alpha1.Emulation{v1alpha1.EmulationAuto, v1alpha1.EmulationBuiltIn, v1alpha1.EmulationNone},
 		Verifications: []v1alpha1.Verification{v1alpha1.VerifyInvariants},
 	}
