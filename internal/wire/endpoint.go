@@ -149,7 +149,7 @@ func (e *Endpoint) Ready() (ok bool, why string) {
 	if b := e.broken.Load(); b != nil {
 		return false, *b
 	}
-	if int(e.reached.Load()) == len(e.links)-1 {
+	if e.Complete() {
 		return true, ""
 	}
 	var missing []string
@@ -168,6 +168,9 @@ func (e *Endpoint) Ready() (ok bool, why string) {
 	}
 	return false, fmt.Sprintf("%d of %d peers not reached: %s", len(missing), len(e.links)-1, strings.Join(missing[:min(3, len(missing))], ", "))
 }
+
+// Complete reports whether every peer has been reached.
+func (e *Endpoint) Complete() bool { return int(e.reached.Load()) == len(e.links)-1 }
 
 // Congested reports whether a peer has left more than Config.BufferLimit unacknowledged.
 func (e *Endpoint) Congested() bool { return e.congested.Load() > 0 }

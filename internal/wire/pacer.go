@@ -14,8 +14,8 @@ func Now() time.Duration { return time.Since(start) }
 
 const never = time.Duration(math.MaxInt64)
 
-// slack is how much too early an alarm may go off: about what arming the timer again and waking up for it would cost.
-const slack = 15 * time.Microsecond
+// Slack is how much too early an alarm may go off: about what arming the timer again and waking up for it would cost.
+const Slack = 15 * time.Microsecond
 
 // Alarm wakes one goroutine at a set time. The timers of the Go runtime are up to 1 ms late on an idle machine, because
 // they round to the milliseconds of epoll_wait; alarms go off through a timer of the kernel, shared by the process.
@@ -105,7 +105,7 @@ func (p *pacer) run() {
 	for p.timer.wait() {
 		p.mu.Lock()
 		now := Now()
-		for len(p.heap) > 0 && p.heap[0].at <= now+slack {
+		for len(p.heap) > 0 && p.heap[0].at <= now+Slack {
 			a := p.heap[0]
 			p.remove(0)
 			select {

@@ -252,7 +252,7 @@ func (s *sender) take(batch []*chunk, alarm *Alarm) []*chunk {
 		}
 		var now time.Duration
 		if s.path != nil {
-			now = Now() + slack
+			now = Now() + Slack
 		}
 		for size := 0; s.queue.len() > 0 && size < maxWrite && len(batch) < maxVectors; {
 			if s.queue.front().due > now {

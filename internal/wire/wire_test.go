@@ -541,7 +541,7 @@ func TestAlarms(t *testing.T) {
 	wg.Wait()
 	slices.Sort(late)
 	t.Logf("late by p50 %v, p90 %v", late[len(late)/2], late[len(late)*9/10])
-	if late[0] < -slack {
+	if late[0] < -Slack {
 		t.Errorf("an alarm went off %v early", -late[0])
 	}
 }

@@ -1,0 +1,233 @@
+package node
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/wire"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+// loop is the event loop: it owns all below it, the sending sides of links and connections included. It is the
+// replica's protocol.Env.
+type loop struct {
+	n       *Node
+	epoch   time.Duration // what to add to wire.Now for the node's clock
+	rng     *rand.Rand
+	store   *store.Store
+	replica protocol.Replica
+	timers  timerHeap
+	pending map[txn.ID]*client
+
+	dirtyLinks   []*wire.Link
+	dirtyClients []*wire.Conn
+
+	dataset  string
+	loaded   admin.LoadResponse
+	workload workload.Workload
+}
+
+// client is a connection to answer.
+type client struct{ conn *wire.Conn }
+
+// slice is the number of items handled between two looks at the timers and flushes.
+const slice = 256
+
+func (l *loop) run() {
+	defer close(l.n.done)
+	alarm := wire.NewAlarm(l.n.box.wake)
+	defer alarm.Close()
+	l.replica.Start()
+	var items []item
+	for closed := false; !closed; {
+		if items, closed = l.n.box.take(items); closed {
+			return
+		}
+		l.n.turns.Add(1)
+		l.n.asked.Store(0)
+		for rest := items; ; {
+			part := rest[:min(len(rest), slice)]
+			rest = rest[len(part):]
+			for i := range part {
+				l.handle(&part[i])
+			}
+			l.fire()
+			l.flush()
+			if len(rest) == 0 {
+				break
+			}
+		}
+		if len(items) > 0 {
+			continue
+		}
+		if len(l.timers.items) > 0 {
+			// The pacer rounds down a little; a timer must not fire before its time.
+			alarm.Set(l.timers.items[0].at - l.epoch + wire.Slack)
+		}
+		<-l.n.box.wake
+	}
+}
+
+func (l *loop) handle(it *item) {
+	switch {
+	case it.m != nil:
+		l.replica.Receive(it.from, it.m)
+	case it.t != nil:
+		l.submit(it)
+	default:
+		it.f()
+	}
+}
+
+func (l *loop) submit(it *item) {
+	reason := ""
+	_, known := l.pending[it.t.ID]
+	switch {
+	case it.invalid:
+		reason = "invalid-transaction"
+	case l.n.broken.Load() != nil:
+		reason = "database-broken"
+	case !l.n.endpoint.Complete():
+		reason = "not-ready"
+	case l.n.endpoint.Congested() || len(l.pending) >= l.n.cfg.MaxInFlight:
+		reason = "overloaded"
+	case known:
+		reason = "duplicate-id"
+	}
+	if reason != "" {
+		l.answer(it.c, &txn.Outcome{ID: it.t.ID, Status: txn.Refused, Reason: reason})
+		return
+	}
+	l.pending[it.t.ID] = it.c
+	l.replica.Submit(it.t)
+}
+
+func (l *loop) answer(c *client, o *txn.Outcome) {
+	l.n.statuses[o.Status].Add(1)
+	if c.conn.SendOutcome(o) {
+		l.dirtyClients = append(l.dirtyClients, c.conn)
+	}
+}
+
+// abandon answers all clients of a broken database: nobody knows whether their transactions will finish.
+func (l *loop) abandon() {
+	for id, c := range l.pending {
+		l.answer(c, &txn.Outcome{ID: id, Status: txn.Unknown, Reason: "database-broken"})
+	}
+	clear(l.pending)
+}
+
+// unfinished is the number of transactions that the replica or a client waits for.
+func (l *loop) unfinished() int { return max(l.replica.Pending(), len(l.pending)) }
+
+func (l *loop) fire() {
+	if len(l.timers.items) == 0 {
+		return
+	}
+	// Only those that are due now: what they set for now waits for the next round, so that messages get their turn.
+	for now := l.Now(); ; {
+		t, ok := l.timers.popDue(now)
+		if !ok {
+			return
+		}
+		l.replica.Fire(t)
+	}
+}
+
+func (l *loop) flush() {
+	for i, c := range l.dirtyLinks {
+		c.Flush()
+		l.dirtyLinks[i] = nil
+	}
+	for i, c := range l.dirtyClients {
+		c.Flush()
+		l.dirtyClients[i] = nil
+	}
+	l.dirtyLinks, l.dirtyClients = l.dirtyLinks[:0], l.dirtyClients[:0]
+}
+
+// Now implements protocol.Env.
+func (l *loop) Now() time.Duration { return l.epoch + wire.Now() }
+
+// Send implements protocol.Env.
+func (l *loop) Send(to geo.NodeID, m protocol.Message) {
+	link := l.n.endpoint.Link(to)
+	if link.Send(m) {
+		l.dirtyLinks = append(l.dirtyLinks, link)
+	}
+}
+
+// After implements protocol.Env.
+func (l *loop) After(d time.Duration, t protocol.Timer) { l.timers.push(l.Now()+d, t) }
+
+// Reply implements protocol.Env.
+func (l *loop) Reply(o txn.Outcome) {
+	c := l.pending[o.ID]
+	if c == nil {
+		return // answered when the database broke
+	}
+	delete(l.pending, o.ID)
+	l.answer(c, &o)
+}
+
+// Rand implements protocol.Env.
+func (l *loop) Rand() *rand.Rand { return l.rng }
+
+// timerHeap orders timers by their time, and those of one instant as they were set.
+type timerHeap struct {
+	items []timerItem
+	count uint64
+}
+
+type timerItem struct {
+	at    time.Duration
+	order uint64
+	timer protocol.Timer
+}
+
+func (a *timerItem) before(b *timerItem) bool {
+	return a.at < b.at || a.at == b.at && a.order < b.order
+}
+
+func (h *timerHeap) push(at time.Duration, t protocol.Timer) {
+	h.items = append(h.items, timerItem{at, h.count, t})
+	h.count++
+	for i := len(h.items) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !h.items[i].before(&h.items[up]) {
+			return
+		}
+		h.items[i], h.items[up] = h.items[up], h.items[i]
+		i = up
+	}
+}
+
+// popDue takes out the first timer if its time has come.
+func (h *timerHeap) popDue(now time.Duration) (protocol.Timer, bool) {
+	if len(h.items) == 0 || h.items[0].at > now {
+		return protocol.Timer{}, false
+	}
+	t := h.items[0].timer
+	last := len(h.items) - 1
+	h.items[0] = h.items[last]
+	h.items = h.items[:last]
+	for i := 0; ; {
+		c := 2*i + 1
+		if c >= last {
+			return t, true
+		}
+		if c+1 < last && h.items[c+1].before(&h.items[c]) {
+			c++
+		}
+		if !h.items[c].before(&h.items[i]) {
+			return t, true
+		}
+		h.items[i], h.items[c] = h.items[c], h.items[i]
+		i = c
+	}
+}

@@ -1,0 +1,308 @@
+// Package node runs a protocol's replica in real time: an event loop that owns the replica and its data, fed by a
+// mailbox of messages, transactions and timers, with TCP around it (package wire) and an administration server beside
+// it (package admin). One process holds one node in a cluster, and all of them for geobench run: see StartLocal.
+package node
+
+import (
+	"context"
+	crand "crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/wire"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+// Config is what a node is made of.
+type Config struct {
+	Database *deploy.Database
+	ID       geo.NodeID
+	// Listener takes peers and clients, Admin (nil: none) the administration server. The node closes them.
+	Listener, Admin net.Listener
+	Engine          *protocol.Engine
+	Procedures      *txn.Registry
+	// ParseWorkload makes a workload from a BenchmarkRun's spec.workload: catalog.Parse.
+	ParseWorkload func(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workload, error)
+	// MaxInFlight bounds the unfinished transactions of this node's clients; more are refused. 0: 262,144.
+	MaxInFlight int
+	// Log may be nil.
+	Log *slog.Logger
+}
+
+// Node is one node of a database. It implements admin.Node.
+type Node struct {
+	cfg      Config
+	topology *geo.Topology
+	process  string
+	endpoint *wire.Endpoint
+	box      mailbox
+	loop     loop
+	done     chan struct{} // closed when the loop has ended
+	gate     sync.Mutex    // one load or audit at a time
+
+	broken atomic.Pointer[string]
+	// asked is when Healthy asked the loop for a sign of life, 0 once it gave one.
+	asked    atomic.Int64
+	turns    atomic.Int64
+	statuses [txn.Unknown + 1]atomic.Int64 // outcomes by status
+}
+
+// New returns a node that does nothing before Run.
+func New(cfg Config) (*Node, error) {
+	if err := cfg.Database.Validate(); err != nil {
+		return nil, err
+	}
+	t := &cfg.Database.Topology
+	if int(cfg.ID) >= t.Nodes() {
+		return nil, fmt.Errorf("node %d: the database has nodes 0 to %d", cfg.ID, t.Nodes()-1)
+	}
+	params, errs := cfg.Engine.Resolve(cfg.Database.Parameters)
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("parameters.%w", errs[0])
+	}
+	if cfg.MaxInFlight == 0 {
+		cfg.MaxInFlight = 1 << 18
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	cfg.Log = cfg.Log.With("node", t.NodeName(cfg.ID))
+	n := &Node{cfg: cfg, topology: t, process: crand.Text()[:12], done: make(chan struct{})}
+	n.box.init()
+	addresses := make([]string, t.Nodes())
+	for i, a := range cfg.Database.Nodes {
+		addresses[i] = a.Address
+	}
+	n.endpoint = wire.New(wire.Config{
+		Database:    cfg.Database.Name,
+		Incarnation: cfg.Database.Incarnation,
+		Process:     n.process,
+		Self:        cfg.ID,
+		Topology:    t,
+		Addresses:   addresses,
+		Emulate:     cfg.Database.Emulate,
+		Seed:        cfg.Database.Seed,
+		Receiver:    func(from geo.NodeID) wire.Receiver { return &peerReceiver{n: n, from: from} },
+		Client: func(c *wire.Conn) wire.Receiver {
+			return &clientReceiver{n: n, client: &client{conn: c}}
+		},
+		ClientGone: func(*wire.Conn) {},
+		Broken:     n.breakDown,
+	})
+	n.loop = loop{
+		n:       n,
+		epoch:   time.Since(cfg.Database.Epoch) - wire.Now(),
+		rng:     rand.New(rand.NewPCG(cfg.Database.Seed, uint64(cfg.ID))),
+		store:   store.New(),
+		pending: map[txn.ID]*client{},
+	}
+	n.loop.replica = cfg.Engine.New(protocol.Config{
+		Self:       cfg.ID,
+		Topology:   t,
+		Params:     params,
+		Procedures: cfg.Procedures,
+		Store:      n.loop.store,
+		Env:        &n.loop,
+	})
+	return n, nil
+}
+
+// Run runs the node until ctx ends or its administration server fails. It leaves no goroutine behind.
+func (n *Node) Run(ctx context.Context) error {
+	failed := make(chan error, 1)
+	var server *http.Server
+	if n.cfg.Admin != nil {
+		server = &http.Server{Handler: n.Handler(), ReadHeaderTimeout: 10 * time.Second}
+		go func() { failed <- server.Serve(n.cfg.Admin) }()
+	}
+	go n.loop.run()
+	n.endpoint.Start(n.cfg.Listener)
+	n.cfg.Log.Info("started", "process", n.process, "address", n.cfg.Listener.Addr().String(), "engine", n.cfg.Engine.Name)
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		err = fmt.Errorf("administration server: %w", err)
+	}
+	n.box.close()
+	n.endpoint.Close()
+	<-n.done
+	if server != nil {
+		grace, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if server.Shutdown(grace) != nil {
+			_ = server.Close()
+		}
+		if err == nil {
+			<-failed
+		}
+	}
+	n.cfg.Log.Info("stopped")
+	return err
+}
+
+// breakDown notes that the database has lost state and answers all clients.
+func (n *Node) breakDown(reason string) {
+	n.broken.Store(&reason)
+	n.cfg.Log.Error("broken", "reason", reason)
+	n.box.post(n.loop.abandon)
+}
+
+// Process is the name that this node made up when it started.
+func (n *Node) Process() string { return n.process }
+
+// Ready returns why the node does not take transactions, nil when it does.
+func (n *Node) Ready() error {
+	if ok, why := n.endpoint.Ready(); !ok {
+		return errors.New(why)
+	}
+	return nil
+}
+
+// stuck is how long the loop may take to give a sign of life: loading a large data set takes seconds.
+const stuck = 30 * time.Second
+
+// Healthy asks the loop for a sign of life, and returns an error when it owes one for 30 s.
+func (n *Node) Healthy() error {
+	now := int64(wire.Now())
+	if !n.asked.CompareAndSwap(0, now) {
+		if asked := n.asked.Load(); asked != 0 && now-asked > int64(stuck) {
+			return fmt.Errorf("the event loop has not turned for %v", time.Duration(now-asked).Round(time.Second))
+		}
+		return nil
+	}
+	n.box.post(func() {})
+	return nil
+}
+
+var errStopped = errors.New("the node has stopped")
+
+// call runs f on the loop and waits for it.
+func (n *Node) call(ctx context.Context, f func()) error {
+	done := make(chan struct{})
+	n.box.post(func() { f(); close(done) })
+	select {
+	case <-done:
+		return nil
+	case <-n.done:
+		return errStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Status implements admin.Node.
+func (n *Node) Status(ctx context.Context) (*admin.Status, error) {
+	s := &admin.Status{
+		Node:        n.topology.NodeName(n.cfg.ID),
+		ID:          int(n.cfg.ID),
+		Incarnation: n.cfg.Database.Incarnation,
+		Process:     n.process,
+		CPUSeconds:  cpuTime().Seconds(),
+		Counters:    map[string]int64{},
+	}
+	s.MemoryBytes, s.PeakMemoryBytes = memory()
+	err := n.call(ctx, func() {
+		l := &n.loop
+		s.Dataset = l.dataset
+		s.Pending = l.unfinished()
+		s.Rows, s.DataBytes, s.Operations = int64(l.store.Len()), l.store.Bytes(), int64(l.store.Ops())
+		for _, c := range l.replica.Counters(nil) {
+			s.Counters[c.Name] = c.Value
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.Ready, s.Reason = n.endpoint.Ready()
+	s.Broken = n.broken.Load() != nil
+	for r, name := range n.topology.Regions {
+		l := admin.LinkStatus{To: name}
+		l.Bytes, l.Messages = n.endpoint.Sent(geo.Region(r))
+		if l.RTT, err = admin.EncodeRTT(n.endpoint.RoundTrips(geo.Region(r))); err != nil {
+			return nil, err
+		}
+		s.Links = append(s.Links, l)
+	}
+	return s, nil
+}
+
+// Load implements admin.Node.
+func (n *Node) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadResponse, error) {
+	if req.Dataset == "" {
+		return nil, &admin.BadRequest{Err: errors.New("dataset: it is empty; give the data set a name")}
+	}
+	w, err := n.cfg.ParseWorkload(req.Workload, req.Seed, n.topology)
+	if err != nil {
+		return nil, &admin.BadRequest{Err: err}
+	}
+	n.gate.Lock()
+	defer n.gate.Unlock()
+	var resp *admin.LoadResponse
+	callErr := n.call(ctx, func() {
+		l := &n.loop
+		if l.dataset == req.Dataset {
+			resp = &l.loaded
+			return
+		}
+		if p := l.unfinished(); p > 0 {
+			err = fmt.Errorf("%w: %d transactions are pending", admin.ErrBusy, p)
+			return
+		}
+		l.store.Reset(l.store.Len())
+		w.Rows(n.topology.PartitionOf(n.cfg.ID), func(k txn.Key, v []byte) { l.store.Put(k, v, 0) })
+		l.dataset, l.workload = req.Dataset, w
+		l.loaded = admin.LoadResponse{Rows: int64(l.store.Len()), Bytes: l.store.Bytes()}
+		resp = &l.loaded
+	})
+	if callErr != nil {
+		return nil, callErr
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := *resp
+	n.cfg.Log.Info("loaded", "dataset", req.Dataset, "rows", out.Rows, "bytes", out.Bytes)
+	return &out, nil
+}
+
+// Audit implements admin.Node.
+func (n *Node) Audit(ctx context.Context) (*admin.Audit, error) {
+	n.gate.Lock()
+	defer n.gate.Unlock()
+	a := &admin.Audit{}
+	var err error
+	callErr := n.call(ctx, func() {
+		l := &n.loop
+		if l.workload == nil {
+			err = fmt.Errorf("%w: nothing was loaded yet", admin.ErrBusy)
+			return
+		}
+		if p := l.unfinished(); p > 0 {
+			err = fmt.Errorf("%w: %d transactions are pending", admin.ErrBusy, p)
+			return
+		}
+		a.Sums, a.Digest, a.Rows = l.workload.Audit(l.store), l.store.Digest(), int64(l.store.Len())
+	})
+	if callErr != nil {
+		return nil, callErr
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}

@@ -1,0 +1,66 @@
+package node
+
+import (
+	"fmt"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/wire"
+)
+
+// peerReceiver decodes a peer's messages, beside the loop.
+type peerReceiver struct {
+	n     *Node
+	from  geo.NodeID
+	batch []item
+}
+
+// Receive implements wire.Receiver.
+func (p *peerReceiver) Receive(payload []byte) error {
+	ms := wire.ReadMessages(payload)
+	for kind, body, ok := ms.Next(); ok; kind, body, ok = ms.Next() {
+		m, err := p.n.cfg.Engine.Decode(kind, body, p.n.cfg.Procedures)
+		if err != nil {
+			return fmt.Errorf("a message of kind %d: %w", kind, err)
+		}
+		p.batch = append(p.batch, item{from: p.from, m: m})
+	}
+	return ms.Err()
+}
+
+// Turn implements wire.Receiver.
+func (p *peerReceiver) Turn() { p.batch = deliver(p.n, p.batch) }
+
+// deliver puts a batch into the mailbox and returns it empty.
+func deliver(n *Node, batch []item) []item {
+	if len(batch) == 0 {
+		return batch
+	}
+	n.box.put(batch)
+	clear(batch)
+	return batch[:0]
+}
+
+// clientReceiver decodes and prepares a client's transactions, beside the loop.
+type clientReceiver struct {
+	n      *Node
+	client *client
+	batch  []item
+	// accesses is the size of the largest read and write set so far, to make room for the next.
+	accesses int
+}
+
+// Receive implements wire.Receiver.
+func (c *clientReceiver) Receive(payload []byte) error {
+	return wire.ReadTransactions(payload, c.accesses, func(t *txn.Transaction) {
+		err := c.n.cfg.Procedures.Prepare(t)
+		if err != nil {
+			c.n.cfg.Log.Warn("invalid transaction", "error", err)
+		}
+		c.accesses = max(c.accesses, min(len(t.Accesses), 64))
+		c.batch = append(c.batch, item{t: t, c: c.client, invalid: err != nil})
+	})
+}
+
+// Turn implements wire.Receiver.
+func (c *clientReceiver) Turn() { c.batch = deliver(c.n, c.batch) }

@@ -1,0 +1,46 @@
+package node
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// cpuTime is the user and system time of this process.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// memory is the resident memory of this process now and at most so far, in bytes; 0 where there is no /proc.
+func memory() (now, peak int64) {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, 0
+	}
+	return parseMemory(b)
+}
+
+// parseMemory reads VmRSS and VmHWM of /proc/PID/status.
+func parseMemory(status []byte) (now, peak int64) {
+	for s := bufio.NewScanner(bytes.NewReader(status)); s.Scan(); {
+		f := bytes.Fields(s.Bytes())
+		if len(f) != 3 || string(f[2]) != "kB" {
+			continue
+		}
+		kb, _ := strconv.ParseInt(string(f[1]), 10, 64)
+		switch string(f[0]) {
+		case "VmRSS:":
+			now = kb << 10
+		case "VmHWM:":
+			peak = kb << 10
+		}
+	}
+	return now, peak
+}

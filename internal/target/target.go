@@ -1,0 +1,30 @@
+// Package target is what a load generator talks to: something that takes transactions and answers each of them exactly
+// once. Native targets are the nodes of a database in the generator's region; the no-op target commits everything at
+// once, to measure the generator alone.
+package target
+
+import (
+	"context"
+
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Sink takes outcomes, from another goroutine than the session's and never two batches at a time. The slice is reused
+// once it returns.
+type Sink func(outcomes []txn.Outcome)
+
+// Session is the connection of one load generator, used by one goroutine.
+type Session interface {
+	// Submit buffers t until Flush. Every submitted transaction reaches the sink exactly once, at Close at the latest.
+	Submit(t *txn.Transaction)
+	// Flush hands over what is buffered. It does not wait for the network.
+	Flush()
+	// Close ends the session; what is unfinished becomes Unknown. The sink is not called after it returns.
+	Close() error
+}
+
+// Target opens sessions.
+type Target interface {
+	Open(ctx context.Context, sink Sink) (Session, error)
+	Close() error
+}
