@@ -37,12 +37,21 @@ func (c *Cluster) get(ctx context.Context, url string, v any) error {
 		return err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s: %s", url, resp.Status, lastLines(strings.TrimSpace(string(body)), 5))
+		return fmt.Errorf("GET %s: %s: %s", url, resp.Status, reason(body))
 	}
 	if v == nil {
 		return nil
 	}
 	return json.Unmarshal(body, v)
+}
+
+// reason is what an answer says about its failure: the message of a Kubernetes status, or the end of a plain text.
+func reason(body []byte) string {
+	var status struct{ Message string }
+	if json.Unmarshal(body, &status) == nil && status.Message != "" {
+		return status.Message
+	}
+	return lastLines(strings.TrimSpace(string(body)), 5)
 }
 
 // httpClient trusts the cluster's authority only, and presents the administrator's certificate.
@@ -64,9 +73,12 @@ func (c *Cluster) httpClient() (*http.Client, error) {
 	}}, nil
 }
 
+// kubectlCache is where kubectl keeps what it learned of the API.
+func (c *Cluster) kubectlCache() string { return c.path("kubectl-cache") }
+
 // kubectl runs kubectl as the administrator.
 func (c *Cluster) kubectl(ctx context.Context, args ...string) (string, error) {
 	return run(ctx, c.binary("kubernetes", "kubectl"), append([]string{
-		"--kubeconfig=" + c.kubeconfig(), "--cache-dir=" + c.path("kubectl-cache"),
+		"--kubeconfig=" + c.kubeconfig(), "--cache-dir=" + c.kubectlCache(),
 	}, args...)...)
 }

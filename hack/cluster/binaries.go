@@ -161,6 +161,8 @@ func (c *Cluster) buildProgram(ctx context.Context, p *progress, s source, pkg s
 		"-tags", s.tags, "-ldflags", strings.TrimSpace("-s -w "+s.ldflags), "-o", tmp, pkg)
 	cmd.Dir = filepath.Join(dir, s.module)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // lets go remove its temporary files
+	cmd.WaitDelay = 10 * time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w in %s:\n%s", err, cmd.Dir, lastLines(string(out), 20))
 	}

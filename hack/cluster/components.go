@@ -66,6 +66,7 @@ func (c *Cluster) component(name string) (Component, error) {
 			"--authorization-mode=Node,RBAC",
 			"--enable-admission-plugins=NodeRestriction",
 			"--allow-privileged=true",
+			"--shutdown-watch-termination-grace-period=1s",
 			"--kubelet-preferred-address-types=InternalIP",
 			"--kubelet-certificate-authority="+pki("ca.crt"),
 			"--kubelet-client-certificate="+pki("kubelet-client.crt"),

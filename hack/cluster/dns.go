@@ -60,12 +60,16 @@ func (c *Cluster) awaitDNS(ctx context.Context) error {
 
 // resolves asks the cluster's name server, through its service, for a service.
 func (c *Cluster) resolves(ctx context.Context) error {
+	server := net.JoinHostPort(c.Subnets.DNSService().String(), "53")
 	resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, net.JoinHostPort(c.Subnets.DNSService().String(), "53"))
+		return new(net.Dialer).DialContext(ctx, network, server)
 	}}
 	name := "kubernetes.default.svc." + clusterDomain
 	got, err := resolver.LookupHost(ctx, name+".")
-	if err != nil {
+	var failed *net.DNSError
+	if errors.As(err, &failed) { // it would name the host's server, which was not asked
+		return fmt.Errorf("look up %s at %s: %s", name, server, failed.Err)
+	} else if err != nil {
 		return err
 	}
 	if want := c.Subnets.APIService().String(); len(got) != 1 || got[0] != want {

@@ -17,7 +17,11 @@
 //	config.go      configuration files of the components
 //	components.go  how each component is started and how it says that it is well
 //	process.go     starting, recognising and ending long-lived processes
+//	cgroups.go     the control groups that hold all pods
+//	api.go         asking the API server and health endpoints
 //	images.go      images without a container engine
 //	dns.go         CoreDNS
 //	up.go, down.go the life of the cluster
+//	status.go      what a person asks about it
+//	main.go        the commands
 package main

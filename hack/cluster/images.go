@@ -73,7 +73,7 @@ func newImage(spec imageSpec) (v1.Image, error) {
 	}
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(content)), nil
-	})
+	}, tarball.WithCompressedCaching)
 	if err != nil {
 		return nil, err
 	}

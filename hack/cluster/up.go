@@ -12,6 +12,9 @@ import (
 // startTimeout bounds the wait for each component. Five seconds are usual; a busy machine takes longer.
 const startTimeout = 2 * time.Minute
 
+// stopGrace is how long a component that is restarted may take to end by itself.
+const stopGrace = 10 * time.Second
+
 // hostSysctls are the kernel settings of the host that kubelet changes.
 var hostSysctls = []string{
 	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
@@ -206,7 +209,7 @@ func (c *Cluster) restart(ctx context.Context, p *progress, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := process.Stop(20 * time.Second); err != nil {
+	if err := process.Stop(stopGrace); err != nil {
 		return &componentError{name, err}
 	}
 	p.say("%s stopped", name)
