@@ -432,11 +432,14 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	m.progress.underway.Store(int64(m.underway))
 	switch o.Status {
 	case txn.Committed:
-		m.progress.committed.Add(1)
+		m.report.Total.Committed++
+		m.progress.committed.Store(m.report.Total.Committed)
 	case txn.Aborted:
-		m.progress.aborted.Add(1)
+		m.report.Total.Aborted++
+		m.progress.aborted.Store(m.report.Total.Aborted)
 	default:
-		m.progress.failed.Add(1)
+		m.report.Total.Failed++
+		m.progress.failed.Store(m.report.Total.Failed)
 	}
 	if m.recorder != nil && now < m.to {
 		if c.due >= m.from {

@@ -41,9 +41,20 @@ type Report struct {
 	Series   []Series        `json:"series"`
 	Timeline []Second        `json:"timeline"`
 	Ledger   workload.Ledger `json:"ledger"`
-	Late     int64           `json:"late,omitempty"`
+	// Total counts all transactions that ended, warm-ups and drains included; Late the outcomes that came after their
+	// client had given up.
+	Total Total `json:"total"`
+	Late  int64 `json:"late,omitempty"`
 	// Incidents are events that make the measurement doubtful, in words.
 	Incidents []string `json:"incidents,omitempty"`
+}
+
+// Total counts transactions by how they ended.
+type Total struct {
+	Committed int64 `json:"committed"`
+	Aborted   int64 `json:"aborted"`
+	// Failed were refused, or their outcome is unknown.
+	Failed int64 `json:"failed"`
 }
 
 // Worker is one load generator.
@@ -310,6 +321,9 @@ func Merge(reports []*Report) (*Report, error) {
 		}
 		m.Ledger.Merge(r.Ledger)
 		m.Late += r.Late
+		m.Total.Committed += r.Total.Committed
+		m.Total.Aborted += r.Total.Aborted
+		m.Total.Failed += r.Total.Failed
 		m.Incidents = append(m.Incidents, r.Incidents...)
 	}
 	m.sort()

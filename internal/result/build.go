@@ -1,0 +1,571 @@
+package result
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/version"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+// Inputs is all that a document is made of. Nothing else goes into one: no clock, no environment.
+type Inputs struct {
+	Name       string
+	Database   string
+	Engine     string
+	Parameters map[string]string
+	Emulation  string
+	Seed       int64
+	Simulated  bool
+	// Machine is left out of simulated documents.
+	Machine  *Machine
+	Topology *geo.Topology
+	// Workload and Load are the run's specs with their defaults filled in.
+	Workload v1alpha1.Workload
+	Load     v1alpha1.Load
+	// The shares of multi-home and multi-partition final phases that the workload should have: see
+	// workload.Workload.Configured.
+	MultiHomePercent, MultiPartitionPercent int32
+
+	// Reports of all workers.
+	Reports []*Report
+	// Driver tells how busy the load generators were where they could not measure it themselves.
+	Driver *Driver
+	// Before and After are the nodes' figures before the first warm-up and after the last answer, one per node. Their
+	// difference is set against all transactions in between; WindowOnly says that they were taken at the edges of the
+	// one measured window instead.
+	Before, After []admin.Status
+	WindowOnly    bool
+	// RTTs replaces the measured round trips of Before and After where nodes don't measure.
+	RTTs []MeasuredRTT
+	// NetworkProblem says why the network is not what was declared; Build checks the measured round trips itself.
+	NetworkProblem string
+	// Incidents are events that make the measurement doubtful.
+	Incidents []Reason
+
+	Faults     []Fault
+	Prices     *Prices // nil: DefaultPrices
+	Objectives []v1alpha1.Objective
+	Checks     []workload.Check
+}
+
+// MeasuredRTT is a measured link.
+type MeasuredRTT struct {
+	From, To string
+	RTT
+	Samples int64
+}
+
+// Build makes the document of a run, with its verdict. It fails when the reports can't be of one run.
+func Build(in Inputs) (*Document, error) {
+	r, err := Merge(in.Reports)
+	if err != nil {
+		return nil, err
+	}
+	if in.Prices == nil {
+		in.Prices = DefaultPrices()
+	}
+	d := &Document{
+		APIVersion: APIVersion, Kind: Kind, Name: in.Name, Simulated: in.Simulated, Seed: in.Seed,
+		Engine: in.Engine, Parameters: in.Parameters, Database: in.Database, Emulation: in.Emulation,
+		PartitionsPerRegion: in.Topology.Partitions, ReplicasPerPartition: in.Topology.Replicas,
+		Workload: r.Workload, Version: version.String(),
+		Spec:   Spec{Workload: in.Workload, Load: in.Load, WorkloadHash: hash(in.Workload), LoadHash: hash(in.Load), TopologyHash: hash(in.Topology)},
+		Faults: in.Faults, Checks: in.Checks,
+		Histograms:   Histograms{Encoding: HistogramEncoding, Series: []HistogramSeries{}},
+		Transactions: []Transaction{}, Links: []Link{}, Nodes: []Node{}, Workers: []WorkerShare{},
+	}
+	// An empty list is [] in JSON, not null.
+	if d.Faults == nil {
+		d.Faults = []Fault{}
+	}
+	if d.Checks == nil {
+		d.Checks = []workload.Check{}
+	}
+	if !in.Simulated {
+		d.Machine = in.Machine
+	}
+	if r.Build != d.Version {
+		d.WorkerVersion = r.Build
+	}
+	a, err := aggregate(r, in.Topology.Regions, in.Objectives)
+	if err != nil {
+		return nil, err
+	}
+	a.fill(d, r)
+	d.Objectives = evaluate(in.Objectives, a.objectives, r)
+	d.fillRealised(&in, r)
+	d.fillTimeline(in.Topology.Regions, r)
+	d.fillNetwork(&in, r)
+	for _, w := range r.Workers {
+		s := WorkerShare{Region: w.Region, Index: w.Index, Clients: w.Clients}
+		if w.Driver != nil && !in.Simulated {
+			share := w.Driver.SharePPM()
+			s.CPUSharePPM, s.AllowanceMilliCPU, s.PeakMemoryBytes = &share, w.Driver.AllowanceMilliCPU, w.Driver.PeakMemoryBytes
+		}
+		d.Workers = append(d.Workers, s)
+	}
+	d.judge(&in, r)
+	return d, nil
+}
+
+func hash(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("result: %T has no JSON form: %v", v, err))
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:6])
+}
+
+// figures adds up series.
+type figures struct {
+	Counts
+	carriedIn        int64
+	latency, service tally
+}
+
+// tally adds up distributions.
+type tally struct {
+	count, sum, max int64
+	histogram       *hdrhistogram.Histogram
+}
+
+func (t *tally) add(d *Distribution, h *hdrhistogram.Histogram) {
+	if d.Count == 0 {
+		return
+	}
+	if t.histogram == nil {
+		t.histogram = NewHistogram()
+	}
+	t.count += d.Count
+	t.sum += d.SumMicroseconds
+	t.max = max(t.max, d.MaxMicroseconds)
+	t.histogram.Merge(h)
+}
+
+func (t *tally) latency() Latency {
+	if t.count == 0 {
+		return Latency{}
+	}
+	p := t.histogram.ValueAtPercentilesSlice([]float64{50, 90, 95, 99})
+	// A percentile is the upper end of its bucket, which may lie above the largest value seen.
+	for i := range p {
+		p[i] = min(p[i], t.max)
+	}
+	return Latency{P50: p[0], P90: p[1], P95: p[2], P99: p[3], Max: t.max, Mean: ratio(t.count, 1, t.sum)}
+}
+
+func (t *tally) optional() *Latency {
+	if t.count == 0 {
+		return nil
+	}
+	l := t.latency()
+	return &l
+}
+
+// add counts a series; h and service are its decoded histograms.
+func (f *figures) add(s *Series, h, service *hdrhistogram.Histogram) {
+	switch s.Outcome {
+	case txn.Committed.String():
+		f.Committed += s.Latency.Count
+		f.latency.add(&s.Latency, h)
+		if s.Service != nil {
+			f.service.add(s.Service, service)
+		}
+	case txn.Aborted.String():
+		f.Aborted += s.Latency.Count
+	case txn.Refused.String():
+		f.Refused += s.Latency.Count
+	case txn.Unknown.String():
+		f.Unknown += s.Latency.Count
+		f.Timeouts += s.Reasons[timeoutReason]
+	}
+}
+
+// timeoutReason is load.Timeout, which this package cannot import.
+const timeoutReason = "timeout"
+
+type aggregates struct {
+	all          figures
+	repetitions  []figures
+	regions      []figures
+	names        []string // of the regions
+	transactions []*transactionFigures
+	objectives   []figures
+}
+
+type transactionFigures struct {
+	typ, class, region        string
+	figures                   figures
+	aborted, refused, unknown map[string]int64
+}
+
+// aggregate adds everything up in one pass over the histograms, since decoding them is the expensive part.
+func aggregate(r *Report, regions []string, objectives []v1alpha1.Objective) (*aggregates, error) {
+	a := &aggregates{
+		repetitions: make([]figures, r.Repetitions),
+		regions:     make([]figures, len(regions)),
+		names:       regions,
+		objectives:  make([]figures, len(objectives)),
+	}
+	index := map[seriesKey]*transactionFigures{}
+	for i := range r.Series {
+		s := &r.Series[i]
+		region := slices.Index(regions, s.Region)
+		if region < 0 {
+			return nil, fmt.Errorf("worker report: region %q is not one of %v", s.Region, regions)
+		}
+		h, err := DecodeHistogram(s.Latency.Histogram)
+		if err != nil {
+			return nil, err
+		}
+		var service *hdrhistogram.Histogram
+		if s.Service != nil {
+			if service, err = DecodeHistogram(s.Service.Histogram); err != nil {
+				return nil, err
+			}
+		}
+		k := seriesKey{region: s.Region, typ: s.Type, class: s.Class}
+		t := index[k]
+		if t == nil {
+			t = &transactionFigures{typ: s.Type, class: s.Class, region: s.Region,
+				aborted: map[string]int64{}, refused: map[string]int64{}, unknown: map[string]int64{}}
+			index[k] = t
+			a.transactions = append(a.transactions, t)
+		}
+		for _, f := range []*figures{&a.all, &a.repetitions[s.Repetition-1], &a.regions[region], &t.figures} {
+			f.add(s, h, service)
+		}
+		for reason, n := range s.Reasons {
+			switch s.Outcome {
+			case txn.Aborted.String():
+				t.aborted[reason] += n
+			case txn.Refused.String():
+				t.refused[reason] += n
+			default:
+				t.unknown[reason] += n
+			}
+		}
+		for i, o := range objectives {
+			if (o.Transaction == "" || o.Transaction == s.Type) && (o.Region == "" || o.Region == s.Region) {
+				a.objectives[i].add(s, h, service)
+			}
+		}
+	}
+	for i := range r.Windows {
+		w := &r.Windows[i]
+		region := slices.Index(regions, w.Region)
+		if region < 0 {
+			return nil, fmt.Errorf("worker report: region %q is not one of %v", w.Region, regions)
+		}
+		for _, f := range []*figures{&a.all, &a.repetitions[w.Repetition-1], &a.regions[region]} {
+			f.carriedIn += w.CarriedIn
+		}
+		for i, o := range objectives {
+			// Transactions carried in are not told apart by type.
+			if o.Transaction == "" && (o.Region == "" || o.Region == w.Region) {
+				a.objectives[i].carriedIn += w.CarriedIn
+			}
+		}
+	}
+	types := map[string]int{}
+	for i, t := range r.Types {
+		types[t] = i
+	}
+	slices.SortFunc(a.transactions, func(x, y *transactionFigures) int {
+		if x.typ != y.typ {
+			return types[x.typ] - types[y.typ]
+		}
+		if x.class != y.class {
+			return slices.Index(classes, x.class) - slices.Index(classes, y.class)
+		}
+		return slices.Index(regions, x.region) - slices.Index(regions, y.region)
+	})
+	return a, nil
+}
+
+// perSecond is the throughput over windows microseconds.
+func (f *figures) perSecond(microseconds int64) int64 {
+	return ratio(microseconds, 1, f.Committed+f.carriedIn, 1e6)
+}
+
+func (a *aggregates) fill(d *Document, r *Report) {
+	measured := r.DurationMicroseconds * int64(r.Repetitions)
+	s := &d.Summary
+	s.Counts, s.CarriedIn, s.AbortPPM = a.all.Counts, a.all.carriedIn, a.all.abortPPM()
+	s.ThroughputPerSecond = a.all.perSecond(measured)
+	s.LatencyMicroseconds, s.ServiceTimeMicroseconds = a.all.latency.latency(), a.all.service.optional()
+	s.Late = r.Late
+	for _, w := range r.Windows {
+		s.Unfinished += w.Unfinished
+		s.Dropped += w.Dropped
+		s.Backlog += w.Backlog
+		s.Discarded += w.Discarded
+	}
+	for i := range a.repetitions {
+		f := &a.repetitions[i]
+		d.Repetitions = append(d.Repetitions, Repetition{
+			Index: i + 1, Counts: f.Counts, CarriedIn: f.carriedIn, AbortPPM: f.abortPPM(),
+			ThroughputPerSecond: f.perSecond(r.DurationMicroseconds), LatencyMicroseconds: f.latency.latency(),
+		})
+	}
+	if len(d.Repetitions) > 1 {
+		d.Median = medianOf(d.Repetitions)
+	}
+	for i := range a.regions {
+		f := &a.regions[i]
+		region := Region{
+			Name: a.names[i], Counts: f.Counts, CarriedIn: f.carriedIn, AbortPPM: f.abortPPM(),
+			ThroughputPerSecond: f.perSecond(measured), LatencyMicroseconds: f.latency.latency(),
+			ServiceTimeMicroseconds: f.service.optional(),
+		}
+		for _, w := range r.Windows {
+			if w.Region == region.Name {
+				region.Unfinished += w.Unfinished
+				region.Dropped += w.Dropped
+			}
+		}
+		d.Regions = append(d.Regions, region)
+	}
+	for _, t := range a.transactions {
+		d.Transactions = append(d.Transactions, Transaction{
+			Type: t.typ, Class: t.class, Region: t.region, Committed: t.figures.Committed,
+			Aborted: t.aborted, Refused: t.refused, Unknown: t.unknown,
+			LatencyMicroseconds: t.figures.latency.latency(), ServiceTimeMicroseconds: t.figures.service.optional(),
+		})
+		if t.figures.latency.count > 0 {
+			d.Histograms.Series = append(d.Histograms.Series, HistogramSeries{
+				Type: t.typ, Class: t.class, Region: t.region, Histogram: EncodeHistogram(t.figures.latency.histogram),
+			})
+		}
+	}
+}
+
+// medianOf takes the median of each figure; of an even number, the lower of the two in the middle, which was measured.
+func medianOf(reps []Repetition) *Repetition {
+	median := func(f func(*Repetition) int64) int64 {
+		var v []int64
+		for i := range reps {
+			v = append(v, f(&reps[i]))
+		}
+		slices.Sort(v)
+		return v[(len(v)-1)/2]
+	}
+	return &Repetition{
+		Counts: Counts{
+			Committed: median(func(r *Repetition) int64 { return r.Committed }),
+			Aborted:   median(func(r *Repetition) int64 { return r.Aborted }),
+			Refused:   median(func(r *Repetition) int64 { return r.Refused }),
+			Unknown:   median(func(r *Repetition) int64 { return r.Unknown }),
+			Timeouts:  median(func(r *Repetition) int64 { return r.Timeouts }),
+		},
+		CarriedIn:           median(func(r *Repetition) int64 { return r.CarriedIn }),
+		ThroughputPerSecond: median(func(r *Repetition) int64 { return r.ThroughputPerSecond }),
+		AbortPPM:            median(func(r *Repetition) int64 { return r.AbortPPM }),
+		LatencyMicroseconds: Latency{
+			P50:  median(func(r *Repetition) int64 { return r.LatencyMicroseconds.P50 }),
+			P90:  median(func(r *Repetition) int64 { return r.LatencyMicroseconds.P90 }),
+			P95:  median(func(r *Repetition) int64 { return r.LatencyMicroseconds.P95 }),
+			P99:  median(func(r *Repetition) int64 { return r.LatencyMicroseconds.P99 }),
+			Max:  median(func(r *Repetition) int64 { return r.LatencyMicroseconds.Max }),
+			Mean: median(func(r *Repetition) int64 { return r.LatencyMicroseconds.Mean }),
+		},
+	}
+}
+
+func (d *Document) fillRealised(in *Inputs, r *Report) {
+	var w Window
+	for i := range r.Windows {
+		w.add(&r.Windows[i])
+	}
+	ppm := func(n, of int64) int64 {
+		if of == 0 {
+			return 0
+		}
+		return ratio(of, 1, n, 1e6)
+	}
+	d.Summary.Realised = Realised{
+		MultiHomePPM: ppm(w.FinalMultiHome, w.Final), MultiPartitionPPM: ppm(w.FinalMultiPartition, w.Final), Final: w.Final,
+		AllMultiHomePPM: ppm(w.MultiHome, w.Sent), AllMultiPartitionPPM: ppm(w.MultiPartition, w.Sent), All: w.Sent,
+		ConfiguredMultiHomePPM:      int64(in.MultiHomePercent) * 10_000,
+		ConfiguredMultiPartitionPPM: int64(in.MultiPartitionPercent) * 10_000,
+	}
+}
+
+func (d *Document) fillTimeline(regions []string, r *Report) {
+	seconds := int((r.DurationMicroseconds + 999_999) / 1_000_000)
+	d.Timeline = make([]Tick, seconds*r.Repetitions)
+	latency := make([]SecondHistogram, len(d.Timeline))
+	for i := range d.Timeline {
+		t := &d.Timeline[i]
+		t.Second, t.Regions = i%seconds, make([]int64, len(regions))
+		if r.Repetitions > 1 {
+			t.Repetition = i/seconds + 1
+		}
+	}
+	for _, s := range r.Timeline {
+		i := slices.Index(regions, s.Region)
+		if s.Second >= seconds || i < 0 {
+			continue // no window lasts longer, and the series have been checked for unknown regions
+		}
+		at := (s.Repetition-1)*seconds + s.Second
+		t := &d.Timeline[at]
+		t.Committed += s.Committed
+		t.Aborted += s.Aborted
+		t.Failed += s.Failed
+		t.Regions[i] += s.Committed
+		_ = latency[at].Add(s.Latency) // checked when the report was decoded
+	}
+	for i := range d.Timeline {
+		d.Timeline[i].P50 = latency[i].Percentile(50)
+		d.Timeline[i].P99 = latency[i].Percentile(99)
+	}
+}
+
+func (d *Document) fillNetwork(in *Inputs, r *Report) {
+	before := make(map[string]*admin.Status, len(in.Before))
+	for i := range in.Before {
+		before[in.Before[i].Node] = &in.Before[i]
+	}
+	regions := in.Topology.Regions
+	n := len(regions)
+	links := make([]Link, n*n)
+	for a := range n {
+		for b := range n {
+			links[a*n+b] = Link{From: regions[a], To: regions[b],
+				DeclaredRTTMicroseconds: Microseconds(in.Topology.RTT(geo.Region(a), geo.Region(b)))}
+		}
+	}
+	quiet, loaded := make([]*hdrhistogram.Histogram, n*n), make([]*hdrhistogram.Histogram, n*n)
+	place := func(s *admin.Status, l *admin.LinkStatus) int {
+		to := in.Topology.Index(l.To)
+		if to < 0 || s.ID < 0 || s.ID >= in.Topology.Nodes() {
+			return -1
+		}
+		return int(in.Topology.RegionOf(geo.NodeID(s.ID)))*n + int(to)
+	}
+	for i := range in.Before {
+		for j := range in.Before[i].Links {
+			l := &in.Before[i].Links[j]
+			if at := place(&in.Before[i], l); at >= 0 {
+				quiet[at] = mergeRTT(quiet[at], l.RTT)
+			}
+		}
+	}
+	for i := range in.After {
+		s := &in.After[i]
+		b := before[s.Node]
+		if b == nil || b.Process != s.Process {
+			b = &admin.Status{} // it started again: its counters did too
+		}
+		d.Nodes = append(d.Nodes, Node{
+			Name:            s.Node,
+			CPUSeconds:      int64(s.CPUSeconds - b.CPUSeconds + 0.5),
+			CPUMilliseconds: int64((s.CPUSeconds-b.CPUSeconds)*1000 + 0.5),
+			PeakMemoryBytes: s.PeakMemoryBytes, DataBytes: s.DataBytes, Rows: s.Rows,
+			Operations: s.Operations - b.Operations, Counters: subtract(s.Counters, b.Counters),
+		})
+		for j := range s.Links {
+			l := &s.Links[j]
+			at := place(s, l)
+			if at < 0 {
+				continue
+			}
+			loaded[at] = mergeRTT(loaded[at], l.RTT)
+			links[at].Bytes += l.Bytes
+			links[at].Messages += l.Messages
+			for _, bl := range b.Links {
+				if bl.To == l.To {
+					links[at].Bytes -= bl.Bytes
+					links[at].Messages -= bl.Messages
+				}
+			}
+		}
+	}
+	for i := range links {
+		if h := quiet[i]; h != nil && h.TotalCount() > 0 {
+			links[i].MeasuredRTTMicroseconds, links[i].Samples = rttOf(h), h.TotalCount()
+		}
+		if h := loaded[i]; h != nil && h.TotalCount() > 0 {
+			rtt := rttOf(h)
+			links[i].LoadedRTTMicroseconds = &rtt
+		}
+	}
+	for _, m := range in.RTTs {
+		a, b := in.Topology.Index(m.From), in.Topology.Index(m.To)
+		if a >= 0 && b >= 0 {
+			links[int(a)*n+int(b)].MeasuredRTTMicroseconds, links[int(a)*n+int(b)].Samples = m.RTT, m.Samples
+		}
+	}
+	d.Links = links
+
+	// The transactions that the bytes were sent for.
+	transferred := r.Total.Committed
+	if in.WindowOnly {
+		transferred = d.Summary.Committed + d.Summary.CarriedIn
+	}
+	var bytes, cross int64
+	var traffic []Traffic
+	for _, l := range links {
+		bytes += l.Bytes
+		if l.From != l.To {
+			cross += l.Bytes
+			traffic = append(traffic, Traffic{l.From, l.To, l.Bytes})
+		}
+	}
+	if transferred > 0 {
+		d.Summary.BytesPerTransaction = ratio(transferred, 1, bytes)
+		d.Summary.CrossRegionBytesPerTransaction = ratio(transferred, 1, cross)
+	}
+	machines, transfer := in.Prices.PerMillion(in.Topology.Nodes(), r.DurationMicroseconds*int64(r.Repetitions),
+		d.Summary.Committed+d.Summary.CarriedIn, traffic, transferred)
+	d.Summary.Cost = Cost{
+		Currency: in.Prices.Currency, PerMillionTransactions: machines + transfer,
+		MachinesPerMillionTransactions: machines, TransferPerMillionTransactions: transfer,
+		Instance: in.Prices.Instance, PriceSource: in.Prices.Source, PriceDate: in.Prices.Date,
+	}
+}
+
+// mergeRTT adds an encoded histogram of round trips to h; nodes choose its shape. An unreadable one counts as not measured.
+func mergeRTT(h *hdrhistogram.Histogram, encoded string) *hdrhistogram.Histogram {
+	if encoded == "" {
+		return h
+	}
+	o, err := hdrhistogram.Decode([]byte(encoded))
+	if err != nil {
+		return h
+	}
+	if h == nil {
+		return o
+	}
+	h.Merge(o)
+	return h
+}
+
+func rttOf(h *hdrhistogram.Histogram) RTT {
+	return RTT{P50: h.ValueAtPercentile(50), P99: h.ValueAtPercentile(99)}
+}
+
+func subtract(after, before map[string]int64) map[string]int64 {
+	if after == nil {
+		return nil
+	}
+	out := maps.Clone(after)
+	for name, v := range before {
+		if _, ok := out[name]; ok {
+			out[name] -= v
+		}
+	}
+	return out
+}

@@ -1,0 +1,170 @@
+package result
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"os"
+)
+
+//go:embed prices/us-east-1.json
+var defaultPrices []byte
+
+// Prices is what machines and traffic cost. Amounts are whole millionths of the currency.
+type Prices struct {
+	// Source and Date say where the figures come from.
+	Source   string `json:"source"`
+	Date     string `json:"date"`
+	Currency string `json:"currency"`
+	// Instance is the type that each node runs on, a key of InstanceMicroUSDPerHour.
+	Instance                string           `json:"instance"`
+	InstanceMicroUSDPerHour map[string]int64 `json:"instanceMicroUSDPerHour"`
+	// TransferMicroUSDPerGB is the price of 10^9 bytes between regions: the first entry that matches counts.
+	TransferMicroUSDPerGB []TransferPrice `json:"transferMicroUSDPerGB"`
+}
+
+// TransferPrice is the price of traffic; an empty From or To matches every region.
+type TransferPrice struct {
+	From  string `json:"from,omitempty"`
+	To    string `json:"to,omitempty"`
+	Price int64  `json:"price"`
+}
+
+// DefaultPrices are those of AWS in us-east-1, for c5d.4xlarge.
+func DefaultPrices() *Prices {
+	p, err := ParsePrices(defaultPrices)
+	if err != nil {
+		panic("result: the embedded price table: " + err.Error())
+	}
+	return p
+}
+
+// ReadPrices reads a user's price table from a JSON file.
+func ReadPrices(path string) (*Prices, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := ParsePrices(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, nil
+}
+
+// ParsePrices reads and checks a price table.
+func ParsePrices(b []byte) (*Prices, error) {
+	p := &Prices{}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(p); err != nil {
+		return nil, err
+	}
+	if p.Source == "" || p.Date == "" || p.Currency == "" {
+		return nil, fmt.Errorf("source, date and currency: all three are needed, got %q, %q and %q", p.Source, p.Date, p.Currency)
+	}
+	if _, ok := p.InstanceMicroUSDPerHour[p.Instance]; !ok {
+		return nil, fmt.Errorf("instance: %q has no price in instanceMicroUSDPerHour", p.Instance)
+	}
+	for name, price := range p.InstanceMicroUSDPerHour {
+		if price < 0 {
+			return nil, fmt.Errorf("instanceMicroUSDPerHour.%s: %d is negative", name, price)
+		}
+	}
+	for i, t := range p.TransferMicroUSDPerGB {
+		if t.Price < 0 {
+			return nil, fmt.Errorf("transferMicroUSDPerGB[%d].price: %d is negative", i, t.Price)
+		}
+	}
+	return p, nil
+}
+
+// Transfer returns the price of 10^9 bytes from one region to another, in millionths; 0 inside a region.
+func (p *Prices) Transfer(from, to string) int64 {
+	if from == to {
+		return 0
+	}
+	for _, t := range p.TransferMicroUSDPerGB {
+		if (t.From == "" || t.From == from) && (t.To == "" || t.To == to) {
+			return t.Price
+		}
+	}
+	return 0
+}
+
+// Traffic is bytes sent between two regions.
+type Traffic struct {
+	From, To string
+	Bytes    int64
+}
+
+// PerMillion returns what a million transactions cost, as SmallBank on Detock (section 4.3) adds it up: the machines for
+// the time that a million takes at this rate, and the traffic between regions.
+//
+//	nodes x price per hour / 3600 x measured seconds x 10^6 / committed
+//	+ sum over links of bytes / transferred x 10^6 x price per GB / 10^9
+//
+// committed transactions took measuredMicroseconds; transferred ones caused the traffic. Zero when nothing was committed.
+func (p *Prices) PerMillion(nodes int, measuredMicroseconds, committed int64, traffic []Traffic, transferred int64) (machines, transfer MicroUSD) {
+	if committed > 0 {
+		// nodes x price / 3600e6 us x measured us x 1e6 / committed
+		machines = MicroUSD(ratio(committed, 3600, int64(nodes), p.InstanceMicroUSDPerHour[p.Instance], measuredMicroseconds))
+	}
+	if transferred > 0 {
+		sum := new(big.Int)
+		for _, t := range traffic {
+			sum.Add(sum, new(big.Int).Mul(big.NewInt(t.Bytes), big.NewInt(p.Transfer(t.From, t.To))))
+		}
+		d := new(big.Int).Mul(big.NewInt(transferred), big.NewInt(1000)) // 10^9 / 10^6
+		transfer = MicroUSD(sum.Quo(sum.Add(sum, new(big.Int).Quo(d, big.NewInt(2))), d).Int64())
+	}
+	return machines, transfer
+}
+
+// ratio is the product of factors / (a b), rounded.
+func ratio(a, b int64, factors ...int64) int64 {
+	n := big.NewInt(1)
+	for _, f := range factors {
+		n.Mul(n, big.NewInt(f))
+	}
+	d := new(big.Int).Mul(big.NewInt(a), big.NewInt(b))
+	n.Add(n, new(big.Int).Quo(d, big.NewInt(2)))
+	return n.Quo(n, d).Int64()
+}
+
+// MicroUSD is an amount in millionths of a currency unit. In JSON it is a decimal number of units.
+type MicroUSD int64
+
+// String prints the amount with six decimals.
+func (m MicroUSD) String() string {
+	sign := ""
+	if m < 0 {
+		sign, m = "-", -m
+	}
+	return fmt.Sprintf("%s%d.%06d", sign, m/1e6, m%1e6)
+}
+
+// MarshalJSON writes a decimal number.
+func (m MicroUSD) MarshalJSON() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalJSON reads a decimal number.
+func (m *MicroUSD) UnmarshalJSON(b []byte) error {
+	// Exponents are refused: 1e999999999 is a valid number that would fill the memory.
+	r := new(big.Rat)
+	ok := len(b) <= 40 && !bytes.ContainsAny(b, "eE")
+	if ok {
+		_, ok = r.SetString(string(b))
+	}
+	if !ok {
+		return fmt.Errorf("%s is not an amount", b)
+	}
+	r.Mul(r, big.NewRat(1e6, 1))
+	q := new(big.Int).Quo(r.Num(), r.Denom())
+	if !q.IsInt64() {
+		return fmt.Errorf("%s is not an amount", b)
+	}
+	*m = MicroUSD(q.Int64())
+	return nil
+}

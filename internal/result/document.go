@@ -1,0 +1,413 @@
+// Package result turns what load generators and nodes have counted into an answer: the RunResult document that
+// geobench prints and the operator keeps, its verdict, and comparisons of two. Percentiles always come from merged
+// histograms, never from averages of percentiles, and all figures are integers with their unit in the name, so that a
+// simulated run gives the same bytes again. docs/results.md describes every field.
+package result
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+// APIVersion and Kind mark a result document.
+const (
+	APIVersion = "geobench.dev/v1alpha1"
+	Kind       = "RunResult"
+)
+
+// Document is the result of one run.
+type Document struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Name of the run.
+	Name string `json:"name"`
+	// Simulated results come from virtual time: no machine ran the database.
+	Simulated bool  `json:"simulated"`
+	Seed      int64 `json:"seed"`
+	// Engine and its parameters, complete.
+	Engine     string            `json:"engine"`
+	Parameters map[string]string `json:"parameters,omitempty"`
+	// Database is the name of the GeoDatabase; the next three are its shape.
+	Database             string `json:"database,omitempty"`
+	PartitionsPerRegion  int    `json:"partitionsPerRegion,omitempty"`
+	ReplicasPerPartition int    `json:"replicasPerPartition,omitempty"`
+	Emulation            string `json:"emulation,omitempty"`
+	// Workload is its name; Spec what the manifest said, with defaults.
+	Workload string `json:"workload"`
+	Spec     Spec   `json:"spec"`
+	// Version is the build that evaluated the run, WorkerVersion the workers' when it is another.
+	Version       string   `json:"version"`
+	WorkerVersion string   `json:"workerVersion,omitempty"`
+	Machine       *Machine `json:"machine,omitempty"`
+
+	Verdict v1alpha1.Verdict `json:"verdict"`
+	// Reasons say why the verdict is not Passed, the weightiest first.
+	Reasons []Reason `json:"reasons,omitempty"`
+
+	Summary      Summary          `json:"summary"`
+	Repetitions  []Repetition     `json:"repetitions"`
+	Median       *Repetition      `json:"median,omitempty"`
+	Regions      []Region         `json:"regions"`
+	Transactions []Transaction    `json:"transactions"`
+	Links        []Link           `json:"links"`
+	Nodes        []Node           `json:"nodes"`
+	Workers      []WorkerShare    `json:"workers"`
+	Timeline     []Tick           `json:"timeline"`
+	Faults       []Fault          `json:"faults"`
+	Objectives   []Objective      `json:"objectives"`
+	Checks       []workload.Check `json:"checks"`
+	Histograms   Histograms       `json:"histograms"`
+}
+
+// Spec repeats what the manifest asked for, and its fingerprints for comparisons.
+type Spec struct {
+	Workload v1alpha1.Workload `json:"workload"`
+	Load     v1alpha1.Load     `json:"load"`
+	// The hashes are the first 12 hexadecimal digits of SHA-256 over the canonical JSON.
+	WorkloadHash string `json:"workloadHash"`
+	LoadHash     string `json:"loadHash"`
+	TopologyHash string `json:"topologyHash,omitempty"`
+}
+
+// Machine is where a run that is not simulated was evaluated.
+type Machine struct {
+	OS   string `json:"os"`
+	Arch string `json:"arch"`
+	CPUs int    `json:"cpus"`
+	Go   string `json:"go"`
+}
+
+// ThisMachine describes the machine that this process runs on.
+func ThisMachine() *Machine {
+	return &Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version()}
+}
+
+// Reason is a cause of a verdict: a CamelCase word, and a sentence with the numbers.
+type Reason struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// Latency holds the percentiles of a latency in microseconds. Percentiles are accurate to three digits; maximum
+// and mean are exact.
+type Latency struct {
+	P50  int64 `json:"p50"`
+	P90  int64 `json:"p90"`
+	P95  int64 `json:"p95"`
+	P99  int64 `json:"p99"`
+	Max  int64 `json:"max"`
+	Mean int64 `json:"mean"`
+}
+
+// Counts are the transactions that were due and ended in the measured windows, by how they ended.
+type Counts struct {
+	Committed int64 `json:"committed"`
+	Aborted   int64 `json:"aborted"`
+	Refused   int64 `json:"refused,omitempty"`
+	// Unknown outcomes, Timeouts among them.
+	Unknown  int64 `json:"unknown,omitempty"`
+	Timeouts int64 `json:"timeouts,omitempty"`
+}
+
+func (c *Counts) ended() int64 { return c.Committed + c.Aborted + c.Refused + c.Unknown }
+
+func (c *Counts) abortPPM() int64 {
+	if c.ended() == 0 {
+		return 0
+	}
+	return ratio(c.ended(), 1, c.Aborted, 1e6)
+}
+
+// Summary is the gist of a run.
+type Summary struct {
+	Counts
+	// CarriedIn transactions were due before a window and committed in it; throughput includes them.
+	CarriedIn           int64   `json:"carriedIn"`
+	ThroughputPerSecond int64   `json:"throughputPerSecond"`
+	LatencyMicroseconds Latency `json:"latencyMicroseconds"`
+	// ServiceTimeMicroseconds counts from when a transaction was sent; only in an open loop, where it differs.
+	ServiceTimeMicroseconds *Latency `json:"serviceTimeMicroseconds,omitempty"`
+	AbortPPM                int64    `json:"abortPPM"`
+	// Unfinished transactions were still under way when a window closed. Dropped and Backlog ones of an open loop were
+	// never sent: the queue was full, or the window closed first. Discarded ones waited when a warm-up ended. Late
+	// outcomes came after their client had given up, at any time.
+	Unfinished int64    `json:"unfinished"`
+	Dropped    int64    `json:"dropped"`
+	Backlog    int64    `json:"backlog"`
+	Discarded  int64    `json:"discarded"`
+	Late       int64    `json:"late"`
+	Realised   Realised `json:"realised"`
+
+	BytesPerTransaction            int64 `json:"bytesPerTransaction"`
+	CrossRegionBytesPerTransaction int64 `json:"crossRegionBytesPerTransaction"`
+	Cost                           Cost  `json:"cost"`
+}
+
+// Realised are the shares of multi-home and multi-partition transactions among those that were due in the measured
+// windows: of the final phases, which the manifest governs, and of all transactions.
+type Realised struct {
+	MultiHomePPM      int64 `json:"multiHomePPM"`
+	MultiPartitionPPM int64 `json:"multiPartitionPPM"`
+	Final             int64 `json:"final"`
+
+	AllMultiHomePPM      int64 `json:"allMultiHomePPM"`
+	AllMultiPartitionPPM int64 `json:"allMultiPartitionPPM"`
+	All                  int64 `json:"all"`
+
+	ConfiguredMultiHomePPM      int64 `json:"configuredMultiHomePPM"`
+	ConfiguredMultiPartitionPPM int64 `json:"configuredMultiPartitionPPM"`
+}
+
+// Cost is what a million committed transactions cost.
+type Cost struct {
+	Currency                       string   `json:"currency"`
+	PerMillionTransactions         MicroUSD `json:"perMillionTransactions"`
+	MachinesPerMillionTransactions MicroUSD `json:"machinesPerMillionTransactions"`
+	TransferPerMillionTransactions MicroUSD `json:"transferPerMillionTransactions"`
+	// Instance, PriceSource and PriceDate say how it was reckoned.
+	Instance    string `json:"instance"`
+	PriceSource string `json:"priceSource"`
+	PriceDate   string `json:"priceDate"`
+}
+
+// Repetition is one measured window, or the median of all.
+type Repetition struct {
+	// Index counts from 1; 0 for the median, which is taken figure by figure.
+	Index int `json:"index,omitempty"`
+	Counts
+	CarriedIn           int64   `json:"carriedIn"`
+	ThroughputPerSecond int64   `json:"throughputPerSecond"`
+	LatencyMicroseconds Latency `json:"latencyMicroseconds"`
+	AbortPPM            int64   `json:"abortPPM"`
+}
+
+// Region is what the clients of one region saw.
+type Region struct {
+	Name string `json:"name"`
+	Counts
+	CarriedIn               int64    `json:"carriedIn"`
+	ThroughputPerSecond     int64    `json:"throughputPerSecond"`
+	LatencyMicroseconds     Latency  `json:"latencyMicroseconds"`
+	ServiceTimeMicroseconds *Latency `json:"serviceTimeMicroseconds,omitempty"`
+	AbortPPM                int64    `json:"abortPPM"`
+	Unfinished              int64    `json:"unfinished"`
+	Dropped                 int64    `json:"dropped"`
+}
+
+// Transaction is what the clients of one region saw of one type and class.
+type Transaction struct {
+	Type      string `json:"type"`
+	Class     string `json:"class"`
+	Region    string `json:"region"`
+	Committed int64  `json:"committed"`
+	// The others by reason.
+	Aborted map[string]int64 `json:"aborted"`
+	Refused map[string]int64 `json:"refused,omitempty"`
+	Unknown map[string]int64 `json:"unknown,omitempty"`
+
+	LatencyMicroseconds     Latency  `json:"latencyMicroseconds"`
+	ServiceTimeMicroseconds *Latency `json:"serviceTimeMicroseconds,omitempty"`
+}
+
+// RTT is a measured round trip in microseconds.
+type RTT struct {
+	P50 int64 `json:"p50"`
+	P99 int64 `json:"p99"`
+}
+
+// Link is one direction between two regions, as declared and as measured by the nodes of From.
+type Link struct {
+	From                    string `json:"from"`
+	To                      string `json:"to"`
+	DeclaredRTTMicroseconds int64  `json:"declaredRTTMicroseconds"`
+	// MeasuredRTTMicroseconds was measured before the load began; LoadedRTTMicroseconds at its end, queueing included.
+	MeasuredRTTMicroseconds RTT   `json:"measuredRTTMicroseconds"`
+	Samples                 int64 `json:"samples"`
+	LoadedRTTMicroseconds   *RTT  `json:"loadedRTTMicroseconds,omitempty"`
+	// Bytes and Messages sent during the run.
+	Bytes    int64 `json:"bytes"`
+	Messages int64 `json:"messages"`
+}
+
+// Node is one node of the database: what it used during the run, and what it holds.
+type Node struct {
+	Name string `json:"name"`
+	// CPUMilliseconds and its rounding CPUSeconds; of the process where several nodes share one.
+	CPUSeconds      int64            `json:"cpuSeconds"`
+	CPUMilliseconds int64            `json:"cpuMilliseconds"`
+	PeakMemoryBytes int64            `json:"peakMemoryBytes"`
+	DataBytes       int64            `json:"dataBytes"`
+	Rows            int64            `json:"rows"`
+	Operations      int64            `json:"operations"`
+	Counters        map[string]int64 `json:"counters,omitempty"`
+}
+
+// WorkerShare is one load generator and how much of its CPU allowance it used while measuring.
+type WorkerShare struct {
+	Region            string `json:"region"`
+	Index             int    `json:"index"`
+	Clients           int    `json:"clients"`
+	CPUSharePPM       *int64 `json:"cpuSharePPM,omitempty"`
+	AllowanceMilliCPU int64  `json:"allowanceMilliCPU,omitempty"`
+	PeakMemoryBytes   int64  `json:"peakMemoryBytes,omitempty"`
+}
+
+// Tick is one second of the timeline. Percentiles are of the committed transactions, in microseconds, within 3.2%.
+type Tick struct {
+	// Repetition counts from 1; left out where there is only one.
+	Repetition int   `json:"repetition,omitempty"`
+	Second     int   `json:"second"`
+	Committed  int64 `json:"committed"`
+	Aborted    int64 `json:"aborted,omitempty"`
+	Failed     int64 `json:"failed,omitempty"`
+	P50        int64 `json:"p50"`
+	P99        int64 `json:"p99"`
+	// Regions are the committed transactions of each, in the order of Document.Regions.
+	Regions []int64 `json:"regions"`
+}
+
+// Fault is a fault as it really was, relative to the start of measuring.
+type Fault struct {
+	Name             string `json:"name"`
+	Kind             string `json:"kind"`
+	FromMicroseconds int64  `json:"fromMicroseconds"`
+	ToMicroseconds   int64  `json:"toMicroseconds,omitempty"`
+	Message          string `json:"message,omitempty"`
+}
+
+// Objective is a bound and whether it holds.
+type Objective struct {
+	Name string `json:"name"`
+	// Measured is for people; Value is in microseconds for latencies, per second for throughput, parts per million
+	// for aborts.
+	Measured string `json:"measured"`
+	Value    int64  `json:"value"`
+	Holds    bool   `json:"holds"`
+}
+
+// Histograms hold the full distributions of the committed transactions' latencies, repetitions merged.
+type Histograms struct {
+	// Encoding is hdr-v2-deflate-base64; values are microseconds.
+	Encoding string            `json:"encoding"`
+	Series   []HistogramSeries `json:"series"`
+}
+
+// HistogramEncoding is the format of Histograms.
+const HistogramEncoding = "hdr-v2-deflate-base64"
+
+// HistogramSeries is the distribution of one type, class and region.
+type HistogramSeries struct {
+	Type      string `json:"type"`
+	Class     string `json:"class"`
+	Region    string `json:"region"`
+	Histogram string `json:"histogram"`
+}
+
+// Write writes the document as indented JSON with a final newline.
+func (d *Document) Write(w io.Writer) error {
+	b, err := json.MarshalIndent(d, "", "  ")
+	if err != nil {
+		return fmt.Errorf("result %s: %w", d.Name, err)
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
+// Read reads a document from a JSON file. "-" is standard input.
+func Read(path string) (*Document, error) {
+	var b []byte
+	var err error
+	if path == "-" {
+		path = "standard input"
+		b, err = io.ReadAll(os.Stdin)
+	} else {
+		b, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d, err := Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return d, nil
+}
+
+// Parse reads a document from JSON. Fields that this version does not know are ignored.
+func Parse(b []byte) (*Document, error) {
+	var head struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+	}
+	if err := json.Unmarshal(b, &head); err != nil {
+		return nil, fmt.Errorf("it is no %s document, which is one JSON object: %w", Kind, err)
+	}
+	if head.APIVersion != APIVersion || head.Kind != Kind {
+		return nil, fmt.Errorf("it is a %q of %q, not a %s of %s; `geobench run -o json` and `geobench simulate -o json` write those",
+			head.Kind, head.APIVersion, Kind, APIVersion)
+	}
+	d := &Document{}
+	if err := json.Unmarshal(b, d); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// RunSummary is the summary as a BenchmarkRun's status has it.
+func (d *Document) RunSummary() *v1alpha1.RunSummary {
+	s := &d.Summary
+	return &v1alpha1.RunSummary{
+		Committed: s.Committed, Aborted: s.Aborted, ThroughputPerSecond: s.ThroughputPerSecond,
+		LatencyMicroseconds: s.LatencyMicroseconds.api(), AbortPPM: s.AbortPPM,
+		BytesPerTransaction: s.BytesPerTransaction, CrossRegionBytesPerTransaction: s.CrossRegionBytesPerTransaction,
+		MultiHomePPM: s.Realised.MultiHomePPM, MultiPartitionPPM: s.Realised.MultiPartitionPPM,
+	}
+}
+
+// RunRegions are the regions as a BenchmarkRun's status has them.
+func (d *Document) RunRegions() []v1alpha1.RunRegionStatus {
+	var out []v1alpha1.RunRegionStatus
+	for _, r := range d.Regions {
+		out = append(out, v1alpha1.RunRegionStatus{
+			Name: r.Name, Committed: r.Committed, ThroughputPerSecond: r.ThroughputPerSecond,
+			LatencyMicroseconds: r.LatencyMicroseconds.api(), AbortPPM: r.AbortPPM,
+		})
+	}
+	return out
+}
+
+// RunObjectives are the objectives as a BenchmarkRun's status has them.
+func (d *Document) RunObjectives() []v1alpha1.ObjectiveStatus {
+	var out []v1alpha1.ObjectiveStatus
+	for _, o := range d.Objectives {
+		out = append(out, v1alpha1.ObjectiveStatus{Name: o.Name, Measured: o.Measured, Holds: o.Holds})
+	}
+	return out
+}
+
+// RunChecks are the checks as a BenchmarkRun's status has them.
+func (d *Document) RunChecks() []v1alpha1.CheckStatus {
+	var out []v1alpha1.CheckStatus
+	for _, c := range d.Checks {
+		out = append(out, v1alpha1.CheckStatus{Name: c.Name, Passed: c.Passed, Message: c.Message})
+	}
+	return out
+}
+
+// Summary is the repetition as a BenchmarkRun's status has it.
+func (r *Repetition) Summary() v1alpha1.RunSummary {
+	return v1alpha1.RunSummary{
+		Committed: r.Committed, Aborted: r.Aborted, ThroughputPerSecond: r.ThroughputPerSecond,
+		LatencyMicroseconds: r.LatencyMicroseconds.api(), AbortPPM: r.AbortPPM,
+	}
+}
+
+func (l Latency) api() v1alpha1.LatencyMicroseconds {
+	return v1alpha1.LatencyMicroseconds{P50: l.P50, P90: l.P90, P95: l.P95, P99: l.P99}
+}

@@ -1,0 +1,281 @@
+package result
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// tableWidth bounds the lines of a table.
+const tableWidth = 100
+
+// Table writes the document for a person: verdict, regions, transactions, network, checks. wide adds classes, nodes,
+// workers and cost details. Lines have at most 100 columns and no control codes.
+func Table(w io.Writer, d *Document, wide bool) error {
+	b := &strings.Builder{}
+	simulated := ""
+	if d.Simulated {
+		simulated = "  SIMULATED"
+	}
+	line(b, "%s: %s%s", d.Name, d.Verdict, simulated)
+	for _, r := range d.Reasons {
+		wrapped(b, "  "+r.Reason+": ", r.Message)
+	}
+	line(b, "%s, %s, seed %d, %d regions x %d partitions x %d replicas, %s", d.Engine, d.Workload, d.Seed,
+		len(d.Regions), d.PartitionsPerRegion, d.ReplicasPerPartition, load(d))
+	line(b, "")
+
+	rows := [][]string{{"REGION", "TXN/S", "P50", "P90", "P95", "P99", "MAX", "COMMITTED", "ABORTED", "OTHER"}}
+	row := func(name string, perSecond int64, l Latency, c Counts) {
+		rows = append(rows, []string{name, fmt.Sprint(perSecond), formatMicroseconds(l.P50), formatMicroseconds(l.P90), formatMicroseconds(l.P95),
+			formatMicroseconds(l.P99), formatMicroseconds(l.Max), fmt.Sprint(c.Committed), formatPPM(c.abortPPM()), fmt.Sprint(c.Refused + c.Unknown)})
+	}
+	for _, r := range d.Regions {
+		row(r.Name, r.ThroughputPerSecond, r.LatencyMicroseconds, r.Counts)
+	}
+	row("all", d.Summary.ThroughputPerSecond, d.Summary.LatencyMicroseconds, d.Summary.Counts)
+	grid(b, rows)
+	if s := d.Summary.ServiceTimeMicroseconds; s != nil {
+		line(b, "service time, from when a transaction was sent: p50 %s, p90 %s, p99 %s", formatMicroseconds(s.P50), formatMicroseconds(s.P90), formatMicroseconds(s.P99))
+	}
+	if s := d.Summary; s.Dropped+s.Backlog > 0 {
+		line(b, "%d arrivals dropped, %d still queued at the end: the load was more than the clients could send", s.Dropped, s.Backlog)
+	}
+	if m := d.Median; m != nil {
+		line(b, "")
+		rows = [][]string{{"REPETITION", "TXN/S", "P50", "P90", "P99", "COMMITTED", "ABORTED"}}
+		for _, r := range append(append([]Repetition(nil), d.Repetitions...), *m) {
+			name := fmt.Sprint(r.Index)
+			if r.Index == 0 {
+				name = "median"
+			}
+			l := r.LatencyMicroseconds
+			rows = append(rows, []string{name, fmt.Sprint(r.ThroughputPerSecond), formatMicroseconds(l.P50), formatMicroseconds(l.P90),
+				formatMicroseconds(l.P99), fmt.Sprint(r.Committed), formatPPM(r.abortPPM())})
+		}
+		grid(b, rows)
+	}
+
+	line(b, "")
+	head := []string{"TRANSACTION", "REGION", "COMMITTED", "ABORTED", "OTHER", "P50", "P90", "P99"}
+	if wide {
+		head = append([]string{head[0], "CLASS"}, head[1:]...)
+	}
+	rows = [][]string{head}
+	for _, t := range byType(d, wide) {
+		l := t.latency()
+		r := []string{t.typ, t.region, fmt.Sprint(t.committed), fmt.Sprint(t.aborted), fmt.Sprint(t.other),
+			formatMicroseconds(l.P50), formatMicroseconds(l.P90), formatMicroseconds(l.P99)}
+		if wide {
+			r = append([]string{r[0], t.class}, r[1:]...)
+		}
+		rows = append(rows, r)
+	}
+	grid(b, rows)
+
+	line(b, "")
+	rows = [][]string{{"FROM", "TO", "DECLARED RTT", "MEASURED P50", "P99", "BYTES"}}
+	for _, l := range d.Links {
+		if l.From == l.To && l.Samples == 0 && !wide {
+			continue
+		}
+		p50, p99 := "-", "-"
+		if l.Samples > 0 {
+			p50, p99 = formatMicroseconds(l.MeasuredRTTMicroseconds.P50), formatMicroseconds(l.MeasuredRTTMicroseconds.P99)
+		}
+		rows = append(rows, []string{l.From, l.To, formatMicroseconds(l.DeclaredRTTMicroseconds), p50, p99, formatBytes(l.Bytes)})
+	}
+	if len(rows) > 1 {
+		grid(b, rows)
+	}
+
+	s := &d.Summary
+	line(b, "")
+	line(b, "multi-home %s (asked for %s), multi-partition %s (asked for %s) of %d final phases",
+		formatPPM(s.Realised.MultiHomePPM), formatPPM(s.Realised.ConfiguredMultiHomePPM),
+		formatPPM(s.Realised.MultiPartitionPPM), formatPPM(s.Realised.ConfiguredMultiPartitionPPM), s.Realised.Final)
+	line(b, "%d bytes per transaction, %d of them between regions; %s %s per million transactions",
+		s.BytesPerTransaction, s.CrossRegionBytesPerTransaction, s.Cost.PerMillionTransactions, s.Cost.Currency)
+	if wide {
+		line(b, "cost: machines %s (%s), transfer %s; prices of %s", s.Cost.MachinesPerMillionTransactions, s.Cost.Instance,
+			s.Cost.TransferPerMillionTransactions, s.Cost.PriceDate)
+		line(b, "carried in %d, unfinished %d, discarded %d, timeouts %d, late %d", s.CarriedIn, s.Unfinished, s.Discarded, s.Timeouts, s.Late)
+		if len(d.Nodes) > 0 {
+			line(b, "")
+			rows = [][]string{{"NODE", "CPU", "PEAK MEMORY", "DATA", "ROWS", "OPERATIONS"}}
+			for _, n := range d.Nodes {
+				rows = append(rows, []string{n.Name, fmt.Sprintf("%.3fs", float64(n.CPUMilliseconds)/1000), formatBytes(n.PeakMemoryBytes),
+					formatBytes(n.DataBytes), fmt.Sprint(n.Rows), fmt.Sprint(n.Operations)})
+			}
+			grid(b, rows)
+		}
+		line(b, "")
+		rows = [][]string{{"WORKER", "CLIENTS", "CPU SHARE", "PEAK MEMORY"}}
+		for _, x := range d.Workers {
+			share := "-"
+			if x.CPUSharePPM != nil {
+				share = formatPPM(*x.CPUSharePPM)
+			}
+			rows = append(rows, []string{fmt.Sprintf("%s/%d", x.Region, x.Index), fmt.Sprint(x.Clients), share, formatBytes(x.PeakMemoryBytes)})
+		}
+		grid(b, rows)
+	}
+	if len(d.Checks)+len(d.Objectives) > 0 {
+		line(b, "")
+	}
+	for _, o := range d.Objectives {
+		wrapped(b, mark(o.Holds), fmt.Sprintf("%s: measured %s", o.Name, o.Measured))
+	}
+	for _, c := range d.Checks {
+		wrapped(b, mark(c.Passed), c.Name+": "+c.Message)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func load(d *Document) string {
+	l := d.Spec.Load
+	clients := fmt.Sprintf("%d clients per region", l.ClientsPerRegion)
+	if l.RatePerSecond > 0 {
+		clients = fmt.Sprintf("%s %d/s per region", strings.ToLower(string(l.Arrival)), l.RatePerSecond)
+	}
+	if l.Repetitions > 1 {
+		return fmt.Sprintf("%s, %d x %s", clients, l.Repetitions, l.Duration)
+	}
+	return fmt.Sprintf("%s, %s", clients, l.Duration)
+}
+
+func mark(ok bool) string {
+	if ok {
+		return "ok    "
+	}
+	return "FAIL  "
+}
+
+type typeRow struct {
+	typ, class, region        string
+	committed, aborted, other int64
+	tally                     tally
+	single                    Latency
+}
+
+func (t *typeRow) latency() Latency {
+	if t.tally.histogram == nil {
+		return t.single
+	}
+	return t.tally.latency()
+}
+
+// byType returns the transactions, with their classes merged unless wide. The latencies of merged ones come from the
+// document's histograms; a document without them shows those of the class with the most transactions.
+func byType(d *Document, wide bool) []*typeRow {
+	var rows []*typeRow
+	type key struct{ typ, class, region string }
+	index := map[key]*typeRow{}
+	most := map[*typeRow]int64{}
+	for _, t := range d.Transactions {
+		k := key{t.Type, t.Class, t.Region}
+		if !wide {
+			k.class = ""
+		}
+		r := index[k]
+		if r == nil {
+			r = &typeRow{typ: t.Type, class: k.class, region: t.Region}
+			index[k] = r
+			rows = append(rows, r)
+		}
+		r.committed += t.Committed
+		for _, n := range t.Aborted {
+			r.aborted += n
+		}
+		for _, m := range []map[string]int64{t.Refused, t.Unknown} {
+			for _, n := range m {
+				r.other += n
+			}
+		}
+		if t.Committed > most[r] {
+			most[r], r.single = t.Committed, t.LatencyMicroseconds
+		}
+		r.tally.max = max(r.tally.max, t.LatencyMicroseconds.Max)
+	}
+	if wide {
+		return rows
+	}
+	for _, s := range d.Histograms.Series {
+		r := index[key{s.Type, "", s.Region}]
+		h, err := DecodeHistogram(s.Histogram)
+		if r == nil || err != nil {
+			continue
+		}
+		r.tally.add(&Distribution{Count: h.TotalCount(), MaxMicroseconds: r.tally.max}, h)
+	}
+	// The classes of a type come one after the other in a document; merged, regions must stay together per type.
+	return rows
+}
+
+func formatBytes(n int64) string {
+	switch {
+	case n < 10_000:
+		return fmt.Sprintf("%d B", n)
+	case n < 10_000_000:
+		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+	case n < 10_000_000_000:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
+}
+
+// line adds a line, cut to the width.
+func line(b *strings.Builder, format string, args ...any) {
+	s := strings.TrimRight(fmt.Sprintf(format, args...), " ")
+	if len(s) > tableWidth {
+		s = s[:tableWidth-3] + "..."
+	}
+	b.WriteString(s)
+	b.WriteByte('\n')
+}
+
+// wrapped adds text behind a prefix and breaks it at spaces; further lines are indented like the prefix.
+func wrapped(b *strings.Builder, prefix, text string) {
+	indent := min(len(prefix), 8)
+	l := prefix
+	empty := true
+	for _, word := range strings.Fields(text) {
+		if !empty && len(l)+1+len(word) > tableWidth {
+			line(b, "%s", l)
+			l, empty = strings.Repeat(" ", indent), true
+		}
+		if !empty {
+			l += " "
+		}
+		l += word
+		empty = false
+	}
+	line(b, "%s", l)
+}
+
+// grid adds a table: the first column left-aligned, and others that hold no number in the first row of data.
+func grid(b *strings.Builder, rows [][]string) {
+	widths := make([]int, len(rows[0]))
+	left := make([]bool, len(rows[0]))
+	for _, r := range rows {
+		for i, c := range r {
+			widths[i] = max(widths[i], len(c))
+		}
+	}
+	for i := range left {
+		left[i] = i == 0 || len(rows) > 1 && rows[1][i] != "" && rows[1][i] != "-" && (rows[1][i][0] < '0' || rows[1][i][0] > '9')
+	}
+	for _, r := range rows {
+		cells := make([]string, len(r))
+		for i, c := range r {
+			pad := strings.Repeat(" ", widths[i]-len(c))
+			if left[i] {
+				cells[i] = c + pad
+			} else {
+				cells[i] = pad + c
+			}
+		}
+		line(b, "%s", strings.Join(cells, "  "))
+	}
+}

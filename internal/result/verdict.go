@@ -1,0 +1,292 @@
+package result
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/admin"
+)
+
+// Reasons of a verdict.
+const (
+	ReasonNoTransactions     = "NoTransactions"
+	ReasonDriverBound        = "DriverBound"
+	ReasonLocalityMismatch   = "LocalityMismatch"
+	ReasonNetworkNotVerified = "NetworkNotVerified"
+	ReasonNodeRestarted      = "NodeRestarted"
+	ReasonWorkerLost         = "WorkerLost"
+	ReasonObjectiveMissed    = "ObjectiveMissed"
+	ReasonCheckFailed        = "CheckFailed"
+)
+
+// judge sets the verdict. A measurement that can't be trusted is Invalid whatever it says; one that can is Failed when a
+// check failed or an objective is missed. A failed check on an invalid run is still listed.
+func (d *Document) judge(in *Inputs, r *Report) {
+	var invalid, failed []Reason
+	for _, c := range invalidChecks {
+		invalid = append(invalid, c(d, in, r)...)
+	}
+	for _, c := range d.Checks {
+		if !c.Passed {
+			failed = append(failed, Reason{ReasonCheckFailed, c.Name + ": " + c.Message})
+		}
+	}
+	for _, o := range d.Objectives {
+		if !o.Holds {
+			failed = append(failed, Reason{ReasonObjectiveMissed, fmt.Sprintf("%s: measured %s", o.Name, o.Measured)})
+		}
+	}
+	d.Reasons = append(invalid, failed...)
+	switch {
+	case len(invalid) > 0:
+		d.Verdict = v1alpha1.VerdictInvalid
+	case len(failed) > 0:
+		d.Verdict = v1alpha1.VerdictFailed
+	default:
+		d.Verdict = v1alpha1.VerdictPassed
+	}
+}
+
+// invalidChecks say what makes a measurement worthless, in the order of weight.
+var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
+	incidents,          // something broke
+	noTransactions,     // nothing was measured
+	driverBound,        // the load generator was measured, not the database
+	networkNotVerified, // the network was not the declared one
+	localityMismatch,   // the transactions were not the configured ones
+}
+
+func incidents(_ *Document, in *Inputs, r *Report) []Reason {
+	out := append([]Reason(nil), in.Incidents...)
+	for _, m := range r.Incidents {
+		out = append(out, Reason{ReasonWorkerLost, m})
+	}
+	after := map[string]*admin.Status{}
+	for i := range in.After {
+		after[in.After[i].Node] = &in.After[i]
+		if in.After[i].Broken {
+			out = append(out, Reason{ReasonNodeRestarted, in.After[i].Node + " has lost its state: " + in.After[i].Reason})
+		}
+	}
+	for _, b := range in.Before {
+		switch a := after[b.Node]; {
+		case a == nil:
+			out = append(out, Reason{ReasonNodeRestarted, b.Node + " did not answer after the run"})
+		case a.Process != b.Process || a.Incarnation != b.Incarnation:
+			out = append(out, Reason{ReasonNodeRestarted, b.Node + " was started again during the run"})
+		}
+	}
+	return out
+}
+
+func noTransactions(d *Document, _ *Inputs, r *Report) []Reason {
+	if d.Summary.Committed > 0 {
+		return nil
+	}
+	s := &d.Summary
+	return []Reason{{ReasonNoTransactions, fmt.Sprintf(
+		"no transaction was committed in %d windows of %v; %d were aborted, %d refused, %d unknown, %d still under way at the end",
+		r.Repetitions, time.Duration(r.DurationMicroseconds)*time.Microsecond, s.Aborted, s.Refused, s.Unknown, s.Unfinished)}}
+}
+
+// driverLimitPPM is the share of its CPU allowance above which a load generator may have been the bottleneck.
+const driverLimitPPM = 800_000
+
+func driverBound(_ *Document, in *Inputs, r *Report) (out []Reason) {
+	say := func(who string, d *Driver) {
+		if p := d.SharePPM(); p > driverLimitPPM {
+			out = append(out, Reason{ReasonDriverBound, fmt.Sprintf(
+				"driver-bound: %s used %d%% of its CPU allowance (%d milli-CPU) while measuring, over %d%%; give it more CPU or workersPerRegion",
+				who, p/10_000, d.AllowanceMilliCPU, driverLimitPPM/10_000)})
+		}
+	}
+	if in.Simulated {
+		return nil
+	}
+	for _, w := range r.Workers {
+		if w.Driver != nil {
+			say(fmt.Sprintf("worker %d in %s", w.Index, w.Region), w.Driver)
+		}
+	}
+	if in.Driver != nil {
+		say("the load generator", in.Driver)
+	}
+	return out
+}
+
+// RTTTolerance is how far the median of a measured round trip may be from the declared one: 5% and 1 ms.
+func RTTTolerance(declaredMicroseconds int64) int64 { return declaredMicroseconds/20 + 1000 }
+
+func networkNotVerified(d *Document, in *Inputs, _ *Report) (out []Reason) {
+	if in.NetworkProblem != "" {
+		out = append(out, Reason{ReasonNetworkNotVerified, in.NetworkProblem})
+	}
+	for _, l := range d.Links {
+		if l.From == l.To && l.Samples == 0 {
+			continue // one node alone has nobody to measure
+		}
+		off := l.MeasuredRTTMicroseconds.P50 - l.DeclaredRTTMicroseconds
+		switch {
+		case l.Samples == 0 && in.Simulated:
+		case l.Samples == 0:
+			out = append(out, Reason{ReasonNetworkNotVerified, fmt.Sprintf("%s to %s: the round trip was not measured", l.From, l.To)})
+		case max(off, -off) > RTTTolerance(l.DeclaredRTTMicroseconds):
+			out = append(out, Reason{ReasonNetworkNotVerified, fmt.Sprintf("%s to %s: the median round trip is %s, declared %s; they may differ by 5%% + 1ms",
+				l.From, l.To, formatMicroseconds(l.MeasuredRTTMicroseconds.P50), formatMicroseconds(l.DeclaredRTTMicroseconds))})
+		}
+	}
+	return out
+}
+
+func localityMismatch(d *Document, _ *Inputs, _ *Report) (out []Reason) {
+	r := &d.Summary.Realised
+	say := func(what string, got, want int64) {
+		if off := max(got-want, want-got); float64(off) > localityTolerance(want, r.Final) {
+			out = append(out, Reason{ReasonLocalityMismatch, fmt.Sprintf(
+				"%s: %s of %d final phases are, %s were asked for; the difference is more than 1 point beyond sampling error",
+				what, formatPPM(got), r.Final, formatPPM(want))})
+		}
+	}
+	if r.Final > 0 {
+		say("multi-home", r.MultiHomePPM, r.ConfiguredMultiHomePPM)
+		say("multi-partition", r.MultiPartitionPPM, r.ConfiguredMultiPartitionPPM)
+	}
+	return out
+}
+
+// localityTolerance is one point and three standard deviations of a binomial share, in parts per million.
+func localityTolerance(wantPPM, n int64) float64 {
+	p := float64(wantPPM) / 1e6
+	return 10_000 + 3e6*math.Sqrt(p*(1-p)/float64(n))
+}
+
+// evaluate judges the objectives; f[i] adds up what objectives[i] is about.
+func evaluate(objectives []v1alpha1.Objective, f []figures, r *Report) []Objective {
+	out := []Objective{}
+	for i, o := range objectives {
+		res := Objective{Name: ObjectiveName(o)}
+		value, ok := measure(o.Metric, &f[i], r)
+		switch {
+		case !ok:
+			res.Measured = "no transactions"
+		default:
+			res.Value = value
+			res.Measured = formatMetric(o.Metric, value)
+			res.Holds = true
+			for _, b := range []struct {
+				bound *v1alpha1.Bound
+				sign  int64
+			}{{o.Min, 1}, {o.Max, -1}} {
+				if b.bound == nil {
+					continue
+				}
+				limit, err := boundValue(o.Metric, *b.bound)
+				if err != nil {
+					res.Holds, res.Measured = false, err.Error()
+					break
+				}
+				res.Holds = res.Holds && b.sign*(value-limit) >= 0
+			}
+		}
+		out = append(out, res)
+	}
+	return out
+}
+
+// Objectives judges objectives over a merged report.
+func Objectives(r *Report, regions []string, objectives []v1alpha1.Objective) ([]Objective, error) {
+	a, err := aggregate(r, regions, objectives)
+	if err != nil {
+		return nil, err
+	}
+	return evaluate(objectives, a.objectives, r), nil
+}
+
+func isLatency(m v1alpha1.Metric) bool {
+	return m != v1alpha1.MetricThroughput && m != v1alpha1.MetricAbortPPM
+}
+
+// measure returns the metric's value; false when there is nothing to measure it on.
+func measure(m v1alpha1.Metric, f *figures, r *Report) (int64, bool) {
+	switch m {
+	case v1alpha1.MetricThroughput:
+		return f.perSecond(r.DurationMicroseconds * int64(r.Repetitions)), true
+	case v1alpha1.MetricAbortPPM:
+		return f.abortPPM(), f.ended() > 0
+	}
+	l := f.latency.latency()
+	switch m {
+	case v1alpha1.MetricLatencyP50:
+		return l.P50, f.Committed > 0
+	case v1alpha1.MetricLatencyP90:
+		return l.P90, f.Committed > 0
+	case v1alpha1.MetricLatencyP95:
+		return l.P95, f.Committed > 0
+	case v1alpha1.MetricLatencyP99:
+		return l.P99, f.Committed > 0
+	}
+	return 0, false
+}
+
+// boundValue is a bound in the metric's unit.
+func boundValue(m v1alpha1.Metric, b v1alpha1.Bound) (int64, error) {
+	if !isLatency(m) {
+		if b.Type != intstr.Int {
+			return 0, fmt.Errorf("the bound %q is not an integer", b.StrVal)
+		}
+		return int64(b.IntVal), nil
+	}
+	d, err := time.ParseDuration(b.StrVal)
+	if b.Type != intstr.String || err != nil {
+		return 0, fmt.Errorf("the bound %q is not a duration such as 250ms", b.String())
+	}
+	return d.Microseconds(), nil
+}
+
+// ObjectiveName writes an objective as latencyP99(balance, us-west-2) <= 250ms.
+func ObjectiveName(o v1alpha1.Objective) string {
+	name := string(o.Metric)
+	switch {
+	case o.Transaction != "" && o.Region != "":
+		name += "(" + o.Transaction + ", " + o.Region + ")"
+	case o.Transaction != "" || o.Region != "":
+		name += "(" + o.Transaction + o.Region + ")"
+	}
+	switch {
+	case o.Min != nil && o.Max != nil:
+		return fmt.Sprintf("%s <= %s <= %s", o.Min.String(), name, o.Max.String())
+	case o.Min != nil:
+		return fmt.Sprintf("%s >= %s", name, o.Min.String())
+	case o.Max != nil:
+		return fmt.Sprintf("%s <= %s", name, o.Max.String())
+	}
+	return name
+}
+
+func formatMetric(m v1alpha1.Metric, v int64) string {
+	switch {
+	case isLatency(m):
+		return formatMicroseconds(v)
+	case m == v1alpha1.MetricThroughput:
+		return fmt.Sprintf("%d/s", v)
+	}
+	return fmt.Sprintf("%d ppm", v)
+}
+
+// formatMicroseconds writes 412us, 231.4ms or 12.50s.
+func formatMicroseconds(us int64) string {
+	switch {
+	case us < 1000:
+		return fmt.Sprintf("%dus", us)
+	case us < 10_000_000:
+		return fmt.Sprintf("%.1fms", float64(us)/1e3)
+	}
+	return fmt.Sprintf("%.2fs", float64(us)/1e6)
+}
+
+// formatPPM writes parts per million as a percentage: 25.1%.
+func formatPPM(ppm int64) string { return fmt.Sprintf("%.4g%%", float64(ppm)/1e4) }
