@@ -1,0 +1,180 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers"
+	"github.com/geobench/geobench/internal/version"
+)
+
+// operatorOptions are the flags of geobench operator.
+type operatorOptions struct {
+	metricsAddress string
+	metricsSecure  bool
+	probeAddress   string
+	leaderElect    bool
+	leaseNamespace string
+	namespace      string
+	nodeImage      string
+	logLevel       string
+	qps            float32
+	burst          int
+}
+
+func newOperatorCommand() *cobra.Command {
+	o := &operatorOptions{}
+	cmd := &cobra.Command{
+		Use:   "operator",
+		Short: "Deploy databases and lead runs through their stages (runs in a pod)",
+		Long: `operator reconciles GeoDatabases and BenchmarkRuns. It runs in a pod with the service account that config/rbac or
+the Helm chart make; outside of a cluster it follows $KUBECONFIG, but then it must be able to reach the pods' addresses.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", `address of the metrics endpoint, "0" for none`)
+	f.BoolVar(&o.metricsSecure, "metrics-secure", true, "serve metrics over TLS, to those who may get /metrics by RBAC")
+	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
+	f.BoolVar(&o.leaderElect, "leader-elect", false, "act only while holding the lease, so that several operators can stand by")
+	f.StringVar(&o.leaseNamespace, "leader-election-namespace", "", "namespace of the lease (the pod's own)")
+	f.StringVar(&o.namespace, "namespace", "", "look at this namespace only (all)")
+	f.StringVar(&o.nodeImage, "node-image", os.Getenv("GEOBENCH_IMAGE"), "image of nodes and workers ($GEOBENCH_IMAGE)")
+	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.Float32Var(&o.qps, "kube-api-qps", 50, "requests to the API server per second")
+	f.IntVar(&o.burst, "kube-api-burst", 100, "requests to the API server at once")
+	return cmd
+}
+
+func (o *operatorOptions) run(cmd *cobra.Command) error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
+		return usageError("--log-level: %q is not one of debug, info, warn, error", o.logLevel)
+	}
+	if o.nodeImage == "" {
+		return usageError("--node-image: no image is given; name the one that holds geobench, or set GEOBENCH_IMAGE")
+	}
+	log := logr.FromSlogHandler(slog.NewJSONHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("no cluster: %w", err)
+	}
+	mgr, err := o.manager(config, log)
+	if err != nil {
+		return err
+	}
+	log.Info("starting", "version", version.String(), "image", o.nodeImage, "namespace", o.namespace)
+	return mgr.Start(cmd.Context())
+}
+
+// manager makes the manager with both controllers.
+func (o *operatorOptions) manager(config *rest.Config, log logr.Logger) (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst = o.qps, o.burst
+	config.UserAgent = "geobench-operator/" + version.String()
+	metricsOptions := metricsserver.Options{BindAddress: o.metricsAddress, SecureServing: o.metricsSecure}
+	if o.metricsSecure {
+		metricsOptions.FilterProvider = filters.WithAuthenticationAndAuthorization
+		// HTTP/2 has had denial-of-service holes that a metrics endpoint need not have.
+		metricsOptions.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }}
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        scheme,
+		Logger:                        log,
+		Cache:                         cacheOptions(o.namespace),
+		Metrics:                       metricsOptions,
+		HealthProbeBindAddress:        o.probeAddress,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "geobench-operator",
+		LeaderElectionNamespace:       o.leaseNamespace,
+		LeaderElectionReleaseOnCancel: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(
+		controllers.SetupWithManager(mgr, controllers.Options{Image: o.nodeImage, Nodes: controllers.NewHTTPNodeClient(), Clock: clock.RealClock{}}),
+		metrics.Registry.Register(controllers.NewRunCollector(mgr.GetClient())),
+		mgr.AddHealthzCheck("ping", healthz.Ping),
+		mgr.AddReadyzCheck("ping", healthz.Ping),
+	); err != nil {
+		return nil, err
+	}
+	return mgr, nil
+}
+
+// cacheOptions keep the operator small in a big cluster: of the kinds that others make too, only what the operator made
+// is cached, and of that nothing that nobody reads.
+func cacheOptions(namespace string) cache.Options {
+	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{controllers.LabelManagedBy: controllers.ManagedBy})}
+	o := cache.Options{
+		DefaultTransform: stripManagedFields,
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.ConfigMap{}:   {Label: ours.Label, Transform: stripConfigMap},
+			&corev1.Pod{}:         ours,
+			&corev1.Service{}:     ours,
+			&appsv1.StatefulSet{}: ours,
+			&batchv1.Job{}:        ours,
+		},
+	}
+	if namespace != "" {
+		o.DefaultNamespaces = map[string]cache.Config{}
+		for _, n := range strings.Split(namespace, ",") {
+			o.DefaultNamespaces[n] = cache.Config{}
+		}
+	}
+	// A resync finds what a missed watch event hid.
+	o.SyncPeriod = new(time.Hour)
+	return o
+}
+
+func stripManagedFields(obj any) (any, error) {
+	if m, ok := obj.(metav1.Object); ok {
+		m.SetManagedFields(nil)
+	}
+	return obj, nil
+}
+
+// stripConfigMap keeps a worker's state, which wakes its run up; everything else is read from the API server when needed.
+func stripConfigMap(obj any) (any, error) {
+	if cm, ok := obj.(*corev1.ConfigMap); ok {
+		state := cm.Data["state"]
+		cm.ManagedFields, cm.BinaryData, cm.Data = nil, nil, nil
+		if state != "" {
+			cm.Data = map[string]string{"state": state}
+		}
+	}
+	return obj, nil
+}

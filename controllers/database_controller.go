@@ -1,0 +1,490 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/manifest/check"
+)
+
+// ConditionProgressing is true while a database is being changed, and false with a reason while a change that the
+// spec asks for has to wait or cannot be made.
+const ConditionProgressing = "Progressing"
+
+// GeoDatabaseReconciler deploys databases.
+type GeoDatabaseReconciler struct {
+	Client client.Client
+	// Live reads from the API server itself.
+	Live  client.Reader
+	Nodes NodeClient
+	// Abilities say what the checks may let through.
+	Abilities check.Abilities
+	// Image of nodes.
+	Image  string
+	Events events.EventRecorder
+	Clock  clock.PassiveClock
+
+	// processes remembers the process of each node, to notice one that was replaced while the other nodes have not.
+	processes sync.Map
+}
+
+// databaseScope is one reconciliation of a GeoDatabase. db is changed in memory; its status is written at the end.
+type databaseScope struct {
+	*GeoDatabaseReconciler
+	db *v1alpha1.GeoDatabase
+	// plan is set unless the spec is refused.
+	plan *databasePlan
+	// current is the present incarnation: set by incarnate. It may be one of an earlier spec while a run uses it.
+	current *incarnation
+	old     []corev1.ConfigMap
+	// nodes is set by observe.
+	nodes []nodeState
+	// linksMoved tells that status.links changed visibly.
+	linksMoved bool
+	// again is when to look again.
+	again time.Duration
+	// events are emitted once the status is written.
+	events []event
+}
+
+// SetupWithManager registers the controller.
+func (r *GeoDatabaseReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	byLabel := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+		name := obj.GetLabels()[LabelDatabase]
+		if name == "" || obj.GetLabels()[LabelRole] != RoleNode {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
+	})
+	byProfile := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+		list := &v1alpha1.GeoDatabaseList{}
+		if err := r.Client.List(ctx, list, client.InNamespace(obj.GetNamespace())); err != nil {
+			return nil
+		}
+		var out []reconcile.Request
+		for i := range list.Items {
+			if ref := list.Items[i].Spec.Network.ProfileRef; ref != nil && ref.Name == obj.GetName() {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+			}
+		}
+		return out
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.GeoDatabase{}, builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, activeRunChanged{}))).
+		Owns(&appsv1.StatefulSet{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Owns(&corev1.Service{}, builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		Watches(&corev1.Pod{}, byLabel).
+		Watches(&v1alpha1.NetworkProfile{}, byProfile, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		Complete(r)
+}
+
+// activeRunChanged lets through updates with which a run took or gave back a database: from then on, it is looked
+// at more often.
+type activeRunChanged struct{ predicate.Funcs }
+
+func (activeRunChanged) Update(e ctrlevent.UpdateEvent) bool {
+	was, ok1 := e.ObjectOld.(*v1alpha1.GeoDatabase)
+	is, ok2 := e.ObjectNew.(*v1alpha1.GeoDatabase)
+	return ok1 && ok2 && was.Status.ActiveRun != is.Status.ActiveRun
+}
+
+// Reconcile brings one database closer to its spec.
+func (r *GeoDatabaseReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	db := &v1alpha1.GeoDatabase{}
+	if err := r.Live.Get(ctx, req.NamespacedName, db); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if db.DeletionTimestamp != nil {
+		// Everything is owned by the database and goes with it; a run that uses it notices by itself.
+		r.processes.Delete(db.UID)
+		return reconcile.Result{}, nil
+	}
+	before := db.DeepCopy()
+	s := &databaseScope{GeoDatabaseReconciler: r, db: db}
+	err := s.reconcile(ctx)
+	if err == nil {
+		db.Status.ObservedGeneration = db.Generation
+	}
+	if !equality.Semantic.DeepEqual(before.Status, db.Status) {
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if perr := r.Client.Status().Patch(ctx, db, patch); perr != nil {
+			if apierrors.IsConflict(perr) {
+				return reconcile.Result{RequeueAfter: time.Second}, nil
+			}
+			return reconcile.Result{}, errors.Join(err, client.IgnoreNotFound(perr))
+		}
+	}
+	for _, e := range s.events {
+		e.emit(r.Events, db)
+	}
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: s.again}, nil
+}
+
+func (s *databaseScope) reconcile(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{
+		s.releaseDeadRun,
+		s.planSpec,
+		s.incarnate,
+		s.deploy,
+		s.replacePods,
+		s.observe,
+		s.noticeLoss,
+		s.describe,
+		s.sweep,
+	} {
+		err := step(ctx)
+		var r *refusal
+		var taken *nameTakenError
+		switch {
+		case errors.As(err, &r):
+			s.refused(r)
+			return nil
+		case errors.As(err, &taken):
+			s.refused(&refusal{"NameTaken", taken.Error()})
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// releaseDeadRun takes the database back from a run that is gone. Runs give it back themselves; this is for one whose
+// finalizer was removed by force.
+func (s *databaseScope) releaseDeadRun(ctx context.Context) error {
+	if s.db.Status.ActiveRun == "" {
+		return nil
+	}
+	run := &v1alpha1.BenchmarkRun{}
+	err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.db.Namespace, Name: s.db.Status.ActiveRun}, run)
+	if apierrors.IsNotFound(err) || err == nil && !holdsDatabase(run, s.db) {
+		s.db.Status.ActiveRun = ""
+		return nil
+	}
+	return err
+}
+
+func (s *databaseScope) planSpec(ctx context.Context) error {
+	var err error
+	s.plan, err = planDatabase(ctx, s.Client, s.Abilities, s.db, s.Image)
+	return err
+}
+
+// incarnate finds the present incarnation and makes the next one where the spec has changed. While a run uses the
+// database, a change waits: the run would measure something that its manifest does not say.
+func (s *databaseScope) incarnate(ctx context.Context) error {
+	var err error
+	if s.current, s.old, err = findIncarnations(ctx, s.Live, s.db); err != nil {
+		return err
+	}
+	switch {
+	case s.current == nil:
+		return s.nextIncarnation(ctx, 0, "the first one")
+	case s.current.hash == s.plan.hash:
+		s.condition(metav1.Condition{Type: ConditionProgressing, Status: metav1.ConditionFalse, Reason: "UpToDate",
+			Message: "the nodes run what the spec says"})
+		return nil
+	case s.db.Status.ActiveRun != "":
+		message := fmt.Sprintf("BenchmarkRun %s uses the database: the change is made when it is over; delete the run to make it now", s.db.Status.ActiveRun)
+		if was := s.conditionOf(ConditionProgressing); was == nil || was.Reason != "RunActive" {
+			s.events = append(s.events, warning("ChangeWaits", "Plan", message))
+		}
+		s.condition(metav1.Condition{Type: ConditionProgressing, Status: metav1.ConditionFalse, Reason: "RunActive", Message: message})
+		return nil
+	}
+	return s.nextIncarnation(ctx, 0, "the spec or the operator's image changed")
+}
+
+// nextIncarnation makes the next incarnation and reports the nodes of the present one as not ready.
+func (s *databaseScope) nextIncarnation(ctx context.Context, losses int, cause string) error {
+	next := nextIncarnation(s.db, s.current, s.plan, s.Clock.Now(), losses, cause)
+	cm, err := buildTopology(s.db, next)
+	if err != nil {
+		return err
+	}
+	if err := ensureCreated(ctx, s.Client, s.Live, s.db, cm); err != nil {
+		return err
+	}
+	s.current = next
+	s.events = append(s.events, eventDeployed(next.id(), cause))
+	s.condition(metav1.Condition{Type: ConditionProgressing, Status: metav1.ConditionTrue, Reason: "Deploying",
+		Message: "incarnation " + next.id() + ": " + cause})
+	return nil
+}
+
+// upToDate tells whether the present incarnation is the one that the spec asks for.
+func (s *databaseScope) upToDate() bool { return s.current.hash == s.plan.hash }
+
+func (s *databaseScope) deploy(ctx context.Context) error {
+	if !s.upToDate() {
+		return nil
+	}
+	for i := range s.db.Spec.Regions {
+		region := &s.db.Spec.Regions[i]
+		if err := ensure(ctx, s.Client, s.Live, s.db, buildService(s.db, region.Name)); err != nil {
+			return err
+		}
+		if err := ensure(ctx, s.Client, s.Live, s.db, buildStatefulSet(s.db, region, s.current.id(), s.Image)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replacePods deletes the pods of earlier incarnations; their StatefulSets make them anew.
+func (s *databaseScope) replacePods(ctx context.Context) error {
+	if !s.upToDate() {
+		return nil
+	}
+	pods := &corev1.PodList{}
+	if err := s.Client.List(ctx, pods, client.InNamespace(s.db.Namespace),
+		client.MatchingLabels{LabelDatabase: s.db.Name, LabelRole: RoleNode}); err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Labels[LabelIncarnation] == s.current.id() || pod.DeletionTimestamp != nil {
+			continue
+		}
+		precondition := client.Preconditions{UID: &pod.UID}
+		if err := s.Client.Delete(ctx, pod, precondition); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *databaseScope) observe(ctx context.Context) error {
+	var err error
+	s.nodes, err = observeNodes(ctx, s.Client, s.Nodes, s.db, &s.current.database)
+	return err
+}
+
+// noticeLoss makes the next incarnation once a node of the present one has lost its state.
+func (s *databaseScope) noticeLoss(ctx context.Context) error {
+	why := s.lostState()
+	if why == "" {
+		return nil
+	}
+	if s.current.database.Topology.Nodes() > 0 && !s.upToDate() {
+		// A run holds on to an outdated incarnation; it will notice too, and then the change is made.
+		return nil
+	}
+	now := s.Clock.Now()
+	if wait := s.current.lossDelay() - now.Sub(s.current.born); wait > 0 {
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "StateLost",
+			Message: fmt.Sprintf("%s; the database is made anew in %s", why, wait.Round(time.Second))})
+		s.again = wait
+		return nil
+	}
+	s.events = append(s.events, eventStateLost(why+"; making the database anew"))
+	if err := s.nextIncarnation(ctx, s.current.lossesAt(now), why); err != nil {
+		return err
+	}
+	s.nodes = nil
+	s.condition(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "StateLost",
+		Message: why + "; the database is made anew as incarnation " + s.current.id()})
+	s.again = time.Second
+	return nil
+}
+
+// lostState says why the incarnation lost its state, or nothing.
+func (s *databaseScope) lostState() string {
+	seen, _ := s.processes.LoadOrStore(s.db.UID, &seenProcesses{})
+	return seen.(*seenProcesses).compare(s.current.id(), s.nodes)
+}
+
+// seenProcesses are the processes of the nodes of one incarnation.
+type seenProcesses struct {
+	mu          sync.Mutex
+	incarnation string
+	byPod       map[string]string
+}
+
+// compare says which node lost its state, or nothing, and remembers what it saw.
+func (p *seenProcesses) compare(incarnation string, nodes []nodeState) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.incarnation != incarnation {
+		p.incarnation, p.byPod = incarnation, map[string]string{}
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		if n.lost != "" {
+			return fmt.Sprintf("node %s lost its state: %s", n.podName, n.lost)
+		}
+		if n.status == nil {
+			continue
+		}
+		if was := p.byPod[n.podName]; was != "" && was != n.status.Process {
+			return fmt.Sprintf("node %s lost its state: its process was replaced (%s by %s)", n.podName, was, n.status.Process)
+		}
+		p.byPod[n.podName] = n.status.Process
+	}
+	return ""
+}
+
+// describe writes what was observed into the status.
+func (s *databaseScope) describe(context.Context) error {
+	st := &s.db.Status
+	st.TopologyHash, st.Incarnation = s.current.hash, s.current.id()
+	st.Emulation, st.EmulationReason = s.plan.emulation, s.plan.why
+	t := &s.current.database.Topology
+	st.RegionNames = truncate(strings.Join(t.Regions, ","), 1024)
+	st.Regions = nil
+	for _, region := range t.Regions {
+		st.Regions = append(st.Regions, v1alpha1.RegionStatus{Name: region, Nodes: int32(t.Partitions * t.Replicas)})
+	}
+	ready, problem := 0, ""
+	for i := range s.nodes {
+		n := &s.nodes[i]
+		if n.ready {
+			ready++
+			st.Regions[t.RegionOf(n.id)].ReadyNodes++
+		} else if problem == "" {
+			problem = fmt.Sprintf("node %s: %s", n.podName, n.problem)
+		}
+	}
+	total := t.Nodes()
+	st.ReadyNodes = fmt.Sprintf("%d/%d", ready, total)
+	all := ready == total
+
+	was := s.conditionOf(v1alpha1.ConditionReady)
+	switch {
+	case all:
+		if was == nil || was.Status != metav1.ConditionTrue {
+			s.events = append(s.events, eventDatabaseReady(st.ReadyNodes))
+		}
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "NodesReady",
+			Message: fmt.Sprintf("all %d nodes serve", total)})
+		if s.upToDate() {
+			s.condition(metav1.Condition{Type: ConditionProgressing, Status: metav1.ConditionFalse, Reason: "UpToDate",
+				Message: "the nodes run what the spec says"})
+		}
+	case s.nodes != nil && !(was != nil && was.Reason == "StateLost" && s.again > 0):
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "NodesNotReady",
+			Message: truncate(fmt.Sprintf("%d of %d nodes are ready; %s", ready, total, problem), 1024)})
+	}
+
+	links, err := measureLinks(t, s.nodes)
+	if err != nil {
+		return err
+	}
+	shown := linkStatuses(links, st.Links)
+	s.linksMoved = !equality.Semantic.DeepEqual(shown, st.Links)
+	st.Links = shown
+	verifiedBefore := s.isTrue(v1alpha1.ConditionNetworkVerified)
+	s.networkConditions(links, all)
+	verified := s.isTrue(v1alpha1.ConditionNetworkVerified)
+	if c := s.conditionOf(v1alpha1.ConditionNetworkVerified); verified != verifiedBefore {
+		if verified {
+			s.events = append(s.events, eventNetworkVerified(c.Message))
+		} else if all {
+			s.events = append(s.events, eventNetworkLost(c.Message))
+		}
+	}
+
+	if s.again == 0 {
+		switch {
+		case !all || !verified:
+			s.again = pollFast
+		case st.ActiveRun != "":
+			s.again = pollRun
+		default:
+			s.again = pollSlow
+		}
+	}
+	return nil
+}
+
+// sweep deletes what earlier specs and incarnations left behind, once the present one serves.
+func (s *databaseScope) sweep(ctx context.Context) error {
+	if !s.isTrue(v1alpha1.ConditionReady) || !s.upToDate() {
+		return nil
+	}
+	var leftovers []client.Object
+	for i := range s.old {
+		leftovers = append(leftovers, &s.old[i])
+	}
+	keep := map[string]bool{}
+	for _, region := range s.db.Spec.Regions {
+		keep[regionName(s.db, region.Name)] = true
+	}
+	selector := []client.ListOption{client.InNamespace(s.db.Namespace), client.MatchingLabels{LabelDatabase: s.db.Name, LabelRole: RoleNode, LabelManagedBy: ManagedBy}}
+	sets, services := &appsv1.StatefulSetList{}, &corev1.ServiceList{}
+	if err := errors.Join(s.Client.List(ctx, sets, selector...), s.Client.List(ctx, services, selector...)); err != nil {
+		return err
+	}
+	for i := range sets.Items {
+		leftovers = append(leftovers, &sets.Items[i])
+	}
+	for i := range services.Items {
+		leftovers = append(leftovers, &services.Items[i])
+	}
+	for _, obj := range leftovers {
+		if keep[obj.GetName()] || !metav1.IsControlledBy(obj, s.db) || obj.GetDeletionTimestamp() != nil {
+			continue
+		}
+		if err := s.Client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refused shows a spec that cannot be carried out. What already runs is left as it is.
+func (s *databaseScope) refused(r *refusal) {
+	message := truncate(r.message, 4096)
+	was := s.conditionOf(ConditionProgressing)
+	if was == nil || was.Reason != r.reason || was.Message != message {
+		s.events = append(s.events, eventRefused(r))
+	}
+	s.condition(metav1.Condition{Type: ConditionProgressing, Status: metav1.ConditionFalse, Reason: r.reason, Message: message})
+	s.condition(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: r.reason, Message: message})
+	// A profile, or the object in the way, is noticed without a watch too.
+	s.again = pollSlow
+}
+
+func (s *databaseScope) condition(c metav1.Condition) {
+	c.ObservedGeneration = s.db.Generation
+	c.LastTransitionTime = metav1.NewTime(s.Clock.Now())
+	meta.SetStatusCondition(&s.db.Status.Conditions, c)
+}
+
+func (s *databaseScope) conditionOf(kind string) *metav1.Condition {
+	return meta.FindStatusCondition(s.db.Status.Conditions, kind)
+}
+
+func (s *databaseScope) isTrue(kind string) bool {
+	return meta.IsStatusConditionTrue(s.db.Status.Conditions, kind)
+}

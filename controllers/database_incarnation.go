@@ -1,0 +1,146 @@
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/deploy"
+)
+
+// TopologyKey is the key of a topology ConfigMap, and the file that nodes read: a deploy.Database as JSON.
+const TopologyKey = "database.json"
+
+// What a topology ConfigMap says of its incarnation, as annotations.
+const (
+	annotationHash     = "geobench.dev/topology-hash"
+	annotationSequence = "geobench.dev/sequence"
+	// annotationLosses counts the incarnations in a row that lost their state soon after they were made.
+	annotationLosses = "geobench.dev/losses"
+	// annotationCause says why the incarnation before this one was given up.
+	annotationCause = "geobench.dev/cause"
+)
+
+// incarnation is one life of a database: the nodes that read the same topology ConfigMap. The ConfigMap is immutable and
+// its name is the database's with the incarnation's, so a pod can never read another incarnation's topology.
+type incarnation struct {
+	// sequence counts the database's incarnations from 1; the one with the highest is the present one.
+	sequence int
+	hash     string
+	losses   int
+	cause    string
+	born     time.Time
+	database deploy.Database
+}
+
+// id is the incarnation's name. It holds a part of the database's UID, so that nodes of a deleted database of the same
+// name are never taken for its nodes.
+func (i *incarnation) id() string { return i.database.Incarnation }
+
+func incarnationID(db *v1alpha1.GeoDatabase, sequence int) string {
+	return fmt.Sprintf("%s-%d", shortHash(string(db.UID))[:5], sequence)
+}
+
+// findIncarnations returns the present incarnation of db, or nil, and the ConfigMaps of earlier ones. It must ask the API
+// server itself: an old answer would bring back an old incarnation.
+func findIncarnations(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase) (*incarnation, []corev1.ConfigMap, error) {
+	list := &corev1.ConfigMapList{}
+	if err := reader.List(ctx, list, client.InNamespace(db.Namespace),
+		client.MatchingLabels{LabelDatabase: db.Name, LabelRole: RoleTopology, LabelManagedBy: ManagedBy}); err != nil {
+		return nil, nil, err
+	}
+	var latest *incarnation
+	var latestCM *corev1.ConfigMap
+	var old []corev1.ConfigMap
+	for i := range list.Items {
+		cm := &list.Items[i]
+		if !metav1.IsControlledBy(cm, db) || cm.DeletionTimestamp != nil {
+			continue
+		}
+		inc, err := readIncarnation(cm)
+		if err != nil {
+			return nil, nil, err
+		}
+		if latest == nil || inc.sequence > latest.sequence {
+			latest, latestCM, cm = inc, cm, latestCM
+		}
+		if cm != nil {
+			old = append(old, *cm)
+		}
+	}
+	return latest, old, nil
+}
+
+func readIncarnation(cm *corev1.ConfigMap) (*incarnation, error) {
+	i := &incarnation{hash: cm.Annotations[annotationHash], cause: cm.Annotations[annotationCause], born: cm.CreationTimestamp.Time}
+	var err error
+	if i.sequence, err = strconv.Atoi(cm.Annotations[annotationSequence]); err != nil {
+		return nil, fmt.Errorf("config map %s: annotation %s: %w", cm.Name, annotationSequence, err)
+	}
+	if s := cm.Annotations[annotationLosses]; s != "" {
+		if i.losses, err = strconv.Atoi(s); err != nil {
+			return nil, fmt.Errorf("config map %s: annotation %s: %w", cm.Name, annotationLosses, err)
+		}
+	}
+	if err := json.Unmarshal([]byte(cm.Data[TopologyKey]), &i.database); err != nil {
+		return nil, fmt.Errorf("config map %s: %s: %w", cm.Name, TopologyKey, err)
+	}
+	return i, nil
+}
+
+// nextIncarnation is the one after previous, which may be nil. Its name follows from the sequence, so that making it
+// twice fails the second time.
+func nextIncarnation(db *v1alpha1.GeoDatabase, previous *incarnation, p *databasePlan, now time.Time, losses int, cause string) *incarnation {
+	i := &incarnation{sequence: 1, hash: p.hash, losses: losses, cause: cause, born: now, database: p.database}
+	if previous != nil {
+		i.sequence = previous.sequence + 1
+	}
+	i.database.Incarnation = incarnationID(db, i.sequence)
+	i.database.Epoch = now.UTC().Truncate(time.Second)
+	return i
+}
+
+// lossDelay is how long after its birth an incarnation that lost its state may be replaced.
+func (i *incarnation) lossDelay() time.Duration {
+	d := lossBackoff << min(i.losses, 10)
+	return min(d, lossBackoffMax)
+}
+
+// lossesAt counts the losses in a row for an incarnation that is made at now because this one lost its state.
+func (i *incarnation) lossesAt(now time.Time) int {
+	if now.Sub(i.born) > lossForgiven {
+		return 0
+	}
+	return i.losses + 1
+}
+
+// buildTopology makes the ConfigMap of an incarnation.
+func buildTopology(db *v1alpha1.GeoDatabase, i *incarnation) (*corev1.ConfigMap, error) {
+	b, err := json.MarshalIndent(&i.database, "", " ")
+	if err != nil {
+		return nil, err
+	}
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:      topologyName(db, i.id()),
+			Namespace: db.Namespace,
+			Labels:    with(databaseLabels(db, RoleTopology), LabelIncarnation, i.id()),
+			Annotations: map[string]string{
+				annotationHash:     i.hash,
+				annotationSequence: strconv.Itoa(i.sequence),
+				annotationLosses:   strconv.Itoa(i.losses),
+				annotationCause:    i.cause,
+			},
+		},
+		Immutable: ptr.To(true),
+		Data:      map[string]string{TopologyKey: string(b)},
+	}, nil
+}

@@ -1,0 +1,136 @@
+package controllers
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+const (
+	// configFolder is where the pods find their ConfigMap.
+	configFolder = "/etc/geobench"
+	// annotationScrape and its like are what plain Prometheus installations go by.
+	annotationScrape     = "prometheus.io/scrape"
+	annotationScrapePort = "prometheus.io/port"
+)
+
+// buildService makes the headless Service that gives a region's pods their names. Nodes must find each other before
+// they are ready: being ready means to have found each other.
+func buildService(db *v1alpha1.GeoDatabase, region string) *corev1.Service {
+	labels := with(databaseLabels(db, RoleNode), LabelRegion, region)
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: regionName(db, region), Namespace: db.Namespace, Labels: labels},
+		Spec: corev1.ServiceSpec{
+			ClusterIP:                corev1.ClusterIPNone,
+			PublishNotReadyAddresses: true,
+			Selector:                 nodeSelector(db, region),
+			Ports: []corev1.ServicePort{
+				{Name: "geobench", Port: peerPort, TargetPort: intstr.FromInt32(peerPort), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("tcp")},
+				{Name: "admin", Port: adminPort, TargetPort: intstr.FromInt32(adminPort), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("http")},
+			},
+		},
+	}
+}
+
+func nodeSelector(db *v1alpha1.GeoDatabase, region string) map[string]string {
+	return map[string]string{LabelDatabase: db.Name, LabelRegion: region, LabelRole: RoleNode}
+}
+
+// buildStatefulSet makes the nodes of a region: the pod with ordinal o is replica o mod R of partition o div R.
+//
+// Its pods are replaced by the operator alone (OnDelete), all at once: a rolling update would wait for a node of the new
+// incarnation to become ready, which it cannot among nodes of the old one.
+func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation, image string) *appsv1.StatefulSet {
+	labels := with(databaseLabels(db, RoleNode), LabelRegion, region.Name)
+	return &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: regionName(db, region.Name), Namespace: db.Namespace, Labels: labels},
+		Spec: appsv1.StatefulSetSpec{
+			ServiceName:          regionName(db, region.Name),
+			Replicas:             ptr.To(int32(nodesPerRegion(db))),
+			PodManagementPolicy:  appsv1.ParallelPodManagement,
+			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
+			RevisionHistoryLimit: ptr.To[int32](1),
+			Selector:             &metav1.LabelSelector{MatchLabels: nodeSelector(db, region.Name)},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{
+					Labels: with(labels, LabelIncarnation, incarnation),
+					Annotations: map[string]string{
+						annotationScrape:     "true",
+						annotationScrapePort: "7001",
+					},
+				},
+				Spec: corev1.PodSpec{
+					AutomountServiceAccountToken:  ptr.To(false),
+					EnableServiceLinks:            ptr.To(false),
+					SecurityContext:               podSecurity(),
+					TerminationGracePeriodSeconds: ptr.To[int64](5),
+					NodeSelector:                  region.NodeSelector,
+					Tolerations:                   region.Tolerations,
+					Affinity:                      regionAffinity(db.Spec.Placement, region.Name),
+					Containers: []corev1.Container{{
+						Name:            "node",
+						Image:           image,
+						ImagePullPolicy: corev1.PullIfNotPresent,
+						Args:            []string{"node", "--config", configFolder + "/" + TopologyKey, "--region", region.Name},
+						Env: []corev1.EnvVar{{
+							Name:      "POD_NAME",
+							ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}},
+						}},
+						Ports: []corev1.ContainerPort{
+							{Name: "geobench", ContainerPort: peerPort, Protocol: corev1.ProtocolTCP},
+							{Name: "admin", ContainerPort: adminPort, Protocol: corev1.ProtocolTCP},
+						},
+						Resources:       withDefaultRequests(db.Spec.Resources, "100m", "128Mi"),
+						SecurityContext: containerSecurity(),
+						// A node that is killed loses its data, so it is given a minute in which to turn its event loop.
+						LivenessProbe:  probe("/healthz", 10, 6),
+						ReadinessProbe: probe("/readyz", 2, 3),
+						VolumeMounts:   []corev1.VolumeMount{{Name: "config", MountPath: configFolder, ReadOnly: true}},
+					}},
+					Volumes: []corev1.Volume{configVolume(topologyName(db, incarnation))},
+				},
+			},
+		},
+	}
+}
+
+func configVolume(configMap string) corev1.Volume {
+	return corev1.Volume{Name: "config", VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: configMap}},
+	}}
+}
+
+func probe(path string, periodSeconds, failures int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("admin")}},
+		PeriodSeconds:    periodSeconds,
+		TimeoutSeconds:   5,
+		FailureThreshold: failures,
+	}
+}
+
+// withDefaultRequests fills in requests that the user left out. Limits have no default: a CPU limit would throttle, which
+// shows as latency, and a memory limit that nobody chose would kill databases that hold more data.
+func withDefaultRequests(r corev1.ResourceRequirements, cpu, memory string) corev1.ResourceRequirements {
+	out := *r.DeepCopy()
+	for name, quantity := range map[corev1.ResourceName]string{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory} {
+		if _, ok := out.Requests[name]; ok {
+			continue
+		}
+		if out.Requests == nil {
+			out.Requests = corev1.ResourceList{}
+		}
+		// Where only a limit is given, it is the request too, as for the API server.
+		if limit, ok := out.Limits[name]; ok {
+			out.Requests[name] = limit
+			continue
+		}
+		out.Requests[name] = resource.MustParse(quantity)
+	}
+	return out
+}

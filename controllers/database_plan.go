@@ -1,0 +1,149 @@
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/presets"
+)
+
+const (
+	// peerPort is where nodes listen for peers and clients, adminPort for the operator, probes and metrics.
+	peerPort  = 7000
+	adminPort = 7001
+)
+
+// refusal is a spec that cannot be carried out. It is shown in the status and waits for the user.
+type refusal struct{ reason, message string }
+
+func (r *refusal) Error() string { return r.reason + ": " + r.message }
+
+func refuse(reason, format string, args ...any) *refusal {
+	return &refusal{reason, fmt.Sprintf(format, args...)}
+}
+
+// databasePlan is what a GeoDatabase's spec asks for.
+type databasePlan struct {
+	profile *v1alpha1.NetworkProfileSpec
+	// database is complete but for what differs between incarnations: Epoch and Incarnation.
+	database deploy.Database
+	// emulation is the backend, never Auto; why says in a sentence why that one.
+	emulation v1alpha1.Emulation
+	why       string
+	// hash stands for everything that nodes must agree on.
+	hash string
+}
+
+// planDatabase works out what to deploy for db from image. An error of type *refusal is the user's to mend.
+func planDatabase(ctx context.Context, reader client.Reader, abilities check.Abilities, db *v1alpha1.GeoDatabase, image string) (*databasePlan, error) {
+	profile, err := resolveProfile(ctx, reader, db)
+	if err != nil {
+		return nil, err
+	}
+	if problems := check.Database(db, profile, abilities); len(problems) > 0 {
+		return nil, refuse("InvalidSpec", "%s", problems)
+	}
+	engine, ok := abilities.Engines.Lookup(db.Spec.Engine.Name)
+	if !ok {
+		return nil, refuse("InvalidSpec", "spec.engine.name: %q is not one of %s", db.Spec.Engine.Name, strings.Join(abilities.Engines.Names(), ", "))
+	}
+	params, paramErrs := engine.Resolve(db.Spec.Engine.Parameters)
+	if len(paramErrs) > 0 {
+		return nil, refuse("InvalidSpec", "spec.engine.parameters.%s", paramErrs[0])
+	}
+	topology, err := plan.Topology(&db.Spec, profile)
+	if err != nil {
+		return nil, refuse("InvalidSpec", "spec.network: %s", err)
+	}
+	p := &databasePlan{profile: profile}
+	if p.emulation, p.why, err = chooseEmulation(db.Spec.Network.Emulation); err != nil {
+		return nil, err
+	}
+	p.database = deploy.Database{
+		Name:       db.Name,
+		Engine:     engine.Name,
+		Parameters: params,
+		Topology:   topology,
+		Emulate:    p.emulation == v1alpha1.EmulationBuiltIn,
+		Seed:       1,
+		Nodes:      nodeAddresses(db),
+	}
+	// What makes no difference to the engine but to its pods is part of the hash too: pods are replaced together or not
+	// at all.
+	b, err := json.Marshal([]any{&p.database, db.Spec.Regions, db.Spec.Placement, db.Spec.Resources, image})
+	if err != nil {
+		return nil, err
+	}
+	p.hash = shortHash(string(b))
+	return p, nil
+}
+
+// resolveProfile finds the network of a database: inline, a NetworkProfile of its namespace, or else a built-in
+// one of that name.
+func resolveProfile(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase) (*v1alpha1.NetworkProfileSpec, error) {
+	if db.Spec.Network.Profile != nil {
+		return db.Spec.Network.Profile, nil
+	}
+	if db.Spec.Network.ProfileRef == nil {
+		return nil, refuse("InvalidSpec", "spec.network: neither profile nor profileRef is set")
+	}
+	name := db.Spec.Network.ProfileRef.Name
+	profile := &v1alpha1.NetworkProfile{}
+	err := reader.Get(ctx, types.NamespacedName{Namespace: db.Namespace, Name: name}, profile)
+	if err == nil {
+		return &profile.Spec, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	if preset, ok := presets.Lookup(name); ok {
+		return &preset.Spec, nil
+	}
+	return nil, refuse("ProfileNotFound", "spec.network.profileRef.name: namespace %s has no NetworkProfile %q, and it is not one of the built-in %s",
+		db.Namespace, name, strings.Join(presets.Names(), ", "))
+}
+
+// chooseEmulation picks the backend that injects the network.
+func chooseEmulation(asked v1alpha1.Emulation) (v1alpha1.Emulation, string, error) {
+	switch asked {
+	case v1alpha1.EmulationAuto, "":
+		return v1alpha1.EmulationBuiltIn, "Auto: the engine is a native one, whose connections delay what they send themselves", nil
+	case v1alpha1.EmulationBuiltIn:
+		return asked, "asked for by spec.network.emulation", nil
+	case v1alpha1.EmulationNone:
+		return asked, "asked for by spec.network.emulation: nothing is injected, round trips are measured all the same", nil
+	}
+	return "", "", refuse("EmulationUnsupported", "spec.network.emulation: %s is not available for native engines in this version; use Auto, BuiltIn or None", asked)
+}
+
+// nodeAddresses lists where the nodes of db listen, in the order of geo.NodeID. Pod names are stable, so the addresses
+// outlive the pods.
+func nodeAddresses(db *v1alpha1.GeoDatabase) []deploy.Node {
+	var nodes []deploy.Node
+	for _, region := range db.Spec.Regions {
+		for ordinal := range nodesPerRegion(db) {
+			host := fmt.Sprintf("%s.%s.%s.svc", podName(db, region.Name, ordinal), regionName(db, region.Name), db.Namespace)
+			nodes = append(nodes, deploy.Node{
+				Address: net.JoinHostPort(host, strconv.Itoa(peerPort)),
+				Admin:   net.JoinHostPort(host, strconv.Itoa(adminPort)),
+			})
+		}
+	}
+	return nodes
+}
+
+func nodesPerRegion(db *v1alpha1.GeoDatabase) int {
+	return int(db.Spec.PartitionsPerRegion) * int(db.Spec.ReplicasPerPartition)
+}

@@ -1,0 +1,90 @@
+package controllers
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/load"
+)
+
+// Every deadline and interval of the operator is here.
+const (
+	// pollFast is how often nodes are asked while something is expected to change, pollRun while a run uses the database
+	// and pollSlow when all is well and nobody is watching.
+	pollFast = 2 * time.Second
+	pollRun  = 5 * time.Second
+	pollSlow = 30 * time.Second
+
+	// nodeTimeout bounds a question to a node, loadTimeout the loading of its data.
+	nodeTimeout = 3 * time.Second
+	loadTimeout = 10 * time.Minute
+
+	// preflightDeadline bounds the waiting for a database that does not exist yet. Waiting for another run to finish is
+	// bounded by the run's own deadline only.
+	preflightDeadline = 2 * time.Minute
+	provisionDeadline = 10 * time.Minute
+	emulateDeadline   = 5 * time.Minute
+	loadDeadline      = 30 * time.Minute
+	// readyDeadline bounds the time from the creation of the worker Jobs until all workers are ready.
+	readyDeadline = 5 * time.Minute
+	// workerPatience is how long beyond readyDeadline a worker waits for the start before it gives up.
+	workerPatience = 2 * time.Minute
+	// startLead is how far ahead of time the common start is announced: workers poll for it.
+	startLead = 5 * time.Second
+	// startSlack is the least that must be left of startLead when the last worker is told.
+	startSlack      = 2 * time.Second
+	recoverDeadline = 2 * time.Minute
+	// collectGrace is added to requestTimeout: how long workers may take, after the last measured second, to
+	// hand in their reports.
+	collectGrace     = 2 * time.Minute
+	evaluateDeadline = 5 * time.Minute
+	// measureGrace is added to the workers' schedule before they are held for stuck.
+	measureGrace = 30 * time.Second
+	// snapshotSlack is how late, after the instant that it is meant for, a snapshot of the nodes' counters may be taken
+	// and still be used: an operator that was away takes it too late.
+	snapshotSlack = 2 * time.Second
+
+	// lossBackoff is how long an incarnation is left alone before a lost state makes the next one; it doubles, up to
+	// lossBackoffMax, while incarnations keep dying younger than lossForgiven.
+	lossBackoff    = 5 * time.Second
+	lossBackoffMax = 5 * time.Minute
+	lossForgiven   = 10 * time.Minute
+
+	// cleanupPatience is after how long an object that does not go away is reported.
+	cleanupPatience = 2 * time.Minute
+)
+
+// runDeadline returns how long a run may take from its start to its end.
+func runDeadline(run *v1alpha1.BenchmarkRun) time.Duration {
+	if run.Spec.Deadline != nil {
+		return run.Spec.Deadline.Duration
+	}
+	return measuredTime(&run.Spec.Load) + v1alpha1.DeadlineMargin
+}
+
+// measuredTime is how long the clients run: all warm-ups, measured windows and the pauses between them.
+func measuredTime(l *v1alpha1.Load) time.Duration { return load.PlanOf(*l, 0).LastWindow() }
+
+// stageDeadline returns how long a run may stay in a stage.
+func stageDeadline(run *v1alpha1.BenchmarkRun, stage v1alpha1.Stage) time.Duration {
+	l := &run.Spec.Load
+	switch stage {
+	case v1alpha1.StageProvision:
+		return provisionDeadline
+	case v1alpha1.StageEmulate:
+		return emulateDeadline
+	case v1alpha1.StageLoad:
+		return loadDeadline
+	case v1alpha1.StageWarmup:
+		return readyDeadline + startLead + l.Warmup.Duration + measureGrace
+	case v1alpha1.StageMeasure:
+		return measuredTime(l) + measureGrace
+	case v1alpha1.StageRecover:
+		return recoverDeadline
+	case v1alpha1.StageCollect:
+		return l.RequestTimeout.Duration + collectGrace
+	case v1alpha1.StageEvaluate:
+		return evaluateDeadline
+	}
+	return runDeadline(run)
+}

@@ -1,0 +1,80 @@
+package controllers
+
+import (
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// Labels on what the operator makes.
+const (
+	// LabelDatabase is the GeoDatabase's name.
+	LabelDatabase = "geobench.dev/database"
+	// LabelRegion is the region that a pod plays in: network emulation and dashboards select by it.
+	LabelRegion = "geobench.dev/region"
+	// LabelRole is one of the Role constants.
+	LabelRole = "geobench.dev/role"
+	// LabelRun is the BenchmarkRun's name.
+	LabelRun = "geobench.dev/run"
+	// LabelAttempt tells the objects of one spec.runID from those of the next.
+	LabelAttempt = "geobench.dev/attempt"
+	// LabelIncarnation is the database's incarnation that a node belongs to.
+	LabelIncarnation = "geobench.dev/incarnation"
+	// LabelManagedBy has the value ManagedBy on everything that the operator makes: its caches select by it.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	labelName      = "app.kubernetes.io/name"
+	labelInstance  = "app.kubernetes.io/instance"
+	labelComponent = "app.kubernetes.io/component"
+
+	// ManagedBy is the value of LabelManagedBy.
+	ManagedBy = "geobench"
+
+	// labelTopologyRegion is what cloud providers put on Kubernetes nodes.
+	labelTopologyRegion = "topology.kubernetes.io/region"
+)
+
+// The roles of objects.
+const (
+	// RoleNode is a node of a database.
+	RoleNode = "node"
+	// RoleTopology is the ConfigMap that nodes read.
+	RoleTopology = "topology"
+	// RoleWorker is a load generator and what it needs.
+	RoleWorker = "worker"
+	// RoleReport is the ConfigMap where a worker and the operator meet.
+	RoleReport = "report"
+	// RoleSnapshot is the ConfigMap that keeps the nodes' counters from before measuring.
+	RoleSnapshot = "snapshot"
+	// RoleResult is the ConfigMap with the result document.
+	RoleResult = "result"
+)
+
+func databaseLabels(db *v1alpha1.GeoDatabase, role string) map[string]string {
+	return map[string]string{
+		LabelDatabase:  db.Name,
+		LabelRole:      role,
+		LabelManagedBy: ManagedBy,
+		labelName:      "geobench-database",
+		labelInstance:  db.Name,
+		labelComponent: role,
+	}
+}
+
+func runLabels(run *v1alpha1.BenchmarkRun, role string) map[string]string {
+	return map[string]string{
+		LabelRun:       run.Name,
+		LabelAttempt:   attempt(run),
+		LabelRole:      role,
+		LabelManagedBy: ManagedBy,
+		labelName:      "geobench-run",
+		labelInstance:  run.Name,
+		labelComponent: role,
+	}
+}
+
+func with(labels map[string]string, key, value string) map[string]string {
+	out := make(map[string]string, len(labels)+1)
+	for k, v := range labels {
+		out[k] = v
+	}
+	out[key] = value
+	return out
+}

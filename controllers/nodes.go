@@ -1,0 +1,149 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/geo"
+)
+
+// nodeState is what is known of one node of an incarnation.
+type nodeState struct {
+	id     geo.NodeID
+	region string
+	// podName is where the node runs; pod is nil while there is no such pod in the incarnation.
+	podName string
+	pod     *corev1.Pod
+	// address of the administration server, by the pod's IP: names of new pods take a while to be known.
+	address string
+	// status is the node's answer; nil when it gave none.
+	status *admin.Status
+	// ready: the node serves in this incarnation. problem says why not.
+	ready   bool
+	problem string
+	// lost says why the node has lost its state; empty when it has not.
+	lost string
+}
+
+// maxAsk is how many nodes are asked at once.
+const maxAsk = 32
+
+// observeNodes finds the pods of an incarnation and asks each node. What goes wrong with a node is in its state.
+func observeNodes(ctx context.Context, reader client.Reader, nodes NodeClient, db *v1alpha1.GeoDatabase, d *deploy.Database) ([]nodeState, error) {
+	pods := &corev1.PodList{}
+	if err := reader.List(ctx, pods, client.InNamespace(db.Namespace), client.MatchingLabels{LabelDatabase: db.Name, LabelRole: RoleNode}); err != nil {
+		return nil, err
+	}
+	byName := make(map[string]*corev1.Pod, len(pods.Items))
+	for i := range pods.Items {
+		byName[pods.Items[i].Name] = &pods.Items[i]
+	}
+	t := &d.Topology
+	states := make([]nodeState, t.Nodes())
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(maxAsk)
+	for i := range states {
+		s := &states[i]
+		s.id = geo.NodeID(i)
+		s.region = t.Regions[t.RegionOf(s.id)]
+		s.podName = podName(db, s.region, t.PartitionOf(s.id)*t.Replicas+t.ReplicaOf(s.id))
+		s.inspectPod(byName[s.podName], d.Incarnation)
+		if s.address == "" {
+			continue
+		}
+		group.Go(func() error {
+			status, err := nodes.Status(ctx, s.address)
+			s.inspectStatus(status, err, d.Incarnation)
+			return nil
+		})
+	}
+	return states, group.Wait()
+}
+
+func (s *nodeState) inspectPod(pod *corev1.Pod, incarnation string) {
+	switch {
+	case pod == nil:
+		s.problem = "the pod does not exist yet"
+		return
+	case pod.Labels[LabelIncarnation] != incarnation:
+		s.problem = "the pod of an earlier incarnation is being replaced"
+		return
+	case pod.DeletionTimestamp != nil:
+		s.problem = "the pod is being deleted"
+		s.lost = "its pod was deleted"
+		s.pod = pod
+		return
+	}
+	s.pod = pod
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.RestartCount > 0 {
+			s.lost = fmt.Sprintf("its container restarted %d times", c.RestartCount)
+			if t := c.LastTerminationState.Terminated; t != nil {
+				s.lost = fmt.Sprintf("its container ended (%s, exit code %d) and was restarted", t.Reason, t.ExitCode)
+			}
+			s.problem = s.lost
+		}
+	}
+	if pod.Status.Phase == corev1.PodFailed {
+		s.lost = "its pod failed: " + firstOf(pod.Status.Message, pod.Status.Reason)
+		s.problem = s.lost
+		return
+	}
+	if pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "" {
+		if s.problem == "" {
+			s.problem = firstOf(podObstacle(pod), "the pod is "+firstOf(string(pod.Status.Phase), "new"))
+		}
+		return
+	}
+	s.address = net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(adminPort))
+}
+
+func (s *nodeState) inspectStatus(status *admin.Status, err error, incarnation string) {
+	switch {
+	case err != nil:
+		s.problem = firstOf(s.problem, "it does not answer: "+err.Error())
+		return
+	case status.Incarnation != incarnation:
+		s.problem = fmt.Sprintf("it belongs to incarnation %s", status.Incarnation)
+		return
+	}
+	s.status = status
+	if status.Broken {
+		s.lost = firstOf(s.lost, firstOf(status.Reason, "it says that the database lost its state"))
+	}
+	if !status.Ready {
+		s.problem = firstOf(s.problem, firstOf(status.Reason, "it is not ready"))
+	}
+	s.ready = status.Ready && !status.Broken && s.lost == ""
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// podObstacle says why a pod does not get to run, or nothing: no Kubernetes node takes it, or its image cannot be pulled.
+func podObstacle(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return fmt.Sprintf("%s: %s", c.Reason, c.Message)
+		}
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if w := c.State.Waiting; w != nil && w.Message != "" {
+			return fmt.Sprintf("%s: %s", w.Reason, w.Message)
+		}
+	}
+	return ""
+}

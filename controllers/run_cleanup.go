@@ -1,0 +1,111 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// cleanUp deletes what belongs to the run and tells whether all of it is gone. The result is kept unless everything must
+// go. Whatever carries the run's label and is owned by it is found, so nothing depends on how far the run came.
+func (s *runScope) cleanUp(ctx context.Context, everything bool) (bool, error) {
+	left := ""
+	for _, list := range []client.ObjectList{
+		&batchv1.JobList{}, // first: a Job would replace its pods
+		&corev1.PodList{},
+		&rbacv1.RoleBindingList{},
+		&rbacv1.RoleList{},
+		&corev1.ServiceAccountList{},
+		&corev1.ConfigMapList{},
+	} {
+		if err := s.Live.List(ctx, list, client.InNamespace(s.run.Namespace), client.MatchingLabels{LabelRun: s.run.Name, LabelManagedBy: ManagedBy}); err != nil {
+			return false, err
+		}
+		for _, obj := range items(list) {
+			if !s.mayDelete(obj, everything) {
+				continue
+			}
+			left = fmt.Sprintf("%s %s", kindOf(obj), obj.GetName())
+			if obj.GetDeletionTimestamp() != nil {
+				continue
+			}
+			uid := obj.GetUID()
+			err := s.Client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &uid})
+			if client.IgnoreNotFound(err) != nil {
+				return false, err
+			}
+		}
+	}
+	if left == "" {
+		s.cleanupRecovered()
+		return true, nil
+	}
+	s.again = pollFast
+	s.cleanupPending(left)
+	return false, nil
+}
+
+// mayDelete tells whether obj is the run's to delete. Pods belong to it through their Job, which may be gone already.
+func (s *runScope) mayDelete(obj client.Object, everything bool) bool {
+	if _, ok := obj.(*corev1.Pod); ok {
+		return obj.GetLabels()[LabelRole] == RoleWorker
+	}
+	if !metav1.IsControlledBy(obj, s.run) {
+		return false
+	}
+	return everything || obj.GetLabels()[LabelRole] != RoleResult
+}
+
+// cleanupPending says so when something does not go away.
+func (s *runScope) cleanupPending(what string) {
+	since := s.run.Status.CompletionTime
+	if s.run.DeletionTimestamp != nil {
+		since = s.run.DeletionTimestamp
+	}
+	if since == nil || s.Clock.Now().Sub(since.Time) < cleanupPatience || s.isTrue(v1alpha1.ConditionCleanupFailed) {
+		return
+	}
+	message := fmt.Sprintf("%s has not gone away for %s; see its finalizers and its node", what, v1alpha1.DurationOf(cleanupPatience))
+	s.condition(v1alpha1.ConditionCleanupFailed, true, "ObjectRemains", message)
+	s.events = append(s.events, eventCleanupFailed(message))
+}
+
+func (s *runScope) cleanupRecovered() {
+	if s.isTrue(v1alpha1.ConditionCleanupFailed) {
+		s.condition(v1alpha1.ConditionCleanupFailed, false, "Clean", "everything is gone")
+	}
+}
+
+func items(list client.ObjectList) []client.Object {
+	var out []client.Object
+	switch l := list.(type) {
+	case *batchv1.JobList:
+		out = pointers(l.Items, func(o *batchv1.Job) client.Object { return o })
+	case *corev1.PodList:
+		out = pointers(l.Items, func(o *corev1.Pod) client.Object { return o })
+	case *rbacv1.RoleBindingList:
+		out = pointers(l.Items, func(o *rbacv1.RoleBinding) client.Object { return o })
+	case *rbacv1.RoleList:
+		out = pointers(l.Items, func(o *rbacv1.Role) client.Object { return o })
+	case *corev1.ServiceAccountList:
+		out = pointers(l.Items, func(o *corev1.ServiceAccount) client.Object { return o })
+	case *corev1.ConfigMapList:
+		out = pointers(l.Items, func(o *corev1.ConfigMap) client.Object { return o })
+	}
+	return out
+}
+
+func pointers[T any](items []T, as func(*T) client.Object) []client.Object {
+	out := make([]client.Object, len(items))
+	for i := range items {
+		out[i] = as(&items[i])
+	}
+	return out
+}

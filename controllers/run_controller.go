@@ -1,0 +1,231 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/manifest/check"
+)
+
+// Finalizer is on a run while it may hold a database or have something to clean up.
+const Finalizer = "geobench.dev/cleanup"
+
+// BenchmarkRunReconciler leads runs through their stages.
+type BenchmarkRunReconciler struct {
+	Client client.Client
+	// Live reads from the API server itself.
+	Live  client.Reader
+	Nodes NodeClient
+	// Abilities say what the checks may let through.
+	Abilities check.Abilities
+	// Image of workers, and of the nodes of the databases that runs are checked against.
+	Image  string
+	Events events.EventRecorder
+	Clock  clock.PassiveClock
+}
+
+// SetupWithManager registers the controller.
+func (r *BenchmarkRunReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	byLabel := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+		name := obj.GetLabels()[LabelRun]
+		if name == "" || obj.GetLabels()[LabelRole] == RoleResult {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
+	})
+	byDatabase := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+		list := &v1alpha1.BenchmarkRunList{}
+		if err := r.Client.List(ctx, list, client.InNamespace(obj.GetNamespace())); err != nil {
+			return nil
+		}
+		var out []reconcile.Request
+		for i := range list.Items {
+			if run := &list.Items[i]; run.Spec.DatabaseRef.Name == obj.GetName() && !over(run) {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(run)})
+			}
+		}
+		return out
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.BenchmarkRun{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&batchv1.Job{}, byLabel).
+		Watches(&corev1.Pod{}, byLabel).
+		Watches(&corev1.ConfigMap{}, byLabel, builder.WithPredicates(stateChanged{})).
+		Watches(&v1alpha1.GeoDatabase{}, byDatabase).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		Complete(r)
+}
+
+// stateChanged lets through a worker's change of state, not its progress of every few seconds.
+type stateChanged struct{ predicate.Funcs }
+
+func (stateChanged) Update(e ctrlevent.UpdateEvent) bool {
+	was, ok1 := e.ObjectOld.(*corev1.ConfigMap)
+	is, ok2 := e.ObjectNew.(*corev1.ConfigMap)
+	return ok1 && ok2 && was.Data["state"] != is.Data["state"]
+}
+
+// stages are what is done in each stage. A stage leaves the scope in the same stage, in the next, or failed.
+var stages = map[v1alpha1.Stage]func(*runScope, context.Context) error{
+	v1alpha1.StagePreflight: (*runScope).preflight,
+	v1alpha1.StageProvision: (*runScope).provision,
+	v1alpha1.StageEmulate:   (*runScope).emulate,
+	v1alpha1.StageLoad:      (*runScope).load,
+	v1alpha1.StageWarmup:    (*runScope).warmup,
+	v1alpha1.StageMeasure:   (*runScope).measure,
+	v1alpha1.StageRecover:   (*runScope).recover,
+	v1alpha1.StageCollect:   (*runScope).collect,
+	v1alpha1.StageEvaluate:  (*runScope).evaluate,
+}
+
+// Reconcile leads one run a step further.
+func (r *BenchmarkRunReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	run := &v1alpha1.BenchmarkRun{}
+	if err := r.Live.Get(ctx, req.NamespacedName, run); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	s := &runScope{BenchmarkRunReconciler: r, run: run, before: run.DeepCopy()}
+	err := s.reconcile(ctx)
+	if !s.gone && !equality.Semantic.DeepEqual(s.before.Status, run.Status) {
+		patch := client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{})
+		if perr := r.Client.Status().Patch(ctx, run, patch); perr != nil {
+			if apierrors.IsConflict(perr) {
+				return reconcile.Result{RequeueAfter: time.Second}, nil
+			}
+			return reconcile.Result{}, errors.Join(err, client.IgnoreNotFound(perr))
+		}
+		s.recorded()
+	}
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: s.again}, nil
+}
+
+func (s *runScope) reconcile(ctx context.Context) error {
+	run := s.run
+	switch {
+	case run.DeletionTimestamp != nil:
+		return s.remove(ctx)
+	case run.Status.Stage != "" && run.Status.RunID != run.Spec.RunID:
+		return s.startOver(ctx)
+	case over(run):
+		return s.finish(ctx)
+	case run.Status.Stage == "":
+		return s.begin(ctx)
+	}
+	run.Status.ObservedGeneration = run.Generation
+	if s.checkDeadlines(); over(run) {
+		return nil
+	}
+	if err := s.checkDatabase(ctx); err != nil || s.moved() {
+		return err
+	}
+	if err := s.checkHealth(ctx); err != nil || s.moved() {
+		return err
+	}
+	return stages[run.Status.Stage](s, ctx)
+}
+
+// begin takes a new run in. The finalizer comes first: nothing is made without it.
+func (s *runScope) begin(ctx context.Context) error {
+	if err := s.addFinalizer(ctx); err != nil {
+		return err
+	}
+	now := s.now()
+	s.run.Status.RunID = s.run.Spec.RunID
+	s.run.Status.StartTime = &now
+	s.enter(v1alpha1.StagePreflight)
+	return nil
+}
+
+func (s *runScope) addFinalizer(ctx context.Context) error {
+	if controllerutil.ContainsFinalizer(s.run, Finalizer) {
+		return nil
+	}
+	base := s.run.DeepCopy()
+	controllerutil.AddFinalizer(s.run, Finalizer)
+	if err := s.Client.Patch(ctx, s.run, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
+		return err
+	}
+	s.before = s.run.DeepCopy()
+	return nil
+}
+
+// startOver runs the same object again for another spec.runID, once nothing of the last attempt is left.
+func (s *runScope) startOver(ctx context.Context) error {
+	clean, err := s.cleanUp(ctx, false)
+	if err != nil || !clean {
+		return err
+	}
+	if err := s.release(ctx); err != nil {
+		return err
+	}
+	s.run.Status = v1alpha1.BenchmarkRunStatus{}
+	return s.begin(ctx)
+}
+
+// finish cleans up after a run that is over, gives its database back and lets go of the run.
+func (s *runScope) finish(ctx context.Context) error {
+	if !controllerutil.ContainsFinalizer(s.run, Finalizer) {
+		return nil
+	}
+	clean, err := s.cleanUp(ctx, false)
+	if err != nil || !clean {
+		return err
+	}
+	if err := s.release(ctx); err != nil {
+		return err
+	}
+	return s.removeFinalizer(ctx)
+}
+
+// remove cleans up after a run that is being deleted, at whatever stage.
+func (s *runScope) remove(ctx context.Context) error {
+	if !controllerutil.ContainsFinalizer(s.run, Finalizer) {
+		return nil
+	}
+	clean, err := s.cleanUp(ctx, true)
+	if err != nil || !clean {
+		return err
+	}
+	if err := s.release(ctx); err != nil {
+		return err
+	}
+	s.gone = true
+	return s.removeFinalizer(ctx)
+}
+
+func (s *runScope) removeFinalizer(ctx context.Context) error {
+	base := s.run.DeepCopy()
+	controllerutil.RemoveFinalizer(s.run, Finalizer)
+	patched := s.run.DeepCopy()
+	if err := s.Client.Patch(ctx, patched, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	s.before.ResourceVersion, s.run.ResourceVersion = patched.ResourceVersion, patched.ResourceVersion
+	s.before.Finalizers = s.run.Finalizers
+	return nil
+}

@@ -1,0 +1,48 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// emulate waits until the network between the regions is the declared one. It measures afresh: the database's
+// status may be half a minute old. The run is tied to the incarnation that was measured.
+func (s *runScope) emulate(ctx context.Context) error {
+	s.again = pollFast
+	current, _, err := findIncarnations(ctx, s.Live, s.db)
+	if err != nil {
+		return err
+	}
+	if current == nil {
+		s.condition(v1alpha1.ConditionNetworkVerified, false, "NodesNotReady", "the database is being made anew")
+		return nil
+	}
+	nodes, err := observeNodes(ctx, s.Client, s.Nodes, s.db, &current.database)
+	if err != nil {
+		return err
+	}
+	for i := range nodes {
+		if n := &nodes[i]; !n.ready {
+			s.condition(v1alpha1.ConditionNetworkVerified, false, "NodesNotReady", fmt.Sprintf("node %s: %s", n.podName, n.problem))
+			return nil
+		}
+	}
+	links, err := measureLinks(&current.database.Topology, nodes)
+	if err != nil {
+		return err
+	}
+	emulation := v1alpha1.EmulationNone
+	if current.database.Emulate {
+		emulation = v1alpha1.EmulationBuiltIn
+	}
+	ok, reason, message := verifyNetwork(links, emulation)
+	s.condition(v1alpha1.ConditionNetworkVerified, ok, reason, message)
+	if !ok {
+		return nil
+	}
+	s.run.Status.DatabaseIncarnation = current.id()
+	s.enter(v1alpha1.StageLoad)
+	return nil
+}

@@ -1,0 +1,57 @@
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/deploy"
+)
+
+// beginMeasure notes the nodes' counters and enters the stage Measure.
+func (s *runScope) beginMeasure(ctx context.Context) error {
+	if _, err := s.takeSnapshot(ctx, snapshotStart); err != nil {
+		return err
+	}
+	s.enter(v1alpha1.StageMeasure)
+	return nil
+}
+
+// measureEnd is when the last measured window closes.
+func measureEnd(run *v1alpha1.BenchmarkRun) time.Time {
+	return run.Status.WarmupStartTime.Add(measuredTime(&run.Spec.Load))
+}
+
+// measure waits for the end of the last window and notes the nodes' counters.
+func (s *runScope) measure(ctx context.Context) error {
+	if wait := measureEnd(s.run).Sub(s.Clock.Now()); wait > 0 {
+		s.condition(v1alpha1.ConditionMeasured, false, "Measuring", s.progress())
+		s.again = min(wait, pollRun)
+		return nil
+	}
+	if _, err := s.takeSnapshot(ctx, snapshotEnd); err != nil {
+		return err
+	}
+	s.enter(v1alpha1.StageRecover)
+	return nil
+}
+
+// progress sums up what the workers say.
+func (s *runScope) progress() string {
+	var committed, aborted, rate int64
+	repetition := 0
+	for i := range s.workers {
+		var p deploy.Progress
+		if json.Unmarshal([]byte(s.workers[i].report.Data[deploy.KeyProgress]), &p) != nil {
+			continue
+		}
+		committed += p.Committed
+		aborted += p.Aborted
+		rate += p.ThroughputPerSecond
+		repetition = max(repetition, p.Repetition)
+	}
+	return fmt.Sprintf("repetition %d of %d until %s: %d committed, %d aborted, %d/s", repetition, s.run.Spec.Load.Repetitions,
+		measureEnd(s.run).UTC().Format(time.TimeOnly), committed, aborted, rate)
+}

@@ -1,0 +1,167 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/manifest/check"
+)
+
+// preflightInput is what the checks look at.
+type preflightInput struct {
+	run       *v1alpha1.BenchmarkRun
+	db        *v1alpha1.GeoDatabase
+	abilities check.Abilities
+}
+
+// A preflightCheck decides whether the run is possible. When it is not, reason is a CamelCase word, and message names the
+// field, its value and what would be right.
+type preflightCheck func(preflightInput) (reason, message string, failed bool)
+
+// preflightChecks are made in this order; the first that fails ends the run before anything is deployed for it.
+var preflightChecks = []preflightCheck{
+	manifestFitsDatabase,  // what geobench validate checks too: regions, transaction types, faults, verifications
+	deadlineIsLongEnough,  // a run that cannot end in time need not begin
+	reportsFitIntoObjects, // a timeline that is too long for a ConfigMap would be lost at the end
+}
+
+func checkPreflight(in preflightInput) *refusal {
+	for _, c := range preflightChecks {
+		if reason, message, failed := c(in); failed {
+			return &refusal{reason, message}
+		}
+	}
+	return nil
+}
+
+func manifestFitsDatabase(in preflightInput) (string, string, bool) {
+	if problems := check.Run(in.run, in.db, in.abilities); len(problems) > 0 {
+		return "InvalidSpec", problems.Error(), true
+	}
+	return "", "", false
+}
+
+func deadlineIsLongEnough(in preflightInput) (string, string, bool) {
+	needs := measuredTime(&in.run.Spec.Load)
+	if d := in.run.Spec.Deadline; d != nil && d.Duration <= needs {
+		return "DeadlineTooShort", fmt.Sprintf("spec.deadline: %s is not longer than warm-ups, repetitions and the pauses between them take (%s)",
+			d, v1alpha1.DurationOf(needs)), true
+	}
+	return "", "", false
+}
+
+// maxTimelineSeconds is how many seconds of timeline fit into a report and a result: one ConfigMap of 1 MiB each.
+const maxTimelineSeconds = 6 * 3600
+
+func reportsFitIntoObjects(in preflightInput) (string, string, bool) {
+	load := &in.run.Spec.Load
+	total := load.Duration.Duration * time.Duration(load.Repetitions)
+	if total > maxTimelineSeconds*time.Second {
+		return "TimelineTooLong", fmt.Sprintf("spec.load: duration %s x repetitions %d is %s, more than %s of timeline, which is what a result can hold",
+			load.Duration, load.Repetitions, v1alpha1.DurationOf(total), v1alpha1.DurationOf(maxTimelineSeconds*time.Second)), true
+	}
+	return "", "", false
+}
+
+// preflight finds out whether the run is possible, waits for its turn and takes the database.
+func (s *runScope) preflight(ctx context.Context) error {
+	st := &s.run.Status
+	s.again = pollFast
+	late := s.Clock.Now().Sub(st.StageStartTime.Time) > preflightDeadline
+	if s.db == nil {
+		if late {
+			return s.refuse(refuse("DatabaseNotFound", "spec.databaseRef.name: namespace %s has no GeoDatabase %q; create it", s.run.Namespace, s.run.Spec.DatabaseRef.Name))
+		}
+		s.condition(v1alpha1.ConditionAccepted, false, "DatabaseNotFound",
+			fmt.Sprintf("waiting for GeoDatabase %s to be created", s.run.Spec.DatabaseRef.Name))
+		return nil
+	}
+	plan, err := planDatabase(ctx, s.Client, s.Abilities, s.db, s.Image)
+	if err != nil {
+		return s.refuse(err)
+	}
+	if r := checkPreflight(preflightInput{s.run, s.db, s.Abilities}); r != nil {
+		return s.refuse(r)
+	}
+	// The database must know whose run it is before the run may take it.
+	if st.DatabaseUID != string(s.db.UID) {
+		st.DatabaseUID = string(s.db.UID)
+		s.again = time.Millisecond
+		return nil
+	}
+	ahead, err := s.aheadInQueue(ctx)
+	if err != nil {
+		return err
+	}
+	queued := s.reason(v1alpha1.ConditionAccepted) == "DatabaseBusy"
+	if ahead != "" {
+		message := fmt.Sprintf("waiting for BenchmarkRun %s, which uses GeoDatabase %s or comes first", ahead, s.db.Name)
+		if !queued {
+			s.events = append(s.events, eventWaiting(message))
+		}
+		s.condition(v1alpha1.ConditionAccepted, false, "DatabaseBusy", message)
+		s.again = pollRun
+		return nil
+	}
+	if queued {
+		// The run's time counts from when its turn has come.
+		now := s.now()
+		st.StartTime, st.StageStartTime, late = &now, &now, false
+	}
+	if s.db.Status.TopologyHash != plan.hash {
+		if late {
+			return s.refuse(refuse("DatabaseChanging", "GeoDatabase %s was not brought to its present spec within %s; see its conditions",
+				s.db.Name, v1alpha1.DurationOf(preflightDeadline)))
+		}
+		s.condition(v1alpha1.ConditionAccepted, false, "DatabaseChanging",
+			fmt.Sprintf("waiting for GeoDatabase %s to be brought to its present spec", s.db.Name))
+		return nil
+	}
+	if s.db.Status.ActiveRun != s.run.Name {
+		// The lock on the resource version makes sure that this is the database that was looked at.
+		base := s.db.DeepCopy()
+		s.db.Status.ActiveRun = s.run.Name
+		if err := s.Client.Status().Patch(ctx, s.db, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
+			return err
+		}
+	}
+	s.condition(v1alpha1.ConditionAccepted, true, "Possible", fmt.Sprintf("all %d checks passed; GeoDatabase %s is this run's", len(preflightChecks), s.db.Name))
+	s.enter(v1alpha1.StageProvision)
+	return nil
+}
+
+// aheadInQueue names a run that uses the database or has waited for it longer. Runs take turns in the order of their
+// creation, then of their names.
+func (s *runScope) aheadInQueue(ctx context.Context) (string, error) {
+	if active := s.db.Status.ActiveRun; active == s.run.Name {
+		return "", nil
+	} else if active != "" {
+		return active, nil
+	}
+	list := &v1alpha1.BenchmarkRunList{}
+	if err := s.Live.List(ctx, list, client.InNamespace(s.run.Namespace)); err != nil {
+		return "", err
+	}
+	for i := range list.Items {
+		other := &list.Items[i]
+		if other.Name == s.run.Name || other.Spec.DatabaseRef.Name != s.db.Name || over(other) || other.DeletionTimestamp != nil {
+			continue
+		}
+		if earlier(other, s.run) {
+			return other.Name, nil
+		}
+	}
+	return "", nil
+}
+
+func earlier(a, b metav1.Object) bool {
+	if ta, tb := a.GetCreationTimestamp(), b.GetCreationTimestamp(); !ta.Equal(&tb) {
+		return ta.Before(&tb)
+	}
+	return a.GetName() < b.GetName()
+}

@@ -1,0 +1,322 @@
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/deploy"
+)
+
+// WorkerKey is the key of a region's worker ConfigMap, and the file that workers read: a deploy.Worker as JSON.
+const WorkerKey = "worker.json"
+
+// workerConfig is what the workers of a region are told.
+func workerConfig(run *v1alpha1.BenchmarkRun, d *deploy.Database, region string, deadline time.Time) (*deploy.Worker, error) {
+	workload, err := json.Marshal(run.Spec.Workload)
+	if err != nil {
+		return nil, err
+	}
+	load, err := json.Marshal(run.Spec.Load)
+	if err != nil {
+		return nil, err
+	}
+	return &deploy.Worker{
+		Run: run.Name, UID: string(run.UID), Region: region, Workers: int(run.Spec.Load.WorkersPerRegion),
+		Database: *d, Workload: workload, Load: load, Seed: uint64(run.Spec.Seed), Deadline: deadline.UTC().Truncate(time.Second),
+	}, nil
+}
+
+func regionRunLabels(run *v1alpha1.BenchmarkRun, region, role string) map[string]string {
+	return with(with(runLabels(run, role), LabelRegion, region), LabelDatabase, run.Spec.DatabaseRef.Name)
+}
+
+// buildWorkerObjects makes what the workers of a region need, in the order in which it has to be made: their
+// configuration, the ConfigMaps where they meet the operator, the right to these alone, and their Job.
+func buildWorkerObjects(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1alpha1.Region, w *deploy.Worker, image string, lifetime time.Duration) ([]client.Object, error) {
+	config, err := json.Marshal(w)
+	if err != nil {
+		return nil, err
+	}
+	name := workerName(run, region.Name)
+	meta := func(name, role string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: name, Namespace: run.Namespace, Labels: regionRunLabels(run, region.Name, role)}
+	}
+	objects := []client.Object{
+		&corev1.ConfigMap{ObjectMeta: meta(name, RoleWorker), Immutable: ptr.To(true), Data: map[string]string{WorkerKey: string(config)}},
+	}
+	var reports []string
+	for i := range w.Workers {
+		reports = append(reports, reportName(run, region.Name, i))
+		objects = append(objects, &corev1.ConfigMap{ObjectMeta: meta(reports[i], RoleReport)})
+	}
+	objects = append(objects,
+		&corev1.ServiceAccount{ObjectMeta: meta(name, RoleWorker), AutomountServiceAccountToken: ptr.To(false)},
+		&rbacv1.Role{ObjectMeta: meta(name, RoleWorker), Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: reports, Verbs: []string{"get", "patch", "watch"},
+		}}},
+		&rbacv1.RoleBinding{ObjectMeta: meta(name, RoleWorker),
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: run.Namespace}},
+		},
+		buildJob(run, db, region, w.Workers, image, lifetime, meta(name, RoleWorker)),
+	)
+	return objects, nil
+}
+
+// buildJob makes the Job of a region's workers. A worker that dies takes its clients' history with it, so nothing is
+// ever started again: backoffLimit 0, restartPolicy Never.
+func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1alpha1.Region, workers int, image string, lifetime time.Duration, meta metav1.ObjectMeta) *batchv1.Job {
+	return &batchv1.Job{
+		ObjectMeta: meta,
+		Spec: batchv1.JobSpec{
+			Completions:           ptr.To(int32(workers)),
+			Parallelism:           ptr.To(int32(workers)),
+			CompletionMode:        ptr.To(batchv1.IndexedCompletion),
+			BackoffLimit:          ptr.To[int32](0),
+			ActiveDeadlineSeconds: ptr.To(int64(max(lifetime, time.Second) / time.Second)),
+			PodReplacementPolicy:  ptr.To(batchv1.Failed),
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{
+					Labels: meta.Labels,
+					Annotations: map[string]string{
+						annotationScrape:     "true",
+						annotationScrapePort: "7001",
+						// Evicting a worker to make room spoils the run.
+						"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+					},
+				},
+				Spec: corev1.PodSpec{
+					RestartPolicy:                 corev1.RestartPolicyNever,
+					ServiceAccountName:            meta.Name,
+					AutomountServiceAccountToken:  ptr.To(true),
+					EnableServiceLinks:            ptr.To(false),
+					SecurityContext:               podSecurity(),
+					TerminationGracePeriodSeconds: ptr.To[int64](5),
+					NodeSelector:                  region.NodeSelector,
+					Tolerations:                   region.Tolerations,
+					Affinity:                      regionAffinity(db.Spec.Placement, region.Name),
+					Containers: []corev1.Container{{
+						Name:            "worker",
+						Image:           image,
+						ImagePullPolicy: corev1.PullIfNotPresent,
+						Args:            []string{"worker", "--config", configFolder + "/" + WorkerKey, "--report", meta.Name},
+						Env: []corev1.EnvVar{
+							{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}}},
+							{Name: "POD_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}}},
+						},
+						Ports:           []corev1.ContainerPort{{Name: "metrics", ContainerPort: adminPort, Protocol: corev1.ProtocolTCP}},
+						Resources:       withDefaultRequests(run.Spec.Load.Resources, "100m", "128Mi"),
+						SecurityContext: containerSecurity(),
+						VolumeMounts:    []corev1.VolumeMount{{Name: "config", MountPath: configFolder, ReadOnly: true}},
+					}},
+					Volumes: []corev1.Volume{configVolume(meta.Name)},
+				},
+			},
+		},
+	}
+}
+
+// createWorkers makes the workers of all regions.
+func (s *runScope) createWorkers(ctx context.Context) error {
+	lifetime := s.run.Status.StartTime.Add(runDeadline(s.run)).Sub(s.Clock.Now())
+	deadline := s.run.Status.StageStartTime.Add(readyDeadline + workerPatience)
+	for i := range s.db.Spec.Regions {
+		region := &s.db.Spec.Regions[i]
+		w, err := workerConfig(s.run, &s.current.database, region.Name, deadline)
+		if err != nil {
+			return err
+		}
+		objects, err := buildWorkerObjects(s.run, s.db, region, w, s.Image, lifetime)
+		if err != nil {
+			return err
+		}
+		for _, obj := range objects {
+			if err := ensureCreated(ctx, s.Client, s.Live, s.run, obj); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// workerState is one worker as it shows itself in its ConfigMap.
+type workerState struct {
+	region string
+	index  int
+	report *corev1.ConfigMap
+}
+
+func (w *workerState) state() string { return w.report.Data[deploy.KeyState] }
+
+// name is the worker's pod where it is known.
+func (w *workerState) name() string {
+	return firstOf(w.report.Data[deploy.KeyPod], fmt.Sprintf("worker %d of region %s", w.index, w.region))
+}
+
+// workerTrouble ends a run: what happened to which worker.
+type workerTrouble struct{ reason, message string }
+
+func (t *workerTrouble) Error() string { return t.message }
+
+// observeWorkers reads the workers' ConfigMaps, and says what happened when one of them cannot finish.
+func (s *runScope) observeWorkers(ctx context.Context) ([]workerState, error) {
+	var workers []workerState
+	for _, region := range s.current.database.Topology.Regions {
+		done := 0
+		for i := range int(s.run.Spec.Load.WorkersPerRegion) {
+			w := workerState{region: region, index: i, report: &corev1.ConfigMap{}}
+			key := types.NamespacedName{Namespace: s.run.Namespace, Name: reportName(s.run, region, i)}
+			if err := s.Live.Get(ctx, key, w.report); err != nil {
+				if apierrors.IsNotFound(err) {
+					return nil, &workerTrouble{"WorkerObjectDeleted", fmt.Sprintf("ConfigMap %s, where worker %d of region %s reports, was deleted", key.Name, i, region)}
+				}
+				return nil, err
+			}
+			switch w.state() {
+			case deploy.StateFailed:
+				return nil, &workerTrouble{"WorkerFailed", fmt.Sprintf("%s gave up: %s", w.name(), firstOf(w.report.Data[deploy.KeyMessage], "it did not say why"))}
+			case deploy.StateDone:
+				done++
+			}
+			workers = append(workers, w)
+		}
+		// A worker that has handed in its report may end as it likes.
+		if done == int(s.run.Spec.Load.WorkersPerRegion) {
+			continue
+		}
+		if err := s.inspectJob(ctx, region, workers); err != nil {
+			return nil, err
+		}
+	}
+	return workers, nil
+}
+
+// inspectJob finds out whether a region's workers still live.
+func (s *runScope) inspectJob(ctx context.Context, region string, workers []workerState) error {
+	name := workerName(s.run, region)
+	job := &batchv1.Job{}
+	if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: name}, job); err != nil {
+		if apierrors.IsNotFound(err) {
+			return &workerTrouble{"WorkerObjectDeleted", fmt.Sprintf("Job %s with the workers of region %s was deleted", name, region)}
+		}
+		return err
+	}
+	if job.DeletionTimestamp != nil {
+		return &workerTrouble{"WorkerObjectDeleted", fmt.Sprintf("Job %s with the workers of region %s is being deleted", name, region)}
+	}
+	pods := &corev1.PodList{}
+	if err := s.Client.List(ctx, pods, client.InNamespace(s.run.Namespace),
+		client.MatchingLabels{LabelRun: s.run.Name, LabelAttempt: attempt(s.run), LabelRegion: region}); err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		if cause := podDeath(&pods.Items[i]); cause != "" {
+			return &workerTrouble{"WorkerFailed", fmt.Sprintf("worker pod %s (region %s) %s", pods.Items[i].Name, region, cause)}
+		}
+	}
+	for _, c := range job.Status.Conditions {
+		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobFailed || c.Type == batchv1.JobFailureTarget) {
+			return &workerTrouble{"WorkerFailed", fmt.Sprintf("Job %s with the workers of region %s failed: %s", name, region, c.Message)}
+		}
+	}
+	return nil
+}
+
+// podDeath says how a pod came to its end, or nothing when it lives or ended well.
+func podDeath(pod *corev1.Pod) string {
+	if pod.DeletionTimestamp != nil {
+		return "was deleted"
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
+			return fmt.Sprintf("ended: %s, exit code %d%s", t.Reason, t.ExitCode, suffix(t.Message))
+		}
+	}
+	if pod.Status.Phase == corev1.PodFailed {
+		return "failed: " + firstOf(pod.Status.Message, firstOf(pod.Status.Reason, "no reason is known"))
+	}
+	return ""
+}
+
+func suffix(message string) string {
+	if message == "" {
+		return ""
+	}
+	return ": " + truncate(message, 512)
+}
+
+// checkHealth looks at nodes and workers while the run depends on them, and ends it when one of them is lost.
+func (s *runScope) checkHealth(ctx context.Context) error {
+	if !s.atLeast(v1alpha1.StageWarmup) || s.atLeast(v1alpha1.StageEvaluate) {
+		return nil
+	}
+	var err error
+	if s.nodes, err = observeNodes(ctx, s.Client, s.Nodes, s.db, &s.current.database); err != nil {
+		return err
+	}
+	start, err := s.readSnapshot(ctx, snapshotReady)
+	if err != nil {
+		return err
+	}
+	for i := range s.nodes {
+		n := &s.nodes[i]
+		if n.lost != "" {
+			s.invalidate("NodeLost", "node %s was lost in stage %s: %s", n.podName, s.run.Status.Stage, n.lost)
+			return nil
+		}
+		if start != nil && n.status != nil && start.Nodes[i].Process != n.status.Process {
+			s.invalidate("NodeLost", "node %s was lost in stage %s: its process was replaced", n.podName, s.run.Status.Stage)
+			return nil
+		}
+	}
+	if !s.isTrue(conditionWorkersCreated) {
+		return nil
+	}
+	s.workers, err = s.observeWorkers(ctx)
+	var trouble *workerTrouble
+	if errors.As(err, &trouble) {
+		s.invalidate(trouble.reason, "in stage %s: %s", s.run.Status.Stage, trouble.message)
+		return nil
+	}
+	return err
+}
+
+// inState counts the workers in a state or beyond it.
+func (s *runScope) inState(states ...string) int {
+	n := 0
+	for i := range s.workers {
+		for _, state := range states {
+			if s.workers[i].state() == state {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// stuckWorker says why a worker's pod does not get to run, or nothing.
+func (s *runScope) stuckWorker(ctx context.Context) (string, error) {
+	pods := &corev1.PodList{}
+	if err := s.Client.List(ctx, pods, client.InNamespace(s.run.Namespace), client.MatchingLabels{LabelRun: s.run.Name, LabelAttempt: attempt(s.run)}); err != nil {
+		return "", err
+	}
+	for i := range pods.Items {
+		if problem := podObstacle(&pods.Items[i]); problem != "" {
+			return fmt.Sprintf("pod %s: %s", pods.Items[i].Name, problem), nil
+		}
+	}
+	return "", nil
+}

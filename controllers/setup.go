@@ -1,0 +1,50 @@
+package controllers
+
+import (
+	"errors"
+
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/protocol"
+)
+
+// Options are what the controllers need besides a manager.
+type Options struct {
+	// Image of nodes and workers: the one with the geobench binary.
+	Image string
+	Nodes NodeClient
+	Clock clock.PassiveClock
+	// Events, when set, takes the place of the manager's recorder.
+	Events events.EventRecorder
+}
+
+// SetupWithManager registers both controllers.
+func SetupWithManager(mgr ctrl.Manager, o Options) error {
+	database, run := Reconcilers(mgr, o)
+	return errors.Join(database.SetupWithManager(mgr), run.SetupWithManager(mgr))
+}
+
+// Reconcilers makes both controllers without registering them.
+func Reconcilers(mgr ctrl.Manager, o Options) (*GeoDatabaseReconciler, *BenchmarkRunReconciler) {
+	if o.Events == nil {
+		o.Events = mgr.GetEventRecorder("geobench-operator")
+	}
+	abilities := check.Default(engineTable{})
+	return &GeoDatabaseReconciler{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Nodes: o.Nodes, Abilities: abilities,
+			Image: o.Image, Events: o.Events, Clock: o.Clock,
+		}, &BenchmarkRunReconciler{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Nodes: o.Nodes, Abilities: abilities,
+			Image: o.Image, Events: o.Events, Clock: o.Clock,
+		}
+}
+
+// engineTable is package engines as the checks want it.
+type engineTable struct{}
+
+func (engineTable) Names() []string                             { return engines.Names() }
+func (engineTable) Lookup(name string) (*protocol.Engine, bool) { return engines.Lookup(name) }
