@@ -61,17 +61,30 @@ func (c *Cluster) down(p *progress) error {
 	return nil
 }
 
-// checkOwned refuses to delete a folder that this program did not make.
+// stateEntries are the names that appear in a state folder.
+var stateEntries = []string{
+	"cluster.json", "kubeconfig", "conf", "pki", "run", "logs", "images", "etcd", "containerd", "kubelet", "cni",
+	"pod-logs", "volume-plugins", "kubectl-cache",
+}
+
+// checkOwned refuses to delete a folder that this program did not make. It made one that has its cluster.json, or, after
+// somebody deleted a part of it by hand, one with nothing but names that it uses.
 func (c *Cluster) checkOwned() error {
 	entries, err := os.ReadDir(c.State)
-	if errors.Is(err, fs.ErrNotExist) || len(entries) == 0 {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(c.path("cluster.json")); err != nil {
-		return fmt.Errorf("%s holds no cluster.json, so it was not made by this program and is not deleted; check GEOBENCH_STATE", c.State)
+	if _, err := os.Stat(c.path("cluster.json")); err == nil {
+		return nil
+	}
+	for _, e := range entries {
+		if !slices.Contains(stateEntries, e.Name()) {
+			return fmt.Errorf("%s has no cluster.json but %q, so it was not made by this program and is not deleted; check GEOBENCH_STATE",
+				c.State, e.Name())
+		}
 	}
 	return nil
 }
