@@ -6,22 +6,8 @@ import (
 	"time"
 )
 
-// DeadlineMargin is what a run without a deadline may take on top of its warm-up and measured time.
+// DeadlineMargin is what a run without a deadline may take on top of what its load takes.
 const DeadlineMargin = 15 * time.Minute
-
-// NominalTime is how long the load runs: warmup + duration x repetitions.
-func (l *Load) NominalTime() time.Duration {
-	return l.Warmup.Duration + time.Duration(l.Repetitions)*l.Duration.Duration
-}
-
-// RunDeadline is spec.deadline, or the nominal time plus DeadlineMargin where that is unset. It counts from
-// status.startTime.
-func (s *BenchmarkRunSpec) RunDeadline() time.Duration {
-	if s.Deadline != nil {
-		return s.Deadline.Duration
-	}
-	return s.Load.NominalTime() + DeadlineMargin
-}
 
 // Name of the workload that is set, as its field is called; empty when none is.
 func (w *Workload) Name() string {

@@ -57,7 +57,8 @@ type BenchmarkRunSpec struct {
 	// +optional
 	Verify []Verification `json:"verify,omitempty"`
 
-	// Deadline for the whole run, from its start. Unset, it is warmup + duration x repetitions + 15m.
+	// Deadline for the whole run, from its start. Unset, it is what the load takes (all
+	// warm-ups, repetitions and the pauses between them) plus 15m.
 	// +kubebuilder:validation:XValidation:rule="self > duration('0s') && self <= duration('8760h')",message="must be longer than 0s and at most 8760h, for example 15m"
 	// +optional
 	Deadline *Duration `json:"deadline,omitempty"`
@@ -272,7 +273,7 @@ type Load struct {
 	// +kubebuilder:default="30s"
 	// +optional
 	RequestTimeout Duration `json:"requestTimeout,omitzero"`
-	// Warmup runs the load without measuring, once, before the first repetition.
+	// Warmup runs the load without measuring, before each repetition.
 	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('168h')",message="must be 0s to 168h, for example 10s"
 	// +kubebuilder:default="10s"
 	// +optional
@@ -282,7 +283,7 @@ type Load struct {
 	// +kubebuilder:default="30s"
 	// +optional
 	Duration Duration `json:"duration,omitzero"`
-	// Repetitions of the measured period.
+	// Repetitions of the warm-up and the measured period, on the same data.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=1

@@ -16,6 +16,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
@@ -253,9 +254,10 @@ func fromError(err error) Problem {
 // deadline: the load fits into it.
 func (r *benchmarkRun) deadline(ps *Problems) {
 	l := &r.Spec.Load
-	if d := r.Spec.Deadline; d != nil && d.Duration < l.NominalTime() {
-		ps.add("spec.deadline", d.String(), "deadline %s is shorter than warmup (%s) + duration (%s) x repetitions (%d) = %s; leave it out for %s more than that",
-			d, l.Warmup, l.Duration, l.Repetitions, v1alpha1.DurationOf(l.NominalTime()), v1alpha1.DurationOf(v1alpha1.DeadlineMargin))
+	takes := v1alpha1.DurationOf(load.PlanOf(*l, 0).LastWindow())
+	if d := r.Spec.Deadline; d != nil && d.Duration < takes.Duration {
+		ps.add("spec.deadline", d.String(), "deadline %s is shorter than the load takes: %d x (warmup %s + duration %s) and the pauses between are %s; leave the deadline out for %s more than that",
+			d, l.Repetitions, l.Warmup, l.Duration, takes, v1alpha1.DurationOf(v1alpha1.DeadlineMargin))
 	}
 }
 

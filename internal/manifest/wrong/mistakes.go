@@ -243,7 +243,7 @@ var mistakes = []mistake{
 		field: "spec.deadline", want: "longer than 0s"},
 	{name: "deadline shorter than the load", kind: run, by: Preflight,
 		patch: `{spec: {deadline: 10s, load: {repetitions: 3}}}`,
-		field: "spec.deadline", want: "= 16s"},
+		field: "spec.deadline", want: "pauses between are 22s"},
 	{name: "objective without a bound", kind: run, by: APIServer,
 		patch: `{spec: {objectives: [{metric: throughput}]}}`,
 		field: "spec.objectives[0]", want: "min and max are both missing"},
