@@ -312,8 +312,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.min) || has(self.max)",message="min and max are both missing: an objective needs at least one bound"
 // +kubebuilder:validation:XValidation:rule="!has(self.max) || !self.metric.startsWith('latency') || (type(self.max) == string && size(self.max) <= 18 && duration(self.max) >= duration('0s'))",message="the bound of a latency is a duration, for example 250ms",fieldPath=".max"
 // +kubebuilder:validation:XValidation:rule="!has(self.min) || !self.metric.startsWith('latency') || (type(self.min) == string && size(self.min) <= 18 && duration(self.min) >= duration('0s'))",message="the bound of a latency is a duration, for example 1ms",fieldPath=".min"
-// +kubebuilder:validation:XValidation:rule="!has(self.max) || self.metric.startsWith('latency') || (type(self.max) == int && self.max >= 0)",messageExpression="'max is %s: the bound of %s must be a whole number of at least 0, for example 1000'.format([self.max, self.metric])",fieldPath=".max"
-// +kubebuilder:validation:XValidation:rule="!has(self.min) || self.metric.startsWith('latency') || (type(self.min) == int && self.min >= 0)",messageExpression="'min is %s: the bound of %s must be a whole number of at least 0, for example 1000'.format([self.min, self.metric])",fieldPath=".min"
+// +kubebuilder:validation:XValidation:rule="!has(self.max) || self.metric.startsWith('latency') || (type(self.max) == int && self.max >= 0 && self.max <= 2147483647)",messageExpression="'max is %s: the bound of %s must be a whole number from 0 to 2147483647, for example 1000'.format([self.max, self.metric])",fieldPath=".max"
+// +kubebuilder:validation:XValidation:rule="!has(self.min) || self.metric.startsWith('latency') || (type(self.min) == int && self.min >= 0 && self.min <= 2147483647)",messageExpression="'min is %s: the bound of %s must be a whole number from 0 to 2147483647, for example 1000'.format([self.min, self.metric])",fieldPath=".min"
 type Objective struct {
 	// Metric that is bounded: throughput (committed transactions per second), latencyP50 to latencyP99 (of committed
 	// transactions), or abortPPM (aborted of all, in parts per million).

@@ -93,6 +93,7 @@ type Prices struct {
 	Currency string `json:"currency,omitempty"`
 	// NodePerHourMicros is the price of one node for one hour, in millionths of the currency unit.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000000000
 	// +kubebuilder:default=0
 	// +optional
 	NodePerHourMicros int64 `json:"nodePerHourMicros"`
@@ -123,6 +124,7 @@ type TransferPrice struct {
 	To string `json:"to,omitempty"`
 	// PerGBMicros is the price of 10^9 bytes, in millionths of the currency unit.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000000000
 	// +required
 	PerGBMicros int64 `json:"perGBMicros"`
 }

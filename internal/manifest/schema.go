@@ -82,7 +82,11 @@ func (s *kindSchema) admit(u map[string]any) check.Problems {
 	unknown := pruning.PruneWithOptions(u, s.structural, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
 	merr, metaUnknown := objectmeta.CoerceWithOptions(nil, u, s.structural, true, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true})
 	if merr != nil {
-		return check.Problems{s.problem(u, merr)}
+		p := s.problem(u, merr)
+		if m := wrongMetadata.FindStringSubmatch(merr.Error()); m != nil {
+			p.Field, p.Value, p.Message = "metadata."+m[2], "", mustBe(m[3], m[1])
+		}
+		return check.Problems{p}
 	}
 	var ps check.Problems
 	for _, path := range append(unknown, metaUnknown...) {
@@ -116,6 +120,8 @@ func (s *kindSchema) admit(u map[string]any) check.Problems {
 	}
 	return ps
 }
+
+var wrongMetadata = regexp.MustCompile(`cannot unmarshal (\w+) into Go struct field ObjectMeta\.(\w+) of type (\S+)`)
 
 // blocksRules is true for the errors after which the API server does not evaluate CEL rules: they could fail or cost
 // too much.
@@ -251,7 +257,7 @@ func reword(path, detail string) string {
 		detail = rest
 	}
 	if want, got, ok := strings.Cut(strings.TrimPrefix(detail, "must be of type "), ": \""); ok && strings.HasPrefix(detail, "must be of type ") {
-		return "must be " + article(want) + ", not " + article(strings.TrimSuffix(got, `"`))
+		return mustBe(want, strings.TrimSuffix(got, `"`))
 	}
 	if strings.HasPrefix(detail, "should match '") {
 		switch {
@@ -268,6 +274,19 @@ func reword(path, detail string) string {
 		return rule
 	}
 	return strings.Replace(strings.Replace(detail, "should be", "must be", 1), "should have", "must have", 1)
+}
+
+// mustBe says which type is wanted. Where a string is wanted, quotes are what is usually missing: YAML takes no, on and 5 for
+// truth values and numbers.
+func mustBe(want, got string) string {
+	m := "must be " + article(want) + ", not " + article(got)
+	switch got {
+	case "bool", "boolean", "int64", "float64", "number", "integer":
+		if want == "string" {
+			m += ": put it in quotes"
+		}
+	}
+	return m
 }
 
 // article names a JSON or Go type in words.
