@@ -8,9 +8,10 @@
 //
 // The other commands work on the repository:
 //
-//	go run -C hack/tools . sync-chart [--check]   copy CRDs and RBAC rules from config/ into charts/geobench
+//	go run -C hack/tools . sync-chart [--check]   copy CRDs, RBAC rules and presets into charts/geobench
 //	go run -C hack/tools . lint-crds              hold config/crd/bases to the API conventions
-//	go run -C hack/tools . chart-test             lint and render charts/geobench in all its variants
+//
+// The chart's tests are the tests of this module: go test -C hack/tools . builds helm and renders the chart in all its variants.
 package main
 
 import (
@@ -29,9 +30,8 @@ const usage = `usage: go run -C hack/tools . COMMAND
 
   install [TOOL...]      build pinned tools that the cache lacks and print their paths
   path TOOL              print the path of an installed tool
-  sync-chart [--check]   copy CRDs and RBAC rules from config/ into charts/geobench; --check only says what differs
+  sync-chart [--check]   copy CRDs, RBAC rules and presets into charts/geobench; --check only says what differs
   lint-crds              hold config/crd/bases to the API conventions
-  chart-test             lint and render charts/geobench in all its variants (builds helm if need be)
 `
 
 func main() {
@@ -78,8 +78,6 @@ func command(ctx context.Context, args []string) error {
 		return syncChart(root, check)
 	case "lint-crds":
 		return lintCRDs(root)
-	case "chart-test":
-		return chartTest(ctx, root)
 	case "help", "-h", "--help":
 		fmt.Print(usage)
 		return nil

@@ -14,25 +14,33 @@ import (
 )
 
 const (
-	crdSources = "config/crd/bases"
-	rbacSource = "config/rbac/role.yaml"
-	chartDir   = "charts/geobench"
-	crdCopies  = chartDir + "/templates/crds"
-	rbacCopy   = chartDir + "/templates/operator/_rules.tpl"
+	crdSources    = "config/crd/bases"
+	rbacSource    = "config/rbac/role.yaml"
+	presetSources = "internal/presets"
+	chartDir      = "charts/geobench"
+	crdCopies     = chartDir + "/templates/crds"
+	rbacCopy      = chartDir + "/templates/operator/_rules.tpl"
+	presetCopies  = chartDir + "/presets"
+	valuesFile    = chartDir + "/values.yaml"
+	readmeFile    = chartDir + "/README.md"
 )
 
-// syncChart makes the generated files of the chart what config/ says: one template per CRD, and the operator's rules.
-// With check it changes nothing and returns an error that names the files which differ.
+// syncChart makes the generated parts of the chart what their sources say: one template per CRD, the operator's rules,
+// the network profiles, and the table of values in the README. With check it changes nothing and returns an error that
+// names the files which differ.
 func syncChart(root string, check bool) error {
 	want, err := chartFiles(root)
 	if err != nil {
 		return err
 	}
-	have, err := filepath.Glob(filepath.Join(root, crdCopies, "*.yaml"))
-	if err != nil {
-		return err
+	var have []string
+	for _, dir := range []string{crdCopies, presetCopies} {
+		files, err := filepath.Glob(filepath.Join(root, dir, "*.yaml"))
+		if err != nil {
+			return err
+		}
+		have = append(have, files...)
 	}
-	have = append(have, filepath.Join(root, rbacCopy))
 
 	var differ []string
 	for _, file := range have {
@@ -41,9 +49,6 @@ func syncChart(root string, check bool) error {
 			return err
 		}
 		if _, ok := want[filepath.ToSlash(rel)]; ok {
-			continue
-		}
-		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		differ = append(differ, rel+" (its source is gone)")
@@ -75,9 +80,9 @@ func syncChart(root string, check bool) error {
 	}
 	switch {
 	case len(differ) == 0:
-		fmt.Println("the chart agrees with config/")
+		fmt.Println("the chart agrees with its sources")
 	case check:
-		return fmt.Errorf("the chart differs from config/ in %s: run go run -C hack/tools . sync-chart", strings.Join(differ, ", "))
+		return fmt.Errorf("the chart differs from its sources in %s: run go run -C hack/tools . sync-chart", strings.Join(differ, ", "))
 	default:
 		fmt.Println("updated", strings.Join(differ, ", "))
 	}
@@ -114,6 +119,35 @@ func chartFiles(root string) (map[string][]byte, error) {
 		return nil, fmt.Errorf("%s: %w", rbacSource, err)
 	}
 	out[rbacCopy] = []byte(rules)
+
+	presets, err := filepath.Glob(filepath.Join(root, presetSources, "*.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range presets {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		out[presetCopies+"/"+filepath.Base(file)] = text
+	}
+
+	values, err := os.ReadFile(filepath.Join(root, valuesFile))
+	if err != nil {
+		return nil, err
+	}
+	table, err := valuesTable(string(values))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", valuesFile, err)
+	}
+	readme, err := os.ReadFile(filepath.Join(root, readmeFile))
+	if err != nil {
+		return nil, err
+	}
+	if text, err = insertTable(readme, table); err != nil {
+		return nil, fmt.Errorf("%s: %w", readmeFile, err)
+	}
+	out[readmeFile] = text
 	return out, nil
 }
 

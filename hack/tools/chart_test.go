@@ -1,0 +1,528 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/yaml"
+)
+
+// chart runs helm on the chart of this repository.
+type chart struct {
+	root, helm string
+}
+
+func newChart(t *testing.T) chart {
+	t.Helper()
+	root, err := repositoryRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	helm, err := toolNamed("helm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := build(t.Context(), root, helm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chart{root, program}
+}
+
+func (c chart) dir() string { return filepath.Join(c.root, filepath.FromSlash(chartDir)) }
+
+// template renders the chart with these --set-json arguments into namespace geobench-system.
+func (c chart) template(t *testing.T, values ...string) (string, error) {
+	t.Helper()
+	args := []string{"template", "geobench", c.dir(), "--namespace", "geobench-system", "--api-versions", "geobench.dev/v1alpha1"}
+	for _, v := range values {
+		args = append(args, "--set-json", v)
+	}
+	out, err := run(t.Context(), c.helm, args...)
+	return string(out), err
+}
+
+// objects renders the chart and decodes all objects strictly: a field that Kubernetes does not have is an error.
+func (c chart) objects(t *testing.T, values ...string) []runtime.Object {
+	t.Helper()
+	text, err := c.template(t, values...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiextensionsv1.AddToScheme} {
+		if err := add(known); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decoder := serializer.NewCodecFactory(known, serializer.EnableStrict).UniversalDeserializer()
+	var out []runtime.Object
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &unstructured.Unstructured{}
+		if err := yaml.UnmarshalStrict(document, &u.Object); err != nil {
+			t.Fatalf("%v in\n%s", err, document)
+		}
+		if len(u.Object) == 0 {
+			continue
+		}
+		if group := u.GroupVersionKind().Group; group == "monitoring.coreos.com" || group == "geobench.dev" {
+			out = append(out, u)
+			continue
+		}
+		o, _, err := decoder.Decode(document, nil, nil)
+		if err != nil {
+			t.Fatalf("%s %s: %v", u.GetKind(), u.GetName(), err)
+		}
+		out = append(out, o)
+	}
+}
+
+// name is an object's kind and name, with its namespace unless it is the release's.
+func name(t *testing.T, o runtime.Object) string {
+	t.Helper()
+	m, ok := o.(metav1.Object)
+	if !ok {
+		t.Fatalf("%T has no name", o)
+	}
+	out := o.GetObjectKind().GroupVersionKind().Kind + " "
+	if m.GetNamespace() != "" && m.GetNamespace() != "geobench-system" {
+		out += m.GetNamespace() + "/"
+	}
+	return out + m.GetName()
+}
+
+// find returns the one object of a type and name.
+func find[T metav1.Object](t *testing.T, objects []runtime.Object, name string) T {
+	t.Helper()
+	for _, o := range objects {
+		if o, ok := o.(T); ok && o.GetName() == name {
+			return o
+		}
+	}
+	var none T
+	t.Fatalf("no %T %s", none, name)
+	return none
+}
+
+var allOn = []string{
+	`commonLabels={"team": "db"}`,
+	`image={"repository": "registry.example/geobench", "digest": "sha256:0123456789012345678901234567890123456789012345678901234567890123"}`,
+	`imagePullSecrets=[{"name": "pull"}]`, `nodeImage="registry.example/nodes:1"`,
+	`crds.annotations={"a": "b"}`, `replicas=3`, `extraArgs=["--zap-log-level=debug"]`, `extraEnv=[{"name": "A", "value": "b"}]`,
+	`deploymentAnnotations={"a": "b"}`, `podAnnotations={"a": "b"}`, `podLabels={"a": "b"}`, `priorityClassName="system-cluster-critical"`,
+	`nodeSelector={"kubernetes.io/os": "linux"}`, `tolerations=[{"operator": "Exists"}]`, `affinity={"nodeAffinity": {}}`,
+	`topologySpreadConstraints=[{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]`,
+	`serviceAccount.annotations={"a": "b"}`, `metrics.serviceAnnotations={"a": "b"}`,
+	`metrics.readers=[{"kind": "ServiceAccount", "name": "prometheus", "namespace": "monitoring"}]`,
+	`metrics.serviceMonitor={"enabled": true, "labels": {"release": "kps"}}`, `metrics.podMonitor={"enabled": true, "labels": {"release": "kps"}}`,
+	`networkPolicy.operator={"enabled": true, "metricsFrom": [{"namespaceSelector": {}}], "apiServerCIDRs": ["10.0.0.0/8"]}`,
+	`networkPolicy.databases={"enabled": true, "namespaces": ["one", "two"], "metricsFrom": [{"namespaceSelector": {}}]}`,
+	`presets={"enabled": true, "namespaces": ["one", "two"]}`,
+}
+
+// TestVariants says which objects each choice of values makes.
+func TestVariants(t *testing.T) {
+	c := newChart(t)
+	crds := []string{
+		"CustomResourceDefinition benchmarkruns.geobench.dev", "CustomResourceDefinition geodatabases.geobench.dev",
+		"CustomResourceDefinition networkprofiles.geobench.dev",
+	}
+	always := []string{
+		"Deployment geobench-operator", "Pod geobench-test", "Role geobench-test", "RoleBinding geobench-test", "ServiceAccount geobench-test",
+	}
+	account := []string{"ServiceAccount geobench-operator"}
+	users := []string{"ClusterRole geobench-edit", "ClusterRole geobench-view"}
+	leader := []string{"Role geobench-operator-leader-election", "RoleBinding geobench-operator-leader-election"}
+	everywhere := []string{"ClusterRole geobench-operator", "ClusterRoleBinding geobench-operator"}
+	metrics := []string{"Service geobench-operator-metrics", "ClusterRole geobench-metrics-reader"}
+
+	presets := func(namespace string) (out []string) {
+		files, err := filepath.Glob(filepath.Join(c.root, filepath.FromSlash(presetSources), "*.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			out = append(out, "NetworkProfile "+namespace+"/"+strings.TrimSuffix(filepath.Base(file), ".yaml"))
+		}
+		return out
+	}
+
+	for title, test := range map[string]struct {
+		values []string
+		want   [][]string
+	}{
+		"default": {want: [][]string{crds, always, account, users, leader, everywhere, metrics}},
+		"bare": {
+			values: []string{
+				"crds.enabled=false", "rbac.create=false", "rbac.aggregateToUserRoles=false", "metrics.enabled=false",
+				`serviceAccount={"create": false, "name": "mine"}`, "leaderElection.enabled=false",
+			},
+			want: [][]string{always},
+		},
+		"no leader": {
+			values: []string{"leaderElection.enabled=false"},
+			want:   [][]string{crds, always, account, users, everywhere, metrics},
+		},
+		"one namespace": {
+			values: []string{`scope.namespace="lab"`, "networkPolicy.databases.enabled=true"},
+			want: [][]string{
+				// What the operator asks about the readers of its metrics is not in a namespace.
+				crds, always, account, users, leader, everywhere, metrics,
+				{"Role lab/geobench-operator", "RoleBinding lab/geobench-operator", "NetworkPolicy lab/geobench-databases"},
+			},
+		},
+		"one namespace without metrics": {
+			values: []string{`scope.namespace="lab"`, "metrics.enabled=false"},
+			want: [][]string{
+				crds, always, account, users, leader, {"Role lab/geobench-operator", "RoleBinding lab/geobench-operator"},
+			},
+		},
+		"everything": {
+			values: allOn,
+			want: [][]string{
+				crds, always, account, users, leader, everywhere, metrics,
+				{"PodDisruptionBudget geobench-operator", "ClusterRoleBinding geobench-metrics-reader"},
+				{"ServiceMonitor geobench-operator", "PodMonitor geobench-databases"},
+				{"NetworkPolicy geobench-operator", "NetworkPolicy one/geobench-databases", "NetworkPolicy two/geobench-databases"},
+				presets("one"), presets("two"),
+			},
+		},
+	} {
+		t.Run(title, func(t *testing.T) {
+			var got []string
+			for _, o := range c.objects(t, test.values...) {
+				got = append(got, name(t, o))
+			}
+			want := slices.Concat(test.want...)
+			slices.Sort(got)
+			slices.Sort(want)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("objects (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPodSecurity asks Kubernetes's own evaluator whether every pod meets the restricted standard.
+func TestPodSecurity(t *testing.T) {
+	c := newChart(t)
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for title, values := range map[string][]string{"default": nil, "everything": allOn} {
+		pods := 0
+		for _, o := range c.objects(t, values...) {
+			var meta *metav1.ObjectMeta
+			var spec *corev1.PodSpec
+			switch o := o.(type) {
+			case *corev1.Pod:
+				meta, spec = &o.ObjectMeta, &o.Spec
+			case *appsv1.Deployment:
+				meta, spec = &o.Spec.Template.ObjectMeta, &o.Spec.Template.Spec
+			default:
+				continue
+			}
+			pods++
+			restricted := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
+			if r := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, meta, spec)); !r.Allowed {
+				t.Errorf("%s: %s is not restricted: %s", title, name(t, o), r.ForbiddenDetail())
+			}
+			for _, container := range spec.Containers {
+				if s := container.SecurityContext; s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
+					t.Errorf("%s: %s can write to its root file system", title, name(t, o))
+				}
+				if container.Resources.Limits.Memory().IsZero() || container.Resources.Requests.Cpu().IsZero() {
+					t.Errorf("%s: %s lacks a memory limit or a CPU request", title, name(t, o))
+				}
+			}
+		}
+		if pods != 2 {
+			t.Errorf("%s: checked %d kinds of pods, want 2: the operator and its test", title, pods)
+		}
+	}
+}
+
+// TestOperator looks at what the operator is told.
+func TestOperator(t *testing.T) {
+	c := newChart(t)
+	for title, test := range map[string]struct {
+		values     []string
+		args       []string
+		image, env string
+	}{
+		"default": {
+			args:  []string{"operator", "--health-probe-bind-address=:8081", "--metrics-bind-address=:8443", "--leader-elect=true"},
+			image: "localhost/geobench:dev", env: "localhost/geobench:dev",
+		},
+		"tag, one namespace, no metrics": {
+			values: []string{`image={"repository": "r.example/g", "tag": "1"}`, `scope.namespace="lab"`, `metrics.enabled=false`, `leaderElection.enabled=false`},
+			args: []string{
+				"operator", "--health-probe-bind-address=:8081", "--metrics-bind-address=0", "--leader-elect=false", "--namespace=lab",
+			},
+			image: "r.example/g:1", env: "r.example/g:1",
+		},
+		"everything": {
+			values: allOn,
+			args: []string{
+				"operator", "--health-probe-bind-address=:8081", "--metrics-bind-address=:8443", "--leader-elect=true", "--zap-log-level=debug",
+			},
+			image: "registry.example/geobench@sha256:0123456789012345678901234567890123456789012345678901234567890123",
+			env:   "registry.example/nodes:1",
+		},
+	} {
+		t.Run(title, func(t *testing.T) {
+			d := find[*appsv1.Deployment](t, c.objects(t, test.values...), "geobench-operator")
+			container := d.Spec.Template.Spec.Containers[0]
+			if diff := cmp.Diff(test.args, container.Args); diff != "" {
+				t.Errorf("arguments (-want +got):\n%s", diff)
+			}
+			if container.Image != test.image {
+				t.Errorf("image %s, want %s", container.Image, test.image)
+			}
+			if e := container.Env[0]; e.Name != "GEOBENCH_IMAGE" || e.Value != test.env {
+				t.Errorf("environment %s=%s, want GEOBENCH_IMAGE=%s", e.Name, e.Value, test.env)
+			}
+		})
+	}
+}
+
+// TestRights compares the operator's rights with the generated roles: the same ones, granted where they are needed.
+func TestRights(t *testing.T) {
+	c := newChart(t)
+	text, err := os.ReadFile(filepath.Join(c.root, filepath.FromSlash(rbacSource)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var generated []rbacv1.PolicyRule
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r rbacv1.ClusterRole
+		if err := yaml.Unmarshal(document, &r); err != nil {
+			t.Fatal(err)
+		}
+		generated = append(generated, r.Rules...)
+	}
+	for title, values := range map[string][]string{"cluster": nil, "namespace": {`scope.namespace="lab"`}} {
+		t.Run(title, func(t *testing.T) {
+			var granted []rbacv1.PolicyRule
+			for _, o := range c.objects(t, values...) {
+				switch o := o.(type) {
+				case *rbacv1.ClusterRole:
+					if strings.HasPrefix(o.Name, "geobench-operator") {
+						granted = append(granted, o.Rules...)
+					}
+				case *rbacv1.Role:
+					if strings.HasPrefix(o.Name, "geobench-operator") {
+						granted = append(granted, o.Rules...)
+					}
+				}
+			}
+			if diff := cmp.Diff(permissions(generated), permissions(granted)); diff != "" {
+				t.Errorf("permissions (-generated +granted):\n%s", diff)
+			}
+		})
+	}
+}
+
+// permissions lists rules one permission a line, sorted.
+func permissions(rules []rbacv1.PolicyRule) []string {
+	var out []string
+	for _, r := range rules {
+		for _, verb := range r.Verbs {
+			for _, group := range r.APIGroups {
+				for _, resource := range r.Resources {
+					out = append(out, verb+" "+resource+"."+group)
+				}
+			}
+			for _, url := range r.NonResourceURLs {
+				out = append(out, verb+" "+url)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestDefinitions compares the chart's CRDs with the generated ones, and looks at who deletes them.
+func TestDefinitions(t *testing.T) {
+	c := newChart(t)
+	if err := syncChart(c.root, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, keep := range []string{"true", "false"} {
+		objects := c.objects(t, "crds.keep="+keep)
+		files, err := filepath.Glob(filepath.Join(c.root, filepath.FromSlash(crdSources), "*.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want apiextensionsv1.CustomResourceDefinition
+			if err := yaml.UnmarshalStrict(text, &want); err != nil {
+				t.Fatal(err)
+			}
+			got := find[*apiextensionsv1.CustomResourceDefinition](t, objects, want.Name)
+			if diff := cmp.Diff(want.Spec, got.Spec); diff != "" {
+				t.Errorf("%s (-generated +chart):\n%s", want.Name, diff)
+			}
+			if kept := got.Annotations["helm.sh/resource-policy"] == "keep"; kept != (keep == "true") {
+				t.Errorf("%s with crds.keep=%s: kept on uninstall is %v", want.Name, keep, kept)
+			}
+		}
+	}
+}
+
+// TestPresets compares the profiles with those that the operator knows.
+func TestPresets(t *testing.T) {
+	c := newChart(t)
+	objects := c.objects(t, "presets.enabled=true")
+	files, err := filepath.Glob(filepath.Join(c.root, filepath.FromSlash(presetSources), "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]any{}
+		if err := yaml.UnmarshalStrict(text, &want); err != nil {
+			t.Fatal(err)
+		}
+		got := find[*unstructured.Unstructured](t, objects, strings.TrimSuffix(filepath.Base(file), ".yaml"))
+		if diff := cmp.Diff(want["spec"], got.Object["spec"]); diff != "" {
+			t.Errorf("%s (-%s +chart):\n%s", got.GetName(), presetSources, diff)
+		}
+	}
+}
+
+// TestRefusals holds the chart to refusing values that would not work, in words that say which.
+func TestRefusals(t *testing.T) {
+	c := newChart(t)
+	for value, want := range map[string]string{
+		`replica=2`:                            "replica",
+		`image.name="x"`:                       "name",
+		`image.digest="sha256:12"`:             "/image/digest",
+		`image.pullPolicy="Sometimes"`:         "/image/pullPolicy",
+		`image.repository=""`:                  "/image/repository",
+		`replicas="two"`:                       "/replicas",
+		`crds.enabled="yes"`:                   "/crds/enabled",
+		`metrics.port=0`:                       "/metrics/port",
+		`metrics.podMonitor.interval="5"`:      "/metrics/podMonitor/interval",
+		`metrics.readers=[{"name": "x"}]`:      "kind",
+		`scope.namespace="Lab"`:                "/scope/namespace",
+		`presets.namespaces="lab"`:             "/presets/namespaces",
+		`presets.namespaces=["a", "a"]`:        "/presets/namespaces",
+		`extraArgs=["debug"]`:                  "/extraArgs/0",
+		`networkPolicy.enabled=true`:           "enabled",
+		`resources={"memory": "1Gi"}`:          "memory",
+		`serviceAccount.create=false`:          "serviceAccount.name",
+		`fullnameOverride="Geo"`:               "/fullnameOverride",
+		`tolerations={"operator": "x"}`:        "/tolerations",
+		`imagePullSecrets=["x"]`:               "/imagePullSecrets/0",
+		`podDisruptionBudget.minAvailable="x"`: "/podDisruptionBudget/minAvailable",
+	} {
+		if _, err := c.template(t, value); err == nil {
+			t.Errorf("%s is accepted", value)
+		} else if !strings.Contains(strings.ReplaceAll(err.Error(), ".", "/"), strings.ReplaceAll(want, ".", "/")) {
+			t.Errorf("%s: the refusal does not name %s: %v", value, want, err)
+		}
+	}
+	for title, test := range map[string]struct {
+		values []string
+		want   string
+	}{
+		"several without a leader": {[]string{"replicas=2", "leaderElection.enabled=false"}, "leaderElection.enabled"},
+		"monitor without metrics":  {[]string{"metrics.enabled=false", "metrics.serviceMonitor.enabled=true"}, "metrics.enabled"},
+	} {
+		if _, err := c.template(t, test.values...); err == nil {
+			t.Errorf("%s: accepted", title)
+		} else if !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: the refusal does not name %s: %v", title, test.want, err)
+		}
+	}
+}
+
+func TestLint(t *testing.T) {
+	c := newChart(t)
+	if _, err := run(t.Context(), c.helm, "lint", "--strict", c.dir()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestValuesAreDocumented wants every value described in values.yaml and listed in the chart's README.
+func TestValuesAreDocumented(t *testing.T) {
+	c := newChart(t)
+	text, err := os.ReadFile(filepath.Join(c.dir(), "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile(filepath.Join(c.dir(), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := valuesTable(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(readme, []byte(rows)) {
+		t.Errorf("README.md of the chart does not hold this table of values (run go run -C hack/tools . sync-chart):\n%s", rows)
+	}
+}
+
+// TestNetworkPolicy holds the policies to the ports that pods have.
+func TestNetworkPolicy(t *testing.T) {
+	c := newChart(t)
+	objects := c.objects(t, "networkPolicy.operator.enabled=true", "networkPolicy.databases.enabled=true", "metrics.enabled=false")
+	if p := find[*networkingv1.NetworkPolicy](t, objects, "geobench-operator"); len(p.Spec.Ingress) != 0 || len(p.Spec.Egress) != 3 {
+		t.Errorf("without metrics the operator has %d ingress and %d egress rules, want 0 and 3", len(p.Spec.Ingress), len(p.Spec.Egress))
+	}
+	p := find[*networkingv1.NetworkPolicy](t, objects, "geobench-databases")
+	for _, rule := range p.Spec.Ingress {
+		if port := rule.Ports[0].Port.String(); port == "admin" && len(rule.From) == 0 {
+			t.Error("everybody reaches the administration port of databases")
+		} else if port == "geobench" && len(rule.From) != 0 {
+			t.Error("peers and clients do not reach the databases' port")
+		}
+	}
+}

@@ -1,5 +1,0 @@
-package main
-
-import "context"
-
-func chartTest(ctx context.Context, root string) error { return nil }

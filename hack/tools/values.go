@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// valuesTable lists the values of a chart as a Markdown table: the keys whose comment in values.yaml starts with "# --",
+// with that comment. Every other key has to hold such keys.
+func valuesTable(text string) (string, error) {
+	type key struct {
+		indent    int
+		path      string
+		described bool // it, or what holds it
+		leaf      bool
+	}
+	var (
+		table   strings.Builder
+		within  []key
+		comment []string
+		last    key
+		bare    []error
+	)
+	check := func(next int) {
+		if last.path != "" && !last.described && (last.leaf || next <= last.indent) {
+			bare = append(bare, fmt.Errorf("%s is not described: write a comment that starts with # -- above it", last.path))
+		}
+	}
+	table.WriteString("| value | default | |\n|---|---|---|\n")
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		trimmed := strings.TrimLeft(line, " ")
+		indent := len(line) - len(trimmed)
+		switch {
+		case trimmed == "":
+			comment = nil
+			continue
+		case strings.HasPrefix(trimmed, "# -- "):
+			comment = []string{strings.TrimPrefix(trimmed, "# -- ")}
+			continue
+		case strings.HasPrefix(trimmed, "#"):
+			if comment != nil {
+				comment = append(comment, strings.TrimSpace(strings.TrimPrefix(trimmed, "#")))
+			}
+			continue
+		}
+		name, value, ok := strings.Cut(trimmed, ":")
+		if !ok || strings.HasPrefix(trimmed, "- ") {
+			continue // an item of a list
+		}
+		for len(within) > 0 && within[len(within)-1].indent >= indent {
+			within = within[:len(within)-1]
+		}
+		check(indent)
+		value = strings.TrimSpace(value)
+		k := key{indent: indent, path: name, leaf: value != "", described: comment != nil}
+		if len(within) > 0 {
+			k.path = within[len(within)-1].path + "." + name
+			k.described = k.described || within[len(within)-1].described
+		}
+		if comment != nil {
+			shown := "`" + value + "`"
+			if value == "" {
+				shown = "see values.yaml"
+			}
+			fmt.Fprintf(&table, "| `%s` | %s | %s |\n", k.path, shown, strings.ReplaceAll(strings.Join(comment, " "), "|", "\\|"))
+		}
+		within, last, comment = append(within, k), k, nil
+	}
+	check(0)
+	return table.String(), errors.Join(bare...)
+}
+
+const (
+	tableStart = "<!-- values: written by hack/tools sync-chart -->\n"
+	tableEnd   = "<!-- end of values -->\n"
+)
+
+// insertTable puts the table between the two marks of a README.
+func insertTable(readme []byte, table string) ([]byte, error) {
+	before, rest, ok := bytes.Cut(readme, []byte(tableStart))
+	if !ok {
+		return nil, fmt.Errorf("no line %q to write the values after", strings.TrimSpace(tableStart))
+	}
+	_, after, ok := bytes.Cut(rest, []byte(tableEnd))
+	if !ok {
+		return nil, fmt.Errorf("no line %q to write the values before", strings.TrimSpace(tableEnd))
+	}
+	return bytes.Join([][]byte{before, []byte(tableStart), []byte(table), []byte(tableEnd), after}, nil), nil
+}
