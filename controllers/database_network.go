@@ -9,14 +9,12 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/result"
 )
 
 const (
 	// minSamples is how many round trips a link needs before its median is believed.
 	minSamples = 10
-	// toleranceShare of the declared round trip, plus toleranceBase, is how far the measured median may be off.
-	toleranceShare = 20
-	toleranceBase  = time.Millisecond
 	// highestRTT that histograms of this package hold, in microseconds.
 	highestRTT = int64(10 * time.Minute / time.Microsecond)
 )
@@ -61,8 +59,8 @@ func measureLinks(t *geo.Topology, nodes []nodeState) ([]measuredLink, error) {
 			l := measuredLink{from: from, to: to, declared: t.RTT(geo.Region(a), geo.Region(b))}
 			if h := merged[[2]string{from, to}]; h != nil {
 				l.samples = h.TotalCount()
-				l.p50 = time.Duration(h.ValueAtQuantile(50)) * time.Microsecond
-				l.p99 = time.Duration(h.ValueAtQuantile(99)) * time.Microsecond
+				l.p50 = time.Duration(h.ValueAtPercentile(50)) * time.Microsecond
+				l.p99 = time.Duration(h.ValueAtPercentile(99)) * time.Microsecond
 			}
 			links = append(links, l)
 		}
@@ -71,7 +69,9 @@ func measureLinks(t *geo.Topology, nodes []nodeState) ([]measuredLink, error) {
 }
 
 // tolerance is how far the measured median may be from the declared round trip.
-func (l *measuredLink) tolerance() time.Duration { return l.declared/toleranceShare + toleranceBase }
+func (l *measuredLink) tolerance() time.Duration {
+	return time.Duration(result.RTTTolerance(l.declared.Microseconds())) * time.Microsecond
+}
 
 // off is how far the measured median is from the declared round trip.
 func (l *measuredLink) off() time.Duration { return (l.p50 - l.declared).Abs() }
@@ -96,12 +96,13 @@ func verifyNetwork(links []measuredLink, emulation v1alpha1.Emulation) (verified
 	}
 	figures := fmt.Sprintf("link %s -> %s: declared %s, measured p50 %s", worst.from, worst.to,
 		v1alpha1.DurationOf(worst.declared), v1alpha1.DurationOf(roundRTT(worst.p50)))
-	switch {
-	case emulation == v1alpha1.EmulationNone:
-		return true, "NotInjected", fmt.Sprintf("nothing is injected, so the measured network is the real one; the link that differs most from the profile is %s", figures)
-	case !worst.verified():
-		return false, "OutOfTolerance", fmt.Sprintf("%s, which is %s off; at most %s (5%% + 1ms) is allowed", figures,
-			v1alpha1.DurationOf(roundRTT(worst.off())), v1alpha1.DurationOf(roundRTT(worst.tolerance())))
+	if !worst.verified() {
+		hint := ""
+		if emulation == v1alpha1.EmulationNone {
+			hint = "; nothing is injected, so the profile must declare the round trips of the real network"
+		}
+		return false, "OutOfTolerance", fmt.Sprintf("%s, which is %s off; at most %s (5%% + 1ms) is allowed%s", figures,
+			v1alpha1.DurationOf(roundRTT(worst.off())), v1alpha1.DurationOf(roundRTT(worst.tolerance())), hint)
 	}
 	return true, "Verified", fmt.Sprintf("all %d links are within 5%% + 1ms of the profile; worst is %s", len(links), figures)
 }

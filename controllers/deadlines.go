@@ -40,10 +40,6 @@ const (
 	evaluateDeadline = 5 * time.Minute
 	// measureGrace is added to the workers' schedule before they are held for stuck.
 	measureGrace = 30 * time.Second
-	// snapshotSlack is how late, after the instant that it is meant for, a snapshot of the nodes' counters may be taken
-	// and still be used: an operator that was away takes it too late.
-	snapshotSlack = 2 * time.Second
-
 	// lossBackoff is how long an incarnation is left alone before a lost state makes the next one; it doubles, up to
 	// lossBackoffMax, while incarnations keep dying younger than lossForgiven.
 	lossBackoff    = 5 * time.Second

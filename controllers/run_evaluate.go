@@ -2,15 +2,19 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/catalog"
@@ -23,41 +27,185 @@ const conditionQuiet = "DatabaseQuiet"
 // workers' reports and writes the result document. The document comes first and the status after it, so that an operator
 // that is killed in between finds it and goes on from there.
 func (s *runScope) evaluate(ctx context.Context) error {
+	doc, err := s.storedResult(ctx)
+	if err != nil {
+		return err
+	}
+	if doc == nil {
+		if doc, err = s.judge(ctx); doc == nil {
+			return err
+		}
+		if err := s.storeResult(ctx, doc); err != nil {
+			return err
+		}
+	}
+	s.conclude(doc)
+	return nil
+}
+
+// judge makes the result document; nil while the database is not quiet.
+func (s *runScope) judge(ctx context.Context) (*result.Document, error) {
 	s.again = pollFast
+	audits, err := s.quiet(ctx)
+	if audits == nil || s.moved() {
+		return nil, err
+	}
+	workers, err := s.observeWorkers(ctx)
+	var trouble *workerTrouble
+	if errors.As(err, &trouble) {
+		s.invalidate(trouble.reason, "in stage %s: %s", s.run.Status.Stage, trouble.message)
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	in, err := s.inputs(ctx, workers, audits)
+	if err != nil {
+		return nil, err
+	}
+	return result.Build(*in)
+}
+
+// quiet waits until every node has finished all transactions, and then audits them.
+func (s *runScope) quiet(ctx context.Context) ([]*admin.Audit, error) {
 	var err error
 	if s.nodes, err = observeNodes(ctx, s.Client, s.Nodes, s.db, &s.current.database); err != nil {
-		return err
+		return nil, err
+	}
+	before, err := s.readSnapshot(ctx, snapshotBefore)
+	if err != nil {
+		return nil, err
 	}
 	pending := 0
 	for i := range s.nodes {
 		n := &s.nodes[i]
-		if n.lost != "" {
-			s.invalidate("NodeLost", "node %s was lost in stage %s: %s", n.podName, s.run.Status.Stage, n.lost)
-			return nil
+		if s.nodeLost(n, before); s.moved() {
+			return nil, nil
 		}
 		if n.status == nil {
 			s.condition(conditionQuiet, false, "NodesNotReady", fmt.Sprintf("node %s: %s", n.podName, n.problem))
-			return nil
+			return nil, nil
 		}
 		pending += n.status.Pending
 	}
 	if pending > 0 {
 		s.condition(conditionQuiet, false, "TransactionsPending", fmt.Sprintf("%d transactions are unfinished", pending))
-		return nil
+		return nil, nil
 	}
 	audits, err := s.audit(ctx)
 	if err != nil {
 		s.condition(conditionQuiet, false, "AuditFailed", err.Error())
-		return nil
+		return nil, nil
 	}
 	s.condition(conditionQuiet, true, "Quiet", "every node has finished all transactions and was audited")
-	report, err := s.mergeReports(ctx)
-	if err != nil {
-		return err
+	return audits, nil
+}
+
+// inputs gathers all that the document is made of.
+func (s *runScope) inputs(ctx context.Context, workers []workerState, audits []*admin.Audit) (*result.Inputs, error) {
+	var reports []*result.Report
+	for i := range workers {
+		report, err := result.DecodeReport(workers[i].report.BinaryData[deploy.KeyReport])
+		if err != nil {
+			return nil, fmt.Errorf("the report of %s: %w", workers[i].name(), err)
+		}
+		reports = append(reports, report)
 	}
-	_ = report
-	_ = audits
-	return nil
+	merged, err := result.Merge(reports)
+	if err != nil {
+		return nil, err
+	}
+	d := &s.current.database
+	w, err := catalog.New(s.run.Spec.Workload, uint64(s.run.Spec.Seed), &d.Topology)
+	if err != nil {
+		return nil, err
+	}
+	before, err := s.readSnapshot(ctx, snapshotBefore)
+	if err != nil {
+		return nil, err
+	}
+	end, err := s.readSnapshot(ctx, snapshotEnd)
+	if err != nil {
+		return nil, err
+	}
+	after, err := s.takeSnapshot(ctx, snapshotAfter)
+	if err != nil {
+		return nil, err
+	}
+	emulation := v1alpha1.EmulationNone
+	if d.Emulate {
+		emulation = v1alpha1.EmulationBuiltIn
+	}
+	in := &result.Inputs{
+		Name: s.run.Name, Database: s.db.Name, Engine: d.Engine, Parameters: d.Parameters, Emulation: string(emulation),
+		Seed: s.run.Spec.Seed, Machine: result.ThisMachine(), Topology: &d.Topology,
+		Workload: s.run.Spec.Workload, Load: s.run.Spec.Load,
+		Reports: reports, Before: before.Nodes, After: loadedRoundTrips(after, end).Nodes,
+		Objectives: s.run.Spec.Objectives, Checks: verify(w, &d.Topology, audits, merged.Ledger),
+	}
+	in.MultiHomePercent, in.MultiPartitionPercent = w.Configured()
+	return in, nil
+}
+
+// loadedRoundTrips takes counters from after and round trips from end: by the time that the last transaction has ended,
+// nodes have forgotten what they measured under load.
+func loadedRoundTrips(after, end *snapshot) *snapshot {
+	if end == nil {
+		return after
+	}
+	for i := range after.Nodes {
+		for j := range after.Nodes[i].Links {
+			l := &after.Nodes[i].Links[j]
+			for k := range end.Nodes[i].Links {
+				if e := &end.Nodes[i].Links[k]; e.To == l.To {
+					l.RTT = e.RTT
+				}
+			}
+		}
+	}
+	return after
+}
+
+// conclude writes what the document says into the status and ends the run.
+func (s *runScope) conclude(doc *result.Document) {
+	st := &s.run.Status
+	st.Summary, st.Regions = doc.RunSummary(), doc.RunRegions()
+	st.Objectives, st.Checks = doc.RunObjectives(), doc.RunChecks()
+	for i := range st.Checks {
+		st.Checks[i].Message = truncate(st.Checks[i].Message, 4096)
+	}
+	st.Repetitions = repetitions(s.run, doc)
+	st.ReportRef = &v1alpha1.LocalReference{Name: ResultName(s.run)}
+	reason := "ObjectivesHold"
+	message := fmt.Sprintf("%d transactions per second, p50 %s, p99 %s; %d objectives hold, %d checks passed", doc.Summary.ThroughputPerSecond,
+		microseconds(doc.Summary.LatencyMicroseconds.P50), microseconds(doc.Summary.LatencyMicroseconds.P99), len(doc.Objectives), len(doc.Checks))
+	if len(doc.Reasons) > 0 {
+		reason, message = doc.Reasons[0].Reason, doc.Reasons[0].Message
+		for _, r := range doc.Reasons[1:] {
+			message += "; " + r.Message
+		}
+	}
+	s.end(v1alpha1.StageCompleted, doc.Verdict, reason, message)
+}
+
+// repetitions sums up each measured window.
+func repetitions(run *v1alpha1.BenchmarkRun, doc *result.Document) []v1alpha1.RepetitionStatus {
+	schedule := load.PlanOf(run.Spec.Load, 0)
+	var out []v1alpha1.RepetitionStatus
+	for i := range doc.Repetitions {
+		r := &doc.Repetitions[i]
+		from, _ := schedule.Window(r.Index)
+		start := metav1.NewMicroTime(run.Status.WarmupStartTime.Add(from))
+		l := &r.LatencyMicroseconds
+		out = append(out, v1alpha1.RepetitionStatus{Index: int32(r.Index), StartTime: &start, Summary: v1alpha1.RunSummary{
+			Committed: r.Committed, Aborted: r.Aborted, ThroughputPerSecond: r.ThroughputPerSecond, AbortPPM: r.AbortPPM,
+			LatencyMicroseconds: v1alpha1.LatencyMicroseconds{P50: l.P50, P90: l.P90, P95: l.P95, P99: l.P99},
+		}})
+	}
+	return out
+}
+
+func microseconds(us int64) v1alpha1.Duration {
+	return v1alpha1.DurationOf(roundRTT(time.Duration(us) * time.Microsecond))
 }
 
 // audit asks every node for the sums over its rows, in the order of geo.NodeID.
@@ -74,21 +222,6 @@ func (s *runScope) audit(ctx context.Context) ([]*admin.Audit, error) {
 		})
 	}
 	return audits, group.Wait()
-}
-
-// mergeReports reads and merges what the workers have handed in.
-func (s *runScope) mergeReports(ctx context.Context) (*result.Report, error) {
-	workers, err := s.observeWorkers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	reports := make([]*result.Report, len(workers))
-	for i := range workers {
-		if reports[i], err = result.DecodeReport(workers[i].report.BinaryData[deploy.KeyReport]); err != nil {
-			return nil, fmt.Errorf("the report of %s: %w", workers[i].name(), err)
-		}
-	}
-	return result.Merge(reports)
 }
 
 // sumCopies adds up, per region, the audits of one replica of each partition, and finds replicas and regions whose
@@ -119,20 +252,12 @@ func sumCopies(t *geo.Topology, audits []*admin.Audit) (copies []map[string]int6
 }
 
 // verify checks the workload's invariants, and that the copies of the data are the same.
-func (s *runScope) verify(audits []*admin.Audit, report *result.Report) ([]workload.Check, error) {
-	t := &s.current.database.Topology
-	w, err := catalog.New(s.run.Spec.Workload, uint64(s.run.Spec.Seed), t)
-	if err != nil {
-		return nil, err
-	}
+func verify(w workload.Workload, t *geo.Topology, audits []*admin.Audit, ledger workload.Ledger) []workload.Check {
 	copies, differences := sumCopies(t, audits)
-	checks := w.Verify(copies, report.Ledger)
 	convergence := workload.Check{Name: "convergence", Passed: len(differences) == 0,
-		Message: fmt.Sprintf("the copies of all %d partitions agree", t.Partitions)}
+		Message: fmt.Sprintf("all copies of each of the %d partitions are the same", t.Partitions)}
 	if !convergence.Passed {
 		convergence.Message = truncate("copies of the same partition differ: "+strings.Join(differences, "; "), 2000)
 	}
-	return append(checks, convergence), nil
+	return append(w.Verify(copies, ledger), convergence)
 }
-
-var _ = v1alpha1.StageCompleted

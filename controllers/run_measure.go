@@ -10,15 +10,6 @@ import (
 	"github.com/geobench/geobench/internal/deploy"
 )
 
-// beginMeasure notes the nodes' counters and enters the stage Measure.
-func (s *runScope) beginMeasure(ctx context.Context) error {
-	if _, err := s.takeSnapshot(ctx, snapshotStart); err != nil {
-		return err
-	}
-	s.enter(v1alpha1.StageMeasure)
-	return nil
-}
-
 // measureEnd is when the last measured window closes.
 func measureEnd(run *v1alpha1.BenchmarkRun) time.Time {
 	return run.Status.WarmupStartTime.Add(measuredTime(&run.Spec.Load))
@@ -32,7 +23,9 @@ func (s *runScope) measure(ctx context.Context) error {
 		return nil
 	}
 	if _, err := s.takeSnapshot(ctx, snapshotEnd); err != nil {
-		return err
+		s.condition(v1alpha1.ConditionMeasured, false, "NodesNotReady", err.Error())
+		s.again = time.Second
+		return nil
 	}
 	s.enter(v1alpha1.StageRecover)
 	return nil

@@ -1,12 +1,9 @@
 package controllers
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,11 +17,12 @@ import (
 // The snapshots of a run, as keys of one ConfigMap, each a snapshot as gzipped JSON. Each is taken once and kept, so that
 // an operator that is killed loses nothing.
 const (
-	// snapshotReady is taken before the workers are told when to start: from then on no process may change.
-	snapshotReady = "ready.json.gz"
-	// snapshotStart is taken when measuring begins, snapshotEnd when it ends.
-	snapshotStart = "start.json.gz"
-	snapshotEnd   = "end.json.gz"
+	// snapshotBefore is taken before the workers are told when to start: from then on no process may change.
+	snapshotBefore = "before.json.gz"
+	// snapshotEnd is taken when the last measured window closes, for the round trips under load.
+	snapshotEnd = "end.json.gz"
+	// snapshotAfter is taken once every transaction has ended.
+	snapshotAfter = "after.json.gz"
 )
 
 // snapshot is what every node said at about the same time.
@@ -81,31 +79,4 @@ func (s *runScope) readSnapshot(ctx context.Context, key string) (*snapshot, err
 		return nil, fmt.Errorf("config map %s: %s: %d nodes, not %d", cm.Name, key, len(snap.Nodes), nodes)
 	}
 	return snap, nil
-}
-
-func gzipJSON(v any) ([]byte, error) {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	if err := json.NewEncoder(z).Encode(v); err != nil {
-		return nil, err
-	}
-	if err := z.Close(); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
-}
-
-// maxObject bounds what is unpacked from a ConfigMap, in bytes.
-const maxObject = 256 << 20
-
-func gunzipJSON(b []byte, v any) error {
-	z, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
-		return err
-	}
-	text, err := io.ReadAll(io.LimitReader(z, maxObject))
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(text, v)
 }

@@ -51,7 +51,8 @@ func (s *runScope) warmup(ctx context.Context) error {
 		s.again = min(wait, pollRun)
 		return nil
 	}
-	return s.beginMeasure(ctx)
+	s.enter(v1alpha1.StageMeasure)
+	return nil
 }
 
 func (s *runScope) awaitWorkers(ctx context.Context, ready int) error {
@@ -87,7 +88,7 @@ func (s *runScope) noteProcesses(ctx context.Context) (bool, error) {
 			return false, nil
 		}
 	}
-	_, err = s.takeSnapshot(ctx, snapshotReady)
+	_, err = s.takeSnapshot(ctx, snapshotBefore)
 	return err == nil, err
 }
 

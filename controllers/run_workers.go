@@ -267,18 +267,12 @@ func (s *runScope) checkHealth(ctx context.Context) error {
 	if s.nodes, err = observeNodes(ctx, s.Client, s.Nodes, s.db, &s.current.database); err != nil {
 		return err
 	}
-	start, err := s.readSnapshot(ctx, snapshotReady)
+	before, err := s.readSnapshot(ctx, snapshotBefore)
 	if err != nil {
 		return err
 	}
 	for i := range s.nodes {
-		n := &s.nodes[i]
-		if n.lost != "" {
-			s.invalidate("NodeLost", "node %s was lost in stage %s: %s", n.podName, s.run.Status.Stage, n.lost)
-			return nil
-		}
-		if start != nil && n.status != nil && start.Nodes[i].Process != n.status.Process {
-			s.invalidate("NodeLost", "node %s was lost in stage %s: its process was replaced", n.podName, s.run.Status.Stage)
+		if s.nodeLost(&s.nodes[i], before); s.moved() {
 			return nil
 		}
 	}
@@ -292,6 +286,17 @@ func (s *runScope) checkHealth(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// nodeLost ends the run when a node has lost its state, or its process is not the one that the run began with.
+func (s *runScope) nodeLost(n *nodeState, before *snapshot) {
+	switch {
+	case n.lost != "":
+		s.invalidate("NodeLost", "node %s was lost in stage %s: %s", n.podName, s.run.Status.Stage, n.lost)
+	case before != nil && n.status != nil && before.Nodes[n.id].Process != n.status.Process:
+		s.invalidate("NodeLost", "node %s was lost in stage %s: its process was replaced (%s by %s)",
+			n.podName, s.run.Status.Stage, before.Nodes[n.id].Process, n.status.Process)
+	}
 }
 
 // inState counts the workers in a state or beyond it.
