@@ -72,7 +72,7 @@ func ensureCgroups() error {
 		// A new cpuset of version 1 allows nothing.
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			own, err := os.ReadFile(filepath.Join(dir, file))
-			if err != nil || strings.TrimSpace(string(own)) != "" || strings.HasPrefix(dir, "/sys/fs/cgroup/"+cgroupName) {
+			if err != nil || strings.TrimSpace(string(own)) != "" {
 				continue
 			}
 			parent, err := os.ReadFile(filepath.Join(filepath.Dir(dir), file))

@@ -260,6 +260,7 @@ func (c *Cluster) removeForeign() error {
 		target, err := os.Readlink(path)
 		return err == nil && within(target, c.State)
 	})
+	remove("/var/lib/kubelet/device-plugins/kubelet.sock", deadSocket)
 	if slices.Contains(c.Made, "/var/lib/kubelet/device-plugins") {
 		remove("/var/lib/kubelet/device-plugins/*", always)
 	}

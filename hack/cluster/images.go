@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -107,24 +106,19 @@ func rootFilesystem(binary string) ([]byte, error) {
 		return nil, err
 	}
 	id, _, _ := strings.Cut(nonroot, ":")
-	entries := []struct {
+	type entry struct {
 		name    string
 		mode    int64
 		content []byte
-	}{
+	}
+	entries := []entry{
 		{"etc/", 0o755, nil},
 		{"etc/group", 0o644, []byte("root:x:0:\nnonroot:x:" + id + ":\n")},
 		{"etc/passwd", 0o644, []byte("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:" + nonroot + ":nonroot:/:/sbin/nologin\n")},
-		{path.Base(filepath.ToSlash(binary)), 0o755, program},
+		{filepath.Base(binary), 0o755, program},
 		{"tmp/", 0o1777, nil},
 	}
-	slices.SortFunc(entries, func(a, b struct {
-		name    string
-		mode    int64
-		content []byte
-	}) int {
-		return strings.Compare(a.name, b.name)
-	})
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
 	for _, e := range entries {
