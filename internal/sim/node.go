@@ -166,9 +166,6 @@ func (n *node) traceOutput(o *output) {
 	if o.outcome.Reason != "" {
 		line += " " + o.outcome.Reason
 	}
-	if len(o.outcome.Result) > 0 {
-		line += fmt.Sprintf(" %x", o.outcome.Result)
-	}
 	s.trace(n.id, "%s", line)
 }
 

@@ -23,8 +23,8 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// FrameBytes is what a frame adds to a message: its length and kind.
-const FrameBytes = 5
+// FrameBytes is what a frame adds to the message that it carries alone: see package wire.
+const FrameBytes = 16
 
 // probeBytes is the size of a probe's frame, there and back.
 const probeBytes = 32

@@ -201,34 +201,49 @@ func (e *execution) execute() {
 	e.answer(o)
 }
 
-// apply puts the local writes into the store.
+// apply puts the local writes into the store. A value that is a part of the arguments would keep the whole message in
+// memory that brought them, so those are copied, all into one piece.
 func (e *execution) apply() {
+	var room []byte
 	for i := range e.slots {
 		sl := &e.slots[i]
 		if !sl.local {
 			continue
 		}
 		if sl.written {
-			e.s.r.store.Put(e.t.Accesses[i].Key, e.owned(sl.value), e.t.ID)
+			v := sl.value
+			if within(v, e.t.Args) {
+				if room == nil {
+					room = make([]byte, 0, e.borrowed(i))
+				}
+				room = append(room, v...)
+				v = room[len(room)-len(v) : len(room) : len(room)]
+			}
+			e.s.r.store.Put(e.t.Accesses[i].Key, v, e.t.ID)
 		} else if sl.deleted {
 			e.s.r.store.Delete(e.t.Accesses[i].Key)
 		}
 	}
 }
 
-// owned returns a value that may stay in the store: one that is a part of the arguments would keep the whole message
-// in memory that brought them.
-func (e *execution) owned(v []byte) []byte {
-	args := e.t.Args
-	if len(v) == 0 || len(args) == 0 {
-		return v
+// borrowed returns the number of bytes that the local writes from access i on share with the arguments.
+func (e *execution) borrowed(i int) (n int) {
+	for _, sl := range e.slots[i:] {
+		if sl.local && sl.written && within(sl.value, e.t.Args) {
+			n += len(sl.value)
+		}
+	}
+	return n
+}
+
+// within reports whether v is a part of b.
+func within(v, b []byte) bool {
+	if len(v) == 0 || len(b) == 0 {
+		return false
 	}
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(v)))
-	from := uintptr(unsafe.Pointer(unsafe.SliceData(args)))
-	if at < from || at >= from+uintptr(len(args)) {
-		return v
-	}
-	return append([]byte(nil), v...)
+	from := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	return at >= from && at < from+uintptr(len(b))
 }
 
 // answer replies to the client when it waits at this node, or sends the outcome there when its node runs nothing

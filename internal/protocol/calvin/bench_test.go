@@ -1,0 +1,263 @@
+package calvin
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// The transaction of the engine benchmark: it reads and overwrites records of 100 bytes.
+const (
+	benchRows  = 100_000
+	benchValue = 100
+)
+
+var benchProcs = txn.NewRegistry(&txn.Procedure{
+	ID: 1, Name: "overwrite",
+	Accesses: func(args []byte, dst []txn.Access) ([]txn.Access, error) {
+		if len(args) == 0 || len(args) < 1+8*int(args[0]) {
+			return nil, errors.New("the arguments are too short")
+		}
+		n := int(args[0])
+		keys := make([]byte, 0, 9*n)
+		for i := range n {
+			keys = append(append(keys, 0), args[1+8*i:9+8*i]...)
+		}
+		all := txn.Key(keys)
+		for i := range n {
+			dst = append(dst, txn.Access{Key: all[9*i : 9*i+9], Mode: txn.ReadWrite})
+		}
+		return dst, nil
+	},
+	Run: func(c txn.Ctx, args []byte) ([]byte, error) {
+		n := int(args[0])
+		size := (len(args) - 1 - 8*n) / max(n, 1)
+		for i := range n {
+			var b [9]byte
+			copy(b[1:], args[1+8*i:])
+			k := txn.Key(b[:])
+			if _, found := c.Get(k); !found {
+				return nil, txn.Abort("missing")
+			}
+			from := 1 + 8*n + size*i
+			c.Put(k, args[from:from+size:from+size])
+		}
+		return nil, nil
+	},
+})
+
+func benchTxns(n, keys, value int) []*txn.Transaction {
+	r := rand.New(rand.NewPCG(1, 1))
+	var out []*txn.Transaction
+	for i := range n {
+		args := []byte{byte(keys)}
+		for j := range keys {
+			args = binary.BigEndian.AppendUint64(args, uint64(r.IntN(benchRows/keys)*keys+j))
+		}
+		args = append(args, make([]byte, keys*value)...)
+		t := &txn.Transaction{ID: txn.MakeID(1, uint64(i+1)), Proc: 1, Args: args}
+		if err := benchProcs.Prepare(t); err != nil {
+			panic(err)
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// benchEnv is a world without a network: what a node sends is kept for the benchmark.
+type benchEnv struct {
+	sent    []protocol.Message
+	timers  []protocol.Timer
+	replies int
+	rng     *rand.Rand
+}
+
+func (e *benchEnv) Now() time.Duration                      { return 0 }
+func (e *benchEnv) Send(_ geo.NodeID, m protocol.Message)   { e.sent = append(e.sent, m) }
+func (e *benchEnv) After(_ time.Duration, t protocol.Timer) { e.timers = append(e.timers, t) }
+func (e *benchEnv) Reply(txn.Outcome)                       { e.replies++ }
+func (e *benchEnv) Rand() *rand.Rand                        { return e.rng }
+
+func benchNode(self geo.NodeID, partitions int) (*Replica, *benchEnv) {
+	l := []geo.Link{{}, {}}
+	t := &geo.Topology{Regions: []string{"a", "b"}, Partitions: partitions, Replicas: 1, Links: [][]geo.Link{l, l}}
+	env := &benchEnv{rng: rand.New(rand.NewPCG(1, uint64(self)))}
+	p, _ := Engine.Resolve(nil)
+	st := store.New()
+	for i := range uint64(benchRows) {
+		if k := txn.IntKey(0, i); t.Placement().Partition(k) == t.PartitionOf(self) {
+			st.Put(k, make([]byte, benchValue), 0)
+		}
+	}
+	r := newReplica(protocol.Config{Self: self, Topology: t, Params: p, Procedures: benchProcs, Store: st, Env: env})
+	r.Start()
+	return r, env
+}
+
+// measureCPU reports the CPU time per operation, which means more than the wall time on a machine with other work.
+func measureCPU(b *testing.B) func() {
+	now := func() int64 {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			b.Fatal(err)
+		}
+		return u.Utime.Nano() + u.Stime.Nano()
+	}
+	start := now()
+	return func() { b.ReportMetric(float64(now()-start)/float64(b.N), "cpu-ns/op") }
+}
+
+// BenchmarkLocal is a transaction of 10 reads and writes at the node that its client talks to: submitted, sequenced,
+// encoded for the other region, ordered, executed, answered; 100 per batch.
+func BenchmarkLocal(b *testing.B) {
+	const batch = 100
+	txns := benchTxns(10_000, 10, benchValue)
+	r, env := benchNode(0, 1)
+	r.order.proposed = false
+	var buf []byte
+	b.ReportAllocs()
+	defer measureCPU(b)()
+	for i := 0; i < b.N; {
+		for range batch {
+			r.Submit(txns[i%len(txns)])
+			i++
+		}
+		r.order.proposed = false // the clock stands still: let every batch be ordered at once
+		for _, t := range env.timers {
+			r.Fire(t)
+		}
+		env.timers = env.timers[:0]
+		for _, m := range env.sent {
+			buf = m.AppendTo(buf[:0])
+		}
+		env.sent = env.sent[:0]
+	}
+	b.StopTimer()
+	if r.Pending() > batch {
+		b.Fatalf("%d transactions are pending", r.Pending())
+	}
+}
+
+// BenchmarkRemote is the same transaction in a copy elsewhere: decoded and executed.
+func BenchmarkRemote(b *testing.B) { benchRemote(b, 10, benchValue) }
+
+func benchRemote(b *testing.B, keys, value int) {
+	const batch = 100
+	txns := benchTxns(10_000, keys, value)
+	r, env := benchNode(1, 1)
+	var bodies [][]byte
+	indexes := make([]uint32, batch)
+	for i := range indexes {
+		indexes[i] = uint32(i)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	defer measureCPU(b)()
+	for i, n := 0, uint64(1); i < b.N; n++ {
+		if i%len(txns) == 0 {
+			b.StopTimer()
+			bodies = bodies[:0]
+			for j := 0; j < len(txns); j += batch {
+				bodies = append(bodies, newSubBatch(n+uint64(j/batch), indexes, txns[j:j+batch]).AppendTo(nil))
+			}
+			b.StartTimer()
+		}
+		m, err := decode(kindSubBatch, bodies[i%len(txns)/batch], benchProcs)
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.Receive(0, m)
+		r.Receive(0, &Positions{Term: 1, First: n - 1, Entries: []Ordered{{BatchID{0, n}, 1}}})
+		env.sent = env.sent[:0]
+		i += batch
+	}
+	b.StopTimer()
+	if r.Pending() != 0 {
+		b.Fatalf("%d transactions are pending", r.Pending())
+	}
+}
+
+// BenchmarkMultiPartition is a transaction over two partitions at one of them: it is decoded, locked, read, exchanged,
+// executed.
+func BenchmarkMultiPartition(b *testing.B) {
+	const batch = 100
+	txns := benchTxns(1000, 10, benchValue)
+	r, env := benchNode(0, 2)
+	peer := &Reads{}
+	for i := range batch {
+		peer.Reads = append(peer.Reads, Read{0, uint32(i), 5})
+		for range 5 {
+			peer.Values = append(peer.Values, Value{make([]byte, benchValue), true})
+		}
+	}
+	indexes := make([]uint32, batch)
+	for i := range indexes {
+		indexes[i] = uint32(i)
+	}
+	var buf []byte
+	b.ReportAllocs()
+	b.ResetTimer()
+	defer measureCPU(b)()
+	for i, n := 0, uint64(1); i < b.N; n++ {
+		at := i % len(txns)
+		body := newSubBatch(n, indexes, txns[at:at+batch]).AppendTo(nil)
+		for j := range peer.Reads {
+			peer.Reads[j].Position = n - 1
+		}
+		reads := peer.AppendTo(nil)
+		m, err := decode(kindSubBatch, body, benchProcs)
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.Receive(2, m)
+		r.Receive(2, &Positions{Term: 1, First: n - 1, Entries: []Ordered{{BatchID{2, n}, 3}}})
+		if m, err = decode(kindReads, reads, benchProcs); err != nil {
+			b.Fatal(err)
+		}
+		r.Receive(1, m)
+		for _, m := range env.sent {
+			buf = m.AppendTo(buf[:0])
+		}
+		env.sent = env.sent[:0]
+		i += batch
+	}
+	b.StopTimer()
+	if r.Pending() != 0 {
+		b.Fatalf("%d transactions are pending", r.Pending())
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	indexes := make([]uint32, 100)
+	for i := range indexes {
+		indexes[i] = uint32(i)
+	}
+	m := newSubBatch(1, indexes, benchTxns(100, 10, benchValue))
+	var buf []byte
+	b.ReportAllocs()
+	for range b.N / 100 {
+		buf = m.AppendTo(buf[:0])
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	indexes := make([]uint32, 100)
+	for i := range indexes {
+		indexes[i] = uint32(i)
+	}
+	body := newSubBatch(1, indexes, benchTxns(100, 10, benchValue)).AppendTo(nil)
+	b.ReportAllocs()
+	for range b.N / 100 {
+		if _, err := decode(kindSubBatch, body, benchProcs); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
