@@ -13,8 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/result"
 )
 
-// measureDriver adds up the CPU time that this process uses in the windows of s.
-func measureDriver(ctx context.Context, s Schedule, epoch time.Time) *result.Driver {
+// MeasureDriver adds up the CPU time that this process uses in the windows of s.
+func MeasureDriver(ctx context.Context, s Schedule, epoch time.Time) *result.Driver {
 	d := &result.Driver{AllowanceMilliCPU: CPUAllowance("/sys/fs/cgroup", runtime.GOMAXPROCS(0))}
 	started := time.Now()
 	offset := started.Sub(epoch)

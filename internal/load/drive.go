@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -13,7 +14,7 @@ import (
 // The schedule counts from epoch. It is one event loop on the caller's goroutine: take the outcomes that have come, fire
 // the timers that are due, hand what was submitted to the session, wait. An error ends it early; the machine's report
 // then holds what was measured so far.
-func Drive(ctx context.Context, m *Machine, t Target, epoch time.Time) error {
+func Drive(ctx context.Context, m *Machine, t target.Target, epoch time.Time) error {
 	d := &driver{started: time.Now(), signal: make(chan struct{}, 1)}
 	// From here on the monotonic clock alone counts: a step of the wall clock must not move the windows.
 	d.offset = d.started.Sub(epoch)
@@ -31,7 +32,7 @@ func Drive(ctx context.Context, m *Machine, t Target, epoch time.Time) error {
 
 // driver is the world of one machine: its protocol.ClientEnv.
 type driver struct {
-	session Session
+	session target.Session
 	started time.Time
 	offset  time.Duration
 	now     time.Duration
@@ -94,7 +95,7 @@ func (d *driver) run(ctx context.Context, m *Machine) error {
 
 func (d *driver) tick() { d.now = d.offset + time.Since(d.started) }
 
-// put is the Sink.
+// put is the target.Sink.
 func (d *driver) put(outcomes []txn.Outcome) {
 	d.mu.Lock()
 	first := len(d.inbox) == 0

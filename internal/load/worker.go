@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/workload"
 )
 
@@ -124,11 +125,11 @@ func Total(machines []*Machine) Progress {
 
 // Run plays the whole schedule, whose clock starts at epoch, and returns the worker's report. When a shard fails, the
 // others stop; the report then holds what was measured so far and names the incident.
-func (w *Worker) Run(ctx context.Context, t Target, epoch time.Time) (*result.Report, error) {
+func (w *Worker) Run(ctx context.Context, t target.Target, epoch time.Time) (*result.Report, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	meter := make(chan *result.Driver, 1)
-	go func() { meter <- measureDriver(ctx, w.machines[0].Schedule(), epoch) }()
+	go func() { meter <- MeasureDriver(ctx, w.machines[0].Schedule(), epoch) }()
 	var shards sync.WaitGroup
 	for _, m := range w.machines {
 		shards.Go(func() {

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -158,7 +159,7 @@ func (g *generator) choose(dst []int, first, n, of int) []int {
 	dst = append(dst, first)
 	for len(dst) < n {
 		x := g.rng.IntN(of)
-		if !contains(dst, x) {
+		if !slices.Contains(dst, x) {
 			dst = append(dst, x)
 		}
 	}
@@ -170,15 +171,6 @@ func gcd(a, b int) int {
 		a, b = b, a%b
 	}
 	return a
-}
-
-func contains[T comparable](s []T, x T) bool {
-	for _, y := range s {
-		if x == y {
-			return true
-		}
-	}
-	return false
 }
 
 // Next makes a transaction. Its records go round the chosen homes and partitions by turns.
@@ -216,7 +208,7 @@ func (g *generator) Next(client int, _ time.Duration, t *txn.Transaction) worklo
 		var id uint64
 		for {
 			id = (from+g.rng.Uint64N(to-from))*cells + cell
-			if !contains(g.ids, id) {
+			if !slices.Contains(g.ids, id) {
 				break
 			}
 		}

@@ -1,0 +1,482 @@
+package smallbank
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+func topology(regions, partitions int) *geo.Topology {
+	return &geo.Topology{Regions: []string{"a", "b", "c", "d", "e", "f", "g", "h"}[:regions], Partitions: partitions, Replicas: 1}
+}
+
+var paperMix = v1alpha1.SmallBankMix{Balance: 40, WriteCheck: 25, DepositChecking: 15, TransactSavings: 15, Amalgamate: 5}
+
+func newSmallBank(t *testing.T, spec v1alpha1.SmallBank, top *geo.Topology) *SmallBank {
+	t.Helper()
+	if spec.Mix == (v1alpha1.SmallBankMix{}) {
+		spec.Mix = paperMix
+	}
+	s, err := New(spec, 7, top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// oneStore runs transactions on a single copy of all data. It implements txn.Ctx.
+type oneStore struct{ *store.Store }
+
+func (c oneStore) Get(k txn.Key) ([]byte, bool) {
+	r, ok := c.Store.Get(k)
+	return r.Value, ok
+}
+func (c oneStore) Put(k txn.Key, v []byte) { c.Store.Put(k, v, 1) }
+
+func loaded(s *SmallBank) oneStore {
+	st := store.New()
+	for p := range s.topology.Partitions {
+		s.Rows(p, func(k txn.Key, v []byte) { st.Put(k, v, 0) })
+	}
+	return oneStore{st}
+}
+
+func (c oneStore) run(t *txn.Transaction, registry *txn.Registry) txn.Outcome {
+	res, err := registry.Lookup(t.Proc).Run(c, t.Args)
+	if err != nil {
+		return txn.Outcome{ID: t.ID, Status: txn.Aborted, Reason: err.Error()}
+	}
+	return txn.Outcome{ID: t.ID, Status: txn.Committed, Result: res}
+}
+
+func args(id1, id2 uint64, amount ...int64) []byte {
+	b := appendArgs(nil, id1, id2)
+	for _, a := range amount {
+		b = append(b, encodeAmount(a)...)
+	}
+	return b
+}
+
+func TestProcedures(t *testing.T) {
+	type accounts map[txn.Key]int64
+	checking := func(id uint64) txn.Key { return txn.IntKey(tableChecking, id) }
+	savings := func(id uint64) txn.Key { return txn.IntKey(tableSavings, id) }
+	start := accounts{checking(1): 100, savings(1): 20, checking(2): 7, savings(2): 3}
+	for name, c := range map[string]struct {
+		proc   *txn.Procedure
+		args   []byte
+		result []byte
+		change accounts
+		abort  error
+	}{
+		"balance reads both":                     {balance, args(1, 1), encodeAmount(120), nil, nil},
+		"balance over two customers":             {balance, args(1, 2), encodeAmount(103), nil, nil},
+		"balance of a stranger":                  {balance, args(1, 9), nil, nil, abortNoAccount},
+		"depositChecking":                        {depositChecking, args(1, 2, 5), nil, accounts{checking(1): 105}, nil},
+		"transactSavings deposits":               {transactSavings, args(1, 2, 5), nil, accounts{savings(2): 8}, nil},
+		"transactSavings withdraws below zero":   {transactSavings, args(1, 2, -5), nil, accounts{savings(2): -2}, nil},
+		"writeCheck that is covered":             {writeCheck, args(1, 1, 119), encodeAmount(-119), accounts{checking(1): -19}, nil},
+		"writeCheck that is just covered":        {writeCheck, args(1, 1, 120), encodeAmount(-120), accounts{checking(1): -20}, nil},
+		"writeCheck with a penalty of 1":         {writeCheck, args(1, 1, 121), encodeAmount(-122), accounts{checking(1): -22}, nil},
+		"writeCheck looks at id2's savings":      {writeCheck, args(1, 2, 104), encodeAmount(-105), accounts{checking(1): -5}, nil},
+		"amalgamate empties the first customer":  {amalgamate, args(1, 2), nil, accounts{checking(1): 0, savings(1): 0, checking(2): 127}, nil},
+		"amalgamate leaves the second's savings": {amalgamate, args(2, 1), nil, accounts{checking(2): 0, savings(2): 0, checking(1): 110}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := oneStore{store.New()}
+			want := accounts{}
+			for k, v := range start {
+				st.Put(k, encodeAmount(v))
+				want[k] = v
+			}
+			for k, v := range c.change {
+				want[k] = v
+			}
+			accesses, err := c.proc.Accesses(c.args, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			result, err := c.proc.Run(st, c.args)
+			if err != c.abort || string(result) != string(c.result) {
+				t.Errorf("result %x, error %v; want %x, %v", result, err, c.result, c.abort)
+			}
+			got := accounts{}
+			st.Each(func(k txn.Key, r store.Record) { got[k], _ = decodeAmount(r.Value) })
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+			for k := range c.change {
+				declared := false
+				for _, a := range accesses {
+					declared = declared || a.Key == k && a.Mode == txn.ReadWrite
+				}
+				if !declared {
+					t.Errorf("%v is written but not in the write set %v", k, accesses)
+				}
+			}
+		})
+	}
+}
+
+func TestBadArguments(t *testing.T) {
+	for _, p := range Procedures() {
+		for n := range 40 {
+			b := make([]byte, n)
+			if n > 0 {
+				b[n-1] = 1
+			}
+			acc, err := p.Accesses(b, nil)
+			if err != nil {
+				continue
+			}
+			for _, a := range acc {
+				if !a.Key.Valid() {
+					t.Errorf("%s: %d bytes give the invalid key %v", p.Name, n, a.Key)
+				}
+			}
+		}
+	}
+	if _, err := amalgamate.Accesses(args(3, 3), nil); err == nil {
+		t.Error("amalgamate takes one customer twice: a key would occur twice in its write set")
+	}
+}
+
+func TestRows(t *testing.T) {
+	top := topology(2, 2)
+	s := newSmallBank(t, v1alpha1.SmallBank{Customers: 1000}, top)
+	p := top.Placement()
+	seen := map[txn.Key]bool{}
+	for part := range 2 {
+		s.Rows(part, func(k txn.Key, v []byte) {
+			if p.Partition(k) != part {
+				t.Errorf("%v is loaded into partition %d, not %d", k, part, p.Partition(k))
+			}
+			if seen[k] {
+				t.Errorf("%v is loaded twice", k)
+			}
+			seen[k] = true
+			if n, ok := decodeAmount(v); k.Table() != tableAccount && (!ok || n < 1 || n > maxInitial) {
+				t.Errorf("%v has the balance %d", k, n)
+			}
+		})
+	}
+	if len(seen) != 3000 {
+		t.Errorf("%d rows, want 3000", len(seen))
+	}
+	if k := nameKey(17); string(k[1:]) != "Client17                " {
+		t.Errorf("the key of customer 17 is %v", k)
+	}
+}
+
+func TestInitialBalances(t *testing.T) {
+	var sum float64
+	const n = 100_000
+	for id := range uint64(n) {
+		sum += float64(initialBalance(3, tableSavings, id))
+	}
+	// The mean of n draws from 1..10000: 5000.5, with standard deviation 2887 / sqrt(n).
+	if mean := sum / n; math.Abs(mean-5000.5) > 4*2887/math.Sqrt(n) {
+		t.Errorf("the mean initial balance is %.1f", mean)
+	}
+}
+
+// play lets clients run against one copy and calls see for each transaction.
+func play(t *testing.T, s *SmallBank, g workload.Generator, clients, n int, elapsed func(int) time.Duration, see func(*txn.Transaction, workload.Request)) {
+	t.Helper()
+	registry := txn.NewRegistry(Procedures()...)
+	st := loaded(s)
+	for i := range n {
+		tx := &txn.Transaction{ID: txn.ID(i + 1)}
+		r := g.Next(i%clients, elapsed(i), tx)
+		see(tx, r)
+		o := st.run(tx, registry)
+		if o.Status != txn.Committed {
+			t.Fatalf("%v: %s", tx, o.Reason)
+		}
+		g.Done(i%clients, o)
+	}
+}
+
+func zero(int) time.Duration { return 0 }
+
+// near fails when hits of n is not within four standard deviations of the share p.
+func near(t *testing.T, what string, hits, n int, p float64) {
+	t.Helper()
+	got := float64(hits) / float64(n)
+	if off := math.Abs(got - p); off > 4*math.Sqrt(p*(1-p)/float64(n))+1e-12 {
+		t.Errorf("%s: %.4f of %d, want %.4f", what, got, n, p)
+	}
+}
+
+func TestGenerator(t *testing.T) {
+	for name, c := range map[string]struct {
+		regions, partitions int
+		mh, mp, hot         int32
+	}{
+		"paper":            {2, 2, 25, 25, 0},
+		"single":           {1, 1, 0, 0, 0},
+		"single home":      {3, 2, 0, 50, 0},
+		"all multi":        {2, 2, 100, 100, 0},
+		"eight regions":    {8, 4, 30, 60, 0},
+		"hot":              {2, 2, 40, 10, 80},
+		"multi home alone": {3, 1, 70, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			top := topology(c.regions, c.partitions)
+			s := newSmallBank(t, v1alpha1.SmallBank{Customers: 20_000, MultiHomePercent: c.mh, MultiPartitionPercent: c.mp, HotPercent: c.hot}, top)
+			place := top.Placement()
+			region := geo.Region(c.regions - 1)
+			g := s.NewGenerator(workload.GeneratorConfig{Region: region, Clients: 10, Stream: 3})
+			var types [numTypes]int
+			finals, mh, mp, all := 0, 0, 0, 0
+			others := map[geo.Region]int{}
+			play(t, s, g, 10, 40_000, zero, func(tx *txn.Transaction, r workload.Request) {
+				all++
+				types[r.Type]++
+				if want := place.Class(tx.Accesses); r.Class != want {
+					t.Fatalf("class %v, but the keys have class %v", r.Class, want)
+				}
+				if home := place.Home(tx.Accesses[0].Key); home != region && r.Type != typeTransactSavings {
+					t.Fatalf("%s starts at home %d, the client is in %d", typeNames[r.Type], home, region)
+				}
+				if r.Final != (r.Type != typeLookup) {
+					t.Fatalf("%s is final: %v", typeNames[r.Type], r.Final)
+				}
+				if !r.Final {
+					if r.Class != txn.SingleHomeSinglePartition {
+						t.Fatalf("a lookup has class %v", r.Class)
+					}
+					return
+				}
+				finals++
+				if r.Class.MultiHome() {
+					mh++
+					others[place.Home(tx.Accesses[len(tx.Accesses)-1].Key)]++
+				}
+				if r.Class.MultiPartition() {
+					mp++
+				}
+				if r.Class == txn.SingleHomeSinglePartition && r.Type != typeAmalgamate && argID1(tx.Args) != argID2(tx.Args) {
+					t.Fatalf("a local %s works on two customers", typeNames[r.Type])
+				}
+			})
+			for kind, share := range map[int]int32{typeBalance: 40, typeWriteCheck: 25, typeDepositChecking: 15, typeTransactSavings: 15, typeAmalgamate: 5} {
+				near(t, typeNames[kind], types[kind], finals, float64(share)/100)
+			}
+			near(t, "multi-home", mh, finals, float64(c.mh)/100)
+			near(t, "multi-partition", mp, finals, float64(c.mp)/100)
+			near(t, "final", finals, all, 1/2.05)
+			for r, n := range others {
+				near(t, "second home "+top.Regions[r], n, mh, 1/float64(c.regions-1))
+			}
+		})
+	}
+}
+
+func TestSunflower(t *testing.T) {
+	top := topology(3, 1)
+	s := newSmallBank(t, v1alpha1.SmallBank{Customers: 10_000, Mix: v1alpha1.SmallBankMix{Balance: 100}, Sunflower: []v1alpha1.SunflowerTarget{
+		{Region: "a", HitPercent: 30}, {Region: "c", HitPercent: 100}, {Region: "b", HitPercent: 50}}}, top)
+	const n, minute = 30_000, time.Minute
+	g := s.NewGenerator(workload.GeneratorConfig{Region: 1, Clients: 1, Stream: 2, Measured: 3 * minute})
+	// Ten seconds of warm-up, three minutes of measuring, and stragglers after the end.
+	elapsed := func(i int) time.Duration { return -10*time.Second + time.Duration(i)*200*time.Second/n }
+	var hits [3][3]int
+	var count [3]int
+	i := 0
+	play(t, s, g, 1, n, elapsed, func(tx *txn.Transaction, r workload.Request) {
+		entry := max(0, min(2, int(elapsed(i)/minute)))
+		i++
+		if !r.Final {
+			hits[entry][top.Placement().Home(tx.Accesses[0].Key)]++
+			count[entry]++
+		}
+	})
+	for entry, want := range [3][3]float64{{0.3, 0.7, 0}, {0, 0, 1}, {0, 1, 0}} {
+		for region, p := range want {
+			near(t, "entry "+top.Regions[entry]+", region "+top.Regions[region], hits[entry][region], count[entry], p)
+		}
+	}
+}
+
+func TestSkew(t *testing.T) {
+	top := topology(1, 1)
+	busiest := func(hot int32) float64 {
+		s := newSmallBank(t, v1alpha1.SmallBank{Customers: 8191, HotPercent: hot, Mix: v1alpha1.SmallBankMix{Balance: 100}}, top)
+		g := s.NewGenerator(workload.GeneratorConfig{Clients: 1, Stream: 1})
+		count := map[txn.Key]int{}
+		const n = 100_000
+		play(t, s, g, 1, n, zero, func(tx *txn.Transaction, r workload.Request) {
+			if !r.Final {
+				count[tx.Accesses[0].Key]++
+			}
+		})
+		most := 0
+		for _, c := range count {
+			most = max(most, c)
+		}
+		return float64(most) / (n / 2) * 8191
+	}
+	// NURand with A = 1023: the bits of A are all set with probability (3/4)^10, so the hottest 8 customers have
+	// 2^10 (3/4)^10 = 57.7 times their share each.
+	if x := busiest(0); x > 5 {
+		t.Errorf("uniform: the busiest customer has %.1f times its share", x)
+	}
+	if x := busiest(100); x < 40 || x > 80 {
+		t.Errorf("hot: the busiest customer has %.1f times its share, want about 58", x)
+	}
+	if a, b := busiest(50), busiest(100); a > 0.7*b {
+		t.Errorf("hotPercent 50 gives %.1f, 100 gives %.1f", a, b)
+	}
+}
+
+func TestDeterminism(t *testing.T) {
+	top := topology(2, 2)
+	s := newSmallBank(t, v1alpha1.SmallBank{Customers: 1000, MultiHomePercent: 50, HotPercent: 50}, top)
+	trace := func(stream uint32) (b []byte) {
+		g := s.NewGenerator(workload.GeneratorConfig{Clients: 3, Stream: stream})
+		play(t, s, g, 3, 1000, zero, func(tx *txn.Transaction, _ workload.Request) { b = append(b, tx.Args...) })
+		return b
+	}
+	if string(trace(1)) != string(trace(1)) {
+		t.Error("the same stream gives other transactions")
+	}
+	if string(trace(1)) == string(trace(2)) {
+		t.Error("two streams give the same transactions")
+	}
+}
+
+// TestLedger plays a run with every kind of outcome and compares the ledger with the data.
+func TestLedger(t *testing.T) {
+	top := topology(2, 2)
+	s := newSmallBank(t, v1alpha1.SmallBank{Customers: 200, MultiHomePercent: 50, MultiPartitionPercent: 50}, top)
+	registry := txn.NewRegistry(Procedures()...)
+	st := loaded(s)
+	g := s.NewGenerator(workload.GeneratorConfig{Clients: 1, Stream: 1})
+	var truth []txn.Outcome // of those that the client gave up on
+	check := func(when string, exact bool) workload.Interval {
+		t.Helper()
+		audit := s.Audit(st.Store)
+		l := g.Ledger()
+		for _, c := range s.Verify([]map[string]int64{audit, audit}, l) {
+			if !c.Passed {
+				t.Errorf("%s: %s: %s", when, c.Name, c.Message)
+			}
+		}
+		i := l[ledgerTotal]
+		if exact != (i.Low == i.High) {
+			t.Errorf("%s: the ledger is %+v; exact should be %v", when, i, exact)
+		}
+		return i
+	}
+	for i := range 5000 {
+		tx := &txn.Transaction{ID: txn.ID(i + 1)}
+		g.Next(0, 0, tx)
+		switch i % 11 {
+		case 3:
+			g.Done(0, txn.Outcome{ID: tx.ID, Status: txn.Refused})
+		case 5:
+			g.Done(0, txn.Outcome{ID: tx.ID, Status: txn.Aborted, Reason: "deadlock"})
+		case 7: // lost, and really committed
+			truth = append(truth, st.run(tx, registry))
+			g.Done(0, txn.Outcome{ID: tx.ID, Status: txn.Unknown, Reason: "timeout"})
+		case 9: // lost, and really aborted
+			truth = append(truth, txn.Outcome{ID: tx.ID, Status: txn.Aborted})
+			g.Done(0, txn.Outcome{ID: tx.ID, Status: txn.Unknown, Reason: "timeout"})
+		default:
+			g.Done(0, st.run(tx, registry))
+		}
+	}
+	check("with unknown outcomes", false)
+	for _, o := range truth {
+		g.Late(o)
+		g.Late(o) // twice must not count twice
+	}
+	check("once the truth is known", true)
+
+	// Money from nowhere.
+	k := txn.IntKey(tableChecking, 1)
+	v, _ := st.Get(k)
+	n, _ := decodeAmount(v)
+	st.Put(k, encodeAmount(n+1))
+	checks := s.Verify([]map[string]int64{s.Audit(st.Store)}, g.Ledger())
+	if checks[0].Passed || !strings.Contains(checks[0].Message, "a holds") || !strings.Contains(checks[0].Message, "(+1)") {
+		t.Errorf("money from nowhere: %+v", checks[0])
+	}
+	copies := []map[string]int64{s.Audit(loaded(s).Store), s.Audit(st.Store)}
+	if c := s.Verify(copies, g.Ledger())[1]; c.Passed || c.Name != "copies-agree" {
+		t.Errorf("two different copies: %+v", c)
+	}
+	if c := s.Verify(nil, g.Ledger())[0]; c.Passed {
+		t.Errorf("no copy at all: %+v", c)
+	}
+}
+
+func TestWrongLookup(t *testing.T) {
+	top := topology(1, 1)
+	s := newSmallBank(t, v1alpha1.SmallBank{Customers: 10}, top)
+	g := s.NewGenerator(workload.GeneratorConfig{Clients: 1, Stream: 1})
+	tx := &txn.Transaction{ID: 1}
+	g.Next(0, 0, tx)
+	g.Done(0, txn.Outcome{ID: 1, Status: txn.Committed, Result: encodeAmount(1 << 40)})
+	failed := false
+	for _, c := range s.Verify([]map[string]int64{s.Audit(loaded(s).Store)}, g.Ledger()) {
+		failed = failed || c.Name == "smallbank-lookup" && !c.Passed
+	}
+	if !failed {
+		t.Error("a lookup with a wrong answer passes")
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	good := v1alpha1.SmallBank{Customers: 1000, Mix: paperMix}
+	for name, c := range map[string]struct {
+		change  func(*v1alpha1.SmallBank)
+		regions int
+		want    string
+	}{
+		"mix":               {func(s *v1alpha1.SmallBank) { s.Mix.Balance = 41 }, 2, "mix: the shares sum to 101"},
+		"no customer":       {func(s *v1alpha1.SmallBank) { s.Customers = 0 }, 2, "customers: 0 is not"},
+		"too few customers": {func(s *v1alpha1.SmallBank) { s.Customers = 3 }, 2, "customers: 3 customers leave"},
+		"multi-home alone":  {func(s *v1alpha1.SmallBank) { s.MultiHomePercent = 1 }, 1, "multiHomePercent: 1 needs two regions"},
+		"sunflower region":  {func(s *v1alpha1.SmallBank) { s.Sunflower = []v1alpha1.SunflowerTarget{{Region: "x"}} }, 2, `sunflower[0].region: "x" is not one of [a b]`},
+		"percent":           {func(s *v1alpha1.SmallBank) { s.HotPercent = 101 }, 2, "hotPercent: 101 is not between 0 and 100"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := good
+			c.change(&spec)
+			if _, err := New(spec, 1, topology(c.regions, 2)); err == nil || !strings.Contains(err.Error(), "spec.workload.smallbank."+c.want) {
+				t.Errorf("error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestMinimumCustomers checks that the number in the error is the least that works.
+func TestMinimumCustomers(t *testing.T) {
+	p := geo.Placement{Regions: 3, Partitions: 2}
+	least := uint64(1)
+	for checkCustomers(least, p, true, true) != nil {
+		least++
+	}
+	for n := uint64(1); n < least; n++ {
+		if err := checkCustomers(n, p, true, true); err == nil {
+			t.Fatalf("%d customers are enough, but %d are not", n, least-1)
+		}
+	}
+	// And it is enough to play with.
+	s := newSmallBank(t, v1alpha1.SmallBank{Customers: int64(least), MultiHomePercent: 50, MultiPartitionPercent: 50, Mix: paperMix}, topology(3, 2))
+	for r := range geo.Region(3) {
+		g := s.NewGenerator(workload.GeneratorConfig{Region: r, Clients: 2, Stream: uint32(r)})
+		play(t, s, g, 2, 5000, zero, func(*txn.Transaction, workload.Request) {})
+	}
+}
