@@ -137,7 +137,7 @@ var allOn = []string{
 	`commonLabels={"team": "db"}`,
 	`image={"repository": "registry.example/geobench", "digest": "sha256:0123456789012345678901234567890123456789012345678901234567890123"}`,
 	`imagePullSecrets=[{"name": "pull"}]`, `nodeImage="registry.example/nodes:1"`,
-	`crds.annotations={"a": "b"}`, `replicas=3`, `extraArgs=["--zap-log-level=debug"]`, `extraEnv=[{"name": "A", "value": "b"}]`,
+	`crds.annotations={"a": "b"}`, `replicas=3`, `extraArgs=["--kube-api-qps=20"]`, `extraEnv=[{"name": "A", "value": "b"}]`,
 	`deploymentAnnotations={"a": "b"}`, `podAnnotations={"a": "b"}`, `podLabels={"a": "b"}`, `priorityClassName="system-cluster-critical"`,
 	`nodeSelector={"kubernetes.io/os": "linux"}`, `tolerations=[{"operator": "Exists"}]`, `affinity={"nodeAffinity": {}}`,
 	`topologySpreadConstraints=[{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]`,
@@ -281,20 +281,20 @@ func TestOperator(t *testing.T) {
 		image, env string
 	}{
 		"default": {
-			args:  []string{"operator", "--health-probe-bind-address=:8081", "--metrics-bind-address=:8443", "--leader-elect=true"},
+			args:  []string{"operator", "--health-probe-bind-address=:8081", "--metrics-bind-address=:8443", "--leader-elect=true", "--log-level=info"},
 			image: "localhost/geobench:dev", env: "localhost/geobench:dev",
 		},
 		"tag, one namespace, no metrics": {
 			values: []string{`image={"repository": "r.example/g", "tag": "1"}`, `scope.namespace="lab"`, `metrics.enabled=false`, `leaderElection.enabled=false`},
 			args: []string{
-				"operator", "--health-probe-bind-address=:8081", "--metrics-bind-address=0", "--leader-elect=false", "--namespace=lab",
+				"operator", "--health-probe-bind-address=:8081", "--metrics-bind-address=0", "--leader-elect=false", "--log-level=info", "--namespace=lab",
 			},
 			image: "r.example/g:1", env: "r.example/g:1",
 		},
 		"everything": {
 			values: allOn,
 			args: []string{
-				"operator", "--health-probe-bind-address=:8081", "--metrics-bind-address=:8443", "--leader-elect=true", "--zap-log-level=debug",
+				"operator", "--health-probe-bind-address=:8081", "--metrics-bind-address=:8443", "--leader-elect=true", "--log-level=info", "--kube-api-qps=20",
 			},
 			image: "registry.example/geobench@sha256:0123456789012345678901234567890123456789012345678901234567890123",
 			env:   "registry.example/nodes:1",
@@ -445,6 +445,7 @@ func TestRefusals(t *testing.T) {
 		`image.digest="sha256:12"`:             "/image/digest",
 		`image.pullPolicy="Sometimes"`:         "/image/pullPolicy",
 		`image.repository=""`:                  "/image/repository",
+		`logLevel="loud"`:                      "/logLevel",
 		`replicas="two"`:                       "/replicas",
 		`crds.enabled="yes"`:                   "/crds/enabled",
 		`metrics.port=0`:                       "/metrics/port",

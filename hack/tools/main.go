@@ -10,8 +10,7 @@
 //
 //	go run -C hack/tools . sync-chart [--check]   copy CRDs, RBAC rules and presets into charts/geobench
 //	go run -C hack/tools . lint-crds              hold config/crd/bases to the API conventions
-//
-// The chart's tests are the tests of this module: go test -C hack/tools . builds helm and renders the chart in all its variants.
+//	go run -C hack/tools . chart-test             test the chart: render it in all its variants (and test these tools)
 package main
 
 import (
@@ -32,6 +31,7 @@ const usage = `usage: go run -C hack/tools . COMMAND
   path TOOL              print the path of an installed tool
   sync-chart [--check]   copy CRDs, RBAC rules and presets into charts/geobench; --check only says what differs
   lint-crds              hold config/crd/bases to the API conventions
+  chart-test             render charts/geobench in all its variants and check what comes out (builds helm if need be)
 `
 
 func main() {
@@ -78,6 +78,8 @@ func command(ctx context.Context, args []string) error {
 		return syncChart(root, check)
 	case "lint-crds":
 		return lintCRDs(root)
+	case "chart-test":
+		return chartTest(ctx, root)
 	case "help", "-h", "--help":
 		fmt.Print(usage)
 		return nil
@@ -99,6 +101,18 @@ func repositoryRoot() (string, error) {
 			return "", fmt.Errorf("%s is not inside the repository: run this as go run -C hack/tools . COMMAND", dir)
 		}
 	}
+}
+
+// chartTest runs the tests of this module, which are those of the chart.
+func chartTest(ctx context.Context, root string) error {
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "./...")
+	cmd.Dir = filepath.Join(root, "hack", "tools")
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("the chart's tests: %w", err)
+	}
+	return nil
 }
 
 // run executes a program and returns what it wrote to standard output; its error carries what it said.

@@ -20,7 +20,6 @@
   - ""
   resources:
   - configmaps
-  - serviceaccounts
   - services
   verbs:
   - create
@@ -38,6 +37,15 @@
   - get
   - list
   - watch
+- apiGroups:
+  - ""
+  resources:
+  - serviceaccounts
+  verbs:
+  - create
+  - delete
+  - get
+  - list
 - apiGroups:
   - apps
   resources:
@@ -109,10 +117,15 @@
   - delete
   - get
   - list
-  - patch
-  - watch
 {{- end }}
 {{- define "geobench.rules.release" -}}
+- apiGroups:
+  - ""
+  resources:
+  - events
+  verbs:
+  - create
+  - patch
 - apiGroups:
   - coordination.k8s.io
   resources:
@@ -120,6 +133,5 @@
   verbs:
   - create
   - get
-  - patch
   - update
 {{- end }}
