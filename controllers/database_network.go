@@ -15,8 +15,6 @@ import (
 const (
 	// minSamples is how many round trips a link needs before its median is believed.
 	minSamples = 10
-	// highestRTT that histograms of this package hold, in microseconds.
-	highestRTT = int64(10 * time.Minute / time.Microsecond)
 )
 
 // measuredLink is the round trip from one region to another as declared and as its nodes see it.
@@ -36,16 +34,16 @@ func measureLinks(t *geo.Topology, nodes []nodeState) ([]measuredLink, error) {
 			continue
 		}
 		for _, l := range nodes[i].status.Links {
-			if l.RTT == "" {
-				continue
-			}
-			h, err := hdrhistogram.Decode([]byte(l.RTT))
+			h, err := l.Histogram()
 			if err != nil {
-				return nil, fmt.Errorf("node %s: round trips to %s: %w", nodes[i].podName, l.To, err)
+				return nil, fmt.Errorf("node %s: %w", nodes[i].podName, err)
+			}
+			if h == nil {
+				continue
 			}
 			key := [2]string{nodes[i].region, l.To}
 			if merged[key] == nil {
-				merged[key] = hdrhistogram.New(1, highestRTT, 3)
+				merged[key] = result.NewHistogram()
 			}
 			merged[key].Merge(h)
 		}

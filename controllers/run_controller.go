@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/manifest/check"
 )
 
@@ -81,7 +82,7 @@ type stateChanged struct{ predicate.Funcs }
 func (stateChanged) Update(e ctrlevent.UpdateEvent) bool {
 	was, ok1 := e.ObjectOld.(*corev1.ConfigMap)
 	is, ok2 := e.ObjectNew.(*corev1.ConfigMap)
-	return ok1 && ok2 && was.Data["state"] != is.Data["state"]
+	return ok1 && ok2 && was.Data[deploy.KeyState] != is.Data[deploy.KeyState]
 }
 
 // stages are what is done in each stage. A stage leaves the scope in the same stage, in the next, or failed.

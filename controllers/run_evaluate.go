@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -13,10 +12,10 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/local"
+	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/result"
-	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
@@ -66,7 +65,7 @@ func (s *runScope) judge(ctx context.Context) (*result.Document, error) {
 }
 
 // quiet waits until every node has finished all transactions, and then audits them.
-func (s *runScope) quiet(ctx context.Context) ([]*admin.Audit, error) {
+func (s *runScope) quiet(ctx context.Context) ([]admin.Audit, error) {
 	var err error
 	if s.nodes, err = observeNodes(ctx, s.Client, s.Nodes, s.db, &s.current.database); err != nil {
 		return nil, err
@@ -101,7 +100,7 @@ func (s *runScope) quiet(ctx context.Context) ([]*admin.Audit, error) {
 }
 
 // inputs gathers all that the document is made of.
-func (s *runScope) inputs(ctx context.Context, workers []workerState, audits []*admin.Audit) (*result.Inputs, error) {
+func (s *runScope) inputs(ctx context.Context, workers []workerState, audits []admin.Audit) (*result.Inputs, error) {
 	var reports []*result.Report
 	for i := range workers {
 		report, err := result.DecodeReport(workers[i].report.BinaryData[deploy.KeyReport])
@@ -109,10 +108,6 @@ func (s *runScope) inputs(ctx context.Context, workers []workerState, audits []*
 			return nil, fmt.Errorf("the report of %s: %w", workers[i].name(), err)
 		}
 		reports = append(reports, report)
-	}
-	merged, err := result.Merge(reports)
-	if err != nil {
-		return nil, err
 	}
 	d := &s.current.database
 	w, err := catalog.New(s.run.Spec.Workload, uint64(s.run.Spec.Seed), &d.Topology)
@@ -140,7 +135,11 @@ func (s *runScope) inputs(ctx context.Context, workers []workerState, audits []*
 		Seed: s.run.Spec.Seed, Machine: result.ThisMachine(), Topology: &d.Topology,
 		Workload: s.run.Spec.Workload, Load: s.run.Spec.Load,
 		Reports: reports, Before: before.Nodes, After: loadedRoundTrips(after, end).Nodes,
-		Objectives: s.run.Spec.Objectives, Checks: verify(w, &d.Topology, audits, merged.Ledger),
+		Objectives: s.run.Spec.Objectives, Checks: local.Invariants(&d.Topology, w, audits, reports),
+	}
+	// The prices are the profile's at the end of the run: they say what it costs, not what was measured.
+	if profile, err := resolveProfile(ctx, s.Client, s.db); err == nil {
+		in.Prices = plan.Prices(profile.Prices)
 	}
 	in.MultiHomePercent, in.MultiPartitionPercent = w.Configured()
 	return in, nil
@@ -209,55 +208,19 @@ func microseconds(us int64) v1alpha1.Duration {
 }
 
 // audit asks every node for the sums over its rows, in the order of geo.NodeID.
-func (s *runScope) audit(ctx context.Context) ([]*admin.Audit, error) {
-	audits := make([]*admin.Audit, len(s.nodes))
+func (s *runScope) audit(ctx context.Context) ([]admin.Audit, error) {
+	audits := make([]admin.Audit, len(s.nodes))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxAsk)
 	for i := range s.nodes {
-		group.Go(func() (err error) {
-			if audits[i], err = s.Nodes.Audit(ctx, s.nodes[i].address); err != nil {
+		group.Go(func() error {
+			a, err := s.Nodes.Audit(ctx, s.nodes[i].address)
+			if err != nil {
 				return fmt.Errorf("node %s: %w", s.nodes[i].podName, err)
 			}
+			audits[i] = *a
 			return nil
 		})
 	}
 	return audits, group.Wait()
-}
-
-// sumCopies adds up, per region, the audits of one replica of each partition, and finds replicas and regions whose
-// copies of a partition differ.
-func sumCopies(t *geo.Topology, audits []*admin.Audit) (copies []map[string]int64, differences []string) {
-	copies = make([]map[string]int64, len(t.Regions))
-	for r := range t.Regions {
-		copies[r] = map[string]int64{}
-		for p := range t.Partitions {
-			for name, n := range audits[t.Node(geo.Region(r), p, 0)].Sums {
-				copies[r][name] += n
-			}
-		}
-	}
-	for p := range t.Partitions {
-		first := t.Node(0, p, 0)
-		for r := range t.Regions {
-			for k := range t.Replicas {
-				n := t.Node(geo.Region(r), p, k)
-				if a, b := audits[first], audits[n]; a.Digest != b.Digest || a.Rows != b.Rows {
-					differences = append(differences, fmt.Sprintf("%s (%d rows, digest %x) and %s (%d rows, digest %x)",
-						t.NodeName(first), a.Rows, a.Digest, t.NodeName(n), b.Rows, b.Digest))
-				}
-			}
-		}
-	}
-	return copies, differences
-}
-
-// verify checks the workload's invariants, and that the copies of the data are the same.
-func verify(w workload.Workload, t *geo.Topology, audits []*admin.Audit, ledger workload.Ledger) []workload.Check {
-	copies, differences := sumCopies(t, audits)
-	convergence := workload.Check{Name: "convergence", Passed: len(differences) == 0,
-		Message: fmt.Sprintf("all copies of each of the %d partitions are the same", t.Partitions)}
-	if !convergence.Passed {
-		convergence.Message = truncate("copies of the same partition differ: "+strings.Join(differences, "; "), 2000)
-	}
-	return append(w.Verify(copies, ledger), convergence)
 }

@@ -6,24 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
@@ -113,7 +104,7 @@ func (o *operatorOptions) manager(config *rest.Config, log logr.Logger) (ctrl.Ma
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        log,
-		Cache:                         cacheOptions(o.namespace),
+		Cache:                         controllers.CacheOptions(o.namespace),
 		Metrics:                       metricsOptions,
 		HealthProbeBindAddress:        o.probeAddress,
 		LeaderElection:                o.leaderElect,
@@ -133,48 +124,4 @@ func (o *operatorOptions) manager(config *rest.Config, log logr.Logger) (ctrl.Ma
 		return nil, err
 	}
 	return mgr, nil
-}
-
-// cacheOptions keep the operator small in a big cluster: of the kinds that others make too, only what the operator made
-// is cached, and of that nothing that nobody reads.
-func cacheOptions(namespace string) cache.Options {
-	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{controllers.LabelManagedBy: controllers.ManagedBy})}
-	o := cache.Options{
-		DefaultTransform: stripManagedFields,
-		ByObject: map[client.Object]cache.ByObject{
-			&corev1.ConfigMap{}:   {Label: ours.Label, Transform: stripConfigMap},
-			&corev1.Pod{}:         ours,
-			&corev1.Service{}:     ours,
-			&appsv1.StatefulSet{}: ours,
-			&batchv1.Job{}:        ours,
-		},
-	}
-	if namespace != "" {
-		o.DefaultNamespaces = map[string]cache.Config{}
-		for _, n := range strings.Split(namespace, ",") {
-			o.DefaultNamespaces[n] = cache.Config{}
-		}
-	}
-	// A resync finds what a missed watch event hid.
-	o.SyncPeriod = new(time.Hour)
-	return o
-}
-
-func stripManagedFields(obj any) (any, error) {
-	if m, ok := obj.(metav1.Object); ok {
-		m.SetManagedFields(nil)
-	}
-	return obj, nil
-}
-
-// stripConfigMap keeps a worker's state, which wakes its run up; everything else is read from the API server when needed.
-func stripConfigMap(obj any) (any, error) {
-	if cm, ok := obj.(*corev1.ConfigMap); ok {
-		state := cm.Data["state"]
-		cm.ManagedFields, cm.BinaryData, cm.Data = nil, nil, nil
-		if state != "" {
-			cm.Data = map[string]string{"state": state}
-		}
-	}
-	return obj, nil
 }
