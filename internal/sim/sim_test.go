@@ -1,0 +1,273 @@
+package sim_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/calvin"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// echo is a protocol without consistency: the first region executes and answers, other regions ask it.
+type echo struct {
+	c       protocol.Config
+	pending int
+}
+
+type note struct {
+	kind uint8
+	body []byte
+}
+
+func (m *note) Kind() uint8              { return m.kind }
+func (m *note) Size() int                { return len(m.body) }
+func (m *note) AppendTo(b []byte) []byte { return append(b, m.body...) }
+
+func (e *echo) Start() {}
+func (e *echo) Submit(t *txn.Transaction) {
+	e.pending++
+	if e.c.Self == 0 {
+		e.c.Store.Get(t.Accesses[0].Key)
+		e.c.Env.After(0, protocol.Timer{Arg: uint64(t.ID)})
+		return
+	}
+	body := make([]byte, 984) // with its frame 1000 bytes
+	for i := range 8 {
+		body[i] = byte(t.ID >> (8 * i))
+	}
+	e.c.Env.Send(0, &note{1, body})
+}
+func (e *echo) Receive(from geo.NodeID, m protocol.Message) {
+	n := m.(*note)
+	if n.kind == 1 {
+		e.c.Env.Send(from, &note{2, n.body[:8]})
+		return
+	}
+	var id txn.ID
+	for i := range 8 {
+		id |= txn.ID(n.body[i]) << (8 * i)
+	}
+	e.Fire(protocol.Timer{Arg: uint64(id)})
+}
+func (e *echo) Fire(t protocol.Timer) {
+	e.pending--
+	e.c.Env.Reply(txn.Outcome{ID: txn.ID(t.Arg), Status: txn.Committed})
+}
+func (e *echo) Pending() int                                     { return e.pending }
+func (e *echo) Counters(d []protocol.Counter) []protocol.Counter { return d }
+
+var echoEngine = &protocol.Engine{
+	Name: "echo",
+	New:  func(c protocol.Config) protocol.Replica { return &echo{c: c} },
+	Decode: func(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) {
+		return &note{kind, body}, nil
+	},
+}
+
+func read(*rand.Rand) string { return "r0" }
+
+// An unloaded round trip takes the delays and the CPU times on its way, no more and no less.
+func TestTimes(t *testing.T) {
+	costs := sim.Costs{Message: 10 * time.Microsecond, Kilobyte: 100 * time.Microsecond, Key: time.Microsecond}
+	const hop = 400 * time.Microsecond // client to node and back
+	request := time.Duration(16+2+1+1+1+2) * 100 * time.Nanosecond
+	answer := time.Duration(16+2+1+1+1) * 100 * time.Nanosecond
+	for name, tc := range map[string]struct {
+		region geo.Region
+		costs  sim.Costs
+		want   time.Duration
+	}{
+		"free CPU, local":  {0, sim.Costs{}, hop},
+		"free CPU, remote": {1, sim.Costs{}, hop + 100*time.Millisecond},
+		// A submission with one key operation; a timer and an answer.
+		"local": {0, costs, hop + (10*time.Microsecond + request + time.Microsecond) + (20*time.Microsecond + answer)},
+		// A submission of 20 bytes and a message of 1000; that and one of 24; that and an answer.
+		"remote": {1, costs, hop + 100*time.Millisecond + (20*time.Microsecond + request + 100*time.Microsecond) +
+			(20*time.Microsecond + 102400*time.Nanosecond) + (20*time.Microsecond + 2400*time.Nanosecond + answer)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sim.New(sim.Config{Topology: simtest.TwoRegions(1), Engine: echoEngine, Procedures: simtest.Procedures, Costs: tc.costs, CheckCodec: true})
+			l := simtest.Add(s, tc.region, 1, simtest.Load{Clients: 1, Next: read, Think: time.Millisecond, Until: time.Second})
+			s.Run(2 * time.Second)
+			if got := l.Percentile(50); (got - tc.want).Abs() > 2*time.Microsecond {
+				t.Errorf("median %v, want %v", got, tc.want)
+			}
+			if l.Percentile(0) < tc.want-2*time.Microsecond {
+				t.Errorf("minimum %v, want %v", l.Percentile(0), tc.want)
+			}
+		})
+	}
+}
+
+// A node is one server: 100 clients that ask all the time get what one core can do, and wait for each other.
+func TestSaturation(t *testing.T) {
+	s := sim.New(sim.Config{
+		Topology: simtest.TwoRegions(1), Engine: echoEngine, Procedures: simtest.Procedures,
+		Costs: sim.Costs{Message: 100 * time.Microsecond}, // three per transaction: submission, timer, answer
+	})
+	l := simtest.Add(s, 0, 1, simtest.Load{Clients: 100, Next: read, Until: 4 * time.Second, From: time.Second})
+	s.Run(4 * time.Second)
+	if got := float64(len(l.Latencies)) / 3; got < 3290 || got > 3340 {
+		t.Errorf("%.0f transactions/s, want 3333", got)
+	}
+	if p := l.Percentile(50); p < 29*time.Millisecond || p > 31*time.Millisecond {
+		t.Errorf("median %v, want 30 ms: 100 clients x 0.3 ms", p)
+	}
+	n := s.Node(0)
+	if n.Busy < 3980*time.Millisecond || n.Busy > 4000*time.Millisecond || n.Queued < 90 {
+		t.Errorf("busy for %v of 4 s, %d queued", n.Busy, n.Queued)
+	}
+}
+
+func TestTraffic(t *testing.T) {
+	s := sim.New(sim.Config{Topology: simtest.TwoRegions(1), Engine: echoEngine, Procedures: simtest.Procedures})
+	l := simtest.Add(s, 1, 1, simtest.Load{Clients: 3, Next: read, Until: time.Second})
+	s.Run(2 * time.Second)
+	n := int64(l.Sent())
+	if got := s.Traffic(1, 0); got != (sim.Traffic{Bytes: 1000 * n, Messages: n}) {
+		t.Errorf("%d transactions sent %+v there", n, got)
+	}
+	if got := s.Traffic(0, 1); got != (sim.Traffic{Bytes: 24 * n, Messages: n}) {
+		t.Errorf("%d transactions sent %+v back", n, got)
+	}
+	if got := s.ClientTraffic(1); got.Messages != 2*n || s.ClientTraffic(0).Messages != 0 {
+		t.Errorf("%d transactions: clients %+v", n, got)
+	}
+}
+
+// Probes see the declared round trip, jitter or not.
+func TestProbes(t *testing.T) {
+	topology := simtest.ThreeRegions(2)
+	for a, row := range topology.Links {
+		for b := range row {
+			if a != b {
+				row[b].Jitter = time.Millisecond
+			}
+		}
+	}
+	s := sim.New(sim.Config{Topology: topology, Engine: echoEngine, Procedures: simtest.Procedures, ProbeEvery: 100 * time.Millisecond})
+	s.Run(30 * time.Second)
+	for a := range topology.Regions {
+		for b := range topology.Regions {
+			a, b := geo.Region(a), geo.Region(b)
+			want, got := topology.RTT(a, b), s.RTT(a, b)
+			if (got.P50-want).Abs() > want/20+time.Millisecond || got.Samples < 290 || got.P99 < got.P50 || got.P99 > want+6*time.Millisecond {
+				t.Errorf("%v to %v: %+v, declared %v", a, b, got, want)
+			}
+		}
+	}
+	s.ResetRTT()
+	if s.RTT(0, 1) != (sim.RTT{}) {
+		t.Error("reset")
+	}
+}
+
+// Cut messages wait for the heal and the next retransmission; the rest goes on.
+func TestCut(t *testing.T) {
+	s := sim.New(sim.Config{Topology: simtest.TwoRegions(1), Engine: echoEngine, Procedures: simtest.Procedures})
+	near := simtest.Add(s, 0, 1, simtest.Load{Clients: 1, Next: read, Until: 10 * time.Second})
+	far := simtest.Add(s, 1, 1, simtest.Load{Clients: 1, Next: read, Until: 10 * time.Second})
+	s.At(2*time.Second, func() { s.Cut(0, 1) })
+	s.At(4*time.Second, func() { s.Heal(0, 1) })
+	s.At(4001*time.Millisecond, func() { s.Cut(1, 0) }) // before the retransmission
+	s.At(5*time.Second, func() { s.Heal(0, 1) })
+	s.Run(12 * time.Second)
+	if near.Percentile(100) > time.Millisecond {
+		t.Errorf("a local transaction took %v", near.Percentile(100))
+	}
+	if got := far.Percentile(100); got < 3*time.Second || got > 7*time.Second || far.Open() > 0 {
+		t.Errorf("the longest took %v, %d are open", got, far.Open())
+	}
+	if far.Percentile(90) > 101*time.Millisecond {
+		t.Errorf("others took %v", far.Percentile(90))
+	}
+}
+
+func TestCrash(t *testing.T) {
+	s := sim.New(sim.Config{Topology: simtest.TwoRegions(1), Engine: echoEngine, Procedures: simtest.Procedures})
+	near := simtest.Add(s, 0, 1, simtest.Load{Clients: 5, Next: read, Think: 10 * time.Millisecond, Until: 2 * time.Second})
+	far := simtest.Add(s, 1, 1, simtest.Load{Clients: 5, Next: read, Until: 2 * time.Second})
+	s.At(time.Second, func() { s.Crash(1) })
+	s.Run(3 * time.Second)
+	if near.Outcomes[txn.Committed] != near.Sent() {
+		t.Errorf("%v of %d near the other node", near.Outcomes, near.Sent())
+	}
+	if far.Outcomes[txn.Unknown] != 5 || far.Reasons["node-lost"] != 5 || far.Outcomes[txn.Refused] < 100 || far.Open() != 0 {
+		t.Errorf("%v, %d open", far.Outcomes, far.Open())
+	}
+	if !s.Node(1).Dead || s.Pending() != 0 {
+		t.Errorf("%+v, %d pending", s.Node(1), s.Pending())
+	}
+}
+
+func TestClockOffsets(t *testing.T) {
+	var seen []time.Duration
+	e := *echoEngine
+	e.New = func(c protocol.Config) protocol.Replica {
+		seen = append(seen, c.Env.Now())
+		return &echo{c: c}
+	}
+	sim.New(sim.Config{Topology: simtest.TwoRegions(1), Engine: &e, Procedures: simtest.Procedures,
+		ClockOffsets: []time.Duration{time.Millisecond, -time.Second}})
+	if !slices.Equal(seen, []time.Duration{time.Millisecond, -time.Second}) {
+		t.Error(seen)
+	}
+}
+
+// Nodes whose clocks differ still agree on epochs, and the fastest clock sets the pace.
+func TestEpochsFollowTheFastestClock(t *testing.T) {
+	p, _ := calvin.Engine.Resolve(map[string]string{"ordering": "epochs"})
+	topology := simtest.TwoRegions(1)
+	s := sim.New(sim.Config{Topology: topology, Engine: calvin.Engine, Params: p, Procedures: simtest.Procedures,
+		ClockOffsets: []time.Duration{0, -time.Second}, Costs: sim.DefaultCosts})
+	simtest.Fill(topology, 10, 0, s.Store)
+	var loads []*simtest.Clients
+	for r := range topology.Regions {
+		loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{
+			Clients: 5, Next: func(r *rand.Rand) string { return fmt.Sprintf("a%d+1", r.IntN(10)) }, Until: 5 * time.Second,
+		}))
+	}
+	s.Run(7 * time.Second)
+	for r, l := range loads {
+		if got := l.Percentile(50); got > 120*time.Millisecond || l.Open() > 0 {
+			t.Errorf("region %d: median %v with a clock that is a second late, %d open", r, got, l.Open())
+		}
+	}
+	if s.Store(0).Digest() != s.Store(1).Digest() {
+		t.Error("the copies differ")
+	}
+}
+
+// BenchmarkSimulator is the quickstart: 2 regions x 2 partitions, 100 ms, 100 clients per region, 40 s.
+func BenchmarkSimulator(b *testing.B) { benchmark(b, 100, 40*time.Second) }
+
+// BenchmarkManyClients has 100,000 clients per region for a second.
+func BenchmarkManyClients(b *testing.B) { benchmark(b, 100_000, time.Second) }
+
+func benchmark(b *testing.B, clients int, length time.Duration) {
+	p, _ := calvin.Engine.Resolve(nil)
+	for range b.N {
+		topology := simtest.TwoRegions(2)
+		s := sim.New(sim.Config{Topology: topology, Engine: calvin.Engine, Params: p, Procedures: simtest.Procedures,
+			Costs: sim.DefaultCosts, ProbeEvery: 200 * time.Millisecond, Seed: 1})
+		const rows = 100_000
+		simtest.Fill(topology, rows, 0, s.Store)
+		n := 0
+		for r := range topology.Regions {
+			l := simtest.Add(s, geo.Region(r), 1, simtest.Load{Clients: clients, Until: length, Next: func(r *rand.Rand) string {
+				i := r.IntN(rows - 1)
+				return fmt.Sprintf("a%d+1 a%d-1", i, i+1)
+			}})
+			defer func() { n += l.Sent() }()
+		}
+		s.Run(length)
+		b.ReportMetric(float64(s.Events())/b.Elapsed().Seconds()*float64(b.N), "events/s")
+	}
+}
