@@ -1,0 +1,126 @@
+package check_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/protocol"
+)
+
+// The rules that one wrong manifest shows each are tested in package manifest, over package wrong. Here is the rest.
+
+type catalog map[string]*protocol.Engine
+
+func (c catalog) Names() []string {
+	var names []string
+	for n := range c {
+		names = append(names, n)
+	}
+	return names
+}
+
+func (c catalog) Lookup(name string) (*protocol.Engine, bool) { e, ok := c[name]; return e, ok }
+
+func database(change func(*v1alpha1.GeoDatabaseSpec)) *v1alpha1.GeoDatabase {
+	db := &v1alpha1.GeoDatabase{}
+	db.Name = "db"
+	db.Spec = v1alpha1.GeoDatabaseSpec{
+		Engine:               v1alpha1.Engine{Name: "toy"},
+		Regions:              []v1alpha1.Region{{Name: "a"}, {Name: "b"}},
+		PartitionsPerRegion:  1,
+		ReplicasPerPartition: 1,
+		Network: v1alpha1.Network{
+			Profile: &v1alpha1.NetworkProfileSpec{Links: []v1alpha1.Link{{From: "b", To: "a", RTT: v1alpha1.DurationOf(time.Millisecond)}}},
+		},
+	}
+	if change != nil {
+		change(&db.Spec)
+	}
+	return db
+}
+
+func abilities() check.Abilities {
+	return check.Default(catalog{"toy": {Name: "toy", Parameters: []protocol.Parameter{{Name: "fanout", Default: "2", Integer: true, MinInt: 1, MaxInt: 9}}}})
+}
+
+func TestDatabase(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.GeoDatabaseSpec)
+		want   string // the only problem; empty when there is none
+	}{
+		"valid, the reverse link is listed": {},
+		"one region needs no link":          {change: func(s *v1alpha1.GeoDatabaseSpec) { s.Regions = []v1alpha1.Region{{Name: "elsewhere"}} }},
+		"the catalog's engines count": {
+			change: func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "calvin" },
+			want:   "GeoDatabase db: spec.engine.name: engine calvin is not known; known engines are toy",
+		},
+		"misspelt parameter": {
+			change: func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Parameters = map[string]string{"fanuot": "3"} },
+			want:   "spec.engine.parameters.fanuot: 3: engine toy has no such parameter; it has fanout (did you mean fanout?)",
+		},
+		"parameter out of range": {
+			change: func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Parameters = map[string]string{"fanout": "10"} },
+			want:   `spec.engine.parameters.fanout: "10" is not a whole number from 1 to 9`,
+		},
+		"too many nodes": {
+			change: func(s *v1alpha1.GeoDatabaseSpec) { s.PartitionsPerRegion, s.ReplicasPerPartition = 1<<12, 9 },
+			want:   "73728 nodes; at most 16384",
+		},
+		"price of an unknown region": {
+			change: func(s *v1alpha1.GeoDatabaseSpec) {
+				s.Network.Profile.Prices = &v1alpha1.Prices{Transfer: []v1alpha1.TransferPrice{{From: "a", To: "c"}}}
+			},
+			want: "spec.network.profile.prices.transfer[0].to: region c is in no link",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := database(tc.change)
+			ps := check.Database(db, db.Spec.Network.Profile, abilities())
+			if tc.want == "" && len(ps) > 0 || tc.want != "" && (len(ps) != 1 || !strings.Contains(ps.Error(), tc.want)) {
+				t.Errorf("got %q, want %q", ps.Error(), tc.want)
+			}
+		})
+	}
+}
+
+func TestFaultsFollowTheAbilities(t *testing.T) {
+	run := &v1alpha1.BenchmarkRun{}
+	run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
+	run.Spec.Faults = []v1alpha1.Fault{{Name: "kill", PodKill: &v1alpha1.PodKillFault{}}, {Name: "slow", NetworkDelay: &v1alpha1.NetworkDelayFault{}}}
+	a := abilities()
+	a.Faults = []string{"podKill"}
+	ps := check.Run(run, database(nil), a)
+	want := "spec.faults[1].networkDelay: fault slow is a networkDelay, which is not supported; supported are podKill"
+	if len(ps) != 1 || !strings.Contains(ps.Error(), want) {
+		t.Errorf("got %q, want %q", ps.Error(), want)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	fields := []string{"thinkTime", "warmup", "duration", "requestTimeout"}
+	for word, want := range map[string]string{
+		"thinktime": "thinkTime", "warmUp": "warmup", "duraiton": "duration", "timeout": "", "reqestTimeout": "requestTimeout", "": "", "x": "",
+	} {
+		got, ok := check.Nearest(word, fields)
+		if got != want || ok != (want != "") {
+			t.Errorf("%q: got %q, %t, want %q", word, got, ok, want)
+		}
+	}
+}
+
+func TestProblemTellsTheValueOnce(t *testing.T) {
+	for want, p := range map[string]check.Problem{
+		"spec.a: 0s: must be longer than 0s":   {Field: "spec.a", Value: "0s", Message: "must be longer than 0s"},
+		"spec.rtt: rtt 0.2s is too long":       {Field: "spec.rtt", Value: "200ms", Message: "rtt 0.2s is too long"},
+		"spec.a: region x is unknown":          {Field: "spec.a", Value: "x", Message: "region x is unknown"},
+		"f.yaml:3: Run r: spec.a: is required": {Source: "f.yaml:3", Object: "Run r", Field: "spec.a", Message: "is required"},
+		"spec.a: 5: at most 3 are possible":    {Field: "spec.a", Value: "5", Message: "at most 3 are possible"},
+	} {
+		if got := p.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
