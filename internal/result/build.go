@@ -39,8 +39,10 @@ type Inputs struct {
 
 	// Reports of all workers.
 	Reports []*Report
-	// Driver tells how busy the load generators were where they could not measure it themselves.
-	Driver *Driver
+	// Driver tells how busy the load generators were where they could not measure it themselves; DriverName says whose
+	// CPU time that is, for example a process that runs nodes too.
+	Driver     *Driver
+	DriverName string
 	// Before and After are the nodes' figures before the first warm-up and after the last answer, one per node. Their
 	// difference is set against all transactions in between; WindowOnly says that they were taken at the edges of the
 	// one measured window instead.

@@ -1,6 +1,7 @@
 package result
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -113,7 +114,7 @@ func driverBound(_ *Document, in *Inputs, r *Report) (out []Reason) {
 		}
 	}
 	if in.Driver != nil {
-		say("the load generator", in.Driver)
+		say(cmp.Or(in.DriverName, "the load generator"), in.Driver)
 	}
 	return out
 }

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/node"
+	"github.com/geobench/geobench/internal/workload/catalog"
+)
+
+func newNodeCommand() *cobra.Command {
+	var config, region, bind string
+	cmd := &cobra.Command{
+		Use:   "node --config FILE --region NAME",
+		Short: "Run one node of a database (what database pods run)",
+		Long: `Node runs one node of a database. Which one of its region's nodes it is follows from its pod's name, POD_NAME: the pod with
+ordinal o is replica o mod R of partition o div R, R being the number of replicas.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			db, err := deploy.ReadFile(config)
+			if err != nil {
+				return usageError("%w", err)
+			}
+			id, err := nodeOf(&db.Topology, region, os.Getenv("POD_NAME"))
+			if err != nil {
+				return err
+			}
+			engine, ok := engines.Lookup(db.Engine)
+			if !ok {
+				return usageError("%s: engine: %q is not one of %v", config, db.Engine, engines.Names())
+			}
+			listener, err := listenOn(bind, db.Nodes[id].Address)
+			if err != nil {
+				return err
+			}
+			admin, err := listenOn(bind, db.Nodes[id].Admin)
+			if err != nil {
+				return err
+			}
+			n, err := node.New(node.Config{
+				Database: db, ID: id, Listener: listener, Admin: admin, Engine: engine, Procedures: catalog.Procedures(),
+				ParseWorkload: catalog.Parse, Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
+			})
+			if err != nil {
+				return err
+			}
+			return n.Run(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&config, "config", "/etc/geobench/database.json", "what the operator wrote for this database")
+	cmd.Flags().StringVar(&region, "region", "", "name of the node's region")
+	cmd.Flags().StringVar(&bind, "bind-address", "", "address to listen on; the ports are the database's (default all addresses)")
+	return cmd
+}
+
+// nodeOf returns the node that the pod called name is.
+func nodeOf(t *geo.Topology, region, name string) (geo.NodeID, error) {
+	r := t.Index(region)
+	if r < 0 {
+		return 0, usageError("--region: %q is not one of %s", region, strings.Join(t.Regions, ", "))
+	}
+	ordinal, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
+	if err != nil || ordinal < 0 || ordinal >= t.Partitions*t.Replicas {
+		return 0, usageError("POD_NAME: %q does not end in a number below %d, the nodes of a region", name, t.Partitions*t.Replicas)
+	}
+	return t.Node(r, ordinal/t.Replicas, ordinal%t.Replicas), nil
+}
+
+// listenOn listens on the port of advertised.
+func listenOn(bind, advertised string) (net.Listener, error) {
+	_, port, err := net.SplitHostPort(advertised)
+	if err != nil {
+		return nil, fmt.Errorf("address %q: %w", advertised, err)
+	}
+	return net.Listen("tcp", net.JoinHostPort(bind, port))
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/local"
+	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// output are the flags of commands that print results.
+type output struct {
+	format string
+	quiet  bool
+}
+
+var formats = []string{"table", "wide", "json", "yaml"}
+
+func (o *output) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&o.format, "output", "o", "table", "`format` of the result on standard output: "+strings.Join(formats, ", "))
+	cmd.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "no progress on standard error")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (o *output) check() error {
+	if !slices.Contains(formats, o.format) {
+		return usageError("--output: %q is not one of %s", o.format, strings.Join(formats, ", "))
+	}
+	return nil
+}
+
+// print prints one document, or several: tables one after another, else a list.
+func (o *output) print(w io.Writer, docs []*result.Document) error {
+	switch o.format {
+	case "table", "wide":
+		for i, d := range docs {
+			if i > 0 {
+				fmt.Fprintln(w)
+			}
+			if err := result.Table(w, d, o.format == "wide"); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(docs) == 1 && o.format == "json" {
+		return docs[0].Write(w)
+	}
+	var v any = docs
+	if len(docs) == 1 {
+		v = docs[0]
+	}
+	marshal := func(v any) ([]byte, error) {
+		b, err := json.MarshalIndent(v, "", "  ")
+		return append(b, '\n'), err
+	}
+	if o.format == "yaml" {
+		marshal = yaml.Marshal
+	}
+	b, err := marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(b)
+	return err
+}
+
+func newSimulateCommand() *cobra.Command {
+	return newPlanCommand(&cobra.Command{
+		Use:   "simulate -f FILE...",
+		Short: "Run manifests in virtual time: seconds, and the same bytes every time",
+		Long: `Simulate runs every BenchmarkRun of the manifests in virtual time: the real protocol code over a simulated network and CPU.
+The same manifests, seed and version give the same result, byte for byte. Results are marked as simulated.`,
+		Example: "  geobench simulate -f experiments/quickstart.yaml\n  geobench simulate -f experiments/quickstart.yaml -o json | sha256sum",
+	}, local.Simulate)
+}
+
+func newRunCommand() *cobra.Command {
+	return newPlanCommand(&cobra.Command{
+		Use:   "run -f FILE...",
+		Short: "Run manifests in real time, with all nodes in this process",
+		Long: `Run runs every BenchmarkRun of the manifests in real time: all nodes of the database in this process, TCP on the loopback
+interface between them, links delayed as the network profile declares. It does not start to measure before the measured
+network is the declared one. Ctrl-C ends it without a result.`,
+		Example: "  geobench run -f experiments/quickstart.yaml\n  geobench run -f experiments/quickstart.yaml -o json > result.json",
+	}, local.Run)
+}
+
+func newPlanCommand(cmd *cobra.Command, play func(context.Context, *plan.Plan, local.Report) (*result.Document, error)) *cobra.Command {
+	var files []string
+	var out output
+	cmd.Args = args(cobra.NoArgs)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		plans, _, err := loadPlans(cmd, files)
+		if err != nil {
+			return err
+		}
+		if len(plans) == 0 {
+			return usageError("%s: there is no BenchmarkRun, so there is nothing to run", strings.Join(files, ", "))
+		}
+		var docs []*result.Document
+		for i, p := range plans {
+			view := newView(cmd.ErrOrStderr(), p, i, len(plans), out.quiet)
+			d, err := play(cmd.Context(), p, view.show)
+			view.end()
+			if err != nil {
+				if cmd.Context().Err() != nil {
+					err = fmt.Errorf("interrupted: %w", err)
+				}
+				return fmt.Errorf("BenchmarkRun %s: %w", p.Run.Name, err)
+			}
+			docs = append(docs, d)
+		}
+		if err := out.print(cmd.OutOrStdout(), docs); err != nil {
+			return err
+		}
+		for _, d := range docs {
+			if d.Verdict != v1alpha1.VerdictPassed {
+				return &codedError{code: exitFailed, quiet: out.format == "table" || out.format == "wide",
+					err: fmt.Errorf("BenchmarkRun %s: verdict %s", d.Name, d.Verdict)}
+			}
+		}
+		return nil
+	}
+	addFiles(cmd, &files)
+	out.addTo(cmd)
+	return cmd
+}
+
+func newShowCommand() *cobra.Command {
+	var out output
+	cmd := &cobra.Command{
+		Use:   "show RESULT...",
+		Short: "Print result documents as tables",
+		Long:  `Show prints result documents (what run and simulate print with -o json, or a run's result on a cluster) as tables. - is standard input.`,
+		Example: `  geobench show result.json
+  kubectl get configmap quickstart-result -o jsonpath='{.data.result\.json}' | geobench show -`,
+		Args: args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, files []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			docs, err := readDocuments(files)
+			if err != nil {
+				return err
+			}
+			return out.print(cmd.OutOrStdout(), docs)
+		},
+	}
+	out.addTo(cmd)
+	return cmd
+}
+
+func newCompareCommand() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:     "compare A B",
+		Short:   "Show two results side by side, with the differences",
+		Long:    `Compare shows the figures of two result documents side by side. It warns where the two did not measure the same thing.`,
+		Example: "  geobench compare before.json after.json",
+		Args:    args(cobra.ExactArgs(2)),
+		RunE: func(cmd *cobra.Command, files []string) error {
+			docs, err := readDocuments(files)
+			if err != nil {
+				return err
+			}
+			c := result.Compare(docs[0], docs[1])
+			switch format {
+			case "table":
+				return c.Table(cmd.OutOrStdout())
+			case "json":
+				e := json.NewEncoder(cmd.OutOrStdout())
+				e.SetIndent("", "  ")
+				return e.Encode(c)
+			}
+			return usageError("--output: %q is not one of table, json", format)
+		},
+	}
+	cmd.Flags().StringVarP(&format, "output", "o", "table", "`format`: table, json")
+	return cmd
+}
+
+func readDocuments(files []string) ([]*result.Document, error) {
+	var docs []*result.Document
+	for _, f := range files {
+		d, err := result.Read(f)
+		if err != nil {
+			return nil, usageError("%w", err)
+		}
+		docs = append(docs, d)
+	}
+	return docs, nil
+}

@@ -1,0 +1,107 @@
+// Package local runs a plan without a cluster: Simulate in virtual time, Run in real time with all nodes and all load
+// generators in this process. Both hand the same inputs to package result that the operator does.
+package local
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+// Progress is how far a run is.
+type Progress struct {
+	// Stage names what happens, in a word or a few.
+	Stage string
+	// Elapsed of Total on the run's own clock: virtual for a simulation. Both are 0 before the load starts.
+	Elapsed, Total time.Duration
+	// Regions are the load generators' figures, in the order of the topology; nil before the load starts.
+	Regions []load.Progress
+}
+
+// Report is called now and then with the progress, from one goroutine at a time.
+type Report func(Progress)
+
+// schedule of the plan's load, on a clock that starts with the first warm-up.
+func schedule(p *plan.Plan) load.Schedule { return load.PlanOf(p.Run.Spec.Load, 0) }
+
+// workerConfig is the only worker of a region, in this process.
+func workerConfig(p *plan.Plan, r geo.Region, start time.Duration, shards int) load.WorkerConfig {
+	return load.WorkerConfig{
+		Workload: p.Workload, Topology: &p.Topology, Region: r, Workers: 1, Load: p.Run.Spec.Load, Seed: p.Seed(),
+		Start: start, Shards: shards, Shared: true,
+	}
+}
+
+// inputs fills in what follows from the plan.
+func inputs(p *plan.Plan) result.Inputs {
+	mh, mp := p.Workload.Configured()
+	return result.Inputs{
+		Name: p.Run.Name, Database: p.Database.Name, Engine: p.Engine.Name, Parameters: p.Params, Seed: p.Run.Spec.Seed,
+		Topology: &p.Topology, Workload: p.Run.Spec.Workload, Load: p.Run.Spec.Load,
+		MultiHomePercent: mh, MultiPartitionPercent: mp,
+		Prices: plan.Prices(p.Profile.Prices), Objectives: p.Run.Spec.Objectives,
+	}
+}
+
+// verify carries out spec.verify on the audits of all nodes, by geo.NodeID.
+func verify(p *plan.Plan, audits []admin.Audit, reports []*result.Report) []workload.Check {
+	var checks []workload.Check
+	for _, v := range p.Run.Spec.Verify {
+		if v == v1alpha1.VerifyInvariants {
+			checks = append(checks, Invariants(&p.Topology, p.Workload, audits, reports)...)
+		}
+	}
+	return checks
+}
+
+// Invariants checks the workload's invariants on the audits of all nodes, by geo.NodeID: on the sums over the partitions
+// of each copy, and that copies of the same partition have equal digests.
+func Invariants(t *geo.Topology, w workload.Workload, audits []admin.Audit, reports []*result.Report) []workload.Check {
+	ledger := workload.Ledger{}
+	for _, r := range reports {
+		ledger.Merge(r.Ledger)
+	}
+	var copies []map[string]int64
+	for r := range t.Regions {
+		for k := range t.Replicas {
+			sums := map[string]int64{}
+			for p := range t.Partitions {
+				for name, v := range audits[t.Node(geo.Region(r), p, k)].Sums {
+					sums[name] += v
+				}
+			}
+			copies = append(copies, sums)
+		}
+	}
+	return append(w.Verify(copies, ledger), digestsAgree(t, audits))
+}
+
+// digestsAgree checks that all copies of a partition hold the same rows.
+func digestsAgree(t *geo.Topology, audits []admin.Audit) workload.Check {
+	c := workload.Check{Name: "digests-agree", Passed: true, Message: "all copies of each partition hold the same rows"}
+	for p := range t.Partitions {
+		first := t.Node(0, p, 0)
+		for r := range t.Regions {
+			for k := range t.Replicas {
+				if n := t.Node(geo.Region(r), p, k); audits[n].Digest != audits[first].Digest {
+					c.Passed = false
+					c.Message = "the rows of " + t.NodeName(n) + " differ from those of " + t.NodeName(first)
+				}
+			}
+		}
+	}
+	return c
+}
+
+// loadRequest asks a node to load the plan's data set.
+func loadRequest(p *plan.Plan) (*admin.LoadRequest, error) {
+	spec, err := p.WorkloadJSON()
+	return &admin.LoadRequest{Dataset: p.Run.Name, Workload: json.RawMessage(spec), Seed: p.Seed()}, err
+}

@@ -1,0 +1,215 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/node"
+	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/rtt"
+	"github.com/geobench/geobench/internal/target"
+	"github.com/geobench/geobench/internal/workload/catalog"
+)
+
+const (
+	// startWithin bounds the start of the nodes, verifyWithin the time until the measured network is the declared one.
+	startWithin  = 20 * time.Second
+	verifyWithin = 60 * time.Second
+	// startAhead is how far ahead the common start is set, so that every load generator is there in time.
+	startAhead  = 200 * time.Millisecond
+	poll        = 100 * time.Millisecond
+	reportEvery = time.Second
+)
+
+// Run runs a plan in real time: every node of the database in this process, TCP on the loopback interface between them,
+// their links delayed as declared, one load generator per region. It does not start to measure before every link's
+// measured round trip is the declared one.
+func Run(ctx context.Context, p *plan.Plan, report Report) (*result.Document, error) {
+	if report == nil {
+		report = func(Progress) {}
+	}
+	report(Progress{Stage: fmt.Sprintf("starting %d nodes", p.Topology.Nodes())})
+	starting, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	nodes, err := node.StartLocal(starting, *p.Deployment(time.Now(), "local"), node.LocalConfig{
+		Engine: p.Engine, Procedures: catalog.Procedures(), ParseWorkload: catalog.Parse,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer nodes.Close() //nolint:errcheck // what it did is in the document already
+
+	report(Progress{Stage: "loading the data"})
+	req, err := loadRequest(p)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := nodes.Load(ctx, req); err != nil {
+		return nil, err
+	}
+	if p.Emulated() {
+		report(Progress{Stage: "measuring the network"})
+		if err := verifyNetwork(ctx, p, nodes); err != nil {
+			return nil, err
+		}
+	}
+
+	in := inputs(p)
+	in.Machine = result.ThisMachine()
+	in.Emulation = "None"
+	if p.Emulated() {
+		in.Emulation = "BuiltIn"
+	}
+	if in.Before, err = deref(nodes.Status(ctx)); err != nil {
+		return nil, err
+	}
+	if err := playAll(ctx, p, nodes, &in, report); err != nil {
+		return nil, err
+	}
+	report(Progress{Stage: "checking the answers"})
+	audits, err := auditQuiet(ctx, nodes)
+	if err != nil {
+		return nil, err
+	}
+	if in.After, err = deref(nodes.Status(ctx)); err != nil {
+		return nil, err
+	}
+	in.Checks = verify(p, audits, in.Reports)
+	return result.Build(in)
+}
+
+// deref turns what nodes answer into what package result takes.
+func deref[T any](answers []*T, err error) ([]T, error) {
+	out := make([]T, len(answers))
+	for i, a := range answers {
+		out[i] = *a
+	}
+	return out, err
+}
+
+// verifyNetwork waits until the median of every link's measured round trip is the declared one.
+func verifyNetwork(ctx context.Context, p *plan.Plan, nodes *node.Local) error {
+	ctx, cancel := context.WithTimeout(ctx, verifyWithin)
+	defer cancel()
+	for {
+		statuses, err := deref(nodes.Status(ctx))
+		if err != nil {
+			return err
+		}
+		links, err := rtt.Measure(&p.Topology, statuses)
+		if err != nil {
+			return err
+		}
+		v := rtt.Judge(links)
+		if v.Verified {
+			return nil
+		}
+		if pause(ctx, poll) != nil {
+			return fmt.Errorf("the network is not the declared one after %v: %s", verifyWithin, v.Message)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// playAll plays the clients of all regions.
+func playAll(ctx context.Context, p *plan.Plan, nodes *node.Local, in *result.Inputs, report Report) error {
+	regions := len(p.Topology.Regions)
+	workers := make([]*load.Worker, regions)
+	targets := make([]*target.Native, regions)
+	for r := range workers {
+		w, err := load.NewWorker(workerConfig(p, geo.Region(r), 0, max(1, runtime.GOMAXPROCS(0)/regions)))
+		if err != nil {
+			return err
+		}
+		workers[r], targets[r] = w, target.NewNative(nodes.Database(), geo.Region(r))
+		defer targets[r].Close() //nolint:errcheck // the sessions are closed by then
+	}
+	start := time.Now().Add(startAhead)
+	telling, stop := context.WithCancel(ctx)
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		tell(telling, p, start, workers, report)
+	}()
+	meter := make(chan *result.Driver, 1)
+	go func() { meter <- load.MeasureDriver(telling, schedule(p), start) }()
+
+	in.Reports = make([]*result.Report, regions)
+	g, playing := errgroup.WithContext(ctx)
+	for r, w := range workers {
+		g.Go(func() (err error) {
+			in.Reports[r], err = w.Run(playing, targets[r], start)
+			return err
+		})
+	}
+	err := g.Wait()
+	stop()
+	<-told
+	in.Driver = <-meter
+	in.DriverName = "this process, which runs the nodes and the load generators,"
+	for _, t := range targets {
+		for _, what := range t.Incidents() {
+			in.Incidents = append(in.Incidents, result.Reason{Reason: "ConnectionLost", Message: what})
+		}
+	}
+	return err
+}
+
+// tell reports the progress until ctx ends.
+func tell(ctx context.Context, p *plan.Plan, start time.Time, workers []*load.Worker, report Report) {
+	tick := time.NewTicker(reportEvery)
+	defer tick.Stop()
+	for {
+		pr := Progress{Elapsed: max(0, time.Since(start)), Total: schedule(p).LastWindow()}
+		for _, w := range workers {
+			pr.Regions = append(pr.Regions, w.Progress())
+		}
+		pr.Stage = pr.Regions[0].Stage.String()
+		report(pr)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// auditQuiet waits until no transaction is pending and audits all nodes.
+func auditQuiet(ctx context.Context, nodes *node.Local) ([]admin.Audit, error) {
+	ctx, cancel := context.WithTimeout(ctx, quietWithin)
+	defer cancel()
+	for {
+		statuses, err := nodes.Status(ctx)
+		if err != nil {
+			return nil, err
+		}
+		pending := 0
+		for _, s := range statuses {
+			pending += s.Pending
+		}
+		if pending == 0 {
+			return deref(nodes.Audit(ctx))
+		}
+		if err := pause(ctx, poll); err != nil {
+			return nil, fmt.Errorf("%d transactions are still unfinished %v after the last answer", pending, quietWithin)
+		}
+	}
+}

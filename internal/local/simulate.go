@@ -1,0 +1,144 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload/catalog"
+)
+
+const (
+	// settle is the virtual time before the first warm-up: leaders are elected, links are measured.
+	settle = 3 * time.Second
+	// step is the virtual time between two looks at the context and the progress.
+	step = 100 * time.Millisecond
+	// probeEvery is the interval at which round trips are measured.
+	probeEvery = 100 * time.Millisecond
+	// quietWithin bounds the virtual time that replicas take, after the last answer, to finish what they have begun.
+	quietWithin = 2 * time.Minute
+)
+
+// Simulate runs a plan in virtual time. The same plan gives the same document, byte for byte.
+func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Document, error) {
+	s := sim.New(sim.Config{
+		Topology: &p.Topology, Engine: p.Engine, Params: p.Params, Procedures: catalog.Procedures(), Seed: p.Seed(),
+		Costs: sim.DefaultCosts, ProbeEvery: probeEvery,
+	})
+	for id := range p.Topology.Nodes() {
+		rows := s.Store(geo.NodeID(id))
+		p.Workload.Rows(p.Topology.PartitionOf(geo.NodeID(id)), func(k txn.Key, value []byte) { rows.Put(k, value, 0) })
+	}
+	machines := make([]*load.Machine, len(p.Topology.Regions))
+	for r := range machines {
+		m, err := load.Machines(workerConfig(p, geo.Region(r), settle, 1))
+		if err != nil {
+			return nil, err
+		}
+		machines[r] = m[0]
+		s.AddClient(geo.Region(r), func(env protocol.ClientEnv) protocol.Client { m[0].Attach(env); return m[0] })
+	}
+
+	plan := schedule(p)
+	tell := func(stage string) {
+		if report == nil {
+			return
+		}
+		pr := Progress{Stage: stage, Elapsed: max(0, s.Now()-settle), Total: plan.LastWindow()}
+		for _, m := range machines {
+			pr.Regions = append(pr.Regions, m.Progress())
+		}
+		report(pr)
+	}
+	// advance runs on in steps until done, or until limit; it says whether done came first.
+	advance := func(stage string, limit time.Duration, done func() bool) (bool, error) {
+		for !done() {
+			if err := ctx.Err(); err != nil {
+				return false, err
+			}
+			if s.Now() >= limit {
+				return false, nil
+			}
+			s.Run(s.Now() + step)
+			tell(stage)
+		}
+		return true, nil
+	}
+
+	s.Run(settle)
+	in := inputs(p)
+	in.Simulated, in.Emulation = true, "Simulated"
+	in.Before = statuses(p, s)
+	finished := func() bool {
+		for _, m := range machines {
+			if !m.Finished() {
+				return false
+			}
+		}
+		return true
+	}
+	if ok, err := advance("simulating", settle+plan.End()+step, finished); err != nil {
+		return nil, err
+	} else if !ok {
+		return nil, fmt.Errorf("clients still wait %v after the last request timeout", step)
+	}
+	if ok, err := advance("settling", s.Now()+quietWithin, func() bool { return s.Pending() == 0 }); err != nil {
+		return nil, err
+	} else if !ok {
+		in.Incidents = append(in.Incidents, result.Reason{Reason: "NotQuiet",
+			Message: fmt.Sprintf("the database still had %d unfinished transactions %v after the last answer", s.Pending(), quietWithin)})
+	}
+	in.After = statuses(p, s)
+	for a, from := range p.Topology.Regions {
+		for b, to := range p.Topology.Regions {
+			if rtt := s.RTT(geo.Region(a), geo.Region(b)); rtt.Samples > 0 {
+				in.RTTs = append(in.RTTs, result.MeasuredRTT{From: from, To: to, Samples: int64(rtt.Samples),
+					RTT: result.RTT{P50: result.Microseconds(rtt.P50), P99: result.Microseconds(rtt.P99)}})
+			}
+		}
+	}
+	for _, m := range machines {
+		in.Reports = append(in.Reports, m.Report())
+	}
+	audits := make([]admin.Audit, p.Topology.Nodes())
+	for id := range audits {
+		rows := s.Store(geo.NodeID(id))
+		audits[id] = admin.Audit{Sums: p.Workload.Audit(rows), Digest: rows.Digest(), Rows: int64(rows.Len())}
+	}
+	in.Checks = verify(p, audits, in.Reports)
+	return result.Build(in)
+}
+
+// statuses is what the simulated nodes would say of themselves. The simulator counts traffic by region: the first node of a
+// region stands for all.
+func statuses(p *plan.Plan, s *sim.Sim) []admin.Status {
+	t := &p.Topology
+	out := make([]admin.Status, t.Nodes())
+	for id := range out {
+		n := geo.NodeID(id)
+		load, rows := s.Node(n), s.Store(n)
+		st := admin.Status{
+			Node: t.NodeName(n), ID: id, Ready: true, Pending: load.Pending, CPUSeconds: load.Busy.Seconds(),
+			DataBytes: rows.Bytes(), Rows: int64(rows.Len()), Operations: int64(load.Ops), Counters: map[string]int64{},
+		}
+		for _, c := range s.Counters(n) {
+			st.Counters[c.Name] = c.Value
+		}
+		if t.PartitionOf(n) == 0 && t.ReplicaOf(n) == 0 {
+			for b, to := range t.Regions {
+				traffic := s.Traffic(t.RegionOf(n), geo.Region(b))
+				st.Links = append(st.Links, admin.LinkStatus{To: to, Bytes: traffic.Bytes, Messages: traffic.Messages})
+			}
+		}
+		out[id] = st
+	}
+	return out
+}

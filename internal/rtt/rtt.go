@@ -1,0 +1,120 @@
+// Package rtt judges a network: it merges the round trips that nodes measured and holds their medians against what the
+// profile declares. The operator and geobench run judge alike.
+package rtt
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// MinSamples is how many round trips a link needs before its median is believed.
+const MinSamples = 10
+
+// Link is the round trip from one region to another as declared and as its nodes see it.
+type Link struct {
+	From, To string
+	// Declared, P50 and P99 are round trips; P50 and P99 are 0 without samples.
+	Declared, P50, P99 time.Duration
+	Samples            int64
+}
+
+// Measure merges what the nodes of each region measured, for each pair of regions, in the order of the topology. A region
+// with one node has no link to itself.
+func Measure(t *geo.Topology, nodes []admin.Status) ([]Link, error) {
+	n := len(t.Regions)
+	merged := make([]*hdrhistogram.Histogram, n*n)
+	for i := range nodes {
+		s := &nodes[i]
+		if s.ID < 0 || s.ID >= t.Nodes() {
+			return nil, fmt.Errorf("node %s: number %d is not one of the database's %d", s.Node, s.ID, t.Nodes())
+		}
+		from := int(t.RegionOf(geo.NodeID(s.ID)))
+		for j := range s.Links {
+			l := &s.Links[j]
+			to := int(t.Index(l.To))
+			if l.RTT == "" || to < 0 {
+				continue
+			}
+			h, err := l.Histogram()
+			if err != nil {
+				return nil, fmt.Errorf("node %s: round trips to %s: %w", s.Node, l.To, err)
+			}
+			if at := from*n + to; merged[at] == nil {
+				merged[at] = h
+			} else {
+				merged[at].Merge(h)
+			}
+		}
+	}
+	var links []Link
+	for a, from := range t.Regions {
+		for b, to := range t.Regions {
+			if a == b && t.Partitions*t.Replicas == 1 {
+				continue
+			}
+			l := Link{From: from, To: to, Declared: t.RTT(geo.Region(a), geo.Region(b))}
+			if h := merged[a*n+b]; h != nil {
+				l.Samples = h.TotalCount()
+				l.P50 = time.Duration(h.ValueAtPercentile(50)) * time.Microsecond
+				l.P99 = time.Duration(h.ValueAtPercentile(99)) * time.Microsecond
+			}
+			links = append(links, l)
+		}
+	}
+	return links, nil
+}
+
+// Tolerance is how far the measured median may be from the declared round trip: 5% + 1 ms.
+func (l *Link) Tolerance() time.Duration {
+	return time.Duration(result.RTTTolerance(l.Declared.Microseconds())) * time.Microsecond
+}
+
+// Off is how far the measured median is from the declared round trip.
+func (l *Link) Off() time.Duration { return (l.P50 - l.Declared).Abs() }
+
+// Verified reports whether the link is as declared.
+func (l *Link) Verified() bool { return l.Samples >= MinSamples && l.Off() <= l.Tolerance() }
+
+// Verdict says whether all links are as declared: a CamelCase reason, and a sentence about the worst link.
+type Verdict struct {
+	Verified        bool
+	Reason, Message string
+}
+
+// Judge judges the links.
+func Judge(links []Link) Verdict {
+	if len(links) == 0 {
+		return Verdict{true, "NoLinks", "the database has one node: there is no link to measure"}
+	}
+	var worst *Link
+	for i := range links {
+		l := &links[i]
+		if l.Samples < MinSamples {
+			return Verdict{false, "Measuring", fmt.Sprintf("link %s -> %s has %d round trips measured, of at least %d", l.From, l.To, l.Samples, MinSamples)}
+		}
+		// The worst link is the one that uses most of its tolerance.
+		if worst == nil || l.Off()*worst.Tolerance() > worst.Off()*l.Tolerance() {
+			worst = l
+		}
+	}
+	figures := fmt.Sprintf("link %s -> %s: declared %s, measured p50 %s", worst.From, worst.To, worst.Declared, Round(worst.P50))
+	if !worst.Verified() {
+		return Verdict{false, "OutOfTolerance", fmt.Sprintf("%s, which is %s off; at most %s (5%% + 1ms) is allowed",
+			figures, Round(worst.Off()), Round(worst.Tolerance()))}
+	}
+	return Verdict{true, "Verified", fmt.Sprintf("all %d links are within 5%% + 1ms of the profile; worst is %s", len(links), figures)}
+}
+
+// Round rounds a round trip for people.
+func Round(d time.Duration) time.Duration {
+	if d < 10*time.Millisecond {
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(100 * time.Microsecond)
+}
