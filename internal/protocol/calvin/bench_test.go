@@ -1,6 +1,7 @@
 package calvin
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/store"
@@ -102,17 +104,58 @@ func benchNode(self geo.NodeID, partitions int) (*Replica, *benchEnv) {
 	return r, env
 }
 
-// measureCPU reports the CPU time per operation, which means more than the wall time on a machine with other work.
-func measureCPU(b *testing.B) func() {
-	now := func() int64 {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			b.Fatal(err)
-		}
-		return u.Utime.Nano() + u.Stime.Nano()
+// cpuTime is the CPU time of the process in nanoseconds, garbage collection included. It means more than the wall time
+// on a machine with other work.
+func cpuTime(b *testing.B) int64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
 	}
-	start := now()
-	return func() { b.ReportMetric(float64(now()-start)/float64(b.N), "cpu-ns/op") }
+	return u.Utime.Nano() + u.Stime.Nano()
+}
+
+// measureCPU reports the CPU time per operation.
+func measureCPU(b *testing.B) func() {
+	start := cpuTime(b)
+	return func() { b.ReportMetric(float64(cpuTime(b)-start)/float64(b.N), "cpu-ns/op") }
+}
+
+// BenchmarkCosts measures sim.DefaultCosts: what a message costs by itself, from a leader that is asked for positions; a
+// byte, from transactions that differ in nothing but the size of their values; and a key operation, from what is
+// left of a transaction then, which has two per key. Run it with -benchtime 1000000x on a quiet machine.
+func BenchmarkCosts(b *testing.B) {
+	message := func() float64 {
+		r, env := benchNode(0, 1)
+		var buf []byte
+		start := cpuTime(b)
+		for n := range uint64(b.N) {
+			r.order.proposed = false
+			buf = (&OrderRequest{[]Request{{n + 1, 1}}}).AppendTo(buf[:0])
+			m, err := decode(kindOrderRequest, bytes.Clone(buf), benchProcs)
+			if err != nil {
+				b.Fatal(err)
+			}
+			r.Receive(1, m)
+			for _, m := range env.sent {
+				buf = m.AppendTo(buf[:0])
+			}
+			env.sent = env.sent[:0]
+		}
+		return float64(cpuTime(b)-start) / float64(b.N) / 2 // one in, one out
+	}()
+	const keys, small, large = 10, 1, 1000
+	remote := func(value int) float64 {
+		var t float64
+		benchRemote(b, keys, value, func(cpu float64) { t = cpu })
+		return t
+	}
+	s, l := remote(small), remote(large)
+	perByte := (l - s) / (keys * (large - small))
+	size := float64(codec.SizeTransaction(benchTxns(1, keys, small)[0]))
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(message, "ns/message")
+	b.ReportMetric(1000*perByte, "ns/kilobyte")
+	b.ReportMetric((s-size*perByte)/(2*keys), "ns/key")
 }
 
 // BenchmarkLocal is a transaction of 10 reads and writes at the node that its client talks to: submitted, sequenced,
@@ -147,9 +190,13 @@ func BenchmarkLocal(b *testing.B) {
 }
 
 // BenchmarkRemote is the same transaction in a copy elsewhere: decoded and executed.
-func BenchmarkRemote(b *testing.B) { benchRemote(b, 10, benchValue) }
+func BenchmarkRemote(b *testing.B) {
+	b.ReportAllocs()
+	benchRemote(b, 10, benchValue, func(cpu float64) { b.ReportMetric(cpu, "cpu-ns/op") })
+}
 
-func benchRemote(b *testing.B, keys, value int) {
+// benchRemote tells report the CPU time per transaction.
+func benchRemote(b *testing.B, keys, value int, report func(cpu float64)) {
 	const batch = 100
 	txns := benchTxns(10_000, keys, value)
 	r, env := benchNode(1, 1)
@@ -158,16 +205,18 @@ func benchRemote(b *testing.B, keys, value int) {
 	for i := range indexes {
 		indexes[i] = uint32(i)
 	}
-	b.ReportAllocs()
 	b.ResetTimer()
-	defer measureCPU(b)()
+	var spent int64
+	start := cpuTime(b)
 	for i, n := 0, uint64(1); i < b.N; n++ {
 		if i%len(txns) == 0 {
 			b.StopTimer()
+			spent += cpuTime(b) - start
 			bodies = bodies[:0]
 			for j := 0; j < len(txns); j += batch {
 				bodies = append(bodies, newSubBatch(n+uint64(j/batch), indexes, txns[j:j+batch]).AppendTo(nil))
 			}
+			start = cpuTime(b)
 			b.StartTimer()
 		}
 		m, err := decode(kindSubBatch, bodies[i%len(txns)/batch], benchProcs)
@@ -180,6 +229,7 @@ func benchRemote(b *testing.B, keys, value int) {
 		i += batch
 	}
 	b.StopTimer()
+	report(float64(spent+cpuTime(b)-start) / float64(b.N))
 	if r.Pending() != 0 {
 		b.Fatalf("%d transactions are pending", r.Pending())
 	}

@@ -226,3 +226,136 @@ func TestLaw(t *testing.T) {
 	}
 	t.Logf("\n%s", &table)
 }
+
+// The log survives its leader, and copies survive the loss of a region, with ordering consensus.
+func TestRegionLost(t *testing.T) {
+	for seed := range uint64(10) {
+		topology := simtest.ThreeRegions(2)
+		s := sim.New(sim.Config{
+			Topology: topology, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
+			Params: params(t, map[string]string{"ordering": "consensus"}),
+		})
+		const rows, each = 100, 50
+		simtest.Fill(topology, rows, each, s.Store)
+		var loads []*simtest.Clients
+		for r := range topology.Regions {
+			loads = append(loads, simtest.Add(s, geo.Region(r), seed, simtest.Load{
+				Clients: 10, Next: transfers(rows), Until: 8 * time.Second,
+			}))
+		}
+		lost := geo.Region(seed % 3)
+		s.At(time.Second+time.Duration(seed)*77*time.Millisecond, func() {
+			for p := range topology.Partitions {
+				s.Crash(topology.Node(lost, p, 0))
+			}
+		})
+		s.Run(20 * time.Second)
+		var digests [][2]uint64
+		for r, l := range loads {
+			if l.Open() > 0 {
+				t.Errorf("seed %d, region %d: %d of %d transactions have no answer", seed, r, l.Open(), l.Sent())
+			}
+			if geo.Region(r) == lost {
+				if l.Outcomes[txn.Unknown] == 0 || l.Outcomes[txn.Refused] == 0 {
+					t.Errorf("seed %d: clients of the lost region saw %v", seed, l.Outcomes)
+				}
+				continue
+			}
+			if l.Outcomes[txn.Unknown]+l.Outcomes[txn.Refused] > 0 || l.Outcomes[txn.Committed] < 100 {
+				t.Errorf("seed %d, region %d: %v", seed, r, l.Outcomes)
+			}
+			digests = append(digests, [2]uint64{
+				s.Store(topology.Node(geo.Region(r), 0, 0)).Digest(), s.Store(topology.Node(geo.Region(r), 1, 0)).Digest(),
+			})
+		}
+		if digests[0] != digests[1] {
+			t.Errorf("seed %d: the copies that are left differ", seed)
+		}
+		if s.Pending() != 0 {
+			t.Errorf("seed %d: %d pending", seed, s.Pending())
+		}
+	}
+}
+
+// Links between regions break and come back at random.
+func TestCuts(t *testing.T) {
+	for _, ordering := range orderings {
+		for seed := range uint64(4) {
+			t.Run(fmt.Sprintf("%s/%d", ordering, seed), func(t *testing.T) {
+				topology := simtest.ThreeRegions(2)
+				s := sim.New(sim.Config{
+					Topology: topology, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
+					Params: params(t, map[string]string{"ordering": ordering}),
+				})
+				const rows, each = 100, 50
+				simtest.Fill(topology, rows, each, s.Store)
+				var loads []*simtest.Clients
+				for r := range topology.Regions {
+					loads = append(loads, simtest.Add(s, geo.Region(r), seed, simtest.Load{
+						Clients: 10, Next: transfers(rows), Until: 10 * time.Second,
+					}))
+				}
+				r := rand.New(rand.NewPCG(seed, 99))
+				for range 6 {
+					a := geo.Region(r.IntN(3))
+					b := (a + 1 + geo.Region(r.IntN(2))) % 3
+					from := time.Duration(r.Int64N(int64(8 * time.Second)))
+					s.At(from, func() { s.Cut(a, b) })
+					s.At(from+time.Duration(r.Int64N(int64(3*time.Second))), func() { s.Heal(a, b) })
+				}
+				s.At(12*time.Second, func() { s.Heal(0, 1); s.Heal(0, 2); s.Heal(1, 2) })
+				s.Run(40 * time.Second)
+				for r, l := range loads {
+					if l.Open() > 0 || l.Outcomes[txn.Committed] < 50 {
+						t.Errorf("region %d: %d of %d transactions have no answer, %v", r, l.Open(), l.Sent(), l.Outcomes)
+					}
+				}
+				checkCopies(t, s, topology, rows*each)
+			})
+		}
+	}
+}
+
+// Edges of the parameters and of the topology.
+func TestShapes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		topology *geo.Topology
+		params   map[string]string
+	}{
+		"no batching":                        {simtest.TwoRegions(1), map[string]string{"batch": "0s"}},
+		"no batching, consensus":             {simtest.ThreeRegions(1), map[string]string{"batch": "0s", "ordering": "consensus"}},
+		"shortest epochs":                    {simtest.TwoRegions(1), map[string]string{"batch": "0s", "ordering": "epochs"}},
+		"long batches":                       {simtest.TwoRegions(2), map[string]string{"batch": "500ms"}},
+		"more partitions than a set tells":   {simtest.TwoRegions(70), nil},
+		"the same, in epochs":                {simtest.TwoRegions(70), map[string]string{"ordering": "epochs", "batch": "50ms"}},
+		"one node":                           {simtest.Topology(1, 1, [][]float64{{0}}), nil},
+		"one node, consensus":                {simtest.Topology(1, 1, [][]float64{{0}}), map[string]string{"ordering": "consensus"}},
+		"one node, epochs":                   {simtest.Topology(1, 1, [][]float64{{0}}), map[string]string{"ordering": "epochs"}},
+		"three copies in each of two places": {simtest.Topology(2, 3, [][]float64{{0, 10}, {10, 0}}), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sim.New(sim.Config{
+				Topology: tc.topology, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+				Params: params(t, tc.params), CheckCodec: true,
+			})
+			const rows, each = 200, 50
+			simtest.Fill(tc.topology, rows, each, s.Store)
+			var loads []*simtest.Clients
+			for r := range tc.topology.Regions {
+				loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{
+					Clients: 5, Next: transfers(rows), Until: time.Second,
+				}))
+			}
+			s.Run(3 * time.Second)
+			for r, l := range loads {
+				if l.Open() > 0 || l.Outcomes[txn.Committed] == 0 {
+					t.Errorf("region %d: %d of %d transactions have no answer", r, l.Open(), l.Sent())
+				}
+			}
+			checkCopies(t, s, tc.topology, rows*each)
+			if n := s.Pending(); n > 0 {
+				t.Errorf("%d transactions are pending on a quiet system", n)
+			}
+		})
+	}
+}

@@ -56,7 +56,7 @@ type traceEnv struct {
 	hide     *regexp.Regexp
 }
 
-var timerNames = map[string]string{"1": "the batch is full", "2": "requests are proposed", "3": "the epoch ends", "4": "raft timer"}
+var timerNames = map[string]string{"1": "the batch closes", "2": "requests are proposed", "3": "the epoch ends", "4": "raft timer"}
 
 var fire = regexp.MustCompile(`fire (\d)/\d+$`)
 
