@@ -243,10 +243,11 @@ func (s *nativeSession) deliver(outcomes []txn.Outcome) {
 // refuse hands refusals to the sink, a little later.
 func (s *nativeSession) refuse() {
 	defer s.wg.Done()
-	for s.ctx.Err() == nil {
+	for open := true; open; {
 		select {
 		case <-s.signal:
 		case <-s.ctx.Done():
+			open = false // what was refused up to here is the last
 		}
 		select {
 		case <-time.After(refusalDelay):
