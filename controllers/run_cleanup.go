@@ -17,14 +17,7 @@ import (
 // go. Whatever carries the run's label and is owned by it is found, so nothing depends on how far the run came.
 func (s *runScope) cleanUp(ctx context.Context, everything bool) (bool, error) {
 	left := ""
-	for _, list := range []client.ObjectList{
-		&batchv1.JobList{}, // first: a Job would replace its pods
-		&corev1.PodList{},
-		&rbacv1.RoleBindingList{},
-		&rbacv1.RoleList{},
-		&corev1.ServiceAccountList{},
-		&corev1.ConfigMapList{},
-	} {
+	for _, list := range cleanupLists() {
 		if err := s.Live.List(ctx, list, client.InNamespace(s.run.Namespace), client.MatchingLabels{LabelRun: s.run.Name, LabelManagedBy: ManagedBy}); err != nil {
 			return false, err
 		}
@@ -50,6 +43,18 @@ func (s *runScope) cleanUp(ctx context.Context, everything bool) (bool, error) {
 	s.again = pollFast
 	s.cleanupPending(left)
 	return false, nil
+}
+
+// cleanupLists are the kinds of objects that runs make, in the order of their deletion.
+func cleanupLists() []client.ObjectList {
+	return []client.ObjectList{
+		&batchv1.JobList{}, // first: a Job would replace its pods
+		&corev1.PodList{},
+		&rbacv1.RoleBindingList{},
+		&rbacv1.RoleList{},
+		&corev1.ServiceAccountList{},
+		&corev1.ConfigMapList{},
+	}
 }
 
 // mayDelete tells whether obj is the run's to delete. Pods belong to it through their Job, which may be gone already.

@@ -166,12 +166,19 @@ func (s *runScope) addFinalizer(ctx context.Context) error {
 	if controllerutil.ContainsFinalizer(s.run, Finalizer) {
 		return nil
 	}
-	base := s.run.DeepCopy()
-	controllerutil.AddFinalizer(s.run, Finalizer)
-	if err := s.Client.Patch(ctx, s.run, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
+	return s.patchFinalizers(ctx, func(run *v1alpha1.BenchmarkRun) { controllerutil.AddFinalizer(run, Finalizer) })
+}
+
+// patchFinalizers writes a change of the finalizers at once and leaves the status that is being worked on alone.
+func (s *runScope) patchFinalizers(ctx context.Context, change func(*v1alpha1.BenchmarkRun)) error {
+	patched := s.before.DeepCopy()
+	change(patched)
+	if err := s.Client.Patch(ctx, patched, client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
-	s.before = s.run.DeepCopy()
+	for _, run := range []*v1alpha1.BenchmarkRun{s.before, s.run} {
+		run.ResourceVersion, run.Finalizers = patched.ResourceVersion, patched.Finalizers
+	}
 	return nil
 }
 
@@ -220,13 +227,5 @@ func (s *runScope) remove(ctx context.Context) error {
 }
 
 func (s *runScope) removeFinalizer(ctx context.Context) error {
-	base := s.run.DeepCopy()
-	controllerutil.RemoveFinalizer(s.run, Finalizer)
-	patched := s.run.DeepCopy()
-	if err := s.Client.Patch(ctx, patched, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	s.before.ResourceVersion, s.run.ResourceVersion = patched.ResourceVersion, patched.ResourceVersion
-	s.before.Finalizers = s.run.Finalizers
-	return nil
+	return client.IgnoreNotFound(s.patchFinalizers(ctx, func(run *v1alpha1.BenchmarkRun) { controllerutil.RemoveFinalizer(run, Finalizer) }))
 }

@@ -1,0 +1,78 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// apiServer is a real kube-apiserver, shared by all tests; nil without KUBEBUILDER_ASSETS.
+var apiServer *rest.Config
+
+func TestMain(m *testing.M) { os.Exit(withAPIServer(m)) }
+
+func withAPIServer(m *testing.M) int {
+	ctrl.SetLogger(logr.Discard())
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		return m.Run()
+	}
+	env := &envtest.Environment{
+		CRDDirectoryPaths:     []string{filepath.Join("..", "config", "crd", "bases")},
+		ErrorIfCRDPathMissing: true,
+	}
+	config, err := env.Start()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "the API server does not start:", err)
+		return 1
+	}
+	config.QPS, config.Burst = -1, 0
+	apiServer = config
+	code := m.Run()
+	if err := env.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "the API server does not stop:", err)
+		return 1
+	}
+	return code
+}
+
+func testScheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(s); err != nil {
+		panic(err)
+	}
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// newNamespace makes a namespace of a test's own and a client.
+func newNamespace(t *testing.T) (client.WithWatch, string) {
+	t.Helper()
+	if apiServer == nil {
+		t.Skip("KUBEBUILDER_ASSETS is not set: no API server to test against; see `make test`")
+	}
+	c, err := client.NewWithWatch(apiServer, client.Options{Scheme: testScheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}
+	if err := c.Create(context.Background(), ns); err != nil {
+		t.Fatal(err)
+	}
+	return c, ns.Name
+}

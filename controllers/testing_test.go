@@ -1,0 +1,121 @@
+package controllers
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// databaseBuilder makes GeoDatabases for tests: two regions 100 ms apart unless told otherwise.
+type databaseBuilder struct{ v1alpha1.GeoDatabase }
+
+func makeDatabase(name string) *databaseBuilder {
+	return &databaseBuilder{v1alpha1.GeoDatabase{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "test"},
+		Spec: v1alpha1.GeoDatabaseSpec{
+			Engine:               v1alpha1.Engine{Name: "calvin"},
+			Regions:              []v1alpha1.Region{{Name: "us-west-2"}, {Name: "ap-northeast-1"}},
+			PartitionsPerRegion:  1,
+			ReplicasPerPartition: 1,
+			Placement:            v1alpha1.PlacementPreferred,
+			Network: v1alpha1.Network{
+				Emulation: v1alpha1.EmulationAuto,
+				Profile: &v1alpha1.NetworkProfileSpec{Links: []v1alpha1.Link{{
+					From: "us-west-2", To: "ap-northeast-1", RTT: v1alpha1.DurationOf(100 * time.Millisecond),
+				}}},
+			},
+		},
+	}}
+}
+
+func (b *databaseBuilder) in(namespace string) *databaseBuilder { b.Namespace = namespace; return b }
+
+func (b *databaseBuilder) partitions(n int32) *databaseBuilder {
+	b.Spec.PartitionsPerRegion = n
+	return b
+}
+
+func (b *databaseBuilder) replicas(n int32) *databaseBuilder {
+	b.Spec.ReplicasPerPartition = n
+	return b
+}
+
+func (b *databaseBuilder) parameter(name, value string) *databaseBuilder {
+	b.Spec.Engine.Parameters = map[string]string{name: value}
+	return b
+}
+
+func (b *databaseBuilder) emulation(e v1alpha1.Emulation) *databaseBuilder {
+	b.Spec.Network.Emulation = e
+	return b
+}
+
+func (b *databaseBuilder) profileRef(name string) *databaseBuilder {
+	b.Spec.Network.Profile, b.Spec.Network.ProfileRef = nil, &v1alpha1.LocalReference{Name: name}
+	return b
+}
+
+func (b *databaseBuilder) obj() *v1alpha1.GeoDatabase { return &b.GeoDatabase }
+
+// runBuilder makes BenchmarkRuns for tests: SmallBank with 100 customers, 2 s of warm-up, 10 s measured.
+type runBuilder struct{ v1alpha1.BenchmarkRun }
+
+func makeRun(name string) *runBuilder {
+	return &runBuilder{v1alpha1.BenchmarkRun{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "test"},
+		Spec: v1alpha1.BenchmarkRunSpec{
+			Seed: 1,
+			Workload: v1alpha1.Workload{SmallBank: &v1alpha1.SmallBank{
+				Customers: 100,
+				Mix:       v1alpha1.SmallBankMix{Balance: 40, WriteCheck: 25, DepositChecking: 15, TransactSavings: 15, Amalgamate: 5},
+			}},
+			Load: v1alpha1.Load{
+				ClientsPerRegion: 10, WorkersPerRegion: 1, Arrival: v1alpha1.ArrivalClosed, Repetitions: 1,
+				Warmup: v1alpha1.DurationOf(2 * time.Second), Duration: v1alpha1.DurationOf(10 * time.Second),
+				RequestTimeout: v1alpha1.DurationOf(5 * time.Second),
+			},
+		},
+	}}
+}
+
+func (b *runBuilder) in(namespace string) *runBuilder  { b.Namespace = namespace; return b }
+func (b *runBuilder) database(name string) *runBuilder { b.Spec.DatabaseRef.Name = name; return b }
+func (b *runBuilder) runID(id string) *runBuilder      { b.Spec.RunID = id; return b }
+
+func (b *runBuilder) workers(n int32) *runBuilder { b.Spec.Load.WorkersPerRegion = n; return b }
+
+func (b *runBuilder) deadline(d time.Duration) *runBuilder {
+	v := v1alpha1.DurationOf(d)
+	b.Spec.Deadline = &v
+	return b
+}
+
+func (b *runBuilder) repetitions(n int32) *runBuilder { b.Spec.Load.Repetitions = n; return b }
+
+func (b *runBuilder) duration(d time.Duration) *runBuilder {
+	b.Spec.Load.Duration = v1alpha1.DurationOf(d)
+	return b
+}
+
+func (b *runBuilder) minThroughput(n int) *runBuilder {
+	bound := v1alpha1.Bound(intstr.FromInt(n))
+	b.Spec.Objectives = append(b.Spec.Objectives, v1alpha1.Objective{Metric: v1alpha1.MetricThroughput, Min: &bound})
+	return b
+}
+
+func (b *runBuilder) verify(v ...v1alpha1.Verification) *runBuilder { b.Spec.Verify = v; return b }
+
+func (b *runBuilder) sunflower(region string) *runBuilder {
+	b.Spec.Workload.SmallBank.Sunflower = []v1alpha1.SunflowerTarget{{Region: region, HitPercent: 50}}
+	return b
+}
+
+func (b *runBuilder) fault(name string) *runBuilder {
+	b.Spec.Faults = append(b.Spec.Faults, v1alpha1.Fault{Name: name, PodKill: &v1alpha1.PodKillFault{}})
+	return b
+}
+
+func (b *runBuilder) obj() *v1alpha1.BenchmarkRun { return &b.BenchmarkRun }

@@ -1,0 +1,537 @@
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/catalog"
+)
+
+const testImage = "localhost/geobench:test"
+
+// world is a namespace of a real API server with everything else played: the controllers of StatefulSets and Jobs, the
+// kubelet, nodes, workers and the clock. Time passes only when a test or step says so.
+type world struct {
+	t         *testing.T
+	ctx       context.Context
+	client    client.Client
+	namespace string
+	clock     *clocktesting.FakeClock
+	recorder  *events.FakeRecorder
+
+	// operatorClient is what the operator talks to; tests put failures in it.
+	operatorClient func() client.Client
+	database       *GeoDatabaseReconciler
+	run            *BenchmarkRunReconciler
+
+	mu sync.Mutex
+	// nodes by their pod's IP.
+	nodes map[string]*fakeNode
+	// again is when the controllers want to look again.
+	again  time.Duration
+	nextIP int
+	// rttOff is added to every measured round trip.
+	rttOff time.Duration
+	// pending transactions of every node.
+	pending int
+	// loads counts the data sets that nodes really loaded.
+	loads int
+	// workersHang keeps workers from getting further than a state.
+	workersHang string
+	// jobsRun counts the worker pods that were made for each Job name.
+	jobsRun map[string]int
+	// starts are the distinct starts that workers were told.
+	starts map[string][]string
+	// committed is what each worker reports.
+	committed int64
+}
+
+// fakeNode is a node's process. It dies with its pod.
+type fakeNode struct {
+	process  string
+	database deploy.Database
+	id       geo.NodeID
+	dataset  string
+	workload []byte
+	broken   bool
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	c, namespace := newNamespace(t)
+	w := &world{
+		t: t, ctx: context.Background(), client: c, namespace: namespace,
+		clock: clocktesting.NewFakeClock(time.Now().Truncate(time.Second)),
+		nodes: map[string]*fakeNode{}, jobsRun: map[string]int{}, starts: map[string][]string{}, committed: 5000,
+	}
+	w.operatorClient = func() client.Client { return c }
+	w.recorder = &events.FakeRecorder{Events: make(chan string, 10_000)}
+	w.restartOperator()
+	return w
+}
+
+// restartOperator forgets everything that the operator has in memory.
+func (w *world) restartOperator() {
+	abilities := check.Default(engineTable{})
+	c := w.operatorClient()
+	w.database = &GeoDatabaseReconciler{Client: c, Live: c, Nodes: w, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
+	w.run = &BenchmarkRunReconciler{Client: c, Live: c, Nodes: w, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
+}
+
+func (w *world) create(objects ...client.Object) {
+	w.t.Helper()
+	for _, obj := range objects {
+		obj.SetNamespace(w.namespace)
+		if err := w.client.Create(w.ctx, obj); err != nil {
+			w.t.Fatalf("creating %s %s: %v", kindOf(obj), obj.GetName(), err)
+		}
+	}
+}
+
+func (w *world) get(name string, obj client.Object) client.Object {
+	w.t.Helper()
+	if err := w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: name}, obj); err != nil {
+		w.t.Fatalf("getting %s %s: %v", kindOf(obj), name, err)
+	}
+	return obj
+}
+
+func (w *world) getRun(name string) *v1alpha1.BenchmarkRun {
+	return w.get(name, &v1alpha1.BenchmarkRun{}).(*v1alpha1.BenchmarkRun)
+}
+
+func (w *world) getDatabase(name string) *v1alpha1.GeoDatabase {
+	return w.get(name, &v1alpha1.GeoDatabase{}).(*v1alpha1.GeoDatabase)
+}
+
+// step lets everything act once: both controllers on every object, then the cluster; and lets time pass until a
+// controller wants to look again.
+func (w *world) step() {
+	w.t.Helper()
+	w.again = pollFast
+	w.reconcileAll()
+	w.playCluster()
+	w.clock.Step(w.again)
+}
+
+func (w *world) reconcileAll() {
+	w.t.Helper()
+	databases := &v1alpha1.GeoDatabaseList{}
+	runs := &v1alpha1.BenchmarkRunList{}
+	w.must(w.client.List(w.ctx, databases, client.InNamespace(w.namespace)))
+	w.must(w.client.List(w.ctx, runs, client.InNamespace(w.namespace)))
+	for i := range databases.Items {
+		w.reconcile(w.database, &databases.Items[i])
+	}
+	for i := range runs.Items {
+		w.reconcile(w.run, &runs.Items[i])
+	}
+}
+
+// errKilled is what the operator's client answers once a test has killed the operator.
+var errKilled = errors.New("the operator was killed")
+
+func (w *world) reconcile(r reconcile.Reconciler, obj client.Object) {
+	w.t.Helper()
+	res, err := r.Reconcile(w.ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+	if res.RequeueAfter > 0 {
+		w.again = min(w.again, res.RequeueAfter)
+	}
+	if err != nil && !errors.Is(err, errKilled) && !apierrors.IsConflict(err) {
+		w.t.Fatalf("reconciling %s %s: %v", kindOf(obj), obj.GetName(), err)
+	}
+}
+
+// until steps until the condition holds.
+func (w *world) until(what string, done func() bool) {
+	w.t.Helper()
+	for range 600 {
+		if done() {
+			return
+		}
+		w.step()
+	}
+	w.t.Fatalf("gave up waiting until %s\n%s", what, w.describe())
+}
+
+// describe prints the runs and databases for a test that failed.
+func (w *world) describe() string {
+	var b strings.Builder
+	runs := &v1alpha1.BenchmarkRunList{}
+	databases := &v1alpha1.GeoDatabaseList{}
+	w.must(w.client.List(w.ctx, runs, client.InNamespace(w.namespace)))
+	w.must(w.client.List(w.ctx, databases, client.InNamespace(w.namespace)))
+	for i := range databases.Items {
+		s, _ := json.MarshalIndent(databases.Items[i].Status, "", " ")
+		fmt.Fprintf(&b, "GeoDatabase %s: %s\n", databases.Items[i].Name, s)
+	}
+	for i := range runs.Items {
+		s, _ := json.MarshalIndent(runs.Items[i].Status, "", " ")
+		fmt.Fprintf(&b, "BenchmarkRun %s: %s\n", runs.Items[i].Name, s)
+	}
+	return b.String()
+}
+
+func (w *world) untilStage(name string, stage v1alpha1.Stage) *v1alpha1.BenchmarkRun {
+	w.t.Helper()
+	w.until(fmt.Sprintf("run %s is in stage %s", name, stage), func() bool {
+		run := w.getRun(name)
+		if over(run) && run.Status.Stage != stage {
+			w.t.Fatalf("run %s ended: %s %s: %s", name, run.Status.Verdict, run.Status.Reason, run.Status.Message)
+		}
+		return run.Status.Stage == stage
+	})
+	return w.getRun(name)
+}
+
+// untilOver steps until the run has ended and was cleaned up.
+func (w *world) untilOver(name string) *v1alpha1.BenchmarkRun {
+	w.t.Helper()
+	w.until("run "+name+" is over", func() bool {
+		run := w.getRun(name)
+		return over(run) && !controllerutil.ContainsFinalizer(run, Finalizer)
+	})
+	return w.getRun(name)
+}
+
+func (w *world) untilReady(name string) *v1alpha1.GeoDatabase {
+	w.t.Helper()
+	w.until("database "+name+" is ready", func() bool {
+		return conditionIs(w.getDatabase(name).Status.Conditions, v1alpha1.ConditionNetworkVerified, metav1.ConditionTrue)
+	})
+	return w.getDatabase(name)
+}
+
+func conditionIs(conditions []metav1.Condition, kind string, status metav1.ConditionStatus) bool {
+	for _, c := range conditions {
+		if c.Type == kind {
+			return c.Status == status
+		}
+	}
+	return false
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// playCluster plays the controllers of StatefulSets and Jobs, the kubelet, the garbage collector and the workers.
+func (w *world) playCluster() {
+	w.t.Helper()
+	sets := &appsv1.StatefulSetList{}
+	w.must(w.client.List(w.ctx, sets, client.InNamespace(w.namespace)))
+	for i := range sets.Items {
+		set := &sets.Items[i]
+		for ordinal := range int(*set.Spec.Replicas) {
+			w.ensurePod(set, fmt.Sprintf("%s-%d", set.Name, ordinal), &set.Spec.Template, nil)
+		}
+	}
+	jobs := &batchv1.JobList{}
+	w.must(w.client.List(w.ctx, jobs, client.InNamespace(w.namespace)))
+	for i := range jobs.Items {
+		job := &jobs.Items[i]
+		if job.DeletionTimestamp != nil {
+			continue
+		}
+		for index := range int(*job.Spec.Completions) {
+			name := fmt.Sprintf("%s-%d-aaaaa", job.Name, index)
+			if w.ensurePod(job, name, &job.Spec.Template, map[string]string{batchv1.JobCompletionIndexAnnotation: strconv.Itoa(index)}) {
+				w.jobsRun[name]++
+			}
+		}
+	}
+	w.collectGarbage()
+	w.playWorkers()
+}
+
+// ensurePod makes a pod unless it exists, and tells whether it did.
+func (w *world) ensurePod(owner client.Object, name string, template *corev1.PodTemplateSpec, annotations map[string]string) bool {
+	w.t.Helper()
+	existing := &corev1.Pod{}
+	err := w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: name}, existing)
+	if err == nil {
+		return false
+	}
+	if !apierrors.IsNotFound(err) {
+		w.t.Fatal(err)
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.namespace, Labels: template.Labels, Annotations: annotations},
+		Spec:       *template.Spec.DeepCopy(),
+	}
+	w.must(controllerutil.SetControllerReference(owner, pod, w.client.Scheme()))
+	w.must(w.client.Create(w.ctx, pod))
+	w.mu.Lock()
+	w.nextIP++
+	ip := fmt.Sprintf("10.0.%d.%d", w.nextIP/250, w.nextIP%250+1)
+	w.mu.Unlock()
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}},
+		ContainerStatuses: []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, Ready: true, Image: testImage, ImageID: "x",
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}
+	w.must(w.client.Status().Update(w.ctx, pod))
+	if template.Labels[LabelRole] == RoleNode {
+		w.startNode(ip, string(pod.UID), pod)
+	}
+	return true
+}
+
+// startNode starts a node's process as geobench node does: from the pod's ConfigMap, arguments and name.
+func (w *world) startNode(ip, process string, pod *corev1.Pod) {
+	w.t.Helper()
+	cm := w.get(pod.Spec.Volumes[0].ConfigMap.Name, &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	n := &fakeNode{process: process}
+	w.must(json.Unmarshal([]byte(cm.Data[TopologyKey]), &n.database))
+	w.must(n.database.Validate())
+	args := pod.Spec.Containers[0].Args
+	region := n.database.Topology.Index(args[len(args)-1])
+	ordinal, err := strconv.Atoi(pod.Name[strings.LastIndexByte(pod.Name, '-')+1:])
+	w.must(err)
+	t := &n.database.Topology
+	n.id = t.Node(region, ordinal/t.Replicas, ordinal%t.Replicas)
+	if host, _, _ := strings.Cut(n.database.Nodes[n.id].Address, "."); host != pod.Name {
+		w.t.Fatalf("node %s is at %s, but its pod is %s", t.NodeName(n.id), n.database.Nodes[n.id].Address, pod.Name)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.nodes[ip] = n
+}
+
+// collectGarbage deletes pods whose owner is gone, as far as tests need it.
+func (w *world) collectGarbage() {
+	w.t.Helper()
+	pods := &corev1.PodList{}
+	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace)))
+	for i := range pods.Items {
+		owner := metav1.GetControllerOf(&pods.Items[i])
+		var obj client.Object = &appsv1.StatefulSet{}
+		if owner.Kind == "Job" {
+			obj = &batchv1.Job{}
+		}
+		err := w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: owner.Name}, obj)
+		if apierrors.IsNotFound(err) || err == nil && obj.GetUID() != owner.UID {
+			w.must(client.IgnoreNotFound(w.client.Delete(w.ctx, &pods.Items[i], client.GracePeriodSeconds(0))))
+		}
+	}
+}
+
+// playWorkers plays the workers whose pods exist.
+func (w *world) playWorkers() {
+	w.t.Helper()
+	pods := &corev1.PodList{}
+	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{LabelRole: RoleWorker}))
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
+			continue
+		}
+		config := &corev1.ConfigMap{}
+		if w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: pod.Spec.Volumes[0].ConfigMap.Name}, config) != nil {
+			continue
+		}
+		var dw deploy.Worker
+		w.must(json.Unmarshal([]byte(config.Data[WorkerKey]), &dw))
+		args := pod.Spec.Containers[0].Args
+		report := args[len(args)-1] + "-" + pod.Annotations[batchv1.JobCompletionIndexAnnotation]
+		w.playWorker(pod, &dw, report)
+	}
+}
+
+func (w *world) playWorker(pod *corev1.Pod, dw *deploy.Worker, report string) {
+	w.t.Helper()
+	cm := &corev1.ConfigMap{}
+	if w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: report}, cm) != nil {
+		return
+	}
+	state := cm.Data[deploy.KeyState]
+	if state == w.workersHang && state != "" {
+		return
+	}
+	base := cm.DeepCopy()
+	if cm.Data == nil {
+		cm.Data = map[string]string{}
+	}
+	var spec v1alpha1.Load
+	w.must(json.Unmarshal(dw.Load, &spec))
+	switch state {
+	case "":
+		cm.Data[deploy.KeyState], cm.Data[deploy.KeyPod] = deploy.StateReady, pod.Name
+	case deploy.StateReady:
+		at := cm.Data[deploy.KeyStartAt]
+		if at == "" {
+			return
+		}
+		start, err := time.Parse(time.RFC3339Nano, at)
+		w.must(err)
+		if late := w.clock.Now().Sub(start); late > 0 {
+			w.t.Errorf("worker %s was told %s too late", pod.Name, late)
+		}
+		w.starts[dw.UID] = append(w.starts[dw.UID], at)
+		cm.Data[deploy.KeyState] = deploy.StateRunning
+	case deploy.StateRunning:
+		start, err := time.Parse(time.RFC3339Nano, cm.Data[deploy.KeyStartAt])
+		w.must(err)
+		if w.clock.Now().Before(start.Add(load.PlanOf(spec, 0).LastWindow())) {
+			return
+		}
+		index, err := strconv.Atoi(pod.Annotations[batchv1.JobCompletionIndexAnnotation])
+		w.must(err)
+		packed, err := w.report(dw, &spec, index).Encode()
+		w.must(err)
+		cm.Data[deploy.KeyState] = deploy.StateDone
+		cm.BinaryData = map[string][]byte{deploy.KeyReport: packed}
+	default:
+		return
+	}
+	w.must(w.client.Patch(w.ctx, cm, client.MergeFrom(base)))
+}
+
+// report is what a worker hands in: transactions that only read, so that no ledger moves.
+func (w *world) report(dw *deploy.Worker, spec *v1alpha1.Load, index int) *result.Report {
+	wl, err := catalog.Parse(dw.Workload, dw.Seed, &dw.Database.Topology)
+	w.must(err)
+	r := &result.Report{
+		Kind: result.ReportKind, Version: result.ReportVersion, Workload: wl.Name(), Types: wl.Types(), Arrival: string(spec.Arrival),
+		DurationMicroseconds: spec.Duration.Microseconds(), Repetitions: int(spec.Repetitions),
+		Workers: []result.Worker{{Region: dw.Region, Index: index, Clients: int(spec.ClientsPerRegion)}},
+		Ledger:  workload.Ledger{},
+	}
+	h := result.NewHistogram()
+	w.must(h.RecordValues(1500, w.committed))
+	for rep := range r.Repetitions {
+		r.Windows = append(r.Windows, result.Window{Region: dw.Region, Repetition: rep + 1, Sent: w.committed, Final: w.committed})
+		r.Series = append(r.Series, result.Series{
+			Region: dw.Region, Repetition: rep + 1, Type: r.Types[0], Class: txn.ClassOf(false, false).String(), Outcome: txn.Committed.String(),
+			Latency: result.Distribution{Count: w.committed, SumMicroseconds: 1500 * w.committed, MaxMicroseconds: 1500, Histogram: result.EncodeHistogram(h)},
+		})
+	}
+	return r
+}
+
+// node returns the node that listens at addr.
+func (w *world) node(addr string) (*fakeNode, error) {
+	ip, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := w.nodes[ip]; n != nil {
+		return n, nil
+	}
+	return nil, fmt.Errorf("dial tcp %s: connection refused", addr)
+}
+
+// Status implements NodeClient.
+func (w *world) Status(_ context.Context, addr string) (*admin.Status, error) {
+	n, err := w.node(addr)
+	if err != nil {
+		return nil, err
+	}
+	t := &n.database.Topology
+	s := &admin.Status{
+		Node: t.NodeName(n.id), ID: int(n.id), Incarnation: n.database.Incarnation, Process: n.process,
+		Ready: !n.broken, Broken: n.broken, Dataset: n.dataset, Pending: w.pending,
+	}
+	if n.broken {
+		s.Reason = "a peer started again without its log"
+	}
+	for r, region := range t.Regions {
+		l := admin.LinkStatus{To: region, Bytes: 1000, Messages: 10}
+		self := t.RegionOf(n.id) == geo.Region(r)
+		if !self || t.Partitions*t.Replicas > 1 {
+			rtt := t.RTT(t.RegionOf(n.id), geo.Region(r)) + w.rttOff
+			h := hdrhistogram.New(1, 60_000_000, 3)
+			if err := h.RecordValues(max(1, rtt.Microseconds()), 50); err != nil {
+				return nil, err
+			}
+			if l.RTT, err = admin.EncodeRTT(h); err != nil {
+				return nil, err
+			}
+		}
+		s.Links = append(s.Links, l)
+	}
+	return s, nil
+}
+
+// Load implements NodeClient.
+func (w *world) Load(_ context.Context, addr string, req *admin.LoadRequest) (*admin.LoadResponse, error) {
+	n, err := w.node(addr)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n.dataset != req.Dataset {
+		n.dataset, n.workload = req.Dataset, req.Workload
+		w.loads++
+	}
+	return &admin.LoadResponse{Rows: 100, Bytes: 10_000}, nil
+}
+
+// Audit implements NodeClient.
+func (w *world) Audit(_ context.Context, addr string) (*admin.Audit, error) {
+	n, err := w.node(addr)
+	if err != nil {
+		return nil, err
+	}
+	wl, err := catalog.Parse(n.workload, 1, &n.database.Topology)
+	if err != nil {
+		return nil, err
+	}
+	rows := store.New()
+	wl.Rows(n.database.Topology.PartitionOf(n.id), func(k txn.Key, value []byte) { rows.Put(k, value, 0) })
+	return &admin.Audit{Sums: wl.Audit(rows), Digest: rows.Digest(), Rows: int64(rows.Len())}, nil
+}
+
+// nodePod returns the pod of a database's first node.
+func (w *world) nodePod(database, region string, ordinal int) *corev1.Pod {
+	w.t.Helper()
+	return w.get(podName(w.getDatabase(database), region, ordinal), &corev1.Pod{}).(*corev1.Pod)
+}
+
+// leftovers lists what carries a run's label.
+func (w *world) leftovers(run string) []string {
+	w.t.Helper()
+	var out []string
+	for _, list := range cleanupLists() {
+		w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{LabelRun: run}))
+		for _, obj := range items(list) {
+			out = append(out, kindOf(obj)+" "+obj.GetName())
+		}
+	}
+	return out
+}
