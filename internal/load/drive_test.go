@@ -1,0 +1,154 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/target"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+func shortLoad(clients int32) v1alpha1.Load {
+	return v1alpha1.Load{
+		ClientsPerRegion: clients, Arrival: v1alpha1.ArrivalClosed, Repetitions: 1,
+		RequestTimeout: v1alpha1.DurationOf(time.Second), ThinkTime: v1alpha1.DurationOf(time.Millisecond),
+		Warmup: v1alpha1.DurationOf(20 * time.Millisecond), Duration: v1alpha1.DurationOf(50 * time.Millisecond),
+	}
+}
+
+func TestWorkerRun(t *testing.T) {
+	top := twoRegions(2)
+	w, err := NewWorker(WorkerConfig{Workload: smallBank(t, top), Topology: top, Region: 1, Load: shortLoad(50), Shards: 3, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := w.Run(context.Background(), target.NewNoop(lookupResult), time.Now().Add(10*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Workers) != 1 || r.Workers[0].Clients != 50 || r.Workers[0].Region != "b" || len(r.Windows) != 1 {
+		t.Errorf("workers %+v, windows %+v", r.Workers, r.Windows)
+	}
+	d, _ := sum(r, txn.Committed)
+	if d.Count == 0 || r.Total.Committed < d.Count {
+		t.Errorf("%d committed in the windows, %d at all", d.Count, r.Total.Committed)
+	}
+	driver := r.Workers[0].Driver
+	if driver == nil || driver.MeasuredMicroseconds < 50_000 || driver.AllowanceMilliCPU < 1 {
+		t.Errorf("driver: %+v", driver)
+	}
+	if p := w.Progress(); p.Stage != Done || p.Underway != 0 || p.Committed != r.Total.Committed {
+		t.Errorf("progress: %+v", p)
+	}
+}
+
+func TestWorkerStops(t *testing.T) {
+	top := twoRegions(1)
+	load := shortLoad(4)
+	load.Duration = v1alpha1.DurationOf(time.Hour)
+	w, err := NewWorker(WorkerConfig{Workload: plain{}, Topology: top, Load: load, Shards: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+	defer cancel()
+	r, err := w.Run(ctx, target.NewNoop(nil), time.Now())
+	if !errors.Is(err, context.DeadlineExceeded) || r == nil || len(r.Incidents) != 1 {
+		t.Errorf("error %v, report %+v", err, r)
+	}
+}
+
+type closedTarget struct{}
+
+var errDown = errors.New("down")
+
+func (closedTarget) Open(context.Context, target.Sink) (target.Session, error) { return nil, errDown }
+func (closedTarget) Close() error                                              { return nil }
+
+func TestWorkerCannotConnect(t *testing.T) {
+	w, err := NewWorker(WorkerConfig{Workload: plain{}, Topology: twoRegions(1), Load: shortLoad(4), Shards: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Run(context.Background(), closedTarget{}, time.Now()); !errors.Is(err, errDown) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestMachines checks that workers and shards together play all clients, each with a stream of its own.
+func TestMachines(t *testing.T) {
+	top := twoRegions(1)
+	streams := map[uint32]bool{}
+	shares := map[int]bool{}
+	clients := 0
+	for index := range 3 {
+		load := shortLoad(100)
+		load.Arrival, load.RatePerSecond = v1alpha1.ArrivalConstant, 7
+		machines, err := Machines(WorkerConfig{Workload: plain{}, Topology: top, Region: 1, Index: index, Workers: 3, Load: load, Shards: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range machines {
+			if streams[m.cfg.Stream] || shares[m.cfg.Share] || m.cfg.Shares != 12 {
+				t.Errorf("stream %d or share %d of %d occurs twice", m.cfg.Stream, m.cfg.Share, m.cfg.Shares)
+			}
+			streams[m.cfg.Stream], shares[m.cfg.Share] = true, true
+			clients += m.cfg.Clients
+		}
+	}
+	if clients != 100 || len(shares) != 12 {
+		t.Errorf("%d clients, %d shares", clients, len(shares))
+	}
+}
+
+func TestTimerHeap(t *testing.T) {
+	var h timerHeap
+	for i := range 1000 {
+		h.push(time.Duration(i*7919%100), protocol.Timer{Arg: uint64(i)})
+	}
+	var last timerItem
+	for i := range 1000 {
+		next := h.items[0]
+		if _, ok := h.popDue(next.at); !ok || i > 0 && next.before(&last) {
+			t.Fatalf("%+v comes after %+v", next, last)
+		}
+		last = next
+	}
+	if _, ok := h.popDue(time.Hour); ok {
+		t.Error("the heap is not empty")
+	}
+}
+
+func TestCPUAllowance(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  int64
+	}{
+		"no cgroup":          {nil, 4000},
+		"version 2":          {map[string]string{"cpu.max": "150000 100000\n"}, 1500},
+		"version 2 no limit": {map[string]string{"cpu.max": "max 100000\n"}, 4000},
+		"more than threads":  {map[string]string{"cpu.max": "900000 100000\n"}, 4000},
+		"version 1":          {map[string]string{"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 500},
+		"version 1 no limit": {map[string]string{"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 4000},
+	} {
+		dir := t.TempDir()
+		for f, text := range c.files {
+			path := filepath.Join(dir, f)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := CPUAllowance(dir, 4); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
