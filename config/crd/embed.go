@@ -1,4 +1,4 @@
-// Package crd holds the CustomResourceDefinitions, generated from the markers in api/v1alpha1. The operator's tests, the
+// Package crd holds the CustomResourceDefinitions, generated from the markers in api/v1alpha1 by `make generate`. The operator's tests, the
 // command line and the chart all use these files, so that there is one schema.
 package crd
 
@@ -10,8 +10,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 )
-
-//go:generate go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0 object paths=../../api/... crd output:crd:dir=bases
 
 // Files holds bases/*.yaml, one file per kind.
 //
