@@ -331,14 +331,16 @@ func Merge(reports []*Report) (*Report, error) {
 }
 
 // Encode writes the report as gzipped JSON, small enough for a ConfigMap.
-func (r *Report) Encode() ([]byte, error) {
+func (r *Report) Encode() ([]byte, error) { return pack(r) }
+
+func pack(v any) ([]byte, error) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if err != nil {
 		return nil, err
 	}
-	if err := json.NewEncoder(z).Encode(r); err != nil {
-		return nil, fmt.Errorf("worker report: %w", err)
+	if err := json.NewEncoder(z).Encode(v); err != nil {
+		return nil, err
 	}
 	if err := z.Close(); err != nil {
 		return nil, err
@@ -346,21 +348,26 @@ func (r *Report) Encode() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// maxReport bounds the size of a report's JSON, so that a damaged one cannot fill the memory.
-const maxReport = 64 << 20
+// maxUnpacked bounds the size of unpacked JSON, so that a damaged file cannot fill the memory.
+const maxUnpacked = 64 << 20
+
+func unpack(b []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(z, maxUnpacked+1))
+	if err == nil && len(text) > maxUnpacked {
+		err = fmt.Errorf("it is longer than %d bytes", maxUnpacked)
+	}
+	return text, err
+}
 
 // DecodeReport reads what Encode has written and checks that it can be merged.
 func DecodeReport(b []byte) (*Report, error) {
-	z, err := gzip.NewReader(bytes.NewReader(b))
+	text, err := unpack(b)
 	if err != nil {
 		return nil, fmt.Errorf("worker report: %w", err)
-	}
-	text, err := io.ReadAll(io.LimitReader(z, maxReport+1))
-	if err != nil {
-		return nil, fmt.Errorf("worker report: %w", err)
-	}
-	if len(text) > maxReport {
-		return nil, fmt.Errorf("worker report: it is longer than %d bytes", maxReport)
 	}
 	return ParseReport(text)
 }

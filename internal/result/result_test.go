@@ -1,0 +1,515 @@
+package result
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+var sixTypes = []string{"lookup", "balance", "writeCheck", "depositChecking", "transactSavings", "amalgamate"}
+
+func empty(types ...string) *Report {
+	return &Report{Kind: ReportKind, Version: ReportVersion, Workload: "smallbank", Types: types, Arrival: "Closed",
+		DurationMicroseconds: 10e6, Repetitions: 1, Ledger: workload.Ledger{}}
+}
+
+// TestMergeIsLossless records the same values in one report and in many, and compares.
+func TestMergeIsLossless(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	const parts = 5
+	var whole tally
+	var second SecondHistogram
+	tallies := make([]tally, parts)
+	seconds := make([]SecondHistogram, parts)
+	for i := range 20_000 {
+		one := latencies(rng, 1)
+		whole.add(&Distribution{Count: 1, SumMicroseconds: one.sum, MaxMicroseconds: one.max}, one.histogram)
+		tallies[i%parts].add(&Distribution{Count: 1, SumMicroseconds: one.sum, MaxMicroseconds: one.max}, one.histogram)
+		second.Record(one.max)
+		seconds[i%parts].Record(one.max)
+	}
+	report := func(d Distribution, s SecondHistogram, n int64) *Report {
+		r := empty("balance")
+		r.Series = []Series{{Region: "a", Repetition: 1, Type: "balance", Class: "SH-SP", Outcome: "committed", Latency: d, Service: &d}}
+		r.Timeline = []Second{{Region: "a", Repetition: 1, Second: 3, Committed: n, Latency: s.AppendTo(nil)}}
+		r.Windows = []Window{{Region: "a", Repetition: 1, Sent: n, Final: n}}
+		r.Workers = []Worker{{Region: "a", Clients: int(n)}}
+		r.Ledger["x"] = workload.Interval{Low: n, High: 2 * n}
+		r.Total.Committed = n
+		return r
+	}
+	var reports []*Report
+	for i := range parts {
+		reports = append(reports, report(tallies[i].distribution(), seconds[i], tallies[i].count))
+	}
+	before, err := json.Marshal(reports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := report(whole.distribution(), second, whole.count)
+	for range 3 {
+		rng.Shuffle(parts, func(i, j int) { reports[i], reports[j] = reports[j], reports[i] })
+		left, err := Merge(reports[:2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Merge(append([]*Report{left}, reports[2:]...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+	if len(before) == 0 {
+		t.Error("nothing was merged")
+	}
+	other := empty("balance")
+	other.Repetitions = 2
+	if _, err := Merge([]*Report{want, other}); err == nil {
+		t.Error("reports of different runs are merged")
+	}
+	if _, err := Merge(nil); err == nil {
+		t.Error("no report is merged")
+	}
+}
+
+func TestSecondHistogram(t *testing.T) {
+	for us := int64(0); us <= HistogramHighest; us = us + 1 + us/50 {
+		i := secondBucket(us)
+		if v := secondValue(i); i >= secondBuckets || float64(max(v-us, us-v)) > 0.032*float64(us)+0.5 {
+			t.Fatalf("%d us is shown as %d us", us, v)
+		}
+	}
+	var h SecondHistogram
+	for i := range int64(1000) {
+		h.Record(i * 100)
+	}
+	if p := h.Percentile(50); p < 48_000 || p > 52_000 {
+		t.Errorf("p50 is %d", p)
+	}
+	if p := (&SecondHistogram{}).Percentile(99); p != 0 {
+		t.Errorf("the percentile of nothing is %d", p)
+	}
+}
+
+// large is a run's reports of the largest size that must fit a ConfigMap.
+func large(regions []string, repetitions, seconds int) []*Report {
+	rng := rand.New(rand.NewPCG(1, 3))
+	var out []*Report
+	var pool []Distribution
+	for range 40 {
+		d := latencies(rng, 20_000)
+		pool = append(pool, d.distribution())
+	}
+	for _, region := range regions {
+		r := empty(sixTypes...)
+		r.Repetitions, r.DurationMicroseconds = repetitions, int64(seconds)*1e6
+		r.Workers = []Worker{{Region: region, Clients: 100}}
+		for rep := 1; rep <= repetitions; rep++ {
+			var sent int64
+			for _, typ := range sixTypes {
+				for class := range txn.NumClasses {
+					if typ == "lookup" && class != 0 {
+						continue
+					}
+					d := pool[rng.IntN(len(pool))]
+					sent += d.Count
+					r.Series = append(r.Series, Series{Region: region, Repetition: rep, Type: typ, Class: class.String(), Outcome: "committed", Latency: d})
+				}
+			}
+			for s := range seconds {
+				var h SecondHistogram
+				for range 1000 {
+					h.Record(int64(2000 + rng.ExpFloat64()*float64(1000+99_000*(s%2))))
+				}
+				r.Timeline = append(r.Timeline, Second{Region: region, Repetition: rep, Second: s, Committed: 1000, Latency: h.AppendTo(nil)})
+			}
+			r.Windows = append(r.Windows, Window{Region: region, Repetition: rep, Sent: sent, Final: sent})
+			r.Total.Committed += sent
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func TestSizes(t *testing.T) {
+	regions := []string{"r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8"}
+	reports := large(regions, 3, 600)
+	b, err := reports[0].Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("a worker's report: %d bytes", len(b))
+	if len(b) > 600_000 {
+		t.Errorf("a worker's report has %d bytes, which is not well under a ConfigMap's 900 kB", len(b))
+	}
+	d, err := Build(inputs(reports, regions))
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed, err := d.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the document: %d bytes", len(packed))
+	if len(packed) > 700_000 {
+		t.Errorf("the document has %d bytes, which is not well under a ConfigMap's 900 kB", len(packed))
+	}
+	back, err := Unpack(packed)
+	if err != nil || back.Summary != d.Summary {
+		t.Errorf("unpacked: %v", err)
+	}
+}
+
+func inputs(reports []*Report, regions []string) Inputs {
+	n := len(regions)
+	links := make([][]geo.Link, n)
+	for i := range links {
+		links[i] = make([]geo.Link, n)
+		for j := range links[i] {
+			links[i][j].Delay = 200 * time.Microsecond
+			if i != j {
+				links[i][j].Delay = 50 * time.Millisecond
+			}
+		}
+	}
+	return Inputs{Name: "quickstart", Engine: "calvin", Seed: 1, Simulated: true, Reports: reports,
+		Topology: &geo.Topology{Regions: regions, Partitions: 2, Replicas: 1, Links: links}}
+}
+
+// small is a run of two regions; region b is ten times slower and aborts.
+func small() Inputs {
+	rng := rand.New(rand.NewPCG(5, 5))
+	a, b := empty("balance", "amalgamate"), empty("balance", "amalgamate")
+	add := func(r *Report, region, typ string, class txn.Class, outcome string, n int, scale int64, reasons map[string]int64) {
+		var d tally
+		d.histogram = NewHistogram()
+		for i := range n {
+			v := scale * int64(1000+i%100)
+			_ = d.histogram.RecordValue(v)
+			d.count++
+			d.sum += v
+			d.max = max(d.max, v)
+		}
+		r.Series = append(r.Series, Series{Region: region, Repetition: 1, Type: typ, Class: class.String(), Outcome: outcome, Latency: d.distribution(), Reasons: reasons})
+	}
+	add(a, "a", "balance", 0, "committed", 8000, 1, nil)
+	add(a, "a", "balance", 2, "committed", 1000, 10, nil)
+	add(a, "a", "amalgamate", 0, "committed", 990, 2, nil)
+	add(b, "b", "balance", 0, "committed", 900, 10, nil)
+	add(b, "b", "balance", 0, "aborted", 100, 10, map[string]int64{"deadlock": 60, "conflict": 40})
+	add(b, "b", "balance", 0, "unknown", 7, 100, map[string]int64{"timeout": 5, "connection": 2})
+	a.Windows = []Window{{Region: "a", Repetition: 1, Sent: 10_000, CarriedIn: 10, Unfinished: 10, Final: 4000, FinalMultiHome: 1000, FinalMultiPartition: 40, MultiHome: 1000, MultiPartition: 40}}
+	b.Windows = []Window{{Region: "b", Repetition: 1, Sent: 1007, Final: 0}}
+	a.Workers = []Worker{{Region: "a", Clients: 10}}
+	b.Workers = []Worker{{Region: "b", Clients: 10}}
+	a.Total.Committed, b.Total.Committed = 11_000, 1000
+	_ = rng
+	in := inputs([]*Report{a, b}, []string{"a", "b"})
+	in.MultiHomePercent, in.MultiPartitionPercent = 25, 1
+	in.Checks = []workload.Check{{Name: "smallbank-total", Passed: true, Message: "initial 5 and committed +3 make 8, and 2 of 2 copies hold it"}}
+	status := func(node string, id int, bytes int64) admin.Status {
+		return admin.Status{Node: node, ID: id, Process: "p", Incarnation: "i", Links: []admin.LinkStatus{{To: "a", Bytes: bytes}, {To: "b", Bytes: 2 * bytes}}}
+	}
+	for id, node := range []string{"a/0/0", "a/1/0", "b/0/0", "b/1/0"} {
+		in.Before = append(in.Before, status(node, id, 1000))
+		in.After = append(in.After, status(node, id, 1_201_000))
+	}
+	for _, l := range [][2]string{{"a", "b"}, {"b", "a"}} {
+		in.RTTs = append(in.RTTs, MeasuredRTT{From: l[0], To: l[1], RTT: RTT{100_300, 101_000}, Samples: 50})
+	}
+	return in
+}
+
+func TestBuild(t *testing.T) {
+	d, err := Build(small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := d.Summary
+	if d.Verdict != v1alpha1.VerdictPassed || len(d.Reasons) > 0 {
+		t.Errorf("%s: %+v", d.Verdict, d.Reasons)
+	}
+	for what, c := range map[string][2]int64{
+		"committed":  {s.Committed, 10_890},
+		"aborted":    {s.Aborted, 100},
+		"unknown":    {s.Unknown, 7},
+		"timeouts":   {s.Timeouts, 5},
+		"throughput": {s.ThroughputPerSecond, 1090}, // (10890 + 10 carried in) / 10 s
+		"a":          {d.Regions[0].ThroughputPerSecond, 1000},
+		"abort ppm":  {s.AbortPPM, 9093}, // 100 of 10997
+		"multi-home": {s.Realised.MultiHomePPM, 250_000},
+		"mh of all":  {s.Realised.AllMultiHomePPM, 90_851},
+		// 4 nodes x 1.2 MB to a and x 2.4 MB to b, over 12000 transactions.
+		"bytes":       {s.BytesPerTransaction, 1200},
+		"cross bytes": {s.CrossRegionBytesPerTransaction, 600},
+		// 4 x 0.768 USD/h for 10 s / 10900 x 10^6, and 7.2 MB / 12000 x 10^6 at 0.02 USD/GB.
+		"machines":        {int64(s.Cost.MachinesPerMillionTransactions), 782_875},
+		"transfer":        {int64(s.Cost.TransferPerMillionTransactions), 12_000},
+		"a-b bytes":       {d.Links[1].Bytes, 4_800_000},
+		"declared":        {d.Links[1].DeclaredRTTMicroseconds, 100_000},
+		"timeline length": {int64(len(d.Timeline)), 10},
+		"rows":            {int64(len(d.Transactions)), 4},
+		"aborts by cause": {d.Transactions[1].Aborted["deadlock"], 60},
+	} {
+		if c[0] != c[1] {
+			t.Errorf("%s: %d, want %d", what, c[0], c[1])
+		}
+	}
+	if l := d.Regions[0].LatencyMicroseconds; l.Max != 10_990 || l.P50 < 1040 || l.P50 > 1070 || l.P99 < 10_800 {
+		t.Errorf("region a: %+v", l)
+	}
+	// The same input gives the same bytes, whatever the order of the reports.
+	in := small()
+	in.Reports[0], in.Reports[1] = in.Reports[1], in.Reports[0]
+	e, err := Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var x, y bytes.Buffer
+	if err := d.Write(&x); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Write(&y); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(x.String(), y.String()); diff != "" {
+		t.Error(diff)
+	}
+	back, err := Parse(x.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var z bytes.Buffer
+	if err := back.Write(&z); err != nil || z.String() != x.String() {
+		t.Errorf("reading and writing a document changes it: %v %s", err, cmp.Diff(x.String(), z.String()))
+	}
+	for _, bad := range []string{"", "[]", `{"kind": "RunResult"}`, `{"apiVersion": "geobench.dev/v1alpha1", "kind": "BenchmarkRun"}`} {
+		if _, err := Parse([]byte(bad)); err == nil {
+			t.Errorf("%q is read as a result", bad)
+		}
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	bound := func(s string) *v1alpha1.Bound { b := intstr.Parse(s); return &b }
+	for name, c := range map[string]struct {
+		change  func(*Inputs)
+		verdict v1alpha1.Verdict
+		reason  string
+	}{
+		"all well":          {func(*Inputs) {}, "Passed", ""},
+		"objective held":    {func(in *Inputs) { in.Objectives = []v1alpha1.Objective{{Metric: "throughput", Min: bound("1090")}} }, "Passed", ""},
+		"objective missed":  {func(in *Inputs) { in.Objectives = []v1alpha1.Objective{{Metric: "throughput", Min: bound("1091")}} }, "Failed", ReasonObjectiveMissed},
+		"check failed":      {func(in *Inputs) { in.Checks[0].Passed = false }, "Failed", ReasonCheckFailed},
+		"invalid wins":      {func(in *Inputs) { in.Checks[0].Passed = false; in.MultiHomePercent = 50 }, "Invalid", ReasonLocalityMismatch},
+		"locality in noise": {func(in *Inputs) { in.MultiHomePercent = 27 }, "Passed", ""}, // 25% of 4000: 1 point + 3 x 0.70
+		"locality off":      {func(in *Inputs) { in.MultiHomePercent = 29 }, "Invalid", ReasonLocalityMismatch},
+		"partitions off":    {func(in *Inputs) { in.MultiPartitionPercent = 4 }, "Invalid", ReasonLocalityMismatch},
+		"wrong network":     {func(in *Inputs) { in.RTTs[0].P50 = 106_001 }, "Invalid", ReasonNetworkNotVerified},
+		"network in bounds": {func(in *Inputs) { in.RTTs[0].P50 = 106_000 }, "Passed", ""},
+		"unmeasured":        {func(in *Inputs) { in.Simulated, in.RTTs = false, nil }, "Invalid", ReasonNetworkNotVerified},
+		"network problem":   {func(in *Inputs) { in.NetworkProblem = "the emulation was gone for 3 s" }, "Invalid", ReasonNetworkNotVerified},
+		"driver-bound": {func(in *Inputs) {
+			in.Simulated, in.Driver = false, &Driver{CPUMicroseconds: 81, MeasuredMicroseconds: 100, AllowanceMilliCPU: 1000}
+		}, "Invalid", ReasonDriverBound},
+		"busy driver": {func(in *Inputs) {
+			in.Simulated, in.Driver = false, &Driver{CPUMicroseconds: 80, MeasuredMicroseconds: 100, AllowanceMilliCPU: 1000}
+		}, "Passed", ""},
+		"bound worker": {func(in *Inputs) {
+			in.Simulated = false
+			in.Reports[1].Workers[0].Driver = &Driver{CPUMicroseconds: 900, MeasuredMicroseconds: 500, AllowanceMilliCPU: 2000}
+		}, "Invalid", ReasonDriverBound},
+		"node restarted": {func(in *Inputs) { in.After[2].Process = "q" }, "Invalid", ReasonNodeRestarted},
+		"node gone":      {func(in *Inputs) { in.After = in.After[:3] }, "Invalid", ReasonNodeRestarted},
+		"worker lost":    {func(in *Inputs) { in.Reports[0].Incidents = []string{"a worker in a stopped early"} }, "Invalid", ReasonWorkerLost},
+		"incident":       {func(in *Inputs) { in.Incidents = []Reason{{"Something", "happened"}} }, "Invalid", "Something"},
+		"nothing happened": {func(in *Inputs) {
+			for _, r := range in.Reports {
+				r.Series = nil
+			}
+		}, "Invalid", ReasonNoTransactions},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := small()
+			c.change(&in)
+			d, err := Build(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if len(d.Reasons) > 0 {
+				got = d.Reasons[0].Reason
+			}
+			if d.Verdict != c.verdict || got != c.reason {
+				t.Errorf("%s %+v, want %s %s", d.Verdict, d.Reasons, c.verdict, c.reason)
+			}
+		})
+	}
+}
+
+func TestObjectives(t *testing.T) {
+	r, err := Merge(small().Reports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(s string) *v1alpha1.Bound { b := intstr.FromString(s); return &b }
+	number := func(n int) *v1alpha1.Bound { b := intstr.FromInt(n); return &b }
+	for name, c := range map[string]struct {
+		o    v1alpha1.Objective
+		want Objective
+	}{
+		"all":         {v1alpha1.Objective{Metric: "throughput", Min: number(1000)}, Objective{"throughput >= 1000", "1090/s", 1090, true}},
+		"region":      {v1alpha1.Objective{Metric: "throughput", Region: "b", Min: number(91)}, Objective{"throughput(b) >= 91", "90/s", 90, false}},
+		"type":        {v1alpha1.Objective{Metric: "throughput", Transaction: "amalgamate", Max: number(99)}, Objective{"throughput(amalgamate) <= 99", "99/s", 99, true}},
+		"between":     {v1alpha1.Objective{Metric: "throughput", Min: number(1), Max: number(2)}, Objective{"1 <= throughput <= 2", "1090/s", 1090, false}},
+		"aborts":      {v1alpha1.Objective{Metric: "abortPPM", Region: "b", Max: number(100_000)}, Objective{"abortPPM(b) <= 100000", "99305 ppm", 99_305, true}},
+		"latency":     {v1alpha1.Objective{Metric: "latencyP99", Transaction: "balance", Region: "b", Max: text("11ms")}, Objective{"latencyP99(balance, b) <= 11ms", "11.0ms", 10_983, true}},
+		"too slow":    {v1alpha1.Objective{Metric: "latencyP50", Region: "b", Max: text("1ms")}, Objective{"latencyP50(b) <= 1ms", "10.5ms", 10_495, false}},
+		"no such":     {v1alpha1.Objective{Metric: "latencyP50", Transaction: "amalgamate", Region: "b", Max: text("1s")}, Objective{"latencyP50(amalgamate, b) <= 1s", "no transactions", 0, false}},
+		"bad bound":   {v1alpha1.Objective{Metric: "latencyP50", Max: text("soon")}, Objective{"latencyP50 <= soon", `the bound "soon" is not a duration such as 250ms`, 1057, false}},
+		"wrong bound": {v1alpha1.Objective{Metric: "throughput", Max: text("1ms")}, Objective{"throughput <= 1ms", `the bound "1ms" is not an integer`, 1090, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Objectives(r, []string{"a", "b"}, []v1alpha1.Objective{c.o})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(string(c.o.Metric), "latency") && c.want.Value > 0 {
+				if off := got[0].Value - c.want.Value; off > 15 || off < -15 {
+					t.Errorf("measured %d, want about %d", got[0].Value, c.want.Value)
+				}
+				got[0].Value = c.want.Value
+			}
+			if diff := cmp.Diff(c.want, got[0]); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestTable(t *testing.T) {
+	in := small()
+	in.Checks = append(in.Checks, workload.Check{Name: "copies-agree", Message: strings.Repeat("total is 1 in a and 2 in b; ", 20)})
+	d, err := Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wide := range []bool{false, true} {
+		var b bytes.Buffer
+		if err := Table(&b, d, wide); err != nil {
+			t.Fatal(err)
+		}
+		out := b.String()
+		for _, l := range strings.Split(out, "\n") {
+			if len(l) > 100 {
+				t.Errorf("%d columns: %s", len(l), l)
+			}
+		}
+		for _, want := range []string{"quickstart: Failed  SIMULATED", "CheckFailed", "100.3ms", "ok    smallbank-total", "FAIL  copies-agree", "1090"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("the table lacks %q", want)
+			}
+		}
+		t.Log("\n" + out)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	a, err := Build(small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := small()
+	in.Seed, in.Engine = 2, "slog"
+	in.Reports[0].Series = in.Reports[0].Series[1:]
+	b, err := Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Compare(a, b)
+	if got := fmt.Sprint(c.Warnings); got != "[engines differ: calvin and slog seeds differ: 1 and 2]" {
+		t.Error(got)
+	}
+	if f := c.Figures[0]; f.Name != "throughput" || f.A != 1090 || f.B != 290 || *f.ChangePPM != -733_945 {
+		t.Errorf("%+v", f)
+	}
+	if f := Compare(a, a); len(f.Warnings) > 0 {
+		t.Errorf("compared with itself: %v", f.Warnings)
+	}
+	var out bytes.Buffer
+	if err := c.Table(&out); err != nil || !strings.Contains(out.String(), "-73.4%") || !strings.Contains(out.String(), "SIMULATED") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+func TestPrices(t *testing.T) {
+	p := DefaultPrices()
+	for link, want := range map[[2]string]int64{
+		{"us-east-1", "us-east-1"}: 0, {"us-east-1", "us-east-2"}: 10_000, {"us-east-1", "eu-west-1"}: 20_000,
+		{"ap-northeast-1", "us-west-2"}: 90_000, {"nowhere", "us-west-2"}: 20_000,
+	} {
+		if got := p.Transfer(link[0], link[1]); got != want {
+			t.Errorf("%v: %d, want %d", link, got, want)
+		}
+	}
+	for _, bad := range []string{"", "{}", `{"source":"x","date":"y","currency":"USD","instance":"z"}`, `{"nonsense": 1}`} {
+		if _, err := ParsePrices([]byte(bad)); err == nil {
+			t.Errorf("%q is read as prices", bad)
+		}
+	}
+	var m MicroUSD
+	for text, want := range map[string]MicroUSD{"1.5": 1_500_000, "0.000001": 1, "12": 12_000_000, "-0.250000": -250_000} {
+		if err := json.Unmarshal([]byte(text), &m); err != nil || m != want {
+			t.Errorf("%s is %d: %v", text, m, err)
+		}
+	}
+	if err := json.Unmarshal([]byte("1e99"), &m); err == nil {
+		t.Error("1e99 is an amount")
+	}
+}
+
+func FuzzParseReport(f *testing.F) {
+	r, err := Merge(small().Reports)
+	if err != nil {
+		f.Fatal(err)
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte(`{"kind":"WorkerReport","version":1,"durationMicroseconds":1,"repetitions":1,"types":["x"],"timeline":[{"repetition":1,"latency":"AQI="}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := ParseReport(b)
+		if err != nil {
+			return
+		}
+		if _, err := Merge([]*Report{r, r}); err != nil {
+			return
+		}
+		if r.Repetitions*int(r.DurationMicroseconds/1e6+1) > 1000 {
+			return // a long timeline takes long
+		}
+		in := inputs([]*Report{r}, []string{"a", "b"})
+		if d, err := Build(in); err == nil {
+			if err := Table(&bytes.Buffer{}, d, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
