@@ -10,10 +10,10 @@ elapsed() { echo "$((SECONDS - started)) s"; }
 
 # use_local_cluster starts the local node, points KUBECONFIG at it and puts its kubectl and helm on PATH.
 use_local_cluster() {
-  cluster up >/dev/null
-  KUBECONFIG=$(cluster kubeconfig)
-  export KUBECONFIG
-  PATH=$(dirname "$(cluster build kubectl | tail -1)/kubectl"):$(dirname "$(tool install helm | tail -1)"):$PATH
+  local exports
+  exports=$(cluster up)
+  eval "$exports"
+  PATH=$(dirname "$(tool install helm | tail -1)"):$PATH
   export PATH
 }
 

@@ -5,18 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/plan"
-	"github.com/geobench/geobench/internal/protocol"
 )
-
-// engineTable is package engines as the checks want it.
-type engineTable struct{}
-
-func (engineTable) Names() []string                             { return engines.Names() }
-func (engineTable) Lookup(name string) (*protocol.Engine, bool) { return engines.Lookup(name) }
 
 // addFiles adds the flag for manifests.
 func addFiles(cmd *cobra.Command, files *[]string) {
@@ -29,7 +21,7 @@ func loadPlans(cmd *cobra.Command, files []string) ([]*plan.Plan, *manifest.Bund
 	if len(files) == 0 {
 		return nil, nil, usageError("no manifest is given: name one with -f, for example -f experiments/quickstart.yaml")
 	}
-	bundle, err := manifest.Load(cmd.InOrStdin(), check.Default(engineTable{}), files...)
+	bundle, err := manifest.Load(cmd.InOrStdin(), check.Default(nil), files...)
 	if err != nil {
 		return nil, nil, &codedError{code: exitUsage, err: err}
 	}
