@@ -2,12 +2,11 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
 	"time"
-
-	"encoding/json"
 
 	"golang.org/x/sync/errgroup"
 

@@ -48,13 +48,15 @@ type clientReceiver struct {
 	batch  []item
 	// accesses is the size of the largest read and write set so far, to make room for the next.
 	accesses int
+	warned   bool
 }
 
 // Receive implements wire.Receiver.
 func (c *clientReceiver) Receive(payload []byte) error {
 	return wire.ReadTransactions(payload, c.accesses, func(t *txn.Transaction) {
 		err := c.n.cfg.Procedures.Prepare(t)
-		if err != nil {
+		if err != nil && !c.warned {
+			c.warned = true // once is enough: there may be thousands more
 			c.n.cfg.Log.Warn("invalid transaction", "error", err)
 		}
 		c.accesses = max(c.accesses, min(len(t.Accesses), 64))
