@@ -1,6 +1,7 @@
 package calvin
 
 import (
+	"slices"
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
@@ -80,10 +81,11 @@ func (s *sequencer) distribute(batch uint64, everybody bool) PartitionSet {
 	s.batches++
 	var touched PartitionSet
 	if s.r.partitions == 1 {
-		for i, t := range s.batch {
-			s.indexes[0] = append(s.indexes[0], uint32(i))
-			s.parts[0] = append(s.parts[0], t)
+		s.indexes[0] = make([]uint32, len(s.batch))
+		for i := range s.indexes[0] {
+			s.indexes[0][i] = uint32(i)
 		}
+		s.parts[0] = slices.Clone(s.batch)
 		touched = touched.With(0)
 	} else {
 		clear(s.seen)

@@ -125,7 +125,14 @@ func accesses(args []byte, dst []txn.Access) ([]txn.Access, error) {
 var errBroken = errors.New("the procedure is broken")
 
 func run(c txn.Ctx, args []byte) ([]byte, error) {
-	var result []string
+	var result []byte
+	tell := func(row uint64, n int64) {
+		if len(result) > 0 {
+			result = append(result, ' ')
+		}
+		result = append(strconv.AppendUint(result, row, 10), '=')
+		result = strconv.AppendInt(result, n, 10)
+	}
 	for word := range strings.FieldsSeq(string(args)) {
 		o, err := parse(word)
 		if err != nil {
@@ -138,11 +145,10 @@ func run(c txn.Ctx, args []byte) ([]byte, error) {
 			if o.kind == 'x' {
 				return nil, errBroken
 			}
+			tell(o.row, decode(v))
 			if !found {
-				result = append(result, fmt.Sprintf("%d=none", o.row))
-				continue
+				result = append(result[:len(result)-1], "none"...)
 			}
-			result = append(result, fmt.Sprintf("%d=%d", o.row, decode(v)))
 		case 'a', 's':
 			v, _ := c.Get(k)
 			n := decode(v) + o.n
@@ -150,12 +156,12 @@ func run(c txn.Ctx, args []byte) ([]byte, error) {
 				return nil, txn.Abort("funds")
 			}
 			c.Put(k, encode(n))
-			result = append(result, fmt.Sprintf("%d=%d", o.row, n))
+			tell(o.row, n)
 		case 'w':
 			c.Put(k, encode(o.n))
 		case 'd':
 			c.Delete(k)
 		}
 	}
-	return []byte(strings.Join(result, " ")), nil
+	return result, nil
 }
