@@ -64,7 +64,16 @@ func newCollector(n *Node) *collector {
 }
 
 // Describe implements prometheus.Collector.
-func (c *collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		c.ready, c.broken, c.connected, c.stalls, c.turns, c.queue, c.pending,
+		c.rows, c.bytes, c.operations, c.counter, c.transactions,
+		c.sentBytes, c.sentMessages, c.clientBytes, c.clientOutcomes,
+		c.declared, c.measured,
+	} {
+		ch <- d
+	}
+}
 
 // collectTimeout is how long a busy event loop may keep Prometheus waiting; then its figures are left out.
 const collectTimeout = 2 * time.Second
