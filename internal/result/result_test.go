@@ -55,10 +55,6 @@ func TestMergeIsLossless(t *testing.T) {
 	for i := range parts {
 		reports = append(reports, report(tallies[i].distribution(), seconds[i], tallies[i].count))
 	}
-	before, err := json.Marshal(reports)
-	if err != nil {
-		t.Fatal(err)
-	}
 	want := report(whole.distribution(), second, whole.count)
 	for range 3 {
 		rng.Shuffle(parts, func(i, j int) { reports[i], reports[j] = reports[j], reports[i] })
@@ -73,9 +69,6 @@ func TestMergeIsLossless(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatal(diff)
 		}
-	}
-	if len(before) == 0 {
-		t.Error("nothing was merged")
 	}
 	other := empty("balance")
 	other.Repetitions = 2
@@ -193,7 +186,6 @@ func inputs(reports []*Report, regions []string) Inputs {
 
 // small is a run of two regions; region b is ten times slower and aborts.
 func small() Inputs {
-	rng := rand.New(rand.NewPCG(5, 5))
 	a, b := empty("balance", "amalgamate"), empty("balance", "amalgamate")
 	add := func(r *Report, region, typ string, class txn.Class, outcome string, n int, scale int64, reasons map[string]int64) {
 		var d tally
@@ -218,7 +210,6 @@ func small() Inputs {
 	a.Workers = []Worker{{Region: "a", Clients: 10}}
 	b.Workers = []Worker{{Region: "b", Clients: 10}}
 	a.Total.Committed, b.Total.Committed = 11_000, 1000
-	_ = rng
 	in := inputs([]*Report{a, b}, []string{"a", "b"})
 	in.MultiHomePercent, in.MultiPartitionPercent = 25, 1
 	in.Checks = []workload.Check{{Name: "smallbank-total", Passed: true, Message: "initial 5 and committed +3 make 8, and 2 of 2 copies hold it"}}

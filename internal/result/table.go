@@ -209,7 +209,6 @@ func byType(d *Document, wide bool) []*typeRow {
 		}
 		r.tally.add(&Distribution{Count: h.TotalCount(), MaxMicroseconds: r.tally.max}, h)
 	}
-	// The classes of a type come one after the other in a document; merged, regions must stay together per type.
 	return rows
 }
 
