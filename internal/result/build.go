@@ -1,6 +1,7 @@
 package result
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -408,7 +409,6 @@ func (d *Document) fillRealised(in *Inputs, r *Report) {
 func (d *Document) fillTimeline(regions []string, r *Report) {
 	seconds := int((r.DurationMicroseconds + 999_999) / 1_000_000)
 	d.Timeline = make([]Tick, seconds*r.Repetitions)
-	latency := make([]SecondHistogram, len(d.Timeline))
 	for i := range d.Timeline {
 		t := &d.Timeline[i]
 		t.Second, t.Regions = i%seconds, make([]int64, len(regions))
@@ -416,22 +416,29 @@ func (d *Document) fillTimeline(regions []string, r *Report) {
 			t.Repetition = i/seconds + 1
 		}
 	}
-	for _, s := range r.Timeline {
+	// One second after the other, so that a single histogram does for any number of them.
+	sorted := slices.Clone(r.Timeline)
+	slices.SortStableFunc(sorted, func(a, b Second) int {
+		return cmp.Or(cmp.Compare(a.Repetition, b.Repetition), cmp.Compare(a.Second, b.Second))
+	})
+	var latency SecondHistogram
+	last := -1
+	for _, s := range sorted {
 		i := slices.Index(regions, s.Region)
 		if s.Second >= seconds || i < 0 {
 			continue // no window lasts longer, and the series have been checked for unknown regions
 		}
 		at := (s.Repetition-1)*seconds + s.Second
+		if at != last {
+			latency, last = SecondHistogram{}, at
+		}
 		t := &d.Timeline[at]
 		t.Committed += s.Committed
 		t.Aborted += s.Aborted
 		t.Failed += s.Failed
 		t.Regions[i] += s.Committed
-		_ = latency[at].Add(s.Latency) // checked when the report was decoded
-	}
-	for i := range d.Timeline {
-		d.Timeline[i].P50 = latency[i].Percentile(50)
-		d.Timeline[i].P99 = latency[i].Percentile(99)
+		_ = latency.Add(s.Latency) // checked when the report was decoded
+		t.P50, t.P99 = latency.Percentile(50), latency.Percentile(99)
 	}
 }
 
