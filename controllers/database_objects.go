@@ -105,12 +105,14 @@ func configVolume(configMap string) corev1.Volume {
 	}}
 }
 
+// probe spells out the API server's defaults for numbers: a comparison takes 0 for a value.
 func probe(path string, periodSeconds, failures int32) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("admin")}},
 		PeriodSeconds:    periodSeconds,
 		TimeoutSeconds:   5,
 		FailureThreshold: failures,
+		SuccessThreshold: 1,
 	}
 }
 

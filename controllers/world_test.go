@@ -168,6 +168,9 @@ func (w *world) reconcile(r reconcile.Reconciler, obj client.Object) {
 	if res.RequeueAfter > 0 {
 		w.again = min(w.again, res.RequeueAfter)
 	}
+	if err != nil {
+		w.again = min(w.again, 10*time.Millisecond) // the queue tries again at once
+	}
 	if err != nil && !errors.Is(err, errKilled) && !apierrors.IsConflict(err) {
 		w.t.Fatalf("reconciling %s %s: %v", kindOf(obj), obj.GetName(), err)
 	}
