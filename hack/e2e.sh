@@ -16,4 +16,5 @@ kubectl -n geobench-system rollout status deployment -l app.kubernetes.io/name=g
 say "helm test ($(elapsed))"
 helm test geobench --namespace geobench-system >&2
 say "the tests ($(elapsed))"
-go test -tags e2e -count=1 -v -timeout 30m "$@" ./internal/e2e
+GEOBENCH_RESTART_APISERVER="$root/hack/cluster/cluster.sh restart kube-apiserver" \
+  go test -tags e2e -count=1 -v -timeout 30m "$@" ./internal/e2e
