@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/spaolacci/murmur3"
+	"github.com/twmb/murmur3"
 )
 
 // Table numbers the tables of one workload, 0 to 127.
@@ -69,7 +69,7 @@ func (k Key) Shard() uint64 {
 }
 
 // HashString is the placement hash of a string primary key.
-func HashString(pk string) uint32 { return murmur3.Sum32([]byte(pk)) }
+func HashString(pk string) uint32 { return murmur3.StringSum32(pk) }
 
 // Valid reports whether k has the shape of a key. Keys from the network are checked once, when they are decoded.
 func (k Key) Valid() bool {
