@@ -13,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -390,9 +391,9 @@ func TestDeadlines(t *testing.T) {
 			reason: "DeadlineExceeded", message: "stage Emulate"},
 		"a network that is never right": {world: func(w *world) { w.rttOff = 50 * time.Millisecond },
 			reason: "StageDeadlineExceeded", message: "declared 100ms, measured p50 150"},
-		"workers that never get ready": {world: func(w *world) { w.workersHang = "never" },
+		"workers that never get ready": {world: func(w *world) { w.workersHang = ptr.To("") },
 			reason: "WorkersNotReady", message: "0 of 2 workers are ready"},
-		"workers that never report": {world: func(w *world) { w.workersHang = deploy.StateRunning },
+		"workers that never report": {world: func(w *world) { w.workersHang = ptr.To(deploy.StateRunning) },
 			reason: "StageDeadlineExceeded", message: "0 of 2 workers have reported"},
 		"a database that is never quiet": {world: func(w *world) { w.pending = 3 },
 			reason: "StageDeadlineExceeded", message: "transactions are unfinished"},

@@ -68,7 +68,7 @@ type world struct {
 	// loads counts the data sets that nodes really loaded.
 	loads int
 	// workersHang keeps workers from getting further than a state.
-	workersHang string
+	workersHang *string
 	// jobsRun counts the worker pods that were made for each Job name.
 	jobsRun map[string]int
 	// starts are the distinct starts that workers were told.
@@ -380,7 +380,7 @@ func (w *world) playWorker(pod *corev1.Pod, dw *deploy.Worker, report string) {
 		return
 	}
 	state := cm.Data[deploy.KeyState]
-	if state == w.workersHang && state != "" {
+	if w.workersHang != nil && state == *w.workersHang {
 		return
 	}
 	base := cm.DeepCopy()

@@ -1,0 +1,293 @@
+package controllers
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/manifest/check"
+)
+
+func TestVerifyNetwork(t *testing.T) {
+	ms := time.Millisecond
+	tests := map[string]struct {
+		links     []measuredLink
+		emulation v1alpha1.Emulation
+		ok        bool
+		reason    string
+		message   string
+	}{
+		"exact":                {[]measuredLink{{declared: 100 * ms, p50: 100 * ms, samples: 10}}, "", true, "Verified", "declared 100ms"},
+		"at the upper limit":   {[]measuredLink{{declared: 100 * ms, p50: 106 * ms, samples: 10}}, "", true, "Verified", ""},
+		"over the upper limit": {[]measuredLink{{declared: 100 * ms, p50: 106*ms + time.Microsecond, samples: 10}}, "", false, "OutOfTolerance", "6ms off"},
+		"at the lower limit":   {[]measuredLink{{declared: 100 * ms, p50: 94 * ms, samples: 10}}, "", true, "Verified", ""},
+		"under the lower":      {[]measuredLink{{declared: 100 * ms, p50: 94*ms - time.Microsecond, samples: 10}}, "", false, "OutOfTolerance", ""},
+		"nothing declared":     {[]measuredLink{{declared: 0, p50: ms, samples: 10}}, "", true, "Verified", ""},
+		"too few samples":      {[]measuredLink{{from: "a", to: "b", declared: 100 * ms, p50: 100 * ms, samples: 9}}, "", false, "Measuring", "link a -> b has 9"},
+		"one link of many": {[]measuredLink{
+			{from: "a", to: "b", declared: 100 * ms, p50: 105 * ms, samples: 10},
+			{from: "a", to: "a", declared: ms, p50: 3 * ms, samples: 10},
+		}, "", false, "OutOfTolerance", "link a -> a"},
+		"the worst relative to its tolerance": {[]measuredLink{
+			{from: "a", to: "b", declared: 100 * ms, p50: 103 * ms, samples: 10},
+			{from: "a", to: "a", declared: 0, p50: 900 * time.Microsecond, samples: 10},
+		}, "", true, "Verified", "worst is link a -> a"},
+		"no link":             {nil, "", true, "NoLinks", "one node"},
+		"nothing is injected": {[]measuredLink{{declared: 100 * ms, p50: ms, samples: 10}}, v1alpha1.EmulationNone, false, "OutOfTolerance", "must declare"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			ok, reason, message := verifyNetwork(tt.links, tt.emulation)
+			if ok != tt.ok || reason != tt.reason || !strings.Contains(message, tt.message) {
+				t.Errorf("got %v %s: %s", ok, reason, message)
+			}
+		})
+	}
+}
+
+// TestMeasureLinksMergesHistograms: the median of merged samples is not the mean of medians.
+func TestMeasureLinksMergesHistograms(t *testing.T) {
+	top := &geo.Topology{Regions: []string{"a", "b"}, Partitions: 2, Replicas: 1, Links: [][]geo.Link{
+		{{}, {Delay: 50 * time.Millisecond}}, {{Delay: 50 * time.Millisecond}, {}},
+	}}
+	rtt := func(us, n int64) string {
+		h := hdrhistogram.New(1, 60_000_000, 3)
+		if err := h.RecordValues(us, n); err != nil {
+			t.Fatal(err)
+		}
+		s, err := admin.EncodeRTT(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	links, err := measureLinks(top, []nodeState{
+		{region: "a", status: &admin.Status{Links: []admin.LinkStatus{{To: "b", RTT: rtt(100_000, 90)}}}},
+		{region: "a", status: &admin.Status{Links: []admin.LinkStatus{{To: "b", RTT: rtt(900_000, 10)}}}},
+		{region: "b"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, l := range links {
+		names = append(names, l.from+l.to)
+	}
+	if want := []string{"aa", "ab", "ba", "bb"}; !cmp.Equal(names, want) {
+		t.Fatalf("links are %v, want %v", names, want)
+	}
+	ab := links[1]
+	if ab.samples != 100 || ab.p50.Round(time.Millisecond) != 100*time.Millisecond || ab.p99.Round(10*time.Millisecond) != 900*time.Millisecond || ab.declared != 100*time.Millisecond {
+		t.Errorf("a -> b is %+v", ab)
+	}
+}
+
+func TestShownLinksStayWhileTheyAreSimilar(t *testing.T) {
+	shown := linkStatuses([]measuredLink{{from: "a", to: "b", declared: 100 * time.Millisecond, p50: 100 * time.Millisecond, p99: 101 * time.Millisecond, samples: 40}}, nil)
+	same := linkStatuses([]measuredLink{{from: "a", to: "b", declared: 100 * time.Millisecond, p50: 101 * time.Millisecond, p99: 104 * time.Millisecond, samples: 50}}, shown)
+	if !cmp.Equal(shown, same) {
+		t.Errorf("a small move shows: %s", cmp.Diff(shown, same))
+	}
+	moved := linkStatuses([]measuredLink{{from: "a", to: "b", declared: 100 * time.Millisecond, p50: 110 * time.Millisecond, p99: 111 * time.Millisecond, samples: 50}}, shown)
+	if moved[0].MeasuredRTTMicroseconds.P50 != 110_000 {
+		t.Errorf("a big move does not show: %+v", moved)
+	}
+}
+
+func TestNames(t *testing.T) {
+	db := func(name string) *v1alpha1.GeoDatabase { return makeDatabase(name).obj() }
+	run := makeRun(strings.Repeat("r", 32)).obj()
+	run.UID = types.UID("uid")
+	long := strings.Repeat("x", 24)
+	for _, name := range []string{
+		regionName(db("d"), "us-west-2"), regionName(db(strings.Repeat("d", 27)), long), regionName(db("9.lives"), "eu"),
+		workerName(run, long), reportName(run, long, 63), podName(db(strings.Repeat("d", 27)), long, 575),
+	} {
+		if errs := validation.IsDNS1035Label(name); len(errs) > 0 {
+			t.Errorf("%s: %v", name, errs)
+		}
+	}
+	if got := regionName(db("d"), "us-west-2"); got != "d-us-west-2" {
+		t.Errorf("a short name became %s", got)
+	}
+	if a, b := joinName(20, "aaaaaaaaaaaaaaaaaaaaaaaa", "b"), joinName(20, "aaaaaaaaaaaaaaaaaaaaaaaa", "c"); a == b || len(a) > 20 {
+		t.Errorf("long names %s and %s", a, b)
+	}
+	again := run.DeepCopy()
+	again.Status.RunID = "2"
+	if workerName(run, "a") == workerName(again, "a") {
+		t.Error("two attempts share a Job")
+	}
+}
+
+// TestPodsAreRestricted checks what the Pod Security Standard "restricted" asks for, and more.
+func TestPodsAreRestricted(t *testing.T) {
+	db, run := makeDatabase("d").obj(), makeRun("r").obj()
+	region := &v1alpha1.Region{Name: "us-west-2", NodeSelector: map[string]string{"disk": "fast"}, Tolerations: []corev1.Toleration{{Key: "db"}}}
+	objects, err := buildWorkerObjects(run, db, region, &deploy.Worker{Workers: 2}, testImage, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := objects[len(objects)-1].(*batchv1.Job)
+	if *job.Spec.BackoffLimit != 0 || job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever || *job.Spec.ActiveDeadlineSeconds != 3600 {
+		t.Errorf("the job may start workers again: %+v", job.Spec)
+	}
+	set := buildStatefulSet(db, region, "x-1", testImage)
+	if *set.Spec.Template.Spec.AutomountServiceAccountToken {
+		t.Error("nodes get a token")
+	}
+	for what, template := range map[string]corev1.PodTemplateSpec{"node": set.Spec.Template, "worker": job.Spec.Template} {
+		if template.Labels[LabelRegion] != "us-west-2" || template.Labels[LabelDatabase] == "" && what == "node" {
+			t.Errorf("%s: labels are %v", what, template.Labels)
+		}
+		spec := template.Spec
+		if spec.HostNetwork || spec.HostPID || spec.HostIPC || !*spec.SecurityContext.RunAsNonRoot || spec.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+			t.Errorf("%s: pod security is %+v", what, spec.SecurityContext)
+		}
+		if spec.NodeSelector["disk"] != "fast" || len(spec.Tolerations) != 1 || spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution == nil {
+			t.Errorf("%s: it goes to %v %v %v", what, spec.NodeSelector, spec.Tolerations, spec.Affinity)
+		}
+		for _, c := range spec.Containers {
+			sc := c.SecurityContext
+			if *sc.AllowPrivilegeEscalation || !*sc.ReadOnlyRootFilesystem || !*sc.RunAsNonRoot || fmt.Sprint(sc.Capabilities.Drop) != "[ALL]" || len(sc.Capabilities.Add) > 0 {
+				t.Errorf("%s: container security is %+v", what, sc)
+			}
+			if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() {
+				t.Errorf("%s: it requests nothing", what)
+			}
+		}
+		for _, v := range spec.Volumes {
+			if v.ConfigMap == nil {
+				t.Errorf("%s: volume %s is no ConfigMap", what, v.Name)
+			}
+		}
+	}
+}
+
+func TestDefaultRequests(t *testing.T) {
+	got := withDefaultRequests(corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")},
+		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
+	}, "100m", "128Mi")
+	if got.Requests.Cpu().String() != "2" || got.Requests.Memory().String() != "1Gi" || len(got.Limits) != 1 {
+		t.Errorf("resources are %+v", got)
+	}
+}
+
+func TestPreflightChecks(t *testing.T) {
+	tests := map[string]struct {
+		run             *runBuilder
+		reason, message string
+	}{
+		"possible":       {makeRun("r"), "", ""},
+		"deadline":       {makeRun("r").deadline(12 * time.Second), "DeadlineTooShort", "spec.deadline: 12s is not longer than"},
+		"shared check":   {makeRun("r").sunflower("mars"), "InvalidSpec", "mars"},
+		"history":        {makeRun("r").verify(v1alpha1.VerifyStrictSerializable), "InvalidSpec", "StrictSerializable"},
+		"faults":         {makeRun("r").fault("kill"), "InvalidSpec", "podKill"},
+		"long timelines": {makeRun("r").duration(time.Hour).repetitions(7), "TimelineTooLong", "7h"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := checkPreflight(preflightInput{tt.run.obj(), makeDatabase("d").obj(), check.Default(engineTable{})})
+			switch {
+			case tt.reason == "" && got != nil:
+				t.Errorf("refused: %s", got)
+			case tt.reason != "" && (got == nil || got.reason != tt.reason || !strings.Contains(got.message, tt.message)):
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+func TestLossBackoff(t *testing.T) {
+	now := time.Now()
+	i := &incarnation{born: now}
+	want := []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second}
+	for n, d := range want {
+		if i.lossDelay() != d {
+			t.Errorf("after %d losses: %s, want %s", n, i.lossDelay(), d)
+		}
+		i.losses = i.lossesAt(now.Add(time.Minute))
+	}
+	i.losses = 1000
+	if i.lossDelay() != lossBackoffMax {
+		t.Errorf("after many losses: %s", i.lossDelay())
+	}
+	if n := i.lossesAt(now.Add(time.Hour)); n != 0 {
+		t.Errorf("%d losses are remembered for ever", n)
+	}
+}
+
+func TestHTTPNodeClient(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method + r.URL.Path {
+		case "GET/status":
+			fmt.Fprint(w, `{"node": "a/0/0", "ready": true}`)
+		case "POST/load":
+			fmt.Fprint(w, `{"rows": 7}`)
+		default:
+			http.Error(w, "3 transactions are pending", http.StatusConflict)
+		}
+	}))
+	defer server.Close()
+	addr := strings.TrimPrefix(server.URL, "http://")
+	c := NewHTTPNodeClient()
+	if s, err := c.Status(t.Context(), addr); err != nil || s.Node != "a/0/0" || !s.Ready {
+		t.Errorf("status is %+v, %v", s, err)
+	}
+	if r, err := c.Load(t.Context(), addr, &admin.LoadRequest{Dataset: "d"}); err != nil || r.Rows != 7 {
+		t.Errorf("load is %+v, %v", r, err)
+	}
+	if _, err := c.Audit(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "409 Conflict: 3 transactions are pending") {
+		t.Errorf("audit says %v", err)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	passed := makeRun("a").obj()
+	passed.Status.Stage, passed.Status.Verdict = v1alpha1.StageCompleted, v1alpha1.VerdictPassed
+	waiting := makeRun("b").obj()
+	waiting.Status.Stage = v1alpha1.StagePreflight
+	c := NewRunCollector(fake.NewClientBuilder().WithScheme(testScheme()).WithObjects(passed, waiting).Build())
+	want := `
+# HELP geobench_runs BenchmarkRuns by stage and verdict.
+# TYPE geobench_runs gauge
+geobench_runs{stage="Completed",verdict="Passed"} 1
+geobench_runs{stage="Preflight",verdict=""} 1
+`
+	if err := testutil.CollectAndCompare(c, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+	problems, err := testutil.CollectAndLint(c)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("promlint: %v %v", problems, err)
+	}
+	if problems, err := testutil.GatherAndLint(metrics.Registry, "geobench_run_stage_duration_seconds"); err != nil || len(problems) > 0 {
+		t.Errorf("promlint: %v %v", problems, err)
+	}
+}
+
+func TestTruncate(t *testing.T) {
+	if got := truncate(strings.Repeat("µ", 100), 50); len(got) > 50 || !regexp.MustCompile(`^µ+\.\.\.$`).MatchString(got) {
+		t.Errorf("got %q", got)
+	}
+}
