@@ -1,0 +1,83 @@
+package controllers
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// TestManagerWithItsOwnRights runs the controllers as the operator does: behind a manager with its small caches and
+// watches, in real time, with no more rights than config/rbac gives.
+func TestManagerWithItsOwnRights(t *testing.T) {
+	w := newWorld(t)
+	const user = "system:serviceaccount:geobench-system:geobench-operator"
+	w.grant(user)
+	config := rest.CopyConfig(apiServer)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:  testScheme(),
+		Cache:   CacheOptions(""),
+		Metrics: metricsserver.Options{BindAddress: "0"},
+	})
+	w.must(err)
+	w.must(SetupWithManager(mgr, Options{Image: testImage, Nodes: w, Clock: clock.RealClock{}, Events: w.recorder}))
+
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").duration(3*time.Second).obj())
+	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer stop()
+	stopped := make(chan error, 1)
+	go func() { stopped <- mgr.Start(ctx) }()
+
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for run := w.getRun("r"); !over(run) || len(run.Finalizers) > 0; run = w.getRun("r") {
+		select {
+		case err := <-stopped:
+			t.Fatalf("the manager stopped: %v\n%s", err, w.describe())
+		case now := <-tick.C:
+			w.clock.SetTime(now)
+			w.playCluster()
+		}
+	}
+	if st := w.getRun("r").Status; st.Verdict != v1alpha1.VerdictPassed {
+		t.Errorf("the run ended %s: %s", st.Verdict, st.Message)
+	}
+	w.ranOnce()
+	stop()
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+// grant binds a user to the roles in config/rbac.
+func (w *world) grant(user string) {
+	w.t.Helper()
+	f, err := os.Open(filepath.Join("..", "config", "rbac", "role.yaml"))
+	w.must(err)
+	defer func() { _ = f.Close() }()
+	role := &rbacv1.ClusterRole{}
+	w.must(yaml.NewYAMLOrJSONDecoder(f, 4096).Decode(role))
+	binding := &rbacv1.ClusterRoleBinding{
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}
+	binding.Name = "geobench-operator"
+	for _, obj := range []client.Object{role, binding} {
+		if err := w.client.Create(w.ctx, obj); err != nil && !apierrors.IsAlreadyExists(err) {
+			w.t.Fatal(err)
+		}
+	}
+}
