@@ -123,6 +123,8 @@ func (s *runScope) tellStart(ctx context.Context) (bool, error) {
 		s.setStart()
 		return false, nil
 	}
+	// An operator that is told to end finishes this: workers that start without the others would spoil the run.
+	ctx = context.WithoutCancel(ctx)
 	for _, w := range untold {
 		base := w.report.DeepCopy()
 		if w.report.Data == nil {

@@ -81,7 +81,6 @@ func makeRun(name string) *runBuilder {
 	}}
 }
 
-func (b *runBuilder) in(namespace string) *runBuilder  { b.Namespace = namespace; return b }
 func (b *runBuilder) database(name string) *runBuilder { b.Spec.DatabaseRef.Name = name; return b }
 func (b *runBuilder) runID(id string) *runBuilder      { b.Spec.RunID = id; return b }
 
