@@ -63,7 +63,7 @@ func Run(ctx context.Context, p *plan.Plan, report Report) (*result.Document, er
 	}
 
 	in := inputs(p)
-	in.Machine = result.ThisMachine()
+	in.Machine, in.SharedProcess = result.ThisMachine(), true
 	in.Emulation = "None"
 	if p.Emulated() {
 		in.Emulation = "BuiltIn"

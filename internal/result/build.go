@@ -49,6 +49,9 @@ type Inputs struct {
 	// one measured window instead.
 	Before, After []admin.Status
 	WindowOnly    bool
+	// SharedProcess tells that one process ran all nodes and load generators: its CPU time and memory, which every
+	// status repeats, are nobody's own.
+	SharedProcess bool
 	// RTTs replaces the measured round trips of Before and After where nodes don't measure.
 	RTTs []MeasuredRTT
 	// NetworkProblem says why the network is not what was declared; Build checks the measured round trips itself.
@@ -387,6 +390,28 @@ func medianOf(reps []Repetition) *Repetition {
 	}
 }
 
+// cpuPerTransaction is the CPU time, in microseconds, that nodes and load generators used for each of the transactions
+// that committed while it was counted.
+func (d *Document) cpuPerTransaction(r *Report, transactions int64) int64 {
+	if d.Process != nil {
+		return ratio(transactions, 1, d.Process.CPUMilliseconds, 1000)
+	}
+	var nodes, workers int64
+	for _, n := range d.Nodes {
+		nodes += n.CPUMilliseconds
+	}
+	for _, w := range r.Workers {
+		if w.Driver != nil {
+			workers += w.Driver.CPUMicroseconds
+		}
+	}
+	perTransaction := ratio(transactions, 1, nodes, 1000)
+	if ended := d.Summary.Committed + d.Summary.CarriedIn; ended > 0 {
+		perTransaction += ratio(ended, 1, workers)
+	}
+	return perTransaction
+}
+
 func (d *Document) fillRealised(in *Inputs, r *Report) {
 	var w Window
 	for i := range r.Windows {
@@ -478,13 +503,16 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 		if b == nil || b.Process != s.Process {
 			b = &admin.Status{} // it started again: its counters did too
 		}
-		d.Nodes = append(d.Nodes, Node{
-			Name:            s.Node,
-			CPUSeconds:      int64(s.CPUSeconds - b.CPUSeconds + 0.5),
-			CPUMilliseconds: int64((s.CPUSeconds-b.CPUSeconds)*1000 + 0.5),
-			PeakMemoryBytes: s.PeakMemoryBytes, DataBytes: s.DataBytes, Rows: s.Rows,
+		node := Node{
+			Name: s.Node, DataBytes: s.DataBytes, Rows: s.Rows,
 			Operations: s.Operations - b.Operations, Counters: subtract(s.Counters, b.Counters),
-		})
+		}
+		if cpu := s.CPUSeconds - b.CPUSeconds; in.SharedProcess {
+			d.Process = &Process{CPUMilliseconds: int64(cpu*1000 + 0.5), PeakMemoryBytes: s.PeakMemoryBytes}
+		} else {
+			node.CPUSeconds, node.CPUMilliseconds, node.PeakMemoryBytes = int64(cpu+0.5), int64(cpu*1000+0.5), s.PeakMemoryBytes
+		}
+		d.Nodes = append(d.Nodes, node)
 		for j := range s.Links {
 			l := &s.Links[j]
 			at := place(s, l)
@@ -534,6 +562,7 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 		}
 	}
 	if transferred > 0 {
+		d.Summary.CPUMicrosecondsPerTransaction = d.cpuPerTransaction(r, transferred)
 		d.Summary.BytesPerTransaction = ratio(transferred, 1, bytes)
 		d.Summary.CrossRegionBytesPerTransaction = ratio(transferred, 1, cross)
 	}

@@ -50,19 +50,21 @@ type Document struct {
 	// Reasons say why the verdict is not Passed, the weightiest first.
 	Reasons []Reason `json:"reasons,omitempty"`
 
-	Summary      Summary          `json:"summary"`
-	Repetitions  []Repetition     `json:"repetitions"`
-	Median       *Repetition      `json:"median,omitempty"`
-	Regions      []Region         `json:"regions"`
-	Transactions []Transaction    `json:"transactions"`
-	Links        []Link           `json:"links"`
-	Nodes        []Node           `json:"nodes"`
-	Workers      []WorkerShare    `json:"workers"`
-	Timeline     []Tick           `json:"timeline"`
-	Faults       []Fault          `json:"faults"`
-	Objectives   []Objective      `json:"objectives"`
-	Checks       []workload.Check `json:"checks"`
-	Histograms   Histograms       `json:"histograms"`
+	Summary      Summary       `json:"summary"`
+	Repetitions  []Repetition  `json:"repetitions"`
+	Median       *Repetition   `json:"median,omitempty"`
+	Regions      []Region      `json:"regions"`
+	Transactions []Transaction `json:"transactions"`
+	Links        []Link        `json:"links"`
+	Nodes        []Node        `json:"nodes"`
+	// Process is set when one process ran all nodes and load generators; nodes then have no CPU time and memory of their own.
+	Process    *Process         `json:"process,omitempty"`
+	Workers    []WorkerShare    `json:"workers"`
+	Timeline   []Tick           `json:"timeline"`
+	Faults     []Fault          `json:"faults"`
+	Objectives []Objective      `json:"objectives"`
+	Checks     []workload.Check `json:"checks"`
+	Histograms Histograms       `json:"histograms"`
 }
 
 // Spec repeats what the manifest asked for, and its fingerprints for comparisons.
@@ -144,6 +146,8 @@ type Summary struct {
 	Late       int64    `json:"late"`
 	Realised   Realised `json:"realised"`
 
+	// CPUMicrosecondsPerTransaction is the CPU time of all nodes and load generators per committed transaction.
+	CPUMicrosecondsPerTransaction  int64 `json:"cpuMicrosecondsPerTransaction"`
 	BytesPerTransaction            int64 `json:"bytesPerTransaction"`
 	CrossRegionBytesPerTransaction int64 `json:"crossRegionBytesPerTransaction"`
 	Cost                           Cost  `json:"cost"`
@@ -246,6 +250,12 @@ type Node struct {
 	Rows            int64            `json:"rows"`
 	Operations      int64            `json:"operations"`
 	Counters        map[string]int64 `json:"counters,omitempty"`
+}
+
+// Process is what one process used that ran all nodes and load generators.
+type Process struct {
+	CPUMilliseconds int64 `json:"cpuMilliseconds"`
+	PeakMemoryBytes int64 `json:"peakMemoryBytes"`
 }
 
 // WorkerShare is one load generator and how much of its CPU allowance it used while measuring.

@@ -94,8 +94,9 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	line(b, "multi-home %s (asked for %s), multi-partition %s (asked for %s) of %d final phases",
 		formatPPM(s.Realised.MultiHomePPM), formatPPM(s.Realised.ConfiguredMultiHomePPM),
 		formatPPM(s.Realised.MultiPartitionPPM), formatPPM(s.Realised.ConfiguredMultiPartitionPPM), s.Realised.Final)
-	line(b, "%d bytes per transaction, %d of them between regions; %s %s per million transactions",
-		s.BytesPerTransaction, s.CrossRegionBytesPerTransaction, s.Cost.PerMillionTransactions, s.Cost.Currency)
+	line(b, "per transaction: %d bytes, %d of them between regions; %d us of CPU; per million: %s %s",
+		s.BytesPerTransaction, s.CrossRegionBytesPerTransaction, s.CPUMicrosecondsPerTransaction,
+		s.Cost.PerMillionTransactions, s.Cost.Currency)
 	if wide {
 		line(b, "cost: machines %s (%s), transfer %s; prices of %s", s.Cost.MachinesPerMillionTransactions, s.Cost.Instance,
 			s.Cost.TransferPerMillionTransactions, s.Cost.PriceDate)
@@ -104,8 +105,14 @@ func Table(w io.Writer, d *Document, wide bool) error {
 			line(b, "")
 			rows = [][]string{{"NODE", "CPU", "PEAK MEMORY", "DATA", "ROWS", "OPERATIONS"}}
 			for _, n := range d.Nodes {
-				rows = append(rows, []string{n.Name, fmt.Sprintf("%.3fs", float64(n.CPUMilliseconds)/1000), formatBytes(n.PeakMemoryBytes),
-					formatBytes(n.DataBytes), fmt.Sprint(n.Rows), fmt.Sprint(n.Operations)})
+				cpu, memory := seconds(n.CPUMilliseconds), formatBytes(n.PeakMemoryBytes)
+				if d.Process != nil {
+					cpu, memory = "-", "-"
+				}
+				rows = append(rows, []string{n.Name, cpu, memory, formatBytes(n.DataBytes), fmt.Sprint(n.Rows), fmt.Sprint(n.Operations)})
+			}
+			if d.Process != nil {
+				rows = append(rows, []string{"this process", seconds(d.Process.CPUMilliseconds), formatBytes(d.Process.PeakMemoryBytes), "", "", ""})
 			}
 			grid(b, rows)
 		}
@@ -144,6 +151,8 @@ func load(d *Document) string {
 	}
 	return fmt.Sprintf("%s, %s", clients, l.Duration)
 }
+
+func seconds(milliseconds int64) string { return fmt.Sprintf("%.3fs", float64(milliseconds)/1000) }
 
 func mark(ok bool) string {
 	if ok {

@@ -1,0 +1,210 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/manifest"
+	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+// manifestOf is a database over a preset's regions and a run on it.
+func manifestOf(preset string, regions []string, engine string, load string, seed int) string {
+	var names []string
+	for _, r := range regions {
+		names = append(names, "{name: "+r+"}")
+	}
+	return fmt.Sprintf(`apiVersion: geobench.dev/v1alpha1
+kind: GeoDatabase
+metadata: {name: db}
+spec:
+  engine: %s
+  regions: [%s]
+  network: {profileRef: {name: %s}, emulation: BuiltIn}
+---
+apiVersion: geobench.dev/v1alpha1
+kind: BenchmarkRun
+metadata: {name: test}
+spec:
+  databaseRef: {name: db}
+  seed: %d
+  workload: {smallbank: {customers: 10000, multiHomePercent: 25}}
+  load: %s
+  objectives: [{metric: abortPPM, max: 0}]
+  verify: [Invariants]
+`, engine, strings.Join(names, ", "), preset, seed, load)
+}
+
+func planOf(t *testing.T, text string) *plan.Plan {
+	t.Helper()
+	b, err := manifest.Load(strings.NewReader(text), check.Default(nil), "-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, profile, err := b.Resolve(b.Runs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.New(b.Runs[0], db, profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+var twoRegions = []string{"us-west-2", "ap-northeast-1"}
+
+func simulate(t *testing.T, text string) *result.Document {
+	t.Helper()
+	d, err := Simulate(t.Context(), planOf(t, text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestSimulatingTwiceGivesTheSameBytes(t *testing.T) {
+	write := func(seed int) []byte {
+		var b bytes.Buffer
+		text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 50, warmup: 1s, duration: 4s, arrival: Poisson, ratePerSecond: 400}", seed)
+		if err := simulate(t, text).Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	one := write(1)
+	if again := write(1); !bytes.Equal(one, again) {
+		t.Error("the same seed gave two different documents")
+	}
+	if other := write(2); bytes.Equal(one, other) {
+		t.Error("another seed gave the same document")
+	}
+}
+
+// TestLawOnPresets holds a whole simulated run of SmallBank, with its load generator, at low load to the latency law, on the
+// shipped network profiles.
+func TestLawOnPresets(t *testing.T) {
+	presets := map[string][]string{
+		"smallbank-two-regions": twoRegions,
+		"sdur":                  {"us-east", "us-west", "eu"},
+		"detock-eight-regions": {"us-east-1", "us-east-2", "eu-west-1", "eu-west-2",
+			"ap-northeast-1", "ap-northeast-2", "ap-southeast-1", "ap-southeast-2"},
+	}
+	for preset, regions := range presets {
+		for _, ordering := range []string{"leader", "consensus", "epochs"} {
+			t.Run(preset+"/"+ordering, func(t *testing.T) {
+				t.Parallel()
+				text := manifestOf(preset, regions, "{name: calvin, parameters: {ordering: "+ordering+"}}", "{clientsPerRegion: 2, warmup: 1s, duration: 6s}", 1)
+				p := planOf(t, text)
+				d, err := Simulate(t.Context(), p, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d.Verdict != v1alpha1.VerdictPassed || !d.Simulated {
+					t.Errorf("verdict %s, simulated %v: %v", d.Verdict, d.Simulated, d.Reasons)
+				}
+				for i, r := range d.Regions {
+					law := p.Engine.Law(&p.Topology, p.Params, geo.Region(i), nil)
+					p50 := time.Duration(r.LatencyMicroseconds.P50) * time.Microsecond
+					if off := math.Abs(float64(p50-law)) / float64(law); off > 0.05 {
+						t.Errorf("%s: p50 %v is %.1f%% off the law, %v", r.Name, p50, off*100, law)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestRun runs a database in real time. How fast this machine is must not matter, so only what is true at any speed is checked.
+func TestRun(t *testing.T) {
+	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 5, warmup: 500ms, duration: 2s}", 1)
+	var stages []string
+	d, err := Run(t.Context(), planOf(t, text), func(p Progress) {
+		if len(stages) == 0 || stages[len(stages)-1] != p.Stage {
+			stages = append(stages, p.Stage)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Simulated || d.Machine == nil || d.Process == nil || d.Emulation != "BuiltIn" {
+		t.Errorf("simulated %v, machine %v, process %v, emulation %s", d.Simulated, d.Machine, d.Process, d.Emulation)
+	}
+	if d.Verdict == v1alpha1.VerdictFailed {
+		t.Errorf("verdict Failed: %v, checks %v", d.Reasons, d.Checks)
+	}
+	// The law is a lower bound at any speed: a region that is 100 ms from the log's leader can't commit any faster.
+	if p50 := d.Regions[1].LatencyMicroseconds.P50; p50 < 100_000 {
+		t.Errorf("p50 of %s is %d us, less than the round trip", d.Regions[1].Name, p50)
+	}
+	for _, l := range d.Links {
+		if l.Samples > 0 && l.MeasuredRTTMicroseconds.P50 < l.DeclaredRTTMicroseconds {
+			t.Errorf("link %s -> %s: measured %d us is less than the declared %d us", l.From, l.To, l.MeasuredRTTMicroseconds.P50, l.DeclaredRTTMicroseconds)
+		}
+	}
+	if len(stages) < 4 {
+		t.Errorf("the progress went through %v only", stages)
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 5, warmup: 10s, duration: 60s}", 1)
+	_, err := Run(ctx, planOf(t, text), func(p Progress) {
+		if p.Stage == "warmup" {
+			cancel()
+		}
+	})
+	if err == nil {
+		t.Error("a run whose context ended gave a result")
+	}
+}
+
+func TestInvariantsFindWhatIsWrong(t *testing.T) {
+	p := planOf(t, manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{}", 1))
+	honest := func() []admin.Audit {
+		audits := make([]admin.Audit, p.Topology.Nodes())
+		for i := range audits {
+			audits[i] = admin.Audit{Sums: map[string]int64{}, Digest: 7}
+		}
+		return audits
+	}
+	tests := map[string]struct {
+		spoil  func([]admin.Audit)
+		failed string
+	}{
+		"nothing":           {func([]admin.Audit) {}, ""},
+		"a copy's rows":     {func(a []admin.Audit) { a[1].Digest = 8 }, "digests-agree"},
+		"money in one copy": {func(a []admin.Audit) { a[1].Sums["extra"] = 1 }, "copies-agree"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			audits := honest()
+			tc.spoil(audits)
+			checks := Invariants(&p.Topology, agreeing{p.Workload}, audits, nil)
+			for _, c := range checks {
+				if c.Passed != (c.Name != tc.failed) {
+					t.Errorf("%s: passed %v: %s", c.Name, c.Passed, c.Message)
+				}
+			}
+		})
+	}
+}
+
+// agreeing is a workload whose only invariant is that copies agree.
+type agreeing struct{ workload.Workload }
+
+func (agreeing) Verify(copies []map[string]int64, _ workload.Ledger) []workload.Check {
+	return []workload.Check{workload.CopiesAgree(twoRegions, copies)}
+}
