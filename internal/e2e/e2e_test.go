@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -14,11 +15,16 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers"
+	"github.com/geobench/geobench/internal/manifest"
+	"github.com/geobench/geobench/internal/manifest/wrong"
 	"github.com/geobench/geobench/internal/result"
 )
 
@@ -262,4 +268,98 @@ func residentMiB(ctx context.Context, p *corev1.Pod) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("the kubelet of %s knows no memory figure of %s", p.Spec.NodeName, p.Name)
+}
+
+// TestWrongManifestsDeployNothing applies every wrong manifest to the cluster. Each must be refused by the API server, or by
+// the operator with the field and what would be right, and nothing may be deployed for it.
+func TestWrongManifestsDeployNothing(t *testing.T) {
+	cases, err := wrong.Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The objects that a wrong one refers to: a profile for wrong databases, a database too for wrong runs.
+	beside := map[string][]string{"NetworkProfile": nil, "GeoDatabase": {"NetworkProfile"}, "BenchmarkRun": {"NetworkProfile", "GeoDatabase"}}
+	places := map[string]*cluster{}
+	for kind, others := range beside {
+		c := newCluster(t)
+		for _, doc := range strings.Split(wrong.Valid, separator) {
+			for _, other := range others {
+				if strings.Contains(doc, "kind: "+other+"\n") {
+					c.apply(t, doc)
+				}
+			}
+		}
+		places[kind] = c
+	}
+	refused := map[wrong.Refuser]int{}
+	for _, tc := range cases {
+		if tc.Kind == "NetworkProfile" && tc.RefusedBy == wrong.Preflight {
+			continue // a profile by itself is data: a database that uses it is refused, which package manifest's tests show
+		}
+		t.Run(tc.Name, func(t *testing.T) {
+			c := places[tc.Kind]
+			docs, problems := manifest.Split("-", []byte(tc.YAML))
+			if len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			for _, d := range docs {
+				if d.Object["kind"] != tc.Kind {
+					continue
+				}
+				u := &unstructured.Unstructured{Object: d.Object}
+				u.SetNamespace(c.namespace)
+				err := client.WithFieldValidation(c.Client, metav1.FieldValidationStrict).Create(t.Context(), u)
+				if tc.RefusedBy == wrong.APIServer {
+					if err == nil || !strings.Contains(err.Error(), tc.Server) {
+						t.Errorf("the API server must say %q; it says %v", tc.Server, err)
+					}
+					continue
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				field, want := tc.Field, tc.Want
+				if tc.Name == "unknown database" {
+					// It may come a little later, as when a Git repository is applied: the run says that it waits, for two minutes.
+					field, want = "DatabaseNotFound", "waiting for GeoDatabase dv to be created"
+				}
+				c.refusedByOperator(t, u, field, want)
+			}
+			refused[tc.RefusedBy]++
+		})
+	}
+	t.Logf("refused: %v", refused)
+}
+
+// refusedByOperator waits until the object's status names the field and what would be right, checks that nothing was made
+// for it, and deletes it.
+func (c *cluster) refusedByOperator(t *testing.T, u *unstructured.Unstructured, field, want string) {
+	t.Helper()
+	ctx := within(t, 20*time.Second)
+	c.eventually(t, ctx, fmt.Sprintf("%s %s is refused for %s: %s", u.GetKind(), u.GetName(), field, want), func() (bool, error) {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(u), u); err != nil {
+			return false, err
+		}
+		status, err := json.Marshal(u.Object["status"])
+		if err != nil {
+			return false, err
+		}
+		text := strings.ReplaceAll(string(status), `\"`, `"`)
+		return strings.Contains(text, field) && strings.Contains(text, want), fmt.Errorf("status %s", text)
+	})
+	label := map[string]string{"GeoDatabase": controllers.LabelDatabase, "BenchmarkRun": controllers.LabelRun}[u.GetKind()]
+	made, err := c.left(ctx, client.MatchingLabels{label: u.GetName()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(made) > 0 {
+		t.Errorf("the operator made %v", made)
+	}
+	if err := c.Delete(ctx, u); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually(t, ctx, u.GetName()+" is gone", func() (bool, error) {
+		err := c.Get(ctx, client.ObjectKeyFromObject(u), u)
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
 }

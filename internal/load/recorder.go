@@ -20,7 +20,6 @@ type recorder struct {
 	// cells[(type*NumClasses+class)*4+status-1], made when first used.
 	cells []*cell
 
-	second   int // that the counts below belong to
 	current  result.Second
 	latency  result.SecondHistogram
 	timeline []result.Second
