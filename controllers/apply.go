@@ -105,3 +105,7 @@ func kindOf(obj client.Object) string {
 	_, kind, _ := strings.Cut(fmt.Sprintf("%T", obj), ".")
 	return kind
 }
+
+// namespaceEnds tells whether err says that nothing can be made any more because the namespace is being deleted: the
+// object that is being reconciled is about to go too.
+func namespaceEnds(err error) bool { return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) }

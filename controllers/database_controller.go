@@ -141,7 +141,7 @@ func (r *GeoDatabaseReconciler) Reconcile(ctx context.Context, req reconcile.Req
 	for _, e := range s.events {
 		e.emit(r.Events, db)
 	}
-	if apierrors.IsConflict(err) {
+	if apierrors.IsConflict(err) || namespaceEnds(err) {
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	}
 	if err != nil {

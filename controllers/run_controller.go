@@ -116,7 +116,7 @@ func (r *BenchmarkRunReconciler) Reconcile(ctx context.Context, req reconcile.Re
 		}
 		s.recorded()
 	}
-	if apierrors.IsConflict(err) {
+	if apierrors.IsConflict(err) || namespaceEnds(err) {
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	}
 	if err != nil {
