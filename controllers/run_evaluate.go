@@ -194,11 +194,9 @@ func repetitions(run *v1alpha1.BenchmarkRun, doc *result.Document) []v1alpha1.Re
 		r := &doc.Repetitions[i]
 		from, _ := schedule.Window(r.Index)
 		start := metav1.NewMicroTime(run.Status.WarmupStartTime.Add(from))
-		l := &r.LatencyMicroseconds
-		out = append(out, v1alpha1.RepetitionStatus{Index: int32(r.Index), StartTime: &start, Summary: v1alpha1.RunSummary{
-			Committed: r.Committed, Aborted: r.Aborted, ThroughputPerSecond: r.ThroughputPerSecond, AbortPPM: r.AbortPPM,
-			LatencyMicroseconds: v1alpha1.LatencyMicroseconds{P50: l.P50, P90: l.P90, P95: l.P95, P99: l.P99},
-		}})
+		status := r.RunRepetition()
+		status.StartTime = &start
+		out = append(out, status)
 	}
 	return out
 }

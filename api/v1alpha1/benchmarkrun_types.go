@@ -520,9 +520,21 @@ type RepetitionStatus struct {
 	// StartTime is the instant at which all workers began to measure.
 	// +optional
 	StartTime *metav1.MicroTime `json:"startTime,omitempty"`
-	// Summary of the repetition.
+	// Committed transactions.
 	// +optional
-	Summary RunSummary `json:"summary,omitzero"`
+	Committed int64 `json:"committed"`
+	// Aborted transactions, for any reason.
+	// +optional
+	Aborted int64 `json:"aborted"`
+	// ThroughputPerSecond is committed transactions per second.
+	// +optional
+	ThroughputPerSecond int64 `json:"throughputPerSecond"`
+	// LatencyMicroseconds of committed transactions.
+	// +optional
+	LatencyMicroseconds LatencyMicroseconds `json:"latencyMicroseconds"`
+	// AbortPPM is aborted transactions of all, in parts per million.
+	// +optional
+	AbortPPM int64 `json:"abortPPM"`
 }
 
 // RunSummary is the gist of a measurement.

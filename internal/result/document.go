@@ -410,10 +410,10 @@ func (d *Document) RunChecks() []v1alpha1.CheckStatus {
 	return out
 }
 
-// Summary is the repetition as a BenchmarkRun's status has it.
-func (r *Repetition) Summary() v1alpha1.RunSummary {
-	return v1alpha1.RunSummary{
-		Committed: r.Committed, Aborted: r.Aborted, ThroughputPerSecond: r.ThroughputPerSecond,
+// RunRepetition is the repetition as a BenchmarkRun's status has it, but for its start.
+func (r *Repetition) RunRepetition() v1alpha1.RepetitionStatus {
+	return v1alpha1.RepetitionStatus{
+		Index: int32(r.Index), Committed: r.Committed, Aborted: r.Aborted, ThroughputPerSecond: r.ThroughputPerSecond,
 		LatencyMicroseconds: r.LatencyMicroseconds.api(), AbortPPM: r.AbortPPM,
 	}
 }
