@@ -108,4 +108,6 @@ func kindOf(obj client.Object) string {
 
 // namespaceEnds tells whether err says that nothing can be made any more because the namespace is being deleted: the
 // object that is being reconciled is about to go too.
-func namespaceEnds(err error) bool { return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) }
+func namespaceEnds(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}

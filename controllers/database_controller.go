@@ -396,7 +396,7 @@ func (s *databaseScope) describe(context.Context) error {
 			Message: truncate(fmt.Sprintf("%d of %d nodes are ready; %s", ready, total, problem), 1024)})
 	}
 
-	links, err := measureLinks(t, s.nodes)
+	links, err := measure(t, s.nodes)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (s *runScope) emulate(ctx context.Context) error {
 			return nil
 		}
 	}
-	links, err := measureLinks(&current.database.Topology, nodes)
+	links, err := measure(&current.database.Topology, nodes)
 	if err != nil {
 		return err
 	}
@@ -37,9 +37,9 @@ func (s *runScope) emulate(ctx context.Context) error {
 	if current.database.Emulate {
 		emulation = v1alpha1.EmulationBuiltIn
 	}
-	ok, reason, message := verifyNetwork(links, emulation)
-	s.condition(v1alpha1.ConditionNetworkVerified, ok, reason, message)
-	if !ok {
+	v := verifyNetwork(links, emulation)
+	s.condition(v1alpha1.ConditionNetworkVerified, v.Verified, v.Reason, v.Message)
+	if !v.Verified {
 		return nil
 	}
 	s.run.Status.DatabaseIncarnation = current.id()

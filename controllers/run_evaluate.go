@@ -16,6 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/rtt"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
@@ -202,7 +203,7 @@ func repetitions(run *v1alpha1.BenchmarkRun, doc *result.Document) []v1alpha1.Re
 }
 
 func microseconds(us int64) v1alpha1.Duration {
-	return v1alpha1.DurationOf(roundRTT(time.Duration(us) * time.Microsecond))
+	return v1alpha1.DurationOf(rtt.Round(time.Duration(us) * time.Microsecond))
 }
 
 // audit asks every node for the sums over its rows, in the order of geo.NodeID.

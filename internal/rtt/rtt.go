@@ -81,6 +81,14 @@ func (l *Link) Off() time.Duration { return (l.P50 - l.Declared).Abs() }
 // Verified reports whether the link is as declared.
 func (l *Link) Verified() bool { return l.Samples >= MinSamples && l.Off() <= l.Tolerance() }
 
+// The reasons of a verdict.
+const (
+	NoLinks        = "NoLinks"
+	Measuring      = "Measuring"
+	OutOfTolerance = "OutOfTolerance"
+	Verified       = "Verified"
+)
+
 // Verdict says whether all links are as declared: a CamelCase reason, and a sentence about the worst link.
 type Verdict struct {
 	Verified        bool
@@ -90,13 +98,13 @@ type Verdict struct {
 // Judge judges the links.
 func Judge(links []Link) Verdict {
 	if len(links) == 0 {
-		return Verdict{true, "NoLinks", "the database has one node: there is no link to measure"}
+		return Verdict{true, NoLinks, "the database has one node: there is no link to measure"}
 	}
 	var worst *Link
 	for i := range links {
 		l := &links[i]
 		if l.Samples < MinSamples {
-			return Verdict{false, "Measuring", fmt.Sprintf("link %s -> %s has %d round trips measured, of at least %d", l.From, l.To, l.Samples, MinSamples)}
+			return Verdict{false, Measuring, fmt.Sprintf("link %s -> %s has %d round trips measured, of at least %d", l.From, l.To, l.Samples, MinSamples)}
 		}
 		// The worst link is the one that uses most of its tolerance.
 		if worst == nil || l.Off()*worst.Tolerance() > worst.Off()*l.Tolerance() {
@@ -105,10 +113,10 @@ func Judge(links []Link) Verdict {
 	}
 	figures := fmt.Sprintf("link %s -> %s: declared %s, measured p50 %s", worst.From, worst.To, worst.Declared, Round(worst.P50))
 	if !worst.Verified() {
-		return Verdict{false, "OutOfTolerance", fmt.Sprintf("%s, which is %s off; at most %s (5%% + 1ms) is allowed",
+		return Verdict{false, OutOfTolerance, fmt.Sprintf("%s, which is %s off; at most %s (5%% + 1ms) is allowed",
 			figures, Round(worst.Off()), Round(worst.Tolerance()))}
 	}
-	return Verdict{true, "Verified", fmt.Sprintf("all %d links are within 5%% + 1ms of the profile; worst is %s", len(links), figures)}
+	return Verdict{true, Verified, fmt.Sprintf("all %d links are within 5%% + 1ms of the profile; worst is %s", len(links), figures)}
 }
 
 // Round rounds a round trip for people.

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/manifest/wrong"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// geobench runs the command line and returns its exit code and what it printed.
+func geobench(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	root := newRootCommand()
+	var out, errs bytes.Buffer
+	root.SetIn(strings.NewReader(stdin))
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	root.SetArgs(args)
+	code = execute(t.Context(), root)
+	return code, out.String(), errs.String()
+}
+
+func TestValidateNamesEveryMistake(t *testing.T) {
+	cases, err := wrong.Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cases) < 30 {
+		t.Fatalf("only %d wrong manifests", len(cases))
+	}
+	for _, tc := range cases {
+		t.Run(tc.Name, func(t *testing.T) {
+			code, stdout, stderr := geobench(t, tc.YAML, "validate", "-f", "-")
+			if code != exitUsage || stdout != "" {
+				t.Errorf("exit code %d, stdout %q", code, stdout)
+			}
+			if !strings.Contains(stderr, tc.Field) || !strings.Contains(stderr, tc.Want) {
+				t.Errorf("must name %s and say %q; says %s", tc.Field, tc.Want, stderr)
+			}
+		})
+	}
+}
+
+func TestMistakesOnTheCommandLine(t *testing.T) {
+	tests := map[string]struct {
+		args []string
+		want string
+	}{
+		"misspelt flag":      {[]string{"run", "--flie", "x"}, "unknown flag: --flie"},
+		"no manifest":        {[]string{"run"}, "name one with -f"},
+		"missing file":       {[]string{"simulate", "-f", "no-such-file.yaml"}, "no-such-file.yaml"},
+		"unknown format":     {[]string{"run", "-f", "x", "-o", "xml"}, `"xml" is not one of table, wide, json, yaml`},
+		"stray argument":     {[]string{"validate", "x"}, "unknown command"},
+		"compare one":        {[]string{"compare", "a"}, "accepts 2 arg(s), received 1"},
+		"compare no result":  {[]string{"compare", "main.go", "main.go"}, "it is no RunResult document"},
+		"show a missing one": {[]string{"show", "no-such-file.json"}, "no-such-file.json"},
+		"nothing to run":     {[]string{"simulate", "-f", "-"}, "there is no BenchmarkRun"},
+	}
+	profile := wrong.Valid[:strings.Index(wrong.Valid, "---")]
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			code, _, stderr := geobench(t, profile, tc.args...)
+			if code != exitUsage || !strings.Contains(stderr, tc.want) {
+				t.Errorf("exit code %d, want %d; stderr %q, want %q", code, exitUsage, stderr, tc.want)
+			}
+		})
+	}
+}
+
+func TestSimulateShowCompare(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string]string{}
+	for _, clients := range []string{"10", "20"} {
+		code, stdout, stderr := geobench(t, strings.Replace(wrong.Valid, "clientsPerRegion: 10", "clientsPerRegion: "+clients, 1),
+			"simulate", "-f", "-", "-o", "json")
+		if code != 0 {
+			t.Fatalf("exit code %d: %s", code, stderr)
+		}
+		if !strings.Contains(stderr, "simulating") {
+			t.Errorf("no progress on stderr: %q", stderr)
+		}
+		files[clients] = filepath.Join(dir, clients+".json")
+		if err := os.WriteFile(files[clients], []byte(stdout), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, stdout, _ := geobench(t, "", "show", files["10"])
+	if code != 0 || !strings.Contains(stdout, "run: Passed  SIMULATED") {
+		t.Errorf("exit code %d: %s", code, stdout)
+	}
+	code, stdout, _ = geobench(t, "", "compare", files["10"], files["20"])
+	if code != 0 || !strings.Contains(stdout, "load differs") {
+		t.Errorf("exit code %d: %s", code, stdout)
+	}
+	code, stdout, _ = geobench(t, "", "compare", files["10"], files["20"], "-o", "json")
+	var c result.Comparison
+	if err := json.Unmarshal([]byte(stdout), &c); code != 0 || err != nil || c.Kind != result.ComparisonKind {
+		t.Errorf("exit code %d, %v: %s", code, err, stdout)
+	}
+}
+
+func TestMissedObjectiveExitsWithFailed(t *testing.T) {
+	text := strings.Replace(wrong.Valid, "workload:", "objectives: [{metric: throughput, min: 100000000}]\n  workload:", 1)
+	code, stdout, _ := geobench(t, text, "simulate", "-q", "-f", "-")
+	if code != exitFailed || !strings.Contains(stdout, "run: Failed") {
+		t.Errorf("exit code %d, want %d: %s", code, exitFailed, stdout)
+	}
+}
+
+func TestEveryCommandHasHelp(t *testing.T) {
+	for _, c := range newRootCommand().Commands() {
+		if c.Short == "" || c.Name() != "completion" && c.Name() != "help" && c.Long == "" {
+			t.Errorf("%s has no help text", c.Name())
+		}
+	}
+}
+
+func TestNodeOf(t *testing.T) {
+	top := &geo.Topology{Regions: []string{"a", "b"}, Partitions: 2, Replicas: 2}
+	tests := map[string]struct {
+		region, pod string
+		want        geo.NodeID
+		bad         bool
+	}{
+		"first":           {"a", "db-a-0", 0, false},
+		"second replica":  {"a", "db-a-1", 1, false},
+		"last":            {"b", "db-b-3", 7, false},
+		"unknown region":  {"c", "db-c-0", 0, true},
+		"ordinal too big": {"a", "db-a-4", 0, true},
+		"no ordinal":      {"a", "node", 0, true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := nodeOf(top, tc.region, tc.pod)
+			if (err != nil) != tc.bad || err == nil && got != tc.want {
+				t.Errorf("nodeOf = %d, %v; want %d, error %v", got, err, tc.want, tc.bad)
+			}
+		})
+	}
+}

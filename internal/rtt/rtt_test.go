@@ -1,0 +1,85 @@
+package rtt
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/geo"
+)
+
+func TestJudge(t *testing.T) {
+	ms := time.Millisecond
+	tests := map[string]struct {
+		links   []Link
+		ok      bool
+		reason  string
+		message string
+	}{
+		"exact":                {[]Link{{Declared: 100 * ms, P50: 100 * ms, Samples: 10}}, true, "Verified", "declared 100ms"},
+		"at the upper limit":   {[]Link{{Declared: 100 * ms, P50: 106 * ms, Samples: 10}}, true, "Verified", ""},
+		"over the upper limit": {[]Link{{Declared: 100 * ms, P50: 106*ms + time.Microsecond, Samples: 10}}, false, "OutOfTolerance", "6ms off"},
+		"at the lower limit":   {[]Link{{Declared: 100 * ms, P50: 94 * ms, Samples: 10}}, true, "Verified", ""},
+		"under the lower":      {[]Link{{Declared: 100 * ms, P50: 94*ms - time.Microsecond, Samples: 10}}, false, "OutOfTolerance", ""},
+		"nothing declared":     {[]Link{{Declared: 0, P50: ms, Samples: 10}}, true, "Verified", ""},
+		"too few samples":      {[]Link{{From: "a", To: "b", Declared: 100 * ms, P50: 100 * ms, Samples: 9}}, false, "Measuring", "link a -> b has 9"},
+		"one link of many": {[]Link{
+			{From: "a", To: "b", Declared: 100 * ms, P50: 105 * ms, Samples: 10},
+			{From: "a", To: "a", Declared: ms, P50: 3 * ms, Samples: 10},
+		}, false, "OutOfTolerance", "link a -> a"},
+		"the worst relative to its tolerance": {[]Link{
+			{From: "a", To: "b", Declared: 100 * ms, P50: 103 * ms, Samples: 10},
+			{From: "a", To: "a", Declared: 0, P50: 900 * time.Microsecond, Samples: 10},
+		}, true, "Verified", "worst is link a -> a"},
+		"no link": {nil, true, "NoLinks", "one node"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			v := Judge(tt.links)
+			if v.Verified != tt.ok || v.Reason != tt.reason || !strings.Contains(v.Message, tt.message) {
+				t.Errorf("got %+v", v)
+			}
+		})
+	}
+}
+
+// TestMeasureMergesHistograms: the median of merged samples is not the mean of medians.
+func TestMeasureMergesHistograms(t *testing.T) {
+	top := &geo.Topology{Regions: []string{"a", "b"}, Partitions: 2, Replicas: 1, Links: [][]geo.Link{
+		{{}, {Delay: 50 * time.Millisecond}}, {{Delay: 50 * time.Millisecond}, {}},
+	}}
+	rtt := func(us, n int64) string {
+		h := hdrhistogram.New(1, 60_000_000, 3)
+		if err := h.RecordValues(us, n); err != nil {
+			t.Fatal(err)
+		}
+		s, err := admin.EncodeRTT(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	links, err := Measure(top, []admin.Status{
+		{ID: 0, Links: []admin.LinkStatus{{To: "b", RTT: rtt(100_000, 90)}}},
+		{ID: 1, Links: []admin.LinkStatus{{To: "b", RTT: rtt(900_000, 10)}}},
+		{ID: 2},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, l := range links {
+		names = append(names, l.From+l.To)
+	}
+	if want := []string{"aa", "ab", "ba", "bb"}; !cmp.Equal(names, want) {
+		t.Fatalf("links are %v, want %v", names, want)
+	}
+	ab := links[1]
+	if ab.Samples != 100 || ab.P50.Round(time.Millisecond) != 100*time.Millisecond || ab.P99.Round(10*time.Millisecond) != 900*time.Millisecond || ab.Declared != 100*time.Millisecond {
+		t.Errorf("a -> b is %+v", ab)
+	}
+}
