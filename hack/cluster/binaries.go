@@ -65,7 +65,7 @@ var sources = []source{
 	},
 	{
 		name: "coredns", version: corednsVersion, module: "binaries/coredns",
-		builds: []string{"github.com/coredns/coredns"},
+		builds: []string{"."}, names: map[string]string{".": "coredns"},
 	},
 	{
 		name: "pause", version: pauseVersion, module: "../../images/pause",

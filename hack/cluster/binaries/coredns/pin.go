@@ -1,7 +1,0 @@
-//go:build pinned
-
-package coredns
-
-import (
-	_ "github.com/coredns/coredns"
-)
