@@ -1,0 +1,96 @@
+package history
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+// Copy is what is known of one copy of a partition once the database is quiet: see admin.Audit.
+type Copy struct {
+	// Name of the node that holds it.
+	Name      string
+	Partition int
+	Digest    uint64
+	Rows      int64
+	Sums      map[string]int64
+}
+
+// Converged checks that all copies of each partition are equal, and says of those that are not how they differ from the
+// first. Copies of a partition may stand anywhere in the list.
+func Converged(copies []Copy) workload.Check {
+	c := workload.Check{Name: "convergence", Passed: len(copies) > 0, Message: "no copy was audited"}
+	first := map[int]*Copy{}
+	var wrong []string
+	for i := range copies {
+		b := &copies[i]
+		a := first[b.Partition]
+		if a == nil {
+			first[b.Partition] = b
+			continue
+		}
+		var differs []string
+		if a.Rows != b.Rows {
+			differs = append(differs, fmt.Sprintf("%d rows, not %d", b.Rows, a.Rows))
+		}
+		names := map[string]struct{}{}
+		for name := range a.Sums {
+			names[name] = struct{}{}
+		}
+		for name := range b.Sums {
+			names[name] = struct{}{}
+		}
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			if x, y := a.Sums[name], b.Sums[name]; x != y {
+				differs = append(differs, fmt.Sprintf("%s %d, not %d", name, y, x))
+			}
+		}
+		if len(differs) == 0 && a.Digest != b.Digest {
+			differs = append(differs, "other values or other rows")
+		}
+		if len(differs) > 0 {
+			wrong = append(wrong, fmt.Sprintf("%s differs from %s: %s", b.Name, a.Name, strings.Join(differs, ", ")))
+		}
+	}
+	switch {
+	case len(wrong) > 0:
+		c.Passed = false
+		c.Message = fmt.Sprintf("%d of %d copies differ: %s", len(wrong), len(copies), strings.Join(wrong[:min(len(wrong), 4)], "; "))
+	case len(copies) > 0:
+		c.Message = fmt.Sprintf("the %d copies of %d partitions hold the same rows", len(copies), len(first))
+	}
+	return c
+}
+
+// Difference is a row that two copies disagree on.
+type Difference struct {
+	Key      txn.Key
+	A, B     store.Record
+	InA, InB bool
+}
+
+// Differences returns the rows that differ between two stores, in the order of keys, at most limit of them. Values
+// count, versions don't.
+func Differences(a, b *store.Store, limit int) []Difference {
+	var out []Difference
+	note := func(k txn.Key) {
+		x, inA := a.Get(k)
+		y, inB := b.Get(k)
+		if inA != inB || string(x.Value) != string(y.Value) {
+			out = append(out, Difference{k, x, y, inA, inB})
+		}
+	}
+	a.Each(func(k txn.Key, _ store.Record) { note(k) })
+	b.Each(func(k txn.Key, _ store.Record) {
+		if _, inA := a.Get(k); !inA {
+			note(k)
+		}
+	})
+	slices.SortFunc(out, func(x, y Difference) int { return strings.Compare(string(x.Key), string(y.Key)) })
+	return out[:min(len(out), limit)]
+}

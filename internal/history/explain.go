@@ -1,0 +1,302 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// verdict puts into words what was found: an anomaly that needs no cycle, the cycle given, or nothing.
+func (c *checker) verdict(cycle []hop) *Verdict {
+	x := &explainer{h: c.h, writer: c.writer}
+	switch a := c.worst(); {
+	case a != "":
+		c.v.Anomaly = a
+		x.direct(c.v, c.direct[a])
+	case cycle != nil:
+		c.v.Anomaly = classify(cycle)
+		x.cycle(c.v, cycle)
+	default:
+		c.v.Passed = true
+	}
+	return c.v
+}
+
+// classify names a cycle by its dependencies.
+func classify(cycle []hop) Anomaly {
+	var n [link]int
+	for _, h := range cycle {
+		n[h.dependency]++
+	}
+	a := G0
+	switch {
+	case n[RW] > 1:
+		a = G2Item
+	case n[RW] == 1:
+		a = GSingle
+	case n[WR] > 0:
+		a = G1c
+	}
+	switch {
+	case n[RealTime] > 0:
+		return a + "-realtime"
+	case n[Session] > 0:
+		return a + "-process"
+	}
+	return a
+}
+
+// explainer writes explanations. Transactions are called T1, T2, ... in the order in which they are met.
+type explainer struct {
+	h      *History
+	writer []uint32
+	named  []uint32
+	text   strings.Builder
+}
+
+// name returns the short name of a transaction.
+func (x *explainer) name(i uint32) string {
+	for k, n := range x.named {
+		if n == i {
+			return fmt.Sprintf("T%d", k+1)
+		}
+	}
+	x.named = append(x.named, i)
+	return fmt.Sprintf("T%d", len(x.named))
+}
+
+func (x *explainer) key(k uint32) string {
+	if x.h.KeyName != nil {
+		return x.h.KeyName(x.h.keys[k])
+	}
+	return x.h.keys[k].String()
+}
+
+// instant prints a time to the microsecond.
+func instant(d time.Duration) string { return d.Round(time.Microsecond).String() }
+
+// introduce says who the transactions are.
+func (x *explainer) introduce() string {
+	var b strings.Builder
+	for k, i := range x.named {
+		t := &x.h.txns[i]
+		fmt.Fprintf(&b, "  T%d is %v: client %d in %s, sent at %s, ", k+1, t.id, t.client, x.h.regions[t.region], instant(t.invoked))
+		switch t.status {
+		case txn.Committed:
+			fmt.Fprintf(&b, "committed at %s\n", instant(t.answered))
+		case txn.Unknown:
+			b.WriteString("outcome unknown\n")
+		default:
+			fmt.Fprintf(&b, "aborted at %s\n", instant(t.answered))
+		}
+	}
+	return b.String()
+}
+
+// version names a version of the row at hand.
+func (x *explainer) version(id txn.ID) string {
+	if id == Initial {
+		return "the initial version"
+	}
+	for k, i := range x.named {
+		if x.h.txns[i].id == id {
+			return fmt.Sprintf("the version of T%d", k+1)
+		}
+	}
+	return fmt.Sprintf("the version of %v", id)
+}
+
+func (x *explainer) id(i uint32) txn.ID { return x.h.txns[i].id }
+
+// cycle explains a cycle.
+func (x *explainer) cycle(v *Verdict, cycle []hop) {
+	// A person starts at a read that another transaction's write made stale, and ends with time.
+	if k := slices.IndexFunc(cycle, func(h hop) bool { return h.dependency == RW }); k > 0 {
+		cycle = slices.Concat(cycle[k:], cycle[:k])
+	}
+	for _, h := range cycle {
+		x.name(h.from)
+	}
+	what := ""
+	if v.Anomaly == G2Item && len(cycle) == 2 {
+		what = " (write skew)"
+	}
+	for k, h := range cycle {
+		s := x.step(h)
+		v.Cycle = append(v.Cycle, s)
+		fmt.Fprintf(&x.text, "%s comes before %s, because %s", x.name(h.from), x.name(h.to), s.Text)
+		if k == len(cycle)-1 {
+			x.text.WriteString(": a contradiction")
+		}
+		x.text.WriteString(".\n")
+	}
+	v.Explanation = fmt.Sprintf("%s%s: no order of these %d transactions explains what they saw.\n%s%s", v.Anomaly, what, len(cycle),
+		x.introduce(), strings.TrimSuffix(x.text.String(), "\n"))
+}
+
+// step puts an edge into words.
+func (x *explainer) step(h hop) Step {
+	s := Step{From: x.id(h.from), To: x.id(h.to), Dependency: h.dependency}
+	a, b := x.name(h.from), x.name(h.to)
+	from, to := &x.h.txns[h.from], &x.h.txns[h.to]
+	key := ""
+	meet := func(o *op) {
+		s.Key, key = x.h.keys[o.key], x.key(o.key)
+	}
+	switch h.dependency {
+	case Session:
+		s.Text = fmt.Sprintf("client %d in %s had the answer to %s before it sent %s", from.client, x.h.regions[from.region], a, b)
+	case RealTime:
+		s.Text = fmt.Sprintf("%s was answered at %s, before %s was sent at %s", a, instant(from.answered), b, instant(to.invoked))
+	case WR:
+		for k := range x.h.opsOf(h.to) {
+			if o := &x.h.opsOf(h.to)[k]; !o.write() && o.known() && o.version == s.From {
+				meet(o)
+				s.Version = s.From
+				s.Text = fmt.Sprintf("%s read %s as %s had written it", b, key, a)
+				if o.gone() {
+					s.Text = fmt.Sprintf("%s found %s missing after %s had deleted it", b, key, a)
+				}
+				break
+			}
+		}
+	case WW:
+		s.Version = s.From
+		o, direct := x.replaced(h.to, func(w *op) bool { return w.known() && w.version == s.From }, func(k uint32) bool { return x.wrote(h.from, k) })
+		meet(o)
+		s.Text = fmt.Sprintf("%s overwrote the version of %s that %s had written", b, key, a)
+		if !direct {
+			s.Text = fmt.Sprintf("%s wrote %s after %s had written it", b, key, a)
+		}
+	case RW:
+		var read *op
+		saw := func(k uint32, match func(*op) bool) bool {
+			for j := range x.h.opsOf(h.from) {
+				if o := &x.h.opsOf(h.from)[j]; !o.write() && o.key == k && match(o) {
+					read = o
+					return true
+				}
+			}
+			return false
+		}
+		o, _ := x.replaced(h.to, func(w *op) bool {
+			return w.known() && saw(w.key, func(r *op) bool { return r.known() && r.version == w.version })
+		}, func(k uint32) bool {
+			return saw(k, func(r *op) bool { return r.version != s.To })
+		})
+		meet(o)
+		s.Version = read.version
+		did := "wrote"
+		if o.write() && o.gone() {
+			did = "deleted"
+		}
+		if read.gone() {
+			s.Text = fmt.Sprintf("%s found %s missing before %s %s it", a, key, b, did)
+		} else {
+			s.Text = fmt.Sprintf("%s read %s before %s %s it (it saw %s)", a, key, b, did, x.version(read.version))
+		}
+	}
+	return s
+}
+
+// replaced returns the write of transaction i that direct accepts, which says what it overwrote; or else one at a key that
+// infer accepts, where it did not say so. The second may be a read of what i wrote, when i has told nothing of itself.
+func (x *explainer) replaced(i uint32, direct func(*op) bool, infer func(key uint32) bool) (o *op, isDirect bool) {
+	ops := x.h.opsOf(i)
+	for k := range ops {
+		if o := &ops[k]; o.write() && direct(o) {
+			return o, true
+		}
+	}
+	for k := range ops {
+		if o := &ops[k]; o.write() && infer(o.key) {
+			return o, false
+		}
+	}
+	for k := range x.h.ops {
+		if o := &x.h.ops[k]; o.known() && x.writer[k] == i && infer(o.key) {
+			return o, false
+		}
+	}
+	panic("history: an edge without a reason")
+}
+
+// wrote reports whether transaction i wrote key k, as far as it or others say.
+func (x *explainer) wrote(i, k uint32) bool {
+	for _, o := range x.h.opsOf(i) {
+		if o.write() && o.key == k {
+			return true
+		}
+	}
+	for j := range x.h.ops {
+		if o := &x.h.ops[j]; o.key == k && o.known() && x.writer[j] == i {
+			return true
+		}
+	}
+	return false
+}
+
+// direct explains an anomaly that needs no cycle.
+func (x *explainer) direct(v *Verdict, e *evidence) {
+	a, b, key := x.name(e.a), "", ""
+	if e.b != initial {
+		b = x.name(e.b)
+	}
+	if v.Anomaly != DuplicateID {
+		key = x.key(e.key)
+	}
+	step := func(from, to uint32, d Dependency, text string) {
+		s := Step{From: x.id(from), To: x.id(to), Dependency: d, Version: e.version, Text: text}
+		if v.Anomaly != DuplicateID {
+			s.Key = x.h.keys[e.key]
+		}
+		v.Cycle = append(v.Cycle, s)
+	}
+	var head, text string
+	switch v.Anomaly {
+	case DuplicateID:
+		head = "two transactions have the same id, so the history means nothing"
+		text = fmt.Sprintf("%s and %s are different transactions.", a, b)
+	case GarbageRead:
+		head = "a version turned up that nobody wrote"
+		text = fmt.Sprintf("%s saw %s in a version of transaction %v, which is not in the history.", a, key, e.version)
+		if e.b != initial {
+			text = fmt.Sprintf("%s saw %s in a version of %s, which did not write it.", a, key, b)
+		}
+	case G1a, DirtyUpdate:
+		head, text = "what an aborted transaction wrote was read", fmt.Sprintf("%s read %s as %s had written it, but %s was aborted.", a, key, b, b)
+		d := WR
+		if v.Anomaly == DirtyUpdate {
+			d = WW
+			head, text = "what an aborted transaction wrote was overwritten", fmt.Sprintf("%s overwrote the version of %s that %s had written, but %s was aborted.", a, key, b, b)
+		}
+		step(e.b, e.a, d, text)
+	case G1b:
+		head = "what a transaction wrote on its way was read"
+		text = fmt.Sprintf("%s read %s as %s had written it with write %d of %d.", a, key, b, e.nth, e.of)
+		step(e.b, e.a, WR, text)
+	case Internal:
+		head = "a transaction contradicts itself"
+		text = fmt.Sprintf("%s read %s and found %s, although it had read or written another before.", a, key, x.version(e.version))
+		if e.version == x.id(e.a) {
+			text = fmt.Sprintf("%s read %s in a version of its own that it had not written yet.", a, key)
+		}
+	case IncompatibleOrder, LostUpdate:
+		head = "two transactions replaced the same version, so one of them never happened"
+		did := "overwrote"
+		if v.Anomaly == LostUpdate {
+			head = "two transactions read the same version and replaced it, so one of them never happened"
+			did = "read and overwrote"
+		}
+		text = fmt.Sprintf("%s and %s both %s %s of %s.", b, a, did, x.version(e.version), key)
+		step(e.b, e.a, RW, fmt.Sprintf("%s saw %s of %s, which %s replaced", b, x.version(e.version), key, a))
+		step(e.a, e.b, RW, fmt.Sprintf("%s saw %s of %s, which %s replaced", a, x.version(e.version), key, b))
+	}
+	v.Explanation = fmt.Sprintf("%s: %s.\n%s%s", v.Anomaly, head, x.introduce(), text)
+	if n := v.Stats.Found[v.Anomaly]; n > 1 {
+		v.Explanation += fmt.Sprintf("\nIt happened %d times; this is the first.", n)
+	}
+}

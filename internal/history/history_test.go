@@ -1,0 +1,105 @@
+package history
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// parseHistory reads a history that a person can write, a transaction per line:
+//
+//	1 west/3 0-10 ok rx0 wx0
+//
+// is transaction 1 of client 3 in west, sent at 0 ms and answered at 10 ms, committed (or abort, unknown), which read the
+// initial version of row x and overwrote it. A version is the number of its transaction, ? if it is not known; .2
+// after it is Nth; a trailing - says that the row was missing or was deleted.
+func parseHistory(t testing.TB, text string) *History {
+	t.Helper()
+	h := &History{KeyName: func(k txn.Key) string { return string(k[1:]) }}
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) == 0 {
+			continue
+		}
+		region, client, _ := strings.Cut(f[1], "/")
+		from, to, _ := strings.Cut(f[2], "-")
+		ms := func(s string) time.Duration { return time.Duration(number(t, s)) * time.Millisecond }
+		x := Txn{ID: testID(number(t, f[0])), Client: uint32(number(t, client)), Invoked: ms(from), Answered: ms(to)}
+		switch f[3] {
+		case "ok":
+			x.Status = txn.Committed
+		case "abort":
+			x.Status = txn.Aborted
+		case "unknown":
+			x.Status = txn.Unknown
+		default:
+			t.Fatalf("%q is not an outcome", f[3])
+		}
+		for _, w := range f[4:] {
+			o := Op{Key: txn.StringKey(0, w[1:2])}
+			if w[0] == 'w' {
+				o.Kind = Write
+			}
+			w, o.Gone = strings.CutSuffix(w[2:], "-")
+			version, nth, found := strings.Cut(w, ".")
+			if found {
+				o.Nth = uint8(number(t, nth))
+			}
+			if version != "?" {
+				o.Known = true
+				if n := number(t, version); n > 0 {
+					o.Version = testID(n)
+				}
+			}
+			x.Ops = append(x.Ops, o)
+		}
+		h.Add(h.Region(region), &x)
+	}
+	return h
+}
+
+func number(t testing.TB, s string) uint64 {
+	n, err := strconv.ParseUint(s, 10, 40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func testID(n uint64) txn.ID { return txn.MakeID(1, n) }
+
+// Each level's verdict on small histories, word by word. Run with -rewrite to write down what it is now.
+func TestAnomalies(t *testing.T) {
+	datadriven.RunTest(t, "testdata/anomalies", func(t *testing.T, d *datadriven.TestData) string {
+		h := parseHistory(t, d.Input)
+		var out strings.Builder
+		last := ""
+		for level := ReadCommitted; level <= StrictSerializable; level++ {
+			v := Check(h, level)
+			text := v.Explanation
+			if v.Passed {
+				text = "passed"
+			} else if !strings.HasPrefix(text, string(v.Anomaly)) {
+				t.Errorf("the explanation of %s is %q", v.Anomaly, text)
+			}
+			for i, s := range v.Cycle {
+				if next := v.Cycle[(i+1)%len(v.Cycle)]; len(v.Cycle) > 1 && s.To != next.From {
+					t.Errorf("step %d leads to %v, and the next one from %v", i, s.To, next.From)
+				}
+			}
+			if text == last {
+				text = "the same"
+			} else {
+				last = text
+			}
+			fmt.Fprintf(&out, "%v: %s\n", level, text)
+		}
+		return out.String()
+	})
+}

@@ -1,0 +1,93 @@
+package history
+
+import (
+	"math"
+
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Lookup returns the version of the row that the running transaction would read under k now: its writer, and which of
+// that transaction's writes of the row it is (0: not known). It is asked only before the transaction's first write of k.
+type Lookup func(k txn.Key) (writer txn.ID, nth uint8, known bool)
+
+// StoreLookup looks versions up in a single-version store, for engines that run a procedure where its data is. Such a
+// store forgets who deleted a row.
+func StoreLookup(s *store.Store) Lookup {
+	return func(k txn.Key) (txn.ID, uint8, bool) {
+		r, found := s.Get(k)
+		return r.Version, 0, found
+	}
+}
+
+// Recorder is a procedure's view of the database that notes what the procedure reads and which versions it overwrites.
+// A recorder may be used again after Reset.
+type Recorder struct {
+	ctx    txn.Ctx
+	lookup Lookup
+	ops    []Op
+}
+
+// Reset begins to record a transaction that runs on c. Operations recorded before are gone.
+func (r *Recorder) Reset(c txn.Ctx, lookup Lookup) {
+	r.ctx, r.lookup, r.ops = c, lookup, r.ops[:0]
+}
+
+// Ops returns what was recorded, in order. It is valid until Reset.
+func (r *Recorder) Ops() []Op { return r.ops }
+
+// find returns the last operation on k of this kind. Procedures are short, so a search is the fastest way.
+func (r *Recorder) find(kind Kind, k txn.Key) *Op {
+	for i := len(r.ops) - 1; i >= 0; i-- {
+		if o := &r.ops[i]; o.Kind == kind && o.Key == k {
+			return o
+		}
+	}
+	return nil
+}
+
+// Get implements txn.Ctx. Reads of the transaction's own writes are not recorded: they say nothing about others.
+func (r *Recorder) Get(k txn.Key) (value []byte, found bool) {
+	value, found = r.ctx.Get(k)
+	if r.find(Write, k) != nil {
+		return value, found
+	}
+	o := Op{Kind: Read, Key: k, Gone: !found}
+	o.Version, o.Nth, o.Known = r.lookup(k)
+	if last := r.find(Read, k); last == nil || *last != o {
+		r.ops = append(r.ops, o)
+	}
+	return value, found
+}
+
+// Put implements txn.Ctx.
+func (r *Recorder) Put(k txn.Key, value []byte) {
+	r.write(k, false)
+	r.ctx.Put(k, value)
+}
+
+// Delete implements txn.Ctx.
+func (r *Recorder) Delete(k txn.Key) {
+	r.write(k, true)
+	r.ctx.Delete(k)
+}
+
+// nth is the number of the transaction's writes of k so far.
+func (r *Recorder) nth(k txn.Key) uint8 {
+	if o := r.find(Write, k); o != nil {
+		return o.Nth
+	}
+	return 0
+}
+
+func (r *Recorder) write(k txn.Key, gone bool) {
+	if o := r.find(Write, k); o != nil {
+		// 254 writes of a row are as good as many, as long as no reader takes an early one for the last.
+		o.Nth = min(o.Nth+1, math.MaxUint8-1)
+		o.Gone = gone
+		return
+	}
+	o := Op{Kind: Write, Key: k, Nth: 1, Gone: gone}
+	o.Version, _, o.Known = r.lookup(k)
+	r.ops = append(r.ops, o)
+}

@@ -1,0 +1,172 @@
+package history
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Traced is what Trace adds to a procedure's number.
+const Traced txn.ProcID = 1 << 12
+
+// A traced procedure keeps a row's version behind its value, so that it travels wherever the value does, through any
+// engine, replication and remote reads included:
+//
+//	value | nth write, 1 byte | kind, 1 byte | writer, 8 bytes little-endian | checksum of key, value and these, 4 bytes
+//
+// A value without a valid stamp is the initial version. The checksum also catches a value that an engine has put under
+// the wrong key. Traced procedures leave a stamp where they delete a row, so that the version of a missing row is known.
+const (
+	stampSize  = 14
+	stampValue = 1
+	stampGone  = 2
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func stampSum(k txn.Key, stamped []byte) uint32 {
+	// The key goes through a small buffer, since a conversion to bytes would allocate.
+	var buf [64]byte
+	sum := uint32(0)
+	for len(k) > 0 {
+		n := copy(buf[:], k)
+		sum = crc32.Update(sum, castagnoli, buf[:n])
+		k = k[n:]
+	}
+	return crc32.Update(sum, castagnoli, stamped)
+}
+
+func appendStamp(k txn.Key, value []byte, writer txn.ID, nth, kind uint8) []byte {
+	b := make([]byte, 0, len(value)+stampSize)
+	b = append(append(b, value...), nth, kind)
+	b = binary.LittleEndian.AppendUint64(b, uint64(writer))
+	return binary.LittleEndian.AppendUint32(b, stampSum(k, b))
+}
+
+// splitStamp takes a stored value apart. One without a stamp is returned as it is, as the initial version.
+func splitStamp(k txn.Key, stored []byte) (value []byte, writer txn.ID, nth uint8, gone bool) {
+	n := len(stored) - stampSize
+	if n < 0 {
+		return stored, Initial, 0, false
+	}
+	body := stored[:len(stored)-4]
+	if kind := stored[n+1]; kind != stampValue && kind != stampGone || binary.LittleEndian.Uint32(stored[len(body):]) != stampSum(k, body) {
+		return stored, Initial, 0, false
+	}
+	return stored[:n:n], txn.ID(binary.LittleEndian.Uint64(stored[n+2:])), stored[n], stored[n+1] == stampGone
+}
+
+// stamps is a Ctx that keeps versions inside values.
+type stamps struct {
+	txn.Ctx
+	id  txn.ID
+	rec *Recorder
+}
+
+func (s *stamps) Get(k txn.Key) ([]byte, bool) {
+	stored, found := s.Ctx.Get(k)
+	if !found {
+		return nil, false
+	}
+	value, _, _, gone := splitStamp(k, stored)
+	if gone {
+		return nil, false
+	}
+	return value, true
+}
+
+func (s *stamps) Put(k txn.Key, value []byte) {
+	s.Ctx.Put(k, appendStamp(k, value, s.id, s.rec.nth(k), stampValue))
+}
+
+func (s *stamps) Delete(k txn.Key) {
+	s.Ctx.Put(k, appendStamp(k, nil, s.id, s.rec.nth(k), stampGone))
+}
+
+func (s *stamps) lookup(k txn.Key) (txn.ID, uint8, bool) {
+	stored, found := s.Ctx.Get(k)
+	if !found {
+		return Initial, 0, true
+	}
+	_, writer, nth, _ := splitStamp(k, stored)
+	return writer, nth, true
+}
+
+var errTracedArgs = errors.New("the arguments of a traced call do not start with a transaction's id")
+
+// tracedArgs splits the arguments of a traced call: the transaction's id, which versions need, and the procedure's own.
+func tracedArgs(args []byte) (txn.ID, []byte, error) {
+	r := codec.NewReader(args)
+	id := r.ID()
+	if r.Err() != nil || id == Initial {
+		return 0, nil, errTracedArgs
+	}
+	return id, args[len(args)-r.Len():], nil
+}
+
+// Trace returns the traced form of a procedure. Its number is p's plus Traced, its arguments are the transaction's id (as
+// codec.AppendID writes it) and p's, its result ends with what it did: see SplitTrace. What it writes it also reads,
+// since it has to know what it overwrites: a key that p only writes becomes one that is read and written. A database
+// that runs traced procedures must run no others that write, until it is loaded again.
+func Trace(p *txn.Procedure) *txn.Procedure {
+	if p.ID >= Traced {
+		panic(fmt.Sprintf("history: procedure %s has number %d, which is not below %d", p.Name, p.ID, Traced))
+	}
+	return &txn.Procedure{
+		ID:   p.ID + Traced,
+		Name: p.Name + "-traced",
+		Accesses: func(args []byte, dst []txn.Access) ([]txn.Access, error) {
+			_, args, err := tracedArgs(args)
+			if err != nil {
+				return dst, err
+			}
+			from := len(dst)
+			dst, err = p.Accesses(args, dst)
+			for i := from; i < len(dst); i++ {
+				dst[i].Mode |= txn.Read
+			}
+			return dst, err
+		},
+		Run: func(c txn.Ctx, args []byte) ([]byte, error) {
+			id, args, err := tracedArgs(args)
+			if err != nil {
+				return nil, err
+			}
+			var rec Recorder
+			s := &stamps{Ctx: c, id: id, rec: &rec}
+			rec.Reset(s, s.lookup)
+			result, err := p.Run(&rec, args)
+			if err != nil {
+				return result, err
+			}
+			return AppendTrace(result, rec.Ops()), nil
+		},
+	}
+}
+
+// TraceAll returns procs and the traced form of each.
+func TraceAll(procs ...*txn.Procedure) []*txn.Procedure {
+	out := procs[:len(procs):len(procs)]
+	for _, p := range procs {
+		out = append(out, Trace(p))
+	}
+	return out
+}
+
+// Plain returns a copy of a store as untraced procedures would have left it, for a workload's audit: values without
+// stamps, and no rows that were deleted. Values are shared.
+func Plain(s *store.Store) *store.Store {
+	out := store.New()
+	out.Reset(s.Len())
+	s.Each(func(k txn.Key, r store.Record) {
+		if value, _, _, gone := splitStamp(k, r.Value); !gone {
+			out.Put(k, value, r.Version)
+		}
+	})
+	return out
+}

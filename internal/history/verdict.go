@@ -1,0 +1,151 @@
+package history
+
+import (
+	"fmt"
+
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+// Level is a promise about all histories of a database.
+type Level uint8
+
+// The levels, each stronger than the one before.
+const (
+	// ReadCommitted is Adya's PL-2: nobody reads or overwrites what was aborted or unfinished, and information flows
+	// in no circle.
+	ReadCommitted Level = iota + 1
+	// Serializable is PL-3: there is an order of all committed transactions in which each sees what those before it
+	// left behind.
+	Serializable
+	// StrictSerializable adds that the order agrees with real time: a transaction that was answered before another was
+	// sent comes before it, wherever their clients are.
+	StrictSerializable
+)
+
+// String returns read-committed, serializable or strict-serializable.
+func (l Level) String() string {
+	switch l {
+	case ReadCommitted:
+		return "read-committed"
+	case Serializable:
+		return "serializable"
+	case StrictSerializable:
+		return "strict-serializable"
+	}
+	return fmt.Sprintf("level %d", uint8(l))
+}
+
+// Anomaly names what is wrong with a history, as Adya and Elle do. A cycle that needs the order of one client's
+// transactions has the suffix -process, one that needs the order in real time -realtime.
+type Anomaly string
+
+// The anomalies, in the order in which Check looks for them. Adya's definitions are in section 4.2 to 4.4 of his thesis.
+const (
+	// DuplicateID: two transactions share an id, so the history means nothing.
+	DuplicateID Anomaly = "duplicate-id"
+	// GarbageRead: a version was read or overwritten that nobody wrote.
+	GarbageRead Anomaly = "garbage-read"
+	// G1a, aborted read: a committed transaction read what an aborted one wrote.
+	G1a Anomaly = "G1a"
+	// DirtyUpdate: a committed transaction overwrote what an aborted one wrote.
+	DirtyUpdate Anomaly = "dirty-update"
+	// G1b, intermediate read: a write was read that its transaction overwrote itself.
+	G1b Anomaly = "G1b"
+	// Internal: a transaction contradicts its own reads and writes.
+	Internal Anomaly = "internal"
+	// IncompatibleOrder: two transactions overwrote the same version, so a row has no order of versions.
+	IncompatibleOrder Anomaly = "incompatible-order"
+	// LostUpdate: two transactions read the same version and both overwrote it.
+	LostUpdate Anomaly = "lost-update"
+	// G0, write cycle: a cycle of overwritten versions.
+	G0 Anomaly = "G0"
+	// G1c, circular information flow: a cycle of overwritten and read versions.
+	G1c Anomaly = "G1c"
+	// GSingle, for example read skew: a cycle with one anti-dependency, a version read that another transaction replaced.
+	GSingle Anomaly = "G-single"
+	// G2Item, for example write skew: a cycle with several anti-dependencies.
+	G2Item Anomaly = "G2-item"
+)
+
+// Dependency says why one transaction comes before another.
+type Dependency uint8
+
+// The dependencies.
+const (
+	// WW: it wrote a version, and the other overwrote it.
+	WW Dependency = iota
+	// WR: it wrote a version, and the other read it.
+	WR
+	// RW, anti-dependency: it read a version, and the other replaced it.
+	RW
+	// Session: its client had the answer before it sent the other.
+	Session
+	// RealTime: its answer came before the other was sent.
+	RealTime
+	// link leads from a node that stands for many edges; it is part of the edge that led there.
+	link
+)
+
+// String returns ww, wr, rw, process or realtime.
+func (d Dependency) String() string {
+	return [...]string{"ww", "wr", "rw", "process", "realtime", "link"}[min(d, link)]
+}
+
+// Step is one edge of a cycle: From comes before To.
+type Step struct {
+	From, To   txn.ID
+	Dependency Dependency
+	// Key of the row that the two met at, and Version the one that it is about: written, or read, by From. Empty for
+	// orders in time.
+	Key     txn.Key
+	Version txn.ID
+	// Text says it in words.
+	Text string
+}
+
+// Stats tells what was checked.
+type Stats struct {
+	Transactions, Committed, Aborted, Unknown int
+	// UnknownCommitted are the unknown transactions of which a version was seen, so that they were committed.
+	UnknownCommitted int
+	Operations, Keys int
+	// Edges of the graph by dependency: ww, wr, rw, process, realtime. Real time has one edge per transaction.
+	Edges [5]int
+	// Unordered counts writes that did not say what they overwrote, in rows where several did so: they are known to
+	// follow the versions whose order is known, but their order among each other is not.
+	Unordered int
+	// Unresolved counts reads of missing rows that may have found the row not yet there or already deleted.
+	Unresolved int
+	// Found counts the anomalies that need no cycle.
+	Found map[Anomaly]int
+	// Cyclic is the number of transactions that are part of a cycle, when Anomaly is a cycle.
+	Cyclic int
+	// Shortest says that no shorter cycle of the kind exists: the search did not run out of patience.
+	Shortest bool
+}
+
+// Verdict is what Check found.
+type Verdict struct {
+	Level  Level
+	Passed bool
+	// Anomaly is the first that was found in the order of the constants. Others may exist beside it.
+	Anomaly Anomaly
+	// Cycle is the smallest found, each step's To the next one's From. For an anomaly that needs no cycle, it holds the
+	// steps that show it.
+	Cycle []Step
+	// Explanation is for a person, a few lines.
+	Explanation string
+	Stats       Stats
+}
+
+// Check returns the verdict as a run's check.
+func (v *Verdict) Check() workload.Check {
+	c := workload.Check{Name: v.Level.String(), Passed: v.Passed, Message: v.Explanation}
+	if v.Passed {
+		s := &v.Stats
+		c.Message = fmt.Sprintf("%d committed transactions with %d operations on %d rows are %v", s.Committed+s.UnknownCommitted,
+			s.Operations, s.Keys, v.Level)
+	}
+	return c
+}
