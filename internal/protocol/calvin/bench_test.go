@@ -12,6 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/batchlog"
+	"github.com/geobench/geobench/internal/protocol/deterministic"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -78,11 +80,12 @@ func benchTxns(n, keys, value int) []*txn.Transaction {
 type benchEnv struct {
 	sent    []protocol.Message
 	timers  []protocol.Timer
+	now     time.Duration
 	replies int
 	rng     *rand.Rand
 }
 
-func (e *benchEnv) Now() time.Duration                      { return 0 }
+func (e *benchEnv) Now() time.Duration                      { return e.now }
 func (e *benchEnv) Send(_ geo.NodeID, m protocol.Message)   { e.sent = append(e.sent, m) }
 func (e *benchEnv) After(_ time.Duration, t protocol.Timer) { e.timers = append(e.timers, t) }
 func (e *benchEnv) Reply(txn.Outcome)                       { e.replies++ }
@@ -102,6 +105,13 @@ func benchNode(self geo.NodeID, partitions int) (*Replica, *benchEnv) {
 	r := newReplica(protocol.Config{Self: self, Topology: t, Params: p, Procedures: benchProcs, Store: st, Env: env})
 	r.Start()
 	return r, env
+}
+
+// positions says that the first entry is a sequencer's batch.
+func positions(first uint64, sequencer geo.NodeID, number uint64, readers batchlog.Set) *batchlog.Positions {
+	return &batchlog.Positions{Term: 1, First: first, Entries: []batchlog.Ordered{
+		{Batch: batchlog.BatchID{Sequencer: sequencer, Number: number}, Readers: readers},
+	}}
 }
 
 // cpuTime is the CPU time of the process in nanoseconds, garbage collection included. It means more than the wall time
@@ -129,9 +139,9 @@ func BenchmarkCosts(b *testing.B) {
 		var buf []byte
 		start := cpuTime(b)
 		for n := range uint64(b.N) {
-			r.order.proposed = false
-			buf = (&OrderRequest{[]Request{{n + 1, 1}}}).AppendTo(buf[:0])
-			m, err := decode(kindOrderRequest, bytes.Clone(buf), benchProcs)
+			env.now += time.Second
+			buf = (&batchlog.OrderRequest{Requests: []batchlog.Request{{Number: n + 1, Readers: 1}}}).AppendTo(buf[:0])
+			m, err := decode(batchlog.KindOrderRequest, bytes.Clone(buf), benchProcs)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -164,7 +174,6 @@ func BenchmarkLocal(b *testing.B) {
 	const batch = 100
 	txns := benchTxns(10_000, 10, benchValue)
 	r, env := benchNode(0, 1)
-	r.order.proposed = false
 	var buf []byte
 	b.ReportAllocs()
 	defer measureCPU(b)()
@@ -173,7 +182,7 @@ func BenchmarkLocal(b *testing.B) {
 			r.Submit(txns[i%len(txns)])
 			i++
 		}
-		r.order.proposed = false // the clock stands still: let every batch be ordered at once
+		env.now += time.Second // let every batch be ordered at once
 		for _, t := range env.timers {
 			r.Fire(t)
 		}
@@ -224,7 +233,7 @@ func benchRemote(b *testing.B, keys, value int, report func(cpu float64)) {
 			b.Fatal(err)
 		}
 		r.Receive(0, m)
-		r.Receive(0, &Positions{Term: 1, First: n - 1, Entries: []Ordered{{BatchID{0, n}, 1}}})
+		r.Receive(0, positions(n-1, 0, n, 1))
 		env.sent = env.sent[:0]
 		i += batch
 	}
@@ -241,11 +250,11 @@ func BenchmarkMultiPartition(b *testing.B) {
 	const batch = 100
 	txns := benchTxns(1000, 10, benchValue)
 	r, env := benchNode(0, 2)
-	peer := &Reads{}
+	peer := &deterministic.Reads{}
 	for i := range batch {
-		peer.Reads = append(peer.Reads, Read{0, uint32(i), 5})
+		peer.Reads = append(peer.Reads, deterministic.Read{Place: deterministic.Place{Index: uint64(i)}, Values: 5})
 		for range 5 {
-			peer.Values = append(peer.Values, Value{make([]byte, benchValue), true})
+			peer.Values = append(peer.Values, deterministic.Value{Bytes: make([]byte, benchValue), Found: true})
 		}
 	}
 	indexes := make([]uint32, batch)
@@ -268,8 +277,8 @@ func BenchmarkMultiPartition(b *testing.B) {
 			b.Fatal(err)
 		}
 		r.Receive(2, m)
-		r.Receive(2, &Positions{Term: 1, First: n - 1, Entries: []Ordered{{BatchID{2, n}, 3}}})
-		if m, err = decode(kindReads, reads, benchProcs); err != nil {
+		r.Receive(2, positions(n-1, 2, n, 3))
+		if m, err = decode(deterministic.KindReads, reads, benchProcs); err != nil {
 			b.Fatal(err)
 		}
 		r.Receive(1, m)

@@ -2,20 +2,19 @@
 // transactions before they execute them, and each copy then executes all of them in that order, so that copies stay equal
 // without talking to each other, and partitions commit together without a vote.
 //
-// A copy is one full set of partitions: a region has as many as a partition has replicas. Every node has three roles,
-// each in a file of its own. As a sequencer (sequencer.go) it collects the transactions of its clients into batches,
-// and sends their data to every copy. The batches are put in order either by a replicated log (orderlog.go) or, as in
-// the paper, by epochs (epochs.go). As a scheduler (scheduler.go) it takes the batches in that order, requests the locks
-// of each transaction (locks.go), and executes it (execution.go) once it has them and the reads of its other partitions.
+// A copy is one full set of partitions: a region has as many as a partition has replicas. Every node has three roles. As a sequencer (sequencer.go) it collects the transactions of its clients into batches,
+// and sends their data to every copy. The batches are put in order either by a replicated log (package batchlog) or, as in
+// the paper, by epochs (epochs.go). As a scheduler (scheduler.go) it takes the batches in that order, and executes their
+// transactions once they have their locks and the reads of their other partitions (package deterministic).
 package calvin
 
 import (
 	"time"
 
-	"github.com/geobench/geobench/internal/consensus"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
-	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/protocol/batchlog"
+	"github.com/geobench/geobench/internal/protocol/deterministic"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -61,8 +60,6 @@ type Replica struct {
 	self     geo.NodeID
 	topology *geo.Topology
 	env      protocol.Env
-	procs    *txn.Registry
-	store    *store.Store
 	nodes    int
 
 	partition  int
@@ -70,13 +67,12 @@ type Replica struct {
 	placement  geo.Placement
 	// holders[q] are the other nodes that hold partition q, in every copy.
 	holders [][]geo.NodeID
-	// copy[q] is the node that holds partition q in this node's own copy.
-	copy []geo.NodeID
 
 	sequencer sequencer
-	order     *orderLog // on members of the log, else nil
-	epochs    *epochs   // with ordering epochs, else nil
+	log       *batchlog.Log // nil with ordering epochs
+	epochs    *epochs       // with ordering epochs, else nil
 	scheduler scheduler
+	executor  *deterministic.Executor
 }
 
 func newReplica(c protocol.Config) *Replica {
@@ -85,17 +81,13 @@ func newReplica(c protocol.Config) *Replica {
 		self:       c.Self,
 		topology:   t,
 		env:        c.Env,
-		procs:      c.Procedures,
-		store:      c.Store,
 		nodes:      t.Nodes(),
 		partition:  t.PartitionOf(c.Self),
 		partitions: t.Partitions,
 		placement:  t.Placement(),
 		holders:    make([][]geo.NodeID, t.Partitions),
-		copy:       make([]geo.NodeID, t.Partitions),
 	}
 	for q := range t.Partitions {
-		r.copy[q] = t.Node(t.RegionOf(c.Self), q, t.ReplicaOf(c.Self))
 		for region := range t.Regions {
 			for k := range t.Replicas {
 				if n := t.Node(geo.Region(region), q, k); n != c.Self {
@@ -107,21 +99,22 @@ func newReplica(c protocol.Config) *Replica {
 	interval := c.Params.Duration("batch")
 	r.sequencer.init(r, interval)
 	r.scheduler.init(r)
+	r.executor = deterministic.New(deterministic.Config{
+		Self: c.Self, Topology: t, Procedures: c.Procedures, Store: c.Store, Env: c.Env, Answer: r.sequencer.answer,
+	})
 	ordering := c.Params.Word("ordering")
 	if ordering == orderingEpochs {
 		r.epochs = newEpochs(r, interval)
 		return r
 	}
-	members := logMembers(t, ordering)
-	r.sequencer.leader = members[0]
-	if len(members) == 1 {
-		r.sequencer.term = 1 // the only one that there will ever be
+	everybody := make([]geo.NodeID, r.nodes)
+	for n := range everybody {
+		everybody[n] = geo.NodeID(n)
 	}
-	for _, m := range members {
-		if m == c.Self {
-			r.order = newOrderLog(r, members)
-		}
-	}
+	r.log = batchlog.New(batchlog.Config{
+		Self: c.Self, Nodes: r.nodes, Members: logMembers(t, ordering), Audience: everybody, Env: c.Env,
+		OrderTimer: orderTimer, GroupTimer: groupTimer, Advance: r.scheduler.advance,
+	})
 	return r
 }
 
@@ -144,19 +137,18 @@ func logMembers(t *geo.Topology, ordering string) []geo.NodeID {
 
 // Start implements protocol.Replica.
 func (r *Replica) Start() {
-	if r.order != nil {
-		r.order.start()
-	}
 	if r.epochs != nil {
 		r.epochs.start()
+	} else {
+		r.log.Start()
 	}
-	r.scheduler.flush()
+	r.executor.Flush()
 }
 
 // Submit implements protocol.Replica.
 func (r *Replica) Submit(t *txn.Transaction) {
 	r.sequencer.submit(t)
-	r.scheduler.flush()
+	r.executor.Flush()
 }
 
 // Receive implements protocol.Replica.
@@ -169,29 +161,18 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 			r.scheduler.arrive(from, m)
 			r.scheduler.advance()
 		}
-	case *OrderRequest:
-		if r.order != nil {
-			r.order.request(from, m.Requests)
-		}
-	case *Positions:
-		r.sequencer.follow(from, m.Term)
-		r.scheduler.ordered(from, m.Term, m.First, m.Entries)
-	case *Fetch:
-		if r.order != nil {
-			r.order.fetch(from, m.First)
-		}
-	case *Reads:
-		r.scheduler.reads(from, m)
-	case *Answers:
+	case *deterministic.Reads:
+		r.executor.Reads(from, m)
+	case *deterministic.Answers:
 		for _, o := range m.Outcomes {
 			r.sequencer.answer(o)
 		}
-	case *consensus.Message:
-		if r.order != nil {
-			r.order.group.Receive(from, m)
+	default:
+		if r.log != nil {
+			r.log.Receive(from, m)
 		}
 	}
-	r.scheduler.flush()
+	r.executor.Flush()
 }
 
 // Fire implements protocol.Replica.
@@ -199,41 +180,36 @@ func (r *Replica) Fire(t protocol.Timer) {
 	switch t.Kind {
 	case batchTimer:
 		r.sequencer.expire(t.Arg)
-	case orderTimer:
-		r.order.flush()
 	case epochTimer:
 		r.epochs.tick()
-	case groupTimer:
-		r.order.group.Fire(t)
+	default:
+		r.log.Fire(t)
 	}
-	r.scheduler.flush()
+	r.executor.Flush()
 }
 
 // Pending implements protocol.Replica: the transactions of own clients without an answer, and those of others that
 // have arrived and are not executed.
-func (r *Replica) Pending() int { return r.sequencer.unanswered + r.scheduler.foreign }
+func (r *Replica) Pending() int {
+	return r.sequencer.unanswered + int(r.scheduler.foreign-r.executor.Finished)
+}
 
 // Counters implements protocol.Replica.
 func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
-	q, s := &r.sequencer, &r.scheduler
-	return append(dst,
-		protocol.Counter{Name: "batches", Value: q.batches},
-		protocol.Counter{Name: "transactions", Value: q.transactions},
-		protocol.Counter{Name: "executed", Value: s.executed},
-		protocol.Counter{Name: "multi_partition", Value: s.multiPartition},
-		protocol.Counter{Name: "aborts", Value: s.aborts},
-		protocol.Counter{Name: "lock_waits", Value: s.lockWaits},
-		protocol.Counter{Name: "remote_reads", Value: s.remoteReads},
-		protocol.Counter{Name: "log_position", Value: int64(s.position)},
-		protocol.Counter{Name: "log_term", Value: int64(q.term)},
-		protocol.Counter{Name: "log_fetches", Value: s.fetches},
-		protocol.Counter{Name: "epoch_jumps", Value: r.epochJumps()},
-	)
-}
-
-func (r *Replica) epochJumps() int64 {
-	if r.epochs == nil {
-		return 0
+	var term, fetches, jumps int64
+	if r.epochs != nil {
+		jumps = r.epochs.jumps
+	} else {
+		term, fetches = int64(r.log.Term()), r.log.Fetches()
 	}
-	return r.epochs.jumps
+	dst = append(dst,
+		protocol.Counter{Name: "batches", Value: r.sequencer.batches},
+		protocol.Counter{Name: "transactions", Value: r.sequencer.transactions},
+	)
+	return append(r.executor.Counters(dst),
+		protocol.Counter{Name: "log_position", Value: int64(r.scheduler.position)},
+		protocol.Counter{Name: "log_term", Value: term},
+		protocol.Counter{Name: "log_fetches", Value: fetches},
+		protocol.Counter{Name: "epoch_jumps", Value: jumps},
+	)
 }

@@ -94,7 +94,7 @@ func (e *epochs) hear(from geo.NodeID, last uint64) {
 		// Most epochs are empty on an idle system; the next that is not is the least of the waiting ones.
 		next := e.all
 		for i := range s.inbox {
-			if m := s.inbox[i].front(); m != nil {
+			if m := s.inbox[i].Front(); m != nil {
 				next = min(next, m.Batch)
 			}
 		}
@@ -104,8 +104,8 @@ func (e *epochs) hear(from geo.NodeID, last uint64) {
 			return
 		}
 		for i := range s.inbox {
-			if m := s.inbox[i].front(); m != nil && m.Batch == next {
-				s.inbox[i].pop()
+			if m := s.inbox[i].Front(); m != nil && m.Batch == next {
+				s.inbox[i].Pop()
 				s.position = next*uint64(e.r.nodes) + uint64(i)
 				s.schedule(geo.NodeID(i), m)
 			}

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/batchlog"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -17,12 +17,6 @@ type sequencer struct {
 
 	batch  []*txn.Transaction // being collected
 	number uint64             // of the batch being collected
-
-	// leader of the log, as far as known, and its term: 0 before any leader has spoken.
-	leader geo.NodeID
-	term   uint64
-	// unordered are the requests whose batches have no position yet, ascending.
-	unordered []Request
 
 	unanswered            int
 	batches, transactions int64
@@ -66,20 +60,14 @@ func (s *sequencer) close() {
 	number := s.number
 	s.number++
 	touched := s.distribute(number, false)
-	q := Request{Number: number, Partitions: touched}
-	s.unordered = append(s.unordered, q)
-	if s.leader == s.r.self {
-		s.r.order.request(s.r.self, []Request{q})
-	} else {
-		s.r.env.Send(s.leader, &OrderRequest{Requests: []Request{q}})
-	}
+	s.r.log.Ask(batchlog.Request{Number: number, Readers: touched})
 }
 
 // distribute splits the batch by partition and sends each part to all nodes that hold the partition, in every copy.
 // Partitions that nobody touches get nothing, or an empty part when everybody waits for one.
-func (s *sequencer) distribute(batch uint64, everybody bool) PartitionSet {
+func (s *sequencer) distribute(batch uint64, everybody bool) batchlog.Set {
 	s.batches++
-	var touched PartitionSet
+	var touched batchlog.Set
 	if s.r.partitions == 1 {
 		s.indexes[0] = make([]uint32, len(s.batch))
 		for i := range s.indexes[0] {
@@ -117,34 +105,6 @@ func (s *sequencer) distribute(batch uint64, everybody bool) PartitionSet {
 		}
 	}
 	return touched
-}
-
-// follow learns who leads the log. A new leader may not have heard of this node's requests, or its predecessor may have
-// lost them, so they are asked again, in order; the log drops those that come twice.
-func (s *sequencer) follow(leader geo.NodeID, term uint64) {
-	if term <= s.term {
-		return
-	}
-	s.leader, s.term = leader, term
-	if len(s.unordered) == 0 {
-		return
-	}
-	again := append([]Request(nil), s.unordered...)
-	if leader == s.r.self {
-		s.r.order.request(leader, again)
-	} else {
-		s.r.env.Send(leader, &OrderRequest{Requests: again})
-	}
-}
-
-// placed learns that one of its batches has its place in the log.
-func (s *sequencer) placed(number uint64) {
-	for i, q := range s.unordered {
-		if q.Number == number {
-			s.unordered = append(s.unordered[:i], s.unordered[i+1:]...)
-			return
-		}
-	}
 }
 
 // answer tells a client its transaction's outcome.

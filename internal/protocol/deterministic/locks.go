@@ -1,10 +1,10 @@
-package calvin
+package deterministic
 
 import "github.com/geobench/geobench/internal/txn"
 
 // lockTable is the deterministic lock manager (Thomson 2012, section 3.4): transactions request all their local locks
-// at once and in the order of the log, and locks are granted in the order of the requests. Hence no deadlock, and the
-// same order of conflicting transactions in every copy.
+// at once and in the order of the log, and locks are granted in the order of the requests. Hence no deadlock (unless several
+// logs that disagree order the requests), and the same order of conflicting transactions in every copy.
 type lockTable struct {
 	locks    map[txn.Key]*lock
 	free     *lock
@@ -14,7 +14,8 @@ type lockTable struct {
 // lock is a key's queue of requests: those that hold it come first, either one writer or any number of readers.
 type lock struct {
 	head, tail *request
-	next       *lock // in the free list
+	next       *lock  // in the free list
+	pass       uint32 // of Executor that has seen it last
 }
 
 type request struct {

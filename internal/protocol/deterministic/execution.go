@@ -1,4 +1,4 @@
-package calvin
+package deterministic
 
 import (
 	"errors"
@@ -11,29 +11,40 @@ import (
 // reasonProcedure is the reason of a transaction whose procedure failed other than by its own decision.
 const reasonProcedure = "procedure-error"
 
-// execution is a transaction at one of its participants (Thomson 2012, section 3.4): it reads locally, sends what it read
-// to the active participants, those that write, collects their reads if it is one itself, and runs the
-// procedure. All active participants run it with the same reads, so they decide alike.
+// execution is a transaction at one of its participants: it reads locally, sends what it read to the active participants,
+// those that write, collects their reads if it is one itself, and runs the procedure. All active participants run it
+// with the same reads, so they decide alike.
 //
 // It is the procedure's view of the database. Writes wait in slots until the procedure has decided.
 type execution struct {
-	s         *scheduler
-	t         *txn.Transaction
-	at        place
-	sequencer geo.NodeID
-	slots     []slot // one per access
-	hint      int    // the access used last
+	x           *Executor
+	t           *txn.Transaction // nil until the whole transaction is here
+	at          Place
+	coordinator geo.NodeID // where the client waits
+	slots       []slot     // one per access
+	hint        int        // the access used last
 
 	multi     bool // has participants other than this node
 	active    bool // runs the procedure here
+	listed    bool // is in Executor.running
+	parted    bool // comes in parts
+	parts     int  // that have arrived
+	needed    int  // parts, once the whole transaction is here
 	answering int  // the lowest active partition
 	waitLocks int  // local locks not granted
-	waitReads int  // reading participants not heard of
+	waitReads int  // participants not heard of whose reads, or locks if Reorderable, it needs
+	queued    bool // in Executor.ready
 	holding   bool // has all its locks and its local reads
+	reordered bool // a change of the queues has given it its turn
 	stray     bool // the procedure has used a key against its declaration
 
-	early []earlyReads // arrived before the transaction's turn
-	next  *execution   // in the free list
+	early        []reads    // arrived before the transaction's turn
+	next         *execution // in the free list
+	newer, older *execution // in the list of the running ones
+	linked       bool       // is in that list
+	pass         uint32     // of Executor.Graph that numbered it
+	vertex       int32      // its number there
+	member       bool       // of the component that Reorder works on
 }
 
 // slot is the state of one access.
@@ -47,30 +58,32 @@ type slot struct {
 	deleted   bool
 }
 
-type earlyReads struct {
+// reads are those of another participant.
+type reads struct {
 	partition int
 	values    []Value
+	reordered bool
 }
 
-// begin prepares the execution of t, whose client waits at sequencer.
-func (e *execution) begin(s *scheduler, t *txn.Transaction, sequencer geo.NodeID) {
-	e.s, e.t, e.sequencer = s, t, sequencer
+// begin prepares the execution of t, whose client waits at coordinator.
+func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeID) {
+	e.x, e.t, e.coordinator = x, t, coordinator
 	e.hint, e.waitLocks, e.waitReads, e.holding, e.stray = 0, 0, 0, false, false
-	e.multi, e.active, e.answering = false, true, s.r.partition
+	e.multi, e.active, e.answering = false, true, x.partition
 	n := len(t.Accesses)
 	if cap(e.slots) < n {
 		e.slots = make([]slot, n, max(16, n))
 	}
 	e.slots = e.slots[:n]
-	if s.r.partitions == 1 {
+	if x.partitions == 1 {
 		for i := range e.slots {
 			e.slots[i] = slot{local: true}
 		}
 		return
 	}
-	own := int32(s.r.partition)
+	own := int32(x.partition)
 	for i := range t.Accesses {
-		p := int32(s.r.placement.Partition(t.Accesses[i].Key))
+		p := int32(x.placement.Partition(t.Accesses[i].Key))
 		e.slots[i] = slot{partition: p, local: p == own}
 		e.multi = e.multi || p != own
 	}
@@ -78,7 +91,7 @@ func (e *execution) begin(s *scheduler, t *txn.Transaction, sequencer geo.NodeID
 		return
 	}
 	e.active = false
-	lowest, writer := s.r.partitions, s.r.partitions
+	lowest, writer := x.partitions, x.partitions
 	for i := range e.slots {
 		p := int(e.slots[i].partition)
 		lowest = min(lowest, p)
@@ -88,21 +101,30 @@ func (e *execution) begin(s *scheduler, t *txn.Transaction, sequencer geo.NodeID
 		}
 	}
 	e.answering = writer
-	if writer == s.r.partitions { // nobody writes
+	if writer == x.partitions { // nobody writes
 		e.answering = lowest
-		e.active = lowest == s.r.partition
+		e.active = lowest == x.partition
 	}
-	if !e.active {
+	e.awaitReads()
+}
+
+// awaitReads counts the participants to hear of.
+func (e *execution) awaitReads() {
+	e.waitReads = 0
+	mode := txn.Read
+	if e.x.c.Reorderable {
+		mode = txn.ReadWrite
+	} else if !e.active {
 		return
 	}
 	for i := range e.slots {
-		if !e.slots[i].local && e.first(i, txn.Read) {
+		if !e.slots[i].local && e.first(i, mode) {
 			e.waitReads++
 		}
 	}
 }
 
-// first reports whether access i is the first of its partition with this mode.
+// first reports whether access i is the first of its partition with this mode, or one of these.
 func (e *execution) first(i int, mode txn.Mode) bool {
 	if e.t.Accesses[i].Mode&mode == 0 {
 		return false
@@ -115,12 +137,58 @@ func (e *execution) first(i int, mode txn.Mode) bool {
 	return true
 }
 
+// participants returns the number of partitions that the transaction touches.
+func (e *execution) participants() (n int) {
+	for i := range e.slots {
+		if e.first(i, txn.ReadWrite) {
+			n++
+		}
+	}
+	return n
+}
+
+// homes returns the number of regions that the transaction's local keys call home.
+func (e *execution) homes() (n int) {
+	home := func(i int) geo.Region { return e.x.placement.Home(e.t.Accesses[i].Key) }
+next:
+	for i := range e.slots {
+		if !e.slots[i].local {
+			continue
+		}
+		for j := range e.slots[:i] {
+			if e.slots[j].local && home(j) == home(i) {
+				continue next
+			}
+		}
+		n++
+	}
+	return n
+}
+
+// complete reports whether the transaction and all its parts at this partition have arrived.
+func (e *execution) complete() bool { return e.t != nil && e.parts == e.needed }
+
+// take assigns reads that have come early, and keeps those that are still early.
+func (e *execution) take(early []reads) {
+	kept := early[:0]
+	for _, r := range early {
+		if r.reordered == e.reordered {
+			e.assign(r)
+		} else if r.reordered {
+			kept = append(kept, r)
+		}
+	}
+	clear(early[len(kept):])
+	e.early = kept
+}
+
 // assign takes the reads of another participant.
-func (e *execution) assign(partition int, values []Value) {
+func (e *execution) assign(r reads) {
 	e.waitReads--
+	values := r.values
 	for i := range e.slots {
 		sl := &e.slots[i]
-		if int(sl.partition) == partition && e.t.Accesses[i].Mode&txn.Read != 0 && len(values) > 0 {
+		if int(sl.partition) == r.partition && e.t.Accesses[i].Mode&txn.Read != 0 && len(values) > 0 {
 			sl.value, sl.found, sl.loaded = values[0].Bytes, values[0].Found, true
 			values = values[1:]
 		}
@@ -132,19 +200,22 @@ func (e *execution) locked() {
 	e.holding = true
 	if e.multi {
 		e.serveReads()
-		if !e.active {
-			e.release()
-			return
-		}
 		if e.waitReads > 0 {
 			return
 		}
 	}
-	e.execute()
+	e.end()
+}
+
+// end ends a transaction that needs nothing any more.
+func (e *execution) end() {
+	if e.active {
+		e.execute()
+	}
 	e.release()
 }
 
-// serveReads reads the local keys and sends their values to the other active participants.
+// serveReads reads the local keys and sends their values to the other active participants, or to all.
 func (e *execution) serveReads() {
 	var room [16]Value
 	values := room[:0]
@@ -153,6 +224,14 @@ func (e *execution) serveReads() {
 			e.load(i)
 			values = append(values, Value{sl.value, sl.found})
 		}
+	}
+	if e.x.c.Reorderable {
+		for i := range e.slots {
+			if !e.slots[i].local && e.first(i, txn.ReadWrite) {
+				e.x.sendReads(int(e.slots[i].partition), e, values)
+			}
+		}
+		return
 	}
 	if len(values) == 0 {
 		return
@@ -164,31 +243,34 @@ func (e *execution) serveReads() {
 		}
 		writes = true
 		if !e.slots[i].local && e.first(i, txn.Write) {
-			e.s.sendReads(int(e.slots[i].partition), e.at, values)
+			e.x.sendReads(int(e.slots[i].partition), e, values)
 		}
 	}
 	if !writes && !e.active {
-		e.s.sendReads(e.answering, e.at, values)
+		e.x.sendReads(e.answering, e, values)
 	}
 }
 
 func (e *execution) load(i int) {
-	rec, found := e.s.r.store.Get(e.t.Accesses[i].Key)
+	rec, found := e.x.c.Store.Get(e.t.Accesses[i].Key)
 	sl := &e.slots[i]
 	sl.value, sl.found, sl.loaded = rec.Value, found, true
 }
 
 // execute runs the procedure, applies the local part of its writes and answers the client if it waits in this copy.
 func (e *execution) execute() {
-	s := e.s
-	s.executed++
+	x := e.x
+	x.Executed++
 	if e.multi {
-		s.multiPartition++
+		x.MultiPartition++
+	}
+	if e.parted {
+		x.MultiHome++
 	}
 	o := txn.Outcome{ID: e.t.ID, Status: txn.Committed}
-	result, err := s.r.procs.Lookup(e.t.Proc).Run(e, e.t.Args)
+	result, err := x.c.Procedures.Lookup(e.t.Proc).Run(e, e.t.Args)
 	if err != nil || e.stray {
-		s.aborts++
+		x.Aborts++
 		o.Status, o.Reason = txn.Aborted, reasonProcedure
 		var abort txn.Abort
 		if !e.stray && errors.As(err, &abort) {
@@ -219,9 +301,9 @@ func (e *execution) apply() {
 				room = append(room, v...)
 				v = room[len(room)-len(v) : len(room) : len(room)]
 			}
-			e.s.r.store.Put(e.t.Accesses[i].Key, v, e.t.ID)
+			e.x.c.Store.Put(e.t.Accesses[i].Key, v, e.t.ID)
 		} else if sl.deleted {
-			e.s.r.store.Delete(e.t.Accesses[i].Key)
+			e.x.c.Store.Delete(e.t.Accesses[i].Key)
 		}
 	}
 }
@@ -249,16 +331,16 @@ func within(v, b []byte) bool {
 // answer replies to the client when it waits at this node, or sends the outcome there when its node runs nothing
 // itself and this one is the lowest active participant of the same copy.
 func (e *execution) answer(o txn.Outcome) {
-	r := e.s.r
-	if e.sequencer == r.self {
-		r.sequencer.answer(o)
+	x := e.x
+	if e.coordinator == x.c.Self {
+		x.c.Answer(o)
 		return
 	}
-	coordinator := r.topology.PartitionOf(e.sequencer)
-	if r.copy[coordinator] != e.sequencer || e.answering != r.partition || e.activeAt(int32(coordinator)) {
+	partition := x.c.Topology.PartitionOf(e.coordinator)
+	if x.copy[partition] != e.coordinator || e.answering != x.partition || e.activeAt(int32(partition)) {
 		return
 	}
-	e.s.sendAnswer(e.sequencer, o)
+	x.sendAnswer(e.coordinator, o)
 }
 
 // activeAt reports whether partition q is an active participant.
@@ -276,26 +358,33 @@ func (e *execution) activeAt(q int32) bool {
 
 // release gives the locks to those who wait for them, and ends the execution.
 func (e *execution) release() {
-	s := e.s
+	x := e.x
 	for i := range e.slots {
 		if e.slots[i].local {
-			s.locks.release(e, e.t.Accesses[i].Key, s.granted)
+			x.locks.release(e, e.t.Accesses[i].Key, x.granted)
 		}
 	}
 	e.finish()
-	if e.multi {
-		delete(s.running, e.at)
+	if e.listed {
+		delete(x.running, e.at)
 	}
+	if e.parted {
+		x.parted--
+		if e.coordinator != x.c.Self {
+			x.foreign--
+		}
+	}
+	x.unlink(e)
 	clear(e.slots)
 	clear(e.early)
-	e.t, e.early = nil, e.early[:0]
-	e.next, s.free = s.free, e
+	*e = execution{slots: e.slots, early: e.early[:0], next: x.free}
+	x.free = e
 }
 
 // finish counts the end of a transaction.
 func (e *execution) finish() {
-	if e.sequencer != e.s.r.self {
-		e.s.foreign--
+	if e.coordinator != e.x.c.Self {
+		e.x.Finished++
 	}
 }
 

@@ -1,7 +1,6 @@
-package calvin
+package deterministic
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -129,10 +128,4 @@ func BenchmarkLockTable(b *testing.B) {
 		table.release(e, k, func(*execution) {})
 		table.release(f, k, func(*execution) {})
 	}
-}
-
-func ExamplePartitionSet() {
-	s := PartitionSet(0).With(1).With(66)
-	fmt.Println(s.Has(1), s.Has(2), s.Has(66), s.Has(0))
-	// Output: true true true false
 }

@@ -1,0 +1,188 @@
+// Package batchlog puts the batches of many sequencers into one order, as Calvin does (Thomson et al., SIGMOD 2012,
+// section 3.2): a replicated log holds the names of batches, while their data travels from the sequencers straight to
+// those who read them, who wait until they have both.
+//
+// A node may be a sequencer of the log, which asks its leader for positions, a member, which keeps it (member.go), a reader,
+// which takes the batches in their order, or all of these. A database may have several logs, told apart by a number.
+package batchlog
+
+import (
+	"github.com/geobench/geobench/internal/consensus"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/fifo"
+)
+
+// Config describes a log as one node sees it.
+type Config struct {
+	// Log is its number.
+	Log  uint64
+	Self geo.NodeID
+	// Nodes is the number of nodes of the database: no sequencer has a higher number.
+	Nodes int
+	// Members keep the log, the first leader first.
+	Members []geo.NodeID
+	// Audience are the nodes that are told positions: all readers and sequencers.
+	Audience []geo.NodeID
+	Env      protocol.Env
+	// OrderTimer and GroupTimer are the kinds of the log's timers: the owner's Fire hands those to Log.Fire.
+	OrderTimer, GroupTimer uint8
+	// Advance is called when positions have become known.
+	Advance func()
+}
+
+// Log is a node's view of a log.
+type Log struct {
+	c      Config
+	member *member // nil elsewhere
+
+	// leader, as far as known, and its term: 0 before any leader has spoken.
+	leader geo.NodeID
+	term   uint64
+	// unordered are this node's requests whose batches have no position yet, ascending.
+	unordered []Request
+
+	// entries are those known from position on, the next to read.
+	entries  fifo.Queue[Ordered]
+	position uint64
+	// asked is the term in which missing positions were last asked for.
+	asked   uint64
+	fetches int64
+}
+
+// New returns a node's view of a log.
+func New(c Config) *Log {
+	l := &Log{c: c, leader: c.Members[0]}
+	if len(c.Members) == 1 {
+		l.term = 1 // the only one that there will ever be
+	}
+	for _, m := range c.Members {
+		if m == c.Self {
+			l.member = newMember(l)
+		}
+	}
+	return l
+}
+
+// Start begins a member's work.
+func (l *Log) Start() {
+	if l.member != nil {
+		l.member.group.Start()
+	}
+}
+
+// Ask asks for a place for this node's next batch. Numbers count from 1.
+func (l *Log) Ask(q Request) {
+	l.unordered = append(l.unordered, q)
+	l.ask([]Request{q})
+}
+
+func (l *Log) ask(requests []Request) {
+	if l.leader == l.c.Self {
+		l.member.request(l.c.Self, requests)
+	} else {
+		l.c.Env.Send(l.leader, &OrderRequest{l.c.Log, requests})
+	}
+}
+
+// Receive takes a message of this log, one of this package's or its group's.
+func (l *Log) Receive(from geo.NodeID, m protocol.Message) {
+	switch m := m.(type) {
+	case *OrderRequest:
+		if l.member != nil {
+			l.member.request(from, m.Requests)
+		}
+	case *Positions:
+		l.follow(from, m.Term)
+		l.ordered(from, m.Term, m.First, m.Entries)
+	case *Fetch:
+		if l.member != nil {
+			l.member.fetch(from, m.First)
+		}
+	case *consensus.Message:
+		if l.member != nil {
+			l.member.group.Receive(from, m)
+		}
+	}
+}
+
+// Fire takes one of the log's timers.
+func (l *Log) Fire(t protocol.Timer) {
+	switch t.Kind {
+	case l.c.OrderTimer:
+		l.member.flush()
+	case l.c.GroupTimer:
+		l.member.group.Fire(t)
+	}
+}
+
+// Next returns the next entry to read, if it is known.
+func (l *Log) Next() (o Ordered, known bool) { return l.entries.Front(), l.entries.Len() > 0 }
+
+// Pass moves on to the entry after Next.
+func (l *Log) Pass() {
+	l.entries.Pop()
+	l.position++
+}
+
+// Position returns the number of entries read.
+func (l *Log) Position() uint64 { return l.position }
+
+// Term returns the term of the leader that this node knows.
+func (l *Log) Term() uint64 { return l.term }
+
+// Fetches counts how often the node has asked for positions that it missed.
+func (l *Log) Fetches() int64 { return l.fetches }
+
+// follow learns who leads the log. A new leader may not have heard of this node's requests, or its predecessor may have
+// lost them, so they are asked again, in order; the log drops those that come twice.
+func (l *Log) follow(leader geo.NodeID, term uint64) {
+	if term <= l.term {
+		return
+	}
+	l.leader, l.term = leader, term
+	if len(l.unordered) > 0 {
+		l.ask(append([]Request(nil), l.unordered...))
+	}
+}
+
+// placed learns that one of the node's batches has its place in the log.
+func (l *Log) placed(number uint64) {
+	for i, q := range l.unordered {
+		if q.Number == number {
+			l.unordered = append(l.unordered[:i], l.unordered[i+1:]...)
+			return
+		}
+	}
+}
+
+// ordered takes entries of the log from position first on, told by a leader.
+func (l *Log) ordered(from geo.NodeID, term, first uint64, entries []Ordered) {
+	known := l.position + uint64(l.entries.Len())
+	if first > known {
+		// The last leader died with some positions still under way. Everything from here on comes again.
+		if l.asked < term {
+			l.asked = term
+			l.fetches++
+			if from == l.c.Self {
+				l.member.fetch(from, known)
+			} else {
+				l.c.Env.Send(from, &Fetch{l.c.Log, known})
+			}
+		}
+		return
+	}
+	if first+uint64(len(entries)) <= known {
+		return
+	}
+	for _, o := range entries[known-first:] {
+		if int(o.Batch.Sequencer) >= l.c.Nodes {
+			return // no such node: a corrupt message
+		}
+		l.entries.Push(o)
+		if o.Batch.Sequencer == l.c.Self {
+			l.placed(o.Batch.Number)
+		}
+	}
+	l.c.Advance()
+}

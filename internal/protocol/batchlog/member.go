@@ -1,0 +1,171 @@
+package batchlog
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/consensus"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+)
+
+const (
+	// announceEvery bounds the rate of announcements: each goes to the whole audience. A request that comes sooner after
+	// the last announcement waits for others to share one with.
+	announceEvery = time.Millisecond
+	// keptPositions is how many of the last positions a member keeps for nodes that missed some when a leader failed.
+	keptPositions = 1 << 17
+)
+
+// member is a member of the replicated log that puts batches in order. Its entries hold only the names of batches:
+// the data travels from the sequencers straight to the readers.
+//
+// Entries of the consensus group are lists of batches. Those of one sequencer count from 1 without a gap, in the order
+// of its requests. An entry out of this order is either a repetition, or overtook a request that a deposed leader
+// lost and that will be repeated; every member drops it, so that all count the same positions.
+type member struct {
+	l     *Log
+	group *consensus.Group
+
+	// requests wait for the next proposal.
+	requests []Ordered
+	waiting  bool          // an order timer is set
+	last     time.Duration // when the last proposal was made
+	proposed bool
+
+	next []uint64 // per sequencer: the number of its next batch
+	// count is the number of positions given; recent holds the last of them.
+	count  uint64
+	recent []Ordered
+}
+
+func newMember(l *Log) *member {
+	m := &member{l: l, next: make([]uint64, l.c.Nodes)}
+	for i := range m.next {
+		m.next[i] = 1
+	}
+	m.group = consensus.New(consensus.Config{
+		Self:      l.c.Self,
+		Members:   l.c.Members,
+		Preferred: l.c.Members[0],
+		Env:       l.c.Env,
+		TimerKind: l.c.GroupTimer,
+		Apply:     m.apply,
+		Lead:      m.lead,
+		Snapshot:  m.snapshot,
+		Restore:   m.restore,
+	})
+	return m
+}
+
+// request takes a sequencer's requests. Only the leader can do something about them.
+func (m *member) request(from geo.NodeID, requests []Request) {
+	if !m.group.Leading() {
+		return
+	}
+	for _, q := range requests {
+		m.requests = append(m.requests, Ordered{BatchID{from, q.Number}, q.Readers})
+	}
+	if m.waiting {
+		return
+	}
+	if wait := m.last + announceEvery - m.l.c.Env.Now(); m.proposed && wait > 0 {
+		m.waiting = true
+		m.l.c.Env.After(wait, protocol.Timer{Kind: m.l.c.OrderTimer})
+		return
+	}
+	m.flush()
+}
+
+// flush proposes what has been requested.
+func (m *member) flush() {
+	m.waiting = false
+	if len(m.requests) == 0 {
+		return
+	}
+	m.last, m.proposed = m.l.c.Env.Now(), true
+	entry := appendEntries(make([]byte, 0, sizeEntries(m.requests)), m.requests)
+	m.requests = m.requests[:0]
+	// A proposal that is refused or lost is asked for again when the next leader speaks.
+	m.group.Propose(entry)
+}
+
+// apply gives positions to the batches of a committed entry and announces them.
+func (m *member) apply(entry []byte) {
+	r := codec.NewReader(entry)
+	first := m.count
+	var accepted []Ordered
+	for _, o := range readEntries(&r) {
+		if s := o.Batch.Sequencer; int(s) < len(m.next) && m.next[s] == o.Batch.Number {
+			m.next[s]++
+			m.count++
+			accepted = append(accepted, o)
+		}
+	}
+	if len(accepted) == 0 {
+		return
+	}
+	m.recent = append(m.recent, accepted...)
+	if len(m.recent) > 2*keptPositions {
+		m.recent = append([]Ordered(nil), m.recent[len(m.recent)-keptPositions:]...)
+	}
+	if m.group.Leading() {
+		m.announce(first, accepted)
+	}
+}
+
+// lead learns of a new leader. If that is this member, everybody else must know.
+func (m *member) lead(leader geo.NodeID, term uint64) {
+	if leader != m.l.c.Self {
+		m.requests = m.requests[:0]
+		return
+	}
+	if len(m.l.c.Members) == 1 {
+		return // everybody knows
+	}
+	m.announce(m.count, nil)
+	m.l.follow(leader, term)
+}
+
+func (m *member) announce(first uint64, entries []Ordered) {
+	p := &Positions{Log: m.l.c.Log, Term: m.group.Term(), First: first, Entries: entries}
+	for _, n := range m.l.c.Audience {
+		if n != m.l.c.Self {
+			m.l.c.Env.Send(n, p)
+		}
+	}
+	m.l.ordered(m.l.c.Self, p.Term, first, entries)
+}
+
+// fetch tells a node the positions that it missed.
+func (m *member) fetch(from geo.NodeID, first uint64) {
+	oldest := m.count - uint64(len(m.recent))
+	if first < oldest || first > m.count || !m.group.Leading() {
+		return
+	}
+	entries := append([]Ordered(nil), m.recent[first-oldest:]...)
+	p := &Positions{Log: m.l.c.Log, Term: m.group.Term(), First: first, Entries: entries}
+	if from == m.l.c.Self {
+		m.l.ordered(from, p.Term, first, entries)
+		return
+	}
+	m.l.c.Env.Send(from, p)
+}
+
+// snapshot is what a member must know to give the same positions as the others.
+func (m *member) snapshot() []byte {
+	b := codec.AppendUvarint(nil, m.count)
+	for _, n := range m.next {
+		b = codec.AppendUvarint(b, n)
+	}
+	return b
+}
+
+func (m *member) restore(data []byte) {
+	r := codec.NewReader(data)
+	m.count = r.Uvarint()
+	for i := range m.next {
+		m.next[i] = r.Uvarint()
+	}
+	m.recent = nil
+}

@@ -1,0 +1,229 @@
+package batchlog
+
+import (
+	"fmt"
+
+	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/consensus"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+)
+
+// Message kinds, shared by all engines that use the package.
+const (
+	KindOrderRequest = consensus.Kind + 1 + iota
+	KindPositions
+	KindFetch
+)
+
+// BatchID names a batch: the node that sequenced it and its number there, from 1.
+type BatchID struct {
+	Sequencer geo.NodeID
+	Number    uint64
+}
+
+func (b BatchID) String() string { return fmt.Sprintf("%d/%d", b.Sequencer, b.Number) }
+
+// Set is a set of partitions (or of whatever the readers of a log are divided by) modulo 64: with more than 64 of them
+// some more belong to it than were added, and those get an empty part of the batch.
+type Set uint64
+
+// With returns the set with q.
+func (s Set) With(q int) Set { return s | 1<<(q%64) }
+
+// Has reports whether q is in the set.
+func (s Set) Has(q int) bool { return s&(1<<(q%64)) != 0 }
+
+// Request asks for a place in the log for a batch of the sender.
+type Request struct {
+	Number uint64
+	// Readers says whom the batch concerns.
+	Readers Set
+}
+
+// OrderRequest carries requests from a sequencer to the leader of a log, ascending.
+type OrderRequest struct {
+	Log      uint64
+	Requests []Request
+}
+
+// Kind implements protocol.Message.
+func (m *OrderRequest) Kind() uint8 { return KindOrderRequest }
+
+// Size implements protocol.Message.
+func (m *OrderRequest) Size() int {
+	n := codec.SizeUvarint(m.Log) + codec.SizeUvarint(uint64(len(m.Requests)))
+	for _, q := range m.Requests {
+		n += codec.SizeUvarint(q.Number) + codec.SizeUvarint(uint64(q.Readers))
+	}
+	return n
+}
+
+// AppendTo implements protocol.Message.
+func (m *OrderRequest) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, m.Log)
+	b = codec.AppendUvarint(b, uint64(len(m.Requests)))
+	for _, q := range m.Requests {
+		b = codec.AppendUvarint(b, q.Number)
+		b = codec.AppendUvarint(b, uint64(q.Readers))
+	}
+	return b
+}
+
+func (m *OrderRequest) String() string {
+	s := "order request" + logName(m.Log) + ":"
+	for _, q := range m.Requests {
+		s += fmt.Sprintf(" %d(partitions %b)", q.Number, uint64(q.Readers))
+	}
+	return s
+}
+
+// logName tells logs apart in traces. Log 0 may be the only one.
+func logName(log uint64) string {
+	if log == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" to log %d", log)
+}
+
+func decodeOrderRequest(body []byte) (*OrderRequest, error) {
+	r := codec.NewReader(body)
+	m := &OrderRequest{Log: r.Uvarint()}
+	if n := r.Count(2); n > 0 {
+		m.Requests = make([]Request, n)
+		for i := range m.Requests {
+			m.Requests[i] = Request{r.Uvarint(), Set(r.Uvarint())}
+		}
+	}
+	return m, r.Done()
+}
+
+// Ordered is a batch with a place in the log.
+type Ordered struct {
+	Batch   BatchID
+	Readers Set
+}
+
+// Positions tells the log's entries from First on, in order, and that the sender leads the log in Term.
+type Positions struct {
+	Log     uint64
+	Term    uint64
+	First   uint64
+	Entries []Ordered
+}
+
+// Kind implements protocol.Message.
+func (m *Positions) Kind() uint8 { return KindPositions }
+
+// Size implements protocol.Message.
+func (m *Positions) Size() int {
+	return codec.SizeUvarint(m.Log) + codec.SizeUvarint(m.Term) + codec.SizeUvarint(m.First) + sizeEntries(m.Entries)
+}
+
+// AppendTo implements protocol.Message.
+func (m *Positions) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, m.Log)
+	b = codec.AppendUvarint(b, m.Term)
+	b = codec.AppendUvarint(b, m.First)
+	return appendEntries(b, m.Entries)
+}
+
+func (m *Positions) String() string {
+	s := "positions from"
+	if m.Log > 0 {
+		s = fmt.Sprintf("positions in log %d from", m.Log)
+	}
+	s += fmt.Sprintf(" %d, term %d:", m.First, m.Term)
+	for _, e := range m.Entries {
+		s += " " + e.Batch.String()
+	}
+	return s
+}
+
+func sizeEntries(entries []Ordered) int {
+	n := codec.SizeUvarint(uint64(len(entries)))
+	for _, e := range entries {
+		n += codec.SizeUvarint(uint64(e.Batch.Sequencer)) + codec.SizeUvarint(e.Batch.Number) +
+			codec.SizeUvarint(uint64(e.Readers))
+	}
+	return n
+}
+
+func appendEntries(b []byte, entries []Ordered) []byte {
+	b = codec.AppendUvarint(b, uint64(len(entries)))
+	for _, e := range entries {
+		b = codec.AppendUvarint(b, uint64(e.Batch.Sequencer))
+		b = codec.AppendUvarint(b, e.Batch.Number)
+		b = codec.AppendUvarint(b, uint64(e.Readers))
+	}
+	return b
+}
+
+func readEntries(r *codec.Reader) []Ordered {
+	n := r.Count(3)
+	if n == 0 {
+		return nil
+	}
+	entries := make([]Ordered, n)
+	for i := range entries {
+		entries[i] = Ordered{
+			Batch:   BatchID{geo.NodeID(r.UvarintMax(1<<16 - 1)), r.Uvarint()},
+			Readers: Set(r.Uvarint()),
+		}
+	}
+	return entries
+}
+
+func decodePositions(body []byte) (*Positions, error) {
+	r := codec.NewReader(body)
+	m := &Positions{Log: r.Uvarint(), Term: r.Uvarint(), First: r.Uvarint()}
+	m.Entries = readEntries(&r)
+	return m, r.Done()
+}
+
+// Fetch asks a new leader for the log's entries from First on: the old one took some with it.
+type Fetch struct{ Log, First uint64 }
+
+// Kind implements protocol.Message.
+func (m *Fetch) Kind() uint8 { return KindFetch }
+
+// Size implements protocol.Message.
+func (m *Fetch) Size() int { return codec.SizeUvarint(m.Log) + codec.SizeUvarint(m.First) }
+
+// AppendTo implements protocol.Message.
+func (m *Fetch) AppendTo(b []byte) []byte {
+	return codec.AppendUvarint(codec.AppendUvarint(b, m.Log), m.First)
+}
+
+func (m *Fetch) String() string {
+	if m.Log > 0 {
+		return fmt.Sprintf("fetch positions in log %d from %d", m.Log, m.First)
+	}
+	return fmt.Sprintf("fetch positions from %d", m.First)
+}
+
+func decodeFetch(body []byte) (*Fetch, error) {
+	r := codec.NewReader(body)
+	m := &Fetch{r.Uvarint(), r.Uvarint()}
+	return m, r.Done()
+}
+
+// Decode reads the package's messages and those of its consensus group. It says whether kind is one of them.
+func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error) {
+	switch kind {
+	case KindOrderRequest:
+		m, err = decodeOrderRequest(body)
+	case KindPositions:
+		m, err = decodePositions(body)
+	case KindFetch:
+		m, err = decodeFetch(body)
+	case consensus.Kind:
+		m, err = consensus.Decode(body)
+	default:
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, true, err
+	}
+	return m, true, nil
+}

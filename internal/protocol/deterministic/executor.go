@@ -1,0 +1,314 @@
+// Package deterministic executes transactions that were put in order beforehand, as Calvin's schedulers do (Thomson et
+// al., SIGMOD 2012, section 3.4): locks are requested in that order and granted in the order of the requests, the
+// partitions of a copy exchange what they have read, and each runs the procedure and applies its own part of the
+// writes. So equal orders give equal copies without a vote.
+//
+// A copy is one full set of partitions. An Executor is one partition of one copy. The keys of a transaction may be ordered
+// by several logs, one for each home region; then it comes in parts, one from each log, and runs when all its parts at
+// this partition have arrived and have their locks (Ren et al., SLOG, VLDB 2019, section 3.2). If the logs do not agree on
+// the order of transactions, lock queues can deadlock; the queues can then be looked at and changed (graph.go).
+package deterministic
+
+import (
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/fifo"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Config describes an executor.
+type Config struct {
+	Self       geo.NodeID
+	Topology   *geo.Topology
+	Procedures *txn.Registry
+	Store      *store.Store
+	Env        protocol.Env
+	// Answer takes the outcome of a transaction whose client waits at this node.
+	Answer func(o txn.Outcome)
+	// Reorderable is for engines whose lock queues may be changed (Reorder). A participant then keeps its locks until it
+	// knows that all the others have theirs: only then is it certain that no cycle goes through the transaction. So all
+	// participants tell all others when they have their locks, along with their reads.
+	Reorderable bool
+}
+
+// Executor is one partition of a copy.
+type Executor struct {
+	c          Config
+	partition  int
+	partitions int
+	placement  geo.Placement
+	// copy[q] is the node that holds partition q in this copy.
+	copy []geo.NodeID
+
+	locks lockTable
+	// running are the transactions that wait for parts, locks or reads of other participants, and those that reads have
+	// arrived for before their own turn.
+	running map[Place]*execution
+	// first and last of the running and waiting ones in the order of arrival, if they are Reorderable.
+	first, last *execution
+	// ready have all their locks, in the order in which they got them.
+	ready  fifo.Queue[*execution]
+	inline execution // for transactions that run at once
+	free   *execution
+
+	// outReads and outAnswers gather what the current step has for other nodes of the copy, by partition or node.
+	outReads   []*Reads
+	outAnswers map[geo.NodeID]*Answers
+	readsTo    []int
+	answersTo  []geo.NodeID
+
+	parted  int // transactions in parts that have not finished
+	foreign int // Executor.Foreign
+	passes  uint32
+	Stats
+}
+
+// Stats counts what an executor has done.
+type Stats struct {
+	// Executed transactions, thereof MultiPartition, MultiHome (those that came in parts) and Aborts.
+	Executed, MultiPartition, MultiHome, Aborts int64
+	// LockWaits are transactions that could not get all their locks at once, RemoteReads those for which reads were
+	// sent, times their receivers.
+	LockWaits, RemoteReads int64
+	// Finished are the transactions of other nodes' clients that are over here.
+	Finished int64
+}
+
+// Counters appends the executor's share of an engine's counters.
+func (s *Stats) Counters(dst []protocol.Counter) []protocol.Counter {
+	return append(dst,
+		protocol.Counter{Name: "executed", Value: s.Executed},
+		protocol.Counter{Name: "multi_partition", Value: s.MultiPartition},
+		protocol.Counter{Name: "aborts", Value: s.Aborts},
+		protocol.Counter{Name: "lock_waits", Value: s.LockWaits},
+		protocol.Counter{Name: "remote_reads", Value: s.RemoteReads},
+	)
+}
+
+// New returns an executor.
+func New(c Config) *Executor {
+	t := c.Topology
+	x := &Executor{
+		c:          c,
+		partition:  t.PartitionOf(c.Self),
+		partitions: t.Partitions,
+		placement:  t.Placement(),
+		copy:       make([]geo.NodeID, t.Partitions),
+		locks:      newLockTable(),
+		running:    map[Place]*execution{},
+		outReads:   make([]*Reads, t.Partitions),
+		outAnswers: map[geo.NodeID]*Answers{},
+	}
+	for q := range x.copy {
+		x.copy[q] = t.Node(t.RegionOf(c.Self), q, t.ReplicaOf(c.Self))
+	}
+	return x
+}
+
+// Foreign is the number of transactions of other nodes' clients that have come in parts and are not finished.
+func (x *Executor) Foreign() int { return x.foreign }
+
+// Parted is the number of transactions that have come in parts and are not finished.
+func (x *Executor) Parted() int { return x.parted }
+
+// Run runs t, whose client waits at coordinator, or queues it for its locks. All its keys here are ordered now.
+func (x *Executor) Run(at Place, t *txn.Transaction, coordinator geo.NodeID) {
+	e := &x.inline
+	e.begin(x, t, coordinator)
+	if !e.multi && !x.conflicts(e) {
+		e.execute()
+		e.finish()
+		return
+	}
+	e = x.enlist(at, e)
+	for i, a := range t.Accesses {
+		if e.slots[i].local && !x.locks.acquire(e, a.Key, a.Mode&txn.Write != 0) {
+			e.waitLocks++
+		}
+	}
+	if e.waitLocks > 0 {
+		x.LockWaits++
+		return
+	}
+	e.locked()
+	x.drain()
+}
+
+// Part takes one of the parts of t: its keys here whose home is home are ordered now. With lockOnly, t holds its id and
+// those keys and nothing else, and another part has the whole transaction.
+func (x *Executor) Part(at Place, t *txn.Transaction, lockOnly bool, coordinator geo.NodeID, home geo.Region) {
+	e := x.running[at]
+	if e == nil {
+		e = x.alloc()
+		x.running[at] = e
+	}
+	if e.parts == 0 {
+		e.x, e.at, e.listed = x, at, true
+		x.parted++
+		if coordinator != x.c.Self {
+			x.foreign++
+		}
+		x.link(e)
+	}
+	e.parts++
+	if !lockOnly && e.t == nil {
+		early, waitLocks := e.early, e.waitLocks
+		e.begin(x, t, coordinator)
+		e.parted, e.waitLocks, e.early = true, waitLocks, nil
+		e.needed = e.homes()
+		e.take(early)
+	}
+	waited := e.waitLocks > 0
+	for i := range t.Accesses {
+		a := &t.Accesses[i]
+		if x.placement.Home(a.Key) == home && (x.partitions == 1 || x.placement.Partition(a.Key) == x.partition) &&
+			!x.locks.acquire(e, a.Key, a.Mode&txn.Write != 0) {
+			e.waitLocks++
+		}
+	}
+	if e.waitLocks > 0 {
+		if !waited {
+			x.LockWaits++
+		}
+		return
+	}
+	if e.complete() {
+		e.locked()
+		x.drain()
+	}
+}
+
+// conflicts reports whether anybody holds or wants one of the locks of e, a transaction without remote parts.
+func (x *Executor) conflicts(e *execution) bool {
+	if x.locks.empty() {
+		return false
+	}
+	for i := range e.t.Accesses {
+		if x.locks.locked(e.t.Accesses[i].Key) {
+			return true
+		}
+	}
+	return false
+}
+
+// enlist turns the execution that begin has prepared into one that can wait. Reads may have arrived for it before.
+func (x *Executor) enlist(at Place, prepared *execution) *execution {
+	var e *execution
+	listed := prepared.multi || x.c.Reorderable
+	if listed {
+		e = x.running[at]
+	}
+	if e == nil {
+		e = x.alloc()
+	}
+	if listed {
+		x.running[at] = e
+	}
+	early := e.early
+	slots := e.slots
+	*e = *prepared
+	e.at, e.early, e.listed = at, nil, listed
+	e.slots = append(slots[:0], prepared.slots...)
+	prepared.t = nil
+	e.take(early)
+	x.link(e)
+	return e
+}
+
+func (x *Executor) alloc() *execution {
+	e := x.free
+	if e == nil {
+		return &execution{}
+	}
+	x.free, e.next = e.next, nil
+	return e
+}
+
+// drain runs the executions that have become ready.
+func (x *Executor) drain() {
+	for x.ready.Len() > 0 {
+		e := x.ready.Front()
+		x.ready.Pop()
+		e.queued = false
+		// A change of the queues may have taken a lock away again.
+		if e.waitLocks == 0 && !e.holding {
+			e.locked()
+		}
+	}
+}
+
+// granted counts a lock that an execution has been waiting for.
+func (x *Executor) granted(e *execution) {
+	e.waitLocks--
+	if e.waitLocks == 0 && e.complete() && !e.queued {
+		e.queued = true
+		x.ready.Push(e)
+	}
+}
+
+// Reads takes what another participant of this copy has read.
+func (x *Executor) Reads(from geo.NodeID, m *Reads) {
+	partition := x.c.Topology.PartitionOf(from)
+	at := 0
+	for i := range m.Reads {
+		q := &m.Reads[i]
+		r := reads{partition, m.Values[at : at+q.Values], q.Reordered}
+		at += q.Values
+		e := x.running[q.Place]
+		if e == nil {
+			e = x.alloc()
+			x.running[q.Place] = e
+		}
+		if e.t == nil || r.reordered != e.reordered {
+			// Reads from before a change of the queues are stale after it, and those from after it wait for it.
+			if e.t == nil || r.reordered {
+				e.early = append(e.early, r)
+			}
+			continue
+		}
+		e.assign(r)
+		if e.holding && e.waitReads == 0 {
+			e.end()
+		}
+	}
+	x.drain()
+}
+
+// sendReads adds the values to the message for partition q of this copy.
+func (x *Executor) sendReads(q int, e *execution, values []Value) {
+	m := x.outReads[q]
+	if m == nil {
+		m = &Reads{}
+		x.outReads[q] = m
+		x.readsTo = append(x.readsTo, q)
+	}
+	m.Reads = append(m.Reads, Read{e.at, len(values), e.reordered})
+	m.Values = append(m.Values, values...)
+	x.RemoteReads++
+}
+
+// sendAnswer adds the outcome to the message for the coordinator.
+func (x *Executor) sendAnswer(to geo.NodeID, o txn.Outcome) {
+	m := x.outAnswers[to]
+	if m == nil {
+		m = &Answers{}
+		x.outAnswers[to] = m
+		x.answersTo = append(x.answersTo, to)
+	}
+	m.Outcomes = append(m.Outcomes, o)
+}
+
+// Flush sends what the step has gathered, one message per node. An engine calls it at the end of each step.
+func (x *Executor) Flush() {
+	for _, q := range x.readsTo {
+		x.c.Env.Send(x.copy[q], x.outReads[q])
+		x.outReads[q] = nil
+	}
+	x.readsTo = x.readsTo[:0]
+	for _, n := range x.answersTo {
+		x.c.Env.Send(n, x.outAnswers[n])
+		delete(x.outAnswers, n)
+	}
+	x.answersTo = x.answersTo[:0]
+}

@@ -1,0 +1,182 @@
+package deterministic
+
+import "slices"
+
+// Vertex is a transaction in the waits-for graph of one partition.
+type Vertex struct {
+	Place
+	// Participants is the number of partitions that the transaction touches.
+	Participants int
+	// Complete says that all parts of the transaction at this partition have arrived: it will wait for no others here
+	// than those that it waits for now.
+	Complete bool
+	// After are the vertices that it waits for directly: one request further ahead in some queue. A transaction also
+	// waits for those that these wait for.
+	After []uint32
+}
+
+// link appends e to the list of the running transactions.
+func (x *Executor) link(e *execution) {
+	if !x.c.Reorderable {
+		return
+	}
+	e.linked, e.older = true, x.last
+	if x.last == nil {
+		x.first = e
+	} else {
+		x.last.newer = e
+	}
+	x.last = e
+}
+
+func (x *Executor) unlink(e *execution) {
+	if !e.linked {
+		return
+	}
+	if e.older == nil {
+		x.first = e.newer
+	} else {
+		e.older.newer = e.newer
+	}
+	if e.newer == nil {
+		x.last = e.older
+	} else {
+		e.newer.older = e.older
+	}
+}
+
+// Graph returns the waits-for graph of this partition: all transactions that hold or want locks, in the order of their
+// arrival. Those that Reorder has given their turn are left out: nobody waits for them for ever.
+func (x *Executor) Graph() []Vertex {
+	x.passes++
+	var graph []Vertex
+	for e := x.first; e != nil; e = e.newer {
+		if e.t == nil || e.reordered {
+			continue
+		}
+		e.pass, e.vertex = x.passes, int32(len(graph))
+		graph = append(graph, Vertex{Place: e.at, Participants: e.participants(), Complete: e.complete()})
+	}
+	var readers []uint32
+	for e := x.first; e != nil; e = e.newer {
+		if e.pass != x.passes {
+			continue
+		}
+		for i := range e.slots {
+			if !e.slots[i].local {
+				continue
+			}
+			l := x.locks.locks[e.t.Accesses[i].Key]
+			if l == nil || l.pass == x.passes {
+				continue
+			}
+			l.pass = x.passes
+			writer := int32(-1)
+			readers = readers[:0]
+			for q := l.head; q != nil; q = q.next {
+				if q.owner.pass != x.passes {
+					continue
+				}
+				v := &graph[q.owner.vertex]
+				if writer >= 0 && (!q.write || len(readers) == 0) {
+					v.After = append(v.After, uint32(writer))
+				}
+				if q.write {
+					v.After = append(v.After, readers...)
+					writer, readers = q.owner.vertex, readers[:0]
+				} else {
+					readers = append(readers, uint32(q.owner.vertex))
+				}
+			}
+		}
+	}
+	return graph
+}
+
+// Reorder gives the transactions of a deadlock their turn in the order given. They must be a whole strongly connected
+// component of the copy's waits-for graph to which nothing can be added, and everybody must reorder it alike.
+//
+// In each queue they come together, behind the requests that some of them wait for, and ahead of those that wait for some
+// of them: a request cannot be both, or it would belong to the component. What they have read so far is void.
+func (x *Executor) Reorder(members []Place) {
+	x.passes++
+	var component []*execution
+	for _, at := range members {
+		e := x.running[at]
+		if e == nil || e.t == nil || e.reordered {
+			continue // none of its keys is here
+		}
+		e.member, e.vertex = true, int32(len(component))
+		component = append(component, e)
+	}
+	for _, e := range component {
+		e.reordered, e.holding = true, false
+		for i := range e.slots {
+			e.slots[i] = slot{partition: e.slots[i].partition, local: e.slots[i].local}
+		}
+		e.awaitReads()
+		e.take(e.early)
+	}
+	for _, e := range component {
+		for i := range e.slots {
+			if !e.slots[i].local {
+				continue
+			}
+			if l := x.locks.locks[e.t.Accesses[i].Key]; l.pass != x.passes {
+				l.pass = x.passes
+				l.reorder()
+				l.regrant(x.granted)
+			}
+		}
+	}
+	for _, e := range component {
+		e.member = false
+		if e.waitLocks == 0 && !e.queued {
+			e.queued = true
+			x.ready.Push(e)
+		}
+	}
+	x.drain()
+}
+
+// reorder brings the members of the component together, in its order.
+func (l *lock) reorder() {
+	var before, members, behind []*request
+	var reads, writes bool // by members or those behind them
+	for q := l.head; q != nil; q = q.next {
+		switch {
+		case q.owner.member:
+			members = append(members, q)
+		case writes || q.write && reads:
+			behind = append(behind, q)
+		default:
+			before = append(before, q)
+			continue
+		}
+		reads, writes = reads || !q.write, writes || q.write
+	}
+	slices.SortStableFunc(members, func(a, b *request) int { return int(a.owner.vertex - b.owner.vertex) })
+	all := append(append(before, members...), behind...)
+	for i, q := range all[1:] {
+		all[i].next = q
+	}
+	l.head, l.tail = all[0], all[len(all)-1]
+	l.tail.next = nil
+}
+
+// regrant grants and takes back locks after the queue has changed.
+func (l *lock) regrant(granted func(*execution)) {
+	shared := true // with all before
+	for q := l.head; q != nil; q = q.next {
+		can := q == l.head || shared && !q.write
+		shared = shared && !q.write
+		switch {
+		case can && !q.granted:
+			q.granted = true
+			granted(q.owner)
+		case !can && q.granted:
+			q.granted = false
+			q.owner.waitLocks++
+		}
+	}
+}

@@ -1,0 +1,36 @@
+// Package fifo is a queue for state machines: first in, first out, in memory that it reuses.
+package fifo
+
+// Queue is a queue. The zero value is empty.
+type Queue[T any] struct {
+	items []T
+	head  int
+}
+
+// Len returns the number of elements.
+func (q *Queue[T]) Len() int { return len(q.items) - q.head }
+
+// Push appends v.
+func (q *Queue[T]) Push(v T) { q.items = append(q.items, v) }
+
+// Front returns the oldest element, or a zero value.
+func (q *Queue[T]) Front() (v T) {
+	if q.head < len(q.items) {
+		v = q.items[q.head]
+	}
+	return v
+}
+
+// Pop drops the oldest element. The queue must not be empty.
+func (q *Queue[T]) Pop() {
+	var zero T
+	q.items[q.head] = zero
+	q.head++
+	if q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+	} else if q.head >= 64 && q.head*2 >= len(q.items) {
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+}
