@@ -1,0 +1,115 @@
+package geo
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/txn"
+)
+
+func square(n int) [][]Link {
+	links := make([][]Link, n)
+	for i := range links {
+		links[i] = make([]Link, n)
+		for j := range links[i] {
+			links[i][j] = Link{Delay: time.Duration(10*i+j) * time.Millisecond}
+		}
+	}
+	return links
+}
+
+func TestNodeNumbering(t *testing.T) {
+	top := &Topology{Regions: []string{"a", "b", "c"}, Partitions: 2, Replicas: 2, Links: square(3)}
+	if err := top.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	next := NodeID(0)
+	for r := range top.Regions {
+		for p := range top.Partitions {
+			for k := range top.Replicas {
+				n := top.Node(Region(r), p, k)
+				if n != next || top.RegionOf(n) != Region(r) || top.PartitionOf(n) != p || top.ReplicaOf(n) != k {
+					t.Errorf("node %d/%d/%d is %d: %s", r, p, k, n, top.NodeName(n))
+				}
+				next++
+			}
+		}
+	}
+	if top.NodeName(7) != "b/1/1" {
+		t.Errorf("node 7 is %s", top.NodeName(7))
+	}
+	if got := top.RTT(1, 2); got != 33*time.Millisecond {
+		t.Errorf("RTT(b, c) = %v, want 12 ms + 21 ms", got)
+	}
+	if top.Index("c") != 2 || top.Index("d") != -1 {
+		t.Errorf("Index: c is %d, d is %d", top.Index("c"), top.Index("d"))
+	}
+}
+
+// TestPlacement: partition = shard mod P, home = (shard div P) mod R (SmallBank on Detock, listings 3 and 4).
+func TestPlacement(t *testing.T) {
+	p := Placement{Regions: 2, Partitions: 2}
+	tests := []struct {
+		id        uint64
+		partition int
+		home      Region
+	}{{0, 0, 0}, {1, 1, 0}, {2, 0, 1}, {3, 1, 1}, {4, 0, 0}, {99_999, 1, 1}}
+	for _, tc := range tests {
+		k := txn.IntKey(1, tc.id)
+		if p.Partition(k) != tc.partition || p.Home(k) != tc.home {
+			t.Errorf("%v: partition %d, home %d; want %d, %d", k, p.Partition(k), p.Home(k), tc.partition, tc.home)
+		}
+	}
+	name := txn.StringKey(0, "Client7")
+	h := uint64(txn.HashString("Client7"))
+	if p.Partition(name) != int(h%2) || p.Home(name) != Region(h/2%2) {
+		t.Errorf("%v: partition %d, home %d", name, p.Partition(name), p.Home(name))
+	}
+}
+
+func TestClassOfAccesses(t *testing.T) {
+	p := Placement{Regions: 2, Partitions: 2}
+	tests := map[string][]uint64{"SH-SP": {0, 4}, "SH-MP": {0, 1}, "MH-SP": {0, 2}, "MH-MP": {0, 3}}
+	for want, ids := range tests {
+		var a []txn.Access
+		for _, id := range ids {
+			a = append(a, txn.Access{Key: txn.IntKey(1, id), Mode: txn.Read})
+		}
+		if got := p.Class(a).String(); got != want {
+			t.Errorf("%v is %s, want %s", ids, got, want)
+		}
+	}
+}
+
+func TestCoordinatorIsInTheClientsRegion(t *testing.T) {
+	top := &Topology{Regions: []string{"a", "b"}, Partitions: 2, Replicas: 3, Links: square(2)}
+	for id := range uint64(6) {
+		tx := &txn.Transaction{ID: txn.ID(id), Accesses: []txn.Access{{Key: txn.IntKey(1, 3), Mode: txn.Read}}}
+		n := top.Coordinator(1, tx)
+		if top.RegionOf(n) != 1 || top.PartitionOf(n) != 1 || top.ReplicaOf(n) != int(id%3) {
+			t.Errorf("transaction %d goes to %s", id, top.NodeName(n))
+		}
+	}
+}
+
+func TestTopologyValidate(t *testing.T) {
+	tests := map[string]struct {
+		top  Topology
+		want string
+	}{
+		"no regions":    {Topology{Partitions: 1, Replicas: 1}, "regions"},
+		"no partitions": {Topology{Regions: []string{"a"}, Replicas: 1, Links: square(1)}, "partitionsPerRegion"},
+		"no replicas":   {Topology{Regions: []string{"a"}, Partitions: 1, Links: square(1)}, "replicasPerPartition"},
+		"no links":      {Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1}, "links"},
+		"ragged links":  {Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1, Links: [][]Link{{}}}, "links[a]"},
+		"too many":      {Topology{Regions: []string{"a"}, Partitions: 1 << 10, Replicas: 1 << 5, Links: square(1)}, "nodes are more"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if err := tc.top.Validate(); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Validate = %v, want %q", err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,42 @@
+package protocol
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+var engine = &Engine{Name: "toy", Parameters: []Parameter{
+	{Name: "ordering", Default: "leader", OneOf: []string{"leader", "epochs"}},
+	{Name: "batch", Default: "5ms", Min: 0, Max: time.Second},
+	{Name: "window", Default: "10", Integer: true, MinInt: 1, MaxInt: 100},
+}}
+
+func TestResolve(t *testing.T) {
+	p, errs := engine.Resolve(map[string]string{"batch": "20ms"})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	if p.Word("ordering") != "leader" || p.Duration("batch") != 20*time.Millisecond || p.Int("window") != 10 {
+		t.Errorf("resolved to %v", p)
+	}
+}
+
+func TestResolveRefuses(t *testing.T) {
+	tests := map[string]struct{ name, value, want string }{
+		"unknown":        {"bacth", "5ms", "it has ordering, batch, window"},
+		"other word":     {"ordering", "paxos", `"paxos" is not one of leader, epochs`},
+		"no duration":    {"batch", "5", `"5" is not a duration from 0s to 1s`},
+		"too long":       {"batch", "2s", "not a duration from 0s to 1s"},
+		"no number":      {"window", "ten", `"ten" is not a whole number from 1 to 100`},
+		"number too big": {"window", "101", "not a whole number from 1 to 100"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, errs := engine.Resolve(map[string]string{tc.name: tc.value})
+			if len(errs) != 1 || errs[0].Name != tc.name || !strings.Contains(errs[0].Message, tc.want) {
+				t.Errorf("Resolve says %v, want %s: %q", errs, tc.name, tc.want)
+			}
+		})
+	}
+}
