@@ -222,13 +222,14 @@ func (c *checker) internal() {
 		for k, o := range c.h.opsOf(i) {
 			before := last[o.key]
 			last[o.key] = first + uint32(k) + 1
-			if o.write() || !o.known() {
+			if !o.known() {
 				continue
 			}
-			if before <= first { // of another transaction, or none
-				if o.version == id {
-					c.note(Internal, evidence{a: i, b: initial, key: o.key, version: o.version})
-				}
+			if o.version == id && (before <= first || !c.wroteBefore(i, o.key, uint32(k))) {
+				c.note(Internal, evidence{a: i, b: initial, key: o.key, version: o.version})
+				continue
+			}
+			if o.write() || before <= first { // the first of this transaction
 				continue
 			}
 			p := c.h.ops[before-1]
@@ -243,6 +244,16 @@ func (c *checker) internal() {
 			}
 		}
 	}
+}
+
+// wroteBefore reports whether one of transaction i's first n operations writes the key.
+func (c *checker) wroteBefore(i, key, n uint32) bool {
+	for _, o := range c.h.opsOf(i)[:n] {
+		if o.write() && o.key == key {
+			return true
+		}
+	}
+	return false
 }
 
 // realTime adds the order in time. Its nodes are instants: an instant stands for all the answers since the one before

@@ -282,7 +282,7 @@ func (x *explainer) direct(v *Verdict, e *evidence) {
 		head = "a transaction contradicts itself"
 		text = fmt.Sprintf("%s read %s and found %s, although it had read or written another before.", a, key, x.version(e.version))
 		if e.version == x.id(e.a) {
-			text = fmt.Sprintf("%s read %s in a version of its own that it had not written yet.", a, key)
+			text = fmt.Sprintf("%s saw %s in a version of its own that it had not written yet.", a, key)
 		}
 	case IncompatibleOrder, LostUpdate:
 		head = "two transactions replaced the same version, so one of them never happened"

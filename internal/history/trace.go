@@ -97,6 +97,26 @@ func (s *stamps) lookup(k txn.Key) (txn.ID, uint8, bool) {
 	return writer, nth, true
 }
 
+// tracing records on top of stamps. To know what it overwrites, a write first reads: as far as the database can see, the
+// transaction reads the row, so that is what it is held to.
+type tracing struct{ Recorder }
+
+func (t *tracing) Put(k txn.Key, value []byte) {
+	t.readFirst(k)
+	t.Recorder.Put(k, value)
+}
+
+func (t *tracing) Delete(k txn.Key) {
+	t.readFirst(k)
+	t.Recorder.Delete(k)
+}
+
+func (t *tracing) readFirst(k txn.Key) {
+	if t.find(Read, k) == nil && t.find(Write, k) == nil {
+		t.Get(k)
+	}
+}
+
 var errTracedArgs = errors.New("the arguments of a traced call do not start with a transaction's id")
 
 // tracedArgs splits the arguments of a traced call: the transaction's id, which versions need, and the procedure's own.
@@ -110,8 +130,8 @@ func tracedArgs(args []byte) (txn.ID, []byte, error) {
 }
 
 // Trace returns the traced form of a procedure. Its number is p's plus Traced, its arguments are the transaction's id (as
-// codec.AppendID writes it) and p's, its result ends with what it did: see SplitTrace. What it writes it also reads,
-// since it has to know what it overwrites: a key that p only writes becomes one that is read and written. A database
+// codec.AppendID writes it) and p's, its result ends with what it did: see SplitTrace. What p only writes
+// it also reads, to know what it overwrites: such a key becomes one that is read and written. A database
 // that runs traced procedures must run no others that write, until it is loaded again.
 func Trace(p *txn.Procedure) *txn.Procedure {
 	if p.ID >= Traced {
@@ -137,8 +157,8 @@ func Trace(p *txn.Procedure) *txn.Procedure {
 			if err != nil {
 				return nil, err
 			}
-			var rec Recorder
-			s := &stamps{Ctx: c, id: id, rec: &rec}
+			var rec tracing
+			s := &stamps{Ctx: c, id: id, rec: &rec.Recorder}
 			rec.Reset(s, s.lookup)
 			result, err := p.Run(&rec, args)
 			if err != nil {

@@ -1,0 +1,158 @@
+package history
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// generate makes the history of n transactions that took effect one after the other: of clients in regions, with think
+// and answer times so that a client's transactions overlap those of all others. Each does about 4 operations on rows,
+// half of them reads, half a read and a write of the same row; a tenth of the keys are hot. Of a share of unknown
+// transactions nothing but the id is known.
+func generate(seed uint64, n, clients, rows int, unknownPercent int, add func(region int, t *Txn)) {
+	r := rand.New(rand.NewPCG(seed, 7))
+	last := make([]txn.ID, rows)
+	nth := make([]uint8, rows)
+	free := make([]time.Duration, clients) // when the client may send again
+	now := time.Duration(0)
+	var ops []Op
+	key := make([]txn.Key, rows)
+	for i := range key {
+		key[i] = txn.IntKey(1, uint64(i))
+	}
+	for i := range n {
+		now += time.Duration(1 + r.Int64N(100_000))
+		c := r.IntN(clients)
+		for free[c] > now {
+			now += time.Duration(1 + r.Int64N(1000))
+		}
+		id := txn.MakeID(uint32(c+1), uint64(i+1))
+		ops = ops[:0]
+		writes := 0
+		for len(ops) < 4 {
+			k := r.IntN(rows)
+			if r.IntN(2) == 0 {
+				k = r.IntN(1 + rows/10)
+			}
+			used := false
+			for _, o := range ops {
+				used = used || o.Key == key[k]
+			}
+			if used {
+				continue
+			}
+			ops = append(ops, Op{Key: key[k], Version: last[k], Known: true, Nth: nth[k]})
+			if r.IntN(2) == 0 {
+				ops = append(ops, Op{Kind: Write, Key: key[k], Version: last[k], Known: true, Nth: 1})
+				last[k], nth[k] = id, 1
+				writes++
+			}
+		}
+		t := Txn{ID: id, Client: uint32(c), Invoked: max(free[c], now-time.Duration(r.Int64N(20_000_000))), Status: txn.Committed, Ops: ops}
+		t.Answered = now + time.Duration(r.Int64N(20_000_000))
+		free[c] = t.Answered + 1
+		if r.IntN(100) < unknownPercent {
+			t.Status, t.Ops = txn.Unknown, nil
+		}
+		add(c%8, &t)
+	}
+}
+
+func regions(h *History) {
+	for _, name := range []string{"us-east-1", "us-west-2", "eu-west-1", "eu-central-1", "ap-northeast-1", "ap-southeast-2", "ap-south-1", "sa-east-1"} {
+		h.Region(name)
+	}
+}
+
+// BenchmarkCheck checks a million transactions of 5 to 6 operations. The peak is what the process took from the system.
+func BenchmarkCheck(b *testing.B) {
+	for _, level := range []Level{Serializable, StrictSerializable} {
+		b.Run(level.String(), func(b *testing.B) {
+			h := &History{}
+			regions(h)
+			generate(1, 1_000_000, 20_000, 1_000_000, 0, h.Add)
+			b.ResetTimer()
+			for b.Loop() {
+				if v := Check(h, level); !v.Passed {
+					b.Fatal(v.Explanation)
+				}
+			}
+			b.StopTimer()
+			b.ReportMetric(float64(h.Ops())/float64(h.Len()), "ops/txn")
+			b.ReportMetric(peakMB(), "peak-MB")
+		})
+	}
+}
+
+// BenchmarkCheckBroken is the same with a thousand reads that are one version old.
+func BenchmarkCheckBroken(b *testing.B) {
+	h := &History{}
+	regions(h)
+	generate(1, 1_000_000, 20_000, 1_000_000, 0, h.Add)
+	r := rand.New(rand.NewPCG(1, 1))
+	for n := 0; n < 1000; {
+		i := r.IntN(len(h.ops))
+		o := &h.ops[i]
+		if o.write() || o.version == Initial || i+1 < len(h.ops) && h.ops[i+1].key == o.key {
+			continue
+		}
+		for j := range h.ops[:i] {
+			if h.ops[j].key == o.key && h.ops[j].write() {
+				o.version, o.nth = h.ops[j].version, 0
+				n++
+				break
+			}
+		}
+	}
+	for b.Loop() {
+		v := Check(h, StrictSerializable)
+		if v.Passed {
+			b.Fatal("it passed")
+		}
+		b.Logf("%d in cycles, shortest %v\n%s", v.Stats.Cyclic, v.Stats.Shortest, v.Explanation)
+	}
+	b.ReportMetric(peakMB(), "peak-MB")
+}
+
+// peakMB is the most memory that Go has had from the system so far, the history itself included: what it has given back
+// still counts.
+func peakMB() float64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.Sys) / 1e6
+}
+
+// BenchmarkFile writes and reads a history file.
+func BenchmarkFile(b *testing.B) {
+	const n = 100_000
+	var file bytes.Buffer
+	write := func() {
+		file.Reset()
+		w := NewWriter(&file, Header{Region: "us-east-1"})
+		generate(1, n, 1000, 100_000, 0, func(_ int, t *Txn) { w.Add(t) })
+		if err := w.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("write", func(b *testing.B) {
+		for b.Loop() {
+			write()
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/txn")
+		b.ReportMetric(float64(file.Len())/n, "B/txn")
+	})
+	b.Run("read", func(b *testing.B) {
+		for b.Loop() {
+			h := &History{}
+			if err := h.ReadFile(bytes.NewReader(file.Bytes())); err != nil || h.Len() != n {
+				b.Fatal(h.Len(), err)
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/txn")
+	})
+}

@@ -1,0 +1,392 @@
+package history_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/calvin"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+var procedures = txn.NewRegistry(history.TraceAll(simtest.Procedures.Lookup(1))...)
+
+// clients are closed-loop clients of one region.
+type clients struct {
+	env    protocol.ClientEnv
+	rng    *rand.Rand
+	region geo.Region
+	n      int
+	until  time.Duration
+	next   func(*rand.Rand) string
+	sent   []uint64
+	done   map[txn.Status]int
+}
+
+func (c *clients) Start() {
+	for i := range c.n {
+		c.env.After(time.Duration(c.rng.IntN(10_000_000)), protocol.Timer{Arg: uint64(i)})
+	}
+}
+
+func (c *clients) Fire(t protocol.Timer) { c.send(int(t.Arg)) }
+
+func (c *clients) send(i int) {
+	if c.env.Now() < c.until {
+		c.env.Submit(simtest.Txn(txn.MakeID(uint32(c.region)+1, c.sent[i]*uint64(c.n)+uint64(i)+1), c.next(c.rng)))
+		c.sent[i]++
+	}
+}
+
+func (c *clients) clientOf(id txn.ID) uint32 { return uint32((uint64(id)&(1<<40-1) - 1) % uint64(c.n)) }
+
+func (c *clients) Complete(o txn.Outcome) {
+	c.done[o.Status]++
+	if o.Status > txn.Aborted {
+		c.env.After(10*time.Millisecond, protocol.Timer{Arg: uint64(c.clientOf(o.ID))})
+		return
+	}
+	c.send(int(c.clientOf(o.ID)))
+}
+
+// hot makes transactions on few rows: reads, transfers, blind writes, deletions.
+func hot(rows int) func(*rand.Rand) string {
+	return func(r *rand.Rand) string {
+		p := r.Perm(rows)
+		switch r.IntN(8) {
+		case 0:
+			return fmt.Sprintf("r%d r%d r%d", p[0], p[1], p[2])
+		case 1:
+			return fmt.Sprintf("r%d r%d", p[0], p[1])
+		case 2:
+			return fmt.Sprintf("r%d w%d=%d", p[0], p[1], r.IntN(100))
+		case 3:
+			return fmt.Sprintf("d%d a%d+1", p[0], p[1])
+		case 4:
+			return fmt.Sprintf("s%d-%d a%d+5 r%d", p[0], r.IntN(90), p[1], p[2])
+		default:
+			return fmt.Sprintf("a%d-1 a%d+1", p[0], p[1])
+		}
+	}
+}
+
+// record runs clients in every region against an engine and returns what they recorded.
+func record(t testing.TB, c sim.Config, perRegion, rows int, until time.Duration, faults func(*sim.Sim)) (*history.History, *sim.Sim) {
+	t.Helper()
+	c.Procedures = procedures
+	s := sim.New(c)
+	simtest.Fill(c.Topology, uint64(rows), 100, s.Store)
+	h := &history.History{}
+	var taps []*history.Tap
+	for r := range c.Topology.Regions {
+		region := h.Region(c.Topology.Regions[r])
+		s.AddClient(geo.Region(r), func(env protocol.ClientEnv) protocol.Client {
+			cl := &clients{
+				rng: rand.New(rand.NewPCG(c.Seed, uint64(r)+500)), region: geo.Region(r), n: perRegion, until: until,
+				next: hot(rows), sent: make([]uint64, perRegion), done: map[txn.Status]int{},
+			}
+			tap := history.NewTap(env, history.TapConfig{
+				Procedures: procedures, Client: cl.clientOf, Record: func(t *history.Txn) { h.Add(region, t) },
+			})
+			cl.env = tap
+			taps = append(taps, tap)
+			return tap.Attach(cl)
+		})
+	}
+	if faults != nil {
+		faults(s)
+	}
+	s.Run(until + 30*time.Second)
+	for _, tap := range taps {
+		if err := tap.Finish(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h, s
+}
+
+// converged compares the copies of all nodes but those that are dead.
+func converged(t *geo.Topology, s *sim.Sim) workload.Check {
+	var copies []history.Copy
+	for n := range geo.NodeID(t.Nodes()) {
+		if !s.Node(n).Dead {
+			st := s.Store(n)
+			copies = append(copies, history.Copy{
+				Name: t.NodeName(n), Partition: t.PartitionOf(n), Digest: st.Digest(), Rows: int64(st.Len()),
+				Sums: map[string]int64{"money": simtest.Sum(history.Plain(st))},
+			})
+		}
+	}
+	return history.Converged(copies)
+}
+
+// toy is a database that is wrong in a way of its own. Each node holds everything: one partition.
+type toy struct {
+	protocol.Config
+	submit  func(*toy, *txn.Transaction)
+	pending map[uint64]func()
+	count   uint64
+}
+
+func (n *toy) Start()                                             {}
+func (n *toy) Submit(t *txn.Transaction)                          { n.submit(n, t) }
+func (n *toy) Receive(_ geo.NodeID, m protocol.Message)           { m.(*parcel).arrive(n) }
+func (n *toy) Pending() int                                       { return len(n.pending) }
+func (n *toy) Counters(dst []protocol.Counter) []protocol.Counter { return dst }
+func (n *toy) Fire(t protocol.Timer) {
+	f := n.pending[t.Arg]
+	delete(n.pending, t.Arg)
+	f()
+}
+
+// after calls f later.
+func (n *toy) after(d time.Duration, f func()) {
+	n.count++
+	n.pending[n.count] = f
+	n.Env.After(d, protocol.Timer{Arg: n.count})
+}
+
+// parcel is a message that knows what to do when it arrives.
+type parcel struct{ arrive func(*toy) }
+
+func (*parcel) Kind() uint8              { return 1 }
+func (*parcel) Size() int                { return 100 }
+func (*parcel) AppendTo(b []byte) []byte { return append(b, make([]byte, 100)...) }
+
+func (n *toy) others(f func(geo.NodeID)) {
+	for id := range geo.NodeID(n.Topology.Nodes()) {
+		if id != n.Self {
+			f(id)
+		}
+	}
+}
+
+// buffer is a procedure's view of a store whose writes wait.
+type buffer struct {
+	*toy
+	writes []write
+}
+
+type write struct {
+	key   txn.Key
+	value []byte
+	gone  bool
+}
+
+func (b *buffer) Get(k txn.Key) ([]byte, bool) {
+	for i := len(b.writes) - 1; i >= 0; i-- {
+		if w := b.writes[i]; w.key == k {
+			return w.value, !w.gone
+		}
+	}
+	r, found := b.Store.Get(k)
+	return r.Value, found
+}
+func (b *buffer) Put(k txn.Key, v []byte) { b.writes = append(b.writes, write{k, v, false}) }
+func (b *buffer) Delete(k txn.Key)        { b.writes = append(b.writes, write{k, nil, true}) }
+
+// run executes a transaction and returns what it wants to write.
+func (n *toy) run(t *txn.Transaction) ([]write, txn.Outcome) {
+	b := &buffer{toy: n}
+	result, err := n.Procedures.Lookup(t.Proc).Run(b, t.Args)
+	if err != nil {
+		return nil, txn.Outcome{ID: t.ID, Status: txn.Aborted, Reason: err.Error()}
+	}
+	return b.writes, txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result}
+}
+
+func (n *toy) apply(writes []write, id txn.ID) {
+	for _, w := range writes {
+		if w.gone {
+			n.Store.Delete(w.key)
+		} else {
+			n.Store.Put(w.key, w.value, id)
+		}
+	}
+}
+
+func toyEngine(name string, submit func(*toy, *txn.Transaction)) *protocol.Engine {
+	return &protocol.Engine{Name: name, New: func(c protocol.Config) protocol.Replica {
+		return &toy{Config: c, submit: submit, pending: map[uint64]func(){}}
+	}}
+}
+
+// readCommitted reads what is committed, and writes a little later, come what may.
+var readCommitted = toyEngine("read-committed", func(n *toy, t *txn.Transaction) {
+	writes, o := n.run(t)
+	n.after(time.Duration(n.Env.Rand().IntN(2000))*time.Microsecond, func() {
+		n.apply(writes, t.ID)
+		n.Env.Reply(o)
+	})
+})
+
+// writeLocks is the same, but a transaction whose writes have been overtaken gives up: first updater wins. Reads are
+// not checked: snapshot isolation without the rest of it.
+var writeLocks = toyEngine("snapshot", func(n *toy, t *txn.Transaction) {
+	writes, o := n.run(t)
+	versions := map[txn.Key]txn.ID{}
+	for _, w := range writes {
+		r, _ := n.Store.Get(w.key)
+		versions[w.key] = r.Version
+	}
+	n.after(time.Duration(n.Env.Rand().IntN(2000))*time.Microsecond, func() {
+		for k, v := range versions {
+			if r, _ := n.Store.Get(k); r.Version != v {
+				writes, o = nil, txn.Outcome{ID: t.ID, Status: txn.Aborted, Reason: "overtaken"}
+			}
+		}
+		n.apply(writes, t.ID)
+		n.Env.Reply(o)
+	})
+})
+
+// arrivalOrder executes where the client is, at once, and sends the writes to the other regions, which apply them as
+// they arrive.
+var arrivalOrder = toyEngine("arrival-order", func(n *toy, t *txn.Transaction) {
+	writes, o := n.run(t)
+	n.apply(writes, t.ID)
+	n.others(func(id geo.NodeID) { n.Env.Send(id, &parcel{func(to *toy) { to.apply(writes, t.ID) }}) })
+	n.Env.Reply(o)
+})
+
+// nearbyReads executes everything that writes at the first node, whose log the others follow, and answers what only
+// reads where the client is: from the past.
+var nearbyReads = toyEngine("nearby-reads", func(n *toy, t *txn.Transaction) {
+	args := string(t.Args)
+	readOnly := true
+	for i, c := range args {
+		// The words of KV begin behind the id or a space.
+		readOnly = readOnly && !(i > 0 && (c == 'a' || c == 'w' || c == 'd' || c == 's'))
+	}
+	if readOnly || n.Self == 0 {
+		writes, o := n.run(t)
+		n.apply(writes, t.ID)
+		if len(writes) > 0 {
+			n.others(func(id geo.NodeID) { n.Env.Send(id, &parcel{func(to *toy) { to.apply(writes, t.ID) }}) })
+		}
+		n.Env.Reply(o)
+		return
+	}
+	from := n.Self
+	n.Env.Send(0, &parcel{func(first *toy) {
+		writes, o := first.run(t)
+		first.apply(writes, t.ID)
+		first.others(func(id geo.NodeID) {
+			first.Env.Send(id, &parcel{func(to *toy) {
+				to.apply(writes, t.ID)
+				if id == from {
+					to.Env.Reply(o)
+				}
+			}})
+		})
+	}})
+})
+
+// Each broken engine is caught, by the weakest level that should catch it and not by a weaker one.
+func TestBrokenEngines(t *testing.T) {
+	const seeds = 20
+	for _, tc := range []struct {
+		engine   *protocol.Engine
+		topology *geo.Topology
+		// passes is the strongest level that its histories keep, 0 for none.
+		passes    history.Level
+		converges bool
+		length    time.Duration
+	}{
+		{readCommitted, simtest.Topology(1, 1, [][]float64{{0}}), history.ReadCommitted, true, 200 * time.Millisecond},
+		{writeLocks, simtest.Topology(1, 1, [][]float64{{0}}), history.ReadCommitted, true, time.Second},
+		{arrivalOrder, simtest.TwoRegions(1), history.ReadCommitted, false, 100 * time.Millisecond},
+		{nearbyReads, simtest.ThreeRegions(1), history.Serializable, true, 100 * time.Millisecond},
+	} {
+		t.Run(tc.engine.Name, func(t *testing.T) {
+			found := map[history.Anomaly]int{}
+			diverged, caught := 0, 0
+			for seed := range uint64(seeds) {
+				h, s := record(t, sim.Config{Topology: tc.topology, Engine: tc.engine, Seed: seed, Costs: sim.DefaultCosts}, 8, 12, tc.length, nil)
+				for level := history.ReadCommitted; level <= history.StrictSerializable; level++ {
+					v := history.Check(h, level)
+					switch {
+					case level <= tc.passes && !v.Passed:
+						t.Errorf("seed %d is not even %v:\n%s", seed, level, v.Explanation)
+					case level == tc.passes+1 && !v.Passed:
+						if caught++; caught == 1 {
+							t.Logf("caught with seed %d: %d transactions\n%s", seed, h.Len(), v.Explanation)
+						}
+						found[v.Anomaly]++
+					}
+				}
+				if c := converged(tc.topology, s); !c.Passed {
+					if diverged++; diverged == 1 {
+						t.Log(c.Message)
+						for _, d := range history.Differences(s.Store(0), s.Store(1), 1) {
+							t.Logf("%v is %x of %v in one and %x of %v in the other", d.Key, d.A.Value, d.A.Version, d.B.Value, d.B.Version)
+						}
+					}
+				}
+			}
+			t.Logf("%d of %d seeds caught: %v; %d diverged", caught, seeds, found, diverged)
+			if caught < seeds {
+				t.Errorf("%d of %d seeds were not caught", seeds-caught, seeds)
+			}
+			if tc.converges != (diverged == 0) {
+				t.Errorf("the copies of %d of %d seeds differ", diverged, seeds)
+			}
+		})
+	}
+}
+
+// Calvin is strictly serializable with each ordering, whatever happens to the network: the place of a transaction in the
+// order is fixed between its sending and its answer, for reads too.
+func TestCalvin(t *testing.T) {
+	for _, ordering := range []string{"leader", "consensus", "epochs"} {
+		for shape, topology := range map[string]*geo.Topology{
+			"2x1":   simtest.TwoRegions(1),
+			"3x2":   simtest.ThreeRegions(2),
+			"2x2x2": simtest.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}),
+		} {
+			t.Run(ordering+"/"+shape, func(t *testing.T) {
+				for seed := range uint64(3) {
+					params, errs := calvin.Engine.Resolve(map[string]string{"ordering": ordering})
+					if len(errs) > 0 {
+						t.Fatal(errs[0])
+					}
+					c := sim.Config{Topology: topology, Engine: calvin.Engine, Params: params, Seed: seed, Costs: sim.DefaultCosts, CheckCodec: seed == 0}
+					if seed == 1 {
+						for n := range topology.Nodes() {
+							c.ClockOffsets = append(c.ClockOffsets, time.Duration(n)*17*time.Millisecond)
+						}
+					}
+					h, s := record(t, c, 10, 20, 2*time.Second, func(s *sim.Sim) {
+						switch {
+						case seed == 1:
+							s.At(500*time.Millisecond, func() { s.Cut(0, 1) })
+							s.At(900*time.Millisecond, func() { s.Heal(0, 1) })
+						case seed == 2 && ordering == "consensus" && shape == "3x2":
+							s.At(700*time.Millisecond, func() { s.Crash(2); s.Crash(3) })
+						}
+					})
+					v := history.Check(h, history.StrictSerializable)
+					if !v.Passed {
+						t.Errorf("seed %d: %s", seed, v.Explanation)
+					}
+					if v.Stats.Committed < 100 || v.Stats.Edges[history.RW] < 100 || v.Stats.Edges[history.RealTime] < 100 {
+						t.Errorf("seed %d: little was checked: %+v", seed, v.Stats)
+					}
+					if c := converged(topology, s); !c.Passed {
+						t.Errorf("seed %d: %s", seed, c.Message)
+					}
+					if seed == 2 {
+						t.Logf("%+v", v.Stats)
+					}
+				}
+			})
+		}
+	}
+}
