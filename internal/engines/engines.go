@@ -5,10 +5,12 @@ package engines
 import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/calvin"
+	"github.com/geobench/geobench/internal/protocol/slog"
 )
 
 var all = []*protocol.Engine{
 	calvin.Engine,
+	slog.Engine,
 }
 
 // All returns the engines in the order of their names. The slice is the caller's.

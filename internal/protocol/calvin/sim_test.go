@@ -9,86 +9,14 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/calvin"
+	"github.com/geobench/geobench/internal/protocol/protocoltest"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/sim/simtest"
 	"github.com/geobench/geobench/internal/txn"
 )
 
 var orderings = []string{"leader", "consensus", "epochs"}
-
-func params(t testing.TB, given map[string]string) protocol.Params {
-	t.Helper()
-	p, errs := calvin.Engine.Resolve(given)
-	if len(errs) > 0 {
-		t.Fatal(errs[0])
-	}
-	return p
-}
-
-// transfers move money between a few hot rows, read some, and now and then abort or fail. They keep the sum of all rows.
-func transfers(rows int) func(*rand.Rand) string {
-	return func(r *rand.Rand) string {
-		row := func() int {
-			if r.IntN(2) == 0 {
-				return r.IntN(8)
-			}
-			return r.IntN(rows)
-		}
-		var used []int
-		fresh := func() int {
-		again:
-			n := row()
-			for _, u := range used {
-				if u == n {
-					goto again
-				}
-			}
-			used = append(used, n)
-			return n
-		}
-		amount := 1 + r.IntN(20)
-		switch r.IntN(10) {
-		case 0:
-			return fmt.Sprintf("r%d r%d r%d", fresh(), fresh(), fresh())
-		case 1:
-			return fmt.Sprintf("r%d", fresh())
-		case 2:
-			return fmt.Sprintf("x%d a%d+1", fresh(), fresh())
-		case 3:
-			return fmt.Sprintf("r%d s%d-%d a%d+%d", fresh(), fresh(), amount, fresh(), amount)
-		case 4:
-			return fmt.Sprintf("s%d-%d a%d+%d a%d+%d r%d", fresh(), 2*amount, fresh(), amount, fresh(), amount, fresh())
-		default:
-			return fmt.Sprintf("s%d-%d a%d+%d", fresh(), amount, fresh(), amount)
-		}
-	}
-}
-
-// checkCopies fails unless the copies are equal and hold the sum.
-func checkCopies(t *testing.T, s *sim.Sim, topology *geo.Topology, sum int64) {
-	t.Helper()
-	want := make([]uint64, topology.Partitions)
-	for r := range topology.Regions {
-		for k := range topology.Replicas {
-			var got int64
-			for p := range topology.Partitions {
-				n := topology.Node(geo.Region(r), p, k)
-				st := s.Store(n)
-				if d := st.Digest(); r == 0 && k == 0 {
-					want[p] = d
-				} else if d != want[p] {
-					t.Errorf("partition %s differs from its copy in the first region", topology.NodeName(n))
-				}
-				got += simtest.Sum(st)
-			}
-			if got != sum {
-				t.Errorf("copy %s/%d holds %d, want %d", topology.Regions[r], k, got, sum)
-			}
-		}
-	}
-}
 
 // Whatever the ordering and shape, the copies stay equal, no money is made or lost, and every transaction is answered
 // once: the simulator panics on a second answer.
@@ -112,7 +40,7 @@ func TestSerializable(t *testing.T) {
 					}
 					s := sim.New(sim.Config{
 						Topology: topology, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: seed,
-						Params: params(t, map[string]string{"ordering": ordering}),
+						Params: protocoltest.Params(t, calvin.Engine, map[string]string{"ordering": ordering}),
 						Costs:  sim.DefaultCosts, CheckCodec: seed != 2,
 					})
 					const rows, each = 100, 50
@@ -120,7 +48,7 @@ func TestSerializable(t *testing.T) {
 					var loads []*simtest.Clients
 					for r := range topology.Regions {
 						loads = append(loads, simtest.Add(s, geo.Region(r), seed, simtest.Load{
-							Clients: 30, Next: transfers(rows), Until: 2 * time.Second,
+							Clients: 30, Next: protocoltest.Transfers(rows), Until: 2 * time.Second,
 						}))
 					}
 					s.Run(12 * time.Second)
@@ -135,7 +63,7 @@ func TestSerializable(t *testing.T) {
 					if n := s.Pending(); n > 0 {
 						t.Errorf("%d transactions are pending on a quiet system", n)
 					}
-					checkCopies(t, s, topology, rows*each)
+					protocoltest.CheckCopies(t, s, topology, rows*each)
 				})
 			}
 		}
@@ -156,13 +84,13 @@ func TestReproducible(t *testing.T) {
 				h := fnv.New64a()
 				s := sim.New(sim.Config{
 					Topology: topology, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: seed,
-					Params: params(t, map[string]string{"ordering": ordering}), Costs: sim.DefaultCosts,
+					Params: protocoltest.Params(t, calvin.Engine, map[string]string{"ordering": ordering}), Costs: sim.DefaultCosts,
 					ProbeEvery: 100 * time.Millisecond,
 					Trace:      func(line string) { h.Write([]byte(line)); h.Write([]byte{'\n'}) },
 				})
 				simtest.Fill(topology, 100, 50, s.Store)
 				for r := range topology.Regions {
-					simtest.Add(s, geo.Region(r), seed, simtest.Load{Clients: 20, Next: transfers(100), Until: 2 * time.Second})
+					simtest.Add(s, geo.Region(r), seed, simtest.Load{Clients: 20, Next: protocoltest.Transfers(100), Until: 2 * time.Second})
 				}
 				s.At(time.Second, func() { s.Cut(0, 1) })
 				s.At(1500*time.Millisecond, func() { s.Heal(0, 1) })
@@ -193,7 +121,7 @@ func TestLaw(t *testing.T) {
 	for _, topo := range topologies {
 		for _, ordering := range orderings {
 			t.Run(topo.name+"/"+ordering, func(t *testing.T) {
-				p := params(t, map[string]string{"ordering": ordering})
+				p := protocoltest.Params(t, calvin.Engine, map[string]string{"ordering": ordering})
 				s := sim.New(sim.Config{
 					Topology: topo.t, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: 1, Params: p,
 					Costs: sim.DefaultCosts, ProbeEvery: time.Second,
@@ -233,14 +161,14 @@ func TestRegionLost(t *testing.T) {
 		topology := simtest.ThreeRegions(2)
 		s := sim.New(sim.Config{
 			Topology: topology, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
-			Params: params(t, map[string]string{"ordering": "consensus"}),
+			Params: protocoltest.Params(t, calvin.Engine, map[string]string{"ordering": "consensus"}),
 		})
 		const rows, each = 100, 50
 		simtest.Fill(topology, rows, each, s.Store)
 		var loads []*simtest.Clients
 		for r := range topology.Regions {
 			loads = append(loads, simtest.Add(s, geo.Region(r), seed, simtest.Load{
-				Clients: 10, Next: transfers(rows), Until: 8 * time.Second,
+				Clients: 10, Next: protocoltest.Transfers(rows), Until: 8 * time.Second,
 			}))
 		}
 		lost := geo.Region(seed % 3)
@@ -285,14 +213,14 @@ func TestCuts(t *testing.T) {
 				topology := simtest.ThreeRegions(2)
 				s := sim.New(sim.Config{
 					Topology: topology, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
-					Params: params(t, map[string]string{"ordering": ordering}),
+					Params: protocoltest.Params(t, calvin.Engine, map[string]string{"ordering": ordering}),
 				})
 				const rows, each = 100, 50
 				simtest.Fill(topology, rows, each, s.Store)
 				var loads []*simtest.Clients
 				for r := range topology.Regions {
 					loads = append(loads, simtest.Add(s, geo.Region(r), seed, simtest.Load{
-						Clients: 10, Next: transfers(rows), Until: 10 * time.Second,
+						Clients: 10, Next: protocoltest.Transfers(rows), Until: 10 * time.Second,
 					}))
 				}
 				r := rand.New(rand.NewPCG(seed, 99))
@@ -310,7 +238,7 @@ func TestCuts(t *testing.T) {
 						t.Errorf("region %d: %d of %d transactions have no answer, %v", r, l.Open(), l.Sent(), l.Outcomes)
 					}
 				}
-				checkCopies(t, s, topology, rows*each)
+				protocoltest.CheckCopies(t, s, topology, rows*each)
 			})
 		}
 	}
@@ -336,14 +264,14 @@ func TestShapes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := sim.New(sim.Config{
 				Topology: tc.topology, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
-				Params: params(t, tc.params), CheckCodec: true,
+				Params: protocoltest.Params(t, calvin.Engine, tc.params), CheckCodec: true,
 			})
 			const rows, each = 200, 50
 			simtest.Fill(tc.topology, rows, each, s.Store)
 			var loads []*simtest.Clients
 			for r := range tc.topology.Regions {
 				loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{
-					Clients: 5, Next: transfers(rows), Until: time.Second,
+					Clients: 5, Next: protocoltest.Transfers(rows), Until: time.Second,
 				}))
 			}
 			s.Run(3 * time.Second)
@@ -352,7 +280,7 @@ func TestShapes(t *testing.T) {
 					t.Errorf("region %d: %d of %d transactions have no answer", r, l.Open(), l.Sent())
 				}
 			}
-			checkCopies(t, s, tc.topology, rows*each)
+			protocoltest.CheckCopies(t, s, tc.topology, rows*each)
 			if n := s.Pending(); n > 0 {
 				t.Errorf("%d transactions are pending on a quiet system", n)
 			}

@@ -370,9 +370,9 @@ func (e *execution) release() {
 	}
 	if e.parted {
 		x.parted--
-		if e.coordinator != x.c.Self {
-			x.foreign--
-		}
+	}
+	if e.coordinator != x.c.Self {
+		x.foreign--
 	}
 	x.unlink(e)
 	clear(e.slots)

@@ -58,9 +58,8 @@ type Executor struct {
 	readsTo    []int
 	answersTo  []geo.NodeID
 
-	parted  int // transactions in parts that have not finished
-	foreign int // Executor.Foreign
-	passes  uint32
+	parted, foreign int // Parted, Foreign
+	passes          uint32
 	Stats
 }
 
@@ -106,7 +105,7 @@ func New(c Config) *Executor {
 	return x
 }
 
-// Foreign is the number of transactions of other nodes' clients that have come in parts and are not finished.
+// Foreign is the number of transactions of other nodes' clients that have come, at least in part, and are not finished.
 func (x *Executor) Foreign() int { return x.foreign }
 
 // Parted is the number of transactions that have come in parts and are not finished.
@@ -144,7 +143,7 @@ func (x *Executor) Part(at Place, t *txn.Transaction, lockOnly bool, coordinator
 		x.running[at] = e
 	}
 	if e.parts == 0 {
-		e.x, e.at, e.listed = x, at, true
+		e.x, e.at, e.listed, e.parted, e.coordinator = x, at, true, true, coordinator
 		x.parted++
 		if coordinator != x.c.Self {
 			x.foreign++
@@ -155,7 +154,7 @@ func (x *Executor) Part(at Place, t *txn.Transaction, lockOnly bool, coordinator
 	if !lockOnly && e.t == nil {
 		early, waitLocks := e.early, e.waitLocks
 		e.begin(x, t, coordinator)
-		e.parted, e.waitLocks, e.early = true, waitLocks, nil
+		e.waitLocks, e.early = waitLocks, nil
 		e.needed = e.homes()
 		e.take(early)
 	}
@@ -212,6 +211,9 @@ func (x *Executor) enlist(at Place, prepared *execution) *execution {
 	e.slots = append(slots[:0], prepared.slots...)
 	prepared.t = nil
 	e.take(early)
+	if e.coordinator != x.c.Self {
+		x.foreign++
+	}
 	x.link(e)
 	return e
 }

@@ -1,0 +1,188 @@
+package locallog
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/batchlog"
+	"github.com/geobench/geobench/internal/protocol/fifo"
+)
+
+// LogConfig describes a log of entries as one node sees it.
+type LogConfig struct {
+	// Number of the log. A region's local log has the region's.
+	Number uint64
+	// Members keep the order of the batches.
+	Members []geo.NodeID
+	// Interval is how long a sequencer collects a batch, from its first entry on.
+	Interval time.Duration
+	// Timers is the first of three timer kinds that belong to the log.
+	Timers uint8
+	// Readers are the nodes of each group of readers. An entry goes to some groups.
+	Readers [][]geo.NodeID
+	// Groups appends the groups that an entry goes to, each at least once.
+	Groups func(e *Entry, groups []int) []int
+	// Shape, if not nil, makes of an entry what a group gets.
+	Shape func(e Entry, group int) Entry
+	// Group is this node's, if it is a reader; Read takes its entries in the order of the log. Nil for no reader.
+	Group int
+	Read  func(e *Entry)
+}
+
+// Log is a node's view of a log: it is a sequencer of it, a reader, or both.
+type Log struct {
+	c    LogConfig
+	self geo.NodeID
+	env  protocol.Env
+	// Order is the order of the log's batches.
+	Order *batchlog.Log
+
+	// batch is being collected; number is its.
+	batch  []Entry
+	number uint64
+
+	// inbox[s] holds the batches of sequencer s that have not been read, ascending: links keep their order.
+	inbox []fifo.Queue[*Batch]
+	// queued are the entries in the inbox whose clients wait at other nodes.
+	queued int
+
+	entries, batches int64
+
+	seen   []int // per group: the last entry of the batch that went there, plus one
+	groups []int
+	parts  [][]Entry
+}
+
+// NewLog returns a node's view of a log.
+func NewLog(n protocol.Config, c LogConfig) *Log {
+	l := &Log{
+		c: c, self: n.Self, env: n.Env, number: 1,
+		inbox: make([]fifo.Queue[*Batch], n.Topology.Nodes()),
+		seen:  make([]int, len(c.Readers)),
+		parts: make([][]Entry, len(c.Readers)),
+	}
+	everybody := make([]geo.NodeID, n.Topology.Nodes())
+	for i := range everybody {
+		everybody[i] = geo.NodeID(i)
+	}
+	l.Order = batchlog.New(batchlog.Config{
+		Log: c.Number, Self: n.Self, Nodes: len(everybody), Members: c.Members, Audience: everybody, Env: n.Env,
+		OrderTimer: c.Timers + 1, GroupTimer: c.Timers + 2, Advance: l.advance,
+	})
+	return l
+}
+
+// Add puts an entry into the batch that this node collects for the log. The first one of a batch starts its timer.
+func (l *Log) Add(e Entry) {
+	l.entries++
+	l.batch = append(l.batch, e)
+	if l.c.Interval == 0 {
+		l.close()
+	} else if len(l.batch) == 1 {
+		l.env.After(l.c.Interval, protocol.Timer{Kind: l.c.Timers, Arg: l.number})
+	}
+}
+
+// Fire takes one of the log's timers.
+func (l *Log) Fire(t protocol.Timer) {
+	if t.Kind != l.c.Timers {
+		l.Order.Fire(t)
+	} else if t.Arg == l.number && len(l.batch) > 0 {
+		l.close()
+	}
+}
+
+// close sends each group of readers its part of the batch, and asks for the batch's place in the log.
+func (l *Log) close() {
+	l.batches++
+	var touched batchlog.Set
+	clear(l.seen)
+	for i := range l.batch {
+		e := &l.batch[i]
+		l.groups = l.c.Groups(e, l.groups[:0])
+		for _, g := range l.groups {
+			if l.seen[g] == i+1 {
+				continue
+			}
+			l.seen[g] = i + 1
+			touched = touched.With(g)
+			part := *e
+			if l.c.Shape != nil {
+				part = l.c.Shape(part, g)
+			}
+			if l.parts[g] == nil {
+				l.parts[g] = make([]Entry, 0, len(l.batch)-i)
+			}
+			l.parts[g] = append(l.parts[g], part)
+		}
+	}
+	clear(l.batch)
+	l.batch = l.batch[:0]
+	number := l.number
+	l.number++
+	for g, nodes := range l.c.Readers {
+		if !touched.Has(g) {
+			continue
+		}
+		m := newBatch(l.c.Number, number, l.parts[g])
+		l.parts[g] = nil // the message keeps it: others may still be reading
+		for _, n := range nodes {
+			if n == l.self {
+				l.arrive(l.self, m)
+			} else {
+				l.env.Send(n, m)
+			}
+		}
+	}
+	l.Order.Ask(batchlog.Request{Number: number, Readers: touched})
+}
+
+// Receive takes a batch of a sequencer.
+func (l *Log) Receive(from geo.NodeID, m *Batch) {
+	if l.c.Read == nil {
+		return
+	}
+	l.arrive(from, m)
+	l.advance()
+}
+
+func (l *Log) arrive(from geo.NodeID, m *Batch) {
+	l.queued += l.foreign(m)
+	l.inbox[from].Push(m)
+}
+
+// foreign counts the entries whose clients wait at other nodes.
+func (l *Log) foreign(m *Batch) (n int) {
+	for i := range m.Entries {
+		if m.Entries[i].Coordinator != l.self {
+			n++
+		}
+	}
+	return n
+}
+
+// advance reads the batches whose turn has come and whose entries have arrived.
+func (l *Log) advance() {
+	for {
+		o, known := l.Order.Next()
+		if !known {
+			return
+		}
+		if l.c.Read == nil || !o.Readers.Has(l.c.Group) {
+			l.Order.Pass()
+			continue
+		}
+		inbox := &l.inbox[o.Batch.Sequencer]
+		m := inbox.Front()
+		if m == nil || m.Number != o.Batch.Number {
+			return
+		}
+		inbox.Pop()
+		l.queued -= l.foreign(m)
+		for i := range m.Entries {
+			l.c.Read(&m.Entries[i])
+		}
+		l.Order.Pass()
+	}
+}

@@ -1,0 +1,105 @@
+package locallog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"reflect"
+	"testing"
+
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+func sampleMessages() map[string]protocol.Message {
+	var txns []*txn.Transaction
+	for i := range uint64(20) {
+		args := []byte{2}
+		args = binary.BigEndian.AppendUint64(args, i)
+		args = append(binary.BigEndian.AppendUint64(args, 100+i), "values"...)
+		t := &txn.Transaction{ID: txn.MakeID(7, i+1), Proc: 1, Args: args}
+		if err := protocoltest.Overwrite.Prepare(t); err != nil {
+			panic(err)
+		}
+		txns = append(txns, t)
+	}
+	locks := &txn.Transaction{ID: txn.MakeID(1<<20, 1<<39), Accesses: []txn.Access{
+		{Key: txn.IntKey(1, 2), Mode: txn.ReadWrite}, {Key: txn.StringKey(3, "x"), Mode: txn.Read},
+	}}
+	var entries []Entry
+	for i, t := range txns {
+		entries = append(entries, Entry{Txn: t, Part: i%3 == 0})
+	}
+	entries = append(entries, Entry{Txn: locks, Coordinator: 65535, Part: true, LockOnly: true},
+		Entry{Txn: &txn.Transaction{ID: 1}, Part: true, LockOnly: true})
+	return map[string]protocol.Message{
+		"batch":       newBatch(3, 1<<40, entries),
+		"empty batch": newBatch(0, 0, nil),
+		"forward":     &Forward{[]Forwarded{{Txn: txns[0]}, {txns[1], true, 1 << 50}, {txns[2], true, 0}}},
+		"no forward":  &Forward{},
+	}
+}
+
+func TestCodec(t *testing.T) {
+	for name, m := range sampleMessages() {
+		t.Run(name, func(t *testing.T) {
+			body := m.AppendTo([]byte("front"))
+			if !bytes.HasPrefix(body, []byte("front")) {
+				t.Fatal("AppendTo must append")
+			}
+			body = body[5:]
+			if len(body) != m.Size() {
+				t.Errorf("Size is %d, the body has %d bytes", m.Size(), len(body))
+			}
+			got, known, err := Decode(m.Kind(), body, protocoltest.Overwrite)
+			if err != nil || !known {
+				t.Fatal(known, err)
+			}
+			if !reflect.DeepEqual(got, m) {
+				t.Errorf("got %+v, want %+v", got, m)
+			}
+			for n := range body {
+				if cut, _, err := Decode(m.Kind(), body[:n:n], protocoltest.Overwrite); err == nil {
+					t.Fatalf("the first %d of %d bytes are taken for %v", n, len(body), cut)
+				}
+			}
+		})
+	}
+	if _, known, err := Decode(255, nil, nil); known || err != nil {
+		t.Error("takes an unknown message")
+	}
+}
+
+// Entries that no sequencer makes are refused.
+func TestDecodeRefuses(t *testing.T) {
+	for name, body := range map[string][]byte{
+		"locks without a part":     {0, 1, 1, 2, 0, 1, 1, 0},
+		"an unknown kind of entry": {0, 1, 1, 4, 0, 1, 1, 0},
+		"an invalid key":           {0, 1, 1, 3, 0, 1, 1, 1, 3, 1, 5},
+		"an invalid mode":          {0, 1, 1, 3, 0, 1, 1, 1, 4, 2, 0x81, 5},
+		"an unknown procedure":     {0, 1, 1, 0, 0, 1, 1, 9, 0},
+	} {
+		if m, _, err := Decode(KindBatch, body, protocoltest.Overwrite); err == nil {
+			t.Errorf("%s: taken for %v", name, m)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, m := range sampleMessages() {
+		f.Add(m.Kind(), m.AppendTo(nil))
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, body []byte) {
+		m, known, err := Decode(kind, body, protocoltest.Overwrite)
+		if err != nil || !known {
+			return
+		}
+		again := m.AppendTo(nil)
+		if len(again) != m.Size() || m.Kind() != kind {
+			t.Fatalf("%T has size %d and kind %d, want %d and %d", m, m.Size(), m.Kind(), len(again), kind)
+		}
+		if !bytes.Equal(again, body) {
+			t.Fatalf("%x comes back as %x", body, again)
+		}
+	})
+}

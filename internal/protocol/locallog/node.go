@@ -1,0 +1,300 @@
+// Package locallog is what databases with homes have in common (Ren et al., SLOG, VLDB 2019; Nguyen et al., Detock,
+// SIGMOD 2023): every row has a home region, every region keeps a copy of all rows and one log, its local log, which puts
+// the accesses to the rows that call it home in order. All logs reach all regions, and every copy executes all
+// transactions in an order that agrees with all logs.
+//
+// A transaction whose rows have one home is forwarded there and is one entry of that log. One with several homes
+// becomes a part in each of their logs; how, is the matter of the engine that embeds a Node.
+package locallog
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/consensus"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/batchlog"
+	"github.com/geobench/geobench/internal/protocol/deterministic"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Timer kinds below EngineTimers are the package's.
+const (
+	localTimers  = 1 // to 3: of the region's own log
+	forwardTimer = 4
+	EngineTimers = 8
+)
+
+// Config describes a node.
+type Config struct {
+	protocol.Config
+	// Batch is how long a sequencer collects a batch for its region's log, Forward how long a node collects
+	// transactions for another region. Both from the first one on.
+	Batch, Forward time.Duration
+	// LockOnly makes parts small: of a transaction's parts at a partition only the one in the log of the lowest region
+	// brings the transaction, the others just name their keys.
+	LockOnly bool
+	// Reorderable is deterministic.Config's.
+	Reorderable bool
+	// MultiHome takes a transaction of this node's clients that has several homes.
+	MultiHome func(t *txn.Transaction)
+	// Arrive takes a forwarded part of a multi-home transaction.
+	Arrive func(coordinator geo.NodeID, f Forwarded)
+}
+
+// Node is one node: a coordinator of its clients' transactions, a sequencer of its region's log, a reader of all logs
+// and one partition of a copy.
+type Node struct {
+	c         Config
+	Self      geo.NodeID
+	Region    geo.Region
+	Topology  *geo.Topology
+	Placement geo.Placement
+	Env       protocol.Env
+	Executor  *deterministic.Executor
+	// Logs are the local logs, by region, and what the engine adds.
+	Logs []*Log
+
+	// outbox[n] are the transactions being collected for node n.
+	outbox map[geo.NodeID][]Forwarded
+
+	unanswered                     int
+	transactions, forwarded, parts int64
+}
+
+// New returns a node.
+func New(c Config) *Node {
+	t := c.Topology
+	n := &Node{
+		c: c, Self: c.Self, Region: t.RegionOf(c.Self), Topology: t, Placement: t.Placement(), Env: c.Env,
+		outbox: map[geo.NodeID][]Forwarded{},
+	}
+	n.Executor = deterministic.New(deterministic.Config{
+		Self: c.Self, Topology: t, Procedures: c.Procedures, Store: c.Store, Env: c.Env, Answer: n.answer,
+		Reorderable: c.Reorderable,
+	})
+	holders := make([][]geo.NodeID, t.Partitions)
+	for id := range t.Nodes() {
+		q := t.PartitionOf(geo.NodeID(id))
+		holders[q] = append(holders[q], geo.NodeID(id))
+	}
+	for r := range t.Regions {
+		home := geo.Region(r)
+		lc := LogConfig{
+			Number: uint64(r), Members: []geo.NodeID{First(t, home)}, Interval: c.Batch, Timers: localTimers,
+			Readers: holders, Group: t.PartitionOf(c.Self),
+			Groups: func(e *Entry, groups []int) []int {
+				for i := range e.Txn.Accesses {
+					if k := e.Txn.Accesses[i].Key; !e.Part || n.Placement.Home(k) == home {
+						groups = append(groups, n.Placement.Partition(k))
+					}
+				}
+				return groups
+			},
+			Read: func(e *Entry) { n.read(home, e) },
+		}
+		if c.LockOnly {
+			lc.Shape = func(e Entry, q int) Entry { return n.lockOnly(e, q, home) }
+		}
+		n.Logs = append(n.Logs, NewLog(c.Config, lc))
+	}
+	return n
+}
+
+// First returns the first node of a region. It keeps the order of the region's log and puts the parts of multi-home
+// transactions into it: they come in one stream, so that one node decides on their order.
+func First(t *geo.Topology, r geo.Region) geo.NodeID { return t.Node(r, 0, 0) }
+
+// Own returns the log of the node's region.
+func (n *Node) Own() *Log { return n.Logs[n.Region] }
+
+// Homes appends the regions that t's keys call home, in the order of the keys.
+func (n *Node) Homes(t *txn.Transaction, homes []geo.Region) []geo.Region {
+next:
+	for i := range t.Accesses {
+		home := n.Placement.Home(t.Accesses[i].Key)
+		for _, h := range homes {
+			if h == home {
+				continue next
+			}
+		}
+		homes = append(homes, home)
+	}
+	return homes
+}
+
+// Start begins the node's work.
+func (n *Node) Start() {
+	for _, l := range n.Logs {
+		l.Order.Start()
+	}
+}
+
+// Submit takes a transaction of this node's clients. One with a single home goes there, to the node that is to its region
+// what this one is to its own.
+func (n *Node) Submit(t *txn.Transaction) {
+	n.unanswered++
+	n.transactions++
+	home := n.Placement.Home(t.Accesses[0].Key)
+	for i := range t.Accesses[1:] {
+		if n.Placement.Home(t.Accesses[i+1].Key) != home {
+			n.c.MultiHome(t)
+			return
+		}
+	}
+	if home == n.Region {
+		n.Own().Add(Entry{Txn: t, Coordinator: n.Self})
+		return
+	}
+	n.Forward(n.Topology.Node(home, n.Topology.PartitionOf(n.Self), n.Topology.ReplicaOf(n.Self)), Forwarded{Txn: t})
+}
+
+// Forward sends a transaction to another node, along with others.
+func (n *Node) Forward(to geo.NodeID, f Forwarded) {
+	n.forwarded++
+	n.outbox[to] = append(n.outbox[to], f)
+	if n.c.Forward == 0 {
+		n.sendForward(to)
+	} else if len(n.outbox[to]) == 1 {
+		n.Env.After(n.c.Forward, protocol.Timer{Kind: forwardTimer, Arg: uint64(to)})
+	}
+}
+
+func (n *Node) sendForward(to geo.NodeID) {
+	if txns := n.outbox[to]; len(txns) > 0 {
+		delete(n.outbox, to)
+		n.Env.Send(to, &Forward{txns})
+	}
+}
+
+// AddPart puts the part of a multi-home transaction into the region's log.
+func (n *Node) AddPart(t *txn.Transaction, coordinator geo.NodeID) {
+	n.parts++
+	n.Own().Add(Entry{Txn: t, Coordinator: coordinator, Part: true})
+}
+
+// lockOnly strips a part in home's log for partition q, unless it is the one that brings the transaction.
+func (n *Node) lockOnly(e Entry, q int, home geo.Region) Entry {
+	if !e.Part {
+		return e
+	}
+	lowest := home
+	own := 0
+	for i := range e.Txn.Accesses {
+		if k := e.Txn.Accesses[i].Key; n.Placement.Partition(k) == q {
+			h := n.Placement.Home(k)
+			lowest = min(lowest, h)
+			if h == home {
+				own++
+			}
+		}
+	}
+	if lowest == home {
+		return e
+	}
+	locks := &txn.Transaction{ID: e.Txn.ID, Accesses: make([]txn.Access, 0, own)}
+	for _, a := range e.Txn.Accesses {
+		if n.Placement.Partition(a.Key) == q && n.Placement.Home(a.Key) == home {
+			locks.Accesses = append(locks.Accesses, a)
+		}
+	}
+	e.Txn, e.LockOnly = locks, true
+	return e
+}
+
+// read hands an entry of home's log to the executor.
+func (n *Node) read(home geo.Region, e *Entry) {
+	at := deterministic.PlaceOf(e.Txn.ID)
+	if e.Part {
+		n.Executor.Part(at, e.Txn, e.LockOnly, e.Coordinator, home)
+	} else {
+		n.Executor.Run(at, e.Txn, e.Coordinator)
+	}
+}
+
+// Receive takes a message. It says whether the message was one of this package.
+func (n *Node) Receive(from geo.NodeID, m protocol.Message) bool {
+	switch m := m.(type) {
+	case *Batch:
+		if m.Log < uint64(len(n.Logs)) { // or it is corrupt
+			n.Logs[m.Log].Receive(from, m)
+		}
+	case *Forward:
+		for _, f := range m.Txns {
+			if f.Part {
+				n.c.Arrive(from, f)
+			} else {
+				n.Own().Add(Entry{Txn: f.Txn, Coordinator: from})
+			}
+		}
+	case *batchlog.OrderRequest:
+		n.order(m.Log, from, m)
+	case *batchlog.Positions:
+		n.order(m.Log, from, m)
+	case *batchlog.Fetch:
+		n.order(m.Log, from, m)
+	case *consensus.Message:
+		// Local logs have one member each: a group is the engine's, whose log is the last one.
+		n.order(uint64(len(n.Logs)-1), from, m)
+	case *deterministic.Reads:
+		n.Executor.Reads(from, m)
+	case *deterministic.Answers:
+		for _, o := range m.Outcomes {
+			n.answer(o)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// order hands a message on to the order of a log, unless it is corrupt.
+func (n *Node) order(log uint64, from geo.NodeID, m protocol.Message) {
+	if log < uint64(len(n.Logs)) {
+		n.Logs[log].Order.Receive(from, m)
+	}
+}
+
+// Fire takes one of this package's timers.
+func (n *Node) Fire(t protocol.Timer) {
+	if t.Kind == forwardTimer {
+		n.sendForward(geo.NodeID(t.Arg))
+	} else {
+		n.Own().Fire(t)
+	}
+}
+
+// answer tells a client its transaction's outcome.
+func (n *Node) answer(o txn.Outcome) {
+	n.unanswered--
+	n.Env.Reply(o)
+}
+
+// Pending is the number of this node's clients' transactions without an answer and of others' that are known here and
+// not finished.
+func (n *Node) Pending() int {
+	p := n.unanswered + n.Executor.Foreign()
+	for _, l := range n.Logs {
+		p += l.queued
+	}
+	return p
+}
+
+// Counters appends the node's counters.
+func (n *Node) Counters(dst []protocol.Counter) []protocol.Counter {
+	var batches int64
+	for _, l := range n.Logs {
+		batches += l.batches
+	}
+	dst = append(dst,
+		protocol.Counter{Name: "batches", Value: batches},
+		protocol.Counter{Name: "transactions", Value: n.transactions},
+		protocol.Counter{Name: "forwarded", Value: n.forwarded},
+		protocol.Counter{Name: "parts", Value: n.parts},
+	)
+	dst = n.Executor.Counters(dst)
+	return append(dst,
+		protocol.Counter{Name: "multi_home", Value: n.Executor.MultiHome},
+		protocol.Counter{Name: "log_position", Value: int64(n.Own().Order.Position())},
+	)
+}

@@ -1,0 +1,164 @@
+package protocoltest
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+const (
+	benchRows  = 100_000
+	benchValue = 100
+	benchKeys  = 10
+)
+
+// Overwrite is a procedure that reads and overwrites rows of 100 bytes: their number, the rows, 8 bytes each, and their
+// values.
+var Overwrite = txn.NewRegistry(&txn.Procedure{
+	ID: 1, Name: "overwrite",
+	Accesses: func(args []byte, dst []txn.Access) ([]txn.Access, error) {
+		if len(args) == 0 || len(args) < 1+8*int(args[0]) {
+			return nil, errors.New("the arguments are too short")
+		}
+		n := int(args[0])
+		keys := make([]byte, 0, 9*n)
+		for i := range n {
+			keys = append(append(keys, 0), args[1+8*i:9+8*i]...)
+		}
+		all := txn.Key(keys)
+		for i := range n {
+			dst = append(dst, txn.Access{Key: all[9*i : 9*i+9], Mode: txn.ReadWrite})
+		}
+		return dst, nil
+	},
+	Run: func(c txn.Ctx, args []byte) ([]byte, error) {
+		n := int(args[0])
+		size := (len(args) - 1 - 8*n) / max(n, 1)
+		for i := range n {
+			var b [9]byte
+			copy(b[1:], args[1+8*i:])
+			k := txn.Key(b[:])
+			if _, found := c.Get(k); !found {
+				return nil, txn.Abort("missing")
+			}
+			from := 1 + 8*n + size*i
+			c.Put(k, args[from:from+size:from+size])
+		}
+		return nil, nil
+	},
+})
+
+// BenchmarkCPU measures what a transaction of 10 reads and writes of 100 bytes costs each of two copies: the CPU time of
+// a whole database of two regions with one partition each, in the simulator, with every message encoded and decoded, and
+// the simulator itself. multiHome is the share of transactions with rows of both homes, in percent; the others call
+// their client's region home. hot is the number of rows per home that two of the ten are drawn from, 0 for none.
+func BenchmarkCPU(b *testing.B, engine *protocol.Engine, given map[string]string, multiHome, hot int) {
+	topology := simtest.Topology(1, 1, [][]float64{{0, 10}, {10, 0}})
+	s := sim.New(sim.Config{
+		Topology: topology, Engine: engine, Procedures: Overwrite, Seed: 1, Params: Params(b, engine, given), CheckCodec: true,
+	})
+	for n := range topology.Nodes() {
+		st := s.Store(geo.NodeID(n))
+		for i := range uint64(benchRows) {
+			st.Put(txn.IntKey(0, i), make([]byte, benchValue), 0)
+		}
+	}
+	var clients []*benchClient
+	for r := range topology.Regions {
+		c := &benchClient{stream: uint32(r) + 1, left: (b.N + 1) / 2, rng: rand.New(rand.NewPCG(1, uint64(r)))}
+		for range 5000 {
+			c.pool = append(c.pool, benchTxn(c.rng, r, multiHome, hot))
+		}
+		s.AddClient(geo.Region(r), func(env protocol.ClientEnv) protocol.Client { c.env = env; return c })
+		clients = append(clients, c)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	start := cpuTime(b)
+	from := s.Now()
+	for clients[0].left+clients[1].left+clients[0].open+clients[1].open > 0 {
+		s.Run(s.Now() + 100*time.Millisecond)
+	}
+	b.ReportMetric(float64(cpuTime(b)-start)/float64(2*b.N), "cpu-ns/txn/copy")
+	b.ReportMetric(float64(b.N)/(s.Now()-from).Seconds(), "virtual-txn/s")
+	b.ReportMetric(0, "ns/op")
+}
+
+func benchTxn(r *rand.Rand, region, multiHome, hot int) []byte {
+	args := []byte{benchKeys}
+	both := r.IntN(100) < multiHome
+	seen := map[uint64]bool{}
+	for i := 0; i < benchKeys; i++ {
+		rows := benchRows / 2
+		if hot > 0 && i < 2 {
+			rows = hot
+		}
+		home := region
+		if both && i%2 == 1 {
+			home = 1 - region
+		}
+		row := uint64(2*r.IntN(rows) + home)
+		if seen[row] {
+			i--
+			continue
+		}
+		seen[row] = true
+		args = binary.BigEndian.AppendUint64(args, row)
+	}
+	return append(args, make([]byte, benchKeys*benchValue)...)
+}
+
+type benchClient struct {
+	env        protocol.ClientEnv
+	rng        *rand.Rand
+	pool       [][]byte
+	stream     uint32
+	n          uint64
+	left, open int
+}
+
+func (c *benchClient) Start() {
+	for range 500 {
+		c.submit()
+	}
+}
+
+func (c *benchClient) submit() {
+	if c.left == 0 {
+		return
+	}
+	c.left--
+	c.open++
+	c.n++
+	t := &txn.Transaction{ID: txn.MakeID(c.stream, c.n), Proc: 1, Args: c.pool[c.rng.IntN(len(c.pool))]}
+	if err := Overwrite.Prepare(t); err != nil {
+		panic(err)
+	}
+	c.env.Submit(t)
+}
+
+func (c *benchClient) Complete(txn.Outcome) {
+	c.open--
+	c.submit()
+}
+
+func (c *benchClient) Fire(protocol.Timer) {}
+
+// cpuTime is the CPU time of the process in nanoseconds, garbage collection included. It means more than the wall time
+// on a machine with other work.
+func cpuTime(b *testing.B) int64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return u.Utime.Nano() + u.Stime.Nano()
+}

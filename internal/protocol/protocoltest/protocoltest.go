@@ -1,0 +1,161 @@
+// Package protocoltest tests protocols in the simulator: traces that can be read beside the paper, transactions that
+// move money between a few hot rows, and checks that copies are equal and that readers saw a consistent database.
+package protocoltest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Params resolves an engine's parameters.
+func Params(t testing.TB, engine *protocol.Engine, given map[string]string) protocol.Params {
+	t.Helper()
+	p, errs := engine.Resolve(given)
+	if len(errs) > 0 {
+		t.Fatal(errs[0])
+	}
+	return p
+}
+
+// Transfers move money between a few hot rows, read some, and now and then abort or fail. They keep the sum of all rows.
+func Transfers(rows int) func(*rand.Rand) string {
+	return func(r *rand.Rand) string {
+		row := func() int {
+			if r.IntN(2) == 0 {
+				return r.IntN(8)
+			}
+			return r.IntN(rows)
+		}
+		var used []int
+		fresh := func() int {
+		again:
+			n := row()
+			for _, u := range used {
+				if u == n {
+					goto again
+				}
+			}
+			used = append(used, n)
+			return n
+		}
+		amount := 1 + r.IntN(20)
+		switch r.IntN(10) {
+		case 0:
+			return fmt.Sprintf("r%d r%d r%d", fresh(), fresh(), fresh())
+		case 1:
+			return fmt.Sprintf("r%d", fresh())
+		case 2:
+			return fmt.Sprintf("x%d a%d+1", fresh(), fresh())
+		case 3:
+			return fmt.Sprintf("r%d s%d-%d a%d+%d", fresh(), fresh(), amount, fresh(), amount)
+		case 4:
+			return fmt.Sprintf("s%d-%d a%d+%d a%d+%d r%d", fresh(), 2*amount, fresh(), amount, fresh(), amount, fresh())
+		default:
+			return fmt.Sprintf("s%d-%d a%d+%d", fresh(), amount, fresh(), amount)
+		}
+	}
+}
+
+// CheckCopies fails unless the copies are equal and hold the sum.
+func CheckCopies(t *testing.T, s *sim.Sim, topology *geo.Topology, sum int64) {
+	t.Helper()
+	want := make([]uint64, topology.Partitions)
+	for r := range topology.Regions {
+		for k := range topology.Replicas {
+			var got int64
+			for p := range topology.Partitions {
+				n := topology.Node(geo.Region(r), p, k)
+				st := s.Store(n)
+				if d := st.Digest(); r == 0 && k == 0 {
+					want[p] = d
+				} else if d != want[p] {
+					t.Errorf("partition %s differs from its copy in the first region", topology.NodeName(n))
+				}
+				got += simtest.Sum(st)
+			}
+			if got != sum {
+				t.Errorf("copy %s/%d holds %d, want %d", topology.Regions[r], k, got, sum)
+			}
+		}
+	}
+}
+
+// Auditor is a client that reads all rows, again and again, in one transaction: Transfers keep their sum, so whoever sees
+// another one has seen half of a transaction. It also adds 1 to a row of its own next to them each time and checks that
+// the row grows by one between two answers: what has been answered is never lost or repeated.
+type Auditor struct {
+	// Seen counts the audits that were answered.
+	Seen int
+
+	t      *testing.T
+	env    protocol.ClientEnv
+	stream uint32
+	ops    string
+	rows   int
+	sum    int64
+	until  time.Duration
+}
+
+// AddAuditor adds an auditor of rows 0 to rows-1, whose sum is sum, to a region. Row rows plus the region's number is
+// its own. Audits follow each other until a time.
+func AddAuditor(t *testing.T, s *sim.Sim, region geo.Region, rows int, sum int64, until time.Duration) *Auditor {
+	a := &Auditor{t: t, stream: uint32(region) + 1000, rows: rows, sum: sum, until: until}
+	var ops strings.Builder
+	for i := range rows {
+		fmt.Fprintf(&ops, "r%d ", i)
+	}
+	fmt.Fprintf(&ops, "a%d+1", rows+int(region))
+	a.ops = ops.String()
+	s.AddClient(region, func(env protocol.ClientEnv) protocol.Client {
+		a.env = env
+		return a
+	})
+	return a
+}
+
+// Start implements protocol.Client.
+func (a *Auditor) Start() { a.Fire(protocol.Timer{}) }
+
+// Fire implements protocol.Client.
+func (a *Auditor) Fire(protocol.Timer) {
+	if a.env.Now() < a.until {
+		a.env.Submit(simtest.Txn(txn.MakeID(a.stream, uint64(a.Seen)+1), a.ops))
+	}
+}
+
+// Complete implements protocol.Client.
+func (a *Auditor) Complete(o txn.Outcome) {
+	a.Seen++
+	var sum int64
+	words := strings.Fields(string(o.Result))
+	if o.Status != txn.Committed || len(words) != a.rows+1 {
+		a.t.Errorf("audit %v: %v %s %s", o.ID, o.Status, o.Reason, o.Result)
+		return
+	}
+	for i, word := range words {
+		_, value, _ := strings.Cut(word, "=")
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			a.t.Errorf("audit %v: %v", o.ID, err)
+		}
+		if i < a.rows {
+			sum += n
+		} else if n != int64(a.Seen) {
+			a.t.Errorf("audit %v: its own row is %d, want %d", o.ID, n, a.Seen)
+		}
+	}
+	if sum != a.sum {
+		a.t.Errorf("audit %v saw a sum of %d, want %d: %s", o.ID, sum, a.sum, o.Result)
+	}
+	a.env.After(time.Millisecond, protocol.Timer{})
+}

@@ -1,0 +1,283 @@
+package protocoltest
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+const (
+	suiteRows = 40
+	suiteEach = 50
+)
+
+// disturb gives the links of a topology jitter and loss.
+func disturb(t *geo.Topology, jitter float64, lossPPM int64) {
+	for _, row := range t.Links {
+		for c := range row {
+			row[c].Jitter, row[c].LossPPM = time.Duration(jitter*float64(row[c].Delay)), lossPPM
+		}
+	}
+}
+
+// finished fails unless all transactions were answered and the copies are equal and complete.
+func finished(t *testing.T, s *sim.Sim, topology *geo.Topology, loads []*simtest.Clients, audits []*Auditor) {
+	t.Helper()
+	sum := int64(suiteRows * suiteEach)
+	for _, a := range audits {
+		sum += int64(a.Seen)
+		if a.Seen < 2 {
+			t.Errorf("only %d audits were answered", a.Seen)
+		}
+	}
+	for r, l := range loads {
+		if l.Open() > 0 || l.Outcomes[txn.Committed] < 20 {
+			t.Errorf("region %d: %d of %d transactions have no answer: %v", r, l.Open(), l.Sent(), l.Outcomes)
+		}
+	}
+	if n := s.Pending(); n > 0 {
+		t.Errorf("%d transactions are pending on a quiet system", n)
+	}
+	CheckCopies(t, s, topology, sum)
+}
+
+// Serializable runs transfers and audits on hot rows, for seeds 0 to seeds-1, on several topologies with jitter and loss.
+func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string, seeds uint64) {
+	shapes := map[string]func() *geo.Topology{
+		"2x1":   func() *geo.Topology { return simtest.TwoRegions(1) },
+		"2x3":   func() *geo.Topology { return simtest.TwoRegions(3) },
+		"3x2":   func() *geo.Topology { return simtest.ThreeRegions(2) },
+		"2x2x2": func() *geo.Topology { return simtest.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}) },
+		"1x4":   func() *geo.Topology { return simtest.Topology(4, 1, [][]float64{{0}}) },
+		"8x1":   func() *geo.Topology { return simtest.EightRegions(1) },
+	}
+	for shape, makeTopology := range shapes {
+		for seed := range seeds {
+			t.Run(fmt.Sprintf("%s/%d", shape, seed), func(t *testing.T) {
+				topology := makeTopology()
+				disturb(topology, 0.1*float64(seed), int64(seed)*2000)
+				offsets := make([]time.Duration, topology.Nodes())
+				if seed > 1 { // clocks that disagree by up to 50 ms
+					r := rand.New(rand.NewPCG(seed, 5))
+					for i := range offsets {
+						offsets[i] = time.Duration(r.IntN(50_000)) * time.Microsecond
+					}
+				}
+				s := sim.New(sim.Config{
+					Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed,
+					Params: Params(t, engine, given), Costs: sim.DefaultCosts, CheckCodec: seed != 2, ClockOffsets: offsets,
+				})
+				simtest.Fill(topology, suiteRows, suiteEach, s.Store)
+				var loads []*simtest.Clients
+				var audits []*Auditor
+				for r := range topology.Regions {
+					loads = append(loads, simtest.Add(s, geo.Region(r), seed, simtest.Load{
+						Clients: 15, Next: Transfers(suiteRows), Until: 3 * time.Second,
+					}))
+					audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, 3*time.Second))
+				}
+				s.Run(30 * time.Second)
+				for _, l := range loads {
+					if l.Reasons["funds"] == 0 || l.Reasons["procedure-error"] == 0 {
+						t.Errorf("outcomes %v, reasons %v: not all kinds occur", l.Outcomes, l.Reasons)
+					}
+				}
+				finished(t, s, topology, loads, audits)
+			})
+		}
+	}
+}
+
+// Cuts breaks links between regions at random, and heals them.
+func Cuts(t *testing.T, engine *protocol.Engine, given map[string]string, seeds uint64) {
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			topology := simtest.ThreeRegions(1 + int(seed%2))
+			disturb(topology, 0.05, 1000)
+			s := sim.New(sim.Config{
+				Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
+				Params: Params(t, engine, given),
+			})
+			simtest.Fill(topology, suiteRows, suiteEach, s.Store)
+			var loads []*simtest.Clients
+			var audits []*Auditor
+			for r := range topology.Regions {
+				loads = append(loads, simtest.Add(s, geo.Region(r), seed, simtest.Load{
+					Clients: 10, Next: Transfers(suiteRows), Until: 10 * time.Second,
+				}))
+				audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, 10*time.Second))
+			}
+			r := rand.New(rand.NewPCG(seed, 99))
+			for range 6 {
+				a := geo.Region(r.IntN(3))
+				b := (a + 1 + geo.Region(r.IntN(2))) % 3
+				from := time.Duration(r.Int64N(int64(8 * time.Second)))
+				s.At(from, func() { s.Cut(a, b) })
+				s.At(from+time.Duration(r.Int64N(int64(3*time.Second))), func() { s.Heal(a, b) })
+			}
+			s.At(12*time.Second, func() { s.Heal(0, 1); s.Heal(0, 2); s.Heal(1, 2) })
+			s.Run(40 * time.Second)
+			finished(t, s, topology, loads, audits)
+		})
+	}
+}
+
+// Reproducible runs twice with one seed and compares all that happens, and once with another.
+func Reproducible(t *testing.T, engine *protocol.Engine, given map[string]string) {
+	run := func(seed uint64) uint64 {
+		topology := simtest.ThreeRegions(2)
+		disturb(topology, 0.05, 1000)
+		h := fnv.New64a()
+		s := sim.New(sim.Config{
+			Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed,
+			Params: Params(t, engine, given), Costs: sim.DefaultCosts, ProbeEvery: 100 * time.Millisecond,
+			Trace: func(line string) { h.Write([]byte(line)); h.Write([]byte{'\n'}) },
+		})
+		simtest.Fill(topology, 100, 50, s.Store)
+		for r := range topology.Regions {
+			simtest.Add(s, geo.Region(r), seed, simtest.Load{Clients: 20, Next: Transfers(100), Until: 2 * time.Second})
+		}
+		s.At(time.Second, func() { s.Cut(0, 1) })
+		s.At(1500*time.Millisecond, func() { s.Heal(0, 1) })
+		s.Run(5 * time.Second)
+		return h.Sum64()
+	}
+	first := run(1)
+	if again := run(1); first != again {
+		t.Errorf("two runs with one seed differ: %x, %x", first, again)
+	}
+	if first == run(2) {
+		t.Error("the seed changes nothing")
+	}
+}
+
+// Law compares the median latency with the engine's law, for clients in every region of three topologies whose
+// transactions call home their own region, another one, or both their own and another one, or two others.
+func Law(t *testing.T, engine *protocol.Engine, given map[string]string) {
+	topologies := []struct {
+		name string
+		t    *geo.Topology
+	}{
+		{"2 regions", simtest.TwoRegions(2)},
+		{"3 regions", simtest.ThreeRegions(2)},
+		{"8 regions", simtest.EightRegions(1)},
+	}
+	type home func(c, n int) int
+	own := func(c, _ int) int { return c }
+	next := func(c, n int) int { return (c + 1) % n }
+	last := func(c, n int) int { return (c + n - 1) % n }
+	classes := []struct {
+		name  string
+		homes []home
+	}{
+		{"SH at home", []home{own}},
+		{"SH elsewhere", []home{last}},
+		{"MH with own", []home{own, next}},
+		{"MH of others", []home{next, last}},
+	}
+	var table strings.Builder
+	for _, topo := range topologies {
+		for _, class := range classes {
+			regions := len(topo.t.Regions)
+			if regions == 2 && class.name == "MH of others" {
+				continue
+			}
+			t.Run(topo.name+"/"+class.name, func(t *testing.T) {
+				p := Params(t, engine, given)
+				s := sim.New(sim.Config{
+					Topology: topo.t, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts,
+				})
+				const each = 2000 // rows per home and partition
+				rows := uint64(each * regions * topo.t.Partitions)
+				simtest.Fill(topo.t, rows, 0, s.Store)
+				var loads []*simtest.Clients
+				for c := range regions {
+					loads = append(loads, simtest.Add(s, geo.Region(c), 1, simtest.Load{
+						Clients: 3, Think: 50 * time.Millisecond, From: 3 * time.Second, Until: 20 * time.Second,
+						Next: func(r *rand.Rand) string {
+							partition := r.IntN(topo.t.Partitions)
+							var ops []string
+							for _, h := range class.homes {
+								row := (r.IntN(each)*regions+h(c, regions))*topo.t.Partitions + partition
+								ops = append(ops, fmt.Sprintf("a%d+1", row))
+							}
+							return strings.Join(ops, " ")
+						},
+					}))
+				}
+				s.Run(22 * time.Second)
+				for c, l := range loads {
+					var homes []geo.Region
+					for _, h := range class.homes {
+						homes = append(homes, geo.Region(h(c, regions)))
+					}
+					law := engine.Law(topo.t, p, geo.Region(c), homes)
+					got := l.Percentile(50)
+					off := 100 * (float64(got)/float64(law) - 1)
+					fmt.Fprintf(&table, "%-10s %-13s %-2s homes %v law %8.2fms measured %8.2fms %+5.1f%%\n", topo.name, class.name,
+						topo.t.Regions[c], homes, float64(law)/1e6, float64(got)/1e6, off)
+					if off > 5 || off < -5 {
+						t.Errorf("region %s: median %v, law %v: %+.1f%%", topo.t.Regions[c], got, law, off)
+					}
+				}
+			})
+		}
+	}
+	t.Logf("\n%s", &table)
+}
+
+// Shapes runs transfers and audits on edges of the topology, with each of the sets of parameters.
+func Shapes(t *testing.T, engine *protocol.Engine, params []map[string]string) {
+	shapes := []struct {
+		name     string
+		topology *geo.Topology
+	}{
+		{"one node", simtest.Topology(1, 1, [][]float64{{0}})},
+		{"one region", simtest.Topology(3, 1, [][]float64{{0}})},
+		{"more partitions than a set tells", simtest.TwoRegions(70)},
+		{"three copies in each of two places", simtest.Topology(2, 3, [][]float64{{0, 10}, {10, 0}})},
+		{"delays that differ by direction", simtest.Topology(2, 1, [][]float64{{0, 5, 80}, {60, 0, 10}, {3, 70, 0}})},
+	}
+	for _, shape := range shapes {
+		for i, given := range params {
+			t.Run(fmt.Sprintf("%s/%d", shape.name, i), func(t *testing.T) {
+				s := sim.New(sim.Config{
+					Topology: shape.topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+					Params: Params(t, engine, given), CheckCodec: true,
+				})
+				simtest.Fill(shape.topology, suiteRows, suiteEach, s.Store)
+				var loads []*simtest.Clients
+				var audits []*Auditor
+				for r := range shape.topology.Regions {
+					loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{
+						Clients: 10, Next: Transfers(suiteRows), Until: 2 * time.Second,
+					}))
+					audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, 2*time.Second))
+				}
+				s.Run(20 * time.Second)
+				finished(t, s, shape.topology, loads, audits)
+			})
+		}
+	}
+}
+
+// Counter sums up a counter over all nodes.
+func Counter(s *sim.Sim, topology *geo.Topology, name string) (sum int64) {
+	for n := range topology.Nodes() {
+		counters := s.Counters(geo.NodeID(n))
+		if i := slices.IndexFunc(counters, func(c protocol.Counter) bool { return c.Name == name }); i >= 0 {
+			sum += counters[i].Value
+		}
+	}
+	return sum
+}

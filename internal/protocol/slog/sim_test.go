@@ -1,0 +1,96 @@
+package slog_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/protocol/slog"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
+// or nothing, and every transaction is answered once: the simulator panics on a second answer.
+func TestSerializable(t *testing.T) {
+	protocoltest.Serializable(t, slog.Engine, nil, 4)
+}
+
+// Links between regions break and come back at random.
+func TestCuts(t *testing.T) {
+	protocoltest.Cuts(t, slog.Engine, nil, 6)
+}
+
+// Two runs with the same seed are the same, line by line.
+func TestReproducible(t *testing.T) {
+	protocoltest.Reproducible(t, slog.Engine, nil)
+}
+
+// The median latency of every class and region is the law's, within 5%, on an unloaded system.
+func TestLaw(t *testing.T) {
+	protocoltest.Law(t, slog.Engine, nil)
+}
+
+// Edges of the parameters and of the topology.
+func TestShapes(t *testing.T) {
+	protocoltest.Shapes(t, slog.Engine, []map[string]string{
+		nil,
+		{"batch": "0s", "forward": "0s", "multiHomeBatch": "0s"},
+		{"batch": "200ms", "forward": "50ms", "multiHomeBatch": "100ms"},
+	})
+}
+
+// The global order survives its leader, if it has three members, as far as the nodes that are left need not wait for the
+// lost one's data.
+func TestOrdererLost(t *testing.T) {
+	topology := simtest.Topology(1, 3, [][]float64{{0, 20}, {20, 0}})
+	s := sim.New(sim.Config{
+		Topology: topology, Engine: slog.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+		Params: protocoltest.Params(t, slog.Engine, nil),
+	})
+	simtest.Fill(topology, 100, 50, s.Store)
+	load := simtest.Add(s, 1, 1, simtest.Load{
+		Clients: 20, Until: 6 * time.Second,
+		// Rows that call region b home: those of region a stand still with its first node.
+		Next: func(r *rand.Rand) string { return fmt.Sprintf("a%d+1", 1+2*r.IntN(50)) },
+	})
+	s.At(time.Second, func() { s.Crash(0) })
+	s.Run(10 * time.Second)
+	if load.Open() > 0 || load.Outcomes[txn.Committed] < 1000 {
+		t.Errorf("%d of %d transactions have no answer: %v", load.Open(), load.Sent(), load.Outcomes)
+	}
+	term := int64(0)
+	for _, c := range s.Counters(5) {
+		if c.Name == "orderer_term" {
+			term = c.Value
+		}
+	}
+	if term < 2 {
+		t.Errorf("the orderer's term is %d: nobody has followed its first leader", term)
+	}
+}
+
+// A local transaction does not wait for other regions, even if they can't be reached.
+func TestLocalWithoutOthers(t *testing.T) {
+	topology := simtest.TwoRegions(2)
+	s := sim.New(sim.Config{
+		Topology: topology, Engine: slog.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+		Params: protocoltest.Params(t, slog.Engine, nil),
+	})
+	simtest.Fill(topology, 100, 50, s.Store)
+	load := simtest.Add(s, 1, 1, simtest.Load{
+		Clients: 5, Until: 2 * time.Second,
+		Next: func(r *rand.Rand) string { n := 4*r.IntN(25) + 2; return fmt.Sprintf("a%d+1 a%d-1", n, n+1) },
+	})
+	s.At(0, func() { s.Cut(0, 1) })
+	s.At(4*time.Second, func() { s.Heal(0, 1) })
+	s.Run(3 * time.Second)
+	if load.Open() > 0 || load.Outcomes[txn.Committed] < 500 {
+		t.Errorf("%d of %d transactions have no answer: %v", load.Open(), load.Sent(), load.Outcomes)
+	}
+	s.Run(10 * time.Second)
+	protocoltest.CheckCopies(t, s, topology, 100*50)
+}

@@ -1,0 +1,161 @@
+// Package slog is SLOG (Ren, Li, Abadi: SLOG: Serializable, Low-latency, Geo-replicated Transactions, VLDB 2019). Every row
+// has a home region, and a transaction whose rows have one home commits there, in the order of that region's local log,
+// without waiting for other regions. Only multi-home transactions need a global order: they get it from a log in the
+// first region, and then each of their homes puts a lock-only part into its local log, in that order. A region runs a
+// multi-home transaction when its parts from all homes have their locks; since all local logs hold the parts in the
+// same order, lock queues cannot deadlock.
+//
+// Local logs, forwarding and execution are package locallog's; what is added here is the multi-home orderer.
+package slog
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/locallog"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Engine is SLOG.
+var Engine = &protocol.Engine{
+	Name:  "slog",
+	Paper: "Ren, Li, Abadi, SLOG: Serializable, Low-latency, Geo-replicated Transactions, VLDB 2019",
+	Doc:   "Orders each row's transactions in its home region, and multi-home transactions globally before that.",
+	Parameters: []protocol.Parameter{
+		{
+			Name: "batch", Default: "5ms", Min: 0, Max: time.Second,
+			Doc: "How long a sequencer collects a batch for its region's local log, from its first transaction on.",
+		},
+		{
+			Name: "forward", Default: "1ms", Min: 0, Max: time.Second,
+			Doc: "How long a node collects transactions for another region before it forwards them.",
+		},
+		{
+			Name: "multiHomeBatch", Default: "5ms", Min: 0, Max: time.Second,
+			Doc: "How long a node collects multi-home transactions for the global order, from the first one on.",
+		},
+	},
+	New:    func(c protocol.Config) protocol.Replica { return newReplica(c) },
+	Decode: decode,
+	Law:    law,
+}
+
+// Replica is one node.
+type Replica struct {
+	*locallog.Node
+	// orderer is the node's view of the multi-home orderer's log: every node is a sequencer of it, and the first node
+	// of each region reads the transactions that call the region home.
+	orderer *locallog.Log
+}
+
+const ordererTimers = locallog.EngineTimers
+
+func newReplica(c protocol.Config) *Replica {
+	r := &Replica{}
+	r.Node = locallog.New(locallog.Config{
+		Config: c, Batch: c.Params.Duration("batch"), Forward: c.Params.Duration("forward"), LockOnly: true,
+		MultiHome: func(t *txn.Transaction) { r.orderer.Add(locallog.Entry{Txn: t, Coordinator: r.Self}) },
+	})
+	lc := locallog.LogConfig{
+		Number: uint64(len(r.Logs)), Members: ordererMembers(c.Topology), Interval: c.Params.Duration("multiHomeBatch"),
+		Timers: ordererTimers, Groups: r.involved, Group: int(r.Region),
+	}
+	for home := range c.Topology.Regions {
+		lc.Readers = append(lc.Readers, []geo.NodeID{locallog.First(c.Topology, geo.Region(home))})
+	}
+	if c.Self == locallog.First(c.Topology, r.Region) {
+		lc.Read = r.addLockOnly
+	}
+	r.orderer = locallog.NewLog(c, lc)
+	r.Logs = append(r.Logs, r.orderer)
+	return r
+}
+
+// ordererMembers returns the nodes that keep the global order, the first leader first: nodes of the first region, three
+// if it has as many, else one, since two would survive no more failures than one.
+func ordererMembers(t *geo.Topology) []geo.NodeID {
+	if t.Partitions*t.Replicas < 3 {
+		return []geo.NodeID{0}
+	}
+	return []geo.NodeID{0, 1, 2}
+}
+
+// involved appends the homes of a multi-home transaction.
+func (r *Replica) involved(e *locallog.Entry, homes []int) []int {
+	for i := range e.Txn.Accesses {
+		homes = append(homes, int(r.Placement.Home(e.Txn.Accesses[i].Key)))
+	}
+	return homes
+}
+
+// addLockOnly puts the region's part of a multi-home transaction into the local log.
+func (r *Replica) addLockOnly(e *locallog.Entry) { r.AddPart(e.Txn, e.Coordinator) }
+
+// Submit implements protocol.Replica.
+func (r *Replica) Submit(t *txn.Transaction) {
+	r.Node.Submit(t)
+	r.Executor.Flush()
+}
+
+// Receive implements protocol.Replica.
+func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
+	r.Node.Receive(from, m)
+	r.Executor.Flush()
+}
+
+// Fire implements protocol.Replica.
+func (r *Replica) Fire(t protocol.Timer) {
+	if t.Kind >= ordererTimers {
+		r.orderer.Fire(t)
+	} else {
+		r.Node.Fire(t)
+	}
+	r.Executor.Flush()
+}
+
+// Counters implements protocol.Replica.
+func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
+	return append(r.Node.Counters(dst),
+		protocol.Counter{Name: "orderer_position", Value: int64(r.orderer.Order.Position())},
+		protocol.Counter{Name: "orderer_term", Value: int64(r.orderer.Order.Term())},
+	)
+}
+
+// decode is Engine.Decode.
+func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, error) {
+	if m, known, err := locallog.Decode(kind, body, procs); known {
+		return m, err
+	}
+	return nil, fmt.Errorf("message kind %d is not one of slog's", kind)
+}
+
+// law is Engine.Law. All transactions begin with the client's hop to its node and back. A single-home one is forwarded,
+// if its home is elsewhere, waits for a batch of the home's local log, and comes back in it. A multi-home one waits for
+// the orderer's batch, gets its position in the first region, from where it reaches its homes, each of which puts its
+// part into a batch of its local log; the slowest of these logs decides.
+func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
+	d := t.RTT(c, c)
+	if len(homes) <= 1 {
+		return d + locallog.SingleHomeLaw(t, p, c, homes)
+	}
+	members := ordererMembers(t)
+	o := t.RegionOf(members[0])
+	// The data goes to the homes directly, the request for a position to the orderer.
+	toOrderer := locallog.ToFirst(t, c, o)
+	if len(members) > 1 {
+		toOrderer += t.RTT(o, o) // to a majority
+	}
+	var slowest time.Duration
+	for _, r := range slices.Compact(slices.Sorted(slices.Values(homes))) {
+		var fromOrderer time.Duration
+		if r != o {
+			fromOrderer = t.Links[o][r].Delay
+		}
+		direct := locallog.ToFirst(t, c, r)
+		slowest = max(slowest, max(toOrderer+fromOrderer, direct)+locallog.FromFirst(t, r, c))
+	}
+	return d + p.Duration("multiHomeBatch") + slowest + p.Duration("batch")
+}

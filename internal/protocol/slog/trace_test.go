@@ -1,0 +1,15 @@
+package slog_test
+
+import (
+	"testing"
+
+	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/protocol/slog"
+)
+
+func TestTrace(t *testing.T) {
+	protocoltest.Traces(t, slog.Engine, map[uint8]string{
+		1: "the batch closes", 2: "requests are proposed", 4: "the forwarder sends",
+		8: "the orderer's batch closes", 9: "the orderer's requests are proposed", 10: "raft timer",
+	})
+}
