@@ -1,0 +1,277 @@
+package history_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/calvin"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/smallbank"
+)
+
+// direct is a procedure's view of a store whose writes take effect at once.
+type direct struct {
+	*store.Store
+	id txn.ID
+}
+
+func (d direct) Get(k txn.Key) ([]byte, bool) {
+	r, found := d.Store.Get(k)
+	return r.Value, found
+}
+func (d direct) Put(k txn.Key, v []byte) { d.Store.Put(k, v, d.id) }
+
+// call runs a traced call of KV and returns its result and what it did.
+func call(t *testing.T, s *store.Store, id txn.ID, args string) (string, []history.Op) {
+	t.Helper()
+	x := &txn.Transaction{ID: id, Proc: 1 + history.Traced, Args: append(codec.AppendID(nil, id), args...)}
+	if err := procedures.Prepare(x); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range x.Accesses {
+		if a.Mode&txn.Read == 0 {
+			t.Errorf("%s: %v is not read", args, a.Key)
+		}
+	}
+	result, err := procedures.Lookup(x.Proc).Run(direct{s, id}, x.Args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, ops, err := history.SplitTrace(result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(result), ops
+}
+
+func tell(ops []history.Op) string {
+	var words []string
+	for _, o := range ops {
+		w := fmt.Sprintf("%c%d:%v.%d", "rw"[o.Kind], o.Key.Shard(), o.Version, o.Nth)
+		if o.Gone {
+			w += "-"
+		}
+		if !o.Known {
+			w += "?"
+		}
+		words = append(words, w)
+	}
+	return strings.Join(words, " ")
+}
+
+// A traced procedure returns what the plain one returns, and what it read and overwrote.
+func TestTrace(t *testing.T) {
+	traced, plain := store.New(), store.New()
+	for n, tc := range []struct{ args, ops string }{
+		{"r1 a2+5", "r1:0.0.0- r2:0.0.0- w2:0.0.1"},
+		{"r2 w3=4", "r2:0.1.1 r3:0.0.0- w3:0.0.1"},
+		{"a2+1 d3", "r2:0.1.1 w2:0.1.1 r3:0.2.1 w3:0.2.1-"},
+		{"r3 r2", "r3:0.3.1- r2:0.3.1"},
+		{"w3=9", "r3:0.3.1- w3:0.3.1"},
+		{"s2-3 r3", "r2:0.3.1 w2:0.3.1 r3:0.5.1"},
+	} {
+		id := txn.MakeID(0, uint64(n+1))
+		result, ops := call(t, traced, id, tc.args)
+		want, err := procedures.Lookup(1).Run(direct{plain, id}, []byte(tc.args))
+		if err != nil || result != string(want) {
+			t.Errorf("%s: the result is %q, not %q, %v", tc.args, result, want, err)
+		}
+		if got := tell(ops); got != tc.ops {
+			t.Errorf("%s: did %s, want %s", tc.args, got, tc.ops)
+		}
+		if d := history.Differences(history.Plain(traced), plain, 3); len(d) > 0 || history.Plain(traced).Digest() != plain.Digest() {
+			t.Errorf("after %s: without stamps the store is not what it would be: %v", tc.args, d)
+		}
+	}
+}
+
+// BenchmarkTrace is a transfer between two rows, plain and traced.
+func BenchmarkTrace(b *testing.B) {
+	for name, proc := range map[string]txn.ProcID{"plain": 1, "traced": 1 + history.Traced} {
+		b.Run(name, func(b *testing.B) {
+			s := store.New()
+			args := []byte("a1-1 a2+1")
+			if proc > 1 {
+				args = append(codec.AppendID(nil, 7), args...)
+			}
+			p := procedures.Lookup(proc)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := p.Run(direct{s, 7}, args); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// A value that turns up under another key has no valid stamp there.
+func TestMisplacedValue(t *testing.T) {
+	s := store.New()
+	call(t, s, 7, "w1=5 w2=6")
+	r, _ := s.Get(simtest.Key(1))
+	s.Put(simtest.Key(2), r.Value, 7)
+	if _, ops := call(t, s, 8, "r1 r2"); tell(ops) != "r1:0.7.1 r2:0.0.0" {
+		t.Errorf("read %s", tell(ops))
+	}
+}
+
+func TestTraceRefuses(t *testing.T) {
+	for name, args := range map[string][]byte{"no arguments": nil, "a padded id": {0x80, 0, 1}, "no id": {0, 0, 'r', '1'}} {
+		x := &txn.Transaction{ID: 1, Proc: 1 + history.Traced, Args: args}
+		if err := procedures.Prepare(x); err == nil || !strings.Contains(err.Error(), "do not start with a transaction's id") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, b := range map[string][]byte{"short": {1, 2, 3}, "length": {0, 9, 0, 0, 0}, "left over": {0, 0, 2, 0, 0, 0}, "key": {1, 0, 1, 'x', 4, 0, 0, 0}} {
+		if _, _, err := history.SplitTrace(b); err == nil || !strings.HasPrefix(err.Error(), "trace: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A recorder on a store that knows versions.
+func TestRecorder(t *testing.T) {
+	s := store.New()
+	s.Put(simtest.Key(1), []byte("a"), 5)
+	var r history.Recorder
+	for range 2 { // a recorder can be used again
+		r.Reset(direct{s, 9}, history.StoreLookup(s))
+		r.Get(simtest.Key(1))
+		r.Get(simtest.Key(1))
+		r.Put(simtest.Key(1), []byte("b"))
+		r.Get(simtest.Key(1))
+		r.Put(simtest.Key(1), []byte("c"))
+		r.Put(simtest.Key(2), []byte("d"))
+		r.Delete(simtest.Key(2))
+		r.Get(simtest.Key(3))
+		if got := tell(r.Ops()); got != "r1:0.5.0 w1:0.5.2 w2:0.0.2-? r3:0.0.0-?" {
+			t.Errorf("recorded %s", got)
+		}
+		s.Put(simtest.Key(1), []byte("a"), 5)
+	}
+}
+
+func TestConverged(t *testing.T) {
+	a := history.Copy{Name: "a/0/0", Digest: 1, Rows: 2, Sums: map[string]int64{"total": 5}}
+	b := a
+	b.Name = "b/0/0"
+	other := history.Copy{Name: "a/1/0", Partition: 1, Digest: 7}
+	c := b
+	c.Sums, c.Digest = map[string]int64{"total": 6}, 9
+	d := b
+	d.Digest = 9
+	for name, tc := range map[string]struct {
+		copies []history.Copy
+		want   workload.Check
+	}{
+		"none":  {nil, workload.Check{Message: "no copy was audited"}},
+		"equal": {[]history.Copy{a, other, b}, workload.Check{Passed: true, Message: "the 3 copies of 2 partitions hold the same rows"}},
+		"sums":  {[]history.Copy{a, other, c}, workload.Check{Message: "1 of 3 copies differ: b/0/0 differs from a/0/0: total 6, not 5"}},
+		"rows":  {[]history.Copy{a, d}, workload.Check{Message: "1 of 2 copies differ: b/0/0 differs from a/0/0: other values or other rows"}},
+	} {
+		tc.want.Name = "convergence"
+		if got := history.Converged(tc.copies); got != tc.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// The load generator's own clients, tapped: they notice nothing, the workload's invariants hold on the plain rows, and the
+// history is strictly serializable, although half of the clients lose patience before their answers come.
+func TestTapLoadGenerator(t *testing.T) {
+	topology := simtest.TwoRegions(2)
+	registry := txn.NewRegistry(history.TraceAll(smallbank.Procedures()...)...)
+	bank, err := smallbank.New(v1alpha1.SmallBank{
+		Customers: 40, Mix: v1alpha1.SmallBankMix{Balance: 20, WriteCheck: 20, DepositChecking: 20, TransactSavings: 20, Amalgamate: 20},
+		MultiHomePercent: 50, MultiPartitionPercent: 50,
+	}, 1, topology)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params, _ := calvin.Engine.Resolve(nil)
+	s := sim.New(sim.Config{Topology: topology, Engine: calvin.Engine, Params: params, Procedures: registry, Seed: 1, Costs: sim.DefaultCosts, CheckCodec: true})
+	for n := range geo.NodeID(topology.Nodes()) {
+		bank.Rows(topology.PartitionOf(n), func(k txn.Key, v []byte) { s.Store(n).Put(k, v, 0) })
+	}
+	h := &history.History{}
+	var taps []*history.Tap
+	var machines []*load.Machine
+	const clients = 20
+	for r := range topology.Regions {
+		ms, err := load.Machines(load.WorkerConfig{
+			Workload: bank, Topology: topology, Region: geo.Region(r), Workers: 1, Shards: 1, Seed: 1,
+			Load: v1alpha1.Load{
+				ClientsPerRegion: clients, Arrival: v1alpha1.ArrivalClosed, Warmup: v1alpha1.Duration{Duration: time.Second},
+				Duration: v1alpha1.Duration{Duration: 3 * time.Second}, RequestTimeout: v1alpha1.Duration{Duration: 100 * time.Millisecond},
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := ms[0]
+		machines = append(machines, m)
+		region := h.Region(topology.Regions[r])
+		s.AddClient(geo.Region(r), func(env protocol.ClientEnv) protocol.Client {
+			tap := history.NewTap(env, history.TapConfig{
+				Procedures: registry, Record: func(t *history.Txn) { h.Add(region, t) },
+				Client: func(id txn.ID) uint32 { return uint32((uint64(id)&(1<<40-1) - 1) % clients) },
+			})
+			m.Attach(tap)
+			taps = append(taps, tap)
+			return tap.Attach(m)
+		})
+	}
+	s.Run(10 * time.Second)
+	for _, tap := range taps {
+		if err := tap.Finish(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := history.Check(h, history.StrictSerializable)
+	if !v.Passed || v.Stats.Committed < 1000 || v.Stats.Unknown > 0 {
+		t.Errorf("%+v\n%s", v.Stats, v.Explanation)
+	}
+	t.Log(v.Check().Message)
+	ledger := workload.Ledger{}
+	late := int64(0)
+	for _, m := range machines {
+		r := m.Report()
+		ledger.Merge(r.Ledger)
+		late += r.Late
+	}
+	if late < 100 {
+		t.Errorf("only %d answers came late", late)
+	}
+	var copies []map[string]int64
+	for r := range topology.Regions {
+		sums := map[string]int64{}
+		for p := range topology.Partitions {
+			for name, n := range bank.Audit(history.Plain(s.Store(topology.Node(geo.Region(r), p, 0)))) {
+				sums[name] += n
+			}
+		}
+		copies = append(copies, sums)
+	}
+	for _, c := range bank.Verify(copies, ledger) {
+		if !c.Passed {
+			t.Errorf("%s: %s", c.Name, c.Message)
+		}
+	}
+	if i := slices.IndexFunc(machines, func(m *load.Machine) bool { return !m.Finished() }); i >= 0 {
+		t.Errorf("machine %d has not finished", i)
+	}
+}
