@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
+	"unsafe"
 
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/store"
@@ -30,14 +32,8 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func stampSum(k txn.Key, stamped []byte) uint32 {
-	// The key goes through a small buffer, since a conversion to bytes would allocate.
-	var buf [64]byte
-	sum := uint32(0)
-	for len(k) > 0 {
-		n := copy(buf[:], k)
-		sum = crc32.Update(sum, castagnoli, buf[:n])
-		k = k[n:]
-	}
+	// A conversion to bytes would allocate; nobody changes these.
+	sum := crc32.Update(0, castagnoli, unsafe.Slice(unsafe.StringData(string(k)), len(k)))
 	return crc32.Update(sum, castagnoli, stamped)
 }
 
@@ -66,40 +62,50 @@ type stamps struct {
 	txn.Ctx
 	id  txn.ID
 	rec *Recorder
+
+	// What the last Get found, since the recorder asks for its version next.
+	key    txn.Key
+	writer txn.ID
+	nth    uint8
 }
 
 func (s *stamps) Get(k txn.Key) ([]byte, bool) {
 	stored, found := s.Ctx.Get(k)
+	s.key, s.writer, s.nth = k, Initial, 0
 	if !found {
 		return nil, false
 	}
-	value, _, _, gone := splitStamp(k, stored)
+	value, writer, nth, gone := splitStamp(k, stored)
+	s.writer, s.nth = writer, nth
 	if gone {
 		return nil, false
 	}
 	return value, true
 }
 
-func (s *stamps) Put(k txn.Key, value []byte) {
-	s.Ctx.Put(k, appendStamp(k, value, s.id, s.rec.nth(k), stampValue))
-}
+func (s *stamps) Put(k txn.Key, value []byte) { s.put(k, value, stampValue) }
 
-func (s *stamps) Delete(k txn.Key) {
-	s.Ctx.Put(k, appendStamp(k, nil, s.id, s.rec.nth(k), stampGone))
+func (s *stamps) Delete(k txn.Key) { s.put(k, nil, stampGone) }
+
+func (s *stamps) put(k txn.Key, value []byte, kind uint8) {
+	s.key = ""
+	s.Ctx.Put(k, appendStamp(k, value, s.id, s.rec.nth(k), kind))
 }
 
 func (s *stamps) lookup(k txn.Key) (txn.ID, uint8, bool) {
-	stored, found := s.Ctx.Get(k)
-	if !found {
-		return Initial, 0, true
+	if s.key != k {
+		s.Get(k)
 	}
-	_, writer, nth, _ := splitStamp(k, stored)
-	return writer, nth, true
+	return s.writer, s.nth, true
 }
 
 // tracing records on top of stamps. To know what it overwrites, a write first reads: as far as the database can see, the
 // transaction reads the row, so that is what it is held to.
-type tracing struct{ Recorder }
+type tracing struct {
+	Recorder
+	stamps stamps
+	room   [8]Op
+}
 
 func (t *tracing) Put(k txn.Key, value []byte) {
 	t.readFirst(k)
@@ -157,14 +163,14 @@ func Trace(p *txn.Procedure) *txn.Procedure {
 			if err != nil {
 				return nil, err
 			}
-			var rec tracing
-			s := &stamps{Ctx: c, id: id, rec: &rec.Recorder}
-			rec.Reset(s, s.lookup)
-			result, err := p.Run(&rec, args)
+			t := &tracing{stamps: stamps{Ctx: c, id: id}}
+			t.ops, t.stamps.rec = t.room[:0], &t.Recorder
+			t.Reset(&t.stamps, t.stamps.lookup)
+			result, err := p.Run(t, args)
 			if err != nil {
 				return result, err
 			}
-			return AppendTrace(result, rec.Ops()), nil
+			return AppendTrace(slices.Grow(result, 16+12*len(t.ops)), t.ops), nil
 		},
 	}
 }
