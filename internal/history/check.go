@@ -18,7 +18,7 @@ func Check(h *History, level Level) *Verdict {
 	c := &checker{h: h, n: len(h.txns), v: &Verdict{Level: level, Stats: Stats{Found: map[Anomaly]int{}}}, direct: map[Anomaly]*evidence{}}
 	c.v.Stats.Transactions, c.v.Stats.Operations, c.v.Stats.Keys = len(h.txns), len(h.ops), len(h.keys)
 	if c.index(); len(c.direct) > 0 {
-		return c.verdict(nil)
+		return c.verdict(nil, nil)
 	}
 	c.resolve()
 	c.sortByKey()
@@ -31,7 +31,7 @@ func Check(h *History, level Level) *Verdict {
 		c.realTime()
 	}
 	if c.worst() != "" {
-		return c.verdict(nil)
+		return c.verdict(nil, nil)
 	}
 	copy(c.v.Stats.Edges[:], c.g.counts[:link])
 	c.g.counted()
@@ -328,8 +328,9 @@ func (c *checker) sessions() {
 	}
 }
 
-// cycle looks for a cycle that the level rules out, the worst kind first, and returns the smallest of its kind.
-func (c *checker) cycle(level Level) []hop {
+// cycle looks for a cycle that the level rules out, the worst kind first, and returns the smallest of its kind. When one of
+// another kind, that needs the order in time, is shorter, it returns that too: it is easier to understand.
+func (c *checker) cycle(level Level) (worst, shorter []hop) {
 	all := maskOf(WW, WR)
 	if level >= Serializable {
 		all |= maskOf(RW)
@@ -339,7 +340,7 @@ func (c *checker) cycle(level Level) []hop {
 	}
 	of, count := c.g.components(all, nil)
 	if count == 0 {
-		return nil
+		return nil, nil
 	}
 	s := newSearch(c.g, c.n)
 	for _, kind := range []struct {
@@ -367,7 +368,13 @@ func (c *checker) cycle(level Level) []hop {
 					c.v.Stats.Cyclic++
 				}
 			}
-			return cycle
+			if len(cycle) > 2 && kind.all != all {
+				s.left = patience
+				if shorter = s.shortest(of, count, all, all); len(shorter) >= len(cycle) {
+					shorter = nil
+				}
+			}
+			return cycle, shorter
 		}
 	}
 	panic("history: a component without a cycle")

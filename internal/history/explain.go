@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// verdict puts into words what was found: an anomaly that needs no cycle, the cycle given, or nothing.
-func (c *checker) verdict(cycle []hop) *Verdict {
+// verdict puts into words what was found: an anomaly that needs no cycle, the cycle given and a shorter one, or nothing.
+func (c *checker) verdict(cycle, shorter []hop) *Verdict {
 	x := &explainer{h: c.h, writer: c.writer}
 	switch a := c.worst(); {
 	case a != "":
@@ -18,7 +18,12 @@ func (c *checker) verdict(cycle []hop) *Verdict {
 		x.direct(c.v, c.direct[a])
 	case cycle != nil:
 		c.v.Anomaly = classify(cycle)
-		x.cycle(c.v, cycle)
+		c.v.Cycle, c.v.Explanation = x.cycle(c.v.Anomaly, cycle)
+		if shorter != nil {
+			x = &explainer{h: c.h, writer: c.writer}
+			_, text := x.cycle(classify(shorter), shorter)
+			c.v.Explanation += "\nA shorter one, of another kind: " + text
+		}
 	default:
 		c.v.Passed = true
 	}
@@ -78,10 +83,30 @@ func (x *explainer) key(k uint32) string {
 // instant prints a time to the microsecond.
 func instant(d time.Duration) string { return d.Round(time.Microsecond).String() }
 
+// An explanation of a cycle of more transactions leaves out those in the middle.
+const maxExplained = 24
+
+// left reports whether the k-th of n transactions is left out, and how many with it if it is the first such.
+func left(k, n int) (out bool, first int) {
+	if n <= maxExplained || k < maxExplained/2 || k >= n-maxExplained/2 {
+		return false, 0
+	}
+	if k == maxExplained/2 {
+		first = n - maxExplained
+	}
+	return true, first
+}
+
 // introduce says who the transactions are.
 func (x *explainer) introduce() string {
 	var b strings.Builder
 	for k, i := range x.named {
+		if out, n := left(k, len(x.named)); out {
+			if n > 0 {
+				fmt.Fprintf(&b, "  ... and %d more\n", n)
+			}
+			continue
+		}
 		t := &x.h.txns[i]
 		fmt.Fprintf(&b, "  T%d is %v: client %d in %s, sent at %s, ", k+1, t.id, t.client, x.h.regions[t.region], instant(t.invoked))
 		switch t.status {
@@ -112,7 +137,7 @@ func (x *explainer) version(id txn.ID) string {
 func (x *explainer) id(i uint32) txn.ID { return x.h.txns[i].id }
 
 // cycle explains a cycle.
-func (x *explainer) cycle(v *Verdict, cycle []hop) {
+func (x *explainer) cycle(a Anomaly, cycle []hop) (steps []Step, explanation string) {
 	// A person starts at a read that another transaction's write made stale, and ends with time.
 	if k := slices.IndexFunc(cycle, func(h hop) bool { return h.dependency == RW }); k > 0 {
 		cycle = slices.Concat(cycle[k:], cycle[:k])
@@ -121,19 +146,25 @@ func (x *explainer) cycle(v *Verdict, cycle []hop) {
 		x.name(h.from)
 	}
 	what := ""
-	if v.Anomaly == G2Item && len(cycle) == 2 {
+	if a == G2Item && len(cycle) == 2 {
 		what = " (write skew)"
 	}
 	for k, h := range cycle {
 		s := x.step(h)
-		v.Cycle = append(v.Cycle, s)
+		steps = append(steps, s)
+		if out, n := left(k, len(cycle)); out {
+			if n > 0 {
+				fmt.Fprintf(&x.text, "... and so on for %d more ...\n", n)
+			}
+			continue
+		}
 		fmt.Fprintf(&x.text, "%s comes before %s, because %s", x.name(h.from), x.name(h.to), s.Text)
 		if k == len(cycle)-1 {
 			x.text.WriteString(": a contradiction")
 		}
 		x.text.WriteString(".\n")
 	}
-	v.Explanation = fmt.Sprintf("%s%s: no order of these %d transactions explains what they saw.\n%s%s", v.Anomaly, what, len(cycle),
+	return steps, fmt.Sprintf("%s%s: no order of these %d transactions explains what they saw.\n%s%s", a, what, len(cycle),
 		x.introduce(), strings.TrimSuffix(x.text.String(), "\n"))
 }
 

@@ -103,3 +103,23 @@ func TestAnomalies(t *testing.T) {
 		return out.String()
 	})
 }
+
+// A long cycle has all its steps, but not all its words.
+func TestLongCycle(t *testing.T) {
+	const n = 100
+	h := &History{}
+	region := h.Region("west")
+	for i := range uint64(n) {
+		h.Add(region, &Txn{ID: testID(i + 1), Client: uint32(i), Status: txn.Committed, Answered: time.Second, Ops: []Op{
+			{Key: txn.IntKey(0, i), Known: true},
+			{Kind: Write, Key: txn.IntKey(0, (i+1)%n), Known: true},
+		}})
+	}
+	v := Check(h, StrictSerializable)
+	if v.Anomaly != G2Item || len(v.Cycle) != n || v.Stats.Cyclic != n || !v.Stats.Shortest {
+		t.Errorf("%s of %d: %+v", v.Anomaly, len(v.Cycle), v.Stats)
+	}
+	if lines := strings.Count(v.Explanation, "\n"); lines != 2*maxExplained+2 || !strings.Contains(v.Explanation, "... and so on for 76 more ...") {
+		t.Errorf("%d lines:\n%s", lines, v.Explanation)
+	}
+}
