@@ -25,12 +25,12 @@ build: bin/geobench ## Build bin/geobench
 
 .PHONY: bin/geobench
 bin/geobench:
-	@CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/geobench
+	@CGO_ENABLED=0 go build -tags cluster -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/geobench
 
 ##@ Test it
 .PHONY: test
 test: ## Run all tests but the end-to-end ones
-	KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test ./...
+	KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -tags cluster ./...
 	cd hack/cluster && go test ./...
 
 .PHONY: race
@@ -51,7 +51,7 @@ bench-engine: bin/geobench ## Throughput and CPU per transaction of the engine a
 
 ##@ Keep it right
 .PHONY: lint
-lint: ## gofmt, go vet, staticcheck, kube-api-linter, helm lint
+lint: ## gofmt, go vet, staticcheck, API conventions of the CRDs, helm lint
 	hack/lint.sh
 
 .PHONY: generate

@@ -90,7 +90,7 @@ Exit codes: 0 passed; 1 a verdict is Failed or Invalid; 2 wrong input or usage; 
 		c.GroupID = "people"
 		root.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{newOperatorCommand(), newNodeCommand(), newWorkerCommand(), newSelftestCommand()} {
+	for _, c := range append(clusterCommands(), newNodeCommand()) {
 		c.GroupID = "pods"
 		root.AddCommand(c)
 	}

@@ -1,0 +1,10 @@
+//go:build cluster
+
+package main
+
+import "github.com/spf13/cobra"
+
+// clusterCommands are the commands that talk to a Kubernetes API server.
+func clusterCommands() []*cobra.Command {
+	return []*cobra.Command{newOperatorCommand(), newWorkerCommand(), newSelftestCommand()}
+}

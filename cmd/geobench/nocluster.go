@@ -1,0 +1,27 @@
+//go:build !cluster
+
+package main
+
+import "github.com/spf13/cobra"
+
+// clusterCommands stand for the commands that talk to a Kubernetes API server. Their libraries take three times as long to
+// compile as all the rest, so `go run ./cmd/geobench run`, which needs no cluster, is built without them.
+func clusterCommands() []*cobra.Command {
+	var out []*cobra.Command
+	for name, short := range map[string]string{
+		"operator": "Run the operator (what the operator's pod runs)",
+		"worker":   "Play the clients of one region (what worker pods run)",
+		"selftest": "Check an installation (what helm test runs)",
+	} {
+		out = append(out, &cobra.Command{
+			Use:                name,
+			Short:              short + "; not in this build",
+			Long:               short + ".\n\nThis binary was built without it: build with `make build` or `go build -tags cluster ./cmd/geobench`.",
+			DisableFlagParsing: true,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return usageError("%s: this binary was built without it; build with `make build` or `go build -tags cluster ./cmd/geobench`", cmd.Name())
+			},
+		})
+	}
+	return out
+}
