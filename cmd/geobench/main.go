@@ -86,7 +86,7 @@ Exit codes: 0 passed; 1 a verdict is Failed or Invalid; 2 wrong input or usage; 
 		return usageError("%w\nTry '%s --help'", err, cmd.CommandPath())
 	})
 	root.AddGroup(&cobra.Group{ID: "people", Title: "Commands:"}, &cobra.Group{ID: "pods", Title: "What pods run:"})
-	for _, c := range []*cobra.Command{newRunCommand(), newSimulateCommand(), newValidateCommand(), newCompareCommand(), newShowCommand()} {
+	for _, c := range []*cobra.Command{newRunCommand(), newSimulateCommand(), newValidateCommand(), newCompareCommand(), newShowCommand(), newExploreCommand()} {
 		c.GroupID = "people"
 		root.AddCommand(c)
 	}

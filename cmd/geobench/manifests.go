@@ -16,12 +16,13 @@ func addFiles(cmd *cobra.Command, files *[]string) {
 	cmd.MarkFlagFilename("filename", "yaml", "yml", "json") //nolint:errcheck // the flag exists
 }
 
-// loadPlans reads manifests and plans all their runs. Whatever is wrong with them is a usage error that lists it all.
-func loadPlans(cmd *cobra.Command, files []string) ([]*plan.Plan, *manifest.Bundle, error) {
+// loadPlans reads manifests and plans all their runs, for a place with these abilities. Whatever is wrong with them is a
+// usage error that lists it all.
+func loadPlans(cmd *cobra.Command, abilities check.Abilities, files []string) ([]*plan.Plan, *manifest.Bundle, error) {
 	if len(files) == 0 {
 		return nil, nil, usageError("no manifest is given: name one with -f, for example -f experiments/quickstart.yaml")
 	}
-	bundle, err := manifest.Load(cmd.InOrStdin(), check.Default(nil), files...)
+	bundle, err := manifest.Load(cmd.InOrStdin(), abilities, files...)
 	if err != nil {
 		return nil, nil, &codedError{code: exitUsage, err: err}
 	}
@@ -51,7 +52,7 @@ right. Exit code 2 when there is one.`,
 		Example: "  geobench validate -f experiments/quickstart.yaml\n  kustomize build . | geobench validate -f -",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			plans, bundle, err := loadPlans(cmd, files)
+			plans, bundle, err := loadPlans(cmd, check.Default(nil), files)
 			if err != nil {
 				return err
 			}

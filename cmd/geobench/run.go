@@ -13,6 +13,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/local"
+	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/result"
 )
@@ -103,7 +104,7 @@ func newPlanCommand(cmd *cobra.Command, play func(context.Context, *plan.Plan, l
 		if err := out.check(); err != nil {
 			return err
 		}
-		plans, _, err := loadPlans(cmd, files)
+		plans, _, err := loadPlans(cmd, check.Local(nil), files)
 		if err != nil {
 			return err
 		}

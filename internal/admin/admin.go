@@ -60,6 +60,8 @@ type LoadRequest struct {
 	// Workload is a BenchmarkRun's spec.workload, as JSON.
 	Workload json.RawMessage `json:"workload"`
 	Seed     uint64          `json:"seed"`
+	// Traced says that the run records a history, so that rows carry versions (package history), which audits leave out.
+	Traced bool `json:"traced,omitempty"`
 }
 
 // LoadResponse sums up what was loaded.
@@ -69,7 +71,7 @@ type LoadResponse struct {
 }
 
 // Audit is what invariants need: sums over the node's rows, named by the workload, and a digest of them all. Copies of
-// the same partition in different regions must agree on both.
+// the same partition in different regions must agree on both. In a traced run the digest is of rows with their versions.
 type Audit struct {
 	Sums   map[string]int64 `json:"sums"`
 	Digest uint64           `json:"digest,string"`

@@ -49,8 +49,9 @@ const refresh = 16
 
 func (d *driver) run(ctx context.Context, m *Machine) error {
 	d.tick()
-	m.Attach(d)
-	m.Start()
+	c := m.attach(d, d.clock)
+	defer m.EndTrace()
+	c.Start()
 	wait := time.NewTimer(time.Hour)
 	defer wait.Stop()
 	var batch []txn.Outcome
@@ -61,14 +62,14 @@ func (d *driver) run(ctx context.Context, m *Machine) error {
 			if !ok {
 				break
 			}
-			m.Fire(t)
+			c.Fire(t)
 		}
 		batch = d.take(batch)
 		for i := range batch {
 			if i%refresh == refresh-1 {
 				d.tick()
 			}
-			m.Complete(batch[i])
+			c.Complete(batch[i])
 		}
 		d.session.Flush()
 		if err := ctx.Err(); err != nil {
@@ -93,7 +94,10 @@ func (d *driver) run(ctx context.Context, m *Machine) error {
 	return nil
 }
 
-func (d *driver) tick() { d.now = d.offset + time.Since(d.started) }
+func (d *driver) tick() { d.now = d.clock() }
+
+// clock is the time now, while Now is that of the last tick.
+func (d *driver) clock() time.Duration { return d.offset + time.Since(d.started) }
 
 // put is the target.Sink.
 func (d *driver) put(outcomes []txn.Outcome) {

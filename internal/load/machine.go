@@ -22,6 +22,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/txn"
@@ -48,9 +49,23 @@ type Config struct {
 	Share, Shares int
 	// ThinkTime passes between an answer and the client's next transaction in a closed loop.
 	ThinkTime time.Duration
+	// FirstClient numbers the machine's clients among those of their region, in histories.
+	FirstClient int
+	// Trace records a history; nil for none.
+	Trace *Trace
 	// Queue bounds the transactions of an open loop that are due and wait for a free client; 0 is DefaultQueue.
 	Queue    int
 	Schedule Schedule
+}
+
+// Trace tells a machine to record the history of its transactions, from the first warm-up to the last answer, by calling
+// traced procedures instead of those of its workload: see package history.
+type Trace struct {
+	// Procedures holds the traced forms: catalog.Procedures.
+	Procedures *txn.Registry
+	// Record takes each transaction when its fate is known; it must not keep t or its operations. The shards of a worker
+	// call it at the same time.
+	Record func(t *history.Txn)
 }
 
 // DefaultQueue is the default of Config.Queue.
@@ -96,6 +111,7 @@ type slot struct {
 type Machine struct {
 	cfg       Config
 	env       protocol.ClientEnv
+	tap       *history.Tap // nil when no history is recorded
 	generator workload.Generator
 	rng       *rand.Rand
 	clients   []client
@@ -192,8 +208,39 @@ func New(cfg Config) (*Machine, error) {
 	return m, nil
 }
 
-// Attach gives the machine its world. It must be called before Start.
-func (m *Machine) Attach(env protocol.ClientEnv) { m.env = env }
+// Attach gives the machine its world. It must be called before Start, which, as all that follows, is to be called of the
+// client that it returns: the machine, or the tap that records its history.
+func (m *Machine) Attach(env protocol.ClientEnv) protocol.Client { return m.attach(env, env.Now) }
+
+// attach is Attach in a world whose Now may lag behind: clock does not.
+func (m *Machine) attach(env protocol.ClientEnv, clock func() time.Duration) protocol.Client {
+	m.env = env
+	if m.cfg.Trace == nil {
+		return m
+	}
+	m.tap = history.NewTap(env, history.TapConfig{
+		Procedures: m.cfg.Trace.Procedures, Record: m.cfg.Trace.Record, Clock: clock,
+		Client: func(id txn.ID) uint32 { return uint32(m.cfg.FirstClient) + uint32(m.clientOf(id)) },
+	})
+	m.env = m.tap
+	return m.tap.Attach(m)
+}
+
+// EndTrace ends the history, if there is one: transactions without an answer are recorded as unknown. A history that is
+// worthless is an incident of the report.
+func (m *Machine) EndTrace() {
+	if m.tap == nil {
+		return
+	}
+	if err := m.tap.Finish(); err != nil {
+		m.report.Incidents = append(m.report.Incidents, fmt.Sprintf("the history of a load generator in %s is incomplete: %v", m.cfg.RegionName, err))
+	}
+}
+
+// clientOf returns the client that sent one of the machine's transactions: see begin.
+func (m *Machine) clientOf(id txn.ID) int32 {
+	return int32((uint64(id)&(1<<40-1) - 1) % uint64(len(m.clients)))
+}
 
 // Schedule returns the machine's plan.
 func (m *Machine) Schedule() Schedule { return m.cfg.Schedule }
@@ -410,8 +457,7 @@ func (m *Machine) Complete(o txn.Outcome) {
 	if o.ID.Stream() != m.cfg.Stream {
 		return
 	}
-	n := uint64(o.ID)&(1<<40-1) - 1
-	i := int32(n % uint64(len(m.clients)))
+	i := m.clientOf(o.ID)
 	if c := &m.clients[i]; c.state != underway || c.id != o.ID {
 		m.report.Late++
 		m.generator.Late(o)

@@ -31,6 +31,8 @@ type WorkerConfig struct {
 	// Shared tells that other work runs in this process, so that its CPU time is not the worker's: the report then has
 	// no Driver figures.
 	Shared bool
+	// Trace records a history; nil for none.
+	Trace *Trace
 }
 
 // PlanOf returns the schedule of a run's spec.load.
@@ -59,9 +61,14 @@ func Machines(c WorkerConfig) ([]*Machine, error) {
 	if c.Index < 0 || c.Index >= workers || workers > 1<<workerBits {
 		return nil, fmt.Errorf("worker %d of %d: the index must be below the number, which is at most %d", c.Index, workers, 1<<workerBits)
 	}
+	first := 0
+	for i := range c.Index {
+		first += part(int(c.Load.ClientsPerRegion), i, workers)
+	}
 	var machines []*Machine
 	for s := range shards {
 		m, err := New(Config{
+			FirstClient: first, Trace: c.Trace,
 			Workload: c.Workload, Region: c.Region, RegionName: c.Topology.Regions[c.Region], Worker: c.Index,
 			Clients: part(clients, s, shards),
 			Stream:  uint32(c.Region)<<(shardBits+workerBits) | uint32(c.Index)<<shardBits | uint32(s),
@@ -75,6 +82,7 @@ func Machines(c WorkerConfig) ([]*Machine, error) {
 			return nil, err
 		}
 		machines = append(machines, m)
+		first += part(clients, s, shards)
 	}
 	return machines, nil
 }

@@ -4,11 +4,13 @@ package local
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/result"
@@ -32,10 +34,10 @@ type Report func(Progress)
 func schedule(p *plan.Plan) load.Schedule { return load.PlanOf(p.Run.Spec.Load, 0) }
 
 // workerConfig is the only worker of a region, in this process.
-func workerConfig(p *plan.Plan, r geo.Region, start time.Duration, shards int) load.WorkerConfig {
+func workerConfig(p *plan.Plan, r geo.Region, start time.Duration, shards int, rec *recording) load.WorkerConfig {
 	return load.WorkerConfig{
 		Workload: p.Workload, Topology: &p.Topology, Region: r, Workers: 1, Load: p.Run.Spec.Load, Seed: p.Seed(),
-		Start: start, Shards: shards, Shared: true,
+		Start: start, Shards: shards, Shared: true, Trace: rec.of(r),
 	}
 }
 
@@ -50,19 +52,29 @@ func inputs(p *plan.Plan) result.Inputs {
 	}
 }
 
-// verify carries out spec.verify on the audits of all nodes, by geo.NodeID.
-func verify(p *plan.Plan, audits []admin.Audit, reports []*result.Report) []workload.Check {
+// verify carries out spec.verify on the audits of all nodes, by geo.NodeID, and on the history, if there is one.
+func verify(p *plan.Plan, rec *recording, audits []admin.Audit, reports []*result.Report) []workload.Check {
 	var checks []workload.Check
-	for _, v := range p.Run.Spec.Verify {
-		if v == v1alpha1.VerifyInvariants {
+	wanted := p.Run.Spec.Verify
+	for _, v := range wanted {
+		switch v {
+		case v1alpha1.VerifyInvariants:
 			checks = append(checks, Invariants(&p.Topology, p.Workload, audits, reports)...)
+		case v1alpha1.VerifyConvergence:
+			if !slices.Contains(wanted, v1alpha1.VerifyInvariants) { // which it is part of
+				checks = append(checks, converged(&p.Topology, audits))
+			}
+		case v1alpha1.VerifySerializable:
+			checks = append(checks, history.Check(&rec.history, history.Serializable).Check())
+		case v1alpha1.VerifyStrictSerializable:
+			checks = append(checks, history.Check(&rec.history, history.StrictSerializable).Check())
 		}
 	}
 	return checks
 }
 
 // Invariants checks the workload's invariants on the audits of all nodes, by geo.NodeID: on the sums over the partitions
-// of each copy, and that copies of the same partition have equal digests.
+// of each copy, and that the copies of each partition are equal.
 func Invariants(t *geo.Topology, w workload.Workload, audits []admin.Audit, reports []*result.Report) []workload.Check {
 	ledger := workload.Ledger{}
 	for _, r := range reports {
@@ -80,28 +92,21 @@ func Invariants(t *geo.Topology, w workload.Workload, audits []admin.Audit, repo
 			copies = append(copies, sums)
 		}
 	}
-	return append(w.Verify(copies, ledger), digestsAgree(t, audits))
+	return append(w.Verify(copies, ledger), converged(t, audits))
 }
 
-// digestsAgree checks that all copies of a partition hold the same rows.
-func digestsAgree(t *geo.Topology, audits []admin.Audit) workload.Check {
-	c := workload.Check{Name: "digests-agree", Passed: true, Message: "all copies of each partition hold the same rows"}
-	for p := range t.Partitions {
-		first := t.Node(0, p, 0)
-		for r := range t.Regions {
-			for k := range t.Replicas {
-				if n := t.Node(geo.Region(r), p, k); audits[n].Digest != audits[first].Digest {
-					c.Passed = false
-					c.Message = "the rows of " + t.NodeName(n) + " differ from those of " + t.NodeName(first)
-				}
-			}
-		}
+// converged checks that all copies of a partition hold the same rows.
+func converged(t *geo.Topology, audits []admin.Audit) workload.Check {
+	copies := make([]history.Copy, len(audits))
+	for i, a := range audits {
+		n := geo.NodeID(i)
+		copies[i] = history.Copy{Name: t.NodeName(n), Partition: t.PartitionOf(n), Digest: a.Digest, Rows: a.Rows, Sums: a.Sums}
 	}
-	return c
+	return history.Converged(copies)
 }
 
 // loadRequest asks a node to load the plan's data set.
 func loadRequest(p *plan.Plan) (*admin.LoadRequest, error) {
 	spec, err := p.WorkloadJSON()
-	return &admin.LoadRequest{Dataset: p.Run.Name, Workload: json.RawMessage(spec), Seed: p.Seed()}, err
+	return &admin.LoadRequest{Dataset: p.Run.Name, Workload: json.RawMessage(spec), Seed: p.Seed(), Traced: traced(p)}, err
 }

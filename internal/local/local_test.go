@@ -11,6 +11,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
@@ -48,7 +49,7 @@ spec:
 
 func planOf(t *testing.T, text string) *plan.Plan {
 	t.Helper()
-	b, err := manifest.Load(strings.NewReader(text), check.Default(nil), "-")
+	b, err := manifest.Load(strings.NewReader(text), check.Local(nil), "-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,6 +159,62 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// verifyAll asks for every verification.
+func verifyAll(text string) string {
+	return strings.Replace(text, "verify: [Invariants]", "verify: [Invariants, Serializable, StrictSerializable, Convergence]", 1)
+}
+
+// checkAll fails unless every verification was carried out and passed, on a history of at least least transactions.
+func checkAll(t *testing.T, d *result.Document, least int) {
+	t.Helper()
+	var names []string
+	for _, c := range d.Checks {
+		names = append(names, c.Name)
+		if !c.Passed {
+			t.Errorf("%s: %s", c.Name, c.Message)
+		}
+		var committed int
+		if strings.HasSuffix(c.Name, "serializable") {
+			if _, err := fmt.Sscanf(c.Message, "%d committed transactions", &committed); err != nil || committed < least {
+				t.Errorf("%s: the history is too short: %s", c.Name, c.Message)
+			}
+		}
+	}
+	if got := strings.Join(names, " "); got != "smallbank-total copies-agree convergence serializable strict-serializable" {
+		t.Errorf("the checks are %s", got)
+	}
+}
+
+// A run that records its history notices nothing of it: the same transactions and, but for the size of messages, the same
+// times, with each engine.
+func TestSimulateRecordsHistories(t *testing.T) {
+	for _, engine := range engines.Names() {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			text := manifestOf("smallbank-two-regions", twoRegions, "{name: "+engine+"}", "{clientsPerRegion: 20, warmup: 1s, duration: 4s, repetitions: 2}", 1)
+			d := simulate(t, verifyAll(text))
+			checkAll(t, d, 400)
+			plain := simulate(t, text)
+			if a, b := d.Overall.LatencyMicroseconds.P50, plain.Overall.LatencyMicroseconds.P50; math.Abs(float64(a-b)) > 0.02*float64(b) {
+				t.Errorf("p50 is %d us with a history and %d us without", a, b)
+			}
+		})
+	}
+}
+
+// In real time, with answers that come after their clients have given up.
+func TestRunRecordsHistories(t *testing.T) {
+	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 20, warmup: 500ms, duration: 2s, requestTimeout: 100ms}", 1)
+	d, err := Run(t.Context(), planOf(t, verifyAll(text)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkAll(t, d, 20)
+	if len(d.Incidents()) > 0 {
+		t.Error(d.Incidents())
+	}
+}
+
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 5, warmup: 10s, duration: 60s}", 1)
@@ -185,7 +242,7 @@ func TestInvariantsFindWhatIsWrong(t *testing.T) {
 		failed string
 	}{
 		"nothing":           {func([]admin.Audit) {}, ""},
-		"a copy's rows":     {func(a []admin.Audit) { a[1].Digest = 8 }, "digests-agree"},
+		"a copy's rows":     {func(a []admin.Audit) { a[1].Digest = 8 }, "convergence"},
 		"money in one copy": {func(a []admin.Audit) { a[1].Sums["extra"] = 1 }, "copies-agree"},
 	}
 	for name, tc := range tests {

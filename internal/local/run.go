@@ -39,8 +39,9 @@ func Run(ctx context.Context, p *plan.Plan, report Report) (*result.Document, er
 	report(Progress{Stage: fmt.Sprintf("starting %d nodes", p.Topology.Nodes())})
 	starting, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
+	procedures := catalog.Procedures()
 	nodes, err := node.StartLocal(starting, *p.Deployment(time.Now(), "local"), node.LocalConfig{
-		Engine: p.Engine, Procedures: catalog.Procedures(), ParseWorkload: catalog.Parse,
+		Engine: p.Engine, Procedures: procedures, ParseWorkload: catalog.Parse,
 	})
 	if err != nil {
 		return nil, err
@@ -71,7 +72,8 @@ func Run(ctx context.Context, p *plan.Plan, report Report) (*result.Document, er
 	if in.Before, err = deref(nodes.Status(ctx)); err != nil {
 		return nil, err
 	}
-	if err := playAll(ctx, p, nodes, &in, report); err != nil {
+	rec := newRecording(p, procedures)
+	if err := playAll(ctx, p, nodes, rec, &in, report); err != nil {
 		return nil, err
 	}
 	report(Progress{Stage: "checking the answers"})
@@ -82,7 +84,7 @@ func Run(ctx context.Context, p *plan.Plan, report Report) (*result.Document, er
 	if in.After, err = deref(nodes.Status(ctx)); err != nil {
 		return nil, err
 	}
-	in.Checks = verify(p, audits, in.Reports)
+	in.Checks = verify(p, rec, audits, in.Reports)
 	return result.Build(in)
 }
 
@@ -130,12 +132,12 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // playAll plays the clients of all regions.
-func playAll(ctx context.Context, p *plan.Plan, nodes *node.Local, in *result.Inputs, report Report) error {
+func playAll(ctx context.Context, p *plan.Plan, nodes *node.Local, rec *recording, in *result.Inputs, report Report) error {
 	regions := len(p.Topology.Regions)
 	workers := make([]*load.Worker, regions)
 	targets := make([]*target.Native, regions)
 	for r := range workers {
-		w, err := load.NewWorker(workerConfig(p, geo.Region(r), 0, max(1, runtime.GOMAXPROCS(0)/regions)))
+		w, err := load.NewWorker(workerConfig(p, geo.Region(r), 0, max(1, runtime.GOMAXPROCS(0)/regions), rec))
 		if err != nil {
 			return err
 		}

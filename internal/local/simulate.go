@@ -7,9 +7,9 @@ import (
 
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/plan"
-	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/txn"
@@ -29,22 +29,24 @@ const (
 
 // Simulate runs a plan in virtual time. The same plan gives the same document, byte for byte.
 func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Document, error) {
+	procedures := catalog.Procedures()
 	s := sim.New(sim.Config{
-		Topology: &p.Topology, Engine: p.Engine, Params: p.Params, Procedures: catalog.Procedures(), Seed: p.Seed(),
+		Topology: &p.Topology, Engine: p.Engine, Params: p.Params, Procedures: procedures, Seed: p.Seed(),
 		Costs: sim.DefaultCosts, ProbeEvery: probeEvery,
 	})
 	for id := range p.Topology.Nodes() {
 		rows := s.Store(geo.NodeID(id))
 		p.Workload.Rows(p.Topology.PartitionOf(geo.NodeID(id)), func(k txn.Key, value []byte) { rows.Put(k, value, 0) })
 	}
+	rec := newRecording(p, procedures)
 	machines := make([]*load.Machine, len(p.Topology.Regions))
 	for r := range machines {
-		m, err := load.Machines(workerConfig(p, geo.Region(r), settle, 1))
+		m, err := load.Machines(workerConfig(p, geo.Region(r), settle, 1, rec))
 		if err != nil {
 			return nil, err
 		}
 		machines[r] = m[0]
-		s.AddClient(geo.Region(r), func(env protocol.ClientEnv) protocol.Client { m[0].Attach(env); return m[0] })
+		s.AddClient(geo.Region(r), m[0].Attach)
 	}
 
 	plan := schedule(p)
@@ -106,14 +108,19 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 		}
 	}
 	for _, m := range machines {
+		m.EndTrace()
 		in.Reports = append(in.Reports, m.Report())
 	}
 	audits := make([]admin.Audit, p.Topology.Nodes())
 	for id := range audits {
 		rows := s.Store(geo.NodeID(id))
-		audits[id] = admin.Audit{Sums: p.Workload.Audit(rows), Digest: rows.Digest(), Rows: int64(rows.Len())}
+		digest := rows.Digest()
+		if rec != nil {
+			rows = history.Plain(rows)
+		}
+		audits[id] = admin.Audit{Sums: p.Workload.Audit(rows), Digest: digest, Rows: int64(rows.Len())}
 	}
-	in.Checks = verify(p, audits, in.Reports)
+	in.Checks = verify(p, rec, audits, in.Reports)
 	return result.Build(in)
 }
 

@@ -30,6 +30,7 @@ type loop struct {
 	dataset  string
 	loaded   admin.LoadResponse
 	workload workload.Workload
+	traced   bool // rows carry versions
 }
 
 // client is a connection to answer.

@@ -20,6 +20,7 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
@@ -265,7 +266,7 @@ func (n *Node) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRes
 		}
 		l.store.Reset(l.store.Len())
 		w.Rows(n.topology.PartitionOf(n.cfg.ID), func(k txn.Key, v []byte) { l.store.Put(k, v, 0) })
-		l.dataset, l.workload = req.Dataset, w
+		l.dataset, l.workload, l.traced = req.Dataset, w, req.Traced
 		l.loaded = admin.LoadResponse{Rows: int64(l.store.Len()), Bytes: l.store.Bytes()}
 		resp = &l.loaded
 	})
@@ -296,7 +297,11 @@ func (n *Node) Audit(ctx context.Context) (*admin.Audit, error) {
 			err = fmt.Errorf("%w: %d transactions are pending", admin.ErrBusy, p)
 			return
 		}
-		a.Sums, a.Digest, a.Rows = l.workload.Audit(l.store), l.store.Digest(), int64(l.store.Len())
+		rows := l.store
+		if l.traced {
+			rows = history.Plain(rows)
+		}
+		a.Sums, a.Digest, a.Rows = l.workload.Audit(rows), l.store.Digest(), int64(rows.Len())
 	})
 	if callErr != nil {
 		return nil, callErr

@@ -22,6 +22,8 @@ type Workload interface {
 	// Rows calls put for every row of one partition, in a fixed order. A row depends on the seed and its key alone,
 	// so that partitions can be loaded apart and copies agree.
 	Rows(partition int, put func(k txn.Key, value []byte))
+	// KeyName names a row for a person: checking(17).
+	KeyName(k txn.Key) string
 	// Audit sums up a store's rows for Verify.
 	Audit(s *store.Store) map[string]int64
 	// NewGenerator makes the transactions of the clients of one load generator.

@@ -42,7 +42,7 @@ type Abilities struct {
 }
 
 // Default is what this build can do anywhere: the given engines (nil: those of package engines), network emulation inside
-// their connections, and the workloads' invariants.
+// their connections, the workloads' invariants and equal copies.
 func Default(engines EngineCatalog) Abilities {
 	if engines == nil {
 		engines = builtEngines{}
@@ -50,8 +50,18 @@ func Default(engines EngineCatalog) Abilities {
 	return Abilities{
 		Engines:       engines,
 		Emulations:    []v1alpha1.Emulation{v1alpha1.EmulationAuto, v1alpha1.EmulationBuiltIn, v1alpha1.EmulationNone},
-		Verifications: []v1alpha1.Verification{v1alpha1.VerifyInvariants},
+		Verifications: []v1alpha1.Verification{v1alpha1.VerifyInvariants, v1alpha1.VerifyConvergence},
 	}
+}
+
+// histories are the verifications that need the history of a run, which geobench simulate and geobench run record.
+var histories = []v1alpha1.Verification{v1alpha1.VerifySerializable, v1alpha1.VerifyStrictSerializable}
+
+// Local is what geobench simulate and geobench run can do: what Default can, and check a run's history.
+func Local(engines EngineCatalog) Abilities {
+	a := Default(engines)
+	a.Verifications = append(a.Verifications, histories...)
+	return a
 }
 
 type builtEngines struct{}
@@ -311,8 +321,13 @@ func (r *benchmarkRun) faults(ps *Problems) {
 // verify: each check works here.
 func (r *benchmarkRun) verify(ps *Problems) {
 	for i, v := range r.Spec.Verify {
-		if !slices.Contains(r.Verifications, v) {
-			ps.add(fmt.Sprintf("spec.verify[%d]", i), string(v), "verification %s is not available yet; choose from %s", v, list(r.Verifications))
+		switch field := fmt.Sprintf("spec.verify[%d]", i); {
+		case slices.Contains(r.Verifications, v):
+		case slices.Contains(histories, v):
+			ps.add(field, string(v), "verification %s needs a history, which only geobench simulate and geobench run record; in a cluster choose from %s",
+				v, list(r.Verifications))
+		default:
+			ps.add(field, string(v), "verification %s is not available; choose from %s", v, list(r.Verifications))
 		}
 	}
 }

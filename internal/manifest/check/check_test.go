@@ -124,3 +124,25 @@ func TestProblemTellsTheValueOnce(t *testing.T) {
 		}
 	}
 }
+
+// Where histories can be recorded, all verifications work; elsewhere the refusal says where they do.
+func TestVerifications(t *testing.T) {
+	run := &v1alpha1.BenchmarkRun{}
+	run.Spec.Verify = []v1alpha1.Verification{v1alpha1.VerifyInvariants, v1alpha1.VerifySerializable, v1alpha1.VerifyStrictSerializable, v1alpha1.VerifyConvergence}
+	verify := func(a check.Abilities) (wrong []string) {
+		for _, p := range check.Run(run, database(nil), a) {
+			if strings.HasPrefix(p.Field, "spec.verify") {
+				wrong = append(wrong, p.Error())
+			}
+		}
+		return wrong
+	}
+	if wrong := verify(check.Local(nil)); len(wrong) > 0 {
+		t.Errorf("simulate and run refuse: %s", wrong)
+	}
+	wrong := verify(check.Default(nil))
+	if len(wrong) != 2 || !strings.Contains(wrong[0], "spec.verify[1]") || !strings.Contains(wrong[1], "spec.verify[2]") ||
+		!strings.Contains(wrong[1], "only geobench simulate and geobench run record; in a cluster choose from Invariants, Convergence") {
+		t.Errorf("a cluster refuses: %s", wrong)
+	}
+}

@@ -288,7 +288,7 @@ var mistakes = []mistake{
 		field: "spec.verify[1]", want: "is listed twice", server: "Duplicate value"},
 	{name: "verification that is not available", kind: run, by: Preflight,
 		patch: `{spec: {verify: [Serializable]}}`,
-		field: "spec.verify[0]", want: "choose from Invariants"},
+		field: "spec.verify[0]", want: "in a cluster choose from Invariants, Convergence"},
 	{name: "fault that is not supported", kind: run, by: Preflight,
 		patch: `{spec: {faults: [{name: f, at: 1s, duration: 2s, networkDelay: {between: {}, delay: 10ms}}]}}`,
 		field: "spec.faults[0].networkDelay", want: "not supported"},

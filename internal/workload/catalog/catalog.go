@@ -9,15 +9,17 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/rmw"
 	"github.com/geobench/geobench/internal/workload/smallbank"
 )
 
-// Procedures returns the stored procedures of all workloads. Their numbers are fixed for ever: smallbank 1 to 9, rmw 16.
+// Procedures returns the stored procedures of all workloads, each with its traced form, which only runs that record a
+// history call. Their numbers are fixed for ever: smallbank 1 to 9, rmw 16, and history.Traced more for the traced forms.
 func Procedures() *txn.Registry {
-	return txn.NewRegistry(append(smallbank.Procedures(), rmw.Procedures()...)...)
+	return txn.NewRegistry(history.TraceAll(append(smallbank.Procedures(), rmw.Procedures()...)...)...)
 }
 
 // New makes the workload that spec, with its defaults filled in, asks for. Errors name the manifest's field.

@@ -99,6 +99,14 @@ func (w *RMW) Rows(partition int, put func(txn.Key, []byte)) {
 	}
 }
 
+// KeyName names a record by its number: record(17).
+func (w *RMW) KeyName(k txn.Key) string {
+	if !k.Valid() || k.Table() != table {
+		return k.String()
+	}
+	return fmt.Sprintf("record(%d)", k.Shard())
+}
+
 // Audit sums up the counters.
 func (w *RMW) Audit(s *store.Store) map[string]int64 {
 	var writes, records int64

@@ -9,6 +9,7 @@ package smallbank
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -129,6 +130,24 @@ func initialBalance(seed uint64, table txn.Table, id uint64) int64 {
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	x ^= x >> 31
 	return int64(x%maxInitial) + 1
+}
+
+// KeyName names a row as the paper does: account("Client17"), checking(17), savings(17).
+func (s *SmallBank) KeyName(k txn.Key) string { return KeyName(k) }
+
+// KeyName names a row of any SmallBank database.
+func KeyName(k txn.Key) string {
+	switch {
+	case !k.Valid():
+		return k.String()
+	case k.Table() == tableAccount:
+		return fmt.Sprintf("account(%q)", strings.TrimRight(string(k[1:]), " "))
+	case k.Table() == tableChecking:
+		return fmt.Sprintf("checking(%d)", k.Shard())
+	case k.Table() == tableSavings:
+		return fmt.Sprintf("savings(%d)", k.Shard())
+	}
+	return k.String()
 }
 
 // Audit sums up all balances.

@@ -1,0 +1,253 @@
+package explore
+
+import (
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Config says what to run.
+type Config struct {
+	Engine *protocol.Engine
+	Seed   uint64
+	// Level is what the engine promises of its histories; 0 is StrictSerializable.
+	Level history.Level
+	// OnePartition makes worlds with one partition and one replica per region, for engines that know no others.
+	OnePartition bool
+	// Trace, if not nil, gets a line for everything that happens.
+	Trace func(line string)
+}
+
+// Result tells how a seed went.
+type Result struct {
+	Engine string
+	Seed   uint64
+	// World describes what the seed made, for a person.
+	World string
+	// Problems say what is wrong, each in a few lines. There is none when the seed passed.
+	Problems []string
+	// Transactions were sent, Committed of them were committed. Lost tells that a region was lost.
+	Transactions, Committed int
+	Lost                    bool
+	// Virtual is the virtual time that passed, Events how many things happened.
+	Virtual time.Duration
+	Events  uint64
+}
+
+// Passed reports whether nothing is wrong.
+func (r *Result) Passed() bool { return len(r.Problems) == 0 }
+
+// Replay is the command that runs the seed again and shows everything that happens.
+func (r *Result) Replay() string {
+	return fmt.Sprintf("geobench explore --engine %s --seed %d --trace", r.Engine, r.Seed)
+}
+
+// String describes a failure: the world, what is wrong with the execution, and how to see it again.
+func (r *Result) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, seed %d\n%s", r.Engine, r.Seed, indent(r.World))
+	for _, p := range r.Problems {
+		fmt.Fprintf(&b, "WRONG: %s\n", strings.TrimSpace(p))
+	}
+	fmt.Fprintf(&b, "replay: %s\n", r.Replay())
+	return b.String()
+}
+
+func indent(s string) string {
+	return "  " + strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n  ") + "\n"
+}
+
+const (
+	// patience is how long after the last fault and the last transaction everything may take to complete.
+	patience = time.Minute
+	// look is the interval at which it is asked whether everything has.
+	look = 50 * time.Millisecond
+)
+
+// Run runs the world of a seed and judges it. A panic of the engine is a problem like others.
+func Run(c Config) (res *Result) {
+	if c.Level == 0 {
+		c.Level = history.StrictSerializable
+	}
+	w := newWorld(c)
+	res = &Result{Engine: c.Engine.Name, Seed: c.Seed, World: w.String(), Lost: w.losesRegion() >= 0}
+	defer func() {
+		if p := recover(); p != nil {
+			res.Problems = append(res.Problems, fmt.Sprintf("panic: %v\n%s", p, debug.Stack()))
+		}
+	}()
+	e := newExecution(c, w)
+	e.run(res)
+	e.judge(c, res)
+	return res
+}
+
+// execution is a world at work.
+type execution struct {
+	*world
+	sim     *sim.Sim
+	history history.History
+	clients []*clients
+	taps    []*history.Tap
+}
+
+func newExecution(c Config, w *world) *execution {
+	procedures := w.load.procedures()
+	e := &execution{world: w, history: history.History{KeyName: w.load.keyName()}}
+	e.sim = sim.New(sim.Config{
+		Topology: w.topology, Engine: c.Engine, Params: w.params, Procedures: procedures, Seed: c.Seed,
+		Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Trace: c.Trace,
+	})
+	w.load.fill(w.topology, e.sim)
+	for r, name := range w.topology.Regions {
+		region := e.history.Region(name)
+		cl := &clients{
+			load: &w.load, rng: chance(c.Seed, uint64(chanceClients+r)), stream: uint32(r) + 1, sent: make([]uint64, w.load.clients),
+		}
+		e.clients = append(e.clients, cl)
+		e.sim.AddClient(geo.Region(r), func(env protocol.ClientEnv) protocol.Client {
+			tap := history.NewTap(env, history.TapConfig{
+				Procedures: procedures, Client: cl.clientOf, Record: func(t *history.Txn) { e.history.Add(region, t) },
+			})
+			cl.env = tap
+			e.taps = append(e.taps, tap)
+			return tap.Attach(cl)
+		})
+	}
+	for _, f := range w.faults {
+		e.sim.At(f.at, func() {
+			if c.Trace != nil {
+				c.Trace(fmt.Sprintf("%11.3fms fault: %s", float64(f.at)/1e6, f.describe(w.topology)))
+			}
+			e.inject(f)
+		})
+	}
+	return e
+}
+
+func (e *execution) inject(f fault) {
+	switch f.kind {
+	case cut:
+		e.sim.Cut(f.a, f.b)
+	case heal:
+		e.sim.Heal(f.a, f.b)
+	case lose:
+		t := e.topology
+		for n := range geo.NodeID(t.Nodes()) {
+			if t.RegionOf(n) == f.a {
+				e.sim.Crash(n)
+			}
+		}
+	}
+}
+
+// run lets time pass until everything is complete, at most to the end of patience.
+func (e *execution) run(res *Result) {
+	// Overlapping cuts of a link heal with the first heal: after the last, none is left.
+	calm := max(e.calm, e.load.until)
+	e.sim.Run(calm)
+	for e.sim.Now() < calm+patience && (e.open() > 0 || e.sim.Pending() > 0 || !history.Converged(e.copies()).Passed) {
+		e.sim.Run(e.sim.Now() + look)
+	}
+	res.Virtual, res.Events = e.sim.Now(), e.sim.Events()
+}
+
+func (e *execution) open() (n int) {
+	for _, c := range e.clients {
+		n += c.open
+	}
+	return n
+}
+
+// copies are the living nodes' rows.
+func (e *execution) copies() []history.Copy {
+	var copies []history.Copy
+	for n := range geo.NodeID(e.topology.Nodes()) {
+		if !e.sim.Node(n).Dead {
+			s := e.sim.Store(n)
+			copies = append(copies, history.Copy{
+				Name: e.topology.NodeName(n), Partition: e.topology.PartitionOf(n), Digest: s.Digest(), Rows: int64(s.Len()),
+			})
+		}
+	}
+	return copies
+}
+
+// judge looks for problems in what has happened.
+func (e *execution) judge(c Config, res *Result) {
+	problem := func(format string, args ...any) { res.Problems = append(res.Problems, fmt.Sprintf(format, args...)) }
+	var doubtful int
+	for r, cl := range e.clients {
+		for _, n := range cl.sent {
+			res.Transactions += int(n)
+		}
+		res.Committed += cl.outcomes[txn.Committed]
+		doubtful += cl.outcomes[txn.Refused] + cl.outcomes[txn.Unknown]
+		if cl.open > 0 {
+			problem("completion: %d transactions of the clients in %s have no answer %v after the last fault and the last transaction",
+				cl.open, e.topology.Regions[r], patience)
+		}
+	}
+	if n := e.sim.Pending(); n > 0 {
+		problem("completion: the nodes still have %d transactions pending", n)
+	}
+	if doubtful > 0 && !res.Lost {
+		problem("completion: %d transactions were refused or ended with an unknown outcome, although no node was lost", doubtful)
+	}
+	for _, tap := range e.taps {
+		if err := tap.Finish(); err != nil {
+			problem("history: %v", err)
+		}
+	}
+	if check := history.Converged(e.copies()); !check.Passed {
+		problem("convergence: %s%s", check.Message, e.difference())
+	}
+	if v := history.Check(&e.history, c.Level); !v.Passed {
+		level := c.Level.String()
+		for weaker := c.Level - 1; weaker >= history.ReadCommitted; weaker-- {
+			if history.Check(&e.history, weaker).Passed {
+				level += fmt.Sprintf(" (the history is %v)", weaker)
+				break
+			}
+		}
+		problem("not %s: %s", level, v.Explanation)
+	}
+}
+
+// difference shows the first rows that two copies disagree on.
+func (e *execution) difference() string {
+	first := map[int]geo.NodeID{}
+	name := e.history.KeyName
+	if name == nil {
+		name = txn.Key.String
+	}
+	for n := range geo.NodeID(e.topology.Nodes()) {
+		if e.sim.Node(n).Dead {
+			continue
+		}
+		a, ok := first[e.topology.PartitionOf(n)]
+		if !ok {
+			first[e.topology.PartitionOf(n)] = n
+			continue
+		}
+		for _, d := range history.Differences(e.sim.Store(a), e.sim.Store(n), 1) {
+			return fmt.Sprintf("\n%s is %s in %s and %s in %s", name(d.Key), show(d.A.Version, d.InA), e.topology.NodeName(a),
+				show(d.B.Version, d.InB), e.topology.NodeName(n))
+		}
+	}
+	return ""
+}
+
+func show(version txn.ID, there bool) string {
+	if !there {
+		return "missing"
+	}
+	return "the version of " + version.String()
+}

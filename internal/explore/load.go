@@ -1,0 +1,205 @@
+package explore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload/smallbank"
+)
+
+// load is what the clients of every region do.
+type load struct {
+	bank bool // SmallBank, else key-value
+	// rows is the number of rows, or of customers.
+	rows    int
+	clients int // per region
+	think   time.Duration
+	until   time.Duration // nothing is sent from then on
+}
+
+// maxSent bounds the transactions of a client, so that a fast network does not make a long history.
+const maxSent = 60
+
+func newLoad(r *rand.Rand, scale time.Duration) load {
+	l := load{bank: r.IntN(2) == 0, clients: 1 + r.IntN(6), until: 300*time.Millisecond + upTo(r, 8*scale)}
+	if l.rows = 3 + r.IntN(10); l.bank {
+		l.rows = 2 + r.IntN(5)
+	}
+	l.think = []time.Duration{0, l.until / 100, l.until / 30}[r.IntN(3)]
+	return l
+}
+
+func (l *load) String() string {
+	what := fmt.Sprintf("key-value transactions on %d rows", l.rows)
+	if l.bank {
+		what = fmt.Sprintf("SmallBank on %d customers", l.rows)
+	}
+	return fmt.Sprintf("%d clients per region, which think for %v, run %s", l.clients, l.think, what)
+}
+
+// procedures are those of both workloads, which number theirs alike, with their traced forms.
+var (
+	bankProcedures = txn.NewRegistry(history.TraceAll(smallbank.Procedures()...)...)
+	rowProcedures  = txn.NewRegistry(history.TraceAll(simtest.Procedures.Lookup(1))...)
+	bankNumbers    = func() map[string]txn.ProcID {
+		m := map[string]txn.ProcID{}
+		for _, p := range smallbank.Procedures() {
+			m[p.Name] = p.ID
+		}
+		return m
+	}()
+)
+
+func (l *load) procedures() *txn.Registry {
+	if l.bank {
+		return bankProcedures
+	}
+	return rowProcedures
+}
+
+// keyName names rows in explanations; nil for the default.
+func (l *load) keyName() func(txn.Key) string {
+	if l.bank {
+		return smallbank.KeyName
+	}
+	return nil
+}
+
+// fill loads the rows.
+func (l *load) fill(t *geo.Topology, s *sim.Sim) {
+	if !l.bank {
+		simtest.Fill(t, uint64(l.rows), 100, s.Store)
+		return
+	}
+	one := &geo.Topology{Regions: t.Regions[:1], Partitions: 1, Replicas: 1}
+	bank, err := smallbank.New(v1alpha1.SmallBank{Customers: int64(l.rows), Mix: v1alpha1.SmallBankMix{Balance: 100}}, 1, one)
+	if err != nil {
+		panic(fmt.Sprintf("explore: %v", err))
+	}
+	p := t.Placement()
+	bank.Rows(0, func(k txn.Key, value []byte) {
+		for r := range t.Regions {
+			for c := range t.Replicas {
+				s.Store(t.Node(geo.Region(r), p.Partition(k), c)).Put(k, value, 0)
+			}
+		}
+	})
+}
+
+// next makes a random transaction.
+func (l *load) next(r *rand.Rand, id txn.ID) *txn.Transaction {
+	t := &txn.Transaction{ID: id, Proc: 1}
+	if l.bank {
+		t.Proc, t.Args = l.nextBank(r)
+	} else {
+		t.Args = []byte(l.nextRows(r))
+	}
+	if err := l.procedures().Prepare(t); err != nil {
+		panic(fmt.Sprintf("explore: %v", err))
+	}
+	return t
+}
+
+// nextBank is one of SmallBank's transactions, each as often as the others.
+func (l *load) nextBank(r *rand.Rand) (txn.ProcID, []byte) {
+	a, b := uint64(r.IntN(l.rows)), uint64(r.IntN(l.rows))
+	two := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, a), b)
+	amount := func() []byte { return binary.BigEndian.AppendUint64(two, uint64(1+r.IntN(100))) }
+	switch r.IntN(12) {
+	case 0:
+		return bankNumbers["lookup"], fmt.Appendf(nil, "%-24s", fmt.Sprintf("Client%d", a))
+	case 1, 2, 3:
+		return bankNumbers["balance"], two
+	case 4, 5:
+		return bankNumbers["writeCheck"], amount()
+	case 6, 7:
+		return bankNumbers["depositChecking"], amount()
+	case 8, 9:
+		return bankNumbers["transactSavings"], amount()
+	}
+	if a == b {
+		return bankNumbers["balance"], two
+	}
+	return bankNumbers["amalgamate"], two
+}
+
+// nextRows is a call of simtest's procedure: reads, transfers, blind writes, deletions, aborts and failures.
+func (l *load) nextRows(r *rand.Rand) string {
+	p := r.Perm(l.rows)
+	switch r.IntN(10) {
+	case 0:
+		return fmt.Sprintf("r%d r%d r%d", p[0], p[1], p[2])
+	case 1:
+		return fmt.Sprintf("r%d", p[0])
+	case 2:
+		return fmt.Sprintf("r%d w%d=%d", p[0], p[1], r.IntN(100))
+	case 3:
+		return fmt.Sprintf("d%d a%d+1", p[0], p[1])
+	case 4:
+		return fmt.Sprintf("r%d r%d a%d+1", p[0], p[1], p[2])
+	case 5:
+		return fmt.Sprintf("s%d-%d a%d+5 r%d", p[0], r.IntN(200), p[1], p[2])
+	case 6:
+		return fmt.Sprintf("a%d+1 x%d", p[0], p[1])
+	case 7:
+		return fmt.Sprintf("a%d+1", p[0])
+	default:
+		return fmt.Sprintf("a%d-1 a%d+1", p[0], p[1])
+	}
+}
+
+// clients are the clients of one region: each sends, waits for the answer, thinks, and goes on.
+type clients struct {
+	*load
+	env    protocol.ClientEnv
+	rng    *rand.Rand
+	stream uint32
+	sent   []uint64 // by client
+	open   int
+	// outcomes counts by status.
+	outcomes [txn.Unknown + 1]int
+}
+
+// clientOf returns the client that sent a transaction.
+func (c *clients) clientOf(id txn.ID) uint32 {
+	return uint32((uint64(id)&(1<<40-1) - 1) % uint64(c.clients))
+}
+
+// Start implements protocol.Client: clients begin over 10 ms.
+func (c *clients) Start() {
+	for i := range c.clients {
+		c.env.After(upTo(c.rng, 10*time.Millisecond), protocol.Timer{Arg: uint64(i)})
+	}
+}
+
+// Fire implements protocol.Client: a client has thought.
+func (c *clients) Fire(t protocol.Timer) {
+	i := t.Arg
+	if c.env.Now() >= c.until || c.sent[i] == maxSent {
+		return
+	}
+	id := txn.MakeID(c.stream, c.sent[i]*uint64(c.clients)+i+1)
+	c.sent[i]++
+	c.open++
+	c.env.Submit(c.next(c.rng, id))
+}
+
+// Complete implements protocol.Client.
+func (c *clients) Complete(o txn.Outcome) {
+	c.open--
+	c.outcomes[o.Status]++
+	pause := upTo(c.rng, 2*c.think)
+	if o.Status > txn.Aborted {
+		pause += 10 * time.Millisecond
+	}
+	c.env.After(pause, protocol.Timer{Arg: uint64(c.clientOf(o.ID))})
+}

@@ -1,0 +1,81 @@
+package explore
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// Summary adds up the seeds of one engine.
+type Summary struct {
+	Engine string
+	// First is the first seed; Passed and Failed count those that were run.
+	First          uint64
+	Passed, Failed int
+	// Transactions were sent by clients; Lost counts the seeds in which a region was lost.
+	Transactions, Committed int64
+	Lost                    int
+	Virtual                 time.Duration
+}
+
+// String is one line that ends with "N passed, N failed".
+func (s *Summary) String() string {
+	return fmt.Sprintf("%s: seeds %d to %d, %d transactions, %d committed, %v of virtual time, %d seeds lost a region: %d passed, %d failed",
+		s.Engine, s.First, s.First+uint64(s.Passed+s.Failed)-1, s.Transactions, s.Committed, s.Virtual.Round(time.Second), s.Lost, s.Passed, s.Failed)
+}
+
+// Soak runs n seeds, from c.Seed on, on all cores, and calls each for every result in the order of seeds. It ends early
+// with ctx. c.Trace is not used.
+func Soak(ctx context.Context, c Config, n uint64, each func(*Result)) Summary {
+	c.Trace = nil
+	sum := Summary{Engine: c.Engine.Name, First: c.Seed}
+	var (
+		mu    sync.Mutex
+		next  uint64 // to be run
+		tell  uint64 // to be told
+		ready = map[uint64]*Result{}
+		group sync.WaitGroup
+	)
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() {
+			mu.Lock()
+			defer mu.Unlock()
+			for next < n && ctx.Err() == nil {
+				i := next
+				next++
+				one := c
+				one.Seed += i
+				mu.Unlock()
+				r := Run(one)
+				mu.Lock()
+				ready[i] = r
+				for ready[tell] != nil {
+					sum.add(ready[tell])
+					if each != nil {
+						each(ready[tell])
+					}
+					delete(ready, tell)
+					tell++
+				}
+			}
+		})
+	}
+	group.Wait()
+	return sum
+}
+
+func (s *Summary) add(r *Result) {
+	if r.Passed() {
+		s.Passed++
+	} else {
+		s.Failed++
+	}
+	if r.Lost {
+		s.Lost++
+	}
+	s.Transactions += int64(r.Transactions)
+	s.Committed += int64(r.Committed)
+	s.Virtual += r.Virtual
+}

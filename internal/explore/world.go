@@ -1,0 +1,271 @@
+package explore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/sim"
+)
+
+// world is what a seed makes.
+type world struct {
+	topology *geo.Topology
+	params   protocol.Params
+	offsets  []time.Duration // of clocks, by node
+	costs    sim.Costs
+	codec    bool // messages are encoded and decoded
+	faults   []fault
+	calm     time.Duration // when the last fault is over
+	load     load
+}
+
+// fault is something that happens to the network or to a region.
+type fault struct {
+	at   time.Duration
+	kind faultKind
+	a, b geo.Region // b only for cuts and heals
+}
+
+type faultKind uint8
+
+const (
+	cut faultKind = iota
+	heal
+	lose
+)
+
+func (f fault) describe(t *geo.Topology) string {
+	switch f.kind {
+	case cut:
+		return fmt.Sprintf("cut %s-%s", t.Regions[f.a], t.Regions[f.b])
+	case heal:
+		return fmt.Sprintf("heal %s-%s", t.Regions[f.a], t.Regions[f.b])
+	default:
+		return "lose region " + t.Regions[f.a]
+	}
+}
+
+// Sources of chance of a world. What does not depend on the engine is the same for all engines.
+const (
+	chanceTopology = iota + 1
+	chanceParams
+	chanceFaults
+	chanceLoad
+	chanceClients
+)
+
+func chance(seed uint64, of uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, of)) }
+
+// maxNodes bounds the nodes of a world, so that protocols in which everybody speaks to everybody stay fast.
+const maxNodes = 12
+
+func newWorld(c Config) *world {
+	w := &world{}
+	r := chance(c.Seed, chanceTopology)
+	scale := []time.Duration{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond}[r.IntN(4)]
+	w.topology = newTopology(r, scale, c.OnePartition)
+	w.costs = []sim.Costs{{}, sim.DefaultCosts, times(sim.DefaultCosts, 10)}[r.IntN(3)]
+	w.codec = r.IntN(4) == 0 && c.Engine.Decode != nil
+	skew := []time.Duration{0, time.Millisecond, 100 * time.Millisecond}[r.IntN(3)]
+	for range w.topology.Nodes() {
+		w.offsets = append(w.offsets, upTo(r, skew))
+	}
+	w.params = newParams(c.Engine, chance(c.Seed, chanceParams))
+	w.load = newLoad(chance(c.Seed, chanceLoad), scale)
+	w.makeFaults(c.Engine, chance(c.Seed, chanceFaults))
+	return w
+}
+
+// upTo draws from 0 to d, both inclusive.
+func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d) + 1)) }
+
+func times(c sim.Costs, n time.Duration) sim.Costs {
+	return sim.Costs{Message: n * c.Message, Kilobyte: n * c.Kilobyte, Key: n * c.Key}
+}
+
+func newTopology(r *rand.Rand, scale time.Duration, onePartition bool) *geo.Topology {
+	t := &geo.Topology{Partitions: 1 + r.IntN(3), Replicas: []int{1, 1, 1, 1, 2, 3}[r.IntN(6)]}
+	regions := 1 + r.IntN(4)
+	if onePartition {
+		t.Partitions, t.Replicas = 1, 1
+	}
+	if regions*t.Partitions*t.Replicas > maxNodes {
+		t.Replicas = 1
+	}
+	jitter, loss, asymmetric := r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(4) == 0
+	var mbps int64
+	if r.IntN(5) == 0 {
+		mbps = 1 + r.Int64N(1000)
+	}
+	for a := range regions {
+		t.Regions = append(t.Regions, string(rune('a'+a)))
+		t.Links = append(t.Links, make([]geo.Link, regions))
+	}
+	for a := range regions {
+		for b := range a + 1 {
+			d := scale/10 + upTo(r, scale-scale/10)
+			if a == b {
+				d = 50*time.Microsecond + upTo(r, 450*time.Microsecond)
+			}
+			there := geo.Link{Delay: d, BandwidthMbps: mbps}
+			if jitter {
+				there.Jitter = upTo(r, d/2)
+			}
+			if loss {
+				there.LossPPM = r.Int64N(20_000)
+			}
+			back := there
+			if asymmetric && a != b {
+				back.Delay = scale/10 + upTo(r, scale-scale/10)
+			}
+			t.Links[a][b], t.Links[b][a] = there, back
+		}
+	}
+	return t
+}
+
+// newParams draws values that a user might choose: words at random, numbers and times near the default.
+func newParams(e *protocol.Engine, r *rand.Rand) protocol.Params {
+	given := map[string]string{}
+	for _, p := range e.Parameters {
+		switch {
+		case len(p.OneOf) > 0:
+			given[p.Name] = p.OneOf[r.IntN(len(p.OneOf))]
+		case p.Integer:
+			if r.IntN(2) == 0 {
+				given[p.Name] = fmt.Sprint(p.MinInt + r.Int64N(min(p.MaxInt-p.MinInt, 16)+1))
+			}
+		default:
+			d, _ := time.ParseDuration(p.Default) // engines are tested to have valid defaults
+			given[p.Name] = min(p.Max, max(p.Min, []time.Duration{d / 2, d, d, 4 * d}[r.IntN(4)])).String()
+		}
+	}
+	params, errs := e.Resolve(given)
+	if len(errs) > 0 {
+		panic(fmt.Sprintf("explore: the values drawn for engine %s are refused: %v", e.Name, errs[0]))
+	}
+	return params
+}
+
+// survives returns the regions whose loss, with all their nodes, the protocol survives: each other region goes on.
+//
+//   - calvin, ordering leader: any but the first, which keeps the log.
+//   - calvin, ordering consensus: any, if the others are a majority.
+//   - calvin, ordering epochs: none, since everybody waits for everybody.
+//   - janus: any, if the others are a majority.
+//   - slog and detock: none, since one node in each region keeps the order of the rows that call the region home.
+//   - others: none is known.
+func survives(e *protocol.Engine, p protocol.Params, t *geo.Topology) []geo.Region {
+	var all []geo.Region
+	for r := range t.Regions {
+		all = append(all, geo.Region(r))
+	}
+	switch {
+	case len(all) < 2:
+	case e.Name == "calvin" && p.Word("ordering") == "leader":
+		return all[1:]
+	case len(all) < 3:
+	case e.Name == "calvin" && p.Word("ordering") == "consensus", e.Name == "janus":
+		return all
+	}
+	return nil
+}
+
+// makeFaults draws the schedule of faults. All cuts are healed in the end.
+func (w *world) makeFaults(e *protocol.Engine, r *rand.Rand) {
+	t, until := w.topology, w.load.until
+	regions := len(t.Regions)
+	if regions < 2 {
+		return
+	}
+	lost := geo.Region(-1)
+	cuts, isolate, loses := r.IntN(5), r.IntN(4) == 0, r.IntN(3) == 0
+	choice := r.Uint64()
+	if may := survives(e, w.params, t); loses && len(may) > 0 {
+		lost = may[choice%uint64(len(may))]
+		w.faults = append(w.faults, fault{at: upTo(r, until), kind: lose, a: lost})
+	}
+	breakLink := func(a, b geo.Region, from, to time.Duration) {
+		// A node that is lost while a link of its is down takes with it what it had sent there. Only janus promises to
+		// go on then: docs/protocols/calvin.md, "Batches of a lost node".
+		if (a == lost || b == lost) && e.Name != "janus" {
+			return
+		}
+		w.faults = append(w.faults, fault{from, cut, a, b}, fault{to, heal, a, b})
+		w.calm = max(w.calm, to)
+	}
+	window := func() (from, to time.Duration) {
+		from = upTo(r, until)
+		// Short cuts are as interesting as long ones: the length's logarithm is uniform.
+		length := 10 * time.Millisecond << r.IntN(7)
+		return from, from + length + upTo(r, length)
+	}
+	for range cuts {
+		a := r.IntN(regions)
+		b := (a + 1 + r.IntN(regions-1)) % regions
+		from, to := window()
+		breakLink(geo.Region(min(a, b)), geo.Region(max(a, b)), from, to)
+	}
+	if isolate {
+		a := r.IntN(regions)
+		from, to := window()
+		for b := range regions {
+			if b != a {
+				breakLink(geo.Region(a), geo.Region(b), from, to)
+			}
+		}
+	}
+	slices.SortStableFunc(w.faults, func(x, y fault) int { return int(x.at - y.at) })
+	for _, f := range w.faults {
+		w.calm = max(w.calm, f.at)
+	}
+}
+
+// losesRegion returns the region that is lost, or -1.
+func (w *world) losesRegion() geo.Region {
+	for _, f := range w.faults {
+		if f.kind == lose {
+			return f.a
+		}
+	}
+	return -1
+}
+
+// String describes the world in a few lines.
+func (w *world) String() string {
+	t := w.topology
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d regions x %d partitions x %d replicas, parameters %v\n", len(t.Regions), t.Partitions, t.Replicas, map[string]string(w.params))
+	for x := range t.Regions {
+		for y := range x + 1 {
+			l := t.Links[x][y]
+			fmt.Fprintf(&b, "link %s-%s: %v", t.Regions[x], t.Regions[y], l.Delay)
+			if back := t.Links[y][x].Delay; back != l.Delay {
+				fmt.Fprintf(&b, " and back %v", back)
+			}
+			if l.Jitter > 0 {
+				fmt.Fprintf(&b, ", jitter %v", l.Jitter)
+			}
+			if l.LossPPM > 0 {
+				fmt.Fprintf(&b, ", loss %d ppm", l.LossPPM)
+			}
+			if l.BandwidthMbps > 0 {
+				fmt.Fprintf(&b, ", %d Mbit/s", l.BandwidthMbps)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	if slices.Max(w.offsets) > 0 {
+		fmt.Fprintf(&b, "clocks ahead by %v\n", w.offsets)
+	}
+	fmt.Fprintf(&b, "%v until %v\n", &w.load, w.load.until)
+	for _, f := range w.faults {
+		fmt.Fprintf(&b, "%v: %s\n", f.at, f.describe(t))
+	}
+	return b.String()
+}

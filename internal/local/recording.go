@@ -1,0 +1,50 @@
+package local
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// traced reports whether a plan's verifications need a history.
+func traced(p *plan.Plan) bool {
+	return slices.ContainsFunc(p.Run.Spec.Verify, func(v v1alpha1.Verification) bool {
+		return v == v1alpha1.VerifySerializable || v == v1alpha1.VerifyStrictSerializable
+	})
+}
+
+// recording is the history of a run, which the load generators of all regions write at the same time.
+type recording struct {
+	topology   *geo.Topology
+	procedures *txn.Registry
+
+	mu      sync.Mutex
+	history history.History
+}
+
+// newRecording returns the recording of a plan's history, or nil when no verification needs one.
+func newRecording(p *plan.Plan, procedures *txn.Registry) *recording {
+	if !traced(p) {
+		return nil
+	}
+	return &recording{topology: &p.Topology, procedures: procedures, history: history.History{KeyName: p.Workload.KeyName}}
+}
+
+// of tells the load generators of a region what to record; nil for nothing.
+func (r *recording) of(region geo.Region) *load.Trace {
+	if r == nil {
+		return nil
+	}
+	n := r.history.Region(r.topology.Regions[region])
+	return &load.Trace{Procedures: r.procedures, Record: func(t *history.Txn) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.history.Add(n, t)
+	}}
+}
