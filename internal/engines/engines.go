@@ -5,11 +5,13 @@ package engines
 import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/calvin"
+	"github.com/geobench/geobench/internal/protocol/detock"
 	"github.com/geobench/geobench/internal/protocol/slog"
 )
 
 var all = []*protocol.Engine{
 	calvin.Engine,
+	detock.Engine,
 	slog.Engine,
 }
 
