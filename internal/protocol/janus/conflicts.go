@@ -90,7 +90,7 @@ func (r *Replica) depend(id Instance) {
 	})
 }
 
-// leave takes an instance that everybody has executed out of the histories.
+// leave takes an instance that everybody has ordered out of the histories.
 func (r *Replica) leave(id Instance, t *txn.Transaction) {
 	c := &r.conflicts
 	node, seq := id.Node(), id.Seq()

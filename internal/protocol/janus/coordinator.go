@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol/fifo"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -14,7 +15,7 @@ type coordinator struct {
 	r          *Replica
 	patience   time.Duration
 	unanswered int
-	leads      fifo[deadline] // in the order of time
+	leads      fifo.Queue[deadline] // in the order of time
 	free       []*lead
 }
 
@@ -85,7 +86,7 @@ func (c *coordinator) preAccept(t *txn.Transaction) {
 		}
 	}
 	if rec.foreign {
-		r.graph.foreign.push(rec)
+		r.graph.foreign.Push(rec)
 	} else {
 		r.admit(rec)
 		rec.phase, rec.deps = PreAccepted, slices.Clone(r.enter(id, t))
@@ -107,7 +108,7 @@ func (c *coordinator) begin(rec *record, s stage, b Ballot, partitions []int) *l
 		l.add(q, c.r.group[q])
 	}
 	rec.lead = l
-	c.leads.push(deadline{rec.id, c.r.env.Now() + c.patience})
+	c.leads.Push(deadline{rec.id, c.r.env.Now() + c.patience})
 	return l
 }
 
@@ -274,7 +275,7 @@ func (c *coordinator) decide(rec *record) {
 }
 
 // unanimous reports whether all replicas of the partition have answered with the same dependencies. Those that everybody
-// has executed do not matter: a replica leaves them out only when all know that (see garbage).
+// has ordered do not matter: a replica leaves them out only when all know that (see garbage).
 func (c *coordinator) unanimous(t *tally) bool {
 	if t.grants < len(c.r.group[t.partition]) {
 		return false
@@ -366,9 +367,9 @@ func (c *coordinator) commit(rec *record, noop bool, deps []Dep) {
 // tick goes on without those who have not answered in time, and does not wait for them again before they speak.
 func (c *coordinator) tick() {
 	now := c.r.env.Now()
-	for c.leads.len() > 0 && c.leads.front().at <= now {
-		rec := c.r.find(c.leads.front().id)
-		c.leads.pop()
+	for c.leads.Len() > 0 && c.leads.Front().at <= now {
+		rec := c.r.find(c.leads.Front().id)
+		c.leads.Pop()
 		if rec == nil || rec.lead == nil || rec.lead.stage == accepting {
 			continue
 		}
@@ -393,8 +394,8 @@ func (c *coordinator) answer(o txn.Outcome) {
 func (r *Replica) admit(rec *record) {
 	row := &r.rows[rec.id.Node()]
 	row.received = rec.id.Seq()
-	row.undone.push(rec)
-	row.kept.push(rec)
+	row.undone.Push(rec)
+	row.kept = append(row.kept, rec)
 }
 
 // receivePreAccept answers a coordinator with what its transaction depends on here.
@@ -455,7 +456,7 @@ func (r *Replica) receiveCommit(m *Commit) {
 }
 
 // present returns the record that another node speaks of, a new one if need be. It returns nil, and tells the other
-// node, when everybody has executed the instance.
+// node, when everybody has ordered the instance.
 func (r *Replica) present(from geo.NodeID, id Instance) *record {
 	if int(id.Node()) >= r.nodes {
 		return nil

@@ -1,12 +1,16 @@
 package janus
 
-import "github.com/geobench/geobench/internal/geo"
+import (
+	"slices"
 
-// garbage forgets what everybody has executed. Nodes tell each other how far they are, at most once per tick and only
+	"github.com/geobench/geobench/internal/geo"
+)
+
+// garbage forgets what has its place in everybody's order of execution. Nodes tell each other how far they are, at most once per tick and only
 // when there is news:
 //
-//   - A replica tells a coordinator up to where it has executed what has come of its row (Done).
-//   - A coordinator knows from that up to where its row is stable, which means executed by all its replicas, and tells
+//   - A replica tells a coordinator up to where it has ordered what has come of its row (Done).
+//   - A coordinator knows from that up to where its row is stable, which means ordered by all its replicas, and tells
 //     everybody (Stable). Who still depends on a stable instance comes after it everywhere, so coordinators leave those
 //     out of the dependencies that they compare and commit.
 //   - Nodes tell the coordinator that they have heard it (Heard), and it tells them when all have (Forget). Only then
@@ -14,7 +18,7 @@ import "github.com/geobench/geobench/internal/geo"
 //     dependency that the coordinator doesn't know to be stable, and forgetting alone never costs the fast path.
 //
 // The members of a component of several are kept until all are stable: another partition may have to ask for one of them
-// before it can execute another.
+// before it can order another.
 //
 // While a node does not answer, nothing new becomes stable, and records stay, since it may come back and ask for them.
 type garbage struct {
@@ -25,7 +29,7 @@ type garbage struct {
 // peer is what this node exchanges with another one.
 type peer struct {
 	sent  uint64 // the last number of the own row that was sent to it
-	done  uint64 // what it has said to have executed of the own row
+	done  uint64 // what it has said to have ordered of the own row
 	heard uint64 // what it has heard of the own row's stable part
 	told  Progress
 }
@@ -49,17 +53,17 @@ func (g *garbage) tick() (news bool) {
 	r := g.r
 	for n := range r.rows {
 		row := &r.rows[n]
-		for row.undone.len() > 0 && row.undone.front().phase == Executed {
-			row.undone.pop()
+		for row.undone.Len() > 0 && row.undone.Front().phase == Ordered {
+			row.undone.Pop()
 		}
 		row.done = row.received
-		if row.undone.len() > 0 {
-			row.done = row.undone.front().id.Seq() - 1
+		if row.undone.Len() > 0 {
+			row.done = row.undone.Front().id.Seq() - 1
 		}
 	}
 	own := &r.rows[r.self]
 	stable := r.next - 1
-	if own.undone.len() > 0 {
+	if own.undone.Len() > 0 {
 		stable = own.done
 	}
 	for n := range g.peers {
@@ -97,15 +101,16 @@ func (g *garbage) tick() (news bool) {
 // collect forgets the front of a row.
 func (g *garbage) collect(row *row) {
 	r := g.r
-	for row.kept.len() > 0 {
-		rec := row.kept.front()
-		if rec.id.Seq() > row.forget || rec.phase != Executed || !g.settled(rec) {
-			return
+	n := 0
+	for _, rec := range row.kept {
+		if rec.id.Seq() > row.forget || rec.phase != Ordered || !g.settled(rec) {
+			break
 		}
-		row.kept.pop()
 		r.leave(rec.id, rec.t)
 		delete(r.records, rec.id)
+		n++
 	}
+	row.kept = slices.Delete(row.kept, 0, n)
 }
 
 // settled reports whether nobody needs rec to find the component of another one.
@@ -122,8 +127,8 @@ func (g *garbage) settled(rec *record) bool {
 func (g *garbage) collectForeign() {
 	r := g.r
 	list := &r.graph.foreign
-	for list.len() > 0 {
-		rec := list.front()
+	for list.Len() > 0 {
+		rec := list.Front()
 		if rec.foreign {
 			if rec.id.Seq() > r.rows[rec.id.Node()].forget || rec.phase < Committed || len(rec.waiters) > 0 || !g.settled(rec) {
 				return
@@ -132,6 +137,6 @@ func (g *garbage) collectForeign() {
 		} else if rec.phase < Committed && r.find(rec.id) == rec && rec.t == nil {
 			return // not known yet whether it is foreign
 		}
-		list.pop()
+		list.Pop()
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol/deterministic"
+	"github.com/geobench/geobench/internal/protocol/fifo"
 )
 
 // graph is the dependency graph of the committed instances, as far as this replica needs it (Mu 2016, section 4.3).
@@ -11,7 +13,9 @@ import (
 // An instance is resolved when everything that it depends on, directly or not, is committed: then its strongly connected
 // component is known, and it is the same at every replica. Tarjan's algorithm finds it. A search that meets an
 // instance that is not committed ends there; the instance waits for that one, or for another one that waits already.
-// A component then waits for the local ones that it depends on to be executed, and runs its members one after the other.
+// Components are found with those that they depend on first. That is the order in which their members, by name, go to the
+// executor, which grants their locks in that order: who conflicts waits, the others pass, and nobody can wait in a circle,
+// since the orders of all partitions agree.
 //
 // Cycles may run through partitions that this replica does not hold, so it asks a replica of that partition in its own
 // copy about such an instance (Inquire). It needs that only to find cycles: two transactions that conflict here are
@@ -20,16 +24,15 @@ import (
 // see Dep.Settled.
 type graph struct {
 	r    *Replica
-	open int // records that have not been executed, or, if foreign, not decided
+	open int // records without a place in the order, or, if foreign, not decided
 
-	try    fifo[*record] // to be resolved
-	ready  fifo[*record] // to be executed
+	try    fifo.Queue[*record] // to be resolved
 	search uint64
 	index  int32
 	stack  []*record
 	path   *record // where the last search ended
 
-	foreign   fifo[*record]
+	foreign   fifo.Queue[*record]
 	inquiries []*Inquire // by partition
 	askedNow  []int
 	replies   []*Ancestors // by node, gathered in this step
@@ -44,7 +47,7 @@ func (g *graph) committed(rec *record) {
 			return // it matters only if a search comes by
 		}
 	}
-	g.try.push(rec)
+	g.try.Push(rec)
 }
 
 // close counts an instance that is no longer open.
@@ -55,22 +58,13 @@ func (g *graph) close(rec *record) {
 	}
 }
 
-// run resolves and executes what can be.
+// run resolves what can be.
 func (g *graph) run() {
-	for {
-		switch {
-		case g.ready.len() > 0:
-			rec := g.ready.front()
-			g.ready.pop()
-			g.r.executor.start(rec)
-		case g.try.len() > 0:
-			rec := g.try.front()
-			g.try.pop()
-			if !rec.resolved {
-				g.resolve(rec)
-			}
-		default:
-			return
+	for g.try.Len() > 0 {
+		rec := g.try.Front()
+		g.try.Pop()
+		if !rec.resolved {
+			g.resolve(rec)
 		}
 	}
 }
@@ -157,7 +151,7 @@ func (g *graph) dependency(d Dep) *record {
 	}
 	if rec == nil {
 		rec = r.know(d.ID)
-		g.foreign.push(rec)
+		g.foreign.Push(rec)
 	}
 	if rec.t == nil && rec.phase < Committed && !rec.asked {
 		rec.asked, rec.askedOf = true, d.Partition
@@ -178,65 +172,25 @@ func (g *graph) component(members []*record) {
 	for _, m := range members {
 		m.resolved, m.blocked, m.scc = true, nil, shared
 		for _, w := range m.waiters {
-			g.try.push(w)
+			g.try.Push(w)
 		}
 		m.waiters = nil
 	}
-	// A component runs as one: its first member waits for everything before the component, each other one for the member
-	// before it, and who depends on any of them waits for the last.
-	var first, last *record
 	for _, m := range members {
 		if m.foreign {
 			continue
 		}
-		if last != nil {
-			last.dependents = append(last.dependents, m)
-			m.waits++
-		} else {
-			first = m
+		m.phase = Ordered
+		g.close(m)
+		if !m.noop {
+			g.r.executor.Run(deterministic.Place{Position: uint64(m.id.Node()), Index: m.id.Seq()}, m.t, m.id.Node())
 		}
-		last = m
-	}
-	if first == nil {
-		return
-	}
-	for _, m := range members {
-		m.last = last
-	}
-	for _, m := range members {
-		if m.foreign {
-			continue
-		}
-		for _, d := range m.deps {
-			w := g.r.find(d.ID)
-			if w == nil || w.foreign || !w.resolved || w.last == last || w.last.phase == Executed {
-				continue
-			}
-			w.last.dependents = append(w.last.dependents, first)
-			first.waits++
-		}
-	}
-	if first.waits == 0 {
-		g.ready.push(first)
 	}
 }
 
 // together reports whether two resolved instances are members of one component.
 func (rec *record) together(m *record) bool {
 	return len(rec.scc) > 0 && len(m.scc) > 0 && rec.scc[0] == m.scc[0]
-}
-
-// executed lets those go on that have waited for rec.
-func (g *graph) executed(rec *record) {
-	rec.phase = Executed
-	g.close(rec)
-	for _, d := range rec.dependents {
-		d.waits--
-		if d.waits == 0 {
-			g.ready.push(d)
-		}
-	}
-	rec.dependents = nil
 }
 
 // ask adds an instance to the question for partition q of the own copy.
@@ -269,8 +223,8 @@ func (g *graph) inquired(from geo.NodeID, m *Inquire) {
 		}
 		rec := g.r.find(id)
 		switch {
-		case g.r.forgotten(id) && (rec == nil || rec.phase != Executed):
-			// Executed and forgotten; what there may be of it is what this node has asked others itself.
+		case g.r.forgotten(id) && (rec == nil || rec.phase != Ordered):
+			// Ordered and forgotten; what there may be of it is what this node has asked others itself.
 			g.reply(from, Ancestor{ID: id})
 		case rec == nil || rec.phase < Committed:
 			rec = g.r.know(id)

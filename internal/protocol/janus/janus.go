@@ -7,9 +7,9 @@
 //
 // A copy is one full set of partitions: a region has as many as a partition has replicas. The replicas of a partition
 // are the nodes that hold it, in every copy. Every node coordinates its clients' transactions (coordinator.go), keeps
-// the conflicts of its keys (conflicts.go) and its part of the graph (graph.go), executes what has its turn
-// (execution.go), finishes what a coordinator that died has left (recovery.go), and forgets what all have executed
-// (garbage.go).
+// the conflicts of its keys (conflicts.go) and its part of the graph (graph.go), hands what has its turn to the executor
+// (package deterministic), finishes what a coordinator that died has left (recovery.go), and forgets what all have put in
+// order (garbage.go).
 package janus
 
 import (
@@ -17,7 +17,7 @@ import (
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
-	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/protocol/deterministic"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -54,8 +54,6 @@ type Replica struct {
 	self     geo.NodeID
 	topology *geo.Topology
 	env      protocol.Env
-	procs    *txn.Registry
-	store    *store.Store
 	nodes    int
 
 	partition  int
@@ -76,7 +74,7 @@ type Replica struct {
 	coordinator coordinator
 	recovery    recovery
 	graph       graph
-	executor    executor
+	executor    *deterministic.Executor
 	garbage     garbage
 
 	ticking  bool
@@ -86,7 +84,6 @@ type Replica struct {
 
 type counters struct {
 	transactions, fast, slow, inquiries, recoveries, noops, restarts int64
-	executed, multiPartition, aborts, remoteReads                    int64
 	components, largest, dependencies                                int64
 }
 
@@ -96,8 +93,6 @@ func newReplica(c protocol.Config) *Replica {
 		self:       c.Self,
 		topology:   t,
 		env:        c.Env,
-		procs:      c.Procedures,
-		store:      c.Store,
 		nodes:      t.Nodes(),
 		partition:  t.PartitionOf(c.Self),
 		partitions: t.Partitions,
@@ -127,7 +122,9 @@ func newReplica(c protocol.Config) *Replica {
 	r.coordinator.init(r, c.Params.Duration("patience")+longest)
 	r.recovery.init(r, c.Params.Duration("recovery"), longest)
 	r.graph.r = r
-	r.executor.init(r)
+	r.executor = deterministic.New(deterministic.Config{
+		Self: c.Self, Topology: t, Procedures: c.Procedures, Store: c.Store, Env: c.Env, Answer: r.coordinator.answer,
+	})
 	r.garbage.init(r)
 	return r
 }
@@ -170,9 +167,9 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 		r.graph.inquired(from, m)
 	case *Ancestors:
 		r.graph.ancestors(m)
-	case *Reads:
-		r.executor.reads(from, m)
-	case *Answers:
+	case *deterministic.Reads:
+		r.executor.Reads(from, m)
+	case *deterministic.Answers:
 		for _, o := range m.Outcomes {
 			r.coordinator.answer(o)
 		}
@@ -189,7 +186,7 @@ func (r *Replica) Fire(protocol.Timer) {
 	r.recovery.tick()
 	r.graph.run()
 	news := r.garbage.tick()
-	r.executor.flush()
+	r.executor.Flush()
 	r.graph.flush()
 	if news || len(r.records) > 0 {
 		r.tickLater()
@@ -199,7 +196,7 @@ func (r *Replica) Fire(protocol.Timer) {
 // finishStep runs what the step has made possible and sends what has gathered.
 func (r *Replica) finishStep() {
 	r.graph.run()
-	r.executor.flush()
+	r.executor.Flush()
 	r.graph.flush()
 	r.tickLater()
 }
@@ -218,7 +215,7 @@ func (r *Replica) Pending() int { return r.coordinator.unanswered + r.graph.open
 // Counters implements protocol.Replica.
 func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
 	c := &r.counters
-	return append(dst,
+	dst = append(dst,
 		protocol.Counter{Name: "transactions", Value: c.transactions},
 		protocol.Counter{Name: "fast_path", Value: c.fast},
 		protocol.Counter{Name: "slow_path", Value: c.slow},
@@ -227,15 +224,12 @@ func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
 		protocol.Counter{Name: "recoveries", Value: c.recoveries},
 		protocol.Counter{Name: "noops", Value: c.noops},
 		protocol.Counter{Name: "restarts", Value: c.restarts},
-		protocol.Counter{Name: "executed", Value: c.executed},
-		protocol.Counter{Name: "multi_partition", Value: c.multiPartition},
-		protocol.Counter{Name: "aborts", Value: c.aborts},
-		protocol.Counter{Name: "remote_reads", Value: c.remoteReads},
 		protocol.Counter{Name: "scc_count", Value: c.components},
 		protocol.Counter{Name: "scc_max", Value: c.largest},
 		protocol.Counter{Name: "records", Value: int64(len(r.records))},
 		protocol.Counter{Name: "keys", Value: int64(len(r.conflicts.keys))},
 	)
+	return r.executor.Counters(dst)
 }
 
 // touches reports whether t accesses partition q.

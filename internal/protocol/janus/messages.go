@@ -6,6 +6,7 @@ import (
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/deterministic"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -20,8 +21,6 @@ const (
 	kindPromise
 	kindInquire
 	kindAncestors
-	kindReads
-	kindAnswers
 	kindProgress
 )
 
@@ -410,111 +409,6 @@ func (m *Ancestors) String() string {
 	return s
 }
 
-// Value is what a participant read under one key.
-type Value struct {
-	Bytes []byte
-	Found bool
-}
-
-// Read names an instance and how many of the message's values are its own.
-type Read struct {
-	ID     Instance
-	Values int
-}
-
-// Reads carries local reads from a participant to an active participant of the same copy: for each instance the values of
-// the keys that it reads in the sender's partition, in the order of its read set.
-type Reads struct {
-	Reads  []Read
-	Values []Value
-}
-
-// Kind implements protocol.Message.
-func (m *Reads) Kind() uint8 { return kindReads }
-
-// Size implements protocol.Message.
-func (m *Reads) Size() int {
-	n := codec.SizeUvarint(uint64(len(m.Reads))) + codec.SizeUvarint(uint64(len(m.Values)))
-	for _, r := range m.Reads {
-		n += sizeInstance(r.ID) + codec.SizeUvarint(uint64(r.Values))
-	}
-	for _, v := range m.Values {
-		n++
-		if v.Found {
-			n += codec.SizeBytes(v.Bytes)
-		}
-	}
-	return n
-}
-
-// AppendTo implements protocol.Message. A value is 1 and its bytes, or 0 when there is no row.
-func (m *Reads) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(b, uint64(len(m.Reads)))
-	for _, r := range m.Reads {
-		b = codec.AppendUvarint(appendInstance(b, r.ID), uint64(r.Values))
-	}
-	b = codec.AppendUvarint(b, uint64(len(m.Values)))
-	for _, v := range m.Values {
-		b = appendBool(b, v.Found)
-		if v.Found {
-			b = codec.AppendBytes(b, v.Bytes)
-		}
-	}
-	return b
-}
-
-func (m *Reads) String() string {
-	s := "reads:"
-	at := 0
-	for _, r := range m.Reads {
-		s += fmt.Sprintf(" %v=", r.ID)
-		for i, v := range m.Values[at : at+r.Values] {
-			if i > 0 {
-				s += ","
-			}
-			if v.Found {
-				s += fmt.Sprintf("%x", v.Bytes)
-			} else {
-				s += "none"
-			}
-		}
-		at += r.Values
-	}
-	return s
-}
-
-// Answers carries outcomes to the node that its clients wait at, which takes no part in executing the transactions.
-type Answers struct{ Outcomes []txn.Outcome }
-
-// Kind implements protocol.Message.
-func (m *Answers) Kind() uint8 { return kindAnswers }
-
-// Size implements protocol.Message.
-func (m *Answers) Size() int {
-	n := codec.SizeUvarint(uint64(len(m.Outcomes)))
-	for i := range m.Outcomes {
-		n += codec.SizeOutcome(&m.Outcomes[i])
-	}
-	return n
-}
-
-// AppendTo implements protocol.Message.
-func (m *Answers) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(b, uint64(len(m.Outcomes)))
-	for i := range m.Outcomes {
-		b = codec.AppendOutcome(b, &m.Outcomes[i])
-	}
-	return b
-}
-
-func (m *Answers) String() string {
-	s := "answers:"
-	for _, o := range m.Outcomes {
-		s += fmt.Sprintf(" t%v %v", o.ID, o.Status)
-	}
-	return s
-}
-
 // Progress tells another node how far the sender is: with the receiver's row (Done, Heard) and its own (Stable, Forget).
 // See garbage.
 type Progress struct{ Done, Heard, Stable, Forget uint64 }
@@ -537,11 +431,11 @@ func (m *Progress) String() string {
 	return fmt.Sprintf("progress: done %d, heard %d, stable %d, forget %d", m.Done, m.Heard, m.Stable, m.Forget)
 }
 
-// maxValues bounds the values of a transaction that a decoder takes.
-const maxValues = 1 << 24
-
 // decode is Engine.Decode.
 func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, error) {
+	if m, known, err := deterministic.Decode(kind, body); known {
+		return m, err
+	}
 	r := codec.NewReader(body)
 	var m protocol.Message
 	switch kind {
@@ -582,17 +476,6 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 			}
 		}
 		m = a
-	case kindReads:
-		m = decodeReads(&r)
-	case kindAnswers:
-		a := &Answers{}
-		if n := r.Count(codec.MinOutcome); n > 0 {
-			a.Outcomes = make([]txn.Outcome, n)
-			for i := range a.Outcomes {
-				r.Outcome(&a.Outcomes[i])
-			}
-		}
-		m = a
 	case kindProgress:
 		m = &Progress{r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()}
 	default:
@@ -602,30 +485,4 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 		return nil, err
 	}
 	return m, nil
-}
-
-func decodeReads(r *codec.Reader) *Reads {
-	m := &Reads{}
-	total := uint64(0)
-	if n := r.Count(3); n > 0 {
-		m.Reads = make([]Read, n)
-		for i := range m.Reads {
-			m.Reads[i] = Read{readInstance(r), int(r.UvarintMax(maxValues))}
-			total += uint64(m.Reads[i].Values)
-		}
-	}
-	n := r.Count(1)
-	if r.Err() == nil && uint64(n) != total {
-		r.Fail(fmt.Errorf("%d values for transactions that read %d", n, total))
-		n = 0
-	}
-	if n > 0 {
-		m.Values = make([]Value, n)
-		for i := range m.Values {
-			if readBool(r) {
-				m.Values[i] = Value{r.Bytes(), true}
-			}
-		}
-	}
-	return m
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol/fifo"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -73,7 +74,7 @@ const (
 	PreAccepted              // with the replica's own dependencies
 	Accepted                 // with dependencies proposed by the coordinator or who took over
 	Committed                // with final dependencies
-	Executed                 // its writes are in the store
+	Ordered                  // its place in the order of execution is fixed
 )
 
 // record is what a replica knows of an instance.
@@ -92,9 +93,7 @@ type record struct {
 	askedOf  uint16 // the partition asked
 	resends  uint8  // Inquires sent again
 
-	lead  *lead // while this node tries to decide the instance
-	early []earlyReads
-	exec  *execution
+	lead *lead // while this node tries to decide the instance
 	// inquirers wait for the instance to commit here.
 	inquirers []geo.NodeID
 
@@ -107,21 +106,17 @@ type record struct {
 	low      int32
 	onStack  bool
 	scc      []*record // the component, if it has more than this member
-
-	last       *record   // the local member of the component that is executed last
-	waits      int       // instances to be executed before this one
-	dependents []*record // instances that wait for this one
 }
 
 // row is what a replica keeps per coordinator.
 type row struct {
 	received uint64 // the last number that came from the coordinator
 	closed   uint64 // numbers up to this one are no longer pre-accepted: see recovery
-	done     uint64 // all that was received up to here is executed
-	stable   uint64 // all up to here are executed by everybody
+	done     uint64 // all that was received up to here is ordered
+	stable   uint64 // all up to here are ordered by everybody
 	forget   uint64 // everybody knows that
-	undone   fifo[*record]
-	kept     fifo[*record] // received and not forgotten
+	undone   fifo.Queue[*record]
+	kept     []*record // received and not forgotten
 }
 
 // find returns the record of an instance, or nil.
@@ -139,10 +134,10 @@ func (r *Replica) know(id Instance) *record {
 	return rec
 }
 
-// forgotten reports whether an instance was executed by everybody and may have been forgotten here.
+// forgotten reports whether an instance was ordered by everybody and may have been forgotten here.
 func (r *Replica) forgotten(id Instance) bool { return id.Seq() <= r.rows[id.Node()].stable }
 
-// learn adds a transaction's data to its record. An instance that everybody has executed and that comes up again, through
+// learn adds a transaction's data to its record. An instance that everybody has ordered and that comes up again, through
 // the question of another partition, is of no more concern here than a foreign one.
 func (r *Replica) learn(rec *record, t *txn.Transaction) {
 	if t == nil || rec.t != nil {
@@ -150,33 +145,4 @@ func (r *Replica) learn(rec *record, t *txn.Transaction) {
 	}
 	rec.t = t
 	rec.foreign = !r.touches(t, r.partition) || r.forgotten(rec.id)
-}
-
-// fifo is a queue that reuses its memory.
-type fifo[T any] struct {
-	items []T
-	head  int
-}
-
-func (q *fifo[T]) len() int { return len(q.items) - q.head }
-
-func (q *fifo[T]) push(v T) { q.items = append(q.items, v) }
-
-// front returns the oldest element. There must be one.
-func (q *fifo[T]) front() T { return q.items[q.head] }
-
-// waiting returns the elements, oldest first.
-func (q *fifo[T]) waiting() []T { return q.items[q.head:] }
-
-func (q *fifo[T]) pop() {
-	var zero T
-	q.items[q.head] = zero
-	q.head++
-	if q.head == len(q.items) {
-		q.items, q.head = q.items[:0], 0
-	} else if q.head >= 64 && q.head*2 >= len(q.items) {
-		n := copy(q.items, q.items[q.head:])
-		clear(q.items[n:])
-		q.items, q.head = q.items[:n], 0
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol/fifo"
 )
 
 // recovery finishes the instances of a coordinator that is silent (Mu 2016, section 4.4).
@@ -30,7 +31,7 @@ type recovery struct {
 	r       *Replica
 	timeout time.Duration
 	stagger time.Duration // so that not all replicas take over at the same time
-	watched fifo[deadline]
+	watched fifo.Queue[deadline]
 	heard   []time.Duration // by node
 	suspect []bool          // has not answered in time and not spoken since
 	all     []int           // the partitions
@@ -55,16 +56,16 @@ func (v *recovery) hear(from geo.NodeID) {
 
 // watch makes sure that the instance is decided.
 func (v *recovery) watch(rec *record) {
-	v.watched.push(deadline{rec.id, v.r.env.Now() + v.timeout + v.stagger})
+	v.watched.Push(deadline{rec.id, v.r.env.Now() + v.timeout + v.stagger})
 }
 
 // tick looks after instances that have been undecided for long. One whose owner speaks is left to it: links lose
 // nothing, and a coordinator that is merely slow would only become slower.
 func (v *recovery) tick() {
 	now := v.r.env.Now()
-	for n := v.watched.len(); n > 0 && v.watched.front().at <= now; n-- {
-		rec := v.r.find(v.watched.front().id)
-		v.watched.pop()
+	for n := v.watched.Len(); n > 0 && v.watched.Front().at <= now; n-- {
+		rec := v.r.find(v.watched.Front().id)
+		v.watched.Pop()
 		if rec == nil || rec.phase >= Committed {
 			continue
 		}
@@ -136,7 +137,7 @@ func (v *recovery) promise(rec *record) *Promise {
 		row := &v.r.rows[rec.id.Node()]
 		row.closed = max(row.closed, rec.id.Seq())
 		p.Deps = nil
-		for _, k := range row.kept.waiting() {
+		for _, k := range row.kept {
 			if k.id < rec.id {
 				p.Deps = append(p.Deps, Dep{ID: k.id, Partition: uint16(v.r.partition), Settled: k.resolved})
 			}
