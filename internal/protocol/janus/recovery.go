@@ -72,7 +72,10 @@ func (v *recovery) tick() {
 		owner := rec.promised.owner(rec.id)
 		switch {
 		case rec.lead != nil:
-		case owner == v.r.self || now-v.heard[owner] >= v.timeout:
+		case owner == v.r.self:
+			v.takeOver(rec)
+		case now-v.heard[owner] >= v.timeout:
+			v.suspect[owner] = true
 			v.takeOver(rec)
 		case rec.asked:
 			v.r.graph.askAgain(rec)
