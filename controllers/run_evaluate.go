@@ -175,9 +175,12 @@ func (s *runScope) conclude(doc *result.Document) {
 	}
 	st.Repetitions = repetitions(s.run, doc)
 	st.ReportRef = &v1alpha1.LocalReference{Name: ResultName(s.run)}
-	reason := "ObjectivesHold"
-	message := fmt.Sprintf("%d transactions per second, p50 %s, p99 %s; %d objectives hold, %d checks passed", doc.Summary.ThroughputPerSecond,
-		microseconds(doc.Summary.LatencyMicroseconds.P50), microseconds(doc.Summary.LatencyMicroseconds.P99), len(doc.Objectives), len(doc.Checks))
+	reason, objectives := "ObjectivesHold", fmt.Sprintf("%d objectives hold", len(doc.Objectives))
+	if len(doc.Objectives) == 0 {
+		objectives = "no objective was set"
+	}
+	message := fmt.Sprintf("%d transactions per second, p50 %s, p99 %s; %s, %d checks passed", doc.Summary.ThroughputPerSecond,
+		microseconds(doc.Summary.LatencyMicroseconds.P50), microseconds(doc.Summary.LatencyMicroseconds.P99), objectives, len(doc.Checks))
 	if len(doc.Reasons) > 0 {
 		reason, message = doc.Reasons[0].Reason, doc.Reasons[0].Message
 		for _, r := range doc.Reasons[1:] {

@@ -16,6 +16,7 @@ local)
 current)
   say "the current context: $(kubectl config current-context)"
   make --no-print-directory bin/geobench >&2
+  command -v helm >/dev/null || PATH=$(dirname "$(tool install helm | tail -1)"):$PATH
   if [[ $(kubectl config current-context) == kind-* ]]; then
     docker build -t "$image" . >&2
     kind load docker-image "$image" --name "$(kubectl config current-context | sed s/^kind-//)" >&2

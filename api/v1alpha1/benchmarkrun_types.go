@@ -263,7 +263,8 @@ type Load struct {
 	// +kubebuilder:default=0
 	// +optional
 	RatePerSecond int64 `json:"ratePerSecond"`
-	// ThinkTime passes between an answer and the client's next transaction, in a closed loop.
+	// ThinkTime is the mean of what passes between an answer and the client's next transaction, in a closed loop: think times
+	// are exponentially distributed, as in TPC-C, and at most ten times the mean.
 	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('1h')",message="must be 0s to 1h"
 	// +kubebuilder:default="0s"
 	// +optional

@@ -53,6 +53,10 @@ func execute(ctx context.Context, root *cobra.Command) int {
 	coded := &codedError{code: exitBroken}
 	if !errors.As(err, &coded) {
 		coded.err = err
+		// The one mistake of usage that cobra finds by itself.
+		if strings.HasPrefix(err.Error(), "unknown command") {
+			coded.code = exitUsage
+		}
 	}
 	if !coded.quiet {
 		fmt.Fprintln(cmd.ErrOrStderr(), "geobench: "+err.Error())

@@ -52,6 +52,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		args []string
 		want string
 	}{
+		"misspelt command":   {[]string{"simualte", "-f", "x"}, "Did you mean this?"},
 		"misspelt flag":      {[]string{"run", "--flie", "x"}, "unknown flag: --flie"},
 		"no manifest":        {[]string{"run"}, "name one with -f"},
 		"missing file":       {[]string{"simulate", "-f", "no-such-file.yaml"}, "no-such-file.yaml"},

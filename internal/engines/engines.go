@@ -5,11 +5,15 @@ package engines
 import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/calvin"
+	"github.com/geobench/geobench/internal/protocol/detock"
+	"github.com/geobench/geobench/internal/protocol/janus"
 	"github.com/geobench/geobench/internal/protocol/slog"
 )
 
 var all = []*protocol.Engine{
 	calvin.Engine,
+	detock.Engine,
+	janus.Engine,
 	slog.Engine,
 }
 

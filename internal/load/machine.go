@@ -47,7 +47,7 @@ type Config struct {
 	// RatePerSecond is the rate of the whole region, of which this machine is generator Share (from 0) of Shares.
 	RatePerSecond int64
 	Share, Shares int
-	// ThinkTime passes between an answer and the client's next transaction in a closed loop.
+	// ThinkTime is the mean of what passes between an answer and the client's next transaction in a closed loop.
 	ThinkTime time.Duration
 	// FirstClient numbers the machine's clients among those of their region, in histories.
 	FirstClient int
@@ -325,9 +325,18 @@ func (m *Machine) beginRepetition(now time.Duration) {
 // maxRamp bounds the time over which a repetition's clients start.
 const maxRamp = time.Second
 
-// ramp starts the clients of a closed loop one after the other over the first half of the warm-up, at most a
-// second: all at once, they would queue up in front of the database and go on in step.
+// ramp starts the clients of a closed loop. Those that think begin by thinking: think times have no memory, so the load
+// is what it will be from the first instant. The others start one after the other over the first half of the warm-up,
+// at most a second: all at once, they would queue up in front of the database and go on in step.
 func (m *Machine) ramp(now time.Duration) {
+	if m.cfg.ThinkTime > 0 {
+		for i := range m.clients {
+			if m.clients[i].state == idle {
+				m.rest(int32(i), m.think())
+			}
+		}
+		return
+	}
 	begin := m.cfg.Schedule.begin(m.repetition)
 	over := min(m.cfg.Schedule.Warmup/2, maxRamp)
 	n := len(m.clients)
@@ -496,7 +505,7 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	}
 	m.generator.Done(int(i), *o)
 
-	rest := m.cfg.ThinkTime
+	rest := m.think()
 	if o.Status == txn.Refused || o.Status == txn.Unknown && o.Reason != Timeout {
 		rest = max(rest, m.backoff(c.refusals))
 		c.refusals = min(c.refusals+1, 30)
@@ -513,11 +522,28 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 		}
 	case !m.running():
 	case rest > 0:
-		c.state = resting
-		m.env.After(rest, protocol.Timer{Kind: timerClient, Arg: uint64(i)})
+		m.rest(i, rest)
 	default:
 		m.begin(i, now, now)
 	}
+}
+
+// maxThink bounds a think time, in multiples of the mean.
+const maxThink = 10
+
+// think draws a client's think time: exponentially distributed, at most ten times the mean (TPC-C, clause 5.2.5.4).
+// Constant think times would keep clients in step for ever, and with them the phases of their transactions.
+func (m *Machine) think() time.Duration {
+	if m.cfg.ThinkTime == 0 {
+		return 0
+	}
+	return time.Duration(min(m.rng.ExpFloat64(), maxThink) * float64(m.cfg.ThinkTime))
+}
+
+// rest sends client i on after d.
+func (m *Machine) rest(i int32, d time.Duration) {
+	m.clients[i].state = resting
+	m.env.After(d, protocol.Timer{Kind: timerClient, Arg: uint64(i)})
 }
 
 // The pause of a client whose transaction was refused, before jitter: it doubles from backoffFirst to backoffMost.

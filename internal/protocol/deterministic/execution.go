@@ -42,8 +42,7 @@ type execution struct {
 	next         *execution // in the free list
 	newer, older *execution // in the list of the running ones
 	linked       bool       // is in that list
-	pass         uint32     // of Executor.Graph that numbered it
-	vertex       int32      // its number there
+	vertex       int32      // its number in Executor.Graph or Executor.Reorder
 	member       bool       // of the component that Reorder works on
 }
 

@@ -58,8 +58,9 @@ type Executor struct {
 	readsTo    []int
 	answersTo  []geo.NodeID
 
-	parted, foreign int // Parted, Foreign
-	passes          uint32
+	parted, foreign int      // Parted, Foreign
+	passes          uint32   // of Graph and Reorder over the queues
+	readers         []uint32 // of addEdges
 	Stats
 }
 

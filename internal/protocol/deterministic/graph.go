@@ -2,16 +2,16 @@ package deterministic
 
 import "slices"
 
-// Vertex is a transaction in the waits-for graph of one partition.
+// Vertex is a transaction in the waits-for graph of one partition, all of whose parts here have arrived: it will wait
+// for no others here than those that it waits for now.
 type Vertex struct {
 	Place
 	// Participants is the number of partitions that the transaction touches.
 	Participants int
-	// Complete says that all parts of the transaction at this partition have arrived: it will wait for no others here
-	// than those that it waits for now.
-	Complete bool
-	// After are the vertices that it waits for directly: one request further ahead in some queue. A transaction also
-	// waits for those that these wait for.
+	// Stable says that all transactions right ahead of it are vertices, too. The others, some of whose parts here are
+	// missing, may come to wait for anybody.
+	Stable bool
+	// After are the vertices right ahead of it in some queue. It also waits for those that these wait for.
 	After []uint32
 }
 
@@ -45,47 +45,32 @@ func (x *Executor) unlink(e *execution) {
 	}
 }
 
-// Graph returns the waits-for graph of this partition: all transactions that hold or want locks, in the order of their
-// arrival. Those that Reorder has given their turn are left out: nobody waits for them for ever.
+// Waiting reports whether any transaction waits for something here. Only Reorderable executors know.
+func (x *Executor) Waiting() bool { return x.first != nil }
+
+// Graph returns the waits-for graph of this partition in the order of the transactions' arrival. Those that Reorder has
+// given their turn are left out: nobody waits for them for ever.
 func (x *Executor) Graph() []Vertex {
 	x.passes++
 	var graph []Vertex
 	for e := x.first; e != nil; e = e.newer {
-		if e.t == nil || e.reordered {
-			continue
+		if e.complete() && !e.reordered {
+			e.vertex = int32(len(graph))
+			graph = append(graph, Vertex{Place: e.at, Participants: e.participants(), Stable: true})
 		}
-		e.pass, e.vertex = x.passes, int32(len(graph))
-		graph = append(graph, Vertex{Place: e.at, Participants: e.participants(), Complete: e.complete()})
 	}
-	var readers []uint32
+	if len(graph) == 0 {
+		return nil
+	}
 	for e := x.first; e != nil; e = e.newer {
-		if e.pass != x.passes {
+		if !e.complete() || e.reordered {
 			continue
 		}
 		for i := range e.slots {
-			if !e.slots[i].local {
-				continue
-			}
-			l := x.locks.locks[e.t.Accesses[i].Key]
-			if l == nil || l.pass == x.passes {
-				continue
-			}
-			l.pass = x.passes
-			writer := int32(-1)
-			readers = readers[:0]
-			for q := l.head; q != nil; q = q.next {
-				if q.owner.pass != x.passes {
-					continue
-				}
-				v := &graph[q.owner.vertex]
-				if writer >= 0 && (!q.write || len(readers) == 0) {
-					v.After = append(v.After, uint32(writer))
-				}
-				if q.write {
-					v.After = append(v.After, readers...)
-					writer, readers = q.owner.vertex, readers[:0]
-				} else {
-					readers = append(readers, uint32(q.owner.vertex))
+			if e.slots[i].local {
+				if l := x.locks.locks[e.t.Accesses[i].Key]; l.pass != x.passes {
+					l.pass = x.passes
+					x.addEdges(graph, l)
 				}
 			}
 		}
@@ -93,11 +78,48 @@ func (x *Executor) Graph() []Vertex {
 	return graph
 }
 
+// addEdges adds what a queue says: a writer is after the readers ahead of it or, if there are none, the writer, and a
+// reader is after the last writer.
+func (x *Executor) addEdges(graph []Vertex, l *lock) {
+	const nobody, incomplete = -1, -2
+	writer := int32(nobody)
+	readers, unstable := x.readers[:0], false // since that writer; whether one of them is incomplete
+	for q := l.head; q != nil; q = q.next {
+		if q.owner.reordered {
+			continue
+		}
+		if !q.owner.complete() {
+			if q.write {
+				writer, readers, unstable = incomplete, readers[:0], false
+			} else {
+				unstable = true
+			}
+			continue
+		}
+		v := &graph[q.owner.vertex]
+		if !q.write || len(readers) == 0 && !unstable {
+			if writer >= 0 {
+				v.After = append(v.After, uint32(writer))
+			}
+			v.Stable = v.Stable && writer != incomplete
+		}
+		if q.write {
+			v.After = append(v.After, readers...)
+			v.Stable = v.Stable && !unstable
+			writer, readers, unstable = q.owner.vertex, readers[:0], false
+		} else {
+			readers = append(readers, uint32(q.owner.vertex))
+		}
+	}
+	x.readers = readers[:0]
+}
+
 // Reorder gives the transactions of a deadlock their turn in the order given. They must be a whole strongly connected
 // component of the copy's waits-for graph to which nothing can be added, and everybody must reorder it alike.
 //
 // In each queue they come together, behind the requests that some of them wait for, and ahead of those that wait for some
-// of them: a request cannot be both, or it would belong to the component. What they have read so far is void.
+// of them: a request cannot be both, or it would belong to the component. What they have read so far is void: they
+// read again, here and elsewhere.
 func (x *Executor) Reorder(members []Place) {
 	x.passes++
 	var component []*execution
@@ -111,9 +133,6 @@ func (x *Executor) Reorder(members []Place) {
 	}
 	for _, e := range component {
 		e.reordered, e.holding = true, false
-		for i := range e.slots {
-			e.slots[i] = slot{partition: e.slots[i].partition, local: e.slots[i].local}
-		}
 		e.awaitReads()
 		e.take(e.early)
 	}

@@ -1,0 +1,138 @@
+package deterministic
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// scene is the executor of partition 0 of the first of two regions with two partitions each, and what it says. Rows 0 and
+// 2 are its own; 0 calls the first region home, 2 the second, as do 1 and 3 in the other partition.
+type scene struct {
+	x   *Executor
+	out []string
+}
+
+func newScene(reorderable bool) *scene {
+	s := &scene{}
+	st := store.New()
+	for _, row := range []uint64{0, 2} {
+		st.Put(simtest.Key(row), binary.BigEndian.AppendUint64(nil, 10), 0)
+	}
+	s.x = New(Config{
+		Self: 0, Topology: simtest.TwoRegions(2), Procedures: simtest.Procedures, Store: st, Env: s, Reorderable: reorderable,
+		Answer: func(o txn.Outcome) { s.out = append(s.out, fmt.Sprintf("t%v %v %s", o.ID, o.Status, o.Result)) },
+	})
+	return s
+}
+
+func (s *scene) Now() time.Duration                    { return 0 }
+func (s *scene) Send(_ geo.NodeID, m protocol.Message) { s.out = append(s.out, fmt.Sprint(m)) }
+func (s *scene) After(time.Duration, protocol.Timer)   {}
+func (s *scene) Reply(txn.Outcome)                     {}
+func (s *scene) Rand() *rand.Rand                      { return nil }
+
+// said returns what was said since the last time.
+func (s *scene) said() string {
+	s.x.Flush()
+	out := strings.Join(s.out, "; ")
+	s.out = nil
+	return out
+}
+
+func (s *scene) expect(t *testing.T, step, want string) {
+	t.Helper()
+	if got := s.said(); got != want {
+		t.Errorf("%s: %q, want %q", step, got, want)
+	}
+}
+
+// hear makes the other partition say what it has read for a transaction.
+func (s *scene) hear(id txn.ID, value uint64, reordered bool) {
+	s.x.Reads(1, &Reads{
+		Reads:  []Read{{PlaceOf(id), 1, reordered}},
+		Values: []Value{{binary.BigEndian.AppendUint64(nil, value), true}},
+	})
+}
+
+// A deadlock through two partitions: here transaction 2 is first, there transaction 1. Reads from before the decision are
+// void, whether they come before or after it, and those from after it count, even if they come early.
+func TestReorderVoidsReads(t *testing.T) {
+	for name, early := range map[string]bool{"new reads come in time": false, "new reads come early": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(true)
+			t1, t2 := simtest.Txn(1, "a0+1 a3+1"), simtest.Txn(2, "a0+1 a3+1")
+			s.x.Part(PlaceOf(2), t2, false, 0, 0)
+			s.expect(t, "2 has its lock here", "reads: 0.2=000000000000000a")
+			s.x.Part(PlaceOf(1), t1, false, 0, 0)
+			s.expect(t, "1 waits for 2", "")
+			if early {
+				s.hear(1, 99, false)
+				s.hear(1, 20, true)
+				s.expect(t, "from the past, and from the future", "")
+			}
+			s.x.Reorder([]Place{PlaceOf(1), PlaceOf(2)})
+			if early {
+				s.expect(t, "1 has all", "t0.1 committed 0=11 3=21; reads: 0.1=reordered 000000000000000a 0.2=reordered 000000000000000b")
+			} else {
+				s.expect(t, "1 has its lock instead", "reads: 0.1=reordered 000000000000000a")
+				s.hear(1, 99, false)
+				s.expect(t, "from the past", "")
+				s.hear(1, 20, true)
+				s.expect(t, "1 has all", "t0.1 committed 0=11 3=21; reads: 0.2=reordered 000000000000000b")
+			}
+			s.hear(2, 21, true)
+			s.expect(t, "2 has all", "t0.2 committed 0=12 3=22")
+			if s.x.Waiting() || s.x.Parted() != 0 || !s.x.locks.empty() || len(s.x.running) > 0 {
+				t.Error("something is left over")
+			}
+		})
+	}
+}
+
+// A transaction runs when the parts of all homes that have keys here have their locks, in whatever order they come and
+// whichever of them brings the transaction.
+func TestParts(t *testing.T) {
+	whole := simtest.Txn(7, "a0+1 a2+1")
+	locks := func(row uint64) *txn.Transaction {
+		return &txn.Transaction{ID: 7, Accesses: []txn.Access{{Key: simtest.Key(row), Mode: txn.ReadWrite}}}
+	}
+	const done = "t0.7 committed 0=11 2=11"
+	for name, tc := range map[string]struct {
+		first, second         *txn.Transaction
+		firstHome, secondHome geo.Region
+	}{
+		"whole, then whole":         {whole, whole, 0, 1},
+		"whole, then locks":         {whole, locks(2), 0, 1},
+		"locks, then whole":         {locks(2), whole, 1, 0},
+		"whole of the second home":  {locks(0), whole, 0, 1},
+		"second home's comes first": {whole, locks(0), 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(false)
+			s.x.Part(PlaceOf(7), tc.first, tc.first != whole, 0, tc.firstHome)
+			s.expect(t, "one part", "")
+			// The row of the other part is still free, that of the first is not.
+			held := []string{"a0+5", "a2+5"}[tc.firstHome]
+			s.x.Run(PlaceOf(8), simtest.Txn(8, held), 0)
+			s.expect(t, "behind the part", "")
+			if s.x.LockWaits != 1 || s.x.Parted() != 1 {
+				t.Errorf("%d wait for locks, %d are in parts", s.x.LockWaits, s.x.Parted())
+			}
+			s.x.Part(PlaceOf(7), tc.second, tc.second != whole, 0, tc.secondHome)
+			s.expect(t, "both parts", done+"; t0.8 committed "+[]string{"0=16", "2=16"}[tc.firstHome])
+			if s.x.Parted() != 0 || !s.x.locks.empty() {
+				t.Error("something is left over")
+			}
+		})
+	}
+}

@@ -1,0 +1,182 @@
+// Package detock is Detock (Nguyen, Miller, Abadi: Detock: High Performance Multi-region Transactions at Scale, SIGMOD
+// 2023). As in SLOG every row has a home region whose local log puts its transactions in order. But nobody orders
+// multi-home transactions beforehand: each goes to all its homes at once, and every home puts its part into its local
+// log when it comes. Two logs may hold two transactions in different orders, so lock queues can deadlock. Every copy
+// sees the same logs in the end, hence the same waits-for graph, and resolves deadlocks alike and without a word to
+// the others (resolver.go): no abort, and one round trip for a multi-home transaction.
+//
+// So that deadlocks become rare, homes put a multi-home transaction into their logs at the same time rather than when it
+// arrives (opportunistic.go). Local logs, forwarding and execution are package locallog's.
+package detock
+
+import (
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/locallog"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Engine is Detock.
+var Engine = &protocol.Engine{
+	Name:  "detock",
+	Paper: "Nguyen, Miller, Abadi, Detock: High Performance Multi-region Transactions at Scale, SIGMOD 2023",
+	Doc:   "Orders each row's transactions in its home region and resolves deadlocks between homes deterministically.",
+	Parameters: []protocol.Parameter{
+		{
+			Name: "batch", Default: "5ms", Min: 0, Max: time.Second,
+			Doc: "How long a sequencer collects a batch for its region's local log, from its first transaction on.",
+		},
+		{
+			Name: "forward", Default: "1ms", Min: 0, Max: time.Second,
+			Doc: "How long a node collects transactions for another region before it forwards them.",
+		},
+		{
+			Name: "opportunistic", Default: "true", OneOf: []string{"true", "false"},
+			Doc: "Whether the homes of a multi-home transaction put it into their logs at the same time, by their clocks, " +
+				"instead of when it arrives.",
+		},
+		{
+			Name: "resolver", Default: "40ms", Min: time.Millisecond, Max: time.Minute,
+			Doc: "The interval at which each copy looks for deadlocks.",
+		},
+	},
+	New:    func(c protocol.Config) protocol.Replica { return newReplica(c) },
+	Decode: decode,
+	Law:    law,
+}
+
+// Timer kinds.
+const (
+	insertTimer = locallog.EngineTimers + iota
+	probeTimer
+	resolveTimer
+	gatherTimer
+)
+
+// Replica is one node.
+type Replica struct {
+	*locallog.Node
+	opportunistic bool
+	latencies     latencies
+	inserter      inserter
+	resolver      resolver
+	homes         []geo.Region
+}
+
+func newReplica(c protocol.Config) *Replica {
+	r := &Replica{opportunistic: c.Params.Word("opportunistic") == "true"}
+	r.Node = locallog.New(locallog.Config{
+		Config: c, Batch: c.Params.Duration("batch"), Forward: c.Params.Duration("forward"), Reorderable: true,
+		MultiHome: r.multiHome, Arrive: r.inserter.arrive,
+	})
+	r.latencies.init(r)
+	r.inserter.r = r
+	r.resolver.init(r, c.Params.Duration("resolver"))
+	return r
+}
+
+// multiHome sends a transaction to the first node of each of its homes.
+func (r *Replica) multiHome(t *txn.Transaction) {
+	r.homes = r.Homes(t, r.homes[:0])
+	f := locallog.Forwarded{Txn: t, Part: true}
+	if r.opportunistic {
+		f.NotBefore = max(0, r.Env.Now()+r.latencies.largest(r.homes)+timestampBuffer)
+	}
+	for _, home := range r.homes {
+		if first := locallog.First(r.Topology, home); first != r.Self {
+			r.Forward(first, f)
+		} else {
+			r.inserter.arrive(r.Self, f)
+		}
+	}
+}
+
+// Start implements protocol.Replica.
+func (r *Replica) Start() {
+	r.Node.Start()
+	if r.opportunistic {
+		r.latencies.probe()
+	}
+}
+
+// Submit implements protocol.Replica.
+func (r *Replica) Submit(t *txn.Transaction) {
+	r.Node.Submit(t)
+	r.end()
+}
+
+// Receive implements protocol.Replica.
+func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
+	switch m := m.(type) {
+	case *Probe:
+		r.Env.Send(from, &Echo{OneWay: r.Env.Now() - m.Sent})
+	case *Echo:
+		r.latencies.measured(r.Topology.RegionOf(from), m.OneWay)
+	case *Graph:
+		r.resolver.gather(r.Topology.PartitionOf(from), m.Vertices)
+	case *Resolution:
+		r.resolver.apply(m.Deadlocks)
+	default:
+		r.Node.Receive(from, m)
+	}
+	r.end()
+}
+
+// Fire implements protocol.Replica.
+func (r *Replica) Fire(t protocol.Timer) {
+	switch t.Kind {
+	case insertTimer:
+		r.inserter.expire()
+	case probeTimer:
+		r.latencies.probe()
+	case resolveTimer:
+		r.resolver.tick()
+	case gatherTimer:
+		r.resolver.resolve()
+	default:
+		r.Node.Fire(t)
+	}
+	r.end()
+}
+
+// end ends a step.
+func (r *Replica) end() {
+	r.Executor.Flush()
+	r.resolver.watch()
+}
+
+// Counters implements protocol.Replica.
+func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
+	return append(r.Node.Counters(dst),
+		protocol.Counter{Name: "deadlocks_resolved", Value: r.resolver.resolved},
+		protocol.Counter{Name: "deadlocked", Value: r.resolver.members},
+		protocol.Counter{Name: "late_parts", Value: r.inserter.late},
+	)
+}
+
+// law is Engine.Law: a single-home transaction is SLOG's; a multi-home one reaches all homes, which put it into their
+// logs at the same time, 2 ms after it should have reached the last, and comes back in the logs. Without opportunistic
+// ordering each home puts it into its log as soon as it comes.
+func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
+	d := t.RTT(c, c)
+	if len(homes) <= 1 {
+		return d + locallog.SingleHomeLaw(t, p, c, homes)
+	}
+	forward := p.Duration("forward")
+	var there, back, both time.Duration
+	for _, r := range slices.Compact(slices.Sorted(slices.Values(homes))) {
+		to, from := locallog.ToFirst(t, c, r), locallog.FromFirst(t, r, c)
+		if to > 0 {
+			to += forward
+		}
+		there, back = max(there, to-forward), max(back, from)
+		both = max(both, to+from)
+	}
+	if p.Word("opportunistic") == "true" {
+		return d + there + max(timestampBuffer, forward) + p.Duration("batch") + back
+	}
+	return d + both + p.Duration("batch")
+}

@@ -1,0 +1,222 @@
+package detock
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/deterministic"
+	"github.com/geobench/geobench/internal/protocol/locallog"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Message kinds.
+const (
+	kindProbe = iota + 1
+	kindEcho
+	kindGraph
+	kindResolution
+)
+
+// Clocks and their differences may be negative: the sign is the lowest bit.
+func signed(d time.Duration) uint64   { return uint64(d<<1) ^ uint64(d>>63) }
+func unsigned(v uint64) time.Duration { return time.Duration(v>>1) ^ -time.Duration(v&1) }
+
+// Probe measures the latency to another region.
+type Probe struct{ Sent time.Duration }
+
+// Kind implements protocol.Message.
+func (m *Probe) Kind() uint8 { return kindProbe }
+
+// Size implements protocol.Message.
+func (m *Probe) Size() int { return codec.SizeUvarint(signed(m.Sent)) }
+
+// AppendTo implements protocol.Message.
+func (m *Probe) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, signed(m.Sent)) }
+
+func (m *Probe) String() string { return "probe" }
+
+// Echo answers a probe.
+type Echo struct{ OneWay time.Duration }
+
+// Kind implements protocol.Message.
+func (m *Echo) Kind() uint8 { return kindEcho }
+
+// Size implements protocol.Message.
+func (m *Echo) Size() int { return codec.SizeUvarint(signed(m.OneWay)) }
+
+// AppendTo implements protocol.Message.
+func (m *Echo) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, signed(m.OneWay)) }
+
+func (m *Echo) String() string { return fmt.Sprintf("echo %.3fms", float64(m.OneWay)/1e6) }
+
+// Graph tells the gatherer the waits-for graph of a partition.
+type Graph struct{ Vertices []deterministic.Vertex }
+
+// Kind implements protocol.Message.
+func (m *Graph) Kind() uint8 { return kindGraph }
+
+func shape(v *deterministic.Vertex) uint64 {
+	n := uint64(v.Participants) << 1
+	if v.Stable {
+		n |= 1
+	}
+	return n
+}
+
+// Size implements protocol.Message.
+func (m *Graph) Size() int {
+	n := codec.SizeUvarint(uint64(len(m.Vertices)))
+	for i := range m.Vertices {
+		v := &m.Vertices[i]
+		n += v.Place.Size() + codec.SizeUvarint(shape(v)) + codec.SizeUvarint(uint64(len(v.After)))
+		for _, a := range v.After {
+			n += codec.SizeUvarint(uint64(a))
+		}
+	}
+	return n
+}
+
+// AppendTo implements protocol.Message.
+func (m *Graph) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(len(m.Vertices)))
+	for i := range m.Vertices {
+		v := &m.Vertices[i]
+		b = v.Place.AppendTo(b)
+		b = codec.AppendUvarint(b, shape(v))
+		b = codec.AppendUvarint(b, uint64(len(v.After)))
+		for _, a := range v.After {
+			b = codec.AppendUvarint(b, uint64(a))
+		}
+	}
+	return b
+}
+
+func (m *Graph) String() string {
+	s := "graph:"
+	for i := range m.Vertices {
+		v := &m.Vertices[i]
+		s += fmt.Sprintf(" t%v", v.Place)
+		if !v.Stable {
+			s += "(unstable)"
+		}
+		for j, a := range v.After {
+			if j == 0 {
+				s += " after"
+			}
+			s += fmt.Sprintf(" t%v", m.Vertices[a].Place)
+		}
+		if i < len(m.Vertices)-1 {
+			s += ","
+		}
+	}
+	return s
+}
+
+func decodeGraph(body []byte) (*Graph, error) {
+	r := codec.NewReader(body)
+	m := &Graph{}
+	n := r.Count(4)
+	if n > 0 {
+		m.Vertices = make([]deterministic.Vertex, n)
+	}
+	for i := range m.Vertices {
+		v := &m.Vertices[i]
+		v.Place = deterministic.ReadPlace(&r)
+		shape := r.UvarintMax(1<<17 - 1)
+		v.Participants, v.Stable = int(shape>>1), shape&1 != 0
+		if k := r.Count(1); k > 0 {
+			v.After = make([]uint32, k)
+		}
+		for j := range v.After {
+			v.After[j] = uint32(r.UvarintMax(uint64(n - 1)))
+		}
+	}
+	return m, r.Done()
+}
+
+// Resolution tells the partitions of a copy the deadlocks found, each in the order in which its members run.
+type Resolution struct{ Deadlocks [][]deterministic.Place }
+
+// Kind implements protocol.Message.
+func (m *Resolution) Kind() uint8 { return kindResolution }
+
+// Size implements protocol.Message.
+func (m *Resolution) Size() int {
+	n := codec.SizeUvarint(uint64(len(m.Deadlocks)))
+	for _, d := range m.Deadlocks {
+		n += codec.SizeUvarint(uint64(len(d)))
+		for _, at := range d {
+			n += at.Size()
+		}
+	}
+	return n
+}
+
+// AppendTo implements protocol.Message.
+func (m *Resolution) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(len(m.Deadlocks)))
+	for _, d := range m.Deadlocks {
+		b = codec.AppendUvarint(b, uint64(len(d)))
+		for _, at := range d {
+			b = at.AppendTo(b)
+		}
+	}
+	return b
+}
+
+func (m *Resolution) String() string {
+	s := "resolution:"
+	for i, d := range m.Deadlocks {
+		if i > 0 {
+			s += ","
+		}
+		for _, at := range d {
+			s += fmt.Sprintf(" t%v", at)
+		}
+	}
+	return s
+}
+
+func decodeResolution(body []byte) (*Resolution, error) {
+	r := codec.NewReader(body)
+	m := &Resolution{}
+	if n := r.Count(1); n > 0 {
+		m.Deadlocks = make([][]deterministic.Place, n)
+	}
+	for i := range m.Deadlocks {
+		if n := r.Count(2); n > 0 {
+			m.Deadlocks[i] = make([]deterministic.Place, n)
+		}
+		for j := range m.Deadlocks[i] {
+			m.Deadlocks[i][j] = deterministic.ReadPlace(&r)
+		}
+	}
+	return m, r.Done()
+}
+
+// decode is Engine.Decode.
+func decode(kind uint8, body []byte, procs *txn.Registry) (m protocol.Message, err error) {
+	r := codec.NewReader(body)
+	switch kind {
+	case kindProbe:
+		m, err = &Probe{unsigned(r.Uvarint())}, r.Done()
+	case kindEcho:
+		m, err = &Echo{unsigned(r.Uvarint())}, r.Done()
+	case kindGraph:
+		m, err = decodeGraph(body)
+	case kindResolution:
+		m, err = decodeResolution(body)
+	default:
+		m, known, err := locallog.Decode(kind, body, procs)
+		if !known {
+			return nil, fmt.Errorf("message kind %d is not one of detock's", kind)
+		}
+		return m, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}

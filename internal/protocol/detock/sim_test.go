@@ -1,0 +1,117 @@
+package detock_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol/detock"
+	"github.com/geobench/geobench/internal/protocol/locallog"
+	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// arrivalOrder is Detock without opportunistic ordering.
+var arrivalOrder = map[string]string{"opportunistic": "false"}
+
+// Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
+// or nothing, and every transaction is answered once: the simulator panics on a second answer.
+func TestSerializable(t *testing.T) {
+	t.Run("opportunistic", func(t *testing.T) { protocoltest.Serializable(t, detock.Engine, nil, 4) })
+	t.Run("arrival order", func(t *testing.T) { protocoltest.Serializable(t, detock.Engine, arrivalOrder, 4) })
+}
+
+// Links between regions break and come back at random.
+func TestCuts(t *testing.T) {
+	t.Run("opportunistic", func(t *testing.T) { protocoltest.Cuts(t, detock.Engine, nil, 6) })
+	t.Run("arrival order", func(t *testing.T) { protocoltest.Cuts(t, detock.Engine, arrivalOrder, 6) })
+}
+
+// Two runs with the same seed are the same, line by line.
+func TestReproducible(t *testing.T) {
+	t.Run("opportunistic", func(t *testing.T) { protocoltest.Reproducible(t, detock.Engine, nil) })
+	t.Run("arrival order", func(t *testing.T) { protocoltest.Reproducible(t, detock.Engine, arrivalOrder) })
+}
+
+// The median latency of every class and region is the law's, within 5%, on an unloaded system.
+func TestLaw(t *testing.T) {
+	t.Run("opportunistic", func(t *testing.T) { protocoltest.Law(t, detock.Engine, nil) })
+	t.Run("arrival order", func(t *testing.T) { protocoltest.Law(t, detock.Engine, arrivalOrder) })
+}
+
+// Edges of the parameters and of the topology.
+func TestShapes(t *testing.T) {
+	protocoltest.Shapes(t, detock.Engine, []map[string]string{
+		nil,
+		arrivalOrder,
+		{"batch": "0s", "forward": "0s", "resolver": "1ms", "opportunistic": "false"},
+		{"batch": "200ms", "forward": "50ms", "resolver": "500ms"},
+	})
+}
+
+// With hot rows, opportunistic ordering avoids most deadlocks, and all copies resolve the same ones.
+func TestHotRows(t *testing.T) {
+	for name, topology := range map[string]*geo.Topology{
+		"2x1": simtest.TwoRegions(1),
+		"3x2": simtest.ThreeRegions(2),
+		"8x1": simtest.EightRegions(1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := func(given map[string]string) (resolved, committed int64) {
+				s := sim.New(sim.Config{
+					Topology: topology, Engine: detock.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+					Params: protocoltest.Params(t, detock.Engine, given),
+				})
+				const rows, each = 24, 1000
+				simtest.Fill(topology, rows, each, s.Store)
+				var loads []*simtest.Clients
+				for r := range topology.Regions {
+					loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{
+						Clients: 20, From: time.Second, Until: 8 * time.Second,
+						Next: func(r *rand.Rand) string {
+							p := r.Perm(rows)
+							return fmt.Sprintf("s%d-1 a%d+1", p[0], p[1])
+						},
+					}))
+				}
+				s.Run(30 * time.Second)
+				for r, l := range loads {
+					committed += int64(l.Outcomes[txn.Committed])
+					if l.Open() > 0 {
+						t.Errorf("region %d: %d of %d transactions have no answer", r, l.Open(), l.Sent())
+					}
+				}
+				protocoltest.CheckCopies(t, s, topology, rows*each)
+				var first [2]int64
+				for r := range topology.Regions {
+					var found [2]int64
+					for _, c := range s.Counters(locallog.First(topology, geo.Region(r))) {
+						switch c.Name {
+						case "deadlocks_resolved":
+							found[0] = c.Value
+						case "deadlocked":
+							found[1] = c.Value
+						}
+					}
+					if r == 0 {
+						first = found
+					} else if found != first {
+						t.Errorf("region %d has resolved %d deadlocks of %d transactions, the first region %d of %d",
+							r, found[0], found[1], first[0], first[1])
+					}
+				}
+				return first[0], committed
+			}
+			with, committedWith := run(nil)
+			without, committedWithout := run(arrivalOrder)
+			t.Logf("deadlocks with opportunistic ordering %d, without %d; committed %d, %d", with, without, committedWith, committedWithout)
+			if without < 20 || with*5 > without {
+				t.Errorf("%d deadlocks with opportunistic ordering, %d without", with, without)
+			}
+		})
+	}
+}

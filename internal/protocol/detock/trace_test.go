@@ -1,0 +1,15 @@
+package detock_test
+
+import (
+	"testing"
+
+	"github.com/geobench/geobench/internal/protocol/detock"
+	"github.com/geobench/geobench/internal/protocol/protocoltest"
+)
+
+func TestTrace(t *testing.T) {
+	protocoltest.Traces(t, detock.Engine, map[uint8]string{
+		1: "the batch closes", 2: "requests are proposed", 4: "the forwarder sends",
+		8: "parts are due", 9: "probes", 10: "the resolver looks", 11: "the resolver has heard",
+	})
+}

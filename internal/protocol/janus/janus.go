@@ -1,0 +1,273 @@
+// Package janus is a database that orders and commits a transaction in one wide-area round trip: Janus (Mu et al., OSDI
+// 2016). Every replica of every partition that a transaction touches answers the coordinator with the transactions that
+// it has seen before and that conflict with it, its dependencies. When all answer alike, that is the order and the
+// transaction commits (fast path); otherwise the union of the answers is written to a majority of each partition first.
+// The committed dependencies form a graph, the same everywhere; each replica runs it in topological order, and the
+// members of a strongly connected component in the order of their names. Nothing aborts.
+//
+// A copy is one full set of partitions: a region has as many as a partition has replicas. The replicas of a partition
+// are the nodes that hold it, in every copy. Every node coordinates its clients' transactions (coordinator.go), keeps
+// the conflicts of its keys (conflicts.go) and its part of the graph (graph.go), hands what has its turn to the executor
+// (package deterministic), finishes what a coordinator that died has left (recovery.go), and forgets what all have put in
+// order (garbage.go).
+package janus
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/deterministic"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Engine is Janus.
+var Engine = &protocol.Engine{
+	Name:  "janus",
+	Paper: "Mu et al., Consolidating Concurrency Control and Consensus for Commits under Conflicts, OSDI 2016",
+	Doc: "Agrees on each transaction's dependencies in one round trip to all replicas of its partitions, two when they " +
+		"differ, and executes the dependency graph in a full copy per region.",
+	Parameters: []protocol.Parameter{
+		{
+			Name: "patience", Default: "500ms", Min: 10 * time.Millisecond, Max: time.Minute,
+			Doc: "How long beyond the longest round trip a coordinator waits for all replicas before it goes on with a " +
+				"majority.",
+		},
+		{
+			Name: "recovery", Default: "2s", Min: 100 * time.Millisecond, Max: 10 * time.Minute,
+			Doc: "How long a coordinator may be silent before the replicas finish its transactions.",
+		},
+	},
+	New:    func(c protocol.Config) protocol.Replica { return newReplica(c) },
+	Decode: decode,
+	Law:    law,
+}
+
+// tickTimer drives everything that waits for time: patience, recovery and garbage.
+const tickTimer = 1
+
+// tickEvery is the resolution of these.
+const tickEvery = 100 * time.Millisecond
+
+// Replica is one node of the database.
+type Replica struct {
+	self     geo.NodeID
+	topology *geo.Topology
+	env      protocol.Env
+	nodes    int
+
+	partition  int
+	partitions int
+	placement  geo.Placement
+	// group[q] are the replicas of partition q, in the order of copies; majority is the size of one (n/2 + 1).
+	group    [][]geo.NodeID
+	majority int
+	// copy[q] is the node that holds partition q in this node's own copy.
+	copy []geo.NodeID
+
+	// records are the transactions that this node knows of and has not forgotten.
+	records map[Instance]*record
+	rows    []row // by coordinator
+	next    uint64
+
+	conflicts   conflicts
+	coordinator coordinator
+	recovery    recovery
+	graph       graph
+	executor    *deterministic.Executor
+	garbage     garbage
+
+	ticking  bool
+	touched  []int // partitions of the transaction at hand
+	counters counters
+}
+
+type counters struct {
+	transactions, fast, slow, inquiries, recoveries, noops, restarts int64
+	components, largest, dependencies                                int64
+}
+
+func newReplica(c protocol.Config) *Replica {
+	t := c.Topology
+	r := &Replica{
+		self:       c.Self,
+		topology:   t,
+		env:        c.Env,
+		nodes:      t.Nodes(),
+		partition:  t.PartitionOf(c.Self),
+		partitions: t.Partitions,
+		placement:  t.Placement(),
+		group:      make([][]geo.NodeID, t.Partitions),
+		majority:   len(t.Regions)*t.Replicas/2 + 1,
+		copy:       make([]geo.NodeID, t.Partitions),
+		records:    map[Instance]*record{},
+		rows:       make([]row, t.Nodes()),
+		next:       1,
+	}
+	for q := range t.Partitions {
+		r.copy[q] = t.Node(t.RegionOf(c.Self), q, t.ReplicaOf(c.Self))
+		for region := range t.Regions {
+			for k := range t.Replicas {
+				r.group[q] = append(r.group[q], t.Node(geo.Region(region), q, k))
+			}
+		}
+	}
+	var longest time.Duration
+	for a := range t.Regions {
+		for b := range t.Regions {
+			longest = max(longest, t.RTT(geo.Region(a), geo.Region(b)))
+		}
+	}
+	r.conflicts.keys = map[txn.Key]*history{}
+	r.coordinator.init(r, c.Params.Duration("patience")+longest)
+	r.recovery.init(r, c.Params.Duration("recovery"), longest)
+	r.graph.r = r
+	r.executor = deterministic.New(deterministic.Config{
+		Self: c.Self, Topology: t, Procedures: c.Procedures, Store: c.Store, Env: c.Env, Answer: r.coordinator.answer,
+	})
+	r.garbage.init(r)
+	return r
+}
+
+// Start implements protocol.Replica.
+func (r *Replica) Start() {
+	now := r.env.Now()
+	for n := range r.recovery.heard {
+		r.recovery.heard[n] = now
+	}
+}
+
+// Submit implements protocol.Replica.
+func (r *Replica) Submit(t *txn.Transaction) {
+	r.counters.transactions++
+	r.coordinator.unanswered++
+	r.coordinator.preAccept(t)
+	r.finishStep()
+}
+
+// Receive implements protocol.Replica.
+func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
+	r.recovery.hear(from)
+	switch m := m.(type) {
+	case *PreAccept:
+		r.receivePreAccept(from, m)
+	case *PreAcceptOK:
+		r.coordinator.preAccepted(from, m)
+	case *Accept:
+		r.receiveAccept(from, m)
+	case *AcceptOK:
+		r.coordinator.accepted(from, m)
+	case *Commit:
+		r.receiveCommit(m)
+	case *Prepare:
+		r.recovery.prepare(from, m)
+	case *Promise:
+		r.recovery.promised(from, m)
+	case *Inquire:
+		r.graph.inquired(from, m)
+	case *Ancestors:
+		r.graph.ancestors(m)
+	case *deterministic.Reads:
+		r.executor.Reads(from, m)
+	case *deterministic.Answers:
+		for _, o := range m.Outcomes {
+			r.coordinator.answer(o)
+		}
+	case *Progress:
+		r.garbage.progress(from, m)
+	}
+	r.finishStep()
+}
+
+// Fire implements protocol.Replica.
+func (r *Replica) Fire(protocol.Timer) {
+	r.ticking = false
+	r.coordinator.tick()
+	r.recovery.tick()
+	r.graph.run()
+	news := r.garbage.tick()
+	r.executor.Flush()
+	r.graph.flush()
+	if news || len(r.records) > 0 {
+		r.tickLater()
+	}
+}
+
+// finishStep runs what the step has made possible and sends what has gathered.
+func (r *Replica) finishStep() {
+	r.graph.run()
+	r.executor.Flush()
+	r.graph.flush()
+	r.tickLater()
+}
+
+func (r *Replica) tickLater() {
+	if !r.ticking {
+		r.ticking = true
+		r.env.After(tickEvery, protocol.Timer{Kind: tickTimer})
+	}
+}
+
+// Pending implements protocol.Replica: the transactions of own clients without an answer, and those known that have not
+// been executed here.
+func (r *Replica) Pending() int { return r.coordinator.unanswered + r.graph.open }
+
+// Counters implements protocol.Replica.
+func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
+	c := &r.counters
+	dst = append(dst,
+		protocol.Counter{Name: "transactions", Value: c.transactions},
+		protocol.Counter{Name: "fast_path", Value: c.fast},
+		protocol.Counter{Name: "slow_path", Value: c.slow},
+		protocol.Counter{Name: "dependencies", Value: c.dependencies},
+		protocol.Counter{Name: "inquiries", Value: c.inquiries},
+		protocol.Counter{Name: "recoveries", Value: c.recoveries},
+		protocol.Counter{Name: "noops", Value: c.noops},
+		protocol.Counter{Name: "restarts", Value: c.restarts},
+		protocol.Counter{Name: "scc_count", Value: c.components},
+		protocol.Counter{Name: "scc_max", Value: c.largest},
+		protocol.Counter{Name: "records", Value: int64(len(r.records))},
+		protocol.Counter{Name: "keys", Value: int64(len(r.conflicts.keys))},
+	)
+	return r.executor.Counters(dst)
+}
+
+// touches reports whether t accesses partition q.
+func (r *Replica) touches(t *txn.Transaction, q int) bool {
+	if r.partitions == 1 {
+		return true
+	}
+	for i := range t.Accesses {
+		if r.placement.Partition(t.Accesses[i].Key) == q {
+			return true
+		}
+	}
+	return false
+}
+
+// partitionsOf returns the partitions that t accesses, in the order of its keys. The slice is valid until the next call.
+func (r *Replica) partitionsOf(t *txn.Transaction) []int {
+	r.touched = r.touched[:0]
+next:
+	for i := range t.Accesses {
+		p := r.placement.Partition(t.Accesses[i].Key)
+		for _, q := range r.touched {
+			if q == p {
+				continue next
+			}
+		}
+		r.touched = append(r.touched, p)
+	}
+	return r.touched
+}
+
+// law is Engine.Law, the same for all classes: the client's hop and one round trip to the farthest region.
+func law(t *geo.Topology, _ protocol.Params, c geo.Region, _ []geo.Region) time.Duration {
+	var farthest time.Duration
+	for r := range t.Regions {
+		if geo.Region(r) != c || t.Replicas > 1 {
+			farthest = max(farthest, t.RTT(c, geo.Region(r)))
+		}
+	}
+	return t.RTT(c, c) + farthest
+}

@@ -1,0 +1,91 @@
+package janus
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/deterministic"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+func sampleMessages() map[string]protocol.Message {
+	tx := &txn.Transaction{ID: txn.MakeID(1, 7), Proc: 1, Args: []byte("r1 a7+5")}
+	if err := simtest.Procedures.Prepare(tx); err != nil {
+		panic(err)
+	}
+	deps := []Dep{{instance(0, 1), 0, false}, {instance(3, 1<<40), 2, true}, {instance(65535, maxSeq), 65535, false}}
+	plain := []Dep{{instance(0, 1), 0, true}, {instance(7, 300), 0, false}}
+	return map[string]protocol.Message{
+		"pre-accept":           &PreAccept{300, tx},
+		"pre-accept ok":        &PreAcceptOK{Seq: 5, Deps: plain},
+		"pre-accept refused":   &PreAcceptOK{Seq: maxSeq, Refused: true},
+		"accept":               &Accept{Proposal{instance(1, 2), false, deps, nil}, 0},
+		"accept by another":    &Accept{Proposal{instance(1, 2), false, deps, tx}, Ballot(0).next(9)},
+		"accept ok":            &AcceptOK{instance(1, 2), 0, 1 << 33},
+		"commit":               &Commit{Proposal{instance(1, 2), false, deps, tx}},
+		"no-op":                &Commit{Proposal{instance(1, 2), true, nil, nil}},
+		"prepare":              &Prepare{instance(65535, 9), 1<<16 | 3},
+		"promise":              &Promise{Proposal{instance(1, 2), false, deps, tx}, 1 << 16, 1 << 16, 7, Accepted},
+		"promise of the empty": &Promise{Proposal: Proposal{ID: instance(1, 2)}, Ballot: 1 << 16, Promised: 2 << 16},
+		"inquire":              &Inquire{[]Instance{instance(1, 2), instance(3, 4)}},
+		"no inquiry":           &Inquire{},
+		"ancestors":            &Ancestors{[]Ancestor{{instance(1, 2), deps}, {instance(1, 3), nil}}},
+		"no ancestors":         &Ancestors{},
+		"progress":             &Progress{1, 200, 1 << 40, 0},
+		"reads":                &deterministic.Reads{Reads: []deterministic.Read{{Place: deterministic.Place{Position: 1, Index: 2}}}},
+		"answers":              &deterministic.Answers{Outcomes: []txn.Outcome{{ID: 9, Status: txn.Committed, Result: []byte{1}}}},
+	}
+}
+
+func TestCodec(t *testing.T) {
+	for name, m := range sampleMessages() {
+		t.Run(name, func(t *testing.T) {
+			body := m.AppendTo([]byte("front"))
+			if !bytes.HasPrefix(body, []byte("front")) {
+				t.Fatal("AppendTo must append")
+			}
+			body = body[5:]
+			if len(body) != m.Size() {
+				t.Errorf("Size is %d, the body has %d bytes", m.Size(), len(body))
+			}
+			got, err := decode(m.Kind(), body, simtest.Procedures)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, m) {
+				t.Errorf("got %+v, want %+v", got, m)
+			}
+			for n := range body {
+				if cut, err := decode(m.Kind(), body[:n:n], simtest.Procedures); err == nil {
+					t.Fatalf("the first %d of %d bytes are taken for %v", n, len(body), cut)
+				}
+			}
+		})
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, m := range sampleMessages() {
+		f.Add(m.Kind(), m.AppendTo(nil))
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, body []byte) {
+		m, err := decode(kind, body, simtest.Procedures)
+		if err != nil {
+			return
+		}
+		again := m.AppendTo(nil)
+		if len(again) != m.Size() || m.Kind() != kind {
+			t.Fatalf("%T has size %d and kind %d, want %d and %d", m, m.Size(), m.Kind(), len(again), kind)
+		}
+		if !bytes.Equal(again, body) {
+			t.Fatalf("%x comes back as %x", body, again)
+		}
+		second, err := decode(kind, again, simtest.Procedures)
+		if err != nil || !reflect.DeepEqual(m, second) {
+			t.Fatalf("decoding twice: %v, %+v, %+v", err, m, second)
+		}
+	})
+}

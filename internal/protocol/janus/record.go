@@ -1,0 +1,148 @@
+package janus
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol/fifo"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Instance names one attempt at a transaction: the coordinator's node (16 bits) and its number there, from 1 (48 bits).
+// The instances of one coordinator are its row. A replica hears of them in the order of the row, since links keep order.
+type Instance uint64
+
+const seqBits = 48
+
+func instance(n geo.NodeID, seq uint64) Instance { return Instance(uint64(n)<<seqBits | seq) }
+
+// Node returns the coordinator.
+func (i Instance) Node() geo.NodeID { return geo.NodeID(i >> seqBits) }
+
+// Seq returns the place in the coordinator's row, from 1.
+func (i Instance) Seq() uint64 { return uint64(i) & (1<<seqBits - 1) }
+
+func (i Instance) String() string { return fmt.Sprintf("%d/%d", i.Node(), i.Seq()) }
+
+// byName is the order of execution inside a strongly connected component: by number, then coordinator, so that no
+// coordinator is always first.
+func byName(a, b *record) int {
+	if c := cmp.Compare(a.id.Seq(), b.id.Seq()); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.id, b.id)
+}
+
+// Dep is a dependency: an instance that comes before another one, unless both are in a cycle.
+type Dep struct {
+	ID Instance
+	// Partition has found the conflict.
+	Partition uint16
+	// Settled says that a replica of the partition had found the instance's component complete when it reported the
+	// dependency. Whoever depends on it then is not in the component, so other partitions need not ask for it.
+	Settled bool
+}
+
+func compareDeps(a, b Dep) int {
+	if c := cmp.Compare(a.ID, b.ID); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Partition, b.Partition)
+}
+
+// Ballot numbers the attempts to decide an instance: 0 is its coordinator's own, others hold a round and, in the
+// last 16 bits, the node that took over.
+type Ballot uint64
+
+func (b Ballot) next(n geo.NodeID) Ballot { return (b>>16+1)<<16 | Ballot(n) }
+
+// owner returns the node whose business the instance is.
+func (b Ballot) owner(i Instance) geo.NodeID {
+	if b == 0 {
+		return i.Node()
+	}
+	return geo.NodeID(b & 0xffff)
+}
+
+// Phase is how far an instance has come at a replica.
+type Phase uint8
+
+// The phases.
+const (
+	Unknown     Phase = iota // only its name, or its data but not by its coordinator's PreAccept
+	PreAccepted              // with the replica's own dependencies
+	Accepted                 // with dependencies proposed by the coordinator or who took over
+	Committed                // with final dependencies
+	Ordered                  // its place in the order of execution is fixed
+)
+
+// record is what a replica knows of an instance.
+type record struct {
+	id       Instance
+	t        *txn.Transaction // nil: not known
+	phase    Phase
+	promised Ballot // the highest ballot heard of
+	accepted Ballot // the ballot of deps, when accepted
+	deps     []Dep  // sorted
+	noop     bool   // decided: it never happened
+	foreign  bool   // does not touch this replica's partition
+	client   bool   // the client waits at this node
+	asked    bool   // an Inquire is under way
+	counted  bool   // counts as open
+	askedOf  uint16 // the partition asked
+	resends  uint8  // Inquires sent again
+
+	lead *lead // while this node tries to decide the instance
+	// inquirers wait for the instance to commit here.
+	inquirers []geo.NodeID
+
+	// Resolution: see graph.
+	resolved bool
+	blocked  *record   // not committed when the search last ended there
+	waiters  []*record // to be tried when this one is resolved, or committed if it was not
+	visited  uint64    // the search that has seen it
+	index    int32
+	low      int32
+	onStack  bool
+	scc      []*record // the component, if it has more than this member
+}
+
+// row is what a replica keeps per coordinator.
+type row struct {
+	received uint64 // the last number that came from the coordinator
+	closed   uint64 // numbers up to this one are no longer pre-accepted: see recovery
+	done     uint64 // all that was received up to here is ordered
+	stable   uint64 // all up to here are ordered by everybody
+	forget   uint64 // everybody knows that
+	undone   fifo.Queue[*record]
+	kept     []*record // received and not forgotten
+}
+
+// find returns the record of an instance, or nil.
+func (r *Replica) find(id Instance) *record { return r.records[id] }
+
+// know returns the record of an instance, a new one if need be.
+func (r *Replica) know(id Instance) *record {
+	rec := r.records[id]
+	if rec == nil {
+		rec = &record{id: id, counted: true}
+		r.graph.open++
+		r.records[id] = rec
+		r.recovery.watch(rec)
+	}
+	return rec
+}
+
+// forgotten reports whether an instance was ordered by everybody and may have been forgotten here.
+func (r *Replica) forgotten(id Instance) bool { return id.Seq() <= r.rows[id.Node()].stable }
+
+// learn adds a transaction's data to its record. An instance that everybody has ordered and that comes up again, through
+// the question of another partition, is of no more concern here than a foreign one.
+func (r *Replica) learn(rec *record, t *txn.Transaction) {
+	if t == nil || rec.t != nil {
+		return
+	}
+	rec.t = t
+	rec.foreign = !r.touches(t, r.partition) || r.forgotten(rec.id)
+}

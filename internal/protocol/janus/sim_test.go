@@ -1,0 +1,646 @@
+package janus_test
+
+import (
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/janus"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+var (
+	seeds = flag.Uint64("seeds", 24, "the number of seeds of TestStrictlySerializable")
+	first = flag.Uint64("first", 0, "the first of them")
+)
+
+func params(t testing.TB, given map[string]string) protocol.Params {
+	t.Helper()
+	p, errs := janus.Engine.Resolve(given)
+	if len(errs) > 0 {
+		t.Fatal(errs[0])
+	}
+	return p
+}
+
+// transfers move money between rows, half of the time one of the hot first rows, read some, and now and then abort or
+// fail. They keep the sum of all rows.
+func transfers(rows, hot int) func(*rand.Rand) string {
+	return func(r *rand.Rand) string {
+		row := func() int {
+			if r.IntN(2) == 0 {
+				return r.IntN(hot)
+			}
+			return r.IntN(rows)
+		}
+		var used []int
+		fresh := func() int {
+		again:
+			n := row()
+			for _, u := range used {
+				if u == n {
+					goto again
+				}
+			}
+			used = append(used, n)
+			return n
+		}
+		amount := 1 + r.IntN(20)
+		switch r.IntN(10) {
+		case 0:
+			return fmt.Sprintf("r%d r%d r%d", fresh(), fresh(), fresh())
+		case 1:
+			return fmt.Sprintf("r%d", fresh())
+		case 2:
+			return fmt.Sprintf("x%d a%d+1", fresh(), fresh())
+		case 3:
+			return fmt.Sprintf("r%d s%d-%d a%d+%d", fresh(), fresh(), amount, fresh(), amount)
+		case 4:
+			return fmt.Sprintf("s%d-%d a%d+%d a%d+%d r%d", fresh(), 2*amount, fresh(), amount, fresh(), amount, fresh())
+		default:
+			return fmt.Sprintf("s%d-%d a%d+%d", fresh(), amount, fresh(), amount)
+		}
+	}
+}
+
+// checkCopies fails unless the living copies are equal and hold the sum.
+func checkCopies(t *testing.T, s *sim.Sim, topology *geo.Topology, sum int64) {
+	t.Helper()
+	want := make([]uint64, topology.Partitions)
+	first := true
+	for r := range topology.Regions {
+		for k := range topology.Replicas {
+			var got int64
+			if s.Node(topology.Node(geo.Region(r), 0, k)).Dead {
+				continue
+			}
+			for p := range topology.Partitions {
+				n := topology.Node(geo.Region(r), p, k)
+				st := s.Store(n)
+				if d := st.Digest(); first {
+					want[p] = d
+				} else if d != want[p] {
+					t.Errorf("partition %s differs from its copy in the first region", topology.NodeName(n))
+				}
+				got += simtest.Sum(st)
+			}
+			first = false
+			if got != sum {
+				t.Errorf("copy %s/%d holds %d, want %d", topology.Regions[r], k, got, sum)
+			}
+		}
+	}
+}
+
+// count sums up a counter over all nodes, or takes the largest for scc_max.
+func count(s *sim.Sim, topology *geo.Topology, name string) (sum int64) {
+	for n := range topology.Nodes() {
+		for _, c := range s.Counters(geo.NodeID(n)) {
+			if c.Name == name {
+				if name == "scc_max" {
+					sum = max(sum, c.Value)
+				} else {
+					sum += c.Value
+				}
+			}
+		}
+	}
+	return sum
+}
+
+func jitter(topology *geo.Topology, share time.Duration, lossPPM int64) *geo.Topology {
+	for _, row := range topology.Links {
+		for c := range row {
+			row[c].Jitter, row[c].LossPPM = row[c].Delay/share, lossPPM
+		}
+	}
+	return topology
+}
+
+// Whatever the shape and however hot the rows, the copies stay equal, no money is made or lost, and every transaction is
+// answered once: the simulator panics on a second answer.
+func TestSerializable(t *testing.T) {
+	shapes := map[string]func() *geo.Topology{
+		"2x1":   func() *geo.Topology { return simtest.TwoRegions(1) },
+		"2x3":   func() *geo.Topology { return simtest.TwoRegions(3) },
+		"3x2":   func() *geo.Topology { return simtest.ThreeRegions(2) },
+		"5x2":   func() *geo.Topology { return fiveRegions(2) },
+		"8x2":   func() *geo.Topology { return simtest.EightRegions(2) },
+		"2x2x2": func() *geo.Topology { return simtest.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}) },
+		"1x4":   func() *geo.Topology { return simtest.Topology(4, 1, [][]float64{{0}}) },
+		"1x4x3": func() *geo.Topology { return simtest.Topology(4, 3, [][]float64{{0}}) },
+	}
+	for shape, make := range shapes {
+		for seed := range uint64(4) {
+			t.Run(fmt.Sprintf("%s/%d", shape, seed), func(t *testing.T) {
+				topology := jitter(make(), 10, int64(seed)*2000)
+				s := sim.New(sim.Config{
+					Topology: topology, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: seed,
+					Params: params(t, nil), Costs: sim.DefaultCosts, CheckCodec: seed != 2,
+				})
+				const rows, each = 100, 50
+				simtest.Fill(topology, rows, each, s.Store)
+				var loads []*simtest.Clients
+				for r := range topology.Regions {
+					loads = append(loads, simtest.Add(s, geo.Region(r), seed, simtest.Load{
+						Clients: 30, Next: transfers(rows, 2+2*int(seed)), Until: 2 * time.Second,
+					}))
+				}
+				s.Run(20 * time.Second)
+				for _, l := range loads {
+					if l.Open() > 0 || l.Sent() < 60 {
+						t.Errorf("%d of %d transactions have no answer", l.Open(), l.Sent())
+					}
+					if l.Outcomes[txn.Committed] == 0 || l.Reasons["procedure-error"] == 0 {
+						t.Errorf("outcomes %v, reasons %v: not all kinds occur", l.Outcomes, l.Reasons)
+					}
+				}
+				t.Logf("%d fast, %d slow, %d recoveries, largest component %d", count(s, topology, "fast_path"),
+					count(s, topology, "slow_path"), count(s, topology, "recoveries"), count(s, topology, "scc_max"))
+				if n := s.Pending(); n > 0 {
+					t.Errorf("%d transactions are pending on a quiet system", n)
+				}
+				if n, k := count(s, topology, "records"), count(s, topology, "keys"); n+k > 0 {
+					t.Errorf("%d records and %d keys are kept on a quiet system", n, k)
+				}
+				checkCopies(t, s, topology, rows*each)
+			})
+		}
+	}
+}
+
+func fiveRegions(partitions int) *geo.Topology {
+	return simtest.Topology(partitions, 1, [][]float64{
+		{0, 30, 40, 70, 90},
+		{30, 0, 20, 80, 100},
+		{40, 20, 0, 60, 110},
+		{70, 80, 60, 0, 35},
+		{90, 100, 110, 35, 0},
+	})
+}
+
+// Two runs with the same seed are the same, line by line.
+func TestReproducible(t *testing.T) {
+	run := func(seed uint64) uint64 {
+		topology := jitter(simtest.ThreeRegions(2), 20, 1000)
+		h := fnv.New64a()
+		s := sim.New(sim.Config{
+			Topology: topology, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: seed,
+			Params: params(t, nil), Costs: sim.DefaultCosts, ProbeEvery: 100 * time.Millisecond,
+			Trace: func(line string) { h.Write([]byte(line)); h.Write([]byte{'\n'}) },
+		})
+		simtest.Fill(topology, 100, 50, s.Store)
+		for r := range topology.Regions {
+			simtest.Add(s, geo.Region(r), seed, simtest.Load{Clients: 20, Next: transfers(100, 8), Until: 2 * time.Second})
+		}
+		s.At(time.Second, func() { s.Cut(0, 1) })
+		s.At(1500*time.Millisecond, func() { s.Heal(0, 1) })
+		s.At(1700*time.Millisecond, func() { s.Crash(4) })
+		s.Run(8 * time.Second)
+		return h.Sum64()
+	}
+	if a, b := run(1), run(1); a != b {
+		t.Errorf("two runs with one seed differ: %x, %x", a, b)
+	}
+	if run(1) == run(2) {
+		t.Error("the seed changes nothing")
+	}
+}
+
+// The median latency of every region is the law's, within 5%, on an unloaded system, for every class.
+func TestLaw(t *testing.T) {
+	topologies := []struct {
+		name string
+		t    *geo.Topology
+	}{
+		{"2 regions", simtest.TwoRegions(2)},
+		{"3 regions", simtest.ThreeRegions(2)},
+		{"8 regions", simtest.EightRegions(2)},
+	}
+	var table strings.Builder
+	for _, topo := range topologies {
+		for _, class := range []txn.Class{txn.SingleHomeSinglePartition, txn.SingleHomeMultiPartition,
+			txn.MultiHomeSinglePartition, txn.MultiHomeMultiPartition} {
+			t.Run(topo.name+"/"+class.String(), func(t *testing.T) {
+				p := params(t, nil)
+				s := sim.New(sim.Config{
+					Topology: topo.t, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: 1, Params: p,
+					Costs: sim.DefaultCosts, ProbeEvery: time.Second,
+				})
+				rows := 5000 * 2 * len(topo.t.Regions)
+				simtest.Fill(topo.t, uint64(rows), 0, s.Store)
+				place := topo.t.Placement()
+				var loads []*simtest.Clients
+				for r := range topo.t.Regions {
+					loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{
+						Clients: 3, From: 2 * time.Second, Until: 20 * time.Second,
+						Next: func(r *rand.Rand) string {
+							for {
+								i, j := r.IntN(rows), r.IntN(rows)
+								a := []txn.Access{{Key: simtest.Key(uint64(i))}, {Key: simtest.Key(uint64(j))}}
+								if i != j && place.Class(a) == class {
+									return fmt.Sprintf("a%d+1 a%d-1", i, j)
+								}
+							}
+						},
+					}))
+				}
+				s.Run(22 * time.Second)
+				for r, l := range loads {
+					law := janus.Engine.Law(topo.t, p, geo.Region(r), nil)
+					got := l.Percentile(50)
+					off := 100 * (float64(got)/float64(law) - 1)
+					fmt.Fprintf(&table, "%-10s %-6v %-2s law %8.2fms measured %8.2fms %+5.1f%%\n", topo.name, class,
+						topo.t.Regions[r], float64(law)/1e6, float64(got)/1e6, off)
+					if off > 5 || off < -5 {
+						t.Errorf("region %s: median %v, law %v: %+.1f%%", topo.t.Regions[r], got, law, off)
+					}
+				}
+				fast, slow := count(s, topo.t, "fast_path"), count(s, topo.t, "slow_path")
+				if slow*50 > fast {
+					t.Errorf("%d of %d transactions took the slow path on an uncontended system", slow, fast+slow)
+				}
+			})
+		}
+	}
+	t.Logf("\n%s", &table)
+}
+
+// The other copies finish what a lost region has left, and go on.
+func TestRegionLost(t *testing.T) {
+	for seed := range uint64(12) {
+		topology := simtest.ThreeRegions(2)
+		if seed%3 == 1 {
+			topology = fiveRegions(2)
+		}
+		s := sim.New(sim.Config{
+			Topology: topology, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
+			Params: params(t, nil), CheckCodec: true,
+		})
+		const rows, each = 100, 50
+		simtest.Fill(topology, rows, each, s.Store)
+		var loads []*simtest.Clients
+		for r := range topology.Regions {
+			loads = append(loads, simtest.Add(s, geo.Region(r), seed, simtest.Load{
+				Clients: 10, Next: transfers(rows, 8), Until: 8 * time.Second,
+			}))
+		}
+		lost := geo.Region(seed % 3)
+		at := time.Second + time.Duration(seed)*77*time.Millisecond
+		if seed%2 == 1 { // some of what it has sent has not reached everybody
+			s.At(at-30*time.Millisecond, func() { s.Cut(lost, (lost+1)%3) })
+		}
+		s.At(at, func() {
+			for p := range topology.Partitions {
+				s.Crash(topology.Node(lost, p, 0))
+			}
+		})
+		s.Run(40 * time.Second)
+		for r, l := range loads {
+			if l.Open() > 0 {
+				t.Errorf("seed %d, region %d: %d of %d transactions have no answer", seed, r, l.Open(), l.Sent())
+			}
+			if geo.Region(r) == lost {
+				if l.Outcomes[txn.Unknown] == 0 || l.Outcomes[txn.Refused] == 0 {
+					t.Errorf("seed %d: clients of the lost region saw %v", seed, l.Outcomes)
+				}
+				continue
+			}
+			if l.Outcomes[txn.Unknown]+l.Outcomes[txn.Refused] > 0 || l.Outcomes[txn.Committed] < 50 {
+				t.Errorf("seed %d, region %d: %v", seed, r, l.Outcomes)
+			}
+		}
+		if s.Pending() != 0 {
+			t.Errorf("seed %d: %d pending", seed, s.Pending())
+		}
+		checkEqual(t, s, topology, seed)
+		t.Logf("seed %d: %d recoveries, %d no-ops", seed, count(s, topology, "recoveries"), count(s, topology, "noops"))
+	}
+}
+
+// checkEqual compares the living copies.
+func checkEqual(t *testing.T, s *sim.Sim, topology *geo.Topology, seed uint64) {
+	t.Helper()
+	for p := range topology.Partitions {
+		digests := map[uint64]bool{}
+		for r := range topology.Regions {
+			if n := topology.Node(geo.Region(r), p, 0); !s.Node(n).Dead {
+				digests[s.Store(n).Digest()] = true
+			}
+		}
+		if len(digests) > 1 {
+			t.Errorf("seed %d: the copies that are left differ in partition %d", seed, p)
+		}
+	}
+}
+
+// Links between regions break and come back at random.
+func TestCuts(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			topology := simtest.ThreeRegions(2)
+			if seed%3 == 2 {
+				topology = fiveRegions(2)
+			}
+			s := sim.New(sim.Config{
+				Topology: topology, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
+				Params: params(t, map[string]string{"patience": "100ms", "recovery": "300ms"}),
+			})
+			const rows, each = 100, 50
+			simtest.Fill(topology, rows, each, s.Store)
+			var loads []*simtest.Clients
+			for r := range topology.Regions {
+				loads = append(loads, simtest.Add(s, geo.Region(r), seed, simtest.Load{
+					Clients: 10, Next: transfers(rows, 8), Until: 10 * time.Second,
+				}))
+			}
+			r := rand.New(rand.NewPCG(seed, 99))
+			regions := len(topology.Regions)
+			for range 6 {
+				a := r.IntN(regions)
+				b := (a + 1 + r.IntN(regions-1)) % regions
+				from := time.Duration(r.Int64N(int64(8 * time.Second)))
+				s.At(from, func() { s.Cut(geo.Region(a), geo.Region(b)) })
+				s.At(from+time.Duration(r.Int64N(int64(3*time.Second))), func() { s.Heal(geo.Region(a), geo.Region(b)) })
+			}
+			s.At(12*time.Second, func() {
+				for a := range regions {
+					for b := range a {
+						s.Heal(geo.Region(a), geo.Region(b))
+					}
+				}
+			})
+			s.Run(60 * time.Second)
+			for r, l := range loads {
+				if l.Open() > 0 || l.Outcomes[txn.Committed] < 20 {
+					t.Errorf("region %d: %d of %d transactions have no answer, %v", r, l.Open(), l.Sent(), l.Outcomes)
+				}
+			}
+			checkCopies(t, s, topology, rows*each)
+			if n := s.Pending(); n > 0 {
+				t.Errorf("%d transactions are pending on a quiet system", n)
+			}
+			t.Logf("%d recoveries, %d no-ops, %d restarts, %d slow, scc max %d", count(s, topology, "recoveries"),
+				count(s, topology, "noops"), count(s, topology, "restarts"), count(s, topology, "slow_path"), count(s, topology, "scc_max"))
+		})
+	}
+}
+
+// What a node remembers does not grow with time.
+func TestBoundedMemory(t *testing.T) {
+	topology := jitter(simtest.ThreeRegions(2), 10, 0)
+	s := sim.New(sim.Config{
+		Topology: topology, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+		Params: params(t, nil),
+	})
+	simtest.Fill(topology, 1000, 50, s.Store)
+	for r := range topology.Regions {
+		simtest.Add(s, geo.Region(r), 1, simtest.Load{Clients: 30, Next: transfers(1000, 20), Until: 3 * time.Minute})
+	}
+	var most int64
+	for at := 5 * time.Second; at <= 3*time.Minute; at += 5 * time.Second {
+		s.Run(at)
+		n := count(s, topology, "records") + count(s, topology, "keys")
+		if at == 20*time.Second {
+			most = n
+		} else if at > 20*time.Second && n > 3*most {
+			t.Fatalf("after %v the nodes keep %d records and keys, after 20 s %d", at, n, most)
+		}
+	}
+	s.Run(4 * time.Minute)
+	if n := count(s, topology, "records") + count(s, topology, "keys"); n > 0 {
+		t.Errorf("%d records and keys are kept on a quiet system", n)
+	}
+	if executed := count(s, topology, "executed"); executed < 50_000 {
+		t.Errorf("only %d executions", executed)
+	}
+}
+
+// counters is a load of transactions that count rows up or read them. Each answer tells the transaction's place in the
+// history of every row that it touches.
+type counters struct {
+	env    protocol.ClientEnv
+	rng    *rand.Rand
+	stream uint32
+	sent   uint64
+	rows   int
+	until  time.Duration
+	open   map[txn.ID]*call
+	done   *[]*call
+}
+
+type call struct {
+	client     uint64
+	start, end time.Duration
+	places     map[string]int // of a row: twice the count that it saw, and one more if it counted
+}
+
+func (c *counters) Start() {
+	for i := range uint64(6) {
+		c.env.After(time.Duration(c.rng.IntN(50))*time.Millisecond, protocol.Timer{Arg: i})
+	}
+}
+
+func (c *counters) Fire(t protocol.Timer) {
+	if c.env.Now() >= c.until {
+		return
+	}
+	var ops []string
+	for _, row := range c.rng.Perm(c.rows)[:1+c.rng.IntN(min(3, c.rows))] {
+		if c.rng.IntN(2) == 0 {
+			ops = append(ops, fmt.Sprintf("r%d", row))
+		} else {
+			ops = append(ops, fmt.Sprintf("a%d+1", row))
+		}
+	}
+	c.sent++
+	id := txn.MakeID(c.stream, c.sent)
+	tx := simtest.Txn(id, strings.Join(ops, " "))
+	writes := map[string]int{}
+	for _, o := range ops {
+		if o[0] == 'a' {
+			writes[o[1:strings.IndexByte(o, '+')]] = 1
+		}
+	}
+	c.open[id] = &call{client: t.Arg, start: c.env.Now(), places: writes}
+	c.env.Submit(tx)
+}
+
+func (c *counters) Complete(o txn.Outcome) {
+	k := c.open[o.ID]
+	delete(c.open, o.ID)
+	if o.Status == txn.Committed {
+		k.end = c.env.Now()
+		for _, w := range strings.Fields(string(o.Result)) {
+			var row, n int
+			fmt.Sscanf(w, "%d=%d", &row, &n)
+			name := fmt.Sprint(row)
+			k.places[name] = 2*n - k.places[name] // the nth count comes before a read of n
+		}
+		*c.done = append(*c.done, k)
+	}
+	c.env.After(time.Duration(c.rng.IntN(20))*time.Millisecond, protocol.Timer{Arg: k.client})
+}
+
+// Answers agree with one order of all transactions, and that order with real time: no cycle of "before it in the history of a
+// row" and "answered before it was called". Links break, and a region is lost.
+func TestStrictlySerializable(t *testing.T) {
+	for n := range *seeds {
+		seed := *first + n
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			topology := jitter([]*geo.Topology{
+				simtest.ThreeRegions(2), fiveRegions(3), simtest.TwoRegions(3), simtest.EightRegions(2),
+			}[seed%4], 10, int64(seed%5)*1000)
+			regions := len(topology.Regions)
+			s := sim.New(sim.Config{
+				Topology: topology, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
+				Params: params(t, map[string]string{"patience": "50ms", "recovery": "400ms"}),
+			})
+			rows := 2 + int(seed%7)*4
+			simtest.Fill(topology, uint64(rows), 0, s.Store)
+			var done []*call
+			for r := range regions {
+				s.AddClient(geo.Region(r), func(env protocol.ClientEnv) protocol.Client {
+					return &counters{
+						env: env, rng: rand.New(rand.NewPCG(seed, uint64(r))), stream: uint32(r) + 1, rows: rows,
+						until: 5 * time.Second, open: map[txn.ID]*call{}, done: &done,
+					}
+				})
+			}
+			faults := rand.New(rand.NewPCG(seed, 7))
+			for range seed % 4 {
+				a := faults.IntN(regions)
+				b := (a + 1 + faults.IntN(regions-1)) % regions
+				from := time.Duration(faults.Int64N(int64(4 * time.Second)))
+				s.At(from, func() { s.Cut(geo.Region(a), geo.Region(b)) })
+				s.At(from+time.Duration(faults.Int64N(int64(2*time.Second))), func() { s.Heal(geo.Region(a), geo.Region(b)) })
+			}
+			if seed%3 == 1 && regions > 2 {
+				s.At(2500*time.Millisecond, func() {
+					for p := range topology.Partitions {
+						s.Crash(topology.Node(geo.Region(seed)%geo.Region(regions), p, 0))
+					}
+				})
+			}
+			s.At(7*time.Second, func() {
+				for a := range regions {
+					for b := range a {
+						s.Heal(geo.Region(a), geo.Region(b))
+					}
+				}
+			})
+			s.Run(60 * time.Second)
+			if n := s.Pending(); n > 0 {
+				t.Errorf("%d transactions are pending on a quiet system", n)
+			}
+			checkEqual(t, s, topology, seed)
+			if len(done) < 5 {
+				t.Errorf("only %d transactions", len(done))
+			}
+			if a, b := cycle(done); a != nil {
+				t.Errorf("%+v comes before and after %+v", a, b)
+			}
+		})
+	}
+}
+
+// cycle returns two calls that come before each other, if there are any.
+func cycle(calls []*call) (a, b *call) {
+	before := func(x, y *call) bool {
+		if x.end < y.start {
+			return true
+		}
+		for row, p := range x.places {
+			// A read at 2n sees what the count at 2n-1 has left; equal places are reads of the same.
+			if q, ok := y.places[row]; ok && p < q {
+				return true
+			}
+		}
+		return false
+	}
+	// Take away whatever has nobody before it, as long as there is something.
+	in := make([]int, len(calls))
+	next := make([][]int, len(calls))
+	var free []int
+	for i, x := range calls {
+		for j, y := range calls {
+			if i != j && before(x, y) {
+				next[i] = append(next[i], j)
+				in[j]++
+			}
+		}
+	}
+	for i := range in {
+		if in[i] == 0 {
+			free = append(free, i)
+		}
+	}
+	left := len(calls)
+	for len(free) > 0 {
+		i := free[len(free)-1]
+		free = free[:len(free)-1]
+		left--
+		for _, j := range next[i] {
+			if in[j]--; in[j] == 0 {
+				free = append(free, j)
+			}
+		}
+	}
+	if left == 0 {
+		return nil, nil
+	}
+	for i, n := range in {
+		for _, j := range next[i] {
+			if n > 0 && in[j] > 0 {
+				return calls[i], calls[j]
+			}
+		}
+	}
+	return nil, nil
+}
+
+// Edges of the parameters and of the topology.
+func TestShapes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		topology *geo.Topology
+		params   map[string]string
+	}{
+		"no patience":                        {simtest.ThreeRegions(2), map[string]string{"patience": "10ms", "recovery": "100ms"}},
+		"many partitions":                    {simtest.TwoRegions(70), nil},
+		"one node":                           {simtest.Topology(1, 1, [][]float64{{0}}), nil},
+		"three copies in each of two places": {simtest.Topology(2, 3, [][]float64{{0, 10}, {10, 0}}), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sim.New(sim.Config{
+				Topology: tc.topology, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+				Params: params(t, tc.params), CheckCodec: true,
+			})
+			const rows, each = 200, 50
+			simtest.Fill(tc.topology, rows, each, s.Store)
+			var loads []*simtest.Clients
+			for r := range tc.topology.Regions {
+				loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{
+					Clients: 5, Next: transfers(rows, 8), Until: time.Second,
+				}))
+			}
+			s.Run(6 * time.Second)
+			for r, l := range loads {
+				if l.Open() > 0 || l.Outcomes[txn.Committed] == 0 {
+					t.Errorf("region %d: %d of %d transactions have no answer", r, l.Open(), l.Sent())
+				}
+			}
+			checkCopies(t, s, tc.topology, rows*each)
+			if n := s.Pending(); n > 0 {
+				t.Errorf("%d transactions are pending on a quiet system", n)
+			}
+		})
+	}
+}
