@@ -114,6 +114,27 @@ func TestMissedObjectiveExitsWithFailed(t *testing.T) {
 	}
 }
 
+func TestExplore(t *testing.T) {
+	code, stdout, stderr := geobench(t, "", "explore", "--engine", "calvin", "--seed", "5", "--seeds", "3")
+	if code != 0 || !strings.HasPrefix(stdout, "calvin: seeds 5 to 7, ") || !strings.HasSuffix(stdout, ": 3 passed, 0 failed\n") {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	code, stdout, _ = geobench(t, "", "explore", "--engine", "calvin", "--seed", "5", "--trace")
+	if code != 0 || !strings.Contains(stdout, "ms a/0/0 submit t1.") || !strings.Contains(stdout, "calvin, seed 5\n") {
+		t.Errorf("exit code %d, a trace of %d bytes", code, len(stdout))
+	}
+	for want, args := range map[string][]string{
+		`"oracle" is not one of calvin`: {"--engine", "oracle"},
+		"--seeds: 0 is not at least 1":  {"--seeds", "0"},
+		`"snapshot" is not one of`:      {"--level", "snapshot"},
+		"--trace: it shows one seed":    {"--trace", "--seeds", "2", "--engine", "calvin"},
+	} {
+		if code, _, stderr := geobench(t, "", append([]string{"explore"}, args...)...); code != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%v: exit code %d: %s", args, code, stderr)
+		}
+	}
+}
+
 func TestEveryCommandHasHelp(t *testing.T) {
 	for _, c := range newRootCommand().Commands() {
 		if c.Short == "" || c.Name() != "completion" && c.Name() != "help" && c.Long == "" {

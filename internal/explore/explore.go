@@ -69,6 +69,8 @@ const (
 	patience = time.Minute
 	// look is the interval at which it is asked whether everything has.
 	look = 50 * time.Millisecond
+	// stragglers is how long what is on its way may take when nobody can tell that there is something: see forgets.
+	stragglers = 5 * time.Second
 )
 
 // Run runs the world of a seed and judges it. A panic of the engine is a problem like others.
@@ -96,11 +98,16 @@ type execution struct {
 	history history.History
 	clients []*clients
 	taps    []*history.Tap
+	// forgets says that nodes which are done have nothing pending: see forgets.
+	forgets bool
 }
 
 func newExecution(c Config, w *world) *execution {
 	procedures := w.load.procedures()
-	e := &execution{world: w, history: history.History{KeyName: w.load.keyName()}}
+	e := &execution{
+		world: w, history: history.History{KeyName: w.load.keyName()},
+		forgets: w.losesRegion() < 0 || forgets(c.Engine),
+	}
 	e.sim = sim.New(sim.Config{
 		Topology: w.topology, Engine: c.Engine, Params: w.params, Procedures: procedures, Seed: c.Seed,
 		Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Trace: c.Trace,
@@ -153,11 +160,17 @@ func (e *execution) run(res *Result) {
 	// Overlapping cuts of a link heal with the first heal: after the last, none is left.
 	calm := max(e.calm, e.load.until)
 	e.sim.Run(calm)
-	for e.sim.Now() < calm+patience && (e.open() > 0 || e.sim.Pending() > 0 || !history.Converged(e.copies()).Passed) {
+	for e.sim.Now() < calm+patience && (e.open() > 0 || !e.quiet() || !history.Converged(e.copies()).Passed) {
 		e.sim.Run(e.sim.Now() + look)
+	}
+	if !e.forgets {
+		e.sim.Run(e.sim.Now() + stragglers)
 	}
 	res.Virtual, res.Events = e.sim.Now(), e.sim.Events()
 }
+
+// quiet reports whether the nodes have nothing pending, as far as they can tell.
+func (e *execution) quiet() bool { return !e.forgets || e.sim.Pending() == 0 }
 
 func (e *execution) open() (n int) {
 	for _, c := range e.clients {
@@ -183,6 +196,9 @@ func (e *execution) copies() []history.Copy {
 // judge looks for problems in what has happened.
 func (e *execution) judge(c Config, res *Result) {
 	problem := func(format string, args ...any) { res.Problems = append(res.Problems, fmt.Sprintf(format, args...)) }
+	if !e.quiet() {
+		problem("completion: the nodes still have %d transactions pending", e.sim.Pending())
+	}
 	var doubtful int
 	for r, cl := range e.clients {
 		for _, n := range cl.sent {
@@ -194,9 +210,6 @@ func (e *execution) judge(c Config, res *Result) {
 			problem("completion: %d transactions of the clients in %s have no answer %v after the last fault and the last transaction",
 				cl.open, e.topology.Regions[r], patience)
 		}
-	}
-	if n := e.sim.Pending(); n > 0 {
-		problem("completion: the nodes still have %d transactions pending", n)
 	}
 	if doubtful > 0 && !res.Lost {
 		problem("completion: %d transactions were refused or ended with an unknown outcome, although no node was lost", doubtful)

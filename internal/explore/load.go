@@ -30,7 +30,7 @@ type load struct {
 const maxSent = 60
 
 func newLoad(r *rand.Rand, scale time.Duration) load {
-	l := load{bank: r.IntN(2) == 0, clients: 1 + r.IntN(6), until: 300*time.Millisecond + upTo(r, 8*scale)}
+	l := load{bank: r.IntN(2) == 0, clients: 1 + r.IntN(10), until: 300*time.Millisecond + upTo(r, 20*scale)}
 	if l.rows = 3 + r.IntN(10); l.bank {
 		l.rows = 2 + r.IntN(5)
 	}

@@ -176,6 +176,11 @@ func survives(e *protocol.Engine, p protocol.Params, t *geo.Topology) []geo.Regi
 	return nil
 }
 
+// forgets reports whether the protocol stays quiet about a lost region: no transaction of its clients stays pending
+// elsewhere. Calvin keeps the data of batches that the region had sent and not got into the log, which is what
+// docs/protocols/calvin.md calls "Batches of a lost node"; nobody waits for them.
+func forgets(e *protocol.Engine) bool { return e.Name != "calvin" }
+
 // makeFaults draws the schedule of faults. All cuts are healed in the end.
 func (w *world) makeFaults(e *protocol.Engine, r *rand.Rand) {
 	t, until := w.topology, w.load.until

@@ -9,6 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/broken"
 	"github.com/geobench/geobench/internal/protocol/calvin"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/sim/simtest"
@@ -127,168 +128,6 @@ func converged(t *geo.Topology, s *sim.Sim) workload.Check {
 	return history.Converged(copies)
 }
 
-// toy is a database that is wrong in a way of its own. Each node holds everything: one partition.
-type toy struct {
-	protocol.Config
-	submit  func(*toy, *txn.Transaction)
-	pending map[uint64]func()
-	count   uint64
-}
-
-func (n *toy) Start()                                             {}
-func (n *toy) Submit(t *txn.Transaction)                          { n.submit(n, t) }
-func (n *toy) Receive(_ geo.NodeID, m protocol.Message)           { m.(*parcel).arrive(n) }
-func (n *toy) Pending() int                                       { return len(n.pending) }
-func (n *toy) Counters(dst []protocol.Counter) []protocol.Counter { return dst }
-func (n *toy) Fire(t protocol.Timer) {
-	f := n.pending[t.Arg]
-	delete(n.pending, t.Arg)
-	f()
-}
-
-// after calls f later.
-func (n *toy) after(d time.Duration, f func()) {
-	n.count++
-	n.pending[n.count] = f
-	n.Env.After(d, protocol.Timer{Arg: n.count})
-}
-
-// parcel is a message that knows what to do when it arrives.
-type parcel struct{ arrive func(*toy) }
-
-func (*parcel) Kind() uint8              { return 1 }
-func (*parcel) Size() int                { return 100 }
-func (*parcel) AppendTo(b []byte) []byte { return append(b, make([]byte, 100)...) }
-
-func (n *toy) others(f func(geo.NodeID)) {
-	for id := range geo.NodeID(n.Topology.Nodes()) {
-		if id != n.Self {
-			f(id)
-		}
-	}
-}
-
-// buffer is a procedure's view of a store whose writes wait.
-type buffer struct {
-	*toy
-	writes []write
-}
-
-type write struct {
-	key   txn.Key
-	value []byte
-	gone  bool
-}
-
-func (b *buffer) Get(k txn.Key) ([]byte, bool) {
-	for i := len(b.writes) - 1; i >= 0; i-- {
-		if w := b.writes[i]; w.key == k {
-			return w.value, !w.gone
-		}
-	}
-	r, found := b.Store.Get(k)
-	return r.Value, found
-}
-func (b *buffer) Put(k txn.Key, v []byte) { b.writes = append(b.writes, write{k, v, false}) }
-func (b *buffer) Delete(k txn.Key)        { b.writes = append(b.writes, write{k, nil, true}) }
-
-// run executes a transaction and returns what it wants to write.
-func (n *toy) run(t *txn.Transaction) ([]write, txn.Outcome) {
-	b := &buffer{toy: n}
-	result, err := n.Procedures.Lookup(t.Proc).Run(b, t.Args)
-	if err != nil {
-		return nil, txn.Outcome{ID: t.ID, Status: txn.Aborted, Reason: err.Error()}
-	}
-	return b.writes, txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result}
-}
-
-func (n *toy) apply(writes []write, id txn.ID) {
-	for _, w := range writes {
-		if w.gone {
-			n.Store.Delete(w.key)
-		} else {
-			n.Store.Put(w.key, w.value, id)
-		}
-	}
-}
-
-func toyEngine(name string, submit func(*toy, *txn.Transaction)) *protocol.Engine {
-	return &protocol.Engine{Name: name, New: func(c protocol.Config) protocol.Replica {
-		return &toy{Config: c, submit: submit, pending: map[uint64]func(){}}
-	}}
-}
-
-// readCommitted reads what is committed, and writes a little later, come what may.
-var readCommitted = toyEngine("read-committed", func(n *toy, t *txn.Transaction) {
-	writes, o := n.run(t)
-	n.after(time.Duration(n.Env.Rand().IntN(2000))*time.Microsecond, func() {
-		n.apply(writes, t.ID)
-		n.Env.Reply(o)
-	})
-})
-
-// writeLocks is the same, but a transaction whose writes have been overtaken gives up: first updater wins. Reads are
-// not checked: snapshot isolation without the rest of it.
-var writeLocks = toyEngine("snapshot", func(n *toy, t *txn.Transaction) {
-	writes, o := n.run(t)
-	versions := map[txn.Key]txn.ID{}
-	for _, w := range writes {
-		r, _ := n.Store.Get(w.key)
-		versions[w.key] = r.Version
-	}
-	n.after(time.Duration(n.Env.Rand().IntN(2000))*time.Microsecond, func() {
-		for k, v := range versions {
-			if r, _ := n.Store.Get(k); r.Version != v {
-				writes, o = nil, txn.Outcome{ID: t.ID, Status: txn.Aborted, Reason: "overtaken"}
-			}
-		}
-		n.apply(writes, t.ID)
-		n.Env.Reply(o)
-	})
-})
-
-// arrivalOrder executes where the client is, at once, and sends the writes to the other regions, which apply them as
-// they arrive.
-var arrivalOrder = toyEngine("arrival-order", func(n *toy, t *txn.Transaction) {
-	writes, o := n.run(t)
-	n.apply(writes, t.ID)
-	n.others(func(id geo.NodeID) { n.Env.Send(id, &parcel{func(to *toy) { to.apply(writes, t.ID) }}) })
-	n.Env.Reply(o)
-})
-
-// nearbyReads executes everything that writes at the first node, whose log the others follow, and answers what only
-// reads where the client is: from the past.
-var nearbyReads = toyEngine("nearby-reads", func(n *toy, t *txn.Transaction) {
-	args := string(t.Args)
-	readOnly := true
-	for i, c := range args {
-		// The words of KV begin behind the id or a space.
-		readOnly = readOnly && !(i > 0 && (c == 'a' || c == 'w' || c == 'd' || c == 's'))
-	}
-	if readOnly || n.Self == 0 {
-		writes, o := n.run(t)
-		n.apply(writes, t.ID)
-		if len(writes) > 0 {
-			n.others(func(id geo.NodeID) { n.Env.Send(id, &parcel{func(to *toy) { to.apply(writes, t.ID) }}) })
-		}
-		n.Env.Reply(o)
-		return
-	}
-	from := n.Self
-	n.Env.Send(0, &parcel{func(first *toy) {
-		writes, o := first.run(t)
-		first.apply(writes, t.ID)
-		first.others(func(id geo.NodeID) {
-			first.Env.Send(id, &parcel{func(to *toy) {
-				to.apply(writes, t.ID)
-				if id == from {
-					to.Env.Reply(o)
-				}
-			}})
-		})
-	}})
-})
-
 // Each broken engine is caught, by the weakest level that should catch it and not by a weaker one.
 func TestBrokenEngines(t *testing.T) {
 	const seeds = 20
@@ -300,10 +139,10 @@ func TestBrokenEngines(t *testing.T) {
 		converges bool
 		length    time.Duration
 	}{
-		{readCommitted, simtest.Topology(1, 1, [][]float64{{0}}), history.ReadCommitted, true, 200 * time.Millisecond},
-		{writeLocks, simtest.Topology(1, 1, [][]float64{{0}}), history.ReadCommitted, true, time.Second},
-		{arrivalOrder, simtest.TwoRegions(1), history.ReadCommitted, false, 100 * time.Millisecond},
-		{nearbyReads, simtest.ThreeRegions(1), history.Serializable, true, 100 * time.Millisecond},
+		{broken.ReadCommitted, simtest.Topology(1, 1, [][]float64{{0}}), history.ReadCommitted, true, 200 * time.Millisecond},
+		{broken.Snapshot, simtest.Topology(1, 1, [][]float64{{0}}), history.ReadCommitted, true, time.Second},
+		{broken.ArrivalOrder, simtest.TwoRegions(1), history.ReadCommitted, false, 100 * time.Millisecond},
+		{broken.NearbyReads, simtest.ThreeRegions(1), history.Serializable, true, 100 * time.Millisecond},
 	} {
 		t.Run(tc.engine.Name, func(t *testing.T) {
 			found := map[history.Anomaly]int{}

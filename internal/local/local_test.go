@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -195,7 +196,7 @@ func TestSimulateRecordsHistories(t *testing.T) {
 			d := simulate(t, verifyAll(text))
 			checkAll(t, d, 400)
 			plain := simulate(t, text)
-			if a, b := d.Overall.LatencyMicroseconds.P50, plain.Overall.LatencyMicroseconds.P50; math.Abs(float64(a-b)) > 0.02*float64(b) {
+			if a, b := d.Regions[0].LatencyMicroseconds.P50, plain.Regions[0].LatencyMicroseconds.P50; math.Abs(float64(a-b)) > 0.02*float64(b) {
 				t.Errorf("p50 is %d us with a history and %d us without", a, b)
 			}
 		})
@@ -210,8 +211,10 @@ func TestRunRecordsHistories(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkAll(t, d, 20)
-	if len(d.Incidents()) > 0 {
-		t.Error(d.Incidents())
+	for _, r := range d.Reasons {
+		if r.Reason == result.ReasonWorkerLost {
+			t.Error(r.Message)
+		}
 	}
 }
 
@@ -243,7 +246,7 @@ func TestInvariantsFindWhatIsWrong(t *testing.T) {
 	}{
 		"nothing":           {func([]admin.Audit) {}, ""},
 		"a copy's rows":     {func(a []admin.Audit) { a[1].Digest = 8 }, "convergence"},
-		"money in one copy": {func(a []admin.Audit) { a[1].Sums["extra"] = 1 }, "copies-agree"},
+		"money in one copy": {func(a []admin.Audit) { a[1].Sums["extra"] = 1 }, "copies-agree convergence"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -251,7 +254,7 @@ func TestInvariantsFindWhatIsWrong(t *testing.T) {
 			tc.spoil(audits)
 			checks := Invariants(&p.Topology, agreeing{p.Workload}, audits, nil)
 			for _, c := range checks {
-				if c.Passed != (c.Name != tc.failed) {
+				if c.Passed == slices.Contains(strings.Fields(tc.failed), c.Name) {
 					t.Errorf("%s: passed %v: %s", c.Name, c.Passed, c.Message)
 				}
 			}

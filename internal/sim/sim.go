@@ -418,6 +418,11 @@ func (s *Sim) path(from, to int32) *path {
 // transmit puts an item on its way between nodes.
 func (s *Sim) transmit(from, to, i int32, size int) {
 	p := s.path(from, to)
+	if len(p.held) > 0 {
+		// The path may speak again at this very instant, but what is held goes first.
+		p.held = append(p.held, heldFrame{i, int32(size)})
+		return
+	}
 	at, ok := p.Send(s.now, size, s.rng)
 	if !ok {
 		p.held = append(p.held, heldFrame{i, int32(size)})

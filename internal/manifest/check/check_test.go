@@ -132,7 +132,7 @@ func TestVerifications(t *testing.T) {
 	verify := func(a check.Abilities) (wrong []string) {
 		for _, p := range check.Run(run, database(nil), a) {
 			if strings.HasPrefix(p.Field, "spec.verify") {
-				wrong = append(wrong, p.Error())
+				wrong = append(wrong, p.String())
 			}
 		}
 		return wrong

@@ -1,0 +1,177 @@
+package explore
+
+import (
+	"hash/fnv"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/broken"
+)
+
+// Every engine keeps its promises with 100 seeds. make soak runs more.
+func TestEngines(t *testing.T) {
+	for _, e := range engines.All() {
+		t.Run(e.Name, func(t *testing.T) {
+			sum := Soak(t.Context(), Config{Engine: e, Seed: 1}, 100, func(r *Result) {
+				if !r.Passed() {
+					t.Error(r)
+				}
+			})
+			t.Log(&sum)
+			if sum.Committed < 5000 || len(worldsThatLose(e)) > 0 && sum.Lost == 0 {
+				t.Errorf("little was explored: %v", &sum)
+			}
+		})
+	}
+}
+
+// worldsThatLose are the first seeds that lose a region.
+func worldsThatLose(e *protocol.Engine) (seeds []uint64) {
+	for seed := range uint64(100) {
+		if newWorld(Config{Engine: e, Seed: 1 + seed}).losesRegion() >= 0 {
+			seeds = append(seeds, 1+seed)
+		}
+	}
+	return seeds
+}
+
+// Databases that are wrong on purpose are caught, for what is wrong with them and not for more.
+func TestBrokenEnginesAreCaught(t *testing.T) {
+	const seeds = 50
+	for _, tc := range []struct {
+		engine *protocol.Engine
+		within int      // that many seeds
+		wrong  []string // the problems that there may be, the first of which must be found
+	}{
+		{broken.ReadCommitted, 20, []string{"not strict-serializable (the history is read-committed): lost-update", "convergence", "not strict-serializable"}},
+		{broken.Snapshot, 20, []string{"not strict-serializable (the history is read-committed)", "convergence", "not strict-serializable"}},
+		{broken.ArrivalOrder, 20, []string{"convergence", "not strict-serializable"}},
+		{broken.NearbyReads, 20, []string{"not strict-serializable (the history is serializable)"}},
+		{broken.Forgetful, 20, []string{"completion"}},
+	} {
+		t.Run(tc.engine.Name, func(t *testing.T) {
+			first, failed := 0, 0
+			Soak(t.Context(), Config{Engine: tc.engine, Seed: 1, OnePartition: true}, seeds, func(r *Result) {
+				if !r.Passed() {
+					failed++
+				}
+				for _, p := range r.Problems {
+					if !slices.ContainsFunc(tc.wrong, func(w string) bool { return strings.HasPrefix(p, w) }) {
+						t.Errorf("seed %d finds what is not wrong: %s", r.Seed, p)
+					}
+					if first == 0 && strings.HasPrefix(p, tc.wrong[0]) {
+						first = int(r.Seed)
+						t.Logf("caught with seed %d: %s", r.Seed, p)
+					}
+				}
+			})
+			t.Logf("%d of %d seeds caught", failed, seeds)
+			if first == 0 || first > tc.within {
+				t.Errorf("%q is found by seed %d, 0 for never; it must be among the first %d", tc.wrong[0], first, tc.within)
+			}
+		})
+	}
+}
+
+// An engine that panics fails its seed, and the description says how to see it again.
+func TestPanicIsAFailure(t *testing.T) {
+	e := *broken.ReadCommitted
+	e.New = func(c protocol.Config) protocol.Replica { return panicking{broken.ReadCommitted.New(c)} }
+	r := Run(Config{Engine: &e, Seed: 7, OnePartition: true})
+	s := r.String()
+	for _, want := range []string{"read-committed, seed 7\n", "WRONG: panic: out of ideas", "replay: geobench explore --engine read-committed --seed 7 --trace"} {
+		if r.Passed() || !strings.Contains(s, want) {
+			t.Errorf("%q is not in %s", want, s)
+		}
+	}
+}
+
+type panicking struct{ protocol.Replica }
+
+func (panicking) Pending() int { panic("out of ideas") }
+
+// The same seed gives the same execution, line by line, and another seed another one.
+func TestReproducible(t *testing.T) {
+	run := func(e *protocol.Engine, seed uint64) (sum uint64, lines int) {
+		h := fnv.New64a()
+		r := Run(Config{Engine: e, Seed: seed, Trace: func(line string) { h.Write([]byte(line)); lines++ }})
+		h.Write([]byte(r.String()))
+		return h.Sum64(), lines
+	}
+	for _, e := range engines.All() {
+		t.Run(e.Name, func(t *testing.T) {
+			for seed := range uint64(3) {
+				one, lines := run(e, seed)
+				again, _ := run(e, seed)
+				if other, _ := run(e, seed+1); one != again || one == other || lines < 100 {
+					t.Errorf("seed %d: %x, again %x, the next seed %x, %d lines", seed, one, again, other, lines)
+				}
+			}
+		})
+	}
+}
+
+// Seeds make worlds of all kinds, the same for all engines but for what engines decide.
+func TestWorlds(t *testing.T) {
+	all := engines.All()
+	seen := map[string]int{}
+	for seed := range uint64(300) {
+		worlds := make([]*world, len(all))
+		for i, e := range all {
+			worlds[i] = newWorld(Config{Engine: e, Seed: seed})
+			if a, b := worlds[0], worlds[i]; a.topology.Nodes() != b.topology.Nodes() || a.load != b.load {
+				t.Fatalf("seed %d makes different worlds for %s and %s", seed, all[0].Name, e.Name)
+			}
+		}
+		w := worlds[0]
+		top := w.topology
+		if err := top.Validate(); err != nil || top.Nodes() > maxNodes {
+			t.Fatalf("seed %d: %d nodes, %v", seed, top.Nodes(), err)
+		}
+		open := 0
+		for _, f := range w.faults {
+			switch f.kind {
+			case cut:
+				open++
+			case heal:
+				open--
+			case lose:
+				seen["lost region"]++
+			}
+			if f.at > w.calm {
+				t.Errorf("seed %d: a fault at %v, after the last one at %v", seed, f.at, w.calm)
+			}
+		}
+		if open != 0 {
+			t.Errorf("seed %d: %d cuts are not healed", seed, open)
+		}
+		note := func(what string, is bool) {
+			if is {
+				seen[what]++
+			}
+		}
+		note("one region", len(top.Regions) == 1)
+		note("four regions", len(top.Regions) == 4)
+		note("three partitions", top.Partitions == 3)
+		note("replicas", top.Replicas > 1)
+		note("loss", top.Links[0][0].LossPPM > 0)
+		note("jitter", top.Links[0][0].Jitter > 0)
+		note("clocks", slices.Max(w.offsets) > 0)
+		note("cuts", len(w.faults) > 0)
+		note("codec", w.codec)
+		note("SmallBank", w.load.bank)
+		note("key-value", !w.load.bank)
+	}
+	t.Log(seen)
+	if len(seen) != 12 {
+		t.Errorf("some kinds of worlds were not made: %v", seen)
+	}
+	for what, n := range seen {
+		if n < 10 || n == 300 {
+			t.Errorf("%s: %d of 300 worlds", what, n)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+// Package broken holds databases that are wrong on purpose, each in a way of its own, to test those who should notice:
+// package history and package explore. Each node holds everything: they know one partition and one replica per region.
+package broken
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// ReadCommitted reads what is committed, and writes a little later, come what may: updates are lost.
+var ReadCommitted = engine("read-committed", func(n *node, t *txn.Transaction) {
+	writes, o := n.run(t)
+	n.after(time.Duration(n.Env.Rand().IntN(2000))*time.Microsecond, func() {
+		n.apply(writes, t.ID)
+		n.Env.Reply(o)
+	})
+})
+
+// Snapshot is the same, but a transaction whose writes have been overtaken gives up: first updater wins. Reads are
+// not checked: snapshot isolation without the rest of it, which allows write skew.
+var Snapshot = engine("snapshot", func(n *node, t *txn.Transaction) {
+	writes, o := n.run(t)
+	versions := map[txn.Key]txn.ID{}
+	for _, w := range writes {
+		r, _ := n.Store.Get(w.key)
+		versions[w.key] = r.Version
+	}
+	n.after(time.Duration(n.Env.Rand().IntN(2000))*time.Microsecond, func() {
+		for k, v := range versions {
+			if r, _ := n.Store.Get(k); r.Version != v {
+				writes, o = nil, txn.Outcome{ID: t.ID, Status: txn.Aborted, Reason: "overtaken"}
+			}
+		}
+		n.apply(writes, t.ID)
+		n.Env.Reply(o)
+	})
+})
+
+// ArrivalOrder executes where the client is, at once, and sends the writes to the other regions, which apply them as
+// they arrive: updates are lost and copies differ.
+var ArrivalOrder = engine("arrival-order", func(n *node, t *txn.Transaction) {
+	writes, o := n.run(t)
+	n.apply(writes, t.ID)
+	n.others(func(id geo.NodeID) { n.Env.Send(id, &parcel{func(to *node) { to.apply(writes, t.ID) }}) })
+	n.Env.Reply(o)
+})
+
+// NearbyReads executes everything that writes at the first node, whose log the others follow, and answers what only
+// reads where the client is: from the past, serializable but stale.
+var NearbyReads = engine("nearby-reads", func(n *node, t *txn.Transaction) { n.first(t, readOnly(t)) })
+
+// Forgetful executes everything at the first node, but loses one transaction in a hundred on the way.
+var Forgetful = engine("forgetful", func(n *node, t *txn.Transaction) {
+	if n.Env.Rand().IntN(100) > 0 {
+		n.first(t, false)
+	}
+})
+
+func readOnly(t *txn.Transaction) bool {
+	for _, a := range t.Accesses {
+		if a.Mode&txn.Write != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// first executes a transaction at the first node, or here, and applies its writes everywhere in the first node's order.
+func (n *node) first(t *txn.Transaction, here bool) {
+	if here || n.Self == 0 {
+		writes, o := n.run(t)
+		n.apply(writes, t.ID)
+		if len(writes) > 0 {
+			n.others(func(id geo.NodeID) { n.Env.Send(id, &parcel{func(to *node) { to.apply(writes, t.ID) }}) })
+		}
+		n.Env.Reply(o)
+		return
+	}
+	from := n.Self
+	n.Env.Send(0, &parcel{func(first *node) {
+		writes, o := first.run(t)
+		first.apply(writes, t.ID)
+		first.others(func(id geo.NodeID) {
+			first.Env.Send(id, &parcel{func(to *node) {
+				to.apply(writes, t.ID)
+				if id == from {
+					to.Env.Reply(o)
+				}
+			}})
+		})
+	}})
+}
+
+// node is a database of one node per region.
+type node struct {
+	protocol.Config
+	submit  func(*node, *txn.Transaction)
+	pending map[uint64]func()
+	count   uint64
+}
+
+// engine has no Decode: its messages hold functions and cannot travel.
+func engine(name string, submit func(*node, *txn.Transaction)) *protocol.Engine {
+	return &protocol.Engine{Name: name, New: func(c protocol.Config) protocol.Replica {
+		return &node{Config: c, submit: submit, pending: map[uint64]func(){}}
+	}}
+}
+
+func (n *node) Start()                                             {}
+func (n *node) Submit(t *txn.Transaction)                          { n.submit(n, t) }
+func (n *node) Receive(_ geo.NodeID, m protocol.Message)           { m.(*parcel).arrive(n) }
+func (n *node) Pending() int                                       { return len(n.pending) }
+func (n *node) Counters(dst []protocol.Counter) []protocol.Counter { return dst }
+func (n *node) Fire(t protocol.Timer) {
+	f := n.pending[t.Arg]
+	delete(n.pending, t.Arg)
+	f()
+}
+
+// after calls f later.
+func (n *node) after(d time.Duration, f func()) {
+	n.count++
+	n.pending[n.count] = f
+	n.Env.After(d, protocol.Timer{Arg: n.count})
+}
+
+// parcel is a message that knows what to do when it arrives.
+type parcel struct{ arrive func(*node) }
+
+func (*parcel) Kind() uint8              { return 1 }
+func (*parcel) Size() int                { return 100 }
+func (*parcel) AppendTo(b []byte) []byte { return append(b, make([]byte, 100)...) }
+
+func (n *node) others(f func(geo.NodeID)) {
+	for id := range geo.NodeID(n.Topology.Nodes()) {
+		if id != n.Self {
+			f(id)
+		}
+	}
+}
+
+// buffer is a procedure's view of a store whose writes wait.
+type buffer struct {
+	*node
+	writes []write
+}
+
+type write struct {
+	key   txn.Key
+	value []byte
+	gone  bool
+}
+
+func (b *buffer) Get(k txn.Key) ([]byte, bool) {
+	for i := len(b.writes) - 1; i >= 0; i-- {
+		if w := b.writes[i]; w.key == k {
+			return w.value, !w.gone
+		}
+	}
+	r, found := b.Store.Get(k)
+	return r.Value, found
+}
+func (b *buffer) Put(k txn.Key, v []byte) { b.writes = append(b.writes, write{k, v, false}) }
+func (b *buffer) Delete(k txn.Key)        { b.writes = append(b.writes, write{k, nil, true}) }
+
+// run executes a transaction and returns what it wants to write.
+func (n *node) run(t *txn.Transaction) ([]write, txn.Outcome) {
+	b := &buffer{node: n}
+	result, err := n.Procedures.Lookup(t.Proc).Run(b, t.Args)
+	if err != nil {
+		return nil, txn.Outcome{ID: t.ID, Status: txn.Aborted, Reason: err.Error()}
+	}
+	return b.writes, txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result}
+}
+
+func (n *node) apply(writes []write, id txn.ID) {
+	for _, w := range writes {
+		if w.gone {
+			n.Store.Delete(w.key)
+		} else {
+			n.Store.Put(w.key, w.value, id)
+		}
+	}
+}
