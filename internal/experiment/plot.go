@@ -150,13 +150,9 @@ func (e *Experiment) plot(r *Results, m *metric, x int) (*figurePlot, error) {
 	logarithmic := !named && slices.Min(numbers) > 0 && slices.Max(numbers)/slices.Min(numbers) >= 100
 	switch {
 	case logarithmic:
-		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, logTicks{}
 	case named || isDurations(&e.Parameters[x]):
-		var ticks []plot.Tick
-		for i, v := range e.Parameters[x].Values {
-			ticks = append(ticks, plot.Tick{Value: numbers[i], Label: v.String()})
-		}
-		p.X.Tick.Marker = plot.ConstantTicks(ticks)
+		p.X.Tick.Marker = plot.ConstantTicks(ticks(&e.Parameters[x], numbers))
 	}
 	p.Y.Tick.Marker = plainTicks{}
 	top, bottom, positive := 0.0, math.Inf(1), true
@@ -193,7 +189,7 @@ func (e *Experiment) plot(r *Results, m *metric, x int) (*figurePlot, error) {
 	}
 	// Figures of different orders, as one region's latency against two, need a logarithmic axis; others start at 0.
 	if positive && top/bottom >= 30 {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, logTicks{}
 		p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(bottom))), math.Pow(10, math.Ceil(math.Log10(top*1.01)))
 	} else {
 		p.Y.Min, p.Y.Max = 0, max(top*1.15, 1e-9)
@@ -205,6 +201,32 @@ func (e *Experiment) plot(r *Results, m *metric, x int) (*figurePlot, error) {
 		p.X.Min, p.X.Max = slices.Min(numbers)/1.2, slices.Max(numbers)*1.2
 	}
 	return p, nil
+}
+
+// ticks are the values of a parameter. Where they lie close together, some have no label, so that none hides another.
+func ticks(p *Parameter, numbers []float64) []plot.Tick {
+	var out []plot.Tick
+	for i, v := range p.Values {
+		out = append(out, plot.Tick{Value: numbers[i], Label: v.String()})
+	}
+	slices.SortFunc(out, func(a, b plot.Tick) int { return cmp.Compare(a.Value, b.Value) })
+	least := (slices.Max(numbers) - slices.Min(numbers)) / 10
+	for i, last := 1, out[0].Value; i < len(out); i++ {
+		if out[i].Value-last < least {
+			out[i].Label = ""
+			continue
+		}
+		last = out[i].Value
+	}
+	return out
+}
+
+// logTicks are those of a logarithmic axis, and none beyond its ends.
+type logTicks struct{}
+
+// Ticks of an axis.
+func (logTicks) Ticks(lo, hi float64) []plot.Tick {
+	return slices.DeleteFunc(plot.LogTicks{Prec: -1}.Ticks(lo, hi), func(t plot.Tick) bool { return t.Value < lo || t.Value > hi })
 }
 
 // isDurations is true for a parameter whose values carry units.
