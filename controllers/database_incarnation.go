@@ -45,6 +45,14 @@ type incarnation struct {
 // name are never taken for its nodes.
 func (i *incarnation) id() string { return i.database.Incarnation }
 
+// emulation is the backend that this incarnation's nodes were told to use.
+func (i *incarnation) emulation() v1alpha1.Emulation {
+	if i.database.Emulate {
+		return v1alpha1.EmulationBuiltIn
+	}
+	return v1alpha1.EmulationNone
+}
+
 func incarnationID(db *v1alpha1.GeoDatabase, sequence int) string {
 	return fmt.Sprintf("%s-%d", shortHash(string(db.UID))[:5], sequence)
 }

@@ -33,11 +33,7 @@ func (s *runScope) emulate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	emulation := v1alpha1.EmulationNone
-	if current.database.Emulate {
-		emulation = v1alpha1.EmulationBuiltIn
-	}
-	v := verifyNetwork(links, emulation)
+	v := verifyNetwork(links, current.emulation())
 	s.condition(v1alpha1.ConditionNetworkVerified, v.Verified, v.Reason, v.Message)
 	if !v.Verified {
 		return nil

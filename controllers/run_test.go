@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -363,6 +364,26 @@ func TestOperatorAwayWhileWorkersWait(t *testing.T) {
 		t.Errorf("the run ended %s: %s; start %s was %s", run.Status.Verdict, run.Status.Message, run.Status.WarmupStartTime, first)
 	}
 	w.ranOnce()
+}
+
+// TestStartWaitsForTheNetwork: workers that start keep the machine busy, and round trips that were right a minute ago are not.
+func TestStartWaitsForTheNetwork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+	w.until("the workers are made", func() bool { return w.getRun("r").Status.Stage == v1alpha1.StageWarmup })
+	w.rttOff = 50 * time.Millisecond
+	w.until("the run waits for the network", func() bool {
+		c := meta.FindStatusCondition(w.getRun("r").Status.Conditions, v1alpha1.ConditionMeasured)
+		return c != nil && c.Reason == "WaitingForNetwork"
+	})
+	if start := w.getRun("r").Status.WarmupStartTime; start != nil {
+		t.Errorf("a start was chosen, %s, over a network that is not the declared one", start)
+	}
+	w.rttOff = 0
+	if run := w.untilOver("r"); run.Status.Verdict != v1alpha1.VerdictPassed {
+		t.Errorf("the run ended %s: %s", run.Status.Verdict, run.Status.Message)
+	}
 }
 
 func TestOperatorAwayWhenOnlySomeWorkersWereTold(t *testing.T) {

@@ -88,8 +88,34 @@ func (s *runScope) noteProcesses(ctx context.Context) (bool, error) {
 			return false, nil
 		}
 	}
+	was, err := s.readSnapshot(ctx, snapshotBefore)
+	if was != nil || err != nil {
+		return was != nil, err
+	}
+	// The snapshot's round trips are the ones that the result shows and is judged by. Starting the workers may have kept the
+	// machine busy since the stage Emulate: the network must have come to rest.
+	if ok, err := s.networkHolds(); !ok {
+		return false, err
+	}
 	_, err = s.takeSnapshot(ctx, snapshotBefore)
 	return err == nil, err
+}
+
+// networkHolds reports whether the round trips that the nodes see now are the declared ones.
+func (s *runScope) networkHolds() (bool, error) {
+	links, err := measure(&s.current.database.Topology, s.nodes)
+	if err != nil {
+		return false, err
+	}
+	v := verifyNetwork(links, s.current.emulation())
+	if v.Verified {
+		return true, nil
+	}
+	s.condition(v1alpha1.ConditionMeasured, false, "WaitingForNetwork", v.Message)
+	if s.Clock.Now().Sub(s.run.Status.StageStartTime.Time) > readyDeadline {
+		s.fail("NetworkNotVerified", "%s; it has been so since the workers got ready, for up to %s", v.Message, v1alpha1.DurationOf(readyDeadline))
+	}
+	return false, nil
 }
 
 // setStart chooses the common start. It is written to the status before any worker is told.

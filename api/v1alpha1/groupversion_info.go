@@ -21,6 +21,7 @@ func addKnownTypes(s *runtime.Scheme) error {
 		&NetworkProfile{}, &NetworkProfileList{},
 		&GeoDatabase{}, &GeoDatabaseList{},
 		&BenchmarkRun{}, &BenchmarkRunList{},
+		&Experiment{}, &ExperimentList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

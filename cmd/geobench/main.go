@@ -1,5 +1,5 @@
 // Command geobench is the whole of Geobench in one binary: what pods run (operator, node, worker) and what people run
-// (run, simulate, validate, compare, show).
+// (run, simulate, verify, validate, compare, show).
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 
 // Exit codes.
 const (
-	exitFailed = 1 // a verdict is not Passed
+	exitFailed = 1 // a verdict is not Passed, or a claim does not hold
 	exitUsage  = 2 // bad input or usage
 	exitBroken = 3 // could not run
 )
@@ -77,10 +77,11 @@ func newRootCommand() *cobra.Command {
 Manifests (NetworkProfile, GeoDatabase, BenchmarkRun) say what to deploy and what to measure. The same files work with
 simulate (virtual time), run (real time, in this process) and kubectl apply (on a cluster with the operator).
 
-Exit codes: 0 passed; 1 a verdict is Failed or Invalid; 2 wrong input or usage; 3 could not run.`,
+Exit codes: 0 passed; 1 a verdict is Failed or Invalid, or a claim does not hold; 2 wrong input or usage; 3 could not run.`,
 		Example: `  geobench validate -f experiments/quickstart.yaml
   geobench simulate -f experiments/quickstart.yaml
   geobench run -f experiments/quickstart.yaml -o json > result.json
+  geobench verify experiments/smallbank
   geobench compare before.json after.json`,
 		Version:       version.String(),
 		SilenceUsage:  true,
@@ -90,7 +91,7 @@ Exit codes: 0 passed; 1 a verdict is Failed or Invalid; 2 wrong input or usage; 
 		return usageError("%w\nTry '%s --help'", err, cmd.CommandPath())
 	})
 	root.AddGroup(&cobra.Group{ID: "people", Title: "Commands:"}, &cobra.Group{ID: "pods", Title: "What pods run:"})
-	for _, c := range []*cobra.Command{newRunCommand(), newSimulateCommand(), newValidateCommand(), newCompareCommand(), newShowCommand(), newExploreCommand()} {
+	for _, c := range []*cobra.Command{newRunCommand(), newSimulateCommand(), newVerifyCommand(), newValidateCommand(), newCompareCommand(), newShowCommand(), newExploreCommand()} {
 		c.GroupID = "people"
 		root.AddCommand(c)
 	}

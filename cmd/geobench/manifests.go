@@ -56,8 +56,20 @@ right. Exit code 2 when there is one.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "valid: %s, %s, %s\n", count(len(bundle.Profiles), "NetworkProfile"),
+			experiments, err := expand(bundle)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "valid: %s, %s, %s", count(len(bundle.Profiles), "NetworkProfile"),
 				count(len(bundle.Databases), "GeoDatabase"), count(len(plans), "BenchmarkRun"))
+			if len(experiments) > 0 {
+				points := 0
+				for _, e := range experiments {
+					points += len(e.Runs())
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), ", %s of %s", count(len(experiments), "Experiment"), count(points, "point"))
+			}
+			fmt.Fprintln(cmd.OutOrStdout())
 			return nil
 		},
 	}

@@ -24,8 +24,8 @@ func TestDefinitionsAreAcceptable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(defs) != 3 {
-		t.Fatalf("%d definitions, want 3", len(defs))
+	if len(defs) != 4 {
+		t.Fatalf("%d definitions, want 4", len(defs))
 	}
 	for _, d := range defs {
 		t.Run(d.Spec.Names.Kind, func(t *testing.T) {

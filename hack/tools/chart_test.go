@@ -153,8 +153,8 @@ var allOn = []string{
 func TestVariants(t *testing.T) {
 	c := newChart(t)
 	crds := []string{
-		"CustomResourceDefinition benchmarkruns.geobench.dev", "CustomResourceDefinition geodatabases.geobench.dev",
-		"CustomResourceDefinition networkprofiles.geobench.dev",
+		"CustomResourceDefinition benchmarkruns.geobench.dev", "CustomResourceDefinition experiments.geobench.dev",
+		"CustomResourceDefinition geodatabases.geobench.dev", "CustomResourceDefinition networkprofiles.geobench.dev",
 	}
 	always := []string{
 		"Deployment geobench-operator", "Pod geobench-test", "Role geobench-test", "RoleBinding geobench-test", "ServiceAccount geobench-test",

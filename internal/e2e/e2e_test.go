@@ -23,28 +23,36 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers"
+	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/wrong"
 	"github.com/geobench/geobench/internal/result"
 )
 
-const database = `apiVersion: geobench.dev/v1alpha1
+// database is a GeoDatabase that is named after its engine.
+func database(engine string) string {
+	return strings.ReplaceAll(`apiVersion: geobench.dev/v1alpha1
 kind: GeoDatabase
-metadata: {name: calvin}
+metadata: {name: ENGINE}
 spec:
-  engine: {name: calvin}
+  engine: {name: ENGINE}
   regions: [{name: us-west-2}, {name: ap-northeast-1}]
   partitionsPerRegion: 2
   network: {profileRef: {name: smallbank-two-regions}, emulation: Auto}
-`
+`, "ENGINE", engine)
+}
 
-// run is a short BenchmarkRun.
+// run is a short BenchmarkRun on Calvin.
 func run(name string, clients int, warmup, duration string) string {
+	return runOn("calvin", name, clients, warmup, duration)
+}
+
+func runOn(engine, name string, clients int, warmup, duration string) string {
 	return fmt.Sprintf(`apiVersion: geobench.dev/v1alpha1
 kind: BenchmarkRun
 metadata: {name: %s}
 spec:
-  databaseRef: {name: calvin}
+  databaseRef: {name: %s}
   workload:
     smallbank:
       customers: 10000
@@ -53,7 +61,7 @@ spec:
       multiPartitionPercent: 25
   load: {clientsPerRegion: %d, warmup: %s, duration: %s, requestTimeout: 5s}
   verify: [Invariants]
-`, name, clients, warmup, duration)
+`, name, engine, clients, warmup, duration)
 }
 
 const separator = "---\n"
@@ -68,37 +76,7 @@ var stages = []v1alpha1.Stage{
 // manifest: the three places are three views of one thing.
 func TestMainJob(t *testing.T) {
 	c := newCluster(t)
-	manifest := database + separator + run("low-load", 10, "2s", "10s")
-	c.apply(t, manifest)
-	r := c.awaitEnd(t, "low-load", 4*time.Minute)
-	c.mustPass(t, r)
-	real := c.document(t, r)
-
-	file := filepath.Join(t.TempDir(), "run.yaml")
-	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	documents := map[string]*result.Document{"cluster": real}
-	for _, command := range []string{"simulate", "run"} {
-		d, err := result.Parse(geobench(t, command, "-q", "-f", file, "-o", "json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		documents[command] = d
-	}
-	t.Logf("p50 by region, 10 clients per region\n%-16s %10s %10s %10s", "region", "simulate", "run", "cluster")
-	for i, region := range real.Regions {
-		p50 := func(where string) float64 {
-			return float64(documents[where].Regions[i].LatencyMicroseconds.P50) / 1000
-		}
-		t.Logf("%-16s %8.2fms %8.2fms %8.2fms", region.Name, p50("simulate"), p50("run"), p50("cluster"))
-		for _, where := range []string{"run", "cluster"} {
-			// 10%, and 1 ms for what else this machine does: the aim of 10% alone is for a quiet one.
-			if diff := math.Abs(p50(where) - p50("simulate")); diff > p50("simulate")/10+1 {
-				t.Errorf("%s: p50 of %s is %.2f ms from the simulator's %.2f ms", region.Name, where, diff, p50("simulate"))
-			}
-		}
-	}
+	c.agreement(t, "calvin", "low-load")
 
 	db := &v1alpha1.GeoDatabase{}
 	if err := c.Get(t.Context(), types.NamespacedName{Namespace: c.namespace, Name: "calvin"}, db); err != nil {
@@ -128,11 +106,61 @@ func TestMainJob(t *testing.T) {
 	})
 }
 
+// TestEveryEngine does the same for the other engines.
+func TestEveryEngine(t *testing.T) {
+	for _, engine := range engines.Names() {
+		if engine == "calvin" {
+			continue
+		}
+		t.Run(engine, func(t *testing.T) {
+			c := newCluster(t)
+			c.agreement(t, engine, engine+"-low")
+		})
+	}
+}
+
+// agreement applies a database of the engine and a run at low load, and holds the medians of run and the cluster to those of
+// simulate.
+func (c *cluster) agreement(t *testing.T, engine, name string) {
+	t.Helper()
+	manifest := database(engine) + separator + runOn(engine, name, 10, "2s", "10s")
+	c.apply(t, manifest)
+	r := c.awaitEnd(t, name, 4*time.Minute)
+	c.mustPass(t, r)
+	real := c.document(t, r)
+
+	file := filepath.Join(t.TempDir(), "run.yaml")
+	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	documents := map[string]*result.Document{"cluster": real}
+	for _, command := range []string{"simulate", "run"} {
+		d, err := result.Parse(geobench(t, command, "-q", "-f", file, "-o", "json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents[command] = d
+	}
+	t.Logf("%s, p50 by region, 10 clients per region\n%-16s %10s %10s %10s", engine, "region", "simulate", "run", "cluster")
+	for i, region := range real.Regions {
+		p50 := func(where string) float64 {
+			return float64(documents[where].Regions[i].LatencyMicroseconds.P50) / 1000
+		}
+		t.Logf("%-16s %8.2fms %8.2fms %8.2fms", region.Name, p50("simulate"), p50("run"), p50("cluster"))
+		for _, where := range []string{"run", "cluster"} {
+			// 10%, and 1 ms for what else this machine does: the aim of 10% alone is for a quiet one.
+			if diff := math.Abs(p50(where) - p50("simulate")); diff > p50("simulate")/10+1 {
+				t.Errorf("%s: p50 of %s is %.2f ms from the simulator's %.2f ms", region.Name, where, diff, p50("simulate"))
+			}
+		}
+	}
+}
+
 // TestOperatorKilledInEachStage kills the operator as soon as a run enters a stage, once for each stage that is seen, and
 // expects the run to pass all the same, exactly once.
 func TestOperatorKilledInEachStage(t *testing.T) {
 	c := newCluster(t)
-	c.apply(t, database+separator+run("restless", 10, "3s", "8s"))
+	c.apply(t, database("calvin")+separator+run("restless", 10, "3s", "8s"))
 	killed := map[v1alpha1.Stage]bool{}
 	for {
 		r := c.awaitStage(t, "restless", 6*time.Minute, notIn(killed)...)
@@ -173,7 +201,7 @@ func notIn(seen map[v1alpha1.Stage]bool) []v1alpha1.Stage {
 // serves all runs, so the later ones pass the first stages in no time; which stages were met is logged.
 func TestDeletedInEachStage(t *testing.T) {
 	c := newCluster(t)
-	c.apply(t, database)
+	c.apply(t, database("calvin"))
 	for _, s := range []v1alpha1.Stage{
 		v1alpha1.StageProvision, v1alpha1.StageEmulate, v1alpha1.StageLoad, v1alpha1.StageWarmup, v1alpha1.StageMeasure, v1alpha1.StageCollect,
 	} {
@@ -191,7 +219,7 @@ func TestDeletedInEachStage(t *testing.T) {
 // knew, so the run may end in any way but with figures that look fine.
 func TestPodsKilledWhileMeasuring(t *testing.T) {
 	c := newCluster(t)
-	c.apply(t, database)
+	c.apply(t, database("calvin"))
 	for role, reason := range map[string]string{controllers.RoleNode: "calvin-", controllers.RoleWorker: "killed-worker"} {
 		t.Run(role, func(t *testing.T) {
 			name := "killed-" + role
@@ -223,7 +251,7 @@ func TestAPIServerRestarts(t *testing.T) {
 		t.Skip("GEOBENCH_RESTART_APISERVER names no command that restarts the API server; hack/e2e.sh does on the local node")
 	}
 	c := newCluster(t)
-	c.apply(t, database+separator+run("patient", 10, "2s", "20s"))
+	c.apply(t, database("calvin")+separator+run("patient", 10, "2s", "20s"))
 	if r := c.awaitStage(t, "patient", 4*time.Minute, v1alpha1.StageMeasure); r.Status.Finished() {
 		t.Fatalf("ended before it measured: %s %s", r.Status.Reason, r.Status.Message)
 	}

@@ -53,6 +53,8 @@ type Bundle struct {
 	Databases map[string]*v1alpha1.GeoDatabase
 	// Runs in the order in which they were written.
 	Runs []*v1alpha1.BenchmarkRun
+	// Experiments in the order in which they were written. Package experiment expands them into points and checks each.
+	Experiments []*v1alpha1.Experiment
 	// Ignored lists objects of other API groups, for example "v1 Namespace demo", which only a cluster has use for.
 	Ignored []string
 
@@ -311,9 +313,16 @@ func (b *Bundle) add(d Document) error {
 		o := &v1alpha1.BenchmarkRun{}
 		b.Runs = append(b.Runs, o)
 		return json.Unmarshal(data, o)
+	case "Experiment":
+		o := &v1alpha1.Experiment{}
+		b.Experiments = append(b.Experiments, o)
+		return json.Unmarshal(data, o)
 	}
 	return fmt.Errorf("kind %s is in no bundle", d.text("kind"))
 }
+
+// Source is the "file:line" where an object begins; empty when it came from no file.
+func (b *Bundle) Source(kind, name string) string { return b.sources[kind+" "+name] }
 
 // Load reads, defaults and validates everything: each object by its CRD, then references and the rules of package check.
 // The error, if any, is Problems.
@@ -333,9 +342,9 @@ func Load(stdin io.Reader, a check.Abilities, paths ...string) (*Bundle, error) 
 		broken[p.Object] = true
 	}
 	ps = append(ps, b.check(a, broken)...)
-	if len(ps) == 0 && len(b.Profiles)+len(b.Databases)+len(b.Runs) == 0 {
+	if len(ps) == 0 && len(b.Profiles)+len(b.Databases)+len(b.Runs)+len(b.Experiments) == 0 {
 		ps = append(ps, Problem{Source: strings.Join(paths, ", "), Field: "(files)",
-			Message: "no NetworkProfile, GeoDatabase or BenchmarkRun of " + v1alpha1.GroupVersion.String() + " is in them"})
+			Message: "no NetworkProfile, GeoDatabase, BenchmarkRun or Experiment of " + v1alpha1.GroupVersion.String() + " is in them"})
 	}
 	return b, ps.Err()
 }

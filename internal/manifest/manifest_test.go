@@ -134,12 +134,12 @@ func TestSplit(t *testing.T) {
 
 func TestKinds(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"misspelt kind":                         {"{apiVersion: geobench.dev/v1alpha1, kind: BenchmarkRuns}", "kind: BenchmarkRuns is not one of BenchmarkRun, GeoDatabase, NetworkProfile (did you mean BenchmarkRun?)"},
+		"misspelt kind":                         {"{apiVersion: geobench.dev/v1alpha1, kind: BenchmarkRuns}", "kind: BenchmarkRuns is not one of BenchmarkRun, Experiment, GeoDatabase, NetworkProfile (did you mean BenchmarkRun?)"},
 		"wrong version":                         {"{apiVersion: geobench.dev/v1, kind: BenchmarkRun}", "apiVersion: geobench.dev/v1 is not known for kind BenchmarkRun: write geobench.dev/v1alpha1"},
 		"wrong group":                           {"{apiVersion: geobensch.dev/v1alpha1, kind: BenchmarkRun}", "write geobench.dev/v1alpha1"},
 		"no kind":                               {"{apiVersion: geobench.dev/v1alpha1}", "kind: is required"},
 		"no apiVersion":                         {"{kind: BenchmarkRun}", "apiVersion: is required"},
-		"only foreign ones":                     {"{apiVersion: v1, kind: Namespace, metadata: {name: n}}", "no NetworkProfile, GeoDatabase or BenchmarkRun"},
+		"only foreign ones":                     {"{apiVersion: v1, kind: Namespace, metadata: {name: n}}", "no NetworkProfile, GeoDatabase, BenchmarkRun or Experiment"},
 		"no name":                               {"{apiVersion: geobench.dev/v1alpha1, kind: NetworkProfile, spec: {links: [{from: a, to: b, rtt: 1ms}]}}", "metadata.name: is required"},
 		"no spec":                               {"{apiVersion: geobench.dev/v1alpha1, kind: NetworkProfile, metadata: {name: np}}", "spec: is required"},
 		"misspelt metadata":                     {"{apiVersion: geobench.dev/v1alpha1, kind: NetworkProfile, metadata: {name: np, label: {a: b}}, spec: {links: [{from: a, to: b, rtt: 1ms}]}}", "metadata.label: unknown field; did you mean labels?"},

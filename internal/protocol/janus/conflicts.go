@@ -59,7 +59,7 @@ func (r *Replica) enter(id Instance, t *txn.Transaction) []Dep {
 				before = max(before, u.read)
 			}
 			if before > 0 {
-				r.depend(instance(u.node, before))
+				c.deps = append(c.deps, Dep{ID: instance(u.node, before), Partition: uint16(r.partition)})
 			}
 			if u.node == node {
 				own = u
@@ -79,15 +79,14 @@ func (r *Replica) enter(id Instance, t *txn.Transaction) []Dep {
 		slices.SortFunc(c.deps, compareDeps)
 		c.deps = slices.CompactFunc(c.deps, func(a, b Dep) bool { return a.ID == b.ID })
 	}
+	if r.partitions > 1 {
+		for i := range c.deps {
+			rec := r.find(c.deps[i].ID)
+			c.deps[i].Settled = rec == nil || rec.resolved
+		}
+	}
 	r.counters.dependencies += int64(len(c.deps))
 	return c.deps
-}
-
-func (r *Replica) depend(id Instance) {
-	rec := r.find(id)
-	r.conflicts.deps = append(r.conflicts.deps, Dep{
-		ID: id, Partition: uint16(r.partition), Settled: rec == nil || rec.resolved,
-	})
 }
 
 // leave takes an instance that everybody has ordered out of the histories.

@@ -1,0 +1,269 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// ExperimentSpec is a sweep: every database, at every combination of the swept values, as often as repetitions says; and
+// what the results are claimed to show.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.databases) || has(self.databaseRefs)",message="databases and databaseRefs are both missing: list at least one database"
+// +kubebuilder:validation:XValidation:rule="!has(self.databaseRefs) || !has(self.sweep) || !self.sweep.exists(s, s.path.startsWith('database.'))",message="sweep changes databases, but databaseRefs names ones that already exist and cannot be changed: write them as templates in databases",fieldPath=".databaseRefs"
+// +kubebuilder:validation:XValidation:rule="!has(self.databaseRefs) || !has(self.databases) || !self.databaseRefs.exists(r, self.databases.exists(d, d.name == r.name))",message="databaseRefs and databases share a name: claims and plots tell databases apart by their names",fieldPath=".databaseRefs"
+type ExperimentSpec struct {
+	// Databases that are compared, as templates. Claims call them by their names.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Databases []ExperimentDatabase `json:"databases,omitempty"`
+
+	// DatabaseRefs names GeoDatabases of the same namespace that are compared, as they are.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	DatabaseRefs []LocalReference `json:"databaseRefs,omitempty"`
+
+	// Run is the template of each BenchmarkRun.
+	// +required
+	Run RunTemplate `json:"run"`
+
+	// Sweep lists the fields that change from point to point, and their values. Several entries are a cross product,
+	// of which the last one varies fastest. Without entries there is one point per database.
+	// +listType=map
+	// +listMapKey=path
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Sweep []SweepParameter `json:"sweep,omitempty"`
+
+	// Repetitions of each point, each with a seed of its own: seed, seed + 1 and so on. Claims see the medians.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=1
+	// +optional
+	Repetitions int32 `json:"repetitions,omitempty"`
+
+	// Concurrency is how many points run at the same time on a cluster. Runs that share machines disturb each other;
+	// simulations do not, and ignore it.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=64
+	// +kubebuilder:default=1
+	// +optional
+	Concurrency int32 `json:"concurrency,omitempty"`
+
+	// Claims about the results.
+	// +listType=map
+	// +listMapKey=id
+	// +kubebuilder:validation:MaxItems=64
+	// +optional
+	Claims []Claim `json:"claims,omitempty"`
+}
+
+// ExperimentDatabase is a database that an experiment makes.
+type ExperimentDatabase struct {
+	// Name of the database, for example the engine's.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=27
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	// +required
+	Name string `json:"name"`
+	// Template of the GeoDatabase.
+	// +required
+	Template DatabaseTemplate `json:"template"`
+}
+
+// DatabaseTemplate is what a GeoDatabase is made from.
+type DatabaseTemplate struct {
+	// Spec of the GeoDatabase.
+	// +required
+	Spec GeoDatabaseSpec `json:"spec"`
+}
+
+// RunTemplate is what a BenchmarkRun is made from.
+type RunTemplate struct {
+	// Spec of the BenchmarkRun.
+	// +required
+	Spec RunTemplateSpec `json:"spec"`
+}
+
+// RunTemplateSpec is the spec of a BenchmarkRun but for its database, which the experiment fills in.
+type RunTemplateSpec struct {
+	// Seed of the first repetition.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:default=1
+	// +optional
+	Seed int64 `json:"seed"`
+	// Workload is what clients do.
+	// +required
+	Workload Workload `json:"workload"`
+	// Load is how many clients there are, how they arrive, and for how long.
+	// +required
+	Load Load `json:"load"`
+	// Faults is a timeline, relative to the start of measuring.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	Faults []Fault `json:"faults,omitempty"`
+	// Objectives that each run must meet for the verdict Passed.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	Objectives []Objective `json:"objectives,omitempty"`
+	// Verify lists what is checked about the answers and the data at the end of each run.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=4
+	// +optional
+	Verify []Verification `json:"verify,omitempty"`
+	// Deadline of each run.
+	// +kubebuilder:validation:XValidation:rule="self > duration('0s') && self <= duration('8760h')",message="must be longer than 0s and at most 8760h, for example 15m"
+	// +optional
+	Deadline *Duration `json:"deadline,omitempty"`
+}
+
+// SweepParameter is a field and the values that it takes.
+//
+// +kubebuilder:validation:XValidation:rule="size(self.values) > 0",message="values is empty, and so is the cross product: list at least one value",fieldPath=".values"
+// +kubebuilder:validation:XValidation:rule="self.path.startsWith('spec.') || self.path.startsWith('database.spec.')",messageExpression="'path ' + self.path + ' names no field: begin with spec. for a field of the run, for example spec.load.clientsPerRegion, or with database.spec. for one of the database'",fieldPath=".path"
+type SweepParameter struct {
+	// Path of the field: spec. and a field of the run, or database.spec. and a field of the database. Elements of lists
+	// are counted from 0: database.spec.network.profile.links[0].rtt.
+	// +kubebuilder:validation:MinLength=6
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Path string `json:"path"`
+	// Values that the field takes, in the order of the plots: numbers or strings. Write "true" and "false" for a field
+	// that is one of these.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	// +required
+	Values []SweepValue `json:"values"`
+}
+
+// SweepValue is a number or a string.
+//
+// +kubebuilder:validation:XIntOrString
+type SweepValue = intstr.IntOrString
+
+// Claim is something that the results of an experiment are said to show.
+type Claim struct {
+	// ID of the claim, for example sb-1.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +required
+	ID string `json:"id"`
+	// Source says who claims it, and where, for example "SmallBank on Detock, 5.1".
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	Source string `json:"source,omitempty"`
+	// Says is the claim in words.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +required
+	Says string `json:"says"`
+	// Expression over the results, in the Common Expression Language, that is true when the claim holds.
+	// docs/experiments.md lists the functions.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	// +required
+	Expression string `json:"expression"`
+	// Measured is an expression for the numbers to show; unset, they are the sides of expression's comparisons.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	Measured string `json:"measured,omitempty"`
+}
+
+// ExperimentStatus is how far an experiment is and what it found.
+type ExperimentStatus struct {
+	// ObservedGeneration is the generation that this status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions: Accepted, Completed.
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// StartTime is when the first point began.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// CompletionTime is when the last point ended.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+	// Points is the number of runs: databases x swept values x repetitions.
+	// +optional
+	Points int32 `json:"points"`
+	// Completed points have a result.
+	// +optional
+	Completed int32 `json:"completed"`
+	// Failed points could not run, or gave wrong answers.
+	// +optional
+	Failed int32 `json:"failed"`
+	// Claims and whether they hold.
+	// +listType=map
+	// +listMapKey=id
+	// +kubebuilder:validation:MaxItems=64
+	// +optional
+	Claims []ClaimStatus `json:"claims,omitempty"`
+	// ClaimsHold says how many of the claims hold, for kubectl's column, for example 12/15.
+	// +kubebuilder:validation:MaxLength=32
+	// +optional
+	ClaimsHold string `json:"claimsHold,omitempty"`
+	// ReportRef names the ConfigMap with all results.
+	// +optional
+	ReportRef *LocalReference `json:"reportRef,omitempty"`
+}
+
+// ClaimStatus says whether a claim holds.
+type ClaimStatus struct {
+	// ID of the claim.
+	// +kubebuilder:validation:MaxLength=63
+	// +required
+	ID string `json:"id"`
+	// Holds is true when the expression is.
+	// +optional
+	Holds bool `json:"holds"`
+	// Message holds the numbers that were compared, or why there are none.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// Experiment is a sweep of runs over databases and parameters, with claims about the results.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=exp,categories=geobench
+// +kubebuilder:printcolumn:name="Points",type=integer,JSONPath=`.status.points`
+// +kubebuilder:printcolumn:name="Completed",type=integer,JSONPath=`.status.completed`
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.failed`
+// +kubebuilder:printcolumn:name="Claims",type=string,JSONPath=`.status.claimsHold`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Completed")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 23 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",messageExpression="'metadata.name ' + self.metadata.name + ' names the runs together with 8 digits: it must be at most 23 lower-case letters, digits and dashes, and start with a letter'"
+type Experiment struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// Spec says what to sweep and what is claimed.
+	// +required
+	Spec ExperimentSpec `json:"spec"`
+	// Status says how far the experiment is and what it found.
+	// +optional
+	Status ExperimentStatus `json:"status,omitzero"`
+}
+
+// ExperimentList is a list of experiments.
+//
+// +kubebuilder:object:root=true
+type ExperimentList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+	Items           []Experiment `json:"items"`
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/geobench/geobench/internal/experiment"
+	"github.com/geobench/geobench/internal/manifest"
+	"github.com/geobench/geobench/internal/manifest/check"
+)
+
+// expand expands all experiments of a bundle. Whatever is wrong with them is a usage error that lists it all.
+func expand(bundle *manifest.Bundle) ([]*experiment.Experiment, error) {
+	var out []*experiment.Experiment
+	var ps manifest.Problems
+	for _, object := range bundle.Experiments {
+		e, err := experiment.New(bundle, object, check.Default(nil))
+		if problems, ok := check.As(err); ok {
+			ps = append(ps, problems...)
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	if len(ps) > 0 {
+		return nil, &codedError{code: exitUsage, err: ps}
+	}
+	return out, nil
+}
+
+var verifyFormats = []string{"table", "json", "yaml"}
+
+func newVerifyCommand() *cobra.Command {
+	var simulate, realTime, quiet bool
+	var format, results, out string
+	var parallel int
+	cmd := &cobra.Command{
+		Use:   "verify DIR|FILE...",
+		Short: "Run experiments and say which of their claims hold",
+		Long: `Verify runs every Experiment of the files and folders (simulated, unless --run is given), evaluates their claims over the
+results, and prints each claim beside what was measured. A run whose result is in the folder of results already is not
+run again, so an interrupted experiment goes on where it was, and a changed claim is judged at once.
+
+Exit codes: 0 every claim holds; 1 a claim differs or has no result, or a run failed; 2 wrong input; 3 could not run.`,
+		Example: "  geobench verify experiments/smallbank\n  geobench verify experiments/smallbank/baseline.yaml --out out/baseline\n  geobench verify --run experiments/quick -o json",
+		Args:    args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, files []string) error {
+			switch {
+			case simulate && realTime:
+				return usageError("--simulate and --run are both set: keep one of them")
+			case !slices.Contains(verifyFormats, format):
+				return usageError("--output: %q is not one of %s", format, strings.Join(verifyFormats, ", "))
+			case parallel < 0:
+				return usageError("--parallel: %d is not a number of simulations: write 1 or more, or 0 for one per CPU", parallel)
+			}
+			bundle, err := manifest.Load(cmd.InOrStdin(), check.Default(nil), files...)
+			if err != nil {
+				return &codedError{code: exitUsage, err: err}
+			}
+			experiments, err := expand(bundle)
+			if err != nil {
+				return err
+			}
+			if len(experiments) == 0 {
+				return usageError("%s: there is no Experiment, so there is nothing to verify", strings.Join(files, ", "))
+			}
+			folder, err := resultsFolder(results, out)
+			if err != nil {
+				return err
+			}
+			view := &experimentView{w: cmd.ErrOrStderr(), quiet: quiet}
+			played, err := experiment.Play(cmd.Context(), experiments,
+				experiment.Options{RealTime: realTime, Parallel: parallel, Folder: folder, Report: view.show})
+			if err != nil {
+				if cmd.Context().Err() != nil {
+					return fmt.Errorf("interrupted: %w; %d of %d runs are kept in %s, and the same command goes on from there",
+						err, view.last.Done, view.last.Total, folder)
+				}
+				return err
+			}
+			report := experiment.NewReport(experiments, played)
+			if out != "" {
+				if err := writeReport(out, report, experiments, played); err != nil {
+					return err
+				}
+			}
+			if err := printReport(cmd.OutOrStdout(), format, report); err != nil {
+				return err
+			}
+			if err := report.Err(); err != nil {
+				return &codedError{code: exitFailed, quiet: format == "table", err: err}
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&simulate, "simulate", false, "run in virtual time (the default)")
+	f.BoolVar(&realTime, "run", false, "run in real time in this process, one run after the other")
+	f.StringVarP(&format, "output", "o", "table", "`format` on standard output: "+strings.Join(verifyFormats, ", "))
+	f.StringVar(&results, "results", "", "keep one result document per run in `DIR` (default: results in --out's folder, else geobench/results in the user's cache)")
+	f.StringVar(&out, "out", "", "write plots (SVG and PNG) and report.json into `DIR`")
+	f.IntVar(&parallel, "parallel", 0, "`number` of simulations at the same time (0: one per CPU); it changes no result")
+	f.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(verifyFormats, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// resultsFolder is where result documents are kept.
+func resultsFolder(results, out string) (string, error) {
+	switch {
+	case results != "":
+		return results, nil
+	case out != "":
+		return filepath.Join(out, "results"), nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", usageError("there is no cache folder to keep results in (%w): name a folder with --results", err)
+	}
+	return filepath.Join(cache, "geobench", "results"), nil
+}
+
+// writeReport writes the plots and the report.
+func writeReport(folder string, report *experiment.Report, experiments []*experiment.Experiment, played *experiment.Results) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	for _, e := range experiments {
+		if _, err := e.Draw(played, folder); err != nil {
+			return fmt.Errorf("plots of experiment %s: %w", e.Name, err)
+		}
+	}
+	return experiment.WriteJSON(filepath.Join(folder, "report.json"), report)
+}
+
+func printReport(w io.Writer, format string, report *experiment.Report) error {
+	switch format {
+	case "json":
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(report)
+	case "yaml":
+		b, err := yaml.Marshal(report)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(b)
+		return err
+	}
+	return report.Table(w)
+}
+
+// experimentView tells on standard error which run has ended.
+type experimentView struct {
+	w     io.Writer
+	quiet bool
+	last  experiment.Progress
+}
+
+func (v *experimentView) show(p experiment.Progress) {
+	v.last = p
+	switch {
+	case v.quiet:
+		return
+	case !p.Ended:
+		// The longest runs come first: say what keeps the first line waiting.
+		if p.Done == 0 {
+			fmt.Fprintf(v.w, "running %s\n", p.Label)
+		}
+		return
+	}
+	line := fmt.Sprintf("%d of %d: %s", p.Done, p.Total, p.Label)
+	if p.Kept > 0 {
+		line += fmt.Sprintf(" (%d kept from before)", p.Kept)
+	}
+	if p.Failed > 0 {
+		line += fmt.Sprintf(" (%d could not run!)", p.Failed)
+	}
+	fmt.Fprintln(v.w, line)
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/geobench/geobench/internal/experiment"
+)
+
+// sweep is an experiment of two points that simulates in a moment; CLAIM is replaced.
+const sweep = `apiVersion: geobench.dev/v1alpha1
+kind: Experiment
+metadata: {name: clients}
+spec:
+  databases:
+    - name: calvin
+      template:
+        spec:
+          engine: {name: calvin}
+          regions: [{name: us-west-2}, {name: ap-northeast-1}]
+          network: {profileRef: {name: smallbank-two-regions}}
+  run:
+    spec:
+      workload: {smallbank: {customers: 1000}}
+      load: {warmup: 200ms, duration: 1s}
+      verify: [Invariants]
+  sweep: [{path: spec.load.clientsPerRegion, values: [2, 4]}]
+  claims: [{id: c-1, source: us, says: more clients do more, expression: "CLAIM"}]
+`
+
+func withClaim(expression string) string { return strings.Replace(sweep, "CLAIM", expression, 1) }
+
+func TestVerifyExitCodes(t *testing.T) {
+	tests := map[string]struct {
+		stdin string
+		args  []string
+		code  int
+		// want is on standard output when the code is 0 or 1, else on standard error.
+		want string
+	}{
+		"holds":             {withClaim("tput('calvin', 4) > tput('calvin', 2)"), []string{"-"}, 0, "1 of 1 claim hold"},
+		"differs":           {withClaim("tput('calvin', 4) < tput('calvin', 2)"), []string{"-"}, exitFailed, "differs"},
+		"differs, json":     {withClaim("tput('calvin', 4) < tput('calvin', 2)"), []string{"-", "-o", "json"}, exitFailed, `"holds": false`},
+		"yaml":              {withClaim("tput('calvin', 4) > tput('calvin', 2)"), []string{"-", "-o", "yaml"}, 0, "kind: ExperimentReport"},
+		"unknown system":    {withClaim("max(tput('calivn')) > 1.0"), []string{"-"}, exitUsage, "did you mean calvin?"},
+		"does not compile":  {withClaim("max(tput('calvin') >"), []string{"-"}, exitUsage, "does not compile"},
+		"wrong sweep path":  {strings.Replace(sweep, "clientsPerRegion", "clientPerRegion", 1), []string{"-"}, exitUsage, "did you mean clientsPerRegion?"},
+		"no experiment":     {"", []string{"../../experiments/quickstart.yaml"}, exitUsage, "there is no Experiment"},
+		"no file":           {"", nil, exitUsage, "requires at least 1 arg"},
+		"missing folder":    {"", []string{"no-such-folder"}, exitUsage, "no-such-folder"},
+		"two ways":          {withClaim("true"), []string{"-", "--simulate", "--run"}, exitUsage, "keep one of them"},
+		"unknown format":    {withClaim("true"), []string{"-", "-o", "wide"}, exitUsage, `"wide" is not one of table, json, yaml`},
+		"minus one at once": {withClaim("true"), []string{"-", "--parallel", "-1"}, exitUsage, "write 1 or more"},
+		"results in a file": {withClaim("true"), []string{"-", "--results", "main.go"}, exitBroken, "the folder of results"},
+	}
+	results := t.TempDir()
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"verify", "-q", "--results", results}, tc.args...)
+			code, stdout, stderr := geobench(t, tc.stdin, args...)
+			text := stderr
+			if tc.code <= exitFailed {
+				text = stdout
+			}
+			if code != tc.code || !strings.Contains(text, tc.want) {
+				t.Errorf("exit code %d, want %d with %q; stdout %s; stderr %s", code, tc.code, tc.want, stdout, stderr)
+			}
+		})
+	}
+}
+
+func TestVerifyWritesPlotsAndGoesOn(t *testing.T) {
+	out := t.TempDir()
+	text := withClaim("tput('calvin', 4) > tput('calvin', 2)")
+	_, first, stderr := geobench(t, text, "verify", "-", "--out", out, "-o", "json")
+	if !strings.Contains(stderr, "2 of 2: calvin clientsPerRegion=") {
+		t.Errorf("progress: %s", stderr)
+	}
+	for _, name := range []string{"clients-tput.svg", "clients-p50.png", "clients-p90.svg", "clients-bytes.svg", "clients-cost.png", "report.json"} {
+		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var report experiment.Report
+	if err := json.Unmarshal([]byte(first), &report); err != nil || len(report.Claims) != 1 || len(report.Experiments[0].Points) != 2 {
+		t.Errorf("report %+v, error %v", report, err)
+	}
+	_, again, stderr := geobench(t, text, "verify", "-", "--out", out, "-o", "json")
+	if again != first {
+		t.Errorf("the second report differs:\n%s\n%s", first, again)
+	}
+	if !strings.Contains(stderr, "(2 kept from before)") {
+		t.Errorf("the second time computed something: %s", stderr)
+	}
+}
+
+func TestValidateCountsExperiments(t *testing.T) {
+	code, stdout, stderr := geobench(t, withClaim("true"), "validate", "-f", "-")
+	if code != 0 || !strings.Contains(stdout, "1 Experiment of 2 points") {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	code, _, stderr = geobench(t, withClaim("tput('x')[0] > 1.0"), "validate", "-f", "-")
+	if code != exitUsage || !strings.Contains(stderr, "spec.claims[0].expression") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}

@@ -1,0 +1,463 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/env"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/ext"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// Finding is a claim and what the results say about it.
+type Finding struct {
+	Experiment string `json:"experiment"`
+	ID         string `json:"id"`
+	Source     string `json:"source,omitempty"`
+	Says       string `json:"says"`
+	// Measured are the numbers that were compared.
+	Measured string `json:"measured"`
+	Holds    bool   `json:"holds"`
+	// Error says why there is no answer, for example because a point could not run.
+	Error string `json:"error,omitempty"`
+}
+
+// Answer is holds, differs, or no result.
+func (f *Finding) Answer() string {
+	switch {
+	case f.Error != "":
+		return "no result"
+	case f.Holds:
+		return "holds"
+	}
+	return "differs"
+}
+
+// Judge evaluates all claims over the results.
+func (e *Experiment) Judge(r *Results) []Finding {
+	var out []Finding
+	for _, c := range e.Claims {
+		f := Finding{Experiment: e.Name, ID: c.ID, Source: c.Source, Says: c.Says}
+		if err := e.judge(&c, r, &f); err != nil {
+			f.Holds, f.Error = false, err.Error()
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func (e *Experiment) judge(c *v1alpha1.Claim, r *Results, f *Finding) error {
+	b := &board{Experiment: e, results: r}
+	value, measured, err := b.evaluate(c.Expression)
+	if err != nil {
+		return err
+	}
+	holds, ok := value.Value().(bool)
+	if !ok {
+		return fmt.Errorf("the expression gave %v, not true or false", value)
+	}
+	f.Holds, f.Measured = holds, measured
+	if c.Measured != "" {
+		shown, _, err := b.evaluate(c.Measured)
+		if err != nil {
+			return fmt.Errorf("measured: %w", err)
+		}
+		f.Measured = show(shown)
+	}
+	return nil
+}
+
+// claims refuses those that do not compile, or that name systems, parameters or values which the experiment has not.
+func (x *expansion) claims() {
+	for i, c := range x.Claims {
+		field := fmt.Sprintf("spec.claims[%d].", i)
+		if err := dryBoard(x.Experiment).check(c.Expression, true); err != nil {
+			x.problem(field+"expression", "", "claim %s: %v", c.ID, err)
+		}
+		if c.Measured == "" {
+			continue
+		}
+		if err := dryBoard(x.Experiment).check(c.Measured, false); err != nil {
+			x.problem(field+"measured", "", "claim %s: %v", c.ID, err)
+		}
+	}
+}
+
+// board answers the functions of claims. Without results every figure is 1, which is enough to find out whether a claim asks
+// for anything that the experiment has not.
+type board struct {
+	*Experiment
+	results *Results
+	// wrong is the first thing asked for that the experiment has not. CEL forgets errors of sides that do not matter.
+	wrong *lookupError
+}
+
+func dryBoard(e *Experiment) *board { return &board{Experiment: e} }
+
+func (b *board) note(err error) {
+	if b.wrong == nil {
+		errors.As(err, &b.wrong)
+	}
+}
+
+// compile parses and checks an expression.
+func (b *board) compile(text string) (*cel.Env, *cel.Ast, error) {
+	language, err := b.language()
+	if err != nil {
+		return nil, nil, err
+	}
+	compiled, issues := language.Compile(text)
+	if err := issues.Err(); err != nil {
+		return nil, nil, fmt.Errorf("does not compile: %s", explain(issues))
+	}
+	return language, compiled, nil
+}
+
+// explain words CEL's errors: line:column and message of each. A name that CEL does not know is most often a misspelt function.
+func explain(issues *cel.Issues) string {
+	var parts []string
+	for _, e := range issues.Errors() {
+		m := fmt.Sprintf("line %d, column %d: %s", e.Location.Line(), e.Location.Column()+1, e.Message)
+		if _, rest, ok := strings.Cut(e.Message, "undeclared reference to '"); ok {
+			name, _, _ := strings.Cut(rest, "'")
+			m = fmt.Sprintf("line %d, column %d: nothing is called %s%s", e.Location.Line(), e.Location.Column()+1, name, nearest(name, functionNames()))
+		}
+		parts = append(parts, m)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// check compiles an expression and tries it without results.
+func (b *board) check(text string, claim bool) error {
+	_, compiled, err := b.compile(text)
+	if err != nil {
+		return err
+	}
+	if t := compiled.OutputType(); claim && !t.IsExactType(types.BoolType) && !t.IsExactType(types.DynType) {
+		return fmt.Errorf("is of type %s: a claim must be true or false, for example max(tput('a')) <= 1.1 * min(tput('a'))", t)
+	}
+	// Literal arguments are looked at wherever they stand; the trial finds the others, on the way that it takes.
+	var wrong error
+	ast.PreOrderVisit(compiled.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.CallKind || wrong != nil {
+			return
+		}
+		f := functionNamed(e.AsCall().FunctionName())
+		if f == nil || f.check == nil {
+			return
+		}
+		wrong = f.check(b, e.AsCall().Args())
+	}))
+	if wrong != nil {
+		return wrong
+	}
+	if _, _, err = b.evaluate(text); b.wrong != nil {
+		return b.wrong
+	}
+	if err != nil && strings.Contains(err.Error(), "index out of bounds") {
+		return err
+	}
+	return nil
+}
+
+// evaluate returns the value of an expression and the sides of its comparisons.
+func (b *board) evaluate(text string) (ref.Val, string, error) {
+	language, compiled, err := b.compile(text)
+	if err != nil {
+		return nil, "", err
+	}
+	program, err := language.Program(compiled, cel.EvalOptions(cel.OptTrackState, cel.OptExhaustiveEval), cel.CostLimit(50_000_000))
+	if err != nil {
+		return nil, "", err
+	}
+	value, details, err := program.Eval(map[string]any{"systems": b.Systems})
+	if err != nil {
+		return nil, "", err
+	}
+	var sides []string
+	var collect func(ast.Expr)
+	collect = func(e ast.Expr) {
+		if e.Kind() != ast.CallKind {
+			return
+		}
+		c := e.AsCall()
+		op, isOperator := operators.FindReverse(c.FunctionName())
+		switch c.FunctionName() {
+		case operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot:
+			for _, a := range c.Args() {
+				collect(a)
+			}
+		case operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals, operators.Equals, operators.NotEquals:
+			l, okL := details.State().Value(c.Args()[0].ID())
+			r, okR := details.State().Value(c.Args()[1].ID())
+			// A side that is written as a number is not in the state.
+			if !okL && c.Args()[0].Kind() == ast.LiteralKind {
+				l, okL = c.Args()[0].AsLiteral(), true
+			}
+			if !okR && c.Args()[1].Kind() == ast.LiteralKind {
+				r, okR = c.Args()[1].AsLiteral(), true
+			}
+			if isOperator && okL && okR {
+				sides = append(sides, show(l)+" "+op+" "+show(r))
+			}
+		}
+	}
+	collect(compiled.NativeRep().Expr())
+	return value, strings.Join(sides, "; "), nil
+}
+
+// lookupError says that a claim asks for something that the experiment has not.
+type lookupError struct{ message string }
+
+func (e *lookupError) Error() string { return e.message }
+
+func lookupf(format string, args ...any) error { return &lookupError{fmt.Sprintf(format, args...)} }
+
+func (b *board) system(name string) error {
+	if !slices.Contains(b.Systems, name) {
+		return lookupf("no system is called %s%s", name, nearest(name, b.Systems))
+	}
+	return nil
+}
+
+func (b *board) parameter(name string) (int, error) {
+	var names []string
+	for i, p := range b.Parameters {
+		if p.Name == name || p.Path == name {
+			return i, nil
+		}
+		names = append(names, p.Name)
+	}
+	if len(names) == 0 {
+		return 0, lookupf("the experiment sweeps nothing, and so not %s", name)
+	}
+	return 0, lookupf("the experiment does not sweep %s%s", name, nearest(name, names))
+}
+
+// value finds a swept value as a claim writes it.
+func (b *board) value(parameter int, v any) (string, error) {
+	text := fmt.Sprint(v)
+	p := b.Parameters[parameter]
+	var known []string
+	for _, have := range p.Values {
+		if have.String() == text {
+			return text, nil
+		}
+		known = append(known, have.String())
+	}
+	return "", lookupf("%s does not take the value %s: its values are %s", p.Name, text, strings.Join(known, ", "))
+}
+
+// where is what a claim fixes of the parameters: one value where there is one parameter, or a map from names to values.
+// The result has the text of a value, or nothing, for each parameter.
+func (b *board) where(at any) ([]string, error) {
+	fixed := make([]string, len(b.Parameters))
+	m, isMap := at.(map[string]any)
+	if !isMap {
+		if at == nil {
+			return fixed, nil
+		}
+		if len(b.Parameters) != 1 {
+			return nil, lookupf("the value %v stands alone, but the experiment sweeps %d parameters: name them, as {'%s': %v}",
+				at, len(b.Parameters), exampleName(b.Parameters), at)
+		}
+		text, err := b.value(0, at)
+		return []string{text}, err
+	}
+	for _, name := range keys(m) {
+		i, err := b.parameter(name)
+		if err != nil {
+			return nil, err
+		}
+		if fixed[i], err = b.value(i, m[name]); err != nil {
+			return nil, err
+		}
+	}
+	return fixed, nil
+}
+
+func exampleName(ps []Parameter) string {
+	if len(ps) == 0 {
+		return "parameter"
+	}
+	return ps[0].Name
+}
+
+// points of a system at fixed values, in the order of the sweep.
+func (b *board) points(system string, fixed []string) []*Point {
+	var out []*Point
+	for _, p := range b.Points {
+		match := p.System == system
+		for i, v := range fixed {
+			match = match && (v == "" || p.Values[i].String() == v)
+		}
+		if match {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// query is what a function of a claim asks for.
+type query struct {
+	metric *metric
+	region string
+	system string
+	at     any
+	// width asks for the confidence interval.
+	width bool
+}
+
+// series is a figure at each point of a query.
+func (b *board) series(q query) ([]float64, error) {
+	if err := b.system(q.system); err != nil {
+		return nil, err
+	}
+	fixed, err := b.where(q.at)
+	if err != nil {
+		return nil, err
+	}
+	if q.region != "" {
+		if q.metric.in == nil {
+			return nil, lookupf("%s is not told by region", q.metric.name)
+		}
+		if regions := b.regions(q.system); !slices.Contains(regions, q.region) {
+			return nil, lookupf("no region of %s is called %s%s", q.system, q.region, nearest(q.region, regions))
+		}
+	}
+	var out []float64
+	for _, p := range b.points(q.system, fixed) {
+		if b.results == nil {
+			out = append(out, 1)
+			continue
+		}
+		f, err := b.results.figure(p, q.metric, q.region)
+		if err != nil {
+			return nil, err
+		}
+		if q.width {
+			f.Median = f.HalfWidth
+		}
+		out = append(out, f.Median)
+	}
+	return out, nil
+}
+
+// one is the figure at the only point of a query.
+func (b *board) one(q query) (float64, error) {
+	all, err := b.series(q)
+	if err != nil {
+		return 0, err
+	}
+	if len(all) != 1 {
+		var names []string
+		for _, p := range b.Parameters {
+			names = append(names, p.Name)
+		}
+		return 0, lookupf("%s of %s at %s is %d points, not one: fix all of %s, or ask for series('%s', '%s', ...)",
+			q.metric.name, q.system, show(types.DefaultTypeAdapter.NativeToValue(q.at)), len(all), strings.Join(names, ", "), q.metric.name, q.system)
+	}
+	return all[0], nil
+}
+
+func (b *board) regions(system string) []string {
+	for _, p := range b.Points {
+		if p.System == system {
+			return p.Runs[0].Database.Spec.RegionNames()
+		}
+	}
+	return nil
+}
+
+// numbers are the values of a parameter: numbers as they are, durations in milliseconds.
+func (b *board) numbers(name string) ([]float64, error) {
+	i, err := b.parameter(name)
+	if err != nil {
+		return nil, err
+	}
+	return b.Parameters[i].numbers()
+}
+
+func (p *Parameter) numbers() ([]float64, error) {
+	var out []float64
+	for _, v := range p.Values {
+		text := v.String()
+		if n, err := strconv.ParseFloat(text, 64); err == nil {
+			out = append(out, n)
+		} else if d, err := time.ParseDuration(text); err == nil {
+			out = append(out, float64(d)/float64(time.Millisecond))
+		} else {
+			return nil, lookupf("the value %s of %s is neither a number nor a duration", text, p.Name)
+		}
+	}
+	return out, nil
+}
+
+// show words a value for the column of measured numbers.
+func show(v ref.Val) string {
+	switch v := v.(type) {
+	case types.Double:
+		return formatNumber(float64(v))
+	case types.String:
+		return string(v)
+	case traits.Lister:
+		var parts []string
+		for it := v.Iterator(); it.HasNext() == types.True; {
+			parts = append(parts, show(it.Next()))
+		}
+		return strings.Join(parts, ", ")
+	case traits.Mapper:
+		var parts []string
+		for it := v.Iterator(); it.HasNext() == types.True; {
+			k := it.Next()
+			parts = append(parts, show(k)+": "+show(v.Get(k)))
+		}
+		slices.Sort(parts)
+		return strings.Join(parts, ", ")
+	}
+	return fmt.Sprint(v.Value())
+}
+
+// formatNumber prints four digits, and no fraction of what is larger.
+func formatNumber(v float64) string {
+	switch a := math.Abs(v); {
+	case math.IsNaN(v):
+		return "none"
+	case math.IsInf(v, 0):
+		return "infinite"
+	case a >= 1000 || v == math.Trunc(v):
+		return strconv.FormatFloat(math.Round(v), 'f', 0, 64)
+	case a >= 0.001:
+		digits := 3 - int(math.Floor(math.Log10(a)))
+		return strings.TrimRight(strings.TrimRight(strconv.FormatFloat(v, 'f', digits, 64), "0"), ".")
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// language is that of claims for this experiment.
+func (b *board) language() (*cel.Env, error) {
+	// CEL's own bytes, which turns text into bytes, makes place for the figure of that name.
+	options := []cel.EnvOption{
+		cel.StdLib(cel.StdLibSubset(env.NewLibrarySubset().AddExcludedFunctions(env.NewFunction("bytes")))),
+		cel.Variable("systems", cel.ListType(cel.StringType)),
+		cel.CrossTypeNumericComparisons(true),
+		cel.DefaultUTCTimeZone(true),
+		ext.Strings(), ext.Lists(), ext.Math(), ext.Sets(), ext.Bindings(),
+	}
+	for i := range functions {
+		options = append(options, functions[i].declare(b))
+	}
+	return cel.NewCustomEnv(options...)
+}

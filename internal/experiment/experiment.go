@@ -1,0 +1,426 @@
+// Package experiment turns an Experiment into runs and runs into answers: it expands databases x swept values x
+// repetitions into points, each of them a pair of manifests that is validated like any hand-written one; plays the points
+// in this process, keeping one result document per point on disk, so that an interrupted experiment goes on where it was;
+// takes medians over the repetitions; evaluates the experiment's claims over them; and draws them. docs/experiments.md
+// is the description for users.
+package experiment
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/manifest"
+	"github.com/geobench/geobench/internal/manifest/check"
+)
+
+// MaxPoints bounds databases x swept values x repetitions of one experiment.
+const MaxPoints = 10_000
+
+// Experiment is an expanded Experiment whose points have all been validated and whose claims compile.
+type Experiment struct {
+	Name string
+	// Systems are the names of the databases, in the order of the manifest.
+	Systems []string
+	// Parameters that are swept, in the order of the manifest.
+	Parameters []Parameter
+	// Points by system, then by the values of the parameters, the last parameter fastest.
+	Points []*Point
+	// Claims in the order of the manifest.
+	Claims []v1alpha1.Claim
+
+	source string
+	object *v1alpha1.Experiment
+}
+
+// Parameter is a swept field.
+type Parameter struct {
+	// Path as the manifest has it, and Name, by which claims and plots call it: the path's last name, or the whole path
+	// where two parameters end alike.
+	Path, Name string
+	Values     []v1alpha1.SweepValue
+}
+
+// Point is one database at one combination of values.
+type Point struct {
+	System string
+	// Values of Experiment.Parameters, in their order.
+	Values []v1alpha1.SweepValue
+	// Label is "system name=value ...", for people.
+	Label string
+	// Runs are the repetitions.
+	Runs []*Run
+}
+
+// Run is one repetition of a point: everything that a plan needs.
+type Run struct {
+	Run      *v1alpha1.BenchmarkRun
+	Database *v1alpha1.GeoDatabase
+	Profile  *v1alpha1.NetworkProfileSpec
+	// Label is the point's, with the repetition where there are several.
+	Label string
+	// hash of the manifests.
+	hash string
+}
+
+// New expands an experiment of a bundle, validates every point and compiles every claim. The error, if any, is
+// manifest.Problems, and names fields of the Experiment.
+func New(b *manifest.Bundle, object *v1alpha1.Experiment, a check.Abilities) (*Experiment, error) {
+	e := &Experiment{Name: object.Name, Claims: object.Spec.Claims, source: b.Source("Experiment", object.Name), object: object}
+	x := &expansion{Experiment: e, bundle: b, abilities: a}
+	for _, step := range []func(){x.systems, x.parameters, x.size, x.expand, x.claims} {
+		if step(); len(x.problems) > 0 {
+			return nil, x.problems
+		}
+	}
+	return e, nil
+}
+
+// expansion is an experiment while it is expanded; a step that finds a problem ends it.
+type expansion struct {
+	*Experiment
+	bundle    *manifest.Bundle
+	abilities check.Abilities
+	databases []template
+	problems  manifest.Problems
+}
+
+// template is a database before its parameters are set.
+type template struct {
+	name string
+	// field of the Experiment that holds it.
+	field string
+	text  []byte // JSON of the whole GeoDatabase
+}
+
+func (x *expansion) problem(field, value, format string, args ...any) {
+	p := manifest.Problem{Source: x.source, Object: "Experiment " + x.Name, Field: field, Value: value, Message: fmt.Sprintf(format, args...)}
+	for _, q := range x.problems {
+		if q.Field == p.Field && q.Message == p.Message {
+			return
+		}
+	}
+	x.problems = append(x.problems, p)
+}
+
+// systems lists the databases, those of the manifest first.
+func (x *expansion) systems() {
+	add := func(field, name string, spec *v1alpha1.GeoDatabaseSpec) {
+		text, err := document("GeoDatabase", name, spec)
+		if err != nil {
+			x.problem(field, "", "%v", err)
+			return
+		}
+		x.Systems = append(x.Systems, name)
+		x.databases = append(x.databases, template{name, field, text})
+	}
+	for i := range x.object.Spec.Databases {
+		d := &x.object.Spec.Databases[i]
+		add(fmt.Sprintf("spec.databases[%d].template", i), d.Name, &d.Template.Spec)
+	}
+	for i, ref := range x.object.Spec.DatabaseRefs {
+		field := fmt.Sprintf("spec.databaseRefs[%d]", i)
+		db, ok := x.bundle.Databases[ref.Name]
+		if !ok {
+			x.problem(field+".name", ref.Name, "there is no GeoDatabase %s in the files%s", ref.Name, nearest(ref.Name, keys(x.bundle.Databases)))
+			continue
+		}
+		add(field, ref.Name, &db.Spec)
+	}
+}
+
+// parameters names what is swept and finds values that are listed twice.
+func (x *expansion) parameters() {
+	last := map[string]int{}
+	for _, s := range x.object.Spec.Sweep {
+		last[lastName(s.Path)]++
+	}
+	for i, s := range x.object.Spec.Sweep {
+		p := Parameter{Path: s.Path, Name: lastName(s.Path), Values: s.Values}
+		if last[p.Name] > 1 {
+			p.Name = p.Path
+		}
+		seen := map[v1alpha1.SweepValue]bool{}
+		for j, v := range s.Values {
+			if seen[v] {
+				x.problem(fmt.Sprintf("spec.sweep[%d].values[%d]", i, j), v.String(), "%s is listed twice: each value is one point of the sweep", v.String())
+			}
+			seen[v] = true
+		}
+		x.Parameters = append(x.Parameters, p)
+	}
+}
+
+func lastName(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
+
+// size counts the points before any is made.
+func (x *expansion) size() {
+	n := len(x.Systems) * int(x.object.Spec.Repetitions)
+	factors := []string{fmt.Sprintf("%d databases", len(x.Systems))}
+	for _, p := range x.Parameters {
+		n *= len(p.Values) // at most 1,000 each, and checked each time: no overflow
+		factors = append(factors, fmt.Sprintf("%d values of %s", len(p.Values), p.Name))
+		if n > MaxPoints {
+			break
+		}
+	}
+	if n > MaxPoints {
+		x.problem("spec.sweep", "", "%s x %d repetitions is %d points or more: an experiment has at most %d",
+			strings.Join(factors, " x "), x.object.Spec.Repetitions, n, MaxPoints)
+	}
+}
+
+// expand makes the points and validates each.
+func (x *expansion) expand() {
+	run, err := document("BenchmarkRun", x.Name, x.object.Spec.Run.Spec)
+	if err != nil {
+		x.problem("spec.run", "", "%v", err)
+		return
+	}
+	type made struct {
+		point    *Point
+		database int
+		indices  []int
+		problems manifest.Problems
+		pathErr  error
+		path     int // of the parameter, when pathErr is set
+	}
+	var all []*made
+	for d := range x.databases {
+		indices := make([]int, len(x.Parameters))
+		for done := false; !done; {
+			all = append(all, &made{database: d, indices: slices.Clone(indices)})
+			done = true
+			for i := len(indices) - 1; i >= 0; i-- {
+				if indices[i]++; indices[i] < len(x.Parameters[i].Values) {
+					done = false
+					break
+				}
+				indices[i] = 0
+			}
+		}
+	}
+	make1 := func(m *made) {
+		m.point, m.problems, m.path, m.pathErr = x.point(run, m.database, m.indices)
+	}
+	// The first point of each database finds wrong paths and templates, and is shown alone: the others would repeat it.
+	for i, m := range all {
+		if i > 0 && m.database == all[i-1].database {
+			continue
+		}
+		make1(m)
+		if m.pathErr != nil {
+			x.problem(fmt.Sprintf("spec.sweep[%d].path", m.path), "", "%v", m.pathErr)
+		}
+	}
+	if len(x.problems) > 0 {
+		return
+	}
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for _, m := range all {
+		if m.point == nil && m.problems == nil {
+			g.Go(func() error { make1(m); return nil })
+		}
+	}
+	_ = g.Wait() // no task fails
+	for _, m := range all {
+		if m.pathErr != nil {
+			x.problem(fmt.Sprintf("spec.sweep[%d].path", m.path), "", "%v", m.pathErr)
+		}
+		for _, p := range m.problems {
+			x.blame(p, m.database, m.indices)
+		}
+		x.Points = append(x.Points, m.point)
+	}
+}
+
+// blame words a problem of a point as one of the experiment: of the swept value, or of the template.
+func (x *expansion) blame(p manifest.Problem, database int, indices []int) {
+	inDatabase := strings.HasPrefix(p.Object, "GeoDatabase ")
+	prefix, template := "", "spec.run."
+	if inDatabase {
+		prefix, template = "database.", x.databases[database].field+"."
+	}
+	for i, s := range x.Parameters {
+		if s.Path == prefix+p.Field {
+			p.Field = s.Path // so that String tells the value once
+			text := p.Message
+			if v := s.Values[indices[i]].String(); !strings.Contains(text, v) {
+				text = v + " " + text
+			}
+			x.problem(fmt.Sprintf("spec.sweep[%d].values[%d]", i, indices[i]), "", "%s: %s", s.Path, text)
+			return
+		}
+	}
+	if len(indices) > 0 {
+		// One point shows it; whether others have the same problem for another reason is told when this one is gone.
+		field := template + p.Field
+		for _, q := range x.problems {
+			if q.Field == field {
+				return
+			}
+		}
+		x.problem(field, p.Value, "%s (at %s)", p.Message, x.label(database, indices))
+		return
+	}
+	x.problem(template+p.Field, p.Value, "%s", p.Message)
+}
+
+func (x *expansion) label(database int, indices []int) string {
+	parts := []string{x.databases[database].name}
+	for i, p := range x.Parameters {
+		parts = append(parts, p.Name+"="+p.Values[indices[i]].String())
+	}
+	return strings.Join(parts, " ")
+}
+
+// point makes and validates one point. A wrong path comes with the index of its parameter.
+func (x *expansion) point(run []byte, database int, indices []int) (*Point, manifest.Problems, int, error) {
+	t := x.databases[database]
+	point := &Point{System: t.name, Label: x.label(database, indices)}
+	db, r, err := decode(t.text, run)
+	if err != nil {
+		return nil, manifest.Problems{{Object: "BenchmarkRun " + x.Name, Field: "spec", Message: err.Error()}}, 0, nil
+	}
+	for i, p := range x.Parameters {
+		v := p.Values[indices[i]]
+		point.Values = append(point.Values, v)
+		kind, object, path := "BenchmarkRun", r, p.Path
+		if rest, ok := strings.CutPrefix(p.Path, "database."); ok {
+			kind, object, path = "GeoDatabase", db, rest
+		}
+		var value any = v.StrVal
+		if v.Type == 0 {
+			value = int64(v.IntVal)
+		}
+		if err := manifest.Set(kind, object, path, value); err != nil {
+			return nil, nil, i, err
+		}
+	}
+	spec := r["spec"].(map[string]any)
+	spec["databaseRef"] = map[string]any{"name": t.name}
+	first, _ := spec["seed"].(int64)
+	for k := range x.object.Spec.Repetitions {
+		spec["seed"] = first + int64(k)
+		made := &Run{Label: point.Label}
+		if x.object.Spec.Repetitions > 1 {
+			made.Label += fmt.Sprintf(" (repetition %d of %d)", k+1, x.object.Spec.Repetitions)
+		}
+		if problems := x.validate(made, db, r, k == 0); len(problems) > 0 {
+			return nil, problems, 0, nil
+		}
+		point.Runs = append(point.Runs, made)
+	}
+	return point, nil, 0, nil
+}
+
+// validate reads the two manifests of a run as `geobench validate` would. full also follows references and plans the
+// workload, which takes milliseconds; repetitions differ in their seeds alone, so the first one stands for all.
+func (x *expansion) validate(made *Run, db, run map[string]any, full bool) manifest.Problems {
+	var docs []manifest.Document
+	for _, o := range []map[string]any{db, run} {
+		docs = append(docs, manifest.Document{Object: copyObject(o)})
+	}
+	bundle, problems := manifest.Build(docs)
+	if len(problems) > 0 {
+		return problems
+	}
+	bundle.Profiles = x.bundle.Profiles
+	made.Run, made.Database = bundle.Runs[0], bundle.Databases[db["metadata"].(map[string]any)["name"].(string)]
+	if full {
+		for _, p := range bundle.Check(x.abilities) {
+			// Profiles are checked where they were read.
+			if !strings.HasPrefix(p.Object, "NetworkProfile ") {
+				problems = append(problems, p)
+			}
+		}
+		if len(problems) > 0 {
+			return problems
+		}
+	}
+	var err error
+	if _, made.Profile, err = bundle.Resolve(made.Run); err != nil {
+		problems, _ := check.As(err)
+		return problems
+	}
+	text, err := json.Marshal([]any{made.Run.Spec, made.Database.Name, made.Database.Spec, made.Profile})
+	if err != nil {
+		return manifest.Problems{{Object: "BenchmarkRun " + x.Name, Field: "spec", Message: err.Error()}}
+	}
+	sum := sha256.Sum256(text)
+	made.hash = hex.EncodeToString(sum[:])
+	made.Run.Name = x.Name + "-" + made.hash[:8]
+	return nil
+}
+
+// document is a manifest as JSON.
+func document(kind, name string, spec any) ([]byte, error) {
+	return json.Marshal(map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": kind, "metadata": map[string]any{"name": name}, "spec": spec,
+	})
+}
+
+func decode(texts ...[]byte) (db, run map[string]any, err error) {
+	return db, run, errors.Join(utiljson.Unmarshal(texts[0], &db), utiljson.Unmarshal(texts[1], &run))
+}
+
+// copyObject copies a JSON object, since validation fills in defaults.
+func copyObject(v map[string]any) map[string]any { return copyJSON(v).(map[string]any) }
+
+func copyJSON(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[k] = copyJSON(e)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = copyJSON(e)
+		}
+		return out
+	}
+	return v
+}
+
+func keys[V any](m map[string]V) []string {
+	var out []string
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// nearest is "; did you mean X? (known are ...)".
+func nearest(word string, known []string) string {
+	m := ""
+	if n, ok := check.Nearest(word, known); ok {
+		m = fmt.Sprintf("; did you mean %s?", n)
+	}
+	if len(known) > 0 {
+		m += fmt.Sprintf(" (there is %s)", strings.Join(known, ", "))
+	}
+	return m
+}
+
+// Runs of all points, in order.
+func (e *Experiment) Runs() []*Run {
+	var runs []*Run
+	for _, p := range e.Points {
+		runs = append(runs, p.Runs...)
+	}
+	return runs
+}

@@ -1,0 +1,584 @@
+package experiment
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/geobench/geobench/internal/manifest"
+	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// small is an experiment of two databases and four points that simulates in a moment. The tests change its text.
+const small = `apiVersion: geobench.dev/v1alpha1
+kind: Experiment
+metadata: {name: small}
+spec:
+  databases:
+    - name: near
+      template:
+        spec:
+          engine: {name: calvin}
+          regions: [{name: a}, {name: b}]
+          network: {profile: {intraRegion: {rtt: 400us}, links: [{from: a, to: b, rtt: 20ms}]}}
+    - name: far
+      template:
+        spec:
+          engine: {name: calvin, parameters: {ordering: epochs}}
+          regions: [{name: a}, {name: b}]
+          network: {profile: {intraRegion: {rtt: 400us}, links: [{from: a, to: b, rtt: 100ms}]}}
+  run:
+    spec:
+      workload: {smallbank: {customers: 1000}}
+      load: {clientsPerRegion: 2, warmup: 200ms, duration: 1s}
+      verify: [Invariants]
+  sweep:
+    - {path: spec.load.clientsPerRegion, values: [2, 4]}
+  claims:
+    - {id: c-1, says: near is faster, expression: "min(tput('near')) > max(tput('far'))"}
+`
+
+// replaced is small with a part of it replaced.
+func replaced(t *testing.T, pairs ...string) string {
+	t.Helper()
+	text := small
+	for i := 0; i < len(pairs); i += 2 {
+		if !strings.Contains(text, pairs[i]) {
+			t.Fatalf("there is no %q to replace", pairs[i])
+		}
+		text = strings.Replace(text, pairs[i], pairs[i+1], 1)
+	}
+	return text
+}
+
+// read expands the only experiment of a text.
+func read(text string) (*Experiment, error) {
+	b, err := manifest.Load(strings.NewReader(text), check.Default(nil), "-")
+	if err != nil {
+		return nil, err
+	}
+	return New(b, b.Experiments[0], check.Default(nil))
+}
+
+func mustRead(t *testing.T, text string) *Experiment {
+	t.Helper()
+	e, err := read(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func play(t *testing.T, e *Experiment, o Options) *Results {
+	t.Helper()
+	if o.Folder == "" {
+		o.Folder = t.TempDir()
+	}
+	r, err := Play(t.Context(), []*Experiment{e}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+const sweepLine = "- {path: spec.load.clientsPerRegion, values: [2, 4]}"
+
+func TestExpansion(t *testing.T) {
+	tests := map[string]struct {
+		text string
+		want []string // labels of the runs
+	}{
+		"one parameter": {small, []string{
+			"near clientsPerRegion=2", "near clientsPerRegion=4", "far clientsPerRegion=2", "far clientsPerRegion=4"}},
+		"no sweep": {replaced(t, "  sweep:\n    "+sweepLine+"\n", ""), []string{"near", "far"}},
+		"cross product, the last fastest": {
+			replaced(t, sweepLine, sweepLine+"\n    - {path: \"database.spec.network.profile.links[0].rtt\", values: [10ms, 50ms]}"), []string{
+				"near clientsPerRegion=2 rtt=10ms", "near clientsPerRegion=2 rtt=50ms", "near clientsPerRegion=4 rtt=10ms", "near clientsPerRegion=4 rtt=50ms",
+				"far clientsPerRegion=2 rtt=10ms", "far clientsPerRegion=2 rtt=50ms", "far clientsPerRegion=4 rtt=10ms", "far clientsPerRegion=4 rtt=50ms"}},
+		"repetitions": {replaced(t, "values: [2, 4]", "values: [2]", "  sweep:", "  repetitions: 2\n  sweep:"), []string{
+			"near clientsPerRegion=2 (repetition 1 of 2)", "near clientsPerRegion=2 (repetition 2 of 2)",
+			"far clientsPerRegion=2 (repetition 1 of 2)", "far clientsPerRegion=2 (repetition 2 of 2)"}},
+		"an engine's parameter": {replaced(t, sweepLine, "- {path: database.spec.engine.parameters.batch, values: [1ms, 5ms]}"), []string{
+			"near batch=1ms", "near batch=5ms", "far batch=1ms", "far batch=5ms"}},
+		"a database that is there": {replaced(t, "  databases:\n", "  databaseRefs: [{name: other}]\n  databases:\n") + `---
+apiVersion: geobench.dev/v1alpha1
+kind: GeoDatabase
+metadata: {name: other}
+spec: {engine: {name: calvin}, regions: [{name: us-west-2}, {name: ap-northeast-1}], network: {profileRef: {name: smallbank-two-regions}}}
+`, []string{
+			"near clientsPerRegion=2", "near clientsPerRegion=4", "far clientsPerRegion=2", "far clientsPerRegion=4",
+			"other clientsPerRegion=2", "other clientsPerRegion=4"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := mustRead(t, tc.text)
+			var got []string
+			names := map[string]bool{}
+			for _, r := range e.Runs() {
+				got = append(got, r.Label)
+				names[r.Run.Name] = true
+				if len(r.Run.Name) > 32 {
+					t.Errorf("the name %s of a run is too long for a BenchmarkRun", r.Run.Name)
+				}
+			}
+			if strings.Join(got, "\n") != strings.Join(tc.want, "\n") {
+				t.Errorf("runs:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
+			}
+			if len(names) != len(got) {
+				t.Errorf("%d runs have %d names", len(got), len(names))
+			}
+		})
+	}
+}
+
+func TestSweptValuesArriveInTheManifests(t *testing.T) {
+	e := mustRead(t, replaced(t, sweepLine, sweepLine+"\n    - {path: \"database.spec.network.profile.links[0].rtt\", values: [10ms, 50ms]}",
+		"  sweep:", "  repetitions: 2\n  sweep:"))
+	run := e.Points[3].Runs[1]
+	if got := run.Run.Spec.Load.ClientsPerRegion; got != 4 {
+		t.Errorf("clientsPerRegion %d, want 4", got)
+	}
+	if got := run.Profile.Links[0].RTT.String(); got != "50ms" {
+		t.Errorf("rtt %s, want 50ms", got)
+	}
+	if got := run.Run.Spec.Seed; got != 2 {
+		t.Errorf("seed %d of the second repetition, want 2", got)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	claim := "expression: \"min(tput('near')) > max(tput('far'))\""
+	measured := func(expression string) string { return "expression: \"" + expression + "\"" }
+	big := make([]string, 1000)
+	for i := range big {
+		big[i] = fmt.Sprint(i + 1)
+	}
+	tests := map[string]struct {
+		text, field, want string
+	}{
+		"misspelt field": {replaced(t, "path: spec.load.clientsPerRegion", "path: spec.load.clientPerRegion"),
+			"spec.sweep[0].path", "did you mean clientsPerRegion?"},
+		"field at another place": {replaced(t, "path: spec.load.clientsPerRegion", "path: spec.multiHomePercent"),
+			"spec.sweep[0].path", "did you mean spec.workload.rmw.multiHomePercent?"},
+		"misspelt field of the database": {replaced(t, "path: spec.load.clientsPerRegion", "path: database.spec.partitionPerRegion"),
+			"spec.sweep[0].path", "did you mean partitionsPerRegion?"},
+		"neither spec nor database": {replaced(t, "path: spec.load.clientsPerRegion", "path: load.clientsPerRegion"),
+			"spec.sweep[0].path", "begin with spec."},
+		"an object": {replaced(t, "path: spec.load.clientsPerRegion", "path: spec.load"),
+			"spec.sweep[0].path", "is an object: name one of its fields"},
+		"below a value": {replaced(t, "path: spec.load.clientsPerRegion", "path: spec.load.clientsPerRegion.x"),
+			"spec.sweep[0].path", "has no fields"},
+		"an element that is not there": {replaced(t, "path: spec.load.clientsPerRegion", "path: \"database.spec.network.profile.links[3].lossPPM\""),
+			"spec.sweep[0].path", "has 1 elements, counted from 0"},
+		"a list without an index": {replaced(t, "path: spec.load.clientsPerRegion", "path: database.spec.network.profile.links.lossPPM"),
+			"spec.sweep[0].path", "name one of its elements, as spec.network.profile.links[0].lossPPM"},
+		"a broken index": {replaced(t, "path: spec.load.clientsPerRegion", "path: \"database.spec.network.profile.links[x].rtt\""),
+			"spec.sweep[0].path", "counted from 0"},
+		"no values":     {replaced(t, "values: [2, 4]", "values: []"), "spec.sweep[0].values", "values is empty, and so is the cross product"},
+		"a value twice": {replaced(t, "values: [2, 4]", "values: [2, 2]"), "spec.sweep[0].values[1]", "listed twice"},
+		"value out of bounds": {replaced(t, "values: [2, 4]", "values: [2, 0]"), "spec.sweep[0].values[1]",
+			"spec.load.clientsPerRegion: 0 must be greater than or equal to 1"},
+		"value of another type":   {replaced(t, "values: [2, 4]", "values: [2, many]"), "spec.sweep[0].values[1]", "must be a whole number"},
+		"duration without a unit": {replaced(t, sweepLine, "- {path: spec.load.thinkTime, values: [5]}"), "spec.sweep[0].values[0]", "duration"},
+		"truth value":             {replaced(t, "values: [2, 4]", "values: [true]"), "spec.sweep[0].values[0]", "must be"},
+		"rule between fields": {replaced(t, sweepLine, "- {path: spec.load.warmup, values: [100ms, 5s]}"),
+			"spec.run.spec.load.duration", "is not longer than warmup"},
+		"unknown engine": {replaced(t, "name: calvin}", "name: clavin}"), "spec.databases[0].template.spec.engine.name", "did you mean calvin?"},
+		"engine that is swept": {replaced(t, sweepLine, "- {path: database.spec.engine.name, values: [calvin, nonesuch]}"),
+			"spec.sweep[0].values[1]", "nonesuch"},
+		"too many points": {replaced(t, sweepLine, sweepLine+"\n    - {path: spec.seed, values: ["+strings.Join(big, ",")+"]}",
+			"  sweep:", "  repetitions: 3\n  sweep:"), "spec.sweep", "an experiment has at most 10000"},
+		"no databases": {replaced(t, small[strings.Index(small, "  databases:"):strings.Index(small, "  run:")], ""),
+			"spec", "databases and databaseRefs are both missing"},
+		"missing database": {replaced(t, "  run:\n", "  databaseRefs: [{name: nera}]\n  run:\n"), "spec.databaseRefs[0].name", "there is no GeoDatabase nera"},
+		"sweeping a database that exists": {replaced(t, "  run:\n", "  databaseRefs: [{name: other}]\n  run:\n",
+			sweepLine, "- {path: database.spec.partitionsPerRegion, values: [1, 2]}"), "spec.databaseRefs", "write them as templates"},
+		"run with a database": {replaced(t, "      workload:", "      databaseRef: {name: near}\n      workload:"), "spec.run.spec.databaseRef", "unknown field"},
+		"long name":           {replaced(t, "name: small", "name: a-name-of-an-experiment-that-is-long"), "metadata.name", "at most 23"},
+
+		"claim that does not compile":    {replaced(t, claim, measured("min(tput('near') >")), "spec.claims[0].expression", "line 1, column"},
+		"claim with an unknown function": {replaced(t, claim, measured("throughput('near')[0] > 1.0")), "spec.claims[0].expression", "nothing is called throughput"},
+		"claim that is no statement":     {replaced(t, claim, measured("tput('near')")), "spec.claims[0].expression", "a claim must be true or false"},
+		"claim about an unknown system":  {replaced(t, claim, measured("min(tput('neer')) > 1.0")), "spec.claims[0].expression", "no system is called neer; did you mean near?"},
+		"unknown system behind an or":    {replaced(t, claim, measured("true || max(tput('nowhere')) > 1.0")), "spec.claims[0].expression", "no system is called nowhere"},
+		"unknown system in a list":       {replaced(t, claim, measured("['near', 'fra'].all(s, max(tput(s)) > 1.0)")), "spec.claims[0].expression", "no system is called fra; did you mean far?"},
+		"unknown value":                  {replaced(t, claim, measured("tput('near', 3) > 1.0")), "spec.claims[0].expression", "its values are 2, 4"},
+		"unknown parameter":              {replaced(t, claim, measured("tput('near', {'clients': 2}) > 1.0")), "spec.claims[0].expression", "does not sweep clients"},
+		"unknown parameter's values":     {replaced(t, claim, measured("max(values('hotPercent')) > 1.0")), "spec.claims[0].expression", "does not sweep hotPercent"},
+		"unknown region":                 {replaced(t, claim, measured("max(p50In('c', 'near')) > 1.0")), "spec.claims[0].expression", "no region of near is called c"},
+		"unknown figure":                 {replaced(t, claim, measured("max(series('speed', 'near')) > 1.0")), "spec.claims[0].expression", "there is no figure speed"},
+		"index behind the end":           {replaced(t, claim, measured("tput('near')[2] > 1.0")), "spec.claims[0].expression", "index out of bounds"},
+		"measured that does not compile": {replaced(t, claim, claim+", measured: \"tput('nowhere')\""), "spec.claims[0].measured", "no system is called nowhere"},
+		"one value for two parameters": {replaced(t, sweepLine, sweepLine+"\n    - {path: spec.seed, values: [1, 2]}", claim, measured("tput('near', 2) > 1.0")),
+			"spec.claims[0].expression", "name them, as {'clientsPerRegion': 2}"},
+		"one parameter of two": {replaced(t, sweepLine, sweepLine+"\n    - {path: spec.seed, values: [1, 2]}", claim, measured("tput('near', {'seed': 2}) > 1.0")),
+			"spec.claims[0].expression", "is 2 points, not one"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := read(tc.text)
+			ps, ok := check.As(err)
+			if !ok {
+				t.Fatalf("the error is %v, not Problems", err)
+			}
+			t.Log(ps)
+			for _, p := range ps {
+				if p.Field == tc.field && strings.Contains(p.String(), tc.want) {
+					if !strings.HasPrefix(p.Object, "Experiment ") || p.Source == "" {
+						t.Errorf("the problem does not say where it is: %s", p)
+					}
+					return
+				}
+			}
+			t.Errorf("want field %s with %q", tc.field, tc.want)
+		})
+	}
+}
+
+// TestTheSameBytes plays an experiment with one and with two at a time, and compares documents and report.
+func TestTheSameBytes(t *testing.T) {
+	var reports [][]byte
+	var files []map[string]string
+	for _, parallel := range []int{1, 2} {
+		e := mustRead(t, small)
+		folder := t.TempDir()
+		b, err := json.Marshal(NewReport([]*Experiment{e}, play(t, e, Options{Folder: folder, Parallel: parallel})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports = append(reports, b)
+		files = append(files, contents(t, folder))
+	}
+	if !bytes.Equal(reports[0], reports[1]) {
+		t.Errorf("two reports:\n%s\n%s", reports[0], reports[1])
+	}
+	if len(files[0]) != 4 {
+		t.Errorf("%d documents, want 4", len(files[0]))
+	}
+	for name, text := range files[0] {
+		if files[1][name] != text {
+			t.Errorf("%s differs", name)
+		}
+	}
+}
+
+func contents(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range entries {
+		b, err := os.ReadFile(filepath.Join(folder, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[f.Name()] = string(b)
+	}
+	return out
+}
+
+func TestResume(t *testing.T) {
+	e := mustRead(t, small)
+	folder := t.TempDir()
+	// The first attempt is interrupted after one run.
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := Play(ctx, []*Experiment{e}, Options{Folder: folder, Parallel: 1, Report: func(p Progress) {
+		if p.Ended {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("an interrupted experiment ended with %v", err)
+	}
+	if n := len(contents(t, folder)); n != 1 {
+		t.Fatalf("%d documents are there after the interruption, want 1", n)
+	}
+	var last Progress
+	count := func(p Progress) { last = p }
+	play(t, e, Options{Folder: folder, Report: count})
+	if last.Done != 4 || last.Kept != 1 {
+		t.Errorf("the second attempt: %+v, want 4 done, 1 of them kept", last)
+	}
+	before := contents(t, folder)
+	first := play(t, e, Options{Folder: folder, Report: count})
+	if last.Done != 4 || last.Kept != 4 {
+		t.Errorf("the third attempt: %+v, want all 4 kept", last)
+	}
+	if got := first.Judge(t, e); !got.Holds {
+		t.Errorf("the claim over kept results: %+v", got)
+	}
+	// A broken document is made again; other values keep what is still asked for.
+	for name := range before {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		break
+	}
+	play(t, e, Options{Folder: folder, Report: count})
+	if last.Kept != 3 {
+		t.Errorf("with a broken document: %+v, want 3 kept", last)
+	}
+	for name, text := range contents(t, folder) {
+		if before[name] != text {
+			t.Errorf("%s is not as before", name)
+		}
+	}
+	play(t, mustRead(t, replaced(t, "values: [2, 4]", "values: [4, 3, 2]")), Options{Folder: folder, Report: count})
+	if last.Done != 6 || last.Kept != 4 {
+		t.Errorf("with a value more: %+v, want 6 done, 4 of them kept", last)
+	}
+}
+
+// Judge the only claim.
+func (r *Results) Judge(t *testing.T, e *Experiment) Finding {
+	t.Helper()
+	all := e.Judge(r)
+	if len(all) != 1 {
+		t.Fatalf("%d findings, want 1", len(all))
+	}
+	return all[0]
+}
+
+// invented are results whose throughput is what figures says for each point, in order; each run's latencies are a
+// thousandth of it in milliseconds.
+func invented(e *Experiment, figures ...float64) *Results {
+	r := &Results{Simulated: true, outcomes: map[*Run]outcome{}}
+	for i, run := range e.Runs() {
+		v := int64(figures[i%len(figures)])
+		d := &result.Document{Name: run.Run.Name, Simulated: true, Verdict: "Passed", Summary: result.Summary{
+			Counts: result.Counts{Committed: v, Aborted: v / 10}, ThroughputPerSecond: v, BytesPerTransaction: v,
+			LatencyMicroseconds: result.Latency{P50: v, P90: 2 * v, P95: 3 * v, P99: 4 * v, Mean: v},
+			Cost:                result.Cost{PerMillionTransactions: result.MicroUSD(v)},
+		}}
+		for k, name := range run.Database.Spec.RegionNames() {
+			d.Regions = append(d.Regions, result.Region{Name: name, Counts: result.Counts{Committed: v}, ThroughputPerSecond: v / int64(k+2),
+				LatencyMicroseconds: result.Latency{P50: v * int64(k+1)}})
+		}
+		r.outcomes[run] = outcome{document: d}
+	}
+	return r
+}
+
+func TestClaims(t *testing.T) {
+	// near has 1000 and 2000 transactions/s with 2 and 4 clients, far 500 and 2500.
+	figures := []float64{1000, 2000, 500, 2500}
+	tests := map[string]struct {
+		expression, measured, answer, shows string
+	}{
+		"holds":                  {"max(tput('near')) <= 2000", "", "holds", "2000 <= 2000"},
+		"differs":                {"min(tput('near')) > max(tput('far'))", "", "differs", "1000 > 2500"},
+		"at a value":             {"tput('near', 4) == 2000.0 && tput('far', 2) < tput('near', 2)", "", "holds", "2000 == 2000; 500 < 1000"},
+		"by name":                {"tput('near', {'clientsPerRegion': 4}) == 2000.0", "", "holds", "2000 == 2000"},
+		"by path":                {"tput('near', {'spec.load.clientsPerRegion': 2}) == 1000.0", "", "holds", "1000 == 1000"},
+		"series":                 {"series('p90', 'near', {'clientsPerRegion': 4})[0] == 4.0", "", "holds", "4 == 4"},
+		"by region":              {"tputIn('b', 'near', 2) < tputIn('a', 'near', 2)", "", "holds", "333 < 500"},
+		"latency in ms":          {"p50In('b', 'near') == [2.0, 4.0] && p99('near', 2) == 4.0", "", "holds", "2, 4 == 2, 4; 4 == 4"},
+		"all systems":            {"systems.all(s, grows(tput(s)))", "", "holds", ""},
+		"falls":                  {"falls(tput('near')) || falls([100.0, 104.0, 50.0], 0.05)", "", "holds", ""},
+		"ratios":                 {"ratio(tput('near'), tput('far')) == [2.0, 0.8]", "", "holds", "2, 0.8 == 2, 0.8"},
+		"share":                  {"share(ratio(tput('near'), tput('far')).map(r, r >= 1.0)) >= 0.5", "", "holds", "0.5 >= 0.5"},
+		"crossing":               {"crossing(values('clientsPerRegion'), tput('far'), tput('near')) == 3.0", "", "holds", "3 == 3"},
+		"no crossing":            {"crossing(values('clientsPerRegion'), tput('near'), tput('near')) <= 100.0", "", "differs", "infinite <= 100"},
+		"spread":                 {"spread(tput('near')) == 2.0 && median(bytes('near')) == 1500.0", "", "holds", "2 == 2; 1500 == 1500"},
+		"aborts in percent":      {"max(aborts('near')) < 9.1 && min(aborts('near')) > 9.0", "", "holds", "9.091 < 9.1; 9.091 > 9"},
+		"cost":                   {"cost('near', 2) == 0.001", "", "holds", "0.001 == 0.001"},
+		"measured":               {"avg(tput('near')) > 1.0", "{'near': max(tput('near')), 'far': max(tput('far'))}", "holds", "far: 2500, near: 2000"},
+		"measured in words":      {"avg(tput('near')) > 1.0", "'near ' + text(ratio(10.0, 3.0))", "holds", "near 3.333"},
+		"lists of unlike length": {"ratio(tput('near'), [1.0])[0] > 1.0", "", "no result", ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			claim := fmt.Sprintf("expression: %q", tc.expression)
+			if tc.measured != "" {
+				claim += fmt.Sprintf(", measured: %q", tc.measured)
+			}
+			e := mustRead(t, replaced(t, "expression: \"min(tput('near')) > max(tput('far'))\"", claim))
+			f := invented(e, figures...).Judge(t, e)
+			if f.Answer() != tc.answer || f.Measured != tc.shows && tc.shows != "" {
+				t.Errorf("%s (%s) measured %q, want %s, %q", f.Answer(), f.Error, f.Measured, tc.answer, tc.shows)
+			}
+		})
+	}
+}
+
+func TestAClaimOverARunThatFailedHasNoResult(t *testing.T) {
+	e := mustRead(t, small)
+	r := invented(e, 1000, 2000, 500, 2500)
+	r.outcomes[e.Points[1].Runs[0]] = outcome{err: errors.New("it broke")}
+	report := NewReport([]*Experiment{e}, r)
+	if got := report.Claims[0]; got.Answer() != "no result" || !strings.Contains(got.Error, "it broke") {
+		t.Errorf("the finding is %+v", got)
+	}
+	if len(report.Wrong) != 1 || report.Err() == nil {
+		t.Errorf("the report is %+v", report)
+	}
+	var table strings.Builder
+	if err := report.Table(&table); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"no result", "it broke", "SIMULATED", "0 of 1 claim hold"} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("the table does not say %q:\n%s", want, table.String())
+		}
+	}
+}
+
+func TestNothingCommittedIsNoLatency(t *testing.T) {
+	e := mustRead(t, replaced(t, "min(tput('near')) > max(tput('far'))", "max(p50('near')) < 1000000.0"))
+	if f := invented(e, 0, 2000).Judge(t, e); f.Holds || f.Measured != "infinite < 1000000" {
+		t.Errorf("the finding is %+v", f)
+	}
+}
+
+func TestRepetitions(t *testing.T) {
+	tests := map[string]struct {
+		values            []float64
+		median, halfWidth float64
+	}{
+		"one":   {[]float64{7}, 7, 0},
+		"two":   {[]float64{1, 3}, 2, 12.7062},                  // t(1) = 12.7062, s/sqrt(n) = 1
+		"five":  {[]float64{5, 1, 4, 2, 3}, 3, 2.7764 * 0.7071}, // t(4) = 2.7764, s = 1.5811
+		"equal": {[]float64{2, 2, 2}, 2, 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := summarise(tc.values)
+			if got.Median != tc.median || math.Abs(got.HalfWidth-tc.halfWidth) > 0.001 {
+				t.Errorf("%+v, want median %v, half-width %v", got, tc.median, tc.halfWidth)
+			}
+		})
+	}
+	if got := summarise([]float64{1, 2, math.Inf(1)}); got.Median != 2 || got.HalfWidth != 0 {
+		t.Errorf("%+v of a repetition that committed nothing", got)
+	}
+}
+
+func TestDrawings(t *testing.T) {
+	tests := map[string]struct {
+		text    string
+		figures []float64
+		want    string
+	}{
+		"numbers":     {small, []float64{1000, 2000, 500, 2500}, "clientsPerRegion"},
+		"logarithmic": {replaced(t, "values: [2, 4]", "values: [1, 10, 1000]"), []float64{1, 20, 30000}, "clientsPerRegion"},
+		"durations":   {replaced(t, sweepLine, "- {path: spec.load.thinkTime, values: [0s, 5ms]}"), []float64{10, 20}, "thinkTime"},
+		"names":       {replaced(t, sweepLine, "- {path: database.spec.engine.parameters.ordering, values: [leader, epochs]}"), []float64{10, 20}, "ordering"},
+		"two parameters": {replaced(t, sweepLine, sweepLine+"\n    - {path: spec.seed, values: [1, 2]}"), []float64{10, 20, 30},
+			"near, seed 2"},
+		"repetitions":   {replaced(t, "  sweep:", "  repetitions: 3\n  sweep:"), []float64{10, 20, 30, 40}, "clientsPerRegion"},
+		"nothing ended": {small, []float64{0}, "clientsPerRegion"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := mustRead(t, tc.text)
+			folder := t.TempDir()
+			files, err := e.Draw(invented(e, tc.figures...), folder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(files) != 2*len(plotted) {
+				t.Fatalf("%d files, want %d", len(files), 2*len(plotted))
+			}
+			for _, f := range files {
+				b, err := os.ReadFile(f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if strings.HasSuffix(f, ".png") {
+					if !bytes.HasPrefix(b, []byte("\x89PNG")) {
+						t.Errorf("%s is no PNG", f)
+					}
+					continue
+				}
+				wellFormed(t, f, b)
+				for _, want := range []string{tc.want, "(SIMULATED)"} {
+					if !bytes.Contains(b, []byte(want)) {
+						t.Errorf("%s does not say %q", f, want)
+					}
+				}
+			}
+		})
+	}
+	t.Run("nothing to draw", func(t *testing.T) {
+		e := mustRead(t, replaced(t, "  sweep:\n    "+sweepLine+"\n", ""))
+		if files, err := e.Draw(invented(e, 1), t.TempDir()); err != nil || len(files) > 0 {
+			t.Errorf("files %v, error %v", files, err)
+		}
+	})
+}
+
+func wellFormed(t *testing.T, name string, svg []byte) {
+	t.Helper()
+	d := xml.NewDecoder(bytes.NewReader(svg))
+	elements := 0
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if start, ok := token.(xml.StartElement); ok {
+			if elements == 0 && start.Name.Local != "svg" {
+				t.Errorf("%s begins with %s", name, start.Name.Local)
+			}
+			elements++
+		}
+	}
+	if elements < 10 {
+		t.Errorf("%s has %d elements", name, elements)
+	}
+	if bytes.Contains(svg, []byte("NaN")) {
+		t.Errorf("%s has a coordinate that is no number", name)
+	}
+}
+
+func TestRealTime(t *testing.T) {
+	e := mustRead(t, replaced(t, "values: [2, 4]", "values: [2]", "rtt: 100ms", "rtt: 30ms"))
+	r := play(t, e, Options{RealTime: true, Parallel: 8})
+	d, err := r.Document(e.Runs()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Simulated || r.Simulated {
+		t.Error("a run in real time says that it is simulated")
+	}
+}
+
+// TestShippedExperiments expands every experiment of the repository.
+func TestShippedExperiments(t *testing.T) {
+	entries, err := os.ReadDir("../../experiments")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if !entry.IsDir() {
+			continue
+		}
+		folder := filepath.Join("../../experiments", entry.Name())
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			b, err := manifest.Load(nil, check.Default(nil), folder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, object := range b.Experiments {
+				if _, err := New(b, object, check.Default(nil)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}

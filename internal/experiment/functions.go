@@ -1,0 +1,324 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// function is a helper that claims can call.
+type function struct {
+	name      string
+	overloads []overload
+	// check looks at literal arguments, before anything runs.
+	check func(b *board, args []ast.Expr) error
+}
+
+type overload struct {
+	id     string
+	args   []*cel.Type
+	result *cel.Type
+	call   func(b *board, args []ref.Val) (any, error)
+}
+
+func (f *function) declare(b *board) cel.EnvOption {
+	var options []cel.FunctionOpt
+	for _, o := range f.overloads {
+		options = append(options, cel.Overload(o.id, o.args, o.result, cel.FunctionBinding(func(args ...ref.Val) ref.Val {
+			v, err := o.call(b, args)
+			if err != nil {
+				b.note(err)
+				return types.WrapErr(err)
+			}
+			return types.DefaultTypeAdapter.NativeToValue(v)
+		})))
+	}
+	return cel.Function(f.name, options...)
+}
+
+var (
+	numberList = cel.ListType(cel.DoubleType)
+	text       = cel.StringType
+	number     = cel.DoubleType
+)
+
+var functions = append(figureFunctions(), listFunctions()...)
+
+func functionNames() []string {
+	names := []string{"systems"}
+	for _, f := range functions {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+func functionNamed(name string) *function {
+	for i := range functions {
+		if functions[i].name == name {
+			return &functions[i]
+		}
+	}
+	return nil
+}
+
+// figureFunctions ask for figures: each metric by its name, over all regions (tput) and in one (tputIn); series, ci, values.
+func figureFunctions() []function {
+	var out []function
+	for i := range metrics {
+		m := &metrics[i]
+		out = append(out, askFor(m.name, func(args []ref.Val) (query, error) {
+			return query{metric: m, system: str(args[0]), at: optional(args, 1)}, nil
+		}, text))
+		if m.in != nil {
+			out = append(out, askFor(m.name+"In", func(args []ref.Val) (query, error) {
+				return query{metric: m, region: str(args[0]), system: str(args[1]), at: optional(args, 2)}, nil
+			}, text, text))
+		}
+	}
+	named := func(width bool) func([]ref.Val) (query, error) {
+		return func(args []ref.Val) (query, error) {
+			m, err := metricNamed(str(args[0]))
+			if err != nil {
+				return query{}, &lookupError{err.Error()}
+			}
+			return query{metric: m, system: str(args[1]), at: optional(args, 2), width: width}, nil
+		}
+	}
+	ci := askFor("ci", named(true), text, text)
+	series := askFor("series", named(false), text, text)
+	series.overloads[1].result = numberList
+	series.overloads[1].call = func(b *board, args []ref.Val) (any, error) {
+		q, err := named(false)(args)
+		if err != nil {
+			return nil, err
+		}
+		return b.series(q)
+	}
+	values := function{name: "values", overloads: []overload{{"values_string", []*cel.Type{text}, numberList,
+		func(b *board, args []ref.Val) (any, error) { return b.numbers(str(args[0])) }}}}
+	values.check = checkLiterals(values.overloads)
+	series.check = checkLiterals(series.overloads)
+	return append(out, ci, series, values)
+}
+
+// askFor is a function over the whole sweep, and at one point of it with one argument more.
+func askFor(name string, ask func([]ref.Val) (query, error), args ...*cel.Type) function {
+	f := function{name: name, overloads: []overload{
+		{name + "_sweep", args, numberList, func(b *board, args []ref.Val) (any, error) {
+			q, err := ask(args)
+			if err != nil {
+				return nil, err
+			}
+			return b.series(q)
+		}},
+		{name + "_at", append(slices.Clone(args), cel.DynType), number, func(b *board, args []ref.Val) (any, error) {
+			q, err := ask(args)
+			if err != nil {
+				return nil, err
+			}
+			return b.one(q)
+		}},
+	}}
+	f.check = checkLiterals(f.overloads)
+	return f
+}
+
+// checkLiterals calls a function whose arguments are all written out.
+func checkLiterals(overloads []overload) func(*board, []ast.Expr) error {
+	return func(b *board, args []ast.Expr) error {
+		dry := &board{Experiment: b.Experiment}
+		var values []ref.Val
+		for _, a := range args {
+			v, ok := literal(a)
+			if !ok {
+				return nil
+			}
+			values = append(values, v)
+		}
+		for _, o := range overloads {
+			if len(o.args) == len(values) {
+				_, err := o.call(dry, values)
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// literal is the value of an expression that is written out.
+func literal(e ast.Expr) (ref.Val, bool) {
+	switch e.Kind() {
+	case ast.LiteralKind:
+		return e.AsLiteral(), true
+	case ast.MapKind:
+		m := map[ref.Val]ref.Val{}
+		for _, entry := range e.AsMap().Entries() {
+			k, okK := literal(entry.AsMapEntry().Key())
+			v, okV := literal(entry.AsMapEntry().Value())
+			if !okK || !okV {
+				return nil, false
+			}
+			m[k] = v
+		}
+		return types.NewRefValMap(types.DefaultTypeAdapter, m), true
+	}
+	return nil, false
+}
+
+func str(v ref.Val) string { s, _ := v.Value().(string); return s }
+
+// optional is the i-th argument as a plain value; nil when there is none.
+func optional(args []ref.Val, i int) any {
+	if i >= len(args) {
+		return nil
+	}
+	if m, err := args[i].ConvertToNative(reflect.TypeFor[map[string]any]()); err == nil {
+		plain := m.(map[string]any)
+		for k, v := range plain {
+			if r, ok := v.(ref.Val); ok {
+				plain[k] = r.Value()
+			}
+		}
+		return plain
+	}
+	return args[i].Value()
+}
+
+// floats reads a list of numbers.
+func floats(v ref.Val) ([]float64, error) {
+	list, err := v.ConvertToNative(reflect.TypeFor[[]float64]())
+	if err != nil {
+		return nil, err
+	}
+	return list.([]float64), nil
+}
+
+// listFunctions reckon with lists of numbers.
+func listFunctions() []function {
+	overList := func(name string, of func([]float64) float64) overload {
+		return overload{name + "_list", []*cel.Type{numberList}, number, func(_ *board, args []ref.Val) (any, error) {
+			list, err := floats(args[0])
+			if err != nil {
+				return nil, err
+			}
+			if len(list) == 0 {
+				return nil, fmt.Errorf("%s of an empty list", name)
+			}
+			return of(list), nil
+		}}
+	}
+	ofTwo := func(name string, of func(a, b float64) float64) overload {
+		return overload{name + "_two", []*cel.Type{number, number}, number, func(_ *board, args []ref.Val) (any, error) {
+			return of(args[0].Value().(float64), args[1].Value().(float64)), nil
+		}}
+	}
+	least := func(l []float64) float64 { return slices.Min(l) }
+	greatest := func(l []float64) float64 { return slices.Max(l) }
+	sum := func(l []float64) (s float64) {
+		for _, v := range l {
+			s += v
+		}
+		return s
+	}
+	monotone := func(name string, ok func(before, now, tolerance float64) bool) function {
+		test := func(list []float64, tolerance float64) bool {
+			for i := 1; i < len(list); i++ {
+				if !ok(list[i-1], list[i], tolerance) {
+					return false
+				}
+			}
+			return true
+		}
+		return function{name: name, overloads: []overload{
+			{name + "_list", []*cel.Type{numberList}, cel.BoolType, func(_ *board, args []ref.Val) (any, error) {
+				list, err := floats(args[0])
+				return test(list, 0), err
+			}},
+			{name + "_tolerance", []*cel.Type{numberList, number}, cel.BoolType, func(_ *board, args []ref.Val) (any, error) {
+				list, err := floats(args[0])
+				return test(list, args[1].Value().(float64)), err
+			}},
+		}}
+	}
+	return []function{
+		{name: "text", overloads: []overload{{"text_any", []*cel.Type{cel.DynType}, text, func(_ *board, args []ref.Val) (any, error) {
+			return show(args[0]), nil
+		}}}},
+		{name: "min", overloads: []overload{overList("min", least), ofTwo("min", math.Min)}},
+		{name: "max", overloads: []overload{overList("max", greatest), ofTwo("max", math.Max)}},
+		{name: "avg", overloads: []overload{overList("avg", func(l []float64) float64 { return sum(l) / float64(len(l)) })}},
+		{name: "median", overloads: []overload{overList("median", func(l []float64) float64 { return summarise(l).Median })}},
+		{name: "spread", overloads: []overload{overList("spread", func(l []float64) float64 { return greatest(l) / least(l) })}},
+		{name: "ratio", overloads: []overload{
+			ofTwo("ratio", func(a, b float64) float64 { return a / b }),
+			{"ratio_lists", []*cel.Type{numberList, numberList}, numberList, func(_ *board, args []ref.Val) (any, error) {
+				a, err := floats(args[0])
+				if err != nil {
+					return nil, err
+				}
+				b, err := floats(args[1])
+				if err != nil {
+					return nil, err
+				}
+				if len(a) != len(b) {
+					return nil, fmt.Errorf("ratio of lists of %d and %d numbers: they must be of the same points", len(a), len(b))
+				}
+				for i := range a {
+					a[i] /= b[i]
+				}
+				return a, nil
+			}},
+		}},
+		{name: "share", overloads: []overload{{"share_list", []*cel.Type{cel.ListType(cel.BoolType)}, number, func(_ *board, args []ref.Val) (any, error) {
+			native, err := args[0].ConvertToNative(reflect.TypeFor[[]bool]())
+			if err != nil {
+				return nil, err
+			}
+			list := native.([]bool)
+			n := 0
+			for _, v := range list {
+				if v {
+					n++
+				}
+			}
+			if len(list) == 0 {
+				return nil, fmt.Errorf("share of an empty list")
+			}
+			return float64(n) / float64(len(list)), nil
+		}}}},
+		monotone("grows", func(before, now, tolerance float64) bool { return now >= before*(1-tolerance) }),
+		monotone("falls", func(before, now, tolerance float64) bool { return now <= before*(1+tolerance) }),
+		{name: "crossing", overloads: []overload{{"crossing_lists", []*cel.Type{numberList, numberList, numberList}, number,
+			func(_ *board, args []ref.Val) (any, error) {
+				var lists [3][]float64
+				for i := range lists {
+					var err error
+					if lists[i], err = floats(args[i]); err != nil {
+						return nil, err
+					}
+					if len(lists[i]) != len(lists[0]) {
+						return nil, fmt.Errorf("crossing of lists of %d and %d numbers: they must be of the same points", len(lists[0]), len(lists[i]))
+					}
+				}
+				return crossing(lists[0], lists[1], lists[2]), nil
+			}}}},
+	}
+}
+
+// crossing is the x at which a, that was below b, first reaches it, on straight lines between the points; infinite
+// when it never does.
+func crossing(x, a, b []float64) float64 {
+	for i := 1; i < len(x); i++ {
+		before, now := a[i-1]-b[i-1], a[i]-b[i]
+		if before < 0 && now >= 0 {
+			return x[i-1] + (x[i]-x[i-1])*before/(before-now)
+		}
+	}
+	return math.Inf(1)
+}

@@ -1,0 +1,152 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/geobench/geobench/internal/result"
+)
+
+// metric is a figure of a result, as claims and plots see it.
+type metric struct {
+	name string
+	// unit and title label an axis.
+	title, unit string
+	// of the whole run; infinite for what is reckoned per transaction, or takes until one ends, when none was committed.
+	of func(*result.Document) float64
+	// in is the figure of one region's clients; nil where there is none.
+	in func(*result.Region) float64
+}
+
+func latency(name, title string, of func(*result.Latency) int64) metric {
+	milliseconds := func(l *result.Latency, committed int64) float64 {
+		if committed == 0 {
+			return math.Inf(1)
+		}
+		return float64(of(l)) / 1000
+	}
+	return metric{name, title, "ms",
+		func(d *result.Document) float64 {
+			return milliseconds(&d.Summary.LatencyMicroseconds, d.Summary.Committed)
+		},
+		func(r *result.Region) float64 { return milliseconds(&r.LatencyMicroseconds, r.Committed) }}
+}
+
+// perTransaction is infinite where nothing was committed.
+func perTransaction(of func(*result.Summary) float64) func(*result.Document) float64 {
+	return func(d *result.Document) float64 {
+		if d.Summary.Committed == 0 {
+			return math.Inf(1)
+		}
+		return of(&d.Summary)
+	}
+}
+
+// percent of all transactions that ended.
+func percent(c *result.Counts, n int64) float64 {
+	all := c.Committed + c.Aborted + c.Refused + c.Unknown
+	if all == 0 {
+		return 0
+	}
+	return float64(n) / float64(all) * 100
+}
+
+// metrics lists what claims can ask for.
+var metrics = []metric{
+	{"tput", "throughput", "committed transactions/s",
+		func(d *result.Document) float64 { return float64(d.Summary.ThroughputPerSecond) },
+		func(r *result.Region) float64 { return float64(r.ThroughputPerSecond) }},
+	latency("p50", "median latency", func(l *result.Latency) int64 { return l.P50 }),
+	latency("p90", "90th percentile of latency", func(l *result.Latency) int64 { return l.P90 }),
+	latency("p95", "95th percentile of latency", func(l *result.Latency) int64 { return l.P95 }),
+	latency("p99", "99th percentile of latency", func(l *result.Latency) int64 { return l.P99 }),
+	latency("mean", "mean latency", func(l *result.Latency) int64 { return l.Mean }),
+	{"aborts", "aborted transactions", "%",
+		func(d *result.Document) float64 { return percent(&d.Summary.Counts, d.Summary.Aborted) },
+		func(r *result.Region) float64 { return percent(&r.Counts, r.Aborted) }},
+	{"timeouts", "transactions without an answer in time", "%",
+		func(d *result.Document) float64 { return percent(&d.Summary.Counts, d.Summary.Timeouts) },
+		func(r *result.Region) float64 { return percent(&r.Counts, r.Timeouts) }},
+	{"bytes", "bytes between nodes", "bytes/transaction",
+		perTransaction(func(s *result.Summary) float64 { return float64(s.BytesPerTransaction) }), nil},
+	{"wanBytes", "bytes between regions", "bytes/transaction",
+		perTransaction(func(s *result.Summary) float64 { return float64(s.CrossRegionBytesPerTransaction) }), nil},
+	{"cost", "cost", "per million transactions",
+		perTransaction(func(s *result.Summary) float64 { return float64(s.Cost.PerMillionTransactions) / 1e6 }), nil},
+	{"cpu", "CPU time of nodes", "us/transaction",
+		perTransaction(func(s *result.Summary) float64 { return float64(s.CPUMicrosecondsPerTransaction) }), nil},
+	{"multiHome", "multi-home transactions", "% of all",
+		func(d *result.Document) float64 { return float64(d.Summary.Realised.AllMultiHomePPM) / 1e4 }, nil},
+	{"multiPartition", "multi-partition transactions", "% of all",
+		func(d *result.Document) float64 { return float64(d.Summary.Realised.AllMultiPartitionPPM) / 1e4 }, nil},
+}
+
+func metricNames() []string {
+	var names []string
+	for _, m := range metrics {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+func metricNamed(name string) (*metric, error) {
+	for i := range metrics {
+		if metrics[i].name == name {
+			return &metrics[i], nil
+		}
+	}
+	return nil, fmt.Errorf("there is no figure %s%s", name, nearest(name, metricNames()))
+}
+
+// figure is a point's figure over its repetitions.
+type figure struct {
+	// Median of the repetitions.
+	Median float64
+	// HalfWidth of the 95% confidence interval of the mean (Student's t); 0 with one repetition, and where a repetition's
+	// figure is infinite.
+	HalfWidth float64
+}
+
+// summarise takes the median and the confidence interval of repetitions.
+func summarise(values []float64) figure {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	f := figure{Median: (sorted[(n-1)/2] + sorted[n/2]) / 2}
+	if n == 1 || math.IsInf(sorted[n-1], 1) {
+		return f
+	}
+	mean, squares := 0.0, 0.0
+	for _, v := range sorted {
+		mean += v / float64(n)
+	}
+	for _, v := range sorted {
+		squares += (v - mean) * (v - mean)
+	}
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 1)}.Quantile(0.975)
+	f.HalfWidth = t * math.Sqrt(squares/float64(n-1)/float64(n))
+	return f
+}
+
+// figure of a point; region is empty for all.
+func (r *Results) figure(p *Point, m *metric, region string) (figure, error) {
+	var values []float64
+	for _, run := range p.Runs {
+		d, err := r.Document(run)
+		if err != nil {
+			return figure{}, err
+		}
+		if region == "" {
+			values = append(values, m.of(d))
+			continue
+		}
+		i := slices.IndexFunc(d.Regions, func(x result.Region) bool { return x.Name == region })
+		if i < 0 {
+			return figure{}, fmt.Errorf("%s has no region %s", p.Label, region)
+		}
+		values = append(values, m.in(&d.Regions[i]))
+	}
+	return summarise(values), nil
+}

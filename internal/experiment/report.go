@@ -1,0 +1,251 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// Kind marks a document of Report.
+const Kind = "ExperimentReport"
+
+// Report is what experiments have shown: the claims, and the figures of every point. The same results give the same
+// bytes.
+type Report struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Simulated  bool   `json:"simulated"`
+	// Claims of all experiments, in order.
+	Claims []Finding `json:"claims"`
+	// Wrong lists runs that could not run, or whose answers were wrong.
+	Wrong []string `json:"wrong"`
+	// Doubtful lists runs whose verdict is not Passed for another reason, for example that nothing was committed.
+	Doubtful    []string        `json:"doubtful"`
+	Experiments []PointsSummary `json:"experiments"`
+}
+
+// PointsSummary is an experiment's sweep and the figures at its points.
+type PointsSummary struct {
+	Name       string      `json:"name"`
+	Systems    []string    `json:"systems"`
+	Parameters []string    `json:"parameters"`
+	Points     []PointData `json:"points"`
+}
+
+// PointData is a point: the medians of its repetitions, by the names that claims use. Figures that a point has not are
+// left out.
+type PointData struct {
+	System string             `json:"system"`
+	Values []string           `json:"values"`
+	Median map[string]float64 `json:"median"`
+	// HalfWidth of the 95% confidence interval of the mean; only with several repetitions.
+	HalfWidth map[string]float64 `json:"halfWidth,omitempty"`
+}
+
+// NewReport judges all claims and gathers the figures.
+func NewReport(experiments []*Experiment, r *Results) *Report {
+	out := &Report{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: Kind, Simulated: r.Simulated,
+		Claims: []Finding{}, Wrong: []string{}, Doubtful: []string{},
+	}
+	for _, e := range experiments {
+		out.Claims = append(out.Claims, e.Judge(r)...)
+		s := PointsSummary{Name: e.Name, Systems: e.Systems, Parameters: []string{}, Points: []PointData{}}
+		for _, p := range e.Parameters {
+			s.Parameters = append(s.Parameters, p.Name)
+		}
+		for _, p := range e.Points {
+			s.Points = append(s.Points, pointData(p, r))
+			for _, run := range p.Runs {
+				out.look(e, run, r)
+			}
+		}
+		out.Experiments = append(out.Experiments, s)
+	}
+	return out
+}
+
+// look files a run that is not as it should be.
+func (out *Report) look(e *Experiment, run *Run, r *Results) {
+	d, err := r.Document(run)
+	switch {
+	case err != nil:
+		out.Wrong = append(out.Wrong, e.Name+": "+err.Error())
+	case d.Verdict != v1alpha1.VerdictPassed:
+		text := fmt.Sprintf("%s: %s: %s", e.Name, run.Label, d.Verdict)
+		if len(d.Reasons) > 0 {
+			text += ": " + d.Reasons[0].Reason + ": " + d.Reasons[0].Message
+		}
+		if slices.ContainsFunc(d.Reasons, func(x result.Reason) bool { return x.Reason == result.ReasonCheckFailed }) {
+			out.Wrong = append(out.Wrong, text)
+		} else {
+			out.Doubtful = append(out.Doubtful, text)
+		}
+	}
+}
+
+func pointData(p *Point, r *Results) PointData {
+	d := PointData{System: p.System, Values: []string{}, Median: map[string]float64{}}
+	for _, v := range p.Values {
+		d.Values = append(d.Values, v.String())
+	}
+	for i := range metrics {
+		f, err := r.figure(p, &metrics[i], "")
+		if err != nil || math.IsInf(f.Median, 0) {
+			continue
+		}
+		d.Median[metrics[i].name] = f.Median
+		if len(p.Runs) > 1 {
+			if d.HalfWidth == nil {
+				d.HalfWidth = map[string]float64{}
+			}
+			d.HalfWidth[metrics[i].name] = f.HalfWidth
+		}
+	}
+	return d
+}
+
+// Err is nil when every claim holds, every run could run and no answer was wrong.
+func (out *Report) Err() error {
+	var parts []string
+	var differ, unknown int
+	for i := range out.Claims {
+		switch out.Claims[i].Answer() {
+		case "differs":
+			differ++
+		case "no result":
+			unknown++
+		}
+	}
+	if differ > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d claims differ", differ, len(out.Claims)))
+	}
+	if unknown > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d claims have no result", unknown, len(out.Claims)))
+	}
+	if len(out.Wrong) > 0 {
+		parts = append(parts, fmt.Sprintf("%d runs failed", len(out.Wrong)))
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(parts, ", "))
+}
+
+// columns of the table of claims: title and width.
+var columns = []struct {
+	title string
+	width int
+}{{"CLAIM", 8}, {"SOURCE", 18}, {"SAYS", 36}, {"MEASURED", 44}, {"HOLDS", 9}}
+
+// Table writes the claims for a person. Long texts go on below.
+func (out *Report) Table(w io.Writer) error {
+	b := &strings.Builder{}
+	row := func(cells ...string) {
+		wrapped := make([][]string, len(cells))
+		lines := 0
+		for i, c := range cells {
+			wrapped[i] = wrap(c, columns[i].width)
+			lines = max(lines, len(wrapped[i]))
+		}
+		for n := range lines {
+			var l strings.Builder
+			for i, c := range wrapped {
+				text := ""
+				if n < len(c) {
+					text = c[n]
+				}
+				fmt.Fprintf(&l, "%-*s  ", columns[i].width, text)
+			}
+			b.WriteString(strings.TrimRight(l.String(), " ") + "\n")
+		}
+	}
+	how := "in real time, on this machine"
+	if out.Simulated {
+		how = "SIMULATED"
+	}
+	points := 0
+	for _, e := range out.Experiments {
+		points += len(e.Points)
+	}
+	fmt.Fprintf(b, "%s; %s; %s\n\n", counted(len(out.Experiments), "experiment"), counted(points, "point"), how)
+	if len(out.Claims) > 0 {
+		var titles []string
+		for _, c := range columns {
+			titles = append(titles, c.title)
+		}
+		row(titles...)
+		for i := range out.Claims {
+			f := &out.Claims[i]
+			text := f.Measured
+			if f.Error != "" {
+				text = f.Error
+			}
+			row(f.ID, f.Source, f.Says, text, f.Answer())
+		}
+		holds := 0
+		for i := range out.Claims {
+			if out.Claims[i].Holds {
+				holds++
+			}
+		}
+		fmt.Fprintf(b, "\n%d of %s hold\n", holds, counted(len(out.Claims), "claim"))
+	}
+	list := func(title string, items []string) {
+		if len(items) == 0 {
+			return
+		}
+		fmt.Fprintf(b, "\n%s\n", title)
+		const most = 20
+		for i, item := range items {
+			if i == most {
+				fmt.Fprintf(b, "  and %d more\n", len(items)-most)
+				break
+			}
+			fmt.Fprintf(b, "  %s\n", item)
+		}
+	}
+	list("runs that failed:", out.Wrong)
+	list("runs in doubt:", out.Doubtful)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// wrap breaks a text into lines of at most width columns; a longer word is cut.
+func wrap(text string, width int) []string {
+	lines := []string{""}
+	for _, word := range strings.Fields(text) {
+		runes := []rune(word)
+		for len(runes) > width {
+			if lines[len(lines)-1] != "" {
+				lines = append(lines, "")
+			}
+			lines[len(lines)-1] = string(runes[:width])
+			lines, runes = append(lines, ""), runes[width:]
+		}
+		word = string(runes)
+		last := &lines[len(lines)-1]
+		switch {
+		case *last == "":
+			*last = word
+		case len([]rune(*last))+1+len(runes) <= width:
+			*last += " " + word
+		default:
+			lines = append(lines, word)
+		}
+	}
+	return lines
+}

@@ -1,0 +1,237 @@
+package experiment
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/geobench/geobench/internal/local"
+	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/version"
+)
+
+// Options say how to play.
+type Options struct {
+	// RealTime plays each run in real time, one after the other; otherwise runs are simulated.
+	RealTime bool
+	// Parallel is the number of simulations at the same time; 0 is one per CPU. It changes no result.
+	Parallel int
+	// Folder keeps one result document per run, called KEY.json. A run whose document is there is not played again.
+	Folder string
+	// Report, if set, is called when a run begins and when it ends, from one goroutine at a time.
+	Report func(Progress)
+}
+
+// Progress is how far all experiments are.
+type Progress struct {
+	// Total runs; Done ones have ended, of which Kept had a result on disk already and Failed could not run.
+	Total, Done, Kept, Failed int
+	// Label of the run that this is about, and whether it just ended.
+	Label string
+	Ended bool
+}
+
+// Results are the documents of runs, or why there is none.
+type Results struct {
+	// Simulated results come from virtual time.
+	Simulated bool
+	outcomes  map[*Run]outcome
+}
+
+type outcome struct {
+	document *result.Document
+	err      error
+}
+
+// Document of a run. The error says why it could not be played.
+func (r *Results) Document(run *Run) (*result.Document, error) {
+	o, ok := r.outcomes[run]
+	if !ok {
+		return nil, fmt.Errorf("%s was not played", run.Label)
+	}
+	return o.document, o.err
+}
+
+// Play plays all runs of the experiments that have no result in the folder yet. A run that cannot be played is an outcome
+// of its own; the error is for what stops everything: the folder, or the context. What has ended by then is kept.
+func Play(ctx context.Context, experiments []*Experiment, o Options) (*Results, error) {
+	if err := os.MkdirAll(o.Folder, 0o755); err != nil {
+		return nil, fmt.Errorf("the folder of results: %w", err)
+	}
+	build, err := buildID()
+	if err != nil {
+		return nil, err
+	}
+	p := &player{Options: o, build: build, results: &Results{Simulated: !o.RealTime, outcomes: map[*Run]outcome{}}}
+	var runs []*Run
+	for _, e := range experiments {
+		runs = append(runs, e.Runs()...)
+	}
+	p.progress.Total = len(runs)
+	// Long runs first, so that no core waits for the other at the end.
+	slices.SortStableFunc(runs, func(a, b *Run) int { return cmp.Compare(weight(b), weight(a)) })
+
+	g, playing := errgroup.WithContext(ctx)
+	parallel := cmp.Or(o.Parallel, runtime.GOMAXPROCS(0))
+	if o.RealTime {
+		parallel = 1
+	}
+	g.SetLimit(max(1, parallel))
+	for _, run := range runs {
+		g.Go(func() error { return p.one(playing, run) })
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return p.results, nil
+}
+
+// weight grows with the work of simulating a run.
+func weight(r *Run) int64 {
+	l := &r.Run.Spec.Load
+	return int64(l.ClientsPerRegion) * (l.Warmup.Milliseconds() + l.Duration.Milliseconds())
+}
+
+type player struct {
+	Options
+	build string
+
+	mu       sync.Mutex
+	progress Progress
+	results  *Results
+}
+
+// one plays a run, unless its result is there.
+func (p *player) one(ctx context.Context, run *Run) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	file := filepath.Join(p.Folder, p.key(run)+".json")
+	if d, err := result.Read(file); err == nil && d.Name == run.Run.Name {
+		p.tell(run, outcome{document: d}, true)
+		return nil
+	}
+	p.begin(run)
+	d, err := p.play(ctx, run)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err == nil {
+		if err := write(file, d.Write); err != nil {
+			return fmt.Errorf("the folder of results: %w", err)
+		}
+	} else {
+		err = fmt.Errorf("%s could not run: %w", run.Label, err)
+	}
+	p.tell(run, outcome{d, err}, false)
+	return nil
+}
+
+func (p *player) play(ctx context.Context, run *Run) (*result.Document, error) {
+	planned, err := plan.New(run.Run, run.Database, run.Profile)
+	if err != nil {
+		return nil, err
+	}
+	if p.RealTime {
+		return local.Run(ctx, planned, nil)
+	}
+	return local.Simulate(ctx, planned, nil)
+}
+
+func (p *player) begin(run *Run) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.progress.Label, p.progress.Ended = run.Label, false
+	if p.Report != nil {
+		p.Report(p.progress)
+	}
+}
+
+func (p *player) tell(run *Run, o outcome, kept bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.results.outcomes[run] = o
+	p.progress.Done++
+	if kept {
+		p.progress.Kept++
+	}
+	if o.err != nil {
+		p.progress.Failed++
+	}
+	p.progress.Label, p.progress.Ended = run.Label, true
+	if p.Report != nil {
+		p.Report(p.progress)
+	}
+}
+
+// key names a run's result: the same manifests, build and driver have the same one.
+func (p *player) key(run *Run) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %t %s", run.Run.Name, p.build, p.RealTime, run.hash))
+	return hex.EncodeToString(sum[:16])
+}
+
+// buildID tells builds apart: by version, and where that does not say all (uncommitted changes, no version), by the
+// program's own bytes.
+var buildID = sync.OnceValues(func() (string, error) {
+	v := version.String()
+	if v != "devel" && !strings.Contains(v, "dirty") {
+		return v, nil
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("results are kept by build, and this program cannot find itself: %w", err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("results are kept by build, and this program cannot read itself: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("results are kept by build, and this program cannot read itself: %w", err)
+	}
+	return v + "-" + hex.EncodeToString(h.Sum(nil)[:8]), nil
+})
+
+// write writes a file so that it is there as a whole or not at all.
+func write(path string, content func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	if err := content(f); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := errors.Join(f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// WriteJSON writes a value as indented JSON, so that the file is there as a whole or not at all.
+func WriteJSON(path string, v any) error {
+	return write(path, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(v)
+	})
+}
