@@ -6,7 +6,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=dev
-RUN CGO_ENABLED=0 go build -tags cluster -trimpath -ldflags "-s -w -X github.com/geobench/geobench/internal/version.Version=${VERSION}" \
+RUN CGO_ENABLED=0 go build -tags full -trimpath -ldflags "-s -w -X github.com/geobench/geobench/internal/version.Version=${VERSION}" \
     -o /geobench ./cmd/geobench
 
 FROM scratch

@@ -25,12 +25,12 @@ build: bin/geobench ## Build bin/geobench
 
 .PHONY: bin/geobench
 bin/geobench:
-	@CGO_ENABLED=0 go build -tags cluster -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/geobench
+	@CGO_ENABLED=0 go build -tags full -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/geobench
 
 ##@ Test it
 .PHONY: test
 test: ## Run all tests but the end-to-end ones
-	KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -tags cluster ./...
+	KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -tags full ./...
 	cd hack/cluster && go test ./...
 
 .PHONY: race
@@ -48,6 +48,10 @@ fuzz: ## Fuzz each target for FUZZTIME (default 20s)
 .PHONY: bench-engine
 bench-engine: bin/geobench ## Throughput and CPU per transaction of the engine and the worker, without emulated delay
 	hack/bench-engine.sh
+
+.PHONY: verify
+verify: bin/geobench ## Simulate the paper's six scenarios, judge its claims, draw the plots into out/smallbank (minutes)
+	bin/geobench verify experiments/smallbank --out out/smallbank
 
 ##@ Keep it right
 .PHONY: lint

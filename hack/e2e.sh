@@ -17,4 +17,4 @@ say "helm test ($(elapsed))"
 helm test geobench --namespace geobench-system >&2
 say "the tests ($(elapsed))"
 GEOBENCH_RESTART_APISERVER="$root/hack/cluster/cluster.sh restart kube-apiserver" \
-  go test -tags cluster,e2e -count=1 -v -timeout 30m "$@" ./internal/e2e
+  go test -tags full,e2e -count=1 -v -timeout 30m "$@" ./internal/e2e

@@ -6,11 +6,11 @@ unformatted=$(git ls-files '*.go' | xargs gofmt -l)
 [[ -z $unformatted ]] || { echo "not gofmt-ed: $unformatted" >&2; exit 1; }
 say "go vet"
 go vet ./cmd/geobench
-go vet -tags cluster,e2e ./...
+go vet -tags full,e2e ./...
 (cd hack/cluster && go vet ./...)
 (cd hack/tools && go vet ./...)
 say "staticcheck"
-"$(tool install staticcheck | tail -1)" -tags cluster,e2e ./...
+"$(tool install staticcheck | tail -1)" -tags full,e2e ./...
 say "API conventions of the CRDs"
 tool lint-crds
 say "the chart"

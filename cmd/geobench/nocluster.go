@@ -1,4 +1,4 @@
-//go:build !cluster
+//go:build !full
 
 package main
 
@@ -16,10 +16,10 @@ func clusterCommands() []*cobra.Command {
 		out = append(out, &cobra.Command{
 			Use:                name,
 			Short:              short + "; not in this build",
-			Long:               short + ".\n\nThis binary was built without it: build with `make build` or `go build -tags cluster ./cmd/geobench`.",
+			Long:               short + ".\n\nThis binary was built without it: build with `make build` or `go build -tags full ./cmd/geobench`.",
 			DisableFlagParsing: true,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				return usageError("%s: this binary was built without it; build with `make build` or `go build -tags cluster ./cmd/geobench`", cmd.Name())
+				return usageError("%s: this binary was built without it; build with `make build` or `go build -tags full ./cmd/geobench`", cmd.Name())
 			},
 		})
 	}

@@ -1,14 +1,18 @@
 package experiment
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"gonum.org/v1/gonum/mathext"
 
 	"github.com/geobench/geobench/internal/result"
 )
+
+// ErrNoPlots is what Draw returns in a build without plots: see CanDraw.
+var ErrNoPlots = errors.New("this binary was built without plots; build with `make build` or `go build -tags full ./cmd/geobench`")
 
 // metric is a figure of a result, as claims and plots see it.
 type metric struct {
@@ -125,9 +129,16 @@ func summarise(values []float64) figure {
 	for _, v := range sorted {
 		squares += (v - mean) * (v - mean)
 	}
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 1)}.Quantile(0.975)
+	t := studentT(float64(n - 1))
 	f.HalfWidth = t * math.Sqrt(squares/float64(n-1)/float64(n))
 	return f
+}
+
+// studentT is the 97.5% quantile of Student's t distribution with nu degrees of freedom, from the inverse of its
+// distribution function, the regularised incomplete beta function.
+func studentT(nu float64) float64 {
+	x := mathext.InvRegIncBeta(nu/2, 0.5, 0.05)
+	return math.Sqrt(nu * (1 - x) / x)
 }
 
 // figure of a point; region is empty for all.

@@ -1,3 +1,5 @@
+//go:build full
+
 package experiment
 
 import (
@@ -18,6 +20,9 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 )
+
+// CanDraw tells whether this build draws plots.
+const CanDraw = true
 
 // plotted are the figures that are drawn, one plot each.
 var plotted = []string{"tput", "p50", "p90", "bytes", "cost"}
