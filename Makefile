@@ -37,6 +37,10 @@ test: ## Run all tests but the end-to-end ones
 race: ## Run the tests of concurrent packages with the race detector
 	go test -race ./internal/wire/... ./internal/node/... ./internal/target/... ./internal/load/... ./internal/local/... ./internal/meeting/...
 
+.PHONY: soak
+soak: ## Explore SEEDS (default 10000) seeds per protocol in the simulator: faults, hot rows, checked histories
+	go run ./cmd/geobench explore --seeds "$(or $(SEEDS),10000)" $(if $(ENGINE),--engine "$(ENGINE)")
+
 .PHONY: e2e
 e2e: ## Run the end-to-end tests on the local node
 	hack/e2e.sh "$(IMAGE)"
