@@ -28,6 +28,27 @@ func TestEngines(t *testing.T) {
 	}
 }
 
+// Seeds that once failed keep passing.
+func TestSeedsThatFailed(t *testing.T) {
+	failed := map[string][]uint64{
+		// A participant let go of its locks before the others had theirs.
+		"slog": {163, 208, 313, 499, 516, 636, 989, 1062, 1070, 1331, 1505, 1514, 1944},
+		// A frame sent when a healed link spoke again overtook the held ones.
+		"calvin": {239, 288, 775, 1393, 1437},
+	}
+	for name, seeds := range failed {
+		e, ok := engines.Lookup(name)
+		if !ok {
+			t.Fatalf("no engine %s", name)
+		}
+		for _, seed := range seeds {
+			if r := Run(Config{Engine: e, Seed: seed}); !r.Passed() {
+				t.Error(r)
+			}
+		}
+	}
+}
+
 // worldsThatLose are the first seeds that lose a region.
 func worldsThatLose(e *protocol.Engine) (seeds []uint64) {
 	for seed := range uint64(100) {
