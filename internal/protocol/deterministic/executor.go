@@ -26,10 +26,10 @@ type Config struct {
 	Env        protocol.Env
 	// Answer takes the outcome of a transaction whose client waits at this node.
 	Answer func(o txn.Outcome)
-	// Reorderable is for engines that order transactions in more than one log, or whose lock queues may be changed
-	// (Reorder). A participant then keeps its locks until it
+	// Reorderable is for engines whose lock queues may be changed (Reorder). A participant then keeps its locks until it
 	// knows that all the others have theirs: only then is it certain that no cycle goes through the transaction. So all
-	// participants tell all others when they have their locks, along with their reads.
+	// participants tell all others when they have their locks, along with their reads. Those of transactions that come
+	// in parts do so in any case.
 	Reorderable bool
 }
 

@@ -136,3 +136,31 @@ func TestParts(t *testing.T) {
 		})
 	}
 }
+
+// Here the transaction only reads, and the other partition writes. A single-home one has its turn everywhere at the same
+// place of one log, so it lets go of its locks as soon as it has told its reads. A multi-home one keeps them until the
+// other partition has its lock, too: until then it may not be ordered there.
+func TestKeepsLocks(t *testing.T) {
+	behind := simtest.Txn(8, "a0+1")
+	t.Run("single-home", func(t *testing.T) {
+		s := newScene(false)
+		s.x.Run(PlaceOf(7), simtest.Txn(7, "r0 a1+1"), 1)
+		s.x.Run(PlaceOf(8), behind, 0)
+		s.expect(t, "it has let go", "t0.8 committed 0=11; reads: 0.7=000000000000000a")
+	})
+	for name, ops := range map[string]string{"reader here": "r0 a3+1", "writers that read nothing": "w0=10 w3=1"} {
+		t.Run("multi-home, "+name, func(t *testing.T) {
+			s := newScene(false)
+			s.x.Part(PlaceOf(7), simtest.Txn(7, ops), false, 1, 0)
+			s.x.Run(PlaceOf(8), behind, 0)
+			if got := s.said(); !strings.HasPrefix(got, "reads: 0.7=") {
+				t.Errorf("it has its lock here: %q", got)
+			}
+			s.x.Reads(1, &Reads{Reads: []Read{{Place: PlaceOf(7)}}})
+			s.expect(t, "the other partition has its lock", "t0.8 committed 0=11")
+			if s.x.Parted() != 0 || !s.x.locks.empty() || len(s.x.running) > 0 {
+				t.Error("something is left over")
+			}
+		})
+	}
+}

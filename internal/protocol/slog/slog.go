@@ -57,10 +57,7 @@ func newReplica(c protocol.Config) *Replica {
 	r := &Replica{}
 	r.Node = locallog.New(locallog.Config{
 		Config: c, Batch: c.Params.Duration("batch"), Forward: c.Params.Duration("forward"), LockOnly: true,
-		// With a log per region, a participant that let go of its locks before the others have theirs would let a later
-		// transaction be answered and yet come earlier elsewhere: serializable, but not strictly.
-		Reorderable: true,
-		MultiHome:   func(t *txn.Transaction) { r.orderer.Add(locallog.Entry{Txn: t, Coordinator: r.Self}) },
+		MultiHome: func(t *txn.Transaction) { r.orderer.Add(locallog.Entry{Txn: t, Coordinator: r.Self}) },
 	})
 	lc := locallog.LogConfig{
 		Number: uint64(len(r.Logs)), Members: ordererMembers(c.Topology), Interval: c.Params.Duration("multiHomeBatch"),
