@@ -32,7 +32,7 @@ type execution struct {
 	needed    int  // parts, once the whole transaction is here
 	answering int  // the lowest active partition
 	waitLocks int  // local locks not granted
-	waitReads int  // participants not heard of whose reads, or locks if it keeps its own, it needs
+	waitReads int  // participants not heard of whose reads, or locks with KeepLocks, it needs
 	queued    bool // in Executor.ready
 	holding   bool // has all its locks and its local reads
 	reordered bool // a change of the queues has given it its turn
@@ -107,17 +107,11 @@ func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeI
 	e.awaitReads()
 }
 
-// keeps reports whether the transaction keeps its locks here until all its participants have theirs. One that several logs
-// order has its turn at different times in different partitions. If it let go of its locks where its turn comes first, a
-// transaction behind it could be answered before it is ordered elsewhere, and one that is called after that answer could
-// still come ahead of it: serializable, but not strictly.
-func (e *execution) keeps() bool { return e.parted || e.x.c.Reorderable }
-
 // awaitReads counts the participants to hear of.
 func (e *execution) awaitReads() {
 	e.waitReads = 0
 	mode := txn.Read
-	if e.keeps() {
+	if e.x.c.KeepLocks {
 		mode = txn.ReadWrite
 	} else if !e.active {
 		return
@@ -230,7 +224,7 @@ func (e *execution) serveReads() {
 			values = append(values, Value{sl.value, sl.found})
 		}
 	}
-	if e.keeps() {
+	if e.x.c.KeepLocks {
 		for i := range e.slots {
 			if !e.slots[i].local && e.first(i, txn.ReadWrite) {
 				e.x.sendReads(int(e.slots[i].partition), e, values)

@@ -26,10 +26,17 @@ type Config struct {
 	Env        protocol.Env
 	// Answer takes the outcome of a transaction whose client waits at this node.
 	Answer func(o txn.Outcome)
-	// Reorderable is for engines whose lock queues may be changed (Reorder). A participant then keeps its locks until it
-	// knows that all the others have theirs: only then is it certain that no cycle goes through the transaction. So all
-	// participants tell all others when they have their locks, along with their reads. Those of transactions that come
-	// in parts do so in any case.
+	// KeepLocks is for engines that order transactions in more than one log. A participant keeps its locks until it knows
+	// that all the others of the copy have theirs, so all tell all others when they do, along with their reads.
+	//
+	// Transactions that several logs order have their turn at different times in different partitions, and so have those
+	// behind them. If one let go of its locks where its turn comes first, a transaction behind it there could be answered
+	// while it still waits elsewhere, behind one that has no place in some log yet. One that is called after that answer
+	// could come ahead of that one, and so of both: serializable, but not strictly. That goes for single-home
+	// transactions as well as for others.
+	KeepLocks bool
+	// Reorderable is for engines whose lock queues may be changed (Reorder). They must keep locks, too: only when all
+	// participants have theirs is it certain that no cycle goes through the transaction.
 	Reorderable bool
 }
 

@@ -22,14 +22,15 @@ type scene struct {
 	out []string
 }
 
-func newScene(reorderable bool) *scene {
+func newScene(keepLocks, reorderable bool) *scene {
 	s := &scene{}
 	st := store.New()
 	for _, row := range []uint64{0, 2} {
 		st.Put(simtest.Key(row), binary.BigEndian.AppendUint64(nil, 10), 0)
 	}
 	s.x = New(Config{
-		Self: 0, Topology: simtest.TwoRegions(2), Procedures: simtest.Procedures, Store: st, Env: s, Reorderable: reorderable,
+		Self: 0, Topology: simtest.TwoRegions(2), Procedures: simtest.Procedures, Store: st, Env: s,
+		KeepLocks: keepLocks, Reorderable: reorderable,
 		Answer: func(o txn.Outcome) { s.out = append(s.out, fmt.Sprintf("t%v %v %s", o.ID, o.Status, o.Result)) },
 	})
 	return s
@@ -69,7 +70,7 @@ func (s *scene) hear(id txn.ID, value uint64, reordered bool) {
 func TestReorderVoidsReads(t *testing.T) {
 	for name, early := range map[string]bool{"new reads come in time": false, "new reads come early": true} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(true)
+			s := newScene(true, true)
 			t1, t2 := simtest.Txn(1, "a0+1 a3+1"), simtest.Txn(2, "a0+1 a3+1")
 			s.x.Part(PlaceOf(2), t2, false, 0, 0)
 			s.expect(t, "2 has its lock here", "reads: 0.2=000000000000000a")
@@ -118,7 +119,7 @@ func TestParts(t *testing.T) {
 		"second home's comes first": {whole, locks(0), 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(false)
+			s := newScene(true, false)
 			s.x.Part(PlaceOf(7), tc.first, tc.first != whole, 0, tc.firstHome)
 			s.expect(t, "one part", "")
 			// The row of the other part is still free, that of the first is not.
@@ -137,21 +138,32 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// Here the transaction only reads, and the other partition writes. A single-home one has its turn everywhere at the same
-// place of one log, so it lets go of its locks as soon as it has told its reads. A multi-home one keeps them until the
-// other partition has its lock, too: until then it may not be ordered there.
-func TestKeepsLocks(t *testing.T) {
+// Here the transaction only reads or only writes, and the other partition writes. With one log it lets go of its locks as
+// soon as it has told its reads; with several it keeps them until the other partition has its lock, too, whether or not
+// it is multi-home itself: there it may wait for one that is.
+func TestKeepLocks(t *testing.T) {
 	behind := simtest.Txn(8, "a0+1")
-	t.Run("single-home", func(t *testing.T) {
-		s := newScene(false)
+	t.Run("one log", func(t *testing.T) {
+		s := newScene(false, false)
 		s.x.Run(PlaceOf(7), simtest.Txn(7, "r0 a1+1"), 1)
 		s.x.Run(PlaceOf(8), behind, 0)
 		s.expect(t, "it has let go", "t0.8 committed 0=11; reads: 0.7=000000000000000a")
 	})
-	for name, ops := range map[string]string{"reader here": "r0 a3+1", "writers that read nothing": "w0=10 w3=1"} {
-		t.Run("multi-home, "+name, func(t *testing.T) {
-			s := newScene(false)
-			s.x.Part(PlaceOf(7), simtest.Txn(7, ops), false, 1, 0)
+	for name, tc := range map[string]struct {
+		ops   string
+		parts bool
+	}{
+		"single-home, reader here":              {"r0 a1+1", false},
+		"multi-home, reader here":               {"r0 a3+1", true},
+		"multi-home, writers that read nothing": {"w0=10 w3=1", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(true, false)
+			if tc.parts {
+				s.x.Part(PlaceOf(7), simtest.Txn(7, tc.ops), false, 1, 0)
+			} else {
+				s.x.Run(PlaceOf(7), simtest.Txn(7, tc.ops), 1)
+			}
 			s.x.Run(PlaceOf(8), behind, 0)
 			if got := s.said(); !strings.HasPrefix(got, "reads: 0.7=") {
 				t.Errorf("it has its lock here: %q", got)

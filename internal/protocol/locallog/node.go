@@ -71,7 +71,7 @@ func New(c Config) *Node {
 	}
 	n.Executor = deterministic.New(deterministic.Config{
 		Self: c.Self, Topology: t, Procedures: c.Procedures, Store: c.Store, Env: c.Env, Answer: n.answer,
-		Reorderable: c.Reorderable,
+		KeepLocks: true, Reorderable: c.Reorderable,
 	})
 	holders := make([][]geo.NodeID, t.Partitions)
 	for id := range t.Nodes() {
