@@ -7,6 +7,7 @@ import (
 
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/target"
+	"github.com/geobench/geobench/internal/timers"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -36,7 +37,7 @@ type driver struct {
 	started time.Time
 	offset  time.Duration
 	now     time.Duration
-	timers  timerHeap
+	timers  timers.Queue
 
 	mu     sync.Mutex
 	inbox  []txn.Outcome
@@ -58,7 +59,7 @@ func (d *driver) run(ctx context.Context, m *Machine) error {
 	for !m.Finished() {
 		d.tick()
 		for {
-			t, ok := d.timers.popDue(d.now)
+			t, ok := d.timers.PopDue(d.now)
 			if !ok {
 				break
 			}
@@ -79,8 +80,8 @@ func (d *driver) run(ctx context.Context, m *Machine) error {
 			continue
 		}
 		d.tick()
-		if len(d.timers.items) > 0 {
-			wait.Reset(max(0, d.timers.items[0].at-d.now))
+		if at, ok := d.timers.Next(); ok {
+			wait.Reset(max(0, at-d.now))
 		} else {
 			wait.Reset(time.Hour)
 		}
@@ -130,58 +131,4 @@ func (d *driver) Now() time.Duration { return d.now }
 func (d *driver) Submit(t *txn.Transaction) { d.session.Submit(t) }
 
 // After implements protocol.ClientEnv.
-func (d *driver) After(after time.Duration, t protocol.Timer) { d.timers.push(d.now+after, t) }
-
-// timerHeap is a binary heap of timers; those of the same instant fire in the order in which they were set.
-type timerHeap struct {
-	items []timerItem
-	count uint64
-}
-
-type timerItem struct {
-	at    time.Duration
-	order uint64
-	timer protocol.Timer
-}
-
-func (a *timerItem) before(b *timerItem) bool {
-	return a.at < b.at || a.at == b.at && a.order < b.order
-}
-
-func (h *timerHeap) push(at time.Duration, t protocol.Timer) {
-	h.items = append(h.items, timerItem{at, h.count, t})
-	h.count++
-	for i := len(h.items) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !h.items[i].before(&h.items[up]) {
-			return
-		}
-		h.items[i], h.items[up] = h.items[up], h.items[i]
-		i = up
-	}
-}
-
-func (h *timerHeap) popDue(now time.Duration) (protocol.Timer, bool) {
-	if len(h.items) == 0 || h.items[0].at > now {
-		return protocol.Timer{}, false
-	}
-	t := h.items[0].timer
-	last := len(h.items) - 1
-	h.items[0] = h.items[last]
-	h.items = h.items[:last]
-	for i := 0; ; {
-		down := 2*i + 1
-		if down >= last {
-			break
-		}
-		if down+1 < last && h.items[down+1].before(&h.items[down]) {
-			down++
-		}
-		if !h.items[down].before(&h.items[i]) {
-			break
-		}
-		h.items[i], h.items[down] = h.items[down], h.items[i]
-		i = down
-	}
-	return t, true
-}
+func (d *driver) After(after time.Duration, t protocol.Timer) { d.timers.Push(d.now+after, t) }

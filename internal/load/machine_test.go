@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/timers"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
 )
@@ -18,7 +19,7 @@ import (
 type world struct {
 	m       *Machine
 	now     time.Duration
-	events  timerHeap
+	events  timers.Queue
 	answers map[uint64]txn.Outcome
 	sent    []time.Duration
 	ids     map[txn.ID]bool
@@ -31,7 +32,7 @@ const answerKind = 255
 
 func (w *world) Now() time.Duration { return w.now }
 
-func (w *world) After(d time.Duration, t protocol.Timer) { w.events.push(w.now+d, t) }
+func (w *world) After(d time.Duration, t protocol.Timer) { w.events.Push(w.now+d, t) }
 
 func (w *world) Submit(t *txn.Transaction) {
 	o, d := w.answer(w, w.count, t)
@@ -44,7 +45,7 @@ func (w *world) Submit(t *txn.Transaction) {
 	w.count++
 	if d >= 0 {
 		w.answers[uint64(w.count)] = o
-		w.events.push(w.now+d, protocol.Timer{Kind: answerKind, Arg: uint64(w.count)})
+		w.events.Push(w.now+d, protocol.Timer{Kind: answerKind, Arg: uint64(w.count)})
 	}
 }
 
@@ -54,9 +55,13 @@ func (w *world) run(t *testing.T, m *Machine) *result.Report {
 	w.m, w.answers, w.ids = m, map[uint64]txn.Outcome{}, map[txn.ID]bool{}
 	m.Attach(w)
 	m.Start()
-	for len(w.events.items) > 0 && !(m.Finished() && len(w.answers) == 0) {
-		w.now = w.events.items[0].at
-		e, _ := w.events.popDue(w.now)
+	for !m.Finished() || len(w.answers) > 0 {
+		at, ok := w.events.Next()
+		if !ok {
+			break
+		}
+		w.now = at
+		e, _ := w.events.PopDue(w.now)
 		if e.Kind == answerKind {
 			o := w.answers[e.Arg]
 			delete(w.answers, e.Arg)
@@ -420,9 +425,9 @@ func TestLateTimers(t *testing.T) {
 		m.Attach(w)
 		m.Start()
 		w.now = time.Hour
-		for len(w.events.items) > 0 {
-			w.now = max(w.now, w.events.items[0].at)
-			e, _ := w.events.popDue(w.now)
+		for at, ok := w.events.Next(); ok; at, ok = w.events.Next() {
+			w.now = max(w.now, at)
+			e, _ := w.events.PopDue(w.now)
 			m.Fire(e)
 		}
 		if !m.Finished() {

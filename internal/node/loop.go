@@ -8,6 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/timers"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/wire"
 	"github.com/geobench/geobench/internal/workload"
@@ -21,7 +22,7 @@ type loop struct {
 	rng     *rand.Rand
 	store   *store.Store
 	replica protocol.Replica
-	timers  timerHeap
+	timers  timers.Queue
 	pending map[txn.ID]*client
 
 	dirtyLinks   []*wire.Link
@@ -66,9 +67,9 @@ func (l *loop) run() {
 		if len(items) > 0 {
 			continue
 		}
-		if len(l.timers.items) > 0 {
+		if at, ok := l.timers.Next(); ok {
 			// The pacer rounds down a little; a timer must not fire before its time.
-			alarm.Set(l.timers.items[0].at - l.epoch + wire.Slack)
+			alarm.Set(at - l.epoch + wire.Slack)
 		}
 		<-l.n.box.wake
 	}
@@ -127,12 +128,12 @@ func (l *loop) abandon() {
 func (l *loop) unfinished() int { return max(l.replica.Pending(), len(l.pending)) }
 
 func (l *loop) fire() {
-	if len(l.timers.items) == 0 {
+	if _, ok := l.timers.Next(); !ok {
 		return
 	}
 	// Only those that are due now: what they set for now waits for the next round, so that messages get their turn.
 	for now := l.Now(); ; {
-		t, ok := l.timers.popDue(now)
+		t, ok := l.timers.PopDue(now)
 		if !ok {
 			return
 		}
@@ -164,7 +165,7 @@ func (l *loop) Send(to geo.NodeID, m protocol.Message) {
 }
 
 // After implements protocol.Env.
-func (l *loop) After(d time.Duration, t protocol.Timer) { l.timers.push(l.Now()+d, t) }
+func (l *loop) After(d time.Duration, t protocol.Timer) { l.timers.Push(l.Now()+d, t) }
 
 // Reply implements protocol.Env.
 func (l *loop) Reply(o txn.Outcome) {
@@ -178,57 +179,3 @@ func (l *loop) Reply(o txn.Outcome) {
 
 // Rand implements protocol.Env.
 func (l *loop) Rand() *rand.Rand { return l.rng }
-
-// timerHeap orders timers by their time, and those of one instant as they were set.
-type timerHeap struct {
-	items []timerItem
-	count uint64
-}
-
-type timerItem struct {
-	at    time.Duration
-	order uint64
-	timer protocol.Timer
-}
-
-func (a *timerItem) before(b *timerItem) bool {
-	return a.at < b.at || a.at == b.at && a.order < b.order
-}
-
-func (h *timerHeap) push(at time.Duration, t protocol.Timer) {
-	h.items = append(h.items, timerItem{at, h.count, t})
-	h.count++
-	for i := len(h.items) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !h.items[i].before(&h.items[up]) {
-			return
-		}
-		h.items[i], h.items[up] = h.items[up], h.items[i]
-		i = up
-	}
-}
-
-// popDue takes out the first timer if its time has come.
-func (h *timerHeap) popDue(now time.Duration) (protocol.Timer, bool) {
-	if len(h.items) == 0 || h.items[0].at > now {
-		return protocol.Timer{}, false
-	}
-	t := h.items[0].timer
-	last := len(h.items) - 1
-	h.items[0] = h.items[last]
-	h.items = h.items[:last]
-	for i := 0; ; {
-		c := 2*i + 1
-		if c >= last {
-			return t, true
-		}
-		if c+1 < last && h.items[c+1].before(&h.items[c]) {
-			c++
-		}
-		if !h.items[c].before(&h.items[i]) {
-			return t, true
-		}
-		h.items[i], h.items[c] = h.items[c], h.items[i]
-		i = c
-	}
-}
