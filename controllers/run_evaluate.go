@@ -135,12 +135,13 @@ func (s *runScope) inputs(ctx context.Context, workers []workerState, audits []a
 		Name: s.run.Name, Database: s.db.Name, Engine: d.Engine, Parameters: d.Parameters, Emulation: string(emulation),
 		Seed: s.run.Spec.Seed, Machine: result.ThisMachine(), Topology: &d.Topology,
 		Workload: s.run.Spec.Workload, Load: s.run.Spec.Load,
-		Reports: reports, Before: before.Nodes, After: loadedRoundTrips(after, end).Nodes,
+		Manifests: &result.Manifests{Run: &s.run.Spec, Database: &s.db.Spec},
+		Reports:   reports, Before: before.Nodes, After: loadedRoundTrips(after, end).Nodes,
 		Objectives: s.run.Spec.Objectives, Checks: local.Invariants(&d.Topology, w, audits, reports),
 	}
 	// The prices are the profile's at the end of the run: they say what it costs, not what was measured.
 	if profile, err := resolveProfile(ctx, s.Client, s.db); err == nil {
-		in.Prices = plan.Prices(profile.Prices)
+		in.Prices, in.Manifests.Network = plan.Prices(profile.Prices), profile
 	}
 	in.MultiHomePercent, in.MultiPartitionPercent = w.Configured()
 	return in, nil

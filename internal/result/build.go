@@ -31,6 +31,8 @@ type Inputs struct {
 	// Machine is left out of simulated documents.
 	Machine  *Machine
 	Topology *geo.Topology
+	// Manifests go into the document as they are.
+	Manifests *Manifests
 	// Workload and Load are the run's specs with their defaults filled in.
 	Workload v1alpha1.Workload
 	Load     v1alpha1.Load
@@ -86,8 +88,8 @@ func Build(in Inputs) (*Document, error) {
 		Engine: in.Engine, Parameters: in.Parameters, Database: in.Database, Emulation: in.Emulation,
 		PartitionsPerRegion: in.Topology.Partitions, ReplicasPerPartition: in.Topology.Replicas,
 		Workload: r.Workload, Version: version.String(),
-		Spec:   Spec{Workload: in.Workload, Load: in.Load, WorkloadHash: hash(in.Workload), LoadHash: hash(in.Load), TopologyHash: hash(in.Topology)},
-		Faults: in.Faults, Checks: in.Checks,
+		Spec:      Spec{Workload: in.Workload, Load: in.Load, WorkloadHash: hash(in.Workload), LoadHash: hash(in.Load), TopologyHash: hash(in.Topology)},
+		Manifests: in.Manifests, Faults: in.Faults, Checks: in.Checks,
 		Histograms:   Histograms{Encoding: HistogramEncoding, Series: []HistogramSeries{}},
 		Transactions: []Transaction{}, Links: []Link{}, Nodes: []Node{}, Workers: []WorkerShare{},
 	}
@@ -206,7 +208,8 @@ type aggregates struct {
 	all          figures
 	repetitions  []figures
 	regions      []figures
-	names        []string // of the regions
+	byRegion     [][]figures // by repetition, then region
+	names        []string    // of the regions
 	transactions []*transactionFigures
 	objectives   []figures
 }
@@ -223,7 +226,11 @@ func aggregate(r *Report, regions []string, objectives []v1alpha1.Objective) (*a
 		repetitions: make([]figures, r.Repetitions),
 		regions:     make([]figures, len(regions)),
 		names:       regions,
+		byRegion:    make([][]figures, r.Repetitions),
 		objectives:  make([]figures, len(objectives)),
+	}
+	for i := range a.byRegion {
+		a.byRegion[i] = make([]figures, len(regions))
 	}
 	index := map[seriesKey]*transactionFigures{}
 	for i := range r.Series {
@@ -250,7 +257,7 @@ func aggregate(r *Report, regions []string, objectives []v1alpha1.Objective) (*a
 			index[k] = t
 			a.transactions = append(a.transactions, t)
 		}
-		for _, f := range []*figures{&a.all, &a.repetitions[s.Repetition-1], &a.regions[region], &t.figures} {
+		for _, f := range []*figures{&a.all, &a.repetitions[s.Repetition-1], &a.regions[region], &a.byRegion[s.Repetition-1][region], &t.figures} {
 			f.add(s, h, service)
 		}
 		for reason, n := range s.Reasons {
@@ -275,7 +282,7 @@ func aggregate(r *Report, regions []string, objectives []v1alpha1.Objective) (*a
 		if region < 0 {
 			return nil, fmt.Errorf("worker report: region %q is not one of %v", w.Region, regions)
 		}
-		for _, f := range []*figures{&a.all, &a.repetitions[w.Repetition-1], &a.regions[region]} {
+		for _, f := range []*figures{&a.all, &a.repetitions[w.Repetition-1], &a.regions[region], &a.byRegion[w.Repetition-1][region]} {
 			f.carriedIn += w.CarriedIn
 		}
 		for i, o := range objectives {
@@ -321,10 +328,20 @@ func (a *aggregates) fill(d *Document, r *Report) {
 	}
 	for i := range a.repetitions {
 		f := &a.repetitions[i]
-		d.Repetitions = append(d.Repetitions, Repetition{
+		repetition := Repetition{
 			Index: i + 1, Counts: f.Counts, CarriedIn: f.carriedIn, AbortPPM: f.abortPPM(),
 			ThroughputPerSecond: f.perSecond(r.DurationMicroseconds), LatencyMicroseconds: f.latency.latency(),
-		})
+		}
+		if r.Repetitions > 1 {
+			for j := range a.byRegion[i] {
+				f := &a.byRegion[i][j]
+				repetition.Regions = append(repetition.Regions, RepetitionRegion{
+					Name: a.names[j], AbortPPM: f.abortPPM(),
+					ThroughputPerSecond: f.perSecond(r.DurationMicroseconds), LatencyMicroseconds: f.latency.latency(),
+				})
+			}
+		}
+		d.Repetitions = append(d.Repetitions, repetition)
 	}
 	if len(d.Repetitions) > 1 {
 		d.Median = medianOf(d.Repetitions)

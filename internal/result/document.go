@@ -41,6 +41,8 @@ type Document struct {
 	// Workload is its name; Spec what the manifest said, with defaults.
 	Workload string `json:"workload"`
 	Spec     Spec   `json:"spec"`
+	// Manifests are what was applied, with defaults filled in.
+	Manifests *Manifests `json:"manifests,omitempty"`
 	// Version is the build that evaluated the run, WorkerVersion the workers' when it is another.
 	Version       string   `json:"version"`
 	WorkerVersion string   `json:"workerVersion,omitempty"`
@@ -75,6 +77,13 @@ type Spec struct {
 	WorkloadHash string `json:"workloadHash"`
 	LoadHash     string `json:"loadHash"`
 	TopologyHash string `json:"topologyHash,omitempty"`
+}
+
+// Manifests are the specs of the objects that a run consists of.
+type Manifests struct {
+	Run      *v1alpha1.BenchmarkRunSpec   `json:"benchmarkRun,omitempty"`
+	Database *v1alpha1.GeoDatabaseSpec    `json:"geoDatabase,omitempty"`
+	Network  *v1alpha1.NetworkProfileSpec `json:"networkProfile,omitempty"`
 }
 
 // Machine is where a run that is not simulated was evaluated.
@@ -186,6 +195,17 @@ type Repetition struct {
 	Index int `json:"index,omitempty"`
 	Counts
 	CarriedIn           int64   `json:"carriedIn"`
+	ThroughputPerSecond int64   `json:"throughputPerSecond"`
+	LatencyMicroseconds Latency `json:"latencyMicroseconds"`
+	AbortPPM            int64   `json:"abortPPM"`
+	// Regions are the clients of each region in this window; left out of the median and where there is one window only, which
+	// Document.Regions describes.
+	Regions []RepetitionRegion `json:"regions,omitempty"`
+}
+
+// RepetitionRegion is what the clients of one region saw in one window.
+type RepetitionRegion struct {
+	Name                string  `json:"name"`
 	ThroughputPerSecond int64   `json:"throughputPerSecond"`
 	LatencyMicroseconds Latency `json:"latencyMicroseconds"`
 	AbortPPM            int64   `json:"abortPPM"`

@@ -296,6 +296,30 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// TestRepetitionsByRegion compares the figures of a region in one window with those of all of its windows.
+func TestRepetitionsByRegion(t *testing.T) {
+	in := small()
+	in.Reports = large([]string{"a", "b"}, 2, 10)
+	in.Objectives = nil
+	d, err := Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range d.Regions {
+		var sum int64
+		for _, repetition := range d.Repetitions {
+			got := repetition.Regions[i]
+			sum += got.ThroughputPerSecond
+			if got.Name != r.Name || got.LatencyMicroseconds.P50 == 0 || got.LatencyMicroseconds.Max > r.LatencyMicroseconds.Max {
+				t.Errorf("repetition %d: %+v", repetition.Index, got)
+			}
+		}
+		if off := sum/2 - r.ThroughputPerSecond; off < -1 || off > 1 {
+			t.Errorf("%s: the windows' throughputs add up to %d, the run's is %d", r.Name, sum, r.ThroughputPerSecond)
+		}
+	}
+}
+
 func TestVerdict(t *testing.T) {
 	bound := func(s string) *v1alpha1.Bound { b := intstr.Parse(s); return &b }
 	for name, c := range map[string]struct {
