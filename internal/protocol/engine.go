@@ -21,6 +21,9 @@ type Engine struct {
 	Doc string
 	// Parameters are all that spec.engine.parameters may hold.
 	Parameters []Parameter
+	// Check, if not nil, returns what is wrong with parameters that are right one by one: each error names the one to
+	// change, its value, and what would be right.
+	Check func(Params) []*ParamError
 	// New makes a replica. Params have been checked.
 	New func(Config) Replica
 	// Decode reads a message written by AppendTo. It must survive any input; procs prepares the transactions inside.
@@ -96,7 +99,7 @@ type ParamError struct {
 func (e *ParamError) Error() string { return e.Name + ": " + e.Message }
 
 // Resolve checks given against the engine's parameters and fills in the defaults. All errors are returned, in the
-// order of names.
+// order of names; whether values go together is checked once each is right.
 func (e *Engine) Resolve(given map[string]string) (Params, []*ParamError) {
 	var errs []*ParamError
 	out := Params{}
@@ -121,6 +124,9 @@ func (e *Engine) Resolve(given map[string]string) (Params, []*ParamError) {
 			continue
 		}
 		out[n] = given[n]
+	}
+	if len(errs) == 0 && e.Check != nil {
+		errs = e.Check(out)
 	}
 	return out, errs
 }

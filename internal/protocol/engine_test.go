@@ -40,3 +40,25 @@ func TestResolveRefuses(t *testing.T) {
 		})
 	}
 }
+
+// Values that are right one by one may not go together. Nobody asks whether they do before each is right.
+func TestResolveChecksCombinations(t *testing.T) {
+	e := *engine
+	e.Check = func(p Params) []*ParamError {
+		if p.Word("ordering") == "epochs" && p.Duration("batch") == 0 {
+			return []*ParamError{{"batch", `"0s" is too short for ordering epochs`}}
+		}
+		return nil
+	}
+	for _, tc := range []struct{ ordering, batch, want string }{
+		{"epochs", "0s", `batch: "0s" is too short for ordering epochs`},
+		{"epochs", "1h", `batch: "1h" is not a duration from 0s to 1s`},
+		{"epochs", "1ms", ""},
+		{"leader", "0s", ""},
+	} {
+		_, errs := e.Resolve(map[string]string{"ordering": tc.ordering, "batch": tc.batch})
+		if tc.want == "" && len(errs) > 0 || tc.want != "" && (len(errs) != 1 || errs[0].Error() != tc.want) {
+			t.Errorf("ordering %s, batch %s: %v, want %q", tc.ordering, tc.batch, errs, tc.want)
+		}
+	}
+}

@@ -9,6 +9,7 @@
 package calvin
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
@@ -39,12 +40,22 @@ var Engine = &protocol.Engine{
 		{
 			Name: "batch", Default: "5ms", Min: 0, Max: time.Second,
 			Doc: "How long a sequencer collects a batch, from its first transaction on; the length of an epoch with " +
-				"ordering epochs, at least 1ms there.",
+				"ordering epochs, where it must be at least 1ms.",
 		},
 	},
+	Check:  check,
 	New:    func(c protocol.Config) protocol.Replica { return newReplica(c) },
 	Decode: decode,
 	Law:    law,
+}
+
+// check is Engine.Check. Epochs shorter than a millisecond would keep idle nodes busy with closing them.
+func check(p protocol.Params) []*protocol.ParamError {
+	if p.Word("ordering") != orderingEpochs || p.Duration("batch") >= shortestEpoch {
+		return nil
+	}
+	return []*protocol.ParamError{{Name: "batch", Message: fmt.Sprintf("%q is too short for ordering epochs, where every node closes an epoch that often: "+
+		"make it at least %v, or choose ordering leader or consensus", p["batch"], shortestEpoch)}}
 }
 
 // Timer kinds.

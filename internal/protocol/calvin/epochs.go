@@ -26,11 +26,11 @@ type epochs struct {
 	run    uint64
 }
 
-// shortestEpoch keeps idle nodes from doing nothing but closing epochs.
+// shortestEpoch keeps idle nodes from doing nothing but closing epochs: Engine.Check refuses shorter ones.
 const shortestEpoch = time.Millisecond
 
 func newEpochs(r *Replica, interval time.Duration) *epochs {
-	return &epochs{r: r, length: max(interval, shortestEpoch), closed: make([]uint64, r.nodes)}
+	return &epochs{r: r, length: interval, closed: make([]uint64, r.nodes)}
 }
 
 // current returns the epoch of the node's clock.

@@ -29,7 +29,7 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.
 				slowest = max(slowest, t.Links[r][c].Delay)
 			}
 		}
-		return d + max(interval, shortestEpoch) + slowest
+		return d + interval + slowest
 	}
 	d += interval
 	members := logMembers(t, ordering)

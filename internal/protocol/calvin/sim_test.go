@@ -252,7 +252,7 @@ func TestShapes(t *testing.T) {
 	}{
 		"no batching":                        {simtest.TwoRegions(1), map[string]string{"batch": "0s"}},
 		"no batching, consensus":             {simtest.ThreeRegions(1), map[string]string{"batch": "0s", "ordering": "consensus"}},
-		"shortest epochs":                    {simtest.TwoRegions(1), map[string]string{"batch": "0s", "ordering": "epochs"}},
+		"shortest epochs":                    {simtest.TwoRegions(1), map[string]string{"batch": "1ms", "ordering": "epochs"}},
 		"long batches":                       {simtest.TwoRegions(2), map[string]string{"batch": "500ms"}},
 		"more partitions than a set tells":   {simtest.TwoRegions(70), nil},
 		"the same, in epochs":                {simtest.TwoRegions(70), map[string]string{"ordering": "epochs", "batch": "50ms"}},
