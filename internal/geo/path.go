@@ -45,6 +45,10 @@ const dupAcks = 3
 //
 // Cuts. While a path is cut, Send refuses frames; the driver holds them. After Heal the connection speaks again at its
 // next retransmission, whose timeouts have doubled since the first frame was refused.
+//
+// Changes. Change gives the path another link while it is used. What has left the sender arrives as it would have; what
+// is sent from then on goes by the new link, but not before it. So that a link which gets its bandwidth back does not
+// work off a queue at the old rate, a path that was changed refuses frames while its queue is longer than MaxQueue.
 type Path struct {
 	link Link
 	rtt  time.Duration
@@ -62,6 +66,8 @@ type Path struct {
 	window   time.Duration
 	recent   [2]int64 // segments sent in the last and in the current window of one round trip
 
+	changed bool // the queue is bounded
+
 	cut     bool
 	refused time.Duration // when the first frame was refused, -1: none was
 	resume  time.Duration // when the connection speaks again after a heal
@@ -69,13 +75,13 @@ type Path struct {
 
 // NewPath returns the path of a new connection over link; back is the link that its acknowledgements take.
 func NewPath(link, back Link) *Path {
-	p := &Path{
-		link:     link,
-		rtt:      link.Delay + back.Delay,
-		slot:     -1,
-		lossless: -1,
-		refused:  -1,
-	}
+	p := &Path{slot: -1, refused: -1}
+	p.set(link, back)
+	return p
+}
+
+func (p *Path) set(link, back Link) {
+	p.link, p.rtt, p.lossless = link, link.Delay+back.Delay, -1
 	// A straight line between two independent draws has 2/3 of their variance, averaged over the line; a uniform draw
 	// from [-w, w] has the variance w^2 / 3. Hence w = sqrt(3/2) sqrt(3) Jitter.
 	const widest = 1.5 * math.Sqrt2
@@ -86,15 +92,27 @@ func NewPath(link, back Link) *Path {
 	// RTTVAR is a mean deviation: sqrt(2/pi) of a normal standard deviation, both directions together.
 	rttvar := time.Duration(math.Sqrt(2/math.Pi) * math.Hypot(float64(link.Jitter), float64(back.Jitter)))
 	p.rto = max(MinRTO, p.rtt+4*rttvar)
-	return p
+}
+
+// MaxQueue is how long a frame may wait in front of a link whose path was changed; longer queues are the driver's.
+const MaxQueue = 10 * time.Millisecond
+
+// Change makes link and back those of the path from now on.
+func (p *Path) Change(link, back Link) {
+	if link == p.link && p.rtt == link.Delay+back.Delay {
+		return
+	}
+	p.set(link, back)
+	p.slot = -1
+	p.changed = true
 }
 
 // Link returns the link that the path runs over.
 func (p *Path) Link() Link { return p.link }
 
 // Send puts a frame of size bytes on its way and returns when it arrives. now counts from any fixed instant and never
-// goes back. When the path is cut, or was healed and is still silent, ok is false: the driver keeps the frame, in
-// order, and sends it again once Heal says that the connection speaks.
+// goes back. When the path is cut, was healed and is still silent, or has a full queue, ok is false: the driver keeps the
+// frame, in order, and sends it again once the path is Ready.
 func (p *Path) Send(now time.Duration, size int, rng *rand.Rand) (arrival time.Duration, ok bool) {
 	if p.Silent(now) {
 		if p.refused < 0 {
@@ -103,6 +121,9 @@ func (p *Path) Send(now time.Duration, size int, rng *rand.Rand) (arrival time.D
 		return 0, false
 	}
 	p.refused = -1
+	if p.full(now) {
+		return 0, false
+	}
 	segments := int64(max(1, (size+SegmentBytes-1)/SegmentBytes))
 	depart := max(now, p.free)
 	if p.link.BandwidthMbps > 0 {
@@ -122,8 +143,19 @@ func (p *Path) Send(now time.Duration, size int, rng *rand.Rand) (arrival time.D
 	return arrival, true
 }
 
-// Silent reports whether Send would refuse a frame now.
+// Silent reports whether the path is cut now, or healed and not speaking yet.
 func (p *Path) Silent(now time.Duration) bool { return p.cut || now < p.resume }
+
+func (p *Path) full(now time.Duration) bool { return p.changed && p.free-now > MaxQueue }
+
+// Ready returns when a frame that is refused now should be sent again; false while the path is cut.
+func (p *Path) Ready(now time.Duration) (at time.Duration, ok bool) {
+	at = max(now, p.resume)
+	if p.full(at) {
+		at = p.free - MaxQueue
+	}
+	return at, !p.cut
+}
 
 // Cut breaks the path. Frames that have been sent still arrive: the cut is at the sender's end.
 func (p *Path) Cut() { p.cut = true }

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/geobench/geobench/internal/codec"
@@ -19,7 +20,13 @@ type node struct {
 	replica protocol.Replica
 	store   *store.Store
 	rng     *rand.Rand
-	offset  time.Duration
+	offset  time.Duration // of its clock
+	least   time.Duration // that its clock shows, since it was set back
+
+	slow      int64         // percent that the CPU takes longer
+	hold      time.Duration // of a share of its steps' outputs
+	holdShare int64
+	released  time.Duration // when the last output that was held leaves
 
 	busy, dead bool
 	head, tail int32 // of the items that wait for the CPU, linked by next
@@ -103,6 +110,9 @@ func (n *node) serve(i int32) {
 	}
 	cost := s.c.Costs.of(1+len(n.out), int(it.size)+n.outBytes, int64(n.store.Ops()-ops))
 	n.outBytes = 0
+	if n.slow > 0 {
+		cost += cost * time.Duration(n.slow) / 100
+	}
 	n.busyFor += cost
 	if cost == 0 {
 		n.leave()
@@ -112,13 +122,35 @@ func (n *node) serve(i int32) {
 	s.after(cost, item{kind: onIdle, to: n.id})
 }
 
-// leave sends what the step has put out.
+// leave sends what the step has put out, or holds it.
 func (n *node) leave() {
+	if n.hold > 0 && n.s.rng.Int64N(100) < n.holdShare {
+		n.released = max(n.released, n.s.now+n.hold)
+	}
+	if n.released <= n.s.now {
+		n.send(n.out)
+		clear(n.out)
+		n.out = n.out[:0]
+		return
+	}
+	if len(n.out) > 0 {
+		out := slices.Clone(n.out)
+		n.s.push(n.released, item{kind: onControl, control: func() { n.send(out) }})
+		clear(n.out)
+		n.out = n.out[:0]
+	}
+}
+
+// send puts outputs on their way.
+func (n *node) send(out []output) {
+	if n.dead {
+		return
+	}
 	s := n.s
 	t := s.c.Topology
 	region := t.RegionOf(geo.NodeID(n.id))
-	for k := range n.out {
-		o := &n.out[k]
+	for k := range out {
+		o := &out[k]
 		if s.c.Trace != nil {
 			n.traceOutput(o)
 		}
@@ -138,8 +170,6 @@ func (n *node) leave() {
 		at, _ := s.clients[client].links[int(n.id)%s.perSite].back.Send(s.now, int(o.size), s.rng)
 		s.push(at, item{kind: onOutcome, to: client, outcome: o.outcome})
 	}
-	clear(n.out)
-	n.out = n.out[:0]
 }
 
 func (n *node) traceInput(it *item) {
@@ -170,7 +200,7 @@ func (n *node) traceOutput(o *output) {
 }
 
 // Now implements protocol.Env.
-func (n *node) Now() time.Duration { return n.s.now + n.offset }
+func (n *node) Now() time.Duration { return max(n.s.now+n.offset, n.least) }
 
 // Rand implements protocol.Env.
 func (n *node) Rand() *rand.Rand { return n.rng }

@@ -12,6 +12,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -59,10 +60,12 @@ type Sim struct {
 	nodes   []*node
 	clients []*client
 
-	paths    [][]*path // by sender and receiver, made when first used
-	all      []*path   // in the order of making
-	cut      [][]bool  // by region
-	perSite  int       // nodes per region
+	paths    [][]*path         // by sender and receiver, made when first used
+	all      []*path           // in the order of making
+	links    [][]geo.Link      // by region, as they are now
+	cut      [][]bool          // by region
+	cutNodes map[[2]int32]bool // by sender and receiver
+	perSite  int               // nodes per region
 	traffic  [][]Traffic
 	toClient []Traffic // by region, both directions
 	probes   int
@@ -99,6 +102,8 @@ func New(c Config) *Sim {
 		perSite:  t.Partitions * t.Replicas,
 		toClient: make([]Traffic, regions),
 		paths:    make([][]*path, t.Nodes()),
+		links:    t.Links,
+		cutNodes: map[[2]int32]bool{},
 	}
 	for range regions {
 		s.cut = append(s.cut, make([]bool, regions))
@@ -112,6 +117,7 @@ func New(c Config) *Sim {
 			store:   store.New(),
 			rng:     rand.New(rand.NewPCG(c.Seed, uint64(id)+1)),
 			waiting: map[txn.ID]int32{},
+			least:   math.MinInt64,
 			head:    -1,
 			tail:    -1,
 		}
@@ -171,16 +177,73 @@ func (s *Sim) setCut(a, b geo.Region, cut bool) {
 	t := s.c.Topology
 	for _, p := range s.all {
 		from, to := t.RegionOf(geo.NodeID(p.from)), t.RegionOf(geo.NodeID(p.to))
-		if !(from == a && to == b) && !(from == b && to == a) {
-			continue
-		}
-		if cut {
-			p.Cut()
-		} else {
-			s.push(p.Heal(s.now), item{kind: onResume, from: p.from, to: p.to})
+		if from == a && to == b || from == b && to == a {
+			s.recut(p)
 		}
 	}
 }
+
+// CutNodes breaks the connection from one node to another, in that direction alone, or mends it. It stays broken for as
+// long as either CutNodes or Cut asks for it.
+func (s *Sim) CutNodes(from, to geo.NodeID, cut bool) {
+	k := [2]int32{int32(from), int32(to)}
+	if cut {
+		s.cutNodes[k] = true
+	} else {
+		delete(s.cutNodes, k)
+	}
+	if s.paths[from] != nil && s.paths[from][to] != nil {
+		s.recut(s.paths[from][to])
+	}
+}
+
+// isCut reports whether the connection from one node to another shall be broken.
+func (s *Sim) isCut(from, to int32) bool {
+	t := s.c.Topology
+	return s.cut[t.RegionOf(geo.NodeID(from))][t.RegionOf(geo.NodeID(to))] || s.cutNodes[[2]int32{from, to}]
+}
+
+func (s *Sim) recut(p *path) {
+	if s.isCut(p.from, p.to) {
+		p.Cut()
+	} else {
+		s.push(p.Heal(s.now), item{kind: onResume, from: p.from, to: p.to})
+	}
+}
+
+// SetLinks changes the links between regions for what is sent from now on: see geo.Path.Change. Replicas are not told:
+// their topology stays the declared one. Clients' connections keep theirs.
+func (s *Sim) SetLinks(links [][]geo.Link) {
+	s.links = links
+	for _, p := range s.all {
+		p.Change(*s.link(p.from, p.to), *s.link(p.to, p.from))
+	}
+}
+
+func (s *Sim) link(from, to int32) *geo.Link {
+	t := s.c.Topology
+	return &s.links[t.RegionOf(geo.NodeID(from))][t.RegionOf(geo.NodeID(to))]
+}
+
+// Slow makes all that a node's CPU does take percent of its time; 100 is normal.
+func (s *Sim) Slow(id geo.NodeID, percent int64) { s.nodes[id].slow = percent - 100 }
+
+// HoldOutput makes a share of a node's steps, in percent, wait for d before what they send leaves, as for a log that is
+// written in groups: what later steps send waits behind them, but the CPU does not.
+func (s *Sim) HoldOutput(id geo.NodeID, d time.Duration, percent int64) {
+	s.nodes[id].hold, s.nodes[id].holdShare = d, percent
+}
+
+// SetClock sets what a node's clock is ahead of the simulation's. A clock never goes back: one that is set back stands
+// still until the simulation has caught up.
+func (s *Sim) SetClock(id geo.NodeID, offset time.Duration) {
+	n := s.nodes[id]
+	n.least = n.Now()
+	n.offset = offset
+}
+
+// NodeNow returns what a node's clock shows.
+func (s *Sim) NodeNow(id geo.NodeID) time.Duration { return s.nodes[id].Now() }
 
 // Crash stops a node for good. Messages to it are lost, and those of its own that a cut holds back; clients that wait
 // for it get Unknown, and later ones Refused.
@@ -403,10 +466,8 @@ func (s *Sim) path(from, to int32) *path {
 	}
 	p := s.paths[from][to]
 	if p == nil {
-		t := s.c.Topology
-		a, b := geo.NodeID(from), geo.NodeID(to)
-		p = &path{Path: geo.NewPath(*t.Link(a, b), *t.Link(b, a)), from: from, to: to}
-		if s.cut[t.RegionOf(a)][t.RegionOf(b)] {
+		p = &path{Path: geo.NewPath(*s.link(from, to), *s.link(to, from)), from: from, to: to}
+		if s.isCut(from, to) {
 			p.Cut()
 		}
 		s.paths[from][to] = p
@@ -426,6 +487,10 @@ func (s *Sim) transmit(from, to, i int32, size int) {
 	at, ok := p.Send(s.now, size, s.rng)
 	if !ok {
 		p.held = append(p.held, heldFrame{i, int32(size)})
+		if !p.Silent(s.now) { // its queue is full
+			at, _ := p.Ready(s.now)
+			s.push(at, item{kind: onResume, from: from, to: to})
+		}
 		return
 	}
 	s.events.push(at, i)
