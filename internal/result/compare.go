@@ -1,17 +1,35 @@
 package result
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"math"
+	"slices"
+	"sort"
 	"strings"
+
+	"github.com/aclements/go-moremath/mathx"
+	"github.com/aclements/go-moremath/stats"
+	"golang.org/x/perf/benchmath"
 )
 
-// Comparison sets two results side by side.
+// Comparison sets two results side by side and judges whether the second is worse or better than the first.
 type Comparison struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	A          string `json:"a"`
 	B          string `json:"b"`
+	// RepetitionsA and RepetitionsB are the numbers of measured windows.
+	RepetitionsA int `json:"repetitionsA"`
+	RepetitionsB int `json:"repetitionsB"`
+	// Verdict and, in a sentence, why.
+	Verdict Change `json:"verdict"`
+	Message string `json:"message"`
+	// AlphaPPM is the probability, in parts per million, that results which do not differ are called different.
+	AlphaPPM int64 `json:"alphaPPM"`
+	// ThresholdPPM is the relative change, in parts per million, that is too small to matter.
+	ThresholdPPM int64 `json:"thresholdPPM"`
 	// Warnings say what else differs, so that a difference in figures may not be what it seems.
 	Warnings []string     `json:"warnings"`
 	Figures  []Difference `json:"figures"`
@@ -20,73 +38,93 @@ type Comparison struct {
 // ComparisonKind marks a Comparison.
 const ComparisonKind = "RunComparison"
 
+// Change is how a result, or one of its figures, compares with another.
+type Change string
+
+const (
+	// Regression means significantly worse, by more than the threshold.
+	Regression Change = "Regression"
+	// Improvement means significantly better, by more than the threshold.
+	Improvement Change = "Improvement"
+	// NoDifference means that no significant difference of that size was found.
+	NoDifference Change = "NoDifference"
+	// Undecided means that there are too few repetitions to tell a difference from chance.
+	Undecided Change = "Undecided"
+)
+
 // Difference is one figure of both results.
 type Difference struct {
 	Name string `json:"name"`
 	// Region is empty for the whole run.
 	Region string `json:"region,omitempty"`
 	Unit   string `json:"unit"`
-	A      int64  `json:"a"`
-	B      int64  `json:"b"`
+	// A and B are the medians of the repetitions; of an even number, the lower of the two in the middle.
+	A int64 `json:"a"`
+	B int64 `json:"b"`
 	// ChangePPM is (B - A) / A in parts per million; nil when A is 0 and B is not.
 	ChangePPM *int64 `json:"changePPM"`
+	// LowPPM and HighPPM bound the change: the confidence interval of the shift that belongs to the Mann-Whitney test
+	// (Hodges and Lehmann, 1963), at a level of at least 1 - alpha. Nil with too few repetitions.
+	LowPPM  *int64 `json:"lowPPM,omitempty"`
+	HighPPM *int64 `json:"highPPM,omitempty"`
+	// PPPM is the p-value of the Mann-Whitney U test, in parts per million; nil where there is one repetition only.
+	PPPM *int64 `json:"pPPM,omitempty"`
+	// Judged figures make the verdict.
+	Judged bool   `json:"judged"`
+	Change Change `json:"change,omitempty"`
 }
 
-// Compare sets b beside a.
-func Compare(a, b *Document) *Comparison {
-	c := &Comparison{APIVersion: APIVersion, Kind: ComparisonKind, A: title(a), B: title(b), Warnings: []string{}}
-	warn := func(what string, x, y any) {
-		if x != y {
-			c.Warnings = append(c.Warnings, fmt.Sprintf("%s: %v and %v", what, x, y))
-		}
+// CompareOptions say what counts as a difference. The zero value is 5% and 1%.
+type CompareOptions struct {
+	// Alpha is the probability that results which do not differ are called different, over all judged figures together:
+	// between 0 and 1, exclusive.
+	Alpha float64
+	// Threshold is the relative change that is too small to matter: 0.01 is 1%. Negative is none.
+	Threshold float64
+}
+
+const (
+	defaultAlpha     = 0.05
+	defaultThreshold = 0.01
+)
+
+// sample is a figure as every repetition of both results has it.
+type sample struct {
+	Difference
+	a, b []float64
+	// better is 1 where more is better, -1 where less is.
+	better int
+}
+
+// Compare sets b beside a: each of them one result, or several whose repetitions count together.
+func Compare(a, b []*Document, o CompareOptions) *Comparison {
+	o.Alpha, o.Threshold = cmp.Or(o.Alpha, defaultAlpha), max(0, cmp.Or(o.Threshold, defaultThreshold))
+	c := &Comparison{
+		APIVersion: APIVersion, Kind: ComparisonKind, A: titles(a), B: titles(b), Warnings: warnings(a, b),
+		RepetitionsA: repetitions(a), RepetitionsB: repetitions(b), AlphaPPM: ppm(o.Alpha), ThresholdPPM: ppm(o.Threshold),
 	}
-	warn("engines differ", a.Engine, b.Engine)
-	warn("engine parameters differ", fmt.Sprint(a.Parameters), fmt.Sprint(b.Parameters))
-	warn("seeds differ", a.Seed, b.Seed)
-	warn("workloads differ", a.Workload, b.Workload)
-	warn("workload parameters differ (spec.workloadHash)", a.Spec.WorkloadHash, b.Spec.WorkloadHash)
-	warn("load differs (spec.loadHash)", a.Spec.LoadHash, b.Spec.LoadHash)
-	warn("topology or network differs (spec.topologyHash)", a.Spec.TopologyHash, b.Spec.TopologyHash)
-	warn("only one is simulated", a.Simulated, b.Simulated)
-	warn("versions differ", a.Version, b.Version)
-	for _, d := range []*Document{a, b} {
-		if d.Verdict != "Passed" {
-			c.Warnings = append(c.Warnings, fmt.Sprintf("%s is %s", title(d), d.Verdict))
-		}
-	}
-	figure := func(region, name, unit string, x, y int64) {
-		d := Difference{Name: name, Region: region, Unit: unit, A: x, B: y}
-		if x != 0 {
-			p := ratio(x, 1, y, 1e6) - 1e6
-			d.ChangePPM = &p
-		} else if y == 0 {
-			d.ChangePPM = new(int64)
-		}
-		c.Figures = append(c.Figures, d)
-	}
-	latencies := func(region string, x, y Latency) {
-		figure(region, "p50", "us", x.P50, y.P50)
-		figure(region, "p90", "us", x.P90, y.P90)
-		figure(region, "p95", "us", x.P95, y.P95)
-		figure(region, "p99", "us", x.P99, y.P99)
-	}
-	s, t := &a.Summary, &b.Summary
-	figure("", "throughput", "txn/s", s.ThroughputPerSecond, t.ThroughputPerSecond)
-	latencies("", s.LatencyMicroseconds, t.LatencyMicroseconds)
-	figure("", "mean", "us", s.LatencyMicroseconds.Mean, t.LatencyMicroseconds.Mean)
-	figure("", "aborts", "ppm", s.AbortPPM, t.AbortPPM)
-	figure("", "bytes per transaction", "bytes", s.BytesPerTransaction, t.BytesPerTransaction)
-	figure("", "cross-region bytes per transaction", "bytes", s.CrossRegionBytesPerTransaction, t.CrossRegionBytesPerTransaction)
-	figure("", "cost per million transactions", "micro-"+s.Cost.Currency, int64(s.Cost.PerMillionTransactions), int64(t.Cost.PerMillionTransactions))
-	for _, x := range a.Regions {
-		for _, y := range b.Regions {
-			if x.Name == y.Name {
-				figure(x.Name, "throughput", "txn/s", x.ThroughputPerSecond, y.ThroughputPerSecond)
-				latencies(x.Name, x.LatencyMicroseconds, y.LatencyMicroseconds)
-			}
-		}
+	samples := figuresOf(a, b)
+	c.judge(samples, o)
+	for i := range samples {
+		c.Figures = append(c.Figures, samples[i].Difference)
 	}
 	return c
+}
+
+func ppm(share float64) int64 { return int64(math.Round(share * 1e6)) }
+
+func repetitions(docs []*Document) (n int) {
+	for _, d := range docs {
+		n += len(d.Repetitions)
+	}
+	return n
+}
+
+func titles(docs []*Document) string {
+	if len(docs) == 1 {
+		return title(docs[0])
+	}
+	return fmt.Sprintf("%s and %d more", title(docs[0]), len(docs)-1)
 }
 
 func title(d *Document) string {
@@ -96,26 +134,275 @@ func title(d *Document) string {
 	return d.Name
 }
 
+// warnings names what differs between the results, beside their figures.
+func warnings(as, bs []*Document) []string {
+	out := []string{}
+	a := as[0]
+	differ := func(what string, of func(*Document) any) {
+		for _, d := range slices.Concat(as[1:], bs) {
+			if x, y := of(a), of(d); x != y {
+				out = append(out, fmt.Sprintf("%s: %v and %v", what, x, y))
+				return
+			}
+		}
+	}
+	differ("engines differ", func(d *Document) any { return d.Engine })
+	differ("engine parameters differ", func(d *Document) any { return fmt.Sprint(d.Parameters) })
+	if len(as)+len(bs) == 2 { // several results of one run have seeds of their own
+		differ("seeds differ", func(d *Document) any { return d.Seed })
+	}
+	differ("workloads differ", func(d *Document) any { return d.Workload })
+	differ("workload parameters differ (spec.workloadHash)", func(d *Document) any { return d.Spec.WorkloadHash })
+	differ("load differs (spec.loadHash)", func(d *Document) any { return d.Spec.LoadHash })
+	differ("topology or network differs (spec.topologyHash)", func(d *Document) any { return d.Spec.TopologyHash })
+	differ("only one is simulated", func(d *Document) any { return d.Simulated })
+	differ("versions differ", func(d *Document) any { return d.Version })
+	differ("machines differ", func(d *Document) any {
+		if d.Machine == nil {
+			return "none"
+		}
+		return fmt.Sprintf("%s/%s, %d CPUs, %s", d.Machine.OS, d.Machine.Arch, d.Machine.CPUs, d.Machine.Go)
+	})
+	for _, d := range slices.Concat(as, bs) {
+		if d.Verdict != "Passed" {
+			out = append(out, fmt.Sprintf("%s is %s", title(d), d.Verdict))
+		}
+	}
+	return out
+}
+
+// figuresOf gathers the figures that both sides have.
+func figuresOf(a, b []*Document) []sample {
+	var out []sample
+	add := func(region, name, unit string, better int, judged bool, of func(*Document) []int64) {
+		s := sample{Difference: Difference{Name: name, Region: region, Unit: unit, Judged: judged}, better: better}
+		for side, docs := range [][]*Document{a, b} {
+			var values []float64
+			for _, d := range docs {
+				for _, v := range of(d) {
+					values = append(values, float64(v))
+				}
+			}
+			if len(values) == 0 {
+				return
+			}
+			slices.Sort(values)
+			if side == 0 {
+				s.a = values
+			} else {
+				s.b = values
+			}
+		}
+		out = append(out, s)
+	}
+	each := func(of func(*Repetition) int64) func(*Document) []int64 {
+		return func(d *Document) (v []int64) {
+			for i := range d.Repetitions {
+				v = append(v, of(&d.Repetitions[i]))
+			}
+			return v
+		}
+	}
+	whole := func(of func(*Summary) int64) func(*Document) []int64 {
+		return func(d *Document) []int64 { return []int64{of(&d.Summary)} }
+	}
+	add("", "throughput", "txn/s", 1, true, each(func(r *Repetition) int64 { return r.ThroughputPerSecond }))
+	add("", "p50", "us", -1, true, each(func(r *Repetition) int64 { return r.LatencyMicroseconds.P50 }))
+	add("", "p90", "us", -1, false, each(func(r *Repetition) int64 { return r.LatencyMicroseconds.P90 }))
+	add("", "p95", "us", -1, false, each(func(r *Repetition) int64 { return r.LatencyMicroseconds.P95 }))
+	add("", "p99", "us", -1, true, each(func(r *Repetition) int64 { return r.LatencyMicroseconds.P99 }))
+	add("", "mean", "us", -1, false, each(func(r *Repetition) int64 { return r.LatencyMicroseconds.Mean }))
+	add("", "aborts", "ppm", -1, true, each(func(r *Repetition) int64 { return r.AbortPPM }))
+	add("", "bytes per transaction", "bytes", -1, false, whole(func(s *Summary) int64 { return s.BytesPerTransaction }))
+	add("", "bytes between regions", "bytes", -1, false, whole(func(s *Summary) int64 { return s.CrossRegionBytesPerTransaction }))
+	add("", "cost of a million", "micro-"+a[0].Summary.Cost.Currency, -1, false, whole(func(s *Summary) int64 { return int64(s.Cost.PerMillionTransactions) }))
+	for _, region := range a[0].Regions {
+		in := func(of func(*RepetitionRegion) int64) func(*Document) []int64 {
+			return func(d *Document) (v []int64) {
+				for _, r := range d.regionRepetitions(region.Name) {
+					v = append(v, of(&r))
+				}
+				return v
+			}
+		}
+		add(region.Name, "throughput", "txn/s", 1, false, in(func(r *RepetitionRegion) int64 { return r.ThroughputPerSecond }))
+		add(region.Name, "p50", "us", -1, false, in(func(r *RepetitionRegion) int64 { return r.LatencyMicroseconds.P50 }))
+		add(region.Name, "p90", "us", -1, false, in(func(r *RepetitionRegion) int64 { return r.LatencyMicroseconds.P90 }))
+		add(region.Name, "p95", "us", -1, false, in(func(r *RepetitionRegion) int64 { return r.LatencyMicroseconds.P95 }))
+		add(region.Name, "p99", "us", -1, false, in(func(r *RepetitionRegion) int64 { return r.LatencyMicroseconds.P99 }))
+	}
+	return out
+}
+
+// regionRepetitions are the figures of a region, one for each window where the document has them.
+func (d *Document) regionRepetitions(name string) []RepetitionRegion {
+	var out []RepetitionRegion
+	for i := range d.Repetitions {
+		for _, r := range d.Repetitions[i].Regions {
+			if r.Name == name {
+				out = append(out, r)
+			}
+		}
+	}
+	if len(out) > 0 {
+		return out
+	}
+	for _, r := range d.Regions {
+		if r.Name == name {
+			out = append(out, RepetitionRegion{Name: name, ThroughputPerSecond: r.ThroughputPerSecond, LatencyMicroseconds: r.LatencyMicroseconds, AbortPPM: r.AbortPPM})
+		}
+	}
+	return out
+}
+
+// judge compares every figure and makes the verdict from the judged ones. Their p-values are held against alpha as Holm (1979)
+// says, so that more figures do not make a false alarm more likely.
+func (c *Comparison) judge(samples []sample, o CompareOptions) {
+	p := map[int]float64{}
+	judged := []int{}
+	for i := range samples {
+		s := &samples[i]
+		s.A, s.B = int64(s.a[(len(s.a)-1)/2]), int64(s.b[(len(s.b)-1)/2])
+		if s.A != 0 {
+			change := ppm(float64(s.B-s.A) / float64(s.A))
+			s.ChangePPM = &change
+		} else if s.B == 0 {
+			s.ChangePPM = new(int64)
+		}
+		if len(s.a) > 1 && len(s.b) > 1 {
+			t := benchmath.Thresholds{CompareAlpha: o.Alpha}
+			p[i] = benchmath.AssumeNothing.Compare(benchmath.NewSample(s.a, &t), benchmath.NewSample(s.b, &t)).P
+			s.PPPM = new(ppm(p[i]))
+			s.interval(o.Alpha)
+		}
+		if s.Judged {
+			judged = append(judged, i)
+		}
+	}
+	if least := 2 / mathx.Choose(c.RepetitionsA+c.RepetitionsB, c.RepetitionsA); least > o.Alpha/float64(len(judged)) {
+		c.Verdict, c.Message = Undecided, fmt.Sprintf(
+			"%d and %d repetitions cannot tell a difference from chance at %.3g%%: run both with spec.load.repetitions: %d or more, or compare folders with the results of several seeds",
+			c.RepetitionsA, c.RepetitionsB, o.Alpha*100, enough(o.Alpha/float64(len(judged))))
+		return
+	}
+	slices.SortStableFunc(judged, func(i, j int) int { return cmp.Compare(p[i], p[j]) })
+	var worse, better []string
+	rejecting := true
+	for rank, i := range judged {
+		s := &samples[i]
+		rejecting = rejecting && p[i] <= o.Alpha/float64(len(judged)-rank)
+		if !rejecting || s.ChangePPM != nil && math.Abs(float64(*s.ChangePPM)) <= o.Threshold*1e6 || s.B == s.A {
+			s.Change = NoDifference
+			continue
+		}
+		text := fmt.Sprintf("%s %s (p %.3g)", s.Name, s.change(), p[i])
+		if (s.B > s.A) == (s.better > 0) {
+			s.Change, better = Improvement, append(better, text)
+		} else {
+			s.Change, worse = Regression, append(worse, text)
+		}
+	}
+	switch {
+	case len(worse) > 0:
+		c.Verdict, c.Message = Regression, "worse: "+strings.Join(worse, ", ")
+		if len(better) > 0 {
+			c.Message += "; better: " + strings.Join(better, ", ")
+		}
+	case len(better) > 0:
+		c.Verdict, c.Message = Improvement, "better: "+strings.Join(better, ", ")
+	default:
+		c.Verdict, c.Message = NoDifference, fmt.Sprintf(
+			"none of throughput, p50, p99 and aborts differs by more than %.3g%% and chance", o.Threshold*100)
+	}
+}
+
+// enough is the number of repetitions on each side from which a Mann-Whitney test can reach alpha.
+func enough(alpha float64) int {
+	n := 2
+	for 2/mathx.Choose(2*n, n) > alpha {
+		n++
+	}
+	return n
+}
+
+// interval sets the confidence interval of the change: of all differences between a repetition of B and one of A, as many
+// are cut off at each end as the distribution of U allows.
+func (s *sample) interval(alpha float64) {
+	n1, n2 := len(s.a), len(s.b)
+	u := stats.UDist{N1: n1, N2: n2}
+	// U below cut has a probability of at most alpha / 2.
+	cut := sort.Search(n1*n2/2, func(k int) bool { return u.CDF(float64(k)) > alpha/2 }) - 1
+	if max(n1, n2) > stats.MannWhitneyExactLimit {
+		normal := stats.NormalDist{Mu: float64(n1*n2) / 2, Sigma: math.Sqrt(float64(n1*n2*(n1+n2+1)) / 12)}
+		cut = int(math.Floor(stats.InvCDF(normal)(alpha/2))) - 1
+	}
+	base := s.a[(n1-1)/2]
+	if cut < 0 || base == 0 {
+		return
+	}
+	var all []float64
+	for _, x := range s.a {
+		for _, y := range s.b {
+			all = append(all, y-x)
+		}
+	}
+	slices.Sort(all)
+	s.LowPPM, s.HighPPM = new(ppm(all[cut]/base)), new(ppm(all[len(all)-1-cut]/base))
+}
+
+// change is the change in percent, with its interval.
+func (s *Difference) change() string {
+	if s.ChangePPM == nil {
+		return s.format(s.A) + " to " + s.format(s.B)
+	}
+	text := signedPercent(*s.ChangePPM)
+	if s.LowPPM != nil {
+		text += fmt.Sprintf(" [%s, %s]", signedPercent(*s.LowPPM), signedPercent(*s.HighPPM))
+	}
+	return text
+}
+
+// format writes a value of the figure with its unit.
+func (s *Difference) format(v int64) string {
+	switch s.Unit {
+	case "us":
+		return formatMicroseconds(v)
+	case "ppm":
+		return formatPPM(v)
+	case "bytes":
+		return formatBytes(v)
+	case "txn/s":
+		return fmt.Sprintf("%d/s", v)
+	}
+	return MicroUSD(v).String()
+}
+
+func signedPercent(ppm int64) string { return fmt.Sprintf("%+.1f%%", float64(ppm)/1e4) }
+
 // Table writes the comparison for a person.
 func (c *Comparison) Table(w io.Writer) error {
 	b := &strings.Builder{}
-	line(b, "A: %s", c.A)
-	line(b, "B: %s", c.B)
+	wrapped(b, string(c.Verdict)+": ", c.Message)
+	line(b, "A: %s, %d repetitions", c.A, c.RepetitionsA)
+	line(b, "B: %s, %d repetitions", c.B, c.RepetitionsB)
 	for _, x := range c.Warnings {
 		wrapped(b, "warning: ", x)
 	}
 	line(b, "")
-	rows := [][]string{{"FIGURE", "REGION", "A", "B", "UNIT", "CHANGE"}}
-	for _, f := range c.Figures {
-		change := "new"
+	rows := [][]string{{"FIGURE", "REGION", "A", "B", "CHANGE", fmt.Sprintf("%.4g%% INTERVAL", 100-float64(c.AlphaPPM)/1e4), "P", "VERDICT"}}
+	for i := range c.Figures {
+		f := &c.Figures[i]
+		change, interval, p := "new", "-", "-"
 		if f.ChangePPM != nil {
-			change = fmt.Sprintf("%+.1f%%", float64(*f.ChangePPM)/1e4)
+			change = signedPercent(*f.ChangePPM)
 		}
-		region := f.Region
-		if region == "" {
-			region = "all"
+		if f.LowPPM != nil {
+			interval = signedPercent(*f.LowPPM) + " .. " + signedPercent(*f.HighPPM)
 		}
-		rows = append(rows, []string{f.Name, region, fmt.Sprint(f.A), fmt.Sprint(f.B), f.Unit, change})
+		if f.PPPM != nil {
+			p = fmt.Sprintf("%.3f", float64(*f.PPPM)/1e6)
+		}
+		rows = append(rows, []string{f.Name, cmp.Or(f.Region, "all"), f.format(f.A), f.format(f.B), change, interval, p, string(f.Change)})
 	}
 	grid(b, rows)
 	_, err := io.WriteString(w, b.String())

@@ -3,7 +3,6 @@ package result
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -441,34 +440,6 @@ func TestTable(t *testing.T) {
 			}
 		}
 		t.Log("\n" + out)
-	}
-}
-
-func TestCompare(t *testing.T) {
-	a, err := Build(small())
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := small()
-	in.Seed, in.Engine = 2, "slog"
-	in.Reports[0].Series = in.Reports[0].Series[1:]
-	b, err := Build(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := Compare(a, b)
-	if got := fmt.Sprint(c.Warnings); got != "[engines differ: calvin and slog seeds differ: 1 and 2]" {
-		t.Error(got)
-	}
-	if f := c.Figures[0]; f.Name != "throughput" || f.A != 1090 || f.B != 290 || *f.ChangePPM != -733_945 {
-		t.Errorf("%+v", f)
-	}
-	if f := Compare(a, a); len(f.Warnings) > 0 {
-		t.Errorf("compared with itself: %v", f.Warnings)
-	}
-	var out bytes.Buffer
-	if err := c.Table(&out); err != nil || !strings.Contains(out.String(), "-73.4%") || !strings.Contains(out.String(), "SIMULATED") {
-		t.Errorf("%v\n%s", err, out.String())
 	}
 }
 

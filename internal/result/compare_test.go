@@ -1,0 +1,122 @@
+package result
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+func TestCompare(t *testing.T) {
+	a, err := Build(small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := small()
+	in.Seed, in.Engine = 2, "slog"
+	in.Reports[0].Series = in.Reports[0].Series[1:]
+	b, err := Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Compare([]*Document{a}, []*Document{b}, CompareOptions{})
+	if got := fmt.Sprint(c.Warnings); got != "[engines differ: calvin and slog seeds differ: 1 and 2]" {
+		t.Error(got)
+	}
+	if f := c.Figures[0]; f.Name != "throughput" || f.A != 1090 || f.B != 290 || *f.ChangePPM != -733_945 || f.PPPM != nil {
+		t.Errorf("%+v", f)
+	}
+	if c.Verdict != Undecided || !strings.Contains(c.Message, "spec.load.repetitions: 5 or more") {
+		t.Errorf("one repetition each: %s: %s", c.Verdict, c.Message)
+	}
+	if f := Compare([]*Document{a}, []*Document{a}, CompareOptions{}); len(f.Warnings) > 0 {
+		t.Errorf("compared with itself: %v", f.Warnings)
+	}
+	var out bytes.Buffer
+	if err := c.Table(&out); err != nil || !strings.Contains(out.String(), "-73.4%") || !strings.Contains(out.String(), "SIMULATED") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// repeated is a result whose repetitions have these throughputs; their latencies are 10^9 / throughput microseconds.
+func repeated(throughput ...int64) *Document {
+	d := &Document{Name: "run", Verdict: "Passed", Regions: []Region{{Name: "a"}}}
+	for i, v := range throughput {
+		l := Latency{P50: 1e9 / v, P90: 2e9 / v, P95: 3e9 / v, P99: 4e9 / v}
+		d.Repetitions = append(d.Repetitions, Repetition{Index: i + 1, ThroughputPerSecond: v, LatencyMicroseconds: l,
+			Regions: []RepetitionRegion{{Name: "a", ThroughputPerSecond: v, LatencyMicroseconds: l}}})
+	}
+	return d
+}
+
+func TestCompareJudges(t *testing.T) {
+	base := []int64{1000, 1010, 990, 1005, 995}
+	tests := map[string]struct {
+		a, b []int64
+		o    CompareOptions
+		want Change
+		says string
+	}{
+		"worse":                      {a: base, b: []int64{900, 910, 890, 905, 895}, want: Regression, says: "worse: throughput -10.0%"},
+		"better":                     {a: base, b: []int64{1100, 1110, 1090, 1105, 1095}, want: Improvement, says: "better: throughput +10.0%"},
+		"the same":                   {a: base, b: base, want: NoDifference, says: "none of throughput"},
+		"chance":                     {a: base, b: []int64{1001, 1008, 989, 970, 1003}, want: NoDifference},
+		"certain but small":          {a: base, b: []int64{1013, 1023, 1012, 1018, 1014}, o: CompareOptions{Threshold: 0.02}, want: NoDifference},
+		"small and no threshold":     {a: base, b: []int64{1013, 1023, 1012, 1018, 1014}, o: CompareOptions{Threshold: -1}, want: Improvement},
+		"four of them":               {a: base[:4], b: []int64{500, 500, 501, 502}, want: Undecided, says: "repetitions: 5 or more"},
+		"four are enough at 20%":     {a: base[:4], b: []int64{500, 503, 501, 502}, o: CompareOptions{Alpha: 0.2}, want: Regression},
+		"three against a dozen":      {a: base[:3], b: []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, want: Regression},
+		"large and overlapping once": {a: base, b: []int64{500, 501, 502, 503, 992}, want: NoDifference},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := Compare([]*Document{repeated(tc.a...)}, []*Document{repeated(tc.b...)}, tc.o)
+			if c.Verdict != tc.want || !strings.Contains(c.Message, tc.says) {
+				t.Errorf("%s: %s; want %s with %q", c.Verdict, c.Message, tc.want, tc.says)
+			}
+		})
+	}
+	// The repetitions of several results count together.
+	var a, b []*Document
+	for i := range base {
+		a, b = append(a, repeated(base[i])), append(b, repeated(base[i]/2))
+	}
+	if c := Compare(a, b, CompareOptions{}); c.Verdict != Regression || c.RepetitionsA != 5 || *c.Figures[len(c.Figures)-5].PPPM > 10_000 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestCompareIsRightAsOftenAsItSays compares pairs of samples from one distribution, and from two: false alarms are no more
+// frequent than alpha, and the interval holds the true shift at least as often as its level says.
+func TestCompareIsRightAsOftenAsItSays(t *testing.T) {
+	const trials = 2000
+	rng := rand.New(rand.NewPCG(1, 7))
+	draw := func(mean float64) *Document {
+		var v []int64
+		for range 6 {
+			v = append(v, int64(mean+rng.NormFloat64()*mean/20))
+		}
+		return repeated(v...)
+	}
+	alarms, covered := 0, 0
+	for range trials {
+		if c := Compare([]*Document{draw(100_000)}, []*Document{draw(100_000)}, CompareOptions{Threshold: -1}); c.Verdict != NoDifference {
+			alarms++
+		}
+		c := Compare([]*Document{draw(100_000)}, []*Document{draw(120_000)}, CompareOptions{})
+		f := c.Figures[0]
+		// In units of A's median, which is itself a sample's.
+		shift := int64(20_000 * 1e6 / float64(f.A))
+		if *f.LowPPM <= shift && shift <= *f.HighPPM {
+			covered++
+		}
+	}
+	if limit := trials * 5 / 100; alarms > limit+30 {
+		t.Errorf("%d of %d comparisons of equals found a difference, more than 5%%", alarms, trials)
+	}
+	if covered < trials*94/100 {
+		t.Errorf("%d of %d intervals hold the true difference, fewer than 95%%", covered, trials)
+	}
+	t.Logf("%d false alarms, %d intervals of %d that hold", alarms, covered, trials)
+}
