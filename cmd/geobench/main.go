@@ -64,13 +64,12 @@ func execute(ctx context.Context, root *cobra.Command) int {
 	return coded.code
 }
 
+// isPlugin tells that kubectl called this program.
+var isPlugin = strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-")
+
 func newRootCommand() *cobra.Command {
-	name := "geobench"
-	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-") {
-		name = "kubectl geobench"
-	}
 	root := &cobra.Command{
-		Use:   name,
+		Use:   "geobench",
 		Short: "Benchmark geo-distributed databases: the same manifests simulated, on this machine and on Kubernetes",
 		Long: `Geobench measures transactional databases that span regions.
 
@@ -86,6 +85,10 @@ Exit codes: 0 passed; 1 a verdict is Failed or Invalid, or a claim does not hold
 		Version:       version.String(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
+	}
+	if isPlugin {
+		root.Use = "kubectl-geobench"
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl geobench"}
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError("%w\nTry '%s --help'", err, cmd.CommandPath())

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,13 +97,58 @@ func TestSimulateShowCompare(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
 	code, stdout, _ = geobench(t, "", "compare", files["10"], files["20"])
-	if code != 0 || !strings.Contains(stdout, "load differs") {
+	if code != exitBroken || !strings.Contains(stdout, "load differs") || !strings.HasPrefix(stdout, "Undecided: 1 and 1 repetitions") {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
 	code, stdout, _ = geobench(t, "", "compare", files["10"], files["20"], "-o", "json")
 	var c result.Comparison
-	if err := json.Unmarshal([]byte(stdout), &c); code != 0 || err != nil || c.Kind != result.ComparisonKind {
+	if err := json.Unmarshal([]byte(stdout), &c); code != exitBroken || err != nil || c.Kind != result.ComparisonKind {
 		t.Errorf("exit code %d, %v: %s", code, err, stdout)
+	}
+}
+
+// TestCompareExitCodes compares folders of five seeds each: with themselves, and with a tenth of the clients.
+func TestCompareExitCodes(t *testing.T) {
+	dir := t.TempDir()
+	for _, clients := range []string{"10", "1"} {
+		if err := os.Mkdir(filepath.Join(dir, clients), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for seed := range 5 {
+			text := strings.Replace(wrong.Valid, "clientsPerRegion: 10", "clientsPerRegion: "+clients, 1)
+			text = strings.Replace(text, "workload:", fmt.Sprintf("seed: %d\n  workload:", seed), 1)
+			code, stdout, stderr := geobench(t, text, "simulate", "-q", "-f", "-", "-o", "json")
+			if code != 0 {
+				t.Fatalf("exit code %d: %s", code, stderr)
+			}
+			if err := os.WriteFile(filepath.Join(dir, clients, fmt.Sprintf("%d.json", seed)), []byte(stdout), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	ten, one := filepath.Join(dir, "10"), filepath.Join(dir, "1")
+	tests := map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"the same":            {[]string{ten, ten}, 0, "NoDifference: "},
+		"fewer":               {[]string{ten, one}, exitFailed, "Regression: worse: throughput -"},
+		"more":                {[]string{one, ten}, 0, "Improvement: better: throughput +"},
+		"one seed each":       {[]string{filepath.Join(ten, "0.json"), filepath.Join(one, "0.json")}, exitBroken, "Undecided: "},
+		"more than it may be": {[]string{ten, one, "--threshold", "99"}, 0, "NoDifference: "},
+		"no probability":      {[]string{ten, one, "--alpha", "5"}, exitUsage, "--alpha: 5 is not a probability"},
+		"negative threshold":  {[]string{ten, one, "--threshold", "-1"}, exitUsage, "--threshold: -1 is not a change in percent"},
+		"nothing there":       {[]string{dir, one}, exitUsage, "there is no result document"},
+		"misspelt folder":     {[]string{ten, filepath.Join(dir, "11")}, exitUsage, "there is no such file; did you mean"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := geobench(t, "", append([]string{"compare"}, tc.args...)...)
+			if code != tc.code || !strings.Contains(stdout+stderr, tc.want) {
+				t.Errorf("exit code %d, want %d with %q: %s%s", code, tc.code, tc.want, stdout, stderr)
+			}
+		})
 	}
 }
 

@@ -2,7 +2,19 @@
 
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/geobench/geobench/internal/result"
+)
+
+// clusterDocument would read a result from a cluster.
+func clusterDocument(_ *cobra.Command, name string) (*result.Document, error) {
+	return nil, usageError("run/%s: this binary was built without access to clusters; build with `make build` or `go build -tags full ./cmd/geobench`", name)
+}
+
+// addClusterFlags adds none in this build.
+func addClusterFlags(*cobra.Command) {}
 
 // clusterCommands stand for the commands that talk to a Kubernetes API server. Their libraries take three times as long to
 // compile as all the rest, so `go run ./cmd/geobench run`, which needs no cluster, is built without them.

@@ -145,15 +145,16 @@ func newShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show RESULT...",
 		Short: "Print result documents as tables",
-		Long:  `Show prints result documents (what run and simulate print with -o json, or a run's result on a cluster) as tables. - is standard input.`,
+		Long: `Show prints result documents (what run and simulate print with -o json or keep with --save) as tables. RESULT is a file, a
+folder of results, - for standard input, or run/NAME, a BenchmarkRun on the cluster.`,
 		Example: `  geobench show result.json
-  kubectl get configmap quickstart-result -o jsonpath='{.data.result\.json}' | geobench show -`,
+  geobench show run/quickstart -o wide     # a BenchmarkRun on the cluster`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if err := out.check(); err != nil {
 				return err
 			}
-			docs, err := readDocuments(files)
+			docs, err := documents(cmd, files...)
 			if err != nil {
 				return err
 			}
@@ -161,46 +162,6 @@ func newShowCommand() *cobra.Command {
 		},
 	}
 	out.addTo(cmd)
+	addClusterFlags(cmd)
 	return cmd
-}
-
-func newCompareCommand() *cobra.Command {
-	var format string
-	cmd := &cobra.Command{
-		Use:     "compare A B",
-		Short:   "Show two results side by side, with the differences",
-		Long:    `Compare shows the figures of two result documents side by side. It warns where the two did not measure the same thing.`,
-		Example: "  geobench compare before.json after.json",
-		Args:    args(cobra.ExactArgs(2)),
-		RunE: func(cmd *cobra.Command, files []string) error {
-			docs, err := readDocuments(files)
-			if err != nil {
-				return err
-			}
-			c := result.Compare(docs[0], docs[1])
-			switch format {
-			case "table":
-				return c.Table(cmd.OutOrStdout())
-			case "json":
-				e := json.NewEncoder(cmd.OutOrStdout())
-				e.SetIndent("", "  ")
-				return e.Encode(c)
-			}
-			return usageError("--output: %q is not one of table, json", format)
-		},
-	}
-	cmd.Flags().StringVarP(&format, "output", "o", "table", "`format`: table, json")
-	return cmd
-}
-
-func readDocuments(files []string) ([]*result.Document, error) {
-	var docs []*result.Document
-	for _, f := range files {
-		d, err := result.Read(f)
-		if err != nil {
-			return nil, usageError("%w", err)
-		}
-		docs = append(docs, d)
-	}
-	return docs, nil
 }

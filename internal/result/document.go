@@ -6,6 +6,7 @@ package result
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -369,6 +370,9 @@ func Read(path string) (*Document, error) {
 	return d, nil
 }
 
+// ErrNoResult tells that what was read is another kind of document.
+var ErrNoResult = errors.New("it is no result")
+
 // Parse reads a document from JSON. Fields that this version does not know are ignored.
 func Parse(b []byte) (*Document, error) {
 	var head struct {
@@ -379,8 +383,8 @@ func Parse(b []byte) (*Document, error) {
 		return nil, fmt.Errorf("it is no %s document, which is one JSON object: %w", Kind, err)
 	}
 	if head.APIVersion != APIVersion || head.Kind != Kind {
-		return nil, fmt.Errorf("it is a %q of %q, not a %s of %s; `geobench run -o json` and `geobench simulate -o json` write those",
-			head.Kind, head.APIVersion, Kind, APIVersion)
+		return nil, fmt.Errorf("%w: it is a %q of %q, not a %s of %s; `geobench run -o json` and `geobench simulate -o json` write those",
+			ErrNoResult, head.Kind, head.APIVersion, Kind, APIVersion)
 	}
 	d := &Document{}
 	if err := json.Unmarshal(b, d); err != nil {
