@@ -7,8 +7,8 @@
 // The method is that of FoundationDB's simulation tests (Zhou et al., FoundationDB: A Distributed Unbundled
 // Transactional Key Value Store, SIGMOD 2021, section 4); the oracle is package history's.
 //
-// Faults. Links between regions are cut and healed, alone or all of a region; clocks are up to 100 ms apart; a region is
-// lost for good where the protocol says that it survives that: see survives. Single nodes are not lost, because
-// no protocol here replaces the lost partition of a copy, so that the rest of this copy stands still; and nodes don't start
-// again, because no driver lets a node without its state rejoin (package protocol).
+// Faults. Links between regions are cut and healed, alone or all of a region; clocks are up to 100 ms apart; nodes, alone
+// or all of a region, crash and start again from their logs; a region is lost for good where the protocol says that it
+// survives that: see survives. Single nodes are not lost for good, because no protocol here replaces the lost partition of a copy,
+// so that the rest of this copy stands still.
 package explore

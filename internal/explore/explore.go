@@ -33,9 +33,10 @@ type Result struct {
 	World string
 	// Problems say what is wrong, each in a few lines. There is none when the seed passed.
 	Problems []string
-	// Transactions were sent, Committed of them were committed. Lost tells that a region was lost.
+	// Transactions were sent, Committed of them were committed. Lost tells that a region was lost, Restarted that nodes
+	// crashed and started again from their logs.
 	Transactions, Committed int
-	Lost                    bool
+	Lost, Restarted         bool
 	// Virtual is the virtual time that passed, Events how many things happened.
 	Virtual time.Duration
 	Events  uint64
@@ -79,7 +80,7 @@ func Run(c Config) (res *Result) {
 		c.Level = history.StrictSerializable
 	}
 	w := newWorld(c)
-	res = &Result{Engine: c.Engine.Name, Seed: c.Seed, World: w.String(), Lost: w.losesRegion() >= 0}
+	res = &Result{Engine: c.Engine.Name, Seed: c.Seed, World: w.String(), Lost: w.losesRegion() >= 0, Restarted: w.durable}
 	defer func() {
 		if p := recover(); p != nil {
 			res.Problems = append(res.Problems, fmt.Sprintf("panic: %v\n%s", p, debug.Stack()))
@@ -110,7 +111,7 @@ func newExecution(c Config, w *world) *execution {
 	}
 	e.sim = sim.New(sim.Config{
 		Topology: w.topology, Engine: c.Engine, Params: w.params, Procedures: procedures, Seed: c.Seed,
-		Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Trace: c.Trace,
+		Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Durable: w.durable, Trace: c.Trace,
 	})
 	w.load.fill(w.topology, e.sim)
 	for r, name := range w.topology.Regions {
@@ -145,6 +146,10 @@ func (e *execution) inject(f fault) {
 		e.sim.Cut(f.a, f.b)
 	case heal:
 		e.sim.Heal(f.a, f.b)
+	case crash:
+		e.sim.Crash(f.node)
+	case restart:
+		e.sim.Restart(f.node)
 	case lose:
 		t := e.topology
 		for n := range geo.NodeID(t.Nodes()) {
@@ -211,7 +216,7 @@ func (e *execution) judge(c Config, res *Result) {
 				cl.open, e.topology.Regions[r], patience)
 		}
 	}
-	if doubtful > 0 && !res.Lost {
+	if doubtful > 0 && !res.Lost && !res.Restarted {
 		problem("completion: %d transactions were refused or ended with an unknown outcome, although no node was lost", doubtful)
 	}
 	for _, tap := range e.taps {

@@ -21,7 +21,7 @@ func TestEngines(t *testing.T) {
 				}
 			})
 			t.Log(&sum)
-			if sum.Committed < 5000 || len(worldsThatLose(e)) > 0 && sum.Lost == 0 {
+			if sum.Committed < 5000 || sum.Restarted < 20 || len(worldsThatLose(e)) > 0 && sum.Lost == 0 {
 				t.Errorf("little was explored: %v", &sum)
 			}
 		})
@@ -152,7 +152,7 @@ func TestWorlds(t *testing.T) {
 		if err := top.Validate(); err != nil || top.Nodes() > maxNodes {
 			t.Fatalf("seed %d: %d nodes, %v", seed, top.Nodes(), err)
 		}
-		open := 0
+		open, down := 0, 0
 		for _, f := range w.faults {
 			switch f.kind {
 			case cut:
@@ -161,6 +161,11 @@ func TestWorlds(t *testing.T) {
 				open--
 			case lose:
 				seen["lost region"]++
+			case crash:
+				seen["crashes"]++
+				down++
+			case restart:
+				down--
 			}
 			if f.at > w.calm {
 				t.Errorf("seed %d: a fault at %v, after the last one at %v", seed, f.at, w.calm)
@@ -168,6 +173,9 @@ func TestWorlds(t *testing.T) {
 		}
 		if open != 0 {
 			t.Errorf("seed %d: %d cuts are not healed", seed, open)
+		}
+		if down != 0 {
+			t.Errorf("seed %d: %d nodes do not start again", seed, down)
 		}
 		note := func(what string, is bool) {
 			if is {
@@ -183,13 +191,15 @@ func TestWorlds(t *testing.T) {
 		note("clocks", slices.Max(w.offsets) > 0)
 		note("cuts", len(w.faults) > 0)
 		note("codec", w.codec)
+		note("restarts", w.durable)
 		note("SmallBank", w.load.bank)
 		note("key-value", !w.load.bank)
 	}
 	t.Log(seen)
-	if len(seen) != 12 {
+	if len(seen) != 14 {
 		t.Errorf("some kinds of worlds were not made: %v", seen)
 	}
+	delete(seen, "crashes") // several in a world
 	for what, n := range seen {
 		if n < 10 || n == 300 {
 			t.Errorf("%s: %d of 300 worlds", what, n)

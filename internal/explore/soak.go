@@ -14,16 +14,17 @@ type Summary struct {
 	// First is the first seed; Passed and Failed count those that were run.
 	First          uint64
 	Passed, Failed int
-	// Transactions were sent by clients; Lost counts the seeds in which a region was lost.
+	// Transactions were sent by clients; Lost counts the seeds in which a region was lost, Restarted those in which nodes
+	// crashed and started again.
 	Transactions, Committed int64
-	Lost                    int
+	Lost, Restarted         int
 	Virtual                 time.Duration
 }
 
 // String is one line that ends with "N passed, N failed".
 func (s *Summary) String() string {
-	return fmt.Sprintf("%s: seeds %d to %d, %d transactions, %d committed, %v of virtual time, %d seeds lost a region: %d passed, %d failed",
-		s.Engine, s.First, s.First+uint64(s.Passed+s.Failed)-1, s.Transactions, s.Committed, s.Virtual.Round(time.Second), s.Lost, s.Passed, s.Failed)
+	return fmt.Sprintf("%s: seeds %d to %d, %d transactions, %d committed, %v of virtual time, %d seeds lost a region, %d restarted nodes: %d passed, %d failed",
+		s.Engine, s.First, s.First+uint64(s.Passed+s.Failed)-1, s.Transactions, s.Committed, s.Virtual.Round(time.Second), s.Lost, s.Restarted, s.Passed, s.Failed)
 }
 
 // Soak runs n seeds, from c.Seed on, on all cores, and calls each for every result in the order of seeds. It ends early
@@ -74,6 +75,9 @@ func (s *Summary) add(r *Result) {
 	}
 	if r.Lost {
 		s.Lost++
+	}
+	if r.Restarted {
+		s.Restarted++
 	}
 	s.Transactions += int64(r.Transactions)
 	s.Committed += int64(r.Committed)

@@ -19,6 +19,7 @@ type world struct {
 	offsets  []time.Duration // of clocks, by node
 	costs    sim.Costs
 	codec    bool // messages are encoded and decoded
+	durable  bool // nodes keep logs, so that those that crash can start again
 	faults   []fault
 	calm     time.Duration // when the last fault is over
 	load     load
@@ -29,6 +30,7 @@ type fault struct {
 	at   time.Duration
 	kind faultKind
 	a, b geo.Region // b only for cuts and heals
+	node geo.NodeID // for crashes and restarts
 }
 
 type faultKind uint8
@@ -37,6 +39,8 @@ const (
 	cut faultKind = iota
 	heal
 	lose
+	crash
+	restart
 )
 
 func (f fault) describe(t *geo.Topology) string {
@@ -45,6 +49,10 @@ func (f fault) describe(t *geo.Topology) string {
 		return fmt.Sprintf("cut %s-%s", t.Regions[f.a], t.Regions[f.b])
 	case heal:
 		return fmt.Sprintf("heal %s-%s", t.Regions[f.a], t.Regions[f.b])
+	case crash:
+		return "crash " + t.NodeName(f.node)
+	case restart:
+		return "restart " + t.NodeName(f.node)
 	default:
 		return "lose region " + t.Regions[f.a]
 	}
@@ -56,7 +64,8 @@ const (
 	chanceParams
 	chanceFaults
 	chanceLoad
-	chanceClients
+	chanceClients // and one for each region
+	chanceCrashes = 100
 )
 
 func chance(seed uint64, of uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, of)) }
@@ -78,6 +87,7 @@ func newWorld(c Config) *world {
 	w.params = newParams(c.Engine, chance(c.Seed, chanceParams))
 	w.load = newLoad(chance(c.Seed, chanceLoad), scale)
 	w.makeFaults(c.Engine, chance(c.Seed, chanceFaults))
+	w.makeCrashes(c.Engine, chance(c.Seed, chanceCrashes))
 	return w
 }
 
@@ -201,7 +211,7 @@ func (w *world) makeFaults(e *protocol.Engine, r *rand.Rand) {
 		if (a == lost || b == lost) && e.Name != "janus" {
 			return
 		}
-		w.faults = append(w.faults, fault{from, cut, a, b}, fault{to, heal, a, b})
+		w.faults = append(w.faults, fault{at: from, kind: cut, a: a, b: b}, fault{at: to, kind: heal, a: a, b: b})
 		w.calm = max(w.calm, to)
 	}
 	window := func() (from, to time.Duration) {
@@ -225,6 +235,36 @@ func (w *world) makeFaults(e *protocol.Engine, r *rand.Rand) {
 			}
 		}
 	}
+	w.sortFaults()
+}
+
+// makeCrashes lets nodes crash and start again, one or all of a region at the same time, in a third of the worlds. The
+// nodes of a region that is lost don't. What a lost node has sent to one that was down at the time is gone, as if a cut had
+// held it back: see makeFaults.
+func (w *world) makeCrashes(e *protocol.Engine, r *rand.Rand) {
+	w.durable = r.IntN(3) == 0 && (w.losesRegion() < 0 || e.Name == "janus")
+	if !w.durable {
+		return
+	}
+	t, until := w.topology, w.load.until
+	free := make([]time.Duration, t.Nodes()) // when the node may crash
+	for range 1 + r.IntN(5) {
+		n, together := geo.NodeID(r.IntN(t.Nodes())), r.IntN(4) == 0
+		at, down := upTo(r, until), 10*time.Millisecond<<r.IntN(8)
+		down += upTo(r, down)
+		for m := range geo.NodeID(t.Nodes()) {
+			if m != n && !(together && t.RegionOf(m) == t.RegionOf(n)) || t.RegionOf(m) == w.losesRegion() {
+				continue
+			}
+			from := max(at, free[m])
+			free[m] = from + down
+			w.faults = append(w.faults, fault{at: from, kind: crash, node: m}, fault{at: free[m], kind: restart, node: m})
+		}
+	}
+	w.sortFaults()
+}
+
+func (w *world) sortFaults() {
 	slices.SortStableFunc(w.faults, func(x, y fault) int { return int(x.at - y.at) })
 	for _, f := range w.faults {
 		w.calm = max(w.calm, f.at)

@@ -8,8 +8,14 @@
 // Links. A driver delivers the messages from one node to another in the order in which they were sent, each exactly
 // once, for as long as both nodes live: a broken connection is resumed where it broke, so a lost link shows as
 // delay. Messages to and from a node that has stopped are lost; a node that starts again without its log is a
-// new one, with a new incarnation, and drivers do not let it rejoin the old database. A message is
-// immutable once sent, and so is a transaction once submitted: drivers may hand the same value to several replicas.
+// new one, with a new incarnation, and drivers do not let it rejoin the old database.
+//
+// Durability. A driver may keep a log of a node's inputs, each in the log before anything that the replica makes of it
+// leaves the node. Since a replica is deterministic, one that takes the inputs again at their times is where it was; the
+// links then go on where the two logs say that they were. So a node that starts again with its log has, to all others,
+// merely paused, and no protocol has to know about logs. Its clients are answered Unknown.
+//
+// A message is immutable once sent, and so is a transaction once submitted: drivers may hand the same value to several replicas.
 //
 // Clients are state machines too (see Client), so that the same load generator runs in virtual and in real time.
 package protocol

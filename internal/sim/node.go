@@ -29,7 +29,8 @@ type node struct {
 	released  time.Duration // when the last output that was held leaves
 
 	busy, dead bool
-	head, tail int32 // of the items that wait for the CPU, linked by next
+	life       uint32 // counts the times that the node has started again
+	head, tail int32  // of the items that wait for the CPU, linked by next
 	queued     int
 	out        []output // what the current step sends when it is over
 	outBytes   int
@@ -37,6 +38,14 @@ type node struct {
 	waiting map[txn.ID]int32 // the client of each transaction submitted and not answered
 	busyFor time.Duration
 	handled int64
+	durable
+}
+
+func (n *node) makeReplica() {
+	c := &n.s.c
+	n.replica = c.Engine.New(protocol.Config{
+		Self: geo.NodeID(n.id), Topology: c.Topology, Params: c.Params, Procedures: c.Procedures, Store: n.store, Env: n,
+	})
 }
 
 // output is a message to another node, or a transaction's outcome.
@@ -50,7 +59,7 @@ type output struct {
 // arrive takes an item that has reached the node.
 func (n *node) arrive(i int32) {
 	switch {
-	case n.dead:
+	case n.dead || n.stale(&n.s.items[i]):
 		n.s.release(i)
 	case n.busy:
 		n.s.items[i].next = -1
@@ -67,6 +76,17 @@ func (n *node) arrive(i int32) {
 			n.next()
 		}
 	}
+}
+
+// stale reports whether an item belongs to an earlier life of the node or to a connection that has ended.
+func (n *node) stale(it *item) bool {
+	switch {
+	case it.kind != onMessage:
+		return it.life != n.life
+	case n.s.c.Durable:
+		return it.life != n.s.path(it.from, n.id).connection
+	}
+	return false
 }
 
 // next serves the queue until the CPU is busy or there is nothing left.
@@ -98,16 +118,10 @@ func (n *node) serve(i int32) {
 	if s.c.Trace != nil {
 		n.traceInput(&it)
 	}
-	switch it.kind {
-	case onStart:
-		n.replica.Start()
-	case onMessage:
-		n.replica.Receive(geo.NodeID(it.from), it.msg)
-	case onSubmit:
-		n.replica.Submit(it.t)
-	case onTimer:
-		n.replica.Fire(it.timer)
+	if s.c.Durable {
+		n.record(&it)
 	}
+	n.feed(it.kind, it.from, it.msg, it.t, it.timer)
 	cost := s.c.Costs.of(1+len(n.out), int(it.size)+n.outBytes, int64(n.store.Ops()-ops))
 	n.outBytes = 0
 	if n.slow > 0 {
@@ -119,7 +133,21 @@ func (n *node) serve(i int32) {
 		return
 	}
 	n.busy = true
-	s.after(cost, item{kind: onIdle, to: n.id})
+	s.after(cost, item{kind: onIdle, to: n.id, life: n.life})
+}
+
+// feed hands an input to the replica.
+func (n *node) feed(kind uint8, from int32, m protocol.Message, t *txn.Transaction, timer protocol.Timer) {
+	switch kind {
+	case onStart:
+		n.replica.Start()
+	case onMessage:
+		n.replica.Receive(geo.NodeID(from), m)
+	case onSubmit:
+		n.replica.Submit(t)
+	case onTimer:
+		n.replica.Fire(timer)
+	}
 }
 
 // leave sends what the step has put out, or holds it.
@@ -134,8 +162,12 @@ func (n *node) leave() {
 		return
 	}
 	if len(n.out) > 0 {
-		out := slices.Clone(n.out)
-		n.s.push(n.released, item{kind: onControl, control: func() { n.send(out) }})
+		out, life := slices.Clone(n.out), n.life
+		n.s.push(n.released, item{kind: onControl, control: func() {
+			if n.life == life { // or the replay of the log has sent it
+				n.send(out)
+			}
+		}})
 		clear(n.out)
 		n.out = n.out[:0]
 	}
@@ -158,10 +190,18 @@ func (n *node) send(out []output) {
 			tr := &s.traffic[region][t.RegionOf(geo.NodeID(o.to))]
 			tr.Bytes += int64(o.size)
 			tr.Messages++
+			if s.c.Durable {
+				n.sendDurably(o)
+				continue
+			}
 			s.transmit(n.id, o.to, s.keep(item{kind: onMessage, from: n.id, to: o.to, size: o.size, msg: o.msg}), int(o.size))
 			continue
 		}
 		client, ok := n.waiting[o.outcome.ID]
+		if !ok && n.orphans[o.outcome.ID] {
+			delete(n.orphans, o.outcome.ID)
+			continue
+		}
 		if !ok {
 			panic(fmt.Sprintf("sim: node %d answers transaction %v, which no client waits for", n.id, o.outcome.ID))
 		}
@@ -200,7 +240,12 @@ func (n *node) traceOutput(o *output) {
 }
 
 // Now implements protocol.Env.
-func (n *node) Now() time.Duration { return max(n.s.now+n.offset, n.least) }
+func (n *node) Now() time.Duration {
+	if n.replaying {
+		return n.clock
+	}
+	return max(n.s.now+n.offset, n.least)
+}
 
 // Rand implements protocol.Env.
 func (n *node) Rand() *rand.Rand { return n.rng }
@@ -209,6 +254,10 @@ func (n *node) Rand() *rand.Rand { return n.rng }
 func (n *node) Send(to geo.NodeID, m protocol.Message) {
 	if int32(to) == n.id {
 		panic(fmt.Sprintf("sim: node %d sends a message to itself", n.id))
+	}
+	if n.replaying {
+		n.resend(to, m)
+		return
 	}
 	if n.s.c.CheckCodec {
 		m = n.s.checkCodec(m)
@@ -220,11 +269,19 @@ func (n *node) Send(to geo.NodeID, m protocol.Message) {
 
 // After implements protocol.Env.
 func (n *node) After(d time.Duration, t protocol.Timer) {
-	n.s.after(d, item{kind: onTimer, to: n.id, timer: t})
+	if n.replaying {
+		n.armed = append(n.armed, armedTimer{n.moment + max(0, d), t})
+		return
+	}
+	n.s.after(d, item{kind: onTimer, to: n.id, timer: t, life: n.life})
 }
 
 // Reply implements protocol.Env.
 func (n *node) Reply(o txn.Outcome) {
+	if n.replaying {
+		delete(n.orphans, o.ID)
+		return
+	}
 	size := FrameBytes + codec.SizeOutcome(&o)
 	n.outBytes += size
 	n.out = append(n.out, output{size: int32(size), outcome: o})

@@ -43,6 +43,9 @@ type Config struct {
 	ClockOffsets []time.Duration
 	// ProbeEvery is the interval at which the round trip between regions is measured; 0 for never.
 	ProbeEvery time.Duration
+	// Durable gives every node a log of its inputs, so that it can start again after a crash: see Restart. Stores must be
+	// filled before the first Run.
+	Durable bool
 	// CheckCodec encodes and decodes every message on its way, and panics when its Size is wrong or it is refused.
 	CheckCodec bool
 	// Trace, if not nil, gets a line for everything that happens on a node. It is slow.
@@ -84,6 +87,7 @@ type path struct {
 	*geo.Path
 	from, to int32 // nodes
 	held     []heldFrame
+	delivery // with Config.Durable
 }
 
 type heldFrame struct {
@@ -118,15 +122,14 @@ func New(c Config) *Sim {
 			rng:     rand.New(rand.NewPCG(c.Seed, uint64(id)+1)),
 			waiting: map[txn.ID]int32{},
 			least:   math.MinInt64,
+			durable: durable{orphans: map[txn.ID]bool{}},
 			head:    -1,
 			tail:    -1,
 		}
 		if len(c.ClockOffsets) > 0 {
 			n.offset = c.ClockOffsets[id]
 		}
-		n.replica = c.Engine.New(protocol.Config{
-			Self: geo.NodeID(id), Topology: t, Params: c.Params, Procedures: c.Procedures, Store: n.store, Env: n,
-		})
+		n.makeReplica()
 		s.nodes = append(s.nodes, n)
 		s.after(0, item{kind: onStart, to: n.id})
 	}
@@ -245,8 +248,8 @@ func (s *Sim) SetClock(id geo.NodeID, offset time.Duration) {
 // NodeNow returns what a node's clock shows.
 func (s *Sim) NodeNow(id geo.NodeID) time.Duration { return s.nodes[id].Now() }
 
-// Crash stops a node for good. Messages to it are lost, and those of its own that a cut holds back; clients that wait
-// for it get Unknown, and later ones Refused.
+// Crash stops a node, for good unless Restart starts it again. Messages to it are lost, and those of its own that a cut
+// holds back; clients that wait for it get Unknown, and later ones Refused.
 func (s *Sim) Crash(id geo.NodeID) {
 	n := s.nodes[id]
 	if n.dead {
@@ -258,8 +261,11 @@ func (s *Sim) Crash(id geo.NodeID) {
 		s.release(i)
 		i = next
 	}
-	n.head, n.tail, n.queued, n.out = -1, -1, 0, nil
+	n.head, n.tail, n.queued, n.out, n.outBytes = -1, -1, 0, nil, 0
 	for _, p := range s.all {
+		if p.to == n.id {
+			p.down = s.c.Durable
+		}
 		if p.from == n.id {
 			for _, h := range p.held {
 				s.release(h.item)
@@ -275,6 +281,9 @@ func (s *Sim) Crash(id geo.NodeID) {
 	hop := s.c.Topology.Link(id, id).Delay
 	for _, id := range ids {
 		s.after(hop, item{kind: onOutcome, to: n.waiting[id], outcome: txn.Outcome{ID: id, Status: txn.Unknown, Reason: "node-lost"}})
+		if s.c.Durable {
+			n.orphans[id] = true
+		}
 	}
 	clear(n.waiting)
 }
@@ -363,6 +372,7 @@ const (
 	onPing
 	onPong
 	onResume
+	onConnect
 	onControl
 )
 
@@ -372,7 +382,8 @@ type item struct {
 	to      int32 // node or client
 	from    int32
 	size    int32
-	next    int32 // in a node's queue or the free list
+	next    int32  // in a node's queue or the free list
+	life    uint32 // of the node, or of a message's connection, that the item belongs to
 	msg     protocol.Message
 	t       *txn.Transaction
 	timer   protocol.Timer
@@ -416,9 +427,11 @@ func (s *Sim) dispatch(i int32) {
 	case onStart, onMessage, onSubmit, onTimer:
 		s.nodes[it.to].arrive(i)
 	case onIdle:
-		n := s.nodes[it.to]
+		n, life := s.nodes[it.to], it.life
 		s.release(i)
-		n.idle()
+		if life == n.life {
+			n.idle()
+		}
 	case onClientStart:
 		c := s.clients[it.to]
 		s.release(i)
@@ -453,6 +466,8 @@ func (s *Sim) dispatch(i int32) {
 		for _, h := range held {
 			s.transmit(p.from, p.to, h.item, int(h.size))
 		}
+	case onConnect:
+		s.connect(s.take(i))
 	case onControl:
 		it := s.take(i)
 		it.control()
@@ -470,6 +485,7 @@ func (s *Sim) path(from, to int32) *path {
 		if s.isCut(from, to) {
 			p.Cut()
 		}
+		p.down = s.c.Durable && (s.nodes[from].dead || s.nodes[to].dead)
 		s.paths[from][to] = p
 		s.all = append(s.all, p)
 	}
@@ -580,7 +596,7 @@ func (c *client) Submit(t *txn.Transaction) {
 	size := FrameBytes + codec.SizeTransaction(t)
 	s.countClient(c.region, size)
 	at, _ := c.links[int(id)%s.perSite].there.Send(s.now, size, s.rng)
-	s.push(at, item{kind: onSubmit, to: n.id, from: c.id, size: int32(size), t: t})
+	s.push(at, item{kind: onSubmit, to: n.id, from: c.id, size: int32(size), t: t, life: n.life})
 }
 
 func (s *Sim) countClient(r geo.Region, size int) {

@@ -34,3 +34,10 @@ func (q *Queue[T]) Pop() {
 		q.items, q.head = q.items[:n], 0
 	}
 }
+
+// Each calls f for every element, the oldest first.
+func (q *Queue[T]) Each(f func(T)) {
+	for _, v := range q.items[q.head:] {
+		f(v)
+	}
+}
