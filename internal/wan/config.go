@@ -29,7 +29,7 @@ const (
 	DefaultQueueBytes = 128 << 20
 )
 
-// FailPolicy says what becomes of packets to peers while no sidecar process handles them, after a crash or during a restart
+// FailPolicy says what becomes of packets from peers while no sidecar process handles them, after a crash or during a restart
 // of its container.
 type FailPolicy string
 
@@ -79,11 +79,11 @@ type Config struct {
 	QueueBytes int64 `json:"queueBytes,omitempty"`
 	// Peers are the pods of all regions. Addresses must be distinct; the most specific prefix counts.
 	Peers []Peer `json:"peers"`
-	// Links are what lies between this pod and its peers. Peers without a link are left alone.
+	// Links are what lies between its peers and this pod. Packets from peers without a link are left alone.
 	Links []Link `json:"links"`
 }
 
-// Peer is where packets go that a link holds up: one address, one prefix, or all addresses of one name.
+// Peer is where packets come from that a link holds up: one address, one prefix, or all addresses of one name.
 type Peer struct {
 	// Address is an IP address or a prefix (10.2.0.0/16).
 	Address string `json:"address,omitempty"`
@@ -91,14 +91,14 @@ type Peer struct {
 	Host string `json:"host,omitempty"`
 	// Region of the peer, in which its round trips are counted.
 	Region string `json:"region"`
-	// Link is the link that leads to it, its region by default.
+	// Link is the link that leads from it to this pod, its region by default.
 	Link string `json:"link,omitempty"`
 }
 
-// Link is one direction from the pod to some of its peers. Shares are in parts per million.
+// Link is one direction, from some of the peers to the pod. Shares are in parts per million.
 type Link struct {
-	// To is a region, or a name that peers' Link fields use.
-	To string `json:"to"`
+	// From is a region, or a name that peers' Link fields use.
+	From string `json:"from"`
 	// DelayMicros is the mean one-way delay: half the round trip where the peers' sidecars add the other half.
 	DelayMicros int64 `json:"delayMicros,omitempty"`
 	// JitterMicros is the standard deviation of the one-way delay. It is cut where a delay would fall below 0.
@@ -111,7 +111,7 @@ type Link struct {
 	LossPPM int64 `json:"lossPPM,omitempty"`
 	// LossCorrelationPPM is the correlation of the fates of successive packets: losses come in bursts, their share stays.
 	LossCorrelationPPM int64 `json:"lossCorrelationPPM,omitempty"`
-	// RateBitsPerSecond is what each peer address is sent at most, headers from IP upwards included; 0 is unlimited.
+	// RateBitsPerSecond is what each peer address sends at most, headers from IP upwards included; 0 is unlimited.
 	RateBitsPerSecond int64 `json:"rateBitsPerSecond,omitempty"`
 	// RateQueueBytes is the room in front of the rate limit, per peer address; packets beyond it are dropped. By default
 	// what the rate carries in 200 ms, at least 128 KiB.
@@ -140,7 +140,8 @@ type Status struct {
 	ConfigError string `json:"configError,omitempty"`
 	// Peers is the number of peer addresses and prefixes that packets are held up for.
 	Peers int `json:"peers"`
-	// Links are the round trips of the last 10 s to each region with peers, and what was sent there.
+	// Links are the round trips of the last 10 s to each region with peers. Their bytes and messages are what came from
+	// there.
 	Links []admin.LinkStatus `json:"links"`
 	// Unresolved are hosts that have no address now.
 	Unresolved []string `json:"unresolved,omitempty"`
@@ -226,11 +227,11 @@ func (c *Config) Validate() error {
 	for i := range c.Links {
 		l := &c.Links[i]
 		at := func(field string) string { return fmt.Sprintf("links[%d].%s", i, field) }
-		name(at("to"), l.To)
-		if first, ok := links[l.To]; ok {
-			wrong("%s: %q is links[%d] too", at("to"), l.To, first)
+		name(at("from"), l.From)
+		if first, ok := links[l.From]; ok {
+			wrong("%s: %q is links[%d] too", at("from"), l.From, first)
 		}
-		links[l.To] = i
+		links[l.From] = i
 		within(at("delayMicros"), l.DelayMicros, 0, maxDelay.Microseconds())
 		within(at("jitterMicros"), l.JitterMicros, 0, maxDelay.Microseconds())
 		switch l.JitterDistribution {

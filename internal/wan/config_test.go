@@ -16,10 +16,10 @@ const example = `{
     {"host": "db-sa.default.svc.cluster.local", "region": "sa"}
   ],
   "links": [
-    {"to": "us", "delayMicros": 45000, "jitterMicros": 500, "lossPPM": 20000, "rateBitsPerSecond": 100000000},
-    {"to": "us-slow", "delayMicros": 145000},
-    {"to": "ap", "delayMicros": 90000, "reorderPPM": 1000},
-    {"to": "sa", "cut": true}
+    {"from": "us", "delayMicros": 45000, "jitterMicros": 500, "lossPPM": 20000, "rateBitsPerSecond": 100000000},
+    {"from": "us-slow", "delayMicros": 145000},
+    {"from": "ap", "delayMicros": 90000, "reorderPPM": 1000},
+    {"from": "sa", "cut": true}
   ]
 }`
 
@@ -61,13 +61,13 @@ func TestConfigRefusals(t *testing.T) {
 		"probe port":          {`{"region":"eu","probePort":70000}`, "probePort: 70000 is not 1 to 65535"},
 		"exempt port":         {`{"region":"eu","exemptPorts":[1,0]}`, "exemptPorts[1]: 0 is not 1 to 65535"},
 		"queue":               {`{"region":"eu","queueBytes":3}`, "queueBytes: 3 is not 65536 to"},
-		"link twice":          {`{"region":"eu","links":[{"to":"us"},{"to":"us"}]}`, `links[1].to: "us" is links[0] too`},
-		"delay":               {`{"region":"eu","links":[{"to":"us","delayMicros":-1}]}`, "links[0].delayMicros: -1 is not 0 to 60000000"},
-		"distribution":        {`{"region":"eu","links":[{"to":"us","jitterDistribution":"normal"}]}`, `links[0].jitterDistribution: "normal" is not Wander, Uniform, Normal or Pareto`},
-		"correlated wander":   {`{"region":"eu","links":[{"to":"us","jitterCorrelationPPM":5}]}`, "links[0].jitterCorrelationPPM: 5 is not for Wander"},
-		"full correlation":    {`{"region":"eu","links":[{"to":"us","lossCorrelationPPM":1000000}]}`, "links[0].lossCorrelationPPM: 1000000 is not 0 to 999999"},
-		"loss":                {`{"region":"eu","links":[{"to":"us","lossPPM":1000001}]}`, "links[0].lossPPM: 1000001 is not 0 to 1000000"},
-		"rate":                {`{"region":"eu","links":[{"to":"us","rateBitsPerSecond":10}]}`, "links[0].rateBitsPerSecond: 10 is not 8000 to"},
+		"link twice":          {`{"region":"eu","links":[{"from":"us"},{"from":"us"}]}`, `links[1].from: "us" is links[0] too`},
+		"delay":               {`{"region":"eu","links":[{"from":"us","delayMicros":-1}]}`, "links[0].delayMicros: -1 is not 0 to 60000000"},
+		"distribution":        {`{"region":"eu","links":[{"from":"us","jitterDistribution":"normal"}]}`, `links[0].jitterDistribution: "normal" is not Wander, Uniform, Normal or Pareto`},
+		"correlated wander":   {`{"region":"eu","links":[{"from":"us","jitterCorrelationPPM":5}]}`, "links[0].jitterCorrelationPPM: 5 is not for Wander"},
+		"full correlation":    {`{"region":"eu","links":[{"from":"us","lossCorrelationPPM":1000000}]}`, "links[0].lossCorrelationPPM: 1000000 is not 0 to 999999"},
+		"loss":                {`{"region":"eu","links":[{"from":"us","lossPPM":1000001}]}`, "links[0].lossPPM: 1000001 is not 0 to 1000000"},
+		"rate":                {`{"region":"eu","links":[{"from":"us","rateBitsPerSecond":10}]}`, "links[0].rateBitsPerSecond: 10 is not 8000 to"},
 		"neither":             {`{"region":"eu","peers":[{"region":"us"}]}`, "peers[0]: needs either an address or a host"},
 		"both":                {`{"region":"eu","peers":[{"region":"us","address":"1.2.3.4","host":"x"}]}`, "peers[0]: needs either an address or a host"},
 		"address":             {`{"region":"eu","peers":[{"region":"us","address":"10.0.0"}]}`, `peers[0].address: "10.0.0" is neither an IP address nor a prefix`},

@@ -1,10 +1,12 @@
-// Package wan is a wide-area network in a sidecar: it delays, drops, reorders, paces and cuts what a pod sends to the pods
-// of each region, in user space, so that any program meets the network that a profile declares, on any kernel.
+// Package wan is a wide-area network in a sidecar: it delays, drops, reorders, paces and cuts what a pod receives from the
+// pods of each region, in user space, so that any program meets the network that a profile declares, on any kernel.
 //
-// The sidecar shares the pod's network namespace and acts on egress only: a round trip is emulated by the sidecars of both
-// pods, half of it each. Only packets to the addresses listed as peers are touched; what goes to the API server, the name
-// server or kubelet is not. Addresses are those of pods: traffic to a Service's cluster IP is not matched, as the kernel of
-// the node translates it later, outside the pod. Headless Services are right.
+// The sidecar shares the pod's network namespace and acts on what comes in, nothing else: the link from a to b is made by
+// the sidecar of b, and a round trip by those of both. Packets are held where they arrive because the sender's kernel would
+// not send more while it counts the held ones as its own (docs/wan.md has the figures). Only packets from the addresses
+// listed as peers are touched; what comes from the API server, the name server or kubelet is not. Addresses are those of
+// pods: what a pod gets back from a Service's cluster IP is not matched, because the kernel of its node has rewritten the
+// sender's address outside the pod. Headless Services are right.
 //
 // # The configuration
 //
@@ -25,10 +27,10 @@
 //	    {"host": "db-sa.default.svc.cluster.local", "region": "sa"}
 //	  ],
 //	  "links": [
-//	    {"to": "us", "delayMicros": 45000, "jitterMicros": 500, "lossPPM": 20000, "rateBitsPerSecond": 100000000},
-//	    {"to": "us-slow", "delayMicros": 145000},
-//	    {"to": "ap", "delayMicros": 90000},
-//	    {"to": "sa", "cut": true}
+//	    {"from": "us", "delayMicros": 45000, "jitterMicros": 500, "lossPPM": 20000, "rateBitsPerSecond": 100000000},
+//	    {"from": "us-slow", "delayMicros": 145000},
+//	    {"from": "ap", "delayMicros": 90000},
+//	    {"from": "sa", "cut": true}
 //	  ]
 //	}
 //
