@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/explore"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/broken"
 )
 
 // maxShown bounds the failing seeds that are described in full, for each engine.
@@ -21,6 +22,7 @@ func newExploreCommand() *cobra.Command {
 		seed, seeds uint64
 		level       string
 		trace       bool
+		wrong       bool
 	)
 	levels := map[string]history.Level{}
 	for l := history.ReadCommitted; l <= history.StrictSerializable; l++ {
@@ -31,20 +33,32 @@ func newExploreCommand() *cobra.Command {
 		Short: "Look for seeds with which a protocol gives wrong answers",
 		Long: `Explore makes a world from each seed (topology, delays, loss, parameters, clocks, faults, transactions on hot rows), runs it
 in the simulator, and checks that the history is strictly serializable, that the copies are equal in the end and that every
-transaction was answered. The same seed gives the same execution. A failure is described with the command that replays it.`,
-		Example: "  geobench explore --seeds 1000\n  geobench explore --engine calvin --seed 1234 --trace",
+transaction was answered. With --broken it does so to databases that are wrong on purpose, each of which must be caught. The same seed gives the same execution. A failure is described with the command that replays it.`,
+		Example: "  geobench explore --seeds 1000\n  geobench explore --broken --seeds 50\n  geobench explore --engine calvin --seed 1234 --trace",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var table []*protocol.Engine
-			for _, name := range names {
-				e, ok := engines.Lookup(name)
-				if !ok {
-					return usageError("--engine: %q is not one of %s", name, strings.Join(engines.Names(), ", "))
+			all := engines.All()
+			hunted := map[string]broken.Database{}
+			if wrong {
+				all = nil
+				for _, d := range broken.All() {
+					all = append(all, d.Engine)
+					hunted[d.Name] = d
 				}
-				table = append(table, e)
+			}
+			var known []string
+			table := map[string]*protocol.Engine{}
+			for _, e := range all {
+				known = append(known, e.Name)
+				table[e.Name] = e
+			}
+			for _, name := range names {
+				if table[name] == nil {
+					return usageError("--engine: %q is not one of %s", name, strings.Join(known, ", "))
+				}
 			}
 			if len(names) == 0 {
-				table = engines.All()
+				names = known
 			}
 			promised, ok := levels[level]
 			switch {
@@ -52,12 +66,20 @@ transaction was answered. The same seed gives the same execution. A failure is d
 				return usageError("--level: %q is not one of read-committed, serializable, strict-serializable", level)
 			case seeds < 1:
 				return usageError("--seeds: 0 is not at least 1")
-			case trace && (seeds > 1 || len(table) > 1):
+			case trace && (seeds > 1 || len(names) > 1):
 				return usageError("--trace: it shows one seed of one engine, for example --engine calvin --seed 1234")
 			}
 			out, failed := cmd.OutOrStdout(), 0
-			for _, e := range table {
-				c := explore.Config{Engine: e, Seed: seed, Level: promised}
+			for _, name := range names {
+				d, isBroken := hunted[name]
+				c := explore.Config{Engine: table[name], Seed: seed, Level: promised, Broken: isBroken, OnePartition: d.OnePartition}
+				if isBroken && !trace {
+					c := explore.Hunt(cmd.Context(), d, seeds, nil)
+					if fmt.Fprintln(out, &c); c.First == nil {
+						failed++
+					}
+					continue
+				}
 				if trace {
 					c.Trace = func(line string) { fmt.Fprintln(out, line) }
 					r := explore.Run(c)
@@ -80,13 +102,16 @@ transaction was answered. The same seed gives the same execution. A failure is d
 					}
 				})
 				if len(more) > 0 {
-					fmt.Fprintf(out, "%s fails with these seeds, too: %s\n", e.Name, strings.Join(more, " "))
+					fmt.Fprintf(out, "%s fails with these seeds, too: %s\n", name, strings.Join(more, " "))
 				}
 				fmt.Fprintln(out, &sum)
 				failed += sum.Failed
 				if err := cmd.Context().Err(); err != nil {
 					return fmt.Errorf("interrupted: %w", err)
 				}
+			}
+			if failed > 0 && wrong && !trace {
+				return &codedError{code: exitFailed, err: fmt.Errorf("%d broken databases were not caught", failed)}
 			}
 			if failed > 0 {
 				return &codedError{code: exitFailed, err: fmt.Errorf("%d seeds failed", failed)}
@@ -98,6 +123,7 @@ transaction was answered. The same seed gives the same execution. A failure is d
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "the first `seed`")
 	cmd.Flags().Uint64Var(&seeds, "seeds", 1, "the `number` of seeds")
 	cmd.Flags().StringVar(&level, "level", history.StrictSerializable.String(), "what histories must be: read-committed, serializable, strict-serializable")
+	cmd.Flags().BoolVar(&wrong, "broken", false, "hunt the databases that are wrong on purpose, to see that they are caught")
 	cmd.Flags().BoolVar(&trace, "trace", false, "print everything that happens with the seed")
 	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(engines.Names(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd

@@ -19,6 +19,8 @@ type Config struct {
 	Seed   uint64
 	// Level is what the engine promises of its histories; 0 is StrictSerializable.
 	Level history.Level
+	// Broken says that the engine is one of package broken's.
+	Broken bool
 	// OnePartition makes worlds with one partition and one replica per region, for engines that know no others.
 	OnePartition bool
 	// Trace, if not nil, gets a line for everything that happens.
@@ -28,11 +30,16 @@ type Config struct {
 // Result tells how a seed went.
 type Result struct {
 	Engine string
+	Broken bool
 	Seed   uint64
 	// World describes what the seed made, for a person.
 	World string
 	// Problems say what is wrong, each in a few lines. There is none when the seed passed.
 	Problems []string
+	// Anomaly is that of the history, empty if there is none; Diverged says that copies differ, Incomplete that something
+	// had no end.
+	Anomaly              history.Anomaly
+	Diverged, Incomplete bool
 	// Transactions were sent, Committed of them were committed. Lost tells that a region was lost, Restarted that nodes
 	// crashed and started again from their logs.
 	Transactions, Committed int
@@ -47,7 +54,11 @@ func (r *Result) Passed() bool { return len(r.Problems) == 0 }
 
 // Replay is the command that runs the seed again and shows everything that happens.
 func (r *Result) Replay() string {
-	return fmt.Sprintf("geobench explore --engine %s --seed %d --trace", r.Engine, r.Seed)
+	broken := ""
+	if r.Broken {
+		broken = " --broken"
+	}
+	return fmt.Sprintf("geobench explore%s --engine %s --seed %d --trace", broken, r.Engine, r.Seed)
 }
 
 // String describes a failure: the world, what is wrong with the execution, and how to see it again.
@@ -80,7 +91,7 @@ func Run(c Config) (res *Result) {
 		c.Level = history.StrictSerializable
 	}
 	w := newWorld(c)
-	res = &Result{Engine: c.Engine.Name, Seed: c.Seed, World: w.String(), Lost: w.losesRegion() >= 0, Restarted: w.durable}
+	res = &Result{Engine: c.Engine.Name, Broken: c.Broken, Seed: c.Seed, World: w.String(), Lost: w.losesRegion() >= 0, Restarted: w.durable}
 	defer func() {
 		if p := recover(); p != nil {
 			res.Problems = append(res.Problems, fmt.Sprintf("panic: %v\n%s", p, debug.Stack()))
@@ -202,6 +213,7 @@ func (e *execution) copies() []history.Copy {
 func (e *execution) judge(c Config, res *Result) {
 	problem := func(format string, args ...any) { res.Problems = append(res.Problems, fmt.Sprintf(format, args...)) }
 	if !e.quiet() {
+		res.Incomplete = true
 		problem("completion: the nodes still have %d transactions pending", e.sim.Pending())
 	}
 	var doubtful int
@@ -212,6 +224,7 @@ func (e *execution) judge(c Config, res *Result) {
 		res.Committed += cl.outcomes[txn.Committed]
 		doubtful += cl.outcomes[txn.Refused] + cl.outcomes[txn.Unknown]
 		if cl.open > 0 {
+			res.Incomplete = true
 			problem("completion: %d transactions of the clients in %s have no answer %v after the last fault and the last transaction",
 				cl.open, e.topology.Regions[r], patience)
 		}
@@ -225,9 +238,11 @@ func (e *execution) judge(c Config, res *Result) {
 		}
 	}
 	if check := history.Converged(e.copies()); !check.Passed {
+		res.Diverged = true
 		problem("convergence: %s%s", check.Message, e.difference())
 	}
 	if v := history.Check(&e.history, c.Level); !v.Passed {
+		res.Anomaly = v.Anomaly
 		level := c.Level.String()
 		for weaker := c.Level - 1; weaker >= history.ReadCommitted; weaker-- {
 			if history.Check(&e.history, weaker).Passed {

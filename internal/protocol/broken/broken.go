@@ -1,5 +1,6 @@
 // Package broken holds databases that are wrong on purpose, each in a way of its own, to test those who should notice:
-// package history and package explore. Each node holds everything: they know one partition and one replica per region.
+// package history and package explore. Some are real engines with one mistake; the others are small databases each of
+// whose nodes holds everything. No manifest can name them.
 package broken
 
 import (
@@ -7,8 +8,32 @@ import (
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/janus"
+	"github.com/geobench/geobench/internal/protocol/slog"
 	"github.com/geobench/geobench/internal/txn"
 )
+
+// Database is a broken database.
+type Database struct {
+	*protocol.Engine
+	// Mistake says what is wrong with it.
+	Mistake string
+	// OnePartition says that it knows one partition and one replica per region.
+	OnePartition bool
+}
+
+// All returns the broken databases.
+func All() []Database {
+	return []Database{
+		{ReadCommitted, "reads what is committed, without locks, and writes later", true},
+		{Snapshot, "checks what a transaction overwrites, but not what it has read", true},
+		{ArrivalOrder, "every region executes at once and applies the others' writes as they arrive", true},
+		{NearbyReads, "what only reads is answered from a copy nearby that lags behind", true},
+		{Forgetful, "loses one transaction in a hundred on its way", true},
+		{janus.WithoutReadWriteEdges, "Janus; a write does not depend on the reads before it", false},
+		{slog.MergedOnArrival, "SLOG; a region merges the local logs in the order in which they arrive", false},
+	}
+}
 
 // ReadCommitted reads what is committed, and writes a little later, come what may: updates are lost.
 var ReadCommitted = engine("read-committed", func(n *node, t *txn.Transaction) {

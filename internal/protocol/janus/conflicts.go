@@ -20,6 +20,8 @@ type conflicts struct {
 	keys map[txn.Key]*history
 	free []*history
 	deps []Dep // room for an answer
+	// blind leaves out what makes a write come after the reads before it: see WithoutReadWriteEdges.
+	blind bool
 }
 
 // history is who has used a key. Few coordinators use the same key at the same time.
@@ -55,7 +57,7 @@ func (r *Replica) enter(id Instance, t *txn.Transaction) []Dep {
 		for j := range h.uses {
 			u := &h.uses[j]
 			before := u.write
-			if write || u.node == node {
+			if write && !c.blind || u.node == node {
 				before = max(before, u.read)
 			}
 			if before > 0 {

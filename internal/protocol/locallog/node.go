@@ -36,6 +36,9 @@ type Config struct {
 	LockOnly bool
 	// Reorderable is deterministic.Config's.
 	Reorderable bool
+	// MergeOnArrival is a mistake, for tests: a copy gives a multi-home transaction its place among those of all its homes
+	// when the part that brings the transaction arrives, whatever the other homes' logs say.
+	MergeOnArrival bool
 	// MultiHome takes a transaction of this node's clients that has several homes.
 	MultiHome func(t *txn.Transaction)
 	// Arrive takes a forwarded part of a multi-home transaction.
@@ -205,7 +208,10 @@ func (n *Node) lockOnly(e Entry, q int, home geo.Region) Entry {
 // read hands an entry of home's log to the executor.
 func (n *Node) read(home geo.Region, e *Entry) {
 	at := deterministic.PlaceOf(e.Txn.ID)
-	if e.Part {
+	if n.c.MergeOnArrival && e.LockOnly {
+		return
+	}
+	if e.Part && !n.c.MergeOnArrival {
 		n.Executor.Part(at, e.Txn, e.LockOnly, e.Coordinator, home)
 	} else {
 		n.Executor.Run(at, e.Txn, e.Coordinator)

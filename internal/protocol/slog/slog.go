@@ -38,7 +38,7 @@ var Engine = &protocol.Engine{
 			Doc: "How long a node collects multi-home transactions for the global order, from the first one on.",
 		},
 	},
-	New:    func(c protocol.Config) protocol.Replica { return newReplica(c) },
+	New:    func(c protocol.Config) protocol.Replica { return newReplica(c, false) },
 	Decode: decode,
 	Law:    law,
 }
@@ -53,10 +53,11 @@ type Replica struct {
 
 const ordererTimers = locallog.EngineTimers
 
-func newReplica(c protocol.Config) *Replica {
+func newReplica(c protocol.Config, mergeOnArrival bool) *Replica {
 	r := &Replica{}
 	r.Node = locallog.New(locallog.Config{
 		Config: c, Batch: c.Params.Duration("batch"), Forward: c.Params.Duration("forward"), LockOnly: true,
+		MergeOnArrival: mergeOnArrival,
 		MultiHome: func(t *txn.Transaction) { r.orderer.Add(locallog.Entry{Txn: t, Coordinator: r.Self}) },
 	})
 	lc := locallog.LogConfig{
