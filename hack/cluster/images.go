@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -30,11 +32,13 @@ const (
 // nonroot is the user that images run as, and whom /etc/passwd names so.
 const nonroot = "65532:65532"
 
-// imageSpec describes an image that holds one static program.
+// imageSpec describes an image with one layer: a static program, or all that a folder holds.
 type imageSpec struct {
 	name       string   // repository and tag
 	binary     string   // path of the program; it becomes /BASENAME in the image
+	root       string   // the folder, in place of binary
 	entrypoint []string // the program itself if empty
+	env        []string // NAME=VALUE; PATH=/ if empty
 	user       string   // UID or UID:GID
 	workdir    string
 }
@@ -62,11 +66,13 @@ func writeImage(spec imageSpec, out string) error {
 }
 
 func newImage(spec imageSpec) (v1.Image, error) {
-	arch, err := staticArchitecture(spec.binary)
-	if err != nil {
-		return nil, err
+	arch, content := runtime.GOARCH, []byte(nil)
+	var err error
+	if spec.root != "" {
+		content, err = folderFilesystem(spec.root)
+	} else if arch, err = staticArchitecture(spec.binary); err == nil {
+		content, err = rootFilesystem(spec.binary)
 	}
-	content, err := rootFilesystem(spec.binary)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +97,10 @@ func newImage(spec imageSpec) (v1.Image, error) {
 		User:       spec.user,
 		WorkingDir: spec.workdir,
 		Entrypoint: spec.entrypoint,
-		Env:        []string{"PATH=/"},
+		Env:        spec.env,
+	}
+	if len(spec.env) == 0 {
+		config.Config.Env = []string{"PATH=/"}
 	}
 	if len(spec.entrypoint) == 0 {
 		config.Config.Entrypoint = []string{"/" + filepath.Base(spec.binary)}
@@ -138,6 +147,61 @@ func rootFilesystem(binary string) ([]byte, error) {
 	}
 	err = w.Close()
 	return layer.Bytes(), err
+}
+
+// folderFilesystem is the layer: the folder's files, folders and symbolic links, in sorted order, without times and owned
+// by root.
+func folderFilesystem(root string) ([]byte, error) {
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == root {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		target := ""
+		switch info.Mode().Type() {
+		case 0, fs.ModeDir:
+		case fs.ModeSymlink:
+			if target, err = os.Readlink(path); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("%s is neither a file, a folder nor a symbolic link", path)
+		}
+		header, err := tar.FileInfoHeader(info, target)
+		if err != nil {
+			return err
+		}
+		*header = tar.Header{
+			Typeflag: header.Typeflag, Name: name, Linkname: target, Size: header.Size, Mode: header.Mode,
+			ModTime: time.Unix(0, 0), Format: tar.FormatPAX,
+		}
+		if d.IsDir() {
+			header.Name += "/"
+		}
+		if err := w.WriteHeader(header); err != nil || header.Typeflag != tar.TypeReg {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = io.Copy(w, f)
+		return err
+	})
+	if err := errors.Join(err, w.Close()); err != nil {
+		return nil, err
+	}
+	return layer.Bytes(), nil
 }
 
 // staticArchitecture is the architecture of a program in Go's words. An image without any library can only run a

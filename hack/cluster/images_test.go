@@ -120,6 +120,65 @@ func TestImageContent(t *testing.T) {
 	}
 }
 
+func TestImageOfFolder(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "usr/bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "usr/bin/sh"), []byte("shell"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("usr/bin", filepath.Join(root, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "image.tar")
+	spec := imageSpec{name: "localhost/hello:dev", root: root, entrypoint: []string{"/bin/sh"}, env: []string{"PATH=/bin", "A=b"}}
+	if err := writeImage(spec, out); err != nil {
+		t.Fatal(err)
+	}
+	img, err := tarball.ImageFromPath(out, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(config.Config.Env, spec.env) || !slices.Equal(config.Config.Entrypoint, spec.entrypoint) {
+		t.Errorf("config %+v", config.Config)
+	}
+	layers, err := img.Layers()
+	if err != nil || len(layers) != 1 {
+		t.Fatalf("%d layers (%v), want 1", len(layers), err)
+	}
+	content, err := layers[0].Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer content.Close()
+	var got []string
+	for r := tar.NewReader(content); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !h.ModTime.Equal(time.Unix(0, 0)) || h.Uid != 0 {
+			t.Errorf("%s carries a time or an owner: %+v", h.Name, h)
+		}
+		b, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, strings.Join([]string{h.Name, h.Linkname, string(b)}, "|"))
+	}
+	if want := []string{"bin|usr/bin|", "usr/||", "usr/bin/||", "usr/bin/sh||shell"}; !slices.Equal(got, want) {
+		t.Errorf("layer %q, want %q", got, want)
+	}
+}
+
 func TestImageRefusals(t *testing.T) {
 	program := buildProgram(t)
 	dynamic := buildProgram(t, "-buildmode=pie") // names the dynamic linker even without cgo

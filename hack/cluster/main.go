@@ -20,8 +20,10 @@ const usage = `usage: cluster COMMAND
   status                            say which components run (exit status 1 unless all are well)
   kubeconfig                        print the path of the kubeconfig
   load IMAGE.tar...                 give docker-archives to the node
-  image -name NAME -binary PATH -o OUT.tar [-entrypoint PROGRAM,ARG...] [-user UID[:GID]] [-workdir DIR]
+  image -name NAME -binary PATH -o OUT.tar [-entrypoint PROGRAM,ARG...] [-user UID[:GID]] [-workdir DIR] [-env K=V]...
                                     write a one-layer image of a static program
+  image -name NAME -root DIR -o OUT.tar -entrypoint PROGRAM,ARG... [-user ...] [-workdir ...] [-env K=V]...
+                                    write a one-layer image of all that a folder holds
   build [COMPONENT...]              build to the cache only, and print the folders (etcd, kubernetes, containerd,
                                     coredns, pause; envtest is a folder for KUBEBUILDER_ASSETS)
   logs [-n LINES] COMPONENT         print a component's log
@@ -190,6 +192,14 @@ func cmdImage(_ context.Context, _ *Cluster, args []string) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	flags.StringVar(&spec.name, "name", "", "repository and `tag`, for example localhost/geobench:dev")
 	flags.StringVar(&spec.binary, "binary", "", "`path` of the static program")
+	flags.StringVar(&spec.root, "root", "", "`folder` that holds the whole file system, in place of a static program")
+	flags.Func("env", "`NAME=VALUE` of the environment; may be repeated (default: PATH=/)", func(s string) error {
+		if name, _, ok := strings.Cut(s, "="); !ok || name == "" {
+			return errors.New("want NAME=VALUE")
+		}
+		spec.env = append(spec.env, s)
+		return nil
+	})
 	flags.StringVar(&spec.user, "user", nonroot, "`UID[:GID]` to run as; numeric, so that runAsNonRoot can be checked")
 	flags.StringVar(&spec.workdir, "workdir", "/", "working `folder`")
 	entrypoint := flags.String("entrypoint", "", "`program,arguments` separated by commas (default: the program)")
@@ -197,10 +207,16 @@ func cmdImage(_ context.Context, _ *Cluster, args []string) error {
 	if err := parse(flags, args, 0, 0); err != nil {
 		return err
 	}
-	for name, value := range map[string]string{"-name": spec.name, "-binary": spec.binary, "-o": *out} {
+	for name, value := range map[string]string{"-name": spec.name, "-o": *out} {
 		if value == "" {
 			return fmt.Errorf("image: %s is missing", name)
 		}
+	}
+	if (spec.binary == "") == (spec.root == "") {
+		return fmt.Errorf("image: needs either -binary or -root, has %q and %q", spec.binary, spec.root)
+	}
+	if spec.root != "" && *entrypoint == "" {
+		return errors.New("image: -entrypoint is missing: a folder does not say which program to run")
 	}
 	if *entrypoint != "" {
 		spec.entrypoint = strings.Split(*entrypoint, ",")
