@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -83,6 +84,12 @@ func overwrite(existing, desired client.Object) bool {
 			e.Spec.Replicas, e.Spec.UpdateStrategy, e.Spec.Template = d.Spec.Replicas, d.Spec.UpdateStrategy, d.Spec.Template
 			changed = true
 		}
+	case *corev1.ConfigMap:
+		e := existing.(*corev1.ConfigMap)
+		if !maps.Equal(d.Data, e.Data) || !equality.Semantic.DeepDerivative(d.Annotations, e.Annotations) {
+			e.Data, e.Annotations = d.Data, d.Annotations
+			changed = true
+		}
 	case *rbacv1.Role:
 		e := existing.(*rbacv1.Role)
 		if !equality.Semantic.DeepEqual(d.Rules, e.Rules) {
@@ -95,7 +102,8 @@ func overwrite(existing, desired client.Object) bool {
 
 // podFieldsRemoved finds what a derivative comparison cannot: fields of a pod that a user may set and has taken away.
 func podFieldsRemoved(d, e *corev1.PodSpec) bool {
-	return len(d.NodeSelector) != len(e.NodeSelector) || len(d.Tolerations) != len(e.Tolerations) ||
+	return len(d.InitContainers) != len(e.InitContainers) || len(d.Containers) != len(e.Containers) || len(d.Volumes) != len(e.Volumes) ||
+		len(d.NodeSelector) != len(e.NodeSelector) || len(d.Tolerations) != len(e.Tolerations) ||
 		(d.Affinity == nil) != (e.Affinity == nil) ||
 		!equality.Semantic.DeepEqual(d.Containers[0].Resources, e.Containers[0].Resources)
 }

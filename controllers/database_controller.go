@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/manifest/check"
 )
 
@@ -40,6 +41,10 @@ type GeoDatabaseReconciler struct {
 	// Live reads from the API server itself.
 	Live  client.Reader
 	Nodes NodeClient
+	// Sidecars answer which network is in force.
+	Sidecars emulation.Sidecars
+	// Choose picks the backend that emulates a database's network.
+	Choose chooser
 	// Abilities say what the checks may let through.
 	Abilities check.Abilities
 	// Image of nodes.
@@ -62,6 +67,9 @@ type databaseScope struct {
 	old     []corev1.ConfigMap
 	// nodes is set by observe.
 	nodes []nodeState
+	// network and state are set by emulate.
+	network *emulation.Network
+	state   emulation.State
 	// linksMoved tells that status.links changed visibly.
 	linksMoved bool
 	// again is when to look again.
@@ -157,6 +165,7 @@ func (s *databaseScope) reconcile(ctx context.Context) error {
 		s.incarnate,
 		s.deploy,
 		s.replacePods,
+		s.emulate,
 		s.observe,
 		s.noticeLoss,
 		s.describe,
@@ -196,7 +205,7 @@ func (s *databaseScope) releaseDeadRun(ctx context.Context) error {
 
 func (s *databaseScope) planSpec(ctx context.Context) error {
 	var err error
-	s.plan, err = planDatabase(ctx, s.Client, s.Abilities, s.db, s.Image)
+	s.plan, err = planDatabase(ctx, s.Client, s.Abilities, s.Choose, s.db, s.Image)
 	return err
 }
 
@@ -254,7 +263,15 @@ func (s *databaseScope) deploy(ctx context.Context) error {
 		if err := ensure(ctx, s.Client, s.Live, s.db, buildService(s.db, region.Name)); err != nil {
 			return err
 		}
-		if err := ensure(ctx, s.Client, s.Live, s.db, buildStatefulSet(s.db, region, s.current.id(), s.Image)); err != nil {
+		set := buildStatefulSet(s.db, region, s.current.id(), s.Image)
+		prepare(s.backend(), s.db, &s.current.database.Topology, region.Name, &set.Spec.Template.Spec)
+		if err := ensure(ctx, s.Client, s.Live, s.db, set); err != nil {
+			return err
+		}
+		if s.current.emulation() != v1alpha1.EmulationSidecar {
+			continue
+		}
+		if err := ensure(ctx, s.Client, s.Live, s.db, buildGeneratorsService(s.db, region.Name)); err != nil {
 			return err
 		}
 	}
@@ -293,7 +310,7 @@ func (s *databaseScope) observe(ctx context.Context) error {
 // noticeLoss makes the next incarnation once a node of the present one has lost its state.
 func (s *databaseScope) noticeLoss(ctx context.Context) error {
 	why := s.lostState()
-	if why == "" {
+	if why == "" || s.db.Spec.Pods != nil { // what a program of the user's own remembers is its own business
 		return nil
 	}
 	if s.current.database.Topology.Nodes() > 0 && !s.upToDate() {
@@ -358,7 +375,7 @@ func (p *seenProcesses) compare(incarnation string, nodes []nodeState) string {
 func (s *databaseScope) describe(context.Context) error {
 	st := &s.db.Status
 	st.TopologyHash, st.Incarnation = s.current.hash, s.current.id()
-	st.Emulation, st.EmulationReason = s.plan.emulation, s.plan.why
+	st.Emulation, st.EmulationReason = s.current.emulation(), truncate(firstOf(s.current.why, s.plan.why), 1024)
 	t := &s.current.database.Topology
 	st.RegionNames = truncate(strings.Join(t.Regions, ","), 1024)
 	st.Regions = nil
@@ -396,6 +413,7 @@ func (s *databaseScope) describe(context.Context) error {
 			Message: truncate(fmt.Sprintf("%d of %d nodes are ready; %s", ready, total, problem), 1024)})
 	}
 
+	s.recordGaps()
 	links, err := measure(t, s.nodes)
 	if err != nil {
 		return err
@@ -439,11 +457,21 @@ func (s *databaseScope) sweep(ctx context.Context) error {
 	keep := map[string]bool{}
 	for _, region := range s.db.Spec.Regions {
 		keep[regionName(s.db, region.Name)] = true
+		if s.current.emulation() == v1alpha1.EmulationSidecar {
+			keep[generatorsName(s.db, region.Name)], keep[networkName(s.db, region.Name)] = true, true
+		}
 	}
-	selector := []client.ListOption{client.InNamespace(s.db.Namespace), client.MatchingLabels{LabelDatabase: s.db.Name, LabelRole: RoleNode, LabelManagedBy: ManagedBy}}
-	sets, services := &appsv1.StatefulSetList{}, &corev1.ServiceList{}
-	if err := errors.Join(s.Client.List(ctx, sets, selector...), s.Client.List(ctx, services, selector...)); err != nil {
+	with := func(role string) []client.ListOption {
+		return []client.ListOption{client.InNamespace(s.db.Namespace), client.MatchingLabels{LabelDatabase: s.db.Name, LabelRole: role, LabelManagedBy: ManagedBy}}
+	}
+	sets, services, others, configs := &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}
+	if err := errors.Join(s.Client.List(ctx, sets, with(RoleNode)...), s.Client.List(ctx, services, with(RoleNode)...),
+		s.Client.List(ctx, others, with(RoleNetwork)...), s.Client.List(ctx, configs, with(RoleNetwork)...)); err != nil {
 		return err
+	}
+	services.Items = append(services.Items, others.Items...)
+	for i := range configs.Items {
+		leftovers = append(leftovers, &configs.Items[i])
 	}
 	for i := range sets.Items {
 		leftovers = append(leftovers, &sets.Items[i])

@@ -27,6 +27,9 @@ const (
 	annotationLosses = "geobench.dev/losses"
 	// annotationCause says why the incarnation before this one was given up.
 	annotationCause = "geobench.dev/cause"
+	// annotationEmulation and annotationEmulationReason name the backend, and say why that one.
+	annotationEmulation       = "geobench.dev/emulation"
+	annotationEmulationReason = "geobench.dev/emulation-reason"
 )
 
 // incarnation is one life of a database: the nodes that read the same topology ConfigMap. The ConfigMap is immutable and
@@ -38,6 +41,9 @@ type incarnation struct {
 	losses   int
 	cause    string
 	born     time.Time
+	// backend is what emulates the network, why says why that one.
+	backend  v1alpha1.Emulation
+	why      string
 	database deploy.Database
 }
 
@@ -45,8 +51,11 @@ type incarnation struct {
 // name are never taken for its nodes.
 func (i *incarnation) id() string { return i.database.Incarnation }
 
-// emulation is the backend that this incarnation's nodes were told to use.
+// emulation is the backend of this incarnation's network.
 func (i *incarnation) emulation() v1alpha1.Emulation {
+	if i.backend != "" {
+		return i.backend
+	}
 	if i.database.Emulate {
 		return v1alpha1.EmulationBuiltIn
 	}
@@ -88,7 +97,8 @@ func findIncarnations(ctx context.Context, reader client.Reader, db *v1alpha1.Ge
 }
 
 func readIncarnation(cm *corev1.ConfigMap) (*incarnation, error) {
-	i := &incarnation{hash: cm.Annotations[annotationHash], cause: cm.Annotations[annotationCause], born: cm.CreationTimestamp.Time}
+	i := &incarnation{hash: cm.Annotations[annotationHash], cause: cm.Annotations[annotationCause], born: cm.CreationTimestamp.Time,
+		backend: v1alpha1.Emulation(cm.Annotations[annotationEmulation]), why: cm.Annotations[annotationEmulationReason]}
 	var err error
 	if i.sequence, err = strconv.Atoi(cm.Annotations[annotationSequence]); err != nil {
 		return nil, fmt.Errorf("config map %s: annotation %s: %w", cm.Name, annotationSequence, err)
@@ -107,7 +117,7 @@ func readIncarnation(cm *corev1.ConfigMap) (*incarnation, error) {
 // nextIncarnation is the one after previous, which may be nil. Its name follows from the sequence, so that making it
 // twice fails the second time.
 func nextIncarnation(db *v1alpha1.GeoDatabase, previous *incarnation, p *databasePlan, now time.Time, losses int, cause string) *incarnation {
-	i := &incarnation{sequence: 1, hash: p.hash, losses: losses, cause: cause, born: now, database: p.database}
+	i := &incarnation{sequence: 1, hash: p.hash, losses: losses, cause: cause, born: now, database: p.database, backend: p.emulation, why: p.why}
 	if previous != nil {
 		i.sequence = previous.sequence + 1
 	}
@@ -146,6 +156,9 @@ func buildTopology(db *v1alpha1.GeoDatabase, i *incarnation) (*corev1.ConfigMap,
 				annotationSequence: strconv.Itoa(i.sequence),
 				annotationLosses:   strconv.Itoa(i.losses),
 				annotationCause:    i.cause,
+
+				annotationEmulation:       string(i.backend),
+				annotationEmulationReason: i.why,
 			},
 		},
 		Immutable: ptr.To(true),

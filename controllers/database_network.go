@@ -71,22 +71,23 @@ func near(a, b, share, base int64) bool {
 
 // networkConditions sets NetworkEmulated and NetworkVerified.
 func (s *databaseScope) networkConditions(links []rtt.Link, running bool) {
-	emulated := metav1.Condition{Type: v1alpha1.ConditionNetworkEmulated, Status: metav1.ConditionTrue, Reason: string(s.plan.emulation)}
+	emulated := metav1.Condition{Type: v1alpha1.ConditionNetworkEmulated, Status: metav1.ConditionFalse, Reason: s.state.Reason, Message: truncate(s.state.Message, 1024)}
 	switch {
-	case s.plan.emulation == v1alpha1.EmulationNone:
-		emulated.Reason, emulated.Message = "NotInjected", "nothing is injected: "+s.plan.why
-	case running:
-		emulated.Message = "every node delays what it sends as the profile declares"
-	default:
-		emulated.Status, emulated.Reason, emulated.Message = metav1.ConditionFalse, "NodesNotReady", "not every node runs"
+	case !running && s.current.emulation() != v1alpha1.EmulationNone:
+		emulated.Reason, emulated.Message = "NodesNotReady", "not every node runs"
+	case s.state.Injected:
+		emulated.Status = metav1.ConditionTrue
 	}
 	s.condition(emulated)
 
 	verified := metav1.Condition{Type: v1alpha1.ConditionNetworkVerified, Status: metav1.ConditionFalse}
-	if !running {
+	switch {
+	case !running:
 		verified.Reason, verified.Message = "NodesNotReady", "links are measured once every node is ready"
-	} else {
-		v := verifyNetwork(links, s.plan.emulation)
+	case !s.state.Injected:
+		verified.Reason, verified.Message = s.state.Reason, truncate(s.state.Message, 1024)
+	default:
+		v := verifyNetwork(links, s.current.emulation())
 		if v.Verified {
 			verified.Status = metav1.ConditionTrue
 		}

@@ -23,16 +23,20 @@ const (
 // they are ready: being ready means to have found each other.
 func buildService(db *v1alpha1.GeoDatabase, region string) *corev1.Service {
 	labels := with(databaseLabels(db, RoleNode), LabelRegion, region)
+	ports := []corev1.ServicePort{
+		{Name: "geobench", Port: peerPort, TargetPort: intstr.FromInt32(peerPort), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("tcp")},
+	}
+	if db.Spec.Pods != nil {
+		ports = podServicePorts(db.Spec.Pods)
+	}
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: regionName(db, region), Namespace: db.Namespace, Labels: labels},
 		Spec: corev1.ServiceSpec{
 			ClusterIP:                corev1.ClusterIPNone,
 			PublishNotReadyAddresses: true,
 			Selector:                 nodeSelector(db, region),
-			Ports: []corev1.ServicePort{
-				{Name: "geobench", Port: peerPort, TargetPort: intstr.FromInt32(peerPort), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("tcp")},
-				{Name: "admin", Port: adminPort, TargetPort: intstr.FromInt32(adminPort), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("http")},
-			},
+			Ports: append(ports,
+				corev1.ServicePort{Name: "admin", Port: adminPort, TargetPort: intstr.FromInt32(adminPort), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("http")}),
 		},
 	}
 }
@@ -47,6 +51,10 @@ func nodeSelector(db *v1alpha1.GeoDatabase, region string) map[string]string {
 // incarnation to become ready, which it cannot among nodes of the old one.
 func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation, image string) *appsv1.StatefulSet {
 	labels := with(databaseLabels(db, RoleNode), LabelRegion, region.Name)
+	spec := nodePodSpec(db, region, incarnation, image)
+	if db.Spec.Pods != nil {
+		spec = programPodSpec(db, region, incarnation, image)
+	}
 	return &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: regionName(db, region.Name), Namespace: db.Namespace, Labels: labels},
 		Spec: appsv1.StatefulSetSpec{
@@ -64,38 +72,43 @@ func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarna
 						annotationScrapePort: "7001",
 					},
 				},
-				Spec: corev1.PodSpec{
-					AutomountServiceAccountToken:  ptr.To(false),
-					EnableServiceLinks:            ptr.To(false),
-					SecurityContext:               podSecurity(),
-					TerminationGracePeriodSeconds: ptr.To[int64](5),
-					NodeSelector:                  region.NodeSelector,
-					Tolerations:                   region.Tolerations,
-					Affinity:                      regionAffinity(db.Spec.Placement, region.Name),
-					Containers: []corev1.Container{{
-						Name:            "node",
-						Image:           image,
-						ImagePullPolicy: corev1.PullIfNotPresent,
-						Args:            []string{"node", "--config", configFolder + "/" + TopologyKey, "--region", region.Name},
-						Env: []corev1.EnvVar{{
-							Name:      "POD_NAME",
-							ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}},
-						}},
-						Ports: []corev1.ContainerPort{
-							{Name: "geobench", ContainerPort: peerPort, Protocol: corev1.ProtocolTCP},
-							{Name: "admin", ContainerPort: adminPort, Protocol: corev1.ProtocolTCP},
-						},
-						Resources:       withDefaultRequests(db.Spec.Resources, "100m", "128Mi"),
-						SecurityContext: containerSecurity(),
-						// A node that is killed loses its data, so it is given a minute in which to turn its event loop.
-						LivenessProbe:  probe("/healthz", 10, 6),
-						ReadinessProbe: probe("/readyz", 2, 3),
-						VolumeMounts:   []corev1.VolumeMount{{Name: "config", MountPath: configFolder, ReadOnly: true}},
-					}},
-					Volumes: []corev1.Volume{configVolume(topologyName(db, incarnation))},
-				},
+				Spec: spec,
 			},
 		},
+	}
+}
+
+// nodePodSpec is the pod of a native engine's node.
+func nodePodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation, image string) corev1.PodSpec {
+	return corev1.PodSpec{
+		AutomountServiceAccountToken:  ptr.To(false),
+		EnableServiceLinks:            ptr.To(false),
+		SecurityContext:               podSecurity(),
+		TerminationGracePeriodSeconds: ptr.To[int64](5),
+		NodeSelector:                  region.NodeSelector,
+		Tolerations:                   region.Tolerations,
+		Affinity:                      regionAffinity(db.Spec.Placement, region.Name),
+		Containers: []corev1.Container{{
+			Name:            "node",
+			Image:           image,
+			ImagePullPolicy: corev1.PullIfNotPresent,
+			Args:            []string{"node", "--config", configFolder + "/" + TopologyKey, "--region", region.Name},
+			Env: []corev1.EnvVar{{
+				Name:      "POD_NAME",
+				ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}},
+			}},
+			Ports: []corev1.ContainerPort{
+				{Name: "geobench", ContainerPort: peerPort, Protocol: corev1.ProtocolTCP},
+				{Name: "admin", ContainerPort: adminPort, Protocol: corev1.ProtocolTCP},
+			},
+			Resources:       withDefaultRequests(db.Spec.Resources, "100m", "128Mi"),
+			SecurityContext: containerSecurity(),
+			// A node that is killed loses its data, so it is given a minute in which to turn its event loop.
+			LivenessProbe:  probe("/healthz", 10, 6),
+			ReadinessProbe: probe("/readyz", 2, 3),
+			VolumeMounts:   []corev1.VolumeMount{{Name: "config", MountPath: configFolder, ReadOnly: true}},
+		}},
+		Volumes: []corev1.Volume{configVolume(topologyName(db, incarnation))},
 	}
 }
 

@@ -46,8 +46,11 @@ type databasePlan struct {
 	hash string
 }
 
+// chooser picks the backend that emulates a database's network, never Auto, and says in a sentence why that one.
+type chooser func(ctx context.Context, db *v1alpha1.GeoDatabase) (v1alpha1.Emulation, string, error)
+
 // planDatabase works out what to deploy for db from image. An error of type *refusal is the user's to mend.
-func planDatabase(ctx context.Context, reader client.Reader, abilities check.Abilities, db *v1alpha1.GeoDatabase, image string) (*databasePlan, error) {
+func planDatabase(ctx context.Context, reader client.Reader, abilities check.Abilities, choose chooser, db *v1alpha1.GeoDatabase, image string) (*databasePlan, error) {
 	profile, err := resolveProfile(ctx, reader, db)
 	if err != nil {
 		return nil, err
@@ -55,25 +58,21 @@ func planDatabase(ctx context.Context, reader client.Reader, abilities check.Abi
 	if problems := check.Database(db, profile, abilities); len(problems) > 0 {
 		return nil, refuse("InvalidSpec", "%s", problems)
 	}
-	engine, ok := abilities.Engines.Lookup(db.Spec.Engine.Name)
-	if !ok {
-		return nil, refuse("InvalidSpec", "spec.engine.name: %q is not one of %s", db.Spec.Engine.Name, strings.Join(abilities.Engines.Names(), ", "))
-	}
-	params, paramErrs := engine.Resolve(db.Spec.Engine.Parameters)
-	if len(paramErrs) > 0 {
-		return nil, refuse("InvalidSpec", "spec.engine.parameters.%s", paramErrs[0])
+	params, err := resolveParameters(abilities, db)
+	if err != nil {
+		return nil, err
 	}
 	topology, err := plan.Topology(&db.Spec, profile)
 	if err != nil {
 		return nil, refuse("InvalidSpec", "spec.network: %s", err)
 	}
 	p := &databasePlan{profile: profile}
-	if p.emulation, p.why, err = chooseEmulation(db.Spec.Network.Emulation); err != nil {
+	if p.emulation, p.why, err = choose(ctx, db); err != nil {
 		return nil, err
 	}
 	p.database = deploy.Database{
 		Name:       db.Name,
-		Engine:     engine.Name,
+		Engine:     db.Spec.Engine.Name,
 		Parameters: params,
 		Topology:   topology,
 		Emulate:    p.emulation == v1alpha1.EmulationBuiltIn,
@@ -82,7 +81,11 @@ func planDatabase(ctx context.Context, reader client.Reader, abilities check.Abi
 	}
 	// What makes no difference to the engine but to its pods is part of the hash too: pods are replaced together or not
 	// at all.
-	b, err := json.Marshal([]any{&p.database, db.Spec.Regions, db.Spec.Placement, db.Spec.Resources, image})
+	parts := []any{&p.database, db.Spec.Regions, db.Spec.Placement, db.Spec.Resources, image}
+	if db.Spec.Pods != nil || p.emulation != v1alpha1.EmulationBuiltIn && p.emulation != v1alpha1.EmulationNone {
+		parts = append(parts, db.Spec.Pods, p.emulation)
+	}
+	b, err := json.Marshal(parts)
 	if err != nil {
 		return nil, err
 	}
@@ -115,17 +118,20 @@ func resolveProfile(ctx context.Context, reader client.Reader, db *v1alpha1.GeoD
 		db.Namespace, name, strings.Join(presets.Names(), ", "))
 }
 
-// chooseEmulation picks the backend that injects the network.
-func chooseEmulation(asked v1alpha1.Emulation) (v1alpha1.Emulation, string, error) {
-	switch asked {
-	case v1alpha1.EmulationAuto, "":
-		return v1alpha1.EmulationBuiltIn, "Auto: the engine is a native one, whose connections delay what they send themselves", nil
-	case v1alpha1.EmulationBuiltIn:
-		return asked, "asked for by spec.network.emulation", nil
-	case v1alpha1.EmulationNone:
-		return asked, "asked for by spec.network.emulation: nothing is injected, round trips are measured all the same", nil
+// resolveParameters returns the engine's parameters, complete; a program of the user's own has none.
+func resolveParameters(abilities check.Abilities, db *v1alpha1.GeoDatabase) (map[string]string, error) {
+	if db.Spec.Pods != nil {
+		return nil, nil
 	}
-	return "", "", refuse("EmulationUnsupported", "spec.network.emulation: %s is not available for native engines in this version; use Auto, BuiltIn or None", asked)
+	engine, ok := abilities.Engines.Lookup(db.Spec.Engine.Name)
+	if !ok {
+		return nil, refuse("InvalidSpec", "spec.engine.name: %q is not one of %s", db.Spec.Engine.Name, strings.Join(abilities.Engines.Names(), ", "))
+	}
+	params, problems := engine.Resolve(db.Spec.Engine.Parameters)
+	if len(problems) > 0 {
+		return nil, refuse("InvalidSpec", "spec.engine.parameters.%s", problems[0])
+	}
+	return params, nil
 }
 
 // nodeAddresses lists where the nodes of db listen, in the order of geo.NodeID. Pod names are stable, so the addresses
@@ -134,11 +140,15 @@ func nodeAddresses(db *v1alpha1.GeoDatabase) []deploy.Node {
 	var nodes []deploy.Node
 	for _, region := range db.Spec.Regions {
 		for ordinal := range nodesPerRegion(db) {
-			host := fmt.Sprintf("%s.%s.%s.svc", podName(db, region.Name, ordinal), regionName(db, region.Name), db.Namespace)
-			nodes = append(nodes, deploy.Node{
+			host := nodeHost(db, region.Name, ordinal)
+			n := deploy.Node{
 				Address: net.JoinHostPort(host, strconv.Itoa(peerPort)),
 				Admin:   net.JoinHostPort(host, strconv.Itoa(adminPort)),
-			})
+			}
+			if db.Spec.Pods != nil {
+				n.Address = programAddress(db, host)
+			}
+			nodes = append(nodes, n)
 		}
 	}
 	return nodes

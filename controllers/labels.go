@@ -37,6 +37,8 @@ const (
 	RoleNode = "node"
 	// RoleTopology is the ConfigMap that nodes read.
 	RoleTopology = "topology"
+	// RoleNetwork is what the emulation of a database's network needs.
+	RoleNetwork = "network"
 	// RoleWorker is a load generator and what it needs.
 	RoleWorker = "worker"
 	// RoleReport is the ConfigMap where a worker and the operator meet.

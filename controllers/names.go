@@ -58,6 +58,16 @@ func topologyName(db *v1alpha1.GeoDatabase, incarnation string) string {
 	return joinName(253, db.Name, "topology", incarnation)
 }
 
+// networkName names the ConfigMap that tells the sidecars of a region.
+func networkName(db *v1alpha1.GeoDatabase, region string) string {
+	return joinName(253, db.Name, "network", region)
+}
+
+// generatorsName names the Service of a region's load generators.
+func generatorsName(db *v1alpha1.GeoDatabase, region string) string {
+	return joinName(63, db.Name, region, "workers")
+}
+
 // attempt names one execution of a run: another object or another spec.runID is another attempt.
 func attempt(run *v1alpha1.BenchmarkRun) string {
 	return shortHash(string(run.UID), run.Status.RunID)

@@ -30,6 +30,8 @@ type nodeState struct {
 	// ready: the node serves in this incarnation. problem says why not.
 	ready   bool
 	problem string
+	// program: the pod runs a program that knows nothing of Geobench.
+	program bool
 	// lost says why the node has lost its state; empty when it has not.
 	lost string
 }
@@ -57,12 +59,19 @@ func observeNodes(ctx context.Context, reader client.Reader, nodes NodeClient, d
 		s.region = t.Regions[t.RegionOf(s.id)]
 		s.podName = podName(db, s.region, t.PartitionOf(s.id)*t.Replicas+t.ReplicaOf(s.id))
 		s.inspectPod(byName[s.podName], d.Incarnation)
+		s.program = db.Spec.Pods != nil
 		if s.address == "" {
+			if s.program {
+				s.lost = ""
+			}
 			continue
 		}
 		group.Go(func() error {
 			status, err := nodes.Status(ctx, s.address)
 			s.inspectStatus(status, err, d.Incarnation)
+			if s.program {
+				s.inspectProgram()
+			}
 			return nil
 		})
 	}
@@ -124,6 +133,25 @@ func (s *nodeState) inspectStatus(status *admin.Status, err error, incarnation s
 		s.problem = firstOf(s.problem, firstOf(status.Reason, "it is not ready"))
 	}
 	s.ready = status.Ready && !status.Broken && s.lost == ""
+}
+
+// inspectProgram judges the pod of a program that knows nothing of Geobench: it is ready when Kubernetes says so and its
+// probe has reached the others. Its state is its own business: a pod that was replaced has lost nothing that is known.
+func (s *nodeState) inspectProgram() {
+	s.lost = ""
+	if s.pod.DeletionTimestamp != nil || s.status == nil {
+		s.ready = false
+		return
+	}
+	s.ready = s.status.Ready && podReady(s.pod)
+	switch {
+	case s.ready:
+		s.problem = ""
+	case s.status.Ready:
+		s.problem = firstOf(podObstacle(s.pod), "the program does not accept connections yet")
+	default:
+		s.problem = firstOf(s.status.Reason, "its probe is not ready")
+	}
 }
 
 func firstOf(a, b string) string {

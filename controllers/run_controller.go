@@ -24,6 +24,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/manifest/check"
 )
 
@@ -36,6 +37,10 @@ type BenchmarkRunReconciler struct {
 	// Live reads from the API server itself.
 	Live  client.Reader
 	Nodes NodeClient
+	// Sidecars answer which network is in force.
+	Sidecars emulation.Sidecars
+	// Choose picks the backend that emulates a database's network.
+	Choose chooser
 	// Abilities say what the checks may let through.
 	Abilities check.Abilities
 	// Image of workers, and of the nodes of the databases that runs are checked against.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/emulation"
 )
 
 // emulate waits until the network between the regions is the declared one. It measures afresh: the database's
@@ -33,6 +34,19 @@ func (s *runScope) emulate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	network, err := findNetwork(ctx, s.Client, s.db, current)
+	if err != nil {
+		return err
+	}
+	s.current = current
+	state, err := s.backend().Observe(ctx, network)
+	if err != nil {
+		return err
+	}
+	if !state.Injected {
+		s.condition(v1alpha1.ConditionNetworkVerified, false, state.Reason, state.Message)
+		return nil
+	}
 	v := verifyNetwork(links, current.emulation())
 	s.condition(v1alpha1.ConditionNetworkVerified, v.Verified, v.Reason, v.Message)
 	if !v.Verified {
@@ -41,4 +55,9 @@ func (s *runScope) emulate(ctx context.Context) error {
 	s.run.Status.DatabaseIncarnation = current.id()
 	s.enter(v1alpha1.StageLoad)
 	return nil
+}
+
+// backend is that of the database's present incarnation.
+func (s *runScope) backend() emulation.Backend {
+	return emulated(s.Client, s.Live, s.Sidecars, s.db, s.Image, s.current.emulation(), s.current.why)
 }

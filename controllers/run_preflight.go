@@ -81,7 +81,7 @@ func (s *runScope) preflight(ctx context.Context) error {
 			fmt.Sprintf("waiting for GeoDatabase %s to be created", s.run.Spec.DatabaseRef.Name))
 		return nil
 	}
-	plan, err := planDatabase(ctx, s.Client, s.Abilities, s.db, s.Image)
+	plan, err := planDatabase(ctx, s.Client, s.Abilities, s.Choose, s.db, s.Image)
 	if err != nil {
 		return s.refuse(err)
 	}

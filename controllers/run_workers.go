@@ -144,6 +144,9 @@ func (s *runScope) createWorkers(ctx context.Context) error {
 			return err
 		}
 		for _, obj := range objects {
+			if job, ok := obj.(*batchv1.Job); ok {
+				prepare(s.backend(), s.db, &s.current.database.Topology, region.Name, &job.Spec.Template.Spec)
+			}
 			if err := ensureCreated(ctx, s.Client, s.Live, s.run, obj); err != nil {
 				return err
 			}

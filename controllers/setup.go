@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/protocol"
@@ -17,7 +18,9 @@ type Options struct {
 	// Image of nodes and workers: the one with the geobench binary.
 	Image string
 	Nodes NodeClient
-	Clock clock.PassiveClock
+	// Sidecars answer which network is in force.
+	Sidecars emulation.Sidecars
+	Clock    clock.PassiveClock
 	// Events, when set, takes the place of the manager's recorder.
 	Events events.EventRecorder
 }
@@ -34,11 +37,12 @@ func Reconcilers(mgr ctrl.Manager, o Options) (*GeoDatabaseReconciler, *Benchmar
 		o.Events = mgr.GetEventRecorder("geobench-operator")
 	}
 	abilities := check.Default(engineTable{})
+	choice := &emulationChoice{mgr.GetClient(), o.Image}
 	return &GeoDatabaseReconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Nodes: o.Nodes, Abilities: abilities,
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Nodes: o.Nodes, Sidecars: o.Sidecars, Choose: choice.choose, Abilities: abilities,
 			Image: o.Image, Events: o.Events, Clock: o.Clock,
 		}, &BenchmarkRunReconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Nodes: o.Nodes, Abilities: abilities,
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Nodes: o.Nodes, Sidecars: o.Sidecars, Choose: choice.choose, Abilities: abilities,
 			Image: o.Image, Events: o.Events, Clock: o.Clock,
 		}
 }

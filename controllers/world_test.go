@@ -63,6 +63,10 @@ type world struct {
 	nextIP int
 	// rttOff is added to every measured round trip.
 	rttOff time.Duration
+	// linksShort says which pods, by name, measure links that are not emulated yet.
+	linksShort map[string]bool
+	// sidecars play those of the pods.
+	sidecars *fakeSidecars
 	// pending transactions of every node.
 	pending int
 	// loads counts the data sets that nodes really loaded.
@@ -85,6 +89,8 @@ type fakeNode struct {
 	dataset  string
 	workload []byte
 	broken   bool
+	// complete is since when all of its links are emulated.
+	complete time.Time
 }
 
 func newWorld(t *testing.T) *world {
@@ -96,6 +102,7 @@ func newWorld(t *testing.T) *world {
 		nodes: map[string]*fakeNode{}, jobsRun: map[string]int{}, starts: map[string][]string{}, committed: 5000,
 	}
 	w.operatorClient = func() client.Client { return c }
+	w.sidecars = &fakeSidecars{w: w}
 	w.recorder = &events.FakeRecorder{Events: make(chan string, 10_000)}
 	w.restartOperator()
 	return w
@@ -105,8 +112,9 @@ func newWorld(t *testing.T) *world {
 func (w *world) restartOperator() {
 	abilities := check.Default(engineTable{})
 	c := w.operatorClient()
-	w.database = &GeoDatabaseReconciler{Client: c, Live: c, Nodes: w, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
-	w.run = &BenchmarkRunReconciler{Client: c, Live: c, Nodes: w, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
+	choice := &emulationChoice{c, testImage}
+	w.database = &GeoDatabaseReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
+	w.run = &BenchmarkRunReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
 }
 
 func (w *world) create(objects ...client.Object) {
@@ -303,6 +311,7 @@ func (w *world) ensurePod(owner client.Object, name string, template *corev1.Pod
 	ip := fmt.Sprintf("10.0.%d.%d", w.nextIP/250, w.nextIP%250+1)
 	w.mu.Unlock()
 	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}},
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 		ContainerStatuses: []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, Ready: true, Image: testImage, ImageID: "x",
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}
 	w.must(w.client.Status().Update(w.ctx, pod))
@@ -317,10 +326,12 @@ func (w *world) startNode(ip, process string, pod *corev1.Pod) {
 	w.t.Helper()
 	cm := w.get(pod.Spec.Volumes[0].ConfigMap.Name, &corev1.ConfigMap{}).(*corev1.ConfigMap)
 	n := &fakeNode{process: process}
+	if !w.linksShort[pod.Name] {
+		n.complete = w.clock.Now().Add(-time.Hour)
+	}
 	w.must(json.Unmarshal([]byte(cm.Data[TopologyKey]), &n.database))
 	w.must(n.database.Validate())
-	args := pod.Spec.Containers[0].Args
-	region := n.database.Topology.Index(args[len(args)-1])
+	region := n.database.Topology.Index(pod.Labels[LabelRegion])
 	ordinal, err := strconv.Atoi(pod.Name[strings.LastIndexByte(pod.Name, '-')+1:])
 	w.must(err)
 	t := &n.database.Topology
@@ -468,6 +479,9 @@ func (w *world) Status(_ context.Context, addr string) (*admin.Status, error) {
 	s := &admin.Status{
 		Node: t.NodeName(n.id), ID: int(n.id), Incarnation: n.database.Incarnation, Process: n.process,
 		Ready: !n.broken, Broken: n.broken, Dataset: n.dataset, Pending: w.pending,
+	}
+	if at := n.complete; !at.IsZero() {
+		s.LinksComplete = &at
 	}
 	if n.broken {
 		s.Reason = "a peer started again without its log"

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -9,6 +10,8 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="self.engine.name == oldSelf.engine.name",messageExpression="'engine.name cannot change from ' + oldSelf.engine.name + ' to ' + self.engine.name + ': create another GeoDatabase'",fieldPath=".engine.name"
 // +kubebuilder:validation:XValidation:rule="has(self.external) == has(oldSelf.external)",message="external cannot be added or removed: create another GeoDatabase"
+// +kubebuilder:validation:XValidation:rule="has(self.pods) == has(oldSelf.pods)",message="pods cannot be added or removed: create another GeoDatabase"
+// +kubebuilder:validation:XValidation:rule="!(has(self.pods) && has(self.external))",message="pods and external are both set: keep pods to deploy the database, or external to use one that runs"
 type GeoDatabaseSpec struct {
 	// Engine is the database and its parameters.
 	// +required
@@ -54,6 +57,145 @@ type GeoDatabaseSpec struct {
 	// External names the endpoints of a database that already runs; nothing is deployed then.
 	// +optional
 	External *External `json:"external,omitempty"`
+
+	// Pods says what the nodes run when the engine is not one of Geobench's own: any program in any image. engine.name
+	// is then a name for results, and engine.parameters must be empty.
+	// +optional
+	Pods *Pods `json:"pods,omitempty"`
+}
+
+// Pods is a database that knows nothing of Geobench. Each region gets partitionsPerRegion x replicasPerPartition pods of a
+// StatefulSet with stable names.
+//
+// Besides env, containers find in their environment: POD_NAME, POD_NAMESPACE and POD_IP; GEOBENCH_DATABASE and
+// GEOBENCH_REGION; GEOBENCH_REGIONS, the regions' names in order with commas between; GEOBENCH_HOST, the pod's own host
+// name; and GEOBENCH_HOSTS, the host names of all pods in the order of regions and numbers, with commas between.
+// $(NAME) in command, args and env stands for one of them.
+type Pods struct {
+	// Image of the container.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +required
+	Image string `json:"image"`
+	// Command in place of the image's entry point.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=4096
+	// +optional
+	Command []string `json:"command,omitempty"`
+	// Args of the command.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=4096
+	// +optional
+	Args []string `json:"args,omitempty"`
+	// Env is added to the environment.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	// +optional
+	Env []PodEnv `json:"env,omitempty"`
+	// Ports that the program listens on. The first one tells when a pod is ready: it then accepts connections.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +required
+	Ports []PodPort `json:"ports"`
+	// Volumes of the container.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Volumes []PodVolume `json:"volumes,omitempty"`
+	// User is the numeric user and group that the program runs as; without it, the image's user, which must not be root.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
+	// +optional
+	User *int64 `json:"user,omitempty"`
+	// TerminationGracePeriodSeconds is how long a pod that is deleted may take to end.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=600
+	// +kubebuilder:default=10
+	// +optional
+	TerminationGracePeriodSeconds *int32 `json:"terminationGracePeriodSeconds,omitempty"`
+}
+
+// PodEnv is a variable of the environment: a value, or a key of a Secret.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.value) && has(self.secretKeyRef))",message="value and secretKeyRef are both set: keep one of them"
+type PodEnv struct {
+	// Name of the variable.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[A-Za-z_][A-Za-z0-9_]*$`
+	// +required
+	Name string `json:"name"`
+	// Value of the variable.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	Value string `json:"value,omitempty"`
+	// SecretKeyRef names the key of a Secret that holds the value.
+	// +optional
+	SecretKeyRef *SecretKeyReference `json:"secretKeyRef,omitempty"`
+}
+
+// SecretKeyReference is a key of a Secret of the same namespace.
+type SecretKeyReference struct {
+	// Name of the Secret.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Name string `json:"name"`
+	// Key in the Secret.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Key string `json:"key"`
+}
+
+// PodPort is a TCP port of a pod.
+type PodPort struct {
+	// Name of the port.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self != 'admin'",message="must not be admin, which is for Geobench's sidecars"
+	// +required
+	Name string `json:"name"`
+	// Port number. 7001 to 7009 are Geobench's own.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +kubebuilder:validation:XValidation:rule="self < 7001 || self > 7009",message="must not be 7001 to 7009, which are for Geobench's sidecars"
+	// +required
+	Port int32 `json:"port"`
+}
+
+// PodVolume is a folder of a container: an empty one that goes with the pod, or the keys of a ConfigMap or a Secret.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.sizeLimit) ? 1 : 0) + (has(self.configMapRef) ? 1 : 0) + (has(self.secretRef) ? 1 : 0) <= 1",message="a volume is at most one of an empty folder with sizeLimit, configMapRef and secretRef"
+type PodVolume struct {
+	// Name of the volume.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +required
+	Name string `json:"name"`
+	// MountPath is where the container finds the folder.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^/`
+	// +required
+	MountPath string `json:"mountPath"`
+	// SizeLimit of an empty folder; a pod that exceeds it is evicted.
+	// +optional
+	SizeLimit *resource.Quantity `json:"sizeLimit,omitempty"`
+	// ConfigMapRef names the ConfigMap whose keys are the folder's files.
+	// +optional
+	ConfigMapRef *LocalReference `json:"configMapRef,omitempty"`
+	// SecretRef names the Secret whose keys are the folder's files.
+	// +optional
+	SecretRef *LocalReference `json:"secretRef,omitempty"`
 }
 
 // Engine is a database engine and its parameters.
@@ -212,6 +354,12 @@ type GeoDatabaseStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	EmulationReason string `json:"emulationReason,omitempty"`
+	// EmulationGaps are the latest times in which a pod ran, but not all of its links were as they should be; the newest
+	// is last.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	EmulationGaps []EmulationGap `json:"emulationGaps,omitempty"`
 	// Links lists declared and measured round-trip times for each pair of regions.
 	// +listType=map
 	// +listMapKey=from
@@ -232,6 +380,28 @@ type GeoDatabaseStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	ActiveRun string `json:"activeRun,omitempty"`
+}
+
+// EmulationGap is a time in which what was measured did not see the declared network.
+type EmulationGap struct {
+	// Pod that ran without all of its links.
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Pod string `json:"pod"`
+	// UID tells the pod from others of the same name.
+	// +kubebuilder:validation:MaxLength=64
+	// +required
+	UID string `json:"uid"`
+	// Region of the pod.
+	// +kubebuilder:validation:MaxLength=24
+	// +optional
+	Region string `json:"region,omitempty"`
+	// From is when the pod's containers started, or its links were found missing.
+	// +required
+	From metav1.MicroTime `json:"from"`
+	// To is when its links were there, or the pod had ended; unset while the gap lasts.
+	// +optional
+	To *metav1.MicroTime `json:"to,omitempty"`
 }
 
 // RegionStatus is what runs in a region.

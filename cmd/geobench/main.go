@@ -98,7 +98,7 @@ Exit codes: 0 passed; 1 a verdict is Failed or Invalid, or a claim does not hold
 		c.GroupID = "people"
 		root.AddCommand(c)
 	}
-	for _, c := range append(clusterCommands(), newNodeCommand()) {
+	for _, c := range append(clusterCommands(), newNodeCommand(), newProbeCommand(), newPingCommand(), newProbeKernelCommand()) {
 		c.GroupID = "pods"
 		root.AddCommand(c)
 	}

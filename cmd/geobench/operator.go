@@ -118,7 +118,7 @@ func (o *operatorOptions) manager(config *rest.Config, log logr.Logger) (ctrl.Ma
 		return nil, err
 	}
 	if err := errors.Join(
-		controllers.SetupWithManager(mgr, controllers.Options{Image: o.nodeImage, Nodes: controllers.NewHTTPNodeClient(), Clock: clock.RealClock{}}),
+		controllers.SetupWithManager(mgr, controllers.Options{Image: o.nodeImage, Nodes: controllers.NewHTTPNodeClient(), Sidecars: controllers.NewHTTPSidecars(), Clock: clock.RealClock{}}),
 		metrics.Registry.Register(controllers.NewRunCollector(mgr.GetClient())),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("ping", healthz.Ping),

@@ -9,7 +9,10 @@
 //	GET  /metrics  Prometheus
 package admin
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Status is what a node knows of itself. Counters only grow during an incarnation.
 type Status struct {
@@ -37,6 +40,9 @@ type Status struct {
 	// Operations counts reads and writes of rows.
 	Operations int64            `json:"operations"`
 	Counters   map[string]int64 `json:"counters,omitempty"`
+	// LinksComplete is since when no round trip of this node was shorter than declared: since when every link is emulated.
+	// Only probes tell (package ping); without it, one is short now or was not measured yet.
+	LinksComplete *time.Time `json:"linksComplete,omitempty"`
 	// Links are the directed links from this node's region, one per peer region, this region itself included.
 	Links []LinkStatus `json:"links"`
 }

@@ -3,11 +3,14 @@ package emulation
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -42,6 +45,8 @@ type Pod struct {
 	Running bool
 	// Since is when the pod got its present containers.
 	Since time.Time
+	// Generation is that of the network which the pod was last told of, by the backends that tell pods.
+	Generation int64
 }
 
 // Network is what a backend is asked for.
@@ -186,6 +191,10 @@ func (b None) Observe(context.Context, *Network) (State, error) {
 
 // Release has nothing to do.
 func (None) Release(context.Context, *Network) (bool, error) { return true, nil }
+
+func resourceOf(quantity string) resource.Quantity { return resource.MustParse(quantity) }
+
+func hostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
 // running is state once every pod runs, and until then says which one does not.
 func running(n *Network, state State) State {

@@ -33,6 +33,8 @@ type EngineCatalog interface {
 type Abilities struct {
 	// Engines that can be deployed.
 	Engines EngineCatalog
+	// Pods: databases that are programs of any image can be deployed.
+	Pods bool
 	// Emulations that work, Auto included.
 	Emulations []v1alpha1.Emulation
 	// Verifications that work.
@@ -41,15 +43,16 @@ type Abilities struct {
 	Faults []string
 }
 
-// Default is what this build can do anywhere: the given engines (nil: those of package engines), network emulation inside
-// their connections, the workloads' invariants and equal copies.
+// Default is what a cluster can do: the given engines (nil: those of package engines), programs of any image, every way of
+// network emulation, the workloads' invariants and equal copies.
 func Default(engines EngineCatalog) Abilities {
 	if engines == nil {
 		engines = builtEngines{}
 	}
 	return Abilities{
 		Engines:       engines,
-		Emulations:    []v1alpha1.Emulation{v1alpha1.EmulationAuto, v1alpha1.EmulationBuiltIn, v1alpha1.EmulationNone},
+		Pods:          true,
+		Emulations:    []v1alpha1.Emulation{v1alpha1.EmulationAuto, v1alpha1.EmulationSidecar, v1alpha1.EmulationBuiltIn, v1alpha1.EmulationNone},
 		Verifications: []v1alpha1.Verification{v1alpha1.VerifyInvariants, v1alpha1.VerifyConvergence},
 	}
 }
@@ -57,9 +60,11 @@ func Default(engines EngineCatalog) Abilities {
 // histories are the verifications that need the history of a run, which geobench simulate and geobench run record.
 var histories = []v1alpha1.Verification{v1alpha1.VerifySerializable, v1alpha1.VerifyStrictSerializable}
 
-// Local is what geobench simulate and geobench run can do: what Default can, and check a run's history.
+// Local is what geobench simulate and geobench run can do: what Default can but for containers, and check a run's history.
+// Every emulation but None is that of the links of the simulator or the process.
 func Local(engines EngineCatalog) Abilities {
 	a := Default(engines)
+	a.Pods = false
 	a.Verifications = append(a.Verifications, histories...)
 	return a
 }
@@ -99,6 +104,7 @@ func Database(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a 
 	var ps Problems
 	for _, rule := range []func(*Problems){
 		d.external,
+		d.pods,
 		d.engine,
 		d.emulation,
 		d.regions,
@@ -124,8 +130,35 @@ func (d *database) external(ps *Problems) {
 	}
 }
 
+// pods: there are containers here, and the program takes its parameters from them.
+func (d *database) pods(ps *Problems) {
+	if d.Spec.Pods == nil {
+		return
+	}
+	if !d.Pods {
+		ps.add("spec.pods", d.Spec.Pods.Image, "image %s needs a cluster to run in: apply the manifest to one, or remove pods to use one of the engines %s",
+			d.Spec.Pods.Image, list(d.Engines.Names()))
+	}
+	for name, value := range d.Spec.Engine.Parameters {
+		ps.add("spec.engine.parameters."+name, value, "a program in pods of its own has no parameters here: set them by spec.pods.args or spec.pods.env")
+	}
+	if d.Spec.Network.Emulation == v1alpha1.EmulationBuiltIn {
+		ps.add("spec.network.emulation", string(v1alpha1.EmulationBuiltIn), "emulation BuiltIn is inside the connections of Geobench's own engines; with spec.pods choose Sidecar, ChaosMesh, None or Auto")
+	}
+	paths := map[string]string{}
+	for i, v := range d.Spec.Pods.Volumes {
+		if other, ok := paths[v.MountPath]; ok {
+			ps.add(fmt.Sprintf("spec.pods.volumes[%d].mountPath", i), v.MountPath, "volume %s is mounted at %s too; choose another path", other, v.MountPath)
+		}
+		paths[v.MountPath] = v.Name
+	}
+}
+
 // engine: its name and each of its parameters are known, and the values allowed.
 func (d *database) engine(ps *Problems) {
+	if d.Spec.Pods != nil {
+		return
+	}
 	name := d.Spec.Engine.Name
 	e, ok := d.Engines.Lookup(name)
 	if !ok {
@@ -207,6 +240,7 @@ func Run(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a Abilities) Prob
 	r := benchmarkRun{run, db, a}
 	var ps Problems
 	for _, rule := range []func(*Problems){
+		r.target,
 		r.workload,
 		r.deadline,
 		r.objectives,
@@ -222,6 +256,14 @@ type benchmarkRun struct {
 	*v1alpha1.BenchmarkRun
 	db *v1alpha1.GeoDatabase
 	Abilities
+}
+
+// target: the load generators can talk to the database.
+func (r *benchmarkRun) target(ps *Problems) {
+	if r.db.Spec.Pods != nil && len(Database(r.db, nil, r.Abilities)) == 0 {
+		ps.add("spec.databaseRef.name", r.db.Name, "GeoDatabase %s runs a program of its own, which load generators cannot talk to yet; name a database with one of the engines %s",
+			r.db.Name, list(r.Engines.Names()))
+	}
 }
 
 // workload: it fits the regions and partitions of the database.

@@ -146,3 +146,24 @@ func TestVerifications(t *testing.T) {
 		t.Errorf("a cluster refuses: %s", wrong)
 	}
 }
+
+// A program of any image needs no engine, but a cluster, and load generators of its own.
+func TestPods(t *testing.T) {
+	db := database(func(s *v1alpha1.GeoDatabaseSpec) {
+		s.Engine.Name = "postgres"
+		s.Pods = &v1alpha1.Pods{Image: "localhost/postgres:1", Ports: []v1alpha1.PodPort{{Name: "sql", Port: 5432}}}
+	})
+	if ps := check.Database(db, db.Spec.Network.Profile, abilities()); len(ps) > 0 {
+		t.Errorf("a cluster refuses: %s", ps)
+	}
+	a := abilities()
+	a.Pods = false
+	if ps := check.Database(db, db.Spec.Network.Profile, a); len(ps) != 1 || !strings.Contains(ps.Error(), "spec.pods: image localhost/postgres:1 needs a cluster") {
+		t.Errorf("without containers: %s", ps)
+	}
+	run := &v1alpha1.BenchmarkRun{}
+	run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
+	if ps := check.Run(run, db, abilities()); len(ps) != 1 || !strings.Contains(ps.Error(), "spec.databaseRef.name") {
+		t.Errorf("a run: %s", ps)
+	}
+}

@@ -20,6 +20,7 @@
   - ""
   resources:
   - configmaps
+  - pods
   - services
   verbs:
   - create
@@ -27,15 +28,6 @@
   - get
   - list
   - patch
-  - watch
-- apiGroups:
-  - ""
-  resources:
-  - pods
-  verbs:
-  - delete
-  - get
-  - list
   - watch
 - apiGroups:
   - ""

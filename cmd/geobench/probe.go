@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/emulation/kernel"
+	"github.com/geobench/geobench/internal/ping"
+)
+
+func newProbeCommand() *cobra.Command {
+	var config, region, bind string
+	cmd := &cobra.Command{
+		Use:   "probe --config FILE --region NAME",
+		Short: "Measure round trips beside a database that cannot (a sidecar of its pods)",
+		Long: `Probe sends packets to the probes of all other pods of a database, and tells the operator how long they took. Which pod it is
+in follows from POD_NAME.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			db, err := deploy.ReadFile(config)
+			if err != nil {
+				return usageError("%w", err)
+			}
+			id, err := nodeOf(&db.Topology, region, os.Getenv("POD_NAME"))
+			if err != nil {
+				return err
+			}
+			server, err := listenOn(bind, db.Nodes[id].Admin)
+			if err != nil {
+				return err
+			}
+			echo := net.JoinHostPort(bind, strconv.Itoa(ping.Port))
+			sink, err := net.Listen("tcp", echo)
+			if err != nil {
+				return err
+			}
+			conn, err := net.ListenPacket("udp", echo)
+			if err != nil {
+				return err
+			}
+			p, err := ping.New(db, id, conn, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
+			if err != nil {
+				return err
+			}
+			group, ctx := errgroup.WithContext(cmd.Context())
+			group.Go(func() error { return p.Run(ctx) })
+			group.Go(func() error { return ping.Sink(ctx, sink) })
+			group.Go(func() error {
+				s := &http.Server{Handler: admin.NewHandler(p, promhttp.Handler()), ReadHeaderTimeout: 10 * time.Second}
+				stop := context.AfterFunc(ctx, func() { _ = s.Close() })
+				defer stop()
+				if err := s.Serve(server); ctx.Err() == nil {
+					return err
+				}
+				return nil
+			})
+			return group.Wait()
+		},
+	}
+	cmd.Flags().StringVar(&config, "config", "/etc/geobench/database.json", "what the operator wrote for this database")
+	cmd.Flags().StringVar(&region, "region", "", "name of the pod's region")
+	cmd.Flags().StringVar(&bind, "bind-address", "", "address to listen on (default all addresses)")
+	return cmd
+}
+
+func newPingCommand() *cobra.Command {
+	var count int
+	var interval, stream time.Duration
+	cmd := &cobra.Command{
+		Use:   "ping HOST",
+		Short: "Measure round trips and loss, or throughput, to a pod with a probe",
+		Long: `Ping sends small UDP packets to the probe of another pod and prints, as JSON, how many came back and how long they took. With
+--stream it sends over one TCP connection instead, as fast as it can, and prints the bits per second that arrived.`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if count < 1 || interval <= 0 {
+				return usageError("--count and --interval: %d and %s must be positive", count, interval)
+			}
+			addr := net.JoinHostPort(args[0], strconv.Itoa(ping.Port))
+			if stream > 0 {
+				rate, err := ping.Stream(cmd.Context(), addr, stream)
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "{\"bitsPerSecond\":%d}\n", rate)
+				return err
+			}
+			f, err := ping.Measure(cmd.Context(), addr, count, interval, 2*time.Second)
+			if err != nil {
+				return err
+			}
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(f)
+		},
+	}
+	cmd.Flags().IntVar(&count, "count", 100, "number of packets")
+	cmd.Flags().DurationVar(&interval, "interval", 20*time.Millisecond, "time between two packets")
+	cmd.Flags().DurationVar(&stream, "stream", 0, "send over TCP for so long instead")
+	return cmd
+}
+
+// terminationLog is where Kubernetes finds a container's last words.
+const terminationLog = "/dev/termination-log"
+
+func newProbeKernelCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "probe-kernel",
+		Short: "Find out whether the kernel of this machine can delay packets (what probe pods run)",
+		Long: `Probe-kernel puts the queueing disciplines that Chaos Mesh needs on the loopback interface of its own network namespace, takes
+them away again, and prints as JSON which ones the kernel does not have. In a pod the answer is also the container's termination message. It needs the
+capability NET_ADMIN.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			answer, err := json.Marshal(kernel.Probe())
+			if err != nil {
+				return err
+			}
+			if _, err := os.Stat(terminationLog); err == nil {
+				if err := os.WriteFile(terminationLog, answer, 0o644); err != nil {
+					return err
+				}
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", answer)
+			return err
+		},
+	}
+}

@@ -1,0 +1,285 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/wan"
+)
+
+// fakeSidecars play the sidecars: each runs the configuration that its pod's volume shows, unless behind says how many
+// generations it lags.
+type fakeSidecars struct {
+	w      *world
+	behind int64
+	gone   bool
+}
+
+func (f *fakeSidecars) Status(ctx context.Context, addr string) (*wan.Status, error) {
+	if f.gone {
+		return nil, errors.New("connection refused")
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	pods := &corev1.PodList{}
+	if err := f.w.client.List(ctx, pods, client.InNamespace(f.w.namespace)); err != nil {
+		return nil, err
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Status.PodIP != host {
+			continue
+		}
+		c, err := f.w.sidecarConfig(pod)
+		if err != nil {
+			return nil, err
+		}
+		return &wan.Status{Pod: pod.Name, Region: c.Region, Generation: c.Generation - f.behind, Ready: true}, nil
+	}
+	return nil, errors.New("no pod has this address")
+}
+
+// sidecarConfig reads what a pod's sidecar reads.
+func (w *world) sidecarConfig(pod *corev1.Pod) (*wan.Config, error) {
+	if len(pod.Spec.InitContainers) == 0 || pod.Spec.InitContainers[0].Name != emulation.SidecarName {
+		return nil, errors.New("the pod has no sidecar")
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.Name != emulation.SidecarName {
+			continue
+		}
+		cm := &corev1.ConfigMap{}
+		if err := w.client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: v.ConfigMap.Name}, cm); err != nil {
+			return nil, err
+		}
+		args := pod.Spec.InitContainers[0].Args
+		file := args[len(args)-1][strings.LastIndexByte(args[len(args)-1], '/')+1:]
+		return wan.ParseConfig([]byte(cm.Data[strings.ReplaceAll(file, "$(POD_NAME)", pod.Name)]))
+	}
+	return nil, errors.New("the sidecar has no volume")
+}
+
+func (b *databaseBuilder) program() *databaseBuilder {
+	b.Spec.Engine = v1alpha1.Engine{Name: "postgres"}
+	b.Spec.Pods = &v1alpha1.Pods{
+		Image: "localhost/postgres:test", Args: []string{"$(GEOBENCH_REGION)"},
+		Ports:   []v1alpha1.PodPort{{Name: "sql", Port: 5432}},
+		Env:     []v1alpha1.PodEnv{{Name: "PGDATA", Value: "/data/db"}, {Name: "PGPASSWORD", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "password"}}},
+		Volumes: []v1alpha1.PodVolume{{Name: "data", MountPath: "/data"}, {Name: "config", MountPath: "/etc/db", ConfigMapRef: &v1alpha1.LocalReference{Name: "c"}}},
+	}
+	return b
+}
+
+// A program that knows nothing of Geobench meets the declared network by a sidecar.
+func TestProgramBehindSidecars(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").program().emulation(v1alpha1.EmulationAuto).obj())
+	db := w.untilReady("d")
+	if db.Status.Emulation != v1alpha1.EmulationSidecar || !strings.HasPrefix(db.Status.EmulationReason, "Auto: ") {
+		t.Errorf("emulation %s: %s", db.Status.Emulation, db.Status.EmulationReason)
+	}
+	if len(db.Status.EmulationGaps) != 0 {
+		t.Errorf("gaps %+v", db.Status.EmulationGaps)
+	}
+	pod := w.nodePod("d", "us-west-2", 0)
+	config, err := w.sidecarConfig(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Region != "us-west-2" || config.Generation != 1 || len(config.Links) != 2 {
+		t.Errorf("config %+v", config)
+	}
+	for _, l := range config.Links {
+		want := map[string]int64{"us-west-2": 0, "ap-northeast-1": 50_000}[l.From]
+		if l.DelayMicros != want {
+			t.Errorf("link from %s has %d us, want %d", l.From, l.DelayMicros, want)
+		}
+	}
+	var hosts []string
+	for _, p := range config.Peers {
+		hosts = append(hosts, p.Region+" "+p.Host)
+	}
+	slices.Sort(hosts)
+	want := []string{
+		"ap-northeast-1 d-ap-northeast-1-0.d-ap-northeast-1." + w.namespace + ".svc", "ap-northeast-1 d-ap-northeast-1-workers." + w.namespace + ".svc",
+		"us-west-2 d-us-west-2-workers." + w.namespace + ".svc",
+	}
+	if !slices.Equal(hosts, want) {
+		t.Errorf("peers %q, want %q", hosts, want)
+	}
+	w.get("d-us-west-2-workers", &corev1.Service{})
+	var names []string
+	for _, c := range pod.Spec.InitContainers {
+		names = append(names, c.Name)
+	}
+	if !slices.Equal(names, []string{emulation.SidecarName, probeContainer}) {
+		t.Errorf("sidecars %q", names)
+	}
+	env := map[string]string{}
+	for _, e := range pod.Spec.Containers[0].Env {
+		env[e.Name] = e.Value
+	}
+	if env["GEOBENCH_REGIONS"] != "us-west-2,ap-northeast-1" || env["GEOBENCH_HOSTS"] != "d-us-west-2-0.d-us-west-2."+w.namespace+".svc,d-ap-northeast-1-0.d-ap-northeast-1."+w.namespace+".svc" {
+		t.Errorf("environment %v", env)
+	}
+
+	// A quiet database is not written again.
+	objects := []client.Object{w.getDatabase("d"), w.get("d-us-west-2", &appsv1.StatefulSet{}), w.get("d-us-west-2-workers", &corev1.Service{}), w.get("d-network-us-west-2", &corev1.ConfigMap{}), pod}
+	for range 5 {
+		w.step()
+	}
+	for _, was := range objects {
+		if now := w.get(was.GetName(), was.DeepCopyObject().(client.Object)); now.GetResourceVersion() != was.GetResourceVersion() {
+			t.Errorf("%s %s was written again", kindOf(was), was.GetName())
+		}
+	}
+}
+
+// A program's pod that is replaced is neither a new incarnation nor without a trace: the gap is there.
+func TestReplacedPodLeavesAGap(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.linksShort = map[string]bool{}
+	w.create(makeDatabase("d").program().emulation(v1alpha1.EmulationSidecar).obj())
+	before := w.untilReady("d")
+	pod := w.nodePod("d", "us-west-2", 0)
+	w.linksShort[pod.Name] = true
+	w.must(w.client.Delete(w.ctx, pod, client.GracePeriodSeconds(0)))
+	w.until("the gap is open", func() bool { return len(w.getDatabase("d").Status.EmulationGaps) == 1 })
+	g := w.getDatabase("d").Status.EmulationGaps[0]
+	replaced := w.nodePod("d", "us-west-2", 0)
+	if g.Pod != pod.Name || g.UID != string(replaced.UID) || g.Region != "us-west-2" || g.To != nil || !g.From.Time.Equal(replaced.CreationTimestamp.Time) {
+		t.Errorf("gap %+v, pod of %s", g, replaced.CreationTimestamp)
+	}
+	at := replaced.CreationTimestamp.Add(2500 * time.Millisecond).UTC()
+	w.mu.Lock()
+	w.nodes[replaced.Status.PodIP].complete = at
+	w.mu.Unlock()
+	w.until("the gap is closed", func() bool { return w.getDatabase("d").Status.EmulationGaps[0].To != nil })
+	db := w.untilReady("d")
+	if g := db.Status.EmulationGaps; len(g) != 1 || g[0].To.Sub(g[0].From.Time) != 2500*time.Millisecond {
+		t.Errorf("gaps %+v", g)
+	}
+	if db.Status.Incarnation != before.Status.Incarnation {
+		t.Errorf("incarnation %s became %s", before.Status.Incarnation, db.Status.Incarnation)
+	}
+}
+
+// The network counts as emulated only once each sidecar says so.
+func TestSidecarsThatLag(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.sidecars.behind = 1
+	w.create(makeDatabase("d").emulation(v1alpha1.EmulationSidecar).obj())
+	w.until("nodes are ready", func() bool {
+		return conditionIs(w.getDatabase("d").Status.Conditions, v1alpha1.ConditionReady, metav1.ConditionTrue)
+	})
+	for range 3 {
+		w.step()
+	}
+	db := w.getDatabase("d")
+	for _, kind := range []string{v1alpha1.ConditionNetworkEmulated, v1alpha1.ConditionNetworkVerified} {
+		for _, c := range db.Status.Conditions {
+			if c.Type == kind && (c.Status != metav1.ConditionFalse || c.Reason != "SidecarNotReady" || !strings.Contains(c.Message, "generation 0 of its configuration, of 1")) {
+				t.Errorf("%s is %+v", kind, c)
+			}
+		}
+	}
+	w.sidecars.behind = 0
+	w.untilReady("d")
+	// The operator's nodes are native ones: the pods delay nothing by themselves.
+	if d := w.nodes[w.nodePod("d", "us-west-2", 0).Status.PodIP].database; d.Emulate {
+		t.Error("nodes and sidecars would both delay")
+	}
+	// Another backend is another incarnation, and the old one leaves nothing behind.
+	w.patchDatabase("d", func(db *v1alpha1.GeoDatabase) { db.Spec.Network.Emulation = v1alpha1.EmulationBuiltIn })
+	w.until("the sidecars are gone", func() bool {
+		left := 0
+		for _, list := range []client.ObjectList{&corev1.ConfigMapList{}, &corev1.ServiceList{}} {
+			w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{LabelRole: RoleNetwork}))
+			switch l := list.(type) {
+			case *corev1.ConfigMapList:
+				left += len(l.Items)
+			case *corev1.ServiceList:
+				left += len(l.Items)
+			}
+		}
+		return left == 0 && len(w.nodePod("d", "us-west-2", 0).Spec.InitContainers) == 0
+	})
+	w.untilReady("d")
+}
+
+// Workers of a run get a sidecar too, and the run waits for the network that the sidecars make.
+func TestRunBehindSidecars(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").emulation(v1alpha1.EmulationSidecar).obj(), makeRun("r").database("d").obj())
+	w.untilStage("r", v1alpha1.StageMeasure)
+	pods := &corev1.PodList{}
+	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{LabelRole: RoleWorker}))
+	if len(pods.Items) != 2 {
+		t.Fatalf("%d workers", len(pods.Items))
+	}
+	for i := range pods.Items {
+		config, err := w.sidecarConfig(&pods.Items[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if config.Region != pods.Items[i].Labels[LabelRegion] || len(config.Peers) != 4 {
+			t.Errorf("config of a worker %+v", config)
+		}
+	}
+	if run := w.untilOver("r"); run.Status.Verdict != v1alpha1.VerdictPassed {
+		t.Errorf("%s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+	}
+}
+
+// Where pods may not change their network, Sidecar is refused with a way out, and Auto injects nothing and says why.
+func TestSidecarsAreForbidden(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("violates PodSecurity restricted"))
+	inner, ok := w.client.(client.WithWatch)
+	if !ok {
+		t.Fatalf("the client is a %T", w.client)
+	}
+	c := interceptor.NewClient(inner, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+		if _, ok := obj.(*corev1.Pod); ok {
+			return forbidden
+		}
+		return c.Create(ctx, obj, opts...)
+	}})
+	w.operatorClient = func() client.Client { return c }
+	w.restartOperator()
+	w.create(makeDatabase("d").emulation(v1alpha1.EmulationSidecar).obj(), makeDatabase("p").program().obj())
+	w.until("it is refused", func() bool {
+		for _, c := range w.getDatabase("d").Status.Conditions {
+			if c.Type == v1alpha1.ConditionReady && c.Reason == "EmulationUnsupported" {
+				return strings.Contains(c.Message, "violates PodSecurity") && strings.Contains(c.Message, "choose BuiltIn")
+			}
+		}
+		return false
+	})
+	w.until("auto has chosen", func() bool { return w.getDatabase("p").Status.Emulation != "" })
+	if st := w.getDatabase("p").Status; st.Emulation != v1alpha1.EmulationNone || !strings.Contains(st.EmulationReason, "violates PodSecurity") {
+		t.Errorf("emulation %s: %s", st.Emulation, st.EmulationReason)
+	}
+}

@@ -1,0 +1,302 @@
+package emulation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/wan"
+)
+
+const (
+	// SidecarName is the name of the sidecar's container and of its volume.
+	SidecarName = "geobench-wan"
+	// sidecarFolder is where the sidecar finds its configuration.
+	sidecarFolder = "/etc/geobench/wan"
+	// annotationGeneration, on the ConfigMap, counts its changes; on a pod, its change makes kubelet refresh the file at once.
+	annotationGeneration = "geobench.dev/network-generation"
+	// commonKey is the file of pods that have none of their own: load generators.
+	commonKey = "config.json"
+	// cutLink leads to pods that are cut off. No region has a dot in its name.
+	cutLink = "cut.pods"
+)
+
+// Sidecars asks sidecars.
+type Sidecars interface {
+	// Status of the sidecar at host:port.
+	Status(ctx context.Context, addr string) (*wan.Status, error)
+}
+
+// Sidecar is the backend that runs geobench wan beside the program of each pod, in the pod's network namespace. It needs
+// no more of the cluster than the capability NET_ADMIN for that container, and nothing of the kernel's netem.
+//
+// A ConfigMap per region says what lies between the others and its pods: a sidecar holds up what its pod receives. The others are named by their host names, which
+// sidecars look up every second: pods may come and go without a new configuration. Faults are a new configuration.
+type Sidecar struct {
+	Cluster  Cluster
+	Sidecars Sidecars
+	// Image holds geobench.
+	Image string
+	// ConfigName names the ConfigMap of a region.
+	ConfigName func(n *Network, region string) string
+	// Hosts names the hosts of the nodes of a region, by pod, and the host that stands for its load generators.
+	Hosts func(n *Network, region string) (nodes map[string]string, generators string)
+	// Labels of the ConfigMap.
+	Labels func(n *Network) map[string]string
+}
+
+// Name is Sidecar.
+func (s *Sidecar) Name() v1alpha1.Emulation { return v1alpha1.EmulationSidecar }
+
+// Check accepts every network.
+func (s *Sidecar) Check(*Network) error { return nil }
+
+// SidecarSecurity is what the container may do: change the network of its pod, which takes root in the container, and
+// nothing else.
+func SidecarSecurity() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		RunAsUser:                ptr.To[int64](0),
+		RunAsGroup:               ptr.To[int64](0),
+		RunAsNonRoot:             ptr.To(false),
+		AllowPrivilegeEscalation: ptr.To(false),
+		ReadOnlyRootFilesystem:   ptr.To(true),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"NET_ADMIN"}},
+		SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+}
+
+// Prepare adds the sidecar: an init container that keeps running, so that the network is there before the program
+// starts, and until after it has ended.
+func (s *Sidecar) Prepare(n *Network, region string, pod *corev1.PodSpec) {
+	file := commonKey
+	if pod.RestartPolicy != corev1.RestartPolicyNever { // a node, which has a file of its own
+		file = "$(POD_NAME).json"
+	}
+	probe := func(path string, period, failures int32) *corev1.Probe {
+		return &corev1.Probe{
+			ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(wan.StatusPort), Scheme: corev1.URISchemeHTTP}},
+			PeriodSeconds:    period,
+			TimeoutSeconds:   5,
+			FailureThreshold: failures,
+			SuccessThreshold: 1,
+		}
+	}
+	pod.InitContainers = append([]corev1.Container{{
+		Name:            SidecarName,
+		Image:           s.Image,
+		ImagePullPolicy: corev1.PullIfNotPresent,
+		Args:            []string{"wan", "--config", sidecarFolder + "/" + file},
+		RestartPolicy:   ptr.To(corev1.ContainerRestartPolicyAlways),
+		Env: []corev1.EnvVar{
+			{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}}},
+		},
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resourceOf("50m"), corev1.ResourceMemory: resourceOf("64Mi"),
+		}},
+		SecurityContext: SidecarSecurity(),
+		StartupProbe:    probe("/readyz", 1, 60),
+		LivenessProbe:   probe("/healthz", 10, 6),
+		VolumeMounts:    []corev1.VolumeMount{{Name: SidecarName, MountPath: sidecarFolder, ReadOnly: true}},
+	}}, pod.InitContainers...)
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: SidecarName, VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: s.ConfigName(n, region)},
+			DefaultMode:          ptr.To[int32](0o444),
+		},
+	}})
+}
+
+// configs are the files of a region's pods.
+func (s *Sidecar) configs(n *Network, region string, generation int64) (map[string]string, error) {
+	own := slices.Index(n.Regions, region)
+	nodes, _ := s.Hosts(n, region)
+	files := map[string]string{}
+	for _, pod := range append(slices.Sorted(maps.Keys(nodes)), "") {
+		c := &wan.Config{Generation: generation, Region: region, Seed: 1}
+		for from, name := range n.Regions {
+			c.Links = append(c.Links, link(name, n.Links[from][own]))
+			hosts, generators := s.Hosts(n, name)
+			for _, peer := range slices.Sorted(maps.Keys(hosts)) {
+				if peer == pod {
+					continue
+				}
+				p := wan.Peer{Host: hosts[peer], Region: name}
+				if n.cut(peer, pod) {
+					p.Link = cutLink
+				}
+				c.Peers = append(c.Peers, p)
+			}
+			c.Peers = append(c.Peers, wan.Peer{Host: generators, Region: name})
+		}
+		if len(n.Cuts) > 0 {
+			c.Links = append(c.Links, wan.Link{From: cutLink, Cut: true})
+		}
+		b, err := json.MarshalIndent(c, "", " ")
+		if err != nil {
+			return nil, err
+		}
+		key := commonKey
+		if pod != "" {
+			key = pod + ".json"
+		}
+		files[key] = string(b)
+	}
+	return files, nil
+}
+
+// cut tells whether what one pod sends to another is to be lost.
+func (n *Network) cut(from, to string) bool {
+	return slices.ContainsFunc(n.Cuts, func(c Cut) bool { return slices.Contains(c.From, from) && slices.Contains(c.To, to) })
+}
+
+func link(from string, l Link) wan.Link {
+	return wan.Link{
+		From: from, DelayMicros: l.Delay.Microseconds(), JitterMicros: l.Jitter.Microseconds(), LossPPM: l.LossPPM,
+		LossCorrelationPPM: min(int64(l.LossCorrelationPercent)*10_000, 999_999), RateBitsPerSecond: l.BandwidthMbps * 1_000_000, Cut: l.Cut,
+	}
+}
+
+// Ensure writes the ConfigMaps, and after a change has kubelet bring the files up to date.
+func (s *Sidecar) Ensure(ctx context.Context, n *Network) error {
+	for _, region := range n.Regions {
+		generation, err := s.ensureConfig(ctx, n, region)
+		if err != nil {
+			return err
+		}
+		for _, p := range n.PodsIn(region) {
+			if generation == 1 || p.Generation >= generation || !p.Running {
+				continue
+			}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace, Name: p.Name}}
+			patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, annotationGeneration, strconv.FormatInt(generation, 10))
+			if err := s.Cluster.Patch(ctx, pod, []byte(patch)); err != nil && !apierrors.IsNotFound(err) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ensureConfig writes the ConfigMap of a region and returns its generation.
+func (s *Sidecar) ensureConfig(ctx context.Context, n *Network, region string) (int64, error) {
+	generation := int64(1)
+	old := &corev1.ConfigMap{}
+	err := s.Cluster.Get(ctx, n.Namespace, s.ConfigName(n, region), old)
+	switch {
+	case err == nil:
+		generation = GenerationOf(old)
+	case !apierrors.IsNotFound(err):
+		return 0, err
+	}
+	files, err := s.configs(n, region, generation)
+	if err != nil {
+		return 0, err
+	}
+	if maps.Equal(files, old.Data) {
+		return generation, nil
+	}
+	if old.Name != "" {
+		generation++
+		if files, err = s.configs(n, region, generation); err != nil {
+			return 0, err
+		}
+	}
+	return generation, s.Cluster.Ensure(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: s.ConfigName(n, region), Namespace: n.Namespace, Labels: s.Labels(n),
+			Annotations: map[string]string{annotationGeneration: strconv.FormatInt(generation, 10)},
+		},
+		Data: files,
+	})
+}
+
+// GenerationOf reads the generation of a network from the annotations of a ConfigMap or a pod; 0 when there is none.
+func GenerationOf(o metav1.Object) int64 {
+	g, _ := strconv.ParseInt(o.GetAnnotations()[annotationGeneration], 10, 64)
+	return g
+}
+
+// Observe asks every sidecar which configuration is in force.
+func (s *Sidecar) Observe(ctx context.Context, n *Network) (State, error) {
+	want := map[string]int64{}
+	for _, region := range n.Regions {
+		cm := &corev1.ConfigMap{}
+		if err := s.Cluster.Get(ctx, n.Namespace, s.ConfigName(n, region), cm); err != nil {
+			if apierrors.IsNotFound(err) {
+				return State{Reason: "NotConfigured", Message: fmt.Sprintf("ConfigMap %s does not exist yet", s.ConfigName(n, region))}, nil
+			}
+			return State{}, err
+		}
+		want[region] = GenerationOf(cm)
+	}
+	problems := make([]string, len(n.Pods))
+	var group sync.WaitGroup
+	for i, p := range n.Pods {
+		group.Go(func() { problems[i] = s.problem(ctx, p, want[p.Region]) })
+	}
+	group.Wait()
+	state := State{Injected: true, Reason: string(v1alpha1.EmulationSidecar), Message: fmt.Sprintf("the sidecars of all %d pods delay what they send as the profile declares", len(n.Pods))}
+	for i, p := range n.Pods {
+		if problems[i] == "" {
+			continue
+		}
+		if state.Injected {
+			state = State{Reason: "SidecarNotReady", Message: fmt.Sprintf("pod %s: %s", p.Name, problems[i]), Missing: map[string]bool{}}
+		}
+		state.Missing[p.UID] = true
+	}
+	return state, nil
+}
+
+// problem says why a pod's sidecar does not do what it should; empty when it does.
+func (s *Sidecar) problem(ctx context.Context, p Pod, want int64) string {
+	if !p.Running || len(p.IPs) == 0 {
+		return "it does not run"
+	}
+	st, err := s.Sidecars.Status(ctx, hostPort(p.IPs[0], wan.StatusPort))
+	switch {
+	case err != nil:
+		return "its sidecar does not answer: " + err.Error()
+	case st.ConfigError != "":
+		return "its sidecar refuses its configuration: " + st.ConfigError
+	case !st.Ready:
+		return "its sidecar is not ready: " + st.Reason
+	case st.Generation < want:
+		return fmt.Sprintf("its sidecar has generation %d of its configuration, of %d", st.Generation, want)
+	}
+	return ""
+}
+
+// Release deletes the ConfigMaps. The sidecars go with their pods, and what they did to the network goes with the pods'
+// network namespaces.
+func (s *Sidecar) Release(ctx context.Context, n *Network) (bool, error) {
+	done := true
+	for _, region := range n.Regions {
+		cm := &corev1.ConfigMap{}
+		err := s.Cluster.Get(ctx, n.Namespace, s.ConfigName(n, region), cm)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		done = false
+		if cm.DeletionTimestamp == nil {
+			if err := s.Cluster.Delete(ctx, cm); err != nil && !apierrors.IsNotFound(err) {
+				return false, err
+			}
+		}
+	}
+	return done, nil
+}

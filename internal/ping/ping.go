@@ -1,0 +1,498 @@
+// Package ping measures round trips between the pods of a database that knows nothing of Geobench. A pod's prober sends
+// small UDP packets to the probers of all other pods, which send them back, and tells what it measured over the
+// administration protocol (package admin), as the nodes of native engines do. It needs no privileges, and its packets
+// go the way of every other packet of the pod: through whatever emulates the network.
+//
+// The same port answers two questions of people and tests: how many packets get lost (Measure), and how much gets through
+// (Stream).
+package ping
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/geo"
+)
+
+// Port is where probers answer, UDP and TCP.
+const Port = 7002
+
+const (
+	// interval between two packets to the same peer.
+	interval = 200 * time.Millisecond
+	// slots of a second each make the window that round trips are told of.
+	slots = 10
+	// resolveEvery is how often names are looked up: a replaced pod has another address.
+	resolveEvery = time.Second
+	// longest round trip that is believed.
+	longest = time.Minute
+)
+
+// A packet is a word that says what it is, the sender's token, a number, and when it was sent, in nanoseconds since the
+// sender started.
+const (
+	request    = 0x67656f62656e6368 // "geobench"
+	reply      = 0x686374656e62656f
+	packetSize = 32
+)
+
+type packet struct{ kind, token, seq, sent uint64 }
+
+func (p packet) append(b []byte) []byte {
+	for _, v := range []uint64{p.kind, p.token, p.seq, p.sent} {
+		b = binary.BigEndian.AppendUint64(b, v)
+	}
+	return b
+}
+
+func parse(b []byte) (packet, bool) {
+	if len(b) < packetSize {
+		return packet{}, false
+	}
+	word := func(i int) uint64 { return binary.BigEndian.Uint64(b[8*i:]) }
+	p := packet{word(0), word(1), word(2), word(3)}
+	return p, p.kind == request || p.kind == reply
+}
+
+// Prober measures, answers and tells.
+type Prober struct {
+	db      *deploy.Database
+	self    geo.NodeID
+	conn    net.PacketConn
+	lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
+	log     *slog.Logger
+	process string
+	token   uint64
+	start   time.Time
+	began   time.Time
+	peers   []*peer
+
+	mu    sync.Mutex
+	links []window // by region
+}
+
+// peer is another pod.
+type peer struct {
+	id   geo.NodeID
+	host string
+	port uint16
+
+	mu   sync.Mutex
+	addr net.Addr
+	// reached: it has answered once.
+	reached bool
+	sent    int64
+	// short counts the latest round trips in a row that were shorter than declared; complete is since when they are not.
+	short    int
+	complete time.Time
+}
+
+// window holds the round trips of the last seconds, in microseconds.
+type window struct {
+	second [slots]int64
+	rtts   [slots]*hdrhistogram.Histogram
+	bytes  int64
+	count  int64
+}
+
+// New makes the prober of node self. conn is where it listens; Run closes it.
+func New(db *deploy.Database, self geo.NodeID, conn net.PacketConn, log *slog.Logger) (*Prober, error) {
+	p := &Prober{db: db, self: self, conn: conn, log: log, start: time.Now(), began: time.Now(), links: make([]window, len(db.Topology.Regions))}
+	p.lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
+		return net.DefaultResolver.LookupNetIP(ctx, "ip4", host)
+	}
+	var b [16]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return nil, err
+	}
+	p.process, p.token = hex.EncodeToString(b[:8]), binary.BigEndian.Uint64(b[8:])
+	for i := range db.Nodes {
+		if geo.NodeID(i) == self {
+			continue
+		}
+		host, port, err := proberAddress(db.Nodes[i].Admin)
+		if err != nil {
+			return nil, fmt.Errorf("nodes[%d].admin: %w", i, err)
+		}
+		p.peers = append(p.peers, &peer{id: geo.NodeID(i), host: host, port: port})
+	}
+	return p, nil
+}
+
+// proberAddress is one port above the administration server's.
+func proberAddress(adminAddress string) (string, uint16, error) {
+	host, text, err := net.SplitHostPort(adminAddress)
+	if err != nil {
+		return "", 0, err
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	return host, uint16(port) + 1, err
+}
+
+// Run measures and answers until ctx ends.
+func (p *Prober) Run(ctx context.Context) error {
+	var group sync.WaitGroup
+	defer group.Wait()
+	stop := context.AfterFunc(ctx, func() { _ = p.conn.Close() })
+	defer stop()
+	for i, to := range p.peers {
+		group.Go(func() { p.resolve(ctx, to) })
+		group.Go(func() { p.probe(ctx, to, interval*time.Duration(i)/time.Duration(len(p.peers))) })
+	}
+	b := make([]byte, 2048)
+	for {
+		n, from, err := p.conn.ReadFrom(b)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		if err != nil {
+			continue // what an earlier packet came to, for example that nobody listened
+		}
+		at := time.Since(p.start)
+		m, ok := parse(b[:n])
+		switch {
+		case !ok:
+		case m.kind == request:
+			m.kind = reply
+			_, _ = p.conn.WriteTo(m.append(make([]byte, 0, packetSize)), from)
+		case m.token == p.token:
+			p.record(from, at-time.Duration(m.sent))
+		}
+	}
+}
+
+// resolve keeps a peer's address.
+func (p *Prober) resolve(ctx context.Context, to *peer) {
+	tick := time.NewTicker(resolveEvery)
+	defer tick.Stop()
+	for {
+		addrs, err := p.lookup(ctx, to.host)
+		to.mu.Lock()
+		switch {
+		case err == nil && len(addrs) > 0:
+			to.addr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(addrs[0], to.port))
+		case err != nil && ctx.Err() == nil:
+			p.log.Debug("peer is not known", "host", to.host, "error", err)
+		}
+		to.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (p *Prober) probe(ctx context.Context, to *peer, phase time.Duration) {
+	first := time.NewTimer(phase)
+	defer first.Stop()
+	select {
+	case <-ctx.Done():
+		return
+	case <-first.C:
+	}
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	region := p.db.Topology.RegionOf(to.id)
+	for {
+		to.mu.Lock()
+		addr := to.addr
+		to.sent++
+		seq := to.sent
+		to.mu.Unlock()
+		if addr != nil {
+			m := packet{request, p.token, uint64(seq), uint64(time.Since(p.start))}
+			if _, err := p.conn.WriteTo(m.append(make([]byte, 0, packetSize)), addr); err == nil {
+				p.mu.Lock()
+				p.links[region].bytes += packetSize
+				p.links[region].count++
+				p.mu.Unlock()
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// record takes note of a round trip to the pod at addr.
+func (p *Prober) record(addr net.Addr, rtt time.Duration) {
+	if rtt < 0 || rtt > longest {
+		return
+	}
+	for _, to := range p.peers {
+		to.mu.Lock()
+		known := to.addr != nil && to.addr.String() == addr.String()
+		if known {
+			to.reached = true
+			to.judge(rtt, p.least(to.id))
+		}
+		to.mu.Unlock()
+		if known {
+			p.mu.Lock()
+			p.links[p.db.Topology.RegionOf(to.id)].record(int64(time.Since(p.start)/time.Second), rtt)
+			p.mu.Unlock()
+			return
+		}
+	}
+}
+
+// least is the shortest round trip to a node that can be the declared one: 5% + 1 ms less, and what jitter takes off.
+func (p *Prober) least(to geo.NodeID) time.Duration {
+	t := &p.db.Topology
+	a, b := t.RegionOf(p.self), t.RegionOf(to)
+	jitter := 3 * (t.Links[a][b].Jitter + t.Links[b][a].Jitter)
+	return t.RTT(a, b)*95/100 - time.Millisecond - jitter
+}
+
+// judge takes note of whether a round trip is as long as it should be. One that is short may have been under way when the
+// link changed; two are believed.
+func (to *peer) judge(rtt, least time.Duration) {
+	if rtt < least {
+		if to.short++; to.short >= 2 {
+			to.complete = time.Time{}
+		}
+		return
+	}
+	to.short = 0
+	if to.complete.IsZero() {
+		to.complete = time.Now()
+	}
+}
+
+// linksComplete is since when every link is as long as it should be; nil when one is not.
+func (p *Prober) linksComplete() *time.Time {
+	latest := p.began
+	for _, to := range p.peers {
+		to.mu.Lock()
+		complete := to.complete
+		to.mu.Unlock()
+		if complete.IsZero() {
+			return nil
+		}
+		if complete.After(latest) {
+			latest = complete
+		}
+	}
+	latest = latest.Round(0).UTC()
+	return &latest
+}
+
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, int64(longest/time.Microsecond), 3)
+}
+
+func (w *window) record(second int64, rtt time.Duration) {
+	i := second % slots
+	switch {
+	case w.rtts[i] == nil:
+		w.rtts[i] = newHistogram()
+	case w.second[i] != second:
+		w.rtts[i].Reset()
+	}
+	w.second[i] = second
+	_ = w.rtts[i].RecordValue(max(1, rtt.Microseconds()))
+}
+
+// merged is the window that ends in second; nil without round trips.
+func (w *window) merged(second int64) *hdrhistogram.Histogram {
+	var all *hdrhistogram.Histogram
+	for i, h := range w.rtts {
+		if h == nil || w.second[i] <= second-slots {
+			continue
+		}
+		if all == nil {
+			all = newHistogram()
+		}
+		all.Merge(h)
+	}
+	return all
+}
+
+// Status says what was measured. A prober is ready when every peer has answered.
+func (p *Prober) Status(context.Context) (*admin.Status, error) {
+	t := &p.db.Topology
+	s := &admin.Status{Node: t.NodeName(p.self), ID: int(p.self), Incarnation: p.db.Incarnation, Process: p.process, Ready: true}
+	if err := p.Ready(); err != nil {
+		s.Ready, s.Reason = false, err.Error()
+	}
+	s.LinksComplete = p.linksComplete()
+	second := int64(time.Since(p.start) / time.Second)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for r, name := range t.Regions {
+		text, err := admin.EncodeRTT(p.links[r].merged(second))
+		if err != nil {
+			return nil, err
+		}
+		s.Links = append(s.Links, admin.LinkStatus{To: name, Bytes: p.links[r].bytes, Messages: p.links[r].count, RTT: text})
+	}
+	return s, nil
+}
+
+// Load fails: the data is the database's own business.
+func (p *Prober) Load(context.Context, *admin.LoadRequest) (*admin.LoadResponse, error) {
+	return nil, &admin.BadRequest{Err: errors.New("this is a prober: data is loaded through the database's own protocol")}
+}
+
+// Audit fails: the data is the database's own business.
+func (p *Prober) Audit(context.Context) (*admin.Audit, error) {
+	return nil, &admin.BadRequest{Err: errors.New("this is a prober: data is audited through the database's own protocol")}
+}
+
+// Healthy says that the process lives.
+func (p *Prober) Healthy() error { return nil }
+
+// Ready names a peer that has not answered yet.
+func (p *Prober) Ready() error {
+	for _, to := range p.peers {
+		to.mu.Lock()
+		reached, addr := to.reached, to.addr
+		to.mu.Unlock()
+		switch {
+		case addr == nil:
+			return fmt.Errorf("the name %s is not known yet", to.host)
+		case !reached:
+			return fmt.Errorf("%s has not answered yet", p.db.Topology.NodeName(to.id))
+		}
+	}
+	return nil
+}
+
+// Sink reads and forgets what connections bring, until ctx ends: Stream's other end.
+func Sink(ctx context.Context, l net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
+	defer stop()
+	for {
+		c, err := l.Accept()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		go func() {
+			defer c.Close()
+			stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+			defer stop()
+			b := make([]byte, 1<<16)
+			var total [8]byte
+			for n := uint64(0); ; {
+				k, err := c.Read(b)
+				n += uint64(k)
+				if err != nil {
+					// The other end has finished writing and wants to know how much arrived.
+					binary.BigEndian.PutUint64(total[:], n)
+					_, _ = c.Write(total[:])
+					return
+				}
+			}
+		}()
+	}
+}
+
+// Figures sum up a measurement.
+type Figures struct {
+	Sent     int64 `json:"sent"`
+	Received int64 `json:"received"`
+	// LossPPM is the share of packets without an answer: lost on either way.
+	LossPPM int64 `json:"lossPPM"`
+	// RTTMicroseconds has the percentiles of the round trips.
+	RTTMicroseconds map[string]int64 `json:"rttMicroseconds"`
+}
+
+// Measure sends count packets to a prober, one each interval, waits for the last answers, and sums up.
+func Measure(ctx context.Context, addr string, count int, each, wait time.Duration) (*Figures, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", addr)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	start := time.Now()
+	h := newHistogram()
+	seen := make([]bool, count)
+	received := int64(0)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b := make([]byte, 2048)
+		for {
+			n, err := conn.Read(b)
+			if errors.Is(err, net.ErrClosed) || errors.Is(err, context.DeadlineExceeded) {
+				return
+			}
+			var timeout net.Error
+			if errors.As(err, &timeout) && timeout.Timeout() {
+				return
+			}
+			at := time.Since(start)
+			if m, ok := parse(b[:n]); err == nil && ok && m.kind == reply && m.seq < uint64(count) && !seen[m.seq] {
+				seen[m.seq] = true
+				received++
+				_ = h.RecordValue(max(1, (at - time.Duration(m.sent)).Microseconds()))
+			}
+		}
+	}()
+	tick := time.NewTicker(each)
+	defer tick.Stop()
+	for i := range count {
+		m := packet{request, 0, uint64(i), uint64(time.Since(start))}
+		_, _ = conn.Write(m.append(make([]byte, 0, packetSize)))
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-tick.C:
+		}
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(wait))
+	<-done
+	f := &Figures{Sent: int64(count), Received: received, LossPPM: (int64(count) - received) * 1_000_000 / int64(count)}
+	f.RTTMicroseconds = map[string]int64{"p50": h.ValueAtPercentile(50), "p90": h.ValueAtPercentile(90), "p99": h.ValueAtPercentile(99), "max": h.Max()}
+	return f, nil
+}
+
+// Stream sends as fast as TCP takes it, for a while, and returns the bits per second that arrived.
+func Stream(ctx context.Context, addr string, lasting time.Duration) (int64, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	start := time.Now()
+	b := make([]byte, 1<<16)
+	for time.Since(start) < lasting {
+		if _, err := conn.Write(b); err != nil {
+			return 0, err
+		}
+	}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		return 0, err
+	}
+	var total [8]byte
+	if _, err := io.ReadFull(conn, total[:]); err != nil {
+		return 0, err
+	}
+	return int64(float64(binary.BigEndian.Uint64(total[:])) * 8 / time.Since(start).Seconds()), nil
+}

@@ -1,0 +1,149 @@
+package ping
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/geo"
+)
+
+// pair starts two probers of two regions on loopback.
+func pair(t *testing.T) (a, b *Prober) {
+	t.Helper()
+	db := &deploy.Database{Name: "db", Incarnation: "i", Topology: geo.Topology{
+		Regions: []string{"a", "b"}, Partitions: 1, Replicas: 1, Links: [][]geo.Link{make([]geo.Link, 2), make([]geo.Link, 2)}}}
+	var conns []net.PacketConn
+	for range 2 {
+		conn, err := net.ListenPacket("udp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, conn)
+		db.Nodes = append(db.Nodes, deploy.Node{Admin: fmt.Sprintf("host:%d", conn.LocalAddr().(*net.UDPAddr).Port-1)})
+	}
+	var probers []*Prober
+	for i, conn := range conns {
+		p, err := New(db, geo.NodeID(i), conn, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.lookup = func(context.Context, string) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+		}
+		if err := p.Ready(); err == nil || !strings.Contains(err.Error(), "host is not known") {
+			t.Errorf("before it runs: %v", err)
+		}
+		done := make(chan error, 1)
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() { done <- p.Run(ctx) }()
+		t.Cleanup(func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+		probers = append(probers, p)
+	}
+	return probers[0], probers[1]
+}
+
+func TestProbersMeasureEachOther(t *testing.T) {
+	a, b := pair(t)
+	deadline := time.Now().Add(20 * time.Second)
+	for _, p := range []*Prober{a, b} {
+		for {
+			s, err := p.Status(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			other := 1 - s.ID
+			h, err := s.Links[other].Histogram()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Ready && h != nil && h.TotalCount() >= 3 {
+				if s.Node != []string{"a/0/0", "b/0/0"}[s.ID] || s.Incarnation != "i" || h.Max() > 10_000_000 || s.Links[s.ID].RTT != "" {
+					t.Errorf("status %+v", s)
+				}
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("status %+v", s)
+			}
+		}
+	}
+	if sa, _ := a.Status(t.Context()); sa.Process == b.process {
+		t.Error("both processes have one name")
+	}
+}
+
+func TestMeasureCountsLoss(t *testing.T) {
+	conn, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	go func() { // answers all but every fourth packet
+		b := make([]byte, 100)
+		for i := 0; ; i++ {
+			n, from, err := conn.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			if m, ok := parse(b[:n]); ok && i%4 != 0 {
+				m.kind = reply
+				_, _ = conn.WriteTo(m.append(nil), from)
+			}
+		}
+	}()
+	f, err := Measure(t.Context(), conn.LocalAddr().String(), 100, 100*time.Microsecond, 500*time.Millisecond)
+	if err != nil || f.Sent != 100 || f.Received != 75 || f.LossPPM != 250_000 || f.RTTMicroseconds["p50"] < 1 {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+func TestStreamCountsWhatArrives(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Sink(ctx, l) }()
+	rate, err := Stream(t.Context(), l.Addr().String(), 50*time.Millisecond)
+	if err != nil || rate < 1_000_000 {
+		t.Errorf("%d bit/s, %v", rate, err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWindowForgets(t *testing.T) {
+	w := &window{}
+	for second := range int64(25) {
+		w.record(second, time.Duration(second+1)*time.Millisecond)
+	}
+	h := w.merged(24)
+	if h.TotalCount() != 10 || h.Min() < 15_900 || w.merged(40) != nil {
+		t.Errorf("%d round trips, least %d us", h.TotalCount(), h.Min())
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(packet{request, 1, 2, 3}.append(nil))
+	f.Add([]byte("short"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if p, ok := parse(b); ok && string(p.append(nil)) != string(b[:packetSize]) {
+			t.Errorf("%x is read as %+v", b, p)
+		}
+	})
+}
