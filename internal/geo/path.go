@@ -57,10 +57,7 @@ type Path struct {
 	free    time.Duration // when the last frame has left the sender
 	arrival time.Duration // when the last frame arrives
 
-	amplitude float64 // of the deviation, in nanoseconds
-	interval  time.Duration
-	slot      int64 // which interval from and to belong to, -1: none yet
-	from, to  float64
+	wander Wander
 
 	lossless int64 // segments until the next lost one, -1: not drawn yet
 	window   time.Duration
@@ -75,20 +72,14 @@ type Path struct {
 
 // NewPath returns the path of a new connection over link; back is the link that its acknowledgements take.
 func NewPath(link, back Link) *Path {
-	p := &Path{slot: -1, refused: -1}
+	p := &Path{refused: -1}
 	p.set(link, back)
 	return p
 }
 
 func (p *Path) set(link, back Link) {
 	p.link, p.rtt, p.lossless = link, link.Delay+back.Delay, -1
-	// A straight line between two independent draws has 2/3 of their variance, averaged over the line; a uniform draw
-	// from [-w, w] has the variance w^2 / 3. Hence w = sqrt(3/2) sqrt(3) Jitter.
-	const widest = 1.5 * math.Sqrt2
-	jitter := min(float64(link.Jitter), float64(link.Delay)/widest)
-	p.amplitude = widest * jitter
-	// The steepest fall is 2 w per interval and must stay below 1.
-	p.interval = max(10*time.Millisecond, time.Duration(5*jitter))
+	p.wander = NewWander(link.Delay, link.Jitter)
 	// RTTVAR is a mean deviation: sqrt(2/pi) of a normal standard deviation, both directions together.
 	rttvar := time.Duration(math.Sqrt(2/math.Pi) * math.Hypot(float64(link.Jitter), float64(back.Jitter)))
 	p.rto = max(MinRTO, p.rtt+4*rttvar)
@@ -103,7 +94,6 @@ func (p *Path) Change(link, back Link) {
 		return
 	}
 	p.set(link, back)
-	p.slot = -1
 	p.changed = true
 }
 
@@ -132,9 +122,7 @@ func (p *Path) Send(now time.Duration, size int, rng *rand.Rand) (arrival time.D
 	}
 	p.free = depart
 	arrival = depart + p.link.Delay
-	if p.amplitude > 0 {
-		arrival += p.deviation(depart, rng)
-	}
+	arrival += p.wander.At(depart, rng)
 	if p.link.LossPPM > 0 {
 		arrival += p.recovery(depart, segments, rng)
 	}
@@ -175,23 +163,6 @@ func (p *Path) Heal(now time.Duration) time.Duration {
 		}
 	}
 	return p.resume
-}
-
-// deviation returns how much later or earlier than usual a frame arrives that leaves at depart.
-func (p *Path) deviation(depart time.Duration, rng *rand.Rand) time.Duration {
-	slot := int64(depart / p.interval)
-	if slot != p.slot {
-		draw := func() float64 { return (2*rng.Float64() - 1) * p.amplitude }
-		if p.slot >= 0 && slot == p.slot+1 {
-			p.from = p.to
-		} else {
-			p.from = draw()
-		}
-		p.to = draw()
-		p.slot = slot
-	}
-	share := float64(depart%p.interval) / float64(p.interval)
-	return time.Duration(p.from + (p.to-p.from)*share)
 }
 
 // recovery returns how long the loss of segments of a frame that leaves at depart holds the frame up.

@@ -67,7 +67,7 @@ func TestPathJitter(t *testing.T) {
 			var sum, squares float64
 			var delays []time.Duration
 			last, now := time.Duration(0), time.Duration(0)
-			n := int(max(200_000, min(4_000_000, 400*p.interval/tc.every*10)))
+			n := int(max(200_000, min(4_000_000, 400*p.wander.interval/tc.every*10)))
 			for range n {
 				now += tc.every
 				at, _ := p.Send(now, 100, r)
