@@ -24,6 +24,8 @@ type Engine struct {
 	// Check, if not nil, returns what is wrong with parameters that are right one by one: each error names the one to
 	// change, its value, and what would be right.
 	Check func(Params) []*ParamError
+	// Roles that nodes may have: see RoleHolder.
+	Roles []string
 	// New makes a replica. Params have been checked.
 	New func(Config) Replica
 	// Decode reads a message written by AppendTo. It must survive any input; procs prepares the transactions inside.

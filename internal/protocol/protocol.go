@@ -63,6 +63,20 @@ type Replica interface {
 	Counters(dst []Counter) []Counter
 }
 
+// RoleHolder is a replica whose nodes play different parts: a fault of a run's timeline can aim at those that play one.
+type RoleHolder interface {
+	// Roles returns those that the node has now, as far as it knows, of those that Engine.Roles lists.
+	Roles() []string
+}
+
+// RolesOf returns the roles of a replica; nil when it has none.
+func RolesOf(r Replica) []string {
+	if h, ok := r.(RoleHolder); ok {
+		return h.Roles()
+	}
+	return nil
+}
+
 // Counter is a named figure of a protocol, for example the number of batches. Names are snake_case.
 type Counter struct {
 	Name  string

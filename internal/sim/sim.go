@@ -322,6 +322,14 @@ func (s *Sim) Node(id geo.NodeID) NodeStats {
 	return NodeStats{n.busyFor, n.handled, n.store.Ops(), n.queued, n.replica.Pending(), n.dead}
 }
 
+// Roles returns the roles that a node has now; nil for a dead one.
+func (s *Sim) Roles(id geo.NodeID) []string {
+	if s.nodes[id].dead {
+		return nil
+	}
+	return protocol.RolesOf(s.nodes[id].replica)
+}
+
 // Counters returns the protocol's counters of a node.
 func (s *Sim) Counters(id geo.NodeID) []protocol.Counter { return s.nodes[id].replica.Counters(nil) }
 

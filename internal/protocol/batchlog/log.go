@@ -64,6 +64,9 @@ func New(c Config) *Log {
 	return l
 }
 
+// Leading reports whether this node leads the log.
+func (l *Log) Leading() bool { return l.member != nil && l.member.group.Leading() }
+
 // Start begins a member's work.
 func (l *Log) Start() {
 	if l.member != nil {

@@ -44,9 +44,21 @@ var Engine = &protocol.Engine{
 		},
 	},
 	Check:  check,
+	Roles:  []string{RoleLeader},
 	New:    func(c protocol.Config) protocol.Replica { return newReplica(c) },
 	Decode: decode,
 	Law:    law,
+}
+
+// RoleLeader is the role of the node that leads the log; with ordering epochs nobody has it.
+const RoleLeader = "leader"
+
+// Roles implements protocol.RoleHolder.
+func (r *Replica) Roles() []string {
+	if r.log != nil && r.log.Leading() {
+		return []string{RoleLeader}
+	}
+	return nil
 }
 
 // check is Engine.Check. Epochs shorter than a millisecond would keep idle nodes busy with closing them.

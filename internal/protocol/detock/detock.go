@@ -43,6 +43,7 @@ var Engine = &protocol.Engine{
 			Doc: "The interval at which each copy looks for deadlocks.",
 		},
 	},
+	Roles:  []string{locallog.RoleLeader},
 	New:    func(c protocol.Config) protocol.Replica { return newReplica(c) },
 	Decode: decode,
 	Law:    law,

@@ -38,6 +38,7 @@ var Engine = &protocol.Engine{
 			Doc: "How long a coordinator may be silent before the replicas finish its transactions.",
 		},
 	},
+	Roles:  []string{RoleCoordinator},
 	New:    func(c protocol.Config) protocol.Replica { return newReplica(c) },
 	Decode: decode,
 	Law:    law,
@@ -48,6 +49,12 @@ const tickTimer = 1
 
 // tickEvery is the resolution of these.
 const tickEvery = 100 * time.Millisecond
+
+// RoleCoordinator is every node's role: each coordinates the transactions of its clients.
+const RoleCoordinator = "coordinator"
+
+// Roles implements protocol.RoleHolder.
+func (r *Replica) Roles() []string { return []string{RoleCoordinator} }
 
 // Replica is one node of the database.
 type Replica struct {

@@ -108,6 +108,17 @@ func New(c Config) *Node {
 // transactions into it: they come in one stream, so that one node decides on their order.
 func First(t *geo.Topology, r geo.Region) geo.NodeID { return t.Node(r, 0, 0) }
 
+// RoleLeader is the role of the node that leads its region's log.
+const RoleLeader = "leader"
+
+// Roles implements protocol.RoleHolder.
+func (n *Node) Roles() []string {
+	if n.Own().Order.Leading() {
+		return []string{RoleLeader}
+	}
+	return nil
+}
+
 // Own returns the log of the node's region.
 func (n *Node) Own() *Log { return n.Logs[n.Region] }
 

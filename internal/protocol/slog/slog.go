@@ -38,9 +38,22 @@ var Engine = &protocol.Engine{
 			Doc: "How long a node collects multi-home transactions for the global order, from the first one on.",
 		},
 	},
+	Roles:  []string{locallog.RoleLeader, RoleOrderer},
 	New:    func(c protocol.Config) protocol.Replica { return newReplica(c, false) },
 	Decode: decode,
 	Law:    law,
+}
+
+// RoleOrderer is the role of the node that leads the order of multi-home transactions.
+const RoleOrderer = "orderer"
+
+// Roles implements protocol.RoleHolder.
+func (r *Replica) Roles() []string {
+	roles := r.Node.Roles()
+	if r.orderer.Order.Leading() {
+		roles = append(roles, RoleOrderer)
+	}
+	return roles
 }
 
 // Replica is one node.

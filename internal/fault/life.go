@@ -1,0 +1,294 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// State is where a fault is in its life:
+//
+//	Waiting ──at──▶ Setup ──▶ Inject ──▶ WaitPropagated ──▶ Active ──at + duration──▶ Recover ──▶ WaitRecovered ──▶ Cleanup ──▶ Done
+//	                  │          │             │                │                        ▲                            ▲
+//	                  │          └─────────────┴──── too late, aborted ──────────────────┘                            │
+//	                  └────────────────────────────── nobody to hit, aborted ─────────────────────────────────────────┘
+//
+// A state names the step that is being taken. Steps are repeated until they succeed, also by another process that finds the
+// life where the last one left it, so each must do no harm when it was done before. From Inject on the fault may have an
+// effect, even when Inject has failed: the way out leads through Recover. A fault that happens at once and is not taken
+// back, a kill without recovery, goes from WaitPropagated to Cleanup.
+type State string
+
+// The states.
+const (
+	Waiting        State = "Waiting"
+	Setup          State = "Setup"
+	Inject         State = "Inject"
+	WaitPropagated State = "WaitPropagated"
+	Active         State = "Active"
+	Recover        State = "Recover"
+	WaitRecovered  State = "WaitRecovered"
+	Cleanup        State = "Cleanup"
+	Done           State = "Done"
+)
+
+// following lists the legal transitions.
+var following = map[State][]State{
+	Waiting:        {Setup, Done},
+	Setup:          {Inject, Cleanup},
+	Inject:         {WaitPropagated, Recover},
+	WaitPropagated: {Active, Recover, Cleanup},
+	Active:         {Recover},
+	Recover:        {WaitRecovered},
+	WaitRecovered:  {Cleanup},
+	Cleanup:        {Done},
+}
+
+// Life is the life of one fault. Times count from the start of measuring; nil is not yet.
+type Life struct {
+	Fault   *Fault
+	State   State
+	Since   time.Duration // when the state was entered
+	Targets Targets
+
+	// Injecting is when injecting began: the fault may have an effect from here on. Injected is when it was everywhere.
+	Injecting, Injected *time.Duration
+	// Recovering is when it began to be taken away, Recovered when nothing was left of it.
+	Recovering, Recovered *time.Duration
+	// Lasting faults are not taken away: killed processes whose data is gone.
+	Lasting bool
+	// Problem says why the fault did not go as planned; empty when it did.
+	Problem string
+}
+
+// Touches is true while the fault may have an effect.
+func (l *Life) Touches() bool {
+	switch l.State {
+	case Inject, WaitPropagated, Active, Recover, WaitRecovered:
+		return true
+	case Cleanup, Done:
+		return l.Lasting
+	}
+	return false
+}
+
+// wanted is true while the fault is to have its effect.
+func (l *Life) wanted() bool {
+	return l.Lasting || l.State == Inject || l.State == WaitPropagated || l.State == Active
+}
+
+// To moves the life on. An illegal transition is an error.
+func (l *Life) To(next State, now time.Duration) error {
+	if !slices.Contains(following[l.State], next) {
+		return fmt.Errorf("fault %s: from %s to %s: after %s comes one of %v", l.Fault.Name, l.State, next, l.State, following[l.State])
+	}
+	l.State, l.Since = next, now
+	switch next {
+	case Inject:
+		l.Injecting = &now
+	case Active:
+		l.Injected = &now
+	case Recover:
+		l.Recovering = &now
+	case Cleanup:
+		switch {
+		case l.Lasting && l.Injected == nil:
+			l.Injected = &now
+		case !l.Lasting && l.Recovering != nil:
+			l.Recovered = &now
+		}
+	}
+	return nil
+}
+
+// Injector is a driver's hand. Every method may be called again after it has succeeded. c is what all active faults
+// together shall do once the step is done, l's own part included or gone.
+type Injector interface {
+	// Roles as in Plan.Resolve.
+	Roles(ctx context.Context) (Roles, error)
+	// Setup prepares the fault, whose targets are known. It has no effect that a client could see. It sets l.Lasting when
+	// the driver cannot bring back what the fault takes away.
+	Setup(ctx context.Context, l *Life) error
+	// Inject begins the fault's effect, Propagated tells whether it is everywhere, as far as can be measured.
+	Inject(ctx context.Context, l *Life, c *Conditions) error
+	Propagated(ctx context.Context, l *Life, c *Conditions) (bool, error)
+	// Recover takes the effect away, Recovered tells whether nothing is left of it.
+	Recover(ctx context.Context, l *Life, c *Conditions) error
+	Recovered(ctx context.Context, l *Life, c *Conditions) (bool, error)
+	// Cleanup removes what Setup has made.
+	Cleanup(ctx context.Context, l *Life) error
+}
+
+// Timeline is a plan in progress.
+type Timeline struct {
+	Plan  *Plan
+	Lives []*Life
+	// Poll is how often a step that is not done yet is tried again, Patience how long before the fault is given up.
+	Poll, Patience time.Duration
+}
+
+// NewTimeline returns a plan that nothing has happened of yet.
+func NewTimeline(p *Plan, poll, patience time.Duration) *Timeline {
+	t := &Timeline{Plan: p, Poll: poll, Patience: patience}
+	for _, f := range p.Faults {
+		t.Lives = append(t.Lives, &Life{Fault: f, State: Waiting})
+	}
+	return t
+}
+
+// Never is the next step of a timeline that is over.
+const Never = time.Duration(1<<63 - 1)
+
+// Step takes all steps that are due at now, and returns when the next is. It stops at each change of state of each fault
+// when once is set, so that it can be written down before anything is done in the new one.
+func (t *Timeline) Step(ctx context.Context, now time.Duration, in Injector, once bool) (next time.Duration, err error) {
+	next = Never
+	for _, l := range t.Lives {
+		for {
+			before := l.State
+			at, err := t.step(ctx, l, now, in)
+			if err != nil {
+				return now, err
+			}
+			if l.State == before {
+				next = min(next, at)
+				break
+			}
+			if once {
+				next = now
+				break
+			}
+		}
+	}
+	return next, nil
+}
+
+// Abort begins to end all faults: those that have not begun never do, the others are taken away. Step does the rest.
+func (t *Timeline) Abort(now time.Duration) error {
+	for _, l := range t.Lives {
+		var next State
+		switch l.State {
+		case Waiting:
+			next = Done
+		case Setup:
+			next = Cleanup
+		case Inject, WaitPropagated, Active:
+			if next = Recover; l.Lasting && l.State == WaitPropagated {
+				next = Cleanup
+			}
+		default:
+			continue
+		}
+		if err := l.To(next, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Over is true when every fault is done.
+func (t *Timeline) Over() bool {
+	return !slices.ContainsFunc(t.Lives, func(l *Life) bool { return l.State != Done })
+}
+
+// Conditions are what the faults together shall do now.
+func (t *Timeline) Conditions() *Conditions {
+	var active []*Life
+	for _, l := range t.Lives {
+		if l.wanted() {
+			active = append(active, l)
+		}
+	}
+	return t.Plan.Conditions(active)
+}
+
+// step takes the step of one fault's present state; it returns when to try again where the state stays.
+func (t *Timeline) step(ctx context.Context, l *Life, now time.Duration, in Injector) (time.Duration, error) {
+	again := now + t.Poll
+	late := now-l.Since >= t.Patience
+	giveUp := func(next State, problem error) (time.Duration, error) {
+		if !late {
+			return again, nil
+		}
+		if problem == nil {
+			problem = fmt.Errorf("not done after %v", t.Patience)
+		}
+		if l.Problem == "" {
+			l.Problem = fmt.Sprintf("%s: %v", l.State, problem)
+		}
+		return again, l.To(next, now)
+	}
+	switch l.State {
+	case Waiting:
+		if now < l.Fault.At {
+			return l.Fault.At, nil
+		}
+		return again, l.To(Setup, now)
+	case Setup:
+		roles, err := in.Roles(ctx)
+		if err == nil {
+			l.Targets, err = t.Plan.Resolve(l.Fault, roles)
+		}
+		if err == nil {
+			err = in.Setup(ctx, l)
+		}
+		if err != nil {
+			return giveUp(Cleanup, err)
+		}
+		return again, l.To(Inject, now)
+	case Inject:
+		if err := in.Inject(ctx, l, t.Conditions()); err != nil {
+			return giveUp(Recover, err)
+		}
+		return again, l.To(WaitPropagated, now)
+	case WaitPropagated:
+		ok, err := in.Propagated(ctx, l, t.Conditions())
+		if err != nil || !ok {
+			if l.Lasting {
+				return giveUp(Cleanup, err)
+			}
+			return giveUp(Recover, err)
+		}
+		if l.Lasting {
+			return again, l.To(Cleanup, now)
+		}
+		return again, l.To(Active, now)
+	case Active:
+		if now < l.Fault.End() {
+			return l.Fault.End(), nil
+		}
+		return again, l.To(Recover, now)
+	case Recover:
+		// There is no giving up on taking a fault away: whoever drives the timeline has a deadline of its own.
+		if err := in.Recover(ctx, l, t.Conditions()); err != nil {
+			l.note(late, err)
+			return again, nil
+		}
+		return again, l.To(WaitRecovered, now)
+	case WaitRecovered:
+		ok, err := in.Recovered(ctx, l, t.Conditions())
+		if err != nil || !ok {
+			l.note(late, err)
+			return again, nil
+		}
+		return again, l.To(Cleanup, now)
+	case Cleanup:
+		if err := in.Cleanup(ctx, l); err != nil {
+			l.note(late, err)
+			return again, nil
+		}
+		return again, l.To(Done, now)
+	}
+	return Never, nil
+}
+
+// note keeps what went wrong with a step that took too long.
+func (l *Life) note(late bool, err error) {
+	if late && l.Problem == "" {
+		l.Problem = fmt.Sprintf("%s takes long", l.State)
+		if err != nil {
+			l.Problem += ": " + err.Error()
+		}
+	}
+}
