@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/plan"
@@ -52,11 +53,14 @@ right. Exit code 2 when there is one.`,
 		Example: "  geobench validate -f experiments/quickstart.yaml\n  kustomize build . | geobench validate -f -",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			plans, bundle, err := loadPlans(cmd, check.Default(nil), files)
+			// A fault that one driver at least can inject is valid; the others refuse it themselves.
+			abilities := check.Default(nil)
+			abilities.Faults = fault.SimulatorKinds
+			plans, bundle, err := loadPlans(cmd, abilities, files)
 			if err != nil {
 				return err
 			}
-			experiments, err := expand(bundle)
+			experiments, err := expand(bundle, abilities)
 			if err != nil {
 				return err
 			}

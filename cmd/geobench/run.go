@@ -82,7 +82,7 @@ func newSimulateCommand() *cobra.Command {
 		Long: `Simulate runs every BenchmarkRun of the manifests in virtual time: the real protocol code over a simulated network and CPU.
 The same manifests, seed and version give the same result, byte for byte. Results are marked as simulated.`,
 		Example: "  geobench simulate -f experiments/quickstart.yaml\n  geobench simulate -f experiments/quickstart.yaml -o json | sha256sum",
-	}, local.Simulate)
+	}, check.Simulator(nil), local.Simulate)
 }
 
 func newRunCommand() *cobra.Command {
@@ -93,10 +93,10 @@ func newRunCommand() *cobra.Command {
 interface between them, links delayed as the network profile declares. It does not start to measure before the measured
 network is the declared one. Ctrl-C ends it without a result.`,
 		Example: "  geobench run -f experiments/quickstart.yaml\n  geobench run -f experiments/quickstart.yaml -o json > result.json",
-	}, local.Run)
+	}, check.Process(nil), local.Run)
 }
 
-func newPlanCommand(cmd *cobra.Command, play func(context.Context, *plan.Plan, local.Report) (*result.Document, error)) *cobra.Command {
+func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(context.Context, *plan.Plan, local.Report) (*result.Document, error)) *cobra.Command {
 	var files []string
 	var out output
 	cmd.Args = args(cobra.NoArgs)
@@ -104,7 +104,7 @@ func newPlanCommand(cmd *cobra.Command, play func(context.Context, *plan.Plan, l
 		if err := out.check(); err != nil {
 			return err
 		}
-		plans, _, err := loadPlans(cmd, check.Local(nil), files)
+		plans, _, err := loadPlans(cmd, abilities, files)
 		if err != nil {
 			return err
 		}

@@ -18,11 +18,11 @@ import (
 )
 
 // expand expands all experiments of a bundle. Whatever is wrong with them is a usage error that lists it all.
-func expand(bundle *manifest.Bundle) ([]*experiment.Experiment, error) {
+func expand(bundle *manifest.Bundle, abilities check.Abilities) ([]*experiment.Experiment, error) {
 	var out []*experiment.Experiment
 	var ps manifest.Problems
 	for _, object := range bundle.Experiments {
-		e, err := experiment.New(bundle, object, check.Default(nil))
+		e, err := experiment.New(bundle, object, abilities)
 		if problems, ok := check.As(err); ok {
 			ps = append(ps, problems...)
 			continue
@@ -64,11 +64,15 @@ Exit codes: 0 every claim holds; 1 a claim differs or has no result, or a run fa
 			case parallel < 0:
 				return usageError("--parallel: %d is not a number of simulations: write 1 or more, or 0 for one per CPU", parallel)
 			}
-			bundle, err := manifest.Load(cmd.InOrStdin(), check.Default(nil), files...)
+			abilities := check.Simulator(nil)
+			if realTime {
+				abilities = check.Process(nil)
+			}
+			bundle, err := manifest.Load(cmd.InOrStdin(), abilities, files...)
 			if err != nil {
 				return &codedError{code: exitUsage, err: err}
 			}
-			experiments, err := expand(bundle)
+			experiments, err := expand(bundle, abilities)
 			if err != nil {
 				return err
 			}

@@ -209,6 +209,9 @@ func (p *Plan) Resolve(f *Fault, roles Roles) (Targets, error) {
 	if f.Spec.NetworkPartition != nil {
 		field = f.Kind + ".from"
 	}
+	if p := f.Spec.NetworkPartition; p != nil && roles == nil && (p.From.Role != "" || p.To != nil && p.To.Role != "") {
+		return out, nil // the sides are not known
+	}
 	var err error
 	if out.From, err = p.choose(f, field, target, 0, roles); err != nil || f.Spec.NetworkPartition == nil {
 		return out, err

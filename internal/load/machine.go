@@ -56,6 +56,8 @@ type Config struct {
 	// Queue bounds the transactions of an open loop that are due and wait for a free client; 0 is DefaultQueue.
 	Queue    int
 	Schedule Schedule
+	// Fine splits the seconds of the timeline into tenths.
+	Fine bool
 }
 
 // Trace tells a machine to record the history of its transactions, from the first warm-up to the last answer, by calling
@@ -289,7 +291,7 @@ func (m *Machine) nextStage(now time.Duration) {
 		// What arrived before the window still belongs to the warm-up, even if the timer is late.
 		m.arrive(min(now, m.from-1))
 		m.stage, m.change = Measure, m.to
-		m.recorder = newRecorder(m.cfg.RegionName, m.report.Types, m.open(), m.repetition, m.from)
+		m.recorder = newRecorder(m.cfg.RegionName, m.report.Types, m.open(), m.cfg.Fine, m.repetition, m.from)
 		m.recorder.window.Discarded = int64(m.queue.len())
 		m.queue.clear()
 		m.wake(now)

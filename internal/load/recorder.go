@@ -14,6 +14,7 @@ type recorder struct {
 	region  string
 	types   []string
 	service bool // record service times apart: in an open loop
+	fine    bool // split seconds into tenths
 	from    time.Duration
 
 	window result.Window
@@ -58,9 +59,9 @@ const maxReasons = 32
 
 const otherReason = "other"
 
-func newRecorder(region string, types []string, service bool, repetition int, from time.Duration) *recorder {
+func newRecorder(region string, types []string, service, fine bool, repetition int, from time.Duration) *recorder {
 	return &recorder{
-		region: region, types: types, service: service, from: from,
+		region: region, types: types, service: service, fine: fine, from: from,
 		window:  result.Window{Region: region, Repetition: repetition},
 		cells:   make([]*cell, len(types)*int(txn.NumClasses)*int(txn.Unknown)),
 		current: result.Second{Region: region, Repetition: repetition},
@@ -102,16 +103,10 @@ func (r *recorder) ended(typ uint8, class txn.Class, o *txn.Outcome, latency, se
 	if r.service {
 		c.service.record(result.Microseconds(service))
 	}
-	r.advance(now)
-	switch o.Status {
-	case txn.Committed:
-		r.current.Committed++
+	r.count(o.Status, now)
+	if o.Status == txn.Committed {
 		r.latency.Record(us)
 		return
-	case txn.Aborted:
-		r.current.Aborted++
-	default:
-		r.current.Failed++
 	}
 	if c.reasons == nil {
 		c.reasons = map[string]int64{}
@@ -126,8 +121,35 @@ func (r *recorder) ended(typ uint8, class txn.Class, o *txn.Outcome, latency, se
 // carriedIn counts a transaction that was due before the window and committed in it.
 func (r *recorder) carriedIn(now time.Duration) {
 	r.window.CarriedIn++
+	r.count(txn.Committed, now)
+}
+
+// count counts a transaction that ended at now in the timeline.
+func (r *recorder) count(status txn.Status, now time.Duration) {
 	r.advance(now)
-	r.current.Committed++
+	s := &r.current
+	switch status {
+	case txn.Committed:
+		s.Committed++
+	case txn.Aborted:
+		s.Aborted++
+	default:
+		s.Failed++
+	}
+	if !r.fine {
+		return
+	}
+	if s.Tenths == nil {
+		s.Tenths = &result.Tenths{}
+	}
+	switch tenth := (now - r.from) % time.Second / (time.Second / 10); status {
+	case txn.Committed:
+		s.Tenths.Committed[tenth]++
+	case txn.Aborted:
+		s.Tenths.Aborted[tenth]++
+	default:
+		s.Tenths.Failed[tenth]++
+	}
 }
 
 // advance closes the current second when now is in a later one.

@@ -33,6 +33,8 @@ type WorkerConfig struct {
 	Shared bool
 	// Trace records a history; nil for none.
 	Trace *Trace
+	// Fine splits the seconds of the timeline into tenths, for runs with faults.
+	Fine bool
 }
 
 // PlanOf returns the schedule of a run's spec.load.
@@ -68,7 +70,7 @@ func Machines(c WorkerConfig) ([]*Machine, error) {
 	var machines []*Machine
 	for s := range shards {
 		m, err := New(Config{
-			FirstClient: first, Trace: c.Trace,
+			FirstClient: first, Trace: c.Trace, Fine: c.Fine,
 			Workload: c.Workload, Region: c.Region, RegionName: c.Topology.Regions[c.Region], Worker: c.Index,
 			Clients: part(clients, s, shards),
 			Stream:  uint32(c.Region)<<(shardBits+workerBits) | uint32(c.Index)<<shardBits | uint32(s),

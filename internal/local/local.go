@@ -4,6 +4,7 @@ package local
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -37,7 +38,7 @@ func schedule(p *plan.Plan) load.Schedule { return load.PlanOf(p.Run.Spec.Load, 
 func workerConfig(p *plan.Plan, r geo.Region, start time.Duration, shards int, rec *recording) load.WorkerConfig {
 	return load.WorkerConfig{
 		Workload: p.Workload, Topology: &p.Topology, Region: r, Workers: 1, Load: p.Run.Spec.Load, Seed: p.Seed(),
-		Start: start, Shards: shards, Shared: true, Trace: rec.of(r),
+		Start: start, Shards: shards, Shared: true, Trace: rec.of(r), Fine: len(p.Run.Spec.Faults) > 0,
 	}
 }
 
@@ -53,17 +54,18 @@ func inputs(p *plan.Plan) result.Inputs {
 	}
 }
 
-// verify carries out spec.verify on the audits of all nodes, by geo.NodeID, and on the history, if there is one.
-func verify(p *plan.Plan, rec *recording, audits []admin.Audit, reports []*result.Report) []workload.Check {
+// verify carries out spec.verify on the audits of all nodes, by geo.NodeID, and on the history, if there is one. out says
+// for each node why it is left out; empty when it is not.
+func verify(p *plan.Plan, rec *recording, audits []admin.Audit, out []string, reports []*result.Report) []workload.Check {
 	var checks []workload.Check
 	wanted := p.Run.Spec.Verify
 	for _, v := range wanted {
 		switch v {
 		case v1alpha1.VerifyInvariants:
-			checks = append(checks, Invariants(&p.Topology, p.Workload, audits, reports)...)
+			checks = append(checks, Invariants(&p.Topology, p.Workload, audits, out, reports)...)
 		case v1alpha1.VerifyConvergence:
 			if !slices.Contains(wanted, v1alpha1.VerifyInvariants) { // which it is part of
-				checks = append(checks, converged(&p.Topology, audits))
+				checks = append(checks, converged(&p.Topology, audits, out))
 			}
 		case v1alpha1.VerifySerializable:
 			checks = append(checks, history.Check(&rec.history, history.Serializable).Check())
@@ -75,33 +77,54 @@ func verify(p *plan.Plan, rec *recording, audits []admin.Audit, reports []*resul
 }
 
 // Invariants checks the workload's invariants on the audits of all nodes, by geo.NodeID: on the sums over the partitions
-// of each copy, and that the copies of each partition are equal.
-func Invariants(t *geo.Topology, w workload.Workload, audits []admin.Audit, reports []*result.Report) []workload.Check {
+// of each copy, and that the copies of each partition are equal. out says for each node why it is left out, with the copy that
+// it belongs to; empty, or nil for all, when it is not.
+func Invariants(t *geo.Topology, w workload.Workload, audits []admin.Audit, out []string, reports []*result.Report) []workload.Check {
 	ledger := workload.Ledger{}
 	for _, r := range reports {
 		ledger.Merge(r.Ledger)
 	}
 	var copies []map[string]int64
+	missing := ""
 	for r := range t.Regions {
 		for k := range t.Replicas {
 			sums := map[string]int64{}
 			for p := range t.Partitions {
-				for name, v := range audits[t.Node(geo.Region(r), p, k)].Sums {
+				n := t.Node(geo.Region(r), p, k)
+				if len(out) > 0 && out[n] != "" {
+					sums, missing = nil, fmt.Sprintf("node %s %s", t.NodeName(n), out[n])
+					break
+				}
+				for name, v := range audits[n].Sums {
 					sums[name] += v
 				}
 			}
-			copies = append(copies, sums)
+			if sums != nil {
+				copies = append(copies, sums)
+			}
 		}
 	}
-	return append(w.Verify(copies, ledger), converged(t, audits))
+	if len(copies) == 0 {
+		return []workload.Check{{Name: "invariants", Message: "no copy is complete, so that nothing can be said about the data: " + missing}, converged(t, audits, out)}
+	}
+	checks := w.Verify(copies, ledger)
+	if left := len(t.Regions)*t.Replicas - len(copies); left > 0 {
+		for i := range checks {
+			checks[i].Message += fmt.Sprintf(" (%d of %d copies are left out: %s)", left, len(t.Regions)*t.Replicas, missing)
+		}
+	}
+	return append(checks, converged(t, audits, out))
 }
 
 // converged checks that all copies of a partition hold the same rows.
-func converged(t *geo.Topology, audits []admin.Audit) workload.Check {
-	copies := make([]history.Copy, len(audits))
+func converged(t *geo.Topology, audits []admin.Audit, out []string) workload.Check {
+	var copies []history.Copy
 	for i, a := range audits {
 		n := geo.NodeID(i)
-		copies[i] = history.Copy{Name: t.NodeName(n), Partition: t.PartitionOf(n), Digest: a.Digest, Rows: a.Rows, Sums: a.Sums}
+		if len(out) > 0 && out[n] != "" {
+			continue
+		}
+		copies = append(copies, history.Copy{Name: t.NodeName(n), Partition: t.PartitionOf(n), Digest: a.Digest, Rows: a.Rows, Sums: a.Sums})
 	}
 	return history.Converged(copies)
 }

@@ -50,7 +50,7 @@ spec:
 
 func planOf(t *testing.T, text string) *plan.Plan {
 	t.Helper()
-	b, err := manifest.Load(strings.NewReader(text), check.Local(nil), "-")
+	b, err := manifest.Load(strings.NewReader(text), check.Simulator(nil), "-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestInvariantsFindWhatIsWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			audits := honest()
 			tc.spoil(audits)
-			checks := Invariants(&p.Topology, agreeing{p.Workload}, audits, nil)
+			checks := Invariants(&p.Topology, agreeing{p.Workload}, audits, nil, nil)
 			for _, c := range checks {
 				if c.Passed == slices.Contains(strings.Fields(tc.failed), c.Name) {
 					t.Errorf("%s: passed %v: %s", c.Name, c.Passed, c.Message)

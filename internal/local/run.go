@@ -84,7 +84,7 @@ func Run(ctx context.Context, p *plan.Plan, report Report) (*result.Document, er
 	if in.After, err = deref(nodes.Status(ctx)); err != nil {
 		return nil, err
 	}
-	in.Checks = verify(p, rec, audits, in.Reports)
+	in.Checks = verify(p, rec, audits, nil, in.Reports)
 	return result.Build(in)
 }
 

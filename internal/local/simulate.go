@@ -50,6 +50,8 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 	}
 
 	plan := schedule(p)
+	from, _ := plan.Window(1)
+	faults := injectSimulated(p, s, settle+from)
 	tell := func(stage string) {
 		if report == nil {
 			return
@@ -79,6 +81,7 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 	in := inputs(p)
 	in.Simulated, in.Emulation = true, "Simulated"
 	in.Before = statuses(p, s)
+	in.RTTs = roundTrips(p, s)
 	finished := func() bool {
 		for _, m := range machines {
 			if !m.Finished() {
@@ -92,20 +95,28 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 	} else if !ok {
 		return nil, fmt.Errorf("clients still wait %v after the last request timeout", step)
 	}
+	var gone []geo.NodeID
+	if faults != nil {
+		over := func() bool { return faults.err != nil || faults.timeline.Over() }
+		if _, err := advance("recovering", s.Now()+quietWithin, over); err != nil {
+			return nil, err
+		}
+		if faults.err != nil {
+			return nil, faults.err
+		}
+		gone = lost(faults.timeline)
+	}
 	if ok, err := advance("settling", s.Now()+quietWithin, func() bool { return s.Pending() == 0 }); err != nil {
 		return nil, err
-	} else if !ok {
+	} else if !ok && len(gone) == 0 {
 		in.Incidents = append(in.Incidents, result.Reason{Reason: "NotQuiet",
 			Message: fmt.Sprintf("the database still had %d unfinished transactions %v after the last answer", s.Pending(), quietWithin)})
 	}
 	in.After = statuses(p, s)
-	for a, from := range p.Topology.Regions {
-		for b, to := range p.Topology.Regions {
-			if rtt := s.RTT(geo.Region(a), geo.Region(b)); rtt.Samples > 0 {
-				in.RTTs = append(in.RTTs, result.MeasuredRTT{From: from, To: to, Samples: int64(rtt.Samples),
-					RTT: result.RTT{P50: result.Microseconds(rtt.P50), P99: result.Microseconds(rtt.P99)}})
-			}
-		}
+	if faults == nil {
+		in.RTTs = roundTrips(p, s)
+	} else {
+		in.Faults = Faults(faults.timeline, s.Pending())
 	}
 	for _, m := range machines {
 		m.EndTrace()
@@ -120,8 +131,23 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 		}
 		audits[id] = admin.Audit{Sums: p.Workload.Audit(rows), Digest: digest, Rows: int64(rows.Len())}
 	}
-	in.Checks = verify(p, rec, audits, in.Reports)
+	out := leftOut(&p.Topology, gone, func(n geo.NodeID) int { return s.Node(n).Pending })
+	in.Checks = verify(p, rec, audits, out, in.Reports)
 	return result.Build(in)
+}
+
+// roundTrips are the round trips that were measured so far. Faults change them, so that those before the load are taken for
+// what the network was.
+func roundTrips(p *plan.Plan, s *sim.Sim) (out []result.MeasuredRTT) {
+	for a, from := range p.Topology.Regions {
+		for b, to := range p.Topology.Regions {
+			if rtt := s.RTT(geo.Region(a), geo.Region(b)); rtt.Samples > 0 {
+				out = append(out, result.MeasuredRTT{From: from, To: to, Samples: int64(rtt.Samples),
+					RTT: result.RTT{P50: result.Microseconds(rtt.P50), P99: result.Microseconds(rtt.P99)}})
+			}
+		}
+	}
+	return out
 }
 
 // statuses is what the simulated nodes would say of themselves. The simulator counts traffic by region: the first node of a

@@ -114,6 +114,7 @@ func Build(in Inputs) (*Document, error) {
 	d.Objectives = evaluate(in.Objectives, a.objectives, r)
 	d.fillRealised(&in, r)
 	d.fillTimeline(in.Topology.Regions, r)
+	d.fillFaults()
 	d.fillNetwork(&in, r)
 	for _, w := range r.Workers {
 		s := WorkerShare{Region: w.Region, Index: w.Index, Clients: w.Clients}
@@ -479,6 +480,7 @@ func (d *Document) fillTimeline(regions []string, r *Report) {
 		t.Aborted += s.Aborted
 		t.Failed += s.Failed
 		t.Regions[i] += s.Committed
+		t.Tenths = t.Tenths.plus(s.Tenths)
 		_ = latency.Add(s.Latency) // checked when the report was decoded
 		t.P50, t.P99 = latency.Percentile(50), latency.Percentile(99)
 	}

@@ -301,15 +301,9 @@ type Tick struct {
 	P99        int64 `json:"p99"`
 	// Regions are the committed transactions of each, in the order of Document.Regions.
 	Regions []int64 `json:"regions"`
-}
-
-// Fault is a fault as it really was, relative to the start of measuring.
-type Fault struct {
-	Name             string `json:"name"`
-	Kind             string `json:"kind"`
-	FromMicroseconds int64  `json:"fromMicroseconds"`
-	ToMicroseconds   int64  `json:"toMicroseconds,omitempty"`
-	Message          string `json:"message,omitempty"`
+	// Tenths split the second, in runs with faults. Faults names those that may have had an effect in this second.
+	Tenths *Tenths  `json:"tenths,omitempty"`
+	Faults []string `json:"faults,omitempty"`
 }
 
 // Objective is a bound and whether it holds.

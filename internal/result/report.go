@@ -182,6 +182,29 @@ type Second struct {
 	Failed    int64 `json:"failed,omitempty"`
 	// Latency is a SecondHistogram of the committed ones.
 	Latency []byte `json:"latency,omitempty"`
+	// Tenths split the counts; nil where nobody asked for them.
+	Tenths *Tenths `json:"tenths,omitempty"`
+}
+
+// Tenths are the counts of a second in each of its tenths.
+type Tenths struct {
+	Committed [10]int64 `json:"committed"`
+	Aborted   [10]int64 `json:"aborted,omitzero"`
+	Failed    [10]int64 `json:"failed,omitzero"`
+}
+
+// plus returns the sum; either may be nil.
+func (t *Tenths) plus(o *Tenths) *Tenths {
+	if t == nil || o == nil {
+		return cmp.Or(t, o)
+	}
+	sum := *t
+	for i := range o.Committed {
+		sum.Committed[i] += o.Committed[i]
+		sum.Aborted[i] += o.Aborted[i]
+		sum.Failed[i] += o.Failed[i]
+	}
+	return &sum
 }
 
 type seriesKey struct {
@@ -310,6 +333,7 @@ func Merge(reports []*Report) (*Report, error) {
 			t.Committed += s.Committed
 			t.Aborted += s.Aborted
 			t.Failed += s.Failed
+			t.Tenths = t.Tenths.plus(s.Tenths)
 			var h SecondHistogram
 			if err := h.Add(t.Latency); err != nil {
 				return nil, err

@@ -89,6 +89,14 @@ func Table(w io.Writer, d *Document, wide bool) error {
 		grid(b, rows)
 	}
 
+	if rows := faultRows(d); rows != nil {
+		line(b, "")
+		grid(b, rows)
+		for _, note := range faultNotes(d) {
+			wrapped(b, "  ", note)
+		}
+	}
+
 	s := &d.Summary
 	line(b, "")
 	line(b, "multi-home %s (asked for %s), multi-partition %s (asked for %s) of %d final phases",

@@ -20,6 +20,7 @@ const (
 	ReasonNetworkNotVerified = "NetworkNotVerified"
 	ReasonNodeRestarted      = "NodeRestarted"
 	ReasonWorkerLost         = "WorkerLost"
+	ReasonFaultFailed        = "FaultFailed"
 	ReasonObjectiveMissed    = "ObjectiveMissed"
 	ReasonCheckFailed        = "CheckFailed"
 )
@@ -55,6 +56,7 @@ func (d *Document) judge(in *Inputs, r *Report) {
 // invalidChecks say what makes a measurement worthless, in the order of weight.
 var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 	incidents,          // something broke
+	faultsFailed,       // a fault was not what the manifest says
 	noTransactions,     // nothing was measured
 	driverBound,        // the load generator was measured, not the database
 	networkNotVerified, // the network was not the declared one
@@ -66,15 +68,22 @@ func incidents(_ *Document, in *Inputs, r *Report) []Reason {
 	for _, m := range r.Incidents {
 		out = append(out, Reason{ReasonWorkerLost, m})
 	}
+	lost := map[string]bool{} // by faults, as planned
+	for _, f := range in.Faults {
+		for _, n := range f.Lost {
+			lost[n] = true
+		}
+	}
 	after := map[string]*admin.Status{}
 	for i := range in.After {
 		after[in.After[i].Node] = &in.After[i]
-		if in.After[i].Broken {
+		if in.After[i].Broken && !lost[in.After[i].Node] {
 			out = append(out, Reason{ReasonNodeRestarted, in.After[i].Node + " has lost its state: " + in.After[i].Reason})
 		}
 	}
 	for _, b := range in.Before {
 		switch a := after[b.Node]; {
+		case lost[b.Node]:
 		case a == nil:
 			out = append(out, Reason{ReasonNodeRestarted, b.Node + " did not answer after the run"})
 		case a.Process != b.Process || a.Incarnation != b.Incarnation:

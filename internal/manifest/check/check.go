@@ -15,6 +15,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/protocol"
@@ -41,6 +42,8 @@ type Abilities struct {
 	Verifications []v1alpha1.Verification
 	// Faults that can be injected, as the fields of a fault are called.
 	Faults []string
+	// Place names who runs the manifests, for messages: geobench run, for example. Empty is anybody.
+	Place string
 }
 
 // Default is what a cluster can do: the given engines (nil: those of package engines), programs of any image, every way of
@@ -60,14 +63,23 @@ func Default(engines EngineCatalog) Abilities {
 // histories are the verifications that need the history of a run, which geobench simulate and geobench run record.
 var histories = []v1alpha1.Verification{v1alpha1.VerifySerializable, v1alpha1.VerifyStrictSerializable}
 
-// Local is what geobench simulate and geobench run can do: what Default can but for containers, and check a run's history.
-// Every emulation but None is that of the links of the simulator or the process.
-func Local(engines EngineCatalog) Abilities {
+// local is what Default can but for containers, and check a run's history. Every emulation but None is that of the links of
+// the simulator or the process.
+func local(engines EngineCatalog, place string, faults []string) Abilities {
 	a := Default(engines)
 	a.Pods = false
 	a.Verifications = append(a.Verifications, histories...)
+	a.Faults, a.Place = faults, place
 	return a
 }
+
+// Simulator is what geobench simulate can do: every fault, too.
+func Simulator(engines EngineCatalog) Abilities {
+	return local(engines, "geobench simulate", fault.SimulatorKinds)
+}
+
+// Process is what geobench run can do.
+func Process(engines EngineCatalog) Abilities { return local(engines, "geobench run", nil) }
 
 type builtEngines struct{}
 
@@ -340,22 +352,6 @@ func (r *benchmarkRun) objectives(ps *Problems) {
 			ps.add(path+".min", o.Min.String(), "min %s is greater than max (%s): no value can hold", o.Min.String(), o.Max.String())
 		case o.Metric == v1alpha1.MetricAbortPPM && lo != nil && *lo > 1_000_000:
 			ps.add(path+".min", o.Min.String(), "min %s is more than 1000000 parts per million: no value can hold", o.Min.String())
-		}
-	}
-}
-
-// faults: each can be injected here.
-func (r *benchmarkRun) faults(ps *Problems) {
-	for i := range r.Spec.Faults {
-		f := &r.Spec.Faults[i]
-		for _, kind := range f.Kinds() {
-			if !slices.Contains(r.Faults, kind) {
-				supported := "none yet: remove the fault"
-				if len(r.Faults) > 0 {
-					supported = list(r.Faults)
-				}
-				ps.add(fmt.Sprintf("spec.faults[%d].%s", i, kind), f.Name, "fault %s is a %s, which is not supported; supported are %s", f.Name, kind, supported)
-			}
 		}
 	}
 }

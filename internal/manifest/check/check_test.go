@@ -137,7 +137,7 @@ func TestVerifications(t *testing.T) {
 		}
 		return wrong
 	}
-	if wrong := verify(check.Local(nil)); len(wrong) > 0 {
+	if wrong := verify(check.Simulator(nil)); len(wrong) > 0 {
 		t.Errorf("simulate and run refuse: %s", wrong)
 	}
 	wrong := verify(check.Default(nil))

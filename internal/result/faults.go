@@ -1,0 +1,302 @@
+package result
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Fault is a fault of the run's timeline: as it was planned, as it really was, and what it did to the throughput. All
+// times count from the start of measuring.
+type Fault struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	// AtMicroseconds and DurationMicroseconds are the manifest's.
+	AtMicroseconds       int64 `json:"atMicroseconds"`
+	DurationMicroseconds int64 `json:"durationMicroseconds,omitempty"`
+	// Targets are the nodes or links that were hit.
+	Targets []string `json:"targets,omitempty"`
+	// From is when injecting began, Injected when the fault was everywhere, Recovering when it began to be taken away, To when
+	// nothing was left of it. nil is never.
+	FromMicroseconds       *int64 `json:"fromMicroseconds,omitempty"`
+	InjectedMicroseconds   *int64 `json:"injectedMicroseconds,omitempty"`
+	RecoveringMicroseconds *int64 `json:"recoveringMicroseconds,omitempty"`
+	ToMicroseconds         *int64 `json:"toMicroseconds,omitempty"`
+	// Lasting faults were not taken away: nodes whose data was gone with their processes.
+	Lasting bool `json:"lasting,omitempty"`
+	// Lost are the nodes that were gone for good.
+	Lost []string `json:"lost,omitempty"`
+	// Problem says why the fault did not go as planned; the run is then Invalid. Message holds what else is to be known.
+	Problem string `json:"problem,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Availability is nil where there was too little time to measure before the fault.
+	Availability *Availability `json:"availability,omitempty"`
+}
+
+// Availability is what a fault did to the throughput, as Dike measures it (Zhang et al., Dike, section 6): resilience
+// R = 1 - |TPS_fault - TPS_normal| / TPS_normal and recovery T = 1 / (t_recover + 1), t in seconds. Instants are to a tenth of
+// a second, and a throughput at an instant is the mean over the second that begins there.
+type Availability struct {
+	// NormalPerSecond is the throughput over at most the last 10 s before the fault, FaultPerSecond over the time when it was
+	// everywhere; over at most 10 s for a lasting one.
+	NormalPerSecond int64 `json:"normalPerSecond"`
+	FaultPerSecond  int64 `json:"faultPerSecond"`
+	// RPPM is R in parts per million. It is negative when the throughput more than doubled.
+	RPPM int64 `json:"rPPM"`
+	// TPPM is T in parts per million: 0 when the throughput did not recover. nil when too little time was left to tell.
+	TPPM *int64 `json:"tPPM,omitempty"`
+	// DetectMicroseconds is how long after From clients first saw less than 95% of the normal throughput; nil when never.
+	DetectMicroseconds *int64 `json:"detectMicroseconds,omitempty"`
+	// RecoverMicroseconds is how long after To (From, for a lasting fault) they first saw 95% again; nil when never, before
+	// the next fault or the end of measuring.
+	RecoverMicroseconds *int64 `json:"recoverMicroseconds,omitempty"`
+	// OutageMicroseconds is the longest time without a commit, from From to the next fault or the end of measuring.
+	OutageMicroseconds int64 `json:"outageMicroseconds"`
+	// Aborted and Failed (refused or unknown) transactions that ended between From and To.
+	Aborted int64 `json:"aborted"`
+	Failed  int64 `json:"failed"`
+}
+
+const (
+	tenth         = int64(100_000) // microseconds
+	perSecond     = 10             // tenths
+	baseline      = 10 * perSecond // of the normal throughput, at most
+	lastingPeriod = 10 * perSecond
+	recovered     = 950_000 // of the normal throughput, in parts per million
+)
+
+// line is a timeline in tenths of a second.
+type tenths []struct{ committed, aborted, failed int64 }
+
+func (t tenths) committed(from, to int) (sum int64) {
+	for _, x := range t[from:to] {
+		sum += x.committed
+	}
+	return sum
+}
+
+// fillFaults marks the faults in the timeline and reckons what they did.
+func (d *Document) fillFaults() {
+	if len(d.Faults) == 0 {
+		return
+	}
+	slices.SortStableFunc(d.Faults, func(a, b Fault) int { return cmp.Compare(a.begin(), b.begin()) })
+	line := make(tenths, len(d.Timeline)*perSecond)
+	fine := false
+	for i := range d.Timeline {
+		t := &d.Timeline[i]
+		for _, f := range d.Faults {
+			from, to := int64(t.Second)*perSecond*tenth, int64(t.Second+1)*perSecond*tenth
+			if f.FromMicroseconds != nil && *f.FromMicroseconds < to && (f.ToMicroseconds == nil || *f.ToMicroseconds >= from) {
+				t.Faults = append(t.Faults, f.Name)
+			}
+		}
+		if t.Tenths == nil {
+			continue
+		}
+		fine = true
+		for k := range perSecond {
+			x := &line[i*perSecond+k]
+			x.committed, x.aborted, x.failed = t.Tenths.Committed[k], t.Tenths.Aborted[k], t.Tenths.Failed[k]
+		}
+	}
+	// The last tenth may be a part only.
+	if whole := d.Spec.Load.Duration.Duration / (100 * time.Millisecond); whole > 0 && int(whole) < len(line) {
+		line = line[:whole]
+	}
+	if !fine {
+		return
+	}
+	clean := 0          // the tenth from which on nothing is left of earlier faults
+	normal := int64(-1) // the last normal throughput, in committed transactions per million seconds
+	for i := range d.Faults {
+		f := &d.Faults[i]
+		if f.FromMicroseconds == nil {
+			continue
+		}
+		from := int(*f.FromMicroseconds / tenth)
+		if from > len(line) {
+			continue
+		}
+		// Faults that begin together with others, or while they last, are compared with the time before all of them.
+		if begin := max(clean, from-baseline); from-begin >= perSecond {
+			normal = ratio(int64(from-begin), 1, line.committed(begin, from), perSecond, 1_000_000)
+		}
+		limit := len(line)
+		if i+1 < len(d.Faults) && d.Faults[i+1].FromMicroseconds != nil {
+			limit = min(limit, max(from, int(*d.Faults[i+1].FromMicroseconds/tenth)))
+		}
+		if normal > 0 {
+			f.Availability = line.availability(f, from, limit, normal)
+		}
+		switch a := f.Availability; {
+		case f.ToMicroseconds == nil:
+			clean = len(line)
+			if a != nil && a.RecoverMicroseconds != nil {
+				clean = from + int(*a.RecoverMicroseconds/tenth)
+			}
+		case a != nil && a.RecoverMicroseconds == nil:
+			clean = max(clean, limit)
+		default:
+			clean = max(clean, int((*f.ToMicroseconds+tenth-1)/tenth))
+			if a != nil {
+				clean = max(clean, int((*f.ToMicroseconds+*a.RecoverMicroseconds+tenth-1)/tenth))
+			}
+		}
+	}
+}
+
+// begin orders faults; those that never began come last.
+func (f *Fault) begin() int64 {
+	if f.FromMicroseconds == nil {
+		return 1<<63 - 1
+	}
+	return *f.FromMicroseconds
+}
+
+// availability reckons a fault's figures. normal is in transactions per million seconds.
+func (t tenths) availability(f *Fault, from, limit int, normal int64) *Availability {
+	a := &Availability{NormalPerSecond: ratio(1_000_000, 1, normal)}
+	ceil := func(us int64) int { return int((us + tenth - 1) / tenth) }
+	// The time when the fault was everywhere.
+	begin, end := from, min(from+lastingPeriod, limit)
+	if f.InjectedMicroseconds != nil {
+		begin = min(ceil(*f.InjectedMicroseconds), len(t))
+	}
+	over := end // of the time in which errors count
+	if f.RecoveringMicroseconds != nil {
+		end = min(int(*f.RecoveringMicroseconds/tenth), len(t))
+	}
+	if f.ToMicroseconds != nil {
+		over = min(ceil(*f.ToMicroseconds), len(t))
+	}
+	if end > begin {
+		during := ratio(int64(end-begin), 1, t.committed(begin, end), perSecond, 1_000_000)
+		a.FaultPerSecond = ratio(1_000_000, 1, during)
+		a.RPPM = 1_000_000 - ratio(normal, 1, max(during-normal, normal-during), 1_000_000)
+	}
+	for _, x := range t[from:max(from, over)] {
+		a.Aborted += x.aborted
+		a.Failed += x.failed
+	}
+	// below says whether the second that begins at i has less than 95% of the normal throughput.
+	below := func(i int) bool {
+		return t.committed(i, i+perSecond)*1_000_000 < ratio(1_000_000, 1, normal, recovered)
+	}
+	for i := from; i < max(over, from+1) && i+perSecond <= limit; i++ {
+		if below(i) {
+			us := max(0, int64(i)*tenth-*f.FromMicroseconds)
+			a.DetectMicroseconds = &us
+			break
+		}
+	}
+	back, known := from, f.Lasting
+	if f.ToMicroseconds != nil {
+		back, known = ceil(*f.ToMicroseconds), true
+	}
+	if known && back+perSecond <= limit {
+		t0 := int64(0)
+		a.TPPM = &t0
+		first := int64(back) * tenth
+		if f.Lasting && a.DetectMicroseconds != nil {
+			// From the dip on, so that the second in which the fault began does not count as its end.
+			back = ceil(*f.FromMicroseconds + *a.DetectMicroseconds)
+			first = *f.FromMicroseconds
+		}
+		for i := back; i+perSecond <= limit; i++ {
+			if !below(i) {
+				us := int64(i)*tenth - first
+				ppm := ratio(us+1_000_000, 1, 1_000_000, 1_000_000)
+				a.RecoverMicroseconds, a.TPPM = &us, &ppm
+				break
+			}
+		}
+	}
+	longest, silent := 0, 0
+	for _, x := range t[from:limit] {
+		if silent++; x.committed > 0 {
+			silent = 0
+		}
+		longest = max(longest, silent)
+	}
+	a.OutageMicroseconds = int64(longest) * tenth
+	return a
+}
+
+// faultRows are the rows of a table of the faults; nil when there are none.
+func faultRows(d *Document) [][]string {
+	if len(d.Faults) == 0 {
+		return nil
+	}
+	rows := [][]string{{"FAULT", "FROM", "TO", "TXN/S", "DURING", "R", "T", "DETECTED", "RECOVERED", "OUTAGE", "ERRORS"}}
+	for i := range d.Faults {
+		f := &d.Faults[i]
+		row := []string{f.Name, instant(f.FromMicroseconds, "never"), instant(f.ToMicroseconds, "stays")}
+		if a := f.Availability; a != nil {
+			t := "-"
+			if a.TPPM != nil {
+				t = share(*a.TPPM)
+			}
+			recovered := instant(a.RecoverMicroseconds, "no")
+			if a.TPPM == nil {
+				recovered = "-"
+			}
+			row = append(row, fmt.Sprint(a.NormalPerSecond), fmt.Sprint(a.FaultPerSecond), share(a.RPPM), t,
+				instant(a.DetectMicroseconds, "no"), recovered, instant(&a.OutageMicroseconds, ""), fmt.Sprint(a.Aborted+a.Failed))
+		} else {
+			row = append(row, "-", "-", "-", "-", "-", "-", "-", "-")
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// instant writes seconds to a tenth.
+func instant(us *int64, never string) string {
+	if us == nil {
+		return never
+	}
+	return fmt.Sprintf("%.1fs", float64(*us)/1e6)
+}
+
+// share writes parts per million as 0.95.
+func share(ppm int64) string { return fmt.Sprintf("%.2f", float64(ppm)/1e6) }
+
+// faultNotes are the lines below the table.
+func faultNotes(d *Document) (out []string) {
+	for i := range d.Faults {
+		f := &d.Faults[i]
+		parts := []string{f.Kind}
+		if len(f.Targets) > 0 {
+			targets := f.Targets
+			more := ""
+			if len(targets) > 6 {
+				targets, more = targets[:6], fmt.Sprintf(" and %d more", len(f.Targets)-6)
+			}
+			parts[0] += " on " + strings.Join(targets, ", ") + more
+		}
+		for _, s := range []string{f.Message, f.Problem} {
+			if s != "" {
+				parts = append(parts, s)
+			}
+		}
+		out = append(out, f.Name+": "+strings.Join(parts, "; "))
+	}
+	return out
+}
+
+// faultsFailed: a fault that did not go as planned was not measured.
+func faultsFailed(d *Document, _ *Inputs, _ *Report) (out []Reason) {
+	for i := range d.Faults {
+		f := &d.Faults[i]
+		switch {
+		case f.Problem != "":
+			out = append(out, Reason{ReasonFaultFailed, fmt.Sprintf("fault %s: %s", f.Name, f.Problem)})
+		case f.FromMicroseconds == nil:
+			out = append(out, Reason{ReasonFaultFailed, fmt.Sprintf("fault %s was never injected", f.Name)})
+		}
+	}
+	return out
+}
