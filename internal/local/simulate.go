@@ -32,7 +32,7 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 	procedures := catalog.Procedures()
 	s := sim.New(sim.Config{
 		Topology: &p.Topology, Engine: p.Engine, Params: p.Params, Procedures: procedures, Seed: p.Seed(),
-		Costs: sim.DefaultCosts, ProbeEvery: probeEvery,
+		Costs: sim.DefaultCosts, ProbeEvery: probeEvery, Durable: durable(p),
 	})
 	for id := range p.Topology.Nodes() {
 		rows := s.Store(geo.NodeID(id))

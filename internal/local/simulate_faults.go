@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/geobench/geobench/internal/fault"
@@ -57,9 +58,18 @@ func (in *simulated) Roles(context.Context) (fault.Roles, error) {
 	return func(n geo.NodeID) ([]string, error) { return in.s.Roles(n), nil }, nil
 }
 
+// comesBack is true for faults whose targets start again from their logs. A pod that is killed has lost its memory, and
+// there is nothing else where engines keep their data; a node that is shut down, or whose disk fails, has a disk.
+func comesBack(f *fault.Fault) bool { return f.Kind == fault.NodeShutdown || f.Kind == fault.IOError }
+
+// durable tells whether a simulation's nodes need logs for its faults.
+func durable(p *plan.Plan) bool {
+	return slices.ContainsFunc(fault.NewPlan(p.Run.Spec.Faults, &p.Topology, p.Seed()).Faults, comesBack)
+}
+
 // Setup implements fault.Injector.
 func (in *simulated) Setup(_ context.Context, l *fault.Life) error {
-	l.Lasting = l.Fault.Kills()
+	l.Lasting = l.Fault.Kills() && !comesBack(l.Fault)
 	return nil
 }
 
@@ -114,8 +124,11 @@ func (in *simulated) apply(c *fault.Conditions) {
 		in.s.Slow(id, 100+n.SlowPercent)
 		in.s.HoldOutput(id, n.Hold, n.HoldPercent)
 		in.s.SetClock(id, n.ClockOffset)
-		if n.Down {
+		switch dead := in.s.Node(id).Dead; {
+		case n.Down && !dead:
 			in.s.Crash(id)
+		case !n.Down && dead:
+			in.s.Restart(id)
 		}
 	}
 }

@@ -89,11 +89,12 @@ func TestDatabase(t *testing.T) {
 func TestFaultsFollowTheAbilities(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{}
 	run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
+	run.Spec.Load.Duration = v1alpha1.DurationOf(time.Minute)
 	run.Spec.Faults = []v1alpha1.Fault{{Name: "kill", PodKill: &v1alpha1.PodKillFault{}}, {Name: "slow", NetworkDelay: &v1alpha1.NetworkDelayFault{}}}
 	a := abilities()
-	a.Faults = []string{"podKill"}
+	a.Faults, a.Place = []string{"podKill"}, "a test"
 	ps := check.Run(run, database(nil), a)
-	want := "spec.faults[1].networkDelay: fault slow is a networkDelay, which is not supported; supported are podKill"
+	want := "spec.faults[1].networkDelay: fault slow is a networkDelay, which is not supported by a test (geobench simulate and geobench run can); supported are podKill"
 	if len(ps) != 1 || !strings.Contains(ps.Error(), want) {
 		t.Errorf("got %q, want %q", ps.Error(), want)
 	}

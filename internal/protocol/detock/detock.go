@@ -130,7 +130,7 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 func (r *Replica) Fire(t protocol.Timer) {
 	switch t.Kind {
 	case insertTimer:
-		r.inserter.expire()
+		r.inserter.expire(time.Duration(t.Arg))
 	case probeTimer:
 		r.latencies.probe()
 	case resolveTimer:

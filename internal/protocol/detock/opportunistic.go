@@ -128,12 +128,13 @@ func (s *inserter) arm() {
 	}
 	if at := s.held[0].NotBefore; !s.waiting || at < s.armed {
 		s.waiting, s.armed = true, at
-		s.r.Env.After(at-s.r.Env.Now(), protocol.Timer{Kind: insertTimer})
+		s.r.Env.After(at-s.r.Env.Now(), protocol.Timer{Kind: insertTimer, Arg: uint64(at)})
 	}
 }
 
-// expire puts the parts whose time has come into the log.
-func (s *inserter) expire() {
+// expire puts the parts whose time has come into the log, after the timer that was set for armed. Where the clock was set back
+// meanwhile, the timer comes before its time by the clock, and another one is set.
+func (s *inserter) expire(armed time.Duration) {
 	now := s.r.Env.Now()
 	n := 0
 	for ; n < len(s.held) && s.held[n].NotBefore <= now; n++ {
@@ -144,7 +145,7 @@ func (s *inserter) expire() {
 		clear(s.held[kept:])
 		s.held = s.held[:kept]
 	}
-	if s.waiting && s.armed <= now {
+	if s.waiting && (s.armed == armed || s.armed <= now) {
 		s.waiting = false
 	}
 	s.arm()

@@ -71,7 +71,7 @@ func newReplica(c protocol.Config, mergeOnArrival bool) *Replica {
 	r.Node = locallog.New(locallog.Config{
 		Config: c, Batch: c.Params.Duration("batch"), Forward: c.Params.Duration("forward"), LockOnly: true,
 		MergeOnArrival: mergeOnArrival,
-		MultiHome: func(t *txn.Transaction) { r.orderer.Add(locallog.Entry{Txn: t, Coordinator: r.Self}) },
+		MultiHome:      func(t *txn.Transaction) { r.orderer.Add(locallog.Entry{Txn: t, Coordinator: r.Self}) },
 	})
 	lc := locallog.LogConfig{
 		Number: uint64(len(r.Logs)), Members: ordererMembers(c.Topology), Interval: c.Params.Duration("multiHomeBatch"),

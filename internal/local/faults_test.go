@@ -1,0 +1,146 @@
+package local
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// withFault is a run of 12 s over two regions with a fault from 4 s to 7 s, or at 4 s for a kill.
+func withFault(engine, kind, spec string, seed int) string {
+	duration := "duration: 3s, "
+	if strings.HasSuffix(kind, "Kill") {
+		duration = ""
+	}
+	text := manifestOf("smallbank-two-regions", twoRegions, engine, "{clientsPerRegion: 40, thinkTime: 100ms, warmup: 1s, duration: 12s, requestTimeout: 2s}", seed)
+	text = strings.Replace(text, "objectives: [{metric: abortPPM, max: 0}]", "objectives: []", 1)
+	return text + fmt.Sprintf("  faults: [{name: f, at: 4s, %s%s: %s}]\n", duration, kind, spec)
+}
+
+// Every fault has its effect while it lasts and none after it, in each of the engines, and the data stays right.
+func TestSimulatedFaults(t *testing.T) {
+	const second = "{regions: [ap-northeast-1]}"
+	for _, tc := range []struct {
+		kind, spec string
+		least      int64 // of R, in parts per million
+		most       int64
+	}{
+		{"networkDelay", "{between: {}, delay: 100ms}", 0, 900_000},
+		{"networkLoss", "{between: {}, lossPPM: 50000}", 0, 999_000},
+		{"networkBandwidth", "{between: {}, bandwidthMbps: 1}", 0, 1_000_000},
+		{"networkPartition", "{from: {regions: [ap-northeast-1]}}", 0, 850_000},
+		{"nodeShutdown", "{target: {regions: [ap-northeast-1]}}", 0, 900_000},
+		{"cpuStress", "{target: " + second + ", workers: 200, loadPercent: 100}", 0, 999_000},
+		{"memoryStress", "{target: " + second + ", size: 1Gi}", 900_000, 1_000_000},
+		{"ioDelay", "{target: {}, delay: 100ms, percent: 100}", 0, 800_000},
+		{"ioError", "{target: {regions: [ap-northeast-1]}}", 0, 900_000},
+		{"diskReadLoad", "{target: {}, megabytesPerSecond: 200}", 900_000, 1_000_000},
+		{"diskWriteLoad", "{target: {}}", 900_000, 1_000_000},
+		{"clockSkew", "{target: " + second + ", offset: 300ms}", -1_000_000, 1_000_000},
+	} {
+		for _, engine := range engines.Names() {
+			t.Run(tc.kind+"/"+engine, func(t *testing.T) {
+				t.Parallel()
+				d := simulate(t, withFault("{name: "+engine+"}", tc.kind, tc.spec, 1))
+				if d.Verdict != v1alpha1.VerdictPassed || len(d.Checks) == 0 {
+					t.Fatalf("verdict %s: %+v", d.Verdict, d.Reasons)
+				}
+				f := d.Faults[0]
+				a := f.Availability
+				if f.Lasting || a == nil || f.InjectedMicroseconds == nil || *f.InjectedMicroseconds != 4_000_000 || *f.ToMicroseconds < 7_000_000 {
+					t.Fatalf("%+v, availability %+v", f, a)
+				}
+				if a.RPPM < tc.least || a.RPPM > tc.most {
+					t.Errorf("R is %d ppm, not between %d and %d: %+v", a.RPPM, tc.least, tc.most, a)
+				}
+				if a.RecoverMicroseconds == nil {
+					t.Errorf("it does not recover: %+v", a)
+				}
+				for _, tick := range d.Timeline {
+					if marked := len(tick.Faults) > 0; marked != (tick.Second >= 4 && tick.Second <= 7) {
+						t.Errorf("second %d is marked: %t", tick.Second, marked)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A killed node is gone, with what it held: the others go on where the protocol can, and the copies that are complete are
+// checked.
+func TestSimulatedKill(t *testing.T) {
+	text := withFault("{name: calvin, parameters: {ordering: consensus}}", "podKill", "{target: {role: leader}}", 1)
+	text = strings.Replace(text, "regions: [{name: us-west-2}, {name: ap-northeast-1}]", "regions: [{name: us-east-1}, {name: us-west-2}, {name: eu-west-1}]", 1)
+	text = strings.Replace(text, "smallbank-two-regions", "aws", 1)
+	d := simulate(t, text)
+	f := d.Faults[0]
+	if d.Verdict != v1alpha1.VerdictPassed || !f.Lasting || f.ToMicroseconds != nil || len(f.Lost) != 1 || f.Availability == nil {
+		t.Fatalf("%s %+v: %+v", d.Verdict, d.Reasons, f)
+	}
+	// An election takes 1 to 2 s; then two of three regions go on.
+	if a := f.Availability; a.OutageMicroseconds < 500_000 || a.OutageMicroseconds > 3_000_000 || a.Failed == 0 || a.FaultPerSecond == 0 {
+		t.Errorf("%+v", a)
+	}
+	left := 0
+	for _, c := range d.Checks {
+		if strings.Contains(c.Message, "copies are left out: node "+f.Lost[0]+" was lost") {
+			left++
+		}
+	}
+	if left == 0 {
+		t.Errorf("no check tells of the copy that is not complete: %+v", d.Checks)
+	}
+}
+
+// With one log in one region, its loss ends the database: the run says so.
+func TestSimulatedLossOfTheOnlyLog(t *testing.T) {
+	d := simulate(t, withFault("{name: calvin}", "podKill", "{target: {role: leader}}", 1))
+	f := d.Faults[0]
+	if a := f.Availability; a == nil || a.TPPM == nil || *a.TPPM != 0 || a.RecoverMicroseconds != nil || a.OutageMicroseconds < 7_000_000 {
+		t.Errorf("%+v", a)
+	}
+	if !strings.Contains(f.Message, "transactions were never finished") {
+		t.Errorf("message %q", f.Message)
+	}
+	if d.Verdict != v1alpha1.VerdictFailed || d.Reasons[0].Reason != result.ReasonCheckFailed || !strings.Contains(d.Reasons[0].Message, "no copy is complete") {
+		t.Errorf("%s %+v", d.Verdict, d.Reasons)
+	}
+}
+
+// Faults are as reproducible as the rest: also where chance chooses the target.
+func TestSimulatedFaultsTwiceGiveTheSameBytes(t *testing.T) {
+	write := func(seed int) []byte {
+		var b bytes.Buffer
+		text := withFault("{name: slog}", "nodeShutdown", "{target: {count: 1}}", seed) +
+			"  # and another\n"
+		text = strings.Replace(text, "faults: [", "faults: [{name: loss, at: 3s, duration: 8s, networkLoss: {between: {}, lossPPM: 20000}}, ", 1)
+		if err := simulate(t, text).Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	one := write(1)
+	if again := write(1); !bytes.Equal(one, again) {
+		t.Error("the same seed gave two different documents")
+	}
+	if other := write(2); bytes.Equal(one, other) {
+		t.Error("another seed gave the same document")
+	}
+}
+
+// The history of a run with faults is recorded and checked like any other.
+func TestSimulatedFaultsWithHistory(t *testing.T) {
+	for _, engine := range engines.Names() {
+		text := withFault("{name: "+engine+"}", "networkPartition", "{from: {regions: [ap-northeast-1]}}", 1)
+		text = strings.Replace(text, "verify: [Invariants]", "verify: [Invariants, StrictSerializable]", 1)
+		d := simulate(t, text)
+		if d.Verdict != v1alpha1.VerdictPassed || !strings.Contains(fmt.Sprint(d.Checks), "serializable") {
+			t.Errorf("%s: %s %+v %+v", engine, d.Verdict, d.Reasons, d.Checks)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package result
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// course is a document of seconds of throughput: each character is a tenth with so many times ten commits.
+func course(t *testing.T, text string, faults ...Fault) *Document {
+	t.Helper()
+	text = strings.ReplaceAll(text, " ", "")
+	if len(text)%10 != 0 {
+		t.Fatalf("%d tenths are no whole seconds", len(text))
+	}
+	d := &Document{Faults: faults}
+	d.Spec.Load.Duration = v1alpha1.DurationOf(time.Duration(len(text)) * 100 * time.Millisecond)
+	for i, c := range text {
+		if i%10 == 0 {
+			d.Timeline = append(d.Timeline, Tick{Second: i / 10, Tenths: &Tenths{}})
+		}
+		d.Timeline[i/10].Tenths.Committed[i%10] = int64(c-'0') * 10
+		d.Timeline[i/10].Tenths.Failed[i%10] = 1
+	}
+	d.fillFaults()
+	return d
+}
+
+func between(name string, from, to int64) Fault {
+	f := Fault{Name: name, Kind: "k", FromMicroseconds: &from, InjectedMicroseconds: &from}
+	if to > 0 {
+		f.RecoveringMicroseconds, f.ToMicroseconds = &to, &to
+	} else {
+		f.Lasting = true
+	}
+	return f
+}
+
+func (a *Availability) text() string {
+	if a == nil {
+		return "none"
+	}
+	p := func(v *int64) string {
+		if v == nil {
+			return "-"
+		}
+		return fmt.Sprint(*v)
+	}
+	return fmt.Sprintf("normal %d, fault %d, R %d, T %s, detect %s, recover %s, outage %d, failed %d", a.NormalPerSecond, a.FaultPerSecond, a.RPPM,
+		p(a.TPPM), p(a.DetectMicroseconds), p(a.RecoverMicroseconds), a.OutageMicroseconds, a.Failed)
+}
+
+func TestAvailability(t *testing.T) {
+	const second, idle = "5555555555", "0000000000"
+	for name, tc := range map[string]struct {
+		course string
+		faults []Fault
+		want   []string
+	}{
+		"no effect": {strings.Repeat(second, 6), []Fault{between("f", 2e6, 4e6)},
+			[]string{"normal 500, fault 500, R 1000000, T 1000000, detect -, recover 0, outage 0, failed 20"}},
+		"a dip of a fifth that ends at once": {second + second + "4444444444" + second + second, []Fault{between("f", 2e6, 3e6)},
+			[]string{"normal 500, fault 400, R 800000, T 1000000, detect 0, recover 0, outage 0, failed 10"}},
+		// Back at 95% half a second after the end: T = 1 / 1.5.
+		"an outage": {second + second + idle + idle + "0000055555" + second + second, []Fault{between("f", 2e6, 4e6)},
+			[]string{"normal 500, fault 0, R 0, T 666667, detect 0, recover 500000, outage 2500000, failed 20"}},
+		"felt late": {second + second + second + idle + second + second + second, []Fault{between("f", 2e6, 4e6)},
+			[]string{"normal 500, fault 250, R 500000, T 1000000, detect 100000, recover 0, outage 1000000, failed 20"}},
+		"never over": {second + second + idle + idle + idle, []Fault{between("f", 2e6, 3e6)},
+			[]string{"normal 500, fault 0, R 0, T 0, detect 0, recover -, outage 3000000, failed 10"}},
+		"no time left to tell": {second + second + idle, []Fault{between("f", 2e6, 2.9e6)},
+			[]string{"normal 500, fault 0, R 0, T -, detect 0, recover -, outage 1000000, failed 9"}},
+		"no time before": {idle + second + second, []Fault{between("f", 500_000, 1e6)}, []string{"none"}},
+		"better than before": {second + "9999999999" + second, []Fault{between("f", 1e6, 2e6)},
+			[]string{"normal 500, fault 900, R 200000, T 1000000, detect -, recover 0, outage 0, failed 10"}},
+		// A lasting fault's recovery counts from its beginning.
+		"a lasting fault": {second + second + idle + "0005555555" + second + second, []Fault{between("f", 2e6, 0)},
+			[]string{"normal 500, fault 338, R 675000, T 434783, detect 0, recover 1300000, outage 1300000, failed 40"}},
+		"one after the other": {second + second + idle + second + second + "4444444444" + second + second, []Fault{between("f", 2e6, 3e6), between("g", 5e6, 6e6)},
+			[]string{"normal 500, fault 0, R 0, T 1000000, detect 0, recover 0, outage 1000000, failed 10",
+				"normal 500, fault 400, R 800000, T 1000000, detect 0, recover 0, outage 0, failed 10"}},
+		// What the first one does is no normal throughput for the second.
+		"one in the other": {second + second + "2222222222" + "1111111111" + "2222222222" + second + second, []Fault{between("f", 2e6, 5e6), between("g", 3e6, 4e6)},
+			[]string{"normal 500, fault 167, R 333333, T -, detect 0, recover -, outage 0, failed 30",
+				"normal 500, fault 100, R 200000, T 500000, detect 0, recover 1000000, outage 0, failed 10"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := course(t, tc.course, tc.faults...)
+			for i, want := range tc.want {
+				if got := d.Faults[i].Availability.text(); got != want {
+					t.Errorf("%s:\n%s, want\n%s", d.Faults[i].Name, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestFaultMarks(t *testing.T) {
+	d := course(t, strings.Repeat("5", 60), between("f", 1.9e6, 3e6), between("g", 4e6, 0))
+	got := ""
+	for _, tick := range d.Timeline {
+		got += fmt.Sprint(tick.Faults)
+	}
+	if want := "[][f][f][f][g][g]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestFaultsFailed(t *testing.T) {
+	d := &Document{Faults: []Fault{between("f", 1, 2), {Name: "g"}, {Name: "h", Problem: "Inject: no"}}}
+	if got := fmt.Sprint(faultsFailed(d, nil, nil)); got != "[{FaultFailed fault g was never injected} {FaultFailed fault h: Inject: no}]" {
+		t.Error(got)
+	}
+}
+
+func TestFaultTable(t *testing.T) {
+	d := course(t, strings.Repeat("5", 20)+strings.Repeat("0", 25)+strings.Repeat("5", 25), between("cut", 2e6, 4e6), between("kill", 6e6, 0))
+	d.Faults[0].Targets = []string{"eu/0/0", "eu/1/0"}
+	d.Faults[1].Message = "gone"
+	var b strings.Builder
+	grid(&b, faultRows(d))
+	want := `FAULT  FROM     TO  TXN/S  DURING     R     T  DETECTED  RECOVERED  OUTAGE  ERRORS
+cut    2.0s   4.0s    500       0  0.00  0.67      0.0s       0.5s    2.5s      20
+kill   6.0s  stays    500     500  1.00  1.00        no       0.0s    0.0s      10
+`
+	if b.String() != want {
+		t.Errorf("got\n%swant\n%s", b.String(), want)
+	}
+	if notes := fmt.Sprint(faultNotes(d)); notes != "[cut: k on eu/0/0, eu/1/0 kill: k; gone]" {
+		t.Error(notes)
+	}
+}
