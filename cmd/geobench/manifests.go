@@ -53,13 +53,13 @@ right. Exit code 2 when there is one.`,
 		Example: "  geobench validate -f experiments/quickstart.yaml\n  kustomize build . | geobench validate -f -",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// A fault that one driver at least can inject is valid; the others refuse it themselves.
-			abilities := check.Default(nil)
-			abilities.Faults = fault.SimulatorKinds
-			plans, bundle, err := loadPlans(cmd, abilities, files)
+			plans, bundle, err := loadPlans(cmd, check.Default(nil), files)
 			if err != nil {
 				return err
 			}
+			// The points of an Experiment may be for the simulator alone, whose faults no other driver has.
+			abilities := check.Default(nil)
+			abilities.Faults = fault.SimulatorKinds
 			experiments, err := expand(bundle, abilities)
 			if err != nil {
 				return err
