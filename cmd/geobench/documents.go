@@ -20,8 +20,8 @@ import (
 func documents(cmd *cobra.Command, args ...string) ([]*result.Document, error) {
 	var docs []*result.Document
 	for _, arg := range args {
-		if name, ok := strings.CutPrefix(arg, "run/"); ok || isPlugin && !exists(arg) && arg != "-" {
-			d, err := clusterDocument(cmd, name)
+		if isRun(arg) {
+			d, err := clusterDocument(cmd, strings.TrimPrefix(arg, "run/"))
 			if err != nil {
 				return nil, err
 			}

@@ -94,7 +94,7 @@ Exit codes: 0 passed; 1 a verdict is Failed or Invalid, or a claim does not hold
 		return usageError("%w\nTry '%s --help'", err, cmd.CommandPath())
 	})
 	root.AddGroup(&cobra.Group{ID: "people", Title: "Commands:"}, &cobra.Group{ID: "pods", Title: "What pods run:"})
-	for _, c := range []*cobra.Command{newRunCommand(), newSimulateCommand(), newVerifyCommand(), newValidateCommand(), newCompareCommand(), newShowCommand(), newExploreCommand()} {
+	for _, c := range []*cobra.Command{newRunCommand(), newSimulateCommand(), newVerifyCommand(), newValidateCommand(), newCompareCommand(), newReportCommand(), newShowCommand(), newExploreCommand()} {
 		c.GroupID = "people"
 		root.AddCommand(c)
 	}

@@ -152,6 +152,32 @@ func TestCompareExitCodes(t *testing.T) {
 	}
 }
 
+func TestReport(t *testing.T) {
+	dir := t.TempDir()
+	if code, _, stderr := geobench(t, wrong.Valid, "simulate", "-q", "-f", "-", "--save", filepath.Join(dir, "results")); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	code, stdout, stderr := geobench(t, "", "report", filepath.Join(dir, "results"), "-o", filepath.Join(dir, "report"))
+	page := filepath.Join(dir, "report", "index.html")
+	if code != 0 || stdout != page+"\n" {
+		t.Fatalf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "<h1>Run run</h1>") {
+		t.Errorf("%v", err)
+	}
+	for want, args := range map[string][]string{
+		"name one with -o":               {filepath.Join(dir, "results")},
+		"there is no such file; did you": {filepath.Join(dir, "result"), "-o", dir},
+		"requires at least 1 arg":        {"-o", dir},
+		"nor a result document":          {dir, "-o", dir},
+		"is no RunResult document":       {"main.go", "-o", dir},
+	} {
+		if code, _, stderr := geobench(t, "", append([]string{"report"}, args...)...); code != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%v: exit code %d, want %q: %s", args, code, want, stderr)
+		}
+	}
+}
+
 func TestMissedObjectiveExitsWithFailed(t *testing.T) {
 	text := strings.Replace(wrong.Valid, "workload:", "objectives: [{metric: throughput, min: 100000000}]\n  workload:", 1)
 	code, stdout, _ := geobench(t, text, "simulate", "-q", "-f", "-")

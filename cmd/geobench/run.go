@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -12,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/plan"
@@ -99,6 +102,7 @@ network is the declared one. Ctrl-C ends it without a result.`,
 func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(context.Context, *plan.Plan, local.Report) (*result.Document, error)) *cobra.Command {
 	var files []string
 	var out output
+	var save string
 	cmd.Args = args(cobra.NoArgs)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := out.check(); err != nil {
@@ -110,6 +114,11 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 		}
 		if len(plans) == 0 {
 			return usageError("%s: there is no BenchmarkRun, so there is nothing to run", strings.Join(files, ", "))
+		}
+		if save != "" {
+			if err := os.MkdirAll(save, 0o755); err != nil {
+				return usageError("--save: %w", err)
+			}
 		}
 		var docs []*result.Document
 		for i, p := range plans {
@@ -123,6 +132,11 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 				return fmt.Errorf("BenchmarkRun %s: %w", p.Run.Name, err)
 			}
 			docs = append(docs, d)
+			if save != "" {
+				if err := experiment.WriteJSON(filepath.Join(save, d.Name+".json"), d); err != nil {
+					return fmt.Errorf("--save: %w", err)
+				}
+			}
 		}
 		if err := out.print(cmd.OutOrStdout(), docs); err != nil {
 			return err
@@ -137,6 +151,8 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 	}
 	addFiles(cmd, &files)
 	out.addTo(cmd)
+	cmd.Flags().StringVar(&save, "save", "", "keep each result document as `DIR`/NAME.json, for report and compare")
+	_ = cmd.MarkFlagDirname("save")
 	return cmd
 }
 

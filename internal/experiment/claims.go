@@ -27,6 +27,8 @@ type Finding struct {
 	ID         string `json:"id"`
 	Source     string `json:"source,omitempty"`
 	Says       string `json:"says"`
+	// Expression is what was evaluated.
+	Expression string `json:"expression,omitempty"`
 	// Measured are the numbers that were compared.
 	Measured string `json:"measured"`
 	Holds    bool   `json:"holds"`
@@ -49,7 +51,7 @@ func (f *Finding) Answer() string {
 func (e *Experiment) Judge(r *Results) []Finding {
 	var out []Finding
 	for _, c := range e.Claims {
-		f := Finding{Experiment: e.Name, ID: c.ID, Source: c.Source, Says: c.Says}
+		f := Finding{Experiment: e.Name, ID: c.ID, Source: c.Source, Says: c.Says, Expression: c.Expression}
 		if err := e.judge(&c, r, &f); err != nil {
 			f.Holds, f.Error = false, err.Error()
 		}

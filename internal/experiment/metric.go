@@ -88,6 +88,21 @@ var metrics = []metric{
 		func(d *result.Document) float64 { return float64(d.Summary.Realised.AllMultiPartitionPPM) / 1e4 }, nil},
 }
 
+// Metric is a figure that claims can ask for.
+type Metric struct {
+	// Name as claims have it, and the words for a chart and its axis.
+	Name, Title, Unit string
+}
+
+// Metrics lists the figures of PointData, in a fixed order.
+func Metrics() []Metric {
+	var out []Metric
+	for _, m := range metrics {
+		out = append(out, Metric{m.name, m.title, m.unit})
+	}
+	return out
+}
+
 func metricNames() []string {
 	var names []string
 	for _, m := range metrics {

@@ -1,15 +1,18 @@
 package experiment
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/version"
 )
 
 // Kind marks a document of Report.
@@ -21,6 +24,9 @@ type Report struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Simulated  bool   `json:"simulated"`
+	// Version is the build that judged, Machine where runs that are not simulated were played.
+	Version string          `json:"version,omitempty"`
+	Machine *result.Machine `json:"machine,omitempty"`
 	// Claims of all experiments, in order.
 	Claims []Finding `json:"claims"`
 	// Wrong lists runs that could not run, or whose answers were wrong.
@@ -36,6 +42,8 @@ type PointsSummary struct {
 	Systems    []string    `json:"systems"`
 	Parameters []string    `json:"parameters"`
 	Points     []PointData `json:"points"`
+	// Spec is the manifest's, with defaults filled in.
+	Spec *v1alpha1.ExperimentSpec `json:"spec,omitempty"`
 }
 
 // PointData is a point: the medians of its repetitions, by the names that claims use. Figures that a point has not are
@@ -51,12 +59,18 @@ type PointData struct {
 // NewReport judges all claims and gathers the figures.
 func NewReport(experiments []*Experiment, r *Results) *Report {
 	out := &Report{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: Kind, Simulated: r.Simulated,
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: Kind, Simulated: r.Simulated, Version: version.String(),
 		Claims: []Finding{}, Wrong: []string{}, Doubtful: []string{},
+	}
+	if !r.Simulated {
+		out.Machine = result.ThisMachine()
 	}
 	for _, e := range experiments {
 		out.Claims = append(out.Claims, e.Judge(r)...)
 		s := PointsSummary{Name: e.Name, Systems: e.Systems, Parameters: []string{}, Points: []PointData{}}
+		if e.object != nil {
+			s.Spec = &e.object.Spec
+		}
 		for _, p := range e.Parameters {
 			s.Parameters = append(s.Parameters, p.Name)
 		}
@@ -109,6 +123,23 @@ func pointData(p *Point, r *Results) PointData {
 		}
 	}
 	return d
+}
+
+// ReadReport reads what WriteJSON has written of a Report.
+func ReadReport(path string) (*Report, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	out := &Report{}
+	if err := json.Unmarshal(b, out); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if out.APIVersion != v1alpha1.GroupVersion.String() || out.Kind != Kind {
+		return nil, fmt.Errorf("%s: it is a %q of %q, not an %s of %s; `geobench verify --out DIR` writes one",
+			path, out.Kind, out.APIVersion, Kind, v1alpha1.GroupVersion)
+	}
+	return out, nil
 }
 
 // Err is nil when every claim holds, every run could run and no answer was wrong.

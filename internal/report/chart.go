@@ -10,7 +10,7 @@ import (
 )
 
 // chartWidth is such that two charts stand side by side on a screen, and one can be read on a phone.
-const chartWidth = 460.0
+const chartWidth = 420.0
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
@@ -185,7 +185,7 @@ func (c *lineChart) draw() *scene {
 	s := newScene(0, c.title, c.about)
 	top := s.legend(18, c.series, true)
 	const height, left, right = 190.0, 56.0, 14.0
-	plotTop, plotBottom := top+18, top+18+height
+	plotTop, plotBottom := top+26, top+26+height
 	s.height = plotBottom + 44
 	loX, hiX, loY, hiY := math.Inf(1), math.Inf(-1), math.Inf(1), c.top
 	for _, l := range c.series {
@@ -286,7 +286,7 @@ func (c *lineChart) draw() *scene {
 		}
 	}
 	s.line("axis", point{left, plotTop}, point{left, plotBottom}, point{s.width - right, plotBottom})
-	s.text("label", "start", 4, plotTop-8, c.yLabel)
+	s.text("label", "start", 8, plotTop-14, c.yLabel)
 	s.text("label", "middle", (left+s.width-right)/2, s.height-6, c.xLabel)
 	return s
 }
@@ -378,7 +378,7 @@ func (c *rowChart) draw() *scene {
 			y += 22
 			continue
 		}
-		s.text("label", "start", left, y+12, clip(r.name, 46))
+		s.text("label", "start", left, y+12, clip(r.name, int((s.width-left-right-10-textWidth(r.value))/textWidth("x"))))
 		if r.value != "" {
 			s.text("label", "end", s.width-right, y+12, r.value)
 		}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geobench/geobench/internal/report"
+)
+
+func newReportCommand() *cobra.Command {
+	var folder string
+	cmd := &cobra.Command{
+		Use:   "report RESULT... -o DIR",
+		Short: "Make a report: one HTML page with every figure, and CSV, SVG and PNG beside it",
+		Long: `Report writes DIR/index.html, one page that needs no network: what was run, the verdict and why, the declared and the
+measured network, throughput and latency, bytes and cost, the balance over the nodes, the checks, and for experiments every
+figure with its claims. Each figure has its numbers in a table below it, and is in DIR as CSV, SVG and PNG too (PNG needs a
+build with -tags full).
+
+RESULT is a result document, a folder of them, what 'geobench verify --out' wrote, or run/NAME, a BenchmarkRun on the cluster.`,
+		Example: `  geobench run -f experiments/quickstart.yaml --save out && geobench report out -o out/report
+  geobench verify experiments/smallbank --out out/smallbank && geobench report out/smallbank -o out/report
+  kubectl geobench report quickstart -o report`,
+		Args: args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, results []string) error {
+			if folder == "" {
+				return usageError("no folder is given: name one with -o, for example -o out/report")
+			}
+			var in report.Input
+			for _, arg := range results {
+				if arg == "-" || isRun(arg) {
+					docs, err := documents(cmd, arg)
+					if err != nil {
+						return err
+					}
+					in.Documents = append(in.Documents, docs...)
+					continue
+				}
+				if _, err := os.Stat(arg); err != nil {
+					return usageError("%w", notThere(arg, err))
+				}
+				if err := in.Add(arg); err != nil {
+					return usageError("%w", err)
+				}
+			}
+			page, err := report.Write(folder, in)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), page)
+			return err
+		},
+	}
+	cmd.Flags().StringVarP(&folder, "output", "o", "", "`DIR` to write into; it is made if need be")
+	_ = cmd.MarkFlagDirname("output")
+	addClusterFlags(cmd)
+	return cmd
+}
+
+// isRun tells whether an argument names a run on a cluster.
+func isRun(arg string) bool {
+	return strings.HasPrefix(arg, "run/") || isPlugin && !exists(arg) && arg != "-"
+}

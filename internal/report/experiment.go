@@ -1,0 +1,278 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/geobench/geobench/internal/experiment"
+)
+
+// Claim is what somebody said, and what was measured.
+type Claim struct {
+	ID, Source, Says, Measured, Answer string
+}
+
+// Sweep is one experiment of an experiment report.
+type Sweep struct {
+	ID, Name string
+	Summary  string
+	Facts    []fact
+	// Manifest of the experiment; empty where the report has none.
+	Manifest string
+	// Claims of the experiment, and its figures with the claims that are about them.
+	Claims  []Claim
+	Figures []*Figure
+}
+
+// sweeps turns an experiment report into figures: each metric over the first parameter that has several values.
+func sweeps(r *experiment.Report) []Sweep {
+	var out []Sweep
+	for i := range r.Experiments {
+		e := &r.Experiments[i]
+		s := Sweep{ID: "experiment-" + slug(e.Name), Name: e.Name}
+		var findings []*experiment.Finding
+		holds := 0
+		for k := range r.Claims {
+			if f := &r.Claims[k]; f.Experiment == e.Name {
+				findings = append(findings, f)
+				s.Claims = append(s.Claims, claimOf(f))
+				if f.Holds {
+					holds++
+				}
+			}
+		}
+		how := "in real time"
+		if r.Simulated {
+			how = "simulated"
+		}
+		s.Summary = fmt.Sprintf("%s; %s; %s; %d of %s hold.", plural(len(e.Systems), "system"), plural(len(e.Points), "point"), how, holds, plural(len(findings), "claim"))
+		if r.Version != "" {
+			s.Facts = append(s.Facts, fact{"Version", r.Version})
+		}
+		switch m := r.Machine; {
+		case r.Simulated:
+			s.Facts = append(s.Facts, fact{"Machine", noMachine})
+		case m != nil:
+			s.Facts = append(s.Facts, fact{"Machine", machine(m)})
+		}
+		if e.Spec != nil {
+			s.Facts = append(s.Facts, fact{"Seed", fmt.Sprintf("%d, and one more for each further repetition", e.Spec.Run.Spec.Seed)})
+			if text, err := yaml.Marshal(e.Spec); err == nil {
+				s.Manifest = string(text)
+			}
+		}
+		for _, m := range experiment.Metrics() {
+			f := sweepFigure(e, m, r.Simulated)
+			if f == nil {
+				continue
+			}
+			for _, finding := range findings {
+				if about(finding.Expression, m.Name) {
+					f.Claims = append(f.Claims, claimOf(finding))
+				}
+			}
+			s.Figures = append(s.Figures, f)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func claimOf(f *experiment.Finding) Claim {
+	measured := f.Measured
+	if f.Error != "" {
+		measured = f.Error
+	}
+	return Claim{f.ID, f.Source, f.Says, measured, f.Answer()}
+}
+
+// about tells whether an expression asks for a metric: tput(...), tputIn(...) or series('tput', ...).
+func about(expression, metric string) bool {
+	q := regexp.QuoteMeta(metric)
+	return regexp.MustCompile(`\b` + q + `(In)?\s*\(|['"]` + q + `['"]`).MatchString(expression)
+}
+
+var notInSlug = regexp.MustCompile(`[^a-z0-9]+`)
+
+// slug makes a file name and an anchor of a name.
+func slug(name string) string {
+	return strings.Trim(notInSlug.ReplaceAllString(strings.ToLower(name), "-"), "-")
+}
+
+// sweepFigure draws a metric of an experiment; nil where no point has it, or where it is 0 everywhere.
+func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated bool) *Figure {
+	f := &Figure{ID: slug(e.Name + "-" + m.Name), Title: e.Name + ": " + m.Title}
+	f.Header = append([]string{"system"}, e.Parameters...)
+	f.Header = append(f.Header, m.Unit, "± (95%)")
+	title := f.Title
+	if simulated {
+		title += " (simulated)"
+	}
+	x := -1
+	for i := range e.Parameters {
+		if len(valuesOf(e, i)) > 1 {
+			x = i
+			break
+		}
+	}
+	any, uncertain, zero := false, false, false
+	for _, p := range e.Points {
+		v, ok := p.Median[m.Name]
+		if !ok {
+			continue
+		}
+		any, zero = any || v != 0, zero || v == 0
+		half := ""
+		if h, ok := p.HalfWidth[m.Name]; ok {
+			half = strconv.FormatFloat(h, 'g', 4, 64)
+			uncertain = uncertain || h > 0
+		}
+		cells := []string{p.System}
+		cells = append(cells, p.Values...)
+		f.Rows = append(f.Rows, append(cells, strconv.FormatFloat(v, 'g', 6, 64), half))
+	}
+	if !any {
+		return nil
+	}
+	if uncertain {
+		f.Caption = "Medians of the repetitions; bars: 95% confidence interval of the mean."
+	}
+	if x < 0 {
+		c := &rowChart{title: title, xLabel: m.Unit, about: "One bar per system."}
+		for i, p := range e.Points {
+			if v, ok := p.Median[m.Name]; ok {
+				c.rows = append(c.rows, row{name: p.System, class: i, bar: v, value: strconv.FormatFloat(v, 'g', 4, 64)})
+			}
+		}
+		f.scene = c.draw()
+		return f
+	}
+	c := &lineChart{title: title, xLabel: e.Parameters[x], yLabel: m.Unit}
+	values := valuesOf(e, x)
+	at, words := places(values)
+	c.xTicks = words
+	index := map[string]int{}
+	lowest, highest := math.Inf(1), 0.0
+	for _, p := range e.Points {
+		v, ok := p.Median[m.Name]
+		if !ok {
+			continue
+		}
+		name := p.System
+		for i, parameter := range e.Parameters {
+			if i != x && len(valuesOf(e, i)) > 1 {
+				name += ", " + parameter + " " + p.Values[i]
+			}
+		}
+		i, ok := index[name]
+		if !ok {
+			i = len(c.series)
+			index[name] = i
+			c.series = append(c.series, series{name: name, class: i, marks: true})
+		}
+		l := &c.series[i]
+		l.points = append(l.points, point{at[p.Values[x]], v})
+		l.half = append(l.half, p.HalfWidth[m.Name])
+		highest = max(highest, v)
+		if v > 0 {
+			lowest = min(lowest, v)
+		}
+	}
+	for i := range c.series {
+		sortPoints(&c.series[i])
+	}
+	if highest/lowest >= 30 && !zero {
+		c.logY, c.yLabel = true, c.yLabel+" (logarithmic)"
+	}
+	if numbers := slices.Sorted(mapsValues(at)); c.xTicks == nil && numbers[0] > 0 && numbers[len(numbers)-1]/numbers[0] >= 100 {
+		c.logX = true
+	}
+	c.about = fmt.Sprintf("%s of %s over %s; the table below has the numbers.", m.Title, plural(len(c.series), "line"), e.Parameters[x])
+	f.scene = c.draw()
+	return f
+}
+
+func mapsValues(m map[string]float64) func(func(float64) bool) {
+	return func(yield func(float64) bool) {
+		for _, v := range m {
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+// sortPoints orders a line from left to right.
+func sortPoints(l *series) {
+	order := make([]int, len(l.points))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch {
+		case l.points[a].x < l.points[b].x:
+			return -1
+		case l.points[a].x > l.points[b].x:
+			return 1
+		}
+		return 0
+	})
+	points, half := make([]point, len(order)), make([]float64, len(order))
+	for i, k := range order {
+		points[i], half[i] = l.points[k], l.half[k]
+	}
+	l.points, l.half = points, half
+}
+
+// valuesOf a parameter, in the order of the points.
+func valuesOf(e *experiment.PointsSummary, i int) []string {
+	return distinct(e.Points, func(p experiment.PointData) string { return p.Values[i] })
+}
+
+// places puts the values of a parameter on an axis: numbers and durations where they belong, words side by side. The words
+// of the axis are nil where numbers speak for themselves.
+func places(values []string) (map[string]float64, map[float64]string) {
+	at := map[string]float64{}
+	for _, v := range values {
+		n, err := strconv.ParseFloat(v, 64)
+		if err != nil {
+			at = map[string]float64{}
+			break
+		}
+		at[v] = n
+	}
+	if len(at) > 0 {
+		return at, nil
+	}
+	words := map[float64]string{}
+	for _, v := range values {
+		d, err := time.ParseDuration(v)
+		if err != nil {
+			at, words = map[string]float64{}, map[float64]string{}
+			break
+		}
+		at[v] = d.Seconds()
+		words[d.Seconds()] = v
+	}
+	if len(at) > 0 {
+		return at, words
+	}
+	for i, v := range values {
+		at[v], words[float64(i)] = float64(i), v
+	}
+	return at, words
+}

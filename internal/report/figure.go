@@ -1,0 +1,517 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/geobench/geobench/internal/result"
+)
+
+// Figure is a chart with the numbers behind it.
+type Figure struct {
+	// ID names its files and its place in the page.
+	ID, Title, Caption string
+	// Header and Rows are the numbers, as the table under the chart and the CSV file have them.
+	Header []string
+	Rows   [][]string
+	// Open shows the table at once: it is short.
+	Open bool
+	// Claims that are about this figure.
+	Claims []Claim
+
+	scene *scene
+}
+
+func (f *Figure) row(cells ...any) {
+	var r []string
+	for _, c := range cells {
+		r = append(r, fmt.Sprint(c))
+	}
+	f.Rows = append(f.Rows, r)
+}
+
+// ms writes microseconds in milliseconds.
+func ms(us int64) string { return fmt.Sprintf("%.3f", float64(us)/1000) }
+
+func simulatedMark(d *result.Document) string {
+	if d.Simulated {
+		return " (simulated)"
+	}
+	return ""
+}
+
+// figures of one result, those that it has the numbers for.
+func figures(prefix string, d *result.Document) map[string]*Figure {
+	out := map[string]*Figure{}
+	for _, f := range []*Figure{rtt(d), throughput(d), regionLatency(d), transactionLatency(d), timelineThroughput(d), timelineLatency(d),
+		traffic(d), cost(d), balance(d, "operations"), balance(d, "data")} {
+		if f != nil {
+			out[f.ID] = f
+			f.ID = prefix + f.ID
+			f.scene.title += simulatedMark(d)
+		}
+	}
+	return out
+}
+
+func rtt(d *result.Document) *Figure {
+	f := &Figure{ID: "network", Title: "Round-trip times, declared and measured",
+		Caption: "The upright mark is the declared round trip; the box reaches from the measured median to the 99th percentile, before the load. The thin line below is the same at the end of the load, queueing included.",
+		Header:  []string{"from", "to", "declared ms", "measured p50 ms", "measured p99 ms", "samples", "loaded p50 ms", "loaded p99 ms"}}
+	c := &rowChart{title: f.Title, xLabel: "round trip in ms"}
+	for _, l := range d.Links {
+		if l.Samples == 0 {
+			continue
+		}
+		m := l.MeasuredRTTMicroseconds
+		declared := float64(l.DeclaredRTTMicroseconds) / 1000
+		p50, p99 := float64(m.P50)/1000, float64(m.P99)/1000
+		r := row{name: linkName(&l), mark: &declared, box: []float64{p50, p50, p50, p99, p99},
+			value: fmt.Sprintf("%.1f (declared %.1f) ms", p50, declared)}
+		loaded50, loaded99 := "", ""
+		if o := l.LoadedRTTMicroseconds; o != nil {
+			r.thin = []float64{float64(o.P50) / 1000, float64(o.P99) / 1000}
+			loaded50, loaded99 = ms(o.P50), ms(o.P99)
+		}
+		c.rows = append(c.rows, r)
+		f.row(l.From, l.To, ms(l.DeclaredRTTMicroseconds), ms(m.P50), ms(m.P99), l.Samples, loaded50, loaded99)
+	}
+	if len(c.rows) == 0 {
+		return nil
+	}
+	c.about = fmt.Sprintf("Declared and measured round trips of %d directed links.", len(c.rows))
+	f.scene = c.draw()
+	return f
+}
+
+func linkName(l *result.Link) string {
+	if l.From == l.To {
+		return "inside " + l.From
+	}
+	return l.From + " → " + l.To
+}
+
+func throughput(d *result.Document) *Figure {
+	f := &Figure{ID: "throughput", Title: "Throughput by region of the clients", Open: true,
+		Header: []string{"region", "committed per second", "committed", "aborted", "refused", "unknown", "abort share"}}
+	c := &rowChart{title: f.Title, xLabel: "committed transactions per second"}
+	var about []string
+	for i, r := range d.Regions {
+		c.rows = append(c.rows, row{name: r.Name, class: i, bar: float64(r.ThroughputPerSecond), value: fmt.Sprintf("%d/s", r.ThroughputPerSecond)})
+		f.row(r.Name, r.ThroughputPerSecond, r.Committed, r.Aborted, r.Refused, r.Unknown, percent(r.AbortPPM))
+		about = append(about, fmt.Sprintf("%s %d per second", r.Name, r.ThroughputPerSecond))
+	}
+	if len(c.rows) == 0 {
+		return nil
+	}
+	c.about = words(about...)
+	f.scene = c.draw()
+	return f
+}
+
+func percent(ppm int64) string { return fmt.Sprintf("%.4g%%", float64(ppm)/1e4) }
+
+// merged adds up the histograms of the series that keep wants; nil when there are none.
+func merged(d *result.Document, keep func(*result.HistogramSeries) bool) *hdrhistogram.Histogram {
+	var sum *hdrhistogram.Histogram
+	for i := range d.Histograms.Series {
+		s := &d.Histograms.Series[i]
+		if !keep(s) {
+			continue
+		}
+		h, err := result.DecodeHistogram(s.Histogram)
+		if err != nil {
+			continue // the figure is left out; the table has the percentiles of the document
+		}
+		if sum == nil {
+			sum = h
+		} else {
+			sum.Merge(h)
+		}
+	}
+	return sum
+}
+
+// quantiles at which a distribution is drawn, in percent.
+var quantiles = func() (q []float64) {
+	for p := 0.5; p <= 99; p += 0.5 {
+		q = append(q, p)
+	}
+	return append(q, 99.2, 99.4, 99.6, 99.8, 99.9, 99.95, 99.99, 100)
+}()
+
+func regionLatency(d *result.Document) *Figure {
+	f := &Figure{ID: "latency-cdf", Title: "Latency by region of the clients",
+		Caption: "Share of committed transactions that took at most so long, from their intended start to the answer.",
+		Header:  []string{"region", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "max ms", "mean ms"}}
+	c := &lineChart{title: f.Title, xLabel: "latency in ms (logarithmic)", yLabel: "% of transactions", logX: true, top: 100}
+	var about []string
+	for i, r := range d.Regions {
+		l := r.LatencyMicroseconds
+		f.row(r.Name, ms(l.P50), ms(l.P90), ms(l.P95), ms(l.P99), ms(l.Max), ms(l.Mean))
+		h := merged(d, func(s *result.HistogramSeries) bool { return s.Region == r.Name })
+		if h == nil || h.TotalCount() == 0 {
+			continue
+		}
+		line := series{name: r.Name, class: i}
+		for k, v := range h.ValueAtPercentilesSlice(quantiles) {
+			p := point{float64(v) / 1000, quantiles[k]}
+			if n := len(line.points); n > 1 && line.points[n-1].x == p.x && line.points[n-2].x == p.x {
+				line.points[n-1] = p
+				continue
+			}
+			line.points = append(line.points, p)
+		}
+		c.series = append(c.series, line)
+		about = append(about, fmt.Sprintf("%s: median %s ms, 99th percentile %s ms", r.Name, ms(l.P50), ms(l.P99)))
+	}
+	if len(c.series) == 0 {
+		return nil
+	}
+	c.about = words(about...)
+	f.scene = c.draw()
+	return f
+}
+
+// distinct lists values in the order in which they first appear.
+func distinct[T any](items []T, of func(T) string) []string {
+	var out []string
+	for _, i := range items {
+		if v := of(i); !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func transactionLatency(d *result.Document) *Figure {
+	f := &Figure{ID: "latency-box", Title: "Latency by transaction and region",
+		Caption: "Box: 25th, 50th and 75th percentile; whiskers: 1st and 99th.",
+		Header:  []string{"transaction", "region", "committed", "aborted", "other", "p1 ms", "p25 ms", "p50 ms", "p75 ms", "p99 ms"}}
+	c := &rowChart{title: f.Title, xLabel: "latency in ms (logarithmic)", log: true}
+	for _, typ := range distinct(d.Transactions, func(t result.Transaction) string { return t.Type }) {
+		c.rows = append(c.rows, row{name: typ, head: true})
+		for i, r := range d.Regions {
+			var committed, aborted, other int64
+			for _, t := range d.Transactions {
+				if t.Type == typ && t.Region == r.Name {
+					committed += t.Committed
+					aborted += total(t.Aborted)
+					other += total(t.Refused) + total(t.Unknown)
+				}
+			}
+			h := merged(d, func(s *result.HistogramSeries) bool { return s.Type == typ && s.Region == r.Name })
+			if h == nil || h.TotalCount() == 0 {
+				if committed+aborted+other > 0 {
+					f.row(typ, r.Name, committed, aborted, other, "", "", "", "", "")
+				}
+				continue
+			}
+			v := h.ValueAtPercentilesSlice([]float64{1, 25, 50, 75, 99})
+			line := row{name: r.Name, class: i, value: fmt.Sprintf("%.1f ms", float64(v[2])/1000)}
+			for _, x := range v {
+				line.box = append(line.box, max(float64(x), 1)/1000)
+			}
+			c.rows = append(c.rows, line)
+			f.row(typ, r.Name, committed, aborted, other, ms(v[0]), ms(v[1]), ms(v[2]), ms(v[3]), ms(v[4]))
+		}
+		if c.rows[len(c.rows)-1].head {
+			c.rows = c.rows[:len(c.rows)-1]
+		}
+	}
+	if len(c.rows) == 0 {
+		return nil
+	}
+	c.about = fmt.Sprintf("Box plots of the latency of %d pairs of transaction and region; the table below has the numbers.", len(f.Rows))
+	f.scene = c.draw()
+	return f
+}
+
+func total(m map[string]int64) (n int64) {
+	for _, v := range m {
+		n += v
+	}
+	return n
+}
+
+// maxBins bounds the points of a timeline.
+const maxBins = 300
+
+// bin is some consecutive seconds of a timeline.
+type bin struct {
+	at        float64 // their middle, counted through all repetitions
+	seconds   int
+	committed []int64 // by region
+	failed    int64
+	p50, p99  int64 // the largest of its seconds
+}
+
+// binned cuts the timeline of every repetition into bins, and says where repetitions begin.
+func binned(d *result.Document) (bins [][]bin, starts []float64) {
+	width := max(1, (len(d.Timeline)+maxBins-1)/maxBins)
+	var current []bin
+	offset, length := 0, 0
+	for i, t := range d.Timeline {
+		if i > 0 && t.Repetition != d.Timeline[i-1].Repetition {
+			bins, current = append(bins, current), nil
+			offset += length
+			starts = append(starts, float64(offset))
+		}
+		length = t.Second + 1
+		if t.Second%width == 0 {
+			current = append(current, bin{committed: make([]int64, len(d.Regions))})
+		}
+		b := &current[len(current)-1]
+		b.seconds++
+		b.at = float64(offset+t.Second) + 1 - float64(b.seconds)/2
+		for k := range b.committed {
+			if k < len(t.Regions) {
+				b.committed[k] += t.Regions[k]
+			}
+		}
+		b.failed += t.Aborted + t.Failed
+		b.p50, b.p99 = max(b.p50, t.P50), max(b.p99, t.P99)
+	}
+	if current != nil {
+		bins = append(bins, current)
+	}
+	return bins, starts
+}
+
+// bands of a result's faults.
+func bands(d *result.Document, end float64) []band {
+	var out []band
+	for _, f := range d.Faults {
+		b := band{from: float64(f.FromMicroseconds) / 1e6, to: float64(f.ToMicroseconds) / 1e6, name: f.Name}
+		if f.ToMicroseconds == 0 {
+			b.to = end
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+func timeline(d *result.Document, f *Figure, c *lineChart) (bins [][]bin, end float64) {
+	bins, c.divides = binned(d)
+	end = float64(len(d.Timeline))
+	f.Caption = "One point per second."
+	if n := (len(d.Timeline) + maxBins - 1) / maxBins; n > 1 {
+		f.Caption = fmt.Sprintf("One point per %d seconds.", n)
+	}
+	if len(bins) > 1 {
+		f.Caption += " Dotted lines divide the repetitions, whose warm-ups are left out."
+	}
+	if len(d.Faults) > 0 {
+		f.Caption += " Shaded: faults, when they really were."
+	}
+	c.title, c.xLabel, c.xTop = f.Title, "measured time in s", end
+	c.bands = bands(d, end)
+	return bins, end
+}
+
+func timelineThroughput(d *result.Document) *Figure {
+	f := &Figure{ID: "timeline-throughput", Title: "Throughput over time", Header: []string{"second"}}
+	c := &lineChart{yLabel: "committed transactions per second"}
+	bins, _ := timeline(d, f, c)
+	if len(bins) == 0 {
+		return nil
+	}
+	var about []string
+	for i, r := range d.Regions {
+		f.Header = append(f.Header, r.Name)
+		low, high := math.Inf(1), 0.0
+		for k, repetition := range bins {
+			line := series{class: i}
+			if k == 0 {
+				line.name = r.Name
+			}
+			for _, b := range repetition {
+				v := float64(b.committed[i]) / float64(b.seconds)
+				low, high = min(low, v), max(high, v)
+				line.points = append(line.points, point{b.at, v})
+			}
+			c.series = append(c.series, line)
+		}
+		about = append(about, fmt.Sprintf("%s: %.0f to %.0f per second", r.Name, low, high))
+	}
+	f.Header = append(f.Header, "not committed")
+	for _, repetition := range bins {
+		for _, b := range repetition {
+			cells := []any{fmt.Sprintf("%g", b.at)}
+			for _, n := range b.committed {
+				cells = append(cells, fmt.Sprintf("%.0f", float64(n)/float64(b.seconds)))
+			}
+			f.row(append(cells, b.failed)...)
+		}
+	}
+	c.about = words(about...)
+	f.scene = c.draw()
+	return f
+}
+
+func timelineLatency(d *result.Document) *Figure {
+	f := &Figure{ID: "timeline-latency", Title: "Latency over time", Header: []string{"second", "p50 ms", "p99 ms"}}
+	c := &lineChart{yLabel: "latency in ms", logY: true}
+	bins, _ := timeline(d, f, c)
+	if len(bins) == 0 {
+		return nil
+	}
+	lowest, highest := int64(math.MaxInt64), int64(0)
+	for k, repetition := range bins {
+		p50, p99 := series{class: 0}, series{class: 1}
+		if k == 0 {
+			p50.name, p99.name = "p50", "p99"
+		}
+		for _, b := range repetition {
+			f.row(fmt.Sprintf("%g", b.at), ms(b.p50), ms(b.p99))
+			if b.p99 == 0 {
+				continue // nothing was committed
+			}
+			lowest, highest = min(lowest, b.p50), max(highest, b.p99)
+			p50.points = append(p50.points, point{b.at, float64(b.p50) / 1000})
+			p99.points = append(p99.points, point{b.at, float64(b.p99) / 1000})
+		}
+		c.series = append(c.series, p50, p99)
+	}
+	if highest == 0 {
+		return nil
+	}
+	c.logY = highest/max(lowest, 1) >= 20
+	if c.logY {
+		c.yLabel += " (logarithmic)"
+	}
+	c.about = fmt.Sprintf("p50 from %s ms on, p99 up to %s ms.", ms(lowest), ms(highest))
+	f.scene = c.draw()
+	return f
+}
+
+func traffic(d *result.Document) *Figure {
+	f := &Figure{ID: "traffic", Title: "Bytes sent between regions", Header: []string{"from", "to", "bytes", "messages", "bytes per message"},
+		Caption: "From before the first warm-up until after the last answer; inside a region: between its nodes."}
+	c := &rowChart{title: f.Title, xLabel: "bytes"}
+	for _, l := range d.Links {
+		if l.Messages == 0 {
+			continue
+		}
+		class := 0
+		if l.From == l.To {
+			class = 6
+		}
+		c.rows = append(c.rows, row{name: linkName(&l), class: class, bar: float64(l.Bytes), value: byteCount(l.Bytes)})
+		f.row(l.From, l.To, l.Bytes, l.Messages, l.Bytes/l.Messages)
+	}
+	if len(c.rows) == 0 {
+		return nil
+	}
+	c.about = fmt.Sprintf("%d bytes and %d between regions for each committed transaction.", d.Summary.BytesPerTransaction, d.Summary.CrossRegionBytesPerTransaction)
+	f.scene = c.draw()
+	return f
+}
+
+func byteCount(n int64) string { return short(float64(n)) + "B" }
+
+func cost(d *result.Document) *Figure {
+	o := d.Summary.Cost
+	if o.PerMillionTransactions == 0 {
+		return nil
+	}
+	f := &Figure{ID: "cost", Title: "Cost of a million transactions", Header: []string{"part", o.Currency},
+		Caption: fmt.Sprintf("Machines: each node on one %s. Prices: %s, %s.", o.Instance, o.PriceSource, o.PriceDate)}
+	c := &rowChart{title: f.Title, xLabel: o.Currency + " per million committed transactions"}
+	for i, part := range []struct {
+		name string
+		of   result.MicroUSD
+	}{{"machines", o.MachinesPerMillionTransactions}, {"transfer between regions", o.TransferPerMillionTransactions}, {"together", o.PerMillionTransactions}} {
+		c.rows = append(c.rows, row{name: part.name, class: i, bar: float64(part.of) / 1e6, value: fmt.Sprintf("%.4f %s", float64(part.of)/1e6, o.Currency)})
+		f.row(part.name, part.of)
+	}
+	c.about = fmt.Sprintf("%s %s together.", o.PerMillionTransactions, o.Currency)
+	f.scene = c.draw()
+	return f
+}
+
+// balance of data or operations over the nodes of each region, and over all.
+func balance(d *result.Document, what string) *Figure {
+	f := &Figure{ID: "balance-" + what, Header: []string{"node", "operations", "rows", "data bytes", "CPU ms", "peak memory bytes"},
+		Title: "Operations on keys per node", Caption: "One dot per node; box: 25th, 50th and 75th percentile of the nodes, whiskers: least and most."}
+	of, xLabel := func(n *result.Node) int64 { return n.Operations }, "operations during the run"
+	if what == "data" {
+		f.Title, of, xLabel = "Data per node", func(n *result.Node) int64 { return n.DataBytes }, "bytes"
+	}
+	c := &rowChart{title: f.Title, xLabel: xLabel}
+	groups := map[string][]float64{}
+	var all []float64
+	for i := range d.Nodes {
+		n := &d.Nodes[i]
+		region, _, _ := strings.Cut(n.Name, "/")
+		groups[region] = append(groups[region], float64(of(n)))
+		all = append(all, float64(of(n)))
+		f.row(n.Name, n.Operations, n.Rows, n.DataBytes, n.CPUMilliseconds, n.PeakMemoryBytes)
+	}
+	if len(all) < 2 || slices.Max(all) == 0 {
+		return nil
+	}
+	add := func(name string, class int, v []float64) {
+		slices.Sort(v)
+		r := row{name: name, class: class, dots: v, box: []float64{quantile(v, 0), quantile(v, 0.25), quantile(v, 0.5), quantile(v, 0.75), quantile(v, 1)}}
+		if low := quantile(v, 0); low > 0 {
+			r.value = fmt.Sprintf("most / least %.2f", quantile(v, 1)/low)
+		}
+		c.rows = append(c.rows, r)
+	}
+	for i, r := range d.Regions {
+		if len(groups[r.Name]) > 0 {
+			add(r.Name, i, groups[r.Name])
+		}
+	}
+	add("all nodes", 6, all)
+	c.about = fmt.Sprintf("Box plots over %d nodes; the table below has the numbers.", len(all))
+	f.scene = c.draw()
+	return f
+}
+
+// quantile of sorted values, interpolated.
+func quantile(v []float64, q float64) float64 {
+	at := q * float64(len(v)-1)
+	i := int(at)
+	if i+1 >= len(v) {
+		return v[len(v)-1]
+	}
+	return v[i] + (at-float64(i))*(v[i+1]-v[i])
+}
+
+// overview sets several results side by side.
+func overview(docs []*result.Document) []*Figure {
+	if len(docs) < 2 {
+		return nil
+	}
+	tput := &Figure{ID: "overview-throughput", Title: "Throughput of all runs", Header: []string{"run", "committed per second"}}
+	lat := &Figure{ID: "overview-latency", Title: "Latency of all runs", Header: []string{"run", "p50 ms", "p90 ms", "p99 ms"},
+		Caption: "Box: from the median to the 90th percentile; whisker: the 99th."}
+	a := &rowChart{title: tput.Title, xLabel: "committed transactions per second"}
+	b := &rowChart{title: lat.Title, xLabel: "latency in ms (logarithmic)", log: true}
+	for i, d := range docs {
+		s := &d.Summary
+		name := d.Name + simulatedMark(d)
+		a.rows = append(a.rows, row{name: name, class: i, bar: float64(s.ThroughputPerSecond), value: fmt.Sprintf("%d/s", s.ThroughputPerSecond)})
+		tput.row(name, s.ThroughputPerSecond)
+		l := s.LatencyMicroseconds
+		lat.row(name, ms(l.P50), ms(l.P90), ms(l.P99))
+		if s.Committed > 0 {
+			p50, p90, p99 := float64(max(l.P50, 1))/1000, float64(max(l.P90, 1))/1000, float64(max(l.P99, 1))/1000
+			b.rows = append(b.rows, row{name: name, class: i, box: []float64{p50, p50, p50, p90, p99}, value: fmt.Sprintf("p50 %.1f, p99 %.1f ms", p50, p99)})
+		}
+	}
+	a.about, b.about = "Bars of the throughput of each run.", "Median, 90th and 99th percentile of each run."
+	tput.scene = a.draw()
+	out := []*Figure{tput}
+	if len(b.rows) > 0 {
+		lat.scene = b.draw()
+		out = append(out, lat)
+	}
+	return out
+}

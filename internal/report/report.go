@@ -1,0 +1,324 @@
+// Package report makes a report of results that a person can read, send or put into a paper's appendix: one HTML page that
+// needs no network, with a chart and the table behind it for every figure, and the same figures as CSV, SVG and, in a build
+// with -tags full, PNG beside it. The same results give the same bytes.
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	_ "embed"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/geobench/geobench/internal/experiment"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/version"
+)
+
+// Input is what a report is about.
+type Input struct {
+	Documents   []*result.Document
+	Experiments []*experiment.Report
+}
+
+// Add adds what a path names: a result document, a folder that `geobench verify --out` has written, or a folder of results.
+func (in *Input) Add(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		d, err := result.Read(path)
+		if errors.Is(err, result.ErrNoResult) {
+			if r, e := experiment.ReadReport(path); e == nil {
+				in.Experiments = append(in.Experiments, r)
+				return nil
+			}
+		}
+		if err != nil {
+			return err
+		}
+		in.Documents = append(in.Documents, d)
+		return nil
+	}
+	r, err := experiment.ReadReport(filepath.Join(path, "report.json"))
+	if err == nil {
+		in.Experiments = append(in.Experiments, r)
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(path, "*.json"))
+	if err != nil {
+		return err
+	}
+	slices.Sort(files)
+	found := 0
+	for _, f := range files {
+		d, err := result.Read(f)
+		if errors.Is(err, result.ErrNoResult) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		in.Documents = append(in.Documents, d)
+		found++
+	}
+	if found == 0 {
+		return fmt.Errorf("%s: there is neither a report.json of `geobench verify --out` nor a result document (*.json) in this folder", path)
+	}
+	return nil
+}
+
+// Page is the file name of the page in the folder of a report.
+const Page = "index.html"
+
+//go:embed page.html
+var pageText string
+
+//go:embed page.css
+var pageStyle string
+
+// page is what the template shows.
+type page struct {
+	Title   string
+	Version string
+	Style   template.CSS
+	// Simulated and Real tell which kinds of results there are.
+	Simulated, Real bool
+	Overview        []*Figure
+	Runs            []*run
+	Sweeps          []Sweep
+	// Wrong and Doubtful runs of the experiments.
+	Wrong, Doubtful []string
+	// PNG tells that there are pictures.
+	PNG bool
+}
+
+// run is one result in the page.
+type run struct {
+	*result.Document
+	ID, Label string
+	Why       string
+	Facts     []fact
+	Figures   map[string]*Figure
+	Manifest  []applied
+}
+
+type fact struct{ Name, Value string }
+
+type applied struct{ Kind, Text string }
+
+// Write writes the report into a folder and returns the path of the page.
+func Write(folder string, in Input) (string, error) {
+	p := page{Title: "Geobench report", Version: version.String(), PNG: CanDrawPNG, Style: template.CSS(pageStyle + css(false) + "@media (prefers-color-scheme:dark){" + css(true) + "}")} //nolint:gosec // our own
+	taken := map[string]bool{}
+	files := map[string][]byte{}
+	for _, d := range in.Documents {
+		r := newRun(d, taken)
+		p.Runs = append(p.Runs, r)
+		p.Simulated, p.Real = p.Simulated || d.Simulated, p.Real || !d.Simulated
+		var b bytes.Buffer
+		if err := d.Write(&b); err != nil {
+			return "", err
+		}
+		files["results/"+r.ID+".json"] = b.Bytes()
+	}
+	for _, e := range in.Experiments {
+		p.Sweeps = append(p.Sweeps, sweeps(e)...)
+		p.Simulated, p.Real = p.Simulated || e.Simulated, p.Real || !e.Simulated
+		p.Wrong, p.Doubtful = append(p.Wrong, e.Wrong...), append(p.Doubtful, e.Doubtful...)
+	}
+	p.Overview = overview(in.Documents)
+	switch {
+	case len(p.Runs) == 1 && len(p.Sweeps) == 0:
+		p.Title = "Run " + p.Runs[0].Name
+	case len(p.Sweeps) == 1 && len(p.Runs) == 0:
+		p.Title = "Experiment " + p.Sweeps[0].Name
+	}
+	for _, f := range p.figures() {
+		if err := f.files(files); err != nil {
+			return "", err
+		}
+	}
+	t, err := template.New("page").Funcs(functions).Parse(pageText)
+	if err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, &p); err != nil {
+		return "", err
+	}
+	files[Page] = b.Bytes()
+	for _, name := range sortedKeys(files) {
+		path := filepath.Join(folder, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(path, files[name], 0o644); err != nil { //nolint:gosec // a report is for everybody
+			return "", err
+		}
+	}
+	return filepath.Join(folder, Page), nil
+}
+
+// figures of the whole page.
+func (p *page) figures() []*Figure {
+	all := slices.Clone(p.Overview)
+	for _, r := range p.Runs {
+		for _, name := range sortedKeys(r.Figures) {
+			all = append(all, r.Figures[name])
+		}
+	}
+	for i := range p.Sweeps {
+		all = append(all, p.Sweeps[i].Figures...)
+	}
+	return all
+}
+
+// files are the figure as CSV, SVG and PNG.
+func (f *Figure) files(files map[string][]byte) error {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	if err := errors.Join(w.Write(f.Header), w.WriteAll(f.Rows)); err != nil {
+		return err
+	}
+	files["csv/"+f.ID+".csv"] = b.Bytes()
+	files["svg/"+f.ID+".svg"] = []byte(f.scene.svg(f.ID, true))
+	if CanDrawPNG {
+		picture, err := f.scene.png()
+		if err != nil {
+			return fmt.Errorf("figure %s: %w", f.ID, err)
+		}
+		files["png/"+f.ID+".png"] = picture
+	}
+	return nil
+}
+
+// SVG is the figure in the page.
+func (f *Figure) SVG() template.HTML { return template.HTML(f.scene.svg(f.ID, false)) } //nolint:gosec // texts are escaped
+
+var functions = template.FuncMap{
+	"percent":   percent,
+	"ms":        func(us int64) string { return fmt.Sprintf("%.1f ms", float64(us)/1000) },
+	"thousands": thousands,
+	"lower":     strings.ToLower,
+	"seconds":   func(us int64) string { return fmt.Sprintf("%.3f s", float64(us)/1e6) },
+	"slug":      slug,
+	"add":       func(a, b int) int { return a + b },
+	"hasPNG":    func() bool { return CanDrawPNG },
+}
+
+// thousands writes 1234567 as 1,234,567.
+func thousands(n int64) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+func newRun(d *result.Document, taken map[string]bool) *run {
+	r := &run{Document: d, Label: d.Name}
+	id := slug(d.Name)
+	for n := 2; taken[id]; n++ {
+		id = fmt.Sprintf("%s-%d", slug(d.Name), n)
+		r.Label = fmt.Sprintf("%s (%d)", d.Name, n)
+	}
+	taken[id] = true
+	r.ID = id
+	r.Figures = figures(id+"-", d)
+	if len(d.Reasons) == 0 {
+		r.Why = fmt.Sprintf("The network was the declared one, the load generators kept up and the mix was the configured one; %s passed, %s.",
+			plural(len(d.Checks), "check"), objectives(d))
+	}
+	r.facts()
+	if m := d.Manifests; m != nil {
+		add := func(kind string, v any) {
+			text, err := yaml.Marshal(v)
+			if err == nil {
+				r.Manifest = append(r.Manifest, applied{kind, string(text)})
+			}
+		}
+		if m.Run != nil {
+			add("BenchmarkRun", m.Run)
+		}
+		if m.Database != nil {
+			add("GeoDatabase", m.Database)
+		}
+		if m.Network != nil {
+			add("NetworkProfile", m.Network)
+		}
+	}
+	return r
+}
+
+func objectives(d *result.Document) string {
+	if len(d.Objectives) == 0 {
+		return "no objective was set"
+	}
+	return plural(len(d.Objectives), "objective") + " held"
+}
+
+const noMachine = "none: simulated in virtual time; the same manifests, seed and version give the same bytes"
+
+func machine(m *result.Machine) string {
+	return fmt.Sprintf("%s/%s, %s, %s", m.OS, m.Arch, plural(m.CPUs, "CPU"), m.Go)
+}
+
+// facts are what was run.
+func (r *run) facts() {
+	d := r.Document
+	add := func(name, format string, args ...any) {
+		r.Facts = append(r.Facts, fact{name, fmt.Sprintf(format, args...)})
+	}
+	engine := d.Engine
+	for _, k := range sortedKeys(d.Parameters) {
+		engine += fmt.Sprintf(", %s %s", k, d.Parameters[k])
+	}
+	add("Engine", "%s", engine)
+	add("Layout", "%s x %s x %s", plural(len(d.Regions), "region"), plural(d.PartitionsPerRegion, "partition"), plural(d.ReplicasPerPartition, "replica"))
+	add("Network", "emulation %s", d.Emulation)
+	l := d.Spec.Load
+	how := fmt.Sprintf("closed loop, %s per region", plural(int(l.ClientsPerRegion), "client"))
+	if l.RatePerSecond > 0 {
+		how = fmt.Sprintf("%s arrivals, %d per second and region, at most %d under way", strings.ToLower(string(l.Arrival)), l.RatePerSecond, l.ClientsPerRegion)
+	}
+	add("Workload", "%s", d.Workload)
+	add("Load", "%s; %s of %s after %s of warm-up", how, plural(max(1, int(l.Repetitions)), "window"), l.Duration, l.Warmup)
+	realised := d.Summary.Realised
+	add("Mix", "multi-home %s (asked for %s), multi-partition %s (asked for %s) of %d final phases", percent(realised.MultiHomePPM), percent(realised.ConfiguredMultiHomePPM),
+		percent(realised.MultiPartitionPPM), percent(realised.ConfiguredMultiPartitionPPM), realised.Final)
+	add("Seed", "%d", d.Seed)
+	add("Version", "%s", d.Version)
+	if d.WorkerVersion != "" {
+		add("Workers' version", "%s", d.WorkerVersion)
+	}
+	switch {
+	case d.Simulated:
+		add("Machine", noMachine)
+	case d.Machine != nil:
+		add("Machine", "%s", machine(d.Machine))
+	}
+	for _, w := range d.Workers {
+		if w.CPUSharePPM != nil {
+			add(fmt.Sprintf("Load generator %s/%d", w.Region, w.Index), "%s, %s of its CPU allowance", plural(w.Clients, "client"), percent(*w.CPUSharePPM))
+		}
+	}
+	add("Hashes", "workload %s, load %s, topology %s", d.Spec.WorkloadHash, d.Spec.LoadHash, d.Spec.TopologyHash)
+}
+
+// Balance tells whether there is anything to show about the nodes.
+func (r *run) Balance() bool {
+	return r.Figures["balance-operations"] != nil || r.Figures["balance-data"] != nil
+}

@@ -1,0 +1,359 @@
+package report
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"image/png"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/geobench/geobench/internal/experiment"
+	"github.com/geobench/geobench/internal/local"
+	"github.com/geobench/geobench/internal/manifest"
+	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/manifest/wrong"
+	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// measured is a simulated result with two repetitions and a fault, whose name must not become part of the page.
+var measured = sync.OnceValues(func() (*result.Document, error) {
+	text := strings.Replace(wrong.Valid, "clientsPerRegion: 10", "clientsPerRegion: 10, repetitions: 2", 1)
+	b, err := manifest.Load(strings.NewReader(text), check.Default(nil), "-")
+	if err != nil {
+		return nil, err
+	}
+	db, profile, err := b.Resolve(b.Runs[0])
+	if err != nil {
+		return nil, err
+	}
+	p, err := plan.New(b.Runs[0], db, profile)
+	if err != nil {
+		return nil, err
+	}
+	d, err := local.Simulate(context.Background(), p, nil)
+	if err != nil {
+		return nil, err
+	}
+	d.Faults = []result.Fault{{Name: "cut", Kind: "networkPartition", FromMicroseconds: 500_000, ToMicroseconds: 900_000, Message: "<script>alert(1)</script>"}}
+	return d, nil
+})
+
+func document(t *testing.T) *result.Document {
+	t.Helper()
+	d, err := measured()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// swept is an experiment report of two systems, three values and a claim.
+func swept() *experiment.Report {
+	r := &experiment.Report{APIVersion: result.APIVersion, Kind: experiment.Kind, Simulated: true, Version: "v1",
+		Claims: []experiment.Finding{
+			{Experiment: "skew", ID: "c-1", Source: "us", Says: "calvin is faster", Measured: "3 > 2", Holds: true, Expression: "min(tput('calvin')) > max(tput('slog'))"},
+			{Experiment: "skew", ID: "c-2", Says: "latency stays", Expression: "grows(series('p50', 'calvin'))"},
+		},
+		Doubtful:    []string{"skew: slog hot=99: Invalid"},
+		Experiments: []experiment.PointsSummary{{Name: "skew", Systems: []string{"calvin", "slog"}, Parameters: []string{"hot"}}},
+	}
+	for i, system := range r.Experiments[0].Systems {
+		for k, hot := range []string{"99", "0", "50"} {
+			r.Experiments[0].Points = append(r.Experiments[0].Points, experiment.PointData{System: system, Values: []string{hot},
+				Median:    map[string]float64{"tput": float64(1000 * (i + 1) * (k + 1)), "p50": float64(k), "aborts": 0},
+				HalfWidth: map[string]float64{"tput": 50, "p50": 0.1, "aborts": 0}})
+		}
+	}
+	return r
+}
+
+func write(t *testing.T, in Input) (folder, page string) {
+	t.Helper()
+	folder = t.TempDir()
+	path, err := Write(folder, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder, string(b)
+}
+
+var (
+	link   = regexp.MustCompile(`(?:href|src)="([^"]*)"`)
+	anchor = regexp.MustCompile(`\bid="([^"]*)"`)
+)
+
+func TestPageHoldsWhatAReaderNeeds(t *testing.T) {
+	d := document(t)
+	folder, page := write(t, Input{Documents: []*result.Document{d, d}, Experiments: []*experiment.Report{swept()}})
+	for _, want := range []string{
+		">Passed<", ">simulated<", "What was run", "Manifest: BenchmarkRun", "Manifest: GeoDatabase", "Manifest: NetworkProfile", "Seed", "Version",
+		"Round-trip times, declared and measured", "Latency by transaction and region", "Throughput over time", "Bytes sent between regions",
+		"Cost of a million transactions", "Operations on keys per node", "Data per node", "Checks and objectives", "Repetitions", "networkPartition",
+		"calvin is faster", "skew: slog hot=99: Invalid", "run (2)", "All runs",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if strings.Contains(page, "<script") {
+		t.Error("a text of the result has become part of the page")
+	}
+	ids := map[string]bool{}
+	for _, m := range anchor.FindAllStringSubmatch(page, -1) {
+		if ids[m[1]] {
+			t.Errorf("id %q is there twice", m[1])
+		}
+		ids[m[1]] = true
+	}
+	files := 0
+	for _, m := range link.FindAllStringSubmatch(page, -1) {
+		switch to := m[1]; {
+		case strings.HasPrefix(to, "data:"):
+		case strings.HasPrefix(to, "#"):
+			if !ids[to[1:]] {
+				t.Errorf("%s leads nowhere", to)
+			}
+		default:
+			files++
+			if info, err := os.Stat(filepath.Join(folder, to)); err != nil || info.Size() == 0 {
+				t.Errorf("%s: %v", to, err)
+			}
+		}
+	}
+	if files < 40 {
+		t.Errorf("only %d links to files", files)
+	}
+	if n, m := strings.Count(page, "<figure"), strings.Count(page, "<summary>Table: "); n != m || n < 20 {
+		t.Errorf("%d figures, %d tables behind them", n, m)
+	}
+}
+
+func TestFilesOfFigures(t *testing.T) {
+	folder, _ := write(t, Input{Documents: []*result.Document{document(t)}, Experiments: []*experiment.Report{swept()}})
+	each := func(pattern string, check func(t *testing.T, r io.Reader) error) {
+		files, err := filepath.Glob(filepath.Join(folder, pattern))
+		if err != nil || len(files) < 12 {
+			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
+		}
+		for _, name := range files {
+			f, err := os.Open(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := check(t, f); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			_ = f.Close()
+		}
+	}
+	each("csv/*.csv", func(_ *testing.T, r io.Reader) error {
+		rows, err := csv.NewReader(r).ReadAll() // fails when a row is shorter than the header
+		if err == nil && len(rows) < 2 {
+			err = errors.New("no rows")
+		}
+		return err
+	})
+	each("svg/*.svg", func(_ *testing.T, r io.Reader) error {
+		b, err := io.ReadAll(r)
+		if err != nil {
+			return err
+		}
+		if strings.Contains(string(b), "NaN") || strings.Contains(string(b), "Inf") {
+			return errors.New("a coordinate is no number")
+		}
+		decoder := xml.NewDecoder(strings.NewReader(string(b)))
+		for {
+			if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+		}
+	})
+	if CanDrawPNG {
+		each("png/*.png", func(_ *testing.T, r io.Reader) error {
+			picture, err := png.Decode(r)
+			if err == nil && picture.Bounds().Dx() != 2*chartWidth {
+				err = fmt.Errorf("%d dots wide, want %v", picture.Bounds().Dx(), 2*chartWidth)
+			}
+			return err
+		})
+	}
+	if d, err := result.Read(filepath.Join(folder, "results", "run.json")); err != nil || d.Name != "run" {
+		t.Errorf("the result document: %v", err)
+	}
+}
+
+func TestTheSameBytes(t *testing.T) {
+	in := Input{Documents: []*result.Document{document(t)}, Experiments: []*experiment.Report{swept()}}
+	_, first := write(t, in)
+	_, second := write(t, in)
+	if first != second {
+		t.Error("the same results gave two pages")
+	}
+}
+
+// TestChartsStayInside draws every figure and looks for strokes and texts beyond its edges.
+func TestChartsStayInside(t *testing.T) {
+	d := document(t)
+	p := page{Overview: overview([]*result.Document{d, d}), Runs: []*run{newRun(d, map[string]bool{})}, Sweeps: sweeps(swept())}
+	for _, f := range p.figures() {
+		for _, i := range f.scene.items {
+			left, right := 0.0, 0.0
+			if i.text != "" {
+				w := textWidth(i.text)
+				switch i.anchor {
+				case "start":
+					right = w
+				case "middle":
+					left, right = w/2, w/2
+				case "end":
+					left = w
+				}
+			}
+			for _, q := range i.points {
+				if q.x-left < -8 || q.x+right > f.scene.width+8 || q.y < 0 || q.y > f.scene.height {
+					t.Errorf("%s: %+v is outside of %v x %v", f.ID, i, f.scene.width, f.scene.height)
+				}
+			}
+		}
+		if f.scene.title == "" || f.scene.about == "" {
+			t.Errorf("%s has no words for those who do not see it", f.ID)
+		}
+	}
+}
+
+func TestAxes(t *testing.T) {
+	for top, want := range map[float64]float64{0: 1, 7: 8, 18_970: 20_000, 100: 100, 0.03: 0.03, 949: 1000} {
+		if a, at := linear(top, 5); math.Abs(a.hi-want) > 1e-9*want || len(at) < 2 || len(at) > 7 {
+			t.Errorf("an axis up to %v ends at %v with %d ticks, want %v", top, a.hi, len(at), want)
+		}
+	}
+	for ends, want := range map[[2]float64][2]float64{{3, 110}: {2, 200}, {1, 1}: {0.5, 2}, {0.4, 60_000}: {0.2, 100_000}} {
+		if a, at := logarithmic(ends[0], ends[1]); math.Abs(a.lo-want[0]) > 1e-9 || math.Abs(a.hi-want[1]) > 1e-9*want[1] || len(at) < 2 {
+			t.Errorf("%v: an axis from %v to %v with ticks %v, want %v", ends, a.lo, a.hi, at, want)
+		}
+	}
+}
+
+func TestSweepFigures(t *testing.T) {
+	s := sweeps(swept())[0]
+	figures := map[string]*Figure{}
+	for _, f := range s.Figures {
+		figures[f.ID] = f
+	}
+	if f := figures["skew-tput"]; f == nil || len(f.Claims) != 1 || f.Claims[0].ID != "c-1" || f.Claims[0].Answer != "holds" {
+		t.Errorf("throughput: %+v", f)
+	}
+	if f := figures["skew-p50"]; f == nil || len(f.Claims) != 1 || f.Claims[0].ID != "c-2" {
+		t.Errorf("p50: %+v", f)
+	}
+	if figures["skew-aborts"] != nil {
+		t.Error("a figure that is 0 everywhere is drawn")
+	}
+	at, words := places([]string{"1s", "10ms", "100ms"})
+	if at["1s"] != 1 || at["10ms"] != 0.01 || words[0.1] != "100ms" {
+		t.Errorf("durations: %v, %v", at, words)
+	}
+	if at, words := places([]string{"leader", "epochs"}); at["epochs"] != 1 || words[0] != "leader" {
+		t.Errorf("words: %v, %v", at, words)
+	}
+}
+
+// luminance is that of WCAG 2.
+func luminance(t *testing.T, hex string) float64 {
+	var c [3]uint8
+	if _, err := fmt.Sscanf(hex, "#%02x%02x%02x", &c[0], &c[1], &c[2]); err != nil {
+		t.Fatalf("%q is no colour", hex)
+	}
+	l := 0.0
+	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
+		v := float64(c[i]) / 255
+		if v <= 0.04045 {
+			v /= 12.92
+		} else {
+			v = math.Pow((v+0.055)/1.055, 2.4)
+		}
+		l += weight * v
+	}
+	return l
+}
+
+func contrast(t *testing.T, a, b string) float64 {
+	x, y := luminance(t, a), luminance(t, b)
+	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
+}
+
+// TestContrast holds texts to 4.5:1 and everything else that means something to 3:1 (WCAG 2.2, 1.4.3 and 1.4.11).
+func TestContrast(t *testing.T) {
+	for name, s := range styles {
+		least := 3.0
+		if s.size > 0 {
+			least = 4.5
+		}
+		if name == "grid" || s.opacity > 0 {
+			continue // decoration: values are at the ticks, bands and boxes have edges
+		}
+		for ground, colour := range map[string]string{"#ffffff": s.light, "#14181f": s.dark} {
+			if c := contrast(t, ground, colour); c < least {
+				t.Errorf("%s: %s on %s has a contrast of %.1f, less than %v", name, colour, ground, c, least)
+			}
+		}
+	}
+	pairs := regexp.MustCompile(`--(good|bad|warn|note):(#[0-9a-f]{6});--(?:good|bad|warn|note)-ground:(#[0-9a-f]{6})`)
+	found := pairs.FindAllStringSubmatch(pageStyle, -1)
+	if len(found) != 8 {
+		t.Fatalf("%d badges in the style, want 8", len(found))
+	}
+	for _, m := range found {
+		if c := contrast(t, m[2], m[3]); c < 4.5 {
+			t.Errorf("badge %s: %s on %s has a contrast of %.1f", m[1], m[2], m[3], c)
+		}
+	}
+}
+
+func TestAdd(t *testing.T) {
+	dir := t.TempDir()
+	if err := experiment.WriteJSON(filepath.Join(dir, "report.json"), swept()); err != nil {
+		t.Fatal(err)
+	}
+	results := t.TempDir()
+	if err := experiment.WriteJSON(filepath.Join(results, "a.json"), document(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(results, "other.json"), []byte(`{"kind": "List"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var in Input
+	for _, path := range []string{dir, filepath.Join(dir, "report.json"), results, filepath.Join(results, "a.json")} {
+		if err := in.Add(path); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if len(in.Documents) != 2 || len(in.Experiments) != 2 {
+		t.Errorf("%d documents and %d experiments, want 2 of each", len(in.Documents), len(in.Experiments))
+	}
+	for path, want := range map[string]string{
+		t.TempDir():                          "nor a result document",
+		filepath.Join(results, "other.json"): "not a RunResult",
+		filepath.Join(results, "none.json"):  "no such file",
+	} {
+		if err := in.Add(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+	}
+}
