@@ -47,7 +47,7 @@ func simulatedMark(d *result.Document) string {
 // figures of one result, those that it has the numbers for.
 func figures(prefix string, d *result.Document) map[string]*Figure {
 	out := map[string]*Figure{}
-	for _, f := range []*Figure{rtt(d), throughput(d), regionLatency(d), transactionLatency(d), timelineThroughput(d), timelineLatency(d),
+	for _, f := range []*Figure{rtt(d), throughput(d), regionLatency(d), transactionLatency(d), timelineThroughput(d), timelineLatency(d), availability(d),
 		traffic(d), cost(d), balance(d, "operations"), balance(d, "data")} {
 		if f != nil {
 			out[f.ID] = f
@@ -282,18 +282,65 @@ func binned(d *result.Document) (bins [][]bin, starts []float64) {
 	return bins, starts
 }
 
-// bands of a result's faults.
+// bands of a result's faults, as they really were; one that was never injected has none.
 func bands(d *result.Document, end float64) []band {
 	var out []band
-	for _, f := range d.Faults {
-		b := band{from: float64(f.FromMicroseconds) / 1e6, to: float64(f.ToMicroseconds) / 1e6, name: f.Name}
-		if f.ToMicroseconds == 0 {
-			b.to = end
+	for i := range d.Faults {
+		f := &d.Faults[i]
+		if f.FromMicroseconds == nil {
+			continue
+		}
+		b := band{from: float64(*f.FromMicroseconds) / 1e6, to: end, name: f.Name}
+		if f.ToMicroseconds != nil {
+			b.to = float64(*f.ToMicroseconds) / 1e6
 		}
 		out = append(out, b)
 	}
 	return out
 }
+
+// availability compares the throughput before and during each fault.
+func availability(d *result.Document) *Figure {
+	f := &Figure{ID: "availability", Title: "What the faults did", Open: true,
+		Caption: "Throughput before (mark) and during each fault (bar). Resilience R = 1 - |during - before| / before; recovery T = 1 / (seconds until 95% again + 1), as Dike defines them.",
+		Header:  []string{"fault", "kind", "from s", "to s", "before/s", "during/s", "R", "T", "detected after s", "recovered after s", "longest outage s", "aborted", "failed"}}
+	c := &rowChart{title: f.Title, xLabel: "committed transactions per second"}
+	var about []string
+	for i := range d.Faults {
+		x := &d.Faults[i]
+		cells := []any{x.Name, x.Kind, instant(x.FromMicroseconds, "never"), instant(x.ToMicroseconds, "stays")}
+		a := x.Availability
+		if a == nil {
+			f.row(append(cells, "", "", "", "", "", "", "", "", "")...)
+			continue
+		}
+		recovery := ""
+		if a.TPPM != nil {
+			recovery = share(*a.TPPM)
+		}
+		f.row(append(cells, a.NormalPerSecond, a.FaultPerSecond, share(a.RPPM), recovery, instant(a.DetectMicroseconds, "no"),
+			instant(a.RecoverMicroseconds, "no"), instant(&a.OutageMicroseconds, ""), a.Aborted, a.Failed)...)
+		normal := float64(a.NormalPerSecond)
+		c.rows = append(c.rows, row{name: x.Name, class: 1, mark: &normal, bar: float64(a.FaultPerSecond), value: fmt.Sprintf("%d of %d/s, R %s", a.FaultPerSecond, a.NormalPerSecond, share(a.RPPM))})
+		about = append(about, fmt.Sprintf("%s: %d of %d per second", x.Name, a.FaultPerSecond, a.NormalPerSecond))
+	}
+	if len(c.rows) == 0 {
+		return nil
+	}
+	c.about = words(about...)
+	f.scene = c.draw()
+	return f
+}
+
+// instant writes microseconds as seconds to a tenth.
+func instant(us *int64, never string) string {
+	if us == nil {
+		return never
+	}
+	return fmt.Sprintf("%.1f", float64(*us)/1e6)
+}
+
+func share(ppm int64) string { return fmt.Sprintf("%.2f", float64(ppm)/1e6) }
 
 func timeline(d *result.Document, f *Figure, c *lineChart) (bins [][]bin, end float64) {
 	bins, c.divides = binned(d)

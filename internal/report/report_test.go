@@ -44,7 +44,13 @@ var measured = sync.OnceValues(func() (*result.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.Faults = []result.Fault{{Name: "cut", Kind: "networkPartition", FromMicroseconds: 500_000, ToMicroseconds: 900_000, Message: "<script>alert(1)</script>"}}
+	from, to, outage := int64(500_000), int64(900_000), int64(400_000)
+	d.Faults = []result.Fault{
+		{Name: "cut", Kind: "networkPartition", FromMicroseconds: &from, ToMicroseconds: &to, Message: "<script>alert(1)</script>",
+			Availability: &result.Availability{NormalPerSecond: 1000, FaultPerSecond: 100, RPPM: 100_000, TPPM: &from, OutageMicroseconds: outage}},
+		{Name: "late", Kind: "cpuStress", Problem: "it never began"},
+		{Name: "kill", Kind: "podKill", FromMicroseconds: &to, Lost: []string{"a/0/0"}},
+	}
 	return d, nil
 })
 
@@ -102,7 +108,7 @@ func TestPageHoldsWhatAReaderNeeds(t *testing.T) {
 	for _, want := range []string{
 		">Passed<", ">simulated<", "What was run", "Manifest: BenchmarkRun", "Manifest: GeoDatabase", "Manifest: NetworkProfile", "Seed", "Version",
 		"Round-trip times, declared and measured", "Latency by transaction and region", "Throughput over time", "Bytes sent between regions",
-		"Cost of a million transactions", "Operations on keys per node", "Data per node", "Checks and objectives", "Repetitions", "networkPartition",
+		"Cost of a million transactions", "Operations on keys per node", "Data per node", "Checks and objectives", "Repetitions", "networkPartition", "it never began", "gone for good: a/0/0", "What the faults did",
 		"calvin is faster", "skew: slog hot=99: Invalid", "run (2)", "All runs",
 	} {
 		if !strings.Contains(page, want) {
