@@ -81,8 +81,6 @@ const (
 	patience = time.Minute
 	// look is the interval at which it is asked whether everything has.
 	look = 50 * time.Millisecond
-	// stragglers is how long what is on its way may take when nobody can tell that there is something: see forgets.
-	stragglers = 5 * time.Second
 )
 
 // Run runs the world of a seed and judges it. A panic of the engine is a problem like others.
@@ -110,16 +108,11 @@ type execution struct {
 	history history.History
 	clients []*clients
 	taps    []*history.Tap
-	// forgets says that nodes which are done have nothing pending: see forgets.
-	forgets bool
 }
 
 func newExecution(c Config, w *world) *execution {
 	procedures := w.load.procedures()
-	e := &execution{
-		world: w, history: history.History{KeyName: w.load.keyName()},
-		forgets: w.losesRegion() < 0 || forgets(c.Engine),
-	}
+	e := &execution{world: w, history: history.History{KeyName: w.load.keyName()}}
 	e.sim = sim.New(sim.Config{
 		Topology: w.topology, Engine: c.Engine, Params: w.params, Procedures: procedures, Seed: c.Seed,
 		Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Durable: w.durable, Trace: c.Trace,
@@ -179,14 +172,11 @@ func (e *execution) run(res *Result) {
 	for e.sim.Now() < calm+patience && (e.open() > 0 || !e.quiet() || !history.Converged(e.copies()).Passed) {
 		e.sim.Run(e.sim.Now() + look)
 	}
-	if !e.forgets {
-		e.sim.Run(e.sim.Now() + stragglers)
-	}
 	res.Virtual, res.Events = e.sim.Now(), e.sim.Events()
 }
 
-// quiet reports whether the nodes have nothing pending, as far as they can tell.
-func (e *execution) quiet() bool { return !e.forgets || e.sim.Pending() == 0 }
+// quiet reports whether the living nodes have nothing pending.
+func (e *execution) quiet() bool { return e.sim.Pending() == 0 }
 
 func (e *execution) open() (n int) {
 	for _, c := range e.clients {

@@ -66,6 +66,7 @@ const (
 	chanceLoad
 	chanceClients // and one for each region
 	chanceCrashes = 100
+	chanceLength  = 101
 )
 
 func chance(seed uint64, of uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, of)) }
@@ -86,7 +87,7 @@ func newWorld(c Config) *world {
 	}
 	w.params = newParams(c.Engine, chance(c.Seed, chanceParams))
 	w.load = newLoad(chance(c.Seed, chanceLoad), scale)
-	w.makeFaults(c.Engine, chance(c.Seed, chanceFaults))
+	w.makeFaults(c.Engine, chance(c.Seed, chanceFaults), chance(c.Seed, chanceLength).IntN(8) == 0)
 	w.makeCrashes(c.Engine, chance(c.Seed, chanceCrashes))
 	return w
 }
@@ -186,13 +187,8 @@ func survives(e *protocol.Engine, p protocol.Params, t *geo.Topology) []geo.Regi
 	return nil
 }
 
-// forgets reports whether the protocol stays quiet about a lost region: no transaction of its clients stays pending
-// elsewhere. Calvin keeps the data of batches that the region had sent and not got into the log, which is what
-// docs/protocols/calvin.md calls "Batches of a lost node"; nobody waits for them.
-func forgets(e *protocol.Engine) bool { return e.Name != "calvin" }
-
-// makeFaults draws the schedule of faults. All cuts are healed in the end.
-func (w *world) makeFaults(e *protocol.Engine, r *rand.Rand) {
+// makeFaults draws the schedule of faults. All cuts are healed in the end; long ones last up to 20 s.
+func (w *world) makeFaults(e *protocol.Engine, r *rand.Rand, long bool) {
 	t, until := w.topology, w.load.until
 	regions := len(t.Regions)
 	if regions < 2 {
@@ -218,6 +214,9 @@ func (w *world) makeFaults(e *protocol.Engine, r *rand.Rand) {
 		from = upTo(r, until)
 		// Short cuts are as interesting as long ones: the length's logarithm is uniform.
 		length := 10 * time.Millisecond << r.IntN(7)
+		if long {
+			length *= 16
+		}
 		return from, from + length + upTo(r, length)
 	}
 	for range cuts {

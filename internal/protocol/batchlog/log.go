@@ -2,6 +2,10 @@
 // section 3.2): a replicated log holds the names of batches, while their data travels from the sequencers straight to
 // those who read them, who wait until they have both.
 //
+// A sequencer may be lost after it has sent a batch's data and before the log has its name. Readers who have waited for its
+// place for long can have the batch made void: the log then says that it has none and never will. A sequencer that was
+// merely cut off learns that from the log, too, and puts the transactions into a new batch.
+//
 // A node may be a sequencer of the log, which asks its leader for positions, a member, which keeps it (member.go), a reader,
 // which takes the batches in their order, or all of these. A database may have several logs, told apart by a number.
 package batchlog
@@ -29,6 +33,8 @@ type Config struct {
 	OrderTimer, GroupTimer uint8
 	// Advance is called when positions have become known.
 	Advance func()
+	// Settled, if not nil, is told in the order of numbers what became of this node's batches: they have a place, or never will.
+	Settled func(number uint64, void bool)
 }
 
 // Log is a node's view of a log.
@@ -45,6 +51,8 @@ type Log struct {
 	// entries are those known from position on, the next to read.
 	entries  fifo.Queue[Ordered]
 	position uint64
+	// settled[s] is the last batch of sequencer s that the known entries place or make void.
+	settled []uint64
 	// asked is the term in which missing positions were last asked for.
 	asked   uint64
 	fetches int64
@@ -52,7 +60,7 @@ type Log struct {
 
 // New returns a node's view of a log.
 func New(c Config) *Log {
-	l := &Log{c: c, leader: c.Members[0]}
+	l := &Log{c: c, leader: c.Members[0], settled: make([]uint64, c.Nodes)}
 	if len(c.Members) == 1 {
 		l.term = 1 // the only one that there will ever be
 	}
@@ -88,6 +96,19 @@ func (l *Log) ask(requests []Request) {
 	}
 }
 
+// Void asks for batches to be made void that have had no place for long, each along with those of its sequencer before it.
+// The request is lost if there is no leader, so it should be repeated.
+func (l *Log) Void(batches []BatchID) {
+	if l.leader == l.c.Self {
+		l.member.void(batches)
+	} else {
+		l.c.Env.Send(l.leader, &Void{l.c.Log, batches})
+	}
+}
+
+// Settled returns the last batch of a sequencer that has a place or is void, as far as known; 0 for none.
+func (l *Log) Settled(sequencer geo.NodeID) uint64 { return l.settled[sequencer] }
+
 // Receive takes a message of this log, one of this package's or its group's.
 func (l *Log) Receive(from geo.NodeID, m protocol.Message) {
 	switch m := m.(type) {
@@ -101,6 +122,10 @@ func (l *Log) Receive(from geo.NodeID, m protocol.Message) {
 	case *Fetch:
 		if l.member != nil {
 			l.member.fetch(from, m.First)
+		}
+	case *Void:
+		if l.member != nil {
+			l.member.void(m.Batches)
 		}
 	case *consensus.Message:
 		if l.member != nil {
@@ -149,14 +174,18 @@ func (l *Log) follow(leader geo.NodeID, term uint64) {
 	}
 }
 
-// placed learns that one of the node's batches has its place in the log.
-func (l *Log) placed(number uint64) {
-	for i, q := range l.unordered {
-		if q.Number == number {
-			l.unordered = append(l.unordered[:i], l.unordered[i+1:]...)
-			return
+// settle learns that one of the node's batches has its place in the log, or that it and all before it that have none never
+// will.
+func (l *Log) settle(number uint64, void bool) {
+	kept := l.unordered[:0]
+	for _, q := range l.unordered {
+		if q.Number != number && !(void && q.Number < number) {
+			kept = append(kept, q)
+		} else if l.c.Settled != nil {
+			l.c.Settled(q.Number, void)
 		}
 	}
+	l.unordered = kept
 }
 
 // ordered takes entries of the log from position first on, told by a leader.
@@ -183,8 +212,9 @@ func (l *Log) ordered(from geo.NodeID, term, first uint64, entries []Ordered) {
 			return // no such node: a corrupt message
 		}
 		l.entries.Push(o)
+		l.settled[o.Batch.Sequencer] = o.Batch.Number
 		if o.Batch.Sequencer == l.c.Self {
-			l.placed(o.Batch.Number)
+			l.settle(o.Batch.Number, o.Void())
 		}
 	}
 	l.c.Advance()

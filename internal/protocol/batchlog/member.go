@@ -22,7 +22,8 @@ const (
 //
 // Entries of the consensus group are lists of batches. Those of one sequencer count from 1 without a gap, in the order
 // of its requests. An entry out of this order is either a repetition, or overtook a request that a deposed leader
-// lost and that will be repeated; every member drops it, so that all count the same positions.
+// lost and that will be repeated; every member drops it, so that all count the same positions. An entry without readers makes
+// batches void, and numbers go on behind it.
 type member struct {
 	l     *Log
 	group *consensus.Group
@@ -64,8 +65,15 @@ func (m *member) request(from geo.NodeID, requests []Request) {
 		return
 	}
 	for _, q := range requests {
-		m.requests = append(m.requests, Ordered{BatchID{from, q.Number}, q.Readers})
+		if q.Readers != 0 { // or it is corrupt
+			m.requests = append(m.requests, Ordered{BatchID{from, q.Number}, q.Readers})
+		}
 	}
+	m.propose()
+}
+
+// propose makes a proposal of what has been requested, at once or with what comes soon.
+func (m *member) propose() {
 	if m.waiting {
 		return
 	}
@@ -75,6 +83,17 @@ func (m *member) request(from geo.NodeID, requests []Request) {
 		return
 	}
 	m.flush()
+}
+
+// void takes a request to make batches void, as the leader.
+func (m *member) void(batches []BatchID) {
+	if !m.group.Leading() {
+		return
+	}
+	for _, b := range batches {
+		m.requests = append(m.requests, Ordered{Batch: b})
+	}
+	m.propose()
 }
 
 // flush proposes what has been requested.
@@ -96,8 +115,9 @@ func (m *member) apply(entry []byte) {
 	first := m.count
 	var accepted []Ordered
 	for _, o := range readEntries(&r) {
-		if s := o.Batch.Sequencer; int(s) < len(m.next) && m.next[s] == o.Batch.Number {
-			m.next[s]++
+		s := o.Batch.Sequencer
+		if int(s) < len(m.next) && (m.next[s] == o.Batch.Number || o.Void() && m.next[s] < o.Batch.Number) {
+			m.next[s] = o.Batch.Number + 1
 			m.count++
 			accepted = append(accepted, o)
 		}

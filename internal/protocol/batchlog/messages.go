@@ -14,6 +14,7 @@ const (
 	KindOrderRequest = consensus.Kind + 1 + iota
 	KindPositions
 	KindFetch
+	KindVoid
 )
 
 // BatchID names a batch: the node that sequenced it and its number there, from 1.
@@ -98,11 +99,15 @@ func decodeOrderRequest(body []byte) (*OrderRequest, error) {
 	return m, r.Done()
 }
 
-// Ordered is a batch with a place in the log.
+// Ordered is a batch with a place in the log. If it has no readers, the batch and those of its sequencer before it that have
+// no place yet are void.
 type Ordered struct {
 	Batch   BatchID
 	Readers Set
 }
+
+// Void reports whether the entry makes batches void.
+func (o Ordered) Void() bool { return o.Readers == 0 }
 
 // Positions tells the log's entries from First on, in order, and that the sender leads the log in Term.
 type Positions struct {
@@ -136,6 +141,9 @@ func (m *Positions) String() string {
 	s += fmt.Sprintf(" %d, term %d:", m.First, m.Term)
 	for _, e := range m.Entries {
 		s += " " + e.Batch.String()
+		if e.Void() {
+			s += "(void)"
+		}
 	}
 	return s
 }
@@ -208,6 +216,55 @@ func decodeFetch(body []byte) (*Fetch, error) {
 	return m, r.Done()
 }
 
+// Void asks the leader of a log to make batches void whose sequencer seems to have gone, along with those of that sequencer
+// before them.
+type Void struct {
+	Log     uint64
+	Batches []BatchID
+}
+
+// Kind implements protocol.Message.
+func (m *Void) Kind() uint8 { return KindVoid }
+
+// Size implements protocol.Message.
+func (m *Void) Size() int {
+	n := codec.SizeUvarint(m.Log) + codec.SizeUvarint(uint64(len(m.Batches)))
+	for _, b := range m.Batches {
+		n += codec.SizeUvarint(uint64(b.Sequencer)) + codec.SizeUvarint(b.Number)
+	}
+	return n
+}
+
+// AppendTo implements protocol.Message.
+func (m *Void) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, m.Log)
+	b = codec.AppendUvarint(b, uint64(len(m.Batches)))
+	for _, id := range m.Batches {
+		b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(id.Sequencer)), id.Number)
+	}
+	return b
+}
+
+func (m *Void) String() string {
+	s := "void request" + logName(m.Log) + ":"
+	for _, b := range m.Batches {
+		s += " " + b.String()
+	}
+	return s
+}
+
+func decodeVoid(body []byte) (*Void, error) {
+	r := codec.NewReader(body)
+	m := &Void{Log: r.Uvarint()}
+	if n := r.Count(2); n > 0 {
+		m.Batches = make([]BatchID, n)
+		for i := range m.Batches {
+			m.Batches[i] = BatchID{geo.NodeID(r.UvarintMax(1<<16 - 1)), r.Uvarint()}
+		}
+	}
+	return m, r.Done()
+}
+
 // Decode reads the package's messages and those of its consensus group. It says whether kind is one of them.
 func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error) {
 	switch kind {
@@ -217,6 +274,8 @@ func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error)
 		m, err = decodePositions(body)
 	case KindFetch:
 		m, err = decodeFetch(body)
+	case KindVoid:
+		m, err = decodeVoid(body)
 	case consensus.Kind:
 		m, err = consensus.Decode(body)
 	default:

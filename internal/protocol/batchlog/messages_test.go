@@ -19,6 +19,8 @@ func sampleMessages() map[string]protocol.Message {
 		"positions":    &Positions{9, 3, 1 << 33, []Ordered{{BatchID{0, 1}, 1}, {BatchID{65535, 300}, 1<<64 - 1}}},
 		"no positions": &Positions{Term: 1},
 		"fetch":        &Fetch{3, 12345},
+		"void":         &Void{3, []BatchID{{0, 1}, {65535, 300}}},
+		"nothing void": &Void{Log: 1},
 	}
 }
 

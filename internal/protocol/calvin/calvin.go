@@ -76,6 +76,7 @@ const (
 	orderTimer
 	epochTimer
 	groupTimer
+	watchTimer
 )
 
 // Replica is one node: a sequencer, a scheduler and, on some nodes, a member of the log.
@@ -136,7 +137,7 @@ func newReplica(c protocol.Config) *Replica {
 	}
 	r.log = batchlog.New(batchlog.Config{
 		Self: c.Self, Nodes: r.nodes, Members: logMembers(t, ordering), Audience: everybody, Env: c.Env,
-		OrderTimer: orderTimer, GroupTimer: groupTimer, Advance: r.scheduler.advance,
+		OrderTimer: orderTimer, GroupTimer: groupTimer, Advance: r.scheduler.advance, Settled: r.sequencer.settled,
 	})
 	return r
 }
@@ -182,6 +183,7 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 			r.epochs.receive(from, m)
 		} else {
 			r.scheduler.arrive(from, m)
+			r.scheduler.watch()
 			r.scheduler.advance()
 		}
 	case *deterministic.Reads:
@@ -205,6 +207,8 @@ func (r *Replica) Fire(t protocol.Timer) {
 		r.sequencer.expire(t.Arg)
 	case epochTimer:
 		r.epochs.tick()
+	case watchTimer:
+		r.scheduler.lookForAbandoned()
 	default:
 		r.log.Fire(t)
 	}
@@ -234,5 +238,6 @@ func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
 		protocol.Counter{Name: "log_term", Value: term},
 		protocol.Counter{Name: "log_fetches", Value: fetches},
 		protocol.Counter{Name: "epoch_jumps", Value: jumps},
+		protocol.Counter{Name: "void_batches", Value: r.scheduler.voided},
 	)
 }

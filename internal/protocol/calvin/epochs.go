@@ -58,7 +58,10 @@ func (e *epochs) tick() {
 // close closes all open epochs up to last. What has been collected belongs to that one.
 func (e *epochs) close(last uint64) {
 	e.open = last + 1
-	e.r.sequencer.distribute(last, true)
+	q := &e.r.sequencer
+	q.distribute(last, true)
+	clear(q.batch)
+	q.batch = q.batch[:0]
 	e.hear(e.r.self, last)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/batchlog"
+	"github.com/geobench/geobench/internal/protocol/fifo"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -17,6 +18,9 @@ type sequencer struct {
 
 	batch  []*txn.Transaction // being collected
 	number uint64             // of the batch being collected
+	// sent are the batches whose place is not known, ascending: see batchlog.
+	sent fifo.Queue[sentBatch]
+	free [][]*txn.Transaction
 
 	unanswered            int
 	batches, transactions int64
@@ -24,6 +28,12 @@ type sequencer struct {
 	seen    []int // per partition: the last transaction of the batch that touched it, plus one
 	indexes [][]uint32
 	parts   [][]*txn.Transaction
+}
+
+// sentBatch is a batch that has left.
+type sentBatch struct {
+	number uint64
+	txns   []*txn.Transaction
 }
 
 func (s *sequencer) init(r *Replica, interval time.Duration) {
@@ -60,7 +70,27 @@ func (s *sequencer) close() {
 	number := s.number
 	s.number++
 	touched := s.distribute(number, false)
+	s.sent.Push(sentBatch{number, s.batch})
+	s.batch = nil
+	if n := len(s.free); n > 0 {
+		s.batch, s.free = s.free[n-1], s.free[:n-1]
+	}
 	s.r.log.Ask(batchlog.Request{Number: number, Readers: touched})
+}
+
+// settled learns that a batch has its place in the log, or that it is void because this node was cut off for long: then its
+// transactions go into the batch that is being collected.
+func (s *sequencer) settled(number uint64, void bool) {
+	b := s.sent.Front()
+	s.sent.Pop()
+	if void {
+		if len(s.batch) == 0 {
+			s.r.env.After(s.interval, protocol.Timer{Kind: batchTimer, Arg: s.number})
+		}
+		s.batch = append(s.batch, b.txns...)
+	}
+	clear(b.txns)
+	s.free = append(s.free, b.txns[:0])
 }
 
 // distribute splits the batch by partition and sends each part to all nodes that hold the partition, in every copy.
@@ -88,8 +118,6 @@ func (s *sequencer) distribute(batch uint64, everybody bool) batchlog.Set {
 			}
 		}
 	}
-	clear(s.batch)
-	s.batch = s.batch[:0]
 	for q := range s.r.partitions {
 		if !everybody && !touched.Has(q) {
 			continue

@@ -287,3 +287,73 @@ func TestShapes(t *testing.T) {
 		})
 	}
 }
+
+// A region that is lost leaves batches behind whose data has arrived and whose place in the log was never asked for. They
+// are made void, so that nothing stays pending, and the others go on.
+func TestAbandonedBatchesBecomeVoid(t *testing.T) {
+	for _, ordering := range []string{"leader", "consensus"} {
+		t.Run(ordering, func(t *testing.T) {
+			topology := simtest.ThreeRegions(2)
+			s := sim.New(sim.Config{
+				Topology: topology, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts, CheckCodec: true,
+				Params: protocoltest.Params(t, calvin.Engine, map[string]string{"ordering": ordering}),
+			})
+			simtest.Fill(topology, 40, 50, s.Store)
+			var loads []*simtest.Clients
+			for r := range geo.Region(3) {
+				loads = append(loads, simtest.Add(s, r, 1, simtest.Load{
+					Clients: 20, Think: 30 * time.Millisecond, Next: protocoltest.Transfers(40), Until: 2 * time.Second,
+				}))
+			}
+			// The requests for a place don't reach the leader; the data reaches the third region.
+			s.At(900*time.Millisecond, func() { s.Cut(0, 1) })
+			s.At(time.Second, func() { s.Crash(2); s.Crash(3) })
+			s.Run(20 * time.Second)
+			if n := s.Pending(); n > 0 || loads[0].Open()+loads[2].Open() > 0 {
+				t.Errorf("%d transactions are pending, %d and %d have no answer", n, loads[0].Open(), loads[2].Open())
+			}
+			if protocoltest.Counter(s, topology, "void_batches") == 0 {
+				t.Error("no batch became void")
+			}
+			for p := range geo.NodeID(2) {
+				if s.Store(p).Digest() != s.Store(4+p).Digest() {
+					t.Errorf("the copies of partition %d differ", p)
+				}
+			}
+		})
+	}
+}
+
+// The batches of a region that is merely cut off from the leader for long become void, too, and then its transactions
+// come again, in other batches: each is executed once, and answered.
+func TestCutOffBatchesComeAgain(t *testing.T) {
+	topology := simtest.ThreeRegions(2)
+	s := sim.New(sim.Config{
+		Topology: topology, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts, CheckCodec: true,
+		Params: protocoltest.Params(t, calvin.Engine, nil),
+	})
+	simtest.Fill(topology, 40, 50, s.Store)
+	var loads []*simtest.Clients
+	for r := range geo.Region(3) {
+		loads = append(loads, simtest.Add(s, r, 1, simtest.Load{
+			Clients: 5, Until: 20 * time.Second, Think: 10 * time.Millisecond,
+			Next: func(r *rand.Rand) string { return fmt.Sprintf("a%d+1", r.IntN(40)) },
+		}))
+	}
+	for _, at := range []time.Duration{time.Second, 14 * time.Second} {
+		s.At(at, func() { s.Cut(0, 1) })
+		s.At(at+11*time.Second, func() { s.Heal(0, 1) })
+	}
+	s.Run(60 * time.Second)
+	committed := 0
+	for r, l := range loads {
+		committed += l.Outcomes[txn.Committed]
+		if l.Open() > 0 || l.Outcomes[txn.Committed] != l.Sent() {
+			t.Errorf("region %d: %d of %d transactions have no answer: %v", r, l.Open(), l.Sent(), l.Outcomes)
+		}
+	}
+	if n := s.Pending(); n > 0 || protocoltest.Counter(s, topology, "void_batches") == 0 {
+		t.Errorf("%d transactions are pending; batches became void: %d", n, protocoltest.Counter(s, topology, "void_batches"))
+	}
+	protocoltest.CheckCopies(t, s, topology, int64(40*50+committed))
+}

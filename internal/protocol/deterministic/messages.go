@@ -11,7 +11,7 @@ import (
 
 // Message kinds, shared by all engines that use the package.
 const (
-	KindReads = batchlog.KindFetch + 1 + iota
+	KindReads = batchlog.KindVoid + 1 + iota
 	KindAnswers
 )
 

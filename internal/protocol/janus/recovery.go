@@ -70,11 +70,16 @@ func (v *recovery) tick() {
 			continue
 		}
 		owner := rec.promised.owner(rec.id)
+		silence := v.timeout
+		if rec.promised > 0 {
+			// Who has taken it over may be waiting for the lost ones' answers, and says nothing meanwhile.
+			silence += v.r.coordinator.patience
+		}
 		switch {
 		case rec.lead != nil:
 		case owner == v.r.self:
 			v.takeOver(rec)
-		case now-v.heard[owner] >= v.timeout:
+		case now-v.heard[owner] >= silence:
 			v.suspect[owner] = true
 			v.takeOver(rec)
 		case rec.asked:
