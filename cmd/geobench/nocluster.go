@@ -23,6 +23,7 @@ func clusterCommands() []*cobra.Command {
 	for name, short := range map[string]string{
 		"operator": "Run the operator (what the operator's pod runs)",
 		"worker":   "Play the clients of one region (what worker pods run)",
+		"wan":      "Emulate the wide-area network of a pod (what sidecars run)",
 		"selftest": "Check an installation (what helm test runs)",
 	} {
 		out = append(out, &cobra.Command{

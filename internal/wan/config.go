@@ -11,8 +11,6 @@ import (
 	"os"
 	"regexp"
 	"time"
-
-	"github.com/geobench/geobench/internal/admin"
 )
 
 // Defaults of fields that are left out, and where things listen.
@@ -23,8 +21,6 @@ const (
 	StatusPort = 7003
 	// DefaultListen is the address of the HTTP endpoint.
 	DefaultListen = ":7003"
-	// DefaultProbePort is the UDP port of the round-trip probes.
-	DefaultProbePort = 7004
 	// DefaultQueueBytes bounds what all links of a pod hold together.
 	DefaultQueueBytes = 128 << 20
 )
@@ -67,10 +63,6 @@ type Config struct {
 	FailPolicy FailPolicy `json:"failPolicy,omitempty"`
 	// Listen is the address of the HTTP endpoint, DefaultListen by default. A change needs a restart.
 	Listen string `json:"listen,omitempty"`
-	// ProbePort is the UDP port of the probes, DefaultProbePort by default. A change needs a restart.
-	ProbePort int `json:"probePort,omitempty"`
-	// NoProbes leaves the round trips unmeasured.
-	NoProbes bool `json:"noProbes,omitempty"`
 	// ExemptPorts are left alone: TCP and UDP packets from or to one of these ports pass without emulation. The port of
 	// Listen is exempt always.
 	ExemptPorts []int `json:"exemptPorts,omitempty"`
@@ -89,7 +81,7 @@ type Peer struct {
 	Address string `json:"address,omitempty"`
 	// Host is a name, in place of Address; it stands for all addresses that it resolves to, looked up every second.
 	Host string `json:"host,omitempty"`
-	// Region of the peer, in which its round trips are counted.
+	// Region of the peer.
 	Region string `json:"region"`
 	// Link is the link that leads from it to this pod, its region by default.
 	Link string `json:"link,omitempty"`
@@ -140,11 +132,25 @@ type Status struct {
 	ConfigError string `json:"configError,omitempty"`
 	// Peers is the number of peer addresses and prefixes that packets are held up for.
 	Peers int `json:"peers"`
-	// Links are the round trips of the last 10 s to each region with peers. Their bytes and messages are what came from
-	// there.
-	Links []admin.LinkStatus `json:"links"`
+	// Links are what came over each link, in the order of the configuration. Counters only grow during a process.
+	Links []LinkStatus `json:"links"`
 	// Unresolved are hosts that have no address now.
 	Unresolved []string `json:"unresolved,omitempty"`
+}
+
+// LinkStatus counts what came over a link. Packets are those of the network, also where the kernel hands over many at once.
+type LinkStatus struct {
+	From string `json:"from"`
+	// Packets and Bytes that came, with headers from IP upwards.
+	Packets int64 `json:"packets"`
+	Bytes   int64 `json:"bytes"`
+	// Dropped packets by cause.
+	Dropped map[Cause]int64 `json:"dropped,omitempty"`
+	// QueuedPackets and QueuedBytes are being held now. What the kernel hands over at once counts as one packet here.
+	QueuedPackets int64 `json:"queuedPackets"`
+	QueuedBytes   int64 `json:"queuedBytes"`
+
+	queue int // the kernel's number
 }
 
 const (
@@ -164,9 +170,6 @@ func (c *Config) SetDefaults() {
 	}
 	if c.Listen == "" {
 		c.Listen = DefaultListen
-	}
-	if c.ProbePort == 0 {
-		c.ProbePort = DefaultProbePort
 	}
 	if c.QueueBytes == 0 {
 		c.QueueBytes = DefaultQueueBytes
@@ -214,7 +217,6 @@ func (c *Config) Validate() error {
 	} else if _, err := net.LookupPort("tcp", port); err != nil {
 		wrong("listen: %q has no port number, for example %s", c.Listen, DefaultListen)
 	}
-	within("probePort", int64(c.ProbePort), 1, 65535)
 	for i, p := range c.ExemptPorts {
 		within(fmt.Sprintf("exemptPorts[%d]", i), int64(p), 1, 65535)
 	}

@@ -28,7 +28,7 @@ func TestConfigDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.FailPolicy != FailOpen || c.Listen != DefaultListen || c.ProbePort != DefaultProbePort || c.QueueBytes != DefaultQueueBytes {
+	if c.FailPolicy != FailOpen || c.Listen != DefaultListen || c.QueueBytes != DefaultQueueBytes {
 		t.Errorf("defaults %+v", c)
 	}
 	if c.Peers[0].Link != "us" || c.Peers[1].Link != "us-slow" {
@@ -58,7 +58,6 @@ func TestConfigRefusals(t *testing.T) {
 		"no region":           {`{}`, `region: "" is not a name`},
 		"fail policy":         {`{"region":"eu","failPolicy":"open"}`, `failPolicy: "open" is not Open or Closed`},
 		"listen":              {`{"region":"eu","listen":"7003"}`, `listen: "7003" is not HOST:PORT`},
-		"probe port":          {`{"region":"eu","probePort":70000}`, "probePort: 70000 is not 1 to 65535"},
 		"exempt port":         {`{"region":"eu","exemptPorts":[1,0]}`, "exemptPorts[1]: 0 is not 1 to 65535"},
 		"queue":               {`{"region":"eu","queueBytes":3}`, "queueBytes: 3 is not 65536 to"},
 		"link twice":          {`{"region":"eu","links":[{"from":"us"},{"from":"us"}]}`, `links[1].from: "us" is links[0] too`},
@@ -75,8 +74,8 @@ func TestConfigRefusals(t *testing.T) {
 		"the same twice":      {`{"region":"eu","peers":[{"region":"us","address":"10.0.0.1"},{"region":"ap","address":"10.0.0.1/32"}]}`, "peers[1]: 10.0.0.1/32 is peers[0] too"},
 		"mapped to the same":  {`{"region":"eu","peers":[{"region":"us","address":"10.0.0.1"},{"region":"ap","address":"::ffff:10.0.0.1"}]}`, "peers[1]: 10.0.0.1/32 is peers[0] too"},
 		"region of the peer":  {`{"region":"eu","peers":[{"address":"10.0.0.1"}]}`, `peers[0].region: "" is not a name`},
-		"all that is wrong":   {`{"region":"eu","probePort":-1,"queueBytes":1}`, "queueBytes: 1 is not"},
-		"all that is wrong 2": {`{"region":"eu","probePort":-1,"queueBytes":1}`, "probePort: -1 is not"},
+		"all that is wrong":   {`{"region":"eu","exemptPorts":[-1],"queueBytes":1}`, "queueBytes: 1 is not"},
+		"all that is wrong 2": {`{"region":"eu","exemptPorts":[-1],"queueBytes":1}`, "exemptPorts[0]: -1 is not"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseConfig([]byte(tc.config))

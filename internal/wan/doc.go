@@ -35,8 +35,8 @@
 //	}
 //
 // One file fits all pods of a region, because a pod's own addresses are left out of its peers. A peer with a host instead
-// of an address stands for all addresses that the name resolves to, looked up every second: pods that come and go need
-// no new configuration if a headless Service with publishNotReadyAddresses names them. A file may also be named after the
+// of an address stands for all addresses that the name resolves to, looked up every second (every n x 20 ms
+// where there are n > 50 names): pods that come and go need no new configuration if a headless Service with publishNotReadyAddresses names them. A file may also be named after the
 // pod (--config /etc/geobench/wan/$(POD_NAME).json), where a fault hits some pods of a region only. kubelet refreshes a
 // mounted ConfigMap when it syncs the pod, about once a minute; a change of one of the pod's annotations makes it sync at
 // once.
@@ -45,11 +45,10 @@
 //
 // Over HTTP, at Config.Listen:
 //
-//	GET /status   Status: the configuration in force and the measured round trips, in the words of package admin
+//	GET /status   Status: the configuration in force, and what came over each link
 //	GET /readyz   200 once the rules are in place (the startup probe); 503 with the reason otherwise
 //	GET /healthz  200 while the packets' loop turns
 //	GET /metrics  Prometheus
 //
-// Sidecars measure round trips with UDP probes to each other's Config.ProbePort; the probes take the emulated links like
-// all other packets of the pod.
+// Round trips are measured by others (package ping), as any program of the pod would see them.
 package wan

@@ -1,0 +1,297 @@
+//go:build full
+
+package wan
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The protocol of the kernel's packet queues: linux/netfilter/nfnetlink_queue.h.
+const (
+	queuePacket  = unix.NFNL_SUBSYS_QUEUE<<8 | 0
+	queueVerdict = unix.NFNL_SUBSYS_QUEUE<<8 | 1
+	queueConfig  = unix.NFNL_SUBSYS_QUEUE<<8 | 2
+
+	attrPacketHeader  = 1
+	attrVerdictHeader = 2
+	attrTimestamp     = 4
+	attrPayload       = 10
+	attrWholeLength   = 13
+	attrPacketInfo    = 14
+
+	configCommand   = 1
+	configParams    = 2
+	configMaxLength = 3
+	configMask      = 4
+	configFlags     = 5
+
+	commandBind = 1
+	copyPacket  = 2
+	// flagWhole asks for packets as the kernel has them, which may be many of one TCP connection at once.
+	flagWhole = 1 << 2
+	// infoWhole marks such packets.
+	infoWhole = 1 << 1
+
+	verdictDrop   = 0
+	verdictAccept = 1
+)
+
+const (
+	// copyBytes of each packet are copied to user space: the IP header is enough.
+	copyBytes = 64
+	// maxQueued packets wait for a verdict in one queue at most; QueueBytes is the bound that is meant to be met.
+	maxQueued = 1 << 20
+	// receiveBuffer holds packets' headers that the sidecar has not read, in bytes.
+	receiveBuffer = 64 << 20
+	// batch is how many packets are read at once.
+	batch = 64
+	// messageSpace is room for one message; a packet's takes about 200 bytes.
+	messageSpace = 1024
+	answerWait   = 2 * time.Second
+)
+
+var (
+	native  = binary.NativeEndian
+	network = binary.BigEndian
+)
+
+// queuedPacket is what the kernel says of a packet. payload is valid until the next read.
+type queuedPacket struct {
+	id    uint32
+	queue uint16
+	// bytes counts from the IP header.
+	bytes int
+	whole bool
+	// stamp is when the packet came, in wall-clock time; 0 if the kernel does not say.
+	stamp   int64
+	payload []byte
+}
+
+// queueSocket talks to the kernel about packet queues. Only one goroutine may use it.
+type queueSocket struct {
+	fd      int
+	out     []byte
+	buffers [batch][messageSpace]byte
+	headers [batch]struct {
+		unix.Msghdr
+		length uint32
+		_      [4]byte
+	}
+	vectors [batch]unix.Iovec
+}
+
+func openQueueSocket() (*queueSocket, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
+	if err != nil {
+		return nil, fmt.Errorf("netfilter socket: %w", err)
+	}
+	s := &queueSocket{fd: fd}
+	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		s.close()
+		return nil, fmt.Errorf("netfilter socket: %w", err)
+	}
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer); err != nil {
+		s.close()
+		return nil, fmt.Errorf("receive buffer of the netfilter socket: %w: the capability NET_ADMIN is needed", err)
+	}
+	// The kernel counts what it could not deliver (kernelDrops); the socket goes on.
+	if err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_NO_ENOBUFS, 1); err != nil {
+		s.close()
+		return nil, fmt.Errorf("netfilter socket: %w", err)
+	}
+	for i := range s.buffers {
+		s.vectors[i].Base = &s.buffers[i][0]
+		s.vectors[i].SetLen(messageSpace)
+		s.headers[i].Iov = &s.vectors[i]
+		s.headers[i].SetIovlen(1)
+	}
+	return s, nil
+}
+
+func (s *queueSocket) close() { _ = unix.Close(s.fd) }
+
+// message appends one netlink message for a queue.
+func message(b []byte, kind, flags, queue uint16, body func([]byte) []byte) []byte {
+	at := len(b)
+	b = append(b, make([]byte, unix.SizeofNlMsghdr)...)
+	b = append(b, unix.AF_UNSPEC, unix.NFNETLINK_V0)
+	b = body(network.AppendUint16(b, queue))
+	native.PutUint32(b[at:], uint32(len(b)-at))
+	native.PutUint16(b[at+4:], kind)
+	native.PutUint16(b[at+6:], unix.NLM_F_REQUEST|flags)
+	return b
+}
+
+// attribute appends an attribute whose value is a multiple of 4 bytes long, or is the last.
+func attribute(b []byte, kind uint16, value ...byte) []byte {
+	b = native.AppendUint16(b, uint16(unix.SizeofNlAttr+len(value)))
+	b = append(native.AppendUint16(b, kind), value...)
+	for len(b)%4 != 0 {
+		b = append(b, 0)
+	}
+	return b
+}
+
+func word(v uint32) []byte { return network.AppendUint32(nil, v) }
+
+func bindMessage(queue, flags uint16) []byte {
+	return message(nil, queueConfig, flags, queue, func(b []byte) []byte { return attribute(b, configCommand, commandBind, 0, 0, 0) })
+}
+
+// bindFirst takes a queue and waits for the answer. Packets that come meanwhile, because a sidecar left its rules, pass.
+func (s *queueSocket) bindFirst(queue uint16) error {
+	err := s.send(bindMessage(queue, unix.NLM_F_ACK))
+	for deadline := time.Now().Add(answerWait); err == nil; {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("packet queue %d: the kernel does not answer", queue)
+		}
+		answered, result := false, error(nil)
+		err = errors.Join(
+			s.wait(time.Until(deadline), -1),
+			s.read(func(p queuedPacket) { s.verdict(p.queue, p.id, verdictAccept) }, func(err error) { answered, result = true, err }),
+			s.flush(),
+		)
+		if answered && err == nil {
+			if result == nil {
+				return nil
+			}
+			err = result
+		}
+	}
+	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EPERM) {
+		// The kernel says EPERM to a capable process for a queue that is another's.
+		return fmt.Errorf("packet queue %d: %w: the capability NET_ADMIN is needed, and no other sidecar in this network namespace", queue, err)
+	}
+	return fmt.Errorf("packet queue %d: %w", queue, err)
+}
+
+// bind takes a queue. The answer, if it is an error, comes among the packets.
+func (s *queueSocket) bind(queue uint16) error { return s.send(bindMessage(queue, 0)) }
+
+// configure says how packets of a queue are wanted. The answer, if it is an error, comes among the packets.
+func (s *queueSocket) configure(queue uint16, whole bool) error {
+	flags := uint32(0)
+	if whole {
+		flags = flagWhole
+	}
+	return s.send(message(nil, queueConfig, 0, queue, func(b []byte) []byte {
+		b = attribute(b, configParams, append(word(copyBytes), copyPacket)...)
+		b = attribute(b, configMaxLength, word(maxQueued)...)
+		b = attribute(b, configMask, word(flagWhole)...)
+		return attribute(b, configFlags, word(flags)...)
+	}))
+}
+
+func (s *queueSocket) send(b []byte) error {
+	for {
+		err := unix.Sendto(s.fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// verdict says what becomes of a packet. It takes effect with the next flush.
+func (s *queueSocket) verdict(queue uint16, id uint32, verdict uint32) {
+	s.out = message(s.out, queueVerdict, 0, queue, func(b []byte) []byte {
+		b = native.AppendUint16(b, unix.SizeofNlAttr+8)
+		b = native.AppendUint16(b, attrVerdictHeader)
+		return network.AppendUint32(network.AppendUint32(b, verdict), id)
+	})
+}
+
+func (s *queueSocket) flush() error {
+	if len(s.out) == 0 {
+		return nil
+	}
+	err := s.send(s.out)
+	s.out = s.out[:0]
+	return err
+}
+
+// wait returns when there is something to read from the socket or from other, or after timeout; a negative one is none.
+func (s *queueSocket) wait(timeout time.Duration, other int) error {
+	var ts *unix.Timespec
+	if timeout >= 0 {
+		t := unix.NsecToTimespec(int64(timeout))
+		ts = &t
+	}
+	fds := [2]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}, {Fd: int32(other), Events: unix.POLLIN}}
+	_, err := unix.Ppoll(fds[:], ts, nil)
+	if errors.Is(err, unix.EINTR) {
+		return nil
+	}
+	return err
+}
+
+// read hands on all packets that have come, up to a batch, and all answers. It does not wait.
+func (s *queueSocket) read(packet func(queuedPacket), answer func(error)) error {
+	n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.headers[0])), batch, unix.MSG_DONTWAIT, 0, 0)
+	switch errno {
+	case 0:
+	case unix.EAGAIN, unix.EINTR, unix.ENOBUFS:
+		return nil
+	default:
+		return fmt.Errorf("netfilter socket: %w", errno)
+	}
+	for i := range int(n) {
+		b := s.buffers[i][:min(s.headers[i].length, messageSpace)]
+		if len(b) < unix.SizeofNlMsghdr+4 {
+			continue
+		}
+		switch native.Uint16(b[4:]) {
+		case unix.NLMSG_ERROR:
+			if code := int32(native.Uint32(b[unix.SizeofNlMsghdr:])); code != 0 {
+				answer(unix.Errno(-code))
+			} else {
+				answer(nil)
+			}
+		case queuePacket:
+			if p, ok := parsePacket(b[unix.SizeofNlMsghdr:]); ok {
+				packet(p)
+			}
+		}
+	}
+	return nil
+}
+
+// parsePacket reads a message without its netlink header.
+func parsePacket(b []byte) (p queuedPacket, ok bool) {
+	p.queue = network.Uint16(b[2:])
+	for b = b[4:]; len(b) >= unix.SizeofNlAttr; {
+		length := int(native.Uint16(b))
+		if length < unix.SizeofNlAttr || length > len(b) {
+			break
+		}
+		value := b[unix.SizeofNlAttr:length]
+		switch native.Uint16(b[2:]) &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER) {
+		case attrPacketHeader:
+			if len(value) >= 4 {
+				p.id, ok = network.Uint32(value), true
+			}
+		case attrTimestamp:
+			if len(value) >= 16 {
+				p.stamp = int64(network.Uint64(value))*1e9 + int64(network.Uint64(value[8:]))*1e3
+			}
+		case attrPayload:
+			p.payload = value
+			p.bytes = max(p.bytes, len(value))
+		case attrWholeLength:
+			if len(value) >= 4 {
+				p.bytes = max(p.bytes, int(network.Uint32(value)))
+			}
+		case attrPacketInfo:
+			if len(value) >= 4 {
+				p.whole = network.Uint32(value)&infoWhole != 0
+			}
+		}
+		b = b[min((length+3)&^3, len(b)):]
+	}
+	return p, ok
+}

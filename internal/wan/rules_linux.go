@@ -1,0 +1,229 @@
+//go:build full
+
+package wan
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"github.com/google/nftables/xt"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// tableName is the sidecar's table in the families ip and ip6.
+	tableName = "geobench-wan"
+	chainName = "arrivals"
+	// firstQueue is the number of the first packet queue.
+	firstQueue = 7100
+	// elementsAtOnce keeps a message with addresses below netlink's 64 KiB per attribute.
+	elementsAtOnce = 500
+	rulesBuffer    = 16 << 20
+)
+
+// ruleset is what the kernel is to hand over: the addresses of each queue, less exempt ports.
+type ruleset struct {
+	// queues are the numbers by link.
+	queues map[string]uint16
+	spans4 []span
+	spans6 []span
+	exempt []int
+	// bypass lets packets pass while nobody reads the queue.
+	bypass bool
+}
+
+// queueStatement is how a rule hands a packet over. Kernels have one or the other, or both.
+type queueStatement func(queue uint16, bypass bool) expr.Any
+
+var queueStatements = []struct {
+	name      string
+	statement queueStatement
+}{
+	{"the statement queue", func(queue uint16, bypass bool) expr.Any {
+		q := &expr.Queue{Num: queue, Total: 1}
+		if bypass {
+			q.Flag = expr.QueueFlagBypass
+		}
+		return q
+	}},
+	{"the target NFQUEUE", func(queue uint16, bypass bool) expr.Any {
+		// struct xt_NFQ_info_v3: the number, how many queues, flags.
+		info := native.AppendUint16(native.AppendUint16(native.AppendUint16(nil, queue), 1), 0)
+		if bypass {
+			native.PutUint16(info[4:], 1)
+		}
+		info = append(info, 0, 0) // xtables aligns to 8 bytes
+		unknown := xt.Unknown(info)
+		return &expr.Target{Name: "NFQUEUE", Rev: 3, Info: &unknown}
+	}},
+}
+
+// rules installs and removes rules in the network namespace of the process.
+type rules struct {
+	// works is the queue statement that this kernel has; -1: not known yet.
+	works int
+}
+
+func newRules() *rules { return &rules{works: -1} }
+
+func connect() (*nftables.Conn, error) {
+	return nftables.New(nftables.WithSockOptions(func(c *netlink.Conn) error {
+		return errors.Join(c.SetWriteBuffer(rulesBuffer), c.SetReadBuffer(rulesBuffer))
+	}))
+}
+
+// install replaces what is there, by whomever it was left, in one step.
+func (r *rules) install(set *ruleset) error {
+	if r.works >= 0 {
+		return r.try(set, queueStatements[r.works].statement)
+	}
+	var failures []error
+	for i, q := range queueStatements {
+		err := r.try(set, q.statement)
+		if err == nil {
+			r.works = i
+			return nil
+		}
+		failures = append(failures, fmt.Errorf("with %s: %w", q.name, err))
+	}
+	return fmt.Errorf("netfilter rules: %w", errors.Join(failures...))
+}
+
+func (r *rules) try(set *ruleset, statement queueStatement) error {
+	c, err := connect()
+	if err != nil {
+		return err
+	}
+	if err := addTable(c, set, nftables.TableFamilyIPv4, set.spans4, statement); err != nil {
+		return err
+	}
+	if len(set.spans6) > 0 {
+		if err := addTable(c, set, nftables.TableFamilyIPv6, set.spans6, statement); err != nil {
+			return err
+		}
+	} else if there, err := tables(c, nftables.TableFamilyIPv6); err != nil {
+		return err
+	} else if len(there) > 0 {
+		c.DelTable(there[0])
+	}
+	return c.Flush()
+}
+
+// addTable adds what makes the table anew.
+func addTable(c *nftables.Conn, set *ruleset, family nftables.TableFamily, spans []span, statement queueStatement) error {
+	// Adding it first makes deleting it succeed.
+	table := c.AddTable(&nftables.Table{Family: family, Name: tableName})
+	c.DelTable(table)
+	table = c.AddTable(&nftables.Table{Family: family, Name: tableName})
+	// Before anything that rewrites addresses or remembers connections for that.
+	chain := c.AddChain(&nftables.Chain{
+		Name: chainName, Table: table, Type: nftables.ChainTypeFilter,
+		Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityRaw,
+	})
+	for _, port := range set.exempt {
+		for _, protocol := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
+			for _, offset := range []uint32{0, 2} { // source and destination
+				c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
+					&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+					&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{protocol}},
+					&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: 2},
+					&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(uint16(port))},
+					&expr.Verdict{Kind: expr.VerdictAccept},
+				}})
+			}
+		}
+	}
+	kind, source := nftables.TypeIPAddr, expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: 4}
+	if family == nftables.TableFamilyIPv6 {
+		kind, source = nftables.TypeIP6Addr, expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 8, Len: 16}
+	}
+	byQueue := map[uint16][]span{}
+	for _, s := range spans {
+		queue := set.queues[s.link]
+		byQueue[queue] = append(byQueue[queue], s)
+	}
+	numbers := make([]uint16, 0, len(byQueue))
+	for queue := range byQueue {
+		numbers = append(numbers, queue)
+	}
+	slices.Sort(numbers)
+	for _, queue := range numbers {
+		s := &nftables.Set{Table: table, Name: fmt.Sprintf("queue%d", queue), KeyType: kind, Interval: true}
+		if err := c.AddSet(s, nil); err != nil {
+			return err
+		}
+		for part := range slices.Chunk(byQueue[queue], elementsAtOnce) {
+			if err := c.SetAddElements(s, elements(part)); err != nil {
+				return err
+			}
+		}
+		from := source
+		c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
+			&from,
+			&expr.Lookup{SourceRegister: 1, SetName: s.Name, SetID: s.ID},
+			statement(queue, set.bypass),
+		}})
+	}
+	return nil
+}
+
+// elements are the bounds of spans as an interval set has them: where each begins, and where it no longer is.
+func elements(spans []span) []nftables.SetElement {
+	var out []nftables.SetElement
+	for _, s := range spans {
+		out = append(out, nftables.SetElement{Key: s.first.AsSlice()})
+		if end := s.last.Next(); end.IsValid() {
+			out = append(out, nftables.SetElement{Key: end.AsSlice(), IntervalEnd: true})
+		}
+	}
+	return out
+}
+
+func tables(c *nftables.Conn, family nftables.TableFamily) ([]*nftables.Table, error) {
+	all, err := c.ListTablesOfFamily(family)
+	if err != nil {
+		return nil, fmt.Errorf("netfilter tables: %w", err)
+	}
+	return slices.DeleteFunc(all, func(t *nftables.Table) bool { return t.Name != tableName }), nil
+}
+
+// Cleanup removes what sidecars left in the network namespace of the process, and says whether there was anything.
+func Cleanup() (bool, error) {
+	c, err := connect()
+	if err != nil {
+		return false, err
+	}
+	found := false
+	for _, family := range []nftables.TableFamily{nftables.TableFamilyIPv4, nftables.TableFamilyIPv6} {
+		there, err := tables(c, family)
+		if err != nil {
+			return false, err
+		}
+		for _, t := range there {
+			c.DelTable(t)
+			found = true
+		}
+	}
+	if !found {
+		return false, nil
+	}
+	if err := c.Flush(); err != nil {
+		return false, fmt.Errorf("remove netfilter table %s: %w", tableName, err)
+	}
+	return true, nil
+}
+
+// ownAddresses are those of the network namespace's interfaces, as matches that lead nowhere.
+func ownAddresses(addrs []netip.Addr) []match {
+	var out []match
+	for _, a := range addrs {
+		out = append(out, match{prefix: netip.PrefixFrom(a, a.BitLen())})
+	}
+	return out
+}

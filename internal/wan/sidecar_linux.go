@@ -1,0 +1,527 @@
+//go:build full
+
+package wan
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+const (
+	// look is how often the configuration's file is read.
+	look = 250 * time.Millisecond
+	// lookUp is how often names are looked up; many names are looked up less often.
+	lookUp        = time.Second
+	lookUpPerName = 20 * time.Millisecond
+	lookUpTimeout = 2 * time.Second
+	lookUpAtOnce  = 16
+	// loopTimeout is how long the packets' loop may take to answer.
+	loopTimeout = 2 * time.Second
+	// processors that the runtime has at least: one is the loop's, and a container's limit may leave no other.
+	processors = 4
+)
+
+// Options of a sidecar.
+type Options struct {
+	// ConfigPath is the file that holds a Config.
+	ConfigPath string
+	// Pod is the pod's name.
+	Pod string
+	Log *slog.Logger
+	// LookUp resolves a host; by default as the pod does.
+	LookUp func(ctx context.Context, host string) ([]netip.Addr, error)
+}
+
+// sidecar is a process of geobench wan.
+type sidecar struct {
+	Options
+	plane   *plane
+	rules   *rules
+	process string
+	metrics *metrics
+
+	mu          sync.Mutex
+	config      *Config
+	configError string
+	applied     error
+	ready       bool
+	peers       int
+	unresolved  []string
+}
+
+// Run emulates until ctx ends, and then removes what it did to the network namespace of the process. When it fails instead, packets
+// pass or are dropped as Config.FailPolicy says.
+func Run(ctx context.Context, o Options) error {
+	if o.LookUp == nil {
+		o.LookUp = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		}
+	}
+	file, err := os.ReadFile(o.ConfigPath)
+	if err != nil {
+		return err
+	}
+	config, err := ParseConfig(file)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.ConfigPath, err)
+	}
+	runtime.GOMAXPROCS(max(processors, runtime.GOMAXPROCS(0)))
+	s := &sidecar{Options: o, rules: newRules(), process: rand.Text(), config: config}
+	s.metrics = newMetrics(s)
+	if s.plane, err = newPlane(o.Pod, o.Log, s.metrics.lateness); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", config.Listen)
+	if err != nil {
+		s.plane.close()
+		return fmt.Errorf("listen: %w", err)
+	}
+	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second}
+	go server.Serve(listener) //nolint:errcheck // ends with Close
+	defer server.Close()      //nolint:errcheck // the process ends
+
+	// The loop outlives ctx: packets are handled until no rule leads any to it.
+	loop, stopLoop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() { ended <- s.plane.run(loop) }()
+	defer s.plane.close()
+	finish := func() error {
+		stopLoop()
+		return <-ended
+	}
+
+	control, stopControl := context.WithCancelCause(ctx)
+	defer stopControl(nil)
+	failed := make(chan error, 1)
+	go func() {
+		// The loop ends by itself only when it fails.
+		err := <-ended
+		ended <- err
+		if err != nil {
+			failed <- err
+			stopControl(err)
+		}
+	}()
+	if err := s.follow(control, file); err != nil {
+		return errors.Join(err, finish())
+	}
+	select {
+	case err := <-failed:
+		stopLoop()
+		return err
+	default:
+	}
+	_, err = Cleanup()
+	return errors.Join(err, finish())
+}
+
+// follow puts the configuration in force, then follows changes of its file and of what its names resolve to until ctx
+// ends. It fails only when it can't begin.
+func (s *sidecar) follow(ctx context.Context, file []byte) error {
+	addresses := s.lookUpAll(ctx, s.config, nil)
+	if err := s.apply(ctx, s.config, addresses); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	s.Log.Info("the network is emulated", "generation", s.config.Generation, "links", len(s.config.Links), "peers", s.peers)
+
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	lookedUp, own := time.Now(), ownText()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		config, dirty := s.config, s.appliedError() != nil
+		if changed, err := os.ReadFile(s.ConfigPath); err != nil || !bytes.Equal(changed, file) {
+			var next *Config
+			if err == nil {
+				file = changed
+				next, err = ParseConfig(changed)
+			}
+			if err == nil && next.Listen != config.Listen {
+				err = fmt.Errorf("listen: %q can't replace %q while the sidecar runs", next.Listen, config.Listen)
+			}
+			s.refuse(err)
+			if err == nil {
+				config, dirty = next, true
+			}
+		}
+		names := hosts(config)
+		if dirty || time.Since(lookedUp) >= max(lookUp, time.Duration(len(names))*lookUpPerName) {
+			lookedUp = time.Now()
+			found := s.lookUpAll(ctx, config, addresses)
+			if now := ownText(); now != own || !maps.EqualFunc(found, addresses, slices.Equal) {
+				own, dirty = now, true
+			}
+			addresses = found
+		}
+		if !dirty || ctx.Err() != nil {
+			continue
+		}
+		if err := s.apply(ctx, config, addresses); err != nil {
+			s.Log.Error("the configuration is not in force; it is tried again", "generation", config.Generation, "error", err)
+			continue
+		}
+		s.Log.Info("the configuration is in force", "generation", config.Generation, "links", len(config.Links), "peers", s.peers)
+	}
+}
+
+// refuse remembers why the file is not in force; nil clears it.
+func (s *sidecar) refuse(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	s.mu.Lock()
+	news := text != s.configError
+	s.configError = text
+	s.mu.Unlock()
+	if err != nil && news {
+		s.metrics.configErrors.Inc()
+		s.Log.Error("the configuration is refused; the last good one stays", "error", err)
+	}
+}
+
+func (s *sidecar) appliedError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.applied
+}
+
+// apply puts a configuration in force.
+func (s *sidecar) apply(ctx context.Context, c *Config, addresses map[string][]netip.Addr) (err error) {
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.applied = err; err == nil {
+			s.config, s.ready = c, true
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, loopTimeout)
+	defer cancel()
+	var queues map[string]uint16
+	var prepared error
+	if err := s.plane.do(ctx, func() { queues, prepared = s.plane.prepare(c) }); err != nil {
+		return err
+	}
+	if prepared != nil {
+		return prepared
+	}
+	own, err := interfaceAddresses()
+	if err != nil {
+		return err
+	}
+	matches := ownAddresses(own)
+	var unresolved []string
+	for i := range c.Peers {
+		p := &c.Peers[i]
+		to := p.Link
+		if _, ok := queues[to]; !ok {
+			to = ""
+		}
+		if p.Host == "" {
+			prefix, err := p.Prefix()
+			if err != nil {
+				return err
+			}
+			matches = append(matches, match{prefix, to})
+			continue
+		}
+		if len(addresses[p.Host]) == 0 {
+			unresolved = append(unresolved, p.Host)
+		}
+		for _, a := range addresses[p.Host] {
+			matches = append(matches, match{netip.PrefixFrom(a, a.BitLen()), to})
+		}
+	}
+	set := &ruleset{
+		queues: queues, spans4: spansOf(matches, true), spans6: spansOf(matches, false),
+		exempt: c.ExemptPorts, bypass: c.FailPolicy == FailOpen,
+	}
+	if _, port, err := net.SplitHostPort(c.Listen); err == nil {
+		if n, err := net.LookupPort("tcp", port); err == nil && !slices.Contains(set.exempt, n) {
+			set.exempt = append(slices.Clone(set.exempt), n)
+		}
+	}
+	if err := s.rules.install(set); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.peers, s.unresolved = len(matches)-len(own), unresolved
+	s.mu.Unlock()
+	return s.plane.do(ctx, func() { s.plane.forget(queues, set.spans4, set.spans6) })
+}
+
+func hosts(c *Config) []string {
+	var out []string
+	for i := range c.Peers {
+		if h := c.Peers[i].Host; h != "" {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// lookUpAll resolves the hosts of a configuration. A host that is unknown has no addresses; one that can't be looked up
+// keeps those it had.
+func (s *sidecar) lookUpAll(ctx context.Context, c *Config, before map[string][]netip.Addr) map[string][]netip.Addr {
+	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
+	defer cancel()
+	out := map[string][]netip.Addr{}
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	tokens := make(chan struct{}, lookUpAtOnce)
+	for _, host := range hosts(c) {
+		tokens <- struct{}{}
+		group.Go(func() {
+			defer func() { <-tokens }()
+			found, err := s.LookUp(ctx, host)
+			if unknown := (*net.DNSError)(nil); err != nil && !(errors.As(err, &unknown) && unknown.IsNotFound) {
+				found = before[host]
+			}
+			found = slices.Clone(found)
+			for i := range found {
+				found[i] = found[i].Unmap().WithZone("")
+			}
+			slices.SortFunc(found, netip.Addr.Compare)
+			mu.Lock()
+			out[host] = slices.Compact(found)
+			mu.Unlock()
+		})
+	}
+	group.Wait()
+	return out
+}
+
+func interfaceAddresses() ([]netip.Addr, error) {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("addresses of the pod: %w", err)
+	}
+	var out []netip.Addr
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok {
+			if ip, ok := netip.AddrFromSlice(n.IP); ok {
+				out = append(out, ip.Unmap())
+			}
+		}
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return slices.Compact(out), nil
+}
+
+func ownText() string {
+	own, err := interfaceAddresses()
+	return fmt.Sprint(own, err)
+}
+
+// status is what GET /status answers.
+func (s *sidecar) status(ctx context.Context) (*Status, error) {
+	out := &Status{Pod: s.Pod, Process: s.process}
+	s.mu.Lock()
+	out.Region, out.Ready, out.ConfigError = s.config.Region, s.ready, s.configError
+	if s.ready {
+		out.Generation = s.config.Generation
+	}
+	switch {
+	case s.applied != nil:
+		out.Ready, out.Reason = false, s.applied.Error()
+	case !s.ready:
+		out.Reason = "the rules are not in place yet"
+	}
+	out.Peers, out.Unresolved = s.peers, s.unresolved
+	links := s.config.Links
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, loopTimeout)
+	defer cancel()
+	var all map[string]LinkStatus
+	if err := s.plane.do(ctx, func() { all = s.plane.linkStatus() }); err != nil {
+		return nil, fmt.Errorf("the packets' loop does not answer: %w", err)
+	}
+	drops := kernelDrops()
+	for _, l := range links {
+		one, ok := all[l.From]
+		if !ok {
+			continue
+		}
+		if n := drops[one.queue]; n > 0 {
+			if one.Dropped == nil {
+				one.Dropped = map[Cause]int64{}
+			}
+			one.Dropped[QueueCause] += n
+		}
+		out.Links = append(out.Links, one)
+	}
+	return out, nil
+}
+
+func (p *plane) linkStatus() map[string]LinkStatus {
+	out := map[string]LinkStatus{}
+	for name, i := range p.byName {
+		c := p.slots[i].counters
+		l := LinkStatus{
+			From: name, Packets: c.packets.Load(), Bytes: c.bytes.Load(), QueuedPackets: c.queuedPackets.Load(), QueuedBytes: c.queuedBytes.Load(),
+			queue: firstQueue + i,
+		}
+		for _, cause := range []Cause{LostCause, RateCause, CutCause, QueueCause} {
+			if n := c.dropped(cause).Load(); n > 0 {
+				if l.Dropped == nil {
+					l.Dropped = map[Cause]int64{}
+				}
+				l.Dropped[cause] = n
+			}
+		}
+		out[name] = l
+	}
+	return out
+}
+
+// kernelDrops counts, by queue number, packets that the kernel dropped because the sidecar did not read fast enough.
+func kernelDrops() map[int]int64 {
+	b, err := os.ReadFile("/proc/thread-self/net/netfilter/nfnetlink_queue")
+	if err != nil {
+		return nil
+	}
+	out := map[int]int64{}
+	for line := range bytes.Lines(b) {
+		// Number, port, packets waiting, copy mode, copy range, dropped by the queue, dropped by the socket, ...
+		f := bytes.Fields(line)
+		if len(f) < 7 {
+			continue
+		}
+		var n [7]int64
+		for i := range n {
+			n[i], _ = strconv.ParseInt(string(f[i]), 10, 64)
+		}
+		out[int(n[0])] = n[5] + n[6]
+	}
+	return out
+}
+
+func (s *sidecar) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
+		st, err := s.status(r.Context())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(st)
+	})
+	say := func(w http.ResponseWriter, err error) {
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("ok\n"))
+	}
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		st, err := s.status(r.Context())
+		if err == nil && !st.Ready {
+			err = errors.New(st.Reason)
+		}
+		say(w, err)
+	})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), loopTimeout)
+		defer cancel()
+		say(w, s.plane.do(ctx, func() {}))
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
+	return mux
+}
+
+// metrics of a sidecar.
+type metrics struct {
+	sidecar      *sidecar
+	registry     *prometheus.Registry
+	lateness     prometheus.Histogram
+	configErrors prometheus.Counter
+
+	packets, bytes, dropped, queuedPackets, queuedBytes, generation, ready *prometheus.Desc
+}
+
+func newMetrics(s *sidecar) *metrics {
+	labels := prometheus.Labels{"pod": s.Pod, "region": s.config.Region}
+	d := func(name, help string, variable ...string) *prometheus.Desc {
+		return prometheus.NewDesc("geobench_wan_"+name, help, variable, labels)
+	}
+	m := &metrics{
+		sidecar: s, registry: prometheus.NewRegistry(),
+		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "geobench_wan_lateness_seconds", Help: "How much later than due packets were handed on.", ConstLabels: labels,
+			Buckets:                     []float64{25e-6, 50e-6, 100e-6, 200e-6, 400e-6, 800e-6, 1.6e-3, 3.2e-3, 6.4e-3, 12.8e-3, 25.6e-3, 51.2e-3, 102.4e-3},
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+		}),
+		configErrors: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "geobench_wan_config_errors_total", Help: "Configurations that were refused.", ConstLabels: labels,
+		}),
+		packets:       d("received_packets_total", "Packets that came over a link, before any was dropped.", "from"),
+		bytes:         d("received_bytes_total", "Bytes that came over a link, with headers from IP upwards.", "from"),
+		dropped:       d("dropped_packets_total", "Packets dropped, by cause: loss, rate, cut, queue.", "from", "cause"),
+		queuedPackets: d("queued_packets", "Packets on their way; what the kernel hands over at once is one.", "from"),
+		queuedBytes:   d("queued_bytes", "Bytes on their way.", "from"),
+		generation:    d("config_generation", "Generation of the configuration in force."),
+		ready:         d("ready", "1 when the configuration is in force."),
+	}
+	m.registry.MustRegister(m, m.lateness, m.configErrors)
+	return m
+}
+
+// Describe names the figures that Collect reads.
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.packets, m.bytes, m.dropped, m.queuedPackets, m.queuedBytes, m.generation, m.ready} {
+		ch <- d
+	}
+}
+
+// Collect reads the loop's counters.
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	st, err := m.sidecar.status(context.Background())
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(m.ready, err)
+		return
+	}
+	put := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
+	}
+	for _, l := range st.Links {
+		put(m.packets, prometheus.CounterValue, float64(l.Packets), l.From)
+		put(m.bytes, prometheus.CounterValue, float64(l.Bytes), l.From)
+		put(m.queuedPackets, prometheus.GaugeValue, float64(l.QueuedPackets), l.From)
+		put(m.queuedBytes, prometheus.GaugeValue, float64(l.QueuedBytes), l.From)
+		for _, cause := range []Cause{LostCause, RateCause, CutCause, QueueCause} {
+			put(m.dropped, prometheus.CounterValue, float64(l.Dropped[cause]), l.From, string(cause))
+		}
+	}
+	put(m.generation, prometheus.GaugeValue, float64(st.Generation))
+	ready := 0.0
+	if st.Ready {
+		ready = 1
+	}
+	put(m.ready, prometheus.GaugeValue, ready)
+}
