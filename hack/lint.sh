@@ -9,6 +9,7 @@ go vet ./cmd/geobench
 go vet -tags full,e2e ./...
 (cd hack/cluster && go vet ./...)
 (cd hack/tools && go vet ./...)
+(cd hack/chaosmesh && go vet ./...)
 say "staticcheck"
 "$(tool install staticcheck | tail -1)" -tags full,e2e ./...
 say "API conventions of the CRDs"

@@ -2,7 +2,7 @@
 //
 // The objects are built here as unstructured ones: the module with their types has no versions and brings in a lot. What
 // they must look like is held by a contract test against the CRDs and the webhooks of that module, in
-// hack/cluster/chaosmesh. The traps that the builders walk around:
+// hack/chaosmesh. The traps that the builders walk around:
 //
 //   - At most 13 delayed destinations per pod: Chaos Mesh makes a prio qdisc with 3 bands and one more per rule, and the
 //     kernel knows 16. So destinations with the same link share an object.
@@ -158,7 +158,7 @@ func Bandwidth(m Meta, from, to Pods, mbps int64) *unstructured.Unstructured {
 	const least = 2 * 65536
 	perMs := mbps * 1000 / 8
 	s["bandwidth"] = map[string]any{
-		"rate": fmt.Sprintf("%dmbit", mbps), "buffer": min(max(4*perMs, least), math.MaxUint32), "limit": min(max(50*perMs, 2*least), math.MaxUint32),
+		"rate": fmt.Sprintf("%dmbit", mbps), "buffer": min(max(4*perMs, least), math.MaxInt32), "limit": min(max(50*perMs, 2*least), math.MaxInt32),
 	}
 	return object(m, NetworkChaos, s)
 }
