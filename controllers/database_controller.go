@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -126,14 +127,19 @@ func (r *GeoDatabaseReconciler) Reconcile(ctx context.Context, req reconcile.Req
 	if err := r.Live.Get(ctx, req.NamespacedName, db); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	before := db.DeepCopy()
+	s := &databaseScope{GeoDatabaseReconciler: r, db: db}
+	var err error
 	if db.DeletionTimestamp != nil {
 		// Everything is owned by the database and goes with it; a run that uses it notices by itself.
 		r.processes.Delete(db.UID)
-		return reconcile.Result{}, nil
+		if !controllerutil.ContainsFinalizer(db, Finalizer) {
+			return reconcile.Result{}, nil
+		}
+		err = s.release(ctx)
+	} else {
+		err = s.reconcile(ctx)
 	}
-	before := db.DeepCopy()
-	s := &databaseScope{GeoDatabaseReconciler: r, db: db}
-	err := s.reconcile(ctx)
 	if err == nil {
 		db.Status.ObservedGeneration = db.Generation
 	}
@@ -174,12 +180,16 @@ func (s *databaseScope) reconcile(ctx context.Context) error {
 		err := step(ctx)
 		var r *refusal
 		var taken *nameTakenError
+		var pending *pendingError
 		switch {
 		case errors.As(err, &r):
 			s.refused(r)
 			return nil
 		case errors.As(err, &taken):
 			s.refused(&refusal{"NameTaken", taken.Error()})
+			return nil
+		case errors.As(err, &pending):
+			s.waiting(pending)
 			return nil
 		case err != nil:
 			return err
@@ -257,6 +267,9 @@ func (s *databaseScope) upToDate() bool { return s.current.hash == s.plan.hash }
 func (s *databaseScope) deploy(ctx context.Context) error {
 	if !s.upToDate() {
 		return nil
+	}
+	if err := s.holdForRelease(ctx); err != nil {
+		return err
 	}
 	for i := range s.db.Spec.Regions {
 		region := &s.db.Spec.Regions[i]
@@ -450,6 +463,11 @@ func (s *databaseScope) sweep(ctx context.Context) error {
 	if !s.isTrue(v1alpha1.ConditionReady) || !s.upToDate() {
 		return nil
 	}
+	if s.current.emulation() != v1alpha1.EmulationChaosMesh && controllerutil.ContainsFinalizer(s.db, Finalizer) {
+		if err := s.release(ctx); err != nil {
+			return err
+		}
+	}
 	var leftovers []client.Object
 	for i := range s.old {
 		leftovers = append(leftovers, &s.old[i])
@@ -501,6 +519,14 @@ func (s *databaseScope) refused(r *refusal) {
 	s.condition(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: r.reason, Message: message})
 	// A profile, or the object in the way, is noticed without a watch too.
 	s.again = pollSlow
+}
+
+// waiting shows that it is being found out what can be done.
+func (s *databaseScope) waiting(p *pendingError) {
+	for _, kind := range []string{ConditionProgressing, v1alpha1.ConditionReady} {
+		s.condition(metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "Probing", Message: truncate(p.message, 1024)})
+	}
+	s.again = pollFast
 }
 
 func (s *databaseScope) condition(c metav1.Condition) {

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,18 +15,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/emulation/chaosmesh"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/wan"
 )
 
 // emulated makes the backend of a database's network.
-func emulated(c client.Client, live client.Reader, sidecars emulation.Sidecars, db *v1alpha1.GeoDatabase, image string, name v1alpha1.Emulation, why string) emulation.Backend {
+func emulated(c client.Client, live client.Reader, sidecars emulation.Sidecars, clock clock.PassiveClock, db *v1alpha1.GeoDatabase, image string, name v1alpha1.Emulation, why string) emulation.Backend {
 	switch name {
+	case v1alpha1.EmulationChaosMesh:
+		return &chaosmesh.Backend{
+			Cluster: &ownedBy{c, live, db}, Labels: databaseLabels(db, RoleNetwork),
+			PodLabels: map[string]string{LabelDatabase: db.Name, LabelManagedBy: ManagedBy}, RegionLabel: LabelRegion, Now: clock.Now,
+		}
 	case v1alpha1.EmulationSidecar:
 		return &emulation.Sidecar{
 			Cluster: &ownedBy{c, live, db}, Sidecars: sidecars, Image: image,
@@ -114,7 +123,7 @@ func (c *httpSidecars) Status(ctx context.Context, addr string) (*wan.Status, er
 
 // backend is that of the present incarnation.
 func (s *databaseScope) backend() emulation.Backend {
-	return emulated(s.Client, s.Live, s.Sidecars, s.db, s.Image, s.current.emulation(), s.current.why)
+	return emulated(s.Client, s.Live, s.Sidecars, s.Clock, s.db, s.Image, s.current.emulation(), s.current.why)
 }
 
 // findNetwork finds the network that a database has now: what was declared, and the pods that play.
@@ -174,6 +183,44 @@ func (s *databaseScope) emulate(ctx context.Context) error {
 // prepare changes the pod that a region's nodes or load generators are made from.
 func prepare(b emulation.Backend, db *v1alpha1.GeoDatabase, t *geo.Topology, region string, pod *corev1.PodSpec) {
 	b.Prepare(emulation.NewNetwork(db.Namespace, db.Name, string(db.UID), t), region, pod)
+}
+
+// holdForRelease keeps a database from going away before what Chaos Mesh does to its pods is undone.
+func (s *databaseScope) holdForRelease(ctx context.Context) error {
+	if s.current.emulation() != v1alpha1.EmulationChaosMesh || controllerutil.ContainsFinalizer(s.db, Finalizer) {
+		return nil
+	}
+	return s.patchFinalizer(ctx, controllerutil.AddFinalizer)
+}
+
+func (s *databaseScope) patchFinalizer(ctx context.Context, change func(client.Object, string) bool) error {
+	status := s.db.Status.DeepCopy()
+	base := s.db.DeepCopy()
+	change(s.db, Finalizer)
+	err := s.Client.Patch(ctx, s.db, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+	s.db.Status = *status
+	return err
+}
+
+// release takes away what Chaos Mesh does for the database, and lets the database go once nothing is left. It does not
+// wait for ever: what cannot be taken away is shown, and left to a person.
+func (s *databaseScope) release(ctx context.Context) error {
+	b := emulated(s.Client, s.Live, s.Sidecars, s.Clock, s.db, s.Image, v1alpha1.EmulationChaosMesh, "")
+	done, err := b.Release(ctx, &emulation.Network{Namespace: s.db.Namespace, Database: s.db.Name, UID: string(s.db.UID)})
+	var stuck *emulation.StuckError
+	if errors.As(err, &stuck) {
+		if !s.isTrue(v1alpha1.ConditionCleanupFailed) {
+			s.events = append(s.events, eventCleanupFailed(stuck.What))
+		}
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionCleanupFailed, Status: metav1.ConditionTrue, Reason: "ObjectRemains", Message: truncate(stuck.What, 1024)})
+		s.again = pollSlow
+		return nil
+	}
+	if err != nil || !done {
+		s.again = pollFast
+		return err
+	}
+	return s.patchFinalizer(ctx, controllerutil.RemoveFinalizer)
 }
 
 // maxGaps is how many gaps the status keeps.

@@ -200,7 +200,7 @@ func TestDatabaseIsRefused(t *testing.T) {
 		"engine":    {func() *databaseBuilder { b := makeDatabase("engine"); b.Spec.Engine.Name = "oracle"; return b }(), "InvalidSpec", "oracle"},
 		"parameter": {makeDatabase("parameter").parameter("colour", "red"), "InvalidSpec", "colour"},
 		"profile":   {makeDatabase("profile").profileRef("nowhere"), "ProfileNotFound", "nowhere"},
-		"emulation": {makeDatabase("emulation").emulation(v1alpha1.EmulationChaosMesh), "InvalidSpec", "BuiltIn"},
+		"emulation": {makeDatabase("emulation").program().emulation(v1alpha1.EmulationBuiltIn), "InvalidSpec", "choose Sidecar"},
 	}
 	for name, tt := range tests {
 		w.create(tt.db.obj())

@@ -14,7 +14,7 @@
 // are in deadlines.go, events in events.go, and everything that a run leaves behind goes in run_cleanup.go.
 package controllers
 
-// +kubebuilder:rbac:groups=geobench.dev,resources=geodatabases,verbs=get;list;watch
+// +kubebuilder:rbac:groups=geobench.dev,resources=geodatabases,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=geobench.dev,resources=geodatabases/status,verbs=get;patch
 // +kubebuilder:rbac:groups=geobench.dev,resources=geodatabases/finalizers,verbs=update
 // +kubebuilder:rbac:groups=geobench.dev,resources=networkprofiles,verbs=get;list;watch
@@ -26,6 +26,8 @@ package controllers
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;create;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list
+// +kubebuilder:rbac:groups=chaos-mesh.org,resources=networkchaos;podchaos;stresschaos;iochaos;timechaos,verbs=get;list;create;patch;delete
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;create;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/emulation/chaosmesh"
 )
 
 // asked is the reason of a backend that the user named.
@@ -21,7 +21,13 @@ const asked = "asked for by spec.network.emulation"
 // emulationChoice picks the backend that emulates a database's network.
 type emulationChoice struct {
 	client client.Client
+	live   client.Reader
 	image  string
+	kernel *kernelProbes
+}
+
+func newEmulationChoice(c client.Client, live client.Reader, image string, clock clock.PassiveClock) *emulationChoice {
+	return &emulationChoice{c, live, image, &kernelProbes{client: c, live: live, image: image, clock: clock}}
 }
 
 // choose picks the backend and says why that one. What Auto has picked stays until the spec asks for another backend by
@@ -43,8 +49,18 @@ func (e *emulationChoice) choose(ctx context.Context, db *v1alpha1.GeoDatabase) 
 			return "", "", refuse("EmulationUnsupported", "spec.network.emulation: Sidecar needs pods with the capability NET_ADMIN, and this cluster refuses them: %s; %s", why, wayOut(db))
 		}
 		return b, asked, nil
-	default:
-		return "", "", refuse("EmulationUnsupported", "spec.network.emulation: %s is not available in this version; use Auto, Sidecar, BuiltIn or None", b)
+	default: // ChaosMesh
+		if db.Status.Emulation == b {
+			return b, asked, nil // what worked is not asked again
+		}
+		why, err := e.chaosMeshUnfit(ctx, db)
+		if err != nil {
+			return "", "", err
+		}
+		if why != "" {
+			return "", "", refuse("EmulationUnsupported", "spec.network.emulation: ChaosMesh does not work here: %s; choose Sidecar, or Auto", why)
+		}
+		return b, asked, nil
 	}
 }
 
@@ -64,31 +80,44 @@ func (e *emulationChoice) auto(ctx context.Context, db *v1alpha1.GeoDatabase) (v
 	if st := &db.Status; st.Emulation != "" && strings.HasPrefix(st.EmulationReason, "Auto:") {
 		return st.Emulation, st.EmulationReason, nil
 	}
+	unfit, err := e.chaosMeshUnfit(ctx, db)
+	if err != nil {
+		return "", "", err
+	}
+	if unfit == "" {
+		return v1alpha1.EmulationChaosMesh, "Auto: Chaos Mesh is installed, and the kernel of every node can delay packets", nil
+	}
 	why, err := e.sidecarRefused(ctx, db)
 	if err != nil {
 		return "", "", err
 	}
 	if why == "" {
-		return v1alpha1.EmulationSidecar, "Auto: pods of this namespace may have the capability NET_ADMIN, which is all that a sidecar needs", nil
+		return v1alpha1.EmulationSidecar, fmt.Sprintf("Auto: not ChaosMesh, because %s; pods may have the capability NET_ADMIN, which is all that a sidecar needs", unfit), nil
 	}
-	return v1alpha1.EmulationNone, fmt.Sprintf("Auto: no backend works here: a sidecar is refused: %s; %s", why, wayOut(db)), nil
+	return v1alpha1.EmulationNone, fmt.Sprintf("Auto: not ChaosMesh, because %s; not Sidecar, because the cluster refuses its pods: %s; %s", unfit, why, wayOut(db)), nil
+}
+
+// chaosMeshUnfit says why Chaos Mesh cannot emulate the network; empty when it can. It fails with a *pendingError while
+// that is being found out.
+func (e *emulationChoice) chaosMeshUnfit(ctx context.Context, db *v1alpha1.GeoDatabase) (string, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(chaosmesh.GroupVersion.WithKind(chaosmesh.NetworkChaos + "List"))
+	err := e.live.List(ctx, list, client.InNamespace(db.Namespace), client.Limit(1))
+	switch {
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		return "it is not installed", nil
+	case apierrors.IsForbidden(err):
+		return "the operator may not use it: " + err.Error(), nil
+	case err != nil:
+		return "", err
+	}
+	return e.kernel.netem(ctx, db)
 }
 
 // sidecarRefused says why the API server would not take a pod with a sidecar; empty when it would. It asks without making
 // the pod.
 func (e *emulationChoice) sidecarRefused(ctx context.Context, db *v1alpha1.GeoDatabase) (string, error) {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "geobench-probe-", Namespace: db.Namespace, Labels: databaseLabels(db, RoleNetwork)},
-		Spec: corev1.PodSpec{
-			AutomountServiceAccountToken: ptr.To(false),
-			RestartPolicy:                corev1.RestartPolicyNever,
-			Containers: []corev1.Container{{
-				Name: emulation.SidecarName, Image: e.image, SecurityContext: emulation.SidecarSecurity(),
-				Resources: withDefaultRequests(corev1.ResourceRequirements{}, "10m", "16Mi"),
-			}},
-		},
-	}
-	err := e.client.Create(ctx, pod, client.DryRunAll)
+	err := e.client.Create(ctx, probePod(db, e.image, joinName(63, db.Name, "sidecar-probe")), client.DryRunAll)
 	switch {
 	case err == nil:
 		return "", nil

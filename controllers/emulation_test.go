@@ -13,12 +13,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/emulation/chaosmesh"
 	"github.com/geobench/geobench/internal/wan"
 )
 
@@ -87,13 +89,131 @@ func (b *databaseBuilder) program() *databaseBuilder {
 	return b
 }
 
+// playProbes plays the kubelet for probe pods.
+func (w *world) playProbes() {
+	w.t.Helper()
+	pods := &corev1.PodList{}
+	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{LabelRole: RoleNetwork}))
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Status.Phase == corev1.PodSucceeded {
+			continue
+		}
+		pod.Status.Phase = corev1.PodSucceeded
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "probe", Image: testImage, ImageID: "x",
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", Message: w.kernel}}}}
+		w.must(w.client.Status().Update(w.ctx, pod))
+	}
+}
+
+func (w *world) networkChaos() *unstructured.UnstructuredList {
+	w.t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(chaosmesh.GroupVersion.WithKind("NetworkChaosList"))
+	w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace)))
+	return list
+}
+
+// playChaosMesh injects what is there and lets go of what is deleted.
+func (w *world) playChaosMesh() {
+	w.t.Helper()
+	if !w.chaosMesh {
+		return
+	}
+	list := w.networkChaos()
+	for i := range list.Items {
+		o := &list.Items[i]
+		switch {
+		case o.GetDeletionTimestamp() != nil:
+			o.SetFinalizers(nil)
+		case len(o.GetFinalizers()) == 0:
+			o.SetFinalizers([]string{"chaos-mesh/records"})
+			conditions := []any{map[string]any{"type": "Selected", "status": "True"}, map[string]any{"type": "AllInjected", "status": "True"}}
+			w.must(unstructured.SetNestedSlice(o.Object, conditions, "status", "conditions"))
+		default:
+			continue
+		}
+		w.must(client.IgnoreNotFound(w.client.Update(w.ctx, o)))
+	}
+}
+
+// With Chaos Mesh and a kernel that can delay, Auto takes it; objects are made once pods run, follow the pods, and are
+// gone before the database is.
+func TestChaosMesh(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.kernel, w.chaosMesh = `{}`, true
+	w.create(makeDatabase("d").program().obj())
+	db := w.untilReady("d")
+	if db.Status.Emulation != v1alpha1.EmulationChaosMesh || db.Status.EmulationReason != "Auto: Chaos Mesh is installed, and the kernel of every node can delay packets" {
+		t.Errorf("emulation %s: %s", db.Status.Emulation, db.Status.EmulationReason)
+	}
+	names := func() (out []string) {
+		for _, o := range w.networkChaos().Items {
+			out = append(out, o.GetName())
+		}
+		return out
+	}
+	first := names()
+	if len(first) != 2 {
+		t.Errorf("objects %q", first)
+	}
+	pod := w.nodePod("d", "us-west-2", 0)
+	if len(pod.Spec.InitContainers) != 1 || pod.Spec.InitContainers[0].Name != probeContainer {
+		t.Errorf("sidecars %+v", pod.Spec.InitContainers)
+	}
+	w.must(w.client.Delete(w.ctx, pod, client.GracePeriodSeconds(0)))
+	w.until("the objects were made anew", func() bool {
+		now := names()
+		return len(now) == 2 && !slices.Contains(first, now[0]) && !slices.Contains(first, now[1])
+	})
+	w.untilReady("d")
+
+	// Without Chaos Mesh's answer the objects remain, and so does the database, until they are forced.
+	w.chaosMesh = false
+	w.must(w.client.Delete(w.ctx, w.getDatabase("d")))
+	for range 5 {
+		w.step()
+	}
+	if w.getDatabase("d").DeletionTimestamp == nil || len(names()) != 2 {
+		t.Errorf("left: %q", names())
+	}
+	w.until("it is gone", func() bool {
+		err := w.client.Get(w.ctx, client.ObjectKeyFromObject(db), &v1alpha1.GeoDatabase{})
+		return apierrors.IsNotFound(err) && len(names()) == 0
+	})
+}
+
+// A backend that was asked for by name and does not work is refused with the reason and a way out.
+func TestChaosMeshWithoutNetem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").emulation(v1alpha1.EmulationChaosMesh).obj())
+	w.until("it is refused", func() bool {
+		for _, c := range w.getDatabase("d").Status.Conditions {
+			if c.Type == v1alpha1.ConditionReady && c.Reason == "EmulationUnsupported" {
+				return strings.Contains(c.Message, "no queueing discipline netem: no such file or directory; choose Sidecar, or Auto")
+			}
+		}
+		return false
+	})
+	if n := len(w.networkChaos().Items); n > 0 {
+		t.Errorf("%d objects were made before the probe said no", n)
+	}
+	pods := &corev1.PodList{}
+	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace)))
+	if len(pods.Items) > 0 {
+		t.Errorf("pods are left: %s", pods.Items[0].Name)
+	}
+}
+
 // A program that knows nothing of Geobench meets the declared network by a sidecar.
 func TestProgramBehindSidecars(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create(makeDatabase("d").program().emulation(v1alpha1.EmulationAuto).obj())
 	db := w.untilReady("d")
-	if db.Status.Emulation != v1alpha1.EmulationSidecar || !strings.HasPrefix(db.Status.EmulationReason, "Auto: ") {
+	if db.Status.Emulation != v1alpha1.EmulationSidecar || !strings.Contains(db.Status.EmulationReason, "Auto: not ChaosMesh, because the kernel of node n1 cannot delay packets: no queueing discipline netem") {
 		t.Errorf("emulation %s: %s", db.Status.Emulation, db.Status.EmulationReason)
 	}
 	if len(db.Status.EmulationGaps) != 0 {

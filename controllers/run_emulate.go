@@ -59,5 +59,5 @@ func (s *runScope) emulate(ctx context.Context) error {
 
 // backend is that of the database's present incarnation.
 func (s *runScope) backend() emulation.Backend {
-	return emulated(s.Client, s.Live, s.Sidecars, s.db, s.Image, s.current.emulation(), s.current.why)
+	return emulated(s.Client, s.Live, s.Sidecars, s.Clock, s.db, s.Image, s.current.emulation(), s.current.why)
 }

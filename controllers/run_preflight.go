@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -82,6 +83,11 @@ func (s *runScope) preflight(ctx context.Context) error {
 		return nil
 	}
 	plan, err := planDatabase(ctx, s.Client, s.Abilities, s.Choose, s.db, s.Image)
+	var pending *pendingError
+	if errors.As(err, &pending) {
+		s.condition(v1alpha1.ConditionAccepted, false, "Probing", pending.message)
+		return nil
+	}
 	if err != nil {
 		return s.refuse(err)
 	}

@@ -37,7 +37,7 @@ func Reconcilers(mgr ctrl.Manager, o Options) (*GeoDatabaseReconciler, *Benchmar
 		o.Events = mgr.GetEventRecorder("geobench-operator")
 	}
 	abilities := check.Default(engineTable{})
-	choice := &emulationChoice{mgr.GetClient(), o.Image}
+	choice := newEmulationChoice(mgr.GetClient(), mgr.GetAPIReader(), o.Image, o.Clock)
 	return &GeoDatabaseReconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Nodes: o.Nodes, Sidecars: o.Sidecars, Choose: choice.choose, Abilities: abilities,
 			Image: o.Image, Events: o.Events, Clock: o.Clock,

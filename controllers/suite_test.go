@@ -9,10 +9,12 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -33,6 +35,7 @@ func withAPIServer(m *testing.M) int {
 	env := &envtest.Environment{
 		CRDDirectoryPaths:     []string{filepath.Join("..", "config", "crd", "bases")},
 		ErrorIfCRDPathMissing: true,
+		CRDs:                  []*apiextensionsv1.CustomResourceDefinition{networkChaosCRD()},
 	}
 	config, err := env.Start()
 	if err != nil {
@@ -41,12 +44,30 @@ func withAPIServer(m *testing.M) int {
 	}
 	config.QPS, config.Burst = -1, 0
 	apiServer = config
+	if c, err := client.New(config, client.Options{Scheme: testScheme()}); err != nil || c.Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}) != nil {
+		fmt.Fprintln(os.Stderr, "no node:", err)
+		return 1
+	}
 	code := m.Run()
 	if err := env.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "the API server does not stop:", err)
 		return 1
 	}
 	return code
+}
+
+// networkChaosCRD stands for Chaos Mesh's own: what it must accept is tested in hack/chaosmesh.
+func networkChaosCRD() *apiextensionsv1.CustomResourceDefinition {
+	open := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "networkchaos.chaos-mesh.org"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "chaos-mesh.org", Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "networkchaos", Singular: "networkchaos", Kind: "NetworkChaos", ListKind: "NetworkChaosList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1alpha1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &open}}},
+		},
+	}
 }
 
 func testScheme() *runtime.Scheme {

@@ -65,6 +65,10 @@ type world struct {
 	rttOff time.Duration
 	// linksShort says which pods, by name, measure links that are not emulated yet.
 	linksShort map[string]bool
+	// kernel is what probe pods say, as their last words.
+	kernel string
+	// chaosMesh is whether Chaos Mesh acts on its objects.
+	chaosMesh bool
 	// sidecars play those of the pods.
 	sidecars *fakeSidecars
 	// pending transactions of every node.
@@ -103,6 +107,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.operatorClient = func() client.Client { return c }
 	w.sidecars = &fakeSidecars{w: w}
+	w.kernel = `{"missing":{"netem":"no such file or directory"}}`
 	w.recorder = &events.FakeRecorder{Events: make(chan string, 10_000)}
 	w.restartOperator()
 	return w
@@ -112,7 +117,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) restartOperator() {
 	abilities := check.Default(engineTable{})
 	c := w.operatorClient()
-	choice := &emulationChoice{c, testImage}
+	choice := newEmulationChoice(c, c, testImage, w.clock)
 	w.database = &GeoDatabaseReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
 	w.run = &BenchmarkRunReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
 }
@@ -285,6 +290,8 @@ func (w *world) playCluster() {
 			}
 		}
 	}
+	w.playChaosMesh()
+	w.playProbes()
 	w.collectGarbage()
 	w.playWorkers()
 }
@@ -351,6 +358,9 @@ func (w *world) collectGarbage() {
 	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace)))
 	for i := range pods.Items {
 		owner := metav1.GetControllerOf(&pods.Items[i])
+		if owner.Kind == "GeoDatabase" {
+			continue
+		}
 		var obj client.Object = &appsv1.StatefulSet{}
 		if owner.Kind == "Job" {
 			obj = &batchv1.Job{}
