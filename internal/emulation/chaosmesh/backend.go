@@ -22,7 +22,7 @@ import (
 // needs 3 for everything else.
 const MaxLinks = 13
 
-// LabelSource, on a NetworkChaos, is the region that sends.
+// LabelSource is the label, on a NetworkChaos, of the region that sends.
 const LabelSource = "geobench.dev/source-region"
 
 // Patience is how long an object may take to go away before it is forced to, and again before its finalizers are taken.
