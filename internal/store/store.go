@@ -29,6 +29,7 @@ type Store struct {
 	count int
 	bytes int64
 	ops   uint64
+	seen  byte // what Warm has read
 }
 
 // slot is an entry of the hash table. For a key of exactly table and shard number, id is the shard number and tag the
@@ -109,6 +110,28 @@ func (s *Store) Get(k txn.Key) (Record, bool) {
 		return Record{}, false
 	}
 	return s.row(s.slots[at].row).Record, true
+}
+
+// Warm brings the rows that a transaction is about to use, the first 16 of them, into the processor's caches. A row is
+// several dependent reads away from its key; side by side, those of many rows wait for memory together instead of one
+// after the other. It is no operation that Ops counts.
+func (s *Store) Warm(keys []txn.Access) {
+	const most = 16
+	keys = keys[:min(most, len(keys))]
+	var rows [most]*row
+	n := 0
+	for i := range keys {
+		at, found := s.find(keys[i].Key)
+		if found {
+			rows[n] = s.row(s.slots[at].row)
+			n++
+		}
+	}
+	for _, r := range rows[:n] {
+		if len(r.Value) > 0 {
+			s.seen ^= r.Value[0]
+		}
+	}
 }
 
 // Put writes the row under k for transaction version. The store owns value from then on; of k it keeps a copy.

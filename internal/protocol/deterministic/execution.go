@@ -267,6 +267,9 @@ func (e *execution) execute() {
 		x.MultiHome++
 	}
 	o := txn.Outcome{ID: e.t.ID, Status: txn.Committed}
+	if !e.multi { // else the local keys have been read
+		x.c.Store.Warm(e.t.Accesses)
+	}
 	result, err := x.c.Procedures.Lookup(e.t.Proc).Run(e, e.t.Args)
 	if err != nil || e.stray {
 		x.Aborts++
