@@ -26,6 +26,16 @@ var DefaultCosts = Costs{
 	Key:      200 * time.Nanosecond,
 }
 
+// On returns the costs on a CPU of milliCPU thousandths of a core: a node is one server, so a core and more are all the
+// same, and less takes longer in proportion. Nothing said (0) is a core.
+func (c Costs) On(milliCPU int64) Costs {
+	if milliCPU <= 0 || milliCPU >= 1000 {
+		return c
+	}
+	slower := func(d time.Duration) time.Duration { return d * 1000 / time.Duration(milliCPU) }
+	return Costs{Message: slower(c.Message), Kilobyte: slower(c.Kilobyte), Key: slower(c.Key)}
+}
+
 // of returns the time of a step with so many messages in and out, bytes and key operations.
 func (c Costs) of(messages, bytes int, keys int64) time.Duration {
 	return time.Duration(messages)*c.Message + time.Duration(bytes)*c.Kilobyte/1000 + time.Duration(keys)*c.Key

@@ -127,6 +127,20 @@ func TestSaturation(t *testing.T) {
 	}
 }
 
+// A CPU limit below a core makes the CPU slower, and nothing makes it faster.
+func TestCostsOn(t *testing.T) {
+	c := sim.Costs{Message: 2 * time.Microsecond, Kilobyte: time.Microsecond, Key: 300 * time.Nanosecond}
+	for milliCPU, want := range map[int64]sim.Costs{
+		0: c, 1000: c, 4000: c,
+		500: {Message: 4 * time.Microsecond, Kilobyte: 2 * time.Microsecond, Key: 600 * time.Nanosecond},
+		100: {Message: 20 * time.Microsecond, Kilobyte: 10 * time.Microsecond, Key: 3 * time.Microsecond},
+	} {
+		if got := c.On(milliCPU); got != want {
+			t.Errorf("%d milli-CPU: %+v, want %+v", milliCPU, got, want)
+		}
+	}
+}
+
 func TestTraffic(t *testing.T) {
 	s := sim.New(sim.Config{Topology: simtest.TwoRegions(1), Engine: echoEngine, Procedures: simtest.Procedures})
 	l := simtest.Add(s, 1, 1, simtest.Load{Clients: 3, Next: read, Until: time.Second})
