@@ -16,6 +16,8 @@ const (
 	LabelRun = "geobench.dev/run"
 	// LabelAttempt tells the objects of one spec.runID from those of the next.
 	LabelAttempt = "geobench.dev/attempt"
+	// LabelExperiment is the name of the Experiment that made a database, a run or a report.
+	LabelExperiment = "geobench.dev/experiment"
 	// LabelIncarnation is the database's incarnation that a node belongs to.
 	LabelIncarnation = "geobench.dev/incarnation"
 	// LabelManagedBy has the value ManagedBy on everything that the operator makes: its caches select by it.
@@ -47,6 +49,10 @@ const (
 	RoleSnapshot = "snapshot"
 	// RoleResult is the ConfigMap with the result document.
 	RoleResult = "result"
+	// RolePoint is a database or a run of an Experiment.
+	RolePoint = "point"
+	// RoleFindings is the ConfigMap with an Experiment's claims and figures.
+	RoleFindings = "findings"
 )
 
 func databaseLabels(db *v1alpha1.GeoDatabase, role string) map[string]string {
@@ -69,6 +75,17 @@ func runLabels(run *v1alpha1.BenchmarkRun, role string) map[string]string {
 		labelName:      "geobench-run",
 		labelInstance:  run.Name,
 		labelComponent: role,
+	}
+}
+
+func experimentLabels(e *v1alpha1.Experiment, role string) map[string]string {
+	return map[string]string{
+		LabelExperiment: e.Name,
+		LabelRole:       role,
+		LabelManagedBy:  ManagedBy,
+		labelName:       "geobench-experiment",
+		labelInstance:   e.Name,
+		labelComponent:  role,
 	}
 }
 

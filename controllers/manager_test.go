@@ -35,7 +35,8 @@ func TestManagerWithItsOwnRights(t *testing.T) {
 	w.must(err)
 	w.must(SetupWithManager(mgr, Options{Image: testImage, Nodes: w, Clock: clock.RealClock{}, Events: w.recorder}))
 
-	w.create(makeDatabase("d").obj(), makeRun("r").database("d").duration(3*time.Second).obj())
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").duration(3*time.Second).obj(),
+		makeExperiment("e", "calvin").sweep(clients, 10).claim("c", "tput('calvin', 10) > 1.0").obj())
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer stop()
 	stopped := make(chan error, 1)
@@ -43,7 +44,7 @@ func TestManagerWithItsOwnRights(t *testing.T) {
 
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
-	for run := w.getRun("r"); !over(run) || len(run.Finalizers) > 0; run = w.getRun("r") {
+	for run := w.getRun("r"); !over(run) || len(run.Finalizers) > 0 || !finished(w.getExperiment("e")); run = w.getRun("r") {
 		select {
 		case err := <-stopped:
 			t.Fatalf("the manager stopped: %v\n%s", err, w.describe())
@@ -54,6 +55,9 @@ func TestManagerWithItsOwnRights(t *testing.T) {
 	}
 	if st := w.getRun("r").Status; st.Verdict != v1alpha1.VerdictPassed {
 		t.Errorf("the run ended %s: %s", st.Verdict, st.Message)
+	}
+	if st := w.getExperiment("e").Status; st.Completed != 1 || st.ClaimsHold != "1/1" {
+		t.Errorf("the experiment ended %+v", st)
 	}
 	w.ranOnce()
 	stop()

@@ -90,3 +90,6 @@ func snapshotName(run *v1alpha1.BenchmarkRun) string {
 
 // ResultName names the ConfigMap with a run's result document.
 func ResultName(run *v1alpha1.BenchmarkRun) string { return joinName(253, run.Name, "result") }
+
+// FindingsName names the ConfigMap with an experiment's report.
+func FindingsName(e *v1alpha1.Experiment) string { return joinName(253, e.Name, "findings") }

@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -105,62 +103,7 @@ func (w *world) ranOnce() {
 func TestOperatorDiesAfterEveryWrite(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	real := w.client.(client.WithWatch)
-	deaths := 0
-	w.operatorClient = func() client.Client {
-		dead := false
-		live := func(err error) error {
-			if err == nil {
-				deaths++
-				dead = true
-			}
-			return err
-		}
-		check := func() error {
-			if dead {
-				return errKilled
-			}
-			return nil
-		}
-		return interceptor.NewClient(real, interceptor.Funcs{
-			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-				if err := check(); err != nil {
-					return err
-				}
-				return c.Get(ctx, key, obj, opts...)
-			},
-			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-				if err := check(); err != nil {
-					return err
-				}
-				return c.List(ctx, list, opts...)
-			},
-			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-				if err := check(); err != nil {
-					return err
-				}
-				return live(c.Create(ctx, obj, opts...))
-			},
-			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-				if err := check(); err != nil {
-					return err
-				}
-				return live(c.Patch(ctx, obj, patch, opts...))
-			},
-			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
-				if err := check(); err != nil {
-					return err
-				}
-				return live(c.Delete(ctx, obj, opts...))
-			},
-			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-				if err := check(); err != nil {
-					return err
-				}
-				return live(c.SubResource(sub).Patch(ctx, obj, patch, opts...))
-			},
-		})
-	}
+	w.dieAfterEveryWrite()
 	w.create(makeDatabase("d").obj(), makeRun("r").database("d").workers(2).obj())
 	w.until("the run is over", func() bool {
 		w.restartOperator()
@@ -169,10 +112,10 @@ func TestOperatorDiesAfterEveryWrite(t *testing.T) {
 	})
 	st := w.getRun("r").Status
 	if st.Verdict != v1alpha1.VerdictPassed {
-		t.Errorf("after %d deaths the run ended %s: %s", deaths, st.Verdict, st.Message)
+		t.Errorf("after %d deaths the run ended %s: %s", w.deaths, st.Verdict, st.Message)
 	}
-	if deaths < 30 {
-		t.Errorf("the operator died only %d times", deaths)
+	if w.deaths < 30 {
+		t.Errorf("the operator died only %d times", w.deaths)
 	}
 	if w.loads != 2 {
 		t.Errorf("data was loaded %d times into 2 nodes", w.loads)

@@ -25,14 +25,14 @@ type Options struct {
 	Events events.EventRecorder
 }
 
-// SetupWithManager registers both controllers.
+// SetupWithManager registers all controllers.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	database, run := Reconcilers(mgr, o)
-	return errors.Join(database.SetupWithManager(mgr), run.SetupWithManager(mgr))
+	database, run, experiment := Reconcilers(mgr, o)
+	return errors.Join(database.SetupWithManager(mgr), run.SetupWithManager(mgr), experiment.SetupWithManager(mgr))
 }
 
-// Reconcilers makes both controllers without registering them.
-func Reconcilers(mgr ctrl.Manager, o Options) (*GeoDatabaseReconciler, *BenchmarkRunReconciler) {
+// Reconcilers makes all controllers without registering them.
+func Reconcilers(mgr ctrl.Manager, o Options) (*GeoDatabaseReconciler, *BenchmarkRunReconciler, *ExperimentReconciler) {
 	if o.Events == nil {
 		o.Events = mgr.GetEventRecorder("geobench-operator")
 	}
@@ -44,6 +44,8 @@ func Reconcilers(mgr ctrl.Manager, o Options) (*GeoDatabaseReconciler, *Benchmar
 		}, &BenchmarkRunReconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Nodes: o.Nodes, Sidecars: o.Sidecars, Choose: choice.choose, Abilities: abilities,
 			Image: o.Image, Events: o.Events, Clock: o.Clock,
+		}, &ExperimentReconciler{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Abilities: abilities, Events: o.Events, Clock: o.Clock,
 		}
 }
 

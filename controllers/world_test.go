@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -54,6 +55,7 @@ type world struct {
 	operatorClient func() client.Client
 	database       *GeoDatabaseReconciler
 	run            *BenchmarkRunReconciler
+	experiment     *ExperimentReconciler
 
 	mu sync.Mutex
 	// nodes by their pod's IP.
@@ -83,6 +85,10 @@ type world struct {
 	starts map[string][]string
 	// committed is what each worker reports.
 	committed int64
+	// committedOn is what they report of an engine, where it is another.
+	committedOn map[string]int64
+	// deaths of the operator, when it dies after every write.
+	deaths int
 }
 
 // fakeNode is a node's process. It dies with its pod.
@@ -120,6 +126,7 @@ func (w *world) restartOperator() {
 	choice := newEmulationChoice(c, c, testImage, w.clock)
 	w.database = &GeoDatabaseReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
 	w.run = &BenchmarkRunReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
+	w.experiment = &ExperimentReconciler{Client: c, Live: c, Abilities: abilities, Events: w.recorder, Clock: w.clock}
 }
 
 func (w *world) create(objects ...client.Object) {
@@ -148,7 +155,7 @@ func (w *world) getDatabase(name string) *v1alpha1.GeoDatabase {
 	return w.get(name, &v1alpha1.GeoDatabase{}).(*v1alpha1.GeoDatabase)
 }
 
-// step lets everything act once: both controllers on every object, then the cluster; and lets time pass until a
+// step lets everything act once: all controllers on every object, then the cluster; and lets time pass until a
 // controller wants to look again.
 func (w *world) step() {
 	w.t.Helper()
@@ -162,6 +169,11 @@ func (w *world) reconcileAll() {
 	w.t.Helper()
 	databases := &v1alpha1.GeoDatabaseList{}
 	runs := &v1alpha1.BenchmarkRunList{}
+	experiments := &v1alpha1.ExperimentList{}
+	w.must(w.client.List(w.ctx, experiments, client.InNamespace(w.namespace)))
+	for i := range experiments.Items {
+		w.reconcile(w.experiment, &experiments.Items[i])
+	}
 	w.must(w.client.List(w.ctx, databases, client.InNamespace(w.namespace)))
 	w.must(w.client.List(w.ctx, runs, client.InNamespace(w.namespace)))
 	for i := range databases.Items {
@@ -208,6 +220,12 @@ func (w *world) describe() string {
 	databases := &v1alpha1.GeoDatabaseList{}
 	w.must(w.client.List(w.ctx, runs, client.InNamespace(w.namespace)))
 	w.must(w.client.List(w.ctx, databases, client.InNamespace(w.namespace)))
+	experiments := &v1alpha1.ExperimentList{}
+	w.must(w.client.List(w.ctx, experiments, client.InNamespace(w.namespace)))
+	for i := range experiments.Items {
+		s, _ := json.MarshalIndent(experiments.Items[i].Status, "", " ")
+		fmt.Fprintf(&b, "Experiment %s: %s\n", experiments.Items[i].Name, s)
+	}
 	for i := range databases.Items {
 		s, _ := json.MarshalIndent(databases.Items[i].Status, "", " ")
 		fmt.Fprintf(&b, "GeoDatabase %s: %s\n", databases.Items[i].Name, s)
@@ -293,6 +311,7 @@ func (w *world) playCluster() {
 	w.playChaosMesh()
 	w.playProbes()
 	w.collectGarbage()
+	w.collectOrphans()
 	w.playWorkers()
 }
 
@@ -454,15 +473,78 @@ func (w *world) report(dw *deploy.Worker, spec *v1alpha1.Load, index int) *resul
 		Ledger:  workload.Ledger{},
 	}
 	h := result.NewHistogram()
-	w.must(h.RecordValues(1500, w.committed))
+	committed := w.committed
+	if n, ok := w.committedOn[dw.Database.Engine]; ok {
+		committed = n
+	}
+	w.must(h.RecordValues(1500, committed))
 	for rep := range r.Repetitions {
-		r.Windows = append(r.Windows, result.Window{Region: dw.Region, Repetition: rep + 1, Sent: w.committed, Final: w.committed})
+		r.Windows = append(r.Windows, result.Window{Region: dw.Region, Repetition: rep + 1, Sent: committed, Final: committed})
 		r.Series = append(r.Series, result.Series{
 			Region: dw.Region, Repetition: rep + 1, Type: r.Types[0], Class: txn.ClassOf(false, false).String(), Outcome: txn.Committed.String(),
-			Latency: result.Distribution{Count: w.committed, SumMicroseconds: 1500 * w.committed, MaxMicroseconds: 1500, Histogram: result.EncodeHistogram(h)},
+			Latency: result.Distribution{Count: committed, SumMicroseconds: 1500 * committed, MaxMicroseconds: 1500, Histogram: result.EncodeHistogram(h)},
 		})
 	}
 	return r
+}
+
+// dieAfterEveryWrite lets the operator die after each single write to the API server, until it is started again.
+func (w *world) dieAfterEveryWrite() {
+	real := w.client.(client.WithWatch)
+	w.operatorClient = func() client.Client {
+		dead := false
+		live := func(err error) error {
+			if err == nil {
+				w.deaths++
+				dead = true
+			}
+			return err
+		}
+		check := func() error {
+			if dead {
+				return errKilled
+			}
+			return nil
+		}
+		return interceptor.NewClient(real, interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+				if err := check(); err != nil {
+					return err
+				}
+				return c.Get(ctx, key, obj, opts...)
+			},
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				if err := check(); err != nil {
+					return err
+				}
+				return c.List(ctx, list, opts...)
+			},
+			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+				if err := check(); err != nil {
+					return err
+				}
+				return live(c.Create(ctx, obj, opts...))
+			},
+			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+				if err := check(); err != nil {
+					return err
+				}
+				return live(c.Patch(ctx, obj, patch, opts...))
+			},
+			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+				if err := check(); err != nil {
+					return err
+				}
+				return live(c.Delete(ctx, obj, opts...))
+			},
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+				if err := check(); err != nil {
+					return err
+				}
+				return live(c.SubResource(sub).Patch(ctx, obj, patch, opts...))
+			},
+		})
+	}
 }
 
 // node returns the node that listens at addr.

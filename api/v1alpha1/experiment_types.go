@@ -47,13 +47,18 @@ type ExperimentSpec struct {
 	// +optional
 	Repetitions int32 `json:"repetitions,omitempty"`
 
-	// Concurrency is how many points run at the same time on a cluster. Runs that share machines disturb each other;
-	// simulations do not, and ignore it.
+	// Concurrency is how many databases a cluster holds for this experiment at the same time, each of which runs one point
+	// after the other. Runs that share machines disturb each other; simulations do not, and ignore it.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	// +kubebuilder:default=1
 	// +optional
 	Concurrency int32 `json:"concurrency,omitempty"`
+
+	// Suspend, when true, begins no further run on a cluster. A run that is under way ends first; then the databases that
+	// the experiment made go, and come back when it goes on. Results are kept.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
 
 	// Claims about the results.
 	// +listType=map
@@ -178,12 +183,21 @@ type Claim struct {
 	Measured string `json:"measured,omitempty"`
 }
 
+// Conditions of an Experiment, besides ConditionAccepted and ConditionCompleted.
+const (
+	// ConditionProgressing is true while there is something left to run or to judge, and nothing holds it up.
+	ConditionProgressing = "Progressing"
+	// ConditionFailed is true when the experiment cannot be carried out, and, once it is over, when a point failed or a
+	// claim has no answer. A claim that differs is a finding, not a failure.
+	ConditionFailed = "Failed"
+)
+
 // ExperimentStatus is how far an experiment is and what it found.
 type ExperimentStatus struct {
 	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Accepted, Completed.
+	// Conditions: Accepted, Progressing, Completed, Failed.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
@@ -192,18 +206,30 @@ type ExperimentStatus struct {
 	// StartTime is when the first point began.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
-	// CompletionTime is when the last point ended.
+	// CompletionTime is when all points had ended and the claims were judged.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 	// Points is the number of runs: databases x swept values x repetitions.
 	// +optional
 	Points int32 `json:"points"`
-	// Completed points have a result.
+	// Completed points have a result whose answers were not found wrong.
 	// +optional
 	Completed int32 `json:"completed"`
 	// Failed points could not run, or gave wrong answers.
 	// +optional
 	Failed int32 `json:"failed"`
+	// Active points are running.
+	// +listType=map
+	// +listMapKey=run
+	// +kubebuilder:validation:MaxItems=64
+	// +optional
+	Active []PointStatus `json:"active,omitempty"`
+	// Results of points that have ended, in the order of the sweep: the first 100. The ConfigMap of reportRef has all.
+	// +listType=map
+	// +listMapKey=run
+	// +kubebuilder:validation:MaxItems=100
+	// +optional
+	Results []PointStatus `json:"results,omitempty"`
 	// Claims and whether they hold.
 	// +listType=map
 	// +listMapKey=id
@@ -214,9 +240,43 @@ type ExperimentStatus struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +optional
 	ClaimsHold string `json:"claimsHold,omitempty"`
-	// ReportRef names the ConfigMap with all results.
+	// ReportRef names the ConfigMap with the figures of all points and the claims: report.json and report.txt.
 	// +optional
 	ReportRef *LocalReference `json:"reportRef,omitempty"`
+}
+
+// PointStatus is one point of a sweep, or one repetition of it.
+type PointStatus struct {
+	// Run is the BenchmarkRun's name.
+	// +kubebuilder:validation:MaxLength=63
+	// +required
+	Run string `json:"run"`
+	// Point is the database and the swept values, for example "calvin multiHomePercent=50".
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Point string `json:"point,omitempty"`
+	// Attempt counts from 1; a run that was Invalid for a reason outside of the database is tried again.
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
+	// Verdict of the run, once it is over.
+	// +optional
+	Verdict Verdict `json:"verdict,omitempty"`
+	// Reason is a CamelCase word for the verdict.
+	// +kubebuilder:validation:MaxLength=128
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// ThroughputPerSecond is committed transactions per second; this and the next three are set when there is a result.
+	// +optional
+	ThroughputPerSecond *int64 `json:"throughputPerSecond,omitempty"`
+	// P50Microseconds is the median latency of committed transactions.
+	// +optional
+	P50Microseconds *int64 `json:"p50Microseconds,omitempty"`
+	// P99Microseconds is the 99th percentile of it.
+	// +optional
+	P99Microseconds *int64 `json:"p99Microseconds,omitempty"`
+	// AbortPPM is aborted transactions of all, in parts per million.
+	// +optional
+	AbortPPM *int64 `json:"abortPPM,omitempty"`
 }
 
 // ClaimStatus says whether a claim holds.
@@ -242,6 +302,7 @@ type ClaimStatus struct {
 // +kubebuilder:printcolumn:name="Points",type=integer,JSONPath=`.status.points`
 // +kubebuilder:printcolumn:name="Completed",type=integer,JSONPath=`.status.completed`
 // +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.failed`
+// +kubebuilder:printcolumn:name="Running",type=string,JSONPath=`.status.active[0].point`
 // +kubebuilder:printcolumn:name="Claims",type=string,JSONPath=`.status.claimsHold`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Completed")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

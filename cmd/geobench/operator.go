@@ -89,7 +89,7 @@ func (o *operatorOptions) run(cmd *cobra.Command) error {
 	return mgr.Start(cmd.Context())
 }
 
-// manager makes the manager with both controllers.
+// manager makes the manager with all controllers.
 func (o *operatorOptions) manager(config *rest.Config, log logr.Logger) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {

@@ -6,6 +6,7 @@
 package experiment
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -68,6 +69,8 @@ type Run struct {
 	Profile  *v1alpha1.NetworkProfileSpec
 	// Label is the point's, with the repetition where there are several.
 	Label string
+	// DatabaseHash is eight hexadecimal digits for the database and its network: runs with the same one can share a database.
+	DatabaseHash string
 	// hash of the manifests.
 	hash string
 }
@@ -77,7 +80,7 @@ type Run struct {
 func New(b *manifest.Bundle, object *v1alpha1.Experiment, a check.Abilities) (*Experiment, error) {
 	e := &Experiment{Name: object.Name, Claims: object.Spec.Claims, source: b.Source("Experiment", object.Name), object: object}
 	x := &expansion{Experiment: e, bundle: b, abilities: a}
-	for _, step := range []func(){x.systems, x.parameters, x.size, x.expand, x.claims} {
+	for _, step := range []func(){x.systems, x.parameters, x.size, x.expand, x.names, x.claims} {
 		if step(); len(x.problems) > 0 {
 			return nil, x.problems
 		}
@@ -131,7 +134,7 @@ func (x *expansion) systems() {
 		field := fmt.Sprintf("spec.databaseRefs[%d]", i)
 		db, ok := x.bundle.Databases[ref.Name]
 		if !ok {
-			x.problem(field+".name", ref.Name, "there is no GeoDatabase %s in the files%s", ref.Name, nearest(ref.Name, keys(x.bundle.Databases)))
+			x.problem(field+".name", ref.Name, "there is no GeoDatabase %s in %s%s", ref.Name, cmp.Or(x.bundle.Place, "the files"), nearest(ref.Name, keys(x.bundle.Databases)))
 			continue
 		}
 		add(field, ref.Name, &db.Spec)
@@ -335,7 +338,7 @@ func (x *expansion) validate(made *Run, db, run map[string]any, full bool) manif
 	if len(problems) > 0 {
 		return problems
 	}
-	bundle.Profiles = x.bundle.Profiles
+	bundle.Profiles, bundle.Place = x.bundle.Profiles, x.bundle.Place
 	made.Run, made.Database = bundle.Runs[0], bundle.Databases[db["metadata"].(map[string]any)["name"].(string)]
 	if full {
 		for _, p := range bundle.Check(x.abilities) {
@@ -359,8 +362,28 @@ func (x *expansion) validate(made *Run, db, run map[string]any, full bool) manif
 	}
 	sum := sha256.Sum256(text)
 	made.hash = hex.EncodeToString(sum[:])
-	made.Run.Name = x.Name + "-" + made.hash[:8]
+	made.Run.Name = x.runName(made.hash)
+	if text, err = json.Marshal([]any{made.Database.Name, made.Database.Spec, made.Profile}); err != nil {
+		return manifest.Problems{{Object: "GeoDatabase " + made.Database.Name, Field: "spec", Message: err.Error()}}
+	}
+	sum = sha256.Sum256(text)
+	made.DatabaseHash = hex.EncodeToString(sum[:4])
 	return nil
+}
+
+func (x *expansion) runName(hash string) string { return x.Name + "-" + hash[:8] }
+
+// names gives another name to a run whose name is taken: eight digits are few where there are thousands of runs.
+func (x *expansion) names() {
+	taken := map[string]bool{}
+	for _, run := range x.Runs() {
+		for hash := run.hash; taken[run.Run.Name]; {
+			sum := sha256.Sum256([]byte(hash))
+			hash = hex.EncodeToString(sum[:])
+			run.Run.Name = x.runName(hash)
+		}
+		taken[run.Run.Name] = true
+	}
 }
 
 // document is a manifest as JSON.

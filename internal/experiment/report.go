@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,7 +9,9 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/result"
@@ -27,6 +30,8 @@ type Report struct {
 	// Version is the build that judged, Machine where runs that are not simulated were played.
 	Version string          `json:"version,omitempty"`
 	Machine *result.Machine `json:"machine,omitempty"`
+	// Place is where it was measured, when not in the process that made the report.
+	Place string `json:"place,omitempty"`
 	// Claims of all experiments, in order.
 	Claims []Finding `json:"claims"`
 	// Wrong lists runs that could not run, or whose answers were wrong.
@@ -59,10 +64,10 @@ type PointData struct {
 // NewReport judges all claims and gathers the figures.
 func NewReport(experiments []*Experiment, r *Results) *Report {
 	out := &Report{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: Kind, Simulated: r.Simulated, Version: version.String(),
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: Kind, Simulated: r.Simulated, Version: version.String(), Place: r.Place,
 		Claims: []Finding{}, Wrong: []string{}, Doubtful: []string{},
 	}
-	if !r.Simulated {
+	if !r.Simulated && r.Place == "" {
 		out.Machine = result.ThisMachine()
 	}
 	for _, e := range experiments {
@@ -197,7 +202,7 @@ func (out *Report) Table(w io.Writer) error {
 			b.WriteString(strings.TrimRight(l.String(), " ") + "\n")
 		}
 	}
-	how := "in real time, on this machine"
+	how := "in real time, " + cmp.Or(out.Place, "on this machine")
 	if out.Simulated {
 		how = "SIMULATED"
 	}
@@ -245,6 +250,56 @@ func (out *Report) Table(w io.Writer) error {
 	list("runs that failed:", out.Wrong)
 	list("runs in doubt:", out.Doubtful)
 	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Round leaves figures no more than so many digits.
+func (out *Report) Round(digits int) {
+	for _, e := range out.Experiments {
+		for _, p := range e.Points {
+			for _, figures := range []map[string]float64{p.Median, p.HalfWidth} {
+				for name, v := range figures {
+					// What was formatted can be parsed.
+					figures[name], _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
+				}
+			}
+		}
+	}
+}
+
+// shown are the figures of Figures, in this order.
+var shown = []string{"tput", "p50", "p90", "p99", "aborts", "bytes", "wanBytes", "cpu"}
+
+// Figures writes a table of every point's most asked-for figures, as medians over the repetitions.
+func (out *Report) Figures(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var units []string
+	for _, name := range shown {
+		m, err := metricNamed(name)
+		if err != nil {
+			return err
+		}
+		units = append(units, name+" in "+m.unit)
+	}
+	for _, e := range out.Experiments {
+		titles := append(append([]string{e.Name}, e.Parameters...), shown...)
+		fmt.Fprintln(t, strings.Join(titles, "\t"))
+		for _, p := range e.Points {
+			row := append([]string{p.System}, p.Values...)
+			for _, name := range shown {
+				cell := "-"
+				if v, ok := p.Median[name]; ok {
+					cell = formatNumber(v)
+				}
+				row = append(row, cell)
+			}
+			fmt.Fprintln(t, strings.Join(row, "\t"))
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, strings.Join(units, "; "))
 	return err
 }
 

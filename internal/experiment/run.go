@@ -49,12 +49,25 @@ type Progress struct {
 type Results struct {
 	// Simulated results come from virtual time.
 	Simulated bool
-	outcomes  map[*Run]outcome
+	// Place is where results in real time were measured; empty stands for "on this machine".
+	Place    string
+	outcomes map[*Run]outcome
 }
 
 type outcome struct {
 	document *result.Document
 	err      error
+}
+
+// NewResults returns results that were measured elsewhere, to be added. place says where, for people, for example "in a
+// cluster".
+func NewResults(place string) *Results {
+	return &Results{Place: place, outcomes: map[*Run]outcome{}}
+}
+
+// Add tells how a run ended: with a document, or why there is none.
+func (r *Results) Add(run *Run, document *result.Document, err error) {
+	r.outcomes[run] = outcome{document, err}
 }
 
 // Document of a run. The error says why it could not be played.

@@ -6,6 +6,7 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,6 +56,8 @@ type Bundle struct {
 	Runs []*v1alpha1.BenchmarkRun
 	// Experiments in the order in which they were written. Package experiment expands them into points and checks each.
 	Experiments []*v1alpha1.Experiment
+	// Place is where the objects come from, for messages; empty stands for "the files".
+	Place string
 	// Ignored lists objects of other API groups, for example "v1 Namespace demo", which only a cluster has use for.
 	Ignored []string
 
@@ -404,7 +407,7 @@ func (b *Bundle) database(run *v1alpha1.BenchmarkRun) (*v1alpha1.GeoDatabase, *P
 	if db, ok := b.Databases[name]; ok {
 		return db, nil
 	}
-	return nil, missing("BenchmarkRun "+run.Name, "spec.databaseRef.name", "GeoDatabase", name, slices.Sorted(maps.Keys(b.Databases)), nil)
+	return nil, b.missing("BenchmarkRun "+run.Name, "spec.databaseRef.name", "GeoDatabase", name, slices.Sorted(maps.Keys(b.Databases)), nil)
 }
 
 func (b *Bundle) profile(db *v1alpha1.GeoDatabase) (*v1alpha1.NetworkProfileSpec, *Problem) {
@@ -421,14 +424,16 @@ func (b *Bundle) profile(db *v1alpha1.GeoDatabase) (*v1alpha1.NetworkProfileSpec
 	if p, ok := presets.Lookup(n.ProfileRef.Name); ok {
 		return &p.Spec, nil
 	}
-	return nil, missing("GeoDatabase "+db.Name, "spec.network.profileRef.name", "NetworkProfile", n.ProfileRef.Name,
+	return nil, b.missing("GeoDatabase "+db.Name, "spec.network.profileRef.name", "NetworkProfile", n.ProfileRef.Name,
 		slices.Sorted(maps.Keys(b.Profiles)), presets.Names())
 }
 
+func (b *Bundle) place() string { return cmp.Or(b.Place, "the files") }
+
 // missing says that a reference leads nowhere, and where it could lead.
-func missing(object, path, kind, name string, have, builtIn []string) *Problem {
+func (b *Bundle) missing(object, path, kind, name string, have, builtIn []string) *Problem {
 	p := &Problem{Object: object, Field: path, Value: name}
-	p.Message = fmt.Sprintf("there is no %s %s in the files", kind, name)
+	p.Message = fmt.Sprintf("there is no %s %s in %s", kind, name, b.place())
 	if n, ok := check.Nearest(name, append(slices.Clone(have), builtIn...)); ok {
 		p.Message += fmt.Sprintf(" (did you mean %s?)", n)
 	}

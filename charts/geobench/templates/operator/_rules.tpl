@@ -92,6 +92,8 @@
   - benchmarkruns
   - geodatabases
   verbs:
+  - create
+  - delete
   - get
   - list
   - patch
@@ -100,6 +102,7 @@
   - geobench.dev
   resources:
   - benchmarkruns/finalizers
+  - experiments/finalizers
   - geodatabases/finalizers
   verbs:
   - update
@@ -107,6 +110,7 @@
   - geobench.dev
   resources:
   - benchmarkruns/status
+  - experiments/status
   - geodatabases/status
   verbs:
   - get
@@ -114,6 +118,7 @@
 - apiGroups:
   - geobench.dev
   resources:
+  - experiments
   - networkprofiles
   verbs:
   - get

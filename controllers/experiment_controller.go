@@ -1,0 +1,141 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/manifest/check"
+)
+
+// ExperimentReconciler plays experiments: it makes the databases and runs of their points, one after the other, and judges
+// their claims.
+type ExperimentReconciler struct {
+	Client client.Client
+	// Live reads from the API server itself.
+	Live client.Reader
+	// Abilities say what the checks may let through.
+	Abilities check.Abilities
+	Events    events.EventRecorder
+	Clock     clock.PassiveClock
+
+	expansions expansions
+}
+
+// SetupWithManager registers the controller.
+func (r *ExperimentReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	byLabel := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+		name := obj.GetLabels()[LabelExperiment]
+		if name == "" {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
+	})
+	// What an experiment refers to may come after it, or change.
+	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+		list := &v1alpha1.ExperimentList{}
+		if obj.GetLabels()[LabelExperiment] != "" || r.Client.List(ctx, list, client.InNamespace(obj.GetNamespace())) != nil {
+			return nil
+		}
+		var out []reconcile.Request
+		for i := range list.Items {
+			if !finished(&list.Items[i]) {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+			}
+		}
+		return out
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.Experiment{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.BenchmarkRun{}, byLabel, builder.WithPredicates(runSettles{})).
+		Watches(&v1alpha1.GeoDatabase{}, byLabel, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.GeoDatabase{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.NetworkProfile{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 2}).
+		Complete(r)
+}
+
+// runSettles lets through that a run has ended and given everything back, not its way there.
+type runSettles struct{ predicate.Funcs }
+
+func (runSettles) Update(e ctrlevent.UpdateEvent) bool {
+	was, ok1 := e.ObjectOld.(*v1alpha1.BenchmarkRun)
+	is, ok2 := e.ObjectNew.(*v1alpha1.BenchmarkRun)
+	return ok1 && ok2 && settled(was) != settled(is)
+}
+
+// Reconcile leads one experiment a step further.
+func (r *ExperimentReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	object := &v1alpha1.Experiment{}
+	if err := r.Live.Get(ctx, req.NamespacedName, object); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if object.DeletionTimestamp != nil || finished(object) {
+		// Runs, databases and the report are owned by the experiment and go with it.
+		r.expansions.forget(object.UID)
+		return reconcile.Result{}, nil
+	}
+	s := &experimentScope{ExperimentReconciler: r, experiment: object, before: object.DeepCopy()}
+	err := s.reconcile(ctx)
+	if !equality.Semantic.DeepEqual(s.before.Status, object.Status) {
+		patch := client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{})
+		if perr := r.Client.Status().Patch(ctx, object, patch); perr != nil {
+			if apierrors.IsConflict(perr) {
+				return reconcile.Result{RequeueAfter: time.Second}, nil
+			}
+			return reconcile.Result{}, errors.Join(err, client.IgnoreNotFound(perr))
+		}
+	}
+	for _, e := range s.events {
+		e.emit(r.Events, object)
+	}
+	if apierrors.IsConflict(err) || namespaceEnds(err) {
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: s.again}, nil
+}
+
+func (s *experimentScope) reconcile(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{
+		s.expand,
+		s.observe,
+		s.sweepUp,
+		s.advance,
+		s.describe,
+		s.judge,
+	} {
+		err := step(ctx)
+		var r *refusal
+		var taken *nameTakenError
+		switch {
+		case errors.As(err, &r):
+			s.refused(r)
+			return nil
+		case errors.As(err, &taken):
+			s.refused(&refusal{"NameTaken", taken.Error()})
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	s.experiment.Status.ObservedGeneration = s.experiment.Generation
+	return nil
+}
