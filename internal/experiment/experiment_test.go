@@ -528,3 +528,45 @@ func TestShippedExperiments(t *testing.T) {
 		})
 	}
 }
+
+// TestRunsThatAreEqual: values that mean the same make the same runs, which still need names of their own.
+func TestRunsThatAreEqual(t *testing.T) {
+	e := mustRead(t, replaced(t, sweepLine, "- {path: spec.load.duration, values: [60s, 1m]}"))
+	seen := map[string]bool{}
+	for _, run := range e.Runs() {
+		if seen[run.Run.Name] || len(run.Run.Name) != len("small-")+8 {
+			t.Errorf("%s is called %s", run.Label, run.Run.Name)
+		}
+		seen[run.Run.Name] = true
+	}
+	runs := e.Runs()
+	if runs[0].DatabaseHash != runs[1].DatabaseHash || runs[0].DatabaseHash == runs[2].DatabaseHash {
+		t.Errorf("databases %s, %s of near and %s of far", runs[0].DatabaseHash, runs[1].DatabaseHash, runs[2].DatabaseHash)
+	}
+}
+
+func TestFigures(t *testing.T) {
+	e := mustRead(t, small)
+	r := NewResults("in a cluster")
+	for i, run := range e.Runs() {
+		d := &result.Document{}
+		d.Summary.Committed, d.Summary.ThroughputPerSecond = 1000, int64(1234+i)
+		d.Summary.LatencyMicroseconds.P50 = 5678
+		if i == 3 {
+			r.Add(run, nil, errors.New("it could not run"))
+			continue
+		}
+		r.Add(run, d, nil)
+	}
+	report := NewReport([]*Experiment{e}, r)
+	report.Round(3)
+	var b strings.Builder
+	if err := errors.Join(report.Table(&b), report.Figures(&b)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"in real time, in a cluster", "near   2                 1230  5.68", "far    4                 -"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("there is no %q in\n%s", want, b.String())
+		}
+	}
+}
