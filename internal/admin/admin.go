@@ -3,6 +3,7 @@
 //
 //	GET  /status   Status
 //	POST /load     LoadRequest -> LoadResponse: replaces the node's data; refused with 409 while transactions are pending
+//	POST /disturb  Disturbance: what faults do to this node now, in place of what they did before
 //	GET  /audit    Audit: what the workload's invariants need of this node's rows; 409 while transactions are pending
 //	GET  /healthz  200 while the event loop turns
 //	GET  /readyz   200 when every peer has been reached and none has lost its state
@@ -11,7 +12,10 @@ package admin
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
+
+	"github.com/geobench/geobench/internal/geo"
 )
 
 // Status is what a node knows of itself. Counters only grow during an incarnation.
@@ -40,6 +44,10 @@ type Status struct {
 	// Operations counts reads and writes of rows.
 	Operations int64            `json:"operations"`
 	Counters   map[string]int64 `json:"counters,omitempty"`
+	// Roles that the node has now: see protocol.RoleHolder.
+	Roles []string `json:"roles,omitempty"`
+	// Disturbance is what faults do to the node now; left out when that is nothing.
+	Disturbance *Disturbance `json:"disturbance,omitempty"`
 	// LinksComplete is since when no round trip of this node was shorter than declared: since when every link is emulated.
 	// Only probes tell (package ping); without it, one is short now or was not measured yet.
 	LinksComplete *time.Time `json:"linksComplete,omitempty"`
@@ -82,4 +90,42 @@ type Audit struct {
 	Sums   map[string]int64 `json:"sums"`
 	Digest uint64           `json:"digest,string"`
 	Rows   int64            `json:"rows"`
+}
+
+// Disturbance is all that the faults of a run's timeline do to one node. The zero value is nothing.
+type Disturbance struct {
+	// Links change the emulated links to the nodes of some regions; the others are as declared.
+	Links []DisturbedLink `json:"links,omitempty"`
+	// Cut lists the nodes, by geo.NodeID, that this node cannot reach.
+	Cut []int `json:"cut,omitempty"`
+	// Lost lists the nodes that are gone for good, with what they held in memory: nobody waits for them any more. A node that
+	// was lost once stays lost.
+	Lost []int `json:"lost,omitempty"`
+	// SlowPercent is how much longer than usual the node takes for everything: 100 is twice the time.
+	SlowPercent int64 `json:"slowPercent,omitempty"`
+	// ClockOffset is what the node's clock is ahead of what it would show; negative is behind.
+	ClockOffset time.Duration `json:"clockOffsetNanoseconds,omitempty"`
+	// Lease is after how long the node undoes all of this by itself, unless it is told again; 0 is never. It makes sure
+	// that nothing stays when whoever disturbs it dies.
+	Lease time.Duration `json:"leaseNanoseconds,omitempty"`
+}
+
+// DisturbedLink is the emulated link to the nodes of a region, and the one back, which acknowledgements take.
+type DisturbedLink struct {
+	To   string   `json:"to"`
+	Link geo.Link `json:"link"`
+	Back geo.Link `json:"back"`
+}
+
+// Same tells whether two disturbances do the same, whatever their leases; nil does nothing.
+func (d *Disturbance) Same(o *Disturbance) bool {
+	var a, b Disturbance
+	if d != nil {
+		a = *d
+	}
+	if o != nil {
+		b = *o
+	}
+	return slices.Equal(a.Links, b.Links) && slices.Equal(a.Cut, b.Cut) && slices.Equal(a.Lost, b.Lost) &&
+		a.SlowPercent == b.SlowPercent && a.ClockOffset == b.ClockOffset
 }

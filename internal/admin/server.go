@@ -23,6 +23,12 @@ type Node interface {
 	Ready() error
 }
 
+// Disturbable is a Node that faults can be injected into; others answer POST /disturb with 404.
+type Disturbable interface {
+	// Disturb fails with a *BadRequest for nodes and regions that there are not.
+	Disturb(ctx context.Context, d *Disturbance) error
+}
+
 // ErrBusy says that the node's data is being used, or is not there yet: ask again later.
 var ErrBusy = errors.New("the node's data can't be used now")
 
@@ -53,6 +59,18 @@ func NewHandler(n Node, metrics http.Handler) http.Handler {
 		resp, err := n.Load(r.Context(), req)
 		answer(w, resp, err)
 	})
+	if n, ok := n.(Disturbable); ok {
+		mux.HandleFunc("POST /disturb", func(w http.ResponseWriter, r *http.Request) {
+			d := &Disturbance{}
+			dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
+			dec.DisallowUnknownFields()
+			if err := dec.Decode(d); err != nil {
+				answer(w, nil, &BadRequest{fmt.Errorf("the body is no Disturbance: %w", err)})
+				return
+			}
+			answer(w, struct{}{}, n.Disturb(r.Context(), d))
+		})
+	}
 	mux.HandleFunc("GET /audit", func(w http.ResponseWriter, r *http.Request) {
 		a, err := n.Audit(r.Context())
 		answer(w, a, err)

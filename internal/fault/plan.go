@@ -279,3 +279,8 @@ func (p *Plan) choose(f *Fault, field string, target *v1alpha1.NodeTarget, side 
 	}
 	return nodes, nil
 }
+
+func unique(nodes []geo.NodeID) []geo.NodeID {
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}

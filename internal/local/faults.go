@@ -19,21 +19,6 @@ func timeline(p *plan.Plan, poll, patience time.Duration) *fault.Timeline {
 	return fault.NewTimeline(fault.NewPlan(p.Run.Spec.Faults, &p.Topology, p.Seed()), poll, patience)
 }
 
-// lost are the nodes that lasting faults have taken away for good.
-func lost(t *fault.Timeline) []geo.NodeID {
-	var out []geo.NodeID
-	if t == nil {
-		return nil
-	}
-	for _, l := range t.Lives {
-		if l.Lasting && l.Fault.Kills() && l.Injecting != nil {
-			out = append(out, l.Targets.From...)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
 // Faults tells in a result what became of a timeline. unfinished are the transactions that the nodes which are left never
 // finished.
 func Faults(t *fault.Timeline, unfinished int) []result.Fault {

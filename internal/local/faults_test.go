@@ -144,3 +144,34 @@ func TestSimulatedFaultsWithHistory(t *testing.T) {
 		}
 	}
 }
+
+// In real time a partition stops the region that is cut off, a slow node slows its clients, and a killed one is gone; after
+// each the data is right.
+func TestRunFaults(t *testing.T) {
+	load := "{clientsPerRegion: 20, thinkTime: 50ms, warmup: 1s, duration: 9s, requestTimeout: 2s}"
+	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", load, 1)
+	text = strings.Replace(text, "objectives: [{metric: abortPPM, max: 0}]", "objectives: []", 1) + `  faults:
+    - {name: cut, at: 2s, duration: 1s, networkPartition: {from: {regions: [ap-northeast-1]}}}
+    - {name: skew, at: 5s, duration: 500ms, clockSkew: {target: {}, offset: 100ms}}
+    - {name: kill, at: 7s, podKill: {target: {regions: [ap-northeast-1]}}}
+`
+	d, err := Run(t.Context(), planOf(t, text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range d.Reasons {
+		if r.Reason != result.ReasonDriverBound && r.Reason != result.ReasonNetworkNotVerified { // the machine may be busy
+			t.Errorf("%+v", r)
+		}
+	}
+	cut, skew, kill := d.Faults[0], d.Faults[1], d.Faults[2]
+	if a := cut.Availability; a == nil || a.FaultPerSecond*10 > a.NormalPerSecond*9 || cut.ToMicroseconds == nil || *cut.ToMicroseconds < 3_000_000 {
+		t.Errorf("%+v %+v", cut, a)
+	}
+	if skew.Problem != "" || skew.ToMicroseconds == nil || len(skew.Targets) != 2 {
+		t.Errorf("%+v", skew)
+	}
+	if a := kill.Availability; !kill.Lasting || len(kill.Lost) != 1 || a == nil || a.Failed == 0 || a.FaultPerSecond == 0 {
+		t.Errorf("%+v %+v", kill, a)
+	}
+}

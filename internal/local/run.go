@@ -73,18 +73,19 @@ func Run(ctx context.Context, p *plan.Plan, report Report) (*result.Document, er
 		return nil, err
 	}
 	rec := newRecording(p, procedures)
-	if err := playAll(ctx, p, nodes, rec, &in, report); err != nil {
+	faults := injectProcess(p, nodes)
+	if err := playAll(ctx, p, nodes, rec, faults, &in, report); err != nil {
 		return nil, err
 	}
 	report(Progress{Stage: "checking the answers"})
-	audits, err := auditQuiet(ctx, nodes)
+	audits, out, err := auditQuiet(ctx, p, nodes, faults, &in)
 	if err != nil {
 		return nil, err
 	}
 	if in.After, err = deref(nodes.Status(ctx)); err != nil {
 		return nil, err
 	}
-	in.Checks = verify(p, rec, audits, nil, in.Reports)
+	in.Checks = verify(p, rec, audits, out, in.Reports)
 	return result.Build(in)
 }
 
@@ -132,7 +133,7 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // playAll plays the clients of all regions.
-func playAll(ctx context.Context, p *plan.Plan, nodes *node.Local, rec *recording, in *result.Inputs, report Report) error {
+func playAll(ctx context.Context, p *plan.Plan, nodes *node.Local, rec *recording, faults *process, in *result.Inputs, report Report) error {
 	regions := len(p.Topology.Regions)
 	workers := make([]*load.Worker, regions)
 	targets := make([]*target.Native, regions)
@@ -161,6 +162,10 @@ func playAll(ctx context.Context, p *plan.Plan, nodes *node.Local, rec *recordin
 			in.Reports[r], err = w.Run(playing, targets[r], start)
 			return err
 		})
+	}
+	if faults != nil {
+		from, _ := schedule(p).Window(1)
+		g.Go(func() error { return faults.play(playing, start.Add(from)) })
 	}
 	err := g.Wait()
 	stop()
@@ -194,24 +199,41 @@ func tell(ctx context.Context, p *plan.Plan, start time.Time, workers []*load.Wo
 	}
 }
 
-// auditQuiet waits until no transaction is pending and audits all nodes.
-func auditQuiet(ctx context.Context, nodes *node.Local) ([]admin.Audit, error) {
+// stalled is how long transactions stay unfinished, once nodes were lost for good, before they are held to stay so.
+const stalled = 5 * time.Second
+
+// auditQuiet waits until no transaction is pending and audits all nodes. After faults that took nodes for good, some of the
+// others may wait for them for ever: they are left out, as out says.
+func auditQuiet(ctx context.Context, p *plan.Plan, nodes *node.Local, faults *process, in *result.Inputs) (audits []admin.Audit, out []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, quietWithin)
 	defer cancel()
+	var gone []geo.NodeID
+	if faults != nil {
+		gone = faults.timeline.Lost()
+	}
+	last, since := -1, time.Now()
 	for {
 		statuses, err := nodes.Status(ctx)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		pending := 0
 		for _, s := range statuses {
 			pending += s.Pending
 		}
-		if pending == 0 {
-			return deref(nodes.Audit(ctx))
+		if pending != last {
+			last, since = pending, time.Now()
+		}
+		if pending == 0 || len(gone) > 0 && time.Since(since) > stalled {
+			out = leftOut(&p.Topology, gone, func(n geo.NodeID) int { return statuses[n].Pending })
+			if faults != nil {
+				in.Faults = Faults(faults.timeline, pending)
+			}
+			audits, err = deref(nodes.Audit(ctx, func(n geo.NodeID) bool { return len(out) > 0 && out[n] != "" }))
+			return audits, out, err
 		}
 		if err := pause(ctx, poll); err != nil {
-			return nil, fmt.Errorf("%d transactions are still unfinished %v after the last answer", pending, quietWithin)
+			return nil, nil, fmt.Errorf("%d transactions are still unfinished %v after the last answer", pending, quietWithin)
 		}
 	}
 }

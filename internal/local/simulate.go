@@ -104,7 +104,7 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 		if faults.err != nil {
 			return nil, faults.err
 		}
-		gone = lost(faults.timeline)
+		gone = faults.timeline.Lost()
 	}
 	if ok, err := advance("settling", s.Now()+quietWithin, func() bool { return s.Pending() == 0 }); err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -34,6 +35,8 @@ type Local struct {
 	nodes  []*Node
 	group  *errgroup.Group
 	cancel context.CancelFunc
+	stops  []context.CancelFunc // of each node
+	gone   []atomic.Bool        // by Stop
 }
 
 // StartLocal starts all nodes of db on free ports of 127.0.0.1 and waits until they are ready. db needs no addresses;
@@ -67,7 +70,7 @@ func StartLocal(ctx context.Context, db deploy.Database, cfg LocalConfig) (_ *Lo
 			*address = l.Addr().String()
 		}
 	}
-	l := &Local{db: db, nodes: make([]*Node, len(db.Nodes))}
+	l := &Local{db: db, nodes: make([]*Node, len(db.Nodes)), gone: make([]atomic.Bool, len(db.Nodes))}
 	for i := range l.nodes {
 		l.nodes[i], err = New(Config{
 			Database:      &l.db,
@@ -87,7 +90,12 @@ func StartLocal(ctx context.Context, db deploy.Database, cfg LocalConfig) (_ *Lo
 	l.cancel = cancel
 	l.group, running = errgroup.WithContext(running)
 	for _, n := range l.nodes {
-		l.group.Go(func() error { return n.Run(running) })
+		one, stop := context.WithCancel(running)
+		l.stops = append(l.stops, stop)
+		l.group.Go(func() error {
+			defer stop()
+			return n.Run(one)
+		})
 	}
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -141,14 +149,31 @@ func (l *Local) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRe
 	return sum, nil
 }
 
-// Status returns the status of every node, by geo.NodeID.
-func (l *Local) Status(ctx context.Context) ([]*admin.Status, error) {
-	return each(ctx, l, (*Node).Status)
+// Stop ends a node for good, with what it holds, and waits until it has.
+func (l *Local) Stop(id geo.NodeID) {
+	l.gone[id].Store(true)
+	l.stops[id]()
+	<-l.nodes[id].done
 }
 
-// Audit audits every node, by geo.NodeID. It fails with admin.ErrBusy while transactions are pending anywhere.
-func (l *Local) Audit(ctx context.Context) ([]*admin.Audit, error) {
-	return each(ctx, l, (*Node).Audit)
+// Status returns the status of every node, by geo.NodeID; of one that was stopped it says just that.
+func (l *Local) Status(ctx context.Context) ([]*admin.Status, error) {
+	return each(ctx, l, func(n *Node, ctx context.Context) (*admin.Status, error) {
+		if l.gone[n.cfg.ID].Load() {
+			return &admin.Status{Node: l.db.Topology.NodeName(n.cfg.ID), ID: int(n.cfg.ID), Process: n.process, Incarnation: l.db.Incarnation, Reason: "it was stopped"}, nil
+		}
+		return n.Status(ctx)
+	})
+}
+
+// Audit audits every node, by geo.NodeID, but those that skip names, whose audits are empty. It fails with admin.ErrBusy while transactions are pending anywhere.
+func (l *Local) Audit(ctx context.Context, skip func(geo.NodeID) bool) ([]*admin.Audit, error) {
+	return each(ctx, l, func(n *Node, ctx context.Context) (*admin.Audit, error) {
+		if skip != nil && skip(n.cfg.ID) {
+			return &admin.Audit{}, nil
+		}
+		return n.Audit(ctx)
+	})
 }
 
 func each[T any](ctx context.Context, l *Local, f func(*Node, context.Context) (T, error)) ([]T, error) {

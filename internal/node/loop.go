@@ -32,6 +32,10 @@ type loop struct {
 	loaded   admin.LoadResponse
 	workload workload.Workload
 	traced   bool // rows carry versions
+
+	offset, least time.Duration // of the clock, and what it shows at least: see disturb
+	slow          int64         // percent that everything takes longer
+	debt          time.Duration // of the time that it took longer
 }
 
 // client is a connection to answer.
@@ -55,11 +59,13 @@ func (l *loop) run() {
 		for rest := items; ; {
 			part := rest[:min(len(rest), slice)]
 			rest = rest[len(part):]
+			began := l.beginSlowly()
 			for i := range part {
 				l.handle(&part[i])
 			}
 			l.fire()
 			l.flush()
+			l.endSlowly(began)
 			if len(rest) == 0 {
 				break
 			}
@@ -132,7 +138,7 @@ func (l *loop) fire() {
 		return
 	}
 	// Only those that are due now: what they set for now waits for the next round, so that messages get their turn.
-	for now := l.Now(); ; {
+	for now := l.elapsed(); ; {
 		t, ok := l.timers.PopDue(now)
 		if !ok {
 			return
@@ -153,8 +159,11 @@ func (l *loop) flush() {
 	l.dirtyLinks, l.dirtyClients = l.dirtyLinks[:0], l.dirtyClients[:0]
 }
 
+// elapsed is the time that timers count by.
+func (l *loop) elapsed() time.Duration { return l.epoch + wire.Now() }
+
 // Now implements protocol.Env.
-func (l *loop) Now() time.Duration { return l.epoch + wire.Now() }
+func (l *loop) Now() time.Duration { return max(l.elapsed()+l.offset, l.least) }
 
 // Send implements protocol.Env.
 func (l *loop) Send(to geo.NodeID, m protocol.Message) {
@@ -165,7 +174,7 @@ func (l *loop) Send(to geo.NodeID, m protocol.Message) {
 }
 
 // After implements protocol.Env.
-func (l *loop) After(d time.Duration, t protocol.Timer) { l.timers.Push(l.Now()+d, t) }
+func (l *loop) After(d time.Duration, t protocol.Timer) { l.timers.Push(l.elapsed()+d, t) }
 
 // Reply implements protocol.Env.
 func (l *loop) Reply(o txn.Outcome) {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -56,6 +57,10 @@ type Node struct {
 	gate     sync.Mutex    // one load or audit at a time
 
 	broken atomic.Pointer[string]
+	// disturbed is what faults do; nil is nothing.
+	disturbed  atomic.Pointer[admin.Disturbance]
+	disturbing sync.Mutex
+	lease      *time.Timer // undoes it; nil: none was asked for yet
 	// asked is when Healthy asked the loop for a sign of life, 0 once it gave one.
 	asked    atomic.Int64
 	turns    atomic.Int64
@@ -110,6 +115,7 @@ func New(cfg Config) (*Node, error) {
 		rng:     rand.New(rand.NewPCG(cfg.Database.Seed, uint64(cfg.ID))),
 		store:   store.New(),
 		pending: map[txn.ID]*client{},
+		least:   math.MinInt64,
 	}
 	n.loop.replica = cfg.Engine.New(protocol.Config{
 		Self:       cfg.ID,
@@ -139,6 +145,7 @@ func (n *Node) Run(ctx context.Context) error {
 	case err = <-failed:
 		err = fmt.Errorf("administration server: %w", err)
 	}
+	n.endLease()
 	n.box.close()
 	n.endpoint.Close()
 	<-n.done
@@ -225,12 +232,14 @@ func (n *Node) Status(ctx context.Context) (*admin.Status, error) {
 		for _, c := range l.replica.Counters(nil) {
 			s.Counters[c.Name] = c.Value
 		}
+		s.Roles = protocol.RolesOf(l.replica)
 	})
 	if err != nil {
 		return nil, err
 	}
 	s.Ready, s.Reason = n.endpoint.Ready()
 	s.Broken = n.broken.Load() != nil
+	s.Disturbance = n.disturbed.Load()
 	for r, name := range n.topology.Regions {
 		l := admin.LinkStatus{To: name}
 		l.Bytes, l.Messages = n.endpoint.Sent(geo.Region(r))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -64,14 +65,26 @@ var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 }
 
 func incidents(_ *Document, in *Inputs, r *Report) []Reason {
-	out := append([]Reason(nil), in.Incidents...)
-	for _, m := range r.Incidents {
-		out = append(out, Reason{ReasonWorkerLost, m})
-	}
 	lost := map[string]bool{} // by faults, as planned
 	for _, f := range in.Faults {
 		for _, n := range f.Lost {
 			lost[n] = true
+		}
+	}
+	// Load generators begin what they say of a node's connection with its name: see target.Native.
+	planned := func(message string) bool {
+		words := strings.Fields(message)
+		return len(words) > 1 && words[0] == "node" && lost[words[1]]
+	}
+	var out []Reason
+	for _, incident := range in.Incidents {
+		if !planned(incident.Message) {
+			out = append(out, incident)
+		}
+	}
+	for _, m := range r.Incidents {
+		if !planned(m) {
+			out = append(out, Reason{ReasonWorkerLost, m})
 		}
 	}
 	after := map[string]*admin.Status{}

@@ -86,7 +86,7 @@ func TestEndToEnd(t *testing.T) {
 	defer cancel()
 	var audits []*admin.Audit
 	for {
-		if audits, err = local.Audit(ctx); !errors.Is(err, admin.ErrBusy) {
+		if audits, err = local.Audit(ctx, nil); !errors.Is(err, admin.ErrBusy) {
 			break
 		}
 		<-time.After(5 * time.Millisecond) // the other region's copy follows

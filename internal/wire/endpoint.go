@@ -292,10 +292,10 @@ func (e *Endpoint) dial(l *Link) {
 	defer e.wg.Done()
 	const first, last = 10 * time.Millisecond, time.Second
 	backoff := first
-	for e.ctx.Err() == nil {
+	for e.ctx.Err() == nil && !l.given.Load() {
 		connected, err := e.dialOnce(l)
 		var refusal *Refusal
-		if errors.As(err, &refusal) && refusal.Code == LostState {
+		if errors.As(err, &refusal) && refusal.Code == LostState && !l.given.Load() {
 			e.fail(refusal.Reason)
 			return
 		}
@@ -402,7 +402,7 @@ func (e *Endpoint) serve(conn net.Conn) {
 	}
 	if r := e.judge(h); r != nil {
 		_ = writeFrame(conn, frameRefusal, r)
-		if r.Code == LostState {
+		if r.Code == LostState && !(h.Role == Peer && e.links[h.From].given.Load()) {
 			e.fail(r.Reason)
 		}
 		return

@@ -39,6 +39,7 @@ type Link struct {
 	received        atomic.Uint32 // number of the last data frame received
 	bytes, messages atomic.Int64  // sent
 	heard           atomic.Int64  // Now when something arrived last
+	given           atomic.Bool   // up: see GiveUp
 
 	mu      sync.Mutex
 	current *session
@@ -71,6 +72,25 @@ func (l *Link) Send(m Message) (first bool) {
 
 // Flush hands over what was sent. It never blocks.
 func (l *Link) Flush() { l.bytes.Add(int64(l.out.flush())) }
+
+// Disturb makes link the emulated link to the peer from now on, and back the one that acknowledgements take; cut breaks
+// it: what is sent waits until it is mended. A link that is not emulated stays as it is.
+func (l *Link) Disturb(link, back geo.Link, cut bool) { l.s.disturb(link, back, cut) }
+
+// GiveUp tells that the peer's process is gone for good, with its state: what is sent to it is lost, and neither that nor its
+// coming back as another process, which is refused, breaks the database.
+func (l *Link) GiveUp() {
+	if l.given.Swap(true) {
+		return
+	}
+	l.s.giveUp()
+	l.mu.Lock()
+	if l.current != nil {
+		_ = l.current.conn.Close()
+	}
+	l.problem = "given up"
+	l.mu.Unlock()
+}
 
 // control queues a frame that is lost with the connection.
 func (l *Link) control(typ uint8, stamp uint64) {
@@ -128,6 +148,8 @@ func (l *Link) know(process, expect string) *Refusal {
 	defer l.mu.Unlock()
 	name := l.e.cfg.Topology.NodeName(l.peer)
 	switch {
+	case l.given.Load():
+		return &Refusal{LostState, fmt.Sprintf("node %s was given up: it has lost its state", name)}
 	case l.process != "" && l.process != process:
 		return &Refusal{LostState, fmt.Sprintf("node %s was process %s and is %s now: it has lost its state", name, l.process, process)}
 	case expect != "" && expect != l.e.cfg.Process:
@@ -144,7 +166,9 @@ func (l *Link) run(s *session, fr *frameReader, process string, received uint32)
 		_ = s.conn.Close()
 	})
 	if err != nil {
-		l.e.fail(fmt.Sprintf("node %s: %v", l.e.cfg.Topology.NodeName(l.peer), err))
+		if !l.given.Load() {
+			l.e.fail(fmt.Sprintf("node %s: %v", l.e.cfg.Topology.NodeName(l.peer), err))
+		}
 		return err
 	}
 	l.mu.Lock()

@@ -45,6 +45,10 @@ type sender struct {
 	path  *geo.Path // nil: not emulated
 	rng   *rand.Rand
 	queue ring // not written yet, by due time
+	// blocked counts the frames at the queue's end that the path refuses; it takes them from resume on.
+	blocked int
+	resume  time.Duration
+	given   bool // up: whatever is added is lost
 	// unacked are the data frames that were written and not acknowledged, when resumable.
 	unacked   ring
 	resumable bool
@@ -73,7 +77,7 @@ func (s *sender) add(c *chunk) {
 }
 
 func (s *sender) addLocked(c *chunk) {
-	if s.conn == nil && (c.typ != frameData || !s.resumable) {
+	if s.given || s.conn == nil && (c.typ != frameData || !s.resumable) {
 		c.recycle()
 		return
 	}
@@ -100,11 +104,66 @@ func (s *sender) hold(n int) {
 	}
 }
 
-// depart says when c is written.
+// depart says when c, which comes last, is written.
 func (s *sender) depart(c *chunk) {
-	if s.path != nil {
-		c.due, _ = s.path.Send(Now(), len(c.buf), s.rng) // a path of this driver is never cut
+	if s.path == nil {
+		return
 	}
+	if s.blocked == 0 && s.send(c, Now()) {
+		return
+	}
+	c.due = never
+	s.blocked++
+}
+
+// send asks the path when c is written; false when it refuses.
+func (s *sender) send(c *chunk, now time.Duration) bool {
+	due, ok := s.path.Send(now, len(c.buf), s.rng)
+	if ok {
+		c.due = due
+		return true
+	}
+	if s.resume, ok = s.path.Ready(now); !ok {
+		s.resume = never
+	}
+	return false
+}
+
+// unblock offers the path again what it has refused.
+func (s *sender) unblock(now time.Duration) {
+	if s.blocked == 0 || now < s.resume {
+		return
+	}
+	for i := len(s.queue.c) - s.blocked; s.blocked > 0 && s.send(s.queue.c[i], now); i++ {
+		s.blocked--
+	}
+}
+
+// disturb changes the path: see Link.Disturb.
+func (s *sender) disturb(link, back geo.Link, cut bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.path == nil {
+		return
+	}
+	s.path.Change(link, back)
+	if now := Now(); cut {
+		s.path.Cut()
+		s.resume = never
+	} else {
+		s.path.Heal(now)
+		s.resume, _ = s.path.Ready(now)
+	}
+	s.notify()
+}
+
+// giveUp drops all frames, now and from now on.
+func (s *sender) giveUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.given = true
+	s.hold(-s.held)
+	s.queue, s.unacked, s.blocked = ring{}, ring{}, 0
 }
 
 func (s *sender) notify() {
@@ -146,7 +205,7 @@ func (s *sender) attach(conn net.Conn, seq uint32, failed func(error)) error {
 		return fmt.Errorf("the peer has received up to frame %d, and frame %d is the next to send", seq, first)
 	}
 	s.queue = ring{}
-	s.conn, s.stopped, s.idle = conn, false, false
+	s.conn, s.stopped, s.idle, s.blocked = conn, false, false, 0
 	for s.unacked.len() > 0 {
 		c := s.unacked.pop()
 		s.depart(c)
@@ -179,7 +238,7 @@ func (s *sender) detach() {
 	s.mu.Unlock()
 	<-done
 	s.mu.Lock()
-	s.conn, s.idle = nil, false
+	s.conn, s.idle, s.blocked = nil, false, 0
 	s.mu.Unlock()
 }
 
@@ -252,7 +311,9 @@ func (s *sender) take(batch []*chunk, alarm *Alarm) []*chunk {
 		}
 		var now time.Duration
 		if s.path != nil {
-			now = Now() + Slack
+			now = Now()
+			s.unblock(now)
+			now += Slack
 		}
 		for size := 0; s.queue.len() > 0 && size < maxWrite && len(batch) < maxVectors; {
 			if s.queue.front().due > now {
@@ -272,7 +333,11 @@ func (s *sender) take(batch []*chunk, alarm *Alarm) []*chunk {
 		}
 		s.idle = s.queue.len() == 0
 		if !s.idle {
-			alarm.Set(s.queue.front().due)
+			at := s.queue.front().due
+			if s.blocked > 0 {
+				at = min(at, s.resume)
+			}
+			alarm.Set(at)
 		}
 		s.mu.Unlock()
 		<-s.wake

@@ -79,7 +79,9 @@ func Simulator(engines EngineCatalog) Abilities {
 }
 
 // Process is what geobench run can do.
-func Process(engines EngineCatalog) Abilities { return local(engines, "geobench run", nil) }
+func Process(engines EngineCatalog) Abilities {
+	return local(engines, "geobench run", fault.BuiltInKinds)
+}
 
 type builtEngines struct{}
 

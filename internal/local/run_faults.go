@@ -1,0 +1,101 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/node"
+	"github.com/geobench/geobench/internal/plan"
+)
+
+// processPoll is how often a step of a fault's life that is not done is tried again in real time.
+const processPoll = 20 * time.Millisecond
+
+// process injects faults into the nodes of this process: its fault.Injector.
+type process struct {
+	nodes    *node.Local
+	t        *geo.Topology
+	timeline *fault.Timeline
+}
+
+// injectProcess returns the injector of the plan's faults; nil when there are none.
+func injectProcess(p *plan.Plan, nodes *node.Local) *process {
+	t := timeline(p, processPoll, faultPatience)
+	if t == nil {
+		return nil
+	}
+	return &process{nodes: nodes, t: &p.Topology, timeline: t}
+}
+
+// play takes the steps of the timeline, which counts from start, until it is over or ctx ends.
+func (in *process) play(ctx context.Context, start time.Time) error {
+	for {
+		next, err := in.timeline.Step(ctx, time.Since(start), in, false)
+		if err != nil || next == fault.Never {
+			return err
+		}
+		if err := pause(ctx, max(0, next-time.Since(start))); err != nil {
+			return err
+		}
+	}
+}
+
+// Roles implements fault.Injector.
+func (in *process) Roles(ctx context.Context) (fault.Roles, error) {
+	statuses, err := in.nodes.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return func(n geo.NodeID) ([]string, error) { return statuses[n].Roles, nil }, nil
+}
+
+// Setup implements fault.Injector.
+func (in *process) Setup(_ context.Context, l *fault.Life) error {
+	l.Lasting = l.Fault.Kills() // nodes keep their data in memory
+	return nil
+}
+
+// Inject implements fault.Injector.
+func (in *process) Inject(ctx context.Context, _ *fault.Life, c *fault.Conditions) error {
+	return in.apply(ctx, c)
+}
+
+// Propagated implements fault.Injector: a node has done what it was told once it has answered.
+func (in *process) Propagated(context.Context, *fault.Life, *fault.Conditions) (bool, error) {
+	return true, nil
+}
+
+// Recover implements fault.Injector.
+func (in *process) Recover(ctx context.Context, _ *fault.Life, c *fault.Conditions) error {
+	return in.apply(ctx, c)
+}
+
+// Recovered implements fault.Injector.
+func (in *process) Recovered(context.Context, *fault.Life, *fault.Conditions) (bool, error) {
+	return true, nil
+}
+
+// Cleanup implements fault.Injector.
+func (in *process) Cleanup(context.Context, *fault.Life) error { return nil }
+
+// apply brings the nodes to the conditions. Those that stay learn first whom they have lost.
+func (in *process) apply(ctx context.Context, c *fault.Conditions) error {
+	lost := in.timeline.Lost()
+	for i := range c.Nodes {
+		id := geo.NodeID(i)
+		if slices.Contains(lost, id) {
+			continue
+		}
+		if err := in.nodes.Node(id).Disturb(ctx, c.Disturbance(id, in.t, lost, 0)); err != nil {
+			return fmt.Errorf("node %s: %w", in.t.NodeName(id), err)
+		}
+	}
+	for _, id := range lost {
+		in.nodes.Stop(id)
+	}
+	return nil
+}
