@@ -36,8 +36,11 @@ type execution struct {
 	queued    bool // in Executor.ready
 	holding   bool // has all its locks and its local reads
 	reordered bool // a change of the queues has given it its turn
+	stale     bool // was sent to a home that a row has left: nobody runs it
+	deferred  int  // requests that wait for a row to come
 	stray     bool // the procedure has used a key against its declaration
 
+	unlocked     []txn.Key  // local keys that it has asked no lock for, since it is stale
 	early        []reads    // arrived before the transaction's turn
 	next         *execution // in the free list
 	newer, older *execution // in the list of the running ones
@@ -62,6 +65,7 @@ type reads struct {
 	partition int
 	values    []Value
 	reordered bool
+	stale     bool
 }
 
 // begin prepares the execution of t, whose client waits at coordinator.
@@ -146,9 +150,12 @@ func (e *execution) participants() (n int) {
 	return n
 }
 
-// homes returns the number of regions that the transaction's local keys call home.
-func (e *execution) homes() (n int) {
-	home := func(i int) geo.Region { return e.x.placement.Home(e.t.Accesses[i].Key) }
+// homes returns the number of regions to which the transaction was sent for its local keys.
+func (e *execution) homes(moved Homes) (n int) {
+	home := func(i int) geo.Region {
+		h, _ := moved.Of(e.x.placement, e.t.Accesses, i)
+		return h
+	}
 next:
 	for i := range e.slots {
 		if !e.slots[i].local {
@@ -165,7 +172,7 @@ next:
 }
 
 // complete reports whether the transaction and all its parts at this partition have arrived.
-func (e *execution) complete() bool { return e.t != nil && e.parts == e.needed }
+func (e *execution) complete() bool { return e.t != nil && e.parts == e.needed && e.deferred == 0 }
 
 // take assigns reads that have come early, and keeps those that are still early.
 func (e *execution) take(early []reads) {
@@ -184,6 +191,7 @@ func (e *execution) take(early []reads) {
 // assign takes the reads of another participant.
 func (e *execution) assign(r reads) {
 	e.waitReads--
+	e.stale = e.stale || r.stale
 	values := r.values
 	for i := range e.slots {
 		sl := &e.slots[i]
@@ -259,6 +267,11 @@ func (e *execution) load(i int) {
 // execute runs the procedure, applies the local part of its writes and answers the client if it waits in this copy.
 func (e *execution) execute() {
 	x := e.x
+	if e.stale {
+		x.Stale++
+		e.answer(txn.Outcome{ID: e.t.ID, Status: txn.Refused, Reason: ReasonMoved})
+		return
+	}
 	x.Executed++
 	if e.multi {
 		x.MultiPartition++
@@ -362,7 +375,7 @@ func (e *execution) activeAt(q int32) bool {
 func (e *execution) release() {
 	x := e.x
 	for i := range e.slots {
-		if e.slots[i].local {
+		if e.slots[i].local && e.requested(e.t.Accesses[i].Key) {
 			x.locks.release(e, e.t.Accesses[i].Key, x.granted)
 		}
 	}

@@ -38,6 +38,8 @@ type Config struct {
 	// Reorderable is for engines whose lock queues may be changed (Reorder). They must keep locks, too: only when all
 	// participants have theirs is it certain that no cycle goes through the transaction.
 	Reorderable bool
+	// Moves is for engines whose rows move from one home to another; nil if they don't.
+	Moves Moves
 }
 
 // Executor is one partition of a copy.
@@ -79,6 +81,8 @@ type Stats struct {
 	// LockWaits are transactions that could not get all their locks at once, RemoteReads those for which reads were
 	// sent, times their receivers.
 	LockWaits, RemoteReads int64
+	// Stale counts the times that a transaction was not run since a row had moved.
+	Stale int64
 	// Finished are the transactions of other nodes' clients that are over here.
 	Finished int64
 }
@@ -122,17 +126,23 @@ func (x *Executor) Parted() int { return x.parted }
 
 // Run runs t, whose client waits at coordinator, or queues it for its locks. All its keys here are ordered now.
 func (x *Executor) Run(at Place, t *txn.Transaction, coordinator geo.NodeID) {
+	x.RunAt(at, t, coordinator, nil)
+}
+
+// RunAt is Run for a transaction that was sent to these homes.
+func (x *Executor) RunAt(at Place, t *txn.Transaction, coordinator geo.NodeID, homes Homes) {
 	e := &x.inline
 	e.begin(x, t, coordinator)
-	if !e.multi && !x.conflicts(e) {
+	if !e.multi && !x.conflicts(e) && x.current(t, homes) {
 		e.execute()
 		e.finish()
 		return
 	}
 	e = x.enlist(at, e)
-	for i, a := range t.Accesses {
-		if e.slots[i].local && !x.locks.acquire(e, a.Key, a.Mode&txn.Write != 0) {
-			e.waitLocks++
+	for i := range t.Accesses {
+		if e.slots[i].local {
+			_, count := homes.Of(x.placement, t.Accesses, i)
+			x.request(e, &t.Accesses[i], count)
 		}
 	}
 	if e.waitLocks > 0 {
@@ -143,9 +153,9 @@ func (x *Executor) Run(at Place, t *txn.Transaction, coordinator geo.NodeID) {
 	x.drain()
 }
 
-// Part takes one of the parts of t: its keys here whose home is home are ordered now. With lockOnly, t holds its id and
+// Part takes one of the parts of t, which was sent to these homes: its keys here whose home is home are ordered now. With lockOnly, t holds its id and
 // those keys and nothing else, and another part has the whole transaction.
-func (x *Executor) Part(at Place, t *txn.Transaction, lockOnly bool, coordinator geo.NodeID, home geo.Region) {
+func (x *Executor) Part(at Place, t *txn.Transaction, lockOnly bool, coordinator geo.NodeID, home geo.Region, homes Homes) {
 	e := x.running[at]
 	if e == nil {
 		e = x.alloc()
@@ -164,15 +174,13 @@ func (x *Executor) Part(at Place, t *txn.Transaction, lockOnly bool, coordinator
 		early, waitLocks := e.early, e.waitLocks
 		e.begin(x, t, coordinator)
 		e.waitLocks, e.early = waitLocks, nil
-		e.needed = e.homes()
+		e.needed = e.homes(homes)
 		e.take(early)
 	}
 	waited := e.waitLocks > 0
 	for i := range t.Accesses {
-		a := &t.Accesses[i]
-		if x.placement.Home(a.Key) == home && (x.partitions == 1 || x.placement.Partition(a.Key) == x.partition) &&
-			!x.locks.acquire(e, a.Key, a.Mode&txn.Write != 0) {
-			e.waitLocks++
+		if h, count := homes.Of(x.placement, t.Accesses, i); h == home && x.local(t.Accesses[i].Key) {
+			x.request(e, &t.Accesses[i], count)
 		}
 	}
 	if e.waitLocks > 0 {
@@ -264,7 +272,7 @@ func (x *Executor) Reads(from geo.NodeID, m *Reads) {
 	at := 0
 	for i := range m.Reads {
 		q := &m.Reads[i]
-		r := reads{partition, m.Values[at : at+q.Values], q.Reordered}
+		r := reads{partition, m.Values[at : at+q.Values], q.Reordered, q.Stale}
 		at += q.Values
 		e := x.running[q.Place]
 		if e == nil {
@@ -294,7 +302,7 @@ func (x *Executor) sendReads(q int, e *execution, values []Value) {
 		x.outReads[q] = m
 		x.readsTo = append(x.readsTo, q)
 	}
-	m.Reads = append(m.Reads, Read{e.at, len(values), e.reordered})
+	m.Reads = append(m.Reads, Read{e.at, len(values), e.reordered, e.stale})
 	m.Values = append(m.Values, values...)
 	x.RemoteReads++
 }

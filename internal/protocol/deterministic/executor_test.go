@@ -60,7 +60,7 @@ func (s *scene) expect(t *testing.T, step, want string) {
 // hear makes the other partition say what it has read for a transaction.
 func (s *scene) hear(id txn.ID, value uint64, reordered bool) {
 	s.x.Reads(1, &Reads{
-		Reads:  []Read{{PlaceOf(id), 1, reordered}},
+		Reads:  []Read{{PlaceOf(id, 0), 1, reordered, false}},
 		Values: []Value{{binary.BigEndian.AppendUint64(nil, value), true}},
 	})
 }
@@ -72,16 +72,16 @@ func TestReorderVoidsReads(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(true, true)
 			t1, t2 := simtest.Txn(1, "a0+1 a3+1"), simtest.Txn(2, "a0+1 a3+1")
-			s.x.Part(PlaceOf(2), t2, false, 0, 0)
+			s.x.Part(PlaceOf(2, 0), t2, false, 0, 0, nil)
 			s.expect(t, "2 has its lock here", "reads: 0.2=000000000000000a")
-			s.x.Part(PlaceOf(1), t1, false, 0, 0)
+			s.x.Part(PlaceOf(1, 0), t1, false, 0, 0, nil)
 			s.expect(t, "1 waits for 2", "")
 			if early {
 				s.hear(1, 99, false)
 				s.hear(1, 20, true)
 				s.expect(t, "from the past, and from the future", "")
 			}
-			s.x.Reorder([]Place{PlaceOf(1), PlaceOf(2)})
+			s.x.Reorder([]Place{PlaceOf(1, 0), PlaceOf(2, 0)})
 			if early {
 				s.expect(t, "1 has all", "t0.1 committed 0=11 3=21; reads: 0.1=reordered 000000000000000a 0.2=reordered 000000000000000b")
 			} else {
@@ -120,16 +120,16 @@ func TestParts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(true, false)
-			s.x.Part(PlaceOf(7), tc.first, tc.first != whole, 0, tc.firstHome)
+			s.x.Part(PlaceOf(7, 0), tc.first, tc.first != whole, 0, tc.firstHome, nil)
 			s.expect(t, "one part", "")
 			// The row of the other part is still free, that of the first is not.
 			held := []string{"a0+5", "a2+5"}[tc.firstHome]
-			s.x.Run(PlaceOf(8), simtest.Txn(8, held), 0)
+			s.x.Run(PlaceOf(8, 0), simtest.Txn(8, held), 0)
 			s.expect(t, "behind the part", "")
 			if s.x.LockWaits != 1 || s.x.Parted() != 1 {
 				t.Errorf("%d wait for locks, %d are in parts", s.x.LockWaits, s.x.Parted())
 			}
-			s.x.Part(PlaceOf(7), tc.second, tc.second != whole, 0, tc.secondHome)
+			s.x.Part(PlaceOf(7, 0), tc.second, tc.second != whole, 0, tc.secondHome, nil)
 			s.expect(t, "both parts", done+"; t0.8 committed "+[]string{"0=16", "2=16"}[tc.firstHome])
 			if s.x.Parted() != 0 || !s.x.locks.empty() {
 				t.Error("something is left over")
@@ -145,8 +145,8 @@ func TestKeepLocks(t *testing.T) {
 	behind := simtest.Txn(8, "a0+1")
 	t.Run("one log", func(t *testing.T) {
 		s := newScene(false, false)
-		s.x.Run(PlaceOf(7), simtest.Txn(7, "r0 a1+1"), 1)
-		s.x.Run(PlaceOf(8), behind, 0)
+		s.x.Run(PlaceOf(7, 0), simtest.Txn(7, "r0 a1+1"), 1)
+		s.x.Run(PlaceOf(8, 0), behind, 0)
 		s.expect(t, "it has let go", "t0.8 committed 0=11; reads: 0.7=000000000000000a")
 	})
 	for name, tc := range map[string]struct {
@@ -160,15 +160,15 @@ func TestKeepLocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(true, false)
 			if tc.parts {
-				s.x.Part(PlaceOf(7), simtest.Txn(7, tc.ops), false, 1, 0)
+				s.x.Part(PlaceOf(7, 0), simtest.Txn(7, tc.ops), false, 1, 0, nil)
 			} else {
-				s.x.Run(PlaceOf(7), simtest.Txn(7, tc.ops), 1)
+				s.x.Run(PlaceOf(7, 0), simtest.Txn(7, tc.ops), 1)
 			}
-			s.x.Run(PlaceOf(8), behind, 0)
+			s.x.Run(PlaceOf(8, 0), behind, 0)
 			if got := s.said(); !strings.HasPrefix(got, "reads: 0.7=") {
 				t.Errorf("it has its lock here: %q", got)
 			}
-			s.x.Reads(1, &Reads{Reads: []Read{{Place: PlaceOf(7)}}})
+			s.x.Reads(1, &Reads{Reads: []Read{{Place: PlaceOf(7, 0)}}})
 			s.expect(t, "the other partition has its lock", "t0.8 committed 0=11")
 			if s.x.Parted() != 0 || !s.x.locks.empty() || len(s.x.running) > 0 {
 				t.Error("something is left over")

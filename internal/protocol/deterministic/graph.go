@@ -68,7 +68,7 @@ func (x *Executor) Graph() []Vertex {
 		}
 		for i := range e.slots {
 			if e.slots[i].local {
-				if l := x.locks.locks[e.t.Accesses[i].Key]; l.pass != x.passes {
+				if l := x.locks.locks[e.t.Accesses[i].Key]; l != nil && l.pass != x.passes {
 					l.pass = x.passes
 					x.addEdges(graph, l)
 				}
@@ -141,7 +141,7 @@ func (x *Executor) Reorder(members []Place) {
 			if !e.slots[i].local {
 				continue
 			}
-			if l := x.locks.locks[e.t.Accesses[i].Key]; l.pass != x.passes {
+			if l := x.locks.locks[e.t.Accesses[i].Key]; l != nil && l.pass != x.passes {
 				l.pass = x.passes
 				l.reorder()
 				l.regrant(x.granted)

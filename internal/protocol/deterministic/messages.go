@@ -19,8 +19,11 @@ const (
 // there, engines with several logs take the two halves of its id.
 type Place struct{ Position, Index uint64 }
 
-// PlaceOf is the place of a transaction that is named by its id. Places are in the order of ids.
-func PlaceOf(id txn.ID) Place { return Place{uint64(id.Stream()), uint64(id) & (1<<40 - 1)} }
+// PlaceOf is the place of a transaction that is named by its id and by how often it was sent again. Places are in the order of
+// ids, those of a second attempt behind all of the first.
+func PlaceOf(id txn.ID, attempt uint64) Place {
+	return Place{attempt<<24 | uint64(id.Stream()), uint64(id) & (1<<40 - 1)}
+}
 
 // Less orders places.
 func (p Place) Less(q Place) bool {
@@ -52,6 +55,8 @@ type Read struct {
 	Values int
 	// Reordered says that the values were read after the transaction's turn had been changed: see Executor.Reorder.
 	Reordered bool
+	// Stale says that the sender's rows have left the home that the transaction was sent to.
+	Stale bool
 }
 
 // Reads carries local reads from a participant to another one of the same copy: for each transaction the values of the
@@ -65,9 +70,12 @@ type Reads struct {
 func (m *Reads) Kind() uint8 { return KindReads }
 
 func (r *Read) shape() uint64 {
-	n := uint64(r.Values) << 1
+	n := uint64(r.Values) << 2
 	if r.Reordered {
 		n |= 1
+	}
+	if r.Stale {
+		n |= 2
 	}
 	return n
 }
@@ -113,6 +121,9 @@ func (m *Reads) String() string {
 		if r.Reordered {
 			s += "reordered "
 		}
+		if r.Stale {
+			s += "stale "
+		}
 		for i, v := range m.Values[at : at+r.Values] {
 			if i > 0 {
 				s += ","
@@ -139,9 +150,9 @@ func decodeReads(body []byte) (*Reads, error) {
 		m.Reads = make([]Read, n)
 		for i := range m.Reads {
 			at := ReadPlace(&r)
-			shape := r.UvarintMax(2*maxValues + 1)
-			m.Reads[i] = Read{at, int(shape >> 1), shape&1 != 0}
-			total += shape >> 1
+			shape := r.UvarintMax(4*maxValues + 3)
+			m.Reads[i] = Read{at, int(shape >> 2), shape&1 != 0, shape&2 != 0}
+			total += shape >> 2
 		}
 	}
 	n := r.Count(1)

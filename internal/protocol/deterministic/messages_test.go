@@ -12,7 +12,7 @@ import (
 func sampleMessages() map[string]protocol.Message {
 	return map[string]protocol.Message{
 		"reads": &Reads{
-			[]Read{{Place{1, 2}, 2, false}, {Place{1, 3}, 0, true}, {Place{900, 1 << 40}, 1, false}},
+			[]Read{{Place{1, 2}, 2, false, false}, {Place{1, 3}, 0, true, false}, {Place{900, 1 << 40}, 1, false, true}},
 			[]Value{{[]byte("ten"), true}, {}, {nil, true}},
 		},
 		"no reads": &Reads{},

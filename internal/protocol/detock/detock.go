@@ -42,6 +42,10 @@ var Engine = &protocol.Engine{
 			Name: "resolver", Default: "40ms", Min: time.Millisecond, Max: time.Minute,
 			Doc: "The interval at which each copy looks for deadlocks.",
 		},
+		{
+			Name: "remaster", Default: "0", Integer: true, MinInt: 0, MaxInt: 1000,
+			Doc: "How many transactions in a row from one other region move a row's home there; 0 for homes that don't move.",
+		},
 	},
 	Roles:  []string{locallog.RoleLeader},
 	New:    func(c protocol.Config) protocol.Replica { return newReplica(c) },
@@ -71,7 +75,7 @@ func newReplica(c protocol.Config) *Replica {
 	r := &Replica{opportunistic: c.Params.Word("opportunistic") == "true"}
 	r.Node = locallog.New(locallog.Config{
 		Config: c, Batch: c.Params.Duration("batch"), Forward: c.Params.Duration("forward"), Reorderable: true,
-		MultiHome: r.multiHome, Arrive: r.inserter.arrive,
+		Remaster: c.Params.Int("remaster"), MultiHome: r.multiHome, Arrive: r.inserter.arrive,
 	})
 	r.latencies.init(r)
 	r.inserter.r = r
@@ -79,10 +83,10 @@ func newReplica(c protocol.Config) *Replica {
 	return r
 }
 
-// multiHome sends a transaction to the first node of each of its homes.
-func (r *Replica) multiHome(t *txn.Transaction) {
-	r.homes = r.Homes(t, r.homes[:0])
-	f := locallog.Forwarded{Txn: t, Part: true}
+// multiHome sends a transaction, or a remastering, to the first node of each of its homes.
+func (r *Replica) multiHome(e locallog.Entry) {
+	r.homes = r.Homes(&e, r.homes[:0])
+	f := locallog.Forwarded{Txn: e.Txn, Part: true, Placing: e.Placing}
 	if r.opportunistic {
 		f.NotBefore = max(0, r.Env.Now()+r.latencies.largest(r.homes)+timestampBuffer)
 	}

@@ -115,3 +115,18 @@ func TestHotRows(t *testing.T) {
 		})
 	}
 }
+
+// Rows move to where they are used, and everything holds as before.
+func TestRemastering(t *testing.T) {
+	protocoltest.Remastering(t, detock.Engine, nil)
+}
+
+// A row that is used from one other region only is at home there before long.
+func TestRemasteringPays(t *testing.T) {
+	protocoltest.RemasteringPays(t, detock.Engine)
+}
+
+// The same with deadlocks.
+func TestRemasteringWithDeadlocks(t *testing.T) {
+	protocoltest.Remastering(t, detock.Engine, map[string]string{"opportunistic": "false"})
+}

@@ -1,6 +1,7 @@
 package locallog
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,11 +28,95 @@ type Entry struct {
 	Part bool
 	// LockOnly says that Txn is nothing but an id and the accesses of this part; another part brings the rest.
 	LockOnly bool
+	Placing
+}
+
+// Placing is where a transaction was sent, if rows of it have moved, or a row's move.
+type Placing struct {
+	// Attempt counts the times that the transaction was sent again.
+	Attempt uint64
+	// Remaster says that this is not a transaction: its one row moves to the region To.
+	Remaster bool
+	To       geo.Region
+	// Homes are the rows that have moved before, as the coordinator knew.
+	Homes deterministic.Homes
+}
+
+// still reports whether nothing has moved.
+func (p *Placing) still() bool { return p.Attempt == 0 && !p.Remaster && len(p.Homes) == 0 }
+
+// to is 0 for a transaction and one more than the region to which a row moves.
+func (p *Placing) to() uint64 {
+	if p.Remaster {
+		return uint64(p.To) + 1
+	}
+	return 0
+}
+
+func (p *Placing) size() int {
+	if p.still() {
+		return 0
+	}
+	n := codec.SizeUvarint(p.Attempt) + codec.SizeUvarint(p.to()) + codec.SizeUvarint(uint64(len(p.Homes)))
+	for _, h := range p.Homes {
+		n += codec.SizeUvarint(uint64(h.Access)) + codec.SizeUvarint(uint64(h.Home)) + codec.SizeUvarint(h.Count)
+	}
+	return n
+}
+
+func (p *Placing) appendTo(b []byte) []byte {
+	if p.still() {
+		return b
+	}
+	b = codec.AppendUvarint(b, p.Attempt)
+	b = codec.AppendUvarint(b, p.to())
+	b = codec.AppendUvarint(b, uint64(len(p.Homes)))
+	for _, h := range p.Homes {
+		b = codec.AppendUvarint(b, uint64(h.Access))
+		b = codec.AppendUvarint(b, uint64(h.Home))
+		b = codec.AppendUvarint(b, h.Count)
+	}
+	return b
+}
+
+func readPlacing(r *codec.Reader) (p Placing) {
+	p.Attempt = r.UvarintMax(1<<32 - 1)
+	if to := r.UvarintMax(1 << 16); to > 0 {
+		p.Remaster, p.To = true, geo.Region(to-1)
+	}
+	if n := r.Count(3); n > 0 {
+		p.Homes = make(deterministic.Homes, n)
+	}
+	for i := range p.Homes {
+		p.Homes[i] = deterministic.Moved{Access: uint32(r.UvarintMax(1<<32 - 1)), Home: geo.Region(r.UvarintMax(1<<16 - 1)), Count: r.Uvarint()}
+		if r.Err() == nil && p.Homes[i].Count == 0 {
+			r.Fail(errors.New("a row that has moved 0 times"))
+		}
+	}
+	if r.Err() == nil && p.still() {
+		r.Fail(errors.New("a placing that says nothing"))
+	}
+	return p
+}
+
+func (p *Placing) String() string {
+	s := ""
+	if p.Remaster {
+		s += fmt.Sprintf("(moves to region %d)", p.To)
+	}
+	if p.Attempt > 0 {
+		s += fmt.Sprintf("(attempt %d)", p.Attempt+1)
+	}
+	for _, h := range p.Homes {
+		s += fmt.Sprintf("(key %d in region %d by move %d)", h.Access, h.Home, h.Count)
+	}
+	return s
 }
 
 const (
 	flagPart = 1 << iota
 	flagLockOnly
+	flagPlacing
 )
 
 func (e *Entry) flags() (f uint8) {
@@ -41,31 +126,43 @@ func (e *Entry) flags() (f uint8) {
 	if e.LockOnly {
 		f |= flagLockOnly
 	}
+	if !e.still() {
+		f |= flagPlacing
+	}
 	return f
 }
 
 func (e *Entry) size() int {
-	n := 1 + codec.SizeUvarint(uint64(e.Coordinator))
+	n := 1 + codec.SizeUvarint(uint64(e.Coordinator)) + e.Placing.size()
 	if !e.LockOnly {
 		return n + codec.SizeTransaction(e.Txn)
 	}
-	n += codec.SizeID(e.Txn.ID) + codec.SizeUvarint(uint64(len(e.Txn.Accesses)))
-	for i := range e.Txn.Accesses {
-		n += 1 + codec.SizeUvarint(uint64(len(e.Txn.Accesses[i].Key))) + len(e.Txn.Accesses[i].Key)
+	return n + sizeLocks(e.Txn)
+}
+
+// sizeLocks, appendLocks and readLocks are the encoding of a transaction that is nothing but an id and accesses.
+func sizeLocks(t *txn.Transaction) int {
+	n := codec.SizeID(t.ID) + codec.SizeUvarint(uint64(len(t.Accesses)))
+	for i := range t.Accesses {
+		n += 1 + codec.SizeUvarint(uint64(len(t.Accesses[i].Key))) + len(t.Accesses[i].Key)
 	}
 	return n
 }
 
 func (e *Entry) appendTo(b []byte) []byte {
-	b = codec.AppendUvarint(append(b, e.flags()), uint64(e.Coordinator))
+	b = e.Placing.appendTo(codec.AppendUvarint(append(b, e.flags()), uint64(e.Coordinator)))
 	if !e.LockOnly {
 		return codec.AppendTransaction(b, e.Txn)
 	}
-	b = codec.AppendID(b, e.Txn.ID)
-	b = codec.AppendUvarint(b, uint64(len(e.Txn.Accesses)))
-	for i := range e.Txn.Accesses {
-		b = append(b, byte(e.Txn.Accesses[i].Mode))
-		b = codec.AppendString(b, string(e.Txn.Accesses[i].Key))
+	return appendLocks(b, e.Txn)
+}
+
+func appendLocks(b []byte, t *txn.Transaction) []byte {
+	b = codec.AppendID(b, t.ID)
+	b = codec.AppendUvarint(b, uint64(len(t.Accesses)))
+	for i := range t.Accesses {
+		b = append(b, byte(t.Accesses[i].Mode))
+		b = codec.AppendString(b, string(t.Accesses[i].Key))
 	}
 	return b
 }
@@ -76,27 +173,39 @@ const minEntry = 5
 func readEntry(r *codec.Reader, room *deterministic.Room) (e Entry, err error) {
 	flags := r.Uint8()
 	e.Part, e.LockOnly = flags&flagPart != 0, flags&flagLockOnly != 0
-	if flags > flagPart|flagLockOnly || flags == flagLockOnly {
+	e.Coordinator = geo.NodeID(r.UvarintMax(1<<16 - 1))
+	if flags&flagPlacing != 0 {
+		e.Placing = readPlacing(r)
+	}
+	if flags > flagPart|flagLockOnly|flagPlacing || e.Remaster && !e.LockOnly || e.LockOnly && !e.Part && !e.Remaster {
 		r.Fail(fmt.Errorf("%d is not the kind of an entry", flags))
 	}
-	e.Coordinator = geo.NodeID(r.UvarintMax(1<<16 - 1))
 	if !e.LockOnly {
 		e.Txn, err = room.Transaction(r)
-		return e, err
+	} else {
+		e.Txn, err = readLocks(r, room)
 	}
-	e.Txn = room.Next()
-	e.Txn.ID = r.ID()
+	if err == nil && e.Remaster && len(e.Txn.Accesses) != 1 {
+		err = fmt.Errorf("%d rows move at once", len(e.Txn.Accesses))
+		r.Fail(err)
+	}
+	return e, err
+}
+
+func readLocks(r *codec.Reader, room *deterministic.Room) (*txn.Transaction, error) {
+	t := room.Next()
+	t.ID = r.ID()
 	if n := r.Count(3); n > 0 {
-		e.Txn.Accesses = make([]txn.Access, n)
+		t.Accesses = make([]txn.Access, n)
 	}
-	for i := range e.Txn.Accesses {
+	for i := range t.Accesses {
 		a := txn.Access{Mode: txn.Mode(r.Uint8()), Key: txn.Key(r.String())}
 		if r.Err() == nil && (a.Mode == 0 || a.Mode&^txn.ReadWrite != 0 || !a.Key.Valid()) {
 			r.Fail(fmt.Errorf("%v is not a valid access", a.Key))
 		}
-		e.Txn.Accesses[i] = a
+		t.Accesses[i] = a
 	}
-	return e, r.Err()
+	return t, r.Err()
 }
 
 // Batch carries, from a sequencer to a reader of a log, the entries of a batch that concern the reader.
@@ -138,11 +247,13 @@ func (m *Batch) String() string {
 	for _, e := range m.Entries {
 		s += fmt.Sprintf(" t%v", e.Txn.ID)
 		switch {
+		case e.Remaster:
 		case e.LockOnly:
 			s += "(locks)"
 		case e.Part:
 			s += "(part)"
 		}
+		s += e.Placing.String()
 	}
 	return s
 }
@@ -171,6 +282,7 @@ type Forwarded struct {
 	Part bool
 	// NotBefore is the time, by the receiver's clock, at which it goes into the log; 0 for at once.
 	NotBefore time.Duration
+	Placing
 }
 
 // Forward carries transactions from the node that their clients wait at to one of their homes.
@@ -180,9 +292,12 @@ type Forward struct{ Txns []Forwarded }
 func (m *Forward) Kind() uint8 { return KindForward }
 
 func (f *Forwarded) head() uint64 {
-	h := uint64(f.NotBefore) << 1
+	h := uint64(f.NotBefore) << 2
 	if f.Part {
 		h |= 1
+	}
+	if !f.still() {
+		h |= 2
 	}
 	return h
 }
@@ -191,7 +306,13 @@ func (f *Forwarded) head() uint64 {
 func (m *Forward) Size() int {
 	n := codec.SizeUvarint(uint64(len(m.Txns)))
 	for i := range m.Txns {
-		n += codec.SizeUvarint(m.Txns[i].head()) + codec.SizeTransaction(m.Txns[i].Txn)
+		f := &m.Txns[i]
+		n += codec.SizeUvarint(f.head()) + f.Placing.size()
+		if f.Remaster {
+			n += sizeLocks(f.Txn)
+		} else {
+			n += codec.SizeTransaction(f.Txn)
+		}
 	}
 	return n
 }
@@ -200,8 +321,13 @@ func (m *Forward) Size() int {
 func (m *Forward) AppendTo(b []byte) []byte {
 	b = codec.AppendUvarint(b, uint64(len(m.Txns)))
 	for i := range m.Txns {
-		b = codec.AppendUvarint(b, m.Txns[i].head())
-		b = codec.AppendTransaction(b, m.Txns[i].Txn)
+		f := &m.Txns[i]
+		b = f.Placing.appendTo(codec.AppendUvarint(b, f.head()))
+		if f.Remaster {
+			b = appendLocks(b, f.Txn)
+		} else {
+			b = codec.AppendTransaction(b, f.Txn)
+		}
 	}
 	return b
 }
@@ -210,9 +336,10 @@ func (m *Forward) String() string {
 	s := "forward:"
 	for _, f := range m.Txns {
 		s += fmt.Sprintf(" t%v", f.Txn.ID)
-		if f.Part {
+		if f.Part && !f.Remaster {
 			s += "(part)"
 		}
+		s += f.Placing.String()
 		if f.NotBefore > 0 {
 			s += fmt.Sprintf(" not before %.3fms", float64(f.NotBefore)/1e6)
 		}
@@ -230,11 +357,23 @@ func decodeForward(body []byte, procs *txn.Registry) (*Forward, error) {
 	room := deterministic.NewRoom(procs, n)
 	for i := range m.Txns {
 		head := r.Uvarint()
-		t, err := room.Transaction(&r)
+		f := Forwarded{Part: head&1 != 0, NotBefore: time.Duration(head >> 2)}
+		if head&2 != 0 {
+			f.Placing = readPlacing(&r)
+		}
+		var err error
+		if f.Remaster {
+			f.Txn, err = readLocks(&r, &room)
+		} else {
+			f.Txn, err = room.Transaction(&r)
+		}
+		if err == nil && f.Remaster && (len(f.Txn.Accesses) != 1 || !f.Part) {
+			err = fmt.Errorf("the move of %d rows is malformed", len(f.Txn.Accesses))
+		}
 		if err != nil {
 			return nil, err
 		}
-		m.Txns[i] = Forwarded{t, head&1 != 0, time.Duration(head >> 1)}
+		m.Txns[i] = f
 	}
 	return m, r.Done()
 }

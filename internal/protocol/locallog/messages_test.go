@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/deterministic"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -32,11 +33,16 @@ func sampleMessages() map[string]protocol.Message {
 	}
 	entries = append(entries, Entry{Txn: locks, Coordinator: 65535, Part: true, LockOnly: true},
 		Entry{Txn: &txn.Transaction{ID: 1}, Part: true, LockOnly: true})
+	moved := Placing{Attempt: 3, Homes: deterministic.Homes{{Access: 1, Home: 2, Count: 300}, {Access: 0, Home: 0, Count: 1}}}
+	move := Placing{Remaster: true, Homes: deterministic.Homes{{Home: 3, Count: 1}}}
+	row := &txn.Transaction{ID: 5, Accesses: []txn.Access{{Key: txn.StringKey(3, "x"), Mode: txn.Write}}}
 	return map[string]protocol.Message{
 		"batch":       newBatch(3, 1<<40, entries),
 		"empty batch": newBatch(0, 0, nil),
-		"forward":     &Forward{[]Forwarded{{Txn: txns[0]}, {txns[1], true, 1 << 50}, {txns[2], true, 0}}},
-		"no forward":  &Forward{},
+		"forward": &Forward{[]Forwarded{{Txn: txns[0]}, {Txn: txns[1], Part: true, NotBefore: 1 << 50}, {Txn: txns[2], Part: true},
+			{Txn: txns[0], Placing: moved}, {Txn: row, Part: true, NotBefore: 7, Placing: move}}},
+		"moves":      newBatch(1, 2, []Entry{{Txn: txns[1], Part: true, Placing: moved}, {Txn: row, Part: true, LockOnly: true, Placing: move}}),
+		"no forward": &Forward{},
 	}
 }
 

@@ -4,7 +4,7 @@
 // transactions in an order that agrees with all logs.
 //
 // A transaction whose rows have one home is forwarded there and is one entry of that log. One with several homes
-// becomes a part in each of their logs; how, is the matter of the engine that embeds a Node.
+// becomes a part in each of their logs; how, is the matter of the engine that embeds a Node. Homes may move (remaster.go).
 package locallog
 
 import (
@@ -20,9 +20,10 @@ import (
 
 // Timer kinds below EngineTimers are the package's.
 const (
-	localTimers  = 1 // to 3: of the region's own log
-	forwardTimer = 4
-	EngineTimers = 8
+	localTimers   = 1 // to 3: of the region's own log
+	forwardTimer  = 4
+	remasterTimer = 5
+	EngineTimers  = 8
 )
 
 // Config describes a node.
@@ -39,8 +40,10 @@ type Config struct {
 	// MergeOnArrival is a mistake, for tests: a copy gives a multi-home transaction its place among those of all its homes
 	// when the part that brings the transaction arrives, whatever the other homes' logs say.
 	MergeOnArrival bool
-	// MultiHome takes a transaction of this node's clients that has several homes.
-	MultiHome func(t *txn.Transaction)
+	// Remaster is how many transactions in a row from one other region move a row's home there; 0 for homes that don't move.
+	Remaster int64
+	// MultiHome takes a transaction of this node's clients that has several homes, or a remastering.
+	MultiHome func(e Entry)
 	// Arrive takes a forwarded part of a multi-home transaction.
 	Arrive func(coordinator geo.NodeID, f Forwarded)
 }
@@ -61,6 +64,9 @@ type Node struct {
 	// outbox[n] are the transactions being collected for node n.
 	outbox map[geo.NodeID][]Forwarded
 
+	// remasterer is nil if homes don't move.
+	remasterer *remasterer
+
 	unanswered                     int
 	transactions, forwarded, parts int64
 }
@@ -72,10 +78,15 @@ func New(c Config) *Node {
 		c: c, Self: c.Self, Region: t.RegionOf(c.Self), Topology: t, Placement: t.Placement(), Env: c.Env,
 		outbox: map[geo.NodeID][]Forwarded{},
 	}
-	n.Executor = deterministic.New(deterministic.Config{
+	dc := deterministic.Config{
 		Self: c.Self, Topology: t, Procedures: c.Procedures, Store: c.Store, Env: c.Env, Answer: n.answer,
 		KeepLocks: true, Reorderable: c.Reorderable,
-	})
+	}
+	if c.Remaster > 0 {
+		n.remasterer = newRemasterer(n, c.Remaster)
+		dc.Moves = n.remasterer
+	}
+	n.Executor = deterministic.New(dc)
 	holders := make([][]geo.NodeID, t.Partitions)
 	for id := range t.Nodes() {
 		q := t.PartitionOf(geo.NodeID(id))
@@ -87,9 +98,15 @@ func New(c Config) *Node {
 			Number: uint64(r), Members: []geo.NodeID{First(t, home)}, Interval: c.Batch, Timers: localTimers,
 			Readers: holders, Group: t.PartitionOf(c.Self),
 			Groups: func(e *Entry, groups []int) []int {
+				if e.Remaster { // everybody must know
+					for q := range t.Partitions {
+						groups = append(groups, q)
+					}
+					return groups
+				}
 				for i := range e.Txn.Accesses {
-					if k := e.Txn.Accesses[i].Key; !e.Part || n.Placement.Home(k) == home {
-						groups = append(groups, n.Placement.Partition(k))
+					if !e.Part || n.HomeOf(e, i) == home {
+						groups = append(groups, n.Placement.Partition(e.Txn.Accesses[i].Key))
 					}
 				}
 				return groups
@@ -122,11 +139,21 @@ func (n *Node) Roles() []string {
 // Own returns the log of the node's region.
 func (n *Node) Own() *Log { return n.Logs[n.Region] }
 
-// Homes appends the regions that t's keys call home, in the order of the keys.
-func (n *Node) Homes(t *txn.Transaction, homes []geo.Region) []geo.Region {
+// HomeOf returns the region to which an entry was sent for its access i.
+func (n *Node) HomeOf(e *Entry, i int) geo.Region {
+	home, _ := e.Homes.Of(n.Placement, e.Txn.Accesses, i)
+	return home
+}
+
+// Homes appends the regions to which an entry was sent, in the order of its keys: those that the keys call home, and that to
+// which a remastering moves one.
+func (n *Node) Homes(e *Entry, homes []geo.Region) []geo.Region {
+	if e.Remaster {
+		return append(homes, n.HomeOf(e, 0), e.To)
+	}
 next:
-	for i := range t.Accesses {
-		home := n.Placement.Home(t.Accesses[i].Key)
+	for i := range e.Txn.Accesses {
+		home := n.HomeOf(e, i)
 		for _, h := range homes {
 			if h == home {
 				continue next
@@ -149,18 +176,30 @@ func (n *Node) Start() {
 func (n *Node) Submit(t *txn.Transaction) {
 	n.unanswered++
 	n.transactions++
-	home := n.Placement.Home(t.Accesses[0].Key)
+	if n.remasterer != nil {
+		n.remasterer.unanswered[t.ID] = &attempt{t: t}
+	}
+	n.route(t, 0)
+}
+
+// route sends a transaction to its home or homes.
+func (n *Node) route(t *txn.Transaction, attempt uint64) {
+	e := Entry{Txn: t, Coordinator: n.Self, Placing: Placing{Attempt: attempt}}
+	if n.remasterer != nil {
+		e.Homes = n.remasterer.homes(t)
+	}
+	home := n.HomeOf(&e, 0)
 	for i := range t.Accesses[1:] {
-		if n.Placement.Home(t.Accesses[i+1].Key) != home {
-			n.c.MultiHome(t)
+		if n.HomeOf(&e, i+1) != home {
+			n.c.MultiHome(e)
 			return
 		}
 	}
 	if home == n.Region {
-		n.Own().Add(Entry{Txn: t, Coordinator: n.Self})
+		n.Own().Add(e)
 		return
 	}
-	n.Forward(n.Topology.Node(home, n.Topology.PartitionOf(n.Self), n.Topology.ReplicaOf(n.Self)), Forwarded{Txn: t})
+	n.Forward(n.Topology.Node(home, n.Topology.PartitionOf(n.Self), n.Topology.ReplicaOf(n.Self)), Forwarded{Txn: t, Placing: e.Placing})
 }
 
 // Forward sends a transaction to another node, along with others.
@@ -181,22 +220,22 @@ func (n *Node) sendForward(to geo.NodeID) {
 	}
 }
 
-// AddPart puts the part of a multi-home transaction into the region's log.
-func (n *Node) AddPart(t *txn.Transaction, coordinator geo.NodeID) {
+// AddPart puts the part of a multi-home transaction, or of a remastering, into the region's log.
+func (n *Node) AddPart(t *txn.Transaction, coordinator geo.NodeID, p Placing) {
 	n.parts++
-	n.Own().Add(Entry{Txn: t, Coordinator: coordinator, Part: true})
+	n.Own().Add(Entry{Txn: t, Coordinator: coordinator, Part: true, LockOnly: p.Remaster, Placing: p})
 }
 
 // lockOnly strips a part in home's log for partition q, unless it is the one that brings the transaction.
 func (n *Node) lockOnly(e Entry, q int, home geo.Region) Entry {
-	if !e.Part {
+	if !e.Part || e.Remaster {
 		return e
 	}
 	lowest := home
 	own := 0
 	for i := range e.Txn.Accesses {
 		if k := e.Txn.Accesses[i].Key; n.Placement.Partition(k) == q {
-			h := n.Placement.Home(k)
+			h := n.HomeOf(&e, i)
 			lowest = min(lowest, h)
 			if h == home {
 				own++
@@ -207,25 +246,40 @@ func (n *Node) lockOnly(e Entry, q int, home geo.Region) Entry {
 		return e
 	}
 	locks := &txn.Transaction{ID: e.Txn.ID, Accesses: make([]txn.Access, 0, own)}
-	for _, a := range e.Txn.Accesses {
-		if n.Placement.Partition(a.Key) == q && n.Placement.Home(a.Key) == home {
-			locks.Accesses = append(locks.Accesses, a)
+	var homes deterministic.Homes
+	for i, a := range e.Txn.Accesses {
+		h, count := e.Homes.Of(n.Placement, e.Txn.Accesses, i)
+		if n.Placement.Partition(a.Key) != q || h != home {
+			continue
 		}
+		if count > 0 {
+			homes = append(homes, deterministic.Moved{Access: uint32(len(locks.Accesses)), Home: h, Count: count})
+		}
+		locks.Accesses = append(locks.Accesses, a)
 	}
-	e.Txn, e.LockOnly = locks, true
+	e.Txn, e.LockOnly, e.Homes = locks, true, homes
 	return e
 }
 
 // read hands an entry of home's log to the executor.
 func (n *Node) read(home geo.Region, e *Entry) {
-	at := deterministic.PlaceOf(e.Txn.ID)
+	if e.Remaster {
+		if n.remasterer != nil {
+			n.remasterer.read(home, e)
+		}
+		return
+	}
+	if n.remasterer != nil && home == n.Region {
+		n.remasterer.visit(e)
+	}
+	at := deterministic.PlaceOf(e.Txn.ID, e.Attempt)
 	if n.c.MergeOnArrival && e.LockOnly {
 		return
 	}
 	if e.Part && !n.c.MergeOnArrival {
-		n.Executor.Part(at, e.Txn, e.LockOnly, e.Coordinator, home)
+		n.Executor.Part(at, e.Txn, e.LockOnly, e.Coordinator, home, e.Homes)
 	} else {
-		n.Executor.Run(at, e.Txn, e.Coordinator)
+		n.Executor.RunAt(at, e.Txn, e.Coordinator, e.Homes)
 	}
 }
 
@@ -241,7 +295,7 @@ func (n *Node) Receive(from geo.NodeID, m protocol.Message) bool {
 			if f.Part {
 				n.c.Arrive(from, f)
 			} else {
-				n.Own().Add(Entry{Txn: f.Txn, Coordinator: from})
+				n.Own().Add(Entry{Txn: f.Txn, Coordinator: from, Placing: f.Placing})
 			}
 		}
 	case *batchlog.OrderRequest:
@@ -274,15 +328,25 @@ func (n *Node) order(log uint64, from geo.NodeID, m protocol.Message) {
 
 // Fire takes one of this package's timers.
 func (n *Node) Fire(t protocol.Timer) {
-	if t.Kind == forwardTimer {
+	switch t.Kind {
+	case forwardTimer:
 		n.sendForward(geo.NodeID(t.Arg))
-	} else {
+	case remasterTimer:
+		n.remasterer.fire()
+	default:
 		n.Own().Fire(t)
 	}
 }
 
-// answer tells a client its transaction's outcome.
+// answer tells a client its transaction's outcome, or sends the transaction again.
 func (n *Node) answer(o txn.Outcome) {
+	if n.remasterer != nil {
+		if o.Status == txn.Refused && o.Reason == deterministic.ReasonMoved {
+			n.remasterer.restart(o.ID)
+			return
+		}
+		delete(n.remasterer.unanswered, o.ID)
+	}
 	n.unanswered--
 	n.Env.Reply(o)
 }
@@ -310,8 +374,14 @@ func (n *Node) Counters(dst []protocol.Counter) []protocol.Counter {
 		protocol.Counter{Name: "parts", Value: n.parts},
 	)
 	dst = n.Executor.Counters(dst)
+	var moved, restarts int64
+	if n.remasterer != nil {
+		moved, restarts = n.remasterer.moved, n.remasterer.restarts
+	}
 	return append(dst,
 		protocol.Counter{Name: "multi_home", Value: n.Executor.MultiHome},
+		protocol.Counter{Name: "remasterings", Value: moved},
+		protocol.Counter{Name: "restarts", Value: restarts},
 		protocol.Counter{Name: "log_position", Value: int64(n.Own().Order.Position())},
 	)
 }

@@ -94,3 +94,13 @@ func TestLocalWithoutOthers(t *testing.T) {
 	s.Run(10 * time.Second)
 	protocoltest.CheckCopies(t, s, topology, 100*50)
 }
+
+// Rows move to where they are used, and everything holds as before.
+func TestRemastering(t *testing.T) {
+	protocoltest.Remastering(t, slog.Engine, nil)
+}
+
+// A row that is used from one other region only is at home there before long.
+func TestRemasteringPays(t *testing.T) {
+	protocoltest.RemasteringPays(t, slog.Engine)
+}

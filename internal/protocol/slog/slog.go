@@ -37,6 +37,10 @@ var Engine = &protocol.Engine{
 			Name: "multiHomeBatch", Default: "5ms", Min: 0, Max: time.Second,
 			Doc: "How long a node collects multi-home transactions for the global order, from the first one on.",
 		},
+		{
+			Name: "remaster", Default: "0", Integer: true, MinInt: 0, MaxInt: 1000,
+			Doc: "How many transactions in a row from one other region move a row's home there; 0 for homes that don't move.",
+		},
 	},
 	Roles:  []string{locallog.RoleLeader, RoleOrderer},
 	New:    func(c protocol.Config) protocol.Replica { return newReplica(c, false) },
@@ -71,7 +75,8 @@ func newReplica(c protocol.Config, mergeOnArrival bool) *Replica {
 	r.Node = locallog.New(locallog.Config{
 		Config: c, Batch: c.Params.Duration("batch"), Forward: c.Params.Duration("forward"), LockOnly: true,
 		MergeOnArrival: mergeOnArrival,
-		MultiHome:      func(t *txn.Transaction) { r.orderer.Add(locallog.Entry{Txn: t, Coordinator: r.Self}) },
+		Remaster:       c.Params.Int("remaster"),
+		MultiHome:      func(e locallog.Entry) { r.orderer.Add(e) },
 	})
 	lc := locallog.LogConfig{
 		Number: uint64(len(r.Logs)), Members: ordererMembers(c.Topology), Interval: c.Params.Duration("multiHomeBatch"),
@@ -97,16 +102,19 @@ func ordererMembers(t *geo.Topology) []geo.NodeID {
 	return []geo.NodeID{0, 1, 2}
 }
 
-// involved appends the homes of a multi-home transaction.
+// involved appends the homes of a multi-home transaction, or of a remastering.
 func (r *Replica) involved(e *locallog.Entry, homes []int) []int {
+	if e.Remaster {
+		return append(homes, int(r.HomeOf(e, 0)), int(e.To))
+	}
 	for i := range e.Txn.Accesses {
-		homes = append(homes, int(r.Placement.Home(e.Txn.Accesses[i].Key)))
+		homes = append(homes, int(r.HomeOf(e, i)))
 	}
 	return homes
 }
 
 // addLockOnly puts the region's part of a multi-home transaction into the local log.
-func (r *Replica) addLockOnly(e *locallog.Entry) { r.AddPart(e.Txn, e.Coordinator) }
+func (r *Replica) addLockOnly(e *locallog.Entry) { r.AddPart(e.Txn, e.Coordinator, e.Placing) }
 
 // Submit implements protocol.Replica.
 func (r *Replica) Submit(t *txn.Transaction) {
