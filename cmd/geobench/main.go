@@ -22,6 +22,8 @@ const (
 	exitFailed = 1 // a verdict is not Passed, or a claim does not hold
 	exitUsage  = 2 // bad input or usage
 	exitBroken = 3 // could not run
+
+	exitInterrupted = 130 // Ctrl-C: 128 and the signal's number, as shells say it
 )
 
 // codedError carries an exit code. Its message has been printed already when quiet is set.
@@ -40,7 +42,8 @@ func usageError(format string, args ...any) error {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	// The first signal ends what runs in good order; the next one ends the program.
+	context.AfterFunc(ctx, stop)
 	os.Exit(execute(ctx, newRootCommand()))
 }
 
@@ -53,6 +56,9 @@ func execute(ctx context.Context, root *cobra.Command) int {
 	coded := &codedError{code: exitBroken}
 	if !errors.As(err, &coded) {
 		coded.err = err
+		if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil {
+			coded.code = exitInterrupted
+		}
 		// The one mistake of usage that cobra finds by itself.
 		if strings.HasPrefix(err.Error(), "unknown command") {
 			coded.code = exitUsage
@@ -76,7 +82,8 @@ func newRootCommand() *cobra.Command {
 Manifests (NetworkProfile, GeoDatabase, BenchmarkRun) say what to deploy and what to measure. The same files work with
 simulate (virtual time), run (real time, in this process) and kubectl apply (on a cluster with the operator).
 
-Exit codes: 0 passed; 1 a verdict is Failed or Invalid, or a claim does not hold; 2 wrong input or usage; 3 could not run.`,
+Exit codes: 0 passed; 1 a verdict is Failed or Invalid, or a claim does not hold; 2 wrong input or usage; 3 could not run;
+130 interrupted.`,
 		Example: `  geobench validate -f experiments/quickstart.yaml
   geobench simulate -f experiments/quickstart.yaml
   geobench run -f experiments/quickstart.yaml -o json > result.json

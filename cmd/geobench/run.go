@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -94,7 +95,8 @@ func newRunCommand() *cobra.Command {
 		Short: "Run manifests in real time, with all nodes in this process",
 		Long: `Run runs every BenchmarkRun of the manifests in real time: all nodes of the database in this process, TCP on the loopback
 interface between them, links delayed as the network profile declares. It does not start to measure before the measured
-network is the declared one. Ctrl-C ends it without a result.`,
+network is the declared one. Ctrl-C ends it early: what was measured until then is printed and kept as usual, marked as Invalid
+with the reason Cancelled, and the exit code is 130.`,
 		Example: "  geobench run -f experiments/quickstart.yaml\n  geobench run -f experiments/quickstart.yaml -o json > result.json",
 	}, check.Process(nil), local.Run)
 }
@@ -121,25 +123,37 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 			}
 		}
 		var docs []*result.Document
+		var interrupted error
 		for i, p := range plans {
 			view := newView(cmd.ErrOrStderr(), p, i, len(plans), out.quiet)
 			d, err := play(cmd.Context(), p, view.show)
 			view.end()
 			if err != nil {
-				if cmd.Context().Err() != nil {
-					err = fmt.Errorf("interrupted: %w", err)
+				err = fmt.Errorf("BenchmarkRun %s: %w", p.Run.Name, err)
+				if cmd.Context().Err() == nil {
+					return err
 				}
-				return fmt.Errorf("BenchmarkRun %s: %w", p.Run.Name, err)
+				interrupted = interruption(p, d, len(plans)-i-1)
 			}
-			docs = append(docs, d)
-			if save != "" {
-				if err := experiment.WriteJSON(filepath.Join(save, d.Name+".json"), d); err != nil {
-					return fmt.Errorf("--save: %w", err)
+			if d != nil {
+				docs = append(docs, d)
+				if save != "" {
+					if err := experiment.WriteJSON(filepath.Join(save, d.Name+".json"), d); err != nil {
+						return fmt.Errorf("--save: %w", err)
+					}
 				}
+			}
+			if interrupted != nil {
+				break
 			}
 		}
-		if err := out.print(cmd.OutOrStdout(), docs); err != nil {
-			return err
+		if len(docs) > 0 {
+			if err := out.print(cmd.OutOrStdout(), docs); err != nil {
+				return err
+			}
+		}
+		if interrupted != nil {
+			return interrupted
 		}
 		for _, d := range docs {
 			if d.Verdict != v1alpha1.VerdictPassed {
@@ -154,6 +168,18 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 	cmd.Flags().StringVar(&save, "save", "", "keep each result document as `DIR`/NAME.json, for report and compare")
 	_ = cmd.MarkFlagDirname("save")
 	return cmd
+}
+
+// interruption says what is left of a run that was interrupted, and what to do next.
+func interruption(p *plan.Plan, d *result.Document, left int) error {
+	text := fmt.Sprintf("interrupted: BenchmarkRun %s had measured nothing yet", p.Run.Name)
+	if d != nil {
+		text = fmt.Sprintf("interrupted: the partial result of BenchmarkRun %s is marked as %s, with the reason %s", d.Name, d.Verdict, result.ReasonCancelled)
+	}
+	if left > 0 {
+		text += fmt.Sprintf("; %s not begun", count(left, "run"))
+	}
+	return &codedError{code: exitInterrupted, err: errors.New(text + ". The same command runs it again")}
 }
 
 func newShowCommand() *cobra.Command {

@@ -14,7 +14,7 @@ import (
 // Drive runs a machine in real time against a target until its schedule is over and every transaction has its outcome.
 // The schedule counts from epoch. It is one event loop on the caller's goroutine: take the outcomes that have come, fire
 // the timers that are due, hand what was submitted to the session, wait. An error ends it early; the machine's report
-// then holds what was measured so far.
+// then holds what was measured so far, and when the context ended, the open window too.
 func Drive(ctx context.Context, m *Machine, t target.Target, epoch time.Time) error {
 	d := &driver{started: time.Now(), signal: make(chan struct{}, 1)}
 	// From here on the monotonic clock alone counts: a step of the wall clock must not move the windows.
@@ -25,6 +25,9 @@ func Drive(ctx context.Context, m *Machine, t target.Target, epoch time.Time) er
 	}
 	d.session = session
 	err = d.run(ctx, m)
+	if ctx.Err() != nil {
+		m.Stop()
+	}
 	if e := session.Close(); err == nil {
 		err = e
 	}

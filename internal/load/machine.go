@@ -602,6 +602,17 @@ func (m *Machine) expire(now time.Duration) {
 	}
 }
 
+// Stop ends the schedule before its time, and closes the window that is open: its counts are right, but it is shorter than the
+// schedule says.
+func (m *Machine) Stop() {
+	if m.recorder != nil {
+		m.recorder.seal(m.report)
+		m.recorder = nil
+	}
+	m.stage = Done
+	m.progress.stage.Store(int32(Done))
+}
+
 // Finished reports that the schedule is over and no transaction is under way.
 func (m *Machine) Finished() bool { return m.stage == Done && m.underway == 0 }
 

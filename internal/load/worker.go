@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -134,9 +135,10 @@ func Total(machines []*Machine) Progress {
 }
 
 // Run plays the whole schedule, whose clock starts at epoch, and returns the worker's report. When a shard fails, the
-// others stop; the report then holds what was measured so far and names the incident.
-func (w *Worker) Run(ctx context.Context, t target.Target, epoch time.Time) (*result.Report, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
+// others stop; the report then holds what was measured so far and names the incident. When the caller cancels, the
+// report holds what was measured until then.
+func (w *Worker) Run(caller context.Context, t target.Target, epoch time.Time) (*result.Report, error) {
+	ctx, cancel := context.WithCancelCause(caller)
 	defer cancel(nil)
 	meter := make(chan *result.Driver, 1)
 	go func() { meter <- MeasureDriver(ctx, w.machines[0].Schedule(), epoch) }()
@@ -159,7 +161,7 @@ func (w *Worker) Run(ctx context.Context, t target.Target, epoch time.Time) (*re
 	if !w.cfg.Shared {
 		report.Workers[0].Driver = driver
 	}
-	if err != nil {
+	if err != nil && !errors.Is(caller.Err(), context.Canceled) {
 		report.Incidents = append(report.Incidents, fmt.Sprintf("a worker in %s stopped early: %v", w.cfg.Topology.Regions[w.cfg.Region], err))
 	}
 	return report, err

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -32,6 +33,9 @@ const (
 // Run runs a plan in real time: every node of the database in this process, TCP on the loopback interface between them,
 // their links delayed as declared, one load generator per region. It does not start to measure before every link's
 // measured round trip is the declared one.
+//
+// When the context ends, the error is the context's, and the document holds what was measured until then, marked as Invalid
+// with the reason Cancelled; it is nil when that is nothing.
 func Run(ctx context.Context, p *plan.Plan, report Report) (*result.Document, error) {
 	if report == nil {
 		report = func(Progress) {}
@@ -74,11 +78,18 @@ func Run(ctx context.Context, p *plan.Plan, report Report) (*result.Document, er
 	}
 	rec := newRecording(p, procedures)
 	faults := injectProcess(p, nodes)
-	if err := playAll(ctx, p, nodes, rec, faults, &in, report); err != nil {
+	start, err := playAll(ctx, p, nodes, rec, faults, &in, report)
+	if ctx.Err() != nil {
+		return cancelledRun(ctx, p, nodes, faults, &in, time.Since(start))
+	}
+	if err != nil {
 		return nil, err
 	}
 	report(Progress{Stage: "checking the answers"})
 	audits, out, err := auditQuiet(ctx, p, nodes, faults, &in)
+	if ctx.Err() != nil {
+		return cancelledRun(ctx, p, nodes, faults, &in, time.Since(start))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -132,20 +143,20 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// playAll plays the clients of all regions.
-func playAll(ctx context.Context, p *plan.Plan, nodes *node.Local, rec *recording, faults *process, in *result.Inputs, report Report) error {
+// playAll plays the clients of all regions, and says when they began.
+func playAll(ctx context.Context, p *plan.Plan, nodes *node.Local, rec *recording, faults *process, in *result.Inputs, report Report) (start time.Time, err error) {
 	regions := len(p.Topology.Regions)
 	workers := make([]*load.Worker, regions)
 	targets := make([]*target.Native, regions)
 	for r := range workers {
 		w, err := load.NewWorker(workerConfig(p, geo.Region(r), 0, max(1, runtime.GOMAXPROCS(0)/regions), rec))
 		if err != nil {
-			return err
+			return start, err
 		}
 		workers[r], targets[r] = w, target.NewNative(nodes.Database(), geo.Region(r))
 		defer targets[r].Close() //nolint:errcheck // the sessions are closed by then
 	}
-	start := time.Now().Add(startAhead)
+	start = time.Now().Add(startAhead)
 	telling, stop := context.WithCancel(ctx)
 	told := make(chan struct{})
 	go func() {
@@ -167,7 +178,7 @@ func playAll(ctx context.Context, p *plan.Plan, nodes *node.Local, rec *recordin
 		from, _ := schedule(p).Window(1)
 		g.Go(func() error { return faults.play(playing, start.Add(from)) })
 	}
-	err := g.Wait()
+	err = g.Wait()
 	stop()
 	<-told
 	in.Driver = <-meter
@@ -177,7 +188,22 @@ func playAll(ctx context.Context, p *plan.Plan, nodes *node.Local, rec *recordin
 			in.Incidents = append(in.Incidents, result.Reason{Reason: "ConnectionLost", Message: what})
 		}
 	}
-	return err
+	return start, err
+}
+
+// cancelledRun is the result of a run whose context has ended.
+func cancelledRun(ctx context.Context, p *plan.Plan, nodes *node.Local, faults *process, in *result.Inputs, elapsed time.Duration) (*result.Document, error) {
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin)
+	defer cancel()
+	var err error
+	if in.After, err = deref(nodes.Status(asking)); err != nil {
+		return nil, errors.Join(ctx.Err(), err)
+	}
+	if faults != nil && in.Faults == nil {
+		in.Faults = Faults(faults.timeline, 0)
+	}
+	d, err := cancelled(p, in, elapsed)
+	return d, errors.Join(ctx.Err(), err)
 }
 
 // tell reports the progress until ctx ends.

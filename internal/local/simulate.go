@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,7 +28,8 @@ const (
 	quietWithin = 2 * time.Minute
 )
 
-// Simulate runs a plan in virtual time. The same plan gives the same document, byte for byte.
+// Simulate runs a plan in virtual time. The same plan gives the same document, byte for byte. When the context ends, it does as
+// Run does.
 func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Document, error) {
 	procedures := catalog.Procedures()
 	s := sim.New(sim.Config{
@@ -91,7 +93,16 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 		return true
 	}
 	if ok, err := advance("simulating", settle+plan.End()+step, finished); err != nil {
-		return nil, err
+		in.After = statuses(p, s)
+		for _, m := range machines {
+			m.Stop()
+			in.Reports = append(in.Reports, m.Report())
+		}
+		if faults != nil {
+			in.Faults = Faults(faults.timeline, s.Pending())
+		}
+		d, e := cancelled(p, &in, s.Now()-settle)
+		return d, errors.Join(err, e)
 	} else if !ok {
 		return nil, fmt.Errorf("clients still wait %v after the last request timeout", step)
 	}

@@ -354,6 +354,15 @@ func Merge(reports []*Report) (*Report, error) {
 	return m, nil
 }
 
+// Cut makes the report one of a shorter run: of the first repetitions, whose windows were so long. What belongs to later ones is
+// dropped.
+func (r *Report) Cut(repetitions int, durationMicroseconds int64) {
+	r.Repetitions, r.DurationMicroseconds = repetitions, durationMicroseconds
+	r.Windows = slices.DeleteFunc(r.Windows, func(w Window) bool { return w.Repetition > repetitions })
+	r.Series = slices.DeleteFunc(r.Series, func(s Series) bool { return s.Repetition > repetitions })
+	r.Timeline = slices.DeleteFunc(r.Timeline, func(s Second) bool { return s.Repetition > repetitions })
+}
+
 // Encode writes the report as gzipped JSON, small enough for a ConfigMap.
 func (r *Report) Encode() ([]byte, error) { return pack(r) }
 

@@ -16,6 +16,7 @@ import (
 // Reasons of a verdict.
 const (
 	ReasonNoTransactions     = "NoTransactions"
+	ReasonCancelled          = "Cancelled"
 	ReasonDriverBound        = "DriverBound"
 	ReasonLocalityMismatch   = "LocalityMismatch"
 	ReasonNetworkNotVerified = "NetworkNotVerified"
