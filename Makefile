@@ -58,6 +58,10 @@ fuzz: ## Fuzz each target for FUZZTIME (default 20s)
 bench-engine: bin/geobench ## Throughput and CPU per transaction of the engine and the worker, without emulated delay
 	hack/bench-engine.sh
 
+.PHONY: bench-wan
+bench-wan: ## What the sidecar's delays are off, what TCP carries through it and what it costs, beside a bare network (root; 1 min)
+	go test -tags full -run '^$$' -bench '^BenchmarkWAN$$' -benchtime 1x ./internal/wan
+
 .PHONY: verify
 verify: bin/geobench ## Simulate the paper's six scenarios, judge its claims, draw the plots into out/smallbank (minutes)
 	bin/geobench verify experiments/smallbank --out out/smallbank

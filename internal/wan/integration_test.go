@@ -1,0 +1,309 @@
+//go:build full && linux
+
+package wan
+
+import (
+	"math"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// oneWay is a configuration with one link from a peer.
+func oneWay(from *namespace, generation int64, l Link) *Config {
+	l.From = "other"
+	return &Config{Generation: generation, Seed: 1, Peers: []Peer{{Address: from.address, Region: "other"}}, Links: []Link{l}}
+}
+
+// fast tells that the network is bare: at least one of some round trips takes less than 5 ms.
+func fast(a, b *namespace) bool {
+	rtts := a.pings(b, 10, time.Millisecond, 100*time.Millisecond)
+	return len(rtts) > 0 && slices.Min(rtts) < 5*time.Millisecond
+}
+
+func TestRoundTripIsTheSumOfBothLinks(t *testing.T) {
+	a, b := podPair(t)
+	b.echo()
+	a.write(oneWay(b, 1, Link{DelayMicros: 20_000}))
+	b.write(oneWay(a, 1, Link{DelayMicros: 30_000}))
+	pa, pb := a.start(), b.start()
+	rtts := a.pings(b, 60, 20*time.Millisecond, time.Second)
+	if len(rtts) != 60 {
+		t.Errorf("%d of 60 round trips", len(rtts))
+	}
+	slices.Sort(rtts)
+	// The shortest tells what is emulated, whatever else runs on this machine.
+	if rtts[0] < 49_900*time.Microsecond || rtts[0] > 51_500*time.Microsecond {
+		t.Errorf("round trips of %s to %s, want the shortest to be 50ms - 0.1ms + 1.5ms", rtts[0], rtts[len(rtts)-1])
+	}
+	t.Logf("median round trip %s, declared 50ms", rtts[len(rtts)/2])
+
+	// A changed file counts, without a restart.
+	a.write(oneWay(b, 2, Link{DelayMicros: 5_000}))
+	a.await(2)
+	if least := slices.Min(a.pings(b, 30, 20*time.Millisecond, time.Second)); least < 34_900*time.Microsecond || least > 36_500*time.Microsecond {
+		t.Errorf("round trips from %s after the change, want 35ms", least)
+	}
+
+	pa.end(syscall.SIGTERM)
+	pb.end(syscall.SIGTERM)
+	for _, n := range []*namespace{a, b} {
+		if left := n.tables(); left != 0 {
+			t.Errorf("%d tables are left after SIGTERM", left)
+		}
+	}
+	if !fast(a, b) {
+		t.Error("the network is not bare after SIGTERM")
+	}
+}
+
+func TestLossPerPacket(t *testing.T) {
+	for name, correlation := range map[string]int64{"independent": 0, "in bursts": 500_000} {
+		t.Run(name, func(t *testing.T) {
+			a, b := podPair(t)
+			b.write(oneWay(a, 1, Link{LossPPM: 20_000, LossCorrelationPPM: correlation}))
+			b.start()
+			var to net.PacketConn
+			b.run(func() (err error) {
+				to, err = net.ListenPacket("udp4", b.address+":9")
+				return err
+			})
+			defer to.Close()
+			raw, err := to.(*net.UDPConn).SyscallConn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			var from net.Conn
+			a.run(func() (err error) {
+				from, err = net.Dial("udp4", b.address+":9")
+				return err
+			})
+			defer from.Close()
+			const sent = 60_000
+			for i := range sent {
+				if _, err := from.Write([]byte("x")); err != nil {
+					t.Fatal(err)
+				}
+				if i%1000 == 999 { // no queue in front of the sidecar
+					eventually(t, "the packets have come", func() bool {
+						st, err := b.status()
+						return err == nil && st.Links[0].Packets == int64(i+1) && st.Links[0].QueuedPackets == 0
+					})
+				}
+			}
+			received := 0
+			for buf := make([]byte, 16); ; received++ {
+				_ = to.SetReadDeadline(time.Now().Add(time.Second))
+				if _, _, err := to.ReadFrom(buf); err != nil {
+					break
+				}
+			}
+			lost := 100 * float64(sent-received) / sent
+			if math.Abs(lost-2) > 0.3 {
+				t.Errorf("%.2f%% lost, want 2%% +- 0.3 points", lost)
+			}
+			st, err := b.status()
+			if err != nil || st.Links[0].Dropped[LostCause] != int64(sent-received) {
+				t.Errorf("%d packets are missing, the sidecar says %+v (%v)", sent-received, st.Links[0], err)
+			}
+			metrics, err := b.get("/metrics")
+			if err != nil || !strings.Contains(metrics, `geobench_wan_received_packets_total{from="other",pod="b",region="b"} 60000`) {
+				t.Errorf("metrics (%v):\n%s", err, metrics)
+			}
+		})
+	}
+}
+
+// What the kernel carries in one piece is lost in packets of the network.
+func TestLossOfTCPIsPerPacket(t *testing.T) {
+	a, b := podPair(t)
+	b.sink()
+	b.write(oneWay(a, 1, Link{LossPPM: 10_000}))
+	b.start()
+	a.stream(b, 1, 0, time.Second)
+	st, err := b.status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := st.Links[0]
+	if l.Packets < 1000 || l.Bytes/l.Packets > 1500 {
+		t.Errorf("%d packets of %d bytes: larger than the network's 1500", l.Packets, l.Bytes/max(1, l.Packets))
+	}
+	if share := float64(l.Dropped[LostCause]) / float64(l.Packets); share < 0.005 || share > 0.015 {
+		t.Errorf("%.2f%% of %d packets lost, want 1%%", 100*share, l.Packets)
+	}
+}
+
+func TestPartition(t *testing.T) {
+	a, b := podPair(t)
+	b.echo()
+	b.write(oneWay(a, 1, Link{DelayMicros: 1000}))
+	b.start()
+	if len(a.pings(b, 5, time.Millisecond, time.Second)) == 0 {
+		t.Fatal("no round trip before the cut")
+	}
+	b.write(oneWay(a, 2, Link{Cut: true}))
+	b.await(2)
+	if got := a.pings(b, 20, time.Millisecond, 20*time.Millisecond); len(got) != 0 {
+		t.Errorf("%d of 20 round trips through a cut", len(got))
+	}
+	st, err := b.status()
+	if err != nil || st.Links[0].Dropped[CutCause] != 20 {
+		t.Errorf("the sidecar says %+v (%v), want 20 packets dropped by the cut", st, err)
+	}
+	b.write(oneWay(a, 3, Link{DelayMicros: 1000}))
+	b.await(3)
+	if len(a.pings(b, 5, time.Millisecond, time.Second)) == 0 {
+		t.Error("no round trip after the cut")
+	}
+}
+
+func TestRateOfTCP(t *testing.T) {
+	a, b := podPair(t)
+	b.sink()
+	b.write(oneWay(a, 1, Link{DelayMicros: 5000, RateBitsPerSecond: 100_000_000}))
+	a.write(oneWay(b, 1, Link{DelayMicros: 5000}))
+	a.start()
+	b.start()
+	// A busy machine may not get the rate; it must never get more.
+	best := 0.0
+	for range 4 {
+		bytes, took := a.stream(b, 2, 1500*time.Millisecond, 2*time.Second)
+		// Of 1500 bytes from the IP header on, 1448 are payload.
+		rate := float64(bytes) * 8 / took.Seconds() / 1e6 * 1500 / 1448
+		if rate > 110 {
+			t.Fatalf("%.1f Mbit/s, want 100 +- 10", rate)
+		}
+		if best = max(best, rate); best >= 90 {
+			return
+		}
+	}
+	t.Errorf("%.1f Mbit/s at best, want 100 +- 10", best)
+}
+
+func TestDeathOfTheSidecar(t *testing.T) {
+	for _, policy := range []FailPolicy{FailOpen, FailClosed} {
+		t.Run(string(policy), func(t *testing.T) {
+			a, b := podPair(t)
+			b.echo()
+			config := oneWay(a, 1, Link{DelayMicros: 30_000})
+			config.FailPolicy = policy
+			b.write(config)
+			first := b.start()
+			slow := func() bool {
+				rtts := a.pings(b, 5, time.Millisecond, time.Second)
+				return len(rtts) == 5 && slices.Min(rtts) >= 29_900*time.Microsecond
+			}
+			if !slow() {
+				t.Fatal("the delay is not there")
+			}
+			second := b.launch()
+			<-second.ended
+			if second.ProcessState.Success() || !strings.Contains(second.output.String(), "no other sidecar in this network namespace") {
+				t.Errorf("a second sidecar ended with %s: %s", second.ProcessState, second.output.String())
+			}
+			if !slow() {
+				t.Error("the second sidecar has harmed the first")
+			}
+
+			first.end(syscall.SIGKILL)
+			if b.tables() == 0 {
+				t.Error("the rules are gone, which nobody removed")
+			}
+			if policy == FailOpen && !fast(a, b) {
+				t.Error("nothing gets through without a sidecar, although it fails open")
+			}
+			if got := a.pings(b, 20, time.Millisecond, 20*time.Millisecond); policy == FailClosed && len(got) > 0 {
+				t.Errorf("%d of 20 round trips without a sidecar, although it fails closed", len(got))
+			}
+
+			third := b.start()
+			if !slow() {
+				t.Error("the sidecar that was started again does not delay")
+			}
+			if n := b.tables(); n != 1 {
+				t.Errorf("%d tables after a restart, want 1", n)
+			}
+			third.end(syscall.SIGKILL)
+			for range 2 { // what is clean can be cleaned
+				if out, err := b.command("cleanup").CombinedOutput(); err != nil {
+					t.Fatalf("cleanup: %v: %s", err, out)
+				}
+				if n := b.tables(); n != 0 {
+					t.Errorf("%d tables after cleanup", n)
+				}
+			}
+			if !fast(a, b) {
+				t.Error("the network is not bare after cleanup")
+			}
+		})
+	}
+}
+
+func TestBadConfiguration(t *testing.T) {
+	a, b := podPair(t)
+	b.echo()
+	b.writeText(`{"region":"b"`)
+	p := b.launch()
+	<-p.ended
+	if p.ProcessState.Success() || !strings.Contains(p.output.String(), "unexpected EOF") || b.tables() != 0 {
+		t.Errorf("started with a broken file: %s, %d tables: %s", p.ProcessState, b.tables(), p.output.String())
+	}
+
+	b.write(oneWay(a, 1, Link{DelayMicros: 10_000}))
+	b.start()
+	b.writeText(`{"region":"b","generation":2,"links":[{"from":"other","delayMicros":-1}]}`)
+	eventually(t, "the file is refused", func() bool {
+		st, err := b.status()
+		return err == nil && strings.Contains(st.ConfigError, "links[0].delayMicros: -1 is not 0 to 60000000")
+	})
+	if st, err := b.status(); err != nil || st.Generation != 1 || !st.Ready {
+		t.Errorf("status %+v (%v), want generation 1 to stay", st, err)
+	}
+	if metrics, err := b.get("/metrics"); err != nil || !strings.Contains(metrics, `geobench_wan_config_errors_total{pod="b",region="b"} 1`) {
+		t.Errorf("metrics (%v):\n%s", err, metrics)
+	}
+	if rtts := a.pings(b, 5, time.Millisecond, time.Second); len(rtts) == 0 || slices.Min(rtts) < 9_900*time.Microsecond {
+		t.Errorf("round trips %v, want the last good configuration to stay", rtts)
+	}
+	b.write(oneWay(a, 3, Link{DelayMicros: 1000}))
+	b.await(3)
+	if st, err := b.status(); err != nil || st.ConfigError != "" {
+		t.Errorf("status %+v (%v), want no error any more", st, err)
+	}
+}
+
+// Ports that are exempt, and addresses that are no peers or nobody's link, are left alone.
+func TestLeftAlone(t *testing.T) {
+	a, b := podPair(t)
+	b.echo()
+	config := oneWay(a, 1, Link{DelayMicros: 200_000})
+	config.ExemptPorts = []int{9}
+	b.write(config)
+	b.start()
+	if !fast(a, b) {
+		t.Error("an exempt port is delayed")
+	}
+	for i, c := range []*Config{
+		{Peers: []Peer{{Address: "10.199.0.7", Region: "other"}}, Links: []Link{{From: "other", DelayMicros: 200_000}}},
+		{Peers: []Peer{{Address: a.address, Region: "third"}}, Links: []Link{{From: "other", DelayMicros: 200_000}}},
+		{Peers: []Peer{{Address: a.address, Region: "third"}, {Address: "10.199.0.0/24", Region: "other"}}, Links: []Link{{From: "other", DelayMicros: 200_000}}},
+		{Peers: []Peer{{Address: b.address, Region: "other"}}, Links: []Link{{From: "other", DelayMicros: 200_000}}},
+	} {
+		c.Generation = int64(i + 2)
+		b.write(c)
+		b.await(c.Generation)
+		if !fast(a, b) {
+			t.Errorf("configuration %d delays what is not its business", c.Generation)
+		}
+	}
+}
