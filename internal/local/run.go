@@ -228,7 +228,18 @@ func tell(ctx context.Context, p *plan.Plan, start time.Time, workers []*load.Wo
 // stalled is how long transactions stay unfinished, once nodes were lost for good, before they are held to stay so.
 const stalled = 5 * time.Second
 
-// auditQuiet waits until no transaction is pending and audits all nodes. After faults that took nodes for good, some of the
+// longestRTT is the longest declared round trip between two regions.
+func longestRTT(p *plan.Plan) (d time.Duration) {
+	for a := range p.Topology.Regions {
+		for b := range p.Topology.Regions {
+			d = max(d, p.Topology.RTT(geo.Region(a), geo.Region(b)))
+		}
+	}
+	return d
+}
+
+// auditQuiet waits until the database is quiet and audits all nodes. It is quiet when nothing has been pending for the
+// longest round trip and no row was used: what is on its way between nodes is pending nowhere. After faults that took nodes for good, some of the
 // others may wait for them for ever: they are left out, as out says.
 func auditQuiet(ctx context.Context, p *plan.Plan, nodes *node.Local, faults *process, in *result.Inputs) (audits []admin.Audit, out []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, quietWithin)
@@ -237,20 +248,21 @@ func auditQuiet(ctx context.Context, p *plan.Plan, nodes *node.Local, faults *pr
 	if faults != nil {
 		gone = faults.timeline.Lost()
 	}
-	last, since := -1, time.Now()
+	last, operations, since, calm := -1, int64(-1), time.Now(), longestRTT(p)
 	for {
 		statuses, err := nodes.Status(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
-		pending := 0
+		pending, sum := 0, int64(0)
 		for _, s := range statuses {
 			pending += s.Pending
+			sum += s.Operations
 		}
-		if pending != last {
-			last, since = pending, time.Now()
+		if pending != last || pending == 0 && sum != operations {
+			last, operations, since = pending, sum, time.Now()
 		}
-		if pending == 0 || len(gone) > 0 && time.Since(since) > stalled {
+		if pending == 0 && time.Since(since) > calm || len(gone) > 0 && time.Since(since) > stalled {
 			out = leftOut(&p.Topology, gone, func(n geo.NodeID) int { return statuses[n].Pending })
 			if faults != nil {
 				in.Faults = Faults(faults.timeline, pending)

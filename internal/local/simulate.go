@@ -34,7 +34,8 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 	procedures := catalog.Procedures()
 	s := sim.New(sim.Config{
 		Topology: &p.Topology, Engine: p.Engine, Params: p.Params, Procedures: procedures, Seed: p.Seed(),
-		Costs: sim.DefaultCosts, ProbeEvery: probeEvery, Durable: durable(p),
+		Costs: sim.DefaultCosts.On(p.Database.Spec.Resources.Limits.Cpu().MilliValue()), ProbeEvery: probeEvery,
+		Durable: durable(p),
 	})
 	for id := range p.Topology.Nodes() {
 		rows := s.Store(geo.NodeID(id))
@@ -117,7 +118,7 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 		}
 		gone = faults.timeline.Lost()
 	}
-	if ok, err := advance("settling", s.Now()+quietWithin, func() bool { return s.Pending() == 0 }); err != nil {
+	if ok, err := advance("settling", s.Now()+quietWithin, settled(p, s)); err != nil {
 		return nil, err
 	} else if !ok && len(gone) == 0 {
 		in.Incidents = append(in.Incidents, result.Reason{Reason: "NotQuiet",
@@ -159,6 +160,30 @@ func roundTrips(p *plan.Plan, s *sim.Sim) (out []result.MeasuredRTT) {
 		}
 	}
 	return out
+}
+
+// settled tells when a database is quiet: nothing is pending anywhere, and nothing that was sent before that has led to
+// operations since it arrived. What is on its way is pending nowhere.
+func settled(p *plan.Plan, s *sim.Sim) func() bool {
+	since, operations := time.Duration(-1), uint64(0)
+	return func() bool {
+		if s.Pending() > 0 {
+			since = -1
+			return false
+		}
+		if since >= 0 && s.Underway(since) {
+			return false
+		}
+		sum := uint64(0)
+		for id := range p.Topology.Nodes() {
+			sum += s.Node(geo.NodeID(id)).Ops
+		}
+		if since >= 0 && sum == operations {
+			return true
+		}
+		since, operations = s.Now(), sum
+		return false
+	}
 }
 
 // statuses is what the simulated nodes would say of themselves. The simulator counts traffic by region: the first node of a

@@ -150,7 +150,7 @@ func (n *node) sendDurably(o *output) {
 
 // carry puts a message on its way over a path's connection.
 func (s *Sim) carry(p *path, m unloggedMessage) {
-	s.transmit(p.from, p.to, s.keep(item{kind: onMessage, from: p.from, to: p.to, size: m.size, msg: m.msg, life: p.connection}), int(m.size))
+	s.transmit(p.from, p.to, s.keep(item{kind: onMessage, from: p.from, to: p.to, size: m.size, msg: m.msg, sent: s.now, life: p.connection}), int(m.size))
 }
 
 // replay makes the replica anew and brings it to where its log ends.

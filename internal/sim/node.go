@@ -194,7 +194,7 @@ func (n *node) send(out []output) {
 				n.sendDurably(o)
 				continue
 			}
-			s.transmit(n.id, o.to, s.keep(item{kind: onMessage, from: n.id, to: o.to, size: o.size, msg: o.msg}), int(o.size))
+			s.transmit(n.id, o.to, s.keep(item{kind: onMessage, from: n.id, to: o.to, size: o.size, msg: o.msg, sent: s.now}), int(o.size))
 			continue
 		}
 		client, ok := n.waiting[o.outcome.ID]

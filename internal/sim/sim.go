@@ -299,6 +299,16 @@ func (s *Sim) Pending() int {
 	return sum
 }
 
+// Underway reports whether a message between nodes that was sent before t has not been handled yet.
+func (s *Sim) Underway(t time.Duration) bool {
+	for i := range s.items {
+		if it := &s.items[i]; it.kind == onMessage && it.sent < t {
+			return true
+		}
+	}
+	return false
+}
+
 // Events returns the number of events so far.
 func (s *Sim) Events() uint64 { return s.handled }
 
