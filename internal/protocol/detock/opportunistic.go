@@ -108,7 +108,7 @@ func (s *inserter) arrive(coordinator geo.NodeID, f locallog.Forwarded) {
 		if f.NotBefore > 0 && f.NotBefore < now {
 			s.late++
 		}
-		s.r.AddPart(f.Txn, coordinator, f.Placing)
+		s.r.AddPart(f.Txn, coordinator, f.Placing, f.NotBefore)
 		return
 	}
 	p := heldPart{f, coordinator}
@@ -138,7 +138,7 @@ func (s *inserter) expire(armed time.Duration) {
 	now := s.r.Env.Now()
 	n := 0
 	for ; n < len(s.held) && s.held[n].NotBefore <= now; n++ {
-		s.r.AddPart(s.held[n].Txn, s.held[n].coordinator, s.held[n].Placing)
+		s.r.AddPart(s.held[n].Txn, s.held[n].coordinator, s.held[n].Placing, s.held[n].NotBefore)
 	}
 	if n > 0 {
 		kept := copy(s.held, s.held[n:])

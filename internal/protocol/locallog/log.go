@@ -49,6 +49,7 @@ type Log struct {
 
 	entries, batches int64
 
+	timed  []int // the entries of the batch that have a time
 	seen   []int // per group: the last entry of the batch that went there, plus one
 	groups []int
 	parts  [][]Entry
@@ -96,6 +97,7 @@ func (l *Log) Fire(t protocol.Timer) {
 // close sends each group of readers its part of the batch, and asks for the batch's place in the log.
 func (l *Log) close() {
 	l.batches++
+	l.sortTimed()
 	var touched batchlog.Set
 	clear(l.seen)
 	for i := range l.batch {
@@ -136,6 +138,29 @@ func (l *Log) close() {
 		}
 	}
 	l.Order.Ask(batchlog.Request{Number: number, Readers: touched})
+}
+
+// sortTimed puts the entries of the batch that have a time in its order, and in the order of their ids at the same time.
+// The others keep their places.
+func (l *Log) sortTimed() {
+	before := func(a, b *Entry) bool {
+		return a.notBefore < b.notBefore || a.notBefore == b.notBefore && a.Txn.ID < b.Txn.ID
+	}
+	l.timed = l.timed[:0]
+	for i := range l.batch {
+		if l.batch[i].notBefore == 0 {
+			continue
+		}
+		// Mostly the last one belongs at the end.
+		l.timed = append(l.timed, i)
+		for k := len(l.timed) - 1; k > 0; k-- {
+			a, b := &l.batch[l.timed[k-1]], &l.batch[l.timed[k]]
+			if !before(b, a) {
+				break
+			}
+			*a, *b = *b, *a
+		}
+	}
 }
 
 // Receive takes a batch of a sequencer.

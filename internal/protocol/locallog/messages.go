@@ -29,6 +29,9 @@ type Entry struct {
 	// LockOnly says that Txn is nothing but an id and the accesses of this part; another part brings the rest.
 	LockOnly bool
 	Placing
+
+	// notBefore is Forwarded.NotBefore of a part while its batch is being collected. It does not travel.
+	notBefore time.Duration
 }
 
 // Placing is where a transaction was sent, if rows of it have moved, or a row's move.

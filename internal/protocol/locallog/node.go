@@ -220,10 +220,11 @@ func (n *Node) sendForward(to geo.NodeID) {
 	}
 }
 
-// AddPart puts the part of a multi-home transaction, or of a remastering, into the region's log.
-func (n *Node) AddPart(t *txn.Transaction, coordinator geo.NodeID, p Placing) {
+// AddPart puts the part of a multi-home transaction, or of a remastering, into the region's log. Parts of one batch that have
+// a time (see Forwarded.NotBefore) go there in the order of their times, as if none had come late.
+func (n *Node) AddPart(t *txn.Transaction, coordinator geo.NodeID, p Placing, notBefore time.Duration) {
 	n.parts++
-	n.Own().Add(Entry{Txn: t, Coordinator: coordinator, Part: true, LockOnly: p.Remaster, Placing: p})
+	n.Own().Add(Entry{Txn: t, Coordinator: coordinator, Part: true, LockOnly: p.Remaster, Placing: p, notBefore: notBefore})
 }
 
 // lockOnly strips a part in home's log for partition q, unless it is the one that brings the transaction.

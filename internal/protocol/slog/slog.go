@@ -114,7 +114,7 @@ func (r *Replica) involved(e *locallog.Entry, homes []int) []int {
 }
 
 // addLockOnly puts the region's part of a multi-home transaction into the local log.
-func (r *Replica) addLockOnly(e *locallog.Entry) { r.AddPart(e.Txn, e.Coordinator, e.Placing) }
+func (r *Replica) addLockOnly(e *locallog.Entry) { r.AddPart(e.Txn, e.Coordinator, e.Placing, 0) }
 
 // Submit implements protocol.Replica.
 func (r *Replica) Submit(t *txn.Transaction) {
