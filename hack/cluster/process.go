@@ -29,6 +29,7 @@ func startProcess(command, env []string, logPath string) (Process, error) {
 		return Process{}, err
 	}
 	defer log.Close()
+	keepToOurselves()
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = env
 	cmd.Dir = "/"
@@ -116,4 +117,18 @@ func parseStat(stat []byte) (start uint64, state byte, err error) {
 	}
 	start, err = strconv.ParseUint(string(fields[startField-stateField]), 10, 64)
 	return start, fields[0][0], err
+}
+
+// keepToOurselves marks the files that this process inherited as not to be passed on. A component that outlives it would
+// otherwise hold them for ever: the lock of a `flock FILE cluster.sh up`, the pipe of whoever reads its output.
+func keepToOurselves() {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
 }

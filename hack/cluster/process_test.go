@@ -1,7 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
+	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -91,5 +95,35 @@ func TestParseMounts(t *testing.T) {
 		if got[i] != want[i] {
 			t.Errorf("mount %d is %v, want %v", i, got[i], want[i])
 		}
+	}
+}
+
+// A component must not hold a lock that whoever called `up` took.
+func TestInheritedFilesAreNotPassedOn(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := syscall.Dup(int(w.Fd())); err != nil { // as inherited: without close-on-exec
+		t.Fatal(err)
+	}
+	list := func() string {
+		out, err := exec.Command("ls", "-l", "/proc/self/fd").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return string(out)
+	}
+	pipe, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", w.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(list(), pipe) {
+		t.Fatal("the duplicate is not passed on even before")
+	}
+	keepToOurselves()
+	if l := list(); strings.Contains(l, pipe) {
+		t.Errorf("%s is passed on:\n%s", pipe, l)
 	}
 }
