@@ -84,7 +84,7 @@ func (l *latencies) largest(regions []geo.Region) (d time.Duration) {
 // It works at the region's first node only.
 type inserter struct {
 	r *Replica
-	// held are the parts whose time has not come, by time and, at the same time, by id: the same order everywhere.
+	// held are the parts whose time has not come, a heap by time and, at the same time, by id: the same order everywhere.
 	held []heldPart
 	// armed is the time of the earliest timer that is set, if waiting.
 	armed   time.Duration
@@ -111,14 +111,47 @@ func (s *inserter) arrive(coordinator geo.NodeID, f locallog.Forwarded) {
 		s.r.AddPart(f.Txn, coordinator, f.Placing, f.NotBefore)
 		return
 	}
-	p := heldPart{f, coordinator}
-	i := len(s.held)
+	s.push(heldPart{f, coordinator})
+	s.arm()
+}
+
+// push puts a part into the heap.
+func (s *inserter) push(p heldPart) {
 	s.held = append(s.held, p)
-	for ; i > 0 && p.less(&s.held[i-1]); i-- { // mostly it is the last one
-		s.held[i] = s.held[i-1]
+	i := len(s.held) - 1
+	for i > 0 && p.less(&s.held[(i-1)/2]) {
+		s.held[i] = s.held[(i-1)/2]
+		i = (i - 1) / 2
 	}
 	s.held[i] = p
-	s.arm()
+}
+
+// pop takes the first part out of the heap. There must be one.
+func (s *inserter) pop() heldPart {
+	first, n := s.held[0], len(s.held)-1
+	p := s.held[n]
+	s.held[n] = heldPart{}
+	s.held = s.held[:n]
+	if n == 0 {
+		return first
+	}
+	i := 0
+	for {
+		child := 2*i + 1
+		if child >= n {
+			break
+		}
+		if child+1 < n && s.held[child+1].less(&s.held[child]) {
+			child++
+		}
+		if !s.held[child].less(&p) {
+			break
+		}
+		s.held[i] = s.held[child]
+		i = child
+	}
+	s.held[i] = p
+	return first
 }
 
 // arm sets a timer for the first part.
@@ -136,14 +169,9 @@ func (s *inserter) arm() {
 // meanwhile, the timer comes before its time by the clock, and another one is set.
 func (s *inserter) expire(armed time.Duration) {
 	now := s.r.Env.Now()
-	n := 0
-	for ; n < len(s.held) && s.held[n].NotBefore <= now; n++ {
-		s.r.AddPart(s.held[n].Txn, s.held[n].coordinator, s.held[n].Placing, s.held[n].NotBefore)
-	}
-	if n > 0 {
-		kept := copy(s.held, s.held[n:])
-		clear(s.held[kept:])
-		s.held = s.held[:kept]
+	for len(s.held) > 0 && s.held[0].NotBefore <= now {
+		p := s.pop()
+		s.r.AddPart(p.Txn, p.coordinator, p.Placing, p.NotBefore)
 	}
 	if s.waiting && (s.armed == armed || s.armed <= now) {
 		s.waiting = false

@@ -1,6 +1,8 @@
 package locallog
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
@@ -49,8 +51,8 @@ type Log struct {
 
 	entries, batches int64
 
-	timed  []int // the entries of the batch that have a time
-	seen   []int // per group: the last entry of the batch that went there, plus one
+	timed  []Entry // room for sortTimed
+	seen   []int   // per group: the last entry of the batch that went there, plus one
 	groups []int
 	parts  [][]Entry
 }
@@ -143,24 +145,28 @@ func (l *Log) close() {
 // sortTimed puts the entries of the batch that have a time in its order, and in the order of their ids at the same time.
 // The others keep their places.
 func (l *Log) sortTimed() {
-	before := func(a, b *Entry) bool {
-		return a.notBefore < b.notBefore || a.notBefore == b.notBefore && a.Txn.ID < b.Txn.ID
+	before := func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.notBefore, b.notBefore), cmp.Compare(a.Txn.ID, b.Txn.ID))
 	}
 	l.timed = l.timed[:0]
 	for i := range l.batch {
-		if l.batch[i].notBefore == 0 {
-			continue
-		}
-		// Mostly the last one belongs at the end.
-		l.timed = append(l.timed, i)
-		for k := len(l.timed) - 1; k > 0; k-- {
-			a, b := &l.batch[l.timed[k-1]], &l.batch[l.timed[k]]
-			if !before(b, a) {
-				break
-			}
-			*a, *b = *b, *a
+		if l.batch[i].notBefore > 0 {
+			l.timed = append(l.timed, l.batch[i])
 		}
 	}
+	if slices.IsSortedFunc(l.timed, before) { // as when none was late
+		clear(l.timed)
+		return
+	}
+	slices.SortFunc(l.timed, before)
+	k := 0
+	for i := range l.batch {
+		if l.batch[i].notBefore > 0 {
+			l.batch[i] = l.timed[k]
+			k++
+		}
+	}
+	clear(l.timed)
 }
 
 // Receive takes a batch of a sequencer.
