@@ -307,3 +307,18 @@ func TestLeftAlone(t *testing.T) {
 		}
 	}
 }
+
+// A database's pods start before their peers have addresses: which statement the kernel has shows only with the first one.
+func TestPeersThatComeLater(t *testing.T) {
+	a, b := podPair(t)
+	b.echo()
+	nobody := oneWay(b, 1, Link{DelayMicros: 20_000})
+	nobody.Peers = nil
+	a.write(nobody)
+	a.start()
+	a.write(oneWay(b, 2, Link{DelayMicros: 20_000}))
+	a.await(2)
+	if least := slices.Min(a.pings(b, 10, 20*time.Millisecond, time.Second)); least < 19_900*time.Microsecond {
+		t.Errorf("round trips from %s, want 20ms", least)
+	}
+}

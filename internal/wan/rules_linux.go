@@ -87,7 +87,9 @@ func (r *rules) install(set *ruleset) error {
 	for i, q := range queueStatements {
 		err := r.try(set, q.statement)
 		if err == nil {
-			r.works = i
+			if len(set.spans4)+len(set.spans6) > 0 { // without addresses no rule has the statement, and nothing was learnt
+				r.works = i
+			}
 			return nil
 		}
 		failures = append(failures, fmt.Errorf("with %s: %w", q.name, err))
