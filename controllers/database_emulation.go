@@ -233,8 +233,8 @@ func (s *databaseScope) recordGaps() {
 		return
 	}
 	gaps := s.db.Status.EmulationGaps
-	find := func(uid string) *v1alpha1.EmulationGap {
-		for i := range gaps {
+	latest := func(uid string) *v1alpha1.EmulationGap {
+		for i := len(gaps) - 1; i >= 0; i-- {
 			if gaps[i].UID == uid {
 				return &gaps[i]
 			}
@@ -253,7 +253,7 @@ func (s *databaseScope) recordGaps() {
 		if n.status != nil {
 			complete = n.status.LinksComplete
 		}
-		g := find(p.UID)
+		g := latest(p.UID)
 		switch {
 		case complete == nil && (g == nil || g.To != nil):
 			// A link that was complete and is short again is another gap; it is found out now.
@@ -264,16 +264,12 @@ func (s *databaseScope) recordGaps() {
 			gaps = append(gaps, v1alpha1.EmulationGap{Pod: p.Name, UID: p.UID, Region: p.Region, From: metav1.NewMicroTime(from)})
 		case complete != nil && g == nil && complete.After(p.Since):
 			gaps = append(gaps, v1alpha1.EmulationGap{Pod: p.Name, UID: p.UID, Region: p.Region, From: metav1.NewMicroTime(p.Since), To: ptr.To(metav1.NewMicroTime(*complete))})
-		case complete != nil && g != nil:
-			for j := range gaps {
-				if gaps[j].UID == p.UID && gaps[j].To == nil {
-					end := *complete
-					if end.Before(gaps[j].From.Time) {
-						end = gaps[j].From.Time
-					}
-					gaps[j].To = ptr.To(metav1.NewMicroTime(end))
-				}
+		case complete != nil && g != nil && g.To == nil:
+			end := *complete
+			if end.Before(g.From.Time) {
+				end = g.From.Time
 			}
+			g.To = ptr.To(metav1.NewMicroTime(end))
 		}
 	}
 	for i := range gaps {

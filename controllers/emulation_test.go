@@ -298,6 +298,16 @@ func TestReplacedPodLeavesAGap(t *testing.T) {
 	if g := db.Status.EmulationGaps; len(g) != 1 || g[0].To.Sub(g[0].From.Time) != 2500*time.Millisecond {
 		t.Errorf("gaps %+v", g)
 	}
+	// The same pod's links are lost once more: one more gap, however often it is looked at.
+	w.mu.Lock()
+	w.nodes[replaced.Status.PodIP].complete = time.Time{}
+	w.mu.Unlock()
+	for range 4 {
+		w.step()
+	}
+	if g := w.getDatabase("d").Status.EmulationGaps; len(g) != 2 || g[1].To != nil {
+		t.Errorf("gaps %+v", g)
+	}
 	if db.Status.Incarnation != before.Status.Incarnation {
 		t.Errorf("incarnation %s became %s", before.Status.Incarnation, db.Status.Incarnation)
 	}

@@ -97,9 +97,10 @@ type peer struct {
 	// reached: it has answered once.
 	reached bool
 	sent    int64
-	// short counts the latest round trips in a row that were shorter than declared; complete is since when they are not.
-	short    int
-	complete time.Time
+	// short and long count the latest round trips in a row that were shorter than declared, or not; first is when the
+	// latter began, and complete is that instant once they are believed.
+	short, long     int
+	first, complete time.Time
 }
 
 // window holds the round trips of the last seconds, in microseconds.
@@ -245,7 +246,7 @@ func (p *Prober) record(addr net.Addr, rtt time.Duration) {
 		known := to.addr != nil && to.addr.String() == addr.String()
 		if known {
 			to.reached = true
-			to.judge(rtt, p.least(to.id))
+			to.judge(time.Now(), rtt, p.least(to.id))
 		}
 		to.mu.Unlock()
 		if known {
@@ -265,18 +266,25 @@ func (p *Prober) least(to geo.NodeID) time.Duration {
 	return t.RTT(a, b)*95/100 - time.Millisecond - jitter
 }
 
-// judge takes note of whether a round trip is as long as it should be. One that is short may have been under way when the
-// link changed; two are believed.
-func (to *peer) judge(rtt, least time.Duration) {
+// believed is how many round trips in a row tell what a link is: one may have been under way when the link changed, or
+// late because the machine was busy.
+const believed = 3
+
+// judge takes note of whether a round trip, which ended at now, is as long as it should be.
+func (to *peer) judge(now time.Time, rtt, least time.Duration) {
 	if rtt < least {
-		if to.short++; to.short >= 2 {
+		to.long = 0
+		if to.short++; to.short >= believed {
 			to.complete = time.Time{}
 		}
 		return
 	}
 	to.short = 0
-	if to.complete.IsZero() {
-		to.complete = time.Now()
+	if to.long++; to.long == 1 {
+		to.first = now
+	}
+	if to.long >= believed && to.complete.IsZero() {
+		to.complete = to.first
 	}
 }
 

@@ -147,3 +147,35 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestJudge(t *testing.T) {
+	const least = 95 * time.Millisecond
+	for name, tc := range map[string]struct {
+		rtts string // s short, l long, one second apart
+		want int    // the second since when it is complete, -1: it is not
+	}{
+		"long from the start":       {"lllll", 0},
+		"not believed yet":          {"ll", -1},
+		"one late answer":           {"slsss", -1},
+		"becomes long":              {"sssslll", 4},
+		"one short under way":       {"lllsl", 0},
+		"becomes short":             {"lllsss", -1},
+		"short, then long again":    {"lllssslll", 6},
+		"long until it is believed": {"slslll", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &peer{}
+			start := time.Unix(1000, 0)
+			for i, c := range tc.rtts {
+				p.judge(start.Add(time.Duration(i)*time.Second), map[rune]time.Duration{'s': time.Millisecond, 'l': 100 * time.Millisecond}[c], least)
+			}
+			got := -1
+			if !p.complete.IsZero() {
+				got = int(p.complete.Sub(start) / time.Second)
+			}
+			if got != tc.want {
+				t.Errorf("complete since %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
