@@ -12,6 +12,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/plan"
@@ -137,7 +138,7 @@ func (s *runScope) inputs(ctx context.Context, workers []workerState, audits []a
 		Workload: s.run.Spec.Workload, Load: s.run.Spec.Load,
 		Manifests: &result.Manifests{Run: &s.run.Spec, Database: &s.db.Spec},
 		Reports:   reports, Before: before.Nodes, After: loadedRoundTrips(after, end).Nodes,
-		Objectives: s.run.Spec.Objectives, Checks: local.Invariants(&d.Topology, w, audits, nil, reports),
+		Objectives: s.run.Spec.Objectives, Checks: local.Invariants(engines.Layout(d.Engine, d.Parameters, &d.Topology), w, audits, nil, reports),
 	}
 	// The prices are the profile's at the end of the run: they say what it costs, not what was measured.
 	if profile, err := resolveProfile(ctx, s.Client, s.db); err == nil {

@@ -3,6 +3,7 @@
 package engines
 
 import (
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/calvin"
 	"github.com/geobench/geobench/internal/protocol/detock"
@@ -37,4 +38,17 @@ func Names() []string {
 		names = append(names, e.Name)
 	}
 	return names
+}
+
+// Layout says which nodes of a database hold which rows. Parameters that are refused mean nothing.
+func Layout(engine string, parameters map[string]string, t *geo.Topology) geo.Layout {
+	e, ok := Lookup(engine)
+	if !ok {
+		return t.Layout(false)
+	}
+	params, errs := e.Resolve(parameters)
+	if len(errs) > 0 {
+		return t.Layout(false)
+	}
+	return e.Layout(t, params)
 }

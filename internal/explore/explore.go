@@ -105,6 +105,7 @@ func Run(c Config) (res *Result) {
 type execution struct {
 	*world
 	sim     *sim.Sim
+	layout  geo.Layout
 	history history.History
 	clients []*clients
 	taps    []*history.Tap
@@ -117,7 +118,8 @@ func newExecution(c Config, w *world) *execution {
 		Topology: w.topology, Engine: c.Engine, Params: w.params, Procedures: procedures, Seed: c.Seed,
 		Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Durable: w.durable, Trace: c.Trace,
 	})
-	w.load.fill(w.topology, e.sim)
+	e.layout = c.Engine.Layout(w.topology, w.params)
+	w.load.fill(e.layout, e.sim)
 	for r, name := range w.topology.Regions {
 		region := e.history.Region(name)
 		cl := &clients{
@@ -192,7 +194,7 @@ func (e *execution) copies() []history.Copy {
 		if !e.sim.Node(n).Dead {
 			s := e.sim.Store(n)
 			copies = append(copies, history.Copy{
-				Name: e.topology.NodeName(n), Partition: e.topology.PartitionOf(n), Digest: s.Digest(), Rows: int64(s.Len()),
+				Name: e.topology.NodeName(n), Partition: e.layout.SiteOf(n), Digest: s.Digest(), Rows: int64(s.Len()),
 			})
 		}
 	}
@@ -255,9 +257,9 @@ func (e *execution) difference() string {
 		if e.sim.Node(n).Dead {
 			continue
 		}
-		a, ok := first[e.topology.PartitionOf(n)]
+		a, ok := first[e.layout.SiteOf(n)]
 		if !ok {
-			first[e.topology.PartitionOf(n)] = n
+			first[e.layout.SiteOf(n)] = n
 			continue
 		}
 		for _, d := range history.Differences(e.sim.Store(a), e.sim.Store(n), 1) {

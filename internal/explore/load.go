@@ -75,9 +75,10 @@ func (l *load) keyName() func(txn.Key) string {
 }
 
 // fill loads the rows.
-func (l *load) fill(t *geo.Topology, s *sim.Sim) {
+func (l *load) fill(layout geo.Layout, s *sim.Sim) {
+	t := layout.Topology
 	if !l.bank {
-		simtest.Fill(t, uint64(l.rows), 100, s.Store)
+		simtest.FillLayout(layout, uint64(l.rows), 100, s.Store)
 		return
 	}
 	one := &geo.Topology{Regions: t.Regions[:1], Partitions: 1, Replicas: 1}
@@ -85,12 +86,9 @@ func (l *load) fill(t *geo.Topology, s *sim.Sim) {
 	if err != nil {
 		panic(fmt.Sprintf("explore: %v", err))
 	}
-	p := t.Placement()
 	bank.Rows(0, func(k txn.Key, value []byte) {
-		for r := range t.Regions {
-			for c := range t.Replicas {
-				s.Store(t.Node(geo.Region(r), p.Partition(k), c)).Put(k, value, 0)
-			}
+		for c := range layout.Copies() {
+			s.Store(layout.Node(c, layout.Site(k))).Put(k, value, 0)
 		}
 	})
 }

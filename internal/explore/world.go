@@ -157,6 +157,12 @@ func newParams(e *protocol.Engine, r *rand.Rand) protocol.Params {
 		}
 	}
 	params, errs := e.Resolve(given)
+	for _, err := range errs { // values that don't go together
+		delete(given, err.Name)
+	}
+	if len(errs) > 0 {
+		params, errs = e.Resolve(given)
+	}
 	if len(errs) > 0 {
 		panic(fmt.Sprintf("explore: the values drawn for engine %s are refused: %v", e.Name, errs[0]))
 	}

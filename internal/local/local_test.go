@@ -265,7 +265,7 @@ func TestInvariantsFindWhatIsWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			audits := honest()
 			tc.spoil(audits)
-			checks := Invariants(&p.Topology, agreeing{p.Workload}, audits, nil, nil)
+			checks := Invariants(p.Topology.Layout(false), agreeing{p.Workload}, audits, nil, nil)
 			for _, c := range checks {
 				if c.Passed == slices.Contains(strings.Fields(tc.failed), c.Name) {
 					t.Errorf("%s: passed %v: %s", c.Name, c.Passed, c.Message)

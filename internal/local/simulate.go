@@ -37,9 +37,14 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 		Costs: sim.DefaultCosts.On(p.Database.Spec.Resources.Limits.Cpu().MilliValue()), ProbeEvery: probeEvery,
 		Durable: durable(p),
 	})
+	layout := p.Engine.Layout(&p.Topology, p.Params)
 	for id := range p.Topology.Nodes() {
-		rows := s.Store(geo.NodeID(id))
-		p.Workload.Rows(p.Topology.PartitionOf(geo.NodeID(id)), func(k txn.Key, value []byte) { rows.Put(k, value, 0) })
+		rows, n := s.Store(geo.NodeID(id)), geo.NodeID(id)
+		p.Workload.Rows(p.Topology.PartitionOf(n), func(k txn.Key, value []byte) {
+			if layout.Holds(n, k) {
+				rows.Put(k, value, 0)
+			}
+		})
 	}
 	rec := newRecording(p, procedures)
 	machines := make([]*load.Machine, len(p.Topology.Regions))

@@ -49,6 +49,7 @@ type Config struct {
 type Node struct {
 	cfg      Config
 	topology *geo.Topology
+	layout   geo.Layout
 	process  string
 	endpoint *wire.Endpoint
 	box      mailbox
@@ -87,7 +88,7 @@ func New(cfg Config) (*Node, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.Log = cfg.Log.With("node", t.NodeName(cfg.ID))
-	n := &Node{cfg: cfg, topology: t, process: crand.Text()[:12], done: make(chan struct{})}
+	n := &Node{cfg: cfg, topology: t, layout: cfg.Engine.Layout(t, params), process: crand.Text()[:12], done: make(chan struct{})}
 	n.box.init()
 	addresses := make([]string, t.Nodes())
 	for i, a := range cfg.Database.Nodes {
@@ -274,7 +275,11 @@ func (n *Node) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRes
 			return
 		}
 		l.store.Reset(l.store.Len())
-		w.Rows(n.topology.PartitionOf(n.cfg.ID), func(k txn.Key, v []byte) { l.store.Put(k, v, 0) })
+		w.Rows(n.topology.PartitionOf(n.cfg.ID), func(k txn.Key, v []byte) {
+			if n.layout.Holds(n.cfg.ID, k) {
+				l.store.Put(k, v, 0)
+			}
+		})
 		l.dataset, l.workload, l.traced = req.Dataset, w, req.Traced
 		l.loaded = admin.LoadResponse{Rows: int64(l.store.Len()), Bytes: l.store.Bytes()}
 		resp = &l.loaded

@@ -26,6 +26,9 @@ type Engine struct {
 	Check func(Params) []*ParamError
 	// Roles that nodes may have: see RoleHolder.
 	Roles []string
+	// HomeOnly, if not nil, reports whether the parameters ask for rows to be kept in their home regions only. Drivers load
+	// each node with what Layout says that it holds.
+	HomeOnly func(Params) bool
 	// New makes a replica. Params have been checked.
 	New func(Config) Replica
 	// Decode reads a message written by AppendTo. It must survive any input; procs prepares the transactions inside.
@@ -34,6 +37,11 @@ type Engine struct {
 	// Law is the latency that an unloaded system must show to a client in region c for a transaction whose keys call
 	// homes home (docs/protocols). It leaves out local work.
 	Law func(t *geo.Topology, p Params, c geo.Region, homes []geo.Region) time.Duration
+}
+
+// Layout says which nodes hold which rows.
+func (e *Engine) Layout(t *geo.Topology, p Params) geo.Layout {
+	return t.Layout(e.HomeOnly != nil && e.HomeOnly(p))
 }
 
 // Parameter is one entry of spec.engine.parameters.

@@ -124,7 +124,7 @@ func newReplica(c protocol.Config) *Replica {
 	r.sequencer.init(r, interval)
 	r.scheduler.init(r)
 	r.executor = deterministic.New(deterministic.Config{
-		Self: c.Self, Topology: t, Procedures: c.Procedures, Store: c.Store, Env: c.Env, Answer: r.sequencer.answer,
+		Self: c.Self, Layout: t.Layout(false), Procedures: c.Procedures, Store: c.Store, Env: c.Env, Answer: r.sequencer.answer,
 	})
 	ordering := c.Params.Word("ordering")
 	if ordering == orderingEpochs {

@@ -86,7 +86,7 @@ func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeI
 	}
 	own := int32(x.partition)
 	for i := range t.Accesses {
-		p := int32(x.placement.Partition(t.Accesses[i].Key))
+		p := int32(x.c.Layout.Site(t.Accesses[i].Key))
 		e.slots[i] = slot{partition: p, local: p == own}
 		e.multi = e.multi || p != own
 	}
@@ -351,7 +351,7 @@ func (e *execution) answer(o txn.Outcome) {
 		x.c.Answer(o)
 		return
 	}
-	partition := x.c.Topology.PartitionOf(e.coordinator)
+	partition := x.c.Layout.SiteOf(e.coordinator)
 	if x.copy[partition] != e.coordinator || e.answering != x.partition || e.activeAt(int32(partition)) {
 		return
 	}

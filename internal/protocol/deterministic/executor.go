@@ -19,8 +19,9 @@ import (
 
 // Config describes an executor.
 type Config struct {
-	Self       geo.NodeID
-	Topology   *geo.Topology
+	Self geo.NodeID
+	// Layout says who holds what. The partitions of a copy, as this package speaks of them, are its sites.
+	Layout     geo.Layout
 	Procedures *txn.Registry
 	Store      *store.Store
 	Env        protocol.Env
@@ -100,20 +101,20 @@ func (s *Stats) Counters(dst []protocol.Counter) []protocol.Counter {
 
 // New returns an executor.
 func New(c Config) *Executor {
-	t := c.Topology
+	sites := c.Layout.Sites()
 	x := &Executor{
 		c:          c,
-		partition:  t.PartitionOf(c.Self),
-		partitions: t.Partitions,
-		placement:  t.Placement(),
-		copy:       make([]geo.NodeID, t.Partitions),
+		partition:  c.Layout.SiteOf(c.Self),
+		partitions: sites,
+		placement:  c.Layout.Topology.Placement(),
+		copy:       make([]geo.NodeID, sites),
 		locks:      newLockTable(),
 		running:    map[Place]*execution{},
-		outReads:   make([]*Reads, t.Partitions),
+		outReads:   make([]*Reads, sites),
 		outAnswers: map[geo.NodeID]*Answers{},
 	}
 	for q := range x.copy {
-		x.copy[q] = t.Node(t.RegionOf(c.Self), q, t.ReplicaOf(c.Self))
+		x.copy[q] = c.Layout.Node(c.Layout.CopyOf(c.Self), q)
 	}
 	return x
 }
@@ -268,7 +269,7 @@ func (x *Executor) granted(e *execution) {
 
 // Reads takes what another participant of this copy has read.
 func (x *Executor) Reads(from geo.NodeID, m *Reads) {
-	partition := x.c.Topology.PartitionOf(from)
+	partition := x.c.Layout.SiteOf(from)
 	at := 0
 	for i := range m.Reads {
 		q := &m.Reads[i]

@@ -29,7 +29,7 @@ func newScene(keepLocks, reorderable bool) *scene {
 		st.Put(simtest.Key(row), binary.BigEndian.AppendUint64(nil, 10), 0)
 	}
 	s.x = New(Config{
-		Self: 0, Topology: simtest.TwoRegions(2), Procedures: simtest.Procedures, Store: st, Env: s,
+		Self: 0, Layout: simtest.TwoRegions(2).Layout(false), Procedures: simtest.Procedures, Store: st, Env: s,
 		KeepLocks: keepLocks, Reorderable: reorderable,
 		Answer: func(o txn.Outcome) { s.out = append(s.out, fmt.Sprintf("t%v %v %s", o.ID, o.Status, o.Result)) },
 	})

@@ -88,7 +88,7 @@ func (x *Executor) current(t *txn.Transaction, homes Homes) bool {
 }
 
 func (x *Executor) local(k txn.Key) bool {
-	return x.partitions == 1 || x.placement.Partition(k) == x.partition
+	return x.partitions == 1 || x.c.Layout.Site(k) == x.partition
 }
 
 // left notes that a row is no longer where e was sent: e has no lock for it and will not run.

@@ -10,7 +10,6 @@
 package detock
 
 import (
-	"slices"
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
@@ -46,11 +45,17 @@ var Engine = &protocol.Engine{
 			Name: "remaster", Default: "0", Integer: true, MinInt: 0, MaxInt: 1000,
 			Doc: "How many transactions in a row from one other region move a row's home there; 0 for homes that don't move.",
 		},
+		{
+			Name: "replication", Default: locallog.Full, OneOf: []string{locallog.Full, locallog.HomeOnly},
+			Doc: "Whether every region keeps a copy of all rows, or each row is kept in its home region only.",
+		},
 	},
-	Roles:  []string{locallog.RoleLeader},
-	New:    func(c protocol.Config) protocol.Replica { return newReplica(c) },
-	Decode: decode,
-	Law:    law,
+	Check:    locallog.Check,
+	HomeOnly: locallog.KeepsHomeOnly,
+	Roles:    []string{locallog.RoleLeader},
+	New:      func(c protocol.Config) protocol.Replica { return newReplica(c) },
+	Decode:   decode,
+	Law:      law,
 }
 
 // Timer kinds.
@@ -75,11 +80,11 @@ func newReplica(c protocol.Config) *Replica {
 	r := &Replica{opportunistic: c.Params.Word("opportunistic") == "true"}
 	r.Node = locallog.New(locallog.Config{
 		Config: c, Batch: c.Params.Duration("batch"), Forward: c.Params.Duration("forward"), Reorderable: true,
-		Remaster: c.Params.Int("remaster"), MultiHome: r.multiHome, Arrive: r.inserter.arrive,
+		Remaster: c.Params.Int("remaster"), HomeOnly: locallog.KeepsHomeOnly(c.Params), MultiHome: r.multiHome, Arrive: r.inserter.arrive,
 	})
 	r.latencies.init(r)
 	r.inserter.r = r
-	r.resolver.init(r, c.Params.Duration("resolver"))
+	r.resolver.init(r, c.Params.Duration("resolver"), c.Topology.Layout(locallog.KeepsHomeOnly(c.Params)))
 	return r
 }
 
@@ -121,7 +126,7 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	case *Echo:
 		r.latencies.measured(r.Topology.RegionOf(from), m.OneWay)
 	case *Graph:
-		r.resolver.gather(r.Topology.PartitionOf(from), m.Vertices)
+		r.resolver.gather(r.resolver.layout.SiteOf(from), m.Vertices)
 	case *Resolution:
 		r.resolver.apply(m.Deadlocks)
 	default:
@@ -171,17 +176,20 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) t
 		return d + locallog.SingleHomeLaw(t, p, c, homes)
 	}
 	forward := p.Duration("forward")
-	var there, back, both time.Duration
-	for _, r := range slices.Compact(slices.Sorted(slices.Values(homes))) {
-		to, from := locallog.ToFirst(t, c, r), locallog.FromFirst(t, r, c)
+	there := func(r geo.Region) time.Duration {
+		to := locallog.ToFirst(t, c, r)
 		if to > 0 {
 			to += forward
 		}
-		there, back = max(there, to-forward), max(back, from)
-		both = max(both, to+from)
+		return to
 	}
+	inserted := there
 	if p.Word("opportunistic") == "true" {
-		return d + there + max(timestampBuffer, forward) + p.Duration("batch") + back
+		var last time.Duration
+		for _, r := range homes {
+			last = max(last, there(r)-forward)
+		}
+		inserted = func(geo.Region) time.Duration { return last + max(timestampBuffer, forward) }
 	}
-	return d + both + p.Duration("batch")
+	return d + p.Duration("batch") + locallog.ReturnLaw(t, locallog.KeepsHomeOnly(p), c, homes, inserted)
 }

@@ -19,9 +19,11 @@ import (
 //
 // A deadlock may go through several partitions, so the copy's first partition gathers the graphs of all. They need not
 // be of the same moment: what they say stays true, and a transaction counts only when all its partitions have told of it.
+// With home-only replication a copy spans all regions, and no region sees all logs: the first node of all gathers.
 type resolver struct {
 	r        *Replica
 	interval time.Duration
+	layout   geo.Layout
 	// gatherer is the node of the copy's first partition; copy are all its nodes.
 	gatherer geo.NodeID
 	copy     []geo.NodeID
@@ -39,13 +41,13 @@ type resolver struct {
 // gatherFor is how long the gatherer waits for graphs after the first one: nodes of a region tick at the same time.
 const gatherFor = time.Millisecond
 
-func (s *resolver) init(r *Replica, interval time.Duration) {
-	t := r.Topology
+func (s *resolver) init(r *Replica, interval time.Duration, layout geo.Layout) {
+	s.layout = layout
 	s.r, s.interval = r, interval
-	s.graphs = make([][]deterministic.Vertex, t.Partitions)
+	s.graphs = make([][]deterministic.Vertex, layout.Sites())
 	s.decided = map[deterministic.Place]bool{}
-	for q := range t.Partitions {
-		s.copy = append(s.copy, t.Node(r.Region, q, t.ReplicaOf(r.Self)))
+	for q := range layout.Sites() {
+		s.copy = append(s.copy, layout.Node(layout.CopyOf(r.Self), q))
 	}
 	s.gatherer = s.copy[0]
 }

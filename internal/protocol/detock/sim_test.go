@@ -130,3 +130,26 @@ func TestRemasteringPays(t *testing.T) {
 func TestRemasteringWithDeadlocks(t *testing.T) {
 	protocoltest.Remastering(t, detock.Engine, map[string]string{"opportunistic": "false"})
 }
+
+// Rows are kept at home only: everything holds as before, and latencies are those of the law.
+func TestHomeOnly(t *testing.T) {
+	protocoltest.HomeOnly(t, detock.Engine, nil)
+}
+
+func TestHomeOnlyLaw(t *testing.T) {
+	protocoltest.Law(t, detock.Engine, map[string]string{"replication": "homeOnly"})
+}
+
+// Rows that are nowhere but at home don't move.
+func TestHomeOnlyDoesNotRemaster(t *testing.T) {
+	_, errs := detock.Engine.Resolve(map[string]string{"replication": "homeOnly", "remaster": "3"})
+	if len(errs) != 1 || errs[0].Name != "remaster" {
+		t.Errorf("homeOnly with remaster 3: %v", errs)
+	}
+}
+
+// Deadlocks that go through several regions are resolved by one node for all.
+func TestHomeOnlyWithDeadlocks(t *testing.T) {
+	protocoltest.HomeOnly(t, detock.Engine, map[string]string{"opportunistic": "false"})
+	protocoltest.Law(t, detock.Engine, map[string]string{"replication": "homeOnly", "opportunistic": "false"})
+}

@@ -130,7 +130,7 @@ func newReplica(c protocol.Config) *Replica {
 	r.recovery.init(r, c.Params.Duration("recovery"), longest)
 	r.graph.r = r
 	r.executor = deterministic.New(deterministic.Config{
-		Self: c.Self, Topology: t, Procedures: c.Procedures, Store: c.Store, Env: c.Env, Answer: r.coordinator.answer,
+		Self: c.Self, Layout: t.Layout(false), Procedures: c.Procedures, Store: c.Store, Env: c.Env, Answer: r.coordinator.answer,
 	})
 	r.garbage.init(r)
 	return r

@@ -1,6 +1,7 @@
 package locallog
 
 import (
+	"slices"
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
@@ -39,4 +40,30 @@ func mean(t *geo.Topology, hop time.Duration, inside bool) time.Duration {
 	}
 	n := time.Duration(t.Partitions * t.Replicas)
 	return hop * (n - 1) / n
+}
+
+// ReturnLaw is the time from the moments at which the first nodes of the homes put the parts of a multi-home transaction into
+// their batches, told by inserted, to its execution where the client's region c hears of it, without the batch. With full
+// replication c executes it once all logs have come there. With home-only replication the homes tell each other, c executes
+// it if it is one of them, and hears from the first one otherwise. It holds for transactions that write in all homes.
+func ReturnLaw(t *geo.Topology, homeOnly bool, c geo.Region, homes []geo.Region, inserted func(geo.Region) time.Duration) (d time.Duration) {
+	if !homeOnly {
+		for _, r := range homes {
+			d = max(d, inserted(r)+FromFirst(t, r, c))
+		}
+		return d
+	}
+	at, back := c, time.Duration(0)
+	if !slices.Contains(homes, c) {
+		at = slices.Min(homes)
+		back = t.Links[at][c].Delay
+	}
+	for _, r := range homes {
+		hop := time.Duration(0)
+		if r != at {
+			hop = t.Links[r][at].Delay
+		}
+		d = max(d, inserted(r)+FromFirst(t, r, r)+hop)
+	}
+	return d + back
 }

@@ -21,6 +21,8 @@ type LogConfig struct {
 	Interval time.Duration
 	// Timers is the first of three timer kinds that belong to the log.
 	Timers uint8
+	// Audience are the nodes that are told positions: all readers and sequencers. Nil for all nodes.
+	Audience []geo.NodeID
 	// Readers are the nodes of each group of readers. An entry goes to some groups.
 	Readers [][]geo.NodeID
 	// Groups appends the groups that an entry goes to, each at least once.
@@ -65,12 +67,12 @@ func NewLog(n protocol.Config, c LogConfig) *Log {
 		seen:  make([]int, len(c.Readers)),
 		parts: make([][]Entry, len(c.Readers)),
 	}
-	everybody := make([]geo.NodeID, n.Topology.Nodes())
-	for i := range everybody {
-		everybody[i] = geo.NodeID(i)
+	audience := c.Audience
+	for i := 0; c.Audience == nil && i < n.Topology.Nodes(); i++ {
+		audience = append(audience, geo.NodeID(i))
 	}
 	l.Order = batchlog.New(batchlog.Config{
-		Log: c.Number, Self: n.Self, Nodes: len(everybody), Members: c.Members, Audience: everybody, Env: n.Env,
+		Log: c.Number, Self: n.Self, Nodes: n.Topology.Nodes(), Members: c.Members, Audience: audience, Env: n.Env,
 		OrderTimer: c.Timers + 1, GroupTimer: c.Timers + 2, Advance: l.advance,
 	})
 	return l

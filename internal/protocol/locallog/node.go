@@ -40,6 +40,9 @@ type Config struct {
 	// MergeOnArrival is a mistake, for tests: a copy gives a multi-home transaction its place among those of all its homes
 	// when the part that brings the transaction arrives, whatever the other homes' logs say.
 	MergeOnArrival bool
+	// HomeOnly keeps rows in their home regions only: a region reads no log but its own, and the participants of a multi-home
+	// transaction are in all its homes.
+	HomeOnly bool
 	// Remaster is how many transactions in a row from one other region move a row's home there; 0 for homes that don't move.
 	Remaster int64
 	// MultiHome takes a transaction of this node's clients that has several homes, or a remastering.
@@ -56,6 +59,7 @@ type Node struct {
 	Region    geo.Region
 	Topology  *geo.Topology
 	Placement geo.Placement
+	layout    geo.Layout
 	Env       protocol.Env
 	Executor  *deterministic.Executor
 	// Logs are the local logs, by region, and what the engine adds.
@@ -78,8 +82,9 @@ func New(c Config) *Node {
 		c: c, Self: c.Self, Region: t.RegionOf(c.Self), Topology: t, Placement: t.Placement(), Env: c.Env,
 		outbox: map[geo.NodeID][]Forwarded{},
 	}
+	n.layout = t.Layout(c.HomeOnly)
 	dc := deterministic.Config{
-		Self: c.Self, Topology: t, Procedures: c.Procedures, Store: c.Store, Env: c.Env, Answer: n.answer,
+		Self: c.Self, Layout: n.layout, Procedures: c.Procedures, Store: c.Store, Env: c.Env, Answer: n.answer,
 		KeepLocks: true, Reorderable: c.Reorderable,
 	}
 	if c.Remaster > 0 {
@@ -111,9 +116,20 @@ func New(c Config) *Node {
 				}
 				return groups
 			},
-			Read: func(e *Entry) { n.read(home, e) },
 		}
-		if c.LockOnly {
+		if c.HomeOnly {
+			lc.Readers, lc.Audience = make([][]geo.NodeID, t.Partitions), []geo.NodeID{}
+			for q := range lc.Readers {
+				for k := range t.Replicas {
+					lc.Readers[q] = append(lc.Readers[q], t.Node(home, q, k))
+				}
+				lc.Audience = append(lc.Audience, lc.Readers[q]...)
+			}
+		}
+		if !c.HomeOnly || home == n.Region {
+			lc.Read = func(e *Entry) { n.read(home, e) }
+		}
+		if c.LockOnly && !c.HomeOnly { // else each participant gets one part
 			lc.Shape = func(e Entry, q int) Entry { return n.lockOnly(e, q, home) }
 		}
 		n.Logs = append(n.Logs, NewLog(c.Config, lc))

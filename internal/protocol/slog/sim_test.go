@@ -104,3 +104,20 @@ func TestRemastering(t *testing.T) {
 func TestRemasteringPays(t *testing.T) {
 	protocoltest.RemasteringPays(t, slog.Engine)
 }
+
+// Rows are kept at home only: everything holds as before, and latencies are those of the law.
+func TestHomeOnly(t *testing.T) {
+	protocoltest.HomeOnly(t, slog.Engine, nil)
+}
+
+func TestHomeOnlyLaw(t *testing.T) {
+	protocoltest.Law(t, slog.Engine, map[string]string{"replication": "homeOnly"})
+}
+
+// Rows that are nowhere but at home don't move.
+func TestHomeOnlyDoesNotRemaster(t *testing.T) {
+	_, errs := slog.Engine.Resolve(map[string]string{"replication": "homeOnly", "remaster": "3"})
+	if len(errs) != 1 || errs[0].Name != "remaster" {
+		t.Errorf("homeOnly with remaster 3: %v", errs)
+	}
+}

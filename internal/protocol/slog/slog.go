@@ -10,7 +10,6 @@ package slog
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
@@ -41,11 +40,17 @@ var Engine = &protocol.Engine{
 			Name: "remaster", Default: "0", Integer: true, MinInt: 0, MaxInt: 1000,
 			Doc: "How many transactions in a row from one other region move a row's home there; 0 for homes that don't move.",
 		},
+		{
+			Name: "replication", Default: locallog.Full, OneOf: []string{locallog.Full, locallog.HomeOnly},
+			Doc: "Whether every region keeps a copy of all rows, or each row is kept in its home region only.",
+		},
 	},
-	Roles:  []string{locallog.RoleLeader, RoleOrderer},
-	New:    func(c protocol.Config) protocol.Replica { return newReplica(c, false) },
-	Decode: decode,
-	Law:    law,
+	Check:    locallog.Check,
+	HomeOnly: locallog.KeepsHomeOnly,
+	Roles:    []string{locallog.RoleLeader, RoleOrderer},
+	New:      func(c protocol.Config) protocol.Replica { return newReplica(c, false) },
+	Decode:   decode,
+	Law:      law,
 }
 
 // RoleOrderer is the role of the node that leads the order of multi-home transactions.
@@ -76,6 +81,7 @@ func newReplica(c protocol.Config, mergeOnArrival bool) *Replica {
 		Config: c, Batch: c.Params.Duration("batch"), Forward: c.Params.Duration("forward"), LockOnly: true,
 		MergeOnArrival: mergeOnArrival,
 		Remaster:       c.Params.Int("remaster"),
+		HomeOnly:       locallog.KeepsHomeOnly(c.Params),
 		MultiHome:      func(e locallog.Entry) { r.orderer.Add(e) },
 	})
 	lc := locallog.LogConfig{
@@ -170,14 +176,13 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) t
 	if len(members) > 1 {
 		toOrderer += t.RTT(o, o) // to a majority
 	}
-	var slowest time.Duration
-	for _, r := range slices.Compact(slices.Sorted(slices.Values(homes))) {
+	inserted := func(r geo.Region) time.Duration {
 		var fromOrderer time.Duration
 		if r != o {
 			fromOrderer = t.Links[o][r].Delay
 		}
-		direct := locallog.ToFirst(t, c, r)
-		slowest = max(slowest, max(toOrderer+fromOrderer, direct)+locallog.FromFirst(t, r, c))
+		return max(toOrderer+fromOrderer, locallog.ToFirst(t, c, r))
 	}
+	slowest := locallog.ReturnLaw(t, locallog.KeepsHomeOnly(p), c, homes, inserted)
 	return d + p.Duration("multiHomeBatch") + slowest + p.Duration("batch")
 }

@@ -44,13 +44,15 @@ func Key(row uint64) txn.Key { return txn.IntKey(Table, row) }
 
 // Fill fills stores with rows 0 to n-1, all equal to value.
 func Fill(t *geo.Topology, n uint64, value int64, storeOf func(geo.NodeID) *store.Store) {
-	p := t.Placement()
+	FillLayout(t.Layout(false), n, value, storeOf)
+}
+
+// FillLayout is Fill for another layout than a full copy in each region.
+func FillLayout(l geo.Layout, n uint64, value int64, storeOf func(geo.NodeID) *store.Store) {
 	for row := range n {
 		k := Key(row)
-		for r := range t.Regions {
-			for c := range t.Replicas {
-				storeOf(t.Node(geo.Region(r), p.Partition(k), c)).Put(k, encode(value), 0)
-			}
+		for c := range l.Copies() {
+			storeOf(l.Node(c, l.Site(k))).Put(k, encode(value), 0)
 		}
 	}
 }

@@ -1,0 +1,26 @@
+package locallog
+
+import (
+	"fmt"
+
+	"github.com/geobench/geobench/internal/protocol"
+)
+
+// Values of the parameter replication.
+const (
+	Full     = "full"
+	HomeOnly = "homeOnly"
+)
+
+// KeepsHomeOnly is an engine's HomeOnly, from the parameter replication.
+func KeepsHomeOnly(p protocol.Params) bool { return p.Word("replication") == HomeOnly }
+
+// Check is an engine's Check, of the parameters replication and remaster: a row that is nowhere but at home can't move without
+// its data.
+func Check(p protocol.Params) []*protocol.ParamError {
+	if !KeepsHomeOnly(p) || p.Int("remaster") == 0 {
+		return nil
+	}
+	return []*protocol.ParamError{{Name: "remaster", Message: fmt.Sprintf("%q moves rows to regions that keep no copy of them "+
+		"with replication homeOnly: make it 0, or choose replication full", p["remaster"])}}
+}

@@ -1,0 +1,74 @@
+package protocoltest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// HomeOnly runs transfers and audits on rows that are kept in their home regions only: nothing is lost or done twice, the
+// copies that exist are equal, and no node holds a row that is not its own.
+func HomeOnly(t *testing.T, engine *protocol.Engine, given map[string]string) {
+	all := map[string]string{"replication": "homeOnly"}
+	for k, v := range given {
+		all[k] = v
+	}
+	for name, topology := range map[string]*geo.Topology{
+		"2x1":   simtest.TwoRegions(1),
+		"3x2":   simtest.ThreeRegions(2),
+		"2x2x2": simtest.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}),
+		"1x2":   simtest.Topology(2, 1, [][]float64{{0}}),
+	} {
+		for seed := range uint64(2) {
+			t.Run(fmt.Sprintf("%s/%d", name, seed), func(t *testing.T) {
+				disturb(topology, 0.1*float64(seed), int64(seed)*2000)
+				p := Params(t, engine, all)
+				s := sim.New(sim.Config{
+					Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts, CheckCodec: true, Params: p,
+				})
+				layout := engine.Layout(topology, p)
+				simtest.FillLayout(layout, suiteRows, suiteEach, s.Store)
+				var loads []*simtest.Clients
+				var audits []*Auditor
+				for r := range topology.Regions {
+					loads = append(loads, simtest.Add(s, geo.Region(r), seed, simtest.Load{Clients: 10, Next: Transfers(suiteRows), Until: 4 * time.Second}))
+					audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, 4*time.Second))
+				}
+				if len(topology.Regions) > 1 {
+					s.At(time.Second, func() { s.Cut(0, 1) })
+					s.At(1500*time.Millisecond, func() { s.Heal(0, 1) })
+				}
+				s.Run(40 * time.Second)
+				sum := int64(suiteRows * suiteEach)
+				for r, l := range loads {
+					sum += int64(audits[r].Seen)
+					if l.Open() > 0 || l.Outcomes[txn.Committed] < 20 || audits[r].Seen < 2 {
+						t.Errorf("region %d: %d of %d transactions have no answer: %v; %d audits", r, l.Open(), l.Sent(), l.Outcomes, audits[r].Seen)
+					}
+				}
+				if n := s.Pending(); n > 0 {
+					t.Errorf("%d transactions are pending on a quiet system", n)
+				}
+				for c := range layout.Copies() {
+					got := int64(0)
+					for site := range layout.Sites() {
+						n := layout.Node(c, site)
+						got += simtest.Sum(s.Store(n))
+						if d := s.Store(layout.Node(0, site)).Digest(); d != s.Store(n).Digest() {
+							t.Errorf("node %s differs from its copy", topology.NodeName(n))
+						}
+					}
+					if got != sum {
+						t.Errorf("copy %d holds %d, want %d", c, got, sum)
+					}
+				}
+			})
+		}
+	}
+}
