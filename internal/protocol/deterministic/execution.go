@@ -30,7 +30,7 @@ type execution struct {
 	parted    bool // comes in parts
 	parts     int  // that have arrived
 	needed    int  // parts, once the whole transaction is here
-	answering int  // the lowest active partition
+	answering int  // the active partition that answers for the others
 	waitLocks int  // local locks not granted
 	waitReads int  // participants not heard of whose reads, or locks with KeepLocks, it needs
 	queued    bool // in Executor.ready
@@ -94,19 +94,25 @@ func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeI
 		return
 	}
 	e.active = false
-	lowest, writer := x.partitions, x.partitions
+	// The one that answers is the lowest of those in the coordinator's region, if a copy spans regions and there is any.
+	nobody := 2 * x.partitions
+	lowest, writer := nobody, nobody
+	region := x.c.Layout.Topology.RegionOf(coordinator)
 	for i := range e.slots {
 		p := int(e.slots[i].partition)
+		if x.c.Layout.HomeOnly && x.c.Layout.Topology.RegionOf(x.copy[p]) != region {
+			p += x.partitions
+		}
 		lowest = min(lowest, p)
 		if t.Accesses[i].Mode&txn.Write != 0 {
 			writer = min(writer, p)
 			e.active = e.active || e.slots[i].local
 		}
 	}
-	e.answering = writer
-	if writer == x.partitions { // nobody writes
-		e.answering = lowest
-		e.active = lowest == x.partition
+	e.answering = writer % x.partitions
+	if writer == nobody {
+		e.answering = lowest % x.partitions
+		e.active = e.answering == x.partition
 	}
 	e.awaitReads()
 }

@@ -153,3 +153,8 @@ func TestHomeOnlyWithDeadlocks(t *testing.T) {
 	protocoltest.HomeOnly(t, detock.Engine, map[string]string{"opportunistic": "false"})
 	protocoltest.Law(t, detock.Engine, map[string]string{"replication": "homeOnly", "opportunistic": "false"})
 }
+
+// Who only reads, or has no key where it is called, does not wait for a home elsewhere to answer.
+func TestHomeOnlyAnswers(t *testing.T) {
+	protocoltest.HomeOnlyAnswers(t, detock.Engine)
+}

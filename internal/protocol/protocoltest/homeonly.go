@@ -2,6 +2,7 @@ package protocoltest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -69,6 +70,26 @@ func HomeOnly(t *testing.T, engine *protocol.Engine, given map[string]string) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// HomeOnlyAnswers holds the engine to the law of a transaction that writes in the client's region for those that only read,
+// one key there and one elsewhere, and for those whose coordinator holds none of the keys.
+func HomeOnlyAnswers(t *testing.T, engine *protocol.Engine) {
+	topology := simtest.TwoRegions(2)
+	p := Params(t, engine, map[string]string{"replication": "homeOnly"})
+	// Row n belongs to partition n mod 2 and calls region n div 2 mod 2 home. Clients are in the second region.
+	for what, ops := range map[string]string{"reads": "r0 r2", "reads, first elsewhere": "r0 r3", "writes, first elsewhere": "a0+1 a3+1"} {
+		s := sim.New(sim.Config{Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts, Params: p})
+		simtest.FillLayout(engine.Layout(topology, p), 4, 0, s.Store)
+		l := simtest.Add(s, 1, 1, simtest.Load{
+			Clients: 1, Think: 50 * time.Millisecond, From: 3 * time.Second, Until: 20 * time.Second, Next: func(*rand.Rand) string { return ops },
+		})
+		s.Run(22 * time.Second)
+		law := engine.Law(topology, p, 1, []geo.Region{0, 1})
+		if off := float64(l.Percentile(50))/float64(law) - 1; off > 0.05 || off < -0.05 {
+			t.Errorf("%s (%s): median %v, law %v", what, ops, l.Percentile(50), law)
 		}
 	}
 }

@@ -121,3 +121,8 @@ func TestHomeOnlyDoesNotRemaster(t *testing.T) {
 		t.Errorf("homeOnly with remaster 3: %v", errs)
 	}
 }
+
+// Who only reads, or has no key where it is called, does not wait for a home elsewhere to answer.
+func TestHomeOnlyAnswers(t *testing.T) {
+	protocoltest.HomeOnlyAnswers(t, slog.Engine)
+}
