@@ -62,6 +62,10 @@ bench-engine: bin/geobench ## Throughput and CPU per transaction of the engine a
 bench-wan: ## What the sidecar's delays are off, what TCP carries through it and what it costs, beside a bare network (root; 1 min)
 	go test -tags full -run '^$$' -bench '^BenchmarkWAN$$' -benchtime 1x ./internal/wan
 
+.PHONY: test-dashboards
+test-dashboards: bin/geobench ## Evaluate every query of the dashboards and rules on a real Prometheus that scrapes a real run
+	hack/test-dashboards.sh
+
 .PHONY: verify
 verify: bin/geobench ## Simulate the paper's six scenarios, judge its claims, draw the plots into out/smallbank (minutes)
 	bin/geobench verify experiments/smallbank --out out/smallbank
@@ -72,12 +76,12 @@ lint: ## gofmt, go vet, staticcheck, API conventions of the CRDs, helm lint
 	hack/lint.sh
 
 .PHONY: generate
-generate: ## Generate deepcopy functions, CRDs, RBAC, the chart's copies of them, and reference docs
+generate: ## Generate deepcopy functions, CRDs, RBAC, dashboards, the chart's copies of them, and reference docs
 	hack/generate.sh
 
 .PHONY: check-generate
 check-generate: generate ## Fail when generated files are not committed
-	git diff --exit-code -- api config charts docs || (echo "generated files differ: commit what 'make generate' wrote" >&2; exit 1)
+	git diff --exit-code -- api config charts dashboards docs || (echo "generated files differ: commit what 'make generate' wrote" >&2; exit 1)
 
 ##@ Local Kubernetes node
 .PHONY: cluster-up

@@ -2,23 +2,24 @@ package controllers
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/metrics"
+	"github.com/geobench/geobench/internal/plan"
 )
 
-var stageSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-	Name:                        "geobench_run_stage_duration_seconds",
-	Help:                        "How long runs stayed in a stage before they left it.",
-	Buckets:                     []float64{1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600},
-	NativeHistogramBucketFactor: 1.1,
-}, []string{"stage"})
+var stageSeconds = metrics.StageSeconds.HistogramVec()
 
-func init() { metrics.Registry.MustRegister(stageSeconds) }
+func init() { ctrlmetrics.Registry.MustRegister(stageSeconds) }
 
 // observeStages counts the time that a run spent in the stage it left.
 func observeStages(before, after *v1alpha1.BenchmarkRun) {
@@ -29,34 +30,82 @@ func observeStages(before, after *v1alpha1.BenchmarkRun) {
 	stageSeconds.WithLabelValues(string(was.Stage)).Observe(is.StageStartTime.Sub(was.StageStartTime.Time).Seconds())
 }
 
-// runCollector counts runs by stage and verdict, from the cache.
-type runCollector struct {
-	reader client.Reader
-	runs   *prometheus.Desc
+const (
+	// collectTimeout bounds what a scrape may ask the cache for.
+	collectTimeout = 5 * time.Second
+	// shownAfterEnd is how long a run that ended is shown by name, so that dashboards see its end and old runs cost nothing.
+	shownAfterEnd = 15 * time.Minute
+)
+
+// NewCollector returns the metrics of all runs and databases, read from reader when asked.
+func NewCollector(reader client.Reader, now clock.PassiveClock) prometheus.Collector {
+	of := append(metrics.RunMetrics(), metrics.Runs, metrics.Databases, metrics.NetworkVerified)
+	return metrics.NewCollector(of, func(put metrics.Put) {
+		ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
+		defer cancel()
+		databases := &v1alpha1.GeoDatabaseList{}
+		if err := reader.List(ctx, databases); err == nil {
+			collectDatabases(put, databases.Items)
+		}
+		runs := &v1alpha1.BenchmarkRunList{}
+		if err := reader.List(ctx, runs); err == nil {
+			collectRuns(ctx, put, reader, now.Now(), runs.Items, databases.Items)
+		}
+	})
 }
 
-// NewRunCollector returns a collector of the gauge geobench_runs, read from reader when asked.
-func NewRunCollector(reader client.Reader) prometheus.Collector {
-	return &runCollector{reader, prometheus.NewDesc("geobench_runs", "BenchmarkRuns by stage and verdict.", []string{"stage", "verdict"}, nil)}
+func collectDatabases(put metrics.Put, databases []v1alpha1.GeoDatabase) {
+	type key struct{ engine, ready string }
+	counts := map[key]float64{}
+	for i := range databases {
+		db := &databases[i]
+		ready := meta.IsStatusConditionTrue(db.Status.Conditions, v1alpha1.ConditionReady)
+		counts[key{db.Spec.Engine.Name, strconv.FormatBool(ready)}]++
+		verified := 0.0
+		if meta.IsStatusConditionTrue(db.Status.Conditions, v1alpha1.ConditionNetworkVerified) {
+			verified = 1
+		}
+		put(metrics.NetworkVerified, verified, db.Namespace, db.Name)
+	}
+	for k, n := range counts {
+		put(metrics.Databases, n, k.engine, k.ready)
+	}
 }
 
-func (c *runCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.runs }
-
-func (c *runCollector) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	list := &v1alpha1.BenchmarkRunList{}
-	if err := c.reader.List(ctx, list); err != nil {
-		ch <- prometheus.NewInvalidMetric(c.runs, err)
-		return
+func collectRuns(ctx context.Context, put metrics.Put, reader client.Reader, now time.Time, runs []v1alpha1.BenchmarkRun, databases []v1alpha1.GeoDatabase) {
+	byName := map[types.NamespacedName]*v1alpha1.GeoDatabase{}
+	for i := range databases {
+		byName[client.ObjectKeyFromObject(&databases[i])] = &databases[i]
 	}
 	type key struct{ stage, verdict string }
 	counts := map[key]float64{}
-	for i := range list.Items {
-		st := &list.Items[i].Status
+	for i := range runs {
+		run := &runs[i]
+		st := &run.Status
 		counts[key{string(st.Stage), string(st.Verdict)}]++
+		if st.Stage == "" || st.CompletionTime != nil && now.Sub(st.CompletionTime.Time) > shownAfterEnd {
+			continue
+		}
+		o := metrics.Object{Namespace: run.Namespace, Run: run.Name, Database: run.Spec.DatabaseRef.Name}
+		var deadline time.Time
+		if st.StageStartTime != nil && !over(run) {
+			deadline = st.StageStartTime.Add(stageDeadline(run, st.Stage))
+		}
+		metrics.PutStage(put, o, st.Stage, deadline)
+		metrics.PutObjectives(put, o, run.Spec.Objectives)
+		db := byName[types.NamespacedName{Namespace: run.Namespace, Name: o.Database}]
+		if db == nil {
+			continue
+		}
+		if profile, err := resolveProfile(ctx, reader, db); err == nil {
+			var regions []string
+			for i := range db.Spec.Regions {
+				regions = append(regions, db.Spec.Regions[i].Name)
+			}
+			metrics.PutPrices(put, o, regions, plan.Prices(profile.Prices))
+		}
 	}
 	for k, n := range counts {
-		ch <- prometheus.MustNewConstMetric(c.runs, prometheus.GaugeValue, n, k.stage, k.verdict)
+		put(metrics.Runs, n, k.stage, k.verdict)
 	}
 }

@@ -119,7 +119,7 @@ func (o *operatorOptions) manager(config *rest.Config, log logr.Logger) (ctrl.Ma
 	}
 	if err := errors.Join(
 		controllers.SetupWithManager(mgr, controllers.Options{Image: o.nodeImage, Nodes: controllers.NewHTTPNodeClient(), Sidecars: controllers.NewHTTPSidecars(), Clock: clock.RealClock{}}),
-		metrics.Registry.Register(controllers.NewRunCollector(mgr.GetClient())),
+		metrics.Registry.Register(controllers.NewCollector(mgr.GetClient(), clock.RealClock{})),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("ping", healthz.Ping),
 	); err != nil {

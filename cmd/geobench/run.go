@@ -90,7 +90,8 @@ The same manifests, seed and version give the same result, byte for byte. Result
 }
 
 func newRunCommand() *cobra.Command {
-	return newPlanCommand(&cobra.Command{
+	var address string
+	cmd := newPlanCommand(&cobra.Command{
 		Use:   "run -f FILE...",
 		Short: "Run manifests in real time, with all nodes in this process",
 		Long: `Run runs every BenchmarkRun of the manifests in real time: all nodes of the database in this process, TCP on the loopback
@@ -98,7 +99,11 @@ interface between them, links delayed as the network profile declares. It does n
 network is the declared one. Ctrl-C ends it early: what was measured until then is printed and kept as usual, marked as Invalid
 with the reason Cancelled, and the exit code is 130.`,
 		Example: "  geobench run -f experiments/quickstart.yaml\n  geobench run -f experiments/quickstart.yaml -o json > result.json",
-	}, check.Process(nil), local.Run)
+	}, check.Process(nil), func(ctx context.Context, p *plan.Plan, report local.Report) (*result.Document, error) {
+		return runObserved(ctx, address, p, report)
+	})
+	cmd.Flags().StringVar(&address, "metrics-address", "", "serve Prometheus metrics while it runs, on this `host:port`, for example 127.0.0.1:9464")
+	return cmd
 }
 
 func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(context.Context, *plan.Plan, local.Report) (*result.Document, error)) *cobra.Command {

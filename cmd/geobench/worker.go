@@ -7,15 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
+	"runtime"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -24,6 +21,7 @@ import (
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/meeting"
+	"github.com/geobench/geobench/internal/metrics"
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload/catalog"
@@ -39,7 +37,7 @@ const (
 )
 
 func newWorkerCommand() *cobra.Command {
-	var config, report, metrics string
+	var config, report, address string
 	cmd := &cobra.Command{
 		Use:   "worker --config FILE --report NAME",
 		Short: "Play the clients of one region (what worker pods run)",
@@ -59,7 +57,7 @@ INDEX being its job's completion index: there it says that it is ready, reads th
 			if err != nil {
 				return err
 			}
-			err = work(cmd.Context(), w, index, place, metrics)
+			err = work(cmd.Context(), w, index, place, address)
 			if err != nil {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), lastWords)
 				defer cancel()
@@ -70,7 +68,7 @@ INDEX being its job's completion index: there it says that it is ready, reads th
 	}
 	cmd.Flags().StringVar(&config, "config", "/etc/geobench/worker.json", "what the operator wrote for this region's workers")
 	cmd.Flags().StringVar(&report, "report", "", "name of the ConfigMaps to report in, without the index")
-	cmd.Flags().StringVar(&metrics, "metrics-bind-address", ":7001", "address of the Prometheus endpoint")
+	cmd.Flags().StringVar(&address, "metrics-bind-address", ":7001", "address of the Prometheus endpoint")
 	return cmd
 }
 
@@ -91,16 +89,18 @@ func meetingPlace(name string) (*meeting.Place, error) {
 }
 
 // work takes part in one run.
-func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place, metrics string) error {
-	player, err := newPlayer(w, index)
+func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place, address string) error {
+	player, registry, err := newPlayer(w, index)
 	if err != nil {
 		return err
 	}
 	t := target.NewNative(&w.Database, w.Database.Topology.Index(w.Region))
 	defer t.Close() //nolint:errcheck // connections of a process that ends
-	if err := serveMetrics(ctx, metrics, player); err != nil {
+	server, err := metrics.Serve(address, registry)
+	if err != nil {
 		return err
 	}
+	defer server.Close() //nolint:errcheck // the process ends
 
 	waiting, cancel := context.WithDeadline(ctx, w.Deadline)
 	defer cancel()
@@ -135,7 +135,11 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place
 	if err != nil {
 		return err
 	}
-	return place.Done(ctx, packed)
+	if err := place.Done(ctx, packed); err != nil {
+		return err
+	}
+	linger(ctx, server)
+	return nil
 }
 
 // reach connects to all nodes of the region once, so that a worker that says it is ready can start.
@@ -147,19 +151,29 @@ func reach(ctx context.Context, t *target.Native) error {
 	return session.Close()
 }
 
-func newPlayer(w *deploy.Worker, index int) (*load.Worker, error) {
+// newPlayer makes the worker, and the metrics that show it.
+func newPlayer(w *deploy.Worker, index int) (*load.Worker, *prometheus.Registry, error) {
 	wl, err := catalog.Parse(w.Workload, w.Seed, &w.Database.Topology)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var l v1alpha1.Load
 	if err := json.Unmarshal(w.Load, &l); err != nil {
-		return nil, fmt.Errorf("spec.load: %w", err)
+		return nil, nil, fmt.Errorf("spec.load: %w", err)
 	}
-	return load.NewWorker(load.WorkerConfig{
+	live := metrics.NewWorker(metrics.WorkerLabels{Run: w.Run, Database: w.Database.Name, Region: w.Region, Index: index}, wl.Types())
+	player, err := load.NewWorker(load.WorkerConfig{
 		Workload: wl, Topology: &w.Database.Topology, Region: w.Database.Topology.Index(w.Region),
-		Index: index, Workers: w.Workers, Load: l, Seed: w.Seed,
+		Index: index, Workers: w.Workers, Load: l, Seed: w.Seed, Observer: live,
 	})
+	if err != nil {
+		return nil, nil, err
+	}
+	live.Watch(player.Progress)
+	registry := metrics.NewRegistry()
+	registry.MustRegister(live, metrics.NewDriver(w.Run, w.Database.Name, fmt.Sprintf("%s/%d", w.Region, index),
+		load.CPUTime, load.CPUAllowance("/sys/fs/cgroup", runtime.GOMAXPROCS(0))))
+	return player, registry, nil
 }
 
 // tellProgress tells the operator how far the worker is until ctx ends. Nobody depends on it, so failures are passed over.
@@ -180,35 +194,4 @@ func tellProgress(ctx context.Context, place *meeting.Place, player *load.Worker
 		})
 		before = p.Committed
 	}
-}
-
-// serveMetrics shows the worker's progress to Prometheus until ctx ends.
-func serveMetrics(ctx context.Context, address string, player *load.Worker) error {
-	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	for _, m := range []struct {
-		name, help string
-		value      func(load.Progress) int64
-	}{
-		{"geobench_worker_committed_total", "Transactions committed, warm-up included.", func(p load.Progress) int64 { return p.Committed }},
-		{"geobench_worker_aborted_total", "Transactions aborted, warm-up included.", func(p load.Progress) int64 { return p.Aborted }},
-		{"geobench_worker_failed_total", "Transactions refused or without an answer, warm-up included.", func(p load.Progress) int64 { return p.Failed }},
-		{"geobench_worker_dropped_total", "Transactions of an open loop dropped because the queue was full.", func(p load.Progress) int64 { return p.Dropped }},
-	} {
-		r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: m.name, Help: m.help},
-			func() float64 { return float64(m.value(player.Progress())) }))
-	}
-	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "geobench_worker_in_flight", Help: "Transactions under way."},
-		func() float64 { return float64(player.Progress().Underway) }))
-
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return err
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(r, promhttp.HandlerOpts{}))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	context.AfterFunc(ctx, func() { server.Close() }) //nolint:errcheck // the process ends
-	go server.Serve(listener)                         //nolint:errcheck // ends with the process
-	return nil
 }

@@ -52,12 +52,17 @@ func newChart(t *testing.T) chart {
 
 func (c chart) dir() string { return filepath.Join(c.root, filepath.FromSlash(chartDir)) }
 
-// template renders the chart with these --set-json arguments into namespace geobench-system.
+// template renders the chart with these --set-json arguments into namespace geobench-system, for a cluster that has the
+// kinds which are named as "kind GROUP/VERSION/KIND".
 func (c chart) template(t *testing.T, values ...string) (string, error) {
 	t.Helper()
 	args := []string{"template", "geobench", c.dir(), "--namespace", "geobench-system", "--api-versions", "geobench.dev/v1alpha1"}
 	for _, v := range values {
-		args = append(args, "--set-json", v)
+		if kind, ok := strings.CutPrefix(v, "kind "); ok {
+			args = append(args, "--api-versions", kind)
+		} else {
+			args = append(args, "--set-json", v)
+		}
 	}
 	out, err := run(t.Context(), c.helm, args...)
 	return string(out), err
@@ -144,6 +149,7 @@ var allOn = []string{
 	`serviceAccount.annotations={"a": "b"}`, `metrics.serviceAnnotations={"a": "b"}`,
 	`metrics.readers=[{"kind": "ServiceAccount", "name": "prometheus", "namespace": "monitoring"}]`,
 	`metrics.serviceMonitor={"enabled": true, "labels": {"release": "kps"}}`, `metrics.podMonitor={"enabled": true, "labels": {"release": "kps"}}`,
+	`metrics.prometheusRule={"enabled": true, "labels": {"release": "kps"}}`, `dashboards={"labels": {"grafana_dashboard": "yes"}, "namespace": "monitoring"}`,
 	`networkPolicy.operator={"enabled": true, "metricsFrom": [{"namespaceSelector": {}}], "apiServerCIDRs": ["10.0.0.0/8"]}`,
 	`networkPolicy.databases={"enabled": true, "namespaces": ["one", "two"], "metricsFrom": [{"namespaceSelector": {}}]}`,
 	`presets={"enabled": true, "namespaces": ["one", "two"]}`,
@@ -165,6 +171,19 @@ func TestVariants(t *testing.T) {
 	everywhere := []string{"ClusterRole geobench-operator", "ClusterRoleBinding geobench-operator"}
 	metrics := []string{"Service geobench-operator-metrics", "ClusterRole geobench-metrics-reader"}
 
+	boards := func(namespace string) (out []string) {
+		files, err := filepath.Glob(filepath.Join(c.root, boardSources, "*.json"))
+		if err != nil || len(files) == 0 {
+			t.Fatal(len(files), err)
+		}
+		for _, file := range files {
+			out = append(out, "ConfigMap "+namespace+"geobench-dashboard-"+strings.TrimSuffix(filepath.Base(file), ".json"))
+		}
+		return out
+	}
+	monitors := []string{"ServiceMonitor geobench-operator", "PodMonitor geobench-databases", "PrometheusRule geobench"}
+	const monitoring = "kind monitoring.coreos.com/v1/"
+
 	presets := func(namespace string) (out []string) {
 		files, err := filepath.Glob(filepath.Join(c.root, filepath.FromSlash(presetSources), "*.yaml"))
 		if err != nil {
@@ -180,38 +199,48 @@ func TestVariants(t *testing.T) {
 		values []string
 		want   [][]string
 	}{
-		"default": {want: [][]string{crds, always, account, users, leader, everywhere, metrics}},
+		"default": {want: [][]string{crds, always, account, users, leader, everywhere, metrics, boards("")}},
+		"with the Prometheus operator": {
+			values: []string{monitoring + "ServiceMonitor", monitoring + "PodMonitor", monitoring + "PrometheusRule"},
+			want:   [][]string{crds, always, account, users, leader, everywhere, metrics, boards(""), monitors},
+		},
+		"with the Prometheus operator, unwanted": {
+			values: []string{
+				monitoring + "ServiceMonitor", monitoring + "PodMonitor", monitoring + "PrometheusRule", "dashboards.enabled=false",
+				"metrics.serviceMonitor.enabled=false", "metrics.podMonitor.enabled=false", "metrics.prometheusRule.enabled=false",
+			},
+			want: [][]string{crds, always, account, users, leader, everywhere, metrics},
+		},
 		"bare": {
 			values: []string{
 				"crds.enabled=false", "rbac.create=false", "rbac.aggregateToUserRoles=false", "metrics.enabled=false",
-				`serviceAccount={"create": false, "name": "mine"}`, "leaderElection.enabled=false",
+				`serviceAccount={"create": false, "name": "mine"}`, "leaderElection.enabled=false", "dashboards.enabled=false",
 			},
 			want: [][]string{always},
 		},
 		"no leader": {
 			values: []string{"leaderElection.enabled=false"},
-			want:   [][]string{crds, always, account, users, everywhere, metrics},
+			want:   [][]string{crds, always, account, users, everywhere, metrics, boards("")},
 		},
 		"one namespace": {
 			values: []string{`scope.namespace="lab"`, "networkPolicy.databases.enabled=true"},
 			want: [][]string{
 				// What the operator asks about the readers of its metrics is not in a namespace.
-				crds, always, account, users, leader, everywhere, metrics,
+				crds, always, account, users, leader, everywhere, metrics, boards(""),
 				{"Role lab/geobench-operator", "RoleBinding lab/geobench-operator", "NetworkPolicy lab/geobench-databases"},
 			},
 		},
 		"one namespace without metrics": {
 			values: []string{`scope.namespace="lab"`, "metrics.enabled=false"},
 			want: [][]string{
-				crds, always, account, users, leader, {"Role lab/geobench-operator", "RoleBinding lab/geobench-operator"},
+				crds, always, account, users, leader, boards(""), {"Role lab/geobench-operator", "RoleBinding lab/geobench-operator"},
 			},
 		},
 		"everything": {
 			values: allOn,
 			want: [][]string{
-				crds, always, account, users, leader, everywhere, metrics,
+				crds, always, account, users, leader, everywhere, metrics, boards("monitoring/"), monitors,
 				{"PodDisruptionBudget geobench-operator", "ClusterRoleBinding geobench-metrics-reader"},
-				{"ServiceMonitor geobench-operator", "PodMonitor geobench-databases"},
 				{"NetworkPolicy geobench-operator", "NetworkPolicy one/geobench-databases", "NetworkPolicy two/geobench-databases"},
 				presets("one"), presets("two"),
 			},
@@ -229,6 +258,53 @@ func TestVariants(t *testing.T) {
 				t.Errorf("objects (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestMonitoring compares what reaches Grafana and Prometheus with its sources.
+func TestMonitoring(t *testing.T) {
+	c := newChart(t)
+	source := func(file string) []byte {
+		b, err := os.ReadFile(filepath.Join(c.root, boardSources, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	seen := 0
+	for _, o := range c.objects(t, allOn...) {
+		switch o := o.(type) {
+		case *corev1.ConfigMap:
+			seen++
+			file := strings.TrimPrefix(o.Name, "geobench-dashboard-") + ".json"
+			if got := o.Data["geobench-"+file]; strings.TrimSpace(got) != strings.TrimSpace(string(source(file))) {
+				t.Errorf("ConfigMap %s differs from %s", o.Name, file)
+			}
+			if o.Labels["grafana_dashboard"] != "yes" || o.Annotations["grafana_folder"] != "Geobench" {
+				t.Errorf("ConfigMap %s: labels %v, annotations %v", o.Name, o.Labels, o.Annotations)
+			}
+		case *unstructured.Unstructured:
+			switch o.GetKind() {
+			case "PrometheusRule":
+				seen++
+				var want map[string]any
+				if err := yaml.Unmarshal(source("rules.yaml"), &want); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want, o.Object["spec"]); diff != "" {
+					t.Errorf("PrometheusRule differs from rules.yaml: %s", diff)
+				}
+			case "ServiceMonitor":
+				seen++
+				endpoints, _, _ := unstructured.NestedSlice(o.Object, "spec", "endpoints")
+				if len(endpoints) != 1 || endpoints[0].(map[string]any)["honorLabels"] != true {
+					t.Error("a run's namespace would become the operator's: ServiceMonitor without honorLabels")
+				}
+			}
+		}
+	}
+	if seen != 7 {
+		t.Errorf("%d objects for Grafana and Prometheus, want 7", seen)
 	}
 }
 
@@ -449,6 +525,7 @@ func TestRefusals(t *testing.T) {
 		`replicas="two"`:                       "/replicas",
 		`crds.enabled="yes"`:                   "/crds/enabled",
 		`metrics.port=0`:                       "/metrics/port",
+		`metrics.podMonitor.enabled="yes"`:     "/metrics/podMonitor/enabled",
 		`metrics.podMonitor.interval="5"`:      "/metrics/podMonitor/interval",
 		`metrics.readers=[{"name": "x"}]`:      "kind",
 		`scope.namespace="Lab"`:                "/scope/namespace",

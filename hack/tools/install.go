@@ -18,9 +18,13 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// tool is a program that is built from the module which pins it: pins/NAME, whose go.mod has one tool directive.
+// tool is a program that is built from the module which pins it, whose go.mod has a tool directive for it.
 type tool struct {
 	name string
+	// module is the folder below pins/ where it is not the tool's name.
+	module string
+	// tags are build tags, separated by commas.
+	tags string
 	// versionVar is the linker's name of the variable that holds the program's version, where it has one.
 	versionVar string
 	// readsGo tells a program that parses Go sources. It has to be built by the Go release that the sources are for.
@@ -30,7 +34,23 @@ type tool struct {
 var tools = []tool{
 	{name: "controller-gen", readsGo: true},
 	{name: "helm", versionVar: "helm.sh/helm/v4/internal/version.version"},
+	// Of service discovery, Kubernetes and files are all that is needed here: the clouds' libraries take minutes to build.
+	{name: "prometheus", tags: prometheusTags, versionVar: prometheusVersion},
+	{name: "promtool", module: "prometheus", tags: prometheusTags, versionVar: prometheusVersion},
 	{name: "staticcheck", readsGo: true},
+}
+
+const (
+	prometheusTags    = "remove_all_sd,enable_kubernetes_sd"
+	prometheusVersion = "github.com/prometheus/common/version.Version"
+)
+
+// folder is the tool's pinning module, relative to the repository.
+func (t tool) folder() string {
+	if t.module != "" {
+		return path.Join("hack/tools/pins", t.module)
+	}
+	return path.Join("hack/tools/pins", t.name)
 }
 
 func toolNames() string {
@@ -70,7 +90,7 @@ type pin struct {
 }
 
 func (t tool) pin(root string) (pin, error) {
-	p := pin{dir: filepath.Join(root, "hack", "tools", "pins", t.name)}
+	p := pin{dir: filepath.Join(root, filepath.FromSlash(t.folder()))}
 	file := filepath.Join(p.dir, "go.mod")
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -80,10 +100,11 @@ func (t tool) pin(root string) (pin, error) {
 	if err != nil {
 		return p, err
 	}
-	if len(mod.Tool) != 1 {
-		return p, fmt.Errorf("%s: %d tool directives, want one", file, len(mod.Tool))
+	i := slices.IndexFunc(mod.Tool, func(m *modfile.Tool) bool { return path.Base(m.Path) == t.name })
+	if i < 0 {
+		return p, fmt.Errorf("%s: no tool directive for a package called %s", file, t.name)
 	}
-	p.pkg = mod.Tool[0].Path
+	p.pkg = mod.Tool[i].Path
 	longest := ""
 	for _, r := range mod.Require {
 		if in := r.Mod.Path; (p.pkg == in || strings.HasPrefix(p.pkg, in+"/")) && len(in) > len(longest) {
@@ -173,7 +194,7 @@ func build(ctx context.Context, root string, t tool) (string, error) {
 		return target, nil
 	}
 
-	fmt.Fprintf(os.Stderr, "building %s %s from %s (minutes the first time)\n", t.name, p.version, path.Join("hack/tools/pins", t.name))
+	fmt.Fprintf(os.Stderr, "building %s %s from %s (minutes the first time)\n", t.name, p.version, t.folder())
 	start := time.Now()
 	tmp := fmt.Sprintf("%s.%d.tmp", target, os.Getpid())
 	defer os.Remove(tmp)
@@ -181,7 +202,7 @@ func build(ctx context.Context, root string, t tool) (string, error) {
 	if t.versionVar != "" {
 		ldflags += " -X " + t.versionVar + "=" + p.version
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", tmp, p.pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-tags", t.tags, "-ldflags", ldflags, "-o", tmp, p.pkg)
 	cmd.Dir = p.dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -21,12 +21,14 @@ const (
 	crdCopies     = chartDir + "/templates/crds"
 	rbacCopy      = chartDir + "/templates/operator/_rules.tpl"
 	presetCopies  = chartDir + "/presets"
+	boardSources  = "dashboards"
+	boardCopies   = chartDir + "/dashboards"
 	valuesFile    = chartDir + "/values.yaml"
 	readmeFile    = chartDir + "/README.md"
 )
 
 // syncChart makes the generated parts of the chart what their sources say: one template per CRD, the operator's rules,
-// the network profiles, and the table of values in the README. With check it changes nothing and returns an error that
+// the network profiles, the dashboards and rules, and the table of values in the README. With check it changes nothing and returns an error that
 // names the files which differ.
 func syncChart(root string, check bool) error {
 	want, err := chartFiles(root)
@@ -34,8 +36,8 @@ func syncChart(root string, check bool) error {
 		return err
 	}
 	var have []string
-	for _, dir := range []string{crdCopies, presetCopies} {
-		files, err := filepath.Glob(filepath.Join(root, dir, "*.yaml"))
+	for _, pattern := range []string{crdCopies + "/*.yaml", presetCopies + "/*.yaml", boardCopies + "/*"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			return err
 		}
@@ -120,16 +122,20 @@ func chartFiles(root string) (map[string][]byte, error) {
 	}
 	out[rbacCopy] = []byte(rules)
 
-	presets, err := filepath.Glob(filepath.Join(root, presetSources, "*.yaml"))
-	if err != nil {
-		return nil, err
-	}
-	for _, file := range presets {
-		text, err := os.ReadFile(file)
+	for _, c := range []struct{ pattern, copies string }{
+		{presetSources + "/*.yaml", presetCopies}, {boardSources + "/*.json", boardCopies}, {boardSources + "/rules.yaml", boardCopies},
+	} {
+		files, err := filepath.Glob(filepath.Join(root, c.pattern))
 		if err != nil {
 			return nil, err
 		}
-		out[presetCopies+"/"+filepath.Base(file)] = text
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			out[c.copies+"/"+filepath.Base(file)] = text
+		}
 	}
 
 	values, err := os.ReadFile(filepath.Join(root, valuesFile))

@@ -53,6 +53,8 @@ type Config struct {
 	FirstClient int
 	// Trace records a history; nil for none.
 	Trace *Trace
+	// Observer is told of every transaction that ends; nil for none.
+	Observer Observer
 	// Queue bounds the transactions of an open loop that are due and wait for a free client; 0 is DefaultQueue.
 	Queue    int
 	Schedule Schedule
@@ -68,6 +70,14 @@ type Trace struct {
 	// Record takes each transaction when its fate is known; it must not keep t or its operations. The shards of a worker
 	// call it at the same time.
 	Record func(t *history.Txn)
+}
+
+// Observer sees transactions end while a run goes on: it is what live metrics are made from.
+type Observer interface {
+	// Ended is called when a client has the outcome of a transaction, warm-up included, or has given up on it. Latency
+	// counts from when the transaction was due, now from the start of the machine's world. The shards of a worker call it
+	// at the same time, and wait for it; o belongs to the caller.
+	Ended(typ uint8, class txn.Class, o *txn.Outcome, latency, now time.Duration)
 }
 
 // DefaultQueue is the default of Config.Queue.
@@ -504,6 +514,9 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 		} else if o.Status == txn.Committed {
 			m.recorder.carriedIn(now)
 		}
+	}
+	if m.cfg.Observer != nil {
+		m.cfg.Observer.Ended(c.typ, c.class, o, now-c.due, now)
 	}
 	m.generator.Done(int(i), *o)
 

@@ -36,6 +36,8 @@ type WorkerConfig struct {
 	Trace *Trace
 	// Fine splits the seconds of the timeline into tenths, for runs with faults.
 	Fine bool
+	// Observer is told of every transaction that ends; nil for none.
+	Observer Observer
 }
 
 // PlanOf returns the schedule of a run's spec.load.
@@ -71,7 +73,7 @@ func Machines(c WorkerConfig) ([]*Machine, error) {
 	var machines []*Machine
 	for s := range shards {
 		m, err := New(Config{
-			FirstClient: first, Trace: c.Trace, Fine: c.Fine,
+			FirstClient: first, Trace: c.Trace, Fine: c.Fine, Observer: c.Observer,
 			Workload: c.Workload, Region: c.Region, RegionName: c.Topology.Regions[c.Region], Worker: c.Index,
 			Clients: part(clients, s, shards),
 			Stream:  uint32(c.Region)<<(shardBits+workerBits) | uint32(c.Index)<<shardBits | uint32(s),

@@ -7,8 +7,10 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/load"
@@ -37,9 +39,25 @@ const (
 // When the context ends, the error is the context's, and the document holds what was measured until then, marked as Invalid
 // with the reason Cancelled; it is nil when that is nothing.
 func Run(ctx context.Context, p *plan.Plan, report Report) (*result.Document, error) {
+	return Observed(ctx, p, report, Observer{})
+}
+
+// Observer takes the live metrics of a run.
+type Observer struct {
+	// Registry gets the metrics; nil for none.
+	Registry prometheus.Registerer
+	// Last is called when the result is there and before the database goes: the last chance to take its metrics. nil for
+	// nothing.
+	Last func(context.Context)
+}
+
+// Observed is Run with live metrics.
+func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*result.Document, error) {
 	if report == nil {
 		report = func(Progress) {}
 	}
+	live := newLive(p, o.Registry)
+	live.enter(v1alpha1.StageProvision)
 	report(Progress{Stage: fmt.Sprintf("starting %d nodes", p.Topology.Nodes())})
 	starting, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
@@ -51,7 +69,9 @@ func Run(ctx context.Context, p *plan.Plan, report Report) (*result.Document, er
 		return nil, err
 	}
 	defer nodes.Close() //nolint:errcheck // what it did is in the document already
+	live.nodes(nodes)
 
+	live.enter(v1alpha1.StageLoad)
 	report(Progress{Stage: "loading the data"})
 	req, err := loadRequest(p)
 	if err != nil {
@@ -61,6 +81,7 @@ func Run(ctx context.Context, p *plan.Plan, report Report) (*result.Document, er
 		return nil, err
 	}
 	if p.Emulated() {
+		live.enter(v1alpha1.StageEmulate)
 		report(Progress{Stage: "measuring the network"})
 		if err := verifyNetwork(ctx, p, nodes); err != nil {
 			return nil, err
@@ -78,13 +99,14 @@ func Run(ctx context.Context, p *plan.Plan, report Report) (*result.Document, er
 	}
 	rec := newRecording(p, procedures)
 	faults := injectProcess(p, nodes)
-	start, err := playAll(ctx, p, nodes, rec, faults, &in, report)
+	start, err := playAll(ctx, p, nodes, rec, faults, &in, report, live)
 	if ctx.Err() != nil {
 		return cancelledRun(ctx, p, nodes, faults, &in, time.Since(start))
 	}
 	if err != nil {
 		return nil, err
 	}
+	live.enter(v1alpha1.StageEvaluate)
 	report(Progress{Stage: "checking the answers"})
 	audits, out, err := auditQuiet(ctx, p, nodes, faults, &in)
 	if ctx.Err() != nil {
@@ -97,7 +119,12 @@ func Run(ctx context.Context, p *plan.Plan, report Report) (*result.Document, er
 		return nil, err
 	}
 	in.Checks = verify(p, rec, audits, out, in.Reports)
-	return result.Build(in)
+	document, err := result.Build(in)
+	if err == nil && o.Last != nil {
+		live.enter(v1alpha1.StageCompleted)
+		o.Last(ctx)
+	}
+	return document, err
 }
 
 // deref turns what nodes answer into what package result takes.
@@ -144,15 +171,18 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // playAll plays the clients of all regions, and says when they began.
-func playAll(ctx context.Context, p *plan.Plan, nodes *node.Local, rec *recording, faults *process, in *result.Inputs, report Report) (start time.Time, err error) {
+func playAll(ctx context.Context, p *plan.Plan, nodes *node.Local, rec *recording, faults *process, in *result.Inputs, report Report, live *live) (start time.Time, err error) {
 	regions := len(p.Topology.Regions)
 	workers := make([]*load.Worker, regions)
 	targets := make([]*target.Native, regions)
 	for r := range workers {
-		w, err := load.NewWorker(workerConfig(p, geo.Region(r), 0, max(1, runtime.GOMAXPROCS(0)/regions), rec))
+		cfg := workerConfig(p, geo.Region(r), 0, max(1, runtime.GOMAXPROCS(0)/regions), rec)
+		observer := live.observe(&cfg)
+		w, err := load.NewWorker(cfg)
 		if err != nil {
 			return start, err
 		}
+		live.watch(observer, w)
 		workers[r], targets[r] = w, target.NewNative(nodes.Database(), geo.Region(r))
 		defer targets[r].Close() //nolint:errcheck // the sessions are closed by then
 	}
@@ -163,6 +193,7 @@ func playAll(ctx context.Context, p *plan.Plan, nodes *node.Local, rec *recordin
 		defer close(told)
 		tell(telling, p, start, workers, report)
 	}()
+	live.play(workers)
 	meter := make(chan *result.Driver, 1)
 	go func() { meter <- load.MeasureDriver(telling, schedule(p), start) }()
 

@@ -302,6 +302,7 @@ func TestAdministration(t *testing.T) {
 		}
 		return resp.StatusCode, string(b)
 	}
+	const labels = `{database="db",engine="set",node="a/0/0",region="a"`
 	eventually(t, "a round trip is measured", func() bool { return l.Node(0).endpoint.RoundTrips(1).TotalCount() > 0 })
 	for _, tc := range []struct {
 		method, path, body string
@@ -318,12 +319,12 @@ func TestAdministration(t *testing.T) {
 		{"GET", "/audit", "", 200, []string{`"sums":{"rows":10}`, `"rows":10`}},
 		{"GET", "/status", "", 200, []string{`"node":"a/0/0"`, `"ready":true`, `"dataset":"d"`, `"rows":10`, `"to":"b"`, `"rtt":"`, `"operations":10`}},
 		{"GET", "/metrics", "", 200, []string{
-			`geobench_node_ready{database="db",node="a/0/0",region="a"} 1`,
-			`geobench_node_store_rows{database="db",node="a/0/0",region="a"} 10`,
-			`geobench_node_sent_bytes_total{database="db",node="a/0/0",region="a",to="b"}`,
-			`geobench_node_declared_rtt_seconds{database="db",node="a/0/0",region="a",to="b"} 0`,
-			`geobench_node_measured_rtt_seconds{database="db",node="a/0/0",region="a",to="b",quantile="0.5"}`,
-			`geobench_node_protocol_events{counter="fired",`,
+			`geobench_node_ready` + labels + `} 1`,
+			`geobench_node_store_rows` + labels + `} 10`,
+			`geobench_network_sent_bytes_total` + labels + `,to="b"}`,
+			`geobench_network_declared_rtt_seconds` + labels + `,to="b"} 0`,
+			`geobench_network_median_rtt_seconds` + labels + `,to="b"}`,
+			`geobench_engine_events_total{database="db",engine="set",event="fired",`,
 			"go_goroutines", "process_cpu_seconds_total",
 		}},
 	} {

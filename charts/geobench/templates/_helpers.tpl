@@ -65,3 +65,11 @@ subjects:
   name: {{ include "geobench.operator.serviceAccount" . }}
   namespace: {{ .Release.Namespace }}
 {{- end }}
+
+{{- /* Whether to make an object of the Prometheus operator: yes, no, or auto, which is where the cluster has the kind. */ -}}
+{{- define "geobench.monitor" -}}
+{{- $enabled := toString .enabled }}
+{{- if or (eq $enabled "true") (and (eq $enabled "auto") (.context.Capabilities.APIVersions.Has (printf "monitoring.coreos.com/v1/%s" .kind))) }}
+{{- "yes" }}
+{{- end }}
+{{- end }}

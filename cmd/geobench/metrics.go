@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/geobench/geobench/internal/local"
+	"github.com/geobench/geobench/internal/metrics"
+	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// lingerAtMost is how long a process whose metrics are scraped waits, when its work is done, for the scrape that takes
+// the last figures.
+const lingerAtMost = 10 * time.Second
+
+// runObserved runs a plan and serves its metrics meanwhile; an empty address serves none.
+func runObserved(ctx context.Context, address string, p *plan.Plan, report local.Report) (*result.Document, error) {
+	if address == "" {
+		return local.Run(ctx, p, report)
+	}
+	registry := metrics.NewRegistry()
+	server, err := metrics.Serve(address, registry)
+	if err != nil {
+		return nil, usageError("--metrics-address: %w", err)
+	}
+	defer server.Close() //nolint:errcheck // the figures are in the result
+	return local.Observed(ctx, p, report, local.Observer{
+		Registry: registry,
+		Last:     func(ctx context.Context) { linger(ctx, server) },
+	})
+}
+
+func linger(ctx context.Context, server *metrics.Server) {
+	ctx, cancel := context.WithTimeout(ctx, lingerAtMost)
+	defer cancel()
+	server.Linger(ctx)
+}

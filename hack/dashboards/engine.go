@@ -1,0 +1,69 @@
+package main
+
+import "github.com/geobench/geobench/internal/metrics"
+
+// engineDashboard looks inside the nodes of a database.
+func engineDashboard() *Dashboard {
+	node := "{{database}} {{node}}"
+	by := "database, node"
+	return dashboard("engine", "Engine", "The inside of a database, node by node: what the protocol counts, its event loop, its data and its processes.", "15m",
+		variables("namespace", "run", "database", "region"), []section{
+			{"Nodes", []chart{
+				{
+					kind: "table", title: "Nodes", unit: "short", width: 24, height: 8,
+					description: "The nodes now: ready is 1 when every peer was reached and none has lost its state.",
+					queries: []query{
+						{"max by (database, engine, region, node) (" + of(metrics.NodeReady, ofNode) + ")", ""},
+						{"max by (database, engine, region, node) (" + of(metrics.NodePeers, ofNode) + ")", ""},
+						{"max by (database, engine, region, node) (" + of(metrics.NodePending, ofNode) + ")", ""},
+						{"max by (database, engine, region, node) (" + of(metrics.NodeRows, ofNode) + ")", ""},
+						{"max by (database, engine, region, node) (" + of(metrics.NodeBytes, ofNode) + ")", ""},
+						{"max by (database, engine, region, node) (" + of(metrics.NodeBroken, ofNode) + ")", ""},
+					},
+					columns: map[string]string{"database": "Database", "engine": "Engine", "region": "Region", "node": "Node", "A": "Ready", "B": "Peers", "C": "Pending", "D": "Rows", "E": "Data", "F": "Lost state"},
+					order:   []string{"Database", "Engine", "Region", "Node", "Ready", "Peers", "Pending", "Rows", "Data", "Lost state"},
+					units:   map[string]string{"Data": "bytes"},
+				},
+			}},
+			{"Protocol", []chart{
+				lines("Transactions answered", "Transactions per second that nodes answered to their clients, by status.", "ops",
+					query{sum("database, region, status", rate(metrics.NodeOutcomes, ofNode)), "{{database}} {{region}} {{status}}"}),
+				lines("Batches", "Batches per second that sequencers closed.", "ops",
+					query{sum(by, rate(metrics.EngineEvents, ofNode+`,event="batches"`)), node}),
+				lines("Transactions per batch", "Transactions in a batch on average.", "short",
+					query{sum(by, rate(metrics.EngineEvents, ofNode+`,event="transactions"`)) + " / (" + sum(by, rate(metrics.EngineEvents, ofNode+`,event="batches"`)) + " > 0)", node}),
+				lines("Waits and conflicts", "Lock waits, deadlocks resolved, re-executions, reorderings, restarts and recoveries per second, as far as the engine has them.", "ops",
+					query{sum(list(by, "event"), rate(metrics.EngineEvents, ofNode+`,event=~"lock_waits|deadlock.*|reexecutions|reorderings|restarts|recoveries|slow_path|aborts"`)), node + " {{event}}"}),
+				lines("All events", "Everything that the engine counts, per second over all nodes. The pages of docs/protocols explain the words.", "ops",
+					query{sum("database, event", rate(metrics.EngineEvents, ofNode)), "{{database}} {{event}}"}),
+				lines("Log positions", "Where logs stand. Lines that drift apart show a node that lags behind.", "short",
+					query{"max by (database, node, figure) (" + of(metrics.EngineState, ofNode+`,figure=~".*position"`) + ")", node + " {{figure}}"}),
+				lines("Other state", "Leaders' terms and sizes of tables. A term that grows shows elections.", "short",
+					query{"max by (database, node, figure) (" + of(metrics.EngineState, ofNode+`,figure!~".*position"`) + ")", node + " {{figure}}"}),
+			}},
+			{"Event loop", []chart{
+				lines("Queue depth", "Messages, transactions and timers that wait for the event loop. A queue that grows shows a node at its limit.", "short",
+					query{"max by (" + by + ") (" + of(metrics.NodeQueue, ofNode) + ")", node}),
+				lines("Pending transactions", "Transactions that a node has heard of and not finished.", "short",
+					query{"max by (" + by + ") (" + of(metrics.NodePending, ofNode) + ")", node}),
+				lines("Turns", "Turns of the event loop per second. Each takes all that waits.", "ops", query{sum(by, rate(metrics.NodeTurns, ofNode)), node}),
+				lines("Outcomes to clients", "Outcomes per second that nodes send to clients.", "ops", query{sum(by, rate(metrics.NodeClientOutcomes, ofNode)), node}),
+			}},
+			{"Data", []chart{
+				lines("Operations", "Reads and writes of rows per second. Lines far apart show a skewed placement.", "ops", query{sum(by, rate(metrics.NodeOperations, ofNode)), node}),
+				{
+					kind: "bargauge", title: "Balance of operations", unit: "short", width: 12, height: 9,
+					description: "Reads and writes of rows so far, by node.",
+					queries:     []query{{"max by (" + by + ") (" + of(metrics.NodeOperations, ofNode) + ")", node}},
+				},
+				lines("Rows", "Rows in the store.", "short", query{"max by (" + by + ") (" + of(metrics.NodeRows, ofNode) + ")", node}),
+				lines("Data size", "Bytes of keys and values in the store.", "bytes", query{"max by (" + by + ") (" + of(metrics.NodeBytes, ofNode) + ")", node}),
+			}},
+			{"Processes", []chart{
+				lines("CPU", "Cores in use by the processes of nodes. With geobench run all nodes and clients share one process, and each node shows all of it.", "short",
+					query{sum(by, rate(metrics.NodeCPU, ofNode)), node}),
+				lines("Memory", "Resident memory of the processes of nodes. With geobench run all nodes and clients share one process, and each node shows all of it.", "bytes",
+					query{"max by (" + by + ") (" + of(metrics.NodeMemory, ofNode) + ")", node}),
+			}},
+		})
+}

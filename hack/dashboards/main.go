@@ -1,0 +1,45 @@
+// Dashboards writes the Grafana dashboards in dashboards/*.json: see make generate. The source is Go rather than JSON so that the
+// queries name metrics by their definitions: a metric that is renamed cannot be forgotten here, and one that does not
+// exist does not compile.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: dashboards FOLDER")
+		os.Exit(2)
+	}
+	for _, d := range all() {
+		if err := write(os.Args[1], d); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+}
+
+func all() []*Dashboard {
+	return []*Dashboard{runDashboard(), compareDashboard(), networkDashboard(), engineDashboard(), operatorDashboard()}
+}
+
+// file is the name of a dashboard's file: its UID without the prefix that keeps it apart from those of others.
+func file(d *Dashboard) string { return d.UID[len(prefix):] + ".json" }
+
+const prefix = "geobench-"
+
+func write(folder string, d *Dashboard) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(d); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, file(d)), b.Bytes(), 0o644)
+}

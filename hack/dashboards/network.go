@@ -1,0 +1,60 @@
+package main
+
+import "github.com/geobench/geobench/internal/metrics"
+
+// networkDashboard shows whether the network is the one that was declared, and what goes over it.
+func networkDashboard() *Dashboard {
+	link := "database, region, to"
+	median := "avg by (" + link + ") (" + of(metrics.MedianRTT, ofNode) + ")"
+	declared := "max by (" + link + ") (" + of(metrics.DeclaredRTT, ofNode) + ")"
+	off := "abs(" + median + " - " + declared + ")"
+	bytes := sum(link, rate(metrics.SentBytes, ofNode))
+	price := "max by (database, region, to, currency) (" + of(metrics.TransferPrice, ofRun) + ")"
+	gigabytes := sum(link, rate(metrics.SentBytes, ofNode)) + " * 3600 / 1e9"
+	transfer := price + " * on (" + link + ") group_left () (" + gigabytes + ")"
+	machines := "max by (database, currency) (" + of(metrics.NodePrice, ofRun) + ") * on (database) group_left () count by (database) (" + of(metrics.NodeReady, ofDatabase) + ")"
+	return dashboard("network", "Network", "The network between regions as declared and as measured, what is sent over it, and what that costs.", "15m",
+		variables("namespace", "run", "database", "region"), []section{
+			{"Declared and measured", []chart{
+				{
+					kind: "table", title: "Round trips", unit: "s", width: 12, height: 9,
+					description: "Round trips between regions: as the profile declares them, and as the nodes' probes measured them during the last 10 s. Of the tolerance (5% + 1 ms of the declared median), a run may use all.",
+					queries: []query{
+						{declared, ""}, {median, ""},
+						{"max by (" + link + ") (" + of(metrics.TailRTT, ofNode) + ")", ""},
+						{off + " / (0.05 * " + declared + " + 0.001)", ""},
+					},
+					columns: map[string]string{"database": "Database", "region": "From", "to": "To", "A": "Declared", "B": "Median", "C": "p99", "D": "Tolerance used"},
+					order:   []string{"Database", "From", "To", "Declared", "Median", "p99", "Tolerance used"},
+					units:   map[string]string{"Tolerance used": "percentunit"},
+				},
+				func() chart {
+					c := lines("Tolerance used", "How far the measured median is from the declared round trip, of the 5% + 1 ms that are allowed. Over 100% a run does not start.", "percentunit",
+						query{off + " / (0.05 * " + declared + " + 0.001)", "{{database}} {{region}} → {{to}}"})
+					c.limit = num(1)
+					return c
+				}(),
+				lines("Measured round trips", "Median round trip between regions during the last 10 s. Dashed: as declared.", "s",
+					query{median, "{{database}} {{region}} → {{to}}"},
+					query{declared, "declared {{database}} {{region}} → {{to}}"}),
+				lines("Tail of the round trips", "99th percentile of the round trips between regions during the last 10 s. A tail far above the median on an idle link is jitter, on a busy machine it is waiting for the CPU.", "s",
+					query{"max by (" + link + ") (" + of(metrics.TailRTT, ofNode) + ")", "{{database}} {{region}} → {{to}}"}),
+			}},
+			{"Traffic", []chart{
+				lines("Bytes per link", "Bytes per second that the nodes of a region send to those of another one, headers and probes included.", "Bps", query{bytes, "{{database}} {{region}} → {{to}}"}),
+				lines("Messages per link", "Messages per second that the nodes of a region send to those of another one, probes and acknowledgements included.", "ops",
+					query{sum(link, rate(metrics.SentMessages, ofNode)), "{{database}} {{region}} → {{to}}"}),
+				lines("Bytes to clients", "Bytes per second that nodes send to clients of their region.", "Bps",
+					query{sum("database, region", rate(metrics.NodeClientBytes, ofNode)), "{{database}} {{region}}"}),
+				lines("Stalls", "Times per second that a link began to hold more than its limit for a peer: the peer, or the path to it, is too slow.", "ops",
+					query{sum("database, region", rate(metrics.Stalls, ofNode)), "{{database}} {{region}}"}),
+			}},
+			{"Cost per hour", []chart{
+				lines("Transfer per link", "Price of an hour of the present traffic between regions, by the price table of the network profile (AWS's list prices where it has none).", "currencyUSD",
+					query{transfer, "{{database}} {{region}} → {{to}} ({{currency}})"}),
+				lines("Machines and transfer", "Price of an hour of all nodes, and of the present traffic between all regions.", "currencyUSD",
+					query{machines, "{{database}} machines ({{currency}})"},
+					query{"sum by (database, currency) (" + transfer + ")", "{{database}} transfer ({{currency}})"}),
+			}},
+		})
+}

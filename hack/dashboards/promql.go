@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/geobench/geobench/internal/metrics"
+)
+
+// The choices at the top of the dashboards, as selectors.
+const (
+	ofRun       = `namespace=~"$namespace",run=~"$run"`
+	ofWorker    = ofRun + `,region=~"$region"`
+	ofTxn       = ofWorker + `,transaction=~"$transaction"`
+	ofDatabase  = `namespace=~"$namespace",database=~"$database"`
+	ofNode      = ofDatabase + `,region=~"$region"`
+	rateSeconds = "$__rate_interval"
+)
+
+// of selects series of a metric.
+func of(m *metrics.Definition, selector string) string { return m.Name + "{" + selector + "}" }
+
+// rate is the growth of a counter per second.
+func rate(m *metrics.Definition, selector string) string {
+	if m.Type != metrics.Counter {
+		panic(m.Name + " is no counter")
+	}
+	return "rate(" + of(m, selector) + "[" + rateSeconds + "])"
+}
+
+// sum adds up by labels.
+func sum(by, expr string) string { return aggregate("sum", by, expr) }
+
+func aggregate(op, by, expr string) string {
+	if by == "" {
+		return op + "(" + expr + ")"
+	}
+	return fmt.Sprintf("%s by (%s) (%s)", op, by, expr)
+}
+
+// quantile of a histogram over a span of time: from the native histogram where Prometheus scrapes it, else from the
+// classic buckets.
+func quantile(q float64, m *metrics.Definition, by, selector, over string) string {
+	native := fmt.Sprintf("histogram_quantile(%g, %s)", q, sum(by, fmt.Sprintf("rate(%s[%s])", of(m, selector), over)))
+	classic := fmt.Sprintf("histogram_quantile(%g, %s)", q, sum(list(by, "le"), fmt.Sprintf("rate(%s_bucket{%s}[%s])", m.Name, selector, over)))
+	return native + " or " + classic
+}
+
+// distribution is a histogram for a heat map, native or classic.
+func distribution(m *metrics.Definition, selector string) string {
+	native := sum("", fmt.Sprintf("rate(%s[%s])", of(m, selector), rateSeconds))
+	classic := sum("le", fmt.Sprintf("rate(%s_bucket{%s}[%s])", m.Name, selector, rateSeconds))
+	return native + " or (" + classic + " unless on() " + native + ")"
+}
+
+func list(labels ...string) string {
+	var l []string
+	for _, s := range labels {
+		if s != "" {
+			l = append(l, s)
+		}
+	}
+	return strings.Join(l, ", ")
+}
+
+// share is part of whole, and nothing while the whole is 0.
+func share(part, whole string) string { return part + " / (" + whole + " > 0)" }
+
+// ended is the rate of all transactions that ended, and a zero for each kind that has not occurred.
+func ended(by, selector string) string {
+	out := sum(by, rate(metrics.Committed, selector))
+	for _, m := range []*metrics.Definition{metrics.Aborted, metrics.Refused, metrics.Unknown, metrics.TimedOut} {
+		out += " + (" + sum(by, rate(m, selector)) + " or 0 * " + sum(by, rate(metrics.Committed, selector)) + ")"
+	}
+	return out
+}
+
+// aborted is the rate of aborts, 0 where there were none but commits.
+func aborted(by, selector string) string {
+	return "(" + sum(by, rate(metrics.Aborted, selector)) + " or 0 * " + sum(by, rate(metrics.Committed, selector)) + ")"
+}
+
+// variables of a dashboard, in the order in which they depend on each other.
+func variables(names ...string) Templating {
+	stage := metrics.RunStage.Name
+	table := map[string]struct{ label, description, query string }{
+		"namespace":   {"Namespace", "Namespace of the runs.", "label_values(" + stage + ", namespace)"},
+		"run":         {"Run", "BenchmarkRuns.", "label_values(" + stage + `{namespace=~"$namespace"}, run)`},
+		"database":    {"Database", "GeoDatabases of the runs.", "label_values(" + stage + "{" + ofRun + "}, database)"},
+		"region":      {"Region", "Regions of clients and nodes.", "label_values(" + metrics.NodeReady.Name + "{" + ofDatabase + "}, region)"},
+		"transaction": {"Transaction", "Types of transactions.", "label_values(" + metrics.Committed.Name + "{" + ofRun + "}, transaction)"},
+	}
+	if !slices.Contains(names, "database") {
+		v := table["region"]
+		v.query = "label_values(" + metrics.InFlight.Name + "{" + ofRun + "}, region)"
+		table["region"] = v
+	}
+	out := Templating{List: []Variable{{
+		Type: "datasource", Name: "datasource", Label: "Data source", Description: "The Prometheus that scrapes Geobench.", Query: "prometheus",
+		Current: &Current{Text: "default", Value: "default"},
+	}}}
+	for _, name := range names {
+		v, ok := table[name]
+		if !ok {
+			panic("no variable " + name)
+		}
+		out.List = append(out.List, Variable{
+			Type: "query", Name: name, Label: v.label, Description: v.description, Datasource: &source,
+			Query: VariableQuery{Query: v.query, RefID: "Variable-" + name}, Definition: v.query,
+			Multi: true, IncludeAll: true, AllValue: ".*", Current: &Current{Selected: true, Text: "All", Value: "$__all"},
+			Refresh: 2, Sort: 1,
+		})
+	}
+	return out
+}
+
+// bands mark the stages of runs and the faults.
+func bands() Annotations {
+	return Annotations{List: []Annotation{
+		{
+			Name: "Stages", Datasource: source, Enable: true, IconColor: "blue", Step: "1s", UseValueForTime: "",
+			Expr: of(metrics.RunStage, ofRun+`,stage!~"Completed|Failed"`) + " == 1", TitleFormat: "{{run}}: {{stage}}", TagKeys: "stage",
+		},
+		{
+			Name: "Faults", Datasource: source, Enable: true, IconColor: "red", Step: "1s", UseValueForTime: "",
+			Expr: of(metrics.FaultActive, ofRun) + " == 1", TitleFormat: "{{run}}: {{fault}}", TagKeys: "fault",
+		},
+	}}
+}
+
+func dashboard(name, title, description string, span string, t Templating, sections []section) *Dashboard {
+	return &Dashboard{
+		UID: prefix + name, Title: "Geobench / " + title, Description: description, Tags: []string{"geobench"},
+		GraphTooltip: 1, SchemaVersion: 41, Refresh: "5s", Time: TimeRange{From: "now-" + span, To: "now"}, Timezone: "browser",
+		Links: []Link{{
+			Title: "Geobench", Type: "dashboards", Icon: "external link", Tooltip: "The other dashboards", Tags: []string{"geobench"},
+			AsDropdown: true, IncludeVars: true, KeepTime: true,
+		}},
+		Annotations: bands(), Templating: t, Panels: build(sections),
+	}
+}

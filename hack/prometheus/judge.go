@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"text/tabwriter"
+)
+
+// empty lists, by place, the queries that cannot return data and why. A name is DASHBOARD / PANEL / REFID, without what is
+// the same for all of a dashboard or a panel.
+var empty = map[string]map[string]string{
+	"local": {
+		"Operator":                              "there is no operator without a cluster",
+		"Run / Refused, lost and timed out / A": "no transaction is refused in the quickstart",
+		"Run / Refused, lost and timed out / B": "no connection is lost in the quickstart",
+		"Run / Aborts by reason":                "no transaction of the quickstart aborts",
+		"annotation Faults":                     "the quickstart has no faults",
+		"alert":                                 "nothing is wrong",
+	},
+	"cluster": {
+		"Operator / Runs under way":             "the run is over when this is asked",
+		"Run / Refused, lost and timed out / A": "no transaction is refused in the quickstart",
+		"Run / Refused, lost and timed out / B": "no connection is lost in the quickstart",
+		"Run / Aborts by reason":                "no transaction of the quickstart aborts",
+		"annotation Faults":                     "the quickstart has no faults",
+		"alert":                                 "nothing is wrong",
+	},
+}
+
+// expected tells why a query may be empty.
+func expected(place, dashboard, panel, ref string) string {
+	for _, name := range []string{dashboard, dashboard + " / " + panel, dashboard + " / " + panel + " / " + ref, panel} {
+		if why := empty[place][name]; why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// tally counts the queries of one dashboard, or of the rules.
+type tally struct {
+	name                   string
+	panels, queries, empty int
+	why                    []string
+}
+
+// judge evaluates everything and prints the table.
+func judge(ctx context.Context, c config, place string, dashboards []dashboard, rules []rule, s *server) error {
+	var problems []error
+	var tallies []*tally
+	one := func(t *tally, panel, ref, expr string, instant bool) []series {
+		t.queries++
+		where := t.name + " / " + panel + " / " + ref
+		expr, err := s.expand(expr)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", where, err))
+			return nil
+		}
+		answer, err := s.evaluate(ctx, expr, instant)
+		points := 0
+		for i := range answer {
+			points += answer[i].points()
+		}
+		why := expected(place, t.name, panel, ref)
+		if c.verbose {
+			fmt.Printf("%s: %d series, %d values\n    %s\n", where, len(answer), points, expr)
+		}
+		switch {
+		case err != nil:
+			problems = append(problems, fmt.Errorf("%s: %w\n    %s", where, err, expr))
+		case points == 0 && why == "":
+			problems = append(problems, fmt.Errorf("%s returned nothing\n    %s", where, expr))
+		case points == 0:
+			t.empty++
+			if line := strings.TrimSuffix(panel+" ("+why+")", " ()"); len(t.why) == 0 || t.why[len(t.why)-1] != line {
+				t.why = append(t.why, line)
+			}
+		}
+		return answer
+	}
+	var drawn []drawing
+	for _, d := range dashboards {
+		t := &tally{name: strings.TrimPrefix(d.Title, "Geobench / ")}
+		tallies = append(tallies, t)
+		for _, p := range d.Panels {
+			if p.Type == "row" {
+				drawn = append(drawn, drawing{dashboard: t.name, panel: p})
+				continue
+			}
+			t.panels++
+			if p.Title == "" || p.Description == "" || p.FieldConfig.Defaults.Unit == "" || len(p.Targets) == 0 {
+				problems = append(problems, fmt.Errorf("%s / %s: a panel needs a title, a description, a unit and a query", t.name, p.Title))
+			}
+			draw := drawing{dashboard: t.name, panel: p}
+			for _, q := range p.Targets {
+				draw.answers = append(draw.answers, one(t, p.Title, q.RefID, q.Expr, q.Instant))
+			}
+			drawn = append(drawn, draw)
+		}
+		for _, a := range d.Annotations.List {
+			one(t, "annotation "+a.Name, "", a.Expr, false)
+		}
+		for _, v := range d.Templating.List {
+			if v.Type == "query" {
+				t.queries++
+				values, err := s.choices(ctx, v.Query)
+				if err == nil && len(values) == 0 && expected(place, t.name, "variable "+v.Name, "") == "" && place+t.name != "localOperator" {
+					err = errors.New("there is nothing to choose")
+				}
+				if err != nil {
+					problems = append(problems, fmt.Errorf("%s / variable %s: %w", t.name, v.Name, err))
+				}
+				if c.verbose {
+					fmt.Printf("%s / variable %s: %v\n", t.name, v.Name, values)
+				}
+			}
+		}
+	}
+	t := &tally{name: "rules.yaml"}
+	tallies = append(tallies, t)
+	for _, r := range rules {
+		t.panels++
+		if r.Alert != "" {
+			one(t, "alert", "", r.Expr, false)
+			continue
+		}
+		one(t, r.Record, "", r.Expr, false)
+		one(t, "recorded "+r.Record, "", r.Record, false)
+	}
+	problems = append(problems, s.healthy(ctx)...)
+
+	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "dashboard\tpanels\tqueries\tempty\twhy")
+	sum := tally{name: "all"}
+	for _, t := range tallies {
+		why := ""
+		if len(t.why) > 0 {
+			why = strings.Join(t.why[:min(len(t.why), 4)], "; ")
+			if len(t.why) > 4 && t.name == "Operator" {
+				why = expected(place, t.name, "", "")
+			}
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\n", t.name, t.panels, t.queries, t.empty, why)
+		sum.panels, sum.queries, sum.empty = sum.panels+t.panels, sum.queries+t.queries, sum.empty+t.empty
+	}
+	fmt.Fprintf(w, "all\t%d\t%d\t%d\t%d wrong\n", sum.panels, sum.queries, sum.empty, len(problems))
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if c.plot != "" {
+		if err := plot(c.plot, drawn, s); err != nil {
+			return err
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// choices are the values of a variable.
+func (s *server) choices(ctx context.Context, raw []byte) ([]string, error) {
+	selector, label, err := variableQuery(raw)
+	if err != nil {
+		return nil, err
+	}
+	if selector, err = s.expand(selector); err != nil {
+		return nil, err
+	}
+	var values []string
+	q := url.Values{"match[]": {selector}, "start": {stamp(s.from)}, "end": {stamp(s.to)}}
+	err = s.get(ctx, "label/"+label+"/values?"+q.Encode(), nil, &values)
+	return values, err
+}
+
+// healthy asks the server whether it could evaluate its rules and scrape its targets. Where the rules are not loaded,
+// there is nothing to ask.
+func (s *server) healthy(ctx context.Context) (problems []error) {
+	var data struct {
+		Groups []struct {
+			Rules []struct{ Name, Health, LastError string }
+		}
+	}
+	if err := s.get(ctx, "rules", nil, &data); err != nil {
+		return []error{err}
+	}
+	n := 0
+	for _, g := range data.Groups {
+		for _, r := range g.Rules {
+			n++
+			if r.Health != "ok" {
+				problems = append(problems, fmt.Errorf("rule %s: %s %s", r.Name, r.Health, r.LastError))
+			}
+		}
+	}
+	if n == 0 {
+		problems = append(problems, errors.New("the server has not loaded rules.yaml"))
+	}
+	return problems
+}

@@ -1,0 +1,77 @@
+// Prometheus proves the dashboards and rules: it lets a real Prometheus scrape a real run and evaluates every query of every
+// panel, variable, annotation and rule. Each must parse, and must return data unless it is listed, with a reason, as one
+// that cannot. It prints a table and fails when a query fails, returns nothing unexpectedly, or returns something
+// although it is listed.
+//
+//	prometheus -server PROMETHEUS -geobench GEOBENCH    start a Prometheus, run the quickstart in-process, evaluate
+//	prometheus -url URL -place cluster                  evaluate on a Prometheus that has scraped a run already
+//
+// With -plot FOLDER the answers are kept for drawing: see plot.go.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	var c config
+	flag.StringVar(&c.server, "server", "", "program prometheus, to be started here")
+	flag.StringVar(&c.geobench, "geobench", "", "program geobench, to be run here")
+	flag.StringVar(&c.manifest, "manifest", "experiments/quickstart.yaml", "manifest to run")
+	flag.StringVar(&c.dashboards, "dashboards", "dashboards", "folder of dashboards and rules")
+	flag.StringVar(&c.url, "url", "", "evaluate on this Prometheus instead of starting one")
+	flag.StringVar(&c.place, "place", "local", "where the run ran: local or cluster, which differ in what can return data")
+	flag.StringVar(&c.plot, "plot", "", "draw every dashboard into this folder, as an HTML page")
+	flag.DurationVar(&c.span, "span", 5*time.Minute, "how far back to look with -url")
+	flag.BoolVar(&c.verbose, "v", false, "print every query and how much it returned")
+	modes := flag.String("histograms", "native,classic", "how the server that is started here scrapes histograms, one run each")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, c, strings.Split(*modes, ",")); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+type config struct {
+	server, geobench, manifest, dashboards, url, place, plot string
+	span                                                     time.Duration
+	verbose                                                  bool
+}
+
+func run(ctx context.Context, c config, modes []string) error {
+	files, err := readDashboards(c.dashboards)
+	if err != nil {
+		return err
+	}
+	rules, err := readRules(c.dashboards)
+	if err != nil {
+		return err
+	}
+	if c.url != "" {
+		to := time.Now()
+		return judge(ctx, c, c.place, files, rules, &server{url: strings.TrimSuffix(c.url, "/"), from: to.Add(-c.span), to: to})
+	}
+	for _, mode := range modes {
+		s, err := observe(ctx, c, mode == "native")
+		if err != nil {
+			return err
+		}
+		fmt.Printf("\n%s histograms, %s of a run scraped every second\n", mode, s.to.Sub(s.from).Round(time.Second))
+		err = judge(ctx, c, "local", files, rules, s)
+		s.stop()
+		if err != nil {
+			return err
+		}
+		c.plot = "" // one set is enough
+	}
+	return nil
+}

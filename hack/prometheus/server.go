@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// server is a Prometheus, and the time in which it saw a run.
+type server struct {
+	url      string
+	from, to time.Time
+	stop     func()
+}
+
+// observe starts a Prometheus that scrapes each second, and runs a manifest in-process meanwhile.
+func observe(ctx context.Context, c config, native bool) (*server, error) {
+	if c.server == "" || c.geobench == "" {
+		return nil, fmt.Errorf("-server and -geobench: both are needed where no -url is given")
+	}
+	folder, err := os.MkdirTemp("", "geobench-prometheus")
+	if err != nil {
+		return nil, err
+	}
+	addresses, err := freeAddresses(2)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := filepath.Abs(filepath.Join(c.dashboards, "rules.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	settings := fmt.Sprintf(`
+global: {scrape_interval: 1s, evaluation_interval: 1s, scrape_native_histograms: %t}
+rule_files: [%q]
+scrape_configs:
+- job_name: geobench
+  static_configs: [{targets: [%q], labels: {namespace: local}}]
+`, native, rules, addresses[1])
+	file := filepath.Join(folder, "prometheus.yaml")
+	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
+		return nil, err
+	}
+	var log bytes.Buffer
+	cmd := exec.CommandContext(ctx, c.server, "--config.file", file, "--storage.tsdb.path", filepath.Join(folder, "data"),
+		"--web.listen-address", addresses[0], "--enable-feature=exemplar-storage", "--log.level=warn")
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	s := &server{url: "http://" + addresses[0], stop: func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		<-exited
+		_ = os.RemoveAll(folder)
+	}}
+	fail := func(err error) (*server, error) {
+		s.stop()
+		return nil, fmt.Errorf("%w\n%s", err, log.String())
+	}
+	for ready := false; !ready; {
+		select {
+		case err := <-exited:
+			exited <- err
+			return fail(fmt.Errorf("prometheus ended: %w", err))
+		case <-ctx.Done():
+			return fail(ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+			resp, err := http.Get(s.url + "/-/ready")
+			if err == nil {
+				_ = resp.Body.Close()
+				ready = resp.StatusCode == http.StatusOK
+			}
+		}
+	}
+	s.from = time.Now()
+	play := exec.CommandContext(ctx, c.geobench, "run", "-f", c.manifest, "--metrics-address", addresses[1], "-q", "-o", "json")
+	var complaints bytes.Buffer
+	play.Stdout, play.Stderr = io.Discard, &complaints
+	// A verdict other than Passed, for example on a busy machine, makes no difference to what was scraped.
+	if err := play.Run(); err != nil && play.ProcessState.ExitCode() != 1 {
+		return fail(fmt.Errorf("geobench run: %w: %s", err, complaints.String()))
+	}
+	s.to = time.Now()
+	return s, nil
+}
+
+func freeAddresses(n int) ([]string, error) {
+	var out []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, l.Addr().String())
+		defer l.Close() //nolint:errcheck // it served to find a port
+	}
+	return out, nil
+}
+
+// series is one line of an answer.
+type series struct {
+	Labels map[string]string `json:"metric"`
+	Value  *sample           `json:"value"`
+	Values []sample          `json:"values"`
+	// A native histogram counts as data; its buckets are lower, upper and count.
+	Histogram  *histogram  `json:"histogram"`
+	Histograms []histogram `json:"histograms"`
+}
+
+// points is the number of values that are figures.
+func (s *series) points() int {
+	n := len(s.Histograms)
+	if s.Histogram != nil {
+		n++
+	}
+	values := s.Values
+	if s.Value != nil {
+		values = append(values, *s.Value)
+	}
+	for _, v := range values {
+		if !math.IsNaN(v.value) {
+			n++
+		}
+	}
+	return n
+}
+
+type sample struct {
+	at, value float64
+}
+
+func (s *sample) UnmarshalJSON(b []byte) error {
+	var text string
+	if err := json.Unmarshal(b, &[]any{&s.at, &text}); err != nil {
+		return err
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	s.value = v
+	return err
+}
+
+type histogram struct {
+	at      float64
+	buckets [][3]float64
+}
+
+func (h *histogram) UnmarshalJSON(b []byte) error {
+	var body struct {
+		Buckets [][4]any `json:"buckets"`
+	}
+	if err := json.Unmarshal(b, &[]any{&h.at, &body}); err != nil {
+		return err
+	}
+	for _, raw := range body.Buckets {
+		var bucket [3]float64
+		for i := range bucket {
+			v, err := strconv.ParseFloat(fmt.Sprint(raw[i+1]), 64)
+			if err != nil {
+				return err
+			}
+			bucket[i] = v
+		}
+		h.buckets = append(h.buckets, bucket)
+	}
+	return nil
+}
+
+// get asks the server's API; the answer's data goes to data.
+func (s *server) get(ctx context.Context, path string, query url.Values, data any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/api/v1/"+path, bytes.NewBufferString(query.Encode()))
+	if query == nil {
+		req, err = http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/api/v1/"+path, nil)
+	}
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	var answer struct {
+		Status, Error string
+		Data          json.RawMessage
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return fmt.Errorf("%s: %s: %w", path, resp.Status, err)
+	}
+	if answer.Status != "success" {
+		return fmt.Errorf("%s", answer.Error)
+	}
+	return json.Unmarshal(answer.Data, data)
+}
+
+func stamp(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64) }
+
+// step of ranges, and the span of $__rate_interval: four scrapes, as Grafana has it.
+const (
+	step         = time.Second
+	rateInterval = 5 * time.Second
+)
+
+// evaluate evaluates a query at the end of the run, or over all of it.
+func (s *server) evaluate(ctx context.Context, expr string, instant bool) ([]series, error) {
+	var data struct{ Result []series }
+	query, path := url.Values{"query": {expr}}, "query_range"
+	if instant {
+		query.Set("time", stamp(s.to))
+		path = "query"
+	} else {
+		query.Set("start", stamp(s.from))
+		query.Set("end", stamp(s.to))
+		query.Set("step", fmt.Sprint(step.Seconds()))
+	}
+	err := s.get(ctx, path, query, &data)
+	return data.Result, err
+}

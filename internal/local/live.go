@@ -1,0 +1,93 @@
+package local
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/metrics"
+	"github.com/geobench/geobench/internal/node"
+	"github.com/geobench/geobench/internal/plan"
+)
+
+// live shows a run to Prometheus while it goes on. With a nil registry it does nothing.
+type live struct {
+	plan     *plan.Plan
+	registry prometheus.Registerer
+	stage    atomic.Pointer[func() v1alpha1.Stage]
+}
+
+func newLive(p *plan.Plan, registry prometheus.Registerer) *live {
+	l := &live{plan: p, registry: registry}
+	if registry == nil {
+		return l
+	}
+	o := metrics.Object{Run: p.Run.Name, Database: p.Database.Name}
+	registry.MustRegister(
+		metrics.NewCollector(metrics.RunMetrics(), func(put metrics.Put) {
+			if stage := l.stage.Load(); stage != nil {
+				metrics.PutStage(put, o, (*stage)(), time.Time{})
+			}
+			metrics.PutObjectives(put, o, p.Run.Spec.Objectives)
+			metrics.PutPrices(put, o, p.Topology.Regions, plan.Prices(p.Profile.Prices))
+		}),
+		metrics.NewDriver(o.Run, o.Database, "process", load.CPUTime, load.CPUAllowance("/sys/fs/cgroup", runtime.GOMAXPROCS(0))),
+	)
+	return l
+}
+
+// enter notes the stage of the run.
+func (l *live) enter(s v1alpha1.Stage) {
+	f := func() v1alpha1.Stage { return s }
+	l.stage.Store(&f)
+}
+
+// play lets the stage follow the load generators.
+func (l *live) play(workers []*load.Worker) {
+	last := schedule(l.plan).Repetitions
+	f := func() v1alpha1.Stage {
+		p := workers[0].Progress()
+		switch {
+		case p.Stage == load.Measure:
+			return v1alpha1.StageMeasure
+		case p.Stage == load.Done || p.Stage == load.Drain && p.Repetition == last:
+			return v1alpha1.StageCollect
+		}
+		return v1alpha1.StageWarmup
+	}
+	l.stage.Store(&f)
+}
+
+// nodes shows the database.
+func (l *live) nodes(nodes *node.Local) {
+	if l.registry == nil {
+		return
+	}
+	for id := range l.plan.Topology.Nodes() {
+		l.registry.MustRegister(nodes.Node(geo.NodeID(id)).Metrics())
+	}
+}
+
+// observe makes a worker tell what it does.
+func (l *live) observe(c *load.WorkerConfig) *metrics.Worker {
+	if l.registry == nil {
+		return nil
+	}
+	w := metrics.NewWorker(metrics.WorkerLabels{
+		Run: l.plan.Run.Name, Database: l.plan.Database.Name, Region: l.plan.Topology.Regions[c.Region], Index: c.Index,
+	}, c.Workload.Types())
+	l.registry.MustRegister(w)
+	c.Observer = w
+	return w
+}
+
+func (l *live) watch(m *metrics.Worker, w *load.Worker) {
+	if m != nil {
+		m.Watch(w.Progress)
+	}
+}

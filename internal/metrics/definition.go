@@ -1,0 +1,139 @@
+// Package metrics is what Geobench shows to Prometheus: one table of every metric with its type, unit and labels, and
+// the collectors of workers and runs that fill it. Nodes and the operator fill theirs from the same table, and
+// docs/metrics.md is written from it, so what is documented is what is served.
+//
+// Cardinality is bounded: labels are runs, databases, regions, nodes, types and classes of transactions, and short
+// fixed lists. There is no label for a client, a key or a transaction; exemplars name single transactions.
+package metrics
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Type is a metric's type, as OpenMetrics has it.
+type Type string
+
+// The types in use.
+const (
+	Counter   Type = "counter"
+	Gauge     Type = "gauge"
+	Histogram Type = "histogram"
+)
+
+// Definition is one metric. It is a line of the table in docs/metrics.md.
+type Definition struct {
+	// Name as it is served; counters end in _total, and a unit is a base unit (seconds, bytes).
+	Name string
+	Help string
+	Type Type
+	// Labels in the order in which values are given.
+	Labels []string
+	// Buckets are the upper bounds of a classic histogram; the native one has a resolution of 10%.
+	Buckets []float64
+}
+
+// Source is a group of metrics: where they are served.
+type Source struct {
+	// Name is its heading in the documentation, About what a reader has to know about it.
+	Name, About string
+	Metrics     []*Definition
+}
+
+// nativeFactor is the growth from one bucket of a native histogram to the next.
+const nativeFactor = 1.1
+
+// maxNativeBuckets bounds a native histogram; beyond, its resolution halves.
+const maxNativeBuckets = 160
+
+var sources []*Source
+
+func source(name, about string) *Source {
+	s := &Source{Name: name, About: about}
+	sources = append(sources, s)
+	return s
+}
+
+func (s *Source) define(t Type, name, help string, labels []string, buckets ...float64) *Definition {
+	d := &Definition{Name: name, Help: help, Type: t, Labels: labels, Buckets: buckets}
+	s.Metrics = append(s.Metrics, d)
+	return d
+}
+
+// All returns every metric that Geobench serves, by where it is served.
+func All() []*Source { return sources }
+
+// Desc is the metric with the values of its first labels fixed.
+func (d *Definition) Desc(fixed ...string) *prometheus.Desc {
+	return prometheus.NewDesc(d.Name, d.Help, d.Labels[len(fixed):], d.fixed(fixed))
+}
+
+func (d *Definition) fixed(values []string) prometheus.Labels {
+	if len(values) > len(d.Labels) {
+		panic(fmt.Sprintf("metrics: %s has %d labels, not %d", d.Name, len(d.Labels), len(values)))
+	}
+	l := prometheus.Labels{}
+	for i, v := range values {
+		l[d.Labels[i]] = v
+	}
+	return l
+}
+
+// CounterVec makes the metric with the values of its first labels fixed.
+func (d *Definition) CounterVec(fixed ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Name, Help: d.Help, ConstLabels: d.fixed(fixed)}, d.Labels[len(fixed):])
+}
+
+// HistogramVec makes the metric with the values of its first labels fixed: native and classic in one.
+func (d *Definition) HistogramVec(fixed ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: d.Name, Help: d.Help, ConstLabels: d.fixed(fixed), Buckets: d.Buckets,
+		NativeHistogramBucketFactor: nativeFactor, NativeHistogramMaxBucketNumber: maxNativeBuckets,
+	}, d.Labels[len(fixed):])
+}
+
+// Value makes a sample of a gauge or a counter; labels are the values of all labels.
+func (d *Definition) Value(v float64, labels ...string) prometheus.Metric {
+	return d.value(d.Desc(), v, labels)
+}
+
+func (d *Definition) value(desc *prometheus.Desc, v float64, labels []string) prometheus.Metric {
+	t := prometheus.GaugeValue
+	if d.Type == Counter {
+		t = prometheus.CounterValue
+	}
+	return prometheus.MustNewConstMetric(desc, t, v, labels...)
+}
+
+// Collector serves some metrics whose values are taken when Prometheus asks.
+type Collector struct {
+	fixed   []string
+	descs   map[*Definition]*prometheus.Desc
+	collect func(put Put)
+}
+
+// Put hands out one sample: labels are the values of the labels that are not fixed.
+type Put func(d *Definition, v float64, labels ...string)
+
+// NewCollector makes a collector of metrics whose first labels have fixed values.
+func NewCollector(of []*Definition, collect func(put Put), fixed ...string) *Collector {
+	c := &Collector{fixed: slices.Clone(fixed), descs: map[*Definition]*prometheus.Desc{}, collect: collect}
+	for _, d := range of {
+		c.descs[d] = d.Desc(fixed...)
+	}
+	return c
+}
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	c.collect(func(d *Definition, v float64, labels ...string) { ch <- d.value(c.descs[d], v, labels) })
+}

@@ -1,0 +1,213 @@
+package metrics
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// everything serves one sample of every metric in the table.
+func everything() *prometheus.Registry {
+	r := prometheus.NewPedanticRegistry()
+	for _, s := range All() {
+		for _, d := range s.Metrics {
+			values := slices.Repeat([]string{"x"}, len(d.Labels))
+			if d.Type == Histogram {
+				h := d.HistogramVec()
+				h.WithLabelValues(values...).Observe(1)
+				r.MustRegister(h)
+				continue
+			}
+			r.MustRegister(NewCollector([]*Definition{d}, func(put Put) { put(d, 1, values...) }))
+		}
+	}
+	return r
+}
+
+func TestLint(t *testing.T) {
+	problems, err := testutil.GatherAndLint(everything())
+	if err != nil || len(problems) > 0 {
+		t.Errorf("promlint: %v %v", problems, err)
+	}
+	units := []string{"seconds", "bytes", "ratio", "cores", "celsius", "volts"}
+	for _, s := range All() {
+		for _, d := range s.Metrics {
+			if d.Type == Counter && !strings.HasSuffix(d.Name, "_total") {
+				t.Errorf("%s: a counter ends in _total", d.Name)
+			}
+			if !strings.HasSuffix(d.Help, ".") {
+				t.Errorf("%s: its help is no sentence: %s", d.Name, d.Help)
+			}
+			// OpenMetrics: a unit in the help of a time or a size must be in the name too.
+			for _, word := range []string{"CPU time", "Bytes", "Latency of", "Size of"} {
+				if strings.HasPrefix(d.Help, word) && !slices.ContainsFunc(units, func(u string) bool { return strings.Contains(d.Name, u) || strings.Contains(d.Name, "_bytes") }) {
+					t.Errorf("%s: no unit in the name of %q", d.Name, d.Help)
+				}
+			}
+			for _, l := range d.Labels {
+				if slices.Contains([]string{"client", "key", "id", "transaction_id"}, l) {
+					t.Errorf("%s: label %s has no bounded number of values", d.Name, l)
+				}
+			}
+		}
+	}
+}
+
+// TestLintFindsMistakes shows that TestLint can fail.
+func TestLintFindsMistakes(t *testing.T) {
+	text := "# HELP geobench_wait_milliseconds Wait.\n# TYPE geobench_wait_milliseconds counter\ngeobench_wait_milliseconds 1\n"
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
+	if err != nil || len(problems) < 2 {
+		t.Errorf("%v, %v", problems, err)
+	}
+}
+
+func TestDocumentation(t *testing.T) {
+	got, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want bytes.Buffer
+	Document(&want)
+	if !bytes.Equal(got, want.Bytes()) {
+		t.Error("docs/metrics.md is not what the table says: run make generate")
+	}
+}
+
+func TestWorkerCounts(t *testing.T) {
+	w := NewWorker(WorkerLabels{Run: "r", Database: "d", Region: "eu", Index: 1}, []string{"balance", "pay"})
+	w.Watch(func() load.Progress {
+		return load.Progress{Underway: 5, Dropped: 2, Repetition: 3, Stage: load.Measure}
+	})
+	end := func(typ uint8, s txn.Status, reason string, latency, now time.Duration) {
+		w.Ended(typ, txn.MultiHomeSinglePartition, &txn.Outcome{ID: txn.MakeID(7, 9), Status: s, Reason: reason}, latency, now)
+	}
+	for i := range 10 {
+		end(1, txn.Committed, "", 20*time.Millisecond, time.Duration(i)*time.Second)
+	}
+	end(1, txn.Aborted, "insufficient funds", 0, 0)
+	end(1, txn.Refused, "overloaded", 0, 0)
+	end(1, txn.Unknown, "connection lost", 0, 0)
+	end(1, txn.Unknown, load.Timeout, 0, 0)
+	const of = `{class="MH-SP",database="d",region="eu",run="r",transaction="pay",worker="1"} `
+	withReason := func(name, reason string) string {
+		return fmt.Sprintf(`%s{class="MH-SP",database="d",reason="%s",region="eu",run="r",transaction="pay",worker="1"} 1`, name, reason)
+	}
+	text := scrape(t, w)
+	for _, want := range []string{
+		"geobench_worker_committed_total" + of + "10",
+		"geobench_worker_timed_out_total" + of + "1",
+		withReason("geobench_worker_aborted_total", "insufficient funds"),
+		withReason("geobench_worker_refused_total", "overloaded"),
+		withReason("geobench_worker_unknown_total", "connection lost"),
+		`geobench_worker_in_flight_transactions{database="d",region="eu",run="r",worker="1"} 5`,
+		`geobench_worker_dropped_total{database="d",region="eu",run="r",worker="1"} 2`,
+		`geobench_worker_repetition{database="d",region="eu",run="r",worker="1"} 3`,
+		`geobench_worker_measuring{database="d",region="eu",run="r",worker="1"} 1`,
+		`transaction="pay",worker="1",le="0.025"} 10 # {transaction_id="7.9"} 0.02`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is missing in\n%s", want, text)
+		}
+	}
+}
+
+// TestReasonsAreBounded: a database that makes up a reason for each transaction must not fill Prometheus.
+func TestReasonsAreBounded(t *testing.T) {
+	w := NewWorker(WorkerLabels{}, []string{"t"})
+	for i := range 10 * maxReasons {
+		w.Ended(0, 0, &txn.Outcome{Status: txn.Aborted, Reason: fmt.Sprint("reason ", i)}, 0, 0)
+	}
+	if n := testutil.CollectAndCount(w, Aborted.Name); n != maxReasons+1 {
+		t.Errorf("%d reasons are kept, not %d and one for the rest", n, maxReasons)
+	}
+}
+
+// TestHistogramIsNativeAndClassic: dashboards use the classic buckets where Prometheus does not scrape native ones.
+func TestHistogramIsNativeAndClassic(t *testing.T) {
+	w := NewWorker(WorkerLabels{}, []string{"t"})
+	w.Ended(0, 0, &txn.Outcome{Status: txn.Committed}, 107*time.Millisecond, time.Hour)
+	r := prometheus.NewRegistry()
+	r.MustRegister(w)
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == Latency.Name })
+	h := families[i].GetMetric()[0].GetHistogram()
+	if len(h.GetBucket()) != len(Latency.Buckets) || len(h.GetPositiveSpan()) == 0 || h.GetSchema() < 3 {
+		t.Errorf("%d classic buckets, native schema %d with %d spans", len(h.GetBucket()), h.GetSchema(), len(h.GetPositiveSpan()))
+	}
+}
+
+func scrape(t *testing.T, c prometheus.Collector) string {
+	r := prometheus.NewRegistry()
+	r.MustRegister(c)
+	s, err := Serve("127.0.0.1:0", r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // the test ends
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Address()+"/metrics", nil)
+	req.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/openmetrics-text") || !strings.HasSuffix(string(b), "# EOF\n") {
+		t.Fatalf("%v, %s", err, resp.Header.Get("Content-Type"))
+	}
+	return string(b)
+}
+
+func TestLinger(t *testing.T) {
+	s, err := Serve("127.0.0.1:0", NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()       //nolint:errcheck // the test ends
+	s.Linger(t.Context()) // nobody has scraped: returns at once
+	take := func() {
+		resp, err := http.Get("http://" + s.Address() + "/metrics")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+	}
+	take()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Linger(over) // gives up when told
+	lingered := make(chan struct{})
+	go func() {
+		s.Linger(t.Context())
+		close(lingered)
+	}()
+	for done := false; !done; {
+		take()
+		select {
+		case <-lingered:
+			done = true
+		default:
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package metrics
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// RunMetrics are the metrics of group Runs.
+func RunMetrics() []*Definition { return append([]*Definition(nil), runs.Metrics...) }
+
+// Object names a run in metrics.
+type Object struct{ Namespace, Run, Database string }
+
+func (o Object) labels(more ...string) []string {
+	return append([]string{o.Namespace, o.Run, o.Database}, more...)
+}
+
+// PutStage hands out the stage of a run; deadline may be zero.
+func PutStage(put Put, o Object, stage v1alpha1.Stage, deadline time.Time) {
+	put(RunStage, 1, o.labels(string(stage))...)
+	if !deadline.IsZero() {
+		put(RunDeadline, float64(deadline.UnixMilli())/1000, o.labels(string(stage))...)
+	}
+}
+
+// PutObjectives hands out the limits of a run's objectives. Where two bound the same figure, the first counts.
+func PutObjectives(put Put, o Object, objectives []v1alpha1.Objective) {
+	type series struct {
+		metric                     v1alpha1.Metric
+		region, transaction, bound string
+	}
+	seen := map[series]bool{}
+	one := func(b *v1alpha1.Bound, of *v1alpha1.Objective, bound string) {
+		s := series{of.Metric, of.Region, of.Transaction, bound}
+		if b == nil || seen[s] {
+			return
+		}
+		p, isLatency := percentiles[of.Metric]
+		var v float64
+		if isLatency {
+			d, err := time.ParseDuration(b.StrVal)
+			if err != nil {
+				return // Preflight refuses it
+			}
+			v = d.Seconds()
+		} else {
+			v = float64(b.IntVal)
+			if b.StrVal != "" {
+				n, err := strconv.ParseInt(b.StrVal, 10, 64)
+				if err != nil {
+					return
+				}
+				v = float64(n)
+			}
+		}
+		seen[s] = true
+		switch {
+		case isLatency:
+			put(RunLatencyLimit, v, o.labels(p, of.Region, of.Transaction, bound)...)
+		case of.Metric == v1alpha1.MetricThroughput:
+			put(RunThroughputLimit, v, o.labels(of.Region, of.Transaction, bound)...)
+		case of.Metric == v1alpha1.MetricAbortPPM:
+			put(RunAbortLimit, v/1e6, o.labels(of.Region, of.Transaction, bound)...)
+		}
+	}
+	for i := range objectives {
+		one(objectives[i].Min, &objectives[i], "min")
+		one(objectives[i].Max, &objectives[i], "max")
+	}
+}
+
+// PutPrices hands out the price table of a run's cost model; nil is the default one.
+func PutPrices(put Put, o Object, regions []string, p *result.Prices) {
+	if p == nil {
+		p = result.DefaultPrices()
+	}
+	put(NodePrice, float64(p.InstanceMicroUSDPerHour[p.Instance])/1e6, o.labels(p.Currency)...)
+	for _, from := range regions {
+		for _, to := range regions {
+			if from != to {
+				put(TransferPrice, float64(p.Transfer(from, to))/1e6, o.labels(from, to, p.Currency)...)
+			}
+		}
+	}
+}

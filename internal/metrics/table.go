@@ -1,0 +1,174 @@
+package metrics
+
+import "github.com/geobench/geobench/api/v1alpha1"
+
+// The labels that groups of metrics share. Those of one process come first: they are fixed there.
+var (
+	runLabels    = []string{"run", "database"}
+	workerLabels = with(runLabels, "region", "worker")
+	nodeLabels   = []string{"database", "engine", "region", "node"}
+	objectLabels = []string{"namespace", "run", "database"}
+)
+
+func with(labels []string, more ...string) []string {
+	return append(labels[:len(labels):len(labels)], more...)
+}
+
+// latencyBuckets are the classic buckets of latencies, in seconds: 100 µs to 60 s, three to four a decade.
+var latencyBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .075, .1, .15, .2, .3, .5, .75, 1, 2.5, 5, 10, 30, 60}
+
+// Workers.
+var (
+	workers = source("Workers", "Served by worker pods on port 7001 (`metrics`), and by `geobench run --metrics-address` for all regions. "+
+		"They count from the first warm-up on: the result document counts measured windows alone. `worker` is the worker's number in its region.")
+
+	Committed = workers.define(Counter, "geobench_worker_committed_total",
+		"Transactions committed.", with(workerLabels, "transaction", "class"))
+	Aborted = workers.define(Counter, "geobench_worker_aborted_total",
+		"Transactions aborted, by the procedure or by concurrency control, by reason.", with(workerLabels, "transaction", "class", "reason"))
+	Refused = workers.define(Counter, "geobench_worker_refused_total",
+		"Transactions that the database would not take; their clients back off and go on with another one.", with(workerLabels, "transaction", "class", "reason"))
+	Unknown = workers.define(Counter, "geobench_worker_unknown_total",
+		"Transactions without an answer because the connection was lost.", with(workerLabels, "transaction", "class", "reason"))
+	TimedOut = workers.define(Counter, "geobench_worker_timed_out_total",
+		"Transactions that their client gave up on after spec.load.requestTimeout.", with(workerLabels, "transaction", "class"))
+	Latency = workers.define(Histogram, "geobench_worker_commit_latency_seconds",
+		"Latency of committed transactions from the instant at which they were due. Exemplars name a transaction of the recorded history.",
+		with(workerLabels, "transaction", "class"), latencyBuckets...)
+	Dropped = workers.define(Counter, "geobench_worker_dropped_total",
+		"Arrivals of an open loop that were dropped because the queue was full.", workerLabels)
+	InFlight = workers.define(Gauge, "geobench_worker_in_flight_transactions",
+		"Transactions without an outcome.", workerLabels)
+	Repetition = workers.define(Gauge, "geobench_worker_repetition",
+		"Number of the repetition under way, from 1; 0 before the first.", workerLabels)
+	Measuring = workers.define(Gauge, "geobench_worker_measuring",
+		"1 while the worker is in a measured window, else 0.", workerLabels)
+	DriverCPU = workers.define(Counter, "geobench_driver_cpu_seconds_total",
+		"CPU time of a load generator's process. Driver is REGION/NUMBER, or process where geobench run shares it with the nodes.", with(runLabels, "driver"))
+	DriverAllowance = workers.define(Gauge, "geobench_driver_cpu_allowance_cores",
+		"Cores that a load generator's process may use. A run whose driver used over 80% of them is invalid.", with(runLabels, "driver"))
+)
+
+// Nodes.
+var (
+	nodes = source("Nodes", "Served by database nodes on port 7001 (`admin`), and by `geobench run --metrics-address` for all nodes.")
+
+	NodeReady = nodes.define(Gauge, "geobench_node_ready",
+		"1 when every peer was reached and none has lost its state, else 0.", nodeLabels)
+	NodeBroken = nodes.define(Gauge, "geobench_node_broken",
+		"1 when the database has lost state, else 0.", nodeLabels)
+	NodePeers = nodes.define(Gauge, "geobench_node_connected_peers",
+		"Peers that are connected now.", nodeLabels)
+	NodeTurns = nodes.define(Counter, "geobench_node_loop_turns_total",
+		"Turns of the event loop.", nodeLabels)
+	NodeQueue = nodes.define(Gauge, "geobench_node_queue_depth",
+		"Messages, transactions and timers that wait for the event loop.", nodeLabels)
+	NodePending = nodes.define(Gauge, "geobench_node_pending_transactions",
+		"Transactions that the node has heard of and not finished.", nodeLabels)
+	NodeRows = nodes.define(Gauge, "geobench_node_store_rows",
+		"Rows in the store.", nodeLabels)
+	NodeBytes = nodes.define(Gauge, "geobench_node_store_size_bytes",
+		"Size of the keys and values in the store.", nodeLabels)
+	NodeOperations = nodes.define(Counter, "geobench_node_store_operations_total",
+		"Reads and writes of rows.", nodeLabels)
+	NodeOutcomes = nodes.define(Counter, "geobench_node_outcomes_total",
+		"Transactions answered to clients of this node, by status: committed, aborted, refused, unknown.", with(nodeLabels, "status"))
+	NodeCPU = nodes.define(Counter, "geobench_node_cpu_seconds_total",
+		"CPU time of the node's process, which geobench run shares among all nodes and workers.", nodeLabels)
+	NodeMemory = nodes.define(Gauge, "geobench_node_memory_bytes",
+		"Resident memory of the node's process, which geobench run shares among all nodes and workers.", nodeLabels)
+	NodeClientBytes = nodes.define(Counter, "geobench_node_client_sent_bytes_total",
+		"Bytes sent to clients, headers included.", nodeLabels)
+	NodeClientOutcomes = nodes.define(Counter, "geobench_node_client_sent_outcomes_total",
+		"Outcomes sent to clients.", nodeLabels)
+	EngineEvents = nodes.define(Counter, "geobench_engine_events_total",
+		"What the protocol counts, by event, for example batches, lock_waits, deadlocks_resolved. The pages of docs/protocols say what an engine counts.", with(nodeLabels, "event"))
+	EngineState = nodes.define(Gauge, "geobench_engine_state",
+		"Where the protocol stands, by figure, for example log_position. The pages of docs/protocols say what an engine shows.", with(nodeLabels, "figure"))
+)
+
+// Network.
+var (
+	network = source("Network", "Served beside the metrics of nodes. `region` is the region of the node that measures or sends, `to` the region at the other end.")
+
+	SentBytes = network.define(Counter, "geobench_network_sent_bytes_total",
+		"Bytes sent to the nodes of a region, headers and probes included, retransmissions left out.", with(nodeLabels, "to"))
+	SentMessages = network.define(Counter, "geobench_network_sent_messages_total",
+		"Messages sent to the nodes of a region, probes and acknowledgements included.", with(nodeLabels, "to"))
+	Stalls = network.define(Counter, "geobench_network_link_stalls_total",
+		"Times that a link began to hold more than its limit for a peer.", nodeLabels)
+	DeclaredRTT = network.define(Gauge, "geobench_network_declared_rtt_seconds",
+		"Round trip to a region as the network profile declares it.", with(nodeLabels, "to"))
+	MedianRTT = network.define(Gauge, "geobench_network_median_rtt_seconds",
+		"Median round trip to a region during the last 10 s, as this node's probes measured it.", with(nodeLabels, "to"))
+	TailRTT = network.define(Gauge, "geobench_network_p99_rtt_seconds",
+		"99th percentile of the round trips to a region during the last 10 s, as this node's probes measured it.", with(nodeLabels, "to"))
+	RTTSamples = network.define(Gauge, "geobench_network_rtt_samples",
+		"Round trips to a region that were measured during the last 10 s.", with(nodeLabels, "to"))
+)
+
+// Runs.
+var (
+	runs = source("Runs", "Served by the operator, and by `geobench run --metrics-address` for its run (without the label `namespace`, which a scrape configuration may add). "+
+		"Runs that ended are shown for 15 minutes.")
+
+	RunStage = runs.define(Gauge, "geobench_run_stage",
+		"1 for the stage that a run is in. Dashboards draw their bands from it.", with(objectLabels, "stage"))
+	RunDeadline = runs.define(Gauge, "geobench_run_stage_deadline_timestamp_seconds",
+		"When the operator gives up on the stage that a run is in, in Unix time.", with(objectLabels, "stage"))
+	FaultActive = runs.define(Gauge, "geobench_fault_active",
+		"1 while a fault of the run's timeline may have an effect, from the start of its injection to the end of its recovery; else 0.",
+		with(objectLabels, "fault", "kind"))
+	RunLatencyLimit = runs.define(Gauge, "geobench_run_objective_latency_seconds",
+		"Limit of an objective on a latency; percentile is p50, p90, p95 or p99, bound is min or max, an empty region or transaction stands for all.",
+		with(objectLabels, "percentile", "region", "transaction", "bound"))
+	RunThroughputLimit = runs.define(Gauge, "geobench_run_objective_throughput",
+		"Limit of an objective on committed transactions per second; bound is min or max, an empty region or transaction stands for all.",
+		with(objectLabels, "region", "transaction", "bound"))
+	RunAbortLimit = runs.define(Gauge, "geobench_run_objective_abort_ratio",
+		"Limit of an objective on the share of aborted transactions, 0 to 1; bound is min or max, an empty region or transaction stands for all.",
+		with(objectLabels, "region", "transaction", "bound"))
+	NodePrice = runs.define(Gauge, "geobench_price_node_hour",
+		"Price of one node for an hour, in whole units of the currency.", with(objectLabels, "currency"))
+	TransferPrice = runs.define(Gauge, "geobench_price_transfer_gigabyte",
+		"Price of 10^9 bytes from one region to another, in whole units of the currency.", with(objectLabels, "region", "to", "currency"))
+)
+
+// Operator.
+var (
+	operator = source("Operator", "Served by the operator over HTTPS on port 8443, to those who may get /metrics, beside the metrics of controller-runtime (`controller_runtime_*`, `workqueue_*`, `rest_client_*`).")
+
+	Runs = operator.define(Gauge, "geobench_runs",
+		"BenchmarkRuns by stage and verdict; the verdict is empty until a run is over.", []string{"stage", "verdict"})
+	Databases = operator.define(Gauge, "geobench_databases",
+		"GeoDatabases by engine, and by whether they are ready (true, false).", []string{"engine", "ready"})
+	NetworkVerified = operator.define(Gauge, "geobench_database_network_verified",
+		"1 when the measured network of a database is the declared one, else 0.", []string{"namespace", "database"})
+	StageSeconds = operator.define(Histogram, "geobench_run_stage_duration_seconds",
+		"How long runs stayed in a stage before they left it.", []string{"stage"}, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+)
+
+// engineFigures are the protocol.Counters that are no counters: they stand for a state and may go back.
+var engineFigures = map[string]bool{
+	"log_position": true, "log_term": true, "orderer_position": true, "orderer_term": true,
+	"scc_max": true, "records": true, "keys": true,
+}
+
+// PutEngine hands out one of a protocol's counters: as an event, or as a figure when it may go back.
+func PutEngine(put Put, name string, v int64) {
+	if engineFigures[name] {
+		put(EngineState, float64(v), name)
+	} else {
+		put(EngineEvents, float64(v), name)
+	}
+}
+
+// percentiles are those that objectives can bound.
+var percentiles = map[v1alpha1.Metric]string{
+	v1alpha1.MetricLatencyP50: "p50", v1alpha1.MetricLatencyP90: "p90", v1alpha1.MetricLatencyP95: "p95", v1alpha1.MetricLatencyP99: "p99",
+}
+
+// NodeMetrics are the metrics that a database node serves.
+func NodeMetrics() []*Definition {
+	return append(nodes.Metrics[:len(nodes.Metrics):len(nodes.Metrics)], network.Metrics...)
+}

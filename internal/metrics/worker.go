@@ -1,0 +1,178 @@
+package metrics
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// WorkerLabels name a worker.
+type WorkerLabels struct {
+	Run, Database, Region string
+	// Index of the worker in its region.
+	Index int
+}
+
+// Worker counts what one worker's transactions did. It is a load.Observer, for any number of shards at once.
+type Worker struct {
+	types                     []string
+	committed, timedOut       *prometheus.CounterVec
+	aborted, refused, unknown *prometheus.CounterVec
+	latency                   *prometheus.HistogramVec
+	progress                  *Collector
+	cells                     []atomic.Pointer[cell] // by type and class
+	mu                        sync.Mutex             // for making cells and reasons
+	reasons                   map[string]bool
+	otherwise                 map[outcome]prometheus.Counter
+	source                    atomic.Pointer[func() load.Progress]
+}
+
+// cell holds the metrics of one type and class, looked up once.
+type cell struct {
+	committed, timedOut prometheus.Counter
+	latency             prometheus.ExemplarObserver
+	exemplar            atomic.Int64 // when the last one was given, in nanoseconds of the process's clock
+}
+
+type outcome struct {
+	cell   int
+	status txn.Status
+	reason string
+}
+
+const (
+	// exemplarEvery is the least time between two exemplars of one type and class: Prometheus keeps a few per scrape.
+	exemplarEvery = 100 * time.Millisecond
+	// maxReasons bounds the reasons that are kept apart; the rest are counted as otherReason.
+	maxReasons  = 32
+	otherReason = "other"
+)
+
+// NewWorker makes the metrics of a worker that sends these types of transactions.
+func NewWorker(l WorkerLabels, types []string) *Worker {
+	fixed := []string{l.Run, l.Database, l.Region, strconv.Itoa(l.Index)}
+	w := &Worker{
+		types:     types,
+		committed: Committed.CounterVec(fixed...), timedOut: TimedOut.CounterVec(fixed...),
+		aborted: Aborted.CounterVec(fixed...), refused: Refused.CounterVec(fixed...), unknown: Unknown.CounterVec(fixed...),
+		latency:   Latency.HistogramVec(fixed...),
+		cells:     make([]atomic.Pointer[cell], len(types)*int(txn.NumClasses)),
+		reasons:   map[string]bool{},
+		otherwise: map[outcome]prometheus.Counter{},
+	}
+	w.progress = NewCollector([]*Definition{Dropped, InFlight, Repetition, Measuring}, func(put Put) {
+		var p load.Progress
+		if f := w.source.Load(); f != nil {
+			p = (*f)()
+		}
+		put(Dropped, float64(p.Dropped))
+		put(InFlight, float64(p.Underway))
+		put(Repetition, float64(p.Repetition))
+		put(Measuring, flag(p.Stage == load.Measure))
+	}, fixed...)
+	return w
+}
+
+// Watch says whose progress the metrics tell.
+func (w *Worker) Watch(progress func() load.Progress) { w.source.Store(&progress) }
+
+// Describe implements prometheus.Collector.
+func (w *Worker) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range w.collectors() {
+		c.Describe(ch)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (w *Worker) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range w.collectors() {
+		c.Collect(ch)
+	}
+}
+
+func (w *Worker) collectors() []prometheus.Collector {
+	return []prometheus.Collector{w.committed, w.timedOut, w.aborted, w.refused, w.unknown, w.latency, w.progress}
+}
+
+// Ended implements load.Observer.
+func (w *Worker) Ended(typ uint8, class txn.Class, o *txn.Outcome, latency, now time.Duration) {
+	i := int(typ)*int(txn.NumClasses) + int(class)
+	c := w.cells[i].Load()
+	if c == nil {
+		c = w.newCell(i)
+	}
+	switch {
+	case o.Status == txn.Committed:
+		c.committed.Inc()
+		seconds := latency.Seconds()
+		if last := c.exemplar.Load(); now-time.Duration(last) >= exemplarEvery && c.exemplar.CompareAndSwap(last, int64(now)) {
+			c.latency.ObserveWithExemplar(seconds, prometheus.Labels{"transaction_id": o.ID.String()})
+		} else {
+			c.latency.(prometheus.Observer).Observe(seconds)
+		}
+	case o.Status == txn.Unknown && o.Reason == load.Timeout:
+		c.timedOut.Inc()
+	default:
+		w.other(i, o).Inc()
+	}
+}
+
+// newCell makes the metrics of a type and class; all that can be counted of it shows from then on, with 0.
+func (w *Worker) newCell(i int) *cell {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c := w.cells[i].Load(); c != nil {
+		return c
+	}
+	typ, class := w.types[i/int(txn.NumClasses)], txn.Class(i%int(txn.NumClasses)).String()
+	c := &cell{
+		committed: w.committed.WithLabelValues(typ, class), timedOut: w.timedOut.WithLabelValues(typ, class),
+		latency: w.latency.WithLabelValues(typ, class).(prometheus.ExemplarObserver),
+	}
+	c.exemplar.Store(-int64(exemplarEvery))
+	w.cells[i].Store(c)
+	return c
+}
+
+// other finds the counter of an outcome that has a reason. Such outcomes are rarer than commits, and a lock is enough.
+func (w *Worker) other(i int, o *txn.Outcome) prometheus.Counter {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	reason := o.Reason
+	if !w.reasons[reason] {
+		if len(w.reasons) >= maxReasons {
+			reason = otherReason
+		} else {
+			w.reasons[reason] = true
+		}
+	}
+	k := outcome{i, o.Status, reason}
+	c := w.otherwise[k]
+	if c == nil {
+		vec := map[txn.Status]*prometheus.CounterVec{txn.Aborted: w.aborted, txn.Refused: w.refused, txn.Unknown: w.unknown}[o.Status]
+		c = vec.WithLabelValues(w.types[i/int(txn.NumClasses)], txn.Class(i%int(txn.NumClasses)).String(), reason)
+		w.otherwise[k] = c
+	}
+	return c
+}
+
+// NewDriver makes the metrics of the process that generates load; driver is REGION/NUMBER, or process.
+func NewDriver(run, database, driver string, cpu func() time.Duration, allowanceMilliCPU int64) prometheus.Collector {
+	return NewCollector([]*Definition{DriverCPU, DriverAllowance}, func(put Put) {
+		put(DriverCPU, cpu().Seconds())
+		put(DriverAllowance, float64(allowanceMilliCPU)/1000)
+	}, run, database, driver)
+}
+
+func flag(on bool) float64 {
+	if on {
+		return 1
+	}
+	return 0
+}
