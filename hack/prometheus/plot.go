@@ -232,7 +232,7 @@ func (f *frame) axes(b *strings.Builder, unit string, yTicks bool) {
 
 func (d *drawing) lines(b *strings.Builder, w, h int, s *server) {
 	var names strings.Builder
-	f := &frame{left: 62, top: 6, width: float64(w) - 76, from: s.from, to: s.to}
+	f := &frame{left: 76, top: 6, width: float64(w) - 90, from: s.from, to: s.to}
 	n := 0
 	for _, a := range d.answers {
 		n += len(a)
@@ -256,7 +256,7 @@ func (d *drawing) lines(b *strings.Builder, w, h int, s *server) {
 		f.high = 1
 	}
 	f.high *= 1.05
-	legendHeight := 16 * min((n+1)/2, 5)
+	legendHeight := 15*min((n+1)/2, 6) + 6
 	f.height = float64(h-legendHeight) - 24
 	fmt.Fprintf(b, `<svg width="%d" height="%d">`, w, h-legendHeight)
 	f.axes(b, d.unit(), true)
@@ -281,7 +281,7 @@ func (d *drawing) lines(b *strings.Builder, w, h int, s *server) {
 				pen = "L"
 			}
 			fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="1.6"%s/>`, path.String(), color, dash)
-			if i < 10 {
+			if i < 12 {
 				fmt.Fprintf(&names, `<span style="display:inline-block;width:49%%;overflow:hidden;white-space:nowrap"><i style="background:%s"></i>%s</span>`, color, html.EscapeString(name))
 			}
 			i++
@@ -357,7 +357,7 @@ func (d *drawing) heatmap(b *strings.Builder, w, h int, s *server) {
 	if most == 0 {
 		return
 	}
-	f := &frame{left: 62, top: 6, width: float64(w) - 76, height: float64(h) - 30, from: s.from, to: s.to, low: math.Log10(low), high: math.Log10(high)}
+	f := &frame{left: 76, top: 6, width: float64(w) - 90, height: float64(h) - 30, from: s.from, to: s.to, low: math.Log10(low), high: math.Log10(high)}
 	fmt.Fprintf(b, `<svg width="%d" height="%d">`, w, h)
 	f.axes(b, "", false)
 	for _, c := range cells {
