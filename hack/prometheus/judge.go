@@ -18,7 +18,6 @@ var empty = map[string]map[string]string{
 		"Run / Refused, lost and timed out / A": "no transaction is refused in the quickstart",
 		"Run / Refused, lost and timed out / B": "no connection is lost in the quickstart",
 		"Run / Aborts by reason":                "no transaction of the quickstart aborts",
-		"annotation Faults":                     "the quickstart has no faults",
 		"alert":                                 "nothing is wrong",
 	},
 	"cluster": {

@@ -3,7 +3,7 @@
 // that cannot. It prints a table and fails when a query fails, returns nothing unexpectedly, or returns something
 // although it is listed.
 //
-//	prometheus -server PROMETHEUS -geobench GEOBENCH    start a Prometheus, run the quickstart in-process, evaluate
+//	prometheus -server PROMETHEUS -geobench GEOBENCH    start a Prometheus, run run.yaml in-process, evaluate
 //	prometheus -url URL -place cluster                  evaluate on a Prometheus that has scraped a run already
 //
 // With -plot FOLDER the answers are kept for drawing: see plot.go.
@@ -24,7 +24,7 @@ func main() {
 	var c config
 	flag.StringVar(&c.server, "server", "", "program prometheus, to be started here")
 	flag.StringVar(&c.geobench, "geobench", "", "program geobench, to be run here")
-	flag.StringVar(&c.manifest, "manifest", "experiments/quickstart.yaml", "manifest to run")
+	flag.StringVar(&c.manifest, "manifest", "hack/prometheus/run.yaml", "manifest to run")
 	flag.StringVar(&c.dashboards, "dashboards", "dashboards", "folder of dashboards and rules")
 	flag.StringVar(&c.url, "url", "", "evaluate on this Prometheus instead of starting one")
 	flag.StringVar(&c.place, "place", "local", "where the run ran: local or cluster, which differ in what can return data")

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/metrics"
@@ -20,6 +21,7 @@ type live struct {
 	plan     *plan.Plan
 	registry prometheus.Registerer
 	stage    atomic.Pointer[func() v1alpha1.Stage]
+	active   atomic.Pointer[map[string]bool] // names of faults that may have an effect
 }
 
 func newLive(p *plan.Plan, registry prometheus.Registerer) *live {
@@ -33,6 +35,14 @@ func newLive(p *plan.Plan, registry prometheus.Registerer) *live {
 			if stage := l.stage.Load(); stage != nil {
 				metrics.PutStage(put, o, (*stage)(), time.Time{})
 			}
+			var active map[string]bool
+			if now := l.active.Load(); now != nil {
+				active = *now
+			}
+			for i := range p.Run.Spec.Faults {
+				f := &p.Run.Spec.Faults[i]
+				metrics.PutFault(put, o, f, active[f.Name])
+			}
 			metrics.PutObjectives(put, o, p.Run.Spec.Objectives)
 			metrics.PutPrices(put, o, p.Topology.Regions, plan.Prices(p.Profile.Prices))
 		}),
@@ -45,6 +55,15 @@ func newLive(p *plan.Plan, registry prometheus.Registerer) *live {
 func (l *live) enter(s v1alpha1.Stage) {
 	f := func() v1alpha1.Stage { return s }
 	l.stage.Store(&f)
+}
+
+// faults notes which faults may have an effect.
+func (l *live) faults(lives []*fault.Life) {
+	active := map[string]bool{}
+	for _, f := range lives {
+		active[f.Fault.Name] = f.Touches()
+	}
+	l.active.Store(&active)
 }
 
 // play lets the stage follow the load generators.

@@ -99,6 +99,9 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 	}
 	rec := newRecording(p, procedures)
 	faults := injectProcess(p, nodes)
+	if faults != nil {
+		faults.observe = live.faults
+	}
 	start, err := playAll(ctx, p, nodes, rec, faults, &in, report, live)
 	if ctx.Err() != nil {
 		return cancelledRun(ctx, p, nodes, faults, &in, time.Since(start))

@@ -20,6 +20,8 @@ type process struct {
 	nodes    *node.Local
 	t        *geo.Topology
 	timeline *fault.Timeline
+	// observe is told after every step; nil for nobody.
+	observe func([]*fault.Life)
 }
 
 // injectProcess returns the injector of the plan's faults; nil when there are none.
@@ -35,6 +37,9 @@ func injectProcess(p *plan.Plan, nodes *node.Local) *process {
 func (in *process) play(ctx context.Context, start time.Time) error {
 	for {
 		next, err := in.timeline.Step(ctx, time.Since(start), in, false)
+		if in.observe != nil {
+			in.observe(in.timeline.Lives)
+		}
 		if err != nil || next == fault.Never {
 			return err
 		}

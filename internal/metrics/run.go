@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -24,6 +25,11 @@ func PutStage(put Put, o Object, stage v1alpha1.Stage, deadline time.Time) {
 	if !deadline.IsZero() {
 		put(RunDeadline, float64(deadline.UnixMilli())/1000, o.labels(string(stage))...)
 	}
+}
+
+// PutFault hands out whether a fault of a run's timeline may have an effect.
+func PutFault(put Put, o Object, f *v1alpha1.Fault, active bool) {
+	put(FaultActive, flag(active), o.labels(f.Name, strings.Join(f.Kinds(), " "))...)
 }
 
 // PutObjectives hands out the limits of a run's objectives. Where two bound the same figure, the first counts.
