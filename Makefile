@@ -18,7 +18,7 @@ help: ## Show this list
 ##@ Use it
 .PHONY: demo
 demo: ## Run the quickstart on a real Kubernetes (CLUSTER=current: your context; else a local node) and print the result
-	@hack/demo.sh "$(CLUSTER)" "$(IMAGE)"
+	@PROMETHEUS="$(PROMETHEUS)" hack/demo.sh "$(CLUSTER)" "$(IMAGE)"
 
 .PHONY: build
 build: bin/geobench ## Build bin/geobench
@@ -61,6 +61,16 @@ bench-engine: bin/geobench ## Throughput and CPU per transaction of the engine a
 .PHONY: bench-wan
 bench-wan: ## What the sidecar's delays are off, what TCP carries through it and what it costs, beside a bare network (root; 1 min)
 	go test -tags full -run '^$$' -bench '^BenchmarkWAN$$' -benchtime 1x ./internal/wan
+
+.PHONY: check-dashboards
+check-dashboards: ## Hold the dashboards to the schema of Grafana's own SDK (Python with venv; installs it from PyPI)
+	python3 -m venv $(CACHE)/grafana-sdk
+	$(CACHE)/grafana-sdk/bin/pip install -q 'grafana-foundation-sdk==1769699379!11.6.0'
+	$(CACHE)/grafana-sdk/bin/python hack/check-dashboards.py dashboards/*.json
+
+.PHONY: bench-metrics
+bench-metrics: ## What live metrics that are scraped every second take away from the throughput (2 min)
+	go test -run '^$$' -bench '^BenchmarkMetrics$$' -benchtime 1x -v ./internal/local
 
 .PHONY: test-dashboards
 test-dashboards: bin/geobench ## Evaluate every query of the dashboards and rules on a real Prometheus that scrapes a real run

@@ -38,6 +38,13 @@ install_geobench "$image"
 kubectl -n geobench-system rollout restart deployment -l app.kubernetes.io/name=geobench >&2
 kubectl -n geobench-system rollout status deployment -l app.kubernetes.io/name=geobench --timeout 2m >&2
 
+# Building Prometheus takes minutes: it is used where it is built already, or asked for.
+if [[ $where == local ]] && { [[ -n ${PROMETHEUS:-} ]] || tool path prometheus >/dev/null 2>&1; }; then
+  say "Prometheus ($(elapsed))"
+  hack/monitoring.sh up
+  prometheus=$(hack/monitoring.sh address)
+fi
+
 say "kubectl apply -f experiments/quickstart.yaml ($(elapsed))"
 kubectl -n "$namespace" delete benchmarkrun quickstart --ignore-not-found --timeout 2m >&2
 kubectl -n "$namespace" apply -f experiments/quickstart.yaml >&2
@@ -47,4 +54,9 @@ say "what kubectl shows"
 kubectl -n "$namespace" get geodatabases,benchmarkruns >&2
 say "the result ($(elapsed) in all)"
 hack/result.sh "$namespace" quickstart | bin/geobench show -
+if [[ -n ${prometheus:-} ]]; then
+  say "Prometheus has seen it all: $prometheus on this machine, or kubectl -n geobench-monitoring port-forward service/prometheus 9090"
+elif [[ $where == local ]]; then
+  say "for a Prometheus beside it: make demo PROMETHEUS=yes (see docs/monitoring.md)"
+fi
 [[ $(kubectl -n "$namespace" get benchmarkrun quickstart -o 'jsonpath={.status.verdict}') == Passed ]]

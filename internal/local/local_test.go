@@ -48,7 +48,7 @@ spec:
 `, engine, strings.Join(names, ", "), preset, seed, load)
 }
 
-func planOf(t *testing.T, text string) *plan.Plan {
+func planOf(t testing.TB, text string) *plan.Plan {
 	t.Helper()
 	b, err := manifest.Load(strings.NewReader(text), check.Simulator(nil), "-")
 	if err != nil {
