@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"slices"
@@ -209,5 +210,31 @@ func TestLinger(t *testing.T) {
 			done = true
 		default:
 		}
+	}
+}
+
+// TestNativeBuckets compares bucket numbers with their definition.
+func TestNativeBuckets(t *testing.T) {
+	for _, v := range []float64{1.1e-6, 5e-6, .001, .0059, .107, .5, .50001, 1, 1.0001, 2, 60, 1000} {
+		i := nativeBucket(v)
+		low, high := math.Exp2(float64(i-1)/8), math.Exp2(float64(i)/8)
+		if v <= low || v > high {
+			t.Errorf("%g is in bucket %d, which is (%g, %g]", v, i, low, high)
+		}
+	}
+	for v, want := range map[float64]int{0: lowest, -1: lowest, 1e-9: lowest, 1e9: highest} {
+		if got := nativeBucket(v); got != want {
+			t.Errorf("%g is in bucket %d, want %d", v, got, want)
+		}
+	}
+}
+
+func BenchmarkEnded(b *testing.B) {
+	w := NewWorker(WorkerLabels{}, []string{"t"})
+	o := &txn.Outcome{ID: txn.MakeID(1, 1), Status: txn.Committed}
+	var now time.Duration
+	for b.Loop() {
+		now += 5 * time.Microsecond
+		w.Ended(0, 0, o, 107*time.Millisecond+now%time.Millisecond, now)
 	}
 }

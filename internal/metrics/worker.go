@@ -21,23 +21,23 @@ type WorkerLabels struct {
 
 // Worker counts what one worker's transactions did. It is a load.Observer, for any number of shards at once.
 type Worker struct {
-	types                     []string
-	committed, timedOut       *prometheus.CounterVec
-	aborted, refused, unknown *prometheus.CounterVec
-	latency                   *prometheus.HistogramVec
-	progress                  *Collector
-	cells                     []atomic.Pointer[cell] // by type and class
-	mu                        sync.Mutex             // for making cells and reasons
-	reasons                   map[string]bool
-	otherwise                 map[outcome]prometheus.Counter
-	source                    atomic.Pointer[func() load.Progress]
+	timedOut                   *prometheus.CounterVec
+	types                      []string
+	aborted, refused, unknown  *prometheus.CounterVec
+	committedDesc, latencyDesc *prometheus.Desc
+	progress                   *Collector
+	cells                      []atomic.Pointer[cell] // by type and class
+	mu                         sync.Mutex             // for making cells and reasons
+	reasons                    map[string]bool
+	otherwise                  map[outcome]prometheus.Counter
+	source                     atomic.Pointer[func() load.Progress]
 }
 
 // cell holds the metrics of one type and class, looked up once.
 type cell struct {
-	committed, timedOut prometheus.Counter
-	latency             prometheus.ExemplarObserver
-	exemplar            atomic.Int64 // when the last one was given, in nanoseconds of the process's clock
+	timedOut prometheus.Counter
+	latency  *histogram
+	exemplar atomic.Int64 // when the last one was given, in nanoseconds of the process's clock
 }
 
 type outcome struct {
@@ -58,10 +58,10 @@ const (
 func NewWorker(l WorkerLabels, types []string) *Worker {
 	fixed := []string{l.Run, l.Database, l.Region, strconv.Itoa(l.Index)}
 	w := &Worker{
-		types:     types,
-		committed: Committed.CounterVec(fixed...), timedOut: TimedOut.CounterVec(fixed...),
+		types:         types,
+		timedOut:      TimedOut.CounterVec(fixed...),
+		committedDesc: Committed.Desc(fixed...), latencyDesc: Latency.Desc(fixed...),
 		aborted: Aborted.CounterVec(fixed...), refused: Refused.CounterVec(fixed...), unknown: Unknown.CounterVec(fixed...),
-		latency:   Latency.HistogramVec(fixed...),
 		cells:     make([]atomic.Pointer[cell], len(types)*int(txn.NumClasses)),
 		reasons:   map[string]bool{},
 		otherwise: map[outcome]prometheus.Counter{},
@@ -87,6 +87,8 @@ func (w *Worker) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range w.collectors() {
 		c.Describe(ch)
 	}
+	ch <- w.committedDesc
+	ch <- w.latencyDesc
 }
 
 // Collect implements prometheus.Collector.
@@ -94,10 +96,23 @@ func (w *Worker) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range w.collectors() {
 		c.Collect(ch)
 	}
+	for i := range w.cells {
+		c := w.cells[i].Load()
+		if c == nil {
+			continue
+		}
+		typ, class := w.names(i)
+		ch <- prometheus.MustNewConstMetric(w.committedDesc, prometheus.CounterValue, float64(c.latency.count()), typ, class)
+		m, err := c.latency.metric(w.latencyDesc, typ, class)
+		if err != nil {
+			m = prometheus.NewInvalidMetric(w.latencyDesc, err)
+		}
+		ch <- m
+	}
 }
 
 func (w *Worker) collectors() []prometheus.Collector {
-	return []prometheus.Collector{w.committed, w.timedOut, w.aborted, w.refused, w.unknown, w.latency, w.progress}
+	return []prometheus.Collector{w.timedOut, w.aborted, w.refused, w.unknown, w.progress}
 }
 
 // Ended implements load.Observer.
@@ -109,12 +124,9 @@ func (w *Worker) Ended(typ uint8, class txn.Class, o *txn.Outcome, latency, now 
 	}
 	switch {
 	case o.Status == txn.Committed:
-		c.committed.Inc()
-		seconds := latency.Seconds()
+		bucket := c.latency.observe(latency)
 		if last := c.exemplar.Load(); now-time.Duration(last) >= exemplarEvery && c.exemplar.CompareAndSwap(last, int64(now)) {
-			c.latency.ObserveWithExemplar(seconds, prometheus.Labels{"transaction_id": o.ID.String()})
-		} else {
-			c.latency.(prometheus.Observer).Observe(seconds)
+			c.latency.exemplify(bucket, latency, o.ID.String())
 		}
 	case o.Status == txn.Unknown && o.Reason == load.Timeout:
 		c.timedOut.Inc()
@@ -130,14 +142,18 @@ func (w *Worker) newCell(i int) *cell {
 	if c := w.cells[i].Load(); c != nil {
 		return c
 	}
-	typ, class := w.types[i/int(txn.NumClasses)], txn.Class(i%int(txn.NumClasses)).String()
+	typ, class := w.names(i)
 	c := &cell{
-		committed: w.committed.WithLabelValues(typ, class), timedOut: w.timedOut.WithLabelValues(typ, class),
-		latency: w.latency.WithLabelValues(typ, class).(prometheus.ExemplarObserver),
+		timedOut: w.timedOut.WithLabelValues(typ, class), latency: newHistogram(),
 	}
 	c.exemplar.Store(-int64(exemplarEvery))
 	w.cells[i].Store(c)
 	return c
+}
+
+// names are the type and the class of a cell.
+func (w *Worker) names(i int) (typ, class string) {
+	return w.types[i/int(txn.NumClasses)], txn.Class(i % int(txn.NumClasses)).String()
 }
 
 // other finds the counter of an outcome that has a reason. Such outcomes are rarer than commits, and a lock is enough.
@@ -156,7 +172,8 @@ func (w *Worker) other(i int, o *txn.Outcome) prometheus.Counter {
 	c := w.otherwise[k]
 	if c == nil {
 		vec := map[txn.Status]*prometheus.CounterVec{txn.Aborted: w.aborted, txn.Refused: w.refused, txn.Unknown: w.unknown}[o.Status]
-		c = vec.WithLabelValues(w.types[i/int(txn.NumClasses)], txn.Class(i%int(txn.NumClasses)).String(), reason)
+		typ, class := w.names(i)
+		c = vec.WithLabelValues(typ, class, reason)
 		w.otherwise[k] = c
 	}
 	return c
