@@ -10,7 +10,7 @@ func operatorDashboard() *Dashboard {
 		native := "histogram_quantile(" + q + ", sum by (controller) (rate(" + metric + "{" + selector + "}[" + rateSeconds + "])))"
 		return native + " or histogram_quantile(" + q + ", sum by (controller, le) (rate(" + metric + "_bucket{" + selector + "}[" + rateSeconds + "])))"
 	}
-	stage := "histogram_quantile(0.5, sum by (stage) (rate(" + metrics.StageSeconds.Name + "[$__range]))) or histogram_quantile(0.5, sum by (stage, le) (rate(" + metrics.StageSeconds.Name + "_bucket[$__range])))"
+	stage := "histogram_quantile(0.5, sum by (stage) (" + metrics.StageSeconds.Name + ")) or histogram_quantile(0.5, sum by (stage, le) (" + metrics.StageSeconds.Name + "_bucket))"
 	return dashboard("operator", "Operator", "The operator: runs and databases under its care, how long stages take, and whether it reconciles without errors.", "3h",
 		variables("namespace", "run"), []section{
 			{"Runs and databases", []chart{
@@ -20,7 +20,7 @@ func operatorDashboard() *Dashboard {
 					query{sum("engine, ready", metrics.Databases.Name), "{{engine}}, ready: {{ready}}"}),
 				{
 					kind: "bargauge", title: "Time in stages", unit: "s", width: 12, height: 9,
-					description: "Median time that runs stayed in each stage, over the time range shown.",
+					description: "Median time that runs stayed in each stage, since the operator started.",
 					queries:     []query{{stage, "{{stage}}"}},
 				},
 				{
