@@ -58,6 +58,28 @@ func percent(c *result.Counts, n int64) float64 {
 	return float64(n) / float64(all) * 100
 }
 
+// worst is a figure of the fault of a run that has the worst; infinite without one.
+func worst(pick func(a, b float64) float64, of func(*result.Fault) float64) func(*result.Document) float64 {
+	return func(d *result.Document) float64 {
+		if len(d.Faults) == 0 {
+			return math.Inf(1)
+		}
+		w := of(&d.Faults[0])
+		for i := range d.Faults[1:] {
+			w = pick(w, of(&d.Faults[i+1]))
+		}
+		return w
+	}
+}
+
+// orNever is an instant in seconds, infinite for never.
+func orNever(us *int64) float64 {
+	if us == nil {
+		return math.Inf(1)
+	}
+	return float64(*us) / 1e6
+}
+
 // metrics lists what claims can ask for.
 var metrics = []metric{
 	{"tput", "throughput", "committed transactions/s",
@@ -82,6 +104,48 @@ var metrics = []metric{
 		perTransaction(func(s *result.Summary) float64 { return float64(s.Cost.PerMillionTransactions) / 1e6 }), nil},
 	{"cpu", "CPU time of nodes", "us/transaction",
 		perTransaction(func(s *result.Summary) float64 { return float64(s.CPUMicrosecondsPerTransaction) }), nil},
+	{"resilience", "resilience R of the throughput to the worst fault", "1 is no effect",
+		worst(math.Min, func(f *result.Fault) float64 {
+			if f.Availability == nil {
+				return math.Inf(1)
+			}
+			return float64(f.Availability.RPPM) / 1e6
+		}), nil},
+	{"recovery", "recovery T from the worst fault, 1 / (seconds + 1)", "1 is at once",
+		worst(math.Min, func(f *result.Fault) float64 {
+			if f.Availability == nil || f.Availability.TPPM == nil {
+				return math.Inf(1)
+			}
+			return float64(*f.Availability.TPPM) / 1e6
+		}), nil},
+	{"recoverySeconds", "time from a fault's end to 95% of the throughput", "s",
+		worst(math.Max, func(f *result.Fault) float64 {
+			if f.Availability == nil {
+				return math.Inf(1)
+			}
+			return orNever(f.Availability.RecoverMicroseconds)
+		}), nil},
+	{"detectSeconds", "time until clients see a fault", "s",
+		worst(math.Max, func(f *result.Fault) float64 {
+			if f.Availability == nil {
+				return math.Inf(1)
+			}
+			return orNever(f.Availability.DetectMicroseconds)
+		}), nil},
+	{"outageSeconds", "longest time without a commit after a fault", "s",
+		worst(math.Max, func(f *result.Fault) float64 {
+			if f.Availability == nil {
+				return math.Inf(1)
+			}
+			return float64(f.Availability.OutageMicroseconds) / 1e6
+		}), nil},
+	{"faultTput", "throughput during the worst fault", "committed transactions/s",
+		worst(math.Min, func(f *result.Fault) float64 {
+			if f.Availability == nil {
+				return math.Inf(1)
+			}
+			return float64(f.Availability.FaultPerSecond)
+		}), nil},
 	{"multiHome", "multi-home transactions", "% of all",
 		func(d *result.Document) float64 { return float64(d.Summary.Realised.AllMultiHomePPM) / 1e4 }, nil},
 	{"multiPartition", "multi-partition transactions", "% of all",

@@ -44,23 +44,12 @@ const (
 )
 
 // Draw writes plots of the figures over the first parameter that has several values, one line per system and combination
-// of the other parameters, into a folder: EXPERIMENT-FIGURE.svg and .png. An experiment that sweeps nothing has no plots.
-// It returns the files. The same results give the same bytes.
+// of the other parameters, into a folder: EXPERIMENT-FIGURE.svg and .png; and of the throughput over time where runs have
+// faults: EXPERIMENT-timeline. An experiment that sweeps nothing and has no faults has no plots. It returns the files. The same
+// results give the same bytes.
 func (e *Experiment) Draw(r *Results, folder string) ([]string, error) {
-	x := slices.IndexFunc(e.Parameters, func(p Parameter) bool { return len(p.Values) > 1 })
-	if x < 0 {
-		return nil, nil
-	}
 	var files []string
-	for _, name := range plotted {
-		m, err := metricNamed(name)
-		if err != nil {
-			return nil, err
-		}
-		p, err := e.plot(r, m, x)
-		if err != nil {
-			return nil, err
-		}
+	save := func(name string, p *figurePlot) error {
 		on := func(c vg.CanvasSizer) { p.draw(draw.New(c)) }
 		for ext, content := range map[string]func(io.Writer) error{
 			"svg": func(w io.Writer) error {
@@ -78,9 +67,34 @@ func (e *Experiment) Draw(r *Results, folder string) ([]string, error) {
 		} {
 			file := filepath.Join(folder, fmt.Sprintf("%s-%s.%s", e.Name, name, ext))
 			if err := write(file, content); err != nil {
-				return nil, err
+				return err
 			}
 			files = append(files, file)
+		}
+		return nil
+	}
+	courses, err := e.courses(r)
+	if err != nil {
+		return nil, err
+	}
+	if courses != nil {
+		if err := save("timeline", courses); err != nil {
+			return nil, err
+		}
+	}
+	if x := slices.IndexFunc(e.Parameters, func(p Parameter) bool { return len(p.Values) > 1 }); x >= 0 {
+		for _, name := range plotted {
+			m, err := metricNamed(name)
+			if err != nil {
+				return nil, err
+			}
+			p, err := e.plot(r, m, x)
+			if err != nil {
+				return nil, err
+			}
+			if err := save(name, p); err != nil {
+				return nil, err
+			}
 		}
 	}
 	slices.Sort(files)
