@@ -516,12 +516,12 @@ func TestShippedExperiments(t *testing.T) {
 		}
 		folder := filepath.Join("../../experiments", entry.Name())
 		t.Run(filepath.Base(folder), func(t *testing.T) {
-			b, err := manifest.Load(nil, check.Default(nil), folder)
+			b, err := manifest.Load(nil, check.Simulator(nil), folder)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, object := range b.Experiments {
-				if _, err := New(b, object, check.Default(nil)); err != nil {
+				if _, err := New(b, object, check.Simulator(nil)); err != nil {
 					t.Error(err)
 				}
 			}
