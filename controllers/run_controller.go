@@ -26,6 +26,7 @@ import (
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/result"
 )
 
 // Finalizer is on a run while it may hold a database or have something to clean up.
@@ -143,6 +144,10 @@ func (s *runScope) reconcile(ctx context.Context) error {
 		return s.begin(ctx)
 	}
 	run.Status.ObservedGeneration = run.Generation
+	if run.Spec.Cancel {
+		s.invalidate(result.ReasonCancelled, "cancelled by spec.cancel in stage %s; change spec.runID and take spec.cancel back to run it again", run.Status.Stage)
+		return nil
+	}
 	if s.checkDeadlines(); over(run) {
 		return nil
 	}

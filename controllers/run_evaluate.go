@@ -40,6 +40,9 @@ func (s *runScope) evaluate(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := s.compareWithBaseline(ctx, doc); err != nil {
+		return err
+	}
 	s.conclude(doc)
 	return nil
 }

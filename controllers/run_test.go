@@ -539,3 +539,79 @@ func TestWorkersMayTouchTheirReportsOnly(t *testing.T) {
 		}
 	}
 }
+
+// TestCancel cancels a run in each stage: it ends, leaves nothing but its status, and gives its database back.
+func TestCancel(t *testing.T) {
+	for _, stage := range activeStages {
+		t.Run(string(stage), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+			run := w.untilAtLeast("r", stage)
+			base := run.DeepCopy()
+			run.Spec.Cancel = true
+			w.must(w.client.Patch(w.ctx, run, client.MergeFrom(base)))
+			w.until("the run is over", func() bool {
+				run := w.getRun("r")
+				return over(run) && len(run.Finalizers) == 0
+			})
+			st := w.getRun("r").Status
+			if st.Stage == v1alpha1.StageCompleted {
+				return // it was quicker
+			}
+			if st.Stage != v1alpha1.StageFailed || st.Verdict != v1alpha1.VerdictInvalid || st.Reason != "Cancelled" || !strings.Contains(st.Message, "change spec.runID") {
+				t.Errorf("the run ended %s %s: %s: %s", st.Stage, st.Verdict, st.Reason, st.Message)
+			}
+			if left := w.leftovers("r"); len(left) > 0 {
+				t.Errorf("left over: %v", left)
+			}
+			if db := w.getDatabase("d"); db.Status.ActiveRun != "" {
+				t.Errorf("the database still belongs to %q", db.Status.ActiveRun)
+			}
+		})
+	}
+}
+
+func TestBaseline(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tests := []struct {
+		name, baseline string
+		repetitions    int32
+		committed      int64
+		verdict        v1alpha1.Change
+		status         metav1.ConditionStatus
+		says           string
+	}{
+		{"base", "", 5, 1000, "", "", ""},
+		{"same", "base", 5, 1000, v1alpha1.ChangeNoDifference, metav1.ConditionTrue, "none of throughput"},
+		{"better", "base", 5, 2000, v1alpha1.ChangeImprovement, metav1.ConditionTrue, "better: throughput +100.0%"},
+		{"worse", "base", 5, 500, v1alpha1.ChangeRegression, metav1.ConditionFalse, "worse: throughput -50.0%"},
+		{"short", "base", 1, 1000, v1alpha1.ChangeUndecided, metav1.ConditionUnknown, "spec.load.repetitions"},
+		{"alone", "nobody", 1, 1000, v1alpha1.ChangeUndecided, metav1.ConditionUnknown, `has no BenchmarkRun "nobody"`},
+	}
+	w.create(makeDatabase("d").obj())
+	for _, tc := range tests {
+		run := makeRun(tc.name).database("d").repetitions(tc.repetitions)
+		if tc.baseline != "" {
+			run.Spec.BaselineRef = &v1alpha1.LocalReference{Name: tc.baseline}
+		}
+		w.committed = tc.committed
+		w.create(run.obj())
+		st := w.untilOver(tc.name).Status
+		if st.Verdict != v1alpha1.VerdictPassed {
+			t.Fatalf("%s ended %s: %s", tc.name, st.Verdict, st.Message)
+		}
+		c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionNotRegressed)
+		if tc.baseline == "" {
+			if st.Baseline != nil || c != nil {
+				t.Errorf("%s has no baseline, but %+v", tc.name, st.Baseline)
+			}
+			continue
+		}
+		if st.Baseline == nil || st.Baseline.Name != tc.baseline || st.Baseline.Verdict != tc.verdict || !strings.Contains(st.Baseline.Message, tc.says) ||
+			c == nil || c.Status != tc.status || c.Reason != string(tc.verdict) {
+			t.Errorf("%s: baseline %+v, condition %+v; want %s with %q", tc.name, st.Baseline, c, tc.verdict, tc.says)
+		}
+	}
+}

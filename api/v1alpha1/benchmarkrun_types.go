@@ -7,10 +7,10 @@ import (
 
 // BenchmarkRunSpec is one run: which database, which workload, how much load, what must hold.
 //
-// It is immutable but for runID: a new runID runs the same manifest again, so that a Git repository can ask for a re-run
+// It is immutable but for runID and cancel: a new runID runs the same manifest again, so that a Git repository can ask for a re-run
 // without renaming anything. A new name does the same and keeps the old result.
 //
-// +kubebuilder:validation:XValidation:rule="self.databaseRef == oldSelf.databaseRef && self.seed == oldSelf.seed && self.workload == oldSelf.workload && self.load == oldSelf.load && has(self.faults) == has(oldSelf.faults) && (!has(self.faults) || self.faults == oldSelf.faults) && has(self.objectives) == has(oldSelf.objectives) && (!has(self.objectives) || self.objectives == oldSelf.objectives) && has(self.verify) == has(oldSelf.verify) && (!has(self.verify) || self.verify == oldSelf.verify) && has(self.deadline) == has(oldSelf.deadline) && (!has(self.deadline) || self.deadline == oldSelf.deadline)",message="the spec of a BenchmarkRun cannot change, except runID: create a run with another name, or change runID to run this one again"
+// +kubebuilder:validation:XValidation:rule="self.databaseRef == oldSelf.databaseRef && self.seed == oldSelf.seed && self.workload == oldSelf.workload && self.load == oldSelf.load && has(self.faults) == has(oldSelf.faults) && (!has(self.faults) || self.faults == oldSelf.faults) && has(self.objectives) == has(oldSelf.objectives) && (!has(self.objectives) || self.objectives == oldSelf.objectives) && has(self.verify) == has(oldSelf.verify) && (!has(self.verify) || self.verify == oldSelf.verify) && has(self.deadline) == has(oldSelf.deadline) && (!has(self.deadline) || self.deadline == oldSelf.deadline) && has(self.baselineRef) == has(oldSelf.baselineRef) && (!has(self.baselineRef) || self.baselineRef == oldSelf.baselineRef)",message="the spec of a BenchmarkRun cannot change, except runID and cancel: create a run with another name, or change runID to run this one again"
 type BenchmarkRunSpec struct {
 	// DatabaseRef names the GeoDatabase, in the same namespace.
 	// +required
@@ -62,6 +62,17 @@ type BenchmarkRunSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self > duration('0s') && self <= duration('8760h')",message="must be longer than 0s and at most 8760h, for example 15m"
 	// +optional
 	Deadline *Duration `json:"deadline,omitempty"`
+
+	// BaselineRef names a BenchmarkRun, in the same namespace, that this one is compared with at its end: see status.baseline
+	// and the condition NotRegressed. The comparison does not change the verdict.
+	// +optional
+	BaselineRef *LocalReference `json:"baselineRef,omitempty"`
+
+	// Cancel ends a run that is under way, with the verdict Invalid and the reason Cancelled. Take it back when you change
+	// runID: a run that starts with it is cancelled at once.
+	// +kubebuilder:default=false
+	// +optional
+	Cancel bool `json:"cancel,omitempty"`
 }
 
 // Workload holds exactly one workload.
@@ -422,6 +433,9 @@ const (
 	ConditionDataLoaded = "DataLoaded"
 	// ConditionMeasured is true once every worker has reported.
 	ConditionMeasured = "Measured"
+	// ConditionNotRegressed says how the run compares with its baseline: true for an improvement or no difference, false for
+	// a regression, unknown while it cannot be said.
+	ConditionNotRegressed = "NotRegressed"
 	// ConditionCompleted is true when the run is over; its reason is the verdict's.
 	ConditionCompleted = "Completed"
 	// ConditionCleanupFailed is true when something of the run could not be removed.
@@ -507,10 +521,43 @@ type BenchmarkRunStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +optional
 	Checks []CheckStatus `json:"checks,omitempty"`
+	// Baseline is the comparison with spec.baselineRef.
+	// +optional
+	Baseline *BaselineStatus `json:"baseline,omitempty"`
 	// ReportRef names the ConfigMap that holds the full result document.
 	// +optional
 	ReportRef *LocalReference `json:"reportRef,omitempty"`
 }
+
+// BaselineStatus is how a run compares with another.
+type BaselineStatus struct {
+	// Name of the BenchmarkRun that is the baseline.
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Name string `json:"name"`
+	// Verdict of the comparison.
+	// +optional
+	Verdict Change `json:"verdict,omitempty"`
+	// Message names what is worse or better, with confidence intervals, or why it cannot be said.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// Change is how a result compares with its baseline.
+// +kubebuilder:validation:Enum=Regression;Improvement;NoDifference;Undecided
+type Change string
+
+const (
+	// ChangeRegression means significantly worse.
+	ChangeRegression Change = "Regression"
+	// ChangeImprovement means significantly better.
+	ChangeImprovement Change = "Improvement"
+	// ChangeNoDifference means that no significant difference was found.
+	ChangeNoDifference Change = "NoDifference"
+	// ChangeUndecided means that there are too few repetitions to tell a difference from chance, or that a result is missing.
+	ChangeUndecided Change = "Undecided"
+)
 
 // RepetitionStatus is one measured period.
 type RepetitionStatus struct {

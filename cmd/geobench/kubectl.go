@@ -4,12 +4,20 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
+	"slices"
 	"strings"
+	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
@@ -17,6 +25,8 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/result"
 )
@@ -137,4 +147,228 @@ func clusterDocument(cmd *cobra.Command, name string) (*result.Document, error) 
 		return nil, err
 	}
 	return c.document(cmd.Context(), name)
+}
+
+// pluginCommands are those that follow and change what is on a cluster.
+func pluginCommands() []*cobra.Command {
+	return []*cobra.Command{newWatchCommand(), newMatrixCommand(), newCancelCommand()}
+}
+
+func newMatrixCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "matrix DATABASE",
+		Short: "Show a database's declared and measured round-trip times",
+		Long: `Matrix shows, for a GeoDatabase on the cluster, the declared and the measured round trip of every directed link, and whether
+the measured network is the declared one.`,
+		Example: "  kubectl geobench matrix calvin",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			c, err := connectFor(cmd)
+			if err != nil {
+				return err
+			}
+			db := &v1alpha1.GeoDatabase{}
+			if err := c.Get(cmd.Context(), client.ObjectKey{Namespace: c.namespace, Name: names[0]}, db); apierrors.IsNotFound(err) {
+				list := &v1alpha1.GeoDatabaseList{}
+				var known []string
+				if err := c.List(cmd.Context(), list, client.InNamespace(c.namespace)); err == nil {
+					for i := range list.Items {
+						known = append(known, list.Items[i].Name)
+					}
+				}
+				return c.notFound("GeoDatabase", names[0], known)
+			} else if err != nil {
+				return err
+			}
+			return printMatrix(cmd.OutOrStdout(), db)
+		},
+	}
+	addClusterFlags(cmd)
+	return cmd
+}
+
+// printMatrix prints a row per region of origin: measured, and declared in brackets.
+func printMatrix(w io.Writer, db *v1alpha1.GeoDatabase) error {
+	regions := db.Spec.RegionNames()
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "FROM\\TO\t%s\n", strings.Join(regions, "\t"))
+	for _, from := range regions {
+		cells := []string{from}
+		for _, to := range regions {
+			cell := "-"
+			for i := range db.Status.Links {
+				l := &db.Status.Links[i]
+				if l.From != from || l.To != to {
+					continue
+				}
+				measured := "?"
+				if l.Samples > 0 {
+					measured = fmt.Sprintf("%.1fms", float64(l.MeasuredRTTMicroseconds.P50)/1000)
+				}
+				cell = fmt.Sprintf("%s (%.1fms)", measured, float64(l.DeclaredRTTMicroseconds)/1000)
+			}
+			cells = append(cells, cell)
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	text := "not measured yet"
+	if c := meta.FindStatusCondition(db.Status.Conditions, v1alpha1.ConditionNetworkVerified); c != nil {
+		text = fmt.Sprintf("%s: %s", c.Reason, c.Message)
+	}
+	_, err := fmt.Fprintf(w, "measured median (declared); emulation %s; %s\n", db.Status.Emulation, text)
+	return err
+}
+
+func newCancelCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cancel RUN",
+		Short: "End a BenchmarkRun that is under way",
+		Long: `Cancel sets spec.cancel of a BenchmarkRun: the operator ends it with the verdict Invalid and the reason Cancelled, removes its
+workers and gives its database to the next run. To run it again, change spec.runID and take spec.cancel back.`,
+		Example: "  kubectl geobench cancel quickstart",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			c, err := connectFor(cmd)
+			if err != nil {
+				return err
+			}
+			run, err := c.run(cmd.Context(), names[0])
+			if err != nil {
+				return err
+			}
+			if ended(run) {
+				return usageError("BenchmarkRun %s is over already: %s, %s", run.Name, run.Status.Stage, run.Status.Verdict)
+			}
+			base := run.DeepCopy()
+			run.Spec.Cancel = true
+			if err := c.Patch(cmd.Context(), run, client.MergeFrom(base)); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "benchmarkrun.geobench.dev/%s cancelled in stage %s\n", run.Name, stageOf(base))
+			return err
+		},
+	}
+	addClusterFlags(cmd)
+	return cmd
+}
+
+func ended(run *v1alpha1.BenchmarkRun) bool {
+	return run.Status.RunID == run.Spec.RunID && (run.Status.Stage == v1alpha1.StageCompleted || run.Status.Stage == v1alpha1.StageFailed)
+}
+
+func newWatchCommand() *cobra.Command {
+	var quiet bool
+	cmd := &cobra.Command{
+		Use:   "watch RUN",
+		Short: "Follow a BenchmarkRun to its end and show its result",
+		Long: `Watch follows a BenchmarkRun on the cluster: its stage and what it waits for, and while clients run, the throughput of each
+region. At the end it shows the result as a table. Ctrl-C ends the watching, not the run; see cancel.
+
+Exit codes: 0 passed; 1 failed or invalid; 2 wrong input; 3 the cluster does not answer; 130 interrupted.`,
+		Example: "  kubectl apply -f experiments/quickstart.yaml && kubectl geobench watch quickstart",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			c, err := connectFor(cmd)
+			if err != nil {
+				return err
+			}
+			run, err := c.follow(cmd.Context(), names[0], newScreen(cmd.ErrOrStderr(), quiet))
+			if err != nil {
+				return err
+			}
+			if run.Status.ReportRef != nil {
+				d, err := c.document(cmd.Context(), run.Name)
+				if err != nil {
+					return err
+				}
+				if err := result.Table(cmd.OutOrStdout(), d, false); err != nil {
+					return err
+				}
+			}
+			if b := run.Status.Baseline; b != nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "\nagainst %s: %s: %s\n", b.Name, b.Verdict, b.Message)
+			}
+			if run.Status.Verdict != v1alpha1.VerdictPassed {
+				return &codedError{code: exitFailed, err: fmt.Errorf("BenchmarkRun %s: %s: %s: %s", run.Name, run.Status.Verdict, run.Status.Reason, run.Status.Message)}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
+	addClusterFlags(cmd)
+	return cmd
+}
+
+// followEvery is the interval between two looks at a run.
+const followEvery = time.Second
+
+// follow shows a run until it is over.
+func (c *cluster) follow(ctx context.Context, name string, s *screen) (*v1alpha1.BenchmarkRun, error) {
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	defer s.close()
+	for {
+		run, err := c.run(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if ended(run) {
+			return run, nil
+		}
+		s.show(time.Now(), stageOf(run), c.lines(ctx, run))
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("stopped watching; the run goes on: %w", ctx.Err())
+		}
+	}
+}
+
+// lines describe a run that is under way.
+func (c *cluster) lines(ctx context.Context, run *v1alpha1.BenchmarkRun) []string {
+	st := &run.Status
+	head := fmt.Sprintf("%s: %s", run.Name, stageOf(run))
+	if st.StageStartTime != nil {
+		head += fmt.Sprintf(" for %s", time.Since(st.StageStartTime.Time).Round(time.Second))
+	}
+	if st.WarmupStartTime != nil {
+		if eta := time.Until(st.WarmupStartTime.Add(load.PlanOf(run.Spec.Load, 0).LastWindow())); eta > 0 {
+			head += fmt.Sprintf(", %s to go", eta.Round(time.Second))
+		}
+	}
+	out := []string{head}
+	for _, f := range st.Conditions {
+		if f.Status != metav1.ConditionTrue && f.Type != v1alpha1.ConditionCompleted && f.Message != "" {
+			out = append(out, "  "+f.Type+": "+f.Message)
+		}
+	}
+	reports := &corev1.ConfigMapList{}
+	if c.List(ctx, reports, client.InNamespace(c.namespace), client.MatchingLabels{controllers.LabelRun: run.Name}) != nil {
+		return out // the next look may have them
+	}
+	type total struct{ perSecond, committed, aborted int64 }
+	byRegion := map[string]*total{}
+	for i := range reports.Items {
+		var p deploy.Progress
+		region := reports.Items[i].Labels[controllers.LabelRegion]
+		if json.Unmarshal([]byte(reports.Items[i].Data[deploy.KeyProgress]), &p) != nil || region == "" {
+			continue
+		}
+		t := byRegion[region]
+		if t == nil {
+			t = &total{}
+			byRegion[region] = t
+		}
+		t.perSecond += p.ThroughputPerSecond
+		t.committed += p.Committed
+		t.aborted += p.Aborted
+	}
+	for _, region := range slices.Sorted(maps.Keys(byRegion)) {
+		t := byRegion[region]
+		out = append(out, fmt.Sprintf("  %-16s %8d/s  %10d committed  %d aborted", region, t.perSecond, t.committed, t.aborted))
+	}
+	return out
 }

@@ -13,7 +13,9 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/version"
 )
 
@@ -98,9 +100,13 @@ Exit codes: 0 passed; 1 a verdict is Failed or Invalid, or a claim does not hold
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl geobench"}
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError("%w\nTry '%s --help'", err, cmd.CommandPath())
+		return usageError("%w%s\nTry '%s --help'", err, nearestFlag(cmd, err), cmd.CommandPath())
 	})
-	root.AddGroup(&cobra.Group{ID: "people", Title: "Commands:"}, &cobra.Group{ID: "pods", Title: "What pods run:"})
+	root.AddGroup(&cobra.Group{ID: "people", Title: "Commands:"}, &cobra.Group{ID: "cluster", Title: "On a cluster:"}, &cobra.Group{ID: "pods", Title: "What pods run:"})
+	for _, c := range pluginCommands() {
+		c.GroupID = "cluster"
+		root.AddCommand(c)
+	}
 	for _, c := range []*cobra.Command{newRunCommand(), newSimulateCommand(), newVerifyCommand(), newValidateCommand(), newCompareCommand(), newReportCommand(), newShowCommand(), newExploreCommand()} {
 		c.GroupID = "people"
 		root.AddCommand(c)
@@ -110,6 +116,20 @@ Exit codes: 0 passed; 1 a verdict is Failed or Invalid, or a claim does not hold
 		root.AddCommand(c)
 	}
 	return root
+}
+
+// nearestFlag says which flag may have been meant by one that is unknown.
+func nearestFlag(cmd *cobra.Command, err error) string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
+		return ""
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near, ok := check.Nearest(unknown.GetSpecifiedName(), names); ok {
+		return fmt.Sprintf("; did you mean --%s?", near)
+	}
+	return ""
 }
 
 // args wraps cobra's check of positional arguments so that a mistake exits with exitUsage.

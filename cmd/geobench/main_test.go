@@ -54,7 +54,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		want string
 	}{
 		"misspelt command":   {[]string{"simualte", "-f", "x"}, "Did you mean this?"},
-		"misspelt flag":      {[]string{"run", "--flie", "x"}, "unknown flag: --flie"},
+		"misspelt flag":      {[]string{"run", "--filname", "x"}, "unknown flag: --filname; did you mean --filename?"},
 		"no manifest":        {[]string{"run"}, "name one with -f"},
 		"missing file":       {[]string{"simulate", "-f", "no-such-file.yaml"}, "no-such-file.yaml"},
 		"unknown format":     {[]string{"run", "-f", "x", "-o", "xml"}, `"xml" is not one of table, wide, json, yaml`},

@@ -19,13 +19,25 @@ func addClusterFlags(*cobra.Command) {}
 // clusterCommands stand for the commands that talk to a Kubernetes API server. Their libraries take three times as long to
 // compile as all the rest, so `go run ./cmd/geobench run`, which needs no cluster, is built without them.
 func clusterCommands() []*cobra.Command {
-	var out []*cobra.Command
-	for name, short := range map[string]string{
+	return unavailable(map[string]string{
 		"operator": "Run the operator (what the operator's pod runs)",
 		"worker":   "Play the clients of one region (what worker pods run)",
 		"wan":      "Emulate the wide-area network of a pod (what sidecars run)",
 		"selftest": "Check an installation (what helm test runs)",
-	} {
+	})
+}
+
+// pluginCommands stand for those that follow and change what is on a cluster.
+func pluginCommands() []*cobra.Command {
+	return unavailable(map[string]string{
+		"watch":  "Follow a BenchmarkRun to its end and show its result",
+		"matrix": "Show a database's declared and measured round-trip times",
+		"cancel": "End a BenchmarkRun that is under way",
+	})
+}
+
+func unavailable(commands map[string]string) (out []*cobra.Command) {
+	for name, short := range commands {
 		out = append(out, &cobra.Command{
 			Use:                name,
 			Short:              short + "; not in this build",

@@ -132,6 +132,7 @@ func Total(machines []*Machine) Progress {
 		t.Failed += p.Failed
 		t.Dropped += p.Dropped
 		t.Underway += p.Underway
+		t.Latency += p.Latency
 	}
 	return t
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/aclements/go-moremath/mathx"
 	"github.com/aclements/go-moremath/stats"
 	"golang.org/x/perf/benchmath"
+
+	"github.com/geobench/geobench/api/v1alpha1"
 )
 
 // Comparison sets two results side by side and judges whether the second is worse or better than the first.
@@ -39,17 +41,14 @@ type Comparison struct {
 const ComparisonKind = "RunComparison"
 
 // Change is how a result, or one of its figures, compares with another.
-type Change string
+type Change = v1alpha1.Change
 
+// The changes: significantly worse, better, or neither, by more than the threshold; or too few repetitions to tell.
 const (
-	// Regression means significantly worse, by more than the threshold.
-	Regression Change = "Regression"
-	// Improvement means significantly better, by more than the threshold.
-	Improvement Change = "Improvement"
-	// NoDifference means that no significant difference of that size was found.
-	NoDifference Change = "NoDifference"
-	// Undecided means that there are too few repetitions to tell a difference from chance.
-	Undecided Change = "Undecided"
+	Regression   = v1alpha1.ChangeRegression
+	Improvement  = v1alpha1.ChangeImprovement
+	NoDifference = v1alpha1.ChangeNoDifference
+	Undecided    = v1alpha1.ChangeUndecided
 )
 
 // Difference is one figure of both results.
