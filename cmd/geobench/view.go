@@ -132,6 +132,8 @@ func (v *view) show(p local.Progress) {
 		if n := r.Committed - b.Committed; n > 0 {
 			mean := (r.Latency - b.Latency) / time.Duration(n)
 			line += fmt.Sprintf("  %7.1fms mean", float64(mean.Microseconds())/1000)
+		} else {
+			line += fmt.Sprintf("  %7s       ", "-")
 		}
 		line += fmt.Sprintf("  %10d committed", r.Committed)
 		if r.Aborted > 0 {
