@@ -1,0 +1,71 @@
+//go:build full
+
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers"
+	"github.com/geobench/geobench/internal/manifest/wrong"
+)
+
+// TestOnACluster talks to an API server's stand-in: a run under way, one that passed and has a result, and a database.
+func TestOnACluster(t *testing.T) {
+	_, document, _ := geobench(t, wrong.Valid, "simulate", "-q", "-f", "-", "-o", "json")
+	scheme := runtime.NewScheme()
+	_ = clientgoscheme.AddToScheme(scheme)
+	_ = v1alpha1.AddToScheme(scheme)
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: "bench"} }
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		&v1alpha1.BenchmarkRun{ObjectMeta: meta("underway"), Status: v1alpha1.BenchmarkRunStatus{Stage: v1alpha1.StageMeasure}},
+		&v1alpha1.BenchmarkRun{ObjectMeta: meta("done"), Status: v1alpha1.BenchmarkRunStatus{Stage: v1alpha1.StageCompleted,
+			Verdict: v1alpha1.VerdictPassed, ReportRef: &v1alpha1.LocalReference{Name: "done-result"},
+			Baseline: &v1alpha1.BaselineStatus{Name: "before", Verdict: v1alpha1.ChangeImprovement, Message: "better: throughput"}}},
+		&corev1.ConfigMap{ObjectMeta: meta("done-result"), Data: map[string]string{controllers.ResultKey: document}},
+		&v1alpha1.GeoDatabase{ObjectMeta: meta("calvin"),
+			Spec: v1alpha1.GeoDatabaseSpec{Regions: []v1alpha1.Region{{Name: "east"}, {Name: "west"}}},
+			Status: v1alpha1.GeoDatabaseStatus{Emulation: v1alpha1.EmulationBuiltIn, Links: []v1alpha1.LinkStatus{
+				{From: "east", To: "west", DeclaredRTTMicroseconds: 100_000, MeasuredRTTMicroseconds: v1alpha1.RTTMicroseconds{P50: 100_300}, Samples: 9}}}},
+	).Build()
+	real := connect
+	connect = func(f clusterFlags) (*cluster, error) { return &cluster{c, f.namespace}, nil }
+	t.Cleanup(func() { connect = real })
+	tests := map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"show":                   {[]string{"show", "run/done"}, 0, "run: Passed  SIMULATED"},
+		"compare":                {[]string{"compare", "run/done", "run/done"}, exitBroken, "Undecided: 1 and 1"},
+		"report":                 {[]string{"report", "run/done", "-o", t.TempDir()}, 0, "index.html"},
+		"matrix":                 {[]string{"matrix", "calvin"}, 0, "100.3ms (100.0ms)"},
+		"watch one that is over": {[]string{"watch", "done"}, 0, "against before: Improvement: better: throughput"},
+		"cancel":                 {[]string{"cancel", "underway"}, 0, "cancelled in stage Measure"},
+		"cancel too late":        {[]string{"cancel", "done"}, exitUsage, "is over already: Completed, Passed"},
+		"no result":              {[]string{"show", "run/underway"}, exitUsage, "kubectl geobench watch underway"},
+		"misspelt run":           {[]string{"watch", "underwya"}, exitUsage, "did you mean underway?"},
+		"misspelt database":      {[]string{"matrix", "clavin"}, exitUsage, "did you mean calvin?"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := geobench(t, "", append(tc.args, "-n", "bench")...)
+			if code != tc.code || !strings.Contains(stdout+stderr, tc.want) {
+				t.Errorf("exit code %d, want %d with %q: %s%s", code, tc.code, tc.want, stdout, stderr)
+			}
+		})
+	}
+	run := &v1alpha1.BenchmarkRun{}
+	if err := c.Get(context.Background(), client.ObjectKey{Namespace: "bench", Name: "underway"}, run); err != nil || !run.Spec.Cancel {
+		t.Errorf("spec.cancel is %v, %v", run.Spec.Cancel, err)
+	}
+}
