@@ -195,8 +195,19 @@ func TestExplore(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, "ms a/0/0 submit t1.") || !strings.Contains(stdout, "calvin, seed 5\n") {
 		t.Errorf("exit code %d, a trace of %d bytes", code, len(stdout))
 	}
+	code, stdout, _ = geobench(t, "", "explore", "--broken", "--engine", "nearby-reads", "--seeds", "5")
+	if code != 0 || !strings.Contains(stdout, "caught by seed 2") || !strings.Contains(stdout, "a contradiction") ||
+		!strings.Contains(stdout, "replay: geobench explore --broken --engine nearby-reads --seed 2 --trace") {
+		t.Errorf("exit code %d: %s", code, stdout)
+	}
+	code, stdout, _ = geobench(t, "", "explore", "--broken", "--engine", "nearby-reads", "--seeds", "1")
+	if code != exitFailed || !strings.Contains(stdout, "NOT CAUGHT with 1 seeds") {
+		t.Errorf("exit code %d: %s", code, stdout)
+	}
 	for want, args := range map[string][]string{
 		`"oracle" is not one of calvin`: {"--engine", "oracle"},
+		`"calvin" is not one of read-`:  {"--engine", "calvin", "--broken"},
+		`"nearby-reads" is not one of`:  {"--engine", "nearby-reads"},
 		"--seeds: 0 is not at least 1":  {"--seeds", "0"},
 		`"snapshot" is not one of`:      {"--level", "snapshot"},
 		"--trace: it shows one seed":    {"--trace", "--seeds", "2", "--engine", "calvin"},

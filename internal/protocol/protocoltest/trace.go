@@ -86,12 +86,13 @@ func newTraceEnv(t *testing.T, d *datadriven.TestData, engine *protocol.Engine, 
 		}
 	}
 	e.topology = simtest.Topology(partitions, replicas, delays)
+	params := Params(t, engine, given)
 	e.sim = sim.New(sim.Config{
 		Topology: e.topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, CheckCodec: true,
-		Params: Params(t, engine, given),
+		Params: params,
 		Trace:  e.line,
 	})
-	simtest.Fill(e.topology, uint64(rows), int64(value), e.sim.Store)
+	simtest.FillLayout(engine.Layout(e.topology, params), uint64(rows), int64(value), e.sim.Store)
 	for r := range regions {
 		e.sim.AddClient(geo.Region(r), func(env protocol.ClientEnv) protocol.Client {
 			c := &scripted{e: e, env: env, region: e.topology.Regions[r], stream: uint32(r)}
