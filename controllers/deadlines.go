@@ -18,6 +18,8 @@ const (
 	// nodeTimeout bounds a question to a node, loadTimeout the loading of its data.
 	nodeTimeout = 3 * time.Second
 	loadTimeout = 10 * time.Minute
+	// historyTimeout bounds the fetching of a worker's history.
+	historyTimeout = time.Minute
 
 	// preflightDeadline bounds the waiting for a database that does not exist yet. Waiting for another run to finish is
 	// bounded by the run's own deadline only.

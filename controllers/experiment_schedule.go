@@ -17,7 +17,7 @@ const maxAttempts = 3
 // manifest itself, such as NoTransactions, would only repeat itself.
 var outsideReasons = []string{
 	"NodeLost", "DatabaseReplaced", "DatabaseDeleted", "DatabaseLost", "WorkerFailed", "WorkerObjectDeleted", "StartMissed",
-	"ReportUnreadable", result.ReasonWorkerLost, result.ReasonNodeRestarted, result.ReasonDriverBound, result.ReasonNetworkNotVerified,
+	"ReportUnreadable", "HistoryLost", result.ReasonWorkerLost, result.ReasonNodeRestarted, result.ReasonDriverBound, result.ReasonNetworkNotVerified,
 }
 
 // pointState is how far a point is.

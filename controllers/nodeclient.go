@@ -4,21 +4,28 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/deploy"
 )
 
-// NodeClient asks the nodes of a database. Addresses are host:port of a node's administration server.
+// NodeClient asks the nodes of a database, and the workers of a run. Addresses are host:port of a node's administration server.
 type NodeClient interface {
 	Status(ctx context.Context, addr string) (*admin.Status, error)
 	Load(ctx context.Context, addr string, req *admin.LoadRequest) (*admin.LoadResponse, error)
 	Audit(ctx context.Context, addr string) (*admin.Audit, error)
+	// History opens the history that the worker at addr has recorded.
+	History(ctx context.Context, addr string) (io.ReadCloser, error)
+	// Clock tells by how much the clock of the worker at addr is ahead, and how far that may be off.
+	Clock(ctx context.Context, addr string) (ahead, within time.Duration, err error)
 }
 
 // maxAnswer bounds the answer of a node, in bytes: a status holds one histogram per region.
@@ -54,6 +61,63 @@ func (c *httpNodeClient) Audit(ctx context.Context, addr string) (*admin.Audit, 
 	defer cancel()
 	out := &admin.Audit{}
 	return out, c.do(ctx, http.MethodGet, addr, "/audit", nil, out)
+}
+
+func (c *httpNodeClient) History(ctx context.Context, addr string) (io.ReadCloser, error) {
+	resp, err := c.get(ctx, addr, deploy.PathHistory)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// clockProbes is how often a clock is asked: the quickest answer tells the most.
+const clockProbes = 8
+
+// Clock asks a clock as F. Cristian proposed (Probabilistic clock synchronization, 1989): what it shows was true at some time
+// between the question and the answer.
+func (c *httpNodeClient) Clock(ctx context.Context, addr string) (ahead, within time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
+	within = time.Hour
+	for range clockProbes {
+		asked := time.Now()
+		resp, err := c.get(ctx, addr, deploy.PathClock)
+		if err != nil {
+			return 0, 0, err
+		}
+		b, err := io.ReadAll(io.LimitReader(resp.Body, 64))
+		took := time.Since(asked)
+		if err = errors.Join(err, resp.Body.Close()); err != nil {
+			return 0, 0, err
+		}
+		shown, err := strconv.ParseInt(string(b), 10, 64)
+		if err != nil {
+			return 0, 0, fmt.Errorf("GET http://%s%s: %q is no time", addr, deploy.PathClock, b)
+		}
+		if took/2 < within {
+			within, ahead = took/2, time.Duration(shown-asked.Add(took/2).UnixNano())
+		}
+	}
+	return ahead, within, nil
+}
+
+// get asks for something that is not JSON. The caller closes the body.
+func (c *httpNodeClient) get(ctx context.Context, addr, path string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		b, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("GET %s: %s: %s", req.URL, resp.Status, strings.TrimSpace(string(b)))
+	}
+	return resp, nil
 }
 
 func (c *httpNodeClient) do(ctx context.Context, method, addr, path string, in, out any) error {

@@ -44,6 +44,8 @@ type BenchmarkRunReconciler struct {
 	Choose chooser
 	// Abilities say what the checks may let through.
 	Abilities check.Abilities
+	// HistoryMemory is what checking a run's history may take, in bytes.
+	HistoryMemory int64
 	// Image of workers, and of the nodes of the databases that runs are checked against.
 	Image  string
 	Events events.EventRecorder

@@ -62,10 +62,15 @@ func (s *runScope) judge(ctx context.Context) (*result.Document, error) {
 	} else if err != nil {
 		return nil, err
 	}
+	checks, done, err := s.checkHistory(ctx, workers)
+	if !done {
+		return nil, err
+	}
 	in, err := s.inputs(ctx, workers, audits)
 	if err != nil {
 		return nil, err
 	}
+	in.Checks = append(in.Checks, checks...)
 	return result.Build(*in)
 }
 

@@ -501,7 +501,6 @@ func TestPreflightRefuses(t *testing.T) {
 	}{
 		"sunflower": {makeRun("sunflower").sunflower("mars"), "sunflower[0].region"},
 		"fault":     {makeRun("fault").fault("kill"), "spec.faults[0].podKill"},
-		"serial":    {makeRun("serial").verify(v1alpha1.VerifySerializable), "spec.verify[0]"},
 		"deadline":  {makeRun("deadline").repetitions(3).deadline(34 * time.Second), "spec.deadline"},
 		"too-long":  {makeRun("too-long").duration(7 * time.Hour), "timeline"},
 	}

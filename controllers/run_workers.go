@@ -33,10 +33,14 @@ func workerConfig(run *v1alpha1.BenchmarkRun, d *deploy.Database, region string,
 	if err != nil {
 		return nil, err
 	}
-	return &deploy.Worker{
+	w := &deploy.Worker{
 		Run: run.Name, UID: string(run.UID), Region: region, Workers: int(run.Spec.Load.WorkersPerRegion),
 		Database: *d, Workload: workload, Load: load, Seed: uint64(run.Spec.Seed), Deadline: deadline.UTC().Truncate(time.Second),
-	}, nil
+	}
+	if recorded(run) {
+		w.HistoryLimit = maxHistoryFile
+	}
+	return w, nil
 }
 
 func regionRunLabels(run *v1alpha1.BenchmarkRun, region, role string) map[string]string {
@@ -73,6 +77,9 @@ func buildWorkerObjects(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, re
 		},
 		buildJob(run, db, region, w.Workers, image, lifetime, meta(name, RoleWorker)),
 	)
+	if w.HistoryLimit > 0 {
+		addHistoryFolder(&objects[len(objects)-1].(*batchv1.Job).Spec.Template.Spec, w.HistoryLimit)
+	}
 	return objects, nil
 }
 

@@ -1,10 +1,12 @@
 package controllers
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -30,6 +32,7 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/result"
@@ -87,6 +90,13 @@ type world struct {
 	committed int64
 	// committedOn is what they report of an engine, where it is another.
 	committedOn map[string]int64
+	// history is what the worker of a region recorded; nil is nothing at all.
+	history func(region string) []history.Txn
+	// historyFull tells that it did not fit into the worker's file, historyAway how often it is not to be had.
+	historyFull bool
+	historyAway int
+	// histories by the worker pod's IP.
+	histories map[string][]byte
 	// deaths of the operator, when it dies after every write.
 	deaths int
 }
@@ -97,6 +107,7 @@ type fakeNode struct {
 	database deploy.Database
 	id       geo.NodeID
 	dataset  string
+	traced   bool
 	workload []byte
 	broken   bool
 	// complete is since when all of its links are emulated.
@@ -109,7 +120,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, ctx: context.Background(), client: c, namespace: namespace,
 		clock: clocktesting.NewFakeClock(time.Now().Truncate(time.Second)),
-		nodes: map[string]*fakeNode{}, jobsRun: map[string]int{}, starts: map[string][]string{}, committed: 5000,
+		nodes: map[string]*fakeNode{}, jobsRun: map[string]int{}, starts: map[string][]string{}, committed: 5000, histories: map[string][]byte{},
 	}
 	w.operatorClient = func() client.Client { return c }
 	w.sidecars = &fakeSidecars{w: w}
@@ -125,7 +136,7 @@ func (w *world) restartOperator() {
 	c := w.operatorClient()
 	choice := newEmulationChoice(c, c, testImage, w.clock)
 	w.database = &GeoDatabaseReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
-	w.run = &BenchmarkRunReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
+	w.run = &BenchmarkRunReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Abilities: abilities, HistoryMemory: 1 << 20, Image: testImage, Events: w.recorder, Clock: w.clock}
 	w.experiment = &ExperimentReconciler{Client: c, Live: c, Abilities: abilities, Events: w.recorder, Clock: w.clock}
 }
 
@@ -454,12 +465,58 @@ func (w *world) playWorker(pod *corev1.Pod, dw *deploy.Worker, report string) {
 		w.must(err)
 		packed, err := w.report(dw, &spec, index).Encode()
 		w.must(err)
+		if dw.HistoryLimit > 0 {
+			cm.Data[deploy.KeyHistory] = w.recordHistory(pod, dw)
+		}
 		cm.Data[deploy.KeyState] = deploy.StateDone
 		cm.BinaryData = map[string][]byte{deploy.KeyReport: packed}
 	default:
 		return
 	}
 	w.must(w.client.Patch(w.ctx, cm, client.MergeFrom(base)))
+}
+
+// recordHistory keeps the history of a worker, and returns what the worker says of it.
+func (w *world) recordHistory(pod *corev1.Pod, dw *deploy.Worker) string {
+	w.t.Helper()
+	var file bytes.Buffer
+	h := deploy.History{Full: w.historyFull}
+	writer := history.NewWriter(&file, history.Header{Region: dw.Region})
+	if w.history != nil {
+		for _, x := range w.history(dw.Region) {
+			writer.Add(&x)
+			h.Transactions++
+			h.Operations += int64(len(x.Ops))
+		}
+	}
+	w.must(writer.Close())
+	h.Bytes = int64(file.Len())
+	w.histories[pod.Status.PodIP] = file.Bytes()
+	text, err := json.Marshal(h)
+	w.must(err)
+	return string(text)
+}
+
+// History implements NodeClient.
+func (w *world) History(_ context.Context, addr string) (io.ReadCloser, error) {
+	ip, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	file, ok := w.histories[ip]
+	if w.historyAway > 0 {
+		w.historyAway--
+		file = file[:len(file)/2]
+	}
+	if !ok {
+		return nil, fmt.Errorf("dial tcp %s: connection refused", addr)
+	}
+	return io.NopCloser(bytes.NewReader(file)), nil
+}
+
+// Clock implements NodeClient.
+func (w *world) Clock(context.Context, string) (ahead, within time.Duration, err error) {
+	return 0, time.Millisecond, nil
 }
 
 // report is what a worker hands in: transactions that only read, so that no ledger moves.
@@ -605,7 +662,7 @@ func (w *world) Load(_ context.Context, addr string, req *admin.LoadRequest) (*a
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n.dataset != req.Dataset {
-		n.dataset, n.workload = req.Dataset, req.Workload
+		n.dataset, n.workload, n.traced = req.Dataset, req.Workload, req.Traced
 		w.loads++
 	}
 	return &admin.LoadResponse{Rows: 100, Bytes: 10_000}, nil

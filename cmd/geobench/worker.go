@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"runtime"
 	"strconv"
@@ -90,13 +91,17 @@ func meetingPlace(name string) (*meeting.Place, error) {
 
 // work takes part in one run.
 func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place, address string) error {
-	player, registry, err := newPlayer(w, index)
+	rec, err := newRecording(w, deploy.HistoryFolder)
+	if err != nil {
+		return err
+	}
+	player, registry, err := newPlayer(w, index, rec)
 	if err != nil {
 		return err
 	}
 	t := target.NewNative(&w.Database, w.Database.Topology.Index(w.Region))
 	defer t.Close() //nolint:errcheck // connections of a process that ends
-	server, err := metrics.Serve(address, registry)
+	server, err := metrics.Serve(address, registry, routes(rec)...)
 	if err != nil {
 		return err
 	}
@@ -135,8 +140,22 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place
 	if err != nil {
 		return err
 	}
+	if rec != nil {
+		recorded, err := rec.close()
+		if err != nil {
+			return fmt.Errorf("the history: %w", err)
+		}
+		if err := place.Recorded(ctx, recorded); err != nil {
+			return err
+		}
+	}
 	if err := place.Done(ctx, packed); err != nil {
 		return err
+	}
+	if rec != nil {
+		// The operator fetches the history, and ends the pod when it has all that it needs.
+		<-ctx.Done()
+		return nil
 	}
 	linger(ctx, server)
 	return nil
@@ -152,7 +171,7 @@ func reach(ctx context.Context, t *target.Native) error {
 }
 
 // newPlayer makes the worker, and the metrics that show it.
-func newPlayer(w *deploy.Worker, index int) (*load.Worker, *prometheus.Registry, error) {
+func newPlayer(w *deploy.Worker, index int, rec *recording) (*load.Worker, *prometheus.Registry, error) {
 	wl, err := catalog.Parse(w.Workload, w.Seed, &w.Database.Topology)
 	if err != nil {
 		return nil, nil, err
@@ -164,7 +183,7 @@ func newPlayer(w *deploy.Worker, index int) (*load.Worker, *prometheus.Registry,
 	live := metrics.NewWorker(metrics.WorkerLabels{Run: w.Run, Database: w.Database.Name, Region: w.Region, Index: index}, wl.Types())
 	player, err := load.NewWorker(load.WorkerConfig{
 		Workload: wl, Topology: &w.Database.Topology, Region: w.Database.Topology.Index(w.Region),
-		Index: index, Workers: w.Workers, Load: l, Seed: w.Seed, Observer: live,
+		Index: index, Workers: w.Workers, Load: l, Seed: w.Seed, Observer: live, Trace: rec.trace(),
 	})
 	if err != nil {
 		return nil, nil, err
@@ -194,4 +213,15 @@ func tellProgress(ctx context.Context, place *meeting.Place, player *load.Worker
 		})
 		before = p.Committed
 	}
+}
+
+// routes are what the operator asks a worker for, besides its metrics.
+func routes(rec *recording) []metrics.Route {
+	out := []metrics.Route{{Pattern: "GET " + deploy.PathClock, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, time.Now().UnixNano())
+	})}}
+	if rec != nil {
+		out = append(out, metrics.Route{Pattern: "GET " + deploy.PathHistory, Handler: rec})
+	}
+	return out
 }

@@ -22,6 +22,9 @@ type Worker struct {
 	Workload json.RawMessage `json:"workload"`
 	Load     json.RawMessage `json:"load"`
 	Seed     uint64          `json:"seed"`
+	// HistoryLimit is how many bytes of history the worker records at most; 0 for none. It keeps the file, in the folder
+	// HistoryFolder, and serves it until it is told to end.
+	HistoryLimit int64 `json:"historyLimit,omitempty"`
 	// Deadline is when the worker gives up waiting for a start.
 	Deadline time.Time `json:"deadline"`
 }
@@ -40,6 +43,8 @@ const (
 	KeyStartAt = "startAt"
 	// KeyProgress is written by the worker every few seconds while it runs: a Progress as JSON.
 	KeyProgress = "progress"
+	// KeyHistory is written by the worker before StateDone, if it recorded a history: a History as JSON.
+	KeyHistory = "history"
 	// KeyReport holds, in binaryData, the gzipped result.Report, written together with StateDone.
 	KeyReport = "report.json.gz"
 )
@@ -55,6 +60,24 @@ const (
 	// StateFailed: gave up; KeyMessage says why.
 	StateFailed = "failed"
 )
+
+// HistoryFolder is where a worker keeps its history, PathHistory where its HTTP server has the file, and PathClock where
+// it tells the time, in nanoseconds since 1970.
+const (
+	HistoryFolder = "/var/lib/geobench"
+	PathHistory   = "/history"
+	PathClock     = "/clock"
+)
+
+// History says what a worker has recorded.
+type History struct {
+	Transactions int64 `json:"transactions"`
+	Operations   int64 `json:"operations"`
+	// Bytes of the file.
+	Bytes int64 `json:"bytes"`
+	// Full tells that the file has reached Worker.HistoryLimit, so that transactions are missing.
+	Full bool `json:"full,omitempty"`
+}
 
 // Progress is a worker's running total.
 type Progress struct {

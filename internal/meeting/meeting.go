@@ -83,6 +83,15 @@ func (p *Place) Done(ctx context.Context, report []byte) error {
 	return p.patch(ctx, map[string]string{deploy.KeyState: deploy.StateDone}, map[string][]byte{deploy.KeyReport: report})
 }
 
+// Recorded tells what the worker's history holds.
+func (p *Place) Recorded(ctx context.Context, h deploy.History) error {
+	b, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	return p.patch(ctx, map[string]string{deploy.KeyHistory: string(b)}, nil)
+}
+
 // Failed says that the worker gave up, and why.
 func (p *Place) Failed(ctx context.Context, message string) error {
 	return p.patch(ctx, map[string]string{deploy.KeyState: deploy.StateFailed, deploy.KeyMessage: message}, nil)

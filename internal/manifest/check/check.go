@@ -47,7 +47,7 @@ type Abilities struct {
 }
 
 // Default is what a cluster can do: the given engines (nil: those of package engines), programs of any image, every way of
-// network emulation, the workloads' invariants and equal copies.
+// network emulation, and every verification.
 func Default(engines EngineCatalog) Abilities {
 	if engines == nil {
 		engines = builtEngines{}
@@ -56,19 +56,15 @@ func Default(engines EngineCatalog) Abilities {
 		Engines:       engines,
 		Pods:          true,
 		Emulations:    []v1alpha1.Emulation{v1alpha1.EmulationAuto, v1alpha1.EmulationChaosMesh, v1alpha1.EmulationSidecar, v1alpha1.EmulationBuiltIn, v1alpha1.EmulationNone},
-		Verifications: []v1alpha1.Verification{v1alpha1.VerifyInvariants, v1alpha1.VerifyConvergence},
+		Verifications: []v1alpha1.Verification{v1alpha1.VerifyInvariants, v1alpha1.VerifySerializable, v1alpha1.VerifyStrictSerializable, v1alpha1.VerifyConvergence},
 	}
 }
 
-// histories are the verifications that need the history of a run, which geobench simulate and geobench run record.
-var histories = []v1alpha1.Verification{v1alpha1.VerifySerializable, v1alpha1.VerifyStrictSerializable}
-
-// local is what Default can but for containers, and check a run's history. Every emulation but None is that of the links of
+// local is what Default can but for containers. Every emulation but None is that of the links of
 // the simulator or the process.
 func local(engines EngineCatalog, place string, faults []string) Abilities {
 	a := Default(engines)
 	a.Pods = false
-	a.Verifications = append(a.Verifications, histories...)
 	a.Faults, a.Place = faults, place
 	return a
 }
@@ -361,13 +357,8 @@ func (r *benchmarkRun) objectives(ps *Problems) {
 // verify: each check works here.
 func (r *benchmarkRun) verify(ps *Problems) {
 	for i, v := range r.Spec.Verify {
-		switch field := fmt.Sprintf("spec.verify[%d]", i); {
-		case slices.Contains(r.Verifications, v):
-		case slices.Contains(histories, v):
-			ps.add(field, string(v), "verification %s needs a history, which only geobench simulate and geobench run record; in a cluster choose from %s",
-				v, list(r.Verifications))
-		default:
-			ps.add(field, string(v), "verification %s is not available; choose from %s", v, list(r.Verifications))
+		if !slices.Contains(r.Verifications, v) {
+			ps.add(fmt.Sprintf("spec.verify[%d]", i), string(v), "verification %s is not available; choose from %s", v, list(r.Verifications))
 		}
 	}
 }

@@ -1,0 +1,106 @@
+//go:build full
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/workload/catalog"
+)
+
+// recording is a worker's history: a file that grows up to a limit while clients run, and that is served when it is closed.
+type recording struct {
+	path  string
+	limit int64
+
+	mu     sync.Mutex
+	file   *os.File
+	writer *history.Writer
+	stats  deploy.History
+	closed bool
+}
+
+// newRecording begins the history that a worker is told to record; nil when it is told of none.
+func newRecording(w *deploy.Worker, folder string) (*recording, error) {
+	if w.HistoryLimit == 0 {
+		return nil, nil
+	}
+	path := filepath.Join(folder, "history")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("the history: %w", err)
+	}
+	r := &recording{path: path, limit: w.HistoryLimit, file: f}
+	r.writer = history.NewWriter((*countingFile)(r), history.Header{Region: w.Region})
+	return r, nil
+}
+
+// countingFile counts what is written to a recording's file.
+type countingFile recording
+
+func (f *countingFile) Write(b []byte) (int, error) {
+	n, err := f.file.Write(b)
+	f.stats.Bytes += int64(n)
+	return n, err
+}
+
+// trace is what the worker's clients record with; nil for nothing.
+func (r *recording) trace() *load.Trace {
+	if r == nil {
+		return nil
+	}
+	return &load.Trace{Procedures: catalog.Procedures(), Record: r.add}
+}
+
+// add writes a transaction, unless the file is full.
+func (r *recording) add(t *history.Txn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stats.Full {
+		return
+	}
+	if r.stats.Bytes >= r.limit {
+		r.stats.Full = true
+		return
+	}
+	r.writer.Add(t)
+	r.stats.Transactions++
+	r.stats.Operations += int64(len(t.Ops))
+}
+
+// close ends the file and tells what it holds.
+func (r *recording) close() (deploy.History, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	err := errors.Join(r.writer.Close(), r.file.Close())
+	return r.stats, err
+}
+
+// ServeHTTP serves the file once it is closed.
+func (r *recording) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	r.mu.Lock()
+	closed := r.closed
+	r.mu.Unlock()
+	if !closed {
+		http.Error(w, "the history is still being written", http.StatusConflict)
+		return
+	}
+	f, err := os.Open(r.path)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	defer f.Close() //nolint:errcheck // only read
+	w.Header().Set("Content-Type", "application/octet-stream")
+	_, _ = io.Copy(w, f) // a reader that got less sees that the file ends early
+}

@@ -1,0 +1,155 @@
+package controllers
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// update is a transaction that reads the version that another wrote of row k and replaces it.
+func update(id, version txn.ID, sent, answered time.Duration) history.Txn {
+	return history.Txn{ID: id, Client: 1, Invoked: sent, Answered: answered, Status: txn.Committed, Ops: []history.Op{
+		{Kind: history.Read, Key: "k", Version: version, Known: true}, {Kind: history.Write, Key: "k", Version: version, Known: true}}}
+}
+
+// inTurn is a history of two regions that replace one row in turn.
+func inTurn(region string) []history.Txn {
+	if region == "us-west-2" {
+		return []history.Txn{update(1, 0, 0, 10), update(3, 2, 40, 50)}
+	}
+	return []history.Txn{update(2, 1, 20, 30)}
+}
+
+func TestHistoryIsChecked(t *testing.T) {
+	both := []v1alpha1.Verification{v1alpha1.VerifySerializable, v1alpha1.VerifyStrictSerializable}
+	tests := map[string]struct {
+		verify  []v1alpha1.Verification
+		world   func(*world)
+		verdict v1alpha1.Verdict
+		reason  string
+		message string
+	}{
+		"in turn":         {both, func(w *world) { w.history = inTurn }, v1alpha1.VerdictPassed, "ObjectivesHold", ""},
+		"the link breaks": {both, func(w *world) { w.history, w.historyAway = inTurn, 3 }, v1alpha1.VerdictPassed, "ObjectivesHold", ""},
+		"a lost update": {both[:1], func(w *world) {
+			w.history = func(region string) []history.Txn {
+				if region == "us-west-2" {
+					return []history.Txn{update(1, 0, 0, 10)}
+				}
+				return []history.Txn{update(2, 0, 20, 30)}
+			}
+		}, v1alpha1.VerdictFailed, "CheckFailed", "lost update"},
+		"an order that time forbids": {both[1:], func(w *world) {
+			w.history = func(region string) []history.Txn {
+				if region == "us-west-2" {
+					return []history.Txn{update(1, 2, 0, 10)}
+				}
+				return []history.Txn{update(2, 0, 20, 30)}
+			}
+		}, v1alpha1.VerdictFailed, "CheckFailed", "realtime"},
+		"more than the operator has memory for": {both, func(w *world) {
+			w.history, w.run.HistoryMemory = inTurn, 3*transactionMemory
+		}, v1alpha1.VerdictInvalid, "HistoryTooLarge", "checking 3 transactions with 6 operations"},
+		"more than a worker may record": {both, func(w *world) {
+			w.history, w.historyFull = inTurn, true
+		}, v1alpha1.VerdictInvalid, "HistoryTooLarge", "stopped recording after"},
+		"a worker that ends before its history is fetched": {both, func(w *world) {
+			w.history, w.pending = inTurn, 1 // the database keeps the run in Evaluate
+		}, v1alpha1.VerdictInvalid, "HistoryLost", "its pod has ended"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			tt.world(w)
+			w.create(makeDatabase("d").obj(), makeRun("r").database("d").duration(3*time.Second).verify(tt.verify...).obj())
+			if w.pending > 0 {
+				w.untilStage("r", v1alpha1.StageEvaluate)
+				w.must(w.client.Delete(w.ctx, w.workerPod("r", "us-west-2"), client.GracePeriodSeconds(0)))
+				w.pending = 0
+			}
+			st := w.untilOver("r").Status
+			if st.Verdict != tt.verdict || st.Reason != tt.reason || !strings.Contains(st.Message, tt.message) {
+				t.Errorf("the run ended %s %s: %s", st.Verdict, st.Reason, st.Message)
+			}
+			if tt.verdict == v1alpha1.VerdictPassed {
+				names := fmt.Sprint(st.Checks)
+				for _, v := range []string{"{serializable true 3 committed transactions with 6 operations", "{strict-serializable true"} {
+					if !strings.Contains(names, v) {
+						t.Errorf("checks are %s, without %s", names, v)
+					}
+				}
+			}
+			for _, n := range w.nodes {
+				if n.dataset != "" && !n.traced {
+					t.Error("a node was loaded without versions")
+				}
+			}
+			w.ranOnce()
+		})
+	}
+}
+
+func TestClocksOfSeveralMachines(t *testing.T) {
+	type clock struct {
+		machine       string
+		ahead, within time.Duration
+	}
+	for name, tt := range map[string]struct {
+		clocks []clock
+		want   time.Duration
+	}{
+		"one machine":      {[]clock{{"a", 5, 1000}, {"a", -5, 1000}}, 0},
+		"two":              {[]clock{{"a", 10 * time.Millisecond, time.Millisecond}, {"b", -4 * time.Millisecond, 2 * time.Millisecond}}, 17*time.Millisecond + clockDrift},
+		"no error is told": {[]clock{{"a", 0, 0}, {"b", 0, 0}}, clockDrift},
+	} {
+		var c clockSpread
+		for _, x := range tt.clocks {
+			c.add(x.machine, x.ahead, x.within)
+		}
+		if got := c.bound(); got != tt.want {
+			t.Errorf("%s: clocks are %s apart, want %s", name, got, tt.want)
+		}
+	}
+}
+
+func TestHTTPWorkerClient(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case deploy.PathClock:
+			fmt.Fprint(w, time.Now().Add(time.Hour).UnixNano())
+		case deploy.PathHistory:
+			http.Error(w, "the history is still being written", http.StatusConflict)
+		}
+	}))
+	defer server.Close()
+	addr, c := strings.TrimPrefix(server.URL, "http://"), NewHTTPNodeClient()
+	ahead, within, err := c.Clock(t.Context(), addr)
+	if err != nil || within <= 0 || within > time.Minute || (ahead-time.Hour).Abs() > within {
+		t.Errorf("the clock is %s ahead, within %s, %v; it is an hour", ahead, within, err)
+	}
+	if _, err := c.History(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "409 Conflict: the history is still") {
+		t.Errorf("a history that is being written gave %v", err)
+	}
+	full := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "all of it") }))
+	defer full.Close()
+	body, err := c.History(t.Context(), strings.TrimPrefix(full.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close() //nolint:errcheck // a test
+	if b, err := io.ReadAll(body); err != nil || string(b) != "all of it" {
+		t.Errorf("read %q, %v", b, err)
+	}
+}
