@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
@@ -20,7 +20,7 @@ import (
 // update is a transaction that reads the version that another wrote of row k and replaces it.
 func update(id, version txn.ID, sent, answered time.Duration) history.Txn {
 	return history.Txn{ID: id, Client: 1, Invoked: sent, Answered: answered, Status: txn.Committed, Ops: []history.Op{
-		{Kind: history.Read, Key: "k", Version: version, Known: true}, {Kind: history.Write, Key: "k", Version: version, Known: true}}}
+		{Kind: history.Read, Key: txn.IntKey(1, 7), Version: version, Known: true}, {Kind: history.Write, Key: txn.IntKey(1, 7), Version: version, Known: true}}}
 }
 
 // inTurn is a history of two regions that replace one row in turn.
@@ -49,7 +49,7 @@ func TestHistoryIsChecked(t *testing.T) {
 				}
 				return []history.Txn{update(2, 0, 20, 30)}
 			}
-		}, v1alpha1.VerdictFailed, "CheckFailed", "lost update"},
+		}, v1alpha1.VerdictFailed, "CheckFailed", "lost-update"},
 		"an order that time forbids": {both[1:], func(w *world) {
 			w.history = func(region string) []history.Txn {
 				if region == "us-west-2" {
@@ -76,7 +76,9 @@ func TestHistoryIsChecked(t *testing.T) {
 			w.create(makeDatabase("d").obj(), makeRun("r").database("d").duration(3*time.Second).verify(tt.verify...).obj())
 			if w.pending > 0 {
 				w.untilStage("r", v1alpha1.StageEvaluate)
-				w.must(w.client.Delete(w.ctx, w.workerPod("r", "us-west-2"), client.GracePeriodSeconds(0)))
+				pod := w.workerPod("r", "us-west-2")
+				pod.Status.Phase = corev1.PodSucceeded
+				w.must(w.client.Status().Update(w.ctx, pod))
 				w.pending = 0
 			}
 			st := w.untilOver("r").Status

@@ -29,7 +29,7 @@ func TestRecording(t *testing.T) {
 	}
 	for i := range 100 {
 		r.trace().Record(&history.Txn{ID: txn.ID(i + 1), Invoked: time.Duration(i), Answered: time.Duration(i + 1), Status: txn.Committed,
-			Ops: []history.Op{{Kind: history.Write, Key: "k", Version: txn.ID(i), Known: true}}})
+			Ops: []history.Op{{Kind: history.Write, Key: txn.IntKey(1, 7), Version: txn.ID(i), Known: true}}})
 	}
 	if w := get(); w.Code != http.StatusConflict {
 		t.Errorf("while it is written, the answer is %d", w.Code)
