@@ -55,7 +55,7 @@ fuzz: ## Fuzz each target for FUZZTIME (default 20s)
 	hack/fuzz.sh "$(or $(FUZZTIME),20s)"
 
 .PHONY: bench-engine
-bench-engine: bin/geobench ## Throughput and CPU per transaction of the engine and the worker, without emulated delay
+bench-engine: ## Throughput and CPU per transaction of every engine at 0 to 100% multi-home, and of the worker (4 minutes)
 	hack/bench-engine.sh
 
 .PHONY: bench-wan

@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# Throughput and CPU per transaction: the engine with its worker in one process, and the worker alone.
-# The engine runs without emulated delay, so it takes all the CPU that there is: the verdict Invalid (driver-bound) is
-# expected, since the load generator shares the CPU with the nodes. Compare figures of one invocation only.
+# Throughput and CPU per transaction of all engines with their workers in one process, and of the worker alone; about four
+# minutes. The engines run without emulated delay, so they take all the CPU that there is. Compare figures of one
+# invocation only. PROFILE=DIR writes a CPU profile of each point; ONLY=REGEXP picks points.
 source "$(dirname "$0")/lib.sh"
-reps=${REPS:-3}
-say "engine: 2 regions x 1 partition, 10 reads and writes of 100 B over 100,000 keys, 200 closed clients per region, $reps times"
-for ((i = 1; i <= reps; i++)); do
-  # Exit code 1 is the verdict Invalid.
-  { bin/geobench run -q -f hack/bench/engine.yaml -o wide || [[ $? == 1 ]]; } |
-    grep -E '^(REGION|all|per transaction|this process|bench-engine)|driver-bound'
-done
+bench() { "$root/bin/bench" ${PROFILE:+-profile "$PROFILE"} ${ONLY:+-only "$ONLY"} "$@"; }
+go build -o bin/bench ./hack/bench
+say "engines: 2 regions x 1 partition, 10 reads and writes of 100 B over 100,000 keys, 400 closed clients per region, no delay"
+bench hack/bench/engine.yaml
+say "contention: 4 regions with their delays, 100 hot records, half of the transactions multi-home"
+bench hack/bench/contention.yaml
 say "worker alone, against a target that commits at once: SmallBank, shards = 1 and 2"
-go test -run '^$' -bench BenchmarkWorker -benchtime 2s -count "$reps" ./internal/load
+go test -run '^$' -bench BenchmarkWorker -benchtime 2s ./internal/load
