@@ -80,21 +80,38 @@ func connect() (*nftables.Conn, error) {
 
 // install replaces what is there, by whomever it was left, in one step.
 func (r *rules) install(set *ruleset) error {
-	if r.works >= 0 {
-		return r.try(set, queueStatements[r.works].statement)
-	}
-	var failures []error
-	for i, q := range queueStatements {
-		err := r.try(set, q.statement)
-		if err == nil {
-			if len(set.spans4)+len(set.spans6) > 0 { // without addresses no rule has the statement, and nothing was learnt
+	if r.works < 0 {
+		// Asked apart: rules for no address at all would not tell.
+		var failures []error
+		for i, q := range queueStatements {
+			err := probe(q.statement)
+			if err == nil {
 				r.works = i
+				break
 			}
-			return nil
+			failures = append(failures, fmt.Errorf("with %s: %w", q.name, err))
 		}
-		failures = append(failures, fmt.Errorf("with %s: %w", q.name, err))
+		if r.works < 0 {
+			return fmt.Errorf("netfilter rules: %w", errors.Join(failures...))
+		}
 	}
-	return fmt.Errorf("netfilter rules: %w", errors.Join(failures...))
+	if err := r.try(set, queueStatements[r.works].statement); err != nil {
+		return fmt.Errorf("netfilter rules with %s: %w", queueStatements[r.works].name, err)
+	}
+	return nil
+}
+
+// probe asks whether the kernel takes a statement, with a table that is gone in the same step.
+func probe(statement queueStatement) error {
+	c, err := connect()
+	if err != nil {
+		return err
+	}
+	table := c.AddTable(&nftables.Table{Family: nftables.TableFamilyIPv4, Name: tableName + "-probe"})
+	chain := c.AddChain(&nftables.Chain{Name: chainName, Table: table})
+	c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{statement(firstQueue, true)}})
+	c.DelTable(table)
+	return c.Flush()
 }
 
 func (r *rules) try(set *ruleset, statement queueStatement) error {
