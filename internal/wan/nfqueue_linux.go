@@ -14,7 +14,7 @@ import (
 
 // The protocol of the kernel's packet queues: linux/netfilter/nfnetlink_queue.h.
 const (
-	queuePacket  = unix.NFNL_SUBSYS_QUEUE<<8 | 0
+	queuePacket  = unix.NFNL_SUBSYS_QUEUE << 8
 	queueVerdict = unix.NFNL_SUBSYS_QUEUE<<8 | 1
 	queueConfig  = unix.NFNL_SUBSYS_QUEUE<<8 | 2
 
