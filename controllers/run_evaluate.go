@@ -74,7 +74,8 @@ func (s *runScope) judge(ctx context.Context) (*result.Document, error) {
 	return result.Build(*in)
 }
 
-// quiet waits until every node has finished all transactions, and then audits them.
+// quiet waits until every node has finished all transactions and what is on its way between nodes, which is pending
+// nowhere, has arrived; then it audits them. The workers had all their answers before this stage.
 func (s *runScope) quiet(ctx context.Context) ([]admin.Audit, error) {
 	var err error
 	if s.nodes, err = observeNodes(ctx, s.Client, s.Nodes, s.db, &s.current.database); err != nil {
@@ -98,6 +99,13 @@ func (s *runScope) quiet(ctx context.Context) ([]admin.Audit, error) {
 	}
 	if pending > 0 {
 		s.condition(conditionQuiet, false, "TransactionsPending", fmt.Sprintf("%d transactions are unfinished", pending))
+		return nil, nil
+	}
+	longest := s.current.database.Topology.LongestRTT()
+	const rounded = time.Second // the status keeps whole seconds
+	if left := longest + rounded - s.Clock.Now().Sub(s.run.Status.StageStartTime.Time); left > 0 {
+		s.condition(conditionQuiet, false, "Settling", fmt.Sprintf("what was committed may still be on its way between regions, whose longest round trip is %s", rtt.Round(longest)))
+		s.again = left
 		return nil, nil
 	}
 	audits, err := s.audit(ctx)

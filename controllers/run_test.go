@@ -32,11 +32,14 @@ func TestRunGoesThroughAllStages(t *testing.T) {
 	w := newWorld(t)
 	w.create(makeDatabase("d").partitions(2).obj(), makeRun("r").database("d").workers(2).repetitions(2).minThroughput(10).obj())
 	var seen []v1alpha1.Stage
+	settled := false // what is on its way between regions is waited for before the data is judged
 	w.until("the run is over", func() bool {
 		run := w.getRun("r")
 		if s := run.Status.Stage; s != "" && !slices.Contains(seen, s) {
 			seen = append(seen, s)
 		}
+		c := meta.FindStatusCondition(run.Status.Conditions, conditionQuiet)
+		settled = settled || c != nil && c.Reason == "Settling"
 		return over(run) && len(run.Finalizers) == 0
 	})
 	if want := append(slices.Clone(activeStages), v1alpha1.StageCompleted); !slices.Equal(seen, want) {
@@ -46,6 +49,9 @@ func TestRunGoesThroughAllStages(t *testing.T) {
 				t.Errorf("stages %v are out of order", seen)
 			}
 		}
+	}
+	if !settled {
+		t.Error("the data was judged at once")
 	}
 	run := w.getRun("r")
 	st := &run.Status

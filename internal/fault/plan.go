@@ -44,6 +44,8 @@ const (
 // Kinds that each driver of native engines can inject. Native engines write no files, so that where they run for real
 // there is nothing that a fault of memory or I/O would hit; the simulator shows what it would do to one that does.
 var (
+	// NetworkKinds change links.
+	NetworkKinds = []string{NetworkDelay, NetworkLoss, NetworkPartition, NetworkBandwidth}
 	// SimulatorKinds is all there is.
 	SimulatorKinds = []string{NetworkDelay, NetworkLoss, NetworkPartition, NetworkBandwidth, PodKill, ContainerKill, NodeShutdown,
 		CPUStress, MemoryStress, IODelay, IOError, DiskReadLoad, DiskWriteLoad, ClockSkew}

@@ -67,6 +67,16 @@ func (t *Topology) Link(a, b NodeID) *Link { return &t.Links[t.RegionOf(a)][t.Re
 // RTT returns the declared round trip between two regions.
 func (t *Topology) RTT(a, b Region) time.Duration { return t.Links[a][b].Delay + t.Links[b][a].Delay }
 
+// LongestRTT returns the longest declared round trip, within regions or between them.
+func (t *Topology) LongestRTT() (d time.Duration) {
+	for a := range t.Links {
+		for b := range t.Links {
+			d = max(d, t.RTT(Region(a), Region(b)))
+		}
+	}
+	return d
+}
+
 // Index returns the place of the region called name, or -1.
 func (t *Topology) Index(name string) Region {
 	for i, r := range t.Regions {

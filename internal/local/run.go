@@ -262,16 +262,6 @@ func tell(ctx context.Context, p *plan.Plan, start time.Time, workers []*load.Wo
 // stalled is how long transactions stay unfinished, once nodes were lost for good, before they are held to stay so.
 const stalled = 5 * time.Second
 
-// longestRTT is the longest declared round trip between two regions.
-func longestRTT(p *plan.Plan) (d time.Duration) {
-	for a := range p.Topology.Regions {
-		for b := range p.Topology.Regions {
-			d = max(d, p.Topology.RTT(geo.Region(a), geo.Region(b)))
-		}
-	}
-	return d
-}
-
 // auditQuiet waits until the database is quiet and audits all nodes. It is quiet when nothing has been pending for the
 // longest round trip and no row was used: what is on its way between nodes is pending nowhere. After faults that took nodes for good, some of the
 // others may wait for them for ever: they are left out, as out says.
@@ -282,7 +272,7 @@ func auditQuiet(ctx context.Context, p *plan.Plan, nodes *node.Local, faults *pr
 	if faults != nil {
 		gone = faults.timeline.Lost()
 	}
-	last, operations, since, calm := -1, int64(-1), time.Now(), longestRTT(p)
+	last, operations, since, calm := -1, int64(-1), time.Now(), p.Topology.LongestRTT()
 	for {
 		statuses, err := nodes.Status(ctx)
 		if err != nil {

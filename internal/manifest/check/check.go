@@ -42,6 +42,8 @@ type Abilities struct {
 	Verifications []v1alpha1.Verification
 	// Faults that can be injected, as the fields of a fault are called.
 	Faults []string
+	// RealTime: what is not emulated is real, so that no fault can change the links of a database with emulation None.
+	RealTime bool
 	// Place names who runs the manifests, for messages: geobench run, for example. Empty is anybody.
 	Place string
 }
@@ -76,7 +78,9 @@ func Simulator(engines EngineCatalog) Abilities {
 
 // Process is what geobench run can do.
 func Process(engines EngineCatalog) Abilities {
-	return local(engines, "geobench run", fault.BuiltInKinds)
+	a := local(engines, "geobench run", fault.BuiltInKinds)
+	a.RealTime = true
+	return a
 }
 
 type builtEngines struct{}

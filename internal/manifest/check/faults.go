@@ -49,6 +49,11 @@ func (c *faultChecks) one(ps *Problems, path, kind string, f *v1alpha1.Fault) {
 		ps.add(path+"."+kind, f.Name, "fault %s is a %s, which is not supported %s%s; supported are %s", f.Name, kind, c.place(), whoCan(kind), list(c.Faults))
 		return
 	}
+	if c.RealTime && slices.Contains(fault.NetworkKinds, kind) && c.db.Spec.Network.Emulation == v1alpha1.EmulationNone {
+		ps.add(path+"."+kind, f.Name, "fault %s is a %s, but GeoDatabase %s has spec.network.emulation None: links that are not emulated cannot be changed; "+
+			"set it to Auto", f.Name, kind, c.db.Name)
+		return
+	}
 	measured := c.Spec.Load.Duration
 	switch {
 	case f.At.Duration >= measured.Duration:

@@ -81,3 +81,22 @@ func TestFaultsSayWhoCan(t *testing.T) {
 		}
 	}
 }
+
+// Without emulated links geobench run has none to change; other faults it can inject all the same.
+func TestNetworkFaultsNeedEmulatedLinks(t *testing.T) {
+	run := &v1alpha1.BenchmarkRun{}
+	run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
+	run.Spec.Load.Duration = v1alpha1.DurationOf(time.Minute)
+	if err := yaml.Unmarshal([]byte("[{name: f, at: 1s, duration: 1s, networkDelay: {between: {}, delay: 5ms}}, {name: g, at: 5s, duration: 1s, cpuStress: {target: {}}}]"), &run.Spec.Faults); err != nil {
+		t.Fatal(err)
+	}
+	db := database(nil)
+	db.Name, db.Spec.Network.Emulation = "db", v1alpha1.EmulationNone
+	ps := check.Run(run, db, check.Process(nil))
+	if want := "spec.faults[0].networkDelay: fault f is a networkDelay, but GeoDatabase db has spec.network.emulation None"; len(ps) != 1 || !strings.Contains(ps.Error(), want) {
+		t.Errorf("got\n%s\nwant\n%s", ps.Error(), want)
+	}
+	if ps := check.Run(run, db, check.Simulator(nil)); len(ps) > 0 {
+		t.Errorf("the simulator refuses what it can do: %s", ps.Error())
+	}
+}
