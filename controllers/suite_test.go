@@ -2,9 +2,12 @@ package controllers
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
+	"strconv"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -29,6 +32,11 @@ func TestMain(m *testing.M) { os.Exit(withAPIServer(m)) }
 
 func withAPIServer(m *testing.M) int {
 	ctrl.SetLogger(logr.Discard())
+	// Tests mostly wait for the API server: more of them at once than there are processors.
+	if err := flag.Set("test.parallel", strconv.Itoa(4*goruntime.GOMAXPROCS(0))); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		return m.Run()
 	}

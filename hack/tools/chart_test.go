@@ -225,7 +225,7 @@ func TestVariants(t *testing.T) {
 		"one namespace": {
 			values: []string{`scope.namespace="lab"`, "networkPolicy.databases.enabled=true"},
 			want: [][]string{
-				// What the operator asks about the readers of its metrics is not in a namespace.
+				// Neither are the Kubernetes nodes in a namespace, whose kernels the operator asks, nor the readers of its metrics.
 				crds, always, account, users, leader, everywhere, metrics, boards(""),
 				{"Role lab/geobench-operator", "RoleBinding lab/geobench-operator", "NetworkPolicy lab/geobench-databases"},
 			},
@@ -233,7 +233,7 @@ func TestVariants(t *testing.T) {
 		"one namespace without metrics": {
 			values: []string{`scope.namespace="lab"`, "metrics.enabled=false"},
 			want: [][]string{
-				crds, always, account, users, leader, boards(""), {"Role lab/geobench-operator", "RoleBinding lab/geobench-operator"},
+				crds, always, account, users, leader, everywhere, boards(""), {"Role lab/geobench-operator", "RoleBinding lab/geobench-operator"},
 			},
 		},
 		"everything": {
