@@ -46,6 +46,10 @@ soak: ## Explore SEEDS (default 10000) seeds per protocol in the simulator: faul
 e2e: ## Run the end-to-end tests on the local node
 	hack/e2e.sh "$(IMAGE)"
 
+.PHONY: e2e-network
+e2e-network: ## Run PostgreSQL over an emulated network on the local node: delays, loss, rate and a partition (Debian 12; 3 min)
+	GEOBENCH_E2E_NETWORK=1 hack/e2e.sh "$(IMAGE)" -run 'TestPostgresOverThreeRegions|TestLossRateAndPartition'
+
 .PHONY: e2e-baseline
 e2e-baseline: ## Play experiments/smallbank-cluster on the local node and compare who wins with the simulator (minutes)
 	GEOBENCH_E2E_ALL=1 hack/e2e.sh "$(IMAGE)" -run 'TestExperiment$$'

@@ -10,6 +10,11 @@ use_local_cluster
 [[ -n $was_up || -n ${KEEP:-} ]] || trap 'say "the node goes down"; cluster down' EXIT
 say "the image and the operator ($(elapsed))"
 make --no-print-directory cluster-load IMAGE="$image" >&2
+if [[ -n ${GEOBENCH_E2E_NETWORK:-} ]]; then
+  images/postgres/build.sh out/postgres.tar >&2
+  cluster load "$root/out/postgres.tar" >&2
+  export GEOBENCH_POSTGRES=localhost/geobench-postgres:15
+fi
 install_geobench "$image"
 kubectl -n geobench-system rollout restart deployment -l app.kubernetes.io/name=geobench >&2
 kubectl -n geobench-system rollout status deployment -l app.kubernetes.io/name=geobench --timeout 2m >&2

@@ -1,0 +1,263 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/ping"
+)
+
+// exec runs a command in a container and returns what it prints.
+func (c *cluster) exec(t *testing.T, limit time.Duration, pod, container string, command ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "kubectl", append([]string{"-n", c.namespace, "exec", pod, "-c", container, "--"}, command...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %s: %v\n%s", pod, strings.Join(command, " "), err, out)
+	}
+	return string(out)
+}
+
+// privileged lets pods of the namespace have the capability NET_ADMIN.
+func (c *cluster) privileged(t *testing.T) {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`))
+	if err := c.Patch(t.Context(), ns, patch); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *cluster) database(ctx context.Context, name string) (*v1alpha1.GeoDatabase, error) {
+	db := &v1alpha1.GeoDatabase{}
+	return db, c.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: name}, db)
+}
+
+// awaitVerified waits until the network of a database is the declared one.
+func (c *cluster) awaitVerified(t *testing.T, name string, limit time.Duration) *v1alpha1.GeoDatabase {
+	t.Helper()
+	ctx := within(t, limit)
+	var db *v1alpha1.GeoDatabase
+	c.eventually(t, ctx, "the network of "+name+" is verified", func() (ok bool, err error) {
+		if db, err = c.database(ctx, name); err != nil {
+			return false, err
+		}
+		v := meta.FindStatusCondition(db.Status.Conditions, v1alpha1.ConditionNetworkVerified)
+		if v == nil {
+			return false, fmt.Errorf("conditions %+v", db.Status.Conditions)
+		}
+		return v.Status == metav1.ConditionTrue && v.ObservedGeneration == db.Generation, fmt.Errorf("%s: %s", v.Reason, v.Message)
+	})
+	return db
+}
+
+// postgres is the database of experiments/postgres.yaml, over a profile of the test's own.
+func postgres(t *testing.T, change func(*v1alpha1.NetworkProfileSpec)) string {
+	t.Helper()
+	b, err := os.ReadFile("../../experiments/postgres.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change == nil {
+		return string(b)
+	}
+	p := &v1alpha1.NetworkProfileSpec{Links: []v1alpha1.Link{
+		{From: "us-east-1", To: "eu-west-1", RTT: v1alpha1.DurationOf(40 * time.Millisecond)},
+		{From: "us-east-1", To: "ap-northeast-1", RTT: v1alpha1.DurationOf(60 * time.Millisecond)},
+		{From: "eu-west-1", To: "ap-northeast-1", RTT: v1alpha1.DurationOf(80 * time.Millisecond)},
+	}}
+	change(p)
+	inline, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ref = "    profileRef:\n      name: aws\n"
+	if !strings.Contains(string(b), ref) {
+		t.Fatal("experiments/postgres.yaml names no profile as this test expects it")
+	}
+	return strings.Replace(string(b), ref, "    profile: "+string(inline)+"\n", 1)
+}
+
+var postgresRegions = []string{"us-east-1", "eu-west-1", "ap-northeast-1"}
+
+func postgresPod(region string) string { return "postgres-" + region + "-0" }
+
+func (c *cluster) postgresHost(region string) string {
+	return fmt.Sprintf("%s.postgres-%s.%s.svc", postgresPod(region), region, c.namespace)
+}
+
+// needsPostgres skips where the node has not been given the image.
+func needsPostgres(t *testing.T) {
+	t.Helper()
+	if os.Getenv("GEOBENCH_POSTGRES") == "" {
+		t.Skip("GEOBENCH_POSTGRES is not set: the image of images/postgres is not on the node; make e2e-network loads it")
+	}
+}
+
+var (
+	pingSummary = regexp.MustCompile(`min/avg/max/mdev = [0-9.]+/([0-9.]+)/`)
+	psqlTiming  = regexp.MustCompile(`Time: ([0-9.]+) ms`)
+)
+
+// TestPostgresOverThreeRegions runs a database that knows nothing of Geobench over three regions of the aws preset: what its
+// own connections and ping see is what was declared, and a pod that is deleted gets its latency back.
+func TestPostgresOverThreeRegions(t *testing.T) {
+	needsPostgres(t)
+	c := newCluster(t)
+	c.privileged(t)
+	c.apply(t, postgres(t, nil))
+	db := c.awaitVerified(t, "postgres", 3*time.Minute)
+	if db.Status.Emulation != v1alpha1.EmulationSidecar {
+		t.Errorf("emulation %s", db.Status.Emulation)
+	}
+	declared := map[[2]string]time.Duration{}
+	for _, l := range db.Status.Links {
+		declared[[2]string{l.From, l.To}] = time.Duration(l.DeclaredRTTMicroseconds) * time.Microsecond
+	}
+	near := func(what, from, to string, got time.Duration) {
+		t.Helper()
+		want := declared[[2]string{from, to}]
+		t.Logf("%s %s -> %s: declared %s, seen %s", what, from, to, want, got)
+		if want == 0 || (got-want).Abs() > want/20+time.Millisecond {
+			t.Errorf("%s %s -> %s: %s is not within 5%% + 1ms of %s", what, from, to, got, want)
+		}
+	}
+	for i, from := range postgresRegions {
+		for j, to := range postgresRegions {
+			if i == j {
+				continue
+			}
+			// By the time that the kernel stamps on an answer when it comes (without -U) the sidecar has not held it yet.
+			m := pingSummary.FindStringSubmatch(c.exec(t, time.Minute, postgresPod(from), "database", "ping", "-U", "-c", "15", "-i", "0.2", "-q", c.postgresHost(to)))
+			if m == nil {
+				t.Fatal("ping says nothing")
+			}
+			ms, _ := strconv.ParseFloat(m[1], 64)
+			near("ping", from, to, time.Duration(ms*float64(time.Millisecond)))
+			args := []string{"psql", "-h", c.postgresHost(to), "-U", "postgres", "-c", `\timing on`}
+			for range 9 {
+				args = append(args, "-c", "select 1")
+			}
+			var times []time.Duration
+			for _, m := range psqlTiming.FindAllStringSubmatch(c.exec(t, time.Minute, postgresPod(from), "database", args...), -1) {
+				ms, _ := strconv.ParseFloat(m[1], 64)
+				times = append(times, time.Duration(ms*float64(time.Millisecond)))
+			}
+			if len(times) < 9 {
+				t.Fatalf("%d timings", len(times))
+			}
+			slices.Sort(times)
+			near("select", from, to, times[len(times)/2])
+		}
+	}
+
+	before := len(db.Status.EmulationGaps)
+	pod := &corev1.Pod{}
+	key := types.NamespacedName{Namespace: c.namespace, Name: postgresPod("eu-west-1")}
+	if err := c.Get(t.Context(), key, pod); err != nil {
+		t.Fatal(err)
+	}
+	deleted := time.Now()
+	if err := c.Delete(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	ctx := within(t, 2*time.Minute)
+	c.eventually(t, ctx, "the gap is known", func() (bool, error) {
+		now := &corev1.Pod{}
+		if err := c.Get(ctx, key, now); err != nil || now.UID == pod.UID {
+			return false, err
+		}
+		db, err := c.database(ctx, "postgres")
+		if err != nil {
+			return false, err
+		}
+		for _, g := range db.Status.EmulationGaps {
+			if g.UID == string(now.UID) && g.To != nil {
+				t.Logf("the pod that took its place ran for %s without all of its links (%d gaps before)", g.To.Sub(g.From.Time), before)
+				return true, nil
+			}
+		}
+		return false, fmt.Errorf("gaps %+v", db.Status.EmulationGaps)
+	})
+	c.awaitVerified(t, "postgres", 2*time.Minute)
+	t.Logf("the network is verified again %s after the deletion", time.Since(deleted).Round(100*time.Millisecond))
+}
+
+// TestLossRateAndPartition runs it over a profile with loss, a rate and a partition: they are what was asked for.
+func TestLossRateAndPartition(t *testing.T) {
+	needsPostgres(t)
+	c := newCluster(t)
+	c.privileged(t)
+	c.apply(t, postgres(t, func(p *v1alpha1.NetworkProfileSpec) {
+		p.Links = append(p.Links, v1alpha1.Link{From: "eu-west-1", To: "us-east-1", RTT: v1alpha1.DurationOf(40 * time.Millisecond)})
+		p.Links[0].LossPPM = 20_000    // us-east-1 -> eu-west-1, one way
+		p.Links[1].BandwidthMbps = 50  // us-east-1 <-> ap-northeast-1
+		p.Links[2].LossPPM = 1_000_000 // eu-west-1 <-> ap-northeast-1: a partition
+		p.Links[2].BandwidthMbps = 0
+	}))
+	ctx := within(t, 3*time.Minute)
+	c.eventually(t, ctx, "the network is emulated", func() (bool, error) {
+		db, err := c.database(ctx, "postgres")
+		if err != nil {
+			return false, err
+		}
+		e := meta.FindStatusCondition(db.Status.Conditions, v1alpha1.ConditionNetworkEmulated)
+		return e != nil && (e.Status == metav1.ConditionTrue || e.Reason == "NodesNotReady"), fmt.Errorf("%+v", e)
+	})
+	for _, r := range postgresRegions {
+		c.eventually(t, ctx, "the probe of "+r+" runs", func() (bool, error) {
+			p := &corev1.Pod{}
+			err := c.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: postgresPod(r)}, p)
+			return err == nil && p.Status.Phase == corev1.PodRunning, err
+		})
+	}
+	measure := func(from, to string, args ...string) *ping.Figures {
+		t.Helper()
+		f := &ping.Figures{}
+		out := c.exec(t, 3*time.Minute, postgresPod(from), "geobench-probe", append([]string{"/geobench", "ping", c.postgresHost(to)}, args...)...)
+		if err := json.Unmarshal([]byte(out), f); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return f
+	}
+	f := measure("us-east-1", "eu-west-1", "--count", "20000", "--interval", "1ms")
+	t.Logf("loss: %d of %d packets came back, %d ppm lost, p50 %d us", f.Received, f.Sent, f.LossPPM, f.RTTMicroseconds["p50"])
+	if f.LossPPM < 17_000 || f.LossPPM > 23_000 {
+		t.Errorf("%d ppm are lost, want 2%% +- 0.3 points", f.LossPPM)
+	}
+	if f := measure("eu-west-1", "ap-northeast-1", "--count", "50"); f.Received != 0 {
+		t.Errorf("%d packets passed a partition", f.Received)
+	}
+	var rate struct {
+		BitsPerSecond int64 `json:"bitsPerSecond"`
+	}
+	out := c.exec(t, time.Minute, postgresPod("us-east-1"), "geobench-probe", "/geobench", "ping", c.postgresHost("ap-northeast-1"), "--stream", "10s")
+	if err := json.Unmarshal([]byte(out), &rate); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	// The rate counts headers, which TCP's payload has not: 52 of 1500 bytes.
+	wire := rate.BitsPerSecond * 1500 / 1448
+	t.Logf("rate: %d bit/s of payload, %d on the wire, of 50000000", rate.BitsPerSecond, wire)
+	if wire < 45_000_000 || wire > 55_000_000 {
+		t.Errorf("%d bit/s on the wire, want 50 Mbit/s +- 10%%", wire)
+	}
+}
