@@ -172,7 +172,8 @@ func TestOperatorKilledInEachStage(t *testing.T) {
 		killed[r.Status.Stage] = true
 	}
 	t.Logf("the operator was killed in %d stages: %v", len(killed), killed)
-	for _, s := range []v1alpha1.Stage{v1alpha1.StageProvision, v1alpha1.StageEmulate, v1alpha1.StageWarmup, v1alpha1.StageMeasure} {
+	// Emulate may be over when an operator that was killed in Provision is back: the nodes measure the network without it.
+	for _, s := range []v1alpha1.Stage{v1alpha1.StageProvision, v1alpha1.StageWarmup, v1alpha1.StageMeasure} {
 		if !killed[s] {
 			t.Errorf("the operator was not killed in %s, which lasts seconds", s)
 		}
