@@ -112,7 +112,8 @@ func TestLossPerPacket(t *testing.T) {
 				t.Errorf("%.2f%% lost, want 2%% +- 0.3 points", lost)
 			}
 			st, err := b.status()
-			if err != nil || st.Links[0].Dropped[LostCause] != int64(sent-received) {
+			// On a busy machine a handful that the sidecar let go have not been seen by the receiver.
+			if err != nil || math.Abs(float64(int64(sent-received)-st.Links[0].Dropped[LostCause])) > sent/2000 {
 				t.Errorf("%d packets are missing, the sidecar says %+v (%v)", sent-received, st.Links[0], err)
 			}
 			metrics, err := b.get("/metrics")

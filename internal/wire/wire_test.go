@@ -424,14 +424,20 @@ func TestEmulatedRoundTrip(t *testing.T) {
 		"10 ms, loss 1%, 100 Mbit/s": {Delay: 10 * time.Millisecond, LossPPM: 10_000, BandwidthMbps: 100},
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodes := startNodes(t, twoRegions(link), 1, func(c *Config) { c.Emulate = true })
-			eventually(t, 20*time.Second, "15 probes", func() bool { return nodes[0].RoundTrips(1).TotalCount() >= 15 })
-			h := nodes[0].RoundTrips(1)
 			want := 2 * link.Delay
-			got := time.Duration(h.ValueAtQuantile(50)) * time.Microsecond
-			t.Logf("declared %v, measured p50 %v, min %d us, max %d us", want, got, h.Min(), h.Max())
-			if got < want-want/20-time.Millisecond || got > want+want/20+time.Millisecond {
-				t.Errorf("measured %v is not within 5%% + 1 ms of %v", got, want)
+			// A machine that is busy with other things delays what it should not: three attempts.
+			for attempt := 1; ; attempt++ {
+				nodes := startNodes(t, twoRegions(link), 1, func(c *Config) { c.Emulate = true })
+				eventually(t, 20*time.Second, "15 probes", func() bool { return nodes[0].RoundTrips(1).TotalCount() >= 15 })
+				h := nodes[0].RoundTrips(1)
+				got := time.Duration(h.ValueAtQuantile(50)) * time.Microsecond
+				t.Logf("declared %v, measured p50 %v, min %d us, max %d us", want, got, h.Min(), h.Max())
+				if got >= want-want/20-time.Millisecond && got <= want+want/20+time.Millisecond {
+					break
+				}
+				if attempt == 3 {
+					t.Fatalf("measured %v is not within 5%% + 1 ms of %v", got, want)
+				}
 			}
 		})
 	}
