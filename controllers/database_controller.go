@@ -81,13 +81,7 @@ type databaseScope struct {
 
 // SetupWithManager registers the controller.
 func (r *GeoDatabaseReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	byLabel := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
-		name := obj.GetLabels()[LabelDatabase]
-		if name == "" || obj.GetLabels()[LabelRole] != RoleNode {
-			return nil
-		}
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
-	})
+	ofDatabase := byLabel(LabelDatabase, func(obj client.Object) bool { return obj.GetLabels()[LabelRole] == RoleNode })
 	byProfile := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
 		list := &v1alpha1.GeoDatabaseList{}
 		if err := r.Client.List(ctx, list, client.InNamespace(obj.GetNamespace())); err != nil {
@@ -105,7 +99,7 @@ func (r *GeoDatabaseReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&v1alpha1.GeoDatabase{}, builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, activeRunChanged{}))).
 		Owns(&appsv1.StatefulSet{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&corev1.Service{}, builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
-		Watches(&corev1.Pod{}, byLabel).
+		Watches(&corev1.Pod{}, ofDatabase).
 		Watches(&v1alpha1.NetworkProfile{}, byProfile, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
@@ -143,25 +137,13 @@ func (r *GeoDatabaseReconciler) Reconcile(ctx context.Context, req reconcile.Req
 	if err == nil {
 		db.Status.ObservedGeneration = db.Generation
 	}
-	if !equality.Semantic.DeepEqual(before.Status, db.Status) {
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if perr := r.Client.Status().Patch(ctx, db, patch); perr != nil {
-			if apierrors.IsConflict(perr) {
-				return reconcile.Result{RequeueAfter: time.Second}, nil
-			}
-			return reconcile.Result{}, errors.Join(err, client.IgnoreNotFound(perr))
-		}
-	}
-	for _, e := range s.events {
-		e.emit(r.Events, db)
-	}
-	if apierrors.IsConflict(err) || namespaceEnds(err) {
-		return reconcile.Result{RequeueAfter: time.Second}, nil
-	}
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{RequeueAfter: s.again}, nil
+	return conclusion{
+		before: before, after: db,
+		changed:  !equality.Semantic.DeepEqual(before.Status, db.Status),
+		err:      err,
+		again:    s.again,
+		recorded: func() { emitAll(s.events, r.Events, db) },
+	}.conclude(ctx, r.Client)
 }
 
 func (s *databaseScope) reconcile(ctx context.Context) error {

@@ -80,6 +80,33 @@ func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarna
 
 // nodePodSpec is the pod of a native engine's node.
 func nodePodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation, image string) corev1.PodSpec {
+	return regionPod(db, region, topologyName(db, incarnation), ownContainer(corev1.Container{
+		Name:  "node",
+		Image: image,
+		Args:  []string{"node", "--config", configFolder + "/" + TopologyKey, "--region", region.Name},
+		Env:   []corev1.EnvVar{fromField("POD_NAME", "metadata.name")},
+		Ports: []corev1.ContainerPort{
+			{Name: "geobench", ContainerPort: peerPort, Protocol: corev1.ProtocolTCP},
+			{Name: "admin", ContainerPort: adminPort, Protocol: corev1.ProtocolTCP},
+		},
+		Resources: withDefaultRequests(db.Spec.Resources, "100m", "128Mi"),
+		// A node that is killed loses its data, so it is given a minute in which to turn its event loop.
+		LivenessProbe:  probe("/healthz", 10, 6),
+		ReadinessProbe: probe("/readyz", 2, 3),
+	}))
+}
+
+// ownContainer completes a container that runs Geobench's own program: it may do nothing but that, and finds the pod's
+// configuration at configFolder.
+func ownContainer(c corev1.Container) corev1.Container {
+	c.ImagePullPolicy = corev1.PullIfNotPresent
+	c.SecurityContext = containerSecurity()
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "config", MountPath: configFolder, ReadOnly: true})
+	return c
+}
+
+// regionPod is a pod in a region of the database: where it may run, what it may not do, and its configuration, a ConfigMap.
+func regionPod(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, config string, main corev1.Container) corev1.PodSpec {
 	return corev1.PodSpec{
 		AutomountServiceAccountToken:  ptr.To(false),
 		EnableServiceLinks:            ptr.To(false),
@@ -88,28 +115,14 @@ func nodePodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation,
 		NodeSelector:                  region.NodeSelector,
 		Tolerations:                   region.Tolerations,
 		Affinity:                      regionAffinity(db.Spec.Placement, region.Name),
-		Containers: []corev1.Container{{
-			Name:            "node",
-			Image:           image,
-			ImagePullPolicy: corev1.PullIfNotPresent,
-			Args:            []string{"node", "--config", configFolder + "/" + TopologyKey, "--region", region.Name},
-			Env: []corev1.EnvVar{{
-				Name:      "POD_NAME",
-				ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}},
-			}},
-			Ports: []corev1.ContainerPort{
-				{Name: "geobench", ContainerPort: peerPort, Protocol: corev1.ProtocolTCP},
-				{Name: "admin", ContainerPort: adminPort, Protocol: corev1.ProtocolTCP},
-			},
-			Resources:       withDefaultRequests(db.Spec.Resources, "100m", "128Mi"),
-			SecurityContext: containerSecurity(),
-			// A node that is killed loses its data, so it is given a minute in which to turn its event loop.
-			LivenessProbe:  probe("/healthz", 10, 6),
-			ReadinessProbe: probe("/readyz", 2, 3),
-			VolumeMounts:   []corev1.VolumeMount{{Name: "config", MountPath: configFolder, ReadOnly: true}},
-		}},
-		Volumes: []corev1.Volume{configVolume(topologyName(db, incarnation))},
+		Containers:                    []corev1.Container{main},
+		Volumes:                       []corev1.Volume{configVolume(config)},
 	}
+}
+
+// fromField is an environment variable that tells a pod something about itself.
+func fromField(name, path string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}
 }
 
 func configVolume(configMap string) corev1.Volume {

@@ -39,9 +39,6 @@ func nodeHost(db *v1alpha1.GeoDatabase, region string, ordinal int) string {
 // measures from before the program starts.
 func programPodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation, image string) corev1.PodSpec {
 	p := db.Spec.Pods
-	field := func(name, path string) corev1.EnvVar {
-		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}
-	}
 	var hosts []string
 	for _, r := range db.Spec.Regions {
 		for ordinal := range nodesPerRegion(db) {
@@ -49,9 +46,9 @@ func programPodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnati
 		}
 	}
 	env := []corev1.EnvVar{
-		field("POD_NAME", "metadata.name"),
-		field("POD_NAMESPACE", "metadata.namespace"),
-		field("POD_IP", "status.podIP"),
+		fromField("POD_NAME", "metadata.name"),
+		fromField("POD_NAMESPACE", "metadata.namespace"),
+		fromField("POD_IP", "status.podIP"),
 		{Name: "GEOBENCH_DATABASE", Value: db.Name},
 		{Name: "GEOBENCH_REGION", Value: region.Name},
 		{Name: "GEOBENCH_REGIONS", Value: strings.Join(db.Spec.RegionNames(), ",")},
@@ -80,7 +77,7 @@ func programPodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnati
 			SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 	}
-	volumes := []corev1.Volume{configVolume(topologyName(db, incarnation))}
+	var volumes []corev1.Volume
 	for _, port := range p.Ports {
 		program.Ports = append(program.Ports, corev1.ContainerPort{Name: port.Name, ContainerPort: port.Port, Protocol: corev1.ProtocolTCP})
 	}
@@ -95,18 +92,11 @@ func programPodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnati
 		program.VolumeMounts = append(program.VolumeMounts, corev1.VolumeMount{Name: userVolume(&v), MountPath: v.MountPath})
 		volumes = append(volumes, podVolume(&v))
 	}
-	spec := corev1.PodSpec{
-		AutomountServiceAccountToken:  ptr.To(false),
-		EnableServiceLinks:            ptr.To(false),
-		SecurityContext:               &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-		TerminationGracePeriodSeconds: ptr.To(int64(ptr.Deref(p.TerminationGracePeriodSeconds, 10))),
-		NodeSelector:                  region.NodeSelector,
-		Tolerations:                   region.Tolerations,
-		Affinity:                      regionAffinity(db.Spec.Placement, region.Name),
-		InitContainers:                []corev1.Container{probeSidecar(region.Name, image)},
-		Containers:                    []corev1.Container{program},
-		Volumes:                       volumes,
-	}
+	spec := regionPod(db, region, topologyName(db, incarnation), program)
+	spec.SecurityContext = &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
+	spec.TerminationGracePeriodSeconds = ptr.To(int64(ptr.Deref(p.TerminationGracePeriodSeconds, 10)))
+	spec.InitContainers = []corev1.Container{probeSidecar(region.Name, image)}
+	spec.Volumes = append(spec.Volumes, volumes...)
 	if p.User != nil {
 		spec.Containers[0].SecurityContext.RunAsUser, spec.Containers[0].SecurityContext.RunAsGroup = p.User, p.User
 		spec.SecurityContext.FSGroup = p.User
@@ -117,25 +107,19 @@ func programPodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnati
 // probeSidecar measures round trips to the other pods, and tells the operator. It starts when the network is there: after
 // the emulation's sidecar.
 func probeSidecar(region, image string) corev1.Container {
-	c := containerSecurity()
-	c.RunAsUser, c.RunAsGroup = ptr.To[int64](nonroot), ptr.To[int64](nonroot)
-	return corev1.Container{
-		Name:            probeContainer,
-		Image:           image,
-		ImagePullPolicy: corev1.PullIfNotPresent,
-		Args:            []string{"probe", "--config", configFolder + "/" + TopologyKey, "--region", region},
-		RestartPolicy:   ptr.To(corev1.ContainerRestartPolicyAlways),
-		Env: []corev1.EnvVar{{
-			Name:      "POD_NAME",
-			ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}},
-		}},
-		Ports: []corev1.ContainerPort{{Name: "admin", ContainerPort: adminPort, Protocol: corev1.ProtocolTCP}},
+	c := ownContainer(corev1.Container{
+		Name:          probeContainer,
+		Image:         image,
+		Args:          []string{"probe", "--config", configFolder + "/" + TopologyKey, "--region", region},
+		RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways),
+		Env:           []corev1.EnvVar{fromField("POD_NAME", "metadata.name")},
+		Ports:         []corev1.ContainerPort{{Name: "admin", ContainerPort: adminPort, Protocol: corev1.ProtocolTCP}},
 		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
 		}},
-		SecurityContext: c,
-		VolumeMounts:    []corev1.VolumeMount{{Name: "config", MountPath: configFolder, ReadOnly: true}},
-	}
+	})
+	c.SecurityContext.RunAsUser, c.SecurityContext.RunAsGroup = ptr.To[int64](nonroot), ptr.To[int64](nonroot)
+	return c
 }
 
 // userVolume names a volume of the user's apart from Geobench's own.

@@ -19,6 +19,12 @@ func (e event) emit(r events.EventRecorder, about runtime.Object) {
 	r.Eventf(about, nil, e.kind, e.reason, e.action, "%s", truncate(e.note, 1000))
 }
 
+func emitAll(all []event, r events.EventRecorder, about runtime.Object) {
+	for _, e := range all {
+		e.emit(r, about)
+	}
+}
+
 func normal(reason, action, note string) event {
 	return event{corev1.EventTypeNormal, reason, action, note}
 }

@@ -3,11 +3,8 @@ package controllers
 import (
 	"context"
 	"errors"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -39,13 +36,7 @@ type ExperimentReconciler struct {
 
 // SetupWithManager registers the controller.
 func (r *ExperimentReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	byLabel := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
-		name := obj.GetLabels()[LabelExperiment]
-		if name == "" {
-			return nil
-		}
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
-	})
+	ofExperiment := byLabel(LabelExperiment)
 	// What an experiment refers to may come after it, or change.
 	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
 		list := &v1alpha1.ExperimentList{}
@@ -62,8 +53,8 @@ func (r *ExperimentReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.Experiment{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.BenchmarkRun{}, byLabel, builder.WithPredicates(runSettles{})).
-		Watches(&v1alpha1.GeoDatabase{}, byLabel, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.BenchmarkRun{}, ofExperiment, builder.WithPredicates(runSettles{})).
+		Watches(&v1alpha1.GeoDatabase{}, ofExperiment, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.GeoDatabase{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.NetworkProfile{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 2}).
@@ -92,25 +83,13 @@ func (r *ExperimentReconciler) Reconcile(ctx context.Context, req reconcile.Requ
 	}
 	s := &experimentScope{ExperimentReconciler: r, experiment: object, before: object.DeepCopy()}
 	err := s.reconcile(ctx)
-	if !equality.Semantic.DeepEqual(s.before.Status, object.Status) {
-		patch := client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{})
-		if perr := r.Client.Status().Patch(ctx, object, patch); perr != nil {
-			if apierrors.IsConflict(perr) {
-				return reconcile.Result{RequeueAfter: time.Second}, nil
-			}
-			return reconcile.Result{}, errors.Join(err, client.IgnoreNotFound(perr))
-		}
-	}
-	for _, e := range s.events {
-		e.emit(r.Events, object)
-	}
-	if apierrors.IsConflict(err) || namespaceEnds(err) {
-		return reconcile.Result{RequeueAfter: time.Second}, nil
-	}
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{RequeueAfter: s.again}, nil
+	return conclusion{
+		before: s.before, after: object,
+		changed:  !equality.Semantic.DeepEqual(s.before.Status, object.Status),
+		err:      err,
+		again:    s.again,
+		recorded: func() { emitAll(s.events, r.Events, object) },
+	}.conclude(ctx, r.Client)
 }
 
 func (s *experimentScope) reconcile(ctx context.Context) error {

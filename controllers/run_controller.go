@@ -2,14 +2,10 @@ package controllers
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -54,13 +50,7 @@ type BenchmarkRunReconciler struct {
 
 // SetupWithManager registers the controller.
 func (r *BenchmarkRunReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	byLabel := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
-		name := obj.GetLabels()[LabelRun]
-		if name == "" || obj.GetLabels()[LabelRole] == RoleResult {
-			return nil
-		}
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
-	})
+	ofRun := byLabel(LabelRun, func(obj client.Object) bool { return obj.GetLabels()[LabelRole] != RoleResult })
 	byDatabase := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
 		list := &v1alpha1.BenchmarkRunList{}
 		if err := r.Client.List(ctx, list, client.InNamespace(obj.GetNamespace())); err != nil {
@@ -76,9 +66,9 @@ func (r *BenchmarkRunReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.BenchmarkRun{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&batchv1.Job{}, byLabel).
-		Watches(&corev1.Pod{}, byLabel).
-		Watches(&corev1.ConfigMap{}, byLabel, builder.WithPredicates(stateChanged{})).
+		Watches(&batchv1.Job{}, ofRun).
+		Watches(&corev1.Pod{}, ofRun).
+		Watches(&corev1.ConfigMap{}, ofRun, builder.WithPredicates(stateChanged{})).
 		Watches(&v1alpha1.GeoDatabase{}, byDatabase).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
@@ -114,23 +104,18 @@ func (r *BenchmarkRunReconciler) Reconcile(ctx context.Context, req reconcile.Re
 	}
 	s := &runScope{BenchmarkRunReconciler: r, run: run, before: run.DeepCopy()}
 	err := s.reconcile(ctx)
-	if !s.gone && !equality.Semantic.DeepEqual(s.before.Status, run.Status) {
-		patch := client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{})
-		if perr := r.Client.Status().Patch(ctx, run, patch); perr != nil {
-			if apierrors.IsConflict(perr) {
-				return reconcile.Result{RequeueAfter: time.Second}, nil
+	changed := !s.gone && !equality.Semantic.DeepEqual(s.before.Status, run.Status)
+	return conclusion{
+		before: s.before, after: run,
+		changed: changed,
+		err:     err,
+		again:   s.again,
+		recorded: func() {
+			if changed {
+				s.recorded()
 			}
-			return reconcile.Result{}, errors.Join(err, client.IgnoreNotFound(perr))
-		}
-		s.recorded()
-	}
-	if apierrors.IsConflict(err) || namespaceEnds(err) {
-		return reconcile.Result{RequeueAfter: time.Second}, nil
-	}
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{RequeueAfter: s.again}, nil
+		},
+	}.conclude(ctx, r.Client)
 }
 
 func (s *runScope) reconcile(ctx context.Context) error {

@@ -117,9 +117,7 @@ func (s *runScope) reason(kind string) string {
 // recorded is called once the status is written: events tell of what is.
 func (s *runScope) recorded() {
 	observeStages(s.before, s.run)
-	for _, e := range s.events {
-		e.emit(s.Events, s.run)
-	}
+	emitAll(s.events, s.Events, s.run)
 }
 
 // checkDeadlines ends a run that took too long.

@@ -86,6 +86,17 @@ func buildWorkerObjects(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, re
 // buildJob makes the Job of a region's workers. A worker that dies takes its clients' history with it, so nothing is
 // ever started again: backoffLimit 0, restartPolicy Never.
 func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1alpha1.Region, workers int, image string, lifetime time.Duration, meta metav1.ObjectMeta) *batchv1.Job {
+	pod := regionPod(db, region, meta.Name, ownContainer(corev1.Container{
+		Name:      "worker",
+		Image:     image,
+		Args:      []string{"worker", "--config", configFolder + "/" + WorkerKey, "--report", meta.Name},
+		Env:       []corev1.EnvVar{fromField("POD_NAME", "metadata.name"), fromField("POD_NAMESPACE", "metadata.namespace")},
+		Ports:     []corev1.ContainerPort{{Name: "metrics", ContainerPort: adminPort, Protocol: corev1.ProtocolTCP}},
+		Resources: withDefaultRequests(run.Spec.Load.Resources, "100m", "128Mi"),
+	}))
+	pod.RestartPolicy = corev1.RestartPolicyNever
+	// It writes its report.
+	pod.ServiceAccountName, pod.AutomountServiceAccountToken = meta.Name, ptr.To(true)
 	return &batchv1.Job{
 		ObjectMeta: meta,
 		Spec: batchv1.JobSpec{
@@ -105,32 +116,7 @@ func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1al
 						"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 					},
 				},
-				Spec: corev1.PodSpec{
-					RestartPolicy:                 corev1.RestartPolicyNever,
-					ServiceAccountName:            meta.Name,
-					AutomountServiceAccountToken:  ptr.To(true),
-					EnableServiceLinks:            ptr.To(false),
-					SecurityContext:               podSecurity(),
-					TerminationGracePeriodSeconds: ptr.To[int64](5),
-					NodeSelector:                  region.NodeSelector,
-					Tolerations:                   region.Tolerations,
-					Affinity:                      regionAffinity(db.Spec.Placement, region.Name),
-					Containers: []corev1.Container{{
-						Name:            "worker",
-						Image:           image,
-						ImagePullPolicy: corev1.PullIfNotPresent,
-						Args:            []string{"worker", "--config", configFolder + "/" + WorkerKey, "--report", meta.Name},
-						Env: []corev1.EnvVar{
-							{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}}},
-							{Name: "POD_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}}},
-						},
-						Ports:           []corev1.ContainerPort{{Name: "metrics", ContainerPort: adminPort, Protocol: corev1.ProtocolTCP}},
-						Resources:       withDefaultRequests(run.Spec.Load.Resources, "100m", "128Mi"),
-						SecurityContext: containerSecurity(),
-						VolumeMounts:    []corev1.VolumeMount{{Name: "config", MountPath: configFolder, ReadOnly: true}},
-					}},
-					Volumes: []corev1.Volume{configVolume(meta.Name)},
-				},
+				Spec: pod,
 			},
 		},
 	}
