@@ -83,9 +83,10 @@ Exit codes: 0 every claim holds; 1 a claim differs or has no result, or a run fa
 			if err != nil {
 				return err
 			}
-			view := &experimentView{w: cmd.ErrOrStderr(), quiet: quiet}
+			view := newExperimentView(cmd.ErrOrStderr(), quiet)
 			played, err := experiment.Play(cmd.Context(), experiments,
 				experiment.Options{RealTime: realTime, Parallel: parallel, Folder: folder, Report: view.show})
+			view.close()
 			if err != nil {
 				if cmd.Context().Err() != nil {
 					return fmt.Errorf("interrupted: %w; %d of %d runs are kept in %s, and the same command goes on from there",
@@ -163,33 +164,4 @@ func printReport(w io.Writer, format string, report *experiment.Report) error {
 		return err
 	}
 	return report.Table(w)
-}
-
-// experimentView tells on standard error which run has ended.
-type experimentView struct {
-	w     io.Writer
-	quiet bool
-	last  experiment.Progress
-}
-
-func (v *experimentView) show(p experiment.Progress) {
-	v.last = p
-	switch {
-	case v.quiet:
-		return
-	case !p.Ended:
-		// The longest runs come first: say what keeps the first line waiting.
-		if p.Done == 0 {
-			fmt.Fprintf(v.w, "running %s\n", p.Label)
-		}
-		return
-	}
-	line := fmt.Sprintf("%d of %d: %s", p.Done, p.Total, p.Label)
-	if p.Kept > 0 {
-		line += fmt.Sprintf(" (%d kept from before)", p.Kept)
-	}
-	if p.Failed > 0 {
-		line += fmt.Sprintf(" (%d could not run!)", p.Failed)
-	}
-	fmt.Fprintln(v.w, line)
 }

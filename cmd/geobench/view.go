@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/plan"
@@ -19,7 +21,8 @@ type screen struct {
 	w        io.Writer
 	terminal bool
 	quiet    bool
-	width    int
+	// width and height of the terminal, in characters.
+	width, height int
 
 	key   string
 	last  time.Time
@@ -33,11 +36,11 @@ const (
 )
 
 func newScreen(w io.Writer, quiet bool) *screen {
-	s := &screen{w: w, quiet: quiet, width: 100}
+	s := &screen{w: w, quiet: quiet, width: 100, height: 24}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
 		s.terminal = true
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 20 {
-			s.width = width
+		if width, height, err := term.GetSize(int(f.Fd())); err == nil && width > 20 && height > 1 {
+			s.width, s.height = width, height
 		}
 	}
 	return s
@@ -66,6 +69,8 @@ func (s *screen) show(now time.Time, key string, lines []string) {
 		return
 	}
 	s.erase()
+	// What has scrolled off the top cannot be written over.
+	lines = lines[:min(len(lines), s.height-1)]
 	for _, l := range lines {
 		if r := []rune(l); len(r) >= s.width {
 			l = string(r[:s.width-1])
@@ -90,22 +95,16 @@ func (s *screen) close() {
 	}
 }
 
-// view shows the progress of a run: its stage and how long it goes on, the throughput and latency of each region over the
-// last interval, and the faults of the moment.
+// view shows the progress of a run.
 type view struct {
 	*screen
-	prefix string
-	plan   *plan.Plan
-
-	began  time.Time // of the load, on the wall clock
-	at     time.Duration
-	before []load.Progress
+	follower
 }
 
 func newView(w io.Writer, p *plan.Plan, i, of int, quiet bool) *view {
-	v := &view{screen: newScreen(w, quiet), prefix: p.Run.Name, plan: p}
+	v := &view{screen: newScreen(w, quiet), follower: follower{name: p.Run.Name, regions: p.Topology.Regions, spec: &p.Run.Spec}}
 	if of > 1 {
-		v.prefix = fmt.Sprintf("%s (%d of %d)", p.Run.Name, i+1, of)
+		v.name = fmt.Sprintf("%s (%d of %d)", p.Run.Name, i+1, of)
 	}
 	return v
 }
@@ -113,20 +112,44 @@ func newView(w io.Writer, p *plan.Plan, i, of int, quiet bool) *view {
 // show takes the progress; it may be called often.
 func (v *view) show(p local.Progress) {
 	now := time.Now()
-	if v.began.IsZero() && p.Elapsed > 0 {
-		v.began = now
+	v.note(p, now)
+	if v.due(now, p.Stage) {
+		v.screen.show(now, p.Stage, v.lines(p, now, v.terminal))
 	}
-	if !v.due(now, p.Stage) {
-		return
+}
+
+// end leaves the terminal to others.
+func (v *view) end() { v.close() }
+
+// follower turns the progress of one run into lines: its stage and how long it goes on, the throughput and latency of each
+// region since the lines before, and the faults of the moment.
+type follower struct {
+	name    string
+	regions []string
+	spec    *v1alpha1.BenchmarkRunSpec
+
+	began  time.Time // of the load, on the wall clock
+	at     time.Duration
+	before []load.Progress
+}
+
+// note sees every progress, so that the beginning of the load is not missed.
+func (f *follower) note(p local.Progress, now time.Time) {
+	if f.began.IsZero() && p.Elapsed > 0 {
+		f.began = now
 	}
-	lines := []string{v.head(p, now)}
+}
+
+// lines for people; bars are for terminals.
+func (f *follower) lines(p local.Progress, now time.Time, bars bool) []string {
+	lines := []string{f.head(p, now, bars)}
 	for i, r := range p.Regions {
 		var b load.Progress
-		if v.before != nil {
-			b = v.before[i]
+		if f.before != nil {
+			b = f.before[i]
 		}
-		line := fmt.Sprintf("  %-16s", v.plan.Topology.Regions[i])
-		if interval := (p.Elapsed - v.at).Seconds(); interval > 0 {
+		line := fmt.Sprintf("  %-16s", f.regions[i])
+		if interval := (p.Elapsed - f.at).Seconds(); interval > 0 {
 			line += fmt.Sprintf(" %8.0f/s", float64(r.Committed-b.Committed)/interval)
 		}
 		if n := r.Committed - b.Committed; n > 0 {
@@ -145,53 +168,127 @@ func (v *view) show(p local.Progress) {
 		lines = append(lines, line)
 	}
 	if p.Regions != nil {
-		lines = append(lines, v.faults(p.Elapsed)...)
-		v.before, v.at = p.Regions, p.Elapsed
+		lines = append(lines, f.faults(p.Elapsed)...)
+		f.before, f.at = p.Regions, p.Elapsed
 	}
-	v.screen.show(now, p.Stage, lines)
+	return lines
 }
 
 // barWidth is that of the bar of progress.
 const barWidth = 24
 
+func bar(done float64) string {
+	n := int(done * barWidth)
+	return "[" + strings.Repeat("#", n) + strings.Repeat("-", barWidth-n) + "]"
+}
+
+// eta is the wall-clock time that what is left takes, when it goes on as what is done did; empty while nothing can be said.
+func eta(began, now time.Time, done float64) string {
+	if done <= 0.05 || done >= 1 {
+		return ""
+	}
+	return fmt.Sprintf(", ETA %s", time.Duration(float64(now.Sub(began))*(1-done)/done).Round(time.Second))
+}
+
 // head says what happens and how long it goes on.
-func (v *view) head(p local.Progress, now time.Time) string {
-	text := fmt.Sprintf("%s: %s", v.prefix, p.Stage)
+func (f *follower) head(p local.Progress, now time.Time, bars bool) string {
+	text := fmt.Sprintf("%s: %s", f.name, p.Stage)
 	if p.Total <= 0 {
 		return text
 	}
 	done := min(1, float64(p.Elapsed)/float64(p.Total))
-	if v.terminal {
-		n := int(done * barWidth)
-		text += " [" + strings.Repeat("#", n) + strings.Repeat("-", barWidth-n) + "]"
+	if bars {
+		text += " " + bar(done)
 	}
-	text += fmt.Sprintf(" %s of %s", p.Elapsed.Round(time.Second), p.Total.Round(time.Second))
-	// The clock of a simulation is not the wall's: what is left takes as long as what is done.
-	if done > 0.05 && done < 1 {
-		left := time.Duration(float64(now.Sub(v.began)) * (1 - done) / done)
-		text += fmt.Sprintf(", ETA %s", left.Round(time.Second))
-	}
-	return text
+	// The clock of a simulation is not the wall's.
+	return text + fmt.Sprintf(" %s of %s", p.Elapsed.Round(time.Second), p.Total.Round(time.Second)) + eta(f.began, now, done)
 }
 
 // faults that are planned for this moment of the schedule.
-func (v *view) faults(elapsed time.Duration) []string {
-	from, _ := load.PlanOf(v.plan.Run.Spec.Load, 0).Window(1)
+func (f *follower) faults(elapsed time.Duration) []string {
+	from, _ := load.PlanOf(f.spec.Load, 0).Window(1)
 	var out []string
-	for _, f := range v.plan.Run.Spec.Faults {
-		begin := from + f.At.Duration
+	for _, fault := range f.spec.Faults {
+		begin := from + fault.At.Duration
 		switch {
 		case elapsed < begin:
-		case f.Duration == nil:
+		case fault.Duration == nil:
 			if elapsed < begin+everyElsewhere {
-				out = append(out, fmt.Sprintf("  fault %s", f.Name))
+				out = append(out, fmt.Sprintf("  fault %s", fault.Name))
 			}
-		case elapsed < begin+f.Duration.Duration:
-			out = append(out, fmt.Sprintf("  fault %s, %s left", f.Name, (begin+f.Duration.Duration-elapsed).Round(time.Second)))
+		case elapsed < begin+fault.Duration.Duration:
+			out = append(out, fmt.Sprintf("  fault %s, %s left", fault.Name, (begin+fault.Duration.Duration-elapsed).Round(time.Second)))
 		}
 	}
 	return out
 }
 
-// end leaves the terminal to others.
-func (v *view) end() { v.close() }
+// experimentView shows the progress of experiments: on a terminal how far they are and each run under way with its regions,
+// elsewhere a line for each run that has ended.
+type experimentView struct {
+	*screen
+	began     time.Time // of the first run that was not kept
+	last      experiment.Progress
+	followers map[*experiment.Run]*follower
+}
+
+func newExperimentView(w io.Writer, quiet bool) *experimentView {
+	return &experimentView{screen: newScreen(w, quiet), followers: map[*experiment.Run]*follower{}}
+}
+
+// show takes the progress; it may be called often.
+func (v *experimentView) show(p experiment.Progress) { v.showAt(p, time.Now()) }
+
+func (v *experimentView) showAt(p experiment.Progress, now time.Time) {
+	v.last = p
+	if v.began.IsZero() && p.Event == experiment.Began {
+		v.began = now
+	}
+	for _, r := range p.Playing {
+		f := v.followers[r.Run]
+		if f == nil {
+			f = &follower{name: r.Run.Label, regions: r.Run.Database.Spec.RegionNames(), spec: &r.Run.Run.Spec}
+			v.followers[r.Run] = f
+		}
+		f.note(r.At, now)
+	}
+	switch {
+	case v.quiet:
+	case v.terminal:
+		if v.due(now, v.key) {
+			v.screen.show(now, v.key, v.lines(now))
+		}
+	case p.Event == experiment.Ended:
+		fmt.Fprintf(v.w, "%s: %s%s\n", v.count(), p.Label, v.rest(now))
+	case p.Event == experiment.Began && p.Done == 0:
+		// The longest runs come first: say what keeps the first line waiting.
+		fmt.Fprintf(v.w, "running %s\n", p.Label)
+	}
+}
+
+func (v *experimentView) count() string { return fmt.Sprintf("%d of %d", v.last.Done, v.last.Total) }
+
+// rest is what else there is to say about all runs.
+func (v *experimentView) rest(now time.Time) string {
+	text := ""
+	if v.last.Kept > 0 {
+		text += fmt.Sprintf(" (%d kept from before)", v.last.Kept)
+	}
+	if v.last.Failed > 0 {
+		text += fmt.Sprintf(" (%d could not run!)", v.last.Failed)
+	}
+	return text + eta(v.began, now, v.last.Share)
+}
+
+// lines of a terminal.
+func (v *experimentView) lines(now time.Time) []string {
+	lines := []string{fmt.Sprintf("%s %s runs%s", bar(min(1, v.last.Share)), v.count(), v.rest(now))}
+	for _, r := range v.last.Playing {
+		at := r.At
+		if at.Stage == "" {
+			at.Stage = "preparing"
+		}
+		lines = append(lines, v.followers[r.Run].lines(at, now, false)...)
+	}
+	return lines
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/local"
@@ -72,5 +73,51 @@ func TestViewOnATerminalIsWrittenOver(t *testing.T) {
 	quiet.show(progressAt("measure", time.Second))
 	if out.Len() > 0 {
 		t.Errorf("--quiet says %q", out.String())
+	}
+}
+
+// TestExperimentView follows two runs of an experiment that play at the same time.
+func TestExperimentView(t *testing.T) {
+	one, two := &experiment.Run{Label: "calvin clients=2"}, &experiment.Run{Label: "calvin clients=4"}
+	for _, r := range []*experiment.Run{one, two} {
+		r.Run, r.Database = viewedPlan().Run, &v1alpha1.GeoDatabase{}
+		r.Database.Spec.Regions = []v1alpha1.Region{{Name: "east"}, {Name: "west"}}
+	}
+	story := []experiment.Progress{
+		{Total: 3, Label: one.Label, Event: experiment.Began, Playing: []experiment.Playing{{Run: one}}},
+		{Total: 3, Label: one.Label, Event: experiment.Moved, Share: 0.3, Playing: []experiment.Playing{
+			{Run: one, At: progressAt("simulating", 10*time.Second)}, {Run: two}}},
+		{Total: 3, Done: 1, Label: one.Label, Event: experiment.Ended, Share: 0.5, Playing: []experiment.Playing{
+			{Run: two, At: progressAt("simulating", 10*time.Second)}}},
+		{Total: 3, Done: 2, Kept: 1, Failed: 1, Label: "calvin clients=8", Event: experiment.Ended, Share: 0.9},
+	}
+	var out bytes.Buffer
+	v := newExperimentView(&out, false)
+	var now time.Time
+	for i, at := range []time.Duration{0, 6 * time.Second, 10 * time.Second, 18 * time.Second} {
+		v.showAt(story[i], now.Add(time.Hour+at))
+	}
+	want := "running calvin clients=2\n1 of 3: calvin clients=2, ETA 10s\n2 of 3: calvin clients=8 (1 kept from before) (1 could not run!), ETA 2s\n"
+	if out.String() != want {
+		t.Errorf("elsewhere it says %q, want %q", out.String(), want)
+	}
+
+	out.Reset()
+	v = newExperimentView(&out, false)
+	v.terminal, v.width, v.height = true, 80, 6
+	v.showAt(story[0], now.Add(time.Hour))
+	v.showAt(story[1], now.Add(time.Hour+6*time.Second))
+	lines := v.lines(now.Add(time.Hour + 6*time.Second))
+	for i, want := range []string{"[#######-----------------] 0 of 3 runs, ETA 14s", "calvin clients=2: simulating 10s of 35s", "  east", "  west", "  fault cut, 4s left", "calvin clients=4: preparing"} {
+		if i >= len(lines) || !strings.HasPrefix(lines[i], want) {
+			t.Fatalf("line %d is not %q in %q", i, want, lines)
+		}
+	}
+	if n := strings.Count(out.String(), "\n"); n != 2+5 || !strings.Contains(out.String(), "  east                  100/s     20.0ms mean        1000 committed") {
+		t.Errorf("%d lines, want 2 and then 5 on a terminal of 6 lines: %q", n, out.String())
+	}
+	v.close()
+	if !strings.HasSuffix(out.String(), "\x1b[5A\x1b[J") {
+		t.Errorf("the lines are not taken off: %q", out.String())
 	}
 }

@@ -295,7 +295,7 @@ func TestResume(t *testing.T) {
 	// The first attempt is interrupted after one run.
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := Play(ctx, []*Experiment{e}, Options{Folder: folder, Parallel: 1, Report: func(p Progress) {
-		if p.Ended {
+		if p.Event == Ended {
 			cancel()
 		}
 	}})

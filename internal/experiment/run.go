@@ -32,7 +32,7 @@ type Options struct {
 	Parallel int
 	// Folder keeps one result document per run, called KEY.json. A run whose document is there is not played again.
 	Folder string
-	// Report, if set, is called when a run begins and when it ends, from one goroutine at a time.
+	// Report, if set, is called when a run begins and when it ends, and often meanwhile, from one goroutine at a time.
 	Report func(Progress)
 }
 
@@ -40,9 +40,29 @@ type Options struct {
 type Progress struct {
 	// Total runs; Done ones have ended, of which Kept had a result on disk already and Failed could not run.
 	Total, Done, Kept, Failed int
-	// Label of the run that this is about, and whether it just ended.
+	// Label of the run that this is about, and what happened to it.
 	Label string
-	Ended bool
+	Event Event
+	// Share of the work that is done, 0 to 1, runs under way included and kept results left out.
+	Share float64
+	// Playing are the runs under way, in the order in which they began.
+	Playing []Playing
+}
+
+// Event is what happened to a run.
+type Event int
+
+// The events, in their order.
+const (
+	Began Event = iota
+	Moved
+	Ended
+)
+
+// Playing is how far a run is.
+type Playing struct {
+	Run *Run
+	At  local.Progress
 }
 
 // Results are the documents of runs, or why there is none.
@@ -95,6 +115,9 @@ func Play(ctx context.Context, experiments []*Experiment, o Options) (*Results, 
 		runs = append(runs, e.Runs()...)
 	}
 	p.progress.Total = len(runs)
+	for _, run := range runs {
+		p.work += weight(run)
+	}
 	// Long runs first, so that no core waits for the other at the end.
 	slices.SortStableFunc(runs, func(a, b *Run) int { return cmp.Compare(weight(b), weight(a)) })
 
@@ -125,7 +148,10 @@ type player struct {
 
 	mu       sync.Mutex
 	progress Progress
-	results  *Results
+	playing  []Playing
+	// work that there is to do, and that has been done, in the unit of weight.
+	work, done int64
+	results    *Results
 }
 
 // one plays a run, unless its result is there.
@@ -159,36 +185,66 @@ func (p *player) play(ctx context.Context, run *Run) (*result.Document, error) {
 	if err != nil {
 		return nil, err
 	}
+	report := func(at local.Progress) { p.move(run, at) }
 	if p.RealTime {
-		return local.Run(ctx, planned, nil)
+		return local.Run(ctx, planned, report)
 	}
-	return local.Simulate(ctx, planned, nil)
+	return local.Simulate(ctx, planned, report)
 }
 
 func (p *player) begin(run *Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.progress.Label, p.progress.Ended = run.Label, false
-	if p.Report != nil {
-		p.Report(p.progress)
+	p.playing = append(p.playing, Playing{Run: run})
+	p.report(run, Began)
+}
+
+func (p *player) move(run *Run, at local.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.playing {
+		if p.playing[i].Run == run {
+			p.playing[i].At = at
+		}
 	}
+	p.report(run, Moved)
+}
+
+// report tells the progress, with the mutex held.
+func (p *player) report(run *Run, event Event) {
+	if p.Report == nil {
+		return
+	}
+	p.progress.Label, p.progress.Event, p.progress.Playing = run.Label, event, slices.Clone(p.playing)
+	done := float64(p.done)
+	for _, r := range p.playing {
+		if r.At.Total > 0 {
+			done += float64(weight(r.Run)) * min(1, float64(r.At.Elapsed)/float64(r.At.Total))
+		}
+	}
+	p.progress.Share = 1
+	if p.work > 0 {
+		p.progress.Share = done / float64(p.work)
+	}
+	p.Report(p.progress)
 }
 
 func (p *player) tell(run *Run, o outcome, kept bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.results.outcomes[run] = o
+	p.playing = slices.DeleteFunc(p.playing, func(r Playing) bool { return r.Run == run })
 	p.progress.Done++
 	if kept {
 		p.progress.Kept++
+		p.work -= weight(run)
+	} else {
+		p.done += weight(run)
 	}
 	if o.err != nil {
 		p.progress.Failed++
 	}
-	p.progress.Label, p.progress.Ended = run.Label, true
-	if p.Report != nil {
-		p.Report(p.progress)
-	}
+	p.report(run, Ended)
 }
 
 // key names a run's result: the same manifests, build and driver have the same one.
