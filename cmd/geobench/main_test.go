@@ -152,6 +152,55 @@ func TestCompareExitCodes(t *testing.T) {
 	}
 }
 
+// TestBaseline compares runs with what --baseline or spec.baselineRef names.
+func TestBaseline(t *testing.T) {
+	dir := t.TempDir()
+	save := filepath.Join(dir, "kept")
+	of := func(name, baseline, more string) string {
+		text := strings.Replace(wrong.Valid, "{name: run}\n", "{name: "+name+"}\n", 1)
+		text = strings.Replace(text, "clientsPerRegion: 10", "repetitions: 5, "+more, 1)
+		if baseline != "" {
+			text = strings.Replace(text, "workload:", "baselineRef: {name: "+baseline+"}\n  workload:", 1)
+		}
+		return text
+	}
+	const ten, one = "clientsPerRegion: 10", "clientsPerRegion: 1"
+	runOf := func(text string) string { return text[strings.LastIndex(text, "---"):] }
+	if code, _, stderr := geobench(t, of("base", "", ten), "simulate", "-q", "-f", "-", "--save", save); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	file := filepath.Join(save, "base.json")
+	tests := map[string]struct {
+		text string
+		args []string
+		code int
+		want string
+	}{
+		"kept before":       {of("run", "base", one), []string{"--save", save}, exitFailed, "Regression: worse: throughput -"},
+		"by flag":           {of("run", "base", ten), []string{"--baseline", file}, 0, "NoDifference: "},
+		"flag alone":        {of("run", "", one), []string{"--baseline", file}, exitFailed, "Regression: "},
+		"json":              {of("run", "", one), []string{"--baseline", file, "-o", "json"}, exitFailed, "run against base (SIMULATED): Regression: "},
+		"the same manifest": {of("run", "second", one) + runOf(of("second", "", ten)), nil, exitFailed, "A: second (SIMULATED), 5 repetitions"},
+		"nowhere":           {of("run", "base", one), nil, exitUsage, "spec.baselineRef.name: there is no result of BenchmarkRun base here: name one with --baseline"},
+		"itself":            {of("run", "run", one), nil, exitUsage, "there is no result of BenchmarkRun run here"},
+		"no such file":      {of("run", "", one), []string{"--baseline", filepath.Join(save, "bas.json")}, exitUsage, "--baseline: " + filepath.Join(save, "bas.json") + ": there is no such file; did you mean"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := geobench(t, tc.text, append([]string{"simulate", "-q", "-f", "-"}, tc.args...)...)
+			if code != tc.code || !strings.Contains(stdout+stderr, tc.want) {
+				t.Errorf("exit code %d, want %d with %q: %s%s", code, tc.code, tc.want, stdout, stderr)
+			}
+			if name == "json" {
+				var d result.Document
+				if err := json.Unmarshal([]byte(stdout), &d); err != nil {
+					t.Errorf("standard output holds more than the document: %v", err)
+				}
+			}
+		})
+	}
+}
+
 func TestReport(t *testing.T) {
 	dir := t.TempDir()
 	if code, _, stderr := geobench(t, wrong.Valid, "simulate", "-q", "-f", "-", "--save", filepath.Join(dir, "results")); code != 0 {

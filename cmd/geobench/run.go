@@ -109,7 +109,7 @@ with the reason Cancelled, and the exit code is 130.`,
 func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(context.Context, *plan.Plan, local.Report) (*result.Document, error)) *cobra.Command {
 	var files []string
 	var out output
-	var save string
+	var save, baseline string
 	cmd.Args = args(cobra.NoArgs)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := out.check(); err != nil {
@@ -121,6 +121,10 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 		}
 		if len(plans) == 0 {
 			return usageError("%s: there is no BenchmarkRun, so there is nothing to run", strings.Join(files, ", "))
+		}
+		against, err := baselines(cmd, plans, baseline, save)
+		if err != nil {
+			return err
 		}
 		if save != "" {
 			if err := os.MkdirAll(save, 0o755); err != nil {
@@ -160,18 +164,23 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 		if interrupted != nil {
 			return interrupted
 		}
+		regressed, err := against.compare(cmd, docs, out.format)
+		if err != nil {
+			return err
+		}
 		for _, d := range docs {
 			if d.Verdict != v1alpha1.VerdictPassed {
 				return &codedError{code: exitFailed, quiet: out.format == "table" || out.format == "wide",
 					err: fmt.Errorf("BenchmarkRun %s: verdict %s", d.Name, d.Verdict)}
 			}
 		}
-		return nil
+		return regressed
 	}
 	addFiles(cmd, &files)
 	out.addTo(cmd)
 	cmd.Flags().StringVar(&save, "save", "", "keep each result document as `DIR`/NAME.json, for report and compare")
 	_ = cmd.MarkFlagDirname("save")
+	cmd.Flags().StringVar(&baseline, "baseline", "", "compare each run with `RESULT`, a result document or a folder of them, instead of with what spec.baselineRef names")
 	return cmd
 }
 

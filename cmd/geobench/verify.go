@@ -89,8 +89,8 @@ Exit codes: 0 every claim holds; 1 a claim differs or has no result, or a run fa
 			view.close()
 			if err != nil {
 				if cmd.Context().Err() != nil {
-					return fmt.Errorf("interrupted: %w; %d of %d runs are kept in %s, and the same command goes on from there",
-						err, view.last.Done, view.last.Total, folder)
+					return &codedError{code: exitInterrupted, err: fmt.Errorf("interrupted: %d of %d runs are kept in %s, and the same command goes on from there",
+						view.last.Done, view.last.Total, folder)}
 				}
 				return err
 			}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// baselineSet is what runs are compared with when they are over.
+type baselineSet struct {
+	// all is what every run is compared with; empty where each run has its own.
+	all []*result.Document
+	// names of the runs with a baseline: what spec.baselineRef names.
+	names map[string]string
+	// kept are results from before, by name.
+	kept map[string]*result.Document
+}
+
+// baselines finds what the runs of the plans are to be compared with, before they take their time: the result that a flag
+// names, or for spec.baselineRef a run of the same manifests, or a result that an earlier command kept in the same folder.
+func baselines(cmd *cobra.Command, plans []*plan.Plan, flag, save string) (*baselineSet, error) {
+	b := &baselineSet{names: map[string]string{}, kept: map[string]*result.Document{}}
+	if flag != "" {
+		docs, err := documents(cmd, flag)
+		if err != nil {
+			return nil, fmt.Errorf("--baseline: %w", err)
+		}
+		b.all = docs
+		return b, nil
+	}
+	here := map[string]bool{}
+	for _, p := range plans {
+		here[p.Run.Name] = true
+	}
+	for _, p := range plans {
+		ref := p.Run.Spec.BaselineRef
+		if ref == nil {
+			continue
+		}
+		b.names[p.Run.Name] = ref.Name
+		if here[ref.Name] && ref.Name != p.Run.Name {
+			continue
+		}
+		if file := filepath.Join(save, ref.Name+".json"); save != "" && exists(file) {
+			d, err := result.Read(file)
+			if err != nil {
+				return nil, usageError("BenchmarkRun %s: spec.baselineRef.name: %w", p.Run.Name, err)
+			}
+			b.kept[ref.Name] = d
+			continue
+		}
+		return nil, usageError("BenchmarkRun %s: spec.baselineRef.name: there is no result of BenchmarkRun %s here: name one with --baseline RESULT, "+
+			"put that run into the same manifests, or keep its result with --save and give this command the same folder", p.Run.Name, ref.Name)
+	}
+	return b, nil
+}
+
+// of are the results to compare a run with; nil for none.
+func (b *baselineSet) of(d *result.Document, docs []*result.Document) []*result.Document {
+	if b.all != nil {
+		return b.all
+	}
+	name := b.names[d.Name]
+	if kept := b.kept[name]; kept != nil {
+		return []*result.Document{kept}
+	}
+	for _, other := range docs {
+		if other.Name == name && other != d {
+			return []*result.Document{other}
+		}
+	}
+	return nil
+}
+
+// compare prints how the runs compare with their baselines: as tables below those of the results, or else a sentence each on
+// standard error, so that standard output holds nothing but the documents. regressed is an error with an exit code when one
+// of them is worse.
+func (b *baselineSet) compare(cmd *cobra.Command, docs []*result.Document, format string) (regressed, err error) {
+	for _, d := range docs {
+		baseline := b.of(d, docs)
+		if baseline == nil {
+			continue
+		}
+		c := result.Compare(baseline, []*result.Document{d}, result.CompareOptions{})
+		if format == "table" || format == "wide" {
+			fmt.Fprintln(cmd.OutOrStdout())
+			err = c.Table(cmd.OutOrStdout())
+		} else {
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s against %s: %s: %s\n", d.Name, c.A, c.Verdict, c.Message)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if c.Verdict == result.Regression {
+			regressed = &codedError{code: exitFailed, quiet: true, err: errors.New(c.Message)}
+		}
+	}
+	return regressed, nil
+}
