@@ -214,7 +214,12 @@ func TestReport(t *testing.T) {
 	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "<h1>Run run</h1>") {
 		t.Errorf("%v", err)
 	}
+	code, _, stderr = geobench(t, "", "report", filepath.Join(dir, "results"), "--baseline", filepath.Join(dir, "results", "run.json"), "-o", filepath.Join(dir, "report"))
+	if text, err := os.ReadFile(page); code != 0 || err != nil || !strings.Contains(string(text), "run (SIMULATED) against run (SIMULATED)") {
+		t.Errorf("no comparison: exit code %d, %v: %s", code, err, stderr)
+	}
 	for want, args := range map[string][]string{
+		"--baseline: main.go: ":          {filepath.Join(dir, "results"), "--baseline", "main.go", "-o", dir},
 		"name one with -o":               {filepath.Join(dir, "results")},
 		"there is no such file; did you": {filepath.Join(dir, "result"), "-o", dir},
 		"requires at least 1 arg":        {"-o", dir},

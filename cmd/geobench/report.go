@@ -8,10 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geobench/geobench/internal/report"
+	"github.com/geobench/geobench/internal/result"
 )
 
 func newReportCommand() *cobra.Command {
-	var folder string
+	var folder, baseline string
 	cmd := &cobra.Command{
 		Use:   "report RESULT... -o DIR",
 		Short: "Make a report: one HTML page with every figure, and CSV, SVG and PNG beside it",
@@ -20,9 +21,12 @@ measured network, throughput and latency, bytes and cost, the balance over the n
 figure with its claims. Each figure has its numbers in a table below it, and is in DIR as CSV, SVG and PNG too (PNG needs a
 build with -tags full).
 
-RESULT is a result document, a folder of them, what 'geobench verify --out' wrote, or run/NAME, a BenchmarkRun on the cluster.`,
+RESULT is a result document, a folder of them, what 'geobench verify --out' wrote, or run/NAME, a BenchmarkRun on the cluster.
+With --baseline the page has a comparison too, as 'geobench compare' makes it: of all results as one sample when they differ in
+their seeds at most, else of each. A BenchmarkRun on the cluster is compared with its spec.baselineRef without being asked.`,
 		Example: `  geobench run -f experiments/quickstart.yaml --save out && geobench report out -o out/report
   geobench verify experiments/smallbank --out out/smallbank && geobench report out/smallbank -o out/report
+  geobench report results/branch --baseline results/main -o out/report
   kubectl geobench report quickstart -o report`,
 		Args: args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, results []string) error {
@@ -37,6 +41,9 @@ RESULT is a result document, a folder of them, what 'geobench verify --out' wrot
 						return err
 					}
 					in.Documents = append(in.Documents, docs...)
+					if baseline == "" && len(results) == 1 {
+						in.Baseline = baselineOf(cmd, docs[0])
+					}
 					continue
 				}
 				if _, err := os.Stat(arg); err != nil {
@@ -45,6 +52,16 @@ RESULT is a result document, a folder of them, what 'geobench verify --out' wrot
 				if err := in.Add(arg); err != nil {
 					return usageError("%w", err)
 				}
+			}
+			if baseline != "" {
+				docs, err := documents(cmd, baseline)
+				if err != nil {
+					return fmt.Errorf("--baseline: %w", err)
+				}
+				if len(in.Documents) == 0 {
+					return usageError("--baseline: %s has no result document to compare with it", strings.Join(results, ", "))
+				}
+				in.Baseline = docs
 			}
 			page, err := report.Write(folder, in)
 			if err != nil {
@@ -56,8 +73,23 @@ RESULT is a result document, a folder of them, what 'geobench verify --out' wrot
 	}
 	cmd.Flags().StringVarP(&folder, "output", "o", "", "`DIR` to write into; it is made if need be")
 	_ = cmd.MarkFlagDirname("output")
+	cmd.Flags().StringVar(&baseline, "baseline", "", "compare with `RESULT`: a result document, a folder of them, or run/NAME")
 	addClusterFlags(cmd)
 	return cmd
+}
+
+// baselineOf reads what a run on the cluster names as its baseline. Where that cannot be had, it says why: the rest of the
+// report is worth having.
+func baselineOf(cmd *cobra.Command, d *result.Document) []*result.Document {
+	if d.Manifests == nil || d.Manifests.Run == nil || d.Manifests.Run.BaselineRef == nil {
+		return nil
+	}
+	b, err := clusterDocument(cmd, d.Manifests.Run.BaselineRef.Name)
+	if err != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "no comparison with spec.baselineRef: %v\n", err)
+		return nil
+	}
+	return []*result.Document{b}
 }
 
 // isRun tells whether an argument names a run on a cluster.

@@ -80,7 +80,7 @@ var foundText = regexp.MustCompile(`(?s)<pre id="found">(.*?)</pre>`)
 func TestInChromium(t *testing.T) {
 	browser := chromium(t)
 	d := document(t)
-	folder, _ := write(t, Input{Documents: []*result.Document{d, d}, Experiments: []*experiment.Report{swept()}})
+	folder, _ := write(t, Input{Documents: []*result.Document{d, d}, Experiments: []*experiment.Report{swept()}, Baseline: []*result.Document{slower(d)}})
 	files := http.FileServer(http.Dir(folder))
 	width := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -135,7 +135,7 @@ func TestInChromium(t *testing.T) {
 			if f.ScrollWidth > tc.width || f.OpenScrollWidth > tc.width || len(f.Wide) > 0 {
 				t.Errorf("the page is %d wide, with all tables open %d; the window is %d; too wide are %q", f.ScrollWidth, f.OpenScrollWidth, tc.width, f.Wide)
 			}
-			for _, want := range []string{"Geobench report", "All runs", "What was run", "Throughput and latency", "Network, bytes and cost", "Balance over the nodes", "Checks and objectives", "Faults", "Claims", "Figures"} {
+			for _, want := range []string{"Geobench report", "All runs", "What was run", "Throughput and latency", "Network, bytes and cost", "Balance over the nodes", "Checks and objectives", "Faults", "Claims", "run (SIMULATED) and 1 more against slower (SIMULATED) Undecided", "Figures"} {
 				if !slices.Contains(f.Headings, want) {
 					t.Errorf("no heading %q in %q", want, f.Headings)
 				}

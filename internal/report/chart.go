@@ -315,7 +315,9 @@ type rowChart struct {
 	title, about, xLabel string
 	rows                 []row
 	log                  bool
-	legend               []series
+	// signed values may be negative: the axis has 0 in its middle.
+	signed bool
+	legend []series
 }
 
 // values of a row that the axis must hold.
@@ -345,6 +347,9 @@ func (c *rowChart) draw() *scene {
 			headless++
 		}
 		for _, v := range c.rows[i].values() {
+			if c.signed {
+				v = math.Abs(v)
+			}
 			hi = max(hi, v)
 			if v > 0 {
 				lo = min(lo, v)
@@ -356,6 +361,9 @@ func (c *rowChart) draw() *scene {
 	x, at := linear(hi, 5)
 	if c.log && hi > 0 {
 		x, at = logarithmic(lo, hi)
+	}
+	if c.signed {
+		x, at = symmetric(hi)
 	}
 	x.from, x.to = left, s.width-right
 	for _, v := range at {

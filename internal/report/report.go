@@ -28,6 +28,8 @@ import (
 type Input struct {
 	Documents   []*result.Document
 	Experiments []*experiment.Report
+	// Baseline is what the documents are compared with; several count as one sample. Empty for no comparison.
+	Baseline []*result.Document
 }
 
 // Add adds what a path names: a result document, a folder that `geobench verify --out` has written, or a folder of results.
@@ -97,6 +99,7 @@ type page struct {
 	// Simulated and Real tell which kinds of results there are.
 	Simulated, Real bool
 	Overview        []*Figure
+	Comparisons     []comparison
 	Runs            []*run
 	Sweeps          []Sweep
 	// Wrong and Doubtful runs of the experiments.
@@ -140,6 +143,7 @@ func Write(folder string, in Input) (string, error) {
 		p.Wrong, p.Doubtful = append(p.Wrong, e.Wrong...), append(p.Doubtful, e.Doubtful...)
 	}
 	p.Overview = overview(in.Documents)
+	p.Comparisons = comparisons(in.Baseline, in.Documents)
 	switch {
 	case len(p.Runs) == 1 && len(p.Sweeps) == 0:
 		p.Title = "Run " + p.Runs[0].Name
@@ -175,6 +179,9 @@ func Write(folder string, in Input) (string, error) {
 // figures of the whole page.
 func (p *page) figures() []*Figure {
 	all := slices.Clone(p.Overview)
+	for _, c := range p.Comparisons {
+		all = append(all, c.Figure)
+	}
 	for _, r := range p.Runs {
 		for _, name := range sortedKeys(r.Figures) {
 			all = append(all, r.Figures[name])
@@ -217,6 +224,7 @@ var functions = template.FuncMap{
 	"join":      func(s []string) string { return strings.Join(s, ", ") },
 	"slug":      slug,
 	"add":       func(a, b int) int { return a + b },
+	"plural":    plural,
 	"hasPNG":    func() bool { return CanDrawPNG },
 }
 

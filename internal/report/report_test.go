@@ -204,6 +204,57 @@ func TestFilesOfFigures(t *testing.T) {
 	}
 }
 
+// slower is the document with half the throughput and twice the latency, as another run's.
+func slower(d *result.Document) *result.Document {
+	s := *d
+	s.Name = "slower"
+	s.Repetitions = nil
+	for _, r := range d.Repetitions {
+		r.ThroughputPerSecond /= 2
+		r.LatencyMicroseconds.P50 *= 2
+		r.LatencyMicroseconds.P99 *= 2
+		s.Repetitions = append(s.Repetitions, r)
+	}
+	return &s
+}
+
+func TestComparison(t *testing.T) {
+	d := document(t)
+	worse := slower(d)
+	// Four results of two repetitions each side are enough to tell.
+	folder, page := write(t, Input{Documents: []*result.Document{worse, worse, worse, worse}, Baseline: []*result.Document{d, d, d, d}})
+	for _, want := range []string{
+		`slower (SIMULATED) and 3 more against run (SIMULATED) and 3 more <span class="badge regression">Regression</span>`,
+		"worse: throughput -50.0% [-5", "8 repetitions", `href="csv/comparison-changes.csv"`, "<td>Regression</td>", `href="#comparison"`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if b, err := os.ReadFile(filepath.Join(folder, "csv", "comparison-changes.csv")); err != nil || !strings.Contains(string(b), "throughput,all regions,") {
+		t.Errorf("%v: %s", err, b)
+	}
+	other := slower(d)
+	other.Spec.LoadHash = "another"
+	_, page = write(t, Input{Documents: []*result.Document{d, other}, Baseline: []*result.Document{d}})
+	for _, want := range []string{"run (SIMULATED) against run (SIMULATED)", "slower (SIMULATED) against run (SIMULATED)", `id="comparison-2"`, ">Undecided<", "load differs"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page of two loads does not say %q", want)
+		}
+	}
+	if _, page = write(t, Input{Documents: []*result.Document{d}}); strings.Contains(page, "comparison") {
+		t.Error("there is a comparison that nobody has asked for")
+	}
+}
+
+func TestSymmetricAxis(t *testing.T) {
+	a, at := symmetric(42)
+	a.from, a.to = 0, 100
+	if a.lo != -60 || a.hi != 60 || len(at) != 7 || at[3] != 0 || a.at(0) != 50 || a.at(-60) != 0 {
+		t.Errorf("%+v with ticks at %v", a, at)
+	}
+}
+
 func TestTheSameBytes(t *testing.T) {
 	in := Input{Documents: []*result.Document{document(t)}, Experiments: []*experiment.Report{swept()}}
 	_, first := write(t, in)
@@ -216,7 +267,7 @@ func TestTheSameBytes(t *testing.T) {
 // TestChartsStayInside draws every figure and looks for strokes and texts beyond its edges.
 func TestChartsStayInside(t *testing.T) {
 	d := document(t)
-	p := page{Overview: overview([]*result.Document{d, d}), Runs: []*run{newRun(d, map[string]bool{})}, Sweeps: sweeps(swept())}
+	p := page{Overview: overview([]*result.Document{d, d}), Comparisons: comparisons([]*result.Document{d, d, d, d}, []*result.Document{slower(d), slower(d), slower(d)}), Runs: []*run{newRun(d, map[string]bool{})}, Sweeps: sweeps(swept())}
 	for _, f := range p.figures() {
 		for _, i := range f.scene.items {
 			left, right := 0.0, 0.0

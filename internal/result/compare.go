@@ -352,7 +352,7 @@ func (s *sample) interval(alpha float64) {
 // change is the change in percent, with its interval.
 func (s *Difference) change() string {
 	if s.ChangePPM == nil {
-		return s.format(s.A) + " to " + s.format(s.B)
+		return s.Format(s.A) + " to " + s.Format(s.B)
 	}
 	text := signedPercent(*s.ChangePPM)
 	if s.LowPPM != nil {
@@ -361,8 +361,8 @@ func (s *Difference) change() string {
 	return text
 }
 
-// format writes a value of the figure with its unit.
-func (s *Difference) format(v int64) string {
+// Format writes a value of the figure with its unit.
+func (s *Difference) Format(v int64) string {
 	switch s.Unit {
 	case "us":
 		return formatMicroseconds(v)
@@ -401,7 +401,7 @@ func (c *Comparison) Table(w io.Writer) error {
 		if f.PPPM != nil {
 			p = fmt.Sprintf("%.3f", float64(*f.PPPM)/1e6)
 		}
-		rows = append(rows, []string{f.Name, cmp.Or(f.Region, "all"), f.format(f.A), f.format(f.B), change, interval, p, string(f.Change)})
+		rows = append(rows, []string{f.Name, cmp.Or(f.Region, "all"), f.Format(f.A), f.Format(f.B), change, interval, p, string(f.Change)})
 	}
 	grid(b, rows)
 	_, err := io.WriteString(w, b.String())
