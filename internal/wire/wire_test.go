@@ -416,6 +416,8 @@ func TestCongestionIsReported(t *testing.T) {
 	eventually(t, 10*time.Second, "no longer congested", func() bool { return !nodes[0].Congested() })
 }
 
+func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
 func TestEmulatedRoundTrip(t *testing.T) {
 	for name, link := range map[string]geo.Link{
 		"0.4 ms":                     {Delay: 400 * time.Microsecond},
@@ -425,18 +427,22 @@ func TestEmulatedRoundTrip(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := 2 * link.Delay
-			// A machine that is busy with other things delays what it should not: three attempts.
+			// A machine that is busy with other things may delay most packets, so the median has three attempts. It cannot hurry
+			// one, and it does not delay them all: the fastest is right each time.
 			for attempt := 1; ; attempt++ {
 				nodes := startNodes(t, twoRegions(link), 1, func(c *Config) { c.Emulate = true })
 				eventually(t, 20*time.Second, "15 probes", func() bool { return nodes[0].RoundTrips(1).TotalCount() >= 15 })
 				h := nodes[0].RoundTrips(1)
-				got := time.Duration(h.ValueAtQuantile(50)) * time.Microsecond
-				t.Logf("declared %v, measured p50 %v, min %d us, max %d us", want, got, h.Min(), h.Max())
-				if got >= want-want/20-time.Millisecond && got <= want+want/20+time.Millisecond {
+				median, fastest := microseconds(h.ValueAtQuantile(50)), microseconds(h.Min())
+				t.Logf("declared %v, measured p50 %v, min %v, max %d us", want, median, fastest, h.Max())
+				if link.Jitter == 0 && (fastest < want-2*Slack || fastest > want+want/20+time.Millisecond) {
+					t.Fatalf("the fastest round trip took %v, which is not within 5%% + 1 ms above %v", fastest, want)
+				}
+				if median >= want-want/20-time.Millisecond && median <= want+want/20+time.Millisecond {
 					break
 				}
 				if attempt == 3 {
-					t.Fatalf("measured %v is not within 5%% + 1 ms of %v", got, want)
+					t.Fatalf("measured %v is not within 5%% + 1 ms of %v", median, want)
 				}
 			}
 		})
