@@ -18,7 +18,7 @@ import (
 )
 
 func newNodeCommand() *cobra.Command {
-	var config, region, bind string
+	var pod podFlags
 	cmd := &cobra.Command{
 		Use:   "node --config FILE --region NAME",
 		Short: "Run one node of a database (what database pods run)",
@@ -26,23 +26,19 @@ func newNodeCommand() *cobra.Command {
 ordinal o is replica o mod R of partition o div R, R being the number of replicas.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			db, err := deploy.ReadFile(config)
-			if err != nil {
-				return usageError("%w", err)
-			}
-			id, err := nodeOf(&db.Topology, region, os.Getenv("POD_NAME"))
+			db, id, err := pod.find()
 			if err != nil {
 				return err
 			}
 			engine, ok := engines.Lookup(db.Engine)
 			if !ok {
-				return usageError("%s: engine: %q is not one of %v", config, db.Engine, engines.Names())
+				return usageError("%s: engine: %q is not one of %v", pod.config, db.Engine, engines.Names())
 			}
-			listener, err := listenOn(bind, db.Nodes[id].Address)
+			listener, err := listenOn(pod.bind, db.Nodes[id].Address)
 			if err != nil {
 				return err
 			}
-			admin, err := listenOn(bind, db.Nodes[id].Admin)
+			admin, err := listenOn(pod.bind, db.Nodes[id].Admin)
 			if err != nil {
 				return err
 			}
@@ -56,10 +52,27 @@ ordinal o is replica o mod R of partition o div R, R being the number of replica
 			return n.Run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&config, "config", "/etc/geobench/database.json", "what the operator wrote for this database")
-	cmd.Flags().StringVar(&region, "region", "", "name of the node's region")
-	cmd.Flags().StringVar(&bind, "bind-address", "", "address to listen on; the ports are the database's (default all addresses)")
+	pod.add(cmd)
 	return cmd
+}
+
+// podFlags say which pod of a database a process is.
+type podFlags struct{ config, region, bind string }
+
+func (f *podFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.config, "config", "/etc/geobench/database.json", "what the operator wrote for this database")
+	cmd.Flags().StringVar(&f.region, "region", "", "name of the pod's region")
+	cmd.Flags().StringVar(&f.bind, "bind-address", "", "address to listen on; the ports are the database's (default all addresses)")
+}
+
+// find reads the database and finds the pod among its nodes.
+func (f *podFlags) find() (*deploy.Database, geo.NodeID, error) {
+	db, err := deploy.ReadFile(f.config)
+	if err != nil {
+		return nil, 0, usageError("%w", err)
+	}
+	id, err := nodeOf(&db.Topology, f.region, os.Getenv("POD_NAME"))
+	return db, id, err
 }
 
 // nodeOf returns the node that the pod called name is.

@@ -16,13 +16,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/emulation/kernel"
 	"github.com/geobench/geobench/internal/ping"
 )
 
 func newProbeCommand() *cobra.Command {
-	var config, region, bind string
+	var pod podFlags
 	cmd := &cobra.Command{
 		Use:   "probe --config FILE --region NAME",
 		Short: "Measure round trips beside a database that cannot (a sidecar of its pods)",
@@ -30,19 +29,15 @@ func newProbeCommand() *cobra.Command {
 in follows from POD_NAME.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			db, err := deploy.ReadFile(config)
-			if err != nil {
-				return usageError("%w", err)
-			}
-			id, err := nodeOf(&db.Topology, region, os.Getenv("POD_NAME"))
+			db, id, err := pod.find()
 			if err != nil {
 				return err
 			}
-			server, err := listenOn(bind, db.Nodes[id].Admin)
+			server, err := listenOn(pod.bind, db.Nodes[id].Admin)
 			if err != nil {
 				return err
 			}
-			echo := net.JoinHostPort(bind, strconv.Itoa(ping.Port))
+			echo := net.JoinHostPort(pod.bind, strconv.Itoa(ping.Port))
 			sink, err := net.Listen("tcp", echo)
 			if err != nil {
 				return err
@@ -70,9 +65,7 @@ in follows from POD_NAME.`,
 			return group.Wait()
 		},
 	}
-	cmd.Flags().StringVar(&config, "config", "/etc/geobench/database.json", "what the operator wrote for this database")
-	cmd.Flags().StringVar(&region, "region", "", "name of the pod's region")
-	cmd.Flags().StringVar(&bind, "bind-address", "", "address to listen on (default all addresses)")
+	pod.add(cmd)
 	return cmd
 }
 
