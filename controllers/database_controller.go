@@ -160,20 +160,16 @@ func (s *databaseScope) reconcile(ctx context.Context) error {
 		s.sweep,
 	} {
 		err := step(ctx)
-		var r *refusal
-		var taken *nameTakenError
-		var pending *pendingError
-		switch {
-		case errors.As(err, &r):
+		if r := asRefusal(err); r != nil {
 			s.refused(r)
 			return nil
-		case errors.As(err, &taken):
-			s.refused(&refusal{"NameTaken", taken.Error()})
-			return nil
-		case errors.As(err, &pending):
+		}
+		var pending *pendingError
+		if errors.As(err, &pending) {
 			s.waiting(pending)
 			return nil
-		case err != nil:
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -32,6 +33,19 @@ func (r *refusal) Error() string { return r.reason + ": " + r.message }
 
 func refuse(reason, format string, args ...any) *refusal {
 	return &refusal{reason, fmt.Sprintf(format, args...)}
+}
+
+// asRefusal returns the refusal that err is, if it is one: a name that somebody else has is for the user to settle, too.
+func asRefusal(err error) *refusal {
+	var r *refusal
+	var taken *nameTakenError
+	switch {
+	case errors.As(err, &r):
+		return r
+	case errors.As(err, &taken):
+		return &refusal{"NameTaken", taken.Error()}
+	}
+	return nil
 }
 
 // databasePlan is what a GeoDatabase's spec asks for.

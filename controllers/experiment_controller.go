@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/tools/events"
@@ -102,16 +101,11 @@ func (s *experimentScope) reconcile(ctx context.Context) error {
 		s.judge,
 	} {
 		err := step(ctx)
-		var r *refusal
-		var taken *nameTakenError
-		switch {
-		case errors.As(err, &r):
+		if r := asRefusal(err); r != nil {
 			s.refused(r)
 			return nil
-		case errors.As(err, &taken):
-			s.refused(&refusal{"NameTaken", taken.Error()})
-			return nil
-		case err != nil:
+		}
+		if err != nil {
 			return err
 		}
 	}
