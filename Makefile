@@ -27,6 +27,11 @@ build: bin/geobench ## Build bin/geobench
 bin/geobench:
 	@CGO_ENABLED=0 go build -tags full -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/geobench
 
+PREFIX ?= /usr/local
+.PHONY: install
+install: bin/geobench ## Install geobench, the kubectl plugin, manual pages and completion below PREFIX (/usr/local; DESTDIR for packages)
+	hack/install.sh "$(DESTDIR)$(PREFIX)"
+
 ##@ Test it
 .PHONY: test
 test: ## Run all tests but the end-to-end ones

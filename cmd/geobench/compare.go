@@ -27,7 +27,8 @@ Exit codes: 0 no difference or an improvement; 1 a regression; 2 wrong input; 3 
 		Example: `  geobench compare before.json after.json
   geobench compare --threshold 5 results/main results/branch
   geobench compare run/baseline run/candidate     # two BenchmarkRuns on the cluster`,
-		Args: args(cobra.ExactArgs(2)),
+		Args:              args(cobra.ExactArgs(2)),
+		ValidArgsFunction: completeResults,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			switch {
 			case alpha <= 0 || alpha >= 1:

@@ -92,14 +92,7 @@ func (c *cluster) run(ctx context.Context, name string) (*v1alpha1.BenchmarkRun,
 	if !apierrors.IsNotFound(err) {
 		return run, err
 	}
-	var names []string
-	list := &v1alpha1.BenchmarkRunList{}
-	if err := c.List(ctx, list, client.InNamespace(c.namespace)); err == nil {
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
-		}
-	}
-	return nil, c.notFound("BenchmarkRun", name, names)
+	return nil, c.notFound("BenchmarkRun", name, c.names(ctx, &v1alpha1.BenchmarkRunList{}))
 }
 
 func (c *cluster) notFound(kind, name string, names []string) error {
@@ -154,14 +147,66 @@ func pluginCommands() []*cobra.Command {
 	return []*cobra.Command{newWatchCommand(), newMatrixCommand(), newCancelCommand()}
 }
 
+// completionWithin bounds how long a shell waits for names from a cluster.
+const completionWithin = 2 * time.Second
+
+// completing makes a completion of the names of objects, when no other argument was given yet.
+func completing(names func(context.Context, *cluster) []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(given) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		c, err := connectFor(cmd)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionWithin)
+		defer cancel()
+		return names(ctx, c), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+var (
+	completeRuns      = completing(func(ctx context.Context, c *cluster) []string { return c.names(ctx, &v1alpha1.BenchmarkRunList{}) })
+	completeDatabases = completing(func(ctx context.Context, c *cluster) []string { return c.names(ctx, &v1alpha1.GeoDatabaseList{}) })
+)
+
+// completeResults offers files, and with kubectl the names of runs.
+func completeResults(cmd *cobra.Command, given []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	mark, is := strings.CutPrefix(prefix, "run/")
+	if !isPlugin && !is {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	names, _ := completeRuns(cmd, nil, mark)
+	if is {
+		for i := range names {
+			names[i] = "run/" + names[i]
+		}
+	}
+	return names, cobra.ShellCompDirectiveDefault
+}
+
+// names of all objects of a kind in the namespace; none when the cluster does not answer.
+func (c *cluster) names(ctx context.Context, list client.ObjectList) (out []string) {
+	if c.List(ctx, list, client.InNamespace(c.namespace)) != nil {
+		return nil
+	}
+	_ = meta.EachListItem(list, func(o runtime.Object) error {
+		out = append(out, o.(client.Object).GetName())
+		return nil
+	})
+	return out
+}
+
 func newMatrixCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "matrix DATABASE",
 		Short: "Show a database's declared and measured round-trip times",
 		Long: `Matrix shows, for a GeoDatabase on the cluster, the declared and the measured round trip of every directed link, and whether
 the measured network is the declared one.`,
-		Example: "  kubectl geobench matrix calvin",
-		Args:    args(cobra.ExactArgs(1)),
+		Example:           "  kubectl geobench matrix calvin",
+		Args:              args(cobra.ExactArgs(1)),
+		ValidArgsFunction: completeDatabases,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			c, err := connectFor(cmd)
 			if err != nil {
@@ -169,14 +214,7 @@ the measured network is the declared one.`,
 			}
 			db := &v1alpha1.GeoDatabase{}
 			if err := c.Get(cmd.Context(), client.ObjectKey{Namespace: c.namespace, Name: names[0]}, db); apierrors.IsNotFound(err) {
-				list := &v1alpha1.GeoDatabaseList{}
-				var known []string
-				if err := c.List(cmd.Context(), list, client.InNamespace(c.namespace)); err == nil {
-					for i := range list.Items {
-						known = append(known, list.Items[i].Name)
-					}
-				}
-				return c.notFound("GeoDatabase", names[0], known)
+				return c.notFound("GeoDatabase", names[0], c.names(cmd.Context(), &v1alpha1.GeoDatabaseList{}))
 			} else if err != nil {
 				return err
 			}
@@ -228,8 +266,9 @@ func newCancelCommand() *cobra.Command {
 		Short: "End a BenchmarkRun that is under way",
 		Long: `Cancel sets spec.cancel of a BenchmarkRun: the operator ends it with the verdict Invalid and the reason Cancelled, removes its
 workers and gives its database to the next run. To run it again, change spec.runID and take spec.cancel back.`,
-		Example: "  kubectl geobench cancel quickstart",
-		Args:    args(cobra.ExactArgs(1)),
+		Example:           "  kubectl geobench cancel quickstart",
+		Args:              args(cobra.ExactArgs(1)),
+		ValidArgsFunction: completeRuns,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			c, err := connectFor(cmd)
 			if err != nil {
@@ -268,8 +307,9 @@ func newWatchCommand() *cobra.Command {
 region. At the end it shows the result as a table. Ctrl-C ends the watching, not the run; see cancel.
 
 Exit codes: 0 passed; 1 failed or invalid; 2 wrong input; 3 the cluster does not answer; 130 interrupted.`,
-		Example: "  kubectl apply -f experiments/quickstart.yaml && kubectl geobench watch quickstart",
-		Args:    args(cobra.ExactArgs(1)),
+		Example:           "  kubectl apply -f experiments/quickstart.yaml && kubectl geobench watch quickstart",
+		Args:              args(cobra.ExactArgs(1)),
+		ValidArgsFunction: completeRuns,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			c, err := connectFor(cmd)
 			if err != nil {

@@ -46,7 +46,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal ends what runs in good order; the next one ends the program.
 	context.AfterFunc(ctx, stop)
-	os.Exit(execute(ctx, newRootCommand()))
+	root := newRootCommand()
+	if isCompletion {
+		root.SetArgs(append([]string{cobra.ShellCompRequestCmd}, os.Args[1:]...))
+	}
+	os.Exit(execute(ctx, root))
 }
 
 // execute runs the command line and returns the exit code.
@@ -72,8 +76,12 @@ func execute(ctx context.Context, root *cobra.Command) int {
 	return coded.code
 }
 
-// isPlugin tells that kubectl called this program.
-var isPlugin = strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-")
+// isCompletion tells that kubectl called this program to complete a command line of the plugin, isPlugin that it called it at
+// all.
+var (
+	isCompletion = strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl_complete-")
+	isPlugin     = isCompletion || strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-")
+)
 
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -107,7 +115,7 @@ Exit codes: 0 passed; 1 a verdict is Failed or Invalid, or a claim does not hold
 		c.GroupID = "cluster"
 		root.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{newRunCommand(), newSimulateCommand(), newVerifyCommand(), newValidateCommand(), newCompareCommand(), newReportCommand(), newShowCommand(), newExploreCommand()} {
+	for _, c := range []*cobra.Command{newRunCommand(), newSimulateCommand(), newVerifyCommand(), newValidateCommand(), newCompareCommand(), newReportCommand(), newShowCommand(), newExploreCommand(), newManCommand()} {
 		c.GroupID = "people"
 		root.AddCommand(c)
 	}

@@ -36,6 +36,14 @@ func pluginCommands() []*cobra.Command {
 	})
 }
 
+// newManCommand stands for the one that writes manual pages.
+func newManCommand() *cobra.Command {
+	return unavailable(map[string]string{"man": "Write manual pages"})[0]
+}
+
+// completeResults would offer runs of a cluster beside files.
+var completeResults cobra.CompletionFunc
+
 func unavailable(commands map[string]string) (out []*cobra.Command) {
 	for name, short := range commands {
 		out = append(out, &cobra.Command{

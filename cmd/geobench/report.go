@@ -28,7 +28,8 @@ their seeds at most, else of each. A BenchmarkRun on the cluster is compared wit
   geobench verify experiments/smallbank --out out/smallbank && geobench report out/smallbank -o out/report
   geobench report results/branch --baseline results/main -o out/report
   kubectl geobench report quickstart -o report`,
-		Args: args(cobra.MinimumNArgs(1)),
+		Args:              args(cobra.MinimumNArgs(1)),
+		ValidArgsFunction: completeResults,
 		RunE: func(cmd *cobra.Command, results []string) error {
 			if folder == "" {
 				return usageError("no folder is given: name one with -o, for example -o out/report")

@@ -205,7 +205,8 @@ func newShowCommand() *cobra.Command {
 folder of results, - for standard input, or run/NAME, a BenchmarkRun on the cluster.`,
 		Example: `  geobench show result.json
   geobench show run/quickstart -o wide     # a BenchmarkRun on the cluster`,
-		Args: args(cobra.MinimumNArgs(1)),
+		Args:              args(cobra.MinimumNArgs(1)),
+		ValidArgsFunction: completeResults,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if err := out.check(); err != nil {
 				return err
