@@ -49,6 +49,26 @@ func networkDashboard() *Dashboard {
 				lines("Stalls", "Times per second that a link began to hold more than its limit for a peer: the peer, or the path to it, is too slow.", "ops",
 					query{sum("database, region", rate(metrics.Stalls, ofNode)), "{{database}} {{region}}"}),
 			}},
+			{"Sidecars", []chart{
+				lines("Packets received", "Packets per second that came over each emulated link, before any was dropped, by the region that they came from.", "pps",
+					query{sum("region, from", rate(metrics.WANPackets, ofSidecar)), "{{from}} → {{region}}"}),
+				func() chart {
+					c := lines("Packets dropped", "Packets per second that sidecars dropped. Loss, rate and cut were asked for; queue means that the sidecar had no room (queueBytes) or did not keep up.", "pps",
+						query{sum("region, from, cause", rate(metrics.WANDropped, ofSidecar)), "{{from}} → {{region}} {{cause}}"})
+					c.stacked = true
+					return c
+				}(),
+				lines("Bytes on their way", "Bytes that sidecars hold until they are due. A link holds its rate times its delay.", "bytes",
+					query{sum("region, from", of(metrics.WANQueuedBytes, ofSidecar)), "{{from}} → {{region}}"}),
+				lines("Lateness", "How much later than due sidecars handed packets on: median and 99th percentile. Much beyond a millisecond, the machine is too busy to emulate the network.", "s",
+					query{quantile(0.5, metrics.WANLateness, "region", ofSidecar, rateSeconds), "p50 {{region}}"},
+					query{quantile(0.99, metrics.WANLateness, "region", ofSidecar, rateSeconds), "p99 {{region}}"}),
+				lines("Sidecars ready", "Sidecars whose configuration is in force, of all.", "short",
+					query{sum("region", of(metrics.WANReady, ofSidecar)), "ready {{region}}"},
+					query{"count by (region) (" + of(metrics.WANReady, ofSidecar) + ")", "all {{region}}"}),
+				lines("Configurations refused", "Configurations per second that sidecars refused: they keep the one from before.", "ops",
+					query{sum("region", rate(metrics.WANConfigErrors, ofSidecar)), "{{region}}"}),
+			}},
 			{"Cost per hour", []chart{
 				lines("Transfer per link", "Price of an hour of the present traffic between regions, by the price table of the network profile (AWS's list prices where it has none).", "currencyUSD",
 					query{transfer, "{{database}} {{region}} → {{to}} ({{currency}})"}),

@@ -15,6 +15,7 @@ const (
 	ofTxn       = ofWorker + `,transaction=~"$transaction"`
 	ofDatabase  = `namespace=~"$namespace",database=~"$database"`
 	ofNode      = ofDatabase + `,region=~"$region"`
+	ofSidecar   = `namespace=~"$namespace",region=~"$region"`
 	rateSeconds = "$__rate_interval"
 )
 

@@ -11,10 +11,11 @@ import (
 )
 
 // empty lists, by place, the queries that cannot return data and why. A name is DASHBOARD / PANEL / REFID, without what is
-// the same for all of a dashboard or a panel.
+// the same for all of a dashboard, of a section or of a panel.
 var empty = map[string]map[string]string{
 	"local": {
 		"Operator":                              "there is no operator without a cluster",
+		"Network / Sidecars":                    "there are no sidecars without a cluster",
 		"Run / Refused, lost and timed out / A": "no transaction is refused in the quickstart",
 		"Run / Refused, lost and timed out / B": "no connection is lost in the quickstart",
 		"Run / Aborts by reason":                "no transaction of the quickstart aborts",
@@ -30,14 +31,14 @@ var empty = map[string]map[string]string{
 	},
 }
 
-// expected tells why a query may be empty.
-func expected(place, dashboard, panel, ref string) string {
-	for _, name := range []string{dashboard, dashboard + " / " + panel, dashboard + " / " + panel + " / " + ref, panel} {
+// expected tells why a query may be empty, and which entry of the list says so, without the dashboard.
+func expected(place, dashboard, section, panel, ref string) (why, entry string) {
+	for _, name := range []string{dashboard, dashboard + " / " + section, dashboard + " / " + panel, dashboard + " / " + panel + " / " + ref, panel} {
 		if why := empty[place][name]; why != "" {
-			return why
+			return why, strings.TrimPrefix(name, dashboard+" / ")
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // tally counts the queries of one dashboard, or of the rules.
@@ -51,6 +52,7 @@ type tally struct {
 func judge(ctx context.Context, c config, place string, dashboards []dashboard, rules []rule, s *server) error {
 	var problems []error
 	var tallies []*tally
+	section := "" // of the dashboard
 	one := func(t *tally, panel, ref, expr string, instant bool) []series {
 		t.queries++
 		where := t.name + " / " + panel + " / " + ref
@@ -64,7 +66,7 @@ func judge(ctx context.Context, c config, place string, dashboards []dashboard, 
 		for i := range answer {
 			points += answer[i].points()
 		}
-		why := expected(place, t.name, panel, ref)
+		why, entry := expected(place, t.name, section, panel, ref)
 		if c.verbose {
 			fmt.Printf("%s: %d series, %d values\n    %s\n", where, len(answer), points, expr)
 		}
@@ -75,7 +77,7 @@ func judge(ctx context.Context, c config, place string, dashboards []dashboard, 
 			problems = append(problems, fmt.Errorf("%s returned nothing\n    %s", where, expr))
 		case points == 0:
 			t.empty++
-			if line := strings.TrimSuffix(panel+" ("+why+")", " ()"); len(t.why) == 0 || t.why[len(t.why)-1] != line {
+			if line := fmt.Sprintf("%s (%s)", entry, why); len(t.why) == 0 || t.why[len(t.why)-1] != line {
 				t.why = append(t.why, line)
 			}
 		}
@@ -87,6 +89,7 @@ func judge(ctx context.Context, c config, place string, dashboards []dashboard, 
 		tallies = append(tallies, t)
 		for _, p := range d.Panels {
 			if p.Type == "row" {
+				section = p.Title
 				drawn = append(drawn, drawing{dashboard: t.name, panel: p})
 				continue
 			}
@@ -100,6 +103,7 @@ func judge(ctx context.Context, c config, place string, dashboards []dashboard, 
 			}
 			drawn = append(drawn, draw)
 		}
+		section = ""
 		for _, a := range d.Annotations.List {
 			one(t, "annotation "+a.Name, "", a.Expr, false)
 		}
@@ -107,7 +111,7 @@ func judge(ctx context.Context, c config, place string, dashboards []dashboard, 
 			if v.Type == "query" {
 				t.queries++
 				values, err := s.choices(ctx, v.Query)
-				if err == nil && len(values) == 0 && expected(place, t.name, "variable "+v.Name, "") == "" && place+t.name != "localOperator" {
+				if err == nil && len(values) == 0 && place+t.name != "localOperator" {
 					err = errors.New("there is nothing to choose")
 				}
 				if err != nil {
@@ -136,13 +140,7 @@ func judge(ctx context.Context, c config, place string, dashboards []dashboard, 
 	fmt.Fprintln(w, "dashboard\tpanels\tqueries\tempty\twhy")
 	sum := tally{name: "all"}
 	for _, t := range tallies {
-		why := ""
-		if len(t.why) > 0 {
-			why = strings.Join(t.why[:min(len(t.why), 4)], "; ")
-			if len(t.why) > 4 && t.name == "Operator" {
-				why = expected(place, t.name, "", "")
-			}
-		}
+		why := strings.Join(t.why, "; ")
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\n", t.name, t.panels, t.queries, t.empty, why)
 		sum.panels, sum.queries, sum.empty = sum.panels+t.panels, sum.queries+t.queries, sum.empty+t.empty
 	}

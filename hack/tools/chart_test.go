@@ -595,12 +595,41 @@ func TestNetworkPolicy(t *testing.T) {
 	if p := find[*networkingv1.NetworkPolicy](t, objects, "geobench-operator"); len(p.Spec.Ingress) != 0 || len(p.Spec.Egress) != 3 {
 		t.Errorf("without metrics the operator has %d ingress and %d egress rules, want 0 and 3", len(p.Spec.Ingress), len(p.Spec.Egress))
 	}
-	p := find[*networkingv1.NetworkPolicy](t, objects, "geobench-databases")
-	for _, rule := range p.Spec.Ingress {
-		if port := rule.Ports[0].Port.String(); port == "admin" && len(rule.From) == 0 {
-			t.Error("everybody reaches the administration port of databases")
-		} else if port == "geobench" && len(rule.From) != 0 {
-			t.Error("peers and clients do not reach the databases' port")
+	// Of everybody, and of the operator, which a rule with a from names.
+	reached := func(rules []networkingv1.NetworkPolicyIngressRule, port int32, named bool) bool {
+		for _, rule := range rules {
+			for _, p := range rule.Ports {
+				if *p.Protocol == corev1.ProtocolTCP && p.Port.IntVal <= port && port <= max(p.Port.IntVal, ptrOr(p.EndPort)) && (len(rule.From) == 0 || named) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	rules := find[*networkingv1.NetworkPolicy](t, objects, "geobench-databases").Spec.Ingress
+	for port, everybody := range map[int32]bool{7000: true, 5432: true, 7002: true, 26257: true, 7001: false, 7003: false} {
+		if got := reached(rules, port, false); got != everybody {
+			t.Errorf("everybody reaches port %d of databases: %v, want %v", port, got, everybody)
+		}
+		if !reached(rules, port, true) {
+			t.Errorf("the operator does not reach port %d of databases", port)
 		}
 	}
+	operator := find[*networkingv1.NetworkPolicy](t, objects, "geobench-operator").Spec.Egress
+	pods := operator[len(operator)-1]
+	if roles := pods.To[0].PodSelector.MatchExpressions[0].Values; !slices.Equal(roles, []string{"node", "worker"}) {
+		t.Errorf("the operator reaches the administration ports of %v, want those of nodes and workers", roles)
+	}
+	for i, port := range []int32{7001, 7003} {
+		if got := pods.Ports[i].Port.IntVal; got != port {
+			t.Errorf("the operator reaches port %d, want %d", got, port)
+		}
+	}
+}
+
+func ptrOr(p *int32) int32 {
+	if p == nil {
+		return 0
+	}
+	return *p
 }

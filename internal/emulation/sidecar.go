@@ -22,6 +22,8 @@ import (
 const (
 	// SidecarName is the name of the sidecar's container and of its volume.
 	SidecarName = "geobench-wan"
+	// SidecarPort is the name of the sidecar's port, which has its metrics.
+	SidecarPort = "wan"
 	// sidecarFolder is where the sidecar finds its configuration.
 	sidecarFolder = "/etc/geobench/wan"
 	// annotationGeneration, on the ConfigMap, counts its changes; on a pod, its change makes kubelet refresh the file at once.
@@ -104,6 +106,8 @@ func (s *Sidecar) Prepare(n *Network, region string, pod *corev1.PodSpec) {
 		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 			corev1.ResourceCPU: resourceOf("50m"), corev1.ResourceMemory: resourceOf("64Mi"),
 		}},
+		// The name is what monitoring scrapes by.
+		Ports:           []corev1.ContainerPort{{Name: SidecarPort, ContainerPort: wan.StatusPort, Protocol: corev1.ProtocolTCP}},
 		SecurityContext: SidecarSecurity(),
 		StartupProbe:    probe("/readyz", 1, 60),
 		LivenessProbe:   probe("/healthz", 10, 6),

@@ -8,6 +8,7 @@ var (
 	workerLabels = with(runLabels, "region", "worker")
 	nodeLabels   = []string{"database", "engine", "region", "node"}
 	objectLabels = []string{"namespace", "run", "database"}
+	wanLabels    = []string{"pod", "region"}
 )
 
 func with(labels []string, more ...string) []string {
@@ -105,6 +106,32 @@ var (
 		"99th percentile of the round trips to a region during the last 10 s, as this node's probes measured it.", with(nodeLabels, "to"))
 	RTTSamples = network.define(Gauge, "geobench_network_rtt_samples",
 		"Round trips to a region that were measured during the last 10 s.", with(nodeLabels, "to"))
+)
+
+// Sidecars.
+var (
+	sidecars = source("Sidecars", "Served on port 7003 (`wan`) by the sidecars that emulate the network of pods (`emulation: Sidecar`, `geobench wan`). "+
+		"`region` is the region of the pod, `from` the link that packets came over: the region at its other end.")
+
+	WANPackets = sidecars.define(Counter, "geobench_wan_received_packets_total",
+		"Packets that came over a link, before any was dropped.", with(wanLabels, "from"))
+	WANBytes = sidecars.define(Counter, "geobench_wan_received_bytes_total",
+		"Bytes that came over a link, with headers from IP upwards.", with(wanLabels, "from"))
+	WANDropped = sidecars.define(Counter, "geobench_wan_dropped_packets_total",
+		"Packets dropped, by cause: loss, rate, cut, queue.", with(wanLabels, "from", "cause"))
+	WANQueuedPackets = sidecars.define(Gauge, "geobench_wan_queued_packets",
+		"Packets on their way; what the kernel hands over at once is one.", with(wanLabels, "from"))
+	WANQueuedBytes = sidecars.define(Gauge, "geobench_wan_queued_bytes",
+		"Bytes on their way.", with(wanLabels, "from"))
+	WANLateness = sidecars.define(Histogram, "geobench_wan_lateness_seconds",
+		"How much later than due packets were handed on.", wanLabels,
+		25e-6, 50e-6, 100e-6, 200e-6, 400e-6, 800e-6, 1.6e-3, 3.2e-3, 6.4e-3, 12.8e-3, 25.6e-3, 51.2e-3, 102.4e-3)
+	WANConfigErrors = sidecars.define(Counter, "geobench_wan_config_errors_total",
+		"Configurations that were refused.", wanLabels)
+	WANGeneration = sidecars.define(Gauge, "geobench_wan_config_generation",
+		"Generation of the configuration in force.", wanLabels)
+	WANReady = sidecars.define(Gauge, "geobench_wan_ready",
+		"1 when the configuration is in force, else 0.", wanLabels)
 )
 
 // Runs.

@@ -68,7 +68,7 @@ type plane struct {
 	log    *slog.Logger
 	start  time.Time
 
-	lateness prometheus.Histogram
+	lateness prometheus.Observer
 
 	mu    sync.Mutex
 	calls []func()
@@ -83,7 +83,7 @@ type plane struct {
 	failures  int
 }
 
-func newPlane(pod string, log *slog.Logger, lateness prometheus.Histogram) (*plane, error) {
+func newPlane(pod string, log *slog.Logger, lateness prometheus.Observer) (*plane, error) {
 	socket, err := openQueueSocket()
 	if err != nil {
 		return nil, err

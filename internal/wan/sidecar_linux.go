@@ -22,7 +22,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	table "github.com/geobench/geobench/internal/metrics"
 )
 
 const (
@@ -451,77 +452,47 @@ func (s *sidecar) handler() http.Handler {
 		defer cancel()
 		say(w, s.plane.do(ctx, func() {}))
 	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", table.Handler(s.metrics.registry))
 	return mux
 }
 
 // metrics of a sidecar.
 type metrics struct {
-	sidecar      *sidecar
 	registry     *prometheus.Registry
-	lateness     prometheus.Histogram
+	lateness     prometheus.Observer
 	configErrors prometheus.Counter
-
-	packets, bytes, dropped, queuedPackets, queuedBytes, generation, ready *prometheus.Desc
 }
 
 func newMetrics(s *sidecar) *metrics {
-	labels := prometheus.Labels{"pod": s.Pod, "region": s.config.Region}
-	d := func(name, help string, variable ...string) *prometheus.Desc {
-		return prometheus.NewDesc("geobench_wan_"+name, help, variable, labels)
-	}
-	m := &metrics{
-		sidecar: s, registry: prometheus.NewRegistry(),
-		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "geobench_wan_lateness_seconds", Help: "How much later than due packets were handed on.", ConstLabels: labels,
-			Buckets:                     []float64{25e-6, 50e-6, 100e-6, 200e-6, 400e-6, 800e-6, 1.6e-3, 3.2e-3, 6.4e-3, 12.8e-3, 25.6e-3, 51.2e-3, 102.4e-3},
-			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
-		}),
-		configErrors: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "geobench_wan_config_errors_total", Help: "Configurations that were refused.", ConstLabels: labels,
-		}),
-		packets:       d("received_packets_total", "Packets that came over a link, before any was dropped.", "from"),
-		bytes:         d("received_bytes_total", "Bytes that came over a link, with headers from IP upwards.", "from"),
-		dropped:       d("dropped_packets_total", "Packets dropped, by cause: loss, rate, cut, queue.", "from", "cause"),
-		queuedPackets: d("queued_packets", "Packets on their way; what the kernel hands over at once is one.", "from"),
-		queuedBytes:   d("queued_bytes", "Bytes on their way.", "from"),
-		generation:    d("config_generation", "Generation of the configuration in force."),
-		ready:         d("ready", "1 when the configuration is in force."),
-	}
-	m.registry.MustRegister(m, m.lateness, m.configErrors)
+	labels := []string{s.Pod, s.config.Region}
+	lateness, configErrors := table.WANLateness.HistogramVec(labels...), table.WANConfigErrors.CounterVec(labels...)
+	m := &metrics{registry: prometheus.NewRegistry(), lateness: lateness.WithLabelValues(), configErrors: configErrors.WithLabelValues()}
+	m.registry.MustRegister(lateness, configErrors, table.NewCollector([]*table.Definition{
+		table.WANPackets, table.WANBytes, table.WANDropped, table.WANQueuedPackets, table.WANQueuedBytes, table.WANGeneration, table.WANReady,
+	}, s.collect, labels...))
 	return m
 }
 
-// Describe names the figures that Collect reads.
-func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.packets, m.bytes, m.dropped, m.queuedPackets, m.queuedBytes, m.generation, m.ready} {
-		ch <- d
-	}
-}
-
-// Collect reads the loop's counters.
-func (m *metrics) Collect(ch chan<- prometheus.Metric) {
-	st, err := m.sidecar.status(context.Background())
+// collect reads the loop's counters. A loop that does not answer is not ready, and has no other figures.
+func (s *sidecar) collect(put table.Put) {
+	st, err := s.status(context.Background())
 	if err != nil {
-		ch <- prometheus.NewInvalidMetric(m.ready, err)
+		put(table.WANReady, 0)
 		return
 	}
-	put := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
-	}
 	for _, l := range st.Links {
-		put(m.packets, prometheus.CounterValue, float64(l.Packets), l.From)
-		put(m.bytes, prometheus.CounterValue, float64(l.Bytes), l.From)
-		put(m.queuedPackets, prometheus.GaugeValue, float64(l.QueuedPackets), l.From)
-		put(m.queuedBytes, prometheus.GaugeValue, float64(l.QueuedBytes), l.From)
+		put(table.WANPackets, float64(l.Packets), l.From)
+		put(table.WANBytes, float64(l.Bytes), l.From)
+		put(table.WANQueuedPackets, float64(l.QueuedPackets), l.From)
+		put(table.WANQueuedBytes, float64(l.QueuedBytes), l.From)
 		for _, cause := range []Cause{LostCause, RateCause, CutCause, QueueCause} {
-			put(m.dropped, prometheus.CounterValue, float64(l.Dropped[cause]), l.From, string(cause))
+			put(table.WANDropped, float64(l.Dropped[cause]), l.From, string(cause))
 		}
 	}
-	put(m.generation, prometheus.GaugeValue, float64(st.Generation))
+	put(table.WANGeneration, float64(st.Generation))
 	ready := 0.0
 	if st.Ready {
 		ready = 1
 	}
-	put(m.ready, prometheus.GaugeValue, ready)
+	put(table.WANReady, ready)
 }
