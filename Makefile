@@ -85,6 +85,10 @@ bench-metrics: ## What live metrics that are scraped every second take away from
 test-dashboards: bin/geobench ## Evaluate every query of the dashboards and rules on a real Prometheus that scrapes a real run
 	hack/test-dashboards.sh
 
+.PHONY: test-monitoring
+test-monitoring: ## The chart's monitors and rules with a real Prometheus operator on the local node, and every query on its Prometheus
+	hack/test-monitoring.sh "$(IMAGE)"
+
 .PHONY: verify
 verify: bin/geobench ## Simulate the paper's six scenarios, judge its claims, draw the plots into out/smallbank (minutes)
 	bin/geobench verify experiments/smallbank --out out/smallbank
@@ -119,6 +123,10 @@ image: bin/geobench ## Make the image archive out/geobench.tar without a contain
 .PHONY: cluster-load
 cluster-load: image ## Make the image and load it into the local node
 	$(CLUSTERCMD) load $(CURDIR)/out/geobench.tar
+
+.PHONY: screenshots
+screenshots: bin/geobench ## Take the pictures of docs/ again: report, terminal, what the dashboards' queries return (Chromium; 3 min)
+	hack/screenshots.sh docs
 
 .PHONY: clean
 clean: ## Remove what was built here (not the cache)

@@ -102,7 +102,7 @@ func (s *server) expand(expr string) (string, error) {
 	out := variable.ReplaceAllStringFunc(expr, func(name string) string {
 		switch name {
 		case "$__rate_interval":
-			return rateInterval.String()
+			return s.rateInterval.String()
 		case "$__range":
 			return fmt.Sprintf("%ds", int(s.to.Sub(s.from).Seconds()))
 		case "$namespace", "$run", "$database", "$region", "$transaction":

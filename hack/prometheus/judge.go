@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"strings"
@@ -22,6 +23,7 @@ var empty = map[string]map[string]string{
 		"alert":                                 "nothing is wrong",
 	},
 	"cluster": {
+		"Network / Sidecars":                    sidecarsNeeded,
 		"Operator / Runs under way":             "the run is over when this is asked",
 		"Run / Refused, lost and timed out / A": "no transaction is refused in the quickstart",
 		"Run / Refused, lost and timed out / B": "no connection is lost in the quickstart",
@@ -29,6 +31,15 @@ var empty = map[string]map[string]string{
 		"annotation Faults":                     "the quickstart has no faults",
 		"alert":                                 "nothing is wrong",
 	},
+}
+
+// sidecarsNeeded is why a run whose engine delays its own links shows nothing of sidecars.
+const sidecarsNeeded = "the quickstart's network is emulated by the engine"
+
+// A cluster where the run's network is emulated by sidecars can return everything that a cluster can, and that.
+func init() {
+	empty["sidecars"] = maps.Clone(empty["cluster"])
+	delete(empty["sidecars"], "Network / Sidecars")
 }
 
 // expected tells why a query may be empty, and which entry of the list says so, without the dashboard.
@@ -87,6 +98,11 @@ func judge(ctx context.Context, c config, place string, dashboards []dashboard, 
 	for _, d := range dashboards {
 		t := &tally{name: strings.TrimPrefix(d.Title, "Geobench / ")}
 		tallies = append(tallies, t)
+		section = ""
+		bands := map[string][]series{}
+		for _, a := range d.Annotations.List {
+			bands[a.Name] = one(t, "annotation "+a.Name, "", a.Expr, false)
+		}
 		for _, p := range d.Panels {
 			if p.Type == "row" {
 				section = p.Title
@@ -97,16 +113,13 @@ func judge(ctx context.Context, c config, place string, dashboards []dashboard, 
 			if p.Title == "" || p.Description == "" || p.FieldConfig.Defaults.Unit == "" || len(p.Targets) == 0 {
 				problems = append(problems, fmt.Errorf("%s / %s: a panel needs a title, a description, a unit and a query", t.name, p.Title))
 			}
-			draw := drawing{dashboard: t.name, panel: p}
+			draw := drawing{dashboard: t.name, panel: p, stages: bands["Stages"], faults: bands["Faults"]}
 			for _, q := range p.Targets {
 				draw.answers = append(draw.answers, one(t, p.Title, q.RefID, q.Expr, q.Instant))
 			}
 			drawn = append(drawn, draw)
 		}
 		section = ""
-		for _, a := range d.Annotations.List {
-			one(t, "annotation "+a.Name, "", a.Expr, false)
-		}
 		for _, v := range d.Templating.List {
 			if v.Type == "query" {
 				t.queries++

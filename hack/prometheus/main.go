@@ -27,9 +27,10 @@ func main() {
 	flag.StringVar(&c.manifest, "manifest", "hack/prometheus/run.yaml", "manifest to run")
 	flag.StringVar(&c.dashboards, "dashboards", "dashboards", "folder of dashboards and rules")
 	flag.StringVar(&c.url, "url", "", "evaluate on this Prometheus instead of starting one")
-	flag.StringVar(&c.place, "place", "local", "where the run ran: local or cluster, which differ in what can return data")
+	flag.StringVar(&c.place, "place", "local", "where the run ran, as places differ in what can return data: local, cluster, or sidecars (a cluster with emulation Sidecar)")
 	flag.StringVar(&c.plot, "plot", "", "draw every dashboard into this folder, as an HTML page")
 	flag.DurationVar(&c.span, "span", 5*time.Minute, "how far back to look with -url")
+	flag.DurationVar(&c.rate, "rate", 5*time.Second, "span of $__rate_interval with -url: at least four scrapes; Grafana has 60s for the usual 15s")
 	flag.BoolVar(&c.verbose, "v", false, "print every query and how much it returned")
 	modes := flag.String("histograms", "native,classic", "how the server that is started here scrapes histograms, one run each")
 	flag.Parse()
@@ -43,7 +44,7 @@ func main() {
 
 type config struct {
 	server, geobench, manifest, dashboards, url, place, plot string
-	span                                                     time.Duration
+	span, rate                                               time.Duration
 	verbose                                                  bool
 }
 
@@ -58,7 +59,7 @@ func run(ctx context.Context, c config, modes []string) error {
 	}
 	if c.url != "" {
 		to := time.Now()
-		return judge(ctx, c, c.place, files, rules, &server{url: strings.TrimSuffix(c.url, "/"), from: to.Add(-c.span), to: to})
+		return judge(ctx, c, c.place, files, rules, &server{url: strings.TrimSuffix(c.url, "/"), from: to.Add(-c.span), to: to, rateInterval: c.rate})
 	}
 	for _, mode := range modes {
 		s, err := observe(ctx, c, mode == "native")

@@ -18,6 +18,8 @@ type drawing struct {
 	dashboard string
 	panel     panel
 	answers   [][]series
+	// stages and faults are the bands of the dashboard's annotations.
+	stages, faults []series
 }
 
 // The grid of a page: 24 columns, as in Grafana.
@@ -215,10 +217,38 @@ func (f *frame) y(v float64) float64 {
 	return f.top + f.height - (v-f.low)/(f.high-f.low)*f.height
 }
 
-func (f *frame) axes(b *strings.Builder, unit string, yTicks bool) {
-	if yTicks {
-		for i := range 5 {
-			v := f.low + (f.high-f.low)*float64(i)/4
+// round makes the highest value one that can be divided into a few steps of 1, 2 or 5 times a power of ten.
+func (f *frame) round() (step float64) {
+	step = math.Pow(10, math.Floor(math.Log10(f.high/4)))
+	for _, m := range []float64{5, 2} {
+		if f.high/(m*step) >= 4 {
+			step *= m
+			break
+		}
+	}
+	f.high = math.Ceil(f.high/step*1.02) * step
+	return step
+}
+
+// bands shade the faults and divide the stages.
+func (d *drawing) bands(b *strings.Builder, f *frame) {
+	for i := range d.stages {
+		if v := d.stages[i].Values; len(v) > 0 {
+			fmt.Fprintf(b, `<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="#9db7dd" stroke-dasharray="3 3"/>`, f.x(v[0].at), f.x(v[0].at), f.top, f.top+f.height)
+		}
+	}
+	for i := range d.faults {
+		if v := d.faults[i].Values; len(v) > 0 {
+			from, to := f.x(v[0].at), f.x(v[len(v)-1].at)
+			fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="#d64550" fill-opacity=".14"/>`, from, f.top, to-from, f.height)
+			fmt.Fprintf(b, `<text x="%.1f" y="%.1f" font-size="10" fill="#a8222d">%s</text>`, from+3, f.top+10, html.EscapeString(d.faults[i].Labels["fault"]))
+		}
+	}
+}
+
+func (f *frame) axes(b *strings.Builder, unit string, every float64) {
+	if every > 0 {
+		for v := f.low; v <= f.high*(1+1e-9); v += every {
 			fmt.Fprintf(b, `<line x1="%.0f" x2="%.0f" y1="%.1f" y2="%.1f" stroke="#e8e8e8"/><text x="%.0f" y="%.1f" font-size="10" text-anchor="end" fill="#555">%s</text>`,
 				f.left, f.left+f.width, f.y(v), f.y(v), f.left-4, f.y(v)+3, format(v, unit))
 		}
@@ -232,7 +262,7 @@ func (f *frame) axes(b *strings.Builder, unit string, yTicks bool) {
 
 func (d *drawing) lines(b *strings.Builder, w, h int, s *server) {
 	var names strings.Builder
-	f := &frame{left: 76, top: 6, width: float64(w) - 90, from: s.from, to: s.to}
+	f := &frame{left: 84, top: 6, width: float64(w) - 98, from: s.from, to: s.to}
 	n := 0
 	for _, a := range d.answers {
 		n += len(a)
@@ -255,11 +285,12 @@ func (d *drawing) lines(b *strings.Builder, w, h int, s *server) {
 	if f.high == 0 {
 		f.high = 1
 	}
-	f.high *= 1.05
+	every := f.round()
 	legendHeight := 15*min((n+1)/2, 6) + 6
 	f.height = float64(h-legendHeight) - 24
 	fmt.Fprintf(b, `<svg width="%d" height="%d">`, w, h-legendHeight)
-	f.axes(b, d.unit(), true)
+	f.axes(b, d.unit(), every)
+	d.bands(b, f)
 	i := 0
 	for q, a := range d.answers {
 		for j := range a {
@@ -282,7 +313,7 @@ func (d *drawing) lines(b *strings.Builder, w, h int, s *server) {
 			}
 			fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="1.6"%s/>`, path.String(), color, dash)
 			if i < 12 {
-				fmt.Fprintf(&names, `<span style="display:inline-block;width:49%%;overflow:hidden;white-space:nowrap"><i style="background:%s"></i>%s</span>`, color, html.EscapeString(name))
+				fmt.Fprintf(&names, `<span style="display:inline-block;width:49%%;height:15px;vertical-align:top;overflow:hidden;white-space:nowrap"><i style="background:%s"></i>%s</span>`, color, html.EscapeString(name))
 			}
 			i++
 		}
@@ -294,7 +325,7 @@ func (d *drawing) states(b *strings.Builder, w, h int, s *server) {
 	f := &frame{left: 200, top: 4, width: float64(w) - 220, from: s.from, to: s.to}
 	f.height = float64(h) - 24
 	fmt.Fprintf(b, `<svg width="%d" height="%d">`, w, h)
-	f.axes(b, "short", false)
+	f.axes(b, "short", 0)
 	n := 0
 	for _, a := range d.answers {
 		n += len(a)
@@ -357,9 +388,10 @@ func (d *drawing) heatmap(b *strings.Builder, w, h int, s *server) {
 	if most == 0 {
 		return
 	}
-	f := &frame{left: 76, top: 6, width: float64(w) - 90, height: float64(h) - 30, from: s.from, to: s.to, low: math.Log10(low), high: math.Log10(high)}
+	f := &frame{left: 84, top: 6, width: float64(w) - 98, height: float64(h) - 30, from: s.from, to: s.to, low: math.Log10(low), high: math.Log10(high)}
 	fmt.Fprintf(b, `<svg width="%d" height="%d">`, w, h)
-	f.axes(b, "", false)
+	f.axes(b, "", 0)
+	defer func() { b.WriteString("</svg>") }()
 	for _, c := range cells {
 		y := f.y(math.Log10(c.high))
 		share := math.Sqrt(c.rate / most)
@@ -369,7 +401,7 @@ func (d *drawing) heatmap(b *strings.Builder, w, h int, s *server) {
 	for e := math.Ceil(f.low*2) / 2; e <= f.high; e += 0.5 {
 		fmt.Fprintf(b, `<text x="%.0f" y="%.1f" font-size="10" text-anchor="end" fill="#555">%s</text>`, f.left-4, f.y(e)+3, format(math.Pow(10, e), "s"))
 	}
-	b.WriteString("</svg>")
+	d.bands(b, f)
 }
 
 // format writes a value as Grafana does in this unit.

@@ -21,7 +21,9 @@ import (
 type server struct {
 	url      string
 	from, to time.Time
-	stop     func()
+	// rateInterval is $__rate_interval: in Grafana four times the interval of scrapes, or a little more.
+	rateInterval time.Duration
+	stop         func()
 }
 
 // observe starts a Prometheus that scrapes each second, and runs a manifest in-process meanwhile.
@@ -61,7 +63,7 @@ scrape_configs:
 	}
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
-	s := &server{url: "http://" + addresses[0], stop: func() {
+	s := &server{url: "http://" + addresses[0], rateInterval: 5 * time.Second, stop: func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		<-exited
 		_ = os.RemoveAll(folder)
@@ -208,11 +210,8 @@ func (s *server) get(ctx context.Context, path string, query url.Values, data an
 
 func stamp(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64) }
 
-// step of ranges, and the span of $__rate_interval: four scrapes, as Grafana has it.
-const (
-	step         = time.Second
-	rateInterval = 5 * time.Second
-)
+// step of ranges.
+const step = time.Second
 
 // evaluate evaluates a query at the end of the run, or over all of it.
 func (s *server) evaluate(ctx context.Context, expr string, instant bool) ([]series, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,8 @@ type tool struct {
 	name string
 	// module is the folder below pins/ where it is not the tool's name.
 	module string
+	// program is the last name of its package where it is not the tool's name.
+	program string
 	// tags are build tags, separated by commas.
 	tags string
 	// versionVar is the linker's name of the variable that holds the program's version, where it has one.
@@ -36,6 +39,8 @@ var tools = []tool{
 	{name: "helm", versionVar: "helm.sh/helm/v4/internal/version.version"},
 	// Of service discovery, Kubernetes and files are all that is needed here: the clouds' libraries take minutes to build.
 	{name: "prometheus", tags: prometheusTags, versionVar: prometheusVersion},
+	{name: "prometheus-config-reloader", module: "prometheus-operator", versionVar: prometheusVersion},
+	{name: "prometheus-operator", program: "operator", versionVar: prometheusVersion},
 	{name: "promtool", module: "prometheus", tags: prometheusTags, versionVar: prometheusVersion},
 	{name: "staticcheck", readsGo: true},
 }
@@ -100,9 +105,10 @@ func (t tool) pin(root string) (pin, error) {
 	if err != nil {
 		return p, err
 	}
-	i := slices.IndexFunc(mod.Tool, func(m *modfile.Tool) bool { return path.Base(m.Path) == t.name })
+	program := cmp.Or(t.program, t.name)
+	i := slices.IndexFunc(mod.Tool, func(m *modfile.Tool) bool { return path.Base(m.Path) == program })
 	if i < 0 {
-		return p, fmt.Errorf("%s: no tool directive for a package called %s", file, t.name)
+		return p, fmt.Errorf("%s: no tool directive for a package called %s", file, program)
 	}
 	p.pkg = mod.Tool[i].Path
 	longest := ""

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Takes the pictures of docs/: the report, the terminal, and what the dashboards' queries return. Needs Chromium and `script`.
+# Usage: hack/screenshots.sh [FOLDER]
+source "$(dirname "$0")/lib.sh"
+to=$(mkdir -p "${1:-docs}" && cd "${1:-docs}" && pwd)
+work=$root/out/screenshots
+rm -rf "$work"
+mkdir -p "$work"
+go build -o "$work/screenshots" ./hack/screenshots
+shot() { "$work/screenshots" "$@"; }
+# record FILE COMMAND plays a command on a terminal of 100 columns.
+record() { TERM=xterm script -qfec "stty cols 100 rows 40; $2" "$1" >/dev/null </dev/null; }
+
+say "a run with a fault, on a terminal ($(elapsed))"
+record "$work/run.typescript" "bin/geobench run -f hack/prometheus/run.yaml --save $work/run"
+shot terminal "$work/run.typescript" "fault slow-link" "geobench run -f hack/prometheus/run.yaml" "$to/terminal.png"
+record "$work/verify.typescript" "bin/geobench verify experiments/smallbank/baseline.yaml --results $work/verify"
+shot terminal "$work/verify.typescript" "20 of 44 runs" "geobench verify experiments/smallbank/baseline.yaml" "$to/terminal-verify.png"
+
+say "reports ($(elapsed))"
+bin/geobench report "$work/run" -o "$work/report"
+for what in "light 1100 1300 light" "dark 1100 1300 dark" "phone 390 1300 light"; do
+  read -r name width height scheme <<<"$what"
+  shot page "file://$work/report/index.html" "$width" "$height" "$scheme" 1 "$to/report-$name.png"
+done
+shot page "file://$work/report/index.html#quickstart-throughput-title" 1100 1500 light 0.8 "$to/report-throughput.png"
+shot page "file://$work/report/index.html#quickstart-faults" 1100 1500 light 0.8 "$to/report-network.png"
+# Two settings of a parameter, five repetitions each.
+sed 's/clientsPerRegion: .*/clientsPerRegion: 100\n    repetitions: 5/' experiments/quickstart.yaml >"$work/before.yaml"
+sed 's/batch: .*/batch: 20ms}/; s/name: quickstart/name: batch-20ms/' "$work/before.yaml" >"$work/after.yaml"
+bin/geobench simulate -q -f "$work/before.yaml" --save "$work/before" >/dev/null
+bin/geobench simulate -q -f "$work/after.yaml" --save "$work/after" >/dev/null
+bin/geobench report "$work/after" --baseline "$work/before" -o "$work/comparison"
+shot page "file://$work/comparison/index.html#comparison" 1100 1300 light 0.8 "$to/report-comparison.png"
+
+say "what the dashboards' queries return ($(elapsed))"
+go run ./hack/prometheus -server "$(tool install prometheus | tail -1)" -geobench bin/geobench -histograms native -plot "$work/dashboards"
+for what in "run 1660" "network 1640" "engine 1640" "compare 1300"; do
+  read -r name height <<<"$what"
+  shot page "file://$work/dashboards/$name.html" 1200 "$height" light 0.6 "$to/dashboard-$name.png"
+done
+say "done ($(elapsed))"

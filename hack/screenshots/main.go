@@ -1,0 +1,197 @@
+// Screenshots takes the pictures of docs/ with a headless Chromium: see hack/screenshots.sh, which makes what they show.
+//
+//	screenshots page URL WIDTH HEIGHT light|dark SCALE FILE.png    a page as a browser shows it
+//	screenshots terminal RECORDING WORDS TITLE FILE.png            the first picture with these words, of what `script` recorded
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"html"
+	"image"
+	"image/color"
+	"image/png"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	switch {
+	case len(args) == 7 && args[0] == "page":
+		return page(ctx, args[1], args[2], args[3], args[4], args[5], args[6])
+	case len(args) == 5 && args[0] == "terminal":
+		return terminal(ctx, args[1], args[2], args[3], args[4])
+	}
+	return errors.New("usage: screenshots page URL WIDTH HEIGHT light|dark SCALE FILE.png | screenshots terminal RECORDING WORDS TITLE FILE.png")
+}
+
+// page shows a page to Chromium and keeps the picture, made small.
+func page(ctx context.Context, url, width, height, scheme, scale, file string) error {
+	scratch, err := os.MkdirTemp("", "geobench-screenshots")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch) //nolint:errcheck // scratch
+	preferred := map[string]string{"light": "1", "dark": "0"}[scheme]
+	if preferred == "" {
+		return fmt.Errorf("%q is not light or dark", scheme)
+	}
+	shot := filepath.Join(scratch, "shot.png")
+	out, err := exec.CommandContext(ctx, cmp.Or(os.Getenv("CHROMIUM"), "chromium"), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--hide-scrollbars", "--user-data-dir="+filepath.Join(scratch, "profile"), "--blink-settings=preferredColorScheme="+preferred,
+		"--force-device-scale-factor="+scale, "--window-size="+width+","+height, "--virtual-time-budget=3000", "--screenshot="+shot, url).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("chromium: %w\n%s", err, out)
+	}
+	f, err := os.Open(shot)
+	if err != nil {
+		return fmt.Errorf("chromium made no picture: %w\n%s", err, out)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	picture, err := png.Decode(f)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, small(picture)); err != nil {
+		return err
+	}
+	fmt.Printf("%s: %d x %d, %d KB\n", file, picture.Bounds().Dx(), picture.Bounds().Dy(), b.Len()/1000)
+	return os.WriteFile(file, b.Bytes(), 0o644) //nolint:gosec // a picture is for everybody
+}
+
+// small brings a picture down to 256 colours. Neighbouring shades, as smoothed edges have them, become the most frequent of
+// them, so that grounds stay what they are.
+func small(in image.Image) *image.Paletted {
+	bounds := in.Bounds()
+	shades := map[color.RGBA]int{}
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			shades[color.RGBAModel.Convert(in.At(x, y)).(color.RGBA)]++
+		}
+	}
+	var coarse uint8
+	group := func(c color.RGBA) color.RGBA { return color.RGBA{c.R &^ coarse, c.G &^ coarse, c.B &^ coarse, 255} }
+	var groups map[color.RGBA]color.RGBA // the most frequent shade of each
+	for coarse = 0; groups == nil || len(groups) > 256; coarse = coarse<<1 | 1 {
+		groups = map[color.RGBA]color.RGBA{}
+		for shade, n := range shades {
+			best, ok := groups[group(shade)]
+			if m := shades[best]; !ok || n > m || n == m && less(shade, best) {
+				groups[group(shade)] = shade
+			}
+		}
+	}
+	coarse >>= 1 // as it was in the last round
+	index := map[color.RGBA]uint8{}
+	var palette color.Palette
+	for _, g := range slices.SortedFunc(maps.Keys(groups), func(a, b color.RGBA) int {
+		if less(a, b) {
+			return -1
+		}
+		return 1
+	}) {
+		index[g] = uint8(len(palette)) //nolint:gosec // at most 255
+		palette = append(palette, groups[g])
+	}
+	out := image.NewPaletted(bounds, palette)
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			out.SetColorIndex(x, y, index[group(color.RGBAModel.Convert(in.At(x, y)).(color.RGBA))])
+		}
+	}
+	return out
+}
+
+func less(a, b color.RGBA) bool {
+	return cmp.Or(cmp.Compare(a.R, b.R), cmp.Compare(a.G, b.G), cmp.Compare(a.B, b.B)) < 0
+}
+
+var control = regexp.MustCompile(`^\x1b\[(\d*)([A-Za-z])`)
+
+// frames plays a recording and returns what stood on the terminal each time before lines were taken off.
+func frames(recording string) []string {
+	var lines []string
+	var out []string
+	row := 0
+	line := ""
+	flush := func() {
+		for len(lines) <= row {
+			lines = append(lines, "")
+		}
+		lines[row] = line
+	}
+	for len(recording) > 0 {
+		if m := control.FindStringSubmatch(recording); m != nil {
+			n, _ := strconv.Atoi(m[1])
+			switch m[2] {
+			case "A":
+				flush()
+				out = append(out, strings.Join(lines, "\n"))
+				row = max(0, row-max(1, n))
+			case "J":
+				lines, line = lines[:min(row, len(lines))], ""
+			}
+			recording = recording[len(m[0]):]
+			continue
+		}
+		switch c := recording[0]; c {
+		case '\n':
+			flush()
+			row, line = row+1, ""
+		case '\r':
+		default:
+			line += string(c)
+		}
+		recording = recording[1:]
+	}
+	flush()
+	return append(out, strings.Join(lines, "\n"))
+}
+
+// terminal draws what stood on a terminal.
+func terminal(ctx context.Context, recording, words, title, file string) error {
+	text, err := os.ReadFile(recording)
+	if err != nil {
+		return err
+	}
+	for _, f := range frames(string(text)) {
+		if !strings.Contains(f, words) {
+			continue
+		}
+		// The first line is that of the recording program.
+		_, f, _ = strings.Cut(strings.TrimRight(f, "\n"), "\n")
+		f = "$ " + title + "\n" + f
+		scratch, err := os.CreateTemp("", "geobench-terminal-*.html")
+		if err != nil {
+			return err
+		}
+		defer os.Remove(scratch.Name()) //nolint:errcheck // scratch
+		_, err = fmt.Fprintf(scratch, `<!doctype html><meta charset="utf-8"><style>body{margin:0;background:#14181f}pre{margin:0;padding:18px 22px;color:#e8ecf2;font:15px/22px "DejaVu Sans Mono",monospace}</style><pre>%s</pre>`, html.EscapeString(f))
+		if err := errors.Join(err, scratch.Close()); err != nil {
+			return err
+		}
+		height := 22*(strings.Count(f, "\n")+1) + 36
+		return page(ctx, "file://"+scratch.Name(), "900", strconv.Itoa(height), "dark", "1", file)
+	}
+	return fmt.Errorf("%s: nothing with %q was on the terminal", recording, words)
+}
