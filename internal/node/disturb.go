@@ -100,7 +100,7 @@ func (n *Node) disturb(ctx context.Context, d *admin.Disturbance) error {
 	err := n.call(ctx, func() {
 		l := &n.loop
 		if d.ClockOffset != l.offset {
-			l.least = l.Now() // a clock never goes back: it stands still
+			l.least = l.shown(l.elapsedNow()) // a clock never goes back: it stands still
 			l.offset = d.ClockOffset
 		}
 		l.slow, l.debt = d.SlowPercent, 0

@@ -3,10 +3,13 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"sync/atomic"
+	"path/filepath"
+	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,18 +28,30 @@ type LocalConfig struct {
 	Procedures *txn.Registry
 	// ParseWorkload as in Config.
 	ParseWorkload func(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workload, error)
+	// Journals is a folder for the nodes' logs of their inputs, a folder each; empty: nodes keep none and cannot be started
+	// again.
+	Journals string
 	// Log may be nil.
 	Log *slog.Logger
 }
 
 // Local is a database whose nodes all run in this process, with TCP on the loopback interface between them.
 type Local struct {
-	db     deploy.Database
-	nodes  []*Node
-	group  *errgroup.Group
-	cancel context.CancelFunc
-	stops  []context.CancelFunc // of each node
-	gone   []atomic.Bool        // by Stop
+	db      deploy.Database
+	cfg     LocalConfig
+	nodes   []*member
+	group   *errgroup.Group
+	running context.Context
+	cancel  context.CancelFunc
+}
+
+// member is one of the nodes, over all its lives.
+type member struct {
+	mu    sync.Mutex
+	node  *Node
+	stop  context.CancelFunc
+	ended chan struct{} // closed when nothing of the present life is left
+	gone  bool          // by Stop
 }
 
 // StartLocal starts all nodes of db on free ports of 127.0.0.1 and waits until they are ready. db needs no addresses;
@@ -70,39 +85,26 @@ func StartLocal(ctx context.Context, db deploy.Database, cfg LocalConfig) (_ *Lo
 			*address = l.Addr().String()
 		}
 	}
-	l := &Local{db: db, nodes: make([]*Node, len(db.Nodes)), gone: make([]atomic.Bool, len(db.Nodes))}
+	l := &Local{db: db, cfg: cfg, nodes: make([]*member, len(db.Nodes))}
 	for i := range l.nodes {
-		l.nodes[i], err = New(Config{
-			Database:      &l.db,
-			ID:            geo.NodeID(i),
-			Listener:      listeners[2*i],
-			Admin:         listeners[2*i+1],
-			Engine:        cfg.Engine,
-			Procedures:    cfg.Procedures,
-			ParseWorkload: cfg.ParseWorkload,
-			Log:           cfg.Log,
-		})
-		if err != nil {
+		l.nodes[i] = &member{}
+		if l.nodes[i].node, err = l.newNode(geo.NodeID(i), listeners[2*i], listeners[2*i+1]); err != nil {
 			return nil, err
 		}
 	}
 	running, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
 	l.group, running = errgroup.WithContext(running)
-	for _, n := range l.nodes {
-		one, stop := context.WithCancel(running)
-		l.stops = append(l.stops, stop)
-		l.group.Go(func() error {
-			defer stop()
-			return n.Run(one)
-		})
+	l.running = running
+	for _, m := range l.nodes {
+		l.run(m)
 	}
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		notReady := error(nil)
-		for _, n := range l.nodes {
-			if notReady = n.Ready(); notReady != nil {
+		for _, m := range l.nodes {
+			if notReady = m.node.Ready(); notReady != nil {
 				break
 			}
 		}
@@ -124,15 +126,49 @@ func StartLocal(ctx context.Context, db deploy.Database, cfg LocalConfig) (_ *Lo
 func (l *Local) Database() *deploy.Database { return &l.db }
 
 // Node returns a node, for its status, loading and auditing.
-func (l *Local) Node(id geo.NodeID) *Node { return l.nodes[id] }
+func (l *Local) Node(id geo.NodeID) *Node {
+	m := l.nodes[id]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.node
+}
+
+func (l *Local) newNode(id geo.NodeID, listener, admin net.Listener) (*Node, error) {
+	cfg := Config{
+		Database:      &l.db,
+		ID:            id,
+		Listener:      listener,
+		Admin:         admin,
+		Engine:        l.cfg.Engine,
+		Procedures:    l.cfg.Procedures,
+		ParseWorkload: l.cfg.ParseWorkload,
+		Log:           l.cfg.Log,
+	}
+	if l.cfg.Journals != "" {
+		cfg.Journal = filepath.Join(l.cfg.Journals, strconv.Itoa(int(id)))
+	}
+	return New(cfg)
+}
+
+// run begins a member's life.
+func (l *Local) run(m *member) {
+	ctx, stop := context.WithCancel(l.running)
+	n, ended := m.node, make(chan struct{})
+	m.stop, m.ended, m.gone = stop, ended, false
+	l.group.Go(func() error {
+		defer close(ended)
+		defer stop()
+		return n.Run(ctx)
+	})
+}
 
 // Load loads the data set into all nodes and returns the sum.
 func (l *Local) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadResponse, error) {
 	responses := make([]*admin.LoadResponse, len(l.nodes))
 	g, ctx := errgroup.WithContext(ctx)
-	for i, n := range l.nodes {
+	for i := range l.nodes {
 		g.Go(func() (err error) {
-			if responses[i], err = n.Load(ctx, req); err != nil {
+			if responses[i], err = l.Node(geo.NodeID(i)).Load(ctx, req); err != nil {
 				return fmt.Errorf("node %s: %w", l.db.Topology.NodeName(geo.NodeID(i)), err)
 			}
 			return nil
@@ -149,21 +185,62 @@ func (l *Local) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRe
 	return sum, nil
 }
 
-// Stop ends a node for good, with what it holds, and waits until it has.
+// Stop ends a node, with what it holds in memory, and waits until it has. It is gone for good, but for Restart.
 func (l *Local) Stop(id geo.NodeID) {
-	l.gone[id].Store(true)
-	l.stops[id]()
-	<-l.nodes[id].done
+	m := l.nodes[id]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gone = true
+	m.stop()
+	<-m.ended
+}
+
+// Restart starts a node again, from its log, that was stopped. LocalConfig.Journals must be set.
+func (l *Local) Restart(id geo.NodeID) error {
+	if l.cfg.Journals == "" {
+		return fmt.Errorf("node %s: it has no log to start again from", l.db.Topology.NodeName(id))
+	}
+	m := l.nodes[id]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.gone {
+		return nil
+	}
+	var listeners [2]net.Listener
+	for i, address := range []string{l.db.Nodes[id].Address, l.db.Nodes[id].Admin} {
+		var err error
+		if listeners[i], err = net.Listen("tcp", address); err != nil {
+			if i > 0 {
+				_ = listeners[0].Close()
+			}
+			return err
+		}
+	}
+	n, err := l.newNode(id, listeners[0], listeners[1])
+	if err != nil {
+		_ = errors.Join(listeners[0].Close(), listeners[1].Close())
+		return err
+	}
+	m.node = n
+	l.run(m)
+	return nil
 }
 
 // Status returns the status of every node, by geo.NodeID; of one that was stopped it says just that.
 func (l *Local) Status(ctx context.Context) ([]*admin.Status, error) {
 	return each(ctx, l, func(n *Node, ctx context.Context) (*admin.Status, error) {
-		if l.gone[n.cfg.ID].Load() {
+		if l.gone(n.cfg.ID) {
 			return &admin.Status{Node: l.db.Topology.NodeName(n.cfg.ID), ID: int(n.cfg.ID), Process: n.process, Incarnation: l.db.Incarnation, Reason: "it was stopped"}, nil
 		}
 		return n.Status(ctx)
 	})
+}
+
+func (l *Local) gone(id geo.NodeID) bool {
+	m := l.nodes[id]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.gone
 }
 
 // Audit audits every node, by geo.NodeID, but those that skip names, whose audits are empty. It fails with admin.ErrBusy while transactions are pending anywhere.
@@ -178,9 +255,9 @@ func (l *Local) Audit(ctx context.Context, skip func(geo.NodeID) bool) ([]*admin
 
 func each[T any](ctx context.Context, l *Local, f func(*Node, context.Context) (T, error)) ([]T, error) {
 	out := make([]T, len(l.nodes))
-	for i, n := range l.nodes {
+	for i := range l.nodes {
 		var err error
-		if out[i], err = f(n, ctx); err != nil {
+		if out[i], err = f(l.Node(geo.NodeID(i)), ctx); err != nil {
 			return nil, fmt.Errorf("node %s: %w", l.db.Topology.NodeName(geo.NodeID(i)), err)
 		}
 	}

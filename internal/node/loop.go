@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -33,6 +34,9 @@ type loop struct {
 	workload workload.Workload
 	traced   bool // rows carry versions
 
+	log       *nodeLog      // nil: none is kept
+	at, clock time.Duration // with a log: of the present turn, what timers count by and what Now shows
+
 	offset, least time.Duration // of the clock, and what it shows at least: see disturb
 	slow          int64         // percent that everything takes longer
 	debt          time.Duration // of the time that it took longer
@@ -48,7 +52,6 @@ func (l *loop) run() {
 	defer close(l.n.done)
 	alarm := wire.NewAlarm(l.n.box.wake)
 	defer alarm.Close()
-	l.replica.Start()
 	var items []item
 	for closed := false; !closed; {
 		if items, closed = l.n.box.take(items); closed {
@@ -60,11 +63,11 @@ func (l *loop) run() {
 			part := rest[:min(len(rest), slice)]
 			rest = rest[len(part):]
 			began := l.beginSlowly()
-			for i := range part {
-				l.handle(&part[i])
+			if err := l.turn(part); err != nil {
+				// What the node would do from here on would not be in its log.
+				l.n.ended = fmt.Errorf("the log: %w", err)
+				return
 			}
-			l.fire()
-			l.flush()
 			l.endSlowly(began)
 			if len(rest) == 0 {
 				break
@@ -81,9 +84,54 @@ func (l *loop) run() {
 	}
 }
 
+// begin starts the replica, or brings it to where its log ends.
+func (l *loop) begin() error {
+	if l.log.restored() {
+		return l.replay()
+	}
+	l.beginTurn()
+	if l.log != nil {
+		l.log.start()
+	}
+	l.replica.Start()
+	return l.endTurn(l.fire())
+}
+
+// turn handles a few items and the timers that are due, and then lets out what came of it.
+func (l *loop) turn(items []item) error {
+	l.beginTurn()
+	for i := range items {
+		l.handle(&items[i])
+	}
+	return l.endTurn(l.fire())
+}
+
+// beginTurn reads the clock, which stands still in a turn that is logged: a replay sees the same.
+func (l *loop) beginTurn() {
+	if l.log == nil {
+		return
+	}
+	l.at = l.elapsedNow()
+	l.clock = l.shown(l.at)
+	l.log.begin(l.at, l.clock)
+}
+
+func (l *loop) endTurn(fired bool) error {
+	if l.log != nil {
+		if err := l.commit(fired); err != nil {
+			return err
+		}
+	}
+	l.flush()
+	return nil
+}
+
 func (l *loop) handle(it *item) {
 	switch {
 	case it.m != nil:
+		if l.log != nil {
+			l.log.message(it)
+		}
 		l.replica.Receive(it.from, it.m)
 	case it.t != nil:
 		l.submit(it)
@@ -111,6 +159,9 @@ func (l *loop) submit(it *item) {
 		l.answer(it.c, &txn.Outcome{ID: it.t.ID, Status: txn.Refused, Reason: reason})
 		return
 	}
+	if l.log != nil {
+		l.log.submit(it.t)
+	}
 	l.pending[it.t.ID] = it.c
 	l.replica.Submit(it.t)
 }
@@ -125,6 +176,9 @@ func (l *loop) answer(c *client, o *txn.Outcome) {
 // abandon answers all clients of a broken database: nobody knows whether their transactions will finish.
 func (l *loop) abandon() {
 	for id, c := range l.pending {
+		if c == nil {
+			continue // of before the node started again
+		}
 		l.answer(c, &txn.Outcome{ID: id, Status: txn.Unknown, Reason: "database-broken"})
 	}
 	clear(l.pending)
@@ -133,15 +187,16 @@ func (l *loop) abandon() {
 // unfinished is the number of transactions that the replica or a client waits for.
 func (l *loop) unfinished() int { return max(l.replica.Pending(), len(l.pending)) }
 
-func (l *loop) fire() {
+// fire fires the timers that are due, and reports whether there were any.
+func (l *loop) fire() (fired bool) {
 	if _, ok := l.timers.Next(); !ok {
-		return
+		return false
 	}
 	// Only those that are due now: what they set for now waits for the next round, so that messages get their turn.
-	for now := l.elapsed(); ; {
+	for now := l.elapsed(); ; fired = true {
 		t, ok := l.timers.PopDue(now)
 		if !ok {
-			return
+			return fired
 		}
 		l.replica.Fire(t)
 	}
@@ -160,10 +215,25 @@ func (l *loop) flush() {
 }
 
 // elapsed is the time that timers count by.
-func (l *loop) elapsed() time.Duration { return l.epoch + wire.Now() }
+func (l *loop) elapsed() time.Duration {
+	if l.log != nil {
+		return l.at
+	}
+	return l.elapsedNow()
+}
+
+func (l *loop) elapsedNow() time.Duration { return l.epoch + wire.Now() }
+
+// shown is what the node's clock shows at a time that timers count by.
+func (l *loop) shown(elapsed time.Duration) time.Duration { return max(elapsed+l.offset, l.least) }
 
 // Now implements protocol.Env.
-func (l *loop) Now() time.Duration { return max(l.elapsed()+l.offset, l.least) }
+func (l *loop) Now() time.Duration {
+	if l.log != nil {
+		return l.clock
+	}
+	return l.shown(l.elapsedNow())
+}
 
 // Send implements protocol.Env.
 func (l *loop) Send(to geo.NodeID, m protocol.Message) {
@@ -179,11 +249,10 @@ func (l *loop) After(d time.Duration, t protocol.Timer) { l.timers.Push(l.elapse
 // Reply implements protocol.Env.
 func (l *loop) Reply(o txn.Outcome) {
 	c := l.pending[o.ID]
-	if c == nil {
-		return // answered when the database broke
-	}
 	delete(l.pending, o.ID)
-	l.answer(c, &o)
+	if c != nil { // or answered when the database broke, or of before the node started again
+		l.answer(c, &o)
+	}
 }
 
 // Rand implements protocol.Env.

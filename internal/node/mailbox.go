@@ -12,7 +12,10 @@ import (
 type item struct {
 	from geo.NodeID
 	m    protocol.Message
-	t    *txn.Transaction
+	// frame is the number of the frame that brought m, last tells that it ends with m.
+	frame uint32
+	last  bool
+	t     *txn.Transaction
 	// invalid says that t's accesses could not be prepared.
 	invalid bool
 	c       *client

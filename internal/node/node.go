@@ -41,6 +41,9 @@ type Config struct {
 	ParseWorkload func(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workload, error)
 	// MaxInFlight bounds the unfinished transactions of this node's clients; more are refused. 0: 262,144.
 	MaxInFlight int
+	// Journal is the folder of the node's log of its inputs, from which a process that starts again goes on; empty: none is
+	// kept, and what is in memory is lost with the process.
+	Journal string
 	// Log may be nil.
 	Log *slog.Logger
 }
@@ -54,8 +57,10 @@ type Node struct {
 	endpoint *wire.Endpoint
 	box      mailbox
 	loop     loop
-	done     chan struct{} // closed when the loop has ended
-	gate     sync.Mutex    // one load or audit at a time
+	done     chan struct{}   // closed when the loop has ended
+	ended    error           // why the loop ended by itself
+	peers    []*peerReceiver // by geo.NodeID
+	gate     sync.Mutex      // one load or audit at a time
 
 	broken atomic.Pointer[string]
 	// disturbed is what faults do; nil is nothing.
@@ -88,7 +93,13 @@ func New(cfg Config) (*Node, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.Log = cfg.Log.With("node", t.NodeName(cfg.ID))
-	n := &Node{cfg: cfg, topology: t, layout: cfg.Engine.Layout(t, params), process: crand.Text()[:12], done: make(chan struct{})}
+	n := &Node{cfg: cfg, topology: t, layout: cfg.Engine.Layout(t, params), process: crand.Text()[:12], done: make(chan struct{}),
+		peers: make([]*peerReceiver, t.Nodes())}
+	if cfg.Journal != "" {
+		if err := n.openLog(cfg.Journal); err != nil {
+			return nil, err
+		}
+	}
 	n.box.init()
 	addresses := make([]string, t.Nodes())
 	for i, a := range cfg.Database.Nodes {
@@ -103,7 +114,11 @@ func New(cfg Config) (*Node, error) {
 		Addresses:   addresses,
 		Emulate:     cfg.Database.Emulate,
 		Seed:        cfg.Database.Seed,
-		Receiver:    func(from geo.NodeID) wire.Receiver { return &peerReceiver{n: n, from: from} },
+		Durable:     cfg.Journal != "",
+		Receiver: func(from geo.NodeID) wire.Receiver {
+			n.peers[from] = &peerReceiver{n: n, from: from}
+			return n.peers[from]
+		},
 		Client: func(c *wire.Conn) wire.Receiver {
 			return &clientReceiver{n: n, client: &client{conn: c}}
 		},
@@ -112,6 +127,7 @@ func New(cfg Config) (*Node, error) {
 	})
 	n.loop = loop{
 		n:       n,
+		log:     n.loop.log,
 		epoch:   time.Since(cfg.Database.Epoch) - wire.Now(),
 		rng:     rand.New(rand.NewPCG(cfg.Database.Seed, uint64(cfg.ID))),
 		store:   store.New(),
@@ -137,6 +153,18 @@ func (n *Node) Run(ctx context.Context) error {
 		server = &http.Server{Handler: n.Handler(), ReadHeaderTimeout: 10 * time.Second}
 		go func() { failed <- server.Serve(n.cfg.Admin) }()
 	}
+	if n.loop.log != nil {
+		defer n.loop.log.journal.Close() //nolint:errcheck // what counts is synced
+	}
+	if err := n.loop.begin(); err != nil {
+		_ = n.cfg.Listener.Close()
+		if server != nil {
+			_ = server.Close()
+			<-failed
+		}
+		close(n.done)
+		return fmt.Errorf("the log: %w", err)
+	}
 	go n.loop.run()
 	n.endpoint.Start(n.cfg.Listener)
 	n.cfg.Log.Info("started", "process", n.process, "address", n.cfg.Listener.Addr().String(), "engine", n.cfg.Engine.Name)
@@ -145,6 +173,9 @@ func (n *Node) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case err = <-failed:
 		err = fmt.Errorf("administration server: %w", err)
+		failed <- err
+	case <-n.done:
+		err = n.ended
 	}
 	n.endLease()
 	n.box.close()
@@ -156,9 +187,7 @@ func (n *Node) Run(ctx context.Context) error {
 		if server.Shutdown(grace) != nil {
 			_ = server.Close()
 		}
-		if err == nil {
-			<-failed
-		}
+		<-failed
 	}
 	n.cfg.Log.Info("stopped")
 	return err
@@ -274,14 +303,14 @@ func (n *Node) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRes
 			err = fmt.Errorf("%w: %d transactions are pending", admin.ErrBusy, p)
 			return
 		}
-		l.store.Reset(l.store.Len())
-		w.Rows(n.topology.PartitionOf(n.cfg.ID), func(k txn.Key, v []byte) {
-			if n.layout.Holds(n.cfg.ID, k) {
-				l.store.Put(k, v, 0)
+		if l.log != nil {
+			b, marshalErr := json.Marshal(req)
+			if err = marshalErr; err != nil {
+				return
 			}
-		})
-		l.dataset, l.workload, l.traced = req.Dataset, w, req.Traced
-		l.loaded = admin.LoadResponse{Rows: int64(l.store.Len()), Bytes: l.store.Bytes()}
+			l.log.load(b)
+		}
+		l.fill(req, w)
 		resp = &l.loaded
 	})
 	if callErr != nil {
@@ -293,6 +322,18 @@ func (n *Node) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRes
 	out := *resp
 	n.cfg.Log.Info("loaded", "dataset", req.Dataset, "rows", out.Rows, "bytes", out.Bytes)
 	return &out, nil
+}
+
+// fill replaces the rows by those of a data set.
+func (l *loop) fill(req *admin.LoadRequest, w workload.Workload) {
+	l.store.Reset(l.store.Len())
+	w.Rows(l.n.topology.PartitionOf(l.n.cfg.ID), func(k txn.Key, v []byte) {
+		if l.n.layout.Holds(l.n.cfg.ID, k) {
+			l.store.Put(k, v, 0)
+		}
+	})
+	l.dataset, l.workload, l.traced = req.Dataset, w, req.Traced
+	l.loaded = admin.LoadResponse{Rows: int64(l.store.Len()), Bytes: l.store.Bytes()}
 }
 
 // Audit implements admin.Node.

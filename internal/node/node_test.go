@@ -229,7 +229,7 @@ func TestTransactions(t *testing.T) {
 	c.expect(2, txn.Refused, "duplicate-id")
 	c.send(3, 'x', 'y')
 	c.expect(3, txn.Refused, "invalid-transaction")
-	l.nodes[1].box.post(func() { l.nodes[1].cfg.MaxInFlight = 1 }) // transaction 2 is still under way
+	l.Node(1).box.post(func() { l.Node(1).cfg.MaxInFlight = 1 }) // transaction 2 is still under way
 	c.send(4, 'x')
 	c.expect(4, txn.Refused, "overloaded")
 	// A client that is gone is no trouble.
@@ -264,7 +264,7 @@ func TestNotReadyAndBroken(t *testing.T) {
 		s, err := l.Node(0).Status(context.Background())
 		return err == nil && s.Pending == 1
 	})
-	l.nodes[0].breakDown("a test")
+	l.Node(0).breakDown("a test")
 	c.expect(1, txn.Unknown, "database-broken")
 	c.send(2, 'x')
 	c.expect(2, txn.Refused, "database-broken")

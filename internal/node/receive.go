@@ -13,17 +13,28 @@ type peerReceiver struct {
 	n     *Node
 	from  geo.NodeID
 	batch []item
+	frame uint32 // number of the last frame received
+	skip  int    // messages of the next one that are in the log
 }
 
 // Receive implements wire.Receiver.
 func (p *peerReceiver) Receive(payload []byte) error {
+	p.frame++
+	first := len(p.batch)
 	ms := wire.ReadMessages(payload)
 	for kind, body, ok := ms.Next(); ok; kind, body, ok = ms.Next() {
 		m, err := p.n.cfg.Engine.Decode(kind, body, p.n.cfg.Procedures)
 		if err != nil {
 			return fmt.Errorf("a message of kind %d: %w", kind, err)
 		}
-		p.batch = append(p.batch, item{from: p.from, m: m})
+		if p.skip > 0 {
+			p.skip--
+			continue
+		}
+		p.batch = append(p.batch, item{from: p.from, m: m, frame: p.frame})
+	}
+	if len(p.batch) > first {
+		p.batch[len(p.batch)-1].last = true
 	}
 	return ms.Err()
 }

@@ -31,6 +31,9 @@ type Config struct {
 	// BufferLimit bounds the bytes that a link holds for a peer that does not acknowledge them; more are held, but the
 	// endpoint is congested. 0: 64 MB.
 	BufferLimit int
+	// Durable tells that the node keeps a log of what it receives: nothing leaves before Link.Flush and Conn.Flush, however
+	// much it is, and a peer's frames are acknowledged once Link.Logged says so.
+	Durable bool
 	// Receiver makes the receiver of a peer's messages.
 	Receiver func(from geo.NodeID) Receiver
 	// Client is asked for the receiver of a new client's transactions. ClientGone is called once it receives no more.
@@ -100,13 +103,13 @@ func New(cfg Config) *Endpoint {
 			resumable:  true,
 			limit:      cfg.BufferLimit,
 			congestion: e.congestion,
-			recv:       l.received.Load,
+			recv:       l.acknowledgement,
 		}
 		if cfg.Emulate {
 			l.s.path = geo.NewPath(*t.Link(cfg.Self, id), *t.Link(id, cfg.Self))
 			l.s.rng = rand.New(rand.NewPCG(cfg.Seed, 1<<32|uint64(cfg.Self)<<16|uint64(id)))
 		}
-		l.out = outbox{s: &l.s, typ: frameData, head: dataBytes}
+		l.out = outbox{s: &l.s, typ: frameData, head: dataBytes, hold: cfg.Durable}
 		e.links[i] = l
 		e.peers[t.RegionOf(id)] = append(e.peers[t.RegionOf(id)], l)
 	}
@@ -329,7 +332,7 @@ func (e *Endpoint) dialOnce(l *Link) (connected bool, err error) {
 	defer func() { l.end(s, err) }()
 	fr := newFrameReader(conn)
 	h := e.hello(Peer)
-	h.To, h.Received = l.peer, l.received.Load()
+	h.To, h.Received = l.peer, l.resume()
 	l.mu.Lock()
 	h.Expect = l.process
 	l.mu.Unlock()
@@ -409,6 +412,7 @@ func (e *Endpoint) serve(conn net.Conn) {
 	}
 	if h.Role == Client {
 		c := newConn(conn, fr, e.clientPath(), frameOutcomes, frameSubmit, &e.clientBytes, &e.clientMessages)
+		c.out.hold = e.cfg.Durable
 		receiver := e.cfg.Client(c)
 		if writeFrame(conn, frameWelcome, &welcome{process: e.cfg.Process}) == nil {
 			c.start()
@@ -420,7 +424,7 @@ func (e *Endpoint) serve(conn net.Conn) {
 	}
 	l := e.links[h.From]
 	s := l.begin(conn)
-	if err = writeFrame(conn, frameWelcome, &welcome{e.cfg.Process, l.received.Load()}); err == nil {
+	if err = writeFrame(conn, frameWelcome, &welcome{e.cfg.Process, l.resume()}); err == nil {
 		err = l.run(s, fr, h.Process, h.Received)
 	}
 	l.end(s, err)

@@ -36,10 +36,13 @@ type Link struct {
 	s        sender
 	receiver Receiver
 
-	received        atomic.Uint32 // number of the last data frame received
-	bytes, messages atomic.Int64  // sent
-	heard           atomic.Int64  // Now when something arrived last
-	given           atomic.Bool   // up: see GiveUp
+	received  atomic.Uint32 // number of the last data frame received over the present connection, or before it
+	delivered uint32        // of the last one that the receiver has got: it belongs to whoever reads
+	logged    atomic.Uint32 // of the last one that is in the node's log, where there is one: see Config.Durable
+
+	bytes, messages atomic.Int64 // sent
+	heard           atomic.Int64 // Now when something arrived last
+	given           atomic.Bool  // up: see GiveUp
 
 	mu      sync.Mutex
 	current *session
@@ -65,13 +68,49 @@ func (l *Link) Send(m Message) (first bool) {
 	l.out.buf = m.AppendTo(append(b, m.Kind()))
 	l.messages.Add(1)
 	if len(l.out.buf) >= sealBytes {
-		l.Flush()
+		l.bytes.Add(int64(l.out.overflow()))
 	}
 	return first
 }
 
 // Flush hands over what was sent. It never blocks.
 func (l *Link) Flush() { l.bytes.Add(int64(l.out.flush())) }
+
+// Logged tells that all data frames from the peer up to number seq are in the node's log: the peer may forget them. See
+// Config.Durable.
+func (l *Link) Logged(seq uint32) { l.logged.Store(seq) }
+
+// Acknowledged is the number of the last data frame that the peer has in its log, or has received where it keeps none.
+func (l *Link) Acknowledged() uint32 { return l.s.acknowledged() }
+
+// Replaying begins a replay of all that this node ever sent, before the endpoint's Start: up to number acknowledged, the
+// peer has it.
+func (l *Link) Replaying(acknowledged uint32) { l.s.replaying(acknowledged) }
+
+// Replayed ends the replay. logged is the number of the last data frame from the peer that is in the node's log as a whole.
+func (l *Link) Replayed(logged uint32) {
+	l.delivered = logged
+	l.logged.Store(logged)
+	l.received.Store(logged)
+	l.s.replayed()
+}
+
+// resume returns the number of the frame after which the peer goes on over a new connection. Those that were received but
+// are not in the log come once more.
+func (l *Link) resume() uint32 {
+	if l.e.cfg.Durable {
+		l.received.Store(l.logged.Load())
+	}
+	return l.received.Load()
+}
+
+// acknowledgement is the number of the last data frame that the peer may forget.
+func (l *Link) acknowledgement() uint32 {
+	if l.e.cfg.Durable {
+		return l.logged.Load()
+	}
+	return l.received.Load()
+}
 
 // Disturb makes link the emulated link to the peer from now on, and back the one that acknowledgements take; cut breaks
 // it: what is sent waits until it is mended. A link that is not emulated stays as it is.
@@ -205,10 +244,13 @@ func (l *Link) read(fr *frameReader) error {
 			if seq != next {
 				return fmt.Errorf("frame %d came where %d was due", seq, next)
 			}
-			fr.keep()
-			if err := l.receiver.Receive(body[4:]); err != nil {
-				l.e.fail(fmt.Sprintf("node %s sent what can't be read: %v", l.e.cfg.Topology.NodeName(l.peer), err))
-				return err
+			if int32(seq-l.delivered) > 0 {
+				fr.keep()
+				if err := l.receiver.Receive(body[4:]); err != nil {
+					l.e.fail(fmt.Sprintf("node %s sent what can't be read: %v", l.e.cfg.Topology.NodeName(l.peer), err))
+					return err
+				}
+				l.delivered = seq
 			}
 			l.received.Store(seq)
 			sinceAck += len(body)

@@ -53,6 +53,8 @@ type sender struct {
 	unacked   ring
 	resumable bool
 	last      uint32 // number of the last data frame queued
+	acked     uint32 // of the last one that was acknowledged
+	again     uint32 // of the last one that a replay has made again: the peer may have it
 	held      int    // bytes of data frames in queue and unacked
 	limit     int    // of held, above which the sender is congested; 0: none
 	congested bool
@@ -83,6 +85,10 @@ func (s *sender) addLocked(c *chunk) {
 	}
 	if c.typ == frameData {
 		s.last = c.seq
+		if s.resumable && int32(c.seq-s.acked) <= 0 {
+			c.recycle() // in a replay
+			return
+		}
 		s.hold(len(c.buf))
 	}
 	if s.conn != nil {
@@ -166,6 +172,27 @@ func (s *sender) giveUp() {
 	s.queue, s.unacked, s.blocked = ring{}, ring{}, 0
 }
 
+// acknowledged is the number of the last data frame that was acknowledged.
+func (s *sender) acknowledged() uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.acked
+}
+
+// replaying tells that the frames up to number seq, which are about to be added again, are the peer's already.
+func (s *sender) replaying(seq uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acked = seq
+}
+
+// replayed tells that what was added up to here is not new to the peer, or may not be.
+func (s *sender) replayed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.again = s.last
+}
+
 func (s *sender) notify() {
 	select {
 	case s.wake <- struct{}{}:
@@ -176,6 +203,9 @@ func (s *sender) notify() {
 // ack drops the data frames up to number seq.
 func (s *sender) ack(seq uint32) {
 	s.mu.Lock()
+	if int32(seq-s.acked) > 0 {
+		s.acked = seq
+	}
 	for s.unacked.len() > 0 && int32(s.unacked.front().seq-seq) <= 0 {
 		c := s.unacked.pop()
 		s.hold(-len(c.buf))
@@ -195,6 +225,11 @@ func (s *sender) attach(conn net.Conn, seq uint32, failed func(error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.queue
+	for old.len() > 0 && old.front().typ == frameData && int32(old.front().seq-seq) <= 0 && int32(old.front().seq-s.again) <= 0 {
+		c := old.pop()
+		s.hold(-len(c.buf))
+		c.recycle()
+	}
 	first := s.last + 1 // of the data frames held
 	if s.unacked.len() > 0 {
 		first = s.unacked.front().seq
@@ -352,6 +387,9 @@ type outbox struct {
 	head int // bytes of a frame's header
 	buf  []byte
 	seq  uint32 // of the last data frame
+	// hold keeps full frames here until flush.
+	hold bool
+	full []*chunk
 }
 
 // open returns the frame being filled.
@@ -366,12 +404,35 @@ func (o *outbox) open() []byte {
 	return o.buf
 }
 
-// flush queues the frame being filled and returns its size, 0 when there was none.
-func (o *outbox) flush() int {
-	n := len(o.buf)
-	if n == 0 {
-		return 0
+// overflow takes the frame being filled, which has grown enough, and returns the size of what was queued.
+func (o *outbox) overflow() int {
+	if !o.hold {
+		return o.flush()
 	}
+	o.full = append(o.full, o.cut())
+	return 0
+}
+
+// flush queues all that was filled and returns its size, 0 when there was none.
+func (o *outbox) flush() int {
+	n := 0
+	for i, c := range o.full {
+		n += len(c.buf)
+		o.s.add(c)
+		o.full[i] = nil
+	}
+	o.full = o.full[:0]
+	if len(o.buf) > 0 {
+		c := o.cut()
+		n += len(c.buf)
+		o.s.add(c)
+	}
+	return n
+}
+
+// cut ends the frame being filled and returns it.
+func (o *outbox) cut() *chunk {
+	n := len(o.buf)
 	seal(o.buf)
 	o.seq++
 	if o.head == dataBytes {
@@ -388,6 +449,5 @@ func (o *outbox) flush() int {
 		}
 	}
 	c.typ, c.seq = frameData, o.seq
-	o.s.add(c)
-	return n
+	return c
 }

@@ -1,0 +1,160 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func open(t *testing.T, folder string) *Journal {
+	t.Helper()
+	j, err := Open(folder, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Close() })
+	return j
+}
+
+func contents(t *testing.T, j *Journal) []string {
+	t.Helper()
+	var out []string
+	if err := j.Each(func(p []byte) error { out = append(out, string(p)); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if int64(len(out)) != j.Records() {
+		t.Errorf("%d records, but Records says %d", len(out), j.Records())
+	}
+	return out
+}
+
+func add(t *testing.T, j *Journal, records ...string) {
+	t.Helper()
+	for _, r := range records {
+		if err := j.Append([]byte(r)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func sync(t *testing.T, j *Journal) {
+	t.Helper()
+	if err := j.Sync(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What was synced is there after the process, what was not is not, and more goes behind it.
+func TestRecordsOutliveTheProcess(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "deep", "down")
+	j := open(t, folder)
+	if got := contents(t, j); len(got) != 0 {
+		t.Fatalf("a new journal holds %q", got)
+	}
+	add(t, j, "one", "two")
+	sync(t, j)
+	add(t, j, strings.Repeat("three", 1000))
+	sync(t, j)
+	add(t, j, "never synced")
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, folder)
+	want := []string{"one", "two", strings.Repeat("three", 1000)}
+	if got := contents(t, again); !slices.Equal(got, want) {
+		t.Fatalf("%.40q, want %.40q", got, want)
+	}
+	add(t, again, "four")
+	sync(t, again)
+	if got := contents(t, again); !slices.Equal(got, append(want, "four")) {
+		t.Errorf("%.40q", got)
+	}
+	info, err := os.Stat(filepath.Join(folder, "a"))
+	if err != nil || info.Size() != again.Bytes() {
+		t.Errorf("Bytes says %d, the file %d (%v)", again.Bytes(), info.Size(), err)
+	}
+}
+
+// Wherever a crash cuts the last write, or whichever of its bytes are not what was written, the records before it are whole.
+func TestTornWrite(t *testing.T) {
+	folder := t.TempDir()
+	j := open(t, folder)
+	add(t, j, "kept", "kept too")
+	sync(t, j)
+	whole := j.Bytes()
+	add(t, j, "lost in the crash")
+	sync(t, j)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(folder, "a")
+	full, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(what string, b []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j := open(t, folder)
+		if got := contents(t, j); !slices.Equal(got, []string{"kept", "kept too"}) {
+			t.Errorf("%s: %q", what, got)
+		}
+		add(t, j, "new")
+		sync(t, j)
+		if got := contents(t, j); !slices.Equal(got, []string{"kept", "kept too", "new"}) {
+			t.Errorf("%s: after another: %q", what, got)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := whole; n < int64(len(full)); n++ {
+		check(fmt.Sprintf("cut at %d", n), full[:n])
+		b := bytes.Clone(full)
+		b[n] ^= 0x40
+		check(fmt.Sprintf("byte %d differs", n), b)
+		b = bytes.Clone(full)
+		clear(b[n:])
+		check(fmt.Sprintf("zeros from %d", n), append(b, make([]byte, 4096)...))
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	folder := t.TempDir()
+	j := open(t, folder)
+	if _, err := Open(folder, "a"); !errors.Is(err, ErrLocked) {
+		t.Errorf("opened twice: %v", err)
+	}
+	if err := j.Append(nil); err == nil || !strings.Contains(err.Error(), "0 bytes") {
+		t.Errorf("an empty record: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "other"), []byte("something else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(folder, "other"); err == nil || !strings.Contains(err.Error(), "some other file") {
+		t.Errorf("some other file: %v", err)
+	}
+	if err := RemoveOthers(folder, "a"); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil || len(entries) != 1 || entries[0].Name() != "a" {
+		t.Errorf("left: %v, %v", entries, err)
+	}
+	if err := RemoveOthers(filepath.Join(folder, "none"), "a"); err != nil {
+		t.Error(err)
+	}
+	stop := errors.New("enough")
+	add(t, j, "x")
+	sync(t, j)
+	if err := j.Each(func([]byte) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("Each: %v", err)
+	}
+}

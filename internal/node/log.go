@@ -1,0 +1,304 @@
+package node
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/journal"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// A node with a log (Config.Journal) outlives its process. Its inputs are on the disk before anything that the replica makes
+// of them leaves the node. A replica is a deterministic state machine, so its inputs are all that there is to keep: a
+// process that finds a log takes all of them once more, at the times by the node's clock at which they came, and goes on
+// under the old process's name. What it sends in the replay is what was sent before; links go on from the last frame that the
+// other side has in its own log. Clients are not answered again: their connections are gone, and what was under way is
+// unknown to them.
+//
+// The unit is a turn of the event loop, at one reading of the clock: what came in, the timers that were due then, and what
+// was sent, as the same frames.
+
+// Records of the journal, by their first byte.
+const (
+	recordIdentity     = 1 // JSON of identity: the first record, and the only one of its kind
+	recordTurn         = 2 // see turn
+	recordAcknowledged = 3 // node, uvarint | frame, uvarint; of every link
+)
+
+// Inputs of a turn, by their first byte.
+const (
+	inputStart   = 1 // nothing more
+	inputMessage = 2 // node, uvarint | frame, uvarint | 1 when the frame ends with it | message with its kind, with its length
+	inputSubmit  = 3 // transaction, with its length
+	inputLoad    = 4 // JSON of admin.LoadRequest, with its length
+)
+
+// identity is whose log it is.
+type identity struct {
+	Database, Incarnation, Node, Process string
+}
+
+// acknowledgedEvery is how often the log notes what peers have, so that a replay need not keep all that was ever sent.
+const acknowledgedEvery = time.Second
+
+// nodeLog is a node's log. It belongs to the loop.
+type nodeLog struct {
+	journal *journal.Journal
+	turn    []byte // the present turn's record
+	inputs  int    // of the turn
+	head    int    // bytes of the turn's record before its inputs
+	noted   time.Duration
+	// ended are the frames of each peer that the turn has ended, 0: none.
+	ended []uint32
+	// partial is how much of the frame after the last whole one is in the log, in messages.
+	partial []int
+}
+
+// openLog opens the journal of this incarnation and takes over its process's name, if there was one.
+func (n *Node) openLog(folder string) error {
+	db := n.cfg.Database
+	name := db.Incarnation + ".journal"
+	if err := journal.RemoveOthers(folder, name); err != nil {
+		return err
+	}
+	j, err := journal.Open(folder, name)
+	if err != nil {
+		return err
+	}
+	l := &nodeLog{journal: j, ended: make([]uint32, n.topology.Nodes()), partial: make([]int, n.topology.Nodes())}
+	if err := n.identify(l); err != nil {
+		_ = j.Close()
+		return err
+	}
+	n.loop.log = l
+	return nil
+}
+
+// identify writes who this is into a new log, or reads it from an old one.
+func (n *Node) identify(l *nodeLog) error {
+	me := identity{n.cfg.Database.Name, n.cfg.Database.Incarnation, n.topology.NodeName(n.cfg.ID), n.process}
+	if l.journal.Records() == 0 {
+		b, err := json.Marshal(me)
+		if err != nil {
+			return err
+		}
+		if err := l.journal.Append(append([]byte{recordIdentity}, b...)); err != nil {
+			return err
+		}
+		return l.journal.Sync()
+	}
+	found := errors.New("found")
+	var was identity
+	err := l.journal.Each(func(r []byte) error {
+		if r[0] != recordIdentity {
+			return fmt.Errorf("the log begins with a record of kind %d, not with whose it is", r[0])
+		}
+		if err := json.Unmarshal(r[1:], &was); err != nil {
+			return err
+		}
+		return found
+	})
+	if !errors.Is(err, found) {
+		return err
+	}
+	if me.Process = was.Process; me != was {
+		return fmt.Errorf("the log is of %+v, not of %+v", was, me)
+	}
+	n.process = was.Process
+	return nil
+}
+
+// restored tells that there is something to replay.
+func (l *nodeLog) restored() bool { return l != nil && l.journal.Records() > 1 }
+
+// begin begins a turn at one reading of the clock.
+func (l *nodeLog) begin(elapsed, now time.Duration) {
+	l.turn = codec.AppendUvarint(append(l.turn[:0], recordTurn), uint64(elapsed))
+	l.turn = codec.AppendUvarint(l.turn, uint64(now))
+	l.head, l.inputs = len(l.turn), 0
+}
+
+func (l *nodeLog) start() { l.input(inputStart) }
+
+func (l *nodeLog) input(kind uint8) {
+	l.turn = append(l.turn, kind)
+	l.inputs++
+}
+
+func (l *nodeLog) message(it *item) {
+	l.input(inputMessage)
+	l.turn = codec.AppendUvarint(l.turn, uint64(it.from))
+	l.turn = codec.AppendUvarint(l.turn, uint64(it.frame))
+	end := byte(0)
+	if it.last {
+		end = 1
+		l.ended[it.from] = it.frame
+	}
+	l.turn = append(l.turn, end)
+	l.turn = codec.AppendUvarint(l.turn, uint64(1+it.m.Size()))
+	l.turn = it.m.AppendTo(append(l.turn, it.m.Kind()))
+}
+
+func (l *nodeLog) submit(t *txn.Transaction) {
+	l.input(inputSubmit)
+	l.turn = codec.AppendUvarint(l.turn, uint64(codec.SizeTransaction(t)))
+	l.turn = codec.AppendTransaction(l.turn, t)
+}
+
+func (l *nodeLog) load(request []byte) {
+	l.input(inputLoad)
+	l.turn = codec.AppendBytes(l.turn, request)
+}
+
+// commit puts the turn on the disk, unless nothing happened in it.
+func (l *loop) commit(fired bool) error {
+	log := l.log
+	if log.inputs == 0 && !fired {
+		return nil
+	}
+	if err := log.journal.Append(log.turn); err != nil {
+		return err
+	}
+	if l.at-log.noted >= acknowledgedEvery {
+		log.noted = l.at
+		if err := log.journal.Append(l.acknowledged()); err != nil {
+			return err
+		}
+	}
+	if err := log.journal.Sync(); err != nil {
+		return err
+	}
+	for from, frame := range log.ended {
+		if frame != 0 {
+			l.n.endpoint.Link(geo.NodeID(from)).Logged(frame)
+			log.ended[from] = 0
+		}
+	}
+	return nil
+}
+
+func (l *loop) acknowledged() []byte {
+	r := []byte{recordAcknowledged}
+	for i := range l.n.topology.Nodes() {
+		if link := l.n.endpoint.Link(geo.NodeID(i)); link != nil {
+			r = codec.AppendUvarint(codec.AppendUvarint(r, uint64(i)), uint64(link.Acknowledged()))
+		}
+	}
+	return r
+}
+
+// replay brings the node to where its log ends.
+func (l *loop) replay() error {
+	n, log := l.n, l.log
+	began := time.Now()
+	acknowledged := make([]uint32, n.topology.Nodes())
+	err := log.journal.Each(func(r []byte) error {
+		if r[0] != recordAcknowledged {
+			return nil
+		}
+		c := codec.NewReader(r[1:])
+		for c.Len() > 0 && c.Err() == nil {
+			id := c.UvarintMax(uint64(len(acknowledged) - 1))
+			acknowledged[id] = uint32(c.UvarintMax(1<<32 - 1))
+		}
+		return c.Done()
+	})
+	if err != nil {
+		return err
+	}
+	whole := make([]uint32, n.topology.Nodes())
+	for i := range whole {
+		if link := n.endpoint.Link(geo.NodeID(i)); link != nil {
+			link.Replaying(acknowledged[i])
+		}
+	}
+	turns := 0
+	err = log.journal.Each(func(r []byte) error {
+		if r[0] != recordTurn {
+			return nil
+		}
+		turns++
+		n.asked.Store(0) // a sign of life
+		// What messages and transactions are made of is theirs to keep.
+		c := codec.NewReader(append([]byte(nil), r[1:]...))
+		return l.replayTurn(&c, whole)
+	})
+	if err != nil {
+		return err
+	}
+	for i := range whole {
+		if link := n.endpoint.Link(geo.NodeID(i)); link != nil {
+			n.peers[i].frame, n.peers[i].skip = whole[i], log.partial[i]
+			link.Replayed(whole[i])
+		}
+	}
+	// The clock goes on from where it was, and never back.
+	l.epoch += max(0, l.at-l.elapsedNow())
+	l.least = l.clock
+	log.noted = l.at
+	n.cfg.Log.Info("started again from the log", "process", n.process, "turns", turns, "bytes", log.journal.Bytes(),
+		"took", time.Since(began).Round(time.Millisecond), slog.Int("unfinished", l.unfinished()))
+	return nil
+}
+
+// replayTurn takes the inputs of a turn once more.
+func (l *loop) replayTurn(c *codec.Reader, whole []uint32) error {
+	l.at, l.clock = time.Duration(c.Uvarint()), time.Duration(c.Uvarint())
+	for c.Len() > 0 && c.Err() == nil {
+		switch kind := c.Uint8(); kind {
+		case inputStart:
+			l.replica.Start()
+		case inputMessage:
+			from := geo.NodeID(c.UvarintMax(uint64(len(whole) - 1)))
+			frame, end, body := uint32(c.UvarintMax(1<<32-1)), c.Uint8(), c.Bytes()
+			if c.Err() != nil || len(body) == 0 {
+				return fmt.Errorf("a message of %d bytes: %w", len(body), c.Err())
+			}
+			m, err := l.n.cfg.Engine.Decode(body[0], body[1:], l.n.cfg.Procedures)
+			if err != nil {
+				return fmt.Errorf("a message of kind %d: %w", body[0], err)
+			}
+			if l.log.partial[from]++; end == 1 {
+				whole[from], l.log.partial[from] = frame, 0
+			}
+			l.replica.Receive(from, m)
+		case inputSubmit:
+			body := c.Bytes()
+			tr := codec.NewReader(body)
+			t := &txn.Transaction{}
+			tr.Transaction(t)
+			if err := errors.Join(tr.Done(), l.n.cfg.Procedures.Prepare(t)); err != nil {
+				return err
+			}
+			l.pending[t.ID] = nil // nobody waits for it
+			l.replica.Submit(t)
+		case inputLoad:
+			req := &admin.LoadRequest{}
+			if err := json.Unmarshal(c.Bytes(), req); err != nil {
+				return err
+			}
+			w, err := l.n.cfg.ParseWorkload(req.Workload, req.Seed, l.n.topology)
+			if err != nil {
+				return err
+			}
+			l.fill(req, w)
+		default:
+			return fmt.Errorf("a turn has an input of kind %d", kind)
+		}
+	}
+	if err := c.Done(); err != nil {
+		return err
+	}
+	l.fire()
+	l.flush()
+	return nil
+}
+
+var _ protocol.Env = (*loop)(nil)
