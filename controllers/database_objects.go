@@ -14,6 +14,8 @@ import (
 const (
 	// configFolder is where the pods find their ConfigMap.
 	configFolder = "/etc/geobench"
+	// journalFolder is where nodes with durability Journal keep theirs.
+	journalFolder = "/var/lib/geobench"
 	// annotationScrape and its like are what plain Prometheus installations go by.
 	annotationScrape     = "prometheus.io/scrape"
 	annotationScrapePort = "prometheus.io/port"
@@ -80,7 +82,7 @@ func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarna
 
 // nodePodSpec is the pod of a native engine's node.
 func nodePodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation, image string) corev1.PodSpec {
-	return regionPod(db, region, topologyName(db, incarnation), ownContainer(corev1.Container{
+	node := ownContainer(corev1.Container{
 		Name:  "node",
 		Image: image,
 		Args:  []string{"node", "--config", configFolder + "/" + TopologyKey, "--region", region.Name},
@@ -93,7 +95,16 @@ func nodePodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation,
 		// A node that is killed loses its data, so it is given a minute in which to turn its event loop.
 		LivenessProbe:  probe("/healthz", 10, 6),
 		ReadinessProbe: probe("/readyz", 2, 3),
-	}))
+	})
+	if db.Spec.Durability != v1alpha1.DurabilityJournal {
+		return regionPod(db, region, topologyName(db, incarnation), node)
+	}
+	node.Args = append(node.Args, "--journal", journalFolder)
+	node.VolumeMounts = append(node.VolumeMounts, corev1.VolumeMount{Name: "journal", MountPath: journalFolder})
+	spec := regionPod(db, region, topologyName(db, incarnation), node)
+	// The volume lives as long as the pod: a container that is started again finds it.
+	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "journal", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	return spec
 }
 
 // ownContainer completes a container that runs Geobench's own program: it may do nothing but that, and finds the pod's

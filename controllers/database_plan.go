@@ -99,6 +99,9 @@ func planDatabase(ctx context.Context, reader client.Reader, abilities check.Abi
 	if db.Spec.Pods != nil || p.emulation != v1alpha1.EmulationBuiltIn && p.emulation != v1alpha1.EmulationNone {
 		parts = append(parts, db.Spec.Pods, p.emulation)
 	}
+	if db.Spec.Durability == v1alpha1.DurabilityJournal {
+		parts = append(parts, db.Spec.Durability)
+	}
 	b, err := json.Marshal(parts)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -175,6 +176,31 @@ func TestLostStateMakesTheDatabaseAnew(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A node with a journal goes on when its container is started again; a pod that is replaced has lost it.
+func TestJournalOutlivesTheContainer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	db := makeDatabase("d")
+	db.Spec.Durability = v1alpha1.DurabilityJournal
+	w.create(db.obj())
+	before := w.untilReady("d").Status.Incarnation
+	pod := w.nodePod("d", "us-west-2", 0)
+	node := pod.Spec.Containers[0]
+	if !slices.Contains(node.Args, journalFolder) || node.VolumeMounts[1].MountPath != journalFolder || pod.Spec.Volumes[1].EmptyDir == nil {
+		t.Errorf("args %q, mounts %+v, volumes %+v", node.Args, node.VolumeMounts, pod.Spec.Volumes)
+	}
+	pod.Status.ContainerStatuses[0].RestartCount = 1
+	w.must(w.client.Status().Update(w.ctx, pod))
+	for range 5 {
+		w.step()
+	}
+	if d := w.getDatabase("d"); d.Status.Incarnation != before || !conditionIs(d.Status.Conditions, v1alpha1.ConditionReady, metav1.ConditionTrue) {
+		t.Errorf("incarnation %s, before %s; %+v", d.Status.Incarnation, before, d.Status.Conditions)
+	}
+	w.must(w.client.Delete(w.ctx, w.nodePod("d", "us-west-2", 0), client.GracePeriodSeconds(0)))
+	w.until("the database is made anew", func() bool { return w.getDatabase("d").Status.Incarnation != before })
 }
 
 // hasEvent tells whether an event with this reason was emitted, and forgets the events so far.

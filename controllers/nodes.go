@@ -32,6 +32,7 @@ type nodeState struct {
 	problem string
 	// program: the pod runs a program that knows nothing of Geobench.
 	program bool
+	journal bool // it keeps one
 	// lost says why the node has lost its state; empty when it has not.
 	lost string
 }
@@ -58,6 +59,7 @@ func observeNodes(ctx context.Context, reader client.Reader, nodes NodeClient, d
 		s.id = geo.NodeID(i)
 		s.region = t.Regions[t.RegionOf(s.id)]
 		s.podName = podName(db, s.region, t.PartitionOf(s.id)*t.Replicas+t.ReplicaOf(s.id))
+		s.journal = db.Spec.Durability == v1alpha1.DurabilityJournal
 		s.inspectPod(byName[s.podName], d.Incarnation)
 		s.program = db.Spec.Pods != nil
 		if s.address == "" {
@@ -94,7 +96,8 @@ func (s *nodeState) inspectPod(pod *corev1.Pod, incarnation string) {
 	}
 	s.pod = pod
 	for _, c := range pod.Status.ContainerStatuses {
-		if c.RestartCount > 0 {
+		// With a journal, a container that is started again is the same process as before, or else tells so itself.
+		if c.RestartCount > 0 && !s.journal {
 			s.lost = fmt.Sprintf("its container restarted %d times", c.RestartCount)
 			if t := c.LastTerminationState.Terminated; t != nil {
 				s.lost = fmt.Sprintf("its container ended (%s, exit code %d) and was restarted", t.Reason, t.ExitCode)

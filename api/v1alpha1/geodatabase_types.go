@@ -50,6 +50,14 @@ type GeoDatabaseSpec struct {
 	// +optional
 	Placement Placement `json:"placement,omitempty"`
 
+	// Durability of the nodes of Geobench's own engines: None, as in the papers, where a node that is gone takes what it held
+	// with it; or Journal, where a node has its inputs on the disk before anything that comes of them leaves it, and goes on
+	// from there when its process starts again. A journal is not cut short while the database lives: it grows by about the
+	// bytes that the node receives.
+	// +kubebuilder:default=None
+	// +optional
+	Durability Durability `json:"durability,omitempty"`
+
 	// Resources of one node of the database.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
@@ -230,6 +238,17 @@ type Region struct {
 	// +optional
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 }
+
+// Durability is what of a node outlives its process.
+// +kubebuilder:validation:Enum=None;Journal
+type Durability string
+
+const (
+	// DurabilityNone keeps everything in memory.
+	DurabilityNone Durability = "None"
+	// DurabilityJournal logs every input of a node, synced to the disk, before it has an effect that others can see.
+	DurabilityJournal Durability = "Journal"
+)
 
 // Placement says how a region's pods are tied to Kubernetes nodes.
 // +kubebuilder:validation:Enum=Preferred;Required;Anywhere

@@ -19,6 +19,7 @@ import (
 
 func newNodeCommand() *cobra.Command {
 	var pod podFlags
+	var journal string
 	cmd := &cobra.Command{
 		Use:   "node --config FILE --region NAME",
 		Short: "Run one node of a database (what database pods run)",
@@ -43,7 +44,7 @@ ordinal o is replica o mod R of partition o div R, R being the number of replica
 				return err
 			}
 			n, err := node.New(node.Config{
-				Database: db, ID: id, Listener: listener, Admin: admin, Engine: engine, Procedures: catalog.Procedures(),
+				Database: db, ID: id, Listener: listener, Admin: admin, Engine: engine, Procedures: catalog.Procedures(), Journal: journal,
 				ParseWorkload: catalog.Parse, Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
 			})
 			if err != nil {
@@ -53,6 +54,7 @@ ordinal o is replica o mod R of partition o div R, R being the number of replica
 		},
 	}
 	pod.add(cmd)
+	cmd.Flags().StringVar(&journal, "journal", "", "folder for the log of the node's inputs, from which it goes on when its process starts again (default none)")
 	return cmd
 }
 

@@ -19,6 +19,11 @@ func timeline(p *plan.Plan, poll, patience time.Duration) *fault.Timeline {
 	return fault.NewTimeline(fault.NewPlan(p.Run.Spec.Faults, &p.Topology, p.Seed()), poll, patience)
 }
 
+// restarts tells whether the targets of a fault that ends processes go on, in the same place, from their journals.
+func restarts(p *plan.Plan, f *fault.Fault) bool {
+	return p.Journals() && (f.Kind == fault.NodeShutdown || f.Kind == fault.ContainerKill)
+}
+
 // Faults tells in a result what became of a timeline. unfinished are the transactions that the nodes which are left never
 // finished.
 func Faults(t *fault.Timeline, unfinished int) []result.Fault {
@@ -48,6 +53,9 @@ func Faults(t *fault.Timeline, unfinished int) []result.Fault {
 			if unfinished > 0 {
 				f.Message += fmt.Sprintf("; %d transactions were never finished", unfinished)
 			}
+		}
+		if !f.Lasting && l.Fault.Kills() && l.Injecting != nil {
+			f.Restarted = slices.Clone(f.Targets)
 		}
 		if l.State != fault.Done && f.Problem == "" {
 			f.Problem = fmt.Sprintf("it was in state %s when the run ended", l.State)

@@ -175,3 +175,42 @@ func TestRunFaults(t *testing.T) {
 		t.Errorf("%+v %+v", kill, a)
 	}
 }
+
+// With journals, nodes that really run and are killed go on where they were: nothing that clients were told is lost, what was
+// under way is finished once, and the answers are strictly serializable.
+func TestRunRestarts(t *testing.T) {
+	for _, engine := range engines.Names() {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			load := "{clientsPerRegion: 20, thinkTime: 20ms, warmup: 1s, duration: 8s, requestTimeout: 2s}"
+			text := manifestOf("smallbank-two-regions", twoRegions, "{name: "+engine+"}", load, 1)
+			text = strings.Replace(text, "objectives: [{metric: abortPPM, max: 0}]", "objectives: []", 1) + `  faults:
+    - {name: down, at: 2s, duration: 1s, nodeShutdown: {target: {regions: [us-west-2]}}}
+    - {name: kill, at: 5s, containerKill: {target: {}}}
+`
+			text = strings.Replace(text, "verify: [Invariants]", "verify: [Invariants, Convergence, StrictSerializable]", 1)
+			text = strings.Replace(text, "  engine: ", "  durability: Journal\n  engine: ", 1)
+			d, err := Run(t.Context(), planOf(t, text), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range d.Reasons {
+				if r.Reason != result.ReasonDriverBound && r.Reason != result.ReasonNetworkNotVerified { // the machine may be busy
+					t.Errorf("%+v", r)
+				}
+			}
+			if len(d.Checks) < 3 {
+				t.Errorf("checks %+v", d.Checks)
+			}
+			for _, f := range d.Faults {
+				if a := f.Availability; f.Lasting || len(f.Restarted) == 0 || f.ToMicroseconds == nil || a == nil || a.Failed == 0 {
+					t.Fatalf("%+v %+v", f, a)
+				}
+			}
+			normal, last := d.Faults[0].Availability.NormalPerSecond, d.Timeline[len(d.Timeline)-1]
+			if last.Committed < normal/2 {
+				t.Errorf("%d transactions were committed in the last second, and %d per second before the faults", last.Committed, normal)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"time"
 
@@ -62,9 +63,16 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 	starting, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	procedures := catalog.Procedures()
-	nodes, err := node.StartLocal(starting, *p.Deployment(time.Now(), "local"), node.LocalConfig{
-		Engine: p.Engine, Procedures: procedures, ParseWorkload: catalog.Parse,
-	})
+	cfg := node.LocalConfig{Engine: p.Engine, Procedures: procedures, ParseWorkload: catalog.Parse}
+	if p.Journals() {
+		folder, err := os.MkdirTemp("", "geobench-journals-")
+		if err != nil {
+			return nil, err
+		}
+		cfg.Journals = folder
+		defer os.RemoveAll(folder) //nolint:errcheck // nothing of it is needed
+	}
+	nodes, err := node.StartLocal(starting, *p.Deployment(time.Now(), "local"), cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ const processPoll = 20 * time.Millisecond
 // process injects faults into the nodes of this process: its fault.Injector.
 type process struct {
 	nodes    *node.Local
+	plan     *plan.Plan
 	t        *geo.Topology
 	timeline *fault.Timeline
 	// observe is told after every step; nil for nobody.
@@ -30,7 +31,7 @@ func injectProcess(p *plan.Plan, nodes *node.Local) *process {
 	if t == nil {
 		return nil
 	}
-	return &process{nodes: nodes, t: &p.Topology, timeline: t}
+	return &process{nodes: nodes, plan: p, t: &p.Topology, timeline: t}
 }
 
 // play takes the steps of the timeline, which counts from start, until it is over or ctx ends.
@@ -60,7 +61,7 @@ func (in *process) Roles(ctx context.Context) (fault.Roles, error) {
 
 // Setup implements fault.Injector.
 func (in *process) Setup(_ context.Context, l *fault.Life) error {
-	l.Lasting = l.Fault.Kills() // nodes keep their data in memory
+	l.Lasting = l.Fault.Kills() && !restarts(in.plan, l.Fault) // without a journal, nodes keep their data in memory
 	return nil
 }
 
@@ -79,8 +80,16 @@ func (in *process) Recover(ctx context.Context, _ *fault.Life, c *fault.Conditio
 	return in.apply(ctx, c)
 }
 
-// Recovered implements fault.Injector.
-func (in *process) Recovered(context.Context, *fault.Life, *fault.Conditions) (bool, error) {
+// Recovered implements fault.Injector: a node that was started again has replayed its journal and found its peers.
+func (in *process) Recovered(_ context.Context, l *fault.Life, c *fault.Conditions) (bool, error) {
+	if !l.Fault.Kills() {
+		return true, nil
+	}
+	for _, id := range l.Targets.From {
+		if !c.Nodes[id].Down && in.nodes.Node(id).Ready() != nil {
+			return false, nil
+		}
+	}
 	return true, nil
 }
 
@@ -94,6 +103,15 @@ func (in *process) apply(ctx context.Context, c *fault.Conditions) error {
 		id := geo.NodeID(i)
 		if slices.Contains(lost, id) {
 			continue
+		}
+		if c.Nodes[i].Down {
+			in.nodes.Stop(id)
+			continue
+		}
+		if in.nodes.Stopped(id) {
+			if err := in.nodes.Restart(id); err != nil {
+				return fmt.Errorf("node %s: %w", in.t.NodeName(id), err)
+			}
 		}
 		if err := in.nodes.Node(id).Disturb(ctx, c.Disturbance(id, in.t, lost, 0)); err != nil {
 			return fmt.Errorf("node %s: %w", in.t.NodeName(id), err)

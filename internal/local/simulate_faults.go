@@ -22,6 +22,7 @@ const (
 // simulated injects faults into a simulation: its fault.Injector.
 type simulated struct {
 	s        *sim.Sim
+	plan     *plan.Plan
 	t        *geo.Topology
 	timeline *fault.Timeline
 	start    time.Duration // of measuring
@@ -36,7 +37,7 @@ func injectSimulated(p *plan.Plan, s *sim.Sim, start time.Duration) *simulated {
 	if t == nil {
 		return nil
 	}
-	in := &simulated{s: s, t: &p.Topology, timeline: t, start: start, links: p.Topology.Links, cut: map[[2]geo.NodeID]bool{}}
+	in := &simulated{s: s, plan: p, t: &p.Topology, timeline: t, start: start, links: p.Topology.Links, cut: map[[2]geo.NodeID]bool{}}
 	s.At(start, in.step)
 	return in
 }
@@ -60,16 +61,19 @@ func (in *simulated) Roles(context.Context) (fault.Roles, error) {
 
 // comesBack is true for faults whose targets start again from their logs. A pod that is killed has lost its memory, and
 // there is nothing else where engines keep their data; a node that is shut down, or whose disk fails, has a disk.
-func comesBack(f *fault.Fault) bool { return f.Kind == fault.NodeShutdown || f.Kind == fault.IOError }
+// With journals a container that is killed has one, too.
+func comesBack(p *plan.Plan, f *fault.Fault) bool {
+	return f.Kind == fault.NodeShutdown || f.Kind == fault.IOError || restarts(p, f)
+}
 
 // durable tells whether a simulation's nodes need logs for its faults.
 func durable(p *plan.Plan) bool {
-	return slices.ContainsFunc(fault.NewPlan(p.Run.Spec.Faults, &p.Topology, p.Seed()).Faults, comesBack)
+	return slices.ContainsFunc(fault.NewPlan(p.Run.Spec.Faults, &p.Topology, p.Seed()).Faults, func(f *fault.Fault) bool { return comesBack(p, f) })
 }
 
 // Setup implements fault.Injector.
 func (in *simulated) Setup(_ context.Context, l *fault.Life) error {
-	l.Lasting = l.Fault.Kills() && !comesBack(l.Fault)
+	l.Lasting = l.Fault.Kills() && !comesBack(in.plan, l.Fault)
 	return nil
 }
 

@@ -229,14 +229,15 @@ func (l *Local) Restart(id geo.NodeID) error {
 // Status returns the status of every node, by geo.NodeID; of one that was stopped it says just that.
 func (l *Local) Status(ctx context.Context) ([]*admin.Status, error) {
 	return each(ctx, l, func(n *Node, ctx context.Context) (*admin.Status, error) {
-		if l.gone(n.cfg.ID) {
+		if l.Stopped(n.cfg.ID) {
 			return &admin.Status{Node: l.db.Topology.NodeName(n.cfg.ID), ID: int(n.cfg.ID), Process: n.process, Incarnation: l.db.Incarnation, Reason: "it was stopped"}, nil
 		}
 		return n.Status(ctx)
 	})
 }
 
-func (l *Local) gone(id geo.NodeID) bool {
+// Stopped tells whether a node was stopped and not started again.
+func (l *Local) Stopped(id geo.NodeID) bool {
 	m := l.nodes[id]
 	m.mu.Lock()
 	defer m.mu.Unlock()

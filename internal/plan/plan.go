@@ -54,6 +54,9 @@ func (p *Plan) Seed() uint64 { return uint64(p.Run.Spec.Seed) }
 // Emulated reports whether links are to be delayed.
 func (p *Plan) Emulated() bool { return p.Database.Spec.Network.Emulation != v1alpha1.EmulationNone }
 
+// Journals reports whether nodes that really run keep logs of their inputs.
+func (p *Plan) Journals() bool { return p.Database.Spec.Durability == v1alpha1.DurabilityJournal }
+
 // Deployment describes the database to nodes in this process; their addresses are filled in when they listen.
 func (p *Plan) Deployment(epoch time.Time, incarnation string) *deploy.Database {
 	return &deploy.Database{

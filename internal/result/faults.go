@@ -28,6 +28,8 @@ type Fault struct {
 	Lasting bool `json:"lasting,omitempty"`
 	// Lost are the nodes that were gone for good.
 	Lost []string `json:"lost,omitempty"`
+	// Restarted are the nodes that were gone and went on from what they have on their disks.
+	Restarted []string `json:"restarted,omitempty"`
 	// Problem says why the fault did not go as planned; the run is then Invalid. Message holds what else is to be known.
 	Problem string `json:"problem,omitempty"`
 	Message string `json:"message,omitempty"`

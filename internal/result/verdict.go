@@ -66,16 +66,19 @@ var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 }
 
 func incidents(_ *Document, in *Inputs, r *Report) []Reason {
-	lost := map[string]bool{} // by faults, as planned
+	lost, away := map[string]bool{}, map[string]bool{} // by faults, as planned: for good or for a while
 	for _, f := range in.Faults {
 		for _, n := range f.Lost {
 			lost[n] = true
+		}
+		for _, n := range f.Restarted {
+			away[n] = true
 		}
 	}
 	// Load generators begin what they say of a node's connection with its name: see target.Native.
 	planned := func(message string) bool {
 		words := strings.Fields(message)
-		return len(words) > 1 && words[0] == "node" && lost[words[1]]
+		return len(words) > 1 && words[0] == "node" && (lost[words[1]] || away[words[1]] && strings.Contains(message, "connection lost"))
 	}
 	var out []Reason
 	for _, incident := range in.Incidents {

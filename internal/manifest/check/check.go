@@ -159,6 +159,9 @@ func (d *database) pods(ps *Problems) {
 	if d.Spec.Network.Emulation == v1alpha1.EmulationBuiltIn {
 		ps.add("spec.network.emulation", string(v1alpha1.EmulationBuiltIn), "emulation BuiltIn is inside the connections of Geobench's own engines; with spec.pods choose Sidecar, ChaosMesh, None or Auto")
 	}
+	if d.Spec.Durability == v1alpha1.DurabilityJournal {
+		ps.add("spec.durability", string(v1alpha1.DurabilityJournal), "the nodes of Geobench's own engines keep journals; a program in pods of its own keeps what it keeps: use durability None, and spec.pods.volumes for its files")
+	}
 	paths := map[string]string{}
 	for i, v := range d.Spec.Pods.Volumes {
 		if other, ok := paths[v.MountPath]; ok {
