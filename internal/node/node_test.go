@@ -150,11 +150,13 @@ func database(regions ...string) deploy.Database {
 	return deploy.Database{Name: "db", Engine: "set", Topology: t, Seed: 1}
 }
 
-func startSet(t testing.TB, db deploy.Database) *Local {
+func startSet(t testing.TB, db deploy.Database) *Local { return startSetWith(t, db, "") }
+
+func startSetWith(t testing.TB, db deploy.Database, journals string) *Local {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	l, err := StartLocal(ctx, db, LocalConfig{Engine: setEngine, Procedures: procedures, ParseWorkload: parse})
+	l, err := StartLocal(ctx, db, LocalConfig{Engine: setEngine, Procedures: procedures, ParseWorkload: parse, Journals: journals})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -418,9 +420,13 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// BenchmarkLoop is 1000 transactions under way at a time.
+// BenchmarkLoop is 1000 transactions under way at a time, of nodes that keep a journal and of such that keep none.
 func BenchmarkLoop(b *testing.B) {
-	l := startSet(b, database("a", "b"))
+	b.Run("None", func(b *testing.B) { benchmarkLoop(b, startSet(b, database("a", "b"))) })
+	b.Run("Journal", func(b *testing.B) { benchmarkLoop(b, startSetWith(b, database("a", "b"), b.TempDir())) })
+}
+
+func benchmarkLoop(b *testing.B, l *Local) {
 	c := connect(b, l, 0)
 	before := cpuTime()
 	b.ReportAllocs()
