@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,6 +30,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/manifest/check"
 )
 
@@ -68,7 +70,9 @@ type databaseScope struct {
 	old     []corev1.ConfigMap
 	// nodes is set by observe.
 	nodes []nodeState
-	// network and state are set by emulate.
+	// faults are those that a run plays on the present incarnation; nil when there are none. It, network and state are set
+	// by emulate.
+	faults  *fault.Timeline
 	network *emulation.Network
 	state   emulation.State
 	// linksMoved tells that status.links changed visibly.
@@ -329,7 +333,12 @@ func (s *databaseScope) noticeLoss(ctx context.Context) error {
 // lostState says why the incarnation lost its state, or nothing.
 func (s *databaseScope) lostState() string {
 	seen, _ := s.processes.LoadOrStore(s.db.UID, &seenProcesses{})
-	return seen.(*seenProcesses).compare(s.current.id(), s.nodes)
+	nodes := s.nodes
+	if s.faults != nil { // what they took was lost as planned: the database is made anew after the run
+		gone := s.faults.Lost()
+		nodes = slices.DeleteFunc(slices.Clone(nodes), func(n nodeState) bool { return slices.Contains(gone, n.id) })
+	}
+	return seen.(*seenProcesses).compare(s.current.id(), nodes)
 }
 
 // seenProcesses are the processes of the nodes of one incarnation.

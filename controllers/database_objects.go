@@ -83,7 +83,7 @@ func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarna
 // nodePodSpec is the pod of a native engine's node.
 func nodePodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation, image string) corev1.PodSpec {
 	node := ownContainer(corev1.Container{
-		Name:  "node",
+		Name:  nodeContainer,
 		Image: image,
 		Args:  []string{"node", "--config", configFolder + "/" + TopologyKey, "--region", region.Name},
 		Env:   []corev1.EnvVar{fromField("POD_NAME", "metadata.name")},

@@ -48,6 +48,15 @@ const (
 	lossBackoffMax = 5 * time.Minute
 	lossForgiven   = 10 * time.Minute
 
+	// faultPoll is how often a step of a fault that is not done is tried again, faultPatience after how long the fault is given
+	// up, and faultLease how long after its end nodes undo a fault by themselves.
+	faultPoll     = 500 * time.Millisecond
+	faultPatience = 20 * time.Second
+	faultLease    = 60 * time.Second
+
+	// stalledPatience is how long transactions stay unfinished, once faults have taken nodes, before they are held to stay so.
+	stalledPatience = 10 * time.Second
+
 	// cleanupPatience is after how long an object that does not go away is reported.
 	cleanupPatience = 2 * time.Minute
 )

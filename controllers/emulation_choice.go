@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -100,18 +98,7 @@ func (e *emulationChoice) auto(ctx context.Context, db *v1alpha1.GeoDatabase) (v
 // chaosMeshUnfit says why Chaos Mesh cannot emulate the network; empty when it can. It fails with a *pendingError while
 // that is being found out.
 func (e *emulationChoice) chaosMeshUnfit(ctx context.Context, db *v1alpha1.GeoDatabase) (string, error) {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(chaosmesh.GroupVersion.WithKind(chaosmesh.NetworkChaos + "List"))
-	err := e.live.List(ctx, list, client.InNamespace(db.Namespace), client.Limit(1))
-	switch {
-	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
-		return "it is not installed", nil
-	case apierrors.IsForbidden(err):
-		return "the operator may not use it: " + err.Error(), nil
-	case err != nil:
-		return "", err
-	}
-	return e.kernel.netem(ctx, db)
+	return e.chaosUnfit(ctx, db, chaosmesh.NetworkChaos, true)
 }
 
 // sidecarRefused says why the API server would not take a pod with a sidecar; empty when it would. It asks without making

@@ -106,10 +106,12 @@ func (w *world) playProbes() {
 	}
 }
 
-func (w *world) networkChaos() *unstructured.UnstructuredList {
+func (w *world) networkChaos() *unstructured.UnstructuredList { return w.chaos(chaosmesh.NetworkChaos) }
+
+func (w *world) chaos(kind string) *unstructured.UnstructuredList {
 	w.t.Helper()
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(chaosmesh.GroupVersion.WithKind("NetworkChaosList"))
+	list.SetGroupVersionKind(chaosmesh.GroupVersion.WithKind(kind + "List"))
 	w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace)))
 	return list
 }
@@ -120,20 +122,45 @@ func (w *world) playChaosMesh() {
 	if !w.chaosMesh {
 		return
 	}
-	list := w.networkChaos()
-	for i := range list.Items {
-		o := &list.Items[i]
-		switch {
-		case o.GetDeletionTimestamp() != nil:
-			o.SetFinalizers(nil)
-		case len(o.GetFinalizers()) == 0:
-			o.SetFinalizers([]string{"chaos-mesh/records"})
-			conditions := []any{map[string]any{"type": "Selected", "status": "True"}, map[string]any{"type": "AllInjected", "status": "True"}}
-			w.must(unstructured.SetNestedSlice(o.Object, conditions, "status", "conditions"))
-		default:
+	for _, kind := range chaosKinds {
+		list := w.chaos(kind)
+		for i := range list.Items {
+			o := &list.Items[i]
+			switch {
+			case o.GetDeletionTimestamp() != nil:
+				o.SetFinalizers(nil)
+			case len(o.GetFinalizers()) == 0:
+				o.SetFinalizers([]string{"chaos-mesh/records"})
+				conditions := []any{map[string]any{"type": "Selected", "status": "True"}, map[string]any{"type": "AllInjected", "status": "True"}}
+				w.must(unstructured.SetNestedSlice(o.Object, conditions, "status", "conditions"))
+				w.chaosActs(o)
+			default:
+				continue
+			}
+			w.must(client.IgnoreNotFound(w.client.Update(w.ctx, o)))
+		}
+	}
+}
+
+// chaosActs kills the pods, or their containers, that an object names.
+func (w *world) chaosActs(o *unstructured.Unstructured) {
+	w.t.Helper()
+	w.chaosMade = append(w.chaosMade, o)
+	action, _, _ := unstructured.NestedString(o.Object, "spec", "action")
+	if action != "pod-kill" && action != "container-kill" {
+		return
+	}
+	names, _, err := unstructured.NestedStringSlice(o.Object, "spec", "selector", "pods", w.namespace)
+	w.must(err)
+	for _, name := range names {
+		pod := w.get(name, &corev1.Pod{}).(*corev1.Pod)
+		if action == "container-kill" {
+			pod.Status.ContainerStatuses[0].RestartCount++
+			w.must(w.client.Status().Update(w.ctx, pod))
+			w.nodes[pod.Status.PodIP].disturbance = nil
 			continue
 		}
-		w.must(client.IgnoreNotFound(w.client.Update(w.ctx, o)))
+		w.must(w.client.Delete(w.ctx, pod, client.GracePeriodSeconds(0)))
 	}
 }
 

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/fault"
 )
 
 // event is something worth telling whoever describes an object.
@@ -58,6 +60,14 @@ func eventStage(from, to v1alpha1.Stage, took time.Duration) event {
 		return normal(string(to), "EnterStage", "Started")
 	}
 	return normal(string(to), "EnterStage", string(from)+" took "+v1alpha1.DurationOf(took.Round(time.Second)).String())
+}
+
+func eventFault(l *fault.Life, reason, what string) event {
+	e := normal(reason, "PlayFaults", fmt.Sprintf("Fault %s (%s) %s", l.Fault.Name, l.Fault.Kind, what))
+	if l.Problem != "" {
+		e.kind = corev1.EventTypeWarning
+	}
+	return e
 }
 
 func eventWaiting(message string) event { return normal("Waiting", "Queue", message) }

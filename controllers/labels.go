@@ -47,6 +47,8 @@ const (
 	RoleReport = "report"
 	// RoleSnapshot is the ConfigMap that keeps the nodes' counters from before measuring.
 	RoleSnapshot = "snapshot"
+	// RoleFault is what injects a run's faults.
+	RoleFault = "fault"
 	// RoleResult is the ConfigMap with the result document.
 	RoleResult = "result"
 	// RolePoint is a database or a run of an Experiment.

@@ -93,6 +93,11 @@ func collectRuns(ctx context.Context, put metrics.Put, reader client.Reader, now
 		}
 		metrics.PutStage(put, o, st.Stage, deadline)
 		metrics.PutObjectives(put, o, run.Spec.Objectives)
+		for i := range run.Spec.Faults {
+			f := &run.Spec.Faults[i]
+			l := lifeOf(run, f.Name)
+			metrics.PutFault(put, o, f, !over(run) && l.Touches())
+		}
 		db := byName[types.NamespacedName{Namespace: run.Namespace, Name: o.Database}]
 		if db == nil {
 			continue

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
 )
 
 const (
@@ -51,6 +52,11 @@ func regionName(db *v1alpha1.GeoDatabase, region string) string {
 // podName names the node with this ordinal in a region: partition x replicas + replica.
 func podName(db *v1alpha1.GeoDatabase, region string, ordinal int) string {
 	return fmt.Sprintf("%s-%d", regionName(db, region), ordinal)
+}
+
+// nodePodName names the pod of a node.
+func nodePodName(db *v1alpha1.GeoDatabase, t *geo.Topology, n geo.NodeID) string {
+	return podName(db, t.Regions[t.RegionOf(n)], t.PartitionOf(n)*t.Replicas+t.ReplicaOf(n))
 }
 
 // topologyName names the ConfigMap of a database's incarnation.

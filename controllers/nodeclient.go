@@ -21,6 +21,7 @@ import (
 type NodeClient interface {
 	Status(ctx context.Context, addr string) (*admin.Status, error)
 	Load(ctx context.Context, addr string, req *admin.LoadRequest) (*admin.LoadResponse, error)
+	Disturb(ctx context.Context, addr string, d *admin.Disturbance) error
 	Audit(ctx context.Context, addr string) (*admin.Audit, error)
 	// History opens the history that the worker at addr has recorded.
 	History(ctx context.Context, addr string) (io.ReadCloser, error)
@@ -54,6 +55,12 @@ func (c *httpNodeClient) Load(ctx context.Context, addr string, req *admin.LoadR
 	defer cancel()
 	out := &admin.LoadResponse{}
 	return out, c.do(ctx, http.MethodPost, addr, "/load", req, out)
+}
+
+func (c *httpNodeClient) Disturb(ctx context.Context, addr string, d *admin.Disturbance) error {
+	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
+	return c.do(ctx, http.MethodPost, addr, "/disturb", d, &struct{}{})
 }
 
 func (c *httpNodeClient) Audit(ctx context.Context, addr string) (*admin.Audit, error) {

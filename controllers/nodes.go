@@ -58,7 +58,7 @@ func observeNodes(ctx context.Context, reader client.Reader, nodes NodeClient, d
 		s := &states[i]
 		s.id = geo.NodeID(i)
 		s.region = t.Regions[t.RegionOf(s.id)]
-		s.podName = podName(db, s.region, t.PartitionOf(s.id)*t.Replicas+t.ReplicaOf(s.id))
+		s.podName = nodePodName(db, t, s.id)
 		s.journal = db.Spec.Durability == v1alpha1.DurabilityJournal
 		s.inspectPod(byName[s.podName], d.Incarnation)
 		s.program = db.Spec.Pods != nil

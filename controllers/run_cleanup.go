@@ -16,6 +16,10 @@ import (
 // cleanUp deletes what belongs to the run and tells whether all of it is gone. The result is kept unless everything must
 // go. Whatever carries the run's label and is owned by it is found, so nothing depends on how far the run came.
 func (s *runScope) cleanUp(ctx context.Context, everything bool) (bool, error) {
+	if clean, err := s.endFaults(ctx); err != nil || !clean {
+		s.again = pollFast
+		return false, err
+	}
 	left := ""
 	for _, list := range cleanupLists() {
 		if err := s.Live.List(ctx, list, client.InNamespace(s.run.Namespace), client.MatchingLabels{LabelRun: s.run.Name, LabelManagedBy: ManagedBy}); err != nil {
@@ -74,10 +78,16 @@ func (s *runScope) cleanupPending(what string) {
 	if s.run.DeletionTimestamp != nil {
 		since = s.run.DeletionTimestamp
 	}
-	if since == nil || s.Clock.Now().Sub(since.Time) < cleanupPatience || s.isTrue(v1alpha1.ConditionCleanupFailed) {
+	if since == nil || s.Clock.Now().Sub(since.Time) < cleanupPatience {
 		return
 	}
-	message := fmt.Sprintf("%s has not gone away for %s; see its finalizers and its node", what, v1alpha1.DurationOf(cleanupPatience))
+	s.cleanupFailed(fmt.Sprintf("%s has not gone away for %s; see its finalizers and its node", what, v1alpha1.DurationOf(cleanupPatience)))
+}
+
+func (s *runScope) cleanupFailed(message string) {
+	if s.isTrue(v1alpha1.ConditionCleanupFailed) {
+		return
+	}
 	s.condition(v1alpha1.ConditionCleanupFailed, true, "ObjectRemains", message)
 	s.events = append(s.events, eventCleanupFailed(message))
 }

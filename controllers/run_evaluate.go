@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/plan"
@@ -50,8 +53,8 @@ func (s *runScope) evaluate(ctx context.Context) error {
 // judge makes the result document; nil while the database is not quiet.
 func (s *runScope) judge(ctx context.Context) (*result.Document, error) {
 	s.again = pollFast
-	audits, err := s.quiet(ctx)
-	if audits == nil || s.moved() {
+	still, err := s.quiet(ctx)
+	if still == nil || s.moved() {
 		return nil, err
 	}
 	workers, err := s.observeWorkers(ctx)
@@ -66,7 +69,7 @@ func (s *runScope) judge(ctx context.Context) (*result.Document, error) {
 	if !done {
 		return nil, err
 	}
-	in, err := s.inputs(ctx, workers, audits)
+	in, err := s.inputs(ctx, workers, still)
 	if err != nil {
 		return nil, err
 	}
@@ -74,10 +77,23 @@ func (s *runScope) judge(ctx context.Context) (*result.Document, error) {
 	return result.Build(*in)
 }
 
+// stillness is a database that is quiet.
+type stillness struct {
+	// audits of all nodes, in the order of geo.NodeID.
+	audits []admin.Audit
+	// out says of each node why it is left out; empty when it is not.
+	out []string
+	// pending transactions that will never be finished.
+	pending int
+}
+
 // quiet waits until every node has finished all transactions and what is on its way between nodes, which is pending
-// nowhere, has arrived; then it audits them. The workers had all their answers before this stage.
-func (s *runScope) quiet(ctx context.Context) ([]admin.Audit, error) {
+// nowhere, has arrived; then it audits them; nil until then. The workers had all their answers before this stage. After
+// faults that took nodes for good, some of the others may wait for them for ever: they are left out.
+func (s *runScope) quiet(ctx context.Context) (*stillness, error) {
 	var err error
+	gone := s.taken()
+	left := func(n geo.NodeID) bool { return !slices.Contains(gone, n) }
 	if s.nodes, err = observeNodes(ctx, s.Client, s.Nodes, s.db, &s.current.database); err != nil {
 		return nil, err
 	}
@@ -88,6 +104,9 @@ func (s *runScope) quiet(ctx context.Context) ([]admin.Audit, error) {
 	pending := 0
 	for i := range s.nodes {
 		n := &s.nodes[i]
+		if !left(n.id) {
+			continue
+		}
 		if s.nodeLost(n, before); s.moved() {
 			return nil, nil
 		}
@@ -97,8 +116,7 @@ func (s *runScope) quiet(ctx context.Context) ([]admin.Audit, error) {
 		}
 		pending += n.status.Pending
 	}
-	if pending > 0 {
-		s.condition(conditionQuiet, false, "TransactionsPending", fmt.Sprintf("%d transactions are unfinished", pending))
+	if pending > 0 && !s.stalled(pending, len(gone) > 0) {
 		return nil, nil
 	}
 	longest := s.current.database.Topology.LongestRTT()
@@ -108,17 +126,34 @@ func (s *runScope) quiet(ctx context.Context) ([]admin.Audit, error) {
 		s.again = left
 		return nil, nil
 	}
-	audits, err := s.audit(ctx)
+	out := local.LeftOut(&s.current.database.Topology, gone, func(n geo.NodeID) int { return s.nodes[n].status.Pending })
+	audits, err := s.audit(ctx, out)
 	if err != nil {
 		s.condition(conditionQuiet, false, "AuditFailed", err.Error())
 		return nil, nil
 	}
-	s.condition(conditionQuiet, true, "Quiet", "every node has finished all transactions and was audited")
-	return audits, nil
+	if len(gone) == 0 {
+		s.condition(conditionQuiet, true, "Quiet", "every node has finished all transactions and was audited")
+	} else {
+		s.condition(conditionQuiet, true, "Quiet", fmt.Sprintf("faults have taken %d nodes; of the others, those that wait for them were left out, and all the rest audited", len(gone)))
+	}
+	return &stillness{audits, out, pending}, nil
+}
+
+// stalled notes that transactions are unfinished, and tells whether they are held to stay so: once faults have taken nodes,
+// those that wait for them never end.
+func (s *runScope) stalled(pending int, gone bool) bool {
+	message := fmt.Sprintf("%d transactions are unfinished", pending)
+	if was := meta.FindStatusCondition(s.run.Status.Conditions, conditionQuiet); was != nil && was.Message == message {
+		return gone && s.Clock.Now().Sub(was.LastTransitionTime.Time) > stalledPatience
+	}
+	meta.RemoveStatusCondition(&s.run.Status.Conditions, conditionQuiet) // so that it says since when there are as many
+	s.condition(conditionQuiet, false, "TransactionsPending", message)
+	return false
 }
 
 // inputs gathers all that the document is made of.
-func (s *runScope) inputs(ctx context.Context, workers []workerState, audits []admin.Audit) (*result.Inputs, error) {
+func (s *runScope) inputs(ctx context.Context, workers []workerState, still *stillness) (*result.Inputs, error) {
 	var reports []*result.Report
 	for i := range workers {
 		report, err := result.DecodeReport(workers[i].report.BinaryData[deploy.KeyReport])
@@ -154,13 +189,14 @@ func (s *runScope) inputs(ctx context.Context, workers []workerState, audits []a
 		Workload: s.run.Spec.Workload, Load: s.run.Spec.Load,
 		Manifests: &result.Manifests{Run: &s.run.Spec, Database: &s.db.Spec},
 		Reports:   reports, Before: before.Nodes, After: loadedRoundTrips(after, end).Nodes,
-		Objectives: s.run.Spec.Objectives, Checks: local.Invariants(engines.Layout(d.Engine, d.Parameters, &d.Topology), w, audits, nil, reports),
+		Objectives: s.run.Spec.Objectives, Checks: local.Invariants(engines.Layout(d.Engine, d.Parameters, &d.Topology), w, still.audits, still.out, reports),
 	}
 	// The prices are the profile's at the end of the run: they say what it costs, not what was measured.
 	if profile, err := resolveProfile(ctx, s.Client, s.db); err == nil {
 		in.Prices, in.Manifests.Network = plan.Prices(profile.Prices), profile
 	}
 	in.MultiHomePercent, in.MultiPartitionPercent = w.Configured()
+	in.Faults = local.Faults(timelineOf(s.run, &d.Topology), still.pending)
 	return in, nil
 }
 
@@ -227,12 +263,15 @@ func microseconds(us int64) v1alpha1.Duration {
 	return v1alpha1.DurationOf(rtt.Round(time.Duration(us) * time.Microsecond))
 }
 
-// audit asks every node for the sums over its rows, in the order of geo.NodeID.
-func (s *runScope) audit(ctx context.Context) ([]admin.Audit, error) {
+// audit asks every node that is not left out for the sums over its rows, in the order of geo.NodeID.
+func (s *runScope) audit(ctx context.Context, out []string) ([]admin.Audit, error) {
 	audits := make([]admin.Audit, len(s.nodes))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxAsk)
 	for i := range s.nodes {
+		if len(out) > 0 && out[i] != "" {
+			continue
+		}
 		group.Go(func() error {
 			a, err := s.Nodes.Audit(ctx, s.nodes[i].address)
 			if err != nil {

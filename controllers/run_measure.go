@@ -17,9 +17,13 @@ func measureEnd(run *v1alpha1.BenchmarkRun) time.Time {
 
 // measure waits for the end of the last window and notes the nodes' counters.
 func (s *runScope) measure(ctx context.Context) error {
-	if wait := measureEnd(s.run).Sub(s.Clock.Now()); wait > 0 {
+	wait := measureEnd(s.run).Sub(s.Clock.Now())
+	s.again = min(max(wait, time.Millisecond), pollRun)
+	if _, err := s.playFaults(ctx); err != nil {
+		return err
+	}
+	if wait > 0 {
 		s.condition(v1alpha1.ConditionMeasured, false, "Measuring", s.progress())
-		s.again = min(wait, pollRun)
 		return nil
 	}
 	if _, err := s.takeSnapshot(ctx, snapshotEnd); err != nil {

@@ -94,6 +94,14 @@ func (s *runScope) preflight(ctx context.Context) error {
 	if r := checkPreflight(preflightInput{s.run, s.db, s.Abilities}); r != nil {
 		return s.refuse(r)
 	}
+	err = s.checkInjection(ctx, plan)
+	if errors.As(err, &pending) {
+		s.condition(v1alpha1.ConditionAccepted, false, "Probing", pending.message)
+		return nil
+	}
+	if err != nil {
+		return s.refuse(err)
+	}
 	// The database must know whose run it is before the run may take it.
 	if st.DatabaseUID != string(s.db.UID) {
 		st.DatabaseUID = string(s.db.UID)

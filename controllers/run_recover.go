@@ -3,15 +3,23 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// recover waits until every node serves again after the faults. Without faults that is at once.
-func (s *runScope) recover(context.Context) error {
+// recover waits until all faults are over and every node serves again. Without faults that is at once.
+func (s *runScope) recover(ctx context.Context) error {
 	s.again = pollFast
+	if over, err := s.playFaults(ctx); err != nil {
+		return err
+	} else if !over {
+		s.condition(v1alpha1.ConditionMeasured, false, "Recovering", "faults are being taken away")
+		return nil
+	}
+	gone := s.taken()
 	for i := range s.nodes {
-		if n := &s.nodes[i]; !n.ready {
+		if n := &s.nodes[i]; !n.ready && !slices.Contains(gone, n.id) {
 			s.condition(v1alpha1.ConditionMeasured, false, "Recovering", fmt.Sprintf("node %s: %s", n.podName, n.problem))
 			return nil
 		}

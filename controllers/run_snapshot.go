@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,8 +40,13 @@ func (s *runScope) takeSnapshot(ctx context.Context, key string) (*snapshot, err
 		return was, err
 	}
 	snap := &snapshot{TakenAt: s.Clock.Now().UTC()}
+	gone := s.taken()
 	for i := range s.nodes {
 		n := &s.nodes[i]
+		if slices.Contains(gone, n.id) {
+			snap.Nodes = append(snap.Nodes, admin.Status{Node: s.current.database.Topology.NodeName(n.id), ID: int(n.id), Reason: "a fault has taken it"})
+			continue
+		}
 		if n.status == nil {
 			return nil, fmt.Errorf("node %s: %s", n.podName, n.problem)
 		}

@@ -506,7 +506,7 @@ func TestPreflightRefuses(t *testing.T) {
 		message string
 	}{
 		"sunflower": {makeRun("sunflower").sunflower("mars"), "sunflower[0].region"},
-		"fault":     {makeRun("fault").fault("kill"), "spec.faults[0].podKill"},
+		"fault":     {makeRun("fault").faults("[{name: slow, at: 1s, duration: 1s, ioDelay: {target: {}, delay: 1ms}}]"), "spec.faults[0].ioDelay"},
 		"deadline":  {makeRun("deadline").repetitions(3).deadline(34 * time.Second), "spec.deadline"},
 		"too-long":  {makeRun("too-long").duration(7 * time.Hour), "timeline"},
 	}

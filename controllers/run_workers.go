@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -35,7 +36,7 @@ func workerConfig(run *v1alpha1.BenchmarkRun, d *deploy.Database, region string,
 	}
 	w := &deploy.Worker{
 		Run: run.Name, UID: string(run.UID), Region: region, Workers: int(run.Spec.Load.WorkersPerRegion),
-		Database: *d, Workload: workload, Load: load, Seed: uint64(run.Spec.Seed), Deadline: deadline.UTC().Truncate(time.Second),
+		Database: *d, Workload: workload, Load: load, Seed: uint64(run.Spec.Seed), Fine: len(run.Spec.Faults) > 0, Deadline: deadline.UTC().Truncate(time.Second),
 	}
 	if recorded(run) {
 		w.HistoryLimit = maxHistoryFile
@@ -267,7 +268,11 @@ func (s *runScope) checkHealth(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	planned := append(s.taken(), down(timelineOf(s.run, &s.current.database.Topology))...)
 	for i := range s.nodes {
+		if slices.Contains(planned, s.nodes[i].id) {
+			continue
+		}
 		if s.nodeLost(&s.nodes[i], before); s.moved() {
 			return nil
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	goruntime "runtime"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -43,7 +44,7 @@ func withAPIServer(m *testing.M) int {
 	env := &envtest.Environment{
 		CRDDirectoryPaths:     []string{filepath.Join("..", "config", "crd", "bases")},
 		ErrorIfCRDPathMissing: true,
-		CRDs:                  []*apiextensionsv1.CustomResourceDefinition{networkChaosCRD()},
+		CRDs:                  chaosCRDs(),
 	}
 	config, err := env.Start()
 	if err != nil {
@@ -64,18 +65,22 @@ func withAPIServer(m *testing.M) int {
 	return code
 }
 
-// networkChaosCRD stands for Chaos Mesh's own: what it must accept is tested in hack/chaosmesh.
-func networkChaosCRD() *apiextensionsv1.CustomResourceDefinition {
+// chaosCRDs stand for Chaos Mesh's own: what they must accept is tested in hack/chaosmesh.
+func chaosCRDs() (out []*apiextensionsv1.CustomResourceDefinition) {
 	open := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}
-	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "networkchaos.chaos-mesh.org"},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "chaos-mesh.org", Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "networkchaos", Singular: "networkchaos", Kind: "NetworkChaos", ListKind: "NetworkChaosList"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1alpha1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &open}}},
-		},
+	for _, kind := range chaosKinds {
+		name := strings.ToLower(kind)
+		out = append(out, &apiextensionsv1.CustomResourceDefinition{
+			ObjectMeta: metav1.ObjectMeta{Name: name + ".chaos-mesh.org"},
+			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+				Group: "chaos-mesh.org", Scope: apiextensionsv1.NamespaceScoped,
+				Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: name, Singular: name, Kind: kind, ListKind: kind + "List"},
+				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1alpha1", Served: true, Storage: true,
+					Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &open}}},
+			},
+		})
 	}
+	return out
 }
 
 func testScheme() *runtime.Scheme {

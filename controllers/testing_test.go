@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/yaml"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 )
@@ -112,8 +113,16 @@ func (b *runBuilder) sunflower(region string) *runBuilder {
 	return b
 }
 
-func (b *runBuilder) fault(name string) *runBuilder {
-	b.Spec.Faults = append(b.Spec.Faults, v1alpha1.Fault{Name: name, PodKill: &v1alpha1.PodKillFault{}})
+// faults is a timeline as YAML.
+func (b *runBuilder) faults(text string) *runBuilder {
+	if err := yaml.Unmarshal([]byte(text), &b.Spec.Faults); err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func (b *runBuilder) by(how v1alpha1.FaultInjection) *runBuilder {
+	b.Spec.FaultInjection = how
 	return b
 }
 

@@ -136,7 +136,7 @@ func TestPreflightChecks(t *testing.T) {
 		"possible":       {makeRun("r"), "", ""},
 		"deadline":       {makeRun("r").deadline(12 * time.Second), "DeadlineTooShort", "spec.deadline: 12s is not longer than"},
 		"shared check":   {makeRun("r").sunflower("mars"), "InvalidSpec", "mars"},
-		"faults":         {makeRun("r").fault("kill"), "InvalidSpec", "podKill"},
+		"faults":         {makeRun("r").faults("[{name: slow, at: 1s, duration: 1s, ioDelay: {target: {}, delay: 1ms}}]"), "InvalidSpec", "podKill"},
 		"long timelines": {makeRun("r").duration(time.Hour).repetitions(7), "TimelineTooLong", "7h"},
 	}
 	for name, tt := range tests {

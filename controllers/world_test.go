@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -74,6 +75,8 @@ type world struct {
 	kernel string
 	// chaosMesh is whether Chaos Mesh acts on its objects.
 	chaosMesh bool
+	// chaosMade are the objects that it has acted on.
+	chaosMade []*unstructured.Unstructured
 	// sidecars play those of the pods.
 	sidecars *fakeSidecars
 	// pending transactions of every node.
@@ -110,6 +113,8 @@ type fakeNode struct {
 	traced   bool
 	workload []byte
 	broken   bool
+	// disturbance is what faults do to it.
+	disturbance *admin.Disturbance
 	// complete is since when all of its links are emulated.
 	complete time.Time
 }
@@ -136,7 +141,7 @@ func (w *world) restartOperator() {
 	c := w.operatorClient()
 	choice := newEmulationChoice(c, c, testImage, w.clock)
 	w.database = &GeoDatabaseReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
-	w.run = &BenchmarkRunReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Abilities: abilities, HistoryMemory: 1 << 20, Image: testImage, Events: w.recorder, Clock: w.clock}
+	w.run = &BenchmarkRunReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Unfit: choice.chaosUnfit, Abilities: abilities, HistoryMemory: 1 << 20, Image: testImage, Events: w.recorder, Clock: w.clock}
 	w.experiment = &ExperimentReconciler{Client: c, Live: c, Abilities: abilities, Events: w.recorder, Clock: w.clock}
 }
 
@@ -378,6 +383,11 @@ func (w *world) startNode(ip, process string, pod *corev1.Pod) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for _, other := range w.nodes {
+		if pod.Spec.Containers[0].Name == nodeContainer && other.database.Incarnation == n.database.Incarnation && other.id == n.id {
+			n.broken = true // its peers refuse a process that has lost its state
+		}
+	}
 	w.nodes[ip] = n
 }
 
@@ -629,6 +639,10 @@ func (w *world) Status(_ context.Context, addr string) (*admin.Status, error) {
 		Node: t.NodeName(n.id), ID: int(n.id), Incarnation: n.database.Incarnation, Process: n.process,
 		Ready: !n.broken, Broken: n.broken, Dataset: n.dataset, Pending: w.pending,
 	}
+	s.Disturbance = n.disturbance
+	if n.id == 0 {
+		s.Roles = []string{"leader"}
+	}
 	if at := n.complete; !at.IsZero() {
 		s.LinksComplete = &at
 	}
@@ -666,6 +680,18 @@ func (w *world) Load(_ context.Context, addr string, req *admin.LoadRequest) (*a
 		w.loads++
 	}
 	return &admin.LoadResponse{Rows: 100, Bytes: 10_000}, nil
+}
+
+// Disturb implements NodeClient.
+func (w *world) Disturb(_ context.Context, addr string, d *admin.Disturbance) error {
+	n, err := w.node(addr)
+	if err != nil {
+		return err
+	}
+	if n.disturbance = nil; !d.Same(nil) {
+		n.disturbance = d
+	}
+	return nil
 }
 
 // Audit implements NodeClient.

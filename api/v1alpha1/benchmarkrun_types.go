@@ -10,7 +10,7 @@ import (
 // It is immutable but for runID and cancel: a new runID runs the same manifest again, so that a Git repository can ask for a re-run
 // without renaming anything. A new name does the same and keeps the old result.
 //
-// +kubebuilder:validation:XValidation:rule="self.databaseRef == oldSelf.databaseRef && self.seed == oldSelf.seed && self.workload == oldSelf.workload && self.load == oldSelf.load && has(self.faults) == has(oldSelf.faults) && (!has(self.faults) || self.faults == oldSelf.faults) && has(self.objectives) == has(oldSelf.objectives) && (!has(self.objectives) || self.objectives == oldSelf.objectives) && has(self.verify) == has(oldSelf.verify) && (!has(self.verify) || self.verify == oldSelf.verify) && has(self.deadline) == has(oldSelf.deadline) && (!has(self.deadline) || self.deadline == oldSelf.deadline) && has(self.baselineRef) == has(oldSelf.baselineRef) && (!has(self.baselineRef) || self.baselineRef == oldSelf.baselineRef)",message="the spec of a BenchmarkRun cannot change, except runID and cancel: create a run with another name, or change runID to run this one again"
+// +kubebuilder:validation:XValidation:rule="self.databaseRef == oldSelf.databaseRef && self.seed == oldSelf.seed && self.workload == oldSelf.workload && self.load == oldSelf.load && has(self.faults) == has(oldSelf.faults) && (!has(self.faults) || self.faults == oldSelf.faults) && has(self.faultInjection) == has(oldSelf.faultInjection) && (!has(self.faultInjection) || self.faultInjection == oldSelf.faultInjection) && has(self.objectives) == has(oldSelf.objectives) && (!has(self.objectives) || self.objectives == oldSelf.objectives) && has(self.verify) == has(oldSelf.verify) && (!has(self.verify) || self.verify == oldSelf.verify) && has(self.deadline) == has(oldSelf.deadline) && (!has(self.deadline) || self.deadline == oldSelf.deadline) && has(self.baselineRef) == has(oldSelf.baselineRef) && (!has(self.baselineRef) || self.baselineRef == oldSelf.baselineRef)",message="the spec of a BenchmarkRun cannot change, except runID and cancel: create a run with another name, or change runID to run this one again"
 type BenchmarkRunSpec struct {
 	// DatabaseRef names the GeoDatabase, in the same namespace.
 	// +required
@@ -44,6 +44,12 @@ type BenchmarkRunSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	Faults []Fault `json:"faults,omitempty"`
+
+	// FaultInjection says who injects the faults on a cluster: Auto, which is the default, or ChaosMesh for everything but faults
+	// of links, which are always merged into the emulation of the link. Without a cluster it says nothing.
+	// +kubebuilder:validation:Enum=Auto;ChaosMesh
+	// +optional
+	FaultInjection FaultInjection `json:"faultInjection,omitempty"`
 
 	// Objectives that the results must meet for the verdict Passed.
 	// +listType=atomic
@@ -501,6 +507,12 @@ type BenchmarkRunStatus struct {
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	Repetitions []RepetitionStatus `json:"repetitions,omitempty"`
+	// Faults of the timeline, each with where it is in its life.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	Faults []FaultStatus `json:"faults,omitempty"`
 	// Summary of all regions and transactions.
 	// +optional
 	Summary *RunSummary `json:"summary,omitempty"`

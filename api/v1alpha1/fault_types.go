@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Fault is one entry of a run's fault timeline: when, for how long, and exactly one kind of fault.
@@ -292,4 +293,86 @@ type ClockSkewFault struct {
 	// Offset by which the clock is ahead; negative is behind.
 	// +required
 	Offset Duration `json:"offset"`
+}
+
+// FaultInjection is who injects faults on a cluster.
+type FaultInjection string
+
+const (
+	// FaultInjectionAuto takes what emulates the network for faults of links, Geobench's own nodes and Kubernetes for
+	// faults of nodes, and Chaos Mesh for what is left.
+	FaultInjectionAuto FaultInjection = "Auto"
+	// FaultInjectionChaosMesh takes Chaos Mesh for all but faults of links.
+	FaultInjectionChaosMesh FaultInjection = "ChaosMesh"
+)
+
+// Injector is who injects a fault on a cluster.
+type Injector string
+
+const (
+	// InjectorBuiltIn is Geobench's own nodes, each to itself.
+	InjectorBuiltIn Injector = "BuiltIn"
+	// InjectorSidecar is the sidecars that emulate the network.
+	InjectorSidecar Injector = "Sidecar"
+	// InjectorChaosMesh is Chaos Mesh.
+	InjectorChaosMesh Injector = "ChaosMesh"
+	// InjectorKubernetes is Kubernetes: the operator deletes pods.
+	InjectorKubernetes Injector = "Kubernetes"
+)
+
+// FaultStatus is where a fault is in its life.
+type FaultStatus struct {
+	// Name of the fault, as in the spec.
+	// +kubebuilder:validation:MaxLength=32
+	// +required
+	Name string `json:"name"`
+	// State is one of Waiting, Setup, Inject, WaitPropagated, Active, Recover, WaitRecovered, Cleanup and Done: the step that
+	// is being taken.
+	// +kubebuilder:validation:MaxLength=32
+	// +required
+	State string `json:"state"`
+	// StateStartTime is when the state was entered.
+	// +optional
+	StateStartTime *metav1.MicroTime `json:"stateStartTime,omitempty"`
+	// Injector is who injects the fault; it is chosen when the fault begins.
+	// +kubebuilder:validation:Enum=BuiltIn;Sidecar;ChaosMesh;Kubernetes
+	// +optional
+	Injector Injector `json:"injector,omitempty"`
+	// Lasting faults are not taken away: the nodes are gone, with what they held in memory.
+	// +optional
+	Lasting bool `json:"lasting,omitempty"`
+	// Targets are the nodes that the fault hits, as region/partition/replica; of a partition, one side.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16384
+	// +kubebuilder:validation:items:MaxLength=64
+	// +optional
+	Targets []string `json:"targets,omitempty"`
+	// OtherSide are the nodes on the other side of a partition.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16384
+	// +kubebuilder:validation:items:MaxLength=64
+	// +optional
+	OtherSide []string `json:"otherSide,omitempty"`
+	// Processes are those that a kill is to end, each as the pod's UID and the process.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16384
+	// +kubebuilder:validation:items:MaxLength=128
+	// +optional
+	Processes []string `json:"processes,omitempty"`
+	// InjectingTime is when injecting began.
+	// +optional
+	InjectingTime *metav1.MicroTime `json:"injectingTime,omitempty"`
+	// InjectedTime is when every node had the fault.
+	// +optional
+	InjectedTime *metav1.MicroTime `json:"injectedTime,omitempty"`
+	// RecoveringTime is when the fault began to be taken away.
+	// +optional
+	RecoveringTime *metav1.MicroTime `json:"recoveringTime,omitempty"`
+	// RecoveredTime is when no node had it any more.
+	// +optional
+	RecoveredTime *metav1.MicroTime `json:"recoveredTime,omitempty"`
+	// Message says why the fault did not go as planned.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Message string `json:"message,omitempty"`
 }

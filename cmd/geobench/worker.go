@@ -183,7 +183,7 @@ func newPlayer(w *deploy.Worker, index int, rec *recording) (*load.Worker, *prom
 	live := metrics.NewWorker(metrics.WorkerLabels{Run: w.Run, Database: w.Database.Name, Region: w.Region, Index: index}, wl.Types())
 	player, err := load.NewWorker(load.WorkerConfig{
 		Workload: wl, Topology: &w.Database.Topology, Region: w.Database.Topology.Index(w.Region),
-		Index: index, Workers: w.Workers, Load: l, Seed: w.Seed, Observer: live, Trace: rec.trace(),
+		Index: index, Workers: w.Workers, Load: l, Seed: w.Seed, Observer: live, Trace: rec.trace(), Fine: w.Fine,
 	})
 	if err != nil {
 		return nil, nil, err

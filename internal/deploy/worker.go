@@ -25,6 +25,8 @@ type Worker struct {
 	// HistoryLimit is how many bytes of history the worker records at most; 0 for none. It keeps the file, in the folder
 	// HistoryFolder, and serves it until it is told to end.
 	HistoryLimit int64 `json:"historyLimit,omitempty"`
+	// Fine splits the seconds of the worker's timeline into tenths, for runs with faults.
+	Fine bool `json:"fine,omitempty"`
 	// Deadline is when the worker gives up waiting for a start.
 	Deadline time.Time `json:"deadline"`
 }

@@ -243,6 +243,13 @@ func (s *Sidecar) Observe(ctx context.Context, n *Network) (State, error) {
 			return State{}, err
 		}
 		want[region] = GenerationOf(cm)
+		files, err := s.configs(n, region, want[region])
+		if err != nil {
+			return State{}, err
+		}
+		if !maps.Equal(files, cm.Data) {
+			return State{Reason: "NotConfigured", Message: fmt.Sprintf("ConfigMap %s is that of another network", cm.Name), Missing: missing(n, region)}, nil
+		}
 	}
 	problems := make([]string, len(n.Pods))
 	var group sync.WaitGroup
@@ -261,6 +268,15 @@ func (s *Sidecar) Observe(ctx context.Context, n *Network) (State, error) {
 		state.Missing[p.UID] = true
 	}
 	return state, nil
+}
+
+// missing are all pods of a region.
+func missing(n *Network, region string) map[string]bool {
+	out := map[string]bool{}
+	for _, p := range n.PodsIn(region) {
+		out[p.UID] = true
+	}
+	return out
 }
 
 // problem says why a pod's sidecar does not do what it should; empty when it does.

@@ -25,6 +25,9 @@ type Node struct {
 type Conditions struct {
 	// Links as they shall be, by region and region: the declared ones with the active faults merged in.
 	Links [][]geo.Link
+	// Correlation is by how many percent the fate of a packet on each link depends on that of the one before. It is 0 where
+	// links lose what TCP makes of packets, rather than single packets: see Timeline.Packets.
+	Correlation [][]int32
 	// Nodes by geo.NodeID.
 	Nodes []Node
 
@@ -63,20 +66,36 @@ const (
 	diskFullSpeed = 500
 )
 
+// Separated are the sets of nodes between which connections shall be broken, from From to To.
+func (c *Conditions) Separated() []Targets {
+	var out []Targets
+	for _, x := range c.cuts {
+		out = append(out, Targets{x.from, x.to})
+	}
+	return out
+}
+
 // Conditions returns what the faults do that are active, with their targets.
-func (p *Plan) Conditions(active []*Life) *Conditions {
+func (p *Plan) Conditions(active []*Life) *Conditions { return p.conditions(active, false) }
+
+func (p *Plan) conditions(active []*Life, packets bool) *Conditions {
 	t := p.Topology
 	c := &Conditions{Nodes: make([]Node, t.Nodes())}
 	for _, row := range t.Links {
 		c.Links = append(c.Links, slices.Clone(row))
+		c.Correlation = append(c.Correlation, make([]int32, len(row)))
 	}
 	var severed []Link
 	for _, l := range active {
 		f := l.Fault
 		if b := f.Between(); b != nil {
 			for _, link := range Links(b, t) {
-				if !f.change(&c.Links[link.From][link.To]) {
+				if !f.change(&c.Links[link.From][link.To], packets) {
 					severed = append(severed, link)
+				}
+				if s := f.Spec.NetworkLoss; s != nil && packets {
+					correlation := &c.Correlation[link.From][link.To]
+					*correlation = max(*correlation, s.CorrelationPercent)
 				}
 			}
 			continue
@@ -108,14 +127,18 @@ func nodesOf(t *geo.Topology, r geo.Region) []geo.NodeID {
 
 // change merges a fault into a link: delays add up, independent deviations add up as variances, a packet must survive every
 // loss, the least bandwidth counts. It is false when nothing gets through any more: such a link is cut, since packets that
-// were sent into a total loss would wait for a retransmission for minutes after it.
-func (f *Fault) change(l *geo.Link) bool {
+// were sent into a total loss would wait for a retransmission for minutes after it. packets tells that single packets are
+// lost.
+func (f *Fault) change(l *geo.Link, packets bool) bool {
 	switch s := f.Spec; {
 	case s.NetworkDelay != nil:
 		l.Delay += s.NetworkDelay.Delay.Duration
 		l.Jitter = time.Duration(math.Round(math.Hypot(float64(l.Jitter), float64(s.NetworkDelay.Jitter.Duration))))
 	case s.NetworkLoss != nil:
-		loss := burst(int64(s.NetworkLoss.LossPPM), s.NetworkLoss.CorrelationPercent)
+		loss := int64(s.NetworkLoss.LossPPM)
+		if !packets {
+			loss = burst(loss, s.NetworkLoss.CorrelationPercent)
+		}
 		if loss >= 1e6 {
 			return false
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/geobench/geobench/internal/geo"
 )
 
 // State is where a fault is in its life:
@@ -58,6 +60,10 @@ type Life struct {
 	Recovering, Recovered *time.Duration
 	// Lasting faults are not taken away: killed processes whose data is gone.
 	Lasting bool
+	// Injector is the driver's name of what injects the fault, where it has several, and Marks are notes of its own. Setup
+	// makes both.
+	Injector string
+	Marks    []string
 	// Problem says why the fault did not go as planned; empty when it did.
 	Problem string
 }
@@ -73,8 +79,8 @@ func (l *Life) Touches() bool {
 	return false
 }
 
-// wanted is true while the fault is to have its effect.
-func (l *Life) wanted() bool {
+// Wanted is true while the fault is to have its effect.
+func (l *Life) Wanted() bool {
 	return l.Lasting || l.State == Inject || l.State == WaitPropagated || l.State == Active
 }
 
@@ -193,14 +199,37 @@ func (t *Timeline) Over() bool {
 }
 
 // Conditions are what the faults together shall do now.
-func (t *Timeline) Conditions() *Conditions {
+func (t *Timeline) Conditions() *Conditions { return t.Part(func(*Life) bool { return true }) }
+
+// Part is what those of the faults shall do now of which is says so.
+func (t *Timeline) Part(is func(*Life) bool) *Conditions {
+	return t.Plan.conditions(t.active(is), false)
+}
+
+// Packets is Part where links lose single packets.
+func (t *Timeline) Packets(is func(*Life) bool) *Conditions {
+	return t.Plan.conditions(t.active(is), true)
+}
+
+// Alone is Packets on links of which nothing is declared: what the faults add.
+func (t *Timeline) Alone(is func(*Life) bool) *Conditions {
+	p, bare := *t.Plan, *t.Plan.Topology
+	bare.Links = nil
+	for range bare.Regions {
+		bare.Links = append(bare.Links, make([]geo.Link, len(bare.Regions)))
+	}
+	p.Topology = &bare
+	return p.conditions(t.active(is), true)
+}
+
+func (t *Timeline) active(is func(*Life) bool) []*Life {
 	var active []*Life
 	for _, l := range t.Lives {
-		if l.wanted() {
+		if l.Wanted() && is(l) {
 			active = append(active, l)
 		}
 	}
-	return t.Plan.Conditions(active)
+	return active
 }
 
 // step takes the step of one fault's present state; it returns when to try again where the state stays.

@@ -150,8 +150,8 @@ func TestLife(t *testing.T) {
 			if times[1:] != tc.times || l.Problem != tc.problem || !tl.Over() {
 				t.Errorf("times %s, want %s; problem %q, want %q; state %s", times[1:], tc.times, l.Problem, tc.problem, l.State)
 			}
-			if l.wanted() != tc.script.lasts {
-				t.Errorf("the fault is wanted: %t", l.wanted())
+			if l.Wanted() != tc.script.lasts {
+				t.Errorf("the fault is wanted: %t", l.Wanted())
 			}
 		})
 	}

@@ -52,6 +52,9 @@ var (
 	// BuiltInKinds are those that nodes do to themselves.
 	BuiltInKinds = []string{NetworkDelay, NetworkLoss, NetworkPartition, NetworkBandwidth, PodKill, ContainerKill, NodeShutdown,
 		CPUStress, ClockSkew}
+	// ClusterKinds are those that the operator can inject into native engines, some of them with Chaos Mesh only.
+	ClusterKinds = []string{NetworkDelay, NetworkLoss, NetworkPartition, NetworkBandwidth, PodKill, ContainerKill, NodeShutdown,
+		CPUStress, MemoryStress, ClockSkew}
 )
 
 // Fault is a fault of a plan. Times count from the start of measuring.

@@ -36,7 +36,7 @@ func Faults(t *fault.Timeline, unfinished int) []result.Fault {
 			Name: l.Fault.Name, Kind: l.Fault.Kind, AtMicroseconds: l.Fault.At.Microseconds(), DurationMicroseconds: l.Fault.Duration.Microseconds(),
 			FromMicroseconds: instant(l.Injecting), InjectedMicroseconds: instant(l.Injected),
 			RecoveringMicroseconds: instant(l.Recovering), ToMicroseconds: instant(l.Recovered),
-			Lasting: l.Lasting && l.Injecting != nil, Problem: l.Problem,
+			Lasting: l.Lasting && l.Injecting != nil, Problem: l.Problem, Injector: l.Injector,
 		}
 		topology := t.Plan.Topology
 		for _, n := range l.Targets.From {
@@ -73,9 +73,9 @@ func instant(d *time.Duration) *int64 {
 	return &us
 }
 
-// leftOut says for each node why its data is not looked at; empty when it is. Once a fault has taken nodes for good, some of
+// LeftOut says for each node why its data is not looked at; empty when it is. Once a fault has taken nodes for good, some of
 // those that are left may wait for them for ever.
-func leftOut(t *geo.Topology, lost []geo.NodeID, pending func(geo.NodeID) int) []string {
+func LeftOut(t *geo.Topology, lost []geo.NodeID, pending func(geo.NodeID) int) []string {
 	if len(lost) == 0 {
 		return nil
 	}

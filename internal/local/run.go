@@ -295,7 +295,7 @@ func auditQuiet(ctx context.Context, p *plan.Plan, nodes *node.Local, faults *pr
 			last, operations, since = pending, sum, time.Now()
 		}
 		if pending == 0 && time.Since(since) > calm || len(gone) > 0 && time.Since(since) > stalled {
-			out = leftOut(&p.Topology, gone, func(n geo.NodeID) int { return statuses[n].Pending })
+			out = LeftOut(&p.Topology, gone, func(n geo.NodeID) int { return statuses[n].Pending })
 			if faults != nil {
 				in.Faults = Faults(faults.timeline, pending)
 			}

@@ -148,7 +148,7 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 		}
 		audits[id] = admin.Audit{Sums: p.Workload.Audit(rows), Digest: digest, Rows: int64(rows.Len())}
 	}
-	out := leftOut(&p.Topology, gone, func(n geo.NodeID) int { return s.Node(n).Pending })
+	out := LeftOut(&p.Topology, gone, func(n geo.NodeID) int { return s.Node(n).Pending })
 	in.Checks = verify(p, rec, audits, out, in.Reports)
 	return result.Build(in)
 }

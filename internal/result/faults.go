@@ -30,6 +30,8 @@ type Fault struct {
 	Lost []string `json:"lost,omitempty"`
 	// Restarted are the nodes that were gone and went on from what they have on their disks.
 	Restarted []string `json:"restarted,omitempty"`
+	// Injector is who injected it, on a cluster: BuiltIn, Sidecar, ChaosMesh or Kubernetes.
+	Injector string `json:"injector,omitempty"`
 	// Problem says why the fault did not go as planned; the run is then Invalid. Message holds what else is to be known.
 	Problem string `json:"problem,omitempty"`
 	Message string `json:"message,omitempty"`

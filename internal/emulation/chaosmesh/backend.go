@@ -10,12 +10,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/geo"
 )
 
 // MaxLinks is how many different links can leave a region: the kernel's prio qdisc has 16 bands, of which Chaos Mesh
@@ -36,7 +35,9 @@ type Backend struct {
 	// PodLabels and RegionLabel find the pods of the network.
 	PodLabels   map[string]string
 	RegionLabel string
-	Now         func() time.Time
+	// Ceiling is that of every object: see Meta.
+	Ceiling time.Duration
+	Now     func() time.Time
 }
 
 // Name is ChaosMesh.
@@ -85,9 +86,9 @@ func (b *Backend) Check(n *emulation.Network) error {
 // Prepare changes nothing: Chaos Mesh finds pods by their labels.
 func (b *Backend) Prepare(*emulation.Network, string, *corev1.PodSpec) {}
 
-// objects are what should be there. Their names stand for all that they say and for the pods that they hit: Chaos Mesh
+// Objects are what should be there. Their names stand for all that they say and for the pods that they hit: Chaos Mesh
 // chooses pods once, when an object is made, so that other pods are another object.
-func (b *Backend) objects(n *emulation.Network) []*unstructured.Unstructured {
+func (b *Backend) Objects(n *emulation.Network) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	pods := func(regions ...string) Pods {
 		return Pods{Namespace: n.Namespace, Labels: b.PodLabels, RegionLabel: b.RegionLabel, Regions: regions}
@@ -103,7 +104,11 @@ func (b *Backend) objects(n *emulation.Network) []*unstructured.Unstructured {
 			m := Meta{
 				Namespace: n.Namespace,
 				Name:      ObjectName(n.UID, region, strings.Join(g.to, ","), fmt.Sprintf("%+v", g.link), strings.Join(hit, ",")),
-				Labels:    b.labels(region),
+				Labels:    b.labels(region), Ceiling: b.Ceiling,
+			}
+			if g.link == (emulation.Link{Link: geo.Link{BandwidthMbps: g.link.BandwidthMbps}}) {
+				out = append(out, Bandwidth(m, pods(region), pods(g.to...), g.link.BandwidthMbps))
+				continue
 			}
 			out = append(out, Delay(m, pods(region), pods(g.to...), g.link))
 		}
@@ -112,7 +117,7 @@ func (b *Backend) objects(n *emulation.Network) []*unstructured.Unstructured {
 		m := Meta{
 			Namespace: n.Namespace,
 			Name:      ObjectName(n.UID, "cut", strings.Join(sorted(c.From), ","), strings.Join(sorted(c.To), ",")),
-			Labels:    b.labels("cut"),
+			Labels:    b.labels("cut"), Ceiling: b.Ceiling,
 		}
 		out = append(out, Partition(m, Pods{Namespace: n.Namespace, Named: c.From}, Pods{Namespace: n.Namespace, Named: c.To}, true))
 	}
@@ -128,148 +133,49 @@ func (b *Backend) labels(source string) map[string]string {
 	return l
 }
 
-// list reads the objects of this network. Where Chaos Mesh is not installed there are none.
-func (b *Backend) list(ctx context.Context, namespace string) ([]unstructured.Unstructured, error) {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(GroupVersion.WithKind(NetworkChaos + "List"))
-	err := b.Cluster.List(ctx, namespace, b.Labels, list)
-	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return nil, errNotInstalled
-	}
-	return list.Items, err
+// set is all objects of this network.
+func (b *Backend) set() *Set {
+	return &Set{Cluster: b.Cluster, Kinds: []string{NetworkChaos}, Labels: b.Labels, Now: b.Now}
 }
 
-var errNotInstalled = errors.New("no Chaos Mesh is installed: the API server knows no NetworkChaos")
+func source(o *unstructured.Unstructured) string { return o.GetLabels()[LabelSource] }
 
-// Ensure deletes what should not be there, waits until it is gone, since overlapping rules do not add up, and makes what is
-// missing. It makes nothing before all pods run: an empty choice is never made again.
+// Ensure deletes what should not be there, waits until it is gone, and makes what is missing. It makes nothing before all
+// pods run: an empty choice is never made again.
 func (b *Backend) Ensure(ctx context.Context, n *emulation.Network) error {
-	existing, err := b.list(ctx, n.Namespace)
-	if errors.Is(err, errNotInstalled) {
+	hold := slices.ContainsFunc(n.Pods, func(p emulation.Pod) bool { return !p.Running })
+	err := b.set().Ensure(ctx, n.Namespace, b.Objects(n), source, hold)
+	if errors.Is(err, ErrNotInstalled) {
 		return nil // Observe says so
-	}
-	if err != nil {
-		return err
-	}
-	desired := map[string]*unstructured.Unstructured{}
-	for _, o := range b.objects(n) {
-		desired[o.GetName()] = o
-	}
-	leaving := map[string]bool{}
-	for i := range existing {
-		o := &existing[i]
-		if desired[o.GetName()] != nil && o.GetDeletionTimestamp() == nil {
-			delete(desired, o.GetName())
-			continue
-		}
-		leaving[o.GetLabels()[LabelSource]] = true
-		if err := b.remove(ctx, o); err != nil {
-			return err
-		}
-	}
-	for _, p := range n.Pods {
-		if !p.Running {
-			return nil
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(desired)) {
-		o := desired[name]
-		if leaving[o.GetLabels()[LabelSource]] {
-			continue
-		}
-		if err := b.Cluster.Create(ctx, o); err != nil {
-			return fmt.Errorf("NetworkChaos %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// remove deletes an object, and forces it when that takes too long: first by Chaos Mesh's own annotation, then by taking
-// its finalizers, which is the only thing that helps where the kernel cannot undo what it never did.
-func (b *Backend) remove(ctx context.Context, o *unstructured.Unstructured) error {
-	var err error
-	switch since := o.GetDeletionTimestamp(); {
-	case since == nil:
-		err = b.Cluster.Delete(ctx, o)
-	case b.Now().Sub(since.Time) > 2*Patience && len(o.GetFinalizers()) > 0:
-		err = b.Cluster.Patch(ctx, o, []byte(`{"metadata":{"finalizers":null}}`))
-	case b.Now().Sub(since.Time) > Patience && o.GetAnnotations()[ForceFinalizer] != Forced:
-		err = b.Cluster.Patch(ctx, o, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, ForceFinalizer, Forced))
-	}
-	if apierrors.IsNotFound(err) {
-		return nil
 	}
 	return err
 }
 
 // Observe says whether every object is there and injected into every pod that it chose.
 func (b *Backend) Observe(ctx context.Context, n *emulation.Network) (emulation.State, error) {
-	existing, err := b.list(ctx, n.Namespace)
-	if errors.Is(err, errNotInstalled) {
+	objects := b.Objects(n)
+	flaws, err := b.set().Flaws(ctx, n.Namespace, objects)
+	if errors.Is(err, ErrNotInstalled) {
 		return emulation.State{Reason: "ChaosMeshMissing", Message: err.Error()}, nil
 	}
 	if err != nil {
 		return emulation.State{}, err
 	}
-	state := emulation.State{Injected: true, Reason: string(v1alpha1.EmulationChaosMesh), Missing: map[string]bool{}}
-	problem := func(source, message string) {
+	state := emulation.State{Injected: true, Reason: string(v1alpha1.EmulationChaosMesh), Missing: map[string]bool{},
+		Message: fmt.Sprintf("%d NetworkChaos objects are injected into all of their pods", len(objects))}
+	for _, f := range flaws {
 		if state.Injected {
-			state.Injected, state.Reason, state.Message = false, "ChaosNotInjected", message
+			state.Injected, state.Reason = false, "ChaosNotInjected"
+			state.Message = fmt.Sprintf("NetworkChaos %s, for what region %s sends: %s", f.Object.GetName(), source(f.Object), f.Problem)
 		}
-		for _, p := range n.PodsIn(source) {
+		for _, p := range n.PodsIn(source(f.Object)) {
 			state.Missing[p.UID] = true
 		}
-	}
-	found := map[string]*unstructured.Unstructured{}
-	for i := range existing {
-		found[existing[i].GetName()] = &existing[i]
-	}
-	objects := b.objects(n)
-	for _, want := range objects {
-		source := want.GetLabels()[LabelSource]
-		o := found[want.GetName()]
-		delete(found, want.GetName())
-		switch {
-		case o == nil:
-			problem(source, fmt.Sprintf("NetworkChaos %s, for what region %s sends, does not exist yet", want.GetName(), source))
-		case o.GetDeletionTimestamp() != nil:
-			problem(source, fmt.Sprintf("NetworkChaos %s, for what region %s sends, is being deleted", want.GetName(), source))
-		default:
-			if p := ReadStatus(o).Problem(); p != "" {
-				problem(source, fmt.Sprintf("NetworkChaos %s, for what region %s sends: %s", o.GetName(), source, p))
-			}
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(found)) {
-		problem(found[name].GetLabels()[LabelSource], fmt.Sprintf("NetworkChaos %s, of an earlier network, is not gone yet", name))
-	}
-	if state.Injected {
-		state.Message = fmt.Sprintf("%d NetworkChaos objects are injected into all of their pods", len(objects))
 	}
 	return state, nil
 }
 
 // Release deletes every object of the network, forcing those that do not go.
 func (b *Backend) Release(ctx context.Context, n *emulation.Network) (bool, error) {
-	existing, err := b.list(ctx, n.Namespace)
-	if errors.Is(err, errNotInstalled) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	var stuck []string
-	for i := range existing {
-		o := &existing[i]
-		if err := b.remove(ctx, o); err != nil {
-			return false, err
-		}
-		if since := o.GetDeletionTimestamp(); since != nil && b.Now().Sub(since.Time) > 3*Patience {
-			stuck = append(stuck, o.GetName())
-		}
-	}
-	if len(stuck) > 0 {
-		return false, &emulation.StuckError{What: fmt.Sprintf("NetworkChaos %s did not go away within %s although forced to; look at its pods' queueing disciplines", strings.Join(stuck, ", "), 3*Patience)}
-	}
-	return len(existing) == 0, nil
+	return b.set().Release(ctx, n.Namespace)
 }

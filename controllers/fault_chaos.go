@@ -1,0 +1,218 @@
+package controllers
+
+import (
+	"context"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/emulation/chaosmesh"
+	"github.com/geobench/geobench/internal/fault"
+)
+
+// chaosKinds are the kinds of objects that runs make.
+var chaosKinds = []string{chaosmesh.NetworkChaos, chaosmesh.PodChaos, chaosmesh.StressChaos, chaosmesh.TimeChaos}
+
+// chaosKind is the kind of object that injects a kind of fault.
+func chaosKind(kind string) string {
+	switch kind {
+	case fault.PodKill, fault.ContainerKill, fault.NodeShutdown:
+		return chaosmesh.PodChaos
+	case fault.CPUStress, fault.MemoryStress:
+		return chaosmesh.StressChaos
+	case fault.ClockSkew:
+		return chaosmesh.TimeChaos
+	}
+	return chaosmesh.NetworkChaos
+}
+
+// nodeContainer is the container of one of Geobench's nodes.
+const nodeContainer = "node"
+
+// chaosSet is the run's own objects of Chaos Mesh.
+func (s *runScope) chaosSet() *chaosmesh.Set {
+	return &chaosmesh.Set{Cluster: &ownedBy{s.Client, s.Live, s.run}, Kinds: chaosKinds, Labels: runLabels(s.run, RoleFault), Now: s.Clock.Now}
+}
+
+// chaosUID tells this attempt from all others in the whole cluster.
+func (s *runScope) chaosUID() string { return string(s.run.UID) + "/" + attempt(s.run) }
+
+// objects are what Chaos Mesh shall do now, but for what is merged into the network that it emulates. They end by
+// themselves, should the operator never come back.
+func (in *clusterInjector) objects(ctx context.Context) ([]*unstructured.Unstructured, error) {
+	own := func(l *fault.Life) bool {
+		return l.Injector == string(v1alpha1.InjectorChaosMesh) && !merged(l, in.current.emulation())
+	}
+	network, err := in.bare(ctx, own)
+	if err != nil {
+		return nil, err
+	}
+	b := &chaosmesh.Backend{
+		Labels:    runLabels(in.run, RoleFault),
+		PodLabels: with(databaseLabels(in.db, RoleNode), LabelIncarnation, in.current.id()), RegionLabel: LabelRegion, Ceiling: in.lease(),
+	}
+	out := b.Objects(network)
+	for _, l := range in.timeline.Lives {
+		if !own(l) || slices.Contains(fault.NetworkKinds, l.Fault.Kind) {
+			continue
+		}
+		if o := in.object(l); o != nil {
+			out = append(out, o)
+		}
+	}
+	return out, nil
+}
+
+// bare is a network of links that are not emulated, with the faults of some lives.
+func (in *clusterInjector) bare(ctx context.Context, is func(*fault.Life) bool) (*emulation.Network, error) {
+	n, err := findNetwork(ctx, in.Client, in.db, in.current)
+	if err != nil {
+		return nil, err
+	}
+	n.Pods = slices.DeleteFunc(n.Pods, func(p emulation.Pod) bool {
+		return !slices.ContainsFunc(in.nodes, func(s nodeState) bool { return s.podName == p.Name })
+	})
+	n.UID = in.chaosUID()
+	change(n, in.timeline.Alone(is), in.timeline.Plan.Topology, in.db)
+	return n, nil
+}
+
+// object is what injects a fault of nodes while it is wanted; nil otherwise. One that kills is wanted until it has, one that
+// keeps nodes down until the run is over: their data is gone.
+func (in *clusterInjector) object(l *fault.Life) *unstructured.Unstructured {
+	f := l.Fault
+	lasts := l.State == fault.Inject || l.State == fault.WaitPropagated || l.State == fault.Active && f.Duration > 0 ||
+		f.Kind == fault.NodeShutdown && l.Lasting && l.Injecting != nil
+	if !lasts {
+		return nil
+	}
+	m := chaosmesh.Meta{
+		Namespace: in.run.Namespace, Name: chaosmesh.ObjectName(in.chaosUID(), f.Name), Labels: runLabels(in.run, RoleFault),
+		Ceiling: f.Duration + faultPatience + faultLease,
+	}
+	pods := chaosmesh.Pods{Namespace: in.run.Namespace, Named: podNames(in.db, in.timeline.Plan.Topology, l.Targets.From)}
+	switch s := f.Spec; {
+	case s.PodKill != nil:
+		return chaosmesh.PodKill(m, pods)
+	case s.ContainerKill != nil:
+		return chaosmesh.ContainerKill(m, pods, nodeContainer)
+	case s.NodeShutdown != nil:
+		return chaosmesh.PodFailure(m, pods)
+	case s.CPUStress != nil:
+		return chaosmesh.StressCPU(m, pods, s.CPUStress.Workers, s.CPUStress.LoadPercent, nodeContainer)
+	case s.MemoryStress != nil:
+		return chaosmesh.StressMemory(m, pods, s.MemoryStress.Size.Value(), nodeContainer)
+	case s.ClockSkew != nil:
+		return chaosmesh.ClockSkew(m, pods, s.ClockSkew.Offset.Duration, nodeContainer)
+	}
+	return nil
+}
+
+func ofKind(o *unstructured.Unstructured) string { return o.GetKind() }
+
+// applyChaos brings Chaos Mesh to what it shall do now.
+func (in *clusterInjector) applyChaos(ctx context.Context) error {
+	if !in.usesChaos() {
+		return nil
+	}
+	objects, err := in.objects(ctx)
+	if err != nil {
+		return err
+	}
+	return in.chaosSet().Ensure(ctx, in.run.Namespace, objects, ofKind, false)
+}
+
+// flaws are what is wrong with what Chaos Mesh does.
+func (in *clusterInjector) flaws(ctx context.Context) ([]chaosmesh.Flaw, error) {
+	objects, err := in.objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return in.chaosSet().Flaws(ctx, in.run.Namespace, objects)
+}
+
+func (in *clusterInjector) usesChaos() bool {
+	return slices.ContainsFunc(in.timeline.Lives, func(l *fault.Life) bool {
+		return l.Injector == string(v1alpha1.InjectorChaosMesh) && !merged(l, in.current.emulation())
+	})
+}
+
+// chaosUnfit says why Chaos Mesh cannot inject objects of a kind into the pods of a database; empty when it can. netem says
+// that they delay or lose packets.
+func (e *emulationChoice) chaosUnfit(ctx context.Context, db *v1alpha1.GeoDatabase, kind string, netem bool) (string, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(chaosmesh.GroupVersion.WithKind(kind + "List"))
+	err := e.live.List(ctx, list, client.InNamespace(db.Namespace), client.Limit(1))
+	switch {
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		return "it is not installed", nil
+	case apierrors.IsForbidden(err):
+		return "the operator may not use it: " + err.Error(), nil
+	case err != nil || !netem:
+		return "", err
+	}
+	return e.kernel.netem(ctx, db)
+}
+
+// checkInjection refuses faults that nobody here can inject, naming the field and who could.
+func (s *runScope) checkInjection(ctx context.Context, p *databasePlan) error {
+	plan := fault.NewPlan(s.run.Spec.Faults, &p.database.Topology, uint64(s.run.Spec.Seed))
+	for i := range s.run.Spec.Faults {
+		spec := &s.run.Spec.Faults[i]
+		at := slices.IndexFunc(plan.Faults, func(f *fault.Fault) bool { return f.Name == spec.Name })
+		f := plan.Faults[at]
+		by := injectorOf(f, p.emulation, s.run.Spec.FaultInjection)
+		if by != v1alpha1.InjectorChaosMesh {
+			continue
+		}
+		netem := f.Kind == fault.NetworkDelay || f.Kind == fault.NetworkLoss
+		why, err := s.Unfit(ctx, s.db, chaosKind(f.Kind), netem)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			return refuse("FaultUnsupported", "spec.faults[%d].%s: fault %s needs Chaos Mesh on a database with emulation %s, and %s; %s",
+				i, f.Kind, f.Name, p.emulation, why, otherWay(f, s.run.Spec.FaultInjection))
+		}
+	}
+	return s.checkNetworks(plan, p)
+}
+
+// otherWay says how a fault that needs Chaos Mesh can be had without.
+func otherWay(f *fault.Fault, how v1alpha1.FaultInjection) string {
+	switch {
+	case f.Kind == fault.MemoryStress:
+		return "geobench simulate can inject it"
+	case f.Kind == fault.ContainerKill:
+		return "a podKill does the same to a node that holds its data in memory"
+	case slices.Contains(fault.NetworkKinds, f.Kind):
+		return "with spec.network.emulation BuiltIn or Sidecar the database's own links can do it"
+	case how == v1alpha1.FaultInjectionChaosMesh:
+		return "leave spec.faultInjection out"
+	}
+	return "install Chaos Mesh"
+}
+
+// checkNetworks refuses faults that make more different links than the network's backend can tell apart.
+func (s *runScope) checkNetworks(plan *fault.Plan, p *databasePlan) error {
+	b := emulated(s.Client, s.Live, s.Sidecars, s.Clock, s.db, s.Image, p.emulation, p.why)
+	for _, f := range plan.Faults {
+		tl := fault.NewTimeline(plan, faultPoll, faultPatience)
+		for _, l := range tl.Lives {
+			if l.Fault.Between() != nil && l.Fault.At <= f.At && f.At < l.Fault.End() {
+				l.State, l.Injector = fault.Active, string(p.emulation)
+			}
+		}
+		n := emulation.NewNetwork(s.db.Namespace, s.db.Name, string(s.db.UID), &p.database.Topology)
+		disturb(n, tl, s.db, p.emulation)
+		if err := b.Check(n); err != nil {
+			return refuse("FaultUnsupported", "spec.faults: while %s lasts: %s", f.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,376 @@
+package controllers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// builtInFaults are faults that nodes do to themselves, two of them at once.
+const builtInFaults = `
+- {name: slow, at: 2s, duration: 4s, networkDelay: {between: {from: [us-west-2], oneWay: true}, delay: 30ms}}
+- {name: busy, at: 3s, duration: 1s, cpuStress: {target: {role: leader}, workers: 2, loadPercent: 50}}
+- {name: cut, at: 8s, duration: 2s, networkPartition: {from: {regions: [us-west-2]}}}
+- {name: skew, at: 11s, duration: 2s, clockSkew: {target: {regions: [ap-northeast-1]}, offset: -100ms}}
+`
+
+// disturbances is what each node does to itself now.
+func (w *world) disturbances() string {
+	pods := &corev1.PodList{}
+	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{LabelRole: RoleNode}))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []string
+	for i := range pods.Items {
+		n := w.nodes[pods.Items[i].Status.PodIP]
+		if n == nil || n.disturbance == nil {
+			continue
+		}
+		d := n.disturbance
+		s := n.database.Topology.NodeName(n.id)
+		for _, l := range d.Links {
+			s += fmt.Sprintf(" to %s %s", l.To, l.Link.Delay)
+		}
+		if len(d.Cut) > 0 {
+			s += fmt.Sprintf(" cut %v", d.Cut)
+		}
+		if len(d.Lost) > 0 {
+			s += fmt.Sprintf(" lost %v", d.Lost)
+		}
+		if d.SlowPercent > 0 {
+			s += fmt.Sprintf(" slow %d%%", d.SlowPercent)
+		}
+		if d.ClockOffset != 0 {
+			s += fmt.Sprintf(" clock %s", d.ClockOffset)
+		}
+		if d.Lease < faultLease {
+			s += fmt.Sprintf(" lease %s", d.Lease)
+		}
+		out = append(out, s)
+	}
+	slices.Sort(out)
+	return strings.Join(out, "; ")
+}
+
+func (w *world) document(run string) *result.Document {
+	w.t.Helper()
+	doc, err := ReadResult(w.get(ResultName(w.getRun(run)), &corev1.ConfigMap{}).(*corev1.ConfigMap))
+	w.must(err)
+	return doc
+}
+
+// injected checks that the faults of a document had their time, without a problem.
+func injected(t *testing.T, doc *result.Document, by ...string) {
+	t.Helper()
+	if len(doc.Faults) != len(by) {
+		t.Fatalf("%d faults, want %d: %+v", len(doc.Faults), len(by), doc.Faults)
+	}
+	for i, f := range doc.Faults {
+		if f.Problem != "" || f.Injector != by[i] || f.FromMicroseconds == nil || *f.FromMicroseconds < f.AtMicroseconds {
+			t.Errorf("%+v", f)
+			continue
+		}
+		if f.InjectedMicroseconds == nil || *f.InjectedMicroseconds < *f.FromMicroseconds {
+			t.Errorf("%s was injected at %v, from %v", f.Name, f.InjectedMicroseconds, f.FromMicroseconds)
+		}
+		if f.Lasting {
+			continue
+		}
+		if f.RecoveringMicroseconds == nil || *f.RecoveringMicroseconds < f.AtMicroseconds+f.DurationMicroseconds || f.ToMicroseconds == nil || *f.ToMicroseconds < *f.RecoveringMicroseconds {
+			t.Errorf("%s ended wrongly: %+v", f.Name, f)
+		}
+	}
+}
+
+func TestBuiltInFaults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").duration(15*time.Second).faults(builtInFaults).obj())
+	var seen []string
+	w.until("the run is over", func() bool {
+		if now := w.disturbances(); len(seen) == 0 || seen[len(seen)-1] != now {
+			seen = append(seen, now)
+		}
+		run := w.getRun("r")
+		return over(run) && len(run.Finalizers) == 0
+	})
+	const slowUS, slowAP = "us-west-2/0/0 to ap-northeast-1 80ms", "ap-northeast-1/0/0 to us-west-2 50ms" // the way back of what it sends
+	want := []string{"", slowAP + "; " + slowUS, slowAP + "; " + slowUS + " slow 100%", slowAP + "; " + slowUS, "",
+		"ap-northeast-1/0/0 cut [0]; us-west-2/0/0 cut [1]", "", "ap-northeast-1/0/0 clock -100ms", ""}
+	if !slices.Equal(seen, want) {
+		t.Errorf("nodes did\n%s\nwant\n%s", strings.Join(seen, "\n"), strings.Join(want, "\n"))
+	}
+	run := w.getRun("r")
+	if run.Status.Verdict != v1alpha1.VerdictPassed {
+		t.Fatalf("the run ended %s: %s", run.Status.Verdict, run.Status.Message)
+	}
+	doc := w.document("r")
+	injected(t, doc, "BuiltIn", "BuiltIn", "BuiltIn", "BuiltIn")
+	for i, f := range run.Status.Faults {
+		if f.State != string(fault.Done) || f.Injector != v1alpha1.InjectorBuiltIn || f.RecoveredTime == nil {
+			t.Errorf("%+v", f)
+		}
+		if took := *doc.Faults[i].InjectedMicroseconds - *doc.Faults[i].FromMicroseconds; took > 100_000 {
+			t.Errorf("%s took %d us to inject, although nodes do at once what they are told", f.Name, took)
+		}
+	}
+	if targets := doc.Faults[1].Targets; !slices.Equal(targets, []string{"us-west-2/0/0"}) {
+		t.Errorf("the leader is %v", targets)
+	}
+	if marks := doc.Timeline[3].Faults; !slices.Equal(marks, []string{"slow", "busy"}) || len(doc.Timeline[14].Faults) > 0 {
+		t.Errorf("second 3 is marked %v, second 14 %v", marks, doc.Timeline[14].Faults)
+	}
+}
+
+// chaosFaults need Chaos Mesh, all four kinds of its objects; but for slow, which nodes do.
+const chaosFaults = `
+- {name: busy, at: 1s, duration: 2s, cpuStress: {target: {regions: [us-west-2]}}}
+- {name: cut, at: 1s, duration: 2s, networkPartition: {from: {regions: [us-west-2]}}}
+- {name: skew, at: 1s, duration: 2s, clockSkew: {target: {}, offset: 1s}}
+- {name: full, at: 1s, duration: 2s, memoryStress: {target: {regions: [us-west-2]}, size: 16Mi}}
+- {name: slow, at: 4s, duration: 1s, networkDelay: {between: {}, delay: 30ms}}
+- {name: kill, at: 6s, podKill: {target: {regions: [ap-northeast-1]}}}
+`
+
+// left names what is left of Chaos Mesh's objects.
+func (w *world) chaosLeft() (out []string) {
+	for _, kind := range chaosKinds {
+		for _, o := range w.chaos(kind).Items {
+			out = append(out, kind+" "+o.GetName())
+		}
+	}
+	return out
+}
+
+// TestOperatorDiesAfterEveryWriteOfFaults plays all ways of injection with an operator that dies after each single write: what
+// Chaos Mesh does, what nodes do, and a kill.
+func TestOperatorDiesAfterEveryWriteOfFaults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.chaosMesh = true
+	w.dieAfterEveryWrite()
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").by(v1alpha1.FaultInjectionChaosMesh).duration(8*time.Second).faults(chaosFaults).obj())
+	first := ""
+	w.until("the run is over", func() bool {
+		w.restartOperator()
+		run := w.getRun("r")
+		if first == "" {
+			first = run.Status.DatabaseIncarnation
+		}
+		return over(run) && len(run.Finalizers) == 0
+	})
+	run := w.getRun("r")
+	if run.Status.Verdict != v1alpha1.VerdictPassed || run.Status.DatabaseIncarnation != first {
+		t.Fatalf("after %d deaths the run ended %s: %s", w.deaths, run.Status.Verdict, run.Status.Message)
+	}
+	if w.deaths < 60 {
+		t.Errorf("the operator died only %d times", w.deaths)
+	}
+	doc := w.document("r")
+	injected(t, doc, "ChaosMesh", "ChaosMesh", "ChaosMesh", "ChaosMesh", "BuiltIn", "ChaosMesh")
+	if kill := doc.Faults[5]; !kill.Lasting || !slices.Equal(kill.Lost, []string{"ap-northeast-1/0/0"}) {
+		t.Errorf("%+v", kill)
+	}
+	if c := doc.Checks[0]; !c.Passed || !strings.Contains(c.Message, "1 of 2 copies are left out: node ap-northeast-1/0/0 was lost") {
+		t.Errorf("%+v", c)
+	}
+	var made []string
+	for _, o := range w.chaosMade {
+		made = append(made, o.GetKind())
+	}
+	slices.Sort(made)
+	if want := []string{"NetworkChaos", "NetworkChaos", "PodChaos", "StressChaos", "StressChaos", "TimeChaos"}; !slices.Equal(made, want) {
+		t.Errorf("Chaos Mesh was given %v, want %v", made, want)
+	}
+	if left := w.chaosLeft(); len(left) > 0 || w.disturbances() != "" {
+		t.Errorf("left: %v; %s", left, w.disturbances())
+	}
+	// The database has lost a node as planned: it is made anew for the next run.
+	w.until("the database is made anew", func() bool { return w.getDatabase("d").Status.Incarnation != first })
+	w.untilReady("d")
+	w.ranOnce()
+}
+
+// A pod that is killed is deleted once, without grace; the others learn before that nobody waits for it any more.
+func TestPodKill(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").duration(8*time.Second).
+		faults("[{name: kill, at: 2s, podKill: {target: {regions: [ap-northeast-1]}}}]").obj())
+	w.untilStage("r", v1alpha1.StageMeasure)
+	victim := w.nodePod("d", "ap-northeast-1", 0).UID
+	w.until("the kill is planned", func() bool {
+		return faultIn(w.getRun("r"), fault.Inject, fault.WaitPropagated, fault.Cleanup, fault.Done)
+	})
+	w.until("the pod is another", func() bool { return w.nodePod("d", "ap-northeast-1", 0).UID != victim })
+	second := w.nodePod("d", "ap-northeast-1", 0).UID
+	if d := w.disturbances(); d != "us-west-2/0/0 lost [1]" {
+		t.Errorf("nodes do %s", d)
+	}
+	w.until("the run is over", func() bool { return over(w.getRun("r")) })
+	if w.nodePod("d", "ap-northeast-1", 0).UID != second {
+		t.Error("the pod that took its place was deleted too")
+	}
+	run := w.untilOver("r")
+	if run.Status.Verdict != v1alpha1.VerdictPassed {
+		t.Fatalf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+	}
+	if f := run.Status.Faults[0]; f.Injector != v1alpha1.InjectorKubernetes || !f.Lasting || f.InjectedTime == nil || f.RecoveredTime != nil || !strings.HasPrefix(f.Processes[0], string(victim)) {
+		t.Errorf("%+v", f)
+	}
+	injected(t, w.document("r"), "Kubernetes")
+}
+
+// A node with a journal comes back from the kill of its container, and is told again what other faults do to it.
+func TestContainerKillWithJournal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.chaosMesh = true
+	db := makeDatabase("d").obj()
+	db.Spec.Durability = v1alpha1.DurabilityJournal
+	w.create(db, makeRun("r").database("d").duration(8*time.Second).faults(`
+- {name: slow, at: 1s, duration: 6s, cpuStress: {target: {}}}
+- {name: kill, at: 2s, containerKill: {target: {regions: [ap-northeast-1]}}}
+`).obj())
+	w.until("the kill is over", func() bool {
+		st := w.getRun("r").Status.Faults
+		return len(st) == 2 && st[1].State == string(fault.Done)
+	})
+	if d := w.disturbances(); d != "ap-northeast-1/0/0 slow 100%; us-west-2/0/0 slow 100%" {
+		t.Errorf("nodes do %s", d)
+	}
+	run := w.untilOver("r")
+	if run.Status.Verdict != v1alpha1.VerdictPassed {
+		t.Fatalf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+	}
+	doc := w.document("r")
+	injected(t, doc, "BuiltIn", "ChaosMesh")
+	if kill := doc.Faults[1]; kill.Lasting || !slices.Equal(kill.Restarted, []string{"ap-northeast-1/0/0"}) || w.nodePod("d", "ap-northeast-1", 0).Status.ContainerStatuses[0].RestartCount != 1 {
+		t.Errorf("%+v", kill)
+	}
+}
+
+// faultIn tells whether the first fault of a run is in one of the states.
+func faultIn(run *v1alpha1.BenchmarkRun, states ...fault.State) bool {
+	return len(run.Status.Faults) > 0 && slices.Contains(states, fault.State(run.Status.Faults[0].State))
+}
+
+// What a fault does to one node excuses that node alone.
+func TestUnplannedLossDuringAFault(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").partitions(2).obj(), makeRun("r").database("d").duration(20*time.Second).
+		faults("[{name: kill, at: 2s, podKill: {target: {regions: [ap-northeast-1], partitions: [0]}}}]").obj())
+	w.until("the node is gone", func() bool { return faultIn(w.getRun("r"), fault.Done) })
+	w.must(w.client.Delete(w.ctx, w.nodePod("d", "us-west-2", 1), client.GracePeriodSeconds(0)))
+	run := w.untilOver("r")
+	if run.Status.Verdict != v1alpha1.VerdictInvalid || !strings.Contains(run.Status.Message, "d-us-west-2-1") {
+		t.Errorf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+	}
+}
+
+// sidecarDelay is what the sidecar of a region's first node holds up from another region, and whether it is cut off.
+func (w *world) sidecarDelay(region, from string) (micros int64, cut bool) {
+	w.t.Helper()
+	c, err := w.sidecarConfig(w.nodePod("d", region, 0))
+	w.must(err)
+	for _, l := range c.Links {
+		if l.From == from {
+			micros = l.DelayMicros
+		}
+	}
+	for _, p := range c.Peers {
+		cut = cut || p.Region == from && strings.HasPrefix(p.Link, "cut")
+	}
+	return micros, cut
+}
+
+// Behind sidecars a fault of links is another configuration; and whatever happens to the run, the declared one comes back.
+func TestSidecarFaults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const faults = `
+- {name: slow, at: 2s, duration: 4s, networkDelay: {between: {}, delay: 30ms}}
+- {name: cut, at: 9s, duration: 20s, networkPartition: {from: {regions: [us-west-2]}, oneWay: true}}
+`
+	w.create(makeDatabase("d").emulation(v1alpha1.EmulationSidecar).obj(), makeRun("r").database("d").duration(30*time.Second).faults(faults).obj())
+	w.untilStage("r", v1alpha1.StageMeasure)
+	delayed := func() bool { us, _ := w.sidecarDelay("ap-northeast-1", "us-west-2"); return us == 80_000 }
+	w.until("the link is slower", delayed)
+	w.until("it is so everywhere", func() bool { return faultIn(w.getRun("r"), fault.Active) })
+	if !delayed() {
+		t.Error("somebody took the fault back")
+	}
+	w.until("it is over", func() bool { return faultIn(w.getRun("r"), fault.Done) })
+	if delayed() {
+		t.Error("the link is still slower")
+	}
+	w.until("it is cut", func() bool { return w.getRun("r").Status.Faults[1].State == string(fault.Active) })
+	if _, cut := w.sidecarDelay("ap-northeast-1", "us-west-2"); !cut {
+		t.Error("it is not cut")
+	}
+	if _, cut := w.sidecarDelay("us-west-2", "ap-northeast-1"); cut {
+		t.Error("the other direction is cut too")
+	}
+	w.deleteRun("r")
+	if us, cut := w.sidecarDelay("ap-northeast-1", "us-west-2"); us != 50_000 || cut {
+		t.Errorf("the link has %d us, cut: %t", us, cut)
+	}
+	w.untilReady("d")
+}
+
+// deleteRun deletes a run and waits until it is gone with all that is its.
+func (w *world) deleteRun(name string) {
+	w.t.Helper()
+	run := w.getRun(name)
+	w.must(w.client.Delete(w.ctx, run))
+	w.until("the run is gone", func() bool {
+		return apierrors.IsNotFound(w.client.Get(w.ctx, client.ObjectKeyFromObject(run), &v1alpha1.BenchmarkRun{}))
+	})
+	if left := append(w.leftovers(name), w.chaosLeft()...); len(left) > 0 {
+		w.t.Errorf("left over: %v", left)
+	}
+}
+
+// A run that is deleted while its faults last takes them away, whoever injects them, and forces what does not go.
+func TestDeletionDuringFaults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.chaosMesh = true
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").duration(60*time.Second).faults(`
+- {name: full, at: 1s, duration: 50s, memoryStress: {target: {}, size: 16Mi}}
+- {name: busy, at: 1s, duration: 50s, cpuStress: {target: {}}}
+`).obj())
+	w.until("both last", func() bool {
+		st := w.getRun("r").Status.Faults
+		return len(st) == 2 && st[0].State == string(fault.Active) && st[1].State == string(fault.Active)
+	})
+	if w.disturbances() == "" || len(w.chaosLeft()) != 1 {
+		t.Errorf("nodes do %q, Chaos Mesh %v", w.disturbances(), w.chaosLeft())
+	}
+	w.chaosMesh = false // it does not let go
+	run := w.getRun("r")
+	w.must(w.client.Delete(w.ctx, run))
+	for range 3 {
+		w.step()
+	}
+	if len(w.getRun("r").Finalizers) == 0 || len(w.chaosLeft()) != 1 {
+		t.Error("the run did not wait for what Chaos Mesh does")
+	}
+	w.until("the run is gone", func() bool {
+		return apierrors.IsNotFound(w.client.Get(w.ctx, client.ObjectKeyFromObject(run), &v1alpha1.BenchmarkRun{}))
+	})
+	if left := append(w.leftovers("r"), w.chaosLeft()...); len(left) > 0 || w.disturbances() != "" {
+		t.Errorf("left over: %v; nodes do %s", left, w.disturbances())
+	}
+}
