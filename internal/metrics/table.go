@@ -118,7 +118,7 @@ var (
 	WANBytes = sidecars.define(Counter, "geobench_wan_received_bytes_total",
 		"Bytes that came over a link, with headers from IP upwards.", with(wanLabels, "from"))
 	WANDropped = sidecars.define(Counter, "geobench_wan_dropped_packets_total",
-		"Packets dropped, by cause: loss, rate, cut, queue.", with(wanLabels, "from", "cause"))
+		"Packets dropped, by cause: loss, rate, cut, queue, kernel.", with(wanLabels, "from", "cause"))
 	WANQueuedPackets = sidecars.define(Gauge, "geobench_wan_queued_packets",
 		"Packets on their way; what the kernel hands over at once is one.", with(wanLabels, "from"))
 	WANQueuedBytes = sidecars.define(Gauge, "geobench_wan_queued_bytes",

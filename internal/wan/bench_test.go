@@ -72,8 +72,13 @@ func BenchmarkWAN(b *testing.B) {
 					if bench.sidecar {
 						before = cpu(b, processes[1].Process.Pid)
 					}
-					const warmup = 2 * time.Second
-					bytes, took := left.stream(right, streams, warmup, 3*time.Second)
+					const warmup, length = 2 * time.Second, 3 * time.Second
+					acknowledged, stop := left.send(right, streams)
+					<-time.After(warmup)
+					first, at := acknowledged(), time.Now()
+					<-time.After(length)
+					bytes, took := acknowledged()-first, time.Since(at)
+					stop()
 					b.ReportMetric(float64(bytes)*8/took.Seconds()/1e6, "Mbit/s-x"+strconv.Itoa(streams))
 					if bench.sidecar {
 						share := 100 * float64(cpu(b, processes[1].Process.Pid)-before) / float64(took+warmup)

@@ -4,14 +4,14 @@ package wan
 
 import (
 	"math"
-	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/google/nftables"
 )
 
 // oneWay is a configuration with one link from a peer.
@@ -32,8 +32,8 @@ func TestRoundTripIsTheSumOfBothLinks(t *testing.T) {
 	a.write(oneWay(b, 1, Link{DelayMicros: 20_000}))
 	b.write(oneWay(a, 1, Link{DelayMicros: 30_000}))
 	pa, pb := a.start(), b.start()
-	rtts := a.pings(b, 60, 20*time.Millisecond, time.Second)
-	if len(rtts) < 55 { // a busy machine may keep one for a second
+	rtts := a.pings(b, 60, 20*time.Millisecond, 20*time.Second)
+	if len(rtts) != 60 {
 		t.Errorf("%d of 60 round trips", len(rtts))
 	}
 	slices.Sort(rtts)
@@ -68,25 +68,9 @@ func TestLossPerPacket(t *testing.T) {
 			a, b := podPair(t)
 			b.write(oneWay(a, 1, Link{LossPPM: 20_000, LossCorrelationPPM: correlation}))
 			b.start()
-			var to net.PacketConn
-			b.run(func() (err error) {
-				to, err = net.ListenPacket("udp4", b.address+":9")
-				return err
-			})
+			to := b.listen()
 			defer to.Close()
-			raw, err := to.(*net.UDPConn).SyscallConn()
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20) })
-			if err != nil {
-				t.Fatal(err)
-			}
-			var from net.Conn
-			a.run(func() (err error) {
-				from, err = net.Dial("udp4", b.address+":9")
-				return err
-			})
+			from := a.dial(b)
 			defer from.Close()
 			const sent = 60_000
 			for i := range sent {
@@ -100,20 +84,13 @@ func TestLossPerPacket(t *testing.T) {
 					})
 				}
 			}
-			received := 0
-			for buf := make([]byte, 16); ; received++ {
-				_ = to.SetReadDeadline(time.Now().Add(time.Second))
-				if _, _, err := to.ReadFrom(buf); err != nil {
-					break
-				}
-			}
+			received := receivedBy(to)
 			lost := 100 * float64(sent-received) / sent
 			if math.Abs(lost-2) > 0.3 {
 				t.Errorf("%.2f%% lost, want 2%% +- 0.3 points", lost)
 			}
 			st, err := b.status()
-			// On a busy machine a handful that the sidecar let go have not been seen by the receiver.
-			if err != nil || math.Abs(float64(int64(sent-received)-st.Links[0].Dropped[LostCause])) > sent/2000 {
+			if err != nil || len(st.Links[0].Dropped) != 1 || st.Links[0].Dropped[LostCause] != int64(sent-received) {
 				t.Errorf("%d packets are missing, the sidecar says %+v (%v)", sent-received, st.Links[0], err)
 			}
 			metrics, err := b.get("/metrics")
@@ -124,19 +101,104 @@ func TestLossPerPacket(t *testing.T) {
 	}
 }
 
+// What is held stays held, and goes on in time, when the configuration changes and when the sidecar ends.
+func TestChangesLoseNothing(t *testing.T) {
+	a, b := podPair(t)
+	config := oneWay(a, 1, Link{DelayMicros: 400_000})
+	b.write(config)
+	sidecar := b.start()
+	to, from := b.listen(), a.dial(b)
+	defer to.Close()
+	defer from.Close()
+	send := func() {
+		t.Helper()
+		for range 100 {
+			if _, err := from.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		eventually(t, "the packets are held", func() bool {
+			st, err := b.status()
+			return err == nil && st.Links[0].QueuedPackets == 100
+		})
+	}
+	for name, change := range map[string]func(*Config){
+		"a peer comes":        func(c *Config) { c.Peers = append(c.Peers, Peer{Address: "10.199.0.9", Region: "other"}) },
+		"IPv6 comes":          func(c *Config) { c.Peers = append(c.Peers, Peer{Address: "fd00::9", Region: "other"}) },
+		"the peers are fewer": func(c *Config) { c.Peers = c.Peers[:1] },
+		"a link comes":        func(c *Config) { c.Links = append(c.Links, Link{From: "third", Cut: true}) },
+		"ports are exempt":    func(c *Config) { c.ExemptPorts = append(c.ExemptPorts, 99) },
+	} {
+		send()
+		change(config)
+		config.Generation++
+		b.write(config)
+		b.await(config.Generation)
+		if n := receivedBy(to); n != 100 {
+			t.Errorf("%s: %d of 100 packets that were held arrive", name, n)
+		}
+	}
+	if st, err := b.status(); err != nil || len(st.Links[0].Dropped) != 0 {
+		t.Errorf("the sidecar says %+v (%v)", st, err)
+	}
+	send()
+	sidecar.end(syscall.SIGTERM)
+	if n := receivedBy(to); n != 100 {
+		t.Errorf("%d of 100 packets that were held arrive when the sidecar ends", n)
+	}
+}
+
+// Packets that the kernel drops while they are held are counted: it does that when anybody takes a chain from a hook.
+func TestTheKernelsDropsAreCounted(t *testing.T) {
+	a, b := podPair(t)
+	b.write(oneWay(a, 1, Link{DelayMicros: 300_000}))
+	b.start()
+	to, from := b.listen(), a.dial(b)
+	defer to.Close()
+	defer from.Close()
+	for range 50 {
+		if _, err := from.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the packets are held", func() bool {
+		st, err := b.status()
+		return err == nil && st.Links[0].QueuedPackets == 50
+	})
+	b.run(func() error {
+		c, err := connect()
+		if err != nil {
+			return err
+		}
+		table := c.AddTable(&nftables.Table{Family: nftables.TableFamilyIPv4, Name: "other"})
+		c.AddChain(&nftables.Chain{Name: "out", Table: table, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookOutput, Priority: nftables.ChainPriorityFilter})
+		if err := c.Flush(); err != nil {
+			return err
+		}
+		c.DelTable(table)
+		return c.Flush()
+	})
+	received := receivedBy(to)
+	st, err := b.status()
+	if err != nil || received+int(st.Links[0].Dropped[KernelCause]) != 50 || received == 50 {
+		t.Errorf("%d of 50 packets arrive, the sidecar says %+v (%v)", received, st, err)
+	}
+}
+
 // What the kernel carries in one piece is lost in packets of the network.
 func TestLossOfTCPIsPerPacket(t *testing.T) {
 	a, b := podPair(t)
 	b.sink()
 	b.write(oneWay(a, 1, Link{LossPPM: 10_000}))
 	b.start()
-	a.stream(b, 1, 0, time.Second)
+	acknowledged, _ := a.send(b, 1)
+	eventually(t, "ten thousand packets have come", func() bool { return acknowledged() > 15_000_000 })
 	st, err := b.status()
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := st.Links[0]
-	if l.Packets < 1000 || l.Bytes/l.Packets > 1500 {
+	if l.Packets < 10_000 || l.Bytes/l.Packets > 1500 {
 		t.Errorf("%d packets of %d bytes: larger than the network's 1500", l.Packets, l.Bytes/max(1, l.Packets))
 	}
 	if share := float64(l.Dropped[LostCause]) / float64(l.Packets); share < 0.005 || share > 0.015 {
@@ -168,27 +230,68 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-func TestRateOfTCP(t *testing.T) {
+// A link that always has something to send carries its rate, no less and no more. TCP would not always have: how much it sends
+// depends on how fast the machine answers.
+func TestRateOfAFullLink(t *testing.T) {
 	a, b := podPair(t)
-	b.sink()
-	b.write(oneWay(a, 1, Link{DelayMicros: 5000, RateBitsPerSecond: 100_000_000}))
-	a.write(oneWay(b, 1, Link{DelayMicros: 5000}))
-	a.start()
+	const rate, size = 100e6, 1400
+	b.write(oneWay(a, 1, Link{DelayMicros: 5000, RateBitsPerSecond: rate, RateQueueBytes: rate / 8}))
 	b.start()
-	// A busy machine may not get the rate; it must never get more.
-	best := 0.0
-	for range 4 {
-		bytes, took := a.stream(b, 2, 1500*time.Millisecond, 2*time.Second)
-		// Of 1500 bytes from the IP header on, 1448 are payload.
-		rate := float64(bytes) * 8 / took.Seconds() / 1e6 * 1500 / 1448
-		if rate > 110 {
-			t.Fatalf("%.1f Mbit/s, want 100 +- 10", rate)
+	to, from := b.listen(), a.dial(b)
+	defer to.Close()
+	defer from.Close()
+	go func() { // twice the rate, 20 ms at once at most
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for last := time.Now(); ; <-tick.C {
+			due := min(time.Since(last), 20*time.Millisecond)
+			last = time.Now()
+			for range int(2 * rate / 8 * due.Seconds() / size) {
+				if _, err := from.Write(make([]byte, size)); err != nil {
+					return
+				}
+			}
 		}
-		if best = max(best, rate); best >= 90 {
+	}()
+	var received atomic.Int64
+	go func() {
+		for buf := make([]byte, 2*size); ; {
+			n, _, err := to.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			received.Add(int64(n) + 28) // from the IP header on
+		}
+	}()
+	// backlog is what waits in front of the rate, as time: so long the link is busy from now on, whatever else the machine does.
+	backlog := func() time.Duration {
+		st, err := b.status()
+		if err != nil {
+			return 0
+		}
+		return time.Duration(float64(st.Links[0].QueuedBytes)*8/rate*1e9) - 5*time.Millisecond
+	}
+	for deadline := time.Now().Add(time.Minute); ; {
+		eventually(t, "packets wait for the rate", func() bool { return backlog() > 500*time.Millisecond })
+		start, before := time.Now(), received.Load()
+		busy := true
+		for until := start.Add(backlog()); time.Since(start) < 3*time.Second; {
+			now := time.Now()
+			busy = busy && now.Before(until)
+			until = now.Add(backlog())
+		}
+		got := float64(received.Load()-before) * 8 / time.Since(start).Seconds()
+		t.Logf("%.1f Mbit/s, busy all the time: %t", got/1e6, busy)
+		if busy {
+			if math.Abs(got/rate-1) > 0.1 {
+				t.Errorf("%.1f Mbit/s, want 100 +- 10", got/1e6)
+			}
 			return
 		}
+		if time.Now().After(deadline) {
+			t.Fatal("the sender did not keep the link busy for 3 s on end")
+		}
 	}
-	t.Errorf("%.1f Mbit/s at best, want 100 +- 10", best)
 }
 
 func TestDeathOfTheSidecar(t *testing.T) {

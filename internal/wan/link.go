@@ -24,7 +24,13 @@ const (
 	CutCause Cause = "cut"
 	// QueueCause is a full sidecar (QueueBytes), or one that the kernel found too slow.
 	QueueCause Cause = "queue"
+	// KernelCause is the kernel itself, while a packet was held: its interface went away, or another program took a chain from
+	// a hook of this network namespace.
+	KernelCause Cause = "kernel"
 )
+
+// causes are all reasons of drops.
+var causes = []Cause{LostCause, RateCause, CutCause, QueueCause, KernelCause}
 
 // path is what lies between one peer address and the pod: a Link with the state that belongs to this address. It reads no
 // clock and does no I/O; the same seed and the same packets give the same fates.

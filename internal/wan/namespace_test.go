@@ -293,15 +293,50 @@ func (n *namespace) echo() {
 	}()
 }
 
-// pings measures round trips to the echo of another namespace, one every interval; those that take longer than patience
-// are left out.
-func (n *namespace) pings(to *namespace, count int, interval, patience time.Duration) []time.Duration {
+// listen listens to UDP packets at port 9, with room for all that a test sends.
+func (n *namespace) listen() net.PacketConn {
 	n.t.Helper()
-	var conn net.Conn
+	var to net.PacketConn
+	n.run(func() (err error) {
+		to, err = net.ListenPacket("udp4", n.address+":9")
+		return err
+	})
+	raw, err := to.(*net.UDPConn).SyscallConn()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	_ = raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 64<<20) })
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return to
+}
+
+// receivedBy counts packets until none has come for a second.
+func receivedBy(to net.PacketConn) (n int) {
+	for b := make([]byte, 16); ; n++ {
+		_ = to.SetReadDeadline(time.Now().Add(time.Second))
+		if _, _, err := to.ReadFrom(b); err != nil {
+			return n
+		}
+	}
+}
+
+// dial makes a socket that sends to port 9 of another namespace.
+func (n *namespace) dial(to *namespace) (conn net.Conn) {
+	n.t.Helper()
 	n.run(func() (err error) {
 		conn, err = net.Dial("udp4", to.address+":9")
 		return err
 	})
+	return conn
+}
+
+// pings measures round trips to the echo of another namespace, one every interval; those that take longer than patience
+// are left out.
+func (n *namespace) pings(to *namespace, count int, interval, patience time.Duration) []time.Duration {
+	n.t.Helper()
+	conn := n.dial(to)
 	defer conn.Close()
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -356,9 +391,9 @@ func (n *namespace) sink() {
 	}()
 }
 
-// stream sends over so many TCP connections until the deadline and returns how many bytes the other side had
-// acknowledged after warmup, and in which time.
-func (n *namespace) stream(to *namespace, connections int, warmup, length time.Duration) (bytes int64, took time.Duration) {
+// send sends over so many TCP connections until stop or the test's end. acknowledged tells how many bytes the other side has
+// acknowledged.
+func (n *namespace) send(to *namespace, connections int) (acknowledged func() int64, stop func()) {
 	n.t.Helper()
 	conns := make([]*net.TCPConn, connections)
 	for i := range conns {
@@ -369,9 +404,22 @@ func (n *namespace) stream(to *namespace, connections int, warmup, length time.D
 			}
 			return err
 		})
-		defer conns[i].Close()
+		n.t.Cleanup(func() { conns[i].Close() })
+		go func() {
+			b := make([]byte, 1<<18)
+			for {
+				if _, err := conns[i].Write(b); err != nil {
+					return
+				}
+			}
+		}()
 	}
-	acknowledged := func() (sum int64) {
+	stop = func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	}
+	return func() (sum int64) {
 		for _, c := range conns {
 			raw, err := c.SyscallConn()
 			if err != nil {
@@ -387,21 +435,5 @@ func (n *namespace) stream(to *namespace, connections int, warmup, length time.D
 			})
 		}
 		return sum
-	}
-	start := time.Now()
-	for _, c := range conns {
-		_ = c.SetDeadline(start.Add(warmup + length + time.Second))
-		go func() {
-			b := make([]byte, 1<<18)
-			for {
-				if _, err := c.Write(b); err != nil {
-					return
-				}
-			}
-		}()
-	}
-	<-time.After(warmup)
-	first, at := acknowledged(), time.Now()
-	<-time.After(length)
-	return acknowledged() - first, time.Since(at)
+	}, stop
 }

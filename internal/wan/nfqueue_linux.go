@@ -73,6 +73,14 @@ type queuedPacket struct {
 	payload []byte
 }
 
+// answer is what the kernel says to a message; err is nil when it agrees.
+type answer struct {
+	err error
+	// verdict tells that the message was a packet's verdict, and queue is its queue.
+	verdict bool
+	queue   uint16
+}
+
 // queueSocket talks to the kernel about packet queues. Only one goroutine may use it.
 type queueSocket struct {
 	fd      int
@@ -154,7 +162,7 @@ func (s *queueSocket) bindFirst(queue uint16) error {
 		answered, result := false, error(nil)
 		err = errors.Join(
 			s.wait(time.Until(deadline), -1),
-			s.read(func(p queuedPacket) { s.verdict(p.queue, p.id, verdictAccept) }, func(err error) { answered, result = true, err }),
+			s.read(func(p queuedPacket) { s.verdict(p.queue, p.id, verdictAccept) }, func(a answer) { answered, result = true, a.err }),
 			s.flush(),
 		)
 		if answered && err == nil {
@@ -206,12 +214,15 @@ func (s *queueSocket) verdict(queue uint16, id uint32, verdict uint32) {
 	})
 }
 
+// flush hands verdicts over. With ENOBUFS the kernel has had no memory for them, and they stay for the next flush.
 func (s *queueSocket) flush() error {
 	if len(s.out) == 0 {
 		return nil
 	}
 	err := s.send(s.out)
-	s.out = s.out[:0]
+	if !errors.Is(err, unix.ENOBUFS) {
+		s.out = s.out[:0]
+	}
 	return err
 }
 
@@ -231,14 +242,29 @@ func (s *queueSocket) wait(timeout time.Duration, other int) error {
 }
 
 // read hands on all packets that have come, up to a batch, and all answers. It does not wait.
-func (s *queueSocket) read(packet func(queuedPacket), answer func(error)) error {
+func (s *queueSocket) read(packet func(queuedPacket), answered func(answer)) error {
+	_, err := s.readBatch(packet, answered)
+	return err
+}
+
+// drain reads until nothing is left.
+func (s *queueSocket) drain(packet func(queuedPacket), answered func(answer)) error {
+	for {
+		if n, err := s.readBatch(packet, answered); n == 0 || err != nil {
+			return err
+		}
+	}
+}
+
+// readBatch tells how many messages it read.
+func (s *queueSocket) readBatch(packet func(queuedPacket), answered func(answer)) (int, error) {
 	n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.headers[0])), batch, unix.MSG_DONTWAIT, 0, 0)
 	switch errno {
 	case 0:
 	case unix.EAGAIN, unix.EINTR, unix.ENOBUFS:
-		return nil
+		return 0, nil
 	default:
-		return fmt.Errorf("netfilter socket: %w", errno)
+		return 0, fmt.Errorf("netfilter socket: %w", errno)
 	}
 	for i := range int(n) {
 		b := s.buffers[i][:min(s.headers[i].length, messageSpace)]
@@ -247,18 +273,26 @@ func (s *queueSocket) read(packet func(queuedPacket), answer func(error)) error 
 		}
 		switch native.Uint16(b[4:]) {
 		case unix.NLMSG_ERROR:
-			if code := int32(native.Uint32(b[unix.SizeofNlMsghdr:])); code != 0 {
-				answer(unix.Errno(-code))
-			} else {
-				answer(nil)
-			}
+			answered(parseAnswer(b[unix.SizeofNlMsghdr:]))
 		case queuePacket:
 			if p, ok := parsePacket(b[unix.SizeofNlMsghdr:]); ok {
 				packet(p)
 			}
 		}
 	}
-	return nil
+	return int(n), nil
+}
+
+// parseAnswer reads a message without its netlink header: an error and the message that it is about.
+func parseAnswer(b []byte) (a answer) {
+	if code := int32(native.Uint32(b)); code != 0 {
+		a.err = unix.Errno(-code)
+	}
+	if b = b[4:]; len(b) >= unix.SizeofNlMsghdr+4 {
+		a.verdict = native.Uint16(b[4:]) == queueVerdict
+		a.queue = network.Uint16(b[unix.SizeofNlMsghdr+2:])
+	}
+	return a
 }
 
 // parsePacket reads a message without its netlink header.

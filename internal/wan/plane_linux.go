@@ -33,6 +33,7 @@ const (
 type counters struct {
 	packets, bytes             atomic.Int64
 	lost, rate, cut, queue     atomic.Int64
+	kernel                     atomic.Int64
 	queuedPackets, queuedBytes atomic.Int64
 }
 
@@ -44,6 +45,8 @@ func (c *counters) dropped(cause Cause) *atomic.Int64 {
 		return &c.rate
 	case CutCause:
 		return &c.cut
+	case KernelCause:
+		return &c.kernel
 	}
 	return &c.queue
 }
@@ -146,7 +149,9 @@ func (p *plane) run(ctx context.Context) error {
 			return fmt.Errorf("netfilter socket: %w", err)
 		}
 		timeout := time.Duration(-1)
-		if p.schedule.len() > 0 {
+		if len(p.socket.out) > 0 {
+			timeout = time.Millisecond
+		} else if p.schedule.len() > 0 {
 			timeout = max(0, p.schedule.next().arrive-time.Since(p.start))
 		}
 		if timeout != 0 {
@@ -159,6 +164,8 @@ func (p *plane) run(ctx context.Context) error {
 		}
 		p.call()
 	}
+	// What has come and was not read yet goes on its way, too.
+	_ = p.socket.drain(packet, answer)
 	for p.schedule.len() > 0 {
 		h := p.take()
 		p.socket.verdict(firstQueue+h.slot, h.id, verdictAccept)
@@ -265,13 +272,17 @@ func (p *plane) cameAt(stamp int64) time.Duration {
 	return since - age
 }
 
-// answer takes note of the kernel's errors. A packet whose verdict comes to nothing went down with its interface.
-func (p *plane) answer(err error) {
-	if err == nil || errors.Is(err, unix.ENOENT) {
+// answer takes note of the kernel's errors. It knows no packet of that number in a queue when it has dropped the packet itself.
+func (p *plane) answer(a answer) {
+	if a.err == nil {
+		return
+	}
+	if i := int(a.queue) - firstQueue; a.verdict && errors.Is(a.err, unix.ENOENT) && i >= 0 && i < len(p.slots) {
+		p.slots[i].counters.kernel.Add(1)
 		return
 	}
 	if p.failures++; p.failures <= 10 {
-		p.log.Error("the kernel refused a packet's verdict or a queue", "error", err)
+		p.log.Error("the kernel refused a packet's verdict or a queue", "error", a.err)
 	}
 }
 

@@ -78,7 +78,8 @@ func connect() (*nftables.Conn, error) {
 	}))
 }
 
-// install replaces what is there, by whomever it was left, in one step.
+// install replaces what is there, by whomever it was left, in one step. It leaves the chains where they are: when a chain
+// is taken from its hook, the kernel drops every packet of the network namespace that waits in a queue, and counts none.
 func (r *rules) install(set *ruleset) error {
 	if r.works < 0 {
 		// Asked apart: rules for no address at all would not tell.
@@ -119,32 +120,72 @@ func (r *rules) try(set *ruleset, statement queueStatement) error {
 	if err != nil {
 		return err
 	}
-	if err := addTable(c, set, nftables.TableFamilyIPv4, set.spans4, statement); err != nil {
-		return err
-	}
-	if len(set.spans6) > 0 {
-		if err := addTable(c, set, nftables.TableFamilyIPv6, set.spans6, statement); err != nil {
+	for _, family := range families {
+		spans := set.spans4
+		if family == nftables.TableFamilyIPv6 {
+			spans = set.spans6
+		}
+		there, err := tables(c, family)
+		if err != nil {
 			return err
 		}
-	} else if there, err := tables(c, nftables.TableFamilyIPv6); err != nil {
-		return err
-	} else if len(there) > 0 {
-		c.DelTable(there[0])
+		if len(spans) == 0 && len(there) == 0 && family == nftables.TableFamilyIPv6 {
+			continue
+		}
+		var old []*nftables.Set
+		if len(there) > 0 {
+			if old, err = c.GetSets(there[0]); err != nil {
+				return fmt.Errorf("sets of netfilter table %s: %w", tableName, err)
+			}
+		}
+		if err := fill(c, set, family, spans, statement, old); err != nil {
+			return err
+		}
 	}
 	return c.Flush()
 }
 
-// addTable adds what makes the table anew.
-func addTable(c *nftables.Conn, set *ruleset, family nftables.TableFamily, spans []span, statement queueStatement) error {
-	// Adding it first makes deleting it succeed.
+var families = []nftables.TableFamily{nftables.TableFamilyIPv4, nftables.TableFamilyIPv6}
+
+// empty adds what makes the table if there is none, and takes its rules away.
+func empty(c *nftables.Conn, family nftables.TableFamily) (*nftables.Table, *nftables.Chain) {
 	table := c.AddTable(&nftables.Table{Family: family, Name: tableName})
-	c.DelTable(table)
-	table = c.AddTable(&nftables.Table{Family: family, Name: tableName})
 	// Before anything that rewrites addresses or remembers connections for that.
 	chain := c.AddChain(&nftables.Chain{
 		Name: chainName, Table: table, Type: nftables.ChainTypeFilter,
 		Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityRaw,
 	})
+	c.FlushChain(chain)
+	return table, chain
+}
+
+// quiet makes rules of this process lead no packet to a queue any more. Those that wait stay where they are.
+func quiet() error {
+	c, err := connect()
+	if err != nil {
+		return err
+	}
+	for _, family := range families {
+		there, err := tables(c, family)
+		if err != nil {
+			return err
+		}
+		if len(there) > 0 {
+			empty(c, family)
+		}
+	}
+	return c.Flush()
+}
+
+// fill adds what makes the rules and sets of a table anew; old are the sets that it has.
+func fill(c *nftables.Conn, set *ruleset, family nftables.TableFamily, spans []span, statement queueStatement, old []*nftables.Set) error {
+	table, chain := empty(c, family)
+	taken := map[string]bool{}
+	for _, s := range old {
+		s.Table = table
+		c.DelSet(s)
+		taken[s.Name] = true
+	}
 	for _, port := range set.exempt {
 		for _, protocol := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
 			for _, offset := range []uint32{0, 2} { // source and destination
@@ -173,7 +214,12 @@ func addTable(c *nftables.Conn, set *ruleset, family nftables.TableFamily, spans
 	}
 	slices.Sort(numbers)
 	for _, queue := range numbers {
-		s := &nftables.Set{Table: table, Name: fmt.Sprintf("queue%d", queue), KeyType: kind, Interval: true}
+		// A set that goes in the same step keeps its name until then.
+		name := fmt.Sprintf("queue%d", queue)
+		if taken[name] {
+			name += "-next"
+		}
+		s := &nftables.Set{Table: table, Name: name, KeyType: kind, Interval: true}
 		if err := c.AddSet(s, nil); err != nil {
 			return err
 		}
@@ -219,7 +265,7 @@ func Cleanup() (bool, error) {
 		return false, err
 	}
 	found := false
-	for _, family := range []nftables.TableFamily{nftables.TableFamilyIPv4, nftables.TableFamilyIPv6} {
+	for _, family := range families {
 		there, err := tables(c, family)
 		if err != nil {
 			return false, err

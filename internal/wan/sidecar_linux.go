@@ -130,8 +130,10 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	default:
 	}
-	_, err = Cleanup()
-	return errors.Join(err, finish())
+	// Taking the chains from their hooks drops what waits, so that goes on its way before.
+	err = errors.Join(quiet(), finish())
+	_, failure := Cleanup()
+	return errors.Join(err, failure)
 }
 
 // follow puts the configuration in force, then follows changes of its file and of what its names resolve to until ctx
@@ -387,7 +389,7 @@ func (p *plane) linkStatus() map[string]LinkStatus {
 			From: name, Packets: c.packets.Load(), Bytes: c.bytes.Load(), QueuedPackets: c.queuedPackets.Load(), QueuedBytes: c.queuedBytes.Load(),
 			queue: firstQueue + i,
 		}
-		for _, cause := range []Cause{LostCause, RateCause, CutCause, QueueCause} {
+		for _, cause := range causes {
 			if n := c.dropped(cause).Load(); n > 0 {
 				if l.Dropped == nil {
 					l.Dropped = map[Cause]int64{}
@@ -485,7 +487,7 @@ func (s *sidecar) collect(put table.Put) {
 		put(table.WANBytes, float64(l.Bytes), l.From)
 		put(table.WANQueuedPackets, float64(l.QueuedPackets), l.From)
 		put(table.WANQueuedBytes, float64(l.QueuedBytes), l.From)
-		for _, cause := range []Cause{LostCause, RateCause, CutCause, QueueCause} {
+		for _, cause := range causes {
 			put(table.WANDropped, float64(l.Dropped[cause]), l.From, string(cause))
 		}
 	}
