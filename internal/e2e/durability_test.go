@@ -1,0 +1,95 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// processOf finds the node's process of a pod on this machine.
+func processOf(pod string) (int, error) {
+	folders, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return 0, err
+	}
+	for _, folder := range folders {
+		command, err1 := os.ReadFile(filepath.Join(folder, "cmdline"))
+		environment, err2 := os.ReadFile(filepath.Join(folder, "environ"))
+		if err1 != nil || err2 != nil || !bytes.Contains(command, []byte("\x00node\x00")) {
+			continue // it has ended, or is another
+		}
+		for _, v := range strings.Split(string(environment), "\x00") {
+			if v == "POD_NAME="+pod {
+				return strconv.Atoi(filepath.Base(folder))
+			}
+		}
+	}
+	return 0, fmt.Errorf("no process on this machine runs a node in pod %s", pod)
+}
+
+// TestJournalOutlivesKills kills node processes of a database with a journal, as a crash would, between two runs. The
+// database goes on as the same incarnation, with its data, and its next run passes.
+func TestJournalOutlivesKills(t *testing.T) {
+	c := newCluster(t)
+	c.apply(t, strings.Replace(database("slog"), "  engine:", "  durability: Journal\n  engine:", 1)+separator+checkedRun("slog", "before"))
+	c.mustPass(t, c.awaitEnd(t, "before", 4*time.Minute))
+	db, err := c.database(t.Context(), "slog")
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := db.Status.Incarnation
+	pods := []string{"slog-us-west-2-0", "slog-ap-northeast-1-1"}
+	for _, pod := range pods {
+		pid, err := processOf(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	killed := time.Now()
+	for _, name := range pods {
+		c.eventually(t, within(t, time.Minute), "the container of "+name+" is started again", func() (bool, error) {
+			pod := &corev1.Pod{}
+			if err := c.Get(t.Context(), types.NamespacedName{Namespace: c.namespace, Name: name}, pod); err != nil {
+				return false, err
+			}
+			s := pod.Status.ContainerStatuses[0]
+			return s.RestartCount == 1 && s.Ready, fmt.Errorf("%+v", s)
+		})
+	}
+	c.eventually(t, within(t, time.Minute), "the database serves", func() (bool, error) {
+		if db, err = c.database(t.Context(), "slog"); err != nil {
+			return false, err
+		}
+		ready := meta.FindStatusCondition(db.Status.Conditions, v1alpha1.ConditionReady)
+		return ready != nil && ready.Status == metav1.ConditionTrue, fmt.Errorf("%+v", ready)
+	})
+	t.Logf("two killed nodes serve again after %v", time.Since(killed).Round(100*time.Millisecond))
+	if db.Status.Incarnation != was {
+		t.Errorf("incarnation %s, and it was %s: the database was made anew", db.Status.Incarnation, was)
+	}
+	c.apply(t, checkedRun("slog", "after"))
+	c.mustPass(t, c.awaitEnd(t, "after", 4*time.Minute))
+}
+
+// checkedRun is a short run that checks that copies agree.
+func checkedRun(engine, name string) string {
+	return strings.Replace(runOn(engine, name, 10, "1s", "3s"), "verify: [Invariants]", "verify: [Invariants, Convergence]", 1)
+}
