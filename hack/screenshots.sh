@@ -15,7 +15,7 @@ say "a run with a fault, on a terminal ($(elapsed))"
 record "$work/run.typescript" "bin/geobench run -f hack/prometheus/run.yaml --save $work/run"
 shot terminal "$work/run.typescript" "fault slow-link" "geobench run -f hack/prometheus/run.yaml" "$to/terminal.png"
 record "$work/verify.typescript" "bin/geobench verify experiments/smallbank/baseline.yaml --results $work/verify"
-shot terminal "$work/verify.typescript" "20 of 44 runs" "geobench verify experiments/smallbank/baseline.yaml" "$to/terminal-verify.png"
+shot terminal "$work/verify.typescript" '(1[5-9]|2[0-9]) of [0-9]+ runs, ETA' "geobench verify experiments/smallbank/baseline.yaml" "$to/terminal-verify.png"
 
 say "reports ($(elapsed))"
 bin/geobench report "$work/run" -o "$work/report"

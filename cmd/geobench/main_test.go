@@ -37,12 +37,37 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.Name, func(t *testing.T) {
-			code, stdout, stderr := geobench(t, tc.YAML, "validate", "-f", "-")
+			code, stdout, stderr := geobench(t, tc.YAML, "validate", "--for", "cluster", "-f", "-")
 			if code != exitUsage || stdout != "" {
 				t.Errorf("exit code %d, stdout %q", code, stdout)
 			}
 			if !strings.Contains(stderr, tc.Field) || !strings.Contains(stderr, tc.Want) {
 				t.Errorf("must name %s and say %q; says %s", tc.Field, tc.Want, stderr)
+			}
+		})
+	}
+}
+
+// TestValidateForAPlace: a fault that only the simulator has makes manifests valid there and nowhere else.
+func TestValidateForAPlace(t *testing.T) {
+	text := strings.Replace(wrong.Valid, "workload:", "faults: [{name: f, at: 1s, duration: 1s, clockSkew: {target: {regions: [us-west-2]}, offset: 10ms}}, {name: g, at: 1s, duration: 1s, ioDelay: {target: {regions: [us-west-2]}, delay: 10ms}}]\n  workload:", 1)
+	tests := map[string]struct {
+		args []string
+		code int
+		want []string
+	}{
+		"any":      {nil, 0, []string{", 1 BenchmarkRun, for geobench simulate\n", "not for geobench run:\n  -:", "spec.faults[1].ioDelay"}},
+		"simulate": {[]string{"--for", "simulate"}, 0, []string{"valid: 1 NetworkProfile, 1 GeoDatabase, 1 BenchmarkRun\n"}},
+		"run":      {[]string{"--for", "run"}, exitUsage, []string{"spec.faults[1].ioDelay", "not supported by geobench run"}},
+		"nowhere":  {[]string{"--for", "moon"}, exitUsage, []string{`--for: "moon" is not one of any, cluster, run, simulate`}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := geobench(t, text, append([]string{"validate", "-f", "-"}, tc.args...)...)
+			for _, want := range tc.want {
+				if code != tc.code || !strings.Contains(stdout+stderr, want) {
+					t.Errorf("exit code %d, want %d with %q: %s%s", code, tc.code, want, stdout, stderr)
+				}
 			}
 		})
 	}

@@ -1,7 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -42,43 +47,105 @@ func loadPlans(cmd *cobra.Command, abilities check.Abilities, files []string) ([
 	return plans, bundle, nil
 }
 
+// places are where manifests can run, by the name that --for takes.
+var places = []struct {
+	name, says string
+	abilities  func() check.Abilities
+}{
+	{"cluster", "a cluster", func() check.Abilities { return check.Default(nil) }},
+	{"run", "geobench run", func() check.Abilities { return check.Process(nil) }},
+	{"simulate", "geobench simulate", func() check.Abilities { return check.Simulator(nil) }},
+}
+
 func newValidateCommand() *cobra.Command {
 	var files []string
+	var place string
+	names := []string{"any"}
+	for _, p := range places {
+		names = append(names, p.name)
+	}
 	cmd := &cobra.Command{
 		Use:   "validate -f FILE...",
 		Short: "Check manifests as the API server and the operator would, without a cluster",
 		Long: `Validate reads manifests, fills in defaults and checks them against the same schema and rules as the API server and
-against the same checks as the operator's Preflight. Every mistake is listed with its field, its value and what would be
-right. Exit code 2 when there is one.`,
-		Example: "  geobench validate -f experiments/quickstart.yaml\n  kustomize build . | geobench validate -f -",
+against the same checks as the operator's Preflight, geobench run and geobench simulate. Every mistake is listed with its field,
+its value and what would be right. Manifests that can run somewhere are valid; where they cannot is said too. --for asks for
+one place alone.
+
+Exit code 2 when there is a mistake.`,
+		Example: "  geobench validate -f experiments/quickstart.yaml\n  kustomize build . | geobench validate --for cluster -f -",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			plans, bundle, err := loadPlans(cmd, check.Default(nil), files)
-			if err != nil {
-				return err
+			if !slices.Contains(names, place) {
+				return usageError("--for: %q is not one of %s", place, strings.Join(names, ", "))
 			}
-			// The points of an Experiment may be for the simulator alone, whose faults no other driver has.
-			abilities := check.Default(nil)
-			abilities.Faults = fault.SimulatorKinds
-			experiments, err := expand(bundle, abilities)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "valid: %s, %s, %s", count(len(bundle.Profiles), "NetworkProfile"),
-				count(len(bundle.Databases), "GeoDatabase"), count(len(plans), "BenchmarkRun"))
-			if len(experiments) > 0 {
-				points := 0
-				for _, e := range experiments {
-					points += len(e.Runs())
+			var stdin []byte // to be read by each place
+			if slices.Contains(files, "-") {
+				var err error
+				if stdin, err = io.ReadAll(cmd.InOrStdin()); err != nil {
+					return err
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), ", %s of %s", count(len(experiments), "Experiment"), count(points, "point"))
 			}
-			fmt.Fprintln(cmd.OutOrStdout())
+			var summary string
+			var valid, invalid []string
+			var first error
+			for _, p := range places {
+				if place != "any" && place != p.name {
+					continue
+				}
+				cmd.SetIn(bytes.NewReader(stdin))
+				text, err := validate(cmd, p.abilities(), files)
+				switch {
+				case err == nil:
+					summary, valid = text, append(valid, p.says)
+				default:
+					first = cmp.Or(first, err)
+					invalid = append(invalid, fmt.Sprintf("not for %s:\n%s", p.says, indent(err.Error())))
+				}
+			}
+			if len(valid) == 0 {
+				return first
+			}
+			if len(invalid) > 0 {
+				summary += ", for " + strings.Join(valid, " and ")
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), summary)
+			for _, text := range invalid {
+				fmt.Fprintln(cmd.OutOrStdout(), text)
+			}
 			return nil
 		},
 	}
 	addFiles(cmd, &files)
+	cmd.Flags().StringVar(&place, "for", "any", "`place` that has to be able to run them: "+strings.Join(names, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+func indent(text string) string { return "  " + strings.ReplaceAll(text, "\n", "\n  ") }
+
+// validate checks manifests for one place, and counts what there is.
+func validate(cmd *cobra.Command, abilities check.Abilities, files []string) (string, error) {
+	plans, bundle, err := loadPlans(cmd, abilities, files)
+	if err != nil {
+		return "", err
+	}
+	// The points of an Experiment may be for the simulator alone, whose faults no other driver has.
+	abilities.Faults = fault.SimulatorKinds
+	experiments, err := expand(bundle, abilities)
+	if err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf("valid: %s, %s, %s", count(len(bundle.Profiles), "NetworkProfile"),
+		count(len(bundle.Databases), "GeoDatabase"), count(len(plans), "BenchmarkRun"))
+	if len(experiments) > 0 {
+		points := 0
+		for _, e := range experiments {
+			points += len(e.Runs())
+		}
+		text += fmt.Sprintf(", %s of %s", count(len(experiments), "Experiment"), count(points, "point"))
+	}
+	return text, nil
 }
 
 func count(n int, noun string) string {

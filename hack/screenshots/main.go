@@ -1,7 +1,8 @@
 // Screenshots takes the pictures of docs/ with a headless Chromium: see hack/screenshots.sh, which makes what they show.
 //
 //	screenshots page URL WIDTH HEIGHT light|dark SCALE FILE.png    a page as a browser shows it
-//	screenshots terminal RECORDING WORDS TITLE FILE.png            the first picture with these words, of what `script` recorded
+//	screenshots terminal RECORDING WORDS TITLE FILE.png            the first picture with these words (a regular expression), of
+//	                                                               what `script` recorded
 package main
 
 import (
@@ -174,8 +175,12 @@ func terminal(ctx context.Context, recording, words, title, file string) error {
 	if err != nil {
 		return err
 	}
+	pattern, err := regexp.Compile(words)
+	if err != nil {
+		return err
+	}
 	for _, f := range frames(string(text)) {
-		if !strings.Contains(f, words) {
+		if !pattern.MatchString(f) {
 			continue
 		}
 		// The first line is that of the recording program.
