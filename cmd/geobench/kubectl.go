@@ -66,6 +66,9 @@ var connect = func(f clusterFlags) (*cluster, error) {
 	overrides.Context.Namespace = f.namespace
 	config := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
 	rest, err := config.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, usageError("no cluster: there is no kubeconfig: set KUBECONFIG or name a file with --kubeconfig (geobench run and simulate need no cluster)")
+	}
 	if err != nil {
 		return nil, usageError("no cluster: %w; `kubectl config get-contexts` lists those that are known", err)
 	}

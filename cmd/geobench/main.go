@@ -89,8 +89,8 @@ func newRootCommand() *cobra.Command {
 		Short: "Benchmark geo-distributed databases: the same manifests simulated, on this machine and on Kubernetes",
 		Long: `Geobench measures transactional databases that span regions.
 
-Manifests (NetworkProfile, GeoDatabase, BenchmarkRun) say what to deploy and what to measure. The same files work with
-simulate (virtual time), run (real time, in this process) and kubectl apply (on a cluster with the operator).
+Manifests (NetworkProfile, GeoDatabase, BenchmarkRun, Experiment) say what to deploy and what to measure. The same files work
+with simulate (virtual time), run (real time, in this process) and kubectl apply (on a cluster with the operator).
 
 Exit codes: 0 passed; 1 a verdict is Failed or Invalid, or a claim does not hold; 2 wrong input or usage; 3 could not run;
 130 interrupted.`,
@@ -144,8 +144,16 @@ func nearestFlag(cmd *cobra.Command, err error) string {
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
 		if err := check(cmd, given); err != nil {
-			return usageError("%w\nTry '%s --help'", err, cmd.CommandPath())
+			return usageError("%s: %w\nTry '%s --help'", cmd.Use, err, cmd.CommandPath())
 		}
 		return nil
 	}
+}
+
+// onlyFlags refuses arguments of a command whose manifests are named with -f, and says how they would be given.
+func onlyFlags(cmd *cobra.Command, given []string) error {
+	if len(given) == 0 {
+		return nil
+	}
+	return usageError("%s: %q is no flag; manifests are named with -f: %s -f %[2]s", cmd.Name(), given[0], cmd.CommandPath())
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -22,15 +23,29 @@ func addFiles(cmd *cobra.Command, files *[]string) {
 	cmd.MarkFlagFilename("filename", "yaml", "yml", "json") //nolint:errcheck // the flag exists
 }
 
+// loadManifests reads manifests. Whatever is wrong with them is a usage error that lists it all.
+func loadManifests(cmd *cobra.Command, abilities check.Abilities, files []string) (*manifest.Bundle, error) {
+	for _, f := range files {
+		if _, err := os.Stat(f); f != "-" && err != nil {
+			return nil, usageError("%w", notThere(f, err))
+		}
+	}
+	bundle, err := manifest.Load(cmd.InOrStdin(), abilities, files...)
+	if err != nil {
+		return nil, &codedError{code: exitUsage, err: err}
+	}
+	return bundle, nil
+}
+
 // loadPlans reads manifests and plans all their runs, for a place with these abilities. Whatever is wrong with them is a
 // usage error that lists it all.
 func loadPlans(cmd *cobra.Command, abilities check.Abilities, files []string) ([]*plan.Plan, *manifest.Bundle, error) {
 	if len(files) == 0 {
 		return nil, nil, usageError("no manifest is given: name one with -f, for example -f experiments/quickstart.yaml")
 	}
-	bundle, err := manifest.Load(cmd.InOrStdin(), abilities, files...)
+	bundle, err := loadManifests(cmd, abilities, files)
 	if err != nil {
-		return nil, nil, &codedError{code: exitUsage, err: err}
+		return nil, nil, err
 	}
 	var plans []*plan.Plan
 	for _, run := range bundle.Runs {
@@ -74,7 +89,7 @@ one place alone.
 
 Exit code 2 when there is a mistake.`,
 		Example: "  geobench validate -f experiments/quickstart.yaml\n  kustomize build . | geobench validate --for cluster -f -",
-		Args:    args(cobra.NoArgs),
+		Args:    onlyFlags,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(names, place) {
 				return usageError("--for: %q is not one of %s", place, strings.Join(names, ", "))

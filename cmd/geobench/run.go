@@ -110,7 +110,7 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 	var files []string
 	var out output
 	var save, baseline string
-	cmd.Args = args(cobra.NoArgs)
+	cmd.Args = onlyFlags
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := out.check(); err != nil {
 			return err

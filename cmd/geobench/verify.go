@@ -68,9 +68,9 @@ Exit codes: 0 every claim holds; 1 a claim differs or has no result, or a run fa
 			if realTime {
 				abilities = check.Process(nil)
 			}
-			bundle, err := manifest.Load(cmd.InOrStdin(), abilities, files...)
+			bundle, err := loadManifests(cmd, abilities, files)
 			if err != nil {
-				return &codedError{code: exitUsage, err: err}
+				return err
 			}
 			experiments, err := expand(bundle, abilities)
 			if err != nil {
