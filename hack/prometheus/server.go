@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -96,7 +97,24 @@ scrape_configs:
 		return fail(fmt.Errorf("geobench run: %w: %s", err, complaints.String()))
 	}
 	s.to = time.Now()
+	if err := s.endWithLastScrape(ctx); err != nil {
+		return fail(err)
+	}
 	return s, nil
+}
+
+// endWithLastScrape moves the end of the run back to the last scrape that was answered: the process may take a moment to end
+// when it serves no longer, and a scrape that fails meanwhile takes all series away.
+func (s *server) endWithLastScrape(ctx context.Context) error {
+	answer, err := s.evaluate(ctx, `max(max_over_time(timestamp(up{job="geobench"} == 1)[1m:100ms]))`, true)
+	if err != nil {
+		return err
+	}
+	if len(answer) == 0 || answer[0].Value == nil {
+		return errors.New("no scrape was answered during the last minute")
+	}
+	s.to = time.UnixMilli(int64(answer[0].Value.value * 1000))
+	return nil
 }
 
 func freeAddresses(n int) ([]string, error) {

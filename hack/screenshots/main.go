@@ -72,12 +72,40 @@ func page(ctx context.Context, url, width, height, scheme, scale, file string) e
 	if err != nil {
 		return err
 	}
+	picture = trimmed(picture)
 	var b bytes.Buffer
 	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, small(picture)); err != nil {
 		return err
 	}
 	fmt.Printf("%s: %d x %d, %d KB\n", file, picture.Bounds().Dx(), picture.Bounds().Dy(), b.Len()/1000)
 	return os.WriteFile(file, b.Bytes(), 0o644) //nolint:gosec // a picture is for everybody
+}
+
+// margin below what is on a picture, in pixels.
+const margin = 16
+
+// trimmed cuts empty rows off the lower end.
+func trimmed(in image.Image) image.Image {
+	b := in.Bounds()
+	empty := func(y int) bool {
+		for x := b.Min.X; x < b.Max.X; x++ {
+			if in.At(x, y) != in.At(b.Min.X, b.Max.Y-1) {
+				return false
+			}
+		}
+		return true
+	}
+	y := b.Max.Y
+	for y > b.Min.Y && empty(y-1) {
+		y--
+	}
+	part, ok := in.(interface {
+		SubImage(r image.Rectangle) image.Image
+	})
+	if !ok {
+		return in
+	}
+	return part.SubImage(image.Rect(b.Min.X, b.Min.Y, b.Max.X, min(b.Max.Y, y+margin)))
 }
 
 // small brings a picture down to 256 colours. Neighbouring shades, as smoothed edges have them, become the most frequent of

@@ -38,3 +38,11 @@ func TestSmall(t *testing.T) {
 		t.Errorf("red has become %d", r>>8)
 	}
 }
+
+func TestTrimmed(t *testing.T) {
+	in := image.NewRGBA(image.Rect(0, 0, 10, 100))
+	in.Set(3, 40, color.White)
+	if got := trimmed(in).Bounds(); got != image.Rect(0, 0, 10, 41+margin) {
+		t.Errorf("%v is left", got)
+	}
+}

@@ -315,7 +315,7 @@ type rowChart struct {
 	title, about, xLabel string
 	rows                 []row
 	log                  bool
-	// signed values may be negative: the axis has 0 in its middle.
+	// signed values may be negative: the axis reaches to both sides of 0.
 	signed bool
 	legend []series
 }
@@ -341,16 +341,13 @@ func (c *rowChart) draw() *scene {
 	}
 	const left, right, lineHeight = 12.0, 20.0, 34.0
 	headless := 0
-	lo, hi := math.Inf(1), 0.0
+	lo, hi, least := math.Inf(1), 0.0, 0.0
 	for i := range c.rows {
 		if c.rows[i].head {
 			headless++
 		}
 		for _, v := range c.rows[i].values() {
-			if c.signed {
-				v = math.Abs(v)
-			}
-			hi = max(hi, v)
+			hi, least = max(hi, v), min(least, v)
 			if v > 0 {
 				lo = min(lo, v)
 			}
@@ -363,7 +360,7 @@ func (c *rowChart) draw() *scene {
 		x, at = logarithmic(lo, hi)
 	}
 	if c.signed {
-		x, at = symmetric(hi)
+		x, at = around(least, hi)
 	}
 	x.from, x.to = left, s.width-right
 	for _, v := range at {

@@ -109,13 +109,17 @@ func classOf(c result.Change) int {
 	return 6
 }
 
-// symmetric is an axis around 0 that reaches to a round number at or beyond the ends.
-func symmetric(reach float64) (*axis, []float64) {
-	a, up := linear(math.Abs(reach), 3)
-	a.lo = -a.hi
-	var at []float64
-	for i := len(up) - 1; i > 0; i-- {
-		at = append(at, -up[i])
+// around is an axis from a round number at or below bottom, which is at most 0, to one at or above top.
+func around(bottom, top float64) (*axis, []float64) {
+	a, _ := linear(max(top, -bottom), 4)
+	step := niceStep(a.hi / 4)
+	a.lo, a.hi = -step*math.Ceil(-bottom/step*(1-1e-9)), step*math.Ceil(top/step*(1-1e-9))
+	if a.lo == a.hi {
+		a.hi = step
 	}
-	return a, append(at, up...)
+	var at []float64
+	for i := math.Round(a.lo / step); i <= math.Round(a.hi/step); i++ {
+		at = append(at, i*step)
+	}
+	return a, at
 }

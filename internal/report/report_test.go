@@ -247,11 +247,12 @@ func TestComparison(t *testing.T) {
 	}
 }
 
-func TestSymmetricAxis(t *testing.T) {
-	a, at := symmetric(42)
-	a.from, a.to = 0, 100
-	if a.lo != -60 || a.hi != 60 || len(at) != 7 || at[3] != 0 || a.at(0) != 50 || a.at(-60) != 0 {
-		t.Errorf("%+v with ticks at %v", a, at)
+func TestAxisAroundZero(t *testing.T) {
+	for _, tc := range []struct{ bottom, top, lo, hi, ticks float64 }{{-70, 1690, -500, 2000, 6}, {-12, 5, -15, 5, 5}, {-40, 0, -40, 0, 5}, {0, 0, 0, 0.5, 2}} {
+		a, at := around(tc.bottom, tc.top)
+		if a.lo != tc.lo || a.hi != tc.hi || float64(len(at)) != tc.ticks || at[0] != a.lo || at[len(at)-1] != a.hi {
+			t.Errorf("from %v to %v: an axis from %v to %v with ticks at %v, want %v to %v with %v ticks", tc.bottom, tc.top, a.lo, a.hi, at, tc.lo, tc.hi, tc.ticks)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -146,7 +147,13 @@ func warnings(as, bs []*Document) []string {
 		}
 	}
 	differ("engines differ", func(d *Document) any { return d.Engine })
-	differ("engine parameters differ", func(d *Document) any { return fmt.Sprint(d.Parameters) })
+	differ("engine parameters differ", func(d *Document) any {
+		var all []string
+		for _, name := range slices.Sorted(maps.Keys(d.Parameters)) {
+			all = append(all, name+" "+d.Parameters[name])
+		}
+		return cmp.Or(strings.Join(all, ", "), "none")
+	})
 	if len(as)+len(bs) == 2 { // several results of one run have seeds of their own
 		differ("seeds differ", func(d *Document) any { return d.Seed })
 	}
