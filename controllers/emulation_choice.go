@@ -11,6 +11,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/emulation/chaosmesh"
+	"github.com/geobench/geobench/internal/emulation/kernel"
 )
 
 // asked is the reason of a backend that the user named.
@@ -98,7 +99,7 @@ func (e *emulationChoice) auto(ctx context.Context, db *v1alpha1.GeoDatabase) (v
 // chaosMeshUnfit says why Chaos Mesh cannot emulate the network; empty when it can. It fails with a *pendingError while
 // that is being found out.
 func (e *emulationChoice) chaosMeshUnfit(ctx context.Context, db *v1alpha1.GeoDatabase) (string, error) {
-	return e.chaosUnfit(ctx, db, chaosmesh.NetworkChaos, true)
+	return e.chaosUnfit(ctx, db, chaosmesh.NetworkChaos, kernel.Delay)
 }
 
 // sidecarRefused says why the API server would not take a pod with a sidecar; empty when it would. It asks without making

@@ -12,6 +12,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/emulation/chaosmesh"
+	"github.com/geobench/geobench/internal/emulation/kernel"
 	"github.com/geobench/geobench/internal/fault"
 )
 
@@ -142,9 +143,9 @@ func (in *clusterInjector) usesChaos() bool {
 	})
 }
 
-// chaosUnfit says why Chaos Mesh cannot inject objects of a kind into the pods of a database; empty when it can. netem says
-// that they delay or lose packets.
-func (e *emulationChoice) chaosUnfit(ctx context.Context, db *v1alpha1.GeoDatabase, kind string, netem bool) (string, error) {
+// chaosUnfit says why Chaos Mesh cannot inject objects of a kind into the pods of a database; empty when it can. qdiscs
+// are the queueing disciplines that they take.
+func (e *emulationChoice) chaosUnfit(ctx context.Context, db *v1alpha1.GeoDatabase, kind string, qdiscs []string) (string, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(chaosmesh.GroupVersion.WithKind(kind + "List"))
 	err := e.live.List(ctx, list, client.InNamespace(db.Namespace), client.Limit(1))
@@ -153,10 +154,10 @@ func (e *emulationChoice) chaosUnfit(ctx context.Context, db *v1alpha1.GeoDataba
 		return "it is not installed", nil
 	case apierrors.IsForbidden(err):
 		return "the operator may not use it: " + err.Error(), nil
-	case err != nil || !netem:
+	case err != nil || len(qdiscs) == 0:
 		return "", err
 	}
-	return e.kernel.netem(ctx, db)
+	return e.kernel.lacks(ctx, db, qdiscs)
 }
 
 // checkInjection refuses faults that nobody here can inject, naming the field and who could.
@@ -170,8 +171,14 @@ func (s *runScope) checkInjection(ctx context.Context, p *databasePlan) error {
 		if by != v1alpha1.InjectorChaosMesh {
 			continue
 		}
-		netem := f.Kind == fault.NetworkDelay || f.Kind == fault.NetworkLoss
-		why, err := s.Unfit(ctx, s.db, chaosKind(f.Kind), netem)
+		var qdiscs []string
+		switch f.Kind {
+		case fault.NetworkDelay, fault.NetworkLoss:
+			qdiscs = kernel.Delay
+		case fault.NetworkBandwidth:
+			qdiscs = kernel.Bandwidth
+		}
+		why, err := s.Unfit(ctx, s.db, chaosKind(f.Kind), qdiscs)
 		if err != nil {
 			return err
 		}

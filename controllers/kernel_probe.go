@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -52,9 +53,9 @@ type pendingError struct{ message string }
 
 func (e *pendingError) Error() string { return e.message }
 
-// netem says why Chaos Mesh cannot delay packets on the nodes that db's pods may run on; empty when it can on all of them.
-// It fails with a *pendingError until every node has answered.
-func (k *kernelProbes) netem(ctx context.Context, db *v1alpha1.GeoDatabase) (string, error) {
+// lacks says which of the queueing disciplines that Chaos Mesh needs the nodes lack that db's pods may run on; empty when all have
+// them. It fails with a *pendingError until every node has answered.
+func (k *kernelProbes) lacks(ctx context.Context, db *v1alpha1.GeoDatabase, qdiscs []string) (string, error) {
 	nodes, err := k.nodes(ctx, db)
 	if err != nil {
 		return "", err
@@ -69,8 +70,12 @@ func (k *kernelProbes) netem(ctx context.Context, db *v1alpha1.GeoDatabase) (str
 			waits = err
 		case err != nil:
 			return "", err
-		case !answer.Netem() && why == "":
-			why = fmt.Sprintf("the kernel of %s cannot delay packets: %s", nodeCalled(name), answer.Problem())
+		case why == "" && answer.Lacks(qdiscs) != "":
+			what := "delay packets"
+			if !slices.Contains(qdiscs, "netem") {
+				what = "limit what goes to some pods only"
+			}
+			why = fmt.Sprintf("the kernel of %s cannot %s: %s", nodeCalled(name), what, answer.Lacks(qdiscs))
 		}
 	}
 	if waits != nil {

@@ -39,7 +39,7 @@ type BenchmarkRunReconciler struct {
 	// Choose picks the backend that emulates a database's network.
 	Choose chooser
 	// Unfit says why Chaos Mesh cannot inject objects of a kind, empty when it can.
-	Unfit func(ctx context.Context, db *v1alpha1.GeoDatabase, kind string, netem bool) (string, error)
+	Unfit func(ctx context.Context, db *v1alpha1.GeoDatabase, kind string, qdiscs []string) (string, error)
 	// Abilities say what the checks may let through.
 	Abilities check.Abilities
 	// HistoryMemory is what checking a run's history may take, in bytes.

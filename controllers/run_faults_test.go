@@ -329,6 +329,34 @@ func TestSidecarFaults(t *testing.T) {
 	w.untilReady("d")
 }
 
+// Chaos Mesh limits what goes to some pods by a queueing discipline that hangs below a prio. Where a kernel has none its object would be
+// refused there and spoil the pod for all later ones, so none is made.
+func TestBandwidthByChaosMeshAsksTheKernel(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ kernel, refused string }{
+		"without prio":  {`{"missing":{"prio":"no such file or directory"}}`, "the kernel of node n1 cannot limit what goes to some pods only: no queueing discipline prio: no such file or directory"},
+		"without netem": {`{"missing":{"netem":"no such file or directory"}}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.chaosMesh, w.kernel = true, test.kernel
+			w.create(makeDatabase("d").emulation(v1alpha1.EmulationNone).obj(), makeRun("r").database("d").duration(30*time.Second).faults(
+				"- {name: thin, at: 2s, duration: 4s, networkBandwidth: {between: {}, bandwidthMbps: 10}}").obj())
+			w.until("it is refused or goes on", func() bool {
+				return w.getRun("r").Status.Stage == v1alpha1.StageFailed || w.getRun("r").Status.Stage == v1alpha1.StageProvision
+			})
+			st := w.getRun("r").Status
+			if test.refused == "" && st.Stage == v1alpha1.StageFailed || test.refused != "" && (st.Reason != "FaultUnsupported" || !strings.Contains(st.Message, test.refused)) {
+				t.Errorf("%s: %s", st.Reason, st.Message)
+			}
+			if left := w.chaosLeft(); len(left) > 0 {
+				t.Errorf("objects were made: %v", left)
+			}
+		})
+	}
+}
+
 // deleteRun deletes a run and waits until it is gone with all that is its.
 func (w *world) deleteRun(name string) {
 	w.t.Helper()

@@ -44,6 +44,7 @@ func objects() map[string]*unstructured.Unstructured {
 		"one-way":        chaos.Partition(fault, named, chaos.Pods{Namespace: "ns", Named: []string{"d-us-0"}}, true),
 		"bandwidth":      chaos.Bandwidth(fault, in("eu"), in("us"), 1_000_000),
 		"slow bandwidth": chaos.Bandwidth(fault, in("eu"), in("us"), 1),
+		"all bandwidth":  chaos.Bandwidth(fault, in("eu"), chaos.Pods{}, 10),
 		"pod kill":       chaos.PodKill(fault, named),
 		"container kill": chaos.ContainerKill(fault, named, "node"),
 		"pod failure":    chaos.PodFailure(fault, named),
@@ -142,6 +143,12 @@ func TestChaosMeshReadsTheNumbers(t *testing.T) {
 	}
 	if s := decode(t, o["memory"]).(*api.StressChaos).Spec.Stressors.MemoryStressor; s.Size != "268436KB" {
 		t.Errorf("memory %+v", s)
+	}
+	if s := decode(t, o["disk writes"]).(*api.StressChaos).Spec.Stressors; s == nil {
+		t.Error("no stressors: the controller panics")
+	} else if cpu, memory, err := s.Normalize(); err != nil || memory != "" ||
+		strings.Join(strings.Fields(cpu), " ") != "--cpu-load-slice 10 --cpu-method sqrt --cpu 1 --cpu-load 0 --hdd 1 --hdd-opts wr-seq,fsync --temp-path /tmp" {
+		t.Errorf("disk writes: stress-ng %s, memStress %s (%v)", cpu, memory, err)
 	}
 	if d := decode(t, o["partition"]).(*api.NetworkChaos).Spec.Duration; d == nil || *d != "90000000us" {
 		t.Errorf("ceiling %v", d)

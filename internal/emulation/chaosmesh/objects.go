@@ -145,14 +145,16 @@ func Partition(m Meta, from, to Pods, oneWay bool) *unstructured.Unstructured {
 	return object(m, NetworkChaos, s)
 }
 
-// Bandwidth builds the limit of what the from pods send to the to pods together, in 10^6 bits per second, by a token
-// bucket: kernels without netem can do it. It must not meet a Delay on the same pair; there, the rate belongs into the
-// link.
+// Bandwidth builds the limit of what each of the from pods sends to the to pods together, in 10^6 bits per second, by a
+// token bucket, which hangs below a prio qdisc: kernels without prio cannot do it. The zero Pods as to stand for everybody;
+// that takes no more than the qdisc tbf. It must not meet a Delay on the same pair; there, the rate belongs into the link.
 func Bandwidth(m Meta, from, to Pods, mbps int64) *unstructured.Unstructured {
 	s := specOn(from, nil)
 	s["action"] = "bandwidth"
 	s["direction"] = "to"
-	s["target"] = specOn(to, nil)
+	if to.Namespace != "" {
+		s["target"] = specOn(to, nil)
+	}
 	// The bucket holds what the rate sends in 4 ms, the queue what it sends in 50 ms; neither less than two whole packets
 	// of generic segmentation offload.
 	const least = 2 * 65536
@@ -201,15 +203,20 @@ func StressMemory(m Meta, pods Pods, bytes int64, containers ...string) *unstruc
 	return object(m, StressChaos, s)
 }
 
-// StressDisk builds reads or writes of the pods' file systems by stress-ng: bytesPerSecond, or as much as goes when 0.
-// It stresses the disk that holds the daemon's temporary files.
+// StressDisk builds reads or writes by stress-ng, as fast as they go, in the pods' control groups and on the disk that holds
+// the daemon's temporary files.
+//
+// They are options of a CPU stressor without a load: with nothing but stressngStressors Chaos Mesh's controller panics, and with
+// both it forgets them.
 func StressDisk(m Meta, pods Pods, write bool, containers ...string) *unstructured.Unstructured {
 	s := specOn(pods, containers)
-	options := "--hdd 1 --hdd-opts wr-seq,fsync"
+	how := "wr-seq,fsync"
 	if !write {
-		options = "--hdd 1 --hdd-opts rd-seq"
+		how = "rd-seq"
 	}
-	s["stressngStressors"] = options
+	s["stressors"] = map[string]any{"cpu": map[string]any{
+		"workers": int64(1), "load": int64(0), "options": []any{"--hdd", "1", "--hdd-opts", how, "--temp-path", "/tmp"},
+	}}
 	return object(m, StressChaos, s)
 }
 

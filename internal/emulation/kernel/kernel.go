@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -20,30 +21,37 @@ type Answer struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Netem tells whether Chaos Mesh can delay packets with this kernel: netem below a prio.
-func (a *Answer) Netem() bool { return a.Error == "" && len(a.Missing) == 0 }
+// What Chaos Mesh makes of queueing disciplines: packets to some addresses are told apart by a prio, and what happens to them
+// hangs below it.
+var (
+	// Delay is what delays, losses and rates of links take.
+	Delay = []string{"netem", "prio"}
+	// Bandwidth is what a rate alone takes.
+	Bandwidth = []string{"prio", "tbf"}
+)
 
-// Problem says what is missing, in the kernel's words; empty when nothing is.
-func (a *Answer) Problem() string {
+// Lacks says which of some queueing disciplines are missing, in the kernel's words; empty when none is.
+func (a *Answer) Lacks(kinds []string) string {
 	if a.Error != "" {
 		return a.Error
 	}
 	var parts []string
 	for _, q := range qdiscs {
-		if why, ok := a.Missing[q.kind]; ok {
+		if why, ok := a.Missing[q.kind]; ok && slices.Contains(kinds, q.kind) {
 			parts = append(parts, fmt.Sprintf("no queueing discipline %s: %s", q.kind, why))
 		}
 	}
 	return strings.Join(parts, "; ")
 }
 
-// qdiscs are what Chaos Mesh puts on an interface for a delay, with options that the kernel accepts.
+// qdiscs are what Chaos Mesh puts on an interface, with options that the kernel accepts.
 var qdiscs = []struct {
 	kind    string
 	options []byte
 }{
 	{"netem", netemOptions()},
 	{"prio", prioOptions()},
+	{"tbf", tbfOptions()},
 }
 
 // netemOptions is a struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter.
@@ -58,6 +66,21 @@ func netemOptions() []byte {
 // prioOptions is a struct tc_prio_qopt: bands and a map of 16 priorities.
 func prioOptions() []byte {
 	return append(binary.NativeEndian.AppendUint32(nil, 4), make([]byte, 16)...)
+}
+
+// tbfOptions is an attribute with a struct tc_tbf_qopt: twice a struct tc_ratespec (for Ethernet, 1 MB/s and none), limit, buffer,
+// MTU.
+func tbfOptions() []byte {
+	const ethernet, parms = 1, 1
+	var b []byte
+	for _, rate := range []uint32{1_000_000, 0} {
+		b = append(b, 0, ethernet, 0, 0, 0, 0, 0, 0)
+		b = binary.NativeEndian.AppendUint32(b, rate)
+	}
+	for _, v := range []uint32{100_000, 1_000_000, 0} {
+		b = binary.NativeEndian.AppendUint32(b, v)
+	}
+	return attribute(nil, parms, b)
 }
 
 // Probe puts each queueing discipline on the loopback interface of the process's network namespace and takes it away.

@@ -22,7 +22,8 @@ func TestProbeAgreesWithTC(t *testing.T) {
 	if a.Error != "" {
 		t.Fatal(a.Error)
 	}
-	for kind, command := range map[string]string{"netem": "tc qdisc add dev lo root netem delay 1ms", "prio": "tc qdisc add dev lo root prio bands 4"} {
+	for kind, command := range map[string]string{"netem": "tc qdisc add dev lo root netem delay 1ms", "prio": "tc qdisc add dev lo root prio bands 4",
+		"tbf": "tc qdisc add dev lo root tbf rate 1mbit burst 10k limit 10k"} {
 		words := strings.Fields(command)
 		out, err := exec.Command(words[0], words[1:]...).CombinedOutput() // in this thread's namespace
 		if err == nil {
@@ -32,20 +33,24 @@ func TestProbeAgreesWithTC(t *testing.T) {
 		if missing != (err != nil) {
 			t.Errorf("%s: probe says missing %t (%s), tc %s", kind, missing, why, out)
 		}
-		if missing && !strings.Contains(a.Problem(), "no queueing discipline "+kind) {
-			t.Errorf("problem %q", a.Problem())
+		if lacks := a.Lacks([]string{kind}); missing != strings.Contains(lacks, "no queueing discipline "+kind) {
+			t.Errorf("%s: %q", kind, lacks)
 		}
 	}
 }
 
 func TestAnswer(t *testing.T) {
-	if a := (&Answer{}); !a.Netem() || a.Problem() != "" {
-		t.Error("nothing is missing")
-	}
-	if a := (&Answer{Missing: map[string]string{"netem": "no such file"}}); a.Netem() || a.Problem() != "no queueing discipline netem: no such file" {
-		t.Errorf("%q", a.Problem())
-	}
-	if a := (&Answer{Error: "forbidden"}); a.Netem() || a.Problem() != "forbidden" {
-		t.Errorf("%q", a.Problem())
+	for name, test := range map[string]struct {
+		answer           Answer
+		delay, bandwidth string
+	}{
+		"nothing is missing": {},
+		"netem is":           {Answer{Missing: map[string]string{"netem": "no such file"}}, "no queueing discipline netem: no such file", ""},
+		"prio is":            {Answer{Missing: map[string]string{"prio": "no such file"}}, "no queueing discipline prio: no such file", "no queueing discipline prio: no such file"},
+		"not known":          {Answer{Error: "forbidden"}, "forbidden", "forbidden"},
+	} {
+		if delay, bandwidth := test.answer.Lacks(Delay), test.answer.Lacks(Bandwidth); delay != test.delay || bandwidth != test.bandwidth {
+			t.Errorf("%s: for a delay %q, for a bandwidth %q", name, delay, bandwidth)
+		}
 	}
 }
