@@ -15,7 +15,7 @@ say "a run with a fault, on a terminal ($(elapsed))"
 record "$work/run.typescript" "bin/geobench run -f hack/prometheus/run.yaml --save $work/run"
 shot terminal "$work/run.typescript" "fault slow-link" "geobench run -f hack/prometheus/run.yaml" "$to/terminal.png"
 record "$work/verify.typescript" "bin/geobench verify experiments/smallbank/baseline.yaml --results $work/verify"
-shot terminal "$work/verify.typescript" '(1[5-9]|2[0-9]) of [0-9]+ runs, ETA' "geobench verify experiments/smallbank/baseline.yaml" "$to/terminal-verify.png"
+shot terminal "$work/verify.typescript" '(?s)(1[5-9]|2[0-9]) of [0-9]+ runs, ETA(.*committed){4}' "geobench verify experiments/smallbank/baseline.yaml" "$to/terminal-verify.png"
 
 say "reports ($(elapsed))"
 bin/geobench report "$work/run" -o "$work/report"
@@ -44,7 +44,7 @@ shot page "file://$work/comparison/index.html" 900 1900 light 0.8 "$to/report-co
 
 say "what the dashboards' queries return ($(elapsed))"
 go run ./hack/prometheus -server "$(tool install prometheus | tail -1)" -geobench bin/geobench -histograms native -plot "$work/dashboards"
-for what in "run 1660" "network 1640" "engine 1640" "compare 1300"; do
+for what in "run 1660" "network 2060" "engine 1640" "compare 1300"; do
   read -r name height <<<"$what"
   shot page "file://$work/dashboards/$name.html" 1200 "$height" light 0.6 "$to/dashboard-$name.png"
 done

@@ -88,6 +88,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"compare one":        {[]string{"compare", "a"}, "compare A B: accepts 2 arg(s), received 1"},
 		"compare no result":  {[]string{"compare", "main.go", "main.go"}, "it is no RunResult document"},
 		"show a missing one": {[]string{"show", "no-such-file.json"}, "no-such-file.json"},
+		"save into a file":   {[]string{"simulate", "-f", "../../experiments/quickstart.yaml", "--save", "main.go"}, "--save: main.go is a file: name a folder"},
 		"nothing to run":     {[]string{"simulate", "-f", "-"}, "there is no BenchmarkRun"},
 	}
 	profile := wrong.Valid[:strings.Index(wrong.Valid, "---")]
@@ -251,6 +252,7 @@ func TestReport(t *testing.T) {
 		"requires at least 1 arg":        {"-o", dir},
 		"nor a result document":          {dir, "-o", dir},
 		"is no RunResult document":       {"main.go", "-o", dir},
+		"main.go is a file: name a":      {filepath.Join(dir, "results"), "-o", "main.go"},
 	} {
 		if code, _, stderr := geobench(t, "", append([]string{"report"}, args...)...); code != exitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%v: exit code %d, want %q: %s", args, code, want, stderr)

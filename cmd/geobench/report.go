@@ -34,6 +34,9 @@ their seeds at most, else of each. A BenchmarkRun on the cluster is compared wit
 			if folder == "" {
 				return usageError("no folder is given: name one with -o, for example -o out/report")
 			}
+			if info, err := os.Stat(folder); err == nil && !info.IsDir() {
+				return usageError("--output: %s is a file: name a folder", folder)
+			}
 			var in report.Input
 			for _, arg := range results {
 				if arg == "-" || isRun(arg) {

@@ -127,6 +127,9 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 			return err
 		}
 		if save != "" {
+			if info, err := os.Stat(save); err == nil && !info.IsDir() {
+				return usageError("--save: %s is a file: name a folder", save)
+			}
 			if err := os.MkdirAll(save, 0o755); err != nil {
 				return usageError("--save: %w", err)
 			}

@@ -53,7 +53,7 @@ func networkDashboard() *Dashboard {
 				lines("Packets received", "Packets per second that came over each emulated link, before any was dropped, by the region that they came from.", "pps",
 					query{sum("region, from", rate(metrics.WANPackets, ofSidecar)), "{{from}} → {{region}}"}),
 				func() chart {
-					c := lines("Packets dropped", "Packets per second that sidecars dropped. Loss, rate and cut were asked for; queue means that the sidecar had no room (queueBytes) or did not keep up.", "pps",
+					c := lines("Packets dropped", "Packets per second that sidecars dropped. Loss, rate and cut were asked for; queue means that the sidecar had no room (queueBytes) or did not keep up, kernel that the kernel dropped a packet which was held.", "pps",
 						query{sum("region, from, cause", rate(metrics.WANDropped, ofSidecar)), "{{from}} → {{region}} {{cause}}"})
 					c.stacked = true
 					return c

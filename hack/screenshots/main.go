@@ -108,8 +108,10 @@ func trimmed(in image.Image) image.Image {
 	return part.SubImage(image.Rect(b.Min.X, b.Min.Y, b.Max.X, min(b.Max.Y, y+margin)))
 }
 
-// small brings a picture down to 256 colours. Neighbouring shades, as smoothed edges have them, become the most frequent of
-// them, so that grounds stay what they are.
+// kept shades of a picture stay as they are; the others share what is left of 256.
+const kept = 160
+
+// small brings a picture down to 256 colours: its most frequent shades, and of all others, groups of neighbours.
 func small(in image.Image) *image.Paletted {
 	bounds := in.Bounds()
 	shades := map[color.RGBA]int{}
@@ -118,41 +120,46 @@ func small(in image.Image) *image.Paletted {
 			shades[color.RGBAModel.Convert(in.At(x, y)).(color.RGBA)]++
 		}
 	}
-	var coarse uint8
-	group := func(c color.RGBA) color.RGBA { return color.RGBA{c.R &^ coarse, c.G &^ coarse, c.B &^ coarse, 255} }
-	var groups map[color.RGBA]color.RGBA // the most frequent shade of each
-	for coarse = 0; groups == nil || len(groups) > 256; coarse = coarse<<1 | 1 {
-		groups = map[color.RGBA]color.RGBA{}
-		for shade, n := range shades {
-			best, ok := groups[group(shade)]
-			if m := shades[best]; !ok || n > m || n == m && less(shade, best) {
-				groups[group(shade)] = shade
-			}
-		}
-	}
-	coarse >>= 1 // as it was in the last round
-	index := map[color.RGBA]uint8{}
+	order := slices.SortedFunc(maps.Keys(shades), func(a, b color.RGBA) int {
+		return cmp.Or(shades[b]-shades[a], cmp.Compare(a.R, b.R), cmp.Compare(a.G, b.G), cmp.Compare(a.B, b.B))
+	})
 	var palette color.Palette
-	for _, g := range slices.SortedFunc(maps.Keys(groups), func(a, b color.RGBA) int {
-		if less(a, b) {
-			return -1
-		}
-		return 1
-	}) {
-		index[g] = uint8(len(palette)) //nolint:gosec // at most 255
-		palette = append(palette, groups[g])
+	index := map[color.RGBA]uint8{}
+	for _, shade := range order[:min(kept, len(order))] {
+		index[shade] = uint8(len(palette)) //nolint:gosec // at most 255
+		palette = append(palette, shade)
 	}
+	rest := order[len(palette):]
+	// A group has the colour of its most frequent shade, which comes first.
+	var groups map[color.RGBA]uint8
+	for coarse := uint8(0); ; coarse = coarse<<1 | 1 {
+		groups = map[color.RGBA]uint8{}
+		for _, c := range rest {
+			g := color.RGBA{c.R &^ coarse, c.G &^ coarse, c.B &^ coarse, 255}
+			if _, ok := groups[g]; !ok && len(palette)+len(groups) < 256 {
+				groups[g] = uint8(len(palette) + len(groups)) //nolint:gosec // at most 255
+			} else if !ok {
+				groups = nil
+				break
+			}
+			index[c] = groups[g]
+		}
+		if groups != nil {
+			break
+		}
+	}
+	more := make(color.Palette, len(groups))
+	for _, c := range slices.Backward(rest) {
+		more[int(index[c])-len(palette)] = c
+	}
+	palette = append(palette, more...)
 	out := image.NewPaletted(bounds, palette)
 	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
 		for x := bounds.Min.X; x < bounds.Max.X; x++ {
-			out.SetColorIndex(x, y, index[group(color.RGBAModel.Convert(in.At(x, y)).(color.RGBA))])
+			out.SetColorIndex(x, y, index[color.RGBAModel.Convert(in.At(x, y)).(color.RGBA)])
 		}
 	}
 	return out
-}
-
-func less(a, b color.RGBA) bool {
-	return cmp.Or(cmp.Compare(a.R, b.R), cmp.Compare(a.G, b.G), cmp.Compare(a.B, b.B)) < 0
 }
 
 var control = regexp.MustCompile(`^\x1b\[(\d*)([A-Za-z])`)
@@ -223,8 +230,7 @@ func terminal(ctx context.Context, recording, words, title, file string) error {
 		if err := errors.Join(err, scratch.Close()); err != nil {
 			return err
 		}
-		height := 22*(strings.Count(f, "\n")+1) + 36
-		return page(ctx, "file://"+scratch.Name(), "900", strconv.Itoa(height), "dark", "1", file)
+		return page(ctx, "file://"+scratch.Name(), "900", "900", "dark", "1", file)
 	}
 	return fmt.Errorf("%s: nothing with %q was on the terminal", recording, words)
 }

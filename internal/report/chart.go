@@ -366,6 +366,9 @@ func (c *rowChart) draw() *scene {
 	for _, v := range at {
 		s.line("grid", point{x.at(v), top}, point{x.at(v), bottom})
 	}
+	if c.signed {
+		s.line("axis", point{x.at(0), top}, point{x.at(0), bottom})
+	}
 	last := math.Inf(-1)
 	for _, v := range at {
 		label := short(v)

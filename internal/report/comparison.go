@@ -70,7 +70,7 @@ func changes(id string, c *result.Comparison) *Figure {
 			in = "all regions"
 		}
 		change, low, high, p := "", "", "", ""
-		line := row{name: d.Name, class: classOf(d.Change), value: fmt.Sprintf("%s → %s", d.Format(d.A), d.Format(d.B)), mark: new(float64)}
+		line := row{name: d.Name, class: classOf(d.Change), value: fmt.Sprintf("%s → %s", d.Format(d.A), d.Format(d.B))}
 		if d.ChangePPM != nil {
 			at := float64(*d.ChangePPM) / 1e4
 			line.box = []float64{at, at, at, at, at}
