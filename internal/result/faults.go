@@ -44,7 +44,7 @@ type Fault struct {
 // a second, and a throughput at an instant is the mean over the second that begins there.
 type Availability struct {
 	// NormalPerSecond is the throughput over at most the last 10 s before the fault, FaultPerSecond over the time when it was
-	// everywhere; over at most 10 s for a lasting one.
+	// everywhere; over at most 10 s for a lasting one, and over the second from its beginning for one that was over at once.
 	NormalPerSecond int64 `json:"normalPerSecond"`
 	FaultPerSecond  int64 `json:"faultPerSecond"`
 	// RPPM is R in parts per million. It is negative when the throughput more than doubled.
@@ -175,6 +175,9 @@ func (t tenths) availability(f *Fault, from, limit int, normal int64) *Availabil
 	}
 	if f.ToMicroseconds != nil {
 		over = min(ceil(*f.ToMicroseconds), len(t))
+	}
+	if end <= begin { // it was over before a tenth was
+		begin, end = from, min(from+perSecond, limit)
 	}
 	if end > begin {
 		during := ratio(int64(end-begin), 1, t.committed(begin, end), perSecond, 1_000_000)

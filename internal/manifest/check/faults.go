@@ -140,12 +140,33 @@ func (c *faultChecks) target(ps *Problems, field string, t *v1alpha1.NodeTarget)
 	}
 }
 
-// span is when a fault has its effect; a kill has it until the end.
+// span is when a fault has its effect; a kill has it until the end, unless its targets start again from their logs.
 func (c *faultChecks) span(f *fault.Fault) (from, to time.Duration) {
-	if f.Duration == 0 {
+	switch {
+	case f.Kills() && !c.startsAgain(f):
 		return f.At, c.Spec.Load.Duration.Duration
+	case f.Duration == 0:
+		return f.At, f.At + time.Second // about what a start takes
 	}
 	return f.At, f.End()
+}
+
+// startsAgain tells whether the targets of a kill start again from their logs, where this is checked for.
+func (c *faultChecks) startsAgain(f *fault.Fault) bool {
+	journal := c.db.Spec.Durability == v1alpha1.DurabilityJournal
+	switch f.Kind {
+	case fault.ContainerKill:
+		return journal
+	case fault.NodeShutdown:
+		switch {
+		case c.Pods: // a journal lives as long as its pod, which only Chaos Mesh can stop without deleting it
+			return journal && c.Spec.FaultInjection == v1alpha1.FaultInjectionChaosMesh
+		case c.RealTime:
+			return journal
+		}
+		return true
+	}
+	return f.Kind == fault.IOError
 }
 
 // contradictions finds faults that overlap and cannot both be what they say.

@@ -100,3 +100,48 @@ func TestNetworkFaultsNeedEmulatedLinks(t *testing.T) {
 		t.Errorf("the simulator refuses what it can do: %s", ps.Error())
 	}
 }
+
+// A node that was killed may be hit again where it starts again from its log: a shut down one in the simulator, one whose
+// container is killed with a journal.
+func TestFaultsAfterAKill(t *testing.T) {
+	const shutdown, kill = "nodeShutdown", "containerKill"
+	for _, tc := range []struct {
+		kind    string
+		where   check.Abilities
+		journal bool
+		by      v1alpha1.FaultInjection
+		again   bool
+	}{
+		{shutdown, check.Simulator(nil), false, "", true},
+		{shutdown, check.Process(nil), false, "", false},
+		{shutdown, check.Process(nil), true, "", true},
+		{shutdown, check.Default(nil), true, "", false},
+		{shutdown, check.Default(nil), true, v1alpha1.FaultInjectionChaosMesh, true},
+		{shutdown, check.Default(nil), false, v1alpha1.FaultInjectionChaosMesh, false},
+		{kill, check.Simulator(nil), false, "", false},
+		{kill, check.Simulator(nil), true, "", true},
+		{kill, check.Process(nil), false, "", false},
+		{kill, check.Process(nil), true, "", true},
+		{kill, check.Default(nil), true, "", true},
+		{"podKill", check.Process(nil), true, "", false},
+	} {
+		duration := ""
+		if tc.kind == shutdown {
+			duration = "duration: 1s, "
+		}
+		run := &v1alpha1.BenchmarkRun{}
+		run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
+		run.Spec.Load.Duration, run.Spec.FaultInjection = v1alpha1.DurationOf(time.Minute), tc.by
+		faults := "[{name: f, at: 1s, " + duration + tc.kind + ": {target: {}}}, {name: g, at: 5s, duration: 1s, cpuStress: {target: {}}}]"
+		if err := yaml.Unmarshal([]byte(faults), &run.Spec.Faults); err != nil {
+			t.Fatal(err)
+		}
+		db := database(nil)
+		if tc.journal {
+			db.Spec.Durability = v1alpha1.DurabilityJournal
+		}
+		if ps := check.Run(run, db, tc.where); tc.again != (len(ps) == 0) || !tc.again && !strings.Contains(ps.Error(), "does not run then") {
+			t.Errorf("%s by %s, journal %t, injected by %q: %v", tc.kind, tc.where.Place, tc.journal, tc.by, ps)
+		}
+	}
+}
