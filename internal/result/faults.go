@@ -58,7 +58,8 @@ type Availability struct {
 	RecoverMicroseconds *int64 `json:"recoverMicroseconds,omitempty"`
 	// OutageMicroseconds is the longest time without a commit, from From to the next fault or the end of measuring.
 	OutageMicroseconds int64 `json:"outageMicroseconds"`
-	// Aborted and Failed (refused or unknown) transactions that ended between From and To.
+	// Aborted and Failed (refused or unknown) transactions that ended between From and To, or in the second from From where the
+	// fault was over at once.
 	Aborted int64 `json:"aborted"`
 	Failed  int64 `json:"failed"`
 }
@@ -178,6 +179,7 @@ func (t tenths) availability(f *Fault, from, limit int, normal int64) *Availabil
 	}
 	if end <= begin { // it was over before a tenth was
 		begin, end = from, min(from+perSecond, limit)
+		over = max(over, end)
 	}
 	if end > begin {
 		during := ratio(int64(end-begin), 1, t.committed(begin, end), perSecond, 1_000_000)

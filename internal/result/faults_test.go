@@ -73,7 +73,7 @@ func TestAvailability(t *testing.T) {
 			[]string{"normal 500, fault 0, R 0, T 0, detect 0, recover -, outage 3000000, failed 10"}},
 		// A node that is killed and starts again at once: over before a tenth is. The second from then on counts.
 		"over at once": {second + second + "0022555555" + second + second, []Fault{between("f", 2e6, 2e6+50_000)},
-			[]string{"normal 500, fault 340, R 680000, T 769231, detect 0, recover 300000, outage 200000, failed 1"}},
+			[]string{"normal 500, fault 340, R 680000, T 769231, detect 0, recover 300000, outage 200000, failed 10"}},
 		"no time left to tell": {second + second + idle, []Fault{between("f", 2e6, 2.9e6)},
 			[]string{"normal 500, fault 0, R 0, T -, detect 0, recover -, outage 1000000, failed 9"}},
 		"no time before": {idle + second + second, []Fault{between("f", 500_000, 1e6)}, []string{"none"}},
