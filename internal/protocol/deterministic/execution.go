@@ -75,7 +75,7 @@ func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeI
 	e.multi, e.active, e.answering = false, true, x.partition
 	n := len(t.Accesses)
 	if cap(e.slots) < n {
-		e.slots = make([]slot, n, max(16, n))
+		e.slots = make([]slot, n, max(4, n))
 	}
 	e.slots = e.slots[:n]
 	if x.partitions == 1 {

@@ -72,6 +72,7 @@ type Executor struct {
 	parted, foreign int      // Parted, Foreign
 	passes          uint32   // of Graph and Reorder over the queues
 	readers         []uint32 // of addEdges
+	edges           []uint32 // room for the next ones
 	Stats
 }
 

@@ -52,15 +52,21 @@ func (x *Executor) Waiting() bool { return x.first != nil }
 // given their turn are left out: nobody waits for them for ever.
 func (x *Executor) Graph() []Vertex {
 	x.passes++
-	var graph []Vertex
+	n := 0
+	for e := x.first; e != nil; e = e.newer {
+		if e.complete() && !e.reordered {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	graph := make([]Vertex, 0, n)
 	for e := x.first; e != nil; e = e.newer {
 		if e.complete() && !e.reordered {
 			e.vertex = int32(len(graph))
 			graph = append(graph, Vertex{Place: e.at, Participants: e.participants(), Stable: true})
 		}
-	}
-	if len(graph) == 0 {
-		return nil
 	}
 	for e := x.first; e != nil; e = e.newer {
 		if !e.complete() || e.reordered {
@@ -75,7 +81,18 @@ func (x *Executor) Graph() []Vertex {
 			}
 		}
 	}
+	x.edges = nil
 	return graph
+}
+
+// edge returns room for one edge: most vertices have no more.
+func (x *Executor) edge() []uint32 {
+	if len(x.edges) == 0 {
+		x.edges = make([]uint32, 1024)
+	}
+	room := x.edges[:0:1]
+	x.edges = x.edges[1:]
+	return room
 }
 
 // addEdges adds what a queue says: a writer is after the readers ahead of it or, if there are none, the writer, and a
@@ -99,6 +116,9 @@ func (x *Executor) addEdges(graph []Vertex, l *lock) {
 		v := &graph[q.owner.vertex]
 		if !q.write || len(readers) == 0 && !unstable {
 			if writer >= 0 {
+				if v.After == nil {
+					v.After = x.edge()
+				}
 				v.After = append(v.After, uint32(writer))
 			}
 			v.Stable = v.Stable && writer != incomplete

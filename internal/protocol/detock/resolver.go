@@ -34,6 +34,7 @@ type resolver struct {
 	graphs    [][]deterministic.Vertex
 	decided   map[deterministic.Place]bool
 	gathering bool
+	finder    finder
 
 	resolved, members int64
 }
@@ -90,7 +91,7 @@ func (s *resolver) gather(partition int, graph []deterministic.Vertex) {
 // resolve looks for deadlocks and tells all partitions of the copy.
 func (s *resolver) resolve() {
 	s.gathering = false
-	deadlocks := findDeadlocks(s.graphs, s.decided)
+	deadlocks := s.finder.find(s.graphs, s.decided)
 	if len(s.decided) > 0 || len(deadlocks) > 0 {
 		still := map[deterministic.Place]bool{}
 		for _, d := range deadlocks {
@@ -132,135 +133,250 @@ func (s *resolver) apply(deadlocks [][]deterministic.Place) {
 // transaction is a vertex of the graph of the whole copy.
 type transaction struct {
 	at           deterministic.Place
-	participants int
-	reports      int
+	participants int32
+	reports      int32
 	stable       bool
-	after        []int32 // those that it waits for
-	before       []int32 // those that wait for it
-
-	index, low int32 // of Tarjan's algorithm; index 0: not visited
-	open       bool  // on its stack
+	open         bool  // on the stack of Tarjan's algorithm
+	pending      int32 // of those that it waits for, the ones that prune has not passed
+	// The edges up to these places in the graph's lists belong to this transaction and those of lower numbers.
+	after, before int32
+	index, low    int32 // of Tarjan's algorithm; index 0: not visited
 }
 
-// findDeadlocks returns the strongly connected components of more than one transaction to which nothing can be added, each
-// in the order of the transactions' ids. Transactions that belong to a deadlock decided before are passed over.
-func findDeadlocks(graphs [][]deterministic.Vertex, decided map[deterministic.Place]bool) [][]deterministic.Place {
-	g := unite(graphs, decided)
-	g.destabilize()
-	t := tarjan{graph: g}
-	for v := range g {
-		if g[v].stable && g[v].index == 0 {
-			t.visit(int32(v))
+// finder finds deadlocks. Graphs may hold all clients' transactions, so it keeps its memory from one search to the next.
+type finder struct {
+	graph []transaction
+	// after lists those that each transaction waits for, before those that wait for it.
+	after, before []int32
+	// numbers are those of the vertices of all partitions, one partition behind the other; -1: passed over. shared holds the
+	// numbers of transactions that touch several partitions.
+	numbers []int32
+	shared  map[deterministic.Place]int32
+
+	work, stack []int32
+	calls       []call
+	count       int32
+	deadlocks   [][]deterministic.Place
+}
+
+// find returns the strongly connected components of more than one transaction to which nothing can be added, each in the
+// order of the transactions' ids. Transactions that belong to a deadlock decided before are passed over.
+func (f *finder) find(graphs [][]deterministic.Vertex, decided map[deterministic.Place]bool) [][]deterministic.Place {
+	f.unite(graphs, decided)
+	f.destabilize()
+	f.prune()
+	f.count, f.deadlocks = 0, nil
+	for n := range f.graph {
+		if v := &f.graph[n]; v.stable && v.pending > 0 && v.index == 0 {
+			f.visit(int32(n))
 		}
 	}
-	return t.deadlocks
+	return f.deadlocks
 }
 
-type graph []transaction
-
 // unite makes one graph of those of all partitions. A transaction is stable if all its partitions say so.
-func unite(graphs [][]deterministic.Vertex, decided map[deterministic.Place]bool) graph {
-	var g graph
-	number := map[deterministic.Place]int32{}
+func (f *finder) unite(graphs [][]deterministic.Vertex, decided map[deterministic.Place]bool) {
+	f.graph, f.numbers = f.graph[:0], f.numbers[:0]
+	if f.shared == nil {
+		f.shared = map[deterministic.Place]int32{}
+	}
+	clear(f.shared)
 	for _, vertices := range graphs {
 		for i := range vertices {
 			v := &vertices[i]
-			if decided[v.Place] {
+			if len(decided) > 0 && decided[v.Place] {
+				f.numbers = append(f.numbers, -1)
 				continue
 			}
-			n, ok := number[v.Place]
-			if !ok {
-				n = int32(len(g))
-				number[v.Place] = n
-				g = append(g, transaction{at: v.Place, participants: v.Participants, stable: true})
+			n, ok := int32(0), false
+			if v.Participants > 1 {
+				n, ok = f.shared[v.Place]
 			}
-			g[n].reports++
-			g[n].stable = g[n].stable && v.Stable
+			if !ok {
+				n = int32(len(f.graph))
+				f.graph = append(f.graph, transaction{at: v.Place, participants: int32(v.Participants), stable: true})
+				if v.Participants > 1 {
+					f.shared[v.Place] = n
+				}
+			}
+			f.numbers = append(f.numbers, n)
+			g := &f.graph[n]
+			g.reports++
+			g.stable = g.stable && v.Stable
 		}
 	}
+	f.edges(graphs, func(n, ahead int32) {
+		f.graph[n].after++
+		f.graph[ahead].before++
+	})
+	var after, before int32
+	for n := range f.graph {
+		v := &f.graph[n]
+		v.pending = v.after
+		v.after, after = after, after+v.after
+		v.before, before = before, before+v.before
+	}
+	f.after = slices.Grow(f.after[:0], int(after))[:after]
+	f.before = slices.Grow(f.before[:0], int(before))[:before]
+	f.edges(graphs, func(n, ahead int32) {
+		v, w := &f.graph[n], &f.graph[ahead]
+		f.after[v.after] = ahead
+		f.before[w.before] = n
+		v.after++
+		w.before++
+	})
+}
+
+// edges calls yield for each edge of the partitions' graphs: n waits for ahead.
+func (f *finder) edges(graphs [][]deterministic.Vertex, yield func(n, ahead int32)) {
+	numbers := f.numbers
 	for _, vertices := range graphs {
 		for i := range vertices {
-			n, ok := number[vertices[i].Place]
-			if !ok {
+			n := numbers[i]
+			if n < 0 {
 				continue
 			}
 			for _, a := range vertices[i].After {
 				if int(a) >= len(vertices) {
 					continue // a corrupt message
 				}
-				if ahead, ok := number[vertices[a].Place]; ok {
-					g[n].after = append(g[n].after, ahead)
-					g[ahead].before = append(g[ahead].before, n)
+				if ahead := numbers[a]; ahead >= 0 {
+					yield(n, ahead)
 				}
 			}
 		}
+		numbers = numbers[len(vertices):]
 	}
-	return g
+}
+
+// aheadOf returns those that n waits for.
+func (f *finder) aheadOf(n int32) []int32 {
+	from := int32(0)
+	if n > 0 {
+		from = f.graph[n-1].after
+	}
+	return f.after[from:f.graph[n].after]
+}
+
+// behind returns those that wait for n.
+func (f *finder) behind(n int32) []int32 {
+	from := int32(0)
+	if n > 0 {
+		from = f.graph[n-1].before
+	}
+	return f.before[from:f.graph[n].before]
 }
 
 // destabilize marks all transactions as unstable that wait, however indirectly, for one that is.
-func (g graph) destabilize() {
-	var work []int32
-	for n := range g {
-		if g[n].reports < g[n].participants {
-			g[n].stable = false
+func (f *finder) destabilize() {
+	f.work = f.work[:0]
+	for n := range f.graph {
+		v := &f.graph[n]
+		if v.reports < v.participants {
+			v.stable = false
 		}
-		if !g[n].stable {
-			work = append(work, int32(n))
+		if !v.stable {
+			f.work = append(f.work, int32(n))
 		}
 	}
-	for len(work) > 0 {
-		n := work[len(work)-1]
-		work = work[:len(work)-1]
-		for _, b := range g[n].before {
-			if g[b].stable {
-				g[b].stable = false
-				work = append(work, b)
+	for len(f.work) > 0 {
+		n := f.work[len(f.work)-1]
+		f.work = f.work[:len(f.work)-1]
+		for _, b := range f.behind(n) {
+			if f.graph[b].stable {
+				f.graph[b].stable = false
+				f.work = append(f.work, b)
 			}
 		}
 	}
 }
 
-// tarjan finds strongly connected components (Tarjan 1972) among the stable transactions. These wait for stable ones only.
-type tarjan struct {
-	graph
-	count     int32
-	stack     []int32
-	deadlocks [][]deterministic.Place
-}
-
-func (t *tarjan) visit(n int32) {
-	v := &t.graph[n]
-	t.count++
-	v.index, v.low, v.open = t.count, t.count, true
-	t.stack = append(t.stack, n)
-	for _, a := range v.after {
-		w := &t.graph[a]
-		if w.index == 0 {
-			t.visit(a)
-			v.low = min(v.low, w.low)
-		} else if w.open {
-			v.low = min(v.low, w.index)
+// prune passes over the stable transactions that wait for none that could be in a deadlock. Mostly these are all.
+func (f *finder) prune() {
+	for n := range f.graph {
+		if v := &f.graph[n]; v.stable && v.pending == 0 {
+			f.work = append(f.work, int32(n))
 		}
 	}
-	if v.low != v.index {
+	for len(f.work) > 0 {
+		n := f.work[len(f.work)-1]
+		f.work = f.work[:len(f.work)-1]
+		for _, b := range f.behind(n) {
+			v := &f.graph[b]
+			v.pending--
+			if v.stable && v.pending == 0 {
+				f.work = append(f.work, b)
+			}
+		}
+	}
+}
+
+// call is a call of Tarjan's recursive algorithm: ahead are those that n waits for and that are still to be looked at.
+// Queues can be as long as there are clients, too deep for calls of Go.
+type call struct {
+	n     int32
+	ahead []int32
+}
+
+// visit finds strongly connected components (Tarjan 1972) among the stable transactions that prune has left. These wait
+// for stable ones only.
+func (f *finder) visit(root int32) {
+	f.enter(root)
+	for len(f.calls) > 0 {
+		c := &f.calls[len(f.calls)-1]
+		v := &f.graph[c.n]
+		if len(c.ahead) > 0 {
+			a := c.ahead[0]
+			w := &f.graph[a]
+			switch {
+			case w.pending == 0:
+			case w.index == 0:
+				f.enter(a) // and then look at it once more, for its low
+				continue
+			case w.open:
+				v.low = min(v.low, w.low)
+			}
+			c.ahead = c.ahead[1:]
+			continue
+		}
+		if v.low == v.index {
+			f.component(c.n)
+		}
+		f.calls = f.calls[:len(f.calls)-1]
+	}
+}
+
+func (f *finder) enter(n int32) {
+	v := &f.graph[n]
+	f.count++
+	v.index, v.low, v.open = f.count, f.count, true
+	f.stack = append(f.stack, n)
+	f.calls = append(f.calls, call{n, f.aheadOf(n)})
+}
+
+// component takes the component whose first transaction is n from the stack.
+func (f *finder) component(n int32) {
+	at := len(f.stack) - 1
+	for f.stack[at] != n {
+		at--
+	}
+	members := f.stack[at:]
+	f.stack = f.stack[:at]
+	for _, m := range members {
+		f.graph[m].open = false
+	}
+	if len(members) == 1 {
 		return
 	}
-	at := slices.Index(t.stack, n)
-	members := t.stack[at:]
-	t.stack = t.stack[:at]
-	var deadlock []deterministic.Place
-	for _, m := range members {
-		t.graph[m].open = false
-		deadlock = append(deadlock, t.graph[m].at)
+	deadlock := make([]deterministic.Place, len(members))
+	for i, m := range members {
+		deadlock[i] = f.graph[m].at
 	}
-	if len(deadlock) > 1 {
-		slices.SortFunc(deadlock, func(a, b deterministic.Place) int {
-			if a.Less(b) {
-				return -1
-			}
-			return 1
-		})
-		t.deadlocks = append(t.deadlocks, deadlock)
-	}
+	slices.SortFunc(deadlock, func(a, b deterministic.Place) int {
+		if a.Less(b) {
+			return -1
+		}
+		return 1
+	})
+	f.deadlocks = append(f.deadlocks, deadlock)
 }

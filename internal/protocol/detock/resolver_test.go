@@ -68,7 +68,7 @@ func TestFindDeadlocks(t *testing.T) {
 			for _, n := range tc.decided {
 				decided[place(n)] = true
 			}
-			if got := fmt.Sprint(findDeadlocks(graphs, decided)); got != tc.want {
+			if got := fmt.Sprint(new(finder).find(graphs, decided)); got != tc.want {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
@@ -130,7 +130,7 @@ func TestSameDecisionsEverywhere(t *testing.T) {
 						ahead = n
 					}
 				}
-				for _, d := range findDeadlocks([][]deterministic.Vertex{graph}, nil) {
+				for _, d := range new(finder).find([][]deterministic.Vertex{graph}, nil) {
 					decisions = append(decisions, fmt.Sprint(d))
 					for _, at := range d {
 						reordered[at] = true
