@@ -43,6 +43,11 @@ const dupAcks = 3
 // max(MinRTO, RTT + 4 RTTVAR) and doubles each time (RFC 6298). All that was sent later waits: head-of-line blocking.
 // Slow start and congestion control are left out: a long-lived connection's window is taken to be open.
 //
+// Datagrams. What measures the link must not measure the connection: on a busy connection every lost segment holds up
+// hundreds of frames, and the median of round trips would tell of retransmissions. So probes go beside the connection as
+// single packets (Datagram): they queue for the bandwidth and take the delay like any segment, wait for no other, and one
+// that is lost stays lost.
+//
 // Cuts. While a path is cut, Send refuses frames; the driver holds them. After Heal the connection speaks again at its
 // next retransmission, whose timeouts have doubled since the first frame was refused.
 //
@@ -54,8 +59,9 @@ type Path struct {
 	rtt  time.Duration
 	rto  time.Duration
 
-	free    time.Duration // when the last frame has left the sender
-	arrival time.Duration // when the last frame arrives
+	free     time.Duration // when the last frame or datagram has left the sender
+	arrival  time.Duration // when the last frame arrives
+	datagram time.Duration // when the last datagram arrives
 
 	wander Wander
 
@@ -115,20 +121,35 @@ func (p *Path) Send(now time.Duration, size int, rng *rand.Rand) (arrival time.D
 		return 0, false
 	}
 	segments := int64(max(1, (size+SegmentBytes-1)/SegmentBytes))
-	depart := max(now, p.free)
-	if p.link.BandwidthMbps > 0 {
-		bits := 8 * (int64(size) + segments*HeaderBytes)
-		depart += time.Duration(bits * 1000 / p.link.BandwidthMbps)
-	}
-	p.free = depart
-	arrival = depart + p.link.Delay
-	arrival += p.wander.At(depart, rng)
+	depart := p.depart(now, size, segments)
+	arrival = depart + p.link.Delay + p.wander.At(depart, rng)
 	if p.link.LossPPM > 0 {
 		arrival += p.recovery(depart, segments, rng)
 	}
 	arrival = max(arrival, p.arrival)
 	p.arrival = arrival
 	return arrival, true
+}
+
+// Datagram is Send for a packet of size bytes, at most a segment, beside the connection. Datagrams arrive in order. One that
+// is lost, on the way or to a cut, is lost for good: ok is false.
+func (p *Path) Datagram(now time.Duration, size int, rng *rand.Rand) (arrival time.Duration, ok bool) {
+	if p.Silent(now) || p.link.LossPPM > 0 && rng.Int64N(1e6) < p.link.LossPPM {
+		return 0, false
+	}
+	depart := p.depart(now, size, 1)
+	p.datagram = max(p.datagram, depart+p.link.Delay+p.wander.At(depart, rng))
+	return p.datagram, true
+}
+
+// depart returns when what is sent now has left the sender.
+func (p *Path) depart(now time.Duration, size int, segments int64) time.Duration {
+	p.free = max(now, p.free)
+	if p.link.BandwidthMbps > 0 {
+		bits := 8 * (int64(size) + segments*HeaderBytes)
+		p.free += time.Duration(bits * 1000 / p.link.BandwidthMbps)
+	}
+	return p.free
 }
 
 // Silent reports whether the path is cut now, or healed and not speaking yet.

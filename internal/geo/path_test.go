@@ -51,6 +51,52 @@ func TestPathTimes(t *testing.T) {
 	}
 }
 
+// A datagram waits for the bandwidth but for no lost segment, and is lost itself as often as declared.
+func TestPathDatagrams(t *testing.T) {
+	for name, tc := range map[string]struct {
+		link Link
+		// A datagram is sent right after a frame of frame bytes.
+		frame     int
+		late      time.Duration
+		lostShare float64
+	}{
+		"idle":                 {link: Link{Delay: 50 * ms}},
+		"behind a frame":       {link: Link{Delay: 50 * ms, BandwidthMbps: 8}, frame: 946, late: ms + 86*time.Microsecond},
+		"loss":                 {link: Link{Delay: 50 * ms, LossPPM: 100_000}, lostShare: 0.1},
+		"loss, behind one":     {link: Link{Delay: 50 * ms, LossPPM: 100_000}, frame: 100, lostShare: 0.1},
+		"nothing gets through": {link: Link{Delay: 50 * ms, LossPPM: 1e6}, lostShare: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, r := NewPath(tc.link, tc.link), rng(3)
+			const n = 10_000
+			lost := 0
+			for i := range n {
+				now := time.Duration(i) * 10 * ms
+				if tc.frame > 0 {
+					p.Send(now, tc.frame, r)
+				}
+				switch at, ok := p.Datagram(now, 32, r); {
+				case !ok:
+					lost++
+				case at != now+tc.link.Delay+tc.late:
+					t.Fatalf("sent at %v, it arrives after %v", now, at-now)
+				}
+			}
+			if share := float64(lost) / n; math.Abs(share-tc.lostShare) > 0.012 {
+				t.Errorf("%.1f%% are lost", 100*share)
+			}
+		})
+	}
+	p := NewPath(Link{Delay: ms}, Link{Delay: ms})
+	p.Cut()
+	if _, ok := p.Datagram(0, 32, rng(1)); ok {
+		t.Error("one got through a cut")
+	}
+	if at := p.Heal(5 * ms); at != 5*ms {
+		t.Errorf("a lost datagram keeps the connection silent until %v", at)
+	}
+}
+
 // The delay's mean, median and standard deviation are the declared ones at any rate, and frames stay in order.
 func TestPathJitter(t *testing.T) {
 	for name, tc := range map[string]struct {

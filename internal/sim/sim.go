@@ -466,7 +466,7 @@ func (s *Sim) dispatch(i int32) {
 	case onPing:
 		it := s.take(i)
 		if !s.nodes[it.to].dead && !s.nodes[it.from].dead {
-			s.transmit(it.to, it.from, s.keep(item{kind: onPong, from: it.to, to: it.from, sent: it.sent}), probeBytes)
+			s.datagram(item{kind: onPong, from: it.to, to: it.from, sent: it.sent})
 		}
 	case onPong:
 		it := s.take(i)
@@ -530,6 +530,13 @@ func (s *Sim) transmit(from, to, i int32, size int) {
 	s.events.push(at, i)
 }
 
+// datagram puts a probe on its way between nodes, beside their connection. It may get lost.
+func (s *Sim) datagram(it item) {
+	if at, ok := s.path(it.from, it.to).Datagram(s.now, probeBytes, s.rng); ok {
+		s.push(at, it)
+	}
+}
+
 // probe sends a ping over every pair of regions. The nodes of a region take turns.
 func (s *Sim) probe() {
 	regions := len(s.c.Topology.Regions)
@@ -544,7 +551,7 @@ func (s *Sim) probe() {
 				to = int32(b*s.perSite + (s.probes+1)%s.perSite)
 			}
 			if !s.nodes[from].dead && !s.nodes[to].dead {
-				s.transmit(from, to, s.keep(item{kind: onPing, from: from, to: to, sent: s.now}), probeBytes)
+				s.datagram(item{kind: onPing, from: from, to: to, sent: s.now})
 			}
 		}
 	}

@@ -184,6 +184,37 @@ func TestProbes(t *testing.T) {
 	}
 }
 
+// Probes tell of the network, not of what its losses do to a busy connection: there every lost segment holds up all that
+// was sent after it.
+func TestProbesOfLossyLinks(t *testing.T) {
+	const loss = 50_000
+	topology := simtest.TwoRegions(2)
+	for _, row := range topology.Links {
+		for b := range row {
+			row[b].LossPPM = loss
+		}
+	}
+	s := sim.New(sim.Config{Topology: topology, Engine: echoEngine, Procedures: simtest.Procedures, ProbeEvery: 10 * time.Millisecond})
+	l := simtest.Add(s, 1, 1, simtest.Load{Clients: 100, Next: read, Until: 30 * time.Second})
+	s.Run(30 * time.Second)
+	if p := l.Percentile(50); p < topology.RTT(0, 1)+200*time.Millisecond {
+		t.Errorf("transactions take %v in the median: their connections are not held up", p)
+	}
+	for a := range topology.Regions {
+		for b := range topology.Regions {
+			a, b := geo.Region(a), geo.Region(b)
+			want, got := topology.RTT(a, b), s.RTT(a, b)
+			if got.P50 != want || got.P99 != want {
+				t.Errorf("%v to %v: %+v, declared %v", a, b, got, want)
+			}
+			// 3000 probes, 9.75% of which are lost on one of their two ways: at most four standard deviations off.
+			if lost := 3000 - got.Samples; lost < 292-65 || lost > 292+65 {
+				t.Errorf("%v to %v: %d of 3000 probes are lost", a, b, lost)
+			}
+		}
+	}
+}
+
 // ticker sends a numbered message every 20 ms to the first node, which notes what it gets.
 type ticker struct {
 	c    protocol.Config

@@ -45,6 +45,9 @@ type sender struct {
 	path  *geo.Path // nil: not emulated
 	rng   *rand.Rand
 	queue ring // not written yet, by due time
+	// probes are pings and pongs not written yet, by due time: they travel beside the connection (geo.Path.Datagram). None is
+	// queued without a path.
+	probes ring
 	// blocked counts the frames at the queue's end that the path refuses; it takes them from resume on.
 	blocked int
 	resume  time.Duration
@@ -91,10 +94,22 @@ func (s *sender) addLocked(c *chunk) {
 		}
 		s.hold(len(c.buf))
 	}
-	if s.conn != nil {
+	switch {
+	case s.path != nil && (c.typ == framePing || c.typ == framePong):
+		due, ok := s.path.Datagram(Now(), len(c.buf), s.rng)
+		if !ok {
+			c.recycle()
+			return
+		}
+		c.due = due
+		s.probes.push(c)
+		s.notify() // what the writer waits for may come later
+	case s.conn != nil:
 		s.depart(c)
+		s.queue.push(c)
+	default:
+		s.queue.push(c)
 	}
-	s.queue.push(c)
 	if s.idle {
 		s.idle = false
 		s.notify()
@@ -169,7 +184,7 @@ func (s *sender) giveUp() {
 	defer s.mu.Unlock()
 	s.given = true
 	s.hold(-s.held)
-	s.queue, s.unacked, s.blocked = ring{}, ring{}, 0
+	s.queue, s.probes, s.unacked, s.blocked = ring{}, ring{}, ring{}, 0
 }
 
 // acknowledged is the number of the last data frame that was acknowledged.
@@ -239,7 +254,7 @@ func (s *sender) attach(conn net.Conn, seq uint32, failed func(error)) error {
 	if s.resumable && seq+1 != first {
 		return fmt.Errorf("the peer has received up to frame %d, and frame %d is the next to send", seq, first)
 	}
-	s.queue = ring{}
+	s.queue, s.probes = ring{}, ring{}
 	s.conn, s.stopped, s.idle, s.blocked = conn, false, false, 0
 	for s.unacked.len() > 0 {
 		c := s.unacked.pop()
@@ -350,6 +365,9 @@ func (s *sender) take(batch []*chunk, alarm *Alarm) []*chunk {
 			s.unblock(now)
 			now += Slack
 		}
+		for s.probes.len() > 0 && s.probes.front().due <= now && len(batch) < maxVectors {
+			batch = append(batch, s.probes.pop())
+		}
 		for size := 0; s.queue.len() > 0 && size < maxWrite && len(batch) < maxVectors; {
 			if s.queue.front().due > now {
 				break
@@ -366,11 +384,17 @@ func (s *sender) take(batch []*chunk, alarm *Alarm) []*chunk {
 		if len(batch) > 0 {
 			return batch
 		}
-		s.idle = s.queue.len() == 0
+		s.idle = s.queue.len() == 0 && s.probes.len() == 0
 		if !s.idle {
-			at := s.queue.front().due
+			at := never
+			if s.queue.len() > 0 {
+				at = s.queue.front().due
+			}
 			if s.blocked > 0 {
 				at = min(at, s.resume)
+			}
+			if s.probes.len() > 0 {
+				at = min(at, s.probes.front().due)
 			}
 			alarm.Set(at)
 		}

@@ -424,6 +424,7 @@ func TestEmulatedRoundTrip(t *testing.T) {
 		"10 ms":                      {Delay: 10 * time.Millisecond},
 		"50 ms, jitter 1 ms":         {Delay: 50 * time.Millisecond, Jitter: time.Millisecond},
 		"10 ms, loss 1%, 100 Mbit/s": {Delay: 10 * time.Millisecond, LossPPM: 10_000, BandwidthMbps: 100},
+		"10 ms, loss 30%":            {Delay: 10 * time.Millisecond, LossPPM: 300_000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := 2 * link.Delay
