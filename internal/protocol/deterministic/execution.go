@@ -40,13 +40,14 @@ type execution struct {
 	deferred  int  // requests that wait for a row to come
 	stray     bool // the procedure has used a key against its declaration
 
-	unlocked     []txn.Key  // local keys that it has asked no lock for, since it is stale
-	early        []reads    // arrived before the transaction's turn
-	next         *execution // in the free list
-	newer, older *execution // in the list of the running ones
-	linked       bool       // is in that list
-	vertex       int32      // its number in Executor.Graph or Executor.Reorder
-	member       bool       // of the component that Reorder works on
+	unlocked []txn.Key  // local keys that it has asked no lock for, since it is stale
+	early    []reads    // arrived before the transaction's turn
+	next     *execution // in the free list
+	requests *request   // its own, linked as siblings
+	named    bool       // Executor.Graph has named it
+	sound    bool       // can't be in a deadlock
+	vertex   int32      // its number in Executor.Reorder
+	member   bool       // of the component that Reorder works on
 }
 
 // slot is the state of one access.
@@ -395,7 +396,9 @@ func (e *execution) release() {
 	if e.coordinator != x.c.Self {
 		x.foreign--
 	}
-	x.unlink(e)
+	if e.named {
+		x.over = append(x.over, e.at)
+	}
 	clear(e.slots)
 	clear(e.early)
 	*e = execution{slots: e.slots, early: e.early[:0], next: x.free}

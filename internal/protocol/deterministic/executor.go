@@ -56,8 +56,11 @@ type Executor struct {
 	// running are the transactions that wait for parts, locks or reads of other participants, and those that reads have
 	// arrived for before their own turn.
 	running map[Place]*execution
-	// first and last of the running and waiting ones in the order of arrival, if they are Reorderable.
-	first, last *execution
+	// untold are those that have become complete since Graph was called last, over the places of those that it has named and
+	// that have ended since; if they are Reorderable.
+	untold []arrival
+	over   []Place
+	places []Place // room for the next Vertex.After
 	// ready have all their locks, in the order in which they got them.
 	ready  fifo.Queue[*execution]
 	inline execution // for transactions that run at once
@@ -69,10 +72,8 @@ type Executor struct {
 	readsTo    []int
 	answersTo  []geo.NodeID
 
-	parted, foreign int      // Parted, Foreign
-	passes          uint32   // of Graph and Reorder over the queues
-	readers         []uint32 // of addEdges
-	edges           []uint32 // room for the next ones
+	parted, foreign int    // Parted, Foreign
+	passes          uint32 // of Reorder over the queues
 	Stats
 }
 
@@ -147,6 +148,7 @@ func (x *Executor) RunAt(at Place, t *txn.Transaction, coordinator geo.NodeID, h
 			x.request(e, &t.Accesses[i], count)
 		}
 	}
+	x.completed(e)
 	if e.waitLocks > 0 {
 		x.LockWaits++
 		return
@@ -169,7 +171,6 @@ func (x *Executor) Part(at Place, t *txn.Transaction, lockOnly bool, coordinator
 		if coordinator != x.c.Self {
 			x.foreign++
 		}
-		x.link(e)
 	}
 	e.parts++
 	if !lockOnly && e.t == nil {
@@ -185,6 +186,7 @@ func (x *Executor) Part(at Place, t *txn.Transaction, lockOnly bool, coordinator
 			x.request(e, &t.Accesses[i], count)
 		}
 	}
+	x.completed(e)
 	if e.waitLocks > 0 {
 		if !waited {
 			x.LockWaits++
@@ -233,7 +235,6 @@ func (x *Executor) enlist(at Place, prepared *execution) *execution {
 	if e.coordinator != x.c.Self {
 		x.foreign++
 	}
-	x.link(e)
 	return e
 }
 

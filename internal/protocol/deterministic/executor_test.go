@@ -93,7 +93,7 @@ func TestReorderVoidsReads(t *testing.T) {
 			}
 			s.hear(2, 21, true)
 			s.expect(t, "2 has all", "t0.2 committed 0=12 3=22")
-			if s.x.Waiting() || s.x.Parted() != 0 || !s.x.locks.empty() || len(s.x.running) > 0 {
+			if v, _ := s.x.Graph(); len(v) > 0 || s.x.Waiting() || s.x.Parted() != 0 || !s.x.locks.empty() || len(s.x.running) > 0 {
 				t.Error("something is left over")
 			}
 		})

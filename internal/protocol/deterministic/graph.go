@@ -8,130 +8,78 @@ type Vertex struct {
 	Place
 	// Participants is the number of partitions that the transaction touches.
 	Participants int
-	// Stable says that all transactions right ahead of it are vertices, too. The others, some of whose parts here are
-	// missing, may come to wait for anybody.
-	Stable bool
-	// After are the vertices right ahead of it in some queue. It also waits for those that these wait for.
-	After []uint32
+	// After are those right ahead of it in some queue: a writer is after the readers ahead of it or, if there are none, the
+	// writer, and a reader is after the last writer. It also waits for those that these wait for, but who these are may not
+	// be known yet: parts of theirs may be missing.
+	After []Place
 }
 
-// link appends e to the list of the running transactions.
-func (x *Executor) link(e *execution) {
-	if !x.c.Reorderable {
-		return
-	}
-	e.linked, e.older = true, x.last
-	if x.last == nil {
-		x.first = e
-	} else {
-		x.last.newer = e
-	}
-	x.last = e
+// arrival is a transaction whose parts here have all arrived. When the execution is another's by now, it has ended.
+type arrival struct {
+	e  *execution
+	at Place
 }
 
-func (x *Executor) unlink(e *execution) {
-	if !e.linked {
-		return
-	}
-	if e.older == nil {
-		x.first = e.newer
-	} else {
-		e.older.newer = e.newer
-	}
-	if e.newer == nil {
-		x.last = e.older
-	} else {
-		e.newer.older = e.older
+// completed notes a transaction whose parts here have all arrived, if they have. While only one log has transactions in the
+// queues of a copy's only partition, there is no way to wait in a circle.
+func (x *Executor) completed(e *execution) {
+	switch {
+	case !x.c.Reorderable || !e.complete():
+	case x.partitions == 1 && x.parted == 0:
+		e.sound = true
+	default:
+		x.untold = append(x.untold, arrival{e, e.at})
 	}
 }
 
-// Waiting reports whether any transaction waits for something here. Only Reorderable executors know.
-func (x *Executor) Waiting() bool { return x.first != nil }
+// Waiting reports whether Graph has anything to tell.
+func (x *Executor) Waiting() bool { return len(x.untold) > 0 || len(x.over) > 0 }
 
-// Graph returns the waits-for graph of this partition in the order of the transactions' arrival. Those that Reorder has
-// given their turn are left out: nobody waits for them for ever.
-func (x *Executor) Graph() []Vertex {
-	x.passes++
-	n := 0
-	for e := x.first; e != nil; e = e.newer {
-		if e.complete() && !e.reordered {
-			n++
+// Graph returns what is new in the waits-for graph of this partition since the last call: transactions, in the order in which
+// the last of their parts came, and the places of those named before, in whatever part of a Vertex, that have ended.
+// Those that Reorder has given their turn are left out: nobody waits for them for ever. Only Reorderable executors know.
+func (x *Executor) Graph() (vertices []Vertex, over []Place) {
+	for _, a := range x.untold {
+		if e := a.e; e.at == a.at && e.t != nil && !e.reordered {
+			e.named = true
+			vertices = append(vertices, Vertex{Place: e.at, Participants: e.participants(), After: x.after(e)})
 		}
 	}
-	if n == 0 {
-		return nil
+	clear(x.untold)
+	x.untold = x.untold[:0]
+	over, x.over = x.over, nil
+	return vertices, over
+}
+
+// after returns those right ahead of e.
+func (x *Executor) after(e *execution) []Place {
+	if cap(x.places)-len(x.places) < 8 {
+		x.places = make([]Place, 0, 1024)
 	}
-	graph := make([]Vertex, 0, n)
-	for e := x.first; e != nil; e = e.newer {
-		if e.complete() && !e.reordered {
-			e.vertex = int32(len(graph))
-			graph = append(graph, Vertex{Place: e.at, Participants: e.participants(), Stable: true})
+	from := len(x.places)
+	add := func(q *request) {
+		if o := q.owner; !o.reordered && !o.sound {
+			o.named = true
+			x.places = append(x.places, o.at)
 		}
 	}
-	for e := x.first; e != nil; e = e.newer {
-		if !e.complete() || e.reordered {
-			continue
-		}
-		for i := range e.slots {
-			if e.slots[i].local {
-				if l := x.locks.locks[e.t.Accesses[i].Key]; l != nil && l.pass != x.passes {
-					l.pass = x.passes
-					x.addEdges(graph, l)
-				}
+	for q := e.requests; q != nil; q = q.sibling {
+		switch {
+		case q.granted:
+		case !q.write:
+			add(q.writer)
+		case q.prev.write:
+			add(q.prev)
+		default:
+			for p := q.prev; p != nil && !p.write; p = p.prev {
+				add(p)
 			}
 		}
 	}
-	x.edges = nil
-	return graph
-}
-
-// edge returns room for one edge: most vertices have no more.
-func (x *Executor) edge() []uint32 {
-	if len(x.edges) == 0 {
-		x.edges = make([]uint32, 1024)
+	if to := len(x.places); to > from {
+		return x.places[from:to:to]
 	}
-	room := x.edges[:0:1]
-	x.edges = x.edges[1:]
-	return room
-}
-
-// addEdges adds what a queue says: a writer is after the readers ahead of it or, if there are none, the writer, and a
-// reader is after the last writer.
-func (x *Executor) addEdges(graph []Vertex, l *lock) {
-	const nobody, incomplete = -1, -2
-	writer := int32(nobody)
-	readers, unstable := x.readers[:0], false // since that writer; whether one of them is incomplete
-	for q := l.head; q != nil; q = q.next {
-		if q.owner.reordered {
-			continue
-		}
-		if !q.owner.complete() {
-			if q.write {
-				writer, readers, unstable = incomplete, readers[:0], false
-			} else {
-				unstable = true
-			}
-			continue
-		}
-		v := &graph[q.owner.vertex]
-		if !q.write || len(readers) == 0 && !unstable {
-			if writer >= 0 {
-				if v.After == nil {
-					v.After = x.edge()
-				}
-				v.After = append(v.After, uint32(writer))
-			}
-			v.Stable = v.Stable && writer != incomplete
-		}
-		if q.write {
-			v.After = append(v.After, readers...)
-			v.Stable = v.Stable && !unstable
-			writer, readers, unstable = q.owner.vertex, readers[:0], false
-		} else {
-			readers = append(readers, uint32(q.owner.vertex))
-		}
-	}
-	x.readers = readers[:0]
+	return nil
 }
 
 // Reorder gives the transactions of a deadlock their turn in the order given. They must be a whole strongly connected
@@ -196,17 +144,23 @@ func (l *lock) reorder() {
 	}
 	slices.SortStableFunc(members, func(a, b *request) int { return int(a.owner.vertex - b.owner.vertex) })
 	all := append(append(before, members...), behind...)
-	for i, q := range all[1:] {
-		all[i].next = q
-	}
 	l.head, l.tail = all[0], all[len(all)-1]
-	l.tail.next = nil
+	l.head.prev, l.tail.next = nil, nil
+	for i, q := range all[1:] {
+		all[i].next, q.prev = q, all[i]
+	}
 }
 
 // regrant grants and takes back locks after the queue has changed.
 func (l *lock) regrant(granted func(*execution)) {
 	shared := true // with all before
+	var writer *request
 	for q := l.head; q != nil; q = q.next {
+		if q.writer = nil; q.write {
+			writer = q
+		} else {
+			q.writer = writer
+		}
 		can := q == l.head || shared && !q.write
 		shared = shared && !q.write
 		switch {

@@ -63,6 +63,7 @@ func (x *Executor) request(e *execution, a *txn.Access, count uint64) {
 
 func (x *Executor) requestLate(e *execution, key txn.Key, mode txn.Mode, count uint64) {
 	e.deferred--
+	x.completed(e)
 	if count < x.c.Moves.Count(key) {
 		e.left(key)
 	} else if !x.locks.acquire(e, key, mode&txn.Write != 0) {

@@ -19,10 +19,12 @@ type lock struct {
 }
 
 type request struct {
-	owner   *execution
-	write   bool
-	granted bool
-	next    *request
+	owner      *execution
+	write      bool
+	granted    bool
+	prev, next *request // in the queue
+	writer     *request // right ahead of a reader that is not granted, with nothing but readers in between
+	sibling    *request // another one of the same owner
 }
 
 func newLockTable() lockTable { return lockTable{locks: map[txn.Key]*lock{}} }
@@ -53,32 +55,46 @@ func (t *lockTable) acquire(owner *execution, key txn.Key, write bool) bool {
 	} else {
 		q = &request{}
 	}
-	*q = request{owner: owner, write: write}
+	*q = request{owner: owner, write: write, sibling: owner.requests}
+	owner.requests = q
 	if l.head == nil {
 		l.head, l.tail, q.granted = q, q, true
 		return true
 	}
 	// A reader joins when everybody before it is a reader that holds the lock.
 	q.granted = !write && l.tail.granted && !l.tail.write
+	if !write && !q.granted {
+		q.writer = l.tail.nearestWriter()
+	}
+	q.prev = l.tail
 	l.tail.next, l.tail = q, q
 	return q.granted
+}
+
+// nearestWriter returns q if it writes, else the writer that it waits for.
+func (q *request) nearestWriter() *request {
+	if q.write {
+		return q
+	}
+	return q.writer
 }
 
 // release takes owner out of key's queue and calls granted for each request that this lets in, in their order.
 func (t *lockTable) release(owner *execution, key txn.Key, granted func(*execution)) {
 	l := t.locks[key]
-	var before *request
 	q := l.head
 	for q.owner != owner {
-		before, q = q, q.next
+		q = q.next
 	}
-	if before == nil {
+	if q.prev == nil {
 		l.head = q.next
 	} else {
-		before.next = q.next
+		q.prev.next = q.next
 	}
-	if l.tail == q {
-		l.tail = before
+	if q.next == nil {
+		l.tail = q.prev
+	} else {
+		q.next.prev = q.prev
 	}
 	*q = request{next: t.freeReqs}
 	t.freeReqs = q

@@ -79,7 +79,7 @@ type Replica struct {
 func newReplica(c protocol.Config) *Replica {
 	r := &Replica{opportunistic: c.Params.Word("opportunistic") == "true"}
 	r.Node = locallog.New(locallog.Config{
-		Config: c, Batch: c.Params.Duration("batch"), Forward: c.Params.Duration("forward"), Reorderable: true,
+		Config: c, Batch: c.Params.Duration("batch"), Forward: c.Params.Duration("forward"), Reorderable: len(c.Topology.Regions) > 1,
 		Remaster: c.Params.Int("remaster"), HomeOnly: locallog.KeepsHomeOnly(c.Params), MultiHome: r.multiHome, Arrive: r.inserter.arrive,
 	})
 	r.latencies.init(r)
@@ -126,7 +126,7 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	case *Echo:
 		r.latencies.measured(r.Topology.RegionOf(from), m.OneWay)
 	case *Graph:
-		r.resolver.gather(r.resolver.layout.SiteOf(from), m.Vertices)
+		r.resolver.gather(m.Vertices, m.Over)
 	case *Resolution:
 		r.resolver.apply(m.Deadlocks)
 	default:

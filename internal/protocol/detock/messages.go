@@ -2,6 +2,7 @@ package detock
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/geobench/geobench/internal/codec"
@@ -51,18 +52,39 @@ func (m *Echo) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, signed(
 
 func (m *Echo) String() string { return fmt.Sprintf("echo %.3fms", float64(m.OneWay)/1e6) }
 
-// Graph tells the gatherer the waits-for graph of a partition.
-type Graph struct{ Vertices []deterministic.Vertex }
+// Graph tells the gatherer what is new in the waits-for graph of a partition: see deterministic.Executor.Graph.
+type Graph struct {
+	Vertices []deterministic.Vertex
+	Over     []deterministic.Place
+}
 
 // Kind implements protocol.Message.
 func (m *Graph) Kind() uint8 { return kindGraph }
 
-func shape(v *deterministic.Vertex) uint64 {
-	n := uint64(v.Participants) << 1
-	if v.Stable {
-		n |= 1
+func sizePlaces(places []deterministic.Place) int {
+	n := codec.SizeUvarint(uint64(len(places)))
+	for _, at := range places {
+		n += at.Size()
 	}
 	return n
+}
+
+func appendPlaces(b []byte, places []deterministic.Place) []byte {
+	b = codec.AppendUvarint(b, uint64(len(places)))
+	for _, at := range places {
+		b = at.AppendTo(b)
+	}
+	return b
+}
+
+func readPlaces(r *codec.Reader) (places []deterministic.Place) {
+	if n := r.Count(2); n > 0 {
+		places = make([]deterministic.Place, n)
+	}
+	for i := range places {
+		places[i] = deterministic.ReadPlace(r)
+	}
+	return places
 }
 
 // Size implements protocol.Message.
@@ -70,12 +92,9 @@ func (m *Graph) Size() int {
 	n := codec.SizeUvarint(uint64(len(m.Vertices)))
 	for i := range m.Vertices {
 		v := &m.Vertices[i]
-		n += v.Place.Size() + codec.SizeUvarint(shape(v)) + codec.SizeUvarint(uint64(len(v.After)))
-		for _, a := range v.After {
-			n += codec.SizeUvarint(uint64(a))
-		}
+		n += v.Place.Size() + codec.SizeUvarint(uint64(v.Participants)) + sizePlaces(v.After)
 	}
-	return n
+	return n + sizePlaces(m.Over)
 }
 
 // AppendTo implements protocol.Message.
@@ -84,55 +103,44 @@ func (m *Graph) AppendTo(b []byte) []byte {
 	for i := range m.Vertices {
 		v := &m.Vertices[i]
 		b = v.Place.AppendTo(b)
-		b = codec.AppendUvarint(b, shape(v))
-		b = codec.AppendUvarint(b, uint64(len(v.After)))
-		for _, a := range v.After {
-			b = codec.AppendUvarint(b, uint64(a))
-		}
+		b = codec.AppendUvarint(b, uint64(v.Participants))
+		b = appendPlaces(b, v.After)
 	}
-	return b
+	return appendPlaces(b, m.Over)
 }
 
 func (m *Graph) String() string {
-	s := "graph:"
+	var words []string
 	for i := range m.Vertices {
 		v := &m.Vertices[i]
-		s += fmt.Sprintf(" t%v", v.Place)
-		if !v.Stable {
-			s += "(unstable)"
+		word := fmt.Sprintf("t%v", v.Place)
+		if len(v.After) > 0 {
+			word += " after"
 		}
-		for j, a := range v.After {
-			if j == 0 {
-				s += " after"
-			}
-			s += fmt.Sprintf(" t%v", m.Vertices[a].Place)
+		for _, a := range v.After {
+			word += fmt.Sprintf(" t%v", a)
 		}
-		if i < len(m.Vertices)-1 {
-			s += ","
-		}
+		words = append(words, word)
 	}
-	return s
+	for _, at := range m.Over {
+		words = append(words, fmt.Sprintf("t%v is over", at))
+	}
+	return "graph: " + strings.Join(words, ", ")
 }
 
 func decodeGraph(body []byte) (*Graph, error) {
 	r := codec.NewReader(body)
 	m := &Graph{}
-	n := r.Count(4)
-	if n > 0 {
+	if n := r.Count(4); n > 0 {
 		m.Vertices = make([]deterministic.Vertex, n)
 	}
 	for i := range m.Vertices {
 		v := &m.Vertices[i]
 		v.Place = deterministic.ReadPlace(&r)
-		shape := r.UvarintMax(1<<17 - 1)
-		v.Participants, v.Stable = int(shape>>1), shape&1 != 0
-		if k := r.Count(1); k > 0 {
-			v.After = make([]uint32, k)
-		}
-		for j := range v.After {
-			v.After[j] = uint32(r.UvarintMax(uint64(n - 1)))
-		}
+		v.Participants = int(r.UvarintMax(1<<16 - 1))
+		v.After = readPlaces(&r)
 	}
+	m.Over = readPlaces(&r)
 	return m, r.Done()
 }
 
@@ -146,10 +154,7 @@ func (m *Resolution) Kind() uint8 { return kindResolution }
 func (m *Resolution) Size() int {
 	n := codec.SizeUvarint(uint64(len(m.Deadlocks)))
 	for _, d := range m.Deadlocks {
-		n += codec.SizeUvarint(uint64(len(d)))
-		for _, at := range d {
-			n += at.Size()
-		}
+		n += sizePlaces(d)
 	}
 	return n
 }
@@ -158,10 +163,7 @@ func (m *Resolution) Size() int {
 func (m *Resolution) AppendTo(b []byte) []byte {
 	b = codec.AppendUvarint(b, uint64(len(m.Deadlocks)))
 	for _, d := range m.Deadlocks {
-		b = codec.AppendUvarint(b, uint64(len(d)))
-		for _, at := range d {
-			b = at.AppendTo(b)
-		}
+		b = appendPlaces(b, d)
 	}
 	return b
 }
@@ -186,12 +188,7 @@ func decodeResolution(body []byte) (*Resolution, error) {
 		m.Deadlocks = make([][]deterministic.Place, n)
 	}
 	for i := range m.Deadlocks {
-		if n := r.Count(2); n > 0 {
-			m.Deadlocks[i] = make([]deterministic.Place, n)
-		}
-		for j := range m.Deadlocks[i] {
-			m.Deadlocks[i][j] = deterministic.ReadPlace(&r)
-		}
+		m.Deadlocks[i] = readPlaces(&r)
 	}
 	return m, r.Done()
 }

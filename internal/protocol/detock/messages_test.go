@@ -19,9 +19,9 @@ func sampleMessages() map[string]protocol.Message {
 		"echo":           &Echo{50_000_000},
 		"echo from past": &Echo{-1 << 63},
 		"graph": &Graph{[]deterministic.Vertex{
-			{Place: deterministic.Place{Position: 1, Index: 2}, Participants: 300, Stable: true},
-			{Place: deterministic.Place{Position: 1 << 24, Index: 1 << 40}, Participants: 1, After: []uint32{0, 1}},
-		}},
+			{Place: deterministic.Place{Position: 1, Index: 2}, Participants: 300},
+			{Place: deterministic.Place{Position: 1 << 24, Index: 1 << 40}, Participants: 1, After: []deterministic.Place{{Position: 1, Index: 2}, {Position: 3}}},
+		}, []deterministic.Place{{Position: 7, Index: 8}}},
 		"no graph":      &Graph{},
 		"resolution":    &Resolution{[][]deterministic.Place{{{Position: 1, Index: 2}, {Position: 3, Index: 4}}, nil}},
 		"no resolution": &Resolution{},
