@@ -96,7 +96,7 @@ func newWorld(c Config) *world {
 func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d) + 1)) }
 
 func times(c sim.Costs, n time.Duration) sim.Costs {
-	return sim.Costs{Message: n * c.Message, Kilobyte: n * c.Kilobyte, Key: n * c.Key}
+	return sim.Costs{Message: n * c.Message, Kilobyte: n * c.Kilobyte, Key: n * c.Key, Step: n * c.Step}
 }
 
 func newTopology(r *rand.Rand, scale time.Duration, onePartition bool) *geo.Topology {

@@ -77,6 +77,12 @@ func RolesOf(r Replica) []string {
 	return nil
 }
 
+// Worker is a replica that does more than its messages and the operations of its store show, such as a search in a graph.
+type Worker interface {
+	// Steps counts the elementary steps of that so far, each some memory that is not in the cache. Simulators charge them.
+	Steps() int64
+}
+
 // Counter is a named figure of a protocol, for example the number of batches. Names are snake_case.
 type Counter struct {
 	Name  string

@@ -107,7 +107,7 @@ func (s *Sim) Restart(id geo.NodeID) {
 	n.armed = nil
 	if len(n.log) == 0 {
 		s.after(0, item{kind: onStart, to: n.id, life: n.life})
-	} else if cost := s.c.Costs.of(len(n.log), 0, int64(n.store.Ops()-ops)); cost > 0 {
+	} else if cost := s.c.Costs.of(len(n.log), 0, int64(n.store.Ops()-ops), n.steps()); cost > 0 {
 		n.busy = true
 		n.busyFor += cost
 		s.after(cost, item{kind: onIdle, to: n.id, life: n.life})

@@ -18,6 +18,7 @@ type node struct {
 	s       *Sim
 	id      int32
 	replica protocol.Replica
+	worker  protocol.Worker // the replica, if it is one
 	store   *store.Store
 	rng     *rand.Rand
 	offset  time.Duration // of its clock
@@ -46,6 +47,15 @@ func (n *node) makeReplica() {
 	n.replica = c.Engine.New(protocol.Config{
 		Self: geo.NodeID(n.id), Topology: c.Topology, Params: c.Params, Procedures: c.Procedures, Store: n.store, Env: n,
 	})
+	n.worker, _ = n.replica.(protocol.Worker)
+}
+
+// steps returns the steps that the replica has taken so far.
+func (n *node) steps() int64 {
+	if n.worker == nil {
+		return 0
+	}
+	return n.worker.Steps()
 }
 
 // output is a message to another node, or a transaction's outcome.
@@ -114,7 +124,7 @@ func (n *node) serve(i int32) {
 	s := n.s
 	it := s.take(i)
 	n.handled++
-	ops := n.store.Ops()
+	ops, steps := n.store.Ops(), n.steps()
 	if s.c.Trace != nil {
 		n.traceInput(&it)
 	}
@@ -122,7 +132,7 @@ func (n *node) serve(i int32) {
 		n.record(&it)
 	}
 	n.feed(it.kind, it.from, it.msg, it.t, it.timer)
-	cost := s.c.Costs.of(1+len(n.out), int(it.size)+n.outBytes, int64(n.store.Ops()-ops))
+	cost := s.c.Costs.of(1+len(n.out), int(it.size)+n.outBytes, int64(n.store.Ops()-ops), n.steps()-steps)
 	n.outBytes = 0
 	if n.slow > 0 {
 		cost += cost * time.Duration(n.slow) / 100

@@ -74,6 +74,7 @@ type Executor struct {
 
 	parted, foreign int    // Parted, Foreign
 	passes          uint32 // of Reorder over the queues
+	steps           int64  // Steps
 	Stats
 }
 

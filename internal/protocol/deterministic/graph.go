@@ -14,6 +14,9 @@ type Vertex struct {
 	After []Place
 }
 
+// Steps counts what Graph and Reorder have looked at: transactions and requests.
+func (x *Executor) Steps() int64 { return x.steps }
+
 // arrival is a transaction whose parts here have all arrived. When the execution is another's by now, it has ended.
 type arrival struct {
 	e  *execution
@@ -45,6 +48,7 @@ func (x *Executor) Graph() (vertices []Vertex, over []Place) {
 			vertices = append(vertices, Vertex{Place: e.at, Participants: e.participants(), After: x.after(e)})
 		}
 	}
+	x.steps += int64(len(x.untold))
 	clear(x.untold)
 	x.untold = x.untold[:0]
 	over, x.over = x.over, nil
@@ -62,6 +66,7 @@ func (x *Executor) after(e *execution) []Place {
 			o.named = true
 			x.places = append(x.places, o.at)
 		}
+		x.steps++
 	}
 	for q := e.requests; q != nil; q = q.sibling {
 		switch {
@@ -111,7 +116,7 @@ func (x *Executor) Reorder(members []Place) {
 			}
 			if l := x.locks.locks[e.t.Accesses[i].Key]; l != nil && l.pass != x.passes {
 				l.pass = x.passes
-				l.reorder()
+				x.steps += l.reorder()
 				l.regrant(x.granted)
 			}
 		}
@@ -126,8 +131,8 @@ func (x *Executor) Reorder(members []Place) {
 	x.drain()
 }
 
-// reorder brings the members of the component together, in its order.
-func (l *lock) reorder() {
+// reorder brings the members of the component together, in its order. It returns the number of requests that it has looked at.
+func (l *lock) reorder() int64 {
 	var before, members, behind []*request
 	var reads, writes bool // by members or those behind them
 	for q := l.head; q != nil; q = q.next {
@@ -149,6 +154,7 @@ func (l *lock) reorder() {
 	for i, q := range all[1:] {
 		all[i].next, q.prev = q, all[i]
 	}
+	return int64(len(all))
 }
 
 // regrant grants and takes back locks after the queue has changed.

@@ -158,6 +158,9 @@ func (r *Replica) end() {
 	r.resolver.watch()
 }
 
+// Steps implements protocol.Worker: what the resolver takes.
+func (r *Replica) Steps() int64 { return r.Executor.Steps() + r.resolver.graph.steps }
+
 // Counters implements protocol.Replica.
 func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
 	return append(r.Node.Counters(dst),

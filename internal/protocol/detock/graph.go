@@ -73,6 +73,7 @@ func (g *graph) add(vertices []deterministic.Vertex, over []deterministic.Place)
 		}
 		t.participants = int32(v.Participants)
 		t.reports++
+		g.steps += int64(len(v.After))
 		for _, a := range v.After {
 			g.connect(n, g.number(a))
 		}

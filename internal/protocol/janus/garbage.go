@@ -130,7 +130,7 @@ func (g *garbage) collectForeign() {
 	for list.Len() > 0 {
 		rec := list.Front()
 		if rec.foreign {
-			if rec.id.Seq() > r.rows[rec.id.Node()].forget || rec.phase < Committed || len(rec.waiters) > 0 || !g.settled(rec) {
+			if rec.id.Seq() > r.rows[rec.id.Node()].forget || rec.phase < Committed || len(rec.watchers) > 0 || !g.settled(rec) {
 				return
 			}
 			delete(r.records, rec.id)

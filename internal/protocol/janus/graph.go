@@ -11,9 +11,12 @@ import (
 // graph is the dependency graph of the committed instances, as far as this replica needs it (Mu 2016, section 4.3).
 //
 // An instance is resolved when everything that it depends on, directly or not, is committed: then its strongly connected
-// component is known, and it is the same at every replica. Tarjan's algorithm finds it. A search that meets an
-// instance that is not committed ends there; the instance waits for that one, or for another one that waits already.
-// Components are found with those that they depend on first. That is the order in which their members, by name, go to the
+// component is known, and it is the same at every replica. Under overload each depends on thousands that are not committed,
+// so nothing is looked at twice. A committed instance watches one of those that it depends on, until that one is resolved;
+// then the next. Following from one to the one that it watches ends at one that is not committed, or goes round in a
+// circle. Those in a circle depend on each other: they become a group, which watches one that its members depend on outside of
+// it. What has nobody left to watch is a component. (Purdom and Moore's algorithm, with path contraction, made incremental.)
+// So components are found with those that they depend on first. That is the order in which their members, by name, go to the
 // executor, which grants their locks in that order: who conflicts waits, the others pass, and nobody can wait in a circle,
 // since the orders of all partitions agree.
 //
@@ -26,11 +29,11 @@ type graph struct {
 	r    *Replica
 	open int // records without a place in the order, or, if foreign, not decided
 
-	try    fifo.Queue[*record] // to be resolved
-	search uint64
-	index  int32
-	stack  []*record
-	path   *record // where the last search ended
+	try     fifo.Queue[*record] // committed, perhaps without anybody to watch
+	changed []*record           // watch somebody else now
+	path    []*record
+	walks   uint64    // walks so far
+	members []*record // room for those of a component
 
 	foreign   fifo.Queue[*record]
 	inquiries []*Inquire // by partition
@@ -43,8 +46,8 @@ type graph struct {
 func (g *graph) committed(rec *record) {
 	if rec.foreign {
 		g.close(rec)
-		if len(rec.waiters) == 0 {
-			return // it matters only if a search comes by
+		if len(rec.watchers) == 0 {
+			return // it matters only if a walk comes by
 		}
 	}
 	g.try.Push(rec)
@@ -60,76 +63,114 @@ func (g *graph) close(rec *record) {
 
 // run resolves what can be.
 func (g *graph) run() {
-	for g.try.Len() > 0 {
-		rec := g.try.Front()
-		g.try.Pop()
-		if !rec.resolved {
-			g.resolve(rec)
+	g.advanceAll()
+	start := g.walks
+	for len(g.changed) > 0 {
+		rec := g.changed[len(g.changed)-1].group()
+		g.changed = g.changed[:len(g.changed)-1]
+		if rec.watch != nil && g.follow(rec, start) {
+			g.advanceAll()
+			start = g.walks // somebody may watch somebody else now, far from where walks have begun
 		}
 	}
 }
 
-// resolve searches for the component of rec.
-func (g *graph) resolve(rec *record) {
-	g.search++
-	g.index = 0
-	if g.visit(rec) {
+// group returns the leader of the record's group.
+func (rec *record) group() *record {
+	for rec.leader != nil {
+		if up := rec.leader.leader; up != nil {
+			rec.leader = up
+		}
+		rec = rec.leader
+	}
+	return rec
+}
+
+// advanceAll finds somebody to watch for everybody who has nobody.
+func (g *graph) advanceAll() {
+	for g.try.Len() > 0 {
+		rec := g.try.Front().group()
+		g.try.Pop()
+		if !rec.resolved && rec.watch == nil {
+			g.advance(rec)
+		}
+	}
+}
+
+// advance finds somebody to watch for the group that rec leads, or resolves it.
+func (g *graph) advance(rec *record) {
+	if !rec.joined {
+		rec.joined, rec.open = true, rec
+	}
+	for m := rec.open; m != nil; m = rec.open {
+		for ; int(m.looked) < len(m.deps); m.looked++ {
+			if w := g.dependency(m.deps[m.looked]); w != nil && !w.resolved && w.group() != rec {
+				rec.watch = w
+				w.watchers = append(w.watchers, rec)
+				g.changed = append(g.changed, rec)
+				return
+			}
+		}
+		rec.open = m.moreOpen
+	}
+	g.component(rec)
+}
+
+// follow goes from rec to the one that it watches, and so on, to one that is not committed or that a walk since start has
+// passed. It makes groups of the circles that it meets, and ends with true when it resolves anything.
+func (g *graph) follow(rec *record, start uint64) bool {
+	g.walks++
+	clear(g.path)
+	g.path = g.path[:0]
+	for {
+		switch {
+		case rec.walk == g.walks:
+			for {
+				m := g.path[len(g.path)-1]
+				g.path = g.path[:len(g.path)-1]
+				if m == rec {
+					break
+				}
+				rec.join(m)
+			}
+			rec.watch = nil
+			g.advance(rec)
+		case rec.phase < Committed || rec.walk > start:
+			return false
+		case rec.watch == nil:
+			g.advance(rec) // of another partition: it has not mattered before
+		}
+		if rec.resolved {
+			return true
+		}
+		rec.walk = g.walks
+		g.path = append(g.path, rec)
+		rec = rec.watch.group()
+	}
+}
+
+// join puts m's group into that of rec, another leader.
+func (rec *record) join(m *record) {
+	m.leader, m.watch = rec, nil
+	end(rec, rec.last).more, rec.last = m, end(m, m.last)
+	if m.open == nil {
 		return
 	}
-	end := g.path
-	cause := end
-	if end.phase >= Committed {
-		cause = end.blocked
+	last := end(m.open, m.lastOpen)
+	if rec.open != nil {
+		end(rec.open, rec.lastOpen).moreOpen = m.open
+	} else {
+		rec.open = m.open
 	}
-	for _, v := range g.stack {
-		v.blocked, v.onStack = cause, false
-	}
-	clear(g.stack)
-	g.stack = g.stack[:0]
-	end.waiters = append(end.waiters, rec)
+	rec.lastOpen = last
+	m.open, m.lastOpen = nil, nil
 }
 
-// visit is Tarjan's depth-first search. It returns false when it meets an instance that is not committed, or one that is
-// known to wait for such a one: that is left in path.
-func (g *graph) visit(v *record) bool {
-	g.index++
-	v.visited, v.index, v.low, v.onStack = g.search, g.index, g.index, true
-	g.stack = append(g.stack, v)
-	for _, d := range v.deps {
-		w := g.dependency(d)
-		switch {
-		case w == nil || w.resolved:
-		case w.phase < Committed:
-			g.path = w
-			return false
-		case w.visited == g.search:
-			if w.onStack {
-				v.low = min(v.low, w.index)
-			}
-		case w.blocked != nil && w.blocked.phase < Committed:
-			g.path = w
-			return false
-		default:
-			if !g.visit(w) {
-				return false
-			}
-			v.low = min(v.low, w.low)
-		}
+func end(first, last *record) *record {
+	if last == nil {
+		return first
 	}
-	if v.low == v.index {
-		at := len(g.stack) - 1
-		for g.stack[at] != v {
-			at--
-		}
-		members := g.stack[at:]
-		for _, m := range members {
-			m.onStack = false
-		}
-		g.component(members)
-		clear(members)
-		g.stack = g.stack[:at]
-	}
-	return true
+	return last
 }
 
 // dependency returns the record of a dependency, or nil if it can't be in a cycle with who depends on it. It asks for
@@ -160,8 +201,12 @@ func (g *graph) dependency(d Dep) *record {
 	return rec
 }
 
-// component puts the members of a strongly connected component in order.
-func (g *graph) component(members []*record) {
+// component puts the members of a strongly connected component in order: the group that rec leads.
+func (g *graph) component(rec *record) {
+	members := append(g.members[:0], rec)
+	for m := rec.more; m != nil; m = m.more {
+		members = append(members, m)
+	}
 	var shared []*record
 	if len(members) > 1 {
 		slices.SortFunc(members, byName)
@@ -170,13 +215,18 @@ func (g *graph) component(members []*record) {
 		g.r.counters.largest = max(g.r.counters.largest, int64(len(members)))
 	}
 	for _, m := range members {
-		m.resolved, m.blocked, m.scc = true, nil, shared
-		for _, w := range m.waiters {
-			g.try.Push(w)
-		}
-		m.waiters = nil
+		m.resolved, m.scc = true, shared
 	}
 	for _, m := range members {
+		for _, w := range m.watchers {
+			if w = w.group(); !w.resolved && w.watch == m {
+				w.watch = nil
+				g.try.Push(w)
+			}
+		}
+	}
+	for _, m := range members {
+		m.leader, m.watchers, m.more, m.last, m.open, m.moreOpen, m.lastOpen = nil, nil, nil, nil, nil, nil, nil
 		if m.foreign {
 			continue
 		}
@@ -186,6 +236,8 @@ func (g *graph) component(members []*record) {
 			g.r.executor.Run(deterministic.Place{Position: uint64(m.id.Node()), Index: m.id.Seq()}, m.t, m.id.Node())
 		}
 	}
+	clear(members)
+	g.members = members[:0]
 }
 
 // together reports whether two resolved instances are members of one component.

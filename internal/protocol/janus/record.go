@@ -99,13 +99,18 @@ type record struct {
 
 	// Resolution: see graph.
 	resolved bool
-	blocked  *record   // not committed when the search last ended there
-	waiters  []*record // to be tried when this one is resolved, or committed if it was not
-	visited  uint64    // the search that has seen it
-	index    int32
-	low      int32
-	onStack  bool
 	scc      []*record // the component, if it has more than this member
+	looked   int32     // how many of deps need not be looked at again
+	leader   *record   // of its group, perhaps by way of others; nil: itself
+	watch    *record   // the leader's: the one of those that the group depends on that keeps it waiting
+	watchers []*record // the leaders at that time of those who watch this one, or did
+	walk     uint64    // that has come by last
+	// The group's next member and, at the leader, its last one, nil for itself; and the same for the members from open on, some of whose
+	// dependencies are to be looked at.
+	more, last         *record
+	moreOpen, lastOpen *record
+	open               *record // the leader's
+	joined             bool    // open is set
 }
 
 // row is what a replica keeps per coordinator.
