@@ -115,8 +115,11 @@ func (g *garbage) collect(row *row) {
 
 // settled reports whether nobody needs rec to find the component of another one.
 func (g *garbage) settled(rec *record) bool {
-	for _, m := range rec.scc {
-		if !g.r.forgotten(m.id) {
+	if rec.scc == nil {
+		return true
+	}
+	for _, id := range *rec.scc {
+		if !g.r.forgotten(id) {
 			return false
 		}
 	}

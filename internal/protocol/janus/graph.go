@@ -46,7 +46,7 @@ type graph struct {
 func (g *graph) committed(rec *record) {
 	if rec.foreign {
 		g.close(rec)
-		if len(rec.watchers) == 0 {
+		if len(rec.watchers) == 0 && !rec.asked {
 			return // it matters only if a walk comes by
 		}
 	}
@@ -101,6 +101,11 @@ func (g *graph) advanceAll() {
 func (g *graph) advance(rec *record) {
 	if !rec.joined {
 		rec.joined, rec.open = true, rec
+		for _, d := range rec.deps {
+			if int(d.Partition) != g.r.partition {
+				g.dependency(d) // all must be known in the end: one question after the other would take a round trip each
+			}
+		}
 	}
 	for m := rec.open; m != nil; m = rec.open {
 		for ; int(m.looked) < len(m.deps); m.looked++ {
@@ -207,10 +212,10 @@ func (g *graph) component(rec *record) {
 	for m := rec.more; m != nil; m = m.more {
 		members = append(members, m)
 	}
-	var shared []*record
+	var shared *component
 	if len(members) > 1 {
 		slices.SortFunc(members, byName)
-		shared = slices.Clone(members)
+		shared = componentOf(members, g.r.nodes)
 		g.r.counters.components++
 		g.r.counters.largest = max(g.r.counters.largest, int64(len(members)))
 	}
@@ -240,10 +245,18 @@ func (g *graph) component(rec *record) {
 	g.members = members[:0]
 }
 
-// together reports whether two resolved instances are members of one component.
-func (rec *record) together(m *record) bool {
-	return len(rec.scc) > 0 && len(m.scc) > 0 && rec.scc[0] == m.scc[0]
+// componentOf returns the component of these members, in the order of their numbers.
+func componentOf(members []*record, nodes int) *component {
+	last := make([]Instance, nodes)
+	for _, m := range members {
+		last[m.id.Node()] = m.id
+	}
+	c := component(slices.DeleteFunc(last, func(i Instance) bool { return i == 0 }))
+	return &c
 }
+
+// together reports whether two resolved instances are members of one component.
+func (rec *record) together(m *record) bool { return rec.scc != nil && rec.scc == m.scc }
 
 // ask adds an instance to the question for partition q of the own copy.
 func (g *graph) ask(q int, id Instance) {

@@ -96,8 +96,10 @@ func check(t *testing.T, seed uint64, r *Replica, id func(int) Instance, reach [
 			continue
 		}
 		var got []Instance
-		for _, m := range rec.scc {
-			got = append(got, m.id)
+		for j := range reach {
+			if m := r.know(id(j)); m.together(rec) {
+				got = append(got, m.id)
+			}
 		}
 		slices.Sort(members)
 		slices.Sort(got)

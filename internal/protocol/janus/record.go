@@ -99,12 +99,12 @@ type record struct {
 
 	// Resolution: see graph.
 	resolved bool
-	scc      []*record // the component, if it has more than this member
-	looked   int32     // how many of deps need not be looked at again
-	leader   *record   // of its group, perhaps by way of others; nil: itself
-	watch    *record   // the leader's: the one of those that the group depends on that keeps it waiting
-	watchers []*record // the leaders at that time of those who watch this one, or did
-	walk     uint64    // that has come by last
+	scc      *component // nil if it has no other member
+	looked   int32      // how many of deps need not be looked at again
+	leader   *record    // of its group, perhaps by way of others; nil: itself
+	watch    *record    // the leader's: the one of those that the group depends on that keeps it waiting
+	watchers []*record  // the leaders at that time of those who watch this one, or did
+	walk     uint64     // that has come by last
 	// The group's next member and, at the leader, its last one, nil for itself; and the same for the members from open on, some of whose
 	// dependencies are to be looked at.
 	more, last         *record
@@ -112,6 +112,9 @@ type record struct {
 	open               *record // the leader's
 	joined             bool    // open is set
 }
+
+// component is a strongly connected component of more than one instance: the last ones of the rows that have members.
+type component []Instance
 
 // row is what a replica keeps per coordinator.
 type row struct {
