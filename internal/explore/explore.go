@@ -77,8 +77,8 @@ func indent(s string) string {
 }
 
 const (
-	// patience is how long after the last fault and the last transaction everything may take to complete: Janus may recover one
-	// instance after the other, each after its parameter recovery, which is up to 8 s here.
+	// patience is how long after the last fault and the last transaction everything may take to complete. Janus's parameter
+	// recovery is up to 8 s here, and who recovers may fail in turn.
 	patience = 5 * time.Minute
 	// look is the interval at which it is asked whether everything has.
 	look = 50 * time.Millisecond

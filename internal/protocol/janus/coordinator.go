@@ -448,6 +448,12 @@ func (r *Replica) receiveCommit(m *Commit) {
 	if rec.t == nil && !m.Noop {
 		return // whoever decided knows the transaction and sends it where it may be missing
 	}
+	if l := rec.lead; l != nil && l.ballot > 0 && !r.forgotten(m.ID) {
+		// Who has taken the instance over is told what was decided. The others that do not know may be waiting for it, and each would
+		// have to find out for itself.
+		r.coordinator.commit(rec, m.Noop, m.Deps)
+		return
+	}
 	deps := m.Deps
 	if rec.foreign && r.forgotten(m.ID) {
 		deps = nil
