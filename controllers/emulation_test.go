@@ -133,6 +133,11 @@ func (w *world) playChaosMesh() {
 				o.SetFinalizers([]string{"chaos-mesh/records"})
 				conditions := []any{map[string]any{"type": "Selected", "status": "True"}, map[string]any{"type": "AllInjected", "status": "True"}}
 				w.must(unstructured.SetNestedSlice(o.Object, conditions, "status", "conditions"))
+				var records []any
+				for _, name := range w.chosen(o) {
+					records = append(records, map[string]any{"id": w.namespace + "/" + name + "/node", "phase": "Injected"})
+				}
+				w.must(unstructured.SetNestedSlice(o.Object, records, "status", "experiment", "containerRecords"))
 				w.chaosActs(o)
 			default:
 				continue
@@ -140,6 +145,14 @@ func (w *world) playChaosMesh() {
 			w.must(client.IgnoreNotFound(w.client.Update(w.ctx, o)))
 		}
 	}
+}
+
+// chosen are the pods that an object names.
+func (w *world) chosen(o *unstructured.Unstructured) []string {
+	w.t.Helper()
+	names, _, err := unstructured.NestedStringSlice(o.Object, "spec", "selector", "pods", w.namespace)
+	w.must(err)
+	return names
 }
 
 // chaosActs kills the pods, or their containers, that an object names.
@@ -150,9 +163,7 @@ func (w *world) chaosActs(o *unstructured.Unstructured) {
 	if action != "pod-kill" && action != "container-kill" {
 		return
 	}
-	names, _, err := unstructured.NestedStringSlice(o.Object, "spec", "selector", "pods", w.namespace)
-	w.must(err)
-	for _, name := range names {
+	for _, name := range w.chosen(o) {
 		pod := w.get(name, &corev1.Pod{}).(*corev1.Pod)
 		if action == "container-kill" {
 			pod.Status.ContainerStatuses[0].RestartCount++

@@ -3,10 +3,13 @@ package controllers
 import (
 	"context"
 	"slices"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -37,7 +40,26 @@ const nodeContainer = "node"
 
 // chaosSet is the run's own objects of Chaos Mesh.
 func (s *runScope) chaosSet() *chaosmesh.Set {
-	return &chaosmesh.Set{Cluster: &ownedBy{s.Client, s.Live, s.run}, Kinds: chaosKinds, Labels: runLabels(s.run, RoleFault), Now: s.Clock.Now}
+	return &chaosmesh.Set{Cluster: &ownedBy{s.Client, s.Live, s.run}, Kinds: chaosKinds, Labels: runLabels(s.run, RoleFault), Now: s.Clock.Now, Abandon: s.replacePods}
+}
+
+// replacePods deletes pods that are older than before. What a fault put into their network namespaces and processes goes with
+// them.
+func (s *runScope) replacePods(ctx context.Context, namespace string, names []string, before time.Time) error {
+	for _, name := range names {
+		pod := &corev1.Pod{}
+		err := s.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, pod)
+		if err == nil && (pod.DeletionTimestamp != nil || pod.CreationTimestamp.After(before)) {
+			continue
+		}
+		if err == nil {
+			err = s.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // chaosUID tells this attempt from all others in the whole cluster.

@@ -376,7 +376,7 @@ func TestDeletionDuringFaults(t *testing.T) {
 	w := newWorld(t)
 	w.chaosMesh = true
 	w.create(makeDatabase("d").obj(), makeRun("r").database("d").duration(60*time.Second).faults(`
-- {name: full, at: 1s, duration: 50s, memoryStress: {target: {}, size: 16Mi}}
+- {name: full, at: 1s, duration: 50s, memoryStress: {target: {regions: [us-west-2]}, size: 16Mi}}
 - {name: busy, at: 1s, duration: 50s, cpuStress: {target: {}}}
 `).obj())
 	w.until("both last", func() bool {
@@ -387,6 +387,7 @@ func TestDeletionDuringFaults(t *testing.T) {
 		t.Errorf("nodes do %q, Chaos Mesh %v", w.disturbances(), w.chaosLeft())
 	}
 	w.chaosMesh = false // it does not let go
+	hit := w.nodePod("d", "us-west-2", 0)
 	run := w.getRun("r")
 	w.must(w.client.Delete(w.ctx, run))
 	for range 3 {
@@ -400,5 +401,11 @@ func TestDeletionDuringFaults(t *testing.T) {
 	})
 	if left := append(w.leftovers("r"), w.chaosLeft()...); len(left) > 0 || w.disturbances() != "" {
 		t.Errorf("left over: %v; nodes do %s", left, w.disturbances())
+	}
+	// Nobody took the stressors from the pod: it goes, and they go with it.
+	now := &corev1.Pod{}
+	err := w.client.Get(w.ctx, client.ObjectKeyFromObject(hit), now)
+	if client.IgnoreNotFound(err) != nil || err == nil && now.UID == hit.UID && now.DeletionTimestamp == nil {
+		t.Errorf("the pod that was hit is still there (%v)", err)
 	}
 }

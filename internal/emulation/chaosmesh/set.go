@@ -26,6 +26,9 @@ type Set struct {
 	// Labels are put on every object, and find them again.
 	Labels map[string]string
 	Now    func() time.Time
+	// Abandon, where it is set, is told before an object is forced away which pods it may still hold, for then nobody takes its
+	// rules, processes and clocks from them: they should be replaced, unless they are younger than before.
+	Abandon func(ctx context.Context, namespace string, pods []string, before time.Time) error
 }
 
 // List reads the objects. It fails with ErrNotInstalled where the API server does not know a kind, and returns those of the
@@ -132,19 +135,50 @@ func (s *Set) Flaws(ctx context.Context, namespace string, desired []*unstructur
 // remove deletes an object, and forces it when that takes too long: first by Chaos Mesh's own annotation, then by taking
 // its finalizers, which is the only thing that helps where the kernel cannot undo what it never did.
 func (s *Set) remove(ctx context.Context, o *unstructured.Unstructured) error {
+	since := o.GetDeletionTimestamp()
+	if since == nil {
+		err := s.Cluster.Delete(ctx, o)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	}
+	if s.Now().Sub(since.Time) <= Patience || len(o.GetFinalizers()) == 0 {
+		return nil
+	}
+	if held := held(o); s.Abandon != nil && len(held) > 0 {
+		if err := s.Abandon(ctx, o.GetNamespace(), held, since.Time); err != nil {
+			return err
+		}
+	}
 	var err error
-	switch since := o.GetDeletionTimestamp(); {
-	case since == nil:
-		err = s.Cluster.Delete(ctx, o)
-	case s.Now().Sub(since.Time) > 2*Patience && len(o.GetFinalizers()) > 0:
+	switch {
+	case s.Now().Sub(since.Time) > 2*Patience:
 		err = s.Cluster.Patch(ctx, o, []byte(`{"metadata":{"finalizers":null}}`))
-	case s.Now().Sub(since.Time) > Patience && o.GetAnnotations()[ForceFinalizer] != Forced:
+	case o.GetAnnotations()[ForceFinalizer] != Forced:
 		err = s.Cluster.Patch(ctx, o, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, ForceFinalizer, Forced))
 	}
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err
+}
+
+// held names the pods that an object may still do something to: all that it chose and has not let go.
+func held(o *unstructured.Unstructured) []string {
+	if action, _, _ := unstructured.NestedString(o.Object, "spec", "action"); action == "pod-kill" || action == "container-kill" {
+		return nil
+	}
+	var pods []string
+	for _, r := range ReadStatus(o).Records {
+		if r.Released {
+			continue
+		}
+		if id := strings.Split(r.ID, "/"); len(id) > 1 && !slices.Contains(pods, id[1]) {
+			pods = append(pods, id[1])
+		}
+	}
+	return pods
 }
 
 // Release deletes every object, forcing those that do not go; done once nothing is left. An *emulation.StuckError says that

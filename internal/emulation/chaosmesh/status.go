@@ -25,6 +25,8 @@ type Record struct {
 	ID string
 	// Injected says whether it is injected now.
 	Injected bool
+	// Released says that nothing is left in it, or nothing was ever tried.
+	Released bool
 	// InjectedAt and RecoveredAt are when that last succeeded; zero when it did not.
 	InjectedAt, RecoveredAt time.Time
 	// Failure is the last message about a failure, empty when the last attempt succeeded.
@@ -52,7 +54,7 @@ func ReadStatus(u *unstructured.Unstructured) Status {
 	records, _, _ := unstructured.NestedSlice(u.Object, "status", "experiment", "containerRecords")
 	for _, r := range records {
 		m, _ := r.(map[string]any)
-		record := Record{Injected: m["phase"] == "Injected"}
+		record := Record{Injected: m["phase"] == "Injected", Released: m["phase"] == "Not Injected"}
 		record.ID, _ = m["id"].(string)
 		events, _ := m["events"].([]any)
 		for _, e := range events {
