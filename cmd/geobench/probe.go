@@ -11,12 +11,12 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/emulation/kernel"
+	"github.com/geobench/geobench/internal/metrics"
 	"github.com/geobench/geobench/internal/ping"
 )
 
@@ -50,11 +50,13 @@ in follows from POD_NAME.`,
 			if err != nil {
 				return err
 			}
+			registry := metrics.NewRegistry()
+			registry.MustRegister(p.Metrics())
 			group, ctx := errgroup.WithContext(cmd.Context())
 			group.Go(func() error { return p.Run(ctx) })
 			group.Go(func() error { return ping.Sink(ctx, sink) })
 			group.Go(func() error {
-				s := &http.Server{Handler: admin.NewHandler(p, promhttp.Handler()), ReadHeaderTimeout: 10 * time.Second}
+				s := &http.Server{Handler: admin.NewHandler(p, metrics.Handler(registry)), ReadHeaderTimeout: 10 * time.Second}
 				stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 				defer stop()
 				if err := s.Serve(server); ctx.Err() == nil {

@@ -1,6 +1,12 @@
 package metrics
 
-import "github.com/geobench/geobench/api/v1alpha1"
+import (
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
 
 // The labels that groups of metrics share. Those of one process come first: they are fixed there.
 var (
@@ -21,7 +27,8 @@ var latencyBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .02
 // Workers.
 var (
 	workers = source("Workers", "Served by worker pods on port 7001 (`metrics`), and by `geobench run --metrics-address` for all regions. "+
-		"They count from the first warm-up on: the result document counts measured windows alone. `worker` is the worker's number in its region.")
+		"They count from the first warm-up on: the result document counts measured windows alone. `worker` is the worker's number in its region. "+
+		"Clients do not try again: what did not commit is counted once, by its outcome. What engines execute again is in `geobench_engine_events_total`.")
 
 	Committed = workers.define(Counter, "geobench_worker_committed_total",
 		"Transactions committed.", with(workerLabels, "transaction", "class"))
@@ -90,7 +97,7 @@ var (
 
 // Network.
 var (
-	network = source("Network", "Served beside the metrics of nodes. `region` is the region of the node that measures or sends, `to` the region at the other end.")
+	network = source("Network", "Served beside the metrics of nodes; of round trips, and geobench_node_ready, also by the probes beside programs of any image (`spec.pods`). `region` is the region of the node that measures or sends, `to` the region at the other end.")
 
 	SentBytes = network.define(Counter, "geobench_network_sent_bytes_total",
 		"Bytes sent to the nodes of a region, headers and probes included, retransmissions left out.", with(nodeLabels, "to"))
@@ -187,6 +194,19 @@ func PutEngine(put Put, name string, v int64) {
 		put(EngineState, float64(v), name)
 	} else {
 		put(EngineEvents, float64(v), name)
+	}
+}
+
+// PutRTT hands out the round trip to a region: as declared, and as measured, in microseconds. A nil histogram is no link.
+func PutRTT(put Put, to string, declared time.Duration, measured *hdrhistogram.Histogram) {
+	if measured == nil {
+		return
+	}
+	put(DeclaredRTT, declared.Seconds(), to)
+	put(RTTSamples, float64(measured.TotalCount()), to)
+	if measured.TotalCount() > 0 {
+		put(MedianRTT, float64(measured.ValueAtQuantile(50))/1e6, to)
+		put(TailRTT, float64(measured.ValueAtQuantile(99))/1e6, to)
 	}
 }
 

@@ -90,15 +90,6 @@ func (n *Node) collectLinks(put metrics.Put) {
 		bytes, messages := e.Sent(r)
 		put(metrics.SentBytes, float64(bytes), name)
 		put(metrics.SentMessages, float64(messages), name)
-		h := e.RoundTrips(r)
-		if h == nil {
-			continue
-		}
-		put(metrics.DeclaredRTT, n.topology.RTT(self, r).Seconds(), name)
-		put(metrics.RTTSamples, float64(h.TotalCount()), name)
-		if h.TotalCount() > 0 {
-			put(metrics.MedianRTT, float64(h.ValueAtQuantile(50))/1e6, name)
-			put(metrics.TailRTT, float64(h.ValueAtQuantile(99))/1e6, name)
-		}
+		metrics.PutRTT(put, name, n.topology.RTT(self, r), e.RoundTrips(r))
 	}
 }

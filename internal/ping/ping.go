@@ -23,10 +23,12 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/metrics"
 )
 
 // Port is where probers answer, UDP and TCP.
@@ -356,6 +358,25 @@ func (p *Prober) Status(context.Context) (*admin.Status, error) {
 		s.Links = append(s.Links, admin.LinkStatus{To: name, Bytes: p.links[r].bytes, Messages: p.links[r].count, RTT: text})
 	}
 	return s, nil
+}
+
+// Metrics shows to Prometheus what was measured, as the nodes of native engines do.
+func (p *Prober) Metrics() prometheus.Collector {
+	t := &p.db.Topology
+	self := t.RegionOf(p.self)
+	return metrics.NewCollector([]*metrics.Definition{metrics.NodeReady, metrics.DeclaredRTT, metrics.RTTSamples, metrics.MedianRTT, metrics.TailRTT}, func(put metrics.Put) {
+		ready := 0.0
+		if p.Ready() == nil {
+			ready = 1
+		}
+		put(metrics.NodeReady, ready)
+		second := int64(time.Since(p.start) / time.Second)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for r, name := range t.Regions {
+			metrics.PutRTT(put, name, t.RTT(self, geo.Region(r)), p.links[r].merged(second))
+		}
+	}, p.db.Name, p.db.Engine, t.Regions[self], t.NodeName(p.self))
 }
 
 // Load fails: the data is the database's own business.

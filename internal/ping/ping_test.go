@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
 )
@@ -78,6 +80,21 @@ func TestProbersMeasureEachOther(t *testing.T) {
 				t.Fatalf("status %+v", s)
 			}
 		}
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(a.Metrics())
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			shown[f.GetName()] += m.GetGauge().GetValue()
+		}
+	}
+	if shown["geobench_node_ready"] != 1 || shown["geobench_network_rtt_samples"] < 3 || shown["geobench_network_median_rtt_seconds"] <= 0 || len(shown) != 5 {
+		t.Errorf("Prometheus is shown %v", shown)
 	}
 	if sa, _ := a.Status(t.Context()); sa.Process == b.process {
 		t.Error("both processes have one name")
