@@ -38,8 +38,7 @@ install_geobench "$image"
 kubectl -n geobench-system rollout restart deployment -l app.kubernetes.io/name=geobench >&2
 kubectl -n geobench-system rollout status deployment -l app.kubernetes.io/name=geobench --timeout 2m >&2
 
-# Building Prometheus takes minutes: it is used where it is built already, or asked for.
-if [[ $where == local ]] && { [[ -n ${PROMETHEUS:-} ]] || tool path prometheus >/dev/null 2>&1; }; then
+if [[ $where == local && ${PROMETHEUS:-yes} != no ]]; then
   say "Prometheus ($(elapsed))"
   hack/monitoring.sh up
   prometheus=$(hack/monitoring.sh address)
@@ -55,8 +54,8 @@ kubectl -n "$namespace" get geodatabases,benchmarkruns >&2
 say "the result ($(elapsed) in all)"
 hack/result.sh "$namespace" quickstart | bin/geobench show -
 if [[ -n ${prometheus:-} ]]; then
-  say "Prometheus has seen it all: $prometheus on this machine, or kubectl -n geobench-monitoring port-forward service/prometheus 9090"
+  say "Prometheus has seen it all: $prometheus on this machine, or kubectl -n geobench-system port-forward service/geobench-prometheus 9090"
 elif [[ $where == local ]]; then
-  say "for a Prometheus beside it: make demo PROMETHEUS=yes (see docs/monitoring.md)"
+  say "for a Prometheus beside it: make demo (see docs/monitoring.md)"
 fi
 [[ $(kubectl -n "$namespace" get benchmarkrun quickstart -o 'jsonpath={.status.verdict}') == Passed ]]

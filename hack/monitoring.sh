@@ -1,32 +1,32 @@
 #!/usr/bin/env bash
-# Runs a Prometheus on the local node that scrapes Geobench. Builds it the first time (minutes).
-# Usage: hack/monitoring.sh up|address|down
+# Runs the chart's Prometheus on the local node, beside Geobench, which must be installed there. Builds Prometheus the first
+# time (minutes).
+# Usage: hack/monitoring.sh build|up|address|down
 source "$(dirname "$0")/lib.sh"
-namespace=geobench-monitoring
+namespace=geobench-system
+upgrade() { helm upgrade geobench charts/geobench --namespace "$namespace" --reuse-values --wait --timeout 3m "$@" >&2; }
 up() {
-  local server version image
+  local server version name=localhost/geobench-prometheus
   server=$(tool install prometheus | tail -1)
   version=$(basename "$(dirname "$server")")
-  image=localhost/geobench-prometheus:${version#prometheus-}
+  version=${version#prometheus-}
   use_local_cluster
   mkdir -p out
-  go run -C hack/cluster . image -name "$image" -binary "$server" -o "$root/out/prometheus.tar" >&2
+  go run -C hack/cluster . image -name "$name:$version" -binary "$server" -o "$root/out/prometheus.tar" >&2
   cluster load "$root/out/prometheus.tar" >&2
-  kubectl create namespace "$namespace" --dry-run=client -o yaml | kubectl apply -f - >&2
-  kubectl -n "$namespace" create configmap rules --from-file=dashboards/rules.yaml --dry-run=client -o yaml | kubectl apply -f - >&2
-  sed "s#image: IMAGE#image: $image#" hack/prometheus/manifests.yaml | kubectl apply -f - >&2
-  kubectl -n "$namespace" rollout status deployment prometheus --timeout 2m >&2
+  upgrade --set prometheus.enabled=true --set "prometheus.image.repository=$name" --set "prometheus.image.tag=$version"
 }
 # The node is on this machine, and its services can be reached from it.
 address() {
-  echo "http://$(kubectl -n "$namespace" get endpointslices -l kubernetes.io/service-name=prometheus -o 'jsonpath={.items[0].endpoints[0].addresses[0]}'):9090"
+  echo "http://$(kubectl -n "$namespace" get endpointslices -l kubernetes.io/service-name=geobench-prometheus -o 'jsonpath={.items[0].endpoints[0].addresses[0]}'):9090"
 }
 case ${1:-} in
+build) tool install prometheus >/dev/null ;;
 up) up ;;
 address) use_local_cluster && address ;;
-down) use_local_cluster && kubectl delete -f hack/prometheus/manifests.yaml --ignore-not-found >&2 ;;
+down) use_local_cluster && upgrade --set prometheus.enabled=false ;;
 *)
-  echo "usage: hack/monitoring.sh up|address|down" >&2
+  echo "usage: hack/monitoring.sh build|up|address|down" >&2
   exit 2
   ;;
 esac

@@ -150,6 +150,7 @@ var allOn = []string{
 	`metrics.readers=[{"kind": "ServiceAccount", "name": "prometheus", "namespace": "monitoring"}]`,
 	`metrics.serviceMonitor={"enabled": true, "labels": {"release": "kps"}}`, `metrics.podMonitor={"enabled": true, "labels": {"release": "kps"}}`,
 	`metrics.prometheusRule={"enabled": true, "labels": {"release": "kps"}}`, `dashboards={"labels": {"grafana_dashboard": "yes"}, "namespace": "monitoring"}`,
+	`prometheus={"enabled": true}`,
 	`networkPolicy.operator={"enabled": true, "metricsFrom": [{"namespaceSelector": {}}], "apiServerCIDRs": ["10.0.0.0/8"]}`,
 	`networkPolicy.databases={"enabled": true, "namespaces": ["one", "two"], "metricsFrom": [{"namespaceSelector": {}}]}`,
 	`presets={"enabled": true, "namespaces": ["one", "two"]}`,
@@ -195,6 +196,10 @@ func TestVariants(t *testing.T) {
 		return out
 	}
 
+	prometheus := []string{
+		"ServiceAccount geobench-prometheus", "ClusterRole geobench-prometheus", "ClusterRoleBinding geobench-prometheus",
+		"ConfigMap geobench-prometheus", "Deployment geobench-prometheus", "Service geobench-prometheus",
+	}
 	for title, test := range map[string]struct {
 		values []string
 		want   [][]string
@@ -218,6 +223,10 @@ func TestVariants(t *testing.T) {
 			},
 			want: [][]string{always},
 		},
+		"with a Prometheus of its own": {
+			values: []string{"prometheus.enabled=true"},
+			want:   [][]string{crds, always, account, users, leader, everywhere, metrics, boards(""), prometheus},
+		},
 		"no leader": {
 			values: []string{"leaderElection.enabled=false"},
 			want:   [][]string{crds, always, account, users, everywhere, metrics, boards("")},
@@ -239,7 +248,7 @@ func TestVariants(t *testing.T) {
 		"everything": {
 			values: allOn,
 			want: [][]string{
-				crds, always, account, users, leader, everywhere, metrics, boards("monitoring/"), monitors,
+				crds, always, account, users, leader, everywhere, metrics, boards("monitoring/"), monitors, prometheus,
 				{"PodDisruptionBudget geobench-operator", "ClusterRoleBinding geobench-metrics-reader"},
 				{"NetworkPolicy geobench-operator", "NetworkPolicy one/geobench-databases", "NetworkPolicy two/geobench-databases"},
 				presets("one"), presets("two"),
@@ -276,6 +285,20 @@ func TestMonitoring(t *testing.T) {
 		switch o := o.(type) {
 		case *corev1.ConfigMap:
 			seen++
+			if o.Name == "geobench-prometheus" {
+				if strings.TrimSpace(o.Data["rules.yaml"]) != strings.TrimSpace(string(source("rules.yaml"))) {
+					t.Error("the rules of the chart's Prometheus differ from rules.yaml")
+				}
+				var config struct {
+					ScrapeConfigs []struct {
+						JobName string `json:"job_name"`
+					} `json:"scrape_configs"`
+				}
+				if err := yaml.Unmarshal([]byte(o.Data["prometheus.yaml"]), &config); err != nil || len(config.ScrapeConfigs) != 3 {
+					t.Errorf("the chart's Prometheus has %d jobs, want 3: %v", len(config.ScrapeConfigs), err)
+				}
+				continue
+			}
 			file := strings.TrimPrefix(o.Name, "geobench-dashboard-") + ".json"
 			if got := o.Data["geobench-"+file]; strings.TrimSpace(got) != strings.TrimSpace(string(source(file))) {
 				t.Errorf("ConfigMap %s differs from %s", o.Name, file)
@@ -303,8 +326,8 @@ func TestMonitoring(t *testing.T) {
 			}
 		}
 	}
-	if seen != 7 {
-		t.Errorf("%d objects for Grafana and Prometheus, want 7", seen)
+	if seen != 8 {
+		t.Errorf("%d objects for Grafana and Prometheus, want 8", seen)
 	}
 }
 
@@ -315,8 +338,11 @@ func TestPodSecurity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for title, values := range map[string][]string{"default": nil, "everything": allOn} {
-		pods := 0
+	for title, test := range map[string]struct {
+		values []string
+		want   int
+	}{"default": {nil, 2}, "everything": {allOn, 3}} {
+		pods, values := 0, test.values
 		for _, o := range c.objects(t, values...) {
 			var meta *metav1.ObjectMeta
 			var spec *corev1.PodSpec
@@ -342,8 +368,8 @@ func TestPodSecurity(t *testing.T) {
 				}
 			}
 		}
-		if pods != 2 {
-			t.Errorf("%s: checked %d kinds of pods, want 2: the operator and its test", title, pods)
+		if pods != test.want {
+			t.Errorf("%s: checked %d kinds of pods, want %d: the operator, its test, and Prometheus where it is on", title, pods, test.want)
 		}
 	}
 }

@@ -37,6 +37,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: operator
 {{- end }}
 
+{{- define "geobench.prometheus.selector" -}}
+app.kubernetes.io/name: {{ include "geobench.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: prometheus
+{{- end }}
+
 {{- define "geobench.operator.serviceAccount" -}}
 {{- if .Values.serviceAccount.create }}
 {{- default (include "geobench.operator.name" .) .Values.serviceAccount.name }}
