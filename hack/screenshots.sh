@@ -44,7 +44,7 @@ shot page "file://$work/comparison/index.html" 900 1900 light 0.8 "$to/report-co
 
 say "what the dashboards' queries return ($(elapsed))"
 go run ./hack/prometheus -server "$(tool install prometheus | tail -1)" -geobench bin/geobench -histograms native -plot "$work/dashboards"
-for what in "run 1660" "network 2060" "engine 1640" "compare 1300"; do
+for what in "run 1660" "network 1290" "engine 1640" "compare 1300"; do
   read -r name height <<<"$what"
   shot page "file://$work/dashboards/$name.html" 1200 "$height" light 0.6 "$to/dashboard-$name.png"
 done

@@ -49,7 +49,7 @@ func networkDashboard() *Dashboard {
 				lines("Stalls", "Times per second that a link began to hold more than its limit for a peer: the peer, or the path to it, is too slow.", "ops",
 					query{sum("database, region", rate(metrics.Stalls, ofNode)), "{{database}} {{region}}"}),
 			}},
-			{"Sidecars", []chart{
+			{"Sidecars", empty("no sidecars",
 				lines("Packets received", "Packets per second that came over each emulated link, before any was dropped, by the region that they came from.", "pps",
 					query{sum("region, from", rate(metrics.WANPackets, ofSidecar)), "{{from}} → {{region}}"}),
 				func() chart {
@@ -68,7 +68,7 @@ func networkDashboard() *Dashboard {
 					query{"count by (region) (" + of(metrics.WANReady, ofSidecar) + ")", "all {{region}}"}),
 				lines("Configurations refused", "Configurations per second that sidecars refused: they keep the one from before.", "ops",
 					query{sum("region", rate(metrics.WANConfigErrors, ofSidecar)), "{{region}}"}),
-			}},
+			)},
 			{"Cost per hour", []chart{
 				lines("Transfer per link", "Price of an hour of the present traffic between regions, by the price table of the network profile (AWS's list prices where it has none).", "currencyUSD",
 					query{transfer, "{{database}} {{region}} → {{to}} ({{currency}})"}),

@@ -186,6 +186,14 @@ func sortOverrides(o []Override) {
 // with sets what charts of a section share.
 func wide(c chart, width, height int) chart { c.width, c.height = width, height; return c }
 
+// empty says what it means that charts have no data.
+func empty(means string, charts ...chart) []chart {
+	for i := range charts {
+		charts[i].zero = means
+	}
+	return charts
+}
+
 func lines(title, description, unit string, queries ...query) chart {
 	return chart{kind: "timeseries", title: title, description: description, unit: unit, queries: queries, width: 12, height: 9}
 }
