@@ -21,7 +21,7 @@ import (
 
 // Exit codes.
 const (
-	exitFailed = 1 // a verdict is not Passed, or a claim does not hold
+	exitFailed = 1 // a verdict is not Passed, a claim does not hold, or a run is worse than its baseline
 	exitUsage  = 2 // bad input or usage
 	exitBroken = 3 // could not run
 
@@ -92,8 +92,8 @@ func newRootCommand() *cobra.Command {
 Manifests (NetworkProfile, GeoDatabase, BenchmarkRun, Experiment) say what to deploy and what to measure. The same files work
 with simulate (virtual time), run (real time, in this process) and kubectl apply (on a cluster with the operator).
 
-Exit codes: 0 passed; 1 a verdict is Failed or Invalid, or a claim does not hold; 2 wrong input or usage; 3 could not run;
-130 interrupted.`,
+Exit codes: 0 passed; 1 a verdict is Failed or Invalid, a claim does not hold, or a run is worse than its baseline; 2 wrong
+input or usage; 3 could not run; 130 interrupted.`,
 		Example: `  geobench validate -f experiments/quickstart.yaml
   geobench simulate -f experiments/quickstart.yaml
   geobench run -f experiments/quickstart.yaml -o json > result.json
