@@ -632,6 +632,20 @@ func TestNetworkPolicy(t *testing.T) {
 		}
 		return false
 	}
+	everything := c.objects(t, allOn...)
+	for _, policy := range []string{"geobench-operator", "geobench-databases"} {
+		from := 0
+		for _, rule := range find[*networkingv1.NetworkPolicy](t, everything, policy).Spec.Ingress {
+			for _, peer := range rule.From {
+				if peer.PodSelector != nil && peer.PodSelector.MatchLabels["app.kubernetes.io/component"] == "prometheus" {
+					from++
+				}
+			}
+		}
+		if from != 1 {
+			t.Errorf("%s lets the chart's Prometheus in %d times, want once", policy, from)
+		}
+	}
 	rules := find[*networkingv1.NetworkPolicy](t, objects, "geobench-databases").Spec.Ingress
 	for port, everybody := range map[int32]bool{7000: true, 5432: true, 7002: true, 26257: true, 7001: false, 7003: false} {
 		if got := reached(rules, port, false); got != everybody {

@@ -43,6 +43,18 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: prometheus
 {{- end }}
 
+{{- /* The chart's own Prometheus, as an item of a NetworkPolicy's ingress from. */ -}}
+{{- define "geobench.prometheus.peer" -}}
+{{- if .Values.prometheus.enabled -}}
+- namespaceSelector:
+    matchLabels:
+      kubernetes.io/metadata.name: {{ .Release.Namespace }}
+  podSelector:
+    matchLabels:
+      {{- include "geobench.prometheus.selector" . | nindent 6 }}
+{{- end }}
+{{- end }}
+
 {{- define "geobench.operator.serviceAccount" -}}
 {{- if .Values.serviceAccount.create }}
 {{- default (include "geobench.operator.name" .) .Values.serviceAccount.name }}
