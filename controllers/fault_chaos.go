@@ -53,13 +53,39 @@ func (s *runScope) replacePods(ctx context.Context, namespace string, names []st
 			continue
 		}
 		if err == nil {
-			err = s.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+			err = deletePod(ctx, s.Client, pod)
 		}
 		if client.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// replaceNodes deletes the nodes of the run's incarnation, where nobody knows any more which of them were hit: the database
+// is made anew.
+func (s *runScope) replaceNodes(ctx context.Context) error {
+	pods := &corev1.PodList{}
+	if err := s.Live.List(ctx, pods, client.InNamespace(s.run.Namespace), client.MatchingLabels{
+		LabelDatabase: s.run.Spec.DatabaseRef.Name, LabelRole: RoleNode, LabelIncarnation: s.run.Status.DatabaseIncarnation,
+	}); err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		if err := deletePod(ctx, s.Client, &pods.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deletePod deletes this pod, and not the one that has taken its place, without grace.
+func deletePod(ctx context.Context, c client.Client, pod *corev1.Pod) error {
+	err := c.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // chaosUID tells this attempt from all others in the whole cluster.

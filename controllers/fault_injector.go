@@ -9,9 +9,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/emulation"
@@ -332,8 +329,7 @@ func (in *clusterInjector) deletePods(ctx context.Context, l *fault.Life) error 
 		if pod == nil || string(pod.UID) != uid {
 			continue
 		}
-		err := in.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: (*types.UID)(&uid)})
-		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		if err := deletePod(ctx, in.Client, pod); err != nil {
 			return err
 		}
 	}

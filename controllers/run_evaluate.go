@@ -15,6 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/local"
@@ -196,8 +197,47 @@ func (s *runScope) inputs(ctx context.Context, workers []workerState, still *sti
 		in.Prices, in.Manifests.Network = plan.Prices(profile.Prices), profile
 	}
 	in.MultiHomePercent, in.MultiPartitionPercent = w.Configured()
-	in.Faults = local.Faults(timelineOf(s.run, &d.Topology), still.pending)
+	tl := timelineOf(s.run, &d.Topology)
+	in.Faults, in.Gaps = local.Faults(tl, still.pending), s.gaps(tl)
 	return in, nil
+}
+
+// gaps are when the emulated network was not as it should be in the measured windows: when a pod that was replaced ran
+// before its links were there, and while Chaos Mesh made links anew for a fault, which takes them away for a moment.
+func (s *runScope) gaps(tl *fault.Timeline) (out []result.Gap) {
+	schedule := load.PlanOf(s.run.Spec.Load, 0)
+	add := func(from, to time.Duration, cause string) { // from the start of the first warm-up
+		for rep := 1; rep <= schedule.Repetitions; rep++ {
+			begin, end := schedule.Window(rep)
+			if from < end && to > begin {
+				out = append(out, result.Gap{Repetition: rep, FromMicroseconds: max(0, from-begin).Microseconds(), ToMicroseconds: (min(to, end) - begin).Microseconds(), Cause: cause})
+			}
+		}
+	}
+	for _, g := range s.db.Status.EmulationGaps {
+		to := s.Clock.Now()
+		if g.To != nil {
+			to = g.To.Time
+		}
+		start := s.run.Status.WarmupStartTime.Time
+		add(g.From.Sub(start), to.Sub(start), "pod "+g.Pod+" ran before all of its links were there")
+	}
+	if tl == nil || s.current.emulation() != v1alpha1.EmulationChaosMesh {
+		return out
+	}
+	measuring, _ := schedule.Window(1)
+	for _, l := range tl.Lives {
+		if l.Fault.Between() == nil {
+			continue
+		}
+		if l.Injecting != nil && l.Injected != nil {
+			add(measuring+*l.Injecting, measuring+*l.Injected, "links were made anew for fault "+l.Fault.Name)
+		}
+		if l.Recovering != nil && l.Recovered != nil {
+			add(measuring+*l.Recovering, measuring+*l.Recovered, "links were made anew after fault "+l.Fault.Name)
+		}
+	}
+	return out
 }
 
 // loadedRoundTrips takes counters from after and round trips from end: by the time that the last transaction has ended,

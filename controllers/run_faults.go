@@ -14,6 +14,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/emulation/chaosmesh"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
 )
@@ -208,7 +209,14 @@ func (s *runScope) endChaos(ctx context.Context) (bool, error) {
 	if !slices.ContainsFunc(s.run.Status.Faults, func(f v1alpha1.FaultStatus) bool { return f.Injector == v1alpha1.InjectorChaosMesh }) {
 		return true, nil
 	}
-	done, err := s.chaosSet().Release(ctx, s.run.Namespace)
+	set := s.chaosSet()
+	if _, err := set.List(ctx, s.run.Namespace); errors.Is(err, chaosmesh.ErrNotInstalled) && s.unrecovered() {
+		// Its objects went with it, but nobody took their effects out of the pods.
+		if err := s.replaceNodes(ctx); err != nil {
+			return false, err
+		}
+	}
+	done, err := set.Release(ctx, s.run.Namespace)
 	var stuck *emulation.StuckError
 	if errors.As(err, &stuck) {
 		s.cleanupFailed(stuck.What)
@@ -218,6 +226,13 @@ func (s *runScope) endChaos(ctx context.Context) (bool, error) {
 		s.cleanupPending("what Chaos Mesh does for the run")
 	}
 	return done, err
+}
+
+// unrecovered tells whether Chaos Mesh began to inject something and did not end it as planned.
+func (s *runScope) unrecovered() bool {
+	return slices.ContainsFunc(s.run.Status.Faults, func(f v1alpha1.FaultStatus) bool {
+		return f.Injector == v1alpha1.InjectorChaosMesh && f.InjectingTime != nil && !f.Lasting && (f.RecoveredTime == nil || f.Message != "")
+	})
 }
 
 // endDisturbances brings the nodes and the network of the database back to what was declared. A node that does not answer

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,9 +10,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/emulation/chaosmesh"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/result"
 )
@@ -407,5 +413,123 @@ func TestDeletionDuringFaults(t *testing.T) {
 	err := w.client.Get(w.ctx, client.ObjectKeyFromObject(hit), now)
 	if client.IgnoreNotFound(err) != nil || err == nil && now.UID == hit.UID && now.DeletionTimestamp == nil {
 		t.Errorf("the pod that was hit is still there (%v)", err)
+	}
+	// What was forced may have stayed in the pods.
+	w.until("the database is made anew", func() bool { return w.getDatabase("d").Status.Incarnation != run.Status.DatabaseIncarnation })
+}
+
+// Chaos Mesh that is removed while its fault lasts takes the objects along, and nobody takes their effect out of the pods: the
+// run says so, ends as Invalid, and the pods are replaced.
+func TestChaosMeshIsRemovedDuringAFault(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.chaosMesh = true
+	removed := false
+	w.operatorClient = func() client.Client {
+		return interceptor.NewClient(w.client.(client.WithWatch), interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				if gvk := list.GetObjectKind().GroupVersionKind(); removed && gvk.Group == chaosmesh.GroupVersion.Group {
+					return &meta.NoKindMatchError{GroupKind: gvk.GroupKind()}
+				}
+				return c.List(ctx, list, opts...)
+			},
+		})
+	}
+	w.restartOperator()
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").duration(8*time.Second).
+		faults("[{name: full, at: 1s, duration: 4s, memoryStress: {target: {regions: [us-west-2]}, size: 16Mi}}]").obj())
+	w.until("the fault lasts", func() bool { return faultIn(w.getRun("r"), fault.Active) })
+	removed = true
+	for _, o := range w.chaos(chaosmesh.StressChaos).Items {
+		o.SetFinalizers(nil)
+		w.must(w.client.Update(w.ctx, &o))
+		w.must(w.client.Delete(w.ctx, &o))
+	}
+	run := w.untilOver("r")
+	if run.Status.Verdict != v1alpha1.VerdictInvalid || run.Status.Reason != result.ReasonFaultFailed || !strings.Contains(run.Status.Message, "Chaos Mesh was removed while the fault lasted") {
+		t.Errorf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+	}
+	w.until("the database is made anew", func() bool { return w.getDatabase("d").Status.Incarnation != run.Status.DatabaseIncarnation })
+	if c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionCleanupFailed); c != nil && c.Status == metav1.ConditionTrue {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Where Chaos Mesh emulates the links, a fault is another set of its objects, and the time between the sets is a gap.
+func TestChaosMeshLinkFaults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.kernel, w.chaosMesh = "{}", true
+	w.create(makeDatabase("d").emulation(v1alpha1.EmulationChaosMesh).obj(), makeRun("r").database("d").duration(8*time.Second).
+		faults("[{name: lossy, at: 1s, duration: 3s, networkLoss: {between: {from: [us-west-2], oneWay: true}, lossPPM: 20000, correlationPercent: 25}}]").obj())
+	rules := func() (out []string) {
+		for _, o := range w.networkChaos().Items {
+			latency, _, _ := unstructured.NestedString(o.Object, "spec", "delay", "latency")
+			loss, _, _ := unstructured.NestedMap(o.Object, "spec", "loss")
+			out = append(out, fmt.Sprintf("%s %s %v", o.GetLabels()[chaosmesh.LabelSource], latency, loss))
+		}
+		slices.Sort(out)
+		return out
+	}
+	w.until("the fault lasts", func() bool { return faultIn(w.getRun("r"), fault.Active) })
+	if got, want := rules(), []string{"ap-northeast-1 50000us map[]", "us-west-2 50000us map[correlation:25 loss:2]"}; !slices.Equal(got, want) {
+		t.Errorf("Chaos Mesh does %q, want %q", got, want)
+	}
+	run := w.untilOver("r")
+	if got, want := rules(), []string{"ap-northeast-1 50000us map[]", "us-west-2 50000us map[]"}; !slices.Equal(got, want) {
+		t.Errorf("Chaos Mesh does %q, want %q", got, want)
+	}
+	if run.Status.Verdict != v1alpha1.VerdictPassed {
+		t.Fatalf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+	}
+	doc := w.document("r")
+	injected(t, doc, "ChaosMesh")
+	if len(doc.EmulationGaps) != 2 || doc.EmulationGaps[0].FromMicroseconds != *doc.Faults[0].FromMicroseconds || doc.EmulationGaps[1].ToMicroseconds != *doc.Faults[0].ToMicroseconds ||
+		doc.EmulationGapSeconds < 2 || !doc.Timeline[1].Gap || doc.Timeline[7].Gap {
+		t.Errorf("gaps %+v, %d seconds", doc.EmulationGaps, doc.EmulationGapSeconds)
+	}
+}
+
+// What nobody here can inject is refused before the run, with the field and a way out.
+func TestInjectionIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	chaosless := func(kinds ...string) { // kinds that the API server does not know
+		w.operatorClient = func() client.Client {
+			return interceptor.NewClient(w.client.(client.WithWatch), interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+					if gvk := list.GetObjectKind().GroupVersionKind(); slices.Contains(kinds, strings.TrimSuffix(gvk.Kind, "List")) {
+						return &meta.NoKindMatchError{GroupKind: gvk.GroupKind()}
+					}
+					return c.List(ctx, list, opts...)
+				},
+			})
+		}
+		w.restartOperator()
+	}
+	chaosless(chaosmesh.StressChaos, chaosmesh.PodChaos, chaosmesh.TimeChaos)
+	w.create(makeDatabase("d").obj(), makeDatabase("real").emulation(v1alpha1.EmulationNone).obj())
+	w.untilReady("d")
+	for name, tt := range map[string]struct {
+		database, faults string
+		by               v1alpha1.FaultInjection
+		says             []string
+	}{
+		"memory": {"d", "memoryStress: {target: {}, size: 1Mi}", "", []string{"spec.faults[0].memoryStress", "it is not installed", "geobench simulate can inject it"}},
+		"kill":   {"d", "containerKill: {target: {count: 1}}", "", []string{"spec.faults[0].containerKill", "a podKill does the same"}},
+		"busy":   {"d", "cpuStress: {target: {}}", v1alpha1.FaultInjectionChaosMesh, []string{"spec.faults[0].cpuStress", "leave spec.faultInjection out"}},
+		"delay": {"real", "networkDelay: {between: {}, delay: 1ms}", "", []string{"spec.faults[0].networkDelay", "database with emulation None", "cannot delay packets",
+			"with spec.network.emulation BuiltIn or Sidecar"}},
+	} {
+		w.create(makeRun(name).database(tt.database).by(tt.by).faults("[{name: f, at: 1s, duration: 1s, " + tt.faults + "}]").obj())
+		run := w.untilOver(name)
+		if run.Status.Reason != "FaultUnsupported" {
+			t.Errorf("%s: the run ended %s %s: %s", name, run.Status.Stage, run.Status.Reason, run.Status.Message)
+		}
+		for _, want := range tt.says {
+			if !strings.Contains(run.Status.Message, want) {
+				t.Errorf("%s: %q does not say %q", name, run.Status.Message, want)
+			}
+		}
 	}
 }

@@ -62,6 +62,7 @@ type Inputs struct {
 	Incidents []Reason
 
 	Faults     []Fault
+	Gaps       []Gap
 	Prices     *Prices // nil: DefaultPrices
 	Objectives []v1alpha1.Objective
 	Checks     []workload.Check
@@ -89,7 +90,7 @@ func Build(in Inputs) (*Document, error) {
 		PartitionsPerRegion: in.Topology.Partitions, ReplicasPerPartition: in.Topology.Replicas,
 		Workload: r.Workload, Version: version.String(),
 		Spec:      Spec{Workload: in.Workload, Load: in.Load, WorkloadHash: hash(in.Workload), LoadHash: hash(in.Load), TopologyHash: hash(in.Topology)},
-		Manifests: in.Manifests, Faults: in.Faults, Checks: in.Checks,
+		Manifests: in.Manifests, Faults: in.Faults, Checks: in.Checks, EmulationGaps: in.Gaps,
 		Histograms:   Histograms{Encoding: HistogramEncoding, Series: []HistogramSeries{}},
 		Transactions: []Transaction{}, Links: []Link{}, Nodes: []Node{}, Workers: []WorkerShare{},
 	}
@@ -111,9 +112,10 @@ func Build(in Inputs) (*Document, error) {
 		return nil, err
 	}
 	a.fill(d, r)
-	d.Objectives = evaluate(in.Objectives, a.objectives, r)
 	d.fillRealised(&in, r)
 	d.fillTimeline(in.Topology.Regions, r)
+	d.fillGaps()
+	d.Objectives = evaluate(in.Objectives, d.measures(in.Objectives, a.objectives, r))
 	d.fillFaults()
 	d.fillNetwork(&in, r)
 	for _, w := range r.Workers {

@@ -61,13 +61,17 @@ type Document struct {
 	Links        []Link        `json:"links"`
 	Nodes        []Node        `json:"nodes"`
 	// Process is set when one process ran all nodes and load generators; nodes then have no CPU time and memory of their own.
-	Process    *Process         `json:"process,omitempty"`
-	Workers    []WorkerShare    `json:"workers"`
-	Timeline   []Tick           `json:"timeline"`
-	Faults     []Fault          `json:"faults"`
-	Objectives []Objective      `json:"objectives"`
-	Checks     []workload.Check `json:"checks"`
-	Histograms Histograms       `json:"histograms"`
+	Process  *Process      `json:"process,omitempty"`
+	Workers  []WorkerShare `json:"workers"`
+	Timeline []Tick        `json:"timeline"`
+	Faults   []Fault       `json:"faults"`
+	// EmulationGaps are when the emulated network was not as it should be; EmulationGapSeconds counts the seconds of the timeline
+	// that they touch, which objectives leave out.
+	EmulationGaps       []Gap            `json:"emulationGaps,omitempty"`
+	EmulationGapSeconds int64            `json:"emulationGapSeconds,omitempty"`
+	Objectives          []Objective      `json:"objectives"`
+	Checks              []workload.Check `json:"checks"`
+	Histograms          Histograms       `json:"histograms"`
 }
 
 // Spec repeats what the manifest asked for, and its fingerprints for comparisons.
@@ -304,6 +308,8 @@ type Tick struct {
 	// Tenths split the second, in runs with faults. Faults names those that may have had an effect in this second.
 	Tenths *Tenths  `json:"tenths,omitempty"`
 	Faults []string `json:"faults,omitempty"`
+	// Gap: the emulated network was not as it should be, so that objectives leave this second out.
+	Gap bool `json:"gap,omitempty"`
 }
 
 // Objective is a bound and whether it holds.

@@ -191,18 +191,45 @@ func localityTolerance(wantPPM, n int64) float64 {
 	return 10_000 + 3e6*math.Sqrt(p*(1-p)/float64(n))
 }
 
-// evaluate judges the objectives; f[i] adds up what objectives[i] is about.
-func evaluate(objectives []v1alpha1.Objective, f []figures, r *Report) []Objective {
+// A measured is the value of an objective's metric; ok is false when there is nothing to measure it on.
+type measured struct {
+	value int64
+	ok    bool
+	note  string
+}
+
+// measures measures the objectives; f[i] adds up what objectives[i] is about. Where the network had gaps, they are of the
+// seconds without, but for objectives of one kind of transaction: the timeline does not tell transactions apart.
+func (d *Document) measures(objectives []v1alpha1.Objective, f []figures, r *Report) []measured {
+	out := make([]measured, len(objectives))
+	for i, o := range objectives {
+		m := &out[i]
+		switch {
+		case d.EmulationGapSeconds == 0:
+			m.value, m.ok = measure(o.Metric, &f[i], r)
+		case o.Transaction != "":
+			m.value, m.ok = measure(o.Metric, &f[i], r)
+			m.note = fmt.Sprintf(", %d s with gaps in the emulated network included", d.EmulationGapSeconds)
+		default:
+			m.value, m.ok = d.clear(r, o.Region).measure(o.Metric)
+			m.note = fmt.Sprintf(", %d s with gaps in the emulated network left out", d.EmulationGapSeconds)
+		}
+	}
+	return out
+}
+
+// evaluate judges the objectives by what was measured of each.
+func evaluate(objectives []v1alpha1.Objective, of []measured) []Objective {
 	out := []Objective{}
 	for i, o := range objectives {
 		res := Objective{Name: ObjectiveName(o)}
-		value, ok := measure(o.Metric, &f[i], r)
+		value, ok := of[i].value, of[i].ok
 		switch {
 		case !ok:
-			res.Measured = "no transactions"
+			res.Measured = "no transactions" + of[i].note
 		default:
 			res.Value = value
-			res.Measured = formatMetric(o.Metric, value)
+			res.Measured = formatMetric(o.Metric, value) + of[i].note
 			res.Holds = true
 			for _, b := range []struct {
 				bound *v1alpha1.Bound
@@ -230,7 +257,7 @@ func Objectives(r *Report, regions []string, objectives []v1alpha1.Objective) ([
 	if err != nil {
 		return nil, err
 	}
-	return evaluate(objectives, a.objectives, r), nil
+	return evaluate(objectives, new(Document).measures(objectives, a.objectives, r)), nil
 }
 
 func isLatency(m v1alpha1.Metric) bool {

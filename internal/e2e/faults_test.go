@@ -1,0 +1,138 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/fault"
+)
+
+// awaitFault waits until a fault of a run is in a state.
+func (c *cluster) awaitFault(t *testing.T, run, name string, state fault.State, limit time.Duration) {
+	t.Helper()
+	ctx := within(t, limit)
+	c.eventually(t, ctx, fmt.Sprintf("fault %s of run %s is in state %s", name, run, state), func() (bool, error) {
+		r, err := c.run(ctx, run)
+		if err != nil {
+			return false, err
+		}
+		if r.Status.Finished() {
+			t.Fatalf("run %s ended: %s %s", run, r.Status.Reason, r.Status.Message)
+		}
+		for _, f := range r.Status.Faults {
+			if f.Name == name {
+				return f.State == string(state), fmt.Errorf("it is in state %s: %s", f.State, f.Message)
+			}
+		}
+		return false, fmt.Errorf("the run is in stage %s", r.Status.Stage)
+	})
+}
+
+// disturbed asks each node of a database what faults do to it.
+func (c *cluster) disturbed(t *testing.T) (out []string) {
+	t.Helper()
+	pods := &corev1.PodList{}
+	if err := c.List(t.Context(), pods, client.InNamespace(c.namespace), client.MatchingLabels{controllers.LabelRole: controllers.RoleNode}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range pods.Items {
+		path := fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:7001/proxy/status", c.namespace, pods.Items[i].Name)
+		b, err := exec.CommandContext(t.Context(), "kubectl", "get", "--raw", path).Output()
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		s := &admin.Status{}
+		if err := json.Unmarshal(b, s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Disturbance != nil {
+			out = append(out, s.Node)
+		}
+	}
+	return out
+}
+
+// TestFaults plays a timeline of faults against a database whose nodes emulate their links, with an operator that is killed
+// while the first lasts. Each shows in the throughput while it lasts and in nothing after it.
+func TestFaults(t *testing.T) {
+	c := newCluster(t)
+	c.apply(t, database("calvin")+separator+run("faulty", 50, "2s", "32s")+`  faults:
+  - {name: slow, at: 3s, duration: 9s, networkDelay: {between: {}, delay: 100ms}}
+  - {name: cut, at: 18s, duration: 3s, networkPartition: {from: {role: leader}}}
+  - {name: busy, at: 25s, duration: 2s, cpuStress: {target: {}, workers: 100}}
+  - {name: kill, at: 30s, podKill: {target: {regions: [ap-northeast-1], partitions: [1]}}}
+`)
+	c.awaitFault(t, "faulty", "slow", fault.Active, 3*time.Minute)
+	c.killOperator(t)
+	if left := c.disturbed(t); len(left) != 4 {
+		t.Errorf("%v are disturbed, want all 4 nodes", left)
+	}
+	r := c.awaitEnd(t, "faulty", 2*time.Minute)
+	c.mustPass(t, r)
+	d := c.document(t, r)
+	if len(d.Faults) != 4 {
+		t.Fatalf("%d faults, want 4", len(d.Faults))
+	}
+	if kill := d.Faults[3]; kill.Problem != "" || kill.Injector != string(v1alpha1.InjectorKubernetes) || !kill.Lasting ||
+		!slices.Equal(kill.Lost, []string{"ap-northeast-1/1/0"}) || kill.InjectedMicroseconds == nil {
+		t.Errorf("%+v", kill)
+	}
+	for _, check := range d.Checks {
+		t.Logf("%s: %s", check.Name, check.Message)
+	}
+	for i, f := range d.Faults[:3] {
+		a := f.Availability
+		if f.Problem != "" || f.Injector != string(v1alpha1.InjectorBuiltIn) || f.ToMicroseconds == nil || a == nil {
+			t.Errorf("%+v, availability %+v", f, a)
+			continue
+		}
+		recovery := "never"
+		if a.RecoverMicroseconds != nil {
+			recovery = (time.Duration(*a.RecoverMicroseconds) * time.Microsecond).String()
+		}
+		t.Logf("%s: planned for %d ms, from %d ms, injected %d ms, recovering %d ms, to %d ms; %d/s before, %d/s during, recovered after %s", f.Name, f.AtMicroseconds/1000,
+			*f.FromMicroseconds/1000, *f.InjectedMicroseconds/1000, *f.RecoveringMicroseconds/1000, *f.ToMicroseconds/1000, a.NormalPerSecond, a.FaultPerSecond, recovery)
+		if f.Kind != fault.NetworkDelay && a.FaultPerSecond*10 > a.NormalPerSecond*8 {
+			t.Errorf("%s left %d of %d transactions per second", f.Name, a.FaultPerSecond, a.NormalPerSecond)
+		}
+		if a.RecoverMicroseconds == nil {
+			t.Errorf("%s has no recovery: %+v", f.Name, a)
+		}
+		if i > 0 && *f.FromMicroseconds-f.AtMicroseconds > 3_000_000 {
+			t.Errorf("%s began %d us late", f.Name, *f.FromMicroseconds-f.AtMicroseconds)
+		}
+	}
+	// Over 300 ms instead of 100 ms between the regions, which the slowest transactions of every second see.
+	slowest := func(from, to int) (p99 int64) {
+		p99 = d.Timeline[from].P99
+		for _, tick := range d.Timeline[from:to] {
+			p99 = min(p99, tick.P99)
+		}
+		return p99
+	}
+	if slow, normal := slowest(5, 12), slowest(14, 18); slow < 300_000 || normal > 300_000 {
+		t.Errorf("the least p99 of a second is %d us while the links are slow, and %d us after", slow, normal)
+	}
+	// A run that is deleted while a fault lasts leaves nothing of it.
+	c.apply(t, run("deleted", 10, "1s", "40s")+"  faults: [{name: cut, at: 1s, duration: 35s, networkPartition: {from: {role: leader}}}]\n")
+	c.awaitFault(t, "deleted", "cut", fault.Active, time.Minute)
+	if left := c.disturbed(t); len(left) != 4 {
+		t.Errorf("%v are disturbed, want all 4 nodes", left)
+	}
+	c.deleteRun(t, "deleted")
+	if left := c.disturbed(t); len(left) > 0 {
+		t.Errorf("%v are still disturbed", left)
+	}
+}
