@@ -79,7 +79,7 @@ func (d *driver) run(ctx context.Context, m *Machine) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if len(batch) > 0 {
+		if len(batch) > 0 || m.Finished() {
 			continue
 		}
 		d.tick()

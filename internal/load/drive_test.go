@@ -78,6 +78,35 @@ func TestWorkerStops(t *testing.T) {
 	}
 }
 
+// silentTarget takes transactions and never answers.
+type silentTarget struct{ closedTarget }
+
+func (silentTarget) Open(context.Context, target.Sink) (target.Session, error) {
+	return silentSession{}, nil
+}
+
+type silentSession struct{}
+
+func (silentSession) Submit(*txn.Transaction) {}
+func (silentSession) Flush()                  {}
+func (silentSession) Close() error            { return nil }
+
+// The last that happens is that a client gives up: nothing comes after it that would wake the worker.
+func TestWorkerEndsWithATimeout(t *testing.T) {
+	load := shortLoad(1)
+	load.RequestTimeout = v1alpha1.DurationOf(200 * time.Millisecond)
+	w, err := NewWorker(WorkerConfig{Workload: plain{}, Topology: twoRegions(1), Load: load, Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	r, err := w.Run(ctx, silentTarget{}, time.Now())
+	if err != nil || r.Total.Failed == 0 {
+		t.Errorf("error %v, total %+v", err, r.Total)
+	}
+}
+
 type closedTarget struct{}
 
 var errDown = errors.New("down")
