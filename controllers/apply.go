@@ -103,6 +103,7 @@ func overwrite(existing, desired client.Object) bool {
 // podFieldsRemoved finds what a derivative comparison cannot: fields of a pod that a user may set and has taken away.
 func podFieldsRemoved(d, e *corev1.PodSpec) bool {
 	return len(d.InitContainers) != len(e.InitContainers) || len(d.Containers) != len(e.Containers) || len(d.Volumes) != len(e.Volumes) ||
+		len(d.SchedulingGates) != len(e.SchedulingGates) ||
 		len(d.NodeSelector) != len(e.NodeSelector) || len(d.Tolerations) != len(e.Tolerations) ||
 		(d.Affinity == nil) != (e.Affinity == nil) ||
 		!equality.Semantic.DeepEqual(d.Containers[0].Resources, e.Containers[0].Resources)

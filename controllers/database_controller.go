@@ -70,9 +70,9 @@ type databaseScope struct {
 	old     []corev1.ConfigMap
 	// nodes is set by observe.
 	nodes []nodeState
-	// faults are those that a run plays on the present incarnation; nil when there are none. It, network and state are set
-	// by emulate.
-	faults  *fault.Timeline
+	// faults are those that a run plays on the present incarnation; nil when there are none. Set by findFaults.
+	faults *fault.Timeline
+	// network and state are set by emulate.
 	network *emulation.Network
 	state   emulation.State
 	// linksMoved tells that status.links changed visibly.
@@ -155,6 +155,7 @@ func (s *databaseScope) reconcile(ctx context.Context) error {
 		s.releaseDeadRun,
 		s.planSpec,
 		s.incarnate,
+		s.findFaults,
 		s.deploy,
 		s.replacePods,
 		s.emulate,
@@ -246,6 +247,11 @@ func (s *databaseScope) nextIncarnation(ctx context.Context, losses int, cause s
 // upToDate tells whether the present incarnation is the one that the spec asks for.
 func (s *databaseScope) upToDate() bool { return s.current.hash == s.plan.hash }
 
+func (s *databaseScope) findFaults(ctx context.Context) (err error) {
+	s.faults, err = playedOn(ctx, s.Live, s.db, s.current)
+	return err
+}
+
 func (s *databaseScope) deploy(ctx context.Context) error {
 	if !s.upToDate() {
 		return nil
@@ -260,6 +266,9 @@ func (s *databaseScope) deploy(ctx context.Context) error {
 		}
 		set := buildStatefulSet(s.db, region, s.current.id(), s.Image)
 		prepare(s.backend(), s.db, &s.current.database.Topology, region.Name, &set.Spec.Template.Spec)
+		if staysDown(s.faults, region.Name) {
+			set.Spec.Template.Spec.SchedulingGates = shutdownGates
+		}
 		if err := ensure(ctx, s.Client, s.Live, s.db, set); err != nil {
 			return err
 		}
@@ -273,7 +282,8 @@ func (s *databaseScope) deploy(ctx context.Context) error {
 	return nil
 }
 
-// replacePods deletes the pods of earlier incarnations; their StatefulSets make them anew.
+// replacePods deletes the pods of earlier incarnations, and those that a fault kept down which is over; their StatefulSets
+// make them anew.
 func (s *databaseScope) replacePods(ctx context.Context) error {
 	if !s.upToDate() {
 		return nil
@@ -285,7 +295,8 @@ func (s *databaseScope) replacePods(ctx context.Context) error {
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if pod.Labels[LabelIncarnation] == s.current.id() || pod.DeletionTimestamp != nil {
+		keptDown := len(pod.Spec.SchedulingGates) > 0 && !staysDown(s.faults, pod.Labels[LabelRegion])
+		if pod.Labels[LabelIncarnation] == s.current.id() && !keptDown || pod.DeletionTimestamp != nil {
 			continue
 		}
 		precondition := client.Preconditions{UID: &pod.UID}

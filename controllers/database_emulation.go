@@ -169,9 +169,6 @@ func (s *databaseScope) emulate(ctx context.Context) error {
 	if s.network, err = findNetwork(ctx, s.Client, s.db, s.current); err != nil {
 		return err
 	}
-	if s.faults, err = playedOn(ctx, s.Live, s.db, s.current); err != nil {
-		return err
-	}
 	disturb(s.network, s.faults, s.db, s.current.emulation())
 	b := s.backend()
 	if err := b.Check(s.network); err != nil {

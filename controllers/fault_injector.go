@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,10 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/emulation"
@@ -103,7 +108,7 @@ func (in *clusterInjector) Roles(context.Context) (fault.Roles, error) {
 }
 
 // Setup implements fault.Injector: it chooses who injects the fault and notes which processes a kill is to end.
-func (in *clusterInjector) Setup(_ context.Context, l *fault.Life) error {
+func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
 	l.Injector = string(injectorOf(l.Fault, in.current.emulation(), in.run.Spec.FaultInjection))
 	if !l.Fault.Kills() {
 		return nil
@@ -117,6 +122,48 @@ func (in *clusterInjector) Setup(_ context.Context, l *fault.Life) error {
 		l.Marks = append(l.Marks, mark(n))
 	}
 	l.Lasting = !comesBack(in.db, l)
+	return in.closeGates(ctx, l)
+}
+
+// shutdownGates, in the template of a region's pods, keep a pod that takes the place of one which was shut down from being
+// given a machine.
+var shutdownGates = []corev1.PodSchedulingGate{{Name: "geobench.dev/shutdown"}}
+
+// closes tells whether a fault keeps pods of a region down.
+func closes(l *fault.Life, t *geo.Topology, region string) bool {
+	return l.Fault.Kind == fault.NodeShutdown && l.Injector == string(v1alpha1.InjectorKubernetes) &&
+		slices.ContainsFunc(l.Targets.From, func(n geo.NodeID) bool { return t.Regions[t.RegionOf(n)] == region })
+}
+
+// staysDown tells whether a pod of a region that is made now is to stay down: a node that was shut down has lost its data, so
+// that is until the run is over.
+func staysDown(tl *fault.Timeline, region string) bool {
+	return tl != nil && slices.ContainsFunc(tl.Lives, func(l *fault.Life) bool { return closes(l, tl.Plan.Topology, region) })
+}
+
+// closeGates makes sure that the pods which a fault shuts down do not start again.
+func (in *clusterInjector) closeGates(ctx context.Context, l *fault.Life) error {
+	gates, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"schedulingGates": shutdownGates}}}})
+	if err != nil {
+		return err
+	}
+	for _, region := range in.timeline.Plan.Topology.Regions {
+		if !closes(l, in.timeline.Plan.Topology, region) {
+			continue
+		}
+		set := &appsv1.StatefulSet{}
+		if err := in.Live.Get(ctx, types.NamespacedName{Namespace: in.run.Namespace, Name: regionName(in.db, region)}, set); err != nil {
+			return err
+		}
+		if len(set.Spec.Template.Spec.SchedulingGates) == 0 {
+			if err := in.Client.Patch(ctx, set, client.RawPatch(types.MergePatchType, gates)); err != nil {
+				return err
+			}
+		}
+		if set.Status.ObservedGeneration < set.Generation {
+			return fmt.Errorf("the StatefulSet %s is being told to keep new pods down", set.Name)
+		}
+	}
 	return nil
 }
 

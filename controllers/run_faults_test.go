@@ -237,6 +237,29 @@ func TestPodKill(t *testing.T) {
 	injected(t, w.document("r"), "Kubernetes")
 }
 
+// A node that is shut down stays down: the pod that takes its place is not started before the run is over. Then the database
+// is made anew.
+func TestNodeShutdown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").duration(8*time.Second).
+		faults("[{name: off, at: 2s, duration: 2s, nodeShutdown: {target: {regions: [ap-northeast-1]}}}]").obj())
+	w.until("it is over", func() bool { return faultIn(w.getRun("r"), fault.Done) })
+	for range 2 {
+		w.step()
+		if pod := w.nodePod("d", "ap-northeast-1", 0); len(pod.Spec.SchedulingGates) != 1 || pod.Status.PodIP != "" {
+			t.Errorf("the pod was started again: gates %v, address %q", pod.Spec.SchedulingGates, pod.Status.PodIP)
+		}
+	}
+	run := w.untilOver("r")
+	if run.Status.Verdict != v1alpha1.VerdictPassed {
+		t.Fatalf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+	}
+	injected(t, w.document("r"), "Kubernetes")
+	w.until("the database is made anew", func() bool { return w.getDatabase("d").Status.Incarnation != run.Status.DatabaseIncarnation })
+	w.untilReady("d")
+}
+
 // A node with a journal comes back from the kill of its container, and is told again what other faults do to it.
 func TestContainerKillWithJournal(t *testing.T) {
 	t.Parallel()

@@ -306,6 +306,10 @@ func (w *world) playCluster() {
 	w.must(w.client.List(w.ctx, sets, client.InNamespace(w.namespace)))
 	for i := range sets.Items {
 		set := &sets.Items[i]
+		if set.Status.ObservedGeneration != set.Generation {
+			set.Status.ObservedGeneration = set.Generation
+			w.must(w.client.Status().Update(w.ctx, set))
+		}
 		for ordinal := range int(*set.Spec.Replicas) {
 			w.ensurePod(set, fmt.Sprintf("%s-%d", set.Name, ordinal), &set.Spec.Template, nil)
 		}
@@ -348,6 +352,9 @@ func (w *world) ensurePod(owner client.Object, name string, template *corev1.Pod
 	}
 	w.must(controllerutil.SetControllerReference(owner, pod, w.client.Scheme()))
 	w.must(w.client.Create(w.ctx, pod))
+	if len(pod.Spec.SchedulingGates) > 0 {
+		return true
+	}
 	w.mu.Lock()
 	w.nextIP++
 	ip := fmt.Sprintf("10.0.%d.%d", w.nextIP/250, w.nextIP%250+1)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -68,26 +69,32 @@ func (c *cluster) disturbed(t *testing.T) (out []string) {
 // while the first lasts. Each shows in the throughput while it lasts and in nothing after it.
 func TestFaults(t *testing.T) {
 	c := newCluster(t)
-	c.apply(t, database("calvin")+separator+run("faulty", 50, "2s", "32s")+`  faults:
-  - {name: slow, at: 3s, duration: 9s, networkDelay: {between: {}, delay: 100ms}}
-  - {name: cut, at: 18s, duration: 3s, networkPartition: {from: {role: leader}}}
-  - {name: busy, at: 25s, duration: 2s, cpuStress: {target: {}, workers: 100}}
-  - {name: kill, at: 30s, podKill: {target: {regions: [ap-northeast-1], partitions: [1]}}}
+	c.apply(t, database("calvin")+separator+run("faulty", 50, "2s", "24s")+`  faults:
+  - {name: slow, at: 2s, duration: 6s, networkDelay: {between: {}, delay: 100ms}}
+  - {name: cut, at: 12s, duration: 2s, networkPartition: {from: {role: leader}}}
+  - {name: busy, at: 17s, duration: 2s, cpuStress: {target: {}, workers: 100}}
+  - {name: off, at: 20s, duration: 3s, nodeShutdown: {target: {regions: [ap-northeast-1], partitions: [1]}}}
 `)
 	c.awaitFault(t, "faulty", "slow", fault.Active, 3*time.Minute)
 	c.killOperator(t)
 	if left := c.disturbed(t); len(left) != 4 {
 		t.Errorf("%v are disturbed, want all 4 nodes", left)
 	}
+	c.awaitFault(t, "faulty", "off", fault.Done, time.Minute)
+	pod := &corev1.Pod{}
+	c.eventually(t, within(t, 5*time.Second), "the pod is replaced by one that stays down", func() (bool, error) {
+		err := c.Get(t.Context(), types.NamespacedName{Namespace: c.namespace, Name: "calvin-ap-northeast-1-1"}, pod)
+		return err == nil && pod.Status.Phase == corev1.PodPending && len(pod.Spec.SchedulingGates) == 1, err
+	})
 	r := c.awaitEnd(t, "faulty", 2*time.Minute)
 	c.mustPass(t, r)
 	d := c.document(t, r)
 	if len(d.Faults) != 4 {
 		t.Fatalf("%d faults, want 4", len(d.Faults))
 	}
-	if kill := d.Faults[3]; kill.Problem != "" || kill.Injector != string(v1alpha1.InjectorKubernetes) || !kill.Lasting ||
-		!slices.Equal(kill.Lost, []string{"ap-northeast-1/1/0"}) || kill.InjectedMicroseconds == nil {
-		t.Errorf("%+v", kill)
+	if off := d.Faults[3]; off.Problem != "" || off.Injector != string(v1alpha1.InjectorKubernetes) || !off.Lasting ||
+		!slices.Equal(off.Lost, []string{"ap-northeast-1/1/0"}) || off.InjectedMicroseconds == nil {
+		t.Errorf("%+v", off)
 	}
 	for _, check := range d.Checks {
 		t.Logf("%s: %s", check.Name, check.Message)
@@ -122,7 +129,7 @@ func TestFaults(t *testing.T) {
 		}
 		return p99
 	}
-	if slow, normal := slowest(5, 12), slowest(14, 18); slow < 300_000 || normal > 300_000 {
+	if slow, normal := slowest(4, 8), slowest(9, 12); slow < 300_000 || normal > 300_000 {
 		t.Errorf("the least p99 of a second is %d us while the links are slow, and %d us after", slow, normal)
 	}
 	// A run that is deleted while a fault lasts leaves nothing of it.
