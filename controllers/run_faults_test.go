@@ -243,7 +243,7 @@ func TestNodeShutdown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create(makeDatabase("d").obj(), makeRun("r").database("d").duration(8*time.Second).
-		faults("[{name: off, at: 2s, duration: 2s, nodeShutdown: {target: {regions: [ap-northeast-1]}}}]").obj())
+		faults("[{name: down, at: 2s, duration: 2s, nodeShutdown: {target: {regions: [ap-northeast-1]}}}]").obj())
 	w.until("it is over", func() bool { return faultIn(w.getRun("r"), fault.Done) })
 	for range 2 {
 		w.step()

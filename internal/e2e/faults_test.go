@@ -73,14 +73,14 @@ func TestFaults(t *testing.T) {
   - {name: slow, at: 2s, duration: 6s, networkDelay: {between: {}, delay: 100ms}}
   - {name: cut, at: 12s, duration: 2s, networkPartition: {from: {role: leader}}}
   - {name: busy, at: 17s, duration: 2s, cpuStress: {target: {}, workers: 100}}
-  - {name: off, at: 20s, duration: 3s, nodeShutdown: {target: {regions: [ap-northeast-1], partitions: [1]}}}
+  - {name: down, at: 20s, duration: 3s, nodeShutdown: {target: {regions: [ap-northeast-1], partitions: [1]}}}
 `)
 	c.awaitFault(t, "faulty", "slow", fault.Active, 3*time.Minute)
 	c.killOperator(t)
 	if left := c.disturbed(t); len(left) != 4 {
 		t.Errorf("%v are disturbed, want all 4 nodes", left)
 	}
-	c.awaitFault(t, "faulty", "off", fault.Done, time.Minute)
+	c.awaitFault(t, "faulty", "down", fault.Done, time.Minute)
 	pod := &corev1.Pod{}
 	c.eventually(t, within(t, 5*time.Second), "the pod is replaced by one that stays down", func() (bool, error) {
 		err := c.Get(t.Context(), types.NamespacedName{Namespace: c.namespace, Name: "calvin-ap-northeast-1-1"}, pod)
