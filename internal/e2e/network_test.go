@@ -6,15 +6,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +27,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/ping"
+	"github.com/geobench/geobench/internal/wan"
 )
 
 // exec runs a command in a container and returns what it prints.
@@ -35,6 +40,29 @@ func (c *cluster) exec(t *testing.T, limit time.Duration, pod, container string,
 		t.Fatalf("%s: %s: %v\n%s", pod, strings.Join(command, " "), err, out)
 	}
 	return string(out)
+}
+
+// echoes counts the pings that have come to a container, answered or not, as its kernel does.
+func (c *cluster) echoes(t *testing.T, pod, container string) int {
+	t.Helper()
+	out := c.exec(t, time.Minute, pod, container, "grep", "Icmp:", "/proc/net/snmp")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	names, values := strings.Fields(lines[0]), strings.Fields(lines[len(lines)-1])
+	if i := slices.Index(names, "InEchos"); i >= 0 && i < len(values) {
+		if n, err := strconv.Atoi(values[i]); err == nil {
+			return n
+		}
+	}
+	t.Fatal(out)
+	return 0
+}
+
+// hears tells whether packets that one pod sends to an address come to the other.
+func (c *cluster) hears(t *testing.T, from, to, container, address string) bool {
+	t.Helper()
+	before := c.echoes(t, to, container)
+	c.exec(t, time.Minute, from, container, "sh", "-c", "/usr/bin/ping -c 5 -i 0.2 -W 1 -q "+address+"; true")
+	return c.echoes(t, to, container) > before
 }
 
 // privileged lets pods of the namespace have the capability NET_ADMIN.
@@ -141,18 +169,22 @@ func TestPostgresOverThreeRegions(t *testing.T) {
 			t.Errorf("%s %s -> %s: %s is not within 5%% + 1ms of %s", what, from, to, got, want)
 		}
 	}
+	pings := func(from, to string) {
+		t.Helper()
+		// By the time that the kernel stamps on an answer when it comes (without -U) the sidecar has not held it yet.
+		m := pingSummary.FindStringSubmatch(c.exec(t, time.Minute, postgresPod(from), "database", "ping", "-U", "-c", "15", "-i", "0.2", "-q", c.postgresHost(to)))
+		if m == nil {
+			t.Fatal("ping says nothing")
+		}
+		ms, _ := strconv.ParseFloat(m[1], 64)
+		near("ping", from, to, time.Duration(ms*float64(time.Millisecond)))
+	}
 	for i, from := range postgresRegions {
 		for j, to := range postgresRegions {
 			if i == j {
 				continue
 			}
-			// By the time that the kernel stamps on an answer when it comes (without -U) the sidecar has not held it yet.
-			m := pingSummary.FindStringSubmatch(c.exec(t, time.Minute, postgresPod(from), "database", "ping", "-U", "-c", "15", "-i", "0.2", "-q", c.postgresHost(to)))
-			if m == nil {
-				t.Fatal("ping says nothing")
-			}
-			ms, _ := strconv.ParseFloat(m[1], 64)
-			near("ping", from, to, time.Duration(ms*float64(time.Millisecond)))
+			pings(from, to)
 			args := []string{"psql", "-h", c.postgresHost(to), "-U", "postgres", "-c", `\timing on`}
 			for range 9 {
 				args = append(args, "-c", "select 1")
@@ -200,6 +232,123 @@ func TestPostgresOverThreeRegions(t *testing.T) {
 	})
 	c.awaitVerified(t, "postgres", 2*time.Minute)
 	t.Logf("the network is verified again %s after the deletion", time.Since(deleted).Round(100*time.Millisecond))
+	for _, other := range []string{"us-east-1", "ap-northeast-1"} {
+		pings("eu-west-1", other)
+		pings(other, "eu-west-1")
+	}
+}
+
+// TestPartitionCutsAndHeals cuts what one region sends to another, then both directions, then heals them, by the files that
+// sidecars follow, while PostgreSQL and ping look on. The operator, whose files they are, is away meanwhile.
+func TestPartitionCutsAndHeals(t *testing.T) {
+	needsPostgres(t)
+	c := newCluster(t)
+	c.privileged(t)
+	c.apply(t, postgres(t, func(*v1alpha1.NetworkProfileSpec) {}))
+	c.awaitVerified(t, "postgres", 3*time.Minute)
+	operator := &appsv1.DeploymentList{}
+	if err := c.List(t.Context(), operator, client.InNamespace(operatorNamespace)); err != nil || len(operator.Items) != 1 {
+		t.Fatalf("%d deployments of the operator (%v)", len(operator.Items), err)
+	}
+	scale := func(ctx context.Context, n int) error {
+		return c.Patch(ctx, &operator.Items[0], client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n)))
+	}
+	replicas := int(*operator.Items[0].Spec.Replicas)
+	t.Cleanup(func() {
+		if err := scale(context.Background(), replicas); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := scale(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually(t, within(t, time.Minute), "the operator is away", func() (bool, error) {
+		pods := &corev1.PodList{}
+		err := c.List(t.Context(), pods, client.InNamespace(operatorNamespace), client.MatchingLabels(operator.Items[0].Spec.Selector.MatchLabels))
+		return len(pods.Items) == 0, err
+	})
+	const a, b = "us-east-1", "eu-west-1"
+	// cut says of the link from one region whether it leads nowhere, to the sidecar of the other, and waits for its word.
+	cut := func(from, to string, is bool) {
+		t.Helper()
+		file := postgresPod(to) + ".json"
+		cm := &corev1.ConfigMap{}
+		if err := c.Get(t.Context(), types.NamespacedName{Namespace: c.namespace, Name: "postgres-network-" + to}, cm); err != nil {
+			t.Fatal(err)
+		}
+		config := &wan.Config{}
+		if err := json.Unmarshal([]byte(cm.Data[file]), config); err != nil {
+			t.Fatal(err)
+		}
+		for i := range config.Links {
+			if config.Links[i].From == from {
+				config.Links[i].Cut = is
+			}
+		}
+		config.Generation += 1000
+		text, err := json.Marshal(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cm.Data[file] = string(text)
+		if err := c.Update(t.Context(), cm); err != nil {
+			t.Fatal(err)
+		}
+		// kubelet brings the file at once when something of the pod changes.
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: postgresPod(to), Namespace: c.namespace}}
+		if err := c.Patch(t.Context(), pod, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"e2e":"%d"}}}`, config.Generation))); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(t, within(t, 2*time.Minute), "the sidecar of "+to+" follows", func() (bool, error) {
+			st, err := c.sidecar(pod)
+			return err == nil && st.Generation == config.Generation, err
+		})
+	}
+	for _, step := range []struct {
+		what string
+		do   func()
+		// ab tells whether packets of a come to b, ba the other way; asks whether a client in a gets answers from the server in b.
+		ab, ba, asks bool
+	}{
+		{"before", func() {}, true, true, true},
+		{"what " + a + " sends to " + b + " is cut", func() { cut(a, b, true) }, false, true, false},
+		{"what " + b + " sends to " + a + " is cut, too", func() { cut(b, a, true) }, false, false, false},
+		{"only what " + b + " sends is cut", func() { cut(a, b, false) }, true, false, false},
+		{"healed", func() { cut(b, a, false) }, true, true, true},
+	} {
+		step.do()
+		arrive := func(from, to string) bool {
+			t.Helper()
+			return c.hears(t, postgresPod(from), postgresPod(to), "database", c.postgresHost(to))
+		}
+		answer := c.exec(t, time.Minute, postgresPod(a), "database", "sh", "-c",
+			"PGCONNECT_TIMEOUT=3 psql -h "+c.postgresHost(b)+" -U postgres -Atc 'select 40 + 2' 2>&1; true")
+		asks := strings.TrimSpace(answer) == "42"
+		ab, ba := arrive(a, b), arrive(b, a)
+		t.Logf("%s: packets come from %s to %s %t, back %t; PostgreSQL answers %t", step.what, a, b, ab, ba, asks)
+		if ab != step.ab || ba != step.ba || asks != step.asks {
+			t.Errorf("%s: want %t, %t, %t", step.what, step.ab, step.ba, step.asks)
+		}
+		// The third region is nobody's business.
+		if third := "ap-northeast-1"; !arrive(a, third) || !arrive(third, b) {
+			t.Errorf("%s: region %s is cut off", step.what, third)
+		}
+	}
+	if err := scale(t.Context(), replicas); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitVerified(t, "postgres", 2*time.Minute)
+}
+
+// sidecar asks the sidecar of a pod.
+func (c *cluster) sidecar(pod *corev1.Pod) (*wan.Status, error) {
+	resp, err := (&http.Client{Timeout: 5 * time.Second}).Get(fmt.Sprintf("http://%s:%d/status", pod.Status.PodIP, wan.StatusPort))
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	st := &wan.Status{}
+	return st, json.NewDecoder(resp.Body).Decode(st)
 }
 
 // TestLossRateAndPartition runs it over a profile with loss, a rate and a partition: they are what was asked for.
@@ -247,16 +396,25 @@ func TestLossRateAndPartition(t *testing.T) {
 	if f := measure("eu-west-1", "ap-northeast-1", "--count", "50"); f.Received != 0 {
 		t.Errorf("%d packets passed a partition", f.Received)
 	}
-	var rate struct {
-		BitsPerSecond int64 `json:"bitsPerSecond"`
+	// One connection may be slow for reasons of its own; four keep the link busy.
+	var payload atomic.Int64
+	var streams sync.WaitGroup
+	for range 4 {
+		streams.Go(func() {
+			var rate struct {
+				BitsPerSecond int64 `json:"bitsPerSecond"`
+			}
+			out := c.exec(t, time.Minute, postgresPod("us-east-1"), "geobench-probe", "/geobench", "ping", c.postgresHost("ap-northeast-1"), "--stream", "15s")
+			if err := json.Unmarshal([]byte(out), &rate); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+			payload.Add(rate.BitsPerSecond)
+		})
 	}
-	out := c.exec(t, time.Minute, postgresPod("us-east-1"), "geobench-probe", "/geobench", "ping", c.postgresHost("ap-northeast-1"), "--stream", "10s")
-	if err := json.Unmarshal([]byte(out), &rate); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	streams.Wait()
 	// The rate counts headers, which TCP's payload has not: 52 of 1500 bytes.
-	wire := rate.BitsPerSecond * 1500 / 1448
-	t.Logf("rate: %d bit/s of payload, %d on the wire, of 50000000", rate.BitsPerSecond, wire)
+	wire := payload.Load() * 1500 / 1448
+	t.Logf("rate: %d bit/s of payload, %d on the wire, of 50000000", payload.Load(), wire)
 	if wire < 45_000_000 || wire > 55_000_000 {
 		t.Errorf("%d bit/s on the wire, want 50 Mbit/s +- 10%%", wire)
 	}
