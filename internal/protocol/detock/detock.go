@@ -167,6 +167,7 @@ func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
 		protocol.Counter{Name: "deadlocks_resolved", Value: r.resolver.resolved},
 		protocol.Counter{Name: "deadlocked", Value: r.resolver.members},
 		protocol.Counter{Name: "late_parts", Value: r.inserter.late},
+		protocol.Counter{Name: "resolver_steps", Value: r.Steps()},
 	)
 }
 
