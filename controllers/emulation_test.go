@@ -418,6 +418,9 @@ func TestRunBehindSidecars(t *testing.T) {
 	if run := w.untilOver("r"); run.Status.Verdict != v1alpha1.VerdictPassed {
 		t.Errorf("%s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
 	}
+	if doc := w.document("r"); doc.Emulation != string(v1alpha1.EmulationSidecar) {
+		t.Errorf("the result says emulation %q", doc.Emulation)
+	}
 }
 
 // Where pods may not change their network, Sidecar is refused with a way out, and Auto injects nothing and says why.

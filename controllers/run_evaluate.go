@@ -180,12 +180,8 @@ func (s *runScope) inputs(ctx context.Context, workers []workerState, still *sti
 	if err != nil {
 		return nil, err
 	}
-	emulation := v1alpha1.EmulationNone
-	if d.Emulate {
-		emulation = v1alpha1.EmulationBuiltIn
-	}
 	in := &result.Inputs{
-		Name: s.run.Name, Database: s.db.Name, Engine: d.Engine, Parameters: d.Parameters, Emulation: string(emulation),
+		Name: s.run.Name, Database: s.db.Name, Engine: d.Engine, Parameters: d.Parameters, Emulation: string(s.current.emulation()),
 		Seed: s.run.Spec.Seed, Machine: result.ThisMachine(), Topology: &d.Topology,
 		Workload: s.run.Spec.Workload, Load: s.run.Spec.Load,
 		Manifests: &result.Manifests{Run: &s.run.Spec, Database: &s.db.Spec},

@@ -298,6 +298,9 @@ func (r *run) facts() {
 	add("Engine", "%s", engine)
 	add("Layout", "%s x %s x %s", plural(len(d.Regions), "region"), plural(d.PartitionsPerRegion, "partition"), plural(d.ReplicasPerPartition, "replica"))
 	add("Network", "emulation %s", d.Emulation)
+	if d.Durability != "" {
+		add("Durability", "%s", d.Durability)
+	}
 	l := d.Spec.Load
 	how := fmt.Sprintf("closed loop, %s per region", plural(int(l.ClientsPerRegion), "client"))
 	if l.RatePerSecond > 0 {

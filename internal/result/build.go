@@ -94,6 +94,9 @@ func Build(in Inputs) (*Document, error) {
 		Histograms:   Histograms{Encoding: HistogramEncoding, Series: []HistogramSeries{}},
 		Transactions: []Transaction{}, Links: []Link{}, Nodes: []Node{}, Workers: []WorkerShare{},
 	}
+	if m := in.Manifests; m != nil && m.Database != nil && m.Database.Durability != v1alpha1.DurabilityNone {
+		d.Durability = m.Database.Durability
+	}
 	// An empty list is [] in JSON, not null.
 	if d.Faults == nil {
 		d.Faults = []Fault{}

@@ -161,6 +161,10 @@ func warnings(as, bs []*Document) []string {
 	differ("workload parameters differ (spec.workloadHash)", func(d *Document) any { return d.Spec.WorkloadHash })
 	differ("load differs (spec.loadHash)", func(d *Document) any { return d.Spec.LoadHash })
 	differ("topology or network differs (spec.topologyHash)", func(d *Document) any { return d.Spec.TopologyHash })
+	if !slices.ContainsFunc(slices.Concat(as, bs), func(d *Document) bool { return d.Simulated }) {
+		differ("emulations of the network differ", func(d *Document) any { return d.Emulation })
+	}
+	differ("durability differs", func(d *Document) any { return cmp.Or(d.Durability, v1alpha1.DurabilityNone) })
 	differ("only one is simulated", func(d *Document) any { return d.Simulated })
 	differ("versions differ", func(d *Document) any { return d.Version })
 	differ("machines differ", func(d *Document) any {

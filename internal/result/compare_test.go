@@ -30,6 +30,17 @@ func TestCompare(t *testing.T) {
 	if c.Verdict != Undecided || !strings.Contains(c.Message, "spec.load.repetitions: 5 or more") {
 		t.Errorf("one repetition each: %s: %s", c.Verdict, c.Message)
 	}
+	inReal, sidecar, journal := *a, *a, *a
+	inReal.Simulated, sidecar.Simulated = false, false
+	inReal.Emulation, sidecar.Emulation, journal.Durability = "BuiltIn", "Sidecar", "Journal"
+	for got, want := range map[string]string{
+		fmt.Sprint(Compare([]*Document{&inReal}, []*Document{&sidecar}, CompareOptions{}).Warnings): "[emulations of the network differ: BuiltIn and Sidecar]",
+		fmt.Sprint(Compare([]*Document{a}, []*Document{&journal}, CompareOptions{}).Warnings): "[durability differs: None and Journal]",
+	} {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
 	if f := Compare([]*Document{a}, []*Document{a}, CompareOptions{}); len(f.Warnings) > 0 {
 		t.Errorf("compared with itself: %v", f.Warnings)
 	}

@@ -39,6 +39,8 @@ type Document struct {
 	PartitionsPerRegion  int    `json:"partitionsPerRegion,omitempty"`
 	ReplicasPerPartition int    `json:"replicasPerPartition,omitempty"`
 	Emulation            string `json:"emulation,omitempty"`
+	// Durability of the nodes; left out when it is None.
+	Durability v1alpha1.Durability `json:"durability,omitempty"`
 	// Workload is its name; Spec what the manifest said, with defaults.
 	Workload string `json:"workload"`
 	Spec     Spec   `json:"spec"`
