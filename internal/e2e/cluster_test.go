@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ const operatorNamespace = "geobench-system"
 
 // cluster is the cluster under test, seen through one namespace.
 type cluster struct {
-	client.Client
+	client.WithWatch
 	namespace string
 }
 
@@ -57,7 +58,7 @@ func newCluster(t *testing.T) *cluster {
 			t.Fatal(err)
 		}
 	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,13 +76,13 @@ func newCluster(t *testing.T) *cluster {
 		if err := c.Delete(ctx, ns); err != nil {
 			t.Errorf("namespace %s: %v", ns.Name, err)
 		}
-		k := &cluster{Client: c}
+		k := &cluster{WithWatch: c}
 		k.eventually(t, ctx, "namespace "+ns.Name+" is gone", func() (bool, error) {
 			err := c.Get(ctx, client.ObjectKeyFromObject(ns), &corev1.Namespace{})
 			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 		})
 	})
-	return &cluster{Client: c, namespace: ns.Name}
+	return &cluster{WithWatch: c, namespace: ns.Name}
 }
 
 // eventually asks until is becomes true. Errors of the API server count as not yet: it may be away for a while.
@@ -140,22 +141,28 @@ func (c *cluster) run(ctx context.Context, name string) (*v1alpha1.BenchmarkRun,
 	return r, c.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: name}, r)
 }
 
-// awaitStage waits until the run is in one of stages, or has ended.
+// awaitStage waits until the run is in one of stages, or has ended. It sees every stage, however short.
 func (c *cluster) awaitStage(t *testing.T, name string, limit time.Duration, stages ...v1alpha1.Stage) *v1alpha1.BenchmarkRun {
 	t.Helper()
 	ctx := within(t, limit)
 	var r *v1alpha1.BenchmarkRun
+	is := func() bool { return slices.Contains(stages, r.Status.Stage) || r.Status.Finished() }
 	c.eventually(t, ctx, fmt.Sprintf("run %s in stage %v", name, stages), func() (ok bool, err error) {
-		if r, err = c.run(ctx, name); err != nil {
+		if r, err = c.run(ctx, name); err != nil || is() {
+			return err == nil, err
+		}
+		w, err := c.Watch(ctx, &v1alpha1.BenchmarkRunList{}, client.InNamespace(c.namespace),
+			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: r.ResourceVersion}})
+		if err != nil {
 			return false, err
 		}
-		for _, s := range stages {
-			if r.Status.Stage == s {
-				return true, nil
+		defer w.Stop()
+		for e := range w.ResultChan() {
+			if seen, ok := e.Object.(*v1alpha1.BenchmarkRun); ok && seen.Name == name {
+				if r = seen; is() {
+					return true, nil
+				}
 			}
-		}
-		if r.Status.Finished() {
-			return true, nil
 		}
 		return false, fmt.Errorf("stage %s: %s", r.Status.Stage, r.Status.Message)
 	})

@@ -346,7 +346,7 @@ func TestWrongManifestsDeployNothing(t *testing.T) {
 				}
 				u := &unstructured.Unstructured{Object: d.Object}
 				u.SetNamespace(c.namespace)
-				err := client.WithFieldValidation(c.Client, metav1.FieldValidationStrict).Create(t.Context(), u)
+				err := client.WithFieldValidation(c.WithWatch, metav1.FieldValidationStrict).Create(t.Context(), u)
 				if tc.RefusedBy == wrong.APIServer {
 					if err == nil || !strings.Contains(err.Error(), tc.Server) {
 						t.Errorf("the API server must say %q; it says %v", tc.Server, err)
