@@ -26,6 +26,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/result"
@@ -392,7 +393,7 @@ func (c *cluster) lines(ctx context.Context, run *v1alpha1.BenchmarkRun) []strin
 	if c.List(ctx, reports, client.InNamespace(c.namespace), client.MatchingLabels{controllers.LabelRun: run.Name}) != nil {
 		return out // the next look may have them
 	}
-	type total struct{ perSecond, committed, aborted int64 }
+	type total struct{ perSecond, committed, aborted, failed, weighted int64 }
 	byRegion := map[string]*total{}
 	for i := range reports.Items {
 		var p deploy.Progress
@@ -408,10 +409,25 @@ func (c *cluster) lines(ctx context.Context, run *v1alpha1.BenchmarkRun) []strin
 		t.perSecond += p.ThroughputPerSecond
 		t.committed += p.Committed
 		t.aborted += p.Aborted
+		t.failed += p.Failed
+		t.weighted += p.MeanMicroseconds * p.ThroughputPerSecond
 	}
 	for _, region := range slices.Sorted(maps.Keys(byRegion)) {
 		t := byRegion[region]
-		out = append(out, fmt.Sprintf("  %-16s %8d/s  %10d committed  %d aborted", region, t.perSecond, t.committed, t.aborted))
+		mean := fmt.Sprintf("%7s       ", "-")
+		if t.perSecond > 0 {
+			mean = fmt.Sprintf("%7.1fms mean", float64(t.weighted/t.perSecond)/1000)
+		}
+		line := fmt.Sprintf("  %-16s %8d/s  %s  %10d committed  %d aborted", region, t.perSecond, mean, t.committed, t.aborted)
+		if t.failed > 0 {
+			line += fmt.Sprintf("  %d failed!", t.failed)
+		}
+		out = append(out, line)
+	}
+	for _, f := range st.Faults {
+		if f.State == string(fault.Active) {
+			out = append(out, "  fault "+f.Name)
+		}
 	}
 	return out
 }

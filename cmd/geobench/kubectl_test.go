@@ -4,8 +4,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +19,8 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/manifest/wrong"
 )
 
@@ -67,5 +72,37 @@ func TestOnACluster(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{}
 	if err := c.Get(context.Background(), client.ObjectKey{Namespace: "bench", Name: "underway"}, run); err != nil || !run.Spec.Cancel {
 		t.Errorf("spec.cancel is %v, %v", run.Spec.Cancel, err)
+	}
+}
+
+// A run under way shows each region's throughput and mean latency over its workers, weighted, what failed, and active faults.
+func TestLinesOfARun(t *testing.T) {
+	scheme := runtime.NewScheme()
+	_ = clientgoscheme.AddToScheme(scheme)
+	report := func(name, region string, before, now load.Progress) *corev1.ConfigMap {
+		progress, err := json.Marshal(since(before, now))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "bench", Labels: map[string]string{controllers.LabelRun: "r", controllers.LabelRegion: region}},
+			Data:       map[string]string{deploy.KeyProgress: string(progress)},
+		}
+	}
+	interval := int64(progressEvery / time.Second)
+	c := &cluster{fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		report("a", "east", load.Progress{Committed: 100, Latency: time.Hour}, load.Progress{Committed: 100 + 300*interval, Failed: 7, Latency: time.Hour + time.Duration(300*interval)*10*time.Millisecond}),
+		report("b", "east", load.Progress{}, load.Progress{Committed: 100 * interval, Aborted: 2, Latency: time.Duration(100*interval) * 50 * time.Millisecond}),
+		report("c", "west", load.Progress{Committed: 5}, load.Progress{Committed: 5}),
+	).Build(), "bench"}
+	run := &v1alpha1.BenchmarkRun{ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "bench"}, Status: v1alpha1.BenchmarkRunStatus{
+		Stage: v1alpha1.StageMeasure, Faults: []v1alpha1.FaultStatus{{Name: "slow", State: "Active"}, {Name: "later", State: "Waiting"}}}}
+	got := strings.Join(c.lines(t.Context(), run), "\n")
+	want := fmt.Sprintf(`r: Measure
+  east                  400/s     20.0ms mean  %10d committed  2 aborted  7 failed!
+  west                    0/s        -                  5 committed  0 aborted
+  fault slow`, 100+400*interval)
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

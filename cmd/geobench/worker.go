@@ -199,7 +199,7 @@ func newPlayer(w *deploy.Worker, index int, rec *recording) (*load.Worker, *prom
 func tellProgress(ctx context.Context, place *meeting.Place, player *load.Worker) {
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
-	var before int64
+	var before load.Progress
 	for {
 		select {
 		case <-ctx.Done():
@@ -207,12 +207,22 @@ func tellProgress(ctx context.Context, place *meeting.Place, player *load.Worker
 		case <-tick.C:
 		}
 		p := player.Progress()
-		_ = place.Progress(ctx, deploy.Progress{
-			Stage: p.Stage.String(), Repetition: p.Repetition, Committed: p.Committed, Aborted: p.Aborted,
-			ThroughputPerSecond: (p.Committed - before) * int64(time.Second) / int64(progressEvery),
-		})
-		before = p.Committed
+		_ = place.Progress(ctx, since(before, p))
+		before = p
 	}
+}
+
+// since is what a worker tells of its progress, an interval after it was at before.
+func since(before, now load.Progress) deploy.Progress {
+	committed := now.Committed - before.Committed
+	p := deploy.Progress{
+		Stage: now.Stage.String(), Repetition: now.Repetition, Committed: now.Committed, Aborted: now.Aborted, Failed: now.Failed,
+		ThroughputPerSecond: committed * int64(time.Second) / int64(progressEvery),
+	}
+	if committed > 0 {
+		p.MeanMicroseconds = (now.Latency - before.Latency).Microseconds() / committed
+	}
+	return p
 }
 
 // routes are what the operator asks a worker for, besides its metrics.

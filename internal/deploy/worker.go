@@ -88,8 +88,11 @@ type Progress struct {
 	Repetition int    `json:"repetition"`
 	Committed  int64  `json:"committed"`
 	Aborted    int64  `json:"aborted"`
-	// ThroughputPerSecond over the last interval.
+	// Failed transactions were refused, or nobody knows what became of them.
+	Failed int64 `json:"failed,omitempty"`
+	// ThroughputPerSecond and MeanMicroseconds, the mean latency of the committed, are over the last interval.
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`
+	MeanMicroseconds    int64 `json:"meanMicroseconds,omitempty"`
 }
 
 // ReadWorker reads a Worker from a JSON file and validates it.
