@@ -35,7 +35,7 @@ func TestCompare(t *testing.T) {
 	inReal.Emulation, sidecar.Emulation, journal.Durability = "BuiltIn", "Sidecar", "Journal"
 	for got, want := range map[string]string{
 		fmt.Sprint(Compare([]*Document{&inReal}, []*Document{&sidecar}, CompareOptions{}).Warnings): "[emulations of the network differ: BuiltIn and Sidecar]",
-		fmt.Sprint(Compare([]*Document{a}, []*Document{&journal}, CompareOptions{}).Warnings): "[durability differs: None and Journal]",
+		fmt.Sprint(Compare([]*Document{a}, []*Document{&journal}, CompareOptions{}).Warnings):       "[durability differs: None and Journal]",
 	} {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)
