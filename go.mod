@@ -15,6 +15,7 @@ require (
 	github.com/prometheus/client_model v0.6.3
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
+	github.com/tidwall/btree v1.8.2
 	github.com/twmb/murmur3 v1.2.2
 	go.etcd.io/raft/v3 v3.7.0
 	golang.org/x/image v0.46.0

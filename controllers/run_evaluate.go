@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/fault"
@@ -80,10 +80,7 @@ func (s *runScope) judge(ctx context.Context) (*result.Document, error) {
 
 // stillness is a database that is quiet.
 type stillness struct {
-	// audits of all nodes, in the order of geo.NodeID.
-	audits []admin.Audit
-	// out says of each node why it is left out; empty when it is not.
-	out []string
+	audits audit.Audits
 	// pending transactions that will never be finished.
 	pending int
 }
@@ -127,9 +124,8 @@ func (s *runScope) quiet(ctx context.Context) (*stillness, error) {
 		s.again = left
 		return nil, nil
 	}
-	out := local.LeftOut(&s.current.database.Topology, gone, func(n geo.NodeID) int { return s.nodes[n].status.Pending })
-	audits, err := s.audit(ctx, out)
-	if err != nil {
+	audits := audit.Audits{Out: local.LeftOut(&s.current.database.Topology, gone, func(n geo.NodeID) int { return s.nodes[n].status.Pending })}
+	if audits.Nodes, err = s.audit(ctx, audits.LeftOut); err != nil {
 		s.condition(conditionQuiet, false, "AuditFailed", err.Error())
 		return nil, nil
 	}
@@ -138,7 +134,7 @@ func (s *runScope) quiet(ctx context.Context) (*stillness, error) {
 	} else {
 		s.condition(conditionQuiet, true, "Quiet", fmt.Sprintf("faults have taken %d nodes; of the others, those that wait for them were left out, and all the rest audited", len(gone)))
 	}
-	return &stillness{audits, out, pending}, nil
+	return &stillness{audits, pending}, nil
 }
 
 // stalled notes that transactions are unfinished, and tells whether they are held to stay so: once faults have taken nodes,
@@ -164,6 +160,7 @@ func (s *runScope) inputs(ctx context.Context, workers []workerState, still *sti
 		reports = append(reports, report)
 	}
 	d := &s.current.database
+	layout := engines.Layout(d.Engine, d.Parameters, &d.Topology)
 	w, err := catalog.New(s.run.Spec.Workload, uint64(s.run.Spec.Seed), &d.Topology)
 	if err != nil {
 		return nil, err
@@ -186,7 +183,7 @@ func (s *runScope) inputs(ctx context.Context, workers []workerState, still *sti
 		Workload: s.run.Spec.Workload, Load: s.run.Spec.Load,
 		Manifests: &result.Manifests{Run: &s.run.Spec, Database: &s.db.Spec},
 		Reports:   reports, Before: before.Nodes, After: loadedRoundTrips(after, end).Nodes,
-		Objectives: s.run.Spec.Objectives, Checks: local.Invariants(engines.Layout(d.Engine, d.Parameters, &d.Topology), w, still.audits, still.out, reports),
+		Objectives: s.run.Spec.Objectives, Checks: audit.Invariants(&layout, w, still.audits, result.MergeLedgers(reports)),
 	}
 	// The prices are the profile's at the end of the run: they say what it costs, not what was measured.
 	if profile, err := resolveProfile(ctx, s.Client, s.db); err == nil {
@@ -300,12 +297,12 @@ func microseconds(us int64) v1alpha1.Duration {
 }
 
 // audit asks every node that is not left out for the sums over its rows, in the order of geo.NodeID.
-func (s *runScope) audit(ctx context.Context, out []string) ([]admin.Audit, error) {
-	audits := make([]admin.Audit, len(s.nodes))
+func (s *runScope) audit(ctx context.Context, leftOut func(geo.NodeID) bool) ([][]audit.Shard, error) {
+	audits := make([][]audit.Shard, len(s.nodes))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxAsk)
 	for i := range s.nodes {
-		if len(out) > 0 && out[i] != "" {
+		if leftOut(s.nodes[i].id) {
 			continue
 		}
 		group.Go(func() error {
@@ -313,7 +310,7 @@ func (s *runScope) audit(ctx context.Context, out []string) ([]admin.Audit, erro
 			if err != nil {
 				return fmt.Errorf("node %s: %w", s.nodes[i].podName, err)
 			}
-			audits[i] = *a
+			audits[i] = a.Shards
 			return nil
 		})
 	}

@@ -31,6 +31,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
@@ -711,9 +712,9 @@ func (w *world) Audit(_ context.Context, addr string) (*admin.Audit, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows := store.New()
-	wl.Rows(n.database.Topology.PartitionOf(n.id), func(k txn.Key, value []byte) { rows.Put(k, value, 0) })
-	return &admin.Audit{Sums: wl.Audit(rows), Digest: rows.Digest(), Rows: int64(rows.Len())}, nil
+	rows, layout := store.NewHash(), n.database.Topology.Full()
+	workload.Fill(wl, &layout, n.id, rows.Load)
+	return &admin.Audit{Shards: audit.Of(n.id, &layout, rows, wl, false)}, nil
 }
 
 // nodePod returns the pod of a database's first node.

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
 )
 
@@ -84,12 +85,9 @@ type LoadResponse struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// Audit is what invariants need: sums over the node's rows, named by the workload, and a digest of them all. Copies of
-// the same partition in different regions must agree on both. In a traced run the digest is of rows with their versions.
+// Audit is what invariants need of the node's rows, by shard.
 type Audit struct {
-	Sums   map[string]int64 `json:"sums"`
-	Digest uint64           `json:"digest,string"`
-	Rows   int64            `json:"rows"`
+	Shards []audit.Shard `json:"shards"`
 }
 
 // Disturbance is all that the faults of a run's timeline do to one node. The zero value is nothing.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geobench/geobench/internal/audit"
+
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
@@ -26,9 +28,11 @@ func (n fakeNode) Disturb(_ context.Context, d *Disturbance) error {
 	}
 	return n.err
 }
-func (n fakeNode) Audit(context.Context) (*Audit, error) { return &Audit{Digest: 1 << 63}, n.err }
-func (n fakeNode) Healthy() error                        { return n.err }
-func (n fakeNode) Ready() error                          { return n.err }
+func (n fakeNode) Audit(context.Context) (*Audit, error) {
+	return &Audit{Shards: []audit.Shard{{Digest: 1 << 63}}}, n.err
+}
+func (n fakeNode) Healthy() error { return n.err }
+func (n fakeNode) Ready() error   { return n.err }
 
 func TestHandler(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -54,25 +54,151 @@ func SizeID(id txn.ID) int {
 	return SizeUvarint(uint64(id.Stream())) + SizeUvarint(uint64(id)&(1<<counterBits-1))
 }
 
-// AppendTransaction appends id, procedure and arguments; Accesses follow from them and do not travel.
+// What a transaction brings beside its id, procedure and arguments: a byte of these follows an odd number of the procedure.
+const (
+	withAttempt = 1 << iota
+	withFootprint
+)
+
+func extras(t *txn.Transaction) (e uint8) {
+	if t.Attempt > 0 {
+		e |= withAttempt
+	}
+	if t.Found {
+		e |= withFootprint
+	}
+	return e
+}
+
+// AppendTransaction appends id, procedure and arguments, the attempt unless it is the first, and the footprint if it was
+// found. One that was declared follows from procedure and arguments and does not travel.
 func AppendTransaction(b []byte, t *txn.Transaction) []byte {
 	b = AppendID(b, t.ID)
-	b = AppendUvarint(b, uint64(t.Proc))
+	e := extras(t)
+	if e == 0 {
+		b = AppendUvarint(b, uint64(t.Proc)<<1)
+		return AppendBytes(b, t.Args)
+	}
+	b = append(AppendUvarint(b, uint64(t.Proc)<<1|1), e)
+	if e&withAttempt != 0 {
+		b = append(b, t.Attempt)
+	}
+	if e&withFootprint != 0 {
+		b = AppendRanges(AppendAccesses(b, t.Accesses), t.Ranges)
+	}
 	return AppendBytes(b, t.Args)
 }
 
 // SizeTransaction is the number of bytes that AppendTransaction adds.
 func SizeTransaction(t *txn.Transaction) int {
-	return SizeID(t.ID) + SizeUvarint(uint64(t.Proc)) + SizeBytes(t.Args)
+	n := SizeID(t.ID) + SizeUvarint(uint64(t.Proc)<<1) + SizeBytes(t.Args)
+	e := extras(t)
+	if e == 0 {
+		return n
+	}
+	n++
+	if e&withAttempt != 0 {
+		n++
+	}
+	if e&withFootprint != 0 {
+		n += SizeAccesses(t.Accesses) + SizeRanges(t.Ranges)
+	}
+	return n
+}
+
+// AppendAccesses appends the number of accesses, and the mode and key of each.
+func AppendAccesses(b []byte, accesses []txn.Access) []byte {
+	b = AppendUvarint(b, uint64(len(accesses)))
+	for i := range accesses {
+		b = AppendString(append(b, byte(accesses[i].Mode)), string(accesses[i].Key))
+	}
+	return b
+}
+
+// SizeAccesses is the number of bytes that AppendAccesses adds.
+func SizeAccesses(accesses []txn.Access) int {
+	n := SizeUvarint(uint64(len(accesses)))
+	for i := range accesses {
+		n += 1 + SizeString(string(accesses[i].Key))
+	}
+	return n
+}
+
+// What a range is beside its begin.
+const (
+	rangeTo = 1 << iota
+	rangeReverse
+	rangeLimit
+)
+
+// AppendRange appends a range.
+func AppendRange(b []byte, r *txn.Range) []byte {
+	var head uint8
+	if !r.Point() {
+		head |= rangeTo
+	}
+	if r.Reverse {
+		head |= rangeReverse
+	}
+	if r.Limit > 0 {
+		head |= rangeLimit
+	}
+	b = AppendString(append(b, head), string(r.From))
+	if head&rangeTo != 0 {
+		b = AppendString(b, string(r.To))
+	}
+	if head&rangeLimit != 0 {
+		b = AppendUvarint(b, uint64(r.Limit))
+	}
+	return b
+}
+
+// SizeRange is the number of bytes that AppendRange adds.
+func SizeRange(r *txn.Range) int {
+	n := 1 + SizeString(string(r.From))
+	if !r.Point() {
+		n += SizeString(string(r.To))
+	}
+	if r.Limit > 0 {
+		n += SizeUvarint(uint64(r.Limit))
+	}
+	return n
+}
+
+// MinRange is the least number of bytes of a range: see Reader.Count.
+const MinRange = 2
+
+// AppendRanges appends the number of ranges and the ranges.
+func AppendRanges(b []byte, ranges []txn.Range) []byte {
+	b = AppendUvarint(b, uint64(len(ranges)))
+	for i := range ranges {
+		b = AppendRange(b, &ranges[i])
+	}
+	return b
+}
+
+// SizeRanges is the number of bytes that AppendRanges adds.
+func SizeRanges(ranges []txn.Range) int {
+	n := SizeUvarint(uint64(len(ranges)))
+	for i := range ranges {
+		n += SizeRange(&ranges[i])
+	}
+	return n
 }
 
 // MinTransaction is the least number of bytes of a transaction: see Reader.Count.
 const MinTransaction = 4
 
+// The bits of the byte that holds an outcome's status, cause and class.
+const (
+	statusBits = 3
+	causeBits  = 3
+)
+
 // AppendOutcome appends o.
 func AppendOutcome(b []byte, o *txn.Outcome) []byte {
 	b = AppendID(b, o.ID)
-	b = append(b, byte(o.Status))
+	b = append(b, byte(o.Status)|byte(o.Cause)<<statusBits|byte(o.Class)<<(statusBits+causeBits))
 	b = AppendString(b, o.Reason)
 	return AppendBytes(b, o.Result)
 }
@@ -229,20 +355,89 @@ func (r *Reader) ID() txn.ID {
 	return txn.MakeID(uint32(stream), n)
 }
 
-// Transaction reads what AppendTransaction wrote into t. Accesses are emptied; txn.Registry.Prepare fills them in.
+// Transaction reads what AppendTransaction wrote into t. Unless the footprint came along, it is emptied;
+// txn.Registry.Prepare fills it in, and checks it.
 func (r *Reader) Transaction(t *txn.Transaction) {
 	t.ID = r.ID()
-	t.Proc = txn.ProcID(r.UvarintMax(1<<16 - 1))
+	head := r.UvarintMax(1<<17 - 1)
+	t.Proc, t.Attempt, t.Found = txn.ProcID(head>>1), 0, false
+	t.Accesses, t.Ranges = t.Accesses[:0], t.Ranges[:0]
+	if head&1 != 0 {
+		e := r.Uint8()
+		if e == 0 || e&^(withAttempt|withFootprint) != 0 {
+			r.fail(fmt.Errorf("%d does not say what comes with a transaction", e))
+		}
+		if e&withAttempt != 0 {
+			if t.Attempt = r.Uint8(); t.Attempt == 0 && r.err == nil {
+				r.fail(errors.New("the first attempt is said to be another one"))
+			}
+		}
+		if e&withFootprint != 0 {
+			t.Found = true
+			t.Footprint = txn.Footprint{Accesses: r.Accesses(t.Accesses), Ranges: r.Ranges(), Exact: true}
+		}
+	}
 	t.Args = r.Bytes()
-	t.Accesses = t.Accesses[:0]
+}
+
+// Accesses appends what AppendAccesses wrote to dst. Their modes and keys are valid.
+func (r *Reader) Accesses(dst []txn.Access) []txn.Access {
+	n := r.Count(2)
+	if cap(dst)-len(dst) < n {
+		dst = append(make([]txn.Access, 0, len(dst)+n), dst...)
+	}
+	for range n {
+		a := txn.Access{Mode: txn.Mode(r.Uint8()), Key: txn.Key(r.String())}
+		if r.err == nil && (a.Mode == 0 || a.Mode&^txn.ReadWrite != 0 || !a.Key.Valid()) {
+			r.fail(fmt.Errorf("%v is not a valid access", a.Key))
+		}
+		dst = append(dst, a)
+	}
+	return dst
+}
+
+// Ranges reads what AppendRanges wrote. They are valid.
+func (r *Reader) Ranges() []txn.Range {
+	n := r.Count(MinRange)
+	if n == 0 {
+		return nil
+	}
+	ranges := make([]txn.Range, n)
+	for i := range ranges {
+		ranges[i] = r.Range()
+	}
+	return ranges
+}
+
+// Range reads what AppendRange wrote. It is valid.
+func (r *Reader) Range() txn.Range {
+	head := r.Uint8()
+	g := txn.Range{From: txn.Key(r.String()), Reverse: head&rangeReverse != 0}
+	if head&rangeTo != 0 {
+		g.To = txn.Key(r.String())
+	}
+	if head&rangeLimit != 0 {
+		g.Limit = int(r.UvarintMax(1<<31 - 1))
+	}
+	if r.err == nil && (head&^(rangeTo|rangeReverse|rangeLimit) != 0 || g.Point() != (head&rangeTo == 0) ||
+		(g.Limit > 0) != (head&rangeLimit != 0) || !g.Valid()) {
+		r.fail(fmt.Errorf("%v is not a valid range", &g))
+	}
+	if r.err != nil {
+		return txn.Range{}
+	}
+	return g
 }
 
 // Outcome reads what AppendOutcome wrote into o.
 func (r *Reader) Outcome(o *txn.Outcome) {
 	o.ID = r.ID()
-	o.Status = txn.Status(r.Uint8())
-	if r.err == nil && (o.Status < txn.Committed || o.Status > txn.Unknown) {
-		r.fail(fmt.Errorf("%d is not the status of an outcome", o.Status))
+	head := r.Uint8()
+	o.Status = txn.Status(head & (1<<statusBits - 1))
+	o.Cause = txn.Cause(head >> statusBits & (1<<causeBits - 1))
+	o.Class = txn.Class(head >> (statusBits + causeBits))
+	if r.err == nil && (o.Status < txn.Committed || o.Status > txn.Unknown || o.Cause >= txn.NumCauses) {
+		r.fail(fmt.Errorf("%#x does not hold the status of an outcome", head))
 	}
 	o.Reason = r.String()
 	o.Result = r.Bytes()

@@ -40,7 +40,10 @@ func TestReaderRefuses(t *testing.T) {
 		"count":            {[]byte{3, 0, 0, 0, 0, 0}, func(r *Reader) { r.Count(2) }, "3 elements of at least 2 bytes do not fit into 5 bytes"},
 		"left over":        {[]byte{1, 2}, func(r *Reader) { r.Uint8() }, "1 bytes are left over"},
 		"number too large": {[]byte{9}, func(r *Reader) { r.UvarintMax(8) }, "9 is more than 8"},
-		"status":           {[]byte{1, 1, 9, 0, 0}, func(r *Reader) { r.Outcome(&txn.Outcome{}) }, "9 is not the status"},
+		"status":           {[]byte{1, 1, 6, 0, 0}, func(r *Reader) { r.Outcome(&txn.Outcome{}) }, "0x6 does not hold the status"},
+		"cause":            {[]byte{1, 1, 7 << 3, 0, 0}, func(r *Reader) { r.Outcome(&txn.Outcome{}) }, "0x38 does not hold the status"},
+		"no extras":        {[]byte{1, 1, 3, 0, 0}, func(r *Reader) { r.Transaction(&txn.Transaction{}) }, "0 does not say what comes with a transaction"},
+		"range":            {[]byte{0, 1, 0x6b}, func(r *Reader) { r.Range() }, "is not a valid range"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := NewReader(tc.body)
@@ -58,6 +61,11 @@ func TestReaderRefuses(t *testing.T) {
 
 func FuzzTransaction(f *testing.F) {
 	f.Add(AppendTransaction(nil, &txn.Transaction{ID: txn.MakeID(7, 1<<39), Proc: 300, Args: []byte("args")}))
+	group := txn.OrderedKey(1, 2, []byte("g"), nil)
+	f.Add(AppendTransaction(nil, &txn.Transaction{ID: 1, Proc: 1, Attempt: 3, Found: true, Footprint: txn.Footprint{
+		Accesses: []txn.Access{{Key: txn.IntKey(0, 1), Mode: txn.Write}, {Key: group, Mode: txn.Read}},
+		Ranges:   []txn.Range{txn.Prefix(group), txn.Point(group + "a"), {From: group + "b", To: group + "c", Reverse: true, Limit: 300}}, Exact: true,
+	}}))
 	f.Add([]byte{0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := NewReader(b)

@@ -44,11 +44,11 @@ func Names() []string {
 func Layout(engine string, parameters map[string]string, t *geo.Topology) geo.Layout {
 	e, ok := Lookup(engine)
 	if !ok {
-		return t.Layout(false)
+		return t.Full()
 	}
 	params, errs := e.Resolve(parameters)
 	if len(errs) > 0 {
-		return t.Layout(false)
+		return t.Full()
 	}
 	return e.Layout(t, params)
 }

@@ -6,11 +6,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
 )
 
 // Config says what to run.
@@ -172,7 +174,7 @@ func (e *execution) run(res *Result) {
 	// Overlapping cuts of a link heal with the first heal: after the last, none is left.
 	calm := max(e.calm, e.load.until)
 	e.sim.Run(calm)
-	for e.sim.Now() < calm+patience && (e.open() > 0 || !e.quiet() || !history.Converged(e.copies()).Passed) {
+	for e.sim.Now() < calm+patience && (e.open() > 0 || !e.quiet() || !e.converged().Passed) {
 		e.sim.Run(e.sim.Now() + look)
 	}
 	res.Virtual, res.Events = e.sim.Now(), e.sim.Events()
@@ -188,18 +190,17 @@ func (e *execution) open() (n int) {
 	return n
 }
 
-// copies are the living nodes' rows.
-func (e *execution) copies() []history.Copy {
-	var copies []history.Copy
+// converged checks that the living nodes' copies are equal.
+func (e *execution) converged() workload.Check {
+	var a audit.Audits
 	for n := range geo.NodeID(e.topology.Nodes()) {
+		var held []audit.Shard
 		if !e.sim.Node(n).Dead {
-			s := e.sim.Store(n)
-			copies = append(copies, history.Copy{
-				Name: e.topology.NodeName(n), Partition: e.layout.SiteOf(n), Digest: s.Digest(), Rows: int64(s.Len()),
-			})
+			held = audit.Digests(n, &e.layout, e.sim.Store(n), true)
 		}
+		a.Nodes = append(a.Nodes, held)
 	}
-	return copies
+	return audit.Converged(&e.layout, a)
 }
 
 // judge looks for problems in what has happened.
@@ -230,7 +231,7 @@ func (e *execution) judge(c Config, res *Result) {
 			problem("history: %v", err)
 		}
 	}
-	if check := history.Converged(e.copies()); !check.Passed {
+	if check := e.converged(); !check.Passed {
 		res.Diverged = true
 		problem("convergence: %s%s", check.Message, e.difference())
 	}
@@ -258,14 +259,17 @@ func (e *execution) difference() string {
 		if e.sim.Node(n).Dead {
 			continue
 		}
-		a, ok := first[e.layout.SiteOf(n)]
-		if !ok {
-			first[e.layout.SiteOf(n)] = n
-			continue
-		}
-		for _, d := range history.Differences(e.sim.Store(a), e.sim.Store(n), 1) {
-			return fmt.Sprintf("\n%s is %s in %s and %s in %s", name(d.Key), show(d.A.Version, d.InA), e.topology.NodeName(a),
-				show(d.B.Version, d.InB), e.topology.NodeName(n))
+		for _, shard := range e.layout.ShardsOf(n) {
+			a, ok := first[shard]
+			if !ok {
+				first[shard] = n
+				continue
+			}
+			mine := func(k txn.Key) bool { return !k.Everywhere() && e.layout.Shard(k) == shard }
+			for _, d := range history.Differences(e.sim.Store(a), e.sim.Store(n), mine, 1) {
+				return fmt.Sprintf("\n%s is %s in %s and %s in %s", name(d.Key), show(d.A.Writer, d.InA), e.topology.NodeName(a),
+					show(d.B.Writer, d.InB), e.topology.NodeName(n))
+			}
 		}
 	}
 	return ""

@@ -86,9 +86,9 @@ func (l *load) fill(layout geo.Layout, s *sim.Sim) {
 	if err != nil {
 		panic(fmt.Sprintf("explore: %v", err))
 	}
-	bank.Rows(0, func(k txn.Key, value []byte) {
-		for c := range layout.Copies() {
-			s.Store(layout.Node(c, layout.Site(k))).Put(k, value, 0)
+	bank.Rows(geo.Cell{}, func(k txn.Key, value []byte) {
+		for _, n := range layout.Group(layout.Shard(k)).Members {
+			s.Store(n).Load(k, value)
 		}
 	})
 }

@@ -1,72 +1,187 @@
 package geo
 
-import "github.com/geobench/geobench/internal/txn"
+import (
+	"strconv"
 
-// Layout says which nodes hold which rows. A copy is a set of nodes that together hold every row once; the nodes of a copy are
-// its sites, numbered from 0. With full replication a region holds as many copies as its partitions have replicas, and a site
-// is a partition. With home-only replication a row is nowhere but in its home region: there are as many copies as partitions
-// have replicas, each spans all regions, and a site is a partition in a region.
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Cell names the rows of one partition that call one region home. Workloads load a database cell by cell.
+type Cell struct {
+	Home      Region `json:"home"`
+	Partition int    `json:"partition"`
+}
+
+// Layout says which nodes hold which rows. The rows are split into shards, and each shard is held by a group of nodes; rows
+// that are everywhere (txn.Key.Everywhere) belong to no shard. Three kinds of layouts exist:
+//
+//   - Full: a shard is a partition, whatever the homes of its rows, and every region holds all shards, each as often as a
+//     partition has replicas.
+//   - HomeOnly: a shard is a cell, held nowhere but in its home region, as often as a partition has replicas.
+//   - Placed: a shard is a cell, held by the nodes that Topology.Groups says.
+//
+// A copy is a set of nodes that together hold every row once: the first members of all groups are copy 0, and so on.
 type Layout struct {
 	Topology *Topology
-	HomeOnly bool
+	// ByHome says that a shard is a cell, and not a whole partition.
+	ByHome bool
+	groups []Group
 
 	placement Placement
 }
 
-// Layout returns the layout of a database over this topology.
-func (t *Topology) Layout(homeOnly bool) Layout {
-	return Layout{Topology: t, HomeOnly: homeOnly, placement: t.Placement()}
+// Group is the nodes that hold a shard.
+type Group struct {
+	// Members are in the order of copies.
+	Members []NodeID
+	// Leader is the member that leads at first, where the engine has leaders.
+	Leader NodeID
 }
 
-// Sites returns the number of sites of a copy.
-func (l *Layout) Sites() int {
-	if l.HomeOnly {
-		return len(l.Topology.Regions) * l.Topology.Partitions
+// Full returns the layout with all rows in every region.
+func (t *Topology) Full() Layout {
+	l := Layout{Topology: t, placement: t.Placement(), groups: make([]Group, t.Partitions)}
+	for p := range l.groups {
+		var members []NodeID
+		for r := range t.Regions {
+			members = append(members, t.members(Region(r), p, t.Replicas)...)
+		}
+		l.groups[p] = Group{members, members[0]}
 	}
-	return l.Topology.Partitions
+	return l
 }
 
-// Site returns the site that holds k.
-func (l *Layout) Site(k txn.Key) int {
-	if l.HomeOnly {
+// HomeOnly returns the layout with rows in their home regions only.
+func (t *Topology) HomeOnly() Layout {
+	l := Layout{Topology: t, ByHome: true, placement: t.Placement()}
+	for r := range t.Regions {
+		for p := range t.Partitions {
+			members := t.members(Region(r), p, t.Replicas)
+			l.groups = append(l.groups, Group{members, members[0]})
+		}
+	}
+	return l
+}
+
+// Placed returns the layout that t.Groups asks for. Cells that it does not name have a group with the members of the
+// partition in all regions, led from their home. Groups must have been checked: see Validate.
+func (t *Topology) Placed() Layout {
+	l := Layout{Topology: t, ByHome: true, placement: t.Placement()}
+	for r := range t.Regions {
+		for p := range t.Partitions {
+			l.groups = append(l.groups, t.group(Cell{Region(r), p}))
+		}
+	}
+	return l
+}
+
+// group returns the nodes that hold a cell. The leader's region comes first, the others in the order of the topology.
+func (t *Topology) group(c Cell) Group {
+	counts, leader := make([]int, len(t.Regions)), c.Home
+	for r := range counts {
+		counts[r] = t.Replicas
+	}
+	for _, g := range t.Groups {
+		if g.Cell == c {
+			counts, leader = g.Replicas, g.Leader
+		}
+	}
+	members := t.members(leader, c.Partition, counts[leader])
+	for r := range counts {
+		if Region(r) != leader {
+			members = append(members, t.members(Region(r), c.Partition, counts[r])...)
+		}
+	}
+	return Group{members, members[0]}
+}
+
+// members returns the first n replicas of a partition in a region.
+func (t *Topology) members(r Region, partition, n int) (members []NodeID) {
+	for k := range n {
+		members = append(members, t.Node(r, partition, k))
+	}
+	return members
+}
+
+// Shards returns the number of shards.
+func (l *Layout) Shards() int { return len(l.groups) }
+
+// Shard returns the shard that k belongs to.
+func (l *Layout) Shard(k txn.Key) int {
+	if l.ByHome {
 		return int(l.placement.Home(k))*l.Topology.Partitions + l.placement.Partition(k)
 	}
 	return l.placement.Partition(k)
 }
 
-// SiteOf returns the site of node n in its copy.
-func (l *Layout) SiteOf(n NodeID) int {
-	if l.HomeOnly {
+// Group returns the nodes that hold a shard. The caller must not change it.
+func (l *Layout) Group(shard int) *Group { return &l.groups[shard] }
+
+// Cells returns the cells that a shard consists of.
+func (l *Layout) Cells(shard int) []Cell {
+	if l.ByHome {
+		return []Cell{{Region(shard / l.Topology.Partitions), shard % l.Topology.Partitions}}
+	}
+	cells := make([]Cell, len(l.Topology.Regions))
+	for r := range cells {
+		cells[r] = Cell{Region(r), shard}
+	}
+	return cells
+}
+
+// ShardsOf returns the shards that node n holds, ascending.
+func (l *Layout) ShardsOf(n NodeID) (shards []int) {
+	for s := range l.groups {
+		if l.member(s, n) >= 0 {
+			shards = append(shards, s)
+		}
+	}
+	return shards
+}
+
+// member returns node n's place among the members of a shard's group, -1 for none.
+func (l *Layout) member(shard int, n NodeID) int {
+	for i, m := range l.groups[shard].Members {
+		if m == n {
+			return i
+		}
+	}
+	return -1
+}
+
+// ShardOf returns the shard that node n holds, in a layout that is not Placed: there it is one.
+func (l *Layout) ShardOf(n NodeID) int {
+	if l.ByHome {
 		return int(n) / l.Topology.Replicas
 	}
 	return l.Topology.PartitionOf(n)
 }
 
 // Holds reports whether node n holds k.
-func (l *Layout) Holds(n NodeID, k txn.Key) bool { return l.Site(k) == l.SiteOf(n) }
+func (l *Layout) Holds(n NodeID, k txn.Key) bool {
+	return k.Everywhere() || l.member(l.Shard(k), n) >= 0
+}
 
-// Copies returns the number of copies.
+// Copies returns the number of copies: a group with more members than the smallest holds further ones of its shard alone.
 func (l *Layout) Copies() int {
-	if l.HomeOnly {
-		return l.Topology.Replicas
+	n := len(l.groups[0].Members)
+	for i := range l.groups {
+		n = min(n, len(l.groups[i].Members))
 	}
-	return l.Topology.Replicas * len(l.Topology.Regions)
+	return n
 }
 
-// CopyOf returns the copy that node n belongs to.
-func (l *Layout) CopyOf(n NodeID) int {
-	k := l.Topology.ReplicaOf(n)
-	if l.HomeOnly {
-		return k
-	}
-	return int(l.Topology.RegionOf(n))*l.Topology.Replicas + k
-}
+// CopyOf returns the copy that node n belongs to, in a layout that is not Placed.
+func (l *Layout) CopyOf(n NodeID) int { return l.member(l.ShardOf(n), n) }
 
-// Node returns the node that is a site of a copy.
-func (l *Layout) Node(copyNumber, site int) NodeID {
-	t := l.Topology
-	if l.HomeOnly {
-		return NodeID(site*t.Replicas + copyNumber)
+// Node returns the node that holds a shard in a copy.
+func (l *Layout) Node(copyNumber, shard int) NodeID { return l.groups[shard].Members[copyNumber] }
+
+// ShardName names a shard for a person: partition 0, or eu/0 where it is a cell.
+func (l *Layout) ShardName(shard int) string {
+	c := l.Cells(shard)[0]
+	if l.ByHome {
+		return l.Topology.Regions[c.Home] + "/" + strconv.Itoa(c.Partition)
 	}
-	return t.Node(Region(copyNumber/t.Replicas), site, copyNumber%t.Replicas)
+	return "partition " + strconv.Itoa(c.Partition)
 }

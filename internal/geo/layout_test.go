@@ -10,13 +10,16 @@ import (
 func TestLayout(t *testing.T) {
 	top := &Topology{Regions: []string{"a", "b", "c"}, Partitions: 2, Replicas: 2}
 	for _, homeOnly := range []bool{false, true} {
-		l := top.Layout(homeOnly)
-		if want := map[bool]int{false: 6, true: 2}[homeOnly]; l.Copies() != want || l.Copies()*l.Sites() != top.Nodes() {
-			t.Errorf("home only %v: %d copies of %d sites over %d nodes", homeOnly, l.Copies(), l.Sites(), top.Nodes())
+		l := top.Full()
+		if homeOnly {
+			l = top.HomeOnly()
+		}
+		if want := map[bool]int{false: 6, true: 2}[homeOnly]; l.Copies() != want || l.Copies()*l.Shards() != top.Nodes() {
+			t.Errorf("home only %v: %d copies of %d sites over %d nodes", homeOnly, l.Copies(), l.Shards(), top.Nodes())
 		}
 		for n := range NodeID(12) {
-			if got := l.Node(l.CopyOf(n), l.SiteOf(n)); got != n {
-				t.Errorf("home only %v: node %d is site %d of copy %d, which is node %d", homeOnly, n, l.SiteOf(n), l.CopyOf(n), got)
+			if got := l.Node(l.CopyOf(n), l.ShardOf(n)); got != n {
+				t.Errorf("home only %v: node %d is shard %d of copy %d, which is node %d", homeOnly, n, l.ShardOf(n), l.CopyOf(n), got)
 			}
 		}
 		for row := range uint64(20) {

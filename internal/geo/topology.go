@@ -37,6 +37,18 @@ type Topology struct {
 	Replicas int `json:"replicasPerPartition"`
 	// Links[a][b] is the link from region a to region b; Links[a][a] joins nodes and clients inside a region.
 	Links [][]Link `json:"links"`
+	// Groups say which nodes hold the rows of which cells, for engines that leave the choice. Each cell occurs at most once;
+	// those that are not named are placed by the engine.
+	Groups []CellGroup `json:"groups,omitempty"`
+}
+
+// CellGroup says where the rows of a cell are kept.
+type CellGroup struct {
+	Cell
+	// Replicas is, by region, the number of nodes of the cell's partition there that hold its rows.
+	Replicas []int `json:"replicas"`
+	// Leader is the region that leads the group at first. It has a replica.
+	Leader Region `json:"leader"`
 }
 
 // Nodes returns the number of nodes.
@@ -111,6 +123,29 @@ func (t *Topology) Validate() error {
 			return fmt.Errorf("links[%s]: %d entries for %d regions", t.Regions[i], len(row), len(t.Regions))
 		}
 	}
+	return t.validateGroups()
+}
+
+func (t *Topology) validateGroups() error {
+	seen := map[Cell]bool{}
+	for i, g := range t.Groups {
+		switch {
+		case g.Home < 0 || int(g.Home) >= len(t.Regions) || g.Partition < 0 || g.Partition >= t.Partitions:
+			return fmt.Errorf("groups[%d]: there is no partition %d of region %d", i, g.Partition, g.Home)
+		case seen[g.Cell]:
+			return fmt.Errorf("groups[%d]: partition %d of region %s is in two groups", i, g.Partition, t.Regions[g.Home])
+		case len(g.Replicas) != len(t.Regions):
+			return fmt.Errorf("groups[%d].replicas: %d entries for %d regions", i, len(g.Replicas), len(t.Regions))
+		case g.Leader < 0 || int(g.Leader) >= len(t.Regions) || g.Replicas[g.Leader] < 1:
+			return fmt.Errorf("groups[%d].leader: region %d has no replica of the group", i, g.Leader)
+		}
+		seen[g.Cell] = true
+		for r, n := range g.Replicas {
+			if n < 0 || n > t.Replicas {
+				return fmt.Errorf("groups[%d].replicas: %d in region %s is not between 0 and replicasPerPartition (%d)", i, n, t.Regions[r], t.Replicas)
+			}
+		}
+	}
 	return nil
 }
 
@@ -126,6 +161,14 @@ func (p Placement) Home(k txn.Key) Region {
 	return Region(k.Shard() / uint64(p.Partitions) % uint64(p.Regions))
 }
 
+// Cell returns the cell that k belongs to.
+func (p Placement) Cell(k txn.Key) Cell { return Cell{p.Home(k), p.Partition(k)} }
+
+// ShardNumber returns the n-th of the shard numbers (see txn.Key) that are placed in a cell, counted from 0.
+func (p Placement) ShardNumber(c Cell, n uint64) uint64 {
+	return (n*uint64(p.Regions)+uint64(c.Home))*uint64(p.Partitions) + uint64(c.Partition)
+}
+
 // Class returns the class of a transaction with this read and write set.
 func (p Placement) Class(accesses []txn.Access) txn.Class {
 	var mh, mp bool
@@ -136,8 +179,13 @@ func (p Placement) Class(accesses []txn.Access) txn.Class {
 	return txn.ClassOf(mh, mp)
 }
 
-// Coordinator returns the node that a client in region r sends t to: the partition in its own region that holds the
-// transaction's first key, so that no hop inside the region is wasted; replicas take turns by transaction id.
+// Coordinator returns the node that a client in region r sends t to: the partition in its own region that holds the first key
+// of the transaction's footprint, so that no hop inside the region is wasted; replicas take turns by transaction id, and
+// so do partitions when nothing is known of the keys.
 func (t *Topology) Coordinator(r Region, tx *txn.Transaction) NodeID {
-	return t.Node(r, t.Placement().Partition(tx.Accesses[0].Key), int(uint64(tx.ID)%uint64(t.Replicas)))
+	n := uint64(tx.ID)
+	if len(tx.Accesses) == 0 {
+		return t.Node(r, int(n/uint64(t.Replicas)%uint64(t.Partitions)), int(n%uint64(t.Replicas)))
+	}
+	return t.Node(r, t.Placement().Partition(tx.Accesses[0].Key), int(n%uint64(t.Replicas)))
 }

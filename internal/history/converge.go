@@ -74,11 +74,14 @@ type Difference struct {
 	InA, InB bool
 }
 
-// Differences returns the rows that differ between two stores, in the order of keys, at most limit of them. Values
-// count, versions don't.
-func Differences(a, b *store.Store, limit int) []Difference {
+// Differences returns the rows, of those that in accepts (nil: all), that differ between two stores, in the order of keys, at
+// most limit of them. Values count, versions don't.
+func Differences(a, b store.Store, in func(txn.Key) bool, limit int) []Difference {
 	var out []Difference
 	note := func(k txn.Key) {
+		if in != nil && !in(k) {
+			return
+		}
 		x, inA := a.Get(k)
 		y, inB := b.Get(k)
 		if inA != inB || string(x.Value) != string(y.Value) {

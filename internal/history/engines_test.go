@@ -13,6 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol/calvin"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
 )
@@ -120,8 +121,8 @@ func converged(t *geo.Topology, s *sim.Sim) workload.Check {
 		if !s.Node(n).Dead {
 			st := s.Store(n)
 			copies = append(copies, history.Copy{
-				Name: t.NodeName(n), Partition: t.PartitionOf(n), Digest: st.Digest(), Rows: int64(st.Len()),
-				Sums: map[string]int64{"money": simtest.Sum(history.Plain(st))},
+				Name: t.NodeName(n), Partition: t.PartitionOf(n), Digest: store.Digest(st), Rows: int64(st.Len()),
+				Sums: map[string]int64{"money": simtest.Sum(plain(st))},
 			})
 		}
 	}
@@ -164,8 +165,8 @@ func TestBrokenEngines(t *testing.T) {
 				if c := converged(tc.topology, s); !c.Passed {
 					if diverged++; diverged == 1 {
 						t.Log(c.Message)
-						for _, d := range history.Differences(s.Store(0), s.Store(1), 1) {
-							t.Logf("%v is %x of %v in one and %x of %v in the other", d.Key, d.A.Value, d.A.Version, d.B.Value, d.B.Version)
+						for _, d := range history.Differences(s.Store(0), s.Store(1), nil, 1) {
+							t.Logf("%v is %x of %v in one and %x of %v in the other", d.Key, d.A.Value, d.A.Writer, d.B.Value, d.B.Writer)
 						}
 					}
 				}

@@ -16,6 +16,7 @@ type Kind uint8
 const (
 	Read Kind = iota
 	Write
+	Scan
 )
 
 // Initial is the version of a row that no recorded transaction has written: it was loaded, or it never existed.
@@ -25,6 +26,7 @@ const Initial txn.ID = 0
 type Op struct {
 	Kind Kind
 	Key  txn.Key
+	To   txn.Key
 	// Version is the id of the transaction that wrote the version which was read or overwritten. The version that a
 	// write makes is named by its own transaction.
 	Version txn.ID

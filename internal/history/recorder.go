@@ -13,10 +13,10 @@ type Lookup func(k txn.Key) (writer txn.ID, nth uint8, known bool)
 
 // StoreLookup looks versions up in a single-version store, for engines that run a procedure where its data is. Such a
 // store forgets who deleted a row.
-func StoreLookup(s *store.Store) Lookup {
+func StoreLookup(s store.Reader) Lookup {
 	return func(k txn.Key) (txn.ID, uint8, bool) {
 		r, found := s.Get(k)
-		return r.Version, 0, found
+		return r.Writer, 0, found
 	}
 }
 
@@ -47,17 +47,45 @@ func (r *Recorder) find(kind Kind, k txn.Key) *Op {
 }
 
 // Get implements txn.Ctx. Reads of the transaction's own writes are not recorded: they say nothing about others.
-func (r *Recorder) Get(k txn.Key) (value []byte, found bool) {
-	value, found = r.ctx.Get(k)
-	if r.find(Write, k) != nil {
-		return value, found
+func (r *Recorder) Get(k txn.Key) (value []byte, err error) {
+	value, err = r.ctx.Get(k)
+	if err == nil || err == txn.ErrNotFound {
+		r.read(k, err != nil)
 	}
-	o := Op{Kind: Read, Key: k, Gone: !found}
+	return value, err
+}
+
+// read records that the version which lookup knows was read.
+func (r *Recorder) read(k txn.Key, gone bool) {
+	if r.find(Write, k) != nil {
+		return
+	}
+	o := Op{Kind: Read, Key: k, Gone: gone}
 	o.Version, o.Nth, o.Known = r.lookup(k)
 	if last := r.find(Read, k); last == nil || *last != o {
 		r.ops = append(r.ops, o)
 	}
-	return value, found
+}
+
+// Scan implements txn.Ctx. What is recorded is the part of the range that was looked at.
+func (r *Recorder) Scan(g txn.Range, f func(txn.Key, []byte) bool) error {
+	seen, rows := g, 0
+	at := len(r.ops)
+	r.ops = append(r.ops, Op{})
+	err := r.ctx.Scan(g, func(k txn.Key, value []byte) bool {
+		r.read(k, false)
+		more := f(k, value)
+		if rows++; !more || rows == g.Limit {
+			if g.Reverse {
+				seen.From = k
+			} else {
+				seen.To = k + "\x00"
+			}
+		}
+		return more
+	})
+	r.ops[at] = Op{Kind: Scan, Key: seen.From, To: seen.To}
+	return err
 }
 
 // Put implements txn.Ctx.
@@ -88,6 +116,10 @@ func (r *Recorder) write(k txn.Key, gone bool) {
 		return
 	}
 	o := Op{Kind: Write, Key: k, Nth: 1, Gone: gone}
-	o.Version, _, o.Known = r.lookup(k)
+	if read := r.find(Read, k); read != nil {
+		o.Version, o.Known = read.Version, read.Known
+	} else {
+		o.Version, _, o.Known = r.lookup(k)
+	}
 	r.ops = append(r.ops, o)
 }

@@ -9,7 +9,6 @@ import (
 	"unsafe"
 
 	"github.com/geobench/geobench/internal/codec"
-	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -69,18 +68,63 @@ type stamps struct {
 	nth    uint8
 }
 
-func (s *stamps) Get(k txn.Key) ([]byte, bool) {
-	stored, found := s.Ctx.Get(k)
-	s.key, s.writer, s.nth = k, Initial, 0
-	if !found {
-		return nil, false
+func (s *stamps) Get(k txn.Key) ([]byte, error) {
+	stored, err := s.Ctx.Get(k)
+	if err != nil {
+		s.key, s.writer, s.nth = k, Initial, 0
+		return nil, err
 	}
-	value, writer, nth, gone := splitStamp(k, stored)
-	s.writer, s.nth = writer, nth
+	value, gone := s.split(k, stored)
 	if gone {
-		return nil, false
+		return nil, txn.ErrNotFound
 	}
-	return value, true
+	return value, nil
+}
+
+// split takes a stored value apart and notes its version.
+func (s *stamps) split(k txn.Key, stored []byte) (value []byte, gone bool) {
+	s.key = k
+	value, s.writer, s.nth, gone = splitStamp(k, stored)
+	return value, gone
+}
+
+// moreRows is how many rows beyond a scan's limit are asked for at first, since some may be deleted.
+const moreRows = 16
+
+// Scan takes no notice of the deleted rows among those that it meets, but the recorder does.
+func (s *stamps) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
+	left, limit := r.Limit, 0
+	if r.Limit > 0 {
+		limit = r.Limit + moreRows
+	}
+	for {
+		part, met, more := r, 0, true
+		part.Limit = limit
+		var last txn.Key
+		err := s.Ctx.Scan(part, func(k txn.Key, stored []byte) bool {
+			met, last = met+1, k
+			value, gone := s.split(k, stored)
+			if gone {
+				s.rec.read(k, true)
+				return true
+			}
+			left--
+			more = f(k, value) && left != 0
+			return more
+		})
+		if err != nil || !more || limit == 0 || met < limit {
+			return err
+		}
+		if r.Reverse {
+			r.To = last
+		} else {
+			r.From = last + "\x00"
+		}
+		if r.From >= r.To {
+			return nil
+		}
+		limit *= 2
+	}
 }
 
 func (s *stamps) Put(k txn.Key, value []byte) { s.put(k, value, stampValue) }
@@ -92,15 +136,17 @@ func (s *stamps) put(k txn.Key, value []byte, kind uint8) {
 	s.Ctx.Put(k, appendStamp(k, value, s.id, s.rec.nth(k), kind))
 }
 
+// lookup knows the version of the row that was read last.
 func (s *stamps) lookup(k txn.Key) (txn.ID, uint8, bool) {
 	if s.key != k {
-		s.Get(k)
+		return Initial, 0, false
 	}
 	return s.writer, s.nth, true
 }
 
 // tracing records on top of stamps. To know what it overwrites, a write first reads: as far as the database can see, the
-// transaction reads the row, so that is what it is held to.
+// transaction reads the row, so that is what it is held to. Rows of groups are written without that: they are mostly new, and
+// a transaction need not name those that it writes.
 type tracing struct {
 	Recorder
 	stamps stamps
@@ -118,8 +164,8 @@ func (t *tracing) Delete(k txn.Key) {
 }
 
 func (t *tracing) readFirst(k txn.Key) {
-	if t.find(Read, k) == nil && t.find(Write, k) == nil {
-		t.Get(k)
+	if !k.Ordered() && t.find(Read, k) == nil && t.find(Write, k) == nil {
+		_, _ = t.Get(k) // an error comes back with what follows
 	}
 }
 
@@ -136,9 +182,9 @@ func tracedArgs(args []byte) (txn.ID, []byte, error) {
 }
 
 // Trace returns the traced form of a procedure. Its number is p's plus Traced, its arguments are the transaction's id (as
-// codec.AppendID writes it) and p's, its result ends with what it did: see SplitTrace. What p only writes
-// it also reads, to know what it overwrites: such a key becomes one that is read and written. A database
-// that runs traced procedures must run no others that write, until it is loaded again.
+// codec.AppendID writes it) and p's, its result ends with what it did: see SplitTrace. A row without a group that p only
+// writes it also reads, to know what it overwrites. Scans lose their limits in the footprint, since deleted rows leave stamps
+// that do not count. A database that runs traced procedures must run no others that write, until it is loaded again.
 func Trace(p *txn.Procedure) *txn.Procedure {
 	if p.ID >= Traced {
 		panic(fmt.Sprintf("history: procedure %s has number %d, which is not below %d", p.Name, p.ID, Traced))
@@ -146,17 +192,20 @@ func Trace(p *txn.Procedure) *txn.Procedure {
 	return &txn.Procedure{
 		ID:   p.ID + Traced,
 		Name: p.Name + "-traced",
-		Accesses: func(args []byte, dst []txn.Access) ([]txn.Access, error) {
+		Declare: func(args []byte, f *txn.Footprint) error {
 			_, args, err := tracedArgs(args)
-			if err != nil {
-				return dst, err
+			if err == nil {
+				err = p.Declare(args, f)
 			}
-			from := len(dst)
-			dst, err = p.Accesses(args, dst)
-			for i := from; i < len(dst); i++ {
-				dst[i].Mode |= txn.Read
+			for i := range f.Accesses {
+				if a := &f.Accesses[i]; !a.Key.Ordered() {
+					a.Mode |= txn.Read
+				}
 			}
-			return dst, err
+			for i := range f.Ranges {
+				f.Ranges[i].Limit, f.Ranges[i].Reverse = 0, false
+			}
+			return err
 		},
 		Run: func(c txn.Ctx, args []byte) ([]byte, error) {
 			id, args, err := tracedArgs(args)
@@ -184,15 +233,9 @@ func TraceAll(procs ...*txn.Procedure) []*txn.Procedure {
 	return out
 }
 
-// Plain returns a copy of a store as untraced procedures would have left it, for a workload's audit: values without
-// stamps, and no rows that were deleted. Values are shared.
-func Plain(s *store.Store) *store.Store {
-	out := store.New()
-	out.Reset(s.Len())
-	s.Each(func(k txn.Key, r store.Record) {
-		if value, _, _, gone := splitStamp(k, r.Value); !gone {
-			out.Put(k, value, r.Version)
-		}
-	})
-	return out
+// Plain returns a row as untraced procedures would have left it, for a workload's audit: its value without the stamp. It
+// returns false for a row that was deleted.
+func Plain(k txn.Key, stored []byte) (value []byte, there bool) {
+	value, _, _, gone := splitStamp(k, stored)
+	return value, !gone
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
@@ -22,20 +23,33 @@ import (
 	"github.com/geobench/geobench/internal/workload/smallbank"
 )
 
-// direct is a procedure's view of a store whose writes take effect at once.
-type direct struct {
-	*store.Store
-	id txn.ID
+// runOn runs a procedure on a store and applies its writes.
+func runOn(s *store.Hash, p *txn.Procedure, id txn.ID, args []byte) ([]byte, error) {
+	v := store.View{Rows: s}
+	result, err := p.Run(&v, args)
+	for _, w := range v.Writes.Entries() {
+		if w.Deleted {
+			s.Delete(w.Key)
+		} else {
+			s.Put(w.Key, w.Value, id)
+		}
+	}
+	return result, err
 }
 
-func (d direct) Get(k txn.Key) ([]byte, bool) {
-	r, found := d.Store.Get(k)
-	return r.Value, found
+// plain returns a copy of a store without stamps.
+func plain(s store.Store) store.Store {
+	out := store.NewHash()
+	s.Each(func(k txn.Key, r store.Record) {
+		if v, there := history.Plain(k, r.Value); there {
+			out.Put(k, v, r.Writer)
+		}
+	})
+	return out
 }
-func (d direct) Put(k txn.Key, v []byte) { d.Store.Put(k, v, d.id) }
 
 // call runs a traced call of KV and returns its result and what it did.
-func call(t *testing.T, s *store.Store, id txn.ID, args string) (string, []history.Op) {
+func call(t *testing.T, s *store.Hash, id txn.ID, args string) (string, []history.Op) {
 	t.Helper()
 	x := &txn.Transaction{ID: id, Proc: 1 + history.Traced, Args: append(codec.AppendID(nil, id), args...)}
 	if err := procedures.Prepare(x); err != nil {
@@ -46,7 +60,7 @@ func call(t *testing.T, s *store.Store, id txn.ID, args string) (string, []histo
 			t.Errorf("%s: %v is not read", args, a.Key)
 		}
 	}
-	result, err := procedures.Lookup(x.Proc).Run(direct{s, id}, x.Args)
+	result, err := runOn(s, procedures.Lookup(x.Proc), id, x.Args)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +88,7 @@ func tell(ops []history.Op) string {
 
 // A traced procedure returns what the plain one returns, and what it read and overwrote.
 func TestTrace(t *testing.T) {
-	traced, plain := store.New(), store.New()
+	traced, untraced := store.NewHash(), store.NewHash()
 	for n, tc := range []struct{ args, ops string }{
 		{"r1 a2+5", "r1:0.0.0- r2:0.0.0- w2:0.0.1"},
 		{"r2 w3=4", "r2:0.1.1 r3:0.0.0- w3:0.0.1"},
@@ -85,14 +99,14 @@ func TestTrace(t *testing.T) {
 	} {
 		id := txn.MakeID(0, uint64(n+1))
 		result, ops := call(t, traced, id, tc.args)
-		want, err := procedures.Lookup(1).Run(direct{plain, id}, []byte(tc.args))
+		want, err := runOn(untraced, procedures.Lookup(1), id, []byte(tc.args))
 		if err != nil || result != string(want) {
 			t.Errorf("%s: the result is %q, not %q, %v", tc.args, result, want, err)
 		}
 		if got := tell(ops); got != tc.ops {
 			t.Errorf("%s: did %s, want %s", tc.args, got, tc.ops)
 		}
-		if d := history.Differences(history.Plain(traced), plain, 3); len(d) > 0 || history.Plain(traced).Digest() != plain.Digest() {
+		if d := history.Differences(plain(traced), untraced, nil, 3); len(d) > 0 || store.Digest(plain(traced)) != store.Digest(untraced) {
 			t.Errorf("after %s: without stamps the store is not what it would be: %v", tc.args, d)
 		}
 	}
@@ -102,7 +116,7 @@ func TestTrace(t *testing.T) {
 func BenchmarkTrace(b *testing.B) {
 	for name, proc := range map[string]txn.ProcID{"plain": 1, "traced": 1 + history.Traced} {
 		b.Run(name, func(b *testing.B) {
-			s := store.New()
+			s := store.NewHash()
 			args := []byte("a1-1 a2+1")
 			if proc > 1 {
 				args = append(codec.AppendID(nil, 7), args...)
@@ -110,7 +124,7 @@ func BenchmarkTrace(b *testing.B) {
 			p := procedures.Lookup(proc)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := p.Run(direct{s, 7}, args); err != nil {
+				if _, err := runOn(s, p, 7, args); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -120,7 +134,7 @@ func BenchmarkTrace(b *testing.B) {
 
 // A value that turns up under another key has no valid stamp there.
 func TestMisplacedValue(t *testing.T) {
-	s := store.New()
+	s := store.NewHash()
 	call(t, s, 7, "w1=5 w2=6")
 	r, _ := s.Get(simtest.Key(1))
 	s.Put(simtest.Key(2), r.Value, 7)
@@ -145,11 +159,11 @@ func TestTraceRefuses(t *testing.T) {
 
 // A recorder on a store that knows versions.
 func TestRecorder(t *testing.T) {
-	s := store.New()
+	s := store.NewHash()
 	s.Put(simtest.Key(1), []byte("a"), 5)
 	var r history.Recorder
 	for range 2 { // a recorder can be used again
-		r.Reset(direct{s, 9}, history.StoreLookup(s))
+		r.Reset(&store.View{Rows: s}, history.StoreLookup(s))
 		r.Get(simtest.Key(1))
 		r.Get(simtest.Key(1))
 		r.Put(simtest.Key(1), []byte("b"))
@@ -205,7 +219,8 @@ func TestTapLoadGenerator(t *testing.T) {
 	params, _ := calvin.Engine.Resolve(nil)
 	s := sim.New(sim.Config{Topology: topology, Engine: calvin.Engine, Params: params, Procedures: registry, Seed: 1, Costs: sim.DefaultCosts, CheckCodec: true})
 	for n := range geo.NodeID(topology.Nodes()) {
-		bank.Rows(topology.PartitionOf(n), func(k txn.Key, v []byte) { s.Store(n).Put(k, v, 0) })
+		layout := topology.Full()
+		workload.Fill(bank, &layout, n, s.Store(n).Load)
 	}
 	h := &history.History{}
 	var taps []*history.Tap
@@ -260,7 +275,7 @@ func TestTapLoadGenerator(t *testing.T) {
 	for r := range topology.Regions {
 		sums := map[string]int64{}
 		for p := range topology.Partitions {
-			for name, n := range bank.Audit(history.Plain(s.Store(topology.Node(geo.Region(r), p, 0)))) {
+			for name, n := range bank.Audit(audit.All(plain(s.Store(topology.Node(geo.Region(r), p, 0))))) {
 				sums[name] += n
 			}
 		}

@@ -608,7 +608,7 @@ func (m *Machine) expire(now time.Duration) {
 	timeout := m.cfg.Schedule.Timeout
 	for m.oldest != none && now >= m.clients[m.oldest].sent+timeout {
 		i := m.oldest
-		m.end(i, &txn.Outcome{ID: m.clients[i].id, Status: txn.Unknown, Reason: Timeout}, now)
+		m.end(i, &txn.Outcome{ID: m.clients[i].id, Status: txn.Unknown, Cause: txn.CauseClient, Reason: Timeout}, now)
 	}
 	m.timeoutAt = 0
 	if m.oldest != none {

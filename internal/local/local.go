@@ -4,12 +4,12 @@ package local
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/load"
@@ -54,18 +54,18 @@ func inputs(p *plan.Plan) result.Inputs {
 	}
 }
 
-// verify carries out spec.verify on the audits of all nodes, by geo.NodeID, and on the history, if there is one. out says
-// for each node why it is left out; empty when it is not.
-func verify(p *plan.Plan, rec *recording, audits []admin.Audit, out []string, reports []*result.Report) []workload.Check {
+// verify carries out spec.verify on the audits of all nodes and on the history, if there is one.
+func verify(p *plan.Plan, rec *recording, audits audit.Audits, reports []*result.Report) []workload.Check {
 	var checks []workload.Check
+	layout := p.Engine.Layout(&p.Topology, p.Params)
 	wanted := p.Run.Spec.Verify
 	for _, v := range wanted {
 		switch v {
 		case v1alpha1.VerifyInvariants:
-			checks = append(checks, Invariants(p.Engine.Layout(&p.Topology, p.Params), p.Workload, audits, out, reports)...)
+			checks = append(checks, audit.Invariants(&layout, p.Workload, audits, result.MergeLedgers(reports))...)
 		case v1alpha1.VerifyConvergence:
 			if !slices.Contains(wanted, v1alpha1.VerifyInvariants) { // which it is part of
-				checks = append(checks, converged(p.Engine.Layout(&p.Topology, p.Params), audits, out))
+				checks = append(checks, audit.Converged(&layout, audits))
 			}
 		case v1alpha1.VerifySerializable:
 			checks = append(checks, history.Check(&rec.history, history.Serializable).Check())
@@ -74,58 +74,6 @@ func verify(p *plan.Plan, rec *recording, audits []admin.Audit, out []string, re
 		}
 	}
 	return checks
-}
-
-// Invariants checks the workload's invariants on the audits of all nodes, by geo.NodeID: on the sums over the partitions
-// of each copy, and that the copies of each partition are equal. out says for each node why it is left out, with the copy that
-// it belongs to; empty, or nil for all, when it is not.
-func Invariants(l geo.Layout, w workload.Workload, audits []admin.Audit, out []string, reports []*result.Report) []workload.Check {
-	ledger := workload.Ledger{}
-	for _, r := range reports {
-		ledger.Merge(r.Ledger)
-	}
-	var copies []map[string]int64
-	missing := ""
-	for c := range l.Copies() {
-		sums := map[string]int64{}
-		for site := range l.Sites() {
-			n := l.Node(c, site)
-			if len(out) > 0 && out[n] != "" {
-				sums, missing = nil, fmt.Sprintf("node %s %s", l.Topology.NodeName(n), out[n])
-				break
-			}
-			for name, v := range audits[n].Sums {
-				sums[name] += v
-			}
-		}
-		if sums != nil {
-			copies = append(copies, sums)
-		}
-	}
-	if len(copies) == 0 {
-		return []workload.Check{{Name: "invariants", Message: "no copy is complete, so that nothing can be said about the data: " + missing}, converged(l, audits, out)}
-	}
-	checks := w.Verify(copies, ledger)
-	if left := l.Copies() - len(copies); left > 0 {
-		for i := range checks {
-			checks[i].Message += fmt.Sprintf(" (%d of %d copies are left out: %s)", left, l.Copies(), missing)
-		}
-	}
-	return append(checks, converged(l, audits, out))
-}
-
-// converged checks that all copies of a partition hold the same rows. With home-only replication those in different regions are
-// not copies of each other.
-func converged(l geo.Layout, audits []admin.Audit, out []string) workload.Check {
-	var copies []history.Copy
-	for i, a := range audits {
-		n := geo.NodeID(i)
-		if len(out) > 0 && out[n] != "" {
-			continue
-		}
-		copies = append(copies, history.Copy{Name: l.Topology.NodeName(n), Partition: l.SiteOf(n), Digest: a.Digest, Rows: a.Rows, Sums: a.Sums})
-	}
-	return history.Converged(copies)
 }
 
 // loadRequest asks a node to load the plan's data set.

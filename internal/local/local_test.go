@@ -5,20 +5,17 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/result"
-	"github.com/geobench/geobench/internal/workload"
 )
 
 // manifestOf is a database over a preset's regions and a run on it.
@@ -242,42 +239,4 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	if err == nil {
 		t.Error("a run whose context ended gave a result")
 	}
-}
-
-func TestInvariantsFindWhatIsWrong(t *testing.T) {
-	p := planOf(t, manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{}", 1))
-	honest := func() []admin.Audit {
-		audits := make([]admin.Audit, p.Topology.Nodes())
-		for i := range audits {
-			audits[i] = admin.Audit{Sums: map[string]int64{}, Digest: 7}
-		}
-		return audits
-	}
-	tests := map[string]struct {
-		spoil  func([]admin.Audit)
-		failed string
-	}{
-		"nothing":           {func([]admin.Audit) {}, ""},
-		"a copy's rows":     {func(a []admin.Audit) { a[1].Digest = 8 }, "convergence"},
-		"money in one copy": {func(a []admin.Audit) { a[1].Sums["extra"] = 1 }, "copies-agree convergence"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			audits := honest()
-			tc.spoil(audits)
-			checks := Invariants(p.Topology.Layout(false), agreeing{p.Workload}, audits, nil, nil)
-			for _, c := range checks {
-				if c.Passed == slices.Contains(strings.Fields(tc.failed), c.Name) {
-					t.Errorf("%s: passed %v: %s", c.Name, c.Passed, c.Message)
-				}
-			}
-		})
-	}
-}
-
-// agreeing is a workload whose only invariant is that copies agree.
-type agreeing struct{ workload.Workload }
-
-func (agreeing) Verify(copies []map[string]int64, _ workload.Ledger) []workload.Check {
-	return []workload.Check{workload.CopiesAgree(twoRegions, copies)}
 }

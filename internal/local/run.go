@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/node"
@@ -119,7 +119,7 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 	}
 	live.enter(v1alpha1.StageEvaluate)
 	report(Progress{Stage: "checking the answers"})
-	audits, out, err := auditQuiet(ctx, p, nodes, faults, &in)
+	audits, err := auditQuiet(ctx, p, nodes, faults, &in)
 	if ctx.Err() != nil {
 		return cancelledRun(ctx, p, nodes, faults, &in, time.Since(start))
 	}
@@ -129,7 +129,7 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 	if in.After, err = deref(nodes.Status(ctx)); err != nil {
 		return nil, err
 	}
-	in.Checks = verify(p, rec, audits, out, in.Reports)
+	in.Checks = verify(p, rec, audits, in.Reports)
 	document, err := result.Build(in)
 	if err == nil && o.Last != nil {
 		live.enter(v1alpha1.StageCompleted)
@@ -272,8 +272,8 @@ const stalled = 5 * time.Second
 
 // auditQuiet waits until the database is quiet and audits all nodes. It is quiet when nothing has been pending for the
 // longest round trip and no row was used: what is on its way between nodes is pending nowhere. After faults that took nodes for good, some of the
-// others may wait for them for ever: they are left out, as out says.
-func auditQuiet(ctx context.Context, p *plan.Plan, nodes *node.Local, faults *process, in *result.Inputs) (audits []admin.Audit, out []string, err error) {
+// others may wait for them for ever: they are left out.
+func auditQuiet(ctx context.Context, p *plan.Plan, nodes *node.Local, faults *process, in *result.Inputs) (audits audit.Audits, err error) {
 	ctx, cancel := context.WithTimeout(ctx, quietWithin)
 	defer cancel()
 	var gone []geo.NodeID
@@ -284,7 +284,7 @@ func auditQuiet(ctx context.Context, p *plan.Plan, nodes *node.Local, faults *pr
 	for {
 		statuses, err := nodes.Status(ctx)
 		if err != nil {
-			return nil, nil, err
+			return audits, err
 		}
 		pending, sum := 0, int64(0)
 		for _, s := range statuses {
@@ -295,15 +295,15 @@ func auditQuiet(ctx context.Context, p *plan.Plan, nodes *node.Local, faults *pr
 			last, operations, since = pending, sum, time.Now()
 		}
 		if pending == 0 && time.Since(since) > calm || len(gone) > 0 && time.Since(since) > stalled {
-			out = LeftOut(&p.Topology, gone, func(n geo.NodeID) int { return statuses[n].Pending })
+			audits.Out = LeftOut(&p.Topology, gone, func(n geo.NodeID) int { return statuses[n].Pending })
 			if faults != nil {
 				in.Faults = Faults(faults.timeline, pending)
 			}
-			audits, err = deref(nodes.Audit(ctx, func(n geo.NodeID) bool { return len(out) > 0 && out[n] != "" }))
-			return audits, out, err
+			audits.Nodes, err = nodes.Audit(ctx, audits.LeftOut)
+			return audits, err
 		}
 		if err := pause(ctx, poll); err != nil {
-			return nil, nil, fmt.Errorf("%d transactions are still unfinished %v after the last answer", pending, quietWithin)
+			return audits, fmt.Errorf("%d transactions are still unfinished %v after the last answer", pending, quietWithin)
 		}
 	}
 }

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/sim"
-	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
@@ -38,13 +38,8 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 		Durable: durable(p),
 	})
 	layout := p.Engine.Layout(&p.Topology, p.Params)
-	for id := range p.Topology.Nodes() {
-		rows, n := s.Store(geo.NodeID(id)), geo.NodeID(id)
-		p.Workload.Rows(p.Topology.PartitionOf(n), func(k txn.Key, value []byte) {
-			if layout.Holds(n, k) {
-				rows.Put(k, value, 0)
-			}
-		})
+	for n := range geo.NodeID(p.Topology.Nodes()) {
+		workload.Fill(p.Workload, &layout, n, s.Store(n).Load)
 	}
 	rec := newRecording(p, procedures)
 	machines := make([]*load.Machine, len(p.Topology.Regions))
@@ -139,17 +134,11 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 		m.EndTrace()
 		in.Reports = append(in.Reports, m.Report())
 	}
-	audits := make([]admin.Audit, p.Topology.Nodes())
-	for id := range audits {
-		rows := s.Store(geo.NodeID(id))
-		digest := rows.Digest()
-		if rec != nil {
-			rows = history.Plain(rows)
-		}
-		audits[id] = admin.Audit{Sums: p.Workload.Audit(rows), Digest: digest, Rows: int64(rows.Len())}
+	audits := audit.Audits{Out: LeftOut(&p.Topology, gone, func(n geo.NodeID) int { return s.Node(n).Pending })}
+	for n := range geo.NodeID(p.Topology.Nodes()) {
+		audits.Nodes = append(audits.Nodes, audit.Of(n, &layout, s.Store(n), p.Workload, rec != nil))
 	}
-	out := LeftOut(&p.Topology, gone, func(n geo.NodeID) int { return s.Node(n).Pending })
-	in.Checks = verify(p, rec, audits, out, in.Reports)
+	in.Checks = verify(p, rec, audits, in.Reports)
 	return result.Build(in)
 }
 

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
@@ -245,12 +246,16 @@ func (l *Local) Stopped(id geo.NodeID) bool {
 }
 
 // Audit audits every node, by geo.NodeID, but those that skip names, whose audits are empty. It fails with admin.ErrBusy while transactions are pending anywhere.
-func (l *Local) Audit(ctx context.Context, skip func(geo.NodeID) bool) ([]*admin.Audit, error) {
-	return each(ctx, l, func(n *Node, ctx context.Context) (*admin.Audit, error) {
+func (l *Local) Audit(ctx context.Context, skip func(geo.NodeID) bool) ([][]audit.Shard, error) {
+	return each(ctx, l, func(n *Node, ctx context.Context) ([]audit.Shard, error) {
 		if skip != nil && skip(n.cfg.ID) {
-			return &admin.Audit{}, nil
+			return nil, nil
 		}
-		return n.Audit(ctx)
+		a, err := n.Audit(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return a.Shards, nil
 	})
 }
 

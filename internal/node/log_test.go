@@ -215,7 +215,7 @@ func TestRestartedNodeGoesOn(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	var row store.Record
-	if err := l.Node(1).call(t.Context(), func() { row, _ = l.Node(1).loop.store.Get(txn.IntKey(0, 0)) }); err != nil || string(row.Value) != "y" || row.Version != 2 {
+	if err := l.Node(1).call(t.Context(), func() { row, _ = l.Node(1).loop.store.Get(txn.IntKey(0, 0)) }); err != nil || string(row.Value) != "y" || row.Writer != 2 {
 		t.Errorf("%+v, %v", row, err)
 	}
 	// Whoever asks for a transaction once more is told that it is under way.

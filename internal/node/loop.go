@@ -21,7 +21,7 @@ type loop struct {
 	n       *Node
 	epoch   time.Duration // what to add to wire.Now for the node's clock
 	rng     *rand.Rand
-	store   *store.Store
+	store   store.Store
 	replica protocol.Replica
 	timers  timers.Queue
 	pending map[txn.ID]*client
@@ -156,7 +156,7 @@ func (l *loop) submit(it *item) {
 		reason = "duplicate-id"
 	}
 	if reason != "" {
-		l.answer(it.c, &txn.Outcome{ID: it.t.ID, Status: txn.Refused, Reason: reason})
+		l.answer(it.c, &txn.Outcome{ID: it.t.ID, Status: txn.Refused, Cause: txn.CauseNode, Reason: reason})
 		return
 	}
 	if l.log != nil {
@@ -179,7 +179,7 @@ func (l *loop) abandon() {
 		if c == nil {
 			continue // of before the node started again
 		}
-		l.answer(c, &txn.Outcome{ID: id, Status: txn.Unknown, Reason: "database-broken"})
+		l.answer(c, &txn.Outcome{ID: id, Status: txn.Unknown, Cause: txn.CauseNode, Reason: "database-broken"})
 	}
 	clear(l.pending)
 }

@@ -19,11 +19,10 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/protocol"
-	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/wire"
 	"github.com/geobench/geobench/internal/workload"
@@ -130,7 +129,7 @@ func New(cfg Config) (*Node, error) {
 		log:     n.loop.log,
 		epoch:   time.Since(cfg.Database.Epoch) - wire.Now(),
 		rng:     rand.New(rand.NewPCG(cfg.Database.Seed, uint64(cfg.ID))),
-		store:   store.New(),
+		store:   cfg.Engine.MakeStore(),
 		pending: map[txn.ID]*client{},
 		least:   math.MinInt64,
 	}
@@ -327,11 +326,7 @@ func (n *Node) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRes
 // fill replaces the rows by those of a data set.
 func (l *loop) fill(req *admin.LoadRequest, w workload.Workload) {
 	l.store.Reset(l.store.Len())
-	w.Rows(l.n.topology.PartitionOf(l.n.cfg.ID), func(k txn.Key, v []byte) {
-		if l.n.layout.Holds(l.n.cfg.ID, k) {
-			l.store.Put(k, v, 0)
-		}
-	})
+	workload.Fill(w, &l.n.layout, l.n.cfg.ID, l.store.Load)
 	l.dataset, l.workload, l.traced = req.Dataset, w, req.Traced
 	l.loaded = admin.LoadResponse{Rows: int64(l.store.Len()), Bytes: l.store.Bytes()}
 }
@@ -352,11 +347,7 @@ func (n *Node) Audit(ctx context.Context) (*admin.Audit, error) {
 			err = fmt.Errorf("%w: %d transactions are pending", admin.ErrBusy, p)
 			return
 		}
-		rows := l.store
-		if l.traced {
-			rows = history.Plain(rows)
-		}
-		a.Sums, a.Digest, a.Rows = l.workload.Audit(rows), l.store.Digest(), int64(rows.Len())
+		a.Shards = audit.Of(n.cfg.ID, &n.layout, l.store, l.workload, l.traced)
 	})
 	if callErr != nil {
 		return nil, callErr

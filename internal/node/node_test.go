@@ -32,11 +32,13 @@ const setProc txn.ProcID = 1
 
 var procedures = txn.NewRegistry(&txn.Procedure{
 	ID: setProc, Name: "set",
-	Accesses: func(args []byte, dst []txn.Access) ([]txn.Access, error) {
+	Declare: func(args []byte, f *txn.Footprint) error {
 		if len(args) > 1 {
-			return nil, errors.New("one byte, please")
+			return errors.New("one byte, please")
 		}
-		return append(dst, txn.Access{Key: txn.IntKey(0, 0), Mode: txn.Write}), nil
+		f.Add(txn.IntKey(0, 0), txn.Write)
+		f.Exact = true
+		return nil
 	},
 })
 
@@ -77,14 +79,14 @@ func (r *setReplica) Submit(t *txn.Transaction) {
 	if len(t.Args) == 0 {
 		return
 	}
-	r.Store.Put(t.Accesses[0].Key, t.Args, t.ID)
+	r.Store.(*store.Hash).Put(t.Accesses[0].Key, t.Args, t.ID)
 	r.others(func(id geo.NodeID) { r.Env.Send(id, setMessage{1, t.ID, t.Args[0]}) })
 }
 
 func (r *setReplica) Receive(from geo.NodeID, m protocol.Message) {
 	x := m.(setMessage)
 	if x.kind == 1 {
-		r.Store.Put(txn.IntKey(0, 0), []byte{x.value}, x.id)
+		r.Store.(*store.Hash).Put(txn.IntKey(0, 0), []byte{x.value}, x.id)
 		r.Env.Send(from, setMessage{2, x.id, 0})
 		return
 	}
@@ -126,13 +128,18 @@ var setEngine = &protocol.Engine{
 // tenRows is a workload that has nothing but a data set.
 type tenRows struct{ workload.Workload }
 
-func (tenRows) Rows(partition int, put func(txn.Key, []byte)) {
-	for i := range uint64(10) {
-		put(txn.IntKey(0, i), []byte{byte(partition)})
+func (tenRows) Rows(c geo.Cell, put func(txn.Key, []byte)) {
+	if c.Home == 0 {
+		for i := range uint64(10) {
+			put(txn.IntKey(0, i), []byte{byte(c.Partition)})
+		}
 	}
 }
-func (tenRows) Audit(s *store.Store) map[string]int64 {
-	return map[string]int64{"rows": int64(s.Len())}
+func (tenRows) Everywhere(func(txn.Key, []byte)) {}
+func (tenRows) Audit(rows workload.Rows) map[string]int64 {
+	n := int64(0)
+	rows.Each(func(txn.Key, []byte) { n++ })
+	return map[string]int64{"rows": n}
 }
 
 func parse(spec json.RawMessage, _ uint64, _ *geo.Topology) (workload.Workload, error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -26,9 +27,19 @@ type Engine struct {
 	Check func(Params) []*ParamError
 	// Roles that nodes may have: see RoleHolder.
 	Roles []string
-	// HomeOnly, if not nil, reports whether the parameters ask for rows to be kept in their home regions only. Drivers load
-	// each node with what Layout says that it holds.
-	HomeOnly func(Params) bool
+	// CheckTopology, if not nil, returns what is wrong with a topology that is right for other engines: too few replicas for
+	// what the parameters ask, say. The error names the manifest's field, its value, and what would be right.
+	CheckTopology func(*geo.Topology, Params) error
+	// Place, if not nil, says which nodes hold which rows; otherwise every region holds all. Drivers load each node with what it
+	// holds.
+	Place func(*geo.Topology, Params) geo.Layout
+	// TakesGroups says that Place heeds Topology.Groups. Other engines are refused a topology that has any.
+	TakesGroups bool
+	// NewStore makes the store of a node, empty; nil for store.NewHash.
+	NewStore func() store.Store
+	// Survives, if not nil, returns the regions each of which may be lost for good, with all its nodes: the others go on, and
+	// lose nothing that was answered. Nil for none.
+	Survives func(*geo.Topology, Params) []geo.Region
 	// New makes a replica. Params have been checked.
 	New func(Config) Replica
 	// Decode reads a message written by AppendTo. It must survive any input; procs prepares the transactions inside.
@@ -41,7 +52,29 @@ type Engine struct {
 
 // Layout says which nodes hold which rows.
 func (e *Engine) Layout(t *geo.Topology, p Params) geo.Layout {
-	return t.Layout(e.HomeOnly != nil && e.HomeOnly(p))
+	if e.Place == nil {
+		return t.Full()
+	}
+	return e.Place(t, p)
+}
+
+// MakeStore makes the store of a node, empty.
+func (e *Engine) MakeStore() store.Store {
+	if e.NewStore == nil {
+		return store.NewHash()
+	}
+	return e.NewStore()
+}
+
+// Accepts returns why the engine cannot be deployed on a topology with these parameters, or nil.
+func (e *Engine) Accepts(t *geo.Topology, p Params) error {
+	if len(t.Groups) > 0 && !e.TakesGroups {
+		return fmt.Errorf("spec.groups: engine %s places rows by itself; leave the groups out", e.Name)
+	}
+	if e.CheckTopology == nil {
+		return nil
+	}
+	return e.CheckTopology(t, p)
 }
 
 // Parameter is one entry of spec.engine.parameters.

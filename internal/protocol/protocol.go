@@ -50,7 +50,7 @@ type Timer struct {
 type Replica interface {
 	// Start is called once, before anything else.
 	Start()
-	// Submit takes a transaction from a client of this node, with its accesses filled in. The replica answers it
+	// Submit takes a transaction from a client of this node, with its footprint filled in. The replica answers it
 	// with Env.Reply, exactly once, now or later.
 	Submit(t *txn.Transaction)
 	// Receive takes a message from a peer.
@@ -110,9 +110,9 @@ type Config struct {
 	Topology   *geo.Topology
 	Params     Params
 	Procedures *txn.Registry
-	// Store holds the node's part of the data. The driver fills it before the first transaction, and again between runs
-	// when every replica is quiet; otherwise it is the replica's own.
-	Store *store.Store
+	// Store holds the node's part of the data; Engine.NewStore has made it. The driver fills it before the first transaction,
+	// and again between runs when every replica is quiet; otherwise it is the replica's own.
+	Store store.Store
 	Env   Env
 }
 
@@ -128,7 +128,7 @@ type Client interface {
 // (geo.Topology.Coordinator), and answers those that it can't deliver with Unknown or Refused.
 type ClientEnv interface {
 	Now() time.Duration
-	// Submit sends t, whose Accesses are filled in and which is immutable from then on.
+	// Submit sends t, whose Footprint is filled in and which is immutable from then on.
 	Submit(t *txn.Transaction)
 	After(d time.Duration, t Timer)
 }

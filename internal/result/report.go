@@ -243,6 +243,15 @@ func (r *Report) sort() {
 	slices.Sort(r.Incidents)
 }
 
+// MergeLedgers adds up the ledgers of all load generators.
+func MergeLedgers(reports []*Report) workload.Ledger {
+	ledger := workload.Ledger{}
+	for _, r := range reports {
+		ledger.Merge(r.Ledger)
+	}
+	return ledger
+}
+
 // Merge merges reports of the same run without loss: counts add up, histograms add up bucket by bucket. It does not
 // change its arguments, and fails when they are of different runs.
 func Merge(reports []*Report) (*Report, error) {

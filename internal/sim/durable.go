@@ -6,9 +6,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
-	"github.com/geobench/geobench/internal/protocol/fifo"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -46,8 +46,8 @@ type durable struct {
 }
 
 type initialRow struct {
-	key txn.Key
-	store.Record
+	key   txn.Key
+	value []byte
 }
 
 type armedTimer struct {
@@ -75,7 +75,7 @@ type unloggedMessage struct {
 func (n *node) record(it *item) {
 	switch it.kind {
 	case onStart:
-		n.store.Each(func(k txn.Key, r store.Record) { n.initial = append(n.initial, initialRow{k, r}) })
+		n.store.Each(func(k txn.Key, r store.Record) { n.initial = append(n.initial, initialRow{k, r.Value}) })
 	case onMessage:
 		p := n.s.path(it.from, n.id)
 		p.unlogged.Pop()
@@ -166,7 +166,7 @@ func (n *node) replay() {
 	n.rng = rand.New(rand.NewPCG(s.c.Seed, uint64(n.id)+1))
 	n.store.Reset(len(n.initial))
 	for _, r := range n.initial {
-		n.store.Put(r.key, r.Value, r.Version)
+		n.store.Load(r.key, r.value)
 	}
 	n.clock = n.Now()
 	if len(n.log) > 0 {

@@ -19,7 +19,7 @@ type node struct {
 	id      int32
 	replica protocol.Replica
 	worker  protocol.Worker // the replica, if it is one
-	store   *store.Store
+	store   store.Store
 	rng     *rand.Rand
 	offset  time.Duration // of its clock
 	least   time.Duration // that its clock shows, since it was set back

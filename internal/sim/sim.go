@@ -118,7 +118,7 @@ func New(c Config) *Sim {
 		n := &node{
 			s:       s,
 			id:      int32(id),
-			store:   store.New(),
+			store:   c.Engine.MakeStore(),
 			rng:     rand.New(rand.NewPCG(c.Seed, uint64(id)+1)),
 			waiting: map[txn.ID]int32{},
 			least:   math.MinInt64,
@@ -151,7 +151,7 @@ func (s *Sim) AddClient(region geo.Region, make func(protocol.ClientEnv) protoco
 func (s *Sim) Now() time.Duration { return s.now }
 
 // Store returns a node's data, to be filled before the first transaction or read when all is quiet.
-func (s *Sim) Store(n geo.NodeID) *store.Store { return s.nodes[n].store }
+func (s *Sim) Store(n geo.NodeID) store.Store { return s.nodes[n].store }
 
 // At calls f at a virtual time that has not passed, before what else happens then and has not been asked for yet.
 func (s *Sim) At(t time.Duration, f func()) {
@@ -280,7 +280,7 @@ func (s *Sim) Crash(id geo.NodeID) {
 	slices.Sort(ids)
 	hop := s.c.Topology.Link(id, id).Delay
 	for _, id := range ids {
-		s.after(hop, item{kind: onOutcome, to: n.waiting[id], outcome: txn.Outcome{ID: id, Status: txn.Unknown, Reason: "node-lost"}})
+		s.after(hop, item{kind: onOutcome, to: n.waiting[id], outcome: txn.Outcome{ID: id, Status: txn.Unknown, Cause: txn.CauseNode, Reason: "node-lost"}})
 		if s.c.Durable {
 			n.orphans[id] = true
 		}
@@ -611,7 +611,7 @@ func (c *client) Submit(t *txn.Transaction) {
 	n := s.nodes[id]
 	if n.dead {
 		rtt := s.c.Topology.RTT(c.region, c.region)
-		s.after(rtt, item{kind: onOutcome, to: c.id, outcome: txn.Outcome{ID: t.ID, Status: txn.Refused, Reason: "no-connection"}})
+		s.after(rtt, item{kind: onOutcome, to: c.id, outcome: txn.Outcome{ID: t.ID, Status: txn.Refused, Cause: txn.CauseNode, Reason: "no-connection"}})
 		return
 	}
 	if _, twice := n.waiting[t.ID]; twice {

@@ -13,6 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol/calvin"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -325,7 +326,7 @@ func TestEpochsFollowTheFastestClock(t *testing.T) {
 			t.Errorf("region %d: median %v with a clock that is a second late, %d open", r, got, l.Open())
 		}
 	}
-	if s.Store(0).Digest() != s.Store(1).Digest() {
+	if store.Digest(s.Store(0)) != store.Digest(s.Store(1)) {
 		t.Error("the copies differ")
 	}
 }
@@ -412,7 +413,7 @@ func TestRestart(t *testing.T) {
 			}
 			for p := range geo.NodeID(2) {
 				for _, n := range []geo.NodeID{2 + p, 4 + p} {
-					if a, b := s.Store(p).Digest(), s.Store(n).Digest(); a != b {
+					if a, b := store.Digest(s.Store(p)), store.Digest(s.Store(n)); a != b {
 						t.Errorf("nodes %d and %d differ", p, n)
 					}
 				}

@@ -2,42 +2,57 @@ package store
 
 import (
 	"bytes"
+	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// The store does what a Go map does, whatever the keys and in whatever order.
-func TestStoreIsAMap(t *testing.T) {
+// ordered returns the key of a row in one of the groups 0, 1, ... of a table.
+func ordered(group, row int) txn.Key {
+	return txn.OrderedKey(4, 7, []byte{byte(group)}, []byte{byte(row)})
+}
+
+// The hash table does what a Go map does, whatever the keys and in whatever order.
+func TestHashIsAMap(t *testing.T) {
 	keys := map[string]func(*rand.Rand) txn.Key{
 		"few":       func(r *rand.Rand) txn.Key { return txn.IntKey(txn.Table(r.IntN(2)), uint64(r.IntN(20))) },
 		"many":      func(r *rand.Rand) txn.Key { return txn.IntKey(1, uint64(r.IntN(5000))) },
-		"far apart": func(r *rand.Rand) txn.Key { return txn.IntKey(127, uint64(r.IntN(500))<<40) },
+		"far apart": func(r *rand.Rand) txn.Key { return txn.IntKey(31, uint64(r.IntN(500))<<40) },
 		"strings":   func(r *rand.Rand) txn.Key { return txn.StringKey(3, string(rune('a'+r.IntN(500)))) },
 		"8 letters": func(r *rand.Rand) txn.Key { return txn.StringKey(0, "client"+string(rune('0'+r.IntN(70)))) },
 		"composite": func(r *rand.Rand) txn.Key {
 			return txn.CompositeKey(2, uint64(r.IntN(30)), make([]byte, r.IntN(5)))
 		},
+		"everywhere": func(r *rand.Rand) txn.Key { return txn.EverywhereKey(1, make([]byte, r.IntN(50))) },
+		"ordered":    func(r *rand.Rand) txn.Key { return ordered(r.IntN(3), r.IntN(200)) },
+		"all kinds": func(r *rand.Rand) txn.Key {
+			n := r.IntN(100)
+			return []txn.Key{txn.IntKey(4, uint64(n)), ordered(n%3, n), txn.EverywhereKey(4, []byte{byte(n)}), txn.StringKey(4, fmt.Sprint(n))}[r.IntN(4)]
+		},
 	}
 	for name, key := range keys {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
-			s, want := New(), map[txn.Key]Record{}
+			s, want := NewHash(), map[txn.Key]Record{}
 			for i := range 40_000 {
 				k := key(r)
 				switch r.IntN(5) {
 				case 0, 1:
 					v := make([]byte, r.IntN(4))
 					s.Put(k, v, txn.ID(i))
-					want[k] = Record{v, txn.ID(i)}
+					want[k] = Record{Value: v, Writer: txn.ID(i)}
 				case 2:
 					s.Delete(k)
 					delete(want, k)
 				default:
 					got, ok := s.Get(k)
 					w, wok := want[k]
-					if ok != wok || got.Version != w.Version || !bytes.Equal(got.Value, w.Value) {
+					if ok != wok || got.Writer != w.Writer || !bytes.Equal(got.Value, w.Value) {
 						t.Fatalf("step %d: %v is %v, %v; want %v, %v", i, k, got, ok, w, wok)
 					}
 				}
@@ -53,33 +68,251 @@ func TestStoreIsAMap(t *testing.T) {
 			if s.Len() != len(want) || s.Bytes() != size || s.Ops() != 40_000 {
 				t.Errorf("%d rows, %d bytes, %d operations; want %d, %d, 40000", s.Len(), s.Bytes(), s.Ops(), len(want), size)
 			}
-			other, seen := New(), 0
+			other, seen := NewHash(), 0
 			s.Each(func(k txn.Key, rec Record) {
 				seen++
-				if w, ok := want[k]; !ok || w.Version != rec.Version {
+				if w, ok := want[k]; !ok || w.Writer != rec.Writer {
 					t.Errorf("%v: %v, want %v", k, rec, w)
 				}
 			})
 			for k, w := range want {
-				other.Put(k, w.Value, 0)
+				other.Load(k, w.Value)
 			}
-			if seen != len(want) || s.Digest() != other.Digest() {
-				t.Errorf("%d rows seen, digests %x and %x", seen, s.Digest(), other.Digest())
+			if seen != len(want) || Digest(s) != Digest(other) {
+				t.Errorf("%d rows seen, digests %x and %x", seen, Digest(s), Digest(other))
 			}
-			other.Put(txn.IntKey(9, 9), nil, 0)
-			if s.Digest() == other.Digest() {
+			other.Load(txn.IntKey(9, 9), nil)
+			if Digest(s) == Digest(other) {
 				t.Error("another row, but the same digest")
 			}
 		})
 	}
 }
 
+// model is a plain versioned store: every version of every row that was ever written.
+type model map[txn.Key][]version
+
+// at returns the rows as of a version, in a range and in its order.
+func (m model) at(v uint64, r txn.Range) (out []string) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if !r.Contains(k) {
+			continue
+		}
+		for _, rec := range slices.Backward(m[k]) {
+			if rec.Version <= v {
+				if !rec.deleted {
+					out = append(out, show(k, rec.Record))
+				}
+				break
+			}
+		}
+	}
+	if r.Reverse {
+		slices.Reverse(out)
+	}
+	if r.Limit > 0 && len(out) > r.Limit {
+		out = out[:r.Limit]
+	}
+	return out
+}
+
+func show(k txn.Key, r Record) string {
+	return fmt.Sprintf("%v=%s@%d by %v", k, r.Value, r.Version, r.Writer)
+}
+
+func scan(s Reader, r txn.Range) (out []string) {
+	s.Scan(r, func(k txn.Key, rec Record) bool {
+		out = append(out, show(k, rec))
+		return true
+	})
+	return out
+}
+
+// randomRange draws a range of one of the groups that ordered makes.
+func randomRange(r *rand.Rand) txn.Range {
+	group := r.IntN(4)
+	g := txn.Range{From: ordered(group, r.IntN(40)), Reverse: r.IntN(2) == 0, Limit: r.IntN(4) * r.IntN(5)}
+	if g.To = ordered(group, r.IntN(40)); g.To <= g.From {
+		g.To = g.From.Unit().End()
+	}
+	return g
+}
+
+// A million random operations on the versioned store and on the model: writes, deletions, reads and scans at versions that were
+// not trimmed, and trimming.
+func TestVersionedIsAModel(t *testing.T) {
+	steps := 1_000_000
+	if testing.Short() {
+		steps = 50_000
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	s, m := NewVersioned(), model{}
+	now, trimmed := uint64(0), uint64(0)
+	key := func() txn.Key {
+		if r.IntN(4) == 0 {
+			return txn.IntKey(2, uint64(r.IntN(40)))
+		}
+		return ordered(r.IntN(4), r.IntN(40))
+	}
+	for i := range steps {
+		switch op := r.IntN(100); {
+		case op < 35:
+			if r.IntN(3) > 0 {
+				now++
+			}
+			k := key()
+			rec := Record{Value: fmt.Append(nil, i), Version: now, Writer: txn.ID(i + 1)}
+			s.Put(k, rec)
+			m.write(k, version{Record: rec})
+		case op < 50:
+			now++
+			k := key()
+			s.Delete(k, now, txn.ID(i+1))
+			m.write(k, version{Record{Version: now, Writer: txn.ID(i + 1)}, true})
+		case op < 51 && i%97 == 0:
+			trimmed = max(trimmed, now-min(now, r.Uint64N(200)))
+			s.Trim(trimmed)
+			m.trim(trimmed)
+		case op < 75:
+			v := trimmed + r.Uint64N(now-trimmed+1)
+			k := key()
+			if got, want := scan(s.At(v), txn.Point(k)), m.at(v, txn.Point(k)); !slices.Equal(got, want) {
+				t.Fatalf("step %d: at %d %v is %v, want %v", i, v, k, got, want)
+			}
+		case op < 78:
+			v := trimmed + r.Uint64N(now-trimmed+1)
+			g := randomRange(r)
+			if got, want := scan(s.At(v), g), m.at(v, g); !slices.Equal(got, want) {
+				t.Fatalf("step %d: at %d, trimmed to %d, %v holds\n%v, want\n%v", i, v, trimmed, &g, got, want)
+			}
+		case op < 80:
+			k := key()
+			if got, want := scan(s, txn.Point(k)), m.at(now, txn.Point(k)); !slices.Equal(got, want) {
+				t.Fatalf("step %d: %v is %v, want %v", i, k, got, want)
+			}
+			want := uint64(0)
+			if list := m[k]; len(list) > 0 {
+				want = list[len(list)-1].Version
+			}
+			if got := s.Newest(k); got != want {
+				t.Fatalf("step %d: %v was changed last by version %d, want %d", i, k, got, want)
+			}
+		}
+	}
+	rows, size := 0, int64(0)
+	for k, list := range m {
+		if last := list[len(list)-1]; !last.deleted {
+			rows++
+			size += int64(len(k) + len(last.Value))
+		}
+	}
+	seen := 0
+	s.Each(func(txn.Key, Record) { seen++ })
+	if s.Len() != rows || s.Bytes() != size || seen != rows {
+		t.Errorf("%d rows with %d bytes, %d seen; want %d with %d", s.Len(), s.Bytes(), seen, rows, size)
+	}
+	s.Trim(now)
+	left := 0
+	s.rows.Scan(func(_ txn.Key, l *versions) bool { left += 1 + len(l.older); return true })
+	if left != rows || s.replaced.Len() > 0 {
+		t.Errorf("%d versions are left of %d rows once everything is trimmed, and %d are remembered", left, rows, s.replaced.Len())
+	}
+}
+
+func (m model) write(k txn.Key, v version) {
+	list := m[k]
+	if n := len(list); n > 0 && list[n-1].Version == v.Version {
+		list = list[:n-1]
+	}
+	m[k] = append(list, v)
+}
+
+func (m model) trim(v uint64) {
+	for k, list := range m {
+		for len(list) > 1 && list[1].Version <= v {
+			list = list[1:]
+		}
+		if m[k] = list; len(list) == 1 && list[0].deleted && list[0].Version <= v {
+			delete(m, k)
+		}
+	}
+}
+
+// The scans of the hash table are those of the model, and a view adds its own writes to them.
+func TestHashScan(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	s, m := NewHash(), model{}
+	for i := range 20_000 {
+		k := ordered(r.IntN(4), r.IntN(40))
+		switch r.IntN(3) {
+		case 0:
+			s.Put(k, fmt.Append(nil, i), txn.ID(i+1))
+			m[k] = []version{{Record: Record{Value: fmt.Append(nil, i), Writer: txn.ID(i + 1)}}}
+		case 1:
+			s.Delete(k)
+			delete(m, k)
+		default:
+			g := randomRange(r)
+			if got, want := scan(s, g), m.at(0, g); !slices.Equal(got, want) {
+				t.Fatalf("step %d: %v holds\n%v, want\n%v", i, &g, got, want)
+			}
+		}
+	}
+	v := View{Rows: s}
+	v.Put(ordered(1, 41), []byte("new"))
+	v.Delete(ordered(1, 3))
+	got := 0
+	if err := v.Scan(txn.Prefix(ordered(1, 0).Unit()), func(k txn.Key, _ []byte) bool {
+		if k == ordered(1, 3) {
+			t.Errorf("%v was deleted", k)
+		}
+		got++
+		return true
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := len(m.at(0, txn.Prefix(ordered(1, 0).Unit()))) + 1
+	if _, there := s.Get(ordered(1, 3)); there {
+		want--
+	}
+	if got != want {
+		t.Errorf("the view scans %d rows, want %d", got, want)
+	}
+	if err := v.Scan(txn.Range{From: txn.IntKey(1, 1), To: txn.IntKey(1, 2)}, nil); err == nil || !strings.Contains(err.Error(), "cannot be scanned") {
+		t.Errorf("a scan of rows without a group: %v", err)
+	}
+}
+
+// benchmarkScan scans 20 rows of a group of 3000.
+func benchmarkScan(b *testing.B, s Store) {
+	for i := range 30_000 {
+		s.Load(txn.OrderedKey(1, uint64(i%10), nil, fmt.Appendf(nil, "%06d", i)), make([]byte, 100))
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	b.ReportAllocs()
+	for b.Loop() {
+		shard := uint64(r.IntN(10))
+		g := txn.Range{From: txn.OrderedKey(1, shard, nil, fmt.Appendf(nil, "%06d", r.IntN(29_000))), Limit: 20}
+		g.To = g.From.Unit().End()
+		n := 0
+		s.Scan(g, func(txn.Key, Record) bool { n++; return true })
+		if n != 20 {
+			b.Fatal(n)
+		}
+	}
+}
+
+func BenchmarkScan(b *testing.B) {
+	b.Run("hash", func(b *testing.B) { benchmarkScan(b, NewHash()) })
+	b.Run("versioned", func(b *testing.B) { benchmarkScan(b, NewVersioned()) })
+}
+
 func BenchmarkUpdate(b *testing.B) {
-	s, value := New(), make([]byte, 100)
+	s, value := NewHash(), make([]byte, 100)
 	keys := make([]txn.Key, 100_000)
 	for i := range keys {
 		keys[i] = txn.IntKey(1, uint64(i))
-		s.Put(keys[i], value, 0)
+		s.Load(keys[i], value)
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	b.ReportAllocs()

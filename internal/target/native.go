@@ -186,7 +186,7 @@ type route struct {
 // Submit implements Session.
 func (s *nativeSession) Submit(t *txn.Transaction) {
 	r := s.routes[s.n.db.Topology.Coordinator(s.n.region, t)-s.first]
-	reason := ReasonNotConnected
+	cause, reason := txn.CauseNode, ReasonNotConnected
 	r.mu.Lock()
 	if r.conn != nil {
 		// It is in flight before it is sent, since its answer may be faster than this goroutine.
@@ -196,11 +196,11 @@ func (s *nativeSession) Submit(t *txn.Transaction) {
 			return
 		}
 		delete(r.inFlight, t.ID)
-		reason = ReasonTooLarge
+		cause, reason = txn.CauseClient, ReasonTooLarge
 	}
 	r.mu.Unlock()
 	s.mu.Lock()
-	s.refused = append(s.refused, txn.Outcome{ID: t.ID, Status: txn.Refused, Reason: reason})
+	s.refused = append(s.refused, txn.Outcome{ID: t.ID, Status: txn.Refused, Cause: cause, Reason: reason})
 	s.mu.Unlock()
 	select {
 	case s.signal <- struct{}{}:
@@ -330,14 +330,14 @@ func (r *route) serve(conn *wire.Conn) {
 	lost := r.inFlight
 	r.inFlight = map[txn.ID]struct{}{}
 	r.mu.Unlock()
-	reason := ReasonSessionClosed
+	cause, reason := txn.CauseClient, ReasonSessionClosed
 	if r.s.ctx.Err() == nil {
-		reason = ReasonConnectionLost
+		cause, reason = txn.CauseNode, ReasonConnectionLost
 		r.s.n.incident("node %s (process %s): connection lost with %d transactions in flight: %v", name, conn.Process(), len(lost), err)
 	}
 	outcomes := make([]txn.Outcome, 0, len(lost))
 	for id := range lost {
-		outcomes = append(outcomes, txn.Outcome{ID: id, Status: txn.Unknown, Reason: reason})
+		outcomes = append(outcomes, txn.Outcome{ID: id, Status: txn.Unknown, Cause: cause, Reason: reason})
 	}
 	r.s.deliver(outcomes)
 }

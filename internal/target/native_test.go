@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/target"
@@ -84,7 +85,7 @@ func TestEndToEnd(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	var audits []*admin.Audit
+	var audits [][]audit.Shard
 	for {
 		if audits, err = local.Audit(ctx, nil); !errors.Is(err, admin.ErrBusy) {
 			break
@@ -94,7 +95,7 @@ func TestEndToEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if audits[0].Digest != audits[1].Digest || audits[0].Sums["writes"] != 2*transactions*10 {
+	if audits[0][0].Digest != audits[1][0].Digest || audits[0][0].Sums["writes"] != 2*transactions*10 {
 		t.Errorf("audits %+v and %+v: want equal ones with %d writes", audits[0], audits[1], 2*transactions*10)
 	}
 }
@@ -194,6 +195,8 @@ func TestLostConnection(t *testing.T) {
 	}
 }
 
+var oneRow = txn.Footprint{Accesses: []txn.Access{{Key: txn.IntKey(0, 1), Mode: txn.Read}}}
+
 func TestSessionClosed(t *testing.T) {
 	local := startLocal(t, twoRegions(time.Hour, true))
 	tg := target.NewNative(local.Database(), 1)
@@ -202,12 +205,12 @@ func TestSessionClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Submit(&txn.Transaction{ID: 1, Accesses: []txn.Access{{Key: txn.IntKey(0, 1), Mode: txn.Read}}, Proc: 60_000})
+	s.Submit(&txn.Transaction{ID: 1, Footprint: oneRow, Proc: 60_000})
 	s.Flush()
 	if o := c.await(1)[1]; o.Status != txn.Refused || o.Reason != "invalid-transaction" {
 		t.Errorf("an unknown procedure: %+v", o)
 	}
-	s.Submit(&txn.Transaction{ID: 2, Accesses: []txn.Access{{Key: txn.IntKey(0, 1), Mode: txn.Read}}, Args: make([]byte, 1<<26)})
+	s.Submit(&txn.Transaction{ID: 2, Footprint: oneRow, Args: make([]byte, 1<<26)})
 	s.Flush()
 	if o := c.await(2)[2]; o.Status != txn.Refused || o.Reason != target.ReasonTooLarge {
 		t.Errorf("a huge transaction: %+v", o)

@@ -1,5 +1,3 @@
-// Package txn holds the nouns that every other package speaks of: keys, transactions, the stored procedures that they
-// run, and their outcomes. It knows nothing of regions, networks or protocols.
 package txn
 
 import (
@@ -9,19 +7,33 @@ import (
 	"github.com/twmb/murmur3"
 )
 
-// Table numbers the tables of one workload, 0 to 127.
+// Table numbers the tables of one workload, 0 to 31.
 type Table uint8
 
-// stringKey marks, in a key's first byte, that the rest is a string placed by its hash.
-const stringKey = 0x80
+// MaxTable is the largest number of a table.
+const MaxTable Table = 31
+
+// The marks in a key's first byte, beside the table.
+const (
+	stringKey     = 0x80 // the rest is a string placed by its hash
+	orderedKey    = 0x40 // the row belongs to a group whose rows have an order
+	everywhereKey = 0x20 // every node holds the row
+	keyMarks      = stringKey | orderedKey | everywhereKey
+)
 
 // Key names a row: its table and primary key. It is an opaque, comparable, immutable byte string:
 //
-//	integer key:  table        | shard number, 8 bytes big-endian | rest of the primary key
-//	string key:   table | 0x80 | primary key
+//	integer key:     table        | shard number, 8 bytes big-endian | rest of the primary key
+//	string key:      table | 0x80 | primary key
+//	ordered key:     table | 0x40 | shard number, 8 bytes big-endian | length of the group, 1 byte | group | rest
+//	everywhere key:  table | 0x20 | primary key
 //
-// An integer key is placed by its shard number, a string key by the murmurhash3 of its primary key
-// (SmallBank on Detock, section 3.2).
+// An integer or ordered key is placed by its shard number, a string key by the murmurhash3 of its primary key
+// (SmallBank on Detock, section 3.2). A row with an everywhere key is loaded at every node and never written.
+//
+// Rows with ordered keys can be scanned, in the order of their keys' bytes. Their tables fall into groups, for example
+// the orders of one district: a scan stays inside a group. Engines that have to know what a transaction will touch
+// lock and order a group as one row, so that a scan meets no phantom.
 type Key string
 
 // IntKey returns the key of table's row id, placed by id.
@@ -49,11 +61,53 @@ func StringKey(table Table, pk string) Key {
 	return Key(b)
 }
 
-// Table returns the table of the row.
-func (k Key) Table() Table { return Table(k[0] &^ stringKey) }
+// OrderedKey returns the key of the row called rest in a group, placed by shard. A group's name has at most 255 bytes.
+// Without rest it is the key of the group itself, which no row has.
+func OrderedKey(table Table, shard uint64, group, rest []byte) Key {
+	b := make([]byte, 0, 10+len(group)+len(rest))
+	b = binary.BigEndian.AppendUint64(append(b, byte(table)|orderedKey), shard)
+	b = append(append(b, byte(len(group))), group...)
+	return Key(append(b, rest...))
+}
 
-// Shard returns the number that places the row: the shard number of an integer key, the 32-bit murmurhash3 (seed 0)
-// of a string key. Zero for a malformed key; see Valid.
+// EverywhereKey returns the key of table's row pk, which every node holds.
+func EverywhereKey(table Table, pk []byte) Key {
+	b := make([]byte, 1+len(pk))
+	b[0] = byte(table) | everywhereKey
+	copy(b[1:], pk)
+	return Key(b)
+}
+
+// Table returns the table of the row.
+func (k Key) Table() Table { return Table(k[0] &^ keyMarks) }
+
+// Ordered reports whether the row belongs to a group and can be scanned.
+func (k Key) Ordered() bool { return len(k) > 0 && k[0]&orderedKey != 0 }
+
+// Everywhere reports whether every node holds the row.
+func (k Key) Everywhere() bool { return len(k) > 0 && k[0]&everywhereKey != 0 }
+
+// Unit returns what engines lock and order when the row is used: the key of its group if it has one, else the row itself.
+func (k Key) Unit() Key {
+	if k.Ordered() {
+		return k[:10+int(k[9])]
+	}
+	return k
+}
+
+// End returns the least key that is larger than every key which begins with k.
+func (k Key) End() Key {
+	b := []byte(k)
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i]++; b[i] != 0 {
+			return Key(b[:i+1])
+		}
+	}
+	return ""
+}
+
+// Shard returns the number that places the row: the shard number of an integer or ordered key, the 32-bit murmurhash3
+// (seed 0) of a string key. Zero for an everywhere key, which has no place, and for a malformed one; see Valid.
 func (k Key) Shard() uint64 {
 	if len(k) == 0 {
 		return 0
@@ -61,7 +115,7 @@ func (k Key) Shard() uint64 {
 	if k[0]&stringKey != 0 {
 		return uint64(HashString(string(k[1:])))
 	}
-	if len(k) < 9 {
+	if len(k) < 9 || k[0]&everywhereKey != 0 {
 		return 0
 	}
 	return uint64(k[1])<<56 | uint64(k[2])<<48 | uint64(k[3])<<40 | uint64(k[4])<<32 |
@@ -76,16 +130,28 @@ func (k Key) Valid() bool {
 	if len(k) == 0 {
 		return false
 	}
-	return k[0]&stringKey != 0 || len(k) >= 9
+	switch k[0] & keyMarks {
+	case 0:
+		return len(k) >= 9
+	case stringKey, everywhereKey:
+		return true
+	case orderedKey:
+		return len(k) >= 10 && len(k) >= 10+int(k[9])
+	}
+	return false
 }
 
-// String prints the key for a person: t2/17 or t0/"Client17".
+// String prints the key for a person: t2/17, t0/"Client17", t3/5/0102, t4/5/[01]00ff for row 00ff of group 01.
 func (k Key) String() string {
 	switch {
 	case !k.Valid():
 		return fmt.Sprintf("invalid key %x", string(k))
 	case k[0]&stringKey != 0:
 		return fmt.Sprintf("t%d/%q", k.Table(), string(k[1:]))
+	case k.Everywhere():
+		return fmt.Sprintf("t%d/*/%x", k.Table(), string(k[1:]))
+	case k.Ordered():
+		return fmt.Sprintf("t%d/%d/[%x]%x", k.Table(), k.Shard(), string(k[10:10+int(k[9])]), string(k[10+int(k[9]):]))
 	case len(k) == 9:
 		return fmt.Sprintf("t%d/%d", k.Table(), k.Shard())
 	default:

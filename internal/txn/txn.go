@@ -18,22 +18,6 @@ func (id ID) Stream() uint32 { return uint32(id >> 40) }
 // String prints the id as stream.number.
 func (id ID) String() string { return fmt.Sprintf("%d.%d", id.Stream(), uint64(id)&(1<<40-1)) }
 
-// Mode says what a transaction does with a key.
-type Mode uint8
-
-// The ways to use a key.
-const (
-	Read      Mode = 1
-	Write     Mode = 2
-	ReadWrite      = Read | Write
-)
-
-// Access is one entry of a transaction's read and write set.
-type Access struct {
-	Key  Key
-	Mode Mode
-}
-
 // ProcID numbers a stored procedure. Numbers are fixed for ever, since they travel: see internal/workload.
 type ProcID uint16
 
@@ -42,10 +26,16 @@ type ProcID uint16
 type Transaction struct {
 	ID   ID
 	Proc ProcID
+	// Attempt counts the client's earlier tries of the same call, each of which had an ID of its own and left no trace.
+	Attempt uint8
+	// Found says that the Footprint was found by a reconnaissance: it travels with the transaction. Otherwise it is a function
+	// of Proc and Args, filled in by Registry.Prepare and never sent.
+	Found bool
+	// Home is the number of the region whose clients sent it, a hint: it does not travel, since clients speak to nodes of
+	// their own region.
+	Home uint16
 	Args []byte
-	// Accesses is the read and write set: a function of Proc and Args, filled in by Registry.Prepare and never sent.
-	// Each key occurs once.
-	Accesses []Access
+	Footprint
 }
 
 // Status is how a transaction ended, as its client sees it.
@@ -55,7 +45,7 @@ type Status uint8
 const (
 	// Committed: its writes are in the database.
 	Committed Status = iota + 1
-	// Aborted: it left no trace. Reason says whether the procedure or the concurrency control gave up.
+	// Aborted: it left no trace. Cause says whether the procedure or the concurrency control gave up.
 	Aborted
 	// Refused: the node could not take it (it is overloaded, not ready or has lost its peers); it left no trace.
 	Refused
@@ -78,33 +68,92 @@ func (s Status) String() string {
 	return fmt.Sprintf("status %d", uint8(s))
 }
 
+// Cause says who or what kept a transaction from being committed.
+type Cause uint8
+
+// The causes. A committed transaction has none.
+const (
+	// CauseProcedure: the procedure gave up, by its own decision or because it is broken. A second try would end alike.
+	CauseProcedure Cause = iota + 1
+	// CauseConflict: the concurrency control gave it up for the sake of other transactions. A second try may succeed.
+	CauseConflict
+	// CauseNode: a node or a connection is lost, overloaded or not ready.
+	CauseNode
+	// CauseClient: the client gave up, by its patience or because its session ended.
+	CauseClient
+	// NumCauses counts the causes and 0, for arrays indexed by Cause.
+	NumCauses
+)
+
+// String returns procedure, conflict, node or client.
+func (c Cause) String() string {
+	if c >= NumCauses {
+		return fmt.Sprintf("cause %d", uint8(c))
+	}
+	return [...]string{"none", "procedure", "conflict", "node", "client"}[c]
+}
+
 // Outcome answers a transaction.
 type Outcome struct {
 	ID     ID
 	Status Status
+	// Cause of a transaction that was not committed.
+	Cause Cause
+	// Class is how far the transaction reached, as the database knows it afterwards. It counts where the transaction's
+	// footprint was not exact.
+	Class Class
 	// Reason names, in a word or two, why a transaction was not committed: a label of bounded cardinality.
 	Reason string
 	// Result is what the procedure returned.
 	Result []byte
 }
 
-// Ctx is a running procedure's view of the database. Values returned by Get must not be changed; values given to Put
-// belong to the database from then on.
+// Reasons that mean the same in every database, beside a procedure's own.
+const (
+	// ReasonProcedure: the procedure failed other than by its own decision.
+	ReasonProcedure = "procedure-error"
+	// ReasonUndeclared: the procedure touched a row that its footprint, said to be exact, does not name. That is a mistake of the
+	// workload, and what it measures means nothing.
+	ReasonUndeclared = "undeclared-access"
+)
+
+// ErrNotFound says that there is no such row. Get returns this very value.
+var ErrNotFound = errors.New("there is no such row")
+
+// Ctx is a running procedure's view of the database: the rows as its transaction sees them, its own writes included.
+// Values that Get and Scan return must not be changed; values given to Put belong to the database from then on.
+//
+// Any error other than ErrNotFound ends the transaction: the row is not here yet, or the database has failed. The procedure
+// returns it as it is, at once. Put and Delete return nothing: where one fails, all that follows fails with its error.
 type Ctx interface {
-	Get(k Key) (value []byte, found bool)
+	// Get returns the row's value, or ErrNotFound.
+	Get(k Key) (value []byte, err error)
+	// Scan calls f for the rows of a range, in its order, until f returns false. f must not use the Ctx.
+	Scan(r Range, f func(k Key, value []byte) bool) error
 	Put(k Key, value []byte)
 	Delete(k Key)
 }
 
-// Procedure is a stored procedure: a deterministic function of its arguments and of what it reads.
+// Procedure is a stored procedure: a deterministic function of its arguments and of what it reads. A database may run it
+// several times for one transaction, the first few with some of the rows missing.
 type Procedure struct {
 	ID   ProcID
 	Name string
-	// Accesses appends the read and write set for args to dst. It fails on malformed arguments. A procedure may touch
-	// no other key, and no key twice in the list.
-	Accesses func(args []byte, dst []Access) ([]Access, error)
+	// Declare adds to f what the procedure will touch with args, and says whether that is all: see Footprint. It fails on
+	// malformed arguments.
+	Declare func(args []byte, f *Footprint) error
 	// Run executes the procedure. An Abort error undoes its writes and becomes the outcome's reason.
 	Run func(c Ctx, args []byte) (result []byte, err error)
+}
+
+// Call makes t, whose ID is set, a call of the procedure. It panics when the procedure refuses the arguments: those who
+// make transactions know what they do.
+func (p *Procedure) Call(t *Transaction, args []byte) {
+	t.Proc, t.Args = p.ID, args
+	t.Footprint = Footprint{Accesses: t.Accesses[:0], Ranges: t.Ranges[:0]}
+	if err := p.Declare(args, &t.Footprint); err != nil {
+		panic(fmt.Sprintf("txn: a bad call of %s was made: %v", p.Name, err))
+	}
 }
 
 // Abort is a procedure's own decision to give up.
@@ -140,25 +189,21 @@ func (r *Registry) Lookup(id ProcID) *Procedure {
 
 var errNoKeys = errors.New("the transaction names no key")
 
-// Prepare fills in t.Accesses. It fails for an unknown procedure, malformed arguments or an empty or invalid set, so
-// that whatever passes can be executed by every replica.
+// Prepare fills in t.Footprint, unless it was found. It fails for an unknown procedure, malformed arguments or an invalid
+// footprint, so that whatever passes can be executed by every replica.
 func (r *Registry) Prepare(t *Transaction) error {
 	p := r.Lookup(t.Proc)
 	if p == nil {
 		return fmt.Errorf("transaction %v: procedure %d is not registered", t.ID, t.Proc)
 	}
-	acc, err := p.Accesses(t.Args, t.Accesses[:0])
-	if err == nil && len(acc) == 0 {
-		err = errNoKeys
-	}
-	if err != nil {
-		return fmt.Errorf("transaction %v: %s: %w", t.ID, p.Name, err)
-	}
-	for _, a := range acc {
-		if !a.Key.Valid() || a.Mode&^ReadWrite != 0 || a.Mode == 0 {
-			return fmt.Errorf("transaction %v: %s: %v is not a valid access", t.ID, p.Name, a.Key)
+	if !t.Found {
+		t.Footprint = Footprint{Accesses: t.Accesses[:0], Ranges: t.Ranges[:0]}
+		if err := p.Declare(t.Args, &t.Footprint); err != nil {
+			return fmt.Errorf("transaction %v: %s: %w", t.ID, p.Name, err)
 		}
 	}
-	t.Accesses = acc
+	if err := t.check(); err != nil {
+		return fmt.Errorf("transaction %v: %s: %w", t.ID, p.Name, err)
+	}
 	return nil
 }

@@ -106,7 +106,7 @@ func (c *Conn) SendTransaction(t *txn.Transaction) bool {
 // flush. A result too large for a frame is left out, and the outcome says Unknown.
 func (c *Conn) SendOutcome(o *txn.Outcome) (first bool) {
 	if len(o.Result)+len(o.Reason) > MaxFrame-scratchSize {
-		o = &txn.Outcome{ID: o.ID, Status: txn.Unknown, Reason: "result-too-large"}
+		o = &txn.Outcome{ID: o.ID, Status: txn.Unknown, Cause: txn.CauseNode, Reason: "result-too-large"}
 	}
 	first = len(c.out.buf) == 0
 	c.out.buf = codec.AppendOutcome(c.out.open(), o)

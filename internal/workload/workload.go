@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -19,18 +18,40 @@ type Workload interface {
 	// Configured returns the shares of final phases that should be multi-home and multi-partition, in percent: the
 	// realised ones must match.
 	Configured() (multiHomePercent, multiPartitionPercent int32)
-	// Rows calls put for every row of one partition, in a fixed order. A row depends on the seed and its key alone,
-	// so that partitions can be loaded apart and copies agree.
-	Rows(partition int, put func(k txn.Key, value []byte))
+	// Rows calls put for the rows of one cell, in a fixed order. A row depends on the seed and its key alone, so that cells
+	// can be loaded apart and copies agree. It takes time in proportion to the cell.
+	Rows(c geo.Cell, put func(k txn.Key, value []byte))
+	// Everywhere calls put for the rows that every node holds (txn.Key.Everywhere), in a fixed order.
+	Everywhere(put func(k txn.Key, value []byte))
 	// KeyName names a row for a person: checking(17).
 	KeyName(k txn.Key) string
-	// Audit sums up a store's rows for Verify.
-	Audit(s *store.Store) map[string]int64
+	// Audit sums up the rows of a shard, one cell or several, for Verify. The sums of a copy's shards are added up.
+	Audit(rows Rows) map[string]int64
 	// NewGenerator makes the transactions of the clients of one load generator.
 	NewGenerator(c GeneratorConfig) Generator
-	// Verify judges a run: copies holds, per region, the sums of Audit over its partitions; ledger the merged sums of
-	// all generators.
+	// Verify judges a run: copies holds, per copy of the data, the sums of Audit over its shards; ledger the merged sums
+	// of all generators.
 	Verify(copies []map[string]int64, ledger Ledger) []Check
+}
+
+// Rows are those of a quiet shard, for Audit. Values must not be changed.
+type Rows interface {
+	// Each calls f for every row, in no particular order: f's result must not depend on it.
+	Each(f func(k txn.Key, value []byte))
+	// Get returns a row of the shard, or one that is everywhere.
+	Get(k txn.Key) (value []byte, found bool)
+	// Scan calls f for the rows of a range, in its order, until f returns false.
+	Scan(r txn.Range, f func(k txn.Key, value []byte) bool)
+}
+
+// Fill calls put for the rows that node n holds.
+func Fill(w Workload, l *geo.Layout, n geo.NodeID, put func(k txn.Key, value []byte)) {
+	for _, shard := range l.ShardsOf(n) {
+		for _, c := range l.Cells(shard) {
+			w.Rows(c, put)
+		}
+	}
+	w.Everywhere(put)
 }
 
 // GeneratorConfig tells a generator whose transactions to make.
@@ -49,7 +70,8 @@ type GeneratorConfig struct {
 type Request struct {
 	// Type indexes Workload.Types.
 	Type uint8
-	// Class is where its keys live, computed from its accesses.
+	// Class is where its keys live, computed from its accesses. Where its footprint is not exact, the outcome's class
+	// counts instead.
 	Class txn.Class
 	// Final tells a transaction's last phase, the one that the multi-home and multi-partition parameters govern.
 	Final bool
@@ -57,9 +79,9 @@ type Request struct {
 
 // Generator makes transactions for many clients. A client has at most one transaction under way.
 type Generator interface {
-	// Next fills t with the client's next transaction: procedure, arguments and accesses. The caller has set t.ID and
-	// may have given t.Accesses room. Memory is fresh, since t is immutable once submitted. elapsed is the time since
-	// measuring began, negative before.
+	// Next fills t with the client's next transaction: procedure, arguments and footprint (txn.Procedure.Call). The
+	// caller has set t.ID and may have given t.Accesses room. Memory is fresh, since t is immutable once submitted.
+	// elapsed is the time since measuring began, negative before.
 	Next(client int, elapsed time.Duration, t *txn.Transaction) Request
 	// Done feeds back the outcome of the client's transaction. After anything but Committed the client starts over
 	// with a new transaction.

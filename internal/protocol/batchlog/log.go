@@ -12,9 +12,9 @@ package batchlog
 
 import (
 	"github.com/geobench/geobench/internal/consensus"
+	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
-	"github.com/geobench/geobench/internal/protocol/fifo"
 )
 
 // Config describes a log as one node sees it.

@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/janus"
 	"github.com/geobench/geobench/internal/protocol/slog"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -50,13 +51,13 @@ var Snapshot = engine("snapshot", func(n *node, t *txn.Transaction) {
 	writes, o := n.run(t)
 	versions := map[txn.Key]txn.ID{}
 	for _, w := range writes {
-		r, _ := n.Store.Get(w.key)
-		versions[w.key] = r.Version
+		r, _ := n.rows.Get(w.Key)
+		versions[w.Key] = r.Writer
 	}
 	n.after(time.Duration(n.Env.Rand().IntN(2000))*time.Microsecond, func() {
 		for k, v := range versions {
-			if r, _ := n.Store.Get(k); r.Version != v {
-				writes, o = nil, txn.Outcome{ID: t.ID, Status: txn.Aborted, Reason: "overtaken"}
+			if r, _ := n.rows.Get(k); r.Writer != v {
+				writes, o = nil, txn.Outcome{ID: t.ID, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: "overtaken"}
 			}
 		}
 		n.apply(writes, t.ID)
@@ -122,6 +123,7 @@ func (n *node) first(t *txn.Transaction, here bool) {
 // node is a database of one node per region.
 type node struct {
 	protocol.Config
+	rows    *store.Hash
 	submit  func(*node, *txn.Transaction)
 	pending map[uint64]func()
 	count   uint64
@@ -130,7 +132,7 @@ type node struct {
 // engine has no Decode: its messages hold functions and cannot travel.
 func engine(name string, submit func(*node, *txn.Transaction)) *protocol.Engine {
 	return &protocol.Engine{Name: name, New: func(c protocol.Config) protocol.Replica {
-		return &node{Config: c, submit: submit, pending: map[uint64]func(){}}
+		return &node{Config: c, rows: c.Store.(*store.Hash), submit: submit, pending: map[uint64]func(){}}
 	}}
 }
 
@@ -167,46 +169,22 @@ func (n *node) others(f func(geo.NodeID)) {
 	}
 }
 
-// buffer is a procedure's view of a store whose writes wait.
-type buffer struct {
-	*node
-	writes []write
-}
-
-type write struct {
-	key   txn.Key
-	value []byte
-	gone  bool
-}
-
-func (b *buffer) Get(k txn.Key) ([]byte, bool) {
-	for i := len(b.writes) - 1; i >= 0; i-- {
-		if w := b.writes[i]; w.key == k {
-			return w.value, !w.gone
-		}
-	}
-	r, found := b.Store.Get(k)
-	return r.Value, found
-}
-func (b *buffer) Put(k txn.Key, v []byte) { b.writes = append(b.writes, write{k, v, false}) }
-func (b *buffer) Delete(k txn.Key)        { b.writes = append(b.writes, write{k, nil, true}) }
-
 // run executes a transaction and returns what it wants to write.
-func (n *node) run(t *txn.Transaction) ([]write, txn.Outcome) {
-	b := &buffer{node: n}
-	result, err := n.Procedures.Lookup(t.Proc).Run(b, t.Args)
+func (n *node) run(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
+	v := &store.View{Rows: n.rows}
+	result, err := n.Procedures.Lookup(t.Proc).Run(v, t.Args)
 	if err != nil {
-		return nil, txn.Outcome{ID: t.ID, Status: txn.Aborted, Reason: err.Error()}
+		return nil, txn.Outcome{ID: t.ID, Status: txn.Aborted, Cause: txn.CauseProcedure, Reason: err.Error()}
 	}
-	return b.writes, txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result}
+	return v.Writes.Entries(), txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result}
 }
 
-func (n *node) apply(writes []write, id txn.ID) {
+func (n *node) apply(writes []txn.WriteEntry, id txn.ID) {
 	for _, w := range writes {
-		if w.gone {
-			n.Store.Delete(w.key)
+		if w.Deleted {
+			n.rows.Delete(w.Key)
 		} else {
-			n.Store.Put(w.key, w.value, id)
+			n.rows.Put(w.Key, w.Value, id)
 		}
 	}
 }

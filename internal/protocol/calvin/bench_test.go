@@ -26,9 +26,9 @@ const (
 
 var benchProcs = txn.NewRegistry(&txn.Procedure{
 	ID: 1, Name: "overwrite",
-	Accesses: func(args []byte, dst []txn.Access) ([]txn.Access, error) {
+	Declare: func(args []byte, f *txn.Footprint) error {
 		if len(args) == 0 || len(args) < 1+8*int(args[0]) {
-			return nil, errors.New("the arguments are too short")
+			return errors.New("the arguments are too short")
 		}
 		n := int(args[0])
 		keys := make([]byte, 0, 9*n)
@@ -37,9 +37,10 @@ var benchProcs = txn.NewRegistry(&txn.Procedure{
 		}
 		all := txn.Key(keys)
 		for i := range n {
-			dst = append(dst, txn.Access{Key: all[9*i : 9*i+9], Mode: txn.ReadWrite})
+			f.Accesses = append(f.Accesses, txn.Access{Key: all[9*i : 9*i+9], Mode: txn.ReadWrite})
 		}
-		return dst, nil
+		f.Exact = true
+		return nil
 	},
 	Run: func(c txn.Ctx, args []byte) ([]byte, error) {
 		n := int(args[0])
@@ -48,7 +49,7 @@ var benchProcs = txn.NewRegistry(&txn.Procedure{
 			var b [9]byte
 			copy(b[1:], args[1+8*i:])
 			k := txn.Key(b[:])
-			if _, found := c.Get(k); !found {
+			if _, err := c.Get(k); err != nil {
 				return nil, txn.Abort("missing")
 			}
 			from := 1 + 8*n + size*i
@@ -96,7 +97,7 @@ func benchNode(self geo.NodeID, partitions int) (*Replica, *benchEnv) {
 	t := &geo.Topology{Regions: []string{"a", "b"}, Partitions: partitions, Replicas: 1, Links: [][]geo.Link{l, l}}
 	env := &benchEnv{rng: rand.New(rand.NewPCG(1, uint64(self)))}
 	p, _ := Engine.Resolve(nil)
-	st := store.New()
+	st := store.NewHash()
 	for i := range uint64(benchRows) {
 		if k := txn.IntKey(0, i); t.Placement().Partition(k) == t.PartitionOf(self) {
 			st.Put(k, make([]byte, benchValue), 0)

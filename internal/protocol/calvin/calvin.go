@@ -16,6 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/batchlog"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -124,7 +125,7 @@ func newReplica(c protocol.Config) *Replica {
 	r.sequencer.init(r, interval)
 	r.scheduler.init(r)
 	r.executor = deterministic.New(deterministic.Config{
-		Self: c.Self, Layout: t.Layout(false), Procedures: c.Procedures, Store: c.Store, Env: c.Env, Answer: r.sequencer.answer,
+		Self: c.Self, Layout: t.Full(), Procedures: c.Procedures, Store: c.Store.(*store.Hash), Env: c.Env, Answer: r.sequencer.answer,
 	})
 	ordering := c.Params.Word("ordering")
 	if ordering == orderingEpochs {

@@ -3,11 +3,11 @@ package calvin
 import (
 	"time"
 
+	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/batchlog"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
-	"github.com/geobench/geobench/internal/protocol/fifo"
 )
 
 // scheduler takes the batches in the order of the log and hands their transactions to the executor (Thomson 2012,

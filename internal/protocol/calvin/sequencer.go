@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/batchlog"
-	"github.com/geobench/geobench/internal/protocol/fifo"
 	"github.com/geobench/geobench/internal/txn"
 )
 

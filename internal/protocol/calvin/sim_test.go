@@ -13,6 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -193,7 +194,7 @@ func TestRegionLost(t *testing.T) {
 				t.Errorf("seed %d, region %d: %v", seed, r, l.Outcomes)
 			}
 			digests = append(digests, [2]uint64{
-				s.Store(topology.Node(geo.Region(r), 0, 0)).Digest(), s.Store(topology.Node(geo.Region(r), 1, 0)).Digest(),
+				store.Digest(s.Store(topology.Node(geo.Region(r), 0, 0))), store.Digest(s.Store(topology.Node(geo.Region(r), 1, 0))),
 			})
 		}
 		if digests[0] != digests[1] {
@@ -316,7 +317,7 @@ func TestAbandonedBatchesBecomeVoid(t *testing.T) {
 				t.Error("no batch became void")
 			}
 			for p := range geo.NodeID(2) {
-				if s.Store(p).Digest() != s.Store(4+p).Digest() {
+				if store.Digest(s.Store(p)) != store.Digest(s.Store(4+p)) {
 					t.Errorf("the copies of partition %d differ", p)
 				}
 			}

@@ -2,14 +2,13 @@ package deterministic
 
 import (
 	"errors"
+	"slices"
 	"unsafe"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
-
-// reasonProcedure is the reason of a transaction whose procedure failed other than by its own decision.
-const reasonProcedure = "procedure-error"
 
 // execution is a transaction at one of its participants: it reads locally, sends what it read to the active participants,
 // those that write, collects their reads if it is one itself, and runs the procedure. All active participants run it
@@ -38,7 +37,11 @@ type execution struct {
 	reordered bool // a change of the queues has given it its turn
 	stale     bool // was sent to a home that a row has left: nobody runs it
 	deferred  int  // requests that wait for a row to come
-	stray     bool // the procedure has used a key against its declaration
+	stray     bool // the procedure has used a row that its footprint does not name
+
+	// What it does to rows of groups, beside slots: its writes, and what others have read for it, one for each range of the footprint.
+	writes txn.WriteSet
+	ranges []rows
 
 	unlocked []txn.Key  // local keys that it has asked no lock for, since it is stale
 	early    []reads    // arrived before the transaction's turn
@@ -50,7 +53,7 @@ type execution struct {
 	member   bool       // of the component that Reorder works on
 }
 
-// slot is the state of one access.
+// slot is the state of one access. Of a group it only says where it is.
 type slot struct {
 	value     []byte
 	partition int32
@@ -73,6 +76,8 @@ type reads struct {
 func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeID) {
 	e.x, e.t, e.coordinator = x, t, coordinator
 	e.hint, e.waitLocks, e.waitReads, e.holding, e.stray = 0, 0, 0, false, false
+	e.writes.Reset()
+	e.ranges = nil
 	e.multi, e.active, e.answering = false, true, x.partition
 	n := len(t.Accesses)
 	if cap(e.slots) < n {
@@ -87,7 +92,7 @@ func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeI
 	}
 	own := int32(x.partition)
 	for i := range t.Accesses {
-		p := int32(x.c.Layout.Site(t.Accesses[i].Key))
+		p := int32(x.c.Layout.Shard(t.Accesses[i].Key))
 		e.slots[i] = slot{partition: p, local: p == own}
 		e.multi = e.multi || p != own
 	}
@@ -101,7 +106,7 @@ func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeI
 	region := x.c.Layout.Topology.RegionOf(coordinator)
 	for i := range e.slots {
 		p := int(e.slots[i].partition)
-		if x.c.Layout.HomeOnly && x.c.Layout.Topology.RegionOf(x.copy[p]) != region {
+		if x.c.Layout.ByHome && x.c.Layout.Topology.RegionOf(x.copy[p]) != region {
 			p += x.partitions
 		}
 		lowest = min(lowest, p)
@@ -202,11 +207,34 @@ func (e *execution) assign(r reads) {
 	values := r.values
 	for i := range e.slots {
 		sl := &e.slots[i]
-		if int(sl.partition) == r.partition && e.t.Accesses[i].Mode&txn.Read != 0 && len(values) > 0 {
+		if int(sl.partition) == r.partition && e.readsRow(i) && len(values) > 0 {
 			sl.value, sl.found, sl.loaded = values[0].Bytes, values[0].Found, true
 			values = values[1:]
 		}
 	}
+	for i := range e.t.Ranges {
+		if e.siteOf(e.t.Ranges[i].From) == r.partition && len(values) > 0 {
+			if len(e.ranges) == 0 {
+				e.ranges = make([]rows, len(e.t.Ranges))
+			}
+			e.ranges[i] = values[0].rows
+			values = values[1:]
+		}
+	}
+}
+
+// readsRow reports whether access i reads a row, and not in a group.
+func (e *execution) readsRow(i int) bool {
+	a := &e.t.Accesses[i]
+	return a.Mode&txn.Read != 0 && !a.Key.Ordered()
+}
+
+// siteOf returns the partition that holds a row of a group.
+func (e *execution) siteOf(k txn.Key) int {
+	if e.x.partitions == 1 {
+		return 0
+	}
+	return e.x.c.Layout.Shard(k)
 }
 
 // locked goes on with a transaction that has all its local locks.
@@ -234,9 +262,14 @@ func (e *execution) serveReads() {
 	var room [16]Value
 	values := room[:0]
 	for i := range e.slots {
-		if sl := &e.slots[i]; sl.local && e.t.Accesses[i].Mode&txn.Read != 0 {
+		if sl := &e.slots[i]; sl.local && e.readsRow(i) {
 			e.load(i)
-			values = append(values, Value{sl.value, sl.found})
+			values = append(values, Value{Bytes: sl.value, Found: sl.found})
+		}
+	}
+	for i := range e.t.Ranges {
+		if e.siteOf(e.t.Ranges[i].From) == e.x.partition {
+			values = append(values, Value{rows: e.readRange(&e.t.Ranges[i]), Range: true})
 		}
 	}
 	if e.x.c.KeepLocks {
@@ -276,7 +309,7 @@ func (e *execution) execute() {
 	x := e.x
 	if e.stale {
 		x.Stale++
-		e.answer(txn.Outcome{ID: e.t.ID, Status: txn.Refused, Reason: ReasonMoved})
+		e.answer(txn.Outcome{ID: e.t.ID, Status: txn.Refused, Cause: txn.CauseConflict, Reason: ReasonMoved})
 		return
 	}
 	x.Executed++
@@ -291,16 +324,26 @@ func (e *execution) execute() {
 		x.c.Store.Warm(e.t.Accesses)
 	}
 	result, err := x.c.Procedures.Lookup(e.t.Proc).Run(e, e.t.Args)
-	if err != nil || e.stray {
+	switch {
+	case e.stray && e.t.Found:
+		x.StaleFootprints++
+		o.Status, o.Cause, o.Reason = txn.Refused, txn.CauseConflict, ReasonStaleFootprint
+	case e.stray:
 		x.Aborts++
-		o.Status, o.Reason = txn.Aborted, reasonProcedure
+		o.Status, o.Cause, o.Reason = txn.Aborted, txn.CauseProcedure, txn.ReasonUndeclared
+	case err != nil:
+		x.Aborts++
+		o.Status, o.Cause, o.Reason = txn.Aborted, txn.CauseProcedure, txn.ReasonProcedure
 		var abort txn.Abort
-		if !e.stray && errors.As(err, &abort) {
+		if errors.As(err, &abort) {
 			o.Reason = string(abort)
 		}
-	} else {
+	default:
 		o.Result = result
 		e.apply()
+	}
+	if e.t.Found {
+		o.Class = x.placement.Class(e.t.Accesses)
 	}
 	e.answer(o)
 }
@@ -326,6 +369,24 @@ func (e *execution) apply() {
 			e.x.c.Store.Put(e.t.Accesses[i].Key, v, e.t.ID)
 		} else if sl.deleted {
 			e.x.c.Store.Delete(e.t.Accesses[i].Key)
+		}
+	}
+	if e.writes.Len() > 0 {
+		e.applyGroups()
+	}
+}
+
+// applyGroups puts the local writes to rows of groups into the store.
+func (e *execution) applyGroups() {
+	for _, w := range e.writes.Entries() {
+		switch {
+		case e.siteOf(w.Key) != e.x.partition:
+		case w.Deleted:
+			e.x.c.Store.Delete(w.Key)
+		case within(w.Value, e.t.Args):
+			e.x.c.Store.Put(w.Key, slices.Clone(w.Value), e.t.ID)
+		default:
+			e.x.c.Store.Put(w.Key, w.Value, e.t.ID)
 		}
 	}
 }
@@ -358,7 +419,7 @@ func (e *execution) answer(o txn.Outcome) {
 		x.c.Answer(o)
 		return
 	}
-	partition := x.c.Layout.SiteOf(e.coordinator)
+	partition := x.c.Layout.ShardOf(e.coordinator)
 	if x.copy[partition] != e.coordinator || e.answering != x.partition || e.activeAt(int32(partition)) {
 		return
 	}
@@ -401,7 +462,8 @@ func (e *execution) release() {
 	}
 	clear(e.slots)
 	clear(e.early)
-	*e = execution{slots: e.slots, early: e.early[:0], next: x.free}
+	e.writes.Reset()
+	*e = execution{slots: e.slots, early: e.early[:0], writes: e.writes, next: x.free}
 	x.free = e
 }
 
@@ -429,43 +491,116 @@ func (e *execution) find(k txn.Key) (i int, ok bool) {
 	return 0, false
 }
 
+// undeclared notes that the procedure uses a row that its footprint does not name.
+func (e *execution) undeclared() error {
+	e.stray = true
+	return errUndeclared
+}
+
+var errUndeclared = errors.New("the footprint does not name the row")
+
 // Get implements txn.Ctx.
-func (e *execution) Get(k txn.Key) (value []byte, found bool) {
+func (e *execution) Get(k txn.Key) (value []byte, err error) {
+	if k.Ordered() || k.Everywhere() {
+		return e.getMarked(k)
+	}
 	i, ok := e.find(k)
 	if !ok || e.t.Accesses[i].Mode&txn.Read == 0 {
-		e.stray = true
-		return nil, false
+		return nil, e.undeclared()
 	}
 	sl := &e.slots[i]
 	if !sl.loaded {
-		if !sl.local {
-			return nil, false
-		}
 		e.load(i)
 	}
-	return sl.value, sl.found
+	if !sl.found {
+		return nil, txn.ErrNotFound
+	}
+	return sl.value, nil
+}
+
+// getMarked returns a row of a group, or one that is everywhere.
+func (e *execution) getMarked(k txn.Key) (value []byte, err error) {
+	r := txn.Point(k)
+	if !e.t.Reads(&r) {
+		return nil, e.undeclared()
+	}
+	err = txn.ErrNotFound
+	if w := e.writes.Get(k); w != nil {
+		if !w.Deleted {
+			value, err = w.Value, nil
+		}
+		return value, err
+	}
+	e.scan(r, func(_ txn.Key, v []byte) bool {
+		value, err = v, nil
+		return false
+	})
+	return value, err
+}
+
+// Scan implements txn.Ctx.
+func (e *execution) Scan(r txn.Range, f func(k txn.Key, value []byte) bool) error {
+	if r.Point() || !r.Valid() || !e.t.Reads(&r) {
+		return e.undeclared()
+	}
+	return e.writes.Scan(r, func(r txn.Range, f func(txn.Key, []byte) bool) error {
+		e.scan(r, f)
+		return nil
+	}, f)
+}
+
+// scan calls f for the database's rows of a range that the footprint covers.
+func (e *execution) scan(r txn.Range, f func(txn.Key, []byte) bool) {
+	if r.From.Everywhere() || e.siteOf(r.From) == e.x.partition {
+		e.x.c.Store.Scan(r, func(k txn.Key, rec store.Record) bool { return f(k, rec.Value) })
+		return
+	}
+	for i := range e.t.Ranges {
+		if i < len(e.ranges) && e.t.Ranges[i].Covers(&r) {
+			e.ranges[i].scan(r, f)
+			return
+		}
+	}
+}
+
+// readRange returns the local rows of a range.
+func (e *execution) readRange(r *txn.Range) (read rows) {
+	e.x.c.Store.Scan(*r, func(k txn.Key, rec store.Record) bool {
+		read = append(read, row{k, rec.Value})
+		return true
+	})
+	return read
 }
 
 // Put implements txn.Ctx.
 func (e *execution) Put(k txn.Key, value []byte) {
-	i, ok := e.find(k)
-	if !ok || e.t.Accesses[i].Mode&txn.Write == 0 {
-		e.stray = true
-		return
+	if sl := e.write(k); sl != nil {
+		sl.value, sl.found, sl.loaded = value, true, true
+		sl.written, sl.deleted = true, false
+	} else if !e.stray {
+		e.writes.Put(k, value)
 	}
-	sl := &e.slots[i]
-	sl.value, sl.found, sl.loaded = value, true, true
-	sl.written, sl.deleted = true, false
 }
 
 // Delete implements txn.Ctx.
 func (e *execution) Delete(k txn.Key) {
-	i, ok := e.find(k)
-	if !ok || e.t.Accesses[i].Mode&txn.Write == 0 {
-		e.stray = true
-		return
+	if sl := e.write(k); sl != nil {
+		sl.value, sl.found, sl.loaded = nil, false, true
+		sl.written, sl.deleted = false, true
+	} else if !e.stray {
+		e.writes.Delete(k)
 	}
-	sl := &e.slots[i]
-	sl.value, sl.found, sl.loaded = nil, false, true
-	sl.written, sl.deleted = false, true
+}
+
+// write returns the slot of a row that is about to be written, nil if it belongs to a group.
+func (e *execution) write(k txn.Key) *slot {
+	i, ok := e.find(k.Unit())
+	if !ok || e.t.Accesses[i].Mode&txn.Write == 0 {
+		_ = e.undeclared()
+		return nil
+	}
+	if k.Ordered() {
+		return nil
+	}
+	return &e.slots[i]
 }

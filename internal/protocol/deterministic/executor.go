@@ -10,9 +10,9 @@
 package deterministic
 
 import (
+	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
-	"github.com/geobench/geobench/internal/protocol/fifo"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -20,10 +20,10 @@ import (
 // Config describes an executor.
 type Config struct {
 	Self geo.NodeID
-	// Layout says who holds what. The partitions of a copy, as this package speaks of them, are its sites.
+	// Layout says who holds what. The partitions of a copy, as this package speaks of them, are its shards; each node holds one.
 	Layout     geo.Layout
 	Procedures *txn.Registry
-	Store      *store.Store
+	Store      *store.Hash
 	Env        protocol.Env
 	// Answer takes the outcome of a transaction whose client waits at this node.
 	Answer func(o txn.Outcome)
@@ -85,8 +85,9 @@ type Stats struct {
 	// LockWaits are transactions that could not get all their locks at once, RemoteReads those for which reads were
 	// sent, times their receivers.
 	LockWaits, RemoteReads int64
-	// Stale counts the times that a transaction was not run since a row had moved.
-	Stale int64
+	// Stale counts the times that a transaction was not run since a row had moved, StaleFootprints those in which one touched
+	// rows that its reconnaissance had not found.
+	Stale, StaleFootprints int64
 	// Finished are the transactions of other nodes' clients that are over here.
 	Finished int64
 }
@@ -99,21 +100,22 @@ func (s *Stats) Counters(dst []protocol.Counter) []protocol.Counter {
 		protocol.Counter{Name: "aborts", Value: s.Aborts},
 		protocol.Counter{Name: "lock_waits", Value: s.LockWaits},
 		protocol.Counter{Name: "remote_reads", Value: s.RemoteReads},
+		protocol.Counter{Name: "stale_footprints", Value: s.StaleFootprints},
 	)
 }
 
 // New returns an executor.
 func New(c Config) *Executor {
-	sites := c.Layout.Sites()
+	shards := c.Layout.Shards()
 	x := &Executor{
 		c:          c,
-		partition:  c.Layout.SiteOf(c.Self),
-		partitions: sites,
+		partition:  c.Layout.ShardOf(c.Self),
+		partitions: shards,
 		placement:  c.Layout.Topology.Placement(),
-		copy:       make([]geo.NodeID, sites),
+		copy:       make([]geo.NodeID, shards),
 		locks:      newLockTable(),
 		running:    map[Place]*execution{},
-		outReads:   make([]*Reads, sites),
+		outReads:   make([]*Reads, shards),
 		outAnswers: map[geo.NodeID]*Answers{},
 	}
 	for q := range x.copy {
@@ -226,10 +228,9 @@ func (x *Executor) enlist(at Place, prepared *execution) *execution {
 	if listed {
 		x.running[at] = e
 	}
-	early := e.early
-	slots := e.slots
+	early, slots, writes := e.early, e.slots, e.writes
 	*e = *prepared
-	e.at, e.early, e.listed = at, nil, listed
+	e.at, e.early, e.listed, e.writes = at, nil, listed, writes
 	e.slots = append(slots[:0], prepared.slots...)
 	prepared.t = nil
 	e.take(early)
@@ -272,7 +273,7 @@ func (x *Executor) granted(e *execution) {
 
 // Reads takes what another participant of this copy has read.
 func (x *Executor) Reads(from geo.NodeID, m *Reads) {
-	partition := x.c.Layout.SiteOf(from)
+	partition := x.c.Layout.ShardOf(from)
 	at := 0
 	for i := range m.Reads {
 		q := &m.Reads[i]

@@ -24,12 +24,12 @@ type scene struct {
 
 func newScene(keepLocks, reorderable bool) *scene {
 	s := &scene{}
-	st := store.New()
+	st := store.NewHash()
 	for _, row := range []uint64{0, 2} {
 		st.Put(simtest.Key(row), binary.BigEndian.AppendUint64(nil, 10), 0)
 	}
 	s.x = New(Config{
-		Self: 0, Layout: simtest.TwoRegions(2).Layout(false), Procedures: simtest.Procedures, Store: st, Env: s,
+		Self: 0, Layout: simtest.TwoRegions(2).Full(), Procedures: simtest.Procedures, Store: st, Env: s,
 		KeepLocks: keepLocks, Reorderable: reorderable,
 		Answer: func(o txn.Outcome) { s.out = append(s.out, fmt.Sprintf("t%v %v %s", o.ID, o.Status, o.Result)) },
 	})
@@ -61,7 +61,7 @@ func (s *scene) expect(t *testing.T, step, want string) {
 func (s *scene) hear(id txn.ID, value uint64, reordered bool) {
 	s.x.Reads(1, &Reads{
 		Reads:  []Read{{PlaceOf(id, 0), 1, reordered, false}},
-		Values: []Value{{binary.BigEndian.AppendUint64(nil, value), true}},
+		Values: []Value{{Bytes: binary.BigEndian.AppendUint64(nil, value), Found: true}},
 	})
 }
 
@@ -105,7 +105,7 @@ func TestReorderVoidsReads(t *testing.T) {
 func TestParts(t *testing.T) {
 	whole := simtest.Txn(7, "a0+1 a2+1")
 	locks := func(row uint64) *txn.Transaction {
-		return &txn.Transaction{ID: 7, Accesses: []txn.Access{{Key: simtest.Key(row), Mode: txn.ReadWrite}}}
+		return &txn.Transaction{ID: 7, Footprint: txn.Footprint{Accesses: []txn.Access{{Key: simtest.Key(row), Mode: txn.ReadWrite}}}}
 	}
 	const done = "t0.7 committed 0=11 2=11"
 	for name, tc := range map[string]struct {

@@ -149,7 +149,7 @@ func TestGraphNamesWhatIsOver(t *testing.T) {
 	x := &Executor{c: Config{Reorderable: true}, partitions: 2, locks: *table}
 	for i, name := range []string{"1", "2", "3"} {
 		e := all[name]
-		e.x, e.at, e.t = x, Place{Index: uint64(i + 1)}, &txn.Transaction{Accesses: []txn.Access{{Key: txn.IntKey(0, 1)}}}
+		e.x, e.at, e.t = x, Place{Index: uint64(i + 1)}, &txn.Transaction{Footprint: txn.Footprint{Accesses: []txn.Access{{Key: txn.IntKey(0, 1)}}}}
 		e.slots = []slot{{local: true}}
 	}
 	x.completed(all["2"]) // the others are not told; 2 waits for 1

@@ -32,6 +32,10 @@ func (h Homes) Of(p geo.Placement, accesses []txn.Access, i int) (home geo.Regio
 // of its rows has left. All copies find that, and none runs it: its coordinator must send it again.
 const ReasonMoved = "moved"
 
+// ReasonStaleFootprint is the reason of an outcome Refused by which an Executor says that a transaction has touched rows which
+// its reconnaissance did not find. All copies find that, and none keeps its writes: its coordinator must look again.
+const ReasonStaleFootprint = "stale-footprint"
+
 // Moves knows how often rows have been moved, at the place that the node has come to in the logs.
 type Moves interface {
 	Count(k txn.Key) uint64
@@ -89,7 +93,7 @@ func (x *Executor) current(t *txn.Transaction, homes Homes) bool {
 }
 
 func (x *Executor) local(k txn.Key) bool {
-	return x.partitions == 1 || x.c.Layout.Site(k) == x.partition
+	return x.partitions == 1 || x.c.Layout.Shard(k) == x.partition
 }
 
 // left notes that a row is no longer where e was sent: e has no lock for it and will not run.

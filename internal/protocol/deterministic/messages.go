@@ -43,10 +43,45 @@ func (p Place) AppendTo(b []byte) []byte {
 // ReadPlace reads what AppendTo wrote.
 func ReadPlace(r *codec.Reader) Place { return Place{r.Uvarint(), r.Uvarint()} }
 
-// Value is what a participant read under one key.
+// Value is what a participant read under one key, or in a range.
 type Value struct {
 	Bytes []byte
 	Found bool
+	Range bool
+	rows  rows
+}
+
+// rows are those of a range, in its order.
+type rows []row
+
+type row struct {
+	key   txn.Key
+	value []byte
+}
+
+// scan calls f for those of the rows that are in r, which the rows' own range covers.
+func (s rows) scan(r txn.Range, f func(txn.Key, []byte) bool) {
+	tell := func(w *row) bool {
+		if !r.Contains(w.key) {
+			return true
+		}
+		r.Limit--
+		return f(w.key, w.value) && r.Limit != 0
+	}
+	// They may have been read in the other direction.
+	if len(s) > 1 && r.Reverse == (s[0].key < s[1].key) {
+		for i := len(s) - 1; i >= 0; i-- {
+			if !tell(&s[i]) {
+				return
+			}
+		}
+		return
+	}
+	for i := range s {
+		if !tell(&s[i]) {
+			return
+		}
+	}
 }
 
 // Read names a transaction and how many of the message's values are its own.
@@ -86,16 +121,29 @@ func (m *Reads) Size() int {
 	for i := range m.Reads {
 		n += m.Reads[i].Place.Size() + codec.SizeUvarint(m.Reads[i].shape())
 	}
-	for _, v := range m.Values {
+	for i := range m.Values {
+		v := &m.Values[i]
 		n++
 		if v.Found {
 			n += codec.SizeBytes(v.Bytes)
+		} else if v.Range {
+			n += codec.SizeUvarint(uint64(len(v.rows)))
+			for _, w := range v.rows {
+				n += codec.SizeString(string(w.key)) + codec.SizeBytes(w.value)
+			}
 		}
 	}
 	return n
 }
 
-// AppendTo implements protocol.Message. A value is 1 and its bytes, or 0 when there is no row.
+// The kinds of values.
+const (
+	valueNone = iota
+	valueRow
+	valueRange
+)
+
+// AppendTo implements protocol.Message. A value says whether there is no row, one, or the rows of a range.
 func (m *Reads) AppendTo(b []byte) []byte {
 	b = codec.AppendUvarint(b, uint64(len(m.Reads)))
 	for i := range m.Reads {
@@ -103,12 +151,18 @@ func (m *Reads) AppendTo(b []byte) []byte {
 		b = codec.AppendUvarint(b, m.Reads[i].shape())
 	}
 	b = codec.AppendUvarint(b, uint64(len(m.Values)))
-	for _, v := range m.Values {
-		if !v.Found {
-			b = append(b, 0)
-			continue
+	for i := range m.Values {
+		switch v := &m.Values[i]; {
+		case v.Found:
+			b = codec.AppendBytes(append(b, valueRow), v.Bytes)
+		case v.Range:
+			b = codec.AppendUvarint(append(b, valueRange), uint64(len(v.rows)))
+			for _, w := range v.rows {
+				b = codec.AppendBytes(codec.AppendString(b, string(w.key)), w.value)
+			}
+		default:
+			b = append(b, valueNone)
 		}
-		b = codec.AppendBytes(append(b, 1), v.Bytes)
 	}
 	return b
 }
@@ -130,6 +184,8 @@ func (m *Reads) String() string {
 			}
 			if v.Found {
 				s += fmt.Sprintf("%x", v.Bytes)
+			} else if v.Range {
+				s += fmt.Sprintf("[%d rows]", len(v.rows))
 			} else {
 				s += "none"
 			}
@@ -171,10 +227,22 @@ func decodeReads(body []byte) (*Reads, error) {
 
 func readValue(r *codec.Reader) Value {
 	switch found := r.Uint8(); found {
-	case 0:
+	case valueNone:
 		return Value{}
-	case 1:
-		return Value{r.Bytes(), true}
+	case valueRow:
+		return Value{Bytes: r.Bytes(), Found: true}
+	case valueRange:
+		v := Value{Range: true}
+		if n := r.Count(2); n > 0 {
+			v.rows = make(rows, n)
+		}
+		for i := range v.rows {
+			v.rows[i] = row{txn.Key(r.String()), r.Bytes()}
+			if r.Err() == nil && !v.rows[i].key.Valid() {
+				r.Fail(fmt.Errorf("%v in a range", v.rows[i].key))
+			}
+		}
+		return v
 	default:
 		r.Fail(fmt.Errorf("%d says neither that there is a value nor that there is none", found))
 		return Value{}
@@ -271,9 +339,14 @@ func (m *Room) Transaction(r *codec.Reader) (*txn.Transaction, error) {
 	if cap(m.accesses)-len(m.accesses) < 16 {
 		m.accesses = make([]txn.Access, 0, max(16, min(16*left, 512)))
 	}
-	t.Accesses = m.accesses[len(m.accesses):len(m.accesses):cap(m.accesses)]
+	if !t.Found {
+		t.Accesses = m.accesses[len(m.accesses):len(m.accesses):cap(m.accesses)]
+	}
 	if err := m.procs.Prepare(t); err != nil {
 		return nil, err
+	}
+	if t.Found {
+		return t, nil
 	}
 	// What Prepare has put into the room is taken; had it run out, the accesses would lie elsewhere.
 	if used := len(m.accesses) + len(t.Accesses); used <= cap(m.accesses) {

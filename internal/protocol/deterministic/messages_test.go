@@ -13,7 +13,11 @@ func sampleMessages() map[string]protocol.Message {
 	return map[string]protocol.Message{
 		"reads": &Reads{
 			[]Read{{Place{1, 2}, 2, false, false}, {Place{1, 3}, 0, true, false}, {Place{900, 1 << 40}, 1, false, true}},
-			[]Value{{[]byte("ten"), true}, {}, {nil, true}},
+			[]Value{{Bytes: []byte("ten"), Found: true}, {}, {Found: true}},
+		},
+		"ranges": &Reads{
+			[]Read{{Place{1, 2}, 3, false, false}},
+			[]Value{{Range: true}, {Bytes: []byte("ten"), Found: true}, {Range: true, rows: rows{{txn.OrderedKey(1, 2, nil, []byte("k")), []byte("v")}, {txn.OrderedKey(1, 2, nil, []byte("l")), nil}}}},
 		},
 		"no reads": &Reads{},
 		"answers":  &Answers{[]txn.Outcome{{ID: 9, Status: txn.Committed, Result: []byte{1}}, {ID: 1 << 63, Status: txn.Aborted, Reason: "funds"}}},

@@ -50,12 +50,12 @@ var Engine = &protocol.Engine{
 			Doc: "Whether every region keeps a copy of all rows, or each row is kept in its home region only.",
 		},
 	},
-	Check:    locallog.Check,
-	HomeOnly: locallog.KeepsHomeOnly,
-	Roles:    []string{locallog.RoleLeader},
-	New:      func(c protocol.Config) protocol.Replica { return newReplica(c) },
-	Decode:   decode,
-	Law:      law,
+	Check:  locallog.Check,
+	Place:  locallog.Place,
+	Roles:  []string{locallog.RoleLeader},
+	New:    func(c protocol.Config) protocol.Replica { return newReplica(c) },
+	Decode: decode,
+	Law:    law,
 }
 
 // Timer kinds.
@@ -84,7 +84,7 @@ func newReplica(c protocol.Config) *Replica {
 	})
 	r.latencies.init(r)
 	r.inserter.r = r
-	r.resolver.init(r, c.Params.Duration("resolver"), c.Topology.Layout(locallog.KeepsHomeOnly(c.Params)))
+	r.resolver.init(r, c.Params.Duration("resolver"), locallog.Place(c.Topology, c.Params))
 	return r
 }
 

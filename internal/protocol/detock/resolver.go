@@ -42,7 +42,7 @@ const gatherFor = time.Millisecond
 func (s *resolver) init(r *Replica, interval time.Duration, layout geo.Layout) {
 	s.r, s.interval = r, interval
 	s.graph.init()
-	for q := range layout.Sites() {
+	for q := range layout.Shards() {
 		s.copy = append(s.copy, layout.Node(layout.CopyOf(r.Self), q))
 	}
 	s.gatherer = s.copy[0]

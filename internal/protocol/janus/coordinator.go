@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/protocol/fifo"
 	"github.com/geobench/geobench/internal/txn"
 )
 

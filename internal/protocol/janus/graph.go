@@ -3,9 +3,9 @@ package janus
 import (
 	"slices"
 
+	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
-	"github.com/geobench/geobench/internal/protocol/fifo"
 )
 
 // graph is the dependency graph of the committed instances, as far as this replica needs it (Mu 2016, section 4.3).

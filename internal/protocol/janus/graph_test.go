@@ -30,7 +30,7 @@ func TestComponents(t *testing.T) {
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		r := newReplica(protocol.Config{
-			Topology: simtest.TwoRegions(1), Params: params, Procedures: simtest.Procedures, Store: store.New(), Env: quiet{rng},
+			Topology: simtest.TwoRegions(1), Params: params, Procedures: simtest.Procedures, Store: store.NewHash(), Env: quiet{rng},
 		})
 		n := 1 + rng.IntN(16)
 		density := 1 + rng.IntN(4)

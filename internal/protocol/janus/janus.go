@@ -18,6 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -130,7 +131,7 @@ func newReplica(c protocol.Config) *Replica {
 	r.recovery.init(r, c.Params.Duration("recovery"), longest)
 	r.graph.r = r
 	r.executor = deterministic.New(deterministic.Config{
-		Self: c.Self, Layout: t.Layout(false), Procedures: c.Procedures, Store: c.Store, Env: c.Env, Answer: r.coordinator.answer,
+		Self: c.Self, Layout: t.Full(), Procedures: c.Procedures, Store: c.Store.(*store.Hash), Env: c.Env, Answer: r.coordinator.answer,
 	})
 	r.garbage.init(r)
 	return r

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/protocol/fifo"
 )
 
 // recovery finishes the instances of a coordinator that is silent (Mu 2016, section 4.4).

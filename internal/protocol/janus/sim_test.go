@@ -14,6 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol/janus"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -85,7 +86,7 @@ func checkCopies(t *testing.T, s *sim.Sim, topology *geo.Topology, sum int64) {
 			for p := range topology.Partitions {
 				n := topology.Node(geo.Region(r), p, k)
 				st := s.Store(n)
-				if d := st.Digest(); first {
+				if d := store.Digest(st); first {
 					want[p] = d
 				} else if d != want[p] {
 					t.Errorf("partition %s differs from its copy in the first region", topology.NodeName(n))
@@ -337,7 +338,7 @@ func checkEqual(t *testing.T, s *sim.Sim, topology *geo.Topology, seed uint64) {
 		digests := map[uint64]bool{}
 		for r := range topology.Regions {
 			if n := topology.Node(geo.Region(r), p, 0); !s.Node(n).Dead {
-				digests[s.Store(n).Digest()] = true
+				digests[store.Digest(s.Store(n))] = true
 			}
 		}
 		if len(digests) > 1 {

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/batchlog"
-	"github.com/geobench/geobench/internal/protocol/fifo"
 )
 
 // LogConfig describes a log of entries as one node sees it.

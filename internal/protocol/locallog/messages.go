@@ -144,13 +144,7 @@ func (e *Entry) size() int {
 }
 
 // sizeLocks, appendLocks and readLocks are the encoding of a transaction that is nothing but an id and accesses.
-func sizeLocks(t *txn.Transaction) int {
-	n := codec.SizeID(t.ID) + codec.SizeUvarint(uint64(len(t.Accesses)))
-	for i := range t.Accesses {
-		n += 1 + codec.SizeUvarint(uint64(len(t.Accesses[i].Key))) + len(t.Accesses[i].Key)
-	}
-	return n
-}
+func sizeLocks(t *txn.Transaction) int { return codec.SizeID(t.ID) + codec.SizeAccesses(t.Accesses) }
 
 func (e *Entry) appendTo(b []byte) []byte {
 	b = e.Placing.appendTo(codec.AppendUvarint(append(b, e.flags()), uint64(e.Coordinator)))
@@ -161,13 +155,7 @@ func (e *Entry) appendTo(b []byte) []byte {
 }
 
 func appendLocks(b []byte, t *txn.Transaction) []byte {
-	b = codec.AppendID(b, t.ID)
-	b = codec.AppendUvarint(b, uint64(len(t.Accesses)))
-	for i := range t.Accesses {
-		b = append(b, byte(t.Accesses[i].Mode))
-		b = codec.AppendString(b, string(t.Accesses[i].Key))
-	}
-	return b
+	return codec.AppendAccesses(codec.AppendID(b, t.ID), t.Accesses)
 }
 
 // minEntry is the least number of bytes of an entry, one that only locks.
@@ -198,16 +186,7 @@ func readEntry(r *codec.Reader, room *deterministic.Room) (e Entry, err error) {
 func readLocks(r *codec.Reader, room *deterministic.Room) (*txn.Transaction, error) {
 	t := room.Next()
 	t.ID = r.ID()
-	if n := r.Count(3); n > 0 {
-		t.Accesses = make([]txn.Access, n)
-	}
-	for i := range t.Accesses {
-		a := txn.Access{Mode: txn.Mode(r.Uint8()), Key: txn.Key(r.String())}
-		if r.Err() == nil && (a.Mode == 0 || a.Mode&^txn.ReadWrite != 0 || !a.Key.Valid()) {
-			r.Fail(fmt.Errorf("%v is not a valid access", a.Key))
-		}
-		t.Accesses[i] = a
-	}
+	t.Accesses = r.Accesses(nil)
 	return t, r.Err()
 }
 

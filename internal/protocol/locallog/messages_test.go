@@ -24,9 +24,9 @@ func sampleMessages() map[string]protocol.Message {
 		}
 		txns = append(txns, t)
 	}
-	locks := &txn.Transaction{ID: txn.MakeID(1<<20, 1<<39), Accesses: []txn.Access{
+	locks := &txn.Transaction{ID: txn.MakeID(1<<20, 1<<39), Footprint: txn.Footprint{Accesses: []txn.Access{
 		{Key: txn.IntKey(1, 2), Mode: txn.ReadWrite}, {Key: txn.StringKey(3, "x"), Mode: txn.Read},
-	}}
+	}}}
 	var entries []Entry
 	for i, t := range txns {
 		entries = append(entries, Entry{Txn: t, Part: i%3 == 0})
@@ -35,7 +35,7 @@ func sampleMessages() map[string]protocol.Message {
 		Entry{Txn: &txn.Transaction{ID: 1}, Part: true, LockOnly: true})
 	moved := Placing{Attempt: 3, Homes: deterministic.Homes{{Access: 1, Home: 2, Count: 300}, {Access: 0, Home: 0, Count: 1}}}
 	move := Placing{Remaster: true, Homes: deterministic.Homes{{Home: 3, Count: 1}}}
-	row := &txn.Transaction{ID: 5, Accesses: []txn.Access{{Key: txn.StringKey(3, "x"), Mode: txn.Write}}}
+	row := &txn.Transaction{ID: 5, Footprint: txn.Footprint{Accesses: []txn.Access{{Key: txn.StringKey(3, "x"), Mode: txn.Write}}}}
 	return map[string]protocol.Message{
 		"batch":       newBatch(3, 1<<40, entries),
 		"empty batch": newBatch(0, 0, nil),

@@ -15,6 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/batchlog"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -82,9 +83,9 @@ func New(c Config) *Node {
 		c: c, Self: c.Self, Region: t.RegionOf(c.Self), Topology: t, Placement: t.Placement(), Env: c.Env,
 		outbox: map[geo.NodeID][]Forwarded{},
 	}
-	n.layout = t.Layout(c.HomeOnly)
+	n.layout = layout(t, c.HomeOnly)
 	dc := deterministic.Config{
-		Self: c.Self, Layout: n.layout, Procedures: c.Procedures, Store: c.Store, Env: c.Env, Answer: n.answer,
+		Self: c.Self, Layout: n.layout, Procedures: c.Procedures, Store: c.Store.(*store.Hash), Env: c.Env, Answer: n.answer,
 		KeepLocks: true, Reorderable: c.Reorderable,
 	}
 	if c.Remaster > 0 {
@@ -262,7 +263,8 @@ func (n *Node) lockOnly(e Entry, q int, home geo.Region) Entry {
 	if lowest == home {
 		return e
 	}
-	locks := &txn.Transaction{ID: e.Txn.ID, Accesses: make([]txn.Access, 0, own)}
+	locks := &txn.Transaction{ID: e.Txn.ID}
+	locks.Accesses = make([]txn.Access, 0, own)
 	var homes deterministic.Homes
 	for i, a := range e.Txn.Accesses {
 		h, count := e.Homes.Of(n.Placement, e.Txn.Accesses, i)

@@ -202,7 +202,8 @@ func (m *remasterer) begin(k txn.Key, r residence, to geo.Region) {
 	m.count++
 	e := Entry{
 		Txn: &txn.Transaction{
-			ID: txn.MakeID(firstStream+uint32(m.n.Self), m.count), Accesses: []txn.Access{{Key: k, Mode: txn.Write}},
+			ID:        txn.MakeID(firstStream+uint32(m.n.Self), m.count),
+			Footprint: txn.Footprint{Accesses: []txn.Access{{Key: k, Mode: txn.Write}}},
 		},
 		Coordinator: m.n.Self, LockOnly: true, Placing: Placing{Remaster: true, To: to},
 	}

@@ -3,6 +3,7 @@ package locallog
 import (
 	"fmt"
 
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 )
 
@@ -12,8 +13,18 @@ const (
 	HomeOnly = "homeOnly"
 )
 
-// KeepsHomeOnly is an engine's HomeOnly, from the parameter replication.
+// KeepsHomeOnly reports whether the parameter replication asks for rows to be kept in their home regions only.
 func KeepsHomeOnly(p protocol.Params) bool { return p.Word("replication") == HomeOnly }
+
+// Place is an engine's Place, from the parameter replication.
+func Place(t *geo.Topology, p protocol.Params) geo.Layout { return layout(t, KeepsHomeOnly(p)) }
+
+func layout(t *geo.Topology, homeOnly bool) geo.Layout {
+	if homeOnly {
+		return t.HomeOnly()
+	}
+	return t.Full()
+}
 
 // Check is an engine's Check, of the parameters replication and remaster: a row that is nowhere but at home can't move without
 // its data.

@@ -25,9 +25,9 @@ const (
 // values.
 var Overwrite = txn.NewRegistry(&txn.Procedure{
 	ID: 1, Name: "overwrite",
-	Accesses: func(args []byte, dst []txn.Access) ([]txn.Access, error) {
+	Declare: func(args []byte, f *txn.Footprint) error {
 		if len(args) == 0 || len(args) < 1+8*int(args[0]) {
-			return nil, errors.New("the arguments are too short")
+			return errors.New("the arguments are too short")
 		}
 		n := int(args[0])
 		keys := make([]byte, 0, 9*n)
@@ -36,9 +36,10 @@ var Overwrite = txn.NewRegistry(&txn.Procedure{
 		}
 		all := txn.Key(keys)
 		for i := range n {
-			dst = append(dst, txn.Access{Key: all[9*i : 9*i+9], Mode: txn.ReadWrite})
+			f.Accesses = append(f.Accesses, txn.Access{Key: all[9*i : 9*i+9], Mode: txn.ReadWrite})
 		}
-		return dst, nil
+		f.Exact = true
+		return nil
 	},
 	Run: func(c txn.Ctx, args []byte) ([]byte, error) {
 		n := int(args[0])
@@ -47,8 +48,10 @@ var Overwrite = txn.NewRegistry(&txn.Procedure{
 			var b [9]byte
 			copy(b[1:], args[1+8*i:])
 			k := txn.Key(b[:])
-			if _, found := c.Get(k); !found {
+			if _, err := c.Get(k); err == txn.ErrNotFound {
 				return nil, txn.Abort("missing")
+			} else if err != nil {
+				return nil, err
 			}
 			from := 1 + 8*n + size*i
 			c.Put(k, args[from:from+size:from+size])
@@ -69,7 +72,7 @@ func BenchmarkCPU(b *testing.B, engine *protocol.Engine, given map[string]string
 	for n := range topology.Nodes() {
 		st := s.Store(geo.NodeID(n))
 		for i := range uint64(benchRows) {
-			st.Put(txn.IntKey(0, i), make([]byte, benchValue), 0)
+			st.Load(txn.IntKey(0, i), make([]byte, benchValue))
 		}
 	}
 	var clients []*benchClient

@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -58,10 +59,10 @@ func HomeOnly(t *testing.T, engine *protocol.Engine, given map[string]string) {
 				}
 				for c := range layout.Copies() {
 					got := int64(0)
-					for site := range layout.Sites() {
+					for site := range layout.Shards() {
 						n := layout.Node(c, site)
 						got += simtest.Sum(s.Store(n))
-						if d := s.Store(layout.Node(0, site)).Digest(); d != s.Store(n).Digest() {
+						if store.Digest(s.Store(layout.Node(0, site))) != store.Digest(s.Store(n)) {
 							t.Errorf("node %s differs from its copy", topology.NodeName(n))
 						}
 					}

@@ -14,6 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -76,7 +77,7 @@ func CheckCopies(t *testing.T, s *sim.Sim, topology *geo.Topology, sum int64) {
 			for p := range topology.Partitions {
 				n := topology.Node(geo.Region(r), p, k)
 				st := s.Store(n)
-				if d := st.Digest(); r == 0 && k == 0 {
+				if d := store.Digest(st); r == 0 && k == 0 {
 					want[p] = d
 				} else if d != want[p] {
 					t.Errorf("partition %s differs from its copy in the first region", topology.NodeName(n))

@@ -45,12 +45,12 @@ var Engine = &protocol.Engine{
 			Doc: "Whether every region keeps a copy of all rows, or each row is kept in its home region only.",
 		},
 	},
-	Check:    locallog.Check,
-	HomeOnly: locallog.KeepsHomeOnly,
-	Roles:    []string{locallog.RoleLeader, RoleOrderer},
-	New:      func(c protocol.Config) protocol.Replica { return newReplica(c, false) },
-	Decode:   decode,
-	Law:      law,
+	Check:  locallog.Check,
+	Place:  locallog.Place,
+	Roles:  []string{locallog.RoleLeader, RoleOrderer},
+	New:    func(c protocol.Config) protocol.Replica { return newReplica(c, false) },
+	Decode: decode,
+	Law:    law,
 }
 
 // RoleOrderer is the role of the node that leads the order of multi-home transactions.

@@ -28,7 +28,7 @@ const Table txn.Table = 1
 //	u7     uses row 7, but does not say so
 //
 // The result repeats the reads and sums: "7=3 8=none".
-var Procedures = txn.NewRegistry(&txn.Procedure{ID: 1, Name: "kv", Accesses: accesses, Run: run})
+var Procedures = txn.NewRegistry(&txn.Procedure{ID: 1, Name: "kv", Declare: declare, Run: run})
 
 // Txn returns a call of KV, prepared.
 func Txn(id txn.ID, ops string) *txn.Transaction {
@@ -43,22 +43,22 @@ func Txn(id txn.ID, ops string) *txn.Transaction {
 func Key(row uint64) txn.Key { return txn.IntKey(Table, row) }
 
 // Fill fills stores with rows 0 to n-1, all equal to value.
-func Fill(t *geo.Topology, n uint64, value int64, storeOf func(geo.NodeID) *store.Store) {
-	FillLayout(t.Layout(false), n, value, storeOf)
+func Fill(t *geo.Topology, n uint64, value int64, storeOf func(geo.NodeID) store.Store) {
+	FillLayout(t.Full(), n, value, storeOf)
 }
 
 // FillLayout is Fill for another layout than a full copy in each region.
-func FillLayout(l geo.Layout, n uint64, value int64, storeOf func(geo.NodeID) *store.Store) {
+func FillLayout(l geo.Layout, n uint64, value int64, storeOf func(geo.NodeID) store.Store) {
 	for row := range n {
 		k := Key(row)
-		for c := range l.Copies() {
-			storeOf(l.Node(c, l.Site(k))).Put(k, encode(value), 0)
+		for _, m := range l.Group(l.Shard(k)).Members {
+			storeOf(m).Load(k, encode(value))
 		}
 	}
 }
 
 // Sum adds up the rows of a store.
-func Sum(s *store.Store) (sum int64) {
+func Sum(s store.Store) (sum int64) {
 	s.Each(func(_ txn.Key, r store.Record) { sum += decode(r.Value) })
 	return sum
 }
@@ -96,11 +96,12 @@ func parse(word string) (op, error) {
 	return o, nil
 }
 
-func accesses(args []byte, dst []txn.Access) ([]txn.Access, error) {
+func declare(args []byte, f *txn.Footprint) error {
+	f.Exact = true
 	for word := range strings.FieldsSeq(string(args)) {
 		o, err := parse(word)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		a := txn.Access{Key: Key(o.row), Mode: txn.Read}
 		switch o.kind {
@@ -112,16 +113,16 @@ func accesses(args []byte, dst []txn.Access) ([]txn.Access, error) {
 		case 'u':
 			continue
 		default:
-			return nil, fmt.Errorf("operation %q: unknown kind", word)
+			return fmt.Errorf("operation %q: unknown kind", word)
 		}
-		for _, b := range dst {
+		for _, b := range f.Accesses {
 			if b.Key == a.Key {
-				return nil, fmt.Errorf("operation %q: row %d occurs twice", word, o.row)
+				return fmt.Errorf("operation %q: row %d occurs twice", word, o.row)
 			}
 		}
-		dst = append(dst, a)
+		f.Accesses = append(f.Accesses, a)
 	}
-	return dst, nil
+	return nil
 }
 
 var errBroken = errors.New("the procedure is broken")
@@ -143,16 +144,22 @@ func run(c txn.Ctx, args []byte) ([]byte, error) {
 		k := Key(o.row)
 		switch o.kind {
 		case 'r', 'x', 'u':
-			v, found := c.Get(k)
+			v, err := c.Get(k)
+			if err != nil && err != txn.ErrNotFound {
+				return nil, err
+			}
 			if o.kind == 'x' {
 				return nil, errBroken
 			}
 			tell(o.row, decode(v))
-			if !found {
+			if err != nil {
 				result = append(result[:len(result)-1], "none"...)
 			}
 		case 'a', 's':
-			v, _ := c.Get(k)
+			v, err := c.Get(k)
+			if err != nil && err != txn.ErrNotFound {
+				return nil, err
+			}
 			n := decode(v) + o.n
 			if o.kind == 's' && n < 0 {
 				return nil, txn.Abort("funds")

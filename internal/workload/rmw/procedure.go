@@ -3,6 +3,7 @@ package rmw
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -106,15 +107,13 @@ func (a args) keys() txn.Key {
 var readModifyWrite = &txn.Procedure{
 	ID:   procRMW,
 	Name: "rmw",
-	Accesses: func(b []byte, dst []txn.Access) ([]txn.Access, error) {
+	Declare: func(b []byte, f *txn.Footprint) error {
 		a := args(b)
 		if err := a.check(); err != nil {
-			return nil, err
+			return err
 		}
 		n, writes := a.records(), a.writes()
-		if cap(dst)-len(dst) < n {
-			dst = append(make([]txn.Access, 0, len(dst)+n), dst...)
-		}
+		f.Accesses, f.Exact = slices.Grow(f.Accesses, n), true
 		keys := a.keys()
 		for i := range n {
 			k := keys[i*keySize : (i+1)*keySize]
@@ -122,9 +121,9 @@ var readModifyWrite = &txn.Procedure{
 			if i < writes {
 				mode = txn.ReadWrite
 			}
-			dst = append(dst, txn.Access{Key: k, Mode: mode})
+			f.Accesses = append(f.Accesses, txn.Access{Key: k, Mode: mode})
 		}
-		return dst, nil
+		return nil
 	},
 	Run: func(c txn.Ctx, b []byte) ([]byte, error) {
 		a := args(b)
@@ -136,9 +135,12 @@ var readModifyWrite = &txn.Procedure{
 		values := make([]byte, writes*size)
 		for i := range n {
 			k := keys[i*keySize : (i+1)*keySize]
-			old, ok := c.Get(k)
-			if !ok || len(old) < counterSize {
+			old, err := c.Get(k)
+			if err == txn.ErrNotFound || err == nil && len(old) < counterSize {
 				return nil, abortNoRecord
+			}
+			if err != nil {
+				return nil, err
 			}
 			if i >= writes {
 				continue

@@ -13,7 +13,6 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
 )
@@ -87,9 +86,14 @@ func (w *RMW) Configured() (multiHomePercent, multiPartitionPercent int32) {
 	return w.spec.MultiHomePercent, w.spec.MultiPartitionPercent
 }
 
-// Rows loads one partition: records with a counter of 0 and a payload from the seed.
-func (w *RMW) Rows(partition int, put func(txn.Key, []byte)) {
-	for id := uint64(partition); id < uint64(w.spec.Records); id += uint64(w.topology.Partitions) {
+// Rows loads one cell: records with a counter of 0 and a payload from the seed.
+func (w *RMW) Rows(c geo.Cell, put func(txn.Key, []byte)) {
+	p := w.topology.Placement()
+	for n := uint64(0); ; n++ {
+		id := p.ShardNumber(c, n)
+		if id >= uint64(w.spec.Records) {
+			return
+		}
 		v := make([]byte, w.spec.ValueBytes)
 		x := (w.seed + id) * 0x9e3779b97f4a7c15
 		for i := counterSize; i < len(v); i++ {
@@ -98,6 +102,9 @@ func (w *RMW) Rows(partition int, put func(txn.Key, []byte)) {
 		put(txn.IntKey(table, id), v)
 	}
 }
+
+// Everywhere: no row is.
+func (w *RMW) Everywhere(func(txn.Key, []byte)) {}
 
 // KeyName names a record by its number: record(17).
 func (w *RMW) KeyName(k txn.Key) string {
@@ -108,11 +115,11 @@ func (w *RMW) KeyName(k txn.Key) string {
 }
 
 // Audit sums up the counters.
-func (w *RMW) Audit(s *store.Store) map[string]int64 {
+func (w *RMW) Audit(rows workload.Rows) map[string]int64 {
 	var writes, records int64
-	s.Each(func(_ txn.Key, r store.Record) {
-		if len(r.Value) >= counterSize {
-			writes += int64(binary.BigEndian.Uint64(r.Value))
+	rows.Each(func(_ txn.Key, value []byte) {
+		if len(value) >= counterSize {
+			writes += int64(binary.BigEndian.Uint64(value))
 			records++
 		}
 	})
@@ -227,14 +234,9 @@ func (g *generator) Next(client int, _ time.Duration, t *txn.Transaction) worklo
 	for range writes {
 		at += copy(b[at:at+payload], g.noise[g.rng.IntN(noiseSize):])
 	}
-	t.Proc, t.Args = procRMW, b
-	accesses, err := readModifyWrite.Accesses(b, t.Accesses[:0])
-	if err != nil {
-		panic("rmw: the generator made a bad transaction: " + err.Error())
-	}
-	t.Accesses = accesses
+	readModifyWrite.Call(t, b)
 	g.underway[client] = true
-	return workload.Request{Class: top.Placement().Class(accesses), Final: true}
+	return workload.Request{Class: top.Placement().Class(t.Accesses), Final: true}
 }
 
 // Done adds up the committed writes.

@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/workloadtest"
 )
 
 func topology(regions, partitions int) *geo.Topology {
@@ -19,14 +20,6 @@ func topology(regions, partitions int) *geo.Topology {
 // defaults are those of the API.
 var defaults = v1alpha1.RMW{Records: 10_000, RecordsPerTransaction: 10, WritesPerTransaction: 10, ValueBytes: 100,
 	HomesPerMultiHome: 2, PartitionsPerMultiPartition: 2}
-
-type oneStore struct{ *store.Store }
-
-func (c oneStore) Get(k txn.Key) ([]byte, bool) {
-	r, ok := c.Store.Get(k)
-	return r.Value, ok
-}
-func (c oneStore) Put(k txn.Key, v []byte) { c.Store.Put(k, v, 1) }
 
 func TestGenerator(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -52,12 +45,8 @@ func TestGenerator(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			st := oneStore{store.New()}
-			for p := range c.partitions {
-				w.Rows(p, func(k txn.Key, v []byte) { st.Store.Put(k, v, 0) })
-			}
+			st := workloadtest.New(t, Procedures()...).Load(w, top)
 			g := w.NewGenerator(workload.GeneratorConfig{Clients: 1, Stream: 1})
-			registry := txn.NewRegistry(Procedures()...)
 			place := top.Placement()
 			const n = 5000
 			mh, mp, hot := 0, 0, 0
@@ -83,13 +72,11 @@ func TestGenerator(t *testing.T) {
 				if r.Class.MultiPartition() {
 					mp++
 				}
-				if err := registry.Prepare(tx); err != nil {
-					t.Fatal(err)
+				o := st.Run(tx)
+				if o.Status != txn.Committed {
+					t.Fatal(o)
 				}
-				if _, err := registry.Lookup(tx.Proc).Run(st, tx.Args); err != nil {
-					t.Fatal(err)
-				}
-				g.Done(0, txn.Outcome{ID: tx.ID, Status: txn.Committed})
+				g.Done(0, o)
 			}
 			for what, s := range map[string][2]int{"multi-home": {mh, int(spec.MultiHomePercent)}, "multi-partition": {mp, int(spec.MultiPartitionPercent)}} {
 				p := float64(s[1]) / 100
@@ -100,7 +87,7 @@ func TestGenerator(t *testing.T) {
 			if want := n * int(spec.HotRecordsPerTransaction); hot != want {
 				t.Errorf("%d hot records, want %d", hot, want)
 			}
-			audit := w.Audit(st.Store)
+			audit := w.Audit(st.Rows())
 			for _, c := range w.Verify([]map[string]int64{audit}, g.Ledger()) {
 				if !c.Passed {
 					t.Errorf("%s: %s", c.Name, c.Message)
@@ -173,20 +160,20 @@ func FuzzArguments(f *testing.F) {
 	f.Add(tx.Args)
 	f.Add([]byte{0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		accesses, err := readModifyWrite.Accesses(b, nil)
-		if err != nil {
+		var footprint txn.Footprint
+		if readModifyWrite.Declare(b, &footprint) != nil {
 			return
 		}
 		seen := map[txn.Key]bool{}
-		st := oneStore{store.New()}
-		for _, a := range accesses {
+		st := store.NewHash()
+		for _, a := range footprint.Accesses {
 			if !a.Key.Valid() || seen[a.Key] {
 				t.Fatalf("%v is invalid or occurs twice", a.Key)
 			}
 			seen[a.Key] = true
-			st.Put(a.Key, make([]byte, 16))
+			st.Load(a.Key, make([]byte, 16))
 		}
-		if _, err := readModifyWrite.Run(st, b); err != nil {
+		if _, err := readModifyWrite.Run(&store.View{Rows: st}, b); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -11,16 +11,18 @@ import (
 var amalgamate = &txn.Procedure{
 	ID:   procAmalgamate,
 	Name: "amalgamate",
-	Accesses: func(args []byte, dst []txn.Access) ([]txn.Access, error) {
+	Declare: func(args []byte, f *txn.Footprint) error {
 		if err := checkLen(args, twoIDs); err != nil {
-			return nil, err
+			return err
 		}
 		if argID1(args) == argID2(args) {
-			return nil, fmt.Errorf("both customers are %d", argID1(args))
+			return fmt.Errorf("both customers are %d", argID1(args))
 		}
 		from, savings, to := amalgamateKeys(args)
-		return append(dst, txn.Access{Key: from, Mode: txn.ReadWrite}, txn.Access{Key: savings, Mode: txn.ReadWrite},
-			txn.Access{Key: to, Mode: txn.ReadWrite}), nil
+		f.Accesses = append(f.Accesses, txn.Access{Key: from, Mode: txn.ReadWrite}, txn.Access{Key: savings, Mode: txn.ReadWrite},
+			txn.Access{Key: to, Mode: txn.ReadWrite})
+		f.Exact = true
+		return nil
 	},
 	Run: func(c txn.Ctx, args []byte) ([]byte, error) {
 		fromKey, savingsKey, toKey := amalgamateKeys(args)

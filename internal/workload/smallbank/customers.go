@@ -83,6 +83,17 @@ func newCustomers(n uint64, p geo.Placement) *customers {
 	return c
 }
 
+// namesByCell lists the customers by the cells that hold their names' rows, in ascending order. A name's place is the hash of
+// the name, so all names have to be looked at, whoever needs some.
+func namesByCell(n uint64, p geo.Placement) map[geo.Cell][]uint32 {
+	cells := map[geo.Cell][]uint32{}
+	for id := range n {
+		c := p.Cell(nameKey(id))
+		cells[c] = append(cells[c], uint32(id))
+	}
+	return cells
+}
+
 // need is the number of customers that a cell must have for the mix: two where Amalgamate stays inside it.
 func need(name, id geo.Region, amalgamate, multiHome bool) int {
 	switch {

@@ -5,9 +5,9 @@ import "github.com/geobench/geobench/internal/txn"
 // depositChecking adds the amount to checking(id1). It also reads savings(id2), so that the work of a transaction does
 // not depend on how far it reaches.
 var depositChecking = &txn.Procedure{
-	ID:       procDepositChecking,
-	Name:     "depositChecking",
-	Accesses: accessPair(twoIDsAndAmount, txn.ReadWrite, txn.Read),
+	ID:      procDepositChecking,
+	Name:    "depositChecking",
+	Declare: declarePair(twoIDsAndAmount, txn.ReadWrite, txn.Read),
 	Run: func(c txn.Ctx, args []byte) ([]byte, error) {
 		key, _, checking, _, err := readPair(c, args)
 		if err != nil {

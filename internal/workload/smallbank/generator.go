@@ -85,6 +85,7 @@ func (g *generator) Next(i int, elapsed time.Duration, t *txn.Transaction) workl
 	}
 	c.final = c.phase == phases[c.kind]
 	r := workload.Request{Type: c.kind, Final: c.final}
+	var args []byte
 	switch {
 	case !c.final:
 		id := c.id1
@@ -92,21 +93,15 @@ func (g *generator) Next(i int, elapsed time.Duration, t *txn.Transaction) workl
 			id = c.id2
 		}
 		r.Type = typeLookup
-		t.Args = appendName(g.args(nameSize), uint64(id))
+		args = appendName(g.args(nameSize), uint64(id))
 	case c.kind == typeBalance || c.kind == typeAmalgamate:
-		t.Args = appendArgs(g.args(twoIDs), uint64(c.id1), uint64(c.id2))
+		args = appendArgs(g.args(twoIDs), uint64(c.id1), uint64(c.id2))
 	default:
 		b := appendArgs(g.args(twoIDsAndAmount), uint64(c.id1), uint64(c.id2))
-		t.Args = binary.BigEndian.AppendUint64(b, uint64(int64(c.amount)))
+		args = binary.BigEndian.AppendUint64(b, uint64(int64(c.amount)))
 	}
-	p := g.procs[r.Type]
-	t.Proc = p.ID
-	accesses, err := p.Accesses(t.Args, t.Accesses[:0])
-	if err != nil {
-		panic("smallbank: the generator made a bad transaction: " + err.Error())
-	}
-	t.Accesses = accesses
-	r.Class = g.place.Class(accesses)
+	g.procs[r.Type].Call(t, args)
+	r.Class = g.place.Class(t.Accesses)
 	return r
 }
 

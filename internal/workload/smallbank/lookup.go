@@ -6,17 +6,19 @@ import "github.com/geobench/geobench/internal/txn"
 var lookup = &txn.Procedure{
 	ID:   procLookup,
 	Name: "lookup",
-	Accesses: func(args []byte, dst []txn.Access) ([]txn.Access, error) {
+	Declare: func(args []byte, f *txn.Footprint) error {
 		if err := checkLen(args, nameSize); err != nil {
-			return nil, err
+			return err
 		}
-		return append(dst, txn.Access{Key: txn.StringKey(tableAccount, string(args)), Mode: txn.Read}), nil
+		f.Accesses = append(f.Accesses, txn.Access{Key: txn.StringKey(tableAccount, string(args)), Mode: txn.Read})
+		f.Exact = true
+		return nil
 	},
 	Run: func(c txn.Ctx, args []byte) ([]byte, error) {
-		v, ok := c.Get(txn.StringKey(tableAccount, string(args)))
-		if !ok || len(v) != 8 {
+		v, err := c.Get(txn.StringKey(tableAccount, string(args)))
+		if err == txn.ErrNotFound || err == nil && len(v) != 8 {
 			return nil, abortNoCustomer
 		}
-		return v, nil
+		return v, err
 	},
 }

@@ -72,15 +72,17 @@ func accountKeys(id1, id2 uint64) (checking, savings txn.Key) {
 	return s[:keySize], s[keySize:]
 }
 
-// accessPair makes the Accesses function of a procedure that takes size bytes of arguments and uses checking(id1) and
+// declarePair makes the Declare function of a procedure that takes size bytes of arguments and uses checking(id1) and
 // savings(id2) in these modes.
-func accessPair(size int, checkingMode, savingsMode txn.Mode) func([]byte, []txn.Access) ([]txn.Access, error) {
-	return func(args []byte, dst []txn.Access) ([]txn.Access, error) {
+func declarePair(size int, checkingMode, savingsMode txn.Mode) func([]byte, *txn.Footprint) error {
+	return func(args []byte, f *txn.Footprint) error {
 		if err := checkLen(args, size); err != nil {
-			return nil, err
+			return err
 		}
 		checking, savings := accountKeys(argID1(args), argID2(args))
-		return append(dst, txn.Access{Key: checking, Mode: checkingMode}, txn.Access{Key: savings, Mode: savingsMode}), nil
+		f.Accesses = append(f.Accesses, txn.Access{Key: checking, Mode: checkingMode}, txn.Access{Key: savings, Mode: savingsMode})
+		f.Exact = true
+		return nil
 	}
 }
 
@@ -95,9 +97,12 @@ func readPair(c txn.Ctx, args []byte) (checkingKey, savingsKey txn.Key, checking
 }
 
 func readAmount(c txn.Ctx, k txn.Key) (int64, error) {
-	v, ok := c.Get(k)
-	if !ok || len(v) != 8 {
+	v, err := c.Get(k)
+	if err == txn.ErrNotFound || err == nil && len(v) != 8 {
 		return 0, abortNoAccount
+	}
+	if err != nil {
+		return 0, err
 	}
 	return int64(binary.BigEndian.Uint64(v)), nil
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
 )
@@ -49,8 +48,9 @@ type SmallBank struct {
 	seed     uint64
 	topology *geo.Topology
 	targets  []target // of the sunflower
-	// index is made when the first generator is: nodes, which only load, don't need it.
+	// index is made when the first generator is: nodes, which only load, don't need it. They need names.
 	index func() *customers
+	names func() map[geo.Cell][]uint32
 }
 
 type target struct {
@@ -93,6 +93,7 @@ func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, err
 		return nil, err
 	}
 	s.index = sync.OnceValue(func() *customers { return newCustomers(uint64(spec.Customers), t.Placement()) })
+	s.names = sync.OnceValue(func() map[geo.Cell][]uint32 { return namesByCell(uint64(spec.Customers), t.Placement()) })
 	return s, nil
 }
 
@@ -107,20 +108,25 @@ func (s *SmallBank) Configured() (multiHomePercent, multiPartitionPercent int32)
 	return s.spec.MultiHomePercent, s.spec.MultiPartitionPercent
 }
 
-// Rows loads one partition: accounts by the hash of the name, checking and savings by id.
-func (s *SmallBank) Rows(partition int, put func(txn.Key, []byte)) {
-	p := s.topology.Placement()
-	for id := range uint64(s.spec.Customers) {
-		if k := nameKey(id); p.Partition(k) == partition {
-			put(k, binary.BigEndian.AppendUint64(make([]byte, 0, 8), id))
-		}
+// Rows loads one cell: accounts by the hash of the name, checking and savings by id.
+func (s *SmallBank) Rows(c geo.Cell, put func(txn.Key, []byte)) {
+	for _, id := range s.names()[c] {
+		put(nameKey(uint64(id)), binary.BigEndian.AppendUint64(make([]byte, 0, 8), uint64(id)))
 	}
+	p := s.topology.Placement()
 	for _, table := range []txn.Table{tableChecking, tableSavings} {
-		for id := uint64(partition); id < uint64(s.spec.Customers); id += uint64(p.Partitions) {
+		for n := uint64(0); ; n++ {
+			id := p.ShardNumber(c, n)
+			if id >= uint64(s.spec.Customers) {
+				break
+			}
 			put(txn.IntKey(table, id), encodeAmount(initialBalance(s.seed, table, id)))
 		}
 	}
 }
+
+// Everywhere: no row is.
+func (s *SmallBank) Everywhere(func(txn.Key, []byte)) {}
 
 // initialBalance is uniform over 1 .. 10000 and a function of its arguments alone.
 func initialBalance(seed uint64, table txn.Table, id uint64) int64 {
@@ -151,13 +157,13 @@ func KeyName(k txn.Key) string {
 }
 
 // Audit sums up all balances.
-func (s *SmallBank) Audit(st *store.Store) map[string]int64 {
+func (s *SmallBank) Audit(rows workload.Rows) map[string]int64 {
 	var total, accounts int64
-	st.Each(func(k txn.Key, r store.Record) {
+	rows.Each(func(k txn.Key, value []byte) {
 		if k.Table() == tableAccount {
 			return
 		}
-		if v, ok := decodeAmount(r.Value); ok {
+		if v, ok := decodeAmount(value); ok {
 			total += v
 			accounts++
 		}

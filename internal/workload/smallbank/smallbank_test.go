@@ -13,6 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/workloadtest"
 )
 
 func topology(regions, partitions int) *geo.Topology {
@@ -33,29 +34,8 @@ func newSmallBank(t *testing.T, spec v1alpha1.SmallBank, top *geo.Topology) *Sma
 	return s
 }
 
-// oneStore runs transactions on a single copy of all data. It implements txn.Ctx.
-type oneStore struct{ *store.Store }
-
-func (c oneStore) Get(k txn.Key) ([]byte, bool) {
-	r, ok := c.Store.Get(k)
-	return r.Value, ok
-}
-func (c oneStore) Put(k txn.Key, v []byte) { c.Store.Put(k, v, 1) }
-
-func loaded(s *SmallBank) oneStore {
-	st := store.New()
-	for p := range s.topology.Partitions {
-		s.Rows(p, func(k txn.Key, v []byte) { st.Put(k, v, 0) })
-	}
-	return oneStore{st}
-}
-
-func (c oneStore) run(t *txn.Transaction, registry *txn.Registry) txn.Outcome {
-	res, err := registry.Lookup(t.Proc).Run(c, t.Args)
-	if err != nil {
-		return txn.Outcome{ID: t.ID, Status: txn.Aborted, Reason: err.Error()}
-	}
-	return txn.Outcome{ID: t.ID, Status: txn.Committed, Result: res}
+func loaded(t *testing.T, s *SmallBank) *workloadtest.Database {
+	return workloadtest.New(t, Procedures()...).Load(s, s.topology)
 }
 
 func args(id1, id2 uint64, amount ...int64) []byte {
@@ -92,35 +72,35 @@ func TestProcedures(t *testing.T) {
 		"amalgamate leaves the second's savings": {amalgamate, args(2, 1), nil, accounts{checking(2): 0, savings(2): 0, checking(1): 110}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			st := oneStore{store.New()}
+			st := store.NewHash()
 			want := accounts{}
 			for k, v := range start {
-				st.Put(k, encodeAmount(v))
+				st.Load(k, encodeAmount(v))
 				want[k] = v
 			}
 			for k, v := range c.change {
 				want[k] = v
 			}
-			accesses, err := c.proc.Accesses(c.args, nil)
-			if err != nil {
+			var footprint txn.Footprint
+			if err := c.proc.Declare(c.args, &footprint); err != nil {
 				t.Fatal(err)
 			}
-			result, err := c.proc.Run(st, c.args)
+			view := &store.View{Rows: st}
+			result, err := c.proc.Run(view, c.args)
 			if err != c.abort || string(result) != string(c.result) {
 				t.Errorf("result %x, error %v; want %x, %v", result, err, c.result, c.abort)
 			}
 			got := accounts{}
 			st.Each(func(k txn.Key, r store.Record) { got[k], _ = decodeAmount(r.Value) })
+			for _, w := range view.Writes.Entries() {
+				got[w.Key], _ = decodeAmount(w.Value)
+			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
 			for k := range c.change {
-				declared := false
-				for _, a := range accesses {
-					declared = declared || a.Key == k && a.Mode == txn.ReadWrite
-				}
-				if !declared {
-					t.Errorf("%v is written but not in the write set %v", k, accesses)
+				if !footprint.Writes(k) {
+					t.Errorf("%v is written but not in the write set %v", k, footprint.Accesses)
 				}
 			}
 		})
@@ -134,18 +114,18 @@ func TestBadArguments(t *testing.T) {
 			if n > 0 {
 				b[n-1] = 1
 			}
-			acc, err := p.Accesses(b, nil)
-			if err != nil {
+			var footprint txn.Footprint
+			if p.Declare(b, &footprint) != nil {
 				continue
 			}
-			for _, a := range acc {
+			for _, a := range footprint.Accesses {
 				if !a.Key.Valid() {
 					t.Errorf("%s: %d bytes give the invalid key %v", p.Name, n, a.Key)
 				}
 			}
 		}
 	}
-	if _, err := amalgamate.Accesses(args(3, 3), nil); err == nil {
+	if amalgamate.Declare(args(3, 3), &txn.Footprint{}) == nil {
 		t.Error("amalgamate takes one customer twice: a key would occur twice in its write set")
 	}
 }
@@ -155,10 +135,11 @@ func TestRows(t *testing.T) {
 	s := newSmallBank(t, v1alpha1.SmallBank{Customers: 1000}, top)
 	p := top.Placement()
 	seen := map[txn.Key]bool{}
-	for part := range 2 {
-		s.Rows(part, func(k txn.Key, v []byte) {
-			if p.Partition(k) != part {
-				t.Errorf("%v is loaded into partition %d, not %d", k, part, p.Partition(k))
+	for i := range 4 {
+		cell := geo.Cell{Home: geo.Region(i / 2), Partition: i % 2}
+		s.Rows(cell, func(k txn.Key, v []byte) {
+			if p.Cell(k) != cell {
+				t.Errorf("%v is loaded into %v, not %v", k, cell, p.Cell(k))
 			}
 			if seen[k] {
 				t.Errorf("%v is loaded twice", k)
@@ -192,13 +173,12 @@ func TestInitialBalances(t *testing.T) {
 // play lets clients run against one copy and calls see for each transaction.
 func play(t *testing.T, s *SmallBank, g workload.Generator, clients, n int, elapsed func(int) time.Duration, see func(*txn.Transaction, workload.Request)) {
 	t.Helper()
-	registry := txn.NewRegistry(Procedures()...)
-	st := loaded(s)
+	st := loaded(t, s)
 	for i := range n {
 		tx := &txn.Transaction{ID: txn.ID(i + 1)}
 		r := g.Next(i%clients, elapsed(i), tx)
 		see(tx, r)
-		o := st.run(tx, registry)
+		o := st.Run(tx)
 		if o.Status != txn.Committed {
 			t.Fatalf("%v: %s", tx, o.Reason)
 		}
@@ -359,13 +339,12 @@ func TestDeterminism(t *testing.T) {
 func TestLedger(t *testing.T) {
 	top := topology(2, 2)
 	s := newSmallBank(t, v1alpha1.SmallBank{Customers: 200, MultiHomePercent: 50, MultiPartitionPercent: 50}, top)
-	registry := txn.NewRegistry(Procedures()...)
-	st := loaded(s)
+	st := loaded(t, s)
 	g := s.NewGenerator(workload.GeneratorConfig{Clients: 1, Stream: 1})
 	var truth []txn.Outcome // of those that the client gave up on
 	check := func(when string, exact bool) workload.Interval {
 		t.Helper()
-		audit := s.Audit(st.Store)
+		audit := s.Audit(st.Rows())
 		l := g.Ledger()
 		for _, c := range s.Verify([]map[string]int64{audit, audit}, l) {
 			if !c.Passed {
@@ -387,13 +366,13 @@ func TestLedger(t *testing.T) {
 		case 5:
 			g.Done(0, txn.Outcome{ID: tx.ID, Status: txn.Aborted, Reason: "deadlock"})
 		case 7: // lost, and really committed
-			truth = append(truth, st.run(tx, registry))
+			truth = append(truth, st.Run(tx))
 			g.Done(0, txn.Outcome{ID: tx.ID, Status: txn.Unknown, Reason: "timeout"})
 		case 9: // lost, and really aborted
 			truth = append(truth, txn.Outcome{ID: tx.ID, Status: txn.Aborted})
 			g.Done(0, txn.Outcome{ID: tx.ID, Status: txn.Unknown, Reason: "timeout"})
 		default:
-			g.Done(0, st.run(tx, registry))
+			g.Done(0, st.Run(tx))
 		}
 	}
 	check("with unknown outcomes", false)
@@ -406,13 +385,13 @@ func TestLedger(t *testing.T) {
 	// Money from nowhere.
 	k := txn.IntKey(tableChecking, 1)
 	v, _ := st.Get(k)
-	n, _ := decodeAmount(v)
-	st.Put(k, encodeAmount(n+1))
-	checks := s.Verify([]map[string]int64{s.Audit(st.Store)}, g.Ledger())
+	n, _ := decodeAmount(v.Value)
+	st.Put(k, encodeAmount(n+1), 1)
+	checks := s.Verify([]map[string]int64{s.Audit(st.Rows())}, g.Ledger())
 	if checks[0].Passed || !strings.Contains(checks[0].Message, "a holds") || !strings.Contains(checks[0].Message, "(+1)") {
 		t.Errorf("money from nowhere: %+v", checks[0])
 	}
-	copies := []map[string]int64{s.Audit(loaded(s).Store), s.Audit(st.Store)}
+	copies := []map[string]int64{s.Audit(loaded(t, s).Rows()), s.Audit(st.Rows())}
 	if c := s.Verify(copies, g.Ledger())[1]; c.Passed || c.Name != "copies-agree" {
 		t.Errorf("two different copies: %+v", c)
 	}
@@ -429,7 +408,7 @@ func TestWrongLookup(t *testing.T) {
 	g.Next(0, 0, tx)
 	g.Done(0, txn.Outcome{ID: 1, Status: txn.Committed, Result: encodeAmount(1 << 40)})
 	failed := false
-	for _, c := range s.Verify([]map[string]int64{s.Audit(loaded(s).Store)}, g.Ledger()) {
+	for _, c := range s.Verify([]map[string]int64{s.Audit(loaded(t, s).Rows())}, g.Ledger()) {
 		failed = failed || c.Name == "smallbank-lookup" && !c.Passed
 	}
 	if !failed {

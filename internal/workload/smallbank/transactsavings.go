@@ -5,9 +5,9 @@ import "github.com/geobench/geobench/internal/txn"
 // transactSavings adds the amount, which may be negative, to savings(id2). It also reads checking(id1), so that the
 // work of a transaction does not depend on how far it reaches.
 var transactSavings = &txn.Procedure{
-	ID:       procTransactSavings,
-	Name:     "transactSavings",
-	Accesses: accessPair(twoIDsAndAmount, txn.Read, txn.ReadWrite),
+	ID:      procTransactSavings,
+	Name:    "transactSavings",
+	Declare: declarePair(twoIDsAndAmount, txn.Read, txn.ReadWrite),
 	Run: func(c txn.Ctx, args []byte) ([]byte, error) {
 		_, key, _, savings, err := readPair(c, args)
 		if err != nil {

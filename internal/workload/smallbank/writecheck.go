@@ -8,9 +8,9 @@ const overdraftPenalty = 1
 // writeCheck takes a check from checking(id1): amount, or amount + 1 when checking(id1) + savings(id2) < amount. It
 // returns the change of the balance, which only the database knows.
 var writeCheck = &txn.Procedure{
-	ID:       procWriteCheck,
-	Name:     "writeCheck",
-	Accesses: accessPair(twoIDsAndAmount, txn.ReadWrite, txn.Read),
+	ID:      procWriteCheck,
+	Name:    "writeCheck",
+	Declare: declarePair(twoIDsAndAmount, txn.ReadWrite, txn.Read),
 	Run: func(c txn.Ctx, args []byte) ([]byte, error) {
 		key, _, checking, savings, err := readPair(c, args)
 		if err != nil {

@@ -1,0 +1,217 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/btree"
+
+	"github.com/geobench/geobench/internal/fifo"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Versioned keeps the versions of rows that somebody may still read, in one tree in the order of keys. The versions of a row
+// are written in their order; rows are independent of each other.
+type Versioned struct {
+	rows  btree.Map[txn.Key, *versions]
+	count int
+	bytes int64
+	ops   uint64
+	// replaced are the versions that took the place of others, in the order in which they were written.
+	replaced fifo.Queue[replacement]
+}
+
+// versions are those of a row: the last one, and those before it that somebody may still read, ascending.
+type versions struct {
+	last  version
+	older []version
+}
+
+type version struct {
+	Record
+	deleted bool
+}
+
+// replacement says that a row has versions older than this one.
+type replacement struct {
+	key     txn.Key
+	version uint64
+}
+
+// NewVersioned returns an empty store.
+func NewVersioned() *Versioned { return &Versioned{} }
+
+// at returns the last of the versions up to v, or nil.
+func (l *versions) at(v uint64) *version {
+	if l.last.Version <= v {
+		return &l.last
+	}
+	for i := len(l.older) - 1; i >= 0; i-- {
+		if l.older[i].Version <= v {
+			return &l.older[i]
+		}
+	}
+	return nil
+}
+
+const newest = 1<<64 - 1
+
+// Get implements Reader.
+func (s *Versioned) Get(k txn.Key) (Record, bool) { return s.get(k, newest) }
+
+// Scan implements Reader.
+func (s *Versioned) Scan(r txn.Range, f func(txn.Key, Record) bool) { s.scan(r, newest, f) }
+
+// At returns the rows as they were at version v: each in its last version up to v. Versions before the one that Trim was last
+// told of may be missing.
+func (s *Versioned) At(v uint64) Reader { return snapshot{s, v} }
+
+type snapshot struct {
+	s *Versioned
+	v uint64
+}
+
+func (r snapshot) Get(k txn.Key) (Record, bool) { return r.s.get(k, r.v) }
+
+func (r snapshot) Scan(g txn.Range, f func(txn.Key, Record) bool) { r.s.scan(g, r.v, f) }
+
+func (s *Versioned) get(k txn.Key, v uint64) (Record, bool) {
+	s.ops++
+	l, found := s.rows.Get(k)
+	if !found {
+		return Record{}, false
+	}
+	if r := l.at(v); r != nil && !r.deleted {
+		return r.Record, true
+	}
+	return Record{}, false
+}
+
+func (s *Versioned) scan(r txn.Range, v uint64, f func(txn.Key, Record) bool) {
+	if r.Point() {
+		if rec, found := s.get(r.From, v); found {
+			f(r.From, rec)
+		}
+		return
+	}
+	s.ops++
+	left := r.Limit
+	take := func(k txn.Key, l *versions) bool {
+		s.ops++
+		rec := l.at(v)
+		if rec == nil || rec.deleted {
+			return true
+		}
+		left--
+		return f(k, rec.Record) && left != 0
+	}
+	if r.Reverse {
+		s.rows.Descend(r.To, func(k txn.Key, l *versions) bool {
+			return k == r.To || k >= r.From && take(k, l)
+		})
+		return
+	}
+	s.rows.Ascend(r.From, func(k txn.Key, l *versions) bool { return k < r.To && take(k, l) })
+}
+
+// Newest returns the version of the row's last change, that of its deletion included; 0 if it was never changed.
+func (s *Versioned) Newest(k txn.Key) uint64 {
+	s.ops++
+	if l, found := s.rows.Get(k); found {
+		return l.last.Version
+	}
+	return 0
+}
+
+// Load implements Store.
+func (s *Versioned) Load(k txn.Key, value []byte) { s.write(k, version{Record: Record{Value: value}}) }
+
+// Put writes a version of the row under k, which must not be older than the last one. The store owns value from then on; of k
+// it keeps a copy.
+func (s *Versioned) Put(k txn.Key, r Record) { s.write(k, version{Record: r}) }
+
+// Delete writes a version that says that there is no row.
+func (s *Versioned) Delete(k txn.Key, v uint64, writer txn.ID) {
+	s.write(k, version{Record{Version: v, Writer: writer}, true})
+}
+
+func (s *Versioned) write(k txn.Key, v version) {
+	s.ops++
+	l, found := s.rows.Get(k)
+	if !found {
+		k = txn.Key(strings.Clone(string(k)))
+		s.rows.Set(k, &versions{last: v})
+		if v.deleted {
+			s.replaced.Push(replacement{k, v.Version})
+			return
+		}
+		s.count++
+		s.bytes += int64(len(k) + len(v.Value))
+		return
+	}
+	last := l.last
+	if v.Version < last.Version {
+		panic(fmt.Sprintf("store: version %d of %v comes after version %d", v.Version, k, last.Version))
+	}
+	if !last.deleted {
+		s.count--
+		s.bytes -= int64(len(k) + len(last.Value))
+	}
+	if !v.deleted {
+		s.count++
+		s.bytes += int64(len(k) + len(v.Value))
+	}
+	l.last = v
+	if v.Version > last.Version {
+		l.older = append(l.older, last)
+	}
+	if len(l.older) > 0 || v.deleted {
+		s.replaced.Push(replacement{txn.Key(strings.Clone(string(k))), v.Version})
+	}
+}
+
+// Trim forgets the versions that nobody sees who reads at version v or later.
+func (s *Versioned) Trim(v uint64) {
+	for s.replaced.Len() > 0 && s.replaced.Front().version <= v {
+		k := s.replaced.Front().key
+		s.replaced.Pop()
+		l, found := s.rows.Get(k)
+		switch {
+		case !found:
+		case l.last.Version > v:
+			first := 0 // of those that are kept
+			for first+1 < len(l.older) && l.older[first+1].Version <= v {
+				first++
+			}
+			kept := copy(l.older, l.older[first:])
+			clear(l.older[kept:])
+			l.older = l.older[:kept]
+		case l.last.deleted:
+			s.rows.Delete(k)
+		default:
+			l.older = nil
+		}
+	}
+}
+
+// Reset implements Store.
+func (s *Versioned) Reset(int) { *s = Versioned{ops: s.ops} }
+
+// Each implements Store.
+func (s *Versioned) Each(f func(txn.Key, Record)) {
+	s.rows.Scan(func(k txn.Key, l *versions) bool {
+		if r := &l.last; !r.deleted {
+			f(k, r.Record)
+		}
+		return true
+	})
+}
+
+// Len implements Store.
+func (s *Versioned) Len() int { return s.count }
+
+// Bytes implements Store.
+func (s *Versioned) Bytes() int64 { return s.bytes }
+
+// Ops implements Store.
+func (s *Versioned) Ops() uint64 { return s.ops }

@@ -1,0 +1,213 @@
+package txn
+
+import "fmt"
+
+// Mode says what a transaction does with a row, or with the rows of a group.
+type Mode uint8
+
+// The ways to use a row.
+const (
+	Read      Mode = 1
+	Write     Mode = 2
+	ReadWrite      = Read | Write
+)
+
+// Access is one entry of a transaction's read and write set: a row, or a group of rows with ordered keys.
+type Access struct {
+	// Key is its own Unit: a row that belongs to a group is accessed by way of the group.
+	Key  Key
+	Mode Mode
+}
+
+// Range names rows of one group, in the order of their keys: those from From up to, but not including, To. With To empty it
+// is the row From alone, which may then belong to no group.
+type Range struct {
+	From, To Key
+	// Reverse takes the rows from the last one on.
+	Reverse bool
+	// Limit is the most rows that are taken; 0 is all.
+	Limit int
+}
+
+// Point returns the range that is one row.
+func Point(k Key) Range { return Range{From: k} }
+
+// Prefix returns the range of all rows whose keys begin with k, the key of a group or longer.
+func Prefix(k Key) Range { return Range{From: k, To: k.End()} }
+
+// Point reports whether the range is one row, whether it is there or not.
+func (r *Range) Point() bool { return r.To == "" }
+
+// Valid reports whether the range is a row, or has its begin and its end in one group.
+func (r *Range) Valid() bool {
+	if !r.From.Valid() || r.Limit < 0 {
+		return false
+	}
+	if r.Point() {
+		return !r.Reverse && r.Limit == 0
+	}
+	return r.From.Ordered() && r.From < r.To && r.To <= r.From.Unit().End()
+}
+
+// CheckScan returns what is wrong with a range that a procedure wants to scan.
+func (r *Range) CheckScan() error {
+	if r.Point() || !r.Valid() {
+		return fmt.Errorf("%v cannot be scanned: a scan begins and ends inside a group of rows with ordered keys", r)
+	}
+	return nil
+}
+
+// Contains reports whether the row k is in the range, whatever the limit.
+func (r *Range) Contains(k Key) bool {
+	if r.Point() {
+		return k == r.From
+	}
+	return r.From <= k && k < r.To
+}
+
+// Covers reports whether whoever has taken the rows of r knows those of s.
+func (r *Range) Covers(s *Range) bool {
+	switch {
+	case s.Point():
+		return r.Contains(s.From) && r.Limit == 0
+	case r.Limit == 0:
+		return r.From <= s.From && s.To <= r.To
+	case s.Limit == 0 || s.Limit > r.Limit || s.Reverse != r.Reverse:
+		return false
+	case r.Reverse:
+		return r.To == s.To && r.From <= s.From
+	}
+	return r.From == s.From && s.To <= r.To
+}
+
+// String prints the range for a person.
+func (r *Range) String() string {
+	if r.Point() {
+		return r.From.String()
+	}
+	s := fmt.Sprintf("%v to %x", r.From, string(r.To))
+	if r.Reverse {
+		s += " in reverse"
+	}
+	if r.Limit > 0 {
+		s += fmt.Sprintf(", the first %d", r.Limit)
+	}
+	return s
+}
+
+// Footprint says what a transaction will touch, as far as its procedure can tell from its arguments. Rows that are
+// everywhere are no part of it.
+type Footprint struct {
+	// Accesses are the rows and groups, each once. Engines place, order and lock a transaction by them.
+	Accesses []Access
+	// Ranges are the rows that are read in groups whose access says Read, for those who have to fetch or send them. What is
+	// written in a group need not be named.
+	Ranges []Range
+	// Exact says that the transaction touches nothing else. Otherwise the footprint is a hint, good enough to send the
+	// transaction where most of its rows are and to fetch them in advance.
+	Exact bool
+}
+
+// Add adds the use of a row. A row without a group must be added only once.
+func (f *Footprint) Add(k Key, m Mode) {
+	switch {
+	case k.Everywhere():
+	case !k.Ordered():
+		f.Accesses = append(f.Accesses, Access{k, m})
+	default:
+		f.addGroup(k.Unit(), m)
+		if m&Read != 0 {
+			f.Ranges = append(f.Ranges, Point(k))
+		}
+	}
+}
+
+// AddScan adds a read of the rows of a range.
+func (f *Footprint) AddScan(r Range) {
+	f.addGroup(r.From.Unit(), Read)
+	f.Ranges = append(f.Ranges, r)
+}
+
+// addGroup adds a use of a group, which may have been added before.
+func (f *Footprint) addGroup(group Key, m Mode) {
+	for i := range f.Accesses {
+		if a := &f.Accesses[i]; a.Key == group {
+			a.Mode |= m
+			return
+		}
+	}
+	f.Accesses = append(f.Accesses, Access{group, m})
+}
+
+// find returns the access by way of which the row k is used, or nil.
+func (f *Footprint) find(k Key) *Access {
+	unit := k.Unit()
+	for i := range f.Accesses {
+		if f.Accesses[i].Key == unit {
+			return &f.Accesses[i]
+		}
+	}
+	return nil
+}
+
+// Reads reports whether the footprint names a read of these rows.
+func (f *Footprint) Reads(r *Range) bool {
+	if r.From.Everywhere() {
+		return r.Point()
+	}
+	a := f.find(r.From)
+	if a == nil || a.Mode&Read == 0 {
+		return false
+	}
+	if !r.From.Ordered() {
+		return r.Point()
+	}
+	for i := range f.Ranges {
+		if f.Ranges[i].Covers(r) {
+			return true
+		}
+	}
+	return false
+}
+
+// Writes reports whether the footprint names a write of the row k.
+func (f *Footprint) Writes(k Key) bool {
+	a := f.find(k)
+	return a != nil && a.Mode&Write != 0
+}
+
+// readsIn reports whether there is a range in a group.
+func (f *Footprint) readsIn(group Key) bool {
+	for i := range f.Ranges {
+		if f.Ranges[i].From.Unit() == group {
+			return true
+		}
+	}
+	return false
+}
+
+// check returns what is wrong with a footprint, with the entry that is to blame.
+func (f *Footprint) check() error {
+	if f.Exact && len(f.Accesses) == 0 {
+		return errNoKeys
+	}
+	for i := range f.Accesses {
+		a := &f.Accesses[i]
+		if !a.Key.Valid() || a.Key.Unit() != a.Key || a.Key.Everywhere() || a.Mode&^ReadWrite != 0 || a.Mode == 0 {
+			return fmt.Errorf("%v is not a valid access: it must be a row or a group, which is not everywhere, with a mode", a.Key)
+		}
+		if a.Mode&Read != 0 && a.Key.Ordered() && !f.readsIn(a.Key) {
+			return fmt.Errorf("the access to the group %v reads, but names no range of it", a.Key)
+		}
+	}
+	for i := range f.Ranges {
+		r := &f.Ranges[i]
+		if !r.Valid() || !r.From.Ordered() {
+			return fmt.Errorf("%v is not a range of one group: it must begin and end inside of it", r)
+		}
+		if a := f.find(r.From); a == nil || a.Mode&Read == 0 {
+			return fmt.Errorf("%v is read, but the group %v is not among the accesses that read", r, r.From.Unit())
+		}
+	}
+	return nil
+}

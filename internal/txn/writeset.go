@@ -1,0 +1,130 @@
+package txn
+
+import (
+	"slices"
+	"strings"
+)
+
+// WriteEntry is what a transaction leaves of a row.
+type WriteEntry struct {
+	Key     Key
+	Value   []byte
+	Deleted bool
+}
+
+// WriteSet gathers a transaction's writes until it commits, in the order of keys. The zero value is empty.
+type WriteSet struct{ entries []WriteEntry }
+
+// Entries returns the writes, one for each row, in the order of keys. They are valid until the next change.
+func (w *WriteSet) Entries() []WriteEntry { return w.entries }
+
+// Len returns the number of rows written.
+func (w *WriteSet) Len() int { return len(w.entries) }
+
+// Reset forgets the writes.
+func (w *WriteSet) Reset() {
+	clear(w.entries)
+	w.entries = w.entries[:0]
+}
+
+func (w *WriteSet) search(k Key) (int, bool) {
+	// Most transactions write rows in the order of their keys.
+	if n := len(w.entries); n == 0 || w.entries[n-1].Key < k {
+		return n, false
+	}
+	return slices.BinarySearchFunc(w.entries, k, func(e WriteEntry, k Key) int { return strings.Compare(string(e.Key), string(k)) })
+}
+
+func (w *WriteSet) set(e WriteEntry) {
+	at, found := w.search(e.Key)
+	if found {
+		w.entries[at] = e
+		return
+	}
+	w.entries = slices.Insert(w.entries, at, e)
+}
+
+// Put writes a row.
+func (w *WriteSet) Put(k Key, value []byte) { w.set(WriteEntry{Key: k, Value: value}) }
+
+// Delete deletes a row.
+func (w *WriteSet) Delete(k Key) { w.set(WriteEntry{Key: k, Deleted: true}) }
+
+// Get returns what was written under k, or nil.
+func (w *WriteSet) Get(k Key) *WriteEntry {
+	if at, found := w.search(k); found {
+		return &w.entries[at]
+	}
+	return nil
+}
+
+// in returns the writes in a range.
+func (w *WriteSet) in(r *Range) []WriteEntry {
+	from, _ := w.search(r.From)
+	to, _ := w.search(r.To)
+	return w.entries[from:to]
+}
+
+// Widen returns the range of the database's rows that must be known so that Scan can tell those of r.
+func (w *WriteSet) Widen(r Range) Range {
+	if r.Limit == 0 || r.Point() {
+		return r
+	}
+	for _, e := range w.in(&r) {
+		if e.Deleted {
+			r.Limit++
+		}
+	}
+	return r
+}
+
+// Scan calls f for the rows of r, which is no point, as the transaction sees them: with its own writes over the database's rows, for
+// which base calls its f.
+func (w *WriteSet) Scan(r Range, base func(r Range, f func(Key, []byte) bool) error, f func(Key, []byte) bool) error {
+	if len(w.entries) == 0 {
+		return base(r, f)
+	}
+	own := w.in(&r)
+	if len(own) == 0 {
+		return base(r, f)
+	}
+	left, more := r.Limit, true
+	tell := func(k Key, v []byte) {
+		left--
+		more = f(k, v) && left != 0
+	}
+	// next tells the own writes up to the key k, which the database has, and reports whether one of them has replaced it.
+	next := func(k Key, all bool) (replaced bool) {
+		for more && len(own) > 0 {
+			e := own[0]
+			if r.Reverse {
+				e = own[len(own)-1]
+			}
+			if order := strings.Compare(string(e.Key), string(k)); !all && (order > 0) != r.Reverse && order != 0 {
+				return false
+			}
+			if r.Reverse {
+				own = own[:len(own)-1]
+			} else {
+				own = own[1:]
+			}
+			if !e.Deleted {
+				tell(e.Key, e.Value)
+			}
+			if e.Key == k {
+				return true
+			}
+		}
+		return false
+	}
+	err := base(w.Widen(r), func(k Key, v []byte) bool {
+		if !next(k, false) && more {
+			tell(k, v)
+		}
+		return more
+	})
+	if err == nil && more {
+		next("", true)
+	}
+	return err
+}

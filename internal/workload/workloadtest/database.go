@@ -1,0 +1,109 @@
+// Package workloadtest helps to test workloads: a database of one copy that runs their procedures one after the other, and
+// holds each to what it has declared.
+package workloadtest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/geobench/geobench/internal/audit"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+// Database is one copy of all rows.
+type Database struct {
+	*store.Hash
+	t          testing.TB
+	procedures *txn.Registry
+}
+
+// New returns an empty database that fails t when a procedure touches what it has not declared.
+func New(t testing.TB, procedures ...*txn.Procedure) *Database {
+	return &Database{store.NewHash(), t, txn.NewRegistry(procedures...)}
+}
+
+// Load loads all rows of a workload.
+func (d *Database) Load(w workload.Workload, t *geo.Topology) *Database {
+	for home := range geo.Region(len(t.Regions)) {
+		for p := range t.Partitions {
+			w.Rows(geo.Cell{Home: home, Partition: p}, d.Hash.Load)
+		}
+	}
+	w.Everywhere(d.Hash.Load)
+	return d
+}
+
+// Rows are those of the database, for workload.Workload.Audit.
+func (d *Database) Rows() workload.Rows { return audit.All(d.Hash) }
+
+// Run runs a transaction to its end and applies its writes.
+func (d *Database) Run(t *txn.Transaction) txn.Outcome {
+	d.t.Helper()
+	if err := d.procedures.Prepare(t); err != nil {
+		d.t.Fatal(err)
+	}
+	p := d.procedures.Lookup(t.Proc)
+	c := checked{View: store.View{Rows: d.Hash}, f: &t.Footprint}
+	result, err := p.Run(&c, t.Args)
+	if c.err != nil {
+		d.t.Errorf("%s: %v", p.Name, c.err)
+	}
+	if err != nil {
+		var abort txn.Abort
+		if !errors.As(err, &abort) {
+			d.t.Errorf("%s: %v", p.Name, err)
+		}
+		return txn.Outcome{ID: t.ID, Status: txn.Aborted, Cause: txn.CauseProcedure, Reason: err.Error()}
+	}
+	for _, w := range c.Writes.Entries() {
+		if w.Deleted {
+			d.Delete(w.Key)
+		} else {
+			d.Put(w.Key, w.Value, t.ID)
+		}
+	}
+	return txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result}
+}
+
+// checked is a view that notes the first use of a row that an exact footprint does not name.
+type checked struct {
+	store.View
+	f   *txn.Footprint
+	err error
+}
+
+func (c *checked) check(what string, named bool, where fmt.Stringer) {
+	if c.f.Exact && !named && c.err == nil {
+		c.err = fmt.Errorf("the procedure %s %v, which its footprint does not name although it is said to be exact: "+
+			"add it in Declare, or leave Exact false", what, where)
+	}
+}
+
+// Get implements txn.Ctx.
+func (c *checked) Get(k txn.Key) ([]byte, error) {
+	r := txn.Point(k)
+	c.check("reads", c.f.Reads(&r), k)
+	return c.View.Get(k)
+}
+
+// Scan implements txn.Ctx.
+func (c *checked) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
+	c.check("scans", c.f.Reads(&r), &r)
+	return c.View.Scan(r, f)
+}
+
+// Put implements txn.Ctx.
+func (c *checked) Put(k txn.Key, value []byte) {
+	c.check("writes", c.f.Writes(k), k)
+	c.View.Put(k, value)
+}
+
+// Delete implements txn.Ctx.
+func (c *checked) Delete(k txn.Key) {
+	c.check("deletes", c.f.Writes(k), k)
+	c.View.Delete(k)
+}
