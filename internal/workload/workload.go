@@ -75,6 +75,9 @@ type Request struct {
 	Class txn.Class
 	// Final tells a transaction's last phase, the one that the multi-home and multi-partition parameters govern.
 	Final bool
+	// Keying is how long a client of a closed loop takes to enter the transaction before it is due and sent (TPC-C, clause
+	// 5.2.5.7), Think how long it takes after the answer, beside the load's own think time.
+	Keying, Think time.Duration
 }
 
 // Generator makes transactions for many clients. A client has at most one transaction under way.
