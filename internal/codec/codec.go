@@ -189,6 +189,24 @@ func SizeRanges(ranges []txn.Range) int {
 // MinTransaction is the least number of bytes of a transaction: see Reader.Count.
 const MinTransaction = 4
 
+// AppendRows appends the number of rows, and the key and value of each.
+func AppendRows(b []byte, rows []txn.Row) []byte {
+	b = AppendUvarint(b, uint64(len(rows)))
+	for i := range rows {
+		b = AppendBytes(AppendString(b, string(rows[i].Key)), rows[i].Value)
+	}
+	return b
+}
+
+// SizeRows is the number of bytes that AppendRows adds.
+func SizeRows(rows []txn.Row) int {
+	n := SizeUvarint(uint64(len(rows)))
+	for i := range rows {
+		n += SizeString(string(rows[i].Key)) + SizeBytes(rows[i].Value)
+	}
+	return n
+}
+
 // The bits of the byte that holds an outcome's status, cause and class.
 const (
 	statusBits = 3
@@ -427,6 +445,22 @@ func (r *Reader) Range() txn.Range {
 		return txn.Range{}
 	}
 	return g
+}
+
+// Rows reads what AppendRows wrote. Their keys are valid.
+func (r *Reader) Rows() []txn.Row {
+	n := r.Count(2)
+	if n == 0 {
+		return nil
+	}
+	rows := make([]txn.Row, n)
+	for i := range rows {
+		rows[i] = txn.Row{Key: txn.Key(r.String()), Value: r.Bytes()}
+		if r.err == nil && !rows[i].Key.Valid() {
+			r.fail(fmt.Errorf("a row under %v", rows[i].Key))
+		}
+	}
+	return rows
 }
 
 // Outcome reads what AppendOutcome wrote into o.

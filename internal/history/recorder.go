@@ -55,6 +55,15 @@ func (r *Recorder) Get(k txn.Key) (value []byte, err error) {
 	return value, err
 }
 
+// GetAll implements txn.Ctx.
+func (r *Recorder) GetAll(keys []txn.Key) ([][]byte, error) {
+	// The context asks for all at once; then each is here.
+	if _, err := r.ctx.GetAll(keys); err != nil {
+		return nil, err
+	}
+	return txn.GetEach(r, keys)
+}
+
 // read records that the version which lookup knows was read.
 func (r *Recorder) read(k txn.Key, gone bool) {
 	if r.find(Write, k) != nil {

@@ -24,6 +24,9 @@ func (v *View) Get(k txn.Key) ([]byte, error) {
 	return r.Value, nil
 }
 
+// GetAll implements txn.Ctx.
+func (v *View) GetAll(keys []txn.Key) ([][]byte, error) { return txn.GetEach(v, keys) }
+
 // Scan implements txn.Ctx.
 func (v *View) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
 	if err := r.CheckScan(); err != nil {

@@ -81,16 +81,19 @@ const (
 	CauseNode
 	// CauseClient: the client gave up, by its patience or because its session ended.
 	CauseClient
+	// CauseRestart: the transaction was sent to where its rows are not, or with a footprint that does not hold any more. Nodes
+	// say so to each other, and whoever coordinates the transaction sends it again: clients never see it.
+	CauseRestart
 	// NumCauses counts the causes and 0, for arrays indexed by Cause.
 	NumCauses
 )
 
-// String returns procedure, conflict, node or client.
+// String returns procedure, conflict, node, client or restart.
 func (c Cause) String() string {
 	if c >= NumCauses {
 		return fmt.Sprintf("cause %d", uint8(c))
 	}
-	return [...]string{"none", "procedure", "conflict", "node", "client"}[c]
+	return [...]string{"none", "procedure", "conflict", "node", "client", "restart"}[c]
 }
 
 // Outcome answers a transaction.
@@ -128,10 +131,32 @@ var ErrNotFound = errors.New("there is no such row")
 type Ctx interface {
 	// Get returns the row's value, or ErrNotFound.
 	Get(k Key) (value []byte, err error)
+	// GetAll returns the values of several rows, in the order of their keys and nil for those that are not there: one
+	// statement, where Get is one for each row.
+	GetAll(keys []Key) (values [][]byte, err error)
 	// Scan calls f for the rows of a range, in its order, until f returns false. f must not use the Ctx.
 	Scan(r Range, f func(k Key, value []byte) bool) error
 	Put(k Key, value []byte)
 	Delete(k Key)
+}
+
+// GetEach is a GetAll that gets one row after the other.
+func GetEach(c Ctx, keys []Key) ([][]byte, error) {
+	values := make([][]byte, len(keys))
+	for i, k := range keys {
+		v, err := c.Get(k)
+		if err != nil && err != ErrNotFound {
+			return nil, err
+		}
+		values[i] = v
+	}
+	return values, nil
+}
+
+// Row is a row with its value.
+type Row struct {
+	Key   Key
+	Value []byte
 }
 
 // Procedure is a stored procedure: a deterministic function of its arguments and of what it reads. A database may run it
@@ -160,6 +185,16 @@ func (p *Procedure) Call(t *Transaction, args []byte) {
 type Abort string
 
 func (a Abort) Error() string { return string(a) }
+
+// AbortOutcome is the outcome of a transaction whose procedure has returned err.
+func AbortOutcome(id ID, err error) Outcome {
+	o := Outcome{ID: id, Status: Aborted, Cause: CauseProcedure, Reason: ReasonProcedure}
+	var abort Abort
+	if errors.As(err, &abort) {
+		o.Reason = string(abort)
+	}
+	return o
+}
 
 // Registry finds procedures by number.
 type Registry struct{ byID []*Procedure }

@@ -16,6 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/batchlog"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
+	"github.com/geobench/geobench/internal/protocol/recon"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -43,6 +44,7 @@ var Engine = &protocol.Engine{
 			Doc: "How long a sequencer collects a batch, from its first transaction on; the length of an epoch with " +
 				"ordering epochs, where it must be at least 1ms.",
 		},
+		recon.Parameter,
 	},
 	Check:  check,
 	Roles:  []string{RoleLeader},
@@ -78,6 +80,7 @@ const (
 	epochTimer
 	groupTimer
 	watchTimer
+	reconTimer
 )
 
 // Replica is one node: a sequencer, a scheduler and, on some nodes, a member of the log.
@@ -98,6 +101,7 @@ type Replica struct {
 	epochs    *epochs       // with ordering epochs, else nil
 	scheduler scheduler
 	executor  *deterministic.Executor
+	recon     *recon.Reconnaissance
 }
 
 func newReplica(c protocol.Config) *Replica {
@@ -127,6 +131,7 @@ func newReplica(c protocol.Config) *Replica {
 	r.executor = deterministic.New(deterministic.Config{
 		Self: c.Self, Layout: t.Full(), Procedures: c.Procedures, Store: c.Store.(*store.Hash), Env: c.Env, Answer: r.sequencer.answer,
 	})
+	r.recon = recon.New(recon.Config{Config: c, Layout: t.Full(), Order: r.sequencer.order, Answer: r.sequencer.reply, Timer: reconTimer})
 	ordering := c.Params.Word("ordering")
 	if ordering == orderingEpochs {
 		r.epochs = newEpochs(r, interval)
@@ -167,13 +172,19 @@ func (r *Replica) Start() {
 	} else {
 		r.log.Start()
 	}
+	r.flush()
+}
+
+// flush sends what the step has gathered.
+func (r *Replica) flush() {
 	r.executor.Flush()
+	r.recon.Flush()
 }
 
 // Submit implements protocol.Replica.
 func (r *Replica) Submit(t *txn.Transaction) {
 	r.sequencer.submit(t)
-	r.executor.Flush()
+	r.flush()
 }
 
 // Receive implements protocol.Replica.
@@ -194,11 +205,11 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 			r.sequencer.answer(o)
 		}
 	default:
-		if r.log != nil {
+		if !r.recon.Receive(from, m) && r.log != nil {
 			r.log.Receive(from, m)
 		}
 	}
-	r.executor.Flush()
+	r.flush()
 }
 
 // Fire implements protocol.Replica.
@@ -210,10 +221,12 @@ func (r *Replica) Fire(t protocol.Timer) {
 		r.epochs.tick()
 	case watchTimer:
 		r.scheduler.lookForAbandoned()
+	case reconTimer:
+		r.recon.Fire()
 	default:
 		r.log.Fire(t)
 	}
-	r.executor.Flush()
+	r.flush()
 }
 
 // Pending implements protocol.Replica: the transactions of own clients without an answer, and those of others that
@@ -234,7 +247,7 @@ func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
 		protocol.Counter{Name: "batches", Value: r.sequencer.batches},
 		protocol.Counter{Name: "transactions", Value: r.sequencer.transactions},
 	)
-	return append(r.executor.Counters(dst),
+	return append(r.recon.Counters(r.executor.Counters(dst)),
 		protocol.Counter{Name: "log_position", Value: int64(r.scheduler.position)},
 		protocol.Counter{Name: "log_term", Value: term},
 		protocol.Counter{Name: "log_fetches", Value: fetches},

@@ -7,6 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/batchlog"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
+	"github.com/geobench/geobench/internal/protocol/recon"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -101,6 +102,9 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 		return m, nil
 	}
 	if m, known, err := batchlog.Decode(kind, body); known {
+		return m, err
+	}
+	if m, known, err := recon.Decode(kind, body); known {
 		return m, err
 	}
 	if m, known, err := deterministic.Decode(kind, body); known {

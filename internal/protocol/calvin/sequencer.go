@@ -43,10 +43,19 @@ func (s *sequencer) init(r *Replica, interval time.Duration) {
 	s.parts = make([][]*txn.Transaction, r.partitions)
 }
 
-// submit takes a transaction. The first one of a batch starts its timer.
+// submit takes a transaction. One that cannot name its rows is looked at first.
 func (s *sequencer) submit(t *txn.Transaction) {
 	s.unanswered++
 	s.transactions++
+	if t.Exact {
+		s.order(t)
+	} else {
+		s.r.recon.Begin(t)
+	}
+}
+
+// order puts a transaction into the batch. The first one of a batch starts its timer.
+func (s *sequencer) order(t *txn.Transaction) {
 	s.batch = append(s.batch, t)
 	if s.r.epochs != nil {
 		return // the clock closes the batch
@@ -135,8 +144,15 @@ func (s *sequencer) distribute(batch uint64, everybody bool) batchlog.Set {
 	return touched
 }
 
-// answer tells a client its transaction's outcome.
+// answer takes the outcome of a transaction.
 func (s *sequencer) answer(o txn.Outcome) {
+	if s.r.recon.Outcome(&o) {
+		s.reply(o)
+	}
+}
+
+// reply tells a client its transaction's outcome.
+func (s *sequencer) reply(o txn.Outcome) {
 	s.unanswered--
 	s.r.env.Reply(o)
 }

@@ -309,7 +309,7 @@ func (e *execution) execute() {
 	x := e.x
 	if e.stale {
 		x.Stale++
-		e.answer(txn.Outcome{ID: e.t.ID, Status: txn.Refused, Cause: txn.CauseConflict, Reason: ReasonMoved})
+		e.answer(txn.Outcome{ID: e.t.ID, Status: txn.Refused, Cause: txn.CauseRestart, Reason: ReasonMoved})
 		return
 	}
 	x.Executed++
@@ -327,17 +327,13 @@ func (e *execution) execute() {
 	switch {
 	case e.stray && e.t.Found:
 		x.StaleFootprints++
-		o.Status, o.Cause, o.Reason = txn.Refused, txn.CauseConflict, ReasonStaleFootprint
+		o.Status, o.Cause, o.Reason = txn.Refused, txn.CauseRestart, ReasonStaleFootprint
 	case e.stray:
 		x.Aborts++
 		o.Status, o.Cause, o.Reason = txn.Aborted, txn.CauseProcedure, txn.ReasonUndeclared
 	case err != nil:
 		x.Aborts++
-		o.Status, o.Cause, o.Reason = txn.Aborted, txn.CauseProcedure, txn.ReasonProcedure
-		var abort txn.Abort
-		if errors.As(err, &abort) {
-			o.Reason = string(abort)
-		}
+		o = txn.AbortOutcome(e.t.ID, err)
 	default:
 		o.Result = result
 		e.apply()
@@ -538,6 +534,9 @@ func (e *execution) getMarked(k txn.Key) (value []byte, err error) {
 	return value, err
 }
 
+// GetAll implements txn.Ctx.
+func (e *execution) GetAll(keys []txn.Key) ([][]byte, error) { return txn.GetEach(e, keys) }
+
 // Scan implements txn.Ctx.
 func (e *execution) Scan(r txn.Range, f func(k txn.Key, value []byte) bool) error {
 	if r.Point() || !r.Valid() || !e.t.Reads(&r) {
@@ -566,7 +565,7 @@ func (e *execution) scan(r txn.Range, f func(txn.Key, []byte) bool) {
 // readRange returns the local rows of a range.
 func (e *execution) readRange(r *txn.Range) (read rows) {
 	e.x.c.Store.Scan(*r, func(k txn.Key, rec store.Record) bool {
-		read = append(read, row{k, rec.Value})
+		read = append(read, txn.Row{Key: k, Value: rec.Value})
 		return true
 	})
 	return read

@@ -52,24 +52,19 @@ type Value struct {
 }
 
 // rows are those of a range, in its order.
-type rows []row
-
-type row struct {
-	key   txn.Key
-	value []byte
-}
+type rows []txn.Row
 
 // scan calls f for those of the rows that are in r, which the rows' own range covers.
 func (s rows) scan(r txn.Range, f func(txn.Key, []byte) bool) {
-	tell := func(w *row) bool {
-		if !r.Contains(w.key) {
+	tell := func(w *txn.Row) bool {
+		if !r.Contains(w.Key) {
 			return true
 		}
 		r.Limit--
-		return f(w.key, w.value) && r.Limit != 0
+		return f(w.Key, w.Value) && r.Limit != 0
 	}
 	// They may have been read in the other direction.
-	if len(s) > 1 && r.Reverse == (s[0].key < s[1].key) {
+	if len(s) > 1 && r.Reverse == (s[0].Key < s[1].Key) {
 		for i := len(s) - 1; i >= 0; i-- {
 			if !tell(&s[i]) {
 				return
@@ -127,10 +122,7 @@ func (m *Reads) Size() int {
 		if v.Found {
 			n += codec.SizeBytes(v.Bytes)
 		} else if v.Range {
-			n += codec.SizeUvarint(uint64(len(v.rows)))
-			for _, w := range v.rows {
-				n += codec.SizeString(string(w.key)) + codec.SizeBytes(w.value)
-			}
+			n += codec.SizeRows(v.rows)
 		}
 	}
 	return n
@@ -156,10 +148,7 @@ func (m *Reads) AppendTo(b []byte) []byte {
 		case v.Found:
 			b = codec.AppendBytes(append(b, valueRow), v.Bytes)
 		case v.Range:
-			b = codec.AppendUvarint(append(b, valueRange), uint64(len(v.rows)))
-			for _, w := range v.rows {
-				b = codec.AppendBytes(codec.AppendString(b, string(w.key)), w.value)
-			}
+			b = codec.AppendRows(append(b, valueRange), v.rows)
 		default:
 			b = append(b, valueNone)
 		}
@@ -232,17 +221,7 @@ func readValue(r *codec.Reader) Value {
 	case valueRow:
 		return Value{Bytes: r.Bytes(), Found: true}
 	case valueRange:
-		v := Value{Range: true}
-		if n := r.Count(2); n > 0 {
-			v.rows = make(rows, n)
-		}
-		for i := range v.rows {
-			v.rows[i] = row{txn.Key(r.String()), r.Bytes()}
-			if r.Err() == nil && !v.rows[i].key.Valid() {
-				r.Fail(fmt.Errorf("%v in a range", v.rows[i].key))
-			}
-		}
-		return v
+		return Value{Range: true, rows: r.Rows()}
 	default:
 		r.Fail(fmt.Errorf("%d says neither that there is a value nor that there is none", found))
 		return Value{}

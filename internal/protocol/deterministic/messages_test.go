@@ -17,7 +17,7 @@ func sampleMessages() map[string]protocol.Message {
 		},
 		"ranges": &Reads{
 			[]Read{{Place{1, 2}, 3, false, false}},
-			[]Value{{Range: true}, {Bytes: []byte("ten"), Found: true}, {Range: true, rows: rows{{txn.OrderedKey(1, 2, nil, []byte("k")), []byte("v")}, {txn.OrderedKey(1, 2, nil, []byte("l")), nil}}}},
+			[]Value{{Range: true}, {Bytes: []byte("ten"), Found: true}, {Range: true, rows: rows{{Key: txn.OrderedKey(1, 2, nil, []byte("k")), Value: []byte("v")}, {Key: txn.OrderedKey(1, 2, nil, []byte("l"))}}}},
 		},
 		"no reads": &Reads{},
 		"answers":  &Answers{[]txn.Outcome{{ID: 9, Status: txn.Committed, Result: []byte{1}}, {ID: 1 << 63, Status: txn.Aborted, Reason: "funds"}}},

@@ -15,6 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/locallog"
+	"github.com/geobench/geobench/internal/protocol/recon"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -49,6 +50,7 @@ var Engine = &protocol.Engine{
 			Name: "replication", Default: locallog.Full, OneOf: []string{locallog.Full, locallog.HomeOnly},
 			Doc: "Whether every region keeps a copy of all rows, or each row is kept in its home region only.",
 		},
+		recon.Parameter,
 	},
 	Check:  locallog.Check,
 	Place:  locallog.Place,
@@ -154,7 +156,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 
 // end ends a step.
 func (r *Replica) end() {
-	r.Executor.Flush()
+	r.Flush()
 	r.resolver.watch()
 }
 

@@ -384,8 +384,15 @@ func (c *coordinator) tick() {
 	}
 }
 
-// answer tells a client its transaction's outcome.
+// answer takes the outcome of a transaction.
 func (c *coordinator) answer(o txn.Outcome) {
+	if c.r.recon.Outcome(&o) {
+		c.reply(o)
+	}
+}
+
+// reply tells a client its transaction's outcome.
+func (c *coordinator) reply(o txn.Outcome) {
 	c.unanswered--
 	c.r.env.Reply(o)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
+	"github.com/geobench/geobench/internal/protocol/recon"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -38,6 +39,7 @@ var Engine = &protocol.Engine{
 			Name: "recovery", Default: "2s", Min: 100 * time.Millisecond, Max: 10 * time.Minute,
 			Doc: "How long a coordinator may be silent before the replicas finish its transactions.",
 		},
+		recon.Parameter,
 	},
 	Roles:  []string{RoleCoordinator},
 	New:    func(c protocol.Config) protocol.Replica { return newReplica(c) },
@@ -45,8 +47,11 @@ var Engine = &protocol.Engine{
 	Law:    law,
 }
 
-// tickTimer drives everything that waits for time: patience, recovery and garbage.
-const tickTimer = 1
+// Timer kinds: tickTimer drives everything that waits for time, patience, recovery and garbage, but for reconnaissance.
+const (
+	tickTimer = iota + 1
+	reconTimer
+)
 
 // tickEvery is the resolution of these.
 const tickEvery = 100 * time.Millisecond
@@ -83,6 +88,7 @@ type Replica struct {
 	recovery    recovery
 	graph       graph
 	executor    *deterministic.Executor
+	recon       *recon.Reconnaissance
 	garbage     garbage
 
 	ticking  bool
@@ -133,6 +139,7 @@ func newReplica(c protocol.Config) *Replica {
 	r.executor = deterministic.New(deterministic.Config{
 		Self: c.Self, Layout: t.Full(), Procedures: c.Procedures, Store: c.Store.(*store.Hash), Env: c.Env, Answer: r.coordinator.answer,
 	})
+	r.recon = recon.New(recon.Config{Config: c, Layout: t.Full(), Order: r.coordinator.preAccept, Answer: r.coordinator.reply, Timer: reconTimer})
 	r.garbage.init(r)
 	return r
 }
@@ -149,7 +156,11 @@ func (r *Replica) Start() {
 func (r *Replica) Submit(t *txn.Transaction) {
 	r.counters.transactions++
 	r.coordinator.unanswered++
-	r.coordinator.preAccept(t)
+	if t.Exact {
+		r.coordinator.preAccept(t)
+	} else {
+		r.recon.Begin(t)
+	}
 	r.finishStep()
 }
 
@@ -183,12 +194,19 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 		}
 	case *Progress:
 		r.garbage.progress(from, m)
+	default:
+		r.recon.Receive(from, m)
 	}
 	r.finishStep()
 }
 
 // Fire implements protocol.Replica.
-func (r *Replica) Fire(protocol.Timer) {
+func (r *Replica) Fire(t protocol.Timer) {
+	if t.Kind == reconTimer {
+		r.recon.Fire()
+		r.finishStep()
+		return
+	}
 	r.ticking = false
 	r.coordinator.tick()
 	r.recovery.tick()
@@ -206,6 +224,7 @@ func (r *Replica) finishStep() {
 	r.graph.run()
 	r.executor.Flush()
 	r.graph.flush()
+	r.recon.Flush()
 	r.tickLater()
 }
 
@@ -237,7 +256,7 @@ func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
 		protocol.Counter{Name: "records", Value: int64(len(r.records))},
 		protocol.Counter{Name: "keys", Value: int64(len(r.conflicts.keys))},
 	)
-	return r.executor.Counters(dst)
+	return r.recon.Counters(r.executor.Counters(dst))
 }
 
 // touches reports whether t accesses partition q.

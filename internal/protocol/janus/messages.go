@@ -7,6 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
+	"github.com/geobench/geobench/internal/protocol/recon"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -434,6 +435,9 @@ func (m *Progress) String() string {
 // decode is Engine.Decode.
 func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, error) {
 	if m, known, err := deterministic.Decode(kind, body); known {
+		return m, err
+	}
+	if m, known, err := recon.Decode(kind, body); known {
 		return m, err
 	}
 	r := codec.NewReader(body)

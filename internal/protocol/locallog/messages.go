@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/batchlog"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
+	"github.com/geobench/geobench/internal/protocol/recon"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -369,6 +370,9 @@ func Decode(kind uint8, body []byte, procs *txn.Registry) (m protocol.Message, k
 		m, err = decodeForward(body, procs)
 	default:
 		if m, known, err = batchlog.Decode(kind, body); known {
+			return m, known, err
+		}
+		if m, known, err = recon.Decode(kind, body); known {
 			return m, known, err
 		}
 		return deterministic.Decode(kind, body)

@@ -15,6 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/batchlog"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
+	"github.com/geobench/geobench/internal/protocol/recon"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -24,6 +25,7 @@ const (
 	localTimers   = 1 // to 3: of the region's own log
 	forwardTimer  = 4
 	remasterTimer = 5
+	reconTimer    = 6
 	EngineTimers  = 8
 )
 
@@ -71,6 +73,9 @@ type Node struct {
 
 	// remasterer is nil if homes don't move.
 	remasterer *remasterer
+	recon      *recon.Reconnaissance
+	// attempts are this node's clients' transactions that may have to be sent again.
+	attempts map[txn.ID]*attempt
 
 	unanswered                     int
 	transactions, forwarded, parts int64
@@ -81,7 +86,7 @@ func New(c Config) *Node {
 	t := c.Topology
 	n := &Node{
 		c: c, Self: c.Self, Region: t.RegionOf(c.Self), Topology: t, Placement: t.Placement(), Env: c.Env,
-		outbox: map[geo.NodeID][]Forwarded{},
+		outbox: map[geo.NodeID][]Forwarded{}, attempts: map[txn.ID]*attempt{},
 	}
 	n.layout = layout(t, c.HomeOnly)
 	dc := deterministic.Config{
@@ -93,6 +98,7 @@ func New(c Config) *Node {
 		dc.Moves = n.remasterer
 	}
 	n.Executor = deterministic.New(dc)
+	n.recon = recon.New(recon.Config{Config: c.Config, Layout: n.layout, Order: n.send, Answer: n.reply, Timer: reconTimer})
 	holders := make([][]geo.NodeID, t.Partitions)
 	for id := range t.Nodes() {
 		q := t.PartitionOf(geo.NodeID(id))
@@ -193,10 +199,34 @@ func (n *Node) Start() {
 func (n *Node) Submit(t *txn.Transaction) {
 	n.unanswered++
 	n.transactions++
-	if n.remasterer != nil {
-		n.remasterer.unanswered[t.ID] = &attempt{t: t}
+	if t.Exact {
+		n.send(t)
+	} else {
+		n.recon.Begin(t)
 	}
-	n.route(t, 0)
+}
+
+// attempt is a transaction and how often it was sent again.
+type attempt struct {
+	t      *txn.Transaction
+	number uint64
+}
+
+// send sends a transaction whose rows are known to its home or homes, for the first time or again.
+func (n *Node) send(t *txn.Transaction) {
+	a := n.attempts[t.ID]
+	switch {
+	case a != nil:
+		a.t = t
+		a.number++
+	case t.Found || n.remasterer != nil:
+		a = &attempt{t: t}
+		n.attempts[t.ID] = a
+	default:
+		n.route(t, 0)
+		return
+	}
+	n.route(t, a.number)
 }
 
 // route sends a transaction to its home or homes.
@@ -333,9 +363,15 @@ func (n *Node) Receive(from geo.NodeID, m protocol.Message) bool {
 			n.answer(o)
 		}
 	default:
-		return false
+		return n.recon.Receive(from, m)
 	}
 	return true
+}
+
+// Flush sends what the step has gathered. An engine calls it at the end of each step.
+func (n *Node) Flush() {
+	n.Executor.Flush()
+	n.recon.Flush()
 }
 
 // order hands a message on to the order of a log, unless it is corrupt.
@@ -352,20 +388,28 @@ func (n *Node) Fire(t protocol.Timer) {
 		n.sendForward(geo.NodeID(t.Arg))
 	case remasterTimer:
 		n.remasterer.fire()
+	case reconTimer:
+		n.recon.Fire()
 	default:
 		n.Own().Fire(t)
 	}
 }
 
-// answer tells a client its transaction's outcome, or sends the transaction again.
+// answer takes the outcome of a transaction. One that has to be sent again is no outcome for its client.
 func (n *Node) answer(o txn.Outcome) {
-	if n.remasterer != nil {
-		if o.Status == txn.Refused && o.Reason == deterministic.ReasonMoved {
-			n.remasterer.restart(o.ID)
-			return
-		}
-		delete(n.remasterer.unanswered, o.ID)
+	if !n.recon.Outcome(&o) {
+		return
 	}
+	if o.Cause == txn.CauseRestart {
+		n.remasterer.restart(n.attempts[o.ID].t)
+		return
+	}
+	delete(n.attempts, o.ID)
+	n.reply(o)
+}
+
+// reply tells a client its transaction's outcome.
+func (n *Node) reply(o txn.Outcome) {
 	n.unanswered--
 	n.Env.Reply(o)
 }
@@ -392,7 +436,7 @@ func (n *Node) Counters(dst []protocol.Counter) []protocol.Counter {
 		protocol.Counter{Name: "forwarded", Value: n.forwarded},
 		protocol.Counter{Name: "parts", Value: n.parts},
 	)
-	dst = n.Executor.Counters(dst)
+	dst = n.recon.Counters(n.Executor.Counters(dst))
 	var moved, restarts int64
 	if n.remasterer != nil {
 		moved, restarts = n.remasterer.moved, n.remasterer.restarts

@@ -47,12 +47,10 @@ type remasterer struct {
 	visits map[txn.Key]visit
 	count  uint64 // of the remasterings that this node has begun
 
-	// unanswered are this node's clients' transactions. stale and moving wait for the timer: transactions to be sent again,
-	// and rows to be moved.
-	unanswered map[txn.ID]*attempt
-	stale      []*attempt
-	moving     []Entry
-	waiting    bool
+	// stale and moving wait for the timer: transactions to be sent again, and rows to be moved.
+	stale   []*txn.Transaction
+	moving  []Entry
+	waiting bool
 
 	restarts, moved int64
 }
@@ -79,15 +77,10 @@ type visit struct {
 	n    int64
 }
 
-type attempt struct {
-	t      *txn.Transaction
-	number uint64
-}
-
 func newRemasterer(n *Node, after int64) *remasterer {
 	return &remasterer{
 		n: n, after: after, rows: map[txn.Key]residence{}, known: map[txn.Key]residence{}, halves: map[txn.ID]half{},
-		later: map[txn.Key][]laterRequest{}, visits: map[txn.Key]visit{}, unanswered: map[txn.ID]*attempt{},
+		later: map[txn.Key][]laterRequest{}, visits: map[txn.Key]visit{},
 	}
 }
 
@@ -215,11 +208,9 @@ func (m *remasterer) begin(k txn.Key, r residence, to geo.Region) {
 }
 
 // restart sends a transaction again, a little later.
-func (m *remasterer) restart(id txn.ID) {
-	a := m.unanswered[id]
-	a.number++
+func (m *remasterer) restart(t *txn.Transaction) {
 	m.restarts++
-	m.stale = append(m.stale, a)
+	m.stale = append(m.stale, t)
 	m.wait()
 }
 
@@ -234,8 +225,8 @@ func (m *remasterer) wait() {
 func (m *remasterer) fire() {
 	stale, moving := m.stale, m.moving
 	m.stale, m.moving, m.waiting = nil, nil, false
-	for _, a := range stale {
-		m.n.route(a.t, a.number)
+	for _, t := range stale {
+		m.n.send(t)
 	}
 	for _, e := range moving {
 		m.n.c.MultiHome(e)

@@ -15,6 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/locallog"
+	"github.com/geobench/geobench/internal/protocol/recon"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -44,6 +45,7 @@ var Engine = &protocol.Engine{
 			Name: "replication", Default: locallog.Full, OneOf: []string{locallog.Full, locallog.HomeOnly},
 			Doc: "Whether every region keeps a copy of all rows, or each row is kept in its home region only.",
 		},
+		recon.Parameter,
 	},
 	Check:  locallog.Check,
 	Place:  locallog.Place,
@@ -125,13 +127,13 @@ func (r *Replica) addLockOnly(e *locallog.Entry) { r.AddPart(e.Txn, e.Coordinato
 // Submit implements protocol.Replica.
 func (r *Replica) Submit(t *txn.Transaction) {
 	r.Node.Submit(t)
-	r.Executor.Flush()
+	r.Flush()
 }
 
 // Receive implements protocol.Replica.
 func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	r.Node.Receive(from, m)
-	r.Executor.Flush()
+	r.Flush()
 }
 
 // Fire implements protocol.Replica.
@@ -141,7 +143,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 	} else {
 		r.Node.Fire(t)
 	}
-	r.Executor.Flush()
+	r.Flush()
 }
 
 // Counters implements protocol.Replica.

@@ -90,6 +90,9 @@ func (c *checked) Get(k txn.Key) ([]byte, error) {
 	return c.View.Get(k)
 }
 
+// GetAll implements txn.Ctx.
+func (c *checked) GetAll(keys []txn.Key) ([][]byte, error) { return txn.GetEach(c, keys) }
+
 // Scan implements txn.Ctx.
 func (c *checked) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
 	c.check("scans", c.f.Reads(&r), &r)
