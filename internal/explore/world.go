@@ -169,30 +169,6 @@ func newParams(e *protocol.Engine, r *rand.Rand) protocol.Params {
 	return params
 }
 
-// survives returns the regions whose loss, with all their nodes, the protocol survives: each other region goes on.
-//
-//   - calvin, ordering leader: any but the first, which keeps the log.
-//   - calvin, ordering consensus: any, if the others are a majority.
-//   - calvin, ordering epochs: none, since everybody waits for everybody.
-//   - janus: any, if the others are a majority.
-//   - slog and detock: none, since one node in each region keeps the order of the rows that call the region home.
-//   - others: none is known.
-func survives(e *protocol.Engine, p protocol.Params, t *geo.Topology) []geo.Region {
-	var all []geo.Region
-	for r := range t.Regions {
-		all = append(all, geo.Region(r))
-	}
-	switch {
-	case len(all) < 2:
-	case e.Name == "calvin" && p.Word("ordering") == "leader":
-		return all[1:]
-	case len(all) < 3:
-	case e.Name == "calvin" && p.Word("ordering") == "consensus", e.Name == "janus":
-		return all
-	}
-	return nil
-}
-
 // makeFaults draws the schedule of faults. All cuts are healed in the end; long ones last up to 20 s.
 func (w *world) makeFaults(e *protocol.Engine, r *rand.Rand, long bool) {
 	t, until := w.topology, w.load.until
@@ -203,14 +179,14 @@ func (w *world) makeFaults(e *protocol.Engine, r *rand.Rand, long bool) {
 	lost := geo.Region(-1)
 	cuts, isolate, loses := r.IntN(5), r.IntN(4) == 0, r.IntN(3) == 0
 	choice := r.Uint64()
-	if may := survives(e, w.params, t); loses && len(may) > 0 {
+	survival := e.Survival(t, w.params)
+	if may := survival.Regions; loses && len(may) > 0 {
 		lost = may[choice%uint64(len(may))]
 		w.faults = append(w.faults, fault{at: upTo(r, until), kind: lose, a: lost})
 	}
 	breakLink := func(a, b geo.Region, from, to time.Duration) {
-		// A node that is lost while a link of its is down takes with it what it had sent there. Only janus promises to
-		// go on then: docs/protocols/calvin.md, "Batches of a lost node".
-		if (a == lost || b == lost) && e.Name != "janus" {
+		// A node that is lost while a link of its is down takes with it what it had sent there.
+		if (a == lost || b == lost) && !survival.InFlight {
 			return
 		}
 		w.faults = append(w.faults, fault{at: from, kind: cut, a: a, b: b}, fault{at: to, kind: heal, a: a, b: b})
@@ -247,7 +223,7 @@ func (w *world) makeFaults(e *protocol.Engine, r *rand.Rand, long bool) {
 // nodes of a region that is lost don't. What a lost node has sent to one that was down at the time is gone, as if a cut had
 // held it back: see makeFaults.
 func (w *world) makeCrashes(e *protocol.Engine, r *rand.Rand) {
-	w.durable = r.IntN(3) == 0 && (w.losesRegion() < 0 || e.Name == "janus")
+	w.durable = r.IntN(3) == 0 && (w.losesRegion() < 0 || e.Survival(w.topology, w.params).InFlight)
 	if !w.durable {
 		return
 	}

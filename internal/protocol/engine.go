@@ -37,9 +37,8 @@ type Engine struct {
 	TakesGroups bool
 	// NewStore makes the store of a node, empty; nil for store.NewHash.
 	NewStore func() store.Store
-	// Survives, if not nil, returns the regions each of which may be lost for good, with all its nodes: the others go on, and
-	// lose nothing that was answered. Nil for none.
-	Survives func(*geo.Topology, Params) []geo.Region
+	// Survives, if not nil, says which losses the database goes on after; nil for none.
+	Survives func(*geo.Topology, Params) Survival
 	// New makes a replica. Params have been checked.
 	New func(Config) Replica
 	// Decode reads a message written by AppendTo. It must survive any input; procs prepares the transactions inside.
@@ -48,6 +47,34 @@ type Engine struct {
 	// Law is the latency that an unloaded system must show to a client in region c for a transaction whose keys call
 	// homes home (docs/protocols). It leaves out local work.
 	Law func(t *geo.Topology, p Params, c geo.Region, homes []geo.Region) time.Duration
+}
+
+// Survival is what a database may lose for good without losing anything that was answered: the rest goes on.
+type Survival struct {
+	// Regions may be lost, each alone, with all its nodes.
+	Regions []geo.Region
+	// InFlight says that they may be lost even when what their nodes had sent is lost with them, because a link was cut or the
+	// receiver was down.
+	InFlight bool
+}
+
+// AnyRegion is the survival of any one region, if the others are a majority.
+func AnyRegion(t *geo.Topology, inFlight bool) Survival {
+	s := Survival{InFlight: inFlight}
+	if len(t.Regions) > 2 {
+		for r := range t.Regions {
+			s.Regions = append(s.Regions, geo.Region(r))
+		}
+	}
+	return s
+}
+
+// Survival returns what a database of this engine survives.
+func (e *Engine) Survival(t *geo.Topology, p Params) Survival {
+	if e.Survives == nil {
+		return Survival{}
+	}
+	return e.Survives(t, p)
 }
 
 // Layout says which nodes hold which rows.

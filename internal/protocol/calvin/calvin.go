@@ -46,11 +46,27 @@ var Engine = &protocol.Engine{
 		},
 		recon.Parameter,
 	},
-	Check:  check,
-	Roles:  []string{RoleLeader},
-	New:    func(c protocol.Config) protocol.Replica { return newReplica(c) },
-	Decode: decode,
-	Law:    law,
+	Check:    check,
+	Roles:    []string{RoleLeader},
+	Survives: survives,
+	New:      func(c protocol.Config) protocol.Replica { return newReplica(c) },
+	Decode:   decode,
+	Law:      law,
+}
+
+// survives is Engine.Survives: with ordering leader any region but the first, which keeps the log; with ordering consensus any
+// one of three or more; with ordering epochs none, since everybody waits for everybody. A batch that has a place in the log and
+// whose data is lost with its sequencer stops those who wait for it.
+func survives(t *geo.Topology, p protocol.Params) (s protocol.Survival) {
+	switch p.Word("ordering") {
+	case orderingLeader:
+		for r := 1; r < len(t.Regions); r++ {
+			s.Regions = append(s.Regions, geo.Region(r))
+		}
+	case orderingConsensus:
+		s = protocol.AnyRegion(t, false)
+	}
+	return s
 }
 
 // RoleLeader is the role of the node that leads the log; with ordering epochs nobody has it.

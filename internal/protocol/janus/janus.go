@@ -41,10 +41,11 @@ var Engine = &protocol.Engine{
 		},
 		recon.Parameter,
 	},
-	Roles:  []string{RoleCoordinator},
-	New:    func(c protocol.Config) protocol.Replica { return newReplica(c) },
-	Decode: decode,
-	Law:    law,
+	Roles:    []string{RoleCoordinator},
+	Survives: func(t *geo.Topology, _ protocol.Params) protocol.Survival { return protocol.AnyRegion(t, true) },
+	New:      func(c protocol.Config) protocol.Replica { return newReplica(c) },
+	Decode:   decode,
+	Law:      law,
 }
 
 // Timer kinds: tickTimer drives everything that waits for time, patience, recovery and garbage, but for reconnaissance.
