@@ -9,6 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/txn"
@@ -20,7 +21,7 @@ type Config struct {
 	Engine *protocol.Engine
 	Seed   uint64
 	// Level is what the engine promises of its histories; 0 is StrictSerializable.
-	Level history.Level
+	Level isolation.Level
 	// Broken says that the engine is one of package broken's.
 	Broken bool
 	// OnePartition makes worlds with one partition and one replica per region, for engines that know no others.
@@ -34,6 +35,7 @@ type Result struct {
 	Engine string
 	Broken bool
 	Seed   uint64
+	Level  isolation.Level
 	// World describes what the seed made, for a person.
 	World string
 	// Problems say what is wrong, each in a few lines. There is none when the seed passed.
@@ -60,7 +62,11 @@ func (r *Result) Replay() string {
 	if r.Broken {
 		broken = " --broken"
 	}
-	return fmt.Sprintf("geobench explore%s --engine %s --seed %d --trace", broken, r.Engine, r.Seed)
+	level := ""
+	if r.Level != isolation.StrictSerializable {
+		level = fmt.Sprintf(" --level %v", r.Level)
+	}
+	return fmt.Sprintf("geobench explore%s --engine %s --seed %d%s --trace", broken, r.Engine, r.Seed, level)
 }
 
 // String describes a failure: the world, what is wrong with the execution, and how to see it again.
@@ -89,10 +95,10 @@ const (
 // Run runs the world of a seed and judges it. A panic of the engine is a problem like others.
 func Run(c Config) (res *Result) {
 	if c.Level == 0 {
-		c.Level = history.StrictSerializable
+		c.Level = isolation.StrictSerializable
 	}
 	w := newWorld(c)
-	res = &Result{Engine: c.Engine.Name, Broken: c.Broken, Seed: c.Seed, World: w.String(), Lost: w.losesRegion() >= 0, Restarted: w.durable}
+	res = &Result{Engine: c.Engine.Name, Broken: c.Broken, Seed: c.Seed, Level: c.Level, World: w.String(), Lost: w.losesRegion() >= 0, Restarted: w.durable}
 	defer func() {
 		if p := recover(); p != nil {
 			res.Problems = append(res.Problems, fmt.Sprintf("panic: %v\n%s", p, debug.Stack()))
@@ -237,14 +243,7 @@ func (e *execution) judge(c Config, res *Result) {
 	}
 	if v := history.Check(&e.history, c.Level); !v.Passed {
 		res.Anomaly = v.Anomaly
-		level := c.Level.String()
-		for weaker := c.Level - 1; weaker >= history.ReadCommitted; weaker-- {
-			if history.Check(&e.history, weaker).Passed {
-				level += fmt.Sprintf(" (the history is %v)", weaker)
-				break
-			}
-		}
-		problem("not %s: %s", level, v.Explanation)
+		problem("%s", v.Check().Message)
 	}
 }
 

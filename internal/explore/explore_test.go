@@ -85,9 +85,9 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 		wrong  []string // the problems that there may be, the first of which must be found
 	}{
 		"read-committed":                 {20, []string{"not strict-serializable (the history is read-committed): lost-update", "convergence", "not strict-serializable"}},
-		"snapshot":                       {20, []string{"not strict-serializable (the history is read-committed)", "convergence", "not strict-serializable"}},
+		"snapshot":                       {30, []string{"not strict-serializable (the history is strong-snapshot-isolation)", "convergence", "not strict-serializable"}},
 		"arrival-order":                  {20, []string{"convergence", "not strict-serializable"}},
-		"nearby-reads":                   {20, []string{"not strict-serializable (the history is serializable)"}},
+		"nearby-reads":                   {20, []string{"not strict-serializable (the history is session-serializable)"}},
 		"forgetful":                      {20, []string{"completion"}},
 		"janus-without-read-write-edges": {100, []string{"not strict-serializable", "convergence", "completion"}},
 		"slog-merged-on-arrival":         {20, []string{"not strict-serializable", "convergence", "completion"}},

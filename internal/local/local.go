@@ -67,10 +67,10 @@ func verify(p *plan.Plan, rec *recording, audits audit.Audits, reports []*result
 			if !slices.Contains(wanted, v1alpha1.VerifyInvariants) { // which it is part of
 				checks = append(checks, audit.Converged(&layout, audits))
 			}
-		case v1alpha1.VerifySerializable:
-			checks = append(checks, history.Check(&rec.history, history.Serializable).Check())
-		case v1alpha1.VerifyStrictSerializable:
-			checks = append(checks, history.Check(&rec.history, history.StrictSerializable).Check())
+		default:
+			if level, ok := history.LevelOf(v); ok {
+				checks = append(checks, history.Check(&rec.history, level).Check())
+			}
 		}
 	}
 	return checks
