@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -37,6 +38,8 @@ type Engine struct {
 	TakesGroups bool
 	// NewStore makes the store of a node, empty; nil for store.NewHash.
 	NewStore func() store.Store
+	// Isolation, if not nil, is what the database promises of all histories; nil for strict serializability.
+	Isolation func(Params) isolation.Level
 	// Survives, if not nil, says which losses the database goes on after; nil for none.
 	Survives func(*geo.Topology, Params) Survival
 	// New makes a replica. Params have been checked.
@@ -67,6 +70,14 @@ func AnyRegion(t *geo.Topology, inFlight bool) Survival {
 		}
 	}
 	return s
+}
+
+// Promises returns the isolation level of a database of this engine.
+func (e *Engine) Promises(p Params) isolation.Level {
+	if e.Isolation == nil {
+		return isolation.StrictSerializable
+	}
+	return e.Isolation(p)
 }
 
 // Survival returns what a database of this engine survives.
