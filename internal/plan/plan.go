@@ -42,6 +42,9 @@ func New(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1
 	if p.Topology, err = Topology(&db.Spec, profile); err != nil {
 		return nil, fmt.Errorf("spec.network: %w", err)
 	}
+	if err := p.Engine.Accepts(&p.Topology, p.Params); err != nil {
+		return nil, err
+	}
 	if p.Workload, err = catalog.New(run.Spec.Workload, p.Seed(), &p.Topology); err != nil {
 		return nil, err
 	}

@@ -29,8 +29,8 @@ type Engine struct {
 	// Roles that nodes may have: see RoleHolder.
 	Roles []string
 	// CheckTopology, if not nil, returns what is wrong with a topology that is right for other engines: too few replicas for
-	// what the parameters ask, say. The error names the manifest's field, its value, and what would be right.
-	CheckTopology func(*geo.Topology, Params) error
+	// what the parameters ask, say; nil for nothing. The topology may have no links yet.
+	CheckTopology func(*geo.Topology, Params) *TopologyError
 	// Place, if not nil, says which nodes hold which rows; otherwise every region holds all. Drivers load each node with what it
 	// holds.
 	Place func(*geo.Topology, Params) geo.Layout
@@ -104,15 +104,30 @@ func (e *Engine) MakeStore() store.Store {
 	return e.NewStore()
 }
 
-// Accepts returns why the engine cannot be deployed on a topology with these parameters, or nil.
+// Accepts returns why the engine cannot be deployed on a topology with these parameters, a *TopologyError, or nil.
 func (e *Engine) Accepts(t *geo.Topology, p Params) error {
 	if len(t.Groups) > 0 && !e.TakesGroups {
-		return fmt.Errorf("spec.groups: engine %s places rows by itself; leave the groups out", e.Name)
+		return &TopologyError{Field: "spec.groups", Message: fmt.Sprintf("engine %s places rows by itself; leave the groups out", e.Name)}
 	}
 	if e.CheckTopology == nil {
 		return nil
 	}
-	return e.CheckTopology(t, p)
+	if err := e.CheckTopology(t, p); err != nil { // a nil pointer is no nil error
+		return err
+	}
+	return nil
+}
+
+// TopologyError says which field of a GeoDatabase an engine cannot take: its value, and what would be right.
+type TopologyError struct {
+	Field, Value, Message string
+}
+
+func (e *TopologyError) Error() string {
+	if e.Value == "" {
+		return e.Field + ": " + e.Message
+	}
+	return e.Field + ": " + e.Value + ": " + e.Message
 }
 
 // Parameter is one entry of spec.engine.parameters.

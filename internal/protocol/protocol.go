@@ -77,6 +77,25 @@ func RolesOf(r Replica) []string {
 	return nil
 }
 
+// ShardLeader is a replica whose nodes lead groups of nodes that hold the same rows.
+type ShardLeader interface {
+	// Leads returns the shards (geo.Layout) whose groups the node leads now, as far as it knows, ascending.
+	Leads() []int
+}
+
+// LeadsOf returns the names of the shards that a replica leads; nil where the engine has no such groups.
+func LeadsOf(r Replica, l *geo.Layout) []string {
+	leader, ok := r.(ShardLeader)
+	if !ok {
+		return nil
+	}
+	names := []string{}
+	for _, shard := range leader.Leads() {
+		names = append(names, l.ShardName(shard))
+	}
+	return names
+}
+
 // Worker is a replica that does more than its messages and the operations of its store show, such as a search in a graph.
 type Worker interface {
 	// Steps counts the elementary steps of that so far, each some memory that is not in the cache. Simulators charge them.
