@@ -51,6 +51,24 @@ func New(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1
 	return p, nil
 }
 
+// External plans a run on a database that is there already and has no manifest: engine is its name in results, t says in which
+// regions it has clients.
+func External(run *v1alpha1.BenchmarkRun, engine string, t geo.Topology) (*Plan, error) {
+	p := &Plan{
+		Run: run, Database: &v1alpha1.GeoDatabase{}, Profile: &v1alpha1.NetworkProfileSpec{},
+		Topology: t, Engine: &protocol.Engine{Name: engine}, Params: protocol.Params{},
+	}
+	p.Database.Name = engine
+	p.Database.Spec.Engine.Name = engine
+	p.Database.Spec.Network.Emulation = v1alpha1.EmulationNone
+	if err := t.Validate(); err != nil {
+		return nil, err
+	}
+	var err error
+	p.Workload, err = catalog.New(run.Spec.Workload, p.Seed(), &p.Topology)
+	return p, err
+}
+
 // Seed of every random choice.
 func (p *Plan) Seed() uint64 { return uint64(p.Run.Spec.Seed) }
 
