@@ -20,6 +20,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/rtt"
@@ -113,8 +114,9 @@ func (s *runScope) checkHistory(ctx context.Context, workers []workerState) (che
 		clocks.add(pod.Spec.NodeName, ahead, within)
 	}
 	h.ClockError = clocks.bound()
+	promised := engines.Promises(s.current.database.Engine, s.current.database.Parameters)
 	for _, v := range s.run.Spec.Verify {
-		level, ok := history.LevelOf(v)
+		level, ok := history.LevelOf(v, promised)
 		if !ok {
 			continue
 		}

@@ -59,7 +59,7 @@ type BenchmarkRunSpec struct {
 
 	// Verify lists what is checked about the answers and the data at the end.
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=9
+	// +kubebuilder:validation:MaxItems=10
 	// +optional
 	Verify []Verification `json:"verify,omitempty"`
 
@@ -373,7 +373,7 @@ const (
 )
 
 // Verification is a check of the answers and the data.
-// +kubebuilder:validation:Enum=Invariants;ReadCommitted;SnapshotIsolation;SessionSnapshotIsolation;StrongSnapshotIsolation;Serializable;SessionSerializable;StrictSerializable;Convergence
+// +kubebuilder:validation:Enum=Invariants;ReadCommitted;SnapshotIsolation;SessionSnapshotIsolation;StrongSnapshotIsolation;Serializable;SessionSerializable;StrictSerializable;Convergence;Isolation
 type Verification string
 
 const (
@@ -395,6 +395,8 @@ const (
 	VerifySessionSerializable Verification = "SessionSerializable"
 	// VerifyStrictSerializable checks that the serial order also agrees with real time.
 	VerifyStrictSerializable Verification = "StrictSerializable"
+	// VerifyIsolation checks that the recorded history has the isolation level that the database's engine promises.
+	VerifyIsolation Verification = "Isolation"
 	// VerifyConvergence checks that all copies of the data are equal at the end.
 	VerifyConvergence Verification = "Convergence"
 )

@@ -16,8 +16,12 @@ var verifications = map[v1alpha1.Verification]isolation.Level{
 	v1alpha1.VerifyStrictSerializable:       isolation.StrictSerializable,
 }
 
-// LevelOf returns the level that a verification asks for. It is false when the verification needs no history.
-func LevelOf(v v1alpha1.Verification) (isolation.Level, bool) {
+// LevelOf returns the level that a verification asks for of a database that promises one. It is false when the verification
+// needs no history.
+func LevelOf(v v1alpha1.Verification, promised isolation.Level) (isolation.Level, bool) {
+	if v == v1alpha1.VerifyIsolation {
+		return promised, true
+	}
 	l, ok := verifications[v]
 	return l, ok
 }
@@ -25,7 +29,7 @@ func LevelOf(v v1alpha1.Verification) (isolation.Level, bool) {
 // Needed reports whether any of the verifications needs a history.
 func Needed(verify []v1alpha1.Verification) bool {
 	for _, v := range verify {
-		if _, ok := LevelOf(v); ok {
+		if _, ok := LevelOf(v, 0); ok {
 			return true
 		}
 	}

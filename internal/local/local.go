@@ -66,7 +66,7 @@ func verify(p *plan.Plan, layout geo.Layout, rec *recording, audits audit.Audits
 				checks = append(checks, audit.Converged(&layout, audits))
 			}
 		default:
-			if level, ok := history.LevelOf(v); ok {
+			if level, ok := history.LevelOf(v, p.Engine.Promises(p.Params)); ok {
 				checks = append(checks, history.Check(&rec.history, level).Check())
 			}
 		}

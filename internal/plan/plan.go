@@ -9,6 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/catalog"
@@ -51,12 +52,13 @@ func New(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1
 	return p, nil
 }
 
-// External plans a run on a database that is there already and has no manifest: engine is its name in results, t says in which
-// regions it has clients.
-func External(run *v1alpha1.BenchmarkRun, engine string, t geo.Topology) (*Plan, error) {
+// External plans a run on a database that is there already and has no manifest: engine is its name in results, promises what it
+// promises of histories, and t says in which regions it has clients.
+func External(run *v1alpha1.BenchmarkRun, engine string, promises isolation.Level, t geo.Topology) (*Plan, error) {
 	p := &Plan{
 		Run: run, Database: &v1alpha1.GeoDatabase{}, Profile: &v1alpha1.NetworkProfileSpec{},
-		Topology: t, Engine: &protocol.Engine{Name: engine}, Params: protocol.Params{},
+		Topology: t, Params: protocol.Params{},
+		Engine: &protocol.Engine{Name: engine, Isolation: func(protocol.Params) isolation.Level { return promises }},
 	}
 	p.Database.Name = engine
 	p.Database.Spec.Engine.Name = engine

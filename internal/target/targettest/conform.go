@@ -59,8 +59,8 @@ spec:
   databaseRef: {name: %s}
   workload: %s
   load: {clientsPerRegion: 20, warmup: 200ms, duration: 1s}
-  verify: [Invariants, %s]
-`, engine, spec, verification(promises))
+  verify: [Invariants, Isolation]
+`, engine, spec)
 	documents, problems := manifest.Split("conform", []byte(text))
 	if len(problems) > 0 {
 		t.Fatal(problems)
@@ -69,24 +69,11 @@ spec:
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	p, err := plan.External(bundle.Runs[0], engine, Topology())
+	p, err := plan.External(bundle.Runs[0], engine, promises, Topology())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
-}
-
-// verification is what asks for a level.
-func verification(l isolation.Level) v1alpha1.Verification {
-	return map[isolation.Level]v1alpha1.Verification{
-		isolation.ReadCommitted:            v1alpha1.VerifyReadCommitted,
-		isolation.SnapshotIsolation:        v1alpha1.VerifySnapshotIsolation,
-		isolation.SessionSnapshotIsolation: v1alpha1.VerifySessionSnapshotIsolation,
-		isolation.StrongSnapshotIsolation:  v1alpha1.VerifyStrongSnapshotIsolation,
-		isolation.Serializable:             v1alpha1.VerifySerializable,
-		isolation.SessionSerializable:      v1alpha1.VerifySessionSerializable,
-		isolation.StrictSerializable:       v1alpha1.VerifyStrictSerializable,
-	}[l]
 }
 
 // Judge fails unless a run passed with work done.
