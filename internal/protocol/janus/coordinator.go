@@ -486,6 +486,9 @@ func (r *Replica) commit(rec *record, noop bool, deps []Dep) {
 	}
 	r.coordinator.abandon(rec)
 	rec.phase, rec.noop, rec.deps = Committed, noop, deps
+	if !rec.foreign && !noop {
+		r.antiEntropy.decided(rec)
+	}
 	for _, n := range rec.inquirers {
 		r.graph.tellAncestor(n, rec)
 	}

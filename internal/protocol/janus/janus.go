@@ -8,8 +8,8 @@
 // A copy is one full set of partitions: a region has as many as a partition has replicas. The replicas of a partition
 // are the nodes that hold it, in every copy. Every node coordinates its clients' transactions (coordinator.go), keeps
 // the conflicts of its keys (conflicts.go) and its part of the graph (graph.go), hands what has its turn to the executor
-// (package deterministic), finishes what a coordinator that died has left (recovery.go), and forgets what all have put in
-// order (garbage.go).
+// (package deterministic), finishes what a coordinator that died has left (recovery.go), passes on decisions that it has not
+// told to all (antientropy.go), and forgets what all have put in order (garbage.go).
 package janus
 
 import (
@@ -83,6 +83,7 @@ type Replica struct {
 	graph       graph
 	executor    *deterministic.Executor
 	garbage     garbage
+	antiEntropy antiEntropy
 
 	ticking  bool
 	touched  []int // partitions of the transaction at hand
@@ -133,6 +134,7 @@ func newReplica(c protocol.Config) *Replica {
 		Self: c.Self, Layout: t.Layout(false), Procedures: c.Procedures, Store: c.Store, Env: c.Env, Answer: r.coordinator.answer,
 	})
 	r.garbage.init(r)
+	r.antiEntropy.init(r, r.recovery.timeout, longest)
 	return r
 }
 
@@ -182,6 +184,10 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 		}
 	case *Progress:
 		r.garbage.progress(from, m)
+	case *RowQuery:
+		r.antiEntropy.queried(from, m)
+	case *RowReport:
+		r.antiEntropy.reported(from, m)
 	}
 	r.finishStep()
 }
@@ -193,6 +199,7 @@ func (r *Replica) Fire(protocol.Timer) {
 	r.recovery.tick()
 	r.graph.run()
 	news := r.garbage.tick()
+	r.antiEntropy.tick()
 	r.executor.Flush()
 	r.graph.flush()
 	if news || len(r.records) > 0 {
@@ -215,9 +222,11 @@ func (r *Replica) tickLater() {
 	}
 }
 
-// Pending implements protocol.Replica: the transactions of own clients without an answer, and those known that have not
-// been executed here.
-func (r *Replica) Pending() int { return r.coordinator.unanswered + r.graph.open }
+// Pending implements protocol.Replica: the transactions of own clients without an answer, those known without a place in
+// the order, those of others' clients that are not executed here, and the rows with decisions that other replicas may lack.
+func (r *Replica) Pending() int {
+	return r.coordinator.unanswered + r.graph.open + r.executor.Foreign() + r.antiEntropy.unsettled
+}
 
 // Counters implements protocol.Replica.
 func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {

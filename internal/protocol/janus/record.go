@@ -125,6 +125,13 @@ type row struct {
 	forget   uint64 // everybody knows that
 	undone   fifo.Queue[*record]
 	kept     []*record // received and not forgotten
+
+	// The decisions known of instances that touch this partition, no-ops aside: how many, the last one's number, and those of
+	// instances that had not been received. See antiEntropy.
+	decided   uint64
+	last      uint64
+	strays    []*record
+	exchanges []exchange // by place in the group of this partition; nil: nobody was asked
 }
 
 // find returns the record of an instance, or nil.
