@@ -21,6 +21,9 @@ type Config struct {
 	Level history.Level
 	// Broken says that the engine is one of package broken's.
 	Broken bool
+	// Hostile makes other worlds of the seeds, such as nobody would choose: durations among the parameters down to the least that the engine
+	// allows, up to five regions, up to three times as many cuts, and two regions lost where the protocol survives that.
+	Hostile bool
 	// OnePartition makes worlds with one partition and one replica per region, for engines that know no others.
 	OnePartition bool
 	// Trace, if not nil, gets a line for everything that happens.
@@ -29,9 +32,9 @@ type Config struct {
 
 // Result tells how a seed went.
 type Result struct {
-	Engine string
-	Broken bool
-	Seed   uint64
+	Engine          string
+	Broken, Hostile bool
+	Seed            uint64
 	// World describes what the seed made, for a person.
 	World string
 	// Problems say what is wrong, each in a few lines. There is none when the seed passed.
@@ -40,6 +43,9 @@ type Result struct {
 	// had no end.
 	Anomaly              history.Anomaly
 	Diverged, Incomplete bool
+	// Premature tells that at some time nothing was pending, unanswered or under way although copies differed: a driver that waits
+	// for a quiet database would have compared them then. Only Janus promises not to do that, so it is no problem of its own.
+	Premature bool
 	// Transactions were sent, Committed of them were committed. Lost tells that a region was lost, Restarted that nodes
 	// crashed and started again from their logs.
 	Transactions, Committed int
@@ -54,11 +60,14 @@ func (r *Result) Passed() bool { return len(r.Problems) == 0 }
 
 // Replay is the command that runs the seed again and shows everything that happens.
 func (r *Result) Replay() string {
-	broken := ""
+	flags := ""
 	if r.Broken {
-		broken = " --broken"
+		flags += " --broken"
 	}
-	return fmt.Sprintf("geobench explore%s --engine %s --seed %d --trace", broken, r.Engine, r.Seed)
+	if r.Hostile {
+		flags += " --hostile"
+	}
+	return fmt.Sprintf("geobench explore%s --engine %s --seed %d --trace", flags, r.Engine, r.Seed)
 }
 
 // String describes a failure: the world, what is wrong with the execution, and how to see it again.
@@ -90,7 +99,9 @@ func Run(c Config) (res *Result) {
 		c.Level = history.StrictSerializable
 	}
 	w := newWorld(c)
-	res = &Result{Engine: c.Engine.Name, Broken: c.Broken, Seed: c.Seed, World: w.String(), Lost: w.losesRegion() >= 0, Restarted: w.durable}
+	res = &Result{
+		Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Seed: c.Seed, World: w.String(), Lost: len(w.lost()) > 0, Restarted: w.durable,
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			res.Problems = append(res.Problems, fmt.Sprintf("panic: %v\n%s", p, debug.Stack()))
@@ -172,7 +183,13 @@ func (e *execution) run(res *Result) {
 	// Overlapping cuts of a link heal with the first heal: after the last, none is left.
 	calm := max(e.calm, e.load.until)
 	e.sim.Run(calm)
-	for e.sim.Now() < calm+patience && (e.open() > 0 || !e.quiet() || !history.Converged(e.copies()).Passed) {
+	for e.sim.Now() < calm+patience {
+		if e.open() == 0 && e.quiet() {
+			if history.Converged(e.copies()).Passed {
+				break
+			}
+			res.Premature = res.Premature || !e.sim.Underway(e.sim.Now()+1)
+		}
 		e.sim.Run(e.sim.Now() + look)
 	}
 	res.Virtual, res.Events = e.sim.Now(), e.sim.Events()

@@ -22,9 +22,10 @@ import (
 // and asks again until they have all. A row that is stable costs nothing, and neither does one whose coordinator speaks.
 type antiEntropy struct {
 	r *Replica
-	// overdue is how long after its coordinator has last spoken a row should be stable; nobody waits for who has been silent
-	// for excuse.
-	overdue, excuse time.Duration
+	// overdue is how long after its coordinator has last spoken a row should be stable. It is more than an answer takes.
+	overdue time.Duration
+	// excuse is how long a replica may be silent and still be waited for.
+	excuse time.Duration
 	// unsettled counts the rows with decisions that others may lack, as of the last tick, and at least 1 after a decision.
 	unsettled int
 	queries   []*RowQuery // by place in the group, gathered in this tick
@@ -32,8 +33,9 @@ type antiEntropy struct {
 
 // exchange is what is known of another replica's knowledge of a row.
 type exchange struct {
-	asked   bool   // its RowReport is to come
-	settled uint64 // of this replica's decisions of the row, it has as many as were known then (row.decided)
+	asked   bool          // its RowReport is to come
+	at      time.Duration // when it was asked
+	settled uint64        // it has all decisions of the row that this replica had when it had as many (row.decided)
 }
 
 func (a *antiEntropy) init(r *Replica, recovery, longest time.Duration) {
@@ -111,7 +113,7 @@ func (a *antiEntropy) compare(n geo.NodeID, row *row, now time.Duration) (settle
 			continue
 		}
 		if ask && !e.asked {
-			e.asked = true
+			e.asked, e.at = true, now
 			if a.queries == nil {
 				a.queries = make([]*RowQuery, len(group))
 			}
@@ -120,7 +122,7 @@ func (a *antiEntropy) compare(n geo.NodeID, row *row, now time.Duration) (settle
 			}
 			a.queries[i].Rows = append(a.queries[i].Rows, n)
 		}
-		settled = settled && e.asked && a.silent(c, now)
+		settled = settled && e.asked && now-e.at >= a.overdue && a.silent(c, now)
 	}
 	return settled
 }
