@@ -52,7 +52,10 @@ func TestSeedsThatFailed(t *testing.T) {
 		"who was cut off or down when a region was lost never heard of what it had decided": {
 			"janus", false, []uint64{50049},
 		},
-		"the same, with short recovery": {
+		"who was told of a stable instance of another partition took it for one without dependencies": {
+			"janus", false, []uint64{73316, 88865},
+		},
+		"decisions of a lost region that not all have heard, with short recovery": {
 			"janus", true, []uint64{1548, 3300, 3644, 5278, 9011, 11043, 11307, 12145, 12648, 13706, 15866, 17933, 18856},
 		},
 	} {

@@ -175,7 +175,7 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	case *Inquire:
 		r.graph.inquired(from, m)
 	case *Ancestors:
-		r.graph.ancestors(m)
+		r.graph.ancestors(from, m)
 	case *deterministic.Reads:
 		r.executor.Reads(from, m)
 	case *deterministic.Answers:

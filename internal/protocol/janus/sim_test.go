@@ -449,6 +449,9 @@ func TestCuts(t *testing.T) {
 			if n := s.Pending(); n > 0 {
 				t.Errorf("%d transactions are pending on a quiet system", n)
 			}
+			if n, k := count(s, topology, "records"), count(s, topology, "keys"); n+k > 0 {
+				t.Errorf("%d records and %d keys are kept on a quiet system", n, k)
+			}
 			t.Logf("%d recoveries, %d no-ops, %d restarts, %d slow, scc max %d", count(s, topology, "recoveries"),
 				count(s, topology, "noops"), count(s, topology, "restarts"), count(s, topology, "slow_path"), count(s, topology, "scc_max"))
 		})
