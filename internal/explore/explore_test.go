@@ -12,6 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/broken"
 	"github.com/geobench/geobench/internal/protocol/janus"
+	"github.com/geobench/geobench/internal/txn"
 )
 
 // Every engine keeps its promises with 100 seeds, and in 100 hostile worlds. make soak runs more.
@@ -175,6 +176,34 @@ func TestPanicIsAFailure(t *testing.T) {
 		}
 	}
 }
+
+// An engine that goes in a circle fails its seed as one that does not answer, quickly, whether CPU time passes or none.
+func TestEndlessCirclesAreFailures(t *testing.T) {
+	for name, tc := range map[string]struct {
+		seed uint64
+		want string
+	}{
+		"no time passes":  {7, "completion: sim: virtual time stands still at "},
+		"CPU time passes": {4, "completion: 259912 events have happened by 100ms, and no end is in sight"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := *broken.ReadCommitted
+			e.New = func(c protocol.Config) protocol.Replica { return circling{broken.ReadCommitted.New(c), c.Env} }
+			r := Run(Config{Engine: &e, Seed: tc.seed, OnePartition: true, MaxEvents: 200_000})
+			if s := r.String(); r.Passed() || !r.Incomplete || !strings.Contains(s, "WRONG: "+tc.want) || !strings.Contains(s, fmt.Sprintf("--seed %d ", tc.seed)) {
+				t.Errorf("got %s", s)
+			}
+		})
+	}
+}
+
+type circling struct {
+	protocol.Replica
+	env protocol.Env
+}
+
+func (c circling) Submit(*txn.Transaction) { c.Fire(protocol.Timer{}) }
+func (c circling) Fire(t protocol.Timer)   { c.env.After(0, t) }
 
 type panicking struct{ protocol.Replica }
 
