@@ -54,16 +54,17 @@ type Engine struct {
 
 // Survival is what a database may lose for good without losing anything that was answered: the rest goes on.
 type Survival struct {
-	// Regions may be lost, each alone, with all its nodes.
+	// Regions may be lost with all their nodes, Most of them together.
 	Regions []geo.Region
+	Most    int
 	// InFlight says that they may be lost even when what their nodes had sent is lost with them, because a link was cut or the
 	// receiver was down.
 	InFlight bool
 }
 
-// AnyRegion is the survival of any one region, if the others are a majority.
-func AnyRegion(t *geo.Topology, inFlight bool) Survival {
-	s := Survival{InFlight: inFlight}
+// AnyRegions is the survival of any regions, if the others are a majority.
+func AnyRegions(t *geo.Topology, inFlight bool) Survival {
+	s := Survival{Most: (len(t.Regions) - 1) / 2, InFlight: inFlight}
 	if len(t.Regions) > 2 {
 		for r := range t.Regions {
 			s.Regions = append(s.Regions, geo.Region(r))
