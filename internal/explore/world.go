@@ -68,6 +68,7 @@ const (
 	chanceClients // and one for each region
 	chanceCrashes = 100
 	chanceLength  = 101
+	chanceGroups  = 102
 )
 
 func chance(seed uint64, of uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, of)) }
@@ -94,6 +95,7 @@ func newWorld(c Config) *world {
 	}
 	w.params = newParams(c, chance(c.Seed, chanceParams))
 	w.load = newLoad(chance(c.Seed, chanceLoad), scale)
+	w.load.groups = !w.load.bank && chance(c.Seed, chanceGroups).IntN(2) == 0
 	w.makeFaults(c, chance(c.Seed, chanceFaults), chance(c.Seed, chanceLength).IntN(8) == 0)
 	w.makeCrashes(c.Engine, chance(c.Seed, chanceCrashes))
 	return w

@@ -12,6 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/janus"
+	"github.com/geobench/geobench/internal/protocol/protocoltest"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/sim/simtest"
 	"github.com/geobench/geobench/internal/store"
@@ -190,6 +191,11 @@ func fiveRegions(partitions int) *geo.Topology {
 		{70, 80, 60, 0, 35},
 		{90, 100, 110, 35, 0},
 	})
+}
+
+// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+func TestGroups(t *testing.T) {
+	protocoltest.Groups(t, janus.Engine, nil)
 }
 
 // Two runs with the same seed are the same, line by line.
