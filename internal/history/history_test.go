@@ -21,7 +21,8 @@ import (
 //
 // is transaction 1 of client 3 in west, sent at 0 ms and answered at 10 ms, committed (or abort, unknown), which read the
 // initial version of row x and overwrote it. A version is the number of its transaction, ? if it is not known; .2
-// after it is Nth; a trailing - says that the row was missing or was deleted.
+// after it is Nth; a trailing - says that the row was missing or was deleted. sa:d is a scan of the rows from a up to d; a
+// trailing - says that it does not meet deleted rows.
 func parseHistory(t testing.TB, text string) *History {
 	t.Helper()
 	h := &History{KeyName: func(k txn.Key) string { return string(k[1:]) }}
@@ -49,7 +50,13 @@ func parseHistory(t testing.TB, text string) *History {
 			if w[0] == 'w' {
 				o.Kind = Write
 			}
-			w, o.Gone = strings.CutSuffix(w[2:], "-")
+			w, o.Gone = strings.CutSuffix(w, "-")
+			if w[0] == 's' {
+				o.Kind, o.To = Scan, txn.StringKey(0, w[3:])
+				x.Ops = append(x.Ops, o)
+				continue
+			}
+			w = w[2:]
 			version, nth, found := strings.Cut(w, ".")
 			if found {
 				o.Nth = uint8(number(t, nth))
