@@ -11,8 +11,8 @@ import (
 )
 
 // Check judges a history. It takes time linear in the history's size but for sorting, and about 60 bytes of memory per
-// transaction and 25 per operation beside the history itself; 30 more per transaction with snapshots. A history that does not
-// have the level is looked at once more, for the levels that it has.
+// transaction and 25 per operation beside the history itself. A history that does not have the level is looked at once more, for
+// the levels that it has.
 //
 // A transaction whose outcome is unknown counts as committed when somebody read or overwrote a version of its making. Such
 // a transaction has told nothing of itself, so what it read puts it under no obligation.
