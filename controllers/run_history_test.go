@@ -49,7 +49,15 @@ func TestHistoryIsChecked(t *testing.T) {
 				}
 				return []history.Txn{update(2, 0, 20, 30)}
 			}
-		}, v1alpha1.VerdictFailed, "CheckFailed", "lost-update"},
+		}, v1alpha1.VerdictFailed, "CheckFailed", "not serializable (the history is read-committed): lost-update"},
+		"a lost update, where snapshots are promised": {[]v1alpha1.Verification{v1alpha1.VerifySnapshotIsolation}, func(w *world) {
+			w.history = func(region string) []history.Txn {
+				if region == "us-west-2" {
+					return []history.Txn{update(1, 0, 0, 10)}
+				}
+				return []history.Txn{update(2, 0, 20, 30)}
+			}
+		}, v1alpha1.VerdictFailed, "CheckFailed", "not snapshot-isolation"},
 		"an order that time forbids": {both[1:], func(w *world) {
 			w.history = func(region string) []history.Txn {
 				if region == "us-west-2" {

@@ -74,10 +74,11 @@ func (r *Result) Replay() string {
 	if r.Hostile {
 		flags += " --hostile"
 	}
+	level := ""
 	if r.Level != isolation.StrictSerializable {
-		flags += fmt.Sprintf(" --level %v", r.Level)
+		level = fmt.Sprintf(" --level %v", r.Level)
 	}
-	return fmt.Sprintf("geobench explore%s --engine %s --seed %d --trace", flags, r.Engine, r.Seed)
+	return fmt.Sprintf("geobench explore%s --engine %s --seed %d%s --trace", flags, r.Engine, r.Seed, level)
 }
 
 // String describes a failure: the world, what is wrong with the execution, and how to see it again.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/broken"
 	"github.com/geobench/geobench/internal/protocol/janus"
@@ -204,6 +206,19 @@ type circling struct {
 
 func (c circling) Submit(*txn.Transaction) { c.Fire(protocol.Timer{}) }
 func (c circling) Fire(t protocol.Timer)   { c.env.After(0, t) }
+
+// What is promised less than by default is replayed with the same promise.
+func TestReplaySaysTheLevel(t *testing.T) {
+	r := Run(Config{Engine: broken.Snapshot, Broken: true, Seed: 2, OnePartition: true, Level: isolation.SnapshotIsolation})
+	if want := "geobench explore --broken --engine snapshot --seed 2 --level snapshot-isolation --trace"; r.Replay() != want {
+		t.Errorf("the replay is %s", r.Replay())
+	}
+	if r.Anomaly != history.LostUpdate || !slices.ContainsFunc(r.Problems, func(p string) bool {
+		return strings.HasPrefix(p, "not snapshot-isolation (the history is read-committed): lost-update")
+	}) {
+		t.Errorf("two regions that do not hear of each other in time have snapshot isolation: %s", r)
+	}
+}
 
 type panicking struct{ protocol.Replica }
 

@@ -2,6 +2,8 @@ package history
 
 import (
 	"bytes"
+	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"testing"
@@ -64,6 +66,47 @@ func generate(seed uint64, n, clients, rows int, unknownPercent int, add func(re
 	}
 }
 
+// generateScans adds orders of districts to what generate makes: scanPercent of the transactions look at all orders of a district
+// from the last 20 on, a fifth add one at its end, and a twentieth complete the oldest open one, which deletes it. A district is
+// loaded with five.
+func generateScans(seed uint64, n, clients, districts, scanPercent int, add func(region int, t *Txn)) {
+	type order struct {
+		version txn.ID
+		nth     uint8
+		gone    bool
+	}
+	r := rand.New(rand.NewPCG(seed, 11))
+	orders := make([][]order, districts)
+	for d := range orders {
+		orders[d] = make([]order, 5)
+	}
+	open := make([]int, districts)
+	key := func(d, o int) txn.Key {
+		return txn.CompositeKey(2, uint64(d), binary.BigEndian.AppendUint32(nil, uint32(o)))
+	}
+	generate(seed, n, clients, n, 0, func(region int, t *Txn) {
+		d := r.IntN(districts)
+		switch turn := r.IntN(100); {
+		case turn < scanPercent:
+			from := max(0, len(orders[d])-20)
+			for o, x := range orders[d][from:] {
+				t.Ops = append(t.Ops, Op{Key: key(d, from+o), Version: x.version, Known: true, Nth: x.nth, Gone: x.gone})
+			}
+			t.Ops = append(t.Ops, Op{Kind: Scan, Key: key(d, from), To: key(d+1, 0)})
+		case turn < scanPercent+20:
+			k := key(d, len(orders[d]))
+			t.Ops = append(t.Ops, Op{Key: k, Known: true, Gone: true}, Op{Kind: Write, Key: k, Known: true, Nth: 1})
+			orders[d] = append(orders[d], order{version: t.ID, nth: 1})
+		case turn < scanPercent+25 && open[d] < len(orders[d]):
+			k, x := key(d, open[d]), &orders[d][open[d]]
+			t.Ops = append(t.Ops, Op{Key: k, Version: x.version, Known: true, Nth: x.nth}, Op{Kind: Write, Key: k, Version: x.version, Known: true, Nth: 1, Gone: true})
+			*x = order{t.ID, 1, true}
+			open[d]++
+		}
+		add(region, t)
+	})
+}
+
 func regions(h *History) {
 	for _, name := range []string{"us-east-1", "us-west-2", "eu-west-1", "eu-central-1", "ap-northeast-1", "ap-southeast-2", "ap-south-1", "sa-east-1"} {
 		h.Region(name)
@@ -72,7 +115,7 @@ func regions(h *History) {
 
 // BenchmarkCheck checks a million transactions of 5 to 6 operations. The peak is what the process took from the system.
 func BenchmarkCheck(b *testing.B) {
-	for _, level := range []isolation.Level{isolation.Serializable, isolation.StrictSerializable} {
+	for _, level := range []isolation.Level{isolation.SnapshotIsolation, isolation.StrongSnapshotIsolation, isolation.Serializable, isolation.StrictSerializable} {
 		b.Run(level.String(), func(b *testing.B) {
 			h := &History{}
 			regions(h)
@@ -87,6 +130,30 @@ func BenchmarkCheck(b *testing.B) {
 			b.ReportMetric(float64(h.Ops())/float64(h.Len()), "ops/txn")
 			b.ReportMetric(peakMB(), "peak-MB")
 		})
+	}
+}
+
+// BenchmarkCheckScans checks a million transactions, a tenth of which look at 20 rows and at all those that are not there yet.
+func BenchmarkCheckScans(b *testing.B) {
+	for _, districts := range []int{10, 1000} {
+		for _, level := range []isolation.Level{isolation.StrongSnapshotIsolation, isolation.StrictSerializable} {
+			b.Run(fmt.Sprintf("districts=%d/%v", districts, level), func(b *testing.B) {
+				h := &History{}
+				regions(h)
+				generateScans(1, 1_000_000, 20_000, districts, 10, h.Add)
+				b.ResetTimer()
+				for b.Loop() {
+					v := Check(h, level)
+					if !v.Passed {
+						b.Fatal(v.Explanation)
+					}
+					b.ReportMetric(float64(v.Stats.Edges[PredicateRW])/1e6, "scan-edges/txn")
+				}
+				b.StopTimer()
+				b.ReportMetric(float64(h.Ops())/float64(h.Len()), "ops/txn")
+				b.ReportMetric(peakMB(), "peak-MB")
+			})
+		}
 	}
 }
 

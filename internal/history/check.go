@@ -11,8 +11,8 @@ import (
 )
 
 // Check judges a history. It takes time linear in the history's size but for sorting, and about 60 bytes of memory per
-// transaction and 25 per operation beside the history itself; 30 more per transaction with snapshots. A history that does not
-// have the level is looked at once more, for the levels that it has.
+// transaction and 25 per operation beside the history itself. A history that does not have the level is looked at once more, for
+// the levels that it has.
 //
 // A transaction whose outcome is unknown counts as committed when somebody read or overwrote a version of its making. Such
 // a transaction has told nothing of itself, so what it read puts it under no obligation.
@@ -79,7 +79,7 @@ func (c *checker) holds() (strongest []isolation.Level) {
 func dependencies(level isolation.Level) (m mask, snapshots bool) {
 	m = maskOf(WW, WR)
 	if isolation.Implies(level, isolation.SnapshotIsolation) {
-		m |= maskOf(RW)
+		m |= maskOf(RW, PredicateRW)
 		snapshots = !isolation.Implies(level, isolation.Serializable)
 	}
 	if isolation.Implies(level, isolation.SessionSnapshotIsolation) {
@@ -99,12 +99,18 @@ func (c *checker) prepare() bool {
 	c.resolve()
 	c.sortByKey()
 	c.internal()
+	if len(c.h.bounds) > 0 {
+		c.findScans()
+	}
 	c.g = newGraph(c.n)
 	return true
 }
 
 // edges adds the dependencies to the graph: all those between versions, and those in time that are in m.
 func (c *checker) edges(m mask) {
+	if c.scans != nil {
+		c.plant()
+	}
 	c.versions()
 	if m.contains(RealTime) {
 		c.realTime()
@@ -119,12 +125,12 @@ func (c *checker) fill(m mask) {
 	c.g.counted()
 	c.edges(m)
 	// The search for cycles needs none of these.
-	c.order, c.owner, c.from, c.marks, c.sent, c.answered, c.session = nil, nil, nil, nil, nil, nil, nil
+	c.order, c.owner, c.from, c.marks, c.scans, c.sent, c.answered, c.session = nil, nil, nil, nil, nil, nil, nil, nil
 }
 
 // worst returns the first of the anomalies that need no cycle which was found and which the level rules out, or "".
 func (c *checker) worst(level isolation.Level) Anomaly {
-	for _, a := range [...]Anomaly{DuplicateID, GarbageRead, G1a, DirtyUpdate, G1b, Internal, IncompatibleOrder, LostUpdate} {
+	for _, a := range [...]Anomaly{DuplicateID, GarbageRead, PredicateReadMiss, G1a, DirtyUpdate, G1b, Internal, IncompatibleOrder, LostUpdate} {
 		if (a == Internal || a == LostUpdate) && !isolation.Implies(level, isolation.SnapshotIsolation) {
 			continue
 		}
@@ -154,6 +160,8 @@ type checker struct {
 	// marks[i] is scratch of versions: what transaction i has to do with the key at hand.
 	marks []keyMark
 	turn  uint32
+	// scans is nil when no transaction looked at a range.
+	scans *scans
 	// sent and answered are the transactions in the order of these times, session by client.
 	sent, answered, session []uint32
 
@@ -171,6 +179,7 @@ type evidence struct {
 	key     uint32
 	version txn.ID
 	nth, of uint8
+	found   presence // what a found, unlike b
 }
 
 func (c *checker) note(a Anomaly, e evidence) {
@@ -264,8 +273,10 @@ func (c *checker) sortByKey() {
 	for i := range uint32(c.n) {
 		if c.committed[i] {
 			for _, o := range c.h.opsOf(i) {
-				c.from[o.key+1]++
-				total++
+				if !o.scan() {
+					c.from[o.key+1]++
+					total++
+				}
 			}
 		}
 	}
@@ -280,6 +291,9 @@ func (c *checker) sortByKey() {
 		}
 		first := c.h.txns[i].ops
 		for k, o := range c.h.opsOf(i) {
+			if o.scan() {
+				continue
+			}
 			at := next[o.key]
 			next[o.key]++
 			c.order[at], c.owner[at] = first+uint32(k), i
@@ -298,6 +312,9 @@ func (c *checker) internal() {
 		first := c.h.txns[i].ops
 		id := c.h.txns[i].id
 		for k, o := range c.h.opsOf(i) {
+			if o.scan() {
+				continue
+			}
 			before := last[o.key]
 			last[o.key] = first + uint32(k) + 1
 			if !o.known() {
@@ -453,6 +470,8 @@ func (c *checker) cycle(all mask, snapshots bool) (worst, shorter []hop) {
 	}
 	s := newSearch(c.g, c.n)
 	items := maskOf(WW, WR, RW)
+	data := items | maskOf(PredicateRW)
+	process := data | maskOf(Session)
 	for _, kind := range []struct {
 		all, first, rest mask
 		snapshots        bool
@@ -460,9 +479,12 @@ func (c *checker) cycle(all mask, snapshots bool) (worst, shorter []hop) {
 		{maskOf(WW), maskOf(WW), maskOf(WW), false},
 		{maskOf(WW, WR), maskOf(WW, WR), maskOf(WW, WR), false},
 		{items, maskOf(RW), maskOf(WW, WR), false},
+		{data, maskOf(RW, PredicateRW), maskOf(WW, WR), false},
 		{items, items, items, true},
+		{data, data, data, true},
 		{items, items, items, false},
-		{items | maskOf(Session), items | maskOf(Session), items | maskOf(Session), snapshots},
+		{data, data, data, false},
+		{process, process, process, snapshots},
 		{all, all, all, snapshots},
 	} {
 		if kind.all&^all != 0 || snapshots && !kind.snapshots && kind.rest.contains(RW) {
@@ -482,7 +504,7 @@ func (c *checker) cycle(all mask, snapshots bool) (worst, shorter []hop) {
 				c.v.Stats.Cyclic++
 			}
 		}
-		if len(worst) > 2 && kind.all != all {
+		if more := all &^ kind.all; len(worst) > 2 && (more.contains(Session) || more.contains(RealTime)) {
 			s.left = patience
 			if snapshots {
 				cyclic = c.g.components(all, &cyclic, true)

@@ -34,19 +34,26 @@ func (c *checker) verdict(cycle, shorter []hop) *Verdict {
 // classify names a cycle by its dependencies.
 func classify(cycle []hop) Anomaly {
 	var n [link]int
+	anti := func(h hop) bool { return h.dependency == RW || h.dependency == PredicateRW }
 	adjacent := false
 	for i, h := range cycle {
 		n[h.dependency]++
-		adjacent = adjacent || h.dependency == RW && cycle[(i+1)%len(cycle)].dependency == RW
+		adjacent = adjacent || anti(h) && anti(cycle[(i+1)%len(cycle)])
+	}
+	item := func(items, predicates Anomaly) Anomaly {
+		if n[PredicateRW] > 0 {
+			return predicates
+		}
+		return items
 	}
 	a := G0
-	switch {
-	case n[RW] > 1 && adjacent:
-		a = G2Item
-	case n[RW] > 1:
-		a = GNonadjacentItem
-	case n[RW] == 1:
-		a = GSingleItem
+	switch antis := n[RW] + n[PredicateRW]; {
+	case antis > 1 && adjacent:
+		a = item(G2Item, G2)
+	case antis > 1:
+		a = item(GNonadjacentItem, GNonadjacent)
+	case antis == 1:
+		a = item(GSingleItem, GSingle)
 	case n[WR] > 0:
 		a = G1c
 	}
@@ -60,18 +67,22 @@ func classify(cycle []hop) Anomaly {
 }
 
 // commonName is what people call the smallest cycles of some kinds, or "".
-func commonName(a Anomaly, cycle []hop) string {
+func commonName(cycle []hop) string {
 	var shape strings.Builder
 	for _, h := range cycle {
 		shape.WriteString(h.dependency.String() + " ")
 	}
-	switch shape := shape.String(); {
-	case a == GSingleItem && shape == "rw wr ":
+	switch shape.String() {
+	case "rw wr ":
 		return " (read skew)"
-	case a == GNonadjacentItem && shape == "rw wr rw wr ":
+	case "predicate-rw wr ":
+		return " (phantom)"
+	case "rw wr rw wr ":
 		return " (long fork)"
-	case a == G2Item && len(cycle) == 2:
+	case "rw rw ":
 		return " (write skew)"
+	case "predicate-rw predicate-rw ", "predicate-rw rw ", "rw predicate-rw ":
+		return " (write skew over a range)"
 	}
 	return ""
 }
@@ -97,11 +108,14 @@ func (x *explainer) name(i uint32) string {
 	return fmt.Sprintf("T%d", len(x.named))
 }
 
-func (x *explainer) key(k uint32) string {
-	if x.h.KeyName != nil {
-		return x.h.KeyName(x.h.keys[k])
+func (x *explainer) key(k uint32) string { return x.nameOf(x.h.keys[k]) }
+
+// nameOf prints a key. The end of a range may be none.
+func (x *explainer) nameOf(k txn.Key) string {
+	if x.h.KeyName != nil && k.Valid() {
+		return x.h.KeyName(k)
 	}
-	return x.h.keys[k].String()
+	return k.String()
 }
 
 // instant prints a time to the microsecond.
@@ -163,7 +177,7 @@ func (x *explainer) id(i uint32) txn.ID { return x.h.txns[i].id }
 // cycle explains a cycle.
 func (x *explainer) cycle(a Anomaly, cycle []hop) (steps []Step, explanation string) {
 	// A person starts at a read that another transaction's write made stale, and ends with time.
-	if k := slices.IndexFunc(cycle, func(h hop) bool { return h.dependency == RW }); k > 0 {
+	if k := slices.IndexFunc(cycle, func(h hop) bool { return h.dependency == RW || h.dependency == PredicateRW }); k > 0 {
 		cycle = slices.Concat(cycle[k:], cycle[:k])
 	}
 	for _, h := range cycle {
@@ -180,7 +194,7 @@ func (x *explainer) cycle(a Anomaly, cycle []hop) (steps []Step, explanation str
 		}
 		order := "%s comes before %s, because %s"
 		switch {
-		case x.snapshots && h.dependency == RW:
+		case x.snapshots && (h.dependency == RW || h.dependency == PredicateRW):
 			order = "%s starts before %s commits, because %s"
 		case x.snapshots:
 			order = "%s commits before %s starts, because %s"
@@ -195,7 +209,7 @@ func (x *explainer) cycle(a Anomaly, cycle []hop) (steps []Step, explanation str
 	if x.snapshots {
 		explains = fmt.Sprintf("no snapshots of these %d transactions explain", len(cycle))
 	}
-	return steps, fmt.Sprintf("%s%s: %s what they saw.\n%s%s", a, commonName(a, cycle), explains, x.introduce(),
+	return steps, fmt.Sprintf("%s%s: %s what they saw.\n%s%s", a, commonName(cycle), explains, x.introduce(),
 		strings.TrimSuffix(x.text.String(), "\n"))
 }
 
@@ -215,7 +229,7 @@ func (x *explainer) step(h hop) Step {
 		s.Text = fmt.Sprintf("%s was answered at %s, before %s was sent at %s", a, instant(from.answered), b, instant(to.invoked))
 	case WR:
 		for k := range x.h.opsOf(h.to) {
-			if o := &x.h.opsOf(h.to)[k]; !o.write() && o.known() && o.version == s.From {
+			if o := &x.h.opsOf(h.to)[k]; o.read() && o.known() && o.version == s.From {
 				meet(o)
 				s.Version = s.From
 				s.Text = fmt.Sprintf("%s read %s as %s had written it", b, key, a)
@@ -233,35 +247,67 @@ func (x *explainer) step(h hop) Step {
 		if !direct {
 			s.Text = fmt.Sprintf("%s wrote %s after %s had written it", b, key, a)
 		}
-	case RW:
-		var read *op
+	case RW, PredicateRW:
+		// read saw the version that was replaced, or scan has not met it.
+		var read, scan *op
+		ops := x.h.opsOf(h.from)
 		saw := func(k uint32, match func(*op) bool) bool {
-			for j := range x.h.opsOf(h.from) {
-				if o := &x.h.opsOf(h.from)[j]; !o.write() && o.key == k && match(o) {
-					read = o
-					return true
+			for j := range ops {
+				if o := &ops[j]; o.read() && o.key == k && match(o) {
+					if scan = x.scanOf(ops[j:], k); h.dependency == RW || o.gone() && scan != nil {
+						read = o
+						return true
+					}
 				}
 			}
 			return false
 		}
+		unmet := func(k uint32) bool {
+			met := slices.IndexFunc(ops, func(o op) bool { return !o.scan() && o.key == k })
+			if met < 0 {
+				met = len(ops)
+			}
+			scan = x.scanOf(ops[:met], k)
+			return h.dependency == PredicateRW && scan != nil
+		}
 		o, _ := x.replaced(h.to, func(w *op) bool {
-			return w.known() && saw(w.key, func(r *op) bool { return r.known() && r.version == w.version })
+			return w.known() && (w.version == Initial && unmet(w.key) || saw(w.key, func(r *op) bool { return r.known() && r.version == w.version }))
 		}, func(k uint32) bool {
-			return saw(k, func(r *op) bool { return r.version != s.To })
+			return unmet(k) || saw(k, func(r *op) bool { return r.version != s.To })
 		})
 		meet(o)
-		s.Version = read.version
 		did := "wrote"
 		if o.write() && o.gone() {
 			did = "deleted"
 		}
-		if read.gone() {
+		if read != nil {
+			s.Version = read.version
+		}
+		switch {
+		case h.dependency == PredicateRW:
+			s.Text = fmt.Sprintf("%s looked at the rows %s and met no %s before %s %s it", a, x.rangeOf(scan), key, b, did)
+		case read.gone():
 			s.Text = fmt.Sprintf("%s found %s missing before %s %s it", a, key, b, did)
-		} else {
+		default:
 			s.Text = fmt.Sprintf("%s read %s before %s %s it (it saw %s)", a, key, b, did, x.version(read.version))
 		}
 	}
 	return s
+}
+
+// scanOf returns the first scan among ops whose range has row k, or nil.
+func (x *explainer) scanOf(ops []op, k uint32) *op {
+	for i := range ops {
+		if o := &ops[i]; o.scan() && x.h.bounds[o.key] <= x.h.keys[k] && x.h.keys[k] < x.h.bounds[o.version] {
+			return o
+		}
+	}
+	return nil
+}
+
+// rangeOf names the range of a scan.
+func (x *explainer) rangeOf(o *op) string {
+	return fmt.Sprintf("from %s up to %s", x.nameOf(x.h.bounds[o.key]), x.nameOf(x.h.bounds[o.version]))
 }
 
 // replaced returns the write of transaction i that direct accepts, which says what it overwrote; or else one at a key that
@@ -325,9 +371,23 @@ func (x *explainer) direct(v *Verdict, e *evidence) {
 	case GarbageRead:
 		head = "a version turned up that nobody wrote"
 		text = fmt.Sprintf("%s saw %s in a version of transaction %v, which is not in the history.", a, key, e.version)
-		if e.b != initial {
+		switch {
+		case e.found != unknownPresence:
+			head = "a row was there and missing in one version"
+			// Who has written the version knows whether there is a row in it; otherwise b has found out.
+			found := map[presence]string{there: "there", gone: "missing"}
+			did := map[presence]string{there: "deleted it", gone: "written it"}[e.found]
+			text = fmt.Sprintf("%s found %s %s in the version in which %s had %s.", a, key, found[e.found], b, did)
+			if x.id(e.b) != e.version {
+				text = fmt.Sprintf("%s found %s %s in %s, and %s found it %s.", a, key, found[e.found], x.version(e.version), b, found[there+gone-e.found])
+			}
+		case e.b != initial:
 			text = fmt.Sprintf("%s saw %s in a version of %s, which did not write it.", a, key, b)
 		}
+	case PredicateReadMiss:
+		head = "a scan did not meet a row of its range, which was there"
+		text = fmt.Sprintf("%s looked at the rows %s and met no %s. It was loaded, since %s found it there, and no deletion explains this.",
+			a, x.rangeOf(x.scanOf(x.h.opsOf(e.a), e.key)), key, b)
 	case G1a, DirtyUpdate:
 		head, text = "what an aborted transaction wrote was read", fmt.Sprintf("%s read %s as %s had written it, but %s was aborted.", a, key, b, b)
 		d := WR

@@ -79,14 +79,14 @@ const (
 
 // leaving returns the dependencies in m whose edges leave a start, and those whose edges leave a commit.
 func (m mask) leaving() [2]mask {
-	rw := maskOf(RW)
+	rw := maskOf(RW, PredicateRW)
 	return [2]mask{start: m & rw, commit: m&^rw | maskOf()}
 }
 
 // lands returns the start or commit of node w at which an edge arrives, given the one that it leaves.
 func lands(from, w uint32, d Dependency) uint32 {
 	switch d {
-	case RW:
+	case RW, PredicateRW:
 		return w<<1 | commit
 	case link:
 		return w<<1 | from&1

@@ -39,6 +39,9 @@ type History struct {
 	ops     []op
 	keys    []txn.Key
 	keyIDs  map[txn.Key]uint32
+	// bounds are the ends of scans' ranges, each once: rows or not.
+	bounds   []txn.Key
+	boundIDs map[txn.Key]uint32
 }
 
 type row struct {
@@ -50,15 +53,17 @@ type row struct {
 	status            txn.Status
 }
 
-// op is an Op with its key's number.
+// op is an Op with its key's number. Of a scan, key and version are the numbers of its range's ends.
 type op struct {
 	version txn.ID
 	key     uint32
 	nth     uint8
-	flags   uint8 // opWrite, opKnown, opGone
+	flags   uint8 // opWrite, opScan, opKnown, opGone
 }
 
+func (o *op) read() bool  { return o.flags&(opWrite|opScan) == 0 }
 func (o *op) write() bool { return o.flags&opWrite != 0 }
+func (o *op) scan() bool  { return o.flags&opScan != 0 }
 func (o *op) known() bool { return o.flags&opKnown != 0 }
 func (o *op) gone() bool  { return o.flags&opGone != 0 }
 
@@ -94,6 +99,14 @@ func (h *History) Add(region int, t *Txn) {
 	for i := range t.Ops {
 		o := &t.Ops[i]
 		var flags uint8
+		if o.Kind == Scan {
+			flags = opScan
+			if o.Gone {
+				flags |= opGone
+			}
+			h.ops = append(h.ops, op{version: txn.ID(h.bound(o.To)), key: h.bound(o.Key), flags: flags})
+			continue
+		}
 		if o.Kind == Write {
 			flags |= opWrite
 		}
@@ -107,18 +120,23 @@ func (h *History) Add(region int, t *Txn) {
 	}
 }
 
-func (h *History) intern(k txn.Key) uint32 {
-	if n, ok := h.keyIDs[k]; ok {
+func (h *History) intern(k txn.Key) uint32 { return intern(k, &h.keys, &h.keyIDs) }
+
+func (h *History) bound(k txn.Key) uint32 { return intern(k, &h.bounds, &h.boundIDs) }
+
+// intern returns the number of k among keys, to which it is added.
+func intern(k txn.Key, keys *[]txn.Key, ids *map[txn.Key]uint32) uint32 {
+	if n, ok := (*ids)[k]; ok {
 		return n
 	}
-	if h.keyIDs == nil {
-		h.keyIDs = map[txn.Key]uint32{}
+	if *ids == nil {
+		*ids = map[txn.Key]uint32{}
 	}
 	// The key may be part of a larger buffer.
 	k = txn.Key(strings.Clone(string(k)))
-	n := uint32(len(h.keys))
-	h.keys = append(h.keys, k)
-	h.keyIDs[k] = n
+	n := uint32(len(*keys))
+	*keys = append(*keys, k)
+	(*ids)[k] = n
 	return n
 }
 

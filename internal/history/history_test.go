@@ -21,7 +21,8 @@ import (
 //
 // is transaction 1 of client 3 in west, sent at 0 ms and answered at 10 ms, committed (or abort, unknown), which read the
 // initial version of row x and overwrote it. A version is the number of its transaction, ? if it is not known; .2
-// after it is Nth; a trailing - says that the row was missing or was deleted.
+// after it is Nth; a trailing - says that the row was missing or was deleted. sa:d is a scan of the rows from a up to d; a
+// trailing - says that it does not meet deleted rows.
 func parseHistory(t testing.TB, text string) *History {
 	t.Helper()
 	h := &History{KeyName: func(k txn.Key) string { return string(k[1:]) }}
@@ -44,27 +45,38 @@ func parseHistory(t testing.TB, text string) *History {
 		default:
 			t.Fatalf("%q is not an outcome", f[3])
 		}
-		for _, w := range f[4:] {
-			o := Op{Key: txn.StringKey(0, w[1:2])}
-			if w[0] == 'w' {
-				o.Kind = Write
-			}
-			w, o.Gone = strings.CutSuffix(w[2:], "-")
-			version, nth, found := strings.Cut(w, ".")
-			if found {
-				o.Nth = uint8(number(t, nth))
-			}
-			if version != "?" {
-				o.Known = true
-				if n := number(t, version); n > 0 {
-					o.Version = testID(n)
-				}
-			}
-			x.Ops = append(x.Ops, o)
-		}
+		x.Ops = parseOps(t, f[4:])
 		h.Add(h.Region(region), &x)
 	}
 	return h
+}
+
+// parseOps reads operations as parseHistory explains them.
+func parseOps(t testing.TB, words []string) (ops []Op) {
+	for _, w := range words {
+		o := Op{Key: txn.StringKey(0, w[1:2])}
+		if w[0] == 'w' {
+			o.Kind = Write
+		}
+		w, o.Gone = strings.CutSuffix(w, "-")
+		if w[0] == 's' {
+			o.Kind, o.To = Scan, txn.StringKey(0, w[3:])
+			ops = append(ops, o)
+			continue
+		}
+		version, nth, found := strings.Cut(w[2:], ".")
+		if found {
+			o.Nth = uint8(number(t, nth))
+		}
+		if version != "?" {
+			o.Known = true
+			if n := number(t, version); n > 0 {
+				o.Version = testID(n)
+			}
+		}
+		ops = append(ops, o)
+	}
+	return ops
 }
 
 func number(t testing.TB, s string) uint64 {

@@ -9,33 +9,41 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// Kind tells reads from writes.
+// Kind says what an operation does.
 type Kind uint8
 
 // The kinds of operations.
 const (
 	Read Kind = iota
 	Write
+	// Scan looks at all rows of a range.
 	Scan
 )
 
 // Initial is the version of a row that no recorded transaction has written: it was loaded, or it never existed.
 const Initial txn.ID = 0
 
-// Op is what a transaction did to a row.
+// Op is what a transaction did to a row, or to the rows of a range.
+//
+// A scan comes behind the reads of the rows that it met, deleted ones included: its transaction has met those rows of the range
+// that it reads or writes in an operation before the scan, and no others. A row that it has not met was not there for it, in the
+// row's initial version. A scan that ended early, for example because it had found as many rows as it needed, says so by its range.
 type Op struct {
-	Kind Kind
-	Key  txn.Key
-	To   txn.Key
+	// Key of the row, or the least key of a scan's range.
+	Key txn.Key
+	// To is the end of a scan's range: the least key above Key that is no part of it.
+	To txn.Key
 	// Version is the id of the transaction that wrote the version which was read or overwritten. The version that a
-	// write makes is named by its own transaction.
+	// write makes is named by its own transaction. Of a scan it means nothing, nor do Known and Nth.
 	Version txn.ID
+	Kind    Kind
 	// Known says that Version is. An engine may not know what a blind write overwrites, or who deleted a missing row.
 	Known bool
 	// Nth counts, from 1, the writes of the row by one transaction: for a read which of them Version's transaction
 	// had made, for a write how many its own transaction made. 0: not known, taken as the last.
 	Nth uint8
-	// Gone says that the row was not there (read) or was deleted (write).
+	// Gone says that the row was not there (read) or was deleted (write); of a scan that it does not meet rows which are
+	// deleted, so that a row that it has not met may have been there before, too.
 	Gone bool
 }
 
@@ -49,14 +57,14 @@ const (
 	opNth         // Nth follows
 	opSameKey     // as the operation before
 	opSameVersion // as the operation before
-	opReserved
+	opScan        // To follows the key, and nothing else
 )
 
 // minOp is the least number of bytes of an operation.
 const minOp = 1
 
-// AppendOps appends the number of operations and the operations, about 12 bytes for a read of a row with an integer key
-// and 1 for a write of what was read just before.
+// AppendOps appends the number of operations and the operations, about 12 bytes for a read of a row with an integer key,
+// 1 for a write of what was read just before, and 20 for a scan between integer keys.
 func AppendOps(b []byte, ops []Op) []byte {
 	b = codec.AppendUvarint(b, uint64(len(ops)))
 	var last Op
@@ -69,6 +77,14 @@ func AppendOps(b []byte, ops []Op) []byte {
 			head |= opSameKey
 		} else {
 			b = codec.AppendString(b, string(o.Key))
+		}
+		if o.Gone {
+			head |= opGone
+		}
+		if o.Kind == Scan {
+			b = codec.AppendString(b, string(o.To))
+			b[at], last = head|opScan, Op{Key: o.Key}
+			continue
 		}
 		if o.Known {
 			head |= opKnown
@@ -85,9 +101,6 @@ func AppendOps(b []byte, ops []Op) []byte {
 		default:
 			head |= opNth
 			b = append(b, o.Nth)
-		}
-		if o.Gone {
-			head |= opGone
 		}
 		b[at] = head
 		last = *o
@@ -111,7 +124,7 @@ func DecodeOps(b []byte) (ops []Op, rest []byte, err error) {
 func readOps(r *codec.Reader, dst []Op) []Op {
 	n := r.Count(minOp)
 	if free := cap(dst) - len(dst); free < n {
-		// An operation takes a byte on the wire and 40 in memory: trust the count only so far.
+		// An operation takes a byte on the wire and 48 in memory: trust the count only so far.
 		grown := make([]Op, len(dst), len(dst)+min(n, 1024))
 		copy(grown, dst)
 		dst = grown
@@ -119,7 +132,7 @@ func readOps(r *codec.Reader, dst []Op) []Op {
 	var last Op
 	for i := range n {
 		head := r.Uint8()
-		if head&opReserved != 0 || head&opFirst != 0 && head&opNth != 0 ||
+		if head&opScan != 0 && head&^(opScan|opGone|opSameKey) != 0 || head&opFirst != 0 && head&opNth != 0 ||
 			head&opSameVersion != 0 && (head&opKnown == 0 || !last.Known) || i == 0 && head&(opSameKey|opSameVersion) != 0 {
 			r.Fail(errHead)
 		}
@@ -128,6 +141,12 @@ func readOps(r *codec.Reader, dst []Op) []Op {
 			o.Key = last.Key
 		} else if o.Key = txn.Key(r.String()); r.Err() == nil && !o.Key.Valid() {
 			r.Fail(fmt.Errorf("%v", o.Key))
+		}
+		if head&opScan != 0 {
+			o.Kind, o.To = Scan, txn.Key(r.String())
+			if r.Err() == nil && o.To <= o.Key {
+				r.Fail(fmt.Errorf("the range of a scan from %v to %x has no rows", o.Key, string(o.To)))
+			}
 		}
 		switch {
 		case head&opSameVersion != 0:

@@ -76,11 +76,10 @@ func (r *Recorder) read(k txn.Key, gone bool) {
 	}
 }
 
-// Scan implements txn.Ctx. What is recorded is the part of the range that was looked at.
+// Scan implements txn.Ctx. What is recorded, behind the reads of the rows that it met, is the part of the range that was looked
+// at.
 func (r *Recorder) Scan(g txn.Range, f func(txn.Key, []byte) bool) error {
 	seen, rows := g, 0
-	at := len(r.ops)
-	r.ops = append(r.ops, Op{})
 	err := r.ctx.Scan(g, func(k txn.Key, value []byte) bool {
 		r.read(k, false)
 		more := f(k, value)
@@ -93,7 +92,7 @@ func (r *Recorder) Scan(g txn.Range, f func(txn.Key, []byte) bool) error {
 		}
 		return more
 	})
-	r.ops[at] = Op{Kind: Scan, Key: seen.From, To: seen.To}
+	r.ops = append(r.ops, Op{Kind: Scan, Key: seen.From, To: seen.To})
 	return err
 }
 

@@ -18,11 +18,30 @@ type version struct {
 	writer uint32
 	before uint32 // operation that overwrote the version before, or unknownBefore
 	nth    uint8  // number of the writer's writes
+	row    presence
+	// witness is who says what row says.
+	witness uint32
 	// next are versions that overwrote this one, at most two: the second already shows an anomaly.
 	next [2]uint32
 }
 
 const unknownBefore = math.MaxUint32
+
+// presence says whether there is a row in a version of it.
+type presence uint8
+
+const (
+	unknownPresence presence = iota
+	there
+	gone
+)
+
+func presenceOf(o *op) presence {
+	if o.gone() {
+		return gone
+	}
+	return there
+}
 
 // chain is the key at hand. versions[0] is the initial one.
 type chain struct {
@@ -39,9 +58,6 @@ type chain struct {
 func (c *checker) versions() {
 	if c.marks == nil {
 		c.marks = make([]keyMark, c.n)
-	}
-	if !c.g.fill {
-		c.v.Stats.Unordered, c.v.Stats.Unresolved = 0, 0
 	}
 	var ch chain
 	for k := range c.h.keys {
@@ -84,11 +100,11 @@ func (c *checker) collect(ch *chain, from, to uint32) {
 		m := c.mark(i)
 		if m.write != 0 { // once more
 			v := &ch.versions[m.write]
-			v.nth = max(v.nth, o.nth)
+			v.nth, v.row = max(v.nth, o.nth), presenceOf(o)
 			continue
 		}
 		m.write = uint32(len(ch.versions))
-		v := version{writer: i, before: unknownBefore, nth: o.nth}
+		v := version{writer: i, before: unknownBefore, nth: o.nth, row: presenceOf(o), witness: i}
 		if o.known() {
 			v.before = c.order[at]
 		}
@@ -97,7 +113,11 @@ func (c *checker) collect(ch *chain, from, to uint32) {
 	for at := from; at < to; at++ {
 		i, o := c.owner[at], &c.h.ops[c.order[at]]
 		w := c.writer[c.order[at]]
-		if !o.known() || w == initial || w == i {
+		if !o.known() || w == i {
+			continue
+		}
+		if w == initial {
+			c.look(ch, &ch.versions[0], i, o)
 			continue
 		}
 		e := evidence{a: i, b: w, key: ch.key, version: o.version, nth: o.nth}
@@ -113,13 +133,31 @@ func (c *checker) collect(ch *chain, from, to uint32) {
 			if v := &ch.versions[c.mark(w).write]; !o.write() && o.nth != 0 && v.nth != 0 && o.nth != v.nth {
 				e.of = v.nth
 				c.note(G1b, e)
+			} else {
+				c.look(ch, v, i, o)
 			}
 		case c.h.txns[w].status == txn.Unknown && len(c.h.opsOf(w)) == 0:
 			c.mark(w).write = uint32(len(ch.versions))
-			ch.versions = append(ch.versions, version{writer: w, before: unknownBefore})
+			v := version{writer: w, before: unknownBefore}
+			c.look(ch, &v, i, o)
+			ch.versions = append(ch.versions, v)
 		default:
 			c.note(GarbageRead, e)
 		}
+	}
+}
+
+// look notes whether transaction i found a row in a version that it read, which all that read it must agree on.
+func (c *checker) look(ch *chain, v *version, i uint32, o *op) {
+	if o.write() {
+		return
+	}
+	switch found := presenceOf(o); v.row {
+	case unknownPresence:
+		v.row, v.witness = found, i
+	case found:
+	default:
+		c.note(GarbageRead, evidence{a: i, b: v.witness, key: ch.key, version: o.version, found: found})
 	}
 }
 
@@ -209,10 +247,20 @@ func (c *checker) emit(ch *chain, from, to uint32) {
 			g.add(ch.after, ch.versions[i].writer, link)
 		}
 	}
-	deletes, counted := false, false
+	if c.scans != nil {
+		c.plantLeaves(ch)
+	}
+	maybeDeleted, counted := false, false
 	for at := from; at < to; at++ {
 		i, o := c.owner[at], &c.h.ops[c.order[at]]
+		d := RW
+		if c.predicate(c.order[at]) {
+			d = PredicateRW
+		}
 		if o.write() {
+			if d == PredicateRW { // its transaction had not met the row before
+				c.replaced(ch, i, 0, d)
+			}
 			continue
 		}
 		var p uint32
@@ -223,37 +271,41 @@ func (c *checker) emit(ch *chain, from, to uint32) {
 			}
 		} else {
 			if !counted {
-				counted = true
-				for k := from; k < to && !deletes; k++ {
+				// Who has told nothing may have deleted any row.
+				counted, maybeDeleted = true, c.v.Stats.Unknown > 0
+				for k := from; k < to && !maybeDeleted; k++ {
 					d := &c.h.ops[c.order[k]]
-					deletes = d.write() && d.gone()
+					maybeDeleted = d.write() && d.gone()
 				}
 			}
 			// A missing row that nobody deletes is not there yet.
-			if !o.gone() || deletes {
+			if !o.gone() || maybeDeleted {
 				if !g.fill {
 					c.v.Stats.Unresolved++
 				}
 				continue
 			}
 		}
-		v := &ch.versions[p]
-		if v.writer == i {
-			continue
-		}
-		if p != 0 {
-			g.add(v.writer, i, WR)
-		}
-		for _, s := range v.next {
-			if s != 0 && ch.versions[s].writer != i {
-				g.add(i, ch.versions[s].writer, RW)
+		if v := &ch.versions[p]; v.writer != i {
+			if p != 0 {
+				g.add(v.writer, i, WR)
 			}
+			c.replaced(ch, i, p, d)
 		}
-		// A transaction whose own write is among those that nothing puts in order is left out: it does not come
-		// before itself.
-		if ch.after != 0 && p == ch.tail && !c.isHead(ch, i) {
-			g.add(i, ch.after, RW)
+	}
+}
+
+// replaced adds the dependencies of transaction i, which read the version at place p, on those who replaced that version.
+func (c *checker) replaced(ch *chain, i, p uint32, d Dependency) {
+	for _, s := range ch.versions[p].next {
+		if s != 0 && ch.versions[s].writer != i {
+			c.g.add(i, ch.versions[s].writer, d)
 		}
+	}
+	// A transaction whose own write is among those that nothing puts in order is left out: it does not come
+	// before itself.
+	if ch.after != 0 && p == ch.tail && !c.isHead(ch, i) {
+		c.g.add(i, ch.after, d)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/plan"
@@ -159,7 +160,8 @@ func TestRun(t *testing.T) {
 
 // verifyAll asks for every verification.
 func verifyAll(text string) string {
-	return strings.Replace(text, "verify: [Invariants]", "verify: [Invariants, Serializable, StrictSerializable, Convergence]", 1)
+	return strings.Replace(text, "verify: [Invariants]", "verify: [Invariants, ReadCommitted, SnapshotIsolation, SessionSnapshotIsolation, "+
+		"StrongSnapshotIsolation, Serializable, SessionSerializable, StrictSerializable, Convergence]", 1)
 }
 
 // checkAll fails unless every verification was carried out and passed, on a history of at least least transactions.
@@ -172,13 +174,13 @@ func checkAll(t *testing.T, d *result.Document, least int) {
 			t.Errorf("%s: %s", c.Name, c.Message)
 		}
 		var committed int
-		if strings.HasSuffix(c.Name, "serializable") {
+		if _, err := isolation.Parse(c.Name); err == nil {
 			if _, err := fmt.Sscanf(c.Message, "%d committed transactions", &committed); err != nil || committed < least {
 				t.Errorf("%s: the history is too short: %s", c.Name, c.Message)
 			}
 		}
 	}
-	if got := strings.Join(names, " "); got != "smallbank-total copies-agree convergence serializable strict-serializable" {
+	if got := strings.Join(names, " "); got != "smallbank-total copies-agree convergence "+strings.Join(isolation.Names(), " ") {
 		t.Errorf("the checks are %s", got)
 	}
 }

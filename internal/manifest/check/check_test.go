@@ -129,7 +129,11 @@ func TestProblemTellsTheValueOnce(t *testing.T) {
 // All verifications work everywhere; who cannot do one says what there is.
 func TestVerifications(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{}
-	run.Spec.Verify = []v1alpha1.Verification{v1alpha1.VerifyInvariants, v1alpha1.VerifySerializable, v1alpha1.VerifyStrictSerializable, v1alpha1.VerifyConvergence}
+	run.Spec.Verify = []v1alpha1.Verification{
+		v1alpha1.VerifyInvariants, v1alpha1.VerifySerializable, v1alpha1.VerifyStrictSerializable, v1alpha1.VerifyConvergence,
+		v1alpha1.VerifyReadCommitted, v1alpha1.VerifySnapshotIsolation, v1alpha1.VerifySessionSnapshotIsolation,
+		v1alpha1.VerifyStrongSnapshotIsolation, v1alpha1.VerifySessionSerializable,
+	}
 	verify := func(a check.Abilities) (wrong []string) {
 		for _, p := range check.Run(run, database(nil), a) {
 			if strings.HasPrefix(p.Field, "spec.verify") {
@@ -147,7 +151,7 @@ func TestVerifications(t *testing.T) {
 	less := check.Default(nil)
 	less.Verifications = []v1alpha1.Verification{v1alpha1.VerifyInvariants, v1alpha1.VerifyConvergence}
 	wrong := verify(less)
-	if len(wrong) != 2 || !strings.Contains(wrong[0], "spec.verify[1]") || !strings.Contains(wrong[1], "spec.verify[2]") ||
+	if len(wrong) != 7 || !strings.Contains(wrong[0], "spec.verify[1]") || !strings.Contains(wrong[1], "spec.verify[2]") ||
 		!strings.Contains(wrong[1], "choose from Invariants, Convergence") {
 		t.Errorf("refused is: %s", wrong)
 	}

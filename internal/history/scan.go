@@ -1,0 +1,319 @@
+package history
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
+
+// scans is what the checker knows of transactions that looked at ranges of rows.
+//
+// A scan finds each row of its range that its transaction has not met in the initial version, and not there. Whoever writes
+// the first version of such a row comes after the scan (Adya's predicate-anti-dependency), which would have met it otherwise.
+// A range may be wide and meet few rows, for example all orders from the oldest one that is open, so these dependencies are not
+// added one by one. The rows are the leaves of a binary tree in which links lead down to the writers of their first versions, and
+// between the rows that it met a scan needs two nodes per level at most.
+type scans struct {
+	list []scan
+	// keys are the rows that committed transactions used and some scan covers, in order; rank[k] is the place of key k, plus one.
+	keys []uint32
+	rank []uint32
+	// all is for scans that meet deleted rows, kept for those that do not: it leaves out the rows that somebody is known to have
+	// deleted, since a scan that has not met one may come before its first version or after its deletion.
+	all, kept rows
+	// predicate has a bit for each operation: set for a read of a deleted row that a scan met, and for a write of a row that an
+	// earlier scan of its transaction had not met.
+	predicate []uint64
+	touches   []touch // those of the transaction at hand
+}
+
+// scan is a scan by a transaction, of the rows at places from to to, without the last.
+type scan struct {
+	operation, txn, from, to uint32
+}
+
+// touch is an operation on the row at a place.
+type touch struct {
+	place, operation uint32
+}
+
+// rows tells, for each place, how many rows before it have a version other than the initial one, and how many are known to have
+// been loaded. The former are the leaves of the tree.
+type rows struct {
+	written, loaded []uint32
+	tree
+}
+
+func (r *rows) count(written, loaded bool) {
+	add := func(to []uint32, is bool) []uint32 {
+		n := to[len(to)-1]
+		if is {
+			n++
+		}
+		return append(to, n)
+	}
+	r.written, r.loaded = add(r.written, written), add(r.loaded, loaded)
+}
+
+// findScans prepares what the dependencies of scans need.
+func (c *checker) findScans() {
+	p := &scans{rank: make([]uint32, len(c.h.keys)), predicate: make([]uint64, (len(c.h.ops)+63)/64)}
+	p.all = rows{written: []uint32{0}, loaded: []uint32{0}}
+	p.kept = rows{written: []uint32{0}, loaded: []uint32{0}}
+	anyKept := false
+	for i := range uint32(c.n) {
+		if c.committed[i] {
+			for k, o := range c.h.opsOf(i) {
+				if o.scan() {
+					p.list = append(p.list, scan{operation: c.h.txns[i].ops + uint32(k), txn: i})
+					anyKept = anyKept || o.gone()
+				}
+			}
+		}
+	}
+	c.scans = p
+	p.keys = c.covered()
+	for at, k := range p.keys {
+		p.rank[k] = uint32(at) + 1
+		written, loaded, deleted := false, false, false
+		for _, operation := range c.order[c.from[k]:c.from[k+1]] {
+			o := &c.h.ops[operation]
+			written = written || o.write() || o.known() && o.version != Initial
+			deleted = deleted || o.write() && o.gone()
+			loaded = loaded || c.loaded(operation)
+		}
+		p.all.count(written, loaded)
+		kept := anyKept && !deleted
+		p.kept.count(written && kept, loaded && kept)
+	}
+	place := func(bound uint32) uint32 {
+		return uint32(sort.Search(len(p.keys), func(i int) bool { return c.h.keys[p.keys[i]] >= c.h.bounds[bound] }))
+	}
+	for i := range p.list {
+		s := &p.list[i]
+		o := &c.h.ops[s.operation]
+		s.from, s.to = place(o.key), place(uint32(o.version))
+	}
+	c.judgeScans()
+}
+
+// loaded reports whether an operation shows that its row was there before the first transaction.
+func (c *checker) loaded(operation uint32) bool {
+	o := &c.h.ops[operation]
+	return o.read() && o.known() && o.version == Initial && !o.gone()
+}
+
+// covered returns the rows that committed transactions used and that some scan covers, in order.
+func (c *checker) covered() (keys []uint32) {
+	// union are ranges that do not overlap, in order.
+	union := make([][2]string, 0, len(c.scans.list))
+	for _, s := range c.scans.list {
+		o := &c.h.ops[s.operation]
+		union = append(union, [2]string{string(c.h.bounds[o.key]), string(c.h.bounds[o.version])})
+	}
+	slices.SortFunc(union, func(a, b [2]string) int { return cmp.Compare(a[0], b[0]) })
+	n := 0
+	for _, r := range union {
+		if n > 0 && r[0] <= union[n-1][1] {
+			union[n-1][1] = max(union[n-1][1], r[1])
+		} else {
+			union[n] = r
+			n++
+		}
+	}
+	for k := range uint32(len(c.h.keys)) {
+		key := string(c.h.keys[k])
+		if at := sort.Search(n, func(i int) bool { return union[i][0] > key }); at > 0 && key < union[at-1][1] && c.from[k] < c.from[k+1] {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, func(a, b uint32) int { return cmp.Compare(c.h.keys[a], c.h.keys[b]) })
+	return keys
+}
+
+// rowsOf returns the rows of which a scan tells something when it has not met them, or nil when there are none: where deleted
+// rows are not met, a transaction whose outcome is unknown may have deleted any.
+func (c *checker) rowsOf(s *scan) *rows {
+	switch {
+	case !c.h.ops[s.operation].gone():
+		return &c.scans.all
+	case c.v.Stats.Unknown > 0:
+		return nil
+	}
+	return &c.scans.kept
+}
+
+// eachScan goes through the rows of every scan's range. unmet gets the places, without the last, of rows next to each other that
+// the transaction had not met and does not write; touched gets its operations on one row that it had met, or had not met but writes.
+func (c *checker) eachScan(unmet func(s *scan, from, to uint32), touched func(s *scan, on []touch, met bool)) {
+	p := c.scans
+	for at := range p.list {
+		s := &p.list[at]
+		if at == 0 || p.list[at-1].txn != s.txn {
+			c.touch(s.txn)
+		}
+		search := func(place uint32) int {
+			return sort.Search(len(p.touches), func(i int) bool { return p.touches[i].place >= place })
+		}
+		next := s.from
+		for on := p.touches[search(s.from):search(s.to)]; len(on) > 0; {
+			n := 1
+			for n < len(on) && on[n].place == on[0].place {
+				n++
+			}
+			met := on[0].operation < s.operation
+			if met || slices.ContainsFunc(on[:n], func(t touch) bool { return c.h.ops[t.operation].write() }) {
+				if next < on[0].place {
+					unmet(s, next, on[0].place)
+				}
+				next = on[0].place + 1
+				touched(s, on[:n], met)
+			}
+			on = on[n:]
+		}
+		if next < s.to {
+			unmet(s, next, s.to)
+		}
+	}
+}
+
+// touch lists the operations of transaction i on rows that scans cover, by row and in their order.
+func (c *checker) touch(i uint32) {
+	p := c.scans
+	p.touches = p.touches[:0]
+	for k, o := range c.h.opsOf(i) {
+		if !o.scan() && p.rank[o.key] != 0 {
+			p.touches = append(p.touches, touch{p.rank[o.key] - 1, c.h.txns[i].ops + uint32(k)})
+		}
+	}
+	slices.SortFunc(p.touches, func(a, b touch) int {
+		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.operation, b.operation))
+	})
+}
+
+// judgeScans marks the operations that scans have made predicate reads, and notes the rows that a scan must have met: those
+// that were loaded. One that was deleted later is met as a deleted row, or is not among those that count for the scan.
+func (c *checker) judgeScans() {
+	p := c.scans
+	mark := func(operation uint32) { p.predicate[operation/64] |= 1 << (operation % 64) }
+	unmet := func(s *scan, from, to uint32) {
+		r := c.rowsOf(s)
+		if r == nil || r.loaded[from] == r.loaded[to] {
+			return
+		}
+		for r.loaded[from] == r.loaded[from+1] {
+			from++
+		}
+		k := p.keys[from]
+		e := evidence{a: s.txn, key: k}
+		for at := c.from[k]; at < c.from[k+1]; at++ {
+			if c.loaded(c.order[at]) {
+				e.b = c.owner[at]
+				break
+			}
+		}
+		c.note(PredicateReadMiss, e)
+	}
+	c.eachScan(unmet, func(s *scan, on []touch, met bool) {
+		if at := on[0].place; !met {
+			unmet(s, at, at+1)
+			if r := c.rowsOf(s); r == nil || r.written[at] == r.written[at+1] {
+				c.v.Stats.Unresolved++
+				return
+			}
+			mark(on[slices.IndexFunc(on, func(t touch) bool { return c.h.ops[t.operation].write() })].operation)
+			return
+		}
+		for _, t := range on {
+			if o := &c.h.ops[t.operation]; o.read() && o.gone() && t.operation < s.operation {
+				mark(t.operation)
+			}
+		}
+	})
+}
+
+// predicate reports whether an operation stands for a predicate read: see scans.
+func (c *checker) predicate(operation uint32) bool {
+	return c.scans != nil && c.scans.predicate[operation/64]>>(operation%64)&1 != 0
+}
+
+// plant adds the trees, and the dependencies of scans on them. The leaves are linked where versions are.
+func (c *checker) plant() {
+	p := c.scans
+	for _, r := range [...]*rows{&p.all, &p.kept} {
+		r.plant(c.g, r.written[len(p.keys)])
+	}
+	c.eachScan(func(s *scan, from, to uint32) {
+		r := c.rowsOf(s)
+		resolved := uint32(0)
+		if r != nil {
+			resolved = r.written[to] - r.written[from]
+			r.cover(r.written[from], r.written[to], func(node uint32) { c.g.add(s.txn, node, PredicateRW) })
+		}
+		if !c.g.fill {
+			c.v.Stats.Unresolved += int(p.all.written[to] - p.all.written[from] - resolved)
+		}
+	}, func(*scan, []touch, bool) {})
+}
+
+// plantLeaves links the leaves of the row at hand to the writers of its first version.
+func (c *checker) plantLeaves(ch *chain) {
+	at := c.scans.rank[ch.key]
+	if at == 0 {
+		return
+	}
+	for _, r := range [...]*rows{&c.scans.all, &c.scans.kept} {
+		if r.written[at-1] == r.written[at] {
+			continue
+		}
+		leaf := r.leaf(r.written[at-1])
+		for _, s := range ch.versions[0].next {
+			if s != 0 {
+				c.g.add(leaf, ch.versions[s].writer, link)
+			}
+		}
+		if ch.after != 0 && ch.tail == 0 {
+			c.g.add(leaf, ch.after, link)
+		}
+	}
+}
+
+// tree is a binary tree over leaves, whose nodes are nodes of the graph: node 1 is the root, and node x has the children 2x and
+// 2x+1. The last ones are the leaves. Where the number of leaves is no power of two some nodes have leaves from both ends
+// below them; cover has no use for those.
+type tree struct {
+	base, leaves uint32
+}
+
+func (t *tree) node(x uint32) uint32 { return t.base + x - 1 }
+
+// leaf returns the node of a leaf.
+func (t *tree) leaf(i uint32) uint32 { return t.node(t.leaves + i) }
+
+// plant makes the nodes, and the links that lead down.
+func (t *tree) plant(g *graph, leaves uint32) {
+	*t = tree{leaves: leaves}
+	for x := uint32(1); x < 2*leaves; x++ {
+		if n := g.node(); x == 1 {
+			t.base = n
+		}
+	}
+	for x := uint32(1); x < leaves; x++ {
+		g.add(t.node(x), t.node(2*x), link)
+		g.add(t.node(x), t.node(2*x+1), link)
+	}
+}
+
+// cover calls f with the fewest nodes below which are the leaves from to to, without the last, and no others.
+func (t *tree) cover(from, to uint32, f func(node uint32)) {
+	for from, to = from+t.leaves, to+t.leaves; from < to; from, to = from/2, to/2 {
+		if from&1 == 1 {
+			f(t.node(from))
+			from++
+		}
+		if to&1 == 1 {
+			to--
+			f(t.node(to))
+		}
+	}
+}
