@@ -390,7 +390,8 @@ const (
 	ConditionReady = "Ready"
 	// ConditionNetworkEmulated is true when the declared network is injected on every node.
 	ConditionNetworkEmulated = "NetworkEmulated"
-	// ConditionNetworkVerified is true when every link's measured round-trip time is within 5% + 1 ms of the declared.
+	// ConditionNetworkVerified is true when every link's measured round-trip time is within the
+	// tolerance of the declared: 5% + 1 ms, and the sampling error of the median where jitter is declared.
 	ConditionNetworkVerified = "NetworkVerified"
 )
 

@@ -7,6 +7,7 @@ func networkDashboard() *Dashboard {
 	link := "database, region, to"
 	median := "avg by (" + link + ") (" + of(metrics.MedianRTT, ofNode) + ")"
 	declared := "max by (" + link + ") (" + of(metrics.DeclaredRTT, ofNode) + ")"
+	tolerance := "max by (" + link + ") (" + of(metrics.RTTTolerance, ofNode) + ")"
 	off := "abs(" + median + " - " + declared + ")"
 	bytes := sum(link, rate(metrics.SentBytes, ofNode))
 	price := "max by (database, region, to, currency) (" + of(metrics.TransferPrice, ofRun) + ")"
@@ -18,19 +19,19 @@ func networkDashboard() *Dashboard {
 			{"Declared and measured", []chart{
 				{
 					kind: "table", title: "Round trips", unit: "s", width: 12, height: 9,
-					description: "Round trips between regions: as the profile declares them, and as the nodes' probes measured them during the last 10 s. Of the tolerance (5% + 1 ms of the declared median), a run may use all.",
+					description: "Round trips between regions: as the profile declares them, and as the nodes' probes measured them during the last 10 s. Of the tolerance (5% of the declared round trip, 1 ms, and the sampling error of the declared jitter), a run may use all.",
 					queries: []query{
 						{declared, ""}, {median, ""},
 						{"max by (" + link + ") (" + of(metrics.TailRTT, ofNode) + ")", ""},
-						{off + " / (0.05 * " + declared + " + 0.001)", ""},
+						{off + " / " + tolerance, ""},
 					},
 					columns: map[string]string{"database": "Database", "region": "From", "to": "To", "A": "Declared", "B": "Median", "C": "p99", "D": "Tolerance used"},
 					order:   []string{"Database", "From", "To", "Declared", "Median", "p99", "Tolerance used"},
 					units:   map[string]string{"Tolerance used": "percentunit"},
 				},
 				func() chart {
-					c := lines("Tolerance used", "How far the measured median is from the declared round trip, of the 5% + 1 ms that are allowed. Over 100% a run does not start.", "percentunit",
-						query{off + " / (0.05 * " + declared + " + 0.001)", "{{database}} {{region}} → {{to}}"})
+					c := lines("Tolerance used", "How far the measured median is from the declared round trip, of what is allowed: 5% + 1 ms, and the sampling error of the declared jitter. Over 100% a run does not start.", "percentunit",
+						query{off + " / " + tolerance, "{{database}} {{region}} → {{to}}"})
 					c.limit = num(1)
 					return c
 				}(),

@@ -58,6 +58,9 @@ func TestSeedsThatFailed(t *testing.T) {
 		"who was told of a stable instance of another partition took it for one without dependencies": {
 			"janus", false, []uint64{73316, 88865},
 		},
+		"who had heard of a ballot without having promised it said that it had seen nothing": {
+			"janus", true, []uint64{126918, 180459},
+		},
 		"decisions of a lost region that not all have heard, with short recovery": {
 			"janus", true, []uint64{1548, 3300, 3644, 5278, 9011, 11043, 11307, 12145, 12648, 13706, 15866, 17933, 18856},
 		},

@@ -16,12 +16,16 @@ type Wander struct {
 	from, to  float64
 }
 
+// widest is how many standard deviations a deviation can be large. A straight line between two independent draws has 2/3 of their variance,
+// averaged over the line; a uniform draw from [-w, w] has the variance w^2 / 3. Hence w = sqrt(3/2) sqrt(3) jitter.
+const widest = 1.5 * math.Sqrt2
+
+// deviation returns the standard deviation over time, in nanoseconds.
+func (w *Wander) deviation() float64 { return w.amplitude / widest }
+
 // NewWander returns deviations from delay with the standard deviation jitter, which is cut to delay / 2.13: the sum is
 // never negative.
 func NewWander(delay, jitter time.Duration) Wander {
-	// A straight line between two independent draws has 2/3 of their variance, averaged over the line; a uniform draw
-	// from [-w, w] has the variance w^2 / 3. Hence w = sqrt(3/2) sqrt(3) jitter.
-	const widest = 1.5 * math.Sqrt2
 	deviation := min(float64(jitter), float64(delay)/widest)
 	return Wander{
 		amplitude: widest * deviation,

@@ -1,11 +1,10 @@
 package metrics
 
 import (
-	"time"
-
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
 )
 
 // The labels that groups of metrics share. Those of one process come first: they are fixed there.
@@ -109,6 +108,8 @@ var (
 		"Times that a link began to hold more than its limit for a peer.", nodeLabels)
 	DeclaredRTT = network.define(Gauge, "geobench_network_declared_rtt_seconds",
 		"Round trip to a region as the network profile declares it.", with(nodeLabels, "to"))
+	RTTTolerance = network.define(Gauge, "geobench_network_rtt_tolerance_seconds",
+		"How far the median of the round trips to a region may be from the declared one: 5% + 1 ms, and the sampling error of the declared jitter.", with(nodeLabels, "to"))
 	MedianRTT = network.define(Gauge, "geobench_network_median_rtt_seconds",
 		"Median round trip to a region during the last 10 s, as this node's probes measured it.", with(nodeLabels, "to"))
 	TailRTT = network.define(Gauge, "geobench_network_p99_rtt_seconds",
@@ -199,16 +200,18 @@ func PutEngine(put Put, name string, v int64) {
 	}
 }
 
-// PutRTT hands out the round trip to a region: as declared, and as measured, in microseconds. A nil histogram is no link.
-func PutRTT(put Put, to string, declared time.Duration, measured *hdrhistogram.Histogram) {
+// PutRTT hands out the round trip from a region to another: as declared, and as measured, in microseconds. A nil histogram is no link.
+func PutRTT(put Put, t *geo.Topology, from, to geo.Region, measured *hdrhistogram.Histogram) {
 	if measured == nil {
 		return
 	}
-	put(DeclaredRTT, declared.Seconds(), to)
-	put(RTTSamples, float64(measured.TotalCount()), to)
+	name := t.Regions[to]
+	put(DeclaredRTT, t.RTT(from, to).Seconds(), name)
+	put(RTTTolerance, t.RTTTolerance(from, to, measured.TotalCount()).Seconds(), name)
+	put(RTTSamples, float64(measured.TotalCount()), name)
 	if measured.TotalCount() > 0 {
-		put(MedianRTT, float64(measured.ValueAtQuantile(50))/1e6, to)
-		put(TailRTT, float64(measured.ValueAtQuantile(99))/1e6, to)
+		put(MedianRTT, float64(measured.ValueAtQuantile(50))/1e6, name)
+		put(TailRTT, float64(measured.ValueAtQuantile(99))/1e6, name)
 	}
 }
 

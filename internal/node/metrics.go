@@ -94,6 +94,6 @@ func (n *Node) collectLinks(put metrics.Put) {
 		bytes, messages := e.Sent(r)
 		put(metrics.SentBytes, float64(bytes), name)
 		put(metrics.SentMessages, float64(messages), name)
-		metrics.PutRTT(put, name, n.topology.RTT(self, r), e.RoundTrips(r))
+		metrics.PutRTT(put, n.topology, self, r, e.RoundTrips(r))
 	}
 }

@@ -364,7 +364,7 @@ func (p *Prober) Status(context.Context) (*admin.Status, error) {
 func (p *Prober) Metrics() prometheus.Collector {
 	t := &p.db.Topology
 	self := t.RegionOf(p.self)
-	return metrics.NewCollector([]*metrics.Definition{metrics.NodeReady, metrics.DeclaredRTT, metrics.RTTSamples, metrics.MedianRTT, metrics.TailRTT}, func(put metrics.Put) {
+	return metrics.NewCollector([]*metrics.Definition{metrics.NodeReady, metrics.DeclaredRTT, metrics.RTTTolerance, metrics.RTTSamples, metrics.MedianRTT, metrics.TailRTT}, func(put metrics.Put) {
 		ready := 0.0
 		if p.Ready() == nil {
 			ready = 1
@@ -373,8 +373,8 @@ func (p *Prober) Metrics() prometheus.Collector {
 		second := int64(time.Since(p.start) / time.Second)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		for r, name := range t.Regions {
-			metrics.PutRTT(put, name, t.RTT(self, geo.Region(r)), p.links[r].merged(second))
+		for r := range t.Regions {
+			metrics.PutRTT(put, t, self, geo.Region(r), p.links[r].merged(second))
 		}
 	}, p.db.Name, p.db.Engine, t.Regions[self], t.NodeName(p.self))
 }

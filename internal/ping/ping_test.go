@@ -93,7 +93,7 @@ func TestProbersMeasureEachOther(t *testing.T) {
 			shown[f.GetName()] += m.GetGauge().GetValue()
 		}
 	}
-	if shown["geobench_node_ready"] != 1 || shown["geobench_network_rtt_samples"] < 3 || shown["geobench_network_median_rtt_seconds"] <= 0 || len(shown) != 5 {
+	if shown["geobench_node_ready"] != 1 || shown["geobench_network_rtt_samples"] < 3 || shown["geobench_network_median_rtt_seconds"] <= 0 || len(shown) != 6 {
 		t.Errorf("Prometheus is shown %v", shown)
 	}
 	if sa, _ := a.Status(t.Context()); sa.Process == b.process {

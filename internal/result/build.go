@@ -574,6 +574,9 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 			links[int(a)*n+int(b)].MeasuredRTTMicroseconds, links[int(a)*n+int(b)].Samples = m.RTT, m.Samples
 		}
 	}
+	for i := range links {
+		links[i].ToleranceMicroseconds = Microseconds(in.Topology.RTTTolerance(geo.Region(i/n), geo.Region(i%n), links[i].Samples))
+	}
 	d.Links = links
 
 	// The transactions that the bytes were sent for.

@@ -260,7 +260,9 @@ type Link struct {
 	// MeasuredRTTMicroseconds was measured before the load began; LoadedRTTMicroseconds at its end, queueing included.
 	MeasuredRTTMicroseconds RTT   `json:"measuredRTTMicroseconds"`
 	Samples                 int64 `json:"samples"`
-	LoadedRTTMicroseconds   *RTT  `json:"loadedRTTMicroseconds,omitempty"`
+	// ToleranceMicroseconds is how far the measured median may be from the declared one: see geo.Topology.RTTTolerance.
+	ToleranceMicroseconds int64 `json:"toleranceMicroseconds"`
+	LoadedRTTMicroseconds *RTT  `json:"loadedRTTMicroseconds,omitempty"`
 	// Bytes and Messages sent during the run.
 	Bytes    int64 `json:"bytes"`
 	Messages int64 `json:"messages"`

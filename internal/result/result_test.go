@@ -321,23 +321,28 @@ func TestRepetitionsByRegion(t *testing.T) {
 
 func TestVerdict(t *testing.T) {
 	bound := func(s string) *v1alpha1.Bound { b := intstr.Parse(s); return &b }
+	jittery := func(in *Inputs) {
+		in.Topology.Links[0][1].Jitter, in.Topology.Links[1][0].Jitter = 5*time.Millisecond, 5*time.Millisecond
+	}
 	for name, c := range map[string]struct {
 		change  func(*Inputs)
 		verdict v1alpha1.Verdict
 		reason  string
 	}{
-		"all well":          {func(*Inputs) {}, "Passed", ""},
-		"objective held":    {func(in *Inputs) { in.Objectives = []v1alpha1.Objective{{Metric: "throughput", Min: bound("1090")}} }, "Passed", ""},
-		"objective missed":  {func(in *Inputs) { in.Objectives = []v1alpha1.Objective{{Metric: "throughput", Min: bound("1091")}} }, "Failed", ReasonObjectiveMissed},
-		"check failed":      {func(in *Inputs) { in.Checks[0].Passed = false }, "Failed", ReasonCheckFailed},
-		"invalid wins":      {func(in *Inputs) { in.Checks[0].Passed = false; in.MultiHomePercent = 50 }, "Invalid", ReasonLocalityMismatch},
-		"locality in noise": {func(in *Inputs) { in.MultiHomePercent = 27 }, "Passed", ""}, // 25% of 4000: 1 point + 3 x 0.70
-		"locality off":      {func(in *Inputs) { in.MultiHomePercent = 29 }, "Invalid", ReasonLocalityMismatch},
-		"partitions off":    {func(in *Inputs) { in.MultiPartitionPercent = 4 }, "Invalid", ReasonLocalityMismatch},
-		"wrong network":     {func(in *Inputs) { in.RTTs[0].P50 = 106_001 }, "Invalid", ReasonNetworkNotVerified},
-		"network in bounds": {func(in *Inputs) { in.RTTs[0].P50 = 106_000 }, "Passed", ""},
-		"unmeasured":        {func(in *Inputs) { in.Simulated, in.RTTs = false, nil }, "Invalid", ReasonNetworkNotVerified},
-		"network problem":   {func(in *Inputs) { in.NetworkProblem = "the emulation was gone for 3 s" }, "Invalid", ReasonNetworkNotVerified},
+		"all well":           {func(*Inputs) {}, "Passed", ""},
+		"objective held":     {func(in *Inputs) { in.Objectives = []v1alpha1.Objective{{Metric: "throughput", Min: bound("1090")}} }, "Passed", ""},
+		"objective missed":   {func(in *Inputs) { in.Objectives = []v1alpha1.Objective{{Metric: "throughput", Min: bound("1091")}} }, "Failed", ReasonObjectiveMissed},
+		"check failed":       {func(in *Inputs) { in.Checks[0].Passed = false }, "Failed", ReasonCheckFailed},
+		"invalid wins":       {func(in *Inputs) { in.Checks[0].Passed = false; in.MultiHomePercent = 50 }, "Invalid", ReasonLocalityMismatch},
+		"locality in noise":  {func(in *Inputs) { in.MultiHomePercent = 27 }, "Passed", ""}, // 25% of 4000: 1 point + 3 x 0.70
+		"locality off":       {func(in *Inputs) { in.MultiHomePercent = 29 }, "Invalid", ReasonLocalityMismatch},
+		"partitions off":     {func(in *Inputs) { in.MultiPartitionPercent = 4 }, "Invalid", ReasonLocalityMismatch},
+		"wrong network":      {func(in *Inputs) { in.RTTs[0].P50 = 106_001 }, "Invalid", ReasonNetworkNotVerified},
+		"network in bounds":  {func(in *Inputs) { in.RTTs[0].P50 = 106_000 }, "Passed", ""},
+		"chance with jitter": {func(in *Inputs) { jittery(in); in.RTTs[0].P50 = 108_000 }, "Passed", ""},
+		"more than chance":   {func(in *Inputs) { jittery(in); in.RTTs[0].P50 = 113_000 }, "Invalid", ReasonNetworkNotVerified},
+		"unmeasured":         {func(in *Inputs) { in.Simulated, in.RTTs = false, nil }, "Invalid", ReasonNetworkNotVerified},
+		"network problem":    {func(in *Inputs) { in.NetworkProblem = "the emulation was gone for 3 s" }, "Invalid", ReasonNetworkNotVerified},
 		"driver-bound": {func(in *Inputs) {
 			in.Simulated, in.Driver = false, &Driver{CPUMicroseconds: 81, MeasuredMicroseconds: 100, AllowanceMilliCPU: 1000}
 		}, "Invalid", ReasonDriverBound},

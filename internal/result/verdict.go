@@ -145,9 +145,6 @@ func driverBound(_ *Document, in *Inputs, r *Report) (out []Reason) {
 	return out
 }
 
-// RTTTolerance is how far the median of a measured round trip may be from the declared one: 5% and 1 ms.
-func RTTTolerance(declaredMicroseconds int64) int64 { return declaredMicroseconds/20 + 1000 }
-
 func networkNotVerified(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	if in.NetworkProblem != "" {
 		out = append(out, Reason{ReasonNetworkNotVerified, in.NetworkProblem})
@@ -161,9 +158,10 @@ func networkNotVerified(d *Document, in *Inputs, _ *Report) (out []Reason) {
 		case l.Samples == 0 && in.Simulated:
 		case l.Samples == 0:
 			out = append(out, Reason{ReasonNetworkNotVerified, fmt.Sprintf("%s to %s: the round trip was not measured", l.From, l.To)})
-		case max(off, -off) > RTTTolerance(l.DeclaredRTTMicroseconds):
-			out = append(out, Reason{ReasonNetworkNotVerified, fmt.Sprintf("%s to %s: the median round trip is %s, declared %s; they may differ by 5%% + 1ms",
-				l.From, l.To, formatMicroseconds(l.MeasuredRTTMicroseconds.P50), formatMicroseconds(l.DeclaredRTTMicroseconds))})
+		case max(off, -off) > l.ToleranceMicroseconds:
+			out = append(out, Reason{ReasonNetworkNotVerified, fmt.Sprintf("%s to %s: the median round trip is %s, declared %s; they may differ by %s (5%% + 1ms and the sampling error of %d round trips)",
+				l.From, l.To, formatMicroseconds(l.MeasuredRTTMicroseconds.P50), formatMicroseconds(l.DeclaredRTTMicroseconds),
+				formatMicroseconds(l.ToleranceMicroseconds), l.Samples)})
 		}
 	}
 	return out

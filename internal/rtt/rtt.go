@@ -10,7 +10,6 @@ import (
 
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/result"
 )
 
 // MinSamples is how many round trips a link needs before its median is believed.
@@ -22,6 +21,8 @@ type Link struct {
 	// Declared, P50 and P99 are round trips; P50 and P99 are 0 without samples.
 	Declared, P50, P99 time.Duration
 	Samples            int64
+	// Tolerance is how far P50 may be from Declared: see geo.Topology.RTTTolerance.
+	Tolerance time.Duration
 }
 
 // Measure merges what the nodes of each region measured, for each pair of regions, in the order of the topology. A region
@@ -64,22 +65,18 @@ func Measure(t *geo.Topology, nodes []admin.Status) ([]Link, error) {
 				l.P50 = time.Duration(h.ValueAtPercentile(50)) * time.Microsecond
 				l.P99 = time.Duration(h.ValueAtPercentile(99)) * time.Microsecond
 			}
+			l.Tolerance = t.RTTTolerance(geo.Region(a), geo.Region(b), l.Samples)
 			links = append(links, l)
 		}
 	}
 	return links, nil
 }
 
-// Tolerance is how far the measured median may be from the declared round trip: 5% + 1 ms.
-func (l *Link) Tolerance() time.Duration {
-	return time.Duration(result.RTTTolerance(l.Declared.Microseconds())) * time.Microsecond
-}
-
 // Off is how far the measured median is from the declared round trip.
 func (l *Link) Off() time.Duration { return (l.P50 - l.Declared).Abs() }
 
 // Verified reports whether the link is as declared.
-func (l *Link) Verified() bool { return l.Samples >= MinSamples && l.Off() <= l.Tolerance() }
+func (l *Link) Verified() bool { return l.Samples >= MinSamples && l.Off() <= l.Tolerance }
 
 // The reasons of a verdict.
 const (
@@ -107,16 +104,16 @@ func Judge(links []Link) Verdict {
 			return Verdict{false, Measuring, fmt.Sprintf("link %s -> %s has %d round trips measured, of at least %d", l.From, l.To, l.Samples, MinSamples)}
 		}
 		// The worst link is the one that uses most of its tolerance.
-		if worst == nil || l.Off()*worst.Tolerance() > worst.Off()*l.Tolerance() {
+		if worst == nil || l.Off()*worst.Tolerance > worst.Off()*l.Tolerance {
 			worst = l
 		}
 	}
 	figures := fmt.Sprintf("link %s -> %s: declared %s, measured p50 %s", worst.From, worst.To, worst.Declared, Round(worst.P50))
 	if !worst.Verified() {
-		return Verdict{false, OutOfTolerance, fmt.Sprintf("%s, which is %s off; at most %s (5%% + 1ms) is allowed",
-			figures, Round(worst.Off()), Round(worst.Tolerance()))}
+		return Verdict{false, OutOfTolerance, fmt.Sprintf("%s, which is %s off; at most %s is allowed (5%% + 1ms and the sampling error of %d round trips)",
+			figures, Round(worst.Off()), Round(worst.Tolerance), worst.Samples)}
 	}
-	return Verdict{true, Verified, fmt.Sprintf("all %d links are within 5%% + 1ms of the profile; worst is %s", len(links), figures)}
+	return Verdict{true, Verified, fmt.Sprintf("all %d links are within the tolerance of the profile (5%% + 1ms and the sampling error); worst is %s", len(links), figures)}
 }
 
 // Round rounds a round trip for people.

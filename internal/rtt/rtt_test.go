@@ -35,10 +35,20 @@ func TestJudge(t *testing.T) {
 			{From: "a", To: "b", Declared: 100 * ms, P50: 103 * ms, Samples: 10},
 			{From: "a", To: "a", Declared: 0, P50: 900 * time.Microsecond, Samples: 10},
 		}, true, "Verified", "worst is link a -> a"},
+		"more is allowed where chance does more": {[]Link{
+			{From: "a", To: "b", Declared: 100 * ms, P50: 108 * ms, Samples: 10, Tolerance: 8 * ms},
+		}, true, "Verified", "worst is link a -> b"},
+		"but not any more": {[]Link{
+			{From: "a", To: "b", Declared: 100 * ms, P50: 109 * ms, Samples: 10, Tolerance: 8 * ms},
+		}, false, "OutOfTolerance", "at most 8ms is allowed (5% + 1ms and the sampling error of 10 round trips)"},
 		"no link": {nil, true, "NoLinks", "one node"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
+			for i := range tt.links {
+				l := &tt.links[i]
+				l.Tolerance = max(l.Tolerance, l.Declared/20+ms)
+			}
 			v := Judge(tt.links)
 			if v.Verified != tt.ok || v.Reason != tt.reason || !strings.Contains(v.Message, tt.message) {
 				t.Errorf("got %+v", v)
@@ -50,7 +60,7 @@ func TestJudge(t *testing.T) {
 // TestMeasureMergesHistograms: the median of merged samples is not the mean of medians.
 func TestMeasureMergesHistograms(t *testing.T) {
 	top := &geo.Topology{Regions: []string{"a", "b"}, Partitions: 2, Replicas: 1, Links: [][]geo.Link{
-		{{}, {Delay: 50 * time.Millisecond}}, {{Delay: 50 * time.Millisecond}, {}},
+		{{}, {Delay: 50 * time.Millisecond, Jitter: time.Millisecond}}, {{Delay: 50 * time.Millisecond}, {}},
 	}}
 	rtt := func(us, n int64) string {
 		h := hdrhistogram.New(1, 60_000_000, 3)
@@ -81,5 +91,8 @@ func TestMeasureMergesHistograms(t *testing.T) {
 	ab := links[1]
 	if ab.Samples != 100 || ab.P50.Round(time.Millisecond) != 100*time.Millisecond || ab.P99.Round(10*time.Millisecond) != 900*time.Millisecond || ab.Declared != 100*time.Millisecond {
 		t.Errorf("a -> b is %+v", ab)
+	}
+	if want := top.RTTTolerance(0, 1, 100); ab.Tolerance != want || want <= 6*time.Millisecond {
+		t.Errorf("the tolerance of a -> b is %v, want %v, which is more than 5%% + 1 ms", ab.Tolerance, want)
 	}
 }

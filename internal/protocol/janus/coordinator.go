@@ -468,8 +468,8 @@ func (r *Replica) receiveCommit(m *Commit) {
 		return
 	}
 	deps := m.Deps
-	if rec.foreign && rec.t != nil && r.touches(rec.t, r.partition) {
-		deps = nil // ordered and forgotten here, and so is its component
+	if r.comeBack(rec) {
+		deps = nil // its whole component was ordered
 	}
 	r.commit(rec, m.Noop, deps)
 }
@@ -481,7 +481,7 @@ func (r *Replica) present(from geo.NodeID, id Instance, t *txn.Transaction) *rec
 		return nil
 	}
 	rec := r.find(id)
-	if rec == nil && r.forgotten(id) {
+	if rec == nil && r.forgotten(id) || rec != nil && r.comeBack(rec) {
 		r.env.Send(from, &Ancestors{[]Ancestor{{ID: id}}})
 		return nil
 	}

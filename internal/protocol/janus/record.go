@@ -164,6 +164,11 @@ func (r *Replica) hearOf(id Instance) *record {
 // forgotten reports whether an instance was ordered by everybody and may have been forgotten here.
 func (r *Replica) forgotten(id Instance) bool { return id.Seq() <= r.rows[id.Node()].stable }
 
+// comeBack reports whether rec is of an instance that was ordered and forgotten here before.
+func (r *Replica) comeBack(rec *record) bool {
+	return rec.foreign && rec.t != nil && r.touches(rec.t, r.partition)
+}
+
 // learn adds a transaction's data to its record. An instance that everybody has ordered and that comes up again, through
 // the question of another partition, is of no more concern here than a foreign one.
 func (r *Replica) learn(rec *record, t *txn.Transaction) {

@@ -125,7 +125,7 @@ func (v *recovery) prepare(from geo.NodeID, m *Prepare) {
 		r.tell(from, rec)
 	case rec.phase >= Committed:
 		r.env.Send(from, &Promise{Proposal: Proposal{ID: m.ID}, Ballot: m.Ballot, Promised: m.Ballot})
-	case m.Ballot <= rec.promised:
+	case m.Ballot < rec.promised:
 		r.env.Send(from, &Promise{Proposal: Proposal{ID: m.ID}, Ballot: m.Ballot, Promised: rec.promised})
 	default:
 		r.coordinator.abandon(rec)

@@ -107,3 +107,42 @@ func TestRowIsClosed(t *testing.T) {
 	s.hear(1, &Prepare{instance(0, 1), ballot(1, 1)})
 	s.sends("to 1: promise, ballot 1 of 1, has not seen 0/1: after {}")
 }
+
+// Who has heard of a ballot from somebody that refused its own has promised nothing yet: when that ballot's Prepare comes, it says what it
+// knows. To say nothing would be taken for "has not seen", and what was decided could be replaced by a no-op.
+func TestHeardOfBallotIsNotPromised(t *testing.T) {
+	id := instance(0, 1)
+	s := newScripted(t, 5, 1, 2)
+	s.hear(0, preAccept(id, "a1+1"))
+	s.hear(0, &Accept{Proposal{ID: id, Deps: deps(instance(1, 7))}, 0})
+	s.sent = nil
+	s.pass(2 * time.Second)
+	const prepare = "prepare 0/1, ballot 1 of 2"
+	s.sends("to 0: "+prepare, "to 1: "+prepare, "to 3: "+prepare, "to 4: "+prepare)
+	s.hear(4, &Promise{Proposal: Proposal{ID: id}, Ballot: ballot(1, 2), Promised: ballot(1, 3)})
+	s.hear(3, &Prepare{id, ballot(1, 3)})
+	s.sends("to 3: promise, ballot 1 of 3, has accepted 0/1: after {1/7}")
+	s.hear(2, &Accept{Proposal{ID: id, Noop: true}, ballot(1, 2)})
+	s.sends("to 2: accept refused 0/1, ballot 1 of 3")
+}
+
+// Who has ordered and forgotten an instance, and comes across it again, does not vote on it as if it had never seen it.
+func TestForgottenIsNotUnseen(t *testing.T) {
+	old, later := instance(3, 1), instance(3, 2)
+	s := newScripted(t, 2, 2, 0)
+	s.hear(3, preAccept(old, "a0+1 a1+1"))
+	s.hear(3, &Commit{Proposal{ID: old}})
+	s.hear(3, &Progress{Stable: 1, Forget: 1})
+	s.pass(tickEvery)
+	s.hear(3, preAccept(later, "a0+1 a1+1"))
+	s.hear(3, &Commit{Proposal{ID: later, Deps: []Dep{{ID: old, Partition: 1}}}})
+	s.sends("to 3: pre-accept ok 1: after {}", "to 1: reads: 3.1=none", "to 3: pre-accept ok 2: after {}", "to 1: inquire [3/1]")
+	s.hear(1, &Commit{Proposal{ID: old, T: preAccept(old, "a0+1 a1+1").T}})
+	if n := s.r.graph.open; n != 0 {
+		t.Errorf("%d instances are open", n)
+	}
+	s.hear(2, &Prepare{old, ballot(1, 2)})
+	s.sends("to 2: ancestors: 3/1 after {}")
+	s.hear(2, &Accept{Proposal{ID: old, Noop: true}, ballot(1, 2)})
+	s.sends("to 2: ancestors: 3/1 after {}")
+}
