@@ -76,7 +76,7 @@ var ArrivalOrder = engine("arrival-order", func(n *node, t *txn.Transaction) {
 
 // NearbyReads executes everything that writes at the first node, whose log the others follow, and answers what only
 // reads where the client is: from the past, serializable but stale.
-var NearbyReads = engine("nearby-reads", func(n *node, t *txn.Transaction) { n.first(t, readOnly(t)) })
+var NearbyReads = engine("nearby-reads", func(n *node, t *txn.Transaction) { n.first(t, n.Procedures.ReadsOnly(t)) })
 
 // Forgetful executes everything at the first node, but loses one transaction in a hundred on the way.
 var Forgetful = engine("forgetful", func(n *node, t *txn.Transaction) {
@@ -84,15 +84,6 @@ var Forgetful = engine("forgetful", func(n *node, t *txn.Transaction) {
 		n.first(t, false)
 	}
 })
-
-func readOnly(t *txn.Transaction) bool {
-	for _, a := range t.Accesses {
-		if a.Mode&txn.Write != 0 {
-			return false
-		}
-	}
-	return true
-}
 
 // first executes a transaction at the first node, or here, and applies its writes everywhere in the first node's order.
 func (n *node) first(t *txn.Transaction, here bool) {
