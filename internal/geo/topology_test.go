@@ -123,6 +123,9 @@ func TestShardNumbersOfACell(t *testing.T) {
 			if want := p.ShardNumber(c, got[c]); want != id {
 				t.Errorf("number %d of %v is %d, not %d", got[c], c, want, id)
 			}
+			if cell, number := p.Locate(id); cell != c || number != got[c] {
+				t.Errorf("%d is number %d of %v, not %d of %v", id, number, cell, got[c], c)
+			}
 			got[c]++
 		}
 		for home := range Region(3) {
