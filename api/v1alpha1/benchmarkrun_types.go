@@ -83,7 +83,7 @@ type BenchmarkRunSpec struct {
 
 // Workload holds exactly one workload.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.smallbank), has(self.rmw), has(self.ycsb)].exists_one(x, x)",messageExpression="[has(self.smallbank), has(self.rmw), has(self.ycsb)].exists(x, x) ? ((has(self.smallbank) ? ['smallbank'] : []) + (has(self.rmw) ? ['rmw'] : []) + (has(self.ycsb) ? ['ycsb'] : [])).join(' and ') + ' are set: keep exactly one workload' : 'no workload is set: set exactly one of smallbank, rmw, ycsb'"
+// +kubebuilder:validation:XValidation:rule="[has(self.smallbank), has(self.rmw), has(self.ycsb)].exists_one(x, x)",messageExpression="has(self.smallbank) || has(self.rmw) || has(self.ycsb) ? 'more than one of smallbank, rmw, ycsb is set: keep exactly one workload' : 'no workload is set: set exactly one of smallbank, rmw, ycsb'"
 type Workload struct {
 	// SmallBank is the banking benchmark of Alomari et al. (2008), with transactions split into phases.
 	// +optional

@@ -206,8 +206,8 @@ func TestLedgerNotices(t *testing.T) {
 		"invented insert":             {"D", nil, opInsert, invented, "ycsb-records: a holds"},
 		"lost insert among scans":     {"E", nil, opInsert, lost, "ycsb-records: a holds"},
 		"invented insert among scans": {"E", nil, opInsert, invented, "ycsb-records: a holds"},
-		"lost blind update":           {"A", func(s *v1alpha1.YCSB) { s.WriteAllFields = true }, opUpdate, lost, "ycsb-written: records of a"},
-		"invented blind update":       {"A", func(s *v1alpha1.YCSB) { s.WriteAllFields = true }, opUpdate, invented, "ycsb-written: records of a"},
+		"lost blind update":           {"A", func(s *v1alpha1.YCSB) { s.WriteAllFields = true }, opUpdate, lost, "ycsb-written: a holds"},
+		"invented blind update":       {"A", func(s *v1alpha1.YCSB) { s.WriteAllFields = true }, opUpdate, invented, "ycsb-written: a holds"},
 		"doubled blind update":        {"A", func(s *v1alpha1.YCSB) { s.WriteAllFields = true }, opUpdate, doubled, ""},
 		"lost read":                   {"A", nil, opRead, lost, ""},
 	} {
