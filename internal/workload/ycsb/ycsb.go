@@ -154,7 +154,7 @@ func (w *YCSB) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	}
 }
 
-// Everywhere: no row is.
+// Everywhere loads nothing: every record lies in a cell.
 func (w *YCSB) Everywhere(func(txn.Key, []byte)) {}
 
 // number returns the place of a record among all of the database, which is its own if it was loaded.
