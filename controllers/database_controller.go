@@ -30,6 +30,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/manifest/check"
 )
@@ -382,6 +383,33 @@ func (p *seenProcesses) compare(incarnation string, nodes []nodeState) string {
 	return ""
 }
 
+// maxGroups is the most groups that the status shows.
+const maxGroups = 256
+
+// groups says who leads the groups of nodes that hold the same rows, if the engine has such groups.
+func (s *databaseScope) groups() []v1alpha1.GroupStatus {
+	d := &s.current.database
+	leaders, led := map[string]string{}, false
+	for i := range s.nodes {
+		if n := &s.nodes[i]; n.status != nil {
+			led = led || n.status.Leads != nil
+			for _, shard := range n.status.Leads {
+				leaders[shard] = n.status.Node
+			}
+		}
+	}
+	if !led {
+		return nil
+	}
+	layout := engines.Layout(d.Engine, d.Parameters, &d.Topology)
+	var groups []v1alpha1.GroupStatus
+	for shard := range min(layout.Shards(), maxGroups) {
+		name := layout.ShardName(shard)
+		groups = append(groups, v1alpha1.GroupStatus{Name: name, Leader: leaders[name], Members: int32(len(layout.Group(shard).Members))})
+	}
+	return groups
+}
+
 // describe writes what was observed into the status.
 func (s *databaseScope) describe(context.Context) error {
 	st := &s.db.Status
@@ -403,6 +431,7 @@ func (s *databaseScope) describe(context.Context) error {
 			problem = fmt.Sprintf("node %s: %s", n.podName, n.problem)
 		}
 	}
+	st.Groups = s.groups()
 	total := t.Nodes()
 	st.ReadyNodes = fmt.Sprintf("%d/%d", ready, total)
 	all := ready == total

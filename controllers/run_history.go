@@ -20,22 +20,16 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/rtt"
 	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
-// levels are the verifications that need a history.
-var levels = map[v1alpha1.Verification]history.Level{
-	v1alpha1.VerifySerializable:       history.Serializable,
-	v1alpha1.VerifyStrictSerializable: history.StrictSerializable,
-}
-
 // recorded tells whether workers record the run's history.
-func recorded(run *v1alpha1.BenchmarkRun) bool {
-	return slices.ContainsFunc(run.Spec.Verify, func(v v1alpha1.Verification) bool { return levels[v] != 0 })
-}
+func recorded(run *v1alpha1.BenchmarkRun) bool { return history.Needed(run.Spec.Verify) }
 
 const (
 	// maxHistoryFile is how many bytes a worker records: some three million transactions.
@@ -120,13 +114,14 @@ func (s *runScope) checkHistory(ctx context.Context, workers []workerState) (che
 		clocks.add(pod.Spec.NodeName, ahead, within)
 	}
 	h.ClockError = clocks.bound()
+	promised := engines.Promises(s.current.database.Engine, s.current.database.Parameters)
 	for _, v := range s.run.Spec.Verify {
-		level, ok := levels[v]
+		level, ok := history.LevelOf(v, promised)
 		if !ok {
 			continue
 		}
 		c := history.Check(h, level).Check()
-		if level == history.StrictSerializable {
+		if isolation.Implies(level, isolation.StrongSnapshotIsolation) {
 			c.Message += fmt.Sprintf(" (the workers' clocks are at most %s apart)", rtt.Round(h.ClockError))
 		}
 		checks = append(checks, c)

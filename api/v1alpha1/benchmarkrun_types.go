@@ -59,7 +59,7 @@ type BenchmarkRunSpec struct {
 
 	// Verify lists what is checked about the answers and the data at the end.
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:MaxItems=10
 	// +optional
 	Verify []Verification `json:"verify,omitempty"`
 
@@ -545,16 +545,30 @@ const (
 )
 
 // Verification is a check of the answers and the data.
-// +kubebuilder:validation:Enum=Invariants;Serializable;StrictSerializable;Convergence
+// +kubebuilder:validation:Enum=Invariants;ReadCommitted;SnapshotIsolation;SessionSnapshotIsolation;StrongSnapshotIsolation;Serializable;SessionSerializable;StrictSerializable;Convergence;Isolation
 type Verification string
 
 const (
 	// VerifyInvariants checks the workload's invariants at the end, for example the sum of all money.
 	VerifyInvariants Verification = "Invariants"
+	// VerifyReadCommitted checks that the recorded history holds no read of what was aborted or unfinished, and that information
+	// flows in no circle.
+	VerifyReadCommitted Verification = "ReadCommitted"
+	// VerifySnapshotIsolation checks that each transaction read from a snapshot, and that of transactions that ran at once and wrote
+	// the same row only one was committed. Snapshots may be old.
+	VerifySnapshotIsolation Verification = "SnapshotIsolation"
+	// VerifySessionSnapshotIsolation checks that snapshots also hold what the same client had seen and written before.
+	VerifySessionSnapshotIsolation Verification = "SessionSnapshotIsolation"
+	// VerifyStrongSnapshotIsolation checks that snapshots also hold what any client was told of before.
+	VerifyStrongSnapshotIsolation Verification = "StrongSnapshotIsolation"
 	// VerifySerializable checks that the recorded history has a serial order.
 	VerifySerializable Verification = "Serializable"
+	// VerifySessionSerializable checks that the serial order also agrees with the order of each client's transactions.
+	VerifySessionSerializable Verification = "SessionSerializable"
 	// VerifyStrictSerializable checks that the serial order also agrees with real time.
 	VerifyStrictSerializable Verification = "StrictSerializable"
+	// VerifyIsolation checks that the recorded history has the isolation level that the database's engine promises.
+	VerifyIsolation Verification = "Isolation"
 	// VerifyConvergence checks that all copies of the data are equal at the end.
 	VerifyConvergence Verification = "Convergence"
 )

@@ -13,3 +13,19 @@ func (s *GeoDatabaseSpec) RegionNames() []string {
 	}
 	return names
 }
+
+// LeaderRegion is the region that leads the group at first.
+func (g *ReplicaGroup) LeaderRegion() string {
+	if g.Leader != "" {
+		return g.Leader
+	}
+	for _, r := range g.Replicas {
+		if r.Region == g.Home {
+			return g.Home
+		}
+	}
+	if len(g.Replicas) == 0 {
+		return ""
+	}
+	return g.Replicas[0].Region
+}

@@ -40,6 +40,14 @@ type GeoDatabaseSpec struct {
 	// +optional
 	ReplicasPerPartition int32 `json:"replicasPerPartition,omitempty"`
 
+	// Groups say which regions keep the rows of which homes and partitions, and which of them leads at first, for engines that
+	// leave the choice. Rows that no group names are kept in every region, as often as a partition has replicas, and led from
+	// their home.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +optional
+	Groups []ReplicaGroup `json:"groups,omitempty"`
+
 	// Network between the regions.
 	// +required
 	Network Network `json:"network"`
@@ -70,6 +78,52 @@ type GeoDatabaseSpec struct {
 	// is then a name for results, and engine.parameters must be empty.
 	// +optional
 	Pods *Pods `json:"pods,omitempty"`
+}
+
+// ReplicaGroup places the rows of one home.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.leader) || self.replicas.exists(r, r.region == self.leader)",messageExpression="'leader ' + self.leader + ' has no replica of the group: add its region to replicas, or choose one that is there'",fieldPath=".leader"
+type ReplicaGroup struct {
+	// Home is the region that the rows call home.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=24
+	// +required
+	Home string `json:"home"`
+	// Partitions of the home, from 0; without any, all of them. Each becomes a group of its own.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:Minimum=0
+	// +kubebuilder:validation:items:Maximum=63
+	// +optional
+	Partitions []int32 `json:"partitions,omitempty"`
+	// Replicas are the regions that keep the rows.
+	// +listType=map
+	// +listMapKey=region
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +required
+	Replicas []GroupReplicas `json:"replicas"`
+	// Leader is the region that leads at first, and again after a failure where the engine can; by default the home, if it has
+	// a replica, or else the first region of replicas.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=24
+	// +optional
+	Leader string `json:"leader,omitempty"`
+}
+
+// GroupReplicas says how many nodes of a region keep the rows of a group.
+type GroupReplicas struct {
+	// Region that keeps the rows.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=24
+	// +required
+	Region string `json:"region"`
+	// Count of nodes there, at most replicasPerPartition.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9
+	// +kubebuilder:default=1
+	// +optional
+	Count int32 `json:"count,omitempty"`
 }
 
 // Pods is a database that knows nothing of Geobench. Each region gets partitionsPerRegion x replicasPerPartition pods of a
@@ -357,6 +411,12 @@ type GeoDatabaseStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	Regions []RegionStatus `json:"regions,omitempty"`
+	// Groups are those of nodes that keep the same rows, and who leads them, for engines with such groups; the first 256.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
+	// +optional
+	Groups []GroupStatus `json:"groups,omitempty"`
 	// RegionNames lists the regions for kubectl's column, separated by commas.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
@@ -421,6 +481,21 @@ type EmulationGap struct {
 	// To is when its links were there, or the pod had ended; unset while the gap lasts.
 	// +optional
 	To *metav1.MicroTime `json:"to,omitempty"`
+}
+
+// GroupStatus says who leads a group of nodes that keep the same rows.
+type GroupStatus struct {
+	// Name of the rows: the region that they call home and their partition, eu/0.
+	// +kubebuilder:validation:MaxLength=32
+	// +required
+	Name string `json:"name"`
+	// Leader is the node that leads, region/partition/replica; empty when nobody is known to.
+	// +kubebuilder:validation:MaxLength=40
+	// +optional
+	Leader string `json:"leader,omitempty"`
+	// Members is the number of nodes that keep the rows.
+	// +optional
+	Members int32 `json:"members"`
 }
 
 // RegionStatus is what runs in a region.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/explore"
-	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/broken"
 )
@@ -23,17 +23,15 @@ func newExploreCommand() *cobra.Command {
 		level       string
 		trace       bool
 		wrong       bool
+		hostile     bool
 	)
-	levels := map[string]history.Level{}
-	for l := history.ReadCommitted; l <= history.StrictSerializable; l++ {
-		levels[l.String()] = l
-	}
 	cmd := &cobra.Command{
 		Use:   "explore",
 		Short: "Look for seeds with which a protocol gives wrong answers",
 		Long: `Explore makes a world from each seed (topology, delays, loss, parameters, clocks, faults, transactions on hot rows), runs it
-in the simulator, and checks that the history is strictly serializable, that the copies are equal in the end and that every
-transaction was answered. With --broken it does so to databases that are wrong on purpose, each of which must be caught. The same seed gives the same execution. A failure is described with the command that replays it.`,
+in the simulator, and checks that the history is strictly serializable, or what --level says, that the copies are equal in the
+end and that every transaction was answered. With --hostile a seed makes another world, such as nobody would choose.
+With --broken it does so to databases that are wrong on purpose, each of which must be caught. The same seed gives the same execution. A failure is described with the command that replays it.`,
 		Example: "  geobench explore --seeds 1000\n  geobench explore --broken --seeds 50\n  geobench explore --engine calvin --seed 1234 --trace",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -60,19 +58,21 @@ transaction was answered. With --broken it does so to databases that are wrong o
 			if len(names) == 0 {
 				names = known
 			}
-			promised, ok := levels[level]
+			promised, err := isolation.Parse(level)
 			switch {
-			case !ok:
-				return usageError("--level: %q is not one of read-committed, serializable, strict-serializable", level)
+			case err != nil:
+				return usageError("--level: %v", err)
 			case seeds < 1:
 				return usageError("--seeds: 0 is not at least 1")
+			case hostile && wrong:
+				return usageError("--hostile: the databases that are wrong on purpose are caught in the usual worlds; leave out --hostile or --broken")
 			case trace && (seeds > 1 || len(names) > 1):
 				return usageError("--trace: it shows one seed of one engine, for example --engine calvin --seed 1234")
 			}
 			out, failed := cmd.OutOrStdout(), 0
 			for _, name := range names {
 				d, isBroken := hunted[name]
-				c := explore.Config{Engine: table[name], Seed: seed, Level: promised, Broken: isBroken, OnePartition: d.OnePartition}
+				c := explore.Config{Engine: table[name], Seed: seed, Level: promised, Hostile: hostile, Broken: isBroken, OnePartition: d.OnePartition}
 				if isBroken && !trace {
 					c := explore.Hunt(cmd.Context(), d, seeds, nil)
 					if fmt.Fprintln(out, &c); c.First == nil {
@@ -122,9 +122,11 @@ transaction was answered. With --broken it does so to databases that are wrong o
 	cmd.Flags().StringSliceVar(&names, "engine", nil, "`engines` to explore (default all)")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "the first `seed`")
 	cmd.Flags().Uint64Var(&seeds, "seeds", 1, "the `number` of seeds")
-	cmd.Flags().StringVar(&level, "level", history.StrictSerializable.String(), "what histories must be: read-committed, serializable, strict-serializable")
+	cmd.Flags().StringVar(&level, "level", isolation.StrictSerializable.String(), "what histories must be: "+strings.Join(isolation.Names(), ", "))
 	cmd.Flags().BoolVar(&wrong, "broken", false, "hunt the databases that are wrong on purpose, to see that they are caught")
+	cmd.Flags().BoolVar(&hostile, "hostile", false, "make worlds that nobody would choose: least durations, five regions, many cuts, two lost regions")
 	cmd.Flags().BoolVar(&trace, "trace", false, "print everything that happens with the seed")
+	_ = cmd.RegisterFlagCompletionFunc("level", cobra.FixedCompletions(isolation.Names(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(engines.Names(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

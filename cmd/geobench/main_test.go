@@ -277,6 +277,10 @@ func TestExplore(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, "ms a/0/0 submit t1.") || !strings.Contains(stdout, "calvin, seed 5\n") {
 		t.Errorf("exit code %d, a trace of %d bytes", code, len(stdout))
 	}
+	code, stdout, _ = geobench(t, "", "explore", "--hostile", "--engine", "janus", "--seed", "11", "--trace")
+	if code != 0 || !strings.Contains(stdout, "janus, seed 11\n  5 regions") {
+		t.Errorf("exit code %d, a trace of %d bytes", code, len(stdout))
+	}
 	code, stdout, _ = geobench(t, "", "explore", "--broken", "--engine", "nearby-reads", "--seeds", "5")
 	if code != 0 || !strings.Contains(stdout, "caught by seed 2") || !strings.Contains(stdout, "a contradiction") ||
 		!strings.Contains(stdout, "replay: geobench explore --broken --engine nearby-reads --seed 2 --trace") {
@@ -293,6 +297,7 @@ func TestExplore(t *testing.T) {
 		"--seeds: 0 is not at least 1":  {"--seeds", "0"},
 		`"snapshot" is not one of`:      {"--level", "snapshot"},
 		"--trace: it shows one seed":    {"--trace", "--seeds", "2", "--engine", "calvin"},
+		"leave out --hostile or":        {"--hostile", "--broken"},
 	} {
 		if code, _, stderr := geobench(t, "", append([]string{"explore"}, args...)...); code != exitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%v: exit code %d: %s", args, code, stderr)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -43,7 +44,7 @@ func TestRecording(t *testing.T) {
 	if err := h.ReadFile(bytes.NewReader(w.Body.Bytes())); err != nil || h.Len() != 100 || h.Ops() != 100 || int64(w.Body.Len()) != stats.Bytes {
 		t.Errorf("%d bytes with %d transactions, %v; recorded %+v", w.Body.Len(), h.Len(), err, stats)
 	}
-	if v := history.Check(&h, history.StrictSerializable); !v.Passed {
+	if v := history.Check(&h, isolation.StrictSerializable); !v.Passed {
 		t.Error(v.Explanation)
 	}
 }

@@ -41,6 +41,17 @@ func engineDashboard() *Dashboard {
 				lines("Other state", "Leaders' terms and sizes of tables. A term that grows shows elections.", "short",
 					query{"max by (database, node, figure) (" + of(metrics.EngineState, ofNode+`,figure!~".*position"`) + ")", node + " {{figure}}"}),
 			}},
+			{"Groups", []chart{
+				{
+					kind: "table", title: "Leaders", unit: "short", width: 24, height: 8,
+					description: "Which node leads the group that keeps a shard's rows, for engines with such groups. Two nodes of one shard show a change of leaders.",
+					queries:     []query{{"max by (database, shard, region, node) (" + of(metrics.NodeLeads, ofNode) + ")", ""}},
+					columns:     map[string]string{"database": "Database", "shard": "Shard", "region": "Region", "node": "Leader"},
+					order:       []string{"Database", "Shard", "Region", "Leader"},
+				},
+				lines("Groups led", "Groups that each node leads.", "short",
+					query{sum(by, of(metrics.NodeLeads, ofNode)), node}),
+			}},
 			{"Event loop", []chart{
 				lines("Queue depth", "Messages, transactions and timers that wait for the event loop. A queue that grows shows a node at its limit.", "short",
 					query{"max by (" + by + ") (" + of(metrics.NodeQueue, ofNode) + ")", node}),

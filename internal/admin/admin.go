@@ -47,6 +47,8 @@ type Status struct {
 	Counters   map[string]int64 `json:"counters,omitempty"`
 	// Roles that the node has now: see protocol.RoleHolder.
 	Roles []string `json:"roles,omitempty"`
+	// Leads are the names of the shards whose groups the node leads now (protocol.ShardLeader); left out where the engine has none.
+	Leads []string `json:"leads,omitempty"`
 	// Disturbance is what faults do to the node now; left out when that is nothing.
 	Disturbance *Disturbance `json:"disturbance,omitempty"`
 	// LinksComplete is since when no round trip of this node was shorter than declared: since when every link is emulated.

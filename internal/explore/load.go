@@ -19,6 +19,8 @@ import (
 // load is what the clients of every region do.
 type load struct {
 	bank bool // SmallBank, else key-value
+	// groups says that key-value transactions use rows of groups, too, and rows whose keys they learn from others.
+	groups bool
 	// rows is the number of rows, or of customers.
 	rows    int
 	clients int // per region
@@ -40,6 +42,9 @@ func newLoad(r *rand.Rand, scale time.Duration) load {
 
 func (l *load) String() string {
 	what := fmt.Sprintf("key-value transactions on %d rows", l.rows)
+	if l.groups {
+		what += " and on groups"
+	}
 	if l.bank {
 		what = fmt.Sprintf("SmallBank on %d customers", l.rows)
 	}
@@ -79,6 +84,9 @@ func (l *load) fill(layout geo.Layout, s *sim.Sim) {
 	t := layout.Topology
 	if !l.bank {
 		simtest.FillLayout(layout, uint64(l.rows), 100, s.Store)
+		if l.groups {
+			simtest.FillGroups(layout, groupsOf, groupRows/2, s.Store)
+		}
 		return
 	}
 	one := &geo.Topology{Regions: t.Regions[:1], Partitions: 1, Replicas: 1}
@@ -130,8 +138,47 @@ func (l *load) nextBank(r *rand.Rand) (txn.ProcID, []byte) {
 	return bankNumbers["amalgamate"], two
 }
 
+// The groups of a world, and the rows of each.
+const (
+	groupsOf  = 4
+	groupRows = 6
+)
+
+// nextGroups is a call of simtest's procedure on groups: insertions, deletions and changes of rows, scans of a part, of the first and
+// of the last row, by themselves and beside other rows, and rows whose keys depend on what is read.
+func (l *load) nextGroups(r *rand.Rand) string {
+	a, b := r.IntN(groupsOf), r.IntN(groupsOf)
+	x, y := r.IntN(groupRows), r.IntN(groupRows)
+	row := r.IntN(l.rows)
+	switch r.IntN(10) {
+	case 0:
+		return fmt.Sprintf("l%d.%d-%d a%d+1", a, min(x, y), max(x, y)+1, row)
+	case 1:
+		return fmt.Sprintf("l%d.0-%d l%d.0-%d", a, groupRows, b, groupRows)
+	case 2:
+		return fmt.Sprintf("p%d.%d=%d q%d.%d", a, x, r.IntN(100), b, y)
+	case 3:
+		return fmt.Sprintf("g%d.%d+1 g%d.%d-1", a, x, b, y)
+	case 4:
+		return fmt.Sprintf("o%d p%d.%d=1", a, b, y)
+	case 5:
+		return fmt.Sprintf("t%d g%d.%d+1 a%d+1", a, a, x, row)
+	case 6:
+		return fmt.Sprintf("j%d+1", row)
+	case 7:
+		return fmt.Sprintf("j%d+1 l%d.0-%d", row, a, groupRows)
+	case 8:
+		return fmt.Sprintf("j%d-1 p%d.%d=1", row, a, x)
+	default:
+		return fmt.Sprintf("g%d.%d+1 l%d.0-%d x%d", a, x, b, groupRows, row)
+	}
+}
+
 // nextRows is a call of simtest's procedure: reads, transfers, blind writes, deletions, aborts and failures.
 func (l *load) nextRows(r *rand.Rand) string {
+	if l.groups && r.IntN(3) > 0 {
+		return l.nextGroups(r)
+	}
 	p := r.Perm(l.rows)
 	switch r.IntN(10) {
 	case 0:

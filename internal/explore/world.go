@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -67,27 +68,35 @@ const (
 	chanceClients // and one for each region
 	chanceCrashes = 100
 	chanceLength  = 101
+	chanceGroups  = 102
 )
 
 func chance(seed uint64, of uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, of)) }
 
-// maxNodes bounds the nodes of a world, so that protocols in which everybody speaks to everybody stay fast.
-const maxNodes = 12
+const (
+	// maxNodes bounds the nodes of a world, so that protocols in which everybody speaks to everybody stay fast.
+	maxNodes = 12
+	// maxRegions and maxHostileRegions bound its regions: of five, two can be lost where a minority can.
+	maxRegions, maxHostileRegions = 4, 5
+	// maxCuts and maxHostileCuts bound the cuts of single links.
+	maxCuts, maxHostileCuts = 4, 12
+)
 
 func newWorld(c Config) *world {
 	w := &world{}
 	r := chance(c.Seed, chanceTopology)
 	scale := []time.Duration{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond}[r.IntN(4)]
-	w.topology = newTopology(r, scale, c.OnePartition)
+	w.topology = newTopology(c, r, scale)
 	w.costs = []sim.Costs{{}, sim.DefaultCosts, times(sim.DefaultCosts, 10)}[r.IntN(3)]
 	w.codec = r.IntN(4) == 0 && c.Engine.Decode != nil
 	skew := []time.Duration{0, time.Millisecond, 100 * time.Millisecond}[r.IntN(3)]
 	for range w.topology.Nodes() {
 		w.offsets = append(w.offsets, upTo(r, skew))
 	}
-	w.params = newParams(c.Engine, chance(c.Seed, chanceParams))
+	w.params = newParams(c, chance(c.Seed, chanceParams))
 	w.load = newLoad(chance(c.Seed, chanceLoad), scale)
-	w.makeFaults(c.Engine, chance(c.Seed, chanceFaults), chance(c.Seed, chanceLength).IntN(8) == 0)
+	w.load.groups = !w.load.bank && chance(c.Seed, chanceGroups).IntN(2) == 0
+	w.makeFaults(c, chance(c.Seed, chanceFaults), chance(c.Seed, chanceLength).IntN(8) == 0)
 	w.makeCrashes(c.Engine, chance(c.Seed, chanceCrashes))
 	return w
 }
@@ -99,15 +108,20 @@ func times(c sim.Costs, n time.Duration) sim.Costs {
 	return sim.Costs{Message: n * c.Message, Kilobyte: n * c.Kilobyte, Key: n * c.Key, Step: n * c.Step}
 }
 
-func newTopology(r *rand.Rand, scale time.Duration, onePartition bool) *geo.Topology {
+func newTopology(c Config, r *rand.Rand, scale time.Duration) *geo.Topology {
 	t := &geo.Topology{Partitions: 1 + r.IntN(3), Replicas: []int{1, 1, 1, 1, 2, 3}[r.IntN(6)]}
-	regions := 1 + r.IntN(4)
-	if onePartition {
+	most := maxRegions
+	if c.Hostile {
+		most = maxHostileRegions
+	}
+	regions := 1 + r.IntN(most)
+	if c.OnePartition {
 		t.Partitions, t.Replicas = 1, 1
 	}
 	if regions*t.Partitions*t.Replicas > maxNodes {
 		t.Replicas = 1
 	}
+	t.Partitions = min(t.Partitions, maxNodes/regions)
 	jitter, loss, asymmetric := r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(4) == 0
 	var mbps int64
 	if r.IntN(5) == 0 {
@@ -140,8 +154,10 @@ func newTopology(r *rand.Rand, scale time.Duration, onePartition bool) *geo.Topo
 	return t
 }
 
-// newParams draws values that a user might choose: words at random, numbers and times near the default.
-func newParams(e *protocol.Engine, r *rand.Rand) protocol.Params {
+// newParams draws values that a user might choose: words at random, numbers and times near the default. In a hostile world times are
+// drawn from all that the engine declares: see hostile.
+func newParams(c Config, r *rand.Rand) protocol.Params {
+	e := c.Engine
 	given := map[string]string{}
 	for _, p := range e.Parameters {
 		switch {
@@ -151,6 +167,8 @@ func newParams(e *protocol.Engine, r *rand.Rand) protocol.Params {
 			if r.IntN(2) == 0 {
 				given[p.Name] = fmt.Sprint(p.MinInt + r.Int64N(min(p.MaxInt-p.MinInt, 16)+1))
 			}
+		case c.Hostile:
+			given[p.Name] = hostile(p, r).String()
 		default:
 			d, _ := time.ParseDuration(p.Default) // engines are tested to have valid defaults
 			given[p.Name] = min(p.Max, max(p.Min, []time.Duration{d / 2, d, d, 4 * d}[r.IntN(4)])).String()
@@ -169,24 +187,43 @@ func newParams(e *protocol.Engine, r *rand.Rand) protocol.Params {
 	return params
 }
 
+// hostile draws a duration parameter: one of eight times the least that the engine allows, otherwise anything from there up to four
+// times the default, whose logarithm is uniform. Of parameters that may be 0, a thousandth of the default is taken for the least of the latter.
+func hostile(p protocol.Parameter, r *rand.Rand) time.Duration {
+	d, _ := time.ParseDuration(p.Default)
+	least, most := max(p.Min, d/1000), min(p.Max, 4*d)
+	if r.IntN(8) == 0 || least == 0 || most <= least {
+		return p.Min
+	}
+	return least + time.Duration(float64(least)*(math.Pow(float64(most)/float64(least), r.Float64())-1))
+}
+
 // makeFaults draws the schedule of faults. All cuts are healed in the end; long ones last up to 20 s.
-func (w *world) makeFaults(e *protocol.Engine, r *rand.Rand, long bool) {
+func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 	t, until := w.topology, w.load.until
 	regions := len(t.Regions)
 	if regions < 2 {
 		return
 	}
-	lost := geo.Region(-1)
-	cuts, isolate, loses := r.IntN(5), r.IntN(4) == 0, r.IntN(3) == 0
-	choice := r.Uint64()
-	survival := e.Survival(t, w.params)
-	if may := survival.Regions; loses && len(may) > 0 {
-		lost = may[choice%uint64(len(may))]
-		w.faults = append(w.faults, fault{at: upTo(r, until), kind: lose, a: lost})
+	manyCuts := maxCuts
+	if c.Hostile {
+		manyCuts = maxHostileCuts
 	}
+	cuts, isolate, loses := r.IntN(manyCuts+1), r.IntN(4) == 0, r.IntN(3) == 0
+	choice := r.Uint64()
+	survival := c.Engine.Survival(t, w.params)
+	if may, most := survival.Regions, survival.Most; loses && len(may) > 0 {
+		first := int(choice % uint64(len(may)))
+		w.faults = append(w.faults, fault{at: upTo(r, until), kind: lose, a: may[first]})
+		if c.Hostile && most > 1 && r.IntN(2) == 0 {
+			second := (first + 1 + r.IntN(len(may)-1)) % len(may)
+			w.faults = append(w.faults, fault{at: upTo(r, until), kind: lose, a: may[second]})
+		}
+	}
+	lost := w.lost()
 	breakLink := func(a, b geo.Region, from, to time.Duration) {
 		// A node that is lost while a link of its is down takes with it what it had sent there.
-		if (a == lost || b == lost) && !survival.InFlight {
+		if (slices.Contains(lost, a) || slices.Contains(lost, b)) && !survival.InFlight {
 			return
 		}
 		w.faults = append(w.faults, fault{at: from, kind: cut, a: a, b: b}, fault{at: to, kind: heal, a: a, b: b})
@@ -223,7 +260,8 @@ func (w *world) makeFaults(e *protocol.Engine, r *rand.Rand, long bool) {
 // nodes of a region that is lost don't. What a lost node has sent to one that was down at the time is gone, as if a cut had
 // held it back: see makeFaults.
 func (w *world) makeCrashes(e *protocol.Engine, r *rand.Rand) {
-	w.durable = r.IntN(3) == 0 && (w.losesRegion() < 0 || e.Survival(w.topology, w.params).InFlight)
+	lost := w.lost()
+	w.durable = r.IntN(3) == 0 && (len(lost) == 0 || e.Survival(w.topology, w.params).InFlight)
 	if !w.durable {
 		return
 	}
@@ -234,7 +272,7 @@ func (w *world) makeCrashes(e *protocol.Engine, r *rand.Rand) {
 		at, down := upTo(r, until), 10*time.Millisecond<<r.IntN(8)
 		down += upTo(r, down)
 		for m := range geo.NodeID(t.Nodes()) {
-			if m != n && !(together && t.RegionOf(m) == t.RegionOf(n)) || t.RegionOf(m) == w.losesRegion() {
+			if m != n && !(together && t.RegionOf(m) == t.RegionOf(n)) || slices.Contains(lost, t.RegionOf(m)) {
 				continue
 			}
 			from := max(at, free[m])
@@ -252,14 +290,14 @@ func (w *world) sortFaults() {
 	}
 }
 
-// losesRegion returns the region that is lost, or -1.
-func (w *world) losesRegion() geo.Region {
+// lost returns the regions that are lost.
+func (w *world) lost() (regions []geo.Region) {
 	for _, f := range w.faults {
 		if f.kind == lose {
-			return f.a
+			regions = append(regions, f.a)
 		}
 	}
-	return -1
+	return regions
 }
 
 // String describes the world in a few lines.

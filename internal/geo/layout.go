@@ -13,18 +13,20 @@ type Cell struct {
 }
 
 // Layout says which nodes hold which rows. The rows are split into shards, and each shard is held by a group of nodes; rows
-// that are everywhere (txn.Key.Everywhere) belong to no shard. Three kinds of layouts exist:
+// that are everywhere (txn.Key.Everywhere) belong to no shard. Four kinds of layouts exist:
 //
 //   - Full: a shard is a partition, whatever the homes of its rows, and every region holds all shards, each as often as a
 //     partition has replicas.
 //   - HomeOnly: a shard is a cell, held nowhere but in its home region, as often as a partition has replicas.
 //   - Placed: a shard is a cell, held by the nodes that Topology.Groups says.
+//   - Whole: all rows are one shard, for databases that do not tell how they split them.
 //
 // A copy is a set of nodes that together hold every row once: the first members of all groups are copy 0, and so on.
 type Layout struct {
 	Topology *Topology
 	// ByHome says that a shard is a cell, and not a whole partition.
 	ByHome bool
+	whole  bool // all rows are one shard
 	groups []Group
 
 	placement Placement
@@ -36,6 +38,11 @@ type Group struct {
 	Members []NodeID
 	// Leader is the member that leads at first, where the engine has leaders.
 	Leader NodeID
+}
+
+// Whole returns the layout with all rows in one shard, of which each of these nodes has a copy.
+func (t *Topology) Whole(members ...NodeID) Layout {
+	return Layout{Topology: t, whole: true, placement: t.Placement(), groups: []Group{{members, members[0]}}}
 }
 
 // Full returns the layout with all rows in every region.
@@ -108,6 +115,9 @@ func (l *Layout) Shards() int { return len(l.groups) }
 
 // Shard returns the shard that k belongs to.
 func (l *Layout) Shard(k txn.Key) int {
+	if l.whole {
+		return 0
+	}
 	if l.ByHome {
 		return int(l.placement.Home(k))*l.Topology.Partitions + l.placement.Partition(k)
 	}
@@ -122,9 +132,13 @@ func (l *Layout) Cells(shard int) []Cell {
 	if l.ByHome {
 		return []Cell{{Region(shard / l.Topology.Partitions), shard % l.Topology.Partitions}}
 	}
-	cells := make([]Cell, len(l.Topology.Regions))
-	for r := range cells {
-		cells[r] = Cell{Region(r), shard}
+	var cells []Cell
+	for r := range l.Topology.Regions {
+		for p := range l.Topology.Partitions {
+			if l.whole || p == shard {
+				cells = append(cells, Cell{Region(r), p})
+			}
+		}
 	}
 	return cells
 }
@@ -151,6 +165,9 @@ func (l *Layout) member(shard int, n NodeID) int {
 
 // ShardOf returns the shard that node n holds, in a layout that is not Placed: there it is one.
 func (l *Layout) ShardOf(n NodeID) int {
+	if l.whole {
+		return 0
+	}
 	if l.ByHome {
 		return int(n) / l.Topology.Replicas
 	}
@@ -179,6 +196,9 @@ func (l *Layout) Node(copyNumber, shard int) NodeID { return l.groups[shard].Mem
 
 // ShardName names a shard for a person: partition 0, or eu/0 where it is a cell.
 func (l *Layout) ShardName(shard int) string {
+	if l.whole {
+		return "all rows"
+	}
 	c := l.Cells(shard)[0]
 	if l.ByHome {
 		return l.Topology.Regions[c.Home] + "/" + strconv.Itoa(c.Partition)

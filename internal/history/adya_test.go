@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -207,7 +208,7 @@ var injections = map[Anomaly]func(in *injector){
 		in.txn(0, 10, txn.Committed, "wx0 ry2")
 		in.txn(0, 10, txn.Committed, "wy0 rx1")
 	},
-	GSingle: func(in *injector) {
+	GSingleItem: func(in *injector) {
 		in.txn(0, 10, txn.Committed, "rx0 ry2")
 		in.txn(0, 10, txn.Committed, "wx0 wy0")
 	},
@@ -223,7 +224,7 @@ var injections = map[Anomaly]func(in *injector){
 		in.txn(0, 5, txn.Committed, "rx2")
 		in.txn(6, 10, txn.Committed, "wx0")
 	},
-	GSingle + "-realtime": func(in *injector) {
+	GSingleItem + "-realtime": func(in *injector) {
 		in.txn(0, 5, txn.Committed, "rx0 wx0")
 		in.txn(6, 10, txn.Committed, "rx0")
 	},
@@ -276,7 +277,7 @@ func inject(t *testing.T, a Anomaly, txns []Txn) []Txn {
 func TestInjected(t *testing.T) {
 	for a := range injections {
 		for seed := range uint64(10) {
-			v := Check(historyOf(inject(t, a, serial(seed, 100, 6, 8, int(seed)))), StrictSerializable)
+			v := Check(historyOf(inject(t, a, serial(seed, 100, 6, 8, int(seed)))), isolation.StrictSerializable)
 			if v.Anomaly != a {
 				t.Errorf("%q, seed %d: found %q\n%s", a, seed, v.Anomaly, v.Explanation)
 			}
@@ -297,13 +298,13 @@ func TestAgreesWithAdya(t *testing.T) {
 			}
 		}
 	}) {
-		agree := [StrictSerializable + 1]int{}
+		agree := [isolation.StrictSerializable + 1]int{}
 		named := 0
 		names := map[string]int{}
 		for seed := range uint64(seeds) {
 			txns := inject(t, a, serial(seed, 100, 6, 8, 0))
 			translated := appends(t, txns)
-			for _, level := range []Level{Serializable, StrictSerializable} {
+			for _, level := range []isolation.Level{isolation.Serializable, isolation.StrictSerializable} {
 				v := Check(historyOf(txns), level)
 				valid, anomalies := askAdya(t, binary, level.String(), translated)
 				if v.Passed == valid {
@@ -311,7 +312,7 @@ func TestAgreesWithAdya(t *testing.T) {
 				} else {
 					t.Errorf("%q, seed %d, %v: we say %v %s, adya says %v %v", a, seed, level, v.Passed, v.Anomaly, valid, anomalies)
 				}
-				if level == StrictSerializable {
+				if level == isolation.StrictSerializable {
 					names[strings.Join(anomalies, " ")]++
 					if sameName(v.Anomaly, anomalies) {
 						named++
@@ -319,15 +320,15 @@ func TestAgreesWithAdya(t *testing.T) {
 				}
 			}
 		}
-		fmt.Fprintf(&table, "%-20s %7d/%d %8d/%d %9d/%d   %v\n", cmp.Or(string(a), "none"), agree[Serializable], seeds,
-			agree[StrictSerializable], seeds, named, seeds, names)
+		fmt.Fprintf(&table, "%-20s %7d/%d %8d/%d %9d/%d   %v\n", cmp.Or(string(a), "none"), agree[isolation.Serializable], seeds,
+			agree[isolation.StrictSerializable], seeds, named, seeds, names)
 	}
 	found := map[string]int{}
 	for seed := range uint64(100) {
 		txns := serial(seed, 100, 8, 6, 0)
 		mutate(rand.New(rand.NewPCG(seed, 5)), txns, int(seed)%4)
 		translated := appends(t, txns)
-		for _, level := range []Level{Serializable, StrictSerializable} {
+		for _, level := range []isolation.Level{isolation.Serializable, isolation.StrictSerializable} {
 			v := Check(historyOf(txns), level)
 			if valid, anomalies := askAdya(t, binary, level.String(), translated); v.Passed != valid {
 				t.Errorf("exchanged reads, seed %d, %v: we say %v, adya says %v %v\n%s", seed, level, v.Passed, valid, anomalies, v.Explanation)

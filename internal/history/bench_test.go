@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -71,7 +72,7 @@ func regions(h *History) {
 
 // BenchmarkCheck checks a million transactions of 5 to 6 operations. The peak is what the process took from the system.
 func BenchmarkCheck(b *testing.B) {
-	for _, level := range []Level{Serializable, StrictSerializable} {
+	for _, level := range []isolation.Level{isolation.Serializable, isolation.StrictSerializable} {
 		b.Run(level.String(), func(b *testing.B) {
 			h := &History{}
 			regions(h)
@@ -110,7 +111,7 @@ func BenchmarkCheckBroken(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		v := Check(h, StrictSerializable)
+		v := Check(h, isolation.StrictSerializable)
 		if v.Passed {
 			b.Fatal("it passed")
 		}

@@ -6,48 +6,126 @@ import (
 	"slices"
 	"time"
 
+	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/txn"
 )
 
 // Check judges a history. It takes time linear in the history's size but for sorting, and about 60 bytes of memory per
-// transaction and 25 per operation beside the history itself.
+// transaction and 25 per operation beside the history itself; 30 more per transaction with snapshots. A history that does not
+// have the level is looked at once more, for the levels that it has.
 //
 // A transaction whose outcome is unknown counts as committed when somebody read or overwrote a version of its making. Such
 // a transaction has told nothing of itself, so what it read puts it under no obligation.
-func Check(h *History, level Level) *Verdict {
-	c := &checker{h: h, n: len(h.txns), v: &Verdict{Level: level, Stats: Stats{Found: map[Anomaly]int{}}}, direct: map[Anomaly]*evidence{}}
+func Check(h *History, level isolation.Level) *Verdict {
+	c := newChecker(h)
+	c.v.Level = level
+	v := c.check()
+	if !v.Passed {
+		v.Holds = c.holds()
+	}
+	return v
+}
+
+func newChecker(h *History) *checker {
+	c := &checker{h: h, n: len(h.txns), v: &Verdict{Stats: Stats{Found: map[Anomaly]int{}}}, direct: map[Anomaly]*evidence{}}
 	c.v.Stats.Transactions, c.v.Stats.Operations, c.v.Stats.Keys = len(h.txns), len(h.ops), len(h.keys)
-	if c.index(); len(c.direct) > 0 {
+	return c
+}
+
+func (c *checker) check() *Verdict {
+	m, snapshots := dependencies(c.v.Level)
+	if !c.prepare() {
 		return c.verdict(nil, nil)
+	}
+	c.edges(m)
+	if c.worst(c.v.Level) != "" {
+		return c.verdict(nil, nil)
+	}
+	copy(c.v.Stats.Edges[:], c.g.counts[:link])
+	c.fill(m)
+	return c.verdict(c.cycle(m, snapshots))
+}
+
+// holds returns the strongest levels that a history has which does not have the level checked.
+func (c *checker) holds() (strongest []isolation.Level) {
+	failed := c.v.Level
+	levels := slices.DeleteFunc(isolation.Levels(), func(l isolation.Level) bool { return isolation.Implies(l, failed) || c.worst(l) != "" })
+	if len(levels) == 0 {
+		return nil
+	}
+	if all, _ := dependencies(isolation.StrictSerializable); !c.g.fill || failed != isolation.StrictSerializable {
+		h := c.h
+		*c = checker{} // its memory is needed
+		c = newChecker(h)
+		c.prepare()
+		c.edges(all)
+		c.fill(all)
+	}
+	for _, l := range slices.Backward(levels) {
+		if slices.ContainsFunc(strongest, func(s isolation.Level) bool { return isolation.Implies(s, l) }) {
+			continue
+		}
+		m, snapshots := dependencies(l)
+		if c.g.components(m, nil, snapshots).count == 0 {
+			strongest = append(strongest, l)
+		}
+	}
+	slices.Reverse(strongest)
+	return strongest
+}
+
+// dependencies returns those that must form no cycle at a level, and whether that is said of the starts and commits of
+// transactions rather than of transactions: see graph.components.
+func dependencies(level isolation.Level) (m mask, snapshots bool) {
+	m = maskOf(WW, WR)
+	if isolation.Implies(level, isolation.SnapshotIsolation) {
+		m |= maskOf(RW)
+		snapshots = !isolation.Implies(level, isolation.Serializable)
+	}
+	if isolation.Implies(level, isolation.SessionSnapshotIsolation) {
+		m |= maskOf(Session)
+	}
+	if isolation.Implies(level, isolation.StrongSnapshotIsolation) {
+		m |= maskOf(RealTime)
+	}
+	return m, snapshots
+}
+
+// prepare finds out who wrote what. It returns false when the history means nothing.
+func (c *checker) prepare() bool {
+	if c.index(); len(c.direct) > 0 {
+		return false
 	}
 	c.resolve()
 	c.sortByKey()
 	c.internal()
-
 	c.g = newGraph(c.n)
+	return true
+}
+
+// edges adds the dependencies to the graph: all those between versions, and those in time that are in m.
+func (c *checker) edges(m mask) {
 	c.versions()
-	strict := level == StrictSerializable
-	if strict {
+	if m.contains(RealTime) {
 		c.realTime()
 	}
-	if c.worst() != "" {
-		return c.verdict(nil, nil)
+	if m.contains(Session) {
+		c.sessions()
 	}
-	copy(c.v.Stats.Edges[:], c.g.counts[:link])
+}
+
+// fill adds the dependencies, which have been counted, once more.
+func (c *checker) fill(m mask) {
 	c.g.counted()
-	c.versions()
-	if strict {
-		c.realTime()
-	}
+	c.edges(m)
 	// The search for cycles needs none of these.
 	c.order, c.owner, c.from, c.marks, c.sent, c.answered, c.session = nil, nil, nil, nil, nil, nil, nil
-	return c.verdict(c.cycle(level))
 }
 
 // worst returns the first of the anomalies that need no cycle which was found and which the level rules out, or "".
-func (c *checker) worst() Anomaly {
+func (c *checker) worst(level isolation.Level) Anomaly {
 	for _, a := range [...]Anomaly{DuplicateID, GarbageRead, G1a, DirtyUpdate, G1b, Internal, IncompatibleOrder, LostUpdate} {
-		if (a == Internal || a == LostUpdate) && c.v.Level < Serializable {
+		if (a == Internal || a == LostUpdate) && !isolation.Implies(level, isolation.SnapshotIsolation) {
 			continue
 		}
 		if c.direct[a] != nil {
@@ -264,27 +342,8 @@ func (c *checker) wroteBefore(i, key, n uint32) bool {
 // so that one edge in and one out per transaction say what takes n*n edges between transactions, or n times the number of
 // clients with a frontier of those that have just completed.
 func (c *checker) realTime() {
+	c.sortByTime()
 	t := c.h.txns
-	if c.sent == nil {
-		for i := range uint32(c.n) {
-			if !c.committed[i] {
-				continue
-			}
-			c.sent = append(c.sent, i)
-			if t[i].status == txn.Committed {
-				c.answered = append(c.answered, i)
-			}
-		}
-		slices.SortStableFunc(c.sent, func(a, b uint32) int { return cmp.Compare(t[a].invoked, t[b].invoked) })
-		slices.SortStableFunc(c.answered, func(a, b uint32) int { return cmp.Compare(t[a].answered, t[b].answered) })
-		c.session = slices.Clone(c.sent)
-		slices.SortStableFunc(c.session, func(a, b uint32) int {
-			if d := cmp.Compare(t[a].region, t[b].region); d != 0 {
-				return d
-			}
-			return cmp.Compare(t[a].client, t[b].client)
-		})
-	}
 	instant, any := uint32(0), false
 	used := true // the instant has transactions after it: what is answered next needs another
 	next := 0
@@ -304,78 +363,135 @@ func (c *checker) realTime() {
 			used = true
 		}
 	}
-	c.sessions()
+}
+
+// sortByTime lists the transactions by when they were sent and answered, and by client. A transaction whose outcome is unknown
+// has no answer.
+func (c *checker) sortByTime() {
+	if c.sent != nil {
+		return
+	}
+	t := c.h.txns
+	for i := range uint32(c.n) {
+		if !c.committed[i] {
+			continue
+		}
+		c.sent = append(c.sent, i)
+		if t[i].status == txn.Committed {
+			c.answered = append(c.answered, i)
+		}
+	}
+	slices.SortStableFunc(c.sent, func(a, b uint32) int { return cmp.Compare(t[a].invoked, t[b].invoked) })
+	slices.SortStableFunc(c.answered, func(a, b uint32) int { return cmp.Compare(t[a].answered, t[b].answered) })
+	c.session = slices.Clone(c.sent)
+	slices.SortStableFunc(c.session, func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(t[a].region, t[b].region), cmp.Compare(t[a].client, t[b].client))
+	})
 }
 
 // sessions adds the order of each client's transactions: it holds whatever the clocks say, and also when an answer and
-// the next transaction happen at the same instant.
+// the next transaction happen at the same instant. A client that has given up on an answer may get it after it has sent more.
 func (c *checker) sessions() {
+	c.sortByTime()
 	t := c.h.txns
-	// done is the client's transaction that was answered last, of those answered when the next was sent.
-	var done uint32
-	var until time.Duration
-	has := false
+	// past is the node that all whose answers the client has come before, once there are any: one of them, as long as they
+	// came one after the other, or else a node of its own. turn counts how often it has changed.
+	var past, turn uint32
+	type sent struct{ i, turn uint32 }
+	var waiting []sent // those whose answers the client does not have yet, the first to be answered first
 	for k, i := range c.session {
 		if k == 0 || t[c.session[k-1]].region != t[i].region || t[c.session[k-1]].client != t[i].client {
-			has = false
+			turn, waiting = 0, waiting[:0]
 		}
-		if has && until <= t[i].invoked {
-			c.g.add(done, i, Session)
+		answered := slices.IndexFunc(waiting, func(s sent) bool { return t[s.i].answered > t[i].invoked })
+		if answered < 0 {
+			answered = len(waiting)
 		}
-		if t[i].status == txn.Committed && (!has || until <= t[i].invoked) {
-			done, until, has = i, t[i].answered, true
+		switch {
+		case answered == 1 && waiting[0].turn == turn:
+			past = waiting[0].i
+			turn++
+		case answered > 0:
+			join := c.g.node()
+			if turn > 0 {
+				c.g.add(past, join, c.since(past))
+			}
+			for _, s := range waiting[:answered] {
+				c.g.add(s.i, join, Session)
+			}
+			past = join
+			turn++
+		}
+		waiting = slices.Delete(waiting, 0, answered)
+		if turn > 0 {
+			c.g.add(past, i, c.since(past))
+		}
+		if t[i].status == txn.Committed {
+			at, _ := slices.BinarySearchFunc(waiting, t[i].answered, func(s sent, d time.Duration) int { return cmp.Compare(t[s.i].answered, d) })
+			waiting = slices.Insert(waiting, at, sent{i, turn})
 		}
 	}
+}
+
+// since returns the label of an edge of a session that leaves past.
+func (c *checker) since(past uint32) Dependency {
+	if past < uint32(c.n) {
+		return Session
+	}
+	return link
 }
 
 // cycle looks for a cycle that the level rules out, the worst kind first, and returns the smallest of its kind. When one of
 // another kind, that needs the order in time, is shorter, it returns that too: it is easier to understand.
-func (c *checker) cycle(level Level) (worst, shorter []hop) {
-	all := maskOf(WW, WR)
-	if level >= Serializable {
-		all |= maskOf(RW)
-	}
-	if level >= StrictSerializable {
-		all |= maskOf(Session, RealTime)
-	}
-	of, count := c.g.components(all, nil)
-	if count == 0 {
+func (c *checker) cycle(all mask, snapshots bool) (worst, shorter []hop) {
+	cyclic := c.g.components(all, nil, snapshots)
+	if cyclic.count == 0 {
 		return nil, nil
 	}
+	if snapshots { // a cycle of starts and commits is one of transactions, too
+		cyclic = c.g.components(all, nil, false)
+	}
 	s := newSearch(c.g, c.n)
+	items := maskOf(WW, WR, RW)
 	for _, kind := range []struct {
 		all, first, rest mask
+		snapshots        bool
 	}{
-		{maskOf(WW), maskOf(WW), maskOf(WW)},
-		{maskOf(WW, WR), maskOf(WW, WR), maskOf(WW, WR)},
-		{maskOf(WW, WR, RW), maskOf(RW), maskOf(WW, WR)},
-		{maskOf(WW, WR, RW), maskOf(WW, WR, RW), maskOf(WW, WR, RW)},
-		{maskOf(WW, WR, RW, Session), maskOf(WW, WR, RW, Session), maskOf(WW, WR, RW, Session)},
-		{all, all, all},
+		{maskOf(WW), maskOf(WW), maskOf(WW), false},
+		{maskOf(WW, WR), maskOf(WW, WR), maskOf(WW, WR), false},
+		{items, maskOf(RW), maskOf(WW, WR), false},
+		{items, items, items, true},
+		{items, items, items, false},
+		{items | maskOf(Session), items | maskOf(Session), items | maskOf(Session), snapshots},
+		{all, all, all, snapshots},
 	} {
-		if kind.all&^all != 0 {
-			break
+		if kind.all&^all != 0 || snapshots && !kind.snapshots && kind.rest.contains(RW) {
+			continue
 		}
-		parts, n := c.g.components(kind.all, of)
-		if n == 0 {
+		parts := c.g.components(kind.all, &cyclic, kind.snapshots)
+		if parts.count == 0 {
 			continue
 		}
 		s.left = patience
-		if cycle := s.shortest(parts, n, kind.first, kind.rest); cycle != nil {
-			c.v.Stats.Shortest = s.left > 0
-			for i := range c.n {
-				if parts[i] != 0 {
-					c.v.Stats.Cyclic++
-				}
-			}
-			if len(cycle) > 2 && kind.all != all {
-				s.left = patience
-				if shorter = s.shortest(of, count, all, all); len(shorter) >= len(cycle) {
-					shorter = nil
-				}
-			}
-			return cycle, shorter
+		if worst = s.shortest(parts, kind.first, kind.rest); worst == nil {
+			continue
 		}
+		c.v.Stats.Shortest = s.left > 0
+		for i := range uint32(c.n) {
+			if parts.contains(i) {
+				c.v.Stats.Cyclic++
+			}
+		}
+		if len(worst) > 2 && kind.all != all {
+			s.left = patience
+			if snapshots {
+				cyclic = c.g.components(all, &cyclic, true)
+			}
+			if shorter = s.shortest(cyclic, all, all); len(shorter) >= len(worst) {
+				shorter = nil
+			}
+		}
+		return worst, shorter
 	}
 	panic("history: a component without a cycle")
 }

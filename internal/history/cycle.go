@@ -12,11 +12,11 @@ type hop struct {
 	dependency Dependency
 }
 
-// search looks for short cycles. A node at or above txns stands for many edges: it costs nothing to leave it.
+// search looks for short cycles. An edge counts one, but a link nothing, nor the way from the start of a transaction to its commit.
 type search struct {
 	g    *graph
 	txns uint32
-	of   []uint32 // components
+	components
 
 	left   int // of the patience
 	distTo []uint32
@@ -29,33 +29,42 @@ type search struct {
 }
 
 func newSearch(g *graph, txns int) *search {
-	n := g.nodes()
+	n := 2 * g.nodes() // with snapshots
 	return &search{g: g, txns: uint32(txns), left: patience, distTo: make([]uint32, n), epoch: make([]uint32, n),
 		parent: make([]uint32, n), via: make([]Dependency, n)}
 }
 
+// shift is what a node's number has more than its transaction's.
+func (s *search) shift() int {
+	if s.snapshots {
+		return 1
+	}
+	return 0
+}
+
 // shortest returns a shortest cycle whose first edge is in first and whose other edges are in rest, within the
 // components given. It returns nil when there is none.
-func (s *search) shortest(of []uint32, count uint32, first, rest mask) []hop {
-	s.of = of
-	size := make([]uint32, count+1)
+func (s *search) shortest(within components, first, rest mask) []hop {
+	s.components = within
+	size := make([]uint32, s.count+1)
+	// Every cycle goes through the start of a transaction.
 	var members []uint32
-	for v := range s.txns {
-		if of[v] != 0 {
-			size[of[v]]++
-			members = append(members, v)
+	for t := range s.txns {
+		if x := t << s.shift(); s.of[x] != 0 {
+			size[s.of[x]]++
+			members = append(members, x)
 		}
 	}
 	slices.SortStableFunc(members, func(a, b uint32) int {
-		if d := int(size[of[a]]) - int(size[of[b]]); d != 0 {
+		if d := int(size[s.of[a]]) - int(size[s.of[b]]); d != 0 {
 			return d
 		}
-		return int(of[a]) - int(of[b])
+		return int(s.of[a]) - int(s.of[b])
 	})
 	var best []hop
 	bound := uint32(1) << 31
-	for _, v := range members {
-		if c, length := s.from(v, first, rest, bound); c != nil {
+	for _, x := range members {
+		if c, length := s.from(x, first, rest, bound); c != nil {
 			best, bound = c, length
 		}
 		if bound <= 2 || s.left <= 0 {
@@ -65,75 +74,99 @@ func (s *search) shortest(of []uint32, count uint32, first, rest mask) []hop {
 	return best
 }
 
-// from looks for a cycle through start that is shorter than bound, breadth first.
-func (s *search) from(start uint32, first, rest mask, bound uint32) ([]hop, uint32) {
+// from looks for a cycle through root that is shorter than bound, breadth first.
+func (s *search) from(root uint32, first, rest mask, bound uint32) ([]hop, uint32) {
 	s.now++
-	s.level, s.above = s.level[:0], s.above[:0]
-	// The start itself stays undiscovered, so that it is found again at the end.
-	end, found := s.expand(start, 0, start, first, bound)
-	for depth := uint32(1); !found && depth < bound && len(s.above) > 0; depth++ {
-		s.level, s.above = s.above, s.level[:0]
-		// What costs nothing comes first, so that the first way back to the start is a shortest one.
+	// The root itself stays undiscovered, so that it is found again at the end.
+	s.level, s.above, s.distTo[root] = append(s.level[:0], root), s.above[:0], 0
+	m := first
+	for depth := uint32(0); depth < bound && len(s.level) > 0; depth++ {
+		// What costs nothing comes first, so that the first way back to the root is a shortest one.
 		for _, free := range [...]bool{true, false} {
-			for i := 0; i < len(s.level) && !found; i++ {
-				if v := s.level[i]; (v >= s.txns) == free && s.distTo[v] == depth {
-					end, found = s.expand(v, depth, start, rest, bound)
+			for i := 0; i < len(s.level); i++ {
+				x := s.level[i]
+				if s.distTo[x] != depth {
+					continue
+				}
+				if last, found := s.expand(x, root, m, bound, free); found {
+					return s.path(root, last)
 				}
 			}
 		}
+		s.level, s.above, m = s.above, s.level[:0], rest
 	}
-	if !found {
-		return nil, 0
-	}
-	return s.path(start, end)
+	return nil, 0
 }
 
-// expand discovers what follows v at distance depth. It returns true when an edge leads back to start, and the bound
-// is kept.
-func (s *search) expand(v, depth, start uint32, m mask, bound uint32) (hop, bool) {
-	cost := uint32(1)
-	if v >= s.txns {
-		cost = 0
+// expand discovers what follows x, either what costs nothing or the rest. It returns true when an edge leads back to the root
+// and the bound is kept.
+func (s *search) expand(x, root uint32, m mask, bound uint32, free bool) (hop, bool) {
+	v := x >> s.shift()
+	if s.snapshots {
+		m = m.leaving()[x&1]
+		if free && v < s.txns && x&1 == start {
+			return s.discover(hop{x, x | commit, link}, root, bound, free)
+		}
 	}
-	if depth+cost >= bound {
+	if free != (v >= s.txns) { // all of whose edges are links, and no others are
 		return hop{}, false
 	}
 	edges := s.g.edges[s.g.first[v]:s.g.first[v+1]]
 	s.left -= len(edges)
 	for _, e := range edges {
-		w, d := e&nodeMask, Dependency(e>>dependencyShift)
-		if !m.has(e) || s.of[w] != s.of[v] {
+		if !m.has(e) {
 			continue
 		}
-		if w == start {
-			return hop{v, w, d}, true
+		y, d := e&nodeMask, Dependency(e>>dependencyShift)
+		if s.snapshots {
+			y = lands(x, y, d)
 		}
-		if s.epoch[w] == s.now && s.distTo[w] <= depth+cost {
-			continue
-		}
-		s.epoch[w], s.distTo[w], s.parent[w], s.via[w] = s.now, depth+cost, v, d
-		if cost == 0 {
-			s.level = append(s.level, w)
-		} else {
-			s.above = append(s.above, w)
+		if last, found := s.discover(hop{x, y, d}, root, bound, free); found {
+			return last, true
 		}
 	}
 	return hop{}, false
 }
 
-// path returns the cycle that ends with last, without the nodes that stand for edges, and its length.
-func (s *search) path(start uint32, last hop) ([]hop, uint32) {
+// discover notes that h leads to a node. It returns true when that is the root.
+func (s *search) discover(h hop, root, bound uint32, free bool) (hop, bool) {
+	y, depth := h.to, s.distTo[h.from]
+	if !free {
+		depth++
+	}
+	if depth >= bound || s.of[y] != s.of[h.from] {
+		return hop{}, false
+	}
+	if y == root {
+		return h, true
+	}
+	if s.epoch[y] == s.now && s.distTo[y] <= depth {
+		return hop{}, false
+	}
+	s.epoch[y], s.distTo[y], s.parent[y], s.via[y] = s.now, depth, h.from, h.dependency
+	if free {
+		s.level = append(s.level, y)
+	} else {
+		s.above = append(s.above, y)
+	}
+	return hop{}, false
+}
+
+// path returns the cycle of transactions that ends with last, and its length.
+func (s *search) path(root uint32, last hop) ([]hop, uint32) {
 	hops := []hop{last}
-	for v := last.from; v != start; v = s.parent[v] {
-		hops = append(hops, hop{s.parent[v], v, s.via[v]})
+	for x := last.from; x != root; x = s.parent[x] {
+		hops = append(hops, hop{s.parent[x], x, s.via[x]})
 	}
 	slices.Reverse(hops)
 	out := hops[:0]
 	for _, h := range hops {
-		if h.from >= s.txns {
-			out[len(out)-1].to = h.to
-		} else {
+		h.from, h.to = h.from>>s.shift(), h.to>>s.shift()
+		switch {
+		case h.dependency != link:
 			out = append(out, h)
+		case len(out) > 0:
+			out[len(out)-1].to = h.to
 		}
 	}
 	return out, uint32(len(out))

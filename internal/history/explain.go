@@ -11,8 +11,9 @@ import (
 
 // verdict puts into words what was found: an anomaly that needs no cycle, the cycle given and a shorter one, or nothing.
 func (c *checker) verdict(cycle, shorter []hop) *Verdict {
-	x := &explainer{h: c.h, writer: c.writer}
-	switch a := c.worst(); {
+	_, snapshots := dependencies(c.v.Level)
+	x := &explainer{h: c.h, writer: c.writer, snapshots: snapshots}
+	switch a := c.worst(c.v.Level); {
 	case a != "":
 		c.v.Anomaly = a
 		x.direct(c.v, c.direct[a])
@@ -20,7 +21,7 @@ func (c *checker) verdict(cycle, shorter []hop) *Verdict {
 		c.v.Anomaly = classify(cycle)
 		c.v.Cycle, c.v.Explanation = x.cycle(c.v.Anomaly, cycle)
 		if shorter != nil {
-			x = &explainer{h: c.h, writer: c.writer}
+			x = &explainer{h: c.h, writer: c.writer, snapshots: snapshots}
 			_, text := x.cycle(classify(shorter), shorter)
 			c.v.Explanation += "\nA shorter one, of another kind: " + text
 		}
@@ -33,15 +34,19 @@ func (c *checker) verdict(cycle, shorter []hop) *Verdict {
 // classify names a cycle by its dependencies.
 func classify(cycle []hop) Anomaly {
 	var n [link]int
-	for _, h := range cycle {
+	adjacent := false
+	for i, h := range cycle {
 		n[h.dependency]++
+		adjacent = adjacent || h.dependency == RW && cycle[(i+1)%len(cycle)].dependency == RW
 	}
 	a := G0
 	switch {
-	case n[RW] > 1:
+	case n[RW] > 1 && adjacent:
 		a = G2Item
+	case n[RW] > 1:
+		a = GNonadjacentItem
 	case n[RW] == 1:
-		a = GSingle
+		a = GSingleItem
 	case n[WR] > 0:
 		a = G1c
 	}
@@ -54,12 +59,31 @@ func classify(cycle []hop) Anomaly {
 	return a
 }
 
+// commonName is what people call the smallest cycles of some kinds, or "".
+func commonName(a Anomaly, cycle []hop) string {
+	var shape strings.Builder
+	for _, h := range cycle {
+		shape.WriteString(h.dependency.String() + " ")
+	}
+	switch shape := shape.String(); {
+	case a == GSingleItem && shape == "rw wr ":
+		return " (read skew)"
+	case a == GNonadjacentItem && shape == "rw wr rw wr ":
+		return " (long fork)"
+	case a == G2Item && len(cycle) == 2:
+		return " (write skew)"
+	}
+	return ""
+}
+
 // explainer writes explanations. Transactions are called T1, T2, ... in the order in which they are met.
 type explainer struct {
 	h      *History
 	writer []uint32
-	named  []uint32
-	text   strings.Builder
+	// snapshots says that a cycle is one of starts and commits.
+	snapshots bool
+	named     []uint32
+	text      strings.Builder
 }
 
 // name returns the short name of a transaction.
@@ -145,10 +169,6 @@ func (x *explainer) cycle(a Anomaly, cycle []hop) (steps []Step, explanation str
 	for _, h := range cycle {
 		x.name(h.from)
 	}
-	what := ""
-	if a == G2Item && len(cycle) == 2 {
-		what = " (write skew)"
-	}
 	for k, h := range cycle {
 		s := x.step(h)
 		steps = append(steps, s)
@@ -158,14 +178,25 @@ func (x *explainer) cycle(a Anomaly, cycle []hop) (steps []Step, explanation str
 			}
 			continue
 		}
-		fmt.Fprintf(&x.text, "%s comes before %s, because %s", x.name(h.from), x.name(h.to), s.Text)
+		order := "%s comes before %s, because %s"
+		switch {
+		case x.snapshots && h.dependency == RW:
+			order = "%s starts before %s commits, because %s"
+		case x.snapshots:
+			order = "%s commits before %s starts, because %s"
+		}
+		fmt.Fprintf(&x.text, order, x.name(h.from), x.name(h.to), s.Text)
 		if k == len(cycle)-1 {
 			x.text.WriteString(": a contradiction")
 		}
 		x.text.WriteString(".\n")
 	}
-	return steps, fmt.Sprintf("%s%s: no order of these %d transactions explains what they saw.\n%s%s", a, what, len(cycle),
-		x.introduce(), strings.TrimSuffix(x.text.String(), "\n"))
+	explains := fmt.Sprintf("no order of these %d transactions explains", len(cycle))
+	if x.snapshots {
+		explains = fmt.Sprintf("no snapshots of these %d transactions explain", len(cycle))
+	}
+	return steps, fmt.Sprintf("%s%s: %s what they saw.\n%s%s", a, commonName(a, cycle), explains, x.introduce(),
+		strings.TrimSuffix(x.text.String(), "\n"))
 }
 
 // step puts an edge into words.

@@ -66,24 +66,103 @@ func maskOf(ds ...Dependency) mask {
 	return m
 }
 
-func (m mask) has(edge uint32) bool { return m>>(edge>>dependencyShift)&1 != 0 }
+func (m mask) contains(d Dependency) bool { return m>>d&1 != 0 }
+
+func (m mask) has(edge uint32) bool { return m.contains(Dependency(edge >> dependencyShift)) }
+
+// With snapshots, a node is two: the start of a transaction, when it takes its snapshot, and its commit. A start is numbered twice
+// its node, a commit one more. Where a link leads, it leads from start to start and from commit to commit.
+const (
+	start  = 0
+	commit = 1
+)
+
+// leaving returns the dependencies in m whose edges leave a start, and those whose edges leave a commit.
+func (m mask) leaving() [2]mask {
+	rw := maskOf(RW)
+	return [2]mask{start: m & rw, commit: m&^rw | maskOf()}
+}
+
+// lands returns the start or commit of node w at which an edge arrives, given the one that it leaves.
+func lands(from, w uint32, d Dependency) uint32 {
+	switch d {
+	case RW:
+		return w<<1 | commit
+	case link:
+		return w<<1 | from&1
+	}
+	return w<<1 | start
+}
+
+// components are the strongly connected components of two and more nodes: for each node its component's number, from 1, or 0.
+type components struct {
+	of    []uint32
+	count uint32
+	// snapshots says that nodes are starts and commits.
+	snapshots bool
+}
+
+// contains reports whether node v belongs to a component.
+func (c *components) contains(v uint32) bool {
+	if c.snapshots {
+		return c.of[v<<1|start] != 0 || c.of[v<<1|commit] != 0
+	}
+	return c.of[v] != 0
+}
 
 const finished = math.MaxUint32
 
-// components returns the strongly connected components of two and more nodes of the graph with the edges in m: for each
-// node its component's number, from 1, or 0. When within is not nil, it is the result of an earlier call with more
-// edges, and only edges inside its components count (Tarjan 1972, without recursion).
-func (g *graph) components(m mask, within []uint32) (of []uint32, count uint32) {
+// components returns the strongly connected components of the graph with the edges in m. When within is not nil, it is the
+// result of an earlier call with more edges and without snapshots, and only edges inside its components count
+// (Tarjan 1972, without recursion).
+//
+// With snapshots the graph is that of starts and commits, in which a node stands for when something happens, and an edge leads
+// from the earlier to the later:
+//
+//	start(T)   -> commit(T)
+//	commit(T1) -> start(T2)    where T2 read (wr) or overwrote (ww) a version of T1, or comes after T1 in time
+//	start(T1)  -> commit(T2)   where T1 read a version that T2 replaced (rw)
+//
+// It has no cycle exactly when the history has snapshot isolation: when there is an order of all starts and commits in which each
+// transaction starts before it commits, each read finds the last version that was committed before its transaction's
+// start, the versions of a row are committed in their order, and of two transactions that wrote the same row one had
+// committed before the other started, or else the second to commit would have been aborted (the first committer wins).
+//
+// Such an order agrees with every edge, so that there is no cycle. T2 finds the version of T1, so T1 had committed before T2
+// started. Versions are committed in order, so when T2 overwrote T1's, it was not T2 that committed first, and since one of the
+// two committed before the other started, T1 did. If T2 had committed before T1 started, T1 would have found the
+// version of T2 or a later one, instead of the one that T2 replaced.
+//
+// And any order that agrees with every edge is such an order. From one version of a row to the next, the writer of the first commits
+// before the writer of the second starts, which is before it commits: so all of them commit in the order of the versions,
+// and no two of them overlap. A reader starts after the writer of its version has committed, and before the writer of the next
+// one commits, and so before the writers of all further ones do: the version that it read is the last one committed before
+// it started. An order that agrees with every edge exists when there is no cycle.
+//
+// Hence a cycle of transactions shows that there are no snapshots exactly when no two anti-dependencies follow each other in it:
+// after the first one the path is at a commit, where no other one leaves (Cerone and Gotsman 2018).
+func (g *graph) components(m mask, within *components, snapshots bool) components {
 	n := g.nodes()
-	of = make([]uint32, n)
+	shift := 0
+	leaving := [2]mask{m, m}
+	next := g.cursor // the edge to look at next; free once the graph is filled
+	if snapshots {
+		shift, leaving = 1, m.leaving()
+		next = make([]uint32, 2*n)
+		for v := range n {
+			next[2*v], next[2*v+1] = g.first[v], g.first[v]
+		}
+		n *= 2
+	} else {
+		copy(next, g.first)
+	}
+	of := make([]uint32, n)
 	number := make([]uint32, n) // in the order of discovery, from 1; finished: component known
 	low := make([]uint32, n)
-	next := g.cursor // the edge to look at next; free once the graph is filled
-	copy(next, g.first)
 	var stack, path []uint32
-	var discovered uint32
+	var discovered, count uint32
 	for root := range uint32(n) {
-		if number[root] != 0 || within != nil && within[root] == 0 || g.first[root] == g.first[root+1] {
+		if v := root >> shift; number[root] != 0 || within != nil && within.of[v] == 0 || g.first[v] == g.first[v+1] {
 			continue
 		}
 		path = append(path, root)
@@ -92,36 +171,49 @@ func (g *graph) components(m mask, within []uint32) (of []uint32, count uint32) 
 		stack = append(stack, root)
 	walk:
 		for len(path) > 0 {
-			v := path[len(path)-1]
-			for end := g.first[v+1]; next[v] < end; {
-				e := g.edges[next[v]]
-				next[v]++
-				w := e & nodeMask
-				if !m.has(e) || within != nil && within[w] != within[v] {
-					continue
+			x := path[len(path)-1]
+			v, out := x>>shift, leaving[x&uint32(shift)]
+			end := g.first[v+1]
+			for {
+				var y uint32
+				if next[x] < end {
+					e := g.edges[next[x]]
+					next[x]++
+					w := e & nodeMask
+					if !out.has(e) || within != nil && within.of[w] != within.of[v] {
+						continue
+					}
+					if y = w; snapshots {
+						y = lands(x, w, Dependency(e>>dependencyShift))
+					}
+				} else if snapshots && next[x] == end && x&1 == start && v < g.base {
+					next[x]++
+					y = x | commit
+				} else {
+					break
 				}
-				switch number[w] {
+				switch number[y] {
 				case 0:
 					discovered++
-					number[w], low[w] = discovered, discovered
-					stack = append(stack, w)
-					path = append(path, w)
+					number[y], low[y] = discovered, discovered
+					stack = append(stack, y)
+					path = append(path, y)
 					continue walk
 				case finished:
 				default:
-					low[v] = min(low[v], number[w])
+					low[x] = min(low[x], number[y])
 				}
 			}
 			path = path[:len(path)-1]
 			if len(path) > 0 {
 				up := path[len(path)-1]
-				low[up] = min(low[up], low[v])
+				low[up] = min(low[up], low[x])
 			}
-			if low[v] != number[v] {
+			if low[x] != number[x] {
 				continue
 			}
 			at := len(stack) - 1
-			for stack[at] != v {
+			for stack[at] != x {
 				at--
 			}
 			if len(stack)-at > 1 {
@@ -136,5 +228,5 @@ func (g *graph) components(m mask, within []uint32) (of []uint32, count uint32) 
 			stack = stack[:at]
 		}
 	}
-	return of, count
+	return components{of, count, snapshots}
 }

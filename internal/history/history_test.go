@@ -1,7 +1,9 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -74,31 +77,61 @@ func number(t testing.TB, s string) uint64 {
 
 func testID(n uint64) txn.ID { return txn.MakeID(1, n) }
 
+// checkAll checks a history at all levels. It holds the verdicts to each other: what implies a level that fails fails too,
+// and the levels that a failed one says the history to have are the strongest that passed.
+func checkAll(t testing.TB, h *History) map[isolation.Level]*Verdict {
+	t.Helper()
+	all := map[isolation.Level]*Verdict{}
+	for _, l := range isolation.Levels() {
+		all[l] = Check(h, l)
+	}
+	for a, v := range all {
+		var holds []isolation.Level
+		for _, b := range isolation.Levels() {
+			if v.Passed && isolation.Implies(a, b) && !all[b].Passed {
+				t.Errorf("%v passes, but %v, which is weaker, does not", a, b)
+			}
+			stronger := func(c isolation.Level) bool { return c != b && isolation.Implies(c, b) && all[c].Passed }
+			if !v.Passed && all[b].Passed && !slices.ContainsFunc(isolation.Levels(), stronger) {
+				holds = append(holds, b)
+			}
+		}
+		if !slices.Equal(v.Holds, holds) {
+			t.Errorf("%v does not hold, and it says that %v do, but %v do", a, v.Holds, holds)
+		}
+	}
+	return all
+}
+
 // Each level's verdict on small histories, word by word. Run with -rewrite to write down what it is now.
 func TestAnomalies(t *testing.T) {
 	datadriven.RunTest(t, "testdata/anomalies", func(t *testing.T, d *datadriven.TestData) string {
-		h := parseHistory(t, d.Input)
-		var out strings.Builder
-		last := ""
-		for level := ReadCommitted; level <= StrictSerializable; level++ {
-			v := Check(h, level)
-			text := v.Explanation
-			if v.Passed {
-				text = "passed"
-			} else if !strings.HasPrefix(text, string(v.Anomaly)) {
-				t.Errorf("the explanation of %s is %q", v.Anomaly, text)
+		var texts []string
+		levels := map[string][]string{}
+		all := checkAll(t, parseHistory(t, d.Input))
+		for _, l := range isolation.Levels() {
+			v := all[l]
+			if !v.Passed && !strings.HasPrefix(v.Explanation, string(v.Anomaly)) {
+				t.Errorf("the explanation of %s is %q", v.Anomaly, v.Explanation)
 			}
 			for i, s := range v.Cycle {
 				if next := v.Cycle[(i+1)%len(v.Cycle)]; len(v.Cycle) > 1 && s.To != next.From {
 					t.Errorf("step %d leads to %v, and the next one from %v", i, s.To, next.From)
 				}
 			}
-			if text == last {
-				text = "the same"
-			} else {
-				last = text
+			text := cmp.Or(v.Explanation, "passed")
+			if levels[text] == nil {
+				texts = append(texts, text)
 			}
-			fmt.Fprintf(&out, "%v: %s\n", level, text)
+			levels[text] = append(levels[text], l.String())
+		}
+		var out strings.Builder
+		for _, text := range texts {
+			at := strings.Join(levels[text], ", ")
+			if len(texts) == 1 {
+				at = "all levels"
+			}
+			fmt.Fprintf(&out, "%s: %s\n", at, text)
 		}
 		return out.String()
 	})
@@ -115,7 +148,7 @@ func TestLongCycle(t *testing.T) {
 			{Kind: Write, Key: txn.IntKey(0, (i+1)%n), Known: true},
 		}})
 	}
-	v := Check(h, StrictSerializable)
+	v := Check(h, isolation.StrictSerializable)
 	if v.Anomaly != G2Item || len(v.Cycle) != n || v.Stats.Cyclic != n || !v.Stats.Shortest {
 		t.Errorf("%s of %d: %+v", v.Anomaly, len(v.Cycle), v.Stats)
 	}

@@ -3,6 +3,7 @@ package history
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -38,7 +40,7 @@ func TestSerialHistoriesPass(t *testing.T) {
 	for seed := range uint64(20) {
 		txns := serial(seed, 2000, 1+int(seed)*3, 1+5+int(seed), int(seed)%20)
 		rand.New(rand.NewPCG(seed, 1)).Shuffle(len(txns), func(i, j int) { txns[i], txns[j] = txns[j], txns[i] })
-		v := Check(historyOf(txns), StrictSerializable)
+		v := Check(historyOf(txns), isolation.StrictSerializable)
 		if !v.Passed {
 			t.Fatalf("seed %d: %s", seed, v.Explanation)
 		}
@@ -48,8 +50,60 @@ func TestSerialHistoriesPass(t *testing.T) {
 	}
 }
 
-// possible says by trying all orders whether a small history has a serial one, which agrees with real time if strict.
-func possible(txns []Txn, strict bool) bool {
+// interleaved returns a random small history of transactions that overlap: most of it is what a database with snapshots does
+// that lets the first committer win, and some of it is not.
+func interleaved(r *rand.Rand) []Txn {
+	n, rows := 2+r.IntN(4), 1+r.IntN(3)
+	type state struct {
+		version txn.ID
+		nth     uint8
+	}
+	now := map[txn.Key]state{}
+	snapshots := make([]map[txn.Key]state, n)
+	out := make([]Txn, n)
+	started, running := 0, []int{}
+	wrong := r.IntN(4) // quarters of the histories by how much is wrong in them
+	for at := time.Duration(10); started < n || len(running) > 0; at += 10 {
+		if started < n && (len(running) == 0 || r.IntN(2) == 0) {
+			snapshots[started] = maps.Clone(now)
+			x := &out[started]
+			*x = Txn{ID: testID(uint64(started + 1)), Client: uint32(r.IntN(3)), Status: txn.Committed, Invoked: at - time.Duration(r.IntN(30))}
+			running = append(running, started)
+			started++
+			continue
+		}
+		k := r.IntN(len(running))
+		i := running[k]
+		running = slices.Delete(running, k, k+1)
+		x := &out[i]
+		x.Answered = max(at+time.Duration(r.IntN(30)-5*wrong), x.Invoked)
+		for range 1 + r.IntN(3) {
+			key := txn.IntKey(1, uint64(r.IntN(rows)))
+			if slices.ContainsFunc(x.Ops, func(o Op) bool { return o.Key == key }) {
+				continue
+			}
+			seen := snapshots[i][key]
+			if r.IntN(20) < wrong {
+				seen = now[key]
+			}
+			kind := r.IntN(3)
+			if kind < 2 {
+				x.Ops = append(x.Ops, Op{Key: key, Version: seen.version, Known: true, Nth: seen.nth})
+			}
+			if kind == 0 || seen != now[key] && r.IntN(10) >= wrong {
+				continue
+			}
+			x.Ops = append(x.Ops, Op{Kind: Write, Key: key, Version: seen.version, Known: true, Nth: 1})
+			now[key] = state{x.ID, 1}
+		}
+	}
+	return out
+}
+
+// explained says by trying all executions whether a level allows one that explains a small history. With snapshots, an execution is
+// an order of starts and commits: a transaction reads what was committed when it started, and commits if nobody has
+// overwritten since then what it overwrites. A serial one commits each transaction as soon as it has started.
+func explained(txns []Txn, level isolation.Level) bool {
 	var in []Txn
 	seen := map[txn.ID]map[txn.Key]bool{}
 	for _, t := range txns {
@@ -77,97 +131,168 @@ func possible(txns []Txn, strict bool) bool {
 			in = append(in, t)
 		}
 	}
-	last := map[txn.Key]txn.ID{}
-	used := make([]bool, len(in))
-	var try func(placed int) bool
-	try = func(placed int) bool {
-		if placed == len(in) {
-			return true
+	// mustFollow says that transaction i starts after j has committed.
+	mustFollow := func(i, j int) bool {
+		if in[j].Status != txn.Committed {
+			return false
 		}
-	next:
-		for i := range in {
-			if used[i] {
+		return isolation.Implies(level, isolation.StrongSnapshotIsolation) && in[j].Answered < in[i].Invoked ||
+			isolation.Implies(level, isolation.SessionSnapshotIsolation) && in[j].Client == in[i].Client && sessionOrder(in, j, i)
+	}
+	serially := isolation.Implies(level, isolation.Serializable)
+	now := map[txn.Key]txn.ID{}
+	snapshots := make([]map[txn.Key]txn.ID, len(in))
+	done := make([]bool, len(in))
+	var try func(left int) bool
+	// commit goes on with transaction i committed, if it may be.
+	commit := func(i, left int) bool {
+		before := now
+		now = maps.Clone(now)
+		defer func() { now, done[i] = before, false }()
+		for _, o := range in[i].Ops {
+			if o.Kind != Write || now[o.Key] == in[i].ID {
 				continue
 			}
+			if before[o.Key] != snapshots[i][o.Key] || o.Known && o.Version != before[o.Key] {
+				return false
+			}
+			now[o.Key] = in[i].ID
+		}
+		done[i] = true
+		return try(left - 1)
+	}
+	try = func(left int) bool {
+		if left == 0 {
+			return true
+		}
+		for i := range in {
+			if done[i] {
+				continue
+			}
+			if snapshots[i] != nil {
+				if commit(i, left) {
+					return true
+				}
+				continue
+			}
+			starts := readsFrom(&in[i], now)
 			for j := range in {
-				if strict && !used[j] && j != i && in[j].Status == txn.Committed && in[j].Answered < in[i].Invoked {
-					continue next
-				}
+				starts = starts && (done[j] || i == j || !mustFollow(i, j))
 			}
-			before := map[txn.Key]txn.ID{}
-			ok := true
-			for _, o := range in[i].Ops {
-				if _, wrote := before[o.Key]; o.Known && o.Version != last[o.Key] && !(o.Kind == Write && wrote) {
-					ok = false
-					break
-				}
-				if o.Kind == Write {
-					if _, wrote := before[o.Key]; !wrote {
-						before[o.Key] = last[o.Key]
-					}
-					last[o.Key] = in[i].ID
-				}
+			if !starts {
+				continue
 			}
-			used[i] = true
-			if ok && try(placed+1) {
+			snapshots[i] = maps.Clone(now)
+			if serially && commit(i, left) || !serially && try(left) {
 				return true
 			}
-			used[i] = false
-			for k, id := range before {
-				last[k] = id
-			}
+			snapshots[i] = nil
 		}
 		return false
 	}
-	return try(0)
+	return try(len(in))
 }
 
-// Check agrees with trying all orders, on histories in which some versions were exchanged for others and some outcomes
-// for others: it says exactly of those that have no serial order that they have none.
-func TestAgreesWithAllOrders(t *testing.T) {
-	counts := map[string]int{}
-	for seed := range uint64(5_000) {
-		r := rand.New(rand.NewPCG(seed, 3))
-		txns := serial(seed, 2+r.IntN(5), 1+r.IntN(4), 1+4+r.IntN(2), 20)
-		for range r.IntN(3) {
-			x := &txns[r.IntN(len(txns))]
-			if len(x.Ops) == 0 {
-				continue
-			}
-			o := &x.Ops[r.IntN(len(x.Ops))]
-			o.Nth = 0
-			if n := r.IntN(len(txns) + 1); n == len(txns) {
-				o.Version = Initial
-			} else {
-				o.Version = txns[n].ID
-			}
+// sessionOrder reports whether the client of transactions i and j had the answer to i before it sent j. Clients here also overlap
+// with themselves: then the one that was answered last before j was sent counts, and what came before it.
+func sessionOrder(in []Txn, i, j int) bool { return in[i].Answered <= in[j].Invoked }
+
+// readsFrom reports whether a transaction reads from a snapshot, and its own writes over it.
+func readsFrom(t *Txn, snapshot map[txn.Key]txn.ID) bool {
+	own := map[txn.Key]bool{}
+	for _, o := range t.Ops {
+		version := snapshot[o.Key]
+		if own[o.Key] {
+			version = t.ID
 		}
-		if r.IntN(10) == 0 {
-			txns[r.IntN(len(txns))].Status = txn.Aborted
+		if o.Kind == Read && o.Known && o.Version != version {
+			return false
 		}
-		complete := true
-		if r.IntN(10) == 0 {
-			// A blind write that does not say what it overwrote: some orders cannot be told apart from others.
-			if x := &txns[r.IntN(len(txns))]; len(x.Ops) > 0 {
-				if o := &x.Ops[len(x.Ops)-1]; o.Kind == Write {
-					o.Known, o.Version, complete = false, Initial, false
-				}
-			}
+		own[o.Key] = own[o.Key] || o.Kind == Write
+	}
+	return true
+}
+
+// disturb exchanges some versions for others, and some outcomes for others. It returns false when some orders cannot be told
+// apart from others any more.
+func disturb(r *rand.Rand, txns []Txn) (complete bool) {
+	for range r.IntN(3) {
+		x := &txns[r.IntN(len(txns))]
+		if len(x.Ops) == 0 {
+			continue
 		}
-		h := historyOf(txns)
-		for _, level := range []Level{Serializable, StrictSerializable} {
-			v := Check(h, level)
-			complete := complete && v.Stats.UnknownCommitted == 0
-			want := possible(txns, level == StrictSerializable)
-			if v.Passed != want && (complete || want) {
-				t.Fatalf("seed %d: %v passed is %v, but whether there is an order is %v\n%s\n%+v", seed, level, v.Passed, want, v.Explanation, txns)
-			}
-			counts[fmt.Sprintf("%v %v %s", level, v.Passed, v.Anomaly)]++
+		o := &x.Ops[r.IntN(len(x.Ops))]
+		o.Nth = 0
+		if n := r.IntN(len(txns) + 1); n == len(txns) {
+			o.Version = Initial
+		} else {
+			o.Version = txns[n].ID
 		}
 	}
-	t.Log(counts)
-	if len(counts) < 12 {
-		t.Errorf("few kinds of histories: %v", counts)
+	if r.IntN(10) == 0 {
+		txns[r.IntN(len(txns))].Status = txn.Aborted
+	}
+	if r.IntN(10) == 0 {
+		// A blind write that does not say what it overwrote.
+		if x := &txns[r.IntN(len(txns))]; len(x.Ops) > 0 {
+			if o := &x.Ops[len(x.Ops)-1]; o.Kind == Write {
+				o.Known, o.Version = false, Initial
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Check agrees with trying all executions: it says exactly of those histories that none explains that they don't have the level.
+// And no level is another one in disguise: of each two there is a history that has one and not the other, unless one implies
+// the other.
+func TestAgreesWithAllExecutions(t *testing.T) {
+	counts := map[string]int{}
+	apart := map[[2]isolation.Level]int{}
+	for seed := range uint64(20_000) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		var txns []Txn
+		complete := true
+		switch seed % 4 {
+		case 0:
+			txns = serial(seed, 2+r.IntN(5), 1+r.IntN(4), 1+4+r.IntN(2), 20)
+			complete = disturb(r, txns)
+		case 1:
+			txns = interleaved(r)
+			complete = disturb(r, txns)
+		default:
+			txns = interleaved(r)
+		}
+		all := checkAll(t, historyOf(txns))
+		for l, v := range all {
+			counts[fmt.Sprintf("%v %s", l, v.Anomaly)]++
+			for o, w := range all {
+				if v.Passed && !w.Passed {
+					apart[[2]isolation.Level{l, o}]++
+				}
+			}
+			if l == isolation.ReadCommitted {
+				continue
+			}
+			want := explained(txns, l)
+			if v.Passed != want && (want || complete && v.Stats.UnknownCommitted == 0) {
+				t.Fatalf("seed %d: %v passed is %v, but whether an execution explains it is %v\n%s\n%+v", seed, l, v.Passed, want, v.Explanation, txns)
+			}
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		t.Log(k, counts[k])
+	}
+	if len(counts) < 60 {
+		t.Errorf("there are %d kinds of histories", len(counts))
+	}
+	for _, a := range isolation.Levels() {
+		for _, b := range isolation.Levels() {
+			if n := apart[[2]isolation.Level{a, b}]; isolation.Implies(a, b) != (n == 0) {
+				t.Errorf("%d histories have %v and not %v", n, a, b)
+			}
+		}
 	}
 }
 
@@ -177,7 +302,7 @@ func TestMutatedReads(t *testing.T) {
 	for seed := range uint64(100) {
 		txns := serial(seed, 300, 10, 8, 0)
 		mutate(rand.New(rand.NewPCG(seed, 4)), txns, 1)
-		if v := Check(historyOf(txns), StrictSerializable); !v.Passed {
+		if v := Check(historyOf(txns), isolation.StrictSerializable); !v.Passed {
 			caught++
 			continue
 		}
@@ -257,19 +382,40 @@ func TestClockError(t *testing.T) {
 		1 west/0 0-5 ok rx0 wx0
 		2 east/1 6-9 ok rx0`)
 	h.ClockError = 500 * time.Microsecond
-	if v := Check(h, StrictSerializable); v.Passed {
+	if v := Check(h, isolation.StrictSerializable); v.Passed {
 		t.Error("a stale read 1 ms later passes, although clocks are right within 0.5 ms")
 	}
 	h.ClockError = time.Millisecond
-	if v := Check(h, StrictSerializable); !v.Passed {
+	if v := Check(h, isolation.StrictSerializable); !v.Passed {
 		t.Errorf("clocks that are wrong by 1 ms cannot tell this: %s", v.Explanation)
 	}
 	h = parseHistory(t, `
 		1 west/0 0-5 ok rx0 wx0
 		2 west/0 6-9 ok rx0`)
 	h.ClockError = time.Second
-	if v := Check(h, StrictSerializable); v.Anomaly != GSingle+"-process" {
+	if v := Check(h, isolation.StrictSerializable); v.Anomaly != GSingleItem+"-process" {
 		t.Errorf("a client that does not see its own write: %q", v.Anomaly)
+	}
+}
+
+// A client that gave up on an answer has had all the answers before, though the late one comes later still.
+func TestClientThatGaveUp(t *testing.T) {
+	h := parseHistory(t, `
+		1 west/0 0-5 ok rx0 wx0
+		2 west/0 6-100 ok ry0
+		3 west/0 20-25 ok rx0`)
+	h.ClockError = time.Second
+	if v := Check(h, isolation.StrictSerializable); v.Anomaly != GSingleItem+"-process" {
+		t.Errorf("a client that does not see its own write after it gave up on another answer: %q", v.Anomaly)
+	}
+	// Two late answers come before what is sent after both.
+	h = parseHistory(t, `
+		1 west/0 0-40 ok rx0 wx0
+		2 west/0 5-30 ok ry0 wy0
+		3 west/0 35-37 ok rx0
+		4 west/0 45-50 ok rx1 ry0`)
+	if v := Check(h, isolation.SessionSnapshotIsolation); v.Anomaly != GSingleItem+"-process" || v.Cycle[0].Key != txn.StringKey(0, "y") {
+		t.Errorf("a client that has had two answers late does not see one of them: %q", v.Explanation)
 	}
 }
 
@@ -312,7 +458,7 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h := &History{}
 		if h.ReadFile(bytes.NewReader(b)) == nil && h.Len() < 1000 {
-			Check(h, StrictSerializable)
+			Check(h, isolation.StrictSerializable)
 		}
 	})
 }
@@ -346,7 +492,7 @@ func FuzzCheck(f *testing.F) {
 			h.Add(i%3, &x)
 		}
 		passed := true
-		for level := ReadCommitted; level <= StrictSerializable; level++ {
+		for level := isolation.ReadCommitted; level <= isolation.StrictSerializable; level++ {
 			v := Check(h, level)
 			if v.Passed && !passed {
 				t.Errorf("%v passes, but a weaker level does not", level)

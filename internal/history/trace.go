@@ -190,8 +190,9 @@ func Trace(p *txn.Procedure) *txn.Procedure {
 		panic(fmt.Sprintf("history: procedure %s has number %d, which is not below %d", p.Name, p.ID, Traced))
 	}
 	return &txn.Procedure{
-		ID:   p.ID + Traced,
-		Name: p.Name + "-traced",
+		ID:       p.ID + Traced,
+		Name:     p.Name + "-traced",
+		ReadOnly: p.ReadOnly,
 		Declare: func(args []byte, f *txn.Footprint) error {
 			_, args, err := tracedArgs(args)
 			if err == nil {

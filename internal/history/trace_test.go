@@ -12,6 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/calvin"
@@ -256,7 +257,7 @@ func TestTapLoadGenerator(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	v := history.Check(h, history.StrictSerializable)
+	v := history.Check(h, isolation.StrictSerializable)
 	if !v.Passed || v.Stats.Committed < 1000 || v.Stats.Unknown > 0 {
 		t.Errorf("%+v\n%s", v.Stats, v.Explanation)
 	}

@@ -2,39 +2,12 @@ package history
 
 import (
 	"fmt"
+	"strings"
 
+	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
 )
-
-// Level is a promise about all histories of a database.
-type Level uint8
-
-// The levels, each stronger than the one before.
-const (
-	// ReadCommitted is Adya's PL-2: nobody reads or overwrites what was aborted or unfinished, and information flows
-	// in no circle.
-	ReadCommitted Level = iota + 1
-	// Serializable is PL-3: there is an order of all committed transactions in which each sees what those before it
-	// left behind.
-	Serializable
-	// StrictSerializable adds that the order agrees with real time: a transaction that was answered before another was
-	// sent comes before it, wherever their clients are.
-	StrictSerializable
-)
-
-// String returns read-committed, serializable or strict-serializable.
-func (l Level) String() string {
-	switch l {
-	case ReadCommitted:
-		return "read-committed"
-	case Serializable:
-		return "serializable"
-	case StrictSerializable:
-		return "strict-serializable"
-	}
-	return fmt.Sprintf("level %d", uint8(l))
-}
 
 // Anomaly names what is wrong with a history, as Adya and Elle do. A cycle that needs the order of one client's
 // transactions has the suffix -process, one that needs the order in real time -realtime.
@@ -62,8 +35,12 @@ const (
 	G0 Anomaly = "G0"
 	// G1c, circular information flow: a cycle of overwritten and read versions.
 	G1c Anomaly = "G1c"
-	// GSingle, for example read skew: a cycle with one anti-dependency, a version read that another transaction replaced.
-	GSingle Anomaly = "G-single"
+	// GSingleItem, for example read skew: a cycle with one anti-dependency, a version read that another transaction replaced.
+	GSingleItem Anomaly = "G-single-item"
+	// GNonadjacentItem, for example a long fork: a cycle with several anti-dependencies, no two of which follow each
+	// other. Together with GSingleItem, G1 and LostUpdate it is what snapshot isolation rules out: G-SIa or G-SIb for Adya,
+	// whichever it is with the start that one assumes of its transactions.
+	GNonadjacentItem Anomaly = "G-nonadjacent-item"
 	// G2Item, for example write skew: a cycle with several anti-dependencies.
 	G2Item Anomaly = "G2-item"
 )
@@ -127,7 +104,7 @@ type Stats struct {
 
 // Verdict is what Check found.
 type Verdict struct {
-	Level  Level
+	Level  isolation.Level
 	Passed bool
 	// Anomaly is the first that was found in the order of the constants. Others may exist beside it.
 	Anomaly Anomaly
@@ -136,16 +113,28 @@ type Verdict struct {
 	Cycle []Step
 	// Explanation is for a person, a few lines.
 	Explanation string
-	Stats       Stats
+	// Holds are the strongest levels that the history has when it does not have Level, in the order of isolation.Levels.
+	Holds []isolation.Level
+	Stats Stats
 }
 
 // Check returns the verdict as a run's check.
 func (v *Verdict) Check() workload.Check {
-	c := workload.Check{Name: v.Level.String(), Passed: v.Passed, Message: v.Explanation}
+	c := workload.Check{Name: v.Level.String(), Passed: v.Passed}
 	if v.Passed {
 		s := &v.Stats
 		c.Message = fmt.Sprintf("%d committed transactions with %d operations on %d rows are %v", s.Committed+s.UnknownCommitted,
 			s.Operations, s.Keys, v.Level)
+		return c
 	}
+	var holds []string
+	for _, l := range v.Holds {
+		holds = append(holds, l.String())
+	}
+	has := ""
+	if len(holds) > 0 {
+		has = fmt.Sprintf(" (the history is %s)", strings.Join(holds, " and "))
+	}
+	c.Message = fmt.Sprintf("not %v%s: %s", v.Level, has, v.Explanation)
 	return c
 }

@@ -81,6 +81,8 @@ func TestWorkerStops(t *testing.T) {
 // silentTarget takes transactions and never answers.
 type silentTarget struct{ closedTarget }
 
+func (silentTarget) Incidents() []string { return nil }
+
 func (silentTarget) Open(context.Context, target.Sink) (target.Session, error) {
 	return silentSession{}, nil
 }
@@ -110,6 +112,8 @@ func TestWorkerEndsWithATimeout(t *testing.T) {
 type closedTarget struct{}
 
 var errDown = errors.New("down")
+
+func (closedTarget) Incidents() []string { return nil }
 
 func (closedTarget) Open(context.Context, target.Sink) (target.Session, error) { return nil, errDown }
 func (closedTarget) Close() error                                              { return nil }

@@ -3,18 +3,17 @@
 package local
 
 import (
-	"encoding/json"
 	"slices"
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/workload"
 )
 
@@ -55,9 +54,8 @@ func inputs(p *plan.Plan) result.Inputs {
 }
 
 // verify carries out spec.verify on the audits of all nodes and on the history, if there is one.
-func verify(p *plan.Plan, rec *recording, audits audit.Audits, reports []*result.Report) []workload.Check {
+func verify(p *plan.Plan, layout geo.Layout, rec *recording, audits audit.Audits, reports []*result.Report) []workload.Check {
 	var checks []workload.Check
-	layout := p.Engine.Layout(&p.Topology, p.Params)
 	wanted := p.Run.Spec.Verify
 	for _, v := range wanted {
 		switch v {
@@ -67,17 +65,17 @@ func verify(p *plan.Plan, rec *recording, audits audit.Audits, reports []*result
 			if !slices.Contains(wanted, v1alpha1.VerifyInvariants) { // which it is part of
 				checks = append(checks, audit.Converged(&layout, audits))
 			}
-		case v1alpha1.VerifySerializable:
-			checks = append(checks, history.Check(&rec.history, history.Serializable).Check())
-		case v1alpha1.VerifyStrictSerializable:
-			checks = append(checks, history.Check(&rec.history, history.StrictSerializable).Check())
+		default:
+			if level, ok := history.LevelOf(v, p.Engine.Promises(p.Params)); ok {
+				checks = append(checks, history.Check(&rec.history, level).Check())
+			}
 		}
 	}
 	return checks
 }
 
-// loadRequest asks a node to load the plan's data set.
-func loadRequest(p *plan.Plan) (*admin.LoadRequest, error) {
+// dataset is the rows that the plan's run begins with.
+func dataset(p *plan.Plan) (target.Dataset, error) {
 	spec, err := p.WorkloadJSON()
-	return &admin.LoadRequest{Dataset: p.Run.Name, Workload: json.RawMessage(spec), Seed: p.Seed(), Traced: traced(p)}, err
+	return target.Dataset{Name: p.Run.Name, Workload: p.Workload, Spec: spec, Seed: p.Seed(), Traced: traced(p)}, err
 }

@@ -1,10 +1,8 @@
 package local
 
 import (
-	"slices"
 	"sync"
 
-	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/load"
@@ -13,11 +11,7 @@ import (
 )
 
 // traced reports whether a plan's verifications need a history.
-func traced(p *plan.Plan) bool {
-	return slices.ContainsFunc(p.Run.Spec.Verify, func(v v1alpha1.Verification) bool {
-		return v == v1alpha1.VerifySerializable || v == v1alpha1.VerifyStrictSerializable
-	})
-}
+func traced(p *plan.Plan) bool { return history.Needed(p.Run.Spec.Verify) }
 
 // recording is the history of a run, which the load generators of all regions write at the same time.
 type recording struct {

@@ -81,11 +81,12 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 
 	live.enter(v1alpha1.StageLoad)
 	report(Progress{Stage: "loading the data"})
-	req, err := loadRequest(p)
+	db := native{p, nodes}
+	data, err := dataset(p)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := nodes.Load(ctx, req); err != nil {
+	if err := db.Load(ctx, data, nil); err != nil {
 		return nil, err
 	}
 	if p.Emulated() {
@@ -97,45 +98,71 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 	}
 
 	in := inputs(p)
-	in.Machine, in.SharedProcess = result.ThisMachine(), true
+	in.SharedProcess = true
 	in.Emulation = "None"
 	if p.Emulated() {
 		in.Emulation = "BuiltIn"
 	}
-	if in.Before, err = deref(nodes.Status(ctx)); err != nil {
-		return nil, err
-	}
-	rec := newRecording(p, procedures)
 	faults := injectProcess(p, nodes)
 	if faults != nil {
 		faults.observe = live.faults
 	}
-	start, err := playAll(ctx, p, nodes, rec, faults, &in, report, live)
+	document, err := measure(ctx, p, db, faults, &in, report, live)
+	if err == nil && o.Last != nil {
+		live.enter(v1alpha1.StageCompleted)
+		o.Last(ctx)
+	}
+	return document, err
+}
+
+// On runs a plan on a database that is there already, whatever it is: it loads the plan's data set, plays its clients in real
+// time, and judges the answers. The plan's topology says where the clients are. Cancelled as Run.
+func On(ctx context.Context, p *plan.Plan, db target.Database, report Report) (*result.Document, error) {
+	if report == nil {
+		report = func(Progress) {}
+	}
+	report(Progress{Stage: "loading the data"})
+	data, err := dataset(p)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.Load(ctx, data, nil); err != nil {
+		return nil, err
+	}
+	in := inputs(p)
+	in.Emulation, in.NetworkUndeclared = "None", true
+	return measure(ctx, p, db, nil, &in, report, newLive(p, nil))
+}
+
+// measure plays a plan on a database that is loaded, and judges it. faults may be nil.
+func measure(ctx context.Context, p *plan.Plan, db target.Database, faults *process, in *result.Inputs, report Report, live *live) (*result.Document, error) {
+	in.Machine = result.ThisMachine()
+	var err error
+	if in.Before, err = db.Status(ctx); err != nil {
+		return nil, err
+	}
+	rec := newRecording(p, catalog.Procedures())
+	start, err := playAll(ctx, p, db, rec, faults, in, report, live)
 	if ctx.Err() != nil {
-		return cancelledRun(ctx, p, nodes, faults, &in, time.Since(start))
+		return cancelledRun(ctx, p, db, faults, in, time.Since(start))
 	}
 	if err != nil {
 		return nil, err
 	}
 	live.enter(v1alpha1.StageEvaluate)
 	report(Progress{Stage: "checking the answers"})
-	audits, err := auditQuiet(ctx, p, nodes, faults, &in)
+	audits, err := auditQuiet(ctx, p, db, faults, in)
 	if ctx.Err() != nil {
-		return cancelledRun(ctx, p, nodes, faults, &in, time.Since(start))
+		return cancelledRun(ctx, p, db, faults, in, time.Since(start))
 	}
 	if err != nil {
 		return nil, err
 	}
-	if in.After, err = deref(nodes.Status(ctx)); err != nil {
+	if in.After, err = db.Status(ctx); err != nil {
 		return nil, err
 	}
-	in.Checks = verify(p, rec, audits, in.Reports)
-	document, err := result.Build(in)
-	if err == nil && o.Last != nil {
-		live.enter(v1alpha1.StageCompleted)
-		o.Last(ctx)
-	}
-	return document, err
+	in.Checks = verify(p, db.Layout(), rec, audits, in.Reports)
+	return result.Build(*in)
 }
 
 // deref turns what nodes answer into what package result takes.
@@ -182,10 +209,10 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // playAll plays the clients of all regions, and says when they began.
-func playAll(ctx context.Context, p *plan.Plan, nodes *node.Local, rec *recording, faults *process, in *result.Inputs, report Report, live *live) (start time.Time, err error) {
+func playAll(ctx context.Context, p *plan.Plan, db target.Database, rec *recording, faults *process, in *result.Inputs, report Report, live *live) (start time.Time, err error) {
 	regions := len(p.Topology.Regions)
 	workers := make([]*load.Worker, regions)
-	targets := make([]*target.Native, regions)
+	targets := make([]target.Target, regions)
 	for r := range workers {
 		cfg := workerConfig(p, geo.Region(r), 0, max(1, runtime.GOMAXPROCS(0)/regions), rec)
 		observer := live.observe(&cfg)
@@ -194,7 +221,7 @@ func playAll(ctx context.Context, p *plan.Plan, nodes *node.Local, rec *recordin
 			return start, err
 		}
 		live.watch(observer, w)
-		workers[r], targets[r] = w, target.NewNative(nodes.Database(), geo.Region(r))
+		workers[r], targets[r] = w, db.Clients(geo.Region(r))
 		defer targets[r].Close() //nolint:errcheck // the sessions are closed by then
 	}
 	start = time.Now().Add(startAhead)
@@ -234,11 +261,11 @@ func playAll(ctx context.Context, p *plan.Plan, nodes *node.Local, rec *recordin
 }
 
 // cancelledRun is the result of a run whose context has ended.
-func cancelledRun(ctx context.Context, p *plan.Plan, nodes *node.Local, faults *process, in *result.Inputs, elapsed time.Duration) (*result.Document, error) {
+func cancelledRun(ctx context.Context, p *plan.Plan, db target.Database, faults *process, in *result.Inputs, elapsed time.Duration) (*result.Document, error) {
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin)
 	defer cancel()
 	var err error
-	if in.After, err = deref(nodes.Status(asking)); err != nil {
+	if in.After, err = db.Status(asking); err != nil {
 		return nil, errors.Join(ctx.Err(), err)
 	}
 	if faults != nil && in.Faults == nil {
@@ -273,7 +300,7 @@ const stalled = 5 * time.Second
 // auditQuiet waits until the database is quiet and audits all nodes. It is quiet when nothing has been pending for the
 // longest round trip and no row was used: what is on its way between nodes is pending nowhere. After faults that took nodes for good, some of the
 // others may wait for them for ever: they are left out.
-func auditQuiet(ctx context.Context, p *plan.Plan, nodes *node.Local, faults *process, in *result.Inputs) (audits audit.Audits, err error) {
+func auditQuiet(ctx context.Context, p *plan.Plan, db target.Database, faults *process, in *result.Inputs) (audits audit.Audits, err error) {
 	ctx, cancel := context.WithTimeout(ctx, quietWithin)
 	defer cancel()
 	var gone []geo.NodeID
@@ -282,24 +309,24 @@ func auditQuiet(ctx context.Context, p *plan.Plan, nodes *node.Local, faults *pr
 	}
 	last, operations, since, calm := -1, int64(-1), time.Now(), p.Topology.LongestRTT()
 	for {
-		statuses, err := nodes.Status(ctx)
+		now, err := db.Activity(ctx)
 		if err != nil {
 			return audits, err
 		}
-		pending, sum := 0, int64(0)
-		for _, s := range statuses {
-			pending += s.Pending
-			sum += s.Operations
-		}
-		if pending != last || pending == 0 && sum != operations {
-			last, operations, since = pending, sum, time.Now()
+		pending := now.Pending
+		if pending != last || pending == 0 && now.Operations != operations {
+			last, operations, since = pending, now.Operations, time.Now()
 		}
 		if pending == 0 && time.Since(since) > calm || len(gone) > 0 && time.Since(since) > stalled {
-			audits.Out = LeftOut(&p.Topology, gone, func(n geo.NodeID) int { return statuses[n].Pending })
 			if faults != nil {
 				in.Faults = Faults(faults.timeline, pending)
+				statuses, err := db.Status(ctx)
+				if err != nil {
+					return audits, err
+				}
+				audits.Out = LeftOut(&p.Topology, gone, func(n geo.NodeID) int { return statuses[n].Pending })
 			}
-			audits.Nodes, err = nodes.Audit(ctx, audits.LeftOut)
+			audits.Nodes, err = db.Audit(ctx, audits.LeftOut)
 			return audits, err
 		}
 		if err := pause(ctx, poll); err != nil {

@@ -138,7 +138,7 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 	for n := range geo.NodeID(p.Topology.Nodes()) {
 		audits.Nodes = append(audits.Nodes, audit.Of(n, &layout, s.Store(n), p.Workload, rec != nil))
 	}
-	in.Checks = verify(p, rec, audits, in.Reports)
+	in.Checks = verify(p, layout, rec, audits, in.Reports)
 	return result.Build(in)
 }
 

@@ -81,6 +81,8 @@ var (
 		"Reads and writes of rows.", nodeLabels)
 	NodeOutcomes = nodes.define(Counter, "geobench_node_outcomes_total",
 		"Transactions answered to clients of this node, by status: committed, aborted, refused, unknown.", with(nodeLabels, "status"))
+	NodeLeads = nodes.define(Gauge, "geobench_node_leads",
+		"1 for each shard whose group the node leads now, by shard: the region that its rows call home and their partition. Only engines with such groups have it.", with(nodeLabels, "shard"))
 	NodeCPU = nodes.define(Counter, "geobench_node_cpu_seconds_total",
 		"CPU time of the node's process, which geobench run shares among all nodes and workers.", nodeLabels)
 	NodeMemory = nodes.define(Gauge, "geobench_node_memory_bytes",

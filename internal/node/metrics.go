@@ -61,13 +61,14 @@ func (n *Node) collect(put metrics.Put) {
 		bytes         int64
 		ops           uint64
 		counters      []protocol.Counter
+		leads         []string
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
 	got := make(chan figures, 1) // a late answer must not meet a collection that has ended
 	err := n.call(ctx, func() {
 		l := &n.loop
-		got <- figures{l.unfinished(), l.store.Len(), l.store.Bytes(), l.store.Ops(), l.replica.Counters(nil)}
+		got <- figures{l.unfinished(), l.store.Len(), l.store.Bytes(), l.store.Ops(), l.replica.Counters(nil), protocol.LeadsOf(l.replica, &n.layout)}
 	})
 	if err != nil {
 		return
@@ -79,6 +80,9 @@ func (n *Node) collect(put metrics.Put) {
 	put(metrics.NodeOperations, float64(f.ops))
 	for _, c := range f.counters {
 		metrics.PutEngine(put, c.Name, c.Value)
+	}
+	for _, shard := range f.leads {
+		put(metrics.NodeLeads, 1, shard)
 	}
 }
 

@@ -262,6 +262,7 @@ func (n *Node) Status(ctx context.Context) (*admin.Status, error) {
 			s.Counters[c.Name] = c.Value
 		}
 		s.Roles = protocol.RolesOf(l.replica)
+		s.Leads = protocol.LeadsOf(l.replica, &n.layout)
 	})
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/catalog"
@@ -42,10 +43,32 @@ func New(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1
 	if p.Topology, err = Topology(&db.Spec, profile); err != nil {
 		return nil, fmt.Errorf("spec.network: %w", err)
 	}
+	if err := p.Engine.Accepts(&p.Topology, p.Params); err != nil {
+		return nil, err
+	}
 	if p.Workload, err = catalog.New(run.Spec.Workload, p.Seed(), &p.Topology); err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// External plans a run on a database that is there already and has no manifest: engine is its name in results, promises what it
+// promises of histories, and t says in which regions it has clients.
+func External(run *v1alpha1.BenchmarkRun, engine string, promises isolation.Level, t geo.Topology) (*Plan, error) {
+	p := &Plan{
+		Run: run, Database: &v1alpha1.GeoDatabase{}, Profile: &v1alpha1.NetworkProfileSpec{},
+		Topology: t, Params: protocol.Params{},
+		Engine: &protocol.Engine{Name: engine, Isolation: func(protocol.Params) isolation.Level { return promises }},
+	}
+	p.Database.Name = engine
+	p.Database.Spec.Engine.Name = engine
+	p.Database.Spec.Network.Emulation = v1alpha1.EmulationNone
+	if err := t.Validate(); err != nil {
+		return nil, err
+	}
+	var err error
+	p.Workload, err = catalog.New(run.Spec.Workload, p.Seed(), &p.Topology)
+	return p, err
 }
 
 // Seed of every random choice.

@@ -48,7 +48,33 @@ func Topology(db *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec
 		}
 		t.Links = append(t.Links, row)
 	}
+	t.Groups = Groups(db)
 	return t, t.Validate()
+}
+
+// Groups turns spec.groups, which have been checked, into groups of cells.
+func Groups(db *v1alpha1.GeoDatabaseSpec) (groups []geo.CellGroup) {
+	names := geo.Topology{Regions: db.RegionNames()}
+	for _, g := range db.Groups {
+		replicas := make([]int, len(names.Regions))
+		for _, r := range g.Replicas {
+			if i := names.Index(r.Region); i >= 0 {
+				replicas[i] = int(r.Count)
+			}
+		}
+		home := names.Index(g.Home)
+		leader := names.Index(g.LeaderRegion())
+		partitions := g.Partitions
+		if len(partitions) == 0 {
+			for p := range db.PartitionsPerRegion {
+				partitions = append(partitions, p)
+			}
+		}
+		for _, p := range partitions {
+			groups = append(groups, geo.CellGroup{Cell: geo.Cell{Home: home, Partition: int(p)}, Replicas: replicas, Leader: leader})
+		}
+	}
+	return groups
 }
 
 func oneWay(rtt, jitter time.Duration, lossPPM, mbps int64) geo.Link {

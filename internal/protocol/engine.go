@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -28,8 +29,8 @@ type Engine struct {
 	// Roles that nodes may have: see RoleHolder.
 	Roles []string
 	// CheckTopology, if not nil, returns what is wrong with a topology that is right for other engines: too few replicas for
-	// what the parameters ask, say. The error names the manifest's field, its value, and what would be right.
-	CheckTopology func(*geo.Topology, Params) error
+	// what the parameters ask, say; nil for nothing. The topology may have no links yet.
+	CheckTopology func(*geo.Topology, Params) *TopologyError
 	// Place, if not nil, says which nodes hold which rows; otherwise every region holds all. Drivers load each node with what it
 	// holds.
 	Place func(*geo.Topology, Params) geo.Layout
@@ -37,6 +38,8 @@ type Engine struct {
 	TakesGroups bool
 	// NewStore makes the store of a node, empty; nil for store.NewHash.
 	NewStore func() store.Store
+	// Isolation, if not nil, is what the database promises of all histories; nil for strict serializability.
+	Isolation func(Params) isolation.Level
 	// Survives, if not nil, says which losses the database goes on after; nil for none.
 	Survives func(*geo.Topology, Params) Survival
 	// New makes a replica. Params have been checked.
@@ -51,22 +54,31 @@ type Engine struct {
 
 // Survival is what a database may lose for good without losing anything that was answered: the rest goes on.
 type Survival struct {
-	// Regions may be lost, each alone, with all its nodes.
+	// Regions may be lost with all their nodes, Most of them together.
 	Regions []geo.Region
+	Most    int
 	// InFlight says that they may be lost even when what their nodes had sent is lost with them, because a link was cut or the
 	// receiver was down.
 	InFlight bool
 }
 
-// AnyRegion is the survival of any one region, if the others are a majority.
-func AnyRegion(t *geo.Topology, inFlight bool) Survival {
-	s := Survival{InFlight: inFlight}
+// AnyRegions is the survival of any regions, if the others are a majority.
+func AnyRegions(t *geo.Topology, inFlight bool) Survival {
+	s := Survival{Most: (len(t.Regions) - 1) / 2, InFlight: inFlight}
 	if len(t.Regions) > 2 {
 		for r := range t.Regions {
 			s.Regions = append(s.Regions, geo.Region(r))
 		}
 	}
 	return s
+}
+
+// Promises returns the isolation level of a database of this engine.
+func (e *Engine) Promises(p Params) isolation.Level {
+	if e.Isolation == nil {
+		return isolation.StrictSerializable
+	}
+	return e.Isolation(p)
 }
 
 // Survival returns what a database of this engine survives.
@@ -93,15 +105,30 @@ func (e *Engine) MakeStore() store.Store {
 	return e.NewStore()
 }
 
-// Accepts returns why the engine cannot be deployed on a topology with these parameters, or nil.
+// Accepts returns why the engine cannot be deployed on a topology with these parameters, a *TopologyError, or nil.
 func (e *Engine) Accepts(t *geo.Topology, p Params) error {
 	if len(t.Groups) > 0 && !e.TakesGroups {
-		return fmt.Errorf("spec.groups: engine %s places rows by itself; leave the groups out", e.Name)
+		return &TopologyError{Field: "spec.groups", Message: fmt.Sprintf("engine %s places rows by itself; leave the groups out", e.Name)}
 	}
 	if e.CheckTopology == nil {
 		return nil
 	}
-	return e.CheckTopology(t, p)
+	if err := e.CheckTopology(t, p); err != nil { // a nil pointer is no nil error
+		return err
+	}
+	return nil
+}
+
+// TopologyError says which field of a GeoDatabase an engine cannot take: its value, and what would be right.
+type TopologyError struct {
+	Field, Value, Message string
+}
+
+func (e *TopologyError) Error() string {
+	if e.Value == "" {
+		return e.Field + ": " + e.Message
+	}
+	return e.Field + ": " + e.Value + ": " + e.Message
 }
 
 // Parameter is one entry of spec.engine.parameters.

@@ -57,7 +57,8 @@ type Replica interface {
 	Receive(from geo.NodeID, m Message)
 	// Fire takes a timer set through Env.After.
 	Fire(t Timer)
-	// Pending is the number of transactions that the replica has heard of and not yet finished; 0 when it is quiet.
+	// Pending is the number of transactions that the replica has heard of and not yet finished; 0 when it is quiet. A replica
+	// that knows of something which others may lack is not: drivers compare copies when all are quiet.
 	Pending() int
 	// Counters appends the protocol's own counters, in a fixed order.
 	Counters(dst []Counter) []Counter
@@ -75,6 +76,25 @@ func RolesOf(r Replica) []string {
 		return h.Roles()
 	}
 	return nil
+}
+
+// ShardLeader is a replica whose nodes lead groups of nodes that hold the same rows.
+type ShardLeader interface {
+	// Leads returns the shards (geo.Layout) whose groups the node leads now, as far as it knows, ascending.
+	Leads() []int
+}
+
+// LeadsOf returns the names of the shards that a replica leads; nil where the engine has no such groups.
+func LeadsOf(r Replica, l *geo.Layout) []string {
+	leader, ok := r.(ShardLeader)
+	if !ok {
+		return nil
+	}
+	names := []string{}
+	for _, shard := range leader.Leads() {
+		names = append(names, l.ShardName(shard))
+	}
+	return names
 }
 
 // Worker is a replica that does more than its messages and the operations of its store show, such as a search in a graph.

@@ -74,6 +74,7 @@ type Sim struct {
 	probes   int
 	samples  [][][]time.Duration // by region and region
 	handled  uint64
+	instant  instant
 }
 
 // Traffic counts what was sent over a link.
@@ -158,10 +159,11 @@ func (s *Sim) At(t time.Duration, f func()) {
 	s.push(max(t, s.now), item{kind: onControl, control: f})
 }
 
-// Run lets virtual time pass until t.
+// Run lets virtual time pass until t. It panics with a *Standstill when time does not pass.
 func (s *Sim) Run(t time.Duration) {
 	for len(s.events.events) > 0 && s.events.events[0].at <= t {
 		e := s.events.pop()
+		s.instant.count(&e, s)
 		s.now = e.at
 		s.handled++
 		s.dispatch(e.item)

@@ -19,6 +19,9 @@ func (n noop) Open(_ context.Context, sink Sink) (Session, error) {
 	return s, nil
 }
 
+// Incidents implements Target.
+func (noop) Incidents() []string { return nil }
+
 // Close implements Target.
 func (noop) Close() error { return nil }
 

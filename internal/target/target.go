@@ -23,8 +23,11 @@ type Session interface {
 	Close() error
 }
 
-// Target opens sessions.
+// Target opens sessions. It is what the clients of one region talk to; Database is all of them.
 type Target interface {
 	Open(ctx context.Context, sink Sink) (Session, error)
+	// Incidents tells what went wrong with the connections, in the order in which it happened: a run with incidents can't be
+	// trusted.
+	Incidents() []string
 	Close() error
 }

@@ -169,6 +169,21 @@ type Procedure struct {
 	Declare func(args []byte, f *Footprint) error
 	// Run executes the procedure. An Abort error undoes its writes and becomes the outcome's reason.
 	Run func(c Ctx, args []byte) (result []byte, err error)
+	// ReadOnly promises that Run never writes: engines may answer it from a snapshot.
+	ReadOnly bool
+}
+
+// ReadsOnly reports whether a transaction, which has been prepared, writes nothing.
+func (r *Registry) ReadsOnly(t *Transaction) bool {
+	if p := r.Lookup(t.Proc); p == nil || p.ReadOnly || !t.Exact {
+		return p != nil && p.ReadOnly
+	}
+	for i := range t.Accesses {
+		if t.Accesses[i].Mode&Write != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Call makes t, whose ID is set, a call of the procedure. It panics when the procedure refuses the arguments: those who

@@ -18,6 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
@@ -55,12 +56,16 @@ func Default(engines EngineCatalog) Abilities {
 		engines = builtEngines{}
 	}
 	return Abilities{
-		Engines:       engines,
-		Pods:          true,
-		Emulations:    []v1alpha1.Emulation{v1alpha1.EmulationAuto, v1alpha1.EmulationChaosMesh, v1alpha1.EmulationSidecar, v1alpha1.EmulationBuiltIn, v1alpha1.EmulationNone},
-		Verifications: []v1alpha1.Verification{v1alpha1.VerifyInvariants, v1alpha1.VerifySerializable, v1alpha1.VerifyStrictSerializable, v1alpha1.VerifyConvergence},
-		Faults:        fault.ClusterKinds,
-		Place:         "the operator",
+		Engines:    engines,
+		Pods:       true,
+		Emulations: []v1alpha1.Emulation{v1alpha1.EmulationAuto, v1alpha1.EmulationChaosMesh, v1alpha1.EmulationSidecar, v1alpha1.EmulationBuiltIn, v1alpha1.EmulationNone},
+		Verifications: []v1alpha1.Verification{
+			v1alpha1.VerifyInvariants, v1alpha1.VerifyIsolation, v1alpha1.VerifyReadCommitted, v1alpha1.VerifySnapshotIsolation, v1alpha1.VerifySessionSnapshotIsolation,
+			v1alpha1.VerifyStrongSnapshotIsolation, v1alpha1.VerifySerializable, v1alpha1.VerifySessionSerializable,
+			v1alpha1.VerifyStrictSerializable, v1alpha1.VerifyConvergence,
+		},
+		Faults: fault.ClusterKinds,
+		Place:  "the operator",
 	}
 }
 
@@ -125,6 +130,7 @@ func Database(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a 
 		d.emulation,
 		d.regions,
 		d.size,
+		d.groups,
 		d.inlineProfile,
 	} {
 		rule(&ps)
@@ -244,6 +250,58 @@ func (d *database) size(ps *Problems) {
 	if n := len(d.Spec.Regions) * int(d.Spec.NodesPerRegion()); n > most {
 		ps.add("spec.partitionsPerRegion", strconv.Itoa(int(d.Spec.PartitionsPerRegion)),
 			"%d regions x %d partitions x %d replicas are %d nodes; at most %d are possible", len(d.Spec.Regions), d.Spec.PartitionsPerRegion, d.Spec.ReplicasPerPartition, n, most)
+	}
+}
+
+// groups: homes, partitions and replicas are there, no partition is placed twice, and the engine can take the layout.
+func (d *database) groups(ps *Problems) {
+	if d.Spec.Pods != nil && len(d.Spec.Groups) > 0 {
+		ps.add("spec.groups", "", "a program in pods of its own places its rows itself; leave the groups out")
+		return
+	}
+	before, names := len(*ps), d.Spec.RegionNames()
+	region := func(field, name string) {
+		if !slices.Contains(names, name) {
+			ps.add(field, name, "region %s is not one of spec.regions%s; they are %s", name, didYouMean(name, names), list(names))
+		}
+	}
+	placed := map[string]int{}
+	for i, g := range d.Spec.Groups {
+		path := fmt.Sprintf("spec.groups[%d].", i)
+		region(path+"home", g.Home)
+		for j, r := range g.Replicas {
+			region(fmt.Sprintf("%sreplicas[%d].region", path, j), r.Region)
+			if r.Count > d.Spec.ReplicasPerPartition {
+				ps.add(fmt.Sprintf("%sreplicas[%d].count", path, j), strconv.Itoa(int(r.Count)),
+					"a partition has %d replicas in a region: make spec.replicasPerPartition %d, or the count %d", d.Spec.ReplicasPerPartition, r.Count, d.Spec.ReplicasPerPartition)
+			}
+		}
+		if !slices.ContainsFunc(g.Replicas, func(r v1alpha1.GroupReplicas) bool { return r.Region == g.LeaderRegion() }) {
+			ps.add(path+"leader", g.Leader, "the region has no replica of the group: add it to replicas, or choose one that is there")
+		}
+		for _, c := range plan.Groups(&v1alpha1.GeoDatabaseSpec{Regions: d.Spec.Regions, PartitionsPerRegion: d.Spec.PartitionsPerRegion, Groups: []v1alpha1.ReplicaGroup{g}}) {
+			if c.Partition >= int(d.Spec.PartitionsPerRegion) {
+				ps.add(path+"partitions", strconv.Itoa(c.Partition), "there is no partition %d: spec.partitionsPerRegion is %d, and partitions count from 0", c.Partition, d.Spec.PartitionsPerRegion)
+			}
+			cell := fmt.Sprintf("%s/%d", g.Home, c.Partition)
+			if other, twice := placed[cell]; twice {
+				ps.add(path+"partitions", strconv.Itoa(c.Partition), "partition %d of %s is in spec.groups[%d] too; name it once", c.Partition, g.Home, other)
+			}
+			placed[cell] = i
+		}
+	}
+	e, ok := d.Engines.Lookup(d.Spec.Engine.Name)
+	if !ok || len(*ps) > before || d.Spec.Pods != nil {
+		return
+	}
+	params, errs := e.Resolve(d.Spec.Engine.Parameters)
+	if len(errs) > 0 {
+		return
+	}
+	shape := geo.Topology{Regions: names, Partitions: int(d.Spec.PartitionsPerRegion), Replicas: int(d.Spec.ReplicasPerPartition), Groups: plan.Groups(&d.Spec)}
+	var refused *protocol.TopologyError
+	if err := e.Accepts(&shape, params); errors.As(err, &refused) {
+		ps.add(refused.Field, refused.Value, "%s", refused.Message)
 	}
 }
 

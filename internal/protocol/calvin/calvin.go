@@ -63,8 +63,9 @@ func survives(t *geo.Topology, p protocol.Params) (s protocol.Survival) {
 		for r := 1; r < len(t.Regions); r++ {
 			s.Regions = append(s.Regions, geo.Region(r))
 		}
+		s.Most = len(s.Regions)
 	case orderingConsensus:
-		s = protocol.AnyRegion(t, false)
+		s = protocol.AnyRegions(t, false)
 	}
 	return s
 }

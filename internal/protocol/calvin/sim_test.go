@@ -71,6 +71,11 @@ func TestSerializable(t *testing.T) {
 	}
 }
 
+// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+func TestGroups(t *testing.T) {
+	protocoltest.Groups(t, calvin.Engine, nil)
+}
+
 // Two runs with the same seed are the same, line by line.
 func TestReproducible(t *testing.T) {
 	for _, ordering := range orderings {

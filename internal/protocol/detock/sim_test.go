@@ -31,6 +31,11 @@ func TestCuts(t *testing.T) {
 	t.Run("arrival order", func(t *testing.T) { protocoltest.Cuts(t, detock.Engine, arrivalOrder, 6) })
 }
 
+// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+func TestGroups(t *testing.T) {
+	protocoltest.Groups(t, detock.Engine, nil)
+}
+
 // Two runs with the same seed are the same, line by line.
 func TestReproducible(t *testing.T) {
 	t.Run("opportunistic", func(t *testing.T) { protocoltest.Reproducible(t, detock.Engine, nil) })

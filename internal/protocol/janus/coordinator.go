@@ -426,11 +426,10 @@ func (r *Replica) receivePreAccept(from geo.NodeID, m *PreAccept) {
 
 // receiveAccept accepts a proposal unless a higher ballot has been promised.
 func (r *Replica) receiveAccept(from geo.NodeID, m *Accept) {
-	rec := r.present(from, m.ID)
+	rec := r.present(from, m.ID, m.T)
 	if rec == nil {
 		return
 	}
-	r.learn(rec, m.T)
 	if rec.phase < Committed && m.Ballot >= rec.promised {
 		if rec.lead != nil && rec.lead.ballot < m.Ballot {
 			r.coordinator.abandon(rec)
@@ -447,10 +446,17 @@ func (r *Replica) receiveAccept(from geo.NodeID, m *Accept) {
 
 // receiveCommit learns a decision.
 func (r *Replica) receiveCommit(m *Commit) {
-	if int(m.ID.Node()) >= r.nodes || r.find(m.ID) == nil && r.forgotten(m.ID) {
+	if int(m.ID.Node()) >= r.nodes {
 		return
 	}
-	rec := r.know(m.ID)
+	rec := r.find(m.ID)
+	if rec == nil && r.forgotten(m.ID) {
+		return
+	}
+	if rec == nil && m.T == nil {
+		r.graph.foreign.Push(r.hearOf(m.ID))
+	}
+	rec = r.know(m.ID)
 	r.learn(rec, m.T)
 	if rec.t == nil && !m.Noop {
 		return // whoever decided knows the transaction and sends it where it may be missing
@@ -462,23 +468,31 @@ func (r *Replica) receiveCommit(m *Commit) {
 		return
 	}
 	deps := m.Deps
-	if rec.foreign && r.forgotten(m.ID) {
-		deps = nil
+	if rec.foreign && rec.t != nil && r.touches(rec.t, r.partition) {
+		deps = nil // ordered and forgotten here, and so is its component
 	}
 	r.commit(rec, m.Noop, deps)
 }
 
-// present returns the record that another node speaks of, a new one if need be. It returns nil, and tells the other
-// node, when everybody has ordered the instance.
-func (r *Replica) present(from geo.NodeID, id Instance) *record {
+// present returns the record that another node speaks of, with its transaction unless that is nil; a new one if need be. It
+// returns nil, and tells the other node, when everybody has ordered the instance.
+func (r *Replica) present(from geo.NodeID, id Instance, t *txn.Transaction) *record {
 	if int(id.Node()) >= r.nodes {
 		return nil
 	}
-	if r.find(id) == nil && r.forgotten(id) {
+	rec := r.find(id)
+	if rec == nil && r.forgotten(id) {
 		r.env.Send(from, &Ancestors{[]Ancestor{{ID: id}}})
 		return nil
 	}
-	return r.know(id)
+	if rec == nil {
+		rec = r.hearOf(id)
+		r.graph.foreign.Push(rec)
+	}
+	if t != nil {
+		r.learn(r.know(id), t)
+	}
+	return rec
 }
 
 // tell sends another node a decision with all that belongs to it. What a node knows of a foreign instance is not all.
@@ -493,6 +507,9 @@ func (r *Replica) commit(rec *record, noop bool, deps []Dep) {
 	}
 	r.coordinator.abandon(rec)
 	rec.phase, rec.noop, rec.deps = Committed, noop, deps
+	if !rec.foreign && !noop {
+		r.antiEntropy.decided(rec)
+	}
 	for _, n := range rec.inquirers {
 		r.graph.tellAncestor(n, rec)
 	}

@@ -126,20 +126,20 @@ func (g *garbage) settled(rec *record) bool {
 	return true
 }
 
-// collectForeign forgets instances of other partitions, in the order in which this node has heard of them.
+// collectForeign forgets instances of other partitions, and those that this node knows by their names only, in the order in which it has
+// heard of them.
 func (g *garbage) collectForeign() {
 	r := g.r
 	list := &r.graph.foreign
-	for list.Len() > 0 {
+	for ; list.Len() > 0; list.Pop() {
 		rec := list.Front()
-		if rec.foreign {
-			if rec.id.Seq() > r.rows[rec.id.Node()].forget || rec.phase < Committed || len(rec.watchers) > 0 || !g.settled(rec) {
-				return
-			}
-			delete(r.records, rec.id)
-		} else if rec.phase < Committed && r.find(rec.id) == rec && rec.t == nil {
-			return // not known yet whether it is foreign
+		if r.find(rec.id) != rec || rec.t != nil && !rec.foreign {
+			continue // its row keeps it, or has dropped it
 		}
-		list.Pop()
+		open := rec.watched && (rec.phase < Committed || rec.phase < Ordered && !rec.foreign)
+		if open || rec.id.Seq() > r.rows[rec.id.Node()].forget || len(rec.watchers) > 0 || !g.settled(rec) {
+			return
+		}
+		delete(r.records, rec.id)
 	}
 }

@@ -187,7 +187,10 @@ func (g *graph) dependency(d Dep) *record {
 	}
 	rec := r.find(d.ID)
 	if int(d.Partition) == r.partition {
-		if rec == nil && !r.forgotten(d.ID) {
+		if rec == nil && r.forgotten(d.ID) {
+			return nil
+		}
+		if rec == nil || !rec.watched {
 			rec = r.know(d.ID)
 		}
 		return rec
@@ -196,8 +199,11 @@ func (g *graph) dependency(d Dep) *record {
 		return nil
 	}
 	if rec == nil {
-		rec = r.know(d.ID)
+		rec = r.hearOf(d.ID)
 		g.foreign.Push(rec)
+	}
+	if !rec.watched {
+		r.know(d.ID)
 	}
 	if rec.t == nil && rec.phase < Committed && !rec.asked {
 		rec.asked, rec.askedOf = true, d.Partition
@@ -335,11 +341,17 @@ func (g *graph) reply(to geo.NodeID, a Ancestor) {
 	g.replies[to].List = append(g.replies[to].List, a)
 }
 
-// ancestors learns about instances of other partitions.
-func (g *graph) ancestors(m *Ancestors) {
+// ancestors learns about instances of other partitions, from nodes that hold them. Others may say that all who hold an instance have
+// ordered it (see present), and that it therefore depends on nothing; but who has not ordered the rest of its component needs
+// its dependencies.
+func (g *graph) ancestors(from geo.NodeID, m *Ancestors) {
+	partition := g.r.topology.PartitionOf(from)
 	for _, a := range m.List {
 		rec := g.r.find(a.ID)
 		if rec == nil || rec.phase >= Committed || (rec.t != nil && !rec.foreign) {
+			continue
+		}
+		if holds := rec.asked && partition == int(rec.askedOf) || rec.t != nil && g.r.touches(rec.t, partition); !holds {
 			continue
 		}
 		rec.foreign = true

@@ -108,3 +108,48 @@ func check(t *testing.T, seed uint64, r *Replica, id func(int) Instance, reach [
 		}
 	}
 }
+
+// A decision on an instance of another partition keeps its dependencies although all its replicas have ordered it: who has not, in this
+// partition, may form a component with it.
+func TestStableInstanceOfAnotherPartitionMayBeInACycle(t *testing.T) {
+	here, elsewhere := instance(0, 1), instance(2, 1)
+	s := newScripted(t, 2, 2, 1) // nodes 1 and 3 hold partition 1
+	s.hear(0, preAccept(here, "a0+1 a1+1"))
+	s.hear(0, &Commit{Proposal{ID: here, Deps: []Dep{{ID: elsewhere, Partition: 0}}}})
+	s.sends("to 0: pre-accept ok 1: after {}", "to 0: inquire [2/1]")
+	s.hear(2, &Progress{Stable: 1})
+	s.hear(0, &Commit{Proposal{ID: elsewhere, Deps: []Dep{{ID: here, Partition: 0}}, T: preAccept(elsewhere, "a0+1").T}})
+	if n := s.r.counters.components; n != 1 {
+		t.Errorf("there are %d components of several instances, want one of the two", n)
+	}
+	if s.r.graph.open != 0 {
+		t.Errorf("%d instances are open", s.r.graph.open)
+	}
+}
+
+// Who does not hold an instance knows nothing of its dependencies, even when it has heard that all who hold it have ordered it. Only
+// the answer of one that holds it counts.
+func TestOnlyHoldersKnowAncestors(t *testing.T) {
+	here, elsewhere := instance(0, 1), instance(2, 1)
+	s := newScripted(t, 2, 2, 1) // nodes 1 and 3 hold partition 1
+	s.hear(0, preAccept(here, "a0+1 a1+1"))
+	s.hear(0, &Commit{Proposal{ID: here, Deps: []Dep{{ID: elsewhere, Partition: 0}}}})
+	s.sent = nil
+	s.pass(2 * time.Second)
+	const prepare = "prepare 2/1, ballot 1 of 1"
+	s.sends("to 0: "+prepare, "to 2: "+prepare, "to 3: "+prepare, "to 3: query rows of [0]")
+
+	other := newScripted(t, 2, 2, 3)
+	other.hear(2, &Progress{Stable: 1})
+	other.hear(1, &Prepare{elsewhere, ballot(1, 1)})
+	other.sends("to 1: ancestors: 2/1 after {}")
+
+	s.hear(3, &Ancestors{[]Ancestor{{ID: elsewhere}}})
+	if n := s.r.graph.open; n != 2 {
+		t.Errorf("%d instances are open, want both", n)
+	}
+	s.hear(0, &Ancestors{[]Ancestor{{ID: elsewhere, Deps: []Dep{{ID: here, Partition: 0}}}}})
+	if n := s.r.counters.components; n != 1 || s.r.graph.open != 0 {
+		t.Errorf("there are %d components of several instances, want one of the two; %d are open", n, s.r.graph.open)
+	}
+}

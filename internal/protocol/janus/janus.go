@@ -8,8 +8,8 @@
 // A copy is one full set of partitions: a region has as many as a partition has replicas. The replicas of a partition
 // are the nodes that hold it, in every copy. Every node coordinates its clients' transactions (coordinator.go), keeps
 // the conflicts of its keys (conflicts.go) and its part of the graph (graph.go), hands what has its turn to the executor
-// (package deterministic), finishes what a coordinator that died has left (recovery.go), and forgets what all have put in
-// order (garbage.go).
+// (package deterministic), finishes what a coordinator that died has left (recovery.go), passes on decisions that it has not
+// told to all (antientropy.go), and forgets what all have put in order (garbage.go).
 package janus
 
 import (
@@ -42,7 +42,7 @@ var Engine = &protocol.Engine{
 		recon.Parameter,
 	},
 	Roles:    []string{RoleCoordinator},
-	Survives: func(t *geo.Topology, _ protocol.Params) protocol.Survival { return protocol.AnyRegion(t, true) },
+	Survives: func(t *geo.Topology, _ protocol.Params) protocol.Survival { return protocol.AnyRegions(t, true) },
 	New:      func(c protocol.Config) protocol.Replica { return newReplica(c) },
 	Decode:   decode,
 	Law:      law,
@@ -91,6 +91,7 @@ type Replica struct {
 	executor    *deterministic.Executor
 	recon       *recon.Reconnaissance
 	garbage     garbage
+	antiEntropy antiEntropy
 
 	ticking  bool
 	touched  []int // partitions of the transaction at hand
@@ -142,6 +143,7 @@ func newReplica(c protocol.Config) *Replica {
 	})
 	r.recon = recon.New(recon.Config{Config: c, Layout: t.Full(), Order: r.coordinator.preAccept, Answer: r.coordinator.reply, Timer: reconTimer})
 	r.garbage.init(r)
+	r.antiEntropy.init(r, r.recovery.timeout, longest)
 	return r
 }
 
@@ -186,7 +188,7 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	case *Inquire:
 		r.graph.inquired(from, m)
 	case *Ancestors:
-		r.graph.ancestors(m)
+		r.graph.ancestors(from, m)
 	case *deterministic.Reads:
 		r.executor.Reads(from, m)
 	case *deterministic.Answers:
@@ -195,6 +197,10 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 		}
 	case *Progress:
 		r.garbage.progress(from, m)
+	case *RowQuery:
+		r.antiEntropy.queried(from, m)
+	case *RowReport:
+		r.antiEntropy.reported(from, m)
 	default:
 		r.recon.Receive(from, m)
 	}
@@ -213,6 +219,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 	r.recovery.tick()
 	r.graph.run()
 	news := r.garbage.tick()
+	r.antiEntropy.tick()
 	r.executor.Flush()
 	r.graph.flush()
 	if news || len(r.records) > 0 {
@@ -236,9 +243,11 @@ func (r *Replica) tickLater() {
 	}
 }
 
-// Pending implements protocol.Replica: the transactions of own clients without an answer, and those known that have not
-// been executed here.
-func (r *Replica) Pending() int { return r.coordinator.unanswered + r.graph.open }
+// Pending implements protocol.Replica: the transactions of own clients without an answer, those known without a place in
+// the order, those of others' clients that are not executed here, and the rows with decisions that other replicas may lack.
+func (r *Replica) Pending() int {
+	return r.coordinator.unanswered + r.graph.open + r.executor.Foreign() + r.antiEntropy.unsettled
+}
 
 // Counters implements protocol.Replica.
 func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {

@@ -23,6 +23,8 @@ const (
 	kindInquire
 	kindAncestors
 	kindProgress
+	kindRowQuery
+	kindRowReport
 )
 
 const maxSeq = 1<<seqBits - 1
@@ -432,6 +434,93 @@ func (m *Progress) String() string {
 	return fmt.Sprintf("progress: done %d, heard %d, stable %d, forget %d", m.Done, m.Heard, m.Stable, m.Forget)
 }
 
+// RowQuery asks another replica of the sender's partition what it knows of the rows of these coordinators.
+type RowQuery struct{ Rows []geo.NodeID }
+
+// Kind implements protocol.Message.
+func (m *RowQuery) Kind() uint8 { return kindRowQuery }
+
+// Size implements protocol.Message.
+func (m *RowQuery) Size() int {
+	n := codec.SizeUvarint(uint64(len(m.Rows)))
+	for _, c := range m.Rows {
+		n += codec.SizeUvarint(uint64(c))
+	}
+	return n
+}
+
+// AppendTo implements protocol.Message.
+func (m *RowQuery) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(len(m.Rows)))
+	for _, c := range m.Rows {
+		b = codec.AppendUvarint(b, uint64(c))
+	}
+	return b
+}
+
+func (m *RowQuery) String() string { return fmt.Sprintf("query rows of %v", m.Rows) }
+
+// RowKnowledge is what a replica knows of a coordinator's row: all that touches its partition up to the number Received, and
+// the decisions of the instances Beyond, in ascending order.
+type RowKnowledge struct {
+	Node     geo.NodeID
+	Received uint64
+	Beyond   []uint64
+}
+
+// RowReport answers RowQuery.
+type RowReport struct{ Rows []RowKnowledge }
+
+// Kind implements protocol.Message.
+func (m *RowReport) Kind() uint8 { return kindRowReport }
+
+// Size implements protocol.Message.
+func (m *RowReport) Size() int {
+	n := codec.SizeUvarint(uint64(len(m.Rows)))
+	for i := range m.Rows {
+		k := &m.Rows[i]
+		n += codec.SizeUvarint(uint64(k.Node)) + codec.SizeUvarint(k.Received) + codec.SizeUvarint(uint64(len(k.Beyond)))
+		for _, seq := range k.Beyond {
+			n += codec.SizeUvarint(seq)
+		}
+	}
+	return n
+}
+
+// AppendTo implements protocol.Message.
+func (m *RowReport) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(len(m.Rows)))
+	for i := range m.Rows {
+		k := &m.Rows[i]
+		b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(k.Node)), k.Received)
+		b = codec.AppendUvarint(b, uint64(len(k.Beyond)))
+		for _, seq := range k.Beyond {
+			b = codec.AppendUvarint(b, seq)
+		}
+	}
+	return b
+}
+
+func (m *RowReport) String() string {
+	s := "report rows:"
+	for i := range m.Rows {
+		k := &m.Rows[i]
+		s += fmt.Sprintf(" %d received to %d and decided %v", k.Node, k.Received, k.Beyond)
+	}
+	return s
+}
+
+func readRowKnowledge(r *codec.Reader) RowKnowledge {
+	k := RowKnowledge{Node: geo.NodeID(r.UvarintMax(1<<16 - 1)), Received: r.UvarintMax(maxSeq)}
+	if n := r.Count(1); n > 0 {
+		k.Beyond = make([]uint64, n)
+		for i := range k.Beyond {
+			k.Beyond[i] = r.UvarintMax(maxSeq)
+		}
+	}
+	return k
+}
+
 // decode is Engine.Decode.
 func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, error) {
 	if m, known, err := deterministic.Decode(kind, body); known {
@@ -482,6 +571,24 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 		m = a
 	case kindProgress:
 		m = &Progress{r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()}
+	case kindRowQuery:
+		q := &RowQuery{}
+		if n := r.Count(1); n > 0 {
+			q.Rows = make([]geo.NodeID, n)
+			for i := range q.Rows {
+				q.Rows[i] = geo.NodeID(r.UvarintMax(1<<16 - 1))
+			}
+		}
+		m = q
+	case kindRowReport:
+		p := &RowReport{}
+		if n := r.Count(3); n > 0 {
+			p.Rows = make([]RowKnowledge, n)
+			for i := range p.Rows {
+				p.Rows[i] = readRowKnowledge(&r)
+			}
+		}
+		m = p
 	default:
 		return nil, fmt.Errorf("message kind %d is not one of janus's", kind)
 	}

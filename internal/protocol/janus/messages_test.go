@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
 	"github.com/geobench/geobench/internal/sim/simtest"
@@ -35,6 +36,10 @@ func sampleMessages() map[string]protocol.Message {
 		"ancestors":            &Ancestors{[]Ancestor{{instance(1, 2), deps}, {instance(1, 3), nil}}},
 		"no ancestors":         &Ancestors{},
 		"progress":             &Progress{1, 200, 1 << 40, 0},
+		"row query":            &RowQuery{[]geo.NodeID{0, 65535}},
+		"no row query":         &RowQuery{},
+		"row report":           &RowReport{[]RowKnowledge{{3, 300, []uint64{301, maxSeq}}, {65535, maxSeq, nil}}},
+		"no row report":        &RowReport{},
 		"reads":                &deterministic.Reads{Reads: []deterministic.Read{{Place: deterministic.Place{Position: 1, Index: 2}}}},
 		"answers":              &deterministic.Answers{Outcomes: []txn.Outcome{{ID: 9, Status: txn.Committed, Result: []byte{1}}}},
 	}

@@ -89,6 +89,7 @@ type record struct {
 	foreign  bool   // does not touch this replica's partition
 	client   bool   // the client waits at this node
 	asked    bool   // an Inquire is under way
+	watched  bool   // this replica sees to it that it is decided
 	counted  bool   // counts as open
 	askedOf  uint16 // the partition asked
 	resends  uint8  // Inquires sent again
@@ -125,19 +126,37 @@ type row struct {
 	forget   uint64 // everybody knows that
 	undone   fifo.Queue[*record]
 	kept     []*record // received and not forgotten
+
+	// The decisions known of instances that touch this partition, no-ops aside: how many, the last one's number, and those of
+	// instances that had not been received. See antiEntropy.
+	decided   uint64
+	last      uint64
+	strays    []*record
+	exchanges []exchange // by place in the group of this partition; nil: nobody was asked
 }
 
 // find returns the record of an instance, or nil.
 func (r *Replica) find(id Instance) *record { return r.records[id] }
 
-// know returns the record of an instance, a new one if need be.
+// know returns the record of an instance whose decision matters here, a new one if need be. It counts as open and is watched
+// until it is decided.
 func (r *Replica) know(id Instance) *record {
+	rec := r.hearOf(id)
+	if !rec.watched {
+		rec.watched, rec.counted = true, true
+		r.graph.open++
+		r.recovery.watch(rec)
+	}
+	return rec
+}
+
+// hearOf returns the record of an instance, a new one if need be. Nobody here waits for one that is new, and there may be nobody who can
+// tell that it does not concern this replica, so it is not watched: whoever waits for it does so elsewhere.
+func (r *Replica) hearOf(id Instance) *record {
 	rec := r.records[id]
 	if rec == nil {
-		rec = &record{id: id, counted: true}
-		r.graph.open++
+		rec = &record{id: id}
 		r.records[id] = rec
-		r.recovery.watch(rec)
 	}
 	return rec
 }

@@ -118,7 +118,7 @@ func (v *recovery) takeOver(rec *record) {
 // prepare answers a node that takes an instance over.
 func (v *recovery) prepare(from geo.NodeID, m *Prepare) {
 	r := v.r
-	rec := r.present(from, m.ID)
+	rec := r.present(from, m.ID, nil)
 	switch {
 	case rec == nil:
 	case rec.phase >= Committed && !rec.foreign:

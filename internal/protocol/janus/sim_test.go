@@ -12,6 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/janus"
+	"github.com/geobench/geobench/internal/protocol/protocoltest"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/sim/simtest"
 	"github.com/geobench/geobench/internal/store"
@@ -192,6 +193,11 @@ func fiveRegions(partitions int) *geo.Topology {
 	})
 }
 
+// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+func TestGroups(t *testing.T) {
+	protocoltest.Groups(t, janus.Engine, nil)
+}
+
 // Two runs with the same seed are the same, line by line.
 func TestReproducible(t *testing.T) {
 	run := func(seed uint64) uint64 {
@@ -331,6 +337,63 @@ func TestRegionLost(t *testing.T) {
 	}
 }
 
+// What a lost coordinator has decided reaches the replicas that it was cut off from, although nobody asks for it later: the
+// others know its decisions, and a quiet system holds none that only some know.
+func TestLostCoordinatorsDecisionsReachAll(t *testing.T) {
+	for seed := range uint64(12) {
+		topology := jitter(fiveRegions(1+int(seed%3)), 10, int64(seed%2)*1000)
+		s := sim.New(sim.Config{
+			Topology: topology, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
+			Params: params(t, map[string]string{"patience": "50ms"}), CheckCodec: true,
+		})
+		const rows, each = 100_000, 1 // few transactions meet
+		simtest.Fill(topology, rows, each, s.Store)
+		lost, away := geo.Region(seed%5), geo.Region((seed+1+seed/5)%5)
+		simtest.Add(s, lost, seed, simtest.Load{Clients: 10, Next: transfers(rows, rows), Until: 2 * time.Second})
+		s.At(500*time.Millisecond, func() { s.Cut(lost, away) })
+		s.At(2500*time.Millisecond, func() {
+			for p := range topology.Partitions {
+				s.Crash(topology.Node(lost, p, 0))
+			}
+		})
+		s.Run(2500 * time.Millisecond)
+		if s.Pending() == 0 {
+			t.Errorf("seed %d: nothing is pending when one region has not heard of many decisions", seed)
+		}
+		for s.Pending() > 0 && s.Now() < 30*time.Second {
+			s.Run(s.Now() + 10*time.Millisecond)
+		}
+		checkEqual(t, s, topology, seed)
+		if s.Pending() > 0 || s.Now() > 10*time.Second {
+			t.Errorf("seed %d: %d pending after %v", seed, s.Pending(), s.Now())
+		}
+		executed := count(s, topology, "executed")
+		t.Logf("seed %d: %d executed, quiet after %v", seed, executed, s.Now())
+		if executed < 250 {
+			t.Errorf("seed %d: only %d executions", seed, executed)
+		}
+	}
+}
+
+// Who waits for the reads of a node that is lost is not quiet, and the other copies are: drivers leave out the former when they
+// compare copies.
+func TestHalfACopyIsNotQuiet(t *testing.T) {
+	topology := simtest.ThreeRegions(2)
+	s := sim.New(sim.Config{
+		Topology: topology, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts, Params: params(t, nil),
+	})
+	simtest.Fill(topology, 10, 50, s.Store)
+	s.Crash(topology.Node(0, 1, 0))
+	simtest.Add(s, 1, 1, simtest.Load{Clients: 1, Next: func(*rand.Rand) string { return "s0-1 a1+1" }, Until: time.Second})
+	s.Run(30 * time.Second)
+	for n := range geo.NodeID(topology.Nodes()) {
+		pending := s.Node(n).Pending
+		if waits := topology.RegionOf(n) == 0; !s.Node(n).Dead && waits != (pending > 0) {
+			t.Errorf("node %s has %d pending", topology.NodeName(n), pending)
+		}
+	}
+}
+
 // checkEqual compares the living copies.
 func checkEqual(t *testing.T, s *sim.Sim, topology *geo.Topology, seed uint64) {
 	t.Helper()
@@ -392,6 +455,9 @@ func TestCuts(t *testing.T) {
 			checkCopies(t, s, topology, rows*each)
 			if n := s.Pending(); n > 0 {
 				t.Errorf("%d transactions are pending on a quiet system", n)
+			}
+			if n, k := count(s, topology, "records"), count(s, topology, "keys"); n+k > 0 {
+				t.Errorf("%d records and %d keys are kept on a quiet system", n, k)
 			}
 			t.Logf("%d recoveries, %d no-ops, %d restarts, %d slow, scc max %d", count(s, topology, "recoveries"),
 				count(s, topology, "noops"), count(s, topology, "restarts"), count(s, topology, "slow_path"), count(s, topology, "scc_max"))

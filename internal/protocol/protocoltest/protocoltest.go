@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/sim"
@@ -88,6 +89,18 @@ func CheckCopies(t *testing.T, s *sim.Sim, topology *geo.Topology, sum int64) {
 				t.Errorf("copy %s/%d holds %d, want %d", topology.Regions[r], k, got, sum)
 			}
 		}
+	}
+}
+
+// CheckEqual fails unless the copies of each shard are equal.
+func CheckEqual(t *testing.T, s *sim.Sim, l geo.Layout) {
+	t.Helper()
+	var a audit.Audits
+	for n := range geo.NodeID(l.Topology.Nodes()) {
+		a.Nodes = append(a.Nodes, audit.Digests(n, &l, s.Store(n), false))
+	}
+	if c := audit.Converged(&l, a); !c.Passed {
+		t.Error(c.Message)
 	}
 }
 

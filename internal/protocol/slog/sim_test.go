@@ -24,6 +24,11 @@ func TestCuts(t *testing.T) {
 	protocoltest.Cuts(t, slog.Engine, nil, 6)
 }
 
+// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+func TestGroups(t *testing.T) {
+	protocoltest.Groups(t, slog.Engine, nil)
+}
+
 // Two runs with the same seed are the same, line by line.
 func TestReproducible(t *testing.T) {
 	protocoltest.Reproducible(t, slog.Engine, nil)

@@ -26,8 +26,18 @@ const Table txn.Table = 1
 //	d7     deletes row 7
 //	x7     reads row 7 and fails
 //	u7     uses row 7, but does not say so
+//	j7+5   reads row 7, whose number modulo Jumps is that of another row, and adds 5 to that one
 //
-// The result repeats the reads and sums: "7=3 8=none".
+// Groups have rows with ordered keys, numbered from 0 to 255:
+//
+//	g2.7+5 adds 5 to row 7 of group 2; a missing row is 0
+//	p2.7=3 writes row 7 of group 2 without reading it
+//	q2.7   deletes row 7 of group 2
+//	l2.3-8 reads the rows of group 2 from 3 up to, but not including, 8
+//	o2     takes the first row of group 2 out, if there is any
+//	t2     takes its last row out
+//
+// The result repeats the reads and sums: "7=3 8=none 2.7=5".
 var Procedures = txn.NewRegistry(&txn.Procedure{ID: 1, Name: "kv", Declare: declare, Run: run})
 
 // Txn returns a call of KV, prepared.
@@ -39,8 +49,14 @@ func Txn(id txn.ID, ops string) *txn.Transaction {
 	return t
 }
 
+// Jumps is the number of rows that j may lead to.
+const Jumps = 3
+
 // Key returns the key of a row.
 func Key(row uint64) txn.Key { return txn.IntKey(Table, row) }
+
+// GroupKey returns the key of a row of a group.
+func GroupKey(group uint64, row uint8) txn.Key { return txn.OrderedKey(Table, group, nil, []byte{row}) }
 
 // Fill fills stores with rows 0 to n-1, all equal to value.
 func Fill(t *geo.Topology, n uint64, value int64, storeOf func(geo.NodeID) store.Store) {
@@ -53,6 +69,18 @@ func FillLayout(l geo.Layout, n uint64, value int64, storeOf func(geo.NodeID) st
 		k := Key(row)
 		for _, m := range l.Group(l.Shard(k)).Members {
 			storeOf(m).Load(k, encode(value))
+		}
+	}
+}
+
+// FillGroups fills stores with rows 0 to n-1 of groups 0 to groups-1, all equal to 1.
+func FillGroups(l geo.Layout, groups uint64, n int, storeOf func(geo.NodeID) store.Store) {
+	for group := range groups {
+		for row := range n {
+			k := GroupKey(group, uint8(row))
+			for _, m := range l.Group(l.Shard(k)).Members {
+				storeOf(m).Load(k, encode(1))
+			}
 		}
 	}
 }
@@ -74,8 +102,32 @@ func decode(b []byte) int64 {
 
 type op struct {
 	kind byte
-	row  uint64
+	row  uint64 // or group
+	of   uint8  // row of the group
 	n    int64
+}
+
+// key returns the row that the operation is about, where it is one.
+func (o *op) key() txn.Key {
+	switch o.kind {
+	case 'g', 'p', 'q':
+		return GroupKey(o.row, o.of)
+	}
+	return Key(o.row)
+}
+
+// scan returns the rows that l, o or t looks at.
+func (o *op) scan() txn.Range {
+	all := txn.Prefix(GroupKey(o.row, 0).Unit())
+	switch o.kind {
+	case 'o':
+		all.Limit = 1
+	case 't':
+		all.Limit, all.Reverse = 1, true
+	default:
+		all.From, all.To = GroupKey(o.row, o.of), GroupKey(o.row, uint8(o.n))
+	}
+	return all
 }
 
 func parse(word string) (op, error) {
@@ -88,6 +140,25 @@ func parse(word string) (op, error) {
 		return op{}, fmt.Errorf("operation %q: %w", word, err)
 	}
 	o := op{kind: word[0], row: row}
+	if end < len(word) && word[end] == '.' {
+		from := end + 1
+		for end = from; end < len(word) && word[end] >= '0' && word[end] <= '9'; {
+			end++
+		}
+		of, err := strconv.ParseUint(word[from:end], 10, 8)
+		if err != nil {
+			return op{}, fmt.Errorf("operation %q: %w", word, err)
+		}
+		o.of = uint8(of)
+	}
+	if o.kind == 'l' {
+		to, err := strconv.ParseUint(strings.TrimPrefix(word[end:], "-"), 10, 8)
+		if err != nil || uint8(to) <= o.of {
+			return op{}, fmt.Errorf("operation %q: the rows do not end behind where they begin", word)
+		}
+		o.n = int64(to)
+		return o, nil
+	}
 	if rest := strings.TrimPrefix(word[end:], "="); rest != "" {
 		if o.n, err = strconv.ParseInt(rest, 10, 64); err != nil {
 			return op{}, fmt.Errorf("operation %q: %w", word, err)
@@ -106,6 +177,21 @@ func declare(args []byte, f *txn.Footprint) error {
 		a := txn.Access{Key: Key(o.row), Mode: txn.Read}
 		switch o.kind {
 		case 'r', 'x':
+		case 'j':
+			f.Exact = false
+		case 'g':
+			f.Add(o.key(), txn.ReadWrite)
+			continue
+		case 'p', 'q':
+			f.Add(o.key(), txn.Write)
+			continue
+		case 'l':
+			f.AddScan(o.scan())
+			continue
+		case 'o', 't':
+			f.AddScan(o.scan())
+			f.Add(o.scan().From, txn.Write)
+			continue
 		case 'a', 's':
 			a.Mode = txn.ReadWrite
 		case 'w', 'd':
@@ -129,19 +215,33 @@ var errBroken = errors.New("the procedure is broken")
 
 func run(c txn.Ctx, args []byte) ([]byte, error) {
 	var result []byte
-	tell := func(row uint64, n int64) {
+	name := func(k txn.Key) {
 		if len(result) > 0 {
 			result = append(result, ' ')
 		}
-		result = append(strconv.AppendUint(result, row, 10), '=')
+		result = strconv.AppendUint(result, k.Shard(), 10)
+		if k.Ordered() {
+			result = strconv.AppendUint(append(result, '.'), uint64(k[len(k)-1]), 10)
+		}
+		result = append(result, '=')
+	}
+	tell := func(k txn.Key, n int64) {
+		name(k)
 		result = strconv.AppendInt(result, n, 10)
+	}
+	read := func(k txn.Key) (int64, error) {
+		v, err := c.Get(k)
+		if err == txn.ErrNotFound {
+			err = nil
+		}
+		return decode(v), err
 	}
 	for word := range strings.FieldsSeq(string(args)) {
 		o, err := parse(word)
 		if err != nil {
 			return nil, err
 		}
-		k := Key(o.row)
+		k := o.key()
 		switch o.kind {
 		case 'r', 'x', 'u':
 			v, err := c.Get(k)
@@ -151,25 +251,50 @@ func run(c txn.Ctx, args []byte) ([]byte, error) {
 			if o.kind == 'x' {
 				return nil, errBroken
 			}
-			tell(o.row, decode(v))
+			tell(k, decode(v))
 			if err != nil {
 				result = append(result[:len(result)-1], "none"...)
 			}
-		case 'a', 's':
-			v, err := c.Get(k)
-			if err != nil && err != txn.ErrNotFound {
+		case 'j':
+			n, err := read(k)
+			if err != nil {
 				return nil, err
 			}
-			n := decode(v) + o.n
+			tell(k, n)
+			k = Key(uint64(n) % Jumps)
+			if n, err = read(k); err != nil {
+				return nil, err
+			}
+			c.Put(k, encode(n+o.n))
+			tell(k, n+o.n)
+		case 'a', 's', 'g':
+			n, err := read(k)
+			if err != nil {
+				return nil, err
+			}
+			n += o.n
 			if o.kind == 's' && n < 0 {
 				return nil, txn.Abort("funds")
 			}
 			c.Put(k, encode(n))
-			tell(o.row, n)
-		case 'w':
+			tell(k, n)
+		case 'w', 'p':
 			c.Put(k, encode(o.n))
-		case 'd':
+		case 'd', 'q':
 			c.Delete(k)
+		case 'l', 'o', 't':
+			var first txn.Key
+			err := c.Scan(o.scan(), func(k txn.Key, v []byte) bool {
+				first = k
+				tell(k, decode(v))
+				return true
+			})
+			if err != nil {
+				return nil, err
+			}
+			if o.kind != 'l' && first != "" {
+				c.Delete(first)
+			}
 		}
 	}
 	return result, nil

@@ -4,8 +4,8 @@ import "github.com/geobench/geobench/internal/txn"
 
 // balance returns checking(id1) + savings(id2).
 var balance = &txn.Procedure{
-	ID:      procBalance,
-	Name:    "balance",
+	ID:   procBalance,
+	Name: "balance", ReadOnly: true,
 	Declare: declarePair(twoIDs, txn.Read, txn.Read),
 	Run: func(c txn.Ctx, args []byte) ([]byte, error) {
 		_, _, checking, savings, err := readPair(c, args)

@@ -5,7 +5,7 @@ import "github.com/geobench/geobench/internal/txn"
 // lookup is a helper phase: it returns the id (8 bytes) of the customer whose padded name is the argument.
 var lookup = &txn.Procedure{
 	ID:   procLookup,
-	Name: "lookup",
+	Name: "lookup", ReadOnly: true,
 	Declare: func(args []byte, f *txn.Footprint) error {
 		if err := checkLen(args, nameSize); err != nil {
 			return err

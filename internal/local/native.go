@@ -1,0 +1,56 @@
+package local
+
+import (
+	"context"
+
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/audit"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/node"
+	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/target"
+)
+
+// native is the nodes of this process as a target.Database.
+type native struct {
+	p     *plan.Plan
+	nodes *node.Local
+}
+
+// Load implements target.Database.
+func (n native) Load(ctx context.Context, d target.Dataset, progress func(int64)) error {
+	loaded, err := n.nodes.Load(ctx, &admin.LoadRequest{Dataset: d.Name, Workload: d.Spec, Seed: d.Seed, Traced: d.Traced})
+	if err != nil || progress == nil {
+		return err
+	}
+	progress(loaded.Rows)
+	return nil
+}
+
+// Clients implements target.Database.
+func (n native) Clients(region geo.Region) target.Target {
+	return target.NewNative(n.nodes.Database(), region)
+}
+
+// Activity implements target.Database.
+func (n native) Activity(ctx context.Context) (a target.Activity, err error) {
+	statuses, err := n.nodes.Status(ctx)
+	for _, s := range statuses {
+		a.Pending += s.Pending
+		a.Operations += s.Operations
+	}
+	return a, err
+}
+
+// Layout implements target.Database.
+func (n native) Layout() geo.Layout { return n.p.Engine.Layout(&n.p.Topology, n.p.Params) }
+
+// Audit implements target.Database.
+func (n native) Audit(ctx context.Context, leftOut func(geo.NodeID) bool) ([][]audit.Shard, error) {
+	return n.nodes.Audit(ctx, leftOut)
+}
+
+// Status implements target.Database.
+func (n native) Status(ctx context.Context) ([]admin.Status, error) {
+	return deref(n.nodes.Status(ctx))
+}

@@ -1,0 +1,36 @@
+package janus
+
+import (
+	"slices"
+	"testing"
+)
+
+// The members of a component are forgotten together. Here two form one, the row of one of them is stable, and another
+// partition asks for that one: it must hear of the cycle, or it would put the two in another order.
+func TestComponentIsForgottenAtOnce(t *testing.T) {
+	one, other := instance(0, 1), instance(3, 1)
+	s := newScripted(t, 2, 2, 2) // nodes 0 and 2 hold partition 0
+	s.hear(0, preAccept(one, "a0+1"))
+	s.hear(3, preAccept(other, "a0+1"))
+	s.hear(0, &Commit{Proposal{ID: one, Deps: deps(other)}})
+	s.hear(3, &Commit{Proposal{ID: other, Deps: deps(one)}})
+	if n := s.r.counters.components; n != 1 {
+		t.Fatalf("there are %d components", n)
+	}
+	s.hear(0, &Progress{Stable: 1, Forget: 1})
+	s.pass(tickEvery)
+	s.sent = nil
+	s.hear(3, &Inquire{[]Instance{one}})
+	s.sends("to 3: ancestors: 0/1 after {3/1}")
+
+	s.hear(3, &Progress{Stable: 1, Forget: 1})
+	s.pass(tickEvery)
+	if n := len(s.r.records); n != 0 {
+		t.Errorf("%d records are kept when all are stable", n)
+	}
+	s.hear(3, &Inquire{[]Instance{one}})
+	s.sends("to 3: ancestors: 0/1 after {}")
+	if slices.ContainsFunc(s.r.rows, func(r row) bool { return len(r.kept) > 0 }) {
+		t.Error("a row keeps what is forgotten")
+	}
+}

@@ -1,0 +1,85 @@
+package protocoltest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/recon"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// The groups of Groups, and the rows that each begins with.
+const (
+	groupsOf  = 4
+	groupRows = 20
+)
+
+// Groups inserts rows into groups, takes the first and the last of them out, and scans groups, beside transactions whose rows
+// depend on what they read. In the end the copies are equal, and everything was answered.
+func Groups(t *testing.T, engine *protocol.Engine, given map[string]string) {
+	for name, topology := range map[string]*geo.Topology{
+		"2x3": simtest.TwoRegions(3), "3x1": simtest.ThreeRegions(1), "2x2x2": simtest.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			params := Params(t, engine, given)
+			s := sim.New(sim.Config{
+				Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Params: params, Costs: sim.DefaultCosts, CheckCodec: true,
+			})
+			layout := engine.Layout(topology, params)
+			simtest.FillLayout(layout, suiteRows, suiteEach, s.Store)
+			simtest.FillGroups(layout, groupsOf, groupRows, s.Store)
+			var loads []*simtest.Clients
+			for r := range topology.Regions {
+				loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{Clients: 10, Next: nextGroups, Until: 3 * time.Second}))
+			}
+			s.Run(30 * time.Second)
+			committed := 0
+			for r, l := range loads {
+				if l.Open() > 0 || l.Outcomes[txn.Committed] < 20 {
+					t.Errorf("region %d: %d of %d transactions have no answer: %v %v", r, l.Open(), l.Sent(), l.Outcomes, l.Reasons)
+				}
+				if l.Reasons[txn.ReasonUndeclared] > 0 || l.Reasons[txn.ReasonProcedure] > 0 {
+					t.Errorf("region %d: %v", r, l.Reasons)
+				}
+				committed += l.Outcomes[txn.Committed]
+			}
+			if n := s.Pending(); n > 0 {
+				t.Errorf("%d transactions are pending on a quiet system", n)
+			}
+			CheckEqual(t, s, layout)
+			looked, stale := Counter(s, topology, "reconnaissances"), Counter(s, topology, "reconnaissances_stale")
+			if params[recon.Parameter.Name] != "" && (looked == 0 || stale == 0) {
+				t.Errorf("%d reconnaissances, %d of them stale: both should occur", looked, stale)
+			}
+			t.Logf("%d committed, %d reconnaissances, %d stale", committed, looked, stale)
+		})
+	}
+}
+
+func nextGroups(r *rand.Rand) string {
+	a, b := r.IntN(groupsOf), r.IntN(groupsOf)
+	switch r.IntN(8) {
+	case 0:
+		return fmt.Sprintf("l%d.0-%d l%d.3-9", a, groupRows, b)
+	case 1:
+		return fmt.Sprintf("o%d p%d.%d=1", a, b, r.IntN(groupRows))
+	case 2:
+		return fmt.Sprintf("t%d a%d+1", a, r.IntN(suiteRows))
+	case 3:
+		return fmt.Sprintf("g%d.%d+1 g%d.%d-1", a, r.IntN(groupRows), b, r.IntN(groupRows))
+	case 4:
+		return fmt.Sprintf("q%d.%d p%d.%d=7", a, r.IntN(groupRows), b, r.IntN(groupRows))
+	case 5:
+		return fmt.Sprintf("j%d+1", r.IntN(suiteRows))
+	case 6:
+		return fmt.Sprintf("j%d+1 l%d.0-%d", r.IntN(suiteRows), a, groupRows)
+	default:
+		return fmt.Sprintf("a%d+1 a%d-1", r.IntN(4), 4+r.IntN(4))
+	}
+}

@@ -1,0 +1,286 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Statements is a target that runs stored procedures statement by statement on a database that has none of them, as an
+// interactive client does: over a number of connections, each of which runs one transaction at a time.
+type Statements struct {
+	Procedures *txn.Registry
+	// Placement tells the classes of transactions.
+	Placement geo.Placement
+	// Connections is their number, at least 1: transactions that come while all are busy wait.
+	Connections int
+	// Connect opens a connection.
+	Connect func(ctx context.Context) (Connection, error)
+	// Classify says what an error of the database means.
+	Classify func(err error) Failure
+}
+
+// Connection runs one transaction after the other.
+type Connection interface {
+	// Begin starts a transaction.
+	Begin(ctx context.Context, t *txn.Transaction) (Statement, error)
+	Close() error
+}
+
+// Statement is a transaction under way: each call of its Ctx is a statement.
+type Statement interface {
+	txn.Ctx
+	// Commit ends the transaction. When it fails and Classify does not call that a conflict, nobody knows how it ended.
+	Commit(ctx context.Context) error
+	// Rollback undoes it. It is called once Commit or a statement has failed, too.
+	Rollback(ctx context.Context) error
+}
+
+// Failure is what an error of a database means.
+type Failure struct {
+	// Cause is txn.CauseConflict when another try may succeed (a serialization failure, a deadlock), else txn.CauseNode.
+	Cause txn.Cause
+	// Reason is a label of bounded cardinality: serialization-failure, deadlock, connection-lost.
+	Reason string
+	// Broken says that the connection is of no more use.
+	Broken bool
+}
+
+// Open implements Target. It fails when a connection cannot be opened.
+func (s *Statements) Open(ctx context.Context, sink Sink) (Session, error) {
+	if s.Connections < 1 {
+		return nil, fmt.Errorf("connections: %d is not at least 1", s.Connections)
+	}
+	session := &statements{s: s, sink: sink}
+	session.wake = sync.NewCond(&session.mu)
+	session.ctx, session.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	var open []Connection
+	for range s.Connections {
+		c, err := s.Connect(ctx)
+		if err != nil {
+			for _, c := range open {
+				_ = c.Close()
+			}
+			session.cancel()
+			return nil, fmt.Errorf("connection %d of %d: %w", len(open)+1, s.Connections, err)
+		}
+		open = append(open, c)
+	}
+	for _, c := range open {
+		session.wg.Add(1)
+		go session.serve(c)
+	}
+	return session, nil
+}
+
+// Incidents implements Target: what happens to connections shows in the outcomes.
+func (s *Statements) Incidents() []string { return nil }
+
+// Close implements Target.
+func (s *Statements) Close() error { return nil }
+
+// statements is a session: a queue of transactions, and goroutines with a connection each that take from it.
+type statements struct {
+	s      *Statements
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	sinkMu sync.Mutex // one batch at a time
+	sink   Sink
+	batch  []*txn.Transaction // submitted, not flushed
+
+	mu     sync.Mutex
+	wake   *sync.Cond
+	queue  []*txn.Transaction
+	closed bool
+}
+
+// Submit implements Session.
+func (s *statements) Submit(t *txn.Transaction) { s.batch = append(s.batch, t) }
+
+// Flush implements Session.
+func (s *statements) Flush() {
+	if len(s.batch) == 0 {
+		return
+	}
+	s.mu.Lock()
+	s.queue = append(s.queue, s.batch...)
+	s.mu.Unlock()
+	clear(s.batch)
+	s.batch = s.batch[:0]
+	s.wake.Broadcast()
+}
+
+// Close implements Session. A transaction that is under way ends as its context does.
+func (s *statements) Close() error {
+	s.Flush()
+	s.cancel()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.wake.Broadcast()
+	s.wg.Wait()
+	return nil
+}
+
+// next takes a transaction from the queue; nil when the session has ended and the queue is empty.
+func (s *statements) next() *txn.Transaction {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.queue) == 0 {
+		if s.closed {
+			return nil
+		}
+		s.wake.Wait()
+	}
+	t := s.queue[0]
+	s.queue[0] = nil
+	s.queue = s.queue[1:]
+	return t
+}
+
+// serve runs transactions on a connection, and on others in its place when it breaks.
+func (s *statements) serve(c Connection) {
+	defer s.wg.Done()
+	for t := s.next(); t != nil; t = s.next() {
+		o, broken := s.run(c, t)
+		if broken && c != nil {
+			_ = c.Close()
+			c = nil
+		}
+		if c == nil && s.ctx.Err() == nil {
+			c, _ = s.s.Connect(s.ctx) // if that fails, the next transaction is refused and it is tried again
+		}
+		s.sinkMu.Lock()
+		s.sink([]txn.Outcome{o})
+		s.sinkMu.Unlock()
+	}
+	if c != nil {
+		_ = c.Close()
+	}
+}
+
+// run runs one transaction and reports whether its connection is broken.
+func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broken bool) {
+	o = txn.Outcome{ID: t.ID, Status: txn.Refused, Cause: txn.CauseNode, Reason: ReasonNotConnected}
+	if s.ctx.Err() != nil {
+		o.Cause, o.Reason = txn.CauseClient, ReasonSessionClosed
+		return o, false
+	}
+	if c == nil {
+		return o, true
+	}
+	failed := func(err error, unknown bool) (txn.Outcome, bool) {
+		f := s.s.Classify(err)
+		o.Cause, o.Reason = f.Cause, f.Reason
+		switch {
+		case f.Cause == txn.CauseConflict:
+			o.Status = txn.Aborted
+		case unknown:
+			o.Status = txn.Unknown
+		}
+		if s.ctx.Err() != nil {
+			o.Cause, o.Reason = txn.CauseClient, ReasonSessionClosed
+		}
+		return o, f.Broken
+	}
+	st, err := c.Begin(s.ctx, t)
+	if err != nil {
+		return failed(err, false)
+	}
+	seen := &witness{Ctx: st, placement: s.s.Placement}
+	result, err := s.s.Procedures.Lookup(t.Proc).Run(seen, t.Args)
+	o.Class = txn.ClassOf(seen.multiHome, seen.multiPartition)
+	if err == nil {
+		err = seen.err
+	}
+	var abort txn.Abort
+	switch {
+	case errors.As(err, &abort) || err != nil && !seen.failed(err):
+		rollback := st.Rollback(s.ctx)
+		class := o.Class
+		o = txn.AbortOutcome(t.ID, err)
+		o.Class = class
+		return o, rollback != nil
+	case err != nil:
+		rollback := st.Rollback(s.ctx)
+		o, broken = failed(err, false)
+		return o, broken || rollback != nil
+	}
+	if err := st.Commit(s.ctx); err != nil {
+		rollback := st.Rollback(s.ctx)
+		o, broken = failed(err, true)
+		return o, broken || rollback != nil && o.Status == txn.Unknown
+	}
+	return txn.Outcome{ID: t.ID, Status: txn.Committed, Class: o.Class, Result: result}, false
+}
+
+// witness notes how far a procedure reaches, and the database's first error, which tells it from the procedure's own.
+type witness struct {
+	txn.Ctx
+	placement                 geo.Placement
+	used                      bool
+	first                     geo.Cell
+	multiHome, multiPartition bool
+	err                       error
+}
+
+func (w *witness) use(k txn.Key) {
+	if k.Everywhere() {
+		return
+	}
+	c := w.placement.Cell(k)
+	if !w.used {
+		w.used, w.first = true, c
+	}
+	w.multiHome = w.multiHome || c.Home != w.first.Home
+	w.multiPartition = w.multiPartition || c.Partition != w.first.Partition
+}
+
+func (w *witness) note(err error) error {
+	if err != nil && err != txn.ErrNotFound && w.err == nil {
+		w.err = err
+	}
+	return err
+}
+
+// failed reports whether err is the database's.
+func (w *witness) failed(err error) bool { return w.err != nil && errors.Is(err, w.err) }
+
+// Get implements txn.Ctx.
+func (w *witness) Get(k txn.Key) ([]byte, error) {
+	w.use(k)
+	v, err := w.Ctx.Get(k)
+	return v, w.note(err)
+}
+
+// GetAll implements txn.Ctx.
+func (w *witness) GetAll(keys []txn.Key) ([][]byte, error) {
+	for _, k := range keys {
+		w.use(k)
+	}
+	v, err := w.Ctx.GetAll(keys)
+	return v, w.note(err)
+}
+
+// Scan implements txn.Ctx.
+func (w *witness) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
+	w.use(r.From)
+	return w.note(w.Ctx.Scan(r, f))
+}
+
+// Put implements txn.Ctx.
+func (w *witness) Put(k txn.Key, value []byte) {
+	w.use(k)
+	w.Ctx.Put(k, value)
+}
+
+// Delete implements txn.Ctx.
+func (w *witness) Delete(k txn.Key) {
+	w.use(k)
+	w.Ctx.Delete(k)
+}
