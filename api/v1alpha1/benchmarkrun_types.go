@@ -260,8 +260,9 @@ type RMW struct {
 // +kubebuilder:validation:XValidation:rule="self.locality == 'Home' || self.multiPartitionPercent == 0",messageExpression="'multiPartitionPercent is %d, but with locality None records are drawn wherever they live: leave it 0, or set locality to Home'.format([self.multiPartitionPercent])",fieldPath=".multiPartitionPercent"
 // +kubebuilder:validation:XValidation:rule="self.locality == 'Home' || !(has(self.distribution) ? self.distribution == 'Latest' : has(self.preset) && self.preset == 'D')",message="Latest needs locality Home: a client knows the latest records of its own region only",fieldPath=".distribution"
 type YCSB struct {
-	// Preset is a core workload of YCSB: A is 50% reads and 50% updates, B 95% reads and 5% updates, C reads only, D 95% reads of the
-	// latest records and 5% inserts, E 95% scans and 5% inserts, F 50% reads and 50% read-modify-writes.
+	// Preset is a core workload of YCSB: A is 50% reads and 50% updates, B 95% reads and 5% updates, C reads only, D
+	// 95% reads of the latest records and 5% inserts, E 95% scans and 5% inserts, F 50% reads and 50%
+	// read-modify-writes.
 	// +optional
 	Preset YCSBPreset `json:"preset,omitempty"`
 	// Mix is the share of each operation, in place of a preset.
@@ -285,21 +286,24 @@ type YCSB struct {
 	// +kubebuilder:default=100
 	// +optional
 	FieldBytes int32 `json:"fieldBytes,omitempty"`
-	// WriteAllFields makes updates and read-modify-writes replace all fields of a record; otherwise they replace one of them,
-	// chosen at random. An update of all fields is blind: it does not read the record.
+	// WriteAllFields makes updates and read-modify-writes replace all fields of a record; otherwise they replace one of
+	// them, chosen at random. An update of all fields is blind: it does not read the record.
 	// +kubebuilder:default=false
 	// +optional
 	WriteAllFields bool `json:"writeAllFields"`
-	// OperationsPerTransaction is how many operations a transaction has, each drawn by the mix. Their records may coincide.
+	// OperationsPerTransaction is how many operations a transaction has, each drawn by the mix. Their records may
+	// coincide.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=1
 	// +optional
 	OperationsPerTransaction int32 `json:"operationsPerTransaction,omitempty"`
-	// Distribution of the records that are chosen. Unset, it is that of the preset: Latest for D, Zipfian for the others and for a mix.
+	// Distribution of the records that are chosen. Unset, it is that of the preset: Latest for D, Zipfian for the
+	// others and for a mix.
 	// +optional
 	Distribution YCSBDistribution `json:"distribution,omitempty"`
-	// ThetaPercent is the exponent of the distributions Zipfian and Latest, in hundredths: 99 is a theta of 0.99, 0 is uniform.
+	// ThetaPercent is the exponent of the distributions Zipfian and Latest, in hundredths: 99 is a theta of 0.99, 0 is
+	// uniform.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=99
@@ -323,8 +327,8 @@ type YCSB struct {
 	// +kubebuilder:default=100
 	// +optional
 	MaxScanRecords int32 `json:"maxScanRecords,omitempty"`
-	// Locality is Home when clients work on records that call their own region home, but for multi-home transactions, and None when
-	// they work on all records, wherever these live.
+	// Locality is Home when clients work on records that call their own region home, but for multi-home transactions,
+	// and None when they work on all records, wherever these live.
 	// +kubebuilder:default=Home
 	// +optional
 	Locality YCSBLocality `json:"locality,omitempty"`

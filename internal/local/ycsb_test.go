@@ -7,8 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/engines"
 )
 
-// Every engine runs YCSB's core workloads, in transactions of one operation and of several over regions and partitions, on so few
-// records that they meet: scans meet inserts.
+// Every engine runs YCSB's core workloads, in transactions of one operation and of several over regions and partitions,
+// on so few records that they meet: scans meet inserts.
 func TestSimulateYCSB(t *testing.T) {
 	for _, engine := range engines.Names() {
 		for name, workload := range map[string]string{

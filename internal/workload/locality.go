@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 )
 
-// Locality says how many home regions and partitions transactions touch: the shares, in percent, of those that touch more than
-// one, and how many these touch.
+// Locality says how many home regions and partitions transactions touch: the shares, in percent, of those that touch
+// more than one, and how many these touch.
 type Locality struct {
 	MultiHomePercent            int32
 	HomesPerMultiHome           int32
@@ -17,8 +17,9 @@ type Locality struct {
 	PartitionsPerMultiPartition int32
 }
 
-// Validate checks that a topology has the homes and partitions, and transactions enough items, as noun calls them, to touch
-// them all. Errors name the manifest's fields: those of the workload begin with field, and countField is the number of items.
+// Validate checks that a topology has the homes and partitions, and transactions enough items, as noun calls them, to
+// touch them all. Errors name the manifest's fields: those of the workload begin with field, and countField is the
+// number of items.
 func (l Locality) Validate(t *geo.Topology, field, countField string, items int64, noun string) error {
 	regions, partitions := int64(len(t.Regions)), int64(t.Partitions)
 	homes, parts := int64(1), int64(1)

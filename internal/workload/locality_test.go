@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 )
 
-// Transactions touch as many homes and partitions as configured, as often as configured, the client's home among them; all pairs
-// of a transaction's homes and partitions occur once it has items enough.
+// Transactions touch as many homes and partitions as configured, as often as configured, the client's home among them;
+// all pairs of a transaction's homes and partitions occur once it has items enough.
 func TestCells(t *testing.T) {
 	top := &geo.Topology{Regions: []string{"a", "b", "c", "d"}, Partitions: 4, Replicas: 1}
 	for name, l := range map[string]Locality{

@@ -7,15 +7,16 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 )
 
-// position names a record by where it is: the number that it has in its cell, and the stream that inserted it, plus 1, or 0.
+// position names a record by where it is: the number that it has in its cell, and the stream that inserted it, plus 1,
+// or 0.
 type position struct {
 	cell   geo.Cell
 	n      uint64
 	stream uint32
 }
 
-// pool is the records that a generator chooses among: those of a cell, or all of the database. Their ranks begin with those that
-// are loaded; behind them come those that the generator has inserted, once it knows that they are there.
+// pool is the records that a generator chooses among: those of a cell, or all of the database. Their ranks begin with
+// those that are loaded; behind them come those that the generator has inserted, once it knows that they are there.
 type pool struct {
 	w        *YCSB
 	rng      *rand.Rand

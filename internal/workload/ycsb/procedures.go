@@ -14,12 +14,12 @@ const (
 	procOrdered txn.ProcID = 49
 )
 
-// abortNoRecord happens where a database shows a state older than an insert that its client knows to be committed, or where it
-// does not work.
+// abortNoRecord happens where a database shows a state older than an insert that its client knows to be committed, or
+// where it does not work.
 const abortNoRecord = txn.Abort("no-record")
 
-// Procedures are the stored procedures of YCSB: the operations of a transaction one after the other, on records that cannot be
-// scanned and on records that can.
+// Procedures are the stored procedures of YCSB: the operations of a transaction one after the other, on records that
+// cannot be scanned and on records that can.
 func Procedures() []*txn.Procedure { return []*txn.Procedure{points, scannable} }
 
 var (
@@ -260,8 +260,8 @@ func addPoint(f *txn.Footprint, k txn.Key, m txn.Mode) {
 	f.Add(k, m)
 }
 
-// run carries out the operations. It returns the fields of all records that were read, by reads, scans and read-modify-writes, in their
-// order.
+// run carries out the operations. It returns the fields of all records that were read, by reads, scans and
+// read-modify-writes, in their order.
 func (a args) run(c txn.Ctx, ordered bool) (result []byte, err error) {
 	size := a.recordBytes()
 	reads, writes := 0, 0

@@ -1,10 +1,11 @@
-// Package ycsb is the Yahoo! Cloud Serving Benchmark (Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010): its
-// core workloads A to F and free mixes of reads, updates, inserts, scans and read-modify-writes, and the transactional form that
-// papers on geo-distributed databases use, several operations a transaction (Minerva, section 5.2: ten). Records lie evenly in all
-// cells (home region and partition), and clients work on those that call their own region home, but for a chosen share.
+// Package ycsb is the Yahoo! Cloud Serving Benchmark (Cooper et al., "Benchmarking Cloud Serving Systems with YCSB",
+// SoCC 2010): its core workloads A to F and free mixes of reads, updates, inserts, scans and read-modify-writes, and
+// the transactional form that papers on geo-distributed databases use, several operations a transaction (Minerva,
+// section 5.2: ten). Records lie evenly in all cells (home region and partition), and clients work on those that call
+// their own region home, but for a chosen share.
 //
-// A mix with scans gives records an order, in groups of 64 neighbours, which engines that order before they execute lock as one
-// row. Other mixes use keys without groups, so that operations on different records never conflict.
+// A mix with scans gives records an order, in groups of 64 neighbours, which engines that order before they execute
+// lock as one row. Other mixes use keys without groups, so that operations on different records never conflict.
 package ycsb
 
 import (
@@ -116,8 +117,8 @@ const (
 	typeReadWrite
 )
 
-// TypesOf returns the names of the transaction types: those of the operations, in the order of their kinds, where a transaction is
-// one operation, else whether a transaction writes.
+// TypesOf returns the names of the transaction types: those of the operations, in the order of their kinds, where a
+// transaction is one operation, else whether a transaction writes.
 func TypesOf(spec *v1alpha1.YCSB) []string {
 	if spec.OperationsPerTransaction == 1 {
 		return []string{"read", "update", "insert", "scan", "readModifyWrite"}
@@ -128,7 +129,8 @@ func TypesOf(spec *v1alpha1.YCSB) []string {
 // Types are those of TypesOf.
 func (w *YCSB) Types() []string { return TypesOf(&w.spec) }
 
-// Configured returns the shares of transactions that the manifest asks for, or, with locality None, those that follow from it.
+// Configured returns the shares of transactions that the manifest asks for, or, with locality None, those that follow
+// from it.
 func (w *YCSB) Configured() (multiHomePercent, multiPartitionPercent int32) {
 	if w.anywhere() {
 		return w.expected()
@@ -166,7 +168,8 @@ func (w *YCSB) number(r ref) uint64 {
 	return w.placement.ShardNumber(c, group*groupSize+uint64(r.place))
 }
 
-// KeyName names a record by its number, and one that was inserted by its client's stream, too: record(17), record(1017 of stream 3).
+// KeyName names a record by its number, and one that was inserted by its client's stream, too: record(17), record(1017
+// of stream 3).
 func (w *YCSB) KeyName(k txn.Key) string {
 	r, ok := parseKey(k)
 	switch {
@@ -178,7 +181,8 @@ func (w *YCSB) KeyName(k txn.Key) string {
 	return fmt.Sprintf("record(%d)", w.number(r))
 }
 
-// Audit counts records and sums up their counters. With blind updates it counts the loaded records that were written, instead.
+// Audit counts records and sums up their counters. With blind updates it counts the loaded records that were written,
+// instead.
 func (w *YCSB) Audit(rows workload.Rows) map[string]int64 {
 	var records, writes int64
 	written := make([]int64, len(w.topology.Regions))
@@ -204,9 +208,9 @@ func (w *YCSB) Audit(rows workload.Rows) map[string]int64 {
 	return sums
 }
 
-// Verify checks, in every copy, that there are the loaded records and those that were inserted, and that no write was lost or
-// applied twice: exactly where all who write a record have read it. Blind updates leave no trace of those before them, so with them
-// the records that were written are counted.
+// Verify checks, in every copy, that there are the loaded records and those that were inserted, and that no write was
+// lost or applied twice: exactly where all who write a record have read it. Blind updates leave no trace of those
+// before them, so with them the records that were written are counted.
 func (w *YCSB) Verify(copies []map[string]int64, ledger workload.Ledger) []workload.Check {
 	regions := w.topology.Regions
 	checks := []workload.Check{workload.WithinLedger("ycsb-records", auditRecords, regions, w.spec.Records, copies, ledger[ledgerInserts])}
@@ -218,8 +222,9 @@ func (w *YCSB) Verify(copies []map[string]int64, ledger workload.Ledger) []workl
 	return append(checks, workload.CopiesAgree(regions, copies))
 }
 
-// verifyWritten checks the number of records that were written, by their home region. Each client stream knows how many different
-// ones it has written there: they are at most as many as the streams know in all, and at least as many as a stream knows on average.
+// verifyWritten checks the number of records that were written, by their home region. Each client stream knows how many
+// different ones it has written there: they are at most as many as the streams know in all, and at least as many as a
+// stream knows on average.
 func (w *YCSB) verifyWritten(copies []map[string]int64, ledger workload.Ledger) workload.Check {
 	check := workload.Check{Name: "ycsb-written", Passed: len(copies) > 0}
 	var right, wrong []string

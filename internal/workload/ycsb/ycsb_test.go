@@ -471,7 +471,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// The records that two streams insert into the same cell are different, and each stream reads its own once they are committed.
+// The records that two streams insert into the same cell are different, and each stream reads its own once they are
+// committed.
 func TestInserts(t *testing.T) {
 	for _, preset := range []v1alpha1.YCSBPreset{"D", "E"} {
 		spec := defaults(preset)
@@ -646,8 +647,8 @@ func choices(w *YCSB, draws int) map[uint64]int {
 	return got
 }
 
-// TestDistributions: the record of each rank is chosen as often as the distribution says; records without an order are ranked by
-// their numbers, those with one are scattered.
+// TestDistributions: the record of each rank is chosen as often as the distribution says; records without an order are
+// ranked by their numbers, those with one are scattered.
 func TestDistributions(t *testing.T) {
 	const n, draws = 1000, 200_000
 	for name, c := range map[string]struct {

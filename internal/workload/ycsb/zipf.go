@@ -5,13 +5,15 @@ import (
 	"math/rand/v2"
 )
 
-// zipf draws ranks 1, 2, ... n with probabilities in proportion to 1 / rank^theta, for any theta >= 0 and any n from draw to
-// draw, in constant time and memory. The method is rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate
-// variates from monotone discrete distributions", ACM TOMACS 6(3), 1996). It is exact but for the rounding of floating-point
-// numbers, where YCSB's (Gray et al., SIGMOD 1994) is an approximation that needs theta < 1 and a sum over all n.
+// zipf draws ranks 1, 2, ... n with probabilities in proportion to 1 / rank^theta, for any theta >= 0 and any n from
+// draw to draw, in constant time and memory. The method is rejection-inversion (Hörmann and Derflinger,
+// "Rejection-inversion to generate variates from monotone discrete distributions", ACM TOMACS 6(3), 1996). It is exact
+// but for the rounding of floating-point numbers, where YCSB's (Gray et al., SIGMOD 1994) is an approximation that
+// needs theta < 1 and a sum over all n.
 //
-// With h(x) = x^-theta and its integral H(x) from 1 to x, the area of rank k is that below h between k - 1/2 and k + 1/2; since h
-// is convex it has room for h(k), and what is above it is rejected. The area of rank 1 is cut to h(1) from its left.
+// With h(x) = x^-theta and its integral H(x) from 1 to x, the area of rank k is that below h, half to the left and half
+// to the right of k. Since h is convex it has room for h(k), and what is above that is rejected. The area of rank 1 is
+// cut to h(1) from its left.
 type zipf struct {
 	theta float64
 	left  float64 // H(3/2) - h(1), where the area of rank 1 begins
@@ -28,7 +30,8 @@ func newZipf(theta float64) zipf {
 // density is h(x).
 func (z *zipf) density(x float64) float64 { return math.Exp(-z.theta * math.Log(x)) }
 
-// integral is H(x) = (x^(1-theta) - 1) / (1-theta), which is log(x) for theta = 1, and written so that it is precise near that.
+// integral is H(x) = (x^(1-theta) - 1) / (1-theta), which is log(x) for theta = 1, and written so that it is precise
+// near that.
 func (z *zipf) integral(x float64) float64 {
 	l := math.Log(x)
 	if e := (1 - z.theta) * l; e != 0 {

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// chiSquare draws from n ranks and compares with the exact probabilities for another theta. Ranks with few expected draws share
-// a bin. It returns how many standard deviations the statistic is above its mean, by Wilson and Hilferty's approximation.
+// chiSquare draws from n ranks and compares with the exact probabilities for another theta. Ranks with few expected
+// draws share a bin. It returns how many standard deviations the statistic is above its mean, by Wilson and Hilferty's
+// approximation.
 func chiSquare(theta, other float64, n uint64, draws int, seed uint64) float64 {
 	z := newZipf(theta)
 	right := z.right(n)
