@@ -9,15 +9,58 @@ import (
 // DeadlineMargin is what a run without a deadline may take on top of what its load takes.
 const DeadlineMargin = 15 * time.Minute
 
-// Name of the workload that is set, as its field is called; empty when none is.
+// Names of the workloads that are set, as their fields are called; a valid run has exactly one.
+func (w *Workload) Names() (names []string) {
+	for _, k := range []struct {
+		name string
+		set  bool
+	}{{"smallbank", w.SmallBank != nil}, {"rmw", w.RMW != nil}, {"ycsb", w.YCSB != nil}} {
+		if k.set {
+			names = append(names, k.name)
+		}
+	}
+	return names
+}
+
+// Name of the workload that is set; empty when none is.
 func (w *Workload) Name() string {
-	switch {
-	case w.SmallBank != nil:
-		return "smallbank"
-	case w.RMW != nil:
-		return "rmw"
+	if names := w.Names(); len(names) > 0 {
+		return names[0]
 	}
 	return ""
+}
+
+// Shares returns the mix, that of the preset if there is one.
+func (y *YCSB) Shares() YCSBMix {
+	switch y.Preset {
+	case "A":
+		return YCSBMix{Read: 50, Update: 50}
+	case "B":
+		return YCSBMix{Read: 95, Update: 5}
+	case "C":
+		return YCSBMix{Read: 100}
+	case "D":
+		return YCSBMix{Read: 95, Insert: 5}
+	case "E":
+		return YCSBMix{Scan: 95, Insert: 5}
+	case "F":
+		return YCSBMix{Read: 50, ReadModifyWrite: 50}
+	}
+	if y.Mix == nil {
+		return YCSBMix{}
+	}
+	return *y.Mix
+}
+
+// Choice returns the distribution of the records that are chosen, that of the preset if none is set.
+func (y *YCSB) Choice() YCSBDistribution {
+	switch {
+	case y.Distribution != "":
+		return y.Distribution
+	case y.Preset == "D":
+		return YCSBLatest
+	}
+	return YCSBZipfian
 }
 
 // Never is true for a transaction type whose share is 0.
@@ -33,6 +76,28 @@ func (m *SmallBankMix) Never(transaction string) bool {
 		return m.TransactSavings == 0
 	case "amalgamate":
 		return m.Amalgamate == 0
+	}
+	return false
+}
+
+// Never is true for a transaction type, of those that the number of operations makes, that the mix leaves out.
+func (y *YCSB) Never(transaction string) bool {
+	m := y.Shares()
+	switch transaction {
+	case "read":
+		return m.Read == 0
+	case "update":
+		return m.Update == 0
+	case "insert":
+		return m.Insert == 0
+	case "scan":
+		return m.Scan == 0
+	case "readModifyWrite":
+		return m.ReadModifyWrite == 0
+	case "readOnly":
+		return m.Read+m.Scan == 0
+	case "readWrite":
+		return m.Read+m.Scan == 100
 	}
 	return false
 }

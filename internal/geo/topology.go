@@ -169,6 +169,21 @@ func (p Placement) ShardNumber(c Cell, n uint64) uint64 {
 	return (n*uint64(p.Regions)+uint64(c.Home))*uint64(p.Partitions) + uint64(c.Partition)
 }
 
+// Locate returns the cell that a shard number is placed in, and which of the cell's numbers it is: the inverse of ShardNumber.
+func (p Placement) Locate(shard uint64) (c Cell, n uint64) {
+	regions, partitions := uint64(p.Regions), uint64(p.Partitions)
+	return Cell{Region(shard / partitions % regions), int(shard % partitions)}, shard / partitions / regions
+}
+
+// ShardNumbersBelow returns how many of the shard numbers below n are placed in a cell.
+func (p Placement) ShardNumbersBelow(n uint64, c Cell) uint64 {
+	first := p.ShardNumber(c, 0)
+	if n <= first {
+		return 0
+	}
+	return (n-1-first)/uint64(p.Regions*p.Partitions) + 1
+}
+
 // Class returns the class of a transaction with this read and write set.
 func (p Placement) Class(accesses []txn.Access) txn.Class {
 	var mh, mp bool

@@ -113,3 +113,28 @@ func TestTopologyValidate(t *testing.T) {
 		})
 	}
 }
+
+func TestShardNumbersOfACell(t *testing.T) {
+	p := Placement{Regions: 3, Partitions: 2}
+	for n := range uint64(20) {
+		got := map[Cell]uint64{}
+		for id := range n {
+			c := p.Cell(txn.IntKey(0, id))
+			if want := p.ShardNumber(c, got[c]); want != id {
+				t.Errorf("number %d of %v is %d, not %d", got[c], c, want, id)
+			}
+			if cell, number := p.Locate(id); cell != c || number != got[c] {
+				t.Errorf("%d is number %d of %v, not %d of %v", id, number, cell, got[c], c)
+			}
+			got[c]++
+		}
+		for home := range Region(3) {
+			for partition := range 2 {
+				c := Cell{home, partition}
+				if below := p.ShardNumbersBelow(n, c); below != got[c] {
+					t.Errorf("%v has %d numbers below %d, not %d", c, got[c], n, below)
+				}
+			}
+		}
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
@@ -14,25 +16,29 @@ import (
 	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/rmw"
 	"github.com/geobench/geobench/internal/workload/smallbank"
+	"github.com/geobench/geobench/internal/workload/ycsb"
 )
 
 // Procedures returns the stored procedures of all workloads, each with its traced form, which only runs that record a
-// history call. Their numbers are fixed for ever: smallbank 1 to 9, rmw 16, and history.Traced more for the traced forms.
+// history call. Their numbers are fixed for ever: smallbank 1 to 9, rmw 16, ycsb 48 and 49, and history.Traced more for the traced
+// forms.
 func Procedures() *txn.Registry {
-	return txn.NewRegistry(history.TraceAll(append(smallbank.Procedures(), rmw.Procedures()...)...)...)
+	return txn.NewRegistry(history.TraceAll(slices.Concat(smallbank.Procedures(), rmw.Procedures(), ycsb.Procedures())...)...)
 }
 
 // New makes the workload that spec, with its defaults filled in, asks for. Errors name the manifest's field.
 func New(spec v1alpha1.Workload, seed uint64, t *geo.Topology) (workload.Workload, error) {
-	switch {
-	case spec.SmallBank != nil && spec.RMW != nil:
-		return nil, fmt.Errorf("spec.workload: smallbank and rmw are both set; keep exactly one")
+	switch set := spec.Names(); {
+	case len(set) > 1:
+		return nil, fmt.Errorf("spec.workload: %s are set; keep exactly one", strings.Join(set, " and "))
 	case spec.SmallBank != nil:
 		return smallbank.New(*spec.SmallBank, seed, t)
 	case spec.RMW != nil:
 		return rmw.New(*spec.RMW, seed, t)
+	case spec.YCSB != nil:
+		return ycsb.New(*spec.YCSB, seed, t)
 	}
-	return nil, fmt.Errorf("spec.workload: no workload is set; set exactly one of smallbank, rmw")
+	return nil, fmt.Errorf("spec.workload: no workload is set; set exactly one of smallbank, rmw, ycsb")
 }
 
 // Parse reads a BenchmarkRun's spec.workload, with its defaults filled in, and makes the workload.
@@ -53,6 +59,8 @@ func TypesOf(spec v1alpha1.Workload) []string {
 		return (&smallbank.SmallBank{}).Types()
 	case spec.RMW != nil:
 		return (&rmw.RMW{}).Types()
+	case spec.YCSB != nil:
+		return ycsb.TypesOf(spec.YCSB)
 	}
 	return nil
 }

@@ -12,10 +12,11 @@ import (
 func TestParse(t *testing.T) {
 	top := &geo.Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1}
 	for spec, want := range map[string]string{
-		`{"smallbank": {"customers": 100, "mix": {"balance": 100}}}`:             "",
-		`{"rmw": {"records": 100, "recordsPerTransaction": 1, "valueBytes": 8}}`: "",
+		`{"smallbank": {"customers": 100, "mix": {"balance": 100}}}`:                                                                       "",
+		`{"rmw": {"records": 100, "recordsPerTransaction": 1, "valueBytes": 8}}`:                                                           "",
+		`{"ycsb": {"preset": "E", "records": 100, "fieldCount": 1, "fieldBytes": 8, "operationsPerTransaction": 1, "maxScanRecords": 10}}`: "",
 		`{}`:                              "spec.workload: no workload is set",
-		`{"smallbank": {}, "rmw": {}}`:    "spec.workload: smallbank and rmw are both set",
+		`{"smallbank": {}, "rmw": {}}`:    "spec.workload: smallbank and rmw are set; keep exactly one",
 		`{"tpcc": {}}`:                    "spec.workload: json: unknown field",
 		`{"smallbank": {"customers": 1}}`: "spec.workload.smallbank.mix: the shares sum to 0",
 	} {
@@ -35,7 +36,7 @@ func TestParse(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	r := Procedures()
 	for id, name := range map[txn.ProcID]string{1: "lookup", 2: "balance", 3: "writeCheck", 4: "depositChecking",
-		5: "transactSavings", 6: "amalgamate", 16: "rmw"} {
+		5: "transactSavings", 6: "amalgamate", 16: "rmw", 48: "ycsb", 49: "ycsbOrdered"} {
 		if p := r.Lookup(id); p == nil || p.Name != name {
 			t.Errorf("procedure %d is %v, not %s", id, p, name)
 		}

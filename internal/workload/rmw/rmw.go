@@ -34,13 +34,6 @@ type RMW struct {
 func New(spec v1alpha1.RMW, seed uint64, t *geo.Topology) (*RMW, error) {
 	const field = "spec.workload.rmw."
 	regions, partitions := int64(len(t.Regions)), int64(t.Partitions)
-	homes, parts := int64(1), int64(1)
-	if spec.MultiHomePercent > 0 {
-		homes = int64(spec.HomesPerMultiHome)
-	}
-	if spec.MultiPartitionPercent > 0 {
-		parts = int64(spec.PartitionsPerMultiPartition)
-	}
 	n := int64(spec.RecordsPerTransaction)
 	hot := int64(spec.HotRecordsPerTransaction)
 	// Every home and partition must have enough records for a transaction that stays inside it, hot and cold apart.
@@ -55,16 +48,11 @@ func New(spec v1alpha1.RMW, seed uint64, t *geo.Topology) (*RMW, error) {
 		return nil, fmt.Errorf(field+"writesPerTransaction: %d is not between 0 and recordsPerTransaction (%d)", spec.WritesPerTransaction, n)
 	case spec.ValueBytes < counterSize || spec.ValueBytes > 1<<16:
 		return nil, fmt.Errorf(field+"valueBytes: %d is not between %d and %d", spec.ValueBytes, counterSize, 1<<16)
-	case spec.MultiHomePercent < 0 || spec.MultiHomePercent > 100:
-		return nil, fmt.Errorf(field+"multiHomePercent: %d is not between 0 and 100", spec.MultiHomePercent)
-	case spec.MultiPartitionPercent < 0 || spec.MultiPartitionPercent > 100:
-		return nil, fmt.Errorf(field+"multiPartitionPercent: %d is not between 0 and 100", spec.MultiPartitionPercent)
-	case spec.MultiHomePercent > 0 && (homes < 2 || homes > regions):
-		return nil, fmt.Errorf(field+"homesPerMultiHome: %d is not between 2 and the number of regions (%d)", homes, regions)
-	case spec.MultiPartitionPercent > 0 && (parts < 2 || parts > partitions):
-		return nil, fmt.Errorf(field+"partitionsPerMultiPartition: %d is not between 2 and partitionsPerRegion (%d)", parts, partitions)
-	case max(homes, parts) > n:
-		return nil, fmt.Errorf(field+"recordsPerTransaction: %d records cannot lie in %d homes and %d partitions; make it at least %d", n, homes, parts, max(homes, parts))
+	}
+	if err := locality(&spec).Validate(t, field, "recordsPerTransaction", n, "records"); err != nil {
+		return nil, err
+	}
+	switch {
 	case hot < 0 || hot > n:
 		return nil, fmt.Errorf(field+"hotRecordsPerTransaction: %d is not between 0 and recordsPerTransaction (%d)", hot, n)
 	case hot > 0 && spec.HotRecords < hot:
@@ -73,6 +61,11 @@ func New(spec v1alpha1.RMW, seed uint64, t *geo.Topology) (*RMW, error) {
 		return nil, fmt.Errorf(field+"records: %d is too few for %d regions with %d partitions each; make it at least %d", spec.Records, regions, partitions, cell*regions*partitions)
 	}
 	return &RMW{spec, seed, t}, nil
+}
+
+func locality(s *v1alpha1.RMW) workload.Locality {
+	return workload.Locality{MultiHomePercent: s.MultiHomePercent, HomesPerMultiHome: s.HomesPerMultiHome,
+		MultiPartitionPercent: s.MultiPartitionPercent, PartitionsPerMultiPartition: s.PartitionsPerMultiPartition}
 }
 
 // Name is rmw.
@@ -139,15 +132,14 @@ const noiseSize = 4096
 
 type generator struct {
 	w        *RMW
-	region   int
+	region   geo.Region
 	rng      *rand.Rand
+	cells    *workload.Cells
 	writes   workload.Interval
 	underway []bool
 	unknown  map[txn.ID]struct{}
 	noise    []byte
 	ids      []uint64 // of the transaction being made
-	homes    []int
-	parts    []int
 }
 
 // maxUnknown bounds the unknown outcomes whose late truth still narrows the ledger.
@@ -155,10 +147,12 @@ const maxUnknown = 1 << 20
 
 // NewGenerator makes the transactions of the clients of one load generator.
 func (w *RMW) NewGenerator(c workload.GeneratorConfig) workload.Generator {
+	rng := rand.New(rand.NewPCG(w.seed, uint64(c.Stream)))
 	g := &generator{
 		w:        w,
-		region:   int(c.Region),
-		rng:      rand.New(rand.NewPCG(w.seed, uint64(c.Stream))),
+		region:   c.Region,
+		rng:      rng,
+		cells:    workload.NewCells(locality(&w.spec), w.topology, rng),
 		underway: make([]bool, c.Clients),
 		unknown:  map[txn.ID]struct{}{},
 		noise:    make([]byte, noiseSize+int(w.spec.ValueBytes)),
@@ -169,52 +163,20 @@ func (w *RMW) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 	return g
 }
 
-// choose appends to dst first and n-1 others of 0 .. of-1, in random order.
-func (g *generator) choose(dst []int, first, n, of int) []int {
-	dst = append(dst, first)
-	for len(dst) < n {
-		x := g.rng.IntN(of)
-		if !slices.Contains(dst, x) {
-			dst = append(dst, x)
-		}
-	}
-	return dst
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
-}
-
 // Next makes a transaction. Its records go round the chosen homes and partitions by turns.
 func (g *generator) Next(client int, _ time.Duration, t *txn.Transaction) workload.Request {
-	s, top := &g.w.spec, g.w.topology
+	s, place := &g.w.spec, g.w.topology.Placement()
 	n, writes, payload := int(s.RecordsPerTransaction), int(s.WritesPerTransaction), int(s.ValueBytes)-counterSize
-	homes, parts := 1, 1
-	if g.rng.Int32N(100) < s.MultiHomePercent {
-		homes = int(s.HomesPerMultiHome)
-	}
-	if g.rng.Int32N(100) < s.MultiPartitionPercent {
-		parts = int(s.PartitionsPerMultiPartition)
-	}
-	regions := len(top.Regions)
-	g.homes = g.choose(g.homes[:0], g.region, homes, regions)
-	g.parts = g.choose(g.parts[:0], g.rng.IntN(top.Partitions), parts, top.Partitions)
+	g.cells.Draw(g.region)
 
 	b := make([]byte, argsSize(n, writes, payload))
 	binary.BigEndian.PutUint16(b, uint16(n))
 	binary.BigEndian.PutUint16(b[2:], uint16(writes))
 	binary.BigEndian.PutUint16(b[4:], uint16(payload))
 	g.ids = g.ids[:0]
-	cells := uint64(regions * top.Partitions)
-	meet := homes * parts / gcd(homes, parts)
 	for i := range n {
-		// Both rings turn together, and shift by one when they meet again, so that all pairs occur.
-		cell := uint64(g.homes[i%homes]*top.Partitions + g.parts[(i+i/meet)%parts])
-		count := (uint64(s.Records)-1-cell)/cells + 1
-		from, to := uint64(0), count
+		cell := g.cells.Of(i)
+		from, to := uint64(0), place.ShardNumbersBelow(uint64(s.Records), cell)
 		if hot := uint64(s.HotRecords); i < int(s.HotRecordsPerTransaction) {
 			to = hot
 		} else if s.HotRecordsPerTransaction > 0 {
@@ -222,7 +184,7 @@ func (g *generator) Next(client int, _ time.Duration, t *txn.Transaction) worklo
 		}
 		var id uint64
 		for {
-			id = (from+g.rng.Uint64N(to-from))*cells + cell
+			id = place.ShardNumber(cell, from+g.rng.Uint64N(to-from))
 			if !slices.Contains(g.ids, id) {
 				break
 			}
@@ -236,7 +198,7 @@ func (g *generator) Next(client int, _ time.Duration, t *txn.Transaction) worklo
 	}
 	readModifyWrite.Call(t, b)
 	g.underway[client] = true
-	return workload.Request{Class: top.Placement().Class(t.Accesses), Final: true}
+	return workload.Request{Class: place.Class(t.Accesses), Final: true}
 }
 
 // Done adds up the committed writes.

@@ -1,0 +1,48 @@
+package local
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/geobench/geobench/internal/engines"
+)
+
+// Every engine runs YCSB's core workloads, in transactions of one operation and of several over regions and partitions,
+// on so few records that they meet: scans meet inserts.
+func TestSimulateYCSB(t *testing.T) {
+	for _, engine := range engines.Names() {
+		for name, workload := range map[string]string{
+			"A": "preset: A", "B": "preset: B", "C": "preset: C", "D": "preset: D", "E": "preset: E", "F": "preset: F",
+			"several":  "preset: A, operationsPerTransaction: 4, multiHomePercent: 30, multiPartitionPercent: 50",
+			"blind":    "preset: A, operationsPerTransaction: 4, multiHomePercent: 30, multiPartitionPercent: 50, writeAllFields: true",
+			"anywhere": "preset: A, operationsPerTransaction: 4, locality: None, thetaPercent: 130",
+			"scans": "mix: {scan: 40, insert: 40, update: 10, readModifyWrite: 10}, operationsPerTransaction: 3, multiHomePercent: 30, " +
+				"multiPartitionPercent: 50, distribution: Latest, maxScanRecords: 150",
+			"scans anywhere": "mix: {scan: 40, insert: 30, read: 10, update: 20}, operationsPerTransaction: 3, locality: None, writeAllFields: true",
+		} {
+			t.Run(engine+" "+name, func(t *testing.T) {
+				t.Parallel()
+				text := manifestOf("smallbank-two-regions", twoRegions, "{name: "+engine+"}", "{clientsPerRegion: 20, warmup: 500ms, duration: 1s}", 1)
+				text = strings.Replace(text, "smallbank: {customers: 10000, multiHomePercent: 25}",
+					"ycsb: {records: 400, fieldCount: 2, fieldBytes: 4, "+workload+"}", 1)
+				text = strings.Replace(text, "network:", "partitionsPerRegion: 2\n  network:", 1)
+				d := simulate(t, verifyAll(text))
+				passed := map[string]bool{}
+				for _, c := range d.Checks {
+					passed[c.Name] = c.Passed
+					if !c.Passed {
+						t.Errorf("%s: %s", c.Name, c.Message)
+					}
+				}
+				for _, name := range []string{"ycsb-records", "copies-agree", "convergence", "strict-serializable"} {
+					if !passed[name] {
+						t.Errorf("%s did not pass: %+v", name, d.Checks)
+					}
+				}
+				if d.Summary.Committed < 100 || len(d.Reasons) > 0 {
+					t.Errorf("%d committed, verdict %s: %v", d.Summary.Committed, d.Verdict, d.Reasons)
+				}
+			})
+		}
+	}
+}

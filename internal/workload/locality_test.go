@@ -1,0 +1,72 @@
+package workload
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/geobench/geobench/internal/geo"
+)
+
+// Transactions touch as many homes and partitions as configured, as often as configured, the client's home among them;
+// all pairs of a transaction's homes and partitions occur once it has items enough.
+func TestCells(t *testing.T) {
+	top := &geo.Topology{Regions: []string{"a", "b", "c", "d"}, Partitions: 4, Replicas: 1}
+	for name, l := range map[string]Locality{
+		"local": {},
+		"mixed": {MultiHomePercent: 30, HomesPerMultiHome: 2, MultiPartitionPercent: 60, PartitionsPerMultiPartition: 2},
+		"wide":  {MultiHomePercent: 100, HomesPerMultiHome: 3, MultiPartitionPercent: 100, PartitionsPerMultiPartition: 4},
+		"even":  {MultiHomePercent: 50, HomesPerMultiHome: 4, MultiPartitionPercent: 50, PartitionsPerMultiPartition: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := l.Validate(top, "", "items", 4, "items"); err != nil {
+				t.Fatal(err)
+			}
+			cells := NewCells(l, top, rand.New(rand.NewPCG(1, 2)))
+			const n = 5000
+			multiHome, multiPartition := 0, 0
+			for range n {
+				cells.Draw(2)
+				homes, parts, pairs := map[geo.Region]bool{}, map[int]bool{}, map[geo.Cell]bool{}
+				for i := range 4 {
+					homes[cells.Of(i).Home], parts[cells.Of(i).Partition] = true, true
+				}
+				for i := range 4 * 4 * 4 {
+					pairs[cells.Of(i)] = true
+				}
+				if len(homes) > 1 {
+					multiHome++
+				}
+				if len(parts) > 1 {
+					multiPartition++
+				}
+				if !homes[2] || len(homes) != 1 && len(homes) != int(l.HomesPerMultiHome) ||
+					len(parts) != 1 && len(parts) != int(l.PartitionsPerMultiPartition) || len(pairs) != len(homes)*len(parts) {
+					t.Fatalf("homes %v, partitions %v, cells %v", homes, parts, pairs)
+				}
+			}
+			for what, s := range map[string][2]int{"multi-home": {multiHome, int(l.MultiHomePercent)}, "multi-partition": {multiPartition, int(l.MultiPartitionPercent)}} {
+				p := float64(s[1]) / 100
+				if off := math.Abs(float64(s[0])/n - p); off > 4*math.Sqrt(p*(1-p)/n) {
+					t.Errorf("%s: %d of %d, want %d%%", what, s[0], n, s[1])
+				}
+			}
+		})
+	}
+}
+
+func TestLocalityIsRefused(t *testing.T) {
+	top := &geo.Topology{Regions: []string{"a", "b"}, Partitions: 2, Replicas: 1}
+	for want, l := range map[string]Locality{
+		"w.multiHomePercent: 101 is not":                                              {MultiHomePercent: 101},
+		"w.multiPartitionPercent: -1 is not":                                          {MultiPartitionPercent: -1},
+		"w.homesPerMultiHome: 3 is not between 2 and the number of regions (2)":       {MultiHomePercent: 1, HomesPerMultiHome: 3},
+		"w.partitionsPerMultiPartition: 1 is not between 2":                           {MultiPartitionPercent: 1, PartitionsPerMultiPartition: 1},
+		"w.count: 1 items cannot lie in 2 homes and 1 partitions; make it at least 2": {MultiHomePercent: 1, HomesPerMultiHome: 2},
+	} {
+		if err := l.Validate(top, "w.", "count", 1, "items"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,284 @@
+package ycsb
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+// noiseSize is the length of the random bytes that fields are cut from.
+const noiseSize = 4096
+
+// maxUnknown bounds the unknown outcomes whose late truth still narrows the ledger.
+const maxUnknown = 1 << 20
+
+type generator struct {
+	w      *YCSB
+	region geo.Region
+	stream uint32 // plus 1
+	rng    *rand.Rand
+	cells  *workload.Cells
+	pools  []*pool  // by cell, or one for all
+	next   []uint64 // number of the next record to insert, by cell
+	noise  []byte
+
+	operations []operation // of the transaction being made
+	underway   []args      // by client
+	unknown    map[txn.ID]args
+	tally      tally
+	marked     []uint64 // a bit for each loaded record that is known to be written
+}
+
+// tally sums up what transactions have done.
+type tally struct {
+	writes, inserts workload.Interval
+	written         []workload.Interval // different loaded records, by home, with blind updates
+}
+
+// NewGenerator makes the transactions of the clients of one load generator.
+func (w *YCSB) NewGenerator(c workload.GeneratorConfig) workload.Generator { return w.newGenerator(c) }
+
+func (w *YCSB) newGenerator(c workload.GeneratorConfig) *generator {
+	rng := rand.New(rand.NewPCG(w.seed, uint64(c.Stream)))
+	g := &generator{
+		w:        w,
+		region:   c.Region,
+		stream:   c.Stream + 1,
+		rng:      rng,
+		cells:    workload.NewCells(w.locality(), w.topology, rng),
+		noise:    make([]byte, noiseSize+w.recordBytes()),
+		underway: make([]args, c.Clients),
+		unknown:  map[txn.ID]args{},
+		tally:    tally{written: make([]workload.Interval, len(w.topology.Regions))},
+	}
+	for i := range g.noise {
+		g.noise[i] = byte(rng.Uint32())
+	}
+	for home := range geo.Region(w.placement.Regions) {
+		for partition := range w.placement.Partitions {
+			c := geo.Cell{Home: home, Partition: partition}
+			g.next = append(g.next, w.loaded(c))
+			if !w.anywhere() || len(g.pools) == 0 {
+				g.pools = append(g.pools, newPool(w, rng, c))
+			}
+		}
+	}
+	return g
+}
+
+// index is the place of a cell in next.
+func (g *generator) index(c geo.Cell) int { return int(c.Home)*g.w.placement.Partitions + c.Partition }
+
+// pool returns the records to choose among in a cell.
+func (g *generator) pool(c geo.Cell) *pool {
+	if len(g.pools) == 1 {
+		return g.pools[0]
+	}
+	return g.pools[g.index(c)]
+}
+
+// kind draws what an operation does.
+func (g *generator) kind() kind {
+	m := &g.w.mix
+	x := g.rng.Int32N(100)
+	for k, share := range [numKinds]int32{opRead: m.Read, opUpdate: m.Update, opInsert: m.Insert, opScan: m.Scan} {
+		if x -= share; x < 0 {
+			return kind(k)
+		}
+	}
+	return opReadModifyWrite
+}
+
+// plan draws the operations of a transaction.
+func (g *generator) plan() {
+	g.operations = g.operations[:0]
+	anywhere := g.w.anywhere()
+	if !anywhere {
+		g.cells.Draw(g.region)
+	}
+	for i := range int(g.w.spec.OperationsPerTransaction) {
+		var c geo.Cell
+		if !anywhere {
+			c = g.cells.Of(i)
+		}
+		switch k := g.kind(); k {
+		case opInsert:
+			if anywhere {
+				c = geo.Cell{Home: geo.Region(g.rng.IntN(g.w.placement.Regions)), Partition: g.rng.IntN(g.w.placement.Partitions)}
+			}
+			n := &g.next[g.index(c)]
+			g.add(opInsert, position{c, *n, g.stream}, allFields)
+			*n++
+		case opScan:
+			g.addScan(g.pool(c).choose(), 1+uint64(g.rng.Int32N(g.w.spec.MaxScanRecords)))
+		case opRead:
+			g.add(k, g.pool(c).choose(), allFields)
+		default:
+			field := uint16(allFields)
+			if !g.w.wholeWrites() {
+				field = uint16(g.rng.Int32N(g.w.spec.FieldCount))
+			}
+			g.add(k, g.pool(c).choose(), field)
+		}
+	}
+}
+
+func (g *generator) add(k kind, at position, field uint16) {
+	g.operations = append(g.operations, operation{k, field, refOf(g.w.placement, g.w.ordered, at.cell, at.n, at.stream)})
+}
+
+// addScan adds a scan of the next length places of a cell, from a record on, group by group.
+func (g *generator) addScan(from position, length uint64) {
+	for n, end := from.n, from.n+length; n < end; {
+		first := refOf(g.w.placement, true, from.cell, n, 0)
+		to := min(groupSize, uint64(first.place)+end-n)
+		g.operations = append(g.operations, operation{opScan, uint16(to), first})
+		n += to - uint64(first.place)
+	}
+}
+
+// Next makes a transaction.
+func (g *generator) Next(client int, _ time.Duration, t *txn.Transaction) workload.Request {
+	g.plan()
+	fieldBytes, size := int(g.w.spec.FieldBytes), g.w.recordBytes()
+	length := argsHead + len(g.operations)*operationSize
+	writes := false
+	for i := range g.operations {
+		o := &g.operations[i]
+		length += o.written(fieldBytes, size)
+		writes = writes || o.mode() != txn.Read
+	}
+	b := appendHead(make([]byte, 0, length), len(g.operations), int(g.w.spec.FieldCount), fieldBytes, uint64(t.ID))
+	for i := range g.operations {
+		b = appendOperation(b, g.operations[i])
+	}
+	for i := range g.operations {
+		o := &g.operations[i]
+		n := o.written(fieldBytes, size)
+		if n == 0 {
+			continue
+		}
+		at, noise := len(b), g.rng.IntN(noiseSize)
+		b = append(b, g.noise[noise:noise+n]...)
+		if o.blind() {
+			putHeader(b[at:], 0, uint64(t.ID))
+		}
+	}
+	p := points
+	if g.w.ordered {
+		p = scannable
+	}
+	p.Call(t, b)
+	g.underway[client] = b
+	r := workload.Request{Type: uint8(g.operations[0].kind), Class: g.w.placement.Class(t.Accesses), Final: true}
+	if g.w.spec.OperationsPerTransaction > 1 {
+		r.Type = typeReadOnly
+		if writes {
+			r.Type = typeReadWrite
+		}
+	}
+	return r
+}
+
+// Done adds up what was committed.
+func (g *generator) Done(client int, o txn.Outcome) {
+	a := g.underway[client]
+	g.underway[client] = nil
+	switch o.Status {
+	case txn.Committed:
+		g.count(&g.tally, a, 1, 1)
+	case txn.Unknown:
+		g.count(&g.tally, a, 0, 1)
+		if len(g.unknown) < maxUnknown {
+			g.unknown[o.ID] = slices.Clone(a[:len(a)-len(a.payload())])
+		}
+	}
+}
+
+// Late narrows the ledger by the truth about a transaction that was unknown.
+func (g *generator) Late(o txn.Outcome) {
+	a, ok := g.unknown[o.ID]
+	if !ok || o.Status == txn.Unknown {
+		return
+	}
+	delete(g.unknown, o.ID)
+	if o.Status == txn.Committed {
+		g.count(&g.tally, a, 1, 0)
+	} else {
+		g.count(&g.tally, a, 0, -1)
+	}
+}
+
+// count moves the bounds of t by low and high for each effect of a transaction. It is committed if low is 1.
+func (g *generator) count(t *tally, a args, low, high int64) {
+	for i := range a.operations() {
+		o := a.operation(i)
+		if o.increments() {
+			t.writes.Low += low
+			t.writes.High += high
+		}
+		switch {
+		case o.kind == opInsert:
+			t.inserts.Low += low
+			t.inserts.High += high
+			if low > 0 {
+				c, n := g.locate(o.ref)
+				p := g.pool(c)
+				p.inserted = append(p.inserted, position{c, n, o.stream})
+			}
+		case o.mode()&txn.Write != 0 && o.stream == 0 && g.w.blindUpdates():
+			home, _ := g.w.placement.Locate(o.shard)
+			written := &t.written[home.Home]
+			written.High += high
+			if low > 0 && g.mark(g.w.number(o.ref)) {
+				written.Low++
+			} else if low > 0 {
+				written.High-- // it was counted before
+			}
+		}
+	}
+}
+
+// locate is the inverse of refOf.
+func (g *generator) locate(r ref) (geo.Cell, uint64) { return g.w.placement.Locate(g.w.number(r)) }
+
+// mark notes that a loaded record is known to be written, and reports whether that is new.
+func (g *generator) mark(number uint64) bool {
+	if g.marked == nil {
+		g.marked = make([]uint64, g.w.spec.Records/64+1)
+	}
+	word, bit := &g.marked[number/64], uint64(1)<<(number%64)
+	if *word&bit != 0 {
+		return false
+	}
+	*word |= bit
+	return true
+}
+
+// Ledger sums up the effects of all transactions.
+func (g *generator) Ledger() workload.Ledger {
+	t := g.tally
+	t.written = slices.Clone(t.written)
+	for _, a := range g.underway {
+		if a != nil {
+			g.count(&t, a, 0, 1)
+		}
+	}
+	l := workload.Ledger{ledgerInserts: t.inserts}
+	if !g.w.blindUpdates() {
+		l[ledgerWrites] = t.writes
+		return l
+	}
+	for home, i := range t.written {
+		region := g.w.topology.Regions[home]
+		l[ledgerWritten+region] = i
+		if i.Low > 0 {
+			l[ledgerWriters+region] = workload.Interval{Low: 1, High: 1}
+		}
+	}
+	return l
+}

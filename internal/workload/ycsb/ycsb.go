@@ -1,0 +1,272 @@
+// Package ycsb is the Yahoo! Cloud Serving Benchmark (Cooper et al., "Benchmarking Cloud Serving Systems with YCSB",
+// SoCC 2010): its core workloads A to F and free mixes of reads, updates, inserts, scans and read-modify-writes, and
+// the transactional form that papers on geo-distributed databases use, several operations a transaction (Minerva,
+// section 5.2: ten). Records lie evenly in all cells (home region and partition), and clients work on those that call
+// their own region home, but for a chosen share.
+//
+// A mix with scans gives records an order, in groups of 64 neighbours, which engines that order before they execute
+// lock as one row. Other mixes use keys without groups, so that operations on different records never conflict.
+package ycsb
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+// Names in ledgers and audits. Those of written records are followed by the name of the records' home region.
+const (
+	ledgerWrites  = "ycsb-writes"
+	ledgerInserts = "ycsb-inserts"
+	ledgerWritten = "ycsb-written-"
+	ledgerWriters = "ycsb-writers-"
+	auditRecords  = "records"
+	auditWrites   = "writes"
+	auditWritten  = "written-"
+)
+
+// YCSB is the workload bound to a topology. It implements workload.Workload.
+type YCSB struct {
+	spec         v1alpha1.YCSB
+	mix          v1alpha1.YCSBMix
+	distribution v1alpha1.YCSBDistribution
+	seed         uint64
+	topology     *geo.Topology
+	placement    geo.Placement
+	ordered      bool // records have an order
+}
+
+// New binds the workload to a topology. Errors name the manifest's field and what would be right.
+func New(spec v1alpha1.YCSB, seed uint64, t *geo.Topology) (*YCSB, error) {
+	const field = "spec.workload.ycsb."
+	w := &YCSB{spec: spec, mix: spec.Shares(), distribution: spec.Choice(), seed: seed, topology: t, placement: t.Placement()}
+	w.ordered = w.mix.Scan > 0
+	m, cells := w.mix, int64(len(t.Regions)*t.Partitions)
+	fields := int64(spec.FieldCount) * int64(spec.FieldBytes)
+	scanned := int64(spec.OperationsPerTransaction) * int64(spec.MaxScanRecords) * fields
+	switch sum := m.Read + m.Update + m.Insert + m.Scan + m.ReadModifyWrite; {
+	case (spec.Preset == "") == (spec.Mix == nil):
+		return nil, fmt.Errorf("spec.workload.ycsb: exactly one of preset and mix must be set")
+	case min(m.Read, m.Update, m.Insert, m.Scan, m.ReadModifyWrite) < 0 || sum != 100:
+		return nil, fmt.Errorf(field+"mix: the shares sum to %d; they must be 0 or more and sum to 100", sum)
+	case spec.Records < cells:
+		return nil, fmt.Errorf(field+"records: %d is too few for %d regions with %d partitions each; make it at least %d",
+			spec.Records, len(t.Regions), t.Partitions, cells)
+	case spec.Records > 1_000_000_000:
+		return nil, fmt.Errorf(field+"records: %d is more than 1000000000", spec.Records)
+	case spec.FieldCount < 1 || spec.FieldBytes < 1 || fields > maxRecordBytes:
+		return nil, fmt.Errorf(field+"fieldBytes: %d fields of %d bytes do not have 1 to %d bytes in all", spec.FieldCount, spec.FieldBytes, maxRecordBytes)
+	case spec.OperationsPerTransaction < 1 || spec.OperationsPerTransaction > 100:
+		return nil, fmt.Errorf(field+"operationsPerTransaction: %d is not between 1 and 100", spec.OperationsPerTransaction)
+	case spec.ThetaPercent < 0 || spec.ThetaPercent > 1000:
+		return nil, fmt.Errorf(field+"thetaPercent: %d is not between 0 and 1000", spec.ThetaPercent)
+	case w.distribution == v1alpha1.YCSBHotspot && (spec.HotRecordsPercent < 1 || spec.HotRecordsPercent > 100):
+		return nil, fmt.Errorf(field+"hotRecordsPercent: %d is not between 1 and 100", spec.HotRecordsPercent)
+	case spec.HotOperationsPercent < 0 || spec.HotOperationsPercent > 100:
+		return nil, fmt.Errorf(field+"hotOperationsPercent: %d is not between 0 and 100", spec.HotOperationsPercent)
+	case w.ordered && (spec.MaxScanRecords < 1 || spec.MaxScanRecords > 1000):
+		return nil, fmt.Errorf(field+"maxScanRecords: %d is not between 1 and 1000", spec.MaxScanRecords)
+	case w.ordered && scanned > maxResultBytes:
+		return nil, fmt.Errorf(field+"maxScanRecords: scans of %d records of %d bytes may return %d bytes in one transaction; make it at most %d",
+			spec.MaxScanRecords, fields, scanned, maxResultBytes/fields/int64(spec.OperationsPerTransaction))
+	case w.anywhere() && (spec.MultiHomePercent != 0 || spec.MultiPartitionPercent != 0):
+		return nil, fmt.Errorf(field + "locality: None draws records wherever they live; make multiHomePercent and multiPartitionPercent 0, or make it Home")
+	case w.anywhere() && w.distribution == v1alpha1.YCSBLatest:
+		return nil, fmt.Errorf(field + "distribution: Latest needs locality Home")
+	}
+	if err := w.locality().Validate(t, field, "operationsPerTransaction", int64(spec.OperationsPerTransaction), "operations"); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *YCSB) locality() workload.Locality {
+	s := &w.spec
+	return workload.Locality{MultiHomePercent: s.MultiHomePercent, HomesPerMultiHome: s.HomesPerMultiHome,
+		MultiPartitionPercent: s.MultiPartitionPercent, PartitionsPerMultiPartition: s.PartitionsPerMultiPartition}
+}
+
+// anywhere reports whether clients work on records wherever these live.
+func (w *YCSB) anywhere() bool { return w.spec.Locality == v1alpha1.YCSBAnywhere }
+
+// wholeWrites reports whether writes replace all fields of a record.
+func (w *YCSB) wholeWrites() bool { return w.spec.WriteAllFields || w.spec.FieldCount == 1 }
+
+// blindUpdates reports whether there are updates that do not read.
+func (w *YCSB) blindUpdates() bool { return w.mix.Update > 0 && w.wholeWrites() }
+
+// recordBytes is the size of a record.
+func (w *YCSB) recordBytes() int { return headerSize + int(w.spec.FieldCount)*int(w.spec.FieldBytes) }
+
+// loaded is the number of records that a cell has at the beginning.
+func (w *YCSB) loaded(c geo.Cell) uint64 {
+	return w.placement.ShardNumbersBelow(uint64(w.spec.Records), c)
+}
+
+// Name is ycsb.
+func (w *YCSB) Name() string { return "ycsb" }
+
+// The types of transactions with several operations.
+const (
+	typeReadOnly = iota
+	typeReadWrite
+)
+
+// TypesOf returns the names of the transaction types: those of the operations, in the order of their kinds, where a
+// transaction is one operation, else whether a transaction writes.
+func TypesOf(spec *v1alpha1.YCSB) []string {
+	if spec.OperationsPerTransaction == 1 {
+		return []string{"read", "update", "insert", "scan", "readModifyWrite"}
+	}
+	return []string{"readOnly", "readWrite"}
+}
+
+// Types are those of TypesOf.
+func (w *YCSB) Types() []string { return TypesOf(&w.spec) }
+
+// Configured returns the shares of transactions that the manifest asks for, or, with locality None, those that follow
+// from it.
+func (w *YCSB) Configured() (multiHomePercent, multiPartitionPercent int32) {
+	if w.anywhere() {
+		return w.expected()
+	}
+	return w.spec.MultiHomePercent, w.spec.MultiPartitionPercent
+}
+
+// Rows loads one cell: records that nobody has written, with fields from the seed.
+func (w *YCSB) Rows(c geo.Cell, put func(txn.Key, []byte)) {
+	size := w.recordBytes()
+	for n := range w.loaded(c) {
+		record := make([]byte, size)
+		x := (w.seed + w.placement.ShardNumber(c, n)) * 0x9e3779b97f4a7c15
+		i := headerSize
+		for ; i+8 <= size; i += 8 {
+			binary.LittleEndian.PutUint64(record[i:], x)
+		}
+		for ; i < size; i++ {
+			record[i] = byte(x >> (8 * (i % 8)))
+		}
+		var room [orderedSize]byte
+		put(txn.Key(refOf(w.placement, w.ordered, c, n, 0).appendKey(room[:0], w.ordered)), record)
+	}
+}
+
+// Everywhere loads nothing: every record lies in a cell.
+func (w *YCSB) Everywhere(func(txn.Key, []byte)) {}
+
+// number returns the place of a record among all of the database, which is its own if it was loaded.
+func (w *YCSB) number(r ref) uint64 {
+	if !w.ordered {
+		return r.shard
+	}
+	c, group := w.placement.Locate(r.shard)
+	return w.placement.ShardNumber(c, group*groupSize+uint64(r.place))
+}
+
+// KeyName names a record by its number, and one that was inserted by its client's stream, too: record(17), record(1017
+// of stream 3).
+func (w *YCSB) KeyName(k txn.Key) string {
+	r, ok := parseKey(k)
+	switch {
+	case !ok || k.Ordered() != w.ordered:
+		return k.String()
+	case r.stream > 0:
+		return fmt.Sprintf("record(%d of stream %d)", w.number(r), r.stream-1)
+	}
+	return fmt.Sprintf("record(%d)", w.number(r))
+}
+
+// Audit counts records and sums up their counters. With blind updates it counts the loaded records that were written,
+// instead.
+func (w *YCSB) Audit(rows workload.Rows) map[string]int64 {
+	var records, writes int64
+	written := make([]int64, len(w.topology.Regions))
+	rows.Each(func(k txn.Key, record []byte) {
+		r, ok := parseKey(k)
+		if !ok || len(record) != w.recordBytes() {
+			return
+		}
+		records++
+		writes += int64(counter(record))
+		if r.stream == 0 && writer(record) != 0 {
+			written[w.placement.Home(k)]++
+		}
+	})
+	sums := map[string]int64{auditRecords: records}
+	if !w.blindUpdates() {
+		sums[auditWrites] = writes
+		return sums
+	}
+	for home, n := range written {
+		sums[auditWritten+w.topology.Regions[home]] = n
+	}
+	return sums
+}
+
+// Verify checks, in every copy, that there are the loaded records and those that were inserted, and that no write was
+// lost or applied twice: exactly where all who write a record have read it. Blind updates leave no trace of those
+// before them, so with them the records that were written are counted.
+func (w *YCSB) Verify(copies []map[string]int64, ledger workload.Ledger) []workload.Check {
+	regions := w.topology.Regions
+	checks := []workload.Check{workload.WithinLedger("ycsb-records", auditRecords, regions, w.spec.Records, copies, ledger[ledgerInserts])}
+	if w.blindUpdates() {
+		checks = append(checks, w.verifyWritten(copies, ledger))
+	} else {
+		checks = append(checks, workload.WithinLedger("ycsb-writes", auditWrites, regions, 0, copies, ledger[ledgerWrites]))
+	}
+	return append(checks, workload.CopiesAgree(regions, copies))
+}
+
+// verifyWritten checks the number of records that were written, by their home region. Each client stream knows how many
+// different ones it has written there: they are at most as many as the streams know in all, and at least as many as a
+// stream knows on average.
+func (w *YCSB) verifyWritten(copies []map[string]int64, ledger workload.Ledger) workload.Check {
+	check := workload.Check{Name: "ycsb-written", Passed: len(copies) > 0}
+	var right, wrong []string
+	for _, region := range w.topology.Regions {
+		known, streams := ledger[ledgerWritten+region], max(1, ledger[ledgerWriters+region].High)
+		low := (known.Low + streams - 1) / streams
+		right = append(right, fmt.Sprintf("%d to %d of %s", low, known.High, region))
+		for i, c := range copies {
+			if n := c[auditWritten+region]; n < low || n > known.High {
+				wrong = append(wrong, fmt.Sprintf("%s holds %d written records of %s", workload.RegionName(w.topology.Regions, i), n, region))
+			}
+		}
+	}
+	check.Message = "clients have written " + strings.Join(right, ", ")
+	if len(wrong) > 0 {
+		check.Passed = false
+		check.Message = strings.Join(wrong, ", ") + "; " + check.Message
+	}
+	return check
+}
+
+// expected estimates, from as many transactions that a percentage is off by less than one, the shares of multi-home and
+// multi-partition ones when each operation chooses among all records.
+func (w *YCSB) expected() (multiHomePercent, multiPartitionPercent int32) {
+	g := w.newGenerator(workload.GeneratorConfig{})
+	const n = 200_000
+	multiHome, multiPartition := 0, 0
+	var accesses []txn.Access
+	for range n {
+		g.plan()
+		accesses = accesses[:0]
+		for i := range g.operations {
+			accesses = append(accesses, txn.Access{Key: txn.IntKey(table, g.operations[i].shard)})
+		}
+		class := w.placement.Class(accesses)
+		if class.MultiHome() {
+			multiHome++
+		}
+		if class.MultiPartition() {
+			multiPartition++
+		}
+	}
+	percent := func(count int) int32 { return int32((100*count + n/2) / n) }
+	return percent(multiHome), percent(multiPartition)
+}
