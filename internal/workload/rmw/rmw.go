@@ -96,7 +96,7 @@ func (w *RMW) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	}
 }
 
-// Everywhere: no row is.
+// Everywhere loads nothing: each row has a place.
 func (w *RMW) Everywhere(func(txn.Key, []byte)) {}
 
 // KeyName names a record by its number: record(17).

@@ -125,7 +125,7 @@ func (s *SmallBank) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	}
 }
 
-// Everywhere: no row is.
+// Everywhere loads nothing: each row has a place.
 func (s *SmallBank) Everywhere(func(txn.Key, []byte)) {}
 
 // initialBalance is uniform over 1 .. 10000 and a function of its arguments alone.
