@@ -137,6 +137,7 @@ type Machine struct {
 
 	stage      Stage
 	repetition int
+	begun      int           // the last repetition that has sent transactions
 	from, to   time.Duration // the repetition's window
 	change     time.Duration // when the stage ends
 	ramped     int           // clients that this repetition has started
@@ -284,6 +285,11 @@ func (m *Machine) advance(now time.Duration) {
 	for now >= m.change && m.stage != Done {
 		m.nextStage(now)
 	}
+	// Sent only now, since with no warm-up the window is open already.
+	if m.begun != m.repetition {
+		m.begun = m.repetition
+		m.beginRepetition(now)
+	}
 }
 
 func (m *Machine) nextStage(now time.Duration) {
@@ -297,7 +303,11 @@ func (m *Machine) nextStage(now time.Duration) {
 		m.repetition++
 		m.from, m.to = s.Window(m.repetition)
 		m.stage, m.change = Warmup, m.from
-		m.beginRepetition(now)
+		m.wake(now)
+		if m.open() {
+			m.arrivals, m.poisson = 0, 0
+			m.due = m.nextArrival()
+		}
 	case Warmup:
 		// What arrived before the window still belongs to the warm-up, even if the timer is late.
 		m.arrive(min(now, m.from-1))
@@ -323,16 +333,15 @@ func (m *Machine) nextStage(now time.Duration) {
 }
 
 func (m *Machine) beginRepetition(now time.Duration) {
-	m.wake(now)
-	if m.open() {
-		m.arrivals, m.poisson = 0, 0
-		m.due = m.nextArrival()
+	switch {
+	case !m.running():
+	case m.open():
 		m.arrive(now)
 		m.awaitArrival(now)
-		return
+	default:
+		m.ramped = 0
+		m.ramp(now)
 	}
-	m.ramped = 0
-	m.ramp(now)
 }
 
 // maxRamp bounds the time over which a repetition's clients start.

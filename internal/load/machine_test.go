@@ -219,6 +219,25 @@ func TestWindowEdges(t *testing.T) {
 	}
 }
 
+// TestNoWarmup: what is sent when the window opens is sent in it.
+func TestNoWarmup(t *testing.T) {
+	for _, arrival := range []v1alpha1.Arrival{v1alpha1.ArrivalClosed, v1alpha1.ArrivalConstant} {
+		m := machine(t, func(c *Config) {
+			c.Schedule.Warmup, c.Schedule.Duration, c.Schedule.Repetitions = 0, time.Second, 2
+			if c.Arrival = arrival; arrival != v1alpha1.ArrivalClosed {
+				c.RatePerSecond, c.Clients = 4, 2
+			}
+		})
+		r := (&world{answer: taking(250 * time.Millisecond)}).run(t, m)
+		// At 0, 0.25, 0.5 and 0.75 s; the last is under way until the window closes.
+		for _, w := range r.Windows {
+			if w.Sent != 4 || w.Unfinished != 1 || w.CarriedIn != 0 {
+				t.Errorf("%s: window %+v, want 4 sent and 1 unfinished", arrival, w)
+			}
+		}
+	}
+}
+
 func TestOpenLoopRate(t *testing.T) {
 	for _, arrival := range []v1alpha1.Arrival{v1alpha1.ArrivalConstant, v1alpha1.ArrivalPoisson} {
 		t.Run(string(arrival), func(t *testing.T) {
