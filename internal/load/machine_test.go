@@ -53,8 +53,8 @@ func (w *world) Submit(t *txn.Transaction) {
 func (w *world) run(t *testing.T, m *Machine) *result.Report {
 	t.Helper()
 	w.m, w.answers, w.ids = m, map[uint64]txn.Outcome{}, map[txn.ID]bool{}
-	m.Attach(w)
-	m.Start()
+	c := m.Attach(w)
+	c.Start()
 	for !m.Finished() || len(w.answers) > 0 {
 		at, ok := w.events.Next()
 		if !ok {
@@ -65,9 +65,9 @@ func (w *world) run(t *testing.T, m *Machine) *result.Report {
 		if e.Kind == answerKind {
 			o := w.answers[e.Arg]
 			delete(w.answers, e.Arg)
-			m.Complete(o)
+			c.Complete(o)
 		} else {
-			m.Fire(e)
+			c.Fire(e)
 		}
 	}
 	if !m.Finished() {
