@@ -294,6 +294,19 @@ func (o *Outcomes) add(outcome string, n int64, f *Failures) {
 	o.Causes = addNamed(o.Causes, f.Causes)
 }
 
+// total adds up the reasons: other is what was refused or is unknown.
+func (o *Outcomes) total() (committed, aborted, other int64) {
+	for _, n := range o.Aborted {
+		aborted += n
+	}
+	for _, m := range []map[string]int64{o.Refused, o.Unknown} {
+		for _, n := range m {
+			other += n
+		}
+	}
+	return o.Committed, aborted, other
+}
+
 // Transaction is what the clients of one region saw of one type and class.
 type Transaction struct {
 	Type   string `json:"type"`

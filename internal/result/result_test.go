@@ -470,7 +470,38 @@ func TestTable(t *testing.T) {
 				t.Errorf("the table lacks %q", want)
 			}
 		}
+		if strings.Contains(out, "ATTEMPTS") {
+			t.Error("the table tells attempts, though nothing is tried again")
+		}
 		t.Log("\n" + out)
+	}
+}
+
+func TestTableOfAttempts(t *testing.T) {
+	in := small()
+	in.Load.Retry = &v1alpha1.Retry{Attempts: 3, Backoff: v1alpha1.DurationOf(10 * time.Millisecond), MaxBackoff: v1alpha1.DurationOf(time.Second), Jitter: 50,
+		Causes: []v1alpha1.RetryCause{v1alpha1.RetryConflict, v1alpha1.RetryNode}}
+	d, err := Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := Table(&b, d, false); err != nil {
+		t.Fatal(err)
+	}
+	out := strings.Join(strings.Fields(b.String()), " ")
+	t.Log("\n" + b.String())
+	for _, want := range []string{
+		"up to 3 attempts, 10ms to 1s apart (jitter 50%), after Conflict or Node",
+		"REGION ATTEMPTS/S PER COMMIT ABORTED CONFLICT NODE RETRIED IN 1 IN 2 IN MORE",
+		// Of 750, 100 and 50 that committed after one, two and three attempts; 1207 attempts for 900 commits.
+		"b 121 1.34 24.86% 300 2 201 83.33% 11.11% 5.556%",
+		"all 1121 1.03 2.677% 300 2 201 98.62% 0.9183% 0.4591%",
+		"balance b 900 100 7 10.5ms 10.9ms 11.0ms 1207",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the table lacks %q", want)
+		}
 	}
 }
 
