@@ -335,10 +335,11 @@ const (
 // unknown outcome may have been committed and is never tried again, and neither is what the procedure itself has aborted, since it
 // would end alike. Each attempt is a transaction of its own to the database; latencies count from when the first one was due.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.attempts) && self.attempts >= 2",messageExpression="!has(self.attempts) ? 'attempts is missing, and a retry needs a bound: say how often a transaction is sent at most, the first attempt included, for example 3' : self.attempts == 1 ? 'attempts 1 is the first attempt alone: leave retry out, or make it 2 to 100' : 'attempts %d is no bound: make it 2 to 100, the first attempt included'.format([self.attempts])",fieldPath=".attempts"
+// +kubebuilder:validation:XValidation:rule="has(self.attempts) && self.attempts >= 1",messageExpression="!has(self.attempts) ? 'attempts is missing, and a retry needs a bound: say how often a transaction is sent at most, the first attempt included, for example 3' : 'attempts %d is no bound: make it 1 to 100, the first attempt included'.format([self.attempts])",fieldPath=".attempts"
 // +kubebuilder:validation:XValidation:rule="self.maxBackoff >= self.backoff",messageExpression="'maxBackoff %s is shorter than backoff (%s): make it at least that'.format([self.maxBackoff, self.backoff])",fieldPath=".maxBackoff"
 type Retry struct {
-	// Attempts is how often a transaction is sent at most, the first attempt included: 2 to 100. It has no default.
+	// Attempts is how often a transaction is sent at most, the first attempt included: 1 to 100, where 1 tries nothing again, for a
+	// sweep over attempts to begin with. It has no default.
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`

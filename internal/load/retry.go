@@ -27,8 +27,8 @@ func newRetry(spec *v1alpha1.Retry) (r retry, err error) {
 		return retry{}, nil
 	}
 	switch {
-	case spec.Attempts < 2 || spec.Attempts > maxAttempts:
-		return r, fmt.Errorf(field+"attempts: %d is not between 2 and %d, the first attempt included", spec.Attempts, maxAttempts)
+	case spec.Attempts < 1 || spec.Attempts > maxAttempts:
+		return r, fmt.Errorf(field+"attempts: %d is not between 1 and %d, the first attempt included", spec.Attempts, maxAttempts)
 	case spec.Backoff.Duration < 0:
 		return r, fmt.Errorf(field+"backoff: %s is negative", spec.Backoff)
 	case spec.MaxBackoff.Duration < spec.Backoff.Duration:

@@ -121,6 +121,7 @@ func TestRetry(t *testing.T) {
 		// The second pause is 150 ms instead of 200: maxBackoff.
 		"conflict until the attempts are used up": {[]answer{{conflict, 5 * ms}, {conflict, 5 * ms}, {conflict, 5 * ms}}, nil,
 			[]time.Duration{0, 105 * ms, 260 * ms}, conflict, 265 * ms, 0},
+		"one attempt":   {[]answer{{conflict, 5 * ms}}, func(c *Config) { c.Retry.Attempts = 1 }, []time.Duration{0}, conflict, 5 * ms, 0},
 		"without retry": {[]answer{{conflict, 5 * ms}}, func(c *Config) { c.Retry = nil }, []time.Duration{0}, conflict, 5 * ms, 0},
 		"refused, then commit": {[]answer{{overloaded, 5 * ms}, {committed, 5 * ms}}, nil,
 			[]time.Duration{0, 105 * ms}, committed, 110 * ms, 0},
@@ -439,7 +440,7 @@ func TestBackoff(t *testing.T) {
 func TestNewRefusesRetry(t *testing.T) {
 	for want, change := range map[string]func(*v1alpha1.Retry){
 		"spec.load.retry.attempts: 0":            func(r *v1alpha1.Retry) { r.Attempts = 0 },
-		"spec.load.retry.attempts: 1":            func(r *v1alpha1.Retry) { r.Attempts = 1 },
+		"spec.load.retry.attempts: -1":           func(r *v1alpha1.Retry) { r.Attempts = -1 },
 		"spec.load.retry.attempts: 101":          func(r *v1alpha1.Retry) { r.Attempts = 101 },
 		"spec.load.retry.backoff: -1ms":          func(r *v1alpha1.Retry) { r.Backoff = v1alpha1.DurationOf(-ms) },
 		"spec.load.retry.maxBackoff: 1ms":        func(r *v1alpha1.Retry) { r.MaxBackoff = v1alpha1.DurationOf(ms) },
