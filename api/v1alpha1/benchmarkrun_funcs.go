@@ -158,6 +158,15 @@ func (o *Objective) Name() string {
 	return name
 }
 
+// Describe says in a few words what is tried again, for example "up to 3 attempts, 10ms to 1s apart (jitter 50%), after Conflict".
+func (r *Retry) Describe() string {
+	var causes []string
+	for _, c := range r.Causes {
+		causes = append(causes, string(c))
+	}
+	return fmt.Sprintf("up to %d attempts, %s to %s apart (jitter %d%%), after %s", r.Attempts, r.Backoff, r.MaxBackoff, r.Jitter, strings.Join(causes, " or "))
+}
+
 // Finished is true when the run has ended, well or badly.
 func (s *BenchmarkRunStatus) Finished() bool {
 	return s.Stage == StageCompleted || s.Stage == StageFailed

@@ -431,6 +431,7 @@ type YCSBMix struct {
 // +kubebuilder:validation:XValidation:rule="self.arrival != 'Closed' || self.ratePerSecond == 0",messageExpression="'ratePerSecond is %d, but arrival Closed has no rate: set arrival to Constant or Poisson, or leave ratePerSecond 0'.format([self.ratePerSecond])",fieldPath=".ratePerSecond"
 // +kubebuilder:validation:XValidation:rule="self.arrival == 'Closed' || self.thinkTime == duration('0s')",messageExpression="'thinkTime is %s, but arrival %s has no think time: set arrival to Closed, or leave thinkTime 0s'.format([self.thinkTime, self.arrival])",fieldPath=".thinkTime"
 // +kubebuilder:validation:XValidation:rule="self.workersPerRegion <= self.clientsPerRegion",messageExpression="'workersPerRegion %d is more than clientsPerRegion (%d): each worker needs a client'.format([self.workersPerRegion, self.clientsPerRegion])",fieldPath=".workersPerRegion"
+// +kubebuilder:validation:XValidation:rule="!has(self.retry) || self.retry.backoff < self.requestTimeout",messageExpression="'backoff %s is not shorter than requestTimeout (%s), which covers all attempts: there would be no time for a second one'.format([self.retry.backoff, self.requestTimeout])",fieldPath=".retry.backoff"
 type Load struct {
 	// ClientsPerRegion is the number of concurrent clients in each region; in an open loop, the largest number of
 	// transactions that are under way at once.
@@ -462,11 +463,16 @@ type Load struct {
 	// +kubebuilder:default="0s"
 	// +optional
 	ThinkTime Duration `json:"thinkTime"`
-	// RequestTimeout after which a transaction without an answer counts as timed out.
+	// RequestTimeout after which a transaction without an answer counts as timed out. It covers all attempts of a transaction and
+	// the pauses between them, from the first sending.
 	// +kubebuilder:validation:XValidation:rule="self > duration('0s') && self <= duration('1h')",message="must be longer than 0s and at most 1h, for example 30s"
 	// +kubebuilder:default="30s"
 	// +optional
 	RequestTimeout Duration `json:"requestTimeout,omitzero"`
+	// Retry says which transactions their clients try again, and how often. Unset, none: a transaction that was not committed
+	// is counted, and its client goes on with another one.
+	// +optional
+	Retry *Retry `json:"retry,omitempty"`
 	// Warmup runs the load without measuring, before each repetition.
 	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('168h')",message="must be 0s to 168h, for example 10s"
 	// +kubebuilder:default="10s"
@@ -501,6 +507,56 @@ const (
 	ArrivalPoisson Arrival = "Poisson"
 )
 
+// Retry says which transactions their clients try again. Only those are that left no trace: what was aborted or refused. An
+// unknown outcome may have been committed and is never tried again, and neither is what the procedure itself has aborted, since it
+// would end alike. Each attempt is a transaction of its own to the database; latencies count from when the first one was due.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.attempts) && self.attempts >= 1",messageExpression="!has(self.attempts) ? 'attempts is missing, and a retry needs a bound: say how often a transaction is sent at most, the first attempt included, for example 3' : 'attempts %d is no bound: make it 1 to 100, the first attempt included'.format([self.attempts])",fieldPath=".attempts"
+// +kubebuilder:validation:XValidation:rule="self.maxBackoff >= self.backoff",messageExpression="'maxBackoff %s is shorter than backoff (%s): make it at least that'.format([self.maxBackoff, self.backoff])",fieldPath=".maxBackoff"
+type Retry struct {
+	// Attempts is how often a transaction is sent at most, the first attempt included: 1 to 100, where 1 tries nothing again, for a
+	// sweep over attempts to begin with. It has no default.
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	Attempts int32 `json:"attempts,omitempty"`
+	// Backoff is the pause between the first answer and the second attempt. Each further pause is twice as long. An attempt that
+	// would begin after requestTimeout is not made.
+	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('1h')",message="must be 0s to 1h, for example 10ms"
+	// +kubebuilder:default="10ms"
+	// +optional
+	Backoff Duration `json:"backoff"`
+	// MaxBackoff bounds the pauses, before jitter.
+	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('1h')",message="must be 0s to 1h, for example 1s"
+	// +kubebuilder:default="1s"
+	// +optional
+	MaxBackoff Duration `json:"maxBackoff"`
+	// Jitter is how much longer or shorter a pause may be, at random, in percent: 50 is half to one and a half times as long.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=50
+	// +optional
+	Jitter int32 `json:"jitter"`
+	// Causes of the outcomes that are tried again: Conflict (the concurrency control has aborted the transaction) and Node (a
+	// node has refused it or could not be reached).
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:default={Conflict}
+	// +optional
+	Causes []RetryCause `json:"causes,omitempty"`
+}
+
+// RetryCause is why a transaction was not committed, where a second attempt may be.
+// +kubebuilder:validation:Enum=Conflict;Node
+type RetryCause string
+
+const (
+	// RetryConflict is the concurrency control, which has aborted the transaction for the sake of others.
+	RetryConflict RetryCause = "Conflict"
+	// RetryNode is a node that refused the transaction, being overloaded, not ready or out of reach.
+	RetryNode RetryCause = "Node"
+)
+
 // Objective is a bound on a measured figure.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.min) || has(self.max)",message="min and max are both missing: an objective needs at least one bound"
@@ -510,7 +566,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.min) || self.metric.startsWith('latency') || (type(self.min) == int && self.min >= 0 && self.min <= 2147483647)",messageExpression="'min is %s: the bound of %s must be a whole number from 0 to 2147483647, for example 1000'.format([self.min, self.metric])",fieldPath=".min"
 type Objective struct {
 	// Metric that is bounded: throughput (committed transactions per second), latencyP50 to latencyP99 (of committed
-	// transactions), or abortPPM (aborted of all, in parts per million).
+	// transactions), or abortPPM (aborted of all, in parts per million). A transaction that is tried again counts once, by how its
+	// last attempt ended.
 	// +required
 	Metric Metric `json:"metric"`
 	// Transaction restricts the metric to one type, for example balance; unset, it is over all.
@@ -544,7 +601,7 @@ const (
 	MetricLatencyP95 Metric = "latencyP95"
 	// MetricLatencyP99 is the 99th percentile of the latency of committed transactions.
 	MetricLatencyP99 Metric = "latencyP99"
-	// MetricAbortPPM is the share of aborted transactions, in parts per million.
+	// MetricAbortPPM is the share of aborted transactions, in parts per million. Aborted attempts that were tried again do not count.
 	MetricAbortPPM Metric = "abortPPM"
 )
 

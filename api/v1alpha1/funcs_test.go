@@ -119,3 +119,11 @@ func TestFaultKinds(t *testing.T) {
 		t.Errorf("kinds %q, want %q", got, want)
 	}
 }
+
+func TestDescribeRetry(t *testing.T) {
+	r := &v1alpha1.Retry{Attempts: 3, Backoff: v1alpha1.DurationOf(10 * time.Millisecond), MaxBackoff: v1alpha1.DurationOf(time.Second), Jitter: 50,
+		Causes: []v1alpha1.RetryCause{v1alpha1.RetryConflict, v1alpha1.RetryNode}}
+	if got, want := r.Describe(), "up to 3 attempts, 10ms to 1s apart (jitter 50%), after Conflict or Node"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

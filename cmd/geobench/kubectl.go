@@ -393,7 +393,7 @@ func (c *cluster) lines(ctx context.Context, run *v1alpha1.BenchmarkRun) []strin
 	if c.List(ctx, reports, client.InNamespace(c.namespace), client.MatchingLabels{controllers.LabelRun: run.Name}) != nil {
 		return out // the next look may have them
 	}
-	type total struct{ perSecond, committed, aborted, failed, weighted int64 }
+	type total struct{ perSecond, committed, aborted, failed, retried, weighted int64 }
 	byRegion := map[string]*total{}
 	for i := range reports.Items {
 		var p deploy.Progress
@@ -410,6 +410,7 @@ func (c *cluster) lines(ctx context.Context, run *v1alpha1.BenchmarkRun) []strin
 		t.committed += p.Committed
 		t.aborted += p.Aborted
 		t.failed += p.Failed
+		t.retried += p.Retried
 		t.weighted += p.MeanMicroseconds * p.ThroughputPerSecond
 	}
 	for _, region := range slices.Sorted(maps.Keys(byRegion)) {
@@ -419,6 +420,9 @@ func (c *cluster) lines(ctx context.Context, run *v1alpha1.BenchmarkRun) []strin
 			mean = fmt.Sprintf("%7.1fms mean", float64(t.weighted/t.perSecond)/1000)
 		}
 		line := fmt.Sprintf("  %-16s %8d/s  %s  %10d committed  %d aborted", region, t.perSecond, mean, t.committed, t.aborted)
+		if t.retried > 0 {
+			line += fmt.Sprintf("  %d retried", t.retried)
+		}
 		if t.failed > 0 {
 			line += fmt.Sprintf("  %d failed!", t.failed)
 		}

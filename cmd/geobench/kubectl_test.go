@@ -92,14 +92,14 @@ func TestLinesOfARun(t *testing.T) {
 	interval := int64(progressEvery / time.Second)
 	c := &cluster{fake.NewClientBuilder().WithScheme(scheme).WithObjects(
 		report("a", "east", load.Progress{Committed: 100, Latency: time.Hour}, load.Progress{Committed: 100 + 300*interval, Failed: 7, Latency: time.Hour + time.Duration(300*interval)*10*time.Millisecond}),
-		report("b", "east", load.Progress{}, load.Progress{Committed: 100 * interval, Aborted: 2, Latency: time.Duration(100*interval) * 50 * time.Millisecond}),
+		report("b", "east", load.Progress{}, load.Progress{Committed: 100 * interval, Aborted: 2, Retried: 3, Latency: time.Duration(100*interval) * 50 * time.Millisecond}),
 		report("c", "west", load.Progress{Committed: 5}, load.Progress{Committed: 5}),
 	).Build(), "bench"}
 	run := &v1alpha1.BenchmarkRun{ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "bench"}, Status: v1alpha1.BenchmarkRunStatus{
 		Stage: v1alpha1.StageMeasure, Faults: []v1alpha1.FaultStatus{{Name: "slow", State: "Active"}, {Name: "later", State: "Waiting"}}}}
 	got := strings.Join(c.lines(t.Context(), run), "\n")
 	want := fmt.Sprintf(`r: Measure
-  east                  400/s     20.0ms mean  %10d committed  2 aborted  7 failed!
+  east                  400/s     20.0ms mean  %10d committed  2 aborted  3 retried  7 failed!
   west                    0/s        -                  5 committed  0 aborted
   fault slow`, 100+400*interval)
 	if got != want {

@@ -162,6 +162,9 @@ func (f *follower) lines(p local.Progress, now time.Time, bars bool) []string {
 		if r.Aborted > 0 {
 			line += fmt.Sprintf("  %d aborted", r.Aborted)
 		}
+		if r.Retried > 0 {
+			line += fmt.Sprintf("  %d retried", r.Retried)
+		}
 		if r.Failed > 0 {
 			line += fmt.Sprintf("  %d failed!", r.Failed)
 		}

@@ -36,13 +36,15 @@ func TestViewElsewhereIsPlain(t *testing.T) {
 	v.show(local.Progress{Stage: "starting 4 nodes"})
 	v.show(progressAt("warmup", 2*time.Second))
 	v.show(progressAt("warmup", 3*time.Second)) // too soon for another line
-	v.show(progressAt("measure", 10*time.Second))
+	p := progressAt("measure", 10*time.Second)
+	p.Regions[1].Aborted, p.Regions[1].Retried = 4, 9
+	v.show(p)
 	v.end()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if strings.Contains(out.String(), "\x1b") || len(lines) != 3 || lines[0] != "r: starting 4 nodes" {
 		t.Fatalf("%q", out.String())
 	}
-	for _, want := range []string{"r: measure 10s of 35s", "east 100/s 20.0ms mean 1000 committed", "west 100/s", "fault cut, 4s left"} {
+	for _, want := range []string{"r: measure 10s of 35s", "east 100/s 20.0ms mean 1000 committed", "west 100/s", "committed 4 aborted 9 retried", "fault cut, 4s left"} {
 		if !strings.Contains(lines[2], want) {
 			t.Errorf("no %q in %q", want, lines[2])
 		}

@@ -216,7 +216,7 @@ func tellProgress(ctx context.Context, place *meeting.Place, player *load.Worker
 func since(before, now load.Progress) deploy.Progress {
 	committed := now.Committed - before.Committed
 	p := deploy.Progress{
-		Stage: now.Stage.String(), Repetition: now.Repetition, Committed: now.Committed, Aborted: now.Aborted, Failed: now.Failed,
+		Stage: now.Stage.String(), Repetition: now.Repetition, Committed: now.Committed, Aborted: now.Aborted, Failed: now.Failed, Retried: now.Retried,
 		ThroughputPerSecond: committed * int64(time.Second) / int64(progressEvery),
 	}
 	if committed > 0 {

@@ -76,6 +76,14 @@ func runDashboard() *Dashboard {
 					c.stacked, c.zero = true, "none"
 					return c
 				}(),
+				func() chart {
+					c := lines("Attempts by outcome", "Attempts per second, by how they ended and why. A transaction that spec.load.retry has tried again counts in each of them; what committed is the goodput.", "ops",
+						query{sum("run, outcome, cause", rate(metrics.Attempts, ofTxn)), "{{run}} {{outcome}} {{cause}}"})
+					c.stacked = true
+					return c
+				}(),
+				lines("Attempts per commit", "Attempts for each committed transaction: 1 where every one commits at once.", "short",
+					query{share(sum("run, region", rate(metrics.Attempts, ofTxn)), sum("run, region", rate(metrics.Committed, ofTxn))), "{{run}} {{region}}"}),
 				lines("Arrivals dropped", "Arrivals per second of an open loop that found the queue full. Any is a sign that the database cannot keep up with the asked rate.", "ops",
 					query{sum("run, region", rate(metrics.Dropped, ofWorker)), "{{run}} {{region}}"}),
 			}},

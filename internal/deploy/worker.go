@@ -90,6 +90,8 @@ type Progress struct {
 	Aborted    int64  `json:"aborted"`
 	// Failed transactions were refused, or nobody knows what became of them.
 	Failed int64 `json:"failed,omitempty"`
+	// Retried are the attempts beside the first ones.
+	Retried int64 `json:"retried,omitempty"`
 	// ThroughputPerSecond and MeanMicroseconds, the mean latency of the committed, are over the last interval.
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`
 	MeanMicroseconds    int64 `json:"meanMicroseconds,omitempty"`

@@ -49,7 +49,7 @@ func perTransaction(of func(*result.Summary) float64) func(*result.Document) flo
 	}
 }
 
-// percent of all transactions that ended.
+// percent of all transactions or attempts that ended.
 func percent(c *result.Counts, n int64) float64 {
 	all := c.Committed + c.Aborted + c.Refused + c.Unknown
 	if all == 0 {
@@ -85,6 +85,9 @@ var metrics = []metric{
 	{"tput", "throughput", "committed transactions/s",
 		func(d *result.Document) float64 { return float64(d.Summary.ThroughputPerSecond) },
 		func(r *result.Region) float64 { return float64(r.ThroughputPerSecond) }},
+	{"attempts", "attempts", "attempts/s",
+		func(d *result.Document) float64 { return float64(d.Summary.Attempts.PerSecond) },
+		func(r *result.Region) float64 { return float64(r.Attempts.PerSecond) }},
 	latency("p50", "median latency", func(l *result.Latency) int64 { return l.P50 }),
 	latency("p90", "90th percentile of latency", func(l *result.Latency) int64 { return l.P90 }),
 	latency("p95", "95th percentile of latency", func(l *result.Latency) int64 { return l.P95 }),
@@ -93,6 +96,11 @@ var metrics = []metric{
 	{"aborts", "aborted transactions", "%",
 		func(d *result.Document) float64 { return percent(&d.Summary.Counts, d.Summary.Aborted) },
 		func(r *result.Region) float64 { return percent(&r.Counts, r.Aborted) }},
+	{"attemptAborts", "aborted attempts", "%",
+		func(d *result.Document) float64 {
+			return percent(&d.Summary.Attempts.Counts, d.Summary.Attempts.Aborted)
+		},
+		func(r *result.Region) float64 { return percent(&r.Attempts.Counts, r.Attempts.Aborted) }},
 	{"timeouts", "transactions without an answer in time", "%",
 		func(d *result.Document) float64 { return percent(&d.Summary.Counts, d.Summary.Timeouts) },
 		func(r *result.Region) float64 { return percent(&r.Counts, r.Timeouts) }},

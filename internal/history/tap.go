@@ -51,7 +51,7 @@ func (t *Tap) Attach(client protocol.Client) protocol.Client {
 func (t *Tap) Submit(x *txn.Transaction) {
 	args := make([]byte, 0, codec.SizeID(x.ID)+len(x.Args))
 	args = append(codec.AppendID(args, x.ID), x.Args...)
-	traced := &txn.Transaction{ID: x.ID, Proc: x.Proc + Traced, Args: args}
+	traced := &txn.Transaction{ID: x.ID, Proc: x.Proc + Traced, Attempt: x.Attempt, Home: x.Home, Args: args}
 	if err := t.c.Procedures.Prepare(traced); err != nil {
 		panic(fmt.Sprintf("history: %v", err)) // the client's own call was valid
 	}

@@ -7,10 +7,16 @@
 // the instant at which a transaction was due, so that a stalled database cannot hide its stall by keeping the clients
 // from asking (coordinated omission; G. Tene, "How NOT to Measure Latency", 2013); service time counts from when it was sent.
 //
+// A transaction may be tried again when an attempt left no trace (spec.load.retry). Each attempt is a transaction of its own to
+// the database, with an id of its own, but one to its client: it counts once, by the outcome of the last attempt, its latencies from the
+// first one's beginning, and its patience covers all attempts and the pauses between them. An attempt that would begin after that,
+// or after the window, is not made.
+//
 // What is measured. A repetition's window is [from, to). A transaction is recorded when it was due in the window and
 // ended in it. One that was due earlier is never recorded; if it commits in the window it is counted as carried in,
 // so that throughput, (committed + carried in) / window, is unbiased. One that has not ended when the window closes is
-// counted as unfinished.
+// counted as unfinished. Attempts count in the window in which they end, whenever their transactions were due; one that is tried
+// again counts when the next one is sent.
 package load
 
 import (
@@ -49,6 +55,8 @@ type Config struct {
 	Share, Shares int
 	// ThinkTime is the mean of what passes between an answer and the client's next transaction in a closed loop.
 	ThinkTime time.Duration
+	// Retry says which transactions are tried again; nil for none.
+	Retry *v1alpha1.Retry
 	// FirstClient numbers the machine's clients among those of their region, in histories.
 	FirstClient int
 	// Trace records a history; nil for none.
@@ -78,6 +86,8 @@ type Observer interface {
 	// counts from when the transaction was due, now from the start of the machine's world. The shards of a worker call it
 	// at the same time, and wait for it; o belongs to the caller.
 	Ended(typ uint8, class txn.Class, o *txn.Outcome, latency, now time.Duration)
+	// Retried is called when a client tries a transaction again whose last attempt ended with o.
+	Retried(typ uint8, class txn.Class, o *txn.Outcome)
 }
 
 // DefaultQueue is the default of Config.Queue.
@@ -89,28 +99,74 @@ const (
 	timerRamp
 	timerArrival
 	timerTimeout
-	timerClient // Arg is the client
+	timerClient  // Arg is the client
+	timerAttempt // Arg is the id of the last attempt, or of the first one where it is still to be sent
 )
 
 // client states.
 const (
-	idle uint8 = iota
+	idle   uint8 = iota
+	keying       // until a timer of its own fires: its transaction is made, but not due
 	underway
-	resting // until a timer of its own fires
+	backingOff // until a timer of its own fires: its transaction is under way, but no attempt is
+	resting    // until a timer of its own fires
 )
 
 const none = -1
 
 // client is what the machine knows of one client.
 type client struct {
-	id         txn.ID        // of the transaction under way
-	due, sent  time.Duration // of the transaction under way
-	count      uint32        // transactions so far
+	id         txn.ID        // of the last attempt
+	due, sent  time.Duration // of the transaction under way: of its first attempt
+	count      uint32        // attempts so far, of all transactions
 	prev, next int32         // in the list of transactions under way, by age
 	state      uint8
 	typ        uint8
-	class      txn.Class
+	traits     traits
 	refusals   uint8 // in a row
+}
+
+// traits are what is recorded of a transaction beside its type: its class, in the lowest bits, and flags.
+type traits uint8
+
+const (
+	classBits = traits(txn.NumClasses - 1)
+	// final: it is the last phase of several.
+	final = traits(txn.NumClasses) << iota
+	// inexact: its footprint is a hint, and so is its class.
+	inexact
+)
+
+func traitsOf(r workload.Request, exact bool) traits {
+	t := traits(r.Class)
+	if r.Final {
+		t |= final
+	}
+	if !exact {
+		t |= inexact
+	}
+	return t
+}
+
+// classAfter is the class that counts for an attempt that ended with o: where the footprint was a hint, that which the database
+// tells, if it has seen the attempt.
+func (t traits) classAfter(o *txn.Outcome) txn.Class {
+	if t.learns(o) {
+		return o.Class
+	}
+	return txn.Class(t & classBits)
+}
+
+// learns reports whether o tells the class of a transaction that was not known before.
+func (t traits) learns(o *txn.Outcome) bool {
+	return t&inexact != 0 && (o.Status == txn.Committed || o.Status == txn.Aborted)
+}
+
+// held is what the machine keeps of a client's transaction where transactions are tried again, or take keying and think times.
+type held struct {
+	t     *txn.Transaction // the last attempt
+	last  *txn.Outcome     // of the last attempt, while the client backs off
+	think time.Duration    // after the answer
 }
 
 // slot is a transaction with room for the accesses of most.
@@ -126,7 +182,9 @@ type Machine struct {
 	tap       *history.Tap // nil when no history is recorded
 	generator workload.Generator
 	rng       *rand.Rand
+	retry     retry
 	clients   []client
+	held      []held // by client; nil while nothing has to be held
 	slots     []slot
 	oldest    int32 // of the transactions under way
 	newest    int32
@@ -137,6 +195,7 @@ type Machine struct {
 
 	stage      Stage
 	repetition int
+	begun      int           // the last repetition that has sent transactions
 	from, to   time.Duration // the repetition's window
 	change     time.Duration // when the stage ends
 	ramped     int           // clients that this repetition has started
@@ -157,6 +216,7 @@ type progress struct {
 	committed  atomic.Int64
 	aborted    atomic.Int64
 	failed     atomic.Int64
+	retried    atomic.Int64
 	dropped    atomic.Int64
 	underway   atomic.Int64
 	latency    atomic.Int64 // nanoseconds, of the committed ones
@@ -197,8 +257,13 @@ func New(cfg Config) (*Machine, error) {
 	if cfg.Queue == 0 {
 		cfg.Queue = DefaultQueue
 	}
+	retry, err := newRetry(cfg.Retry)
+	if err != nil {
+		return nil, err
+	}
 	m := &Machine{
-		cfg: cfg,
+		cfg:   cfg,
+		retry: retry,
 		generator: cfg.Workload.NewGenerator(workload.GeneratorConfig{
 			Region: cfg.Region, Clients: cfg.Clients, Stream: cfg.Stream, Measured: s.Duration,
 		}),
@@ -211,6 +276,9 @@ func New(cfg Config) (*Machine, error) {
 			DurationMicroseconds: s.Duration.Microseconds(), Repetitions: s.Repetitions,
 			Workers: []result.Worker{{Region: cfg.RegionName, Index: cfg.Worker, Clients: cfg.Clients}},
 		},
+	}
+	if cfg.Retry != nil {
+		m.held = make([]held, cfg.Clients)
 	}
 	if m.open() {
 		m.idle = make([]int32, cfg.Clients)
@@ -250,7 +318,7 @@ func (m *Machine) EndTrace() {
 	}
 }
 
-// clientOf returns the client that sent one of the machine's transactions: see begin.
+// clientOf returns the client that sent one of the machine's transactions: see nextID.
 func (m *Machine) clientOf(id txn.ID) int32 {
 	return int32((uint64(id)&(1<<40-1) - 1) % uint64(len(m.clients)))
 }
@@ -284,6 +352,11 @@ func (m *Machine) advance(now time.Duration) {
 	for now >= m.change && m.stage != Done {
 		m.nextStage(now)
 	}
+	// Sent only now, since with no warm-up the window is open already.
+	if m.begun != m.repetition {
+		m.begun = m.repetition
+		m.beginRepetition(now)
+	}
 }
 
 func (m *Machine) nextStage(now time.Duration) {
@@ -297,12 +370,16 @@ func (m *Machine) nextStage(now time.Duration) {
 		m.repetition++
 		m.from, m.to = s.Window(m.repetition)
 		m.stage, m.change = Warmup, m.from
-		m.beginRepetition(now)
+		m.wake(now)
+		if m.open() {
+			m.arrivals, m.poisson = 0, 0
+			m.due = m.nextArrival()
+		}
 	case Warmup:
 		// What arrived before the window still belongs to the warm-up, even if the timer is late.
 		m.arrive(min(now, m.from-1))
 		m.stage, m.change = Measure, m.to
-		m.recorder = newRecorder(m.cfg.RegionName, m.report.Types, m.open(), m.cfg.Fine, m.repetition, m.from)
+		m.recorder = newRecorder(m.cfg.RegionName, m.report.Types, m.open(), m.cfg.Fine, int(m.retry.attempts), m.repetition, m.from)
 		m.recorder.window.Discarded = int64(m.queue.len())
 		m.queue.clear()
 		m.wake(now)
@@ -316,6 +393,7 @@ func (m *Machine) nextStage(now time.Duration) {
 		if m.repetition == s.Repetitions {
 			m.change = m.to // nothing comes that would need a pause
 		}
+		m.withdraw(now)
 		m.wake(now)
 	}
 	m.progress.stage.Store(int32(m.stage))
@@ -323,16 +401,15 @@ func (m *Machine) nextStage(now time.Duration) {
 }
 
 func (m *Machine) beginRepetition(now time.Duration) {
-	m.wake(now)
-	if m.open() {
-		m.arrivals, m.poisson = 0, 0
-		m.due = m.nextArrival()
+	switch {
+	case !m.running():
+	case m.open():
 		m.arrive(now)
 		m.awaitArrival(now)
-		return
+	default:
+		m.ramped = 0
+		m.ramp(now)
 	}
-	m.ramped = 0
-	m.ramp(now)
 }
 
 // maxRamp bounds the time over which a repetition's clients start.
@@ -416,7 +493,15 @@ func (m *Machine) admit(due time.Duration) {
 	m.queue.push(due)
 }
 
-// begin sends client i's next transaction, which is due at due.
+// nextID returns the id of client i's next attempt.
+func (m *Machine) nextID(i int32) txn.ID {
+	c := &m.clients[i]
+	n := uint64(c.count)*uint64(len(m.clients)) + uint64(i) + 1
+	c.count++
+	return txn.MakeID(m.cfg.Stream, n)
+}
+
+// begin makes client i's next transaction and sends it: it is due at due, or when it has been keyed in.
 func (m *Machine) begin(i int32, due, now time.Duration) {
 	if len(m.slots) == 0 {
 		// Transactions are made by the dozen: an allocation each would be the largest cost of sending one.
@@ -426,15 +511,33 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 	m.slots = m.slots[1:]
 	t := &s.t
 	t.Accesses = s.accesses[:0]
-	c := &m.clients[i]
-	n := uint64(c.count)*uint64(len(m.clients)) + uint64(i) + 1
-	c.count++
-	t.ID = txn.MakeID(m.cfg.Stream, n)
+	t.ID, t.Home = m.nextID(i), uint16(m.cfg.Region)
 	r := m.generator.Next(int(i), now-m.from, t)
-	c.id, c.due, c.sent = t.ID, due, now
-	c.typ, c.class, c.state = r.Type, r.Class, underway
+	c := &m.clients[i]
+	c.id, c.typ, c.traits = t.ID, r.Type, traitsOf(r, t.Exact)
+	if m.held == nil && r.Keying+r.Think > 0 && !m.open() {
+		m.held = make([]held, len(m.clients))
+	}
+	if m.held != nil {
+		m.held[i] = held{t: t, think: r.Think}
+	}
+	if r.Keying > 0 && !m.open() {
+		c.state = keying
+		m.env.After(r.Keying, protocol.Timer{Kind: timerAttempt, Arg: uint64(t.ID)})
+		return
+	}
+	m.send(i, t, due, now)
+}
+
+// send sends the first attempt of client i's transaction.
+func (m *Machine) send(i int32, t *txn.Transaction, due, now time.Duration) {
+	c := &m.clients[i]
+	c.due, c.sent, c.state = due, now, underway
 	if m.recorder != nil && due >= m.from {
-		m.recorder.sent(r.Class, r.Final)
+		m.recorder.window.Sent++
+		if c.traits&inexact == 0 {
+			m.recorder.classified(txn.Class(c.traits&classBits), c.traits&final != 0)
+		}
 	}
 	m.link(i)
 	m.underway++
@@ -443,6 +546,63 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 		m.env.After(m.cfg.Schedule.Timeout, protocol.Timer{Kind: timerTimeout})
 	}
 	m.env.Submit(t)
+}
+
+// backOff arranges for another attempt of client i's transaction after one that ended with o, and reports whether there will be one.
+func (m *Machine) backOff(i int32, o *txn.Outcome, now time.Duration) bool {
+	if m.retry.attempts == 0 || !m.retry.covers(o) || !m.running() {
+		return false
+	}
+	c, h := &m.clients[i], &m.held[i]
+	if h.t.Attempt+1 >= m.retry.attempts {
+		return false
+	}
+	pause := m.retry.backoff.pause(h.t.Attempt, m.rng)
+	if now+pause >= c.sent+m.cfg.Schedule.Timeout {
+		return false
+	}
+	last := *o
+	last.Result = nil
+	h.last, c.state = &last, backingOff
+	m.env.After(pause, protocol.Timer{Kind: timerAttempt, Arg: uint64(c.id)})
+	return true
+}
+
+// again sends the next attempt of client i's transaction: the same call, under an id of its own. The transaction keeps its place in
+// the list by age.
+func (m *Machine) again(i int32, now time.Duration) {
+	c, h := &m.clients[i], &m.held[i]
+	class := c.traits.classAfter(h.last)
+	if m.recorder != nil {
+		m.recorder.retried(c.typ, class, h.last, now)
+	}
+	if m.cfg.Observer != nil {
+		m.cfg.Observer.Retried(c.typ, class, h.last)
+	}
+	m.progress.retried.Add(1)
+	t := *h.t
+	t.ID = m.nextID(i)
+	t.Attempt++
+	h.t, h.last = &t, nil
+	c.id, c.state = t.ID, underway
+	m.env.Submit(&t)
+}
+
+// ReasonNotSent is the reason of transactions that were still being keyed in when their window closed.
+const ReasonNotSent = "not-sent"
+
+// withdraw ends what would be sent after the window, now that it has closed: a transaction whose client backs off has the outcome of
+// its last attempt, one that is being keyed in was never sent.
+func (m *Machine) withdraw(now time.Duration) {
+	for i := range m.held {
+		switch c := &m.clients[i]; c.state {
+		case backingOff:
+			m.end(int32(i), m.held[i].last, now)
+		case keying:
+			c.state, m.held[i] = idle, held{}
+			m.generator.Done(i, txn.Outcome{ID: c.id, Status: txn.Refused, Cause: txn.CauseClient, Reason: ReasonNotSent})
+		}
+	}
 }
 
 // link appends client i to the list of transactions under way. Clients send in the order of time and all have the same
@@ -472,7 +632,8 @@ func (m *Machine) unlink(i int32) {
 	}
 }
 
-// Complete takes the outcome of a transaction. When its client has given up on it, only the ledger learns.
+// Complete takes the outcome of an attempt. When its client has given up on it, only the ledger learns: that was the one attempt of
+// its transaction without an outcome, since there is never more than one under way.
 func (m *Machine) Complete(o txn.Outcome) {
 	now := m.env.Now()
 	m.advance(now)
@@ -485,7 +646,9 @@ func (m *Machine) Complete(o txn.Outcome) {
 		m.generator.Late(o)
 		return
 	}
-	m.end(i, &o, now)
+	if !m.backOff(i, &o, now) {
+		m.end(i, &o, now)
+	}
 }
 
 // Timeout is the reason of transactions whose client gave up on them.
@@ -497,6 +660,13 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	m.unlink(i)
 	m.underway--
 	c.state = idle
+	rest, attempts := m.think(), 1
+	if m.held != nil {
+		h := &m.held[i]
+		rest += h.think
+		attempts += int(h.t.Attempt)
+		*h = held{}
+	}
 	m.progress.underway.Store(int64(m.underway))
 	switch o.Status {
 	case txn.Committed:
@@ -510,21 +680,24 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 		m.report.Total.Failed++
 		m.progress.failed.Store(m.report.Total.Failed)
 	}
+	class := c.traits.classAfter(o)
 	if m.recorder != nil && now < m.to {
 		if c.due >= m.from {
-			m.recorder.ended(c.typ, c.class, o, now-c.due, now-c.sent, now)
-		} else if o.Status == txn.Committed {
-			m.recorder.carriedIn(now)
+			m.recorder.ended(c.typ, class, o, attempts, now-c.due, now-c.sent, now)
+			if c.traits.learns(o) {
+				m.recorder.classified(class, c.traits&final != 0)
+			}
+		} else {
+			m.recorder.carriedIn(c.typ, class, o, now)
 		}
 	}
 	if m.cfg.Observer != nil {
-		m.cfg.Observer.Ended(c.typ, c.class, o, now-c.due, now)
+		m.cfg.Observer.Ended(c.typ, class, o, now-c.due, now)
 	}
 	m.generator.Done(int(i), *o)
 
-	rest := m.think()
 	if o.Status == txn.Refused || o.Status == txn.Unknown && o.Reason != Timeout {
-		rest = max(rest, m.backoff(c.refusals))
+		rest = max(rest, refusalBackoff.pause(c.refusals, m.rng))
 		c.refusals = min(c.refusals+1, 30)
 	} else {
 		c.refusals = 0
@@ -563,22 +736,6 @@ func (m *Machine) rest(i int32, d time.Duration) {
 	m.env.After(d, protocol.Timer{Kind: timerClient, Arg: uint64(i)})
 }
 
-// The pause of a client whose transaction was refused, before jitter: it doubles from backoffFirst to backoffMost.
-const (
-	backoffFirst = 10 * time.Millisecond
-	backoffMost  = time.Second
-)
-
-// backoff draws the pause after refusals earlier ones in a row: half to one and a half times the nominal one, so that
-// the clients of a database that is down come back neither together nor often.
-func (m *Machine) backoff(refusals uint8) time.Duration {
-	d := backoffMost
-	if refusals < 7 {
-		d = min(d, backoffFirst<<refusals)
-	}
-	return d/2 + time.Duration(m.rng.Int64N(int64(d)))
-}
-
 // Fire takes a timer.
 func (m *Machine) Fire(t protocol.Timer) {
 	now := m.env.Now()
@@ -598,8 +755,24 @@ func (m *Machine) Fire(t protocol.Timer) {
 		if m.running() {
 			m.begin(int32(t.Arg), now, now)
 		}
+	case timerAttempt:
+		m.attempt(txn.ID(t.Arg), now)
 	case timerTimeout:
 		m.expire(now)
+	}
+}
+
+// attempt makes the attempt that was to come after id, or that has it, unless its time is over.
+func (m *Machine) attempt(id txn.ID, now time.Duration) {
+	i := m.clientOf(id)
+	switch c := &m.clients[i]; {
+	case c.id != id: // the client has gone on
+	case c.state == keying:
+		m.send(i, m.held[i].t, now, now)
+	case c.state == backingOff && now >= c.sent+m.cfg.Schedule.Timeout: // the timer is late
+		m.end(i, m.held[i].last, now)
+	case c.state == backingOff:
+		m.again(i, now)
 	}
 }
 
@@ -608,7 +781,11 @@ func (m *Machine) expire(now time.Duration) {
 	timeout := m.cfg.Schedule.Timeout
 	for m.oldest != none && now >= m.clients[m.oldest].sent+timeout {
 		i := m.oldest
-		m.end(i, &txn.Outcome{ID: m.clients[i].id, Status: txn.Unknown, Cause: txn.CauseClient, Reason: Timeout}, now)
+		o := &txn.Outcome{ID: m.clients[i].id, Status: txn.Unknown, Cause: txn.CauseClient, Reason: Timeout}
+		if m.clients[i].state == backingOff { // the timer of its next attempt is late
+			o = m.held[i].last
+		}
+		m.end(i, o, now)
 	}
 	m.timeoutAt = 0
 	if m.oldest != none {
@@ -645,8 +822,9 @@ func (m *Machine) Report() *result.Report {
 type Progress struct {
 	Stage      Stage
 	Repetition int
-	// Committed, Aborted and Failed (refused or unknown) count all transactions so far, warm-up included.
-	Committed, Aborted, Failed int64
+	// Committed, Aborted and Failed (refused or unknown) count all transactions so far, warm-up included; Retried counts their
+	// attempts beside the first ones.
+	Committed, Aborted, Failed, Retried int64
 	// Dropped arrivals of an open loop, and transactions under way.
 	Dropped, Underway int64
 	// Latency is the sum over all committed transactions.
@@ -658,7 +836,7 @@ func (m *Machine) Progress() Progress {
 	p := &m.progress
 	return Progress{
 		Stage: Stage(p.stage.Load()), Repetition: int(p.repetition.Load()),
-		Committed: p.committed.Load(), Aborted: p.aborted.Load(), Failed: p.failed.Load(),
+		Committed: p.committed.Load(), Aborted: p.aborted.Load(), Failed: p.failed.Load(), Retried: p.retried.Load(),
 		Dropped: p.dropped.Load(), Underway: p.underway.Load(), Latency: time.Duration(p.latency.Load()),
 	}
 }

@@ -53,8 +53,8 @@ func (w *world) Submit(t *txn.Transaction) {
 func (w *world) run(t *testing.T, m *Machine) *result.Report {
 	t.Helper()
 	w.m, w.answers, w.ids = m, map[uint64]txn.Outcome{}, map[txn.ID]bool{}
-	m.Attach(w)
-	m.Start()
+	c := m.Attach(w)
+	c.Start()
 	for !m.Finished() || len(w.answers) > 0 {
 		at, ok := w.events.Next()
 		if !ok {
@@ -65,9 +65,9 @@ func (w *world) run(t *testing.T, m *Machine) *result.Report {
 		if e.Kind == answerKind {
 			o := w.answers[e.Arg]
 			delete(w.answers, e.Arg)
-			m.Complete(o)
+			c.Complete(o)
 		} else {
-			m.Fire(e)
+			c.Fire(e)
 		}
 	}
 	if !m.Finished() {
@@ -216,6 +216,25 @@ func TestWindowEdges(t *testing.T) {
 	d, _ := sum(r, txn.Committed)
 	if w := r.Windows[0]; d.Count != 2 || w.CarriedIn != 1 || w.Unfinished != 1 || w.Sent != 3 {
 		t.Errorf("recorded %d, window %+v", d.Count, w)
+	}
+}
+
+// TestNoWarmup: what is sent when the window opens is sent in it.
+func TestNoWarmup(t *testing.T) {
+	for _, arrival := range []v1alpha1.Arrival{v1alpha1.ArrivalClosed, v1alpha1.ArrivalConstant} {
+		m := machine(t, func(c *Config) {
+			c.Schedule.Warmup, c.Schedule.Duration, c.Schedule.Repetitions = 0, time.Second, 2
+			if c.Arrival = arrival; arrival != v1alpha1.ArrivalClosed {
+				c.RatePerSecond, c.Clients = 4, 2
+			}
+		})
+		r := (&world{answer: taking(250 * time.Millisecond)}).run(t, m)
+		// At 0, 0.25, 0.5 and 0.75 s; the last is under way until the window closes.
+		for _, w := range r.Windows {
+			if w.Sent != 4 || w.Unfinished != 1 || w.CarriedIn != 0 {
+				t.Errorf("%s: window %+v, want 4 sent and 1 unfinished", arrival, w)
+			}
+		}
 	}
 }
 

@@ -28,7 +28,39 @@ type recorder struct {
 
 type cell struct {
 	latency, service distribution
-	reasons          map[string]int64
+	failures         failures
+	// further attempts are those beside the last ones of the recorded transactions.
+	further         int64
+	furtherFailures failures
+}
+
+// failures tell why transactions or attempts were not committed.
+type failures struct {
+	reasons map[string]int64
+	causes  [txn.NumCauses]int64
+}
+
+func (f *failures) count(o *txn.Outcome) {
+	if f.reasons == nil {
+		f.reasons = map[string]int64{}
+	}
+	reason := o.Reason
+	if _, known := f.reasons[reason]; !known && len(f.reasons) >= maxReasons {
+		reason = otherReason
+	}
+	f.reasons[reason]++
+	f.causes[o.Cause]++
+}
+
+// export returns the failures as a report has them.
+func (f *failures) export() (r result.Failures) {
+	r.Reasons = f.reasons
+	for cause, n := range f.causes {
+		if n > 0 {
+			r.Add(result.Failures{Causes: map[string]int64{txn.Cause(cause).String(): n}})
+		}
+	}
+	return r
 }
 
 type distribution struct {
@@ -59,19 +91,24 @@ const maxReasons = 32
 
 const otherReason = "other"
 
-func newRecorder(region string, types []string, service, fine bool, repetition int, from time.Duration) *recorder {
-	return &recorder{
+// newRecorder makes a recorder of transactions that have at most so many attempts, 0 where none is tried again.
+func newRecorder(region string, types []string, service, fine bool, attempts, repetition int, from time.Duration) *recorder {
+	r := &recorder{
 		region: region, types: types, service: service, fine: fine, from: from,
 		window:  result.Window{Region: region, Repetition: repetition},
 		cells:   make([]*cell, len(types)*int(txn.NumClasses)*int(txn.Unknown)),
 		current: result.Second{Region: region, Repetition: repetition},
 	}
+	if attempts > 0 {
+		r.window.CommittedAfter = make([]int64, attempts)
+	}
+	return r
 }
 
-// sent counts a transaction that is due in the window.
-func (r *recorder) sent(class txn.Class, final bool) {
+// classified counts a transaction that is due in the window, when its class is known.
+func (r *recorder) classified(class txn.Class, final bool) {
 	w := &r.window
-	w.Sent++
+	w.Classified++
 	if class.MultiHome() {
 		w.MultiHome++
 	}
@@ -90,38 +127,61 @@ func (r *recorder) sent(class txn.Class, final bool) {
 	}
 }
 
-// ended counts a transaction that was due in the window and ended in it, at now.
-func (r *recorder) ended(typ uint8, class txn.Class, o *txn.Outcome, latency, service, now time.Duration) {
-	i := (int(typ)*int(txn.NumClasses)+int(class))*int(txn.Unknown) + int(o.Status) - 1
+// cell returns what belongs to a type, class and outcome.
+func (r *recorder) cell(typ uint8, class txn.Class, status txn.Status) *cell {
+	i := (int(typ)*int(txn.NumClasses)+int(class))*int(txn.Unknown) + int(status) - 1
 	c := r.cells[i]
 	if c == nil {
 		c = &cell{}
 		r.cells[i] = c
 	}
+	return c
+}
+
+// ended counts a transaction that was due in the window and ended in it, at now, after so many attempts.
+func (r *recorder) ended(typ uint8, class txn.Class, o *txn.Outcome, attempts int, latency, service, now time.Duration) {
+	c := r.cell(typ, class, o.Status)
 	us := result.Microseconds(latency)
 	c.latency.record(us)
 	if r.service {
 		c.service.record(result.Microseconds(service))
 	}
 	r.count(o.Status, now)
-	if o.Status == txn.Committed {
-		r.latency.Record(us)
+	r.current.Attempts++
+	if o.Status != txn.Committed {
+		c.failures.count(o)
 		return
 	}
-	if c.reasons == nil {
-		c.reasons = map[string]int64{}
+	r.latency.Record(us)
+	if after := r.window.CommittedAfter; after != nil {
+		after[attempts-1]++
 	}
-	reason := o.Reason
-	if _, known := c.reasons[reason]; !known && len(c.reasons) >= maxReasons {
-		reason = otherReason
-	}
-	c.reasons[reason]++
 }
 
-// carriedIn counts a transaction that was due before the window and committed in it.
-func (r *recorder) carriedIn(now time.Duration) {
-	r.window.CarriedIn++
-	r.count(txn.Committed, now)
+// carriedIn counts a transaction that was due before the window and ended in it: its last attempt, and itself if it committed.
+func (r *recorder) carriedIn(typ uint8, class txn.Class, o *txn.Outcome, now time.Duration) {
+	r.attempted(typ, class, o, now)
+	if o.Status == txn.Committed {
+		r.window.CarriedIn++
+		r.count(txn.Committed, now)
+	}
+}
+
+// retried counts an attempt that ended with o and is followed by another, now.
+func (r *recorder) retried(typ uint8, class txn.Class, o *txn.Outcome, now time.Duration) {
+	r.window.Retried++
+	r.attempted(typ, class, o, now)
+}
+
+// attempted counts an attempt beside the last ones of the recorded transactions.
+func (r *recorder) attempted(typ uint8, class txn.Class, o *txn.Outcome, now time.Duration) {
+	c := r.cell(typ, class, o.Status)
+	c.further++
+	if o.Status != txn.Committed {
+		c.furtherFailures.count(o)
+	}
+	r.advance(now)
+	r.current.Attempts++
 }
 
 // count counts a transaction that ended at now in the timeline.
@@ -160,7 +220,7 @@ func (r *recorder) advance(now time.Duration) {
 }
 
 func (r *recorder) closeSecond(next int) {
-	if r.current.Committed+r.current.Aborted+r.current.Failed > 0 {
+	if r.current.Attempts > 0 {
 		r.current.Latency = r.latency.AppendTo(nil)
 		r.timeline = append(r.timeline, r.current)
 	}
@@ -181,12 +241,15 @@ func (r *recorder) seal(report *result.Report) {
 		class := i / int(txn.Unknown) % int(txn.NumClasses)
 		s := result.Series{
 			Region: r.region, Repetition: r.window.Repetition,
-			Type:    r.types[i/int(txn.Unknown)/int(txn.NumClasses)],
-			Class:   txn.Class(class).String(),
-			Outcome: (txn.Status(status) + 1).String(),
-			Reasons: c.reasons,
-			Latency: c.latency.export(),
+			Type:     r.types[i/int(txn.Unknown)/int(txn.NumClasses)],
+			Class:    txn.Class(class).String(),
+			Outcome:  (txn.Status(status) + 1).String(),
+			Failures: c.failures.export(),
+			Attempts: result.SeriesAttempts{Count: c.latency.count + c.further},
+			Latency:  c.latency.export(),
 		}
+		s.Attempts.Add(s.Failures)
+		s.Attempts.Add(c.furtherFailures.export())
 		if r.service {
 			d := c.service.export()
 			s.Service = &d

@@ -80,7 +80,7 @@ func Machines(c WorkerConfig) ([]*Machine, error) {
 			Seed:    c.Seed, Arrival: c.Load.Arrival, RatePerSecond: c.Load.RatePerSecond,
 			// The region's arrivals go to the workers by turns, and each worker's to its shards.
 			Share: s*workers + c.Index, Shares: shards * workers,
-			ThinkTime: c.Load.ThinkTime.Duration, Queue: max(1, DefaultQueue/(shards*workers)),
+			ThinkTime: c.Load.ThinkTime.Duration, Retry: c.Load.Retry, Queue: max(1, DefaultQueue/(shards*workers)),
 			Schedule: PlanOf(c.Load, c.Start),
 		})
 		if err != nil {
@@ -130,6 +130,7 @@ func Total(machines []*Machine) Progress {
 		t.Committed += p.Committed
 		t.Aborted += p.Aborted
 		t.Failed += p.Failed
+		t.Retried += p.Retried
 		t.Dropped += p.Dropped
 		t.Underway += p.Underway
 		t.Latency += p.Latency

@@ -96,7 +96,8 @@ func TestWorkerCounts(t *testing.T) {
 		return load.Progress{Underway: 5, Dropped: 2, Repetition: 3, Stage: load.Measure}
 	})
 	end := func(typ uint8, s txn.Status, reason string, latency, now time.Duration) {
-		w.Ended(typ, txn.MultiHomeSinglePartition, &txn.Outcome{ID: txn.MakeID(7, 9), Status: s, Reason: reason}, latency, now)
+		causes := map[txn.Status]txn.Cause{txn.Aborted: txn.CauseProcedure, txn.Refused: txn.CauseNode, txn.Unknown: txn.CauseNode}
+		w.Ended(typ, txn.MultiHomeSinglePartition, &txn.Outcome{ID: txn.MakeID(7, 9), Status: s, Cause: causes[s], Reason: reason}, latency, now)
 	}
 	for i := range 10 {
 		end(1, txn.Committed, "", 20*time.Millisecond, time.Duration(i)*time.Second)
@@ -105,6 +106,13 @@ func TestWorkerCounts(t *testing.T) {
 	end(1, txn.Refused, "overloaded", 0, 0)
 	end(1, txn.Unknown, "connection lost", 0, 0)
 	end(1, txn.Unknown, load.Timeout, 0, 0)
+	for range 3 {
+		w.Retried(1, txn.MultiHomeSinglePartition, &txn.Outcome{Status: txn.Aborted, Cause: txn.CauseConflict, Reason: "overtaken"})
+	}
+	w.Retried(1, txn.MultiHomeSinglePartition, &txn.Outcome{Status: txn.Refused, Cause: txn.CauseNode, Reason: "overloaded"})
+	attempts := func(outcome, cause string, n int) string {
+		return fmt.Sprintf(`geobench_worker_attempts_total{cause="%s",class="MH-SP",database="d",outcome="%s",region="eu",run="r",transaction="pay",worker="1"} %d`, cause, outcome, n)
+	}
 	const of = `{class="MH-SP",database="d",region="eu",run="r",transaction="pay",worker="1"} `
 	withReason := func(name, reason string) string {
 		return fmt.Sprintf(`%s{class="MH-SP",database="d",reason="%s",region="eu",run="r",transaction="pay",worker="1"} 1`, name, reason)
@@ -113,6 +121,11 @@ func TestWorkerCounts(t *testing.T) {
 	for _, want := range []string{
 		"geobench_worker_committed_total" + of + "10",
 		"geobench_worker_timed_out_total" + of + "1",
+		attempts("committed", "none", 10),
+		attempts("aborted", "procedure", 1),
+		attempts("aborted", "conflict", 3),
+		attempts("refused", "node", 2),
+		attempts("unknown", "node", 2),
 		withReason("geobench_worker_aborted_total", "insufficient funds"),
 		withReason("geobench_worker_refused_total", "overloaded"),
 		withReason("geobench_worker_unknown_total", "connection lost"),

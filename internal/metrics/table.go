@@ -27,7 +27,8 @@ var latencyBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .02
 var (
 	workers = source("Workers", "Served by worker pods on port 7001 (`metrics`), and by `geobench run --metrics-address` for all regions. "+
 		"They count from the first warm-up on: the result document counts measured windows alone. `worker` is the worker's number in its region. "+
-		"Clients do not try again: what did not commit is counted once, by its outcome. What engines execute again is in `geobench_engine_events_total`.")
+		"A transaction is counted once, by the outcome of its last attempt; `geobench_worker_attempts_total` counts every attempt, which is the same without `spec.load.retry`. "+
+		"What engines execute again is in `geobench_engine_events_total`.")
 
 	Committed = workers.define(Counter, "geobench_worker_committed_total",
 		"Transactions committed.", with(workerLabels, "transaction", "class"))
@@ -39,8 +40,11 @@ var (
 		"Transactions without an answer because the connection was lost.", with(workerLabels, "transaction", "class", "reason"))
 	TimedOut = workers.define(Counter, "geobench_worker_timed_out_total",
 		"Transactions that their client gave up on after spec.load.requestTimeout.", with(workerLabels, "transaction", "class"))
+	Attempts = workers.define(Counter, "geobench_worker_attempts_total",
+		"Attempts that ended, by outcome (committed, aborted, refused, unknown) and cause (procedure, conflict, node, client; none of those that committed or whose cause the database does not tell). "+
+			"One that is tried again counts when the next one is sent.", with(workerLabels, "transaction", "class", "outcome", "cause"))
 	Latency = workers.define(Histogram, "geobench_worker_commit_latency_seconds",
-		"Latency of committed transactions from the instant at which they were due. Exemplars name a transaction of the recorded history.",
+		"Latency of committed transactions from the instant at which they were due, all attempts included. Exemplars name a transaction of the recorded history.",
 		with(workerLabels, "transaction", "class"), latencyBuckets...)
 	Dropped = workers.define(Counter, "geobench_worker_dropped_total",
 		"Arrivals of an open loop that were dropped because the queue was full.", workerLabels)

@@ -25,6 +25,7 @@ type Worker struct {
 	types                      []string
 	aborted, refused, unknown  *prometheus.CounterVec
 	committedDesc, latencyDesc *prometheus.Desc
+	attemptsDesc               *prometheus.Desc
 	progress                   *Collector
 	cells                      []atomic.Pointer[cell] // by type and class
 	mu                         sync.Mutex             // for making cells and reasons
@@ -37,7 +38,8 @@ type Worker struct {
 type cell struct {
 	timedOut prometheus.Counter
 	latency  *histogram
-	exemplar atomic.Int64 // when the last one was given, in nanoseconds of the process's clock
+	failed   [txn.Unknown + 1][txn.NumCauses]atomic.Int64 // attempts by status and cause
+	exemplar atomic.Int64                                 // when the last one was given, in nanoseconds of the process's clock
 }
 
 type outcome struct {
@@ -60,7 +62,7 @@ func NewWorker(l WorkerLabels, types []string) *Worker {
 	w := &Worker{
 		types:         types,
 		timedOut:      TimedOut.CounterVec(fixed...),
-		committedDesc: Committed.Desc(fixed...), latencyDesc: Latency.Desc(fixed...),
+		committedDesc: Committed.Desc(fixed...), attemptsDesc: Attempts.Desc(fixed...), latencyDesc: Latency.Desc(fixed...),
 		aborted: Aborted.CounterVec(fixed...), refused: Refused.CounterVec(fixed...), unknown: Unknown.CounterVec(fixed...),
 		cells:     make([]atomic.Pointer[cell], len(types)*int(txn.NumClasses)),
 		reasons:   map[string]bool{},
@@ -88,6 +90,7 @@ func (w *Worker) Describe(ch chan<- *prometheus.Desc) {
 		c.Describe(ch)
 	}
 	ch <- w.committedDesc
+	ch <- w.attemptsDesc
 	ch <- w.latencyDesc
 }
 
@@ -102,7 +105,19 @@ func (w *Worker) Collect(ch chan<- prometheus.Metric) {
 			continue
 		}
 		typ, class := w.names(i)
-		ch <- prometheus.MustNewConstMetric(w.committedDesc, prometheus.CounterValue, float64(c.latency.count()), typ, class)
+		committed := float64(c.latency.count())
+		ch <- prometheus.MustNewConstMetric(w.committedDesc, prometheus.CounterValue, committed, typ, class)
+		attempts := func(n float64, status txn.Status, cause txn.Cause) {
+			ch <- prometheus.MustNewConstMetric(w.attemptsDesc, prometheus.CounterValue, n, typ, class, status.String(), cause.String())
+		}
+		attempts(committed, txn.Committed, 0)
+		for status := txn.Aborted; status <= txn.Unknown; status++ {
+			for cause := range txn.NumCauses {
+				if n := c.failed[status][cause].Load(); n > 0 {
+					attempts(float64(n), status, cause)
+				}
+			}
+		}
 		m, err := c.latency.metric(w.latencyDesc, typ, class)
 		if err != nil {
 			m = prometheus.NewInvalidMetric(w.latencyDesc, err)
@@ -117,22 +132,35 @@ func (w *Worker) collectors() []prometheus.Collector {
 
 // Ended implements load.Observer.
 func (w *Worker) Ended(typ uint8, class txn.Class, o *txn.Outcome, latency, now time.Duration) {
-	i := int(typ)*int(txn.NumClasses) + int(class)
-	c := w.cells[i].Load()
-	if c == nil {
-		c = w.newCell(i)
-	}
-	switch {
-	case o.Status == txn.Committed:
+	i, c := w.cell(typ, class)
+	if o.Status == txn.Committed {
 		bucket := c.latency.observe(latency)
 		if last := c.exemplar.Load(); now-time.Duration(last) >= exemplarEvery && c.exemplar.CompareAndSwap(last, int64(now)) {
 			c.latency.exemplify(bucket, latency, o.ID.String())
 		}
-	case o.Status == txn.Unknown && o.Reason == load.Timeout:
+		return
+	}
+	c.failed[o.Status][o.Cause].Add(1)
+	if o.Status == txn.Unknown && o.Reason == load.Timeout {
 		c.timedOut.Inc()
-	default:
+	} else {
 		w.other(i, o).Inc()
 	}
+}
+
+// Retried implements load.Observer.
+func (w *Worker) Retried(typ uint8, class txn.Class, o *txn.Outcome) {
+	_, c := w.cell(typ, class)
+	c.failed[o.Status][o.Cause].Add(1)
+}
+
+// cell finds the metrics of a type and class.
+func (w *Worker) cell(typ uint8, class txn.Class) (i int, c *cell) {
+	i = int(typ)*int(txn.NumClasses) + int(class)
+	if c = w.cells[i].Load(); c == nil {
+		c = w.newCell(i)
+	}
+	return i, c
 }
 
 // newCell makes the metrics of a type and class; all that can be counted of it shows from then on, with 0.

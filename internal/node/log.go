@@ -274,7 +274,7 @@ func (l *loop) replayTurn(c *codec.Reader, whole []uint32) error {
 			tr := codec.NewReader(body)
 			t := &txn.Transaction{}
 			tr.Transaction(t)
-			if err := errors.Join(tr.Done(), l.n.cfg.Procedures.Prepare(t)); err != nil {
+			if err := errors.Join(tr.Done(), l.n.prepare(t)); err != nil {
 				return err
 			}
 			l.pending[t.ID] = nil // nobody waits for it

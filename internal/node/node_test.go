@@ -75,6 +75,9 @@ func (r *setReplica) others(f func(geo.NodeID)) {
 }
 
 func (r *setReplica) Submit(t *txn.Transaction) {
+	if self := r.Topology.RegionOf(r.Self); t.Home != uint16(self) {
+		panic(fmt.Sprintf("a transaction of clients of region %d at a node of region %d", t.Home, self))
+	}
 	r.waiting[t.ID] = r.Topology.Nodes() - 1
 	if len(t.Args) == 0 {
 		return

@@ -52,6 +52,13 @@ func deliver(n *Node, batch []item) []item {
 	return batch[:0]
 }
 
+// prepare fills in what does not travel with a client's transaction: its footprint, and the region of its clients, which is the
+// node's own.
+func (n *Node) prepare(t *txn.Transaction) error {
+	t.Home = uint16(n.topology.RegionOf(n.cfg.ID))
+	return n.cfg.Procedures.Prepare(t)
+}
+
 // clientReceiver decodes and prepares a client's transactions, beside the loop.
 type clientReceiver struct {
 	n      *Node
@@ -65,7 +72,7 @@ type clientReceiver struct {
 // Receive implements wire.Receiver.
 func (c *clientReceiver) Receive(payload []byte) error {
 	return wire.ReadTransactions(payload, c.accesses, func(t *txn.Transaction) {
-		err := c.n.cfg.Procedures.Prepare(t)
+		err := c.n.prepare(t)
 		if err != nil && !c.warned {
 			c.warned = true // once is enough: there may be thousands more
 			c.n.cfg.Log.Warn("invalid transaction", "error", err)

@@ -9,6 +9,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/txn"
 )
 
 // Figure is a chart with the numbers behind it.
@@ -47,7 +48,7 @@ func simulatedMark(d *result.Document) string {
 // figures of one result, those that it has the numbers for.
 func figures(prefix string, d *result.Document) map[string]*Figure {
 	out := map[string]*Figure{}
-	for _, f := range []*Figure{rtt(d), throughput(d), regionLatency(d), transactionLatency(d), timelineThroughput(d), timelineLatency(d), availability(d),
+	for _, f := range []*Figure{rtt(d), throughput(d), attempts(d), regionLatency(d), transactionLatency(d), timelineThroughput(d), timelineLatency(d), availability(d),
 		traffic(d), cost(d), balance(d, "operations"), balance(d, "data")} {
 		if f != nil {
 			out[f.ID] = f
@@ -99,9 +100,17 @@ func throughput(d *result.Document) *Figure {
 	f := &Figure{ID: "throughput", Title: "Throughput by region of the clients", Open: true,
 		Header: []string{"region", "committed per second", "committed", "aborted", "refused", "unknown", "abort share"}}
 	c := &rowChart{title: f.Title, xLabel: "committed transactions per second"}
+	if d.Spec.Load.Retry != nil {
+		f.Caption = "The upright mark is attempts per second: each transaction counts once, however often it was tried."
+	}
 	var about []string
 	for i, r := range d.Regions {
-		c.rows = append(c.rows, row{name: r.Name, class: i, bar: float64(r.ThroughputPerSecond), value: fmt.Sprintf("%d/s", r.ThroughputPerSecond)})
+		line := row{name: r.Name, class: i, bar: float64(r.ThroughputPerSecond), value: fmt.Sprintf("%d/s", r.ThroughputPerSecond)}
+		if d.Spec.Load.Retry != nil {
+			perSecond := float64(r.Attempts.PerSecond)
+			line.mark, line.value = &perSecond, fmt.Sprintf("%d of %d/s", r.ThroughputPerSecond, r.Attempts.PerSecond)
+		}
+		c.rows = append(c.rows, line)
 		f.row(r.Name, r.ThroughputPerSecond, r.Committed, r.Aborted, r.Refused, r.Unknown, percent(r.AbortPPM))
 		about = append(about, fmt.Sprintf("%s %d per second", r.Name, r.ThroughputPerSecond))
 	}
@@ -109,6 +118,46 @@ func throughput(d *result.Document) *Figure {
 		return nil
 	}
 	c.about = words(about...)
+	f.scene = c.draw()
+	return f
+}
+
+// attempts draws how many attempts the committed transactions took; nil where none is tried again.
+func attempts(d *result.Document) *Figure {
+	if d.Spec.Load.Retry == nil {
+		return nil
+	}
+	f := &Figure{ID: "attempts", Title: "Transactions by the attempts until they committed", Open: true,
+		Caption: "Bars: committed transactions of all regions. The table has what became of the attempts themselves: one that was tried again counts there, too.",
+		Header:  []string{"region", "attempts per second", "attempts", "committed", "aborted", "refused", "unknown", "retried", "conflict", "node", "procedure", "client"}}
+	c := &rowChart{title: f.Title, xLabel: "committed transactions"}
+	all := &d.Summary.Attempts
+	after := all.CommittedAfter
+	for len(after) > 1 && after[len(after)-1] == 0 {
+		after = after[:len(after)-1]
+	}
+	for i, n := range after {
+		f.Header = append(f.Header, fmt.Sprintf("after %d", i+1))
+		c.rows = append(c.rows, row{name: fmt.Sprintf("after %d", i+1), bar: float64(n), value: fmt.Sprint(n)})
+	}
+	if len(c.rows) == 0 {
+		return nil
+	}
+	add := func(name string, a *result.Attempts) {
+		cells := []any{name, a.PerSecond, a.Committed + a.Aborted + a.Refused + a.Unknown, a.Committed, a.Aborted, a.Refused, a.Unknown, a.Retried}
+		for _, cause := range []txn.Cause{txn.CauseConflict, txn.CauseNode, txn.CauseProcedure, txn.CauseClient} {
+			cells = append(cells, a.Causes[cause.String()])
+		}
+		for _, n := range a.CommittedAfter[:len(after)] {
+			cells = append(cells, n)
+		}
+		f.row(cells...)
+	}
+	for i := range d.Regions {
+		add(d.Regions[i].Name, &d.Regions[i].Attempts)
+	}
+	add("all", all)
+	c.about = fmt.Sprintf("%d attempts per second for %d committed transactions per second; the table below has the numbers.", all.PerSecond, d.Summary.ThroughputPerSecond)
 	f.scene = c.draw()
 	return f
 }
@@ -247,6 +296,7 @@ type bin struct {
 	seconds   int
 	committed []int64 // by region
 	failed    int64
+	attempts  int64
 	p50, p99  int64 // the largest of its seconds
 }
 
@@ -274,6 +324,7 @@ func binned(d *result.Document) (bins [][]bin, starts []float64) {
 			}
 		}
 		b.failed += t.Aborted + t.Failed
+		b.attempts += t.Attempts
 		b.p50, b.p99 = max(b.p50, t.P50), max(b.p99, t.P99)
 	}
 	if current != nil {
@@ -386,13 +437,20 @@ func timelineThroughput(d *result.Document) *Figure {
 		about = append(about, fmt.Sprintf("%s: %.0f to %.0f per second", r.Name, low, high))
 	}
 	f.Header = append(f.Header, "not committed")
+	if d.Spec.Load.Retry != nil {
+		f.Header = append(f.Header, "attempts")
+	}
 	for _, repetition := range bins {
 		for _, b := range repetition {
 			cells := []any{fmt.Sprintf("%g", b.at)}
 			for _, n := range b.committed {
 				cells = append(cells, fmt.Sprintf("%.0f", float64(n)/float64(b.seconds)))
 			}
-			f.row(append(cells, b.failed)...)
+			cells = append(cells, b.failed)
+			if d.Spec.Load.Retry != nil {
+				cells = append(cells, b.attempts)
+			}
+			f.row(cells...)
 		}
 	}
 	c.about = words(about...)

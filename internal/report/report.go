@@ -308,6 +308,9 @@ func (r *run) facts() {
 	}
 	add("Workload", "%s", d.Workload)
 	add("Load", "%s; %s of %s after %s of warm-up", how, plural(max(1, int(l.Repetitions)), "window"), l.Duration, l.Warmup)
+	if l.Retry != nil {
+		add("Retry", "%s", l.Retry.Describe())
+	}
 	realised := d.Summary.Realised
 	add("Mix", "multi-home %s (asked for %s), multi-partition %s (asked for %s) of %d final phases", percent(realised.MultiHomePPM), percent(realised.ConfiguredMultiHomePPM),
 		percent(realised.MultiPartitionPPM), percent(realised.ConfiguredMultiPartitionPPM), realised.Final)

@@ -12,10 +12,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/manifest"
@@ -61,6 +64,48 @@ func document(t *testing.T) *result.Document {
 		t.Fatal(err)
 	}
 	return d
+}
+
+// retried is a result of a run whose clients try again.
+func retried(t *testing.T) *result.Document {
+	d := *document(t)
+	d.Spec.Load.Retry = &v1alpha1.Retry{Attempts: 9, Backoff: v1alpha1.DurationOf(10 * time.Millisecond), MaxBackoff: v1alpha1.DurationOf(time.Second), Jitter: 50,
+		Causes: []v1alpha1.RetryCause{v1alpha1.RetryConflict}}
+	a := result.Attempts{Counts: result.Counts{Committed: 900, Aborted: 700, Causes: map[string]int64{"conflict": 650, "procedure": 50}}, Retried: 640, PerSecond: 1601, AbortPPM: 437_500,
+		CommittedAfter: []int64{500, 300, 99, 0, 0, 0, 0, 0, 0}}
+	d.Summary.Attempts, d.Regions = a, slices.Clone(d.Regions)
+	for i := range d.Regions {
+		d.Regions[i].Attempts = a
+	}
+	return &d
+}
+
+// Attempts are told where transactions are tried again, and nowhere else.
+func TestPageTellsAttempts(t *testing.T) {
+	words := []string{"up to 9 attempts, 10ms to 1s apart (jitter 50%), after Conflict", "Transactions by the attempts until they committed", "1,601<small> /s, 43.75% aborted",
+		">after 3<", "of 1601/s", "The upright mark is attempts per second"}
+	folder, page := write(t, Input{Documents: []*result.Document{retried(t)}})
+	for _, want := range words {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if strings.Contains(page, ">after 4<") {
+		t.Error("the page has bars for attempts after which nothing committed")
+	}
+	csv, err := os.ReadFile(filepath.Join(folder, "csv", "run-attempts.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "all,1601,1600,900,700,0,0,640,650,0,50,0,500,300,99\n"; !strings.HasSuffix(string(csv), want) {
+		t.Errorf("the table is\n%s\nwant %s", csv, want)
+	}
+	_, page = write(t, Input{Documents: []*result.Document{document(t)}})
+	for _, word := range append(words, "ttempts per second") {
+		if strings.Contains(page, word) {
+			t.Errorf("the page says %q of a run without retries", word)
+		}
+	}
 }
 
 // swept is an experiment report of two systems, three values and a claim.

@@ -147,6 +147,7 @@ func hash(v any) string {
 // figures adds up series.
 type figures struct {
 	Counts
+	attempts         Attempts
 	carriedIn        int64
 	latency, service tally
 }
@@ -192,21 +193,28 @@ func (t *tally) optional() *Latency {
 
 // add counts a series; h and service are its decoded histograms.
 func (f *figures) add(s *Series, h, service *hdrhistogram.Histogram) {
-	switch s.Outcome {
-	case txn.Committed.String():
-		f.Committed += s.Latency.Count
+	f.Counts.add(s.Outcome, s.Latency.Count, &s.Failures)
+	f.attempts.Counts.add(s.Outcome, s.Attempts.Count, &s.Attempts.Failures)
+	if s.Outcome == txn.Committed.String() {
 		f.latency.add(&s.Latency, h)
 		if s.Service != nil {
 			f.service.add(s.Service, service)
 		}
-	case txn.Aborted.String():
-		f.Aborted += s.Latency.Count
-	case txn.Refused.String():
-		f.Refused += s.Latency.Count
-	case txn.Unknown.String():
-		f.Unknown += s.Latency.Count
-		f.Timeouts += s.Reasons[timeoutReason]
 	}
+}
+
+// addWindow counts what a window tells beside its series.
+func (f *figures) addWindow(w *Window) {
+	f.carriedIn += w.CarriedIn
+	f.attempts.Retried += w.Retried
+	f.attempts.CommittedAfter = addEach(f.attempts.CommittedAfter, w.CommittedAfter)
+}
+
+// attemptsOver returns the attempts of windows of so many microseconds together.
+func (f *figures) attemptsOver(microseconds int64) Attempts {
+	a := f.attempts
+	a.PerSecond, a.AbortPPM = ratio(microseconds, 1, a.ended(), 1e6), a.abortPPM()
+	return a
 }
 
 // timeoutReason is load.Timeout, which this package cannot import.
@@ -223,9 +231,9 @@ type aggregates struct {
 }
 
 type transactionFigures struct {
-	typ, class, region        string
-	figures                   figures
-	aborted, refused, unknown map[string]int64
+	typ, class, region string
+	figures            figures
+	outcomes, attempts Outcomes
 }
 
 // aggregate adds everything up in one pass over the histograms, since decoding them is the expensive part.
@@ -261,23 +269,15 @@ func aggregate(r *Report, regions []string, objectives []v1alpha1.Objective) (*a
 		t := index[k]
 		if t == nil {
 			t = &transactionFigures{typ: s.Type, class: s.Class, region: s.Region,
-				aborted: map[string]int64{}, refused: map[string]int64{}, unknown: map[string]int64{}}
+				outcomes: Outcomes{Aborted: map[string]int64{}}, attempts: Outcomes{Aborted: map[string]int64{}}}
 			index[k] = t
 			a.transactions = append(a.transactions, t)
 		}
 		for _, f := range []*figures{&a.all, &a.repetitions[s.Repetition-1], &a.regions[region], &a.byRegion[s.Repetition-1][region], &t.figures} {
 			f.add(s, h, service)
 		}
-		for reason, n := range s.Reasons {
-			switch s.Outcome {
-			case txn.Aborted.String():
-				t.aborted[reason] += n
-			case txn.Refused.String():
-				t.refused[reason] += n
-			default:
-				t.unknown[reason] += n
-			}
-		}
+		t.outcomes.add(s.Outcome, s.Latency.Count, &s.Failures)
+		t.attempts.add(s.Outcome, s.Attempts.Count, &s.Attempts.Failures)
 		for i, o := range objectives {
 			if (o.Transaction == "" || o.Transaction == s.Type) && (o.Region == "" || o.Region == s.Region) {
 				a.objectives[i].add(s, h, service)
@@ -291,7 +291,7 @@ func aggregate(r *Report, regions []string, objectives []v1alpha1.Objective) (*a
 			return nil, fmt.Errorf("worker report: region %q is not one of %v", w.Region, regions)
 		}
 		for _, f := range []*figures{&a.all, &a.repetitions[w.Repetition-1], &a.regions[region], &a.byRegion[w.Repetition-1][region]} {
-			f.carriedIn += w.CarriedIn
+			f.addWindow(w)
 		}
 		for i, o := range objectives {
 			// Transactions carried in are not told apart by type.
@@ -326,6 +326,7 @@ func (a *aggregates) fill(d *Document, r *Report) {
 	s := &d.Summary
 	s.Counts, s.CarriedIn, s.AbortPPM = a.all.Counts, a.all.carriedIn, a.all.abortPPM()
 	s.ThroughputPerSecond = a.all.perSecond(measured)
+	s.Attempts = a.all.attemptsOver(measured)
 	s.LatencyMicroseconds, s.ServiceTimeMicroseconds = a.all.latency.latency(), a.all.service.optional()
 	s.Late = r.Late
 	for _, w := range r.Windows {
@@ -337,7 +338,7 @@ func (a *aggregates) fill(d *Document, r *Report) {
 	for i := range a.repetitions {
 		f := &a.repetitions[i]
 		repetition := Repetition{
-			Index: i + 1, Counts: f.Counts, CarriedIn: f.carriedIn, AbortPPM: f.abortPPM(),
+			Index: i + 1, Counts: f.Counts, CarriedIn: f.carriedIn, AbortPPM: f.abortPPM(), Attempts: f.attemptsOver(r.DurationMicroseconds),
 			ThroughputPerSecond: f.perSecond(r.DurationMicroseconds), LatencyMicroseconds: f.latency.latency(),
 		}
 		if r.Repetitions > 1 {
@@ -357,7 +358,7 @@ func (a *aggregates) fill(d *Document, r *Report) {
 	for i := range a.regions {
 		f := &a.regions[i]
 		region := Region{
-			Name: a.names[i], Counts: f.Counts, CarriedIn: f.carriedIn, AbortPPM: f.abortPPM(),
+			Name: a.names[i], Counts: f.Counts, CarriedIn: f.carriedIn, AbortPPM: f.abortPPM(), Attempts: f.attemptsOver(measured),
 			ThroughputPerSecond: f.perSecond(measured), LatencyMicroseconds: f.latency.latency(),
 			ServiceTimeMicroseconds: f.service.optional(),
 		}
@@ -371,8 +372,7 @@ func (a *aggregates) fill(d *Document, r *Report) {
 	}
 	for _, t := range a.transactions {
 		d.Transactions = append(d.Transactions, Transaction{
-			Type: t.typ, Class: t.class, Region: t.region, Committed: t.figures.Committed,
-			Aborted: t.aborted, Refused: t.refused, Unknown: t.unknown,
+			Type: t.typ, Class: t.class, Region: t.region, Outcomes: t.outcomes, Attempts: t.attempts,
 			LatencyMicroseconds: t.figures.latency.latency(), ServiceTimeMicroseconds: t.figures.service.optional(),
 		})
 		if t.figures.latency.count > 0 {
@@ -393,13 +393,22 @@ func medianOf(reps []Repetition) *Repetition {
 		slices.Sort(v)
 		return v[(len(v)-1)/2]
 	}
+	counts := func(of func(*Repetition) *Counts) Counts {
+		return Counts{
+			Committed: median(func(r *Repetition) int64 { return of(r).Committed }),
+			Aborted:   median(func(r *Repetition) int64 { return of(r).Aborted }),
+			Refused:   median(func(r *Repetition) int64 { return of(r).Refused }),
+			Unknown:   median(func(r *Repetition) int64 { return of(r).Unknown }),
+			Timeouts:  median(func(r *Repetition) int64 { return of(r).Timeouts }),
+		}
+	}
 	return &Repetition{
-		Counts: Counts{
-			Committed: median(func(r *Repetition) int64 { return r.Committed }),
-			Aborted:   median(func(r *Repetition) int64 { return r.Aborted }),
-			Refused:   median(func(r *Repetition) int64 { return r.Refused }),
-			Unknown:   median(func(r *Repetition) int64 { return r.Unknown }),
-			Timeouts:  median(func(r *Repetition) int64 { return r.Timeouts }),
+		Counts: counts(func(r *Repetition) *Counts { return &r.Counts }),
+		Attempts: Attempts{
+			Counts:    counts(func(r *Repetition) *Counts { return &r.Attempts.Counts }),
+			Retried:   median(func(r *Repetition) int64 { return r.Attempts.Retried }),
+			PerSecond: median(func(r *Repetition) int64 { return r.Attempts.PerSecond }),
+			AbortPPM:  median(func(r *Repetition) int64 { return r.Attempts.AbortPPM }),
 		},
 		CarriedIn:           median(func(r *Repetition) int64 { return r.CarriedIn }),
 		ThroughputPerSecond: median(func(r *Repetition) int64 { return r.ThroughputPerSecond }),
@@ -450,7 +459,7 @@ func (d *Document) fillRealised(in *Inputs, r *Report) {
 	}
 	d.Summary.Realised = Realised{
 		MultiHomePPM: ppm(w.FinalMultiHome, w.Final), MultiPartitionPPM: ppm(w.FinalMultiPartition, w.Final), Final: w.Final,
-		AllMultiHomePPM: ppm(w.MultiHome, w.Sent), AllMultiPartitionPPM: ppm(w.MultiPartition, w.Sent), All: w.Sent,
+		AllMultiHomePPM: ppm(w.MultiHome, w.Classified), AllMultiPartitionPPM: ppm(w.MultiPartition, w.Classified), All: w.Classified,
 		ConfiguredMultiHomePPM:      int64(in.MultiHomePercent) * 10_000,
 		ConfiguredMultiPartitionPPM: int64(in.MultiPartitionPercent) * 10_000,
 	}
@@ -486,6 +495,7 @@ func (d *Document) fillTimeline(regions []string, r *Report) {
 		t.Committed += s.Committed
 		t.Aborted += s.Aborted
 		t.Failed += s.Failed
+		t.Attempts += s.Attempts
 		t.Regions[i] += s.Committed
 		t.Tenths = t.Tenths.plus(s.Tenths)
 		_ = latency.Add(s.Latency) // checked when the report was decoded

@@ -223,6 +223,13 @@ func figuresOf(a, b []*Document) []sample {
 	add("", "p99", "us", -1, true, each(func(r *Repetition) int64 { return r.LatencyMicroseconds.P99 }))
 	add("", "mean", "us", -1, false, each(func(r *Repetition) int64 { return r.LatencyMicroseconds.Mean }))
 	add("", "aborts", "ppm", -1, true, each(func(r *Repetition) int64 { return r.AbortPPM }))
+	if slices.ContainsFunc(slices.Concat(a, b), func(d *Document) bool { return d.Spec.Load.Retry != nil }) {
+		attempts := func(of func(*Attempts) int64) func(*Document) []int64 {
+			return each(func(r *Repetition) int64 { return of(&r.Attempts) })
+		}
+		add("", "attempts", "1/s", -1, false, attempts(func(a *Attempts) int64 { return a.PerSecond }))
+		add("", "aborted attempts", "ppm", -1, false, attempts(func(a *Attempts) int64 { return a.AbortPPM }))
+	}
 	add("", "bytes per transaction", "bytes", -1, false, whole(func(s *Summary) int64 { return s.BytesPerTransaction }))
 	add("", "bytes between regions", "bytes", -1, false, whole(func(s *Summary) int64 { return s.CrossRegionBytesPerTransaction }))
 	add("", "cost of a million", "micro-"+a[0].Summary.Cost.Currency, -1, false, whole(func(s *Summary) int64 { return int64(s.Cost.PerMillionTransactions) }))
@@ -381,7 +388,7 @@ func (s *Difference) Format(v int64) string {
 		return formatPPM(v)
 	case "bytes":
 		return formatBytes(v)
-	case "txn/s":
+	case "txn/s", "1/s":
 		return fmt.Sprintf("%d/s", v)
 	}
 	return MicroUSD(v).String()

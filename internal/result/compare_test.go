@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/geobench/geobench/api/v1alpha1"
 )
 
 func TestCompare(t *testing.T) {
@@ -47,6 +49,43 @@ func TestCompare(t *testing.T) {
 	var out bytes.Buffer
 	if err := c.Table(&out); err != nil || !strings.Contains(out.String(), "-73.4%") || !strings.Contains(out.String(), "SIMULATED") {
 		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// TestCompareAttempts: attempts are compared where one of the results has retries, and make no verdict.
+func TestCompareAttempts(t *testing.T) {
+	in := small()
+	without, err := Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Load.Retry = &v1alpha1.Retry{Attempts: 3}
+	with, err := Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		a, b *Document
+		want int
+	}{"neither": {without, without, 0}, "one": {without, with, 2}, "both": {with, with, 2}} {
+		n := 0
+		for _, f := range Compare([]*Document{tc.a}, []*Document{tc.b}, CompareOptions{}).Figures {
+			switch f.Name {
+			case "attempts":
+				if f.A != 1121 || f.B != 1121 || f.Judged || f.Format(f.A) != "1121/s" {
+					t.Errorf("%s: %+v", name, f)
+				}
+				n++
+			case "aborted attempts":
+				if f.A != 26_769 || f.Judged || f.Format(f.A) != "2.677%" {
+					t.Errorf("%s: %+v", name, f)
+				}
+				n++
+			}
+		}
+		if n != tc.want {
+			t.Errorf("%s: %d figures of attempts, want %d", name, n, tc.want)
+		}
 	}
 }
 

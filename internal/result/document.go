@@ -13,6 +13,7 @@ import (
 	"runtime"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
 )
 
@@ -123,7 +124,8 @@ type Latency struct {
 	Mean int64 `json:"mean"`
 }
 
-// Counts are the transactions that were due and ended in the measured windows, by how they ended.
+// Counts are the transactions that were due and ended in the measured windows, by how they ended: one that is tried again counts
+// once, by its last attempt. In Attempts they are attempts.
 type Counts struct {
 	Committed int64 `json:"committed"`
 	Aborted   int64 `json:"aborted"`
@@ -131,6 +133,24 @@ type Counts struct {
 	// Unknown outcomes, Timeouts among them.
 	Unknown  int64 `json:"unknown,omitempty"`
 	Timeouts int64 `json:"timeouts,omitempty"`
+	// Causes are those that were not committed, by cause; left out of the median.
+	Causes map[string]int64 `json:"causes,omitempty"`
+}
+
+// add counts n with an outcome, and why they failed.
+func (c *Counts) add(outcome string, n int64, f *Failures) {
+	switch outcome {
+	case txn.Committed.String():
+		c.Committed += n
+	case txn.Aborted.String():
+		c.Aborted += n
+	case txn.Refused.String():
+		c.Refused += n
+	case txn.Unknown.String():
+		c.Unknown += n
+		c.Timeouts += f.Reasons[timeoutReason]
+	}
+	c.Causes = addNamed(c.Causes, f.Causes)
 }
 
 func (c *Counts) ended() int64 { return c.Committed + c.Aborted + c.Refused + c.Unknown }
@@ -140,6 +160,20 @@ func (c *Counts) abortPPM() int64 {
 		return 0
 	}
 	return ratio(c.ended(), 1, c.Aborted, 1e6)
+}
+
+// Attempts are the attempts that ended in the measured windows, whenever their transactions were due: each is a transaction of its
+// own to the database. Without spec.load.retry every transaction is one attempt.
+type Attempts struct {
+	Counts
+	// Retried attempts were not the first of their transactions. They are counted in the window in which they were sent.
+	Retried   int64 `json:"retried"`
+	PerSecond int64 `json:"perSecond"`
+	// AbortPPM is the share of attempts that were aborted.
+	AbortPPM int64 `json:"abortPPM"`
+	// CommittedAfter are the transactions that were due and committed in the windows, by the number of their attempts from 1. It has an
+	// entry for each that spec.load.retry allows, and is left out without it and of the median.
+	CommittedAfter []int64 `json:"committedAfter,omitempty"`
 }
 
 // Summary is the gist of a run.
@@ -152,6 +186,7 @@ type Summary struct {
 	// ServiceTimeMicroseconds counts from when a transaction was sent; only in an open loop, where it differs.
 	ServiceTimeMicroseconds *Latency `json:"serviceTimeMicroseconds,omitempty"`
 	AbortPPM                int64    `json:"abortPPM"`
+	Attempts                Attempts `json:"attempts"`
 	// Unfinished transactions were still under way when a window closed. Dropped and Backlog ones of an open loop were
 	// never sent: the queue was full, or the window closed first. Discarded ones waited when a warm-up ended. Late
 	// outcomes came after their client had given up, at any time.
@@ -170,7 +205,8 @@ type Summary struct {
 }
 
 // Realised are the shares of multi-home and multi-partition transactions among those that were due in the measured
-// windows: of the final phases, which the manifest governs, and of all transactions.
+// windows: of the final phases, which the manifest governs, and of all transactions. Transactions that cannot name their rows
+// beforehand are among them when they were committed or aborted in the windows.
 type Realised struct {
 	MultiHomePPM      int64 `json:"multiHomePPM"`
 	MultiPartitionPPM int64 `json:"multiPartitionPPM"`
@@ -201,10 +237,11 @@ type Repetition struct {
 	// Index counts from 1; 0 for the median, which is taken figure by figure.
 	Index int `json:"index,omitempty"`
 	Counts
-	CarriedIn           int64   `json:"carriedIn"`
-	ThroughputPerSecond int64   `json:"throughputPerSecond"`
-	LatencyMicroseconds Latency `json:"latencyMicroseconds"`
-	AbortPPM            int64   `json:"abortPPM"`
+	CarriedIn           int64    `json:"carriedIn"`
+	ThroughputPerSecond int64    `json:"throughputPerSecond"`
+	LatencyMicroseconds Latency  `json:"latencyMicroseconds"`
+	AbortPPM            int64    `json:"abortPPM"`
+	Attempts            Attempts `json:"attempts"`
 	// Regions are the clients of each region in this window; left out of the median and where there is one window only, which
 	// Document.Regions describes.
 	Regions []RepetitionRegion `json:"regions,omitempty"`
@@ -227,20 +264,57 @@ type Region struct {
 	LatencyMicroseconds     Latency  `json:"latencyMicroseconds"`
 	ServiceTimeMicroseconds *Latency `json:"serviceTimeMicroseconds,omitempty"`
 	AbortPPM                int64    `json:"abortPPM"`
+	Attempts                Attempts `json:"attempts"`
 	Unfinished              int64    `json:"unfinished"`
 	Dropped                 int64    `json:"dropped"`
 }
 
-// Transaction is what the clients of one region saw of one type and class.
-type Transaction struct {
-	Type      string `json:"type"`
-	Class     string `json:"class"`
-	Region    string `json:"region"`
-	Committed int64  `json:"committed"`
-	// The others by reason.
+// Outcomes are transactions or attempts, by how they ended.
+type Outcomes struct {
+	Committed int64 `json:"committed"`
+	// The others by reason, and all of them by cause.
 	Aborted map[string]int64 `json:"aborted"`
 	Refused map[string]int64 `json:"refused,omitempty"`
 	Unknown map[string]int64 `json:"unknown,omitempty"`
+	Causes  map[string]int64 `json:"causes,omitempty"`
+}
+
+// add counts n with an outcome, and why they failed.
+func (o *Outcomes) add(outcome string, n int64, f *Failures) {
+	switch outcome {
+	case txn.Committed.String():
+		o.Committed += n
+	case txn.Aborted.String():
+		o.Aborted = addNamed(o.Aborted, f.Reasons)
+	case txn.Refused.String():
+		o.Refused = addNamed(o.Refused, f.Reasons)
+	case txn.Unknown.String():
+		o.Unknown = addNamed(o.Unknown, f.Reasons)
+	}
+	o.Causes = addNamed(o.Causes, f.Causes)
+}
+
+// total adds up the reasons: other is what was refused or is unknown.
+func (o *Outcomes) total() (committed, aborted, other int64) {
+	for _, n := range o.Aborted {
+		aborted += n
+	}
+	for _, m := range []map[string]int64{o.Refused, o.Unknown} {
+		for _, n := range m {
+			other += n
+		}
+	}
+	return o.Committed, aborted, other
+}
+
+// Transaction is what the clients of one region saw of one type and class.
+type Transaction struct {
+	Type   string `json:"type"`
+	Class  string `json:"class"`
+	Region string `json:"region"`
+	// Outcomes of the transactions that were due and ended in the measured windows, and of the attempts that ended in them.
+	Outcomes
+	Attempts Outcomes `json:"attempts"`
 
 	LatencyMicroseconds     Latency  `json:"latencyMicroseconds"`
 	ServiceTimeMicroseconds *Latency `json:"serviceTimeMicroseconds,omitempty"`
@@ -305,8 +379,10 @@ type Tick struct {
 	Committed  int64 `json:"committed"`
 	Aborted    int64 `json:"aborted,omitempty"`
 	Failed     int64 `json:"failed,omitempty"`
-	P50        int64 `json:"p50"`
-	P99        int64 `json:"p99"`
+	// Attempts that ended in this second.
+	Attempts int64 `json:"attempts,omitempty"`
+	P50      int64 `json:"p50"`
+	P99      int64 `json:"p99"`
 	// Regions are the committed transactions of each, in the order of Document.Regions.
 	Regions []int64 `json:"regions"`
 	// Tenths split the second, in runs with faults. Faults names those that may have had an effect in this second.

@@ -17,7 +17,7 @@ import (
 // ReportKind and ReportVersion mark the reports that this version writes and reads.
 const (
 	ReportKind    = "WorkerReport"
-	ReportVersion = 1
+	ReportVersion = 2
 )
 
 // Report is what load generators hand in: one shard's, one worker's or, merged, a whole run's. It holds sums and
@@ -101,7 +101,13 @@ type Window struct {
 	Dropped   int64 `json:"dropped,omitempty"`
 	Backlog   int64 `json:"backlog,omitempty"`
 	Discarded int64 `json:"discarded,omitempty"`
-	// The shares of the transactions sent, and of the final phases among them.
+	// Retried attempts were sent in the window and were not the first of their transactions. CommittedAfter counts the recorded
+	// transactions that were committed, by the number of their attempts from 1; empty where none is tried again.
+	Retried        int64   `json:"retried,omitempty"`
+	CommittedAfter []int64 `json:"committedAfter,omitempty"`
+	// The shares of the transactions sent whose class is known, and of the final phases among them. Where a footprint was a hint,
+	// the class is known when the database has committed or aborted the transaction in the window.
+	Classified          int64 `json:"classified"`
 	MultiHome           int64 `json:"multiHome"`
 	MultiPartition      int64 `json:"multiPartition"`
 	Final               int64 `json:"final"`
@@ -116,11 +122,51 @@ func (w *Window) add(o *Window) {
 	w.Dropped += o.Dropped
 	w.Backlog += o.Backlog
 	w.Discarded += o.Discarded
+	w.Retried += o.Retried
+	w.CommittedAfter = addEach(w.CommittedAfter, o.CommittedAfter)
+	w.Classified += o.Classified
 	w.MultiHome += o.MultiHome
 	w.MultiPartition += o.MultiPartition
 	w.Final += o.Final
 	w.FinalMultiHome += o.FinalMultiHome
 	w.FinalMultiPartition += o.FinalMultiPartition
+}
+
+// addEach adds up two lists, entry by entry. It changes neither.
+func addEach(a, b []int64) []int64 {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	sum := slices.Clone(a)
+	for i, n := range b {
+		sum[i] += n
+	}
+	return sum
+}
+
+// Failures say why transactions or attempts were not committed: by reason, and by cause (procedure, conflict, node, client; none
+// where the database does not tell).
+type Failures struct {
+	Reasons map[string]int64 `json:"reasons,omitempty"`
+	Causes  map[string]int64 `json:"causes,omitempty"`
+}
+
+// Add adds the failures of o to those of f.
+func (f *Failures) Add(o Failures) {
+	f.Reasons = addNamed(f.Reasons, o.Reasons)
+	f.Causes = addNamed(f.Causes, o.Causes)
+}
+
+// addNamed adds up counts by name. It changes neither.
+func addNamed(a, b map[string]int64) map[string]int64 {
+	if len(b) == 0 {
+		return a
+	}
+	sum := maps.Clone(b)
+	for name, n := range a {
+		sum[name] += n
+	}
+	return sum
 }
 
 // Series holds the transactions of one region, repetition, type, class and outcome that were due and ended in the window.
@@ -129,13 +175,21 @@ type Series struct {
 	Repetition int    `json:"repetition"`
 	Type       string `json:"type"`
 	Class      string `json:"class"`
-	// Outcome is committed, aborted, refused or unknown; Reasons tells the latter three apart.
-	Outcome string           `json:"outcome"`
-	Reasons map[string]int64 `json:"reasons,omitempty"`
+	// Outcome is committed, aborted, refused or unknown: that of the last attempt. Failures tell the latter three apart.
+	Outcome string `json:"outcome"`
+	Failures
+	// Attempts are those of this type, class and outcome that ended in the window, whenever their transactions were due.
+	Attempts SeriesAttempts `json:"attempts"`
 	// Latency counts from when the transaction was due. Service counts from when it was sent; nil in a closed loop,
 	// where both are the same.
 	Latency Distribution  `json:"latency"`
 	Service *Distribution `json:"service,omitempty"`
+}
+
+// SeriesAttempts are attempts with one outcome.
+type SeriesAttempts struct {
+	Count int64 `json:"count"`
+	Failures
 }
 
 // Distribution holds latencies in microseconds: exact count, sum and maximum, and a histogram.
@@ -180,6 +234,8 @@ type Second struct {
 	Committed int64 `json:"committed"`
 	Aborted   int64 `json:"aborted,omitempty"`
 	Failed    int64 `json:"failed,omitempty"`
+	// Attempts that ended in this second, whenever their transactions were due.
+	Attempts int64 `json:"attempts,omitempty"`
 	// Latency is a SecondHistogram of the committed ones.
 	Latency []byte `json:"latency,omitempty"`
 	// Tenths split the counts; nil where nobody asked for them.
@@ -303,7 +359,6 @@ func Merge(reports []*Report) (*Report, error) {
 			j, ok := series[s.key()]
 			if !ok {
 				series[s.key()] = len(m.Series)
-				s.Reasons = maps.Clone(s.Reasons)
 				if s.Service != nil {
 					d := *s.Service
 					s.Service = &d
@@ -312,12 +367,9 @@ func Merge(reports []*Report) (*Report, error) {
 				continue
 			}
 			t := &m.Series[j]
-			for reason, n := range s.Reasons {
-				if t.Reasons == nil {
-					t.Reasons = map[string]int64{}
-				}
-				t.Reasons[reason] += n
-			}
+			t.Failures.Add(s.Failures)
+			t.Attempts.Count += s.Attempts.Count
+			t.Attempts.Add(s.Attempts.Failures)
 			if err := t.Latency.merge(&s.Latency); err != nil {
 				return nil, err
 			}
@@ -342,6 +394,7 @@ func Merge(reports []*Report) (*Report, error) {
 			t.Committed += s.Committed
 			t.Aborted += s.Aborted
 			t.Failed += s.Failed
+			t.Attempts += s.Attempts
 			t.Tenths = t.Tenths.plus(s.Tenths)
 			var h SecondHistogram
 			if err := h.Add(t.Latency); err != nil {
@@ -450,6 +503,8 @@ func (r *Report) validate() error {
 			return fmt.Errorf("series[%d].class: %q is not one of %v", i, s.Class, classes)
 		case !slices.Contains(outcomes, s.Outcome):
 			return fmt.Errorf("series[%d].outcome: %q is not one of %v", i, s.Outcome, outcomes)
+		case s.Attempts.Count < s.Latency.Count:
+			return fmt.Errorf("series[%d].attempts: %d attempts are fewer than their %d transactions", i, s.Attempts.Count, s.Latency.Count)
 		}
 		for _, d := range []*Distribution{&s.Latency, s.Service} {
 			if d == nil {

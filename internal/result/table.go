@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/geobench/geobench/internal/txn"
 )
 
 // tableWidth bounds the lines of a table.
@@ -38,6 +40,11 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	if s := d.Summary.ServiceTimeMicroseconds; s != nil {
 		line(b, "service time, from when a transaction was sent: p50 %s, p90 %s, p99 %s", formatMicroseconds(s.P50), formatMicroseconds(s.P90), formatMicroseconds(s.P99))
 	}
+	if r := d.Spec.Load.Retry; r != nil {
+		line(b, "")
+		line(b, "%s", r.Describe())
+		grid(b, attemptRows(d))
+	}
 	if s := d.Summary; s.Dropped+s.Backlog > 0 {
 		line(b, "%d arrivals dropped, %d still queued at the end: the load was more than the clients could send", s.Dropped, s.Backlog)
 	}
@@ -58,6 +65,9 @@ func Table(w io.Writer, d *Document, wide bool) error {
 
 	line(b, "")
 	head := []string{"TRANSACTION", "REGION", "COMMITTED", "ABORTED", "OTHER", "P50", "P90", "P99"}
+	if d.Spec.Load.Retry != nil {
+		head = append(head, "ATTEMPTS")
+	}
 	if wide {
 		head = append([]string{head[0], "CLASS"}, head[1:]...)
 	}
@@ -66,6 +76,9 @@ func Table(w io.Writer, d *Document, wide bool) error {
 		l := t.latency()
 		r := []string{t.typ, t.region, fmt.Sprint(t.committed), fmt.Sprint(t.aborted), fmt.Sprint(t.other),
 			formatMicroseconds(l.P50), formatMicroseconds(l.P90), formatMicroseconds(l.P99)}
+		if d.Spec.Load.Retry != nil {
+			r = append(r, fmt.Sprint(t.attempts))
+		}
 		if wide {
 			r = append([]string{r[0], t.class}, r[1:]...)
 		}
@@ -148,6 +161,39 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	return err
 }
 
+// attemptRows are the rows of a table of attempts: what they were per second and for each that committed, how they ended, and
+// which share of the committed transactions had one, two or more.
+func attemptRows(d *Document) [][]string {
+	rows := [][]string{{"REGION", "ATTEMPTS/S", "PER COMMIT", "ABORTED", "CONFLICT", "NODE", "RETRIED", "IN 1", "IN 2", "IN MORE"}}
+	row := func(name string, a *Attempts) {
+		perCommit := "-"
+		if a.Committed > 0 {
+			perCommit = fmt.Sprintf("%.2f", float64(a.ended())/float64(a.Committed))
+		}
+		cells := []string{name, fmt.Sprint(a.PerSecond), perCommit, formatPPM(a.AbortPPM), fmt.Sprint(a.Causes[txn.CauseConflict.String()]),
+			fmt.Sprint(a.Causes[txn.CauseNode.String()]), fmt.Sprint(a.Retried)}
+		var after [3]int64
+		var all int64
+		for i, n := range a.CommittedAfter {
+			after[min(i, 2)] += n
+			all += n
+		}
+		for _, n := range after {
+			share := "-"
+			if all > 0 {
+				share = formatPPM(ratio(all, 1, n, 1e6))
+			}
+			cells = append(cells, share)
+		}
+		rows = append(rows, cells)
+	}
+	for i := range d.Regions {
+		row(d.Regions[i].Name, &d.Regions[i].Attempts)
+	}
+	row("all", &d.Summary.Attempts)
+	return rows
+}
+
 func load(d *Document) string {
 	l := d.Spec.Load
 	clients := fmt.Sprintf("%d clients per region", l.ClientsPerRegion)
@@ -172,6 +218,7 @@ func mark(ok bool) string {
 type typeRow struct {
 	typ, class, region        string
 	committed, aborted, other int64
+	attempts                  int64
 	tally                     tally
 	single                    Latency
 }
@@ -201,15 +248,10 @@ func byType(d *Document, wide bool) []*typeRow {
 			index[k] = r
 			rows = append(rows, r)
 		}
-		r.committed += t.Committed
-		for _, n := range t.Aborted {
-			r.aborted += n
-		}
-		for _, m := range []map[string]int64{t.Refused, t.Unknown} {
-			for _, n := range m {
-				r.other += n
-			}
-		}
+		committed, aborted, other := t.total()
+		r.committed, r.aborted, r.other = r.committed+committed, r.aborted+aborted, r.other+other
+		committed, aborted, other = t.Attempts.total()
+		r.attempts += committed + aborted + other
 		if t.Committed > most[r] {
 			most[r], r.single = t.Committed, t.LatencyMicroseconds
 		}
