@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/txn"
@@ -420,9 +419,9 @@ func (c *checker) sessions() {
 		if k == 0 || t[c.session[k-1]].region != t[i].region || t[c.session[k-1]].client != t[i].client {
 			turn, waiting = 0, waiting[:0]
 		}
-		answered := slices.IndexFunc(waiting, func(s sent) bool { return t[s.i].answered > t[i].invoked })
-		if answered < 0 {
-			answered = len(waiting)
+		answered := 0
+		for answered < len(waiting) && t[waiting[answered].i].answered <= t[i].invoked {
+			answered++
 		}
 		switch {
 		case answered == 1 && waiting[0].turn == turn:
@@ -439,12 +438,15 @@ func (c *checker) sessions() {
 			past = join
 			turn++
 		}
-		waiting = slices.Delete(waiting, 0, answered)
+		waiting = append(waiting[:0], waiting[answered:]...)
 		if turn > 0 {
 			c.g.add(past, i, c.since(past))
 		}
 		if t[i].status == txn.Committed {
-			at, _ := slices.BinarySearchFunc(waiting, t[i].answered, func(s sent, d time.Duration) int { return cmp.Compare(t[s.i].answered, d) })
+			at := len(waiting)
+			for at > 0 && t[waiting[at-1].i].answered > t[i].answered {
+				at--
+			}
 			waiting = slices.Insert(waiting, at, sent{i, turn})
 		}
 	}

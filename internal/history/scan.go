@@ -232,9 +232,9 @@ func (c *checker) judgeScans() {
 	})
 }
 
-// predicate reports whether an operation stands for a predicate read: see scans.
-func (c *checker) predicate(operation uint32) bool {
-	return c.scans != nil && c.scans.predicate[operation/64]>>(operation%64)&1 != 0
+// stands reports whether an operation stands for a predicate read: see predicate.
+func (p *scans) stands(operation uint32) bool {
+	return p.predicate[operation/64]>>(operation%64)&1 != 0
 }
 
 // plant adds the trees, and the dependencies of scans on them. The leaves are linked where versions are.
