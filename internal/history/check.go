@@ -10,8 +10,8 @@ import (
 )
 
 // Check judges a history. It takes time linear in the history's size but for sorting, and about 60 bytes of memory per
-// transaction and 25 per operation beside the history itself. A history that does not have the level is looked at once more, for
-// the levels that it has.
+// transaction and 25 per operation beside the history itself. A history that does not have the level is looked at once
+// more, for the levels that it has.
 //
 // A transaction whose outcome is unknown counts as committed when somebody read or overwrote a version of its making. Such
 // a transaction has told nothing of itself, so what it read puts it under no obligation.
@@ -381,8 +381,8 @@ func (c *checker) realTime() {
 	}
 }
 
-// sortByTime lists the transactions by when they were sent and answered, and by client. A transaction whose outcome is unknown
-// has no answer.
+// sortByTime lists the transactions by when they were sent and answered, and by client. A transaction whose outcome is
+// unknown has no answer.
 func (c *checker) sortByTime() {
 	if c.sent != nil {
 		return
@@ -406,7 +406,8 @@ func (c *checker) sortByTime() {
 }
 
 // sessions adds the order of each client's transactions: it holds whatever the clocks say, and also when an answer and
-// the next transaction happen at the same instant. A client that has given up on an answer may get it after it has sent more.
+// the next transaction happen at the same instant. A client that has given up on an answer may get it after it has sent
+// more.
 func (c *checker) sessions() {
 	c.sortByTime()
 	t := c.h.txns
@@ -430,7 +431,7 @@ func (c *checker) sessions() {
 		case answered > 0:
 			join := c.g.node()
 			if turn > 0 {
-				c.g.add(past, join, c.since(past))
+				c.g.add(past, join, c.sessionEdge(past))
 			}
 			for _, s := range waiting[:answered] {
 				c.g.add(s.i, join, Session)
@@ -440,7 +441,7 @@ func (c *checker) sessions() {
 		}
 		waiting = append(waiting[:0], waiting[answered:]...)
 		if turn > 0 {
-			c.g.add(past, i, c.since(past))
+			c.g.add(past, i, c.sessionEdge(past))
 		}
 		if t[i].status == txn.Committed {
 			at := len(waiting)
@@ -452,8 +453,8 @@ func (c *checker) sessions() {
 	}
 }
 
-// since returns the label of an edge of a session that leaves past.
-func (c *checker) since(past uint32) Dependency {
+// sessionEdge returns the label of an edge of a session that leaves a transaction or a node of its own.
+func (c *checker) sessionEdge(past uint32) Dependency {
 	if past < uint32(c.n) {
 		return Session
 	}

@@ -150,8 +150,8 @@ func (c *checker) collect(ch *chain, from, to uint32) {
 	}
 }
 
-// look notes that transaction i has found out, with a read, whether there is a row in a version, or has found it otherwise than
-// the witness.
+// look notes that transaction i has found out, with a read, whether there is a row in a version, or has found it
+// otherwise than the witness.
 func (c *checker) look(ch *chain, v *version, i uint32, o *op) {
 	if v.row == unknownPresence {
 		v.row, v.witness = presenceOf(o), i
@@ -294,7 +294,8 @@ func (c *checker) emit(ch *chain, from, to uint32) {
 	}
 }
 
-// replaced adds the dependencies of transaction i, which read the version at place p, on those who replaced that version.
+// replaced adds the dependencies of transaction i, which read the version at place p, on those who replaced that
+// version.
 func (c *checker) replaced(ch *chain, i, p uint32, d Dependency) {
 	for _, s := range ch.versions[p].next {
 		if s != 0 && ch.versions[s].writer != i {
