@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -12,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/txn"
@@ -200,13 +201,15 @@ func explained(txns []Txn, level isolation.Level) bool {
 			in = append(in, t)
 		}
 	}
-	// mustFollow says that transaction i starts after j has committed.
+	// mustFollow says that transaction i starts after j has committed. Of a client's transactions that were sent at the same
+	// instant the one that was recorded first came first.
 	mustFollow := func(i, j int) bool {
 		if in[j].Status != txn.Committed {
 			return false
 		}
+		sent := cmp.Or(cmp.Compare(in[j].Invoked, in[i].Invoked), cmp.Compare(j, i)) < 0
 		return isolation.Implies(level, isolation.StrongSnapshotIsolation) && in[j].Answered < in[i].Invoked ||
-			isolation.Implies(level, isolation.SessionSnapshotIsolation) && in[j].Client == in[i].Client && in[j].Answered <= in[i].Invoked
+			isolation.Implies(level, isolation.SessionSnapshotIsolation) && in[j].Client == in[i].Client && sent && in[j].Answered <= in[i].Invoked
 	}
 	serially := isolation.Implies(level, isolation.Serializable)
 	now := map[txn.Key]rowState{}
@@ -604,11 +607,11 @@ func TestFile(t *testing.T) {
 		if err := r.Next(&got); err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(txns[i].Ops, got.Ops); len(txns[i].Ops) > 0 && d != "" {
+		if d := gocmp.Diff(txns[i].Ops, got.Ops); len(txns[i].Ops) > 0 && d != "" {
 			t.Fatalf("transaction %d: %s", i, d)
 		}
 		got.Ops = txns[i].Ops
-		if d := cmp.Diff(txns[i], got); d != "" {
+		if d := gocmp.Diff(txns[i], got); d != "" {
 			t.Fatalf("transaction %d: %s", i, d)
 		}
 	}
