@@ -612,11 +612,11 @@ type Verification string
 const (
 	// VerifyInvariants checks the workload's invariants at the end, for example the sum of all money.
 	VerifyInvariants Verification = "Invariants"
-	// VerifyReadCommitted checks that the recorded history holds no read of what was aborted or unfinished, and that information
-	// flows in no circle.
+	// VerifyReadCommitted checks that the recorded history holds no read of what was aborted or unfinished, and that
+	// information flows in no circle.
 	VerifyReadCommitted Verification = "ReadCommitted"
-	// VerifySnapshotIsolation checks that each transaction read from a snapshot, and that of transactions that ran at once and wrote
-	// the same row only one was committed. Snapshots may be old.
+	// VerifySnapshotIsolation checks that each transaction read from a snapshot, and that of transactions that ran at
+	// once and wrote the same row only one was committed. Snapshots may be old.
 	VerifySnapshotIsolation Verification = "SnapshotIsolation"
 	// VerifySessionSnapshotIsolation checks that snapshots also hold what the same client had seen and written before.
 	VerifySessionSnapshotIsolation Verification = "SessionSnapshotIsolation"

@@ -175,7 +175,8 @@ func askAdya(t *testing.T, binary, model string, history []byte) (valid bool, an
 	return report.Valid, report.Anomalies
 }
 
-// injections add an anomaly to a history on rows of their own, at a time when nothing else happens. Clients are counted from 1.
+// injections add an anomaly to a history on rows of their own, at a time when nothing else happens. Clients are counted
+// from 1.
 var injections = map[string]struct {
 	anomaly Anomaly
 	add     func(in *injector)
@@ -320,8 +321,8 @@ var injections = map[string]struct {
 	}},
 }
 
-// injector appends transactions, whose operations are written as parseHistory reads them, with versions counted from the first
-// injected.
+// injector appends transactions, whose operations are written as parseHistory reads them, with versions counted from
+// the first injected.
 type injector struct {
 	t     *testing.T
 	txns  []Txn
@@ -374,8 +375,8 @@ var adyaModels = map[isolation.Level]string{
 }
 
 // TestAgreesWithAdya compares verdicts and names with the adya crate on the same histories, at all levels. It knows no
-// scans: they become reads of all rows that they have not met. Lists cannot show two writers of one version without an aborted
-// one, so for adya a lost update breaks read committed.
+// scans: they become reads of all rows that they have not met. Lists cannot show two writers of one version without an
+// aborted one, so for adya a lost update breaks read committed.
 func TestAgreesWithAdya(t *testing.T) {
 	binary := adyaBinary(t)
 	const seeds = 20
@@ -476,8 +477,8 @@ func mutate(r *rand.Rand, txns []Txn, n int) {
 	}
 }
 
-// sameName reports whether ours is among the names that adya gives. It takes predicates for items, since they were translated
-// into reads.
+// sameName reports whether ours is among the names that adya gives. It takes predicates for items, since they were
+// translated into reads.
 func sameName(ours Anomaly, theirs []string) bool {
 	if ours == "" {
 		return len(theirs) == 0

@@ -66,9 +66,9 @@ func generate(seed uint64, n, clients, rows int, unknownPercent int, add func(re
 	}
 }
 
-// generateScans adds orders of districts to what generate makes: scanPercent of the transactions look at all orders of a district
-// from the last 20 on, a fifth add one at its end, and a twentieth complete the oldest open one, which deletes it. A district is
-// loaded with five.
+// generateScans adds orders of districts to what generate makes: scanPercent of the transactions look at all orders of
+// a district from the last 20 on, a fifth add one at its end, and a twentieth complete the oldest open one, which
+// deletes it. A district is loaded with five.
 func generateScans(seed uint64, n, clients, districts, scanPercent int, add func(region int, t *Txn)) {
 	type order struct {
 		version txn.ID
@@ -133,7 +133,8 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// BenchmarkCheckScans checks a million transactions, a tenth of which look at 20 rows and at all those that are not there yet.
+// BenchmarkCheckScans checks a million transactions, a tenth of which look at 20 rows and at all those that are not
+// there yet.
 func BenchmarkCheckScans(b *testing.B) {
 	for _, districts := range []int{10, 1000} {
 		for _, level := range []isolation.Level{isolation.StrongSnapshotIsolation, isolation.StrictSerializable} {

@@ -4,15 +4,14 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/txn"
 )
 
 // Check judges a history. It takes time linear in the history's size but for sorting, and about 60 bytes of memory per
-// transaction and 25 per operation beside the history itself. A history that does not have the level is looked at once more, for
-// the levels that it has.
+// transaction and 25 per operation beside the history itself. A history that does not have the level is looked at once
+// more, for the levels that it has.
 //
 // A transaction whose outcome is unknown counts as committed when somebody read or overwrote a version of its making. Such
 // a transaction has told nothing of itself, so what it read puts it under no obligation.
@@ -382,8 +381,8 @@ func (c *checker) realTime() {
 	}
 }
 
-// sortByTime lists the transactions by when they were sent and answered, and by client. A transaction whose outcome is unknown
-// has no answer.
+// sortByTime lists the transactions by when they were sent and answered, and by client. A transaction whose outcome is
+// unknown has no answer.
 func (c *checker) sortByTime() {
 	if c.sent != nil {
 		return
@@ -407,7 +406,8 @@ func (c *checker) sortByTime() {
 }
 
 // sessions adds the order of each client's transactions: it holds whatever the clocks say, and also when an answer and
-// the next transaction happen at the same instant. A client that has given up on an answer may get it after it has sent more.
+// the next transaction happen at the same instant. A client that has given up on an answer may get it after it has sent
+// more.
 func (c *checker) sessions() {
 	c.sortByTime()
 	t := c.h.txns
@@ -420,9 +420,9 @@ func (c *checker) sessions() {
 		if k == 0 || t[c.session[k-1]].region != t[i].region || t[c.session[k-1]].client != t[i].client {
 			turn, waiting = 0, waiting[:0]
 		}
-		answered := slices.IndexFunc(waiting, func(s sent) bool { return t[s.i].answered > t[i].invoked })
-		if answered < 0 {
-			answered = len(waiting)
+		answered := 0
+		for answered < len(waiting) && t[waiting[answered].i].answered <= t[i].invoked {
+			answered++
 		}
 		switch {
 		case answered == 1 && waiting[0].turn == turn:
@@ -431,7 +431,7 @@ func (c *checker) sessions() {
 		case answered > 0:
 			join := c.g.node()
 			if turn > 0 {
-				c.g.add(past, join, c.since(past))
+				c.g.add(past, join, c.sessionEdge(past))
 			}
 			for _, s := range waiting[:answered] {
 				c.g.add(s.i, join, Session)
@@ -439,19 +439,22 @@ func (c *checker) sessions() {
 			past = join
 			turn++
 		}
-		waiting = slices.Delete(waiting, 0, answered)
+		waiting = append(waiting[:0], waiting[answered:]...)
 		if turn > 0 {
-			c.g.add(past, i, c.since(past))
+			c.g.add(past, i, c.sessionEdge(past))
 		}
 		if t[i].status == txn.Committed {
-			at, _ := slices.BinarySearchFunc(waiting, t[i].answered, func(s sent, d time.Duration) int { return cmp.Compare(t[s.i].answered, d) })
+			at := len(waiting)
+			for at > 0 && t[waiting[at-1].i].answered > t[i].answered {
+				at--
+			}
 			waiting = slices.Insert(waiting, at, sent{i, turn})
 		}
 	}
 }
 
-// since returns the label of an edge of a session that leaves past.
-func (c *checker) since(past uint32) Dependency {
+// sessionEdge returns the label of an edge of a session that leaves a transaction or a node of its own.
+func (c *checker) sessionEdge(past uint32) Dependency {
 	if past < uint32(c.n) {
 		return Session
 	}

@@ -12,7 +12,8 @@ type hop struct {
 	dependency Dependency
 }
 
-// search looks for short cycles. An edge counts one, but a link nothing, nor the way from the start of a transaction to its commit.
+// search looks for short cycles. An edge counts one, but a link nothing, nor the way from the start of a transaction to
+// its commit.
 type search struct {
 	g    *graph
 	txns uint32
@@ -98,8 +99,8 @@ func (s *search) from(root uint32, first, rest mask, bound uint32) ([]hop, uint3
 	return nil, 0
 }
 
-// expand discovers what follows x, either what costs nothing or the rest. It returns true when an edge leads back to the root
-// and the bound is kept.
+// expand discovers what follows x, either what costs nothing or the rest. It returns true when an edge leads back to
+// the root and the bound is kept.
 func (s *search) expand(x, root uint32, m mask, bound uint32, free bool) (hop, bool) {
 	v := x >> s.shift()
 	if s.snapshots {

@@ -374,12 +374,15 @@ func (x *explainer) direct(v *Verdict, e *evidence) {
 		switch {
 		case e.found != unknownPresence:
 			head = "a row was there and missing in one version"
+			found, other, did := "there", "missing", "deleted it"
+			if e.found == gone {
+				found, other, did = "missing", "there", "written it"
+			}
 			// Who has written the version knows whether there is a row in it; otherwise b has found out.
-			found := map[presence]string{there: "there", gone: "missing"}
-			did := map[presence]string{there: "deleted it", gone: "written it"}[e.found]
-			text = fmt.Sprintf("%s found %s %s in the version in which %s had %s.", a, key, found[e.found], b, did)
-			if x.id(e.b) != e.version {
-				text = fmt.Sprintf("%s found %s %s in %s, and %s found it %s.", a, key, found[e.found], x.version(e.version), b, found[there+gone-e.found])
+			if x.id(e.b) == e.version {
+				text = fmt.Sprintf("%s found %s %s in the version in which %s had %s.", a, key, found, b, did)
+			} else {
+				text = fmt.Sprintf("%s found %s %s in %s, and %s found it %s.", a, key, found, x.version(e.version), b, other)
 			}
 		case e.b != initial:
 			text = fmt.Sprintf("%s saw %s in a version of %s, which did not write it.", a, key, b)

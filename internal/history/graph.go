@@ -70,8 +70,9 @@ func (m mask) contains(d Dependency) bool { return m>>d&1 != 0 }
 
 func (m mask) has(edge uint32) bool { return m.contains(Dependency(edge >> dependencyShift)) }
 
-// With snapshots, a node is two: the start of a transaction, when it takes its snapshot, and its commit. A start is numbered twice
-// its node, a commit one more. Where a link leads, it leads from start to start and from commit to commit.
+// With snapshots, a node is two: the start of a transaction, when it takes its snapshot, and its commit. A start is
+// numbered twice its node, a commit one more. Where a link leads, it leads from start to start and from commit to
+// commit.
 const (
 	start  = 0
 	commit = 1
@@ -94,7 +95,8 @@ func lands(from, w uint32, d Dependency) uint32 {
 	return w<<1 | start
 }
 
-// components are the strongly connected components of two and more nodes: for each node its component's number, from 1, or 0.
+// components are the strongly connected components of two and more nodes: for each node its component's number, from 1,
+// or 0.
 type components struct {
 	of    []uint32
 	count uint32
@@ -112,35 +114,40 @@ func (c *components) contains(v uint32) bool {
 
 const finished = math.MaxUint32
 
-// components returns the strongly connected components of the graph with the edges in m. When within is not nil, it is the
-// result of an earlier call with more edges and without snapshots, and only edges inside its components count
+// components returns the strongly connected components of the graph with the edges in m. When within is not nil, it is
+// the result of an earlier call with more edges and without snapshots, and only edges inside its components count
 // (Tarjan 1972, without recursion).
 //
-// With snapshots the graph is that of starts and commits, in which a node stands for when something happens, and an edge leads
-// from the earlier to the later:
+// With snapshots the graph is that of starts and commits, in which a node stands for when something happens, and an
+// edge leads from the earlier to the later:
 //
 //	start(T)   -> commit(T)
 //	commit(T1) -> start(T2)    where T2 read (wr) or overwrote (ww) a version of T1, or comes after T1 in time
-//	start(T1)  -> commit(T2)   where T1 read a version that T2 replaced (rw)
+//	start(T1)  -> commit(T2)   where T1 read a version that T2 replaced (rw, predicate-rw)
 //
-// It has no cycle exactly when the history has snapshot isolation: when there is an order of all starts and commits in which each
-// transaction starts before it commits, each read finds the last version that was committed before its transaction's
-// start, the versions of a row are committed in their order, and of two transactions that wrote the same row one had
-// committed before the other started, or else the second to commit would have been aborted (the first committer wins).
+// It has no cycle exactly when the history has snapshot isolation, which is that there is an order of all starts and
+// commits in which
 //
-// Such an order agrees with every edge, so that there is no cycle. T2 finds the version of T1, so T1 had committed before T2
-// started. Versions are committed in order, so when T2 overwrote T1's, it was not T2 that committed first, and since one of the
-// two committed before the other started, T1 did. If T2 had committed before T1 started, T1 would have found the
-// version of T2 or a later one, instead of the one that T2 replaced.
+//  1. each transaction starts before it commits, and starts after those have committed that it comes after in time;
+//  2. each read finds the last version that was committed before its transaction started;
+//  3. the versions of a row are committed in their order;
+//  4. of two transactions that wrote the same row, one had committed before the other started: else the second one to
+//     commit would have been aborted (the first committer wins).
 //
-// And any order that agrees with every edge is such an order. From one version of a row to the next, the writer of the first commits
-// before the writer of the second starts, which is before it commits: so all of them commit in the order of the versions,
-// and no two of them overlap. A reader starts after the writer of its version has committed, and before the writer of the next
-// one commits, and so before the writers of all further ones do: the version that it read is the last one committed before
-// it started. An order that agrees with every edge exists when there is no cycle.
+// Such an order agrees with every edge, so that there is no cycle. Those of 1 are clear. T2 found the version of T1, so
+// T1 had committed before T2 started (2). Where T2 overwrote the version of T1, one of them had committed before the
+// other started (4), and that was not T2 (3). If T2 had committed before T1 started, T1 would have found the version of
+// T2 or a later one (2, 3), and not the one that T2 replaced.
 //
-// Hence a cycle of transactions shows that there are no snapshots exactly when no two anti-dependencies follow each other in it:
-// after the first one the path is at a commit, where no other one leaves (Cerone and Gotsman 2018).
+// And any order that agrees with every edge is such an order. From one version of a row to the next, the writer of the
+// first commits before the writer of the second starts, and that one commits later still: so all of them commit in the
+// order of the versions (3), and no two of them overlap (4). A reader starts after the writer of its version has
+// committed, and before the writer of the next one commits, and so before the writers of all further ones do: its
+// version is the last one that was committed before it started (2). Where there is no cycle, there is an order that
+// agrees with every edge.
+//
+// Hence a cycle of transactions rules snapshots out exactly when no two anti-dependencies follow each other in it:
+// after the first one the path is at a commit, and no other one leaves there (Cerone and Gotsman 2018).
 func (g *graph) components(m mask, within *components, snapshots bool) components {
 	n := g.nodes()
 	shift := 0

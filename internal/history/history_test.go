@@ -19,10 +19,10 @@ import (
 //
 //	1 west/3 0-10 ok rx0 wx0
 //
-// is transaction 1 of client 3 in west, sent at 0 ms and answered at 10 ms, committed (or abort, unknown), which read the
-// initial version of row x and overwrote it. A version is the number of its transaction, ? if it is not known; .2
-// after it is Nth; a trailing - says that the row was missing or was deleted. sa:d is a scan of the rows from a up to d; a
-// trailing - says that it does not meet deleted rows.
+// is transaction 1 of client 3 in west, sent at 0 ms and answered at 10 ms, committed (or abort, unknown), which read
+// the initial version of row x and overwrote it. A version is the number of its transaction, ? if it is not known; .2
+// after it is Nth; a trailing - says that the row was missing or was deleted. sa:d is a scan of the rows from a up to
+// d; a trailing - says that it does not meet deleted rows.
 func parseHistory(t testing.TB, text string) *History {
 	t.Helper()
 	h := &History{KeyName: func(k txn.Key) string { return string(k[1:]) }}
@@ -89,8 +89,8 @@ func number(t testing.TB, s string) uint64 {
 
 func testID(n uint64) txn.ID { return txn.MakeID(1, n) }
 
-// checkAll checks a history at all levels. It holds the verdicts to each other: what implies a level that fails fails too,
-// and the levels that a failed one says the history to have are the strongest that passed.
+// checkAll checks a history at all levels. It holds the verdicts to each other: what implies a level that fails fails
+// too, and the levels that a failed one says the history to have are the strongest that passed.
 func checkAll(t testing.TB, h *History) map[isolation.Level]*Verdict {
 	t.Helper()
 	all := map[isolation.Level]*Verdict{}

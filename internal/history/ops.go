@@ -25,9 +25,10 @@ const Initial txn.ID = 0
 
 // Op is what a transaction did to a row, or to the rows of a range.
 //
-// A scan comes behind the reads of the rows that it met, deleted ones included: its transaction has met those rows of the range
-// that it reads or writes in an operation before the scan, and no others. A row that it has not met was not there for it, in the
-// row's initial version. A scan that ended early, for example because it had found as many rows as it needed, says so by its range.
+// A scan comes behind the reads of the rows that it met, deleted ones included: its transaction has met those rows of
+// the range that it reads or writes in an operation before the scan, and no others. A row that it has not met was not
+// there for it, in the row's initial version. A scan that ended early, for example because it had found as many rows as
+// it needed, says so by its range.
 type Op struct {
 	// Key of the row, or the least key of a scan's range.
 	Key txn.Key
@@ -63,8 +64,8 @@ const (
 // minOp is the least number of bytes of an operation.
 const minOp = 1
 
-// AppendOps appends the number of operations and the operations, about 12 bytes for a read of a row with an integer key,
-// 1 for a write of what was read just before, and 20 for a scan between integer keys.
+// AppendOps appends the number of operations and the operations, about 12 bytes for a read of a row with an integer
+// key, 1 for a write of what was read just before, and 20 for a scan between integer keys.
 func AppendOps(b []byte, ops []Op) []byte {
 	b = codec.AppendUvarint(b, uint64(len(ops)))
 	var last Op

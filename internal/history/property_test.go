@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -12,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/txn"
@@ -72,9 +73,10 @@ const (
 	twoSites
 )
 
-// interleaved returns a random small history of transactions that overlap, of a database with snapshots that lets the first
-// committer win. Of wrong quarters, that much is not what such a database does. With two sites, snapshots are those of a site, which
-// learns later what the other one has committed: parallel snapshot isolation (Sovran et al. 2011).
+// interleaved returns a random small history of transactions that overlap, of a database with snapshots that lets the
+// first committer win. Of wrong quarters, that much is not what such a database does. With two sites, snapshots are
+// those of a site, which learns later what the other one has committed: parallel snapshot isolation (Sovran et al.
+// 2011).
 func interleaved(r *rand.Rand, n, wrong int, sites sites, scans bool) []Txn {
 	keys := make([]txn.Key, 1+r.IntN(4))
 	now := [2]map[txn.Key]rowState{{}, {}}
@@ -162,10 +164,10 @@ func interleaved(r *rand.Rand, n, wrong int, sites sites, scans bool) []Txn {
 	return out
 }
 
-// explained says by trying all executions whether a level allows one that explains a small history. With snapshots, an execution is
-// an order of starts and commits: a transaction reads what was committed when it started, and commits if nobody has
-// overwritten since then what it overwrites. A serial one commits each transaction as soon as it has started. Rows may have been
-// loaded or not.
+// explained says by trying all executions whether a level allows one that explains a small history. With snapshots, an
+// execution is an order of starts and commits: a transaction reads what was committed when it started, and commits if
+// nobody has overwritten since then what it overwrites. A serial one commits each transaction as soon as it has
+// started. Rows may have been loaded or not.
 func explained(txns []Txn, level isolation.Level) bool {
 	var in []Txn
 	seen := map[txn.ID]map[txn.Key]bool{}
@@ -199,13 +201,15 @@ func explained(txns []Txn, level isolation.Level) bool {
 			in = append(in, t)
 		}
 	}
-	// mustFollow says that transaction i starts after j has committed.
+	// mustFollow says that transaction i starts after j has committed. Of a client's transactions that were sent at the same
+	// instant the one that was recorded first came first.
 	mustFollow := func(i, j int) bool {
 		if in[j].Status != txn.Committed {
 			return false
 		}
+		sent := cmp.Or(cmp.Compare(in[j].Invoked, in[i].Invoked), cmp.Compare(j, i)) < 0
 		return isolation.Implies(level, isolation.StrongSnapshotIsolation) && in[j].Answered < in[i].Invoked ||
-			isolation.Implies(level, isolation.SessionSnapshotIsolation) && in[j].Client == in[i].Client && in[j].Answered <= in[i].Invoked
+			isolation.Implies(level, isolation.SessionSnapshotIsolation) && in[j].Client == in[i].Client && sent && in[j].Answered <= in[i].Invoked
 	}
 	serially := isolation.Implies(level, isolation.Serializable)
 	now := map[txn.Key]rowState{}
@@ -310,8 +314,8 @@ func readsFrom(t *Txn, keys []txn.Key, snapshot map[txn.Key]rowState) bool {
 	return true
 }
 
-// disturb exchanges some versions for others, and some outcomes for others. It returns false when some orders cannot be told
-// apart from others any more.
+// disturb exchanges some versions for others, and some outcomes for others. It returns false when some orders cannot be
+// told apart from others any more.
 func disturb(r *rand.Rand, txns []Txn) (complete bool) {
 	for range r.IntN(3) {
 		x := &txns[r.IntN(len(txns))]
@@ -348,9 +352,9 @@ func disturb(r *rand.Rand, txns []Txn) (complete bool) {
 	return true
 }
 
-// Check agrees with trying all executions: it says exactly of those histories that none explains that they don't have the level.
-// And no level is another one in disguise: of each two there is a history that has one and not the other, unless one implies
-// the other.
+// Check agrees with trying all executions: it says exactly of those histories that none explains that they don't have
+// the level. And no level is another one in disguise: of each two there is a history that has one and not the other,
+// unless one implies the other.
 func TestAgreesWithAllExecutions(t *testing.T) {
 	counts := map[string]int{}
 	apart := map[[2]isolation.Level]int{}
@@ -430,8 +434,8 @@ func TestSnapshotHistoriesPass(t *testing.T) {
 	}
 }
 
-// expand writes down what each scan says as reads of the rows that it has not met: of all in its range that the history knows. They
-// come in the scan's place, so the transaction reads what it has not met yet first.
+// expand writes down what each scan says as reads of the rows that it has not met: of all in its range that the history
+// knows. They come in the scan's place, so the transaction reads what it has not met yet first.
 func expand(t testing.TB, txns []Txn) []Txn {
 	t.Helper()
 	var keys []txn.Key
@@ -467,8 +471,8 @@ func expand(t testing.TB, txns []Txn) []Txn {
 	return out
 }
 
-// Check agrees with itself on histories in which each row that a scan has not met is one that its transaction read and found
-// missing. There, as many dependencies are in the graph as rows were not met.
+// Check agrees with itself on histories in which each row that a scan has not met is one that its transaction read and
+// found missing. There, as many dependencies are in the graph as rows were not met.
 func TestScansAgreeWithReads(t *testing.T) {
 	counts := map[string]int{}
 	differs := 0
@@ -603,11 +607,11 @@ func TestFile(t *testing.T) {
 		if err := r.Next(&got); err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(txns[i].Ops, got.Ops); len(txns[i].Ops) > 0 && d != "" {
+		if d := gocmp.Diff(txns[i].Ops, got.Ops); len(txns[i].Ops) > 0 && d != "" {
 			t.Fatalf("transaction %d: %s", i, d)
 		}
 		got.Ops = txns[i].Ops
-		if d := cmp.Diff(txns[i], got); d != "" {
+		if d := gocmp.Diff(txns[i], got); d != "" {
 			t.Fatalf("transaction %d: %s", i, d)
 		}
 	}

@@ -8,21 +8,22 @@ import (
 
 // scans is what the checker knows of transactions that looked at ranges of rows.
 //
-// A scan finds each row of its range that its transaction has not met in the initial version, and not there. Whoever writes
-// the first version of such a row comes after the scan (Adya's predicate-anti-dependency), which would have met it otherwise.
-// A range may be wide and meet few rows, for example all orders from the oldest one that is open, so these dependencies are not
-// added one by one. The rows are the leaves of a binary tree in which links lead down to the writers of their first versions, and
-// between the rows that it met a scan needs two nodes per level at most.
+// A scan finds each row of its range that its transaction has not met in the initial version, and not there. Whoever
+// writes the first version of such a row comes after the scan (Adya's predicate-anti-dependency), which would have met
+// it otherwise. A range may be wide and meet few rows, for example all orders from the oldest one that is open, so
+// these dependencies are not added one by one. The rows are the leaves of a binary tree in which links lead down to the
+// writers of their first versions, and between the rows that it met a scan needs two nodes per level at most.
 type scans struct {
 	list []scan
-	// keys are the rows that committed transactions used and some scan covers, in order; rank[k] is the place of key k, plus one.
+	// keys are the rows that committed transactions used and some scan covers, in order; rank[k] is the place of key k,
+	// plus one.
 	keys []uint32
 	rank []uint32
-	// all is for scans that meet deleted rows, kept for those that do not: it leaves out the rows that somebody is known to have
-	// deleted, since a scan that has not met one may come before its first version or after its deletion.
+	// all is for scans that meet deleted rows, kept for those that do not: it leaves out the rows that somebody is
+	// known to have deleted, since a scan that has not met one may come before its first version or after its deletion.
 	all, kept rows
-	// predicate has a bit for each operation: set for a read of a deleted row that a scan met, and for a write of a row that an
-	// earlier scan of its transaction had not met.
+	// predicate has a bit for each operation: set for a read of a deleted row that a scan met, and for a write of a row
+	// that an earlier scan of its transaction had not met.
 	predicate []uint64
 	touches   []touch // those of the transaction at hand
 }
@@ -37,8 +38,8 @@ type touch struct {
 	place, operation uint32
 }
 
-// rows tells, for each place, how many rows before it have a version other than the initial one, and how many are known to have
-// been loaded. The former are the leaves of the tree.
+// rows tells, for each place, how many rows before it have a version other than the initial one, and how many are known
+// to have been loaded. The former are the leaves of the tree.
 type rows struct {
 	written, loaded []uint32
 	tree
@@ -131,8 +132,8 @@ func (c *checker) covered() (keys []uint32) {
 	return keys
 }
 
-// rowsOf returns the rows of which a scan tells something when it has not met them, or nil when there are none: where deleted
-// rows are not met, a transaction whose outcome is unknown may have deleted any.
+// rowsOf returns the rows of which a scan tells something when it has not met them, or nil when there are none: where
+// deleted rows are not met, a transaction whose outcome is unknown may have deleted any.
 func (c *checker) rowsOf(s *scan) *rows {
 	switch {
 	case !c.h.ops[s.operation].gone():
@@ -143,8 +144,9 @@ func (c *checker) rowsOf(s *scan) *rows {
 	return &c.scans.kept
 }
 
-// eachScan goes through the rows of every scan's range. unmet gets the places, without the last, of rows next to each other that
-// the transaction had not met and does not write; touched gets its operations on one row that it had met, or had not met but writes.
+// eachScan goes through the rows of every scan's range. unmet gets the places, without the last, of rows next to each
+// other that the transaction had not met and does not write; touched gets its operations on one row that it had met, or
+// had not met but writes.
 func (c *checker) eachScan(unmet func(s *scan, from, to uint32), touched func(s *scan, on []touch, met bool)) {
 	p := c.scans
 	for at := range p.list {
@@ -191,8 +193,9 @@ func (c *checker) touch(i uint32) {
 	})
 }
 
-// judgeScans marks the operations that scans have made predicate reads, and notes the rows that a scan must have met: those
-// that were loaded. One that was deleted later is met as a deleted row, or is not among those that count for the scan.
+// judgeScans marks the operations that scans have made predicate reads, and notes the rows that a scan must have met:
+// those that were loaded. One that was deleted later is met as a deleted row, or is not among those that count for the
+// scan.
 func (c *checker) judgeScans() {
 	p := c.scans
 	mark := func(operation uint32) { p.predicate[operation/64] |= 1 << (operation % 64) }
@@ -232,9 +235,9 @@ func (c *checker) judgeScans() {
 	})
 }
 
-// predicate reports whether an operation stands for a predicate read: see scans.
-func (c *checker) predicate(operation uint32) bool {
-	return c.scans != nil && c.scans.predicate[operation/64]>>(operation%64)&1 != 0
+// stands reports whether an operation stands for a predicate read: see predicate.
+func (p *scans) stands(operation uint32) bool {
+	return p.predicate[operation/64]>>(operation%64)&1 != 0
 }
 
 // plant adds the trees, and the dependencies of scans on them. The leaves are linked where versions are.
@@ -278,9 +281,9 @@ func (c *checker) plantLeaves(ch *chain) {
 	}
 }
 
-// tree is a binary tree over leaves, whose nodes are nodes of the graph: node 1 is the root, and node x has the children 2x and
-// 2x+1. The last ones are the leaves. Where the number of leaves is no power of two some nodes have leaves from both ends
-// below them; cover has no use for those.
+// tree is a binary tree over leaves, whose nodes are nodes of the graph: node 1 is the root, and node x has the
+// children 2x and 2x+1. The last ones are the leaves. Where the number of leaves is no power of two some nodes have
+// leaves from both ends below them; cover has no use for those.
 type tree struct {
 	base, leaves uint32
 }

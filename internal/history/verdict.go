@@ -17,10 +17,11 @@ type Anomaly string
 const (
 	// DuplicateID: two transactions share an id, so the history means nothing.
 	DuplicateID Anomaly = "duplicate-id"
-	// GarbageRead: a version was read or overwritten that nobody wrote, or a row was found there in a version in which it is
-	// missing, or the other way round.
+	// GarbageRead: a version was read or overwritten that nobody wrote, or a row was found there in a version in which
+	// it is missing, or the other way round.
 	GarbageRead Anomaly = "garbage-read"
-	// PredicateReadMiss: a scan did not meet a row of its range, although that was loaded, and not as a deleted row either.
+	// PredicateReadMiss: a scan did not meet a row of its range, although that was loaded, and not as a deleted row
+	// either.
 	PredicateReadMiss Anomaly = "predicate-read-miss"
 	// G1a, aborted read: a committed transaction read what an aborted one wrote.
 	G1a Anomaly = "G1a"
@@ -38,13 +39,15 @@ const (
 	G0 Anomaly = "G0"
 	// G1c, circular information flow: a cycle of overwritten and read versions.
 	G1c Anomaly = "G1c"
-	// GSingleItem, for example read skew: a cycle with one anti-dependency, a version read that another transaction replaced.
+	// GSingleItem, for example read skew: a cycle with one anti-dependency, a version read that another transaction
+	// replaced.
 	GSingleItem Anomaly = "G-single-item"
-	// GSingle, for example a phantom: the same, and the anti-dependency is that of a predicate, a row that a scan did not meet.
+	// GSingle, for example a phantom: the same, and the anti-dependency is that of a predicate, a row that a scan did
+	// not meet.
 	GSingle Anomaly = "G-single"
 	// GNonadjacentItem, for example a long fork: a cycle with several anti-dependencies, no two of which follow each
-	// other. Together with GSingleItem, G1 and LostUpdate it is what snapshot isolation rules out: G-SIa or G-SIb for Adya,
-	// whichever it is with the start that one assumes of its transactions.
+	// other. Together with GSingleItem, G1 and LostUpdate it is what snapshot isolation rules out: G-SIa or G-SIb for
+	// Adya, whichever it is with the start that one assumes of its transactions.
 	GNonadjacentItem Anomaly = "G-nonadjacent-item"
 	// GNonadjacent: the same with predicates.
 	GNonadjacent Anomaly = "G-nonadjacent"
@@ -98,13 +101,14 @@ type Stats struct {
 	// UnknownCommitted are the unknown transactions of which a version was seen, so that they were committed.
 	UnknownCommitted int
 	Operations, Keys int
-	// Edges of the graph by dependency: ww, wr, rw, predicate-rw, process, realtime. Real time has one edge per transaction. One of
-	// a scan may stand for many rows.
+	// Edges of the graph by dependency: ww, wr, rw, predicate-rw, process, realtime. Real time has one edge per
+	// transaction. One of a scan may stand for many rows.
 	Edges [link]int
 	// Unordered counts writes that did not say what they overwrote, in rows where several did so: they are known to
 	// follow the versions whose order is known, but their order among each other is not.
 	Unordered int
-	// Unresolved counts reads of missing rows, and rows not met by scans, that may have been not yet there or already deleted.
+	// Unresolved counts reads of missing rows, and rows not met by scans, that may have been not yet there or already
+	// deleted.
 	Unresolved int
 	// Found counts the anomalies that need no cycle.
 	Found map[Anomaly]int

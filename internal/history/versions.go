@@ -117,7 +117,9 @@ func (c *checker) collect(ch *chain, from, to uint32) {
 			continue
 		}
 		if w == initial {
-			c.look(ch, &ch.versions[0], i, o)
+			if o.read() && ch.versions[0].row != presenceOf(o) {
+				c.look(ch, &ch.versions[0], i, o)
+			}
 			continue
 		}
 		e := evidence{a: i, b: w, key: ch.key, version: o.version, nth: o.nth}
@@ -133,32 +135,29 @@ func (c *checker) collect(ch *chain, from, to uint32) {
 			if v := &ch.versions[c.mark(w).write]; !o.write() && o.nth != 0 && v.nth != 0 && o.nth != v.nth {
 				e.of = v.nth
 				c.note(G1b, e)
-			} else {
+			} else if o.read() && v.row != presenceOf(o) {
 				c.look(ch, v, i, o)
 			}
 		case c.h.txns[w].status == txn.Unknown && len(c.h.opsOf(w)) == 0:
 			c.mark(w).write = uint32(len(ch.versions))
-			v := version{writer: w, before: unknownBefore}
-			c.look(ch, &v, i, o)
-			ch.versions = append(ch.versions, v)
+			ch.versions = append(ch.versions, version{writer: w, before: unknownBefore})
+			if o.read() {
+				c.look(ch, &ch.versions[len(ch.versions)-1], i, o)
+			}
 		default:
 			c.note(GarbageRead, e)
 		}
 	}
 }
 
-// look notes whether transaction i found a row in a version that it read, which all that read it must agree on.
+// look notes that transaction i has found out, with a read, whether there is a row in a version, or has found it
+// otherwise than the witness.
 func (c *checker) look(ch *chain, v *version, i uint32, o *op) {
-	if o.write() {
+	if v.row == unknownPresence {
+		v.row, v.witness = presenceOf(o), i
 		return
 	}
-	switch found := presenceOf(o); v.row {
-	case unknownPresence:
-		v.row, v.witness = found, i
-	case found:
-	default:
-		c.note(GarbageRead, evidence{a: i, b: v.witness, key: ch.key, version: o.version, found: found})
-	}
+	c.note(GarbageRead, evidence{a: i, b: v.witness, key: ch.key, version: o.version, found: presenceOf(o)})
 }
 
 // place returns the place of the version that an operation read or overwrote.
@@ -254,11 +253,11 @@ func (c *checker) emit(ch *chain, from, to uint32) {
 	for at := from; at < to; at++ {
 		i, o := c.owner[at], &c.h.ops[c.order[at]]
 		d := RW
-		if c.predicate(c.order[at]) {
+		if c.scans != nil && c.scans.stands(c.order[at]) {
 			d = PredicateRW
 		}
 		if o.write() {
-			if d == PredicateRW { // its transaction had not met the row before
+			if d == PredicateRW {
 				c.replaced(ch, i, 0, d)
 			}
 			continue
@@ -295,7 +294,8 @@ func (c *checker) emit(ch *chain, from, to uint32) {
 	}
 }
 
-// replaced adds the dependencies of transaction i, which read the version at place p, on those who replaced that version.
+// replaced adds the dependencies of transaction i, which read the version at place p, on those who replaced that
+// version.
 func (c *checker) replaced(ch *chain, i, p uint32, d Dependency) {
 	for _, s := range ch.versions[p].next {
 		if s != 0 && ch.versions[s].writer != i {
