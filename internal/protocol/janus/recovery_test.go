@@ -137,7 +137,8 @@ func TestForgottenIsNotUnseen(t *testing.T) {
 	s.hear(3, preAccept(later, "a0+1 a1+1"))
 	s.hear(3, &Commit{Proposal{ID: later, Deps: []Dep{{ID: old, Partition: 1}}}})
 	s.sends("to 3: pre-accept ok 1: after {}", "to 1: reads: 3.1=none", "to 3: pre-accept ok 2: after {}", "to 1: inquire [3/1]")
-	s.hear(1, &Commit{Proposal{ID: old, T: preAccept(old, "a0+1 a1+1").T}})
+	s.hear(1, &Commit{Proposal{ID: old, Deps: []Dep{{ID: instance(1, 1), Partition: 1}}, T: preAccept(old, "a0+1 a1+1").T}})
+	s.sends() // it asks for nothing that came before the old one
 	if n := s.r.graph.open; n != 0 {
 		t.Errorf("%d instances are open", n)
 	}
@@ -145,4 +146,20 @@ func TestForgottenIsNotUnseen(t *testing.T) {
 	s.sends("to 2: ancestors: 3/1 after {}")
 	s.hear(2, &Accept{Proposal{ID: old, Noop: true}, ballot(1, 2)})
 	s.sends("to 2: ancestors: 3/1 after {}")
+}
+
+// Nobody takes over what he knows from another's Prepare alone, until something here depends on it.
+func TestPreparedByAnotherIsLeftToHim(t *testing.T) {
+	id := instance(0, 1)
+	s := newScripted(t, 3, 1, 2)
+	s.hear(1, &Prepare{id, ballot(1, 1)})
+	s.sends("to 1: promise, ballot 1 of 1, has not seen 0/1: after {}")
+	s.pass(10 * time.Second)
+	s.sends()
+	s.hear(1, preAccept(instance(1, 1), "a1+1"))
+	s.hear(1, &Commit{Proposal{ID: instance(1, 1), Deps: deps(id)}})
+	s.sends("to 1: pre-accept ok 1: after {}")
+	s.pass(10 * time.Second)
+	const prepare = "prepare 0/1, ballot 2 of 2"
+	s.sends("to 0: "+prepare, "to 1: "+prepare, "to 0: query rows of [1]")
 }
