@@ -152,8 +152,8 @@ func newTopology(c Config, r *rand.Rand, scale time.Duration) *geo.Topology {
 	return t
 }
 
-// newParams draws values that a user might choose: words at random, numbers and times near the default. In a hostile world times are
-// drawn from all that the engine declares: see hostile.
+// newParams draws values that a user might choose: words at random, numbers and times near the default. In a hostile
+// world times are drawn from all that the engine declares: see hostile.
 func newParams(c Config, r *rand.Rand) protocol.Params {
 	e := c.Engine
 	given := map[string]string{}
@@ -185,8 +185,9 @@ func newParams(c Config, r *rand.Rand) protocol.Params {
 	return params
 }
 
-// hostile draws a duration parameter: one of eight times the least that the engine allows, otherwise anything from there up to four
-// times the default, whose logarithm is uniform. Of parameters that may be 0, a thousandth of the default is taken for the least of the latter.
+// hostile draws a duration parameter: one of eight times the least that the engine allows, otherwise anything from
+// there up to four times the default, whose logarithm is uniform. Of parameters that may be 0, a thousandth of the
+// default is taken for the least of the latter.
 func hostile(p protocol.Parameter, r *rand.Rand) time.Duration {
 	d, _ := time.ParseDuration(p.Default)
 	least, most := max(p.Min, d/1000), min(p.Max, 4*d)
@@ -196,8 +197,8 @@ func hostile(p protocol.Parameter, r *rand.Rand) time.Duration {
 	return least + time.Duration(float64(least)*(math.Pow(float64(most)/float64(least), r.Float64())-1))
 }
 
-// survives returns the regions whose loss, with all their nodes, the protocol survives, and how many of them may be lost: each
-// other region goes on.
+// survives returns the regions whose loss, with all their nodes, the protocol survives, and how many of them may be
+// lost: each other region goes on.
 //
 //   - calvin, ordering leader: any but the first, which keeps the log.
 //   - calvin, ordering consensus: any, if the others are a majority.

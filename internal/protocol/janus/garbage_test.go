@@ -35,7 +35,8 @@ func TestComponentIsForgottenAtOnce(t *testing.T) {
 	}
 }
 
-// What is known by name alone, or as a no-op that nobody knows more of, is forgotten when its row is; what somebody waits for is not.
+// What is known by name alone, or as a no-op that nobody knows more of, is forgotten when its row is; what somebody
+// waits for is not.
 func TestNamesAreForgotten(t *testing.T) {
 	prepared, noop, first, second := instance(2, 1), instance(2, 2), instance(2, 3), instance(2, 4)
 	s := newScripted(t, 2, 2, 1) // nodes 1 and 3 hold partition 1
