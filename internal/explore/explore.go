@@ -24,13 +24,15 @@ type Config struct {
 	Level isolation.Level
 	// Broken says that the engine is one of package broken's.
 	Broken bool
-	// Hostile makes other worlds of the seeds, such as nobody would choose: durations among the parameters down to the least that the engine
-	// allows, up to five regions, up to three times as many cuts, and two regions lost where the protocol survives that.
+	// Hostile makes other worlds of the seeds, such as nobody would choose: durations among the parameters down to the
+	// least that the engine allows, up to five regions, up to three times as many cuts, and two regions lost where the
+	// protocol survives that.
 	Hostile bool
 	// OnePartition makes worlds with one partition and one replica per region, for engines that know no others.
 	OnePartition bool
-	// MaxEvents bounds the events of a world; 0 is 50 million, which take less than a minute. Worlds that pass have 2 million at most. A
-	// protocol that goes in a circle, and uses CPU time on the way, would take hours until its patience ends.
+	// MaxEvents bounds the events of a world; 0 is 50 million, which take less than a minute. Worlds that pass have 2
+	// million at most. A protocol that goes in a circle, and uses CPU time on the way, would take hours until its
+	// patience ends.
 	MaxEvents uint64
 	// Trace, if not nil, gets a line for everything that happens.
 	Trace func(line string)
@@ -50,8 +52,9 @@ type Result struct {
 	// had no end.
 	Anomaly              history.Anomaly
 	Diverged, Incomplete bool
-	// Premature tells that at some time nothing was pending, unanswered or under way although copies differed: a driver that waits
-	// for a quiet database would have compared them then. Only Janus promises not to do that, so it is no problem of its own.
+	// Premature tells that at some time nothing was pending, unanswered or under way although copies differed: a driver
+	// that waits for a quiet database would have compared them then. Only Janus promises not to do that, so it is no
+	// problem of its own.
 	Premature bool
 	// Transactions were sent, Committed of them were committed. Lost tells that a region was lost, Restarted that nodes
 	// crashed and started again from their logs.

@@ -79,8 +79,9 @@ func TestSeedsThatFailed(t *testing.T) {
 	}
 }
 
-// Janus is quiet only when its copies are equal: who knows a decision that others may lack has something pending. In the worlds of the
-// last three seeds a node starts again that has been down for so long that the others do not wait for it.
+// Janus is quiet only when its copies are equal: who knows a decision that others may lack has something pending. In
+// the worlds of the last three seeds a node starts again that has been down for so long that the others do not wait for
+// it.
 func TestQuietCopiesAreEqual(t *testing.T) {
 	equal := func(r *Result) {
 		if r.Premature {
@@ -248,7 +249,8 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// Hostile worlds have five regions, of which two are lost, more cuts, and durations from the least that the engine allows.
+// Hostile worlds have five regions, of which two are lost, more cuts, and durations from the least that the engine
+// allows.
 func TestHostileWorlds(t *testing.T) {
 	recovery, patience := map[string]int{}, map[string]int{}
 	seen := map[string]int{}

@@ -154,8 +154,8 @@ func newTopology(c Config, r *rand.Rand, scale time.Duration) *geo.Topology {
 	return t
 }
 
-// newParams draws values that a user might choose: words at random, numbers and times near the default. In a hostile world times are
-// drawn from all that the engine declares: see hostile.
+// newParams draws values that a user might choose: words at random, numbers and times near the default. In a hostile
+// world times are drawn from all that the engine declares: see hostile.
 func newParams(c Config, r *rand.Rand) protocol.Params {
 	e := c.Engine
 	given := map[string]string{}
@@ -187,8 +187,9 @@ func newParams(c Config, r *rand.Rand) protocol.Params {
 	return params
 }
 
-// hostile draws a duration parameter: one of eight times the least that the engine allows, otherwise anything from there up to four
-// times the default, whose logarithm is uniform. Of parameters that may be 0, a thousandth of the default is taken for the least of the latter.
+// hostile draws a duration parameter: one of eight times the least that the engine allows, otherwise anything from
+// there up to four times the default, whose logarithm is uniform. Of parameters that may be 0, a thousandth of the
+// default is taken for the least of the latter.
 func hostile(p protocol.Parameter, r *rand.Rand) time.Duration {
 	d, _ := time.ParseDuration(p.Default)
 	least, most := max(p.Min, d/1000), min(p.Max, 4*d)

@@ -29,8 +29,8 @@ func twoWays(there, back Link) *Topology {
 	return &Topology{Regions: []string{"a", "b"}, Partitions: 1, Replicas: 1, Links: [][]Link{{{}, there}, {back, {}}}}
 }
 
-// The bound of the median's standard error holds, and is at most twice the error, for small and large jitter, equal and different
-// directions, few and many samples, with loss.
+// The bound of the median's standard error holds, and is at most twice the error, for small and large jitter, equal and
+// different directions, few and many samples, with loss.
 func TestMedianError(t *testing.T) {
 	ms := time.Millisecond
 	for name, tc := range map[string]struct {
@@ -64,8 +64,8 @@ func TestMedianError(t *testing.T) {
 	}
 }
 
-// Of 100 networks as declared none is refused. One that is off by the tolerance is refused half of the time, and one that is off by
-// three standard errors more always.
+// Of 100 networks as declared none is refused. One that is off by the tolerance is refused half of the time, and one
+// that is off by three standard errors more always.
 func TestRTTTolerance(t *testing.T) {
 	ms := time.Millisecond
 	declared := Link{Delay: 20 * ms, Jitter: 7 * ms, LossPPM: 10_000}

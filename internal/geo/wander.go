@@ -16,8 +16,9 @@ type Wander struct {
 	from, to  float64
 }
 
-// widest is how many standard deviations a deviation can be large. A straight line between two independent draws has 2/3 of their variance,
-// averaged over the line; a uniform draw from [-w, w] has the variance w^2 / 3. Hence w = sqrt(3/2) sqrt(3) jitter.
+// widest is how many standard deviations a deviation can be large. A straight line between two independent draws has
+// 2/3 of their variance, averaged over the line; a uniform draw from [-w, w] has the variance w^2 / 3. Hence w =
+// sqrt(3/2) sqrt(3) jitter.
 const widest = 1.5 * math.Sqrt2
 
 // deviation returns the standard deviation over time, in nanoseconds.

@@ -204,7 +204,8 @@ func PutEngine(put Put, name string, v int64) {
 	}
 }
 
-// PutRTT hands out the round trip from a region to another: as declared, and as measured, in microseconds. A nil histogram is no link.
+// PutRTT hands out the round trip from a region to another: as declared, and as measured, in microseconds. A nil
+// histogram is no link.
 func PutRTT(put Put, t *geo.Topology, from, to geo.Region, measured *hdrhistogram.Histogram) {
 	if measured == nil {
 		return

@@ -57,8 +57,8 @@ type Replica interface {
 	Receive(from geo.NodeID, m Message)
 	// Fire takes a timer set through Env.After.
 	Fire(t Timer)
-	// Pending is the number of transactions that the replica has heard of and not yet finished; 0 when it is quiet. A replica
-	// that knows of something which others may lack is not: drivers compare copies when all are quiet.
+	// Pending is the number of transactions that the replica has heard of and not yet finished; 0 when it is quiet. A
+	// replica that knows of something which others may lack is not: drivers compare copies when all are quiet.
 	Pending() int
 	// Counters appends the protocol's own counters, in a fixed order.
 	Counters(dst []Counter) []Counter

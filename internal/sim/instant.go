@@ -7,10 +7,10 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 )
 
-// Bounds on what happens in one virtual instant. The events of an instant come in rounds: those that were asked for before,
-// those that these ask for in the same instant, and so on. Any number may be due at once, and start in the first rounds, such
-// as the timers of a million clients. Only a replica or a client that goes in a circle needs thousands of rounds, or millions of
-// events in those after the second.
+// Bounds on what happens in one virtual instant. The events of an instant come in rounds: those that were asked for
+// before, those that these ask for in the same instant, and so on. Any number may be due at once, and start in the
+// first rounds, such as the timers of a million clients. Only a replica or a client that goes in a circle needs
+// thousands of rounds, or millions of events in those after the second.
 const (
 	maxRounds      = 10_000
 	maxLaterEvents = 2_000_000
@@ -28,7 +28,8 @@ type Standstill struct {
 	// At is the virtual time that does not pass, Last describes the event at which Run gave up.
 	At   time.Duration
 	Last string
-	// Rounds counts the rounds of events that were asked for by those of the round before, Events the events of all but the first of them.
+	// Rounds counts the rounds of events that were asked for by those of the round before, Events the events of all but
+	// the first of them.
 	Rounds, Events int
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// restless is a replica that sets timers for now: from 1 s on, many at once, each of which sets others until there were some rounds.
+// restless is a replica that sets timers for now: from 1 s on, many at once, each of which sets others until there were
+// some rounds.
 type restless struct {
 	env              protocol.Env
 	at, each, rounds int
@@ -35,7 +36,8 @@ func (*restless) Receive(geo.NodeID, protocol.Message)             {}
 func (*restless) Pending() int                                     { return 0 }
 func (*restless) Counters(d []protocol.Counter) []protocol.Counter { return d }
 
-// A simulation in which time does not pass fails instead of running for ever; one in which much happens at once does not.
+// A simulation in which time does not pass fails instead of running for ever; one in which much happens at once does
+// not.
 func TestStandstill(t *testing.T) {
 	for name, tc := range map[string]struct {
 		restless

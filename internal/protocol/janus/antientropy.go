@@ -8,25 +8,28 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 )
 
-// antiEntropy brings a decision that one replica knows to all (Demers et al., Epidemic algorithms for replicated database
-// maintenance, PODC 1987, section 1.3).
+// antiEntropy brings a decision that one replica knows to all (Demers et al., Epidemic algorithms for replicated
+// database maintenance, PODC 1987, section 1.3).
 //
-// A coordinator tells its decisions to all replicas, over links that lose nothing while both ends live. When it dies, what
-// it has sent to those that were cut off or down is lost. Who knows an instance without its decision takes it over (see
-// recovery). But a replica that has never heard of the instance has nothing to take over, and those that know the decision
-// need nothing.
+// A coordinator tells its decisions to all replicas, over links that lose nothing while both ends live. When it dies,
+// what it has sent to those that were cut off or down is lost. Who knows an instance without its decision takes it over
+// (see recovery). But a replica that has never heard of the instance has nothing to take over, and those that know the
+// decision need nothing.
 //
-// So a replica that knows decisions of a row which are not known to be stable, and has not heard the row's coordinator for
-// longer than it takes to make them so, asks the other replicas of its partition what they know of the row (RowQuery). They
-// answer up to where they have received it, and which decisions they know beyond (RowReport). It tells them the others,
-// and asks again until they have all. A row that is stable costs nothing, and neither does one whose coordinator speaks.
+// So a replica that knows decisions of a row which are not known to be stable, and has not heard the row's coordinator
+// for longer than it takes to make them so, asks the other replicas of its partition what they know of the row
+// (RowQuery). They answer up to where they have received it, and which decisions they know beyond (RowReport). It tells
+// them the others, and asks again until they have all. A row that is stable costs nothing, and neither does one whose
+// coordinator speaks.
 type antiEntropy struct {
 	r *Replica
-	// overdue is how long after its coordinator has last spoken a row should be stable. It is more than an answer takes.
+	// overdue is how long after its coordinator has last spoken a row should be stable. It is more than an answer
+	// takes.
 	overdue time.Duration
 	// excuse is how long a replica may be silent and still be waited for.
 	excuse time.Duration
-	// unsettled counts the rows with decisions that others may lack, as of the last tick, and at least 1 after a decision.
+	// unsettled counts the rows with decisions that others may lack, as of the last tick, and at least 1 after a
+	// decision.
 	unsettled int
 	queries   []*RowQuery // by place in the group, gathered in this tick
 }
@@ -40,8 +43,8 @@ type exchange struct {
 
 func (a *antiEntropy) init(r *Replica, recovery, longest time.Duration) {
 	a.r = r
-	// The farthest replica hears the decision and says at its next tick that it has ordered it; the coordinator tells all at
-	// its own. Twice this time leaves room for jitter.
+	// The farthest replica hears the decision and says at its next tick that it has ordered it; the coordinator tells
+	// all at its own. Twice this time leaves room for jitter.
 	a.overdue = 2 * (longest + 2*tickEvery)
 	a.excuse = max(recovery, a.overdue)
 }
@@ -97,8 +100,8 @@ func (a *antiEntropy) tick() {
 	}
 }
 
-// compare asks the replicas of this partition that may lack decisions of n's row, once the row is overdue. It reports whether
-// none is left but those that are not waited for.
+// compare asks the replicas of this partition that may lack decisions of n's row, once the row is overdue. It reports
+// whether none is left but those that are not waited for.
 func (a *antiEntropy) compare(n geo.NodeID, row *row, now time.Duration) (settled bool) {
 	r := a.r
 	group := r.group[r.partition]

@@ -468,20 +468,20 @@ func (r *Replica) receiveCommit(m *Commit) {
 		return
 	}
 	deps := m.Deps
-	if r.comeBack(rec) {
+	if r.orderedBefore(rec) {
 		deps = nil // its whole component was ordered
 	}
 	r.commit(rec, m.Noop, deps)
 }
 
-// present returns the record that another node speaks of, with its transaction unless that is nil; a new one if need be. It
-// returns nil, and tells the other node, when everybody has ordered the instance.
+// present returns the record that another node speaks of, with its transaction unless that is nil; a new one if need
+// be. It returns nil, and tells the other node, when everybody has ordered the instance.
 func (r *Replica) present(from geo.NodeID, id Instance, t *txn.Transaction) *record {
 	if int(id.Node()) >= r.nodes {
 		return nil
 	}
 	rec := r.find(id)
-	if rec == nil && r.forgotten(id) || rec != nil && r.comeBack(rec) {
+	if rec == nil && r.forgotten(id) || rec != nil && r.orderedBefore(rec) {
 		r.env.Send(from, &Ancestors{[]Ancestor{{ID: id}}})
 		return nil
 	}

@@ -126,8 +126,8 @@ func (g *garbage) settled(rec *record) bool {
 	return true
 }
 
-// collectForeign forgets instances of other partitions, and those that this node knows by their names only, in the order in which it has
-// heard of them.
+// collectForeign forgets instances of other partitions, and those that this node knows by their names only, in the
+// order in which it has heard of them.
 func (g *garbage) collectForeign() {
 	r := g.r
 	list := &r.graph.foreign

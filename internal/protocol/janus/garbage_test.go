@@ -34,3 +34,28 @@ func TestComponentIsForgottenAtOnce(t *testing.T) {
 		t.Error("a row keeps what is forgotten")
 	}
 }
+
+// What is known by name alone, or as a no-op that nobody knows more of, is forgotten when its row is; what somebody
+// waits for is not.
+func TestNamesAreForgotten(t *testing.T) {
+	prepared, noop, first, second := instance(2, 1), instance(2, 2), instance(2, 3), instance(2, 4)
+	s := newScripted(t, 2, 2, 1) // nodes 1 and 3 hold partition 1
+	s.hear(3, &Prepare{second, ballot(1, 3)})
+	s.hear(3, &Prepare{prepared, ballot(1, 3)})
+	s.hear(3, &Commit{Proposal{ID: noop, Noop: true}})
+	if n := s.r.Pending(); n != 0 || len(s.r.records) != 3 {
+		t.Errorf("%d records, %d pending, want 3 that nobody waits for", len(s.r.records), n)
+	}
+	s.hear(0, preAccept(instance(0, 1), "a0+1 a1+1"))
+	s.hear(0, &Commit{Proposal{ID: instance(0, 1), Deps: []Dep{{ID: first}, {ID: second}}}})
+	s.sent = nil
+	s.hear(2, &Progress{Stable: 4, Forget: 4})
+	s.pass(tickEvery)
+	s.hear(0, &Ancestors{[]Ancestor{{ID: first}, {ID: second}}})
+	s.hear(0, &Progress{Stable: 1, Forget: 1})
+	s.pass(tickEvery)
+	s.pass(tickEvery)
+	if n := len(s.r.records); n != 0 || s.r.graph.open != 0 {
+		t.Errorf("%d records are kept, %d are open", n, s.r.graph.open)
+	}
+}

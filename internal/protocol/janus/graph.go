@@ -341,17 +341,14 @@ func (g *graph) reply(to geo.NodeID, a Ancestor) {
 	g.replies[to].List = append(g.replies[to].List, a)
 }
 
-// ancestors learns about instances of other partitions, from nodes that hold them. Others may say that all who hold an instance have
-// ordered it (see present), and that it therefore depends on nothing; but who has not ordered the rest of its component needs
-// its dependencies.
+// ancestors learns about instances of other partitions, from nodes of the partition that was asked. Others, which may
+// not hold an instance, know no more than that all who do have ordered it (see present), and then say that it depends
+// on nothing; but who has not ordered the rest of its component needs its dependencies.
 func (g *graph) ancestors(from geo.NodeID, m *Ancestors) {
 	partition := g.r.topology.PartitionOf(from)
 	for _, a := range m.List {
 		rec := g.r.find(a.ID)
-		if rec == nil || rec.phase >= Committed || (rec.t != nil && !rec.foreign) {
-			continue
-		}
-		if holds := rec.asked && partition == int(rec.askedOf) || rec.t != nil && g.r.touches(rec.t, partition); !holds {
+		if rec == nil || rec.phase >= Committed || (rec.t != nil && !rec.foreign) || !rec.asked || int(rec.askedOf) != partition {
 			continue
 		}
 		rec.foreign = true

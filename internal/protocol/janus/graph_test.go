@@ -109,8 +109,8 @@ func check(t *testing.T, seed uint64, r *Replica, id func(int) Instance, reach [
 	}
 }
 
-// A decision on an instance of another partition keeps its dependencies although all its replicas have ordered it: who has not, in this
-// partition, may form a component with it.
+// A decision on an instance of another partition keeps its dependencies although all its replicas have ordered it: who
+// has not, in this partition, may form a component with it.
 func TestStableInstanceOfAnotherPartitionMayBeInACycle(t *testing.T) {
 	here, elsewhere := instance(0, 1), instance(2, 1)
 	s := newScripted(t, 2, 2, 1) // nodes 1 and 3 hold partition 1
@@ -127,8 +127,8 @@ func TestStableInstanceOfAnotherPartitionMayBeInACycle(t *testing.T) {
 	}
 }
 
-// Who does not hold an instance knows nothing of its dependencies, even when it has heard that all who hold it have ordered it. Only
-// the answer of one that holds it counts.
+// Who does not hold an instance knows nothing of its dependencies, even when it has heard that all who hold it have
+// ordered it. Only the answer of one that holds it counts.
 func TestOnlyHoldersKnowAncestors(t *testing.T) {
 	here, elsewhere := instance(0, 1), instance(2, 1)
 	s := newScripted(t, 2, 2, 1) // nodes 1 and 3 hold partition 1

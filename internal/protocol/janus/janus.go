@@ -7,9 +7,9 @@
 //
 // A copy is one full set of partitions: a region has as many as a partition has replicas. The replicas of a partition
 // are the nodes that hold it, in every copy. Every node coordinates its clients' transactions (coordinator.go), keeps
-// the conflicts of its keys (conflicts.go) and its part of the graph (graph.go), hands what has its turn to the executor
-// (package deterministic), finishes what a coordinator that died has left (recovery.go), passes on decisions that it has not
-// told to all (antientropy.go), and forgets what all have put in order (garbage.go).
+// the conflicts of its keys (conflicts.go) and its part of the graph (graph.go), hands what has its turn to the
+// executor (package deterministic), finishes what a coordinator that died has left (recovery.go), passes on decisions
+// that it has not told to all (antientropy.go), and forgets what all have put in order (garbage.go).
 package janus
 
 import (
@@ -243,8 +243,9 @@ func (r *Replica) tickLater() {
 	}
 }
 
-// Pending implements protocol.Replica: the transactions of own clients without an answer, those known without a place in
-// the order, those of others' clients that are not executed here, and the rows with decisions that other replicas may lack.
+// Pending implements protocol.Replica: the transactions of own clients without an answer, those known without a place
+// in the order, those of others' clients that are not executed here, and the rows with decisions that other replicas
+// may lack.
 func (r *Replica) Pending() int {
 	return r.coordinator.unanswered + r.graph.open + r.executor.Foreign() + r.antiEntropy.unsettled
 }

@@ -460,8 +460,8 @@ func (m *RowQuery) AppendTo(b []byte) []byte {
 
 func (m *RowQuery) String() string { return fmt.Sprintf("query rows of %v", m.Rows) }
 
-// RowKnowledge is what a replica knows of a coordinator's row: all that touches its partition up to the number Received, and
-// the decisions of the instances Beyond, in ascending order.
+// RowKnowledge is what a replica knows of a coordinator's row: all that touches its partition up to the number
+// Received, and the decisions of the instances Beyond, in ascending order.
 type RowKnowledge struct {
 	Node     geo.NodeID
 	Received uint64

@@ -127,8 +127,8 @@ type row struct {
 	undone   fifo.Queue[*record]
 	kept     []*record // received and not forgotten
 
-	// The decisions known of instances that touch this partition, no-ops aside: how many, the last one's number, and those of
-	// instances that had not been received. See antiEntropy.
+	// The decisions known of instances that touch this partition, no-ops aside: how many, the last one's number, and
+	// those of instances that had not been received. See antiEntropy.
 	decided   uint64
 	last      uint64
 	strays    []*record
@@ -138,8 +138,8 @@ type row struct {
 // find returns the record of an instance, or nil.
 func (r *Replica) find(id Instance) *record { return r.records[id] }
 
-// know returns the record of an instance whose decision matters here, a new one if need be. It counts as open and is watched
-// until it is decided.
+// know returns the record of an instance whose decision matters here, a new one if need be. It counts as open and is
+// watched until it is decided.
 func (r *Replica) know(id Instance) *record {
 	rec := r.hearOf(id)
 	if !rec.watched {
@@ -150,8 +150,9 @@ func (r *Replica) know(id Instance) *record {
 	return rec
 }
 
-// hearOf returns the record of an instance, a new one if need be. Nobody here waits for one that is new, and there may be nobody who can
-// tell that it does not concern this replica, so it is not watched: whoever waits for it does so elsewhere.
+// hearOf returns the record of an instance, a new one if need be. Nobody here waits for one that is new, and there may
+// be nobody who can tell that it does not concern this replica, so it is not watched: whoever waits for it does so
+// elsewhere.
 func (r *Replica) hearOf(id Instance) *record {
 	rec := r.records[id]
 	if rec == nil {
@@ -164,8 +165,8 @@ func (r *Replica) hearOf(id Instance) *record {
 // forgotten reports whether an instance was ordered by everybody and may have been forgotten here.
 func (r *Replica) forgotten(id Instance) bool { return id.Seq() <= r.rows[id.Node()].stable }
 
-// comeBack reports whether rec is of an instance that was ordered and forgotten here before.
-func (r *Replica) comeBack(rec *record) bool {
+// orderedBefore reports whether rec is of an instance that was ordered and forgotten here before.
+func (r *Replica) orderedBefore(rec *record) bool {
 	return rec.foreign && rec.t != nil && r.touches(rec.t, r.partition)
 }
 

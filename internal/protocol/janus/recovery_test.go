@@ -31,8 +31,8 @@ func TestAcceptorKeepsItsPromise(t *testing.T) {
 	s.sends("to 0: promise, ballot 4 of 0, has accepted 0/1: after {1/5}")
 }
 
-// Who takes an instance over proposes what was accepted with the highest ballot, in whatever order it hears of it: what had the
-// lower one was not decided, what had the higher one may have been.
+// Who takes an instance over proposes what was accepted with the highest ballot, in whatever order it hears of it: what
+// had the lower one was not decided, what had the higher one may have been.
 func TestHighestBallotIsProposed(t *testing.T) {
 	id := instance(4, 1)
 	lower := &Promise{
@@ -64,8 +64,8 @@ func TestHighestBallotIsProposed(t *testing.T) {
 	}
 }
 
-// A no-op stands for all that came before it in its coordinator's row, wherever it was seen, although nothing of that conflicts with
-// it: others may depend on it alone. Who has not seen it says what it has of the row.
+// A no-op stands for all that came before it in its coordinator's row, wherever it was seen, although nothing of that
+// conflicts with it: others may depend on it alone. Who has not seen it says what it has of the row.
 func TestNoopDependsOnItsRow(t *testing.T) {
 	first, second, third := instance(0, 1), instance(0, 2), instance(0, 3)
 
@@ -94,8 +94,8 @@ func TestNoopDependsOnItsRow(t *testing.T) {
 	s.sends("to 0: "+accept, "to 2: "+accept)
 }
 
-// Who has promised without having seen an instance pre-accepts nothing of the row up to there any more: the no-op that may
-// come of it would not cover that.
+// Who has promised without having seen an instance pre-accepts nothing of the row up to there any more: the no-op that
+// may come of it would not cover that.
 func TestRowIsClosed(t *testing.T) {
 	s := newScripted(t, 3, 1, 2)
 	s.hear(1, &Prepare{instance(0, 3), ballot(1, 1)})
@@ -108,8 +108,9 @@ func TestRowIsClosed(t *testing.T) {
 	s.sends("to 1: promise, ballot 1 of 1, has not seen 0/1: after {}")
 }
 
-// Who has heard of a ballot from somebody that refused its own has promised nothing yet: when that ballot's Prepare comes, it says what it
-// knows. To say nothing would be taken for "has not seen", and what was decided could be replaced by a no-op.
+// Who has heard of a ballot from somebody that refused its own has promised nothing yet: when that ballot's Prepare
+// comes, it says what it knows. To say nothing would be taken for "has not seen", and what was decided could be
+// replaced by a no-op.
 func TestHeardOfBallotIsNotPromised(t *testing.T) {
 	id := instance(0, 1)
 	s := newScripted(t, 5, 1, 2)
@@ -137,7 +138,8 @@ func TestForgottenIsNotUnseen(t *testing.T) {
 	s.hear(3, preAccept(later, "a0+1 a1+1"))
 	s.hear(3, &Commit{Proposal{ID: later, Deps: []Dep{{ID: old, Partition: 1}}}})
 	s.sends("to 3: pre-accept ok 1: after {}", "to 1: reads: 3.1=none", "to 3: pre-accept ok 2: after {}", "to 1: inquire [3/1]")
-	s.hear(1, &Commit{Proposal{ID: old, T: preAccept(old, "a0+1 a1+1").T}})
+	s.hear(1, &Commit{Proposal{ID: old, Deps: []Dep{{ID: instance(1, 1), Partition: 1}}, T: preAccept(old, "a0+1 a1+1").T}})
+	s.sends() // it asks for nothing that came before the old one
 	if n := s.r.graph.open; n != 0 {
 		t.Errorf("%d instances are open", n)
 	}
@@ -145,4 +147,20 @@ func TestForgottenIsNotUnseen(t *testing.T) {
 	s.sends("to 2: ancestors: 3/1 after {}")
 	s.hear(2, &Accept{Proposal{ID: old, Noop: true}, ballot(1, 2)})
 	s.sends("to 2: ancestors: 3/1 after {}")
+}
+
+// Nobody takes over what he knows from another's Prepare alone, until something here depends on it.
+func TestPreparedByAnotherIsLeftToHim(t *testing.T) {
+	id := instance(0, 1)
+	s := newScripted(t, 3, 1, 2)
+	s.hear(1, &Prepare{id, ballot(1, 1)})
+	s.sends("to 1: promise, ballot 1 of 1, has not seen 0/1: after {}")
+	s.pass(10 * time.Second)
+	s.sends()
+	s.hear(1, preAccept(instance(1, 1), "a1+1"))
+	s.hear(1, &Commit{Proposal{ID: instance(1, 1), Deps: deps(id)}})
+	s.sends("to 1: pre-accept ok 1: after {}")
+	s.pass(10 * time.Second)
+	const prepare = "prepare 0/1, ballot 2 of 2"
+	s.sends("to 0: "+prepare, "to 1: "+prepare, "to 0: query rows of [1]")
 }

@@ -337,8 +337,8 @@ func TestRegionLost(t *testing.T) {
 	}
 }
 
-// What a lost coordinator has decided reaches the replicas that it was cut off from, although nobody asks for it later: the
-// others know its decisions, and a quiet system holds none that only some know.
+// What a lost coordinator has decided reaches the replicas that it was cut off from, although nobody asks for it later:
+// the others know its decisions, and a quiet system holds none that only some know.
 func TestLostCoordinatorsDecisionsReachAll(t *testing.T) {
 	for seed := range uint64(12) {
 		topology := jitter(fiveRegions(1+int(seed%3)), 10, int64(seed%2)*1000)
@@ -375,8 +375,8 @@ func TestLostCoordinatorsDecisionsReachAll(t *testing.T) {
 	}
 }
 
-// Who waits for the reads of a node that is lost is not quiet, and the other copies are: drivers leave out the former when they
-// compare copies.
+// Who waits for the reads of a node that is lost is not quiet, and the other copies are: drivers leave out the former
+// when they compare copies.
 func TestHalfACopyIsNotQuiet(t *testing.T) {
 	topology := simtest.ThreeRegions(2)
 	s := sim.New(sim.Config{
