@@ -1,9 +1,7 @@
 package locallog
 
 import (
-	"bytes"
 	"encoding/binary"
-	"reflect"
 	"testing"
 
 	"github.com/geobench/geobench/internal/protocol"
@@ -46,35 +44,12 @@ func sampleMessages() map[string]protocol.Message {
 	}
 }
 
-func TestCodec(t *testing.T) {
-	for name, m := range sampleMessages() {
-		t.Run(name, func(t *testing.T) {
-			body := m.AppendTo([]byte("front"))
-			if !bytes.HasPrefix(body, []byte("front")) {
-				t.Fatal("AppendTo must append")
-			}
-			body = body[5:]
-			if len(body) != m.Size() {
-				t.Errorf("Size is %d, the body has %d bytes", m.Size(), len(body))
-			}
-			got, known, err := Decode(m.Kind(), body, protocoltest.Overwrite)
-			if err != nil || !known {
-				t.Fatal(known, err)
-			}
-			if !reflect.DeepEqual(got, m) {
-				t.Errorf("got %+v, want %+v", got, m)
-			}
-			for n := range body {
-				if cut, _, err := Decode(m.Kind(), body[:n:n], protocoltest.Overwrite); err == nil {
-					t.Fatalf("the first %d of %d bytes are taken for %v", n, len(body), cut)
-				}
-			}
-		})
-	}
-	if _, known, err := Decode(255, nil, nil); known || err != nil {
-		t.Error("takes an unknown message")
-	}
+// decode is Decode with procedures.
+func decode(kind uint8, body []byte) (protocol.Message, bool, error) {
+	return Decode(kind, body, protocoltest.Overwrite)
 }
+
+func TestCodec(t *testing.T) { protocoltest.Codec(t, sampleMessages(), decode) }
 
 // Entries that no sequencer makes are refused.
 func TestDecodeRefuses(t *testing.T) {
@@ -91,21 +66,4 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-func FuzzDecode(f *testing.F) {
-	for _, m := range sampleMessages() {
-		f.Add(m.Kind(), m.AppendTo(nil))
-	}
-	f.Fuzz(func(t *testing.T, kind uint8, body []byte) {
-		m, known, err := Decode(kind, body, protocoltest.Overwrite)
-		if err != nil || !known {
-			return
-		}
-		again := m.AppendTo(nil)
-		if len(again) != m.Size() || m.Kind() != kind {
-			t.Fatalf("%T has size %d and kind %d, want %d and %d", m, m.Size(), m.Kind(), len(again), kind)
-		}
-		if !bytes.Equal(again, body) {
-			t.Fatalf("%x comes back as %x", body, again)
-		}
-	})
-}
+func FuzzDecode(f *testing.F) { protocoltest.FuzzCodec(f, sampleMessages(), decode) }
