@@ -137,9 +137,9 @@ const (
 	inexact
 )
 
-func traitsOf(r workload.Request, exact bool) traits {
-	t := traits(r.Class)
-	if r.Final {
+func traitsOf(class txn.Class, last, exact bool) traits {
+	t := traits(class)
+	if last {
 		t |= final
 	}
 	if !exact {
@@ -349,6 +349,12 @@ func (m *Machine) wake(now time.Duration) {
 // advance makes the changes of stage that are due at now. Everything that happens goes through it first, so that a
 // late timer cannot put a transaction on the wrong side of a window.
 func (m *Machine) advance(now time.Duration) {
+	if now >= m.change && m.stage != Done {
+		m.nextStages(now)
+	}
+}
+
+func (m *Machine) nextStages(now time.Duration) {
 	for now >= m.change && m.stage != Done {
 		m.nextStage(now)
 	}
@@ -493,45 +499,38 @@ func (m *Machine) admit(due time.Duration) {
 	m.queue.push(due)
 }
 
-// nextID returns the id of client i's next attempt.
-func (m *Machine) nextID(i int32) txn.ID {
-	c := &m.clients[i]
+// nextID returns the id of the next attempt of c, which is client i.
+func (m *Machine) nextID(i int32, c *client) txn.ID {
 	n := uint64(c.count)*uint64(len(m.clients)) + uint64(i) + 1
 	c.count++
 	return txn.MakeID(m.cfg.Stream, n)
 }
 
-// begin makes client i's next transaction and sends it: it is due at due, or when it has been keyed in.
+// begin sends client i's next transaction, which is due at due: the one that it has keyed in, or else a new one, unless that has to be
+// keyed in first.
 func (m *Machine) begin(i int32, due, now time.Duration) {
-	if len(m.slots) == 0 {
-		// Transactions are made by the dozen: an allocation each would be the largest cost of sending one.
-		m.slots = make([]slot, min(16, len(m.clients)))
-	}
-	s := &m.slots[0]
-	m.slots = m.slots[1:]
-	t := &s.t
-	t.Accesses = s.accesses[:0]
-	t.ID, t.Home = m.nextID(i), uint16(m.cfg.Region)
-	r := m.generator.Next(int(i), now-m.from, t)
 	c := &m.clients[i]
-	c.id, c.typ, c.traits = t.ID, r.Type, traitsOf(r, t.Exact)
-	if m.held == nil && r.Keying+r.Think > 0 && !m.open() {
-		m.held = make([]held, len(m.clients))
+	var t *txn.Transaction
+	if c.state == keying {
+		t = m.held[i].t
+	} else {
+		if len(m.slots) == 0 {
+			// Transactions are made by the dozen: an allocation each would be the largest cost of sending one.
+			m.slots = make([]slot, min(16, len(m.clients)))
+		}
+		s := &m.slots[0]
+		m.slots = m.slots[1:]
+		t = &s.t
+		t.Accesses = s.accesses[:0]
+		t.ID, t.Home = m.nextID(i, c), uint16(m.cfg.Region)
+		r := m.generator.Next(int(i), now-m.from, t)
+		c.id, c.typ, c.traits = t.ID, r.Type, traitsOf(r.Class, r.Final, t.Exact)
+		if m.held != nil || r.Keying|r.Think != 0 {
+			if m.hold(i, t, r.Keying, r.Think); c.state == keying {
+				return
+			}
+		}
 	}
-	if m.held != nil {
-		m.held[i] = held{t: t, think: r.Think}
-	}
-	if r.Keying > 0 && !m.open() {
-		c.state = keying
-		m.env.After(r.Keying, protocol.Timer{Kind: timerAttempt, Arg: uint64(t.ID)})
-		return
-	}
-	m.send(i, t, due, now)
-}
-
-// send sends the first attempt of client i's transaction.
-func (m *Machine) send(i int32, t *txn.Transaction, due, now time.Duration) {
-	c := &m.clients[i]
 	c.due, c.sent, c.state = due, now, underway
 	if m.recorder != nil && due >= m.from {
 		m.recorder.window.Sent++
@@ -548,9 +547,27 @@ func (m *Machine) send(i int32, t *txn.Transaction, due, now time.Duration) {
 	m.env.Submit(t)
 }
 
+// hold keeps what it takes to try client i's transaction again, to wait until it has been keyed in, and to think after it. Clients of an
+// open loop do neither of the latter.
+func (m *Machine) hold(i int32, t *txn.Transaction, key, think time.Duration) {
+	if m.open() {
+		key, think = 0, 0
+	}
+	if m.held == nil && key+think > 0 {
+		m.held = make([]held, len(m.clients))
+	}
+	if m.held != nil {
+		m.held[i] = held{t: t, think: think}
+	}
+	if key > 0 {
+		m.clients[i].state = keying
+		m.env.After(key, protocol.Timer{Kind: timerAttempt, Arg: uint64(t.ID)})
+	}
+}
+
 // backOff arranges for another attempt of client i's transaction after one that ended with o, and reports whether there will be one.
 func (m *Machine) backOff(i int32, o *txn.Outcome, now time.Duration) bool {
-	if m.retry.attempts == 0 || !m.retry.covers(o) || !m.running() {
+	if !m.retry.covers(o) || !m.running() {
 		return false
 	}
 	c, h := &m.clients[i], &m.held[i]
@@ -581,7 +598,7 @@ func (m *Machine) again(i int32, now time.Duration) {
 	}
 	m.progress.retried.Add(1)
 	t := *h.t
-	t.ID = m.nextID(i)
+	t.ID = m.nextID(i, c)
 	t.Attempt++
 	h.t, h.last = &t, nil
 	c.id, c.state = t.ID, underway
@@ -646,7 +663,7 @@ func (m *Machine) Complete(o txn.Outcome) {
 		m.generator.Late(o)
 		return
 	}
-	if !m.backOff(i, &o, now) {
+	if m.retry.attempts == 0 || !m.backOff(i, &o, now) {
 		m.end(i, &o, now)
 	}
 }
@@ -660,13 +677,6 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	m.unlink(i)
 	m.underway--
 	c.state = idle
-	rest, attempts := m.think(), 1
-	if m.held != nil {
-		h := &m.held[i]
-		rest += h.think
-		attempts += int(h.t.Attempt)
-		*h = held{}
-	}
 	m.progress.underway.Store(int64(m.underway))
 	switch o.Status {
 	case txn.Committed:
@@ -683,7 +693,10 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	class := c.traits.classAfter(o)
 	if m.recorder != nil && now < m.to {
 		if c.due >= m.from {
-			m.recorder.ended(c.typ, class, o, attempts, now-c.due, now-c.sent, now)
+			m.recorder.ended(c.typ, class, o, now-c.due, now-c.sent, now)
+			if m.held != nil {
+				m.recorder.committedAfter(o, m.held[i].t.Attempt)
+			}
 			if c.traits.learns(o) {
 				m.recorder.classified(class, c.traits&final != 0)
 			}
@@ -696,6 +709,11 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	}
 	m.generator.Done(int(i), *o)
 
+	rest := m.think()
+	if m.held != nil {
+		rest += m.held[i].think
+		m.held[i] = held{}
+	}
 	if o.Status == txn.Refused || o.Status == txn.Unknown && o.Reason != Timeout {
 		rest = max(rest, refusalBackoff.pause(c.refusals, m.rng))
 		c.refusals = min(c.refusals+1, 30)
@@ -768,7 +786,7 @@ func (m *Machine) attempt(id txn.ID, now time.Duration) {
 	switch c := &m.clients[i]; {
 	case c.id != id: // the client has gone on
 	case c.state == keying:
-		m.send(i, m.held[i].t, now, now)
+		m.begin(i, now, now)
 	case c.state == backingOff && now >= c.sent+m.cfg.Schedule.Timeout: // the timer is late
 		m.end(i, m.held[i].last, now)
 	case c.state == backingOff:

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/protocol"
@@ -507,24 +508,35 @@ func TestManyClients(t *testing.T) {
 		runtime.ReadMemStats(&s)
 		return int64(s.HeapAlloc)
 	}
-	before := heap()
-	m := machine(t, func(c *Config) { c.Workload, c.Clients = w, n })
-	keep := make([]*txn.Transaction, 0, n)
-	before += int64(cap(keep)) * 8
-	e := &world{answers: map[uint64]txn.Outcome{}, ids: map[txn.ID]bool{}}
-	m.Attach(submitOnly{e, &keep})
-	m.Start()
-	e.now = 999 * time.Millisecond
-	for m.Underway() < n {
-		m.Fire(protocol.Timer{Kind: timerRamp, Arg: 1})
+	perClient := func(retry *v1alpha1.Retry) int64 {
+		before := heap()
+		m := machine(t, func(c *Config) { c.Workload, c.Clients, c.Retry = w, n, retry })
+		keep := make([]*txn.Transaction, 0, n)
+		before += int64(cap(keep)) * 8
+		e := &world{answers: map[uint64]txn.Outcome{}, ids: map[txn.ID]bool{}}
+		m.Attach(submitOnly{e, &keep})
+		m.Start()
+		e.now = 999 * time.Millisecond
+		for m.Underway() < n {
+			m.Fire(protocol.Timer{Kind: timerRamp, Arg: 1})
+		}
+		used := (heap() - before) / n
+		runtime.KeepAlive(m)
+		runtime.KeepAlive(keep)
+		return used
 	}
-	perClient := (heap() - before) / n
-	t.Logf("%d bytes per client with a transaction under way", perClient)
-	if perClient > 600 {
-		t.Errorf("%d bytes per client are more than 600", perClient)
+	without := perClient(nil)
+	with := perClient(&v1alpha1.Retry{Attempts: 3, Causes: []v1alpha1.RetryCause{v1alpha1.RetryConflict}})
+	t.Logf("%d bytes per client with a transaction under way, %d if it may be tried again", without, with)
+	if without > 600 {
+		t.Errorf("%d bytes per client are more than 600", without)
 	}
-	runtime.KeepAlive(m)
-	runtime.KeepAlive(keep)
+	if with > without+32 {
+		t.Errorf("%d bytes per client whose transactions may be tried again are more than 32 beside %d", with, without)
+	}
+	if size := unsafe.Sizeof(client{}); size > 40 {
+		t.Errorf("a client takes %d bytes, more than 40", size)
+	}
 }
 
 type submitOnly struct {

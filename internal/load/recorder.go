@@ -138,8 +138,8 @@ func (r *recorder) cell(typ uint8, class txn.Class, status txn.Status) *cell {
 	return c
 }
 
-// ended counts a transaction that was due in the window and ended in it, at now, after so many attempts.
-func (r *recorder) ended(typ uint8, class txn.Class, o *txn.Outcome, attempts int, latency, service, now time.Duration) {
+// ended counts a transaction that was due in the window and ended in it, at now.
+func (r *recorder) ended(typ uint8, class txn.Class, o *txn.Outcome, latency, service, now time.Duration) {
 	c := r.cell(typ, class, o.Status)
 	us := result.Microseconds(latency)
 	c.latency.record(us)
@@ -148,13 +148,17 @@ func (r *recorder) ended(typ uint8, class txn.Class, o *txn.Outcome, attempts in
 	}
 	r.count(o.Status, now)
 	r.current.Attempts++
-	if o.Status != txn.Committed {
+	if o.Status == txn.Committed {
+		r.latency.Record(us)
+	} else {
 		c.failures.count(o)
-		return
 	}
-	r.latency.Record(us)
-	if after := r.window.CommittedAfter; after != nil {
-		after[attempts-1]++
+}
+
+// committedAfter counts a transaction that was due in the window and ended in it by the attempts before its last.
+func (r *recorder) committedAfter(o *txn.Outcome, before uint8) {
+	if after := r.window.CommittedAfter; after != nil && o.Status == txn.Committed {
+		after[before]++
 	}
 }
 
