@@ -867,10 +867,10 @@ type RunSummary struct {
 	// CrossRegionBytesPerTransaction is the part of those that left a region.
 	// +optional
 	CrossRegionBytesPerTransaction int64 `json:"crossRegionBytesPerTransaction"`
-	// MultiHomePPM is the realised share of multi-home transactions, in parts per million.
+	// MultiHomePPM is the share of multi-home transactions among all, in parts per million.
 	// +optional
 	MultiHomePPM int64 `json:"multiHomePPM"`
-	// MultiPartitionPPM is the realised share of multi-partition transactions, in parts per million.
+	// MultiPartitionPPM is the share of multi-partition transactions among all, in parts per million.
 	// +optional
 	MultiPartitionPPM int64 `json:"multiPartitionPPM"`
 }

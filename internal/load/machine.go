@@ -126,22 +126,17 @@ type client struct {
 	refusals   uint8 // in a row
 }
 
-// traits are what is recorded of a transaction beside its type: its class, in the lowest bits, and flags.
+// traits are what is recorded of a transaction beside its type: its class, in the lowest bits, and a flag.
 type traits uint8
 
 const (
 	classBits = traits(txn.NumClasses - 1)
-	// final: it is the last phase of several.
-	final = traits(txn.NumClasses) << iota
 	// inexact: its footprint is a hint, and so is its class.
-	inexact
+	inexact = traits(txn.NumClasses)
 )
 
 func traitsOf(r workload.Request, exact bool) traits {
 	t := traits(r.Class)
-	if r.Final {
-		t |= final
-	}
 	if !exact {
 		t |= inexact
 	}
@@ -536,7 +531,7 @@ func (m *Machine) send(i int32, t *txn.Transaction, due, now time.Duration) {
 	if m.recorder != nil && due >= m.from {
 		m.recorder.window.Sent++
 		if c.traits&inexact == 0 {
-			m.recorder.classified(txn.Class(c.traits&classBits), c.traits&final != 0)
+			m.recorder.classified(txn.Class(c.traits & classBits))
 		}
 	}
 	m.link(i)
@@ -685,7 +680,7 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 		if c.due >= m.from {
 			m.recorder.ended(c.typ, class, o, attempts, now-c.due, now-c.sent, now)
 			if c.traits.learns(o) {
-				m.recorder.classified(class, c.traits&final != 0)
+				m.recorder.classified(class)
 			}
 		} else {
 			m.recorder.carriedIn(c.typ, class, o, now)
@@ -811,10 +806,10 @@ func (m *Machine) Finished() bool { return m.stage == Done && m.underway == 0 }
 // Underway is the number of transactions without an outcome.
 func (m *Machine) Underway() int { return m.underway }
 
-// Report returns what the machine measured in the repetitions that are over, and the ledger so far. The caller must not
-// change it.
+// Report returns what the machine measured in the repetitions that are over, and the ledger and the shares so far. The caller
+// must not change it.
 func (m *Machine) Report() *result.Report {
-	m.report.Ledger = m.generator.Ledger()
+	m.report.Ledger, m.report.Shares = m.generator.Ledger(), m.generator.Realised()
 	return m.report
 }
 
