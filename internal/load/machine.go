@@ -57,7 +57,7 @@ type Config struct {
 	ThinkTime time.Duration
 	// Retry says which transactions are tried again; nil for none.
 	Retry *v1alpha1.Retry
-	// FirstClient numbers the machine's clients among those of their region, in histories.
+	// FirstClient numbers the machine's clients among those of their region.
 	FirstClient int
 	// Trace records a history; nil for none.
 	Trace *Trace
@@ -260,7 +260,7 @@ func New(cfg Config) (*Machine, error) {
 		cfg:   cfg,
 		retry: retry,
 		generator: cfg.Workload.NewGenerator(workload.GeneratorConfig{
-			Region: cfg.Region, Clients: cfg.Clients, Stream: cfg.Stream, Measured: s.Duration,
+			Region: cfg.Region, Clients: cfg.Clients, FirstClient: cfg.FirstClient, Stream: cfg.Stream, Measured: s.Duration,
 		}),
 		rng:     rand.New(rand.NewPCG(cfg.Seed^0x6c6f6164, uint64(cfg.Stream))),
 		clients: make([]client, cfg.Clients),
@@ -806,8 +806,8 @@ func (m *Machine) Finished() bool { return m.stage == Done && m.underway == 0 }
 // Underway is the number of transactions without an outcome.
 func (m *Machine) Underway() int { return m.underway }
 
-// Report returns what the machine measured in the repetitions that are over, and the ledger and the shares so far. The caller
-// must not change it.
+// Report returns what the machine measured in the repetitions that are over, and the ledger and the shares so far. The
+// caller must not change it.
 func (m *Machine) Report() *result.Report {
 	m.report.Ledger, m.report.Shares = m.generator.Ledger(), m.generator.Realised()
 	return m.report

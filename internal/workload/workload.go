@@ -57,8 +57,9 @@ func Fill(w Workload, l *geo.Layout, n geo.NodeID, put func(k txn.Key, value []b
 type GeneratorConfig struct {
 	// Region of the clients.
 	Region geo.Region
-	// Clients is their number; they are called 0 .. Clients-1.
-	Clients int
+	// Clients is their number; they are called 0 .. Clients-1. FirstClient is how many clients of the region other
+	// generators have before them.
+	Clients, FirstClient int
 	// Stream is unique among the generators of a run: the source of its randomness.
 	Stream uint32
 	// Measured is the length of the measured time, for parameters that change over it.
@@ -92,8 +93,8 @@ type Generator interface {
 	Late(o txn.Outcome)
 	// Ledger returns what Verify needs of all transactions so far. Those under way count as unknown.
 	Ledger() Ledger
-	// Realised counts what Workload.Shares lists, in its order, in the requests of the measured windows: those with elapsed
-	// 0 or more. The caller must not change it.
+	// Realised counts what Workload.Shares lists, in its order, in the requests of the measured windows: those with
+	// elapsed 0 or more. The caller must not change it.
 	Realised() []Count
 }
 
@@ -122,8 +123,8 @@ func (c *Count) Add(hit bool) {
 	}
 }
 
-// LocalityShares is the part of Shares of a workload whose manifest says how many of some requests are multi-home and how many
-// are multi-partition; CountLocality is its part of Realised.
+// LocalityShares is the part of Shares of a workload whose manifest says how many of some requests are multi-home and
+// how many are multi-partition; CountLocality is its part of Realised.
 func LocalityShares(of string, multiHomePercent, multiPartitionPercent int32) []Share {
 	return []Share{Percent("multi-home", of, multiHomePercent), Percent("multi-partition", of, multiPartitionPercent)}
 }

@@ -129,8 +129,8 @@ func TypesOf(spec *v1alpha1.YCSB) []string {
 // Types are those of TypesOf.
 func (w *YCSB) Types() []string { return TypesOf(&w.spec) }
 
-// Shares are those of multi-home and multi-partition transactions that the manifest asks for, or, with locality None, that follow
-// from it.
+// Shares are those of multi-home and multi-partition transactions that the manifest asks for, or, with locality None,
+// that follow from it.
 func (w *YCSB) Shares() []workload.Share {
 	shares := workload.LocalityShares("transactions", w.spec.MultiHomePercent, w.spec.MultiPartitionPercent)
 	if w.anywhere() {
