@@ -311,6 +311,9 @@ func (r *run) facts() {
 	if l.Retry != nil {
 		add("Retry", "%s", l.Retry.Describe())
 	}
+	if tpmC := d.Summary.TpmC; tpmC != nil {
+		add("tpmC", "%d new orders committed per minute", *tpmC)
+	}
 	add("Mix", "%s", strings.Join(d.Summary.Realised.Mix(), "; "))
 	add("Seed", "%d", d.Seed)
 	add("Version", "%s", d.Version)

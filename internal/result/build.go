@@ -17,6 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/version"
 	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/tpcc"
 )
 
 // Inputs is all that a document is made of. Nothing else goes into one: no clock, no environment.
@@ -116,6 +117,9 @@ func Build(in Inputs) (*Document, error) {
 		return nil, err
 	}
 	a.fill(d, r)
+	if in.Workload.TPCC != nil {
+		d.fillTpmC(r)
+	}
 	if err := d.fillRealised(in.Shares, r); err != nil {
 		return nil, err
 	}
@@ -382,6 +386,18 @@ func (a *aggregates) fill(d *Document, r *Report) {
 			})
 		}
 	}
+}
+
+// fillTpmC counts the new orders of TPC-C per minute.
+func (d *Document) fillTpmC(r *Report) {
+	orders := int64(0)
+	for _, t := range d.Transactions {
+		if t.Type == tpcc.NewOrder {
+			orders += t.Committed
+		}
+	}
+	perMinute := ratio(r.DurationMicroseconds*int64(r.Repetitions), 1, orders, 60e6)
+	d.Summary.TpmC = &perMinute
 }
 
 // medianOf takes the median of each figure; of an even number, the lower of the two in the middle, which was measured.

@@ -196,6 +196,9 @@ type Summary struct {
 	Discarded  int64    `json:"discarded"`
 	Late       int64    `json:"late"`
 	Realised   Realised `json:"realised"`
+	// TpmC is TPC-C's throughput: new orders that were due and committed in the windows, per minute (clause 5.4.2).
+	// Left out of other workloads.
+	TpmC *int64 `json:"tpmC,omitempty"`
 
 	// CPUMicrosecondsPerTransaction is the CPU time of all nodes and load generators per committed transaction.
 	CPUMicrosecondsPerTransaction  int64 `json:"cpuMicrosecondsPerTransaction"`
@@ -204,9 +207,9 @@ type Summary struct {
 	Cost                           Cost  `json:"cost"`
 }
 
-// Realised is the mix of the transactions that were due in the measured windows: the shares that the manifest governs, and the
-// multi-home and multi-partition ones among all transactions. Of those that cannot name their rows beforehand, All has the ones that were
-// committed or aborted in the windows.
+// Realised is the mix of the transactions that were due in the measured windows: the shares that the manifest governs,
+// and the multi-home and multi-partition ones among all transactions. Of those that cannot name their rows beforehand,
+// All has the ones that were committed or aborted in the windows.
 type Realised struct {
 	Shares []Share `json:"shares"`
 

@@ -329,6 +329,33 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// TestTpmC: new orders per minute, of TPC-C only.
+func TestTpmC(t *testing.T) {
+	in := small()
+	for _, r := range in.Reports {
+		r.Types[0] = "newOrder"
+		for i := range r.Series {
+			if r.Series[i].Type == "balance" {
+				r.Series[i].Type = "newOrder"
+			}
+		}
+	}
+	for want, w := range map[string]v1alpha1.Workload{"tpmC 59400:": {TPCC: &v1alpha1.TPCC{}}, "": {RMW: &v1alpha1.RMW{}}} { // 9900 in 10 s
+		in.Workload = w
+		d, err := Build(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := Table(&b, d, false); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), want) || strings.Contains(b.String(), "tpmC") != (want != "") {
+			t.Errorf("%s: %s", w.Name(), b.String())
+		}
+	}
+}
+
 // TestRepetitionsByRegion compares the figures of a region in one window with those of all of its windows.
 func TestRepetitionsByRegion(t *testing.T) {
 	in := small()
