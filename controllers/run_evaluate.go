@@ -180,7 +180,7 @@ func (s *runScope) inputs(ctx context.Context, workers []workerState, still *sti
 	in := &result.Inputs{
 		Name: s.run.Name, Database: s.db.Name, Engine: d.Engine, Parameters: d.Parameters, Emulation: string(s.current.emulation()),
 		Seed: s.run.Spec.Seed, Machine: result.ThisMachine(), Topology: &d.Topology,
-		Workload: s.run.Spec.Workload, Load: s.run.Spec.Load,
+		Workload: s.run.Spec.Workload, Load: s.run.Spec.Load, Shares: w.Shares(),
 		Manifests: &result.Manifests{Run: &s.run.Spec, Database: &s.db.Spec},
 		Reports:   reports, Before: before.Nodes, After: loadedRoundTrips(after, end).Nodes,
 		Objectives: s.run.Spec.Objectives, Checks: audit.Invariants(&layout, w, still.audits, result.MergeLedgers(reports)),
@@ -189,7 +189,6 @@ func (s *runScope) inputs(ctx context.Context, workers []workerState, still *sti
 	if profile, err := resolveProfile(ctx, s.Client, s.db); err == nil {
 		in.Prices, in.Manifests.Network = plan.Prices(profile.Prices), profile
 	}
-	in.MultiHomePercent, in.MultiPartitionPercent = w.Configured()
 	tl := timelineOf(s.run, &d.Topology)
 	in.Faults, in.Gaps = local.Faults(tl, still.pending), s.gaps(tl)
 	return in, nil

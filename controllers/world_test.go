@@ -545,7 +545,7 @@ func (w *world) report(dw *deploy.Worker, spec *v1alpha1.Load, index int) *resul
 		Kind: result.ReportKind, Version: result.ReportVersion, Workload: wl.Name(), Types: wl.Types(), Arrival: string(spec.Arrival),
 		DurationMicroseconds: spec.Duration.Microseconds(), Repetitions: int(spec.Repetitions),
 		Workers: []result.Worker{{Region: dw.Region, Index: index, Clients: int(spec.ClientsPerRegion)}},
-		Ledger:  workload.Ledger{},
+		Ledger:  workload.Ledger{}, Shares: make([]workload.Count, len(wl.Shares())),
 	}
 	h := result.NewHistogram()
 	committed := w.committed
@@ -554,7 +554,7 @@ func (w *world) report(dw *deploy.Worker, spec *v1alpha1.Load, index int) *resul
 	}
 	w.must(h.RecordValues(1500, committed))
 	for rep := range r.Repetitions {
-		r.Windows = append(r.Windows, result.Window{Region: dw.Region, Repetition: rep + 1, Sent: committed, Final: committed})
+		r.Windows = append(r.Windows, result.Window{Region: dw.Region, Repetition: rep + 1, Sent: committed})
 		r.Series = append(r.Series, result.Series{
 			Region: dw.Region, Repetition: rep + 1, Type: r.Types[0], Class: txn.ClassOf(false, false).String(), Outcome: txn.Committed.String(),
 			Latency: result.Distribution{Count: committed, SumMicroseconds: 1500 * committed, MaxMicroseconds: 1500, Histogram: result.EncodeHistogram(h)},

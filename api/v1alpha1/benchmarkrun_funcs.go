@@ -14,7 +14,7 @@ func (w *Workload) Names() (names []string) {
 	for _, k := range []struct {
 		name string
 		set  bool
-	}{{"smallbank", w.SmallBank != nil}, {"rmw", w.RMW != nil}, {"ycsb", w.YCSB != nil}} {
+	}{{"smallbank", w.SmallBank != nil}, {"rmw", w.RMW != nil}, {"ycsb", w.YCSB != nil}, {"tpcc", w.TPCC != nil}} {
 		if k.set {
 			names = append(names, k.name)
 		}
@@ -76,6 +76,23 @@ func (m *SmallBankMix) Never(transaction string) bool {
 		return m.TransactSavings == 0
 	case "amalgamate":
 		return m.Amalgamate == 0
+	}
+	return false
+}
+
+// Never is true for a transaction type whose share is 0.
+func (m *TPCCMix) Never(transaction string) bool {
+	switch transaction {
+	case "newOrder":
+		return m.NewOrder == 0
+	case "payment":
+		return m.Payment == 0
+	case "orderStatus":
+		return m.OrderStatus == 0
+	case "delivery":
+		return m.Delivery == 0
+	case "stockLevel":
+		return m.StockLevel == 0
 	}
 	return false
 }

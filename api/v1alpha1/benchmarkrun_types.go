@@ -10,6 +10,7 @@ import (
 // It is immutable but for runID and cancel: a new runID runs the same manifest again, so that a Git repository can ask for a re-run
 // without renaming anything. A new name does the same and keeps the old result.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.workload.tpcc) || self.workload.tpcc.keyingAndThinkTimePercent == 0 || self.load.arrival == 'Closed'",messageExpression="'keyingAndThinkTimePercent is %d, but arrival %s has neither keying nor think times: set spec.load.arrival to Closed, or leave it 0'.format([self.workload.tpcc.keyingAndThinkTimePercent, self.load.arrival])",fieldPath=".workload.tpcc.keyingAndThinkTimePercent"
 // +kubebuilder:validation:XValidation:rule="self.databaseRef == oldSelf.databaseRef && self.seed == oldSelf.seed && self.workload == oldSelf.workload && self.load == oldSelf.load && has(self.faults) == has(oldSelf.faults) && (!has(self.faults) || self.faults == oldSelf.faults) && has(self.faultInjection) == has(oldSelf.faultInjection) && (!has(self.faultInjection) || self.faultInjection == oldSelf.faultInjection) && has(self.objectives) == has(oldSelf.objectives) && (!has(self.objectives) || self.objectives == oldSelf.objectives) && has(self.verify) == has(oldSelf.verify) && (!has(self.verify) || self.verify == oldSelf.verify) && has(self.deadline) == has(oldSelf.deadline) && (!has(self.deadline) || self.deadline == oldSelf.deadline) && has(self.baselineRef) == has(oldSelf.baselineRef) && (!has(self.baselineRef) || self.baselineRef == oldSelf.baselineRef)",message="the spec of a BenchmarkRun cannot change, except runID and cancel: create a run with another name, or change runID to run this one again"
 type BenchmarkRunSpec struct {
 	// DatabaseRef names the GeoDatabase, in the same namespace.
@@ -83,7 +84,7 @@ type BenchmarkRunSpec struct {
 
 // Workload holds exactly one workload.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.smallbank), has(self.rmw), has(self.ycsb)].exists_one(x, x)",messageExpression="has(self.smallbank) || has(self.rmw) || has(self.ycsb) ? 'more than one of smallbank, rmw, ycsb is set: keep exactly one workload' : 'no workload is set: set exactly one of smallbank, rmw, ycsb'"
+// +kubebuilder:validation:XValidation:rule="[has(self.smallbank), has(self.rmw), has(self.ycsb), has(self.tpcc)].exists_one(x, x)",messageExpression="has(self.smallbank) || has(self.rmw) || has(self.ycsb) || has(self.tpcc) ? 'more than one of smallbank, rmw, ycsb, tpcc is set: keep exactly one workload' : 'no workload is set: set exactly one of smallbank, rmw, ycsb, tpcc'"
 type Workload struct {
 	// SmallBank is the banking benchmark of Alomari et al. (2008), with transactions split into phases.
 	// +optional
@@ -95,6 +96,9 @@ type Workload struct {
 	// several operations.
 	// +optional
 	YCSB *YCSB `json:"ycsb,omitempty"`
+	// TPCC is the order-entry workload of TPC Benchmark C, revision 5.11.
+	// +optional
+	TPCC *TPCC `json:"tpcc,omitempty"`
 }
 
 // SmallBank is the workload of "SmallBank on Detock".
@@ -422,6 +426,138 @@ type YCSBMix struct {
 	// +kubebuilder:default=0
 	// +optional
 	ReadModifyWrite int32 `json:"readModifyWrite"`
+}
+
+// TPCC is the workload of TPC Benchmark C, revision 5.11: terminals of warehouses enter orders, payments and
+// deliveries.
+type TPCC struct {
+	// WarehousesPerPartition is the number of warehouses of each partition of each region. A copy of one takes about
+	// 130 MB of memory.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	// +kubebuilder:default=1
+	// +optional
+	WarehousesPerPartition int32 `json:"warehousesPerPartition,omitempty"`
+	// Mix is the share of each transaction (clause 5.2.3).
+	// +kubebuilder:default={newOrder: 45, payment: 43, orderStatus: 4, delivery: 4, stockLevel: 4}
+	// +optional
+	Mix TPCCMix `json:"mix,omitzero"`
+	// Remote says how many transactions use another warehouse than their terminal's, and where that one is.
+	// +kubebuilder:default={orderLinePercent: 1, paymentPercent: 15}
+	// +optional
+	Remote TPCCRemote `json:"remote,omitzero"`
+	// ByLastNamePercent is the share of payment and orderStatus that look their customer up by last name, not by number
+	// (clauses 2.5.1.2 and 2.6.1.2). Engines that must know the rows of a transaction beforehand have to look for those
+	// of such a transaction first.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=60
+	// +optional
+	ByLastNamePercent int32 `json:"byLastNamePercent"`
+	// RollbackPercent is the share of newOrder that ask for an item which does not exist, and roll back (clause
+	// 2.4.1.4).
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=1
+	// +optional
+	RollbackPercent int32 `json:"rollbackPercent"`
+	// Districts is Any (newOrder, payment and orderStatus draw one of the warehouse's ten districts, clause 2.4.1.2) or
+	// Own (they use their terminal's, as BenchBase does: with ten terminals for each warehouse, no two orders meet in a
+	// district).
+	// +kubebuilder:default=Any
+	// +optional
+	Districts TPCCDistricts `json:"districts,omitempty"`
+	// KeyingAndThinkTimePercent scales the keying and think times of clause 5.2.5.7 in a closed loop: 0 is none, 100
+	// the specification's, with which a terminal enters a transaction every 20 s or so.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=0
+	// +optional
+	KeyingAndThinkTimePercent int32 `json:"keyingAndThinkTimePercent"`
+}
+
+// TPCCDistricts says whose districts a terminal's transactions use.
+// +kubebuilder:validation:Enum=Any;Own
+type TPCCDistricts string
+
+const (
+	// DistrictsAny draws a district of the terminal's warehouse for each transaction.
+	DistrictsAny TPCCDistricts = "Any"
+	// DistrictsOwn takes the terminal's own.
+	DistrictsOwn TPCCDistricts = "Own"
+)
+
+// TPCCMix is the share of each transaction in percent; the shares sum to 100.
+//
+// +kubebuilder:validation:XValidation:rule="self.newOrder + self.payment + self.orderStatus + self.delivery + self.stockLevel == 100",messageExpression="'newOrder + payment + orderStatus + delivery + stockLevel is %d: it must be 100 (percent)'.format([self.newOrder + self.payment + self.orderStatus + self.delivery + self.stockLevel])"
+type TPCCMix struct {
+	// NewOrder enters an order of 5 to 15 lines (clause 2.4).
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=0
+	// +optional
+	NewOrder int32 `json:"newOrder"`
+	// Payment enters a customer's payment (clause 2.5).
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=0
+	// +optional
+	Payment int32 `json:"payment"`
+	// OrderStatus reads a customer's last order (clause 2.6).
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=0
+	// +optional
+	OrderStatus int32 `json:"orderStatus"`
+	// Delivery delivers the oldest order of each district (clause 2.7).
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=0
+	// +optional
+	Delivery int32 `json:"delivery"`
+	// StockLevel counts the items of a district's last 20 orders that run short (clause 2.8).
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=0
+	// +optional
+	StockLevel int32 `json:"stockLevel"`
+}
+
+// TPCCRemote says how many transactions use a remote warehouse, which is any but their terminal's, and where it is.
+// Without multiHomePercent and multiPartitionPercent it is any other warehouse, each as often as the others (clauses
+// 2.4.1.5 and 2.5.1.2).
+//
+// +kubebuilder:validation:XValidation:rule="has(self.orderLinePercent) != has(self.newOrderPercent)",messageExpression="has(self.orderLinePercent) ? 'orderLinePercent and newOrderPercent are both set: keep one, which says how remote orders are counted' : 'orderLinePercent and newOrderPercent are both missing: set orderLinePercent (1 in TPC-C) or newOrderPercent'"
+type TPCCRemote struct {
+	// OrderLinePercent is the share of order lines that a remote warehouse supplies, 1 in TPC-C (clause 2.4.1.5). With
+	// 1, about 10% of newOrder have such a line.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	OrderLinePercent *int32 `json:"orderLinePercent,omitempty"`
+	// NewOrderPercent is the share of newOrder of which a remote warehouse supplies one line, as papers on distributed
+	// databases count. It takes the place of orderLinePercent.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	NewOrderPercent *int32 `json:"newOrderPercent,omitempty"`
+	// PaymentPercent is the share of payment by a customer of a remote warehouse (clause 2.5.1.2).
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=15
+	// +optional
+	PaymentPercent int32 `json:"paymentPercent"`
+	// MultiHomePercent is the share of remote warehouses that are in another region.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	MultiHomePercent *int32 `json:"multiHomePercent,omitempty"`
+	// MultiPartitionPercent is the share of remote warehouses that are in another partition; it is drawn independently
+	// of multiHomePercent. One that is in neither is another warehouse of the same partition.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	MultiPartitionPercent *int32 `json:"multiPartitionPercent,omitempty"`
 }
 
 // Load is how many clients there are in each region, how their transactions arrive, and for how long.
@@ -867,10 +1003,10 @@ type RunSummary struct {
 	// CrossRegionBytesPerTransaction is the part of those that left a region.
 	// +optional
 	CrossRegionBytesPerTransaction int64 `json:"crossRegionBytesPerTransaction"`
-	// MultiHomePPM is the realised share of multi-home transactions, in parts per million.
+	// MultiHomePPM is the share of multi-home transactions among all, in parts per million.
 	// +optional
 	MultiHomePPM int64 `json:"multiHomePPM"`
-	// MultiPartitionPPM is the realised share of multi-partition transactions, in parts per million.
+	// MultiPartitionPPM is the share of multi-partition transactions among all, in parts per million.
 	// +optional
 	MultiPartitionPPM int64 `json:"multiPartitionPPM"`
 }

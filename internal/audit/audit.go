@@ -29,6 +29,9 @@ const Everywhere = -1
 // All returns all rows of a store.
 func All(s store.Store) workload.Rows { return &rows{s: s} }
 
+// Traced returns all rows of a store that carry versions: see history.Trace.
+func Traced(s store.Store) workload.Rows { return &rows{s: s, traced: true} }
+
 // rows are those of a shard in a node's store.
 type rows struct {
 	s      store.Store

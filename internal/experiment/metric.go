@@ -104,6 +104,13 @@ var metrics = []metric{
 	{"timeouts", "transactions without an answer in time", "%",
 		func(d *result.Document) float64 { return percent(&d.Summary.Counts, d.Summary.Timeouts) },
 		func(r *result.Region) float64 { return percent(&r.Counts, r.Timeouts) }},
+	{"tpmC", "new orders of TPC-C", "committed/min",
+		func(d *result.Document) float64 {
+			if d.Summary.TpmC == nil {
+				return 0
+			}
+			return float64(*d.Summary.TpmC)
+		}, nil},
 	{"bytes", "bytes between nodes", "bytes/transaction",
 		perTransaction(func(s *result.Summary) float64 { return float64(s.BytesPerTransaction) }), nil},
 	{"wanBytes", "bytes between regions", "bytes/transaction",

@@ -57,7 +57,7 @@ type Config struct {
 	ThinkTime time.Duration
 	// Retry says which transactions are tried again; nil for none.
 	Retry *v1alpha1.Retry
-	// FirstClient numbers the machine's clients among those of their region, in histories.
+	// FirstClient numbers the machine's clients among those of their region.
 	FirstClient int
 	// Trace records a history; nil for none.
 	Trace *Trace
@@ -126,22 +126,17 @@ type client struct {
 	refusals   uint8 // in a row
 }
 
-// traits are what is recorded of a transaction beside its type: its class, in the lowest bits, and flags.
+// traits are what is recorded of a transaction beside its type: its class, in the lowest bits, and a flag.
 type traits uint8
 
 const (
 	classBits = traits(txn.NumClasses - 1)
-	// final: it is the last phase of several.
-	final = traits(txn.NumClasses) << iota
 	// inexact: its footprint is a hint, and so is its class.
-	inexact
+	inexact = traits(txn.NumClasses)
 )
 
-func traitsOf(class txn.Class, last, exact bool) traits {
+func traitsOf(class txn.Class, exact bool) traits {
 	t := traits(class)
-	if last {
-		t |= final
-	}
 	if !exact {
 		t |= inexact
 	}
@@ -265,7 +260,7 @@ func New(cfg Config) (*Machine, error) {
 		cfg:   cfg,
 		retry: retry,
 		generator: cfg.Workload.NewGenerator(workload.GeneratorConfig{
-			Region: cfg.Region, Clients: cfg.Clients, Stream: cfg.Stream, Measured: s.Duration,
+			Region: cfg.Region, Clients: cfg.Clients, FirstClient: cfg.FirstClient, Stream: cfg.Stream, Measured: s.Duration,
 		}),
 		rng:     rand.New(rand.NewPCG(cfg.Seed^0x6c6f6164, uint64(cfg.Stream))),
 		clients: make([]client, cfg.Clients),
@@ -524,7 +519,7 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 		t.Accesses = s.accesses[:0]
 		t.ID, t.Home = m.nextID(i, c), uint16(m.cfg.Region)
 		r := m.generator.Next(int(i), now-m.from, t)
-		c.id, c.typ, c.traits = t.ID, r.Type, traitsOf(r.Class, r.Final, t.Exact)
+		c.id, c.typ, c.traits = t.ID, r.Type, traitsOf(r.Class, t.Exact)
 		if m.held != nil || r.Keying|r.Think != 0 {
 			if m.hold(i, t, r.Keying, r.Think); c.state == keying {
 				return
@@ -535,7 +530,7 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 	if m.recorder != nil && due >= m.from {
 		m.recorder.window.Sent++
 		if c.traits&inexact == 0 {
-			m.recorder.classified(txn.Class(c.traits&classBits), c.traits&final != 0)
+			m.recorder.classified(txn.Class(c.traits & classBits))
 		}
 	}
 	m.link(i)
@@ -698,7 +693,7 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 				m.recorder.committedAfter(o, m.held[i].t.Attempt)
 			}
 			if c.traits.learns(o) {
-				m.recorder.classified(class, c.traits&final != 0)
+				m.recorder.classified(class)
 			}
 		} else {
 			m.recorder.carriedIn(c.typ, class, o, now)
@@ -829,10 +824,10 @@ func (m *Machine) Finished() bool { return m.stage == Done && m.underway == 0 }
 // Underway is the number of transactions without an outcome.
 func (m *Machine) Underway() int { return m.underway }
 
-// Report returns what the machine measured in the repetitions that are over, and the ledger so far. The caller must not
-// change it.
+// Report returns what the machine measured in the repetitions that are over, and the ledger and the shares so far. The
+// caller must not change it.
 func (m *Machine) Report() *result.Report {
-	m.report.Ledger = m.generator.Ledger()
+	m.report.Ledger, m.report.Shares = m.generator.Ledger(), m.generator.Realised()
 	return m.report
 }
 

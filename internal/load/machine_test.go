@@ -106,13 +106,14 @@ type plainGenerator struct{ done, late int }
 
 func (g *plainGenerator) Next(_ int, _ time.Duration, t *txn.Transaction) workload.Request {
 	t.Proc = 99
-	return workload.Request{Final: true}
+	return workload.Request{}
 }
 func (g *plainGenerator) Done(int, txn.Outcome) { g.done++ }
 func (g *plainGenerator) Late(txn.Outcome)      { g.late++ }
 func (g *plainGenerator) Ledger() workload.Ledger {
 	return workload.Ledger{"late": {Low: int64(g.late), High: int64(g.late)}}
 }
+func (g *plainGenerator) Realised() []workload.Count { return nil }
 
 func machine(t *testing.T, change func(*Config)) *Machine {
 	t.Helper()
@@ -466,13 +467,13 @@ func TestPhases(t *testing.T) {
 	r := (&world{answer: func(_ *world, _ int, tx *txn.Transaction) (txn.Outcome, time.Duration) {
 		return txn.Outcome{Status: txn.Committed, Result: lookupResult(tx)}, 5 * time.Millisecond
 	}}).run(t, m)
-	w := r.Windows[0]
-	if share := float64(w.Final) / float64(w.Sent); math.Abs(share-1/2.05) > 0.01 {
-		t.Errorf("%.3f of the transactions are final phases, want 1/2.05", share)
-	}
-	for what, n := range map[string]int64{"multi-home": w.FinalMultiHome, "multi-partition": w.FinalMultiPartition} {
-		if share := float64(n) / float64(w.Final); math.Abs(share-0.25) > 0.01 {
-			t.Errorf("%.3f of the final phases are %s, want 0.25", share, what)
+	for i, s := range m.cfg.Workload.Shares() {
+		c := r.Shares[i]
+		if share := float64(c.Of) / float64(r.Windows[0].Sent); math.Abs(share-1/2.05) > 0.01 {
+			t.Errorf("%.3f of the transactions are final phases, want 1/2.05", share)
+		}
+		if share := float64(c.Hits) / float64(c.Of); math.Abs(share-0.25) > 0.01 {
+			t.Errorf("%.3f of the %s are %s, want 0.25", share, s.Of, s.Name)
 		}
 	}
 }

@@ -106,7 +106,7 @@ func newRecorder(region string, types []string, service, fine bool, attempts, re
 }
 
 // classified counts a transaction that is due in the window, when its class is known.
-func (r *recorder) classified(class txn.Class, final bool) {
+func (r *recorder) classified(class txn.Class) {
 	w := &r.window
 	w.Classified++
 	if class.MultiHome() {
@@ -114,16 +114,6 @@ func (r *recorder) classified(class txn.Class, final bool) {
 	}
 	if class.MultiPartition() {
 		w.MultiPartition++
-	}
-	if !final {
-		return
-	}
-	w.Final++
-	if class.MultiHome() {
-		w.FinalMultiHome++
-	}
-	if class.MultiPartition() {
-		w.FinalMultiPartition++
 	}
 }
 

@@ -47,11 +47,12 @@ func (s *scripted) Next(client int, _ time.Duration, t *txn.Transaction) workloa
 	s.made = append(s.made, client)
 	t.Proc, t.Args = 99, fmt.Append(nil, "call ", len(s.made))
 	t.Accesses, t.Exact = append(t.Accesses, txn.Access{Key: txn.IntKey(0, uint64(client)), Mode: txn.Write}), !s.inexact
-	return workload.Request{Class: s.class, Final: true, Keying: s.keying, Think: s.think}
+	return workload.Request{Class: s.class, Keying: s.keying, Think: s.think}
 }
 func (s *scripted) Done(_ int, o txn.Outcome) { s.done = append(s.done, o) }
 func (s *scripted) Late(o txn.Outcome)        { s.late = append(s.late, o) }
 func (s *scripted) Ledger() workload.Ledger   { return workload.Ledger{} }
+func (*scripted) Realised() []workload.Count  { return nil }
 
 // submitted is an attempt as the database sees it.
 type submitted struct {
@@ -538,12 +539,12 @@ func TestClassAfterTheFact(t *testing.T) {
 		{of(committed, mh), 5 * time.Second}, // nobody waits for it
 	}
 	for name, tc := range map[string]struct {
-		inexact                                  bool
-		classified, multiHome, sent, finalShares int64
-		classes                                  map[string]int64 // of the transactions that ended
+		inexact               bool
+		classified, multiHome int64
+		classes               map[string]int64 // of the transactions that ended
 	}{
-		"hints": {true, 4, 3, 0, 4, map[string]int64{"MH-SP committed": 2, "SH-SP committed": 1, "MH-SP aborted": 1, "SH-MP refused": 1, "SH-MP unknown": 3}},
-		"exact": {false, 0, 0, 0, 0, map[string]int64{"SH-MP committed": 3, "SH-MP aborted": 1, "SH-MP refused": 1, "SH-MP unknown": 3}},
+		"hints": {true, 4, 3, map[string]int64{"MH-SP committed": 2, "SH-SP committed": 1, "MH-SP aborted": 1, "SH-MP refused": 1, "SH-MP unknown": 3}},
+		"exact": {false, 0, 0, map[string]int64{"SH-MP committed": 3, "SH-MP aborted": 1, "SH-MP refused": 1, "SH-MP unknown": 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, r := play(t, &scripted{inexact: tc.inexact, class: txn.SingleHomeMultiPartition}, script, func(c *Config) {
@@ -551,9 +552,9 @@ func TestClassAfterTheFact(t *testing.T) {
 			})
 			w := r.Windows[0]
 			if !tc.inexact {
-				tc.classified, tc.finalShares = w.Sent, w.Sent
+				tc.classified = w.Sent
 			}
-			if w.Classified != tc.classified || w.MultiHome != tc.multiHome || w.Final != tc.finalShares || w.FinalMultiHome != tc.multiHome {
+			if w.Classified != tc.classified || w.MultiHome != tc.multiHome {
 				t.Errorf("shares %+v", w)
 			}
 			got := map[string]int64{}

@@ -43,13 +43,11 @@ func workerConfig(p *plan.Plan, r geo.Region, start time.Duration, shards int, r
 
 // inputs fills in what follows from the plan.
 func inputs(p *plan.Plan) result.Inputs {
-	mh, mp := p.Workload.Configured()
 	return result.Inputs{
 		Name: p.Run.Name, Database: p.Database.Name, Engine: p.Engine.Name, Parameters: p.Params, Seed: p.Run.Spec.Seed,
 		Manifests: &result.Manifests{Run: &p.Run.Spec, Database: &p.Database.Spec, Network: p.Profile},
 		Topology:  &p.Topology, Workload: p.Run.Spec.Workload, Load: p.Run.Spec.Load,
-		MultiHomePercent: mh, MultiPartitionPercent: mp,
-		Prices: plan.Prices(p.Profile.Prices), Objectives: p.Run.Spec.Objectives,
+		Shares: p.Workload.Shares(), Prices: plan.Prices(p.Profile.Prices), Objectives: p.Run.Spec.Objectives,
 	}
 }
 

@@ -311,9 +311,10 @@ func (r *run) facts() {
 	if l.Retry != nil {
 		add("Retry", "%s", l.Retry.Describe())
 	}
-	realised := d.Summary.Realised
-	add("Mix", "multi-home %s (asked for %s), multi-partition %s (asked for %s) of %d final phases", percent(realised.MultiHomePPM), percent(realised.ConfiguredMultiHomePPM),
-		percent(realised.MultiPartitionPPM), percent(realised.ConfiguredMultiPartitionPPM), realised.Final)
+	if tpmC := d.Summary.TpmC; tpmC != nil {
+		add("tpmC", "%d new orders committed per minute", *tpmC)
+	}
+	add("Mix", "%s", strings.Join(d.Summary.Realised.Mix(), "; "))
 	add("Seed", "%d", d.Seed)
 	add("Version", "%s", d.Version)
 	if d.WorkerVersion != "" {

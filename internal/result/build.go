@@ -17,6 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/version"
 	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/tpcc"
 )
 
 // Inputs is all that a document is made of. Nothing else goes into one: no clock, no environment.
@@ -36,9 +37,8 @@ type Inputs struct {
 	// Workload and Load are the run's specs with their defaults filled in.
 	Workload v1alpha1.Workload
 	Load     v1alpha1.Load
-	// The shares of multi-home and multi-partition final phases that the workload should have: see
-	// workload.Workload.Configured.
-	MultiHomePercent, MultiPartitionPercent int32
+	// Shares that the workload should have: workload.Workload.Shares.
+	Shares []workload.Share
 
 	// Reports of all workers.
 	Reports []*Report
@@ -117,7 +117,12 @@ func Build(in Inputs) (*Document, error) {
 		return nil, err
 	}
 	a.fill(d, r)
-	d.fillRealised(&in, r)
+	if in.Workload.TPCC != nil {
+		d.fillTpmC(r)
+	}
+	if err := d.fillRealised(in.Shares, r); err != nil {
+		return nil, err
+	}
 	d.fillTimeline(in.Topology.Regions, r)
 	d.fillGaps()
 	d.Objectives = evaluate(in.Objectives, d.measures(in.Objectives, a.objectives, r))
@@ -383,6 +388,18 @@ func (a *aggregates) fill(d *Document, r *Report) {
 	}
 }
 
+// fillTpmC counts the new orders of TPC-C per minute.
+func (d *Document) fillTpmC(r *Report) {
+	orders := int64(0)
+	for _, t := range d.Transactions {
+		if t.Type == tpcc.NewOrder {
+			orders += t.Committed
+		}
+	}
+	perMinute := ratio(r.DurationMicroseconds*int64(r.Repetitions), 1, orders, 60e6)
+	d.Summary.TpmC = &perMinute
+}
+
 // medianOf takes the median of each figure; of an even number, the lower of the two in the middle, which was measured.
 func medianOf(reps []Repetition) *Repetition {
 	median := func(f func(*Repetition) int64) int64 {
@@ -446,7 +463,10 @@ func (d *Document) cpuPerTransaction(r *Report, transactions int64) int64 {
 	return perTransaction
 }
 
-func (d *Document) fillRealised(in *Inputs, r *Report) {
+func (d *Document) fillRealised(shares []workload.Share, r *Report) error {
+	if len(shares) != len(r.Shares) {
+		return fmt.Errorf("worker report: it counts %d shares of the mix, workload %s has %d", len(r.Shares), r.Workload, len(shares))
+	}
 	var w Window
 	for i := range r.Windows {
 		w.add(&r.Windows[i])
@@ -457,12 +477,16 @@ func (d *Document) fillRealised(in *Inputs, r *Report) {
 		}
 		return ratio(of, 1, n, 1e6)
 	}
-	d.Summary.Realised = Realised{
-		MultiHomePPM: ppm(w.FinalMultiHome, w.Final), MultiPartitionPPM: ppm(w.FinalMultiPartition, w.Final), Final: w.Final,
+	realised := &d.Summary.Realised
+	*realised = Realised{
 		AllMultiHomePPM: ppm(w.MultiHome, w.Classified), AllMultiPartitionPPM: ppm(w.MultiPartition, w.Classified), All: w.Classified,
-		ConfiguredMultiHomePPM:      int64(in.MultiHomePercent) * 10_000,
-		ConfiguredMultiPartitionPPM: int64(in.MultiPartitionPercent) * 10_000,
+		Shares: []Share{},
 	}
+	for i, s := range shares {
+		c := r.Shares[i]
+		realised.Shares = append(realised.Shares, Share{s.Name, s.Of, c.Of, ppm(c.Hits, c.Of), s.ConfiguredPPM})
+	}
+	return nil
 }
 
 func (d *Document) fillTimeline(regions []string, r *Report) {

@@ -41,6 +41,8 @@ type Report struct {
 	Series   []Series        `json:"series"`
 	Timeline []Second        `json:"timeline"`
 	Ledger   workload.Ledger `json:"ledger"`
+	// Shares counts what workload.Workload.Shares lists, over all windows.
+	Shares []workload.Count `json:"shares,omitempty"`
 	// Total counts all transactions that ended, warm-ups and drains included; Late the outcomes that came after their
 	// client had given up.
 	Total Total `json:"total"`
@@ -105,14 +107,11 @@ type Window struct {
 	// transactions that were committed, by the number of their attempts from 1; empty where none is tried again.
 	Retried        int64   `json:"retried,omitempty"`
 	CommittedAfter []int64 `json:"committedAfter,omitempty"`
-	// The shares of the transactions sent whose class is known, and of the final phases among them. Where a footprint was a hint,
+	// The transactions sent whose class is known, and how far they reach. Where a footprint was a hint,
 	// the class is known when the database has committed or aborted the transaction in the window.
-	Classified          int64 `json:"classified"`
-	MultiHome           int64 `json:"multiHome"`
-	MultiPartition      int64 `json:"multiPartition"`
-	Final               int64 `json:"final"`
-	FinalMultiHome      int64 `json:"finalMultiHome"`
-	FinalMultiPartition int64 `json:"finalMultiPartition"`
+	Classified     int64 `json:"classified"`
+	MultiHome      int64 `json:"multiHome"`
+	MultiPartition int64 `json:"multiPartition"`
 }
 
 func (w *Window) add(o *Window) {
@@ -127,9 +126,6 @@ func (w *Window) add(o *Window) {
 	w.Classified += o.Classified
 	w.MultiHome += o.MultiHome
 	w.MultiPartition += o.MultiPartition
-	w.Final += o.Final
-	w.FinalMultiHome += o.FinalMultiHome
-	w.FinalMultiPartition += o.FinalMultiPartition
 }
 
 // addEach adds up two lists, entry by entry. It changes neither.
@@ -318,14 +314,14 @@ func Merge(reports []*Report) (*Report, error) {
 	m := &Report{
 		Kind: ReportKind, Version: ReportVersion, Build: first.Build, Workload: first.Workload, Types: first.Types,
 		Arrival: first.Arrival, DurationMicroseconds: first.DurationMicroseconds, Repetitions: first.Repetitions,
-		Ledger: workload.Ledger{},
+		Ledger: workload.Ledger{}, Shares: make([]workload.Count, len(first.Shares)),
 	}
 	workers := map[placeKey]int{}
 	windows := map[placeKey]int{}
 	series := map[seriesKey]int{}
 	seconds := map[placeKey]int{}
 	for i, r := range reports {
-		if r.Workload != m.Workload || !slices.Equal(r.Types, m.Types) || r.Arrival != m.Arrival ||
+		if r.Workload != m.Workload || !slices.Equal(r.Types, m.Types) || len(r.Shares) != len(m.Shares) || r.Arrival != m.Arrival ||
 			r.DurationMicroseconds != m.DurationMicroseconds || r.Repetitions != m.Repetitions {
 			return nil, fmt.Errorf("report %d is of another run: %s %s %d x %d us, not %s %s %d x %d us", i,
 				r.Workload, r.Arrival, r.Repetitions, r.DurationMicroseconds,
@@ -406,6 +402,10 @@ func Merge(reports []*Report) (*Report, error) {
 			t.Latency = h.AppendTo(nil)
 		}
 		m.Ledger.Merge(r.Ledger)
+		for i, c := range r.Shares {
+			m.Shares[i].Hits += c.Hits
+			m.Shares[i].Of += c.Of
+		}
 		m.Late += r.Late
 		m.Total.Committed += r.Total.Committed
 		m.Total.Aborted += r.Total.Aborted

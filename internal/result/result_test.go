@@ -50,9 +50,10 @@ func TestMergeIsLossless(t *testing.T) {
 			{Region: "a", Repetition: 1, Type: "balance", Class: "SH-SP", Outcome: "committed", Attempts: SeriesAttempts{Count: n}, Latency: d, Service: &d},
 		}
 		r.Timeline = []Second{{Region: "a", Repetition: 1, Second: 3, Committed: n, Aborted: n, Attempts: 4 * n, Latency: s.AppendTo(nil)}}
-		r.Windows = []Window{{Region: "a", Repetition: 1, Sent: n, Retried: 2 * n, CommittedAfter: []int64{n, 0, 2 * n}, Classified: n, Final: n}}
+		r.Windows = []Window{{Region: "a", Repetition: 1, Sent: n, Retried: 2 * n, CommittedAfter: []int64{n, 0, 2 * n}, Classified: n}}
 		r.Workers = []Worker{{Region: "a", Clients: int(n)}}
 		r.Ledger["x"] = workload.Interval{Low: n, High: 2 * n}
+		r.Shares = []workload.Count{{Hits: n, Of: 3 * n}, {Of: n}}
 		r.Total.Committed = n
 		return r
 	}
@@ -136,7 +137,7 @@ func large(regions []string, repetitions, seconds int) []*Report {
 				}
 				r.Timeline = append(r.Timeline, Second{Region: region, Repetition: rep, Second: s, Committed: 1000, Attempts: 1100 + rng.Int64N(100), Latency: h.AppendTo(nil)})
 			}
-			r.Windows = append(r.Windows, Window{Region: region, Repetition: rep, Sent: sent, Final: sent})
+			r.Windows = append(r.Windows, Window{Region: region, Repetition: rep, Sent: sent})
 			r.Total.Committed += sent
 		}
 		out = append(out, r)
@@ -219,14 +220,16 @@ func small() Inputs {
 		Reasons: map[string]int64{"deadlock": 260, "conflict": 40}, Causes: map[string]int64{"conflict": 300}}}
 	b.Series[2].Causes = map[string]int64{"client": 5, "node": 2}
 	b.Series[2].Attempts.Causes = b.Series[2].Causes
-	a.Windows = []Window{{Region: "a", Repetition: 1, Sent: 10_000, CarriedIn: 10, Unfinished: 10, Classified: 10_000, Final: 4000, FinalMultiHome: 1000, FinalMultiPartition: 40, MultiHome: 1000, MultiPartition: 40,
+	a.Windows = []Window{{Region: "a", Repetition: 1, Sent: 10_000, CarriedIn: 10, Unfinished: 10, Classified: 10_000, MultiHome: 1000, MultiPartition: 40,
 		CommittedAfter: []int64{9990, 0, 0}}}
-	b.Windows = []Window{{Region: "b", Repetition: 1, Sent: 1007, Classified: 1007, Final: 0, Retried: 201, CommittedAfter: []int64{750, 100, 50}}}
+	b.Windows = []Window{{Region: "b", Repetition: 1, Sent: 1007, Classified: 1007, Retried: 201, CommittedAfter: []int64{750, 100, 50}}}
+	a.Shares = []workload.Count{{Hits: 1000, Of: 4000}, {Hits: 40, Of: 4000}}
+	b.Shares = make([]workload.Count, 2)
 	a.Workers = []Worker{{Region: "a", Clients: 10}}
 	b.Workers = []Worker{{Region: "b", Clients: 10}}
 	a.Total.Committed, b.Total.Committed = 11_000, 1000
 	in := inputs([]*Report{a, b}, []string{"a", "b"})
-	in.MultiHomePercent, in.MultiPartitionPercent = 25, 1
+	in.Shares = workload.LocalityShares("final phases", 25, 1)
 	in.Checks = []workload.Check{{Name: "smallbank-total", Passed: true, Message: "initial 5 and committed +3 make 8, and 2 of 2 copies hold it"}}
 	status := func(node string, id int, bytes int64) admin.Status {
 		return admin.Status{Node: node, ID: id, Process: "p", Incarnation: "i", Links: []admin.LinkStatus{{To: "a", Bytes: bytes}, {To: "b", Bytes: 2 * bytes}}}
@@ -258,7 +261,7 @@ func TestBuild(t *testing.T) {
 		"throughput": {s.ThroughputPerSecond, 1090}, // (10890 + 10 carried in) / 10 s
 		"a":          {d.Regions[0].ThroughputPerSecond, 1000},
 		"abort ppm":  {s.AbortPPM, 9093}, // 100 of 10997
-		"multi-home": {s.Realised.MultiHomePPM, 250_000},
+		"multi-home": {s.Realised.Shares[0].RealisedPPM, 250_000},
 		"mh of all":  {s.Realised.AllMultiHomePPM, 90_851},
 		// 4 nodes x 1.2 MB to a and x 2.4 MB to b, over 12000 transactions.
 		"bytes":       {s.BytesPerTransaction, 1200},
@@ -326,11 +329,38 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// TestTpmC: new orders per minute, of TPC-C only.
+func TestTpmC(t *testing.T) {
+	in := small()
+	for _, r := range in.Reports {
+		r.Types[0] = "newOrder"
+		for i := range r.Series {
+			if r.Series[i].Type == "balance" {
+				r.Series[i].Type = "newOrder"
+			}
+		}
+	}
+	for want, w := range map[string]v1alpha1.Workload{"tpmC 59400:": {TPCC: &v1alpha1.TPCC{}}, "": {RMW: &v1alpha1.RMW{}}} { // 9900 in 10 s
+		in.Workload = w
+		d, err := Build(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := Table(&b, d, false); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), want) || strings.Contains(b.String(), "tpmC") != (want != "") {
+			t.Errorf("%s: %s", w.Name(), b.String())
+		}
+	}
+}
+
 // TestRepetitionsByRegion compares the figures of a region in one window with those of all of its windows.
 func TestRepetitionsByRegion(t *testing.T) {
 	in := small()
 	in.Reports = large([]string{"a", "b"}, 2, 10)
-	in.Objectives = nil
+	in.Shares, in.Objectives = nil, nil
 	d, err := Build(in)
 	if err != nil {
 		t.Fatal(err)
@@ -364,10 +394,10 @@ func TestVerdict(t *testing.T) {
 		"objective held":     {func(in *Inputs) { in.Objectives = []v1alpha1.Objective{{Metric: "throughput", Min: bound("1090")}} }, "Passed", ""},
 		"objective missed":   {func(in *Inputs) { in.Objectives = []v1alpha1.Objective{{Metric: "throughput", Min: bound("1091")}} }, "Failed", ReasonObjectiveMissed},
 		"check failed":       {func(in *Inputs) { in.Checks[0].Passed = false }, "Failed", ReasonCheckFailed},
-		"invalid wins":       {func(in *Inputs) { in.Checks[0].Passed = false; in.MultiHomePercent = 50 }, "Invalid", ReasonLocalityMismatch},
-		"locality in noise":  {func(in *Inputs) { in.MultiHomePercent = 27 }, "Passed", ""}, // 25% of 4000: 1 point + 3 x 0.70
-		"locality off":       {func(in *Inputs) { in.MultiHomePercent = 29 }, "Invalid", ReasonLocalityMismatch},
-		"partitions off":     {func(in *Inputs) { in.MultiPartitionPercent = 4 }, "Invalid", ReasonLocalityMismatch},
+		"invalid wins":       {func(in *Inputs) { in.Checks[0].Passed = false; in.Shares[0].ConfiguredPPM = 500_000 }, "Invalid", ReasonShareMismatch},
+		"share in noise":     {func(in *Inputs) { in.Shares[0].ConfiguredPPM = 270_000 }, "Passed", ""}, // 25% of 4000: 1 point + 3 x 0.70
+		"multi-home off":     {func(in *Inputs) { in.Shares[0].ConfiguredPPM = 290_000 }, "Invalid", ReasonShareMismatch},
+		"partitions off":     {func(in *Inputs) { in.Shares[1].ConfiguredPPM = 40_000 }, "Invalid", ReasonShareMismatch},
 		"wrong network":      {func(in *Inputs) { in.RTTs[0].P50 = 106_001 }, "Invalid", ReasonNetworkNotVerified},
 		"network in bounds":  {func(in *Inputs) { in.RTTs[0].P50 = 106_000 }, "Passed", ""},
 		"chance with jitter": {func(in *Inputs) { jittery(in); in.RTTs[0].P50 = 108_000 }, "Passed", ""},

@@ -112,9 +112,12 @@ func Table(w io.Writer, d *Document, wide bool) error {
 
 	s := &d.Summary
 	line(b, "")
-	line(b, "multi-home %s (asked for %s), multi-partition %s (asked for %s) of %d final phases",
-		formatPPM(s.Realised.MultiHomePPM), formatPPM(s.Realised.ConfiguredMultiHomePPM),
-		formatPPM(s.Realised.MultiPartitionPPM), formatPPM(s.Realised.ConfiguredMultiPartitionPPM), s.Realised.Final)
+	if s.TpmC != nil {
+		line(b, "tpmC %d: new orders committed per minute", *s.TpmC)
+	}
+	for _, mix := range s.Realised.Mix() {
+		wrapped(b, "", mix)
+	}
 	line(b, "per transaction: %d bytes, %d of them between regions; %d us of CPU; per million: %s %s",
 		s.BytesPerTransaction, s.CrossRegionBytesPerTransaction, s.CPUMicrosecondsPerTransaction,
 		s.Cost.PerMillionTransactions, s.Cost.Currency)

@@ -18,7 +18,7 @@ const (
 	ReasonNoTransactions     = "NoTransactions"
 	ReasonCancelled          = "Cancelled"
 	ReasonDriverBound        = "DriverBound"
-	ReasonLocalityMismatch   = "LocalityMismatch"
+	ReasonShareMismatch      = "ShareMismatch"
 	ReasonNetworkNotVerified = "NetworkNotVerified"
 	ReasonNodeRestarted      = "NodeRestarted"
 	ReasonWorkerLost         = "WorkerLost"
@@ -62,7 +62,7 @@ var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 	noTransactions,     // nothing was measured
 	driverBound,        // the load generator was measured, not the database
 	networkNotVerified, // the network was not the declared one
-	localityMismatch,   // the transactions were not the configured ones
+	shareMismatch,      // the transactions were not the configured ones
 }
 
 func incidents(_ *Document, in *Inputs, r *Report) []Reason {
@@ -167,26 +167,21 @@ func networkNotVerified(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	return out
 }
 
-func localityMismatch(d *Document, _ *Inputs, _ *Report) (out []Reason) {
-	r := &d.Summary.Realised
-	say := func(what string, got, want int64) {
-		if off := max(got-want, want-got); float64(off) > localityTolerance(want, r.Final) {
-			out = append(out, Reason{ReasonLocalityMismatch, fmt.Sprintf(
-				"%s: %s of %d final phases are, %s were asked for; the difference is more than 1 point beyond sampling error",
-				what, formatPPM(got), r.Final, formatPPM(want))})
+func shareMismatch(d *Document, _ *Inputs, _ *Report) (out []Reason) {
+	for _, s := range d.Summary.Realised.Shares {
+		if off := max(s.RealisedPPM-s.ConfiguredPPM, s.ConfiguredPPM-s.RealisedPPM); s.Count > 0 && float64(off) > s.tolerance() {
+			out = append(out, Reason{ReasonShareMismatch, fmt.Sprintf(
+				"%s: %s of %d %s are, %s were asked for; the difference is more than 1 point beyond sampling error",
+				s.Name, formatPPM(s.RealisedPPM), s.Count, s.Of, formatPPM(s.ConfiguredPPM))})
 		}
-	}
-	if r.Final > 0 {
-		say("multi-home", r.MultiHomePPM, r.ConfiguredMultiHomePPM)
-		say("multi-partition", r.MultiPartitionPPM, r.ConfiguredMultiPartitionPPM)
 	}
 	return out
 }
 
-// localityTolerance is one point and three standard deviations of a binomial share, in parts per million.
-func localityTolerance(wantPPM, n int64) float64 {
-	p := float64(wantPPM) / 1e6
-	return 10_000 + 3e6*math.Sqrt(p*(1-p)/float64(n))
+// tolerance is one point and three standard deviations of a binomial share, in parts per million.
+func (s *Share) tolerance() float64 {
+	p := float64(s.ConfiguredPPM) / 1e6
+	return 10_000 + 3e6*math.Sqrt(p*(1-p)/float64(s.Count))
 }
 
 // A measured is the value of an objective's metric; ok is false when there is nothing to measure it on.

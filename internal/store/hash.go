@@ -221,13 +221,16 @@ func (s *Hash) putOrdered(k txn.Key, r Record) {
 		g = &group{}
 		s.groups[txn.Key(strings.Clone(string(k.Unit())))] = g
 	}
-	// A tree keeps the key of the row that it has, so only a new one needs a copy.
-	if old, found := g.Get(k); found {
-		s.bytes += int64(len(r.Value) - len(old.Value))
-		g.Set(k, r)
-		return
+	// A tree keeps the key of the row that it has, so only a new one needs a copy. New rows mostly come last: Load is a
+	// Set that tries that first.
+	if last, _, any := g.Max(); any && k <= last {
+		if old, found := g.Get(k); found {
+			s.bytes += int64(len(r.Value) - len(old.Value))
+			g.Set(k, r)
+			return
+		}
 	}
-	g.Set(txn.Key(strings.Clone(string(k))), r)
+	g.Load(txn.Key(strings.Clone(string(k))), r)
 	s.count++
 	s.bytes += int64(len(k) + len(r.Value))
 }

@@ -46,11 +46,13 @@ func IntKey(table Table, id uint64) Key {
 
 // CompositeKey returns the key of a row placed by shard and told apart from its neighbours by rest.
 func CompositeKey(table Table, shard uint64, rest []byte) Key {
-	b := make([]byte, 9+len(rest))
-	b[0] = byte(table)
-	binary.BigEndian.PutUint64(b[1:], shard)
-	copy(b[9:], rest)
-	return Key(b)
+	return Key(append(AppendIntKey(make([]byte, 0, 9+len(rest)), table, shard), rest...))
+}
+
+// AppendIntKey appends the bytes of IntKey to b. With the rest of a primary key behind, they are those of CompositeKey:
+// whoever needs many keys makes them in one piece of memory.
+func AppendIntKey(b []byte, table Table, id uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(b, byte(table)), id)
 }
 
 // StringKey returns the key of table's row pk, placed by the hash of pk.
@@ -64,18 +66,23 @@ func StringKey(table Table, pk string) Key {
 // OrderedKey returns the key of the row called rest in a group, placed by shard. A group's name has at most 255 bytes.
 // Without rest it is the key of the group itself, which no row has.
 func OrderedKey(table Table, shard uint64, group, rest []byte) Key {
-	b := make([]byte, 0, 10+len(group)+len(rest))
+	return Key(append(AppendGroupKey(make([]byte, 0, 10+len(group)+len(rest)), table, shard, group...), rest...))
+}
+
+// AppendGroupKey appends to b the bytes of a group's key, to which those of a row's key add the row's name.
+func AppendGroupKey(b []byte, table Table, shard uint64, group ...byte) []byte {
 	b = binary.BigEndian.AppendUint64(append(b, byte(table)|orderedKey), shard)
-	b = append(append(b, byte(len(group))), group...)
-	return Key(append(b, rest...))
+	return append(append(b, byte(len(group))), group...)
 }
 
 // EverywhereKey returns the key of table's row pk, which every node holds.
 func EverywhereKey(table Table, pk []byte) Key {
-	b := make([]byte, 1+len(pk))
-	b[0] = byte(table) | everywhereKey
-	copy(b[1:], pk)
-	return Key(b)
+	return Key(AppendEverywhereKey(make([]byte, 0, 1+len(pk)), table, pk...))
+}
+
+// AppendEverywhereKey appends the bytes of EverywhereKey to b.
+func AppendEverywhereKey(b []byte, table Table, pk ...byte) []byte {
+	return append(append(b, byte(table)|everywhereKey), pk...)
 }
 
 // Table returns the table of the row.

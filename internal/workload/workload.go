@@ -15,9 +15,8 @@ type Workload interface {
 	Name() string
 	// Types lists the names of the transaction types, as results show them; Request.Type indexes it.
 	Types() []string
-	// Configured returns the shares of final phases that should be multi-home and multi-partition, in percent: the
-	// realised ones must match.
-	Configured() (multiHomePercent, multiPartitionPercent int32)
+	// Shares lists what the manifest says about the mix of requests, in a fixed order: the realised shares must match.
+	Shares() []Share
 	// Rows calls put for the rows of one cell, in a fixed order. A row depends on the seed and its key alone, so that cells
 	// can be loaded apart and copies agree. It takes time in proportion to the cell.
 	Rows(c geo.Cell, put func(k txn.Key, value []byte))
@@ -58,8 +57,9 @@ func Fill(w Workload, l *geo.Layout, n geo.NodeID, put func(k txn.Key, value []b
 type GeneratorConfig struct {
 	// Region of the clients.
 	Region geo.Region
-	// Clients is their number; they are called 0 .. Clients-1.
-	Clients int
+	// Clients is their number; they are called 0 .. Clients-1. FirstClient is how many clients of the region other
+	// generators have before them.
+	Clients, FirstClient int
 	// Stream is unique among the generators of a run: the source of its randomness.
 	Stream uint32
 	// Measured is the length of the measured time, for parameters that change over it.
@@ -73,8 +73,6 @@ type Request struct {
 	// Class is where its keys live, computed from its accesses. Where its footprint is not exact, the outcome's class
 	// counts instead.
 	Class txn.Class
-	// Final tells a transaction's last phase, the one that the multi-home and multi-partition parameters govern.
-	Final bool
 	// Keying is how long a client of a closed loop takes to enter the transaction before it is due and sent (TPC-C, clause
 	// 5.2.5.7), Think how long it takes after the answer, beside the load's own think time. A transaction that is being keyed in when
 	// the load pauses is never sent: Done is told that it was refused.
@@ -95,6 +93,46 @@ type Generator interface {
 	Late(o txn.Outcome)
 	// Ledger returns what Verify needs of all transactions so far. Those under way count as unknown.
 	Ledger() Ledger
+	// Realised counts what Workload.Shares lists, in its order, in the requests of the measured windows: those with
+	// elapsed 0 or more. The caller must not change it.
+	Realised() []Count
+}
+
+// Share is a share of requests, or of something in them, that a manifest configures.
+type Share struct {
+	// Name says which ones, and Of the plural of what they are a share of: multi-home of final phases.
+	Name, Of string
+	// ConfiguredPPM is the configured share in parts per million.
+	ConfiguredPPM int64
+}
+
+// Percent returns a share that is configured in percent.
+func Percent(name, of string, percent int32) Share { return Share{name, of, int64(percent) * 10_000} }
+
+// Count counts what a Share is about.
+type Count struct {
+	Hits int64 `json:"hits"`
+	Of   int64 `json:"of"`
+}
+
+// Add counts one more of Share.Of.
+func (c *Count) Add(hit bool) {
+	c.Of++
+	if hit {
+		c.Hits++
+	}
+}
+
+// LocalityShares is the part of Shares of a workload whose manifest says how many of some requests are multi-home and
+// how many are multi-partition; CountLocality is its part of Realised.
+func LocalityShares(of string, multiHomePercent, multiPartitionPercent int32) []Share {
+	return []Share{Percent("multi-home", of, multiHomePercent), Percent("multi-partition", of, multiPartitionPercent)}
+}
+
+// CountLocality counts a request of this class among those that LocalityShares is about.
+func CountLocality(counts []Count, c txn.Class) {
+	counts[0].Add(c.MultiHome())
+	counts[1].Add(c.MultiPartition())
 }
 
 // Ledger sums up the effects of transactions as their clients know them. Low and High differ where outcomes are unknown.

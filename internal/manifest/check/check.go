@@ -396,7 +396,7 @@ func (r *benchmarkRun) objectives(ps *Problems) {
 	for i := range r.Spec.Objectives {
 		o := &r.Spec.Objectives[i]
 		path := fmt.Sprintf("spec.objectives[%d]", i)
-		switch sb, y := r.Spec.Workload.SmallBank, r.Spec.Workload.YCSB; {
+		switch sb, y, c := r.Spec.Workload.SmallBank, r.Spec.Workload.YCSB, r.Spec.Workload.TPCC; {
 		case o.Transaction == "":
 		case !slices.Contains(types, o.Transaction):
 			ps.add(path+".transaction", o.Transaction, "workload %s has no transaction %s%s; it has %s",
@@ -405,6 +405,8 @@ func (r *benchmarkRun) objectives(ps *Problems) {
 			ps.add(path+".transaction", o.Transaction, "%s never runs: its share in spec.workload.smallbank.mix is 0", o.Transaction)
 		case y != nil && y.Never(o.Transaction):
 			ps.add(path+".transaction", o.Transaction, "%s never runs: the preset or the mix of spec.workload.ycsb leaves it out", o.Transaction)
+		case c != nil && c.Mix.Never(o.Transaction):
+			ps.add(path+".transaction", o.Transaction, "%s never runs: its share in spec.workload.tpcc.mix is 0", o.Transaction)
 		}
 		if o.Region != "" && !slices.Contains(regions, o.Region) {
 			ps.add(path+".region", o.Region, "region %s is not in GeoDatabase %s%s; its regions are %s",

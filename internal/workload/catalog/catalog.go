@@ -16,14 +16,15 @@ import (
 	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/rmw"
 	"github.com/geobench/geobench/internal/workload/smallbank"
+	"github.com/geobench/geobench/internal/workload/tpcc"
 	"github.com/geobench/geobench/internal/workload/ycsb"
 )
 
 // Procedures returns the stored procedures of all workloads, each with its traced form, which only runs that record a
-// history call. Their numbers are fixed for ever: smallbank 1 to 9, rmw 16, ycsb 48 and 49, and history.Traced more for the traced
-// forms.
+// history call. Their numbers are fixed for ever: smallbank 1 to 9, rmw 16, tpcc 32 to 36, ycsb 48 and 49, and
+// history.Traced more for the traced forms.
 func Procedures() *txn.Registry {
-	return txn.NewRegistry(history.TraceAll(slices.Concat(smallbank.Procedures(), rmw.Procedures(), ycsb.Procedures())...)...)
+	return txn.NewRegistry(history.TraceAll(slices.Concat(smallbank.Procedures(), rmw.Procedures(), ycsb.Procedures(), tpcc.Procedures())...)...)
 }
 
 // New makes the workload that spec, with its defaults filled in, asks for. Errors name the manifest's field.
@@ -37,8 +38,10 @@ func New(spec v1alpha1.Workload, seed uint64, t *geo.Topology) (workload.Workloa
 		return rmw.New(*spec.RMW, seed, t)
 	case spec.YCSB != nil:
 		return ycsb.New(*spec.YCSB, seed, t)
+	case spec.TPCC != nil:
+		return tpcc.New(*spec.TPCC, seed, t)
 	}
-	return nil, fmt.Errorf("spec.workload: no workload is set; set exactly one of smallbank, rmw, ycsb")
+	return nil, fmt.Errorf("spec.workload: no workload is set; set exactly one of smallbank, rmw, ycsb, tpcc")
 }
 
 // Parse reads a BenchmarkRun's spec.workload, with its defaults filled in, and makes the workload.
@@ -61,6 +64,8 @@ func TypesOf(spec v1alpha1.Workload) []string {
 		return (&rmw.RMW{}).Types()
 	case spec.YCSB != nil:
 		return ycsb.TypesOf(spec.YCSB)
+	case spec.TPCC != nil:
+		return (&tpcc.TPCC{}).Types()
 	}
 	return nil
 }

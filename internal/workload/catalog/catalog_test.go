@@ -15,9 +15,11 @@ func TestParse(t *testing.T) {
 		`{"smallbank": {"customers": 100, "mix": {"balance": 100}}}`:                                                                       "",
 		`{"rmw": {"records": 100, "recordsPerTransaction": 1, "valueBytes": 8}}`:                                                           "",
 		`{"ycsb": {"preset": "E", "records": 100, "fieldCount": 1, "fieldBytes": 8, "operationsPerTransaction": 1, "maxScanRecords": 10}}`: "",
-		`{}`:                              "spec.workload: no workload is set",
-		`{"smallbank": {}, "rmw": {}}`:    "spec.workload: smallbank and rmw are set; keep exactly one",
-		`{"tpcc": {}}`:                    "spec.workload: json: unknown field",
+		`{}`:                           "spec.workload: no workload is set",
+		`{"smallbank": {}, "rmw": {}}`: "spec.workload: smallbank and rmw are set; keep exactly one",
+		`{"tpce": {}}`:                 "spec.workload: json: unknown field",
+		`{"rmw": {}, "tpcc": {}}`:      "spec.workload: rmw and tpcc are set",
+		`{"tpcc": {"warehousesPerPartition": 2, "districts": "Any", "mix": {"newOrder": 50, "payment": 50}, "remote": {"newOrderPercent": 20}}}`: "",
 		`{"smallbank": {"customers": 1}}`: "spec.workload.smallbank.mix: the shares sum to 0",
 	} {
 		w, err := Parse(json.RawMessage(spec), 1, top)
@@ -36,7 +38,8 @@ func TestParse(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	r := Procedures()
 	for id, name := range map[txn.ProcID]string{1: "lookup", 2: "balance", 3: "writeCheck", 4: "depositChecking",
-		5: "transactSavings", 6: "amalgamate", 16: "rmw", 48: "ycsb", 49: "ycsbOrdered"} {
+		5: "transactSavings", 6: "amalgamate", 16: "rmw", 48: "ycsb", 49: "ycsbOrdered",
+		32: "newOrder", 33: "payment", 34: "orderStatus", 35: "delivery", 36: "stockLevel"} {
 		if p := r.Lookup(id); p == nil || p.Name != name {
 			t.Errorf("procedure %d is %v, not %s", id, p, name)
 		}

@@ -74,9 +74,9 @@ func (w *RMW) Name() string { return "rmw" }
 // Types is the one type.
 func (w *RMW) Types() []string { return []string{"rmw"} }
 
-// Configured returns the shares of transactions that the manifest asks for.
-func (w *RMW) Configured() (multiHomePercent, multiPartitionPercent int32) {
-	return w.spec.MultiHomePercent, w.spec.MultiPartitionPercent
+// Shares are those of multi-home and multi-partition transactions.
+func (w *RMW) Shares() []workload.Share {
+	return workload.LocalityShares("transactions", w.spec.MultiHomePercent, w.spec.MultiPartitionPercent)
 }
 
 // Rows loads one cell: records with a counter of 0 and a payload from the seed.
@@ -135,6 +135,7 @@ type generator struct {
 	region   geo.Region
 	rng      *rand.Rand
 	cells    *workload.Cells
+	counts   [2]workload.Count // of RMW.Shares
 	writes   workload.Interval
 	underway []bool
 	unknown  map[txn.ID]struct{}
@@ -164,7 +165,7 @@ func (w *RMW) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 }
 
 // Next makes a transaction. Its records go round the chosen homes and partitions by turns.
-func (g *generator) Next(client int, _ time.Duration, t *txn.Transaction) workload.Request {
+func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) workload.Request {
 	s, place := &g.w.spec, g.w.topology.Placement()
 	n, writes, payload := int(s.RecordsPerTransaction), int(s.WritesPerTransaction), int(s.ValueBytes)-counterSize
 	g.cells.Draw(g.region)
@@ -198,7 +199,11 @@ func (g *generator) Next(client int, _ time.Duration, t *txn.Transaction) worklo
 	}
 	readModifyWrite.Call(t, b)
 	g.underway[client] = true
-	return workload.Request{Class: place.Class(t.Accesses), Final: true}
+	class := place.Class(t.Accesses)
+	if elapsed >= 0 {
+		workload.CountLocality(g.counts[:], class)
+	}
+	return workload.Request{Class: class}
 }
 
 // Done adds up the committed writes.
@@ -240,3 +245,6 @@ func (g *generator) Ledger() workload.Ledger {
 	}
 	return workload.Ledger{ledgerWrites: w}
 }
+
+// Realised counts multi-home and multi-partition transactions.
+func (g *generator) Realised() []workload.Count { return g.counts[:] }

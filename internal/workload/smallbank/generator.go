@@ -40,6 +40,7 @@ type generator struct {
 	mix     [numTypes]int32 // cumulative
 	clients []client
 
+	counts  [2]workload.Count // of SmallBank.Shares
 	total   workload.Interval // of finished transactions
 	wrong   int64             // lookups
 	unknown map[txn.ID]client
@@ -84,7 +85,7 @@ func (g *generator) Next(i int, elapsed time.Duration, t *txn.Transaction) workl
 		g.plan(c, g.target(elapsed))
 	}
 	c.final = c.phase == phases[c.kind]
-	r := workload.Request{Type: c.kind, Final: c.final}
+	r := workload.Request{Type: c.kind}
 	var args []byte
 	switch {
 	case !c.final:
@@ -102,6 +103,9 @@ func (g *generator) Next(i int, elapsed time.Duration, t *txn.Transaction) workl
 	}
 	g.procs[r.Type].Call(t, args)
 	r.Class = g.place.Class(t.Accesses)
+	if c.final && elapsed >= 0 {
+		workload.CountLocality(g.counts[:], r.Class)
+	}
 	return r
 }
 
@@ -271,3 +275,6 @@ func (g *generator) Ledger() workload.Ledger {
 	}
 	return workload.Ledger{ledgerTotal: t, ledgerWrongLookups: {Low: g.wrong, High: g.wrong}}
 }
+
+// Realised counts multi-home and multi-partition final phases.
+func (g *generator) Realised() []workload.Count { return g.counts[:] }

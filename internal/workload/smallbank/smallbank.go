@@ -103,9 +103,9 @@ func (s *SmallBank) Name() string { return "smallbank" }
 // Types are lookup (helper phases) and the five final phases.
 func (s *SmallBank) Types() []string { return typeNames }
 
-// Configured returns the shares of final phases that the manifest asks for.
-func (s *SmallBank) Configured() (multiHomePercent, multiPartitionPercent int32) {
-	return s.spec.MultiHomePercent, s.spec.MultiPartitionPercent
+// Shares are those of multi-home and multi-partition final phases.
+func (s *SmallBank) Shares() []workload.Share {
+	return workload.LocalityShares("final phases", s.spec.MultiHomePercent, s.spec.MultiPartitionPercent)
 }
 
 // Rows loads one cell: accounts by the hash of the name, checking and savings by id.

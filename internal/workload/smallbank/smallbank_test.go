@@ -228,10 +228,7 @@ func TestGenerator(t *testing.T) {
 				if home := place.Home(tx.Accesses[0].Key); home != region && r.Type != typeTransactSavings {
 					t.Fatalf("%s starts at home %d, the client is in %d", typeNames[r.Type], home, region)
 				}
-				if r.Final != (r.Type != typeLookup) {
-					t.Fatalf("%s is final: %v", typeNames[r.Type], r.Final)
-				}
-				if !r.Final {
+				if r.Type == typeLookup {
 					if r.Class != txn.SingleHomeSinglePartition {
 						t.Fatalf("a lookup has class %v", r.Class)
 					}
@@ -276,7 +273,7 @@ func TestSunflower(t *testing.T) {
 	play(t, s, g, 1, n, elapsed, func(tx *txn.Transaction, r workload.Request) {
 		entry := max(0, min(2, int(elapsed(i)/minute)))
 		i++
-		if !r.Final {
+		if r.Type == typeLookup {
 			hits[entry][top.Placement().Home(tx.Accesses[0].Key)]++
 			count[entry]++
 		}
@@ -296,7 +293,7 @@ func TestSkew(t *testing.T) {
 		count := map[txn.Key]int{}
 		const n = 100_000
 		play(t, s, g, 1, n, zero, func(tx *txn.Transaction, r workload.Request) {
-			if !r.Final {
+			if r.Type == typeLookup {
 				count[tx.Accesses[0].Key]++
 			}
 		})

@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/geobench/geobench/internal/audit"
+	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
@@ -19,11 +21,17 @@ type Database struct {
 	*store.Hash
 	t          testing.TB
 	procedures *txn.Registry
+	traced     bool
 }
 
 // New returns an empty database that fails t when a procedure touches what it has not declared.
 func New(t testing.TB, procedures ...*txn.Procedure) *Database {
-	return &Database{store.NewHash(), t, txn.NewRegistry(procedures...)}
+	return &Database{store.NewHash(), t, txn.NewRegistry(procedures...), false}
+}
+
+// NewTraced is New, but Run calls the traced forms of the procedures: see history.Trace.
+func NewTraced(t testing.TB, procedures ...*txn.Procedure) *Database {
+	return &Database{store.NewHash(), t, txn.NewRegistry(history.TraceAll(procedures...)...), true}
 }
 
 // Load loads all rows of a workload.
@@ -38,10 +46,30 @@ func (d *Database) Load(w workload.Workload, t *geo.Topology) *Database {
 }
 
 // Rows are those of the database, for workload.Workload.Audit.
-func (d *Database) Rows() workload.Rows { return audit.All(d.Hash) }
+func (d *Database) Rows() workload.Rows {
+	if d.traced {
+		return audit.Traced(d.Hash)
+	}
+	return audit.All(d.Hash)
+}
 
-// Run runs a transaction to its end and applies its writes.
+// Run runs a transaction to its end and applies its writes. The result is the procedure's own, traced or not.
 func (d *Database) Run(t *txn.Transaction) txn.Outcome {
+	d.t.Helper()
+	if !d.traced {
+		return d.run(t)
+	}
+	o := d.run(&txn.Transaction{ID: t.ID, Proc: t.Proc + history.Traced, Args: append(codec.AppendID(nil, t.ID), t.Args...)})
+	if o.Status == txn.Committed {
+		var err error
+		if o.Result, _, err = history.SplitTrace(o.Result); err != nil {
+			d.t.Errorf("%v: %v", t.ID, err)
+		}
+	}
+	return o
+}
+
+func (d *Database) run(t *txn.Transaction) txn.Outcome {
 	d.t.Helper()
 	if err := d.procedures.Prepare(t); err != nil {
 		d.t.Fatal(err)

@@ -30,7 +30,8 @@ type generator struct {
 	underway   []args      // by client
 	unknown    map[txn.ID]args
 	tally      tally
-	marked     []uint64 // a bit for each loaded record that is known to be written
+	counts     [2]workload.Count // of YCSB.Shares
+	marked     []uint64          // a bit for each loaded record that is known to be written
 }
 
 // tally sums up what transactions have done.
@@ -142,7 +143,7 @@ func (g *generator) addScan(from position, length uint64) {
 }
 
 // Next makes a transaction.
-func (g *generator) Next(client int, _ time.Duration, t *txn.Transaction) workload.Request {
+func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) workload.Request {
 	g.plan()
 	fieldBytes, size := int(g.w.spec.FieldBytes), g.w.recordBytes()
 	length := argsHead + len(g.operations)*operationSize
@@ -174,7 +175,10 @@ func (g *generator) Next(client int, _ time.Duration, t *txn.Transaction) worklo
 	}
 	p.Call(t, b)
 	g.underway[client] = b
-	r := workload.Request{Type: uint8(g.operations[0].kind), Class: g.w.placement.Class(t.Accesses), Final: true}
+	r := workload.Request{Type: uint8(g.operations[0].kind), Class: g.w.placement.Class(t.Accesses)}
+	if elapsed >= 0 {
+		workload.CountLocality(g.counts[:], r.Class)
+	}
 	if g.w.spec.OperationsPerTransaction > 1 {
 		r.Type = typeReadOnly
 		if writes {
@@ -282,3 +286,6 @@ func (g *generator) Ledger() workload.Ledger {
 	}
 	return l
 }
+
+// Realised counts multi-home and multi-partition transactions.
+func (g *generator) Realised() []workload.Count { return g.counts[:] }

@@ -129,13 +129,16 @@ func TypesOf(spec *v1alpha1.YCSB) []string {
 // Types are those of TypesOf.
 func (w *YCSB) Types() []string { return TypesOf(&w.spec) }
 
-// Configured returns the shares of transactions that the manifest asks for, or, with locality None, those that follow
-// from it.
-func (w *YCSB) Configured() (multiHomePercent, multiPartitionPercent int32) {
+// Shares are those of multi-home and multi-partition transactions that the manifest asks for, or, with locality None,
+// that follow from it.
+func (w *YCSB) Shares() []workload.Share {
+	shares := workload.LocalityShares("transactions", w.spec.MultiHomePercent, w.spec.MultiPartitionPercent)
 	if w.anywhere() {
-		return w.expected()
+		for i, c := range w.expected() {
+			shares[i].ConfiguredPPM = c.Hits * 1e6 / c.Of
+		}
 	}
-	return w.spec.MultiHomePercent, w.spec.MultiPartitionPercent
+	return shares
 }
 
 // Rows loads one cell: records that nobody has written, with fields from the seed.
@@ -248,25 +251,16 @@ func (w *YCSB) verifyWritten(copies []map[string]int64, ledger workload.Ledger) 
 
 // expected estimates, from as many transactions that a percentage is off by less than one, the shares of multi-home and
 // multi-partition ones when each operation chooses among all records.
-func (w *YCSB) expected() (multiHomePercent, multiPartitionPercent int32) {
+func (w *YCSB) expected() (counts [2]workload.Count) {
 	g := w.newGenerator(workload.GeneratorConfig{})
-	const n = 200_000
-	multiHome, multiPartition := 0, 0
 	var accesses []txn.Access
-	for range n {
+	for range 200_000 {
 		g.plan()
 		accesses = accesses[:0]
 		for i := range g.operations {
 			accesses = append(accesses, txn.Access{Key: txn.IntKey(table, g.operations[i].shard)})
 		}
-		class := w.placement.Class(accesses)
-		if class.MultiHome() {
-			multiHome++
-		}
-		if class.MultiPartition() {
-			multiPartition++
-		}
+		workload.CountLocality(counts[:], w.placement.Class(accesses))
 	}
-	percent := func(count int) int32 { return int32((100*count + n/2) / n) }
-	return percent(multiHome), percent(multiPartition)
+	return counts
 }

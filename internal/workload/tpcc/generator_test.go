@@ -1,0 +1,354 @@
+package tpcc
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+// nextOf returns the n-th transaction of a generator of its own.
+func nextOf(w *TPCC, n int) (*txn.Transaction, workload.Request) {
+	g := w.NewGenerator(workload.GeneratorConfig{Clients: 1, Stream: uint32(n)})
+	tx := &txn.Transaction{ID: txn.MakeID(uint32(n), 1)}
+	return tx, g.Next(0, 0, tx)
+}
+
+// TestShares compares what a generator counts with what the transactions say, and both with the manifest.
+func TestShares(t *testing.T) {
+	for name, c := range map[string]struct {
+		regions, partitions int
+		warehouses          int32
+		change              func(*v1alpha1.TPCC)
+		// Of order lines or new orders, and of those that are remote.
+		remote, multiHome, multiPartition float64
+	}{
+		"standard":        {3, 2, 5, func(*v1alpha1.TPCC) {}, 0.01, 20. / 29, 15. / 29},
+		"one warehouse":   {1, 1, 1, func(*v1alpha1.TPCC) {}, 0, 0, 0},
+		"one, by orders":  {1, 1, 1, func(s *v1alpha1.TPCC) { s.Remote = v1alpha1.TPCCRemote{NewOrderPercent: ptr(20), PaymentPercent: 20} }, 0, 0, 0},
+		"ten in a cell":   {1, 1, 10, func(*v1alpha1.TPCC) {}, 0.01, 0, 0},
+		"other region":    {3, 1, 1, func(s *v1alpha1.TPCC) { s.Remote.MultiHomePercent = ptr(100) }, 0.01, 1, 0},
+		"other partition": {2, 4, 1, func(s *v1alpha1.TPCC) { s.Remote.MultiPartitionPercent = ptr(100) }, 0.01, 0, 1},
+		"by transactions": {3, 1, 2, func(s *v1alpha1.TPCC) {
+			s.Remote = v1alpha1.TPCCRemote{NewOrderPercent: ptr(20), PaymentPercent: 20, MultiHomePercent: ptr(50)}
+		}, 0.2, 0.5, 0},
+		"both": {2, 2, 2, func(s *v1alpha1.TPCC) {
+			s.Remote = v1alpha1.TPCCRemote{OrderLinePercent: ptr(50), PaymentPercent: 50, MultiHomePercent: ptr(30), MultiPartitionPercent: ptr(60)}
+		}, 0.5, 0.3, 0.6},
+		"fifty fifty":      {2, 1, 1, func(s *v1alpha1.TPCC) { s.Mix = v1alpha1.TPCCMix{NewOrder: 50, Payment: 50} }, 0.01, 1, 0},
+		"by number":        {2, 1, 1, func(s *v1alpha1.TPCC) { s.ByLastNamePercent = 0 }, 0.01, 1, 0},
+		"all roll back":    {2, 1, 1, func(s *v1alpha1.TPCC) { s.RollbackPercent = 100 }, 0.01, 1, 0},
+		"all remote":       {2, 1, 1, func(s *v1alpha1.TPCC) { s.Remote = v1alpha1.TPCCRemote{NewOrderPercent: ptr(100), PaymentPercent: 100} }, 1, 1, 0},
+		"no remote at all": {2, 1, 1, func(s *v1alpha1.TPCC) { s.Remote = v1alpha1.TPCCRemote{NewOrderPercent: ptr(0)} }, 0, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := spec(c.warehouses)
+			c.change(&s)
+			top := topology(c.regions, c.partitions)
+			w := newTPCC(t, s, top)
+			region := geo.Region(c.regions - 1)
+			g := w.NewGenerator(workload.GeneratorConfig{Region: region, Clients: 10, Stream: 3})
+			place := top.Placement()
+			var counts [numShares]workload.Count
+			const n = 40_000
+			// The warm-up is not counted.
+			for i := range 1000 {
+				g.Next(i%10, -time.Second, &txn.Transaction{ID: txn.ID(i + 1)})
+				g.Done(i%10, txn.Outcome{Status: txn.Aborted})
+			}
+			for i := range n {
+				tx := &txn.Transaction{ID: txn.ID(i + 1)}
+				r := g.Next(i%10, time.Duration(i)*time.Millisecond, tx)
+				if want := place.Class(tx.Accesses); r.Class != want {
+					t.Fatalf("class %v, but the keys have class %v", r.Class, want)
+				}
+				if home := place.Home(tx.Accesses[0].Key); home != region && r.Type != typeOrderStatus {
+					t.Fatalf("%s starts at home %d, the client is in %d", typeNames[r.Type], home, region)
+				}
+				for kind := range numTypes {
+					counts[kind].Add(int(r.Type) == kind)
+				}
+				countShares(&counts, w, tx, r)
+				g.Done(i%10, txn.Outcome{ID: tx.ID, Status: txn.Aborted, Cause: txn.CauseConflict})
+			}
+			if diff := cmp.Diff(counts[:], g.Realised()); diff != "" {
+				t.Errorf("the generator counts otherwise: %s", diff)
+			}
+			if c := counts[0]; c.Of != n {
+				t.Errorf("%d transactions are counted, want %d", c.Of, n)
+			}
+			for i, share := range w.Shares() {
+				near(t, share.Name+" of "+share.Of, int(counts[i].Hits), int(max(1, counts[i].Of)), float64(share.ConfiguredPPM)/1e6*float64(min(1, counts[i].Of)))
+			}
+			for i, want := range map[int]float64{shareRemoteOrders: c.remote, shareOrdersMultiHome: c.multiHome, shareOrdersMultiPartition: c.multiPartition} {
+				if counts[i].Of > 0 {
+					near(t, w.Shares()[i].Name+" of "+w.Shares()[i].Of, int(counts[i].Hits), int(counts[i].Of), want)
+				}
+			}
+		})
+	}
+}
+
+// countShares counts the shares of a transaction from its arguments.
+func countShares(counts *[numShares]workload.Count, w *TPCC, tx *txn.Transaction, r workload.Request) {
+	place := w.topology.Placement()
+	remote := func(at int, home, other uint32) {
+		a, b := place.Cell(txn.Key(appendWarehouseKey(nil, home))), place.Cell(txn.Key(appendWarehouseKey(nil, other)))
+		counts[at].Add(a.Home != b.Home)
+		counts[at+1].Add(a.Partition != b.Partition)
+	}
+	switch r.Type {
+	case typeNewOrder:
+		a := newOrderArgs(tx.Args)
+		any := false
+		for i := range a.lines() {
+			other := a.supplier(i) != a.warehouse()
+			any = any || other
+			if w.spec.Remote.OrderLinePercent != nil {
+				counts[shareRemoteOrders].Add(other)
+			}
+			if other {
+				remote(shareOrdersMultiHome, a.warehouse(), a.supplier(i))
+			}
+		}
+		if w.spec.Remote.NewOrderPercent != nil {
+			counts[shareRemoteOrders].Add(any)
+		}
+		counts[shareRollbacks].Add(a.item(a.lines()-1) > items)
+	case typePayment:
+		a := paymentArgs(tx.Args)
+		counts[shareRemotePayments].Add(a.customer().w != a.warehouse())
+		if a.customer().w != a.warehouse() {
+			remote(sharePaymentsMultiHome, a.warehouse(), a.customer().w)
+		}
+		counts[shareByLastName].Add(a.customer().name)
+	case typeOrderStatus:
+		counts[shareByLastName].Add(readSelector(tx.Args).name)
+	}
+}
+
+// TestDraws looks at the arguments that a generator draws (clauses 2.4.1 to 2.8.1).
+func TestDraws(t *testing.T) {
+	for _, districts := range []v1alpha1.TPCCDistricts{v1alpha1.DistrictsAny, v1alpha1.DistrictsOwn} {
+		s := spec(2)
+		s.Districts = districts
+		w := newTPCC(t, s, topology(2, 2))
+		g := w.NewGenerator(workload.GeneratorConfig{Region: 1, Clients: 1, FirstClient: 13, Stream: 3})
+		x := g.(*generator).terminals[0]
+		lines, suppliers, used, history := map[int]int{}, map[uint32]bool{}, map[uint8]bool{}, map[uint64]bool{}
+		for range 20_000 {
+			tx := &txn.Transaction{}
+			switch r := g.Next(0, time.Second, tx); r.Type {
+			case typeNewOrder:
+				a := newOrderArgs(tx.Args)
+				lines[a.lines()]++
+				used[a.district()] = true
+				for i := range a.lines() {
+					suppliers[a.supplier(i)] = true
+					if q := a.quantity(i); q < 1 || q > 10 || a.item(i) < 1 || a.item(i) > items && i < a.lines()-1 {
+						t.Fatalf("line %d: item %d, quantity %d", i, a.item(i), q)
+					}
+				}
+				if a.warehouse() != x.warehouse || a.date() != loadDate+1e6 || a.customer() < 1 || a.customer() > customersPerDistrict {
+					t.Fatalf("warehouse %d, date %d, customer %d", a.warehouse(), a.date(), a.customer())
+				}
+			case typePayment:
+				a := paymentArgs(tx.Args)
+				if a.warehouse() != x.warehouse || a.amount() < 1_00 || a.amount() > 5000_00 || history[a.history()] {
+					t.Fatalf("warehouse %d, amount %d, history %x", a.warehouse(), a.amount(), a.history())
+				}
+				if c := a.customer(); c.w == a.warehouse() && c.d != a.district() {
+					t.Fatalf("a customer of district %d pays in district %d of the same warehouse", c.d, a.district())
+				}
+				history[a.history()] = true
+			case typeStockLevel:
+				a := stockLevelArgs(tx.Args)
+				if a.warehouse() != x.warehouse || a.district() != x.district || a.threshold() < 10 || a.threshold() > 20 {
+					t.Fatalf("stock level of %d, %d below %d", a.warehouse(), a.district(), a.threshold())
+				}
+			case typeDelivery:
+				if a := deliveryArgs(tx.Args); a.warehouse() != x.warehouse || a.carrier() < 1 || a.carrier() > 10 {
+					t.Fatalf("delivery of %d by %d", a.warehouse(), a.carrier())
+				}
+			}
+		}
+		total := 0
+		for _, n := range lines {
+			total += n
+		}
+		for n := 5; n <= 15; n++ {
+			near(t, "orders of a size", lines[n], total, 1./11)
+		}
+		if len(suppliers) != w.warehouses() || len(lines) != 11 {
+			t.Errorf("%d of %d warehouses supply, orders of %d sizes", len(suppliers), w.warehouses(), len(lines))
+		}
+		if want := map[v1alpha1.TPCCDistricts]int{v1alpha1.DistrictsAny: 10, v1alpha1.DistrictsOwn: 1}[districts]; len(used) != want {
+			t.Errorf("%s: orders in %d districts, want %d", districts, len(used), want)
+		}
+	}
+}
+
+// TestTerminals: the clients of a region fill its warehouses evenly, whatever generators they belong to.
+func TestTerminals(t *testing.T) {
+	top := topology(2, 2)
+	w := newTPCC(t, spec(3), top)
+	seen := map[[2]uint32]int{}
+	first := 0
+	for _, clients := range []int{7, 20, 33} {
+		g := w.NewGenerator(workload.GeneratorConfig{Region: 1, Clients: clients, FirstClient: first}).(*generator)
+		first += clients
+		for _, x := range g.terminals {
+			if home := top.Placement().Home(txn.Key(appendWarehouseKey(nil, x.warehouse))); home != 1 {
+				t.Fatalf("warehouse %d is in region %d", x.warehouse, home)
+			}
+			seen[[2]uint32{x.warehouse, uint32(x.district)}]++
+		}
+	}
+	if len(seen) != 60 {
+		t.Errorf("60 clients are at %d places of six warehouses: %v", len(seen), seen)
+	}
+}
+
+func TestTimes(t *testing.T) {
+	s := spec(1)
+	s.KeyingAndThinkTimePercent = 50
+	w := newTPCC(t, s, topology(1, 1))
+	g := w.NewGenerator(workload.GeneratorConfig{Clients: 1})
+	var sum [numTypes]time.Duration
+	var n [numTypes]int
+	for range 50_000 {
+		r := g.Next(0, 0, &txn.Transaction{})
+		if r.Keying != keyingTimes[r.Type]/2 || r.Think > 5*thinkTimes[r.Type] {
+			t.Fatalf("%s: %v of keying, %v of thinking", typeNames[r.Type], r.Keying, r.Think)
+		}
+		sum[r.Type] += r.Think
+		n[r.Type]++
+	}
+	for kind, mean := range thinkTimes {
+		if got, want := sum[kind].Seconds()/float64(n[kind]), mean.Seconds()/2; got < 0.9*want || got > 1.1*want {
+			t.Errorf("%s: a client thinks for %.2f s, want %.2f", typeNames[kind], got, want)
+		}
+	}
+	if _, r := nextOf(newTPCC(t, spec(1), topology(1, 1)), 1); r.Keying != 0 || r.Think != 0 {
+		t.Errorf("times by default: %+v", r)
+	}
+}
+
+func TestDeterminism(t *testing.T) {
+	w := newTPCC(t, spec(2), topology(2, 1))
+	trace := func(stream uint32) (b []byte) {
+		g := w.NewGenerator(workload.GeneratorConfig{Clients: 3, Stream: stream})
+		for i := range 1000 {
+			tx := &txn.Transaction{ID: txn.ID(i)}
+			g.Next(i%3, 0, tx)
+			b = append(b, tx.Args...)
+		}
+		return b
+	}
+	if one, again := trace(1), trace(1); string(one) != string(again) {
+		t.Error("the same stream gives other transactions")
+	}
+	if string(trace(1)) == string(trace(2)) {
+		t.Error("two streams give the same transactions")
+	}
+}
+
+// ledgerOf is a ledger without unknown outcomes.
+func ledgerOf(payments, orders, quantity, deliveries int64) workload.Ledger {
+	l := workload.Ledger{}
+	for i, n := range [numSums]int64{payments, orders, quantity, deliveries} {
+		l[ledgerNames[i]] = workload.Interval{Low: n, High: n}
+	}
+	return l
+}
+
+// TestLedger plays the whole mix with every kind of outcome and compares the ledger with the data.
+func TestLedger(t *testing.T) {
+	s := spec(1)
+	s.RollbackPercent = 10
+	w := newTPCC(t, s, topology(2, 1))
+	d := loaded(t, w)
+	g := w.NewGenerator(workload.GeneratorConfig{Clients: 4, Stream: 1})
+	var truth []txn.Outcome // of those that the client gave up on
+	lost := [numTypes]bool{}
+	check := func(when string, exact bool) {
+		t.Helper()
+		l := g.Ledger()
+		audit := w.Audit(d.Rows())
+		if failed := verify(t, w, l, audit, audit); failed != nil {
+			t.Errorf("%s: %v", when, failed)
+		}
+		for _, name := range ledgerNames {
+			if i := l[name]; exact != (i.Low == i.High) {
+				t.Errorf("%s: %s is %+v; exact should be %v", when, name, i, exact)
+			}
+		}
+	}
+	reasons := map[string]int{}
+	for i := range 6000 {
+		tx := &txn.Transaction{ID: txn.ID(i + 1)}
+		r := g.Next(i%4, 0, tx)
+		switch i % 11 {
+		case 3:
+			g.Done(i%4, txn.Outcome{ID: tx.ID, Status: txn.Refused})
+		case 5:
+			g.Done(i%4, txn.Outcome{ID: tx.ID, Status: txn.Aborted, Reason: "deadlock"})
+		case 7: // lost, and really run
+			lost[r.Type] = true
+			truth = append(truth, d.Run(tx))
+			g.Done(i%4, txn.Outcome{ID: tx.ID, Status: txn.Unknown, Reason: "timeout"})
+		case 9: // lost, and really aborted
+			truth = append(truth, txn.Outcome{ID: tx.ID, Status: txn.Aborted})
+			g.Done(i%4, txn.Outcome{ID: tx.ID, Status: txn.Unknown, Reason: "timeout"})
+		default:
+			o := d.Run(tx)
+			reasons[o.Reason]++
+			g.Done(i%4, o)
+		}
+	}
+	if lost != [numTypes]bool{true, true, true, true, true} || len(reasons) != 2 || reasons["unused-item"] == 0 {
+		t.Fatalf("lost %v, reasons %v", lost, reasons)
+	}
+	check("with unknown outcomes", false)
+	for _, o := range truth {
+		g.Late(o)
+		g.Late(o) // twice must not count twice
+	}
+	check("once the truth is known", true)
+
+	// Two copies that differ.
+	other := w.Audit(loaded(t, w).Rows())
+	if failed := verify(t, w, g.Ledger(), w.Audit(d.Rows()), other); failed[len(failed)-1] != "copies-agree" || len(failed) != 5 {
+		t.Errorf("two different copies: %v", failed)
+	}
+	if failed := verify(t, w, g.Ledger()); len(failed) != 12+1+numSums {
+		t.Errorf("no copy at all: %v", failed)
+	}
+	// An order with an unused item that is committed all the same.
+	for i := 0; ; i++ {
+		tx := &txn.Transaction{ID: txn.ID(100_000 + i)}
+		if r := g.Next(0, 0, tx); r.Type == typeNewOrder && g.(*generator).terminals[0].rollback {
+			g.Done(0, txn.Outcome{ID: tx.ID, Status: txn.Committed})
+			break
+		}
+		g.Done(0, txn.Outcome{ID: tx.ID, Status: txn.Aborted})
+	}
+	if failed := verify(t, w, g.Ledger(), w.Audit(d.Rows())); len(failed) != 1 || failed[0] != "tpcc-rollback" {
+		t.Errorf("a rollback that was committed: %v", failed)
+	}
+}
+
+func BenchmarkNext(b *testing.B) {
+	w := newTPCC(b, spec(10), topology(2, 1))
+	g := w.NewGenerator(workload.GeneratorConfig{Clients: 1})
+	b.ReportAllocs()
+	for b.Loop() {
+		g.Next(0, 0, &txn.Transaction{})
+		g.Done(0, txn.Outcome{Status: txn.Aborted})
+	}
+}

@@ -1,0 +1,283 @@
+package tpcc
+
+import (
+	"bytes"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// loadDate is the date of everything that is loaded, the first of January 2026, in microseconds since 1970. Those of
+// transactions count from it, too, since neither generators nor procedures read a clock.
+const loadDate = 1_767_225_600_000_000
+
+// What clause 4.3.3.1 says of money, in cents.
+const (
+	loadedWarehouseYTD = 300_000_00
+	loadedDistrictYTD  = 30_000_00
+	loadedPayment      = 10_00
+	creditLimit        = 50_000_00
+)
+
+// Rows loads the warehouses of one cell, one after the other (clause 4.3.3.1).
+func (t *TPCC) Rows(c geo.Cell, put func(txn.Key, []byte)) {
+	l := newLoader(t, put)
+	for _, w := range t.warehousesOf(c) {
+		l.warehouse(w)
+	}
+	l.flush()
+}
+
+// Everywhere loads the items.
+func (t *TPCC) Everywhere(put func(txn.Key, []byte)) {
+	l := newLoader(t, put)
+	for i := uint32(1); i <= items; i++ {
+		l.item(i)
+	}
+	l.flush()
+}
+
+// loader puts rows. It makes the keys of many rows in one piece of memory: there are half a million rows in a
+// warehouse, and an allocation for each would be a large part of the time.
+type loader struct {
+	seed  uint64
+	noise *noise
+	c     constants
+	put   func(txn.Key, []byte)
+
+	keys   []byte
+	ends   []int // of the keys
+	values [][]byte
+	slab   []byte // that small values are cut from
+	draft  []byte
+	orders [ordersPerDistrict]uint16 // the customers of a district's orders
+}
+
+const (
+	loaderBatch = 64
+	slabSize    = 32 << 10
+)
+
+func newLoader(t *TPCC, put func(txn.Key, []byte)) *loader {
+	return &loader{seed: t.seed, noise: t.noise(), c: t.constants, put: put}
+}
+
+// row puts a row whose key has been appended to keys.
+func (l *loader) row(value []byte) {
+	l.ends = append(l.ends, len(l.keys))
+	l.values = append(l.values, value)
+	if len(l.ends) == loaderBatch {
+		l.flush()
+	}
+}
+
+func (l *loader) flush() {
+	keys, from := txn.Key(l.keys), 0
+	for i, to := range l.ends {
+		l.put(keys[from:to], l.values[i])
+		from = to
+	}
+	l.keys, l.ends, l.values = l.keys[:0], l.ends[:0], l.values[:0]
+}
+
+// begin returns an empty slice for a value that transactions will replace alone: own it when it is complete.
+func (l *loader) begin() []byte { return l.draft[:0] }
+
+// own returns a value in memory of its own, which is freed when the value is replaced.
+func (l *loader) own(v []byte) []byte {
+	l.draft = v
+	return bytes.Clone(v)
+}
+
+// room returns an empty slice with room for n bytes, for a value that is replaced never, or together with its
+// neighbours.
+func (l *loader) room(n int) []byte {
+	if cap(l.slab)-len(l.slab) < n {
+		l.slab = make([]byte, 0, slabSize)
+	}
+	at := len(l.slab)
+	l.slab = l.slab[:at+n]
+	return l.slab[at : at : at+n]
+}
+
+// keep gives back the room that a value, the last one, has not used.
+func (l *loader) keep(v []byte) []byte {
+	l.slab = l.slab[:len(l.slab)-cap(v)+len(v)]
+	return v[:len(v):len(v)]
+}
+
+// random returns the generator of a row.
+func (l *loader) random(table txn.Table, w uint32, d uint8, row uint32) random {
+	return randomOf(l.seed, uint8(table), w, uint64(d)<<32|uint64(row))
+}
+
+// The longest rows of ITEM and HISTORY.
+const (
+	maxItem    = itemHead + (1 + 24) + 50
+	maxHistory = historyHead + 24
+)
+
+// address appends street, street, city, state and zip code (clause 4.3.2.7).
+func (l *loader) address(b []byte, r *random) []byte {
+	for range 3 {
+		b = appendText(b, l.noise.letter(r, 10, 20))
+	}
+	b = appendText(b, l.noise.letter(r, 2, 2))
+	return append(append(append(b, 9), l.noise.digit(r, 4)...), "11111"...)
+}
+
+// data appends 26 to 50 characters, which in one of ten rows contain ORIGINAL.
+func (l *loader) data(b []byte, r *random) []byte {
+	at := len(b)
+	b = append(b, l.noise.letter(r, 26, 50)...)
+	if r.percent(10) {
+		copy(b[at+r.between(0, len(b)-at-len(original)):], original)
+	}
+	return b
+}
+
+func (l *loader) item(i uint32) {
+	r := l.random(tableItem, 0, 0, i)
+	b := be.AppendUint32(l.room(maxItem), uint32(r.between(1_00, 100_00))) // I_PRICE
+	b = be.AppendUint32(b, uint32(r.between(1, 10_000)))                   // I_IM_ID
+	b = appendText(b, l.noise.letter(&r, 14, 24))
+	b = l.data(b, &r)
+	l.keys = appendItemKey(l.keys, i)
+	l.row(l.keep(b))
+}
+
+func (l *loader) warehouse(w uint32) {
+	r := l.random(tableWarehouse, w, 0, 0)
+	b := be.AppendUint64(l.begin(), loadedWarehouseYTD)
+	b = be.AppendUint16(b, uint16(r.between(0, 2000))) // W_TAX
+	b = appendText(b, l.noise.letter(&r, 6, 10))
+	b = l.address(b, &r)
+	l.keys = appendWarehouseKey(l.keys, w)
+	l.row(l.own(b))
+	for i := uint32(1); i <= items; i++ {
+		l.stock(w, i)
+	}
+	for d := uint8(1); d <= districtsPerWarehouse; d++ {
+		l.district(w, d)
+	}
+}
+
+func (l *loader) stock(w, i uint32) {
+	r := l.random(tableStock, w, 0, i)
+	b := append(l.begin(), make([]byte, 12)...) // S_YTD, S_ORDER_CNT and S_REMOTE_CNT are 0
+	b = be.AppendUint16(b, uint16(r.between(10, 100)))
+	// The ten S_DIST_xx lie side by side, and are cut at once.
+	const size = districtsPerWarehouse * distInfoSize
+	b = append(b, l.noise.letter(&r, size, size)...)
+	b = l.data(b, &r)
+	l.keys = appendStockKey(l.keys, w, i)
+	l.row(l.own(b))
+}
+
+func (l *loader) district(w uint32, d uint8) {
+	r := l.random(tableDistrict, w, d, 0)
+	b := be.AppendUint64(l.begin(), loadedDistrictYTD)
+	b = be.AppendUint32(b, ordersPerDistrict+1)        // D_NEXT_O_ID
+	b = be.AppendUint16(b, uint16(r.between(0, 2000))) // D_TAX
+	b = appendText(b, l.noise.letter(&r, 6, 10))
+	b = l.address(b, &r)
+	l.keys = appendDistrictKey(l.keys, w, d)
+	l.row(l.own(b))
+	for c := uint16(1); c <= customersPerDistrict; c++ {
+		l.customer(w, d, c)
+	}
+	for c := uint16(1); c <= customersPerDistrict; c++ {
+		l.history(w, d, c)
+	}
+	// O_C_ID is a random permutation of the customers.
+	for i := range l.orders {
+		j := r.between(0, i)
+		l.orders[i] = l.orders[j]
+		l.orders[j] = uint16(i + 1)
+	}
+	for o := uint32(1); o <= ordersPerDistrict; o++ {
+		l.order(w, d, o)
+	}
+	for o := uint32(1); o <= ordersPerDistrict; o++ {
+		l.keys = appendOrderByCustomerKey(l.keys, w, d, l.orders[o-1], o)
+		l.row(nil)
+	}
+	for o := uint32(firstUndelivered); o <= ordersPerDistrict; o++ {
+		l.keys = appendOrderKey(l.keys, tableNewOrder, w, d, o)
+		l.row(nil)
+	}
+	for o := uint32(1); o <= ordersPerDistrict; o++ {
+		l.orderLines(w, d, o)
+	}
+}
+
+func (l *loader) customer(w uint32, d uint8, c uint16) {
+	r := l.random(tableCustomer, w, d, uint32(c))
+	name := int(c) - 1
+	if c > lastNames {
+		name = l.c.loadedName(&r)
+	}
+	balance := int64(-loadedPayment)
+	b := be.AppendUint64(l.begin(), uint64(balance))
+	b = be.AppendUint64(b, loadedPayment) // C_YTD_PAYMENT
+	b = be.AppendUint32(b, 1)             // C_PAYMENT_CNT
+	b = be.AppendUint32(b, 0)             // C_DELIVERY_CNT
+	b = be.AppendUint64(b, creditLimit)
+	b = be.AppendUint64(b, loadDate)                   // C_SINCE
+	b = be.AppendUint16(b, uint16(r.between(0, 5000))) // C_DISCOUNT
+	credit := goodCredit
+	if r.percent(10) {
+		credit = badCredit
+	}
+	b = append(append(b, credit...), "OE"...)
+	first := l.noise.letter(&r, 8, 16)
+	b = appendText(b, first)
+	at := len(b)
+	b = appendLastName(append(b, 0), name)
+	b[at] = byte(len(b) - at - 1)
+	b = l.address(b, &r)
+	b = appendText(b, l.noise.digit(&r, 16)) // C_PHONE
+	b = append(b, l.noise.letter(&r, 300, maxData)...)
+	l.keys = appendCustomerKey(l.keys, w, d, c)
+	l.row(l.own(b))
+	l.keys = appendCustomerByNameKey(l.keys, w, d, uint16(name), first, c)
+	l.row(nil)
+}
+
+func (l *loader) history(w uint32, d uint8, c uint16) {
+	r := l.random(tableHistory, w, d, uint32(c))
+	b := appendHistory(l.room(maxHistory), w, d, d, c, loadDate, loadedPayment)
+	b = append(b, l.noise.letter(&r, 12, 24)...)
+	l.keys = appendLoadedHistoryKey(l.keys, w, d, c)
+	l.row(l.keep(b))
+}
+
+// loadedOrder returns the generator of an order and of its lines, and the numbers that it begins with.
+func (l *loader) loadedOrder(w uint32, d uint8, o uint32) (r random, lines int, carrier uint8) {
+	r = l.random(tableOrder, w, d, o)
+	lines, carrier = r.between(5, maxOrderLines), uint8(r.between(1, 10))
+	if o >= firstUndelivered {
+		carrier = 0
+	}
+	return r, lines, carrier
+}
+
+func (l *loader) order(w uint32, d uint8, o uint32) {
+	_, lines, carrier := l.loadedOrder(w, d, o)
+	b := appendOrder(l.room(orderSize), loadDate, l.orders[o-1], carrier, lines)
+	l.keys = appendOrderKey(l.keys, tableOrder, w, d, o)
+	l.row(b)
+}
+
+func (l *loader) orderLines(w uint32, d uint8, o uint32) {
+	r, lines, _ := l.loadedOrder(w, d, o)
+	for number := 1; number <= lines; number++ {
+		item, amount, delivered := uint32(r.between(1, items)), int64(0), uint64(loadDate)
+		if o >= firstUndelivered {
+			amount, delivered = int64(r.between(1, 9_999_99)), 0
+		}
+		b := appendOrderLine(l.room(orderLineSize), delivered, amount, item, w, 5, l.noise.letter(&r, distInfoSize, distInfoSize))
+		l.keys = appendOrderLineKey(l.keys, w, d, o, number)
+		l.row(b)
+	}
+}

@@ -1,0 +1,187 @@
+// Package tpcc is the order-entry workload of TPC Benchmark C, revision 5.11 (February 2010): terminals of warehouses
+// enter orders, payments and deliveries. Clause numbers in comments are the specification's. docs/workloads.md has what
+// is left out and what is different. One file per transaction.
+//
+// Warehouses are spread over all partitions of all regions, and a terminal works at one of its region. An order line or
+// a payment that uses another warehouse than its terminal's is remote; the manifest says how many are, and how many of
+// their warehouses are in another region, or in another partition.
+package tpcc
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+// The transaction types, in the order of Types.
+const (
+	typeNewOrder = iota
+	typePayment
+	typeOrderStatus
+	typeDelivery
+	typeStockLevel
+	numTypes
+)
+
+// NewOrder is the type whose committed transactions per minute are tpmC (clause 5.4.2).
+const NewOrder = "newOrder"
+
+var typeNames = []string{NewOrder, "payment", "orderStatus", "delivery", "stockLevel"}
+
+// TPCC is the workload bound to a topology. It implements workload.Workload.
+type TPCC struct {
+	spec      v1alpha1.TPCC
+	seed      uint64
+	topology  *geo.Topology
+	constants constants
+	noise     func() *noise // made when the first row is
+}
+
+// New binds the workload to a topology. Errors name the manifest's field and what would be right.
+func New(spec v1alpha1.TPCC, seed uint64, t *geo.Topology) (*TPCC, error) {
+	const field = "spec.workload.tpcc."
+	m, r := spec.Mix, spec.Remote
+	for _, p := range []struct {
+		name string
+		of   int32
+	}{
+		{"byLastNamePercent", spec.ByLastNamePercent}, {"rollbackPercent", spec.RollbackPercent},
+		{"remote.orderLinePercent", percentOf(r.OrderLinePercent)}, {"remote.newOrderPercent", percentOf(r.NewOrderPercent)},
+		{"remote.paymentPercent", r.PaymentPercent},
+		{"remote.multiHomePercent", percentOf(r.MultiHomePercent)}, {"remote.multiPartitionPercent", percentOf(r.MultiPartitionPercent)},
+	} {
+		if p.of < 0 || p.of > 100 {
+			return nil, fmt.Errorf(field+"%s: %d is not between 0 and 100", p.name, p.of)
+		}
+	}
+	switch sum := m.NewOrder + m.Payment + m.OrderStatus + m.Delivery + m.StockLevel; {
+	case min(m.NewOrder, m.Payment, m.OrderStatus, m.Delivery, m.StockLevel) < 0 || sum != 100:
+		return nil, fmt.Errorf(field+"mix: the shares sum to %d; they must be 0 or more and sum to 100", sum)
+	case spec.WarehousesPerPartition < 1 || spec.WarehousesPerPartition > 10_000:
+		return nil, fmt.Errorf(field+"warehousesPerPartition: %d is not between 1 and 10000", spec.WarehousesPerPartition)
+	case (r.OrderLinePercent == nil) == (r.NewOrderPercent == nil):
+		return nil, fmt.Errorf(field + "remote: exactly one of orderLinePercent (1 in TPC-C) and newOrderPercent must be set")
+	case spec.KeyingAndThinkTimePercent < 0 || spec.KeyingAndThinkTimePercent > 1000:
+		return nil, fmt.Errorf(field+"keyingAndThinkTimePercent: %d is not between 0 and 1000", spec.KeyingAndThinkTimePercent)
+	case spec.Districts != v1alpha1.DistrictsAny && spec.Districts != v1alpha1.DistrictsOwn:
+		return nil, fmt.Errorf(field+"districts: %q is not one of Any, Own", spec.Districts)
+	case percentOf(r.MultiHomePercent) > 0 && len(t.Regions) < 2:
+		return nil, fmt.Errorf(field+"remote.multiHomePercent: %d needs two regions, the database has one; make it 0", *r.MultiHomePercent)
+	case percentOf(r.MultiPartitionPercent) > 0 && t.Partitions < 2:
+		return nil, fmt.Errorf(field+"remote.multiPartitionPercent: %d needs two partitions per region, the database has one; make it 0", *r.MultiPartitionPercent)
+	}
+	w := &TPCC{spec: spec, seed: seed, topology: t, constants: constantsOf(seed), noise: sync.OnceValue(func() *noise { return newNoise(seed) })}
+	if w.placesRemote() && percentOf(r.MultiHomePercent) < 100 && percentOf(r.MultiPartitionPercent) < 100 && spec.WarehousesPerPartition < 2 &&
+		percentOf(r.OrderLinePercent)+percentOf(r.NewOrderPercent)+r.PaymentPercent > 0 {
+		return nil, fmt.Errorf(field + "warehousesPerPartition: 1 is too few: remote warehouses that are neither in another region " +
+			"(remote.multiHomePercent) nor in another partition (remote.multiPartitionPercent) need a second one in each partition; " +
+			"make it at least 2, or one of the two 100")
+	}
+	return w, nil
+}
+
+func percentOf(p *int32) int32 {
+	if p == nil {
+		return 0
+	}
+	return *p
+}
+
+// Name is tpcc.
+func (t *TPCC) Name() string { return "tpcc" }
+
+// Types are the five transactions.
+func (t *TPCC) Types() []string { return typeNames }
+
+// KeyName names a row as the specification does.
+func (t *TPCC) KeyName(k txn.Key) string { return KeyName(k) }
+
+// warehouses is the number of all warehouses; they are numbered from 1.
+func (t *TPCC) warehouses() int {
+	return len(t.topology.Regions) * t.topology.Partitions * int(t.spec.WarehousesPerPartition)
+}
+
+// warehousesOf lists the warehouses of a cell in ascending order.
+func (t *TPCC) warehousesOf(c geo.Cell) []uint32 {
+	out := make([]uint32, t.spec.WarehousesPerPartition)
+	for i := range out {
+		out[i] = t.nth(c, i)
+	}
+	return out
+}
+
+// nth returns the i-th warehouse of a cell, counted from 0.
+func (t *TPCC) nth(c geo.Cell, i int) uint32 {
+	return uint32(t.topology.Placement().ShardNumber(c, uint64(i))) + 1
+}
+
+// cellOf returns the cell of a warehouse, and its place among the warehouses there: it is the inverse of nth.
+func (t *TPCC) cellOf(w uint32) (c geo.Cell, i int) {
+	n, p, r := int(shardOf(w)), t.topology.Partitions, len(t.topology.Regions)
+	return geo.Cell{Home: geo.Region(n / p % r), Partition: n % p}, n / p / r
+}
+
+// placesRemote reports whether the manifest says where remote warehouses are. Otherwise all others are alike.
+func (t *TPCC) placesRemote() bool {
+	return t.spec.Remote.MultiHomePercent != nil || t.spec.Remote.MultiPartitionPercent != nil
+}
+
+// The shares of the mix, in the order of Shares.
+const (
+	// The first are those of the types.
+	shareRollbacks = numTypes + iota
+	shareByLastName
+	shareRemoteOrders
+	shareOrdersMultiHome
+	shareOrdersMultiPartition
+	shareRemotePayments
+	sharePaymentsMultiHome
+	sharePaymentsMultiPartition
+	numShares
+)
+
+// Shares are those of the types, and of what transactions draw.
+func (t *TPCC) Shares() []workload.Share {
+	const newOrders = "new orders"
+	m, r := t.spec.Mix, t.spec.Remote
+	var out []workload.Share
+	for i, percent := range []int32{m.NewOrder, m.Payment, m.OrderStatus, m.Delivery, m.StockLevel} {
+		out = append(out, workload.Percent(typeNames[i], "transactions", percent))
+	}
+	orders, ordersPercent := "order lines", percentOf(r.OrderLinePercent)
+	if r.NewOrderPercent != nil {
+		orders, ordersPercent = newOrders, *r.NewOrderPercent
+	}
+	payments, multiHome, multiPartition := r.PaymentPercent, percentOf(r.MultiHomePercent)*10_000, percentOf(r.MultiPartitionPercent)*10_000
+	if !t.placesRemote() {
+		// Each of the others is as likely: of those, some are in the own region, or in the same partition of some
+		// region.
+		all, perPartition := t.warehouses(), int(t.spec.WarehousesPerPartition)
+		if all == 1 {
+			ordersPercent, payments = 0, 0
+		} else {
+			multiHome = int32((all - perPartition*t.topology.Partitions) * 1e6 / (all - 1))
+			multiPartition = int32((all - perPartition*len(t.topology.Regions)) * 1e6 / (all - 1))
+		}
+	}
+	out = append(out,
+		workload.Percent("unused item", newOrders, t.spec.RollbackPercent),
+		workload.Percent("by last name", "payments and order statuses", t.spec.ByLastNamePercent))
+	for _, s := range []struct {
+		of      string
+		percent int32
+	}{{orders, ordersPercent}, {"payments", payments}} {
+		out = append(out, workload.Percent("remote", s.of, s.percent))
+		for _, where := range []struct {
+			name string
+			ppm  int32
+		}{{"multi-home", multiHome}, {"multi-partition", multiPartition}} {
+			out = append(out, workload.Share{Name: where.name, Of: "remote " + s.of, ConfiguredPPM: int64(where.ppm)})
+		}
+	}
+	return out
+}
