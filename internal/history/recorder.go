@@ -26,18 +26,49 @@ type Recorder struct {
 	ctx    txn.Ctx
 	lookup Lookup
 	ops    []Op
+	last   map[txn.Key][2]int // the places of the last read and write of each row in ops, plus one; once there are many
 }
+
+// few is the number of operations up to which a search is as fast as a map.
+const few = 16
 
 // Reset begins to record a transaction that runs on c. Operations recorded before are gone.
 func (r *Recorder) Reset(c txn.Ctx, lookup Lookup) {
-	r.ctx, r.lookup, r.ops = c, lookup, r.ops[:0]
+	r.ctx, r.lookup, r.ops, r.last = c, lookup, r.ops[:0], nil
 }
 
 // Ops returns what was recorded, in order. It is valid until Reset.
 func (r *Recorder) Ops() []Op { return r.ops }
 
-// find returns the last operation on k of this kind. Procedures are short, so a search is the fastest way.
+// note appends an operation.
+func (r *Recorder) note(o Op) {
+	r.ops = append(r.ops, o)
+	if r.last == nil && len(r.ops) > few {
+		r.last = make(map[txn.Key][2]int, 4*few)
+		for i := range r.ops {
+			r.index(i)
+		}
+	} else if r.last != nil {
+		r.index(len(r.ops) - 1)
+	}
+}
+
+func (r *Recorder) index(i int) {
+	if o := &r.ops[i]; o.Kind != Scan {
+		at := r.last[o.Key]
+		at[o.Kind] = i + 1
+		r.last[o.Key] = at
+	}
+}
+
+// find returns the last operation on k of this kind.
 func (r *Recorder) find(kind Kind, k txn.Key) *Op {
+	if r.last != nil {
+		if at := r.last[k][kind]; at > 0 {
+			return &r.ops[at-1]
+		}
+		return nil
+	}
 	for i := len(r.ops) - 1; i >= 0; i-- {
 		if o := &r.ops[i]; o.Kind == kind && o.Key == k {
 			return o
@@ -72,7 +103,7 @@ func (r *Recorder) read(k txn.Key, gone bool) {
 	o := Op{Kind: Read, Key: k, Gone: gone}
 	o.Version, o.Nth, o.Known = r.lookup(k)
 	if last := r.find(Read, k); last == nil || *last != o {
-		r.ops = append(r.ops, o)
+		r.note(o)
 	}
 }
 
@@ -92,7 +123,7 @@ func (r *Recorder) Scan(g txn.Range, f func(txn.Key, []byte) bool) error {
 		}
 		return more
 	})
-	r.ops = append(r.ops, Op{Kind: Scan, Key: seen.From, To: seen.To})
+	r.note(Op{Kind: Scan, Key: seen.From, To: seen.To})
 	return err
 }
 
@@ -129,5 +160,5 @@ func (r *Recorder) write(k txn.Key, gone bool) {
 	} else {
 		o.Version, _, o.Known = r.lookup(k)
 	}
-	r.ops = append(r.ops, o)
+	r.note(o)
 }
