@@ -554,10 +554,11 @@ func (w *world) report(dw *deploy.Worker, spec *v1alpha1.Load, index int) *resul
 	}
 	w.must(h.RecordValues(1500, committed))
 	for rep := range r.Repetitions {
-		r.Windows = append(r.Windows, result.Window{Region: dw.Region, Repetition: rep + 1, Sent: committed})
+		r.Windows = append(r.Windows, result.Window{Region: dw.Region, Repetition: rep + 1, Sent: committed, Classified: committed})
 		r.Series = append(r.Series, result.Series{
 			Region: dw.Region, Repetition: rep + 1, Type: r.Types[0], Class: txn.ClassOf(false, false).String(), Outcome: txn.Committed.String(),
-			Latency: result.Distribution{Count: committed, SumMicroseconds: 1500 * committed, MaxMicroseconds: 1500, Histogram: result.EncodeHistogram(h)},
+			Attempts: result.SeriesAttempts{Count: committed},
+			Latency:  result.Distribution{Count: committed, SumMicroseconds: 1500 * committed, MaxMicroseconds: 1500, Histogram: result.EncodeHistogram(h)},
 		})
 	}
 	return r

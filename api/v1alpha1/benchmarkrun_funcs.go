@@ -175,7 +175,8 @@ func (o *Objective) Name() string {
 	return name
 }
 
-// Describe says in a few words what is tried again, for example "up to 3 attempts, 10ms to 1s apart (jitter 50%), after Conflict".
+// Describe says in a few words what is tried again, for example "up to 3 attempts, 10ms to 1s apart (jitter 50%), after
+// Conflict".
 func (r *Retry) Describe() string {
 	var causes []string
 	for _, c := range r.Causes {

@@ -599,14 +599,14 @@ type Load struct {
 	// +kubebuilder:default="0s"
 	// +optional
 	ThinkTime Duration `json:"thinkTime"`
-	// RequestTimeout after which a transaction without an answer counts as timed out. It covers all attempts of a transaction and
-	// the pauses between them, from the first sending.
+	// RequestTimeout after which a transaction without an answer counts as timed out. It covers all attempts of a
+	// transaction and the pauses between them, from the first sending.
 	// +kubebuilder:validation:XValidation:rule="self > duration('0s') && self <= duration('1h')",message="must be longer than 0s and at most 1h, for example 30s"
 	// +kubebuilder:default="30s"
 	// +optional
 	RequestTimeout Duration `json:"requestTimeout,omitzero"`
-	// Retry says which transactions their clients try again, and how often. Unset, none: a transaction that was not committed
-	// is counted, and its client goes on with another one.
+	// Retry says which transactions their clients try again, and how often. Unset, none: a transaction that was not
+	// committed is counted, and its client goes on with another one.
 	// +optional
 	Retry *Retry `json:"retry,omitempty"`
 	// Warmup runs the load without measuring, before each repetition.
@@ -643,20 +643,21 @@ const (
 	ArrivalPoisson Arrival = "Poisson"
 )
 
-// Retry says which transactions their clients try again. Only those are that left no trace: what was aborted or refused. An
-// unknown outcome may have been committed and is never tried again, and neither is what the procedure itself has aborted, since it
-// would end alike. Each attempt is a transaction of its own to the database; latencies count from when the first one was due.
+// Retry says which transactions their clients try again. Only those are that left no trace: what was aborted or
+// refused. An unknown outcome may have been committed and is never tried again, and neither is what the procedure
+// itself has aborted, since it would end alike. Each attempt is a transaction of its own to the database; latencies
+// count from when the first one was due.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.attempts) && self.attempts >= 1",messageExpression="!has(self.attempts) ? 'attempts is missing, and a retry needs a bound: say how often a transaction is sent at most, the first attempt included, for example 3' : 'attempts %d is no bound: make it 1 to 100, the first attempt included'.format([self.attempts])",fieldPath=".attempts"
 // +kubebuilder:validation:XValidation:rule="self.maxBackoff >= self.backoff",messageExpression="'maxBackoff %s is shorter than backoff (%s): make it at least that'.format([self.maxBackoff, self.backoff])",fieldPath=".maxBackoff"
 type Retry struct {
-	// Attempts is how often a transaction is sent at most, the first attempt included: 1 to 100, where 1 tries nothing again, for a
-	// sweep over attempts to begin with. It has no default.
+	// Attempts is how often a transaction is sent at most, the first attempt included: 1 to 100, where 1 tries nothing
+	// again, for a sweep over attempts to begin with. It has no default.
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`
-	// Backoff is the pause between the first answer and the second attempt. Each further pause is twice as long. An attempt that
-	// would begin after requestTimeout is not made.
+	// Backoff is the pause between the first answer and the second attempt. Each further pause is twice as long. An
+	// attempt that would begin after requestTimeout is not made.
 	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('1h')",message="must be 0s to 1h, for example 10ms"
 	// +kubebuilder:default="10ms"
 	// +optional
@@ -666,14 +667,15 @@ type Retry struct {
 	// +kubebuilder:default="1s"
 	// +optional
 	MaxBackoff Duration `json:"maxBackoff"`
-	// Jitter is how much longer or shorter a pause may be, at random, in percent: 50 is half to one and a half times as long.
+	// Jitter is how much longer or shorter a pause may be, at random, in percent: 50 is half to one and a half times as
+	// long.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=50
 	// +optional
 	Jitter int32 `json:"jitter"`
-	// Causes of the outcomes that are tried again: Conflict (the concurrency control has aborted the transaction) and Node (a
-	// node has refused it or could not be reached).
+	// Causes of the outcomes that are tried again: Conflict (the concurrency control has aborted the transaction) and
+	// Node (a node has refused it or could not be reached).
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
@@ -702,8 +704,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.min) || self.metric.startsWith('latency') || (type(self.min) == int && self.min >= 0 && self.min <= 2147483647)",messageExpression="'min is %s: the bound of %s must be a whole number from 0 to 2147483647, for example 1000'.format([self.min, self.metric])",fieldPath=".min"
 type Objective struct {
 	// Metric that is bounded: throughput (committed transactions per second), latencyP50 to latencyP99 (of committed
-	// transactions), or abortPPM (aborted of all, in parts per million). A transaction that is tried again counts once, by how its
-	// last attempt ended.
+	// transactions), or abortPPM (aborted of all, in parts per million). A transaction that is tried again counts once,
+	// by how its last attempt ended.
 	// +required
 	Metric Metric `json:"metric"`
 	// Transaction restricts the metric to one type, for example balance; unset, it is over all.
@@ -737,7 +739,8 @@ const (
 	MetricLatencyP95 Metric = "latencyP95"
 	// MetricLatencyP99 is the 99th percentile of the latency of committed transactions.
 	MetricLatencyP99 Metric = "latencyP99"
-	// MetricAbortPPM is the share of aborted transactions, in parts per million. Aborted attempts that were tried again do not count.
+	// MetricAbortPPM is the share of aborted transactions, in parts per million. Aborted attempts that were tried again
+	// do not count.
 	MetricAbortPPM Metric = "abortPPM"
 )
 

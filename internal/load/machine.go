@@ -7,16 +7,16 @@
 // the instant at which a transaction was due, so that a stalled database cannot hide its stall by keeping the clients
 // from asking (coordinated omission; G. Tene, "How NOT to Measure Latency", 2013); service time counts from when it was sent.
 //
-// A transaction may be tried again when an attempt left no trace (spec.load.retry). Each attempt is a transaction of its own to
-// the database, with an id of its own, but one to its client: it counts once, by the outcome of the last attempt, its latencies from the
-// first one's beginning, and its patience covers all attempts and the pauses between them. An attempt that would begin after that,
-// or after the window, is not made.
+// A transaction may be tried again when an attempt left no trace (spec.load.retry). Each attempt is a transaction of
+// its own to the database, with an id of its own, but one to its client: it counts once, by the outcome of the last
+// attempt, its latencies from the first one's beginning, and its patience covers all attempts and the pauses between
+// them. An attempt that would begin after that, or after the window, is not made.
 //
 // What is measured. A repetition's window is [from, to). A transaction is recorded when it was due in the window and
-// ended in it. One that was due earlier is never recorded; if it commits in the window it is counted as carried in,
-// so that throughput, (committed + carried in) / window, is unbiased. One that has not ended when the window closes is
-// counted as unfinished. Attempts count in the window in which they end, whenever their transactions were due; one that is tried
-// again counts when the next one is sent.
+// ended in it. One that was due earlier is never recorded; if it commits in the window it is counted as carried in, so
+// that throughput, (committed + carried in) / window, is unbiased. One that has not ended when the window closes is
+// counted as unfinished. Attempts count in the window in which they end, whenever their transactions were due; one that
+// is tried again counts when the next one is sent.
 package load
 
 import (
@@ -143,8 +143,8 @@ func traitsOf(class txn.Class, exact bool) traits {
 	return t
 }
 
-// classAfter is the class that counts for an attempt that ended with o: where the footprint was a hint, that which the database
-// tells, if it has seen the attempt.
+// classAfter is the class that counts for an attempt that ended with o: where the footprint was a hint, that which the
+// database tells, if it has seen the attempt.
 func (t traits) classAfter(o *txn.Outcome) txn.Class {
 	if t.learns(o) {
 		return o.Class
@@ -157,7 +157,8 @@ func (t traits) learns(o *txn.Outcome) bool {
 	return t&inexact != 0 && (o.Status == txn.Committed || o.Status == txn.Aborted)
 }
 
-// held is what the machine keeps of a client's transaction where transactions are tried again, or take keying and think times.
+// held is what the machine keeps of a client's transaction where transactions are tried again, or take keying and think
+// times.
 type held struct {
 	t     *txn.Transaction // the last attempt
 	last  *txn.Outcome     // of the last attempt, while the client backs off
@@ -501,8 +502,8 @@ func (m *Machine) nextID(i int32, c *client) txn.ID {
 	return txn.MakeID(m.cfg.Stream, n)
 }
 
-// begin sends client i's next transaction, which is due at due: the one that it has keyed in, or else a new one, unless that has to be
-// keyed in first.
+// begin sends client i's next transaction, which is due at due: the one that it has keyed in, or else a new one, unless
+// that has to be keyed in first.
 func (m *Machine) begin(i int32, due, now time.Duration) {
 	c := &m.clients[i]
 	var t *txn.Transaction
@@ -542,8 +543,8 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 	m.env.Submit(t)
 }
 
-// hold keeps what it takes to try client i's transaction again, to wait until it has been keyed in, and to think after it. Clients of an
-// open loop do neither of the latter.
+// hold keeps what it takes to try client i's transaction again, to wait until it has been keyed in, and to think after
+// it. Clients of an open loop do neither of the latter.
 func (m *Machine) hold(i int32, t *txn.Transaction, key, think time.Duration) {
 	if m.open() {
 		key, think = 0, 0
@@ -560,7 +561,8 @@ func (m *Machine) hold(i int32, t *txn.Transaction, key, think time.Duration) {
 	}
 }
 
-// backOff arranges for another attempt of client i's transaction after one that ended with o, and reports whether there will be one.
+// backOff arranges for another attempt of client i's transaction after one that ended with o, and reports whether there
+// will be one.
 func (m *Machine) backOff(i int32, o *txn.Outcome, now time.Duration) bool {
 	if !m.retry.covers(o) || !m.running() {
 		return false
@@ -580,8 +582,8 @@ func (m *Machine) backOff(i int32, o *txn.Outcome, now time.Duration) bool {
 	return true
 }
 
-// again sends the next attempt of client i's transaction: the same call, under an id of its own. The transaction keeps its place in
-// the list by age.
+// again sends the next attempt of client i's transaction: the same call, under an id of its own. The transaction keeps
+// its place in the list by age.
 func (m *Machine) again(i int32, now time.Duration) {
 	c, h := &m.clients[i], &m.held[i]
 	class := c.traits.classAfter(h.last)
@@ -603,8 +605,8 @@ func (m *Machine) again(i int32, now time.Duration) {
 // ReasonNotSent is the reason of transactions that were still being keyed in when their window closed.
 const ReasonNotSent = "not-sent"
 
-// withdraw ends what would be sent after the window, now that it has closed: a transaction whose client backs off has the outcome of
-// its last attempt, one that is being keyed in was never sent.
+// withdraw ends what would be sent after the window, now that it has closed: a transaction whose client backs off has
+// the outcome of its last attempt, one that is being keyed in was never sent.
 func (m *Machine) withdraw(now time.Duration) {
 	for i := range m.held {
 		switch c := &m.clients[i]; c.state {
@@ -644,8 +646,8 @@ func (m *Machine) unlink(i int32) {
 	}
 }
 
-// Complete takes the outcome of an attempt. When its client has given up on it, only the ledger learns: that was the one attempt of
-// its transaction without an outcome, since there is never more than one under way.
+// Complete takes the outcome of an attempt. When its client has given up on it, only the ledger learns: that was the
+// one attempt of its transaction without an outcome, since there is never more than one under way.
 func (m *Machine) Complete(o txn.Outcome) {
 	now := m.env.Now()
 	m.advance(now)
@@ -835,8 +837,8 @@ func (m *Machine) Report() *result.Report {
 type Progress struct {
 	Stage      Stage
 	Repetition int
-	// Committed, Aborted and Failed (refused or unknown) count all transactions so far, warm-up included; Retried counts their
-	// attempts beside the first ones.
+	// Committed, Aborted and Failed (refused or unknown) count all transactions so far, warm-up included; Retried
+	// counts their attempts beside the first ones.
 	Committed, Aborted, Failed, Retried int64
 	// Dropped arrivals of an open loop, and transactions under way.
 	Dropped, Underway int64

@@ -152,7 +152,8 @@ func (r *recorder) committedAfter(o *txn.Outcome, before uint8) {
 	}
 }
 
-// carriedIn counts a transaction that was due before the window and ended in it: its last attempt, and itself if it committed.
+// carriedIn counts a transaction that was due before the window and ended in it: its last attempt, and itself if it
+// committed.
 func (r *recorder) carriedIn(typ uint8, class txn.Class, o *txn.Outcome, now time.Duration) {
 	r.attempted(typ, class, o, now)
 	if o.Status == txn.Committed {

@@ -53,8 +53,8 @@ func newRetry(spec *v1alpha1.Retry) (r retry, err error) {
 	return r, nil
 }
 
-// covers reports whether an attempt that ended with o may be followed by another. It must have left no trace, whatever its
-// cause: one whose outcome is unknown may have been committed, and would then have its effect twice.
+// covers reports whether an attempt that ended with o may be followed by another. It must have left no trace, whatever
+// its cause: one whose outcome is unknown may have been committed, and would then have its effect twice.
 func (r *retry) covers(o *txn.Outcome) bool {
 	return (o.Status == txn.Aborted || o.Status == txn.Refused) && r.causes[o.Cause]
 }
@@ -65,8 +65,8 @@ type backoff struct {
 	jitterPercent int64
 }
 
-// refusalBackoff is the pause of a client whose transaction was refused, so that the clients of a database that is down come back
-// neither together nor often.
+// refusalBackoff is the pause of a client whose transaction was refused, so that the clients of a database that is down
+// come back neither together nor often.
 var refusalBackoff = backoff{10 * time.Millisecond, time.Second, 50}
 
 // pause draws the pause after n earlier ones in a row.

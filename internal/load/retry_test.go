@@ -31,7 +31,8 @@ type answer struct {
 	after time.Duration
 }
 
-// scripted is a workload whose requests take keying and think times, and whose footprints may be hints. It notes what becomes of them.
+// scripted is a workload whose requests take keying and think times, and whose footprints may be hints. It notes what
+// becomes of them.
 type scripted struct {
 	plain
 	keying, think time.Duration
@@ -64,8 +65,8 @@ type submitted struct {
 	keys    int
 }
 
-// play runs a machine with one client whose transactions take an hour but for what the script says; the first begins at 0. It
-// returns what the database saw.
+// play runs a machine with one client, whose first transaction begins at 0 and whose attempts have the answers of the
+// script, the rest none. It returns what the database saw.
 func play(t *testing.T, s *scripted, script []answer, change func(*Config)) ([]submitted, *Machine, *result.Report) {
 	t.Helper()
 	m := machine(t, func(c *Config) {

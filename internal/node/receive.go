@@ -52,8 +52,8 @@ func deliver(n *Node, batch []item) []item {
 	return batch[:0]
 }
 
-// prepare fills in what does not travel with a client's transaction: its footprint, and the region of its clients, which is the
-// node's own.
+// prepare fills in what does not travel with a client's transaction: its footprint, and the region of its clients,
+// which is the node's own.
 func (n *Node) prepare(t *txn.Transaction) error {
 	t.Home = uint16(n.topology.RegionOf(n.cfg.ID))
 	return n.cfg.Procedures.Prepare(t)

@@ -124,8 +124,8 @@ type Latency struct {
 	Mean int64 `json:"mean"`
 }
 
-// Counts are the transactions that were due and ended in the measured windows, by how they ended: one that is tried again counts
-// once, by its last attempt. In Attempts they are attempts.
+// Counts are the transactions that were due and ended in the measured windows, by how they ended: one that is tried
+// again counts once, by its last attempt. In Attempts they are attempts.
 type Counts struct {
 	Committed int64 `json:"committed"`
 	Aborted   int64 `json:"aborted"`
@@ -162,17 +162,18 @@ func (c *Counts) abortPPM() int64 {
 	return ratio(c.ended(), 1, c.Aborted, 1e6)
 }
 
-// Attempts are the attempts that ended in the measured windows, whenever their transactions were due: each is a transaction of its
-// own to the database. Without spec.load.retry every transaction is one attempt.
+// Attempts are the attempts that ended in the measured windows, whenever their transactions were due: each is a
+// transaction of its own to the database. Without spec.load.retry every transaction is one attempt.
 type Attempts struct {
 	Counts
-	// Retried attempts were not the first of their transactions. They are counted in the window in which they were sent.
+	// Retried attempts were not the first of their transactions. They are counted in the window in which they were
+	// sent.
 	Retried   int64 `json:"retried"`
 	PerSecond int64 `json:"perSecond"`
 	// AbortPPM is the share of attempts that were aborted.
 	AbortPPM int64 `json:"abortPPM"`
-	// CommittedAfter are the transactions that were due and committed in the windows, by the number of their attempts from 1. It has an
-	// entry for each that spec.load.retry allows, and is left out without it and of the median.
+	// CommittedAfter are the transactions that were due and committed in the windows, by the number of their attempts
+	// from 1. It has an entry for each that spec.load.retry allows, and is left out without it and of the median.
 	CommittedAfter []int64 `json:"committedAfter,omitempty"`
 }
 
@@ -334,7 +335,8 @@ type Transaction struct {
 	Type   string `json:"type"`
 	Class  string `json:"class"`
 	Region string `json:"region"`
-	// Outcomes of the transactions that were due and ended in the measured windows, and of the attempts that ended in them.
+	// Outcomes of the transactions that were due and ended in the measured windows, and of the attempts that ended in
+	// them.
 	Outcomes
 	Attempts Outcomes `json:"attempts"`
 

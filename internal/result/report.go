@@ -103,8 +103,9 @@ type Window struct {
 	Dropped   int64 `json:"dropped,omitempty"`
 	Backlog   int64 `json:"backlog,omitempty"`
 	Discarded int64 `json:"discarded,omitempty"`
-	// Retried attempts were sent in the window and were not the first of their transactions. CommittedAfter counts the recorded
-	// transactions that were committed, by the number of their attempts from 1; empty where none is tried again.
+	// Retried attempts were sent in the window and were not the first of their transactions. CommittedAfter counts the
+	// recorded transactions that were committed, by the number of their attempts from 1; empty where none is tried
+	// again.
 	Retried        int64   `json:"retried,omitempty"`
 	CommittedAfter []int64 `json:"committedAfter,omitempty"`
 	// The transactions sent whose class is known, and how far they reach. Where a footprint was a hint,
@@ -140,8 +141,8 @@ func addEach(a, b []int64) []int64 {
 	return sum
 }
 
-// Failures say why transactions or attempts were not committed: by reason, and by cause (procedure, conflict, node, client; none
-// where the database does not tell).
+// Failures say why transactions or attempts were not committed: by reason, and by cause (procedure, conflict, node,
+// client; none where the database does not tell).
 type Failures struct {
 	Reasons map[string]int64 `json:"reasons,omitempty"`
 	Causes  map[string]int64 `json:"causes,omitempty"`
@@ -171,10 +172,12 @@ type Series struct {
 	Repetition int    `json:"repetition"`
 	Type       string `json:"type"`
 	Class      string `json:"class"`
-	// Outcome is committed, aborted, refused or unknown: that of the last attempt. Failures tell the latter three apart.
+	// Outcome is committed, aborted, refused or unknown: that of the last attempt. Failures tell the latter three
+	// apart.
 	Outcome string `json:"outcome"`
 	Failures
-	// Attempts are those of this type, class and outcome that ended in the window, whenever their transactions were due.
+	// Attempts are those of this type, class and outcome that ended in the window, whenever their transactions were
+	// due.
 	Attempts SeriesAttempts `json:"attempts"`
 	// Latency counts from when the transaction was due. Service counts from when it was sent; nil in a closed loop,
 	// where both are the same.

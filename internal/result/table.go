@@ -164,8 +164,8 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	return err
 }
 
-// attemptRows are the rows of a table of attempts: what they were per second and for each that committed, how they ended, and
-// which share of the committed transactions had one, two or more.
+// attemptRows are the rows of a table of attempts: what they were per second and for each that committed, how they
+// ended, and which share of the committed transactions had one, two or more.
 func attemptRows(d *Document) [][]string {
 	rows := [][]string{{"REGION", "ATTEMPTS/S", "PER COMMIT", "ABORTED", "CONFLICT", "NODE", "RETRIED", "IN 1", "IN 2", "IN MORE"}}
 	row := func(name string, a *Attempts) {

@@ -73,9 +73,9 @@ type Request struct {
 	// Class is where its keys live, computed from its accesses. Where its footprint is not exact, the outcome's class
 	// counts instead.
 	Class txn.Class
-	// Keying is how long a client of a closed loop takes to enter the transaction before it is due and sent (TPC-C, clause
-	// 5.2.5.7), Think how long it takes after the answer, beside the load's own think time. A transaction that is being keyed in when
-	// the load pauses is never sent: Done is told that it was refused.
+	// Keying is how long a client of a closed loop takes to enter the transaction before it is due and sent (TPC-C,
+	// clause 5.2.5.7), Think how long it takes after the answer, beside the load's own think time. A transaction that
+	// is being keyed in when the load pauses is never sent: Done is told that it was refused.
 	Keying, Think time.Duration
 }
 
@@ -85,8 +85,8 @@ type Generator interface {
 	// caller has set t.ID and may have given t.Accesses room. Memory is fresh, since t is immutable once submitted.
 	// elapsed is the time since measuring began, negative before.
 	Next(client int, elapsed time.Duration, t *txn.Transaction) Request
-	// Done feeds back the outcome of the client's transaction: of its last attempt, whose id it has, since the earlier ones
-	// left no trace. After anything but Committed the client starts over with a new transaction.
+	// Done feeds back the outcome of the client's transaction: of its last attempt, whose id it has, since the earlier
+	// ones left no trace. After anything but Committed the client starts over with a new transaction.
 	Done(client int, o txn.Outcome)
 	// Late takes the true outcome of a transaction that Done was told to be Unknown, because the client's patience
 	// ended first. It narrows the ledger and nothing else.
