@@ -255,8 +255,9 @@ func TestPresetProfile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	db := makeDatabase("d").profileRef("smallbank-two-regions")
-	profile, err := resolveProfile(w.ctx, w.client, db.in(w.namespace).obj())
+	resolved, err := resolveProfile(w.ctx, w.client, db.in(w.namespace).obj())
 	w.must(err)
+	profile := resolved.spec
 	db.Spec.Regions = []v1alpha1.Region{{Name: profile.Links[0].From}, {Name: profile.Links[0].To}}
 	w.create(db.obj())
 	w.untilReady("d")

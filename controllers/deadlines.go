@@ -29,8 +29,6 @@ const (
 	loadDeadline      = 30 * time.Minute
 	// readyDeadline bounds the time from the creation of the worker Jobs until all workers are ready.
 	readyDeadline = 5 * time.Minute
-	// workerPatience is how long beyond readyDeadline a worker waits for the start before it gives up.
-	workerPatience = 2 * time.Minute
 	// startLead is how far ahead of time the common start is announced: workers poll for it.
 	startLead = 5 * time.Second
 	// startSlack is the least that must be left of startLead when the last worker is told.
@@ -56,6 +54,9 @@ const (
 
 	// stalledPatience is how long transactions stay unfinished, once faults have taken nodes, before they are held to stay so.
 	stalledPatience = 10 * time.Second
+
+	// authorityFresh is how long the operator goes by its credentials before it looks whether another one has renewed them.
+	authorityFresh = 10 * time.Minute
 
 	// cleanupPatience is after how long an object that does not go away is reported.
 	cleanupPatience = 2 * time.Minute

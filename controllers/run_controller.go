@@ -2,6 +2,8 @@ package controllers
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -40,6 +42,8 @@ type BenchmarkRunReconciler struct {
 	Choose chooser
 	// Unfit says why Chaos Mesh cannot inject objects of a kind, empty when it can.
 	Unfit func(ctx context.Context, db *v1alpha1.GeoDatabase, kind string, qdiscs []string) (string, error)
+	// Credentials give pods theirs.
+	Credentials *Credentials
 	// Abilities say what the checks may let through.
 	Abilities check.Abilities
 	// HistoryMemory is what checking a run's history may take, in bytes.
@@ -106,6 +110,11 @@ func (r *BenchmarkRunReconciler) Reconcile(ctx context.Context, req reconcile.Re
 	}
 	s := &runScope{BenchmarkRunReconciler: r, run: run, before: run.DeepCopy()}
 	err := s.reconcile(ctx)
+	var t *trouble
+	if errors.As(err, &t) && !over(run) && run.DeletionTimestamp == nil {
+		s.invalidate(t.reason, "in stage %s: %s", run.Status.Stage, t.message)
+		err = nil
+	}
 	changed := !s.gone && !equality.Semantic.DeepEqual(s.before.Status, run.Status)
 	return conclusion{
 		before: s.before, after: run,
@@ -147,6 +156,20 @@ func (s *runScope) reconcile(ctx context.Context) error {
 		return err
 	}
 	return stages[run.Status.Stage](s, ctx)
+}
+
+// trouble is why what a run measured, or would measure, cannot be trusted: a reason of a verdict, and a sentence.
+type trouble struct{ reason, message string }
+
+func (t *trouble) Error() string { return t.message }
+
+func isTrouble(err error) bool {
+	var t *trouble
+	return errors.As(err, &t)
+}
+
+func troubled(reason, format string, args ...any) *trouble {
+	return &trouble{reason, fmt.Sprintf(format, args...)}
 }
 
 // begin takes a new run in. The finalizer comes first: nothing is made without it.

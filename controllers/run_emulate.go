@@ -12,13 +12,16 @@ import (
 // status may be half a minute old. The run is tied to the incarnation that was measured.
 func (s *runScope) emulate(ctx context.Context) error {
 	s.again = pollFast
-	current, _, err := findIncarnations(ctx, s.Live, s.db)
+	current, _, err := findIncarnations(ctx, s.Live, s.Credentials, s.db)
 	if err != nil {
 		return err
 	}
-	if current == nil {
+	if current == nil || current.foreign {
 		s.condition(v1alpha1.ConditionNetworkVerified, false, "NodesNotReady", "the database is being made anew")
 		return nil
+	}
+	if err := s.checkIncarnation(ctx, current); err != nil {
+		return err
 	}
 	nodes, err := observeNodes(ctx, s.Client, s.Nodes, s.db, &current.database)
 	if err != nil {

@@ -243,8 +243,8 @@ func (s *runScope) endDisturbances(ctx context.Context) (bool, error) {
 	if err != nil || db.Status.ActiveRun != s.run.Name || db.DeletionTimestamp != nil {
 		return client.IgnoreNotFound(err) == nil, client.IgnoreNotFound(err)
 	}
-	current, _, err := findIncarnations(ctx, s.Live, db)
-	if err != nil || current == nil || current.id() != s.run.Status.DatabaseIncarnation {
+	current, _, err := findIncarnations(ctx, s.Live, s.Credentials, db)
+	if err != nil || current == nil || current.foreign || current.id() != s.run.Status.DatabaseIncarnation {
 		return err == nil, err
 	}
 	nodes, err := observeNodes(ctx, s.Client, s.Nodes, db, &current.database)

@@ -70,7 +70,7 @@ func (w *world) disturbances() string {
 
 func (w *world) document(run string) *result.Document {
 	w.t.Helper()
-	doc, err := ReadResult(w.get(ResultName(w.getRun(run)), &corev1.ConfigMap{}).(*corev1.ConfigMap))
+	doc, err := ReadResult(w.getRun(run), w.get(ResultName(w.getRun(run)), &corev1.ConfigMap{}).(*corev1.ConfigMap))
 	w.must(err)
 	return doc
 }

@@ -21,6 +21,8 @@ type Options struct {
 	// Sidecars answer which network is in force.
 	Sidecars emulation.Sidecars
 	Clock    clock.PassiveClock
+	// Namespace is the operator's own, where it keeps its Secret.
+	Namespace string
 	// Events, when set, takes the place of the manager's recorder.
 	Events events.EventRecorder
 }
@@ -37,12 +39,13 @@ func Reconcilers(mgr ctrl.Manager, o Options) (*GeoDatabaseReconciler, *Benchmar
 		o.Events = mgr.GetEventRecorder("geobench-operator")
 	}
 	abilities := check.Default(engineTable{})
+	credentials := &Credentials{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.Namespace, Clock: o.Clock}
 	choice := newEmulationChoice(mgr.GetClient(), mgr.GetAPIReader(), o.Image, o.Clock)
 	return &GeoDatabaseReconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Nodes: o.Nodes, Sidecars: o.Sidecars, Choose: choice.choose, Abilities: abilities,
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Nodes: o.Nodes, Sidecars: o.Sidecars, Choose: choice.choose, Credentials: credentials, Abilities: abilities,
 			Image: o.Image, Events: o.Events, Clock: o.Clock,
 		}, &BenchmarkRunReconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Nodes: o.Nodes, Sidecars: o.Sidecars, Choose: choice.choose, Abilities: abilities,
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Nodes: o.Nodes, Sidecars: o.Sidecars, Choose: choice.choose, Credentials: credentials, Abilities: abilities,
 			Unfit: choice.chaosUnfit, HistoryMemory: historyMemory(), Image: o.Image, Events: o.Events, Clock: o.Clock,
 		}, &ExperimentReconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Abilities: abilities, Events: o.Events, Clock: o.Clock,

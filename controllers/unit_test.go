@@ -111,8 +111,8 @@ func TestPodsAreRestricted(t *testing.T) {
 			}
 		}
 		for _, v := range spec.Volumes {
-			if v.ConfigMap == nil && (v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil) {
-				t.Errorf("%s: volume %s is neither a ConfigMap nor a bounded folder", what, v.Name)
+			if v.ConfigMap == nil && v.Secret == nil && (v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil) {
+				t.Errorf("%s: volume %s is neither a ConfigMap, nor a Secret, nor a bounded folder", what, v.Name)
 			}
 		}
 	}

@@ -60,6 +60,7 @@ type world struct {
 	database       *GeoDatabaseReconciler
 	run            *BenchmarkRunReconciler
 	experiment     *ExperimentReconciler
+	credentials    *Credentials
 
 	mu sync.Mutex
 	// nodes by their pod's IP.
@@ -98,6 +99,8 @@ type world struct {
 	// historyFull tells that it did not fit into the worker's file, historyAway how often it is not to be had.
 	historyFull bool
 	historyAway int
+	// clockBehind is how far the clocks of a region's workers are behind the operator's.
+	clockBehind map[string]time.Duration
 	// histories by the worker pod's IP.
 	histories map[string][]byte
 	// deaths of the operator, when it dies after every write.
@@ -140,8 +143,9 @@ func (w *world) restartOperator() {
 	abilities := check.Default(engineTable{})
 	c := w.operatorClient()
 	choice := newEmulationChoice(c, c, testImage, w.clock)
-	w.database = &GeoDatabaseReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
-	w.run = &BenchmarkRunReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Unfit: choice.chaosUnfit, Abilities: abilities, HistoryMemory: 1 << 20, Image: testImage, Events: w.recorder, Clock: w.clock}
+	w.credentials = &Credentials{Client: c, Live: c, Namespace: w.namespace, Clock: w.clock}
+	w.database = &GeoDatabaseReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Credentials: w.credentials, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
+	w.run = &BenchmarkRunReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Credentials: w.credentials, Unfit: choice.chaosUnfit, Abilities: abilities, HistoryMemory: 1 << 20, Image: testImage, Events: w.recorder, Clock: w.clock}
 	w.experiment = &ExperimentReconciler{Client: c, Live: c, Abilities: abilities, Events: w.recorder, Clock: w.clock}
 }
 
@@ -437,11 +441,34 @@ func (w *world) playWorkers() {
 		w.must(json.Unmarshal([]byte(config.Data[WorkerKey]), &dw))
 		args := pod.Spec.Containers[0].Args
 		report := args[len(args)-1] + "-" + pod.Annotations[batchv1.JobCompletionIndexAnnotation]
-		w.playWorker(pod, &dw, report)
+		w.playWorker(pod, &dw, deploy.ConfigDigest([]byte(config.Data[WorkerKey])), report)
 	}
 }
 
-func (w *world) playWorker(pod *corev1.Pod, dw *deploy.Worker, report string) {
+// reportKey is the file that a worker's pod has its key in.
+func (w *world) reportKey(pod *corev1.Pod) []byte {
+	w.t.Helper()
+	index := pod.Annotations[batchv1.JobCompletionIndexAnnotation]
+	for _, m := range pod.Spec.Containers[0].VolumeMounts {
+		if m.MountPath != deploy.ReportKeyFile {
+			continue
+		}
+		for _, v := range pod.Spec.Volumes {
+			if v.Name != m.Name {
+				continue
+			}
+			for _, item := range v.Secret.Items {
+				if item.Path == strings.ReplaceAll(m.SubPathExpr, "$(JOB_COMPLETION_INDEX)", index) {
+					return w.get(v.Secret.SecretName, &corev1.Secret{}).(*corev1.Secret).Data[item.Key]
+				}
+			}
+		}
+	}
+	w.t.Fatalf("pod %s has no key for its report", pod.Name)
+	return nil
+}
+
+func (w *world) playWorker(pod *corev1.Pod, dw *deploy.Worker, digest, report string) {
 	w.t.Helper()
 	cm := &corev1.ConfigMap{}
 	if w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: report}, cm) != nil {
@@ -480,13 +507,17 @@ func (w *world) playWorker(pod *corev1.Pod, dw *deploy.Worker, report string) {
 		}
 		index, err := strconv.Atoi(pod.Annotations[batchv1.JobCompletionIndexAnnotation])
 		w.must(err)
-		packed, err := w.report(dw, &spec, index).Encode()
+		h := &deploy.HandIn{Run: dw.UID, Region: dw.Region, Index: index, Config: digest, StartAt: start.UTC().Format(time.RFC3339Nano)}
+		h.Report, err = w.report(dw, &spec, index).Encode()
 		w.must(err)
 		if dw.HistoryLimit > 0 {
-			cm.Data[deploy.KeyHistory] = w.recordHistory(pod, dw)
+			h.History = w.recordHistory(pod, dw)
+			cm.Data[deploy.KeyHistory] = h.History
 		}
+		cm.Data[deploy.KeySeal], err = h.Seal(w.reportKey(pod))
+		w.must(err)
 		cm.Data[deploy.KeyState] = deploy.StateDone
-		cm.BinaryData = map[string][]byte{deploy.KeyReport: packed}
+		cm.BinaryData = map[string][]byte{deploy.KeyReport: h.Report}
 	default:
 		return
 	}
@@ -532,8 +563,17 @@ func (w *world) History(_ context.Context, addr string) (io.ReadCloser, error) {
 }
 
 // Clock implements NodeClient.
-func (w *world) Clock(context.Context, string) (ahead, within time.Duration, err error) {
-	return 0, time.Millisecond, nil
+func (w *world) Clock(ctx context.Context, addr string) (ahead, within time.Duration, err error) {
+	pods := &corev1.PodList{}
+	if err := w.client.List(ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{LabelRole: RoleWorker}); err != nil {
+		return 0, 0, err
+	}
+	for i := range pods.Items {
+		if strings.HasPrefix(addr, pods.Items[i].Status.PodIP+":") {
+			return -w.clockBehind[pods.Items[i].Labels[LabelRegion]], time.Millisecond, nil
+		}
+	}
+	return 0, 0, fmt.Errorf("dial tcp %s: connection refused", addr)
 }
 
 // report is what a worker hands in: transactions that only read, so that no ledger moves.
@@ -731,6 +771,11 @@ func (w *world) leftovers(run string) []string {
 		for _, obj := range items(list) {
 			out = append(out, kindOf(obj)+" "+obj.GetName())
 		}
+	}
+	secrets := &corev1.SecretList{}
+	w.must(w.client.List(w.ctx, secrets, client.InNamespace(w.namespace), client.MatchingLabels{LabelRun: run}))
+	for i := range secrets.Items {
+		out = append(out, "Secret "+secrets.Items[i].Name)
 	}
 	return out
 }

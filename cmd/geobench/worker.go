@@ -91,6 +91,10 @@ func meetingPlace(name string) (*meeting.Place, error) {
 
 // work takes part in one run.
 func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place, address string) error {
+	key, err := os.ReadFile(deploy.ReportKeyFile)
+	if err != nil {
+		return fmt.Errorf("the key of this worker's report: %w", err)
+	}
 	rec, err := newRecording(w, deploy.HistoryFolder)
 	if err != nil {
 		return err
@@ -136,8 +140,8 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place
 		return err
 	}
 	report.Incidents = append(report.Incidents, t.Incidents()...)
-	packed, err := report.Encode()
-	if err != nil {
+	h := &deploy.HandIn{Run: w.UID, Region: w.Region, Index: index, Config: w.Digest(), StartAt: start.UTC().Format(time.RFC3339Nano)}
+	if h.Report, err = report.Encode(); err != nil {
 		return err
 	}
 	if rec != nil {
@@ -145,19 +149,21 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place
 		if err != nil {
 			return fmt.Errorf("the history: %w", err)
 		}
-		if err := place.Recorded(ctx, recorded); err != nil {
+		b, err := json.Marshal(recorded)
+		if err != nil {
 			return err
 		}
+		h.History = string(b)
 	}
-	if err := place.Done(ctx, packed); err != nil {
+	seal, err := h.Seal(key)
+	if err != nil {
 		return err
 	}
-	if rec != nil {
-		// The operator fetches the history, and ends the pod when it has all that it needs.
-		<-ctx.Done()
-		return nil
+	if err := place.Done(ctx, h, seal); err != nil {
+		return err
 	}
-	linger(ctx, server)
+	// The operator fetches the history and reads the clock, and ends the pod when it has all that it needs.
+	<-ctx.Done()
 	return nil
 }
 

@@ -168,7 +168,7 @@ func TestVariants(t *testing.T) {
 	}
 	account := []string{"ServiceAccount geobench-operator"}
 	users := []string{"ClusterRole geobench-edit", "ClusterRole geobench-view"}
-	leader := []string{"Role geobench-operator-leader-election", "RoleBinding geobench-operator-leader-election"}
+	own := []string{"Role geobench-operator-own", "RoleBinding geobench-operator-own"}
 	everywhere := []string{"ClusterRole geobench-operator", "ClusterRoleBinding geobench-operator"}
 	metrics := []string{"Service geobench-operator-metrics", "ClusterRole geobench-metrics-reader"}
 
@@ -204,17 +204,17 @@ func TestVariants(t *testing.T) {
 		values []string
 		want   [][]string
 	}{
-		"default": {want: [][]string{crds, always, account, users, leader, everywhere, metrics, boards("")}},
+		"default": {want: [][]string{crds, always, account, users, own, everywhere, metrics, boards("")}},
 		"with the Prometheus operator": {
 			values: []string{monitoring + "ServiceMonitor", monitoring + "PodMonitor", monitoring + "PrometheusRule"},
-			want:   [][]string{crds, always, account, users, leader, everywhere, metrics, boards(""), monitors},
+			want:   [][]string{crds, always, account, users, own, everywhere, metrics, boards(""), monitors},
 		},
 		"with the Prometheus operator, unwanted": {
 			values: []string{
 				monitoring + "ServiceMonitor", monitoring + "PodMonitor", monitoring + "PrometheusRule", "dashboards.enabled=false",
 				"metrics.serviceMonitor.enabled=false", "metrics.podMonitor.enabled=false", "metrics.prometheusRule.enabled=false",
 			},
-			want: [][]string{crds, always, account, users, leader, everywhere, metrics},
+			want: [][]string{crds, always, account, users, own, everywhere, metrics},
 		},
 		"bare": {
 			values: []string{
@@ -225,30 +225,30 @@ func TestVariants(t *testing.T) {
 		},
 		"with a Prometheus of its own": {
 			values: []string{"prometheus.enabled=true"},
-			want:   [][]string{crds, always, account, users, leader, everywhere, metrics, boards(""), prometheus},
+			want:   [][]string{crds, always, account, users, own, everywhere, metrics, boards(""), prometheus},
 		},
 		"no leader": {
 			values: []string{"leaderElection.enabled=false"},
-			want:   [][]string{crds, always, account, users, everywhere, metrics, boards("")},
+			want:   [][]string{crds, always, account, users, own, everywhere, metrics, boards("")},
 		},
 		"one namespace": {
 			values: []string{`scope.namespace="lab"`, "networkPolicy.databases.enabled=true"},
 			want: [][]string{
 				// Neither are the Kubernetes nodes in a namespace, whose kernels the operator asks, nor the readers of its metrics.
-				crds, always, account, users, leader, everywhere, metrics, boards(""),
+				crds, always, account, users, own, everywhere, metrics, boards(""),
 				{"Role lab/geobench-operator", "RoleBinding lab/geobench-operator", "NetworkPolicy lab/geobench-databases"},
 			},
 		},
 		"one namespace without metrics": {
 			values: []string{`scope.namespace="lab"`, "metrics.enabled=false"},
 			want: [][]string{
-				crds, always, account, users, leader, everywhere, boards(""), {"Role lab/geobench-operator", "RoleBinding lab/geobench-operator"},
+				crds, always, account, users, own, everywhere, boards(""), {"Role lab/geobench-operator", "RoleBinding lab/geobench-operator"},
 			},
 		},
 		"everything": {
 			values: allOn,
 			want: [][]string{
-				crds, always, account, users, leader, everywhere, metrics, boards("monitoring/"), monitors, prometheus,
+				crds, always, account, users, own, everywhere, metrics, boards("monitoring/"), monitors, prometheus,
 				{"PodDisruptionBudget geobench-operator", "ClusterRoleBinding geobench-metrics-reader"},
 				{"NetworkPolicy geobench-operator", "NetworkPolicy one/geobench-databases", "NetworkPolicy two/geobench-databases"},
 				presets("one"), presets("two"),

@@ -29,7 +29,12 @@ type Worker struct {
 	Fine bool `json:"fine,omitempty"`
 	// Deadline is when the worker gives up waiting for a start.
 	Deadline time.Time `json:"deadline"`
+
+	digest string // of the file that it was read from
 }
+
+// Digest is that of the file that the worker was read from.
+func (w *Worker) Digest() string { return w.digest }
 
 // A worker and the operator meet in one ConfigMap per worker, made by the operator beforehand; the worker may get and
 // patch that one only. These are its keys.
@@ -47,6 +52,8 @@ const (
 	KeyProgress = "progress"
 	// KeyHistory is written by the worker before StateDone, if it recorded a history: a History as JSON.
 	KeyHistory = "history"
+	// KeySeal is written together with KeyReport: what proves that this worker has written both, and what it went by. See HandIn.
+	KeySeal = "seal"
 	// KeyReport holds, in binaryData, the gzipped result.Report, written together with StateDone.
 	KeyReport = "report.json.gz"
 )
@@ -62,6 +69,9 @@ const (
 	// StateFailed: gave up; KeyMessage says why.
 	StateFailed = "failed"
 )
+
+// ReportKeyFile is where a worker finds the key of HandIn.Seal.
+const ReportKeyFile = "/etc/geobench-report/key"
 
 // HistoryFolder is where a worker keeps its history, PathHistory where its HTTP server has the file, and PathClock where
 // it tells the time, in nanoseconds since 1970.
@@ -101,7 +111,7 @@ func ReadWorker(path string) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{}
+	w := &Worker{digest: ConfigDigest(b)}
 	if err := json.Unmarshal(b, w); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -58,6 +58,8 @@ type Inputs struct {
 	RTTs []MeasuredRTT
 	// NetworkProblem says why the network is not what was declared; Build checks the measured round trips itself.
 	NetworkProblem string
+	// Clocks are those of load generators on other machines, each as often as it was measured.
+	Clocks []Clock
 	// Incidents are events that make the measurement doubtful.
 	Incidents []Reason
 
@@ -126,6 +128,9 @@ func Build(in Inputs) (*Document, error) {
 		if w.Driver != nil && !in.Simulated {
 			share := w.Driver.SharePPM()
 			s.CPUSharePPM, s.AllowanceMilliCPU, s.PeakMemoryBytes = &share, w.Driver.AllowanceMilliCPU, w.Driver.PeakMemoryBytes
+		}
+		if c := clockOf(in.Clocks, w.Region, w.Index); c != nil {
+			s.ClockAheadMicroseconds, s.ClockWithinMicroseconds = &c.AheadMicroseconds, &c.WithinMicroseconds
 		}
 		d.Workers = append(d.Workers, s)
 	}

@@ -293,6 +293,10 @@ type WorkerShare struct {
 	CPUSharePPM       *int64 `json:"cpuSharePPM,omitempty"`
 	AllowanceMilliCPU int64  `json:"allowanceMilliCPU,omitempty"`
 	PeakMemoryBytes   int64  `json:"peakMemoryBytes,omitempty"`
+	// ClockAheadMicroseconds is how far its clock was ahead of the operator's, give or take ClockWithinMicroseconds, when it was
+	// furthest off; negative is behind. nil where both are one.
+	ClockAheadMicroseconds  *int64 `json:"clockAheadMicroseconds,omitempty"`
+	ClockWithinMicroseconds *int64 `json:"clockWithinMicroseconds,omitempty"`
 }
 
 // Tick is one second of the timeline. Percentiles are of the committed transactions, in microseconds, within 3.2%.

@@ -23,8 +23,21 @@ const (
 	ReasonNodeRestarted      = "NodeRestarted"
 	ReasonWorkerLost         = "WorkerLost"
 	ReasonFaultFailed        = "FaultFailed"
+	ReasonClocksApart        = "ClocksApart"
 	ReasonObjectiveMissed    = "ObjectiveMissed"
 	ReasonCheckFailed        = "CheckFailed"
+)
+
+// Reasons of runs that somebody has meddled with.
+const (
+	// ReasonReportForged: what a worker handed in is not its own, or it went by something else than it was told.
+	ReasonReportForged = "ReportForged"
+	// ReasonResultForged: a result was there that nobody has measured.
+	ReasonResultForged = "ResultForged"
+	// ReasonSnapshotForged: what the operator noted of the run is not what it has written.
+	ReasonSnapshotForged = "SnapshotForged"
+	// ReasonManifestEdited: the database became another than the one that the run was let in for.
+	ReasonManifestEdited = "ManifestEdited"
 )
 
 // judge sets the verdict. A measurement that can't be trusted is Invalid whatever it says; one that can is Failed when a
@@ -58,6 +71,7 @@ func (d *Document) judge(in *Inputs, r *Report) {
 // invalidChecks say what makes a measurement worthless, in the order of weight.
 var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 	incidents,          // something broke
+	clocksApart,        // clients did not measure at the same time
 	faultsFailed,       // a fault was not what the manifest says
 	noTransactions,     // nothing was measured
 	driverBound,        // the load generator was measured, not the database

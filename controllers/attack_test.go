@@ -1,0 +1,335 @@
+package controllers
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// What whoever may write objects of the namespace, but reads none of its Secrets, can do to a run. docs/security.md has the table.
+
+// invalid fails the test unless the run is Invalid for the reason, and its message says what.
+func invalid(t *testing.T, run *v1alpha1.BenchmarkRun, reason string, says ...string) {
+	t.Helper()
+	st := &run.Status
+	if st.Verdict != v1alpha1.VerdictInvalid || st.Reason != reason {
+		t.Errorf("the run ended %s %s: %s; want Invalid %s", st.Verdict, st.Reason, st.Message, reason)
+	}
+	for _, s := range says {
+		if !strings.Contains(st.Message, s) {
+			t.Errorf("message %q does not say %q", st.Message, s)
+		}
+	}
+}
+
+// readJSON reads a key of a ConfigMap.
+func (w *world) readJSON(configMap, key string, into any) {
+	w.t.Helper()
+	w.must(json.Unmarshal([]byte(w.get(configMap, &corev1.ConfigMap{}).(*corev1.ConfigMap).Data[key]), into))
+}
+
+// profile is a network of the regions that databases of tests have.
+func (w *world) profile(name string, rtt time.Duration) *v1alpha1.NetworkProfile {
+	spec := *makeDatabase("x").Spec.Network.Profile
+	spec.Links[0].RTT = v1alpha1.DurationOf(rtt)
+	return &v1alpha1.NetworkProfile{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+}
+
+func (w *world) editProfile(name string, rtt time.Duration) {
+	w.t.Helper()
+	p := w.get(name, &v1alpha1.NetworkProfile{}).(*v1alpha1.NetworkProfile)
+	p.Spec.Links[0].RTT = v1alpha1.DurationOf(rtt)
+	w.must(w.client.Update(w.ctx, p))
+}
+
+// forgery is a document with figures that nobody has measured, as the result of a run.
+func (w *world) forgery(run *v1alpha1.BenchmarkRun, owned bool) *corev1.ConfigMap {
+	cm := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: ResultName(run), Namespace: w.namespace, Labels: runLabels(run, RoleResult)},
+		Data: map[string]string{ResultKey: `{"apiVersion": "geobench.dev/v1alpha1", "kind": "RunResult", "name": "r", "verdict": "Passed",
+			"summary": {"throughputPerSecond": 999999, "latencyMicroseconds": {"p50": 1, "p99": 2}}}`},
+	}
+	if owned {
+		cm.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "BenchmarkRun", Name: run.Name, UID: run.UID, Controller: ptr.To(true)}}
+	}
+	return cm
+}
+
+func TestResultMadeBeforehandIsNotRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+	run := w.untilStage("r", v1alpha1.StageMeasure)
+	w.must(w.client.Create(w.ctx, w.forgery(run, true)))
+	run = w.untilOver("r")
+	invalid(t, run, "ResultForged", "ConfigMap r-result")
+	if run.Status.Summary != nil || run.Status.ReportRef != nil {
+		t.Errorf("the status shows %+v of %+v", run.Status.Summary, run.Status.ReportRef)
+	}
+}
+
+// A ConfigMap of the result's name that is nobody's, or another's, is not overwritten, and the run says so before it begins.
+func TestResultOfAnotherIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	run := makeRun("r").database("d").obj()
+	foreign := w.forgery(run, false)
+	w.create(makeDatabase("d").obj(), foreign, run)
+	now := w.untilOver("r")
+	if st := now.Status; st.Verdict != v1alpha1.VerdictFailed || st.Reason != "NameTaken" || !strings.Contains(st.Message, "ConfigMap r-result exists and does not belong to this object") {
+		t.Errorf("the run ended %s %s: %s", st.Verdict, st.Reason, st.Message)
+	}
+	if c := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionAccepted); c == nil || c.Status != metav1.ConditionFalse || c.Reason != "NameTaken" {
+		t.Errorf("condition %+v", c)
+	}
+	if w.get("r-result", &corev1.ConfigMap{}).GetResourceVersion() != foreign.ResourceVersion {
+		t.Error("it was written to")
+	}
+}
+
+// A result cannot be changed, and one that took its place is not taken for it.
+func TestResultIsImmutable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+	run := w.untilOver("r")
+	cm := w.get("r-result", &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	if cm.Immutable == nil || !*cm.Immutable {
+		t.Error("the result can be changed")
+	}
+	w.must(w.client.Delete(w.ctx, cm))
+	w.must(w.client.Create(w.ctx, w.forgery(run, true)))
+	second := makeRun("s").database("d")
+	second.Spec.BaselineRef = &v1alpha1.LocalReference{Name: "r"}
+	w.create(second.obj())
+	st := w.untilOver("s").Status
+	if st.Baseline == nil || st.Baseline.Verdict != v1alpha1.ChangeUndecided || !strings.Contains(st.Baseline.Message, "it is not the one that its BenchmarkRun has left") {
+		t.Errorf("baseline %+v", st.Baseline)
+	}
+}
+
+func TestForgedReports(t *testing.T) {
+	committed := func(w *world, n int64) []byte {
+		run := w.getRun("r")
+		var dw deploy.Worker
+		w.readJSON(workerName(run, "us-west-2"), WorkerKey, &dw)
+		was := w.committed
+		w.committed = n
+		packed, err := w.report(&dw, &run.Spec.Load, 0).Encode()
+		w.committed = was
+		w.must(err)
+		return packed
+	}
+	tests := map[string]struct {
+		when   v1alpha1.Stage
+		attack func(w *world, cm *corev1.ConfigMap)
+		says   string
+	}{
+		"a report is replaced": {v1alpha1.StageEvaluate, func(w *world, cm *corev1.ConfigMap) {
+			cm.BinaryData[deploy.KeyReport] = committed(w, 2*w.committed)
+		}, "worker 0 of region us-west-2"},
+		"a report comes before the worker's": {v1alpha1.StageMeasure, func(w *world, cm *corev1.ConfigMap) {
+			cm.Data[deploy.KeyState] = deploy.StateDone
+			cm.BinaryData = map[string][]byte{deploy.KeyReport: committed(w, 2*w.committed)}
+		}, "worker 0 of region us-west-2"},
+		"the report is that of another worker": {v1alpha1.StageEvaluate, func(w *world, cm *corev1.ConfigMap) {
+			other := w.get(reportName(w.getRun("r"), "ap-northeast-1", 0), &corev1.ConfigMap{}).(*corev1.ConfigMap)
+			cm.Data, cm.BinaryData = other.Data, other.BinaryData
+		}, "worker 0 of region us-west-2"},
+		"a worker is told another start": {v1alpha1.StageMeasure, func(w *world, cm *corev1.ConfigMap) {
+			start, err := time.Parse(time.RFC3339Nano, cm.Data[deploy.KeyStartAt])
+			w.must(err)
+			cm.Data[deploy.KeyStartAt] = start.Add(-time.Second).Format(time.RFC3339Nano)
+		}, "start"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.pending = 1 // so that stage Evaluate waits
+			w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+			w.untilStage("r", tt.when)
+			cm := w.get(reportName(w.getRun("r"), "us-west-2", 0), &corev1.ConfigMap{}).(*corev1.ConfigMap)
+			tt.attack(w, cm)
+			w.must(w.client.Update(w.ctx, cm))
+			w.pending = 0
+			invalid(t, w.untilOver("r"), "ReportForged", tt.says, reportName(w.getRun("r"), "us-west-2", 0))
+		})
+	}
+}
+
+// What workers are told is what the run says: who changes it before they read it is found out by what they report.
+func TestWorkersAreToldSomethingElse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.workersHang = ptr.To("")
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+	w.until("the workers are made", func() bool {
+		return w.client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: workerName(w.getRun("r"), "us-west-2")}, &corev1.ConfigMap{}) == nil
+	})
+	cm := w.get(workerName(w.getRun("r"), "us-west-2"), &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	w.must(w.client.Delete(w.ctx, cm))
+	cm.ResourceVersion, cm.UID = "", ""
+	cm.Data[WorkerKey] = strings.Replace(cm.Data[WorkerKey], `"seed":1`, `"seed":7`, 1)
+	w.must(w.client.Create(w.ctx, cm))
+	w.workersHang = nil
+	invalid(t, w.untilOver("r"), "ReportForged", "worker 0 of region us-west-2", "configuration")
+}
+
+// What the operator notes of the nodes is its own.
+func TestSnapshotsAreSealed(t *testing.T) {
+	for name, attack := range map[string]func(w *world, cm *corev1.ConfigMap){
+		"changed": func(w *world, cm *corev1.ConfigMap) {
+			var s snapshot
+			w.must(gunzipJSON(cm.BinaryData[snapshotBefore], &s))
+			for i := range s.Nodes {
+				s.Nodes[i].CPUSeconds = -1000
+			}
+			b, err := gzipJSON(s)
+			w.must(err)
+			cm.BinaryData[snapshotBefore] = b
+			w.must(w.client.Update(w.ctx, cm))
+		},
+		"deleted": func(w *world, cm *corev1.ConfigMap) { w.must(w.client.Delete(w.ctx, cm)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+			run := w.untilStage("r", v1alpha1.StageMeasure)
+			attack(w, w.get(snapshotName(run), &corev1.ConfigMap{}).(*corev1.ConfigMap))
+			invalid(t, w.untilOver("r"), "SnapshotForged", snapshotName(run))
+		})
+	}
+}
+
+// Workers whose clocks are apart do not begin together, whoever is ahead.
+func TestClocksAreApart(t *testing.T) {
+	for name, tt := range map[string]struct {
+		behind  time.Duration
+		after   v1alpha1.Stage
+		invalid bool
+	}{
+		"a little":            {30 * time.Millisecond, "", false},
+		"behind":              {400 * time.Millisecond, "", true},
+		"ahead":               {-400 * time.Millisecond, "", true},
+		"behind by the end":   {400 * time.Millisecond, v1alpha1.StageMeasure, true},
+		"a little by the end": {30 * time.Millisecond, v1alpha1.StageMeasure, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+			if tt.after != "" {
+				w.untilStage("r", tt.after)
+			}
+			w.clockBehind = map[string]time.Duration{"ap-northeast-1": tt.behind}
+			run := w.untilOver("r")
+			if tt.invalid {
+				invalid(t, run, "ClocksApart", "worker 0 of region ap-northeast-1", "400ms")
+			} else if run.Status.Verdict != v1alpha1.VerdictPassed {
+				t.Errorf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+			}
+		})
+	}
+}
+
+// The result shows the network that was measured, not what its profile says by then.
+func TestProfileIsEditedDuringARun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(w.profile("wan", 100*time.Millisecond), makeDatabase("d").profileRef("wan").obj(), makeRun("r").database("d").obj())
+	w.untilStage("r", v1alpha1.StageMeasure)
+	w.editProfile("wan", 10*time.Millisecond)
+	w.patchDatabase("d", func(db *v1alpha1.GeoDatabase) { db.Spec.PartitionsPerRegion = 2 })
+	run := w.untilOver("r")
+	if run.Status.Verdict != v1alpha1.VerdictPassed {
+		t.Fatalf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+	}
+	m := w.document("r").Manifests
+	if rtt := m.Network.Links[0].RTT.Duration; rtt != 100*time.Millisecond {
+		t.Errorf("the result shows a network of %s", rtt)
+	}
+	if m.Database.PartitionsPerRegion != 1 {
+		t.Errorf("the result shows %d partitions", m.Database.PartitionsPerRegion)
+	}
+	// Whoever looks at the run learns that something was edited, and that the run has gone on as it began.
+	c := meta.FindStatusCondition(run.Status.Conditions, "ManifestsUnchanged")
+	if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "NetworkProfile wan") || !strings.Contains(c.Message, "GeoDatabase d") {
+		t.Errorf("condition %+v", c)
+	}
+}
+
+// The database's nodes are made anew with an edited profile before the run is tied to them: it would measure another network
+// than the one that it was let in for.
+func TestProfileIsEditedWhenARunBegins(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(w.profile("wan", 100*time.Millisecond), makeDatabase("d").profileRef("wan").obj())
+	w.untilReady("d")
+	w.create(makeRun("r").database("d").obj())
+	for w.getRun("r").Status.Stage != v1alpha1.StageProvision {
+		w.reconcile(w.run, w.getRun("r"))
+	}
+	// The database looked before the run had taken it.
+	w.editProfile("wan", 10*time.Millisecond)
+	db := w.getDatabase("d")
+	db.Status.ActiveRun = ""
+	w.must(w.client.Status().Update(w.ctx, db))
+	w.reconcile(w.database, db)
+	db = w.getDatabase("d")
+	db.Status.ActiveRun = "r"
+	w.must(w.client.Status().Update(w.ctx, db))
+	invalid(t, w.untilOver("r"), "ManifestEdited", "NetworkProfile wan")
+}
+
+// The snapshot of the manifests cannot be edited, and one that took its place shows.
+func TestManifestsAreSealed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+	run := w.untilStage("r", v1alpha1.StageMeasure)
+	cm := w.get(joinName(253, run.Name, "manifests", attempt(run)), &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	if cm.Immutable == nil || !*cm.Immutable {
+		t.Error("the snapshot can be changed")
+	}
+	m := &result.Manifests{}
+	w.must(gunzipJSON(cm.BinaryData["manifests.json.gz"], m))
+	w.must(w.client.Delete(w.ctx, cm))
+	m.Database.Engine.Name = "slog"
+	b, err := gzipJSON(m)
+	w.must(err)
+	cm.ResourceVersion, cm.UID, cm.BinaryData = "", "", map[string][]byte{"manifests.json.gz": b}
+	w.must(w.client.Create(w.ctx, cm))
+	invalid(t, w.untilOver("r"), "SnapshotForged", cm.Name)
+}
+
+// A topology that is not the operator's is none: it would say what the network is held to.
+func TestTopologyIsSealed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+	run := w.untilStage("r", v1alpha1.StageMeasure)
+	name := topologyName(w.getDatabase("d"), run.Status.DatabaseIncarnation)
+	cm := w.get(name, &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	w.must(w.client.Delete(w.ctx, cm))
+	cm.ResourceVersion, cm.UID = "", ""
+	cm.Data[TopologyKey] = strings.Replace(cm.Data[TopologyKey], "50000000", "5000000", 1)
+	w.must(w.client.Create(w.ctx, cm))
+	invalid(t, w.untilOver("r"), "DatabaseReplaced", "was made by somebody else")
+	w.untilReady("d")
+	if inc := w.getDatabase("d").Status.Incarnation; inc == run.Status.DatabaseIncarnation {
+		t.Errorf("the database still is %s", inc)
+	}
+}
