@@ -13,7 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/result"
 )
 
@@ -313,6 +316,192 @@ func TestManifestsAreSealed(t *testing.T) {
 	cm.ResourceVersion, cm.UID, cm.BinaryData = "", "", map[string][]byte{"manifests.json.gz": b}
 	w.must(w.client.Create(w.ctx, cm))
 	invalid(t, w.untilOver("r"), "SnapshotForged", cm.Name)
+}
+
+// onTime fails the test unless a fault had its true times within the tolerance of its plan.
+func onTime(t *testing.T, f *result.Fault, tolerance time.Duration) {
+	t.Helper()
+	for _, x := range []struct {
+		planned int64
+		at      []*int64
+	}{
+		{f.AtMicroseconds, []*int64{f.FromMicroseconds, f.InjectedMicroseconds}},
+		{f.AtMicroseconds + f.DurationMicroseconds, []*int64{f.RecoveringMicroseconds, f.ToMicroseconds}},
+	} {
+		for _, at := range x.at {
+			if at == nil || (time.Duration(*at-x.planned)*time.Microsecond).Abs() > tolerance {
+				t.Errorf("fault %s, planned for %d us: %+v", f.Name, x.planned, f)
+				return
+			}
+		}
+	}
+}
+
+// Nodes and sidecars keep the time of their faults by themselves: whatever keeps the operator busy, or the API server away, they begin
+// and end when they should.
+func TestFaultsKeepTheirTimeWithoutTheOperator(t *testing.T) {
+	const cut = "[{name: cut, at: 15s, duration: 10s, networkPartition: {from: {regions: [us-west-2]}}}]"
+	for name, tt := range map[string]struct {
+		emulation   v1alpha1.Emulation
+		faults      string
+		until, for_ time.Duration
+	}{
+		"busy when it begins":               {v1alpha1.EmulationBuiltIn, cut, 5 * time.Second, 17 * time.Second},
+		"busy all the time":                 {v1alpha1.EmulationBuiltIn, cut, 5 * time.Second, 27 * time.Second},
+		"away when it ends":                 {v1alpha1.EmulationBuiltIn, cut, 20 * time.Second, 18 * time.Second},
+		"sidecars, busy when it begins":     {v1alpha1.EmulationSidecar, cut, 5 * time.Second, 17 * time.Second},
+		"sidecars, away when it ends":       {v1alpha1.EmulationSidecar, cut, 20 * time.Second, 18 * time.Second},
+		"whoever has the role":              {v1alpha1.EmulationBuiltIn, "[{name: busy, at: 15s, duration: 10s, cpuStress: {target: {role: leader}}}]", 13 * time.Second, 16 * time.Second},
+		"two at once, one within the other": {v1alpha1.EmulationBuiltIn, "[{name: slow, at: 8s, duration: 20s, networkDelay: {between: {}, delay: 20ms}}, {name: cut, at: 15s, duration: 2s, networkPartition: {from: {regions: [us-west-2]}}}]", 3 * time.Second, 33 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.create(makeDatabase("d").emulation(tt.emulation).obj(), makeRun("r").database("d").duration(40*time.Second).faults(tt.faults).obj())
+			w.untilStage("r", v1alpha1.StageMeasure)
+			start := w.getRun("r").Status.MeasureStartTime.Time
+			w.until("it is time", func() bool { return w.clock.Since(start) >= tt.until })
+			w.away(tt.for_)
+			run := w.untilOver("r")
+			if run.Status.Verdict != v1alpha1.VerdictPassed {
+				t.Errorf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+			}
+			doc := w.document("r")
+			for i := range doc.Faults {
+				onTime(t, &doc.Faults[i], 5*time.Millisecond)
+			}
+			if len(doc.Deviations) > 0 {
+				t.Errorf("%+v", doc.Deviations)
+			}
+		})
+	}
+}
+
+// A fault that was not when its plan has it makes the run Invalid, whoever injects it.
+func TestFaultMistimed(t *testing.T) {
+	const slow = "{name: slow, at: 3s, duration: 4s, cpuStress: {target: {regions: [us-west-2]}}"
+	node := func(w *world) *fakeNode { return w.nodes[w.nodePod("d", "us-west-2", 0).Status.PodIP] }
+	for name, tt := range map[string]struct {
+		emulation v1alpha1.Emulation
+		faults    string
+		world     func(w *world) // when measuring begins
+		reason    string
+		says      string
+	}{
+		"within the tolerance":                   {faults: "[" + slow + "}]", world: func(w *world) { node(w).late = 200 * time.Millisecond }},
+		"late":                                   {faults: "[" + slow + "}]", world: func(w *world) { node(w).late = 300 * time.Millisecond }, reason: "FaultMistimed", says: "fault slow began at 3.3s, planned for 3s: 300ms late"},
+		"late, within a tolerance of its own":    {faults: "[" + slow + ", tolerance: 1s}]", world: func(w *world) { node(w).late = 300 * time.Millisecond }},
+		"on time, with no tolerance to speak of": {faults: "[" + slow + ", tolerance: 5ms}]", world: func(w *world) {}},
+		"late, and its tolerance is less":        {faults: "[" + slow + ", tolerance: 20ms}]", world: func(w *world) { node(w).late = 30 * time.Millisecond }, reason: "FaultMistimed", says: "20ms is allowed"},
+		"never":                                  {faults: "[" + slow + "}]", world: func(w *world) { node(w).idle = true }, reason: "FaultFailed", says: "fault slow"},
+		"ended by somebody": {faults: "[" + slow + "}]", world: func(w *world) {
+			w.until("it lasts", func() bool { return faultIn(w.getRun("r"), fault.Active) })
+			n := node(w)
+			n.do(w.clock.Since(n.zero), &admin.Disturbance{})
+		}, reason: "FaultMistimed", says: "fault slow ended at"},
+		"sidecars are late": {emulation: v1alpha1.EmulationSidecar, faults: "[{name: slow, at: 3s, duration: 4s, networkDelay: {between: {}, delay: 10ms}}]",
+			world: func(w *world) { w.sidecars.late = 400 * time.Millisecond }, reason: "FaultMistimed", says: "fault slow began at 3.4s"},
+		"the operator is away when a pod is to be killed": {faults: "[{name: kill, at: 3s, podKill: {target: {regions: [ap-northeast-1]}}}]",
+			world: func(w *world) { w.away(6 * time.Second) }, reason: "FaultMistimed", says: "fault kill began at 6"},
+		"the operator is away, and Chaos Mesh is to begin": {faults: "[{name: full, at: 3s, duration: 3s, memoryStress: {target: {regions: [us-west-2]}, size: 16Mi}}]",
+			world: func(w *world) { w.away(6 * time.Second) }, reason: "FaultMistimed", says: "and 2s is allowed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.chaosMesh = true
+			db := makeDatabase("d")
+			if tt.emulation != "" {
+				db.emulation(tt.emulation)
+			}
+			w.create(db.obj(), makeRun("r").database("d").duration(30*time.Second).faults(tt.faults).obj())
+			w.untilStage("r", v1alpha1.StageMeasure)
+			tt.world(w)
+			run := w.untilOver("r")
+			if tt.reason != "" {
+				invalid(t, run, tt.reason, tt.says)
+			} else if run.Status.Verdict != v1alpha1.VerdictPassed {
+				t.Errorf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+			}
+		})
+	}
+}
+
+// What is done to nodes and links in a window that the manifest does not say makes the run Invalid, however short it is.
+func TestUndeclaredDisturbances(t *testing.T) {
+	faster := geo.Link{Delay: time.Millisecond}
+	disturb := func(d admin.Disturbance, for_ time.Duration) func(w *world) {
+		return func(w *world) {
+			n := w.nodes[w.nodePod("d", "us-west-2", 0).Status.PodIP]
+			n.do(w.clock.Since(n.zero), &d)
+			w.clock.Step(for_)
+			n.do(w.clock.Since(n.zero), &admin.Disturbance{})
+		}
+	}
+	for name, tt := range map[string]struct {
+		emulation v1alpha1.Emulation
+		faults    string
+		stage     v1alpha1.Stage
+		attack    func(w *world)
+		says      []string
+	}{
+		"a faster link": {attack: disturb(admin.Disturbance{Links: []admin.DisturbedLink{{To: "ap-northeast-1", Link: faster, Back: faster}}}, 7*time.Second),
+			says: []string{"us-west-2/0/0: link us-west-2 -> ap-northeast-1 delay 1ms from"}},
+		"a moment's cut":  {attack: disturb(admin.Disturbance{Cut: []int{1}}, time.Millisecond), says: []string{"us-west-2/0/0: cut off from node ap-northeast-1/0/0 from"}},
+		"another clock":   {attack: disturb(admin.Disturbance{ClockOffset: time.Second}, time.Second), says: []string{"clock set by 1s"}},
+		"a slower node":   {attack: disturb(admin.Disturbance{SlowPercent: 10}, time.Second), says: []string{"slower by 10%"}},
+		"a node given up": {attack: disturb(admin.Disturbance{Lost: []int{1}}, time.Second), says: []string{"node ap-northeast-1/0/0 given up"}},
+		"beside a fault": {faults: "[{name: slow, at: 1s, duration: 1s, cpuStress: {target: {}}}]",
+			attack: func(w *world) {
+				w.until("it is over", func() bool { return faultIn(w.getRun("r"), fault.Done) })
+				w.clock.Step(3 * time.Second)
+				disturb(admin.Disturbance{SlowPercent: 100}, time.Second)(w) // the same once more
+			}, says: []string{"slower by 100% from"}},
+		"while it warms up": {stage: v1alpha1.StageWarmup, attack: func(w *world) {
+			w.until("the start is known", func() bool { return w.getRun("r").Status.WarmupStartTime != nil })
+			disturb(admin.Disturbance{Cut: []int{1}}, time.Millisecond)(w)
+		}},
+		"the sidecars' files": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) {
+			cm := w.get("d-network-us-west-2", &corev1.ConfigMap{}).(*corev1.ConfigMap)
+			for file, text := range cm.Data {
+				cm.Data[file] = strings.Replace(text, `"delayMicros": 50000`, `"delayMicros": 500`, 1)
+			}
+			w.must(w.client.Update(w.ctx, cm))
+			w.away(time.Second) // then the operator writes them anew
+		}, says: []string{"sidecar of pod d-us-west-2-0: link ap-northeast-1 -> us-west-2 delay 500", "which no fault of the manifest declares"}},
+		"the workers' sidecars alone": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) {
+			cm := w.get("d-network-us-west-2", &corev1.ConfigMap{}).(*corev1.ConfigMap)
+			cm.Data["config.json"] = strings.Replace(cm.Data["config.json"], `"links"`, `"exemptPorts": [7000], "links"`, 1)
+			w.must(w.client.Update(w.ctx, cm))
+			w.away(time.Second)
+		}, says: []string{"sidecar of pod r-us-west-2-", "other peers, ports or limits"}},
+		"a sidecar that starts anew": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) {
+			delete(w.sidecars.logs, w.nodePod("d", "us-west-2", 0).UID)
+		}, says: []string{"sidecar of pod d-us-west-2-0: started anew"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			db, run := makeDatabase("d"), makeRun("r").database("d").duration(20*time.Second)
+			if tt.emulation != "" {
+				db.emulation(tt.emulation)
+			}
+			if tt.faults != "" {
+				run.faults(tt.faults)
+			}
+			if tt.stage == "" {
+				tt.stage = v1alpha1.StageMeasure
+			}
+			w.create(db.obj(), run.obj())
+			w.untilStage("r", tt.stage)
+			tt.attack(w)
+			if now := w.untilOver("r"); tt.says != nil {
+				invalid(t, now, "UndeclaredDisturbance", tt.says...)
+			} else if now.Status.Verdict != v1alpha1.VerdictPassed {
+				t.Errorf("the run ended %s %s: %s", now.Status.Verdict, now.Status.Reason, now.Status.Message)
+			}
+		})
+	}
 }
 
 // A topology that is not the operator's is none: it would say what the network is held to.

@@ -102,23 +102,37 @@ func NewHTTPSidecars() emulation.Sidecars { return &httpSidecars{&http.Client{Ti
 type httpSidecars struct{ http *http.Client }
 
 func (c *httpSidecars) Status(ctx context.Context, addr string) (*wan.Status, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/status", nil)
+	out := &wan.Status{}
+	return out, c.get(ctx, addr, "/status", out)
+}
+
+func (c *httpSidecars) get(ctx context.Context, addr, path string, into any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("GET %s: %s", req.URL, resp.Status)
+		return fmt.Errorf("GET %s: %s", req.URL, resp.Status)
 	}
-	out := &wan.Status{}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(out); err != nil {
-		return nil, fmt.Errorf("GET %s: %w", req.URL, err)
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(into); err != nil {
+		return fmt.Errorf("GET %s: %w", req.URL, err)
 	}
-	return out, nil
+	return nil
+}
+
+func (c *httpSidecars) Log(ctx context.Context, addr string) (log *wan.Log, ahead, within time.Duration, err error) {
+	log = &wan.Log{}
+	asked := time.Now()
+	if err := c.get(ctx, addr, "/log", log); err != nil {
+		return nil, 0, 0, err
+	}
+	took := time.Since(asked)
+	return log, log.Now.Sub(asked.Add(took / 2).Round(0)), took / 2, nil
 }
 
 // backend is that of the present incarnation.

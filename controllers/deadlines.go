@@ -15,6 +15,10 @@ const (
 	pollRun  = 5 * time.Second
 	pollSlow = 30 * time.Second
 
+	// runsAtOnce is how many runs are led at the same time: one that loads its data, or checks a history, holds up no other whose faults
+	// are due.
+	runsAtOnce = 32
+
 	// nodeTimeout bounds a question to a node, loadTimeout the loading of its data.
 	nodeTimeout = 3 * time.Second
 	loadTimeout = 10 * time.Minute
@@ -47,10 +51,16 @@ const (
 	lossForgiven   = 10 * time.Minute
 
 	// faultPoll is how often a step of a fault that is not done is tried again, faultPatience after how long the fault is given
-	// up, and faultLease how long after its end nodes undo a fault by themselves.
+	// up, and faultLease how long after its end Chaos Mesh undoes a fault by itself.
 	faultPoll     = 500 * time.Millisecond
 	faultPatience = 20 * time.Second
 	faultLease    = 60 * time.Second
+	// roleAhead is how long before a fault the nodes that have a role are looked up, so that all can be told in time, and killAhead how
+	// long before a kill the processes that it is to end. Other faults are set up once the start is known.
+	roleAhead = 3 * time.Second
+	killAhead = time.Second
+	// injectEarly is how long before its time the operator turns to a fault that it injects itself; then it waits for that time.
+	injectEarly = 500 * time.Millisecond
 
 	// stalledPatience is how long transactions stay unfinished, once faults have taken nodes, before they are held to stay so.
 	stalledPatience = 10 * time.Second

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,12 +19,23 @@ import (
 type NodeClient interface {
 	Status(ctx context.Context, addr string) (*admin.Status, error)
 	Load(ctx context.Context, addr string, req *admin.LoadRequest) (*admin.LoadResponse, error)
-	Disturb(ctx context.Context, addr string, d *admin.Disturbance) error
+	Disturb(ctx context.Context, addr string, a *admin.Agenda) error
+	Log(ctx context.Context, addr string) (*admin.Log, error)
 	Audit(ctx context.Context, addr string) (*admin.Audit, error)
 	// History opens the history that the worker at addr has recorded.
 	History(ctx context.Context, addr string) (io.ReadCloser, error)
-	// Clock tells by how much the clock of the worker at addr is ahead, and how far that may be off.
-	Clock(ctx context.Context, addr string) (ahead, within time.Duration, err error)
+	// Clock compares the clocks of the node or worker at addr with this one.
+	Clock(ctx context.Context, addr string) (Clock, error)
+}
+
+// Clock is what the clocks of another process show, beside the operator's own.
+type Clock struct {
+	// Ahead is by how much its clock is ahead.
+	Ahead time.Duration
+	// Zero is when its monotonic clock showed 0, by the operator's clock.
+	Zero time.Time
+	// Within is how far both may be off.
+	Within time.Duration
 }
 
 // maxAnswer bounds the answer of a node, in bytes: a status holds one histogram per region.
@@ -57,10 +66,17 @@ func (c *httpNodeClient) Load(ctx context.Context, addr string, req *admin.LoadR
 	return out, c.do(ctx, http.MethodPost, addr, "/load", req, out)
 }
 
-func (c *httpNodeClient) Disturb(ctx context.Context, addr string, d *admin.Disturbance) error {
+func (c *httpNodeClient) Disturb(ctx context.Context, addr string, a *admin.Agenda) error {
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
-	return c.do(ctx, http.MethodPost, addr, "/disturb", d, &struct{}{})
+	return c.do(ctx, http.MethodPost, addr, "/disturb", a, &struct{}{})
+}
+
+func (c *httpNodeClient) Log(ctx context.Context, addr string) (*admin.Log, error) {
+	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
+	out := &admin.Log{}
+	return out, c.do(ctx, http.MethodGet, addr, "/log", nil, out)
 }
 
 func (c *httpNodeClient) Audit(ctx context.Context, addr string) (*admin.Audit, error) {
@@ -83,30 +99,22 @@ const clockProbes = 8
 
 // Clock asks a clock as F. Cristian proposed (Probabilistic clock synchronization, 1989): what it shows was true at some time
 // between the question and the answer.
-func (c *httpNodeClient) Clock(ctx context.Context, addr string) (ahead, within time.Duration, err error) {
+func (c *httpNodeClient) Clock(ctx context.Context, addr string) (Clock, error) {
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
-	within = time.Hour
+	best := Clock{Within: time.Hour}
 	for range clockProbes {
+		var shown admin.Reading
 		asked := time.Now()
-		resp, err := c.get(ctx, addr, deploy.PathClock)
-		if err != nil {
-			return 0, 0, err
+		if err := c.do(ctx, http.MethodGet, addr, admin.PathClock, nil, &shown); err != nil {
+			return Clock{}, err
 		}
-		b, err := io.ReadAll(io.LimitReader(resp.Body, 64))
 		took := time.Since(asked)
-		if err = errors.Join(err, resp.Body.Close()); err != nil {
-			return 0, 0, err
-		}
-		shown, err := strconv.ParseInt(string(b), 10, 64)
-		if err != nil {
-			return 0, 0, fmt.Errorf("GET http://%s%s: %q is no time", addr, deploy.PathClock, b)
-		}
-		if took/2 < within {
-			within, ahead = took/2, time.Duration(shown-asked.Add(took/2).UnixNano())
+		if middle := asked.Add(took / 2); took/2 < best.Within {
+			best = Clock{Ahead: time.Duration(shown.Wall - middle.UnixNano()), Zero: middle.Add(-shown.Monotonic).Round(0), Within: took / 2}
 		}
 	}
-	return ahead, within, nil
+	return best, nil
 }
 
 // get asks for something that is not JSON. The caller closes the body.

@@ -39,11 +39,11 @@ func (s *runScope) noteClocks(ctx context.Context, key string) error {
 			if err != nil {
 				return err
 			}
-			ahead, within, err := s.Nodes.Clock(asking, addr)
+			c, err := s.Nodes.Clock(asking, addr)
 			if err != nil {
 				return fmt.Errorf("the clock of %s: %w", w.name(), err)
 			}
-			clocks[i] = result.Clock{Region: w.region, Index: w.index, AheadMicroseconds: ahead.Microseconds(), WithinMicroseconds: within.Microseconds()}
+			clocks[i] = result.Clock{Region: w.region, Index: w.index, AheadMicroseconds: c.Ahead.Microseconds(), WithinMicroseconds: c.Within.Microseconds()}
 			return nil
 		})
 	}

@@ -195,8 +195,20 @@ func (s *runScope) inputs(ctx context.Context, workers []workerState, still *sti
 		return nil, err
 	}
 	in.MultiHomePercent, in.MultiPartitionPercent = w.Configured()
-	tl := timelineOf(s.run, &d.Topology)
-	in.Faults, in.Gaps = local.Faults(tl, still.pending), s.gaps(tl)
+	// What nodes and sidecars were told, and have done, is looked at whether there were faults or not.
+	injector := s.injector()
+	if injector == nil {
+		tl := fault.NewTimeline(fault.NewPlan(nil, &d.Topology, 0), faultPoll, faultPatience)
+		tl.Start = s.run.Status.MeasureStartTime.Time
+		injector = newInjector(s, tl)
+	}
+	if in.Deviations, err = injector.deviations(ctx); err != nil {
+		return nil, err
+	}
+	if len(s.run.Spec.Faults) > 0 {
+		s.keep(injector.timeline)
+	}
+	in.Faults, in.Gaps = local.Faults(injector.timeline, still.pending), s.gaps(injector.timeline)
 	return in, nil
 }
 
@@ -220,7 +232,7 @@ func (s *runScope) gaps(tl *fault.Timeline) (out []result.Gap) {
 		start := s.run.Status.WarmupStartTime.Time
 		add(g.From.Sub(start), to.Sub(start), "pod "+g.Pod+" ran before all of its links were there")
 	}
-	if tl == nil || s.current.emulation() != v1alpha1.EmulationChaosMesh {
+	if s.current.emulation() != v1alpha1.EmulationChaosMesh {
 		return out
 	}
 	measuring, _ := schedule.Window(1)

@@ -106,12 +106,12 @@ func (s *runScope) checkHistory(ctx context.Context, workers []workerState) (che
 			s.condition(conditionQuiet, false, "HistoryNotRead", fmt.Sprintf("the history of %s: %s", w.name(), err))
 			return nil, false, nil
 		}
-		ahead, within, err := s.Nodes.Clock(ctx, addr)
+		clock, err := s.Nodes.Clock(ctx, addr)
 		if err != nil {
 			s.condition(conditionQuiet, false, "ClockNotRead", fmt.Sprintf("the clock of %s: %s", w.name(), err))
 			return nil, false, nil
 		}
-		clocks.add(machine, ahead, within)
+		clocks.add(machine, clock.Ahead, clock.Within)
 	}
 	h.ClockError = clocks.bound()
 	for _, v := range s.run.Spec.Verify {

@@ -48,10 +48,13 @@ func (s *runScope) warmup(ctx context.Context) error {
 	if told, err := s.tellStart(ctx); !told {
 		return err
 	}
+	if _, err := s.playFaults(ctx); err != nil {
+		return err
+	}
 	if wait := st.MeasureStartTime.Sub(s.Clock.Now()); wait > 0 {
 		s.condition(v1alpha1.ConditionMeasured, false, "WarmingUp",
 			fmt.Sprintf("%d workers warm up until %s", len(s.workers), st.MeasureStartTime.UTC().Format(time.TimeOnly)))
-		s.again = min(wait, pollRun)
+		s.again = min(wait, pollRun, s.again)
 		return nil
 	}
 	s.enter(v1alpha1.StageMeasure)

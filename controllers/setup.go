@@ -46,7 +46,7 @@ func Reconcilers(mgr ctrl.Manager, o Options) (*GeoDatabaseReconciler, *Benchmar
 			Image: o.Image, Events: o.Events, Clock: o.Clock,
 		}, &BenchmarkRunReconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Nodes: o.Nodes, Sidecars: o.Sidecars, Choose: choice.choose, Credentials: credentials, Abilities: abilities,
-			Unfit: choice.chaosUnfit, HistoryMemory: historyMemory(), Image: o.Image, Events: o.Events, Clock: o.Clock,
+			Unfit: choice.chaosUnfit, HistoryMemory: historyMemory(), Image: o.Image, Events: o.Events, Clock: o.Clock, Wait: wait,
 		}, &ExperimentReconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Abilities: abilities, Events: o.Events, Clock: o.Clock,
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +40,7 @@ import (
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/wan"
 	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
@@ -116,8 +118,16 @@ type fakeNode struct {
 	traced   bool
 	workload []byte
 	broken   bool
-	// disturbance is what faults do to it.
-	disturbance *admin.Disturbance
+	// zero is when its monotonic clock showed 0. agenda is what it was told, taken how many of the steps it has taken, told when.
+	zero   time.Time
+	agenda admin.Agenda
+	taken  int
+	told   time.Duration
+	// late is how late it takes each step, idle that it takes none.
+	late time.Duration
+	idle bool
+	now  admin.Disturbance
+	log  admin.Log
 	// complete is since when all of its links are emulated.
 	complete time.Time
 }
@@ -131,7 +141,7 @@ func newWorld(t *testing.T) *world {
 		nodes: map[string]*fakeNode{}, jobsRun: map[string]int{}, starts: map[string][]string{}, committed: 5000, histories: map[string][]byte{},
 	}
 	w.operatorClient = func() client.Client { return c }
-	w.sidecars = &fakeSidecars{w: w}
+	w.sidecars = &fakeSidecars{w: w, files: map[types.UID]*wan.Config{}, logs: map[types.UID]*wan.Log{}}
 	w.kernel = `{"missing":{"netem":"no such file or directory"}}`
 	w.recorder = &events.FakeRecorder{Events: make(chan string, 10_000)}
 	w.restartOperator()
@@ -145,7 +155,8 @@ func (w *world) restartOperator() {
 	choice := newEmulationChoice(c, c, testImage, w.clock)
 	w.credentials = &Credentials{Client: c, Live: c, Namespace: w.namespace, Clock: w.clock}
 	w.database = &GeoDatabaseReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Credentials: w.credentials, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
-	w.run = &BenchmarkRunReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Credentials: w.credentials, Unfit: choice.chaosUnfit, Abilities: abilities, HistoryMemory: 1 << 20, Image: testImage, Events: w.recorder, Clock: w.clock}
+	w.run = &BenchmarkRunReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Credentials: w.credentials, Unfit: choice.chaosUnfit, Abilities: abilities, HistoryMemory: 1 << 20, Image: testImage, Events: w.recorder, Clock: w.clock,
+		Wait: func(_ context.Context, d time.Duration) error { w.clock.Step(d); return nil }}
 	w.experiment = &ExperimentReconciler{Client: c, Live: c, Abilities: abilities, Events: w.recorder, Clock: w.clock}
 }
 
@@ -218,6 +229,15 @@ func (w *world) reconcile(r reconcile.Reconciler, obj client.Object) {
 	}
 	if err != nil && !errors.Is(err, errKilled) && !apierrors.IsConflict(err) {
 		w.t.Fatalf("reconciling %s %s: %v", kindOf(obj), obj.GetName(), err)
+	}
+}
+
+// away lets time pass without the operator.
+func (w *world) away(d time.Duration) {
+	w.t.Helper()
+	for end := w.clock.Now().Add(d); w.clock.Now().Before(end); {
+		w.clock.Step(min(500*time.Millisecond, end.Sub(w.clock.Now())))
+		w.playCluster()
 	}
 }
 
@@ -334,6 +354,7 @@ func (w *world) playCluster() {
 	}
 	w.playChaosMesh()
 	w.playProbes()
+	w.sidecars.follow()
 	w.collectGarbage()
 	w.collectOrphans()
 	w.playWorkers()
@@ -378,7 +399,8 @@ func (w *world) ensurePod(owner client.Object, name string, template *corev1.Pod
 func (w *world) startNode(ip, process string, pod *corev1.Pod) {
 	w.t.Helper()
 	cm := w.get(pod.Spec.Volumes[0].ConfigMap.Name, &corev1.ConfigMap{}).(*corev1.ConfigMap)
-	n := &fakeNode{process: process}
+	n := &fakeNode{process: process, zero: w.clock.Now().Add(-time.Hour)}
+	n.log = admin.Log{Process: process, Since: w.clock.Since(n.zero)}
 	if !w.linksShort[pod.Name] {
 		n.complete = w.clock.Now().Add(-time.Hour)
 	}
@@ -563,17 +585,20 @@ func (w *world) History(_ context.Context, addr string) (io.ReadCloser, error) {
 }
 
 // Clock implements NodeClient.
-func (w *world) Clock(ctx context.Context, addr string) (ahead, within time.Duration, err error) {
+func (w *world) Clock(ctx context.Context, addr string) (Clock, error) {
+	if n, err := w.node(addr); err == nil {
+		return Clock{Zero: n.zero, Within: time.Millisecond}, nil
+	}
 	pods := &corev1.PodList{}
 	if err := w.client.List(ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{LabelRole: RoleWorker}); err != nil {
-		return 0, 0, err
+		return Clock{}, err
 	}
 	for i := range pods.Items {
 		if strings.HasPrefix(addr, pods.Items[i].Status.PodIP+":") {
-			return -w.clockBehind[pods.Items[i].Labels[LabelRegion]], time.Millisecond, nil
+			return Clock{Ahead: -w.clockBehind[pods.Items[i].Labels[LabelRegion]], Within: time.Millisecond}, nil
 		}
 	}
-	return 0, 0, fmt.Errorf("dial tcp %s: connection refused", addr)
+	return Clock{}, fmt.Errorf("dial tcp %s: connection refused", addr)
 }
 
 // report is what a worker hands in: transactions that only read, so that no ledger moves.
@@ -686,7 +711,11 @@ func (w *world) Status(_ context.Context, addr string) (*admin.Status, error) {
 		Node: t.NodeName(n.id), ID: int(n.id), Incarnation: n.database.Incarnation, Process: n.process,
 		Ready: !n.broken, Broken: n.broken, Dataset: n.dataset, Pending: w.pending,
 	}
-	s.Disturbance = n.disturbance
+	n.follow(w.clock.Since(n.zero))
+	if s.Ahead = len(n.agenda.Steps) - n.taken; !n.now.Same(nil) {
+		now := n.now
+		s.Disturbance = &now
+	}
 	if n.id == 0 {
 		s.Roles = []string{"leader"}
 	}
@@ -729,16 +758,60 @@ func (w *world) Load(_ context.Context, addr string, req *admin.LoadRequest) (*a
 	return &admin.LoadResponse{Rows: 100, Bytes: 10_000}, nil
 }
 
+// follow takes the steps of the node's agenda that are due.
+func (n *fakeNode) follow(now time.Duration) {
+	for !n.idle && n.taken < len(n.agenda.Steps) {
+		at := max(n.agenda.Steps[n.taken].At+n.late, n.told)
+		if at > now {
+			return
+		}
+		n.do(at, &n.agenda.Steps[n.taken].Disturbance)
+		n.taken++
+	}
+}
+
+// do does something else to the node from a time on.
+func (n *fakeNode) do(at time.Duration, d *admin.Disturbance) {
+	if !d.Same(&n.now) {
+		n.now = *d
+		n.log.Change(at, d)
+	}
+}
+
 // Disturb implements NodeClient.
-func (w *world) Disturb(_ context.Context, addr string, d *admin.Disturbance) error {
+func (w *world) Disturb(_ context.Context, addr string, a *admin.Agenda) error {
 	n, err := w.node(addr)
 	if err != nil {
 		return err
 	}
-	if n.disturbance = nil; !d.Same(nil) {
-		n.disturbance = d
+	if a.Process != "" && a.Process != n.process {
+		return fmt.Errorf("this is process %s, not %s", n.process, a.Process)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.clock.Since(n.zero)
+	n.follow(now)
+	n.agenda, n.taken, n.told = *a, 0, now
+	d, _, _ := a.At(now) // what went before is over
+	for n.taken < len(a.Steps) && a.Steps[n.taken].At <= now {
+		n.taken++
+	}
+	n.do(now, d)
 	return nil
+}
+
+// Log implements NodeClient.
+func (w *world) Log(_ context.Context, addr string) (*admin.Log, error) {
+	n, err := w.node(addr)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n.follow(w.clock.Since(n.zero))
+	log := n.log
+	log.Entries = slices.Clone(log.Entries)
+	return &log, nil
 }
 
 // Audit implements NodeClient.

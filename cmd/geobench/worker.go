@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/meeting"
@@ -233,9 +234,7 @@ func since(before, now load.Progress) deploy.Progress {
 
 // routes are what the operator asks a worker for, besides its metrics.
 func routes(rec *recording) []metrics.Route {
-	out := []metrics.Route{{Pattern: "GET " + deploy.PathClock, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, time.Now().UnixNano())
-	})}}
+	out := []metrics.Route{{Pattern: "GET " + admin.PathClock, Handler: http.HandlerFunc(admin.ServeClock)}}
 	if rec != nil {
 		out = append(out, metrics.Route{Pattern: "GET " + deploy.PathHistory, Handler: rec})
 	}

@@ -23,10 +23,11 @@ type Node interface {
 	Ready() error
 }
 
-// Disturbable is a Node that faults can be injected into; others answer POST /disturb with 404.
+// Disturbable is a Node that faults can be injected into; others answer POST /disturb and GET /log with 404.
 type Disturbable interface {
-	// Disturb fails with a *BadRequest for nodes and regions that there are not.
-	Disturb(ctx context.Context, d *Disturbance) error
+	// Disturb fails with a *BadRequest for nodes and regions that there are not, and for another process's agenda.
+	Disturb(ctx context.Context, a *Agenda) error
+	Log() *Log
 }
 
 // ErrBusy says that the node's data is being used, or is not there yet: ask again later.
@@ -61,20 +62,22 @@ func NewHandler(n Node, metrics http.Handler) http.Handler {
 	})
 	if n, ok := n.(Disturbable); ok {
 		mux.HandleFunc("POST /disturb", func(w http.ResponseWriter, r *http.Request) {
-			d := &Disturbance{}
+			a := &Agenda{}
 			dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
 			dec.DisallowUnknownFields()
-			if err := dec.Decode(d); err != nil {
-				answer(w, nil, &BadRequest{fmt.Errorf("the body is no Disturbance: %w", err)})
+			if err := dec.Decode(a); err != nil {
+				answer(w, nil, &BadRequest{fmt.Errorf("the body is no Agenda: %w", err)})
 				return
 			}
-			answer(w, struct{}{}, n.Disturb(r.Context(), d))
+			answer(w, struct{}{}, n.Disturb(r.Context(), a))
 		})
+		mux.HandleFunc("GET /log", func(w http.ResponseWriter, _ *http.Request) { answer(w, n.Log(), nil) })
 	}
 	mux.HandleFunc("GET /audit", func(w http.ResponseWriter, r *http.Request) {
 		a, err := n.Audit(r.Context())
 		answer(w, a, err)
 	})
+	mux.HandleFunc("GET "+PathClock, ServeClock)
 	mux.HandleFunc("GET /healthz", check(n.Healthy))
 	mux.HandleFunc("GET /readyz", check(n.Ready))
 	mux.Handle("GET /metrics", metrics)

@@ -20,12 +20,13 @@ func (n fakeNode) Status(context.Context) (*Status, error) { return &Status{Node
 func (n fakeNode) Load(_ context.Context, r *LoadRequest) (*LoadResponse, error) {
 	return &LoadResponse{Rows: int64(r.Seed)}, n.err
 }
-func (n fakeNode) Disturb(_ context.Context, d *Disturbance) error {
-	if d.SlowPercent < 0 {
+func (n fakeNode) Disturb(_ context.Context, a *Agenda) error {
+	if a.Steps[0].SlowPercent < 0 {
 		return &BadRequest{errors.New("slowPercent: negative")}
 	}
 	return n.err
 }
+func (n fakeNode) Log() *Log { return &Log{Process: "p", Entries: []LogEntry{{From: 5, Disturbance: Disturbance{SlowPercent: 7}}}} }
 func (n fakeNode) Audit(context.Context) (*Audit, error) { return &Audit{Digest: 1 << 63}, n.err }
 func (n fakeNode) Healthy() error                        { return n.err }
 func (n fakeNode) Ready() error                          { return n.err }
@@ -44,9 +45,11 @@ func TestHandler(t *testing.T) {
 		"load refused": {&BadRequest{errors.New("spec.workload: two")}, "POST", "/load", `{}`, 400, "spec.workload: two"},
 		"load busy":    {fmt.Errorf("%w: 3 pending", ErrBusy), "POST", "/load", `{}`, 409, "3 pending"},
 		"load by get":  {nil, "GET", "/load", "", 405, ""},
-		"disturb":      {nil, "POST", "/disturb", `{"cut":[1],"leaseNanoseconds":5}`, 200, "{}"},
-		"disturb not":  {nil, "POST", "/disturb", `{"slowPercent":-1}`, 400, "slowPercent"},
+		"disturb":      {nil, "POST", "/disturb", `{"steps":[{"cut":[1],"atNanoseconds":5}]}`, 200, "{}"},
+		"disturb not":  {nil, "POST", "/disturb", `{"steps":[{"slowPercent":-1}]}`, 400, "slowPercent"},
 		"disturb what": {nil, "POST", "/disturb", `{"slower":1}`, 400, "unknown field"},
+		"log":          {nil, "GET", "/log", "", 200, `"entries":[{"fromNanoseconds":5,"disturbance":{"slowPercent":7}}]`},
+		"clock":        {nil, "GET", "/clock", "", 200, `"monotonicNanoseconds":`},
 		"audit":        {nil, "GET", "/audit", "", 200, `"digest":"9223372036854775808"`},
 		"audit busy":   {ErrBusy, "GET", "/audit", "", 409, ""},
 		"stopped":      {errors.New("the node has stopped"), "GET", "/audit", "", 503, "has stopped"},

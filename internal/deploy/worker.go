@@ -73,12 +73,10 @@ const (
 // ReportKeyFile is where a worker finds the key of HandIn.Seal.
 const ReportKeyFile = "/etc/geobench-report/key"
 
-// HistoryFolder is where a worker keeps its history, PathHistory where its HTTP server has the file, and PathClock where
-// it tells the time, in nanoseconds since 1970.
+// HistoryFolder is where a worker keeps its history, and PathHistory where its HTTP server has the file.
 const (
 	HistoryFolder = "/var/lib/geobench"
 	PathHistory   = "/history"
-	PathClock     = "/clock"
 )
 
 // History says what a worker has recorded.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,21 +31,22 @@ const (
 	annotationGeneration = "geobench.dev/network-generation"
 	// commonKey is the file of pods that have none of their own: load generators.
 	commonKey = "config.json"
-	// cutLink leads to pods that are cut off. No region has a dot in its name.
-	cutLink = "cut.pods"
 )
 
 // Sidecars asks sidecars.
 type Sidecars interface {
 	// Status of the sidecar at host:port.
 	Status(ctx context.Context, addr string) (*wan.Status, error)
+	// Log of the sidecar, and by how much its clock is ahead, give or take within.
+	Log(ctx context.Context, addr string) (log *wan.Log, ahead, within time.Duration, err error)
 }
 
 // Sidecar is the backend that runs geobench wan beside the program of each pod, in the pod's network namespace. It needs
 // no more of the cluster than the capability NET_ADMIN for that container, and nothing of the kernel's netem.
 //
 // A ConfigMap per region says what lies between the others and its pods: a sidecar holds up what its pod receives. The others are named by their host names, which
-// sidecars look up every second: pods may come and go without a new configuration. Faults are a new configuration.
+// sidecars look up every second: pods may come and go without a new configuration. Faults are phases of it, which the sidecars keep by
+// themselves.
 type Sidecar struct {
 	Cluster  Cluster
 	Sidecars Sidecars
@@ -128,6 +130,10 @@ func (s *Sidecar) configs(n *Network, region string, generation int64) (map[stri
 	files := map[string]string{}
 	for _, pod := range append(slices.Sorted(maps.Keys(nodes)), "") {
 		c := &wan.Config{Generation: generation, Region: region, Seed: 1}
+		var phases []wan.Phase
+		for i := range n.Phases {
+			phases = append(phases, wan.Phase{From: n.Phases[i].From.UTC()})
+		}
 		for from, name := range n.Regions {
 			c.Links = append(c.Links, link(name, n.Links[from][own]))
 			hosts, generators := s.Hosts(n, name)
@@ -135,17 +141,21 @@ func (s *Sidecar) configs(n *Network, region string, generation int64) (map[stri
 				if peer == pod {
 					continue
 				}
-				p := wan.Peer{Host: hosts[peer], Region: name}
-				if n.cut(peer, pod) {
-					p.Link = cutLink
+				c.Peers = append(c.Peers, wan.Peer{Host: hosts[peer], Region: name})
+				for i := range n.Phases {
+					if n.Phases[i].cut(peer, pod) {
+						phases[i].Cut = append(phases[i].Cut, hosts[peer])
+					}
 				}
-				c.Peers = append(c.Peers, p)
 			}
 			c.Peers = append(c.Peers, wan.Peer{Host: generators, Region: name})
+			for i := range n.Phases {
+				if l := n.Phases[i].Links[from][own]; l != n.Links[from][own] {
+					phases[i].Links = append(phases[i].Links, link(name, l))
+				}
+			}
 		}
-		if len(n.Cuts) > 0 {
-			c.Links = append(c.Links, wan.Link{From: cutLink, Cut: true})
-		}
+		c.Phases = phases
 		b, err := json.MarshalIndent(c, "", " ")
 		if err != nil {
 			return nil, err
@@ -160,8 +170,21 @@ func (s *Sidecar) configs(n *Network, region string, generation int64) (map[stri
 }
 
 // cut tells whether what one pod sends to another is to be lost.
-func (n *Network) cut(from, to string) bool {
-	return slices.ContainsFunc(n.Cuts, func(c Cut) bool { return slices.Contains(c.From, from) && slices.Contains(c.To, to) })
+func (p *Phase) cut(from, to string) bool {
+	return slices.ContainsFunc(p.Cuts, func(c Cut) bool { return slices.Contains(c.From, from) && slices.Contains(c.To, to) })
+}
+
+// Config is what the sidecar of a pod is told: of a node, or of a load generator, whose pods of a region have one in common.
+func (s *Sidecar) Config(n *Network, region, pod string) (*wan.Config, error) {
+	files, err := s.configs(n, region, 0)
+	if err != nil {
+		return nil, err
+	}
+	file, ok := files[pod+".json"]
+	if !ok {
+		file = files[commonKey]
+	}
+	return wan.ParseConfig([]byte(file))
 }
 
 func link(from string, l Link) wan.Link {

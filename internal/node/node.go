@@ -62,11 +62,8 @@ type Node struct {
 	peers    []*peerReceiver // by geo.NodeID
 	gate     sync.Mutex      // one load or audit at a time
 
-	broken atomic.Pointer[string]
-	// disturbed is what faults do; nil is nothing.
-	disturbed  atomic.Pointer[admin.Disturbance]
-	disturbing sync.Mutex
-	lease      *time.Timer // undoes it; nil: none was asked for yet
+	broken     atomic.Pointer[string]
+	disturbing disturbances
 	// asked is when Healthy asked the loop for a sign of life, 0 once it gave one.
 	asked    atomic.Int64
 	turns    atomic.Int64
@@ -100,6 +97,12 @@ func New(cfg Config) (*Node, error) {
 			return nil, err
 		}
 	}
+	if err := n.beginDisturbances(cfg.Journal); err != nil {
+		if n.loop.log != nil {
+			_ = n.loop.log.journal.Close()
+		}
+		return nil, err
+	}
 	n.box.init()
 	addresses := make([]string, t.Nodes())
 	for i, a := range cfg.Database.Nodes {
@@ -125,15 +128,9 @@ func New(cfg Config) (*Node, error) {
 		ClientGone: func(*wire.Conn) {},
 		Broken:     n.breakDown,
 	})
-	n.loop = loop{
-		n:       n,
-		log:     n.loop.log,
-		epoch:   time.Since(cfg.Database.Epoch) - wire.Now(),
-		rng:     rand.New(rand.NewPCG(cfg.Database.Seed, uint64(cfg.ID))),
-		store:   store.New(),
-		pending: map[txn.ID]*client{},
-		least:   math.MinInt64,
-	}
+	l := &n.loop
+	l.n, l.epoch, l.least, l.pace = n, time.Since(cfg.Database.Epoch)-wire.Now(), math.MinInt64, make(chan struct{}, 1)
+	l.rng, l.store, l.pending = rand.New(rand.NewPCG(cfg.Database.Seed, uint64(cfg.ID))), store.New(), map[txn.ID]*client{}
 	n.loop.replica = cfg.Engine.New(protocol.Config{
 		Self:       cfg.ID,
 		Topology:   t,
@@ -167,6 +164,7 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	go n.loop.run()
 	n.endpoint.Start(n.cfg.Listener)
+	n.resumeDisturbances()
 	n.cfg.Log.Info("started", "process", n.process, "address", n.cfg.Listener.Addr().String(), "engine", n.cfg.Engine.Name)
 	var err error
 	select {
@@ -177,7 +175,7 @@ func (n *Node) Run(ctx context.Context) error {
 	case <-n.done:
 		err = n.ended
 	}
-	n.endLease()
+	n.endDisturbances()
 	n.box.close()
 	n.endpoint.Close()
 	<-n.done
@@ -269,7 +267,7 @@ func (n *Node) Status(ctx context.Context) (*admin.Status, error) {
 	}
 	s.Ready, s.Reason = n.endpoint.Ready()
 	s.Broken = n.broken.Load() != nil
-	s.Disturbance = n.disturbed.Load()
+	s.Disturbance, s.Ahead = n.disturbed()
 	for r, name := range n.topology.Regions {
 		l := admin.LinkStatus{To: name}
 		l.Bytes, l.Messages = n.endpoint.Sent(geo.Region(r))

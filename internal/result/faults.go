@@ -16,6 +16,8 @@ type Fault struct {
 	// AtMicroseconds and DurationMicroseconds are the manifest's.
 	AtMicroseconds       int64 `json:"atMicroseconds"`
 	DurationMicroseconds int64 `json:"durationMicroseconds,omitempty"`
+	// ToleranceMicroseconds is by how much the true times may be off.
+	ToleranceMicroseconds int64 `json:"toleranceMicroseconds,omitempty"`
 	// Targets are the nodes or links that were hit.
 	Targets []string `json:"targets,omitempty"`
 	// From is when injecting began, Injected when the fault was everywhere, Recovering when it began to be taken away, To when
@@ -292,6 +294,99 @@ func faultNotes(d *Document) (out []string) {
 			}
 		}
 		out = append(out, f.Name+": "+strings.Join(parts, "; "))
+	}
+	return out
+}
+
+// Deviation is a time in a measured window when something else was done to a node or to a link than the manifest says.
+type Deviation struct {
+	// Name is the node's, as region/partition/replica, or the pod's of a sidecar.
+	Name string `json:"name"`
+	// What was done, in words.
+	What string `json:"what"`
+	// From and To count from the start of measuring.
+	FromMicroseconds int64 `json:"fromMicroseconds"`
+	ToMicroseconds   int64 `json:"toMicroseconds"`
+	// Fault is the fault that was late, or lasted too long or too short; empty for what nobody has declared.
+	Fault string `json:"fault,omitempty"`
+}
+
+// maxDeviations is how many a document lists.
+const maxDeviations = 100
+
+// true times of a fault: one that kills begins when its processes are ended, and ends when they are started again; any other, when it
+// is everywhere, and nowhere.
+func (f *Fault) trueTimes() (begin, end *int64) {
+	if len(f.Lost)+len(f.Restarted) > 0 {
+		return f.FromMicroseconds, f.RecoveringMicroseconds
+	}
+	return f.InjectedMicroseconds, f.ToMicroseconds
+}
+
+// mistimed says how far a fault was off its plan; empty when that was within its tolerance.
+func (f *Fault) mistimed() string {
+	off := func(what string, planned int64, first, last *int64) string {
+		for _, at := range []*int64{first, last} {
+			if at == nil {
+				continue
+			}
+			d, side := *at-planned, "late"
+			if d < 0 {
+				d, side = -d, "early"
+			}
+			if d > f.ToleranceMicroseconds {
+				return fmt.Sprintf("fault %s %s at %s, planned for %s: %s %s, and %s is allowed (tolerance)", f.Name, what, moment(*at), moment(planned), moment(d), side, moment(f.ToleranceMicroseconds))
+			}
+		}
+		return ""
+	}
+	begin, end := f.trueTimes()
+	if text := off("began", f.AtMicroseconds, f.FromMicroseconds, begin); text != "" {
+		return text
+	}
+	if f.DurationMicroseconds == 0 || f.Lasting {
+		return ""
+	}
+	return off("ended", f.AtMicroseconds+f.DurationMicroseconds, f.RecoveringMicroseconds, end)
+}
+
+// moment writes microseconds to a millisecond, for people: 31.63s.
+func moment(us int64) string {
+	return (time.Duration(us) * time.Microsecond).Round(time.Millisecond).String()
+}
+
+// faultsMistimed: figures of a fault are those of its plan's time.
+func faultsMistimed(d *Document, in *Inputs, _ *Report) (out []Reason) {
+	told := map[string]bool{}
+	for i := range d.Faults {
+		if text := d.Faults[i].mistimed(); text != "" {
+			out = append(out, Reason{ReasonFaultMistimed, text})
+			told[d.Faults[i].Name] = true
+		}
+	}
+	for _, x := range in.Deviations {
+		if x.Fault != "" && !told[x.Fault] {
+			out = append(out, Reason{ReasonFaultMistimed, fmt.Sprintf("fault %s: %s was %s from %s to %s, which its plan does not have", x.Fault, x.Name, x.What, moment(x.FromMicroseconds), moment(x.ToMicroseconds))})
+			told[x.Fault] = true
+		}
+	}
+	return out
+}
+
+// undeclared: what the manifest does not say was measured too.
+func undeclared(_ *Document, in *Inputs, _ *Report) (out []Reason) {
+	more := 0
+	for _, x := range in.Deviations {
+		switch {
+		case x.Fault != "":
+		case len(out) == 3:
+			more++
+		default:
+			out = append(out, Reason{ReasonUndeclaredDisturbance, fmt.Sprintf("%s: %s from %s to %s, which no fault of the manifest declares", x.Name, x.What, moment(x.FromMicroseconds), moment(x.ToMicroseconds))})
+		}
+	}
+	if more > 0 {
+		out[2].Message += fmt.Sprintf("; and %d more", more)
 	}
 	return out
 }

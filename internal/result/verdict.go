@@ -23,6 +23,7 @@ const (
 	ReasonNodeRestarted      = "NodeRestarted"
 	ReasonWorkerLost         = "WorkerLost"
 	ReasonFaultFailed        = "FaultFailed"
+	ReasonFaultMistimed      = "FaultMistimed"
 	ReasonClocksApart        = "ClocksApart"
 	ReasonObjectiveMissed    = "ObjectiveMissed"
 	ReasonCheckFailed        = "CheckFailed"
@@ -30,6 +31,8 @@ const (
 
 // Reasons of runs that somebody has meddled with.
 const (
+	// ReasonUndeclaredDisturbance: something was done to a node or a link that no fault of the manifest declares.
+	ReasonUndeclaredDisturbance = "UndeclaredDisturbance"
 	// ReasonReportForged: what a worker handed in is not its own, or it went by something else than it was told.
 	ReasonReportForged = "ReportForged"
 	// ReasonResultForged: a result was there that nobody has measured.
@@ -73,6 +76,8 @@ var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 	incidents,          // something broke
 	clocksApart,        // clients did not measure at the same time
 	faultsFailed,       // a fault was not what the manifest says
+	faultsMistimed,     // or not when
+	undeclared,         // something was done that it does not say
 	noTransactions,     // nothing was measured
 	driverBound,        // the load generator was measured, not the database
 	networkNotVerified, // the network was not the declared one

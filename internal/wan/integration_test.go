@@ -3,6 +3,7 @@
 package wan
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 	"strings"
@@ -424,5 +425,62 @@ func TestPeersThatComeLater(t *testing.T) {
 	a.await(2)
 	if least := slices.Min(a.pings(b, 10, 20*time.Millisecond, time.Second)); least < 19_900*time.Microsecond {
 		t.Errorf("round trips from %s, want 20ms", least)
+	}
+}
+
+// Phases come and go by themselves, at their times, and the log has what was in force: also what somebody else has written.
+func TestPhases(t *testing.T) {
+	a, b := podPair(t)
+	b.echo()
+	config := oneWay(a, 1, Link{DelayMicros: 1000})
+	cut := time.Now().Add(2 * time.Second)
+	config.Phases = []Phase{
+		{From: cut, Cut: []string{a.address}},
+		{From: cut.Add(time.Second), Links: []Link{{From: "other", DelayMicros: 30_000}}},
+		{From: cut.Add(2 * time.Second)},
+	}
+	b.write(config)
+	b.start()
+	if len(a.pings(b, 5, time.Millisecond, time.Second)) == 0 {
+		t.Fatal("no round trip before the cut")
+	}
+	history := func() *Log {
+		text, err := b.get("/log")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &Log{}
+		if err := json.Unmarshal([]byte(text), l); err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	eventually(t, "the first phase is in force", func() bool { return len(history().Entries) > 1 })
+	if got := a.pings(b, 20, time.Millisecond, 20*time.Millisecond); len(got) != 0 {
+		t.Errorf("%d of 20 round trips through a cut", len(got))
+	}
+	eventually(t, "the last phase is in force", func() bool { return len(history().Entries) > 3 })
+	l := history()
+	declared := &l.Entries[0].Config
+	var got []string
+	for _, e := range l.Entries {
+		got = append(got, e.Config.Differs(declared))
+	}
+	if want := "as declared; cut off from 1 peers; link other -> b delay 30ms; as declared"; strings.Join(got, "; ") != want {
+		t.Errorf("%s, want %s", strings.Join(got, "; "), want)
+	}
+	for i, e := range l.Entries[1:] {
+		// Late by as much as the machine is busy, and never early.
+		if late := e.From.Sub(config.Phases[i].From); late < 0 || late > 2*time.Second {
+			t.Errorf("phase %d came %v late", i, late)
+		} else {
+			t.Logf("phase %d came %v late", i, late)
+		}
+	}
+	config.Phases, config.Generation, config.Links[0].DelayMicros = nil, 2, 10
+	b.write(config)
+	b.await(2)
+	if l := history(); len(l.Entries) != 5 || l.Entries[4].Config.Differs(declared) != "link other -> b delay 10µs" || !l.Since.Before(l.Entries[0].From) || l.Now.Before(l.Entries[4].From) {
+		t.Errorf("%+v", l)
 	}
 }

@@ -60,7 +60,9 @@ type sidecar struct {
 	metrics *metrics
 
 	mu          sync.Mutex
-	config      *Config
+	config      *Config // as it is in the file
+	inForce     *Config // as it is now
+	log         Log
 	configError string
 	applied     error
 	ready       bool
@@ -85,7 +87,8 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("%s: %w", o.ConfigPath, err)
 	}
 	runtime.GOMAXPROCS(max(processors, runtime.GOMAXPROCS(0)))
-	s := &sidecar{Options: o, rules: newRules(), process: rand.Text(), config: config}
+	s := &sidecar{Options: o, rules: newRules(), process: rand.Text(), config: config, inForce: config}
+	s.log = Log{Process: s.process, Since: time.Now().UTC()}
 	s.metrics = newMetrics(s)
 	if s.plane, err = newPlane(o.Pod, o.Log, s.metrics.lateness); err != nil {
 		return err
@@ -140,7 +143,8 @@ func Run(ctx context.Context, o Options) error {
 // ends. It fails only when it can't begin.
 func (s *sidecar) follow(ctx context.Context, file []byte) error {
 	addresses := s.lookUpAll(ctx, s.config, nil)
-	if err := s.apply(ctx, s.config, addresses); err != nil {
+	phase, err := s.apply(ctx, s.config, addresses)
+	if err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -152,9 +156,19 @@ func (s *sidecar) follow(ctx context.Context, file []byte) error {
 	defer tick.Stop()
 	lookedUp, own := time.Now(), ownText()
 	for {
+		// The ticker looks at the file; the timer is for the next phase alone.
+		var turn <-chan time.Time
+		if !phase.IsZero() {
+			turn = time.After(time.Until(phase))
+		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-turn:
+			if phase, err = s.apply(ctx, s.config, addresses); err != nil {
+				s.Log.Error("the next phase is not in force; it is tried again", "error", err)
+			}
+			continue
 		case <-tick.C:
 		}
 		config, dirty := s.config, s.appliedError() != nil
@@ -184,7 +198,7 @@ func (s *sidecar) follow(ctx context.Context, file []byte) error {
 		if !dirty || ctx.Err() != nil {
 			continue
 		}
-		if err := s.apply(ctx, config, addresses); err != nil {
+		if phase, err = s.apply(ctx, config, addresses); err != nil {
 			s.Log.Error("the configuration is not in force; it is tried again", "generation", config.Generation, "error", err)
 			continue
 		}
@@ -214,15 +228,21 @@ func (s *sidecar) appliedError() error {
 	return s.applied
 }
 
-// apply puts a configuration in force.
-func (s *sidecar) apply(ctx context.Context, c *Config, addresses map[string][]netip.Addr) (err error) {
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.applied = err; err == nil {
-			s.config, s.ready = c, true
-		}
-	}()
+// apply puts a configuration in force as it is at this time, and returns when it changes by itself.
+func (s *sidecar) apply(ctx context.Context, file *Config, addresses map[string][]netip.Addr) (next time.Time, err error) {
+	c, next := file.At(time.Now())
+	err = s.enforce(ctx, c, addresses)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.applied = err; err == nil {
+		s.config, s.inForce, s.ready = file, c, true
+		s.log.change(time.Now().UTC(), c)
+	}
+	return next, err
+}
+
+// enforce makes a network that of the pod.
+func (s *sidecar) enforce(ctx context.Context, c *Config, addresses map[string][]netip.Addr) error {
 	ctx, cancel := context.WithTimeout(ctx, loopTimeout)
 	defer cancel()
 	var queues map[string]uint16
@@ -356,7 +376,7 @@ func (s *sidecar) status(ctx context.Context) (*Status, error) {
 		out.Reason = "the rules are not in place yet"
 	}
 	out.Peers, out.Unresolved = s.peers, s.unresolved
-	links := s.config.Links
+	links := s.inForce.Links
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, loopTimeout)
 	defer cancel()
@@ -379,6 +399,16 @@ func (s *sidecar) status(ctx context.Context) (*Status, error) {
 		out.Links = append(out.Links, one)
 	}
 	return out, nil
+}
+
+// history is what GET /log answers.
+func (s *sidecar) history() *Log {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.log
+	out.Entries = slices.Clone(out.Entries)
+	out.Now = time.Now().UTC()
+	return &out
 }
 
 func (p *plane) linkStatus() map[string]LinkStatus {
@@ -434,6 +464,10 @@ func (s *sidecar) handler() http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(st)
+	})
+	mux.HandleFunc("GET /log", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(s.history())
 	})
 	say := func(w http.ResponseWriter, err error) {
 		if err != nil {
