@@ -34,6 +34,8 @@ const (
 	keyNotes    = "notes"    // seals what the operator notes of the nodes during an attempt of a run
 	keyResult   = "result"   // seals the result of an attempt of a run
 	keyReport   = "report"   // seals what one worker of an attempt hands in
+	keyPeer     = "peer"     // is what the nodes of a database prove to each other
+	keyClients  = "clients"  // is what those of the clients of its runs are derived from
 )
 
 // Credentials keeps the operator's authority.

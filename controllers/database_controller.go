@@ -57,6 +57,8 @@ type GeoDatabaseReconciler struct {
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
 
+	// credentialsLooked remembers when each database's credentials were looked at.
+	credentialsLooked sync.Map
 	// processes remembers the process of each node, to notice one that was replaced while the other nodes have not.
 	processes sync.Map
 }
@@ -133,6 +135,7 @@ func (r *GeoDatabaseReconciler) Reconcile(ctx context.Context, req reconcile.Req
 	if db.DeletionTimestamp != nil {
 		// Everything is owned by the database and goes with it; a run that uses it notices by itself.
 		r.processes.Delete(db.UID)
+		r.credentialsLooked.Delete(db.UID)
 		if !controllerutil.ContainsFinalizer(db, Finalizer) {
 			return reconcile.Result{}, nil
 		}
@@ -158,6 +161,7 @@ func (s *databaseScope) reconcile(ctx context.Context) error {
 		s.planSpec,
 		s.incarnate,
 		s.findFaults,
+		s.giveCredentials,
 		s.deploy,
 		s.replacePods,
 		s.emulate,

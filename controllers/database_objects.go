@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/identity"
 )
 
 const (
@@ -82,6 +83,7 @@ func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarna
 
 // nodePodSpec is the pod of a native engine's node.
 func nodePodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation, image string) corev1.PodSpec {
+	credentials := credentialsVolume(db, append([]string{identity.FilePeer, identity.FileClients}, serverFiles...))
 	node := ownContainer(corev1.Container{
 		Name:  nodeContainer,
 		Image: image,
@@ -97,27 +99,29 @@ func nodePodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation,
 		ReadinessProbe: probe("/readyz", 2, 3),
 	})
 	if db.Spec.Durability != v1alpha1.DurabilityJournal {
-		return regionPod(db, region, topologyName(db, incarnation), node)
+		return regionPod(db, region, topologyName(db, incarnation), credentials, node)
 	}
 	node.Args = append(node.Args, "--journal", journalFolder)
 	node.VolumeMounts = append(node.VolumeMounts, corev1.VolumeMount{Name: "journal", MountPath: journalFolder})
-	spec := regionPod(db, region, topologyName(db, incarnation), node)
+	spec := regionPod(db, region, topologyName(db, incarnation), credentials, node)
 	// The volume lives as long as the pod: a container that is started again finds it.
 	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "journal", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	return spec
 }
 
 // ownContainer completes a container that runs Geobench's own program: it may do nothing but that, and finds the pod's
-// configuration at configFolder.
+// configuration at configFolder and its credentials at identity.DefaultFolder.
 func ownContainer(c corev1.Container) corev1.Container {
 	c.ImagePullPolicy = corev1.PullIfNotPresent
 	c.SecurityContext = containerSecurity()
-	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "config", MountPath: configFolder, ReadOnly: true})
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "config", MountPath: configFolder, ReadOnly: true},
+		corev1.VolumeMount{Name: "credentials", MountPath: identity.DefaultFolder, ReadOnly: true})
 	return c
 }
 
-// regionPod is a pod in a region of the database: where it may run, what it may not do, and its configuration, a ConfigMap.
-func regionPod(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, config string, main corev1.Container) corev1.PodSpec {
+// regionPod is a pod in a region of the database: where it may run, what it may not do, its configuration, a ConfigMap, and its
+// credentials.
+func regionPod(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, config string, credentials corev1.Volume, main corev1.Container) corev1.PodSpec {
 	return corev1.PodSpec{
 		AutomountServiceAccountToken:  ptr.To(false),
 		EnableServiceLinks:            ptr.To(false),
@@ -127,7 +131,7 @@ func regionPod(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, config string,
 		Tolerations:                   region.Tolerations,
 		Affinity:                      regionAffinity(db.Spec.Placement, region.Name),
 		Containers:                    []corev1.Container{main},
-		Volumes:                       []corev1.Volume{configVolume(config)},
+		Volumes:                       []corev1.Volume{configVolume(config), credentials},
 	}
 }
 

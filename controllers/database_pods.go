@@ -92,7 +92,7 @@ func programPodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnati
 		program.VolumeMounts = append(program.VolumeMounts, corev1.VolumeMount{Name: userVolume(&v), MountPath: v.MountPath})
 		volumes = append(volumes, podVolume(&v))
 	}
-	spec := regionPod(db, region, topologyName(db, incarnation), program)
+	spec := regionPod(db, region, topologyName(db, incarnation), credentialsVolume(db, serverFiles), program)
 	spec.SecurityContext = &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
 	spec.TerminationGracePeriodSeconds = ptr.To(int64(ptr.Deref(p.TerminationGracePeriodSeconds, 10)))
 	spec.InitContainers = []corev1.Container{probeSidecar(region.Name, image)}

@@ -99,6 +99,9 @@ func manifestsName(run *v1alpha1.BenchmarkRun) string {
 	return joinName(253, run.Name, "manifests", attempt(run))
 }
 
+// credentialsName names the Secret with the credentials of a database's pods.
+func credentialsName(db *v1alpha1.GeoDatabase) string { return joinName(253, db.Name, "credentials") }
+
 // runCredentialsName names the Secret with the credentials of an attempt's workers.
 func runCredentialsName(run *v1alpha1.BenchmarkRun) string {
 	return joinName(253, run.Name, "credentials", attempt(run))

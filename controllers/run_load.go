@@ -29,7 +29,7 @@ func (s *runScope) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	req := &admin.LoadRequest{Dataset: datasetName(s.run, workload), Workload: workload, Seed: uint64(s.run.Spec.Seed), Traced: recorded(s.run)}
+	req := &admin.LoadRequest{Dataset: datasetName(s.run, workload), Workload: workload, Seed: uint64(s.run.Spec.Seed), Run: attempt(s.run), Traced: recorded(s.run)}
 	var rows, bytes atomic.Int64
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxAsk)

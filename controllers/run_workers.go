@@ -37,7 +37,7 @@ func workerConfig(run *v1alpha1.BenchmarkRun, d *deploy.Database, region string)
 		return nil, err
 	}
 	w := &deploy.Worker{
-		Run: run.Name, UID: string(run.UID), Region: region, Workers: int(run.Spec.Load.WorkersPerRegion),
+		Run: run.Name, UID: string(run.UID), Attempt: attempt(run), Region: region, Workers: int(run.Spec.Load.WorkersPerRegion),
 		Database: *d, Workload: workload, Load: load, Seed: uint64(run.Spec.Seed), Fine: len(run.Spec.Faults) > 0, Deadline: run.Status.StartTime.Add(runDeadline(run)).UTC().Truncate(time.Second),
 	}
 	if recorded(run) {
@@ -99,10 +99,12 @@ func reportKey(a *identity.Authority, run *v1alpha1.BenchmarkRun, region string,
 }
 
 // buildRunCredentials makes the Secret with the credentials of a run's workers.
-func buildRunCredentials(run *v1alpha1.BenchmarkRun, a *identity.Authority, regions []string) *corev1.Secret {
+func buildRunCredentials(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a *identity.Authority, regions []string) *corev1.Secret {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: runCredentialsName(run), Namespace: run.Namespace, Labels: runLabels(run, RoleCredentials)},
-		Data:       map[string][]byte{},
+		Data: map[string][]byte{
+			identity.FileClient: identity.ClientKey(a.Key(keyClients, string(db.UID)), attempt(run)),
+		},
 	}
 	for _, region := range regions {
 		for i := range int(run.Spec.Load.WorkersPerRegion) {
@@ -133,7 +135,10 @@ const indexVariable = "JOB_COMPLETION_INDEX"
 // buildJob makes the Job of a region's workers. A worker that dies takes its clients' history with it, so nothing is
 // ever started again: backoffLimit 0, restartPolicy Never.
 func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1alpha1.Region, workers int, image string, lifetime time.Duration, meta metav1.ObjectMeta) *batchv1.Job {
-	pod := regionPod(db, region, meta.Name, ownContainer(corev1.Container{
+	clientKey := corev1.VolumeProjection{Secret: &corev1.SecretProjection{
+		LocalObjectReference: corev1.LocalObjectReference{Name: runCredentialsName(run)}, Items: keysToPaths(identity.FileClient),
+	}}
+	pod := regionPod(db, region, meta.Name, credentialsVolume(db, serverFiles, clientKey), ownContainer(corev1.Container{
 		Name:      "worker",
 		Image:     image,
 		Args:      []string{"worker", "--config", configFolder + "/" + WorkerKey, "--report", meta.Name},
@@ -176,7 +181,7 @@ func (s *runScope) createWorkers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := ensureCreated(ctx, s.Client, s.Live, s.run, buildRunCredentials(s.run, authority, s.current.database.Topology.Regions)); err != nil {
+	if err := ensureCreated(ctx, s.Client, s.Live, s.run, buildRunCredentials(s.run, s.db, authority, s.current.database.Topology.Regions)); err != nil {
 		return err
 	}
 	for i := range s.db.Spec.Regions {

@@ -111,7 +111,7 @@ func TestPodsAreRestricted(t *testing.T) {
 			}
 		}
 		for _, v := range spec.Volumes {
-			if v.ConfigMap == nil && v.Secret == nil && (v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil) {
+			if v.ConfigMap == nil && v.Secret == nil && v.Projected == nil && (v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil) {
 				t.Errorf("%s: volume %s is neither a ConfigMap, nor a Secret, nor a bounded folder", what, v.Name)
 			}
 		}

@@ -115,6 +115,7 @@ type fakeNode struct {
 	database deploy.Database
 	id       geo.NodeID
 	dataset  string
+	run      string
 	traced   bool
 	workload []byte
 	broken   bool
@@ -752,7 +753,7 @@ func (w *world) Load(_ context.Context, addr string, req *admin.LoadRequest) (*a
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n.dataset != req.Dataset {
-		n.dataset, n.workload, n.traced = req.Dataset, req.Workload, req.Traced
+		n.dataset, n.run, n.workload, n.traced = req.Dataset, req.Run, req.Workload, req.Traced
 		w.loads++
 	}
 	return &admin.LoadResponse{Rows: 100, Bytes: 10_000}, nil

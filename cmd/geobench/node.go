@@ -13,13 +13,14 @@ import (
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/node"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
 func newNodeCommand() *cobra.Command {
 	var pod podFlags
-	var journal string
+	var journal, folder string
 	cmd := &cobra.Command{
 		Use:   "node --config FILE --region NAME",
 		Short: "Run one node of a database (what database pods run)",
@@ -44,7 +45,7 @@ ordinal o is replica o mod R of partition o div R, R being the number of replica
 				return err
 			}
 			n, err := node.New(node.Config{
-				Database: db, ID: id, Listener: listener, Admin: admin, Engine: engine, Procedures: catalog.Procedures(), Journal: journal,
+				Database: db, ID: id, Listener: listener, Admin: admin, Engine: engine, Procedures: catalog.Procedures(), Journal: journal, Credentials: identity.Folder(folder),
 				ParseWorkload: catalog.Parse, Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
 			})
 			if err != nil {
@@ -54,6 +55,7 @@ ordinal o is replica o mod R of partition o div R, R being the number of replica
 		},
 	}
 	pod.add(cmd)
+	cmd.Flags().StringVar(&folder, "credentials", identity.DefaultFolder, "folder of the credentials that the operator made for this database")
 	cmd.Flags().StringVar(&journal, "journal", "", "folder for the log of the node's inputs, from which it goes on when its process starts again (default none)")
 	return cmd
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/meeting"
 	"github.com/geobench/geobench/internal/metrics"
@@ -39,7 +40,7 @@ const (
 )
 
 func newWorkerCommand() *cobra.Command {
-	var config, report, address string
+	var config, report, address, folder string
 	cmd := &cobra.Command{
 		Use:   "worker --config FILE --report NAME",
 		Short: "Play the clients of one region (what worker pods run)",
@@ -59,7 +60,7 @@ INDEX being its job's completion index: there it says that it is ready, reads th
 			if err != nil {
 				return err
 			}
-			err = work(cmd.Context(), w, index, place, address)
+			err = work(cmd.Context(), w, index, place, identity.Folder(folder), address)
 			if err != nil {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), lastWords)
 				defer cancel()
@@ -70,6 +71,7 @@ INDEX being its job's completion index: there it says that it is ready, reads th
 	}
 	cmd.Flags().StringVar(&config, "config", "/etc/geobench/worker.json", "what the operator wrote for this region's workers")
 	cmd.Flags().StringVar(&report, "report", "", "name of the ConfigMaps to report in, without the index")
+	cmd.Flags().StringVar(&folder, "credentials", identity.DefaultFolder, "folder of the credentials that the operator made for this run")
 	cmd.Flags().StringVar(&address, "metrics-bind-address", ":7001", "address of the Prometheus endpoint")
 	return cmd
 }
@@ -91,10 +93,14 @@ func meetingPlace(name string) (*meeting.Place, error) {
 }
 
 // work takes part in one run.
-func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place, address string) error {
+func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place, credentials identity.Folder, address string) error {
 	key, err := os.ReadFile(deploy.ReportKeyFile)
 	if err != nil {
 		return fmt.Errorf("the key of this worker's report: %w", err)
+	}
+	w.Database.Run = w.Attempt
+	if w.Database.ClientKey, err = credentials.Read(identity.FileClient); err != nil {
+		return fmt.Errorf("the key of this run's clients: %w", err)
 	}
 	rec, err := newRecording(w, deploy.HistoryFolder)
 	if err != nil {

@@ -78,6 +78,8 @@ type LoadRequest struct {
 	// Workload is a BenchmarkRun's spec.workload, as JSON.
 	Workload json.RawMessage `json:"workload"`
 	Seed     uint64          `json:"seed"`
+	// Run is whose clients may connect from now on, where clients have to prove whose they are; no others may.
+	Run string `json:"run,omitempty"`
 	// Traced says that the run records a history, so that rows carry versions (package history), which audits leave out.
 	Traced bool `json:"traced,omitempty"`
 }

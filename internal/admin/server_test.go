@@ -26,7 +26,9 @@ func (n fakeNode) Disturb(_ context.Context, a *Agenda) error {
 	}
 	return n.err
 }
-func (n fakeNode) Log() *Log { return &Log{Process: "p", Entries: []LogEntry{{From: 5, Disturbance: Disturbance{SlowPercent: 7}}}} }
+func (n fakeNode) Log() *Log {
+	return &Log{Process: "p", Entries: []LogEntry{{From: 5, Disturbance: Disturbance{SlowPercent: 7}}}}
+}
 func (n fakeNode) Audit(context.Context) (*Audit, error) { return &Audit{Digest: 1 << 63}, n.err }
 func (n fakeNode) Healthy() error                        { return n.err }
 func (n fakeNode) Ready() error                          { return n.err }

@@ -29,6 +29,10 @@ type Database struct {
 	Incarnation string `json:"incarnation"`
 	// Nodes are the addresses, in the order of geo.NodeID.
 	Nodes []Node `json:"nodes"`
+
+	// Run and ClientKey are what clients prove themselves with, where nodes ask for it. They are nobody else's business.
+	Run       string `json:"-"`
+	ClientKey []byte `json:"-"`
 }
 
 // Node is where a node listens.

@@ -13,6 +13,8 @@ type Worker struct {
 	// Run is the BenchmarkRun's name, UID its unique id.
 	Run string `json:"run"`
 	UID string `json:"uid"`
+	// Attempt tells one execution of the run from the next: nodes know its clients by it.
+	Attempt string `json:"attempt"`
 	// Region of the clients, and the number of workers that share the region's clients.
 	Region  string `json:"region"`
 	Workers int    `json:"workers"`

@@ -17,6 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
@@ -31,6 +32,8 @@ type LocalConfig struct {
 	// Journals is a folder for the nodes' logs of their inputs, a folder each; empty: nodes keep none and cannot be started
 	// again.
 	Journals string
+	// Credentials as in Config.
+	Credentials identity.Folder
 	// Log may be nil.
 	Log *slog.Logger
 }
@@ -142,6 +145,7 @@ func (l *Local) newNode(id geo.NodeID, listener, admin net.Listener) (*Node, err
 		Engine:        l.cfg.Engine,
 		Procedures:    l.cfg.Procedures,
 		ParseWorkload: l.cfg.ParseWorkload,
+		Credentials:   l.cfg.Credentials,
 		Log:           l.cfg.Log,
 	}
 	if l.cfg.Journals != "" {

@@ -22,6 +22,7 @@ import (
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
@@ -44,6 +45,9 @@ type Config struct {
 	// Journal is the folder of the node's log of its inputs, from which a process that starts again goes on; empty: none is
 	// kept, and what is in memory is lost with the process.
 	Journal string
+	// Credentials are what the node proves itself with, and lets in others by; empty: everybody is let in, which is for nodes that
+	// are all in one process.
+	Credentials identity.Folder
 	// Log may be nil.
 	Log *slog.Logger
 }
@@ -62,7 +66,10 @@ type Node struct {
 	peers    []*peerReceiver // by geo.NodeID
 	gate     sync.Mutex      // one load or audit at a time
 
-	broken     atomic.Pointer[string]
+	broken atomic.Pointer[string]
+	// run is whose clients may connect: see admin.LoadRequest.
+	run        atomic.Pointer[string]
+	strangers  strangers
 	disturbing disturbances
 	// asked is when Healthy asked the loop for a sign of life, 0 once it gave one.
 	asked    atomic.Int64
@@ -108,7 +115,12 @@ func New(cfg Config) (*Node, error) {
 	for i, a := range cfg.Database.Nodes {
 		addresses[i] = a.Address
 	}
+	var keys *wire.Keys
+	if cfg.Credentials != "" {
+		keys = n.keys()
+	}
 	n.endpoint = wire.New(wire.Config{
+		Keys:        keys,
 		Database:    cfg.Database.Name,
 		Incarnation: cfg.Database.Incarnation,
 		Process:     n.process,
@@ -331,6 +343,7 @@ func (l *loop) fill(req *admin.LoadRequest, w workload.Workload) {
 		}
 	})
 	l.dataset, l.workload, l.traced = req.Dataset, w, req.Traced
+	l.n.run.Store(&req.Run)
 	l.loaded = admin.LoadResponse{Rows: int64(l.store.Len()), Bytes: l.store.Bytes()}
 }
 

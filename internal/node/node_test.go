@@ -183,7 +183,7 @@ func (c *connection) Turn() {}
 func connect(t testing.TB, l *Local, id geo.NodeID) *connection {
 	t.Helper()
 	db := l.Database()
-	conn, err := wire.Dial(context.Background(), db.Nodes[id].Address, wire.Hello{Database: db.Name, Incarnation: db.Incarnation, Process: "c", To: id}, nil)
+	conn, err := wire.Dial(context.Background(), db.Nodes[id].Address, wire.Hello{Database: db.Name, Incarnation: db.Incarnation, Process: "c", To: id}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

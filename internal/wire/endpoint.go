@@ -34,6 +34,8 @@ type Config struct {
 	// Durable tells that the node keeps a log of what it receives: nothing leaves before Link.Flush and Conn.Flush, however
 	// much it is, and a peer's frames are acknowledged once Link.Logged says so.
 	Durable bool
+	// Keys authenticate connections; nil: whoever knows the database and its incarnation may connect.
+	Keys *Keys
 	// Receiver makes the receiver of a peer's messages.
 	Receiver func(from geo.NodeID) Receiver
 	// Client is asked for the receiver of a new client's transactions. ClientGone is called once it receives no more.
@@ -331,12 +333,18 @@ func (e *Endpoint) dialOnce(l *Link) (connected bool, err error) {
 	s := l.begin(conn)
 	defer func() { l.end(s, err) }()
 	fr := newFrameReader(conn)
+	var key []byte
+	if e.cfg.Keys != nil {
+		if key, err = e.cfg.Keys.Peer(); err != nil {
+			return false, err
+		}
+	}
 	h := e.hello(Peer)
 	h.To, h.Received = l.peer, l.resume()
 	l.mu.Lock()
 	h.Expect = l.process
 	l.mu.Unlock()
-	w, err := greet(conn, fr, &h)
+	w, err := greet(conn, fr, &h, key)
 	if err != nil {
 		return false, err
 	}
@@ -398,9 +406,17 @@ func (e *Endpoint) accept() {
 // serve takes an accepted connection to its end.
 func (e *Endpoint) serve(conn net.Conn) {
 	fr := newFrameReader(conn)
-	h, err := receiveHello(conn, fr)
+	h, err := receiveHello(conn, fr, e.cfg.Keys)
 	if err != nil {
-		_ = writeFrame(conn, frameRefusal, &Refusal{WrongAddress, err.Error()})
+		code := WrongAddress
+		if stranger := (*strangerError)(nil); errors.As(err, &stranger) {
+			code = Unproven
+		}
+		if e.cfg.Keys != nil {
+			e.cfg.Keys.Stranger(conn.RemoteAddr(), err)
+			err = errStranger // who has proved nothing is told nothing
+		}
+		_ = writeFrame(conn, frameRefusal, &Refusal{code, err.Error()})
 		return
 	}
 	if r := e.judge(h); r != nil {
@@ -412,7 +428,7 @@ func (e *Endpoint) serve(conn net.Conn) {
 	}
 	if h.Role == Client {
 		c := newConn(conn, fr, e.clientPath(), frameOutcomes, frameSubmit, &e.clientBytes, &e.clientMessages)
-		c.out.hold = e.cfg.Durable
+		c.out.hold, c.run = e.cfg.Durable, h.Run
 		receiver := e.cfg.Client(c)
 		if writeFrame(conn, frameWelcome, &welcome{process: e.cfg.Process}) == nil {
 			c.start()
@@ -429,6 +445,8 @@ func (e *Endpoint) serve(conn net.Conn) {
 	}
 	l.end(s, err)
 }
+
+var errStranger = errors.New("who connects here must have a key of this database")
 
 // judge returns why a greeting is refused, nil when it is welcome.
 func (e *Endpoint) judge(h *Hello) *Refusal {
