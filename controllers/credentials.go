@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -50,6 +52,8 @@ type Credentials struct {
 	mu        sync.Mutex
 	authority *identity.Authority
 	looked    time.Time
+	// operator is what this process proves itself to pods with. It is nowhere else.
+	operator *identity.Certificate
 }
 
 // Authority returns what the operator makes credentials from. It is looked up now and then, since another operator may have renewed
@@ -57,7 +61,31 @@ type Credentials struct {
 func (c *Credentials) Authority(ctx context.Context) (*identity.Authority, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.fresh(ctx, c.Clock.Now())
+}
+
+// TLS is how the operator connects to the administration servers in the pods of a database.
+func (c *Credentials) TLS(ctx context.Context, database types.UID) (*tls.Config, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now := c.Clock.Now()
+	a, err := c.fresh(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	if c.operator == nil || !identity.Current(c.operator.Cert, a.Signers(), identity.OperatorName, now) {
+		if c.operator, err = a.Issue(identity.OperatorName, true, now); err != nil {
+			return nil, err
+		}
+	}
+	pair, err := c.operator.Pair()
+	if err != nil {
+		return nil, err
+	}
+	return a.Client(pair, identity.ServerName(string(database))), nil
+}
+
+func (c *Credentials) fresh(ctx context.Context, now time.Time) (*identity.Authority, error) {
 	if c.authority != nil && now.Sub(c.looked) < authorityFresh {
 		return c.authority, nil
 	}

@@ -2,13 +2,18 @@ package controllers
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,6 +86,21 @@ func TestCredentialsOfPods(t *testing.T) {
 			t.Errorf("two databases share %s", file)
 		}
 	}
+	// What they have is what the operator goes by, and nobody else's.
+	clients := newPodClients(w.credentials)
+	for _, files := range []map[string][]byte{ofNode, ofWorker} {
+		folder := t.TempDir()
+		for file, b := range files {
+			w.must(os.WriteFile(filepath.Join(folder, file), b, 0o600))
+		}
+		addr := httpsServer(t, identity.Folder(folder), func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") })
+		if _, err := clients.Nodes(w.getDatabase("d").UID).Status(w.ctx, addr); err != nil {
+			t.Error(err)
+		}
+		if _, err := clients.Nodes(w.getDatabase("e").UID).Status(w.ctx, addr); err == nil {
+			t.Error("a pod of one database passes for one of another")
+		}
+	}
 	authority := w.secret(AuthorityName).Data
 	for _, files := range []map[string][]byte{ofNode, ofWorker} {
 		for file, b := range files {
@@ -105,6 +125,45 @@ func TestCredentialsOfPods(t *testing.T) {
 	}
 }
 
+// What anybody may ask of a pod is on ports that change nothing; kubelet and Prometheus go there. The operator has ports of its own.
+func TestPortsOfPods(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").emulation(v1alpha1.EmulationSidecar).obj(), makeRun("r").database("d").obj())
+	w.untilStage("r", v1alpha1.StageMeasure)
+	jobs := &batchv1.JobList{}
+	w.must(w.client.List(w.ctx, jobs, client.InNamespace(w.namespace)))
+	for _, template := range []corev1.PodTemplateSpec{w.get("d-us-west-2", &appsv1.StatefulSet{}).(*appsv1.StatefulSet).Spec.Template, jobs.Items[0].Spec.Template} {
+		if got := template.Annotations[annotationScrapePort]; got != "7001" {
+			t.Errorf("Prometheus scrapes port %s", got)
+		}
+	}
+	for _, pod := range []*corev1.Pod{w.nodePod("d", "us-west-2", 0), w.workerPod("r", "us-west-2")} {
+		ports := map[string]int32{}
+		for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
+			for _, p := range c.Ports {
+				ports[p.Name] = p.ContainerPort
+			}
+			for _, probe := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+				if probe == nil {
+					continue
+				}
+				if port := probe.HTTPGet.Port.String(); port != "metrics" && port != "7003" {
+					t.Errorf("kubelet asks port %s of container %s", port, c.Name)
+				}
+			}
+		}
+		delete(ports, "geobench")
+		if want := map[string]int32{"metrics": 7001, "admin": 7004, "wan": 7003, "wan-admin": 7005}; !maps.Equal(ports, want) {
+			t.Errorf("pod %s has ports %v, want %v", pod.Name, ports, want)
+		}
+		sidecar := &pod.Spec.InitContainers[0]
+		if got, want := slices.Sorted(maps.Keys(w.folder(pod, sidecar, identity.DefaultFolder))), []string{"ca.crt", "tls.crt", "tls.key"}; !slices.Equal(got, want) {
+			t.Errorf("the sidecar of %s has %q, want %q", pod.Name, got, want)
+		}
+	}
+}
+
 // Certificates are renewed long before they end, in place: no pod is started again.
 func TestCredentialsAreRenewed(t *testing.T) {
 	t.Parallel()
@@ -118,6 +177,11 @@ func TestCredentialsAreRenewed(t *testing.T) {
 		w.step()
 		if now := w.secret("d-credentials").Data; !identity.Current(now[identity.FileCert], w.secret(AuthorityName).Data["signers.crt"], name, w.clock.Now()) {
 			t.Fatalf("after %s the certificate is not good for long any more", w.clock.Since(first.CreationTimestamp.Time))
+		}
+		operator, err := w.credentials.TLS(w.ctx, db.UID)
+		w.must(err)
+		if left := operator.Certificates[0].Leaf.NotAfter.Sub(w.clock.Now()); left < 29*24*time.Hour {
+			t.Fatalf("after %s the operator's own certificate is good for %s", w.clock.Since(first.CreationTimestamp.Time), left)
 		}
 	}
 	now := w.secret("d-credentials")

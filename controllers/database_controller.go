@@ -42,10 +42,8 @@ const ConditionProgressing = "Progressing"
 type GeoDatabaseReconciler struct {
 	Client client.Client
 	// Live reads from the API server itself.
-	Live  client.Reader
-	Nodes NodeClient
-	// Sidecars answer which network is in force.
-	Sidecars emulation.Sidecars
+	Live client.Reader
+	Pods PodClients
 	// Choose picks the backend that emulates a database's network.
 	Choose chooser
 	// Credentials give pods theirs.
@@ -330,7 +328,7 @@ func (s *databaseScope) replacePods(ctx context.Context) error {
 
 func (s *databaseScope) observe(ctx context.Context) error {
 	var err error
-	s.nodes, err = observeNodes(ctx, s.Client, s.Nodes, s.db, &s.current.database)
+	s.nodes, err = observeNodes(ctx, s.Client, s.Pods, s.db, &s.current.database)
 	return err
 }
 

@@ -21,9 +21,11 @@ import (
 )
 
 const (
-	// peerPort is where nodes listen for peers and clients, adminPort for the operator, probes and metrics.
-	peerPort  = 7000
-	adminPort = 7001
+	// peerPort is where nodes listen for peers and clients, adminPort for the operator, and metricsPort for everybody: probes and
+	// Prometheus.
+	peerPort    = 7000
+	metricsPort = 7001
+	adminPort   = 7004
 )
 
 // refusal is a spec that cannot be carried out. It is shown in the status and waits for the user.

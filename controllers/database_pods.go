@@ -113,7 +113,7 @@ func probeSidecar(region, image string) corev1.Container {
 		Args:          []string{"probe", "--config", configFolder + "/" + TopologyKey, "--region", region},
 		RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways),
 		Env:           []corev1.EnvVar{fromField("POD_NAME", "metadata.name")},
-		Ports:         []corev1.ContainerPort{{Name: "admin", ContainerPort: adminPort, Protocol: corev1.ProtocolTCP}},
+		Ports:         ownPorts(),
 		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
 		}},

@@ -188,7 +188,7 @@ func TestJournalOutlivesTheContainer(t *testing.T) {
 	before := w.untilReady("d").Status.Incarnation
 	pod := w.nodePod("d", "us-west-2", 0)
 	node := pod.Spec.Containers[0]
-	if !slices.Contains(node.Args, journalFolder) || node.VolumeMounts[1].MountPath != journalFolder || pod.Spec.Volumes[1].EmptyDir == nil {
+	if !slices.Contains(node.Args, journalFolder) || node.VolumeMounts[2].MountPath != journalFolder || pod.Spec.Volumes[2].EmptyDir == nil {
 		t.Errorf("args %q, mounts %+v, volumes %+v", node.Args, node.VolumeMounts, pod.Spec.Volumes)
 	}
 	pod.Status.ContainerStatuses[0].RestartCount = 1

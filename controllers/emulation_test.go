@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -131,7 +132,7 @@ func (w *world) sidecarConfig(pod *corev1.Pod) (*wan.Config, error) {
 			return nil, err
 		}
 		args := pod.Spec.InitContainers[0].Args
-		file := args[len(args)-1][strings.LastIndexByte(args[len(args)-1], '/')+1:]
+		_, file := path.Split(args[slices.Index(args, "--config")+1])
 		return wan.ParseConfig([]byte(cm.Data[strings.ReplaceAll(file, "$(POD_NAME)", pod.Name)]))
 	}
 	return nil, errors.New("the sidecar has no volume")

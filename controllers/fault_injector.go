@@ -457,7 +457,7 @@ func (in *clusterInjector) tell(ctx context.Context, nodes []geo.NodeID) error {
 		a := fault.Agenda(in.timeline.NodePlan(id, nodeFaults), in.clocks[id].Zero.Sub(in.timeline.Start), lost, id)
 		a.Process = n.status.Process
 		group.Go(func() error {
-			if err := in.Nodes.Disturb(ctx, n.address, a); err != nil {
+			if err := in.Pods.Nodes(in.db.UID).Disturb(ctx, n.address, a); err != nil {
 				return fmt.Errorf("node %s: %w", n.podName, err)
 			}
 			return nil
@@ -481,7 +481,7 @@ func (in *clusterInjector) readClocks(ctx context.Context, nodes []geo.NodeID) e
 			if n.status == nil {
 				return fmt.Errorf("node %s: %s", n.podName, n.problem)
 			}
-			if clocks[i], err = in.Nodes.Clock(ctx, n.address); err != nil {
+			if clocks[i], err = in.Pods.Nodes(in.db.UID).Clock(ctx, n.address); err != nil {
 				return fmt.Errorf("the clock of node %s: %w", n.podName, err)
 			}
 			return nil

@@ -41,7 +41,7 @@ func (in *clusterInjector) readLogs(ctx context.Context) error {
 	group.SetLimit(maxAsk)
 	for i, id := range nodes {
 		group.Go(func() error {
-			log, err := in.Nodes.Log(asking, in.nodes[id].address)
+			log, err := in.Pods.Nodes(in.db.UID).Log(asking, in.nodes[id].address)
 			if err != nil {
 				return fmt.Errorf("the log of node %s: %w", in.nodes[id].podName, err)
 			}
@@ -89,7 +89,7 @@ func (in *clusterInjector) readSidecars(ctx context.Context) error {
 			if len(p.IPs) == 0 {
 				return fmt.Errorf("the log of the sidecar of pod %s: the pod has no address", p.Name)
 			}
-			log, ahead, within, err := in.Sidecars.Log(asking, net.JoinHostPort(p.IPs[0], strconv.Itoa(wan.StatusPort)))
+			log, ahead, within, err := in.Pods.Sidecars(in.db.UID).Log(asking, net.JoinHostPort(p.IPs[0], strconv.Itoa(wan.AdminPort)))
 			if err != nil {
 				return fmt.Errorf("the log of the sidecar of pod %s: %w", p.Name, err)
 			}

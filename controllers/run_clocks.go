@@ -39,7 +39,7 @@ func (s *runScope) noteClocks(ctx context.Context, key string) error {
 			if err != nil {
 				return err
 			}
-			c, err := s.Nodes.Clock(asking, addr)
+			c, err := s.Pods.Nodes(s.db.UID).Clock(asking, addr)
 			if err != nil {
 				return fmt.Errorf("the clock of %s: %w", w.name(), err)
 			}

@@ -23,7 +23,6 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/result"
 )
@@ -35,10 +34,8 @@ const Finalizer = "geobench.dev/cleanup"
 type BenchmarkRunReconciler struct {
 	Client client.Client
 	// Live reads from the API server itself.
-	Live  client.Reader
-	Nodes NodeClient
-	// Sidecars answer which network is in force.
-	Sidecars emulation.Sidecars
+	Live client.Reader
+	Pods PodClients
 	// Choose picks the backend that emulates a database's network.
 	Choose chooser
 	// Unfit says why Chaos Mesh cannot inject objects of a kind, empty when it can.

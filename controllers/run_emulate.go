@@ -23,7 +23,7 @@ func (s *runScope) emulate(ctx context.Context) error {
 	if err := s.checkIncarnation(ctx, current); err != nil {
 		return err
 	}
-	nodes, err := observeNodes(ctx, s.Client, s.Nodes, s.db, &current.database)
+	nodes, err := observeNodes(ctx, s.Client, s.Pods, s.db, &current.database)
 	if err != nil {
 		return err
 	}
@@ -62,5 +62,5 @@ func (s *runScope) emulate(ctx context.Context) error {
 
 // backend is that of the database's present incarnation.
 func (s *runScope) backend() emulation.Backend {
-	return emulated(s.Client, s.Live, s.Sidecars, s.Clock, s.db, s.Image, s.current.emulation(), s.current.why)
+	return emulated(s.Client, s.Live, s.Pods, s.Clock, s.db, s.Image, s.current.emulation(), s.current.why)
 }

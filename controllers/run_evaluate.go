@@ -95,7 +95,7 @@ func (s *runScope) quiet(ctx context.Context) (*stillness, error) {
 	var err error
 	gone := s.taken()
 	left := func(n geo.NodeID) bool { return !slices.Contains(gone, n) }
-	if s.nodes, err = observeNodes(ctx, s.Client, s.Nodes, s.db, &s.current.database); err != nil {
+	if s.nodes, err = observeNodes(ctx, s.Client, s.Pods, s.db, &s.current.database); err != nil {
 		return nil, err
 	}
 	before, err := s.startSnapshot(ctx)
@@ -320,7 +320,7 @@ func (s *runScope) audit(ctx context.Context, out []string) ([]admin.Audit, erro
 			continue
 		}
 		group.Go(func() error {
-			a, err := s.Nodes.Audit(ctx, s.nodes[i].address)
+			a, err := s.Pods.Nodes(s.db.UID).Audit(ctx, s.nodes[i].address)
 			if err != nil {
 				return fmt.Errorf("node %s: %w", s.nodes[i].podName, err)
 			}

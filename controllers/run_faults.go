@@ -267,7 +267,7 @@ func (s *runScope) endDisturbances(ctx context.Context) (bool, error) {
 	if err != nil || current == nil || current.foreign || current.id() != s.run.Status.DatabaseIncarnation {
 		return err == nil, err
 	}
-	nodes, err := observeNodes(ctx, s.Client, s.Nodes, db, &current.database)
+	nodes, err := observeNodes(ctx, s.Client, s.Pods, db, &current.database)
 	if err != nil {
 		return false, err
 	}
@@ -278,7 +278,7 @@ func (s *runScope) endDisturbances(ctx context.Context) (bool, error) {
 			continue
 		}
 		clean = false
-		if err := s.Nodes.Disturb(ctx, n.address, &admin.Agenda{}); err != nil {
+		if err := s.Pods.Nodes(db.UID).Disturb(ctx, n.address, &admin.Agenda{}); err != nil {
 			s.cleanupPending(fmt.Sprintf("what faults do to node %s (%s)", n.podName, err))
 		}
 	}

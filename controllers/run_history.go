@@ -106,7 +106,7 @@ func (s *runScope) checkHistory(ctx context.Context, workers []workerState) (che
 			s.condition(conditionQuiet, false, "HistoryNotRead", fmt.Sprintf("the history of %s: %s", w.name(), err))
 			return nil, false, nil
 		}
-		clock, err := s.Nodes.Clock(ctx, addr)
+		clock, err := s.Pods.Nodes(s.db.UID).Clock(ctx, addr)
 		if err != nil {
 			s.condition(conditionQuiet, false, "ClockNotRead", fmt.Sprintf("the clock of %s: %s", w.name(), err))
 			return nil, false, nil
@@ -158,7 +158,7 @@ const smaller = "choose fewer spec.load.clientsPerRegion or a shorter spec.load.
 func (s *runScope) readHistory(ctx context.Context, h *history.History, addr string, w *workerState) error {
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
-	body, err := s.Nodes.History(ctx, addr)
+	body, err := s.Pods.Nodes(s.db.UID).History(ctx, addr)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -129,16 +128,16 @@ func TestClocksOfSeveralMachines(t *testing.T) {
 }
 
 func TestHTTPWorkerClient(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	credentials, folder := unitCredentials(t, "uid")
+	addr := httpsServer(t, folder, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case admin.PathClock:
 			_ = json.NewEncoder(w).Encode(admin.Reading{Wall: time.Now().Add(time.Hour).UnixNano(), Monotonic: time.Minute})
 		case deploy.PathHistory:
 			http.Error(w, "the history is still being written", http.StatusConflict)
 		}
-	}))
-	defer server.Close()
-	addr, c := strings.TrimPrefix(server.URL, "http://"), NewHTTPNodeClient()
+	})
+	c := newPodClients(credentials).Nodes("uid")
 	clock, err := c.Clock(t.Context(), addr)
 	if err != nil || clock.Within <= 0 || clock.Within > time.Minute || (clock.Ahead-time.Hour).Abs() > clock.Within || (time.Since(clock.Zero)-time.Minute).Abs() > time.Minute/2 {
 		t.Errorf("the clocks are %+v, %v; they are an hour ahead, and began a minute ago", clock, err)
@@ -146,9 +145,7 @@ func TestHTTPWorkerClient(t *testing.T) {
 	if _, err := c.History(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "409 Conflict: the history is still") {
 		t.Errorf("a history that is being written gave %v", err)
 	}
-	full := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "all of it") }))
-	defer full.Close()
-	body, err := c.History(t.Context(), strings.TrimPrefix(full.URL, "http://"))
+	body, err := c.History(t.Context(), httpsServer(t, folder, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "all of it") }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func (s *runScope) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	nodes, err := observeNodes(ctx, s.Client, s.Nodes, s.db, &s.current.database)
+	nodes, err := observeNodes(ctx, s.Client, s.Pods, s.db, &s.current.database)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (s *runScope) load(ctx context.Context) error {
 			return nil
 		}
 		group.Go(func() error {
-			resp, err := s.Nodes.Load(gctx, n.address, req)
+			resp, err := s.Pods.Nodes(s.db.UID).Load(gctx, n.address, req)
 			if err != nil {
 				return fmt.Errorf("node %s: %w", n.podName, err)
 			}

@@ -143,7 +143,7 @@ func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1al
 		Image:     image,
 		Args:      []string{"worker", "--config", configFolder + "/" + WorkerKey, "--report", meta.Name},
 		Env:       []corev1.EnvVar{fromField("POD_NAME", "metadata.name"), fromField("POD_NAMESPACE", "metadata.namespace")},
-		Ports:     []corev1.ContainerPort{{Name: "metrics", ContainerPort: adminPort, Protocol: corev1.ProtocolTCP}},
+		Ports:     ownPorts(),
 		Resources: withDefaultRequests(run.Spec.Load.Resources, "100m", "128Mi"),
 	}))
 	pod.RestartPolicy = corev1.RestartPolicyNever
@@ -163,7 +163,7 @@ func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1al
 					Labels: meta.Labels,
 					Annotations: map[string]string{
 						annotationScrape:     "true",
-						annotationScrapePort: "7001",
+						annotationScrapePort: strconv.Itoa(metricsPort),
 						// Evicting a worker to make room spoils the run.
 						"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 					},
@@ -316,7 +316,7 @@ func (s *runScope) checkHealth(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	if s.nodes, err = observeNodes(ctx, s.Client, s.Nodes, s.db, &s.current.database); err != nil {
+	if s.nodes, err = observeNodes(ctx, s.Client, s.Pods, s.db, &s.current.database); err != nil {
 		return err
 	}
 	before, err := s.startSnapshot(ctx)

@@ -33,6 +33,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/load"
@@ -155,8 +156,8 @@ func (w *world) restartOperator() {
 	c := w.operatorClient()
 	choice := newEmulationChoice(c, c, testImage, w.clock)
 	w.credentials = &Credentials{Client: c, Live: c, Namespace: w.namespace, Clock: w.clock}
-	w.database = &GeoDatabaseReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Credentials: w.credentials, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
-	w.run = &BenchmarkRunReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Credentials: w.credentials, Unfit: choice.chaosUnfit, Abilities: abilities, HistoryMemory: 1 << 20, Image: testImage, Events: w.recorder, Clock: w.clock,
+	w.database = &GeoDatabaseReconciler{Client: c, Live: c, Pods: w, Choose: choice.choose, Credentials: w.credentials, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
+	w.run = &BenchmarkRunReconciler{Client: c, Live: c, Pods: w, Choose: choice.choose, Credentials: w.credentials, Unfit: choice.chaosUnfit, Abilities: abilities, HistoryMemory: 1 << 20, Image: testImage, Events: w.recorder, Clock: w.clock,
 		Wait: func(_ context.Context, d time.Duration) error { w.clock.Step(d); return nil }}
 	w.experiment = &ExperimentReconciler{Client: c, Live: c, Abilities: abilities, Events: w.recorder, Clock: w.clock}
 }
@@ -567,6 +568,12 @@ func (w *world) recordHistory(pod *corev1.Pod, dw *deploy.Worker) string {
 	w.must(err)
 	return string(text)
 }
+
+// Nodes implements PodClients.
+func (w *world) Nodes(types.UID) NodeClient { return w }
+
+// Sidecars implements PodClients.
+func (w *world) Sidecars(types.UID) emulation.Sidecars { return w.sidecars }
 
 // History implements NodeClient.
 func (w *world) History(_ context.Context, addr string) (io.ReadCloser, error) {

@@ -20,7 +20,7 @@ import (
 
 func newNodeCommand() *cobra.Command {
 	var pod podFlags
-	var journal, folder string
+	var journal string
 	cmd := &cobra.Command{
 		Use:   "node --config FILE --region NAME",
 		Short: "Run one node of a database (what database pods run)",
@@ -44,9 +44,13 @@ ordinal o is replica o mod R of partition o div R, R being the number of replica
 			if err != nil {
 				return err
 			}
+			public, err := net.Listen("tcp", pod.metrics)
+			if err != nil {
+				return err
+			}
 			n, err := node.New(node.Config{
-				Database: db, ID: id, Listener: listener, Admin: admin, Engine: engine, Procedures: catalog.Procedures(), Journal: journal, Credentials: identity.Folder(folder),
-				ParseWorkload: catalog.Parse, Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
+				Database: db, ID: id, Listener: listener, Admin: admin, Public: public, Engine: engine, Procedures: catalog.Procedures(), Journal: journal,
+				Credentials: identity.Folder(pod.credentials), ParseWorkload: catalog.Parse, Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
 			})
 			if err != nil {
 				return err
@@ -55,18 +59,22 @@ ordinal o is replica o mod R of partition o div R, R being the number of replica
 		},
 	}
 	pod.add(cmd)
-	cmd.Flags().StringVar(&folder, "credentials", identity.DefaultFolder, "folder of the credentials that the operator made for this database")
 	cmd.Flags().StringVar(&journal, "journal", "", "folder for the log of the node's inputs, from which it goes on when its process starts again (default none)")
 	return cmd
 }
 
+// defaultMetricsAddress is where pods show what anybody may know of them.
+const defaultMetricsAddress = ":7001"
+
 // podFlags say which pod of a database a process is.
-type podFlags struct{ config, region, bind string }
+type podFlags struct{ config, region, bind, metrics, credentials string }
 
 func (f *podFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.config, "config", "/etc/geobench/database.json", "what the operator wrote for this database")
 	cmd.Flags().StringVar(&f.region, "region", "", "name of the pod's region")
 	cmd.Flags().StringVar(&f.bind, "bind-address", "", "address to listen on; the ports are the database's (default all addresses)")
+	cmd.Flags().StringVar(&f.metrics, "metrics-bind-address", defaultMetricsAddress, "address of the Prometheus endpoint and of kubelet's probes")
+	cmd.Flags().StringVar(&f.credentials, "credentials", identity.DefaultFolder, "folder of the credentials that the operator made for this database")
 }
 
 // find reads the database and finds the pod among its nodes.

@@ -131,7 +131,7 @@ func (o *operatorOptions) manager(config *rest.Config, log logr.Logger) (ctrl.Ma
 		return nil, err
 	}
 	if err := errors.Join(
-		controllers.SetupWithManager(mgr, controllers.Options{Namespace: o.ownNamespace, Image: o.nodeImage, Nodes: controllers.NewHTTPNodeClient(), Sidecars: controllers.NewHTTPSidecars(), Clock: clock.RealClock{}}),
+		controllers.SetupWithManager(mgr, controllers.Options{Namespace: o.ownNamespace, Image: o.nodeImage, Clock: clock.RealClock{}}),
 		metrics.Registry.Register(controllers.NewCollector(mgr.GetClient(), clock.RealClock{})),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("ping", healthz.Ping),

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"runtime"
@@ -40,7 +42,8 @@ const (
 )
 
 func newWorkerCommand() *cobra.Command {
-	var config, report, address, folder string
+	var config, report, folder string
+	var addresses workerAddresses
 	cmd := &cobra.Command{
 		Use:   "worker --config FILE --report NAME",
 		Short: "Play the clients of one region (what worker pods run)",
@@ -60,7 +63,7 @@ INDEX being its job's completion index: there it says that it is ready, reads th
 			if err != nil {
 				return err
 			}
-			err = work(cmd.Context(), w, index, place, identity.Folder(folder), address)
+			err = work(cmd.Context(), w, index, place, identity.Folder(folder), addresses)
 			if err != nil {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), lastWords)
 				defer cancel()
@@ -72,9 +75,13 @@ INDEX being its job's completion index: there it says that it is ready, reads th
 	cmd.Flags().StringVar(&config, "config", "/etc/geobench/worker.json", "what the operator wrote for this region's workers")
 	cmd.Flags().StringVar(&report, "report", "", "name of the ConfigMaps to report in, without the index")
 	cmd.Flags().StringVar(&folder, "credentials", identity.DefaultFolder, "folder of the credentials that the operator made for this run")
-	cmd.Flags().StringVar(&address, "metrics-bind-address", ":7001", "address of the Prometheus endpoint")
+	cmd.Flags().StringVar(&addresses.metrics, "metrics-bind-address", defaultMetricsAddress, "address of the Prometheus endpoint")
+	cmd.Flags().StringVar(&addresses.admin, "admin-bind-address", ":7004", "address where the operator reads the clock and fetches the history")
 	return cmd
 }
+
+// workerAddresses are where a worker listens.
+type workerAddresses struct{ metrics, admin string }
 
 func meetingPlace(name string) (*meeting.Place, error) {
 	config, err := rest.InClusterConfig()
@@ -93,7 +100,7 @@ func meetingPlace(name string) (*meeting.Place, error) {
 }
 
 // work takes part in one run.
-func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place, credentials identity.Folder, address string) error {
+func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place, credentials identity.Folder, addresses workerAddresses) error {
 	key, err := os.ReadFile(deploy.ReportKeyFile)
 	if err != nil {
 		return fmt.Errorf("the key of this worker's report: %w", err)
@@ -112,11 +119,14 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place
 	}
 	t := target.NewNative(&w.Database, w.Database.Topology.Index(w.Region))
 	defer t.Close() //nolint:errcheck // connections of a process that ends
-	server, err := metrics.Serve(address, registry, routes(rec)...)
+	server, err := metrics.Serve(addresses.metrics, registry)
 	if err != nil {
 		return err
 	}
 	defer server.Close() //nolint:errcheck // the process ends
+	if err := serveOperator(ctx, addresses.admin, credentials, rec); err != nil {
+		return err
+	}
 
 	waiting, cancel := context.WithDeadline(ctx, w.Deadline)
 	defer cancel()
@@ -238,11 +248,18 @@ func since(before, now load.Progress) deploy.Progress {
 	return p
 }
 
-// routes are what the operator asks a worker for, besides its metrics.
-func routes(rec *recording) []metrics.Route {
-	out := []metrics.Route{{Pattern: "GET " + admin.PathClock, Handler: http.HandlerFunc(admin.ServeClock)}}
-	if rec != nil {
-		out = append(out, metrics.Route{Pattern: "GET " + deploy.PathHistory, Handler: rec})
+// serveOperator answers what the operator asks a worker for.
+func serveOperator(ctx context.Context, address string, credentials identity.Folder, rec *recording) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
 	}
-	return out
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+admin.PathClock, admin.ServeClock)
+	if rec != nil {
+		mux.Handle("GET "+deploy.PathHistory, rec)
+	}
+	strangers := &identity.Strangers{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	go admin.Serve(ctx, credentials.Listener(l, strangers.Turned), mux) //nolint:errcheck // the operator tells of a worker that does not answer
+	return nil
 }

@@ -647,12 +647,18 @@ func TestNetworkPolicy(t *testing.T) {
 		}
 	}
 	rules := find[*networkingv1.NetworkPolicy](t, objects, "geobench-databases").Spec.Ingress
-	for port, everybody := range map[int32]bool{7000: true, 5432: true, 7002: true, 26257: true, 7001: false, 7003: false} {
+	for port, everybody := range map[int32]bool{7000: true, 5432: true, 7002: true, 26257: true, 7001: false, 7003: false, 7004: false, 7005: false} {
 		if got := reached(rules, port, false); got != everybody {
 			t.Errorf("everybody reaches port %d of databases: %v, want %v", port, got, everybody)
 		}
-		if !reached(rules, port, true) {
-			t.Errorf("the operator does not reach port %d of databases", port)
+		if metrics := port == 7001 || port == 7003; reached(rules, port, true) == metrics {
+			t.Errorf("the operator reaches port %d of databases: %v", port, !metrics)
+		}
+	}
+	rules = find[*networkingv1.NetworkPolicy](t, everything, "geobench-databases").Spec.Ingress
+	for _, port := range []int32{7001, 7003} {
+		if reached(rules, port, false) || !reached(rules, port, true) {
+			t.Errorf("port %d of databases is not for Prometheus alone", port)
 		}
 	}
 	operator := find[*networkingv1.NetworkPolicy](t, objects, "geobench-operator").Spec.Egress
@@ -660,7 +666,7 @@ func TestNetworkPolicy(t *testing.T) {
 	if roles := pods.To[0].PodSelector.MatchExpressions[0].Values; !slices.Equal(roles, []string{"node", "worker"}) {
 		t.Errorf("the operator reaches the administration ports of %v, want those of nodes and workers", roles)
 	}
-	for i, port := range []int32{7001, 7003} {
+	for i, port := range []int32{7004, 7005} {
 		if got := pods.Ports[i].Port.IntVal; got != port {
 			t.Errorf("the operator reaches port %d, want %d", got, port)
 		}

@@ -1,5 +1,5 @@
-// Package admin is the administration protocol of a node: small JSON documents over HTTP, asked by the operator (from
-// its pod) and by geobench run (in the same process).
+// Package admin is the administration protocol of a node: small JSON documents over HTTP, which are for the operator alone: mutual TLS
+// (package identity). geobench run asks its nodes in its own process.
 //
 //	GET  /status   Status
 //	POST /load     LoadRequest -> LoadResponse: replaces the node's data; refused with 409 while transactions are pending
@@ -7,6 +7,9 @@
 //	GET  /log      Log: what was done to this node, with its true times
 //	GET  /clock    Reading
 //	GET  /audit    Audit: what the workload's invariants need of this node's rows; 409 while transactions are pending
+//
+// Anybody may ask another port, of which nothing is changed:
+//
 //	GET  /healthz  200 while the event loop turns
 //	GET  /readyz   200 when every peer has been reached and none has lost its state
 //	GET  /metrics  Prometheus

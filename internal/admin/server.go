@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -42,8 +44,8 @@ func (e *BadRequest) Unwrap() error { return e.Err }
 // maxRequest bounds a request's body, in bytes.
 const maxRequest = 1 << 20
 
-// NewHandler serves the administration protocol of n; metrics answers GET /metrics.
-func NewHandler(n Node, metrics http.Handler) http.Handler {
+// NewHandler serves the administration protocol of n.
+func NewHandler(n Node) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
 		s, err := n.Status(r.Context())
@@ -78,6 +80,12 @@ func NewHandler(n Node, metrics http.Handler) http.Handler {
 		answer(w, a, err)
 	})
 	mux.HandleFunc("GET "+PathClock, ServeClock)
+	return mux
+}
+
+// NewPublicHandler serves what anybody may know of n; metrics answers GET /metrics.
+func NewPublicHandler(n Node, metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", check(n.Healthy))
 	mux.HandleFunc("GET /readyz", check(n.Ready))
 	mux.Handle("GET /metrics", metrics)
@@ -107,6 +115,29 @@ func answer(w http.ResponseWriter, v any, err error) {
 	default:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	}
+}
+
+// requestTimeout bounds how long a request's header, and the proof before it, may take.
+const requestTimeout = 10 * time.Second
+
+// Serve answers requests until ctx ends.
+func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: requestTimeout}
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		grace, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if s.Shutdown(grace) != nil {
+			_ = s.Close()
+		}
+	})
+	err := s.Serve(l)
+	if stop() {
+		return err
+	}
+	<-closed
+	return nil
 }
 
 // EncodeRTT writes a histogram of microseconds as LinkStatus.RTT holds it; empty for nil.

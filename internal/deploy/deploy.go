@@ -39,8 +39,8 @@ type Database struct {
 type Node struct {
 	// Address is host:port for peers and clients.
 	Address string `json:"address"`
-	// Admin is host:port of the administration and metrics server.
-	Admin string `json:"admin"`
+	// Admin is host:port of the administration server, for nodes that have one.
+	Admin string `json:"admin,omitempty"`
 }
 
 // Validate checks that the description is complete.

@@ -17,14 +17,18 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/wan"
 )
 
 const (
 	// SidecarName is the name of the sidecar's container and of its volume.
 	SidecarName = "geobench-wan"
-	// SidecarPort is the name of the sidecar's port, which has its metrics.
-	SidecarPort = "wan"
+	// SidecarPort is the name of the sidecar's port, which has its metrics; SidecarAdminPort that of the operator's.
+	SidecarPort      = "wan"
+	SidecarAdminPort = "wan-admin"
+	// sidecarCredentials is the volume with those of the sidecar alone.
+	sidecarCredentials = SidecarName + "-credentials"
 	// sidecarFolder is where the sidecar finds its configuration.
 	sidecarFolder = "/etc/geobench/wan"
 	// annotationGeneration, on the ConfigMap, counts its changes; on a pod, its change makes kubelet refresh the file at once.
@@ -52,6 +56,8 @@ type Sidecar struct {
 	Sidecars Sidecars
 	// Image holds geobench.
 	Image string
+	// Credentials are what the sidecars know the operator by: a volume of the pod's namespace. Its name does not matter.
+	Credentials corev1.Volume
 	// ConfigName names the ConfigMap of a region.
 	ConfigName func(n *Network, region string) string
 	// Hosts names the hosts of the nodes of a region, by pod, and the host that stands for its load generators.
@@ -100,7 +106,7 @@ func (s *Sidecar) Prepare(n *Network, region string, pod *corev1.PodSpec) {
 		Name:            SidecarName,
 		Image:           s.Image,
 		ImagePullPolicy: corev1.PullIfNotPresent,
-		Args:            []string{"wan", "--config", sidecarFolder + "/" + file},
+		Args:            []string{"wan", "--config", sidecarFolder + "/" + file, "--credentials", identity.DefaultFolder},
 		RestartPolicy:   ptr.To(corev1.ContainerRestartPolicyAlways),
 		Env: []corev1.EnvVar{
 			{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}}},
@@ -109,18 +115,26 @@ func (s *Sidecar) Prepare(n *Network, region string, pod *corev1.PodSpec) {
 			corev1.ResourceCPU: resourceOf("50m"), corev1.ResourceMemory: resourceOf("64Mi"),
 		}},
 		// The name is what monitoring scrapes by.
-		Ports:           []corev1.ContainerPort{{Name: SidecarPort, ContainerPort: wan.StatusPort, Protocol: corev1.ProtocolTCP}},
+		Ports: []corev1.ContainerPort{
+			{Name: SidecarPort, ContainerPort: wan.StatusPort, Protocol: corev1.ProtocolTCP},
+			{Name: SidecarAdminPort, ContainerPort: wan.AdminPort, Protocol: corev1.ProtocolTCP},
+		},
 		SecurityContext: SidecarSecurity(),
 		StartupProbe:    probe("/readyz", 1, 60),
 		LivenessProbe:   probe("/healthz", 10, 6),
-		VolumeMounts:    []corev1.VolumeMount{{Name: SidecarName, MountPath: sidecarFolder, ReadOnly: true}},
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: SidecarName, MountPath: sidecarFolder, ReadOnly: true},
+			{Name: sidecarCredentials, MountPath: identity.DefaultFolder, ReadOnly: true},
+		},
 	}}, pod.InitContainers...)
+	credentials := s.Credentials
+	credentials.Name = sidecarCredentials
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: SidecarName, VolumeSource: corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{
 			LocalObjectReference: corev1.LocalObjectReference{Name: s.ConfigName(n, region)},
 			DefaultMode:          ptr.To[int32](0o444),
 		},
-	}})
+	}}, credentials)
 }
 
 // configs are the files of a region's pods.
@@ -307,7 +321,7 @@ func (s *Sidecar) problem(ctx context.Context, p Pod, want int64) string {
 	if !p.Running || len(p.IPs) == 0 {
 		return "it does not run"
 	}
-	st, err := s.Sidecars.Status(ctx, hostPort(p.IPs[0], wan.StatusPort))
+	st, err := s.Sidecars.Status(ctx, hostPort(p.IPs[0], wan.AdminPort))
 	switch {
 	case err != nil:
 		return "its sidecar does not answer: " + err.Error()

@@ -4,9 +4,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 )
 
 // The files of a Folder, and the keys of the Secret that it is.
@@ -73,6 +75,42 @@ func (f Folder) Server() *tls.Config {
 			}, nil
 		},
 	}
+}
+
+// Listener makes those who connect prove that they are the operator before anything that they send is read; turned hears of those
+// who cannot.
+func (f Folder) Listener(l net.Listener, turned func(from net.Addr, reason error)) net.Listener {
+	return &listener{l, f.Server(), turned}
+}
+
+type listener struct {
+	net.Listener
+	config *tls.Config
+	turned func(net.Addr, error)
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &connection{Conn: tls.Server(c, l.config), turned: l.turned}, nil
+}
+
+// connection is one whose first read, not its acceptance, waits for the proof: whoever takes his time holds up nobody else.
+type connection struct {
+	*tls.Conn
+	proof  sync.Once
+	turned func(net.Addr, error)
+}
+
+func (c *connection) Read(b []byte) (int, error) {
+	c.proof.Do(func() {
+		if err := c.Handshake(); err != nil {
+			c.turned(c.RemoteAddr(), err)
+		}
+	})
+	return c.Conn.Read(b)
 }
 
 // isOperator lets nobody in who is merely known.

@@ -59,7 +59,7 @@ var (
 
 // Nodes.
 var (
-	nodes = source("Nodes", "Served by database nodes on port 7001 (`admin`), and by `geobench run --metrics-address` for all nodes.")
+	nodes = source("Nodes", "Served by database nodes on port 7001 (`metrics`), and by `geobench run --metrics-address` for all nodes.")
 
 	NodeReady = nodes.define(Gauge, "geobench_node_ready",
 		"1 when every peer was reached and none has lost its state, else 0.", nodeLabels)

@@ -74,7 +74,7 @@ func TestAgenda(t *testing.T) {
 	if s, err := n.Status(t.Context()); err != nil || s.Ahead != 4 || s.Disturbance != nil {
 		t.Errorf("%+v, %v", s, err)
 	}
-	planned := []time.Duration{0, 60 * time.Millisecond, 90 * time.Millisecond, 120 * time.Millisecond}
+	planned := []time.Duration{0, 500 * time.Millisecond, 600 * time.Millisecond, 1100 * time.Millisecond}
 	if err := n.Disturb(t.Context(), agenda(planned...)); err != nil {
 		t.Fatal(err)
 	}

@@ -2,9 +2,6 @@ package node
 
 import (
 	"fmt"
-	"net"
-	"sync"
-	"time"
 
 	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/wire"
@@ -25,7 +22,7 @@ func (n *Node) keys() *wire.Keys {
 			}
 			return identity.ClientKey(key, run), nil
 		},
-		Stranger: n.stranger,
+		Stranger: n.strangers.Turned,
 	}
 }
 
@@ -38,32 +35,4 @@ func (n *Node) admits(run string) error {
 		return fmt.Errorf("the clients of run %q may not connect: the node is not loaded for it", run)
 	}
 	return nil
-}
-
-// strangerEvery is the least time between two lines in the log about those who are turned away.
-const strangerEvery = 10 * time.Second
-
-// strangers counts those who are turned away.
-type strangers struct {
-	mu    sync.Mutex
-	count int64
-	told  int64 // up to here, in the log
-	last  time.Time
-}
-
-func (n *Node) stranger(from net.Addr, reason error) {
-	s := &n.strangers
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.count++
-	if now := time.Now(); now.Sub(s.last) >= strangerEvery {
-		n.cfg.Log.Warn("somebody was turned away who has no key of this database", "from", from.String(), "reason", reason, "count", s.count-s.told)
-		s.last, s.told = now, s.count
-	}
-}
-
-func (s *strangers) total() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.count
 }

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -57,7 +56,7 @@ type member struct {
 	gone  bool          // by Stop
 }
 
-// StartLocal starts all nodes of db on free ports of 127.0.0.1 and waits until they are ready. db needs no addresses;
+// StartLocal starts all nodes of db on free ports of 127.0.0.1, one each, and waits until they are ready. db needs no addresses;
 // an epoch or incarnation that is missing is made up. Close the result; ctx bounds the start alone.
 func StartLocal(ctx context.Context, db deploy.Database, cfg LocalConfig) (_ *Local, err error) {
 	if db.Epoch.IsZero() {
@@ -79,19 +78,17 @@ func StartLocal(ctx context.Context, db deploy.Database, cfg LocalConfig) (_ *Lo
 	}()
 	db.Nodes = make([]deploy.Node, db.Topology.Nodes())
 	for i := range db.Nodes {
-		for _, address := range []*string{&db.Nodes[i].Address, &db.Nodes[i].Admin} {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				return nil, err
-			}
-			listeners = append(listeners, l)
-			*address = l.Addr().String()
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
 		}
+		listeners = append(listeners, l)
+		db.Nodes[i].Address = l.Addr().String()
 	}
 	l := &Local{db: db, cfg: cfg, nodes: make([]*member, len(db.Nodes))}
 	for i := range l.nodes {
 		l.nodes[i] = &member{}
-		if l.nodes[i].node, err = l.newNode(geo.NodeID(i), listeners[2*i], listeners[2*i+1]); err != nil {
+		if l.nodes[i].node, err = l.newNode(geo.NodeID(i), listeners[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -136,12 +133,11 @@ func (l *Local) Node(id geo.NodeID) *Node {
 	return m.node
 }
 
-func (l *Local) newNode(id geo.NodeID, listener, admin net.Listener) (*Node, error) {
+func (l *Local) newNode(id geo.NodeID, listener net.Listener) (*Node, error) {
 	cfg := Config{
 		Database:      &l.db,
 		ID:            id,
 		Listener:      listener,
-		Admin:         admin,
 		Engine:        l.cfg.Engine,
 		Procedures:    l.cfg.Procedures,
 		ParseWorkload: l.cfg.ParseWorkload,
@@ -210,19 +206,13 @@ func (l *Local) Restart(id geo.NodeID) error {
 	if !m.gone {
 		return nil
 	}
-	var listeners [2]net.Listener
-	for i, address := range []string{l.db.Nodes[id].Address, l.db.Nodes[id].Admin} {
-		var err error
-		if listeners[i], err = net.Listen("tcp", address); err != nil {
-			if i > 0 {
-				_ = listeners[0].Close()
-			}
-			return err
-		}
-	}
-	n, err := l.newNode(id, listeners[0], listeners[1])
+	listener, err := net.Listen("tcp", l.db.Nodes[id].Address)
 	if err != nil {
-		_ = errors.Join(listeners[0].Close(), listeners[1].Close())
+		return err
+	}
+	n, err := l.newNode(id, listener)
+	if err != nil {
+		_ = listener.Close()
 		return err
 	}
 	m.node = n

@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
@@ -34,10 +36,11 @@ import (
 type Config struct {
 	Database *deploy.Database
 	ID       geo.NodeID
-	// Listener takes peers and clients, Admin (nil: none) the administration server. The node closes them.
-	Listener, Admin net.Listener
-	Engine          *protocol.Engine
-	Procedures      *txn.Registry
+	// Listener takes peers and clients, Admin the operator, which needs Credentials, and Public whoever asks for metrics and health;
+	// without the latter two nobody can ask. The node closes them.
+	Listener, Admin, Public net.Listener
+	Engine                  *protocol.Engine
+	Procedures              *txn.Registry
 	// ParseWorkload makes a workload from a BenchmarkRun's spec.workload: catalog.Parse.
 	ParseWorkload func(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workload, error)
 	// MaxInFlight bounds the unfinished transactions of this node's clients; more are refused. 0: 262,144.
@@ -69,7 +72,7 @@ type Node struct {
 	broken atomic.Pointer[string]
 	// run is whose clients may connect: see admin.LoadRequest.
 	run        atomic.Pointer[string]
-	strangers  strangers
+	strangers  identity.Strangers
 	disturbing disturbances
 	// asked is when Healthy asked the loop for a sign of life, 0 once it gave one.
 	asked    atomic.Int64
@@ -86,6 +89,9 @@ func New(cfg Config) (*Node, error) {
 	if int(cfg.ID) >= t.Nodes() {
 		return nil, fmt.Errorf("node %d: the database has nodes 0 to %d", cfg.ID, t.Nodes()-1)
 	}
+	if cfg.Admin != nil && cfg.Credentials == "" {
+		return nil, errors.New("an administration server without credentials would answer everybody")
+	}
 	params, errs := cfg.Engine.Resolve(cfg.Database.Parameters)
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("parameters.%w", errs[0])
@@ -98,7 +104,7 @@ func New(cfg Config) (*Node, error) {
 	}
 	cfg.Log = cfg.Log.With("node", t.NodeName(cfg.ID))
 	n := &Node{cfg: cfg, topology: t, layout: cfg.Engine.Layout(t, params), process: crand.Text()[:12], done: make(chan struct{}),
-		peers: make([]*peerReceiver, t.Nodes())}
+		peers: make([]*peerReceiver, t.Nodes()), strangers: identity.Strangers{Log: cfg.Log}}
 	if cfg.Journal != "" {
 		if err := n.openLog(cfg.Journal); err != nil {
 			return nil, err
@@ -154,23 +160,20 @@ func New(cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// Run runs the node until ctx ends or its administration server fails. It leaves no goroutine behind.
+// Run runs the node until ctx ends or one of its servers fails. It leaves no goroutine behind.
 func (n *Node) Run(ctx context.Context) error {
-	failed := make(chan error, 1)
-	var server *http.Server
-	if n.cfg.Admin != nil {
-		server = &http.Server{Handler: n.Handler(), ReadHeaderTimeout: 10 * time.Second}
-		go func() { failed <- server.Serve(n.cfg.Admin) }()
-	}
+	serving, stopServers := context.WithCancel(context.WithoutCancel(ctx))
+	servers, serving := errgroup.WithContext(serving)
+	defer func() {
+		stopServers()
+		_ = servers.Wait()
+	}()
+	n.serve(serving, servers)
 	if n.loop.log != nil {
 		defer n.loop.log.journal.Close() //nolint:errcheck // what counts is synced
 	}
 	if err := n.loop.begin(); err != nil {
 		_ = n.cfg.Listener.Close()
-		if server != nil {
-			_ = server.Close()
-			<-failed
-		}
 		close(n.done)
 		return fmt.Errorf("the log: %w", err)
 	}
@@ -181,9 +184,8 @@ func (n *Node) Run(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
-	case err = <-failed:
-		err = fmt.Errorf("administration server: %w", err)
-		failed <- err
+	case <-serving.Done():
+		err = servers.Wait()
 	case <-n.done:
 		err = n.ended
 	}
@@ -191,16 +193,26 @@ func (n *Node) Run(ctx context.Context) error {
 	n.box.close()
 	n.endpoint.Close()
 	<-n.done
-	if server != nil {
-		grace, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if server.Shutdown(grace) != nil {
-			_ = server.Close()
-		}
-		<-failed
-	}
 	n.cfg.Log.Info("stopped")
 	return err
+}
+
+// serve starts the servers that there are.
+func (n *Node) serve(ctx context.Context, group *errgroup.Group) {
+	start := func(what string, l net.Listener, h http.Handler) {
+		group.Go(func() error {
+			if err := admin.Serve(ctx, l, h); err != nil {
+				return fmt.Errorf("%s server: %w", what, err)
+			}
+			return nil
+		})
+	}
+	if l := n.cfg.Admin; l != nil {
+		start("administration", n.cfg.Credentials.Listener(l, n.strangers.Turned), admin.NewHandler(n))
+	}
+	if l := n.cfg.Public; l != nil {
+		start("metrics", l, n.public())
+	}
 }
 
 // breakDown notes that the database has lost state and answers all clients.

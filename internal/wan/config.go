@@ -21,8 +21,10 @@ const (
 	ConfigPath = "/etc/geobench/wan/config.json"
 	// StatusPort is the port of DefaultListen.
 	StatusPort = 7003
-	// DefaultListen is the address of the HTTP endpoint.
+	// DefaultListen is the address of the HTTP endpoint for everybody.
 	DefaultListen = ":7003"
+	// AdminPort is where the operator asks.
+	AdminPort = 7005
 	// DefaultQueueBytes bounds what all links of a pod hold together.
 	DefaultQueueBytes = 128 << 20
 )
@@ -63,10 +65,10 @@ type Config struct {
 	Seed uint64 `json:"seed"`
 	// FailPolicy is Open by default.
 	FailPolicy FailPolicy `json:"failPolicy,omitempty"`
-	// Listen is the address of the HTTP endpoint, DefaultListen by default. A change needs a restart.
+	// Listen is the address of the HTTP endpoint for everybody, DefaultListen by default. A change needs a restart.
 	Listen string `json:"listen,omitempty"`
 	// ExemptPorts are left alone: TCP and UDP packets from or to one of these ports pass without emulation. The port of
-	// Listen is exempt always.
+	// Listen and AdminPort are exempt always.
 	ExemptPorts []int `json:"exemptPorts,omitempty"`
 	// QueueBytes bounds what all links hold together; packets beyond it are dropped. DefaultQueueBytes by default. A
 	// link needs its rate times its delay.

@@ -3,6 +3,7 @@
 package wan
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"math"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/nftables"
+
+	"github.com/geobench/geobench/internal/identity/identitytest"
 )
 
 // oneWay is a configuration with one link from a peer.
@@ -384,6 +387,44 @@ func TestBadConfiguration(t *testing.T) {
 	b.await(3)
 	if st, err := b.status(); err != nil || st.ConfigError != "" {
 		t.Errorf("status %+v (%v), want no error any more", st, err)
+	}
+}
+
+// What a sidecar knows and does is told to the operator alone, or to its own pod where it has no credentials.
+func TestStatusIsTheOperators(t *testing.T) {
+	a, b := podPair(t)
+	private, public := "://"+b.address+":7005", "http://"+b.address+":7003"
+	b.write(oneWay(a, 1, Link{DelayMicros: 10_000}))
+	turnedAway := func(url string, with *tls.Config) {
+		t.Helper()
+		if told, err := a.ask(url, with); err == nil {
+			t.Errorf("a stranger asks for %s and is told %s", url, told)
+		}
+	}
+	p := b.start()
+	turnedAway("http"+private+"/status", nil)
+	p.end(syscall.SIGTERM)
+
+	folder, operator := identitytest.Database(t)
+	b.credentials = string(folder)
+	b.launch()
+	eventually(t, "the sidecar is ready", func() bool {
+		_, err := a.ask(public+"/readyz", nil)
+		return err == nil
+	})
+	for _, path := range []string{"/status", "/log"} {
+		turnedAway("http"+private+path, nil)
+		turnedAway("https"+private+path, &tls.Config{InsecureSkipVerify: true})
+		turnedAway("https"+private+path, identitytest.Stranger(t))
+		turnedAway(public+path, nil)
+		if told, err := a.ask("https"+private+path, operator); err != nil || !strings.Contains(told, `"process":`) {
+			t.Errorf("the operator asks for %s and is told %s, %v", path, told, err)
+		}
+	}
+	for _, path := range []string{"/metrics", "/healthz"} {
+		if told, err := a.ask(public+path, nil); err != nil {
+			t.Errorf("anybody asks for %s and is told %s, %v", path, told, err)
+		}
 	}
 }
 

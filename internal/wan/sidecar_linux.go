@@ -23,6 +23,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/identity"
 	table "github.com/geobench/geobench/internal/metrics"
 )
 
@@ -46,7 +48,9 @@ type Options struct {
 	ConfigPath string
 	// Pod is the pod's name.
 	Pod string
-	Log *slog.Logger
+	// Credentials are what the operator has to prove itself by before it is told anything; empty: only the pod itself can ask.
+	Credentials identity.Folder
+	Log         *slog.Logger
 	// LookUp resolves a host; by default as the pod does.
 	LookUp func(ctx context.Context, host string) ([]netip.Addr, error)
 }
@@ -93,14 +97,12 @@ func Run(ctx context.Context, o Options) error {
 	if s.plane, err = newPlane(o.Pod, o.Log, s.metrics.lateness); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", config.Listen)
+	stopServers, err := s.serve(config.Listen)
 	if err != nil {
 		s.plane.close()
 		return fmt.Errorf("listen: %w", err)
 	}
-	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second}
-	go server.Serve(listener) //nolint:errcheck // ends with Close
-	defer server.Close()      //nolint:errcheck // the process ends
+	defer stopServers()
 
 	// The loop outlives ctx: packets are handled until no rule leads any to it.
 	loop, stopLoop := context.WithCancel(context.WithoutCancel(ctx))
@@ -284,11 +286,14 @@ func (s *sidecar) enforce(ctx context.Context, c *Config, addresses map[string][
 		queues: queues, spans4: spansOf(matches, true), spans6: spansOf(matches, false),
 		exempt: c.ExemptPorts, bypass: c.FailPolicy == FailOpen,
 	}
+	set.exempt = append(slices.Clone(set.exempt), AdminPort)
 	if _, port, err := net.SplitHostPort(c.Listen); err == nil {
-		if n, err := net.LookupPort("tcp", port); err == nil && !slices.Contains(set.exempt, n) {
-			set.exempt = append(slices.Clone(set.exempt), n)
+		if n, err := net.LookupPort("tcp", port); err == nil {
+			set.exempt = append(set.exempt, n)
 		}
 	}
+	slices.Sort(set.exempt)
+	set.exempt = slices.Compact(set.exempt)
 	if err := s.rules.install(set); err != nil {
 		return err
 	}
@@ -454,7 +459,34 @@ func kernelDrops() map[int]int64 {
 	return out
 }
 
-func (s *sidecar) handler() http.Handler {
+// serve answers the operator, and everybody at an address, until stop is called.
+func (s *sidecar) serve(address string) (stop func(), err error) {
+	public, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	// Whoever shares the network of the pod needs no proof.
+	asks := "127.0.0.1"
+	if s.Credentials != "" {
+		asks = ""
+	}
+	private, err := net.Listen("tcp", net.JoinHostPort(asks, strconv.Itoa(AdminPort)))
+	if err != nil {
+		return nil, errors.Join(err, public.Close())
+	}
+	if s.Credentials != "" {
+		strangers := &identity.Strangers{Log: s.Log}
+		private = s.Credentials.Listener(private, strangers.Turned)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var servers sync.WaitGroup
+	for l, h := range map[net.Listener]http.Handler{public: s.public(), private: s.administration()} {
+		servers.Go(func() { _ = admin.Serve(ctx, l, h) }) // a probe that is not answered tells of it
+	}
+	return func() { cancel(); servers.Wait() }, nil
+}
+
+func (s *sidecar) administration() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
 		st, err := s.status(r.Context())
@@ -469,6 +501,11 @@ func (s *sidecar) handler() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(s.history())
 	})
+	return mux
+}
+
+func (s *sidecar) public() http.Handler {
+	mux := http.NewServeMux()
 	say := func(w http.ResponseWriter, err error) {
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
