@@ -438,11 +438,20 @@ func TestUndeclaredDisturbances(t *testing.T) {
 			n.do(w.clock.Since(n.zero), &admin.Disturbance{})
 		}
 	}
+	fast := func(for_ time.Duration) func(w *world) {
+		return func(w *world) {
+			n := w.nodes[w.nodePod("d", "us-west-2", 0).Status.PodIP]
+			from := w.clock.Since(n.zero)
+			w.clock.Step(for_)
+			n.log.Fast = append(n.log.Fast, admin.FastLink{To: "ap-northeast-1", Node: "ap-northeast-1/0/0", From: from, Until: w.clock.Since(n.zero), Median: 20 * time.Millisecond})
+		}
+	}
 	for name, tt := range map[string]struct {
 		emulation v1alpha1.Emulation
 		faults    string
 		stage     v1alpha1.Stage
 		attack    func(w *world)
+		reason    string // UndeclaredDisturbance if empty
 		says      []string
 	}{
 		"a faster link": {attack: disturb(admin.Disturbance{Links: []admin.DisturbedLink{{To: "ap-northeast-1", Link: faster, Back: faster}}}, 7*time.Second),
@@ -475,6 +484,16 @@ func TestUndeclaredDisturbances(t *testing.T) {
 			w.must(w.client.Update(w.ctx, cm))
 			w.away(time.Second)
 		}, says: []string{"sidecar of pod r-us-west-2-", "other peers, ports or limits"}},
+		"nobody says what was done, but a link is faster": {attack: fast(2 * time.Second), reason: "LinkTooFast",
+			says: []string{"link us-west-2/0/0 -> ap-northeast-1/0/0: round trips took 20ms (median) from", "100ms is declared, and no fault"}},
+		"a link is faster while a fault changes it": {faults: "[{name: slow, at: 0s, duration: 18s, networkDelay: {between: {}, delay: 10ms, jitter: 20ms}}]", attack: func(w *world) {
+			w.until("it lasts", func() bool { return faultIn(w.getRun("r"), fault.Active) })
+			fast(time.Second)(w)
+		}},
+		"a link is faster while it warms up": {stage: v1alpha1.StageWarmup, attack: func(w *world) {
+			w.until("the start is known", func() bool { return w.getRun("r").Status.WarmupStartTime != nil })
+			fast(time.Millisecond)(w)
+		}},
 		"a sidecar that starts anew": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) {
 			delete(w.sidecars.logs, w.nodePod("d", "us-west-2", 0).UID)
 		}, says: []string{"sidecar of pod d-us-west-2-0: started anew"}},
@@ -496,7 +515,7 @@ func TestUndeclaredDisturbances(t *testing.T) {
 			w.untilStage("r", tt.stage)
 			tt.attack(w)
 			if now := w.untilOver("r"); tt.says != nil {
-				invalid(t, now, "UndeclaredDisturbance", tt.says...)
+				invalid(t, now, firstOf(tt.reason, "UndeclaredDisturbance"), tt.says...)
 			} else if now.Status.Verdict != v1alpha1.VerdictPassed {
 				t.Errorf("the run ended %s %s: %s", now.Status.Verdict, now.Status.Reason, now.Status.Message)
 			}

@@ -126,7 +126,8 @@ type clusterInjector struct {
 	// nodeTracks and sidecarTracks are what nodes and sidecars have done, once they were asked in this reconciliation.
 	nodeTracks    []*fault.Track[*admin.Disturbance]
 	sidecarTracks []*fault.Track[*wan.Config]
-	// losses are what their logs show besides.
+	// logs are those of the nodes, and losses what they show besides.
+	logs   []nodeLog
 	losses []fault.Deviation
 }
 

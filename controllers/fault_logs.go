@@ -14,6 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/result"
@@ -22,6 +23,7 @@ import (
 
 // nodeLog is what a node has done, and what the operator's clock makes of it.
 type nodeLog struct {
+	id  geo.NodeID
 	log *admin.Log
 	// zero is when its monotonic clock showed 0, from the start of measuring.
 	zero, within time.Duration
@@ -45,14 +47,14 @@ func (in *clusterInjector) readLogs(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("the log of node %s: %w", in.nodes[id].podName, err)
 			}
-			logs[i] = nodeLog{log, in.clocks[id].Zero.Sub(in.timeline.Start), in.clocks[id].Within}
+			logs[i] = nodeLog{id, log, in.clocks[id].Zero.Sub(in.timeline.Start), in.clocks[id].Within}
 			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	in.nodeTracks = []*fault.Track[*admin.Disturbance]{}
+	in.nodeTracks, in.logs = []*fault.Track[*admin.Disturbance]{}, logs
 	for i, id := range nodes {
 		in.nodeTracks = append(in.nodeTracks, in.timeline.NodeTrack(id, logs[i].log, logs[i].zero, logs[i].within, nodeFaults))
 		in.losses = append(in.losses, in.timeline.Losses(id, logs[i].log, logs[i].zero)...)
@@ -139,19 +141,19 @@ func sidecarTrack(pod string, config *wan.Config, log *wan.Log, plan []fault.Pla
 	return tr
 }
 
-// deviations are what was done to nodes and links in the measured windows that the plan does not have. The faults of the timeline get
-// their true times.
-func (in *clusterInjector) deviations(ctx context.Context) ([]result.Deviation, error) {
+// deviations are what was done to nodes and links in the measured windows that the plan does not have, and when links were too fast.
+// The faults of the timeline get their true times.
+func (in *clusterInjector) deviations(ctx context.Context) ([]result.Deviation, []result.FastLink, error) {
 	if err := in.readLogs(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := in.readSidecars(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, l := range in.timeline.Lives {
 		if byItself(l) && l.Planned() {
 			if _, _, err := in.observe(ctx, l); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 	}
@@ -171,5 +173,9 @@ func (in *clusterInjector) deviations(ctx context.Context) ([]result.Deviation, 
 	for _, tr := range in.sidecarTracks {
 		out = append(out, tr.Deviations(windows)...)
 	}
-	return local.Deviations(out), nil
+	var fast []fault.FastLink
+	for _, l := range in.logs {
+		fast = append(fast, in.timeline.FastLinks(l.id, l.log, l.zero, l.within, windows)...)
+	}
+	return local.Deviations(out), local.FastLinks(fast), nil
 }

@@ -202,7 +202,7 @@ func (s *runScope) inputs(ctx context.Context, workers []workerState, still *sti
 		tl.Start = s.run.Status.MeasureStartTime.Time
 		injector = newInjector(s, tl)
 	}
-	if in.Deviations, err = injector.deviations(ctx); err != nil {
+	if in.Deviations, in.FastLinks, err = injector.deviations(ctx); err != nil {
 		return nil, err
 	}
 	if len(s.run.Spec.Faults) > 0 {

@@ -167,6 +167,18 @@ type Log struct {
 	Entries []LogEntry `json:"entries,omitempty"`
 	// Forgotten entries were more than a log keeps: MaxLog.
 	Forgotten int `json:"forgotten,omitempty"`
+	// Fast are the times in which links were too fast to be the declared ones, as this process has measured them.
+	Fast []FastLink `json:"fast,omitempty"`
+}
+
+// FastLink is a time in which the median of the round trips to the nodes of a region was too short: see wire.Fast.
+type FastLink struct {
+	To string `json:"to"`
+	// Node is the one node of the region, where it is not all of them.
+	Node   string        `json:"node,omitempty"`
+	From   time.Duration `json:"fromNanoseconds"`
+	Until  time.Duration `json:"untilNanoseconds"`
+	Median time.Duration `json:"medianNanoseconds"`
 }
 
 // LogEntry is what was done to a node for a time.

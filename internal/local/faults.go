@@ -92,6 +92,16 @@ func LeftOut(t *geo.Topology, lost []geo.NodeID, pending func(geo.NodeID) int) [
 	return out
 }
 
+// FastLinks tells in a result when links were too fast.
+func FastLinks(in []fault.FastLink) []result.FastLink {
+	var out []result.FastLink
+	for _, f := range in {
+		out = append(out, result.FastLink{From: f.Node, To: f.Far, DeclaredMicroseconds: f.Declared.Microseconds(), MedianMicroseconds: f.Median.Microseconds(),
+			FromMicroseconds: f.From.Microseconds(), ToMicroseconds: f.To.Microseconds()})
+	}
+	return out
+}
+
 // Deviations tells in a result what was done to nodes and links beside the plan.
 func Deviations(in []fault.Deviation) []result.Deviation {
 	var out []result.Deviation

@@ -174,13 +174,30 @@ func TestUndeclaredDisturbance(t *testing.T) {
 	}
 	disturb(&admin.Disturbance{SlowPercent: 7}) // long before the window
 	start := time.Now().Add(-time.Second)       // the warm-up is over now
-	if d := deviations(p, nodes, nil, start); len(d) != 0 {
+	if d, _ := deviations(p, nodes, nil, start); len(d) != 0 {
 		t.Fatalf("%+v", d)
 	}
 	disturb(&admin.Disturbance{Links: []admin.DisturbedLink{{To: "us-west-2", Link: faster, Back: faster}}})
-	d := deviations(p, nodes, nil, start)
+	d, _ := deviations(p, nodes, nil, start)
 	if len(d) != 1 || d[0].Name != "ap-northeast-1/0/0" || d[0].What != "link ap-northeast-1 -> us-west-2 delay 1ms" || d[0].FromMicroseconds < 0 || d[0].ToMicroseconds < d[0].FromMicroseconds {
 		t.Errorf("%+v", d)
+	}
+	// What was done is in the log; what it came to is in the round trips, too.
+	if err := nodes.Node(1).Disturb(t.Context(), admin.Now(&admin.Disturbance{Links: []admin.DisturbedLink{{To: "us-west-2", Link: faster, Back: faster}}})); err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.Now().Add(20 * time.Second); ; <-tick.C {
+		if _, fast := deviations(p, nodes, nil, start); len(fast) == 2 {
+			if f := fast[0]; f.From != "us-west-2/0/0" || f.To != "ap-northeast-1/0/0" || f.DeclaredMicroseconds != 100_000 || f.MedianMicroseconds < 50_000 || f.MedianMicroseconds >= 94_000 {
+				t.Errorf("%+v", fast)
+			}
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatal("the link is not found to be too fast")
+		}
 	}
 }
 

@@ -129,7 +129,7 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 	if in.After, err = deref(nodes.Status(ctx)); err != nil {
 		return nil, err
 	}
-	in.Deviations = deviations(p, nodes, faults, start)
+	in.Deviations, in.FastLinks = deviations(p, nodes, faults, start)
 	in.Checks = verify(p, rec, audits, out, in.Reports)
 	document, err := result.Build(in)
 	if err == nil && o.Last != nil {
@@ -245,7 +245,7 @@ func cancelledRun(ctx context.Context, p *plan.Plan, nodes *node.Local, faults *
 	if faults != nil && in.Faults == nil {
 		in.Faults = Faults(faults.timeline, 0)
 	}
-	in.Deviations = deviations(p, nodes, faults, time.Now().Add(-elapsed))
+	in.Deviations, in.FastLinks = deviations(p, nodes, faults, time.Now().Add(-elapsed))
 	d, err := cancelled(p, in, elapsed)
 	return d, errors.Join(ctx.Err(), err)
 }

@@ -143,9 +143,9 @@ func nodeTracks(nodes *node.Local, t *fault.Timeline, start time.Time) (out []*f
 // nodeFaults are those that the nodes of a process inject into themselves.
 func nodeFaults(l *fault.Life) bool { return !l.Fault.Kills() }
 
-// deviations are what was done to the nodes of this process that the plan does not have, in the windows of a run that measures from
-// start on.
-func deviations(p *plan.Plan, nodes *node.Local, faults *process, start time.Time) []result.Deviation {
+// deviations are what was done to the nodes of this process that the plan does not have, and when their links were too fast, in the
+// windows of a run that measures from start on.
+func deviations(p *plan.Plan, nodes *node.Local, faults *process, start time.Time) ([]result.Deviation, []result.FastLink) {
 	s := schedule(p)
 	t := fault.NewTimeline(fault.NewPlan(nil, &p.Topology, p.Seed()), processPoll, faultPatience)
 	if faults != nil {
@@ -158,9 +158,14 @@ func deviations(p *plan.Plan, nodes *node.Local, faults *process, start time.Tim
 		windows = append(windows, fault.Interval{From: from - first, To: to - first})
 	}
 	var out []fault.Deviation
-	for id, tr := range nodeTracks(nodes, t, start.Add(first)) {
+	var fast []fault.FastLink
+	zero := time.Since(start.Add(first)) - admin.Monotonic()
+	for i, tr := range nodeTracks(nodes, t, start.Add(first)) {
+		id := geo.NodeID(i)
+		log := nodes.Node(id).Log()
 		out = append(out, tr.Deviations(windows)...)
-		out = append(out, t.Losses(geo.NodeID(id), nodes.Node(geo.NodeID(id)).Log(), time.Since(start.Add(first))-admin.Monotonic())...)
+		out = append(out, t.Losses(id, log, zero)...)
+		fast = append(fast, t.FastLinks(id, log, zero, 0, windows)...)
 	}
-	return Deviations(out)
+	return Deviations(out), FastLinks(fast)
 }

@@ -139,6 +139,14 @@ func (n *Node) Log() *admin.Log {
 	defer d.mu.Unlock()
 	out := d.log
 	out.Entries = slices.Clone(out.Entries)
+	shift := admin.Monotonic() - wire.Now()
+	for _, f := range n.endpoint.Fast() {
+		link := admin.FastLink{To: n.topology.Regions[f.Region], From: f.From + shift, Until: f.To + shift, Median: f.Median}
+		if f.Single {
+			link.Node = n.topology.NodeName(f.Peer)
+		}
+		out.Fast = append(out.Fast, link)
+	}
 	return &out
 }
 

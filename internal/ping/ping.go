@@ -237,7 +237,8 @@ func (p *Prober) record(addr net.Addr, rtt time.Duration) {
 		known := to.addr != nil && to.addr.String() == addr.String()
 		if known {
 			to.reached = true
-			to.judge(time.Now(), rtt, p.least(to.id))
+			t := &p.db.Topology
+			to.judge(time.Now(), rtt, t.LeastRTT(t.RegionOf(p.self), t.RegionOf(to.id)))
 		}
 		to.mu.Unlock()
 		if known {
@@ -247,14 +248,6 @@ func (p *Prober) record(addr net.Addr, rtt time.Duration) {
 			return
 		}
 	}
-}
-
-// least is the shortest round trip to a node that can be the declared one: 5% + 1 ms less, and what jitter takes off.
-func (p *Prober) least(to geo.NodeID) time.Duration {
-	t := &p.db.Topology
-	a, b := t.RegionOf(p.self), t.RegionOf(to)
-	jitter := 3 * (t.Links[a][b].Jitter + t.Links[b][a].Jitter)
-	return t.RTT(a, b)*95/100 - time.Millisecond - jitter
 }
 
 // believed is how many round trips in a row tell what a link is: one may have been under way when the link changed, or

@@ -65,6 +65,7 @@ type Inputs struct {
 
 	Faults     []Fault
 	Deviations []Deviation
+	FastLinks  []FastLink
 	Gaps       []Gap
 	Prices     *Prices // nil: DefaultPrices
 	Objectives []v1alpha1.Objective
@@ -93,7 +94,7 @@ func Build(in Inputs) (*Document, error) {
 		PartitionsPerRegion: in.Topology.Partitions, ReplicasPerPartition: in.Topology.Replicas,
 		Workload: r.Workload, Version: version.String(),
 		Spec:      Spec{Workload: in.Workload, Load: in.Load, WorkloadHash: hash(in.Workload), LoadHash: hash(in.Load), TopologyHash: hash(in.Topology)},
-		Manifests: in.Manifests, Faults: in.Faults, Deviations: in.Deviations[:min(len(in.Deviations), maxDeviations)], Checks: in.Checks, EmulationGaps: in.Gaps,
+		Manifests: in.Manifests, Faults: in.Faults, Deviations: in.Deviations[:min(len(in.Deviations), maxDeviations)], FastLinks: in.FastLinks[:min(len(in.FastLinks), maxDeviations)], Checks: in.Checks, EmulationGaps: in.Gaps,
 		Histograms:   Histograms{Encoding: HistogramEncoding, Series: []HistogramSeries{}},
 		Transactions: []Transaction{}, Links: []Link{}, Nodes: []Node{}, Workers: []WorkerShare{},
 	}

@@ -69,6 +69,8 @@ type Document struct {
 	Faults   []Fault       `json:"faults"`
 	// Deviations are what was done to nodes and links beyond, or beside, the plan of Faults: the first 100.
 	Deviations []Deviation `json:"deviations,omitempty"`
+	// FastLinks are when links were faster than declared without a fault that changes them: the first 100.
+	FastLinks []FastLink `json:"fastLinks,omitempty"`
 	// EmulationGaps are when the emulated network was not as it should be; EmulationGapSeconds counts the seconds of the timeline
 	// that they touch, which objectives leave out.
 	EmulationGaps       []Gap            `json:"emulationGaps,omitempty"`

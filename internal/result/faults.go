@@ -311,7 +311,21 @@ type Deviation struct {
 	Fault string `json:"fault,omitempty"`
 }
 
-// maxDeviations is how many a document lists.
+// FastLink is a time in a measured window when a node's round trips to a region, or to one node of it, were shorter than the declared
+// network lets them be: the median of any ten of them.
+type FastLink struct {
+	// From is the node that measured, To the region or the node.
+	From                 string `json:"from"`
+	To                   string `json:"to"`
+	DeclaredMicroseconds int64  `json:"declaredRTTMicroseconds"`
+	// Median is the shortest.
+	MedianMicroseconds int64 `json:"medianRTTMicroseconds"`
+	// FromMicroseconds and ToMicroseconds count from the start of measuring.
+	FromMicroseconds int64 `json:"fromMicroseconds"`
+	ToMicroseconds   int64 `json:"toMicroseconds"`
+}
+
+// maxDeviations is how many a document lists of either.
 const maxDeviations = 100
 
 // true times of a fault: one that kills begins when its processes are ended, and ends when they are started again; any other, when it
@@ -375,20 +389,31 @@ func faultsMistimed(d *Document, in *Inputs, _ *Report) (out []Reason) {
 
 // undeclared: what the manifest does not say was measured too.
 func undeclared(_ *Document, in *Inputs, _ *Report) (out []Reason) {
-	more := 0
 	for _, x := range in.Deviations {
-		switch {
-		case x.Fault != "":
-		case len(out) == 3:
-			more++
-		default:
+		if x.Fault == "" {
 			out = append(out, Reason{ReasonUndeclaredDisturbance, fmt.Sprintf("%s: %s from %s to %s, which no fault of the manifest declares", x.Name, x.What, moment(x.FromMicroseconds), moment(x.ToMicroseconds))})
 		}
 	}
-	if more > 0 {
-		out[2].Message += fmt.Sprintf("; and %d more", more)
+	return few(out)
+}
+
+// linksTooFast: another network was measured too.
+func linksTooFast(_ *Document, in *Inputs, _ *Report) (out []Reason) {
+	for _, x := range in.FastLinks {
+		out = append(out, Reason{ReasonLinkTooFast, fmt.Sprintf("link %s -> %s: round trips took %s (median) from %s to %s; %s is declared, and no fault of the manifest changes it", x.From, x.To,
+			time.Duration(x.MedianMicroseconds)*time.Microsecond, moment(x.FromMicroseconds), moment(x.ToMicroseconds), time.Duration(x.DeclaredMicroseconds)*time.Microsecond)})
 	}
-	return out
+	return few(out)
+}
+
+// few are the first of some reasons of a kind, and how many more there are.
+func few(reasons []Reason) []Reason {
+	const shown = 3
+	if more := len(reasons) - shown; more > 0 {
+		reasons = reasons[:shown]
+		reasons[shown-1].Message += fmt.Sprintf("; and %d more", more)
+	}
+	return reasons
 }
 
 // faultsFailed: a fault that did not go as planned was not measured.

@@ -206,6 +206,10 @@ func TestDeviations(t *testing.T) {
 		got[1].Message != "fault f: eu/0/0 was undisturbed from 16s to 17s, which its plan does not have" {
 		t.Error(got)
 	}
+	in.FastLinks = []FastLink{{From: "eu/0/0", To: "us", DeclaredMicroseconds: 100_000, MedianMicroseconds: 20_123, FromMicroseconds: 1e6, ToMicroseconds: 2_500_000}}
+	if got := fmt.Sprint(linksTooFast(d, in, nil)); got != "[{LinkTooFast link eu/0/0 -> us: round trips took 20.123ms (median) from 1s to 2.5s; 100ms is declared, and no fault of the manifest changes it}]" {
+		t.Error(got)
+	}
 	for range 200 {
 		in.Deviations = append(in.Deviations, in.Deviations[0])
 	}

@@ -33,6 +33,8 @@ const (
 const (
 	// ReasonUndeclaredDisturbance: something was done to a node or a link that no fault of the manifest declares.
 	ReasonUndeclaredDisturbance = "UndeclaredDisturbance"
+	// ReasonLinkTooFast: a link was faster than declared for a while, and no fault of the manifest changes it then.
+	ReasonLinkTooFast = "LinkTooFast"
 	// ReasonReportForged: what a worker handed in is not its own, or it went by something else than it was told.
 	ReasonReportForged = "ReportForged"
 	// ReasonResultForged: a result was there that nobody has measured.
@@ -78,6 +80,7 @@ var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 	faultsFailed,       // a fault was not what the manifest says
 	faultsMistimed,     // or not when
 	undeclared,         // something was done that it does not say
+	linksTooFast,       // the network was a faster one for a while
 	noTransactions,     // nothing was measured
 	driverBound,        // the load generator was measured, not the database
 	networkNotVerified, // the network was not the declared one

@@ -78,6 +78,8 @@ type samples struct {
 	mu   sync.Mutex
 	ring [256]struct{ at, rtt time.Duration }
 	n    int
+	// watch looks at all of them, and each Link's at its own.
+	watch watch
 }
 
 // New returns a node's endpoint. It does nothing before Start.
@@ -92,6 +94,9 @@ func New(cfg Config) *Endpoint {
 		peers: make([][]*Link, len(t.Regions)),
 		conns: map[net.Conn]struct{}{},
 		rtts:  make([]samples, len(t.Regions)),
+	}
+	for r := range e.rtts {
+		e.rtts[r].watch.least = t.LeastRTT(t.RegionOf(cfg.Self), geo.Region(r))
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	for i := range e.links {
@@ -113,6 +118,7 @@ func New(cfg Config) *Endpoint {
 		}
 		l.out = outbox{s: &l.s, typ: frameData, head: dataBytes, hold: cfg.Durable}
 		e.links[i] = l
+		l.watch.least = e.rtts[t.RegionOf(id)].watch.least
 		e.peers[t.RegionOf(id)] = append(e.peers[t.RegionOf(id)], l)
 	}
 	return e
@@ -233,10 +239,36 @@ func (e *Endpoint) roundTrip(peer geo.NodeID, nanoseconds int64) {
 		return // not our stamp
 	}
 	s := &e.rtts[e.cfg.Topology.RegionOf(peer)]
+	now, rtt := Now(), time.Duration(nanoseconds)
 	s.mu.Lock()
-	s.ring[s.n%len(s.ring)] = struct{ at, rtt time.Duration }{Now(), time.Duration(nanoseconds)}
+	defer s.mu.Unlock()
+	s.ring[s.n%len(s.ring)] = struct{ at, rtt time.Duration }{now, rtt}
 	s.n++
-	s.mu.Unlock()
+	if len(e.peers[e.cfg.Topology.RegionOf(peer)]) > 1 {
+		s.watch.add(now, rtt)
+	}
+	e.links[peer].watch.add(now, rtt)
+}
+
+// Fast returns when links were too fast since Start: of each region those to all of its nodes together, where it has several, and then
+// those to each.
+func (e *Endpoint) Fast() (out []Fast) {
+	for r := range e.rtts {
+		s := &e.rtts[r]
+		add := func(w *watch, peer geo.NodeID, single bool) {
+			for _, f := range w.spans {
+				f.Region, f.Peer, f.Single = geo.Region(r), peer, single
+				out = append(out, f)
+			}
+		}
+		s.mu.Lock()
+		add(&s.watch, 0, false)
+		for _, l := range e.peers[r] {
+			add(&l.watch, l.peer, true)
+		}
+		s.mu.Unlock()
+	}
+	return out
 }
 
 func (e *Endpoint) congestion(on bool) {
