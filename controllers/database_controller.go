@@ -43,12 +43,12 @@ const ConditionProgressing = "Progressing"
 type GeoDatabaseReconciler struct {
 	Client client.Client
 	// Live reads from the API server itself.
-	Live  client.Reader
-	Nodes NodeClient
-	// Sidecars answer which network is in force.
-	Sidecars emulation.Sidecars
+	Live client.Reader
+	Pods PodClients
 	// Choose picks the backend that emulates a database's network.
 	Choose chooser
+	// Credentials give pods theirs.
+	Credentials *Credentials
 	// Abilities say what the checks may let through.
 	Abilities check.Abilities
 	// Image of nodes.
@@ -56,6 +56,8 @@ type GeoDatabaseReconciler struct {
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
 
+	// credentialsLooked remembers when each database's credentials were looked at.
+	credentialsLooked sync.Map
 	// processes remembers the process of each node, to notice one that was replaced while the other nodes have not.
 	processes sync.Map
 }
@@ -132,6 +134,7 @@ func (r *GeoDatabaseReconciler) Reconcile(ctx context.Context, req reconcile.Req
 	if db.DeletionTimestamp != nil {
 		// Everything is owned by the database and goes with it; a run that uses it notices by itself.
 		r.processes.Delete(db.UID)
+		r.credentialsLooked.Delete(db.UID)
 		if !controllerutil.ContainsFinalizer(db, Finalizer) {
 			return reconcile.Result{}, nil
 		}
@@ -157,6 +160,7 @@ func (s *databaseScope) reconcile(ctx context.Context) error {
 		s.planSpec,
 		s.incarnate,
 		s.findFaults,
+		s.giveCredentials,
 		s.deploy,
 		s.replacePods,
 		s.emulate,
@@ -207,12 +211,14 @@ func (s *databaseScope) planSpec(ctx context.Context) error {
 // database, a change waits: the run would measure something that its manifest does not say.
 func (s *databaseScope) incarnate(ctx context.Context) error {
 	var err error
-	if s.current, s.old, err = findIncarnations(ctx, s.Live, s.db); err != nil {
+	if s.current, s.old, err = findIncarnations(ctx, s.Live, s.Credentials, s.db); err != nil {
 		return err
 	}
 	switch {
 	case s.current == nil:
 		return s.nextIncarnation(ctx, 0, "the first one")
+	case s.current.foreign:
+		return s.nextIncarnation(ctx, 0, "the topology of the present one was made by somebody else, or by an operator of before there were credentials")
 	case s.current.hash == s.plan.hash:
 		s.condition(metav1.Condition{Type: ConditionProgressing, Status: metav1.ConditionFalse, Reason: "UpToDate",
 			Message: "the nodes run what the spec says"})
@@ -231,13 +237,26 @@ func (s *databaseScope) incarnate(ctx context.Context) error {
 // nextIncarnation makes the next incarnation and reports the nodes of the present one as not ready.
 func (s *databaseScope) nextIncarnation(ctx context.Context, losses int, cause string) error {
 	next := nextIncarnation(s.db, s.current, s.plan, s.Clock.Now(), losses, cause)
-	cm, err := buildTopology(s.db, next)
+	key, err := topologyKey(ctx, s.Credentials, s.db)
+	if err != nil {
+		return err
+	}
+	cm, err := buildTopology(s.db, next, key)
 	if err != nil {
 		return err
 	}
 	if err := ensureCreated(ctx, s.Client, s.Live, s.db, cm); err != nil {
 		return err
 	}
+	kept := &corev1.ConfigMap{}
+	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(cm), kept); err != nil {
+		return err
+	}
+	if !isSealed(key, kept) {
+		err := s.Client.Delete(ctx, kept, client.Preconditions{UID: &kept.UID})
+		return errors.Join(fmt.Errorf("ConfigMap %s was made by somebody else: it is deleted", kept.Name), client.IgnoreNotFound(err))
+	}
+	next.highest = next.sequence
 	s.current = next
 	s.events = append(s.events, eventDeployed(next.id(), cause))
 	s.condition(metav1.Condition{Type: ConditionProgressing, Status: metav1.ConditionTrue, Reason: "Deploying",
@@ -310,7 +329,7 @@ func (s *databaseScope) replacePods(ctx context.Context) error {
 
 func (s *databaseScope) observe(ctx context.Context) error {
 	var err error
-	s.nodes, err = observeNodes(ctx, s.Client, s.Nodes, s.db, &s.current.database)
+	s.nodes, err = observeNodes(ctx, s.Client, s.Pods, s.db, &s.current.database)
 	return err
 }
 

@@ -2,11 +2,8 @@ package controllers
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -24,11 +21,10 @@ import (
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/emulation/chaosmesh"
 	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/wan"
 )
 
 // emulated makes the backend of a database's network.
-func emulated(c client.Client, live client.Reader, sidecars emulation.Sidecars, clock clock.PassiveClock, db *v1alpha1.GeoDatabase, image string, name v1alpha1.Emulation, why string) emulation.Backend {
+func emulated(c client.Client, live client.Reader, pods PodClients, clock clock.PassiveClock, db *v1alpha1.GeoDatabase, image string, name v1alpha1.Emulation, why string) emulation.Backend {
 	switch name {
 	case v1alpha1.EmulationChaosMesh:
 		return &chaosmesh.Backend{
@@ -37,8 +33,9 @@ func emulated(c client.Client, live client.Reader, sidecars emulation.Sidecars, 
 		}
 	case v1alpha1.EmulationSidecar:
 		return &emulation.Sidecar{
-			Cluster: &ownedBy{c, live, db}, Sidecars: sidecars, Image: image,
-			ConfigName: func(_ *emulation.Network, region string) string { return networkName(db, region) },
+			Cluster: &ownedBy{c, live, db}, Sidecars: pods.Sidecars(db.UID), Image: image,
+			Credentials: credentialsVolume(db, serverFiles),
+			ConfigName:  func(_ *emulation.Network, region string) string { return networkName(db, region) },
 			Hosts: func(_ *emulation.Network, region string) (map[string]string, string) {
 				nodes := map[string]string{}
 				for ordinal := range nodesPerRegion(db) {
@@ -96,34 +93,9 @@ func (l liveReads) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 	return l.live.Get(ctx, key, obj, opts...)
 }
 
-// NewHTTPSidecars returns a client of the sidecars' status.
-func NewHTTPSidecars() emulation.Sidecars { return &httpSidecars{&http.Client{Timeout: nodeTimeout}} }
-
-type httpSidecars struct{ http *http.Client }
-
-func (c *httpSidecars) Status(ctx context.Context, addr string) (*wan.Status, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/status", nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("GET %s: %s", req.URL, resp.Status)
-	}
-	out := &wan.Status{}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(out); err != nil {
-		return nil, fmt.Errorf("GET %s: %w", req.URL, err)
-	}
-	return out, nil
-}
-
 // backend is that of the present incarnation.
 func (s *databaseScope) backend() emulation.Backend {
-	return emulated(s.Client, s.Live, s.Sidecars, s.Clock, s.db, s.Image, s.current.emulation(), s.current.why)
+	return emulated(s.Client, s.Live, s.Pods, s.Clock, s.db, s.Image, s.current.emulation(), s.current.why)
 }
 
 // findNetwork finds the network that a database has now: what was declared, and the pods that play.
@@ -206,7 +178,7 @@ func (s *databaseScope) patchFinalizer(ctx context.Context, change func(client.O
 // release takes away what Chaos Mesh does for the database, and lets the database go once nothing is left. It does not
 // wait for ever: what cannot be taken away is shown, and left to a person.
 func (s *databaseScope) release(ctx context.Context) error {
-	b := emulated(s.Client, s.Live, s.Sidecars, s.Clock, s.db, s.Image, v1alpha1.EmulationChaosMesh, "")
+	b := emulated(s.Client, s.Live, s.Pods, s.Clock, s.db, s.Image, v1alpha1.EmulationChaosMesh, "")
 	done, err := b.Release(ctx, &emulation.Network{Namespace: s.db.Namespace, Database: s.db.Name, UID: string(s.db.UID)})
 	var stuck *emulation.StuckError
 	if errors.As(err, &stuck) {

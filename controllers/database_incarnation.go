@@ -14,6 +14,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/identity"
 )
 
 // TopologyKey is the key of a topology ConfigMap, and the file that nodes read: a deploy.Database as JSON.
@@ -35,16 +36,19 @@ const (
 // incarnation is one life of a database: the nodes that read the same topology ConfigMap. The ConfigMap is immutable and
 // its name is the database's with the incarnation's, so a pod can never read another incarnation's topology.
 type incarnation struct {
-	// sequence counts the database's incarnations from 1; the one with the highest is the present one.
-	sequence int
-	hash     string
-	losses   int
-	cause    string
-	born     time.Time
+	// sequence counts the database's incarnations from 1; the one with the highest is the present one. highest is that of all
+	// ConfigMaps, whoever has made them.
+	sequence, highest int
+	hash              string
+	losses            int
+	cause             string
+	born              time.Time
 	// backend is what emulates the network, why says why that one.
 	backend  v1alpha1.Emulation
 	why      string
 	database deploy.Database
+	// foreign: its ConfigMap is not what this operator has made, or one of before there were seals. It says nothing of the nodes.
+	foreign bool
 }
 
 // id is the incarnation's name. It holds a part of the database's UID, so that nodes of a deleted database of the same
@@ -67,8 +71,13 @@ func incarnationID(db *v1alpha1.GeoDatabase, sequence int) string {
 }
 
 // findIncarnations returns the present incarnation of db, or nil, and the ConfigMaps of earlier ones. It must ask the API
-// server itself: an old answer would bring back an old incarnation.
-func findIncarnations(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase) (*incarnation, []corev1.ConfigMap, error) {
+// server itself: an old answer would bring back an old incarnation. One that somebody else has made is the present one only where
+// there is no other.
+func findIncarnations(ctx context.Context, reader client.Reader, credentials *Credentials, db *v1alpha1.GeoDatabase) (*incarnation, []corev1.ConfigMap, error) {
+	key, err := topologyKey(ctx, credentials, db)
+	if err != nil {
+		return nil, nil, err
+	}
 	list := &corev1.ConfigMapList{}
 	if err := reader.List(ctx, list, client.InNamespace(db.Namespace),
 		client.MatchingLabels{LabelDatabase: db.Name, LabelRole: RoleTopology, LabelManagedBy: ManagedBy}); err != nil {
@@ -77,23 +86,40 @@ func findIncarnations(ctx context.Context, reader client.Reader, db *v1alpha1.Ge
 	var latest *incarnation
 	var latestCM *corev1.ConfigMap
 	var old []corev1.ConfigMap
+	highest := 0
 	for i := range list.Items {
 		cm := &list.Items[i]
 		if !metav1.IsControlledBy(cm, db) || cm.DeletionTimestamp != nil {
 			continue
 		}
 		inc, err := readIncarnation(cm)
-		if err != nil {
+		foreign := !isSealed(key, cm)
+		if err != nil && !foreign {
 			return nil, nil, err
 		}
-		if latest == nil || inc.sequence > latest.sequence {
-			latest, latestCM, cm = inc, cm, latestCM
+		if err == nil {
+			highest = max(highest, inc.sequence)
+			inc.foreign = foreign
+			if latest == nil || latest.foreign && !foreign || latest.foreign == foreign && inc.sequence > latest.sequence {
+				latest, latestCM, cm = inc, cm, latestCM
+			}
 		}
 		if cm != nil {
 			old = append(old, *cm)
 		}
 	}
+	if latest != nil {
+		latest.highest = highest
+	}
 	return latest, old, nil
+}
+
+func topologyKey(ctx context.Context, credentials *Credentials, db *v1alpha1.GeoDatabase) ([]byte, error) {
+	a, err := credentials.Authority(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return a.Key(keyTopology, string(db.UID)), nil
 }
 
 func readIncarnation(cm *corev1.ConfigMap) (*incarnation, error) {
@@ -119,7 +145,7 @@ func readIncarnation(cm *corev1.ConfigMap) (*incarnation, error) {
 func nextIncarnation(db *v1alpha1.GeoDatabase, previous *incarnation, p *databasePlan, now time.Time, losses int, cause string) *incarnation {
 	i := &incarnation{sequence: 1, hash: p.hash, losses: losses, cause: cause, born: now, database: p.database, backend: p.emulation, why: p.why}
 	if previous != nil {
-		i.sequence = previous.sequence + 1
+		i.sequence = previous.highest + 1
 	}
 	i.database.Incarnation = incarnationID(db, i.sequence)
 	i.database.Epoch = now.UTC().Truncate(time.Second)
@@ -140,13 +166,13 @@ func (i *incarnation) lossesAt(now time.Time) int {
 	return i.losses + 1
 }
 
-// buildTopology makes the ConfigMap of an incarnation.
-func buildTopology(db *v1alpha1.GeoDatabase, i *incarnation) (*corev1.ConfigMap, error) {
+// buildTopology makes the ConfigMap of an incarnation, sealed with key.
+func buildTopology(db *v1alpha1.GeoDatabase, i *incarnation, key []byte) (*corev1.ConfigMap, error) {
 	b, err := json.MarshalIndent(&i.database, "", " ")
 	if err != nil {
 		return nil, err
 	}
-	return &corev1.ConfigMap{
+	cm := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:      topologyName(db, i.id()),
 			Namespace: db.Namespace,
@@ -163,5 +189,7 @@ func buildTopology(db *v1alpha1.GeoDatabase, i *incarnation) (*corev1.ConfigMap,
 		},
 		Immutable: ptr.To(true),
 		Data:      map[string]string{TopologyKey: string(b)},
-	}, nil
+	}
+	cm.Annotations[annotationSeal] = identity.Seal(key, sealedParts(cm)...)
+	return cm, nil
 }

@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"strconv"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -9,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/identity"
 )
 
 const (
@@ -38,7 +41,7 @@ func buildService(db *v1alpha1.GeoDatabase, region string) *corev1.Service {
 			PublishNotReadyAddresses: true,
 			Selector:                 nodeSelector(db, region),
 			Ports: append(ports,
-				corev1.ServicePort{Name: "admin", Port: adminPort, TargetPort: intstr.FromInt32(adminPort), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("http")}),
+				corev1.ServicePort{Name: "admin", Port: adminPort, TargetPort: intstr.FromInt32(adminPort), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("https")}),
 		},
 	}
 }
@@ -71,7 +74,7 @@ func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarna
 					Labels: with(labels, LabelIncarnation, incarnation),
 					Annotations: map[string]string{
 						annotationScrape:     "true",
-						annotationScrapePort: "7001",
+						annotationScrapePort: strconv.Itoa(metricsPort),
 					},
 				},
 				Spec: spec,
@@ -82,42 +85,50 @@ func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarna
 
 // nodePodSpec is the pod of a native engine's node.
 func nodePodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation, image string) corev1.PodSpec {
+	credentials := credentialsVolume(db, append([]string{identity.FilePeer, identity.FileClients}, serverFiles...))
 	node := ownContainer(corev1.Container{
-		Name:  nodeContainer,
-		Image: image,
-		Args:  []string{"node", "--config", configFolder + "/" + TopologyKey, "--region", region.Name},
-		Env:   []corev1.EnvVar{fromField("POD_NAME", "metadata.name")},
-		Ports: []corev1.ContainerPort{
-			{Name: "geobench", ContainerPort: peerPort, Protocol: corev1.ProtocolTCP},
-			{Name: "admin", ContainerPort: adminPort, Protocol: corev1.ProtocolTCP},
-		},
+		Name:      nodeContainer,
+		Image:     image,
+		Args:      []string{"node", "--config", configFolder + "/" + TopologyKey, "--region", region.Name},
+		Env:       []corev1.EnvVar{fromField("POD_NAME", "metadata.name")},
+		Ports:     append([]corev1.ContainerPort{{Name: "geobench", ContainerPort: peerPort, Protocol: corev1.ProtocolTCP}}, ownPorts()...),
 		Resources: withDefaultRequests(db.Spec.Resources, "100m", "128Mi"),
 		// A node that is killed loses its data, so it is given a minute in which to turn its event loop.
 		LivenessProbe:  probe("/healthz", 10, 6),
 		ReadinessProbe: probe("/readyz", 2, 3),
 	})
 	if db.Spec.Durability != v1alpha1.DurabilityJournal {
-		return regionPod(db, region, topologyName(db, incarnation), node)
+		return regionPod(db, region, topologyName(db, incarnation), credentials, node)
 	}
 	node.Args = append(node.Args, "--journal", journalFolder)
 	node.VolumeMounts = append(node.VolumeMounts, corev1.VolumeMount{Name: "journal", MountPath: journalFolder})
-	spec := regionPod(db, region, topologyName(db, incarnation), node)
+	spec := regionPod(db, region, topologyName(db, incarnation), credentials, node)
 	// The volume lives as long as the pod: a container that is started again finds it.
 	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "journal", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	return spec
 }
 
+// ownPorts are those that every container of Geobench's has: what monitoring scrapes by name, and the operator's.
+func ownPorts() []corev1.ContainerPort {
+	return []corev1.ContainerPort{
+		{Name: "metrics", ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP},
+		{Name: "admin", ContainerPort: adminPort, Protocol: corev1.ProtocolTCP},
+	}
+}
+
 // ownContainer completes a container that runs Geobench's own program: it may do nothing but that, and finds the pod's
-// configuration at configFolder.
+// configuration at configFolder and its credentials at identity.DefaultFolder.
 func ownContainer(c corev1.Container) corev1.Container {
 	c.ImagePullPolicy = corev1.PullIfNotPresent
 	c.SecurityContext = containerSecurity()
-	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "config", MountPath: configFolder, ReadOnly: true})
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "config", MountPath: configFolder, ReadOnly: true},
+		corev1.VolumeMount{Name: "credentials", MountPath: identity.DefaultFolder, ReadOnly: true})
 	return c
 }
 
-// regionPod is a pod in a region of the database: where it may run, what it may not do, and its configuration, a ConfigMap.
-func regionPod(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, config string, main corev1.Container) corev1.PodSpec {
+// regionPod is a pod in a region of the database: where it may run, what it may not do, its configuration, a ConfigMap, and its
+// credentials.
+func regionPod(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, config string, credentials corev1.Volume, main corev1.Container) corev1.PodSpec {
 	return corev1.PodSpec{
 		AutomountServiceAccountToken:  ptr.To(false),
 		EnableServiceLinks:            ptr.To(false),
@@ -127,7 +138,7 @@ func regionPod(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, config string,
 		Tolerations:                   region.Tolerations,
 		Affinity:                      regionAffinity(db.Spec.Placement, region.Name),
 		Containers:                    []corev1.Container{main},
-		Volumes:                       []corev1.Volume{configVolume(config)},
+		Volumes:                       []corev1.Volume{configVolume(config), credentials},
 	}
 }
 
@@ -145,7 +156,7 @@ func configVolume(configMap string) corev1.Volume {
 // probe spells out the API server's defaults for numbers: a comparison takes 0 for a value.
 func probe(path string, periodSeconds, failures int32) *corev1.Probe {
 	return &corev1.Probe{
-		ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("admin")}},
+		ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("metrics")}},
 		PeriodSeconds:    periodSeconds,
 		TimeoutSeconds:   5,
 		FailureThreshold: failures,

@@ -21,9 +21,11 @@ import (
 )
 
 const (
-	// peerPort is where nodes listen for peers and clients, adminPort for the operator, probes and metrics.
-	peerPort  = 7000
-	adminPort = 7001
+	// peerPort is where nodes listen for peers and clients, adminPort for the operator, and metricsPort for everybody: probes and
+	// Prometheus.
+	peerPort    = 7000
+	metricsPort = 7001
+	adminPort   = 7004
 )
 
 // refusal is a spec that cannot be carried out. It is shown in the status and waits for the user.
@@ -50,7 +52,7 @@ func asRefusal(err error) *refusal {
 
 // databasePlan is what a GeoDatabase's spec asks for.
 type databasePlan struct {
-	profile *v1alpha1.NetworkProfileSpec
+	profile *resolvedProfile
 	// database is complete but for what differs between incarnations: Epoch and Incarnation.
 	database deploy.Database
 	// emulation is the backend, never Auto; why says in a sentence why that one.
@@ -69,14 +71,14 @@ func planDatabase(ctx context.Context, reader client.Reader, abilities check.Abi
 	if err != nil {
 		return nil, err
 	}
-	if problems := check.Database(db, profile, abilities); len(problems) > 0 {
+	if problems := check.Database(db, profile.spec, abilities); len(problems) > 0 {
 		return nil, refuse("InvalidSpec", "%s", problems)
 	}
 	params, err := resolveParameters(abilities, db)
 	if err != nil {
 		return nil, err
 	}
-	topology, err := plan.Topology(&db.Spec, profile)
+	topology, err := plan.Topology(&db.Spec, profile.spec)
 	if err != nil {
 		return nil, refuse("InvalidSpec", "spec.network: %s", err)
 	}
@@ -110,11 +112,18 @@ func planDatabase(ctx context.Context, reader client.Reader, abilities check.Abi
 	return p, nil
 }
 
+// resolvedProfile is the network of a database, and the name of the NetworkProfile that it is from; empty for one that is inline
+// or built in.
+type resolvedProfile struct {
+	spec *v1alpha1.NetworkProfileSpec
+	name string
+}
+
 // resolveProfile finds the network of a database: inline, a NetworkProfile of its namespace, or else a built-in
 // one of that name.
-func resolveProfile(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase) (*v1alpha1.NetworkProfileSpec, error) {
+func resolveProfile(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase) (*resolvedProfile, error) {
 	if db.Spec.Network.Profile != nil {
-		return db.Spec.Network.Profile, nil
+		return &resolvedProfile{spec: db.Spec.Network.Profile}, nil
 	}
 	if db.Spec.Network.ProfileRef == nil {
 		return nil, refuse("InvalidSpec", "spec.network: neither profile nor profileRef is set")
@@ -123,13 +132,13 @@ func resolveProfile(ctx context.Context, reader client.Reader, db *v1alpha1.GeoD
 	profile := &v1alpha1.NetworkProfile{}
 	err := reader.Get(ctx, types.NamespacedName{Namespace: db.Namespace, Name: name}, profile)
 	if err == nil {
-		return &profile.Spec, nil
+		return &resolvedProfile{&profile.Spec, name}, nil
 	}
 	if !apierrors.IsNotFound(err) {
 		return nil, err
 	}
 	if preset, ok := presets.Lookup(name); ok {
-		return &preset.Spec, nil
+		return &resolvedProfile{spec: &preset.Spec}, nil
 	}
 	return nil, refuse("ProfileNotFound", "spec.network.profileRef.name: namespace %s has no NetworkProfile %q, and it is not one of the built-in %s",
 		db.Namespace, name, strings.Join(presets.Names(), ", "))

@@ -92,7 +92,7 @@ func programPodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnati
 		program.VolumeMounts = append(program.VolumeMounts, corev1.VolumeMount{Name: userVolume(&v), MountPath: v.MountPath})
 		volumes = append(volumes, podVolume(&v))
 	}
-	spec := regionPod(db, region, topologyName(db, incarnation), program)
+	spec := regionPod(db, region, topologyName(db, incarnation), credentialsVolume(db, serverFiles), program)
 	spec.SecurityContext = &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
 	spec.TerminationGracePeriodSeconds = ptr.To(int64(ptr.Deref(p.TerminationGracePeriodSeconds, 10)))
 	spec.InitContainers = []corev1.Container{probeSidecar(region.Name, image)}
@@ -113,7 +113,7 @@ func probeSidecar(region, image string) corev1.Container {
 		Args:          []string{"probe", "--config", configFolder + "/" + TopologyKey, "--region", region},
 		RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways),
 		Env:           []corev1.EnvVar{fromField("POD_NAME", "metadata.name")},
-		Ports:         []corev1.ContainerPort{{Name: "admin", ContainerPort: adminPort, Protocol: corev1.ProtocolTCP}},
+		Ports:         ownPorts(),
 		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
 		}},

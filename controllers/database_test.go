@@ -188,7 +188,7 @@ func TestJournalOutlivesTheContainer(t *testing.T) {
 	before := w.untilReady("d").Status.Incarnation
 	pod := w.nodePod("d", "us-west-2", 0)
 	node := pod.Spec.Containers[0]
-	if !slices.Contains(node.Args, journalFolder) || node.VolumeMounts[1].MountPath != journalFolder || pod.Spec.Volumes[1].EmptyDir == nil {
+	if !slices.Contains(node.Args, journalFolder) || node.VolumeMounts[2].MountPath != journalFolder || pod.Spec.Volumes[2].EmptyDir == nil {
 		t.Errorf("args %q, mounts %+v, volumes %+v", node.Args, node.VolumeMounts, pod.Spec.Volumes)
 	}
 	pod.Status.ContainerStatuses[0].RestartCount = 1
@@ -255,8 +255,9 @@ func TestPresetProfile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	db := makeDatabase("d").profileRef("smallbank-two-regions")
-	profile, err := resolveProfile(w.ctx, w.client, db.in(w.namespace).obj())
+	resolved, err := resolveProfile(w.ctx, w.client, db.in(w.namespace).obj())
 	w.must(err)
+	profile := resolved.spec
 	db.Spec.Regions = []v1alpha1.Region{{Name: profile.Links[0].From}, {Name: profile.Links[0].To}}
 	w.create(db.obj())
 	w.untilReady("d")

@@ -15,6 +15,10 @@ const (
 	pollRun  = 5 * time.Second
 	pollSlow = 30 * time.Second
 
+	// runsAtOnce is how many runs are led at the same time: one that loads its data, or checks a history, holds up no other whose faults
+	// are due.
+	runsAtOnce = 32
+
 	// nodeTimeout bounds a question to a node, loadTimeout the loading of its data.
 	nodeTimeout = 3 * time.Second
 	loadTimeout = 10 * time.Minute
@@ -29,8 +33,6 @@ const (
 	loadDeadline      = 30 * time.Minute
 	// readyDeadline bounds the time from the creation of the worker Jobs until all workers are ready.
 	readyDeadline = 5 * time.Minute
-	// workerPatience is how long beyond readyDeadline a worker waits for the start before it gives up.
-	workerPatience = 2 * time.Minute
 	// startLead is how far ahead of time the common start is announced: workers poll for it.
 	startLead = 5 * time.Second
 	// startSlack is the least that must be left of startLead when the last worker is told.
@@ -49,13 +51,22 @@ const (
 	lossForgiven   = 10 * time.Minute
 
 	// faultPoll is how often a step of a fault that is not done is tried again, faultPatience after how long the fault is given
-	// up, and faultLease how long after its end nodes undo a fault by themselves.
+	// up, and faultLease how long after its end Chaos Mesh undoes a fault by itself.
 	faultPoll     = 500 * time.Millisecond
 	faultPatience = 20 * time.Second
 	faultLease    = 60 * time.Second
+	// roleAhead is how long before a fault the nodes that have a role are looked up, so that all can be told in time, and killAhead how
+	// long before a kill the processes that it is to end. Other faults are set up once the start is known.
+	roleAhead = 3 * time.Second
+	killAhead = time.Second
+	// injectEarly is how long before its time the operator turns to a fault that it injects itself; then it waits for that time.
+	injectEarly = 500 * time.Millisecond
 
 	// stalledPatience is how long transactions stay unfinished, once faults have taken nodes, before they are held to stay so.
 	stalledPatience = 10 * time.Second
+
+	// authorityFresh is how long the operator goes by its credentials before it looks whether another one has renewed them.
+	authorityFresh = 10 * time.Minute
 
 	// cleanupPatience is after how long an object that does not go away is reported.
 	cleanupPatience = 2 * time.Minute

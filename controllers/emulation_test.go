@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -15,10 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/emulation/chaosmesh"
 	"github.com/geobench/geobench/internal/wan"
@@ -30,32 +33,89 @@ type fakeSidecars struct {
 	w      *world
 	behind int64
 	gone   bool
+	// late is how late they change from one phase to the next.
+	late time.Duration
+	// files and logs by the pod's UID.
+	files map[types.UID]*wan.Config
+	logs  map[types.UID]*wan.Log
+}
+
+// follow lets all sidecars do what is due by their files, and read them.
+func (f *fakeSidecars) follow() {
+	pods := &corev1.PodList{}
+	f.w.must(f.w.client.List(f.w.ctx, pods, client.InNamespace(f.w.namespace)))
+	now := f.w.clock.Now()
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if c, err := f.w.sidecarConfig(pod); err == nil && pod.Status.PodIP != "" {
+			f.read(pod.UID, c, now)
+		}
+	}
+}
+
+func (f *fakeSidecars) read(uid types.UID, file *wan.Config, now time.Time) *wan.Log {
+	l := f.logs[uid]
+	if l == nil {
+		l = &wan.Log{Process: string(uid), Since: now}
+		f.logs[uid], f.files[uid] = l, file
+	}
+	change := func(at time.Time, c *wan.Config) {
+		if n := len(l.Entries); n == 0 || !l.Entries[n-1].Config.Same(c) {
+			l.Entries = append(l.Entries, wan.LogEntry{From: at, Config: *c})
+		}
+	}
+	was := f.files[uid]
+	for i := range was.Phases {
+		if at := was.Phases[i].From.Add(f.late); !at.After(now) && len(l.Entries) > 0 && at.After(l.Entries[len(l.Entries)-1].From) {
+			c, _ := was.At(was.Phases[i].From)
+			change(at, c)
+		}
+	}
+	c, _ := file.At(now.Add(-f.late))
+	change(now, c)
+	f.files[uid] = file
+	return l
+}
+
+func (f *fakeSidecars) Log(ctx context.Context, addr string) (*wan.Log, time.Duration, time.Duration, error) {
+	pod, c, err := f.pod(ctx, addr)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	l := *f.read(pod.UID, c, f.w.clock.Now())
+	l.Now = f.w.clock.Now()
+	return &l, 0, time.Millisecond, nil
 }
 
 func (f *fakeSidecars) Status(ctx context.Context, addr string) (*wan.Status, error) {
-	if f.gone {
-		return nil, errors.New("connection refused")
-	}
-	host, _, err := net.SplitHostPort(addr)
+	pod, c, err := f.pod(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
+	f.read(pod.UID, c, f.w.clock.Now())
+	return &wan.Status{Pod: pod.Name, Region: c.Region, Generation: c.Generation - f.behind, Ready: true}, nil
+}
+
+// pod finds the pod at an address, and what its sidecar reads.
+func (f *fakeSidecars) pod(ctx context.Context, addr string) (*corev1.Pod, *wan.Config, error) {
+	if f.gone {
+		return nil, nil, errors.New("connection refused")
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, nil, err
+	}
 	pods := &corev1.PodList{}
 	if err := f.w.client.List(ctx, pods, client.InNamespace(f.w.namespace)); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if pod.Status.PodIP != host {
-			continue
+		if pod := &pods.Items[i]; pod.Status.PodIP == host {
+			c, err := f.w.sidecarConfig(pod)
+			return pod, c, err
 		}
-		c, err := f.w.sidecarConfig(pod)
-		if err != nil {
-			return nil, err
-		}
-		return &wan.Status{Pod: pod.Name, Region: c.Region, Generation: c.Generation - f.behind, Ready: true}, nil
 	}
-	return nil, errors.New("no pod has this address")
+	return nil, nil, errors.New("no pod has this address")
 }
 
 // sidecarConfig reads what a pod's sidecar reads.
@@ -72,7 +132,7 @@ func (w *world) sidecarConfig(pod *corev1.Pod) (*wan.Config, error) {
 			return nil, err
 		}
 		args := pod.Spec.InitContainers[0].Args
-		file := args[len(args)-1][strings.LastIndexByte(args[len(args)-1], '/')+1:]
+		_, file := path.Split(args[slices.Index(args, "--config")+1])
 		return wan.ParseConfig([]byte(cm.Data[strings.ReplaceAll(file, "$(POD_NAME)", pod.Name)]))
 	}
 	return nil, errors.New("the sidecar has no volume")
@@ -168,7 +228,11 @@ func (w *world) chaosActs(o *unstructured.Unstructured) {
 		if action == "container-kill" {
 			pod.Status.ContainerStatuses[0].RestartCount++
 			w.must(w.client.Status().Update(w.ctx, pod))
-			w.nodes[pod.Status.PodIP].disturbance = nil
+			n := w.nodes[pod.Status.PodIP]
+			now := w.clock.Since(n.zero)
+			n.follow(now)
+			n.do(now, &admin.Disturbance{}) // it goes on from its journal
+			n.taken = 0
 			continue
 		}
 		w.must(w.client.Delete(w.ctx, pod, client.GracePeriodSeconds(0)))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
@@ -74,7 +75,7 @@ func (s *experimentScope) results(ctx context.Context) (*experiment.Results, err
 		case documents[i] != nil:
 			out.Add(p.Run, documents[i], nil)
 		case st.ReportRef != nil:
-			out.Add(p.Run, nil, fmt.Errorf("%s: the result in ConfigMap %s is gone: delete BenchmarkRun %s to have it measured again",
+			out.Add(p.Run, nil, fmt.Errorf("%s: the result in ConfigMap %s is gone, or another one is there: delete BenchmarkRun %s to have it measured again",
 				p.Label, st.ReportRef.Name, p.object.Name))
 		default:
 			out.Add(p.Run, nil, fmt.Errorf("%s could not run: %s: %s: %s", p.Label, st.Verdict, st.Reason, st.Message))
@@ -84,7 +85,7 @@ func (s *experimentScope) results(ctx context.Context) (*experiment.Results, err
 }
 
 // document reads what claims need of a run's result: timelines and histograms of thousands of runs would fill the memory. nil
-// when the ConfigMap is gone or is no longer this run's.
+// when the ConfigMap is gone or does not hold what this run has left.
 func (s *experimentScope) document(ctx context.Context, run *v1alpha1.BenchmarkRun) (*result.Document, error) {
 	cm := &corev1.ConfigMap{}
 	err := s.Live.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: run.Status.ReportRef.Name}, cm)
@@ -94,7 +95,10 @@ func (s *experimentScope) document(ctx context.Context, run *v1alpha1.BenchmarkR
 	if err != nil || !metav1.IsControlledBy(cm, run) || cm.Labels[LabelAttempt] != attempt(run) {
 		return nil, nil
 	}
-	d, err := ReadResult(cm)
+	d, err := ReadResult(run, cm)
+	if errors.Is(err, ErrOtherResult) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

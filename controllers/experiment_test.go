@@ -106,7 +106,7 @@ func (w *world) collectOrphans() {
 		alive[runs[i].UID] = &runs[i]
 	}
 	owned := map[types.UID]int{}
-	for _, list := range []client.ObjectList{&v1alpha1.BenchmarkRunList{}, &v1alpha1.GeoDatabaseList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}} {
+	for _, list := range []client.ObjectList{&v1alpha1.BenchmarkRunList{}, &v1alpha1.GeoDatabaseList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}} {
 		w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace)))
 		w.must(meta.EachListItem(list, func(o runtime.Object) error {
 			obj := o.(client.Object)

@@ -255,7 +255,7 @@ func otherWay(f *fault.Fault, how v1alpha1.FaultInjection) string {
 
 // checkNetworks refuses faults that make more different links than the network's backend can tell apart.
 func (s *runScope) checkNetworks(plan *fault.Plan, p *databasePlan) error {
-	b := emulated(s.Client, s.Live, s.Sidecars, s.Clock, s.db, s.Image, p.emulation, p.why)
+	b := emulated(s.Client, s.Live, s.Pods, s.Clock, s.db, s.Image, p.emulation, p.why)
 	for _, f := range plan.Faults {
 		tl := fault.NewTimeline(plan, faultPoll, faultPatience)
 		for _, l := range tl.Lives {

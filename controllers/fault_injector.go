@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -16,10 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/emulation/chaosmesh"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/wan"
 )
 
 // injectorOf chooses who injects a fault. Faults of links are merged into what emulates the links; without emulation there
@@ -53,11 +56,44 @@ func merged(l *fault.Life, emulated v1alpha1.Emulation) bool {
 	return slices.Contains(fault.NetworkKinds, l.Fault.Kind) && l.Injector == string(emulated) && l.Injector != string(v1alpha1.InjectorBuiltIn)
 }
 
-// disturb merges faults into the network of a database. timeline may be nil.
+// byItself tells whether those who inject a fault keep its time by themselves: nodes and sidecars are told beforehand.
+func byItself(l *fault.Life) bool {
+	return l.Injector == string(v1alpha1.InjectorBuiltIn) || l.Injector == string(v1alpha1.InjectorSidecar)
+}
+
+// disturb merges faults into the network of a database: for sidecars as phases, for others as they are now. timeline may be nil.
 func disturb(n *emulation.Network, timeline *fault.Timeline, db *v1alpha1.GeoDatabase, emulated v1alpha1.Emulation) {
-	if timeline != nil {
-		change(n, timeline.Packets(func(l *fault.Life) bool { return merged(l, emulated) }), timeline.Plan.Topology, db)
+	if timeline == nil {
+		return
 	}
+	is := func(l *fault.Life) bool { return merged(l, emulated) }
+	if emulated != v1alpha1.EmulationSidecar {
+		change(n, timeline.Packets(is), timeline.Plan.Topology, db)
+		return
+	}
+	for _, p := range networkPlan(n, timeline, db) {
+		phase := *p.State
+		phase.From = timeline.Start.Add(p.At)
+		n.Phases = append(n.Phases, phase)
+	}
+}
+
+// networkPlan is what the faults that sidecars inject make of a network, over the time of the run.
+func networkPlan(n *emulation.Network, timeline *fault.Timeline, db *v1alpha1.GeoDatabase) []fault.Planned[*emulation.Phase] {
+	declared := &emulation.Phase{Links: n.Links}
+	is := func(l *fault.Life) bool { return merged(l, v1alpha1.EmulationSidecar) }
+	return fault.PacketsPlanOf(timeline, declared, func(a, b *emulation.Phase) bool { return reflect.DeepEqual(a, b) }, is, func(c *fault.Conditions) *emulation.Phase {
+		with := &emulation.Network{Links: clonedLinks(n.Links)}
+		change(with, c, timeline.Plan.Topology, db)
+		return &emulation.Phase{Links: with.Links, Cuts: with.Cuts}
+	})
+}
+
+func clonedLinks(links [][]emulation.Link) (out [][]emulation.Link) {
+	for _, row := range links {
+		out = append(out, slices.Clone(row))
+	}
+	return out
 }
 
 // change makes the links of a network those of the conditions.
@@ -80,12 +116,19 @@ func podNames(db *v1alpha1.GeoDatabase, t *geo.Topology, nodes []geo.NodeID) []s
 	return out
 }
 
-// clusterInjector injects the faults of a run: its fault.Injector. Whatever is called, it brings everything to what all
-// faults together shall do.
+// clusterInjector injects the faults of a run: its fault.Injector. Nodes and sidecars are told beforehand what to do when; what the
+// operator does itself, it brings to what all faults together shall do whenever it is called.
 type clusterInjector struct {
 	*runScope
 	timeline *fault.Timeline
-	now      time.Duration
+	// clocks are those of the nodes that were asked in this reconciliation.
+	clocks map[geo.NodeID]Clock
+	// nodeTracks and sidecarTracks are what nodes and sidecars have done, once they were asked in this reconciliation.
+	nodeTracks    []*fault.Track[*admin.Disturbance]
+	sidecarTracks []*fault.Track[*wan.Config]
+	// logs are those of the nodes, and losses what they show besides.
+	logs   []nodeLog
+	losses []fault.Deviation
 }
 
 // injector returns the injector of the run's faults; nil when there are none.
@@ -94,8 +137,15 @@ func (s *runScope) injector() *clusterInjector {
 	if tl == nil {
 		return nil
 	}
-	return &clusterInjector{runScope: s, timeline: tl, now: s.Clock.Now().Sub(s.run.Status.MeasureStartTime.Time)}
+	return newInjector(s, tl)
 }
+
+func newInjector(s *runScope, tl *fault.Timeline) *clusterInjector {
+	return &clusterInjector{runScope: s, timeline: tl, clocks: map[geo.NodeID]Clock{}}
+}
+
+// now counts from the start of measuring.
+func (in *clusterInjector) now() time.Duration { return in.Clock.Now().Sub(in.timeline.Start) }
 
 // Roles implements fault.Injector.
 func (in *clusterInjector) Roles(context.Context) (fault.Roles, error) {
@@ -107,11 +157,24 @@ func (in *clusterInjector) Roles(context.Context) (fault.Roles, error) {
 	}, nil
 }
 
-// Setup implements fault.Injector: it chooses who injects the fault and notes which processes a kill is to end.
+// errNotWritten says that what a fault is about is not in the run's status yet.
+var errNotWritten = errors.New("its targets are being written down")
+
+// Setup implements fault.Injector: it chooses who injects the fault, notes which processes a kill is to end, and tells those who
+// inject it by themselves. They are told once the status has it: the database's reconciliation goes by that.
 func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
 	l.Injector = string(injectorOf(l.Fault, in.current.emulation(), in.run.Spec.FaultInjection))
 	if !l.Fault.Kills() {
-		return nil
+		if !byItself(l) {
+			return nil
+		}
+		if !in.written(l) {
+			return errNotWritten
+		}
+		if l.Injector == string(v1alpha1.InjectorBuiltIn) {
+			return in.applyNodes(ctx)
+		}
+		return in.applyPhases(ctx)
 	}
 	l.Marks = nil
 	for _, id := range l.Targets.From {
@@ -123,6 +186,18 @@ func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
 	}
 	l.Lasting = !comesBack(in.db, l)
 	return in.closeGates(ctx, l)
+}
+
+// written tells whether the status has whom a fault hits, and who injects it.
+func (in *clusterInjector) written(l *fault.Life) bool {
+	was := faultStatus(in.before, l.Fault.Name)
+	names := func(nodes []geo.NodeID) (out []string) {
+		for _, n := range nodes {
+			out = append(out, in.timeline.Plan.Topology.NodeName(n))
+		}
+		return out
+	}
+	return was != nil && string(was.Injector) == l.Injector && slices.Equal(was.Targets, names(l.Targets.From)) && slices.Equal(was.OtherSide, names(l.Targets.To))
 }
 
 // shutdownGates, in the template of a region's pods, keep a pod that takes the place of one which was shut down from being
@@ -196,19 +271,40 @@ func down(tl *fault.Timeline) (out []geo.NodeID) {
 	return out
 }
 
-// Inject implements fault.Injector.
+// Inject implements fault.Injector. What the operator injects itself begins when that has succeeded: it turns to it a little early, and
+// waits.
 func (in *clusterInjector) Inject(ctx context.Context, l *fault.Life, _ *fault.Conditions) error {
-	if err := in.apply(ctx, true); err != nil {
+	if byItself(l) {
+		return nil
+	}
+	if err := in.readClocks(ctx, in.reachable()); err != nil {
+		return err
+	}
+	if wait := l.Fault.At - in.now(); wait > 0 {
+		if err := in.Wait(ctx, wait); err != nil {
+			return err
+		}
+	}
+	if err := in.apply(ctx); err != nil {
 		return err
 	}
 	if l.Injector == string(v1alpha1.InjectorKubernetes) {
-		return in.deletePods(ctx, l)
+		if err := in.deletePods(ctx, l); err != nil {
+			return err
+		}
 	}
+	now := in.now()
+	l.Injecting = &now
 	return nil
 }
 
-// Propagated implements fault.Injector: what nodes, sidecars, Chaos Mesh and Kubernetes say of themselves counts.
+// Propagated implements fault.Injector: what nodes, sidecars, Chaos Mesh and Kubernetes say of themselves counts. The logs of those who
+// inject a fault by themselves have its true time.
 func (in *clusterInjector) Propagated(ctx context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
+	if byItself(l) {
+		begun, _, err := in.observe(ctx, l)
+		return begun, err
+	}
 	if ok, err := in.settled(ctx, l); !ok {
 		return false, err
 	}
@@ -233,26 +329,30 @@ func (in *clusterInjector) lives(was string, n *nodeState, by string) bool {
 	return was == mark(n)
 }
 
-// Recover implements fault.Injector.
+// Recover implements fault.Injector. Those who inject a fault by themselves end it too, unless it was given up.
 func (in *clusterInjector) Recover(ctx context.Context, l *fault.Life, _ *fault.Conditions) error {
-	if late := in.now - l.Fault.End(); late > faultLease && l.Injected != nil && l.Problem == "" {
-		l.Problem = fmt.Sprintf("the operator was away when it was to end, and came back %s later: nodes end faults by themselves after %s",
-			v1alpha1.DurationOf(late.Round(time.Second)), v1alpha1.DurationOf(faultLease))
+	if byItself(l) && l.Problem == "" {
+		return nil
 	}
-	return in.orWithoutChaos(l, in.apply(ctx, true))
+	return in.orWithoutChaos(l, in.apply(ctx))
 }
 
 // Recovered implements fault.Injector: a node that was started again has replayed its journal, found its peers, and does
 // what it was told before.
 func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
+	if byItself(l) {
+		begun, ended, err := in.observe(ctx, l)
+		return ended || !begun && l.Problem != "", err
+	}
 	if l.Fault.Kills() {
-		if err := in.applyNodes(ctx, false); err != nil {
-			return false, err
-		}
 		for _, id := range l.Targets.From {
-			if n := &in.nodes[id]; !n.ready || !in.obeys(n) {
-				return false, fmt.Errorf("node %s: %s", n.podName, firstOf(n.problem, "it does not do yet what it was told"))
+			n := &in.nodes[id]
+			if !n.ready {
+				return false, fmt.Errorf("node %s: %s", n.podName, firstOf(n.problem, "it is not ready yet"))
 			}
+		}
+		if err := in.tell(ctx, l.Targets.From); err != nil {
+			return false, err
 		}
 	}
 	ok, err := in.settled(ctx, l)
@@ -262,8 +362,12 @@ func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *faul
 	return ok, err
 }
 
-// Cleanup implements fault.Injector: an object that has killed has no more to do.
+// Cleanup implements fault.Injector: an object that has killed has no more to do, and a fault that was given up before it began is told
+// of no more.
 func (in *clusterInjector) Cleanup(ctx context.Context, l *fault.Life) error {
+	if byItself(l) && l.Injecting == nil {
+		return in.apply(ctx)
+	}
 	if l.Injector != string(v1alpha1.InjectorChaosMesh) {
 		return nil
 	}
@@ -294,21 +398,21 @@ func (in *clusterInjector) orWithoutChaos(l *fault.Life, err error) error {
 	return nil
 }
 
-// lease is until faultLease after the last fault that has begun shall be over: nodes heal themselves when no operator does.
+// lease is until faultLease after the last fault that has begun shall be over: Chaos Mesh ends it when no operator does.
 func (in *clusterInjector) lease() time.Duration {
 	d := faultLease
 	for _, l := range in.timeline.Lives {
 		if l.Touches() {
-			d = max(d, l.Fault.End()-in.now+faultLease)
+			d = max(d, l.Fault.End()-in.now()+faultLease)
 		}
 	}
 	return d
 }
 
-// apply brings nodes, network and Chaos Mesh to what all faults together shall do. Nodes that stay learn first whom they
-// have lost. renew begins the nodes' leases anew.
-func (in *clusterInjector) apply(ctx context.Context, renew bool) error {
-	if err := in.applyNodes(ctx, renew); err != nil {
+// apply tells nodes and sidecars what to do when, and brings network and Chaos Mesh to what all faults together shall do now. Nodes
+// that stay learn first whom they have lost.
+func (in *clusterInjector) apply(ctx context.Context) error {
+	if err := in.applyNodes(ctx); err != nil {
 		return err
 	}
 	if err := in.applyNetwork(ctx); err != nil {
@@ -317,32 +421,112 @@ func (in *clusterInjector) apply(ctx context.Context, renew bool) error {
 	return in.applyChaos(ctx)
 }
 
-// disturbed are the conditions that nodes bring about by themselves.
-func (in *clusterInjector) disturbed() *fault.Conditions {
-	return in.timeline.Part(func(l *fault.Life) bool { return l.Injector == string(v1alpha1.InjectorBuiltIn) })
-}
+// nodeFaults are those that nodes inject into themselves.
+func nodeFaults(l *fault.Life) bool { return l.Injector == string(v1alpha1.InjectorBuiltIn) }
 
-func (in *clusterInjector) applyNodes(ctx context.Context, renew bool) error {
-	c, lost, away := in.disturbed(), in.timeline.Lost(), down(in.timeline)
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(maxAsk)
+// reachable are the nodes that can be told something: those that are neither lost nor down.
+func (in *clusterInjector) reachable() (out []geo.NodeID) {
+	lost, away := in.timeline.Lost(), down(in.timeline)
 	for i := range in.nodes {
 		n := &in.nodes[i]
-		d := c.Disturbance(n.id, in.timeline.Plan.Topology, lost, in.lease())
-		if slices.Contains(lost, n.id) || n.status == nil && slices.Contains(away, n.id) || n.status != nil && d.Same(n.status.Disturbance) && (!renew || d.Same(nil)) {
+		if slices.Contains(lost, n.id) || n.status == nil && slices.Contains(away, n.id) {
 			continue
 		}
+		out = append(out, n.id)
+	}
+	return out
+}
+
+// applyNodes gives all nodes their agendas.
+func (in *clusterInjector) applyNodes(ctx context.Context) error {
+	if !slices.ContainsFunc(in.timeline.Lives, func(l *fault.Life) bool { return nodeFaults(l) || l.Fault.Kills() && l.Injecting != nil }) {
+		return nil // nothing was ever told
+	}
+	return in.tell(ctx, in.reachable())
+}
+
+// tell gives some nodes their agendas, each by its own clock.
+func (in *clusterInjector) tell(ctx context.Context, nodes []geo.NodeID) error {
+	if err := in.readClocks(ctx, nodes); err != nil {
+		return err
+	}
+	lost := in.timeline.Lost()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(maxAsk)
+	for _, id := range nodes {
+		n := &in.nodes[id]
+		a := fault.Agenda(in.timeline.NodePlan(id, nodeFaults), in.clocks[id].Zero.Sub(in.timeline.Start), lost, id)
+		a.Process = n.status.Process
 		group.Go(func() error {
-			if n.address == "" {
-				return fmt.Errorf("node %s: %s", n.podName, n.problem)
-			}
-			if err := in.Nodes.Disturb(ctx, n.address, d); err != nil {
+			if err := in.Pods.Nodes(in.db.UID).Disturb(ctx, n.address, a); err != nil {
 				return fmt.Errorf("node %s: %w", n.podName, err)
 			}
 			return nil
 		})
 	}
 	return group.Wait()
+}
+
+// readClocks reads the clocks of some nodes, once in a reconciliation.
+func (in *clusterInjector) readClocks(ctx context.Context, nodes []geo.NodeID) error {
+	clocks := make([]Clock, len(nodes))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(maxAsk)
+	for i, id := range nodes {
+		n := &in.nodes[id]
+		if _, ok := in.clocks[id]; ok {
+			clocks[i] = in.clocks[id]
+			continue
+		}
+		group.Go(func() (err error) {
+			if n.status == nil {
+				return fmt.Errorf("node %s: %s", n.podName, n.problem)
+			}
+			if clocks[i], err = in.Pods.Nodes(in.db.UID).Clock(ctx, n.address); err != nil {
+				return fmt.Errorf("the clock of node %s: %w", n.podName, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i, id := range nodes {
+		in.clocks[id] = clocks[i]
+	}
+	return nil
+}
+
+// applyPhases gives the sidecars their phases; the error says who does not know them yet.
+func (in *clusterInjector) applyPhases(ctx context.Context) error {
+	if err := in.applyNetwork(ctx); err != nil {
+		return err
+	}
+	n, err := in.network(ctx)
+	if err != nil {
+		return err
+	}
+	state, err := in.backend().Observe(ctx, n)
+	if err == nil && !state.Injected {
+		err = errors.New(state.Message)
+	}
+	return err
+}
+
+// observe sets the true times of a fault that is injected by nodes or sidecars.
+func (in *clusterInjector) observe(ctx context.Context, l *fault.Life) (begun, ended bool, err error) {
+	if l.Injector == string(v1alpha1.InjectorSidecar) {
+		if err := in.readSidecars(ctx); err != nil {
+			return false, false, err
+		}
+		begun, ended = fault.Observe(l, in.sidecarTracks)
+		return begun, ended, nil
+	}
+	if err := in.readLogs(ctx); err != nil {
+		return false, false, err
+	}
+	begun, ended = fault.Observe(l, in.nodeTracks)
+	return begun, ended, nil
 }
 
 // network is the database's, with the faults that are merged into it; nil when its backend tells pods nothing.
@@ -386,15 +570,13 @@ func (in *clusterInjector) deletePods(ctx context.Context, l *fault.Life) error 
 // settled tells whether what all faults together shall do is the case, as far as those are concerned who inject l; the
 // error says what is not.
 func (in *clusterInjector) settled(ctx context.Context, l *fault.Life) (bool, error) {
-	skip := append(in.timeline.Lost(), down(in.timeline)...)
-	for i := range in.nodes {
-		n := &in.nodes[i]
+	for _, id := range in.reachable() {
+		n := &in.nodes[id]
 		switch {
-		case slices.Contains(skip, n.id):
 		case n.status == nil:
 			return false, fmt.Errorf("node %s: %s", n.podName, n.problem)
-		case !in.obeys(n):
-			return false, fmt.Errorf("node %s does not do yet what it was told", n.podName)
+		case !in.knowsLost(n):
+			return false, fmt.Errorf("node %s does not know yet who is lost", n.podName)
 		}
 	}
 	if merged(l, in.current.emulation()) {
@@ -421,9 +603,15 @@ func (in *clusterInjector) settled(ctx context.Context, l *fault.Life) (bool, er
 	return true, nil
 }
 
-// obeys tells whether a node does what it was told.
-func (in *clusterInjector) obeys(n *nodeState) bool {
-	return n.status.Disturbance.Same(in.disturbed().Disturbance(n.id, in.timeline.Plan.Topology, in.timeline.Lost(), 0))
+// knowsLost tells whether a node knows which others are gone for good.
+func (in *clusterInjector) knowsLost(n *nodeState) bool {
+	var lost []int
+	for _, id := range in.timeline.Lost() {
+		if id != n.id {
+			lost = append(lost, int(id))
+		}
+	}
+	return len(lost) == 0 || n.status.Disturbance != nil && slices.Equal(n.status.Disturbance.Lost, lost)
 }
 
 // hold keeps up what active faults do, and notes what did not hold.

@@ -45,8 +45,10 @@ const (
 	RoleWorker = "worker"
 	// RoleReport is the ConfigMap where a worker and the operator meet.
 	RoleReport = "report"
-	// RoleSnapshot is the ConfigMap that keeps the nodes' counters from before measuring.
+	// RoleSnapshot is a ConfigMap with what a run began with: the nodes' counters, the manifests.
 	RoleSnapshot = "snapshot"
+	// RoleCredentials is a Secret with the keys and certificates of pods.
+	RoleCredentials = "credentials"
 	// RoleFault is what injects a run's faults.
 	RoleFault = "fault"
 	// RoleResult is the ConfigMap with the result document.

@@ -33,7 +33,7 @@ func TestManagerWithItsOwnRights(t *testing.T) {
 		Metrics: metricsserver.Options{BindAddress: "0"},
 	})
 	w.must(err)
-	w.must(SetupWithManager(mgr, Options{Image: testImage, Nodes: w, Clock: clock.RealClock{}, Events: w.recorder}))
+	w.must(SetupWithManager(mgr, Options{Namespace: w.namespace, Image: testImage, Pods: w, Clock: clock.RealClock{}, Events: w.recorder}))
 
 	w.create(makeDatabase("d").obj(), makeRun("r").database("d").duration(3*time.Second).obj(),
 		makeExperiment("e", "calvin").sweep(clients, 10).claim("c", "tput('calvin', 10) > 1.0").obj())

@@ -107,7 +107,7 @@ func collectRuns(ctx context.Context, put metrics.Put, reader client.Reader, now
 			for i := range db.Spec.Regions {
 				regions = append(regions, db.Spec.Regions[i].Name)
 			}
-			metrics.PutPrices(put, o, regions, plan.Prices(profile.Prices))
+			metrics.PutPrices(put, o, regions, plan.Prices(profile.spec.Prices))
 		}
 	}
 	for k, n := range counts {

@@ -94,6 +94,19 @@ func snapshotName(run *v1alpha1.BenchmarkRun) string {
 	return joinName(253, run.Name, "nodes", attempt(run))
 }
 
+// manifestsName names the ConfigMap with the manifests that an attempt of a run began with.
+func manifestsName(run *v1alpha1.BenchmarkRun) string {
+	return joinName(253, run.Name, "manifests", attempt(run))
+}
+
+// credentialsName names the Secret with the credentials of a database's pods.
+func credentialsName(db *v1alpha1.GeoDatabase) string { return joinName(253, db.Name, "credentials") }
+
+// runCredentialsName names the Secret with the credentials of an attempt's workers.
+func runCredentialsName(run *v1alpha1.BenchmarkRun) string {
+	return joinName(253, run.Name, "credentials", attempt(run))
+}
+
 // ResultName names the ConfigMap with a run's result document.
 func ResultName(run *v1alpha1.BenchmarkRun) string { return joinName(253, run.Name, "result") }
 

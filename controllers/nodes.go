@@ -41,7 +41,7 @@ type nodeState struct {
 const maxAsk = 32
 
 // observeNodes finds the pods of an incarnation and asks each node. What goes wrong with a node is in its state.
-func observeNodes(ctx context.Context, reader client.Reader, nodes NodeClient, db *v1alpha1.GeoDatabase, d *deploy.Database) ([]nodeState, error) {
+func observeNodes(ctx context.Context, reader client.Reader, clients PodClients, db *v1alpha1.GeoDatabase, d *deploy.Database) ([]nodeState, error) {
 	pods := &corev1.PodList{}
 	if err := reader.List(ctx, pods, client.InNamespace(db.Namespace), client.MatchingLabels{LabelDatabase: db.Name, LabelRole: RoleNode}); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func observeNodes(ctx context.Context, reader client.Reader, nodes NodeClient, d
 			continue
 		}
 		group.Go(func() error {
-			status, err := nodes.Status(ctx, s.address)
+			status, err := clients.Nodes(db.UID).Status(ctx, s.address)
 			s.inspectStatus(status, err, d.Incarnation)
 			if s.program {
 				s.inspectProgram()

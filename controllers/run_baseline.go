@@ -63,7 +63,7 @@ func (s *runScope) baseline(ctx context.Context, name string) (doc *result.Docum
 	if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: run.Status.ReportRef.Name}, cm); err != nil {
 		return nil, fmt.Sprintf("the result of BenchmarkRun %s, config map %s, is gone", name, run.Status.ReportRef.Name), client.IgnoreNotFound(err)
 	}
-	if doc, err = ReadResult(cm); err != nil {
+	if doc, err = ReadResult(run, cm); err != nil {
 		return nil, err.Error(), nil
 	}
 	return doc, "", nil

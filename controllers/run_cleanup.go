@@ -40,13 +40,30 @@ func (s *runScope) cleanUp(ctx context.Context, everything bool) (bool, error) {
 			}
 		}
 	}
-	if left == "" {
+	credentials, err := s.deleteCredentials(ctx)
+	if err != nil {
+		return false, err
+	}
+	if left = firstOf(left, credentials); left == "" {
 		s.cleanupRecovered()
 		return true, nil
 	}
 	s.again = pollFast
 	s.cleanupPending(left)
 	return false, nil
+}
+
+// deleteCredentials deletes the Secret of the attempt, by its name: the operator may not list Secrets. It returns what is left.
+func (s *runScope) deleteCredentials(ctx context.Context) (string, error) {
+	secret := &corev1.Secret{}
+	err := s.Live.Get(ctx, client.ObjectKey{Namespace: s.run.Namespace, Name: runCredentialsName(s.run)}, secret)
+	if err != nil || !metav1.IsControlledBy(secret, s.run) {
+		return "", client.IgnoreNotFound(err)
+	}
+	if secret.DeletionTimestamp == nil {
+		err = client.IgnoreNotFound(s.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID}))
+	}
+	return "Secret " + secret.Name, err
 }
 
 // cleanupLists are the kinds of objects that runs make, in the order of their deletion.

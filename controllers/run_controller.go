@@ -2,6 +2,9 @@ package controllers
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +23,6 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/result"
 )
@@ -32,14 +34,14 @@ const Finalizer = "geobench.dev/cleanup"
 type BenchmarkRunReconciler struct {
 	Client client.Client
 	// Live reads from the API server itself.
-	Live  client.Reader
-	Nodes NodeClient
-	// Sidecars answer which network is in force.
-	Sidecars emulation.Sidecars
+	Live client.Reader
+	Pods PodClients
 	// Choose picks the backend that emulates a database's network.
 	Choose chooser
 	// Unfit says why Chaos Mesh cannot inject objects of a kind, empty when it can.
 	Unfit func(ctx context.Context, db *v1alpha1.GeoDatabase, kind string, qdiscs []string) (string, error)
+	// Credentials give pods theirs.
+	Credentials *Credentials
 	// Abilities say what the checks may let through.
 	Abilities check.Abilities
 	// HistoryMemory is what checking a run's history may take, in bytes.
@@ -48,6 +50,20 @@ type BenchmarkRunReconciler struct {
 	Image  string
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
+	// Wait waits for a part of a second.
+	Wait func(ctx context.Context, d time.Duration) error
+}
+
+// wait is Wait where time is what it is.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // SetupWithManager registers the controller.
@@ -72,7 +88,7 @@ func (r *BenchmarkRunReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Pod{}, ofRun).
 		Watches(&corev1.ConfigMap{}, ofRun, builder.WithPredicates(stateChanged{})).
 		Watches(&v1alpha1.GeoDatabase{}, byDatabase).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: runsAtOnce}).
 		Complete(r)
 }
 
@@ -106,6 +122,11 @@ func (r *BenchmarkRunReconciler) Reconcile(ctx context.Context, req reconcile.Re
 	}
 	s := &runScope{BenchmarkRunReconciler: r, run: run, before: run.DeepCopy()}
 	err := s.reconcile(ctx)
+	var t *trouble
+	if errors.As(err, &t) && !over(run) && run.DeletionTimestamp == nil {
+		s.invalidate(t.reason, "in stage %s: %s", run.Status.Stage, t.message)
+		err = nil
+	}
 	changed := !s.gone && !equality.Semantic.DeepEqual(s.before.Status, run.Status)
 	return conclusion{
 		before: s.before, after: run,
@@ -147,6 +168,20 @@ func (s *runScope) reconcile(ctx context.Context) error {
 		return err
 	}
 	return stages[run.Status.Stage](s, ctx)
+}
+
+// trouble is why what a run measured, or would measure, cannot be trusted: a reason of a verdict, and a sentence.
+type trouble struct{ reason, message string }
+
+func (t *trouble) Error() string { return t.message }
+
+func isTrouble(err error) bool {
+	var t *trouble
+	return errors.As(err, &t)
+}
+
+func troubled(reason, format string, args ...any) *trouble {
+	return &trouble{reason, fmt.Sprintf(format, args...)}
 }
 
 // begin takes a new run in. The finalizer comes first: nothing is made without it.

@@ -12,15 +12,18 @@ import (
 // status may be half a minute old. The run is tied to the incarnation that was measured.
 func (s *runScope) emulate(ctx context.Context) error {
 	s.again = pollFast
-	current, _, err := findIncarnations(ctx, s.Live, s.db)
+	current, _, err := findIncarnations(ctx, s.Live, s.Credentials, s.db)
 	if err != nil {
 		return err
 	}
-	if current == nil {
+	if current == nil || current.foreign {
 		s.condition(v1alpha1.ConditionNetworkVerified, false, "NodesNotReady", "the database is being made anew")
 		return nil
 	}
-	nodes, err := observeNodes(ctx, s.Client, s.Nodes, s.db, &current.database)
+	if err := s.checkIncarnation(ctx, current); err != nil {
+		return err
+	}
+	nodes, err := observeNodes(ctx, s.Client, s.Pods, s.db, &current.database)
 	if err != nil {
 		return err
 	}
@@ -59,5 +62,5 @@ func (s *runScope) emulate(ctx context.Context) error {
 
 // backend is that of the database's present incarnation.
 func (s *runScope) backend() emulation.Backend {
-	return emulated(s.Client, s.Live, s.Sidecars, s.Clock, s.db, s.Image, s.current.emulation(), s.current.why)
+	return emulated(s.Client, s.Live, s.Pods, s.Clock, s.db, s.Image, s.current.emulation(), s.current.why)
 }

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/audit"
-	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
@@ -32,21 +30,27 @@ const conditionQuiet = "DatabaseQuiet"
 // workers' reports and writes the result document. The document comes first and the status after it, so that an operator
 // that is killed in between finds it and goes on from there.
 func (s *runScope) evaluate(ctx context.Context) error {
-	doc, err := s.storedResult(ctx)
+	doc, digest, err := s.storedResult(ctx)
 	if err != nil {
 		return err
 	}
 	if doc == nil {
-		if doc, err = s.judge(ctx); doc == nil {
+		judged, err := s.judge(ctx)
+		if judged == nil {
 			return err
 		}
-		if err := s.storeResult(ctx, doc); err != nil {
+		if err := s.storeResult(ctx, judged); err != nil {
+			return err
+		}
+		// What counts is what can be read there.
+		if doc, digest, err = s.storedResult(ctx); doc == nil {
 			return err
 		}
 	}
 	if err := s.compareWithBaseline(ctx, doc); err != nil {
 		return err
 	}
+	s.run.Status.ReportDigest = digest
 	s.conclude(doc)
 	return nil
 }
@@ -59,11 +63,7 @@ func (s *runScope) judge(ctx context.Context) (*result.Document, error) {
 		return nil, err
 	}
 	workers, err := s.observeWorkers(ctx)
-	var trouble *workerTrouble
-	if errors.As(err, &trouble) {
-		s.invalidate(trouble.reason, "in stage %s: %s", s.run.Status.Stage, trouble.message)
-		return nil, nil
-	} else if err != nil {
+	if err != nil {
 		return nil, err
 	}
 	checks, done, err := s.checkHistory(ctx, workers)
@@ -92,10 +92,10 @@ func (s *runScope) quiet(ctx context.Context) (*stillness, error) {
 	var err error
 	gone := s.taken()
 	left := func(n geo.NodeID) bool { return !slices.Contains(gone, n) }
-	if s.nodes, err = observeNodes(ctx, s.Client, s.Nodes, s.db, &s.current.database); err != nil {
+	if s.nodes, err = observeNodes(ctx, s.Client, s.Pods, s.db, &s.current.database); err != nil {
 		return nil, err
 	}
-	before, err := s.readSnapshot(ctx, snapshotBefore)
+	before, err := s.startSnapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -151,13 +151,9 @@ func (s *runScope) stalled(pending int, gone bool) bool {
 
 // inputs gathers all that the document is made of.
 func (s *runScope) inputs(ctx context.Context, workers []workerState, still *stillness) (*result.Inputs, error) {
-	var reports []*result.Report
-	for i := range workers {
-		report, err := result.DecodeReport(workers[i].report.BinaryData[deploy.KeyReport])
-		if err != nil {
-			return nil, fmt.Errorf("the report of %s: %w", workers[i].name(), err)
-		}
-		reports = append(reports, report)
+	reports, err := s.readReports(ctx, workers)
+	if err != nil {
+		return nil, err
 	}
 	d := &s.current.database
 	layout := engines.Layout(d.Engine, d.Parameters, &d.Topology)
@@ -165,11 +161,11 @@ func (s *runScope) inputs(ctx context.Context, workers []workerState, still *sti
 	if err != nil {
 		return nil, err
 	}
-	before, err := s.readSnapshot(ctx, snapshotBefore)
+	before, err := s.startSnapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	end, err := s.readSnapshot(ctx, snapshotEnd)
+	end, err := s.takenSnapshot(ctx, snapshotEnd)
 	if err != nil {
 		return nil, err
 	}
@@ -177,20 +173,38 @@ func (s *runScope) inputs(ctx context.Context, workers []workerState, still *sti
 	if err != nil {
 		return nil, err
 	}
+	m, err := s.readManifests(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.noteEdits(ctx, m); err != nil {
+		return nil, err
+	}
 	in := &result.Inputs{
 		Name: s.run.Name, Database: s.db.Name, Engine: d.Engine, Parameters: d.Parameters, Emulation: string(s.current.emulation()),
 		Seed: s.run.Spec.Seed, Machine: result.ThisMachine(), Topology: &d.Topology,
 		Workload: s.run.Spec.Workload, Load: s.run.Spec.Load, Shares: w.Shares(),
-		Manifests: &result.Manifests{Run: &s.run.Spec, Database: &s.db.Spec},
-		Reports:   reports, Before: before.Nodes, After: loadedRoundTrips(after, end).Nodes,
+		Manifests: &m.Manifests, Prices: plan.Prices(m.Network.Prices),
+		Reports: reports, Before: before.Nodes, After: loadedRoundTrips(after, end).Nodes,
 		Objectives: s.run.Spec.Objectives, Checks: audit.Invariants(&layout, w, still.audits, result.MergeLedgers(reports)),
 	}
-	// The prices are the profile's at the end of the run: they say what it costs, not what was measured.
-	if profile, err := resolveProfile(ctx, s.Client, s.db); err == nil {
-		in.Prices, in.Manifests.Network = plan.Prices(profile.Prices), profile
+	if in.Clocks, err = s.workerClocks(ctx); err != nil {
+		return nil, err
 	}
-	tl := timelineOf(s.run, &d.Topology)
-	in.Faults, in.Gaps = local.Faults(tl, still.pending), s.gaps(tl)
+	// What nodes and sidecars were told, and have done, is looked at whether there were faults or not.
+	injector := s.injector()
+	if injector == nil {
+		tl := fault.NewTimeline(fault.NewPlan(nil, &d.Topology, 0), faultPoll, faultPatience)
+		tl.Start = s.run.Status.MeasureStartTime.Time
+		injector = newInjector(s, tl)
+	}
+	if in.Deviations, in.FastLinks, err = injector.deviations(ctx); err != nil {
+		return nil, err
+	}
+	if len(s.run.Spec.Faults) > 0 {
+		s.keep(injector.timeline)
+	}
+	in.Faults, in.Gaps = local.Faults(injector.timeline, still.pending), s.gaps(injector.timeline)
 	return in, nil
 }
 
@@ -214,7 +228,7 @@ func (s *runScope) gaps(tl *fault.Timeline) (out []result.Gap) {
 		start := s.run.Status.WarmupStartTime.Time
 		add(g.From.Sub(start), to.Sub(start), "pod "+g.Pod+" ran before all of its links were there")
 	}
-	if tl == nil || s.current.emulation() != v1alpha1.EmulationChaosMesh {
+	if s.current.emulation() != v1alpha1.EmulationChaosMesh {
 		return out
 	}
 	measuring, _ := schedule.Window(1)
@@ -235,9 +249,6 @@ func (s *runScope) gaps(tl *fault.Timeline) (out []result.Gap) {
 // loadedRoundTrips takes counters from after and round trips from end: by the time that the last transaction has ended,
 // nodes have forgotten what they measured under load.
 func loadedRoundTrips(after, end *snapshot) *snapshot {
-	if end == nil {
-		return after
-	}
 	for i := range after.Nodes {
 		for j := range after.Nodes[i].Links {
 			l := &after.Nodes[i].Links[j]
@@ -305,7 +316,7 @@ func (s *runScope) audit(ctx context.Context, leftOut func(geo.NodeID) bool) ([]
 			continue
 		}
 		group.Go(func() error {
-			a, err := s.Nodes.Audit(ctx, s.nodes[i].address)
+			a, err := s.Pods.Nodes(s.db.UID).Audit(ctx, s.nodes[i].address)
 			if err != nil {
 				return fmt.Errorf("node %s: %w", s.nodes[i].podName, err)
 			}

@@ -25,6 +25,7 @@ func timelineOf(run *v1alpha1.BenchmarkRun, t *geo.Topology) *fault.Timeline {
 		return nil
 	}
 	tl := fault.NewTimeline(fault.NewPlan(run.Spec.Faults, t, uint64(run.Spec.Seed)), faultPoll, faultPatience)
+	tl.Start, tl.Ahead, tl.Early = run.Status.MeasureStartTime.Time, setUpAhead, injectedEarly
 	ids := map[string]geo.NodeID{}
 	for i := range t.Nodes() {
 		ids[t.NodeName(geo.NodeID(i))] = geo.NodeID(i)
@@ -59,6 +60,25 @@ func timelineOf(run *v1alpha1.BenchmarkRun, t *geo.Topology) *fault.Timeline {
 		l.Recovering, l.Recovered = since(f.RecoveringTime), since(f.RecoveredTime)
 	}
 	return tl
+}
+
+// setUpAhead is how long before its time a fault is set up.
+func setUpAhead(l *fault.Life) time.Duration {
+	switch {
+	case l.Fault.Kills():
+		return killAhead
+	case l.Fault.ByRole():
+		return roleAhead
+	}
+	return fault.Forever / 2
+}
+
+// injectedEarly is how long before its time the operator turns to a fault.
+func injectedEarly(l *fault.Life) time.Duration {
+	if byItself(l) {
+		return 0
+	}
+	return injectEarly
 }
 
 // lifeOf is where a fault is, as far as its status says.
@@ -132,14 +152,14 @@ func (s *runScope) playFaults(ctx context.Context) (over bool, err error) {
 	if err := in.hold(ctx); err != nil {
 		return false, err
 	}
-	next, err := in.timeline.Step(ctx, in.now, in, true)
+	next, err := in.timeline.Step(ctx, in.now(), in, true)
 	if err != nil {
 		return false, err
 	}
 	s.events = append(s.events, in.changes(s.run)...)
 	s.keep(in.timeline)
 	if next != fault.Never {
-		s.again = min(s.again, max(time.Millisecond, next-in.now))
+		s.again = min(s.again, max(time.Millisecond, next-in.now()))
 	}
 	return in.timeline.Over(), nil
 }
@@ -236,29 +256,29 @@ func (s *runScope) unrecovered() bool {
 }
 
 // endDisturbances brings the nodes and the network of the database back to what was declared. A node that does not answer
-// heals itself when its lease ends; a pod that does not run has no network to mend.
+// heals itself at the end of its agenda; a pod that does not run has no network to mend.
 func (s *runScope) endDisturbances(ctx context.Context) (bool, error) {
 	db := &v1alpha1.GeoDatabase{}
 	err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: s.run.Spec.DatabaseRef.Name}, db)
 	if err != nil || db.Status.ActiveRun != s.run.Name || db.DeletionTimestamp != nil {
 		return client.IgnoreNotFound(err) == nil, client.IgnoreNotFound(err)
 	}
-	current, _, err := findIncarnations(ctx, s.Live, db)
-	if err != nil || current == nil || current.id() != s.run.Status.DatabaseIncarnation {
+	current, _, err := findIncarnations(ctx, s.Live, s.Credentials, db)
+	if err != nil || current == nil || current.foreign || current.id() != s.run.Status.DatabaseIncarnation {
 		return err == nil, err
 	}
-	nodes, err := observeNodes(ctx, s.Client, s.Nodes, db, &current.database)
+	nodes, err := observeNodes(ctx, s.Client, s.Pods, db, &current.database)
 	if err != nil {
 		return false, err
 	}
 	clean := true
 	for i := range nodes {
 		n := &nodes[i]
-		if n.status == nil || n.status.Disturbance == nil {
+		if n.status == nil || n.status.Disturbance == nil && n.status.Ahead == 0 {
 			continue
 		}
 		clean = false
-		if err := s.Nodes.Disturb(ctx, n.address, &admin.Disturbance{}); err != nil {
+		if err := s.Pods.Nodes(db.UID).Disturb(ctx, n.address, &admin.Agenda{}); err != nil {
 			s.cleanupPending(fmt.Sprintf("what faults do to node %s (%s)", n.podName, err))
 		}
 	}

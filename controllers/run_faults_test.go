@@ -39,10 +39,14 @@ func (w *world) disturbances() string {
 	var out []string
 	for i := range pods.Items {
 		n := w.nodes[pods.Items[i].Status.PodIP]
-		if n == nil || n.disturbance == nil {
+		if n == nil {
 			continue
 		}
-		d := n.disturbance
+		n.follow(w.clock.Since(n.zero))
+		if n.now.Same(nil) {
+			continue
+		}
+		d := n.now
 		s := n.database.Topology.NodeName(n.id)
 		for _, l := range d.Links {
 			s += fmt.Sprintf(" to %s %s", l.To, l.Link.Delay)
@@ -59,9 +63,6 @@ func (w *world) disturbances() string {
 		if d.ClockOffset != 0 {
 			s += fmt.Sprintf(" clock %s", d.ClockOffset)
 		}
-		if d.Lease < faultLease {
-			s += fmt.Sprintf(" lease %s", d.Lease)
-		}
 		out = append(out, s)
 	}
 	slices.Sort(out)
@@ -70,7 +71,7 @@ func (w *world) disturbances() string {
 
 func (w *world) document(run string) *result.Document {
 	w.t.Helper()
-	doc, err := ReadResult(w.get(ResultName(w.getRun(run)), &corev1.ConfigMap{}).(*corev1.ConfigMap))
+	doc, err := ReadResult(w.getRun(run), w.get(ResultName(w.getRun(run)), &corev1.ConfigMap{}).(*corev1.ConfigMap))
 	w.must(err)
 	return doc
 }
@@ -313,6 +314,7 @@ func (w *world) sidecarDelay(region, from string) (micros int64, cut bool) {
 	w.t.Helper()
 	c, err := w.sidecarConfig(w.nodePod("d", region, 0))
 	w.must(err)
+	c, _ = c.At(w.clock.Now())
 	for _, l := range c.Links {
 		if l.From == from {
 			micros = l.DelayMicros

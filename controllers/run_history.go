@@ -3,20 +3,17 @@ package controllers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
-	"net"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
@@ -92,26 +89,23 @@ func (s *runScope) checkHistory(ctx context.Context, workers []workerState) (che
 	var clocks clockSpread
 	for i := range workers {
 		w := &workers[i]
-		pod := &corev1.Pod{}
-		err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: w.report.Data[deploy.KeyPod]}, pod)
-		if client.IgnoreNotFound(err) != nil {
+		addr, machine, err := s.workerAddress(ctx, w)
+		if ended := (*podEndedError)(nil); errors.As(err, &ended) {
+			return nil, false, troubled("HistoryLost", "the history that %s recorded is lost: its pod has ended", w.name())
+		}
+		if err != nil {
 			return nil, false, err
 		}
-		if err != nil || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "" {
-			s.invalidate("HistoryLost", "the history that %s recorded is lost: its pod has ended", w.name())
-			return nil, false, nil
-		}
-		addr := net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(adminPort))
 		if err := s.readHistory(ctx, h, addr, w); err != nil {
 			s.condition(conditionQuiet, false, "HistoryNotRead", fmt.Sprintf("the history of %s: %s", w.name(), err))
 			return nil, false, nil
 		}
-		ahead, within, err := s.Nodes.Clock(ctx, addr)
+		clock, err := s.Pods.Nodes(s.db.UID).Clock(ctx, addr)
 		if err != nil {
 			s.condition(conditionQuiet, false, "ClockNotRead", fmt.Sprintf("the clock of %s: %s", w.name(), err))
 			return nil, false, nil
 		}
-		clocks.add(pod.Spec.NodeName, ahead, within)
+		clocks.add(machine, clock.Ahead, clock.Within)
 	}
 	h.ClockError = clocks.bound()
 	promised := engines.Promises(s.current.database.Engine, s.current.database.Parameters)
@@ -159,7 +153,7 @@ const smaller = "choose fewer spec.load.clientsPerRegion or a shorter spec.load.
 func (s *runScope) readHistory(ctx context.Context, h *history.History, addr string, w *workerState) error {
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
-	body, err := s.Nodes.History(ctx, addr)
+	body, err := s.Pods.Nodes(s.db.UID).History(ctx, addr)
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,10 @@
 package controllers
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/txn"
@@ -135,26 +136,24 @@ func TestClocksOfSeveralMachines(t *testing.T) {
 }
 
 func TestHTTPWorkerClient(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	credentials, folder := unitCredentials(t, "uid")
+	addr := httpsServer(t, folder, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
-		case deploy.PathClock:
-			fmt.Fprint(w, time.Now().Add(time.Hour).UnixNano())
+		case admin.PathClock:
+			_ = json.NewEncoder(w).Encode(admin.Reading{Wall: time.Now().Add(time.Hour).UnixNano(), Monotonic: time.Minute})
 		case deploy.PathHistory:
 			http.Error(w, "the history is still being written", http.StatusConflict)
 		}
-	}))
-	defer server.Close()
-	addr, c := strings.TrimPrefix(server.URL, "http://"), NewHTTPNodeClient()
-	ahead, within, err := c.Clock(t.Context(), addr)
-	if err != nil || within <= 0 || within > time.Minute || (ahead-time.Hour).Abs() > within {
-		t.Errorf("the clock is %s ahead, within %s, %v; it is an hour", ahead, within, err)
+	})
+	c := newPodClients(credentials).Nodes("uid")
+	clock, err := c.Clock(t.Context(), addr)
+	if err != nil || clock.Within <= 0 || clock.Within > time.Minute || (clock.Ahead-time.Hour).Abs() > clock.Within || (time.Since(clock.Zero)-time.Minute).Abs() > time.Minute/2 {
+		t.Errorf("the clocks are %+v, %v; they are an hour ahead, and began a minute ago", clock, err)
 	}
 	if _, err := c.History(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "409 Conflict: the history is still") {
 		t.Errorf("a history that is being written gave %v", err)
 	}
-	full := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "all of it") }))
-	defer full.Close()
-	body, err := c.History(t.Context(), strings.TrimPrefix(full.URL, "http://"))
+	body, err := c.History(t.Context(), httpsServer(t, folder, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "all of it") }))
 	if err != nil {
 		t.Fatal(err)
 	}

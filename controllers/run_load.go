@@ -25,11 +25,11 @@ func (s *runScope) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	nodes, err := observeNodes(ctx, s.Client, s.Nodes, s.db, &s.current.database)
+	nodes, err := observeNodes(ctx, s.Client, s.Pods, s.db, &s.current.database)
 	if err != nil {
 		return err
 	}
-	req := &admin.LoadRequest{Dataset: datasetName(s.run, workload), Workload: workload, Seed: uint64(s.run.Spec.Seed), Traced: recorded(s.run)}
+	req := &admin.LoadRequest{Dataset: datasetName(s.run, workload), Workload: workload, Seed: uint64(s.run.Spec.Seed), Run: attempt(s.run), Traced: recorded(s.run)}
 	var rows, bytes atomic.Int64
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxAsk)
@@ -40,7 +40,7 @@ func (s *runScope) load(ctx context.Context) error {
 			return nil
 		}
 		group.Go(func() error {
-			resp, err := s.Nodes.Load(gctx, n.address, req)
+			resp, err := s.Pods.Nodes(s.db.UID).Load(gctx, n.address, req)
 			if err != nil {
 				return fmt.Errorf("node %s: %w", n.podName, err)
 			}

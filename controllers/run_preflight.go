@@ -82,7 +82,7 @@ func (s *runScope) preflight(ctx context.Context) error {
 			fmt.Sprintf("waiting for GeoDatabase %s to be created", s.run.Spec.DatabaseRef.Name))
 		return nil
 	}
-	plan, err := planDatabase(ctx, s.Client, s.Abilities, s.Choose, s.db, s.Image)
+	plan, err := planDatabase(ctx, s.Live, s.Abilities, s.Choose, s.db, s.Image)
 	var pending *pendingError
 	if errors.As(err, &pending) {
 		s.condition(v1alpha1.ConditionAccepted, false, "Probing", pending.message)
@@ -93,6 +93,9 @@ func (s *runScope) preflight(ctx context.Context) error {
 	}
 	if r := checkPreflight(preflightInput{s.run, s.db, s.Abilities}); r != nil {
 		return s.refuse(r)
+	}
+	if _, err := s.resultObject(ctx); err != nil {
+		return s.refuse(err)
 	}
 	err = s.checkInjection(ctx, plan)
 	if errors.As(err, &pending) {
@@ -135,6 +138,10 @@ func (s *runScope) preflight(ctx context.Context) error {
 		s.condition(v1alpha1.ConditionAccepted, false, "DatabaseChanging",
 			fmt.Sprintf("waiting for GeoDatabase %s to be brought to its present spec", s.db.Name))
 		return nil
+	}
+	if kept, err := s.keepManifests(ctx, takeManifests(s.run, s.db, plan)); err != nil || !kept {
+		s.again = time.Millisecond
+		return s.refuse(err)
 	}
 	if s.db.Status.ActiveRun != s.run.Name {
 		// The lock on the resource version makes sure that this is the database that was looked at.

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -82,10 +81,9 @@ func (s *runScope) invalidate(reason, format string, args ...any) {
 	s.end(v1alpha1.StageFailed, v1alpha1.VerdictInvalid, reason, fmt.Sprintf(format, args...))
 }
 
-// refuse ends the run for a refusal and hands back every other error.
+// refuse ends the run for a refusal, or a name that somebody else has, and hands back every other error.
 func (s *runScope) refuse(err error) error {
-	var r *refusal
-	if errors.As(err, &r) {
+	if r := asRefusal(err); r != nil {
 		s.condition(v1alpha1.ConditionAccepted, false, r.reason, r.message)
 		s.fail(r.reason, "%s", r.message)
 		return nil
@@ -206,10 +204,10 @@ func (s *runScope) checkDatabase(ctx context.Context) error {
 	if !s.atLeast(v1alpha1.StageLoad) {
 		return nil
 	}
-	if s.current, _, err = findIncarnations(ctx, s.Live, s.db); err != nil {
+	if s.current, _, err = findIncarnations(ctx, s.Live, s.Credentials, s.db); err != nil {
 		return err
 	}
-	if s.current != nil && s.current.id() == st.DatabaseIncarnation {
+	if s.current != nil && s.current.id() == st.DatabaseIncarnation && !s.current.foreign {
 		return nil
 	}
 	if st.Stage == v1alpha1.StageLoad {
@@ -220,7 +218,9 @@ func (s *runScope) checkDatabase(ctx context.Context) error {
 		return nil
 	}
 	cause := ""
-	if s.current != nil && s.current.cause != "" {
+	if s.current != nil && s.current.foreign {
+		cause = ": their topology was made by somebody else"
+	} else if s.current != nil && s.current.cause != "" {
 		cause = ": " + s.current.cause
 	}
 	s.invalidate("DatabaseReplaced", "the nodes of GeoDatabase %s were made anew in stage %s%s", db.Name, st.Stage, cause)

@@ -13,10 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/result"
 )
 
-// The snapshots of a run, as keys of one ConfigMap, each a snapshot as gzipped JSON. Each is taken once and kept, so that
-// an operator that is killed loses nothing.
+// The snapshots of a run, as keys of one ConfigMap, each as gzipped JSON, with a seal beside it: what others write there is not
+// read. Each is taken once and kept, so that an operator that is killed loses nothing.
 const (
 	// snapshotBefore is taken before the workers are told when to start: from then on no process may change.
 	snapshotBefore = "before.json.gz"
@@ -24,6 +26,8 @@ const (
 	snapshotEnd = "end.json.gz"
 	// snapshotAfter is taken once every transaction has ended.
 	snapshotAfter = "after.json.gz"
+	// sealSuffix is appended to a snapshot's key for that of its seal.
+	sealSuffix = ".seal"
 )
 
 // snapshot is what every node said at about the same time.
@@ -52,37 +56,89 @@ func (s *runScope) takeSnapshot(ctx context.Context, key string) (*snapshot, err
 		}
 		snap.Nodes = append(snap.Nodes, *n.status)
 	}
-	b, err := gzipJSON(snap)
+	return snap, s.note(ctx, key, snap)
+}
+
+// note keeps a document under a key of the run's snapshots.
+func (s *runScope) note(ctx context.Context, key string, document any) error {
+	b, err := gzipJSON(document)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	seal, err := s.noteKey(ctx)
+	if err != nil {
+		return err
 	}
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: snapshotName(s.run), Namespace: s.run.Namespace, Labels: runLabels(s.run, RoleSnapshot)}}
 	if err := ensureCreated(ctx, s.Client, s.Live, s.run, cm.DeepCopy()); err != nil {
-		return nil, err
+		return err
 	}
-	patch, err := json.Marshal(map[string]any{"binaryData": map[string][]byte{key: b}})
+	patch, err := json.Marshal(map[string]any{
+		"binaryData": map[string][]byte{key: b}, "data": map[string]string{key + sealSuffix: identity.Seal(seal, []byte(key), b)},
+	})
+	if err != nil {
+		return err
+	}
+	return s.Client.Patch(ctx, cm, client.RawPatch(types.MergePatchType, patch))
+}
+
+// noted reads what note has kept; false when that was nothing.
+func (s *runScope) noted(ctx context.Context, key string, into any) (bool, error) {
+	cm := &corev1.ConfigMap{}
+	if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: snapshotName(s.run)}, cm); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	b := cm.BinaryData[key]
+	if b == nil {
+		return false, nil
+	}
+	seal, err := s.noteKey(ctx)
+	if err != nil {
+		return false, err
+	}
+	if !identity.Sealed(cm.Data[key+sealSuffix], seal, []byte(key), b) {
+		return false, troubled(result.ReasonSnapshotForged, "%s of ConfigMap %s is not what the operator has written", key, cm.Name)
+	}
+	if err := gunzipJSON(b, into); err != nil {
+		return false, fmt.Errorf("config map %s: %s: %w", cm.Name, key, err)
+	}
+	return true, nil
+}
+
+// noteKey seals the run's snapshots.
+func (s *runScope) noteKey(ctx context.Context) ([]byte, error) {
+	a, err := s.Credentials.Authority(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return snap, s.Client.Patch(ctx, cm, client.RawPatch(types.MergePatchType, patch))
+	return a.Key(keyNotes, string(s.run.UID), attempt(s.run)), nil
+}
+
+// startSnapshot returns the snapshot from before the start; nil while no start was chosen.
+func (s *runScope) startSnapshot(ctx context.Context) (*snapshot, error) {
+	if s.run.Status.WarmupStartTime == nil {
+		return nil, nil
+	}
+	return s.takenSnapshot(ctx, snapshotBefore)
+}
+
+// takenSnapshot returns a snapshot that was taken: it ends the run when it is gone.
+func (s *runScope) takenSnapshot(ctx context.Context, key string) (*snapshot, error) {
+	snap, err := s.readSnapshot(ctx, key)
+	if err == nil && snap == nil {
+		err = troubled(result.ReasonSnapshotForged, "%s of ConfigMap %s, which the operator has written, is gone", key, snapshotName(s.run))
+	}
+	return snap, err
 }
 
 // readSnapshot returns a snapshot, or nil when it was not taken yet.
 func (s *runScope) readSnapshot(ctx context.Context, key string) (*snapshot, error) {
-	cm := &corev1.ConfigMap{}
-	if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: snapshotName(s.run)}, cm); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	b := cm.BinaryData[key]
-	if b == nil {
-		return nil, nil
-	}
 	snap := &snapshot{}
-	if err := gunzipJSON(b, snap); err != nil {
-		return nil, fmt.Errorf("config map %s: %s: %w", cm.Name, key, err)
+	if found, err := s.noted(ctx, key, snap); !found {
+		return nil, err
 	}
 	if nodes := s.current.database.Topology.Nodes(); len(snap.Nodes) != nodes {
-		return nil, fmt.Errorf("config map %s: %s: %d nodes, not %d", cm.Name, key, len(snap.Nodes), nodes)
+		return nil, fmt.Errorf("config map %s: %s: %d nodes, not %d", snapshotName(s.run), key, len(snap.Nodes), nodes)
 	}
 	return snap, nil
 }

@@ -73,7 +73,7 @@ func TestRunGoesThroughAllStages(t *testing.T) {
 			t.Errorf("condition %s is not true", c)
 		}
 	}
-	doc, err := ReadResult(w.get(st.ReportRef.Name, &corev1.ConfigMap{}).(*corev1.ConfigMap))
+	doc, err := ReadResult(run, w.get(st.ReportRef.Name, &corev1.ConfigMap{}).(*corev1.ConfigMap))
 	if err != nil {
 		t.Fatal(err)
 	}

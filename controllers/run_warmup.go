@@ -36,6 +36,9 @@ func (s *runScope) warmup(ctx context.Context) error {
 		if ready := s.inState(deploy.StateReady); ready < len(s.workers) {
 			return s.awaitWorkers(ctx, ready)
 		}
+		if ok, err := s.awaitClocks(ctx); !ok {
+			return err
+		}
 		if ok, err := s.noteProcesses(ctx); !ok {
 			return err
 		}
@@ -45,10 +48,13 @@ func (s *runScope) warmup(ctx context.Context) error {
 	if told, err := s.tellStart(ctx); !told {
 		return err
 	}
+	if _, err := s.playFaults(ctx); err != nil {
+		return err
+	}
 	if wait := st.MeasureStartTime.Sub(s.Clock.Now()); wait > 0 {
 		s.condition(v1alpha1.ConditionMeasured, false, "WarmingUp",
 			fmt.Sprintf("%d workers warm up until %s", len(s.workers), st.MeasureStartTime.UTC().Format(time.TimeOnly)))
-		s.again = min(wait, pollRun)
+		s.again = min(wait, pollRun, s.again)
 		return nil
 	}
 	s.enter(v1alpha1.StageMeasure)
@@ -127,6 +133,11 @@ func (s *runScope) setStart() {
 	s.again = time.Millisecond
 }
 
+// startAt is the common start as workers are told it.
+func startAt(run *v1alpha1.BenchmarkRun) string {
+	return run.Status.WarmupStartTime.UTC().Format(time.RFC3339Nano)
+}
+
 // tellStart writes the start to every worker that has not been told. Each is told once: the lock on the resource version
 // lets a write pass only where the key was empty. When an operator was away for so long that there is no time
 // left, a start that nobody knows is chosen anew; one that only some workers know spoils the run.
@@ -156,7 +167,7 @@ func (s *runScope) tellStart(ctx context.Context) (bool, error) {
 		if w.report.Data == nil {
 			w.report.Data = map[string]string{}
 		}
-		w.report.Data[deploy.KeyStartAt] = start.UTC().Format(time.RFC3339Nano)
+		w.report.Data[deploy.KeyStartAt] = startAt(s.run)
 		if err := s.Client.Patch(ctx, w.report, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
 			return false, err
 		}

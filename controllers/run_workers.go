@@ -3,9 +3,9 @@ package controllers
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -19,13 +19,15 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/result"
 )
 
 // WorkerKey is the key of a region's worker ConfigMap, and the file that workers read: a deploy.Worker as JSON.
 const WorkerKey = "worker.json"
 
-// workerConfig is what the workers of a region are told.
-func workerConfig(run *v1alpha1.BenchmarkRun, d *deploy.Database, region string, deadline time.Time) (*deploy.Worker, error) {
+// workerConfig is what the workers of a region are told. It is the same at any time of an attempt, from stage Warmup on.
+func workerConfig(run *v1alpha1.BenchmarkRun, d *deploy.Database, region string) (*deploy.Worker, error) {
 	workload, err := json.Marshal(run.Spec.Workload)
 	if err != nil {
 		return nil, err
@@ -35,8 +37,8 @@ func workerConfig(run *v1alpha1.BenchmarkRun, d *deploy.Database, region string,
 		return nil, err
 	}
 	w := &deploy.Worker{
-		Run: run.Name, UID: string(run.UID), Region: region, Workers: int(run.Spec.Load.WorkersPerRegion),
-		Database: *d, Workload: workload, Load: load, Seed: uint64(run.Spec.Seed), Fine: len(run.Spec.Faults) > 0, Deadline: deadline.UTC().Truncate(time.Second),
+		Run: run.Name, UID: string(run.UID), Attempt: attempt(run), Region: region, Workers: int(run.Spec.Load.WorkersPerRegion),
+		Database: *d, Workload: workload, Load: load, Seed: uint64(run.Spec.Seed), Fine: len(run.Spec.Faults) > 0, Deadline: run.Status.StartTime.Add(runDeadline(run)).UTC().Truncate(time.Second),
 	}
 	if recorded(run) {
 		w.HistoryLimit = maxHistoryFile
@@ -78,21 +80,70 @@ func buildWorkerObjects(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, re
 		},
 		buildJob(run, db, region, w.Workers, image, lifetime, meta(name, RoleWorker)),
 	)
+	pod := &objects[len(objects)-1].(*batchv1.Job).Spec.Template.Spec
+	addReportKey(pod, run, region.Name, w.Workers)
 	if w.HistoryLimit > 0 {
-		addHistoryFolder(&objects[len(objects)-1].(*batchv1.Job).Spec.Template.Spec, w.HistoryLimit)
+		addHistoryFolder(pod, w.HistoryLimit)
 	}
 	return objects, nil
 }
 
+// reportKeyName is where the Secret of a run has the key of a worker's report.
+func reportKeyName(region string, index int) string {
+	return fmt.Sprintf("report.%s.%d", region, index)
+}
+
+// reportKey seals what a worker hands in: see deploy.HandIn.
+func reportKey(a *identity.Authority, run *v1alpha1.BenchmarkRun, region string, index int) []byte {
+	return a.Key(keyReport, string(run.UID), attempt(run), region, strconv.Itoa(index))
+}
+
+// buildRunCredentials makes the Secret with the credentials of a run's workers.
+func buildRunCredentials(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a *identity.Authority, regions []string) *corev1.Secret {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: runCredentialsName(run), Namespace: run.Namespace, Labels: runLabels(run, RoleCredentials)},
+		Data: map[string][]byte{
+			identity.FileClient: identity.ClientKey(a.Key(keyClients, string(db.UID)), attempt(run)),
+		},
+	}
+	for _, region := range regions {
+		for i := range int(run.Spec.Load.WorkersPerRegion) {
+			secret.Data[reportKeyName(region, i)] = reportKey(a, run, region, i)
+		}
+	}
+	return secret
+}
+
+// addReportKey gives each worker of a region the key of its own report, and no other's: it is mounted by the pod's index in its Job.
+func addReportKey(pod *corev1.PodSpec, run *v1alpha1.BenchmarkRun, region string, workers int) {
+	var keys []corev1.KeyToPath
+	for i := range workers {
+		keys = append(keys, corev1.KeyToPath{Key: reportKeyName(region, i), Path: strconv.Itoa(i)})
+	}
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "report-key", VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: runCredentialsName(run), Items: keys, DefaultMode: ptr.To[int32](0o440)},
+	}})
+	c := &pod.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{
+		Name: "report-key", MountPath: deploy.ReportKeyFile, SubPathExpr: "$(" + indexVariable + ")", ReadOnly: true,
+	})
+}
+
+// indexVariable is the environment variable in which an indexed Job tells a pod its index.
+const indexVariable = "JOB_COMPLETION_INDEX"
+
 // buildJob makes the Job of a region's workers. A worker that dies takes its clients' history with it, so nothing is
 // ever started again: backoffLimit 0, restartPolicy Never.
 func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1alpha1.Region, workers int, image string, lifetime time.Duration, meta metav1.ObjectMeta) *batchv1.Job {
-	pod := regionPod(db, region, meta.Name, ownContainer(corev1.Container{
+	clientKey := corev1.VolumeProjection{Secret: &corev1.SecretProjection{
+		LocalObjectReference: corev1.LocalObjectReference{Name: runCredentialsName(run)}, Items: keysToPaths(identity.FileClient),
+	}}
+	pod := regionPod(db, region, meta.Name, credentialsVolume(db, serverFiles, clientKey), ownContainer(corev1.Container{
 		Name:      "worker",
 		Image:     image,
 		Args:      []string{"worker", "--config", configFolder + "/" + WorkerKey, "--report", meta.Name},
 		Env:       []corev1.EnvVar{fromField("POD_NAME", "metadata.name"), fromField("POD_NAMESPACE", "metadata.namespace")},
-		Ports:     []corev1.ContainerPort{{Name: "metrics", ContainerPort: adminPort, Protocol: corev1.ProtocolTCP}},
+		Ports:     ownPorts(),
 		Resources: withDefaultRequests(run.Spec.Load.Resources, "100m", "128Mi"),
 	}))
 	pod.RestartPolicy = corev1.RestartPolicyNever
@@ -112,7 +163,7 @@ func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1al
 					Labels: meta.Labels,
 					Annotations: map[string]string{
 						annotationScrape:     "true",
-						annotationScrapePort: "7001",
+						annotationScrapePort: strconv.Itoa(metricsPort),
 						// Evicting a worker to make room spoils the run.
 						"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 					},
@@ -126,10 +177,16 @@ func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1al
 // createWorkers makes the workers of all regions.
 func (s *runScope) createWorkers(ctx context.Context) error {
 	lifetime := s.run.Status.StartTime.Add(runDeadline(s.run)).Sub(s.Clock.Now())
-	deadline := s.run.Status.StageStartTime.Add(readyDeadline + workerPatience)
+	authority, err := s.Credentials.Authority(ctx)
+	if err != nil {
+		return err
+	}
+	if err := ensureCreated(ctx, s.Client, s.Live, s.run, buildRunCredentials(s.run, s.db, authority, s.current.database.Topology.Regions)); err != nil {
+		return err
+	}
 	for i := range s.db.Spec.Regions {
 		region := &s.db.Spec.Regions[i]
-		w, err := workerConfig(s.run, &s.current.database, region.Name, deadline)
+		w, err := workerConfig(s.run, &s.current.database, region.Name)
 		if err != nil {
 			return err
 		}
@@ -160,13 +217,11 @@ func (w *workerState) state() string { return w.report.Data[deploy.KeyState] }
 
 // name is the worker's pod where it is known.
 func (w *workerState) name() string {
-	return firstOf(w.report.Data[deploy.KeyPod], fmt.Sprintf("worker %d of region %s", w.index, w.region))
+	return firstOf(w.report.Data[deploy.KeyPod], w.place())
 }
 
-// workerTrouble ends a run: what happened to which worker.
-type workerTrouble struct{ reason, message string }
-
-func (t *workerTrouble) Error() string { return t.message }
+// place says which worker it is.
+func (w *workerState) place() string { return fmt.Sprintf("worker %d of region %s", w.index, w.region) }
 
 // observeWorkers reads the workers' ConfigMaps, and says what happened when one of them cannot finish.
 func (s *runScope) observeWorkers(ctx context.Context) ([]workerState, error) {
@@ -178,13 +233,13 @@ func (s *runScope) observeWorkers(ctx context.Context) ([]workerState, error) {
 			key := types.NamespacedName{Namespace: s.run.Namespace, Name: reportName(s.run, region, i)}
 			if err := s.Live.Get(ctx, key, w.report); err != nil {
 				if apierrors.IsNotFound(err) {
-					return nil, &workerTrouble{"WorkerObjectDeleted", fmt.Sprintf("ConfigMap %s, where worker %d of region %s reports, was deleted", key.Name, i, region)}
+					return nil, &trouble{"WorkerObjectDeleted", fmt.Sprintf("ConfigMap %s, where worker %d of region %s reports, was deleted", key.Name, i, region)}
 				}
 				return nil, err
 			}
 			switch w.state() {
 			case deploy.StateFailed:
-				return nil, &workerTrouble{"WorkerFailed", fmt.Sprintf("%s gave up: %s", w.name(), firstOf(w.report.Data[deploy.KeyMessage], "it did not say why"))}
+				return nil, &trouble{"WorkerFailed", fmt.Sprintf("%s gave up: %s", w.name(), firstOf(w.report.Data[deploy.KeyMessage], "it did not say why"))}
 			case deploy.StateDone:
 				done++
 			}
@@ -207,12 +262,12 @@ func (s *runScope) inspectJob(ctx context.Context, region string, workers []work
 	job := &batchv1.Job{}
 	if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: name}, job); err != nil {
 		if apierrors.IsNotFound(err) {
-			return &workerTrouble{"WorkerObjectDeleted", fmt.Sprintf("Job %s with the workers of region %s was deleted", name, region)}
+			return &trouble{"WorkerObjectDeleted", fmt.Sprintf("Job %s with the workers of region %s was deleted", name, region)}
 		}
 		return err
 	}
 	if job.DeletionTimestamp != nil {
-		return &workerTrouble{"WorkerObjectDeleted", fmt.Sprintf("Job %s with the workers of region %s is being deleted", name, region)}
+		return &trouble{"WorkerObjectDeleted", fmt.Sprintf("Job %s with the workers of region %s is being deleted", name, region)}
 	}
 	pods := &corev1.PodList{}
 	if err := s.Client.List(ctx, pods, client.InNamespace(s.run.Namespace),
@@ -221,12 +276,12 @@ func (s *runScope) inspectJob(ctx context.Context, region string, workers []work
 	}
 	for i := range pods.Items {
 		if cause := podDeath(&pods.Items[i]); cause != "" {
-			return &workerTrouble{"WorkerFailed", fmt.Sprintf("worker pod %s (region %s) %s", pods.Items[i].Name, region, cause)}
+			return &trouble{"WorkerFailed", fmt.Sprintf("worker pod %s (region %s) %s", pods.Items[i].Name, region, cause)}
 		}
 	}
 	for _, c := range job.Status.Conditions {
 		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobFailed || c.Type == batchv1.JobFailureTarget) {
-			return &workerTrouble{"WorkerFailed", fmt.Sprintf("Job %s with the workers of region %s failed: %s", name, region, c.Message)}
+			return &trouble{"WorkerFailed", fmt.Sprintf("Job %s with the workers of region %s failed: %s", name, region, c.Message)}
 		}
 	}
 	return nil
@@ -261,10 +316,10 @@ func (s *runScope) checkHealth(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	if s.nodes, err = observeNodes(ctx, s.Client, s.Nodes, s.db, &s.current.database); err != nil {
+	if s.nodes, err = observeNodes(ctx, s.Client, s.Pods, s.db, &s.current.database); err != nil {
 		return err
 	}
-	before, err := s.readSnapshot(ctx, snapshotBefore)
+	before, err := s.startSnapshot(ctx)
 	if err != nil {
 		return err
 	}
@@ -281,11 +336,6 @@ func (s *runScope) checkHealth(ctx context.Context) error {
 		return nil
 	}
 	s.workers, err = s.observeWorkers(ctx)
-	var trouble *workerTrouble
-	if errors.As(err, &trouble) {
-		s.invalidate(trouble.reason, "in stage %s: %s", s.run.Status.Stage, trouble.message)
-		return nil
-	}
 	return err
 }
 
@@ -298,6 +348,44 @@ func (s *runScope) nodeLost(n *nodeState, before *snapshot) {
 		s.invalidate("NodeLost", "node %s was lost in stage %s: its process was replaced (%s by %s)",
 			n.podName, s.run.Status.Stage, before.Nodes[n.id].Process, n.status.Process)
 	}
+}
+
+// readReports reads what all workers have handed in. A report that its worker has not written, or that it has written by another
+// configuration or start than it was given, ends the run.
+func (s *runScope) readReports(ctx context.Context, workers []workerState) ([]*result.Report, error) {
+	authority, err := s.Credentials.Authority(ctx)
+	if err != nil {
+		return nil, err
+	}
+	configs := map[string]string{}
+	for _, region := range s.current.database.Topology.Regions {
+		w, err := workerConfig(s.run, &s.current.database, region)
+		if err != nil {
+			return nil, err
+		}
+		file, err := json.Marshal(w)
+		if err != nil {
+			return nil, err
+		}
+		configs[region] = deploy.ConfigDigest(file)
+	}
+	var reports []*result.Report
+	for i := range workers {
+		w := &workers[i]
+		h := &deploy.HandIn{
+			Run: string(s.run.UID), Region: w.region, Index: w.index, Config: configs[w.region], StartAt: startAt(s.run),
+			History: w.report.Data[deploy.KeyHistory], Report: w.report.BinaryData[deploy.KeyReport],
+		}
+		if err := h.Verify(w.report.Data[deploy.KeySeal], reportKey(authority, s.run, w.region, w.index)); err != nil {
+			return nil, troubled(result.ReasonReportForged, "the report of %s in ConfigMap %s: %s", w.place(), w.report.Name, err)
+		}
+		r, err := result.DecodeReport(h.Report)
+		if err != nil {
+			return nil, troubled("ReportUnreadable", "the report of %s cannot be read: %s", w.name(), err)
+		}
+		reports = append(reports, r)
+	}
+	return reports, nil
 }
 
 // inState counts the workers in a state or beyond it.

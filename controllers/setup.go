@@ -7,7 +7,6 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/protocol"
@@ -17,10 +16,11 @@ import (
 type Options struct {
 	// Image of nodes and workers: the one with the geobench binary.
 	Image string
-	Nodes NodeClient
-	// Sidecars answer which network is in force.
-	Sidecars emulation.Sidecars
-	Clock    clock.PassiveClock
+	Clock clock.PassiveClock
+	// Namespace is the operator's own, where it keeps its Secret.
+	Namespace string
+	// Pods, when set, takes the place of asking the pods themselves.
+	Pods PodClients
 	// Events, when set, takes the place of the manager's recorder.
 	Events events.EventRecorder
 }
@@ -37,13 +37,17 @@ func Reconcilers(mgr ctrl.Manager, o Options) (*GeoDatabaseReconciler, *Benchmar
 		o.Events = mgr.GetEventRecorder("geobench-operator")
 	}
 	abilities := check.Default(engineTable{})
+	credentials := &Credentials{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.Namespace, Clock: o.Clock}
+	if o.Pods == nil {
+		o.Pods = newPodClients(credentials)
+	}
 	choice := newEmulationChoice(mgr.GetClient(), mgr.GetAPIReader(), o.Image, o.Clock)
 	return &GeoDatabaseReconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Nodes: o.Nodes, Sidecars: o.Sidecars, Choose: choice.choose, Abilities: abilities,
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: o.Pods, Choose: choice.choose, Credentials: credentials, Abilities: abilities,
 			Image: o.Image, Events: o.Events, Clock: o.Clock,
 		}, &BenchmarkRunReconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Nodes: o.Nodes, Sidecars: o.Sidecars, Choose: choice.choose, Abilities: abilities,
-			Unfit: choice.chaosUnfit, HistoryMemory: historyMemory(), Image: o.Image, Events: o.Events, Clock: o.Clock,
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: o.Pods, Choose: choice.choose, Credentials: credentials, Abilities: abilities,
+			Unfit: choice.chaosUnfit, HistoryMemory: historyMemory(), Image: o.Image, Events: o.Events, Clock: o.Clock, Wait: wait,
 		}, &ExperimentReconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Abilities: abilities, Events: o.Events, Clock: o.Clock,
 		}

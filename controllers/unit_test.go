@@ -1,9 +1,12 @@
 package controllers
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/http"
-	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -18,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -25,6 +29,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/rtt"
 )
@@ -111,8 +116,8 @@ func TestPodsAreRestricted(t *testing.T) {
 			}
 		}
 		for _, v := range spec.Volumes {
-			if v.ConfigMap == nil && (v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil) {
-				t.Errorf("%s: volume %s is neither a ConfigMap nor a bounded folder", what, v.Name)
+			if v.ConfigMap == nil && v.Secret == nil && v.Projected == nil && (v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil) {
+				t.Errorf("%s: volume %s is neither a ConfigMap, nor a Secret, nor a bounded folder", what, v.Name)
 			}
 		}
 	}
@@ -172,19 +177,23 @@ func TestLossBackoff(t *testing.T) {
 }
 
 func TestHTTPNodeClient(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	credentials, folder := unitCredentials(t, "uid")
+	server := httpsServer(t, folder, func(w http.ResponseWriter, r *http.Request) {
 		switch r.Method + r.URL.Path {
 		case "GET/status":
-			fmt.Fprint(w, `{"node": "a/0/0", "ready": true}`)
+			fmt.Fprint(w, `{"node": "a/0/0", "pod": "p", "ready": true}`)
+		case "GET/log":
+			fmt.Fprint(w, `{"process": "p", "now": "2026-01-01T00:00:00Z"}`)
+		case "GET/clock":
+			http.Redirect(w, r, "/status", http.StatusFound)
 		case "POST/load":
 			fmt.Fprint(w, `{"rows": 7}`)
 		default:
 			http.Error(w, "3 transactions are pending", http.StatusConflict)
 		}
-	}))
-	defer server.Close()
-	addr := strings.TrimPrefix(server.URL, "http://")
-	c := NewHTTPNodeClient()
+	})
+	pods := newPodClients(credentials)
+	addr, c := server, pods.Nodes("uid")
 	if s, err := c.Status(t.Context(), addr); err != nil || s.Node != "a/0/0" || !s.Ready {
 		t.Errorf("status is %+v, %v", s, err)
 	}
@@ -194,6 +203,63 @@ func TestHTTPNodeClient(t *testing.T) {
 	if _, err := c.Audit(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "409 Conflict: 3 transactions are pending") {
 		t.Errorf("audit says %v", err)
 	}
+	if _, err := c.Clock(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "302 Found") {
+		t.Errorf("a redirection is followed: %v", err)
+	}
+	if s, err := pods.Sidecars("uid").Status(t.Context(), addr); err != nil || s.Pod != "p" {
+		t.Errorf("the sidecar's status is %+v, %v", s, err)
+	}
+	if l, ahead, within, err := pods.Sidecars("uid").Log(t.Context(), addr); err != nil || l.Process != "p" || ahead.Abs() < time.Hour || within <= 0 {
+		t.Errorf("the sidecar's log is %+v, %s ahead within %s, %v", l, ahead, within, err)
+	}
+	if _, err := pods.Nodes("other").Status(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "not other.database.geobench.dev") {
+		t.Errorf("another database's pod is believed: %v", err)
+	}
+	stranger, _ := unitCredentials(t, "uid")
+	if _, err := newPodClients(stranger).Nodes("uid").Status(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "unknown authority") {
+		t.Errorf("whoever has the address is believed: %v", err)
+	}
+}
+
+// unitCredentials are an operator's, and what the pods of one of its databases find.
+func unitCredentials(t *testing.T, database types.UID) (*Credentials, identity.Folder) {
+	t.Helper()
+	c := fake.NewClientBuilder().WithScheme(testScheme()).Build()
+	credentials := &Credentials{Client: c, Live: c, Namespace: "geobench-system", Clock: clock.RealClock{}}
+	a, err := credentials.Authority(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := a.Issue(identity.ServerName(string(database)), false, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	for file, b := range map[string][]byte{identity.FileCert: cert.Cert, identity.FileKey: cert.Key, identity.FileSigners: a.Signers()} {
+		if err := os.WriteFile(filepath.Join(folder, file), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return credentials, identity.Folder(folder)
+}
+
+// httpsServer is what a pod with those credentials serves; it returns where.
+func httpsServer(t *testing.T, folder identity.Folder, h http.HandlerFunc) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- admin.Serve(ctx, folder.Listener(l, func(net.Addr, error) {}), h) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
 }
 
 func TestMetrics(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,6 +34,7 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/load"
@@ -40,6 +42,7 @@ import (
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/wan"
 	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
@@ -61,6 +64,7 @@ type world struct {
 	database       *GeoDatabaseReconciler
 	run            *BenchmarkRunReconciler
 	experiment     *ExperimentReconciler
+	credentials    *Credentials
 
 	mu sync.Mutex
 	// nodes by their pod's IP.
@@ -99,6 +103,8 @@ type world struct {
 	// historyFull tells that it did not fit into the worker's file, historyAway how often it is not to be had.
 	historyFull bool
 	historyAway int
+	// clockBehind is how far the clocks of a region's workers are behind the operator's.
+	clockBehind map[string]time.Duration
 	// histories by the worker pod's IP.
 	histories map[string][]byte
 	// deaths of the operator, when it dies after every write.
@@ -111,11 +117,20 @@ type fakeNode struct {
 	database deploy.Database
 	id       geo.NodeID
 	dataset  string
+	run      string
 	traced   bool
 	workload []byte
 	broken   bool
-	// disturbance is what faults do to it.
-	disturbance *admin.Disturbance
+	// zero is when its monotonic clock showed 0. agenda is what it was told, taken how many of the steps it has taken, told when.
+	zero   time.Time
+	agenda admin.Agenda
+	taken  int
+	told   time.Duration
+	// late is how late it takes each step, idle that it takes none.
+	late time.Duration
+	idle bool
+	now  admin.Disturbance
+	log  admin.Log
 	// complete is since when all of its links are emulated.
 	complete time.Time
 }
@@ -129,7 +144,7 @@ func newWorld(t *testing.T) *world {
 		nodes: map[string]*fakeNode{}, jobsRun: map[string]int{}, starts: map[string][]string{}, committed: 5000, histories: map[string][]byte{},
 	}
 	w.operatorClient = func() client.Client { return c }
-	w.sidecars = &fakeSidecars{w: w}
+	w.sidecars = &fakeSidecars{w: w, files: map[types.UID]*wan.Config{}, logs: map[types.UID]*wan.Log{}}
 	w.kernel = `{"missing":{"netem":"no such file or directory"}}`
 	w.recorder = &events.FakeRecorder{Events: make(chan string, 10_000)}
 	w.restartOperator()
@@ -141,8 +156,10 @@ func (w *world) restartOperator() {
 	abilities := check.Default(engineTable{})
 	c := w.operatorClient()
 	choice := newEmulationChoice(c, c, testImage, w.clock)
-	w.database = &GeoDatabaseReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
-	w.run = &BenchmarkRunReconciler{Client: c, Live: c, Nodes: w, Sidecars: w.sidecars, Choose: choice.choose, Unfit: choice.chaosUnfit, Abilities: abilities, HistoryMemory: 1 << 20, Image: testImage, Events: w.recorder, Clock: w.clock}
+	w.credentials = &Credentials{Client: c, Live: c, Namespace: w.namespace, Clock: w.clock}
+	w.database = &GeoDatabaseReconciler{Client: c, Live: c, Pods: w, Choose: choice.choose, Credentials: w.credentials, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
+	w.run = &BenchmarkRunReconciler{Client: c, Live: c, Pods: w, Choose: choice.choose, Credentials: w.credentials, Unfit: choice.chaosUnfit, Abilities: abilities, HistoryMemory: 1 << 20, Image: testImage, Events: w.recorder, Clock: w.clock,
+		Wait: func(_ context.Context, d time.Duration) error { w.clock.Step(d); return nil }}
 	w.experiment = &ExperimentReconciler{Client: c, Live: c, Abilities: abilities, Events: w.recorder, Clock: w.clock}
 }
 
@@ -215,6 +232,15 @@ func (w *world) reconcile(r reconcile.Reconciler, obj client.Object) {
 	}
 	if err != nil && !errors.Is(err, errKilled) && !apierrors.IsConflict(err) {
 		w.t.Fatalf("reconciling %s %s: %v", kindOf(obj), obj.GetName(), err)
+	}
+}
+
+// away lets time pass without the operator.
+func (w *world) away(d time.Duration) {
+	w.t.Helper()
+	for end := w.clock.Now().Add(d); w.clock.Now().Before(end); {
+		w.clock.Step(min(500*time.Millisecond, end.Sub(w.clock.Now())))
+		w.playCluster()
 	}
 }
 
@@ -331,6 +357,7 @@ func (w *world) playCluster() {
 	}
 	w.playChaosMesh()
 	w.playProbes()
+	w.sidecars.follow()
 	w.collectGarbage()
 	w.collectOrphans()
 	w.playWorkers()
@@ -375,7 +402,8 @@ func (w *world) ensurePod(owner client.Object, name string, template *corev1.Pod
 func (w *world) startNode(ip, process string, pod *corev1.Pod) {
 	w.t.Helper()
 	cm := w.get(pod.Spec.Volumes[0].ConfigMap.Name, &corev1.ConfigMap{}).(*corev1.ConfigMap)
-	n := &fakeNode{process: process}
+	n := &fakeNode{process: process, zero: w.clock.Now().Add(-time.Hour)}
+	n.log = admin.Log{Process: process, Since: w.clock.Since(n.zero)}
 	if !w.linksShort[pod.Name] {
 		n.complete = w.clock.Now().Add(-time.Hour)
 	}
@@ -438,11 +466,34 @@ func (w *world) playWorkers() {
 		w.must(json.Unmarshal([]byte(config.Data[WorkerKey]), &dw))
 		args := pod.Spec.Containers[0].Args
 		report := args[len(args)-1] + "-" + pod.Annotations[batchv1.JobCompletionIndexAnnotation]
-		w.playWorker(pod, &dw, report)
+		w.playWorker(pod, &dw, deploy.ConfigDigest([]byte(config.Data[WorkerKey])), report)
 	}
 }
 
-func (w *world) playWorker(pod *corev1.Pod, dw *deploy.Worker, report string) {
+// reportKey is the file that a worker's pod has its key in.
+func (w *world) reportKey(pod *corev1.Pod) []byte {
+	w.t.Helper()
+	index := pod.Annotations[batchv1.JobCompletionIndexAnnotation]
+	for _, m := range pod.Spec.Containers[0].VolumeMounts {
+		if m.MountPath != deploy.ReportKeyFile {
+			continue
+		}
+		for _, v := range pod.Spec.Volumes {
+			if v.Name != m.Name {
+				continue
+			}
+			for _, item := range v.Secret.Items {
+				if item.Path == strings.ReplaceAll(m.SubPathExpr, "$(JOB_COMPLETION_INDEX)", index) {
+					return w.get(v.Secret.SecretName, &corev1.Secret{}).(*corev1.Secret).Data[item.Key]
+				}
+			}
+		}
+	}
+	w.t.Fatalf("pod %s has no key for its report", pod.Name)
+	return nil
+}
+
+func (w *world) playWorker(pod *corev1.Pod, dw *deploy.Worker, digest, report string) {
 	w.t.Helper()
 	cm := &corev1.ConfigMap{}
 	if w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: report}, cm) != nil {
@@ -481,13 +532,17 @@ func (w *world) playWorker(pod *corev1.Pod, dw *deploy.Worker, report string) {
 		}
 		index, err := strconv.Atoi(pod.Annotations[batchv1.JobCompletionIndexAnnotation])
 		w.must(err)
-		packed, err := w.report(dw, &spec, index).Encode()
+		h := &deploy.HandIn{Run: dw.UID, Region: dw.Region, Index: index, Config: digest, StartAt: start.UTC().Format(time.RFC3339Nano)}
+		h.Report, err = w.report(dw, &spec, index).Encode()
 		w.must(err)
 		if dw.HistoryLimit > 0 {
-			cm.Data[deploy.KeyHistory] = w.recordHistory(pod, dw)
+			h.History = w.recordHistory(pod, dw)
+			cm.Data[deploy.KeyHistory] = h.History
 		}
+		cm.Data[deploy.KeySeal], err = h.Seal(w.reportKey(pod))
+		w.must(err)
 		cm.Data[deploy.KeyState] = deploy.StateDone
-		cm.BinaryData = map[string][]byte{deploy.KeyReport: packed}
+		cm.BinaryData = map[string][]byte{deploy.KeyReport: h.Report}
 	default:
 		return
 	}
@@ -515,6 +570,12 @@ func (w *world) recordHistory(pod *corev1.Pod, dw *deploy.Worker) string {
 	return string(text)
 }
 
+// Nodes implements PodClients.
+func (w *world) Nodes(types.UID) NodeClient { return w }
+
+// Sidecars implements PodClients.
+func (w *world) Sidecars(types.UID) emulation.Sidecars { return w.sidecars }
+
 // History implements NodeClient.
 func (w *world) History(_ context.Context, addr string) (io.ReadCloser, error) {
 	ip, _, err := net.SplitHostPort(addr)
@@ -533,8 +594,20 @@ func (w *world) History(_ context.Context, addr string) (io.ReadCloser, error) {
 }
 
 // Clock implements NodeClient.
-func (w *world) Clock(context.Context, string) (ahead, within time.Duration, err error) {
-	return 0, time.Millisecond, nil
+func (w *world) Clock(ctx context.Context, addr string) (Clock, error) {
+	if n, err := w.node(addr); err == nil {
+		return Clock{Zero: n.zero, Within: time.Millisecond}, nil
+	}
+	pods := &corev1.PodList{}
+	if err := w.client.List(ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{LabelRole: RoleWorker}); err != nil {
+		return Clock{}, err
+	}
+	for i := range pods.Items {
+		if strings.HasPrefix(addr, pods.Items[i].Status.PodIP+":") {
+			return Clock{Ahead: -w.clockBehind[pods.Items[i].Labels[LabelRegion]], Within: time.Millisecond}, nil
+		}
+	}
+	return Clock{}, fmt.Errorf("dial tcp %s: connection refused", addr)
 }
 
 // report is what a worker hands in: transactions that only read, so that no ledger moves.
@@ -648,7 +721,11 @@ func (w *world) Status(_ context.Context, addr string) (*admin.Status, error) {
 		Node: t.NodeName(n.id), ID: int(n.id), Incarnation: n.database.Incarnation, Process: n.process,
 		Ready: !n.broken, Broken: n.broken, Dataset: n.dataset, Pending: w.pending,
 	}
-	s.Disturbance = n.disturbance
+	n.follow(w.clock.Since(n.zero))
+	if s.Ahead = len(n.agenda.Steps) - n.taken; !n.now.Same(nil) {
+		now := n.now
+		s.Disturbance = &now
+	}
 	if n.id == 0 {
 		s.Roles = []string{"leader"}
 	}
@@ -685,22 +762,66 @@ func (w *world) Load(_ context.Context, addr string, req *admin.LoadRequest) (*a
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n.dataset != req.Dataset {
-		n.dataset, n.workload, n.traced = req.Dataset, req.Workload, req.Traced
+		n.dataset, n.run, n.workload, n.traced = req.Dataset, req.Run, req.Workload, req.Traced
 		w.loads++
 	}
 	return &admin.LoadResponse{Rows: 100, Bytes: 10_000}, nil
 }
 
+// follow takes the steps of the node's agenda that are due.
+func (n *fakeNode) follow(now time.Duration) {
+	for !n.idle && n.taken < len(n.agenda.Steps) {
+		at := max(n.agenda.Steps[n.taken].At+n.late, n.told)
+		if at > now {
+			return
+		}
+		n.do(at, &n.agenda.Steps[n.taken].Disturbance)
+		n.taken++
+	}
+}
+
+// do does something else to the node from a time on.
+func (n *fakeNode) do(at time.Duration, d *admin.Disturbance) {
+	if !d.Same(&n.now) {
+		n.now = *d
+		n.log.Change(at, d)
+	}
+}
+
 // Disturb implements NodeClient.
-func (w *world) Disturb(_ context.Context, addr string, d *admin.Disturbance) error {
+func (w *world) Disturb(_ context.Context, addr string, a *admin.Agenda) error {
 	n, err := w.node(addr)
 	if err != nil {
 		return err
 	}
-	if n.disturbance = nil; !d.Same(nil) {
-		n.disturbance = d
+	if a.Process != "" && a.Process != n.process {
+		return fmt.Errorf("this is process %s, not %s", n.process, a.Process)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.clock.Since(n.zero)
+	n.follow(now)
+	n.agenda, n.taken, n.told = *a, 0, now
+	d, _, _ := a.At(now) // what went before is over
+	for n.taken < len(a.Steps) && a.Steps[n.taken].At <= now {
+		n.taken++
+	}
+	n.do(now, d)
 	return nil
+}
+
+// Log implements NodeClient.
+func (w *world) Log(_ context.Context, addr string) (*admin.Log, error) {
+	n, err := w.node(addr)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n.follow(w.clock.Since(n.zero))
+	log := n.log
+	log.Entries = slices.Clone(log.Entries)
+	return &log, nil
 }
 
 // Audit implements NodeClient.
@@ -733,6 +854,11 @@ func (w *world) leftovers(run string) []string {
 		for _, obj := range items(list) {
 			out = append(out, kindOf(obj)+" "+obj.GetName())
 		}
+	}
+	secrets := &corev1.SecretList{}
+	w.must(w.client.List(w.ctx, secrets, client.InNamespace(w.namespace), client.MatchingLabels{LabelRun: run}))
+	for i := range secrets.Items {
+		out = append(out, "Secret "+secrets.Items[i].Name)
 	}
 	return out
 }

@@ -925,6 +925,15 @@ type BenchmarkRunStatus struct {
 	// ReportRef names the ConfigMap that holds the full result document.
 	// +optional
 	ReportRef *LocalReference `json:"reportRef,omitempty"`
+	// ReportDigest is the digest of that document: a ConfigMap that holds another one was made by somebody else.
+	// +kubebuilder:validation:MaxLength=71
+	// +optional
+	ReportDigest string `json:"reportDigest,omitempty"`
+	// ManifestsDigest is the digest of the manifests that the run began with. It is judged by these, and its result shows them,
+	// whatever is edited meanwhile.
+	// +kubebuilder:validation:MaxLength=71
+	// +optional
+	ManifestsDigest string `json:"manifestsDigest,omitempty"`
 }
 
 // BaselineStatus is how a run compares with another.

@@ -23,6 +23,11 @@ type Fault struct {
 	// Duration after which the fault is taken away; podKill and containerKill need none.
 	// +optional
 	Duration *Duration `json:"duration,omitempty"`
+	// Tolerance is by how much the true times at which the fault began and ended may be off; beyond that the run is Invalid
+	// (FaultMistimed). Unset, it is 250ms where nodes, sidecars or Kubernetes inject the fault, and 2s where Chaos Mesh does.
+	// +kubebuilder:validation:XValidation:rule="self >= duration('1ms') && self <= duration('1h')",message="must be at least 1ms and at most 1h, for example 250ms"
+	// +optional
+	Tolerance *Duration `json:"tolerance,omitempty"`
 
 	// NetworkDelay adds delay to links.
 	// +optional
@@ -326,7 +331,7 @@ type FaultStatus struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +required
 	Name string `json:"name"`
-	// State is one of Waiting, Setup, Inject, WaitPropagated, Active, Recover, WaitRecovered, Cleanup and Done: the step that
+	// State is one of Waiting, Setup, Armed, Inject, WaitPropagated, Active, Recover, WaitRecovered, Cleanup and Done: the step that
 	// is being taken.
 	// +kubebuilder:validation:MaxLength=32
 	// +required

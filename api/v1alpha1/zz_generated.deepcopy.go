@@ -634,6 +634,11 @@ func (in *Fault) DeepCopyInto(out *Fault) {
 		*out = new(Duration)
 		**out = **in
 	}
+	if in.Tolerance != nil {
+		in, out := &in.Tolerance, &out.Tolerance
+		*out = new(Duration)
+		**out = **in
+	}
 	if in.NetworkDelay != nil {
 		in, out := &in.NetworkDelay, &out.NetworkDelay
 		*out = new(NetworkDelayFault)

@@ -127,7 +127,7 @@ func (c *cluster) document(ctx context.Context, name string) (*result.Document, 
 	if err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: run.Status.ReportRef.Name}, cm); err != nil {
 		return nil, fmt.Errorf("the result of BenchmarkRun %s: %w", name, err)
 	}
-	return controllers.ReadResult(cm)
+	return controllers.ReadResult(run, cm)
 }
 
 func stageOf(run *v1alpha1.BenchmarkRun) string {

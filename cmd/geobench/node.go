@@ -13,6 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/node"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
@@ -43,9 +44,13 @@ ordinal o is replica o mod R of partition o div R, R being the number of replica
 			if err != nil {
 				return err
 			}
+			public, err := net.Listen("tcp", pod.metrics)
+			if err != nil {
+				return err
+			}
 			n, err := node.New(node.Config{
-				Database: db, ID: id, Listener: listener, Admin: admin, Engine: engine, Procedures: catalog.Procedures(), Journal: journal,
-				ParseWorkload: catalog.Parse, Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
+				Database: db, ID: id, Listener: listener, Admin: admin, Public: public, Engine: engine, Procedures: catalog.Procedures(), Journal: journal,
+				Credentials: identity.Folder(pod.credentials), ParseWorkload: catalog.Parse, Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
 			})
 			if err != nil {
 				return err
@@ -58,13 +63,18 @@ ordinal o is replica o mod R of partition o div R, R being the number of replica
 	return cmd
 }
 
+// defaultMetricsAddress is where pods show what anybody may know of them.
+const defaultMetricsAddress = ":7001"
+
 // podFlags say which pod of a database a process is.
-type podFlags struct{ config, region, bind string }
+type podFlags struct{ config, region, bind, metrics, credentials string }
 
 func (f *podFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.config, "config", "/etc/geobench/database.json", "what the operator wrote for this database")
 	cmd.Flags().StringVar(&f.region, "region", "", "name of the pod's region")
 	cmd.Flags().StringVar(&f.bind, "bind-address", "", "address to listen on; the ports are the database's (default all addresses)")
+	cmd.Flags().StringVar(&f.metrics, "metrics-bind-address", defaultMetricsAddress, "address of the Prometheus endpoint and of kubelet's probes")
+	cmd.Flags().StringVar(&f.credentials, "credentials", identity.DefaultFolder, "folder of the credentials that the operator made for this database")
 }
 
 // find reads the database and finds the pod among its nodes.

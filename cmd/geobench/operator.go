@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -27,6 +28,9 @@ import (
 	"github.com/geobench/geobench/internal/version"
 )
 
+// podNamespaceFile is where a pod finds the name of its namespace.
+const podNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
 // operatorOptions are the flags of geobench operator.
 type operatorOptions struct {
 	metricsAddress string
@@ -34,6 +38,7 @@ type operatorOptions struct {
 	probeAddress   string
 	leaderElect    bool
 	leaseNamespace string
+	ownNamespace   string
 	namespace      string
 	nodeImage      string
 	logLevel       string
@@ -57,6 +62,7 @@ the Helm chart make; outside of a cluster it follows $KUBECONFIG, but then it mu
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "act only while holding the lease, so that several operators can stand by")
 	f.StringVar(&o.leaseNamespace, "leader-election-namespace", "", "namespace of the lease (the pod's own)")
+	f.StringVar(&o.ownNamespace, "credentials-namespace", "", "namespace of the Secret that all credentials come from (the pod's own)")
 	f.StringVar(&o.namespace, "namespace", "", "look at this namespace only (all)")
 	f.StringVar(&o.nodeImage, "node-image", os.Getenv("GEOBENCH_IMAGE"), "image of nodes and workers ($GEOBENCH_IMAGE)")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
@@ -72,6 +78,13 @@ func (o *operatorOptions) run(cmd *cobra.Command) error {
 	}
 	if o.nodeImage == "" {
 		return usageError("--node-image: no image is given; name the one that holds geobench, or set GEOBENCH_IMAGE")
+	}
+	if o.ownNamespace == "" {
+		b, err := os.ReadFile(podNamespaceFile)
+		if err != nil {
+			return usageError("--credentials-namespace: outside of a pod it must be given: the namespace that is to hold Secret %s", controllers.AuthorityName)
+		}
+		o.ownNamespace = strings.TrimSpace(string(b))
 	}
 	log := logr.FromSlogHandler(slog.NewJSONHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
 	ctrl.SetLogger(log)
@@ -118,7 +131,7 @@ func (o *operatorOptions) manager(config *rest.Config, log logr.Logger) (ctrl.Ma
 		return nil, err
 	}
 	if err := errors.Join(
-		controllers.SetupWithManager(mgr, controllers.Options{Image: o.nodeImage, Nodes: controllers.NewHTTPNodeClient(), Sidecars: controllers.NewHTTPSidecars(), Clock: clock.RealClock{}}),
+		controllers.SetupWithManager(mgr, controllers.Options{Namespace: o.ownNamespace, Image: o.nodeImage, Clock: clock.RealClock{}}),
 		metrics.Registry.Register(controllers.NewCollector(mgr.GetClient(), clock.RealClock{})),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("ping", healthz.Ping),

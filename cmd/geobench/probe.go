@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"strconv"
 	"time"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/emulation/kernel"
+	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/metrics"
 	"github.com/geobench/geobench/internal/ping"
 )
@@ -37,6 +36,10 @@ in follows from POD_NAME.`,
 			if err != nil {
 				return err
 			}
+			public, err := net.Listen("tcp", pod.metrics)
+			if err != nil {
+				return err
+			}
 			echo := net.JoinHostPort(pod.bind, strconv.Itoa(ping.Port))
 			sink, err := net.Listen("tcp", echo)
 			if err != nil {
@@ -46,7 +49,8 @@ in follows from POD_NAME.`,
 			if err != nil {
 				return err
 			}
-			p, err := ping.New(db, id, conn, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
+			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+			p, err := ping.New(db, id, conn, log)
 			if err != nil {
 				return err
 			}
@@ -55,15 +59,11 @@ in follows from POD_NAME.`,
 			group, ctx := errgroup.WithContext(cmd.Context())
 			group.Go(func() error { return p.Run(ctx) })
 			group.Go(func() error { return ping.Sink(ctx, sink) })
+			strangers := &identity.Strangers{Log: log}
 			group.Go(func() error {
-				s := &http.Server{Handler: admin.NewHandler(p, metrics.Handler(registry)), ReadHeaderTimeout: 10 * time.Second}
-				stop := context.AfterFunc(ctx, func() { _ = s.Close() })
-				defer stop()
-				if err := s.Serve(server); ctx.Err() == nil {
-					return err
-				}
-				return nil
+				return admin.Serve(ctx, identity.Folder(pod.credentials).Listener(server, strangers.Turned), admin.NewHandler(p))
 			})
+			group.Go(func() error { return admin.Serve(ctx, public, admin.NewPublicHandler(p, metrics.Handler(registry))) })
 			return group.Wait()
 		},
 	}

@@ -8,11 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/wan"
 )
 
 func newWANCommand() *cobra.Command {
-	var config, pod string
+	var config, pod, folder string
 	cmd := &cobra.Command{
 		Use:   "wan --config FILE",
 		Short: "Emulate the wide-area network of a pod (what sidecars run)",
@@ -23,11 +24,12 @@ SIGTERM ends it and removes what it did to the pod's network. When it dies other
 dropped, as the file's failPolicy says, until it runs again or ` + "`geobench wan cleanup`" + ` removes its rules.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return wan.Run(cmd.Context(), wan.Options{ConfigPath: config, Pod: pod, Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))})
+			return wan.Run(cmd.Context(), wan.Options{ConfigPath: config, Pod: pod, Credentials: identity.Folder(folder), Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))})
 		},
 	}
 	cmd.Flags().StringVar(&config, "config", wan.ConfigPath, "what the operator wrote for this pod")
 	cmd.Flags().StringVar(&pod, "pod", os.Getenv("POD_NAME"), "name of the pod (default: POD_NAME)")
+	cmd.Flags().StringVar(&folder, "credentials", "", "folder of the credentials that the operator made for this database; without it, its status and log are for the pod alone (default none)")
 	cmd.AddCommand(&cobra.Command{
 		Use:   "cleanup",
 		Short: "Remove the rules that a sidecar left in this network namespace",

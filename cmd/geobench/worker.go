@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"runtime"
@@ -19,7 +21,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/meeting"
 	"github.com/geobench/geobench/internal/metrics"
@@ -38,7 +42,8 @@ const (
 )
 
 func newWorkerCommand() *cobra.Command {
-	var config, report, address string
+	var config, report, folder string
+	var addresses workerAddresses
 	cmd := &cobra.Command{
 		Use:   "worker --config FILE --report NAME",
 		Short: "Play the clients of one region (what worker pods run)",
@@ -58,7 +63,7 @@ INDEX being its job's completion index: there it says that it is ready, reads th
 			if err != nil {
 				return err
 			}
-			err = work(cmd.Context(), w, index, place, address)
+			err = work(cmd.Context(), w, index, place, identity.Folder(folder), addresses)
 			if err != nil {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), lastWords)
 				defer cancel()
@@ -69,9 +74,14 @@ INDEX being its job's completion index: there it says that it is ready, reads th
 	}
 	cmd.Flags().StringVar(&config, "config", "/etc/geobench/worker.json", "what the operator wrote for this region's workers")
 	cmd.Flags().StringVar(&report, "report", "", "name of the ConfigMaps to report in, without the index")
-	cmd.Flags().StringVar(&address, "metrics-bind-address", ":7001", "address of the Prometheus endpoint")
+	cmd.Flags().StringVar(&folder, "credentials", identity.DefaultFolder, "folder of the credentials that the operator made for this run")
+	cmd.Flags().StringVar(&addresses.metrics, "metrics-bind-address", defaultMetricsAddress, "address of the Prometheus endpoint")
+	cmd.Flags().StringVar(&addresses.admin, "admin-bind-address", ":7004", "address where the operator reads the clock and fetches the history")
 	return cmd
 }
+
+// workerAddresses are where a worker listens.
+type workerAddresses struct{ metrics, admin string }
 
 func meetingPlace(name string) (*meeting.Place, error) {
 	config, err := rest.InClusterConfig()
@@ -90,7 +100,15 @@ func meetingPlace(name string) (*meeting.Place, error) {
 }
 
 // work takes part in one run.
-func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place, address string) error {
+func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place, credentials identity.Folder, addresses workerAddresses) error {
+	key, err := os.ReadFile(deploy.ReportKeyFile)
+	if err != nil {
+		return fmt.Errorf("the key of this worker's report: %w", err)
+	}
+	w.Database.Run = w.Attempt
+	if w.Database.ClientKey, err = credentials.Read(identity.FileClient); err != nil {
+		return fmt.Errorf("the key of this run's clients: %w", err)
+	}
 	rec, err := newRecording(w, deploy.HistoryFolder)
 	if err != nil {
 		return err
@@ -101,11 +119,14 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place
 	}
 	t := target.NewNative(&w.Database, w.Database.Topology.Index(w.Region))
 	defer t.Close() //nolint:errcheck // connections of a process that ends
-	server, err := metrics.Serve(address, registry, routes(rec)...)
+	server, err := metrics.Serve(addresses.metrics, registry)
 	if err != nil {
 		return err
 	}
 	defer server.Close() //nolint:errcheck // the process ends
+	if err := serveOperator(ctx, addresses.admin, credentials, rec); err != nil {
+		return err
+	}
 
 	waiting, cancel := context.WithDeadline(ctx, w.Deadline)
 	defer cancel()
@@ -136,8 +157,8 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place
 		return err
 	}
 	report.Incidents = append(report.Incidents, t.Incidents()...)
-	packed, err := report.Encode()
-	if err != nil {
+	h := &deploy.HandIn{Run: w.UID, Region: w.Region, Index: index, Config: w.Digest(), StartAt: start.UTC().Format(time.RFC3339Nano)}
+	if h.Report, err = report.Encode(); err != nil {
 		return err
 	}
 	if rec != nil {
@@ -145,19 +166,21 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place
 		if err != nil {
 			return fmt.Errorf("the history: %w", err)
 		}
-		if err := place.Recorded(ctx, recorded); err != nil {
+		b, err := json.Marshal(recorded)
+		if err != nil {
 			return err
 		}
+		h.History = string(b)
 	}
-	if err := place.Done(ctx, packed); err != nil {
+	seal, err := h.Seal(key)
+	if err != nil {
 		return err
 	}
-	if rec != nil {
-		// The operator fetches the history, and ends the pod when it has all that it needs.
-		<-ctx.Done()
-		return nil
+	if err := place.Done(ctx, h, seal); err != nil {
+		return err
 	}
-	linger(ctx, server)
+	// The operator fetches the history and reads the clock, and ends the pod when it has all that it needs.
+	<-ctx.Done()
 	return nil
 }
 
@@ -225,13 +248,18 @@ func since(before, now load.Progress) deploy.Progress {
 	return p
 }
 
-// routes are what the operator asks a worker for, besides its metrics.
-func routes(rec *recording) []metrics.Route {
-	out := []metrics.Route{{Pattern: "GET " + deploy.PathClock, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, time.Now().UnixNano())
-	})}}
-	if rec != nil {
-		out = append(out, metrics.Route{Pattern: "GET " + deploy.PathHistory, Handler: rec})
+// serveOperator answers what the operator asks a worker for.
+func serveOperator(ctx context.Context, address string, credentials identity.Folder, rec *recording) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
 	}
-	return out
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+admin.PathClock, admin.ServeClock)
+	if rec != nil {
+		mux.Handle("GET "+deploy.PathHistory, rec)
+	}
+	strangers := &identity.Strangers{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	go admin.Serve(ctx, credentials.Listener(l, strangers.Turned), mux) //nolint:errcheck // the operator tells of a worker that does not answer
+	return nil
 }

@@ -168,7 +168,7 @@ func TestVariants(t *testing.T) {
 	}
 	account := []string{"ServiceAccount geobench-operator"}
 	users := []string{"ClusterRole geobench-edit", "ClusterRole geobench-view"}
-	leader := []string{"Role geobench-operator-leader-election", "RoleBinding geobench-operator-leader-election"}
+	own := []string{"Role geobench-operator-own", "RoleBinding geobench-operator-own"}
 	everywhere := []string{"ClusterRole geobench-operator", "ClusterRoleBinding geobench-operator"}
 	metrics := []string{"Service geobench-operator-metrics", "ClusterRole geobench-metrics-reader"}
 
@@ -204,17 +204,17 @@ func TestVariants(t *testing.T) {
 		values []string
 		want   [][]string
 	}{
-		"default": {want: [][]string{crds, always, account, users, leader, everywhere, metrics, boards("")}},
+		"default": {want: [][]string{crds, always, account, users, own, everywhere, metrics, boards("")}},
 		"with the Prometheus operator": {
 			values: []string{monitoring + "ServiceMonitor", monitoring + "PodMonitor", monitoring + "PrometheusRule"},
-			want:   [][]string{crds, always, account, users, leader, everywhere, metrics, boards(""), monitors},
+			want:   [][]string{crds, always, account, users, own, everywhere, metrics, boards(""), monitors},
 		},
 		"with the Prometheus operator, unwanted": {
 			values: []string{
 				monitoring + "ServiceMonitor", monitoring + "PodMonitor", monitoring + "PrometheusRule", "dashboards.enabled=false",
 				"metrics.serviceMonitor.enabled=false", "metrics.podMonitor.enabled=false", "metrics.prometheusRule.enabled=false",
 			},
-			want: [][]string{crds, always, account, users, leader, everywhere, metrics},
+			want: [][]string{crds, always, account, users, own, everywhere, metrics},
 		},
 		"bare": {
 			values: []string{
@@ -225,30 +225,30 @@ func TestVariants(t *testing.T) {
 		},
 		"with a Prometheus of its own": {
 			values: []string{"prometheus.enabled=true"},
-			want:   [][]string{crds, always, account, users, leader, everywhere, metrics, boards(""), prometheus},
+			want:   [][]string{crds, always, account, users, own, everywhere, metrics, boards(""), prometheus},
 		},
 		"no leader": {
 			values: []string{"leaderElection.enabled=false"},
-			want:   [][]string{crds, always, account, users, everywhere, metrics, boards("")},
+			want:   [][]string{crds, always, account, users, own, everywhere, metrics, boards("")},
 		},
 		"one namespace": {
 			values: []string{`scope.namespace="lab"`, "networkPolicy.databases.enabled=true"},
 			want: [][]string{
 				// Neither are the Kubernetes nodes in a namespace, whose kernels the operator asks, nor the readers of its metrics.
-				crds, always, account, users, leader, everywhere, metrics, boards(""),
+				crds, always, account, users, own, everywhere, metrics, boards(""),
 				{"Role lab/geobench-operator", "RoleBinding lab/geobench-operator", "NetworkPolicy lab/geobench-databases"},
 			},
 		},
 		"one namespace without metrics": {
 			values: []string{`scope.namespace="lab"`, "metrics.enabled=false"},
 			want: [][]string{
-				crds, always, account, users, leader, everywhere, boards(""), {"Role lab/geobench-operator", "RoleBinding lab/geobench-operator"},
+				crds, always, account, users, own, everywhere, boards(""), {"Role lab/geobench-operator", "RoleBinding lab/geobench-operator"},
 			},
 		},
 		"everything": {
 			values: allOn,
 			want: [][]string{
-				crds, always, account, users, leader, everywhere, metrics, boards("monitoring/"), monitors, prometheus,
+				crds, always, account, users, own, everywhere, metrics, boards("monitoring/"), monitors, prometheus,
 				{"PodDisruptionBudget geobench-operator", "ClusterRoleBinding geobench-metrics-reader"},
 				{"NetworkPolicy geobench-operator", "NetworkPolicy one/geobench-databases", "NetworkPolicy two/geobench-databases"},
 				presets("one"), presets("two"),
@@ -647,12 +647,18 @@ func TestNetworkPolicy(t *testing.T) {
 		}
 	}
 	rules := find[*networkingv1.NetworkPolicy](t, objects, "geobench-databases").Spec.Ingress
-	for port, everybody := range map[int32]bool{7000: true, 5432: true, 7002: true, 26257: true, 7001: false, 7003: false} {
+	for port, everybody := range map[int32]bool{7000: true, 5432: true, 7002: true, 26257: true, 7001: false, 7003: false, 7004: false, 7005: false} {
 		if got := reached(rules, port, false); got != everybody {
 			t.Errorf("everybody reaches port %d of databases: %v, want %v", port, got, everybody)
 		}
-		if !reached(rules, port, true) {
-			t.Errorf("the operator does not reach port %d of databases", port)
+		if metrics := port == 7001 || port == 7003; reached(rules, port, true) == metrics {
+			t.Errorf("the operator reaches port %d of databases: %v", port, !metrics)
+		}
+	}
+	rules = find[*networkingv1.NetworkPolicy](t, everything, "geobench-databases").Spec.Ingress
+	for _, port := range []int32{7001, 7003} {
+		if reached(rules, port, false) || !reached(rules, port, true) {
+			t.Errorf("port %d of databases is not for Prometheus alone", port)
 		}
 	}
 	operator := find[*networkingv1.NetworkPolicy](t, objects, "geobench-operator").Spec.Egress
@@ -660,7 +666,7 @@ func TestNetworkPolicy(t *testing.T) {
 	if roles := pods.To[0].PodSelector.MatchExpressions[0].Values; !slices.Equal(roles, []string{"node", "worker"}) {
 		t.Errorf("the operator reaches the administration ports of %v, want those of nodes and workers", roles)
 	}
-	for i, port := range []int32{7001, 7003} {
+	for i, port := range []int32{7004, 7005} {
 		if got := pods.Ports[i].Port.IntVal; got != port {
 			t.Errorf("the operator reaches port %d, want %d", got, port)
 		}

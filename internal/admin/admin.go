@@ -1,10 +1,15 @@
-// Package admin is the administration protocol of a node: small JSON documents over HTTP, asked by the operator (from
-// its pod) and by geobench run (in the same process).
+// Package admin is the administration protocol of a node: small JSON documents over HTTP, which are for the operator alone: mutual TLS
+// (package identity). geobench run asks its nodes in its own process.
 //
 //	GET  /status   Status
 //	POST /load     LoadRequest -> LoadResponse: replaces the node's data; refused with 409 while transactions are pending
-//	POST /disturb  Disturbance: what faults do to this node now, in place of what they did before
+//	POST /disturb  Agenda: what faults do to this node and when, in place of what it was told before
+//	GET  /log      Log: what was done to this node, with its true times
+//	GET  /clock    Reading
 //	GET  /audit    Audit: what the workload's invariants need of this node's rows; 409 while transactions are pending
+//
+// Anybody may ask another port, of which nothing is changed:
+//
 //	GET  /healthz  200 while the event loop turns
 //	GET  /readyz   200 when every peer has been reached and none has lost its state
 //	GET  /metrics  Prometheus
@@ -49,8 +54,10 @@ type Status struct {
 	Roles []string `json:"roles,omitempty"`
 	// Leads are the names of the shards whose groups the node leads now (protocol.ShardLeader); left out where the engine has none.
 	Leads []string `json:"leads,omitempty"`
-	// Disturbance is what faults do to the node now; left out when that is nothing.
+	// Disturbance is what faults do to the node now; left out when that is nothing. Ahead is the number of steps of its agenda that
+	// are still to come.
 	Disturbance *Disturbance `json:"disturbance,omitempty"`
+	Ahead       int          `json:"ahead,omitempty"`
 	// LinksComplete is since when no round trip of this node was shorter than declared: since when every link is emulated.
 	// Only probes tell (package ping); without it, one is short now or was not measured yet.
 	LinksComplete *time.Time `json:"linksComplete,omitempty"`
@@ -77,6 +84,8 @@ type LoadRequest struct {
 	// Workload is a BenchmarkRun's spec.workload, as JSON.
 	Workload json.RawMessage `json:"workload"`
 	Seed     uint64          `json:"seed"`
+	// Run is whose clients may connect from now on, where clients have to prove whose they are; no others may.
+	Run string `json:"run,omitempty"`
 	// Traced says that the run records a history, so that rows carry versions (package history), which audits leave out.
 	Traced bool `json:"traced,omitempty"`
 }
@@ -105,9 +114,96 @@ type Disturbance struct {
 	SlowPercent int64 `json:"slowPercent,omitempty"`
 	// ClockOffset is what the node's clock is ahead of what it would show; negative is behind.
 	ClockOffset time.Duration `json:"clockOffsetNanoseconds,omitempty"`
-	// Lease is after how long the node undoes all of this by itself, unless it is told again; 0 is never. It makes sure
-	// that nothing stays when whoever disturbs it dies.
-	Lease time.Duration `json:"leaseNanoseconds,omitempty"`
+}
+
+// Agenda is what a node does to itself, and when. It is told beforehand, so that whoever tells it may be away when the time comes. A
+// new agenda takes the place of the one before.
+type Agenda struct {
+	// Process that the times are of: a node that is another one refuses the agenda. Empty is whichever.
+	Process string `json:"process,omitempty"`
+	// Steps in the order of their times. Before the first one the node does nothing to itself.
+	Steps []Step `json:"steps,omitempty"`
+}
+
+// Step is what a node does to itself from a time on, until the next step's.
+type Step struct {
+	// At is by the node's monotonic clock, which GET /clock shows. A time that has passed is at once.
+	At time.Duration `json:"atNanoseconds,omitempty"`
+	Disturbance
+}
+
+// Now is the agenda of what begins at once and stays.
+func Now(d *Disturbance) *Agenda { return &Agenda{Steps: []Step{{Disturbance: *d}}} }
+
+// At is what an agenda says for a time, and when the next step is; ok is false when there is none.
+func (a *Agenda) At(now time.Duration) (d *Disturbance, next time.Duration, ok bool) {
+	d = &Disturbance{}
+	for i := range a.Steps {
+		if a.Steps[i].At > now {
+			return d, a.Steps[i].At, true
+		}
+		d = &a.Steps[i].Disturbance
+	}
+	return d, 0, false
+}
+
+// Ahead counts the steps that are still to come.
+func (a *Agenda) Ahead(now time.Duration) (n int) {
+	for i := range a.Steps {
+		if a.Steps[i].At > now {
+			n++
+		}
+	}
+	return n
+}
+
+// Log is all that was done to a node since it started, whoever asked for it.
+type Log struct {
+	Process string `json:"process"`
+	// Since is when the node, or the first of the processes that have gone on from its journal, started. Times are by the node's
+	// monotonic clock.
+	Since time.Duration `json:"sinceNanoseconds"`
+	// Entries are in the order of their times. Between them nothing was done.
+	Entries []LogEntry `json:"entries,omitempty"`
+	// Forgotten entries were more than a log keeps: MaxLog.
+	Forgotten int `json:"forgotten,omitempty"`
+	// Fast are the times in which links were too fast to be the declared ones, as this process has measured them.
+	Fast []FastLink `json:"fast,omitempty"`
+}
+
+// FastLink is a time in which the median of the round trips to the nodes of a region was too short: see wire.Fast.
+type FastLink struct {
+	To string `json:"to"`
+	// Node is the one node of the region, where it is not all of them.
+	Node   string        `json:"node,omitempty"`
+	From   time.Duration `json:"fromNanoseconds"`
+	Until  time.Duration `json:"untilNanoseconds"`
+	Median time.Duration `json:"medianNanoseconds"`
+}
+
+// LogEntry is what was done to a node for a time.
+type LogEntry struct {
+	From time.Duration `json:"fromNanoseconds"`
+	// To is nil while it lasts.
+	To          *time.Duration `json:"toNanoseconds,omitempty"`
+	Disturbance Disturbance    `json:"disturbance"`
+}
+
+// MaxLog is how many entries a log keeps: the first ones.
+const MaxLog = 1000
+
+// Change notes that something else is done to the node from now on; nil or nothing ends what was.
+func (l *Log) Change(now time.Duration, d *Disturbance) {
+	if n := len(l.Entries); n > 0 && l.Entries[n-1].To == nil {
+		l.Entries[n-1].To = &now
+	}
+	switch {
+	case d.Same(nil):
+	case len(l.Entries) == MaxLog:
+		l.Forgotten++
+	default:
+		l.Entries = append(l.Entries, LogEntry{From: now, Disturbance: *d})
+	}
 }
 
 // DisturbedLink is the emulated link to the nodes of a region, and the one back, which acknowledgements take.
@@ -117,7 +213,7 @@ type DisturbedLink struct {
 	Back geo.Link `json:"back"`
 }
 
-// Same tells whether two disturbances do the same, whatever their leases; nil does nothing.
+// Same tells whether two disturbances do the same; nil does nothing.
 func (d *Disturbance) Same(o *Disturbance) bool {
 	var a, b Disturbance
 	if d != nil {

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -23,10 +25,11 @@ type Node interface {
 	Ready() error
 }
 
-// Disturbable is a Node that faults can be injected into; others answer POST /disturb with 404.
+// Disturbable is a Node that faults can be injected into; others answer POST /disturb and GET /log with 404.
 type Disturbable interface {
-	// Disturb fails with a *BadRequest for nodes and regions that there are not.
-	Disturb(ctx context.Context, d *Disturbance) error
+	// Disturb fails with a *BadRequest for nodes and regions that there are not, and for another process's agenda.
+	Disturb(ctx context.Context, a *Agenda) error
+	Log() *Log
 }
 
 // ErrBusy says that the node's data is being used, or is not there yet: ask again later.
@@ -41,8 +44,8 @@ func (e *BadRequest) Unwrap() error { return e.Err }
 // maxRequest bounds a request's body, in bytes.
 const maxRequest = 1 << 20
 
-// NewHandler serves the administration protocol of n; metrics answers GET /metrics.
-func NewHandler(n Node, metrics http.Handler) http.Handler {
+// NewHandler serves the administration protocol of n.
+func NewHandler(n Node) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
 		s, err := n.Status(r.Context())
@@ -61,20 +64,28 @@ func NewHandler(n Node, metrics http.Handler) http.Handler {
 	})
 	if n, ok := n.(Disturbable); ok {
 		mux.HandleFunc("POST /disturb", func(w http.ResponseWriter, r *http.Request) {
-			d := &Disturbance{}
+			a := &Agenda{}
 			dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
 			dec.DisallowUnknownFields()
-			if err := dec.Decode(d); err != nil {
-				answer(w, nil, &BadRequest{fmt.Errorf("the body is no Disturbance: %w", err)})
+			if err := dec.Decode(a); err != nil {
+				answer(w, nil, &BadRequest{fmt.Errorf("the body is no Agenda: %w", err)})
 				return
 			}
-			answer(w, struct{}{}, n.Disturb(r.Context(), d))
+			answer(w, struct{}{}, n.Disturb(r.Context(), a))
 		})
+		mux.HandleFunc("GET /log", func(w http.ResponseWriter, _ *http.Request) { answer(w, n.Log(), nil) })
 	}
 	mux.HandleFunc("GET /audit", func(w http.ResponseWriter, r *http.Request) {
 		a, err := n.Audit(r.Context())
 		answer(w, a, err)
 	})
+	mux.HandleFunc("GET "+PathClock, ServeClock)
+	return mux
+}
+
+// NewPublicHandler serves what anybody may know of n; metrics answers GET /metrics.
+func NewPublicHandler(n Node, metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", check(n.Healthy))
 	mux.HandleFunc("GET /readyz", check(n.Ready))
 	mux.Handle("GET /metrics", metrics)
@@ -104,6 +115,29 @@ func answer(w http.ResponseWriter, v any, err error) {
 	default:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	}
+}
+
+// requestTimeout bounds how long a request's header, and the proof before it, may take.
+const requestTimeout = 10 * time.Second
+
+// Serve answers requests until ctx ends.
+func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: requestTimeout}
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		grace, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if s.Shutdown(grace) != nil {
+			_ = s.Close()
+		}
+	})
+	err := s.Serve(l)
+	if stop() {
+		return err
+	}
+	<-closed
+	return nil
 }
 
 // EncodeRTT writes a histogram of microseconds as LinkStatus.RTT holds it; empty for nil.

@@ -22,11 +22,14 @@ func (n fakeNode) Status(context.Context) (*Status, error) { return &Status{Node
 func (n fakeNode) Load(_ context.Context, r *LoadRequest) (*LoadResponse, error) {
 	return &LoadResponse{Rows: int64(r.Seed)}, n.err
 }
-func (n fakeNode) Disturb(_ context.Context, d *Disturbance) error {
-	if d.SlowPercent < 0 {
+func (n fakeNode) Disturb(_ context.Context, a *Agenda) error {
+	if a.Steps[0].SlowPercent < 0 {
 		return &BadRequest{errors.New("slowPercent: negative")}
 	}
 	return n.err
+}
+func (n fakeNode) Log() *Log {
+	return &Log{Process: "p", Entries: []LogEntry{{From: 5, Disturbance: Disturbance{SlowPercent: 7}}}}
 }
 func (n fakeNode) Audit(context.Context) (*Audit, error) {
 	return &Audit{Shards: []audit.Shard{{Digest: 1 << 63}}}, n.err
@@ -35,32 +38,45 @@ func (n fakeNode) Healthy() error { return n.err }
 func (n fakeNode) Ready() error   { return n.err }
 
 func TestHandler(t *testing.T) {
+	const administration, public = false, true
 	for name, tc := range map[string]struct {
+		public       bool
 		err          error
 		method, path string
 		body         string
 		code         int
 		want         string
 	}{
-		"status":       {nil, "GET", "/status", "", 200, `"node":"a/0/0"`},
-		"load":         {nil, "POST", "/load", `{"dataset":"d","workload":{},"seed":7}`, 200, `"rows":7`},
-		"load garbage": {nil, "POST", "/load", `{"dateset":"d"}`, 400, `unknown field "dateset"`},
-		"load refused": {&BadRequest{errors.New("spec.workload: two")}, "POST", "/load", `{}`, 400, "spec.workload: two"},
-		"load busy":    {fmt.Errorf("%w: 3 pending", ErrBusy), "POST", "/load", `{}`, 409, "3 pending"},
-		"load by get":  {nil, "GET", "/load", "", 405, ""},
-		"disturb":      {nil, "POST", "/disturb", `{"cut":[1],"leaseNanoseconds":5}`, 200, "{}"},
-		"disturb not":  {nil, "POST", "/disturb", `{"slowPercent":-1}`, 400, "slowPercent"},
-		"disturb what": {nil, "POST", "/disturb", `{"slower":1}`, 400, "unknown field"},
-		"audit":        {nil, "GET", "/audit", "", 200, `"digest":"9223372036854775808"`},
-		"audit busy":   {ErrBusy, "GET", "/audit", "", 409, ""},
-		"stopped":      {errors.New("the node has stopped"), "GET", "/audit", "", 503, "has stopped"},
-		"healthy":      {nil, "GET", "/healthz", "", 200, "ok"},
-		"not ready":    {errors.New("no peers"), "GET", "/readyz", "", 503, "no peers"},
-		"metrics":      {nil, "GET", "/metrics", "", 200, "figures"},
+		"status":         {administration, nil, "GET", "/status", "", 200, `"node":"a/0/0"`},
+		"load":           {administration, nil, "POST", "/load", `{"dataset":"d","workload":{},"seed":7}`, 200, `"rows":7`},
+		"load garbage":   {administration, nil, "POST", "/load", `{"dateset":"d"}`, 400, `unknown field "dateset"`},
+		"load refused":   {administration, &BadRequest{errors.New("spec.workload: two")}, "POST", "/load", `{}`, 400, "spec.workload: two"},
+		"load busy":      {administration, fmt.Errorf("%w: 3 pending", ErrBusy), "POST", "/load", `{}`, 409, "3 pending"},
+		"load by get":    {administration, nil, "GET", "/load", "", 405, ""},
+		"disturb":        {administration, nil, "POST", "/disturb", `{"steps":[{"cut":[1],"atNanoseconds":5}]}`, 200, "{}"},
+		"disturb not":    {administration, nil, "POST", "/disturb", `{"steps":[{"slowPercent":-1}]}`, 400, "slowPercent"},
+		"disturb what":   {administration, nil, "POST", "/disturb", `{"slower":1}`, 400, "unknown field"},
+		"log":            {administration, nil, "GET", "/log", "", 200, `"entries":[{"fromNanoseconds":5,"disturbance":{"slowPercent":7}}]`},
+		"clock":          {administration, nil, "GET", "/clock", "", 200, `"monotonicNanoseconds":`},
+		"audit":          {administration, nil, "GET", "/audit", "", 200, `"digest":"9223372036854775808"`},
+		"audit busy":     {administration, ErrBusy, "GET", "/audit", "", 409, ""},
+		"stopped":        {administration, errors.New("the node has stopped"), "GET", "/audit", "", 503, "has stopped"},
+		"healthy":        {public, nil, "GET", "/healthz", "", 200, "ok"},
+		"not ready":      {public, errors.New("no peers"), "GET", "/readyz", "", 503, "no peers"},
+		"public status":  {public, nil, "GET", "/status", "", 404, ""},
+		"public load":    {public, nil, "POST", "/load", `{}`, 404, ""},
+		"public disturb": {public, nil, "POST", "/disturb", `{}`, 404, ""},
+		"public log":     {public, nil, "GET", "/log", "", 404, ""},
+		"public audit":   {public, nil, "GET", "/audit", "", 404, ""},
+		"metrics":        {public, nil, "GET", "/metrics", "", 200, "figures"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("figures")) })
-			s := httptest.NewServer(NewHandler(fakeNode{tc.err}, metrics))
+			h := NewHandler(fakeNode{tc.err})
+			if tc.public {
+				h = NewPublicHandler(fakeNode{tc.err}, metrics)
+			}
+			s := httptest.NewServer(h)
 			defer s.Close()
 			req, err := http.NewRequest(tc.method, s.URL+tc.path, strings.NewReader(tc.body))
 			if err != nil {

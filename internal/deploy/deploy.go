@@ -29,14 +29,18 @@ type Database struct {
 	Incarnation string `json:"incarnation"`
 	// Nodes are the addresses, in the order of geo.NodeID.
 	Nodes []Node `json:"nodes"`
+
+	// Run and ClientKey are what clients prove themselves with, where nodes ask for it. They are nobody else's business.
+	Run       string `json:"-"`
+	ClientKey []byte `json:"-"`
 }
 
 // Node is where a node listens.
 type Node struct {
 	// Address is host:port for peers and clients.
 	Address string `json:"address"`
-	// Admin is host:port of the administration and metrics server.
-	Admin string `json:"admin"`
+	// Admin is host:port of the administration server, for nodes that have one.
+	Admin string `json:"admin,omitempty"`
 }
 
 // Validate checks that the description is complete.

@@ -13,6 +13,8 @@ type Worker struct {
 	// Run is the BenchmarkRun's name, UID its unique id.
 	Run string `json:"run"`
 	UID string `json:"uid"`
+	// Attempt tells one execution of the run from the next: nodes know its clients by it.
+	Attempt string `json:"attempt"`
 	// Region of the clients, and the number of workers that share the region's clients.
 	Region  string `json:"region"`
 	Workers int    `json:"workers"`
@@ -29,7 +31,12 @@ type Worker struct {
 	Fine bool `json:"fine,omitempty"`
 	// Deadline is when the worker gives up waiting for a start.
 	Deadline time.Time `json:"deadline"`
+
+	digest string // of the file that it was read from
 }
+
+// Digest is that of the file that the worker was read from.
+func (w *Worker) Digest() string { return w.digest }
 
 // A worker and the operator meet in one ConfigMap per worker, made by the operator beforehand; the worker may get and
 // patch that one only. These are its keys.
@@ -47,6 +54,8 @@ const (
 	KeyProgress = "progress"
 	// KeyHistory is written by the worker before StateDone, if it recorded a history: a History as JSON.
 	KeyHistory = "history"
+	// KeySeal is written together with KeyReport: what proves that this worker has written both, and what it went by. See HandIn.
+	KeySeal = "seal"
 	// KeyReport holds, in binaryData, the gzipped result.Report, written together with StateDone.
 	KeyReport = "report.json.gz"
 )
@@ -63,12 +72,13 @@ const (
 	StateFailed = "failed"
 )
 
-// HistoryFolder is where a worker keeps its history, PathHistory where its HTTP server has the file, and PathClock where
-// it tells the time, in nanoseconds since 1970.
+// ReportKeyFile is where a worker finds the key of HandIn.Seal.
+const ReportKeyFile = "/etc/geobench-report/key"
+
+// HistoryFolder is where a worker keeps its history, and PathHistory where its HTTP server has the file.
 const (
 	HistoryFolder = "/var/lib/geobench"
 	PathHistory   = "/history"
-	PathClock     = "/clock"
 )
 
 // History says what a worker has recorded.
@@ -103,7 +113,7 @@ func ReadWorker(path string) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{}
+	w := &Worker{digest: ConfigDigest(b)}
 	if err := json.Unmarshal(b, w); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -515,14 +515,11 @@ func (f *faulty) clean(t *testing.T, limit time.Duration) {
 	})
 }
 
-// adminPort is where a node tells of itself.
-const adminPort = 7001
-
 // ahead is how far the clock of a node's process is ahead of this machine's, by the date in its answers; an hour when it has
 // none.
 func ahead(t *testing.T, p *corev1.Pod) time.Duration {
 	t.Helper()
-	resp, err := (&http.Client{Timeout: 5 * time.Second}).Get(fmt.Sprintf("http://%s:%d/healthz", p.Status.PodIP, adminPort))
+	resp, err := (&http.Client{Timeout: 5 * time.Second}).Get(fmt.Sprintf("http://%s:7001/healthz", p.Status.PodIP))
 	if err != nil {
 		return time.Hour
 	}

@@ -236,7 +236,7 @@ func (c *cluster) deleteRun(t *testing.T, name string) {
 func (c *cluster) left(ctx context.Context, labels client.MatchingLabels) ([]string, error) {
 	var names []string
 	for _, list := range []client.ObjectList{
-		&corev1.PodList{}, &corev1.ConfigMapList{}, &corev1.ServiceList{}, &corev1.ServiceAccountList{}, &batchv1.JobList{},
+		&corev1.PodList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.ServiceList{}, &corev1.ServiceAccountList{}, &batchv1.JobList{},
 		&appsv1.StatefulSetList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{},
 	} {
 		if err := c.List(ctx, list, client.InNamespace(c.namespace), labels); err != nil {

@@ -3,10 +3,12 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
-	"os/exec"
+	"io"
+	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +18,6 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers"
-	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/fault"
 )
 
@@ -41,28 +42,48 @@ func (c *cluster) awaitFault(t *testing.T, run, name string, state fault.State, 
 	})
 }
 
-// disturbed asks each node of a database what faults do to it.
-func (c *cluster) disturbed(t *testing.T) (out []string) {
+// nodes are the pods of a namespace's databases.
+func (c *cluster) nodes(t *testing.T) []corev1.Pod {
 	t.Helper()
 	pods := &corev1.PodList{}
 	if err := c.List(t.Context(), pods, client.InNamespace(c.namespace), client.MatchingLabels{controllers.LabelRole: controllers.RoleNode}); err != nil {
 		t.Fatal(err)
 	}
-	for i := range pods.Items {
-		path := fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:7001/proxy/status", c.namespace, pods.Items[i].Name)
-		b, err := exec.CommandContext(t.Context(), "kubectl", "get", "--raw", path).Output()
+	return pods.Items
+}
+
+// disturbed are the nodes that something is done to, as their metrics have it.
+func (c *cluster) disturbed(t *testing.T) (out []string) {
+	t.Helper()
+	for _, pod := range c.nodes(t) {
+		v, err := metric(&pod, 7001, "geobench_node_disturbed")
 		if err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
-		s := &admin.Status{}
-		if err := json.Unmarshal(b, s); err != nil {
 			t.Fatal(err)
 		}
-		if s.Disturbance != nil {
-			out = append(out, s.Node)
+		if v != 0 {
+			out = append(out, pod.Name)
 		}
 	}
 	return out
+}
+
+// metric reads a metric of a pod that has one series.
+func metric(pod *corev1.Pod, port int, name string) (float64, error) {
+	resp, err := (&http.Client{Timeout: 5 * time.Second}).Get(fmt.Sprintf("http://%s:%d/metrics", pod.Status.PodIP, port))
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, name+"{"); ok {
+			return strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndexByte(rest, ' '):]), 64)
+		}
+	}
+	return 0, fmt.Errorf("pod %s has no metric %s", pod.Name, name)
 }
 
 // TestFaults plays a timeline of faults against a database whose nodes emulate their links, with an operator that is killed

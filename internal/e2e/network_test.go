@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
@@ -300,8 +299,8 @@ func TestPartitionCutsAndHeals(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.eventually(t, within(t, 2*time.Minute), "the sidecar of "+to+" follows", func() (bool, error) {
-			st, err := c.sidecar(pod)
-			return err == nil && st.Generation == config.Generation, err
+			generation, err := metric(pod, wan.StatusPort, "geobench_wan_config_generation")
+			return err == nil && int64(generation) == config.Generation, err
 		})
 	}
 	for _, step := range []struct {
@@ -338,17 +337,6 @@ func TestPartitionCutsAndHeals(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.awaitVerified(t, "postgres", 2*time.Minute)
-}
-
-// sidecar asks the sidecar of a pod.
-func (c *cluster) sidecar(pod *corev1.Pod) (*wan.Status, error) {
-	resp, err := (&http.Client{Timeout: 5 * time.Second}).Get(fmt.Sprintf("http://%s:%d/status", pod.Status.PodIP, wan.StatusPort))
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	st := &wan.Status{}
-	return st, json.NewDecoder(resp.Body).Decode(st)
 }
 
 // TestLossRateAndPartition runs it over a profile with loss, a rate and a partition: they are what was asked for.

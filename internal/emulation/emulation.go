@@ -62,6 +62,16 @@ type Network struct {
 	Pods []Pod
 	// Cuts separate pods, besides the links that are cut.
 	Cuts []Cut
+	// Phases change the network at set times. Only backends whose pods keep the time by themselves follow them; for the others Links
+	// and Cuts are as they should be now.
+	Phases []Phase
+}
+
+// Phase is what the network is from a time on, until the next phase.
+type Phase struct {
+	From  time.Time
+	Links [][]Link
+	Cuts  []Cut
 }
 
 // Cut loses every packet from one set of pods to another; both are names of pods.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,40 +17,47 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/wan"
 )
 
 const (
 	// SidecarName is the name of the sidecar's container and of its volume.
 	SidecarName = "geobench-wan"
-	// SidecarPort is the name of the sidecar's port, which has its metrics.
-	SidecarPort = "wan"
+	// SidecarPort is the name of the sidecar's port, which has its metrics; SidecarAdminPort that of the operator's.
+	SidecarPort      = "wan"
+	SidecarAdminPort = "wan-admin"
+	// sidecarCredentials is the volume with those of the sidecar alone.
+	sidecarCredentials = SidecarName + "-credentials"
 	// sidecarFolder is where the sidecar finds its configuration.
 	sidecarFolder = "/etc/geobench/wan"
 	// annotationGeneration, on the ConfigMap, counts its changes; on a pod, its change makes kubelet refresh the file at once.
 	annotationGeneration = "geobench.dev/network-generation"
 	// commonKey is the file of pods that have none of their own: load generators.
 	commonKey = "config.json"
-	// cutLink leads to pods that are cut off. No region has a dot in its name.
-	cutLink = "cut.pods"
 )
 
 // Sidecars asks sidecars.
 type Sidecars interface {
 	// Status of the sidecar at host:port.
 	Status(ctx context.Context, addr string) (*wan.Status, error)
+	// Log of the sidecar, and by how much its clock is ahead, give or take within.
+	Log(ctx context.Context, addr string) (log *wan.Log, ahead, within time.Duration, err error)
 }
 
 // Sidecar is the backend that runs geobench wan beside the program of each pod, in the pod's network namespace. It needs
 // no more of the cluster than the capability NET_ADMIN for that container, and nothing of the kernel's netem.
 //
 // A ConfigMap per region says what lies between the others and its pods: a sidecar holds up what its pod receives. The others are named by their host names, which
-// sidecars look up every second: pods may come and go without a new configuration. Faults are a new configuration.
+// sidecars look up every second: pods may come and go without a new configuration. Faults are phases of it, which the sidecars keep by
+// themselves.
 type Sidecar struct {
 	Cluster  Cluster
 	Sidecars Sidecars
 	// Image holds geobench.
 	Image string
+	// Credentials are what the sidecars know the operator by: a volume of the pod's namespace. Its name does not matter.
+	Credentials corev1.Volume
 	// ConfigName names the ConfigMap of a region.
 	ConfigName func(n *Network, region string) string
 	// Hosts names the hosts of the nodes of a region, by pod, and the host that stands for its load generators.
@@ -98,7 +106,7 @@ func (s *Sidecar) Prepare(n *Network, region string, pod *corev1.PodSpec) {
 		Name:            SidecarName,
 		Image:           s.Image,
 		ImagePullPolicy: corev1.PullIfNotPresent,
-		Args:            []string{"wan", "--config", sidecarFolder + "/" + file},
+		Args:            []string{"wan", "--config", sidecarFolder + "/" + file, "--credentials", identity.DefaultFolder},
 		RestartPolicy:   ptr.To(corev1.ContainerRestartPolicyAlways),
 		Env: []corev1.EnvVar{
 			{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}}},
@@ -107,18 +115,26 @@ func (s *Sidecar) Prepare(n *Network, region string, pod *corev1.PodSpec) {
 			corev1.ResourceCPU: resourceOf("50m"), corev1.ResourceMemory: resourceOf("64Mi"),
 		}},
 		// The name is what monitoring scrapes by.
-		Ports:           []corev1.ContainerPort{{Name: SidecarPort, ContainerPort: wan.StatusPort, Protocol: corev1.ProtocolTCP}},
+		Ports: []corev1.ContainerPort{
+			{Name: SidecarPort, ContainerPort: wan.StatusPort, Protocol: corev1.ProtocolTCP},
+			{Name: SidecarAdminPort, ContainerPort: wan.AdminPort, Protocol: corev1.ProtocolTCP},
+		},
 		SecurityContext: SidecarSecurity(),
 		StartupProbe:    probe("/readyz", 1, 60),
 		LivenessProbe:   probe("/healthz", 10, 6),
-		VolumeMounts:    []corev1.VolumeMount{{Name: SidecarName, MountPath: sidecarFolder, ReadOnly: true}},
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: SidecarName, MountPath: sidecarFolder, ReadOnly: true},
+			{Name: sidecarCredentials, MountPath: identity.DefaultFolder, ReadOnly: true},
+		},
 	}}, pod.InitContainers...)
+	credentials := s.Credentials
+	credentials.Name = sidecarCredentials
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: SidecarName, VolumeSource: corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{
 			LocalObjectReference: corev1.LocalObjectReference{Name: s.ConfigName(n, region)},
 			DefaultMode:          ptr.To[int32](0o444),
 		},
-	}})
+	}}, credentials)
 }
 
 // configs are the files of a region's pods.
@@ -128,6 +144,10 @@ func (s *Sidecar) configs(n *Network, region string, generation int64) (map[stri
 	files := map[string]string{}
 	for _, pod := range append(slices.Sorted(maps.Keys(nodes)), "") {
 		c := &wan.Config{Generation: generation, Region: region, Seed: 1}
+		var phases []wan.Phase
+		for i := range n.Phases {
+			phases = append(phases, wan.Phase{From: n.Phases[i].From.UTC()})
+		}
 		for from, name := range n.Regions {
 			c.Links = append(c.Links, link(name, n.Links[from][own]))
 			hosts, generators := s.Hosts(n, name)
@@ -135,17 +155,21 @@ func (s *Sidecar) configs(n *Network, region string, generation int64) (map[stri
 				if peer == pod {
 					continue
 				}
-				p := wan.Peer{Host: hosts[peer], Region: name}
-				if n.cut(peer, pod) {
-					p.Link = cutLink
+				c.Peers = append(c.Peers, wan.Peer{Host: hosts[peer], Region: name})
+				for i := range n.Phases {
+					if n.Phases[i].cut(peer, pod) {
+						phases[i].Cut = append(phases[i].Cut, hosts[peer])
+					}
 				}
-				c.Peers = append(c.Peers, p)
 			}
 			c.Peers = append(c.Peers, wan.Peer{Host: generators, Region: name})
+			for i := range n.Phases {
+				if l := n.Phases[i].Links[from][own]; l != n.Links[from][own] {
+					phases[i].Links = append(phases[i].Links, link(name, l))
+				}
+			}
 		}
-		if len(n.Cuts) > 0 {
-			c.Links = append(c.Links, wan.Link{From: cutLink, Cut: true})
-		}
+		c.Phases = phases
 		b, err := json.MarshalIndent(c, "", " ")
 		if err != nil {
 			return nil, err
@@ -160,8 +184,21 @@ func (s *Sidecar) configs(n *Network, region string, generation int64) (map[stri
 }
 
 // cut tells whether what one pod sends to another is to be lost.
-func (n *Network) cut(from, to string) bool {
-	return slices.ContainsFunc(n.Cuts, func(c Cut) bool { return slices.Contains(c.From, from) && slices.Contains(c.To, to) })
+func (p *Phase) cut(from, to string) bool {
+	return slices.ContainsFunc(p.Cuts, func(c Cut) bool { return slices.Contains(c.From, from) && slices.Contains(c.To, to) })
+}
+
+// Config is what the sidecar of a pod is told: of a node, or of a load generator, whose pods of a region have one in common.
+func (s *Sidecar) Config(n *Network, region, pod string) (*wan.Config, error) {
+	files, err := s.configs(n, region, 0)
+	if err != nil {
+		return nil, err
+	}
+	file, ok := files[pod+".json"]
+	if !ok {
+		file = files[commonKey]
+	}
+	return wan.ParseConfig([]byte(file))
 }
 
 func link(from string, l Link) wan.Link {
@@ -284,7 +321,7 @@ func (s *Sidecar) problem(ctx context.Context, p Pod, want int64) string {
 	if !p.Running || len(p.IPs) == 0 {
 		return "it does not run"
 	}
-	st, err := s.Sidecars.Status(ctx, hostPort(p.IPs[0], wan.StatusPort))
+	st, err := s.Sidecars.Status(ctx, hostPort(p.IPs[0], wan.AdminPort))
 	switch {
 	case err != nil:
 		return "its sidecar does not answer: " + err.Error()

@@ -1,16 +1,16 @@
 package fault
 
 import (
-	"time"
+	"fmt"
+	"strings"
 
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/geo"
 )
 
-// Disturbance is what a node must do to itself for its part of the conditions. lost are the nodes that are gone for good;
-// lease as in admin.Disturbance.
-func (c *Conditions) Disturbance(n geo.NodeID, t *geo.Topology, lost []geo.NodeID, lease time.Duration) *admin.Disturbance {
-	d := &admin.Disturbance{SlowPercent: c.Nodes[n].SlowPercent, ClockOffset: c.Nodes[n].ClockOffset, Lease: lease}
+// Disturbance is what a node must do to itself for its part of the conditions. lost are the nodes that are gone for good.
+func (c *Conditions) Disturbance(n geo.NodeID, t *geo.Topology, lost []geo.NodeID) *admin.Disturbance {
+	d := &admin.Disturbance{SlowPercent: c.Nodes[n].SlowPercent, ClockOffset: c.Nodes[n].ClockOffset}
 	from := t.RegionOf(n)
 	for to := range t.Regions {
 		link, back := c.Links[from][to], c.Links[to][from]
@@ -40,4 +40,46 @@ func (t *Timeline) Lost() []geo.NodeID {
 		}
 	}
 	return unique(out)
+}
+
+// What says in words what a disturbance does to a node.
+func What(d *admin.Disturbance, t *geo.Topology, self geo.NodeID) string {
+	var parts []string
+	for _, l := range d.Links {
+		parts = append(parts, fmt.Sprintf("link %s -> %s %s", t.Regions[t.RegionOf(self)], l.To, linkText(l.Link)))
+		if l.Back != l.Link {
+			parts = append(parts, fmt.Sprintf("link %s -> %s %s", l.To, t.Regions[t.RegionOf(self)], linkText(l.Back)))
+		}
+	}
+	if n := len(d.Cut); n > 0 {
+		text := fmt.Sprintf("cut off from node %s", t.NodeName(geo.NodeID(d.Cut[0])))
+		if n > 1 {
+			text += fmt.Sprintf(" and %d more", n-1)
+		}
+		parts = append(parts, text)
+	}
+	if d.SlowPercent != 0 {
+		parts = append(parts, fmt.Sprintf("slower by %d%%", d.SlowPercent))
+	}
+	if d.ClockOffset != 0 {
+		parts = append(parts, fmt.Sprintf("clock set by %s", d.ClockOffset))
+	}
+	if len(parts) == 0 {
+		return "undisturbed"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func linkText(l geo.Link) string {
+	text := fmt.Sprintf("delay %s", l.Delay)
+	if l.Jitter != 0 {
+		text += fmt.Sprintf(" +- %s", l.Jitter)
+	}
+	if l.LossPPM != 0 {
+		text += fmt.Sprintf(", loss %d ppm", l.LossPPM)
+	}
+	if l.BandwidthMbps != 0 {
+		text += fmt.Sprintf(", %d Mbit/s", l.BandwidthMbps)
+	}
+	return text
 }

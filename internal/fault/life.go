@@ -6,15 +6,19 @@ import (
 	"slices"
 	"time"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
 )
 
 // State is where a fault is in its life:
 //
-//	Waiting ──at──▶ Setup ──▶ Inject ──▶ WaitPropagated ──▶ Active ──at + duration──▶ Recover ──▶ WaitRecovered ──▶ Cleanup ──▶ Done
-//	                  │          │             │                │                        ▲                            ▲
-//	                  │          └─────────────┴──── too late, aborted ──────────────────┘                            │
-//	                  └────────────────────────────── nobody to hit, aborted ─────────────────────────────────────────┘
+//	Waiting ──ahead──▶ Setup ──▶ Armed ──at──▶ Inject ──▶ WaitPropagated ──▶ Active ──at + duration──▶ Recover ──▶ WaitRecovered ──▶ Cleanup ──▶ Done
+//	                     │         │             │             │                │                        ▲                            ▲
+//	                     │         │             └─────────────┴──── too late, aborted ──────────────────┘                            │
+//	                     └─────────┴──────────────────────── nobody to hit, aborted ──────────────────────────────────────────────────┘
+//
+// Setup is taken ahead of the fault's time, where a driver needs that (Timeline.Ahead): it tells those who inject the fault by themselves
+// when to.
 //
 // A state names the step that is being taken. Steps are repeated until they succeed, also by another process that finds the
 // life where the last one left it, so each must do no harm when it was done before. From Inject on the fault may have an
@@ -26,6 +30,7 @@ type State string
 const (
 	Waiting        State = "Waiting"
 	Setup          State = "Setup"
+	Armed          State = "Armed"
 	Inject         State = "Inject"
 	WaitPropagated State = "WaitPropagated"
 	Active         State = "Active"
@@ -38,7 +43,8 @@ const (
 // following lists the legal transitions.
 var following = map[State][]State{
 	Waiting:        {Setup, Done},
-	Setup:          {Inject, Cleanup},
+	Setup:          {Armed, Cleanup},
+	Armed:          {Inject, Cleanup},
 	Inject:         {WaitPropagated, Recover},
 	WaitPropagated: {Active, Recover, Cleanup},
 	Active:         {Recover},
@@ -54,9 +60,10 @@ type Life struct {
 	Since   time.Duration // when the state was entered
 	Targets Targets
 
-	// Injecting is when injecting began: the fault may have an effect from here on. Injected is when it was everywhere.
+	// Injecting is when injecting began: the fault may have an effect from here on. Injected is when it was everywhere. They are when
+	// the step was taken, unless the driver knows the true times and sets them.
 	Injecting, Injected *time.Duration
-	// Recovering is when it began to be taken away, Recovered when nothing was left of it.
+	// Recovering is when it began to be taken away, Recovered when nothing was left of it; as above.
 	Recovering, Recovered *time.Duration
 	// Lasting faults are not taken away: killed processes whose data is gone.
 	Lasting bool
@@ -92,20 +99,45 @@ func (l *Life) To(next State, now time.Duration) error {
 	l.State, l.Since = next, now
 	switch next {
 	case Inject:
-		l.Injecting = &now
+		at := max(now, l.Fault.At)
+		l.Injecting = &at
 	case Active:
-		l.Injected = &now
+		known(&l.Injected, now)
 	case Recover:
-		l.Recovering = &now
+		known(&l.Recovering, now)
 	case Cleanup:
 		switch {
-		case l.Lasting && l.Injected == nil:
-			l.Injected = &now
+		case l.Lasting && l.Injecting != nil:
+			known(&l.Injected, now)
 		case !l.Lasting && l.Recovering != nil:
-			l.Recovered = &now
+			known(&l.Recovered, now)
 		}
 	}
 	return nil
+}
+
+// known sets a time that the driver has not.
+func known(at **time.Duration, now time.Duration) {
+	if *at == nil {
+		*at = &now
+	}
+}
+
+// The tolerances of faults that name none: Chaos Mesh takes its time.
+const (
+	tolerance      = 250 * time.Millisecond
+	toleranceChaos = 2 * time.Second
+)
+
+// Tolerance is by how much the true times of the fault may be off its plan.
+func (l *Life) Tolerance() time.Duration {
+	switch {
+	case l.Fault.Spec.Tolerance != nil:
+		return l.Fault.Spec.Tolerance.Duration
+	case l.Injector == string(v1alpha1.InjectorChaosMesh):
+		return toleranceChaos
+	}
+	return tolerance
 }
 
 // Injector is a driver's hand. Every method may be called again after it has succeeded. c is what all active faults
@@ -113,8 +145,8 @@ func (l *Life) To(next State, now time.Duration) error {
 type Injector interface {
 	// Roles as in Plan.Resolve.
 	Roles(ctx context.Context) (Roles, error)
-	// Setup prepares the fault, whose targets are known. It has no effect that a client could see. It sets l.Lasting when
-	// the driver cannot bring back what the fault takes away.
+	// Setup prepares the fault, whose targets are known. It has no effect that a client could see before the fault's time. It sets
+	// l.Lasting when the driver cannot bring back what the fault takes away.
 	Setup(ctx context.Context, l *Life) error
 	// Inject begins the fault's effect, Propagated tells whether it is everywhere, as far as can be measured.
 	Inject(ctx context.Context, l *Life, c *Conditions) error
@@ -130,8 +162,13 @@ type Injector interface {
 type Timeline struct {
 	Plan  *Plan
 	Lives []*Life
+	// Start is when measuring starts, for drivers in whose world that is an instant.
+	Start time.Time
 	// Poll is how often a step that is not done yet is tried again, Patience how long before the fault is given up.
 	Poll, Patience time.Duration
+	// Ahead is how long before its time a fault is set up, Early how long before it Inject is called, which then waits for it; nil is
+	// not at all.
+	Ahead, Early func(l *Life) time.Duration
 }
 
 // NewTimeline returns a plan that nothing has happened of yet.
@@ -177,7 +214,7 @@ func (t *Timeline) Abort(now time.Duration) error {
 		switch l.State {
 		case Waiting:
 			next = Done
-		case Setup:
+		case Setup, Armed:
 			next = Cleanup
 		case Inject, WaitPropagated, Active:
 			if next = Recover; l.Lasting && l.State == WaitPropagated {
@@ -235,7 +272,17 @@ func (t *Timeline) active(is func(*Life) bool) []*Life {
 // step takes the step of one fault's present state; it returns when to try again where the state stays.
 func (t *Timeline) step(ctx context.Context, l *Life, now time.Duration, in Injector) (time.Duration, error) {
 	again := now + t.Poll
-	late := now-l.Since >= t.Patience
+	late := now-max(l.Since, l.Fault.At) >= t.Patience
+	switch l.State {
+	case Recover, WaitRecovered, Cleanup:
+		late = now-l.Since >= t.Patience
+	}
+	before := func(ahead func(*Life) time.Duration) time.Duration {
+		if ahead == nil {
+			return l.Fault.At
+		}
+		return l.Fault.At - ahead(l)
+	}
 	giveUp := func(next State, problem error) (time.Duration, error) {
 		if !late {
 			return again, nil
@@ -250,8 +297,8 @@ func (t *Timeline) step(ctx context.Context, l *Life, now time.Duration, in Inje
 	}
 	switch l.State {
 	case Waiting:
-		if now < l.Fault.At {
-			return l.Fault.At, nil
+		if at := before(t.Ahead); now < at {
+			return at, nil
 		}
 		return again, l.To(Setup, now)
 	case Setup:
@@ -264,6 +311,11 @@ func (t *Timeline) step(ctx context.Context, l *Life, now time.Duration, in Inje
 		}
 		if err != nil {
 			return giveUp(Cleanup, err)
+		}
+		return again, l.To(Armed, now)
+	case Armed:
+		if at := before(t.Early); now < at {
+			return at, nil
 		}
 		return again, l.To(Inject, now)
 	case Inject:

@@ -158,7 +158,7 @@ func TestLife(t *testing.T) {
 }
 
 func TestIllegalTransitions(t *testing.T) {
-	states := []State{Waiting, Setup, Inject, WaitPropagated, Active, Recover, WaitRecovered, Cleanup, Done}
+	states := []State{Waiting, Setup, Armed, Inject, WaitPropagated, Active, Recover, WaitRecovered, Cleanup, Done}
 	legal := 0
 	for _, from := range states {
 		for _, to := range states {
@@ -172,8 +172,8 @@ func TestIllegalTransitions(t *testing.T) {
 			}
 		}
 	}
-	if legal != 13 {
-		t.Errorf("%d transitions are legal, the diagram has 13", legal)
+	if legal != 15 {
+		t.Errorf("%d transitions are legal, the diagram has 15", legal)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestIllegalTransitions(t *testing.T) {
 // nothing.
 func TestAbortInAnyState(t *testing.T) {
 	seen := map[State]bool{}
-	for steps := range 12 {
+	for steps := range 13 {
 		tl := NewTimeline(timeline(t, delay, 1), time.Second, 10*time.Second)
 		s := &script{errs: map[string]int{}, unset: map[string]int{}}
 		now := time.Duration(0)
@@ -213,8 +213,8 @@ func TestAbortInAnyState(t *testing.T) {
 			t.Errorf("aborted in %s, and then %v", state, s.calls[before:])
 		}
 	}
-	if len(seen) != 9 {
-		t.Errorf("aborted in %d states, there are 9: %v", len(seen), seen)
+	if len(seen) != 10 {
+		t.Errorf("aborted in %d states, there are 10: %v", len(seen), seen)
 	}
 }
 

@@ -141,6 +141,12 @@ func (f *Fault) Target() *v1alpha1.NodeTarget {
 	return nil
 }
 
+// ByRole tells whether a target depends on which nodes have a role.
+func (f *Fault) ByRole() bool {
+	to := f.Spec.NetworkPartition
+	return f.Target() != nil && f.Target().Role != "" || to != nil && to.To != nil && to.To.Role != ""
+}
+
 // Between returns the links that a fault of links aims at; nil for others.
 func (f *Fault) Between() *v1alpha1.RegionPair {
 	s := f.Spec

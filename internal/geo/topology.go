@@ -79,6 +79,12 @@ func (t *Topology) Link(a, b NodeID) *Link { return &t.Links[t.RegionOf(a)][t.Re
 // RTT returns the declared round trip between two regions.
 func (t *Topology) RTT(a, b Region) time.Duration { return t.Links[a][b].Delay + t.Links[b][a].Delay }
 
+// LeastRTT is what the median of some round trips between two regions cannot be below while the links are as declared: 5% and 1 ms less
+// than declared, and what jitter may take off. It is negative where the regions are too near to tell.
+func (t *Topology) LeastRTT(a, b Region) time.Duration {
+	return t.RTT(a, b)*95/100 - time.Millisecond - 3*(t.Links[a][b].Jitter+t.Links[b][a].Jitter)
+}
+
 // LongestRTT returns the longest declared round trip, within regions or between them.
 func (t *Topology) LongestRTT() (d time.Duration) {
 	for a := range t.Links {

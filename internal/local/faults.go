@@ -36,7 +36,8 @@ func Faults(t *fault.Timeline, unfinished int) []result.Fault {
 			Name: l.Fault.Name, Kind: l.Fault.Kind, AtMicroseconds: l.Fault.At.Microseconds(), DurationMicroseconds: l.Fault.Duration.Microseconds(),
 			FromMicroseconds: instant(l.Injecting), InjectedMicroseconds: instant(l.Injected),
 			RecoveringMicroseconds: instant(l.Recovering), ToMicroseconds: instant(l.Recovered),
-			Lasting: l.Lasting && l.Injecting != nil, Problem: l.Problem, Injector: l.Injector,
+			ToleranceMicroseconds: l.Tolerance().Microseconds(),
+			Lasting:               l.Lasting && l.Injecting != nil, Problem: l.Problem, Injector: l.Injector,
 		}
 		topology := t.Plan.Topology
 		for _, n := range l.Targets.From {
@@ -87,6 +88,29 @@ func LeftOut(t *geo.Topology, lost []geo.NodeID, pending func(geo.NodeID) int) [
 		} else if p := pending(n); p > 0 {
 			out[i] = fmt.Sprintf("waits with %d transactions for nodes that were lost", p)
 		}
+	}
+	return out
+}
+
+// FastLinks tells in a result when links were too fast.
+func FastLinks(in []fault.FastLink) []result.FastLink {
+	var out []result.FastLink
+	for _, f := range in {
+		out = append(out, result.FastLink{From: f.Node, To: f.Far, DeclaredMicroseconds: f.Declared.Microseconds(), MedianMicroseconds: f.Median.Microseconds(),
+			FromMicroseconds: f.From.Microseconds(), ToMicroseconds: f.To.Microseconds()})
+	}
+	return out
+}
+
+// Deviations tells in a result what was done to nodes and links beside the plan.
+func Deviations(in []fault.Deviation) []result.Deviation {
+	var out []result.Deviation
+	for _, d := range in {
+		r := result.Deviation{Name: d.Name, What: d.What, FromMicroseconds: d.From.Microseconds(), ToMicroseconds: d.To.Microseconds()}
+		if d.Life != nil {
+			r.Fault = d.Life.Fault.Name
+		}
+		out = append(out, r)
 	}
 	return out
 }

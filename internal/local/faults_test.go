@@ -5,10 +5,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/node"
 	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
 // withFault is a run of 12 s over two regions with a fault from 4 s to 7 s, or at 4 s for a kill.
@@ -145,6 +150,57 @@ func TestSimulatedFaultsWithHistory(t *testing.T) {
 	}
 }
 
+// ofBusyMachine tells of a reason whether a machine that has too much to do is enough for it.
+func ofBusyMachine(reason string) bool {
+	return reason == result.ReasonDriverBound || reason == result.ReasonNetworkNotVerified || reason == result.ReasonFaultMistimed
+}
+
+// What is done to a node of geobench run that its plan does not have is found out, however short it is.
+func TestUndeclaredDisturbance(t *testing.T) {
+	p := planOf(t, manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 1, warmup: 1s, duration: 1h}", 1))
+	nodes, err := node.StartLocal(t.Context(), *p.Deployment(time.Now(), "local"), node.LocalConfig{Engine: p.Engine, Procedures: catalog.Procedures(), ParseWorkload: catalog.Parse})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nodes.Close() //nolint:errcheck // a test
+	faster := geo.Link{Delay: time.Millisecond}
+	disturb := func(d *admin.Disturbance) {
+		t.Helper()
+		for _, a := range []*admin.Agenda{admin.Now(d), {}} {
+			if err := nodes.Node(1).Disturb(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	disturb(&admin.Disturbance{SlowPercent: 7}) // long before the window
+	start := time.Now().Add(-time.Second)       // the warm-up is over now
+	if d, _ := deviations(p, nodes, nil, start); len(d) != 0 {
+		t.Fatalf("%+v", d)
+	}
+	disturb(&admin.Disturbance{Links: []admin.DisturbedLink{{To: "us-west-2", Link: faster, Back: faster}}})
+	d, _ := deviations(p, nodes, nil, start)
+	if len(d) != 1 || d[0].Name != "ap-northeast-1/0/0" || d[0].What != "link ap-northeast-1 -> us-west-2 delay 1ms" || d[0].FromMicroseconds < 0 || d[0].ToMicroseconds < d[0].FromMicroseconds {
+		t.Errorf("%+v", d)
+	}
+	// What was done is in the log; what it came to is in the round trips, too.
+	if err := nodes.Node(1).Disturb(t.Context(), admin.Now(&admin.Disturbance{Links: []admin.DisturbedLink{{To: "us-west-2", Link: faster, Back: faster}}})); err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.Now().Add(20 * time.Second); ; <-tick.C {
+		if _, fast := deviations(p, nodes, nil, start); len(fast) == 2 {
+			if f := fast[0]; f.From != "us-west-2/0/0" || f.To != "ap-northeast-1/0/0" || f.DeclaredMicroseconds != 100_000 || f.MedianMicroseconds < 50_000 || f.MedianMicroseconds >= 94_000 {
+				t.Errorf("%+v", fast)
+			}
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatal("the link is not found to be too fast")
+		}
+	}
+}
+
 // In real time a partition stops the region that is cut off, a slow node slows its clients, and a killed one is gone; after
 // each the data is right.
 func TestRunFaults(t *testing.T) {
@@ -160,7 +216,7 @@ func TestRunFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range d.Reasons {
-		if r.Reason != result.ReasonDriverBound && r.Reason != result.ReasonNetworkNotVerified { // the machine may be busy
+		if !ofBusyMachine(r.Reason) {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -195,7 +251,7 @@ func TestRunRestarts(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, r := range d.Reasons {
-				if r.Reason != result.ReasonDriverBound && r.Reason != result.ReasonNetworkNotVerified { // the machine may be busy
+				if !ofBusyMachine(r.Reason) {
 					t.Errorf("%+v", r)
 				}
 			}

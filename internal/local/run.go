@@ -107,7 +107,8 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 	if faults != nil {
 		faults.observe = live.faults
 	}
-	document, err := measure(ctx, p, db, faults, &in, report, live)
+	m := measurement{p: p, db: db, nodes: nodes, faults: faults, in: &in, report: report, live: live}
+	document, err := m.run(ctx)
 	if err == nil && o.Last != nil {
 		live.enter(v1alpha1.StageCompleted)
 		o.Last(ctx)
@@ -131,38 +132,59 @@ func On(ctx context.Context, p *plan.Plan, db target.Database, report Report) (*
 	}
 	in := inputs(p)
 	in.Emulation, in.NetworkUndeclared = "None", true
-	return measure(ctx, p, db, nil, &in, report, newLive(p, nil))
+	m := measurement{p: p, db: db, in: &in, report: report, live: newLive(p, nil)}
+	return m.run(ctx)
 }
 
-// measure plays a plan on a database that is loaded, and judges it. faults may be nil.
-func measure(ctx context.Context, p *plan.Plan, db target.Database, faults *process, in *result.Inputs, report Report, live *live) (*result.Document, error) {
+// measurement plays a plan on a database that is loaded, and judges it.
+type measurement struct {
+	p  *plan.Plan
+	db target.Database
+	// nodes are the database's own where they run in this process, else nil. faults may be nil.
+	nodes  *node.Local
+	faults *process
+	in     *result.Inputs
+	report Report
+	live   *live
+}
+
+func (m *measurement) run(ctx context.Context) (*result.Document, error) {
+	in := m.in
 	in.Machine = result.ThisMachine()
 	var err error
-	if in.Before, err = db.Status(ctx); err != nil {
+	if in.Before, err = m.db.Status(ctx); err != nil {
 		return nil, err
 	}
-	rec := newRecording(p, catalog.Procedures())
-	start, err := playAll(ctx, p, db, rec, faults, in, report, live)
+	rec := newRecording(m.p, catalog.Procedures())
+	start, err := m.playAll(ctx, rec)
 	if ctx.Err() != nil {
-		return cancelledRun(ctx, p, db, faults, in, time.Since(start))
+		return m.cancelled(ctx, time.Since(start))
 	}
 	if err != nil {
 		return nil, err
 	}
-	live.enter(v1alpha1.StageEvaluate)
-	report(Progress{Stage: "checking the answers"})
-	audits, err := auditQuiet(ctx, p, db, faults, in)
+	m.live.enter(v1alpha1.StageEvaluate)
+	m.report(Progress{Stage: "checking the answers"})
+	audits, err := m.auditQuiet(ctx)
 	if ctx.Err() != nil {
-		return cancelledRun(ctx, p, db, faults, in, time.Since(start))
+		return m.cancelled(ctx, time.Since(start))
 	}
 	if err != nil {
 		return nil, err
 	}
-	if in.After, err = db.Status(ctx); err != nil {
+	if in.After, err = m.db.Status(ctx); err != nil {
 		return nil, err
 	}
-	in.Checks = verify(p, db.Layout(), rec, audits, in.Reports)
+	m.deviations(start)
+	in.Checks = verify(m.p, m.db.Layout(), rec, audits, in.Reports)
 	return result.Build(*in)
+}
+
+// deviations notes what was done to the nodes beside the plan, as far as they are this process's own.
+func (m *measurement) deviations(start time.Time) {
+	if m.nodes != nil {
+		m.in.Deviations, m.in.FastLinks = deviations(m.p, m.nodes, m.faults, start)
+	}
 }
 
 // deref turns what nodes answer into what package result takes.
@@ -209,7 +231,8 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // playAll plays the clients of all regions, and says when they began.
-func playAll(ctx context.Context, p *plan.Plan, db target.Database, rec *recording, faults *process, in *result.Inputs, report Report, live *live) (start time.Time, err error) {
+func (m *measurement) playAll(ctx context.Context, rec *recording) (start time.Time, err error) {
+	p, in, live := m.p, m.in, m.live
 	regions := len(p.Topology.Regions)
 	workers := make([]*load.Worker, regions)
 	targets := make([]target.Target, regions)
@@ -221,7 +244,7 @@ func playAll(ctx context.Context, p *plan.Plan, db target.Database, rec *recordi
 			return start, err
 		}
 		live.watch(observer, w)
-		workers[r], targets[r] = w, db.Clients(geo.Region(r))
+		workers[r], targets[r] = w, m.db.Clients(geo.Region(r))
 		defer targets[r].Close() //nolint:errcheck // the sessions are closed by then
 	}
 	start = time.Now().Add(startAhead)
@@ -229,7 +252,7 @@ func playAll(ctx context.Context, p *plan.Plan, db target.Database, rec *recordi
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
-		tell(telling, p, start, workers, report)
+		tell(telling, p, start, workers, m.report)
 	}()
 	live.play(workers)
 	meter := make(chan *result.Driver, 1)
@@ -243,9 +266,9 @@ func playAll(ctx context.Context, p *plan.Plan, db target.Database, rec *recordi
 			return err
 		})
 	}
-	if faults != nil {
+	if m.faults != nil {
 		from, _ := schedule(p).Window(1)
-		g.Go(func() error { return faults.play(playing, start.Add(from)) })
+		g.Go(func() error { return m.faults.play(playing, start.Add(from)) })
 	}
 	err = g.Wait()
 	stop()
@@ -260,18 +283,19 @@ func playAll(ctx context.Context, p *plan.Plan, db target.Database, rec *recordi
 	return start, err
 }
 
-// cancelledRun is the result of a run whose context has ended.
-func cancelledRun(ctx context.Context, p *plan.Plan, db target.Database, faults *process, in *result.Inputs, elapsed time.Duration) (*result.Document, error) {
+// cancelled is the result of a run whose context has ended.
+func (m *measurement) cancelled(ctx context.Context, elapsed time.Duration) (*result.Document, error) {
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin)
 	defer cancel()
 	var err error
-	if in.After, err = db.Status(asking); err != nil {
+	if m.in.After, err = m.db.Status(asking); err != nil {
 		return nil, errors.Join(ctx.Err(), err)
 	}
-	if faults != nil && in.Faults == nil {
-		in.Faults = Faults(faults.timeline, 0)
+	if m.faults != nil && m.in.Faults == nil {
+		m.in.Faults = Faults(m.faults.timeline, 0)
 	}
-	d, err := cancelled(p, in, elapsed)
+	m.deviations(time.Now().Add(-elapsed))
+	d, err := cancelled(m.p, m.in, elapsed)
 	return d, errors.Join(ctx.Err(), err)
 }
 
@@ -300,16 +324,16 @@ const stalled = 5 * time.Second
 // auditQuiet waits until the database is quiet and audits all nodes. It is quiet when nothing has been pending for the
 // longest round trip and no row was used: what is on its way between nodes is pending nowhere. After faults that took nodes for good, some of the
 // others may wait for them for ever: they are left out.
-func auditQuiet(ctx context.Context, p *plan.Plan, db target.Database, faults *process, in *result.Inputs) (audits audit.Audits, err error) {
+func (m *measurement) auditQuiet(ctx context.Context) (audits audit.Audits, err error) {
 	ctx, cancel := context.WithTimeout(ctx, quietWithin)
 	defer cancel()
 	var gone []geo.NodeID
-	if faults != nil {
-		gone = faults.timeline.Lost()
+	if m.faults != nil {
+		gone = m.faults.timeline.Lost()
 	}
-	last, operations, since, calm := -1, int64(-1), time.Now(), p.Topology.LongestRTT()
+	last, operations, since, calm := -1, int64(-1), time.Now(), m.p.Topology.LongestRTT()
 	for {
-		now, err := db.Activity(ctx)
+		now, err := m.db.Activity(ctx)
 		if err != nil {
 			return audits, err
 		}
@@ -318,15 +342,15 @@ func auditQuiet(ctx context.Context, p *plan.Plan, db target.Database, faults *p
 			last, operations, since = pending, now.Operations, time.Now()
 		}
 		if pending == 0 && time.Since(since) > calm || len(gone) > 0 && time.Since(since) > stalled {
-			if faults != nil {
-				in.Faults = Faults(faults.timeline, pending)
-				statuses, err := db.Status(ctx)
+			if m.faults != nil {
+				m.in.Faults = Faults(m.faults.timeline, pending)
+				statuses, err := m.db.Status(ctx)
 				if err != nil {
 					return audits, err
 				}
-				audits.Out = LeftOut(&p.Topology, gone, func(n geo.NodeID) int { return statuses[n].Pending })
+				audits.Out = LeftOut(&m.p.Topology, gone, func(n geo.NodeID) int { return statuses[n].Pending })
 			}
-			audits.Nodes, err = db.Audit(ctx, audits.LeftOut)
+			audits.Nodes, err = m.db.Audit(ctx, audits.LeftOut)
 			return audits, err
 		}
 		if err := pause(ctx, poll); err != nil {

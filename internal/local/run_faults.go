@@ -6,10 +6,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/node"
 	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/result"
 )
 
 // processPoll is how often a step of a fault's life that is not done is tried again in real time.
@@ -21,6 +23,7 @@ type process struct {
 	plan     *plan.Plan
 	t        *geo.Topology
 	timeline *fault.Timeline
+	start    time.Time // of measuring
 	// observe is told after every step; nil for nobody.
 	observe func([]*fault.Life)
 }
@@ -36,6 +39,7 @@ func injectProcess(p *plan.Plan, nodes *node.Local) *process {
 
 // play takes the steps of the timeline, which counts from start, until it is over or ctx ends.
 func (in *process) play(ctx context.Context, start time.Time) error {
+	in.start = start
 	for {
 		next, err := in.timeline.Step(ctx, time.Since(start), in, false)
 		if in.observe != nil {
@@ -70,8 +74,11 @@ func (in *process) Inject(ctx context.Context, _ *fault.Life, c *fault.Condition
 	return in.apply(ctx, c)
 }
 
-// Propagated implements fault.Injector: a node has done what it was told once it has answered.
-func (in *process) Propagated(context.Context, *fault.Life, *fault.Conditions) (bool, error) {
+// Propagated implements fault.Injector: a node has done what it was told once it has answered, and its log says when.
+func (in *process) Propagated(_ context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
+	if !l.Fault.Kills() {
+		fault.Observe(l, nodeTracks(in.nodes, in.timeline, in.start))
+	}
 	return true, nil
 }
 
@@ -83,6 +90,7 @@ func (in *process) Recover(ctx context.Context, _ *fault.Life, c *fault.Conditio
 // Recovered implements fault.Injector: a node that was started again has replayed its journal and found its peers.
 func (in *process) Recovered(_ context.Context, l *fault.Life, c *fault.Conditions) (bool, error) {
 	if !l.Fault.Kills() {
+		fault.Observe(l, nodeTracks(in.nodes, in.timeline, in.start))
 		return true, nil
 	}
 	for _, id := range l.Targets.From {
@@ -113,7 +121,7 @@ func (in *process) apply(ctx context.Context, c *fault.Conditions) error {
 				return fmt.Errorf("node %s: %w", in.t.NodeName(id), err)
 			}
 		}
-		if err := in.nodes.Node(id).Disturb(ctx, c.Disturbance(id, in.t, lost, 0)); err != nil {
+		if err := in.nodes.Node(id).Disturb(ctx, admin.Now(c.Disturbance(id, in.t, lost))); err != nil {
 			return fmt.Errorf("node %s: %w", in.t.NodeName(id), err)
 		}
 	}
@@ -121,4 +129,43 @@ func (in *process) apply(ctx context.Context, c *fault.Conditions) error {
 		in.nodes.Stop(id)
 	}
 	return nil
+}
+
+// nodeTracks hold the logs of the nodes of this process against a timeline that counts from start.
+func nodeTracks(nodes *node.Local, t *fault.Timeline, start time.Time) (out []*fault.Track[*admin.Disturbance]) {
+	zero := time.Since(start) - admin.Monotonic()
+	for id := range t.Plan.Topology.Nodes() {
+		out = append(out, t.NodeTrack(geo.NodeID(id), nodes.Node(geo.NodeID(id)).Log(), zero, 0, nodeFaults))
+	}
+	return out
+}
+
+// nodeFaults are those that the nodes of a process inject into themselves.
+func nodeFaults(l *fault.Life) bool { return !l.Fault.Kills() }
+
+// deviations are what was done to the nodes of this process that the plan does not have, and when their links were too fast, in the
+// windows of a run that measures from start on.
+func deviations(p *plan.Plan, nodes *node.Local, faults *process, start time.Time) ([]result.Deviation, []result.FastLink) {
+	s := schedule(p)
+	t := fault.NewTimeline(fault.NewPlan(nil, &p.Topology, p.Seed()), processPoll, faultPatience)
+	if faults != nil {
+		t = faults.timeline
+	}
+	first, _ := s.Window(1)
+	var windows []fault.Interval
+	for rep := range s.Repetitions {
+		from, to := s.Window(rep + 1)
+		windows = append(windows, fault.Interval{From: from - first, To: to - first})
+	}
+	var out []fault.Deviation
+	var fast []fault.FastLink
+	zero := time.Since(start.Add(first)) - admin.Monotonic()
+	for i, tr := range nodeTracks(nodes, t, start.Add(first)) {
+		id := geo.NodeID(i)
+		log := nodes.Node(id).Log()
+		out = append(out, tr.Deviations(windows)...)
+		out = append(out, t.Losses(id, log, zero)...)
+		fast = append(fast, t.FastLinks(id, log, zero, 0, windows)...)
+	}
+	return Deviations(out), FastLinks(fast)
 }

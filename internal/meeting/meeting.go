@@ -78,18 +78,13 @@ func (p *Place) Progress(ctx context.Context, progress deploy.Progress) error {
 	return p.patchOnce(ctx, map[string]string{deploy.KeyProgress: string(b)}, nil)
 }
 
-// Done hands in the gzipped report.
-func (p *Place) Done(ctx context.Context, report []byte) error {
-	return p.patch(ctx, map[string]string{deploy.KeyState: deploy.StateDone}, map[string][]byte{deploy.KeyReport: report})
-}
-
-// Recorded tells what the worker's history holds.
-func (p *Place) Recorded(ctx context.Context, h deploy.History) error {
-	b, err := json.Marshal(h)
-	if err != nil {
-		return err
+// Done hands in the gzipped report, what the worker's history holds, if it has one, and the seal over both.
+func (p *Place) Done(ctx context.Context, h *deploy.HandIn, seal string) error {
+	data := map[string]string{deploy.KeyState: deploy.StateDone, deploy.KeySeal: seal}
+	if h.History != "" {
+		data[deploy.KeyHistory] = h.History
 	}
-	return p.patch(ctx, map[string]string{deploy.KeyHistory: string(b)}, nil)
+	return p.patch(ctx, data, map[string][]byte{deploy.KeyReport: h.Report})
 }
 
 // Failed says that the worker gave up, and why.

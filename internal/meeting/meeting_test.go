@@ -34,14 +34,14 @@ func TestWorkerMeetsOperator(t *testing.T) {
 	if err != nil || !got.Equal(at) {
 		t.Fatalf("AwaitStart = %v, %v; want %v", got, err, at)
 	}
-	if err := p.Done(ctx, []byte{1, 2, 3}); err != nil {
+	if err := p.Done(ctx, &deploy.HandIn{History: "{}", Report: []byte{1, 2, 3}}, "sealed"); err != nil {
 		t.Fatal(err)
 	}
 	cm, err := c.CoreV1().ConfigMaps("ns").Get(ctx, "w", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cm.Data[deploy.KeyState] != deploy.StateDone || len(cm.BinaryData[deploy.KeyReport]) != 3 {
+	if cm.Data[deploy.KeyState] != deploy.StateDone || len(cm.BinaryData[deploy.KeyReport]) != 3 || cm.Data[deploy.KeySeal] != "sealed" || cm.Data[deploy.KeyHistory] != "{}" {
 		t.Errorf("the operator sees %v, %v", cm.Data, cm.BinaryData)
 	}
 	if cm.Data[deploy.KeyStartAt] == "" {

@@ -35,15 +35,8 @@ type Server struct {
 	scraped  chan struct{} // has a token after a scrape
 }
 
-// Route is what else a server has.
-type Route struct {
-	// Pattern as of http.ServeMux.
-	Pattern string
-	Handler http.Handler
-}
-
-// Serve serves a registry, and what else there is, on an address until Close.
-func Serve(address string, r prometheus.Gatherer, routes ...Route) (*Server, error) {
+// Serve serves a registry on an address until Close.
+func Serve(address string, r prometheus.Gatherer) (*Server, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
@@ -59,9 +52,6 @@ func Serve(address string, r prometheus.Gatherer, routes ...Route) (*Server, err
 		default:
 		}
 	})
-	for _, route := range routes {
-		mux.Handle(route.Pattern, route.Handler)
-	}
 	s.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go s.server.Serve(listener) //nolint:errcheck // ends with Close
 	return s, nil

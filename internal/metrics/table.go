@@ -62,12 +62,16 @@ var (
 
 // Nodes.
 var (
-	nodes = source("Nodes", "Served by database nodes on port 7001 (`admin`), and by `geobench run --metrics-address` for all nodes.")
+	nodes = source("Nodes", "Served by database nodes on port 7001 (`metrics`), and by `geobench run --metrics-address` for all nodes.")
 
 	NodeReady = nodes.define(Gauge, "geobench_node_ready",
 		"1 when every peer was reached and none has lost its state, else 0.", nodeLabels)
 	NodeBroken = nodes.define(Gauge, "geobench_node_broken",
 		"1 when the database has lost state, else 0.", nodeLabels)
+	Strangers = nodes.define(Counter, "geobench_node_strangers_total",
+		"Connections of peers and clients that were refused because they did not prove that they belong to the database or the run.", nodeLabels)
+	NodeDisturbed = nodes.define(Gauge, "geobench_node_disturbed",
+		"1 while something is done to the node or its links, by a fault or by anybody else, else 0.", nodeLabels)
 	NodePeers = nodes.define(Gauge, "geobench_node_connected_peers",
 		"Peers that are connected now.", nodeLabels)
 	NodeTurns = nodes.define(Counter, "geobench_node_loop_turns_total",

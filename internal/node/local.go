@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -18,6 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
@@ -32,6 +32,8 @@ type LocalConfig struct {
 	// Journals is a folder for the nodes' logs of their inputs, a folder each; empty: nodes keep none and cannot be started
 	// again.
 	Journals string
+	// Credentials as in Config.
+	Credentials identity.Folder
 	// Log may be nil.
 	Log *slog.Logger
 }
@@ -55,7 +57,7 @@ type member struct {
 	gone  bool          // by Stop
 }
 
-// StartLocal starts all nodes of db on free ports of 127.0.0.1 and waits until they are ready. db needs no addresses;
+// StartLocal starts all nodes of db on free ports of 127.0.0.1, one each, and waits until they are ready. db needs no addresses;
 // an epoch or incarnation that is missing is made up. Close the result; ctx bounds the start alone.
 func StartLocal(ctx context.Context, db deploy.Database, cfg LocalConfig) (_ *Local, err error) {
 	if db.Epoch.IsZero() {
@@ -77,19 +79,17 @@ func StartLocal(ctx context.Context, db deploy.Database, cfg LocalConfig) (_ *Lo
 	}()
 	db.Nodes = make([]deploy.Node, db.Topology.Nodes())
 	for i := range db.Nodes {
-		for _, address := range []*string{&db.Nodes[i].Address, &db.Nodes[i].Admin} {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				return nil, err
-			}
-			listeners = append(listeners, l)
-			*address = l.Addr().String()
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
 		}
+		listeners = append(listeners, l)
+		db.Nodes[i].Address = l.Addr().String()
 	}
 	l := &Local{db: db, cfg: cfg, nodes: make([]*member, len(db.Nodes))}
 	for i := range l.nodes {
 		l.nodes[i] = &member{}
-		if l.nodes[i].node, err = l.newNode(geo.NodeID(i), listeners[2*i], listeners[2*i+1]); err != nil {
+		if l.nodes[i].node, err = l.newNode(geo.NodeID(i), listeners[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -134,15 +134,15 @@ func (l *Local) Node(id geo.NodeID) *Node {
 	return m.node
 }
 
-func (l *Local) newNode(id geo.NodeID, listener, admin net.Listener) (*Node, error) {
+func (l *Local) newNode(id geo.NodeID, listener net.Listener) (*Node, error) {
 	cfg := Config{
 		Database:      &l.db,
 		ID:            id,
 		Listener:      listener,
-		Admin:         admin,
 		Engine:        l.cfg.Engine,
 		Procedures:    l.cfg.Procedures,
 		ParseWorkload: l.cfg.ParseWorkload,
+		Credentials:   l.cfg.Credentials,
 		Log:           l.cfg.Log,
 	}
 	if l.cfg.Journals != "" {
@@ -207,19 +207,13 @@ func (l *Local) Restart(id geo.NodeID) error {
 	if !m.gone {
 		return nil
 	}
-	var listeners [2]net.Listener
-	for i, address := range []string{l.db.Nodes[id].Address, l.db.Nodes[id].Admin} {
-		var err error
-		if listeners[i], err = net.Listen("tcp", address); err != nil {
-			if i > 0 {
-				_ = listeners[0].Close()
-			}
-			return err
-		}
-	}
-	n, err := l.newNode(id, listeners[0], listeners[1])
+	listener, err := net.Listen("tcp", l.db.Nodes[id].Address)
 	if err != nil {
-		_ = errors.Join(listeners[0].Close(), listeners[1].Close())
+		return err
+	}
+	n, err := l.newNode(id, listener)
+	if err != nil {
+		_ = listener.Close()
 		return err
 	}
 	m.node = n

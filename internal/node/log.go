@@ -27,7 +27,7 @@ import (
 
 // Records of the journal, by their first byte.
 const (
-	recordIdentity     = 1 // JSON of identity: the first record, and the only one of its kind
+	recordIdentity     = 1 // JSON of owner: the first record, and the only one of its kind
 	recordTurn         = 2 // see turn
 	recordAcknowledged = 3 // node, uvarint | frame, uvarint; of every link
 )
@@ -40,8 +40,8 @@ const (
 	inputLoad    = 4 // JSON of admin.LoadRequest, with its length
 )
 
-// identity is whose log it is.
-type identity struct {
+// owner is whose log it is.
+type owner struct {
 	Database, Incarnation, Node, Process string
 }
 
@@ -83,7 +83,7 @@ func (n *Node) openLog(folder string) error {
 
 // identify writes who this is into a new log, or reads it from an old one.
 func (n *Node) identify(l *nodeLog) error {
-	me := identity{n.cfg.Database.Name, n.cfg.Database.Incarnation, n.topology.NodeName(n.cfg.ID), n.process}
+	me := owner{n.cfg.Database.Name, n.cfg.Database.Incarnation, n.topology.NodeName(n.cfg.ID), n.process}
 	if l.journal.Records() == 0 {
 		b, err := json.Marshal(me)
 		if err != nil {
@@ -95,7 +95,7 @@ func (n *Node) identify(l *nodeLog) error {
 		return l.journal.Sync()
 	}
 	found := errors.New("found")
-	var was identity
+	var was owner
 	err := l.journal.Each(func(r []byte) error {
 		if r[0] != recordIdentity {
 			return fmt.Errorf("the log begins with a record of kind %d, not with whose it is", r[0])

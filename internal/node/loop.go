@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/geobench/geobench/internal/admin"
@@ -37,9 +38,12 @@ type loop struct {
 	log       *nodeLog      // nil: none is kept
 	at, clock time.Duration // with a log: of the present turn, what timers count by and what Now shows
 
-	offset, least time.Duration // of the clock, and what it shows at least: see disturb
-	slow          int64         // percent that everything takes longer
-	debt          time.Duration // of the time that it took longer
+	offset  atomic.Int64  // of the clock, in nanoseconds: see disturb
+	counted time.Duration // offset that the clock went by when it was last read
+	least   time.Duration // what the clock shows at least
+	slow    atomic.Int64  // percent that everything takes longer
+	pace    chan struct{} // has a token when slow has changed
+	debt    time.Duration // of the time that it took longer
 }
 
 // client is a connection to answer.
@@ -62,13 +66,13 @@ func (l *loop) run() {
 		for rest := items; ; {
 			part := rest[:min(len(rest), slice)]
 			rest = rest[len(part):]
-			began := l.beginSlowly()
+			began, percent := l.beginSlowly()
 			if err := l.turn(part); err != nil {
 				// What the node would do from here on would not be in its log.
 				l.n.ended = fmt.Errorf("the log: %w", err)
 				return
 			}
-			l.endSlowly(began)
+			l.endSlowly(began, percent)
 			if len(rest) == 0 {
 				break
 			}
@@ -141,11 +145,11 @@ func (l *loop) handle(it *item) {
 }
 
 func (l *loop) submit(it *item) {
-	reason := ""
+	cause, reason := txn.CauseNode, ""
 	_, known := l.pending[it.t.ID]
 	switch {
 	case it.invalid:
-		reason = "invalid-transaction"
+		cause, reason = txn.CauseProcedure, "invalid-transaction"
 	case l.n.broken.Load() != nil:
 		reason = "database-broken"
 	case !l.n.endpoint.Complete():
@@ -153,10 +157,10 @@ func (l *loop) submit(it *item) {
 	case l.n.endpoint.Congested() || len(l.pending) >= l.n.cfg.MaxInFlight:
 		reason = "overloaded"
 	case known:
-		reason = "duplicate-id"
+		cause, reason = txn.CauseProcedure, "duplicate-id"
 	}
 	if reason != "" {
-		l.answer(it.c, &txn.Outcome{ID: it.t.ID, Status: txn.Refused, Cause: txn.CauseNode, Reason: reason})
+		l.answer(it.c, &txn.Outcome{ID: it.t.ID, Status: txn.Refused, Cause: cause, Reason: reason})
 		return
 	}
 	if l.log != nil {
@@ -224,8 +228,14 @@ func (l *loop) elapsed() time.Duration {
 
 func (l *loop) elapsedNow() time.Duration { return l.epoch + wire.Now() }
 
-// shown is what the node's clock shows at a time that timers count by.
-func (l *loop) shown(elapsed time.Duration) time.Duration { return max(elapsed+l.offset, l.least) }
+// shown is what the node's clock shows at a time that timers count by. It never goes back: one that is set back stands still.
+func (l *loop) shown(elapsed time.Duration) time.Duration {
+	if offset := time.Duration(l.offset.Load()); offset != l.counted {
+		l.least = max(l.least, elapsed+l.counted)
+		l.counted = offset
+	}
+	return max(elapsed+l.counted, l.least)
+}
 
 // Now implements protocol.Env.
 func (l *loop) Now() time.Duration {

@@ -14,11 +14,11 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// Handler serves the node's administration protocol and metrics.
-func (n *Node) Handler() http.Handler {
+// public serves what anybody may know.
+func (n *Node) public() http.Handler {
 	reg := metrics.NewRegistry()
 	reg.MustRegister(n.Metrics())
-	return admin.NewHandler(n, metrics.Handler(reg))
+	return admin.NewPublicHandler(n, metrics.Handler(reg))
 }
 
 // Metrics takes the figures of the node when Prometheus asks for them. All carry the node's region and name.
@@ -41,6 +41,9 @@ func (n *Node) collect(put metrics.Put) {
 	ready, _ := e.Ready()
 	put(metrics.NodeReady, flag(ready))
 	put(metrics.NodeBroken, flag(n.broken.Load() != nil))
+	put(metrics.Strangers, float64(n.strangers.Count()))
+	disturbance, _ := n.disturbed()
+	put(metrics.NodeDisturbed, flag(disturbance != nil))
 	put(metrics.NodePeers, float64(e.Connected()))
 	put(metrics.Stalls, float64(e.Stalls()))
 	put(metrics.NodeTurns, float64(n.turns.Load()))

@@ -18,10 +18,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/wire"
@@ -32,10 +35,11 @@ import (
 type Config struct {
 	Database *deploy.Database
 	ID       geo.NodeID
-	// Listener takes peers and clients, Admin (nil: none) the administration server. The node closes them.
-	Listener, Admin net.Listener
-	Engine          *protocol.Engine
-	Procedures      *txn.Registry
+	// Listener takes peers and clients, Admin the operator, which needs Credentials, and Public whoever asks for metrics and health;
+	// without the latter two nobody can ask. The node closes them.
+	Listener, Admin, Public net.Listener
+	Engine                  *protocol.Engine
+	Procedures              *txn.Registry
 	// ParseWorkload makes a workload from a BenchmarkRun's spec.workload: catalog.Parse.
 	ParseWorkload func(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workload, error)
 	// MaxInFlight bounds the unfinished transactions of this node's clients; more are refused. 0: 262,144.
@@ -43,6 +47,9 @@ type Config struct {
 	// Journal is the folder of the node's log of its inputs, from which a process that starts again goes on; empty: none is
 	// kept, and what is in memory is lost with the process.
 	Journal string
+	// Credentials are what the node proves itself with, and lets in others by; empty: everybody is let in, which is for nodes that
+	// are all in one process.
+	Credentials identity.Folder
 	// Log may be nil.
 	Log *slog.Logger
 }
@@ -62,10 +69,10 @@ type Node struct {
 	gate     sync.Mutex      // one load or audit at a time
 
 	broken atomic.Pointer[string]
-	// disturbed is what faults do; nil is nothing.
-	disturbed  atomic.Pointer[admin.Disturbance]
-	disturbing sync.Mutex
-	lease      *time.Timer // undoes it; nil: none was asked for yet
+	// run is whose clients may connect: see admin.LoadRequest.
+	run        atomic.Pointer[string]
+	strangers  identity.Strangers
+	disturbing disturbances
 	// asked is when Healthy asked the loop for a sign of life, 0 once it gave one.
 	asked    atomic.Int64
 	turns    atomic.Int64
@@ -81,6 +88,9 @@ func New(cfg Config) (*Node, error) {
 	if int(cfg.ID) >= t.Nodes() {
 		return nil, fmt.Errorf("node %d: the database has nodes 0 to %d", cfg.ID, t.Nodes()-1)
 	}
+	if cfg.Admin != nil && cfg.Credentials == "" {
+		return nil, errors.New("an administration server without credentials would answer everybody")
+	}
 	params, errs := cfg.Engine.Resolve(cfg.Database.Parameters)
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("parameters.%w", errs[0])
@@ -93,18 +103,29 @@ func New(cfg Config) (*Node, error) {
 	}
 	cfg.Log = cfg.Log.With("node", t.NodeName(cfg.ID))
 	n := &Node{cfg: cfg, topology: t, layout: cfg.Engine.Layout(t, params), process: crand.Text()[:12], done: make(chan struct{}),
-		peers: make([]*peerReceiver, t.Nodes())}
+		peers: make([]*peerReceiver, t.Nodes()), strangers: identity.Strangers{Log: cfg.Log}}
 	if cfg.Journal != "" {
 		if err := n.openLog(cfg.Journal); err != nil {
 			return nil, err
 		}
+	}
+	if err := n.beginDisturbances(cfg.Journal); err != nil {
+		if n.loop.log != nil {
+			_ = n.loop.log.journal.Close()
+		}
+		return nil, err
 	}
 	n.box.init()
 	addresses := make([]string, t.Nodes())
 	for i, a := range cfg.Database.Nodes {
 		addresses[i] = a.Address
 	}
+	var keys *wire.Keys
+	if cfg.Credentials != "" {
+		keys = n.keys()
+	}
 	n.endpoint = wire.New(wire.Config{
+		Keys:        keys,
 		Database:    cfg.Database.Name,
 		Incarnation: cfg.Database.Incarnation,
 		Process:     n.process,
@@ -124,15 +145,9 @@ func New(cfg Config) (*Node, error) {
 		ClientGone: func(*wire.Conn) {},
 		Broken:     n.breakDown,
 	})
-	n.loop = loop{
-		n:       n,
-		log:     n.loop.log,
-		epoch:   time.Since(cfg.Database.Epoch) - wire.Now(),
-		rng:     rand.New(rand.NewPCG(cfg.Database.Seed, uint64(cfg.ID))),
-		store:   cfg.Engine.MakeStore(),
-		pending: map[txn.ID]*client{},
-		least:   math.MinInt64,
-	}
+	l := &n.loop
+	l.n, l.epoch, l.least, l.pace = n, time.Since(cfg.Database.Epoch)-wire.Now(), math.MinInt64, make(chan struct{}, 1)
+	l.rng, l.store, l.pending = rand.New(rand.NewPCG(cfg.Database.Seed, uint64(cfg.ID))), cfg.Engine.MakeStore(), map[txn.ID]*client{}
 	n.loop.replica = cfg.Engine.New(protocol.Config{
 		Self:       cfg.ID,
 		Topology:   t,
@@ -144,52 +159,59 @@ func New(cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// Run runs the node until ctx ends or its administration server fails. It leaves no goroutine behind.
+// Run runs the node until ctx ends or one of its servers fails. It leaves no goroutine behind.
 func (n *Node) Run(ctx context.Context) error {
-	failed := make(chan error, 1)
-	var server *http.Server
-	if n.cfg.Admin != nil {
-		server = &http.Server{Handler: n.Handler(), ReadHeaderTimeout: 10 * time.Second}
-		go func() { failed <- server.Serve(n.cfg.Admin) }()
-	}
+	serving, stopServers := context.WithCancel(context.WithoutCancel(ctx))
+	servers, serving := errgroup.WithContext(serving)
+	defer func() {
+		stopServers()
+		_ = servers.Wait()
+	}()
+	n.serve(serving, servers)
 	if n.loop.log != nil {
 		defer n.loop.log.journal.Close() //nolint:errcheck // what counts is synced
 	}
 	if err := n.loop.begin(); err != nil {
 		_ = n.cfg.Listener.Close()
-		if server != nil {
-			_ = server.Close()
-			<-failed
-		}
 		close(n.done)
 		return fmt.Errorf("the log: %w", err)
 	}
 	go n.loop.run()
 	n.endpoint.Start(n.cfg.Listener)
+	n.resumeDisturbances()
 	n.cfg.Log.Info("started", "process", n.process, "address", n.cfg.Listener.Addr().String(), "engine", n.cfg.Engine.Name)
 	var err error
 	select {
 	case <-ctx.Done():
-	case err = <-failed:
-		err = fmt.Errorf("administration server: %w", err)
-		failed <- err
+	case <-serving.Done():
+		err = servers.Wait()
 	case <-n.done:
 		err = n.ended
 	}
-	n.endLease()
+	n.endDisturbances()
 	n.box.close()
 	n.endpoint.Close()
 	<-n.done
-	if server != nil {
-		grace, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if server.Shutdown(grace) != nil {
-			_ = server.Close()
-		}
-		<-failed
-	}
 	n.cfg.Log.Info("stopped")
 	return err
+}
+
+// serve starts the servers that there are.
+func (n *Node) serve(ctx context.Context, group *errgroup.Group) {
+	start := func(what string, l net.Listener, h http.Handler) {
+		group.Go(func() error {
+			if err := admin.Serve(ctx, l, h); err != nil {
+				return fmt.Errorf("%s server: %w", what, err)
+			}
+			return nil
+		})
+	}
+	if l := n.cfg.Admin; l != nil {
+		start("administration", n.cfg.Credentials.Listener(l, n.strangers.Turned), admin.NewHandler(n))
+	}
+	if l := n.cfg.Public; l != nil {
+		start("metrics", l, n.public())
+	}
 }
 
 // breakDown notes that the database has lost state and answers all clients.
@@ -269,7 +291,7 @@ func (n *Node) Status(ctx context.Context) (*admin.Status, error) {
 	}
 	s.Ready, s.Reason = n.endpoint.Ready()
 	s.Broken = n.broken.Load() != nil
-	s.Disturbance = n.disturbed.Load()
+	s.Disturbance, s.Ahead = n.disturbed()
 	for r, name := range n.topology.Regions {
 		l := admin.LinkStatus{To: name}
 		l.Bytes, l.Messages = n.endpoint.Sent(geo.Region(r))
@@ -329,6 +351,7 @@ func (l *loop) fill(req *admin.LoadRequest, w workload.Workload) {
 	l.store.Reset(l.store.Len())
 	workload.Fill(w, &l.n.layout, l.n.cfg.ID, l.store.Load)
 	l.dataset, l.workload, l.traced = req.Dataset, w, req.Traced
+	l.n.run.Store(&req.Run)
 	l.loaded = admin.LoadResponse{Rows: int64(l.store.Len()), Bytes: l.store.Bytes()}
 }
 

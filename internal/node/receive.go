@@ -71,6 +71,9 @@ type clientReceiver struct {
 
 // Receive implements wire.Receiver.
 func (c *clientReceiver) Receive(payload []byte) error {
+	if err := c.n.admits(c.client.conn.Run()); err != nil {
+		return err
+	}
 	return wire.ReadTransactions(payload, c.accesses, func(t *txn.Transaction) {
 		err := c.n.prepare(t)
 		if err != nil && !c.warned {

@@ -18,7 +18,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"strconv"
 	"sync"
 	"time"
 
@@ -92,7 +91,6 @@ type Prober struct {
 type peer struct {
 	id   geo.NodeID
 	host string
-	port uint16
 
 	mu   sync.Mutex
 	addr net.Addr
@@ -113,7 +111,7 @@ type window struct {
 	count  int64
 }
 
-// New makes the prober of node self. conn is where it listens; Run closes it.
+// New makes the prober of node self. conn is where it listens, with UDP, on the port that all probers have; Run closes it.
 func New(db *deploy.Database, self geo.NodeID, conn net.PacketConn, log *slog.Logger) (*Prober, error) {
 	p := &Prober{db: db, self: self, conn: conn, log: log, start: time.Now(), began: time.Now(), links: make([]window, len(db.Topology.Regions))}
 	p.lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
@@ -128,23 +126,13 @@ func New(db *deploy.Database, self geo.NodeID, conn net.PacketConn, log *slog.Lo
 		if geo.NodeID(i) == self {
 			continue
 		}
-		host, port, err := proberAddress(db.Nodes[i].Admin)
+		host, _, err := net.SplitHostPort(db.Nodes[i].Admin)
 		if err != nil {
 			return nil, fmt.Errorf("nodes[%d].admin: %w", i, err)
 		}
-		p.peers = append(p.peers, &peer{id: geo.NodeID(i), host: host, port: port})
+		p.peers = append(p.peers, &peer{id: geo.NodeID(i), host: host})
 	}
 	return p, nil
-}
-
-// proberAddress is one port above the administration server's.
-func proberAddress(adminAddress string) (string, uint16, error) {
-	host, text, err := net.SplitHostPort(adminAddress)
-	if err != nil {
-		return "", 0, err
-	}
-	port, err := strconv.ParseUint(text, 10, 16)
-	return host, uint16(port) + 1, err
 }
 
 // Run measures and answers until ctx ends.
@@ -186,12 +174,13 @@ func (p *Prober) Run(ctx context.Context) error {
 func (p *Prober) resolve(ctx context.Context, to *peer) {
 	tick := time.NewTicker(resolveEvery)
 	defer tick.Stop()
+	port := uint16(p.conn.LocalAddr().(*net.UDPAddr).Port)
 	for {
 		addrs, err := p.lookup(ctx, to.host)
 		to.mu.Lock()
 		switch {
 		case err == nil && len(addrs) > 0:
-			to.addr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(addrs[0], to.port))
+			to.addr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(addrs[0], port))
 		case err != nil && ctx.Err() == nil:
 			p.log.Debug("peer is not known", "host", to.host, "error", err)
 		}
@@ -248,7 +237,8 @@ func (p *Prober) record(addr net.Addr, rtt time.Duration) {
 		known := to.addr != nil && to.addr.String() == addr.String()
 		if known {
 			to.reached = true
-			to.judge(time.Now(), rtt, p.least(to.id))
+			t := &p.db.Topology
+			to.judge(time.Now(), rtt, t.LeastRTT(t.RegionOf(p.self), t.RegionOf(to.id)))
 		}
 		to.mu.Unlock()
 		if known {
@@ -258,14 +248,6 @@ func (p *Prober) record(addr net.Addr, rtt time.Duration) {
 			return
 		}
 	}
-}
-
-// least is the shortest round trip to a node that can be the declared one: 5% + 1 ms less, and what jitter takes off.
-func (p *Prober) least(to geo.NodeID) time.Duration {
-	t := &p.db.Topology
-	a, b := t.RegionOf(p.self), t.RegionOf(to)
-	jitter := 3 * (t.Links[a][b].Jitter + t.Links[b][a].Jitter)
-	return t.RTT(a, b)*95/100 - time.Millisecond - jitter
 }
 
 // believed is how many round trips in a row tell what a link is: one may have been under way when the link changed, or

@@ -22,13 +22,14 @@ func pair(t *testing.T) (a, b *Prober) {
 	db := &deploy.Database{Name: "db", Incarnation: "i", Topology: geo.Topology{
 		Regions: []string{"a", "b"}, Partitions: 1, Replicas: 1, Links: [][]geo.Link{make([]geo.Link, 2), make([]geo.Link, 2)}}}
 	var conns []net.PacketConn
-	for range 2 {
-		conn, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	port := 0
+	for _, host := range []string{"127.0.0.1", "127.0.0.2"} {
+		conn, err := net.ListenPacket("udp4", fmt.Sprintf("%s:%d", host, port))
 		if err != nil {
 			t.Fatal(err)
 		}
-		conns = append(conns, conn)
-		db.Nodes = append(db.Nodes, deploy.Node{Admin: fmt.Sprintf("host:%d", conn.LocalAddr().(*net.UDPAddr).Port-1)})
+		conns, port = append(conns, conn), conn.LocalAddr().(*net.UDPAddr).Port
+		db.Nodes = append(db.Nodes, deploy.Node{Admin: "host-" + host + ":1"})
 	}
 	var probers []*Prober
 	for i, conn := range conns {
@@ -36,10 +37,10 @@ func pair(t *testing.T) (a, b *Prober) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.lookup = func(context.Context, string) ([]netip.Addr, error) {
-			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+		p.lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr(strings.TrimPrefix(host, "host-"))}, nil
 		}
-		if err := p.Ready(); err == nil || !strings.Contains(err.Error(), "host is not known") {
+		if err := p.Ready(); err == nil || !strings.Contains(err.Error(), "is not known yet") {
 			t.Errorf("before it runs: %v", err)
 		}
 		done := make(chan error, 1)

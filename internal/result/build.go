@@ -60,10 +60,14 @@ type Inputs struct {
 	NetworkUndeclared bool
 	// NetworkProblem says why the network is not what was declared; Build checks the measured round trips itself.
 	NetworkProblem string
+	// Clocks are those of load generators on other machines, each as often as it was measured.
+	Clocks []Clock
 	// Incidents are events that make the measurement doubtful.
 	Incidents []Reason
 
 	Faults     []Fault
+	Deviations []Deviation
+	FastLinks  []FastLink
 	Gaps       []Gap
 	Prices     *Prices // nil: DefaultPrices
 	Objectives []v1alpha1.Objective
@@ -92,7 +96,7 @@ func Build(in Inputs) (*Document, error) {
 		PartitionsPerRegion: in.Topology.Partitions, ReplicasPerPartition: in.Topology.Replicas,
 		Workload: r.Workload, Version: version.String(),
 		Spec:      Spec{Workload: in.Workload, Load: in.Load, WorkloadHash: hash(in.Workload), LoadHash: hash(in.Load), TopologyHash: hash(in.Topology)},
-		Manifests: in.Manifests, Faults: in.Faults, Checks: in.Checks, EmulationGaps: in.Gaps,
+		Manifests: in.Manifests, Faults: in.Faults, Deviations: in.Deviations[:min(len(in.Deviations), maxDeviations)], FastLinks: in.FastLinks[:min(len(in.FastLinks), maxDeviations)], Checks: in.Checks, EmulationGaps: in.Gaps,
 		Histograms:   Histograms{Encoding: HistogramEncoding, Series: []HistogramSeries{}},
 		Transactions: []Transaction{}, Links: []Link{}, Nodes: []Node{}, Workers: []WorkerShare{},
 	}
@@ -133,6 +137,9 @@ func Build(in Inputs) (*Document, error) {
 		if w.Driver != nil && !in.Simulated {
 			share := w.Driver.SharePPM()
 			s.CPUSharePPM, s.AllowanceMilliCPU, s.PeakMemoryBytes = &share, w.Driver.AllowanceMilliCPU, w.Driver.PeakMemoryBytes
+		}
+		if c := clockOf(in.Clocks, w.Region, w.Index); c != nil {
+			s.ClockAheadMicroseconds, s.ClockWithinMicroseconds = &c.AheadMicroseconds, &c.WithinMicroseconds
 		}
 		d.Workers = append(d.Workers, s)
 	}

@@ -68,6 +68,10 @@ type Document struct {
 	Workers  []WorkerShare `json:"workers"`
 	Timeline []Tick        `json:"timeline"`
 	Faults   []Fault       `json:"faults"`
+	// Deviations are what was done to nodes and links beyond, or beside, the plan of Faults: the first 100.
+	Deviations []Deviation `json:"deviations,omitempty"`
+	// FastLinks are when links were faster than declared without a fault that changes them: the first 100.
+	FastLinks []FastLink `json:"fastLinks,omitempty"`
 	// EmulationGaps are when the emulated network was not as it should be; EmulationGapSeconds counts the seconds of the timeline
 	// that they touch, which objectives leave out.
 	EmulationGaps       []Gap            `json:"emulationGaps,omitempty"`
@@ -393,6 +397,10 @@ type WorkerShare struct {
 	CPUSharePPM       *int64 `json:"cpuSharePPM,omitempty"`
 	AllowanceMilliCPU int64  `json:"allowanceMilliCPU,omitempty"`
 	PeakMemoryBytes   int64  `json:"peakMemoryBytes,omitempty"`
+	// ClockAheadMicroseconds is how far its clock was ahead of the operator's, give or take ClockWithinMicroseconds, when it was
+	// furthest off; negative is behind. nil where both are one.
+	ClockAheadMicroseconds  *int64 `json:"clockAheadMicroseconds,omitempty"`
+	ClockWithinMicroseconds *int64 `json:"clockWithinMicroseconds,omitempty"`
 }
 
 // Tick is one second of the timeline. Percentiles are of the committed transactions, in microseconds, within 3.2%.

@@ -16,6 +16,8 @@ type Fault struct {
 	// AtMicroseconds and DurationMicroseconds are the manifest's.
 	AtMicroseconds       int64 `json:"atMicroseconds"`
 	DurationMicroseconds int64 `json:"durationMicroseconds,omitempty"`
+	// ToleranceMicroseconds is by how much the true times may be off.
+	ToleranceMicroseconds int64 `json:"toleranceMicroseconds,omitempty"`
 	// Targets are the nodes or links that were hit.
 	Targets []string `json:"targets,omitempty"`
 	// From is when injecting began, Injected when the fault was everywhere, Recovering when it began to be taken away, To when
@@ -294,6 +296,124 @@ func faultNotes(d *Document) (out []string) {
 		out = append(out, f.Name+": "+strings.Join(parts, "; "))
 	}
 	return out
+}
+
+// Deviation is a time in a measured window when something else was done to a node or to a link than the manifest says.
+type Deviation struct {
+	// Name is the node's, as region/partition/replica, or the pod's of a sidecar.
+	Name string `json:"name"`
+	// What was done, in words.
+	What string `json:"what"`
+	// From and To count from the start of measuring.
+	FromMicroseconds int64 `json:"fromMicroseconds"`
+	ToMicroseconds   int64 `json:"toMicroseconds"`
+	// Fault is the fault that was late, or lasted too long or too short; empty for what nobody has declared.
+	Fault string `json:"fault,omitempty"`
+}
+
+// FastLink is a time in a measured window when a node's round trips to a region, or to one node of it, were shorter than the declared
+// network lets them be: the median of any ten of them.
+type FastLink struct {
+	// From is the node that measured, To the region or the node.
+	From                 string `json:"from"`
+	To                   string `json:"to"`
+	DeclaredMicroseconds int64  `json:"declaredRTTMicroseconds"`
+	// Median is the shortest.
+	MedianMicroseconds int64 `json:"medianRTTMicroseconds"`
+	// FromMicroseconds and ToMicroseconds count from the start of measuring.
+	FromMicroseconds int64 `json:"fromMicroseconds"`
+	ToMicroseconds   int64 `json:"toMicroseconds"`
+}
+
+// maxDeviations is how many a document lists of either.
+const maxDeviations = 100
+
+// true times of a fault: one that kills begins when its processes are ended, and ends when they are started again; any other, when it
+// is everywhere, and nowhere.
+func (f *Fault) trueTimes() (begin, end *int64) {
+	if len(f.Lost)+len(f.Restarted) > 0 {
+		return f.FromMicroseconds, f.RecoveringMicroseconds
+	}
+	return f.InjectedMicroseconds, f.ToMicroseconds
+}
+
+// mistimed says how far a fault was off its plan; empty when that was within its tolerance.
+func (f *Fault) mistimed() string {
+	off := func(what string, planned int64, first, last *int64) string {
+		for _, at := range []*int64{first, last} {
+			if at == nil {
+				continue
+			}
+			d, side := *at-planned, "late"
+			if d < 0 {
+				d, side = -d, "early"
+			}
+			if d > f.ToleranceMicroseconds {
+				return fmt.Sprintf("fault %s %s at %s, planned for %s: %s %s, and %s is allowed (tolerance)", f.Name, what, moment(*at), moment(planned), moment(d), side, moment(f.ToleranceMicroseconds))
+			}
+		}
+		return ""
+	}
+	begin, end := f.trueTimes()
+	if text := off("began", f.AtMicroseconds, f.FromMicroseconds, begin); text != "" {
+		return text
+	}
+	if f.DurationMicroseconds == 0 || f.Lasting {
+		return ""
+	}
+	return off("ended", f.AtMicroseconds+f.DurationMicroseconds, f.RecoveringMicroseconds, end)
+}
+
+// moment writes microseconds to a millisecond, for people: 31.63s.
+func moment(us int64) string {
+	return (time.Duration(us) * time.Microsecond).Round(time.Millisecond).String()
+}
+
+// faultsMistimed: figures of a fault are those of its plan's time.
+func faultsMistimed(d *Document, in *Inputs, _ *Report) (out []Reason) {
+	told := map[string]bool{}
+	for i := range d.Faults {
+		if text := d.Faults[i].mistimed(); text != "" {
+			out = append(out, Reason{ReasonFaultMistimed, text})
+			told[d.Faults[i].Name] = true
+		}
+	}
+	for _, x := range in.Deviations {
+		if x.Fault != "" && !told[x.Fault] {
+			out = append(out, Reason{ReasonFaultMistimed, fmt.Sprintf("fault %s: %s was %s from %s to %s, which its plan does not have", x.Fault, x.Name, x.What, moment(x.FromMicroseconds), moment(x.ToMicroseconds))})
+			told[x.Fault] = true
+		}
+	}
+	return out
+}
+
+// undeclared: what the manifest does not say was measured too.
+func undeclared(_ *Document, in *Inputs, _ *Report) (out []Reason) {
+	for _, x := range in.Deviations {
+		if x.Fault == "" {
+			out = append(out, Reason{ReasonUndeclaredDisturbance, fmt.Sprintf("%s: %s from %s to %s, which no fault of the manifest declares", x.Name, x.What, moment(x.FromMicroseconds), moment(x.ToMicroseconds))})
+		}
+	}
+	return few(out)
+}
+
+// linksTooFast: another network was measured too.
+func linksTooFast(_ *Document, in *Inputs, _ *Report) (out []Reason) {
+	for _, x := range in.FastLinks {
+		out = append(out, Reason{ReasonLinkTooFast, fmt.Sprintf("link %s -> %s: round trips took %s (median) from %s to %s; %s is declared, and no fault of the manifest changes it", x.From, x.To,
+			time.Duration(x.MedianMicroseconds)*time.Microsecond, moment(x.FromMicroseconds), moment(x.ToMicroseconds), time.Duration(x.DeclaredMicroseconds)*time.Microsecond)})
+	}
+	return few(out)
+}
+
+// few are the first of some reasons of a kind, and how many more there are.
+func few(reasons []Reason) []Reason {
+	const shown = 3
+	if more := len(reasons) - shown; more > 0 {
+		reasons = reasons[:shown]
+		reasons[shown-1].Message += fmt.Sprintf("; and %d more", more)
+	}
+	return reasons
 }
 
 // faultsFailed: a fault that did not go as planned was not measured.

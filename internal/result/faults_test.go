@@ -136,3 +136,84 @@ kill   6.0s  stays    500     500  1.00  1.00        no       0.0s    0.0s      
 		t.Error(notes)
 	}
 }
+
+// planned is a fault that was to last from 15 s to 25 s, or to kill at 15 s, with the usual tolerance.
+func planned(name string, times ...int64) Fault {
+	at := func(i int) *int64 {
+		if i < len(times) && times[i] >= 0 {
+			us := times[i] * 1000
+			return &us
+		}
+		return nil
+	}
+	return Fault{Name: name, AtMicroseconds: 15e6, DurationMicroseconds: 10e6, ToleranceMicroseconds: 250_000,
+		FromMicroseconds: at(0), InjectedMicroseconds: at(1), RecoveringMicroseconds: at(2), ToMicroseconds: at(3)}
+}
+
+func TestFaultsMistimed(t *testing.T) {
+	kill := func(f Fault) Fault {
+		f.DurationMicroseconds, f.Lost, f.Lasting = 0, []string{"eu/0/0"}, true
+		return f
+	}
+	restart := func(f Fault) Fault {
+		f.Restarted = []string{"eu/0/0"}
+		return f
+	}
+	wide := func(f Fault) Fault { f.ToleranceMicroseconds = 20e6; return f }
+	for name, tc := range map[string]struct {
+		fault Fault
+		want  string
+	}{
+		"on time":                {planned("f", 15_000, 15_010, 25_000, 25_010), ""},
+		"within the tolerance":   {planned("f", 15_200, 15_250, 24_750, 25_250), ""},
+		"late":                   {planned("f", 31_600, 31_630, 32_200, 32_200), "fault f began at 31.6s, planned for 15s: 16.6s late, and 250ms is allowed (tolerance)"},
+		"late somewhere":         {planned("f", 15_000, 15_251, 25_000, 25_000), "fault f began at 15.251s, planned for 15s: 251ms late, and 250ms is allowed (tolerance)"},
+		"too long":               {planned("f", 15_000, 15_000, 25_000, 68_600), "fault f ended at 1m8.6s, planned for 25s: 43.6s late, and 250ms is allowed (tolerance)"},
+		"too short":              {planned("f", 15_000, 15_000, 24_000, 25_000), "fault f ended at 24s, planned for 25s: 1s early, and 250ms is allowed (tolerance)"},
+		"too early":              {planned("f", 14_000, 15_000, 25_000, 25_000), "fault f began at 14s, planned for 15s: 1s early, and 250ms is allowed (tolerance)"},
+		"a tolerance of its own": {wide(planned("f", 31_600, 31_630, 32_200, 32_200)), ""},
+		"a kill":                 {kill(planned("f", 15_100, 18_000)), ""}, // when everybody knew is not when it was
+		"a late kill":            {kill(planned("f", 15_300, 18_000)), "fault f began at 15.3s, planned for 15s: 300ms late, and 250ms is allowed (tolerance)"},
+		"a restart":              {restart(planned("f", 15_000, 15_000, 25_000, 26_200)), ""}, // starting takes its time
+		"a late restart":         {restart(planned("f", 15_000, 15_000, 26_000, 26_200)), "fault f ended at 26s, planned for 25s: 1s late, and 250ms is allowed (tolerance)"},
+		"never":                  {planned("f"), ""}, // which is another reason
+	} {
+		got := ""
+		for _, r := range faultsMistimed(&Document{Faults: []Fault{tc.fault}}, &Inputs{}, nil) {
+			if r.Reason != ReasonFaultMistimed {
+				t.Errorf("%s: %s", name, r.Reason)
+			}
+			got += r.Message
+		}
+		if got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+func TestDeviations(t *testing.T) {
+	in := &Inputs{Deviations: []Deviation{
+		{Name: "eu/0/0", What: "slower by 50%", FromMicroseconds: 1e6, ToMicroseconds: 1_001_000},
+		{Name: "eu/0/0", What: "undisturbed", FromMicroseconds: 16e6, ToMicroseconds: 17e6, Fault: "f"},
+		{Name: "eu/0/1", What: "undisturbed", FromMicroseconds: 16e6, ToMicroseconds: 17e6, Fault: "f"},
+		{Name: "eu/0/0", What: "undisturbed", FromMicroseconds: 40e6, ToMicroseconds: 41e6, Fault: "late"},
+	}}
+	d := &Document{Faults: []Fault{planned("f", 15_000, 15_000, 25_000, 25_000), planned("late", 40_000, 40_000, 50_000, 50_000)}}
+	if got := fmt.Sprint(undeclared(d, in, nil)); got != "[{UndeclaredDisturbance eu/0/0: slower by 50% from 1s to 1.001s, which no fault of the manifest declares}]" {
+		t.Error(got)
+	}
+	if got := faultsMistimed(d, in, nil); len(got) != 2 || !strings.HasPrefix(got[0].Message, "fault late began at 40s") ||
+		got[1].Message != "fault f: eu/0/0 was undisturbed from 16s to 17s, which its plan does not have" {
+		t.Error(got)
+	}
+	in.FastLinks = []FastLink{{From: "eu/0/0", To: "us", DeclaredMicroseconds: 100_000, MedianMicroseconds: 20_123, FromMicroseconds: 1e6, ToMicroseconds: 2_500_000}}
+	if got := fmt.Sprint(linksTooFast(d, in, nil)); got != "[{LinkTooFast link eu/0/0 -> us: round trips took 20.123ms (median) from 1s to 2.5s; 100ms is declared, and no fault of the manifest changes it}]" {
+		t.Error(got)
+	}
+	for range 200 {
+		in.Deviations = append(in.Deviations, in.Deviations[0])
+	}
+	if got := undeclared(d, in, nil); len(got) != 3 || !strings.HasSuffix(got[2].Message, "; and 198 more") {
+		t.Errorf("%d: %s", len(got), got[len(got)-1].Message)
+	}
+}

@@ -23,8 +23,26 @@ const (
 	ReasonNodeRestarted      = "NodeRestarted"
 	ReasonWorkerLost         = "WorkerLost"
 	ReasonFaultFailed        = "FaultFailed"
+	ReasonFaultMistimed      = "FaultMistimed"
+	ReasonClocksApart        = "ClocksApart"
 	ReasonObjectiveMissed    = "ObjectiveMissed"
 	ReasonCheckFailed        = "CheckFailed"
+)
+
+// Reasons of runs that somebody has meddled with.
+const (
+	// ReasonUndeclaredDisturbance: something was done to a node or a link that no fault of the manifest declares.
+	ReasonUndeclaredDisturbance = "UndeclaredDisturbance"
+	// ReasonLinkTooFast: a link was faster than declared for a while, and no fault of the manifest changes it then.
+	ReasonLinkTooFast = "LinkTooFast"
+	// ReasonReportForged: what a worker handed in is not its own, or it went by something else than it was told.
+	ReasonReportForged = "ReportForged"
+	// ReasonResultForged: a result was there that nobody has measured.
+	ReasonResultForged = "ResultForged"
+	// ReasonSnapshotForged: what the operator noted of the run is not what it has written.
+	ReasonSnapshotForged = "SnapshotForged"
+	// ReasonManifestEdited: the database became another than the one that the run was let in for.
+	ReasonManifestEdited = "ManifestEdited"
 )
 
 // judge sets the verdict. A measurement that can't be trusted is Invalid whatever it says; one that can is Failed when a
@@ -58,7 +76,11 @@ func (d *Document) judge(in *Inputs, r *Report) {
 // invalidChecks say what makes a measurement worthless, in the order of weight.
 var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 	incidents,          // something broke
+	clocksApart,        // clients did not measure at the same time
 	faultsFailed,       // a fault was not what the manifest says
+	faultsMistimed,     // or not when
+	undeclared,         // something was done that it does not say
+	linksTooFast,       // the network was a faster one for a while
 	noTransactions,     // nothing was measured
 	driverBound,        // the load generator was measured, not the database
 	networkNotVerified, // the network was not the declared one

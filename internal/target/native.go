@@ -306,8 +306,8 @@ func (r *route) dial() (*wire.Conn, error) {
 		link := db.Topology.Links[r.s.n.region][r.s.n.region]
 		path = geo.NewPath(link, link)
 	}
-	h := wire.Hello{Database: db.Name, Incarnation: db.Incarnation, Process: r.s.n.process, To: r.id}
-	return wire.Dial(r.s.ctx, r.address, h, path)
+	h := wire.Hello{Database: db.Name, Incarnation: db.Incarnation, Process: r.s.n.process, To: r.id, Run: db.Run}
+	return wire.Dial(r.s.ctx, r.address, h, db.ClientKey, path)
 }
 
 // serve uses a connection until it ends.

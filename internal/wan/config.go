@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"os"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -19,8 +21,10 @@ const (
 	ConfigPath = "/etc/geobench/wan/config.json"
 	// StatusPort is the port of DefaultListen.
 	StatusPort = 7003
-	// DefaultListen is the address of the HTTP endpoint.
+	// DefaultListen is the address of the HTTP endpoint for everybody.
 	DefaultListen = ":7003"
+	// AdminPort is where the operator asks.
+	AdminPort = 7005
 	// DefaultQueueBytes bounds what all links of a pod hold together.
 	DefaultQueueBytes = 128 << 20
 )
@@ -61,10 +65,10 @@ type Config struct {
 	Seed uint64 `json:"seed"`
 	// FailPolicy is Open by default.
 	FailPolicy FailPolicy `json:"failPolicy,omitempty"`
-	// Listen is the address of the HTTP endpoint, DefaultListen by default. A change needs a restart.
+	// Listen is the address of the HTTP endpoint for everybody, DefaultListen by default. A change needs a restart.
 	Listen string `json:"listen,omitempty"`
 	// ExemptPorts are left alone: TCP and UDP packets from or to one of these ports pass without emulation. The port of
-	// Listen is exempt always.
+	// Listen and AdminPort are exempt always.
 	ExemptPorts []int `json:"exemptPorts,omitempty"`
 	// QueueBytes bounds what all links hold together; packets beyond it are dropped. DefaultQueueBytes by default. A
 	// link needs its rate times its delay.
@@ -73,6 +77,107 @@ type Config struct {
 	Peers []Peer `json:"peers"`
 	// Links are what lies between its peers and this pod. Packets from peers without a link are left alone.
 	Links []Link `json:"links"`
+	// Phases change the network at set times, in the order of these. The sidecar keeps them by itself: whoever has written the file
+	// may be away.
+	Phases []Phase `json:"phases,omitempty"`
+}
+
+// Phase is what the network is from a time on, until the next phase.
+type Phase struct {
+	// From is by the clock of the machine.
+	From time.Time `json:"from"`
+	// Links take the place of those of the same name; the others are as the configuration has them.
+	Links []Link `json:"links,omitempty"`
+	// Cut are peers, by their host or address, from which everything is lost.
+	Cut []string `json:"cut,omitempty"`
+}
+
+// cutLink is the link of the peers that a phase cuts off. No region has a dot in its name.
+const cutLink = "cut.peers"
+
+// At is the network at a time, without phases, and when it changes next; the zero time is never.
+func (c *Config) At(now time.Time) (*Config, time.Time) {
+	out, next := *c, time.Time{}
+	out.Phases = nil
+	for i := range c.Phases {
+		p := &c.Phases[i]
+		if p.From.After(now) {
+			next = p.From
+			break
+		}
+		out.Links, out.Peers = slices.Clone(c.Links), slices.Clone(c.Peers)
+		for j := range out.Links {
+			if at := slices.IndexFunc(p.Links, func(l Link) bool { return l.From == out.Links[j].From }); at >= 0 {
+				out.Links[j] = p.Links[at]
+			}
+		}
+		if len(p.Cut) == 0 {
+			continue
+		}
+		out.Links = append(out.Links, Link{From: cutLink, JitterDistribution: Wander, Cut: true})
+		for j := range out.Peers {
+			if q := &out.Peers[j]; slices.Contains(p.Cut, q.Host+q.Address) {
+				q.Link = cutLink
+			}
+		}
+	}
+	return &out, next
+}
+
+// Same tells whether two configurations are one network, whatever their generations.
+func (c *Config) Same(o *Config) bool {
+	return c.Region == o.Region && c.Seed == o.Seed && c.FailPolicy == o.FailPolicy && c.Listen == o.Listen && c.QueueBytes == o.QueueBytes &&
+		slices.Equal(c.ExemptPorts, o.ExemptPorts) && slices.Equal(c.Peers, o.Peers) && slices.Equal(c.Links, o.Links)
+}
+
+// Differs says in words how the network differs from another.
+func (c *Config) Differs(from *Config) string {
+	var parts []string
+	cut := 0
+	for i := range c.Peers {
+		if c.Peers[i].Link == cutLink {
+			cut++
+		}
+	}
+	if cut > 0 {
+		parts = append(parts, fmt.Sprintf("cut off from %d peers", cut))
+	}
+	for _, l := range c.Links {
+		at := slices.IndexFunc(from.Links, func(o Link) bool { return o.From == l.From })
+		if l.From == cutLink || at >= 0 && from.Links[at] == l {
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("link %s -> %s %s", l.From, c.Region, l.text()))
+	}
+	for _, l := range from.Links {
+		if l.From != cutLink && !slices.ContainsFunc(c.Links, func(o Link) bool { return o.From == l.From }) {
+			parts = append(parts, fmt.Sprintf("no link %s -> %s", l.From, c.Region))
+		}
+	}
+	switch {
+	case len(parts) > 0:
+		return strings.Join(parts, ", ")
+	case c.Same(from):
+		return "as declared"
+	}
+	return "other peers, ports or limits"
+}
+
+func (l *Link) text() string {
+	if l.Cut {
+		return "cut"
+	}
+	text := fmt.Sprintf("delay %s", time.Duration(l.DelayMicros)*time.Microsecond)
+	if l.JitterMicros != 0 {
+		text += fmt.Sprintf(" +- %s", time.Duration(l.JitterMicros)*time.Microsecond)
+	}
+	if l.LossPPM != 0 {
+		text += fmt.Sprintf(", loss %d ppm", l.LossPPM)
+	}
+	if l.RateBitsPerSecond != 0 {
+		text += fmt.Sprintf(", %d bit/s", l.RateBitsPerSecond)
+	}
+	return text
 }
 
 // Peer is where packets come from that a link holds up: one address, one prefix, or all addresses of one name.
@@ -138,6 +243,40 @@ type Status struct {
 	Unresolved []string `json:"unresolved,omitempty"`
 }
 
+// Log is which networks were in force since the sidecar started, whoever has written them: what GET /log answers. Times are by the
+// clock of the machine.
+type Log struct {
+	Process string `json:"process"`
+	// Now is when it answers, Since when it started.
+	Now   time.Time `json:"now"`
+	Since time.Time `json:"since"`
+	// Entries are in the order of their times, each in force until the next one.
+	Entries []LogEntry `json:"entries,omitempty"`
+	// Forgotten entries were more than a log keeps: MaxLog.
+	Forgotten int `json:"forgotten,omitempty"`
+}
+
+// LogEntry is a network that came into force.
+type LogEntry struct {
+	From   time.Time `json:"from"`
+	Config Config    `json:"config"`
+}
+
+// MaxLog is how many entries a log keeps: the first ones.
+const MaxLog = 200
+
+// change notes that a network is in force from now on.
+func (l *Log) change(now time.Time, c *Config) {
+	n := len(l.Entries)
+	switch {
+	case n > 0 && l.Entries[n-1].Config.Same(c):
+	case n == MaxLog:
+		l.Forgotten++
+	default:
+		l.Entries = append(l.Entries, LogEntry{now, *c})
+	}
+}
+
 // LinkStatus counts what came over a link. Packets are those of the network, also where the kernel hands over many at once.
 type LinkStatus struct {
 	From string `json:"from"`
@@ -156,9 +295,10 @@ type LinkStatus struct {
 const (
 	million = 1_000_000
 	// maxDelay bounds every time in a Config.
-	maxDelay = 60 * time.Second
-	maxPeers = 4096
-	maxLinks = 1024
+	maxDelay  = 60 * time.Second
+	maxPeers  = 4096
+	maxLinks  = 1024
+	maxPhases = 256
 )
 
 var namePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$`)
@@ -179,8 +319,15 @@ func (c *Config) SetDefaults() {
 			p.Link = p.Region
 		}
 	}
-	for i := range c.Links {
-		l := &c.Links[i]
+	setLinkDefaults(c.Links)
+	for i := range c.Phases {
+		setLinkDefaults(c.Phases[i].Links)
+	}
+}
+
+func setLinkDefaults(links []Link) {
+	for i := range links {
+		l := &links[i]
 		if l.JitterDistribution == "" {
 			l.JitterDistribution = Wander
 		}
@@ -225,15 +372,7 @@ func (c *Config) Validate() error {
 	if len(c.Links) > maxLinks {
 		wrong("links: %d are more than %d", len(c.Links), maxLinks)
 	}
-	links := map[string]int{}
-	for i := range c.Links {
-		l := &c.Links[i]
-		at := func(field string) string { return fmt.Sprintf("links[%d].%s", i, field) }
-		name(at("from"), l.From)
-		if first, ok := links[l.From]; ok {
-			wrong("%s: %q is links[%d] too", at("from"), l.From, first)
-		}
-		links[l.From] = i
+	checkLink := func(l *Link, at func(field string) string) {
 		within(at("delayMicros"), l.DelayMicros, 0, maxDelay.Microseconds())
 		within(at("jitterMicros"), l.JitterMicros, 0, maxDelay.Microseconds())
 		switch l.JitterDistribution {
@@ -254,6 +393,17 @@ func (c *Config) Validate() error {
 			within(at("rateBitsPerSecond"), l.RateBitsPerSecond, 8_000, 1e12)
 			within(at("rateQueueBytes"), l.RateQueueBytes, 2000, 1<<36)
 		}
+	}
+	links := map[string]int{}
+	for i := range c.Links {
+		l := &c.Links[i]
+		at := func(field string) string { return fmt.Sprintf("links[%d].%s", i, field) }
+		name(at("from"), l.From)
+		if first, ok := links[l.From]; ok {
+			wrong("%s: %q is links[%d] too", at("from"), l.From, first)
+		}
+		links[l.From] = i
+		checkLink(l, at)
 	}
 
 	if len(c.Peers) > maxPeers {
@@ -282,6 +432,27 @@ func (c *Config) Validate() error {
 			wrong("peers[%d]: %s is peers[%d] too", i, key, first)
 		}
 		seen[key] = i
+	}
+	if len(c.Phases) > maxPhases {
+		wrong("phases: %d are more than %d", len(c.Phases), maxPhases)
+	}
+	for i := range c.Phases {
+		p := &c.Phases[i]
+		if p.From.IsZero() || i > 0 && !p.From.After(c.Phases[i-1].From) {
+			wrong("phases[%d].from: %s is not after the phase before", i, p.From.Format(time.RFC3339Nano))
+		}
+		for j := range p.Links {
+			at := func(field string) string { return fmt.Sprintf("phases[%d].links[%d].%s", i, j, field) }
+			if _, ok := links[p.Links[j].From]; !ok {
+				wrong("%s: there is no link %q to change", at("from"), p.Links[j].From)
+			}
+			checkLink(&p.Links[j], at)
+		}
+		for j, peer := range p.Cut {
+			if !slices.ContainsFunc(c.Peers, func(q Peer) bool { return q.Host+q.Address == peer }) {
+				wrong("phases[%d].cut[%d]: %q is neither the host nor the address of a peer", i, j, peer)
+			}
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -43,9 +43,13 @@
 //
 // # What it answers
 //
-// Over HTTP, at Config.Listen:
+// At AdminPort, to the operator alone, which mutual TLS sees to (Options.Credentials), or to the pod itself:
 //
 //	GET /status   Status: the configuration in force, and what came over each link
+//	GET /log      Log: what was in force when
+//
+// At Config.Listen, to everybody:
+//
 //	GET /readyz   200 once the rules are in place (the startup probe); 503 with the reason otherwise
 //	GET /healthz  200 while the packets' loop turns
 //	GET /metrics  Prometheus

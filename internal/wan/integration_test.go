@@ -3,6 +3,8 @@
 package wan
 
 import (
+	"crypto/tls"
+	"encoding/json"
 	"math"
 	"slices"
 	"strings"
@@ -12,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/nftables"
+
+	"github.com/geobench/geobench/internal/identity/identitytest"
 )
 
 // oneWay is a configuration with one link from a peer.
@@ -386,6 +390,44 @@ func TestBadConfiguration(t *testing.T) {
 	}
 }
 
+// What a sidecar knows and does is told to the operator alone, or to its own pod where it has no credentials.
+func TestStatusIsTheOperators(t *testing.T) {
+	a, b := podPair(t)
+	private, public := "://"+b.address+":7005", "http://"+b.address+":7003"
+	b.write(oneWay(a, 1, Link{DelayMicros: 10_000}))
+	turnedAway := func(url string, with *tls.Config) {
+		t.Helper()
+		if told, err := a.ask(url, with); err == nil {
+			t.Errorf("a stranger asks for %s and is told %s", url, told)
+		}
+	}
+	p := b.start()
+	turnedAway("http"+private+"/status", nil)
+	p.end(syscall.SIGTERM)
+
+	folder, operator := identitytest.Database(t)
+	b.credentials = string(folder)
+	b.launch()
+	eventually(t, "the sidecar is ready", func() bool {
+		_, err := a.ask(public+"/readyz", nil)
+		return err == nil
+	})
+	for _, path := range []string{"/status", "/log"} {
+		turnedAway("http"+private+path, nil)
+		turnedAway("https"+private+path, &tls.Config{InsecureSkipVerify: true})
+		turnedAway("https"+private+path, identitytest.Stranger(t))
+		turnedAway(public+path, nil)
+		if told, err := a.ask("https"+private+path, operator); err != nil || !strings.Contains(told, `"process":`) {
+			t.Errorf("the operator asks for %s and is told %s, %v", path, told, err)
+		}
+	}
+	for _, path := range []string{"/metrics", "/healthz"} {
+		if told, err := a.ask(public+path, nil); err != nil {
+			t.Errorf("anybody asks for %s and is told %s, %v", path, told, err)
+		}
+	}
+}
+
 // Ports that are exempt, and addresses that are no peers or nobody's link, are left alone.
 func TestLeftAlone(t *testing.T) {
 	a, b := podPair(t)
@@ -424,5 +466,62 @@ func TestPeersThatComeLater(t *testing.T) {
 	a.await(2)
 	if least := slices.Min(a.pings(b, 10, 20*time.Millisecond, time.Second)); least < 19_900*time.Microsecond {
 		t.Errorf("round trips from %s, want 20ms", least)
+	}
+}
+
+// Phases come and go by themselves, at their times, and the log has what was in force: also what somebody else has written.
+func TestPhases(t *testing.T) {
+	a, b := podPair(t)
+	b.echo()
+	config := oneWay(a, 1, Link{DelayMicros: 1000})
+	cut := time.Now().Add(2 * time.Second)
+	config.Phases = []Phase{
+		{From: cut, Cut: []string{a.address}},
+		{From: cut.Add(time.Second), Links: []Link{{From: "other", DelayMicros: 30_000}}},
+		{From: cut.Add(2 * time.Second)},
+	}
+	b.write(config)
+	b.start()
+	if len(a.pings(b, 5, time.Millisecond, time.Second)) == 0 {
+		t.Fatal("no round trip before the cut")
+	}
+	history := func() *Log {
+		text, err := b.get("/log")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &Log{}
+		if err := json.Unmarshal([]byte(text), l); err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	eventually(t, "the first phase is in force", func() bool { return len(history().Entries) > 1 })
+	if got := a.pings(b, 20, time.Millisecond, 20*time.Millisecond); len(got) != 0 {
+		t.Errorf("%d of 20 round trips through a cut", len(got))
+	}
+	eventually(t, "the last phase is in force", func() bool { return len(history().Entries) > 3 })
+	l := history()
+	declared := &l.Entries[0].Config
+	var got []string
+	for _, e := range l.Entries {
+		got = append(got, e.Config.Differs(declared))
+	}
+	if want := "as declared; cut off from 1 peers; link other -> b delay 30ms; as declared"; strings.Join(got, "; ") != want {
+		t.Errorf("%s, want %s", strings.Join(got, "; "), want)
+	}
+	for i, e := range l.Entries[1:] {
+		// Late by as much as the machine is busy, and never early.
+		if late := e.From.Sub(config.Phases[i].From); late < 0 || late > 2*time.Second {
+			t.Errorf("phase %d came %v late", i, late)
+		} else {
+			t.Logf("phase %d came %v late", i, late)
+		}
+	}
+	config.Phases, config.Generation, config.Links[0].DelayMicros = nil, 2, 10
+	b.write(config)
+	b.await(2)
+	if l := history(); len(l.Entries) != 5 || l.Entries[4].Config.Differs(declared) != "link other -> b delay 10µs" || !l.Since.Before(l.Entries[0].From) || l.Now.Before(l.Entries[4].From) {
+		t.Errorf("%+v", l)
 	}
 }

@@ -4,6 +4,7 @@ package wan
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,10 +23,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/geobench/geobench/internal/identity"
 )
 
 // helperVariable makes the test binary a sidecar (its value is the configuration's file) or, if "cleanup", a cleaner.
 const helperVariable = "GEOBENCH_WAN_TEST_HELPER"
+
+// credentialsVariable names the sidecar's credentials; it may be empty.
+const credentialsVariable = "GEOBENCH_WAN_TEST_CREDENTIALS"
 
 func TestMain(m *testing.M) {
 	switch config := os.Getenv(helperVariable); config {
@@ -39,7 +45,8 @@ func TestMain(m *testing.M) {
 	default:
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		if err := Run(ctx, Options{ConfigPath: config, Pod: filepath.Base(config), Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}); err != nil {
+		credentials := identity.Folder(os.Getenv(credentialsVariable))
+		if err := Run(ctx, Options{ConfigPath: config, Pod: filepath.Base(config), Credentials: credentials, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -53,6 +60,8 @@ type namespace struct {
 	address string
 	config  string
 	handle  *os.File
+	// credentials of the sidecar; empty: it has none.
+	credentials string
 }
 
 // podPair makes two namespaces joined by a pair of virtual interfaces, and removes them after the test.
@@ -128,7 +137,7 @@ func (n *namespace) run(f func() error) {
 func (n *namespace) command(helper string) *exec.Cmd {
 	cmd := exec.Command("ip", "netns", "exec", n.name,
 		"setpriv", "--bounding-set=-all,+net_admin", "--inh-caps=-all,+net_admin", os.Args[0])
-	cmd.Env = append(os.Environ(), helperVariable+"="+helper)
+	cmd.Env = append(os.Environ(), helperVariable+"="+helper, credentialsVariable+"="+n.credentials)
 	return cmd
 }
 
@@ -201,18 +210,27 @@ func (p *process) end(signal os.Signal) {
 	<-p.ended
 }
 
-// get asks the sidecar.
+// get asks the sidecar, from within the pod.
 func (n *namespace) get(path string) (string, error) {
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true,
-		DialContext: func(_ context.Context, network, _ string) (conn net.Conn, err error) {
+	port := StatusPort
+	if path == "/status" || path == "/log" {
+		port = AdminPort
+	}
+	return n.ask(fmt.Sprintf("http://127.0.0.1:%d%s", port, path), nil)
+}
+
+// ask gets a URL from within the pod.
+func (n *namespace) ask(url string, with *tls.Config) (string, error) {
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: with,
+		DialContext: func(_ context.Context, network, address string) (conn net.Conn, err error) {
 			n.run(func() error {
-				conn, err = net.DialTimeout(network, "127.0.0.1:7003", time.Second)
+				conn, err = net.DialTimeout(network, address, time.Second)
 				return nil
 			})
 			return conn, err
 		},
 	}}
-	resp, err := client.Get("http://sidecar" + path)
+	resp, err := client.Get(url)
 	if err != nil {
 		return "", err
 	}

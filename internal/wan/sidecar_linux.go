@@ -23,6 +23,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/identity"
 	table "github.com/geobench/geobench/internal/metrics"
 )
 
@@ -46,7 +48,9 @@ type Options struct {
 	ConfigPath string
 	// Pod is the pod's name.
 	Pod string
-	Log *slog.Logger
+	// Credentials are what the operator has to prove itself by before it is told anything; empty: only the pod itself can ask.
+	Credentials identity.Folder
+	Log         *slog.Logger
 	// LookUp resolves a host; by default as the pod does.
 	LookUp func(ctx context.Context, host string) ([]netip.Addr, error)
 }
@@ -60,7 +64,9 @@ type sidecar struct {
 	metrics *metrics
 
 	mu          sync.Mutex
-	config      *Config
+	config      *Config // as it is in the file
+	inForce     *Config // as it is now
+	log         Log
 	configError string
 	applied     error
 	ready       bool
@@ -85,19 +91,18 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("%s: %w", o.ConfigPath, err)
 	}
 	runtime.GOMAXPROCS(max(processors, runtime.GOMAXPROCS(0)))
-	s := &sidecar{Options: o, rules: newRules(), process: rand.Text(), config: config}
+	s := &sidecar{Options: o, rules: newRules(), process: rand.Text(), config: config, inForce: config}
+	s.log = Log{Process: s.process, Since: time.Now().UTC()}
 	s.metrics = newMetrics(s)
 	if s.plane, err = newPlane(o.Pod, o.Log, s.metrics.lateness); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", config.Listen)
+	stopServers, err := s.serve(config.Listen)
 	if err != nil {
 		s.plane.close()
 		return fmt.Errorf("listen: %w", err)
 	}
-	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second}
-	go server.Serve(listener) //nolint:errcheck // ends with Close
-	defer server.Close()      //nolint:errcheck // the process ends
+	defer stopServers()
 
 	// The loop outlives ctx: packets are handled until no rule leads any to it.
 	loop, stopLoop := context.WithCancel(context.WithoutCancel(ctx))
@@ -140,7 +145,8 @@ func Run(ctx context.Context, o Options) error {
 // ends. It fails only when it can't begin.
 func (s *sidecar) follow(ctx context.Context, file []byte) error {
 	addresses := s.lookUpAll(ctx, s.config, nil)
-	if err := s.apply(ctx, s.config, addresses); err != nil {
+	phase, err := s.apply(ctx, s.config, addresses)
+	if err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -152,9 +158,19 @@ func (s *sidecar) follow(ctx context.Context, file []byte) error {
 	defer tick.Stop()
 	lookedUp, own := time.Now(), ownText()
 	for {
+		// The ticker looks at the file; the timer is for the next phase alone.
+		var turn <-chan time.Time
+		if !phase.IsZero() {
+			turn = time.After(time.Until(phase))
+		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-turn:
+			if phase, err = s.apply(ctx, s.config, addresses); err != nil {
+				s.Log.Error("the next phase is not in force; it is tried again", "error", err)
+			}
+			continue
 		case <-tick.C:
 		}
 		config, dirty := s.config, s.appliedError() != nil
@@ -184,7 +200,7 @@ func (s *sidecar) follow(ctx context.Context, file []byte) error {
 		if !dirty || ctx.Err() != nil {
 			continue
 		}
-		if err := s.apply(ctx, config, addresses); err != nil {
+		if phase, err = s.apply(ctx, config, addresses); err != nil {
 			s.Log.Error("the configuration is not in force; it is tried again", "generation", config.Generation, "error", err)
 			continue
 		}
@@ -214,15 +230,21 @@ func (s *sidecar) appliedError() error {
 	return s.applied
 }
 
-// apply puts a configuration in force.
-func (s *sidecar) apply(ctx context.Context, c *Config, addresses map[string][]netip.Addr) (err error) {
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.applied = err; err == nil {
-			s.config, s.ready = c, true
-		}
-	}()
+// apply puts a configuration in force as it is at this time, and returns when it changes by itself.
+func (s *sidecar) apply(ctx context.Context, file *Config, addresses map[string][]netip.Addr) (next time.Time, err error) {
+	c, next := file.At(time.Now())
+	err = s.enforce(ctx, c, addresses)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.applied = err; err == nil {
+		s.config, s.inForce, s.ready = file, c, true
+		s.log.change(time.Now().UTC(), c)
+	}
+	return next, err
+}
+
+// enforce makes a network that of the pod.
+func (s *sidecar) enforce(ctx context.Context, c *Config, addresses map[string][]netip.Addr) error {
 	ctx, cancel := context.WithTimeout(ctx, loopTimeout)
 	defer cancel()
 	var queues map[string]uint16
@@ -264,11 +286,14 @@ func (s *sidecar) apply(ctx context.Context, c *Config, addresses map[string][]n
 		queues: queues, spans4: spansOf(matches, true), spans6: spansOf(matches, false),
 		exempt: c.ExemptPorts, bypass: c.FailPolicy == FailOpen,
 	}
+	set.exempt = append(slices.Clone(set.exempt), AdminPort)
 	if _, port, err := net.SplitHostPort(c.Listen); err == nil {
-		if n, err := net.LookupPort("tcp", port); err == nil && !slices.Contains(set.exempt, n) {
-			set.exempt = append(slices.Clone(set.exempt), n)
+		if n, err := net.LookupPort("tcp", port); err == nil {
+			set.exempt = append(set.exempt, n)
 		}
 	}
+	slices.Sort(set.exempt)
+	set.exempt = slices.Compact(set.exempt)
 	if err := s.rules.install(set); err != nil {
 		return err
 	}
@@ -356,7 +381,7 @@ func (s *sidecar) status(ctx context.Context) (*Status, error) {
 		out.Reason = "the rules are not in place yet"
 	}
 	out.Peers, out.Unresolved = s.peers, s.unresolved
-	links := s.config.Links
+	links := s.inForce.Links
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, loopTimeout)
 	defer cancel()
@@ -379,6 +404,16 @@ func (s *sidecar) status(ctx context.Context) (*Status, error) {
 		out.Links = append(out.Links, one)
 	}
 	return out, nil
+}
+
+// history is what GET /log answers.
+func (s *sidecar) history() *Log {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.log
+	out.Entries = slices.Clone(out.Entries)
+	out.Now = time.Now().UTC()
+	return &out
 }
 
 func (p *plane) linkStatus() map[string]LinkStatus {
@@ -424,7 +459,34 @@ func kernelDrops() map[int]int64 {
 	return out
 }
 
-func (s *sidecar) handler() http.Handler {
+// serve answers the operator, and everybody at an address, until stop is called.
+func (s *sidecar) serve(address string) (stop func(), err error) {
+	public, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	// Whoever shares the network of the pod needs no proof.
+	asks := "127.0.0.1"
+	if s.Credentials != "" {
+		asks = ""
+	}
+	private, err := net.Listen("tcp", net.JoinHostPort(asks, strconv.Itoa(AdminPort)))
+	if err != nil {
+		return nil, errors.Join(err, public.Close())
+	}
+	if s.Credentials != "" {
+		strangers := &identity.Strangers{Log: s.Log}
+		private = s.Credentials.Listener(private, strangers.Turned)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var servers sync.WaitGroup
+	for l, h := range map[net.Listener]http.Handler{public: s.public(), private: s.administration()} {
+		servers.Go(func() { _ = admin.Serve(ctx, l, h) }) // a probe that is not answered tells of it
+	}
+	return func() { cancel(); servers.Wait() }, nil
+}
+
+func (s *sidecar) administration() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
 		st, err := s.status(r.Context())
@@ -435,6 +497,15 @@ func (s *sidecar) handler() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(st)
 	})
+	mux.HandleFunc("GET /log", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(s.history())
+	})
+	return mux
+}
+
+func (s *sidecar) public() http.Handler {
+	mux := http.NewServeMux()
 	say := func(w http.ResponseWriter, err error) {
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)

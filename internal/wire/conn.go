@@ -23,6 +23,7 @@ type Conn struct {
 	out     outbox
 	accepts uint8 // type of the frames received
 	process string
+	run     string // that the client has proved to belong to
 
 	bytes, messages *atomic.Int64 // sent
 	closing         sync.Once
@@ -43,9 +44,9 @@ func (c *Conn) start() {
 	_ = c.s.attach(c.conn, 0, func(error) { _ = c.conn.Close() }) // only resumable senders fail
 }
 
-// Dial connects to the node at address as a client. h tells which node is meant; path emulates the way there (nil:
-// none). The error is a *Refusal when the node refused.
-func Dial(ctx context.Context, address string, h Hello, path *geo.Path) (*Conn, error) {
+// Dial connects to the node at address as a client. h tells which node is meant; key is that of the clients of h.Run (nil: the node asks
+// for none); path emulates the way there (nil: none). The error is a *Refusal when the node refused.
+func Dial(ctx context.Context, address string, h Hello, key []byte, path *geo.Path) (*Conn, error) {
 	d := net.Dialer{Timeout: handshake}
 	conn, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -54,7 +55,7 @@ func Dial(ctx context.Context, address string, h Hello, path *geo.Path) (*Conn, 
 	h.Role = Client
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	fr := newFrameReader(conn)
-	w, err := greet(conn, fr, &h)
+	w, err := greet(conn, fr, &h, key)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -67,6 +68,9 @@ func Dial(ctx context.Context, address string, h Hello, path *geo.Path) (*Conn, 
 	c.start()
 	return c, nil
 }
+
+// Run returns the run that a client belongs to, which it has proved where the node has keys.
+func (c *Conn) Run() string { return c.run }
 
 // Process returns the process that a dialled node is.
 func (c *Conn) Process() string { return c.process }

@@ -45,6 +45,44 @@ func TestDisturbedLink(t *testing.T) {
 	}
 }
 
+// A link that is faster than declared for a second is noticed, with its times; one that is slower, or has a few short round trips, is
+// not.
+func TestTooFast(t *testing.T) {
+	link, faster := geo.Link{Delay: 30 * time.Millisecond}, geo.Link{Delay: 5 * time.Millisecond}
+	nodes := startNodes(t, twoRegions(link), 1, func(c *Config) { c.Emulate = true })
+	a, b := nodes[0], nodes[1]
+	samples := func() int {
+		s := &a.rtts[1]
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.n
+	}
+	more := func() {
+		t.Helper()
+		n := samples() + watched + 2
+		eventually(t, 20*time.Second, "more round trips", func() bool { return samples() >= n })
+	}
+	more()
+	if f := a.Fast(); len(f) > 0 {
+		t.Fatalf("the declared network is too fast: %+v", f)
+	}
+	before := Now()
+	a.Link(1).Disturb(faster, faster, false)
+	b.Link(0).Disturb(faster, faster, false)
+	more()
+	a.Link(1).Disturb(link, link, false)
+	b.Link(0).Disturb(link, link, false)
+	after := Now()
+	more()
+	for _, n := range nodes {
+		f := n.Fast()
+		if len(f) != 1 || !f[0].Single || f[0].Peer == n.cfg.Self || f[0].From < before-time.Second || f[0].To > after+time.Second ||
+			f[0].To-f[0].From < time.Second || f[0].Median < 10*time.Millisecond || f[0].Median > 56*time.Millisecond {
+			t.Errorf("%+v, want one from %v to %v", f, before, after)
+		}
+	}
+}
+
 // A peer that was given up may go, and come back as another process, which is refused: neither breaks the database.
 func TestGivenUpPeer(t *testing.T) {
 	topology := twoRegions(geo.Link{})

@@ -34,6 +34,8 @@ type Config struct {
 	// Durable tells that the node keeps a log of what it receives: nothing leaves before Link.Flush and Conn.Flush, however
 	// much it is, and a peer's frames are acknowledged once Link.Logged says so.
 	Durable bool
+	// Keys authenticate connections; nil: whoever knows the database and its incarnation may connect.
+	Keys *Keys
 	// Receiver makes the receiver of a peer's messages.
 	Receiver func(from geo.NodeID) Receiver
 	// Client is asked for the receiver of a new client's transactions. ClientGone is called once it receives no more.
@@ -76,6 +78,8 @@ type samples struct {
 	mu   sync.Mutex
 	ring [256]struct{ at, rtt time.Duration }
 	n    int
+	// watch looks at all of them, and each Link's at its own.
+	watch watch
 }
 
 // New returns a node's endpoint. It does nothing before Start.
@@ -90,6 +94,9 @@ func New(cfg Config) *Endpoint {
 		peers: make([][]*Link, len(t.Regions)),
 		conns: map[net.Conn]struct{}{},
 		rtts:  make([]samples, len(t.Regions)),
+	}
+	for r := range e.rtts {
+		e.rtts[r].watch.least = t.LeastRTT(t.RegionOf(cfg.Self), geo.Region(r))
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	for i := range e.links {
@@ -111,6 +118,7 @@ func New(cfg Config) *Endpoint {
 		}
 		l.out = outbox{s: &l.s, typ: frameData, head: dataBytes, hold: cfg.Durable}
 		e.links[i] = l
+		l.watch.least = e.rtts[t.RegionOf(id)].watch.least
 		e.peers[t.RegionOf(id)] = append(e.peers[t.RegionOf(id)], l)
 	}
 	return e
@@ -231,10 +239,36 @@ func (e *Endpoint) roundTrip(peer geo.NodeID, nanoseconds int64) {
 		return // not our stamp
 	}
 	s := &e.rtts[e.cfg.Topology.RegionOf(peer)]
+	now, rtt := Now(), time.Duration(nanoseconds)
 	s.mu.Lock()
-	s.ring[s.n%len(s.ring)] = struct{ at, rtt time.Duration }{Now(), time.Duration(nanoseconds)}
+	defer s.mu.Unlock()
+	s.ring[s.n%len(s.ring)] = struct{ at, rtt time.Duration }{now, rtt}
 	s.n++
-	s.mu.Unlock()
+	if len(e.peers[e.cfg.Topology.RegionOf(peer)]) > 1 {
+		s.watch.add(now, rtt)
+	}
+	e.links[peer].watch.add(now, rtt)
+}
+
+// Fast returns when links were too fast since Start: of each region those to all of its nodes together, where it has several, and then
+// those to each.
+func (e *Endpoint) Fast() (out []Fast) {
+	for r := range e.rtts {
+		s := &e.rtts[r]
+		add := func(w *watch, peer geo.NodeID, single bool) {
+			for _, f := range w.spans {
+				f.Region, f.Peer, f.Single = geo.Region(r), peer, single
+				out = append(out, f)
+			}
+		}
+		s.mu.Lock()
+		add(&s.watch, 0, false)
+		for _, l := range e.peers[r] {
+			add(&l.watch, l.peer, true)
+		}
+		s.mu.Unlock()
+	}
+	return out
 }
 
 func (e *Endpoint) congestion(on bool) {
@@ -331,12 +365,18 @@ func (e *Endpoint) dialOnce(l *Link) (connected bool, err error) {
 	s := l.begin(conn)
 	defer func() { l.end(s, err) }()
 	fr := newFrameReader(conn)
+	var key []byte
+	if e.cfg.Keys != nil {
+		if key, err = e.cfg.Keys.Peer(); err != nil {
+			return false, err
+		}
+	}
 	h := e.hello(Peer)
 	h.To, h.Received = l.peer, l.resume()
 	l.mu.Lock()
 	h.Expect = l.process
 	l.mu.Unlock()
-	w, err := greet(conn, fr, &h)
+	w, err := greet(conn, fr, &h, key)
 	if err != nil {
 		return false, err
 	}
@@ -398,9 +438,17 @@ func (e *Endpoint) accept() {
 // serve takes an accepted connection to its end.
 func (e *Endpoint) serve(conn net.Conn) {
 	fr := newFrameReader(conn)
-	h, err := receiveHello(conn, fr)
+	h, err := receiveHello(conn, fr, e.cfg.Keys)
 	if err != nil {
-		_ = writeFrame(conn, frameRefusal, &Refusal{WrongAddress, err.Error()})
+		code := WrongAddress
+		if stranger := (*strangerError)(nil); errors.As(err, &stranger) {
+			code = Unproven
+		}
+		if e.cfg.Keys != nil {
+			e.cfg.Keys.Stranger(conn.RemoteAddr(), err)
+			err = errStranger // who has proved nothing is told nothing
+		}
+		_ = writeFrame(conn, frameRefusal, &Refusal{code, err.Error()})
 		return
 	}
 	if r := e.judge(h); r != nil {
@@ -412,7 +460,7 @@ func (e *Endpoint) serve(conn net.Conn) {
 	}
 	if h.Role == Client {
 		c := newConn(conn, fr, e.clientPath(), frameOutcomes, frameSubmit, &e.clientBytes, &e.clientMessages)
-		c.out.hold = e.cfg.Durable
+		c.out.hold, c.run = e.cfg.Durable, h.Run
 		receiver := e.cfg.Client(c)
 		if writeFrame(conn, frameWelcome, &welcome{process: e.cfg.Process}) == nil {
 			c.start()
@@ -429,6 +477,8 @@ func (e *Endpoint) serve(conn net.Conn) {
 	}
 	l.end(s, err)
 }
+
+var errStranger = errors.New("who connects here must have a key of this database")
 
 // judge returns why a greeting is refused, nil when it is welcome.
 func (e *Endpoint) judge(h *Hello) *Refusal {

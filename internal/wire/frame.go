@@ -31,6 +31,9 @@ const (
 	framePong     = 7
 	frameSubmit   = 8 // client to node: transactions
 	frameOutcomes = 9 // node to client: outcomes
+
+	frameChallenge = 10 // where there are keys: the answer to a hello
+	frameProof     = 11 // and the answer to that
 )
 
 // MaxFrame bounds a frame, in bytes.

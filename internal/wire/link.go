@@ -43,6 +43,7 @@ type Link struct {
 	bytes, messages atomic.Int64 // sent
 	heard           atomic.Int64 // Now when something arrived last
 	given           atomic.Bool  // up: see GiveUp
+	watch           watch        // of this link's round trips; the lock of its region's samples guards it
 
 	mu      sync.Mutex
 	current *session

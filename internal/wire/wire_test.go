@@ -301,7 +301,7 @@ func TestRefusals(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			_, err = greet(conn, newFrameReader(conn), &h)
+			_, err = greet(conn, newFrameReader(conn), &h, nil)
 			var r *Refusal
 			if !errors.As(err, &r) || r.Code != tc.code || !strings.Contains(r.Reason, tc.want) {
 				t.Errorf("%v does not say %q with code %d", err, tc.want, tc.code)
@@ -387,7 +387,7 @@ func TestCongestionIsReported(t *testing.T) {
 	}
 	defer conn.Close()
 	fr := newFrameReader(conn)
-	if _, err := greet(conn, fr, &h); err != nil {
+	if _, err := greet(conn, fr, &h, nil); err != nil {
 		t.Fatal(err)
 	}
 	fr.limit = MaxFrame
@@ -488,7 +488,7 @@ func TestClientRoundTrip(t *testing.T) {
 		c.ClientGone = func(*Conn) { close(gone) }
 	})
 	h := Hello{Database: "db", Incarnation: "one", Process: "w"}
-	c, err := Dial(context.Background(), nodes[0].cfg.Addresses[0], h, nodes[0].clientPath())
+	c, err := Dial(context.Background(), nodes[0].cfg.Addresses[0], h, nil, nodes[0].clientPath())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -194,11 +194,7 @@ func (c *faultChecks) contradict(a, b *fault.Fault) string {
 	if a.Between() != nil && b.Between() != nil {
 		return c.linksContradict(a, b)
 	}
-	byRole := func(f *fault.Fault) bool {
-		to := f.Spec.NetworkPartition
-		return f.Target() != nil && f.Target().Role != "" || to != nil && to.To != nil && to.To.Role != ""
-	}
-	if byRole(a) || byRole(b) {
+	if a.ByRole() || b.ByRole() {
 		return ""
 	}
 	if b.Kind == fault.NetworkPartition || b.Between() != nil {

@@ -58,7 +58,7 @@ metadata: {name: conform}
 spec:
   databaseRef: {name: %s}
   workload: %s
-  load: {clientsPerRegion: 20, warmup: 200ms, duration: 1s}
+  load: {clientsPerRegion: 20, thinkTime: 5ms, warmup: 200ms, duration: 1s}
   verify: [Invariants, Isolation]
 `, engine, spec)
 	documents, problems := manifest.Split("conform", []byte(text))

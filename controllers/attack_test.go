@@ -1,0 +1,543 @@
+package controllers
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// What whoever may write objects of the namespace, but reads none of its Secrets, can do to a run. docs/security.md has the table.
+
+// invalid fails the test unless the run is Invalid for the reason, and its message says what.
+func invalid(t *testing.T, run *v1alpha1.BenchmarkRun, reason string, says ...string) {
+	t.Helper()
+	st := &run.Status
+	if st.Verdict != v1alpha1.VerdictInvalid || st.Reason != reason {
+		t.Errorf("the run ended %s %s: %s; want Invalid %s", st.Verdict, st.Reason, st.Message, reason)
+	}
+	for _, s := range says {
+		if !strings.Contains(st.Message, s) {
+			t.Errorf("message %q does not say %q", st.Message, s)
+		}
+	}
+}
+
+// readJSON reads a key of a ConfigMap.
+func (w *world) readJSON(configMap, key string, into any) {
+	w.t.Helper()
+	w.must(json.Unmarshal([]byte(w.get(configMap, &corev1.ConfigMap{}).(*corev1.ConfigMap).Data[key]), into))
+}
+
+// profile is a network of the regions that databases of tests have.
+func (w *world) profile(name string, rtt time.Duration) *v1alpha1.NetworkProfile {
+	spec := *makeDatabase("x").Spec.Network.Profile
+	spec.Links[0].RTT = v1alpha1.DurationOf(rtt)
+	return &v1alpha1.NetworkProfile{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+}
+
+func (w *world) editProfile(name string, rtt time.Duration) {
+	w.t.Helper()
+	p := w.get(name, &v1alpha1.NetworkProfile{}).(*v1alpha1.NetworkProfile)
+	p.Spec.Links[0].RTT = v1alpha1.DurationOf(rtt)
+	w.must(w.client.Update(w.ctx, p))
+}
+
+// forgery is a document with figures that nobody has measured, as the result of a run.
+func (w *world) forgery(run *v1alpha1.BenchmarkRun, owned bool) *corev1.ConfigMap {
+	cm := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: ResultName(run), Namespace: w.namespace, Labels: runLabels(run, RoleResult)},
+		Data: map[string]string{ResultKey: `{"apiVersion": "geobench.dev/v1alpha1", "kind": "RunResult", "name": "r", "verdict": "Passed",
+			"summary": {"throughputPerSecond": 999999, "latencyMicroseconds": {"p50": 1, "p99": 2}}}`},
+	}
+	if owned {
+		cm.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "BenchmarkRun", Name: run.Name, UID: run.UID, Controller: ptr.To(true)}}
+	}
+	return cm
+}
+
+func TestResultMadeBeforehandIsNotRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+	run := w.untilStage("r", v1alpha1.StageMeasure)
+	w.must(w.client.Create(w.ctx, w.forgery(run, true)))
+	run = w.untilOver("r")
+	invalid(t, run, "ResultForged", "ConfigMap r-result")
+	if run.Status.Summary != nil || run.Status.ReportRef != nil {
+		t.Errorf("the status shows %+v of %+v", run.Status.Summary, run.Status.ReportRef)
+	}
+}
+
+// A ConfigMap of the result's name that is nobody's, or another's, is not overwritten, and the run says so before it begins.
+func TestResultOfAnotherIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	run := makeRun("r").database("d").obj()
+	foreign := w.forgery(run, false)
+	w.create(makeDatabase("d").obj(), foreign, run)
+	now := w.untilOver("r")
+	if st := now.Status; st.Verdict != v1alpha1.VerdictFailed || st.Reason != "NameTaken" || !strings.Contains(st.Message, "ConfigMap r-result exists and does not belong to this object") {
+		t.Errorf("the run ended %s %s: %s", st.Verdict, st.Reason, st.Message)
+	}
+	if c := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionAccepted); c == nil || c.Status != metav1.ConditionFalse || c.Reason != "NameTaken" {
+		t.Errorf("condition %+v", c)
+	}
+	if w.get("r-result", &corev1.ConfigMap{}).GetResourceVersion() != foreign.ResourceVersion {
+		t.Error("it was written to")
+	}
+}
+
+// A result cannot be changed, and one that took its place is not taken for it.
+func TestResultIsImmutable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+	run := w.untilOver("r")
+	cm := w.get("r-result", &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	if cm.Immutable == nil || !*cm.Immutable {
+		t.Error("the result can be changed")
+	}
+	w.must(w.client.Delete(w.ctx, cm))
+	w.must(w.client.Create(w.ctx, w.forgery(run, true)))
+	second := makeRun("s").database("d")
+	second.Spec.BaselineRef = &v1alpha1.LocalReference{Name: "r"}
+	w.create(second.obj())
+	st := w.untilOver("s").Status
+	if st.Baseline == nil || st.Baseline.Verdict != v1alpha1.ChangeUndecided || !strings.Contains(st.Baseline.Message, "it is not the one that its BenchmarkRun has left") {
+		t.Errorf("baseline %+v", st.Baseline)
+	}
+}
+
+func TestForgedReports(t *testing.T) {
+	committed := func(w *world, n int64) []byte {
+		run := w.getRun("r")
+		var dw deploy.Worker
+		w.readJSON(workerName(run, "us-west-2"), WorkerKey, &dw)
+		was := w.committed
+		w.committed = n
+		packed, err := w.report(&dw, &run.Spec.Load, 0).Encode()
+		w.committed = was
+		w.must(err)
+		return packed
+	}
+	tests := map[string]struct {
+		when   v1alpha1.Stage
+		attack func(w *world, cm *corev1.ConfigMap)
+		says   string
+	}{
+		"a report is replaced": {v1alpha1.StageEvaluate, func(w *world, cm *corev1.ConfigMap) {
+			cm.BinaryData[deploy.KeyReport] = committed(w, 2*w.committed)
+		}, "worker 0 of region us-west-2"},
+		"a report comes before the worker's": {v1alpha1.StageMeasure, func(w *world, cm *corev1.ConfigMap) {
+			cm.Data[deploy.KeyState] = deploy.StateDone
+			cm.BinaryData = map[string][]byte{deploy.KeyReport: committed(w, 2*w.committed)}
+		}, "worker 0 of region us-west-2"},
+		"the report is that of another worker": {v1alpha1.StageEvaluate, func(w *world, cm *corev1.ConfigMap) {
+			other := w.get(reportName(w.getRun("r"), "ap-northeast-1", 0), &corev1.ConfigMap{}).(*corev1.ConfigMap)
+			cm.Data, cm.BinaryData = other.Data, other.BinaryData
+		}, "worker 0 of region us-west-2"},
+		"a worker is told another start": {v1alpha1.StageMeasure, func(w *world, cm *corev1.ConfigMap) {
+			start, err := time.Parse(time.RFC3339Nano, cm.Data[deploy.KeyStartAt])
+			w.must(err)
+			cm.Data[deploy.KeyStartAt] = start.Add(-time.Second).Format(time.RFC3339Nano)
+		}, "start"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.pending = 1 // so that stage Evaluate waits
+			w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+			w.untilStage("r", tt.when)
+			cm := w.get(reportName(w.getRun("r"), "us-west-2", 0), &corev1.ConfigMap{}).(*corev1.ConfigMap)
+			tt.attack(w, cm)
+			w.must(w.client.Update(w.ctx, cm))
+			w.pending = 0
+			invalid(t, w.untilOver("r"), "ReportForged", tt.says, reportName(w.getRun("r"), "us-west-2", 0))
+		})
+	}
+}
+
+// What workers are told is what the run says: who changes it before they read it is found out by what they report.
+func TestWorkersAreToldSomethingElse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.workersHang = ptr.To("")
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+	w.until("the workers are made", func() bool {
+		return w.client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: workerName(w.getRun("r"), "us-west-2")}, &corev1.ConfigMap{}) == nil
+	})
+	cm := w.get(workerName(w.getRun("r"), "us-west-2"), &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	w.must(w.client.Delete(w.ctx, cm))
+	cm.ResourceVersion, cm.UID = "", ""
+	cm.Data[WorkerKey] = strings.Replace(cm.Data[WorkerKey], `"seed":1`, `"seed":7`, 1)
+	w.must(w.client.Create(w.ctx, cm))
+	w.workersHang = nil
+	invalid(t, w.untilOver("r"), "ReportForged", "worker 0 of region us-west-2", "configuration")
+}
+
+// What the operator notes of the nodes is its own.
+func TestSnapshotsAreSealed(t *testing.T) {
+	for name, attack := range map[string]func(w *world, cm *corev1.ConfigMap){
+		"changed": func(w *world, cm *corev1.ConfigMap) {
+			var s snapshot
+			w.must(gunzipJSON(cm.BinaryData[snapshotBefore], &s))
+			for i := range s.Nodes {
+				s.Nodes[i].CPUSeconds = -1000
+			}
+			b, err := gzipJSON(s)
+			w.must(err)
+			cm.BinaryData[snapshotBefore] = b
+			w.must(w.client.Update(w.ctx, cm))
+		},
+		"deleted": func(w *world, cm *corev1.ConfigMap) { w.must(w.client.Delete(w.ctx, cm)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+			run := w.untilStage("r", v1alpha1.StageMeasure)
+			attack(w, w.get(snapshotName(run), &corev1.ConfigMap{}).(*corev1.ConfigMap))
+			invalid(t, w.untilOver("r"), "SnapshotForged", snapshotName(run))
+		})
+	}
+}
+
+// Workers whose clocks are apart do not begin together, whoever is ahead.
+func TestClocksAreApart(t *testing.T) {
+	for name, tt := range map[string]struct {
+		behind  time.Duration
+		after   v1alpha1.Stage
+		invalid bool
+	}{
+		"a little":            {30 * time.Millisecond, "", false},
+		"behind":              {400 * time.Millisecond, "", true},
+		"ahead":               {-400 * time.Millisecond, "", true},
+		"behind by the end":   {400 * time.Millisecond, v1alpha1.StageMeasure, true},
+		"a little by the end": {30 * time.Millisecond, v1alpha1.StageMeasure, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+			if tt.after != "" {
+				w.untilStage("r", tt.after)
+			}
+			w.clockBehind = map[string]time.Duration{"ap-northeast-1": tt.behind}
+			run := w.untilOver("r")
+			if tt.invalid {
+				invalid(t, run, "ClocksApart", "worker 0 of region ap-northeast-1", "400ms")
+			} else if run.Status.Verdict != v1alpha1.VerdictPassed {
+				t.Errorf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+			}
+		})
+	}
+}
+
+// The result shows the network that was measured, not what its profile says by then.
+func TestProfileIsEditedDuringARun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(w.profile("wan", 100*time.Millisecond), makeDatabase("d").profileRef("wan").obj(), makeRun("r").database("d").obj())
+	w.untilStage("r", v1alpha1.StageMeasure)
+	w.editProfile("wan", 10*time.Millisecond)
+	w.patchDatabase("d", func(db *v1alpha1.GeoDatabase) { db.Spec.PartitionsPerRegion = 2 })
+	run := w.untilOver("r")
+	if run.Status.Verdict != v1alpha1.VerdictPassed {
+		t.Fatalf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+	}
+	m := w.document("r").Manifests
+	if rtt := m.Network.Links[0].RTT.Duration; rtt != 100*time.Millisecond {
+		t.Errorf("the result shows a network of %s", rtt)
+	}
+	if m.Database.PartitionsPerRegion != 1 {
+		t.Errorf("the result shows %d partitions", m.Database.PartitionsPerRegion)
+	}
+	// Whoever looks at the run learns that something was edited, and that the run has gone on as it began.
+	c := meta.FindStatusCondition(run.Status.Conditions, "ManifestsUnchanged")
+	if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "NetworkProfile wan") || !strings.Contains(c.Message, "GeoDatabase d") {
+		t.Errorf("condition %+v", c)
+	}
+}
+
+// The database's nodes are made anew with an edited profile before the run is tied to them: it would measure another network
+// than the one that it was let in for.
+func TestProfileIsEditedWhenARunBegins(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(w.profile("wan", 100*time.Millisecond), makeDatabase("d").profileRef("wan").obj())
+	w.untilReady("d")
+	w.create(makeRun("r").database("d").obj())
+	for w.getRun("r").Status.Stage != v1alpha1.StageProvision {
+		w.reconcile(w.run, w.getRun("r"))
+	}
+	// The database looked before the run had taken it.
+	w.editProfile("wan", 10*time.Millisecond)
+	db := w.getDatabase("d")
+	db.Status.ActiveRun = ""
+	w.must(w.client.Status().Update(w.ctx, db))
+	w.reconcile(w.database, db)
+	db = w.getDatabase("d")
+	db.Status.ActiveRun = "r"
+	w.must(w.client.Status().Update(w.ctx, db))
+	invalid(t, w.untilOver("r"), "ManifestEdited", "NetworkProfile wan")
+}
+
+// The snapshot of the manifests cannot be edited, and one that took its place shows.
+func TestManifestsAreSealed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+	run := w.untilStage("r", v1alpha1.StageMeasure)
+	cm := w.get(joinName(253, run.Name, "manifests", attempt(run)), &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	if cm.Immutable == nil || !*cm.Immutable {
+		t.Error("the snapshot can be changed")
+	}
+	m := &result.Manifests{}
+	w.must(gunzipJSON(cm.BinaryData["manifests.json.gz"], m))
+	w.must(w.client.Delete(w.ctx, cm))
+	m.Database.Engine.Name = "slog"
+	b, err := gzipJSON(m)
+	w.must(err)
+	cm.ResourceVersion, cm.UID, cm.BinaryData = "", "", map[string][]byte{"manifests.json.gz": b}
+	w.must(w.client.Create(w.ctx, cm))
+	invalid(t, w.untilOver("r"), "SnapshotForged", cm.Name)
+}
+
+// onTime fails the test unless a fault had its true times within the tolerance of its plan.
+func onTime(t *testing.T, f *result.Fault, tolerance time.Duration) {
+	t.Helper()
+	for _, x := range []struct {
+		planned int64
+		at      []*int64
+	}{
+		{f.AtMicroseconds, []*int64{f.FromMicroseconds, f.InjectedMicroseconds}},
+		{f.AtMicroseconds + f.DurationMicroseconds, []*int64{f.RecoveringMicroseconds, f.ToMicroseconds}},
+	} {
+		for _, at := range x.at {
+			if at == nil || (time.Duration(*at-x.planned)*time.Microsecond).Abs() > tolerance {
+				t.Errorf("fault %s, planned for %d us: %+v", f.Name, x.planned, f)
+				return
+			}
+		}
+	}
+}
+
+// Nodes and sidecars keep the time of their faults by themselves: whatever keeps the operator busy, or the API server away, they begin
+// and end when they should.
+func TestFaultsKeepTheirTimeWithoutTheOperator(t *testing.T) {
+	const cut = "[{name: cut, at: 15s, duration: 10s, networkPartition: {from: {regions: [us-west-2]}}}]"
+	for name, tt := range map[string]struct {
+		emulation   v1alpha1.Emulation
+		faults      string
+		until, for_ time.Duration
+	}{
+		"busy when it begins":               {v1alpha1.EmulationBuiltIn, cut, 5 * time.Second, 17 * time.Second},
+		"busy all the time":                 {v1alpha1.EmulationBuiltIn, cut, 5 * time.Second, 27 * time.Second},
+		"away when it ends":                 {v1alpha1.EmulationBuiltIn, cut, 20 * time.Second, 18 * time.Second},
+		"sidecars, busy when it begins":     {v1alpha1.EmulationSidecar, cut, 5 * time.Second, 17 * time.Second},
+		"sidecars, away when it ends":       {v1alpha1.EmulationSidecar, cut, 20 * time.Second, 18 * time.Second},
+		"whoever has the role":              {v1alpha1.EmulationBuiltIn, "[{name: busy, at: 15s, duration: 10s, cpuStress: {target: {role: leader}}}]", 13 * time.Second, 16 * time.Second},
+		"two at once, one within the other": {v1alpha1.EmulationBuiltIn, "[{name: slow, at: 8s, duration: 20s, networkDelay: {between: {}, delay: 20ms}}, {name: cut, at: 15s, duration: 2s, networkPartition: {from: {regions: [us-west-2]}}}]", 3 * time.Second, 33 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.create(makeDatabase("d").emulation(tt.emulation).obj(), makeRun("r").database("d").duration(40*time.Second).faults(tt.faults).obj())
+			w.untilStage("r", v1alpha1.StageMeasure)
+			start := w.getRun("r").Status.MeasureStartTime.Time
+			w.until("it is time", func() bool { return w.clock.Since(start) >= tt.until })
+			w.away(tt.for_)
+			run := w.untilOver("r")
+			if run.Status.Verdict != v1alpha1.VerdictPassed {
+				t.Errorf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+			}
+			doc := w.document("r")
+			for i := range doc.Faults {
+				onTime(t, &doc.Faults[i], 5*time.Millisecond)
+			}
+			if len(doc.Deviations) > 0 {
+				t.Errorf("%+v", doc.Deviations)
+			}
+		})
+	}
+}
+
+// A fault that was not when its plan has it makes the run Invalid, whoever injects it.
+func TestFaultMistimed(t *testing.T) {
+	const slow = "{name: slow, at: 3s, duration: 4s, cpuStress: {target: {regions: [us-west-2]}}"
+	node := func(w *world) *fakeNode { return w.nodes[w.nodePod("d", "us-west-2", 0).Status.PodIP] }
+	for name, tt := range map[string]struct {
+		emulation v1alpha1.Emulation
+		faults    string
+		world     func(w *world) // when measuring begins
+		reason    string
+		says      string
+	}{
+		"within the tolerance":                   {faults: "[" + slow + "}]", world: func(w *world) { node(w).late = 200 * time.Millisecond }},
+		"late":                                   {faults: "[" + slow + "}]", world: func(w *world) { node(w).late = 300 * time.Millisecond }, reason: "FaultMistimed", says: "fault slow began at 3.3s, planned for 3s: 300ms late"},
+		"late, within a tolerance of its own":    {faults: "[" + slow + ", tolerance: 1s}]", world: func(w *world) { node(w).late = 300 * time.Millisecond }},
+		"on time, with no tolerance to speak of": {faults: "[" + slow + ", tolerance: 5ms}]", world: func(w *world) {}},
+		"late, and its tolerance is less":        {faults: "[" + slow + ", tolerance: 20ms}]", world: func(w *world) { node(w).late = 30 * time.Millisecond }, reason: "FaultMistimed", says: "20ms is allowed"},
+		"never":                                  {faults: "[" + slow + "}]", world: func(w *world) { node(w).idle = true }, reason: "FaultFailed", says: "fault slow"},
+		"ended by somebody": {faults: "[" + slow + "}]", world: func(w *world) {
+			w.until("it lasts", func() bool { return faultIn(w.getRun("r"), fault.Active) })
+			n := node(w)
+			n.do(w.clock.Since(n.zero), &admin.Disturbance{})
+		}, reason: "FaultMistimed", says: "fault slow ended at"},
+		"sidecars are late": {emulation: v1alpha1.EmulationSidecar, faults: "[{name: slow, at: 3s, duration: 4s, networkDelay: {between: {}, delay: 10ms}}]",
+			world: func(w *world) { w.sidecars.late = 400 * time.Millisecond }, reason: "FaultMistimed", says: "fault slow began at 3.4s"},
+		"the operator is away when a pod is to be killed": {faults: "[{name: kill, at: 3s, podKill: {target: {regions: [ap-northeast-1]}}}]",
+			world: func(w *world) { w.away(6 * time.Second) }, reason: "FaultMistimed", says: "fault kill began at 6"},
+		"the operator is away, and Chaos Mesh is to begin": {faults: "[{name: full, at: 3s, duration: 3s, memoryStress: {target: {regions: [us-west-2]}, size: 16Mi}}]",
+			world: func(w *world) { w.away(6 * time.Second) }, reason: "FaultMistimed", says: "and 2s is allowed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.chaosMesh = true
+			db := makeDatabase("d")
+			if tt.emulation != "" {
+				db.emulation(tt.emulation)
+			}
+			w.create(db.obj(), makeRun("r").database("d").duration(30*time.Second).faults(tt.faults).obj())
+			w.untilStage("r", v1alpha1.StageMeasure)
+			tt.world(w)
+			run := w.untilOver("r")
+			if tt.reason != "" {
+				invalid(t, run, tt.reason, tt.says)
+			} else if run.Status.Verdict != v1alpha1.VerdictPassed {
+				t.Errorf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+			}
+		})
+	}
+}
+
+// What is done to nodes and links in a window that the manifest does not say makes the run Invalid, however short it is.
+func TestUndeclaredDisturbances(t *testing.T) {
+	faster := geo.Link{Delay: time.Millisecond}
+	disturb := func(d admin.Disturbance, for_ time.Duration) func(w *world) {
+		return func(w *world) {
+			n := w.nodes[w.nodePod("d", "us-west-2", 0).Status.PodIP]
+			n.do(w.clock.Since(n.zero), &d)
+			w.clock.Step(for_)
+			n.do(w.clock.Since(n.zero), &admin.Disturbance{})
+		}
+	}
+	fast := func(for_ time.Duration) func(w *world) {
+		return func(w *world) {
+			n := w.nodes[w.nodePod("d", "us-west-2", 0).Status.PodIP]
+			from := w.clock.Since(n.zero)
+			w.clock.Step(for_)
+			n.log.Fast = append(n.log.Fast, admin.FastLink{To: "ap-northeast-1", Node: "ap-northeast-1/0/0", From: from, Until: w.clock.Since(n.zero), Median: 20 * time.Millisecond})
+		}
+	}
+	for name, tt := range map[string]struct {
+		emulation v1alpha1.Emulation
+		faults    string
+		stage     v1alpha1.Stage
+		attack    func(w *world)
+		reason    string // UndeclaredDisturbance if empty
+		says      []string
+	}{
+		"a faster link": {attack: disturb(admin.Disturbance{Links: []admin.DisturbedLink{{To: "ap-northeast-1", Link: faster, Back: faster}}}, 7*time.Second),
+			says: []string{"us-west-2/0/0: link us-west-2 -> ap-northeast-1 delay 1ms from"}},
+		"a moment's cut":  {attack: disturb(admin.Disturbance{Cut: []int{1}}, time.Millisecond), says: []string{"us-west-2/0/0: cut off from node ap-northeast-1/0/0 from"}},
+		"another clock":   {attack: disturb(admin.Disturbance{ClockOffset: time.Second}, time.Second), says: []string{"clock set by 1s"}},
+		"a slower node":   {attack: disturb(admin.Disturbance{SlowPercent: 10}, time.Second), says: []string{"slower by 10%"}},
+		"a node given up": {attack: disturb(admin.Disturbance{Lost: []int{1}}, time.Second), says: []string{"node ap-northeast-1/0/0 given up"}},
+		"beside a fault": {faults: "[{name: slow, at: 1s, duration: 1s, cpuStress: {target: {}}}]",
+			attack: func(w *world) {
+				w.until("it is over", func() bool { return faultIn(w.getRun("r"), fault.Done) })
+				w.clock.Step(3 * time.Second)
+				disturb(admin.Disturbance{SlowPercent: 100}, time.Second)(w) // the same once more
+			}, says: []string{"slower by 100% from"}},
+		"while it warms up": {stage: v1alpha1.StageWarmup, attack: func(w *world) {
+			w.until("the start is known", func() bool { return w.getRun("r").Status.WarmupStartTime != nil })
+			disturb(admin.Disturbance{Cut: []int{1}}, time.Millisecond)(w)
+		}},
+		"the sidecars' files": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) {
+			cm := w.get("d-network-us-west-2", &corev1.ConfigMap{}).(*corev1.ConfigMap)
+			for file, text := range cm.Data {
+				cm.Data[file] = strings.Replace(text, `"delayMicros": 50000`, `"delayMicros": 500`, 1)
+			}
+			w.must(w.client.Update(w.ctx, cm))
+			w.away(time.Second) // then the operator writes them anew
+		}, says: []string{"sidecar of pod d-us-west-2-0: link ap-northeast-1 -> us-west-2 delay 500", "which no fault of the manifest declares"}},
+		"the workers' sidecars alone": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) {
+			cm := w.get("d-network-us-west-2", &corev1.ConfigMap{}).(*corev1.ConfigMap)
+			cm.Data["config.json"] = strings.Replace(cm.Data["config.json"], `"links"`, `"exemptPorts": [7000], "links"`, 1)
+			w.must(w.client.Update(w.ctx, cm))
+			w.away(time.Second)
+		}, says: []string{"sidecar of pod r-us-west-2-", "other peers, ports or limits"}},
+		"nobody says what was done, but a link is faster": {attack: fast(2 * time.Second), reason: "LinkTooFast",
+			says: []string{"link us-west-2/0/0 -> ap-northeast-1/0/0: round trips took 20ms (median) from", "100ms is declared, and no fault"}},
+		"a link is faster while a fault changes it": {faults: "[{name: slow, at: 0s, duration: 18s, networkDelay: {between: {}, delay: 10ms, jitter: 20ms}}]", attack: func(w *world) {
+			w.until("it lasts", func() bool { return faultIn(w.getRun("r"), fault.Active) })
+			fast(time.Second)(w)
+		}},
+		"a link is faster while it warms up": {stage: v1alpha1.StageWarmup, attack: func(w *world) {
+			w.until("the start is known", func() bool { return w.getRun("r").Status.WarmupStartTime != nil })
+			fast(time.Millisecond)(w)
+		}},
+		"a sidecar that starts anew": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) {
+			delete(w.sidecars.logs, w.nodePod("d", "us-west-2", 0).UID)
+		}, says: []string{"sidecar of pod d-us-west-2-0: started anew"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			db, run := makeDatabase("d"), makeRun("r").database("d").duration(20*time.Second)
+			if tt.emulation != "" {
+				db.emulation(tt.emulation)
+			}
+			if tt.faults != "" {
+				run.faults(tt.faults)
+			}
+			if tt.stage == "" {
+				tt.stage = v1alpha1.StageMeasure
+			}
+			w.create(db.obj(), run.obj())
+			w.untilStage("r", tt.stage)
+			tt.attack(w)
+			if now := w.untilOver("r"); tt.says != nil {
+				invalid(t, now, firstOf(tt.reason, "UndeclaredDisturbance"), tt.says...)
+			} else if now.Status.Verdict != v1alpha1.VerdictPassed {
+				t.Errorf("the run ended %s %s: %s", now.Status.Verdict, now.Status.Reason, now.Status.Message)
+			}
+		})
+	}
+}
+
+// A topology that is not the operator's is none: it would say what the network is held to.
+func TestTopologyIsSealed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+	run := w.untilStage("r", v1alpha1.StageMeasure)
+	name := topologyName(w.getDatabase("d"), run.Status.DatabaseIncarnation)
+	cm := w.get(name, &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	w.must(w.client.Delete(w.ctx, cm))
+	cm.ResourceVersion, cm.UID = "", ""
+	cm.Data[TopologyKey] = strings.Replace(cm.Data[TopologyKey], "50000000", "5000000", 1)
+	w.must(w.client.Create(w.ctx, cm))
+	invalid(t, w.untilOver("r"), "DatabaseReplaced", "was made by somebody else")
+	w.untilReady("d")
+	if inc := w.getDatabase("d").Status.Incarnation; inc == run.Status.DatabaseIncarnation {
+		t.Errorf("the database still is %s", inc)
+	}
+}

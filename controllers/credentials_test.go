@@ -1,0 +1,245 @@
+package controllers
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/identity"
+)
+
+func (w *world) secret(name string) *corev1.Secret {
+	w.t.Helper()
+	return w.get(name, &corev1.Secret{}).(*corev1.Secret)
+}
+
+// folder is what a container finds in a folder, file by file, as the kubelet puts it there.
+func (w *world) folder(pod *corev1.Pod, c *corev1.Container, path string) map[string][]byte {
+	w.t.Helper()
+	out := map[string][]byte{}
+	for _, m := range c.VolumeMounts {
+		for _, v := range pod.Spec.Volumes {
+			if m.MountPath != path || v.Name != m.Name || v.Projected == nil {
+				continue
+			}
+			for _, s := range v.Projected.Sources {
+				secret := w.secret(s.Secret.Name)
+				for _, item := range s.Secret.Items {
+					if len(secret.Data[item.Key]) == 0 {
+						w.t.Errorf("Secret %s has no %s, which pod %s mounts", secret.Name, item.Key, pod.Name)
+					}
+					out[item.Path] = secret.Data[item.Key]
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Each pod has what it needs to prove itself and no more: nodes one key for each other and one for clients, workers the key of their
+// run, and nobody what the operator has.
+func TestCredentialsOfPods(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").obj(), makeDatabase("e").obj(), makeRun("r").database("d").workers(2).obj())
+	w.untilStage("r", v1alpha1.StageMeasure)
+	w.untilReady("e")
+	node, worker := w.nodePod("d", "us-west-2", 0), w.workerPod("r", "us-west-2")
+	ofNode := w.folder(node, &node.Spec.Containers[0], identity.DefaultFolder)
+	ofWorker := w.folder(worker, &worker.Spec.Containers[0], identity.DefaultFolder)
+	if got, want := slices.Sorted(maps.Keys(ofNode)), []string{"ca.crt", "clients.key", "peer.key", "tls.crt", "tls.key"}; !slices.Equal(got, want) {
+		t.Errorf("a node has %q, want %q", got, want)
+	}
+	if got, want := slices.Sorted(maps.Keys(ofWorker)), []string{"ca.crt", "client.key", "tls.crt", "tls.key"}; !slices.Equal(got, want) {
+		t.Errorf("a worker has %q, want %q", got, want)
+	}
+	run := w.getRun("r")
+	if !bytes.Equal(ofWorker[identity.FileClient], identity.ClientKey(ofNode[identity.FileClients], attempt(run))) {
+		t.Error("the nodes would not let the worker in")
+	}
+	if got := w.nodes[node.Status.PodIP].run; got != attempt(run) {
+		t.Errorf("the nodes let the clients of %q in", got)
+	}
+	name := identity.ServerName(string(w.getDatabase("d").UID))
+	if !identity.Current(ofNode[identity.FileCert], ofNode[identity.FileSigners], name, w.clock.Now()) {
+		t.Error("the node's certificate is not that of its database")
+	}
+	other := w.secret("e-credentials").Data
+	for _, file := range []string{identity.FilePeer, identity.FileClients, identity.FileKey} {
+		if bytes.Equal(ofNode[file], other[file]) {
+			t.Errorf("two databases share %s", file)
+		}
+	}
+	// What they have is what the operator goes by, and nobody else's.
+	clients := newPodClients(w.credentials)
+	for _, files := range []map[string][]byte{ofNode, ofWorker} {
+		folder := t.TempDir()
+		for file, b := range files {
+			w.must(os.WriteFile(filepath.Join(folder, file), b, 0o600))
+		}
+		addr := httpsServer(t, identity.Folder(folder), func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") })
+		if _, err := clients.Nodes(w.getDatabase("d").UID).Status(w.ctx, addr); err != nil {
+			t.Error(err)
+		}
+		if _, err := clients.Nodes(w.getDatabase("e").UID).Status(w.ctx, addr); err == nil {
+			t.Error("a pod of one database passes for one of another")
+		}
+	}
+	authority := w.secret(AuthorityName).Data
+	for _, files := range []map[string][]byte{ofNode, ofWorker} {
+		for file, b := range files {
+			for key, secret := range authority {
+				if key != "signers.crt" && bytes.Contains(b, secret) {
+					t.Errorf("%s holds the operator's %s", file, key)
+				}
+			}
+		}
+	}
+	pods := &corev1.PodList{}
+	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace)))
+	for i := range pods.Items {
+		for _, v := range pods.Items[i].Spec.Volumes {
+			if v.Secret != nil && v.Secret.SecretName == AuthorityName {
+				t.Errorf("pod %s mounts the operator's Secret", pods.Items[i].Name)
+			}
+		}
+	}
+	if a, b := w.reportKey(worker), w.reportKey(w.workerPod("r", "ap-northeast-1")); bytes.Equal(a, b) || len(a) == 0 {
+		t.Error("two workers share the key of their reports")
+	}
+}
+
+// What anybody may ask of a pod is on ports that change nothing; kubelet and Prometheus go there. The operator has ports of its own.
+func TestPortsOfPods(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").emulation(v1alpha1.EmulationSidecar).obj(), makeRun("r").database("d").obj())
+	w.untilStage("r", v1alpha1.StageMeasure)
+	jobs := &batchv1.JobList{}
+	w.must(w.client.List(w.ctx, jobs, client.InNamespace(w.namespace)))
+	for _, template := range []corev1.PodTemplateSpec{w.get("d-us-west-2", &appsv1.StatefulSet{}).(*appsv1.StatefulSet).Spec.Template, jobs.Items[0].Spec.Template} {
+		if got := template.Annotations[annotationScrapePort]; got != "7001" {
+			t.Errorf("Prometheus scrapes port %s", got)
+		}
+	}
+	for _, pod := range []*corev1.Pod{w.nodePod("d", "us-west-2", 0), w.workerPod("r", "us-west-2")} {
+		ports := map[string]int32{}
+		for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
+			for _, p := range c.Ports {
+				ports[p.Name] = p.ContainerPort
+			}
+			for _, probe := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+				if probe == nil {
+					continue
+				}
+				if port := probe.HTTPGet.Port.String(); port != "metrics" && port != "7003" {
+					t.Errorf("kubelet asks port %s of container %s", port, c.Name)
+				}
+			}
+		}
+		delete(ports, "geobench")
+		if want := map[string]int32{"metrics": 7001, "admin": 7004, "wan": 7003, "wan-admin": 7005}; !maps.Equal(ports, want) {
+			t.Errorf("pod %s has ports %v, want %v", pod.Name, ports, want)
+		}
+		sidecar := &pod.Spec.InitContainers[0]
+		if got, want := slices.Sorted(maps.Keys(w.folder(pod, sidecar, identity.DefaultFolder))), []string{"ca.crt", "tls.crt", "tls.key"}; !slices.Equal(got, want) {
+			t.Errorf("the sidecar of %s has %q, want %q", pod.Name, got, want)
+		}
+	}
+}
+
+// Certificates are renewed long before they end, in place: no pod is started again.
+func TestCredentialsAreRenewed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").obj())
+	db := w.untilReady("d")
+	name, first := identity.ServerName(string(db.UID)), w.secret("d-credentials")
+	pod, set := w.nodePod("d", "us-west-2", 0).UID, w.get("d-us-west-2", &appsv1.StatefulSet{}).GetGeneration()
+	for range 40 {
+		w.clock.Step(10 * 24 * time.Hour)
+		w.step()
+		if now := w.secret("d-credentials").Data; !identity.Current(now[identity.FileCert], w.secret(AuthorityName).Data["signers.crt"], name, w.clock.Now()) {
+			t.Fatalf("after %s the certificate is not good for long any more", w.clock.Since(first.CreationTimestamp.Time))
+		}
+		operator, err := w.credentials.TLS(w.ctx, db.UID)
+		w.must(err)
+		if left := operator.Certificates[0].Leaf.NotAfter.Sub(w.clock.Now()); left < 29*24*time.Hour {
+			t.Fatalf("after %s the operator's own certificate is good for %s", w.clock.Since(first.CreationTimestamp.Time), left)
+		}
+	}
+	now := w.secret("d-credentials")
+	if bytes.Equal(now.Data[identity.FileCert], first.Data[identity.FileCert]) || !bytes.Equal(now.Data[identity.FilePeer], first.Data[identity.FilePeer]) {
+		t.Error("the certificate is the same after a year, or the keys are not")
+	}
+	if w.nodePod("d", "us-west-2", 0).UID != pod || w.get("d-us-west-2", &appsv1.StatefulSet{}).GetGeneration() != set {
+		t.Error("the pods were made anew")
+	}
+}
+
+// A Secret of the database's name that is somebody else's is not used, and the database says so.
+func TestCredentialsOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "d-credentials"}, Data: map[string][]byte{identity.FilePeer: []byte("known")}}
+	w.create(foreign, makeDatabase("d").obj())
+	w.until("it is refused", func() bool {
+		for _, c := range w.getDatabase("d").Status.Conditions {
+			if c.Type == v1alpha1.ConditionReady && c.Reason == "NameTaken" {
+				return strings.Contains(c.Message, "Secret d-credentials exists and does not belong to this object")
+			}
+		}
+		return false
+	})
+	w.must(w.client.Delete(w.ctx, foreign))
+	w.untilReady("d")
+}
+
+// The operator's own Secret that is deleted comes back as it was, as long as an operator lives that has it; and all databases follow
+// another one.
+func TestAuthorityIsLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").obj())
+	w.untilReady("d")
+	first := w.secret(AuthorityName)
+	lose := func() {
+		w.must(w.client.Delete(w.ctx, w.secret(AuthorityName)))
+	}
+	lose()
+	w.clock.Step(authorityFresh)
+	w.until("it is back", func() bool {
+		err := w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: AuthorityName}, &corev1.Secret{})
+		return err == nil || !apierrors.IsNotFound(err)
+	})
+	if !bytes.Equal(w.secret(AuthorityName).Data["secret"], first.Data["secret"]) {
+		t.Error("the operator has forgotten what it knew")
+	}
+	lose()
+	w.restartOperator()
+	incarnation := w.getDatabase("d").Status.Incarnation
+	w.until("the database was made anew", func() bool { return w.getDatabase("d").Status.Incarnation != incarnation })
+	w.untilReady("d")
+	if bytes.Equal(w.secret(AuthorityName).Data["secret"], first.Data["secret"]) {
+		t.Error("there is no other authority")
+	}
+	if now := w.secret("d-credentials").Data; !bytes.Equal(now[identity.FileSigners], w.secret(AuthorityName).Data["signers.crt"]) {
+		t.Error("the database still has the old credentials")
+	}
+}

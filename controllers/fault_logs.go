@@ -1,0 +1,181 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/local"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/wan"
+)
+
+// nodeLog is what a node has done, and what the operator's clock makes of it.
+type nodeLog struct {
+	id  geo.NodeID
+	log *admin.Log
+	// zero is when its monotonic clock showed 0, from the start of measuring.
+	zero, within time.Duration
+}
+
+// readLogs asks all nodes that are not lost for their logs, once in a reconciliation.
+func (in *clusterInjector) readLogs(ctx context.Context) error {
+	if in.nodeTracks != nil {
+		return nil
+	}
+	nodes := in.reachable()
+	if err := in.readClocks(ctx, nodes); err != nil {
+		return err
+	}
+	logs := make([]nodeLog, len(nodes))
+	group, asking := errgroup.WithContext(ctx)
+	group.SetLimit(maxAsk)
+	for i, id := range nodes {
+		group.Go(func() error {
+			log, err := in.Pods.Nodes(in.db.UID).Log(asking, in.nodes[id].address)
+			if err != nil {
+				return fmt.Errorf("the log of node %s: %w", in.nodes[id].podName, err)
+			}
+			logs[i] = nodeLog{id, log, in.clocks[id].Zero.Sub(in.timeline.Start), in.clocks[id].Within}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	in.nodeTracks, in.logs = []*fault.Track[*admin.Disturbance]{}, logs
+	for i, id := range nodes {
+		in.nodeTracks = append(in.nodeTracks, in.timeline.NodeTrack(id, logs[i].log, logs[i].zero, logs[i].within, nodeFaults))
+		in.losses = append(in.losses, in.timeline.Losses(id, logs[i].log, logs[i].zero)...)
+		if logs[i].log.Forgotten > 0 {
+			last := logs[i].log.Entries[len(logs[i].log.Entries)-1]
+			in.losses = append(in.losses, fault.Deviation{Name: in.nodes[id].podName, What: fmt.Sprintf("disturbed more than %d times", admin.MaxLog), From: last.From + logs[i].zero, To: fault.Forever})
+		}
+	}
+	return nil
+}
+
+// readSidecars asks all sidecars for their logs, once in a reconciliation.
+func (in *clusterInjector) readSidecars(ctx context.Context) error {
+	if in.sidecarTracks != nil || in.current.emulation() != v1alpha1.EmulationSidecar {
+		return nil
+	}
+	network, err := in.network(ctx)
+	if err != nil {
+		return err
+	}
+	backend, ok := in.backend().(*emulation.Sidecar)
+	if !ok {
+		return fmt.Errorf("the backend of emulation %s is a %T", in.current.emulation(), in.backend())
+	}
+	gone := podNames(in.db, in.timeline.Plan.Topology, append(in.timeline.Lost(), down(in.timeline)...))
+	pods := slices.DeleteFunc(network.Pods, func(p emulation.Pod) bool { return slices.Contains(gone, p.Name) })
+	tracks := make([]*fault.Track[*wan.Config], len(pods))
+	starts := make([]time.Duration, len(pods))
+	plan := networkPlan(network, in.timeline, in.db)
+	group, asking := errgroup.WithContext(ctx)
+	group.SetLimit(maxAsk)
+	for i, p := range pods {
+		group.Go(func() error {
+			if len(p.IPs) == 0 {
+				return fmt.Errorf("the log of the sidecar of pod %s: the pod has no address", p.Name)
+			}
+			log, ahead, within, err := in.Pods.Sidecars(in.db.UID).Log(asking, net.JoinHostPort(p.IPs[0], strconv.Itoa(wan.AdminPort)))
+			if err != nil {
+				return fmt.Errorf("the log of the sidecar of pod %s: %w", p.Name, err)
+			}
+			config, err := backend.Config(network, p.Region, p.Name)
+			if err != nil {
+				return err
+			}
+			tracks[i] = sidecarTrack(p.Name, config, log, plan, func(at time.Time) time.Duration { return at.Add(-ahead).Sub(in.timeline.Start) })
+			tracks[i].Within = within
+			starts[i] = log.Since.Add(-ahead).Sub(in.timeline.Start)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	in.sidecarTracks = tracks
+	for i, start := range starts {
+		if start > -in.run.Spec.Load.Warmup.Duration {
+			in.losses = append(in.losses, fault.Deviation{Name: "sidecar of pod " + pods[i].Name, What: "started anew: until then packets passed as they came", From: start, To: start + time.Millisecond})
+		}
+	}
+	return nil
+}
+
+// sidecarTrack holds the log of a pod's sidecar against what it was told. since counts from the start of measuring.
+func sidecarTrack(pod string, config *wan.Config, log *wan.Log, plan []fault.Planned[*emulation.Phase], since func(time.Time) time.Duration) *fault.Track[*wan.Config] {
+	declared, _ := config.At(time.Time{})
+	tr := &fault.Track[*wan.Config]{
+		Name: "sidecar of pod " + pod, Idle: declared, Same: (*wan.Config).Same, What: func(c *wan.Config) string { return c.Differs(declared) },
+	}
+	before := declared
+	for i, phase := range config.Phases {
+		// A phase that makes no difference to this pod is none.
+		if state, _ := config.At(phase.From); !state.Same(before) {
+			tr.Plan = append(tr.Plan, fault.Planned[*wan.Config]{At: plan[i].At, State: state, Edges: plan[i].Edges})
+			before = state
+		}
+	}
+	for i := range log.Entries {
+		span := fault.Span[*wan.Config]{From: since(log.Entries[i].From), To: fault.Forever, State: &log.Entries[i].Config}
+		if i+1 < len(log.Entries) {
+			span.To = since(log.Entries[i+1].From)
+		}
+		tr.Add(span)
+	}
+	return tr
+}
+
+// deviations are what was done to nodes and links in the measured windows that the plan does not have, and when links were too fast.
+// The faults of the timeline get their true times.
+func (in *clusterInjector) deviations(ctx context.Context) ([]result.Deviation, []result.FastLink, error) {
+	if err := in.readLogs(ctx); err != nil {
+		return nil, nil, err
+	}
+	if err := in.readSidecars(ctx); err != nil {
+		return nil, nil, err
+	}
+	for _, l := range in.timeline.Lives {
+		if byItself(l) && l.Planned() {
+			if _, _, err := in.observe(ctx, l); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	schedule := load.PlanOf(in.run.Spec.Load, 0)
+	first, _ := schedule.Window(1)
+	var windows []fault.Interval
+	for rep := range schedule.Repetitions {
+		from, to := schedule.Window(rep + 1)
+		windows = append(windows, fault.Interval{From: from - first, To: to - first})
+	}
+	out := slices.DeleteFunc(slices.Clone(in.losses), func(d fault.Deviation) bool {
+		return !slices.ContainsFunc(windows, func(w fault.Interval) bool { return d.From < w.To && d.To > w.From })
+	})
+	for _, tr := range in.nodeTracks {
+		out = append(out, tr.Deviations(windows)...)
+	}
+	for _, tr := range in.sidecarTracks {
+		out = append(out, tr.Deviations(windows)...)
+	}
+	var fast []fault.FastLink
+	for _, l := range in.logs {
+		fast = append(fast, in.timeline.FastLinks(l.id, l.log, l.zero, l.within, windows)...)
+	}
+	return local.Deviations(out), local.FastLinks(fast), nil
+}

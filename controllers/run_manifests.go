@@ -1,0 +1,150 @@
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// manifestsKey is the key of the ConfigMap that keeps the manifests of a run.
+const manifestsKey = "manifests.json.gz"
+
+// conditionManifestsUnchanged is False when the database or its network was edited while the run went on as it had begun.
+const conditionManifestsUnchanged = "ManifestsUnchanged"
+
+// manifests are those that a run was let in with. The result shows them, and prices and judgements go by them, whatever the objects
+// say by then.
+type manifests struct {
+	result.Manifests
+	// Hash is that of the database's plan: nodes with another one are another database.
+	Hash string `json:"hash"`
+	// DatabaseGeneration is that of the GeoDatabase, ProfileName the NetworkProfile that the network is from: empty for one that is
+	// inline or built in.
+	DatabaseGeneration int64  `json:"databaseGeneration"`
+	ProfileName        string `json:"profileName,omitempty"`
+}
+
+// takeManifests gathers the manifests that a run would begin with now.
+func takeManifests(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, plan *databasePlan) *manifests {
+	return &manifests{
+		Manifests: result.Manifests{Run: &run.Spec, Database: &db.Spec, Network: plan.profile.spec},
+		Hash:      plan.hash, DatabaseGeneration: db.Generation, ProfileName: plan.profile.name,
+	}
+}
+
+// keepManifests keeps the manifests in a ConfigMap that cannot be changed, and their digest in the status, where only the operator
+// writes. The digest comes first: what is found later under the name counts only if it agrees. done is false until both are there.
+func (s *runScope) keepManifests(ctx context.Context, m *manifests) (done bool, err error) {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return false, err
+	}
+	if digest := identity.Digest(text); s.run.Status.ManifestsDigest != digest {
+		s.run.Status.ManifestsDigest = digest
+		return false, nil
+	}
+	packed, err := gzipBytes(text)
+	if err != nil {
+		return false, err
+	}
+	cm := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: manifestsName(s.run), Namespace: s.run.Namespace, Labels: runLabels(s.run, RoleSnapshot)},
+		Immutable:  ptr.To(true), BinaryData: map[string][]byte{manifestsKey: packed},
+	}
+	if err := ensureCreated(ctx, s.Client, s.Live, s.run, cm); err != nil {
+		return false, err
+	}
+	kept := &corev1.ConfigMap{}
+	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(cm), kept); err != nil {
+		return false, err
+	}
+	if _, err := s.parseManifests(kept); err == nil {
+		return true, nil
+	}
+	// Of before the last edit, or somebody else's.
+	return false, client.IgnoreNotFound(s.Client.Delete(ctx, kept, client.Preconditions{UID: &kept.UID}))
+}
+
+func (s *runScope) parseManifests(cm *corev1.ConfigMap) (*manifests, error) {
+	text, err := gunzipBytes(cm.BinaryData[manifestsKey])
+	if err != nil || identity.Digest(text) != s.run.Status.ManifestsDigest {
+		return nil, troubled(result.ReasonSnapshotForged, "ConfigMap %s is not what the operator has written: its digest is not that of status.manifestsDigest", cm.Name)
+	}
+	m := &manifests{}
+	return m, json.Unmarshal(text, m)
+}
+
+// readManifests returns the manifests that the run began with.
+func (s *runScope) readManifests(ctx context.Context) (*manifests, error) {
+	cm := &corev1.ConfigMap{}
+	err := s.Live.Get(ctx, client.ObjectKey{Namespace: s.run.Namespace, Name: manifestsName(s.run)}, cm)
+	if apierrors.IsNotFound(err) {
+		return nil, troubled(result.ReasonSnapshotForged, "ConfigMap %s, which the operator has written, is gone", manifestsName(s.run))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.parseManifests(cm)
+}
+
+// edited names the objects that are not what they were when the run began.
+func (s *runScope) edited(ctx context.Context, m *manifests) ([]string, error) {
+	var out []string
+	if s.db.Generation != m.DatabaseGeneration {
+		out = append(out, fmt.Sprintf("GeoDatabase %s (generation %d, was %d)", s.db.Name, s.db.Generation, m.DatabaseGeneration))
+	}
+	profile, err := resolveProfile(ctx, s.Live, s.db)
+	switch {
+	case asRefusal(err) != nil:
+		out = append(out, fmt.Sprintf("NetworkProfile %s (it is gone)", m.ProfileName))
+	case err != nil:
+		return nil, err
+	case (m.ProfileName != "" || profile.name != "") && !equality.Semantic.DeepEqual(profile.spec, m.Network):
+		out = append(out, "NetworkProfile "+firstOf(m.ProfileName, profile.name))
+	}
+	return out, nil
+}
+
+// noteEdits says what was edited while the run went on: the nodes are those of the manifests that it began with.
+func (s *runScope) noteEdits(ctx context.Context, m *manifests) error {
+	edited, err := s.edited(ctx, m)
+	if err != nil {
+		return err
+	}
+	if len(edited) == 0 {
+		s.condition(conditionManifestsUnchanged, true, "Unchanged", "the database and its network are as they were when the run began")
+		return nil
+	}
+	s.condition(conditionManifestsUnchanged, false, "Edited",
+		fmt.Sprintf("edited during the run, which went on with what they said when it began: %s", strings.Join(edited, ", ")))
+	return nil
+}
+
+// checkIncarnation ends the run when the database's nodes are not those that it was let in for.
+func (s *runScope) checkIncarnation(ctx context.Context, current *incarnation) error {
+	m, err := s.readManifests(ctx)
+	if err != nil || current.hash == m.Hash {
+		return err
+	}
+	edited, err := s.edited(ctx, m)
+	if err != nil {
+		return err
+	}
+	what := "it may have been edited and edited back, or the operator's image has changed"
+	if len(edited) > 0 {
+		what = "edited in the meantime: " + strings.Join(edited, ", ")
+	}
+	return troubled(result.ReasonManifestEdited, "GeoDatabase %s was deployed with other manifests than those that the run was let in with; %s; run it again", s.db.Name, what)
+}

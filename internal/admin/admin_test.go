@@ -1,0 +1,44 @@
+package admin
+
+import (
+	"testing"
+	"time"
+)
+
+func TestAgendaAt(t *testing.T) {
+	cut, slow := Disturbance{Cut: []int{1}}, Disturbance{SlowPercent: 5}
+	a := &Agenda{Steps: []Step{{At: 10, Disturbance: cut}, {At: 20, Disturbance: slow}, {At: 30}}}
+	for _, tc := range []struct {
+		now, next time.Duration
+		want      *Disturbance
+		ahead     int
+	}{{0, 10, nil, 3}, {9, 10, nil, 3}, {10, 20, &cut, 2}, {19, 20, &cut, 2}, {25, 30, &slow, 1}, {30, 0, nil, 0}, {99, 0, nil, 0}} {
+		d, next, ok := a.At(tc.now)
+		if !d.Same(tc.want) || next != tc.next || ok != (tc.next > 0) || a.Ahead(tc.now) != tc.ahead {
+			t.Errorf("at %d: %+v, the next at %d (%t), %d ahead", tc.now, d, next, ok, a.Ahead(tc.now))
+		}
+	}
+	if d, _, ok := (&Agenda{}).At(5); ok || !d.Same(nil) {
+		t.Errorf("an empty agenda says %+v, %t", d, ok)
+	}
+	if d, _, ok := Now(&slow).At(Monotonic()); ok || !d.Same(&slow) {
+		t.Errorf("now is %+v, %t", d, ok)
+	}
+}
+
+func TestLog(t *testing.T) {
+	l := &Log{}
+	cut, slow := &Disturbance{Cut: []int{1}}, &Disturbance{SlowPercent: 5}
+	for i, d := range []*Disturbance{nil, cut, slow, {}, cut} {
+		l.Change(time.Duration(i), d)
+	}
+	if e := l.Entries; len(e) != 3 || e[0].From != 1 || *e[0].To != 2 || e[1].From != 2 || *e[1].To != 3 || e[2].From != 4 || e[2].To != nil {
+		t.Errorf("%+v", l.Entries)
+	}
+	for i := range 2 * MaxLog {
+		l.Change(time.Duration(10+i), []*Disturbance{nil, cut}[i%2])
+	}
+	if len(l.Entries) != MaxLog || l.Forgotten != 3 || l.Entries[MaxLog-1].To == nil {
+		t.Errorf("%d entries, %d forgotten", len(l.Entries), l.Forgotten)
+	}
+}

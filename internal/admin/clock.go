@@ -1,0 +1,24 @@
+package admin
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+// PathClock is where a process tells the time.
+const PathClock = "/clock"
+
+// Reading is what the clocks of a process show at one instant.
+type Reading struct {
+	// Wall is in nanoseconds since 1970.
+	Wall int64 `json:"wallNanoseconds"`
+	// Monotonic is by the clock that agendas and logs go by: see Monotonic.
+	Monotonic time.Duration `json:"monotonicNanoseconds"`
+}
+
+// ServeClock answers GET PathClock with a Reading.
+func ServeClock(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(Reading{time.Now().UnixNano(), Monotonic()})
+}

@@ -1,0 +1,272 @@
+package identity
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"time"
+)
+
+// The keys of an authority's Secret.
+const (
+	secretKey   = "secret"
+	signerCerts = "signers.crt"
+	signerKeys  = "signers.key"
+)
+
+const (
+	// signerLife is how long a signer's certificate is good for. The next signer is made when a third of that is left.
+	signerLife = 3 * 365 * 24 * time.Hour
+	// introduction is how long the next signer is only made known before it signs: until then, nobody meets a certificate of it whose
+	// Secret does not list it yet.
+	introduction = 24 * time.Hour
+	// certificateLife is how long other certificates are good for. They are renewed when a third of that is left.
+	certificateLife = 90 * 24 * time.Hour
+	// backdating allows for clocks that are behind.
+	backdating = time.Hour
+	keySize    = 32
+)
+
+// Authority is what an operator makes all credentials from.
+type Authority struct {
+	secret  []byte
+	signers []signer // oldest first
+}
+
+type signer struct {
+	cert *x509.Certificate
+	key  crypto.Signer
+}
+
+// NewAuthority makes one.
+func NewAuthority(now time.Time) (*Authority, error) {
+	a := &Authority{secret: make([]byte, keySize)}
+	if _, err := rand.Read(a.secret); err != nil {
+		return nil, err
+	}
+	_, err := a.Renew(now)
+	return a, err
+}
+
+// ParseAuthority reads what Data has written.
+func ParseAuthority(data map[string][]byte) (*Authority, error) {
+	a := &Authority{secret: data[secretKey]}
+	if len(a.secret) != keySize {
+		return nil, fmt.Errorf("%s: it has %d bytes, not %d", secretKey, len(a.secret), keySize)
+	}
+	keys := data[signerKeys]
+	for certs := data[signerCerts]; ; {
+		var cert, key *pem.Block
+		cert, certs = pem.Decode(certs)
+		key, keys = pem.Decode(keys)
+		if cert == nil && key == nil {
+			break
+		}
+		if cert == nil || key == nil {
+			return nil, fmt.Errorf("%s and %s: there are not as many certificates as keys", signerCerts, signerKeys)
+		}
+		pair, err := tls.X509KeyPair(pem.EncodeToMemory(cert), pem.EncodeToMemory(key))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", signerCerts, err)
+		}
+		private, ok := pair.PrivateKey.(crypto.Signer)
+		if !ok {
+			return nil, fmt.Errorf("%s: a %T cannot sign", signerKeys, pair.PrivateKey)
+		}
+		a.signers = append(a.signers, signer{pair.Leaf, private})
+	}
+	if len(a.signers) == 0 {
+		return nil, fmt.Errorf("%s: there is no certificate", signerCerts)
+	}
+	return a, nil
+}
+
+// Data is the authority as a Secret holds it.
+func (a *Authority) Data() (map[string][]byte, error) {
+	var keys []byte
+	for _, s := range a.signers {
+		b, err := x509.MarshalPKCS8PrivateKey(s.key)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: b})...)
+	}
+	return map[string][]byte{secretKey: a.secret, signerCerts: a.Signers(), signerKeys: keys}, nil
+}
+
+// Signers are the certificates, in PEM, of those whose signature counts.
+func (a *Authority) Signers() []byte {
+	var b []byte
+	for _, s := range a.signers {
+		b = append(b, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.cert.Raw})...)
+	}
+	return b
+}
+
+// Renew makes the next signer when it is time to, and forgets those that have expired; it tells whether there is something new
+// to keep.
+func (a *Authority) Renew(now time.Time) (changed bool, err error) {
+	before := len(a.signers)
+	a.signers = slices.DeleteFunc(a.signers, func(s signer) bool { return now.After(s.cert.NotAfter) })
+	changed = len(a.signers) < before
+	if n := len(a.signers); n > 0 && a.signers[n-1].cert.NotAfter.Sub(now) > signerLife/3 {
+		return changed, nil
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return changed, err
+	}
+	cert, err := sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "geobench authority"}, IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign, NotBefore: now.Add(-backdating), NotAfter: now.Add(signerLife),
+	}, nil, key, key)
+	if err != nil {
+		return changed, err
+	}
+	a.signers = append(a.signers, signer{cert, key})
+	return true, nil
+}
+
+// signer is who signs now: the newest that everybody has had the time to hear of.
+func (a *Authority) signer(now time.Time) signer {
+	for _, s := range slices.Backward(a.signers) {
+		if now.Sub(s.cert.NotBefore) >= introduction+backdating {
+			return s
+		}
+	}
+	return a.signers[0]
+}
+
+// Key derives the key for a purpose, of an object that the other parts name.
+func (a *Authority) Key(purpose string, of ...string) []byte { return Derive(a.secret, purpose, of...) }
+
+// Derive derives a key from another one.
+func Derive(from []byte, purpose string, of ...string) []byte {
+	var info []byte
+	for _, part := range append([]string{purpose}, of...) {
+		info = append(binary.AppendUvarint(info, uint64(len(part))), part...)
+	}
+	key, err := hkdf.Key(sha256.New, from, nil, string(info), keySize)
+	if err != nil {
+		panic("identity: HKDF gives 32 bytes from any key: " + err.Error())
+	}
+	return key
+}
+
+// MAC authenticates the parts, in their order, under a key: HMAC-SHA256.
+func MAC(key []byte, parts ...[]byte) []byte {
+	h := hmac.New(sha256.New, key)
+	for _, p := range parts {
+		_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(p))))
+		_, _ = h.Write(p)
+	}
+	return h.Sum(nil)
+}
+
+// Seal is MAC as text.
+func Seal(key []byte, parts ...[]byte) string { return hex.EncodeToString(MAC(key, parts...)) }
+
+// Sealed tells whether a seal is that of the parts.
+func Sealed(seal string, key []byte, parts ...[]byte) bool {
+	b, err := hex.DecodeString(seal)
+	return err == nil && hmac.Equal(b, MAC(key, parts...))
+}
+
+// Digest stands for a document: sha256 and its hexadecimal digits.
+func Digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Certificate is a certificate with its private key, both in PEM.
+type Certificate struct{ Cert, Key []byte }
+
+// Issue makes the certificate of a server, or of a client of servers, that goes by a name.
+func (a *Authority) Issue(name string, client bool, now time.Time) (*Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	usage := x509.ExtKeyUsageServerAuth
+	if client {
+		usage = x509.ExtKeyUsageClientAuth
+	}
+	s := a.signer(now)
+	cert, err := sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "geobench"}, DNSNames: []string{name}, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{usage},
+		NotBefore: now.Add(-backdating), NotAfter: now.Add(certificateLife),
+	}, s.cert, key, s.key)
+	if err != nil {
+		return nil, err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return &Certificate{
+		Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw}),
+		Key:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+	}, nil
+}
+
+// sign makes the certificate of key; without a parent it is its own.
+func sign(template, parent *x509.Certificate, key, by crypto.Signer) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, err
+	}
+	template.SerialNumber = serial
+	if parent == nil {
+		parent = template
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
+}
+
+// Current tells whether a certificate of that name, as Issue has made it, need not be renewed yet: whether it is good for long
+// enough, and signed by one of signers.
+func Current(cert, signers []byte, name string, now time.Time) bool {
+	block, _ := pem.Decode(cert)
+	if block == nil {
+		return false
+	}
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil || now.Before(c.NotBefore) || c.NotAfter.Sub(now) < certificateLife/3 || !slices.Equal(c.DNSNames, []string{name}) {
+		return false
+	}
+	pool, err := pool(signers)
+	if err != nil {
+		return false
+	}
+	_, err = c.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	return err == nil
+}
+
+var errNoSigner = errors.New("there is no certificate in it")
+
+func pool(signers []byte) (*x509.CertPool, error) {
+	p := x509.NewCertPool()
+	if !p.AppendCertsFromPEM(bytes.TrimSpace(signers)) {
+		return nil, errNoSigner
+	}
+	return p, nil
+}
