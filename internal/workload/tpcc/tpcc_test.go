@@ -467,6 +467,7 @@ func BenchmarkProcedures(b *testing.B) {
 			b.ReportAllocs()
 			view := &store.View{Rows: d.Hash}
 			tx := &txn.Transaction{}
+			from := cpuTime(b)
 			for i := 0; b.Loop(); i++ {
 				p.Call(tx, args[kind][i%len(args[kind])])
 				view.Writes.Reset()
@@ -474,6 +475,7 @@ func BenchmarkProcedures(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+			b.ReportMetric(float64(cpuTime(b)-from)/float64(b.N), "cpu-ns/op")
 		})
 	}
 }
@@ -482,7 +484,9 @@ func BenchmarkProcedures(b *testing.B) {
 func BenchmarkAudit(b *testing.B) {
 	w := newTPCC(b, spec(1), topology(1, 1))
 	rows := loaded(b, w).Rows()
+	from := cpuTime(b)
 	for b.Loop() {
 		w.Audit(rows)
 	}
+	b.ReportMetric(float64(cpuTime(b)-from)/float64(b.N), "cpu-ns/op")
 }
