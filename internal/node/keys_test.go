@@ -143,13 +143,7 @@ func TestOnlyClientsOfTheRun(t *testing.T) {
 		}
 	}
 	// Whoever was refused hears of it a little before it is counted.
-	for n := l.Node(0).strangers.Count(); n != 4; n = l.Node(0).strangers.Count() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%d strangers, want 4", n)
-		case <-time.After(time.Millisecond):
-		}
-	}
+	eventually(t, "the four strangers are counted", func() bool { return l.Node(0).strangers.Count() == 4 })
 	load("others")
 	c.send(2, 'x')
 	select {
