@@ -1,3 +1,6 @@
+// Package txn says what a transaction is: an id, a procedure and its arguments, and the footprint that the procedure
+// declares of it (the rows and ranges that it may touch, exactly or as a hint). Procedures are deterministic functions
+// over a Ctx, so that an engine may run them wherever and as often as its protocol needs. See docs/transactions.md.
 package txn
 
 import (
