@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/mathext"
 
 	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/txn"
 )
 
 // ErrNoPlots is what Draw returns in a build without plots: see CanDraw.
@@ -58,6 +59,14 @@ func percent(c *result.Counts, n int64) float64 {
 	return float64(n) / float64(all) * 100
 }
 
+// failedBy is the share of attempts that failed by a cause.
+func failedBy(name, title string, cause txn.Cause) metric {
+	of := func(a *result.Attempts) float64 { return percent(&a.Counts, a.Causes[cause.String()]) }
+	return metric{name, title, "%",
+		func(d *result.Document) float64 { return of(&d.Summary.Attempts) },
+		func(r *result.Region) float64 { return of(&r.Attempts) }}
+}
+
 // worst is a figure of the fault of a run that has the worst; infinite without one.
 func worst(pick func(a, b float64) float64, of func(*result.Fault) float64) func(*result.Document) float64 {
 	return func(d *result.Document) float64 {
@@ -101,6 +110,9 @@ var metrics = []metric{
 			return percent(&d.Summary.Attempts.Counts, d.Summary.Attempts.Aborted)
 		},
 		func(r *result.Region) float64 { return percent(&r.Attempts.Counts, r.Attempts.Aborted) }},
+	failedBy("attemptConflicts", "attempts given up for the sake of others", txn.CauseConflict),
+	failedBy("attemptProcedureAborts", "attempts that the procedure itself gave up", txn.CauseProcedure),
+	failedBy("attemptNodeFailures", "attempts that a node refused or lost", txn.CauseNode),
 	{"timeouts", "transactions without an answer in time", "%",
 		func(d *result.Document) float64 { return percent(&d.Summary.Counts, d.Summary.Timeouts) },
 		func(r *result.Region) float64 { return percent(&r.Counts, r.Timeouts) }},
