@@ -30,6 +30,8 @@ func Topology() geo.Topology {
 var workloads = map[string]string{
 	"smallbank": `{smallbank: {customers: 200, multiHomePercent: 30, hotPercent: 50}}`,
 	"rmw":       `{rmw: {records: 100, recordsPerTransaction: 4, writesPerTransaction: 2, valueBytes: 64, multiHomePercent: 30}}`,
+	"ycsb": `{ycsb: {records: 200, fieldCount: 2, fieldBytes: 8, operationsPerTransaction: 3, multiHomePercent: 30, ` +
+		`mix: {read: 30, update: 20, readModifyWrite: 15, insert: 15, scan: 20}}}`,
 }
 
 // Conform runs each workload on a database that open makes, and fails unless every run is valid, the data is what the clients
