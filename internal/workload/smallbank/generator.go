@@ -45,7 +45,7 @@ type generator struct {
 	wrong   int64             // lookups
 	unknown map[txn.ID]client
 	procs   [numTypes]*txn.Procedure
-	argSlab []byte
+	slab    workload.Slab
 }
 
 // maxUnknown bounds the unknown outcomes whose late truth still narrows the ledger.
@@ -109,16 +109,8 @@ func (g *generator) Next(i int, elapsed time.Duration, t *txn.Transaction) workl
 	return r
 }
 
-// args returns room for n bytes. Small pieces are cut from a larger one, which lives as long as any of them: procedures
-// keep no reference to their arguments.
-func (g *generator) args(n int) []byte {
-	if cap(g.argSlab)-len(g.argSlab) < n {
-		g.argSlab = make([]byte, 0, 1024)
-	}
-	l := len(g.argSlab)
-	g.argSlab = g.argSlab[:l+n]
-	return g.argSlab[l : l : l+n]
-}
+// args returns room for n bytes of arguments, which procedures keep no reference to.
+func (g *generator) args(n int) []byte { return g.slab.Room(n, 1024) }
 
 // target is the region whose data a single-home transaction that begins now works on.
 func (g *generator) target(elapsed time.Duration) geo.Region {

@@ -46,7 +46,7 @@ type generator struct {
 	unknown map[txn.ID]terminal
 	// unduly counts orders with an unused item that were committed.
 	unduly int64
-	args   []byte
+	args   workload.Slab
 }
 
 // maxUnknown bounds the unknown outcomes whose late truth still narrows the ledger.
@@ -119,16 +119,8 @@ func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) 
 	return r
 }
 
-// room returns room for n bytes of arguments. Small pieces are cut from a larger one, which lives as long as any of
-// them: procedures keep no reference to their arguments.
-func (g *generator) room(n int) []byte {
-	if cap(g.args)-len(g.args) < n {
-		g.args = make([]byte, 0, 4096)
-	}
-	l := len(g.args)
-	g.args = g.args[:l+n]
-	return g.args[l : l : l+n]
-}
+// room returns room for n bytes of arguments, which procedures keep no reference to.
+func (g *generator) room(n int) []byte { return g.args.Room(n, 4096) }
 
 // district draws a district of the terminal's warehouse (clause 2.4.1.2).
 func (g *generator) district(x *terminal) uint8 {
