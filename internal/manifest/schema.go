@@ -302,7 +302,7 @@ func article(jsonType string) string {
 		return "a fraction"
 	case "boolean", "bool":
 		return "true or false"
-	case "object", "map", "map[string]interface {}":
+	case "object", "map", "map[string]interface {}", "": // the schema has no name for an object in a list
 		return "an object"
 	case "array", "slice", "[]interface {}":
 		return "a list"
