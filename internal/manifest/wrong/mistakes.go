@@ -78,7 +78,7 @@ var mistakes = []mistake{
 		field: "spec.engine.parameters.batch", want: `"500us" is too short for ordering epochs, where every node closes an epoch that often: make it at least 1ms`},
 	{name: "partitions of a group as objects", kind: database, by: APIServer,
 		patch: `{spec: {groups: [{home: us-west-2, partitions: [{region: us-west-2}], replicas: [{region: us-west-2}]}]}}`,
-		field: "spec.groups[0].partitions[0]", want: "must be a whole number, not an object", server: "must be of type"},
+		field: "spec.groups[0].partitions[0]", want: "must be a whole number, not an object", server: "unknown field"},
 	{name: "groups for an engine that places rows itself", kind: database, by: Preflight,
 		patch: `{spec: {groups: [{home: us-west-2, replicas: [{region: us-west-2}]}]}}`,
 		field: "spec.groups", want: "engine calvin places rows by itself; leave the groups out"},
