@@ -121,6 +121,8 @@ const (
 	// ReasonUndeclared: the procedure touched a row that its footprint, said to be exact, does not name. That is a mistake of the
 	// workload, and what it measures means nothing.
 	ReasonUndeclared = "undeclared-access"
+	// ReasonInvalid: a node refuses the transaction, whose procedure is not registered or whose footprint cannot be.
+	ReasonInvalid = "invalid-transaction"
 )
 
 // ErrNotFound says that there is no such row. Get returns this very value.
