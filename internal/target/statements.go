@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/txn"
 )
+
+// rollbackWithin bounds a rollback; Statement.Rollback tells it.
+const rollbackWithin = 5 * time.Second
 
 // Statements is a target that runs stored procedures statement by statement on a database that has none of them, as an
 // interactive client does: over a number of connections, each of which runs one transaction at a time.
@@ -36,7 +40,9 @@ type Statement interface {
 	txn.Ctx
 	// Commit ends the transaction. When it fails and Classify does not call that a conflict, nobody knows how it ended.
 	Commit(ctx context.Context) error
-	// Rollback undoes it. It is called once Commit or a statement has failed, too.
+	// Rollback undoes it. It is called once Commit or a statement has failed, too. Its context lives for 5 s, even when the
+	// session has ended meanwhile: a driver that looks at its context first would otherwise send nothing, and the connection
+	// would keep the transaction and its locks.
 	Rollback(ctx context.Context) error
 }
 
@@ -164,6 +170,13 @@ func (s *statements) serve(c Connection) {
 	}
 }
 
+// rollback undoes a transaction, whether or not the session goes on.
+func (s *statements) rollback(st Statement) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), rollbackWithin)
+	defer cancel()
+	return st.Rollback(ctx)
+}
+
 // run runs one transaction and reports whether its connection is broken.
 func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broken bool) {
 	o = txn.Outcome{ID: t.ID, Status: txn.Refused, Cause: txn.CauseNode, Reason: ReasonNotConnected}
@@ -201,18 +214,18 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 	var abort txn.Abort
 	switch {
 	case errors.As(err, &abort) || err != nil && !seen.failed(err):
-		rollback := st.Rollback(s.ctx)
+		rollback := s.rollback(st)
 		class := o.Class
 		o = txn.AbortOutcome(t.ID, err)
 		o.Class = class
 		return o, rollback != nil
 	case err != nil:
-		rollback := st.Rollback(s.ctx)
+		rollback := s.rollback(st)
 		o, broken = failed(err, false)
 		return o, broken || rollback != nil
 	}
 	if err := st.Commit(s.ctx); err != nil {
-		rollback := st.Rollback(s.ctx)
+		rollback := s.rollback(st)
 		o, broken = failed(err, true)
 		return o, broken || rollback != nil && o.Status == txn.Unknown
 	}

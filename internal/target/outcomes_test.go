@@ -1,0 +1,136 @@
+package target_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/target"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+var (
+	errConflict = errors.New("conflict")
+	errNode     = errors.New("node")
+	errBroken   = errors.New("broken")
+)
+
+// reads is a procedure of one read.
+var reads = &txn.Procedure{
+	ID: 1, Name: "reads",
+	Declare: func(_ []byte, f *txn.Footprint) error {
+		f.Exact = true
+		f.Add(txn.IntKey(0, 1), txn.Read)
+		return nil
+	},
+	Run: func(c txn.Ctx, _ []byte) ([]byte, error) { return c.Get(txn.IntKey(0, 1)) },
+}
+
+// scripted is a connection and its only transaction: what happens at each step is up to the test; nil is success.
+type scripted struct {
+	connect                 func() error
+	begin, commit, rollback func(ctx context.Context) error
+	get                     func() error
+
+	opened, closed, rolledBack int
+}
+
+func (s *scripted) do(ctx context.Context, step func(context.Context) error) error {
+	if step == nil {
+		return nil
+	}
+	return step(ctx)
+}
+
+func (s *scripted) Begin(ctx context.Context, _ *txn.Transaction) (target.Statement, error) {
+	return s, s.do(ctx, s.begin)
+}
+
+func (s *scripted) Close() error { s.closed++; return nil }
+
+func (s *scripted) Get(txn.Key) ([]byte, error) {
+	if s.get == nil {
+		return []byte("value"), nil
+	}
+	return nil, s.get()
+}
+
+func (s *scripted) GetAll(keys []txn.Key) ([][]byte, error)          { return txn.GetEach(s, keys) }
+func (s *scripted) Scan(txn.Range, func(txn.Key, []byte) bool) error { return nil }
+func (s *scripted) Put(txn.Key, []byte)                              {}
+func (s *scripted) Delete(txn.Key)                                   {}
+func (s *scripted) Commit(ctx context.Context) error                 { return s.do(ctx, s.commit) }
+func (s *scripted) Rollback(ctx context.Context) error               { s.rolledBack++; return s.do(ctx, s.rollback) }
+
+// open opens a session of one connection.
+func (s *scripted) open(t *testing.T) (session target.Session, outcomes chan txn.Outcome) {
+	t.Helper()
+	st := &target.Statements{
+		Procedures: txn.NewRegistry(reads), Placement: geo.Placement{Regions: 1, Partitions: 1}, Connections: 1,
+		Connect: func(context.Context) (target.Connection, error) {
+			if s.opened++; s.connect != nil && s.opened > 1 {
+				return s, s.connect()
+			}
+			return s, nil
+		},
+		Classify: func(err error) target.Failure {
+			switch {
+			case errors.Is(err, errConflict):
+				return target.Failure{Cause: txn.CauseConflict, Reason: "conflict"}
+			case errors.Is(err, errBroken):
+				return target.Failure{Cause: txn.CauseNode, Reason: "broken", Broken: true}
+			}
+			return target.Failure{Cause: txn.CauseNode, Reason: "node"}
+		},
+	}
+	outcomes = make(chan txn.Outcome, 10)
+	session, err := st.Open(t.Context(), func(batch []txn.Outcome) {
+		for _, o := range batch {
+			outcomes <- o
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return session, outcomes
+}
+
+// send hands one transaction to a session.
+func send(session target.Session, sequence uint64) {
+	x := &txn.Transaction{ID: txn.MakeID(1, sequence)}
+	reads.Call(x, nil)
+	session.Submit(x)
+	session.Flush()
+}
+
+// A session that closes while a transaction runs rolls it back with a context that still lives: a driver that looks at its
+// context first would send nothing, and keep the transaction and its locks.
+func TestARollbackOutlivesItsSession(t *testing.T) {
+	reading := make(chan struct{})
+	var session context.Context
+	var rollback error
+	s := &scripted{
+		begin: func(ctx context.Context) error { session = ctx; return nil },
+		get:   func() error { close(reading); <-session.Done(); return session.Err() },
+		rollback: func(ctx context.Context) error {
+			rollback = ctx.Err()
+			if _, bounded := ctx.Deadline(); !bounded {
+				t.Error("the rollback's context has no deadline")
+			}
+			return nil
+		},
+	}
+	opened, outcomes := s.open(t)
+	send(opened, 1)
+	<-reading
+	if err := opened.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s.rolledBack != 1 || rollback != nil {
+		t.Errorf("%d rollbacks, the context of the last one is over: %v", s.rolledBack, rollback)
+	}
+	if o := <-outcomes; o.Status != txn.Refused || o.Cause != txn.CauseClient || o.Reason != target.ReasonSessionClosed {
+		t.Errorf("%+v", o)
+	}
+}
