@@ -15,6 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/node"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/result"
@@ -117,10 +118,14 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 }
 
 // On runs a plan on a database that is there already, whatever it is: it loads the plan's data set, plays its clients in real
-// time, and judges the answers. The plan's topology says where the clients are. Cancelled as Run.
+// time, and judges the answers. The plan's topology says where the clients are. Cancelled as Run. A run that asks for what
+// cannot be done there, as faults, is refused: the error is check.Problems.
 func On(ctx context.Context, p *plan.Plan, db target.Database, report Report) (*result.Document, error) {
 	if report == nil {
 		report = func(Progress) {}
+	}
+	if err := check.Run(p.Run, p.Database, check.Target()).Err(); err != nil {
+		return nil, err
 	}
 	report(Progress{Stage: "loading the data"})
 	data, err := dataset(p)

@@ -63,6 +63,10 @@ func External(run *v1alpha1.BenchmarkRun, engine string, promises isolation.Leve
 	p.Database.Name = engine
 	p.Database.Spec.Engine.Name = engine
 	p.Database.Spec.Network.Emulation = v1alpha1.EmulationNone
+	for _, r := range t.Regions {
+		p.Database.Spec.Regions = append(p.Database.Spec.Regions, v1alpha1.Region{Name: r})
+	}
+	p.Database.Spec.PartitionsPerRegion, p.Database.Spec.ReplicasPerPartition = int32(t.Partitions), int32(t.Replicas)
 	if err := t.Validate(); err != nil {
 		return nil, err
 	}

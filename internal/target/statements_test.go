@@ -3,8 +3,10 @@ package target_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
@@ -12,6 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/local"
+	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/target"
@@ -184,5 +187,23 @@ func TestStatementsThatLoseUpdates(t *testing.T) {
 	}
 	if d.Verdict != v1alpha1.VerdictFailed || !failed["rmw-writes"] {
 		t.Errorf("verdict %s, checks %v", d.Verdict, d.Checks)
+	}
+}
+
+// A run whose faults nobody injects is refused before anything is loaded: it would pass without them.
+func TestFaultsOnATargetAreRefused(t *testing.T) {
+	p := targettest.Plan(t, "optimistic", `{smallbank: {customers: 200}}`, isolation.StrictSerializable)
+	p.Run.Spec.Faults = []v1alpha1.Fault{{
+		Name: "kill", At: v1alpha1.Duration{Duration: 200 * time.Millisecond},
+		PodKill: &v1alpha1.PodKillFault{Target: v1alpha1.NodeTarget{Regions: []string{"east"}}},
+	}}
+	db := &optimistic{p: p}
+	d, err := local.On(t.Context(), p, db, nil)
+	problems, ok := check.As(err)
+	if !ok || len(problems) != 1 || d != nil || db.rows != nil {
+		t.Fatalf("document %v, error %v", d, err)
+	}
+	if got := problems[0]; got.Field != "spec.faults[0].podKill" || got.Value != "kill" || !strings.Contains(got.Message, "remove the fault") {
+		t.Errorf("%+v", got)
 	}
 }

@@ -90,6 +90,12 @@ func Process(engines EngineCatalog) Abilities {
 	return a
 }
 
+// Target is what can be done with a database that runs already and is not geobench's: it is loaded, measured and verified, and
+// no fault is injected into it.
+func Target() Abilities {
+	return local(nil, "a target, whose nodes are not geobench's", nil)
+}
+
 type builtEngines struct{}
 
 func (builtEngines) Names() []string                             { return engines.Names() }

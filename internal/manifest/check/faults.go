@@ -46,7 +46,11 @@ type faultChecks struct {
 // one checks a fault by itself.
 func (c *faultChecks) one(ps *Problems, path, kind string, f *v1alpha1.Fault) {
 	if !slices.Contains(c.Faults, kind) {
-		ps.add(path+"."+kind, f.Name, "fault %s is a %s, which is not supported %s%s; supported are %s", f.Name, kind, c.place(), whoCan(kind), list(c.Faults))
+		cure := "supported are " + list(c.Faults)
+		if len(c.Faults) == 0 {
+			cure = "remove the fault"
+		}
+		ps.add(path+"."+kind, f.Name, "fault %s is a %s, which is not supported %s%s; %s", f.Name, kind, c.place(), whoCan(kind), cure)
 		return
 	}
 	if c.RealTime && slices.Contains(fault.NetworkKinds, kind) && c.db.Spec.Network.Emulation == v1alpha1.EmulationNone {
