@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/target"
@@ -132,5 +133,28 @@ func TestARollbackOutlivesItsSession(t *testing.T) {
 	}
 	if o := <-outcomes; o.Status != txn.Refused || o.Cause != txn.CauseClient || o.Reason != target.ReasonSessionClosed {
 		t.Errorf("%+v", o)
+	}
+}
+
+// An outcome does not wait for the connection that replaces a broken one.
+func TestOutcomesComeBeforeTheReconnect(t *testing.T) {
+	told := make(chan struct{})
+	s := &scripted{
+		get:     func() error { return errBroken },
+		connect: func() error { <-told; return nil },
+	}
+	session, outcomes := s.open(t)
+	send(session, 1)
+	select {
+	case o := <-outcomes:
+		if o.Status != txn.Refused || o.Reason != "broken" {
+			t.Errorf("%+v", o)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the outcome waits for the next connection")
+	}
+	close(told)
+	if err := session.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -154,6 +154,9 @@ func (s *statements) serve(c Connection) {
 	defer s.wg.Done()
 	for t := s.next(); t != nil; t = s.next() {
 		o, broken := s.run(c, t)
+		s.sinkMu.Lock()
+		s.sink([]txn.Outcome{o})
+		s.sinkMu.Unlock()
 		if broken && c != nil {
 			_ = c.Close()
 			c = nil
@@ -161,9 +164,6 @@ func (s *statements) serve(c Connection) {
 		if c == nil && s.ctx.Err() == nil {
 			c, _ = s.s.Connect(s.ctx) // if that fails, the next transaction is refused and it is tried again
 		}
-		s.sinkMu.Lock()
-		s.sink([]txn.Outcome{o})
-		s.sinkMu.Unlock()
 	}
 	if c != nil {
 		_ = c.Close()
