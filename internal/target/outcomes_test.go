@@ -158,3 +158,29 @@ func TestOutcomesComeBeforeTheReconnect(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A connection whose rollback fails may still have the transaction: it is not used again, whatever failed before.
+func TestAFailedRollbackBreaksTheConnection(t *testing.T) {
+	for name, s := range map[string]*scripted{
+		"after a conflict at a statement": {get: func() error { return errConflict }},
+		"after a conflict at COMMIT":      {commit: func(context.Context) error { return errConflict }},
+		"after the procedure's own abort": {get: func() error { return txn.ErrNotFound }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.rollback = func(context.Context) error { return errNode }
+			session, outcomes := s.open(t)
+			send(session, 1)
+			if o := <-outcomes; o.Status != txn.Aborted {
+				t.Errorf("%+v", o)
+			}
+			send(session, 2)
+			<-outcomes
+			if err := session.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if s.opened < 2 || s.closed != s.opened {
+				t.Errorf("%d connections opened and %d closed: the first one is used again", s.opened, s.closed)
+			}
+		})
+	}
+}

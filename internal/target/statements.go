@@ -42,7 +42,8 @@ type Statement interface {
 	Commit(ctx context.Context) error
 	// Rollback undoes it. It is called once Commit or a statement has failed, too. Its context lives for 5 s, even when the
 	// session has ended meanwhile: a driver that looks at its context first would otherwise send nothing, and the connection
-	// would keep the transaction and its locks.
+	// would keep the transaction and its locks. When it fails, the connection is closed: return nil where the database says
+	// that there is nothing left to roll back.
 	Rollback(ctx context.Context) error
 }
 
@@ -227,7 +228,7 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 	if err := st.Commit(s.ctx); err != nil {
 		rollback := s.rollback(st)
 		o, broken = failed(err, true)
-		return o, broken || rollback != nil && o.Status == txn.Unknown
+		return o, broken || rollback != nil
 	}
 	return txn.Outcome{ID: t.ID, Status: txn.Committed, Class: o.Class, Result: result}, false
 }
