@@ -184,3 +184,21 @@ func TestAFailedRollbackBreaksTheConnection(t *testing.T) {
 		})
 	}
 }
+
+// A transaction whose procedure nobody knows is refused, and the session goes on.
+func TestUnknownProceduresAreRefused(t *testing.T) {
+	s := &scripted{}
+	session, outcomes := s.open(t)
+	session.Submit(&txn.Transaction{ID: txn.MakeID(1, 1), Proc: 77})
+	session.Flush()
+	if o := <-outcomes; o.Status != txn.Refused || o.Cause != txn.CauseProcedure || o.Reason != txn.ReasonInvalid {
+		t.Errorf("%+v", o)
+	}
+	send(session, 2)
+	if o := <-outcomes; o.Status != txn.Committed {
+		t.Errorf("%+v", o)
+	}
+	if err := session.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

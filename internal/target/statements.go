@@ -185,6 +185,11 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 		o.Cause, o.Reason = txn.CauseClient, ReasonSessionClosed
 		return o, false
 	}
+	procedure := s.s.Procedures.Lookup(t.Proc)
+	if procedure == nil {
+		o.Cause, o.Reason = txn.CauseProcedure, txn.ReasonInvalid
+		return o, false
+	}
 	if c == nil {
 		return o, true
 	}
@@ -207,7 +212,7 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 		return failed(err, false)
 	}
 	seen := &witness{Ctx: st, placement: s.s.Placement}
-	result, err := s.s.Procedures.Lookup(t.Proc).Run(seen, t.Args)
+	result, err := procedure.Run(seen, t.Args)
 	o.Class = txn.ClassOf(seen.multiHome, seen.multiPartition)
 	if err == nil {
 		err = seen.err
