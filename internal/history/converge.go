@@ -14,7 +14,8 @@ import (
 // Copy is what is known of one copy of a partition once the database is quiet: see admin.Audit.
 type Copy struct {
 	// Name of the node that holds it.
-	Name      string
+	Name string
+	// Partition is -1 for the rows that every node holds.
 	Partition int
 	Digest    uint64
 	Rows      int64
@@ -62,9 +63,31 @@ func Converged(copies []Copy) workload.Check {
 		c.Passed = false
 		c.Message = fmt.Sprintf("%d of %d copies differ: %s", len(wrong), len(copies), strings.Join(wrong[:min(len(wrong), 4)], "; "))
 	case len(copies) > 0:
-		c.Message = fmt.Sprintf("the %d copies of %d partitions hold the same rows", len(copies), len(first))
+		c.Message = agreement(copies)
 	}
 	return c
+}
+
+// agreement says how many copies of how many partitions hold the same rows; those that every node holds are part of them.
+func agreement(copies []Copy) string {
+	n, partitions := 0, map[int]struct{}{}
+	for i := range copies {
+		if p := copies[i].Partition; p >= 0 {
+			n++
+			partitions[p] = struct{}{}
+		}
+	}
+	of := fmt.Sprintf("%d partitions", len(partitions))
+	if len(partitions) == 1 {
+		of = "1 partition"
+	}
+	switch {
+	case n > len(partitions):
+		return fmt.Sprintf("the %d copies of %s hold the same rows", n, of)
+	case n == 1:
+		return fmt.Sprintf("the only copy of %s has no other to differ from", of)
+	}
+	return fmt.Sprintf("the only copies of %s have no others to differ from", of)
 }
 
 // Difference is a row that two copies disagree on.

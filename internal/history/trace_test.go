@@ -193,10 +193,15 @@ func TestConverged(t *testing.T) {
 		copies []history.Copy
 		want   workload.Check
 	}{
-		"none":  {nil, workload.Check{Message: "no copy was audited"}},
-		"equal": {[]history.Copy{a, other, b}, workload.Check{Passed: true, Message: "the 3 copies of 2 partitions hold the same rows"}},
-		"sums":  {[]history.Copy{a, other, c}, workload.Check{Message: "1 of 3 copies differ: b/0/0 differs from a/0/0: total 6, not 5"}},
-		"rows":  {[]history.Copy{a, d}, workload.Check{Message: "1 of 2 copies differ: b/0/0 differs from a/0/0: other values or other rows"}},
+		"none":   {nil, workload.Check{Message: "no copy was audited"}},
+		"single": {[]history.Copy{a}, workload.Check{Passed: true, Message: "the only copy of 1 partition has no other to differ from"}},
+		"everywhere": {[]history.Copy{a, {Name: "a/0/0", Partition: -1, Digest: 3}}, workload.Check{Passed: true,
+			Message: "the only copy of 1 partition has no other to differ from"}},
+		"each alone": {[]history.Copy{a, other}, workload.Check{Passed: true, Message: "the only copies of 2 partitions have no others to differ from"}},
+		"one":        {[]history.Copy{a, b}, workload.Check{Passed: true, Message: "the 2 copies of 1 partition hold the same rows"}},
+		"equal":      {[]history.Copy{a, other, b}, workload.Check{Passed: true, Message: "the 3 copies of 2 partitions hold the same rows"}},
+		"sums":       {[]history.Copy{a, other, c}, workload.Check{Message: "1 of 3 copies differ: b/0/0 differs from a/0/0: total 6, not 5"}},
+		"rows":       {[]history.Copy{a, d}, workload.Check{Message: "1 of 2 copies differ: b/0/0 differs from a/0/0: other values or other rows"}},
 	} {
 		tc.want.Name = "convergence"
 		if got := history.Converged(tc.copies); got != tc.want {

@@ -26,7 +26,10 @@ func CopiesAgree(regions []string, copies []map[string]int64) Check {
 		}
 	}
 	c.Message = strings.TrimSuffix(c.Message, "; ")
-	if c.Passed {
+	switch {
+	case c.Passed && len(copies) == 1:
+		c.Message = "the only copy has no other to agree with"
+	case c.Passed:
 		c.Message = fmt.Sprintf("%d copies have equal sums", len(copies))
 	}
 	return c
@@ -58,6 +61,8 @@ func WithinLedger(check, name string, regions []string, initial int64, copies []
 	case len(wrong) > 0:
 		c.Passed = false
 		c.Message = strings.Join(wrong, ", ") + "; " + expected
+	case len(copies) == 1:
+		c.Message = expected + ", and the only copy holds it"
 	default:
 		c.Message = fmt.Sprintf("%s, and %d of %d copies hold it", expected, len(copies), len(copies))
 	}
