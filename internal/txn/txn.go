@@ -176,6 +176,9 @@ type Procedure struct {
 	Run func(c Ctx, args []byte) (result []byte, err error)
 	// ReadOnly promises that Run never writes: engines may answer it from a snapshot.
 	ReadOnly bool
+	// Deletes are the tables that Run may delete rows of. Runs that record a history abort a procedure that deletes others, since
+	// they leave a mark in place of a deleted row, and scan as far as a plain run does only where there are no marks.
+	Deletes Tables
 }
 
 // ReadsOnly reports whether a transaction, which has been prepared, writes nothing.
