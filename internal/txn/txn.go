@@ -125,6 +125,10 @@ const (
 	ReasonInvalid = "invalid-transaction"
 )
 
+// ErrUndeclared is what a procedure gets from a Ctx, or comes to in the end, that touches a row which its footprint, said to be
+// exact, does not name.
+var ErrUndeclared = errors.New("the footprint, said to be exact, does not name the row")
+
 // ErrNotFound says that there is no such row. Get returns this very value.
 var ErrNotFound = errors.New("there is no such row")
 
@@ -152,6 +156,9 @@ func GetEach(c Ctx, keys []Key) ([][]byte, error) {
 		v, err := c.Get(k)
 		if err != nil && err != ErrNotFound {
 			return nil, err
+		}
+		if err == nil && v == nil {
+			v = []byte{} // nil is for rows that are not there
 		}
 		values[i] = v
 	}
@@ -213,8 +220,11 @@ func (a Abort) Error() string { return string(a) }
 func AbortOutcome(id ID, err error) Outcome {
 	o := Outcome{ID: id, Status: Aborted, Cause: CauseProcedure, Reason: ReasonProcedure}
 	var abort Abort
-	if errors.As(err, &abort) {
+	switch {
+	case errors.As(err, &abort):
 		o.Reason = string(abort)
+	case errors.Is(err, ErrUndeclared):
+		o.Reason = ReasonUndeclared
 	}
 	return o
 }
