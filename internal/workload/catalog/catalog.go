@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -24,7 +23,11 @@ import (
 // history call. Their numbers are fixed for ever: smallbank 1 to 9, rmw 16, tpcc 32 to 36, ycsb 48 and 49, and
 // history.Traced more for the traced forms.
 func Procedures() *txn.Registry {
-	return txn.NewRegistry(history.TraceAll(slices.Concat(smallbank.Procedures(), rmw.Procedures(), ycsb.Procedures(), tpcc.Procedures())...)...)
+	var all []*txn.Procedure
+	for _, w := range [][]*txn.Procedure{smallbank.Procedures(), rmw.Procedures(), ycsb.Procedures(), tpcc.Procedures()} {
+		all = append(all, history.TraceAll(w...)...)
+	}
+	return txn.NewRegistry(all...)
 }
 
 // New makes the workload that spec, with its defaults filled in, asks for. Errors name the manifest's field.
