@@ -3,6 +3,7 @@ package target_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,7 +16,23 @@ var (
 	errConflict = errors.New("conflict")
 	errNode     = errors.New("node")
 	errBroken   = errors.New("broken")
+	errFull     = errors.New("full")
 )
+
+// writes is a procedure of one write and one read, which it asks for whatever became of the write.
+var writes = &txn.Procedure{
+	ID: 2, Name: "writes",
+	Declare: func(_ []byte, f *txn.Footprint) error {
+		f.Exact = true
+		f.Add(txn.IntKey(0, 1), txn.ReadWrite)
+		return nil
+	},
+	Run: func(c txn.Ctx, _ []byte) ([]byte, error) {
+		c.Put(txn.IntKey(0, 1), []byte("value"))
+		_, _ = c.Get(txn.IntKey(0, 1))
+		return nil, txn.Abort("by the procedure")
+	},
+}
 
 // reads is a procedure of one read.
 var reads = &txn.Procedure{
@@ -32,9 +49,11 @@ var reads = &txn.Procedure{
 type scripted struct {
 	connect                 func() error
 	begin, commit, rollback func(ctx context.Context) error
+	put                     func(ctx context.Context) error
 	get                     func() error
 
 	opened, closed, rolledBack int
+	pending                    atomic.Int64
 }
 
 func (s *scripted) do(ctx context.Context, step func(context.Context) error) error {
@@ -57,10 +76,10 @@ func (s *scripted) Get(txn.Key) ([]byte, error) {
 	return nil, s.get()
 }
 
-func (s *scripted) GetAll(keys []txn.Key) ([][]byte, error)          { return txn.GetEach(s, keys) }
+func (s *scripted) GetAll([]txn.Key) ([][]byte, error)               { return nil, nil }
 func (s *scripted) Scan(txn.Range, func(txn.Key, []byte) bool) error { return nil }
-func (s *scripted) Put(txn.Key, []byte)                              {}
-func (s *scripted) Delete(txn.Key)                                   {}
+func (s *scripted) Put(txn.Key, []byte) error                        { return s.do(context.Background(), s.put) }
+func (s *scripted) Delete(txn.Key) error                             { return nil }
 func (s *scripted) Commit(ctx context.Context) error                 { return s.do(ctx, s.commit) }
 func (s *scripted) Rollback(ctx context.Context) error               { s.rolledBack++; return s.do(ctx, s.rollback) }
 
@@ -68,7 +87,7 @@ func (s *scripted) Rollback(ctx context.Context) error               { s.rolledB
 func (s *scripted) open(t *testing.T) (session target.Session, outcomes chan txn.Outcome) {
 	t.Helper()
 	st := &target.Statements{
-		Procedures: txn.NewRegistry(reads), Placement: geo.Placement{Regions: 1, Partitions: 1}, Connections: 1,
+		Procedures: txn.NewRegistry(reads, writes), Placement: geo.Placement{Regions: 1, Partitions: 1}, Connections: 1, Pending: &s.pending,
 		Connect: func(context.Context) (target.Connection, error) {
 			if s.opened++; s.connect != nil && s.opened > 1 {
 				return s, s.connect()
@@ -79,6 +98,8 @@ func (s *scripted) open(t *testing.T) (session target.Session, outcomes chan txn
 			switch {
 			case errors.Is(err, errConflict):
 				return target.Failure{Cause: txn.CauseConflict, Reason: "conflict"}
+			case errors.Is(err, errFull):
+				return target.Failure{Cause: txn.CauseNode, Reason: "full", RolledBack: true}
 			case errors.Is(err, errBroken):
 				return target.Failure{Cause: txn.CauseNode, Reason: "broken", Broken: true}
 			}
@@ -198,6 +219,73 @@ func TestUnknownProceduresAreRefused(t *testing.T) {
 	if o := <-outcomes; o.Status != txn.Committed {
 		t.Errorf("%+v", o)
 	}
+	if err := session.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Where an error strikes decides how a transaction ends.
+func TestOutcomesOfErrors(t *testing.T) {
+	node := func(reason string, status txn.Status) txn.Outcome {
+		return txn.Outcome{Status: status, Cause: txn.CauseNode, Reason: reason}
+	}
+	conflict := txn.Outcome{Status: txn.Aborted, Cause: txn.CauseConflict, Reason: "conflict"}
+	for name, tc := range map[string]struct {
+		err                      error
+		begin, statement, commit txn.Outcome
+	}{
+		"conflict":    {errConflict, conflict, conflict, conflict},
+		"node":        {errNode, node("node", txn.Refused), node("node", txn.Refused), node("node", txn.Unknown)},
+		"rolled back": {errFull, node("full", txn.Refused), node("full", txn.Refused), node("full", txn.Refused)},
+	} {
+		fails := func(context.Context) error { return tc.err }
+		for step, s := range map[string]struct {
+			script *scripted
+			want   txn.Outcome
+		}{
+			"Begin":  {&scripted{begin: fails}, tc.begin},
+			"Get":    {&scripted{get: func() error { return tc.err }}, tc.statement},
+			"Commit": {&scripted{commit: fails}, tc.commit},
+			"Put":    {&scripted{put: fails}, tc.statement},
+		} {
+			t.Run(name+" at "+step, func(t *testing.T) {
+				session, outcomes := s.script.open(t)
+				x := &txn.Transaction{ID: txn.MakeID(1, 1)}
+				procedure := reads
+				if s.script.put != nil {
+					procedure = writes
+					s.script.get = func() error { t.Error("the database is asked again after an error"); return nil }
+				}
+				procedure.Call(x, nil)
+				session.Submit(x)
+				session.Flush()
+				o := <-outcomes
+				if err := session.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if o.Status != s.want.Status || o.Cause != s.want.Cause || o.Reason != s.want.Reason {
+					t.Errorf("%+v, not %+v", o, s.want)
+				}
+				if n := s.script.pending.Load(); n != 0 {
+					t.Errorf("%d transactions are pending after the last one", n)
+				}
+			})
+		}
+	}
+}
+
+// A transaction is pending while it runs.
+func TestStatementsCountWhatIsPending(t *testing.T) {
+	s := &scripted{}
+	s.commit = func(context.Context) error {
+		if n := s.pending.Load(); n != 1 {
+			t.Errorf("%d are pending", n)
+		}
+		return nil
+	}
+	session, outcomes := s.open(t)
+	send(session, 1)
+	<-outcomes
 	if err := session.Close(); err != nil {
 		t.Fatal(err)
 	}

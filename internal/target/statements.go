@@ -2,9 +2,9 @@ package target
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
@@ -26,6 +26,8 @@ type Statements struct {
 	Connect func(ctx context.Context) (Connection, error)
 	// Classify says what an error of the database means.
 	Classify func(err error) Failure
+	// Pending counts the transactions that run: what Database.Activity is asked for. nil counts nothing.
+	Pending *atomic.Int64
 }
 
 // Connection runs one transaction after the other.
@@ -35,10 +37,21 @@ type Connection interface {
 	Close() error
 }
 
-// Statement is a transaction under way: each call of its Ctx is a statement.
+// Statement is a transaction under way, as a txn.Ctx is one: each call is a statement, and one that fails is the last but for
+// Rollback. GetAll returns values that are not nil for rows that are there, however empty.
 type Statement interface {
-	txn.Ctx
-	// Commit ends the transaction. When it fails and Classify does not call that a conflict, nobody knows how it ended.
+	// Get returns the row's value, or txn.ErrNotFound itself.
+	Get(k txn.Key) (value []byte, err error)
+	// GetAll returns the values of several rows, in the order of their keys and nil for those that are not there. Keys may
+	// repeat; there is at least one.
+	GetAll(keys []txn.Key) (values [][]byte, err error)
+	// Scan calls f for the rows of a range, in its order, until f returns false. The range has passed CheckScan.
+	Scan(r txn.Range, f func(k txn.Key, value []byte) bool) error
+	Put(k txn.Key, value []byte) error
+	// Delete removes a row; it need not be there.
+	Delete(k txn.Key) error
+	// Commit ends the transaction. When it fails and Classify calls that neither a conflict nor rolled back, nobody knows how it
+	// ended.
 	Commit(ctx context.Context) error
 	// Rollback undoes it. It is called once Commit or a statement has failed, too. Its context lives for 5 s, even when the
 	// session has ended meanwhile: a driver that looks at its context first would otherwise send nothing, and the connection
@@ -53,6 +66,9 @@ type Failure struct {
 	Cause txn.Cause
 	// Reason is a label of bounded cardinality: serialization-failure, deadlock, connection-lost.
 	Reason string
+	// RolledBack says that the transaction has left no trace for certain, even where Commit failed: no space on the disk, a
+	// constraint. It is refused then, not unknown.
+	RolledBack bool
 	// Broken says that the connection is of no more use.
 	Broken bool
 }
@@ -199,7 +215,7 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 		switch {
 		case f.Cause == txn.CauseConflict:
 			o.Status = txn.Aborted
-		case unknown:
+		case unknown && !f.RolledBack:
 			o.Status = txn.Unknown
 		}
 		if s.ctx.Err() != nil {
@@ -207,28 +223,28 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 		}
 		return o, f.Broken
 	}
+	if s.s.Pending != nil {
+		s.s.Pending.Add(1)
+		defer s.s.Pending.Add(-1)
+	}
 	st, err := c.Begin(s.ctx, t)
 	if err != nil {
 		return failed(err, false)
 	}
-	seen := &witness{Ctx: st, placement: s.s.Placement}
+	seen := &witness{st: st, placement: s.s.Placement}
 	result, err := procedure.Run(seen, t.Args)
 	o.Class = txn.ClassOf(seen.multiHome, seen.multiPartition)
-	if err == nil {
-		err = seen.err
-	}
-	var abort txn.Abort
 	switch {
-	case errors.As(err, &abort) || err != nil && !seen.failed(err):
+	case seen.err != nil:
+		rollback := s.rollback(st)
+		o, broken = failed(seen.err, false)
+		return o, broken || rollback != nil
+	case err != nil:
 		rollback := s.rollback(st)
 		class := o.Class
 		o = txn.AbortOutcome(t.ID, err)
 		o.Class = class
 		return o, rollback != nil
-	case err != nil:
-		rollback := s.rollback(st)
-		o, broken = failed(err, false)
-		return o, broken || rollback != nil
 	}
 	if err := st.Commit(s.ctx); err != nil {
 		rollback := s.rollback(st)
@@ -238,9 +254,10 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 	return txn.Outcome{ID: t.ID, Status: txn.Committed, Class: o.Class, Result: result}, false
 }
 
-// witness notes how far a procedure reaches, and the database's first error, which tells it from the procedure's own.
+// witness is the procedure's view of a transaction. It notes how far the procedure reaches, and the database's first error,
+// which is what every later statement returns and how the transaction ends, whatever the procedure makes of it.
 type witness struct {
-	txn.Ctx
+	st                        Statement
 	placement                 geo.Placement
 	used                      bool
 	first                     geo.Cell
@@ -261,45 +278,58 @@ func (w *witness) use(k txn.Key) {
 }
 
 func (w *witness) note(err error) error {
-	if err != nil && err != txn.ErrNotFound && w.err == nil {
+	if err != nil && err != txn.ErrNotFound {
 		w.err = err
 	}
 	return err
 }
 
-// failed reports whether err is the database's.
-func (w *witness) failed(err error) bool { return w.err != nil && errors.Is(err, w.err) }
-
 // Get implements txn.Ctx.
 func (w *witness) Get(k txn.Key) ([]byte, error) {
+	if w.err != nil {
+		return nil, w.err
+	}
 	w.use(k)
-	v, err := w.Ctx.Get(k)
+	v, err := w.st.Get(k)
 	return v, w.note(err)
 }
 
 // GetAll implements txn.Ctx.
 func (w *witness) GetAll(keys []txn.Key) ([][]byte, error) {
+	if w.err != nil || len(keys) == 0 {
+		return nil, w.err
+	}
 	for _, k := range keys {
 		w.use(k)
 	}
-	v, err := w.Ctx.GetAll(keys)
+	v, err := w.st.GetAll(keys)
 	return v, w.note(err)
 }
 
 // Scan implements txn.Ctx.
 func (w *witness) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
+	if w.err != nil {
+		return w.err
+	}
+	if err := r.CheckScan(); err != nil {
+		return err
+	}
 	w.use(r.From)
-	return w.note(w.Ctx.Scan(r, f))
+	return w.note(w.st.Scan(r, f))
 }
 
 // Put implements txn.Ctx.
 func (w *witness) Put(k txn.Key, value []byte) {
-	w.use(k)
-	w.Ctx.Put(k, value)
+	if w.err == nil {
+		w.use(k)
+		_ = w.note(w.st.Put(k, value))
+	}
 }
 
 // Delete implements txn.Ctx.
 func (w *witness) Delete(k txn.Key) {
-	w.use(k)
-	w.Ctx.Delete(k)
+	if w.err == nil {
+		w.use(k)
+		_ = w.note(w.st.Delete(k))
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ type optimistic struct {
 	p     *plan.Plan
 	blind bool
 
+	pending atomic.Int64
 	mu      sync.Mutex
 	rows    *store.Versioned
 	version uint64
@@ -53,7 +55,7 @@ func (o *optimistic) Load(_ context.Context, d target.Dataset, _ func(int64)) er
 // Clients implements target.Database.
 func (o *optimistic) Clients(geo.Region) target.Target {
 	return &target.Statements{
-		Procedures: catalog.Procedures(), Placement: o.p.Topology.Placement(), Connections: 8,
+		Procedures: catalog.Procedures(), Placement: o.p.Topology.Placement(), Connections: 8, Pending: &o.pending,
 		Connect: func(context.Context) (target.Connection, error) { return connection{o}, nil },
 		Classify: func(err error) target.Failure {
 			if errors.Is(err, errStale) {
@@ -66,7 +68,7 @@ func (o *optimistic) Clients(geo.Region) target.Target {
 
 // Activity implements target.Database.
 func (o *optimistic) Activity(context.Context) (target.Activity, error) {
-	return target.Activity{}, nil
+	return target.Activity{Pending: int(o.pending.Load())}, nil
 }
 
 // Layout implements target.Database: one node holds all rows.
@@ -88,7 +90,7 @@ func (c connection) Begin(_ context.Context, t *txn.Transaction) (target.Stateme
 	defer c.o.mu.Unlock()
 	s := &statement{o: c.o, id: t.ID}
 	s.snapshot = snapshot{o: c.o, version: c.o.version}
-	s.Rows = &s.snapshot
+	s.view.Rows = &s.snapshot
 	return s, nil
 }
 
@@ -96,7 +98,7 @@ func (connection) Close() error { return nil }
 
 // statement is a transaction under way.
 type statement struct {
-	store.View
+	view     store.View
 	o        *optimistic
 	id       txn.ID
 	snapshot snapshot
@@ -148,6 +150,22 @@ func (s *snapshot) changed() bool {
 	return false
 }
 
+func (s *statement) Get(k txn.Key) ([]byte, error) { return s.view.Get(k) }
+
+func (s *statement) GetAll(keys []txn.Key) ([][]byte, error) { return s.view.GetAll(keys) }
+
+func (s *statement) Scan(r txn.Range, f func(txn.Key, []byte) bool) error { return s.view.Scan(r, f) }
+
+func (s *statement) Put(k txn.Key, value []byte) error {
+	s.view.Put(k, value)
+	return nil
+}
+
+func (s *statement) Delete(k txn.Key) error {
+	s.view.Delete(k)
+	return nil
+}
+
 func (s *statement) Commit(context.Context) error {
 	s.o.mu.Lock()
 	defer s.o.mu.Unlock()
@@ -155,7 +173,7 @@ func (s *statement) Commit(context.Context) error {
 		return errStale
 	}
 	s.o.version++
-	for _, w := range s.Writes.Entries() {
+	for _, w := range s.view.Writes.Entries() {
 		if w.Deleted {
 			s.o.rows.Delete(w.Key, s.o.version, s.id)
 		} else {
