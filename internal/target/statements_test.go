@@ -3,6 +3,7 @@ package target_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,19 +22,23 @@ import (
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/targettest"
 	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
 // optimistic is a database of one copy with interactive transactions: each reads from a snapshot, and commits if nobody has
-// written what it read in between (Kung and Robinson 1981). With blind, nobody looks.
+// written what it read in between (Kung and Robinson 1981).
 type optimistic struct {
-	p     *plan.Plan
-	blind bool
+	p *plan.Plan
+	// mistake is what it does wrong; none when empty.
+	mistake string
 
 	pending atomic.Int64
 	mu      sync.Mutex
 	rows    *store.Versioned
 	version uint64
+	commits int
+	locked  bool
 	data    target.Dataset
 }
 
@@ -41,14 +46,12 @@ var errStale = errors.New("somebody has written what was read")
 
 // Load implements target.Database.
 func (o *optimistic) Load(_ context.Context, d target.Dataset, _ func(int64)) error {
-	o.rows, o.data = store.NewVersioned(), d
-	layout := o.Layout()
-	for shard := range layout.Shards() {
-		for _, c := range layout.Cells(shard) {
-			d.Workload.Rows(c, o.rows.Load)
-		}
+	o.data = d
+	if o.rows == nil || o.mistake != "load-keeps" {
+		o.rows = store.NewVersioned()
 	}
-	d.Workload.Everywhere(o.rows.Load)
+	layout := o.Layout()
+	workload.Fill(d.Workload, &layout, 0, o.rows.Load)
 	return nil
 }
 
@@ -68,6 +71,9 @@ func (o *optimistic) Clients(geo.Region) target.Target {
 
 // Activity implements target.Database.
 func (o *optimistic) Activity(context.Context) (target.Activity, error) {
+	if o.mistake == "activity-none" {
+		return target.Activity{}, nil
+	}
 	return target.Activity{Pending: int(o.pending.Load())}, nil
 }
 
@@ -121,9 +127,9 @@ func (s *snapshot) Get(k txn.Key) (store.Record, bool) {
 func (s *snapshot) Scan(r txn.Range, f func(txn.Key, store.Record) bool) {
 	s.o.mu.Lock()
 	defer s.o.mu.Unlock()
-	r.Limit = 0 // what lies behind the limit is looked at, too: that is more than need be, and simple
-	s.read = append(s.read, r)
 	s.o.rows.At(s.version).Scan(r, f)
+	r.Limit = 0 // what lies behind the limit counts as read, too: that is more than need be, and simple
+	s.read = append(s.read, r)
 }
 
 // changed reports whether somebody has written what was read since.
@@ -150,11 +156,49 @@ func (s *snapshot) changed() bool {
 	return false
 }
 
-func (s *statement) Get(k txn.Key) ([]byte, error) { return s.view.Get(k) }
+func (s *statement) Get(k txn.Key) ([]byte, error) {
+	if s.o.mistake == "get-committed" {
+		r, found := s.snapshot.Get(k)
+		if !found {
+			return nil, txn.ErrNotFound
+		}
+		return r.Value, nil
+	}
+	return s.view.Get(k)
+}
 
-func (s *statement) GetAll(keys []txn.Key) ([][]byte, error) { return s.view.GetAll(keys) }
+func (s *statement) GetAll(keys []txn.Key) ([][]byte, error) {
+	values, err := s.view.GetAll(keys)
+	for i, v := range values {
+		switch {
+		case s.o.mistake == "getall-empty-nil" && len(v) == 0:
+			values[i] = nil
+		case s.o.mistake == "getall-missing-empty" && v == nil:
+			values[i] = []byte{}
+		}
+	}
+	if s.o.mistake == "getall-order" {
+		slices.Reverse(values)
+	}
+	return values, err
+}
 
-func (s *statement) Scan(r txn.Range, f func(txn.Key, []byte) bool) error { return s.view.Scan(r, f) }
+func (s *statement) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
+	switch s.o.mistake {
+	case "scan-nothing":
+		return nil
+	case "scan-forwards":
+		r.Reverse = false
+	case "scan-no-limit":
+		r.Limit = 0
+	case "scan-inclusive":
+		r.To = min(r.To+"\x00", r.From.Unit().End())
+	case "scan-committed":
+		s.snapshot.Scan(r, func(k txn.Key, rec store.Record) bool { return f(k, rec.Value) })
+		return nil
+	}
+	return s.view.Scan(r, f)
+}
 
 func (s *statement) Put(k txn.Key, value []byte) error {
 	s.view.Put(k, value)
@@ -162,16 +206,27 @@ func (s *statement) Put(k txn.Key, value []byte) error {
 }
 
 func (s *statement) Delete(k txn.Key) error {
-	s.view.Delete(k)
+	if s.o.mistake != "delete-nothing" {
+		s.view.Delete(k)
+	}
 	return nil
 }
 
 func (s *statement) Commit(context.Context) error {
 	s.o.mu.Lock()
 	defer s.o.mu.Unlock()
-	if !s.o.blind && s.snapshot.changed() {
+	if s.o.locked || s.o.mistake != "blind" && s.snapshot.changed() {
 		return errStale
 	}
+	if s.o.commits++; s.o.mistake == "commit-fails" && s.o.commits%10 == 0 {
+		return errors.New("no space on the disk")
+	}
+	s.write()
+	return nil
+}
+
+// write writes what the transaction has written.
+func (s *statement) write() {
 	s.o.version++
 	for _, w := range s.view.Writes.Entries() {
 		if w.Deleted {
@@ -180,10 +235,49 @@ func (s *statement) Commit(context.Context) error {
 			s.o.rows.Put(w.Key, store.Record{Value: w.Value, Version: s.o.version, Writer: s.id})
 		}
 	}
+}
+
+func (s *statement) Rollback(context.Context) error {
+	s.o.mu.Lock()
+	defer s.o.mu.Unlock()
+	switch s.o.mistake {
+	case "rollback-commits":
+		s.write()
+	case "rollback-forgets-locks":
+		s.o.locked = true
+	}
 	return nil
 }
 
-func (s *statement) Rollback(context.Context) error { return nil }
+// Whatever a database does wrong, the checks of single statements find it.
+func TestStatementsCatchMistakes(t *testing.T) {
+	p := targettest.Plan(t, "optimistic", `{smallbank: {customers: 200}}`, isolation.StrictSerializable)
+	for mistake, found := range map[string]string{
+		"":                       "",
+		"load-keeps":             "load: a row",
+		"activity-none":          "activity: inside a transaction, 0",
+		"get-committed":          "statements: Get of",
+		"getall-order":           "statements: GetAll of",
+		"getall-empty-nil":       "statements: GetAll of",
+		"getall-missing-empty":   "statements: GetAll of",
+		"scan-nothing":           "statements: Scan of",
+		"scan-forwards":          "statements: Scan of",
+		"scan-no-limit":          "statements: Scan of",
+		"scan-inclusive":         "statements: Scan of",
+		"scan-committed":         "statements: Scan of",
+		"delete-nothing":         "statements: ",
+		"rollback-commits":       "statements: after a rollback",
+		"rollback-forgets-locks": "close: after a session closed",
+		"commit-fails":           "statements: a transaction that nobody competes with ended as unknown",
+	} {
+		t.Run(mistake, func(t *testing.T) {
+			err := targettest.Statements(t.Context(), p, &optimistic{p: p, mistake: mistake})
+			if mistake == "" && err != nil || mistake != "" && (err == nil || !strings.Contains(err.Error(), found)) {
+				t.Errorf("%v\nshould say %q", err, found)
+			}
+		})
+	}
+}
 
 // A database that is reached statement by statement passes all that a database is held to.
 func TestStatements(t *testing.T) {
@@ -195,7 +289,7 @@ func TestStatements(t *testing.T) {
 // One that does not look for conflicts loses updates, and the run shows it.
 func TestStatementsThatLoseUpdates(t *testing.T) {
 	p := targettest.Plan(t, "blind", `{rmw: {records: 40, recordsPerTransaction: 4, writesPerTransaction: 2, valueBytes: 64}}`, isolation.ReadCommitted)
-	d, err := local.On(t.Context(), p, &optimistic{p: p, blind: true}, nil)
+	d, err := local.On(t.Context(), p, &optimistic{p: p, mistake: "blind"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
