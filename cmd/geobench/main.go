@@ -15,17 +15,17 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/version"
 )
 
-// Exit codes.
+// The exit codes, as package exit explains them.
 const (
-	exitFailed = 1 // a verdict is not Passed, a claim does not hold, or a run is worse than its baseline
-	exitUsage  = 2 // bad input or usage
-	exitBroken = 3 // could not run
-
-	exitInterrupted = 130 // Ctrl-C: 128 and the signal's number, as shells say it
+	exitFailed      = exit.Failed
+	exitUsage       = exit.Usage
+	exitBroken      = exit.Broken
+	exitInterrupted = exit.Interrupted
 )
 
 // codedError carries an exit code. Its message has been printed already when quiet is set.

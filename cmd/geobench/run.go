@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/experiment"
@@ -28,55 +26,22 @@ type output struct {
 	quiet  bool
 }
 
-var formats = []string{"table", "wide", "json", "yaml"}
-
 func (o *output) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&o.format, "output", "o", "table", "`format` of the result on standard output: "+strings.Join(formats, ", "))
+	cmd.Flags().StringVarP(&o.format, "output", "o", "table", "`format` of the result on standard output: "+strings.Join(result.Formats, ", "))
 	cmd.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "no progress on standard error")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(result.Formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (o *output) check() error {
-	if !slices.Contains(formats, o.format) {
-		return usageError("--output: %q is not one of %s", o.format, strings.Join(formats, ", "))
+	if !slices.Contains(result.Formats, o.format) {
+		return usageError("--output: %q is not one of %s", o.format, strings.Join(result.Formats, ", "))
 	}
 	return nil
 }
 
-// print prints one document, or several: tables one after another, else a list.
+// print prints one document, or several.
 func (o *output) print(w io.Writer, docs []*result.Document) error {
-	switch o.format {
-	case "table", "wide":
-		for i, d := range docs {
-			if i > 0 {
-				fmt.Fprintln(w)
-			}
-			if err := result.Table(w, d, o.format == "wide"); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if len(docs) == 1 && o.format == "json" {
-		return docs[0].Write(w)
-	}
-	var v any = docs
-	if len(docs) == 1 {
-		v = docs[0]
-	}
-	marshal := func(v any) ([]byte, error) {
-		b, err := json.MarshalIndent(v, "", "  ")
-		return append(b, '\n'), err
-	}
-	if o.format == "yaml" {
-		marshal = yaml.Marshal
-	}
-	b, err := marshal(v)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(b)
-	return err
+	return result.Print(w, docs, o.format)
 }
 
 func newSimulateCommand() *cobra.Command {
