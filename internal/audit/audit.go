@@ -160,8 +160,8 @@ func (a *Audits) of(n geo.NodeID, shard int) *Shard {
 	return nil
 }
 
-// Invariants checks the workload's invariants on the sums over the shards of each copy and what the clients know, and that
-// the copies of each shard are equal.
+// Invariants checks the workload's invariants on the sums over the shards of each copy and what the clients know, and, in the last
+// check, that the copies of each shard are equal.
 func Invariants(l *geo.Layout, w workload.Workload, a Audits, ledger workload.Ledger) []workload.Check {
 	var copies []map[string]int64
 	missing := ""

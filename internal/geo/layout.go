@@ -1,6 +1,7 @@
 package geo
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/geobench/geobench/internal/txn"
@@ -186,6 +187,11 @@ func (l *Layout) Copies() int {
 		n = min(n, len(l.groups[i].Members))
 	}
 	return n
+}
+
+// Replicated reports whether any shard has more than one copy.
+func (l *Layout) Replicated() bool {
+	return slices.ContainsFunc(l.groups, func(g Group) bool { return len(g.Members) > 1 })
 }
 
 // CopyOf returns the copy that node n belongs to, in a layout that is not Placed.

@@ -602,3 +602,24 @@ func FuzzParseReport(f *testing.F) {
 		}
 	})
 }
+
+// The table of a database whose nodes tell nothing does not give figures that nobody knows.
+func TestTableLeavesOutWhatNobodyKnows(t *testing.T) {
+	in := small()
+	in.Before, in.After, in.RTTs, in.NetworkUndeclared = nil, nil, nil, true
+	d, err := Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wide := range []bool{false, true} {
+		var b bytes.Buffer
+		if err := Table(&b, d, wide); err != nil {
+			t.Fatal(err)
+		}
+		for _, unknown := range []string{"per transaction: 0 bytes", "us of CPU", "cost: machines", "DECLARED RTT"} {
+			if strings.Contains(b.String(), unknown) {
+				t.Errorf("the table says %q:\n%s", unknown, b.String())
+			}
+		}
+	}
+}

@@ -86,7 +86,6 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	}
 	grid(b, rows)
 
-	line(b, "")
 	rows = [][]string{{"FROM", "TO", "DECLARED RTT", "MEASURED P50", "P99", "BYTES"}}
 	for _, l := range d.Links {
 		if l.From == l.To && l.Samples == 0 && !wide {
@@ -99,6 +98,7 @@ func Table(w io.Writer, d *Document, wide bool) error {
 		rows = append(rows, []string{l.From, l.To, formatMicroseconds(l.DeclaredRTTMicroseconds), p50, p99, formatBytes(l.Bytes)})
 	}
 	if len(rows) > 1 {
+		line(b, "")
 		grid(b, rows)
 	}
 
@@ -118,12 +118,17 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	for _, mix := range s.Realised.Mix() {
 		wrapped(b, "", mix)
 	}
-	line(b, "per transaction: %d bytes, %d of them between regions; %d us of CPU; per million: %s %s",
-		s.BytesPerTransaction, s.CrossRegionBytesPerTransaction, s.CPUMicrosecondsPerTransaction,
-		s.Cost.PerMillionTransactions, s.Cost.Currency)
-	if wide {
+	told := len(d.Nodes) > 0 // what the database sends, uses and costs
+	if told {
+		line(b, "per transaction: %d bytes, %d of them between regions; %d us of CPU; per million: %s %s",
+			s.BytesPerTransaction, s.CrossRegionBytesPerTransaction, s.CPUMicrosecondsPerTransaction,
+			s.Cost.PerMillionTransactions, s.Cost.Currency)
+	}
+	if wide && told {
 		line(b, "cost: machines %s (%s), transfer %s; prices of %s", s.Cost.MachinesPerMillionTransactions, s.Cost.Instance,
 			s.Cost.TransferPerMillionTransactions, s.Cost.PriceDate)
+	}
+	if wide {
 		line(b, "carried in %d, unfinished %d, discarded %d, timeouts %d, late %d", s.CarriedIn, s.Unfinished, s.Discarded, s.Timeouts, s.Late)
 		if len(d.Nodes) > 0 {
 			line(b, "")

@@ -319,3 +319,24 @@ func TestFaultsOnATargetAreRefused(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// A database of one copy has no copies to compare: only who asks for the check gets it.
+func TestOneCopyConvergesWhenAsked(t *testing.T) {
+	for name, verify := range map[string][]v1alpha1.Verification{
+		"asked":     {v1alpha1.VerifyInvariants, v1alpha1.VerifyConvergence},
+		"not asked": {v1alpha1.VerifyInvariants},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := targettest.Plan(t, "optimistic", `{smallbank: {customers: 200}}`, isolation.StrictSerializable)
+			p.Run.Spec.Verify = verify
+			d, err := local.On(t.Context(), p, &optimistic{p: p}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked := slices.Contains(verify, v1alpha1.VerifyConvergence)
+			if got := slices.ContainsFunc(d.Checks, func(c workload.Check) bool { return c.Name == "convergence" }); got != asked || len(d.Checks) == 0 {
+				t.Errorf("checks %+v", d.Checks)
+			}
+		})
+	}
+}
