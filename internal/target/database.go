@@ -11,9 +11,10 @@ import (
 )
 
 // Database is a database as those who benchmark it see it, whatever it is: geobench's own nodes, one that speaks SQL, or a
-// program of the user's. It is loaded, its clients talk to it, it becomes quiet, and its rows are audited.
+// program of the user's. It is loaded, its clients talk to it, it becomes quiet, and its rows are audited. Whoever opened it
+// closes it.
 type Database interface {
-	// Load replaces all rows by those of a data set. progress, if not nil, is told now and then how many are there.
+	// Load replaces all rows by those of a data set, which workload.Fill tells. progress, if not nil, is told now and then how many are there.
 	Load(ctx context.Context, d Dataset, progress func(rows int64)) error
 	// Clients returns what the clients in a region talk to. The caller closes it.
 	Clients(region geo.Region) Target
@@ -22,7 +23,7 @@ type Database interface {
 	// Layout says which nodes hold which rows, and so which of the audited rows are copies of each other.
 	Layout() geo.Layout
 	// Audit sums up the rows of the loaded workload, by node, for those nodes that are not left out (nil: all); nobody may use
-	// them meanwhile.
+	// them meanwhile. Entries may end after the last node that the layout names.
 	Audit(ctx context.Context, leftOut func(geo.NodeID) bool) ([][]audit.Shard, error)
 	// Status returns the figures of the nodes, by geo.NodeID; none where the database does not tell.
 	Status(ctx context.Context) ([]admin.Status, error)

@@ -17,12 +17,13 @@ const rollbackWithin = 5 * time.Second
 // Statements is a target that runs stored procedures statement by statement on a database that has none of them, as an
 // interactive client does: over a number of connections, each of which runs one transaction at a time.
 type Statements struct {
+	// Procedures are those that clients call: catalog.Procedures.
 	Procedures *txn.Registry
 	// Placement tells the classes of transactions.
 	Placement geo.Placement
-	// Connections is their number, at least 1: transactions that come while all are busy wait.
+	// Connections is the number of them for each Open, at least 1: transactions that come while all are busy wait.
 	Connections int
-	// Connect opens a connection.
+	// Connect opens a connection, and another one in the place of one that broke.
 	Connect func(ctx context.Context) (Connection, error)
 	// Classify says what an error of the database means.
 	Classify func(err error) Failure
@@ -32,7 +33,8 @@ type Statements struct {
 
 // Connection runs one transaction after the other.
 type Connection interface {
-	// Begin starts a transaction.
+	// Begin starts a transaction. Its context is the session's, which ends when that is closed: it is the one for all
+	// statements of the transaction, and outlives the client's patience.
 	Begin(ctx context.Context, t *txn.Transaction) (Statement, error)
 	Close() error
 }
@@ -138,7 +140,7 @@ func (s *statements) Flush() {
 	s.wake.Broadcast()
 }
 
-// Close implements Session. A transaction that is under way ends as its context does.
+// Close implements Session. It waits for the transactions that run, whose context ends; what has not begun is refused.
 func (s *statements) Close() error {
 	s.Flush()
 	s.cancel()

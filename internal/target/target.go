@@ -19,7 +19,9 @@ type Session interface {
 	Submit(t *txn.Transaction)
 	// Flush hands over what is buffered. It does not wait for the network.
 	Flush()
-	// Close ends the session; what is unfinished becomes Unknown. The sink is not called after it returns.
+	// Close ends the session, and waits for what cannot be left alone. What is unfinished becomes Refused where it has certainly
+	// left no trace, as what waits for its turn or was not committed yet, and else Unknown. The sink is not called after it
+	// returns.
 	Close() error
 }
 
