@@ -290,3 +290,19 @@ func TestStatementsCountWhatIsPending(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Where no connection can be opened in the place of one that broke, transactions are refused, whatever Connect returns beside
+// its error.
+func TestNoConnection(t *testing.T) {
+	s := &scripted{get: func() error { return errBroken }, connect: func() error { return errNode }}
+	session, outcomes := s.open(t)
+	for n, want := range []string{"broken", target.ReasonNotConnected} {
+		send(session, uint64(n+1))
+		if o := <-outcomes; o.Status != txn.Refused || o.Cause != txn.CauseNode || o.Reason != want {
+			t.Errorf("%+v, not %s", o, want)
+		}
+	}
+	if err := session.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

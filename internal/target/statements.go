@@ -181,7 +181,9 @@ func (s *statements) serve(c Connection) {
 			c = nil
 		}
 		if c == nil && s.ctx.Err() == nil {
-			c, _ = s.s.Connect(s.ctx) // if that fails, the next transaction is refused and it is tried again
+			if next, err := s.s.Connect(s.ctx); err == nil { // else the next transaction is refused and it is tried again
+				c = next
+			}
 		}
 	}
 	if c != nil {
