@@ -21,18 +21,20 @@ type Database struct {
 	Mistake string
 	// OnePartition says that it knows one partition and one replica per region.
 	OnePartition bool
+	// Hostile and Slow say that the mistake shows in such worlds of package explore.
+	Hostile, Slow bool
 }
 
 // All returns the broken databases.
 func All() []Database {
 	return []Database{
-		{ReadCommitted, "reads what is committed, without locks, and writes later", true},
-		{Snapshot, "checks what a transaction overwrites, but not what it has read", true},
-		{ArrivalOrder, "every region executes at once and applies the others' writes as they arrive", true},
-		{NearbyReads, "what only reads is answered from a copy nearby that lags behind", true},
-		{Forgetful, "loses one transaction in a hundred on its way", true},
-		{janus.WithoutReadWriteEdges, "Janus; a write does not depend on the reads before it", false},
-		{slog.MergedOnArrival, "SLOG; a region merges the local logs in the order in which they arrive", false},
+		{Engine: ReadCommitted, Mistake: "reads what is committed, without locks, and writes later", OnePartition: true},
+		{Engine: Snapshot, Mistake: "checks what a transaction overwrites, but not what it has read", OnePartition: true},
+		{Engine: ArrivalOrder, Mistake: "every region executes at once and applies the others' writes as they arrive", OnePartition: true},
+		{Engine: NearbyReads, Mistake: "what only reads is answered from a copy nearby that lags behind", OnePartition: true},
+		{Engine: Forgetful, Mistake: "loses one transaction in a hundred on its way", OnePartition: true},
+		{Engine: janus.WithoutReadWriteEdges, Mistake: "Janus; a write does not depend on the reads before it"},
+		{Engine: slog.MergedOnArrival, Mistake: "SLOG; a region merges the local logs in the order in which they arrive"},
 	}
 }
 
