@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/janus"
 	"github.com/geobench/geobench/internal/protocol/slog"
+	"github.com/geobench/geobench/internal/protocol/spanner"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -35,6 +36,11 @@ func All() []Database {
 		{Engine: Forgetful, Mistake: "loses one transaction in a hundred on its way", OnePartition: true},
 		{Engine: janus.WithoutReadWriteEdges, Mistake: "Janus; a write does not depend on the reads before it"},
 		{Engine: slog.MergedOnArrival, Mistake: "SLOG; a region merges the local logs in the order in which they arrive"},
+		{Engine: spanner.ReleasedAtPrepare, Mistake: "spanner; locks are released when a transaction is prepared, before it is committed"},
+		{Engine: spanner.CommittedAtFirstVote, Mistake: "spanner; a transaction is committed when the first of its groups has prepared it"},
+		{Engine: spanner.LostResolution, Mistake: "spanner; a new leaseholder takes the commitment of what its predecessor prepared for an abortion"},
+		{Engine: spanner.StaleLease, Mistake: "spanner; a leaseholder answers reads whether its lease is valid or not", Hostile: true, Slow: true},
+		{Engine: spanner.EarlySnapshot, Mistake: "spanner; a member reads a snapshot before its time is closed", Hostile: true},
 	}
 }
 
