@@ -79,8 +79,8 @@ func External(run *v1alpha1.BenchmarkRun, engine string, promises isolation.Leve
 	for i, row := range t.Links {
 		for j, link := range row {
 			if link != (geo.Link{}) {
-				return nil, fmt.Errorf("links[%s][%s]: a delay of %v is declared, but the links to %s are real and nobody delays them: leave out links",
-					t.Regions[i], t.Regions[j], link.Delay, engine)
+				return nil, fmt.Errorf("links[%s][%s]: %+v is declared, but the links to %s are real and nobody delays them: leave out links",
+					t.Regions[i], t.Regions[j], link, engine)
 			}
 		}
 	}
