@@ -288,7 +288,9 @@ func (l *loop) replayTurn(c *codec.Reader, whole []uint32) error {
 			if err != nil {
 				return err
 			}
-			l.fill(req, w)
+			if err := l.fill(req, w); err != nil {
+				return err
+			}
 		default:
 			return fmt.Errorf("a turn has an input of kind %d", kind)
 		}

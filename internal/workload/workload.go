@@ -3,6 +3,7 @@
 package workload
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
@@ -43,14 +44,52 @@ type Rows interface {
 	Scan(r txn.Range, f func(k txn.Key, value []byte) bool)
 }
 
-// Fill calls put for the rows that node n holds.
-func Fill(w Workload, l *geo.Layout, n geo.NodeID, put func(k txn.Key, value []byte)) {
+// Fill calls put for the rows that node n holds. Its errors are those of FillCell and FillEverywhere.
+func Fill(w Workload, l *geo.Layout, n geo.NodeID, put func(k txn.Key, value []byte)) error {
 	for _, shard := range l.ShardsOf(n) {
 		for _, c := range l.Cells(shard) {
-			w.Rows(c, put)
+			if err := FillCell(w, l.Topology, c, put); err != nil {
+				return err
+			}
 		}
 	}
-	w.Everywhere(put)
+	return FillEverywhere(w, put)
+}
+
+// FillCell calls put for the rows of one cell. It fails when Rows puts one that lies elsewhere: in a loaded database nobody
+// would look for it there.
+func FillCell(w Workload, t *geo.Topology, c geo.Cell, put func(k txn.Key, value []byte)) error {
+	var err error
+	place := t.Placement()
+	name := func(c geo.Cell) string { return fmt.Sprintf("%s/%d", RegionName(t.Regions, int(c.Home)), c.Partition) }
+	w.Rows(c, func(k txn.Key, value []byte) {
+		switch {
+		case err != nil:
+		case k.Everywhere():
+			err = fmt.Errorf("workload %s: Rows(%s) put %s, which is everywhere: leave it to Everywhere", w.Name(), name(c), w.KeyName(k))
+		case place.Cell(k) != c:
+			err = fmt.Errorf("workload %s: Rows(%s) put a row of %s: %s", w.Name(), name(c), name(place.Cell(k)), w.KeyName(k))
+		default:
+			put(k, value)
+		}
+	})
+	return err
+}
+
+// FillEverywhere calls put for the rows that every node holds. It fails when Everywhere puts one that has a place.
+func FillEverywhere(w Workload, put func(k txn.Key, value []byte)) error {
+	var err error
+	w.Everywhere(func(k txn.Key, value []byte) {
+		switch {
+		case err != nil:
+		case !k.Everywhere():
+			err = fmt.Errorf("workload %s: Everywhere put %s, which has a place: leave it to Rows, or make its key with txn.EverywhereKey",
+				w.Name(), w.KeyName(k))
+		default:
+			put(k, value)
+		}
+	})
+	return err
 }
 
 // GeneratorConfig tells a generator whose transactions to make.

@@ -3,6 +3,7 @@
 package workloadtest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"testing"
@@ -22,26 +23,38 @@ type Database struct {
 	t          testing.TB
 	procedures *txn.Registry
 	traced     bool
+	played     uint64 // transactions of Play
 }
 
 // New returns an empty database that fails t when a procedure touches what it has not declared.
 func New(t testing.TB, procedures ...*txn.Procedure) *Database {
-	return &Database{store.NewHash(), t, txn.NewRegistry(procedures...), false}
+	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(procedures...)}
 }
 
 // NewTraced is New, but Run calls the traced forms of the procedures: see history.Trace.
 func NewTraced(t testing.TB, procedures ...*txn.Procedure) *Database {
-	return &Database{store.NewHash(), t, txn.NewRegistry(history.TraceAll(procedures...)...), true}
+	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(history.TraceAll(procedures...)...), traced: true}
 }
 
-// Load loads all rows of a workload.
+// Load loads all rows of a workload. It fails the test when a row is loaded twice, or into a cell that it does not lie in.
 func (d *Database) Load(w workload.Workload, t *geo.Topology) *Database {
+	d.t.Helper()
+	put := func(k txn.Key, value []byte) {
+		if _, found := d.Get(k); found {
+			d.t.Errorf("workload %s: %s is loaded twice", w.Name(), w.KeyName(k))
+		}
+		d.Hash.Load(k, value)
+	}
 	for home := range geo.Region(len(t.Regions)) {
 		for p := range t.Partitions {
-			w.Rows(geo.Cell{Home: home, Partition: p}, d.Hash.Load)
+			if err := workload.FillCell(w, t, geo.Cell{Home: home, Partition: p}, put); err != nil {
+				d.t.Fatal(err)
+			}
 		}
 	}
-	w.Everywhere(d.Hash.Load)
+	if err := workload.FillEverywhere(w, put); err != nil {
+		d.t.Fatal(err)
+	}
 	return d
 }
 
@@ -71,6 +84,14 @@ func (d *Database) Run(t *txn.Transaction) txn.Outcome {
 
 func (d *Database) run(t *txn.Transaction) txn.Outcome {
 	d.t.Helper()
+	writes, o := d.execute(t)
+	d.apply(t.ID, writes)
+	return o
+}
+
+// execute runs a transaction and returns what it would write, if it commits.
+func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
+	d.t.Helper()
 	if err := d.procedures.Prepare(t); err != nil {
 		d.t.Fatal(err)
 	}
@@ -85,16 +106,23 @@ func (d *Database) run(t *txn.Transaction) txn.Outcome {
 		if !errors.As(err, &abort) {
 			d.t.Errorf("%s: %v", p.Name, err)
 		}
-		return txn.Outcome{ID: t.ID, Status: txn.Aborted, Cause: txn.CauseProcedure, Reason: err.Error()}
+		return nil, txn.AbortOutcome(t.ID, err)
 	}
-	for _, w := range c.Writes.Entries() {
+	return c.Writes.Entries(), txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result}
+}
+
+// apply makes writes and returns those that take them back.
+func (d *Database) apply(id txn.ID, writes []txn.WriteEntry) (undo []txn.WriteEntry) {
+	for _, w := range writes {
+		r, found := d.Get(w.Key)
+		undo = append(undo, txn.WriteEntry{Key: w.Key, Value: bytes.Clone(r.Value), Deleted: !found})
 		if w.Deleted {
 			d.Delete(w.Key)
 		} else {
-			d.Put(w.Key, w.Value, t.ID)
+			d.Put(w.Key, w.Value, id)
 		}
 	}
-	return txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result}
+	return undo
 }
 
 // checked is a view that notes the first use of a row that an exact footprint does not name.
