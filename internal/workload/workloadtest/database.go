@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"slices"
 	"testing"
 
 	"github.com/geobench/geobench/internal/audit"
@@ -26,7 +28,9 @@ type Database struct {
 	played     uint64 // transactions of Play
 }
 
-// New returns an empty database that fails t when a procedure touches what it has not declared.
+// New returns an empty database that fails t when a procedure breaks a rule of package txn: it touches what its exact
+// footprint does not name, names a row without a group twice, writes although it is ReadOnly, does not do the same twice on
+// the same rows, changes a value that is not its own, or uses the Ctx while it scans.
 func New(t testing.TB, procedures ...*txn.Procedure) *Database {
 	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(procedures...)}
 }
@@ -89,17 +93,25 @@ func (d *Database) run(t *txn.Transaction) txn.Outcome {
 	return o
 }
 
-// execute runs a transaction and returns what it would write, if it commits.
+// execute runs a transaction and returns what it would write, if it commits. It runs it twice, since databases do so, too.
 func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 	d.t.Helper()
 	if err := d.procedures.Prepare(t); err != nil {
 		d.t.Fatal(err)
 	}
 	p := d.procedures.Lookup(t.Proc)
-	c := checked{View: store.View{Rows: d.Hash}, f: &t.Footprint}
-	result, err := p.Run(&c, t.Args)
-	if c.err != nil {
-		d.t.Errorf("%s: %v", p.Name, c.err)
+	if k, ok := twice(t.Accesses); ok {
+		d.t.Errorf("%s: the footprint names %v twice: add a row without a group once, with all that is done to it", p.Name, k)
+	}
+	writes, result, err := d.attempt(p, t)
+	again, other, otherErr := d.attempt(p, t)
+	switch {
+	case fmt.Sprint(err) != fmt.Sprint(otherErr):
+		d.t.Errorf("%s: the procedure ends with the error %v, and with %v the second time, though it read the same rows", p.Name, err, otherErr)
+	case !bytes.Equal(result, other):
+		d.t.Errorf("%s: the procedure returns %x, and %x the second time, though it read the same rows", p.Name, result, other)
+	case !slices.EqualFunc(writes, again, sameWrite):
+		d.t.Errorf("%s: the procedure writes %v, and %v the second time, though it read the same rows", p.Name, writes, again)
 	}
 	if err != nil {
 		var abort txn.Abort
@@ -108,7 +120,39 @@ func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 		}
 		return nil, txn.AbortOutcome(t.ID, err)
 	}
-	return c.Writes.Entries(), txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result}
+	return writes, txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result}
+}
+
+func sameWrite(a, b txn.WriteEntry) bool {
+	return a.Key == b.Key && a.Deleted == b.Deleted && bytes.Equal(a.Value, b.Value)
+}
+
+// twice returns a key that occurs twice.
+func twice(accesses []txn.Access) (txn.Key, bool) {
+	seen := make(map[txn.Key]bool, len(accesses))
+	for i := range accesses {
+		if k := accesses[i].Key; seen[k] {
+			return k, true
+		}
+		seen[accesses[i].Key] = true
+	}
+	return "", false
+}
+
+// attempt runs a procedure once.
+func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) ([]txn.WriteEntry, []byte, error) {
+	d.t.Helper()
+	c := checked{View: store.View{Rows: d.Hash}, f: &t.Footprint, readOnly: p.ReadOnly}
+	args := bytes.Clone(t.Args)
+	result, err := p.Run(&c, t.Args)
+	c.unchanged()
+	if !bytes.Equal(args, t.Args) {
+		c.fail("the procedure changes its arguments, which nodes share: copy them first")
+	}
+	if c.err != nil {
+		d.t.Errorf("%s: %v", p.Name, c.err)
+	}
+	return c.Writes.Entries(), result, err
 }
 
 // apply makes writes and returns those that take them back.
@@ -125,17 +169,76 @@ func (d *Database) apply(id txn.ID, writes []txn.WriteEntry) (undo []txn.WriteEn
 	return undo
 }
 
-// checked is a view that notes the first use of a row that an exact footprint does not name.
+// checked is a view that notes the first rule of txn.Ctx, txn.Footprint and txn.Procedure that a procedure breaks.
 type checked struct {
 	store.View
-	f   *txn.Footprint
-	err error
+	f        *txn.Footprint
+	readOnly bool
+	scanning bool
+	lent     []lent
+	err      error
 }
 
+// lent is a value that the procedure must not change.
+type lent struct {
+	what   string
+	key    txn.Key
+	value  []byte // with the spare room behind it
+	before uint64 // its hash
+}
+
+// spare is the room behind a value that nobody may write into, as append does.
+const spare = 8
+
+// lend returns a copy of a value, so that a change does no harm to other tests, and remembers it.
+func (c *checked) lend(what string, k txn.Key, value []byte) []byte {
+	if value == nil {
+		return nil
+	}
+	room := make([]byte, len(value)+spare)
+	copy(room, value)
+	c.keep(what, k, room)
+	return room[:len(value)]
+}
+
+// keep remembers a value that must not change.
+func (c *checked) keep(what string, k txn.Key, value []byte) {
+	c.lent = append(c.lent, lent{what, k, value, maphash.Bytes(hashSeed, value)})
+}
+
+var hashSeed = maphash.MakeSeed()
+
+// unchanged checks what was lent.
+func (c *checked) unchanged() {
+	for _, l := range c.lent {
+		if maphash.Bytes(hashSeed, l.value) != l.before {
+			c.fail("the procedure changes the value of %v that it %s, or what lies behind it in memory: copy it first", l.key, l.what)
+		}
+	}
+}
+
+func (c *checked) fail(format string, args ...any) {
+	if c.err == nil {
+		c.err = fmt.Errorf(format, args...)
+	}
+}
+
+// check checks one use of the Ctx.
 func (c *checked) check(what string, named bool, where fmt.Stringer) {
-	if c.f.Exact && !named && c.err == nil {
-		c.err = fmt.Errorf("the procedure %s %v, which its footprint does not name although it is said to be exact: "+
+	if c.f.Exact && !named {
+		c.fail("the procedure %s %v, which its footprint does not name although it is said to be exact: "+
 			"add it in Declare, or leave Exact false", what, where)
+	}
+	if c.scanning {
+		c.fail("the procedure %s %v from the function that it gave to Scan: use the Ctx after the scan", what, where)
+	}
+}
+
+// checkWrite checks a Put or a Delete.
+func (c *checked) checkWrite(what string, k txn.Key) {
+	c.check(what, c.f.Writes(k), k)
+	if c.readOnly {
+		c.fail("the procedure %s %v, although it is said to be ReadOnly", what, k)
 	}
 }
 
@@ -143,7 +246,8 @@ func (c *checked) check(what string, named bool, where fmt.Stringer) {
 func (c *checked) Get(k txn.Key) ([]byte, error) {
 	r := txn.Point(k)
 	c.check("reads", c.f.Reads(&r), k)
-	return c.View.Get(k)
+	value, err := c.View.Get(k)
+	return c.lend("got", k, value), err
 }
 
 // GetAll implements txn.Ctx.
@@ -152,17 +256,20 @@ func (c *checked) GetAll(keys []txn.Key) ([][]byte, error) { return txn.GetEach(
 // Scan implements txn.Ctx.
 func (c *checked) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
 	c.check("scans", c.f.Reads(&r), &r)
-	return c.View.Scan(r, f)
+	c.scanning = true
+	defer func() { c.scanning = false }()
+	return c.View.Scan(r, func(k txn.Key, value []byte) bool { return f(k, c.lend("scanned", k, value)) })
 }
 
-// Put implements txn.Ctx.
+// Put implements txn.Ctx. The value belongs to the database from then on.
 func (c *checked) Put(k txn.Key, value []byte) {
-	c.check("writes", c.f.Writes(k), k)
+	c.checkWrite("writes", k)
+	c.keep("has put", k, value)
 	c.View.Put(k, value)
 }
 
 // Delete implements txn.Ctx.
 func (c *checked) Delete(k txn.Key) {
-	c.check("deletes", c.f.Writes(k), k)
+	c.checkWrite("deletes", k)
 	c.View.Delete(k)
 }
