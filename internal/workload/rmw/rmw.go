@@ -71,8 +71,11 @@ func locality(s *v1alpha1.RMW) workload.Locality {
 // Name is rmw.
 func (w *RMW) Name() string { return "rmw" }
 
-// Types is the one type.
-func (w *RMW) Types() []string { return []string{"rmw"} }
+// Types are those of TypesOf.
+func (w *RMW) Types() []string { return TypesOf(&w.spec) }
+
+// TypesOf returns the name of the one type.
+func TypesOf(*v1alpha1.RMW) []string { return []string{"rmw"} }
 
 // Shares are those of multi-home and multi-partition transactions.
 func (w *RMW) Shares() []workload.Share {

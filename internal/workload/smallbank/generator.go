@@ -53,7 +53,6 @@ const maxUnknown = 1 << 20
 
 // NewGenerator makes the transactions of the clients of one load generator.
 func (s *SmallBank) NewGenerator(c workload.GeneratorConfig) workload.Generator {
-	m := s.spec.Mix
 	g := &generator{
 		s:       s,
 		region:  c.Region,
@@ -67,8 +66,7 @@ func (s *SmallBank) NewGenerator(c workload.GeneratorConfig) workload.Generator 
 			typeDepositChecking: depositChecking, typeTransactSavings: transactSavings, typeAmalgamate: amalgamate},
 	}
 	var sum int32
-	for kind, share := range [numTypes]int32{typeBalance: m.Balance, typeWriteCheck: m.WriteCheck,
-		typeDepositChecking: m.DepositChecking, typeTransactSavings: m.TransactSavings, typeAmalgamate: m.Amalgamate} {
+	for kind, share := range shares(&s.spec.Mix) {
 		sum += share
 		g.mix[kind] = sum
 	}

@@ -9,6 +9,7 @@ package smallbank
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -100,8 +101,25 @@ func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, err
 // Name is smallbank.
 func (s *SmallBank) Name() string { return "smallbank" }
 
-// Types are lookup (helper phases) and the five final phases.
+// Types are those of TypesOf.
 func (s *SmallBank) Types() []string { return typeNames }
+
+// TypesOf returns the names of the transaction types: lookup (helper phases) and the five final phases.
+func TypesOf(*v1alpha1.SmallBank) []string { return typeNames }
+
+// Never says why no transaction of a type runs, or nothing if some do.
+func Never(spec *v1alpha1.SmallBank, transaction string) string {
+	if kind := slices.Index(typeNames, transaction); kind > typeLookup && shares(&spec.Mix)[kind] == 0 {
+		return "its share in spec.workload.smallbank.mix is 0"
+	}
+	return ""
+}
+
+// shares lists a mix by type.
+func shares(m *v1alpha1.SmallBankMix) [numTypes]int32 {
+	return [numTypes]int32{typeBalance: m.Balance, typeWriteCheck: m.WriteCheck, typeDepositChecking: m.DepositChecking,
+		typeTransactSavings: m.TransactSavings, typeAmalgamate: m.Amalgamate}
+}
 
 // Shares are those of multi-home and multi-partition final phases.
 func (s *SmallBank) Shares() []workload.Share {

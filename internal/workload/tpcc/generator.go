@@ -71,9 +71,8 @@ func (t *TPCC) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 		g.terminals[i].warehouse = t.nth(geo.Cell{Home: c.Region, Partition: n % partitions}, n%warehouses/partitions)
 		g.terminals[i].district = uint8(n/warehouses%districtsPerWarehouse) + 1
 	}
-	m := t.spec.Mix
 	var sum int32
-	for kind, share := range [numTypes]int32{m.NewOrder, m.Payment, m.OrderStatus, m.Delivery, m.StockLevel} {
+	for kind, share := range mix(&t.spec.Mix) {
 		sum += share
 		g.mix[kind] = sum
 	}

@@ -9,6 +9,7 @@ package tpcc
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -94,8 +95,24 @@ func percentOf(p *int32) int32 {
 // Name is tpcc.
 func (t *TPCC) Name() string { return "tpcc" }
 
-// Types are the five transactions.
+// Types are those of TypesOf.
 func (t *TPCC) Types() []string { return typeNames }
+
+// TypesOf returns the names of the five transactions.
+func TypesOf(*v1alpha1.TPCC) []string { return typeNames }
+
+// Never says why no transaction of a type runs, or nothing if some do.
+func Never(spec *v1alpha1.TPCC, transaction string) string {
+	if kind := slices.Index(typeNames, transaction); kind >= 0 && mix(&spec.Mix)[kind] == 0 {
+		return "its share in spec.workload.tpcc.mix is 0"
+	}
+	return ""
+}
+
+// mix lists a mix by type.
+func mix(m *v1alpha1.TPCCMix) [numTypes]int32 {
+	return [numTypes]int32{m.NewOrder, m.Payment, m.OrderStatus, m.Delivery, m.StockLevel}
+}
 
 // KeyName names a row as the specification does.
 func (t *TPCC) KeyName(k txn.Key) string { return KeyName(k) }
@@ -147,9 +164,9 @@ const (
 // Shares are those of the types, and of what transactions draw.
 func (t *TPCC) Shares() []workload.Share {
 	const newOrders = "new orders"
-	m, r := t.spec.Mix, t.spec.Remote
+	r := t.spec.Remote
 	var out []workload.Share
-	for i, percent := range []int32{m.NewOrder, m.Payment, m.OrderStatus, m.Delivery, m.StockLevel} {
+	for i, percent := range mix(&t.spec.Mix) {
 		out = append(out, workload.Percent(typeNames[i], "transactions", percent))
 	}
 	orders, ordersPercent := "order lines", percentOf(r.OrderLinePercent)

@@ -138,8 +138,7 @@ func TestGenerator(t *testing.T) {
 				n++
 			})
 			operations := n * int(spec.OperationsPerTransaction)
-			shares := [numKinds]int32{opRead: w.mix.Read, opUpdate: w.mix.Update, opInsert: w.mix.Insert, opScan: w.mix.Scan, opReadModifyWrite: w.mix.ReadModifyWrite}
-			for k, share := range shares {
+			for k, share := range shares(&w.mix) {
 				check(t, TypesOf(&v1alpha1.YCSB{OperationsPerTransaction: 1})[k], kinds[k], operations, float64(share))
 			}
 			if spec.OperationsPerTransaction == 1 && !slices.Equal(types, kinds) {
