@@ -68,16 +68,12 @@ func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, err
 		return nil, fmt.Errorf(field+"mix: the shares sum to %d; they must be 0 or more and sum to 100", sum)
 	case spec.Customers < 1 || spec.Customers > 1<<32-1:
 		return nil, fmt.Errorf(field+"customers: %d is not between 1 and %d", spec.Customers, uint32(1<<32-1))
-	case spec.MultiHomePercent < 0 || spec.MultiHomePercent > 100:
-		return nil, fmt.Errorf(field+"multiHomePercent: %d is not between 0 and 100", spec.MultiHomePercent)
-	case spec.MultiPartitionPercent < 0 || spec.MultiPartitionPercent > 100:
-		return nil, fmt.Errorf(field+"multiPartitionPercent: %d is not between 0 and 100", spec.MultiPartitionPercent)
 	case spec.HotPercent < 0 || spec.HotPercent > 100:
 		return nil, fmt.Errorf(field+"hotPercent: %d is not between 0 and 100", spec.HotPercent)
-	case spec.MultiHomePercent > 0 && len(t.Regions) < 2:
-		return nil, fmt.Errorf(field+"multiHomePercent: %d needs two regions, the database has one; make it 0", spec.MultiHomePercent)
-	case spec.MultiPartitionPercent > 0 && t.Partitions < 2:
-		return nil, fmt.Errorf(field+"multiPartitionPercent: %d needs two partitions per region, the database has one; make it 0", spec.MultiPartitionPercent)
+	}
+	l := workload.Locality{MultiHomePercent: spec.MultiHomePercent, MultiPartitionPercent: spec.MultiPartitionPercent}
+	if err := l.Validate(t, "spec.workload.smallbank"); err != nil {
+		return nil, err
 	}
 	s := &SmallBank{spec: spec, seed: seed, topology: t}
 	for i, f := range spec.Sunflower {

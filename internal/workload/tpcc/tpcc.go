@@ -53,7 +53,6 @@ func New(spec v1alpha1.TPCC, seed uint64, t *geo.Topology) (*TPCC, error) {
 		{"byLastNamePercent", spec.ByLastNamePercent}, {"rollbackPercent", spec.RollbackPercent},
 		{"remote.orderLinePercent", percentOf(r.OrderLinePercent)}, {"remote.newOrderPercent", percentOf(r.NewOrderPercent)},
 		{"remote.paymentPercent", r.PaymentPercent},
-		{"remote.multiHomePercent", percentOf(r.MultiHomePercent)}, {"remote.multiPartitionPercent", percentOf(r.MultiPartitionPercent)},
 	} {
 		if p.of < 0 || p.of > 100 {
 			return nil, fmt.Errorf(field+"%s: %d is not between 0 and 100", p.name, p.of)
@@ -70,10 +69,10 @@ func New(spec v1alpha1.TPCC, seed uint64, t *geo.Topology) (*TPCC, error) {
 		return nil, fmt.Errorf(field+"keyingAndThinkTimePercent: %d is not between 0 and 1000", spec.KeyingAndThinkTimePercent)
 	case spec.Districts != v1alpha1.DistrictsAny && spec.Districts != v1alpha1.DistrictsOwn:
 		return nil, fmt.Errorf(field+"districts: %q is not one of Any, Own", spec.Districts)
-	case percentOf(r.MultiHomePercent) > 0 && len(t.Regions) < 2:
-		return nil, fmt.Errorf(field+"remote.multiHomePercent: %d needs two regions, the database has one; make it 0", *r.MultiHomePercent)
-	case percentOf(r.MultiPartitionPercent) > 0 && t.Partitions < 2:
-		return nil, fmt.Errorf(field+"remote.multiPartitionPercent: %d needs two partitions per region, the database has one; make it 0", *r.MultiPartitionPercent)
+	}
+	l := workload.Locality{MultiHomePercent: percentOf(r.MultiHomePercent), MultiPartitionPercent: percentOf(r.MultiPartitionPercent)}
+	if err := l.Validate(t, field+"remote"); err != nil {
+		return nil, err
 	}
 	w := &TPCC{spec: spec, seed: seed, topology: t, constants: constantsOf(seed), noise: sync.OnceValue(func() *noise { return newNoise(seed) })}
 	if w.placesRemote() && percentOf(r.MultiHomePercent) < 100 && percentOf(r.MultiPartitionPercent) < 100 && spec.WarehousesPerPartition < 2 &&

@@ -9,6 +9,7 @@
 package ycsb
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -80,7 +81,8 @@ func New(spec v1alpha1.YCSB, seed uint64, t *geo.Topology) (*YCSB, error) {
 	case w.anywhere() && w.distribution == v1alpha1.YCSBLatest:
 		return nil, fmt.Errorf(field + "distribution: Latest needs locality Home")
 	}
-	if err := w.locality().Validate(t, field, "operationsPerTransaction", int64(spec.OperationsPerTransaction), "operations"); err != nil {
+	l, operations := w.locality(), int64(spec.OperationsPerTransaction)
+	if err := cmp.Or(l.Validate(t, "spec.workload.ycsb"), l.ValidateItems(field+"operationsPerTransaction", operations, "operations")); err != nil {
 		return nil, err
 	}
 	return w, nil
