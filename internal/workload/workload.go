@@ -25,7 +25,8 @@ type Workload interface {
 	Everywhere(put func(k txn.Key, value []byte))
 	// KeyName names a row for a person: checking(17).
 	KeyName(k txn.Key) string
-	// Audit sums up the rows of a shard, one cell or several, for Verify. The sums of a copy's shards are added up.
+	// Audit sums up the rows of a shard, one cell or several, for Verify. The sums of a copy's shards are added up, by name. What is
+	// wrong with one row may have a sum of its own, left out where nothing is, whose name says which row.
 	Audit(rows Rows) map[string]int64
 	// NewGenerator makes the transactions of the clients of one load generator.
 	NewGenerator(c GeneratorConfig) Generator
@@ -133,7 +134,8 @@ type Generator interface {
 	// Ledger returns what Verify needs of all transactions so far. Those under way count as unknown.
 	Ledger() Ledger
 	// Realised counts what Workload.Shares lists, in its order, in the requests of the measured windows: those with
-	// elapsed 0 or more. The caller must not change it.
+	// elapsed 0 or more. The locality of a transaction whose footprint is not exact is known when Done is told its class. The
+	// caller must not change it.
 	Realised() []Count
 }
 
@@ -193,7 +195,9 @@ func (l Ledger) Merge(other Ledger) {
 
 // Check is a verdict on the data.
 type Check struct {
-	Name    string `json:"name"`
-	Passed  bool   `json:"passed"`
+	Name   string `json:"name"`
+	Passed bool   `json:"passed"`
+	// Message says where what is wrong, with both figures; of a check that passed, what was compared, with the figures, and in how
+	// many copies.
 	Message string `json:"message,omitempty"`
 }

@@ -25,7 +25,8 @@ type Database struct {
 	t          testing.TB
 	procedures *txn.Registry
 	traced     bool
-	played     uint64 // transactions of Play
+	played     uint64        // transactions of Play
+	topology   *geo.Topology // of what was loaded
 }
 
 // New returns an empty database that fails t when a procedure breaks a rule of package txn: it touches what its exact
@@ -43,6 +44,7 @@ func NewTraced(t testing.TB, procedures ...*txn.Procedure) *Database {
 // Load loads all rows of a workload. It fails the test when a row is loaded twice, or into a cell that it does not lie in.
 func (d *Database) Load(w workload.Workload, t *geo.Topology) *Database {
 	d.t.Helper()
+	d.topology = t
 	put := func(k txn.Key, value []byte) {
 		if _, found := d.Get(k); found {
 			d.t.Errorf("workload %s: %s is loaded twice", w.Name(), w.KeyName(k))
@@ -70,7 +72,8 @@ func (d *Database) Rows() workload.Rows {
 	return audit.All(d.Hash)
 }
 
-// Run runs a transaction to its end and applies its writes. The result is the procedure's own, traced or not.
+// Run runs a transaction to its end and applies its writes. The result is the procedure's own, traced or not. Where the footprint is
+// not exact, the outcome has the class of what was touched, once a workload is loaded.
 func (d *Database) Run(t *txn.Transaction) txn.Outcome {
 	d.t.Helper()
 	if !d.traced {
@@ -103,8 +106,8 @@ func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 	if k, ok := twice(t.Accesses); ok {
 		d.t.Errorf("%s: the footprint names %v twice: add a row without a group once, with all that is done to it", p.Name, k)
 	}
-	writes, result, err := d.attempt(p, t)
-	again, other, otherErr := d.attempt(p, t)
+	writes, result, class, err := d.attempt(p, t)
+	again, other, _, otherErr := d.attempt(p, t)
 	switch {
 	case fmt.Sprint(err) != fmt.Sprint(otherErr):
 		d.t.Errorf("%s: the procedure ends with the error %v, and with %v the second time, though it read the same rows", p.Name, err, otherErr)
@@ -118,9 +121,11 @@ func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 		if !errors.As(err, &abort) {
 			d.t.Errorf("%s: %v", p.Name, err)
 		}
-		return nil, txn.AbortOutcome(t.ID, err)
+		o := txn.AbortOutcome(t.ID, err)
+		o.Class = class
+		return nil, o
 	}
-	return writes, txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result}
+	return writes, txn.Outcome{ID: t.ID, Status: txn.Committed, Class: class, Result: result}
 }
 
 func sameWrite(a, b txn.WriteEntry) bool {
@@ -139,12 +144,12 @@ func twice(accesses []txn.Access) (txn.Key, bool) {
 	return "", false
 }
 
-// attempt runs a procedure once.
-func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) ([]txn.WriteEntry, []byte, error) {
+// attempt runs a procedure once. The class is that of what it touches, where the footprint is not exact.
+func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) (writes []txn.WriteEntry, result []byte, class txn.Class, err error) {
 	d.t.Helper()
 	c := checked{View: store.View{Rows: d.Hash}, f: &t.Footprint, readOnly: p.ReadOnly}
 	args := bytes.Clone(t.Args)
-	result, err := p.Run(&c, t.Args)
+	result, err = p.Run(&c, t.Args)
 	c.unchanged()
 	if !bytes.Equal(args, t.Args) {
 		c.fail("the procedure changes its arguments, which nodes share: copy them first")
@@ -152,7 +157,10 @@ func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) ([]txn.WriteEnt
 	if c.err != nil {
 		d.t.Errorf("%s: %v", p.Name, c.err)
 	}
-	return c.Writes.Entries(), result, err
+	if !t.Exact && d.topology != nil {
+		class = d.topology.Placement().Class(c.touched)
+	}
+	return c.Writes.Entries(), result, class, err
 }
 
 // apply makes writes and returns those that take them back.
@@ -176,6 +184,7 @@ type checked struct {
 	readOnly bool
 	scanning bool
 	lent     []lent
+	touched  []txn.Access // if the footprint is not exact
 	err      error
 }
 
@@ -223,8 +232,11 @@ func (c *checked) fail(format string, args ...any) {
 	}
 }
 
-// check checks one use of the Ctx.
-func (c *checked) check(what string, named bool, where fmt.Stringer) {
+// check checks one use of the Ctx, for the row k or a range that begins with it.
+func (c *checked) check(what string, named bool, k txn.Key, where fmt.Stringer) {
+	if !c.f.Exact && !k.Everywhere() {
+		c.touched = append(c.touched, txn.Access{Key: k.Unit()})
+	}
 	if c.f.Exact && !named {
 		c.fail("the procedure %s %v, which its footprint does not name although it is said to be exact: "+
 			"add it in Declare, or leave Exact false", what, where)
@@ -236,7 +248,7 @@ func (c *checked) check(what string, named bool, where fmt.Stringer) {
 
 // checkWrite checks a Put or a Delete.
 func (c *checked) checkWrite(what string, k txn.Key) {
-	c.check(what, c.f.Writes(k), k)
+	c.check(what, c.f.Writes(k), k, k)
 	if c.readOnly {
 		c.fail("the procedure %s %v, although it is said to be ReadOnly", what, k)
 	}
@@ -245,7 +257,7 @@ func (c *checked) checkWrite(what string, k txn.Key) {
 // Get implements txn.Ctx.
 func (c *checked) Get(k txn.Key) ([]byte, error) {
 	r := txn.Point(k)
-	c.check("reads", c.f.Reads(&r), k)
+	c.check("reads", c.f.Reads(&r), k, k)
 	value, err := c.View.Get(k)
 	return c.lend("got", k, value), err
 }
@@ -255,7 +267,7 @@ func (c *checked) GetAll(keys []txn.Key) ([][]byte, error) { return txn.GetEach(
 
 // Scan implements txn.Ctx.
 func (c *checked) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
-	c.check("scans", c.f.Reads(&r), &r)
+	c.check("scans", c.f.Reads(&r), r.From, &r)
 	c.scanning = true
 	defer func() { c.scanning = false }()
 	return c.View.Scan(r, func(k txn.Key, value []byte) bool { return f(k, c.lend("scanned", k, value)) })

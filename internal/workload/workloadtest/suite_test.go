@@ -227,3 +227,32 @@ func (m modest) Next(client int, elapsed time.Duration, t *txn.Transaction) work
 	r.Class = txn.SingleHomeSinglePartition
 	return r
 }
+
+// The class of a transaction whose footprint is a hint is that of what it touches.
+func TestClassOfHints(t *testing.T) {
+	keys := []txn.Key{txn.IntKey(0, 0), txn.IntKey(0, 1), txn.IntKey(0, 2)} // us/0, us/1, eu/0
+	p := &txn.Procedure{ID: 1, Name: "hinted", Declare: func([]byte, *txn.Footprint) error { return nil }, Run: func(c txn.Ctx, args []byte) ([]byte, error) {
+		for _, i := range args[1:] {
+			if _, err := c.Get(keys[i]); err != nil {
+				return nil, err
+			}
+		}
+		if args[0] == 1 {
+			return nil, txn.Abort("enough")
+		}
+		return nil, nil
+	}}
+	w, err := rmw.New(v1alpha1.RMW{Records: 4000, RecordsPerTransaction: 1, ValueBytes: 16}, 1, top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := workloadtest.New(t, p).Load(w, top)
+	for args, want := range map[string]txn.Class{
+		"\x00\x00": txn.ClassOf(false, false), "\x00\x00\x01": txn.ClassOf(false, true), "\x00\x00\x02": txn.ClassOf(true, false),
+		"\x01\x00\x01\x02": txn.ClassOf(true, true),
+	} {
+		if o := d.Run(&txn.Transaction{ID: 1, Proc: 1, Args: []byte(args)}); o.Class != want {
+			t.Errorf("%x: class %v, want %v", args, o.Class, want)
+		}
+	}
+}
