@@ -169,7 +169,7 @@ func TestBadInput(t *testing.T) {
 		"misspelt field": {replaced(t, "path: spec.load.clientsPerRegion", "path: spec.load.clientPerRegion"),
 			"spec.sweep[0].path", "did you mean clientsPerRegion?"},
 		"field at another place": {replaced(t, "path: spec.load.clientsPerRegion", "path: spec.multiHomePercent"),
-			"spec.sweep[0].path", "did you mean spec.workload.rmw.multiHomePercent?"},
+			"spec.sweep[0].path", "did you mean spec.workload.smallbank.multiHomePercent?"},
 		"misspelt field of the database": {replaced(t, "path: spec.load.clientsPerRegion", "path: database.spec.partitionPerRegion"),
 			"spec.sweep[0].path", "did you mean partitionsPerRegion?"},
 		"neither spec nor database": {replaced(t, "path: spec.load.clientsPerRegion", "path: load.clientsPerRegion"),

@@ -61,6 +61,8 @@ type stamps struct {
 	txn.Ctx
 	id  txn.ID
 	rec *Recorder
+	// deletes are the tables in which there may be deleted rows.
+	deletes txn.Tables
 
 	// What the last Get found, since the recorder asks for its version next.
 	key    txn.Key
@@ -93,9 +95,9 @@ const moreRows = 16
 
 // Scan takes no notice of the deleted rows among those that it meets, but the recorder does.
 func (s *stamps) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
-	left, limit := r.Limit, 0
-	if r.Limit > 0 {
-		limit = r.Limit + moreRows
+	left, limit := r.Limit, r.Limit
+	if limit > 0 && s.deletes.Has(r.From.Table()) {
+		limit += moreRows
 	}
 	for {
 		part, met, more := r, 0, true
@@ -149,8 +151,10 @@ func (s *stamps) lookup(k txn.Key) (txn.ID, uint8, bool) {
 // a transaction need not name those that it writes.
 type tracing struct {
 	Recorder
-	stamps stamps
-	room   [8]Op
+	stamps  stamps
+	deletes txn.Tables // that the procedure may delete rows of
+	err     error
+	room    [8]Op
 }
 
 func (t *tracing) Put(k txn.Key, value []byte) {
@@ -159,6 +163,9 @@ func (t *tracing) Put(k txn.Key, value []byte) {
 }
 
 func (t *tracing) Delete(k txn.Key) {
+	if !t.deletes.Has(k.Table()) {
+		t.err = fmt.Errorf("row %v was deleted, and Deletes of the procedure does not have its table %d", k, k.Table())
+	}
 	t.readFirst(k)
 	t.Recorder.Delete(k)
 }
@@ -183,9 +190,9 @@ func tracedArgs(args []byte) (txn.ID, []byte, error) {
 
 // Trace returns the traced form of a procedure. Its number is p's plus Traced, its arguments are the transaction's id (as
 // codec.AppendID writes it) and p's, its result ends with what it did: see SplitTrace. A row without a group that p only
-// writes it also reads, to know what it overwrites. Scans lose their limits in the footprint, since deleted rows leave stamps
-// that do not count. A database that runs traced procedures must run no others that write, until it is loaded again.
-func Trace(p *txn.Procedure) *txn.Procedure {
+// writes it also reads, to know what it overwrites. Rows of the tables in deleted may be gone, of which stamps are left that do
+// not count, so that scans of these lose their limits in the footprint. A database that runs traced procedures must run no others that write, until it is loaded again.
+func Trace(p *txn.Procedure, deleted txn.Tables) *txn.Procedure {
 	if p.ID >= Traced {
 		panic(fmt.Sprintf("history: procedure %s has number %d, which is not below %d", p.Name, p.ID, Traced))
 	}
@@ -193,6 +200,7 @@ func Trace(p *txn.Procedure) *txn.Procedure {
 		ID:       p.ID + Traced,
 		Name:     p.Name + "-traced",
 		ReadOnly: p.ReadOnly,
+		Deletes:  p.Deletes,
 		Declare: func(args []byte, f *txn.Footprint) error {
 			_, args, err := tracedArgs(args)
 			if err == nil {
@@ -204,7 +212,9 @@ func Trace(p *txn.Procedure) *txn.Procedure {
 				}
 			}
 			for i := range f.Ranges {
-				f.Ranges[i].Limit, f.Ranges[i].Reverse = 0, false
+				if r := &f.Ranges[i]; deleted.Has(r.From.Table()) {
+					r.Limit, r.Reverse = 0, false
+				}
 			}
 			return err
 		},
@@ -213,10 +223,13 @@ func Trace(p *txn.Procedure) *txn.Procedure {
 			if err != nil {
 				return nil, err
 			}
-			t := &tracing{stamps: stamps{Ctx: c, id: id}}
+			t := &tracing{stamps: stamps{Ctx: c, id: id, deletes: deleted}, deletes: p.Deletes}
 			t.ops, t.stamps.rec = t.room[:0], &t.Recorder
 			t.Reset(&t.stamps, t.stamps.lookup)
 			result, err := p.Run(t, args)
+			if err == nil {
+				err = t.err
+			}
 			if err != nil {
 				return result, err
 			}
@@ -225,11 +238,15 @@ func Trace(p *txn.Procedure) *txn.Procedure {
 	}
 }
 
-// TraceAll returns procs and the traced form of each.
+// TraceAll returns procs, which are all that a workload has, and the traced form of each.
 func TraceAll(procs ...*txn.Procedure) []*txn.Procedure {
+	var deleted txn.Tables
+	for _, p := range procs {
+		deleted |= p.Deletes
+	}
 	out := procs[:len(procs):len(procs)]
 	for _, p := range procs {
-		out = append(out, Trace(p))
+		out = append(out, Trace(p, deleted))
 	}
 	return out
 }

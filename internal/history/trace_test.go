@@ -113,6 +113,40 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// Scans keep their limits in tables whose rows are never deleted, and a procedure deletes from no other.
+func TestTraceDeletes(t *testing.T) {
+	const kept, cleared, queue = txn.Table(1), txn.Table(2), txn.Table(3)
+	row := func(table txn.Table) txn.Key { return txn.OrderedKey(table, 0, nil, []byte{1}) }
+	scan := &txn.Procedure{ID: 1, Name: "scan", Declare: func(_ []byte, f *txn.Footprint) error {
+		for _, table := range []txn.Table{kept, cleared} {
+			r := txn.Prefix(row(table).Unit())
+			r.Limit, r.Reverse = 3, true
+			f.AddScan(r)
+		}
+		f.Exact = true
+		return nil
+	}}
+	remove := &txn.Procedure{ID: 2, Name: "remove", Deletes: txn.TablesOf(cleared), Declare: func([]byte, *txn.Footprint) error { return nil },
+		Run: func(c txn.Ctx, args []byte) ([]byte, error) {
+			c.Delete(row(txn.Table(args[0])))
+			return nil, nil
+		}}
+	traced := txn.NewRegistry(history.TraceAll(scan, remove)...)
+	var f txn.Footprint
+	if err := traced.Lookup(scan.ID+history.Traced).Declare(codec.AppendID(nil, 7), &f); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := f.Ranges[0], f.Ranges[1]; a.Limit != 3 || !a.Reverse || b.Limit != 0 || b.Reverse {
+		t.Errorf("footprint %+v", f.Ranges)
+	}
+	for table, want := range map[txn.Table]string{cleared: "", kept: "does not have its table 1", queue: "does not have its table 3"} {
+		_, err := runOn(store.NewHash(), traced.Lookup(remove.ID+history.Traced), 7, append(codec.AppendID(nil, 7), byte(table)))
+		if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) {
+			t.Errorf("a row of table %d is deleted: %v", table, err)
+		}
+	}
+}
+
 // BenchmarkTrace is a transfer between two rows, plain and traced.
 func BenchmarkTrace(b *testing.B) {
 	for name, proc := range map[string]txn.ProcID{"plain": 1, "traced": 1 + history.Traced} {

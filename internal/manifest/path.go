@@ -36,7 +36,7 @@ func Set(kind string, object map[string]any, path string, value any) error {
 	if err != nil {
 		return err
 	}
-	c := &cursor{kind: s, at: s.structural, value: object, path: path}
+	c := &cursor{kind: s, at: s.structural, root: object, value: object, path: path}
 	for i, st := range steps {
 		if err := c.enter(st, i == len(steps)-1, value); err != nil {
 			return err
@@ -82,6 +82,7 @@ func pathSteps(path string) ([]pathStep, error) {
 // cursor walks down a schema and an object of it at once.
 type cursor struct {
 	kind  *kindSchema
+	root  map[string]any
 	at    *schema.Structural
 	value any // map[string]any or []any
 	done  string
@@ -162,7 +163,7 @@ func (c *cursor) child(st pathStep) (*schema.Structural, error) {
 	m := fmt.Sprintf("%s: %s has no field %s", c.path, where, st.name)
 	if n, ok := check.Nearest(st.name, known); ok {
 		m += fmt.Sprintf("; did you mean %s?", n)
-	} else if elsewhere := find(c.kind.structural, st.name, ""); elsewhere != "" {
+	} else if elsewhere := find(c.kind.structural, st.name, "", c.root); elsewhere != "" {
 		m += fmt.Sprintf("; did you mean %s?", elsewhere)
 	}
 	return nil, &PathError{fmt.Sprintf("%s (the fields of %s are %s)", m, where, strings.Join(known, ", "))}

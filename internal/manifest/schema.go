@@ -90,7 +90,7 @@ func (s *kindSchema) admit(u map[string]any) check.Problems {
 	}
 	var ps check.Problems
 	for _, path := range append(unknown, metaUnknown...) {
-		ps = append(ps, s.unknownField(path))
+		ps = append(ps, s.unknownField(path, u))
 	}
 	delete(u, "status")
 	defaulting.PruneNonNullableNullsWithoutDefaults(u, s.structural)
@@ -133,8 +133,8 @@ func blocksRules(e *field.Error) bool {
 	return false
 }
 
-// unknownField says which known field is nearest.
-func (s *kindSchema) unknownField(path string) check.Problem {
+// unknownField says which known field of the object is nearest.
+func (s *kindSchema) unknownField(path string, object map[string]any) check.Problem {
 	p := check.Problem{Field: path, Message: "unknown field"}
 	parent, name := "", path
 	if i := strings.LastIndexByte(path, '.'); i >= 0 {
@@ -150,7 +150,7 @@ func (s *kindSchema) unknownField(path string) check.Problem {
 	known := s.fields(parent)
 	if n, ok := check.Nearest(name, known); ok {
 		p.Message += fmt.Sprintf("; did you mean %s?", n)
-	} else if elsewhere := find(s.structural, name, ""); elsewhere != "" {
+	} else if elsewhere := find(s.structural, name, "", object); elsewhere != "" {
 		p.Message += fmt.Sprintf("; did you mean %s?", elsewhere)
 	}
 	if len(known) > 0 {
@@ -193,9 +193,11 @@ func (s *kindSchema) fields(path string) []string {
 	return names
 }
 
-// find returns the shortest path to a field called name in the spec below s: most unknown fields are wrongly indented.
-func find(s *schema.Structural, name, path string) string {
-	best := ""
+// find returns the shortest path to a field called name in the spec below s: most unknown fields are wrongly indented. Of those
+// that are equally short it prefers one below what the object has.
+func find(s *schema.Structural, name, path string, object any) string {
+	best, bestIsThere := "", false
+	fields, _ := object.(map[string]any)
 	for _, child := range slices.Sorted(maps.Keys(s.Properties)) {
 		if path == "" && child != "spec" {
 			continue
@@ -207,10 +209,14 @@ func find(s *schema.Structural, name, path string) string {
 			for next.Items != nil {
 				next, at = *next.Items, at+"[]"
 			}
-			found = find(&next, name, at)
+			found = find(&next, name, at, fields[child])
 		}
-		if found != "" && (best == "" || strings.Count(found, ".") < strings.Count(best, ".")) {
-			best = found
+		if found == "" {
+			continue
+		}
+		_, isThere := fields[child]
+		if d := strings.Count(found, ".") - strings.Count(best, "."); best == "" || d < 0 || d == 0 && isThere && !bestIsThere {
+			best, bestIsThere = found, isThere
 		}
 	}
 	return best

@@ -149,7 +149,7 @@ func (l *loop) submit(it *item) {
 	_, known := l.pending[it.t.ID]
 	switch {
 	case it.invalid:
-		cause, reason = txn.CauseProcedure, "invalid-transaction"
+		cause, reason = txn.CauseProcedure, txn.ReasonInvalid
 	case l.n.broken.Load() != nil:
 		reason = "database-broken"
 	case !l.n.endpoint.Complete():

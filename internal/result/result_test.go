@@ -418,6 +418,12 @@ func TestVerdict(t *testing.T) {
 		"node gone":      {func(in *Inputs) { in.After = in.After[:3] }, "Invalid", ReasonNodeRestarted},
 		"worker lost":    {func(in *Inputs) { in.Reports[0].Incidents = []string{"a worker in a stopped early"} }, "Invalid", ReasonWorkerLost},
 		"incident":       {func(in *Inputs) { in.Incidents = []Reason{{"Something", "happened"}} }, "Invalid", "Something"},
+		"undeclared rows": {func(in *Inputs) {
+			in.Reports[1].Series[1].Attempts.Reasons = map[string]int64{"deadlock": 259, "undeclared-access": 1, "conflict": 40}
+		}, "Invalid", ReasonWorkloadBroken},
+		"broken procedure": {func(in *Inputs) {
+			in.Reports[1].Series[1].Attempts.Reasons = map[string]int64{"procedure-error": 300}
+		}, "Invalid", ReasonWorkloadBroken},
 		"nothing happened": {func(in *Inputs) {
 			for _, r := range in.Reports {
 				r.Series = nil

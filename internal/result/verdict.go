@@ -3,7 +3,9 @@ package result
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,12 +13,14 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/txn"
 )
 
 // Reasons of a verdict.
 const (
 	ReasonNoTransactions     = "NoTransactions"
 	ReasonCancelled          = "Cancelled"
+	ReasonWorkloadBroken     = "WorkloadBroken"
 	ReasonDriverBound        = "DriverBound"
 	ReasonShareMismatch      = "ShareMismatch"
 	ReasonNetworkNotVerified = "NetworkNotVerified"
@@ -81,6 +85,7 @@ var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 	faultsMistimed,     // or not when
 	undeclared,         // something was done that it does not say
 	linksTooFast,       // the network was a faster one for a while
+	workloadBroken,     // procedures did not do what they were written for
 	noTransactions,     // nothing was measured
 	driverBound,        // the load generator was measured, not the database
 	networkNotVerified, // the network was not the declared one
@@ -127,6 +132,32 @@ func incidents(_ *Document, in *Inputs, r *Report) []Reason {
 			out = append(out, Reason{ReasonNodeRestarted, b.Node + " did not answer after the run"})
 		case a.Process != b.Process || a.Incarnation != b.Incarnation:
 			out = append(out, Reason{ReasonNodeRestarted, b.Node + " was started again during the run"})
+		}
+	}
+	return out
+}
+
+// mistakes are reasons of attempts that failed because a procedure is wrong, and what each says.
+var mistakes = []struct{ reason, says string }{
+	{txn.ReasonInvalid, "nodes do not know such transactions"},
+	{txn.ReasonUndeclared, "they touched rows that their footprints, said to be exact, do not name"},
+	{txn.ReasonProcedure, "their procedures failed other than by txn.Abort, or were given rows that they cannot read"},
+}
+
+// workloadBroken: what a wrong procedure has aborted would count as cheap work of the database.
+func workloadBroken(d *Document, _ *Inputs, _ *Report) (out []Reason) {
+	for _, m := range mistakes {
+		all, types := int64(0), map[string]bool{}
+		for i := range d.Transactions {
+			x := &d.Transactions[i]
+			if n := x.Attempts.Aborted[m.reason] + x.Attempts.Refused[m.reason]; n > 0 {
+				all += n
+				types[x.Type] = true
+			}
+		}
+		if all > 0 {
+			out = append(out, Reason{ReasonWorkloadBroken, fmt.Sprintf("%d attempts of %s ended with %s: %s", all,
+				strings.Join(slices.Sorted(maps.Keys(types)), ", "), m.reason, m.says)})
 		}
 	}
 	return out

@@ -13,6 +13,20 @@ type Table uint8
 // MaxTable is the largest number of a table.
 const MaxTable Table = 31
 
+// Tables is a set of tables.
+type Tables uint32
+
+// TablesOf returns the set of these tables.
+func TablesOf(tables ...Table) (s Tables) {
+	for _, t := range tables {
+		s |= 1 << t
+	}
+	return s
+}
+
+// Has reports whether a table is in the set.
+func (s Tables) Has(t Table) bool { return s>>t&1 != 0 }
+
 // The marks in a key's first byte, beside the table.
 const (
 	stringKey     = 0x80 // the rest is a string placed by its hash

@@ -121,7 +121,13 @@ const (
 	// ReasonUndeclared: the procedure touched a row that its footprint, said to be exact, does not name. That is a mistake of the
 	// workload, and what it measures means nothing.
 	ReasonUndeclared = "undeclared-access"
+	// ReasonInvalid: a node refuses the transaction, whose procedure is not registered or whose footprint cannot be.
+	ReasonInvalid = "invalid-transaction"
 )
+
+// ErrUndeclared is what a procedure gets from a Ctx, or comes to in the end, that touches a row which its footprint, said to be
+// exact, does not name.
+var ErrUndeclared = errors.New("the footprint, said to be exact, does not name the row")
 
 // ErrNotFound says that there is no such row. Get returns this very value.
 var ErrNotFound = errors.New("there is no such row")
@@ -151,6 +157,9 @@ func GetEach(c Ctx, keys []Key) ([][]byte, error) {
 		if err != nil && err != ErrNotFound {
 			return nil, err
 		}
+		if err == nil && v == nil {
+			v = []byte{} // nil is for rows that are not there
+		}
 		values[i] = v
 	}
 	return values, nil
@@ -174,6 +183,9 @@ type Procedure struct {
 	Run func(c Ctx, args []byte) (result []byte, err error)
 	// ReadOnly promises that Run never writes: engines may answer it from a snapshot.
 	ReadOnly bool
+	// Deletes are the tables that Run may delete rows of. Runs that record a history abort a procedure that deletes others, since
+	// they leave a mark in place of a deleted row, and scan as far as a plain run does only where there are no marks.
+	Deletes Tables
 }
 
 // ReadsOnly reports whether a transaction, which has been prepared, writes nothing.
@@ -208,8 +220,11 @@ func (a Abort) Error() string { return string(a) }
 func AbortOutcome(id ID, err error) Outcome {
 	o := Outcome{ID: id, Status: Aborted, Cause: CauseProcedure, Reason: ReasonProcedure}
 	var abort Abort
-	if errors.As(err, &abort) {
+	switch {
+	case errors.As(err, &abort):
 		o.Reason = string(abort)
+	case errors.Is(err, ErrUndeclared):
+		o.Reason = ReasonUndeclared
 	}
 	return o
 }

@@ -40,6 +40,7 @@ type Task struct {
 	p          *txn.Procedure
 	everywhere store.Reader
 	hinted     bool // the footprint's reads are still to be asked for
+	stray      bool // the procedure has asked for what its exact footprint does not name
 
 	reads  []Read
 	points map[txn.Key]int // places of single rows in reads, once there are many
@@ -73,8 +74,25 @@ func (k *Task) Step() []Need {
 	}
 	k.runs++
 	k.writes.Reset()
+	k.stray = false
 	k.result, k.err = k.p.Run(k, k.t.Args)
+	if k.strays() {
+		k.needs, k.result, k.err = k.needs[:0], nil, txn.ErrUndeclared
+	}
 	return k.needs
+}
+
+// strays reports whether the procedure has touched what its exact footprint does not name.
+func (k *Task) strays() bool {
+	if !k.t.Exact || k.stray {
+		return k.stray
+	}
+	for _, w := range k.writes.Entries() {
+		if !k.t.Writes(w.Key) {
+			return true
+		}
+	}
+	return false
 }
 
 // hints asks for the reads that the footprint names.
@@ -137,6 +155,16 @@ func (k *Task) find(r *txn.Range) *Read {
 	return nil
 }
 
+// miss asks for what is not here of a read that the procedure wants, and returns what it is to be told.
+func (k *Task) miss(wanted *txn.Range, all txn.Range) error {
+	if k.t.Exact && !k.t.Reads(wanted) {
+		k.stray = true
+		return txn.ErrUndeclared
+	}
+	k.need(all)
+	return missing{}
+}
+
 // missing is what a read returns that has to be fetched.
 type missing struct{}
 
@@ -156,8 +184,7 @@ func (k *Task) Get(key txn.Key) ([]byte, error) {
 	r := txn.Point(key)
 	read := k.find(&r)
 	if read == nil {
-		k.need(r)
-		return nil, missing{}
+		return nil, k.miss(&r, r)
 	}
 	for i := range read.Rows {
 		if read.Rows[i].Key == key {
@@ -176,13 +203,14 @@ func found(r store.Record, there bool) ([]byte, error) {
 
 // GetAll implements txn.Ctx: what is missing of the rows is asked for at once.
 func (k *Task) GetAll(keys []txn.Key) ([][]byte, error) {
+	var err error
 	for _, key := range keys {
-		if r := txn.Point(key); !key.Everywhere() && k.writes.Get(key) == nil {
-			k.need(r)
+		if r := txn.Point(key); !key.Everywhere() && k.writes.Get(key) == nil && k.find(&r) == nil {
+			err = k.miss(&r, r)
 		}
 	}
-	if len(k.needs) > 0 {
-		return nil, missing{}
+	if err != nil {
+		return nil, err
 	}
 	return txn.GetEach(k, keys)
 }
@@ -195,8 +223,7 @@ func (k *Task) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
 	wide := k.writes.Widen(r)
 	read := k.find(&wide)
 	if read == nil {
-		k.need(wide)
-		return missing{}
+		return k.miss(&r, wide)
 	}
 	return k.writes.Scan(r, func(r txn.Range, f func(txn.Key, []byte) bool) error {
 		scan(read.Rows, &r, f)
@@ -235,10 +262,11 @@ func (k *Task) Put(key txn.Key, value []byte) { k.writes.Put(key, value) }
 // Delete implements txn.Ctx.
 func (k *Task) Delete(key txn.Key) { k.writes.Delete(key) }
 
-// Result returns what the procedure returned once Step needs nothing.
+// Result returns what the procedure returned once Step needs nothing; txn.ErrUndeclared of one whose exact footprint has lied.
 func (k *Task) Result() ([]byte, error) { return k.result, k.err }
 
-// Reads returns what was read.
+// Reads returns all that was supplied, in that order: what a run before the last one has wanted, too, and where ranges overlap a row
+// several times, in the versions that it had. An engine that validates reads validates them all.
 func (k *Task) Reads() []Read { return k.reads }
 
 // Writes returns what is to be written.

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -164,6 +165,59 @@ func TestTaskIsARun(t *testing.T) {
 
 // What the footprint names is asked for side by side, before the first run; an interactive client asks for one row after the
 // other.
+// An exact footprint is a promise: whoever breaks it is aborted, whatever the procedure makes of the error.
+func TestExactFootprints(t *testing.T) {
+	scan := func(c txn.Ctx, r txn.Range) error {
+		return c.Scan(r, func(txn.Key, []byte) bool { return true })
+	}
+	for name, tc := range map[string]struct {
+		run   func(c txn.Ctx) error
+		lying bool
+	}{
+		"all as declared": {func(c txn.Ctx) error {
+			_, err := c.GetAll([]txn.Key{plain(1), plain(2), everywhere(1), member(1, 3)})
+			c.Put(plain(2), bytesOf(1))
+			c.Put(member(0, 1), bytesOf(1))
+			c.Put(member(0, 9), bytesOf(1))
+			return errors.Join(err, scan(c, first(prefix(1))))
+		}, false},
+		"a row":            {func(c txn.Ctx) error { _, err := c.Get(plain(3)); return err }, true},
+		"a row, swallowed": {func(c txn.Ctx) error { _, _ = c.Get(plain(3)); return nil }, true},
+		"one of several":   {func(c txn.Ctx) error { _, err := c.GetAll([]txn.Key{plain(1), plain(3)}); return err }, true},
+		"a longer range":   {func(c txn.Ctx) error { return scan(c, prefix(0)) }, true},
+		"a write":          {func(c txn.Ctx) error { c.Put(plain(1), bytesOf(1)); return nil }, true},
+		"a delete":         {func(c txn.Ctx) error { c.Delete(member(1, 1)); return nil }, true},
+	} {
+		for _, interactive := range []bool{false, true} {
+			p := &txn.Procedure{ID: 1, Name: name, Run: func(c txn.Ctx, _ []byte) ([]byte, error) { return []byte("done"), tc.run(c) },
+				Declare: func(_ []byte, f *txn.Footprint) error {
+					f.Add(plain(1), txn.Read)
+					f.Add(plain(2), txn.ReadWrite)
+					f.Add(group(0), txn.Write)
+					f.AddScan(prefix(1))
+					f.Exact = true
+					return nil
+				}}
+			x := &txn.Transaction{ID: 7}
+			p.Call(x, nil)
+			rows := store.NewHash()
+			k := New(txn.NewRegistry(p), x, rows, interactive)
+			for needs := k.Step(); len(needs) > 0; needs = k.Step() {
+				for _, n := range slices.Clone(needs) {
+					k.Supply(Read{Range: n.Range})
+				}
+			}
+			result, err := k.Result()
+			if lied := errors.Is(err, txn.ErrUndeclared); lied != tc.lying || !lied && string(result) != "done" {
+				t.Errorf("%s, interactive %v: %q, %v", name, interactive, result, err)
+			}
+			if o := txn.AbortOutcome(7, err); tc.lying && o.Reason != txn.ReasonUndeclared {
+				t.Errorf("%s: the outcome is %+v", name, o)
+			}
+		}
+	}
+}
+
 func TestHints(t *testing.T) {
 	procs := txn.NewRegistry(&txn.Procedure{
 		ID: 1, Name: "two",

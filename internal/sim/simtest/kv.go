@@ -38,7 +38,7 @@ const Table txn.Table = 1
 //	t2     takes its last row out
 //
 // The result repeats the reads and sums: "7=3 8=none 2.7=5".
-var Procedures = txn.NewRegistry(&txn.Procedure{ID: 1, Name: "kv", Declare: declare, Run: run})
+var Procedures = txn.NewRegistry(&txn.Procedure{ID: 1, Name: "kv", Declare: declare, Run: run, Deletes: txn.TablesOf(Table)})
 
 // Txn returns a call of KV, prepared.
 func Txn(id txn.ID, ops string) *txn.Transaction {

@@ -86,9 +86,9 @@ func names() (all []string) {
 func Procedures() *txn.Registry {
 	var all []*txn.Procedure
 	for i := range table {
-		all = append(all, table[i].procedures()...)
+		all = append(all, history.TraceAll(table[i].procedures()...)...)
 	}
-	return txn.NewRegistry(history.TraceAll(all...)...)
+	return txn.NewRegistry(all...)
 }
 
 // New makes the workload that spec, with its defaults filled in, asks for. Errors name the manifest's field.

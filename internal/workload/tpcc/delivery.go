@@ -13,8 +13,9 @@ import (
 //
 // The result is the O_ID delivered in each district, 4 each, 0 where there was none: clause 2.7.4.2 skips those.
 var delivery = &txn.Procedure{
-	ID:   procDelivery,
-	Name: "delivery",
+	ID:      procDelivery,
+	Name:    "delivery",
+	Deletes: txn.TablesOf(tableNewOrder),
 	Declare: func(args []byte, f *txn.Footprint) error {
 		a := deliveryArgs(args)
 		if err := a.check(); err != nil {
