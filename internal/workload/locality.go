@@ -9,7 +9,8 @@ import (
 )
 
 // Locality says how many home regions and partitions transactions touch: the shares, in percent, of those that touch
-// more than one, and how many these touch. A number of 0 stands for two, in workloads whose manifests have no such field.
+// more than one, and how many these touch. A number of 0 stands for two, in workloads whose manifests have no such
+// field.
 type Locality struct {
 	MultiHomePercent            int32
 	HomesPerMultiHome           int32
@@ -36,8 +37,8 @@ func orTwo(n int32) int32 {
 	return n
 }
 
-// Validate checks that a topology has the homes and partitions. field, such as spec.workload.rmw, holds the fields that errors name;
-// these are called as those of Locality.
+// Validate checks that a topology has the homes and partitions. field, such as spec.workload.rmw, holds the fields
+// that errors name; these are called as those of Locality.
 func (l Locality) Validate(t *geo.Topology, field string) error {
 	regions, partitions := int64(len(t.Regions)), int64(t.Partitions)
 	homes, parts := l.most()
@@ -58,8 +59,9 @@ func (l Locality) Validate(t *geo.Topology, field string) error {
 	return nil
 }
 
-// ValidateItems checks that transactions have enough items to touch all their homes and partitions. It is for workloads whose
-// manifests say how many there are, in field, such as spec.workload.rmw.recordsPerTransaction; errors call the items by noun.
+// ValidateItems checks that transactions have enough items to touch all their homes and partitions. It is for
+// workloads whose manifests say how many there are, in field, such as spec.workload.rmw.recordsPerTransaction; errors
+// call the items by noun.
 func (l Locality) ValidateItems(field string, items int64, noun string) error {
 	if homes, parts := l.most(); max(homes, parts) > items {
 		return fmt.Errorf("%s: %d %s cannot lie in %d homes and %d partitions; make it at least %d", field, items, noun, homes, parts, max(homes, parts))

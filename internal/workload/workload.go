@@ -18,20 +18,21 @@ type Workload interface {
 	Types() []string
 	// Shares lists what the manifest says about the mix of requests, in a fixed order: the realised shares must match.
 	Shares() []Share
-	// Rows calls put for the rows of one cell, in a fixed order. A row depends on the seed and its key alone, so that cells
-	// can be loaded apart and copies agree. It takes time in proportion to the cell.
+	// Rows calls put for the rows of one cell, in a fixed order. A row depends on the seed and its key alone, so that
+	// cells can be loaded apart and copies agree. It takes time in proportion to the cell.
 	Rows(c geo.Cell, put func(k txn.Key, value []byte))
 	// Everywhere calls put for the rows that every node holds (txn.Key.Everywhere), in a fixed order.
 	Everywhere(put func(k txn.Key, value []byte))
 	// KeyName names a row for a person: checking(17).
 	KeyName(k txn.Key) string
-	// Audit sums up the rows of a shard, one cell or several, for Verify. The sums of a copy's shards are added up, by name. What is
-	// wrong with one row may have a sum of its own, left out where nothing is, whose name says which row.
+	// Audit sums up the rows of a shard, one cell or several, for Verify. The sums of a copy's shards are added up, by
+	// name. What is wrong with one row may have a sum of its own, left out where nothing is, whose name says which
+	// row.
 	Audit(rows Rows) map[string]int64
 	// NewGenerator makes the transactions of the clients of one load generator.
 	NewGenerator(c GeneratorConfig) Generator
-	// Verify judges a run: copies holds, per copy of the data, the sums of Audit over its shards; ledger the merged sums
-	// of all generators.
+	// Verify judges a run: copies holds, per copy of the data, the sums of Audit over its shards; ledger the merged
+	// sums of all generators.
 	Verify(copies []map[string]int64, ledger Ledger) []Check
 }
 
@@ -57,8 +58,8 @@ func Fill(w Workload, l *geo.Layout, n geo.NodeID, put func(k txn.Key, value []b
 	return FillEverywhere(w, put)
 }
 
-// FillCell calls put for the rows of one cell. It fails when Rows puts one that lies elsewhere: in a loaded database nobody
-// would look for it there.
+// FillCell calls put for the rows of one cell. It fails when Rows puts one that lies elsewhere: in a loaded database
+// nobody would look for it there.
 func FillCell(w Workload, t *geo.Topology, c geo.Cell, put func(k txn.Key, value []byte)) error {
 	var err error
 	place := t.Placement()
@@ -134,8 +135,8 @@ type Generator interface {
 	// Ledger returns what Verify needs of all transactions so far. Those under way count as unknown.
 	Ledger() Ledger
 	// Realised counts what Workload.Shares lists, in its order, in the requests of the measured windows: those with
-	// elapsed 0 or more. The locality of a transaction whose footprint is not exact is known when Done is told its class. The
-	// caller must not change it.
+	// elapsed 0 or more. The locality of a transaction whose footprint is not exact is known when Done is told its
+	// class. The caller must not change it.
 	Realised() []Count
 }
 
@@ -176,7 +177,8 @@ func CountLocality(counts []Count, c txn.Class) {
 	counts[1].Add(c.MultiPartition())
 }
 
-// Ledger sums up the effects of transactions as their clients know them. Low and High differ where outcomes are unknown.
+// Ledger sums up the effects of transactions as their clients know them. Low and High differ where outcomes are
+// unknown.
 type Ledger map[string]Interval
 
 // Interval bounds a sum, inclusive.
@@ -197,7 +199,7 @@ func (l Ledger) Merge(other Ledger) {
 type Check struct {
 	Name   string `json:"name"`
 	Passed bool   `json:"passed"`
-	// Message says where what is wrong, with both figures; of a check that passed, what was compared, with the figures, and in how
-	// many copies.
+	// Message says where what is wrong, with both figures; of a check that passed, what was compared, with the
+	// figures, and in how many copies.
 	Message string `json:"message,omitempty"`
 }

@@ -44,8 +44,8 @@ var table = []entry{
 		tpcc.New, tpcc.TypesOf, tpcc.Never, tpcc.Procedures),
 }
 
-// of returns the entry of the workload whose spec is field, from what its package has: New; the names of the transaction
-// types; why no transaction of a type runs, or nothing if some do; and the stored procedures.
+// of returns the entry of the workload whose spec is field, from what its package has: New; the names of the
+// transaction types; why no transaction of a type runs, or nothing if some do; and the stored procedures.
 func of[S any, W workload.Workload](name string, field func(*v1alpha1.Workload) *S, bind func(S, uint64, *geo.Topology) (W, error),
 	types func(*S) []string, never func(*S, string) string, procedures func() []*txn.Procedure) entry {
 	return entry{
@@ -114,7 +114,8 @@ func Parse(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workloa
 	return New(w, seed, t)
 }
 
-// TypesOf returns the names of the transaction types of a workload, for those who validate objectives without a topology.
+// TypesOf returns the names of the transaction types of a workload, for those who validate objectives without a
+// topology.
 func TypesOf(spec v1alpha1.Workload) []string {
 	if e := find(&spec); e != nil {
 		return e.types(&spec)
@@ -122,7 +123,8 @@ func TypesOf(spec v1alpha1.Workload) []string {
 	return nil
 }
 
-// Never says why no transaction of a type runs, such as "its share in spec.workload.tpcc.mix is 0". It says nothing if some do.
+// Never says why no transaction of a type runs, such as "its share in spec.workload.tpcc.mix is 0". It says nothing if
+// some do.
 func Never(spec v1alpha1.Workload, transaction string) string {
 	if e := find(&spec); e != nil {
 		return e.never(&spec, transaction)

@@ -30,8 +30,9 @@ type Database struct {
 }
 
 // New returns an empty database that fails t when a procedure breaks a rule of package txn: it touches what its exact
-// footprint does not name, names a row without a group twice, writes although it is ReadOnly, does not do the same twice on
-// the same rows, changes a value that is not its own, or uses the Ctx while it scans.
+// footprint does not name, names a row without a group twice, writes although it is ReadOnly, deletes from a table
+// that is not among its Deletes, does not do the same twice on the same rows, changes a value that is not its own, or
+// uses the Ctx while it scans.
 func New(t testing.TB, procedures ...*txn.Procedure) *Database {
 	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(procedures...)}
 }
@@ -41,7 +42,8 @@ func NewTraced(t testing.TB, procedures ...*txn.Procedure) *Database {
 	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(history.TraceAll(procedures...)...), traced: true}
 }
 
-// Load loads all rows of a workload. It fails the test when a row is loaded twice, or into a cell that it does not lie in.
+// Load loads all rows of a workload. It fails the test when a row is loaded twice, or into a cell that it does not lie
+// in.
 func (d *Database) Load(w workload.Workload, t *geo.Topology) *Database {
 	d.t.Helper()
 	d.topology = t
@@ -72,8 +74,8 @@ func (d *Database) Rows() workload.Rows {
 	return audit.All(d.Hash)
 }
 
-// Run runs a transaction to its end and applies its writes. The result is the procedure's own, traced or not. Where the footprint is
-// not exact, the outcome has the class of what was touched, once a workload is loaded.
+// Run runs a transaction to its end and applies its writes. The result is the procedure's own, traced or not. Where
+// the footprint is not exact, the outcome has the class of what was touched, once a workload is loaded.
 func (d *Database) Run(t *txn.Transaction) txn.Outcome {
 	d.t.Helper()
 	if !d.traced {
@@ -96,7 +98,8 @@ func (d *Database) run(t *txn.Transaction) txn.Outcome {
 	return o
 }
 
-// execute runs a transaction and returns what it would write, if it commits. It runs it twice, since databases do so, too.
+// execute runs a transaction and returns what it would write, if it commits. It runs it twice, since databases do so,
+// too.
 func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 	d.t.Helper()
 	if err := d.procedures.Prepare(t); err != nil {
@@ -147,7 +150,7 @@ func twice(accesses []txn.Access) (txn.Key, bool) {
 // attempt runs a procedure once. The class is that of what it touches, where the footprint is not exact.
 func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) (writes []txn.WriteEntry, result []byte, class txn.Class, err error) {
 	d.t.Helper()
-	c := checked{View: store.View{Rows: d.Hash}, f: &t.Footprint, readOnly: p.ReadOnly}
+	c := checked{View: store.View{Rows: d.Hash}, f: &t.Footprint, p: p}
 	args := bytes.Clone(t.Args)
 	result, err = p.Run(&c, t.Args)
 	c.unchanged()
@@ -180,8 +183,8 @@ func (d *Database) apply(id txn.ID, writes []txn.WriteEntry) (undo []txn.WriteEn
 // checked is a view that notes the first rule of txn.Ctx, txn.Footprint and txn.Procedure that a procedure breaks.
 type checked struct {
 	store.View
+	p        *txn.Procedure
 	f        *txn.Footprint
-	readOnly bool
 	scanning bool
 	lent     []lent
 	touched  []txn.Access // if the footprint is not exact
@@ -249,7 +252,7 @@ func (c *checked) check(what string, named bool, k txn.Key, where fmt.Stringer) 
 // checkWrite checks a Put or a Delete.
 func (c *checked) checkWrite(what string, k txn.Key) {
 	c.check(what, c.f.Writes(k), k, k)
-	if c.readOnly {
+	if c.p.ReadOnly {
 		c.fail("the procedure %s %v, although it is said to be ReadOnly", what, k)
 	}
 }
@@ -283,5 +286,8 @@ func (c *checked) Put(k txn.Key, value []byte) {
 // Delete implements txn.Ctx.
 func (c *checked) Delete(k txn.Key) {
 	c.checkWrite("deletes", k)
+	if !c.p.Deletes.Has(k.Table()) {
+		c.fail("the procedure deletes %v, and table %d is not among its Deletes", k, k.Table())
+	}
 	c.View.Delete(k)
 }

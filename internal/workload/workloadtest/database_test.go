@@ -45,6 +45,10 @@ func TestDatabaseFindsBrokenProcedures(t *testing.T) {
 			c.Delete(a)
 			return nil, nil
 		}, "the procedure deletes t0/1, although it is said to be ReadOnly"},
+		"a deletion from a table that is not listed": {false, nil, func(c txn.Ctx, _ []byte) ([]byte, error) {
+			c.Delete(b)
+			return nil, nil
+		}, "the procedure deletes t0/2, and table 0 is not among its Deletes"},
 		"an undeclared row": {false, nil, func(c txn.Ctx, _ []byte) ([]byte, error) {
 			c.Put(txn.IntKey(0, 9), []byte("x"))
 			return nil, nil
