@@ -61,7 +61,14 @@ func TestDatabaseFindsBrokenProcedures(t *testing.T) {
 			runs++
 			c.Put(a, binary.BigEndian.AppendUint64(nil, runs))
 			return nil, nil
-		}, "broken: the procedure writes ["},
+		}, "to t0/1 the second time, though it read the same rows"},
+		"one write more": {false, nil, func(c txn.Ctx, _ []byte) ([]byte, error) {
+			if runs++; runs%2 == 0 {
+				c.Put(a, nil)
+			}
+			c.Put(b, nil)
+			return nil, nil
+		}, "rows, and "},
 		"another end": {false, nil, func(txn.Ctx, []byte) ([]byte, error) {
 			if runs++; runs%2 == 0 {
 				return nil, txn.Abort("even")

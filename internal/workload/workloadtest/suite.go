@@ -336,7 +336,8 @@ func (l *ledgerTest) plant(kind uint8, how string, late, blind bool) {
 	case blind && len(failed) > 0:
 		l.t.Errorf("workload %s: %s is noticed, though it is said not to be: %v", l.w.Name(), what, failed)
 	case !blind && len(failed) == 0:
-		l.t.Errorf("workload %s: %s is not noticed: no check fails", l.w.Name(), what)
+		l.t.Errorf("workload %s: %s is not noticed: no check fails; if none can, give Ledger %q and say why", l.w.Name(), what,
+			l.w.Types()[kind]+" "+how)
 	}
 	for _, f := range failed {
 		if strings.HasSuffix(f, ": ") {
