@@ -24,15 +24,17 @@ func newExploreCommand() *cobra.Command {
 		trace       bool
 		wrong       bool
 		hostile     bool
+		slow        bool
 	)
 	cmd := &cobra.Command{
 		Use:   "explore",
 		Short: "Look for seeds with which a protocol gives wrong answers",
 		Long: `Explore makes a world from each seed (topology, delays, loss, parameters, clocks, faults, transactions on hot rows), runs it
-in the simulator, and checks that the history is strictly serializable, or what --level says, that the copies are equal in the
-end and that every transaction was answered. With --hostile a seed makes another world, such as nobody would choose.
+in the simulator, and checks that the history is what the engine promises, or what --level says, that the copies are equal in the
+end and that every transaction was answered. With --hostile a seed makes another world, such as nobody would choose, and with --slow
+one in which clients send for ten times as long.
 With --broken it does so to databases that are wrong on purpose, each of which must be caught. The same seed gives the same execution. A failure is described with the command that replays it.`,
-		Example: "  geobench explore --seeds 1000\n  geobench explore --broken --seeds 50\n  geobench explore --engine calvin --seed 1234 --trace",
+		Example: "  geobench explore --seeds 1000\n  geobench explore --broken --seeds 400\n  geobench explore --engine calvin --seed 1234 --trace",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all := engines.All()
@@ -58,21 +60,28 @@ With --broken it does so to databases that are wrong on purpose, each of which m
 			if len(names) == 0 {
 				names = known
 			}
-			promised, err := isolation.Parse(level)
+			var asked isolation.Level // 0 for what the engine promises
+			var err error
+			if level != "" {
+				asked, err = isolation.Parse(level)
+			}
 			switch {
 			case err != nil:
 				return usageError("--level: %v", err)
 			case seeds < 1:
 				return usageError("--seeds: 0 is not at least 1")
-			case hostile && wrong:
-				return usageError("--hostile: the databases that are wrong on purpose are caught in the usual worlds; leave out --hostile or --broken")
+			case (hostile || slow) && wrong:
+				return usageError("--hostile, --slow: databases that are wrong on purpose are caught in the worlds that suit their mistakes; leave these or --broken out")
 			case trace && (seeds > 1 || len(names) > 1):
 				return usageError("--trace: it shows one seed of one engine, for example --engine calvin --seed 1234")
 			}
 			out, failed := cmd.OutOrStdout(), 0
 			for _, name := range names {
 				d, isBroken := hunted[name]
-				c := explore.Config{Engine: table[name], Seed: seed, Level: promised, Hostile: hostile, Broken: isBroken, OnePartition: d.OnePartition}
+				c := explore.Config{
+					Engine: table[name], Seed: seed, Level: asked, Broken: isBroken, OnePartition: d.OnePartition,
+					Hostile: hostile || d.Hostile, Slow: slow || d.Slow,
+				}
 				if isBroken && !trace {
 					c := explore.Hunt(cmd.Context(), d, seeds, nil)
 					if fmt.Fprintln(out, &c); c.First == nil {
@@ -122,9 +131,10 @@ With --broken it does so to databases that are wrong on purpose, each of which m
 	cmd.Flags().StringSliceVar(&names, "engine", nil, "`engines` to explore (default all)")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "the first `seed`")
 	cmd.Flags().Uint64Var(&seeds, "seeds", 1, "the `number` of seeds")
-	cmd.Flags().StringVar(&level, "level", isolation.StrictSerializable.String(), "what histories must be: "+strings.Join(isolation.Names(), ", "))
+	cmd.Flags().StringVar(&level, "level", "", "what histories must be, in place of what the engine promises: "+strings.Join(isolation.Names(), ", "))
 	cmd.Flags().BoolVar(&wrong, "broken", false, "hunt the databases that are wrong on purpose, to see that they are caught")
 	cmd.Flags().BoolVar(&hostile, "hostile", false, "make worlds that nobody would choose: least durations, five regions, many cuts, two lost regions")
+	cmd.Flags().BoolVar(&slow, "slow", false, "make worlds whose clients take their time and whose cuts are long, so that leaders change under load")
 	cmd.Flags().BoolVar(&trace, "trace", false, "print everything that happens with the seed")
 	_ = cmd.RegisterFlagCompletionFunc("level", cobra.FixedCompletions(isolation.Names(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(engines.Names(), cobra.ShellCompDirectiveNoFileComp))

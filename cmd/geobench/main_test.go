@@ -297,7 +297,8 @@ func TestExplore(t *testing.T) {
 		"--seeds: 0 is not at least 1":  {"--seeds", "0"},
 		`"snapshot" is not one of`:      {"--level", "snapshot"},
 		"--trace: it shows one seed":    {"--trace", "--seeds", "2", "--engine", "calvin"},
-		"leave out --hostile or":        {"--hostile", "--broken"},
+		"leave these or --broken out":   {"--hostile", "--broken"},
+		"--hostile, --slow":             {"--slow", "--broken"},
 	} {
 		if code, _, stderr := geobench(t, "", append([]string{"explore"}, args...)...); code != exitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%v: exit code %d: %s", args, code, stderr)

@@ -346,8 +346,10 @@ func (r *Reader) Count(size int) int {
 }
 
 // Bytes reads what AppendBytes wrote. It returns nil for no bytes.
-func (r *Reader) Bytes() []byte {
-	n := r.Uvarint()
+func (r *Reader) Bytes() []byte { return r.Take(r.Uvarint()) }
+
+// Take reads n bytes. It returns nil for none.
+func (r *Reader) Take(n uint64) []byte {
 	if n > uint64(len(r.b)) {
 		r.fail(errShort)
 		return nil

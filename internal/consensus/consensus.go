@@ -10,16 +10,26 @@
 // section 4.2.3).
 //
 // Storage. The log lives in memory and is cut behind the applied entries. A member that has fallen too far behind gets
-// the owner's snapshot: what Apply made of the entries so far.
+// the owner's snapshot: what Apply made of the entries so far. It is made when it is needed, and not before.
+//
+// Leases. With Config.Lease a leader knows for a while that it is the only one (thesis, section 6.4.1): since it sent a
+// heartbeat that a majority, itself included, has acknowledged. Whoever acknowledges one grants no vote, not even a
+// pre-vote, before Config.Election has passed, so that the next leader comes after that; a leader that grants a vote
+// itself leads no more. Both count on their own clocks, from the heartbeat's sending and its arrival. So a lease
+// that is shorter than Election by some time holds as long as the two clocks' durations differ by less than that,
+// whatever time they show.
 package consensus
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/geobench/geobench/internal/geo"
@@ -51,8 +61,14 @@ type Config struct {
 	// Election is the shortest silence of a leader after which a member campaigns; the longest is twice that. It must
 	// exceed Heartbeat plus a round trip. 0 means DefaultElection.
 	Election time.Duration
+	// Lease is how long after its sending a heartbeat that a majority has acknowledged keeps other members from being
+	// elected, by the leader's clock: Election less what clocks may differ by meanwhile. 0 means that there are no
+	// leases. All members have the same.
+	Lease time.Duration
 	// Keep is the number of applied entries kept for members that lag; 0 means DefaultKeep.
 	Keep int
+	// KeepBytes bounds the bytes of what is kept, as far as that leaves one entry; 0 means no bound.
+	KeepBytes int
 	// Apply takes the committed entries in the order of the log.
 	Apply func(data []byte)
 	// Lead tells that leader leads from term on, as far as this member knows.
@@ -67,17 +83,54 @@ type Config struct {
 type Group struct {
 	c         Config
 	node      *raft.RawNode // nil in a group of one, which needs no agreement
-	storage   *raft.MemoryStorage
+	storage   *storage
 	leader    geo.NodeID
 	hasLeader bool
 	leading   bool
 	term      uint64
 	applied   uint64
+	newest    uint64        // the term of the last applied entry
 	compacted uint64        // applied when the storage was cut last
+	uncut     int           // bytes applied since then
 	heard     time.Duration // when the leader was last heard of
+	promised  bool          // a leader has been heard of, so that heard keeps this member from voting
 	beating   bool          // a heartbeat timer is set
 	draining  bool
+	applying  bool
 	queue     [][]byte // committed, not yet applied
+	// acknowledged are, by member, the times at which this leader sent the last heartbeats that came back.
+	acknowledged []time.Duration
+	leased       time.Duration // until then this leader is the only one
+}
+
+// storage is Raft's view of the log.
+type storage struct {
+	*raft.MemoryStorage
+	g *Group
+}
+
+// Snapshot implements raft.Storage.
+func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
+	g := s.g
+	if g.applying || len(g.queue) > 0 {
+		return nil, raft.ErrSnapshotTemporarilyUnavailable // the owner's state is that of no index
+	}
+	term, err := s.Term(g.applied)
+	if err != nil {
+		return nil, err
+	}
+	return &raftpb.Snapshot{Data: g.c.Snapshot(), Metadata: &raftpb.SnapshotMetadata{
+		Index: new(g.applied), Term: new(term), ConfState: g.members(),
+	}}, nil
+}
+
+// members are those of the group, as Raft wants them.
+func (g *Group) members() *raftpb.ConfState {
+	c := &raftpb.ConfState{}
+	for _, m := range g.c.Members {
+		c.Voters = append(c.Voters, raftID(m))
+	}
+	return c
 }
 
 // Timers, in Timer.Arg.
@@ -104,14 +157,11 @@ func New(c Config) *Group {
 	if len(c.Members) == 1 {
 		return g
 	}
-	g.storage = raft.NewMemoryStorage()
-	var voters []uint64
-	for _, m := range c.Members {
-		voters = append(voters, raftID(m))
-	}
+	g.storage = &storage{raft.NewMemoryStorage(), g}
+	g.acknowledged = make([]time.Duration, len(c.Members))
 	// A group begins at index 1 with its members known, as if a first entry had added them.
 	err := g.storage.ApplySnapshot(&raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
-		Index: new(uint64(1)), Term: new(uint64(1)), ConfState: &raftpb.ConfState{Voters: voters},
+		Index: new(uint64(1)), Term: new(uint64(1)), ConfState: g.members(),
 	}})
 	if err != nil {
 		panic(err)
@@ -119,7 +169,7 @@ func New(c Config) *Group {
 	if err := g.storage.SetHardState(&raftpb.HardState{Term: new(uint64(1)), Vote: new(uint64(0)), Commit: new(uint64(1))}); err != nil {
 		panic(err)
 	}
-	g.applied, g.compacted = 1, 1
+	g.applied, g.compacted, g.newest = 1, 1, 1
 	g.node, err = raft.NewRawNode(&raft.Config{
 		ID:                        raftID(c.Self),
 		ElectionTick:              1 << 30, // never: the group owns elections
@@ -161,8 +211,38 @@ func (g *Group) Leader() (leader geo.NodeID, known bool) { return g.leader, g.ha
 // Leading reports whether this member leads, as far as it knows.
 func (g *Group) Leading() bool { return g.leading }
 
-// Term returns the current term.
+// Term returns the term of the last leader that this member knows of.
 func (g *Group) Term() uint64 { return g.term }
+
+// Current reports whether this member leads and has applied an entry of its own term, and with that all that was
+// committed before it.
+func (g *Group) Current() bool { return g.leading && (g.node == nil || g.newest == g.term) }
+
+// Leased reports whether this member leads and no other does: see Config.Lease.
+func (g *Group) Leased() bool { return g.leading && (g.node == nil || g.c.Env.Now() < g.leased) }
+
+// Last returns the index of the last entry that this member has.
+func (g *Group) Last() uint64 {
+	if g.node == nil {
+		return 0
+	}
+	last, err := g.storage.LastIndex()
+	if err != nil {
+		panic(err)
+	}
+	return last
+}
+
+// Reached reports whether those members that count have all entries up to an index, as far as this leader knows.
+func (g *Group) Reached(index uint64, counts func(geo.NodeID) bool) bool {
+	reached := true
+	if g.node != nil {
+		g.node.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
+			reached = reached && (p.Match >= index || !counts(geo.NodeID(id-1)))
+		})
+	}
+	return reached
+}
 
 // Propose asks for data to be appended to the log. Only the leader can: elsewhere it returns false and data is
 // dropped. A true answer is no promise: a leader that is deposed may lose the entry.
@@ -192,17 +272,59 @@ func (g *Group) Receive(from geo.NodeID, m *Message) {
 	switch msg.GetType() {
 	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
 		if msg.GetTerm() >= g.term {
-			g.heard = now
+			g.heard, g.promised = now, true
 		}
 	case raftpb.MsgPreVote:
-		if g.leading || (g.hasLeader && now-g.heard < g.c.Election) {
+		if g.leading || (g.hasLeader && now-g.heard < g.c.Election) || g.bound(now) {
 			return
+		}
+	case raftpb.MsgVote:
+		if g.bound(now) {
+			return
+		}
+	case raftpb.MsgHeartbeatResp:
+		if g.c.Lease > 0 {
+			g.renew(from, &msg)
+			msg.Context = nil // Raft would take it for a read's
 		}
 	}
 	// Stale and unexpected messages come back as errors and mean nothing.
 	_ = g.node.Step(&msg)
 	g.drain()
 }
+
+// bound reports whether this member has acknowledged a heartbeat so lately that it must not vote. A leader may: it
+// knows then that it leads no more.
+func (g *Group) bound(now time.Duration) bool {
+	return g.c.Lease > 0 && g.promised && !g.leading && now-g.heard < g.c.Election
+}
+
+// renew takes the acknowledgement of a heartbeat.
+func (g *Group) renew(from geo.NodeID, m *raftpb.Message) {
+	if !g.leading || m.GetTerm() != g.term || len(m.GetContext()) != 8 {
+		return
+	}
+	sent := time.Duration(binary.LittleEndian.Uint64(m.GetContext()))
+	at := slices.Index(g.c.Members, from)
+	if sent <= g.acknowledged[at] {
+		return
+	}
+	g.acknowledged[at] = sent
+	// With itself and as many others as make a majority: the times of the others, latest first.
+	others := make([]time.Duration, 0, len(g.c.Members)-1)
+	for i, m := range g.c.Members {
+		if m != g.c.Self {
+			others = append(others, g.acknowledged[i])
+		}
+	}
+	slices.Sort(others)
+	if base := others[len(others)-len(g.c.Members)/2]; base > never {
+		g.leased = max(g.leased, base+g.c.Lease)
+	}
+}
+
+// never is before all times.
+const never = time.Duration(math.MinInt64)
 
 // Fire takes one of the group's timers.
 func (g *Group) Fire(t protocol.Timer) {
@@ -260,8 +382,8 @@ func (g *Group) drain() {
 			if err := g.storage.ApplySnapshot(rd.Snapshot); err != nil {
 				panic(err)
 			}
-			g.applied = rd.Snapshot.GetMetadata().GetIndex()
-			g.compacted = g.applied
+			g.applied, g.newest = rd.Snapshot.GetMetadata().GetIndex(), rd.Snapshot.GetMetadata().GetTerm()
+			g.compacted, g.uncut = g.applied, 0
 			g.queue = g.queue[:0]
 			g.c.Restore(rd.Snapshot.GetData())
 		}
@@ -275,7 +397,8 @@ func (g *Group) drain() {
 		}
 		snapshots := g.send(rd.Messages)
 		for _, e := range rd.CommittedEntries {
-			g.applied = e.GetIndex()
+			g.applied, g.newest = e.GetIndex(), e.GetTerm()
+			g.uncut += len(e.GetData())
 			if e.GetType() == raftpb.EntryNormal && len(e.GetData()) > 0 {
 				g.queue = append(g.queue, e.GetData())
 			}
@@ -298,6 +421,9 @@ func (g *Group) drain() {
 
 func (g *Group) send(msgs []*raftpb.Message) (snapshots []uint64) {
 	for _, m := range msgs {
+		if m.GetType() == raftpb.MsgHeartbeat && g.c.Lease > 0 {
+			m.Context = binary.LittleEndian.AppendUint64(nil, uint64(g.c.Env.Now()))
+		}
 		body, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(nil, m)
 		if err != nil {
 			panic(err)
@@ -314,9 +440,11 @@ func (g *Group) apply() {
 	for len(g.queue) > 0 {
 		q := g.queue
 		g.queue = nil
+		g.applying = true
 		for _, data := range q {
 			g.c.Apply(data)
 		}
+		g.applying = false
 		if g.queue == nil {
 			g.queue = q[:0]
 		}
@@ -331,6 +459,13 @@ func (g *Group) lead(leader geo.NodeID, term uint64) {
 	g.leading = leader == g.c.Self
 	g.heard = g.c.Env.Now()
 	if g.leading && g.node != nil {
+		for i := range g.acknowledged {
+			g.acknowledged[i] = never
+		}
+		g.leased = never
+		if g.c.Lease > 0 {
+			g.node.Tick() // the first lease shall not wait for the timer
+		}
 		g.beat()
 	}
 	g.c.Lead(leader, term)
@@ -338,17 +473,37 @@ func (g *Group) lead(leader geo.NodeID, term uint64) {
 
 // compact cuts the log once a tenth of what is kept has been applied anew.
 func (g *Group) compact() {
-	if g.applied-g.compacted < uint64(max(1, g.c.Keep/10)) {
+	if g.applied-g.compacted < uint64(max(1, g.c.Keep/10)) && (g.c.KeepBytes == 0 || g.uncut < g.c.KeepBytes/10) {
 		return
 	}
-	g.compacted = g.applied
-	if _, err := g.storage.CreateSnapshot(g.applied, nil, g.c.Snapshot()); err != nil {
-		panic(err)
+	g.compacted, g.uncut = g.applied, 0
+	cut := int64(g.applied) - int64(g.c.Keep)
+	if g.c.KeepBytes > 0 {
+		cut = max(cut, g.tooMuch())
 	}
-	if cut := int64(g.applied) - int64(g.c.Keep); cut > 1 {
+	if cut > 1 {
 		// ErrCompacted only says that there is nothing to cut.
 		_ = g.storage.Compact(uint64(cut))
 	}
+}
+
+// tooMuch returns the index up to which entries exceed KeepBytes.
+func (g *Group) tooMuch() int64 {
+	first, err := g.storage.FirstIndex()
+	if err != nil || first > g.applied {
+		return 0
+	}
+	entries, err := g.storage.Entries(first, g.applied+1, math.MaxUint64)
+	if err != nil {
+		panic(err)
+	}
+	left := g.c.KeepBytes
+	for i := len(entries) - 1; i >= 0; i-- {
+		if left -= len(entries[i].GetData()); left < 0 && i < len(entries)-1 {
+			return int64(entries[i].GetIndex())
+		}
+	}
+	return 0
 }
 
 // Message carries a raftpb.Message between members.

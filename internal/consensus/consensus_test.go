@@ -2,6 +2,7 @@ package consensus_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +21,8 @@ type member struct {
 	group    *consensus.Group
 	log      []string
 	leaders  []string
-	restored int
+	restored int // from snapshots
+	made     int // snapshots
 }
 
 func (m *member) Start()                  { m.group.Start() }
@@ -40,6 +42,11 @@ type cluster struct {
 
 // newCluster returns a group with a member in each of n regions, 40 ms apart. Node 0 is preferred.
 func newCluster(n, keep int, seed uint64) *cluster {
+	return newClusterWith(n, seed, consensus.Config{Keep: keep})
+}
+
+// newClusterWith returns one with what config says beside its members and callbacks.
+func newClusterWith(n int, seed uint64, config consensus.Config) *cluster {
 	delays := make([][]float64, n)
 	for i := range delays {
 		delays[i] = slices.Repeat([]float64{20}, n)
@@ -52,16 +59,16 @@ func newCluster(n, keep int, seed uint64) *cluster {
 			for i := range n {
 				members = append(members, geo.NodeID(i))
 			}
-			m.group = consensus.New(consensus.Config{
-				Self: pc.Self, Members: members, Preferred: 0, Env: pc.Env, TimerKind: 9, Keep: keep,
-				Apply:    func(data []byte) { m.log = append(m.log, string(data)) },
-				Lead:     func(l geo.NodeID, term uint64) { m.leaders = append(m.leaders, fmt.Sprintf("%d@%d", l, term)) },
-				Snapshot: func() []byte { return []byte(strings.Join(m.log, ",")) },
-				Restore: func(data []byte) {
-					m.log = strings.Split(string(data), ",")
-					m.restored++
-				},
-			})
+			mc := config
+			mc.Self, mc.Members, mc.Env, mc.TimerKind = pc.Self, members, pc.Env, 9
+			mc.Apply = func(data []byte) { m.log = append(m.log, string(data)) }
+			mc.Lead = func(l geo.NodeID, term uint64) { m.leaders = append(m.leaders, fmt.Sprintf("%d@%d", l, term)) }
+			mc.Snapshot = func() []byte { m.made++; return []byte(strings.Join(m.log, ",")) }
+			mc.Restore = func(data []byte) {
+				m.log = strings.Split(string(data), ",")
+				m.restored++
+			}
+			m.group = consensus.New(mc)
 			c.members = append(c.members, m)
 			return m
 		},
@@ -224,6 +231,9 @@ func TestSnapshot(t *testing.T) {
 		if n := c.members[i].group.Stored(); n > 25 {
 			t.Errorf("member %d keeps %d entries, want at most 25", i, n)
 		}
+		if n := c.members[i].made; n > 0 {
+			t.Errorf("member %d has made %d snapshots that nobody needs", i, n)
+		}
 	}
 
 	c = newCluster(3, 20, 2)
@@ -243,6 +253,96 @@ func TestSnapshot(t *testing.T) {
 	c.check(t, 4501, 0, 1, 2)
 	if c.members[2].restored == 0 {
 		t.Error("member 2 has caught up without a snapshot of a log that was cut")
+	}
+}
+
+// The log is cut by the size of its entries, too.
+func TestKeepBytes(t *testing.T) {
+	c := newClusterWith(3, 1, consensus.Config{KeepBytes: 1000})
+	c.wait(time.Second)
+	c.next = 1e9 // numbers of ten bytes
+	for range 500 {
+		c.propose(0)
+		c.wait(10 * time.Millisecond)
+	}
+	c.wait(time.Second)
+	c.check(t, 500, 0, 1, 2)
+	for i, m := range c.members {
+		if n := m.group.Stored(); n < 100 || n > 115 {
+			t.Errorf("member %d keeps %d entries of 10 bytes, want 1000 bytes of them and at most a tenth more", i, n)
+		}
+	}
+}
+
+// leases runs a group whose links are cut and healed at random and whose clocks jump by up to jump, and returns how
+// often two members held the lease, and for which share of the time somebody did.
+func leases(n int, seed uint64, jump time.Duration) (double int, held float64) {
+	c := newClusterWith(n, seed, consensus.Config{Lease: consensus.DefaultElection - 250*time.Millisecond})
+	r := rand.New(rand.NewPCG(seed, 77))
+	base := make([]time.Duration, n) // clocks show any time at all
+	for i := range base {
+		base[i] = time.Duration(r.Int64N(int64(time.Hour)))
+		c.SetClock(geo.NodeID(i), base[i])
+	}
+	const steps = 12_000
+	some := 0
+	for range steps {
+		if r.IntN(200) == 0 {
+			a, b := geo.Region(r.IntN(n)), geo.Region(r.IntN(n))
+			if a != b {
+				c.Cut(a, b)
+				c.At(c.Now()+time.Duration(r.Int64N(int64(4*time.Second))), func() { c.Heal(a, b) })
+			}
+		}
+		if r.IntN(100) == 0 {
+			i := r.IntN(n)
+			c.SetClock(geo.NodeID(i), base[i]+time.Duration(r.Int64N(int64(jump)+1)))
+		}
+		c.wait(5 * time.Millisecond)
+		leased := 0
+		for _, m := range c.members {
+			if m.group.Leased() {
+				leased++
+			}
+		}
+		if leased > 1 {
+			double++
+		}
+		if leased > 0 {
+			some++
+		}
+	}
+	return double, float64(some) / steps
+}
+
+// At no time two members hold the lease, whatever the links do, if clocks jump by less than what the lease is shorter
+// than an election timeout. Clocks that jump by more are not survived: the bound is needed.
+func TestLeases(t *testing.T) {
+	broken := 0
+	for seed := range uint64(20) {
+		n := 3 + 2*int(seed%2)
+		double, held := leases(n, seed, 120*time.Millisecond)
+		if double > 0 || held < 0.5 {
+			t.Errorf("seed %d: two of %d members hold the lease at %d times; somebody does for %.0f%% of the time", seed, n, double, 100*held)
+		}
+		double, _ = leases(n, seed, 20*time.Second)
+		broken += double
+	}
+	if broken == 0 {
+		t.Error("clocks that jump by 20 s make no difference")
+	}
+}
+
+// A leader is current once it has applied an entry of its own term.
+func TestCurrent(t *testing.T) {
+	c := newClusterWith(3, 1, consensus.Config{Lease: 750 * time.Millisecond})
+	c.Run(85 * time.Millisecond) // pre-vote and vote, 80 ms, but no entry yet
+	if g := c.members[0].group; !g.Leading() || g.Current() || g.Leased() {
+		t.Errorf("leading %v, current %v, leased %v after 85 ms", g.Leading(), g.Current(), g.Leased())
+	}
+	c.Run(125 * time.Millisecond)
+	if g := c.members[0].group; !g.Current() || !g.Leased() || c.members[1].group.Current() || c.members[1].group.Leased() {
+		t.Errorf("current %v, leased %v after 125 ms", g.Current(), g.Leased())
 	}
 }
 

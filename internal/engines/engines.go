@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol/detock"
 	"github.com/geobench/geobench/internal/protocol/janus"
 	"github.com/geobench/geobench/internal/protocol/slog"
+	"github.com/geobench/geobench/internal/protocol/spanner"
 )
 
 var all = []*protocol.Engine{
@@ -17,6 +18,7 @@ var all = []*protocol.Engine{
 	detock.Engine,
 	janus.Engine,
 	slog.Engine,
+	spanner.Engine,
 }
 
 // All returns the engines in the order of their names. The slice is the caller's.

@@ -20,7 +20,7 @@ import (
 type Config struct {
 	Engine *protocol.Engine
 	Seed   uint64
-	// Level is what the engine promises of its histories; 0 is StrictSerializable.
+	// Level is what histories must be; 0 is what the engine promises with the parameters of the world.
 	Level isolation.Level
 	// Broken says that the engine is one of package broken's.
 	Broken bool
@@ -30,6 +30,9 @@ type Config struct {
 	Hostile bool
 	// OnePartition makes worlds with one partition and one replica per region, for engines that know no others.
 	OnePartition bool
+	// Slow makes clients take their time: they send as much over ten times as long, those of every second region only
+	// read, and cuts are long, so that leaders change under load.
+	Slow bool
 	// MaxEvents bounds the events of a world; 0 is 50 million, which take less than a minute. Worlds that pass have 2
 	// million at most. A protocol that goes in a circle, and uses CPU time on the way, would take hours until its
 	// patience ends.
@@ -40,10 +43,11 @@ type Config struct {
 
 // Result tells how a seed went.
 type Result struct {
-	Engine          string
-	Broken, Hostile bool
-	Seed            uint64
-	Level           isolation.Level
+	Engine                string
+	Broken, Hostile, Slow bool
+	Seed                  uint64
+	// Level is the Config's.
+	Level isolation.Level
 	// World describes what the seed made, for a person.
 	World string
 	// Problems say what is wrong, each in a few lines. There is none when the seed passed.
@@ -74,11 +78,14 @@ func (r *Result) Replay() string {
 	if r.Broken {
 		flags += " --broken"
 	}
-	if r.Hostile {
+	if r.Hostile && !r.Broken { // what is broken is hunted in the worlds that suit it
 		flags += " --hostile"
 	}
+	if r.Slow && !r.Broken {
+		flags += " --slow"
+	}
 	level := ""
-	if r.Level != isolation.StrictSerializable {
+	if r.Level != 0 {
 		level = fmt.Sprintf(" --level %v", r.Level)
 	}
 	return fmt.Sprintf("geobench explore%s --engine %s --seed %d%s --trace", flags, r.Engine, r.Seed, level)
@@ -109,15 +116,12 @@ const (
 
 // Run runs the world of a seed and judges it. A panic of the engine is a problem like others.
 func Run(c Config) (res *Result) {
-	if c.Level == 0 {
-		c.Level = isolation.StrictSerializable
-	}
 	if c.MaxEvents == 0 {
 		c.MaxEvents = 50_000_000
 	}
 	w := newWorld(c)
 	res = &Result{
-		Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Seed: c.Seed, Level: c.Level, World: w.String(),
+		Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Seed: c.Seed, Level: c.Level, World: w.String(),
 		Lost: len(w.lost()) > 0, Restarted: w.durable,
 	}
 	defer func() {
@@ -191,6 +195,8 @@ func (e *execution) inject(f fault) {
 		e.sim.Crash(f.node)
 	case restart:
 		e.sim.Restart(f.node)
+	case jump:
+		e.sim.SetClock(f.node, e.offsets[f.node]+f.by)
 	case lose:
 		t := e.topology
 		for n := range geo.NodeID(t.Nodes()) {
@@ -281,7 +287,11 @@ func (e *execution) judge(c Config, res *Result) {
 		res.Diverged = true
 		problem("convergence: %s%s", check.Message, e.difference())
 	}
-	if v := history.Check(&e.history, c.Level); !v.Passed {
+	level := c.Level
+	if level == 0 {
+		level = c.Engine.Promises(e.params)
+	}
+	if v := history.Check(&e.history, level); !v.Passed {
 		res.Anomaly = v.Anomaly
 		problem("%s", v.Check().Message)
 	}

@@ -132,6 +132,12 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 		"forgetful":                      {20, []string{"completion"}},
 		"janus-without-read-write-edges": {100, []string{"not strict-serializable", "convergence", "completion"}},
 		"slog-merged-on-arrival":         {20, []string{"not strict-serializable", "convergence", "completion"}},
+		// Stores refuse versions that come in the wrong order.
+		"spanner-released-at-prepare":     {20, []string{"not ", "panic: store: version"}},
+		"spanner-committed-at-first-vote": {20, []string{"not ", "panic: store: version"}},
+		"spanner-lost-resolution":         {20, []string{"not "}},
+		"spanner-stale-lease":             {100, []string{"not strict-serializable (the history is session-serializable)"}},
+		"spanner-early-snapshot":          {400, []string{"not serializable"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := slices.IndexFunc(broken.All(), func(d broken.Database) bool { return d.Name == name })
@@ -160,7 +166,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 
 // All broken databases are hunted above, and no manifest can name one.
 func TestBrokenEnginesCannotBeChosen(t *testing.T) {
-	if n := len(broken.All()); n != 7 {
+	if n := len(broken.All()); n != 12 {
 		t.Errorf("there are %d broken databases", n)
 	}
 	for _, d := range broken.All() {
@@ -310,8 +316,13 @@ func TestWorlds(t *testing.T) {
 		}
 		w := worlds[0]
 		top := w.topology
-		if err := top.Validate(); err != nil || top.Nodes() > maxNodes {
-			t.Fatalf("seed %d: %d nodes, %v", seed, top.Nodes(), err)
+		placed, jumps := false, false
+		for _, w := range worlds {
+			if err := w.topology.Validate(); err != nil || top.Nodes() > maxNodes {
+				t.Fatalf("seed %d: %d nodes, %v", seed, top.Nodes(), err)
+			}
+			placed = placed || len(w.topology.Groups) > 0
+			jumps = jumps || slices.ContainsFunc(w.faults, func(f fault) bool { return f.kind == jump && f.by != 0 })
 		}
 		open, down := 0, 0
 		for _, f := range w.faults {
@@ -351,13 +362,15 @@ func TestWorlds(t *testing.T) {
 		note("jitter", top.Links[0][0].Jitter > 0)
 		note("clocks", slices.Max(w.offsets) > 0)
 		note("cuts", len(w.faults) > 0)
+		note("groups", placed)
+		note("jumps", jumps)
 		note("codec", w.codec)
 		note("restarts", w.durable)
 		note("SmallBank", w.load.bank)
 		note("key-value", !w.load.bank)
 	}
 	t.Log(seen)
-	if len(seen) != 14 {
+	if len(seen) != 16 {
 		t.Errorf("some kinds of worlds were not made: %v", seen)
 	}
 	delete(seen, "crashes") // several in a world

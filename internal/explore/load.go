@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -21,6 +22,8 @@ type load struct {
 	bank bool // SmallBank, else key-value
 	// groups says that key-value transactions use rows of groups, too, and rows whose keys they learn from others.
 	groups bool
+	// readers says that the clients of every second region read a row or a customer at a time, and do nothing else.
+	readers bool
 	// rows is the number of rows, or of customers.
 	rows    int
 	clients int // per region
@@ -30,6 +33,9 @@ type load struct {
 
 // maxSent bounds the transactions of a client, so that a fast network does not make a long history.
 const maxSent = 60
+
+// slowness is how many times as long clients of slow worlds send.
+const slowness = 10
 
 func newLoad(r *rand.Rand, scale time.Duration) load {
 	l := load{bank: r.IntN(2) == 0, clients: 1 + r.IntN(10), until: 300*time.Millisecond + upTo(r, 20*scale)}
@@ -104,9 +110,15 @@ func (l *load) fill(layout geo.Layout, s *sim.Sim) {
 // next makes a random transaction.
 func (l *load) next(r *rand.Rand, id txn.ID) *txn.Transaction {
 	t := &txn.Transaction{ID: id, Proc: 1}
-	if l.bank {
+	reads := l.readers && id.Stream()%2 == 0
+	switch {
+	case l.bank && reads:
+		t.Proc, t.Args = bankNumbers["balance"], bytes.Repeat(binary.BigEndian.AppendUint64(nil, uint64(r.IntN(l.rows))), 2)
+	case l.bank:
 		t.Proc, t.Args = l.nextBank(r)
-	} else {
+	case reads:
+		t.Args = fmt.Appendf(nil, "r%d", r.IntN(l.rows))
+	default:
 		t.Args = []byte(l.nextRows(r))
 	}
 	if err := l.procedures().Prepare(t); err != nil {

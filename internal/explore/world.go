@@ -30,8 +30,9 @@ type world struct {
 type fault struct {
 	at   time.Duration
 	kind faultKind
-	a, b geo.Region // b only for cuts and heals
-	node geo.NodeID // for crashes and restarts
+	a, b geo.Region    // b only for cuts and heals
+	node geo.NodeID    // for crashes, restarts and jumps
+	by   time.Duration // for jumps
 }
 
 type faultKind uint8
@@ -42,6 +43,7 @@ const (
 	lose
 	crash
 	restart
+	jump // of a clock
 )
 
 func (f fault) describe(t *geo.Topology) string {
@@ -54,6 +56,8 @@ func (f fault) describe(t *geo.Topology) string {
 		return "crash " + t.NodeName(f.node)
 	case restart:
 		return "restart " + t.NodeName(f.node)
+	case jump:
+		return fmt.Sprintf("the clock of %s jumps by %v", t.NodeName(f.node), f.by)
 	default:
 		return "lose region " + t.Regions[f.a]
 	}
@@ -69,6 +73,8 @@ const (
 	chanceCrashes = 100
 	chanceLength  = 101
 	chanceGroups  = 102
+	chancePlaces  = 103
+	chanceClocks  = 104
 )
 
 func chance(seed uint64, of uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, of)) }
@@ -87,6 +93,9 @@ func newWorld(c Config) *world {
 	r := chance(c.Seed, chanceTopology)
 	scale := []time.Duration{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond}[r.IntN(4)]
 	w.topology = newTopology(c, r, scale)
+	if c.Engine.TakesGroups {
+		w.topology.Groups = newGroups(w.topology, chance(c.Seed, chancePlaces))
+	}
 	w.costs = []sim.Costs{{}, sim.DefaultCosts, times(sim.DefaultCosts, 10)}[r.IntN(3)]
 	w.codec = r.IntN(4) == 0 && c.Engine.Decode != nil
 	skew := []time.Duration{0, time.Millisecond, 100 * time.Millisecond}[r.IntN(3)]
@@ -95,9 +104,15 @@ func newWorld(c Config) *world {
 	}
 	w.params = newParams(c, chance(c.Seed, chanceParams))
 	w.load = newLoad(chance(c.Seed, chanceLoad), scale)
+	if c.Slow {
+		w.load.readers = true
+		w.load.until *= slowness
+		w.load.think = w.load.until / maxSent
+	}
 	w.load.groups = !w.load.bank && chance(c.Seed, chanceGroups).IntN(2) == 0
-	w.makeFaults(c, chance(c.Seed, chanceFaults), chance(c.Seed, chanceLength).IntN(8) == 0)
+	w.makeFaults(c, chance(c.Seed, chanceFaults), chance(c.Seed, chanceLength).IntN(8) == 0 || c.Slow)
 	w.makeCrashes(c.Engine, chance(c.Seed, chanceCrashes))
+	w.makeJumps(c.Engine, chance(c.Seed, chanceClocks))
 	return w
 }
 
@@ -154,6 +169,28 @@ func newTopology(c Config, r *rand.Rand, scale time.Duration) *geo.Topology {
 	return t
 }
 
+// newGroups places half of the cells in half of the worlds: with any leader and any number of members anywhere.
+func newGroups(t *geo.Topology, r *rand.Rand) (groups []geo.CellGroup) {
+	if r.IntN(2) == 0 {
+		return nil
+	}
+	for cell := range len(t.Regions) * t.Partitions {
+		if r.IntN(2) == 0 {
+			continue
+		}
+		g := geo.CellGroup{
+			Cell:   geo.Cell{Home: geo.Region(cell / t.Partitions), Partition: cell % t.Partitions},
+			Leader: geo.Region(r.IntN(len(t.Regions))),
+		}
+		for range t.Regions {
+			g.Replicas = append(g.Replicas, r.IntN(t.Replicas+1))
+		}
+		g.Replicas[g.Leader] = max(1, g.Replicas[g.Leader])
+		groups = append(groups, g)
+	}
+	return groups
+}
+
 // newParams draws values that a user might choose: words at random, numbers and times near the default. In a hostile
 // world times are drawn from all that the engine declares: see hostile.
 func newParams(c Config, r *rand.Rand) protocol.Params {
@@ -175,10 +212,10 @@ func newParams(c Config, r *rand.Rand) protocol.Params {
 		}
 	}
 	params, errs := e.Resolve(given)
-	for _, err := range errs { // values that don't go together
-		delete(given, err.Name)
-	}
-	if len(errs) > 0 {
+	for len(errs) > 0 && given[errs[0].Name] != "" { // values that don't go together
+		for _, err := range errs {
+			delete(given, err.Name)
+		}
 		params, errs = e.Resolve(given)
 	}
 	if len(errs) > 0 {
@@ -284,6 +321,19 @@ func (w *world) makeCrashes(e *protocol.Engine, r *rand.Rand) {
 	w.sortFaults()
 }
 
+// makeJumps lets every clock jump once, by no more than the engine bears, in half of the worlds of those that depend on
+// clocks.
+func (w *world) makeJumps(e *protocol.Engine, r *rand.Rand) {
+	if e.ClockBound == nil || r.IntN(2) == 0 {
+		return
+	}
+	half := e.ClockBound(w.params) / 2 // two clocks may jump apart
+	for n := range geo.NodeID(w.topology.Nodes()) {
+		w.faults = append(w.faults, fault{at: upTo(r, w.load.until), kind: jump, node: n, by: upTo(r, 2*half) - half})
+	}
+	w.sortFaults()
+}
+
 func (w *world) sortFaults() {
 	slices.SortStableFunc(w.faults, func(x, y fault) int { return int(x.at - y.at) })
 	for _, f := range w.faults {
@@ -324,6 +374,9 @@ func (w *world) String() string {
 			}
 			b.WriteByte('\n')
 		}
+	}
+	for _, g := range t.Groups {
+		fmt.Fprintf(&b, "partition %d of %s: members by region %v, led from %s\n", g.Partition, t.Regions[g.Home], g.Replicas, t.Regions[g.Leader])
 	}
 	if slices.Max(w.offsets) > 0 {
 		fmt.Fprintf(&b, "clocks ahead by %v\n", w.offsets)

@@ -196,7 +196,7 @@ var (
 // engineFigures are the protocol.Counters that are no counters: they stand for a state and may go back.
 var engineFigures = map[string]bool{
 	"log_position": true, "log_term": true, "orderer_position": true, "orderer_term": true,
-	"scc_max": true, "records": true, "keys": true,
+	"scc_max": true, "records": true, "keys": true, "leases": true, "prepared": true,
 }
 
 // PutEngine hands out one of a protocol's counters: as an event, or as a figure when it may go back.

@@ -42,6 +42,9 @@ type Engine struct {
 	Isolation func(Params) isolation.Level
 	// Survives, if not nil, says which losses the database goes on after; nil for none.
 	Survives func(*geo.Topology, Params) Survival
+	// ClockBound, if not nil, is by how much the durations that two nodes' clocks measure may differ, jumps included,
+	// before answers may be wrong; nil when no answer depends on clocks.
+	ClockBound func(Params) time.Duration
 	// New makes a replica. Params have been checked.
 	New func(Config) Replica
 	// Decode reads a message written by AppendTo. It must survive any input; procs prepares the transactions inside.

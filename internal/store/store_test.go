@@ -213,9 +213,59 @@ func TestVersionedIsAModel(t *testing.T) {
 	}
 	s.Trim(now)
 	left := 0
-	s.rows.Scan(func(_ txn.Key, l *versions) bool { left += 1 + len(l.older); return true })
+	s.each(func(l *versions) { left += 1 + len(l.older) })
 	if left != rows || s.replaced.Len() > 0 {
 		t.Errorf("%d versions are left of %d rows once everything is trimmed, and %d are remembered", left, rows, s.replaced.Len())
+	}
+	// Trimmed for ever, the store keeps one version of each row.
+	s.Trim(Newest)
+	for i := range steps / 10 {
+		now++
+		k := key()
+		if r.IntN(3) == 0 {
+			s.Delete(k, now, 0)
+			m.write(k, version{Record{Version: now}, true})
+		} else {
+			rec := Record{Value: fmt.Append(nil, i), Version: now, Writer: txn.ID(i + 1)}
+			s.Put(k, rec)
+			m.write(k, version{Record: rec})
+		}
+		m.trimRow(k, Newest)
+		k = key()
+		if got, want := scan(s, txn.Point(k)), m.at(Newest, txn.Point(k)); !slices.Equal(got, want) {
+			t.Fatalf("%v is %v, want %v", k, got, want)
+		}
+	}
+	left = 0
+	s.each(func(l *versions) {
+		if left++; len(l.older) > 0 || l.last.deleted {
+			t.Errorf("%v keeps %d older versions, deleted %v", l.key, len(l.older), l.last.deleted)
+		}
+	})
+	if s.replaced.Len() > 0 || left != len(m) || s.Len() != len(m) {
+		t.Errorf("%d versions are remembered; there are %d and %d rows, want %d", s.replaced.Len(), left, s.Len(), len(m))
+	}
+}
+
+// What was trimmed before a reset says nothing of the rows that come after it, unless old versions are never kept.
+func TestResetForgetsTrim(t *testing.T) {
+	for name, tc := range map[string]struct {
+		trimmed uint64
+		want    string
+	}{
+		"old versions":   {10, "first"},
+		"never kept any": {Newest, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, k := NewVersioned(), txn.IntKey(0, 1)
+			s.Trim(tc.trimmed)
+			s.Reset(1)
+			s.Load(k, []byte("first"))
+			s.Put(k, Record{Value: []byte("second"), Version: 5, Writer: 1})
+			if rec, _ := s.At(4).Get(k); string(rec.Value) != tc.want {
+				t.Errorf("at version 4 the row holds %q, want %q", rec.Value, tc.want)
+			}
+		})
 	}
 }
 
@@ -228,13 +278,18 @@ func (m model) write(k txn.Key, v version) {
 }
 
 func (m model) trim(v uint64) {
-	for k, list := range m {
-		for len(list) > 1 && list[1].Version <= v {
-			list = list[1:]
-		}
-		if m[k] = list; len(list) == 1 && list[0].deleted && list[0].Version <= v {
-			delete(m, k)
-		}
+	for k := range m {
+		m.trimRow(k, v)
+	}
+}
+
+func (m model) trimRow(k txn.Key, v uint64) {
+	list := m[k]
+	for len(list) > 1 && list[1].Version <= v {
+		list = list[1:]
+	}
+	if m[k] = list; len(list) == 1 && list[0].deleted && list[0].Version <= v {
+		delete(m, k)
 	}
 }
 

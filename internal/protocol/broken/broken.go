@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/janus"
 	"github.com/geobench/geobench/internal/protocol/slog"
+	"github.com/geobench/geobench/internal/protocol/spanner"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -21,18 +22,25 @@ type Database struct {
 	Mistake string
 	// OnePartition says that it knows one partition and one replica per region.
 	OnePartition bool
+	// Hostile and Slow say that the mistake shows in such worlds of package explore.
+	Hostile, Slow bool
 }
 
 // All returns the broken databases.
 func All() []Database {
 	return []Database{
-		{ReadCommitted, "reads what is committed, without locks, and writes later", true},
-		{Snapshot, "checks what a transaction overwrites, but not what it has read", true},
-		{ArrivalOrder, "every region executes at once and applies the others' writes as they arrive", true},
-		{NearbyReads, "what only reads is answered from a copy nearby that lags behind", true},
-		{Forgetful, "loses one transaction in a hundred on its way", true},
-		{janus.WithoutReadWriteEdges, "Janus; a write does not depend on the reads before it", false},
-		{slog.MergedOnArrival, "SLOG; a region merges the local logs in the order in which they arrive", false},
+		{Engine: ReadCommitted, Mistake: "reads what is committed, without locks, and writes later", OnePartition: true},
+		{Engine: Snapshot, Mistake: "checks what a transaction overwrites, but not what it has read", OnePartition: true},
+		{Engine: ArrivalOrder, Mistake: "every region executes at once and applies the others' writes as they arrive", OnePartition: true},
+		{Engine: NearbyReads, Mistake: "what only reads is answered from a copy nearby that lags behind", OnePartition: true},
+		{Engine: Forgetful, Mistake: "loses one transaction in a hundred on its way", OnePartition: true},
+		{Engine: janus.WithoutReadWriteEdges, Mistake: "Janus; a write does not depend on the reads before it"},
+		{Engine: slog.MergedOnArrival, Mistake: "SLOG; a region merges the local logs in the order in which they arrive"},
+		{Engine: spanner.ReleasedAtPrepare, Mistake: "spanner; locks are released when a transaction is prepared, before it is committed"},
+		{Engine: spanner.CommittedAtFirstVote, Mistake: "spanner; a transaction is committed when the first of its groups has prepared it"},
+		{Engine: spanner.LostResolution, Mistake: "spanner; a new leaseholder takes the commitment of what its predecessor prepared for an abortion"},
+		{Engine: spanner.StaleLease, Mistake: "spanner; a leaseholder answers reads whether its lease is valid or not", Hostile: true, Slow: true},
+		{Engine: spanner.EarlySnapshot, Mistake: "spanner; a member reads a snapshot before its time is closed", Hostile: true},
 	}
 }
 

@@ -64,7 +64,7 @@ func TestSerializable(t *testing.T) {
 					if n := s.Pending(); n > 0 {
 						t.Errorf("%d transactions are pending on a quiet system", n)
 					}
-					protocoltest.CheckCopies(t, s, topology, rows*each)
+					protocoltest.CheckCopies(t, s, topology.Full(), rows*each)
 				})
 			}
 		}
@@ -244,7 +244,7 @@ func TestCuts(t *testing.T) {
 						t.Errorf("region %d: %d of %d transactions have no answer, %v", r, l.Open(), l.Sent(), l.Outcomes)
 					}
 				}
-				protocoltest.CheckCopies(t, s, topology, rows*each)
+				protocoltest.CheckCopies(t, s, topology.Full(), rows*each)
 			})
 		}
 	}
@@ -286,7 +286,7 @@ func TestShapes(t *testing.T) {
 					t.Errorf("region %d: %d of %d transactions have no answer", r, l.Open(), l.Sent())
 				}
 			}
-			protocoltest.CheckCopies(t, s, tc.topology, rows*each)
+			protocoltest.CheckCopies(t, s, tc.topology.Full(), rows*each)
 			if n := s.Pending(); n > 0 {
 				t.Errorf("%d transactions are pending on a quiet system", n)
 			}
@@ -361,5 +361,5 @@ func TestCutOffBatchesComeAgain(t *testing.T) {
 	if n := s.Pending(); n > 0 || protocoltest.Counter(s, topology, "void_batches") == 0 {
 		t.Errorf("%d transactions are pending; batches became void: %d", n, protocoltest.Counter(s, topology, "void_batches"))
 	}
-	protocoltest.CheckCopies(t, s, topology, int64(40*50+committed))
+	protocoltest.CheckCopies(t, s, topology.Full(), int64(40*50+committed))
 }

@@ -35,10 +35,12 @@ func Groups(t *testing.T, engine *protocol.Engine, given map[string]string) {
 			simtest.FillLayout(layout, suiteRows, suiteEach, s.Store)
 			simtest.FillGroups(layout, groupsOf, groupRows, s.Store)
 			var loads []*simtest.Clients
+			until := loadTime(engine, topology, params, 3*time.Second)
 			for r := range topology.Regions {
-				loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{Clients: 10, Next: nextGroups, Until: 3 * time.Second}))
+				loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{Clients: 10, Next: nextGroups, Until: until}))
 			}
-			s.Run(30 * time.Second)
+			s.Run(until)
+			quiesce(s, loads)
 			committed := 0
 			for r, l := range loads {
 				if l.Open() > 0 || l.Outcomes[txn.Committed] < 20 {

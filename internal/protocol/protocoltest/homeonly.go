@@ -10,7 +10,6 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/sim/simtest"
-	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -57,19 +56,7 @@ func HomeOnly(t *testing.T, engine *protocol.Engine, given map[string]string) {
 				if n := s.Pending(); n > 0 {
 					t.Errorf("%d transactions are pending on a quiet system", n)
 				}
-				for c := range layout.Copies() {
-					got := int64(0)
-					for site := range layout.Shards() {
-						n := layout.Node(c, site)
-						got += simtest.Sum(s.Store(n))
-						if store.Digest(s.Store(layout.Node(0, site))) != store.Digest(s.Store(n)) {
-							t.Errorf("node %s differs from its copy", topology.NodeName(n))
-						}
-					}
-					if got != sum {
-						t.Errorf("copy %d holds %d, want %d", c, got, sum)
-					}
-				}
+				CheckCopies(t, s, layout, sum)
 			})
 		}
 	}

@@ -68,27 +68,49 @@ func Transfers(rows int) func(*rand.Rand) string {
 	}
 }
 
-// CheckCopies fails unless the copies are equal and hold the sum.
-func CheckCopies(t *testing.T, s *sim.Sim, topology *geo.Topology, sum int64) {
+// CheckCopies fails unless the living nodes hold the same rows of each shard, nothing else, and the shards together
+// hold the sum.
+func CheckCopies(t *testing.T, s *sim.Sim, layout geo.Layout, sum int64) {
 	t.Helper()
-	want := make([]uint64, topology.Partitions)
-	for r := range topology.Regions {
-		for k := range topology.Replicas {
-			var got int64
-			for p := range topology.Partitions {
-				n := topology.Node(geo.Region(r), p, k)
-				st := s.Store(n)
-				if d := store.Digest(st); r == 0 && k == 0 {
-					want[p] = d
-				} else if d != want[p] {
-					t.Errorf("partition %s differs from its copy in the first region", topology.NodeName(n))
-				}
-				got += simtest.Sum(st)
+	type shard struct {
+		node   geo.NodeID
+		digest uint64
+		sum    int64
+	}
+	seen := map[int]shard{}
+	for n := range geo.NodeID(layout.Topology.Nodes()) {
+		if s.Node(n).Dead {
+			continue
+		}
+		name := layout.Topology.NodeName(n)
+		held := map[int]shard{}
+		for _, i := range layout.ShardsOf(n) {
+			held[i] = shard{node: n}
+		}
+		s.Store(n).Each(func(k txn.Key, r store.Record) {
+			i := layout.Shard(k)
+			h, mine := held[i]
+			if !mine {
+				t.Errorf("node %s holds row %v of %s", name, k, layout.ShardName(i))
 			}
-			if got != sum {
-				t.Errorf("copy %s/%d holds %d, want %d", topology.Regions[r], k, got, sum)
+			h.digest += store.DigestRow(k, r.Value)
+			h.sum += simtest.Value(r)
+			held[i] = h
+		})
+		for _, i := range layout.ShardsOf(n) {
+			if first, ok := seen[i]; !ok {
+				seen[i] = held[i]
+			} else if first.digest != held[i].digest {
+				t.Errorf("node %s holds other rows of %s than node %s", name, layout.ShardName(i), layout.Topology.NodeName(first.node))
 			}
 		}
+	}
+	var got int64
+	for _, h := range seen {
+		got += h.sum
+	}
+	if got != sum || len(seen) != layout.Shards() {
+		t.Errorf("%d of %d shards hold %d, want %d", len(seen), layout.Shards(), got, sum)
 	}
 }
 
@@ -104,9 +126,10 @@ func CheckEqual(t *testing.T, s *sim.Sim, l geo.Layout) {
 	}
 }
 
-// Auditor is a client that reads all rows, again and again, in one transaction: Transfers keep their sum, so whoever sees
-// another one has seen half of a transaction. It also adds 1 to a row of its own next to them each time and checks that
-// the row grows by one between two answers: what has been answered is never lost or repeated.
+// Auditor is a client that reads all rows, again and again, in one transaction: Transfers keep their sum, so whoever
+// sees another one has seen half of a transaction. It also adds 1 to a row of its own next to them each time and checks
+// that the row grows by one between two answers: what has been answered is never lost or repeated. An audit that is
+// given up for the sake of other transactions is sent again.
 type Auditor struct {
 	// Seen counts the audits that were answered.
 	Seen int
@@ -114,6 +137,8 @@ type Auditor struct {
 	t      *testing.T
 	env    protocol.ClientEnv
 	stream uint32
+	sent   uint64
+	tries  uint8 // of the same audit
 	ops    string
 	rows   int
 	sum    int64
@@ -143,13 +168,22 @@ func (a *Auditor) Start() { a.Fire(protocol.Timer{}) }
 // Fire implements protocol.Client.
 func (a *Auditor) Fire(protocol.Timer) {
 	if a.env.Now() < a.until {
-		a.env.Submit(simtest.Txn(txn.MakeID(a.stream, uint64(a.Seen)+1), a.ops))
+		a.sent++
+		audit := simtest.Txn(txn.MakeID(a.stream, a.sent), a.ops)
+		audit.Attempt = a.tries
+		a.env.Submit(audit)
 	}
 }
 
 // Complete implements protocol.Client.
 func (a *Auditor) Complete(o txn.Outcome) {
+	if o.Status == txn.Aborted && o.Cause == txn.CauseConflict {
+		a.tries++
+		a.env.After(time.Millisecond, protocol.Timer{})
+		return
+	}
 	a.Seen++
+	a.tries = 0
 	var sum int64
 	words := strings.Fields(string(o.Result))
 	if o.Status != txn.Committed || len(words) != a.rows+1 {

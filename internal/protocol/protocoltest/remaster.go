@@ -42,7 +42,7 @@ func Remastering(t *testing.T, engine *protocol.Engine, given map[string]string)
 				s.At(time.Second, func() { s.Cut(0, 1) })
 				s.At(1500*time.Millisecond, func() { s.Heal(0, 1) })
 				s.Run(40 * time.Second)
-				finished(t, s, topology, loads, audits)
+				finished(t, s, topology.Full(), loads, audits)
 				moved, restarts := Counter(s, topology, "remasterings"), Counter(s, topology, "restarts")
 				t.Logf("%d moves, %d restarts", moved/int64(topology.Nodes()), restarts)
 				if moved < 10*int64(topology.Nodes()) || restarts < 10 {

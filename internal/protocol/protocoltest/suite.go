@@ -30,8 +30,32 @@ func disturb(t *geo.Topology, jitter float64, lossPPM int64) {
 	}
 }
 
+// loadTime is how long clients send transactions: time for some tens, one after the other, of those that take longest.
+// Where these hold locks for all that time, hot rows let few pass.
+func loadTime(engine *protocol.Engine, t *geo.Topology, p protocol.Params, least time.Duration) time.Duration {
+	var all []geo.Region
+	for r := range t.Regions {
+		all = append(all, geo.Region(r))
+	}
+	for _, r := range all {
+		least = max(least, 60*engine.Law(t, p, r, all))
+	}
+	return least
+}
+
+// quiesce lets time pass until all transactions were answered and nothing is pending, for two minutes at most.
+func quiesce(s *sim.Sim, loads []*simtest.Clients) {
+	quiet := func() bool {
+		return s.Pending() == 0 && !slices.ContainsFunc(loads, func(l *simtest.Clients) bool { return l.Open() > 0 })
+	}
+	for until := s.Now() + 2*time.Minute; s.Now() < until && !quiet(); {
+		s.Run(s.Now() + time.Second)
+	}
+	s.Run(s.Now() + time.Second) // what is under way is pending nowhere
+}
+
 // finished fails unless all transactions were answered and the copies are equal and complete.
-func finished(t *testing.T, s *sim.Sim, topology *geo.Topology, loads []*simtest.Clients, audits []*Auditor) {
+func finished(t *testing.T, s *sim.Sim, layout geo.Layout, loads []*simtest.Clients, audits []*Auditor) {
 	t.Helper()
 	sum := int64(suiteRows * suiteEach)
 	for _, a := range audits {
@@ -48,7 +72,7 @@ func finished(t *testing.T, s *sim.Sim, topology *geo.Topology, loads []*simtest
 	if n := s.Pending(); n > 0 {
 		t.Errorf("%d transactions are pending on a quiet system", n)
 	}
-	CheckCopies(t, s, topology, sum)
+	CheckCopies(t, s, layout, sum)
 }
 
 // Serializable runs transfers and audits on hot rows, for seeds 0 to seeds-1, on several topologies with jitter and loss.
@@ -73,26 +97,34 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 						offsets[i] = time.Duration(r.IntN(50_000)) * time.Microsecond
 					}
 				}
+				p := Params(t, engine, given)
 				s := sim.New(sim.Config{
 					Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed,
-					Params: Params(t, engine, given), Costs: sim.DefaultCosts, CheckCodec: seed != 2, ClockOffsets: offsets,
+					Params: p, Costs: sim.DefaultCosts, CheckCodec: seed != 2, ClockOffsets: offsets,
 				})
-				simtest.Fill(topology, suiteRows, suiteEach, s.Store)
+				layout := engine.Layout(topology, p)
+				simtest.FillLayout(layout, suiteRows, suiteEach, s.Store)
 				var loads []*simtest.Clients
 				var audits []*Auditor
+				until := loadTime(engine, topology, p, 3*time.Second)
 				for r := range topology.Regions {
 					loads = append(loads, simtest.Add(s, geo.Region(r), seed, simtest.Load{
-						Clients: 15, Next: Transfers(suiteRows), Until: 3 * time.Second,
+						Clients: 15, Next: Transfers(suiteRows), Until: until,
 					}))
-					audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, 3*time.Second))
+					audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, until))
 				}
-				s.Run(30 * time.Second)
+				s.Run(until)
+				quiesce(s, loads)
+				reasons := map[string]int{}
 				for _, l := range loads {
-					if l.Reasons["funds"] == 0 || l.Reasons["procedure-error"] == 0 {
-						t.Errorf("outcomes %v, reasons %v: not all kinds occur", l.Outcomes, l.Reasons)
+					for reason, n := range l.Reasons {
+						reasons[reason] += n
 					}
 				}
-				finished(t, s, topology, loads, audits)
+				if reasons["funds"] == 0 || reasons["procedure-error"] == 0 {
+					t.Errorf("reasons %v: not all kinds occur", reasons)
+				}
+				finished(t, s, layout, loads, audits)
 			})
 		}
 	}
@@ -104,18 +136,20 @@ func Cuts(t *testing.T, engine *protocol.Engine, given map[string]string, seeds 
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			topology := simtest.ThreeRegions(1 + int(seed%2))
 			disturb(topology, 0.05, 1000)
+			p := Params(t, engine, given)
 			s := sim.New(sim.Config{
-				Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
-				Params: Params(t, engine, given),
+				Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts, Params: p,
 			})
-			simtest.Fill(topology, suiteRows, suiteEach, s.Store)
+			layout := engine.Layout(topology, p)
+			simtest.FillLayout(layout, suiteRows, suiteEach, s.Store)
 			var loads []*simtest.Clients
 			var audits []*Auditor
+			until := loadTime(engine, topology, p, 10*time.Second)
 			for r := range topology.Regions {
 				loads = append(loads, simtest.Add(s, geo.Region(r), seed, simtest.Load{
-					Clients: 10, Next: Transfers(suiteRows), Until: 10 * time.Second,
+					Clients: 10, Next: Transfers(suiteRows), Until: until,
 				}))
-				audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, 10*time.Second))
+				audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, until))
 			}
 			r := rand.New(rand.NewPCG(seed, 99))
 			for range 6 {
@@ -126,8 +160,9 @@ func Cuts(t *testing.T, engine *protocol.Engine, given map[string]string, seeds 
 				s.At(from+time.Duration(r.Int64N(int64(3*time.Second))), func() { s.Heal(a, b) })
 			}
 			s.At(12*time.Second, func() { s.Heal(0, 1); s.Heal(0, 2); s.Heal(1, 2) })
-			s.Run(40 * time.Second)
-			finished(t, s, topology, loads, audits)
+			s.Run(max(until, 12*time.Second))
+			quiesce(s, loads)
+			finished(t, s, layout, loads, audits)
 		})
 	}
 }
@@ -138,12 +173,13 @@ func Reproducible(t *testing.T, engine *protocol.Engine, given map[string]string
 		topology := simtest.ThreeRegions(2)
 		disturb(topology, 0.05, 1000)
 		h := fnv.New64a()
+		p := Params(t, engine, given)
 		s := sim.New(sim.Config{
 			Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed,
-			Params: Params(t, engine, given), Costs: sim.DefaultCosts, ProbeEvery: 100 * time.Millisecond,
+			Params: p, Costs: sim.DefaultCosts, ProbeEvery: 100 * time.Millisecond,
 			Trace: func(line string) { h.Write([]byte(line)); h.Write([]byte{'\n'}) },
 		})
-		simtest.Fill(topology, 100, 50, s.Store)
+		simtest.FillLayout(engine.Layout(topology, p), 100, 50, s.Store)
 		for r := range topology.Regions {
 			simtest.Add(s, geo.Region(r), seed, simtest.Load{Clients: 20, Next: Transfers(100), Until: 2 * time.Second})
 		}
@@ -172,6 +208,16 @@ func Law(t *testing.T, engine *protocol.Engine, given map[string]string) {
 		{"3 regions", simtest.ThreeRegions(2)},
 		{"8 regions", simtest.EightRegions(1)},
 	}
+	if engine.TakesGroups {
+		elsewhere := simtest.ThreeRegions(2)
+		led(elsewhere, 1, 3)
+		some := simtest.EightRegions(1)
+		led(some, 5, 3)
+		topologies = append(topologies, []struct {
+			name string
+			t    *geo.Topology
+		}{{"3 regions, led elsewhere", elsewhere}, {"8 regions, led elsewhere by 3", some}}...)
+	}
 	type home func(c, n int) int
 	own := func(c, _ int) int { return c }
 	next := func(c, n int) int { return (c + 1) % n }
@@ -199,7 +245,7 @@ func Law(t *testing.T, engine *protocol.Engine, given map[string]string) {
 				})
 				const each = 2000 // rows per home and partition
 				rows := uint64(each * regions * topo.t.Partitions)
-				simtest.Fill(topo.t, rows, 0, s.Store)
+				simtest.FillLayout(engine.Layout(topo.t, p), rows, 0, s.Store)
 				var loads []*simtest.Clients
 				for c := range regions {
 					loads = append(loads, simtest.Add(s, geo.Region(c), 1, simtest.Load{
@@ -236,6 +282,21 @@ func Law(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	t.Logf("\n%s", &table)
 }
 
+// led places the group of every cell in as many regions, beginning with the one that comes so many after its home,
+// which leads.
+func led(t *geo.Topology, after, regions int) {
+	for r := range t.Regions {
+		for p := range t.Partitions {
+			g := geo.CellGroup{Cell: geo.Cell{Home: geo.Region(r), Partition: p}, Replicas: make([]int, len(t.Regions))}
+			g.Leader = geo.Region((r + after) % len(t.Regions))
+			for i := range regions {
+				g.Replicas[(int(g.Leader)+i)%len(t.Regions)] = t.Replicas
+			}
+			t.Groups = append(t.Groups, g)
+		}
+	}
+}
+
 // Shapes runs transfers and audits on edges of the topology, with each of the sets of parameters.
 func Shapes(t *testing.T, engine *protocol.Engine, params []map[string]string) {
 	shapes := []struct {
@@ -254,21 +315,25 @@ func Shapes(t *testing.T, engine *protocol.Engine, params []map[string]string) {
 				continue // slow, and about the sets only
 			}
 			t.Run(fmt.Sprintf("%s/%d", shape.name, i), func(t *testing.T) {
+				p := Params(t, engine, given)
 				s := sim.New(sim.Config{
 					Topology: shape.topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
-					Params: Params(t, engine, given), CheckCodec: true,
+					Params: p, CheckCodec: true,
 				})
-				simtest.Fill(shape.topology, suiteRows, suiteEach, s.Store)
+				layout := engine.Layout(shape.topology, p)
+				simtest.FillLayout(layout, suiteRows, suiteEach, s.Store)
 				var loads []*simtest.Clients
 				var audits []*Auditor
+				until := loadTime(engine, shape.topology, p, 2*time.Second)
 				for r := range shape.topology.Regions {
 					loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{
-						Clients: 10, Next: Transfers(suiteRows), Until: 2 * time.Second,
+						Clients: 10, Next: Transfers(suiteRows), Until: until,
 					}))
-					audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, 2*time.Second))
+					audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, until))
 				}
-				s.Run(20 * time.Second)
-				finished(t, s, shape.topology, loads, audits)
+				s.Run(until)
+				quiesce(s, loads)
+				finished(t, s, layout, loads, audits)
 			})
 		}
 	}

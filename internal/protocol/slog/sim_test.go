@@ -97,7 +97,7 @@ func TestLocalWithoutOthers(t *testing.T) {
 		t.Errorf("%d of %d transactions have no answer: %v", load.Open(), load.Sent(), load.Outcomes)
 	}
 	s.Run(10 * time.Second)
-	protocoltest.CheckCopies(t, s, topology, 100*50)
+	protocoltest.CheckCopies(t, s, topology.Full(), 100*50)
 }
 
 // Rows move to where they are used, and everything holds as before.

@@ -87,9 +87,12 @@ func FillGroups(l geo.Layout, groups uint64, n int, storeOf func(geo.NodeID) sto
 
 // Sum adds up the rows of a store.
 func Sum(s store.Store) (sum int64) {
-	s.Each(func(_ txn.Key, r store.Record) { sum += decode(r.Value) })
+	s.Each(func(_ txn.Key, r store.Record) { sum += Value(r) })
 	return sum
 }
+
+// Value returns the number that a row holds.
+func Value(r store.Record) int64 { return decode(r.Value) }
 
 func encode(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
 

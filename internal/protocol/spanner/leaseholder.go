@@ -1,0 +1,450 @@
+package spanner
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// leaseholder is what a group's leader knows beside the log. It begins with its term and ends with it.
+type leaseholder struct {
+	serving bool
+	term    uint64
+	holders map[Name]*holder
+	locks   lockTable
+	// readied are the holders that have got all the locks that they have asked for, unleased those of them that wait
+	// for the lease.
+	readied, unleased []*holder
+
+	// batch is what will be proposed next: at once, or when the timer fires that it is waiting for. proposed is when an
+	// entry was proposed last, and underway the number of those that have not been applied.
+	batch    []byte
+	waiting  bool
+	proposed time.Duration
+	underway int
+	// content is the index of the last entry that holds more than a timestamp.
+	content uint64
+	// preparing are the timestamps of transactions whose preparation is in such an entry.
+	preparing map[Name]uint64
+
+	// queries wait for transactions to be prevented, which was proposed.
+	queries map[Name][]query
+	// recoveries are the attempts to find out what has become of prepared transactions.
+	recoveries map[Name]*recovery
+}
+
+// stage is how far a transaction has come at a leaseholder.
+type stage uint8
+
+const (
+	// growing: it asks for locks, and may be wounded.
+	growing stage = iota
+	// proposed: to be committed or prepared.
+	proposed
+	// holding: it is prepared.
+	holding
+	// lost: its locks were taken from it, and its coordinator knows it or will.
+	lost
+)
+
+// holder is a transaction that has locks, or waits for some.
+type holder struct {
+	name  Name
+	age   Age
+	stage stage
+	locks []*lock
+	// missing counts the locks that it waits for.
+	missing int
+	// op is what it needs them for, or the lease: a *Read, *Commit, *Prepare or *Ask; nil for nothing.
+	op protocol.Message
+	// contended says that the coordinator knows that an older transaction waits for it.
+	contended bool
+}
+
+func (g *group) init() {
+	l := &g.leaseholder
+	l.holders = map[Name]*holder{}
+	l.locks = lockTable{units: map[txn.Key]*unit{}, wound: g.wounded, contend: g.contended, ready: func(h *holder) { g.readied = append(g.readied, h) }}
+	l.preparing = map[Name]uint64{}
+	l.queries = map[Name][]query{}
+	l.recoveries = map[Name]*recovery{}
+}
+
+// step makes this node the leaseholder, or not any more. A new leaseholder has applied all that was committed before
+// its term; nothing else of earlier terms will be. So it knows all prepared transactions, and gives them back the locks
+// that they had.
+func (g *group) step(up bool) {
+	g.leaseholder = leaseholder{waiting: g.waiting}
+	g.init()
+	if !up {
+		return
+	}
+	g.serving, g.term, g.content = true, g.raft.Term(), g.raft.Last()
+	g.r.counters.terms++
+	g.r.tickLater()
+	for _, n := range g.names() {
+		e := g.prepared[n]
+		// Its age is not known. It can't be wounded, and as the youngest it is told of all that wait for it.
+		h := &holder{name: n, stage: holding, age: Age{Start: 1<<64 - 1}}
+		g.holders[n] = h
+		for i := range e.writes {
+			g.locks.reinstate(&lock{h: h, rows: txn.Point(e.writes[i].Key), exclusive: true})
+		}
+		for _, r := range e.reads {
+			g.locks.reinstate(&lock{h: h, rows: r})
+		}
+	}
+	m := &Lead{g.shard, g.term}
+	for n := range geo.NodeID(g.r.nodes) {
+		g.r.send(n, m)
+	}
+}
+
+// answer tells a transaction's coordinator something.
+func (g *group) answer(n Name, reply Reply, timestamp uint64) {
+	g.r.send(n.Coordinator, &Answer{g.header(n), reply, timestamp})
+}
+
+func (g *group) header(n Name) Header {
+	return Header{Group: g.shard, Term: g.term, Number: n.Number, Clock: g.r.now()}
+}
+
+// serve takes a request for this term.
+func (g *group) serve(from geo.NodeID, m protocol.Message) {
+	switch m := m.(type) {
+	case *Read:
+		g.read(Name{from, m.Number}, m)
+	case *Commit:
+		g.effects(Name{from, m.Number}, &m.Effects, m)
+	case *Prepare:
+		g.effects(Name{from, m.Number}, &m.Effects, m)
+	case *Resolve:
+		g.resolve(from, Name{m.Of, m.Number}, m)
+	case *Ask:
+		g.asked(Name{from, m.Number}, m)
+	case *Query:
+		g.query(from, m)
+	}
+}
+
+// read takes a request for rows.
+func (g *group) read(n Name, m *Read) {
+	h := g.holders[n]
+	if h == nil {
+		if m.Again {
+			g.answer(n, Lost, 0)
+			return
+		}
+		h = g.hold(n, m.Age)
+	}
+	if h.stage != growing {
+		return
+	}
+	h.op = m
+	locks := make([]lock, len(m.Wants))
+	for i := range m.Wants {
+		w := &m.Wants[i]
+		locks[i] = lock{h: h, rows: txn.Range{From: w.Range.From, To: w.Range.To}, exclusive: w.Mode == txn.ReadWrite, limited: w.Range.Limit > 0}
+		g.locks.ask(&locks[i])
+	}
+	g.ready(h)
+}
+
+// hold begins a transaction.
+func (g *group) hold(n Name, a Age) *holder {
+	h := &holder{name: n, age: a}
+	g.holders[n] = h
+	return h
+}
+
+// ready goes on with a transaction if it misses no lock.
+func (g *group) ready(h *holder) {
+	if h.missing == 0 {
+		g.readied = append(g.readied, h)
+	}
+}
+
+// effects takes a request to commit or to prepare. Each is sent once in a term, and again in the next if there was no
+// answer. What was proposed in an earlier term has been applied by now, or never will be.
+func (g *group) effects(n Name, e *Effects, m protocol.Message) {
+	h := g.holders[n]
+	if h == nil {
+		if e.Again {
+			switch f, o := g.look(n); {
+			case f == forgotten:
+				return
+			case f == over && o.Committed:
+				reply := Committed
+				if _, several := m.(*Prepare); several {
+					reply = Prepared // as all others have, and none later
+				}
+				g.answer(n, reply, o.Timestamp)
+				return
+			}
+		}
+		if e.Held != 0 || g.prevented[n] {
+			g.answer(n, Lost, 0)
+			return
+		}
+		h = g.hold(n, e.Age)
+	}
+	switch h.stage {
+	case holding:
+		g.answer(n, Prepared, g.prepared[n].timestamp)
+	case growing:
+		h.op = m
+		locks := make([]lock, len(e.Writes))
+		for i := range e.Writes {
+			locks[i] = lock{h: h, rows: txn.Point(e.Writes[i].Key), exclusive: true}
+			g.locks.ask(&locks[i])
+		}
+		g.ready(h)
+	}
+}
+
+// advance grants locks and goes on with those who have got theirs.
+func (g *group) advance() {
+	for {
+		g.locks.settle()
+		if len(g.unleased) > 0 && g.leased() {
+			g.readied, g.unleased = append(g.readied, g.unleased...), nil
+		}
+		if len(g.readied) == 0 {
+			return
+		}
+		readied := g.readied
+		g.readied = nil
+		for _, h := range readied {
+			if h.stage == growing && h.missing == 0 && h.op != nil {
+				g.proceed(h)
+			}
+		}
+	}
+}
+
+// proceed does what a transaction has its locks for.
+func (g *group) proceed(h *holder) {
+	switch m := h.op.(type) {
+	case *Read:
+		if !g.awaitLease(h) {
+			return
+		}
+		g.r.send(h.name.Coordinator, &Rows{g.header(h.name), g.rows(h, m)})
+		if m.Last {
+			g.drop(h)
+		}
+	case *Ask:
+		if !g.awaitLease(h) {
+			return
+		}
+		g.answer(h.name, Validated, 0)
+		g.drop(h)
+	case *Commit:
+		g.log(h, commandCommit, &effect{name: h.name, id: m.Age.ID, done: m.Done, writes: m.Writes})
+		return
+	case *Prepare:
+		e := &effect{name: h.name, id: m.Age.ID, done: m.Done, writes: m.Writes, anchor: m.Anchor, participants: m.Participants}
+		for _, l := range h.locks {
+			if !l.rows.Point() || !writes(m.Writes, l.rows.From) {
+				e.reads = append(e.reads, l.rows)
+			}
+		}
+		g.log(h, commandPrepare, e)
+		g.preparing[h.name] = e.timestamp
+		return
+	}
+	h.op = nil
+}
+
+// awaitLease reports whether there is no other leaseholder. If there may be one, the transaction goes on when it is
+// known that there is none.
+func (g *group) awaitLease(h *holder) bool {
+	if g.leased() {
+		return true
+	}
+	g.r.counters.leaseWaits++
+	g.unleased = append(g.unleased, h)
+	return false
+}
+
+// writes reports whether a row is among writes, which are in the order of keys.
+func writes(all []txn.WriteEntry, k txn.Key) bool {
+	_, found := slices.BinarySearchFunc(all, k, func(w txn.WriteEntry, k txn.Key) int { return strings.Compare(string(w.Key), string(k)) })
+	return found
+}
+
+// log adds a command to the next entry of the log.
+func (g *group) log(h *holder, kind uint8, e *effect) {
+	h.stage = proposed
+	e.timestamp = g.r.clock.tick(g.r.env.Now())
+	g.batch = appendEffect(g.batch, kind, e)
+}
+
+// rows returns what a transaction has asked for. A scan that has found as many rows as it may has no use for locks on
+// those behind.
+func (g *group) rows(h *holder, m *Read) []Found {
+	found := make([]Found, len(m.Wants))
+	single := make(Found, 0, len(m.Wants))
+	for i := range m.Wants {
+		w := &m.Wants[i].Range
+		found[i] = find(g.r.store, w, &single)
+		n := len(found[i])
+		if w.Limit == 0 || n < w.Limit {
+			continue
+		}
+		for _, l := range h.locks {
+			if l.limited && l.rows.From == w.From && l.rows.To == w.To {
+				l.limited = false
+				if last := found[i][n-1].Key; w.Reverse {
+					g.locks.narrow(l, txn.Range{From: last, To: w.To})
+				} else {
+					g.locks.narrow(l, txn.Range{From: w.From, To: last + "\x00"})
+				}
+				break
+			}
+		}
+	}
+	return found
+}
+
+// find returns the rows of a range, single ones in the room that is given.
+func find(rows store.Reader, r *txn.Range, room *Found) (found Found) {
+	if r.Point() {
+		rec, there := rows.Get(r.From)
+		if !there {
+			return nil
+		}
+		n := len(*room)
+		*room = append(*room, txn.Row{Value: rec.Value})
+		return (*room)[n : n+1 : n+1]
+	}
+	rows.Scan(*r, func(k txn.Key, rec store.Record) bool {
+		found = append(found, txn.Row{Key: k, Value: rec.Value})
+		return true
+	})
+	return found
+}
+
+// drop ends a transaction here.
+func (g *group) drop(h *holder) {
+	g.locks.release(h)
+	h.op = nil // it may be among those that are ready
+	delete(g.holders, h.name)
+}
+
+// wounded tells a coordinator that an older transaction has taken the locks of its own.
+func (g *group) wounded(h *holder) {
+	h.op = nil
+	g.r.counters.wounds++
+	g.answer(h.name, Wounded, 0)
+}
+
+// contended tells a coordinator that an older transaction waits for its own, which is prepared. It may be waiting
+// elsewhere itself.
+func (g *group) contended(h *holder) {
+	if _, alone := h.op.(*Commit); h.contended || alone {
+		return
+	}
+	h.contended = true
+	g.answer(h.name, Contended, 0)
+}
+
+// asked takes a short request.
+func (g *group) asked(n Name, m *Ask) {
+	h := g.holders[n]
+	switch {
+	case m.Request == Release:
+		if h != nil && (h.stage == growing || h.stage == lost) {
+			g.drop(h)
+		}
+	case h == nil:
+		if m.Request == Validate {
+			g.answer(n, Lost, 0)
+		}
+	case h.stage != growing:
+	case m.Request == Validate:
+		h.op = m
+		g.ready(h)
+	case m.Request == Cancel:
+		if _, ok := h.op.(*Prepare); ok {
+			g.locks.release(h)
+			h.stage = lost
+			g.wounded(h)
+		}
+	}
+}
+
+// resolve takes the outcome of a transaction, from its coordinator or from its anchor.
+func (g *group) resolve(from geo.NodeID, n Name, m *Resolve) {
+	h := g.holders[n]
+	if h == nil || h.stage == growing || h.stage == lost { // it has ended here, or was not prepared and won't be
+		if h != nil {
+			g.drop(h)
+		}
+		if from == n.Coordinator {
+			g.answer(n, Resolved, 0)
+		} else if h != nil {
+			g.answer(n, Lost, 0)
+		}
+		return
+	}
+	v := resolution{n, m.Done, m.Outcome}
+	if g.r.mistake == lostResolution && h.op == nil { // it has its locks from an earlier leaseholder
+		v.Outcome = Outcome{}
+	}
+	g.batch = appendResolution(g.batch, &v)
+}
+
+// commitApplied answers the coordinator of a transaction that the log has committed.
+func (g *group) commitApplied(e *effect) {
+	if h := g.holders[e.name]; h != nil {
+		g.drop(h)
+		g.answer(e.name, Committed, e.timestamp)
+	}
+}
+
+// prepareApplied answers the coordinator of a transaction that the log has prepared, or has not since it was prevented.
+func (g *group) prepareApplied(e *effect) {
+	delete(g.preparing, e.name)
+	h := g.holders[e.name]
+	switch {
+	case h == nil:
+	case g.prepared[e.name] == nil:
+		g.drop(h)
+		g.answer(e.name, Lost, 0)
+	default:
+		h.stage = holding
+		g.answer(e.name, Prepared, e.timestamp)
+		if g.r.mistake == earlyRelease {
+			g.locks.release(h)
+		}
+	}
+}
+
+// resolveApplied tells a coordinator that the group has nothing more to do with its transaction.
+func (g *group) resolveApplied(n Name) {
+	if h := g.holders[n]; h != nil {
+		g.drop(h)
+	}
+	delete(g.recoveries, n)
+	if g.serving {
+		g.answer(n, Resolved, 0)
+	}
+}
+
+// close returns a timestamp up to which nothing will be written any more.
+func (g *group) close() uint64 {
+	t := g.r.now()
+	for _, e := range g.prepared {
+		t = min(t, e.timestamp-1)
+	}
+	for _, p := range g.preparing {
+		t = min(t, p-1)
+	}
+	return t
+}
