@@ -17,6 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/targettest"
 	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
@@ -40,11 +41,12 @@ func (o *optimistic) Load(_ context.Context, d target.Dataset, _ func(int64)) er
 	layout := o.Layout()
 	for shard := range layout.Shards() {
 		for _, c := range layout.Cells(shard) {
-			d.Workload.Rows(c, o.rows.Load)
+			if err := workload.FillCell(d.Workload, layout.Topology, c, o.rows.Load); err != nil {
+				return err
+			}
 		}
 	}
-	d.Workload.Everywhere(o.rows.Load)
-	return nil
+	return workload.FillEverywhere(d.Workload, o.rows.Load)
 }
 
 // Clients implements target.Database.
