@@ -835,7 +835,9 @@ func (w *world) Audit(_ context.Context, addr string) (*admin.Audit, error) {
 		return nil, err
 	}
 	rows, layout := store.NewHash(), n.database.Topology.Full()
-	workload.Fill(wl, &layout, n.id, rows.Load)
+	if err := workload.Fill(wl, &layout, n.id, rows.Load); err != nil {
+		return nil, err
+	}
 	return &admin.Audit{Shards: audit.Of(n.id, &layout, rows, wl, false)}, nil
 }
 

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 )
@@ -11,12 +12,10 @@ const DeadlineMargin = 15 * time.Minute
 
 // Names of the workloads that are set, as their fields are called; a valid run has exactly one.
 func (w *Workload) Names() (names []string) {
-	for _, k := range []struct {
-		name string
-		set  bool
-	}{{"smallbank", w.SmallBank != nil}, {"rmw", w.RMW != nil}, {"ycsb", w.YCSB != nil}, {"tpcc", w.TPCC != nil}} {
-		if k.set {
-			names = append(names, k.name)
+	for i, v := 0, reflect.ValueOf(w).Elem(); i < v.NumField(); i++ {
+		if !v.Field(i).IsNil() {
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			names = append(names, name)
 		}
 	}
 	return names
@@ -61,62 +60,6 @@ func (y *YCSB) Choice() YCSBDistribution {
 		return YCSBLatest
 	}
 	return YCSBZipfian
-}
-
-// Never is true for a transaction type whose share is 0.
-func (m *SmallBankMix) Never(transaction string) bool {
-	switch transaction {
-	case "balance":
-		return m.Balance == 0
-	case "writeCheck":
-		return m.WriteCheck == 0
-	case "depositChecking":
-		return m.DepositChecking == 0
-	case "transactSavings":
-		return m.TransactSavings == 0
-	case "amalgamate":
-		return m.Amalgamate == 0
-	}
-	return false
-}
-
-// Never is true for a transaction type whose share is 0.
-func (m *TPCCMix) Never(transaction string) bool {
-	switch transaction {
-	case "newOrder":
-		return m.NewOrder == 0
-	case "payment":
-		return m.Payment == 0
-	case "orderStatus":
-		return m.OrderStatus == 0
-	case "delivery":
-		return m.Delivery == 0
-	case "stockLevel":
-		return m.StockLevel == 0
-	}
-	return false
-}
-
-// Never is true for a transaction type, of those that the number of operations makes, that the mix leaves out.
-func (y *YCSB) Never(transaction string) bool {
-	m := y.Shares()
-	switch transaction {
-	case "read":
-		return m.Read == 0
-	case "update":
-		return m.Update == 0
-	case "insert":
-		return m.Insert == 0
-	case "scan":
-		return m.Scan == 0
-	case "readModifyWrite":
-		return m.ReadModifyWrite == 0
-	case "readOnly":
-		return m.Read+m.Scan == 0
-	case "readWrite":
-		return m.Read+m.Scan == 100
-	}
-	return false
 }
 
 // IsLatency tells metrics whose bounds are durations from those whose bounds are integers.

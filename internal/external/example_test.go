@@ -34,8 +34,7 @@ type serial struct {
 func (s *serial) Load(_ context.Context, d target.Dataset, _ func(int64)) error {
 	s.rows, s.data = store.NewHash(), d
 	layout := s.Layout()
-	workload.Fill(d.Workload, &layout, 0, s.rows.Load)
-	return nil
+	return workload.Fill(d.Workload, &layout, 0, s.rows.Load)
 }
 
 func (s *serial) Clients(geo.Region) target.Target {

@@ -260,7 +260,9 @@ func TestTapLoadGenerator(t *testing.T) {
 	s := sim.New(sim.Config{Topology: topology, Engine: calvin.Engine, Params: params, Procedures: registry, Seed: 1, Costs: sim.DefaultCosts, CheckCodec: true})
 	for n := range geo.NodeID(topology.Nodes()) {
 		layout := topology.Full()
-		workload.Fill(bank, &layout, n, s.Store(n).Load)
+		if err := workload.Fill(bank, &layout, n, s.Store(n).Load); err != nil {
+			t.Fatal(err)
+		}
 	}
 	h := &history.History{}
 	var taps []*history.Tap

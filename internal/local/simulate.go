@@ -39,7 +39,9 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 	})
 	layout := p.Engine.Layout(&p.Topology, p.Params)
 	for n := range geo.NodeID(p.Topology.Nodes()) {
-		workload.Fill(p.Workload, &layout, n, s.Store(n).Load)
+		if err := workload.Fill(p.Workload, &layout, n, s.Store(n).Load); err != nil {
+			return nil, err
+		}
 	}
 	rec := newRecording(p, procedures)
 	machines := make([]*load.Machine, len(p.Topology.Regions))

@@ -288,7 +288,7 @@ func (l *loop) replayTurn(c *codec.Reader, whole []uint32) error {
 			if err != nil {
 				return err
 			}
-			l.fill(req, w)
+			_ = l.fill(req, w) // An error was the answer to whoever asked for it, and leaves the node as it left it then.
 		default:
 			return fmt.Errorf("a turn has an input of kind %d", kind)
 		}

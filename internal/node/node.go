@@ -332,8 +332,9 @@ func (n *Node) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRes
 			}
 			l.log.load(b)
 		}
-		l.fill(req, w)
-		resp = &l.loaded
+		if err = l.fill(req, w); err == nil {
+			resp = &l.loaded
+		}
 	})
 	if callErr != nil {
 		return nil, callErr
@@ -346,13 +347,18 @@ func (n *Node) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRes
 	return &out, nil
 }
 
-// fill replaces the rows by those of a data set.
-func (l *loop) fill(req *admin.LoadRequest, w workload.Workload) {
+// fill replaces the rows by those of a data set. After an error the node has no data set and no rows.
+func (l *loop) fill(req *admin.LoadRequest, w workload.Workload) error {
 	l.store.Reset(l.store.Len())
-	workload.Fill(w, &l.n.layout, l.n.cfg.ID, l.store.Load)
+	l.dataset = ""
+	if err := workload.Fill(w, &l.n.layout, l.n.cfg.ID, l.store.Load); err != nil {
+		l.store.Reset(0)
+		return err
+	}
 	l.dataset, l.workload, l.traced = req.Dataset, w, req.Traced
 	l.n.run.Store(&req.Run)
 	l.loaded = admin.LoadResponse{Rows: int64(l.store.Len()), Bytes: l.store.Bytes()}
+	return nil
 }
 
 // Audit implements admin.Node.

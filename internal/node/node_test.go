@@ -129,15 +129,21 @@ var setEngine = &protocol.Engine{
 }
 
 // tenRows is a workload that has nothing but a data set.
-type tenRows struct{ workload.Workload }
+type tenRows struct {
+	workload.Workload
+	place     geo.Placement
+	misplaced bool // all rows are put into every cell
+}
 
-func (tenRows) Rows(c geo.Cell, put func(txn.Key, []byte)) {
-	if c.Home == 0 {
-		for i := range uint64(10) {
-			put(txn.IntKey(0, i), []byte{byte(c.Partition)})
+func (w tenRows) Rows(c geo.Cell, put func(txn.Key, []byte)) {
+	for i := range uint64(10) {
+		if k := txn.IntKey(0, i); w.misplaced || w.place.Cell(k) == c {
+			put(k, []byte{byte(c.Partition)})
 		}
 	}
 }
+func (tenRows) Name() string                     { return "ten" }
+func (tenRows) KeyName(k txn.Key) string         { return k.String() }
 func (tenRows) Everywhere(func(txn.Key, []byte)) {}
 func (tenRows) Audit(rows workload.Rows) map[string]int64 {
 	n := int64(0)
@@ -145,11 +151,33 @@ func (tenRows) Audit(rows workload.Rows) map[string]int64 {
 	return map[string]int64{"rows": n}
 }
 
-func parse(spec json.RawMessage, _ uint64, _ *geo.Topology) (workload.Workload, error) {
+func parse(spec json.RawMessage, _ uint64, t *geo.Topology) (workload.Workload, error) {
 	if !bytes.Contains(spec, []byte("ten")) {
 		return nil, errors.New("spec.workload: ten is the only one")
 	}
-	return tenRows{}, nil
+	return tenRows{place: t.Placement(), misplaced: bytes.Contains(spec, []byte("misplaced"))}, nil
+}
+
+// A node whose workload puts a row where it does not lie is not loaded, not after a restart either, and loads another data set
+// afterwards.
+func TestMisplacedRows(t *testing.T) {
+	l := startSetWith(t, database("a", "b"), t.TempDir())
+	load := func(dataset, spec string) error {
+		_, err := l.Load(context.Background(), &admin.LoadRequest{Dataset: dataset, Workload: json.RawMessage(spec)})
+		return err
+	}
+	if err := load("d", `{"ten":{"misplaced":true}}`); err == nil || !strings.Contains(err.Error(), "workload ten: Rows(a/0) put a row of b/0: t0/1") {
+		t.Errorf("misplaced rows: error %v", err)
+	}
+	restart(t, l, 1)
+	for i, s := range statuses(t, l) {
+		if s.Dataset != "" {
+			t.Errorf("node %d has data set %s", i, s.Dataset)
+		}
+	}
+	if err := load("e", `{"ten":{}}`); err != nil {
+		t.Error(err)
+	}
 }
 
 func database(regions ...string) deploy.Database {

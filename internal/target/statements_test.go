@@ -51,8 +51,7 @@ func (o *optimistic) Load(_ context.Context, d target.Dataset, _ func(int64)) er
 		o.rows = store.NewVersioned()
 	}
 	layout := o.Layout()
-	workload.Fill(d.Workload, &layout, 0, o.rows.Load)
-	return nil
+	return workload.Fill(d.Workload, &layout, 0, o.rows.Load)
 }
 
 // Clients implements target.Database.

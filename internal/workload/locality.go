@@ -9,7 +9,8 @@ import (
 )
 
 // Locality says how many home regions and partitions transactions touch: the shares, in percent, of those that touch
-// more than one, and how many these touch.
+// more than one, and how many these touch. A number of 0 stands for two, in workloads whose manifests have no such
+// field.
 type Locality struct {
 	MultiHomePercent            int32
 	HomesPerMultiHome           int32
@@ -17,30 +18,53 @@ type Locality struct {
 	PartitionsPerMultiPartition int32
 }
 
-// Validate checks that a topology has the homes and partitions, and transactions enough items, as noun calls them, to
-// touch them all. Errors name the manifest's fields: those of the workload begin with field, and countField is the
-// number of items.
-func (l Locality) Validate(t *geo.Topology, field, countField string, items int64, noun string) error {
-	regions, partitions := int64(len(t.Regions)), int64(t.Partitions)
-	homes, parts := int64(1), int64(1)
+// most returns how many homes and partitions the transactions touch that touch the most.
+func (l Locality) most() (homes, partitions int64) {
+	homes, partitions = 1, 1
 	if l.MultiHomePercent > 0 {
-		homes = int64(l.HomesPerMultiHome)
+		homes = int64(orTwo(l.HomesPerMultiHome))
 	}
 	if l.MultiPartitionPercent > 0 {
-		parts = int64(l.PartitionsPerMultiPartition)
+		partitions = int64(orTwo(l.PartitionsPerMultiPartition))
 	}
+	return homes, partitions
+}
+
+func orTwo(n int32) int32 {
+	if n == 0 {
+		return 2
+	}
+	return n
+}
+
+// Validate checks that a topology has the homes and partitions. field, such as spec.workload.rmw, holds the fields
+// that errors name; these are called as those of Locality.
+func (l Locality) Validate(t *geo.Topology, field string) error {
+	regions, partitions := int64(len(t.Regions)), int64(t.Partitions)
+	homes, parts := l.most()
 	switch {
 	case l.MultiHomePercent < 0 || l.MultiHomePercent > 100:
-		return fmt.Errorf("%smultiHomePercent: %d is not between 0 and 100", field, l.MultiHomePercent)
+		return fmt.Errorf("%s.multiHomePercent: %d is not between 0 and 100", field, l.MultiHomePercent)
 	case l.MultiPartitionPercent < 0 || l.MultiPartitionPercent > 100:
-		return fmt.Errorf("%smultiPartitionPercent: %d is not between 0 and 100", field, l.MultiPartitionPercent)
+		return fmt.Errorf("%s.multiPartitionPercent: %d is not between 0 and 100", field, l.MultiPartitionPercent)
+	case l.MultiHomePercent > 0 && regions < 2:
+		return fmt.Errorf("%s.multiHomePercent: %d needs two regions, the database has one; make it 0", field, l.MultiHomePercent)
+	case l.MultiPartitionPercent > 0 && partitions < 2:
+		return fmt.Errorf("%s.multiPartitionPercent: %d needs two partitions per region, the database has one; make it 0", field, l.MultiPartitionPercent)
 	case l.MultiHomePercent > 0 && (homes < 2 || homes > regions):
-		return fmt.Errorf("%shomesPerMultiHome: %d is not between 2 and the number of regions (%d)", field, homes, regions)
+		return fmt.Errorf("%s.homesPerMultiHome: %d is not between 2 and the number of regions (%d)", field, homes, regions)
 	case l.MultiPartitionPercent > 0 && (parts < 2 || parts > partitions):
-		return fmt.Errorf("%spartitionsPerMultiPartition: %d is not between 2 and partitionsPerRegion (%d)", field, parts, partitions)
-	case max(homes, parts) > items:
-		return fmt.Errorf("%s%s: %d %s cannot lie in %d homes and %d partitions; make it at least %d",
-			field, countField, items, noun, homes, parts, max(homes, parts))
+		return fmt.Errorf("%s.partitionsPerMultiPartition: %d is not between 2 and partitionsPerRegion (%d)", field, parts, partitions)
+	}
+	return nil
+}
+
+// ValidateItems checks that transactions have enough items to touch all their homes and partitions. It is for
+// workloads whose manifests say how many there are, in field, such as spec.workload.rmw.recordsPerTransaction; errors
+// call the items by noun.
+func (l Locality) ValidateItems(field string, items int64, noun string) error {
+	if homes, parts := l.most(); max(homes, parts) > items {
+		return fmt.Errorf("%s: %d %s cannot lie in %d homes and %d partitions; make it at least %d", field, items, noun, homes, parts, max(homes, parts))
 	}
 	return nil
 }
@@ -63,10 +87,10 @@ func NewCells(l Locality, t *geo.Topology, rng *rand.Rand) *Cells {
 func (c *Cells) Draw(home geo.Region) {
 	homes, parts := 1, 1
 	if c.rng.Int32N(100) < c.locality.MultiHomePercent {
-		homes = int(c.locality.HomesPerMultiHome)
+		homes = int(orTwo(c.locality.HomesPerMultiHome))
 	}
 	if c.rng.Int32N(100) < c.locality.MultiPartitionPercent {
-		parts = int(c.locality.PartitionsPerMultiPartition)
+		parts = int(orTwo(c.locality.PartitionsPerMultiPartition))
 	}
 	c.homes = c.choose(c.homes[:0], int(home), homes, c.regions)
 	c.parts = c.choose(c.parts[:0], c.rng.IntN(c.partitions), parts, c.partitions)

@@ -1,9 +1,9 @@
 package workload
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/geobench/geobench/internal/geo"
@@ -17,10 +17,11 @@ func TestCells(t *testing.T) {
 		"local": {},
 		"mixed": {MultiHomePercent: 30, HomesPerMultiHome: 2, MultiPartitionPercent: 60, PartitionsPerMultiPartition: 2},
 		"wide":  {MultiHomePercent: 100, HomesPerMultiHome: 3, MultiPartitionPercent: 100, PartitionsPerMultiPartition: 4},
+		"two":   {MultiHomePercent: 50, MultiPartitionPercent: 40},
 		"even":  {MultiHomePercent: 50, HomesPerMultiHome: 4, MultiPartitionPercent: 50, PartitionsPerMultiPartition: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := l.Validate(top, "", "items", 4, "items"); err != nil {
+			if err := errors.Join(l.Validate(top, "w"), l.ValidateItems("w.items", 4, "items")); err != nil {
 				t.Fatal(err)
 			}
 			cells := NewCells(l, top, rand.New(rand.NewPCG(1, 2)))
@@ -41,8 +42,8 @@ func TestCells(t *testing.T) {
 				if len(parts) > 1 {
 					multiPartition++
 				}
-				if !homes[2] || len(homes) != 1 && len(homes) != int(l.HomesPerMultiHome) ||
-					len(parts) != 1 && len(parts) != int(l.PartitionsPerMultiPartition) || len(pairs) != len(homes)*len(parts) {
+				if !homes[2] || len(homes) != 1 && len(homes) != int(orTwo(l.HomesPerMultiHome)) ||
+					len(parts) != 1 && len(parts) != int(orTwo(l.PartitionsPerMultiPartition)) || len(pairs) != len(homes)*len(parts) {
 					t.Fatalf("homes %v, partitions %v, cells %v", homes, parts, pairs)
 				}
 			}
@@ -57,16 +58,29 @@ func TestCells(t *testing.T) {
 }
 
 func TestLocalityIsRefused(t *testing.T) {
-	top := &geo.Topology{Regions: []string{"a", "b"}, Partitions: 2, Replicas: 1}
-	for want, l := range map[string]Locality{
-		"w.multiHomePercent: 101 is not":                                              {MultiHomePercent: 101},
-		"w.multiPartitionPercent: -1 is not":                                          {MultiPartitionPercent: -1},
-		"w.homesPerMultiHome: 3 is not between 2 and the number of regions (2)":       {MultiHomePercent: 1, HomesPerMultiHome: 3},
-		"w.partitionsPerMultiPartition: 1 is not between 2":                           {MultiPartitionPercent: 1, PartitionsPerMultiPartition: 1},
-		"w.count: 1 items cannot lie in 2 homes and 1 partitions; make it at least 2": {MultiHomePercent: 1, HomesPerMultiHome: 2},
+	two := &geo.Topology{Regions: []string{"a", "b"}, Partitions: 2, Replicas: 1}
+	one := &geo.Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1}
+	for _, c := range []struct {
+		top  *geo.Topology
+		l    Locality
+		want string
+	}{
+		{two, Locality{MultiHomePercent: 101}, "w.multiHomePercent: 101 is not between 0 and 100"},
+		{two, Locality{MultiPartitionPercent: -1}, "w.multiPartitionPercent: -1 is not between 0 and 100"},
+		{two, Locality{MultiHomePercent: 1, HomesPerMultiHome: 3}, "w.homesPerMultiHome: 3 is not between 2 and the number of regions (2)"},
+		{two, Locality{MultiPartitionPercent: 1, PartitionsPerMultiPartition: 1}, "w.partitionsPerMultiPartition: 1 is not between 2 and partitionsPerRegion (2)"},
+		{two, Locality{MultiHomePercent: 1}, "w.count: 1 items cannot lie in 2 homes and 1 partitions; make it at least 2"},
+		// Of one region, the number of homes is not to blame: it is the default, or no field at all.
+		{one, Locality{MultiHomePercent: 10}, "w.multiHomePercent: 10 needs two regions, the database has one; make it 0"},
+		{one, Locality{MultiHomePercent: 10, HomesPerMultiHome: 2}, "w.multiHomePercent: 10 needs two regions, the database has one; make it 0"},
+		{one, Locality{MultiPartitionPercent: 10}, "w.multiPartitionPercent: 10 needs two partitions per region, the database has one; make it 0"},
 	} {
-		if err := l.Validate(top, "w.", "count", 1, "items"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
+		err := c.l.Validate(c.top, "w")
+		if err == nil {
+			err = c.l.ValidateItems("w.count", 1, "items")
+		}
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%+v in %d regions: error %v, want %q", c.l, len(c.top.Regions), err, c.want)
 		}
 	}
 }

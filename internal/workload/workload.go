@@ -3,6 +3,7 @@
 package workload
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
@@ -17,19 +18,21 @@ type Workload interface {
 	Types() []string
 	// Shares lists what the manifest says about the mix of requests, in a fixed order: the realised shares must match.
 	Shares() []Share
-	// Rows calls put for the rows of one cell, in a fixed order. A row depends on the seed and its key alone, so that cells
-	// can be loaded apart and copies agree. It takes time in proportion to the cell.
+	// Rows calls put for the rows of one cell, in a fixed order. A row depends on the seed and its key alone, so that
+	// cells can be loaded apart and copies agree. It takes time in proportion to the cell.
 	Rows(c geo.Cell, put func(k txn.Key, value []byte))
 	// Everywhere calls put for the rows that every node holds (txn.Key.Everywhere), in a fixed order.
 	Everywhere(put func(k txn.Key, value []byte))
 	// KeyName names a row for a person: checking(17).
 	KeyName(k txn.Key) string
-	// Audit sums up the rows of a shard, one cell or several, for Verify. The sums of a copy's shards are added up.
+	// Audit sums up the rows of a shard, one cell or several, for Verify. The sums of a copy's shards are added up, by
+	// name. What is wrong with one row may have a sum of its own, left out where nothing is, whose name says which
+	// row.
 	Audit(rows Rows) map[string]int64
 	// NewGenerator makes the transactions of the clients of one load generator.
 	NewGenerator(c GeneratorConfig) Generator
-	// Verify judges a run: copies holds, per copy of the data, the sums of Audit over its shards; ledger the merged sums
-	// of all generators.
+	// Verify judges a run: copies holds, per copy of the data, the sums of Audit over its shards; ledger the merged
+	// sums of all generators.
 	Verify(copies []map[string]int64, ledger Ledger) []Check
 }
 
@@ -43,14 +46,52 @@ type Rows interface {
 	Scan(r txn.Range, f func(k txn.Key, value []byte) bool)
 }
 
-// Fill calls put for the rows that node n holds.
-func Fill(w Workload, l *geo.Layout, n geo.NodeID, put func(k txn.Key, value []byte)) {
+// Fill calls put for the rows that node n holds. Its errors are those of FillCell and FillEverywhere.
+func Fill(w Workload, l *geo.Layout, n geo.NodeID, put func(k txn.Key, value []byte)) error {
 	for _, shard := range l.ShardsOf(n) {
 		for _, c := range l.Cells(shard) {
-			w.Rows(c, put)
+			if err := FillCell(w, l.Topology, c, put); err != nil {
+				return err
+			}
 		}
 	}
-	w.Everywhere(put)
+	return FillEverywhere(w, put)
+}
+
+// FillCell calls put for the rows of one cell. It fails when Rows puts one that lies elsewhere: in a loaded database
+// nobody would look for it there.
+func FillCell(w Workload, t *geo.Topology, c geo.Cell, put func(k txn.Key, value []byte)) error {
+	var err error
+	place := t.Placement()
+	name := func(c geo.Cell) string { return fmt.Sprintf("%s/%d", RegionName(t.Regions, int(c.Home)), c.Partition) }
+	w.Rows(c, func(k txn.Key, value []byte) {
+		switch {
+		case err != nil:
+		case k.Everywhere():
+			err = fmt.Errorf("workload %s: Rows(%s) put %s, which is everywhere: leave it to Everywhere", w.Name(), name(c), w.KeyName(k))
+		case place.Cell(k) != c:
+			err = fmt.Errorf("workload %s: Rows(%s) put a row of %s: %s", w.Name(), name(c), name(place.Cell(k)), w.KeyName(k))
+		default:
+			put(k, value)
+		}
+	})
+	return err
+}
+
+// FillEverywhere calls put for the rows that every node holds. It fails when Everywhere puts one that has a place.
+func FillEverywhere(w Workload, put func(k txn.Key, value []byte)) error {
+	var err error
+	w.Everywhere(func(k txn.Key, value []byte) {
+		switch {
+		case err != nil:
+		case !k.Everywhere():
+			err = fmt.Errorf("workload %s: Everywhere put %s, which has a place: leave it to Rows, or make its key with txn.EverywhereKey",
+				w.Name(), w.KeyName(k))
+		default:
+			put(k, value)
+		}
+	})
+	return err
 }
 
 // GeneratorConfig tells a generator whose transactions to make.
@@ -94,7 +135,8 @@ type Generator interface {
 	// Ledger returns what Verify needs of all transactions so far. Those under way count as unknown.
 	Ledger() Ledger
 	// Realised counts what Workload.Shares lists, in its order, in the requests of the measured windows: those with
-	// elapsed 0 or more. The caller must not change it.
+	// elapsed 0 or more. The locality of a transaction whose footprint is not exact is known when Done is told its
+	// class. The caller must not change it.
 	Realised() []Count
 }
 
@@ -135,7 +177,8 @@ func CountLocality(counts []Count, c txn.Class) {
 	counts[1].Add(c.MultiPartition())
 }
 
-// Ledger sums up the effects of transactions as their clients know them. Low and High differ where outcomes are unknown.
+// Ledger sums up the effects of transactions as their clients know them. Low and High differ where outcomes are
+// unknown.
 type Ledger map[string]Interval
 
 // Interval bounds a sum, inclusive.
@@ -154,7 +197,9 @@ func (l Ledger) Merge(other Ledger) {
 
 // Check is a verdict on the data.
 type Check struct {
-	Name    string `json:"name"`
-	Passed  bool   `json:"passed"`
+	Name   string `json:"name"`
+	Passed bool   `json:"passed"`
+	// Message says where what is wrong, with both figures; of a check that passed, what was compared, with the
+	// figures, and in how many copies.
 	Message string `json:"message,omitempty"`
 }

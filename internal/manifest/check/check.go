@@ -402,17 +402,13 @@ func (r *benchmarkRun) objectives(ps *Problems) {
 	for i := range r.Spec.Objectives {
 		o := &r.Spec.Objectives[i]
 		path := fmt.Sprintf("spec.objectives[%d]", i)
-		switch sb, y, c := r.Spec.Workload.SmallBank, r.Spec.Workload.YCSB, r.Spec.Workload.TPCC; {
+		switch why := catalog.Never(r.Spec.Workload, o.Transaction); {
 		case o.Transaction == "":
 		case !slices.Contains(types, o.Transaction):
 			ps.add(path+".transaction", o.Transaction, "workload %s has no transaction %s%s; it has %s",
 				r.Spec.Workload.Name(), o.Transaction, didYouMean(o.Transaction, types), list(types))
-		case sb != nil && sb.Mix.Never(o.Transaction):
-			ps.add(path+".transaction", o.Transaction, "%s never runs: its share in spec.workload.smallbank.mix is 0", o.Transaction)
-		case y != nil && y.Never(o.Transaction):
-			ps.add(path+".transaction", o.Transaction, "%s never runs: the preset or the mix of spec.workload.ycsb leaves it out", o.Transaction)
-		case c != nil && c.Mix.Never(o.Transaction):
-			ps.add(path+".transaction", o.Transaction, "%s never runs: its share in spec.workload.tpcc.mix is 0", o.Transaction)
+		case why != "":
+			ps.add(path+".transaction", o.Transaction, "%s never runs: %s", o.Transaction, why)
 		}
 		if o.Region != "" && !slices.Contains(regions, o.Region) {
 			ps.add(path+".region", o.Region, "region %s is not in GeoDatabase %s%s; its regions are %s",

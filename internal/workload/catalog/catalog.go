@@ -19,32 +19,88 @@ import (
 	"github.com/geobench/geobench/internal/workload/ycsb"
 )
 
+// entry is a workload of the table.
+type entry struct {
+	// name is that of its field in a manifest.
+	name       string
+	procedures func() []*txn.Procedure
+	set        func(spec *v1alpha1.Workload) bool
+	// bind, types and never are for a spec in which it is set.
+	bind  func(spec *v1alpha1.Workload, seed uint64, t *geo.Topology) (workload.Workload, error)
+	types func(spec *v1alpha1.Workload) []string
+	never func(spec *v1alpha1.Workload, transaction string) string
+}
+
+// table has the entry of each field of v1alpha1.Workload, in their order. The numbers of procedures are fixed for ever:
+// smallbank has 1 to 9, rmw 16, tpcc 32 to 36, ycsb 48 and 49.
+var table = []entry{
+	of("smallbank", func(w *v1alpha1.Workload) *v1alpha1.SmallBank { return w.SmallBank },
+		smallbank.New, smallbank.TypesOf, smallbank.Never, smallbank.Procedures),
+	of("rmw", func(w *v1alpha1.Workload) *v1alpha1.RMW { return w.RMW },
+		rmw.New, rmw.TypesOf, always, rmw.Procedures),
+	of("ycsb", func(w *v1alpha1.Workload) *v1alpha1.YCSB { return w.YCSB },
+		ycsb.New, ycsb.TypesOf, ycsb.Never, ycsb.Procedures),
+	of("tpcc", func(w *v1alpha1.Workload) *v1alpha1.TPCC { return w.TPCC },
+		tpcc.New, tpcc.TypesOf, tpcc.Never, tpcc.Procedures),
+}
+
+// of returns the entry of the workload whose spec is field, from what its package has: New; the names of the
+// transaction types; why no transaction of a type runs, or nothing if some do; and the stored procedures.
+func of[S any, W workload.Workload](name string, field func(*v1alpha1.Workload) *S, bind func(S, uint64, *geo.Topology) (W, error),
+	types func(*S) []string, never func(*S, string) string, procedures func() []*txn.Procedure) entry {
+	return entry{
+		name:       name,
+		procedures: procedures,
+		set:        func(w *v1alpha1.Workload) bool { return field(w) != nil },
+		bind: func(w *v1alpha1.Workload, seed uint64, t *geo.Topology) (workload.Workload, error) {
+			return bind(*field(w), seed, t)
+		},
+		types: func(w *v1alpha1.Workload) []string { return types(field(w)) },
+		never: func(w *v1alpha1.Workload, transaction string) string { return never(field(w), transaction) },
+	}
+}
+
+// always is the never of a workload all of whose types run.
+func always[S any](*S, string) string { return "" }
+
+// find returns the entry of a workload that is set, or nil.
+func find(spec *v1alpha1.Workload) *entry {
+	for i := range table {
+		if table[i].set(spec) {
+			return &table[i]
+		}
+	}
+	return nil
+}
+
+// names lists all workloads.
+func names() (all []string) {
+	for i := range table {
+		all = append(all, table[i].name)
+	}
+	return all
+}
+
 // Procedures returns the stored procedures of all workloads, each with its traced form, which only runs that record a
-// history call. Their numbers are fixed for ever: smallbank 1 to 9, rmw 16, tpcc 32 to 36, ycsb 48 and 49, and
-// history.Traced more for the traced forms.
+// history call, and whose number is history.Traced more.
 func Procedures() *txn.Registry {
 	var all []*txn.Procedure
-	for _, w := range [][]*txn.Procedure{smallbank.Procedures(), rmw.Procedures(), ycsb.Procedures(), tpcc.Procedures()} {
-		all = append(all, history.TraceAll(w...)...)
+	for i := range table {
+		all = append(all, history.TraceAll(table[i].procedures()...)...)
 	}
 	return txn.NewRegistry(all...)
 }
 
 // New makes the workload that spec, with its defaults filled in, asks for. Errors name the manifest's field.
 func New(spec v1alpha1.Workload, seed uint64, t *geo.Topology) (workload.Workload, error) {
-	switch set := spec.Names(); {
-	case len(set) > 1:
+	if set := spec.Names(); len(set) > 1 {
 		return nil, fmt.Errorf("spec.workload: %s are set; keep exactly one", strings.Join(set, " and "))
-	case spec.SmallBank != nil:
-		return smallbank.New(*spec.SmallBank, seed, t)
-	case spec.RMW != nil:
-		return rmw.New(*spec.RMW, seed, t)
-	case spec.YCSB != nil:
-		return ycsb.New(*spec.YCSB, seed, t)
-	case spec.TPCC != nil:
-		return tpcc.New(*spec.TPCC, seed, t)
 	}
-	return nil, fmt.Errorf("spec.workload: no workload is set; set exactly one of smallbank, rmw, ycsb, tpcc")
+	e := find(&spec)
+	if e == nil {
+		return nil, fmt.Errorf("spec.workload: no workload is set; set exactly one of %s", strings.Join(names(), ", "))
+	}
+	return e.bind(&spec, seed, t)
 }
 
 // Parse reads a BenchmarkRun's spec.workload, with its defaults filled in, and makes the workload.
@@ -58,17 +114,20 @@ func Parse(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workloa
 	return New(w, seed, t)
 }
 
-// TypesOf returns the names of the transaction types of a workload, for those who validate objectives without a topology.
+// TypesOf returns the names of the transaction types of a workload, for those who validate objectives without a
+// topology.
 func TypesOf(spec v1alpha1.Workload) []string {
-	switch {
-	case spec.SmallBank != nil:
-		return (&smallbank.SmallBank{}).Types()
-	case spec.RMW != nil:
-		return (&rmw.RMW{}).Types()
-	case spec.YCSB != nil:
-		return ycsb.TypesOf(spec.YCSB)
-	case spec.TPCC != nil:
-		return (&tpcc.TPCC{}).Types()
+	if e := find(&spec); e != nil {
+		return e.types(&spec)
 	}
 	return nil
+}
+
+// Never says why no transaction of a type runs, such as "its share in spec.workload.tpcc.mix is 0". It says nothing if
+// some do.
+func Never(spec v1alpha1.Workload, transaction string) string {
+	if e := find(&spec); e != nil {
+		return e.never(&spec, transaction)
+	}
+	return ""
 }

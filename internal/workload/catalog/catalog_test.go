@@ -2,9 +2,13 @@ package catalog
 
 import (
 	"encoding/json"
+	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -34,14 +38,97 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestTable: each field of the API has an entry of its own, and the rule that asks for exactly one knows it.
+func TestTable(t *testing.T) {
+	fields := reflect.TypeFor[v1alpha1.Workload]()
+	var all, has []string
+	for i := range fields.NumField() {
+		var spec v1alpha1.Workload
+		field := fields.Field(i)
+		reflect.ValueOf(&spec).Elem().Field(i).Set(reflect.New(field.Type.Elem()))
+		name := spec.Name()
+		all, has = append(all, name), append(has, "has(self."+name+")")
+		e := find(&spec)
+		if e == nil || e.name != name {
+			t.Errorf("spec.workload.%s has no entry in table: %v", name, e)
+			continue
+		}
+		if types := TypesOf(spec); len(types) == 0 {
+			t.Errorf("%s has no types", name)
+		} else if why := Never(spec, "no such type"); why != "" {
+			t.Errorf("%s: a type that it does not have never runs: %s", name, why)
+		}
+		if w, err := New(spec, 1, &geo.Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1}); err == nil {
+			t.Errorf("%s: a spec that is zero makes a workload: %v", name, w)
+		} else if !strings.HasPrefix(err.Error(), "spec.workload."+name) {
+			t.Errorf("%s: the error names another field: %v", name, err)
+		}
+	}
+	if !slices.Equal(names(), all) {
+		t.Errorf("the table has %v, v1alpha1.Workload has %v", names(), all)
+	}
+	list := strings.Join(all, ", ")
+	rule := `// +kubebuilder:validation:XValidation:rule="[` + strings.Join(has, ", ") + `].exists_one(x, x)",messageExpression="` +
+		strings.Join(has, " || ") + " ? 'more than one of " + list + " is set: keep exactly one workload' : " +
+		"'no workload is set: set exactly one of " + list + "'\"\ntype Workload struct {\n"
+	source, err := os.ReadFile("../../../api/v1alpha1/benchmarkrun_types.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(source), rule) {
+		t.Errorf("the rule of v1alpha1.Workload does not list its fields; make it\n%s", rule)
+	}
+}
+
+func TestNever(t *testing.T) {
+	smallbank := v1alpha1.Workload{SmallBank: &v1alpha1.SmallBank{Mix: v1alpha1.SmallBankMix{Balance: 100}}}
+	tpcc := v1alpha1.Workload{TPCC: &v1alpha1.TPCC{Mix: v1alpha1.TPCCMix{NewOrder: 50, StockLevel: 50}}}
+	one := v1alpha1.Workload{YCSB: &v1alpha1.YCSB{Preset: "F", OperationsPerTransaction: 1}}
+	several := v1alpha1.Workload{YCSB: &v1alpha1.YCSB{Preset: "C", OperationsPerTransaction: 10}}
+	writes := v1alpha1.Workload{YCSB: &v1alpha1.YCSB{Mix: &v1alpha1.YCSBMix{Update: 90, Insert: 10}, OperationsPerTransaction: 2}}
+	for name, c := range map[string]struct {
+		spec  v1alpha1.Workload
+		never string
+		why   string
+	}{
+		"smallbank":        {smallbank, "writeCheck depositChecking transactSavings amalgamate", "its share in spec.workload.smallbank.mix is 0"},
+		"rmw":              {v1alpha1.Workload{RMW: &v1alpha1.RMW{}}, "", ""},
+		"tpcc":             {tpcc, "payment orderStatus delivery", "its share in spec.workload.tpcc.mix is 0"},
+		"ycsb":             {one, "update insert scan", "the preset or the mix of spec.workload.ycsb leaves it out"},
+		"ycsb that reads":  {several, "readWrite", "the preset or the mix of spec.workload.ycsb leaves it out"},
+		"ycsb that writes": {writes, "readOnly", "the preset or the mix of spec.workload.ycsb leaves it out"},
+	} {
+		var never []string
+		for _, transaction := range TypesOf(c.spec) {
+			if why := Never(c.spec, transaction); why != "" {
+				never = append(never, transaction)
+				if why != c.why {
+					t.Errorf("%s: %s never runs: %s", name, transaction, why)
+				}
+			}
+		}
+		if got := strings.Join(never, " "); got != c.never {
+			t.Errorf("%s: %q never run, want %q", name, got, c.never)
+		}
+	}
+}
+
 // TestNumbers pins the numbers of the procedures: they travel between versions.
 func TestNumbers(t *testing.T) {
 	r := Procedures()
-	for id, name := range map[txn.ProcID]string{1: "lookup", 2: "balance", 3: "writeCheck", 4: "depositChecking",
+	pinned := map[txn.ProcID]string{1: "lookup", 2: "balance", 3: "writeCheck", 4: "depositChecking",
 		5: "transactSavings", 6: "amalgamate", 16: "rmw", 48: "ycsb", 49: "ycsbOrdered",
-		32: "newOrder", 33: "payment", 34: "orderStatus", 35: "delivery", 36: "stockLevel"} {
+		32: "newOrder", 33: "payment", 34: "orderStatus", 35: "delivery", 36: "stockLevel"}
+	for id, name := range pinned {
 		if p := r.Lookup(id); p == nil || p.Name != name {
 			t.Errorf("procedure %d is %v, not %s", id, p, name)
+		}
+	}
+	for _, e := range table {
+		for _, p := range e.procedures() {
+			if pinned[p.ID] == "" {
+				t.Errorf("%s: the number %d of procedure %s is not pinned here", e.name, p.ID, p.Name)
+			}
 		}
 	}
 }

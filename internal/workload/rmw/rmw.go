@@ -5,6 +5,7 @@
 package rmw
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -49,7 +50,8 @@ func New(spec v1alpha1.RMW, seed uint64, t *geo.Topology) (*RMW, error) {
 	case spec.ValueBytes < counterSize || spec.ValueBytes > 1<<16:
 		return nil, fmt.Errorf(field+"valueBytes: %d is not between %d and %d", spec.ValueBytes, counterSize, 1<<16)
 	}
-	if err := locality(&spec).Validate(t, field, "recordsPerTransaction", n, "records"); err != nil {
+	l := locality(&spec)
+	if err := cmp.Or(l.Validate(t, "spec.workload.rmw"), l.ValidateItems(field+"recordsPerTransaction", n, "records")); err != nil {
 		return nil, err
 	}
 	switch {
@@ -71,8 +73,11 @@ func locality(s *v1alpha1.RMW) workload.Locality {
 // Name is rmw.
 func (w *RMW) Name() string { return "rmw" }
 
-// Types is the one type.
-func (w *RMW) Types() []string { return []string{"rmw"} }
+// Types are those of TypesOf.
+func (w *RMW) Types() []string { return TypesOf(&w.spec) }
+
+// TypesOf returns the name of the one type.
+func TypesOf(*v1alpha1.RMW) []string { return []string{"rmw"} }
 
 // Shares are those of multi-home and multi-partition transactions.
 func (w *RMW) Shares() []workload.Share {

@@ -1,7 +1,6 @@
 package rmw
 
 import (
-	"math"
 	"strings"
 	"testing"
 
@@ -41,18 +40,9 @@ func TestGenerator(t *testing.T) {
 			spec := defaults
 			c.change(&spec)
 			top := topology(c.regions, c.partitions)
-			w, err := New(spec, 5, top)
-			if err != nil {
-				t.Fatal(err)
-			}
-			st := workloadtest.New(t, Procedures()...).Load(w, top)
-			g := w.NewGenerator(workload.GeneratorConfig{Clients: 1, Stream: 1})
 			place := top.Placement()
-			const n = 5000
-			mh, mp, hot := 0, 0, 0
-			for i := range n {
-				tx := &txn.Transaction{ID: txn.ID(i)}
-				r := g.Next(0, 0, tx)
+			n, hot := 0, 0
+			workloadtest.Shares(t, workloadtest.Bind(t, New, spec, top, Procedures()), 2000, func(region geo.Region, tx *txn.Transaction, r workload.Request) {
 				homes, parts := map[geo.Region]bool{}, map[int]bool{}
 				for j, a := range tx.Accesses {
 					homes[place.Home(a.Key)], parts[place.Partition(a.Key)] = true, true
@@ -63,71 +53,22 @@ func TestGenerator(t *testing.T) {
 						hot++
 					}
 				}
-				if !homes[0] || r.Class.MultiHome() && len(homes) != c.homes || r.Class.MultiPartition() && len(parts) != c.parts {
+				if !homes[region] || r.Class.MultiHome() && len(homes) != c.homes || r.Class.MultiPartition() && len(parts) != c.parts {
 					t.Fatalf("class %v with %d homes and %d partitions, want %d and %d", r.Class, len(homes), len(parts), c.homes, c.parts)
 				}
-				if r.Class.MultiHome() {
-					mh++
-				}
-				if r.Class.MultiPartition() {
-					mp++
-				}
-				o := st.Run(tx)
-				if o.Status != txn.Committed {
-					t.Fatal(o)
-				}
-				g.Done(0, o)
-			}
-			for what, s := range map[string][2]int{"multi-home": {mh, int(spec.MultiHomePercent)}, "multi-partition": {mp, int(spec.MultiPartitionPercent)}} {
-				p := float64(s[1]) / 100
-				if off := math.Abs(float64(s[0])/n - p); off > 4*math.Sqrt(p*(1-p)/n) {
-					t.Errorf("%s: %d of %d, want %d%%", what, s[0], n, s[1])
-				}
-			}
+				n++
+			})
 			if want := n * int(spec.HotRecordsPerTransaction); hot != want {
 				t.Errorf("%d hot records, want %d", hot, want)
-			}
-			audit := w.Audit(st.Rows())
-			for _, c := range w.Verify([]map[string]int64{audit}, g.Ledger()) {
-				if !c.Passed {
-					t.Errorf("%s: %s", c.Name, c.Message)
-				}
-			}
-			audit["writes"]-- // a lost update
-			if spec.WritesPerTransaction > 0 && w.Verify([]map[string]int64{audit}, g.Ledger())[0].Passed {
-				t.Error("a lost update passes")
 			}
 		})
 	}
 }
 
-func TestLedger(t *testing.T) {
-	w, err := New(defaults, 5, topology(1, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := w.NewGenerator(workload.GeneratorConfig{Clients: 2, Stream: 1})
-	next := func(client int, id txn.ID) { g.Next(client, 0, &txn.Transaction{ID: id}) }
-	expect := func(low, high int64) {
-		t.Helper()
-		if got := g.Ledger()[ledgerWrites]; got != (workload.Interval{Low: low, High: high}) {
-			t.Errorf("the ledger is %+v, want %d to %d", got, low, high)
-		}
-	}
-	next(0, 1)
-	expect(0, 10)
-	g.Done(0, txn.Outcome{ID: 1, Status: txn.Aborted})
-	expect(0, 0)
-	next(0, 2)
-	next(1, 3)
-	g.Done(0, txn.Outcome{ID: 2, Status: txn.Unknown})
-	g.Done(1, txn.Outcome{ID: 3, Status: txn.Unknown})
-	expect(0, 20)
-	g.Late(txn.Outcome{ID: 2, Status: txn.Committed})
-	expect(10, 20)
-	g.Late(txn.Outcome{ID: 3, Status: txn.Aborted})
-	g.Late(txn.Outcome{ID: 3, Status: txn.Committed})
-	expect(10, 10)
+func TestSuite(t *testing.T) {
+	c := workloadtest.Bind(t, New, defaults, topology(3, 2), Procedures())
+	workloadtest.Rows(t, c)
+	workloadtest.Ledger(t, c, 500)
 }
 
 func TestNewRefuses(t *testing.T) {

@@ -37,7 +37,7 @@ type generator struct {
 	index   *customers
 	skew    skew
 	place   geo.Placement
-	mix     [numTypes]int32 // cumulative
+	mix     workload.Mix // of types
 	clients []client
 
 	counts  [2]workload.Count // of SmallBank.Shares
@@ -53,7 +53,7 @@ const maxUnknown = 1 << 20
 
 // NewGenerator makes the transactions of the clients of one load generator.
 func (s *SmallBank) NewGenerator(c workload.GeneratorConfig) workload.Generator {
-	m := s.spec.Mix
+	types := shares(&s.spec.Mix)
 	g := &generator{
 		s:       s,
 		region:  c.Region,
@@ -61,16 +61,11 @@ func (s *SmallBank) NewGenerator(c workload.GeneratorConfig) workload.Generator 
 		index:   s.index(),
 		skew:    skew{s.spec.HotPercent, s.seed},
 		place:   s.topology.Placement(),
+		mix:     workload.NewMix(types[:]...),
 		clients: make([]client, c.Clients),
 		unknown: map[txn.ID]client{},
 		procs: [numTypes]*txn.Procedure{typeLookup: lookup, typeBalance: balance, typeWriteCheck: writeCheck,
 			typeDepositChecking: depositChecking, typeTransactSavings: transactSavings, typeAmalgamate: amalgamate},
-	}
-	var sum int32
-	for kind, share := range [numTypes]int32{typeBalance: m.Balance, typeWriteCheck: m.WriteCheck,
-		typeDepositChecking: m.DepositChecking, typeTransactSavings: m.TransactSavings, typeAmalgamate: m.Amalgamate} {
-		sum += share
-		g.mix[kind] = sum
 	}
 	if n := len(s.targets); n > 0 {
 		g.period = max(1, c.Measured/time.Duration(n))
@@ -128,11 +123,7 @@ func (g *generator) target(elapsed time.Duration) geo.Region {
 // plan draws a transaction on the data of the region home.
 func (g *generator) plan(c *client, home geo.Region) {
 	rng := g.rng
-	x := rng.Int32N(100)
-	kind := typeBalance
-	for x >= g.mix[kind] {
-		kind++
-	}
+	kind := g.mix.Draw(rng)
 	multiHome := rng.Int32N(100) < g.s.spec.MultiHomePercent
 	multiPartition := rng.Int32N(100) < g.s.spec.MultiPartitionPercent
 	locals := g.index.all(home, home)

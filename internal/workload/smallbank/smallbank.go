@@ -9,6 +9,7 @@ package smallbank
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -67,16 +68,12 @@ func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, err
 		return nil, fmt.Errorf(field+"mix: the shares sum to %d; they must be 0 or more and sum to 100", sum)
 	case spec.Customers < 1 || spec.Customers > 1<<32-1:
 		return nil, fmt.Errorf(field+"customers: %d is not between 1 and %d", spec.Customers, uint32(1<<32-1))
-	case spec.MultiHomePercent < 0 || spec.MultiHomePercent > 100:
-		return nil, fmt.Errorf(field+"multiHomePercent: %d is not between 0 and 100", spec.MultiHomePercent)
-	case spec.MultiPartitionPercent < 0 || spec.MultiPartitionPercent > 100:
-		return nil, fmt.Errorf(field+"multiPartitionPercent: %d is not between 0 and 100", spec.MultiPartitionPercent)
 	case spec.HotPercent < 0 || spec.HotPercent > 100:
 		return nil, fmt.Errorf(field+"hotPercent: %d is not between 0 and 100", spec.HotPercent)
-	case spec.MultiHomePercent > 0 && len(t.Regions) < 2:
-		return nil, fmt.Errorf(field+"multiHomePercent: %d needs two regions, the database has one; make it 0", spec.MultiHomePercent)
-	case spec.MultiPartitionPercent > 0 && t.Partitions < 2:
-		return nil, fmt.Errorf(field+"multiPartitionPercent: %d needs two partitions per region, the database has one; make it 0", spec.MultiPartitionPercent)
+	}
+	l := workload.Locality{MultiHomePercent: spec.MultiHomePercent, MultiPartitionPercent: spec.MultiPartitionPercent}
+	if err := l.Validate(t, "spec.workload.smallbank"); err != nil {
+		return nil, err
 	}
 	s := &SmallBank{spec: spec, seed: seed, topology: t}
 	for i, f := range spec.Sunflower {
@@ -100,8 +97,25 @@ func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, err
 // Name is smallbank.
 func (s *SmallBank) Name() string { return "smallbank" }
 
-// Types are lookup (helper phases) and the five final phases.
+// Types are those of TypesOf.
 func (s *SmallBank) Types() []string { return typeNames }
+
+// TypesOf returns the names of the transaction types: lookup (helper phases) and the five final phases.
+func TypesOf(*v1alpha1.SmallBank) []string { return typeNames }
+
+// Never says why no transaction of a type runs, or nothing if some do.
+func Never(spec *v1alpha1.SmallBank, transaction string) string {
+	if kind := slices.Index(typeNames, transaction); kind > typeLookup && shares(&spec.Mix)[kind] == 0 {
+		return "its share in spec.workload.smallbank.mix is 0"
+	}
+	return ""
+}
+
+// shares lists a mix by type.
+func shares(m *v1alpha1.SmallBankMix) [numTypes]int32 {
+	return [numTypes]int32{typeBalance: m.Balance, typeWriteCheck: m.WriteCheck, typeDepositChecking: m.DepositChecking,
+		typeTransactSavings: m.TransactSavings, typeAmalgamate: m.Amalgamate}
+}
 
 // Shares are those of multi-home and multi-partition final phases.
 func (s *SmallBank) Shares() []workload.Share {

@@ -1,6 +1,7 @@
 package smallbank
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -133,29 +134,27 @@ func TestBadArguments(t *testing.T) {
 func TestRows(t *testing.T) {
 	top := topology(2, 2)
 	s := newSmallBank(t, v1alpha1.SmallBank{Customers: 1000}, top)
-	p := top.Placement()
-	seen := map[txn.Key]bool{}
-	for i := range 4 {
-		cell := geo.Cell{Home: geo.Region(i / 2), Partition: i % 2}
-		s.Rows(cell, func(k txn.Key, v []byte) {
-			if p.Cell(k) != cell {
-				t.Errorf("%v is loaded into %v, not %v", k, cell, p.Cell(k))
-			}
-			if seen[k] {
-				t.Errorf("%v is loaded twice", k)
-			}
-			seen[k] = true
-			if n, ok := decodeAmount(v); k.Table() != tableAccount && (!ok || n < 1 || n > maxInitial) {
-				t.Errorf("%v has the balance %d", k, n)
-			}
-		})
-	}
-	if len(seen) != 3000 {
-		t.Errorf("%d rows, want 3000", len(seen))
+	rows := 0
+	loaded(t, s).Each(func(k txn.Key, r store.Record) {
+		rows++
+		if n, ok := decodeAmount(r.Value); k.Table() != tableAccount && (!ok || n < 1 || n > maxInitial) {
+			t.Errorf("%v has the balance %d", k, n)
+		}
+	})
+	if rows != 3000 {
+		t.Errorf("%d rows, want 3000", rows)
 	}
 	if k := nameKey(17); string(k[1:]) != "Client17                " {
 		t.Errorf("the key of customer 17 is %v", k)
 	}
+}
+
+func TestSuite(t *testing.T) {
+	c := workloadtest.Bind(t, New, v1alpha1.SmallBank{Customers: 1000, Mix: paperMix, MultiHomePercent: 50, MultiPartitionPercent: 50, HotPercent: 50},
+		topology(2, 2), Procedures())
+	workloadtest.Rows(t, c)
+	// Amalgamate moves money, of which there is as much afterwards.
+	workloadtest.Ledger(t, c, 5000, "amalgamate lost", "amalgamate doubled", "amalgamate invented")
 }
 
 func TestInitialBalances(t *testing.T) {
@@ -169,24 +168,6 @@ func TestInitialBalances(t *testing.T) {
 		t.Errorf("the mean initial balance is %.1f", mean)
 	}
 }
-
-// play lets clients run against one copy and calls see for each transaction.
-func play(t *testing.T, s *SmallBank, g workload.Generator, clients, n int, elapsed func(int) time.Duration, see func(*txn.Transaction, workload.Request)) {
-	t.Helper()
-	st := loaded(t, s)
-	for i := range n {
-		tx := &txn.Transaction{ID: txn.ID(i + 1)}
-		r := g.Next(i%clients, elapsed(i), tx)
-		see(tx, r)
-		o := st.Run(tx)
-		if o.Status != txn.Committed {
-			t.Fatalf("%v: %s", tx, o.Reason)
-		}
-		g.Done(i%clients, o)
-	}
-}
-
-func zero(int) time.Duration { return 0 }
 
 // near fails when hits of n is not within four standard deviations of the share p.
 func near(t *testing.T, what string, hits, n int, p float64) {
@@ -212,19 +193,14 @@ func TestGenerator(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			top := topology(c.regions, c.partitions)
-			s := newSmallBank(t, v1alpha1.SmallBank{Customers: 20_000, MultiHomePercent: c.mh, MultiPartitionPercent: c.mp, HotPercent: c.hot}, top)
 			place := top.Placement()
-			region := geo.Region(c.regions - 1)
-			g := s.NewGenerator(workload.GeneratorConfig{Region: region, Clients: 10, Stream: 3})
+			spec := v1alpha1.SmallBank{Customers: 20_000, Mix: paperMix, MultiHomePercent: c.mh, MultiPartitionPercent: c.mp, HotPercent: c.hot}
 			var types [numTypes]int
-			finals, mh, mp, all := 0, 0, 0, 0
-			others := map[geo.Region]int{}
-			play(t, s, g, 10, 40_000, zero, func(tx *txn.Transaction, r workload.Request) {
+			finals, mh, all := 0, 0, 0
+			others := map[geo.Region]int{} // second homes, as seen from the first
+			workloadtest.Shares(t, workloadtest.Bind(t, New, spec, top, Procedures()), 40_000/c.regions, func(region geo.Region, tx *txn.Transaction, r workload.Request) {
 				all++
 				types[r.Type]++
-				if want := place.Class(tx.Accesses); r.Class != want {
-					t.Fatalf("class %v, but the keys have class %v", r.Class, want)
-				}
 				if home := place.Home(tx.Accesses[0].Key); home != region && r.Type != typeTransactSavings {
 					t.Fatalf("%s starts at home %d, the client is in %d", typeNames[r.Type], home, region)
 				}
@@ -237,10 +213,7 @@ func TestGenerator(t *testing.T) {
 				finals++
 				if r.Class.MultiHome() {
 					mh++
-					others[place.Home(tx.Accesses[len(tx.Accesses)-1].Key)]++
-				}
-				if r.Class.MultiPartition() {
-					mp++
+					others[(place.Home(tx.Accesses[len(tx.Accesses)-1].Key)-region+geo.Region(c.regions))%geo.Region(c.regions)]++
 				}
 				if r.Class == txn.SingleHomeSinglePartition && r.Type != typeAmalgamate && argID1(tx.Args) != argID2(tx.Args) {
 					t.Fatalf("a local %s works on two customers", typeNames[r.Type])
@@ -249,11 +222,9 @@ func TestGenerator(t *testing.T) {
 			for kind, share := range map[int]int32{typeBalance: 40, typeWriteCheck: 25, typeDepositChecking: 15, typeTransactSavings: 15, typeAmalgamate: 5} {
 				near(t, typeNames[kind], types[kind], finals, float64(share)/100)
 			}
-			near(t, "multi-home", mh, finals, float64(c.mh)/100)
-			near(t, "multi-partition", mp, finals, float64(c.mp)/100)
 			near(t, "final", finals, all, 1/2.05)
 			for r, n := range others {
-				near(t, "second home "+top.Regions[r], n, mh, 1/float64(c.regions-1))
+				near(t, fmt.Sprintf("second home %d regions on", r), n, mh, 1/float64(c.regions-1))
 			}
 		})
 	}
@@ -269,15 +240,16 @@ func TestSunflower(t *testing.T) {
 	elapsed := func(i int) time.Duration { return -10*time.Second + time.Duration(i)*200*time.Second/n }
 	var hits [3][3]int
 	var count [3]int
-	i := 0
-	play(t, s, g, 1, n, elapsed, func(tx *txn.Transaction, r workload.Request) {
+	d := loaded(t, s)
+	for i := range n {
 		entry := max(0, min(2, int(elapsed(i)/minute)))
-		i++
-		if r.Type == typeLookup {
-			hits[entry][top.Placement().Home(tx.Accesses[0].Key)]++
-			count[entry]++
-		}
-	})
+		d.Play(g, 1, 1, elapsed(i), func(tx *txn.Transaction, r workload.Request) {
+			if r.Type == typeLookup {
+				hits[entry][top.Placement().Home(tx.Accesses[0].Key)]++
+				count[entry]++
+			}
+		})
+	}
 	for entry, want := range [3][3]float64{{0.3, 0.7, 0}, {0, 0, 1}, {0, 1, 0}} {
 		for region, p := range want {
 			near(t, "entry "+top.Regions[entry]+", region "+top.Regions[region], hits[entry][region], count[entry], p)
@@ -292,7 +264,7 @@ func TestSkew(t *testing.T) {
 		g := s.NewGenerator(workload.GeneratorConfig{Clients: 1, Stream: 1})
 		count := map[txn.Key]int{}
 		const n = 100_000
-		play(t, s, g, 1, n, zero, func(tx *txn.Transaction, r workload.Request) {
+		loaded(t, s).Play(g, 1, n, 0, func(tx *txn.Transaction, r workload.Request) {
 			if r.Type == typeLookup {
 				count[tx.Accesses[0].Key]++
 			}
@@ -316,84 +288,17 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-func TestDeterminism(t *testing.T) {
-	top := topology(2, 2)
-	s := newSmallBank(t, v1alpha1.SmallBank{Customers: 1000, MultiHomePercent: 50, HotPercent: 50}, top)
-	trace := func(stream uint32) (b []byte) {
-		g := s.NewGenerator(workload.GeneratorConfig{Clients: 3, Stream: stream})
-		play(t, s, g, 3, 1000, zero, func(tx *txn.Transaction, _ workload.Request) { b = append(b, tx.Args...) })
-		return b
-	}
-	if one, again := trace(1), trace(1); string(one) != string(again) {
-		t.Error("the same stream gives other transactions")
-	}
-	if string(trace(1)) == string(trace(2)) {
-		t.Error("two streams give the same transactions")
-	}
-}
-
-// TestLedger plays a run with every kind of outcome and compares the ledger with the data.
-func TestLedger(t *testing.T) {
-	top := topology(2, 2)
-	s := newSmallBank(t, v1alpha1.SmallBank{Customers: 200, MultiHomePercent: 50, MultiPartitionPercent: 50}, top)
+// Money from nowhere is told in the words of the check.
+func TestMessages(t *testing.T) {
+	s := newSmallBank(t, v1alpha1.SmallBank{Customers: 200}, topology(1, 1))
 	st := loaded(t, s)
-	g := s.NewGenerator(workload.GeneratorConfig{Clients: 1, Stream: 1})
-	var truth []txn.Outcome // of those that the client gave up on
-	check := func(when string, exact bool) workload.Interval {
-		t.Helper()
-		audit := s.Audit(st.Rows())
-		l := g.Ledger()
-		for _, c := range s.Verify([]map[string]int64{audit, audit}, l) {
-			if !c.Passed {
-				t.Errorf("%s: %s: %s", when, c.Name, c.Message)
-			}
-		}
-		i := l[ledgerTotal]
-		if exact != (i.Low == i.High) {
-			t.Errorf("%s: the ledger is %+v; exact should be %v", when, i, exact)
-		}
-		return i
-	}
-	for i := range 5000 {
-		tx := &txn.Transaction{ID: txn.ID(i + 1)}
-		g.Next(0, 0, tx)
-		switch i % 11 {
-		case 3:
-			g.Done(0, txn.Outcome{ID: tx.ID, Status: txn.Refused})
-		case 5:
-			g.Done(0, txn.Outcome{ID: tx.ID, Status: txn.Aborted, Reason: "deadlock"})
-		case 7: // lost, and really committed
-			truth = append(truth, st.Run(tx))
-			g.Done(0, txn.Outcome{ID: tx.ID, Status: txn.Unknown, Reason: "timeout"})
-		case 9: // lost, and really aborted
-			truth = append(truth, txn.Outcome{ID: tx.ID, Status: txn.Aborted})
-			g.Done(0, txn.Outcome{ID: tx.ID, Status: txn.Unknown, Reason: "timeout"})
-		default:
-			g.Done(0, st.Run(tx))
-		}
-	}
-	check("with unknown outcomes", false)
-	for _, o := range truth {
-		g.Late(o)
-		g.Late(o) // twice must not count twice
-	}
-	check("once the truth is known", true)
-
-	// Money from nowhere.
 	k := txn.IntKey(tableChecking, 1)
 	v, _ := st.Get(k)
 	n, _ := decodeAmount(v.Value)
 	st.Put(k, encodeAmount(n+1), 1)
-	checks := s.Verify([]map[string]int64{s.Audit(st.Rows())}, g.Ledger())
-	if checks[0].Passed || !strings.Contains(checks[0].Message, "a holds") || !strings.Contains(checks[0].Message, "(+1)") {
-		t.Errorf("money from nowhere: %+v", checks[0])
-	}
-	copies := []map[string]int64{s.Audit(loaded(t, s).Rows()), s.Audit(st.Rows())}
-	if c := s.Verify(copies, g.Ledger())[1]; c.Passed || c.Name != "copies-agree" {
-		t.Errorf("two different copies: %+v", c)
-	}
-	if c := s.Verify(nil, g.Ledger())[0]; c.Passed {
-		t.Errorf("no copy at all: %+v", c)
+	failed := st.Verify(s, workload.Ledger{})
+	if len(failed) != 1 || !strings.HasPrefix(failed[0], "smallbank-total: a holds") || !strings.Contains(failed[0], "(+1)") {
+		t.Errorf("money from nowhere: %v", failed)
 	}
 }
 
@@ -453,6 +358,6 @@ func TestMinimumCustomers(t *testing.T) {
 	s := newSmallBank(t, v1alpha1.SmallBank{Customers: int64(least), MultiHomePercent: 50, MultiPartitionPercent: 50, Mix: paperMix}, topology(3, 2))
 	for r := range geo.Region(3) {
 		g := s.NewGenerator(workload.GeneratorConfig{Region: r, Clients: 2, Stream: uint32(r)})
-		play(t, s, g, 2, 5000, zero, func(*txn.Transaction, workload.Request) {})
+		loaded(t, s).Play(g, 2, 5000, 0, nil)
 	}
 }

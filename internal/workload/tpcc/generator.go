@@ -35,7 +35,7 @@ type generator struct {
 	t         *TPCC
 	place     geo.Placement
 	rng       *rand.Rand
-	mix       [numTypes]int32 // cumulative
+	mix       workload.Mix // of types
 	terminals []terminal
 	stream    uint32
 	payments  uint64 // so far
@@ -59,9 +59,11 @@ var procedures = [numTypes]*txn.Procedure{typeNewOrder: newOrder, typePayment: p
 // warehouses, and with each round to the next district (clauses 2.4.1.1 and 2.8.1.1): more than ten for each warehouse
 // share their places.
 func (t *TPCC) NewGenerator(c workload.GeneratorConfig) workload.Generator {
+	types := mix(&t.spec.Mix)
 	g := &generator{
 		t: t, place: t.topology.Placement(), stream: c.Stream,
 		rng:       rand.New(rand.NewPCG(t.seed, uint64(c.Stream))),
+		mix:       workload.NewMix(types[:]...),
 		terminals: make([]terminal, c.Clients),
 		unknown:   map[txn.ID]terminal{},
 	}
@@ -71,22 +73,13 @@ func (t *TPCC) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 		g.terminals[i].warehouse = t.nth(geo.Cell{Home: c.Region, Partition: n % partitions}, n%warehouses/partitions)
 		g.terminals[i].district = uint8(n/warehouses%districtsPerWarehouse) + 1
 	}
-	m := t.spec.Mix
-	var sum int32
-	for kind, share := range [numTypes]int32{m.NewOrder, m.Payment, m.OrderStatus, m.Delivery, m.StockLevel} {
-		sum += share
-		g.mix[kind] = sum
-	}
 	return g
 }
 
 // Next draws a terminal's next transaction (clause 5.2.4).
 func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) workload.Request {
 	x := &g.terminals[client]
-	kind := uint8(0)
-	for share := g.rng.Int32N(100); share >= g.mix[kind]; {
-		kind++
-	}
+	kind := uint8(g.mix.Draw(g.rng))
 	x.kind, x.underway, x.amount, x.rollback = kind, true, 0, false
 	counts := &g.counts
 	if elapsed < 0 {

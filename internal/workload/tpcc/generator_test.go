@@ -1,6 +1,7 @@
 package tpcc
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/workloadtest"
 )
 
 // nextOf returns the n-th transaction of a generator of its own.
@@ -82,9 +84,7 @@ func TestShares(t *testing.T) {
 			if c := counts[0]; c.Of != n {
 				t.Errorf("%d transactions are counted, want %d", c.Of, n)
 			}
-			for i, share := range w.Shares() {
-				near(t, share.Name+" of "+share.Of, int(counts[i].Hits), int(max(1, counts[i].Of)), float64(share.ConfiguredPPM)/1e6*float64(min(1, counts[i].Of)))
-			}
+			workloadtest.Near(t, w.Shares(), g.Realised())
 			for i, want := range map[int]float64{shareRemoteOrders: c.remote, shareOrdersMultiHome: c.multiHome, shareOrdersMultiPartition: c.multiPartition} {
 				if counts[i].Of > 0 {
 					near(t, w.Shares()[i].Name+" of "+w.Shares()[i].Of, int(counts[i].Hits), int(counts[i].Of), want)
@@ -239,25 +239,6 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-func TestDeterminism(t *testing.T) {
-	w := newTPCC(t, spec(2), topology(2, 1))
-	trace := func(stream uint32) (b []byte) {
-		g := w.NewGenerator(workload.GeneratorConfig{Clients: 3, Stream: stream})
-		for i := range 1000 {
-			tx := &txn.Transaction{ID: txn.ID(i)}
-			g.Next(i%3, 0, tx)
-			b = append(b, tx.Args...)
-		}
-		return b
-	}
-	if one, again := trace(1), trace(1); string(one) != string(again) {
-		t.Error("the same stream gives other transactions")
-	}
-	if string(trace(1)) == string(trace(2)) {
-		t.Error("two streams give the same transactions")
-	}
-}
-
 // ledgerOf is a ledger without unknown outcomes.
 func ledgerOf(payments, orders, quantity, deliveries int64) workload.Ledger {
 	l := workload.Ledger{}
@@ -267,68 +248,19 @@ func ledgerOf(payments, orders, quantity, deliveries int64) workload.Ledger {
 	return l
 }
 
-// TestLedger plays the whole mix with every kind of outcome and compares the ledger with the data.
-func TestLedger(t *testing.T) {
+func TestSuite(t *testing.T) {
 	s := spec(1)
 	s.RollbackPercent = 10
-	w := newTPCC(t, s, topology(2, 1))
-	d := loaded(t, w)
-	g := w.NewGenerator(workload.GeneratorConfig{Clients: 4, Stream: 1})
-	var truth []txn.Outcome // of those that the client gave up on
-	lost := [numTypes]bool{}
-	check := func(when string, exact bool) {
-		t.Helper()
-		l := g.Ledger()
-		audit := w.Audit(d.Rows())
-		if failed := verify(t, w, l, audit, audit); failed != nil {
-			t.Errorf("%s: %v", when, failed)
-		}
-		for _, name := range ledgerNames {
-			if i := l[name]; exact != (i.Low == i.High) {
-				t.Errorf("%s: %s is %+v; exact should be %v", when, name, i, exact)
-			}
-		}
-	}
-	reasons := map[string]int{}
-	for i := range 6000 {
-		tx := &txn.Transaction{ID: txn.ID(i + 1)}
-		r := g.Next(i%4, 0, tx)
-		switch i % 11 {
-		case 3:
-			g.Done(i%4, txn.Outcome{ID: tx.ID, Status: txn.Refused})
-		case 5:
-			g.Done(i%4, txn.Outcome{ID: tx.ID, Status: txn.Aborted, Reason: "deadlock"})
-		case 7: // lost, and really run
-			lost[r.Type] = true
-			truth = append(truth, d.Run(tx))
-			g.Done(i%4, txn.Outcome{ID: tx.ID, Status: txn.Unknown, Reason: "timeout"})
-		case 9: // lost, and really aborted
-			truth = append(truth, txn.Outcome{ID: tx.ID, Status: txn.Aborted})
-			g.Done(i%4, txn.Outcome{ID: tx.ID, Status: txn.Unknown, Reason: "timeout"})
-		default:
-			o := d.Run(tx)
-			reasons[o.Reason]++
-			g.Done(i%4, o)
-		}
-	}
-	if lost != [numTypes]bool{true, true, true, true, true} || len(reasons) != 2 || reasons["unused-item"] == 0 {
-		t.Fatalf("lost %v, reasons %v", lost, reasons)
-	}
-	check("with unknown outcomes", false)
-	for _, o := range truth {
-		g.Late(o)
-		g.Late(o) // twice must not count twice
-	}
-	check("once the truth is known", true)
+	workloadtest.Rows(t, workloadtest.Bind(t, New, s, topology(2, 1), Procedures()))
+	c := workloadtest.Bind(t, New, s, topology(1, 1), Procedures())
+	workloadtest.Shares(t, c, 6000, nil)
+	workloadtest.Ledger(t, c, 3000)
+}
 
-	// Two copies that differ.
-	other := w.Audit(loaded(t, w).Rows())
-	if failed := verify(t, w, g.Ledger(), w.Audit(d.Rows()), other); failed[len(failed)-1] != "copies-agree" || len(failed) != 5 {
-		t.Errorf("two different copies: %v", failed)
-	}
-	if failed := verify(t, w, g.Ledger()); len(failed) != 12+1+numSums {
-		t.Errorf("no copy at all: %v", failed)
-	}
+func TestCommittedRollback(t *testing.T) {
+	w := newTPCC(t, spec(1), topology(2, 1))
+	d := database(t, w)
+	g := w.NewGenerator(workload.GeneratorConfig{Clients: 4, Stream: 1})
 	// An order with an unused item that is committed all the same.
 	for i := 0; ; i++ {
 		tx := &txn.Transaction{ID: txn.ID(100_000 + i)}
@@ -338,7 +270,7 @@ func TestLedger(t *testing.T) {
 		}
 		g.Done(0, txn.Outcome{ID: tx.ID, Status: txn.Aborted})
 	}
-	if failed := verify(t, w, g.Ledger(), w.Audit(d.Rows())); len(failed) != 1 || failed[0] != "tpcc-rollback" {
+	if failed := d.Verify(w, g.Ledger()); len(failed) != 1 || !strings.HasPrefix(failed[0], "tpcc-rollback: ") {
 		t.Errorf("a rollback that was committed: %v", failed)
 	}
 }

@@ -9,6 +9,7 @@ package tpcc
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -52,7 +53,6 @@ func New(spec v1alpha1.TPCC, seed uint64, t *geo.Topology) (*TPCC, error) {
 		{"byLastNamePercent", spec.ByLastNamePercent}, {"rollbackPercent", spec.RollbackPercent},
 		{"remote.orderLinePercent", percentOf(r.OrderLinePercent)}, {"remote.newOrderPercent", percentOf(r.NewOrderPercent)},
 		{"remote.paymentPercent", r.PaymentPercent},
-		{"remote.multiHomePercent", percentOf(r.MultiHomePercent)}, {"remote.multiPartitionPercent", percentOf(r.MultiPartitionPercent)},
 	} {
 		if p.of < 0 || p.of > 100 {
 			return nil, fmt.Errorf(field+"%s: %d is not between 0 and 100", p.name, p.of)
@@ -69,10 +69,10 @@ func New(spec v1alpha1.TPCC, seed uint64, t *geo.Topology) (*TPCC, error) {
 		return nil, fmt.Errorf(field+"keyingAndThinkTimePercent: %d is not between 0 and 1000", spec.KeyingAndThinkTimePercent)
 	case spec.Districts != v1alpha1.DistrictsAny && spec.Districts != v1alpha1.DistrictsOwn:
 		return nil, fmt.Errorf(field+"districts: %q is not one of Any, Own", spec.Districts)
-	case percentOf(r.MultiHomePercent) > 0 && len(t.Regions) < 2:
-		return nil, fmt.Errorf(field+"remote.multiHomePercent: %d needs two regions, the database has one; make it 0", *r.MultiHomePercent)
-	case percentOf(r.MultiPartitionPercent) > 0 && t.Partitions < 2:
-		return nil, fmt.Errorf(field+"remote.multiPartitionPercent: %d needs two partitions per region, the database has one; make it 0", *r.MultiPartitionPercent)
+	}
+	l := workload.Locality{MultiHomePercent: percentOf(r.MultiHomePercent), MultiPartitionPercent: percentOf(r.MultiPartitionPercent)}
+	if err := l.Validate(t, field+"remote"); err != nil {
+		return nil, err
 	}
 	w := &TPCC{spec: spec, seed: seed, topology: t, constants: constantsOf(seed), noise: sync.OnceValue(func() *noise { return newNoise(seed) })}
 	if w.placesRemote() && percentOf(r.MultiHomePercent) < 100 && percentOf(r.MultiPartitionPercent) < 100 && spec.WarehousesPerPartition < 2 &&
@@ -94,8 +94,24 @@ func percentOf(p *int32) int32 {
 // Name is tpcc.
 func (t *TPCC) Name() string { return "tpcc" }
 
-// Types are the five transactions.
+// Types are those of TypesOf.
 func (t *TPCC) Types() []string { return typeNames }
+
+// TypesOf returns the names of the five transactions.
+func TypesOf(*v1alpha1.TPCC) []string { return typeNames }
+
+// Never says why no transaction of a type runs, or nothing if some do.
+func Never(spec *v1alpha1.TPCC, transaction string) string {
+	if kind := slices.Index(typeNames, transaction); kind >= 0 && mix(&spec.Mix)[kind] == 0 {
+		return "its share in spec.workload.tpcc.mix is 0"
+	}
+	return ""
+}
+
+// mix lists a mix by type.
+func mix(m *v1alpha1.TPCCMix) [numTypes]int32 {
+	return [numTypes]int32{m.NewOrder, m.Payment, m.OrderStatus, m.Delivery, m.StockLevel}
+}
 
 // KeyName names a row as the specification does.
 func (t *TPCC) KeyName(k txn.Key) string { return KeyName(k) }
@@ -147,9 +163,9 @@ const (
 // Shares are those of the types, and of what transactions draw.
 func (t *TPCC) Shares() []workload.Share {
 	const newOrders = "new orders"
-	m, r := t.spec.Mix, t.spec.Remote
+	r := t.spec.Remote
 	var out []workload.Share
-	for i, percent := range []int32{m.NewOrder, m.Payment, m.OrderStatus, m.Delivery, m.StockLevel} {
+	for i, percent := range mix(&t.spec.Mix) {
 		out = append(out, workload.Percent(typeNames[i], "transactions", percent))
 	}
 	orders, ordersPercent := "order lines", percentOf(r.OrderLinePercent)

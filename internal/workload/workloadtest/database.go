@@ -1,10 +1,12 @@
-// Package workloadtest helps to test workloads: a database of one copy that runs their procedures one after the other, and
-// holds each to what it has declared.
+// Package workloadtest holds workloads to their contract: a database of one copy runs procedures one after the other, and
+// fails when they break a rule of package txn; Rows, Shares and Ledger test on it what is the same for all workloads.
 package workloadtest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"testing"
 
 	"github.com/geobench/geobench/internal/audit"
@@ -22,26 +24,44 @@ type Database struct {
 	t          testing.TB
 	procedures *txn.Registry
 	traced     bool
+	played     uint64        // transactions of Play
+	topology   *geo.Topology // of what was loaded
 }
 
-// New returns an empty database that fails t when a procedure touches what it has not declared.
+// New returns an empty database that fails t when a procedure breaks a rule of package txn: it touches what its exact
+// footprint does not name, names a row without a group twice, writes although it is ReadOnly, deletes from a table
+// that is not among its Deletes, does not do the same twice on the same rows, changes a value that is not its own, or
+// uses the Ctx while it scans.
 func New(t testing.TB, procedures ...*txn.Procedure) *Database {
-	return &Database{store.NewHash(), t, txn.NewRegistry(procedures...), false}
+	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(procedures...)}
 }
 
 // NewTraced is New, but Run calls the traced forms of the procedures: see history.Trace.
 func NewTraced(t testing.TB, procedures ...*txn.Procedure) *Database {
-	return &Database{store.NewHash(), t, txn.NewRegistry(history.TraceAll(procedures...)...), true}
+	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(history.TraceAll(procedures...)...), traced: true}
 }
 
-// Load loads all rows of a workload.
+// Load loads all rows of a workload. It fails the test when a row is loaded twice, or into a cell that it does not lie
+// in.
 func (d *Database) Load(w workload.Workload, t *geo.Topology) *Database {
+	d.t.Helper()
+	d.topology = t
+	put := func(k txn.Key, value []byte) {
+		if _, found := d.Get(k); found {
+			d.t.Errorf("workload %s: %s is loaded twice", w.Name(), w.KeyName(k))
+		}
+		d.Hash.Load(k, value)
+	}
 	for home := range geo.Region(len(t.Regions)) {
 		for p := range t.Partitions {
-			w.Rows(geo.Cell{Home: home, Partition: p}, d.Hash.Load)
+			if err := workload.FillCell(w, t, geo.Cell{Home: home, Partition: p}, put); err != nil {
+				d.t.Fatal(err)
+			}
 		}
 	}
-	w.Everywhere(d.Hash.Load)
+	if err := workload.FillEverywhere(w, put); err != nil {
+		d.t.Fatal(err)
+	}
 	return d
 }
 
@@ -53,7 +73,8 @@ func (d *Database) Rows() workload.Rows {
 	return audit.All(d.Hash)
 }
 
-// Run runs a transaction to its end and applies its writes. The result is the procedure's own, traced or not.
+// Run runs a transaction to its end and applies its writes. The result is the procedure's own, traced or not. Where
+// the footprint is not exact, the outcome has the class of what was touched, once a workload is loaded.
 func (d *Database) Run(t *txn.Transaction) txn.Outcome {
 	d.t.Helper()
 	if !d.traced {
@@ -71,51 +92,178 @@ func (d *Database) Run(t *txn.Transaction) txn.Outcome {
 
 func (d *Database) run(t *txn.Transaction) txn.Outcome {
 	d.t.Helper()
+	writes, o := d.execute(t)
+	d.apply(t.ID, writes)
+	return o
+}
+
+// execute runs a transaction and returns what it would write, if it commits. It runs it twice, since databases do so,
+// too.
+func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
+	d.t.Helper()
 	if err := d.procedures.Prepare(t); err != nil {
 		d.t.Fatal(err)
 	}
 	p := d.procedures.Lookup(t.Proc)
-	c := checked{View: store.View{Rows: d.Hash}, f: &t.Footprint}
-	result, err := p.Run(&c, t.Args)
-	if c.err != nil {
-		d.t.Errorf("%s: %v", p.Name, c.err)
+	if k, ok := twice(t.Accesses); ok {
+		d.t.Errorf("%s: the footprint names %v twice: add a row without a group once, with all that is done to it", p.Name, k)
+	}
+	writes, result, class, err := d.attempt(p, t)
+	again, other, _, otherErr := d.attempt(p, t)
+	switch {
+	case fmt.Sprint(err) != fmt.Sprint(otherErr):
+		d.t.Errorf("%s: the procedure ends with the error %v, and with %v the second time, though it read the same rows", p.Name, err, otherErr)
+	case !bytes.Equal(result, other):
+		d.t.Errorf("%s: the procedure returns %x, and %x the second time, though it read the same rows", p.Name, result, other)
+	case len(writes) != len(again):
+		d.t.Errorf("%s: the procedure writes %d rows, and %d the second time, though it read the same rows", p.Name, len(writes), len(again))
+	}
+	for i := range min(len(writes), len(again)) {
+		if a, b := writes[i], again[i]; a.Key != b.Key || a.Deleted != b.Deleted || !bytes.Equal(a.Value, b.Value) {
+			d.t.Errorf("%s: the procedure writes %x to %v, and %x to %v the second time, though it read the same rows", p.Name, a.Value, a.Key, b.Value, b.Key)
+			break
+		}
 	}
 	if err != nil {
 		var abort txn.Abort
 		if !errors.As(err, &abort) {
 			d.t.Errorf("%s: %v", p.Name, err)
 		}
-		return txn.Outcome{ID: t.ID, Status: txn.Aborted, Cause: txn.CauseProcedure, Reason: err.Error()}
+		o := txn.AbortOutcome(t.ID, err)
+		o.Class = class
+		return nil, o
 	}
-	for _, w := range c.Writes.Entries() {
+	return writes, txn.Outcome{ID: t.ID, Status: txn.Committed, Class: class, Result: result}
+}
+
+// twice returns a key that occurs twice.
+func twice(accesses []txn.Access) (txn.Key, bool) {
+	seen := make(map[txn.Key]bool, len(accesses))
+	for i := range accesses {
+		if k := accesses[i].Key; seen[k] {
+			return k, true
+		}
+		seen[accesses[i].Key] = true
+	}
+	return "", false
+}
+
+// attempt runs a procedure once. The class is that of what it touches, where the footprint is not exact.
+func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) (writes []txn.WriteEntry, result []byte, class txn.Class, err error) {
+	d.t.Helper()
+	c := checked{View: store.View{Rows: d.Hash}, f: &t.Footprint, p: p}
+	args := bytes.Clone(t.Args)
+	result, err = p.Run(&c, t.Args)
+	c.unchanged()
+	if !bytes.Equal(args, t.Args) {
+		c.fail("the procedure changes its arguments, which nodes share: copy them first")
+	}
+	if c.err != nil {
+		d.t.Errorf("%s: %v", p.Name, c.err)
+	}
+	if !t.Exact && d.topology != nil {
+		class = d.topology.Placement().Class(c.touched)
+	}
+	return c.Writes.Entries(), result, class, err
+}
+
+// apply makes writes and returns those that take them back.
+func (d *Database) apply(id txn.ID, writes []txn.WriteEntry) (undo []txn.WriteEntry) {
+	for _, w := range writes {
+		r, found := d.Get(w.Key)
+		undo = append(undo, txn.WriteEntry{Key: w.Key, Value: bytes.Clone(r.Value), Deleted: !found})
 		if w.Deleted {
 			d.Delete(w.Key)
 		} else {
-			d.Put(w.Key, w.Value, t.ID)
+			d.Put(w.Key, w.Value, id)
 		}
 	}
-	return txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result}
+	return undo
 }
 
-// checked is a view that notes the first use of a row that an exact footprint does not name.
+// checked is a view that notes the first rule of txn.Ctx, txn.Footprint and txn.Procedure that a procedure breaks.
 type checked struct {
 	store.View
-	f   *txn.Footprint
-	err error
+	p        *txn.Procedure
+	f        *txn.Footprint
+	scanning bool
+	lent     []lent
+	touched  []txn.Access // if the footprint is not exact
+	err      error
 }
 
-func (c *checked) check(what string, named bool, where fmt.Stringer) {
-	if c.f.Exact && !named && c.err == nil {
-		c.err = fmt.Errorf("the procedure %s %v, which its footprint does not name although it is said to be exact: "+
+// lent is a value that the procedure must not change.
+type lent struct {
+	what   string
+	key    txn.Key
+	value  []byte // with the spare room behind it
+	before uint64 // its hash
+}
+
+// spare is the room behind a value that nobody may write into, as append does.
+const spare = 8
+
+// lend returns a copy of a value, so that a change does no harm to other tests, and remembers it.
+func (c *checked) lend(what string, k txn.Key, value []byte) []byte {
+	if value == nil {
+		return nil
+	}
+	room := make([]byte, len(value)+spare)
+	copy(room, value)
+	c.keep(what, k, room)
+	return room[:len(value)]
+}
+
+// keep remembers a value that must not change.
+func (c *checked) keep(what string, k txn.Key, value []byte) {
+	c.lent = append(c.lent, lent{what, k, value, maphash.Bytes(hashSeed, value)})
+}
+
+var hashSeed = maphash.MakeSeed()
+
+// unchanged checks what was lent.
+func (c *checked) unchanged() {
+	for _, l := range c.lent {
+		if maphash.Bytes(hashSeed, l.value) != l.before {
+			c.fail("the procedure changes the value of %v that it %s, or what lies behind it in memory: copy it first", l.key, l.what)
+		}
+	}
+}
+
+func (c *checked) fail(format string, args ...any) {
+	if c.err == nil {
+		c.err = fmt.Errorf(format, args...)
+	}
+}
+
+// check checks one use of the Ctx, for the row k or a range that begins with it.
+func (c *checked) check(what string, named bool, k txn.Key, where fmt.Stringer) {
+	if !c.f.Exact && !k.Everywhere() {
+		c.touched = append(c.touched, txn.Access{Key: k.Unit()})
+	}
+	if c.f.Exact && !named {
+		c.fail("the procedure %s %v, which its footprint does not name although it is said to be exact: "+
 			"add it in Declare, or leave Exact false", what, where)
+	}
+	if c.scanning {
+		c.fail("the procedure %s %v from the function that it gave to Scan: use the Ctx after the scan", what, where)
+	}
+}
+
+// checkWrite checks a Put or a Delete.
+func (c *checked) checkWrite(what string, k txn.Key) {
+	c.check(what, c.f.Writes(k), k, k)
+	if c.p.ReadOnly {
+		c.fail("the procedure %s %v, although it is said to be ReadOnly", what, k)
 	}
 }
 
 // Get implements txn.Ctx.
 func (c *checked) Get(k txn.Key) ([]byte, error) {
 	r := txn.Point(k)
-	c.check("reads", c.f.Reads(&r), k)
-	return c.View.Get(k)
+	c.check("reads", c.f.Reads(&r), k, k)
+	value, err := c.View.Get(k)
+	return c.lend("got", k, value), err
 }
 
 // GetAll implements txn.Ctx.
@@ -123,18 +271,24 @@ func (c *checked) GetAll(keys []txn.Key) ([][]byte, error) { return txn.GetEach(
 
 // Scan implements txn.Ctx.
 func (c *checked) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
-	c.check("scans", c.f.Reads(&r), &r)
-	return c.View.Scan(r, f)
+	c.check("scans", c.f.Reads(&r), r.From, &r)
+	c.scanning = true
+	defer func() { c.scanning = false }()
+	return c.View.Scan(r, func(k txn.Key, value []byte) bool { return f(k, c.lend("scanned", k, value)) })
 }
 
-// Put implements txn.Ctx.
+// Put implements txn.Ctx. The value belongs to the database from then on.
 func (c *checked) Put(k txn.Key, value []byte) {
-	c.check("writes", c.f.Writes(k), k)
+	c.checkWrite("writes", k)
+	c.keep("has put", k, value)
 	c.View.Put(k, value)
 }
 
 // Delete implements txn.Ctx.
 func (c *checked) Delete(k txn.Key) {
-	c.check("deletes", c.f.Writes(k), k)
+	c.checkWrite("deletes", k)
+	if !c.p.Deletes.Has(k.Table()) {
+		c.fail("the procedure deletes %v, and table %d is not among its Deletes", k, k.Table())
+	}
 	c.View.Delete(k)
 }

@@ -21,6 +21,7 @@ type generator struct {
 	region geo.Region
 	stream uint32 // plus 1
 	rng    *rand.Rand
+	mix    workload.Mix // of kinds
 	cells  *workload.Cells
 	pools  []*pool  // by cell, or one for all
 	next   []uint64 // number of the next record to insert, by cell
@@ -44,12 +45,13 @@ type tally struct {
 func (w *YCSB) NewGenerator(c workload.GeneratorConfig) workload.Generator { return w.newGenerator(c) }
 
 func (w *YCSB) newGenerator(c workload.GeneratorConfig) *generator {
-	rng := rand.New(rand.NewPCG(w.seed, uint64(c.Stream)))
+	rng, kinds := rand.New(rand.NewPCG(w.seed, uint64(c.Stream))), shares(&w.mix)
 	g := &generator{
 		w:        w,
 		region:   c.Region,
 		stream:   c.Stream + 1,
 		rng:      rng,
+		mix:      workload.NewMix(kinds[:]...),
 		cells:    workload.NewCells(w.locality(), w.topology, rng),
 		noise:    make([]byte, noiseSize+w.recordBytes()),
 		underway: make([]args, c.Clients),
@@ -82,18 +84,6 @@ func (g *generator) pool(c geo.Cell) *pool {
 	return g.pools[g.index(c)]
 }
 
-// kind draws what an operation does.
-func (g *generator) kind() kind {
-	m := &g.w.mix
-	x := g.rng.Int32N(100)
-	for k, share := range [numKinds]int32{opRead: m.Read, opUpdate: m.Update, opInsert: m.Insert, opScan: m.Scan} {
-		if x -= share; x < 0 {
-			return kind(k)
-		}
-	}
-	return opReadModifyWrite
-}
-
 // plan draws the operations of a transaction.
 func (g *generator) plan() {
 	g.operations = g.operations[:0]
@@ -106,7 +96,7 @@ func (g *generator) plan() {
 		if !anywhere {
 			c = g.cells.Of(i)
 		}
-		switch k := g.kind(); k {
+		switch k := kind(g.mix.Draw(g.rng)); k {
 		case opInsert:
 			if anywhere {
 				c = geo.Cell{Home: geo.Region(g.rng.IntN(g.w.placement.Regions)), Partition: g.rng.IntN(g.w.placement.Partitions)}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/workload"
 )
 
 // position names a record by where it is: the number that it has in its cell, and the stream that inserted it, plus 1,
@@ -24,15 +25,12 @@ type pool struct {
 	loaded   uint64
 	inserted []position
 	stride   uint64 // has no divisor in common with loaded
-
-	zipf  zipf
-	known uint64 // records, when right was computed
-	right float64
+	zipf     *workload.Zipf
 }
 
 // newPool returns the pool of a cell, or that of all records.
 func newPool(w *YCSB, rng *rand.Rand, c geo.Cell) *pool {
-	p := &pool{w: w, rng: rng, cell: c, loaded: w.loaded(c), zipf: newZipf(float64(w.spec.ThetaPercent) / 100)}
+	p := &pool{w: w, rng: rng, cell: c, loaded: w.loaded(c), zipf: workload.NewZipf(float64(w.spec.ThetaPercent) / 100)}
 	if w.anywhere() {
 		p.loaded = uint64(w.spec.Records)
 	}
@@ -61,10 +59,7 @@ func (p *pool) choose() position {
 		}
 		return p.at(p.scatter(hot + p.rng.Uint64N(known-hot)))
 	}
-	if p.known != known {
-		p.known, p.right = known, p.zipf.right(known)
-	}
-	rank := p.zipf.draw(p.rng, known, p.right) - 1
+	rank := p.zipf.Draw(p.rng, known) - 1
 	if p.w.distribution == v1alpha1.YCSBLatest {
 		return p.at(known - 1 - rank)
 	}

@@ -9,8 +9,10 @@
 package ycsb
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -79,7 +81,8 @@ func New(spec v1alpha1.YCSB, seed uint64, t *geo.Topology) (*YCSB, error) {
 	case w.anywhere() && w.distribution == v1alpha1.YCSBLatest:
 		return nil, fmt.Errorf(field + "distribution: Latest needs locality Home")
 	}
-	if err := w.locality().Validate(t, field, "operationsPerTransaction", int64(spec.OperationsPerTransaction), "operations"); err != nil {
+	l, operations := w.locality(), int64(spec.OperationsPerTransaction)
+	if err := cmp.Or(l.Validate(t, "spec.workload.ycsb"), l.ValidateItems(field+"operationsPerTransaction", operations, "operations")); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -124,6 +127,31 @@ func TypesOf(spec *v1alpha1.YCSB) []string {
 		return []string{"read", "update", "insert", "scan", "readModifyWrite"}
 	}
 	return []string{"readOnly", "readWrite"}
+}
+
+// Never says why no transaction of a type runs, or nothing if some do.
+func Never(spec *v1alpha1.YCSB, transaction string) string {
+	m, kind := spec.Shares(), slices.Index(TypesOf(spec), transaction)
+	var share int32
+	switch {
+	case kind < 0:
+		return ""
+	case spec.OperationsPerTransaction == 1:
+		share = shares(&m)[kind]
+	case kind == typeReadOnly:
+		share = m.Read + m.Scan
+	case kind == typeReadWrite:
+		share = m.Update + m.Insert + m.ReadModifyWrite
+	}
+	if share > 0 {
+		return ""
+	}
+	return "the preset or the mix of spec.workload.ycsb leaves it out"
+}
+
+// shares lists a mix by kind of operation.
+func shares(m *v1alpha1.YCSBMix) [numKinds]int32 {
+	return [numKinds]int32{opRead: m.Read, opUpdate: m.Update, opInsert: m.Insert, opScan: m.Scan, opReadModifyWrite: m.ReadModifyWrite}
 }
 
 // Types are those of TypesOf.

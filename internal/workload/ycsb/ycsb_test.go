@@ -46,16 +46,6 @@ func check(t *testing.T, what string, count, n int, percent float64) {
 	}
 }
 
-// verify returns the names of the checks that fail.
-func verify(w *YCSB, st *workloadtest.Database, g workload.Generator) (failed []string) {
-	for _, c := range w.Verify([]map[string]int64{w.Audit(st.Rows())}, g.Ledger()) {
-		if !c.Passed {
-			failed = append(failed, c.Name+": "+c.Message)
-		}
-	}
-	return failed
-}
-
 // merged is the operations of a transaction with the pieces of a scan put together, and the scans' lengths.
 func merged(w *YCSB, a args) (kinds []kind, scans []int) {
 	for i := 0; i < a.operations(); i++ {
@@ -67,7 +57,8 @@ func merged(w *YCSB, a args) (kinds []kind, scans []int) {
 		length := o.read()
 		for o.field == groupSize && i+1 < a.operations() {
 			next := a.operation(i + 1)
-			if next.kind != opScan || next.place != 0 || next.shard != o.shard+uint64(w.placement.Regions*w.placement.Partitions) {
+			if next.kind != opScan || next.place != 0 || next.shard != o.shard+uint64(w.placement.Regions*w.placement.Partitions) ||
+				length+next.read() > int(w.spec.MaxScanRecords) {
 				break
 			}
 			o, i = next, i+1
@@ -123,30 +114,18 @@ func TestGenerator(t *testing.T) {
 			}
 			top := topology(c.regions, c.partitions)
 			w := bind(t, spec, top)
-			st := workloadtest.New(t, Procedures()...).Load(w, top)
-			g := w.NewGenerator(workload.GeneratorConfig{Clients: 1, Stream: 7})
 			place := top.Placement()
-			const n = 5000
-			multiHome, multiPartition := 0, 0
+			n := 0
 			kinds := make([]int, numKinds)
 			types := make([]int, len(w.Types()))
 			lengths := make([]int, spec.MaxScanRecords+1)
-			for i := range n {
-				tx := &txn.Transaction{ID: txn.MakeID(7, uint64(i+1))}
-				r := g.Next(0, 0, tx)
+			workloadtest.Shares(t, workloadtest.Bind(t, New, spec, top, Procedures()), 5000, func(region geo.Region, tx *txn.Transaction, r workload.Request) {
 				homes, parts := map[geo.Region]bool{}, map[int]bool{}
 				for _, a := range tx.Accesses {
 					homes[place.Home(a.Key)], parts[place.Partition(a.Key)] = true, true
 				}
-				if !homes[0] || r.Class.MultiHome() && len(homes) != c.homes || r.Class.MultiPartition() && len(parts) != c.parts ||
-					r.Class != place.Class(tx.Accesses) || !tx.Exact {
+				if !homes[region] || r.Class.MultiHome() && len(homes) != c.homes || r.Class.MultiPartition() && len(parts) != c.parts || !tx.Exact {
 					t.Fatalf("class %v with %d homes and %d partitions, want %d and %d", r.Class, len(homes), len(parts), c.homes, c.parts)
-				}
-				if r.Class.MultiHome() {
-					multiHome++
-				}
-				if r.Class.MultiPartition() {
-					multiPartition++
 				}
 				ks, scans := merged(w, args(tx.Args))
 				for _, k := range ks {
@@ -156,17 +135,10 @@ func TestGenerator(t *testing.T) {
 					lengths[l]++
 				}
 				types[r.Type]++
-				o := st.Run(tx)
-				if o.Status != txn.Committed {
-					t.Fatal(o)
-				}
-				g.Done(0, o)
-			}
-			check(t, "multi-home", multiHome, n, float64(spec.MultiHomePercent))
-			check(t, "multi-partition", multiPartition, n, float64(spec.MultiPartitionPercent))
+				n++
+			})
 			operations := n * int(spec.OperationsPerTransaction)
-			shares := [numKinds]int32{opRead: w.mix.Read, opUpdate: w.mix.Update, opInsert: w.mix.Insert, opScan: w.mix.Scan, opReadModifyWrite: w.mix.ReadModifyWrite}
-			for k, share := range shares {
+			for k, share := range shares(&w.mix) {
 				check(t, TypesOf(&v1alpha1.YCSB{OperationsPerTransaction: 1})[k], kinds[k], operations, float64(share))
 			}
 			if spec.OperationsPerTransaction == 1 && !slices.Equal(types, kinds) {
@@ -175,134 +147,38 @@ func TestGenerator(t *testing.T) {
 			for l, count := range lengths[1:] {
 				check(t, fmt.Sprintf("scans of %d", l+1), count, kinds[opScan], 100/float64(spec.MaxScanRecords))
 			}
-			if failed := verify(w, st, g); failed != nil {
-				t.Error(failed)
-			}
 		})
 	}
 }
 
-// TestLedgerNotices loses, doubles and invents one transaction among many.
-func TestLedgerNotices(t *testing.T) {
-	const (
-		lost     = "lost"     // committed, but not applied
-		doubled  = "doubled"  // applied twice
-		invented = "invented" // applied, but not committed
-	)
+func TestSuite(t *testing.T) {
+	few := func(preset v1alpha1.YCSBPreset) v1alpha1.YCSB {
+		s := defaults(preset)
+		s.Records, s.ThetaPercent = 20_000, 0 // Hardly any record is written twice.
+		return s
+	}
+	ten := defaults("")
+	ten.Mix, ten.OperationsPerTransaction = &v1alpha1.YCSBMix{Read: 20, Update: 20, Insert: 20, Scan: 20, ReadModifyWrite: 20}, 10
+	whole, blind := few("F"), few("A")
+	whole.WriteAllFields, blind.WriteAllFields = true, true
 	for name, c := range map[string]struct {
-		preset v1alpha1.YCSBPreset
-		change func(*v1alpha1.YCSB)
-		kind   kind
-		how    string
-		want   string // the check that fails, or none
+		spec  v1alpha1.YCSB
+		blind []string
 	}{
-		"lost update":                 {"A", nil, opUpdate, lost, "ycsb-writes: a holds"},
-		"doubled update":              {"A", nil, opUpdate, doubled, "ycsb-writes: a holds"},
-		"invented update":             {"A", nil, opUpdate, invented, "ycsb-writes: a holds"},
-		"lost read-modify-write":      {"F", nil, opReadModifyWrite, lost, "ycsb-writes: a holds"},
-		"doubled read-modify-write":   {"F", nil, opReadModifyWrite, doubled, "ycsb-writes: a holds"},
-		"whole read-modify-write":     {"F", func(s *v1alpha1.YCSB) { s.WriteAllFields = true }, opReadModifyWrite, lost, "ycsb-writes: a holds"},
-		"lost insert":                 {"D", nil, opInsert, lost, "ycsb-records: a holds"},
-		"invented insert":             {"D", nil, opInsert, invented, "ycsb-records: a holds"},
-		"lost insert among scans":     {"E", nil, opInsert, lost, "ycsb-records: a holds"},
-		"invented insert among scans": {"E", nil, opInsert, invented, "ycsb-records: a holds"},
-		"lost blind update":           {"A", func(s *v1alpha1.YCSB) { s.WriteAllFields = true }, opUpdate, lost, "ycsb-written: a holds"},
-		"invented blind update":       {"A", func(s *v1alpha1.YCSB) { s.WriteAllFields = true }, opUpdate, invented, "ycsb-written: a holds"},
-		"doubled blind update":        {"A", func(s *v1alpha1.YCSB) { s.WriteAllFields = true }, opUpdate, doubled, ""},
-		"lost read":                   {"A", nil, opRead, lost, ""},
+		"A":                       {few("A"), nil},
+		"inserts":                 {few("D"), []string{"insert doubled"}},
+		"inserts among scans":     {few("E"), []string{"insert doubled"}},
+		"F":                       {few("F"), nil},
+		"whole read-modify-write": {whole, nil},
+		"blind updates":           {blind, []string{"update doubled"}},
+		"ten operations":          {ten, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			spec := defaults(c.preset)
-			spec.Records, spec.ThetaPercent = 100_000, 0 // Hardly any record is written twice.
-			spec.FieldCount, spec.FieldBytes = 2, 1
-			if c.change != nil {
-				c.change(&spec)
-			}
-			top := topology(1, 1)
-			w := bind(t, spec, top)
-			st := workloadtest.New(t, Procedures()...).Load(w, top)
-			g := w.NewGenerator(workload.GeneratorConfig{Clients: 1, Stream: 1})
-			for i, wrong := 0, false; i < 200; i++ {
-				tx := &txn.Transaction{ID: txn.MakeID(1, uint64(i+1))}
-				g.Next(0, 0, tx)
-				o := txn.Outcome{ID: tx.ID, Status: txn.Committed}
-				if args(tx.Args).operation(0).kind != c.kind || i < 100 || wrong {
-					o = st.Run(tx)
-					g.Done(0, o)
-					continue
-				}
-				wrong = true
-				if failed := verify(w, st, g); failed != nil {
-					t.Fatalf("before anything is wrong: %v", failed)
-				}
-				switch c.how {
-				case doubled:
-					st.Run(tx)
-					st.Run(tx)
-				case invented:
-					st.Run(tx)
-					o.Status = txn.Aborted
-				}
-				g.Done(0, o)
-			}
-			failed := verify(w, st, g)
-			if c.want == "" && failed != nil || c.want != "" && (len(failed) != 1 || !strings.HasPrefix(failed[0], c.want)) {
-				t.Errorf("failed: %q, want %q", failed, c.want)
-			}
+			suite := workloadtest.Bind(t, New, c.spec, topology(3, 2), Procedures())
+			workloadtest.Rows(t, suite)
+			workloadtest.Ledger(t, suite, 500, c.blind...)
 		})
 	}
-}
-
-func TestLedger(t *testing.T) {
-	spec := defaults("")
-	spec.Mix = &v1alpha1.YCSBMix{Insert: 50, ReadModifyWrite: 50}
-	spec.OperationsPerTransaction = 10
-	w := bind(t, spec, topology(2, 1))
-	g := w.NewGenerator(workload.GeneratorConfig{Clients: 2, Stream: 1})
-	effects := map[txn.ID][2]int64{}
-	next := func(client int, id txn.ID) {
-		tx := &txn.Transaction{ID: id}
-		g.Next(client, 0, tx)
-		var e [2]int64
-		for i := range args(tx.Args).operations() {
-			if args(tx.Args).operation(i).kind == opInsert {
-				e[0]++
-			} else {
-				e[1]++
-			}
-		}
-		effects[id] = e
-	}
-	expect := func(low, high []txn.ID) {
-		t.Helper()
-		var want [2]workload.Interval
-		for i := range want {
-			for _, id := range low {
-				want[i].Low += effects[id][i]
-			}
-			for _, id := range high {
-				want[i].High += effects[id][i]
-			}
-		}
-		l := g.Ledger()
-		if got := [2]workload.Interval{l[ledgerInserts], l[ledgerWrites]}; got != want {
-			t.Errorf("the ledger is %+v, want %+v", got, want)
-		}
-	}
-	next(0, 1)
-	expect(nil, []txn.ID{1})
-	g.Done(0, txn.Outcome{ID: 1, Status: txn.Aborted})
-	expect(nil, nil)
-	next(0, 2)
-	next(1, 3)
-	g.Done(0, txn.Outcome{ID: 2, Status: txn.Unknown})
-	g.Done(1, txn.Outcome{ID: 3, Status: txn.Unknown})
-	expect(nil, []txn.ID{2, 3})
-	g.Late(txn.Outcome{ID: 2, Status: txn.Committed})
-	expect([]txn.ID{2}, []txn.ID{2, 3})
-	g.Late(txn.Outcome{ID: 3, Status: txn.Aborted})
-	g.Late(txn.Outcome{ID: 3, Status: txn.Committed})
-	expect([]txn.ID{2}, []txn.ID{2})
 }
 
 // With blind updates a generator knows how many different records of a region it has written.
@@ -382,40 +258,25 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestRows: a cell that is loaded alone has the rows that it has when all are loaded, and the records lie evenly.
+// TestRows: the records lie evenly.
 func TestRows(t *testing.T) {
 	for _, preset := range []v1alpha1.YCSBPreset{"A", "E"} {
 		spec := defaults(preset)
 		spec.Records = 1003
 		top := topology(3, 2)
-		all := store.NewHash()
-		least, most := math.MaxInt, 0
-		for home := range geo.Region(3) {
-			for partition := range 2 {
-				c := geo.Cell{Home: home, Partition: partition}
-				alone := store.NewHash()
-				bind(t, spec, top).Rows(c, alone.Load)
-				least, most = min(least, alone.Len()), max(most, alone.Len())
-				alone.Each(func(k txn.Key, r store.Record) {
-					if top.Placement().Cell(k) != c {
-						t.Errorf("%v is loaded into %v", k, c)
-					}
-					all.Load(k, r.Value)
-				})
-			}
-		}
 		w := bind(t, spec, top)
 		once := workloadtest.New(t).Load(w, top)
-		if store.Digest(all) != store.Digest(once.Hash) || once.Len() != 1003 || most > least+1 {
-			t.Errorf("%s: %d rows in parts, %d at once, %d to %d of a cell", preset, all.Len(), once.Len(), least, most)
-		}
-		names := map[string]bool{}
+		names, rows := map[string]bool{}, map[geo.Cell]int{}
 		once.Each(func(k txn.Key, r store.Record) {
 			names[w.KeyName(k)] = true
+			rows[top.Placement().Cell(k)]++
 			if len(r.Value) != 16+4*10 || counter(r.Value) != 0 || writer(r.Value) != 0 {
 				t.Errorf("%v has the value %x", k, r.Value)
 			}
 		})
+		if of := slices.Sorted(maps.Values(rows)); once.Len() != 1003 || len(of) != 6 || of[5] > of[0]+1 {
+			t.Errorf("%s: %d rows, %v in the cells", preset, once.Len(), of)
+		}
 		for i := range 1003 {
 			if !names[fmt.Sprintf("record(%d)", i)] {
 				t.Errorf("%s: there is no record %d", preset, i)
@@ -725,15 +586,7 @@ func TestAnywhere(t *testing.T) {
 			st := workloadtest.New(t, Procedures()...).Load(w, top)
 			g := w.NewGenerator(workload.GeneratorConfig{Clients: 1, Stream: 3, Region: 1})
 			const n = 20_000
-			for i := range n {
-				tx := &txn.Transaction{ID: txn.ID(i + 1)}
-				g.Next(0, 0, tx)
-				o := st.Run(tx)
-				if o.Status != txn.Committed {
-					t.Fatal(o)
-				}
-				g.Done(0, o)
-			}
+			st.Play(g, 1, n, 0, nil)
 			// A result is invalid when a share is off by more than a point.
 			for i, share := range w.Shares() {
 				c := g.Realised()[i]
@@ -741,7 +594,7 @@ func TestAnywhere(t *testing.T) {
 					t.Errorf("%s: %d of %d, said to be %d ppm", share.Name, c.Hits, c.Of, share.ConfiguredPPM)
 				}
 			}
-			if failed := verify(w, st, g); failed != nil {
+			if failed := st.Verify(w, g.Ledger()); failed != nil {
 				t.Error(failed)
 			}
 		})

@@ -1,11 +1,11 @@
-package ycsb
+package workload
 
 import (
 	"math"
 	"math/rand/v2"
 )
 
-// zipf draws ranks 1, 2, ... n with probabilities in proportion to 1 / rank^theta, for any theta >= 0 and any n from
+// Zipf draws ranks 1, 2, ... n with probabilities in proportion to 1 / rank^theta, for any theta >= 0 and any n from
 // draw to draw, in constant time and memory. The method is rejection-inversion (Hörmann and Derflinger,
 // "Rejection-inversion to generate variates from monotone discrete distributions", ACM TOMACS 6(3), 1996). It is exact
 // but for the rounding of floating-point numbers, where YCSB's (Gray et al., SIGMOD 1994) is an approximation that
@@ -14,25 +14,28 @@ import (
 // With h(x) = x^-theta and its integral H(x) from 1 to x, the area of rank k is that below h, half to the left and half
 // to the right of k. Since h is convex it has room for h(k), and what is above that is rejected. The area of rank 1 is
 // cut to h(1) from its left.
-type zipf struct {
+type Zipf struct {
 	theta float64
 	left  float64 // H(3/2) - h(1), where the area of rank 1 begins
 	sure  float64 // a rank that is at most this much above x is accepted without another look
+	n     uint64  // of the last draw
+	right float64 // where the area of rank n ends
 }
 
-func newZipf(theta float64) zipf {
-	z := zipf{theta: theta}
+// NewZipf returns a Zipf for a theta of at least 0, which draws all ranks alike.
+func NewZipf(theta float64) *Zipf {
+	z := &Zipf{theta: theta}
 	z.left = z.integral(1.5) - 1
 	z.sure = 2 - z.inverse(z.integral(2.5)-z.density(2))
 	return z
 }
 
 // density is h(x).
-func (z *zipf) density(x float64) float64 { return math.Exp(-z.theta * math.Log(x)) }
+func (z *Zipf) density(x float64) float64 { return math.Exp(-z.theta * math.Log(x)) }
 
 // integral is H(x) = (x^(1-theta) - 1) / (1-theta), which is log(x) for theta = 1, and written so that it is precise
 // near that.
-func (z *zipf) integral(x float64) float64 {
+func (z *Zipf) integral(x float64) float64 {
 	l := math.Log(x)
 	if e := (1 - z.theta) * l; e != 0 {
 		return math.Expm1(e) / e * l
@@ -41,7 +44,7 @@ func (z *zipf) integral(x float64) float64 {
 }
 
 // inverse is the inverse of H.
-func (z *zipf) inverse(y float64) float64 {
+func (z *Zipf) inverse(y float64) float64 {
 	if e := (1 - z.theta) * y; e != 0 {
 		// Beyond -1 there is nothing but what rounding has put there.
 		return math.Exp(math.Log1p(max(e, -1)) / e * y)
@@ -49,13 +52,13 @@ func (z *zipf) inverse(y float64) float64 {
 	return math.Exp(y)
 }
 
-// right is where the area of rank n ends, which draw needs.
-func (z *zipf) right(n uint64) float64 { return z.integral(float64(n) + 0.5) }
-
-// draw returns a rank from 1 to n. right is z.right(n), for those who draw often from the same n.
-func (z *zipf) draw(rng *rand.Rand, n uint64, right float64) uint64 {
+// Draw returns a rank from 1 to n, which is at least 1.
+func (z *Zipf) Draw(rng *rand.Rand, n uint64) uint64 {
+	if z.n != n {
+		z.n, z.right = n, z.integral(float64(n)+0.5)
+	}
 	for {
-		u := right + rng.Float64()*(z.left-right)
+		u := z.right + rng.Float64()*(z.left-z.right)
 		x := z.inverse(u)
 		k := min(max(math.Floor(x+0.5), 1), float64(n))
 		if k-x <= z.sure || u >= z.integral(k+0.5)-z.density(k) {

@@ -1,4 +1,4 @@
-package ycsb
+package workload
 
 import (
 	"fmt"
@@ -11,12 +11,11 @@ import (
 // draws share a bin. It returns how many standard deviations the statistic is above its mean, by Wilson and Hilferty's
 // approximation.
 func chiSquare(theta, other float64, n uint64, draws int, seed uint64) float64 {
-	z := newZipf(theta)
-	right := z.right(n)
+	z := NewZipf(theta)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	got := make([]float64, n+1)
 	for range draws {
-		got[z.draw(rng, n, right)]++
+		got[z.Draw(rng, n)]++
 	}
 	weight := func(k uint64) float64 { return math.Pow(float64(k), -other) }
 	sum := 0.0
@@ -59,8 +58,8 @@ func TestZipfIsExact(t *testing.T) {
 func TestZipfOfOne(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, theta := range []float64{0, 0.5, 1, 10} {
-		z := newZipf(theta)
-		if k := z.draw(rng, 1, z.right(1)); k != 1 {
+		z := NewZipf(theta)
+		if k := z.Draw(rng, 1); k != 1 {
 			t.Errorf("theta %v: rank %d of 1", theta, k)
 		}
 	}
@@ -69,11 +68,10 @@ func TestZipfOfOne(t *testing.T) {
 func BenchmarkZipf(b *testing.B) {
 	for _, theta := range []float64{0.5, 0.99, 1, 1.3} {
 		b.Run(fmt.Sprint(theta), func(b *testing.B) {
-			z := newZipf(theta)
+			z := NewZipf(theta)
 			rng := rand.New(rand.NewPCG(1, 1))
-			right := z.right(1_000_000)
 			for b.Loop() {
-				z.draw(rng, 1_000_000, right)
+				z.Draw(rng, 1_000_000)
 			}
 		})
 	}

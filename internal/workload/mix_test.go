@@ -1,0 +1,28 @@
+package workload
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// A mix draws each kind as often as its share says, and never one without a share, at either end or between others.
+func TestMix(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for name, shares := range map[string][]int32{
+		"even": {50, 50}, "one": {100}, "gaps": {0, 30, 0, 0, 69, 1, 0}, "last": {0, 0, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const n = 100_000
+			mix, got := NewMix(shares...), make([]int, len(shares))
+			for range n {
+				got[mix.Draw(rng)]++
+			}
+			for kind, share := range shares {
+				// Four standard deviations are at most 0.63 percent.
+				if want := n / 100 * int(share); share == 0 && got[kind] > 0 || got[kind] < want-630 || got[kind] > want+630 {
+					t.Errorf("kind %d: %d of %d, its share is %d%%", kind, got[kind], n, share)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,370 @@
+package workloadtest
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+)
+
+// Case is a workload with what it runs on.
+type Case struct {
+	Topology   *geo.Topology
+	Procedures []*txn.Procedure
+	// New makes the workload, each time another copy of it.
+	New func() workload.Workload
+}
+
+// suiteSeed is the seed of the suite's workloads.
+const suiteSeed = 7
+
+// Bind returns the case of the workload that make, a package's New, makes of a spec.
+func Bind[S any, W workload.Workload](t testing.TB, make func(S, uint64, *geo.Topology) (W, error), spec S, top *geo.Topology,
+	procedures []*txn.Procedure) *Case {
+	return &Case{top, procedures, func() workload.Workload {
+		t.Helper()
+		w, err := make(spec, suiteSeed, top)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}}
+}
+
+// Rows tests that cells can be loaded apart, in any order, and have the rows that they have when all are loaded at
+// once; and that each row is loaded once, and into the cell that it lies in.
+func Rows(t testing.TB, c *Case) {
+	t.Helper()
+	w := c.New()
+	once := New(t, c.Procedures...).Load(w, c.Topology)
+	apart := store.NewHash()
+	for home := len(c.Topology.Regions) - 1; home >= 0; home-- {
+		for partition := c.Topology.Partitions - 1; partition >= 0; partition-- {
+			if err := workload.FillCell(c.New(), c.Topology, geo.Cell{Home: geo.Region(home), Partition: partition}, apart.Load); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := workload.FillEverywhere(c.New(), apart.Load); err != nil {
+		t.Fatal(err)
+	}
+	if once.Len() != apart.Len() {
+		t.Errorf("workload %s: %d rows are loaded at once, %d cell by cell", w.Name(), once.Len(), apart.Len())
+	}
+	different := 0
+	once.Each(func(k txn.Key, r store.Record) {
+		if other, found := apart.Get(k); !found || !bytes.Equal(other.Value, r.Value) {
+			if different++; different == 1 {
+				t.Errorf("workload %s: %s is %x when all cells are loaded at once, and %x when its cell is loaded alone: a row must depend on "+
+					"the seed and its key alone", w.Name(), w.KeyName(k), r.Value, other.Value)
+			}
+		}
+	})
+}
+
+// Play runs n transactions of a generator's clients, one after the other. see, unless it is nil, is shown each before
+// it runs.
+func (d *Database) Play(g workload.Generator, clients, n int, elapsed time.Duration, see func(*txn.Transaction, workload.Request)) {
+	d.t.Helper()
+	for i := range n {
+		tx, r := d.next(g, i%clients, elapsed)
+		if see != nil {
+			see(tx, r)
+		}
+		g.Done(i%clients, d.Run(tx))
+	}
+}
+
+// next returns a client's next transaction.
+func (d *Database) next(g workload.Generator, client int, elapsed time.Duration) (*txn.Transaction, workload.Request) {
+	d.played++
+	tx := &txn.Transaction{ID: txn.MakeID(1, d.played)}
+	return tx, g.Next(client, elapsed, tx)
+}
+
+// Shares plays n transactions of the clients of each region, and tests that the realised shares are the configured
+// ones but for what chance does to so many, that the warm-up is not counted, that a stream's transactions depend on
+// the seed and the stream alone, that requests have a type and the class of their accesses, and that the checks pass
+// in the end. see, unless it is nil, is shown all transactions with the region of their clients.
+func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction, workload.Request)) {
+	t.Helper()
+	const clients = 10
+	w, place := c.New(), c.Topology.Placement()
+	d := New(t, c.Procedures...).Load(w, c.Topology)
+	ledger, counts := workload.Ledger{}, make([]workload.Count, len(w.Shares()))
+	for region := range geo.Region(len(c.Topology.Regions)) {
+		config := workload.GeneratorConfig{Region: region, Clients: clients, Stream: uint32(region), Measured: time.Hour}
+		g := w.NewGenerator(config)
+		d.Play(g, clients, n/20, -time.Second, nil)
+		for i, count := range g.Realised() {
+			if count != (workload.Count{}) {
+				t.Errorf("workload %s: the warm-up counts for the share %s: Realised is about requests with elapsed 0 or more", w.Name(), w.Shares()[i].Name)
+			}
+		}
+		d.Play(g, clients, n, 0, func(tx *txn.Transaction, r workload.Request) {
+			if int(r.Type) >= len(w.Types()) {
+				t.Fatalf("workload %s: a request has type %d of %d", w.Name(), r.Type, len(w.Types()))
+			}
+			if want := place.Class(tx.Accesses); tx.Exact && r.Class != want {
+				t.Fatalf("workload %s: a request of type %s has class %v, its accesses have %v", w.Name(), w.Types()[r.Type], r.Class, want)
+			}
+			if see != nil {
+				see(region, tx, r)
+			}
+		})
+		for i, count := range g.Realised() {
+			counts[i].Hits += count.Hits
+			counts[i].Of += count.Of
+		}
+		ledger.Merge(g.Ledger())
+
+		first := begin(c.New(), config)
+		if !slices.EqualFunc(first, begin(c.New(), config), bytes.Equal) {
+			t.Errorf("workload %s: a stream makes other transactions the second time", w.Name())
+		}
+		if config.Stream += 1000; slices.EqualFunc(first, begin(c.New(), config), bytes.Equal) {
+			t.Errorf("workload %s: two streams make the same transactions", w.Name())
+		}
+	}
+	Near(t, w.Shares(), counts)
+	if failed := d.Verify(w, ledger); len(failed) > 0 {
+		t.Errorf("workload %s: %v", w.Name(), failed)
+	}
+}
+
+// begin returns the arguments of a generator's first transactions, of which none is committed.
+func begin(w workload.Workload, c workload.GeneratorConfig) (first [][]byte) {
+	g := w.NewGenerator(c)
+	for i := range 100 {
+		tx := &txn.Transaction{ID: txn.MakeID(1, uint64(i+1))}
+		g.Next(i%c.Clients, 0, tx)
+		g.Done(i%c.Clients, txn.Outcome{ID: tx.ID, Status: txn.Aborted, Cause: txn.CauseConflict})
+		first = append(first, slices.Concat([]byte{byte(tx.Proc)}, tx.Args))
+	}
+	return first
+}
+
+// Near fails the test for each share that its count misses by more than four standard deviations of chance, or by more
+// than a hundredth of a percent where there is no chance.
+func Near(t testing.TB, shares []workload.Share, counts []workload.Count) {
+	t.Helper()
+	if len(shares) != len(counts) {
+		t.Fatalf("there are %d shares and %d counts", len(shares), len(counts))
+	}
+	for i, s := range shares {
+		p, n := float64(s.ConfiguredPPM)/1e6, float64(counts[i].Of)
+		if n == 0 {
+			continue
+		}
+		if got := float64(counts[i].Hits) / n; math.Abs(got-p) > 4*math.Sqrt(p*(1-p)/n)+1e-4 {
+			t.Errorf("%s: %d of %d %s are %.4f, configured is %.4f", s.Name, counts[i].Hits, counts[i].Of, s.Of, got, p)
+		}
+	}
+}
+
+// Verify returns the checks of a workload that fail on what the database holds, as "name: message".
+func (d *Database) Verify(w workload.Workload, ledger workload.Ledger) []string {
+	return failures(w, ledger, w.Audit(d.Rows()))
+}
+
+func failures(w workload.Workload, ledger workload.Ledger, copies ...map[string]int64) (failed []string) {
+	for _, c := range w.Verify(copies, ledger) {
+		if !c.Passed {
+			failed = append(failed, c.Name+": "+c.Message)
+		}
+	}
+	return failed
+}
+
+// The mistakes of a database that a ledger should notice, in one transaction.
+const (
+	lost     = "lost"     // committed, but not applied
+	torn     = "torn"     // committed, but for one of its writes
+	doubled  = "doubled"  // applied twice
+	invented = "invented" // applied, but not committed
+)
+
+// Ledger plays n transactions with every kind of outcome, late ones too, and tests that the checks pass, and that the
+// ledger is exact once the truth about all transactions is known. Then it plants mistakes, one after the other, into a
+// transaction of each type that writes, whether the client hears of its outcome in time or late, and tests that a
+// check fails for each, but for those of blind, such as "amalgamate lost": what a workload cannot notice.
+func Ledger(t testing.TB, c *Case, n int, blind ...string) {
+	t.Helper()
+	const clients = 3
+	w := c.New()
+	l := &ledgerTest{t: t, w: w, d: New(t, c.Procedures...).Load(w, c.Topology), writes: make([]bool, len(w.Types()))}
+	initial := w.Audit(l.d.Rows())
+	l.g = w.NewGenerator(workload.GeneratorConfig{Clients: clients, Stream: 1, Measured: time.Hour})
+	var truth []txn.Outcome // about those that a client gave up on
+	for i := range n {
+		client := i % clients
+		tx, r := l.d.next(l.g, client, 0)
+		writes, o := l.d.execute(tx)
+		l.writes[r.Type] = l.writes[r.Type] || len(writes) > 0
+		told := o
+		switch i % 11 {
+		case 3:
+			writes, told = nil, txn.Outcome{ID: tx.ID, Status: txn.Refused, Cause: txn.CauseNode}
+		case 5:
+			writes, told = nil, txn.Outcome{ID: tx.ID, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: "deadlock"}
+		case 7:
+			truth = append(truth, o)
+			told = unknown(tx)
+		case 9:
+			truth = append(truth, txn.Outcome{ID: tx.ID, Status: txn.Aborted, Cause: txn.CauseConflict})
+			writes, told = nil, unknown(tx)
+		}
+		l.d.apply(tx.ID, writes)
+		l.g.Done(client, told)
+	}
+	l.pass("while outcomes are unknown")
+	if exact(l.g.Ledger()) {
+		t.Errorf("workload %s: the ledger %v bounds nothing from two sides, though outcomes are unknown", w.Name(), l.g.Ledger())
+	}
+	for _, o := range truth {
+		l.g.Late(o)
+		l.g.Late(o) // The second time it must not count.
+	}
+	l.pass("once late outcomes are known")
+	if !exact(l.g.Ledger()) {
+		t.Errorf("workload %s: the ledger %v is not exact, though all outcomes are known", w.Name(), l.g.Ledger())
+	}
+
+	if len(failures(w, l.g.Ledger(), w.Audit(l.d.Rows()), initial)) == 0 {
+		t.Errorf("workload %s: a second copy that was never written passes", w.Name())
+	}
+	if len(failures(w, l.g.Ledger())) == 0 {
+		t.Errorf("workload %s: a run without any copy passes", w.Name())
+	}
+	known := map[string]bool{}
+	for kind, name := range w.Types() {
+		for _, how := range []string{lost, torn, doubled, invented} {
+			if l.writes[kind] {
+				known[name+" "+how] = true
+				for _, late := range []bool{false, true} {
+					l.plant(uint8(kind), how, late, slices.Contains(blind, name+" "+how))
+				}
+			}
+		}
+	}
+	for _, b := range blind {
+		if !known[b] {
+			t.Errorf("workload %s: %s cannot happen", w.Name(), b)
+		}
+	}
+	l.pass("after all mistakes are mended")
+}
+
+func unknown(tx *txn.Transaction) txn.Outcome {
+	return txn.Outcome{ID: tx.ID, Status: txn.Unknown, Cause: txn.CauseClient, Reason: "timeout"}
+}
+
+func exact(l workload.Ledger) bool {
+	for _, i := range l {
+		if i.Low != i.High {
+			return false
+		}
+	}
+	return true
+}
+
+// ledgerTest is a generator, and the database that its clients' transactions run on.
+type ledgerTest struct {
+	t      testing.TB
+	w      workload.Workload
+	d      *Database
+	g      workload.Generator
+	writes []bool // by type
+}
+
+func (l *ledgerTest) pass(when string) {
+	l.t.Helper()
+	if failed := l.d.Verify(l.w, l.g.Ledger()); len(failed) > 0 {
+		l.t.Errorf("workload %s: %s: %v", l.w.Name(), when, failed)
+	}
+}
+
+// plant makes a mistake in the next transaction of a type that changes rows, and mends it after the checks.
+func (l *ledgerTest) plant(kind uint8, how string, late, blind bool) {
+	l.t.Helper()
+	what := l.w.Types()[kind] + " " + how
+	if late {
+		what += ", with a late outcome"
+	}
+	tx, writes, o := l.find(kind)
+	if tx == nil {
+		l.t.Errorf("workload %s: no transaction of type %s writes", l.w.Name(), l.w.Types()[kind])
+		return
+	}
+	var mend []txn.WriteEntry
+	told := o
+	switch how {
+	case lost:
+		mend = writes
+	case torn:
+		i := slices.IndexFunc(writes, l.changes)
+		mend = writes[i : i+1]
+		l.d.apply(tx.ID, slices.Delete(slices.Clone(writes), i, i+1))
+	case doubled:
+		l.d.apply(tx.ID, writes)
+		again, _ := l.d.execute(tx)
+		mend = l.d.apply(tx.ID, again)
+	case invented:
+		mend = l.d.apply(tx.ID, writes)
+		told = txn.Outcome{ID: tx.ID, Status: txn.Aborted, Cause: txn.CauseConflict}
+	}
+	if late {
+		l.g.Done(0, unknown(tx))
+	}
+	if how == lost || how == invented {
+		l.pass(what + ", before its client knows")
+	}
+	if late {
+		l.g.Late(told)
+	} else {
+		l.g.Done(0, told)
+	}
+	failed := l.d.Verify(l.w, l.g.Ledger())
+	switch {
+	case blind && len(failed) > 0:
+		l.t.Errorf("workload %s: %s is noticed, though it is said not to be: %v", l.w.Name(), what, failed)
+	case !blind && len(failed) == 0:
+		l.t.Errorf("workload %s: %s is not noticed: no check fails; if none can, give Ledger %q and say why", l.w.Name(), what,
+			l.w.Types()[kind]+" "+how)
+	}
+	for _, f := range failed {
+		if strings.HasSuffix(f, ": ") {
+			l.t.Errorf("workload %s: %s: the check %sdoes not say what is wrong", l.w.Name(), what, f)
+		}
+	}
+	l.d.apply(tx.ID, mend)
+}
+
+// changes reports whether a write changes its row.
+func (l *ledgerTest) changes(w txn.WriteEntry) bool {
+	r, found := l.d.Get(w.Key)
+	return w.Deleted == found || found && !bytes.Equal(w.Value, r.Value)
+}
+
+// find plays until the first client has a transaction of a type under way that changes rows, and returns it with its
+// writes.
+func (l *ledgerTest) find(kind uint8) (*txn.Transaction, []txn.WriteEntry, txn.Outcome) {
+	l.t.Helper()
+	for range 10_000 {
+		tx, r := l.d.next(l.g, 0, 0)
+		writes, o := l.d.execute(tx)
+		if r.Type == kind && slices.ContainsFunc(writes, l.changes) {
+			return tx, writes, o
+		}
+		l.d.apply(tx.ID, writes)
+		l.g.Done(0, o)
+	}
+	return nil, nil, txn.Outcome{}
+}

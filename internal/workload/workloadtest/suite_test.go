@@ -1,0 +1,258 @@
+package workloadtest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/rmw"
+	"github.com/geobench/geobench/internal/workload/workloadtest"
+)
+
+// failing notes the failures of what is tested with it.
+type failing struct {
+	testing.TB
+	failures []string
+}
+
+func (f *failing) Helper() {}
+func (f *failing) Errorf(format string, args ...any) {
+	f.failures = append(f.failures, fmt.Sprintf(format, args...))
+}
+func (f *failing) Fatal(args ...any) {
+	f.failures = append(f.failures, fmt.Sprint(args...))
+	panic(f)
+}
+func (f *failing) Fatalf(format string, args ...any) { f.Fatal(fmt.Sprintf(format, args...)) }
+
+// failures returns what fails in a test.
+func failures(t *testing.T, test func(testing.TB)) (all string) {
+	f := &failing{TB: t}
+	defer func() {
+		if p := recover(); p != nil && p != any(f) {
+			panic(p)
+		}
+		all = strings.Join(f.failures, "\n")
+	}()
+	test(f)
+	return
+}
+
+var top = &geo.Topology{Regions: []string{"us", "eu"}, Partitions: 2, Replicas: 1}
+
+// broken is rmw with what is wrong in place of what is right.
+type broken struct {
+	workload.Workload
+	rows       func(right func(geo.Cell, func(txn.Key, []byte)), c geo.Cell, put func(txn.Key, []byte))
+	everywhere func(put func(txn.Key, []byte))
+	generator  func(workload.Generator) workload.Generator
+	stream     uint32 // of all generators, plus 1
+	verify     func([]workload.Check) []workload.Check
+}
+
+func (b *broken) Rows(c geo.Cell, put func(txn.Key, []byte)) {
+	if b.rows == nil {
+		b.Workload.Rows(c, put)
+		return
+	}
+	b.rows(b.Workload.Rows, c, put)
+}
+
+func (b *broken) Everywhere(put func(txn.Key, []byte)) {
+	if b.everywhere != nil {
+		b.everywhere(put)
+	}
+}
+
+func (b *broken) NewGenerator(c workload.GeneratorConfig) workload.Generator {
+	if b.stream > 0 {
+		c.Stream = b.stream - 1
+	}
+	g := b.Workload.NewGenerator(c)
+	if b.generator == nil {
+		return g
+	}
+	return b.generator(g)
+}
+
+func (b *broken) Verify(copies []map[string]int64, l workload.Ledger) []workload.Check {
+	checks := b.Workload.Verify(copies, l)
+	if b.verify != nil {
+		return b.verify(checks)
+	}
+	return checks
+}
+
+// deaf changes what a generator hears of outcomes.
+type deaf struct {
+	workload.Generator
+	done, late func(txn.Outcome) (txn.Outcome, bool)
+}
+
+func (d *deaf) Done(client int, o txn.Outcome) {
+	if d.done != nil {
+		o, _ = d.done(o)
+	}
+	d.Generator.Done(client, o)
+}
+
+func (d *deaf) Late(o txn.Outcome) {
+	if o, heard := d.late(o); heard {
+		d.Generator.Late(o)
+	}
+}
+
+func hears(o txn.Outcome) (txn.Outcome, bool) { return o, true }
+
+func TestSuiteFindsWhatIsBroken(t *testing.T) {
+	rows := func(t testing.TB, c *workloadtest.Case) { workloadtest.Rows(t, c) }
+	shares := func(t testing.TB, c *workloadtest.Case) { workloadtest.Shares(t, c, 2000, nil) }
+	ledger := func(t testing.TB, c *workloadtest.Case) { workloadtest.Ledger(t, c, 200) }
+	loads := 0
+	for name, c := range map[string]struct {
+		test func(testing.TB, *workloadtest.Case)
+		with broken
+		want string
+	}{
+		"nothing in the rows":   {rows, broken{}, ""},
+		"nothing in the shares": {shares, broken{}, ""},
+		"nothing in the ledger": {ledger, broken{}, ""},
+		"a row of another cell": {rows, broken{rows: func(right func(geo.Cell, func(txn.Key, []byte)), c geo.Cell, put func(txn.Key, []byte)) {
+			c.Home = 1 - c.Home
+			right(c, put)
+		}}, "workload rmw: Rows(us/0) put a row of eu/0: record(2)"},
+		"a row that is everywhere": {rows, broken{rows: func(_ func(geo.Cell, func(txn.Key, []byte)), _ geo.Cell, put func(txn.Key, []byte)) {
+			put(txn.EverywhereKey(3, []byte("x")), nil)
+		}}, "which is everywhere: leave it to Everywhere"},
+		"a row with a place": {rows, broken{everywhere: func(put func(txn.Key, []byte)) { put(txn.IntKey(0, 5), nil) }},
+			"Everywhere put record(5), which has a place"},
+		"a row that is loaded twice": {rows, broken{rows: func(right func(geo.Cell, func(txn.Key, []byte)), c geo.Cell, put func(txn.Key, []byte)) {
+			right(c, put)
+			right(c, put)
+		}}, "record(0) is loaded twice"},
+		"a row that depends on what was loaded before": {rows, broken{rows: func(right func(geo.Cell, func(txn.Key, []byte)), c geo.Cell, put func(txn.Key, []byte)) {
+			right(c, func(k txn.Key, v []byte) {
+				loads++
+				v[8] = byte(loads)
+				put(k, v)
+			})
+		}}, "when its cell is loaded alone"},
+		"a share that is not realised": {shares, broken{generator: func(g workload.Generator) workload.Generator { return half{g} }},
+			"multi-home: "},
+		"a warm-up that counts": {shares, broken{generator: func(g workload.Generator) workload.Generator { return eager{g} }},
+			"the warm-up counts for the share multi-home"},
+		"another class": {shares, broken{generator: func(g workload.Generator) workload.Generator { return modest{g} }}, "its accesses have"},
+		"one stream":    {shares, broken{stream: 1}, "two streams make the same transactions"},
+		"an unknown outcome that counts as committed": {ledger, broken{generator: func(g workload.Generator) workload.Generator {
+			return &deaf{g, func(o txn.Outcome) (txn.Outcome, bool) {
+				if o.Status == txn.Unknown {
+					o.Status = txn.Committed
+				}
+				return o, true
+			}, hears}
+		}}, "while outcomes are unknown: [rmw-writes: "},
+		"an unknown outcome that counts as aborted": {ledger, broken{generator: func(g workload.Generator) workload.Generator {
+			return &deaf{g, func(o txn.Outcome) (txn.Outcome, bool) {
+				if o.Status == txn.Unknown {
+					o.Status = txn.Aborted
+				}
+				return o, true
+			}, hears}
+		}}, "while outcomes are unknown: [rmw-writes: "},
+		"late outcomes that nobody hears": {ledger, broken{generator: func(g workload.Generator) workload.Generator {
+			return &deaf{g, nil, func(o txn.Outcome) (txn.Outcome, bool) { return o, false }}
+		}}, "is not exact, though all outcomes are known"},
+		"checks that always pass": {ledger, broken{verify: func(checks []workload.Check) []workload.Check {
+			for i := range checks {
+				checks[i].Passed = true
+			}
+			return checks
+		}}, "rmw torn, with a late outcome is not noticed"},
+		"checks that say nothing": {ledger, broken{verify: func(checks []workload.Check) []workload.Check {
+			for i := range checks {
+				checks[i].Message = ""
+			}
+			return checks
+		}}, "does not say what is wrong"},
+		"blindness that is none": {func(t testing.TB, c *workloadtest.Case) { workloadtest.Ledger(t, c, 200, "rmw lost") }, broken{},
+			"rmw lost is noticed, though it is said not to be: [rmw-writes: "},
+		"blindness of nothing": {func(t testing.TB, c *workloadtest.Case) { workloadtest.Ledger(t, c, 200, "rmw forgotten") }, broken{},
+			"rmw forgotten cannot happen"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			suite := workloadtest.Bind(t, rmw.New, v1alpha1.RMW{Records: 4000, RecordsPerTransaction: 4, WritesPerTransaction: 2, ValueBytes: 16,
+				MultiHomePercent: 30, HomesPerMultiHome: 2}, top, rmw.Procedures())
+			right := suite.New
+			suite.New = func() workload.Workload {
+				b := c.with
+				b.Workload = right()
+				return &b
+			}
+			got := failures(t, func(t testing.TB) { c.test(t, suite) })
+			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+				t.Errorf("failures: %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// half counts every second multi-home transaction only.
+type half struct{ workload.Generator }
+
+func (h half) Realised() []workload.Count {
+	counts := append([]workload.Count{}, h.Generator.Realised()...)
+	counts[0].Hits /= 2
+	return counts
+}
+
+// eager counts the warm-up, too.
+type eager struct{ workload.Generator }
+
+func (e eager) Realised() []workload.Count {
+	counts := append([]workload.Count{}, e.Generator.Realised()...)
+	counts[0].Of++
+	return counts
+}
+
+// modest says that all is local.
+type modest struct{ workload.Generator }
+
+func (m modest) Next(client int, elapsed time.Duration, t *txn.Transaction) workload.Request {
+	r := m.Generator.Next(client, elapsed, t)
+	r.Class = txn.SingleHomeSinglePartition
+	return r
+}
+
+// The class of a transaction whose footprint is a hint is that of what it touches.
+func TestClassOfHints(t *testing.T) {
+	keys := []txn.Key{txn.IntKey(0, 0), txn.IntKey(0, 1), txn.IntKey(0, 2)} // us/0, us/1, eu/0
+	p := &txn.Procedure{ID: 1, Name: "hinted", Declare: func([]byte, *txn.Footprint) error { return nil }, Run: func(c txn.Ctx, args []byte) ([]byte, error) {
+		for _, i := range args[1:] {
+			if _, err := c.Get(keys[i]); err != nil {
+				return nil, err
+			}
+		}
+		if args[0] == 1 {
+			return nil, txn.Abort("enough")
+		}
+		return nil, nil
+	}}
+	w, err := rmw.New(v1alpha1.RMW{Records: 4000, RecordsPerTransaction: 1, ValueBytes: 16}, 1, top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := workloadtest.New(t, p).Load(w, top)
+	for args, want := range map[string]txn.Class{
+		"\x00\x00": txn.ClassOf(false, false), "\x00\x00\x01": txn.ClassOf(false, true), "\x00\x00\x02": txn.ClassOf(true, false),
+		"\x01\x00\x01\x02": txn.ClassOf(true, true),
+	} {
+		if o := d.Run(&txn.Transaction{ID: 1, Proc: 1, Args: []byte(args)}); o.Class != want {
+			t.Errorf("%x: class %v, want %v", args, o.Class, want)
+		}
+	}
+}
