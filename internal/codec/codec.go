@@ -213,6 +213,37 @@ const (
 	causeBits  = 3
 )
 
+// AppendWrites appends what a transaction writes: a number, and for each row its key, 0 for one that is deleted or the size of
+// its value plus 1, and the value.
+func AppendWrites(b []byte, writes []txn.WriteEntry) []byte {
+	b = AppendUvarint(b, uint64(len(writes)))
+	for i := range writes {
+		w := &writes[i]
+		b = AppendString(b, string(w.Key))
+		if w.Deleted {
+			b = append(b, 0)
+		} else {
+			b = append(AppendUvarint(b, uint64(len(w.Value))+1), w.Value...)
+		}
+	}
+	return b
+}
+
+// SizeWrites is how many bytes AppendWrites appends.
+func SizeWrites(writes []txn.WriteEntry) int {
+	n := SizeUvarint(uint64(len(writes)))
+	for i := range writes {
+		w := &writes[i]
+		n += SizeString(string(w.Key))
+		if w.Deleted {
+			n++
+		} else {
+			n += SizeUvarint(uint64(len(w.Value))+1) + len(w.Value)
+		}
+	}
+	return n
+}
+
 // AppendOutcome appends o.
 func AppendOutcome(b []byte, o *txn.Outcome) []byte {
 	b = AppendID(b, o.ID)
@@ -457,12 +488,37 @@ func (r *Reader) Rows() []txn.Row {
 	}
 	rows := make([]txn.Row, n)
 	for i := range rows {
-		rows[i] = txn.Row{Key: txn.Key(r.String()), Value: r.Bytes()}
-		if r.err == nil && !rows[i].Key.Valid() {
-			r.fail(fmt.Errorf("a row under %v", rows[i].Key))
-		}
+		rows[i] = txn.Row{Key: r.Key(), Value: r.Bytes()}
 	}
 	return rows
+}
+
+// Writes reads what AppendWrites wrote.
+func (r *Reader) Writes() []txn.WriteEntry {
+	n := r.Count(3)
+	if n == 0 {
+		return nil
+	}
+	writes := make([]txn.WriteEntry, n)
+	for i := range writes {
+		w := &writes[i]
+		w.Key = r.Key()
+		if size := r.Uvarint(); size > 0 {
+			w.Value = r.Take(size - 1)
+		} else {
+			w.Deleted = true
+		}
+	}
+	return writes
+}
+
+// Key reads the key of a row, which AppendString wrote.
+func (r *Reader) Key() txn.Key {
+	k := txn.Key(r.String())
+	if r.err == nil && !k.Valid() {
+		r.fail(fmt.Errorf("%v is no key of a row", k))
+	}
+	return k
 }
 
 // Outcome reads what AppendOutcome wrote into o.

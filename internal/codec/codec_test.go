@@ -3,6 +3,7 @@ package codec
 import (
 	"bytes"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -114,5 +115,31 @@ func BenchmarkTransaction(b *testing.B) {
 		if r.Err() != nil {
 			b.Fatal(r.Err())
 		}
+	}
+}
+
+func TestWrites(t *testing.T) {
+	for _, writes := range [][]txn.WriteEntry{
+		nil,
+		{{Key: txn.IntKey(1, 2), Value: []byte("v")}},
+		{{Key: txn.IntKey(1, 2), Deleted: true}, {Key: txn.StringKey(3, "name")}, {Key: txn.OrderedKey(4, 5, nil, []byte("row")), Value: make([]byte, 300)}},
+	} {
+		b := AppendWrites(nil, writes)
+		if len(b) != SizeWrites(writes) {
+			t.Errorf("%v takes %d bytes, not %d", writes, len(b), SizeWrites(writes))
+		}
+		r := NewReader(b)
+		if got := r.Writes(); !reflect.DeepEqual(got, writes) || r.Done() != nil {
+			t.Errorf("%v came back as %v, %v", writes, got, r.Done())
+		}
+		for n := range len(b) - 1 {
+			if r := NewReader(b[:n]); n > 0 && r.Writes() != nil && r.Done() == nil {
+				t.Errorf("%d of %d bytes are taken for writes", n, len(b))
+			}
+		}
+	}
+	r := NewReader(AppendWrites(nil, []txn.WriteEntry{{Key: "no key", Value: []byte("v")}}))
+	if r.Writes(); r.Err() == nil {
+		t.Error("a write to what is no key is read")
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/sim/simtest"
-	"github.com/geobench/geobench/internal/txn"
 )
 
 // HomeOnly runs transfers and audits on rows that are kept in their home regions only: nothing is lost or done twice, the
-// copies that exist are equal, and no node holds a row that is not its own.
+// copies that exist are equal, and no node holds a row that is not its own. Like HomeOnlyAnswers it is for engines that have a parameter
+// replication with the value homeOnly.
 func HomeOnly(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	all := map[string]string{"replication": "homeOnly"}
 	for k, v := range given {
@@ -46,17 +46,7 @@ func HomeOnly(t *testing.T, engine *protocol.Engine, given map[string]string) {
 					s.At(1500*time.Millisecond, func() { s.Heal(0, 1) })
 				}
 				s.Run(40 * time.Second)
-				sum := int64(suiteRows * suiteEach)
-				for r, l := range loads {
-					sum += int64(audits[r].Seen)
-					if l.Open() > 0 || l.Outcomes[txn.Committed] < 20 || audits[r].Seen < 2 {
-						t.Errorf("region %d: %d of %d transactions have no answer: %v; %d audits", r, l.Open(), l.Sent(), l.Outcomes, audits[r].Seen)
-					}
-				}
-				if n := s.Pending(); n > 0 {
-					t.Errorf("%d transactions are pending on a quiet system", n)
-				}
-				CheckCopies(t, s, layout, sum)
+				finished(t, s, layout, loads, audits)
 			})
 		}
 	}

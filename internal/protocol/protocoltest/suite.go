@@ -54,6 +54,20 @@ func quiesce(s *sim.Sim, loads []*simtest.Clients) {
 	s.Run(s.Now() + time.Second) // what is under way is pending nowhere
 }
 
+// answered fails unless all transactions were answered, and in every region enough of them committed to show something.
+func answered(t *testing.T, loads []*simtest.Clients) {
+	t.Helper()
+	const least = 20
+	for r, l := range loads {
+		if l.Open() > 0 {
+			t.Errorf("region %d: %d of %d transactions have no answer: %v", r, l.Open(), l.Sent(), l.Outcomes)
+		}
+		if n := l.Outcomes[txn.Committed]; n < least {
+			t.Errorf("region %d: %d of %d transactions committed, which are too few to show anything: make it %d; %v %v", r, n, l.Sent(), least, l.Outcomes, l.Reasons)
+		}
+	}
+}
+
 // finished fails unless all transactions were answered and the copies are equal and complete.
 func finished(t *testing.T, s *sim.Sim, layout geo.Layout, loads []*simtest.Clients, audits []*Auditor) {
 	t.Helper()
@@ -64,11 +78,7 @@ func finished(t *testing.T, s *sim.Sim, layout geo.Layout, loads []*simtest.Clie
 			t.Errorf("only %d audits were answered", a.Seen)
 		}
 	}
-	for r, l := range loads {
-		if l.Open() > 0 || l.Outcomes[txn.Committed] < 20 {
-			t.Errorf("region %d: %d of %d transactions have no answer: %v", r, l.Open(), l.Sent(), l.Outcomes)
-		}
-	}
+	answered(t, loads)
 	if n := s.Pending(); n > 0 {
 		t.Errorf("%d transactions are pending on a quiet system", n)
 	}

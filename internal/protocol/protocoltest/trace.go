@@ -19,7 +19,8 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// Traces plays the scripts in the package's testdata. Each is a small database and what its nodes say to each other:
+// Traces plays the scripts in the package's testdata. Each is a small database and what its nodes say to each other, in blocks: a
+// command, its input, a line of four dashes, what comes of it, and an empty line.
 //
 //	database regions=2 partitions=1 replicas=1 rtt=100ms rows=4 value=10     and the engine's parameters
 //	run for=100ms [hide=regexp]     the input lists what clients do: "at 3ms a: a1+5 r2" is a client in region a
@@ -40,6 +41,9 @@ func Traces(t *testing.T, engine *protocol.Engine, timers map[uint8]string) {
 		var e *traceEnv
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd == "database" {
+				if d.Input != "" {
+					d.Fatalf(t, "database has no input; a command of its own begins a block: %q", d.Input)
+				}
 				e = newTraceEnv(t, d, engine, timers)
 				return fmt.Sprintf("%d nodes\n", e.topology.Nodes())
 			}

@@ -59,7 +59,7 @@ type effect struct {
 func appendEffect(b []byte, kind uint8, e *effect) []byte {
 	b = codec.AppendID(e.name.appendTo(append(b, kind)), e.id)
 	b = codec.AppendUvarint(codec.AppendUvarint(b, e.done), e.timestamp)
-	b = appendWrites(b, e.writes)
+	b = codec.AppendWrites(b, e.writes)
 	if kind == commandPrepare {
 		b = codec.AppendRanges(b, e.reads)
 		b = appendGroups(codec.AppendUvarint(b, uint64(e.anchor)), e.participants)
@@ -68,7 +68,7 @@ func appendEffect(b []byte, kind uint8, e *effect) []byte {
 }
 
 func readEffect(r *codec.Reader, kind uint8) *effect {
-	e := &effect{name: readName(r), id: r.ID(), done: r.Uvarint(), timestamp: r.Uvarint(), writes: readWrites(r)}
+	e := &effect{name: readName(r), id: r.ID(), done: r.Uvarint(), timestamp: r.Uvarint(), writes: r.Writes()}
 	if kind == commandPrepare {
 		e.reads = r.Ranges()
 		e.anchor, e.participants = int(r.UvarintMax(maxGroup)), readGroups(r)

@@ -309,70 +309,21 @@ type Effects struct {
 }
 
 func (e *Effects) size() int {
-	return e.Header.size() + e.Age.size() + codec.SizeUvarint(e.Held) + 1 + codec.SizeUvarint(e.Done) + sizeWrites(e.Writes)
+	return e.Header.size() + e.Age.size() + codec.SizeUvarint(e.Held) + 1 + codec.SizeUvarint(e.Done) + codec.SizeWrites(e.Writes)
 }
 
 func (e *Effects) appendTo(b []byte) []byte {
 	b = e.Age.appendTo(e.Header.appendTo(b))
 	b = append(codec.AppendUvarint(b, e.Held), flags(e.Again, false))
-	return appendWrites(codec.AppendUvarint(b, e.Done), e.Writes)
+	return codec.AppendWrites(codec.AppendUvarint(b, e.Done), e.Writes)
 }
 
 func readEffects(r *codec.Reader) Effects {
-	return Effects{Header: readHeader(r), Age: readAge(r), Held: r.Uvarint(), Again: readFlag(r), Done: r.Uvarint(), Writes: readWrites(r)}
+	return Effects{Header: readHeader(r), Age: readAge(r), Held: r.Uvarint(), Again: readFlag(r), Done: r.Uvarint(), Writes: r.Writes()}
 }
 
 func (e *Effects) string(verb string) string {
 	return fmt.Sprintf("%s %d=t%v in %d:%s", verb, e.Number, e.Age.ID, e.Group, writesString(e.Writes))
-}
-
-// A write travels as its key and its value's length and one, or 0 if the row is deleted.
-func sizeWrites(writes []txn.WriteEntry) int {
-	n := codec.SizeUvarint(uint64(len(writes)))
-	for i := range writes {
-		w := &writes[i]
-		n += codec.SizeString(string(w.Key))
-		if w.Deleted {
-			n++
-		} else {
-			n += codec.SizeUvarint(uint64(len(w.Value))+1) + len(w.Value)
-		}
-	}
-	return n
-}
-
-func appendWrites(b []byte, writes []txn.WriteEntry) []byte {
-	b = codec.AppendUvarint(b, uint64(len(writes)))
-	for i := range writes {
-		w := &writes[i]
-		b = codec.AppendString(b, string(w.Key))
-		if w.Deleted {
-			b = append(b, 0)
-		} else {
-			b = append(codec.AppendUvarint(b, uint64(len(w.Value))+1), w.Value...)
-		}
-	}
-	return b
-}
-
-func readWrites(r *codec.Reader) []txn.WriteEntry {
-	n := r.Count(3)
-	if n == 0 {
-		return nil
-	}
-	writes := make([]txn.WriteEntry, n)
-	for i := range writes {
-		w := &writes[i]
-		if w.Key = txn.Key(r.String()); r.Err() == nil && !w.Key.Valid() {
-			r.Fail(fmt.Errorf("a write to %v", w.Key))
-		}
-		if size := r.Uvarint(); size > 0 {
-			w.Value = r.Take(size - 1)
-		} else {
-			w.Deleted = true
-		}
-	}
-	return writes
 }
 
 func writesString(writes []txn.WriteEntry) string {
