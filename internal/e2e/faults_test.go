@@ -93,7 +93,7 @@ func TestFaults(t *testing.T) {
 	c.apply(t, database("calvin")+separator+run("faulty", 50, "2s", "27s")+`  faults:
   - {name: slow, at: 2s, duration: 6s, networkDelay: {between: {}, delay: 100ms}}
   - {name: cut, at: 12s, duration: 2s, networkPartition: {from: {role: leader}}}
-  - {name: busy, at: 19s, duration: 2s, cpuStress: {target: {}, workers: 40}}
+  - {name: busy, at: 19s, duration: 2s, cpuStress: {target: {}, workers: 256}}
   - {name: down, at: 24s, duration: 2s, nodeShutdown: {target: {regions: [ap-northeast-1], partitions: [1]}}}
 `)
 	c.awaitFault(t, "faulty", "slow", fault.Active, 3*time.Minute)
