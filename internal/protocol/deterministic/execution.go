@@ -16,41 +16,61 @@ import (
 //
 // It is the procedure's view of the database. Writes wait in slots until the procedure has decided.
 type execution struct {
-	x           *Executor
-	t           *txn.Transaction // nil until the whole transaction is here
-	at          Place
+	x     *Executor
+	t     *txn.Transaction // nil until the whole transaction is here
+	at    Place
+	slots []slot // one per access
+	hint  int    // the access used last
+
+	parts     int // that have arrived
+	needed    int // parts, once the whole transaction is here
+	answering int // the active partition that answers for the others
+	waitLocks int // local locks not granted
+	waitReads int // participants not heard of whose reads, or locks with KeepLocks, it needs
+	deferred  int // requests that wait for a row to come
+
 	coordinator geo.NodeID // where the client waits
-	slots       []slot     // one per access
-	hint        int        // the access used last
+	vertex      int32      // its number in Executor.Reorder
 
 	multi     bool // has participants other than this node
 	active    bool // runs the procedure here
 	listed    bool // is in Executor.running
 	parted    bool // comes in parts
-	parts     int  // that have arrived
-	needed    int  // parts, once the whole transaction is here
-	answering int  // the active partition that answers for the others
-	waitLocks int  // local locks not granted
-	waitReads int  // participants not heard of whose reads, or locks with KeepLocks, it needs
 	queued    bool // in Executor.ready
 	holding   bool // has all its locks and its local reads
 	reordered bool // a change of the queues has given it its turn
 	stale     bool // was sent to a home that a row has left: nobody runs it
-	deferred  int  // requests that wait for a row to come
 	stray     bool // the procedure has used a row that its footprint does not name
+	named     bool // Executor.Graph has named it
+	sound     bool // can't be in a deadlock
+	member    bool // of the component that Reorder works on
 
-	// What it does to rows of groups, beside slots: its writes, and what others have read for it, one for each range of the footprint.
-	writes txn.WriteSet
-	ranges []rows
-
+	groups   *groupWork // what it does to rows of groups, beside slots; nil: nothing yet
 	unlocked []txn.Key  // local keys that it has asked no lock for, since it is stale
 	early    []reads    // arrived before the transaction's turn
 	next     *execution // in the free list
 	requests *request   // its own, linked as siblings
-	named    bool       // Executor.Graph has named it
-	sound    bool       // can't be in a deadlock
-	vertex   int32      // its number in Executor.Reorder
-	member   bool       // of the component that Reorder works on
+}
+
+// groupWork is what an execution does to rows of groups.
+type groupWork struct {
+	writes txn.WriteSet
+	ranges []rows // what others have read for it, one for each range of the footprint
+}
+
+// group returns what the execution does to rows of groups.
+func (e *execution) group() *groupWork {
+	if e.groups == nil {
+		e.groups = &groupWork{}
+	}
+	return e.groups
+}
+
+func (g *groupWork) reset() {
+	if g != nil {
+		g.writes.Reset()
+		g.ranges = nil
+	}
 }
 
 // slot is the state of one access. Of a group it only says where it is.
@@ -76,8 +96,7 @@ type reads struct {
 func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeID) {
 	e.x, e.t, e.coordinator = x, t, coordinator
 	e.hint, e.waitLocks, e.waitReads, e.holding, e.stray = 0, 0, 0, false, false
-	e.writes.Reset()
-	e.ranges = nil
+	e.groups.reset()
 	e.multi, e.active, e.answering = false, true, x.partition
 	n := len(t.Accesses)
 	if cap(e.slots) < n {
@@ -92,7 +111,7 @@ func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeI
 	}
 	own := int32(x.partition)
 	for i := range t.Accesses {
-		p := int32(x.c.Layout.Shard(t.Accesses[i].Key))
+		p := int32(e.siteOf(t.Accesses[i].Key))
 		e.slots[i] = slot{partition: p, local: p == own}
 		e.multi = e.multi || p != own
 	}
@@ -214,10 +233,11 @@ func (e *execution) assign(r reads) {
 	}
 	for i := range e.t.Ranges {
 		if e.siteOf(e.t.Ranges[i].From) == r.partition && len(values) > 0 {
-			if len(e.ranges) == 0 {
-				e.ranges = make([]rows, len(e.t.Ranges))
+			g := e.group()
+			if len(g.ranges) == 0 {
+				g.ranges = make([]rows, len(e.t.Ranges))
 			}
-			e.ranges[i] = values[0].rows
+			g.ranges[i] = values[0].rows
 			values = values[1:]
 		}
 	}
@@ -367,14 +387,14 @@ func (e *execution) apply() {
 			e.x.c.Store.Delete(e.t.Accesses[i].Key)
 		}
 	}
-	if e.writes.Len() > 0 {
+	if e.groups != nil {
 		e.applyGroups()
 	}
 }
 
 // applyGroups puts the local writes to rows of groups into the store.
 func (e *execution) applyGroups() {
-	for _, w := range e.writes.Entries() {
+	for _, w := range e.groups.writes.Entries() {
 		switch {
 		case e.siteOf(w.Key) != e.x.partition:
 		case w.Deleted:
@@ -458,8 +478,8 @@ func (e *execution) release() {
 	}
 	clear(e.slots)
 	clear(e.early)
-	e.writes.Reset()
-	*e = execution{slots: e.slots, early: e.early[:0], writes: e.writes, next: x.free}
+	e.groups.reset()
+	*e = execution{slots: e.slots, early: e.early[:0], groups: e.groups, next: x.free}
 	x.free = e
 }
 
@@ -521,7 +541,7 @@ func (e *execution) getMarked(k txn.Key) (value []byte, err error) {
 		return nil, e.undeclared()
 	}
 	err = txn.ErrNotFound
-	if w := e.writes.Get(k); w != nil {
+	if w := e.group().writes.Get(k); w != nil {
 		if !w.Deleted {
 			value, err = w.Value, nil
 		}
@@ -542,7 +562,7 @@ func (e *execution) Scan(r txn.Range, f func(k txn.Key, value []byte) bool) erro
 	if r.Point() || !r.Valid() || !e.t.Reads(&r) {
 		return e.undeclared()
 	}
-	return e.writes.Scan(r, func(r txn.Range, f func(txn.Key, []byte) bool) error {
+	return e.group().writes.Scan(r, func(r txn.Range, f func(txn.Key, []byte) bool) error {
 		e.scan(r, f)
 		return nil
 	}, f)
@@ -555,8 +575,8 @@ func (e *execution) scan(r txn.Range, f func(txn.Key, []byte) bool) {
 		return
 	}
 	for i := range e.t.Ranges {
-		if i < len(e.ranges) && e.t.Ranges[i].Covers(&r) {
-			e.ranges[i].scan(r, f)
+		if ranges := e.group().ranges; i < len(ranges) && e.t.Ranges[i].Covers(&r) {
+			ranges[i].scan(r, f)
 			return
 		}
 	}
@@ -577,7 +597,7 @@ func (e *execution) Put(k txn.Key, value []byte) {
 		sl.value, sl.found, sl.loaded = value, true, true
 		sl.written, sl.deleted = true, false
 	} else if !e.stray {
-		e.writes.Put(k, value)
+		e.group().writes.Put(k, value)
 	}
 }
 
@@ -587,7 +607,7 @@ func (e *execution) Delete(k txn.Key) {
 		sl.value, sl.found, sl.loaded = nil, false, true
 		sl.written, sl.deleted = false, true
 	} else if !e.stray {
-		e.writes.Delete(k)
+		e.group().writes.Delete(k)
 	}
 }
 

@@ -228,9 +228,9 @@ func (x *Executor) enlist(at Place, prepared *execution) *execution {
 	if listed {
 		x.running[at] = e
 	}
-	early, slots, writes := e.early, e.slots, e.writes
+	early, slots, groups := e.early, e.slots, e.groups
 	*e = *prepared
-	e.at, e.early, e.listed, e.writes = at, nil, listed, writes
+	e.at, e.early, e.listed, e.groups = at, nil, listed, groups
 	e.slots = append(slots[:0], prepared.slots...)
 	prepared.t = nil
 	e.take(early)
