@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,7 +36,8 @@ type fakeSidecars struct {
 	gone   bool
 	// late is how late they change from one phase to the next.
 	late time.Duration
-	// files and logs by the pod's UID.
+	// files and logs by the pod's UID; the operator asks several sidecars at once.
+	mu    sync.Mutex
 	files map[types.UID]*wan.Config
 	logs  map[types.UID]*wan.Log
 }
@@ -53,7 +55,9 @@ func (f *fakeSidecars) follow() {
 	}
 }
 
-func (f *fakeSidecars) read(uid types.UID, file *wan.Config, now time.Time) *wan.Log {
+func (f *fakeSidecars) read(uid types.UID, file *wan.Config, now time.Time) wan.Log {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	l := f.logs[uid]
 	if l == nil {
 		l = &wan.Log{Process: string(uid), Since: now}
@@ -74,7 +78,9 @@ func (f *fakeSidecars) read(uid types.UID, file *wan.Config, now time.Time) *wan
 	c, _ := file.At(now.Add(-f.late))
 	change(now, c)
 	f.files[uid] = file
-	return l
+	seen := *l
+	seen.Entries = slices.Clone(l.Entries)
+	return seen
 }
 
 func (f *fakeSidecars) Log(ctx context.Context, addr string) (*wan.Log, time.Duration, time.Duration, error) {
@@ -82,7 +88,7 @@ func (f *fakeSidecars) Log(ctx context.Context, addr string) (*wan.Log, time.Dur
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	l := *f.read(pod.UID, c, f.w.clock.Now())
+	l := f.read(pod.UID, c, f.w.clock.Now())
 	l.Now = f.w.clock.Now()
 	return &l, 0, time.Millisecond, nil
 }
