@@ -13,9 +13,6 @@ import (
 // TestTPCC simulates the whole mix of TPC-C on every engine: the database stays consistent in every copy, the history
 // has the isolation level that the engine promises, and the mix is what the manifest asks for.
 func TestTPCC(t *testing.T) {
-	if testing.Short() {
-		t.Skip("each engine loads four warehouses")
-	}
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {
 			text := manifestOf("smallbank-two-regions", twoRegions, "{name: "+e.Name+"}", "{clientsPerRegion: 4, warmup: 500ms, duration: 3s}", 1)

@@ -141,10 +141,6 @@ func randomRange(r *rand.Rand) txn.Range {
 // A million random operations on the versioned store and on the model: writes, deletions, reads and scans at versions that were
 // not trimmed, and trimming.
 func TestVersionedIsAModel(t *testing.T) {
-	steps := 1_000_000
-	if testing.Short() {
-		steps = 50_000
-	}
 	r := rand.New(rand.NewPCG(3, 4))
 	s, m := NewVersioned(), model{}
 	now, trimmed := uint64(0), uint64(0)
@@ -154,7 +150,7 @@ func TestVersionedIsAModel(t *testing.T) {
 		}
 		return ordered(r.IntN(4), r.IntN(40))
 	}
-	for i := range steps {
+	for i := range 1_000_000 {
 		switch op := r.IntN(100); {
 		case op < 35:
 			if r.IntN(3) > 0 {
@@ -219,7 +215,7 @@ func TestVersionedIsAModel(t *testing.T) {
 	}
 	// Trimmed for ever, the store keeps one version of each row.
 	s.Trim(Newest)
-	for i := range steps / 10 {
+	for i := range 100_000 {
 		now++
 		k := key()
 		if r.IntN(3) == 0 {

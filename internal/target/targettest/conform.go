@@ -39,20 +39,22 @@ var workloads = map[string]struct{ spec, verify string }{
 		`mix: {read: 30, update: 20, readModifyWrite: 15, insert: 15, scan: 20}}}`, traced},
 }
 
-// Conform runs each workload on a database that open makes, and fails unless every run is valid, the data is what the clients
-// know to have been committed, and histories have the level that the database promises. Databases that are reached by
-// target.Statements are held to Statements, too. open closes what it opens when its test ends.
+// Conform holds a database that is reached by target.Statements to Statements and Workloads. open makes the database, and closes
+// what it opens when its test ends.
 func Conform(t *testing.T, engine string, promises isolation.Level, open func(*testing.T, *plan.Plan) target.Database) {
 	t.Run("statements", func(t *testing.T) {
 		p := Plan(t, engine, workloads["smallbank"].spec, promises)
-		db := open(t, p)
-		if _, ok := db.Clients(0).(*target.Statements); !ok {
-			t.Skip("the database is not reached by target.Statements")
-		}
-		if err := Statements(t.Context(), p, db); err != nil {
+		if err := Statements(t.Context(), p, open(t, p)); err != nil {
 			t.Error(err)
 		}
 	})
+	Workloads(t, engine, promises, open)
+}
+
+// Workloads runs each workload on a database that open makes, and fails unless every run is valid, the data is what the clients
+// know to have been committed, and histories have the level that the database promises. It is what can be asked of a database with
+// a target.Target of its own, which takes whole transactions.
+func Workloads(t *testing.T, engine string, promises isolation.Level, open func(*testing.T, *plan.Plan) target.Database) {
 	for name, w := range workloads {
 		t.Run(name, func(t *testing.T) {
 			p := verified(t, engine, w.spec, w.verify, promises)
