@@ -70,8 +70,8 @@ func (s *Hash) row(n uint32) *row { return &s.rows[(n-1)>>chunkBits][(n-1)&(1<<c
 
 // identify returns what a slot says about k.
 func identify(k txn.Key) (id uint64, tag uint32) {
-	if len(k) == 9 && k[0] <= byte(txn.MaxTable) {
-		return k.Shard(), uint32(k[0])
+	if table, shard, ok := k.Plain(); ok {
+		return shard, uint32(table)
 	}
 	h := uint64(14695981039346656037)
 	for i := 0; i < len(k); i++ {
@@ -150,16 +150,13 @@ func (s *Hash) Scan(r txn.Range, f func(txn.Key, Record) bool) {
 
 // Warm brings the rows that a transaction is about to use, the first 16 of them, into the processor's caches. A row is
 // several dependent reads away from its key; side by side, those of many rows wait for memory together instead of one
-// after the other. It is no operation that Ops counts.
+// after the other. It is no operation that Ops counts. Rows of groups are in no slot and are left as they are.
 func (s *Hash) Warm(keys []txn.Access) {
 	const most = 16
 	keys = keys[:min(most, len(keys))]
 	var rows [most]*row
 	n := 0
 	for i := range keys {
-		if keys[i].Key.Ordered() {
-			continue
-		}
 		at, found := s.find(keys[i].Key)
 		if found {
 			rows[n] = s.row(s.slots[at].row)

@@ -130,15 +130,27 @@ func (k Key) End() Key {
 // Shard returns the number that places the row: the shard number of an integer or ordered key, the 32-bit murmurhash3
 // (seed 0) of a string key. Zero for an everywhere key, which has no place, and for a malformed one; see Valid.
 func (k Key) Shard() uint64 {
-	if len(k) == 0 {
+	switch {
+	case len(k) == 0:
 		return 0
-	}
-	if k[0]&stringKey != 0 {
+	case k[0]&(stringKey|everywhereKey) == 0 && len(k) >= 9:
+		return k.number()
+	case k[0]&stringKey != 0:
 		return uint64(HashString(string(k[1:])))
 	}
-	if len(k) < 9 || k[0]&everywhereKey != 0 {
-		return 0
+	return 0
+}
+
+// Plain returns the table and the shard number of a key that consists of nothing else: it has no marks and no further columns.
+func (k Key) Plain() (table Table, shard uint64, ok bool) {
+	if len(k) != 9 || k[0] > byte(MaxTable) {
+		return 0, 0, false
 	}
+	return Table(k[0]), k.number(), true
+}
+
+// number returns the shard number of an integer or ordered key.
+func (k Key) number() uint64 {
 	return uint64(k[1])<<56 | uint64(k[2])<<48 | uint64(k[3])<<40 | uint64(k[4])<<32 |
 		uint64(k[5])<<24 | uint64(k[6])<<16 | uint64(k[7])<<8 | uint64(k[8])
 }
