@@ -133,6 +133,9 @@ func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction,
 			t.Errorf("workload %s: two streams make the same transactions", w.Name())
 		}
 	}
+	if len(counts) > 0 && !slices.ContainsFunc(counts, func(c workload.Count) bool { return c.Of > 0 }) {
+		t.Errorf("workload %s: Realised counts nothing", w.Name())
+	}
 	Near(t, w.Shares(), counts)
 	if failed := d.Verify(w, ledger); len(failed) > 0 {
 		t.Errorf("workload %s: %v", w.Name(), failed)

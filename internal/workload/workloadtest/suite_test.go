@@ -144,6 +144,8 @@ func TestSuiteFindsWhatIsBroken(t *testing.T) {
 		}}, "when its cell is loaded alone"},
 		"a share that is not realised": {shares, broken{generator: func(g workload.Generator) workload.Generator { return half{g} }},
 			"multi-home: "},
+		"shares that nobody counts": {shares, broken{generator: func(g workload.Generator) workload.Generator { return mute{g} }},
+			"workload rmw: Realised counts nothing"},
 		"a warm-up that counts": {shares, broken{generator: func(g workload.Generator) workload.Generator { return eager{g} }},
 			"the warm-up counts for the share multi-home"},
 		"another class": {shares, broken{generator: func(g workload.Generator) workload.Generator { return modest{g} }}, "its accesses have"},
@@ -209,6 +211,11 @@ func (h half) Realised() []workload.Count {
 	counts[0].Hits /= 2
 	return counts
 }
+
+// mute counts nothing.
+type mute struct{ workload.Generator }
+
+func (m mute) Realised() []workload.Count { return make([]workload.Count, len(m.Generator.Realised())) }
 
 // eager counts the warm-up, too.
 type eager struct{ workload.Generator }
