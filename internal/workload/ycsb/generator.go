@@ -99,7 +99,7 @@ func (g *generator) plan() {
 		switch k := kind(g.mix.Draw(g.rng)); k {
 		case opInsert:
 			if anywhere {
-				c = geo.Cell{Home: geo.Region(g.rng.IntN(g.w.placement.Regions)), Partition: g.rng.IntN(g.w.placement.Partitions)}
+				c = g.anyCell()
 			}
 			n := &g.next[g.index(c)]
 			g.add(opInsert, position{c, *n, g.stream}, allFields)
@@ -116,6 +116,19 @@ func (g *generator) plan() {
 			g.add(k, g.pool(c).choose(), field)
 		}
 	}
+}
+
+// anyCell draws the cell of a record to insert with locality None.
+func (g *generator) anyCell() geo.Cell {
+	return geo.Cell{Home: geo.Region(g.rng.IntN(g.w.placement.Regions)), Partition: g.rng.IntN(g.w.placement.Partitions)}
+}
+
+// drawCell draws the cell of an operation with locality None.
+func (g *generator) drawCell() geo.Cell {
+	if kind(g.mix.Draw(g.rng)) == opInsert {
+		return g.anyCell()
+	}
+	return g.pools[0].choose().cell
 }
 
 func (g *generator) add(k kind, at position, field uint16) {

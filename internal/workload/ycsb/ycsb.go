@@ -12,8 +12,10 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
@@ -40,7 +42,8 @@ type YCSB struct {
 	seed         uint64
 	topology     *geo.Topology
 	placement    geo.Placement
-	ordered      bool // records have an order
+	ordered      bool            // records have an order
+	expected     func() [2]int64 // estimate, made once
 }
 
 // New binds the workload to a topology. Errors name the manifest's field and what would be right.
@@ -48,6 +51,7 @@ func New(spec v1alpha1.YCSB, seed uint64, t *geo.Topology) (*YCSB, error) {
 	const field = "spec.workload.ycsb."
 	w := &YCSB{spec: spec, mix: spec.Shares(), distribution: spec.Choice(), seed: seed, topology: t, placement: t.Placement()}
 	w.ordered = w.mix.Scan > 0
+	w.expected = sync.OnceValue(w.estimate)
 	m, cells := w.mix, int64(len(t.Regions)*t.Partitions)
 	fields := int64(spec.FieldCount) * int64(spec.FieldBytes)
 	scanned := int64(spec.OperationsPerTransaction) * int64(spec.MaxScanRecords) * fields
@@ -162,8 +166,8 @@ func (w *YCSB) Types() []string { return TypesOf(&w.spec) }
 func (w *YCSB) Shares() []workload.Share {
 	shares := workload.LocalityShares("transactions", w.spec.MultiHomePercent, w.spec.MultiPartitionPercent)
 	if w.anywhere() {
-		for i, c := range w.expected() {
-			shares[i].ConfiguredPPM = c.Hits * 1e6 / c.Of
+		for i, ppm := range w.expected() {
+			shares[i].ConfiguredPPM = ppm
 		}
 	}
 	return shares
@@ -277,18 +281,25 @@ func (w *YCSB) verifyWritten(copies []map[string]int64, ledger workload.Ledger) 
 	return check
 }
 
-// expected estimates, from as many transactions that a percentage is off by less than one, the shares of multi-home and
-// multi-partition ones when each operation chooses among all records.
-func (w *YCSB) expected() (counts [2]workload.Count) {
-	g := w.newGenerator(workload.GeneratorConfig{})
-	var accesses []txn.Access
-	for range 200_000 {
-		g.plan()
-		accesses = accesses[:0]
-		for i := range g.operations {
-			accesses = append(accesses, txn.Access{Key: txn.IntKey(table, g.operations[i].shard)})
-		}
-		workload.CountLocality(counts[:], w.placement.Class(accesses))
+// estimate returns, in parts per million, the shares of multi-home and of multi-partition transactions when each operation
+// chooses among all records: 1 less the chance that all operations choose the same home, or the same partition. It draws
+// the operations of so many transactions that four standard deviations are less than a percentage point, and at least
+// 400,000 operations.
+func (w *YCSB) estimate() [2]int64 {
+	operations := int(w.spec.OperationsPerTransaction)
+	g, n := w.newGenerator(workload.GeneratorConfig{}), 40_000*max(10, operations)
+	homes, partitions := make([]float64, w.placement.Regions), make([]float64, w.placement.Partitions)
+	for range n {
+		c := g.drawCell()
+		homes[c.Home] += 1 / float64(n)
+		partitions[c.Partition] += 1 / float64(n)
 	}
-	return counts
+	differ := func(chances []float64) int64 {
+		same := 0.0
+		for _, p := range chances {
+			same += math.Pow(p, float64(operations))
+		}
+		return int64(math.Round(1e6 * (1 - same)))
+	}
+	return [2]int64{differ(homes), differ(partitions)}
 }
