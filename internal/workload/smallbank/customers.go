@@ -33,7 +33,6 @@ func nameKey(id uint64) txn.Key {
 // two have different homes in general; a transaction that a client runs without leaving its region needs a customer
 // whose name and id both call that region home.
 type customers struct {
-	n         uint64
 	placement geo.Placement
 	// cells[(nameHome*R+idHome)*P+partition] lists ids in ascending order, where partition is the id's.
 	cells [][]uint32
@@ -50,34 +49,15 @@ func (c *customers) cell(name, id geo.Region, partition int) []uint32 {
 
 func (c *customers) all(name, id geo.Region) []uint32 { return c.home[int(name)*c.regions()+int(id)] }
 
-// partitionOf and homeOf place an id as geo.Placement places the keys of its accounts.
-func (c *customers) partitionOf(id uint64) int { return int(id % uint64(c.partitions())) }
-func (c *customers) homeOf(id uint64) geo.Region {
-	return geo.Region(id / uint64(c.partitions()) % uint64(c.regions()))
-}
-
-// count is the number of ids with this home and partition, nth the k-th of them.
-func (c *customers) count(home geo.Region, partition int) uint64 {
-	first := c.nth(home, partition, 0)
-	if first >= c.n {
-		return 0
-	}
-	return (c.n-1-first)/uint64(c.regions()*c.partitions()) + 1
-}
-
-func (c *customers) nth(home geo.Region, partition int, k uint64) uint64 {
-	return (k*uint64(c.regions())+uint64(home))*uint64(c.partitions()) + uint64(partition)
-}
-
 func newCustomers(n uint64, p geo.Placement) *customers {
-	c := &customers{n: n, placement: p}
+	c := &customers{placement: p}
 	c.cells = make([][]uint32, p.Regions*p.Regions*p.Partitions)
 	c.home = make([][]uint32, p.Regions*p.Regions)
 	for id := range n {
-		name, home, partition := p.Home(nameKey(id)), c.homeOf(id), c.partitionOf(id)
-		i := int(name)*p.Regions + int(home)
+		own, _ := p.Locate(id)
+		i := int(p.Home(nameKey(id)))*p.Regions + int(own.Home)
 		c.home[i] = append(c.home[i], uint32(id))
-		i = i*p.Partitions + partition
+		i = i*p.Partitions + own.Partition
 		c.cells[i] = append(c.cells[i], uint32(id))
 	}
 	return c
@@ -121,10 +101,10 @@ func checkCustomers(n uint64, p geo.Placement, amalgamate, multiHome bool) error
 			}
 		}
 	}
-	c := customers{placement: p}
 	least := uint64(0)
 	for ; missing > 0; least++ {
-		i := (int(p.Home(nameKey(least)))*p.Regions+int(c.homeOf(least)))*p.Partitions + c.partitionOf(least)
+		own, _ := p.Locate(least)
+		i := (int(p.Home(nameKey(least)))*p.Regions+int(own.Home))*p.Partitions + own.Partition
 		if short[i] > 0 {
 			short[i]--
 			missing--

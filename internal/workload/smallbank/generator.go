@@ -130,22 +130,23 @@ func (g *generator) plan(c *client, home geo.Region) {
 	first := locals[g.skew.draw(rng, uint64(len(locals)))]
 	*c = client{id1: first, id2: first, kind: uint8(kind)}
 
-	home2, partition2 := home, g.index.partitionOf(uint64(first))
+	second, _ := g.place.Locate(uint64(first)) // the cell of the second customer
 	if multiHome {
-		home2 = other(rng, home, g.place.Regions)
+		second.Home = other(rng, home, g.place.Regions)
 	}
 	if multiPartition {
-		partition2 = other(rng, partition2, g.place.Partitions)
+		second.Partition = other(rng, second.Partition, g.place.Partitions)
 	}
 	switch {
 	case kind == typeAmalgamate:
 		// The second customer is looked up too, so its name must be local.
-		cell := g.index.cell(home, home2, partition2)
+		cell := g.index.cell(home, second.Home, second.Partition)
 		for c.id2 = first; c.id2 == first; {
 			c.id2 = cell[g.skew.draw(rng, uint64(len(cell)))]
 		}
 	case multiHome || multiPartition:
-		c.id2 = uint32(g.index.nth(home2, partition2, g.skew.draw(rng, g.index.count(home2, partition2))))
+		n := g.place.ShardNumbersBelow(uint64(g.s.spec.Customers), second)
+		c.id2 = uint32(g.place.ShardNumber(second, g.skew.draw(rng, n)))
 	}
 	switch kind {
 	case typeWriteCheck:

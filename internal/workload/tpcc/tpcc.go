@@ -137,8 +137,8 @@ func (t *TPCC) nth(c geo.Cell, i int) uint32 {
 
 // cellOf returns the cell of a warehouse, and its place among the warehouses there: it is the inverse of nth.
 func (t *TPCC) cellOf(w uint32) (c geo.Cell, i int) {
-	n, p, r := int(shardOf(w)), t.topology.Partitions, len(t.topology.Regions)
-	return geo.Cell{Home: geo.Region(n / p % r), Partition: n % p}, n / p / r
+	c, n := t.topology.Placement().Locate(shardOf(w))
+	return c, int(n)
 }
 
 // placesRemote reports whether the manifest says where remote warehouses are. Otherwise all others are alike.
