@@ -24,9 +24,6 @@ const (
 	streamSize  = 4
 )
 
-// orderedMark is the first byte of an ordered key.
-var orderedMark = txn.OrderedKey(table, 0, nil, nil)[0]
-
 // ref names a record.
 type ref struct {
 	shard  uint64
@@ -45,9 +42,9 @@ func refOf(p geo.Placement, ordered bool, c geo.Cell, n uint64, stream uint32) r
 // appendKey appends the bytes of the record's key.
 func (r ref) appendKey(b []byte, ordered bool) []byte {
 	if ordered {
-		b = append(binary.BigEndian.AppendUint64(append(b, orderedMark), r.shard), 0, r.place)
+		b = append(txn.AppendGroupKey(b, table, r.shard), r.place)
 	} else {
-		b = binary.BigEndian.AppendUint64(append(b, byte(table)), r.shard)
+		b = txn.AppendIntKey(b, table, r.shard)
 	}
 	if r.stream > 0 {
 		b = binary.BigEndian.AppendUint32(b, r.stream)
@@ -57,11 +54,15 @@ func (r ref) appendKey(b []byte, ordered bool) []byte {
 
 // parseKey returns the record that has a key.
 func parseKey(k txn.Key) (r ref, ok bool) {
+	if len(k) < pointSize || !k.Valid() || k.Table() != table {
+		return ref{}, false
+	}
 	var rest txn.Key
+	_, _, point := k[:pointSize].Plain()
 	switch {
-	case len(k) >= pointSize && k[0] == byte(table):
+	case point:
 		rest = k[pointSize:]
-	case len(k) >= orderedSize && k[0] == orderedMark && k[pointSize] == 0:
+	case k.Ordered() && len(k) >= orderedSize && len(k.Unit()) == orderedSize-1:
 		r.place = k[orderedSize-1]
 		rest = k[orderedSize:]
 	default:

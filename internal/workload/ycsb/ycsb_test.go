@@ -311,8 +311,8 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%v names %+v, not %+v", want, got, r.ref)
 		}
 	}
-	for _, k := range []txn.Key{"", txn.StringKey(table, "x"), txn.IntKey(table+1, 1), txn.CompositeKey(table, 1, []byte{1}),
-		txn.OrderedKey(table, 1, nil, nil), txn.OrderedKey(table, 1, []byte("group"), []byte{1}), txn.CompositeKey(table, 1, make([]byte, 4))} {
+	for _, k := range []txn.Key{"", txn.StringKey(table, "x"), txn.StringKey(table, "eight or more"), txn.EverywhereKey(table, make([]byte, 8)),
+		txn.IntKey(table+1, 1), txn.CompositeKey(table, 1, []byte{1}), txn.OrderedKey(table, 1, nil, nil), txn.OrderedKey(table, 1, []byte("group"), []byte{1}), txn.CompositeKey(table, 1, make([]byte, 4))} {
 		if r, ok := parseKey(k); ok {
 			t.Errorf("%v names %+v", k, r)
 		}
