@@ -5,6 +5,7 @@ import (
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
 )
 
 // loadDate is the date of everything that is loaded, the first of January 2026, in microseconds since 1970. Those of
@@ -48,7 +49,7 @@ type loader struct {
 	keys   []byte
 	ends   []int // of the keys
 	values [][]byte
-	slab   []byte // that small values are cut from
+	slab   workload.Slab // that small values are cut from
 	draft  []byte
 	orders [ordersPerDistrict]uint16 // the customers of a district's orders
 }
@@ -80,42 +81,26 @@ func (l *loader) flush() {
 	l.keys, l.ends, l.values = l.keys[:0], l.ends[:0], l.values[:0]
 }
 
-// begin returns an empty slice for a value that transactions will replace alone: own it when it is complete.
+// begin returns an empty slice for a value: own or share it when it is complete.
 func (l *loader) begin() []byte { return l.draft[:0] }
 
-// own returns a value in memory of its own, which is freed when the value is replaced.
+// own returns a value in memory of its own, which is freed when the value is replaced: for one that transactions replace
+// alone.
 func (l *loader) own(v []byte) []byte {
 	l.draft = v
 	return bytes.Clone(v)
 }
 
-// room returns an empty slice with room for n bytes, for a value that is replaced never, or together with its
-// neighbours.
-func (l *loader) room(n int) []byte {
-	if cap(l.slab)-len(l.slab) < n {
-		l.slab = make([]byte, 0, slabSize)
-	}
-	at := len(l.slab)
-	l.slab = l.slab[:at+n]
-	return l.slab[at : at : at+n]
-}
-
-// keep gives back the room that a value, the last one, has not used.
-func (l *loader) keep(v []byte) []byte {
-	l.slab = l.slab[:len(l.slab)-cap(v)+len(v)]
-	return v[:len(v):len(v)]
+// share returns a value in the slab, for one that is replaced never, or together with its neighbours.
+func (l *loader) share(v []byte) []byte {
+	l.draft = v
+	return append(l.slab.Room(len(v), slabSize), v...)
 }
 
 // random returns the generator of a row.
 func (l *loader) random(table txn.Table, w uint32, d uint8, row uint32) random {
 	return randomOf(l.seed, uint8(table), w, uint64(d)<<32|uint64(row))
 }
-
-// The longest rows of ITEM and HISTORY.
-const (
-	maxItem    = itemHead + (1 + 24) + 50
-	maxHistory = historyHead + 24
-)
 
 // address appends street, street, city, state and zip code (clause 4.3.2.7).
 func (l *loader) address(b []byte, r *random) []byte {
@@ -138,12 +123,12 @@ func (l *loader) data(b []byte, r *random) []byte {
 
 func (l *loader) item(i uint32) {
 	r := l.random(tableItem, 0, 0, i)
-	b := be.AppendUint32(l.room(maxItem), uint32(r.between(1_00, 100_00))) // I_PRICE
-	b = be.AppendUint32(b, uint32(r.between(1, 10_000)))                   // I_IM_ID
+	b := be.AppendUint32(l.begin(), uint32(r.between(1_00, 100_00))) // I_PRICE
+	b = be.AppendUint32(b, uint32(r.between(1, 10_000)))             // I_IM_ID
 	b = appendText(b, l.noise.letter(&r, 14, 24))
 	b = l.data(b, &r)
 	l.keys = appendItemKey(l.keys, i)
-	l.row(l.keep(b))
+	l.row(l.share(b))
 }
 
 func (l *loader) warehouse(w uint32) {
@@ -246,10 +231,10 @@ func (l *loader) customer(w uint32, d uint8, c uint16) {
 
 func (l *loader) history(w uint32, d uint8, c uint16) {
 	r := l.random(tableHistory, w, d, uint32(c))
-	b := appendHistory(l.room(maxHistory), w, d, d, c, loadDate, loadedPayment)
+	b := appendHistory(l.begin(), w, d, d, c, loadDate, loadedPayment)
 	b = append(b, l.noise.letter(&r, 12, 24)...)
 	l.keys = appendLoadedHistoryKey(l.keys, w, d, c)
-	l.row(l.keep(b))
+	l.row(l.share(b))
 }
 
 // loadedOrder returns the generator of an order and of its lines, and the numbers that it begins with.
@@ -264,7 +249,7 @@ func (l *loader) loadedOrder(w uint32, d uint8, o uint32) (r random, lines int, 
 
 func (l *loader) order(w uint32, d uint8, o uint32) {
 	_, lines, carrier := l.loadedOrder(w, d, o)
-	b := appendOrder(l.room(orderSize), loadDate, l.orders[o-1], carrier, lines)
+	b := appendOrder(l.slab.Room(orderSize, slabSize), loadDate, l.orders[o-1], carrier, lines)
 	l.keys = appendOrderKey(l.keys, tableOrder, w, d, o)
 	l.row(b)
 }
@@ -276,7 +261,7 @@ func (l *loader) orderLines(w uint32, d uint8, o uint32) {
 		if o >= firstUndelivered {
 			amount, delivered = int64(r.between(1, 9_999_99)), 0
 		}
-		b := appendOrderLine(l.room(orderLineSize), delivered, amount, item, w, 5, l.noise.letter(&r, distInfoSize, distInfoSize))
+		b := appendOrderLine(l.slab.Room(orderLineSize, slabSize), delivered, amount, item, w, 5, l.noise.letter(&r, distInfoSize, distInfoSize))
 		l.keys = appendOrderLineKey(l.keys, w, d, o, number)
 		l.row(b)
 	}

@@ -23,6 +23,9 @@ const (
 	stockHead     = 14 + districtsPerWarehouse*distInfoSize
 )
 
+// maxHistory is the size of the longest rows of HISTORY.
+const maxHistory = historyHead + 24
+
 // distInfoSize is the size of S_DIST_xx and OL_DIST_INFO.
 const distInfoSize = 24
 
