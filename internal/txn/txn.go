@@ -211,6 +211,14 @@ func (p *Procedure) Call(t *Transaction, args []byte) {
 	}
 }
 
+// CheckLen fails unless the arguments of a procedure have as many bytes as it wants, for Procedure.Declare.
+func CheckLen(args []byte, want int) error {
+	if len(args) != want {
+		return fmt.Errorf("the arguments have %d bytes, not %d", len(args), want)
+	}
+	return nil
+}
+
 // Abort is a procedure's own decision to give up.
 type Abort string
 

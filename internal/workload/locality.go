@@ -94,7 +94,7 @@ func (c *Cells) Draw(home geo.Region) {
 	}
 	c.homes = c.choose(c.homes[:0], int(home), homes, c.regions)
 	c.parts = c.choose(c.parts[:0], c.rng.IntN(c.partitions), parts, c.partitions)
-	c.meet = homes * parts / gcd(homes, parts)
+	c.meet = homes * parts / GCD(homes, parts)
 }
 
 // Of returns the cell of the transaction's i-th item: items go round the chosen homes and partitions by turns.
@@ -115,7 +115,8 @@ func (c *Cells) choose(dst []int, first, n, of int) []int {
 	return dst
 }
 
-func gcd(a, b int) int {
+// GCD returns the greatest common divisor of two numbers of 0 or more.
+func GCD[T int | uint64](a, b T) T {
 	for b != 0 {
 		a, b = b, a%b
 	}

@@ -1,11 +1,27 @@
 package workload
 
-import "math/rand/v2"
+import (
+	"fmt"
+	"math/rand/v2"
+)
 
 // Mix draws one of several kinds, each as often as its share in percent says.
 type Mix []int32 // the sums of the shares up to each kind
 
-// NewMix returns the mix of kinds 0, 1, ... with these shares, which are 0 or more and sum to 100.
+// CheckMix checks the shares of a mix. field, such as spec.workload.tpcc.mix, holds them in the manifest.
+func CheckMix(field string, shares ...int32) error {
+	sum, least := int64(0), int32(0)
+	for _, share := range shares {
+		sum += int64(share)
+		least = min(least, share)
+	}
+	if least < 0 || sum != 100 {
+		return fmt.Errorf("%s: the shares sum to %d; they must be 0 or more and sum to 100", field, sum)
+	}
+	return nil
+}
+
+// NewMix returns the mix of kinds 0, 1, ... with these shares, which CheckMix finds right.
 func NewMix(shares ...int32) Mix {
 	m := make(Mix, len(shares))
 	sum := int32(0)

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -24,5 +25,16 @@ func TestMix(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestCheckMix(t *testing.T) {
+	for want, shares := range map[string][]int32{
+		"": {0, 40, 60}, "f: the shares sum to 101; ": {41, 60}, "f: the shares sum to 100; ": {-1, 101}, "f: the shares sum to 0; ": nil,
+		"f: the shares sum to 4294967396; ": {1<<31 - 1, 1<<31 - 1, 102}, // which is 100 in 32 bits
+	} {
+		if err := CheckMix("f", shares...); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v: error %v, want %q", shares, err, want)
+		}
 	}
 }

@@ -140,6 +140,9 @@ type Generator interface {
 	Realised() []Count
 }
 
+// MaxUnknown bounds the unknown outcomes that a Generator remembers: the late truth about more does not narrow the ledger.
+const MaxUnknown = 1 << 20
+
 // Share is a share of requests, or of something in them, that a manifest configures.
 type Share struct {
 	// Name says which ones, and Of the plural of what they are a share of: multi-home of final phases.

@@ -58,8 +58,8 @@ func (a args) check() error {
 	if a.records() == 0 || a.records() > maxRecords {
 		return fmt.Errorf("%d records are named, not 1 to %d", a.records(), maxRecords)
 	}
-	if want := argsSize(a.records(), a.writes(), a.payloadSize()); len(a) != want {
-		return fmt.Errorf("the arguments have %d bytes, not %d", len(a), want)
+	if err := txn.CheckLen(a, argsSize(a.records(), a.writes(), a.payloadSize())); err != nil {
+		return err
 	}
 	if id, ok := a.duplicate(); ok {
 		return fmt.Errorf("record %d is named twice", id)

@@ -148,9 +148,6 @@ type generator struct {
 	ids      []uint64 // of the transaction being made
 }
 
-// maxUnknown bounds the unknown outcomes whose late truth still narrows the ledger.
-const maxUnknown = 1 << 20
-
 // NewGenerator makes the transactions of the clients of one load generator.
 func (w *RMW) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 	rng := rand.New(rand.NewPCG(w.seed, uint64(c.Stream)))
@@ -221,7 +218,7 @@ func (g *generator) Done(client int, o txn.Outcome) {
 		g.writes.High += writes
 	case txn.Unknown:
 		g.writes.High += writes
-		if len(g.unknown) < maxUnknown {
+		if len(g.unknown) < workload.MaxUnknown {
 			g.unknown[o.ID] = struct{}{}
 		}
 	}

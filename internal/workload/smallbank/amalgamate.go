@@ -12,7 +12,7 @@ var amalgamate = &txn.Procedure{
 	ID:   procAmalgamate,
 	Name: "amalgamate",
 	Declare: func(args []byte, f *txn.Footprint) error {
-		if err := checkLen(args, twoIDs); err != nil {
+		if err := txn.CheckLen(args, twoIDs); err != nil {
 			return err
 		}
 		if argID1(args) == argID2(args) {

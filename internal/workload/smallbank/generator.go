@@ -48,9 +48,6 @@ type generator struct {
 	slab    workload.Slab
 }
 
-// maxUnknown bounds the unknown outcomes whose late truth still narrows the ledger.
-const maxUnknown = 1 << 20
-
 // NewGenerator makes the transactions of the clients of one load generator.
 func (s *SmallBank) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 	types := shares(&s.spec.Mix)
@@ -210,7 +207,7 @@ func (g *generator) Done(i int, o txn.Outcome) {
 	if o.Status != txn.Committed {
 		if e := c.effect(); o.Status == txn.Unknown && e != (workload.Interval{}) {
 			g.add(e)
-			if len(g.unknown) < maxUnknown {
+			if len(g.unknown) < workload.MaxUnknown {
 				g.unknown[o.ID] = *c
 			}
 		}

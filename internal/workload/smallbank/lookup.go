@@ -7,7 +7,7 @@ var lookup = &txn.Procedure{
 	ID:   procLookup,
 	Name: "lookup", ReadOnly: true,
 	Declare: func(args []byte, f *txn.Footprint) error {
-		if err := checkLen(args, nameSize); err != nil {
+		if err := txn.CheckLen(args, nameSize); err != nil {
 			return err
 		}
 		f.Accesses = append(f.Accesses, txn.Access{Key: txn.StringKey(tableAccount, string(args)), Mode: txn.Read})

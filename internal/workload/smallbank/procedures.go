@@ -2,7 +2,6 @@ package smallbank
 
 import (
 	"encoding/binary"
-	"fmt"
 
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -50,13 +49,6 @@ func argID1(args []byte) uint64   { return binary.BigEndian.Uint64(args) }
 func argID2(args []byte) uint64   { return binary.BigEndian.Uint64(args[8:]) }
 func argAmount(args []byte) int64 { return int64(binary.BigEndian.Uint64(args[16:])) }
 
-func checkLen(args []byte, want int) error {
-	if len(args) != want {
-		return fmt.Errorf("the arguments have %d bytes, not %d", len(args), want)
-	}
-	return nil
-}
-
 // keySize is the length of txn.IntKey.
 const keySize = 9
 
@@ -76,7 +68,7 @@ func accountKeys(id1, id2 uint64) (checking, savings txn.Key) {
 // savings(id2) in these modes.
 func declarePair(size int, checkingMode, savingsMode txn.Mode) func([]byte, *txn.Footprint) error {
 	return func(args []byte, f *txn.Footprint) error {
-		if err := checkLen(args, size); err != nil {
+		if err := txn.CheckLen(args, size); err != nil {
 			return err
 		}
 		checking, savings := accountKeys(argID1(args), argID2(args))

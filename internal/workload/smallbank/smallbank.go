@@ -62,10 +62,11 @@ type target struct {
 // New binds the workload to a topology. Errors name the manifest's field and what would be right.
 func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, error) {
 	const field = "spec.workload.smallbank."
-	m := spec.Mix
-	switch sum := m.Balance + m.WriteCheck + m.DepositChecking + m.TransactSavings + m.Amalgamate; {
-	case min(m.Balance, m.WriteCheck, m.DepositChecking, m.TransactSavings, m.Amalgamate) < 0 || sum != 100:
-		return nil, fmt.Errorf(field+"mix: the shares sum to %d; they must be 0 or more and sum to 100", sum)
+	types := shares(&spec.Mix)
+	if err := workload.CheckMix(field+"mix", types[:]...); err != nil {
+		return nil, err
+	}
+	switch {
 	case spec.Customers < 1 || spec.Customers > 1<<32-1:
 		return nil, fmt.Errorf(field+"customers: %d is not between 1 and %d", spec.Customers, uint32(1<<32-1))
 	case spec.HotPercent < 0 || spec.HotPercent > 100:
@@ -86,7 +87,7 @@ func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, err
 		}
 		s.targets = append(s.targets, target{r, f.HitPercent})
 	}
-	if err := checkCustomers(uint64(spec.Customers), t.Placement(), m.Amalgamate > 0, spec.MultiHomePercent > 0); err != nil {
+	if err := checkCustomers(uint64(spec.Customers), t.Placement(), spec.Mix.Amalgamate > 0, spec.MultiHomePercent > 0); err != nil {
 		return nil, err
 	}
 	s.index = sync.OnceValue(func() *customers { return newCustomers(uint64(spec.Customers), t.Placement()) })

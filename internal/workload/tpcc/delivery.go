@@ -46,7 +46,7 @@ func appendDelivery(b []byte, w uint32, carrier uint8, date uint64) []byte {
 }
 
 func (a deliveryArgs) check() error {
-	if err := checkLen(a, deliveryArgsSize); err != nil {
+	if err := txn.CheckLen(a, deliveryArgsSize); err != nil {
 		return err
 	}
 	if a.carrier() == 0 {

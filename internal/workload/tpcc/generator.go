@@ -49,9 +49,6 @@ type generator struct {
 	args   workload.Slab
 }
 
-// maxUnknown bounds the unknown outcomes whose late truth still narrows the ledger.
-const maxUnknown = 1 << 20
-
 var procedures = [numTypes]*txn.Procedure{typeNewOrder: newOrder, typePayment: payment, typeOrderStatus: orderStatus,
 	typeDelivery: delivery, typeStockLevel: stockLevel}
 
@@ -247,7 +244,7 @@ func (g *generator) Done(client int, o txn.Outcome) {
 	case txn.Unknown:
 		if e := x.effect(); e != (sums{}) {
 			g.total.add(&e, 1)
-			if len(g.unknown) < maxUnknown {
+			if len(g.unknown) < workload.MaxUnknown {
 				g.unknown[o.ID] = *x
 			}
 		}

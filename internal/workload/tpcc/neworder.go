@@ -77,8 +77,8 @@ func (a newOrderArgs) check() error {
 	if n < 1 || n > maxOrderLines {
 		return fmt.Errorf("the order has %d lines, not 1 to %d", n, maxOrderLines)
 	}
-	if want := newOrderHead + lineArgs*n; len(a) != want {
-		return fmt.Errorf("the arguments have %d bytes, not %d", len(a), want)
+	if err := txn.CheckLen(a, newOrderHead+lineArgs*n); err != nil {
+		return err
 	}
 	if err := checkPlace(a.warehouse(), a.district()); err != nil {
 		return err
@@ -293,13 +293,6 @@ func checkPlace(w uint32, d uint8) error {
 	}
 	if d < 1 || d > districtsPerWarehouse {
 		return fmt.Errorf("the district is %d, not 1 to %d", d, districtsPerWarehouse)
-	}
-	return nil
-}
-
-func checkLen(args []byte, want int) error {
-	if len(args) != want {
-		return fmt.Errorf("the arguments have %d bytes, not %d", len(args), want)
 	}
 	return nil
 }

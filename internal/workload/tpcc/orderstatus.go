@@ -17,7 +17,7 @@ var orderStatus = &txn.Procedure{
 	ID:   procOrderStatus,
 	Name: "orderStatus", ReadOnly: true,
 	Declare: func(args []byte, f *txn.Footprint) error {
-		if err := checkLen(args, customerArgs); err != nil {
+		if err := txn.CheckLen(args, customerArgs); err != nil {
 			return err
 		}
 		by := readSelector(args)

@@ -54,7 +54,7 @@ func appendPayment(b []byte, w uint32, d uint8, s selector, date, history uint64
 }
 
 func (a paymentArgs) check() error {
-	if err := checkLen(a, paymentArgsSize); err != nil {
+	if err := txn.CheckLen(a, paymentArgsSize); err != nil {
 		return err
 	}
 	if err := checkPlace(a.warehouse(), a.district()); err != nil {

@@ -47,7 +47,7 @@ func appendStockLevel(b []byte, w uint32, d, threshold uint8) []byte {
 }
 
 func (a stockLevelArgs) check() error {
-	if err := checkLen(a, stockLevelArgsSize); err != nil {
+	if err := txn.CheckLen(a, stockLevelArgsSize); err != nil {
 		return err
 	}
 	if a.threshold() == 0 {

@@ -45,7 +45,7 @@ type TPCC struct {
 // New binds the workload to a topology. Errors name the manifest's field and what would be right.
 func New(spec v1alpha1.TPCC, seed uint64, t *geo.Topology) (*TPCC, error) {
 	const field = "spec.workload.tpcc."
-	m, r := spec.Mix, spec.Remote
+	types, r := mix(&spec.Mix), spec.Remote
 	for _, p := range []struct {
 		name string
 		of   int32
@@ -58,9 +58,10 @@ func New(spec v1alpha1.TPCC, seed uint64, t *geo.Topology) (*TPCC, error) {
 			return nil, fmt.Errorf(field+"%s: %d is not between 0 and 100", p.name, p.of)
 		}
 	}
-	switch sum := m.NewOrder + m.Payment + m.OrderStatus + m.Delivery + m.StockLevel; {
-	case min(m.NewOrder, m.Payment, m.OrderStatus, m.Delivery, m.StockLevel) < 0 || sum != 100:
-		return nil, fmt.Errorf(field+"mix: the shares sum to %d; they must be 0 or more and sum to 100", sum)
+	if err := workload.CheckMix(field+"mix", types[:]...); err != nil {
+		return nil, err
+	}
+	switch {
 	case spec.WarehousesPerPartition < 1 || spec.WarehousesPerPartition > 10_000:
 		return nil, fmt.Errorf(field+"warehousesPerPartition: %d is not between 1 and 10000", spec.WarehousesPerPartition)
 	case (r.OrderLinePercent == nil) == (r.NewOrderPercent == nil):

@@ -13,9 +13,6 @@ import (
 // noiseSize is the length of the random bytes that fields are cut from.
 const noiseSize = 4096
 
-// maxUnknown bounds the unknown outcomes whose late truth still narrows the ledger.
-const maxUnknown = 1 << 20
-
 type generator struct {
 	w      *YCSB
 	region geo.Region
@@ -200,7 +197,7 @@ func (g *generator) Done(client int, o txn.Outcome) {
 		g.count(&g.tally, a, 1, 1)
 	case txn.Unknown:
 		g.count(&g.tally, a, 0, 1)
-		if len(g.unknown) < maxUnknown {
+		if len(g.unknown) < workload.MaxUnknown {
 			g.unknown[o.ID] = slices.Clone(a[:len(a)-len(a.payload())])
 		}
 	}

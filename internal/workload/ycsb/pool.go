@@ -34,16 +34,9 @@ func newPool(w *YCSB, rng *rand.Rand, c geo.Cell) *pool {
 	if w.anywhere() {
 		p.loaded = uint64(w.spec.Records)
 	}
-	for p.stride = max(1, p.loaded*61/100); gcd(p.stride, p.loaded) != 1; p.stride++ {
+	for p.stride = max(1, p.loaded*61/100); workload.GCD(p.stride, p.loaded) != 1; p.stride++ {
 	}
 	return p
-}
-
-func gcd(a, b uint64) uint64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // choose draws a record by the workload's distribution.

@@ -52,14 +52,16 @@ func New(spec v1alpha1.YCSB, seed uint64, t *geo.Topology) (*YCSB, error) {
 	w := &YCSB{spec: spec, mix: spec.Shares(), distribution: spec.Choice(), seed: seed, topology: t, placement: t.Placement()}
 	w.ordered = w.mix.Scan > 0
 	w.expected = sync.OnceValue(w.estimate)
-	m, cells := w.mix, int64(len(t.Regions)*t.Partitions)
+	kinds, cells := shares(&w.mix), int64(len(t.Regions)*t.Partitions)
 	fields := int64(spec.FieldCount) * int64(spec.FieldBytes)
 	scanned := int64(spec.OperationsPerTransaction) * int64(spec.MaxScanRecords) * fields
-	switch sum := m.Read + m.Update + m.Insert + m.Scan + m.ReadModifyWrite; {
-	case (spec.Preset == "") == (spec.Mix == nil):
+	if (spec.Preset == "") == (spec.Mix == nil) {
 		return nil, fmt.Errorf("spec.workload.ycsb: exactly one of preset and mix must be set")
-	case min(m.Read, m.Update, m.Insert, m.Scan, m.ReadModifyWrite) < 0 || sum != 100:
-		return nil, fmt.Errorf(field+"mix: the shares sum to %d; they must be 0 or more and sum to 100", sum)
+	}
+	if err := workload.CheckMix(field+"mix", kinds[:]...); err != nil {
+		return nil, err
+	}
+	switch {
 	case spec.Records < cells:
 		return nil, fmt.Errorf(field+"records: %d is too few for %d regions with %d partitions each; make it at least %d",
 			spec.Records, len(t.Regions), t.Partitions, cells)
