@@ -165,6 +165,16 @@ func GetEach(c Ctx, keys []Key) ([][]byte, error) {
 	return values, nil
 }
 
+// GetRow returns the value of a row, at least minSize bytes. The error is missing where there is no such row or its value is
+// shorter, and otherwise what Get returns.
+func GetRow(c Ctx, k Key, minSize int, missing Abort) ([]byte, error) {
+	v, err := c.Get(k)
+	if err == ErrNotFound || err == nil && len(v) < minSize {
+		return nil, missing
+	}
+	return v, err
+}
+
 // Row is a row with its value.
 type Row struct {
 	Key   Key

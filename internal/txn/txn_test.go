@@ -211,3 +211,44 @@ func TestClasses(t *testing.T) {
 		}
 	}
 }
+
+// oneRow is a Ctx with one row, or one that fails.
+type oneRow struct {
+	Ctx
+	key   Key
+	value []byte
+	err   error
+}
+
+func (o oneRow) Get(k Key) ([]byte, error) {
+	switch {
+	case o.err != nil:
+		return nil, o.err
+	case k != o.key:
+		return nil, ErrNotFound
+	}
+	return o.value, nil
+}
+
+func TestGetRow(t *testing.T) {
+	const missing = Abort("no-row")
+	failed := errors.New("the database has failed")
+	for name, c := range map[string]struct {
+		key     Key
+		minSize int
+		fails   error // of the Ctx
+		want    string
+		err     error
+	}{
+		"long enough": {"k", 3, nil, "row", nil},
+		"longer":      {"k", 0, nil, "row", nil},
+		"too short":   {"k", 4, nil, "", missing},
+		"not there":   {"x", 0, nil, "", missing},
+		"failed":      {"k", 3, failed, "", failed},
+	} {
+		v, err := GetRow(oneRow{key: "k", value: []byte("row"), err: c.fails}, c.key, c.minSize, missing)
+		if string(v) != c.want || err != c.err {
+			t.Errorf("%s: %q, %v, want %q, %v", name, v, err, c.want, c.err)
+		}
+	}
+}

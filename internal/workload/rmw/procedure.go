@@ -135,10 +135,7 @@ var readModifyWrite = &txn.Procedure{
 		values := make([]byte, writes*size)
 		for i := range n {
 			k := keys[i*keySize : (i+1)*keySize]
-			old, err := c.Get(k)
-			if err == txn.ErrNotFound || err == nil && len(old) < counterSize {
-				return nil, abortNoRecord
-			}
+			old, err := txn.GetRow(c, k, counterSize, abortNoRecord)
 			if err != nil {
 				return nil, err
 			}

@@ -15,10 +15,6 @@ var lookup = &txn.Procedure{
 		return nil
 	},
 	Run: func(c txn.Ctx, args []byte) ([]byte, error) {
-		v, err := c.Get(txn.StringKey(tableAccount, string(args)))
-		if err == txn.ErrNotFound || err == nil && len(v) != 8 {
-			return nil, abortNoCustomer
-		}
-		return v, err
+		return txn.GetRow(c, txn.StringKey(tableAccount, string(args)), rowSize, abortNoCustomer)
 	},
 }

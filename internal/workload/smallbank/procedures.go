@@ -52,6 +52,9 @@ func argAmount(args []byte) int64 { return int64(binary.BigEndian.Uint64(args[16
 // keySize is the length of txn.IntKey.
 const keySize = 9
 
+// rowSize is the size of all rows: an id or an amount.
+const rowSize = 8
+
 // accountKeys returns checking(id1) and savings(id2). Both share one piece of memory, since this runs for every
 // transaction on every node.
 func accountKeys(id1, id2 uint64) (checking, savings txn.Key) {
@@ -89,10 +92,7 @@ func readPair(c txn.Ctx, args []byte) (checkingKey, savingsKey txn.Key, checking
 }
 
 func readAmount(c txn.Ctx, k txn.Key) (int64, error) {
-	v, err := c.Get(k)
-	if err == txn.ErrNotFound || err == nil && len(v) != 8 {
-		return 0, abortNoAccount
-	}
+	v, err := txn.GetRow(c, k, rowSize, abortNoAccount)
 	if err != nil {
 		return 0, err
 	}
@@ -100,11 +100,11 @@ func readAmount(c txn.Ctx, k txn.Key) (int64, error) {
 }
 
 func encodeAmount(v int64) []byte {
-	return binary.BigEndian.AppendUint64(make([]byte, 0, 8), uint64(v))
+	return binary.BigEndian.AppendUint64(make([]byte, 0, rowSize), uint64(v))
 }
 
 func decodeAmount(b []byte) (int64, bool) {
-	if len(b) != 8 {
+	if len(b) != rowSize {
 		return 0, false
 	}
 	return int64(binary.BigEndian.Uint64(b)), true

@@ -31,11 +31,7 @@ const distInfoSize = 24
 
 // get returns a row whose numbers need as many bytes.
 func get(c txn.Ctx, k txn.Key, head int) ([]byte, error) {
-	v, err := c.Get(k)
-	if err == txn.ErrNotFound || err == nil && len(v) < head {
-		return nil, abortNoRow
-	}
-	return v, err
+	return txn.GetRow(c, k, head, abortNoRow)
 }
 
 // text returns the n-th of the texts that begin at head, or nil.
