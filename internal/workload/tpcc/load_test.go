@@ -80,7 +80,7 @@ func TestRows(t *testing.T) {
 			switch k.Table() {
 			case tableStock:
 				if q := stockRow(v).quantity(); q < 10 || q > 100 || len(v) < stockHead+26 || len(v) > stockHead+50 {
-					t.Fatalf("%s: quantity %d, %d bytes", KeyName(k), q, len(v))
+					t.Fatalf("%s: quantity %d, %d bytes", keyName(k), q, len(v))
 				}
 				if isOriginal(stockRow(v).data()) {
 					originals[tableStock]++
@@ -88,10 +88,10 @@ func TestRows(t *testing.T) {
 			case tableCustomer:
 				r := customerRow(v)
 				if r.balance() != -1000 || r.ytdPayment() != 1000 || r.payments() != 1 || r.deliveries() != 0 || r.discount() > 5000 {
-					t.Fatalf("%s: %v", KeyName(k), r)
+					t.Fatalf("%s: %v", keyName(k), r)
 				}
 				if n := len(r) - r.dataAt(); n < 300 || n > 500 {
-					t.Fatalf("%s: C_DATA has %d characters", KeyName(k), n)
+					t.Fatalf("%s: C_DATA has %d characters", keyName(k), n)
 				}
 				if r.badCredit() {
 					bad++
@@ -123,7 +123,7 @@ func TestRows(t *testing.T) {
 	}
 	w.Everywhere(func(k txn.Key, v []byte) {
 		if p := itemRow(v).price(); p < 1_00 || p > 100_00 || !k.Everywhere() {
-			t.Fatalf("%s: price %d", KeyName(k), p)
+			t.Fatalf("%s: price %d", keyName(k), p)
 		}
 		if isOriginal(itemRow(v).data()) {
 			originals[tableItem]++
@@ -316,12 +316,12 @@ func TestKeyNames(t *testing.T) {
 		"order by customer(3, 4, 17, 3001)":       appendOrderByCustomerKey(nil, 3, 4, 17, 3001),
 		"t11/5":                                   []byte(txn.IntKey(11, 5)),
 	} {
-		if got := KeyName(txn.Key(key)); got != want {
+		if got := keyName(txn.Key(key)); got != want {
 			t.Errorf("%v is %q, want %q", txn.Key(key), got, want)
 		}
 	}
 	for _, k := range []txn.Key{"", "x", txn.Key(appendCustomerKey(nil, 3, 4, 5)[:11]), txn.IntKey(tableHistory, 3), txn.OrderedKey(tableOrder, 1, []byte{1, 2}, nil)} {
-		if got := KeyName(k); got == "" {
+		if got := keyName(k); got == "" {
 			t.Errorf("%x has no name", string(k))
 		}
 	}

@@ -190,8 +190,8 @@ var keySizes = map[txn.Table]int{
 	tableOrdersByCustomer: orderByCustomerKeySize,
 }
 
-// KeyName names a row of any TPC-C database as the specification does, with its primary key: district(3, 4).
-func KeyName(k txn.Key) string {
+// keyName names a row of any TPC-C database as the specification does, with its primary key: district(3, 4).
+func keyName(k txn.Key) string {
 	if !k.Valid() || k.Table() > tableOrdersByCustomer {
 		return k.String()
 	}

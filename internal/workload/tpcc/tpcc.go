@@ -115,7 +115,7 @@ func mix(m *v1alpha1.TPCCMix) [numTypes]int32 {
 }
 
 // KeyName names a row as the specification does.
-func (t *TPCC) KeyName(k txn.Key) string { return KeyName(k) }
+func (t *TPCC) KeyName(k txn.Key) string { return keyName(k) }
 
 // warehouses is the number of all warehouses; they are numbered from 1.
 func (t *TPCC) warehouses() int {

@@ -36,7 +36,7 @@ func at(t testing.TB, d *workloadtest.Database, key []byte) []byte {
 	t.Helper()
 	r, ok := d.Get(txn.Key(key))
 	if !ok {
-		t.Fatalf("there is no %s", KeyName(txn.Key(key)))
+		t.Fatalf("there is no %s", keyName(txn.Key(key)))
 	}
 	return slices.Clone(r.Value)
 }
@@ -416,7 +416,7 @@ func TestForms(t *testing.T) {
 	traced.Rows().Each(func(k txn.Key, v []byte) {
 		left--
 		if r, ok := plain.Get(k); !ok || !bytes.Equal(r.Value, v) {
-			t.Errorf("%s is %x traced, %x plain", KeyName(k), v, r.Value)
+			t.Errorf("%s is %x traced, %x plain", keyName(k), v, r.Value)
 		}
 	})
 	if left != 0 {
