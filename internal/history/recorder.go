@@ -3,22 +3,12 @@ package history
 import (
 	"math"
 
-	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
 // Lookup returns the version of the row that the running transaction would read under k now: its writer, and which of
 // that transaction's writes of the row it is (0: not known). It is asked only before the transaction's first write of k.
 type Lookup func(k txn.Key) (writer txn.ID, nth uint8, known bool)
-
-// StoreLookup looks versions up in a single-version store, for engines that run a procedure where its data is. Such a
-// store forgets who deleted a row.
-func StoreLookup(s store.Reader) Lookup {
-	return func(k txn.Key) (txn.ID, uint8, bool) {
-		r, found := s.Get(k)
-		return r.Writer, 0, found
-	}
-}
 
 // Recorder is a procedure's view of the database that notes what the procedure reads and which versions it overwrites.
 // A recorder may be used again after Reset.
