@@ -1,13 +1,13 @@
 package tpcc
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/workloadtest"
 )
 
@@ -161,11 +161,11 @@ func TestConditions(t *testing.T) {
 			if _, err := c.p.Run(&all{&ctx}, c.args); err != nil {
 				t.Fatal(err)
 			}
-			defer apply(st.Hash, view.Writes.Entries())()
+			defer st.Apply(0, st.Apply(1, view.Writes.Entries()))
 			// The audits of the shards, added up as package audit does.
 			sums := map[string]int64{}
 			for home := range uint32(2) {
-				for name, v := range bank.Audit(shardOfHome{rowsOf{st.Hash}, home + 1}) {
+				for name, v := range bank.Audit(shardOfHome{st.Rows(), home + 1}) {
 					sums[name] += v
 				}
 			}
@@ -193,12 +193,12 @@ func (a *all) GetAll(keys []txn.Key) ([][]byte, error) { return txn.GetEach(a.Ct
 
 // shardOfHome are the rows of one warehouse.
 type shardOfHome struct {
-	rowsOf
+	workload.Rows
 	warehouse uint32
 }
 
 func (s shardOfHome) Each(f func(txn.Key, []byte)) {
-	s.rowsOf.Each(func(k txn.Key, v []byte) {
+	s.Rows.Each(func(k txn.Key, v []byte) {
 		if !k.Everywhere() && warehouseOf(k) == s.warehouse {
 			f(k, v)
 		}
@@ -213,27 +213,4 @@ func database(t *testing.T, w *TPCC) *workloadtest.Database {
 		loadedDatabase = loaded(t, w)
 	}
 	return loadedDatabase
-}
-
-// apply applies writes and returns a function that takes them back.
-func apply(s *store.Hash, writes []txn.WriteEntry) (undo func()) {
-	var old []txn.WriteEntry
-	for _, w := range writes {
-		r, found := s.Get(w.Key)
-		old = append(old, txn.WriteEntry{Key: w.Key, Value: bytes.Clone(r.Value), Deleted: !found})
-		if w.Deleted {
-			s.Delete(w.Key)
-		} else {
-			s.Put(w.Key, w.Value, 1)
-		}
-	}
-	return func() {
-		for _, w := range old {
-			if w.Deleted {
-				s.Delete(w.Key)
-			} else {
-				s.Put(w.Key, w.Value, 0)
-			}
-		}
-	}
 }

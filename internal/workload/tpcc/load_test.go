@@ -64,14 +64,14 @@ func TestRows(t *testing.T) {
 	p := top.Placement()
 	seen := map[txn.Table]int{}
 	size, originals, bad, names := 0, map[txn.Table]int{}, 0, map[string]int{}
-	once := store.NewHash()
+	once := workloadtest.New(t)
 	for home := range geo.Region(2) {
 		cell := geo.Cell{Home: home}
 		w.Rows(cell, func(k txn.Key, v []byte) {
 			if !k.Valid() || p.Cell(k) != cell || warehouseOf(k) != uint32(home)+1 {
 				t.Fatalf("%v of warehouse %d is loaded into %v, not %v", k, warehouseOf(k), cell, p.Cell(k))
 			}
-			once.Load(k, v)
+			once.Hash.Load(k, v)
 			seen[k.Table()]++
 			if home == 1 {
 				return
@@ -139,7 +139,7 @@ func TestRows(t *testing.T) {
 	if n := names["BARBARBAR"]; n < 10 {
 		t.Errorf("%d customers are called BARBARBAR, want 10 or more", n)
 	}
-	for condition, found := range findings(w.Audit(rowsOf{once})) {
+	for condition, found := range findings(w.Audit(once.Rows())) {
 		t.Errorf("condition %d is violated by the loaded database: %v", condition, found)
 	}
 }
@@ -151,20 +151,6 @@ func near(t *testing.T, what string, hits, n int, p float64) {
 	if off := math.Abs(got - p); off > 4*math.Sqrt(p*(1-p)/float64(n))+1e-12 {
 		t.Errorf("%s: %.4f of %d, want %.4f", what, got, n, p)
 	}
-}
-
-// rowsOf are all rows of a store.
-type rowsOf struct{ *store.Hash }
-
-func (r rowsOf) Each(f func(txn.Key, []byte)) {
-	r.Hash.Each(func(k txn.Key, rec store.Record) { f(k, rec.Value) })
-}
-func (r rowsOf) Get(k txn.Key) ([]byte, bool) {
-	rec, ok := r.Hash.Get(k)
-	return rec.Value, ok
-}
-func (r rowsOf) Scan(g txn.Range, f func(txn.Key, []byte) bool) {
-	r.Hash.Scan(g, func(k txn.Key, rec store.Record) bool { return f(k, rec.Value) })
 }
 
 // TestPermutation: each customer of a district has one order (clause 4.3.3.1), and the index by customer finds it.

@@ -93,7 +93,7 @@ func (d *Database) Run(t *txn.Transaction) txn.Outcome {
 func (d *Database) run(t *txn.Transaction) txn.Outcome {
 	d.t.Helper()
 	writes, o := d.execute(t)
-	d.apply(t.ID, writes)
+	d.Apply(t.ID, writes)
 	return o
 }
 
@@ -167,8 +167,8 @@ func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) (writes []txn.W
 	return c.Writes.Entries(), result, class, err
 }
 
-// apply makes writes and returns those that take them back.
-func (d *Database) apply(id txn.ID, writes []txn.WriteEntry) (undo []txn.WriteEntry) {
+// Apply makes writes and returns those that take them back.
+func (d *Database) Apply(id txn.ID, writes []txn.WriteEntry) (undo []txn.WriteEntry) {
 	for _, w := range writes {
 		r, found := d.Get(w.Key)
 		undo = append(undo, txn.WriteEntry{Key: w.Key, Value: bytes.Clone(r.Value), Deleted: !found})

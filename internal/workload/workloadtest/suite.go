@@ -232,7 +232,7 @@ func Ledger(t testing.TB, c *Case, n int, blind ...string) {
 			truth = append(truth, txn.Outcome{ID: tx.ID, Status: txn.Aborted, Cause: txn.CauseConflict})
 			writes, told = nil, unknown(tx)
 		}
-		l.d.apply(tx.ID, writes)
+		l.d.Apply(tx.ID, writes)
 		l.g.Done(client, told)
 	}
 	l.pass("while outcomes are unknown")
@@ -322,13 +322,13 @@ func (l *ledgerTest) plant(kind uint8, how string, late, blind bool) {
 	case torn:
 		i := slices.IndexFunc(writes, l.changes)
 		mend = writes[i : i+1]
-		l.d.apply(tx.ID, slices.Delete(slices.Clone(writes), i, i+1))
+		l.d.Apply(tx.ID, slices.Delete(slices.Clone(writes), i, i+1))
 	case doubled:
-		l.d.apply(tx.ID, writes)
+		l.d.Apply(tx.ID, writes)
 		again, _ := l.d.execute(tx)
-		mend = l.d.apply(tx.ID, again)
+		mend = l.d.Apply(tx.ID, again)
 	case invented:
-		mend = l.d.apply(tx.ID, writes)
+		mend = l.d.Apply(tx.ID, writes)
 		told = txn.Outcome{ID: tx.ID, Status: txn.Aborted, Cause: txn.CauseConflict}
 	}
 	if late {
@@ -355,7 +355,7 @@ func (l *ledgerTest) plant(kind uint8, how string, late, blind bool) {
 			l.t.Errorf("workload %s: %s: the check %sdoes not say what is wrong", l.w.Name(), what, f)
 		}
 	}
-	l.d.apply(tx.ID, mend)
+	l.d.Apply(tx.ID, mend)
 }
 
 // changes reports whether a write changes its row.
@@ -374,7 +374,7 @@ func (l *ledgerTest) find(kind uint8) (*txn.Transaction, []txn.WriteEntry, txn.O
 		if r.Type == kind && slices.ContainsFunc(writes, l.changes) {
 			return tx, writes, o
 		}
-		l.d.apply(tx.ID, writes)
+		l.d.Apply(tx.ID, writes)
 		l.g.Done(0, o)
 	}
 	return nil, nil, txn.Outcome{}
