@@ -169,15 +169,6 @@ func TestInitialBalances(t *testing.T) {
 	}
 }
 
-// near fails when hits of n is not within four standard deviations of the share p.
-func near(t *testing.T, what string, hits, n int, p float64) {
-	t.Helper()
-	got := float64(hits) / float64(n)
-	if off := math.Abs(got - p); off > 4*math.Sqrt(p*(1-p)/float64(n))+1e-12 {
-		t.Errorf("%s: %.4f of %d, want %.4f", what, got, n, p)
-	}
-}
-
 func TestGenerator(t *testing.T) {
 	for name, c := range map[string]struct {
 		regions, partitions int
@@ -220,11 +211,11 @@ func TestGenerator(t *testing.T) {
 				}
 			})
 			for kind, share := range map[int]int32{typeBalance: 40, typeWriteCheck: 25, typeDepositChecking: 15, typeTransactSavings: 15, typeAmalgamate: 5} {
-				near(t, typeNames[kind], types[kind], finals, float64(share)/100)
+				workloadtest.NearShare(t, typeNames[kind], types[kind], finals, float64(share)/100)
 			}
-			near(t, "final", finals, all, 1/2.05)
+			workloadtest.NearShare(t, "final", finals, all, 1/2.05)
 			for r, n := range others {
-				near(t, fmt.Sprintf("second home %d regions on", r), n, mh, 1/float64(c.regions-1))
+				workloadtest.NearShare(t, fmt.Sprintf("second home %d regions on", r), n, mh, 1/float64(c.regions-1))
 			}
 		})
 	}
@@ -252,7 +243,7 @@ func TestSunflower(t *testing.T) {
 	}
 	for entry, want := range [3][3]float64{{0.3, 0.7, 0}, {0, 0, 1}, {0, 1, 0}} {
 		for region, p := range want {
-			near(t, "entry "+top.Regions[entry]+", region "+top.Regions[region], hits[entry][region], count[entry], p)
+			workloadtest.NearShare(t, "entry "+top.Regions[entry]+", region "+top.Regions[region], hits[entry][region], count[entry], p)
 		}
 	}
 }

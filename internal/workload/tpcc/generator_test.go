@@ -87,7 +87,7 @@ func TestShares(t *testing.T) {
 			workloadtest.Near(t, w.Shares(), g.Realised())
 			for i, want := range map[int]float64{shareRemoteOrders: c.remote, shareOrdersMultiHome: c.multiHome, shareOrdersMultiPartition: c.multiPartition} {
 				if counts[i].Of > 0 {
-					near(t, w.Shares()[i].Name+" of "+w.Shares()[i].Of, int(counts[i].Hits), int(counts[i].Of), want)
+					workloadtest.NearShare(t, w.Shares()[i].Name+" of "+w.Shares()[i].Of, int(counts[i].Hits), int(counts[i].Of), want)
 				}
 			}
 		})
@@ -182,7 +182,7 @@ func TestDraws(t *testing.T) {
 			total += n
 		}
 		for n := 5; n <= 15; n++ {
-			near(t, "orders of a size", lines[n], total, 1./11)
+			workloadtest.NearShare(t, "orders of a size", lines[n], total, 1./11)
 		}
 		if len(suppliers) != w.warehouses() || len(lines) != 11 {
 			t.Errorf("%d of %d warehouses supply, orders of %d sizes", len(suppliers), w.warehouses(), len(lines))

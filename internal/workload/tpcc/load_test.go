@@ -129,9 +129,9 @@ func TestRows(t *testing.T) {
 			originals[tableItem]++
 		}
 	})
-	near(t, "original stock", originals[tableStock], items, 0.1)
-	near(t, "original items", originals[tableItem], items, 0.1)
-	near(t, "bad credit", bad, 30_000, 0.1)
+	workloadtest.NearShare(t, "original stock", originals[tableStock], items, 0.1)
+	workloadtest.NearShare(t, "original items", originals[tableItem], items, 0.1)
+	workloadtest.NearShare(t, "bad credit", bad, 30_000, 0.1)
 	if least := len(names); least != lastNames {
 		t.Errorf("%d last names, want %d", least, lastNames)
 	}
@@ -141,15 +141,6 @@ func TestRows(t *testing.T) {
 	}
 	for condition, found := range findings(w.Audit(once.Rows())) {
 		t.Errorf("condition %d is violated by the loaded database: %v", condition, found)
-	}
-}
-
-// near fails when hits of n is not within four standard deviations of the share p.
-func near(t *testing.T, what string, hits, n int, p float64) {
-	t.Helper()
-	got := float64(hits) / float64(n)
-	if off := math.Abs(got - p); off > 4*math.Sqrt(p*(1-p)/float64(n))+1e-12 {
-		t.Errorf("%s: %.4f of %d, want %.4f", what, got, n, p)
 	}
 }
 

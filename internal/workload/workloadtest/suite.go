@@ -166,11 +166,24 @@ func Near(t testing.TB, shares []workload.Share, counts []workload.Count) {
 		if n == 0 {
 			continue
 		}
-		if got := float64(counts[i].Hits) / n; math.Abs(got-p) > 4*math.Sqrt(p*(1-p)/n)+1e-4 {
+		if got := float64(counts[i].Hits) / n; math.Abs(got-p) > chance(p, n)+1e-4 {
 			t.Errorf("%s: %d of %d %s are %.4f, configured is %.4f", s.Name, counts[i].Hits, counts[i].Of, s.Of, got, p)
 		}
 	}
 }
+
+// NearShare fails the test when hits of n miss the share p by more than four standard deviations of chance, or when n
+// is 0.
+func NearShare(t testing.TB, what string, hits, n int, p float64) {
+	t.Helper()
+	const rounding = 1e-9
+	if got := float64(hits) / float64(n); n == 0 || math.Abs(got-p) > chance(p, float64(n))+rounding {
+		t.Errorf("%s: %d of %d are %.4f, want %.4f", what, hits, n, got, p)
+	}
+}
+
+// chance returns four standard deviations of the share that n draws of probability p have.
+func chance(p, n float64) float64 { return 4 * math.Sqrt(p*(1-p)/n) }
 
 // Verify returns the checks of a workload that fail on what the database holds, as "name: message".
 func (d *Database) Verify(w workload.Workload, ledger workload.Ledger) []string {

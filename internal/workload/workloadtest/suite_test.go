@@ -235,6 +235,27 @@ func (m modest) Next(client int, elapsed time.Duration, t *txn.Transaction) work
 	return r
 }
 
+func TestNearShare(t *testing.T) {
+	for name, c := range map[string]struct {
+		hits, n int
+		p       float64
+		want    string
+	}{
+		"exact":           {250, 1000, 0.25, ""},
+		"by chance":       {300, 1000, 0.25, ""}, // The standard deviation is 13.7 hits.
+		"too many":        {310, 1000, 0.25, "hits: 310 of 1000 are 0.3100, want 0.2500"},
+		"too few":         {190, 1000, 0.25, "hits: 190 of 1000 are 0.1900, want 0.2500"},
+		"all":             {1000, 1000, 1, ""},
+		"all but one":     {999, 1000, 1, "hits: 999 of 1000 are 0.9990, want 1.0000"},
+		"nothing counted": {0, 0, 0.25, "hits: 0 of 0 are "},
+	} {
+		got := failures(t, func(t testing.TB) { workloadtest.NearShare(t, "hits", c.hits, c.n, c.p) })
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s: failures %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // The class of a transaction whose footprint is a hint is that of what it touches.
 func TestClassOfHints(t *testing.T) {
 	keys := []txn.Key{txn.IntKey(0, 0), txn.IntKey(0, 1), txn.IntKey(0, 2)} // us/0, us/1, eu/0

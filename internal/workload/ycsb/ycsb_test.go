@@ -37,15 +37,6 @@ func bind(t testing.TB, spec v1alpha1.YCSB, top *geo.Topology) *YCSB {
 	return w
 }
 
-// check compares a count of n with a share in percent.
-func check(t *testing.T, what string, count, n int, percent float64) {
-	t.Helper()
-	p := percent / 100
-	if off := math.Abs(float64(count)/float64(n) - p); off > 4*math.Sqrt(p*(1-p)/float64(n))+1e-9 {
-		t.Errorf("%s: %d of %d, want %.1f%%", what, count, n, percent)
-	}
-}
-
 // merged is the operations of a transaction with the pieces of a scan put together, and the scans' lengths.
 func merged(w *YCSB, a args) (kinds []kind, scans []int) {
 	for i := 0; i < a.operations(); i++ {
@@ -139,13 +130,15 @@ func TestGenerator(t *testing.T) {
 			})
 			operations := n * int(spec.OperationsPerTransaction)
 			for k, share := range shares(&w.mix) {
-				check(t, TypesOf(&v1alpha1.YCSB{OperationsPerTransaction: 1})[k], kinds[k], operations, float64(share))
+				workloadtest.NearShare(t, TypesOf(&v1alpha1.YCSB{OperationsPerTransaction: 1})[k], kinds[k], operations, float64(share)/100)
 			}
 			if spec.OperationsPerTransaction == 1 && !slices.Equal(types, kinds) {
 				t.Errorf("types %v, operations %v", types, kinds)
 			}
-			for l, count := range lengths[1:] {
-				check(t, fmt.Sprintf("scans of %d", l+1), count, kinds[opScan], 100/float64(spec.MaxScanRecords))
+			if kinds[opScan] > 0 {
+				for l, count := range lengths[1:] {
+					workloadtest.NearShare(t, fmt.Sprintf("scans of %d", l+1), count, kinds[opScan], 1/float64(spec.MaxScanRecords))
+				}
 			}
 		})
 	}
