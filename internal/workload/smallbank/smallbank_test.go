@@ -57,52 +57,41 @@ func TestProcedures(t *testing.T) {
 		args   []byte
 		result []byte
 		change accounts
-		abort  error
+		abort  txn.Abort
 	}{
-		"balance reads both":                     {balance, args(1, 1), encodeAmount(120), nil, nil},
-		"balance over two customers":             {balance, args(1, 2), encodeAmount(103), nil, nil},
+		"balance reads both":                     {balance, args(1, 1), encodeAmount(120), nil, ""},
+		"balance over two customers":             {balance, args(1, 2), encodeAmount(103), nil, ""},
 		"balance of a stranger":                  {balance, args(1, 9), nil, nil, abortNoAccount},
-		"depositChecking":                        {depositChecking, args(1, 2, 5), nil, accounts{checking(1): 105}, nil},
-		"transactSavings deposits":               {transactSavings, args(1, 2, 5), nil, accounts{savings(2): 8}, nil},
-		"transactSavings withdraws below zero":   {transactSavings, args(1, 2, -5), nil, accounts{savings(2): -2}, nil},
-		"writeCheck that is covered":             {writeCheck, args(1, 1, 119), encodeAmount(-119), accounts{checking(1): -19}, nil},
-		"writeCheck that is just covered":        {writeCheck, args(1, 1, 120), encodeAmount(-120), accounts{checking(1): -20}, nil},
-		"writeCheck with a penalty of 1":         {writeCheck, args(1, 1, 121), encodeAmount(-122), accounts{checking(1): -22}, nil},
-		"writeCheck looks at id2's savings":      {writeCheck, args(1, 2, 104), encodeAmount(-105), accounts{checking(1): -5}, nil},
-		"amalgamate empties the first customer":  {amalgamate, args(1, 2), nil, accounts{checking(1): 0, savings(1): 0, checking(2): 127}, nil},
-		"amalgamate leaves the second's savings": {amalgamate, args(2, 1), nil, accounts{checking(2): 0, savings(2): 0, checking(1): 110}, nil},
+		"depositChecking":                        {depositChecking, args(1, 2, 5), nil, accounts{checking(1): 105}, ""},
+		"transactSavings deposits":               {transactSavings, args(1, 2, 5), nil, accounts{savings(2): 8}, ""},
+		"transactSavings withdraws below zero":   {transactSavings, args(1, 2, -5), nil, accounts{savings(2): -2}, ""},
+		"writeCheck that is covered":             {writeCheck, args(1, 1, 119), encodeAmount(-119), accounts{checking(1): -19}, ""},
+		"writeCheck that is just covered":        {writeCheck, args(1, 1, 120), encodeAmount(-120), accounts{checking(1): -20}, ""},
+		"writeCheck with a penalty of 1":         {writeCheck, args(1, 1, 121), encodeAmount(-122), accounts{checking(1): -22}, ""},
+		"writeCheck looks at id2's savings":      {writeCheck, args(1, 2, 104), encodeAmount(-105), accounts{checking(1): -5}, ""},
+		"amalgamate empties the first customer":  {amalgamate, args(1, 2), nil, accounts{checking(1): 0, savings(1): 0, checking(2): 127}, ""},
+		"amalgamate leaves the second's savings": {amalgamate, args(2, 1), nil, accounts{checking(2): 0, savings(2): 0, checking(1): 110}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			st := store.NewHash()
+			d := workloadtest.New(t, Procedures()...)
 			want := accounts{}
 			for k, v := range start {
-				st.Load(k, encodeAmount(v))
+				d.Hash.Load(k, encodeAmount(v))
 				want[k] = v
 			}
 			for k, v := range c.change {
 				want[k] = v
 			}
-			var footprint txn.Footprint
-			if err := c.proc.Declare(c.args, &footprint); err != nil {
-				t.Fatal(err)
-			}
-			view := &store.View{Rows: st}
-			result, err := c.proc.Run(view, c.args)
-			if err != c.abort || string(result) != string(c.result) {
-				t.Errorf("result %x, error %v; want %x, %v", result, err, c.result, c.abort)
+			tx := &txn.Transaction{ID: 1}
+			c.proc.Call(tx, c.args)
+			o := d.Run(tx)
+			if o.Reason != string(c.abort) || string(o.Result) != string(c.result) {
+				t.Errorf("result %x, abort %q; want %x, %q", o.Result, o.Reason, c.result, c.abort)
 			}
 			got := accounts{}
-			st.Each(func(k txn.Key, r store.Record) { got[k], _ = decodeAmount(r.Value) })
-			for _, w := range view.Writes.Entries() {
-				got[w.Key], _ = decodeAmount(w.Value)
-			}
+			d.Rows().Each(func(k txn.Key, value []byte) { got[k], _ = decodeAmount(value) })
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
-			}
-			for k := range c.change {
-				if !footprint.Writes(k) {
-					t.Errorf("%v is written but not in the write set %v", k, footprint.Accesses)
-				}
 			}
 		})
 	}
