@@ -43,8 +43,8 @@ func New(spec v1alpha1.RMW, seed uint64, t *geo.Topology) (*RMW, error) {
 		cell = max(spec.HotRecords, hot) + n - hot
 	}
 	switch {
-	case n < 1 || n > 1000:
-		return nil, fmt.Errorf(field+"recordsPerTransaction: %d is not between 1 and 1000", n)
+	case n < 1 || n > maxRecords:
+		return nil, fmt.Errorf(field+"recordsPerTransaction: %d is not between 1 and %d", n, maxRecords)
 	case spec.WritesPerTransaction < 0 || int64(spec.WritesPerTransaction) > n:
 		return nil, fmt.Errorf(field+"writesPerTransaction: %d is not between 0 and recordsPerTransaction (%d)", spec.WritesPerTransaction, n)
 	case spec.ValueBytes < counterSize || spec.ValueBytes > 1<<16:

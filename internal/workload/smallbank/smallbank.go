@@ -126,7 +126,7 @@ func (s *SmallBank) Shares() []workload.Share {
 // Rows loads one cell: accounts by the hash of the name, checking and savings by id.
 func (s *SmallBank) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	for _, id := range s.names()[c] {
-		put(nameKey(uint64(id)), binary.BigEndian.AppendUint64(make([]byte, 0, 8), uint64(id)))
+		put(nameKey(uint64(id)), binary.BigEndian.AppendUint64(make([]byte, 0, rowSize), uint64(id)))
 	}
 	p := s.topology.Placement()
 	for _, table := range []txn.Table{tableChecking, tableSavings} {

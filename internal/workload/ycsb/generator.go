@@ -70,7 +70,7 @@ func (w *YCSB) newGenerator(c workload.GeneratorConfig) *generator {
 	return g
 }
 
-// index is the place of a cell in next.
+// index is the place of a cell in next, and in pools unless one is for all.
 func (g *generator) index(c geo.Cell) int { return int(c.Home)*g.w.placement.Partitions + c.Partition }
 
 // pool returns the records to choose among in a cell.

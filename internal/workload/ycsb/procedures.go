@@ -174,10 +174,10 @@ func (a args) check(ordered bool) error {
 		written += o.written(a.fieldBytes(), size)
 		read += o.read()
 	}
-	switch want := argsHead + n*operationSize + written; {
-	case len(a) != want:
-		return fmt.Errorf("the arguments have %d bytes, not %d", len(a), want)
-	case read*(size-headerSize) > maxResultBytes:
+	if err := txn.CheckLen(a, argsHead+n*operationSize+written); err != nil {
+		return err
+	}
+	if read*(size-headerSize) > maxResultBytes {
 		return fmt.Errorf("%d records of %d bytes are read, more than %d bytes in all", read, size-headerSize, maxResultBytes)
 	}
 	return nil
