@@ -99,12 +99,12 @@ func runPayment(c txn.Ctx, args []byte) ([]byte, error) {
 	}
 	district := districtRow(slices.Clone(v))
 	district.setYTD(district.ytd() + amount)
-	number, customerKey := by.number, k.customer()
+	customerKey := k.customer()
 	if by.name {
-		if number, err = by.find(c); err != nil {
+		if by.number, err = by.find(c); err != nil {
 			return nil, err
 		}
-		customerKey = txn.Key(appendCustomerKey(make([]byte, 0, customerKeySize), by.w, by.d, number))
+		customerKey = by.key()
 	}
 	if v, err = get(c, customerKey, customerHead); err != nil {
 		return nil, err
@@ -114,24 +114,24 @@ func runPayment(c txn.Ctx, args []byte) ([]byte, error) {
 	customer.setYTDPayment(customer.ytdPayment() + amount)
 	customer.setPayments(customer.payments() + 1)
 	if customer.badCredit() {
-		customer = customer.remember(number, &by, a)
+		customer = customer.remember(&by, a)
 	}
 	c.Put(k.warehouse(), warehouse)
 	c.Put(k.district(), district)
 	c.Put(customerKey, customer)
 
-	history := appendHistory(make([]byte, 0, maxHistory), by.w, by.d, a.district(), number, a.date(), amount)
+	history := appendHistory(make([]byte, 0, maxHistory), by.w, by.d, a.district(), by.number, a.date(), amount)
 	history = append(append(append(history, warehouse.name()...), "    "...), district.name()...)
 	c.Put(k.history(), history)
-	return be.AppendUint64(be.AppendUint16(make([]byte, 0, 10), number), uint64(customer.balance())), nil
+	return be.AppendUint64(be.AppendUint16(make([]byte, 0, 10), by.number), uint64(customer.balance())), nil
 }
 
 // remember inserts the payment at the beginning of C_DATA, whose end is lost where it would have more than 500
 // characters (clause 2.5.2.2).
-func (r customerRow) remember(number uint16, by *selector, a paymentArgs) customerRow {
+func (r customerRow) remember(by *selector, a paymentArgs) customerRow {
 	at := r.dataAt()
 	b := append(make([]byte, 0, at+maxData), r[:at]...)
-	for _, n := range [...]uint64{uint64(number), uint64(by.d), uint64(by.w), uint64(a.district()), uint64(a.warehouse()), uint64(a.amount())} {
+	for _, n := range [...]uint64{uint64(by.number), uint64(by.d), uint64(by.w), uint64(a.district()), uint64(a.warehouse()), uint64(a.amount())} {
 		b = append(strconv.AppendUint(b, n, 10), ' ')
 	}
 	return append(b, r[at:][:min(len(r)-at, at+maxData-len(b))]...)
