@@ -18,6 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/wan"
 )
 
 // What whoever may write objects of the namespace, but reads none of its Secrets, can do to a run. docs/security.md has the table.
@@ -446,6 +447,34 @@ func TestUndeclaredDisturbances(t *testing.T) {
 			n.log.Fast = append(n.log.Fast, admin.FastLink{To: "ap-northeast-1", Node: "ap-northeast-1/0/0", From: from, Until: w.clock.Since(n.zero), Median: 20 * time.Millisecond})
 		}
 	}
+	// A log is filled with what was done a while ago, or is being done now.
+	fillNode := func(w *world, ago time.Duration) {
+		n := w.nodes[w.nodePod("d", "us-west-2", 0).Status.PodIP]
+		at := w.clock.Since(n.zero) - ago
+		for i := range time.Duration(2*admin.MaxLog + 2) {
+			n.log.Change(at+i, []*admin.Disturbance{{Cut: []int{1}}, nil}[i%2])
+		}
+	}
+	fillSidecar := func(w *world, ago time.Duration) {
+		log := w.sidecars.logs[w.nodePod("d", "us-west-2", 0).UID]
+		declared := log.Entries[0].Config
+		other := declared
+		other.QueueBytes++
+		at := w.clock.Now().Add(-ago)
+		log.Since = w.clock.Now().Add(-time.Hour)
+		log.Entries[0].From = log.Since
+		for i := range time.Duration(wan.MaxLog + 2) {
+			log.Change(at.Add(i), []*wan.Config{&other, &declared}[i%2])
+		}
+	}
+	sidecarFiles := func(w *world) {
+		cm := w.get("d-network-us-west-2", &corev1.ConfigMap{}).(*corev1.ConfigMap)
+		for file, text := range cm.Data {
+			cm.Data[file] = strings.Replace(text, `"delayMicros": 50000`, `"delayMicros": 500`, 1)
+		}
+		w.must(w.client.Update(w.ctx, cm))
+		w.away(time.Second) // then the operator writes them anew
+	}
 	for name, tt := range map[string]struct {
 		emulation v1alpha1.Emulation
 		faults    string
@@ -470,14 +499,8 @@ func TestUndeclaredDisturbances(t *testing.T) {
 			w.until("the start is known", func() bool { return w.getRun("r").Status.WarmupStartTime != nil })
 			disturb(admin.Disturbance{Cut: []int{1}}, time.Millisecond)(w)
 		}},
-		"the sidecars' files": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) {
-			cm := w.get("d-network-us-west-2", &corev1.ConfigMap{}).(*corev1.ConfigMap)
-			for file, text := range cm.Data {
-				cm.Data[file] = strings.Replace(text, `"delayMicros": 50000`, `"delayMicros": 500`, 1)
-			}
-			w.must(w.client.Update(w.ctx, cm))
-			w.away(time.Second) // then the operator writes them anew
-		}, says: []string{"sidecar of pod d-us-west-2-0: link ap-northeast-1 -> us-west-2 delay 500", "which no fault of the manifest declares"}},
+		"the sidecars' files": {emulation: v1alpha1.EmulationSidecar, attack: sidecarFiles,
+			says: []string{"sidecar of pod d-us-west-2-0: link ap-northeast-1 -> us-west-2 delay 500", "which no fault of the manifest declares"}},
 		"the workers' sidecars alone": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) {
 			cm := w.get("d-network-us-west-2", &corev1.ConfigMap{}).(*corev1.ConfigMap)
 			cm.Data["config.json"] = strings.Replace(cm.Data["config.json"], `"links"`, `"exemptPorts": [7000], "links"`, 1)
@@ -497,6 +520,20 @@ func TestUndeclaredDisturbances(t *testing.T) {
 		"a sidecar that starts anew": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) {
 			delete(w.sidecars.logs, w.nodePod("d", "us-west-2", 0).UID)
 		}, says: []string{"sidecar of pod d-us-west-2-0: started anew"}},
+		"the log of a node is full, of earlier runs": {attack: func(w *world) { fillNode(w, 50*time.Minute) }},
+		"a cut, and the log of the node is full": {attack: func(w *world) {
+			fillNode(w, 50*time.Minute)
+			disturb(admin.Disturbance{Cut: []int{1}}, time.Millisecond)(w)
+		}, says: []string{"us-west-2/0/0: cut off from node ap-northeast-1/0/0 from"}},
+		"more is done to a node than its log holds": {attack: func(w *world) { fillNode(w, 0) }, says: []string{"us-west-2/0/0: unknown, since it was disturbed more than 1000 times from -2s to 1ms"}},
+		"the log of a sidecar is full, of earlier runs": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) { fillSidecar(w, 50*time.Minute) },
+			faults: "[{name: slow, at: 2s, duration: 4s, networkDelay: {between: {}, delay: 10ms}}]"},
+		"the sidecars' files, and the log of a sidecar is full": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) {
+			fillSidecar(w, 50*time.Minute)
+			sidecarFiles(w)
+		}, says: []string{"sidecar of pod d-us-west-2-0: link ap-northeast-1 -> us-west-2 delay 500"}},
+		"more is done to a sidecar than its log holds": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) { fillSidecar(w, 0) },
+			says: []string{"sidecar of pod d-us-west-2-0: unknown, since its network changed more than 200 times from -2s to 1ms"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -63,20 +63,15 @@ func (f *fakeSidecars) read(uid types.UID, file *wan.Config, now time.Time) wan.
 		l = &wan.Log{Process: string(uid), Since: now}
 		f.logs[uid], f.files[uid] = l, file
 	}
-	change := func(at time.Time, c *wan.Config) {
-		if n := len(l.Entries); n == 0 || !l.Entries[n-1].Config.Same(c) {
-			l.Entries = append(l.Entries, wan.LogEntry{From: at, Config: *c})
-		}
-	}
 	was := f.files[uid]
 	for i := range was.Phases {
 		if at := was.Phases[i].From.Add(f.late); !at.After(now) && len(l.Entries) > 0 && at.After(l.Entries[len(l.Entries)-1].From) {
 			c, _ := was.At(was.Phases[i].From)
-			change(at, c)
+			l.Change(at, c)
 		}
 	}
 	c, _ := file.At(now.Add(-f.late))
-	change(now, c)
+	l.Change(now, c)
 	f.files[uid] = file
 	seen := *l
 	seen.Entries = slices.Clone(l.Entries)
