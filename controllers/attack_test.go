@@ -395,6 +395,12 @@ func TestFaultMistimed(t *testing.T) {
 		"on time, with no tolerance to speak of": {faults: "[" + slow + ", tolerance: 5ms}]", world: func(w *world) {}},
 		"late, and its tolerance is less":        {faults: "[" + slow + ", tolerance: 20ms}]", world: func(w *world) { node(w).late = 30 * time.Millisecond }, reason: "FaultMistimed", says: "20ms is allowed"},
 		"never":                                  {faults: "[" + slow + "}]", world: func(w *world) { node(w).idle = true }, reason: "FaultFailed", says: "fault slow"},
+		"never, but in an earlier run": {faults: "[" + slow + "}]", world: func(w *world) {
+			n := node(w)
+			n.idle = true
+			n.log.Change(time.Minute, &admin.Disturbance{SlowPercent: 100})
+			n.log.Change(time.Minute+4*time.Second, nil)
+		}, reason: "FaultFailed", says: "fault slow"},
 		"ended by somebody": {faults: "[" + slow + "}]", world: func(w *world) {
 			w.until("it lasts", func() bool { return faultIn(w.getRun("r"), fault.Active) })
 			n := node(w)

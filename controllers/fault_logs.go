@@ -108,7 +108,7 @@ func (in *clusterInjector) readSidecars(ctx context.Context) error {
 			}
 			logs[i], sinces[i] = log, func(at time.Time) time.Duration { return at.Add(-ahead).Sub(in.timeline.Start) }
 			tracks[i] = sidecarTrack(p.Name, config, log, plan, sinces[i])
-			tracks[i].Within = within
+			tracks[i].Begin, tracks[i].Within = in.timeline.Begin, within
 			return nil
 		})
 	}
