@@ -3,7 +3,10 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
@@ -63,15 +66,6 @@ func (r *rows) Each(f func(txn.Key, []byte)) {
 	})
 }
 
-// Get implements workload.Rows.
-func (r *rows) Get(k txn.Key) ([]byte, bool) {
-	rec, found := r.s.Get(k)
-	if !found {
-		return nil, false
-	}
-	return r.plain(k, rec.Value)
-}
-
 // Scan implements workload.Rows.
 func (r *rows) Scan(g txn.Range, f func(txn.Key, []byte) bool) {
 	left := g.Limit
@@ -126,9 +120,6 @@ func Digests(n geo.NodeID, l *geo.Layout, s store.Store, traced bool) []Shard {
 		}
 		sum.Rows++
 	})
-	if shards[0].Rows == 0 {
-		shards = shards[1:]
-	}
 	return shards
 }
 
@@ -160,59 +151,149 @@ func (a *Audits) of(n geo.NodeID, shard int) *Shard {
 	return nil
 }
 
-// Invariants checks the workload's invariants on the sums over the shards of each copy and what the clients know, and, in the last
-// check, that the copies of each shard are equal.
+// Invariants checks the workload's invariants on the sums over the shards of each copy and what the clients know; where they are
+// missing, that every node holds the rows that are everywhere; and, in the last check, that the copies of each shard are equal.
 func Invariants(l *geo.Layout, w workload.Workload, a Audits, ledger workload.Ledger) []workload.Check {
-	var copies []map[string]int64
-	missing := ""
-	for c := range l.Copies() {
-		sums, why := a.copySums(l, c)
-		if why != "" {
-			missing = why
-			continue
-		}
-		copies = append(copies, sums)
-	}
+	copies, all, missing := a.copies(l)
 	if len(copies) == 0 {
 		return []workload.Check{{Name: "invariants", Message: "no copy is complete, so that nothing can be said about the data: " + missing}, Converged(l, a)}
 	}
 	checks := w.Verify(copies, ledger)
-	if left := l.Copies() - len(copies); left > 0 {
+	if left := all - len(copies); left > 0 {
 		for i := range checks {
-			checks[i].Message += fmt.Sprintf(" (%d of %d copies are left out: %s)", left, l.Copies(), missing)
+			checks[i].Message += fmt.Sprintf(" (%d of %d copies are left out: %s)", left, all, missing)
 		}
+	}
+	if wrong := a.everywhere(l, w); wrong != "" {
+		checks = append(checks, workload.Check{Name: "everywhere", Message: wrong})
 	}
 	return append(checks, Converged(l, a))
 }
 
-// copySums adds up the sums of a copy's shards. why says what is missing of it.
-func (a *Audits) copySums(l *geo.Layout, c int) (sums map[string]int64, why string) {
-	sums = map[string]int64{}
+// place is where a node stands: members of different shards in one place make a copy of the data.
+type place struct {
+	region  geo.Region
+	replica int
+}
+
+func placeOf(l *geo.Layout, n geo.NodeID) place {
+	return place{l.Topology.RegionOf(n), l.Topology.ReplicaOf(n)}
+}
+
+func (p place) name(l *geo.Layout) string {
+	name := l.Topology.Regions[p.region]
+	if l.Topology.Replicas > 1 {
+		name += fmt.Sprintf(" (replica %d)", p.replica)
+	}
+	return name
+}
+
+// copies adds up the sums of the complete copies, of all that there are, and says what the others lack. A copy is what stands in
+// one place. Where no place has all shards, because these lie in places of their own, a copy is any member of each shard.
+func (a *Audits) copies(l *geo.Layout) (complete []workload.Copy, all int, missing string) {
+	at := map[place][]geo.NodeID{} // by shard
+	var places []place
 	for shard := range l.Shards() {
-		n := l.Node(c, shard)
-		if out := a.out(n); out != "" {
-			return nil, fmt.Sprintf("node %s %s", l.Topology.NodeName(n), out)
+		for _, n := range l.Group(shard).Members {
+			p := placeOf(l, n)
+			if len(at[p]) < shard {
+				continue // it has not all of those before
+			}
+			if shard == 0 {
+				places = append(places, p)
+			}
+			at[p] = append(at[p], n)
 		}
+	}
+	places = slices.DeleteFunc(places, func(p place) bool { return len(at[p]) < l.Shards() })
+	slices.SortFunc(places, func(a, b place) int { return cmp.Or(int(a.region)-int(b.region), a.replica-b.replica) })
+	for _, p := range places {
+		if out := a.lost(l, at[p]); out != "" {
+			missing = out
+			continue
+		}
+		complete = append(complete, a.sum(p.name(l), at[p]))
+	}
+	if len(places) > 0 {
+		return complete, len(places), missing
+	}
+	all = l.Copies()
+	living, n := make([][]geo.NodeID, l.Shards()), all
+	for shard := range living {
+		for _, m := range l.Group(shard).Members {
+			if out := a.lost(l, []geo.NodeID{m}); out != "" {
+				missing = out
+				continue
+			}
+			living[shard] = append(living[shard], m)
+		}
+		n = min(n, len(living[shard]))
+	}
+	for c := range n {
+		var members []geo.NodeID
+		for shard := range living {
+			members = append(members, living[shard][c])
+		}
+		complete = append(complete, a.sum(fmt.Sprintf("copy %d", c+1), members))
+	}
+	return complete, all, missing
+}
+
+// lost says which of some nodes is left out, and why; empty for none.
+func (a *Audits) lost(l *geo.Layout, nodes []geo.NodeID) string {
+	for _, n := range nodes {
+		if out := a.out(n); out != "" {
+			return fmt.Sprintf("node %s %s", l.Topology.NodeName(n), out)
+		}
+	}
+	return ""
+}
+
+// sum adds up what the nodes of a copy, one for each shard, hold of their shards.
+func (a *Audits) sum(name string, nodes []geo.NodeID) workload.Copy {
+	c := workload.Copy{Name: name, Sums: map[string]int64{}}
+	for shard, n := range nodes {
 		if s := a.of(n, shard); s != nil {
 			for name, v := range s.Sums {
-				sums[name] += v
+				c.Sums[name] += v
 			}
 		}
 	}
-	return sums, ""
+	return c
+}
+
+// everywhere says which nodes have not as many rows that are everywhere as were loaded; empty for none. Nobody writes these, and no sums
+// tell of them.
+func (a *Audits) everywhere(l *geo.Layout, w workload.Workload) string {
+	loaded := int64(0)
+	w.Everywhere(func(txn.Key, []byte) { loaded++ })
+	var wrong []string
+	for i := range a.Nodes {
+		n := geo.NodeID(i)
+		if s := a.of(n, Everywhere); s != nil && s.Rows != loaded && !a.LeftOut(n) {
+			wrong = append(wrong, fmt.Sprintf("%s holds %d of the %d rows that every node holds", l.Topology.NodeName(n), s.Rows, loaded))
+		}
+	}
+	return strings.Join(wrong, "; ")
 }
 
 // Converged checks that all copies of a shard hold the same rows.
 func Converged(l *geo.Layout, a Audits) workload.Check {
 	var copies []history.Copy
+	everywhere := slices.ContainsFunc(a.Nodes, func(shards []Shard) bool {
+		return slices.ContainsFunc(shards, func(s Shard) bool { return s.Shard == Everywhere && s.Rows > 0 })
+	})
 	for i, shards := range a.Nodes {
 		n := geo.NodeID(i)
 		if a.LeftOut(n) {
 			continue
 		}
 		for _, s := range shards {
+			if s.Shard == Everywhere && !everywhere {
+				continue
+			}
 			name := l.Topology.NodeName(n)
-			if len(shards) > 1 && s.Shard != Everywhere {
+			if s.Shard != Everywhere && len(shards) > 2 { // beside what is everywhere
 				name += " for " + l.ShardName(s.Shard)
 			}
 			copies = append(copies, history.Copy{Name: name, Partition: s.Shard, Digest: s.Digest, Rows: s.Rows, Sums: s.Sums})

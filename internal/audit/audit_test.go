@@ -6,40 +6,102 @@ import (
 	"testing"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
 )
 
-// agreeing is a workload whose only invariant is that copies agree.
+// agreeing is a workload whose only invariant is that copies agree, with two rows that are everywhere.
 type agreeing struct{ workload.Workload }
 
-func (agreeing) Verify(copies []map[string]int64, _ workload.Ledger) []workload.Check {
-	return []workload.Check{workload.CopiesAgree([]string{"a", "b"}, copies)}
+func (agreeing) Verify(copies []workload.Copy, _ workload.Ledger) []workload.Check {
+	return []workload.Check{workload.CopiesAgree(copies)}
+}
+
+func (agreeing) Everywhere(put func(txn.Key, []byte)) {
+	put(txn.EverywhereKey(1, nil), nil)
+	put(txn.EverywhereKey(2, nil), nil)
+}
+
+// replicated has two replicas of each partition.
+func replicated(t geo.Topology) geo.Topology {
+	t.Replicas = 2
+	return t
 }
 
 func TestInvariantsFindWhatIsWrong(t *testing.T) {
-	topology := &geo.Topology{Regions: []string{"a", "b"}, Partitions: 2, Replicas: 1}
-	layout := topology.Full()
+	two := geo.Topology{Regions: []string{"a", "b"}, Partitions: 2, Replicas: 1}
+	three := geo.Topology{Regions: []string{"a", "b", "c"}, Partitions: 1, Replicas: 1}
+	// Of four regions, each shard has members in three.
+	spread := geo.Topology{Regions: []string{"a", "b", "c", "d"}, Partitions: 1, Replicas: 1}
+	for r := range spread.Regions {
+		counts := []int{1, 1, 1, 1}
+		counts[(r+1)%4] = 0
+		spread.Groups = append(spread.Groups, geo.CellGroup{Cell: geo.Cell{Home: geo.Region(r)}, Replicas: counts, Leader: geo.Region(r)})
+	}
+	out := func(nodes ...int) func(*Audits) {
+		return func(a *Audits) {
+			a.Out = make([]string, len(a.Nodes))
+			for _, n := range nodes {
+				a.Out[n], a.Nodes[n] = "is gone", nil
+			}
+		}
+	}
+	extra := func(node int) func(*Audits) {
+		return func(a *Audits) { a.Nodes[node][1].Sums["extra"] = 1 }
+	}
+	both := func(f, g func(*Audits)) func(*Audits) { return func(a *Audits) { f(a); g(a) } }
 	tests := map[string]struct {
-		spoil  func(*Audits)
-		failed string
+		topology geo.Topology
+		layout   func(*geo.Topology) geo.Layout
+		spoil    func(*Audits)
+		failed   string
+		says     string // in the first check
 	}{
-		"nothing":           {func(*Audits) {}, ""},
-		"a copy's rows":     {func(a *Audits) { a.Nodes[1][0].Digest = 8 }, "convergence"},
-		"money in one copy": {func(a *Audits) { a.Nodes[1][0].Sums["extra"] = 1 }, "copies-agree convergence"},
-		"a node":            {func(a *Audits) { a.Out = []string{"", "is gone", "", ""}; a.Nodes[1] = nil }, ""},
-		"two nodes":         {func(a *Audits) { a.Out = []string{"", "is gone", "", "waits"} }, "invariants"},
+		"nothing":                       {two, (*geo.Topology).Full, func(*Audits) {}, "", "2 copies have equal sums"},
+		"a copy's rows":                 {two, (*geo.Topology).Full, func(a *Audits) { a.Nodes[1][1].Digest = 8 }, "convergence", ""},
+		"money in one copy":             {two, (*geo.Topology).Full, extra(1), "copies-agree convergence", "extra is 1 in a and 0 in b"},
+		"a node":                        {two, (*geo.Topology).Full, out(1), "", "(1 of 2 copies are left out: node a/1/0 is gone)"},
+		"all of a shard":                {two, (*geo.Topology).Full, out(1, 3), "invariants", "no copy is complete"},
+		"a region, another is wrong":    {three, (*geo.Topology).Full, both(out(0), extra(2)), "copies-agree convergence", "extra is 0 in b and 1 in c"},
+		"a replica is wrong":            {replicated(two), (*geo.Topology).Full, extra(1), "copies-agree convergence", "a (replica 0) and 1 in a (replica 1)"},
+		"led from each region":          {three, (*geo.Topology).Placed, func(*Audits) {}, "", "3 copies have equal sums"},
+		"a region of those":             {three, (*geo.Topology).Placed, out(1), "", "2 copies have equal sums (1 of 3 copies are left out: node b/0/0 is gone)"},
+		"spread":                        {spread, (*geo.Topology).Placed, func(*Audits) {}, "", "3 copies have equal sums"},
+		"a region of a spread database": {spread, (*geo.Topology).Placed, out(1), "", "2 copies have equal sums (1 of 3 copies are left out: node b/0/0 is gone)"},
+		"rows at home only":             {two, (*geo.Topology).HomeOnly, func(*Audits) {}, "", "the only copy has no other to agree with"},
+		"a node of those":               {two, (*geo.Topology).HomeOnly, out(2), "invariants", "no copy is complete"},
+		"rows of every node on one":     {two, (*geo.Topology).Full, func(a *Audits) { a.Nodes[2][0] = Shard{Shard: Everywhere} }, "everywhere convergence", ""},
+		"rows of every node on all": {two, (*geo.Topology).Full, func(a *Audits) {
+			for n := range a.Nodes {
+				a.Nodes[n][0] = Shard{Shard: Everywhere}
+			}
+		}, "everywhere", ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
+			layout := tc.layout(&tc.topology)
 			var audits Audits
-			for n := range geo.NodeID(4) {
-				audits.Nodes = append(audits.Nodes, []Shard{{Shard: layout.ShardOf(n), Sums: map[string]int64{}, Digest: 7}})
+			for n := range geo.NodeID(tc.topology.Nodes()) {
+				held := []Shard{{Shard: Everywhere, Rows: 2}}
+				for _, shard := range layout.ShardsOf(n) {
+					held = append(held, Shard{Shard: shard, Sums: map[string]int64{}, Digest: 7})
+				}
+				audits.Nodes = append(audits.Nodes, held)
 			}
 			tc.spoil(&audits)
-			for _, c := range Invariants(&layout, agreeing{}, audits, nil) {
+			checks := Invariants(&layout, agreeing{}, audits, nil)
+			for _, c := range checks {
 				if c.Passed == slices.Contains(strings.Fields(tc.failed), c.Name) {
 					t.Errorf("%s: passed %v: %s", c.Name, c.Passed, c.Message)
 				}
+			}
+			for _, name := range strings.Fields(tc.failed) {
+				if !slices.ContainsFunc(checks, func(c workload.Check) bool { return c.Name == name }) {
+					t.Errorf("there is no check %s", name)
+				}
+			}
+			if !strings.Contains(checks[0].Message, tc.says) {
+				t.Errorf("%s: %q says nothing of %q", checks[0].Name, checks[0].Message, tc.says)
 			}
 		})
 	}

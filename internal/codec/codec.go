@@ -412,7 +412,8 @@ func (r *Reader) Transaction(t *txn.Transaction) {
 	t.ID = r.ID()
 	head := r.UvarintMax(1<<17 - 1)
 	t.Proc, t.Attempt, t.Found = txn.ProcID(head>>1), 0, false
-	t.Accesses, t.Ranges = t.Accesses[:0], t.Ranges[:0]
+	t.Accesses = t.Accesses[:0]
+	t.Ranges = t.Ranges[:0]
 	if head&1 != 0 {
 		e := r.Uint8()
 		if e == 0 || e&^(withAttempt|withFootprint) != 0 {

@@ -313,15 +313,15 @@ func TestTapLoadGenerator(t *testing.T) {
 	if late < 100 {
 		t.Errorf("only %d answers came late", late)
 	}
-	var copies []map[string]int64
-	for r := range topology.Regions {
+	var copies []workload.Copy
+	for r, name := range topology.Regions {
 		sums := map[string]int64{}
 		for p := range topology.Partitions {
 			for name, n := range bank.Audit(audit.All(plain(s.Store(topology.Node(geo.Region(r), p, 0))))) {
 				sums[name] += n
 			}
 		}
-		copies = append(copies, sums)
+		copies = append(copies, workload.Copy{Name: name, Sums: sums})
 	}
 	for _, c := range bank.Verify(copies, ledger) {
 		if !c.Passed {

@@ -120,15 +120,29 @@ func (s *Hash) Get(k txn.Key) (Record, bool) {
 	return Record{Value: r.value, Writer: r.writer}, true
 }
 
+// Value returns the value of the row under k: Get without the rest of the Record, which is too large for registers.
+func (s *Hash) Value(k txn.Key) (value []byte, found bool) {
+	if k.Ordered() {
+		r, found := s.Get(k)
+		return r.Value, found
+	}
+	s.ops++
+	at, found := s.find(k)
+	if !found {
+		return nil, false
+	}
+	return s.row(s.slots[at].row).value, true
+}
+
 // Scan implements Reader.
 func (s *Hash) Scan(r txn.Range, f func(txn.Key, Record) bool) {
-	s.ops++
 	if r.Point() {
 		if rec, found := s.Get(r.From); found {
 			f(r.From, rec)
 		}
 		return
 	}
+	s.ops++
 	g := s.groups[r.From.Unit()]
 	if g == nil {
 		return

@@ -373,3 +373,22 @@ func BenchmarkUpdate(b *testing.B) {
 		s.Put(k, value, 1)
 	}
 }
+
+// Simulators charge for operations: a row costs one, whatever it is asked for by.
+func TestOperations(t *testing.T) {
+	for name, s := range map[string]Store{"hash": NewHash(), "versioned": NewVersioned()} {
+		s.Load(ordered(1, 1), []byte("v"))
+		s.Load(txn.IntKey(1, 1), []byte("v"))
+		for what, f := range map[string]func(){
+			"a row":                   func() { s.Get(txn.IntKey(1, 1)) },
+			"a row of a group":        func() { s.Get(ordered(1, 1)) },
+			"a row as a range":        func() { scan(s, txn.Point(ordered(1, 1))) },
+			"a row that is not there": func() { scan(s, txn.Point(ordered(1, 2))) },
+		} {
+			before := s.Ops()
+			if f(); s.Ops() != before+1 {
+				t.Errorf("%s: %s costs %d operations, want 1", name, what, s.Ops()-before)
+			}
+		}
+	}
+}

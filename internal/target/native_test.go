@@ -95,7 +95,7 @@ func TestEndToEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if audits[0][0].Digest != audits[1][0].Digest || audits[0][0].Sums["writes"] != 2*transactions*10 {
+	if a, b := audits[0][1], audits[1][1]; a.Digest != b.Digest || a.Sums["writes"] != 2*transactions*10 {
 		t.Errorf("audits %+v and %+v: want equal ones with %d writes", audits[0], audits[1], 2*transactions*10)
 	}
 }

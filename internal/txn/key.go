@@ -108,6 +108,9 @@ func (k Key) Ordered() bool { return len(k) > 0 && k[0]&orderedKey != 0 }
 // Everywhere reports whether every node holds the row.
 func (k Key) Everywhere() bool { return len(k) > 0 && k[0]&everywhereKey != 0 }
 
+// Marked reports whether the row is Ordered or Everywhere.
+func (k Key) Marked() bool { return len(k) > 0 && k[0]&(orderedKey|everywhereKey) != 0 }
+
 // Unit returns what engines lock and order when the row is used: the key of its group if it has one, else the row itself.
 func (k Key) Unit() Key {
 	if k.Ordered() {

@@ -84,19 +84,21 @@ const (
 	CauseNode
 	// CauseClient: the client gave up, by its patience or because its session ended.
 	CauseClient
-	// CauseRestart: the transaction was sent to where its rows are not, or with a footprint that does not hold any more. Nodes
-	// say so to each other, and whoever coordinates the transaction sends it again: clients never see it.
-	CauseRestart
+	// CauseMoved: the transaction was sent to where its rows are not any more. Like CauseStale it is what nodes say to each other:
+	// whoever coordinates the transaction sends it again, and clients never see it.
+	CauseMoved
+	// CauseStale: the transaction was sent with a footprint that does not hold any more.
+	CauseStale
 	// NumCauses counts the causes and 0, for arrays indexed by Cause.
 	NumCauses
 )
 
-// String returns procedure, conflict, node, client or restart.
+// String returns procedure, conflict, node, client, moved or stale.
 func (c Cause) String() string {
 	if c >= NumCauses {
 		return fmt.Sprintf("cause %d", uint8(c))
 	}
-	return [...]string{"none", "procedure", "conflict", "node", "client", "restart"}[c]
+	return [...]string{"none", "procedure", "conflict", "node", "client", "moved", "stale"}[c]
 }
 
 // Outcome answers a transaction.
@@ -265,7 +267,9 @@ func (r *Registry) Prepare(t *Transaction) error {
 		return fmt.Errorf("transaction %v: procedure %d is not registered", t.ID, t.Proc)
 	}
 	if !t.Found {
-		t.Footprint = Footprint{Accesses: t.Accesses[:0], Ranges: t.Ranges[:0]}
+		t.Accesses = t.Accesses[:0]
+		t.Ranges = t.Ranges[:0]
+		t.Exact = false
 		if err := p.Declare(t.Args, &t.Footprint); err != nil {
 			return fmt.Errorf("transaction %v: %s: %w", t.ID, p.Name, err)
 		}

@@ -7,21 +7,20 @@ import (
 	"strings"
 )
 
-// CopiesAgree checks that every region's copy has the same sums.
-func CopiesAgree(regions []string, copies []map[string]int64) Check {
+// NoCopy is the message of a check that has nothing to look at.
+const NoCopy = "no copy was audited"
+
+// CopiesAgree checks that every copy has the same sums.
+func CopiesAgree(copies []Copy) Check {
 	c := Check{Name: "copies-agree", Passed: true}
 	for i := 1; i < len(copies); i++ {
-		names := slices.Sorted(maps.Keys(copies[0]))
-		for name := range copies[i] {
-			if _, ok := copies[0][name]; !ok {
-				names = append(names, name)
-			}
-		}
-		slices.Sort(names)
-		for _, name := range names {
-			if a, b := copies[0][name], copies[i][name]; a != b {
+		first, other := &copies[0], &copies[i]
+		names := maps.Clone(first.Sums)
+		maps.Copy(names, other.Sums)
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			if a, b := first.Sums[name], other.Sums[name]; a != b {
 				c.Passed = false
-				c.Message += fmt.Sprintf("%s is %d in %s and %d in %s; ", name, a, RegionName(regions, 0), b, RegionName(regions, i))
+				c.Message += fmt.Sprintf("%s is %d in %s and %d in %s; ", name, a, first.Name, b, other.Name)
 			}
 		}
 	}
@@ -35,9 +34,9 @@ func CopiesAgree(regions []string, copies []map[string]int64) Check {
 	return c
 }
 
-// WithinLedger checks, for the copy of every region, that the sum called name has moved from initial by what the
-// clients know to have been committed.
-func WithinLedger(check, name string, regions []string, initial int64, copies []map[string]int64, effect Interval) Check {
+// WithinLedger checks, in every copy, that the sum called name has moved from initial by what the clients know to have been
+// committed.
+func WithinLedger(check, name string, initial int64, copies []Copy, effect Interval) Check {
 	c := Check{Name: check, Passed: len(copies) > 0}
 	low, high := initial+effect.Low, initial+effect.High
 	expected := fmt.Sprintf("initial %d and committed %+d make %d", initial, effect.Low, low)
@@ -46,33 +45,31 @@ func WithinLedger(check, name string, regions []string, initial int64, copies []
 			initial, effect.Low, effect.High, low, high)
 	}
 	var wrong []string
-	for i, copied := range copies {
-		if got := copied[name]; got < low || got > high {
+	for i := range copies {
+		if got := copies[i].Sums[name]; got < low || got > high {
 			off := got - high
 			if got < low {
 				off = got - low
 			}
-			wrong = append(wrong, fmt.Sprintf("%s holds %d (%+d)", RegionName(regions, i), got, off))
+			wrong = append(wrong, fmt.Sprintf("%s holds %d (%+d)", copies[i].Name, got, off))
 		}
 	}
 	switch {
 	case len(copies) == 0:
-		c.Message = "no copy was audited"
+		c.Message = NoCopy
 	case len(wrong) > 0:
 		c.Passed = false
 		c.Message = strings.Join(wrong, ", ") + "; " + expected
-	case len(copies) == 1:
-		c.Message = expected + ", and the only copy holds it"
 	default:
-		c.Message = fmt.Sprintf("%s, and %d of %d copies hold it", expected, len(copies), len(copies))
+		c.Message = expected + ", and " + Held(copies)
 	}
 	return c
 }
 
-// RegionName names the i-th region, by number when it has no name.
-func RegionName(regions []string, i int) string {
-	if i < len(regions) {
-		return regions[i]
+// Held says that all copies hold what a check looks for.
+func Held(copies []Copy) string {
+	if len(copies) == 1 {
+		return "the only copy holds it"
 	}
-	return fmt.Sprintf("region %d", i)
+	return fmt.Sprintf("%d of %d copies hold it", len(copies), len(copies))
 }

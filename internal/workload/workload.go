@@ -31,17 +31,23 @@ type Workload interface {
 	Audit(rows Rows) map[string]int64
 	// NewGenerator makes the transactions of the clients of one load generator.
 	NewGenerator(c GeneratorConfig) Generator
-	// Verify judges a run: copies holds, per copy of the data, the sums of Audit over its shards; ledger the merged
-	// sums of all generators.
-	Verify(copies []map[string]int64, ledger Ledger) []Check
+	// Verify judges a run by the complete copies of the data, and by the merged ledgers
+	// of all generators.
+	Verify(copies []Copy, ledger Ledger) []Check
+}
+
+// Copy is a complete copy of the data.
+type Copy struct {
+	// Name tells it from the others: its region, for example.
+	Name string
+	// Sums are those of Audit over all its shards.
+	Sums map[string]int64
 }
 
 // Rows are those of a quiet shard, for Audit. Values must not be changed.
 type Rows interface {
 	// Each calls f for every row, in no particular order: f's result must not depend on it.
 	Each(f func(k txn.Key, value []byte))
-	// Get returns a row of the shard, or one that is everywhere.
-	Get(k txn.Key) (value []byte, found bool)
 	// Scan calls f for the rows of a range, in its order, until f returns false.
 	Scan(r txn.Range, f func(k txn.Key, value []byte) bool)
 }
@@ -63,7 +69,7 @@ func Fill(w Workload, l *geo.Layout, n geo.NodeID, put func(k txn.Key, value []b
 func FillCell(w Workload, t *geo.Topology, c geo.Cell, put func(k txn.Key, value []byte)) error {
 	var err error
 	place := t.Placement()
-	name := func(c geo.Cell) string { return fmt.Sprintf("%s/%d", RegionName(t.Regions, int(c.Home)), c.Partition) }
+	name := func(c geo.Cell) string { return fmt.Sprintf("%s/%d", t.Regions[c.Home], c.Partition) }
 	w.Rows(c, func(k txn.Key, value []byte) {
 		switch {
 		case err != nil:

@@ -173,7 +173,7 @@ func (n *node) run(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 	v := &store.View{Rows: n.rows}
 	result, err := n.Procedures.Lookup(t.Proc).Run(v, t.Args)
 	if err != nil {
-		return nil, txn.Outcome{ID: t.ID, Status: txn.Aborted, Cause: txn.CauseProcedure, Reason: err.Error()}
+		return nil, txn.AbortOutcome(t.ID, err)
 	}
 	return v.Writes.Entries(), txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result}
 }

@@ -1,7 +1,6 @@
 package deterministic
 
 import (
-	"errors"
 	"slices"
 	"unsafe"
 
@@ -111,7 +110,7 @@ func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeI
 	}
 	own := int32(x.partition)
 	for i := range t.Accesses {
-		p := int32(e.siteOf(t.Accesses[i].Key))
+		p := int32(x.c.Layout.Shard(t.Accesses[i].Key))
 		e.slots[i] = slot{partition: p, local: p == own}
 		e.multi = e.multi || p != own
 	}
@@ -232,7 +231,7 @@ func (e *execution) assign(r reads) {
 		}
 	}
 	for i := range e.t.Ranges {
-		if e.siteOf(e.t.Ranges[i].From) == r.partition && len(values) > 0 {
+		if e.x.c.Layout.Shard(e.t.Ranges[i].From) == r.partition && len(values) > 0 {
 			g := e.group()
 			if len(g.ranges) == 0 {
 				g.ranges = make([]rows, len(e.t.Ranges))
@@ -247,14 +246,6 @@ func (e *execution) assign(r reads) {
 func (e *execution) readsRow(i int) bool {
 	a := &e.t.Accesses[i]
 	return a.Mode&txn.Read != 0 && !a.Key.Ordered()
-}
-
-// siteOf returns the partition that holds a row of a group.
-func (e *execution) siteOf(k txn.Key) int {
-	if e.x.partitions == 1 {
-		return 0
-	}
-	return e.x.c.Layout.Shard(k)
 }
 
 // locked goes on with a transaction that has all its local locks.
@@ -288,7 +279,7 @@ func (e *execution) serveReads() {
 		}
 	}
 	for i := range e.t.Ranges {
-		if e.siteOf(e.t.Ranges[i].From) == e.x.partition {
+		if e.x.local(e.t.Ranges[i].From) {
 			values = append(values, Value{rows: e.readRange(&e.t.Ranges[i]), Range: true})
 		}
 	}
@@ -319,9 +310,9 @@ func (e *execution) serveReads() {
 }
 
 func (e *execution) load(i int) {
-	rec, found := e.x.c.Store.Get(e.t.Accesses[i].Key)
 	sl := &e.slots[i]
-	sl.value, sl.found, sl.loaded = rec.Value, found, true
+	sl.value, sl.found = e.x.c.Store.Value(e.t.Accesses[i].Key)
+	sl.loaded = true
 }
 
 // execute runs the procedure, applies the local part of its writes and answers the client if it waits in this copy.
@@ -329,7 +320,7 @@ func (e *execution) execute() {
 	x := e.x
 	if e.stale {
 		x.Stale++
-		e.answer(txn.Outcome{ID: e.t.ID, Status: txn.Refused, Cause: txn.CauseRestart, Reason: ReasonMoved})
+		e.answer(txn.Outcome{ID: e.t.ID, Status: txn.Refused, Cause: txn.CauseMoved, Reason: ReasonMoved})
 		return
 	}
 	x.Executed++
@@ -347,7 +338,7 @@ func (e *execution) execute() {
 	switch {
 	case e.stray && e.t.Found:
 		x.StaleFootprints++
-		o.Status, o.Cause, o.Reason = txn.Refused, txn.CauseRestart, ReasonStaleFootprint
+		o.Status, o.Cause, o.Reason = txn.Refused, txn.CauseStale, ReasonStaleFootprint
 	case e.stray:
 		x.Aborts++
 		o.Status, o.Cause, o.Reason = txn.Aborted, txn.CauseProcedure, txn.ReasonUndeclared
@@ -396,7 +387,7 @@ func (e *execution) apply() {
 func (e *execution) applyGroups() {
 	for _, w := range e.groups.writes.Entries() {
 		switch {
-		case e.siteOf(w.Key) != e.x.partition:
+		case !e.x.local(w.Key):
 		case w.Deleted:
 			e.x.c.Store.Delete(w.Key)
 		case within(w.Value, e.t.Args):
@@ -510,14 +501,12 @@ func (e *execution) find(k txn.Key) (i int, ok bool) {
 // undeclared notes that the procedure uses a row that its footprint does not name.
 func (e *execution) undeclared() error {
 	e.stray = true
-	return errUndeclared
+	return txn.ErrUndeclared
 }
-
-var errUndeclared = errors.New("the footprint does not name the row")
 
 // Get implements txn.Ctx.
 func (e *execution) Get(k txn.Key) (value []byte, err error) {
-	if k.Ordered() || k.Everywhere() {
+	if k.Marked() {
 		return e.getMarked(k)
 	}
 	i, ok := e.find(k)
@@ -540,18 +529,27 @@ func (e *execution) getMarked(k txn.Key) (value []byte, err error) {
 	if !e.t.Reads(&r) {
 		return nil, e.undeclared()
 	}
-	err = txn.ErrNotFound
-	if w := e.group().writes.Get(k); w != nil {
-		if !w.Deleted {
-			value, err = w.Value, nil
+	if e.groups != nil {
+		if w := e.groups.writes.Get(k); w != nil {
+			if w.Deleted {
+				return nil, txn.ErrNotFound
+			}
+			return w.Value, nil
 		}
-		return value, err
 	}
-	e.scan(r, func(_ txn.Key, v []byte) bool {
-		value, err = v, nil
-		return false
-	})
-	return value, err
+	found := false
+	if k.Everywhere() || e.x.local(k) {
+		value, found = e.x.c.Store.Value(k)
+	} else {
+		e.scan(r, func(_ txn.Key, v []byte) bool {
+			value, found = v, true
+			return false
+		})
+	}
+	if !found {
+		return nil, txn.ErrNotFound
+	}
+	return value, nil
 }
 
 // GetAll implements txn.Ctx.
@@ -570,7 +568,7 @@ func (e *execution) Scan(r txn.Range, f func(k txn.Key, value []byte) bool) erro
 
 // scan calls f for the database's rows of a range that the footprint covers.
 func (e *execution) scan(r txn.Range, f func(txn.Key, []byte) bool) {
-	if r.From.Everywhere() || e.siteOf(r.From) == e.x.partition {
+	if e.x.local(r.From) {
 		e.x.c.Store.Scan(r, func(k txn.Key, rec store.Record) bool { return f(k, rec.Value) })
 		return
 	}
@@ -593,33 +591,45 @@ func (e *execution) readRange(r *txn.Range) (read rows) {
 
 // Put implements txn.Ctx.
 func (e *execution) Put(k txn.Key, value []byte) {
-	if sl := e.write(k); sl != nil {
-		sl.value, sl.found, sl.loaded = value, true, true
-		sl.written, sl.deleted = true, false
-	} else if !e.stray {
-		e.group().writes.Put(k, value)
+	if k.Ordered() {
+		if e.writesGroup(k) {
+			e.group().writes.Put(k, value)
+		}
+		return
 	}
+	i, ok := e.find(k)
+	if !ok || e.t.Accesses[i].Mode&txn.Write == 0 {
+		e.stray = true
+		return
+	}
+	sl := &e.slots[i]
+	sl.value, sl.found, sl.loaded = value, true, true
+	sl.written, sl.deleted = true, false
 }
 
 // Delete implements txn.Ctx.
 func (e *execution) Delete(k txn.Key) {
-	if sl := e.write(k); sl != nil {
-		sl.value, sl.found, sl.loaded = nil, false, true
-		sl.written, sl.deleted = false, true
-	} else if !e.stray {
-		e.group().writes.Delete(k)
+	if k.Ordered() {
+		if e.writesGroup(k) {
+			e.group().writes.Delete(k)
+		}
+		return
 	}
+	i, ok := e.find(k)
+	if !ok || e.t.Accesses[i].Mode&txn.Write == 0 {
+		e.stray = true
+		return
+	}
+	sl := &e.slots[i]
+	sl.value, sl.found, sl.loaded = nil, false, true
+	sl.written, sl.deleted = false, true
 }
 
-// write returns the slot of a row that is about to be written, nil if it belongs to a group.
-func (e *execution) write(k txn.Key) *slot {
-	i, ok := e.find(k.Unit())
-	if !ok || e.t.Accesses[i].Mode&txn.Write == 0 {
-		_ = e.undeclared()
-		return nil
+// writesGroup reports whether the footprint names a write of the group of the row k.
+func (e *execution) writesGroup(k txn.Key) bool {
+	if !e.t.Writes(k) {
+		e.stray = true
+		return false
 	}
-	if k.Ordered() {
-		return nil
-	}
-	return &e.slots[i]
+	return true
 }

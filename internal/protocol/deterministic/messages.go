@@ -315,17 +315,15 @@ func (m *Room) Transaction(r *codec.Reader) (*txn.Transaction, error) {
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
+	if t.Found {
+		return t, m.procs.Prepare(t)
+	}
 	if cap(m.accesses)-len(m.accesses) < 16 {
 		m.accesses = make([]txn.Access, 0, max(16, min(16*left, 512)))
 	}
-	if !t.Found {
-		t.Accesses = m.accesses[len(m.accesses):len(m.accesses):cap(m.accesses)]
-	}
+	t.Accesses = m.accesses[len(m.accesses):len(m.accesses):cap(m.accesses)]
 	if err := m.procs.Prepare(t); err != nil {
 		return nil, err
-	}
-	if t.Found {
-		return t, nil
 	}
 	// What Prepare has put into the room is taken; had it run out, the accesses would lie elsewhere.
 	if used := len(m.accesses) + len(t.Accesses); used <= cap(m.accesses) {

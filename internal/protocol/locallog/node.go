@@ -400,7 +400,7 @@ func (n *Node) answer(o txn.Outcome) {
 	if !n.recon.Outcome(&o) {
 		return
 	}
-	if o.Cause == txn.CauseRestart {
+	if o.Cause == txn.CauseMoved {
 		n.remasterer.restart(n.attempts[o.ID].t)
 		return
 	}

@@ -22,9 +22,6 @@ var Parameter = protocol.Parameter{
 	Doc: "How often the rows of a transaction that cannot name them beforehand are looked for, before it is given up as a conflict.",
 }
 
-// ReasonGivenUp is the reason of transactions whose footprint was stale each time that it had been found.
-const ReasonGivenUp = "stale-footprint"
-
 // Config describes the reconnaissance of a node.
 type Config struct {
 	protocol.Config
@@ -81,7 +78,11 @@ func (r *Reconnaissance) Outcome(o *txn.Outcome) bool {
 	if m == nil {
 		return true
 	}
-	if o.Cause != txn.CauseRestart {
+	switch o.Cause {
+	case txn.CauseStale:
+	case txn.CauseMoved: // it will be sent again as it is
+		return true
+	default:
 		delete(r.open, o.ID)
 		return true
 	}
@@ -94,7 +95,7 @@ func (r *Reconnaissance) Outcome(o *txn.Outcome) bool {
 		return false
 	}
 	delete(r.open, o.ID)
-	*o = txn.Outcome{ID: o.ID, Status: txn.Aborted, Cause: txn.CauseConflict, Class: o.Class, Reason: ReasonGivenUp}
+	o.Status, o.Cause = txn.Aborted, txn.CauseConflict
 	return true
 }
 

@@ -67,7 +67,7 @@ type transaction struct {
 	round    uint64
 }
 
-// step is what a transaction waits for in a group.
+// pending is what a transaction waits for in a group.
 type pending uint8
 
 const (
@@ -245,20 +245,12 @@ func (r *Replica) nearest(x *transaction) int {
 		if r.leaseholders[p.group].term == 0 {
 			l = r.layout.Group(p.group).Leader
 		}
-		d := r.distance(l)
+		d := distance(r.topology, r.self, l)
 		if best < 0 || d < least || d == least && p.group < best {
 			best, least = p.group, d
 		}
 	}
 	return best
-}
-
-// distance is the round trip to a node.
-func (r *Replica) distance(n geo.NodeID) time.Duration {
-	if n == r.self {
-		return 0
-	}
-	return r.topology.RTT(r.topology.RegionOf(r.self), r.topology.RegionOf(n))
 }
 
 // leaseholderOf returns a group's leaseholder, if one is known.

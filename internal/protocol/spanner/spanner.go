@@ -261,7 +261,7 @@ func newReplica(c protocol.Config, o options) *Replica {
 	}
 	for shard := range shards {
 		m := slices.Clone(r.layout.Group(shard).Members)
-		slices.SortStableFunc(m, func(a, b geo.NodeID) int { return int(r.distance(a) - r.distance(b)) })
+		slices.SortStableFunc(m, func(a, b geo.NodeID) int { return int(distance(t, r.self, a) - distance(t, r.self, b)) })
 		r.members = append(r.members, m)
 	}
 	return r

@@ -125,10 +125,10 @@ func (w *RMW) Audit(rows workload.Rows) map[string]int64 {
 }
 
 // Verify checks that in every copy the counters sum up to the committed writes: no update was lost or applied twice.
-func (w *RMW) Verify(copies []map[string]int64, ledger workload.Ledger) []workload.Check {
+func (w *RMW) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	return []workload.Check{
-		workload.WithinLedger("rmw-writes", auditWrites, w.topology.Regions, 0, copies, ledger[ledgerWrites]),
-		workload.CopiesAgree(w.topology.Regions, copies),
+		workload.WithinLedger("rmw-writes", auditWrites, 0, copies, ledger[ledgerWrites]),
+		workload.CopiesAgree(copies),
 	}
 }
 

@@ -187,14 +187,14 @@ func (s *SmallBank) Audit(rows workload.Rows) map[string]int64 {
 
 // Verify checks that no money appeared or vanished: in every copy, final total - initial total is the sum of what the
 // clients know to be committed.
-func (s *SmallBank) Verify(copies []map[string]int64, ledger workload.Ledger) []workload.Check {
+func (s *SmallBank) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	var initial int64
 	for id := range uint64(s.spec.Customers) {
 		initial += initialBalance(s.seed, tableChecking, id) + initialBalance(s.seed, tableSavings, id)
 	}
 	checks := []workload.Check{
-		workload.WithinLedger("smallbank-total", auditTotal, s.topology.Regions, initial, copies, ledger[ledgerTotal]),
-		workload.CopiesAgree(s.topology.Regions, copies),
+		workload.WithinLedger("smallbank-total", auditTotal, initial, copies, ledger[ledgerTotal]),
+		workload.CopiesAgree(copies),
 	}
 	if wrong := ledger[ledgerWrongLookups].High; wrong > 0 {
 		checks = append(checks, workload.Check{Name: "smallbank-lookup",

@@ -48,7 +48,7 @@ func loaded(t testing.TB, w *TPCC) *workloadtest.Database {
 // verify returns the names of the checks that do not pass, and logs why.
 func verify(t testing.TB, w *TPCC, ledger workload.Ledger, copies ...map[string]int64) (failed []string) {
 	t.Helper()
-	for _, c := range w.Verify(copies, ledger) {
+	for _, c := range w.Verify(workloadtest.Copies(copies...), ledger) {
 		if !c.Passed {
 			failed = append(failed, c.Name)
 			t.Logf("%s: %s", c.Name, c.Message)

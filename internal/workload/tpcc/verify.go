@@ -84,10 +84,10 @@ func customers(f finding, what, than string) string {
 
 // Verify judges the consistency conditions and the ledger in every copy. Condition 11, which the specification gives
 // for a database that was just loaded, counts the deliveries since then.
-func (t *TPCC) Verify(copies []map[string]int64, ledger workload.Ledger) []workload.Check {
+func (t *TPCC) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	var found []map[int][]finding
-	for _, sums := range copies {
-		found = append(found, findings(sums))
+	for _, c := range copies {
+		found = append(found, findings(c.Sums))
 	}
 	var checks []workload.Check
 	for _, c := range conditions {
@@ -99,12 +99,12 @@ func (t *TPCC) Verify(copies []map[string]int64, ledger workload.Ledger) []workl
 				if f.d != 0 {
 					place = fmt.Sprintf("district %d of warehouse %d", f.d, f.w)
 				}
-				wrong = append(wrong, fmt.Sprintf("%s in %s: %s", place, workload.RegionName(t.topology.Regions, i), c.says(f)))
+				wrong = append(wrong, fmt.Sprintf("%s in %s: %s", place, copies[i].Name, c.says(f)))
 			}
 		}
 		switch {
 		case len(copies) == 0:
-			check.Message = noCopy
+			check.Message = workload.NoCopy
 		case len(wrong) > 0:
 			check.Passed, check.Message = false, firstOf(wrong)
 		default:
@@ -116,23 +116,21 @@ func (t *TPCC) Verify(copies []map[string]int64, ledger workload.Ledger) []workl
 	w := int64(t.warehouses())
 	initial := [numSums]int64{sumPayments: w * loadedWarehouseYTD, sumOrders: w * districtsPerWarehouse * ordersPerDistrict}
 	for i, name := range ledgerNames {
-		checks = append(checks, workload.WithinLedger(name, totalNames[i], t.topology.Regions, initial[i], copies, ledger[name]))
+		checks = append(checks, workload.WithinLedger(name, totalNames[i], initial[i], copies, ledger[name]))
 	}
 	if n := ledger[ledgerUnduly].High; n > 0 {
 		checks = append(checks, workload.Check{Name: ledgerUnduly, Message: fmt.Sprintf("%d orders with an unused item were committed", n)})
 	}
-	var totals []map[string]int64
-	for _, sums := range copies {
-		of := map[string]int64{}
+	var totals []workload.Copy
+	for _, c := range copies {
+		of := workload.Copy{Name: c.Name, Sums: map[string]int64{}}
 		for _, name := range totalNames {
-			of[name] = sums[name]
+			of.Sums[name] = c.Sums[name]
 		}
 		totals = append(totals, of)
 	}
-	return append(checks, workload.CopiesAgree(t.topology.Regions, totals))
+	return append(checks, workload.CopiesAgree(totals))
 }
-
-const noCopy = "no copy was audited"
 
 // firstOf says the first few of what is wrong, and how many more there are.
 func firstOf(wrong []string) string {
@@ -144,11 +142,11 @@ func firstOf(wrong []string) string {
 }
 
 // cardinalities checks the tables to which no transaction adds a row.
-func (t *TPCC) cardinalities(copies []map[string]int64) workload.Check {
-	c := workload.Check{Name: "tpcc-cardinalities", Passed: len(copies) > 0, Message: noCopy}
+func (t *TPCC) cardinalities(copies []workload.Copy) workload.Check {
+	c := workload.Check{Name: "tpcc-cardinalities", Passed: len(copies) > 0, Message: workload.NoCopy}
 	w := int64(t.warehouses())
 	var wrong []string
-	for i, sums := range copies {
+	for _, held := range copies {
 		for _, x := range []struct {
 			total int
 			want  int64
@@ -156,8 +154,8 @@ func (t *TPCC) cardinalities(copies []map[string]int64) workload.Check {
 			{totalWarehouses, w}, {totalDistricts, w * districtsPerWarehouse}, {totalCustomers, w * districtsPerWarehouse * customersPerDistrict},
 			{totalCustomersByName, w * districtsPerWarehouse * customersPerDistrict}, {totalStock, w * items},
 		} {
-			if got := sums[totalNames[x.total]]; got != x.want {
-				wrong = append(wrong, fmt.Sprintf("%s holds %d %s, not %d", workload.RegionName(t.topology.Regions, i), got, totalNames[x.total], x.want))
+			if got := held.Sums[totalNames[x.total]]; got != x.want {
+				wrong = append(wrong, fmt.Sprintf("%s holds %d %s, not %d", held.Name, got, totalNames[x.total], x.want))
 			}
 		}
 	}

@@ -174,8 +174,16 @@ func (d *Database) Verify(w workload.Workload, ledger workload.Ledger) []string 
 	return failures(w, ledger, w.Audit(d.Rows()))
 }
 
-func failures(w workload.Workload, ledger workload.Ledger, copies ...map[string]int64) (failed []string) {
-	for _, c := range w.Verify(copies, ledger) {
+// Copies are called a, b, c and so on.
+func Copies(sums ...map[string]int64) (copies []workload.Copy) {
+	for i := range sums {
+		copies = append(copies, workload.Copy{Name: string(rune('a' + i)), Sums: sums[i]})
+	}
+	return copies
+}
+
+func failures(w workload.Workload, ledger workload.Ledger, sums ...map[string]int64) (failed []string) {
+	for _, c := range w.Verify(Copies(sums...), ledger) {
 		if !c.Passed {
 			failed = append(failed, c.Name+": "+c.Message)
 		}

@@ -80,7 +80,7 @@ func (b *broken) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 	return b.generator(g)
 }
 
-func (b *broken) Verify(copies []map[string]int64, l workload.Ledger) []workload.Check {
+func (b *broken) Verify(copies []workload.Copy, l workload.Ledger) []workload.Check {
 	checks := b.Workload.Verify(copies, l)
 	if b.verify != nil {
 		return b.verify(checks)

@@ -242,37 +242,40 @@ func (w *YCSB) Audit(rows workload.Rows) map[string]int64 {
 // Verify checks, in every copy, that there are the loaded records and those that were inserted, and that no write was
 // lost or applied twice: exactly where all who write a record have read it. Blind updates leave no trace of those
 // before them, so with them the records that were written are counted.
-func (w *YCSB) Verify(copies []map[string]int64, ledger workload.Ledger) []workload.Check {
-	regions := w.topology.Regions
-	checks := []workload.Check{workload.WithinLedger("ycsb-records", auditRecords, regions, w.spec.Records, copies, ledger[ledgerInserts])}
+func (w *YCSB) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
+	checks := []workload.Check{workload.WithinLedger("ycsb-records", auditRecords, w.spec.Records, copies, ledger[ledgerInserts])}
 	if w.blindUpdates() {
 		checks = append(checks, w.verifyWritten(copies, ledger))
 	} else {
-		checks = append(checks, workload.WithinLedger("ycsb-writes", auditWrites, regions, 0, copies, ledger[ledgerWrites]))
+		checks = append(checks, workload.WithinLedger("ycsb-writes", auditWrites, 0, copies, ledger[ledgerWrites]))
 	}
-	return append(checks, workload.CopiesAgree(regions, copies))
+	return append(checks, workload.CopiesAgree(copies))
 }
 
 // verifyWritten checks the number of records that were written, by their home region. Each client stream knows how many
 // different ones it has written there: they are at most as many as the streams know in all, and at least as many as a
 // stream knows on average.
-func (w *YCSB) verifyWritten(copies []map[string]int64, ledger workload.Ledger) workload.Check {
+func (w *YCSB) verifyWritten(copies []workload.Copy, ledger workload.Ledger) workload.Check {
 	check := workload.Check{Name: "ycsb-written", Passed: len(copies) > 0}
 	var right, wrong []string
 	for _, region := range w.topology.Regions {
 		known, streams := ledger[ledgerWritten+region], max(1, ledger[ledgerWriters+region].High)
 		low := (known.Low + streams - 1) / streams
 		right = append(right, fmt.Sprintf("%d to %d of %s", low, known.High, region))
-		for i, c := range copies {
-			if n := c[auditWritten+region]; n < low || n > known.High {
-				wrong = append(wrong, fmt.Sprintf("%s holds %d written records of %s", workload.RegionName(w.topology.Regions, i), n, region))
+		for _, c := range copies {
+			if n := c.Sums[auditWritten+region]; n < low || n > known.High {
+				wrong = append(wrong, fmt.Sprintf("%s holds %d written records of %s", c.Name, n, region))
 			}
 		}
 	}
-	check.Message = "clients have written " + strings.Join(right, ", ")
-	if len(wrong) > 0 {
-		check.Passed = false
-		check.Message = strings.Join(wrong, ", ") + "; " + check.Message
+	written := "clients have written " + strings.Join(right, ", ")
+	switch {
+	case len(copies) == 0:
+		check.Message = workload.NoCopy
+	case len(wrong) > 0:
+		check.Passed, check.Message = false, strings.Join(wrong, ", ")+"; "+written
+	default:
+		check.Message = written + ", and " + workload.Held(copies)
 	}
 	return check
 }

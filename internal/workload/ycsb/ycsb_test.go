@@ -219,7 +219,7 @@ func TestLedgerOfBlindUpdates(t *testing.T) {
 	ledger := g.Ledger()
 	ledger.Merge(g.Ledger())
 	for written, passes := range map[int64]bool{0: false, 1: true, 2: true, 3: false} {
-		checks := w.Verify([]map[string]int64{{"records": 2, "written-a": 0, "written-b": written}}, ledger)
+		checks := w.Verify(workloadtest.Copies(map[string]int64{"records": 2, "written-a": 0, "written-b": written}), ledger)
 		if checks[1].Name != "ycsb-written" || checks[1].Passed != passes {
 			t.Errorf("%d written: %+v", written, checks[1])
 		}
