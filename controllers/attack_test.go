@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -561,6 +562,57 @@ func TestUndeclaredDisturbances(t *testing.T) {
 				invalid(t, now, firstOf(tt.reason, "UndeclaredDisturbance"), tt.says...)
 			} else if now.Status.Verdict != v1alpha1.VerdictPassed {
 				t.Errorf("the run ended %s %s: %s", now.Status.Verdict, now.Status.Reason, now.Status.Message)
+			}
+		})
+	}
+}
+
+// Chaos Mesh shuts a pod down by replacing its images, that of its sidecar too, which starts anew as planned. A sidecar
+// that starts anew at another time, or does something else afterwards, is noticed.
+func TestSidecarsOfPodsThatAreShutDown(t *testing.T) {
+	const down = "{name: down, at: 3s, duration: 4s, nodeShutdown: {target: {regions: [us-west-2]}}}"
+	const link = "name: slow, networkDelay: {between: {}, delay: 10ms}"
+	forget := func(w *world, region string) { delete(w.sidecars.logs, w.nodePod("d", region, 0).UID) }
+	for name, tt := range map[string]struct {
+		faults string
+		attack func(w *world) // once the pod runs again
+		says   string         // nothing where the run passes
+	}{
+		"alone":                             {faults: "[" + down + "]"},
+		"while a link is slower":            {faults: "[" + down + ", {" + link + ", at: 1s, duration: 12s}]"},
+		"when a link becomes slower":        {faults: "[" + down + ", {" + link + ", at: 5s, duration: 8s}]"},
+		"when a link is no longer slower":   {faults: "[" + down + ", {" + link + ", at: 1s, duration: 4s}]"},
+		"after a link was slower":           {faults: "[" + down + ", {" + link + ", at: 0s, duration: 1s}]"},
+		"and its sidecar starts once again": {faults: "[" + down + "]", attack: func(w *world) { forget(w, "us-west-2") }, says: "sidecar of pod d-us-west-2-0: started anew"},
+		"and another sidecar starts anew":   {faults: "[" + down + "]", attack: func(w *world) { forget(w, "ap-northeast-1") }, says: "sidecar of pod d-ap-northeast-1-0: started anew"},
+		"and its network is another afterwards": {faults: "[" + down + "]", attack: func(w *world) {
+			log := w.sidecars.logs[w.nodePod("d", "us-west-2", 0).UID]
+			other := log.Entries[0].Config
+			other.QueueBytes++
+			log.Change(w.clock.Now(), &other)
+			w.clock.Step(time.Second)
+		}, says: "sidecar of pod d-us-west-2-0: other peers, ports or limits from"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.chaosMesh = true
+			db := makeDatabase("d").emulation(v1alpha1.EmulationSidecar).obj()
+			db.Spec.Durability = v1alpha1.DurabilityJournal
+			w.create(db, makeRun("r").database("d").by(v1alpha1.FaultInjectionChaosMesh).duration(20*time.Second).faults(tt.faults).obj())
+			w.until("the pod is shut down", func() bool { return w.shutDown["d-us-west-2-0"] })
+			w.until("it runs again", func() bool {
+				return slices.ContainsFunc(w.getRun("r").Status.Faults, func(f v1alpha1.FaultStatus) bool { return f.Name == "down" && f.State == string(fault.Done) })
+			})
+			if tt.attack != nil {
+				w.away(3 * time.Second)
+				tt.attack(w)
+			}
+			run := w.untilOver("r")
+			if tt.says != "" {
+				invalid(t, run, "UndeclaredDisturbance", tt.says)
+			} else if run.Status.Verdict != v1alpha1.VerdictPassed {
+				t.Errorf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
 			}
 		})
 	}

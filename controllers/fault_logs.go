@@ -85,6 +85,10 @@ func (in *clusterInjector) readSidecars(ctx context.Context) error {
 	if !ok {
 		return fmt.Errorf("the backend of emulation %s is a %T", in.current.emulation(), in.backend())
 	}
+	away := map[string][]fault.Interval{}
+	for i := range in.nodes {
+		away[in.nodes[i].podName] = in.timeline.Away(in.nodes[i].id)
+	}
 	gone := podNames(in.db, in.timeline.Plan.Topology, append(in.timeline.Lost(), down(in.timeline)...))
 	pods := slices.DeleteFunc(network.Pods, func(p emulation.Pod) bool { return slices.Contains(gone, p.Name) })
 	tracks := make([]*fault.Track[*wan.Config], len(pods))
@@ -108,7 +112,7 @@ func (in *clusterInjector) readSidecars(ctx context.Context) error {
 			}
 			logs[i], sinces[i] = log, func(at time.Time) time.Duration { return at.Add(-ahead).Sub(in.timeline.Start) }
 			tracks[i] = sidecarTrack(p.Name, config, log, plan, sinces[i])
-			tracks[i].Begin, tracks[i].Within = in.timeline.Begin, within
+			tracks[i].Begin, tracks[i].Within, tracks[i].Away = in.timeline.Begin, within, away[p.Name]
 			return nil
 		})
 	}
@@ -117,7 +121,7 @@ func (in *clusterInjector) readSidecars(ctx context.Context) error {
 	}
 	in.sidecarTracks = tracks
 	for i, log := range logs {
-		if start := sinces[i](log.Since); start > -in.run.Spec.Load.Warmup.Duration {
+		if start := sinces[i](log.Since); start > -in.run.Spec.Load.Warmup.Duration && !tracks[i].StartedAnew(start) {
 			in.losses = append(in.losses, fault.Deviation{Name: tracks[i].Name, What: "started anew: until then packets passed as they came", From: start, To: start + time.Millisecond})
 		}
 		if !log.ForgottenUntil.IsZero() {

@@ -40,7 +40,8 @@ type Track[S any] struct {
 	// Plan and Done are in the order of their times.
 	Plan []Planned[S]
 	Done []Span[S]
-	// Away is when there was nobody to do anything: the node was down, as planned.
+	// Away is when there was nobody to do anything, as planned, or when the log says nothing because of that: see
+	// Timeline.Away and StartedAnew.
 	Away []Interval
 	// Begin is that of the timeline: what was done before it belongs to another run.
 	Begin time.Duration
@@ -153,7 +154,7 @@ func (t *Timeline) NodeTrack(n geo.NodeID, log *admin.Log, zero, within time.Dur
 	tr := &Track[*admin.Disturbance]{
 		Name: t.Plan.Topology.NodeName(n), Idle: &admin.Disturbance{}, Begin: t.Begin, Within: within, Same: (*admin.Disturbance).Same,
 		What: func(d *admin.Disturbance) string { return What(d, t.Plan.Topology, n) },
-		Plan: t.NodePlan(n, is),
+		Plan: t.NodePlan(n, is), Away: t.Away(n),
 	}
 	for _, e := range log.Entries {
 		d := e.Disturbance
@@ -164,16 +165,30 @@ func (t *Timeline) NodeTrack(n geo.NodeID, log *admin.Log, zero, within time.Dur
 		}
 		tr.Add(s)
 	}
+	return tr
+}
+
+// Away is when a node did not run, as planned: from its kill until it was back, each with the tolerance of the fault.
+func (t *Timeline) Away(n geo.NodeID) (out []Interval) {
 	for _, l := range t.Lives {
 		if l.Fault.Kills() && l.Injecting != nil && slices.Contains(l.Targets.From, n) {
 			away := Interval{*l.Injecting - l.Tolerance(), Forever}
 			if l.Recovered != nil {
 				away.To = *l.Recovered + l.Tolerance()
 			}
-			tr.Away = append(tr.Away, away)
+			out = append(out, away)
 		}
 	}
-	return tr
+	return out
+}
+
+// StartedAnew notes that the log begins at a time, because whoever keeps it started then. If it was away at that time, as
+// planned, the log of before went with it, and the track holds it to nothing until then; else planned is false.
+func (tr *Track[S]) StartedAnew(at time.Duration) (planned bool) {
+	if planned = tr.away(at); planned {
+		tr.Away = append(tr.Away, Interval{-Forever, at})
+	}
+	return planned
 }
 
 // Add appends a span to what was done, as one with the last where the state goes on.
