@@ -37,6 +37,7 @@ import (
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/result"
@@ -470,7 +471,7 @@ func (w *world) playWorkers() {
 		w.must(json.Unmarshal([]byte(config.Data[WorkerKey]), &dw))
 		args := pod.Spec.Containers[0].Args
 		report := args[len(args)-1] + "-" + pod.Annotations[batchv1.JobCompletionIndexAnnotation]
-		w.playWorker(pod, &dw, deploy.ConfigDigest([]byte(config.Data[WorkerKey])), report)
+		w.playWorker(pod, &dw, identity.Digest([]byte(config.Data[WorkerKey])), report)
 	}
 }
 
