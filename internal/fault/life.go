@@ -239,14 +239,11 @@ func (t *Timeline) Over() bool {
 }
 
 // Conditions are what the faults together shall do now.
-func (t *Timeline) Conditions() *Conditions { return t.Part(func(*Life) bool { return true }) }
-
-// Part is what those of the faults shall do now of which is says so.
-func (t *Timeline) Part(is func(*Life) bool) *Conditions {
-	return t.Plan.conditions(t.active(is), false)
+func (t *Timeline) Conditions() *Conditions {
+	return t.Plan.Conditions(t.active(func(*Life) bool { return true }))
 }
 
-// Packets is Part where links lose single packets.
+// Packets is what those of the faults shall do now of which is says so, where links lose single packets.
 func (t *Timeline) Packets(is func(*Life) bool) *Conditions {
 	return t.Plan.conditions(t.active(is), true)
 }
