@@ -267,9 +267,7 @@ func (s *runScope) conclude(doc *result.Document) {
 	st := &s.run.Status
 	st.Summary, st.Regions = doc.RunSummary(), doc.RunRegions()
 	st.Objectives, st.Checks = doc.RunObjectives(), doc.RunChecks()
-	for i := range st.Checks {
-		st.Checks[i].Message = truncate(st.Checks[i].Message, 4096)
-	}
+	fit(st)
 	st.Repetitions = repetitions(s.run, doc)
 	st.ReportRef = &v1alpha1.LocalReference{Name: ResultName(s.run)}
 	reason, objectives := "ObjectivesHold", fmt.Sprintf("%d objectives hold", len(doc.Objectives))
@@ -285,6 +283,18 @@ func (s *runScope) conclude(doc *result.Document) {
 		}
 	}
 	s.end(v1alpha1.StageCompleted, doc.Verdict, reason, message)
+}
+
+// fit shortens the texts of a status to what the API takes: it would refuse the whole status, again and again.
+func fit(st *v1alpha1.BenchmarkRunStatus) {
+	for i := range st.Checks {
+		c := &st.Checks[i]
+		c.Name, c.Message = truncate(c.Name, 128), truncate(c.Message, 4096)
+	}
+	for i := range st.Objectives {
+		o := &st.Objectives[i]
+		o.Name, o.Measured = truncate(o.Name, 256), truncate(o.Measured, 256)
+	}
 }
 
 // repetitions sums up each measured window.

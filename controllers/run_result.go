@@ -2,12 +2,9 @@ package controllers
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -143,43 +140,4 @@ func ReadResult(run *v1alpha1.BenchmarkRun, cm *corev1.ConfigMap) (*result.Docum
 		return nil, fmt.Errorf("config map %s: %w", cm.Name, err)
 	}
 	return doc, nil
-}
-
-func gzipBytes(text []byte) ([]byte, error) {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	if _, err := z.Write(text); err != nil {
-		return nil, err
-	}
-	if err := z.Close(); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
-}
-
-// maxUnpacked bounds what is unpacked from a ConfigMap, in bytes.
-const maxUnpacked = 256 << 20
-
-func gunzipBytes(b []byte) ([]byte, error) {
-	z, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(io.LimitReader(z, maxUnpacked))
-}
-
-func gzipJSON(v any) ([]byte, error) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	return gzipBytes(text)
-}
-
-func gunzipJSON(b []byte, v any) error {
-	text, err := gunzipBytes(b)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(text, v)
 }

@@ -1049,8 +1049,8 @@ type ObjectiveStatus struct {
 	// +kubebuilder:validation:MaxLength=256
 	// +required
 	Name string `json:"name"`
-	// Measured value with its unit, for example 231.4ms.
-	// +kubebuilder:validation:MaxLength=64
+	// Measured value with its unit, for example 231.4ms, and what was left out.
+	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Measured string `json:"measured"`
 	// Holds is true when the measured value is within the bounds.

@@ -173,6 +173,31 @@ type Row struct {
 	Value []byte
 }
 
+// KeyValue returns the key and the value.
+func (r *Row) KeyValue() (Key, []byte) { return r.Key, r.Value }
+
+// ScanRows calls f for those of rows that are in r, in r's order, until f returns false or r's limit is reached. The rows are those of a
+// range that covers r, in the order of keys or in the reverse one; keyValue takes one apart.
+func ScanRows[R any](rows []R, keyValue func(*R) (Key, []byte), r Range, f func(Key, []byte) bool) {
+	next, end, step := 0, len(rows), 1
+	if len(rows) > 1 {
+		first, _ := keyValue(&rows[0])
+		second, _ := keyValue(&rows[1])
+		if r.Reverse == (first < second) {
+			next, end, step = len(rows)-1, -1, -1
+		}
+	}
+	for ; next != end; next += step {
+		k, value := keyValue(&rows[next])
+		if !r.Contains(k) {
+			continue
+		}
+		if r.Limit--; !f(k, value) || r.Limit == 0 {
+			return
+		}
+	}
+}
+
 // Procedure is a stored procedure: a deterministic function of its arguments and of what it reads. A database may run it
 // several times for one transaction, the first few with some of the rows missing.
 type Procedure struct {

@@ -574,7 +574,7 @@ func (e *execution) scan(r txn.Range, f func(txn.Key, []byte) bool) {
 	}
 	for i := range e.t.Ranges {
 		if ranges := e.group().ranges; i < len(ranges) && e.t.Ranges[i].Covers(&r) {
-			ranges[i].scan(r, f)
+			txn.ScanRows(ranges[i], (*txn.Row).KeyValue, r, f)
 			return
 		}
 	}

@@ -54,31 +54,6 @@ type Value struct {
 // rows are those of a range, in its order.
 type rows []txn.Row
 
-// scan calls f for those of the rows that are in r, which the rows' own range covers.
-func (s rows) scan(r txn.Range, f func(txn.Key, []byte) bool) {
-	tell := func(w *txn.Row) bool {
-		if !r.Contains(w.Key) {
-			return true
-		}
-		r.Limit--
-		return f(w.Key, w.Value) && r.Limit != 0
-	}
-	// They may have been read in the other direction.
-	if len(s) > 1 && r.Reverse == (s[0].Key < s[1].Key) {
-		for i := len(s) - 1; i >= 0; i-- {
-			if !tell(&s[i]) {
-				return
-			}
-		}
-		return
-	}
-	for i := range s {
-		if !tell(&s[i]) {
-			return
-		}
-	}
-}
-
 // Read names a transaction and how many of the message's values are its own.
 type Read struct {
 	Place

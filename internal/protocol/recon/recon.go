@@ -125,7 +125,7 @@ func (r *Reconnaissance) step(m *mission) {
 		for _, n := range needs {
 			to := r.c.Layout.Node(r.c.Layout.CopyOf(r.c.Self), r.c.Layout.Shard(n.Range.From))
 			if to == r.c.Self {
-				m.task.Supply(task.Read{Range: n.Range, Rows: r.read(&n.Range)})
+				m.supply(r.read(&n.Range))
 				continue
 			}
 			l := r.out[to]
@@ -148,12 +148,22 @@ func (r *Reconnaissance) step(m *mission) {
 }
 
 // read returns the rows of a range that this node holds.
-func (r *Reconnaissance) read(g *txn.Range) (rows []task.Row) {
+func (r *Reconnaissance) read(g *txn.Range) SeenRange {
+	s := SeenRange{Range: *g}
 	r.c.Store.Scan(*g, func(k txn.Key, rec store.Record) bool {
-		rows = append(rows, task.Row{Key: k, Record: rec})
+		s.Rows = append(s.Rows, txn.Row{Key: k, Value: rec.Value})
 		return true
 	})
-	return rows
+	return s
+}
+
+// supply gives the task rows, which have no versions: what they say is checked when the transaction executes.
+func (m *mission) supply(s SeenRange) {
+	rows := make([]task.Row, len(s.Rows))
+	for i, w := range s.Rows {
+		rows[i] = task.Row{Key: w.Key, Record: store.Record{Value: w.Value}}
+	}
+	m.task.Supply(task.Read{Range: s.Range, Rows: rows})
 }
 
 // end hands on a transaction whose footprint is known.
@@ -184,7 +194,7 @@ func (r *Reconnaissance) Receive(from geo.NodeID, m protocol.Message) bool {
 		for _, q := range m.For {
 			s := SeenFor{ID: q.ID, Look: q.Look}
 			for i := range q.Ranges {
-				s.Reads = append(s.Reads, r.plain(&q.Ranges[i]))
+				s.Reads = append(s.Reads, r.read(&q.Ranges[i]))
 			}
 			seen.For = append(seen.For, s)
 		}
@@ -199,16 +209,6 @@ func (r *Reconnaissance) Receive(from geo.NodeID, m protocol.Message) bool {
 	return true
 }
 
-// plain reads a range for another node, which has no use for versions.
-func (r *Reconnaissance) plain(g *txn.Range) SeenRange {
-	s := SeenRange{Range: *g}
-	r.c.Store.Scan(*g, func(k txn.Key, rec store.Record) bool {
-		s.Rows = append(s.Rows, txn.Row{Key: k, Value: rec.Value})
-		return true
-	})
-	return s
-}
-
 // seen takes what another node holds.
 func (r *Reconnaissance) seen(s *SeenFor) {
 	m := r.open[s.ID]
@@ -216,11 +216,7 @@ func (r *Reconnaissance) seen(s *SeenFor) {
 		return
 	}
 	for i := range s.Reads {
-		read := task.Read{Range: s.Reads[i].Range, Rows: make([]task.Row, len(s.Reads[i].Rows))}
-		for j, w := range s.Reads[i].Rows {
-			read.Rows[j] = task.Row{Key: w.Key, Record: store.Record{Value: w.Value}}
-		}
-		m.task.Supply(read)
+		m.supply(s.Reads[i])
 	}
 	if m.waiting--; m.waiting == 0 {
 		r.step(m)

@@ -19,6 +19,8 @@ type Row struct {
 	store.Record
 }
 
+func (r *Row) keyValue() (txn.Key, []byte) { return r.Key, r.Value }
+
 // Read is what was read under a key or in a range, in the range's order.
 type Read struct {
 	Range txn.Range
@@ -226,34 +228,9 @@ func (k *Task) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
 		return k.miss(&r, wide)
 	}
 	return k.writes.Scan(r, func(r txn.Range, f func(txn.Key, []byte) bool) error {
-		scan(read.Rows, &r, f)
+		txn.ScanRows(read.Rows, (*Row).keyValue, r, f)
 		return nil
 	}, f)
-}
-
-// scan calls f for those of the rows that are in r, which covers them.
-func scan(rows []Row, r *txn.Range, f func(txn.Key, []byte) bool) {
-	left := r.Limit
-	tell := func(w *Row) bool {
-		if !r.Contains(w.Key) {
-			return true
-		}
-		left--
-		return f(w.Key, w.Value) && left != 0
-	}
-	if len(rows) > 1 && r.Reverse == (rows[0].Key < rows[1].Key) { // they were read in the other direction
-		for i := len(rows) - 1; i >= 0; i-- {
-			if !tell(&rows[i]) {
-				return
-			}
-		}
-		return
-	}
-	for i := range rows {
-		if !tell(&rows[i]) {
-			return
-		}
-	}
 }
 
 // Put implements txn.Ctx.
