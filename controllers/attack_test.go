@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/wan"
 )
 
 // What whoever may write objects of the namespace, but reads none of its Secrets, can do to a run. docs/security.md has the table.
@@ -394,6 +396,12 @@ func TestFaultMistimed(t *testing.T) {
 		"on time, with no tolerance to speak of": {faults: "[" + slow + ", tolerance: 5ms}]", world: func(w *world) {}},
 		"late, and its tolerance is less":        {faults: "[" + slow + ", tolerance: 20ms}]", world: func(w *world) { node(w).late = 30 * time.Millisecond }, reason: "FaultMistimed", says: "20ms is allowed"},
 		"never":                                  {faults: "[" + slow + "}]", world: func(w *world) { node(w).idle = true }, reason: "FaultFailed", says: "fault slow"},
+		"never, but in an earlier run": {faults: "[" + slow + "}]", world: func(w *world) {
+			n := node(w)
+			n.idle = true
+			n.log.Change(time.Minute, &admin.Disturbance{SlowPercent: 100})
+			n.log.Change(time.Minute+4*time.Second, nil)
+		}, reason: "FaultFailed", says: "fault slow"},
 		"ended by somebody": {faults: "[" + slow + "}]", world: func(w *world) {
 			w.until("it lasts", func() bool { return faultIn(w.getRun("r"), fault.Active) })
 			n := node(w)
@@ -446,6 +454,34 @@ func TestUndeclaredDisturbances(t *testing.T) {
 			n.log.Fast = append(n.log.Fast, admin.FastLink{To: "ap-northeast-1", Node: "ap-northeast-1/0/0", From: from, Until: w.clock.Since(n.zero), Median: 20 * time.Millisecond})
 		}
 	}
+	// A log is filled with what was done a while ago, or is being done now.
+	fillNode := func(w *world, ago time.Duration) {
+		n := w.nodes[w.nodePod("d", "us-west-2", 0).Status.PodIP]
+		at := w.clock.Since(n.zero) - ago
+		for i := range time.Duration(2*admin.MaxLog + 2) {
+			n.log.Change(at+i, []*admin.Disturbance{{Cut: []int{1}}, nil}[i%2])
+		}
+	}
+	fillSidecar := func(w *world, ago time.Duration) {
+		log := w.sidecars.logs[w.nodePod("d", "us-west-2", 0).UID]
+		declared := log.Entries[0].Config
+		other := declared
+		other.QueueBytes++
+		at := w.clock.Now().Add(-ago)
+		log.Since = w.clock.Now().Add(-time.Hour)
+		log.Entries[0].From = log.Since
+		for i := range time.Duration(wan.MaxLog + 2) {
+			log.Change(at.Add(i), []*wan.Config{&other, &declared}[i%2])
+		}
+	}
+	sidecarFiles := func(w *world) {
+		cm := w.get("d-network-us-west-2", &corev1.ConfigMap{}).(*corev1.ConfigMap)
+		for file, text := range cm.Data {
+			cm.Data[file] = strings.Replace(text, `"delayMicros": 50000`, `"delayMicros": 500`, 1)
+		}
+		w.must(w.client.Update(w.ctx, cm))
+		w.away(time.Second) // then the operator writes them anew
+	}
 	for name, tt := range map[string]struct {
 		emulation v1alpha1.Emulation
 		faults    string
@@ -470,14 +506,8 @@ func TestUndeclaredDisturbances(t *testing.T) {
 			w.until("the start is known", func() bool { return w.getRun("r").Status.WarmupStartTime != nil })
 			disturb(admin.Disturbance{Cut: []int{1}}, time.Millisecond)(w)
 		}},
-		"the sidecars' files": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) {
-			cm := w.get("d-network-us-west-2", &corev1.ConfigMap{}).(*corev1.ConfigMap)
-			for file, text := range cm.Data {
-				cm.Data[file] = strings.Replace(text, `"delayMicros": 50000`, `"delayMicros": 500`, 1)
-			}
-			w.must(w.client.Update(w.ctx, cm))
-			w.away(time.Second) // then the operator writes them anew
-		}, says: []string{"sidecar of pod d-us-west-2-0: link ap-northeast-1 -> us-west-2 delay 500", "which no fault of the manifest declares"}},
+		"the sidecars' files": {emulation: v1alpha1.EmulationSidecar, attack: sidecarFiles,
+			says: []string{"sidecar of pod d-us-west-2-0: link ap-northeast-1 -> us-west-2 delay 500", "which no fault of the manifest declares"}},
 		"the workers' sidecars alone": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) {
 			cm := w.get("d-network-us-west-2", &corev1.ConfigMap{}).(*corev1.ConfigMap)
 			cm.Data["config.json"] = strings.Replace(cm.Data["config.json"], `"links"`, `"exemptPorts": [7000], "links"`, 1)
@@ -497,6 +527,20 @@ func TestUndeclaredDisturbances(t *testing.T) {
 		"a sidecar that starts anew": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) {
 			delete(w.sidecars.logs, w.nodePod("d", "us-west-2", 0).UID)
 		}, says: []string{"sidecar of pod d-us-west-2-0: started anew"}},
+		"the log of a node is full, of earlier runs": {attack: func(w *world) { fillNode(w, 50*time.Minute) }},
+		"a cut, and the log of the node is full": {attack: func(w *world) {
+			fillNode(w, 50*time.Minute)
+			disturb(admin.Disturbance{Cut: []int{1}}, time.Millisecond)(w)
+		}, says: []string{"us-west-2/0/0: cut off from node ap-northeast-1/0/0 from"}},
+		"more is done to a node than its log holds": {attack: func(w *world) { fillNode(w, 0) }, says: []string{"us-west-2/0/0: unknown, since it was disturbed more than 1000 times from -2s to 1ms"}},
+		"the log of a sidecar is full, of earlier runs": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) { fillSidecar(w, 50*time.Minute) },
+			faults: "[{name: slow, at: 2s, duration: 4s, networkDelay: {between: {}, delay: 10ms}}]"},
+		"the sidecars' files, and the log of a sidecar is full": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) {
+			fillSidecar(w, 50*time.Minute)
+			sidecarFiles(w)
+		}, says: []string{"sidecar of pod d-us-west-2-0: link ap-northeast-1 -> us-west-2 delay 500"}},
+		"more is done to a sidecar than its log holds": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) { fillSidecar(w, 0) },
+			says: []string{"sidecar of pod d-us-west-2-0: unknown, since its network changed more than 200 times from -2s to 1ms"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -518,6 +562,57 @@ func TestUndeclaredDisturbances(t *testing.T) {
 				invalid(t, now, firstOf(tt.reason, "UndeclaredDisturbance"), tt.says...)
 			} else if now.Status.Verdict != v1alpha1.VerdictPassed {
 				t.Errorf("the run ended %s %s: %s", now.Status.Verdict, now.Status.Reason, now.Status.Message)
+			}
+		})
+	}
+}
+
+// Chaos Mesh shuts a pod down by replacing its images, that of its sidecar too, which starts anew as planned. A sidecar
+// that starts anew at another time, or does something else afterwards, is noticed.
+func TestSidecarsOfPodsThatAreShutDown(t *testing.T) {
+	const down = "{name: down, at: 3s, duration: 4s, nodeShutdown: {target: {regions: [us-west-2]}}}"
+	const link = "name: slow, networkDelay: {between: {}, delay: 10ms}"
+	forget := func(w *world, region string) { delete(w.sidecars.logs, w.nodePod("d", region, 0).UID) }
+	for name, tt := range map[string]struct {
+		faults string
+		attack func(w *world) // once the pod runs again
+		says   string         // nothing where the run passes
+	}{
+		"alone":                             {faults: "[" + down + "]"},
+		"while a link is slower":            {faults: "[" + down + ", {" + link + ", at: 1s, duration: 12s}]"},
+		"when a link becomes slower":        {faults: "[" + down + ", {" + link + ", at: 5s, duration: 8s}]"},
+		"when a link is no longer slower":   {faults: "[" + down + ", {" + link + ", at: 1s, duration: 4s}]"},
+		"after a link was slower":           {faults: "[" + down + ", {" + link + ", at: 0s, duration: 1s}]"},
+		"and its sidecar starts once again": {faults: "[" + down + "]", attack: func(w *world) { forget(w, "us-west-2") }, says: "sidecar of pod d-us-west-2-0: started anew"},
+		"and another sidecar starts anew":   {faults: "[" + down + "]", attack: func(w *world) { forget(w, "ap-northeast-1") }, says: "sidecar of pod d-ap-northeast-1-0: started anew"},
+		"and its network is another afterwards": {faults: "[" + down + "]", attack: func(w *world) {
+			log := w.sidecars.logs[w.nodePod("d", "us-west-2", 0).UID]
+			other := log.Entries[0].Config
+			other.QueueBytes++
+			log.Change(w.clock.Now(), &other)
+			w.clock.Step(time.Second)
+		}, says: "sidecar of pod d-us-west-2-0: other peers, ports or limits from"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.chaosMesh = true
+			db := makeDatabase("d").emulation(v1alpha1.EmulationSidecar).obj()
+			db.Spec.Durability = v1alpha1.DurabilityJournal
+			w.create(db, makeRun("r").database("d").by(v1alpha1.FaultInjectionChaosMesh).duration(20*time.Second).faults(tt.faults).obj())
+			w.until("the pod is shut down", func() bool { return w.shutDown["d-us-west-2-0"] })
+			w.until("it runs again", func() bool {
+				return slices.ContainsFunc(w.getRun("r").Status.Faults, func(f v1alpha1.FaultStatus) bool { return f.Name == "down" && f.State == string(fault.Done) })
+			})
+			if tt.attack != nil {
+				w.away(3 * time.Second)
+				tt.attack(w)
+			}
+			run := w.untilOver("r")
+			if tt.says != "" {
+				invalid(t, run, "UndeclaredDisturbance", tt.says)
+			} else if run.Status.Verdict != v1alpha1.VerdictPassed {
+				t.Errorf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
 			}
 		})
 	}

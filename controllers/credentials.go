@@ -20,8 +20,8 @@ import (
 	"github.com/geobench/geobench/internal/identity"
 )
 
-// AuthorityName names the Secret, in the operator's own namespace, that all credentials come from. A new one is made when it is
-// gone: then all databases get other credentials.
+// AuthorityName names the Secret, in the operator's own namespace, that all credentials come from. When it is gone, an
+// operator that still has what was in it writes it again; one that was started since makes another, and all databases anew.
 const AuthorityName = "geobench-authority"
 
 // annotationSeal, on a ConfigMap, proves that its contents are the operator's: whoever may write ConfigMaps cannot make one.

@@ -43,4 +43,5 @@ package controllers
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,namespace=geobench-system,verbs=get;create;update
 // +kubebuilder:rbac:groups="",resources=events,namespace=geobench-system,verbs=create;patch
-// +kubebuilder:rbac:groups="",resources=secrets,namespace=geobench-system,verbs=get;create;patch
+// +kubebuilder:rbac:groups="",resources=secrets,namespace=geobench-system,verbs=create
+// +kubebuilder:rbac:groups="",resources=secrets,resourceNames=geobench-authority,namespace=geobench-system,verbs=get;patch

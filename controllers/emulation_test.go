@@ -49,7 +49,7 @@ func (f *fakeSidecars) follow() {
 	now := f.w.clock.Now()
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if c, err := f.w.sidecarConfig(pod); err == nil && pod.Status.PodIP != "" {
+		if c, err := f.w.sidecarConfig(pod); err == nil && pod.Status.PodIP != "" && !f.w.shutDown[pod.Name] {
 			f.read(pod.UID, c, now)
 		}
 	}
@@ -63,20 +63,15 @@ func (f *fakeSidecars) read(uid types.UID, file *wan.Config, now time.Time) wan.
 		l = &wan.Log{Process: string(uid), Since: now}
 		f.logs[uid], f.files[uid] = l, file
 	}
-	change := func(at time.Time, c *wan.Config) {
-		if n := len(l.Entries); n == 0 || !l.Entries[n-1].Config.Same(c) {
-			l.Entries = append(l.Entries, wan.LogEntry{From: at, Config: *c})
-		}
-	}
 	was := f.files[uid]
 	for i := range was.Phases {
 		if at := was.Phases[i].From.Add(f.late); !at.After(now) && len(l.Entries) > 0 && at.After(l.Entries[len(l.Entries)-1].From) {
 			c, _ := was.At(was.Phases[i].From)
-			change(at, c)
+			l.Change(at, c)
 		}
 	}
 	c, _ := file.At(now.Add(-f.late))
-	change(now, c)
+	l.Change(now, c)
 	f.files[uid] = file
 	seen := *l
 	seen.Entries = slices.Clone(l.Entries)
@@ -116,7 +111,7 @@ func (f *fakeSidecars) pod(ctx context.Context, addr string) (*corev1.Pod, *wan.
 		return nil, nil, err
 	}
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; pod.Status.PodIP == host {
+		if pod := &pods.Items[i]; pod.Status.PodIP == host && !f.w.shutDown[pod.Name] {
 			c, err := f.w.sidecarConfig(pod)
 			return pod, c, err
 		}
@@ -195,6 +190,9 @@ func (w *world) playChaosMesh() {
 			switch {
 			case o.GetDeletionTimestamp() != nil:
 				o.SetFinalizers(nil)
+				if isPodFailure(o) {
+					w.startAgain(w.chosen(o))
+				}
 			case len(o.GetFinalizers()) == 0:
 				o.SetFinalizers([]string{"chaos-mesh/records"})
 				conditions := []any{map[string]any{"type": "Selected", "status": "True"}, map[string]any{"type": "AllInjected", "status": "True"}}
@@ -221,17 +219,31 @@ func (w *world) chosen(o *unstructured.Unstructured) []string {
 	return names
 }
 
+func isPodFailure(o *unstructured.Unstructured) bool {
+	action, _, _ := unstructured.NestedString(o.Object, "spec", "action")
+	return action == "pod-failure"
+}
+
+// startAgain gives pods their images back: nodes go on from their journals, sidecars know of nothing.
+func (w *world) startAgain(pods []string) {
+	w.t.Helper()
+	for _, name := range pods {
+		delete(w.shutDown, name)
+		delete(w.sidecars.logs, w.get(name, &corev1.Pod{}).(*corev1.Pod).UID)
+	}
+}
+
 // chaosActs kills the pods, or their containers, that an object names.
 func (w *world) chaosActs(o *unstructured.Unstructured) {
 	w.t.Helper()
 	w.chaosMade = append(w.chaosMade, o)
 	action, _, _ := unstructured.NestedString(o.Object, "spec", "action")
-	if action != "pod-kill" && action != "container-kill" {
+	if action != "pod-kill" && action != "container-kill" && !isPodFailure(o) {
 		return
 	}
 	for _, name := range w.chosen(o) {
 		pod := w.get(name, &corev1.Pod{}).(*corev1.Pod)
-		if action == "container-kill" {
+		if action != "pod-kill" {
 			pod.Status.ContainerStatuses[0].RestartCount++
 			w.must(w.client.Status().Update(w.ctx, pod))
 			n := w.nodes[pod.Status.PodIP]
@@ -239,6 +251,9 @@ func (w *world) chaosActs(o *unstructured.Unstructured) {
 			n.follow(now)
 			n.do(now, &admin.Disturbance{}) // it goes on from its journal
 			n.taken = 0
+			if isPodFailure(o) {
+				w.shutDown[name] = true
+			}
 			continue
 		}
 		w.must(w.client.Delete(w.ctx, pod, client.GracePeriodSeconds(0)))

@@ -58,12 +58,18 @@ func (in *clusterInjector) readLogs(ctx context.Context) error {
 	for i, id := range nodes {
 		in.nodeTracks = append(in.nodeTracks, in.timeline.NodeTrack(id, logs[i].log, logs[i].zero, logs[i].within, nodeFaults))
 		in.losses = append(in.losses, in.timeline.Losses(id, logs[i].log, logs[i].zero)...)
-		if logs[i].log.Forgotten > 0 {
-			last := logs[i].log.Entries[len(logs[i].log.Entries)-1]
-			in.losses = append(in.losses, fault.Deviation{Name: in.nodes[id].podName, What: fmt.Sprintf("disturbed more than %d times", admin.MaxLog), From: last.From + logs[i].zero, To: fault.Forever})
+		if log := logs[i].log; log.ForgottenUntil != 0 {
+			in.forgotten(in.timeline.Plan.Topology.NodeName(id), fmt.Sprintf("it was disturbed more than %d times", admin.MaxLog), log.ForgottenUntil+logs[i].zero)
 		}
 	}
 	return nil
+}
+
+// forgotten notes that a log says nothing of a part of the run, up to a time.
+func (in *clusterInjector) forgotten(name, why string, until time.Duration) {
+	if from := -in.run.Spec.Load.Warmup.Duration; until > from {
+		in.losses = append(in.losses, fault.Deviation{Name: name, What: "unknown, since " + why, From: from, To: until})
+	}
 }
 
 // readSidecars asks all sidecars for their logs, once in a reconciliation.
@@ -79,10 +85,15 @@ func (in *clusterInjector) readSidecars(ctx context.Context) error {
 	if !ok {
 		return fmt.Errorf("the backend of emulation %s is a %T", in.current.emulation(), in.backend())
 	}
+	away := map[string][]fault.Interval{}
+	for i := range in.nodes {
+		away[in.nodes[i].podName] = in.timeline.Away(in.nodes[i].id)
+	}
 	gone := podNames(in.db, in.timeline.Plan.Topology, append(in.timeline.Lost(), down(in.timeline)...))
 	pods := slices.DeleteFunc(network.Pods, func(p emulation.Pod) bool { return slices.Contains(gone, p.Name) })
 	tracks := make([]*fault.Track[*wan.Config], len(pods))
-	starts := make([]time.Duration, len(pods))
+	logs := make([]*wan.Log, len(pods))
+	sinces := make([]func(time.Time) time.Duration, len(pods))
 	plan := networkPlan(network, in.timeline, in.db)
 	group, asking := errgroup.WithContext(ctx)
 	group.SetLimit(maxAsk)
@@ -99,9 +110,9 @@ func (in *clusterInjector) readSidecars(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			tracks[i] = sidecarTrack(p.Name, config, log, plan, func(at time.Time) time.Duration { return at.Add(-ahead).Sub(in.timeline.Start) })
-			tracks[i].Within = within
-			starts[i] = log.Since.Add(-ahead).Sub(in.timeline.Start)
+			logs[i], sinces[i] = log, func(at time.Time) time.Duration { return at.Add(-ahead).Sub(in.timeline.Start) }
+			tracks[i] = sidecarTrack(p.Name, config, log, plan, sinces[i])
+			tracks[i].Begin, tracks[i].Within, tracks[i].Away = in.timeline.Begin, within, away[p.Name]
 			return nil
 		})
 	}
@@ -109,9 +120,12 @@ func (in *clusterInjector) readSidecars(ctx context.Context) error {
 		return err
 	}
 	in.sidecarTracks = tracks
-	for i, start := range starts {
-		if start > -in.run.Spec.Load.Warmup.Duration {
-			in.losses = append(in.losses, fault.Deviation{Name: "sidecar of pod " + pods[i].Name, What: "started anew: until then packets passed as they came", From: start, To: start + time.Millisecond})
+	for i, log := range logs {
+		if start := sinces[i](log.Since); start > -in.run.Spec.Load.Warmup.Duration && !tracks[i].StartedAnew(start) {
+			in.losses = append(in.losses, fault.Deviation{Name: tracks[i].Name, What: "started anew: until then packets passed as they came", From: start, To: start + time.Millisecond})
+		}
+		if !log.ForgottenUntil.IsZero() {
+			in.forgotten(tracks[i].Name, fmt.Sprintf("its network changed more than %d times", wan.MaxLog), sinces[i](log.ForgottenUntil))
 		}
 	}
 	return nil

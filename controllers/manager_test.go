@@ -7,11 +7,14 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -66,14 +69,61 @@ func TestManagerWithItsOwnRights(t *testing.T) {
 	}
 }
 
-// grant binds a user to the roles in config/rbac.
-func (w *world) grant(user string) {
+// In its own namespace the operator makes, reads and renews the Secret that all credentials come from, and reads no other.
+func TestAuthorityWithItsOwnRights(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, role := w.roles()
+	user := "system:serviceaccount:" + w.namespace + ":geobench-operator"
+	w.create(role, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "geobench-operator"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "another"}})
+	config := rest.CopyConfig(apiServer)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
+	operator, err := client.New(config, client.Options{Scheme: testScheme()})
+	w.must(err)
+	now := time.Now()
+	for _, step := range []struct {
+		what string
+		at   time.Time
+	}{{"made", now}, {"read", now}, {"renewed", now.Add(3 * 365 * 24 * time.Hour)}} {
+		c := &Credentials{Client: operator, Live: operator, Namespace: w.namespace, Clock: clocktesting.NewFakePassiveClock(step.at)}
+		before := &corev1.Secret{}
+		w.must(client.IgnoreNotFound(w.client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: AuthorityName}, before)))
+		if _, err := c.Authority(w.ctx); err != nil {
+			t.Fatalf("%s: %v", step.what, err)
+		}
+		if changed := w.secret(AuthorityName).ResourceVersion != before.ResourceVersion; changed != (step.what != "read") {
+			t.Errorf("%s: the Secret was written: %t", step.what, changed)
+		}
+	}
+	if err := operator.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: "another"}, &corev1.Secret{}); !apierrors.IsForbidden(err) {
+		t.Errorf("reading another Secret: %v", err)
+	}
+	if err := operator.List(w.ctx, &corev1.SecretList{}, client.InNamespace(w.namespace)); !apierrors.IsForbidden(err) {
+		t.Errorf("listing Secrets: %v", err)
+	}
+}
+
+// roles are those in config/rbac: what the operator may do everywhere, and in its own namespace.
+func (w *world) roles() (everywhere *rbacv1.ClusterRole, own *rbacv1.Role) {
 	w.t.Helper()
 	f, err := os.Open(filepath.Join("..", "config", "rbac", "role.yaml"))
 	w.must(err)
 	defer func() { _ = f.Close() }()
-	role := &rbacv1.ClusterRole{}
-	w.must(yaml.NewYAMLOrJSONDecoder(f, 4096).Decode(role))
+	documents := yaml.NewYAMLOrJSONDecoder(f, 4096)
+	everywhere, own = &rbacv1.ClusterRole{}, &rbacv1.Role{}
+	w.must(documents.Decode(everywhere))
+	w.must(documents.Decode(own))
+	return everywhere, own
+}
+
+// grant binds a user to what the operator may do everywhere.
+func (w *world) grant(user string) {
+	w.t.Helper()
+	role, _ := w.roles()
 	binding := &rbacv1.ClusterRoleBinding{
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},

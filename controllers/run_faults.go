@@ -26,6 +26,7 @@ func timelineOf(run *v1alpha1.BenchmarkRun, t *geo.Topology) *fault.Timeline {
 	}
 	tl := fault.NewTimeline(fault.NewPlan(run.Spec.Faults, t, uint64(run.Spec.Seed)), faultPoll, faultPatience)
 	tl.Start, tl.Ahead, tl.Early = run.Status.MeasureStartTime.Time, setUpAhead, injectedEarly
+	tl.Begin = -(run.Spec.Load.Warmup.Duration + startLead)
 	ids := map[string]geo.NodeID{}
 	for i := range t.Nodes() {
 		ids[t.NodeName(geo.NodeID(i))] = geo.NodeID(i)

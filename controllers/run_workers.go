@@ -367,7 +367,7 @@ func (s *runScope) readReports(ctx context.Context, workers []workerState) ([]*r
 		if err != nil {
 			return nil, err
 		}
-		configs[region] = deploy.ConfigDigest(file)
+		configs[region] = identity.Digest(file)
 	}
 	var reports []*result.Report
 	for i := range workers {

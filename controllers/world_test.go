@@ -37,6 +37,7 @@ import (
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/result"
@@ -80,6 +81,8 @@ type world struct {
 	kernel string
 	// chaosMesh is whether Chaos Mesh acts on its objects.
 	chaosMesh bool
+	// shutDown are the pods, by name, whose images it has replaced.
+	shutDown map[string]bool
 	// chaosMade are the objects that it has acted on.
 	chaosMade []*unstructured.Unstructured
 	// sidecars play those of the pods.
@@ -113,6 +116,7 @@ type world struct {
 
 // fakeNode is a node's process. It dies with its pod.
 type fakeNode struct {
+	pod      string
 	process  string
 	database deploy.Database
 	id       geo.NodeID
@@ -144,6 +148,7 @@ func newWorld(t *testing.T) *world {
 		nodes: map[string]*fakeNode{}, jobsRun: map[string]int{}, starts: map[string][]string{}, committed: 5000, histories: map[string][]byte{},
 	}
 	w.operatorClient = func() client.Client { return c }
+	w.shutDown = map[string]bool{}
 	w.sidecars = &fakeSidecars{w: w, files: map[types.UID]*wan.Config{}, logs: map[types.UID]*wan.Log{}}
 	w.kernel = `{"missing":{"netem":"no such file or directory"}}`
 	w.recorder = &events.FakeRecorder{Events: make(chan string, 10_000)}
@@ -402,7 +407,7 @@ func (w *world) ensurePod(owner client.Object, name string, template *corev1.Pod
 func (w *world) startNode(ip, process string, pod *corev1.Pod) {
 	w.t.Helper()
 	cm := w.get(pod.Spec.Volumes[0].ConfigMap.Name, &corev1.ConfigMap{}).(*corev1.ConfigMap)
-	n := &fakeNode{process: process, zero: w.clock.Now().Add(-time.Hour)}
+	n := &fakeNode{pod: pod.Name, process: process, zero: w.clock.Now().Add(-time.Hour)}
 	n.log = admin.Log{Process: process, Since: w.clock.Since(n.zero)}
 	if !w.linksShort[pod.Name] {
 		n.complete = w.clock.Now().Add(-time.Hour)
@@ -466,7 +471,7 @@ func (w *world) playWorkers() {
 		w.must(json.Unmarshal([]byte(config.Data[WorkerKey]), &dw))
 		args := pod.Spec.Containers[0].Args
 		report := args[len(args)-1] + "-" + pod.Annotations[batchv1.JobCompletionIndexAnnotation]
-		w.playWorker(pod, &dw, deploy.ConfigDigest([]byte(config.Data[WorkerKey])), report)
+		w.playWorker(pod, &dw, identity.Digest([]byte(config.Data[WorkerKey])), report)
 	}
 }
 
@@ -704,7 +709,7 @@ func (w *world) node(addr string) (*fakeNode, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if n := w.nodes[ip]; n != nil {
+	if n := w.nodes[ip]; n != nil && !w.shutDown[n.pod] {
 		return n, nil
 	}
 	return nil, fmt.Errorf("dial tcp %s: connection refused", addr)

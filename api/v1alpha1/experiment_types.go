@@ -121,7 +121,7 @@ type RunTemplateSpec struct {
 	Objectives []Objective `json:"objectives,omitempty"`
 	// Verify lists what is checked about the answers and the data at the end of each run.
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=9
+	// +kubebuilder:validation:MaxItems=10
 	// +optional
 	Verify []Verification `json:"verify,omitempty"`
 	// Deadline of each run.

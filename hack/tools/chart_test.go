@@ -470,7 +470,7 @@ func permissions(rules []rbacv1.PolicyRule) []string {
 		for _, verb := range r.Verbs {
 			for _, group := range r.APIGroups {
 				for _, resource := range r.Resources {
-					out = append(out, verb+" "+resource+"."+group)
+					out = append(out, strings.Join(append([]string{verb, resource + "." + group}, r.ResourceNames...), " "))
 				}
 			}
 			for _, url := range r.NonResourceURLs {

@@ -55,7 +55,8 @@ var kubernetesTypes = []string{"metadata", "resources", "tolerations"}
 
 // lintCRDs holds the CRDs to the conventions of this API: kinds have a status with conditions and an observedGeneration
 // and printer columns; everything is described; lists say how they merge; lists, maps and strings are bounded, so that
-// the cost of CEL rules is; and there are no floating-point numbers and no fields that are not declared.
+// the cost of CEL rules is; sets of an enumeration have room for all of its values; and there are no floating-point
+// numbers and no fields that are not declared.
 func lintCRDs(root string) error {
 	files, err := filepath.Glob(filepath.Join(root, crdSources, "*.yaml"))
 	if err != nil {
@@ -133,6 +134,9 @@ func lintSchema(path string, s *schema, say func(where, format string, args ...a
 	case "array":
 		if s.MaxItems == nil {
 			say(path, "is a list without bound: add +kubebuilder:validation:MaxItems")
+		}
+		if s.ListType == "set" && s.MaxItems != nil && *s.MaxItems < int64(len(s.Items.Enum)) {
+			say(path, "is a set of at most %d of %d values: raise +kubebuilder:validation:MaxItems", *s.MaxItems, len(s.Items.Enum))
 		}
 		switch s.ListType {
 		case "map", "set", "atomic":

@@ -57,6 +57,7 @@ func TestLintCRD(t *testing.T) {
 	for title, test := range map[string]struct{ old, new, want string }{
 		"good":             {},
 		"unbounded list":   {"maxItems: 3, x-kubernetes-list-type: set", "x-kubernetes-list-type: set", "spec.names: is a list without bound"},
+		"narrow set":       {"items: {type: string, maxLength: 9}", "items: {type: string, enum: [a, b, c, d]}", "spec.names: is a set of at most 3 of 4 values"},
 		"list type":        {"x-kubernetes-list-type: set, ", "", "spec.names: is a list that does not say how it merges"},
 		"unbounded string": {"maxLength: 9", "minLength: 1", "spec.names[]: is a string without bound"},
 		"unbounded map":    {"maxProperties: 2, ", "", "spec.labels: is a map without bound"},

@@ -165,8 +165,9 @@ type Log struct {
 	Since time.Duration `json:"sinceNanoseconds"`
 	// Entries are in the order of their times. Between them nothing was done.
 	Entries []LogEntry `json:"entries,omitempty"`
-	// Forgotten entries were more than a log keeps: MaxLog.
-	Forgotten int `json:"forgotten,omitempty"`
+	// ForgottenUntil is the time before which the log says nothing, since there were more entries than it keeps. It is left out while
+	// it keeps all of them.
+	ForgottenUntil time.Duration `json:"forgottenUntilNanoseconds,omitempty"`
 	// Fast are the times in which links were too fast to be the declared ones, as this process has measured them.
 	Fast []FastLink `json:"fast,omitempty"`
 }
@@ -189,7 +190,7 @@ type LogEntry struct {
 	Disturbance Disturbance    `json:"disturbance"`
 }
 
-// MaxLog is how many entries a log keeps: the first ones.
+// MaxLog is how many entries a log keeps: the last ones, since a node lives for many runs.
 const MaxLog = 1000
 
 // Change notes that something else is done to the node from now on; nil or nothing ends what was.
@@ -197,13 +198,14 @@ func (l *Log) Change(now time.Duration, d *Disturbance) {
 	if n := len(l.Entries); n > 0 && l.Entries[n-1].To == nil {
 		l.Entries[n-1].To = &now
 	}
-	switch {
-	case d.Same(nil):
-	case len(l.Entries) == MaxLog:
-		l.Forgotten++
-	default:
-		l.Entries = append(l.Entries, LogEntry{From: now, Disturbance: *d})
+	if d.Same(nil) {
+		return
 	}
+	if len(l.Entries) == MaxLog {
+		l.ForgottenUntil = *l.Entries[0].To
+		l.Entries = slices.Delete(l.Entries, 0, 1)
+	}
+	l.Entries = append(l.Entries, LogEntry{From: now, Disturbance: *d})
 }
 
 // DisturbedLink is the emulated link to the nodes of a region, and the one back, which acknowledgements take.

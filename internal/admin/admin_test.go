@@ -35,10 +35,13 @@ func TestLog(t *testing.T) {
 	if e := l.Entries; len(e) != 3 || e[0].From != 1 || *e[0].To != 2 || e[1].From != 2 || *e[1].To != 3 || e[2].From != 4 || e[2].To != nil {
 		t.Errorf("%+v", l.Entries)
 	}
+	if l.ForgottenUntil != 0 {
+		t.Errorf("forgotten until %v", l.ForgottenUntil)
+	}
 	for i := range 2 * MaxLog {
 		l.Change(time.Duration(10+i), []*Disturbance{nil, cut}[i%2])
 	}
-	if len(l.Entries) != MaxLog || l.Forgotten != 3 || l.Entries[MaxLog-1].To == nil {
-		t.Errorf("%d entries, %d forgotten", len(l.Entries), l.Forgotten)
+	if e := l.Entries; len(e) != MaxLog || l.ForgottenUntil != 10 || e[0].From != 11 || *e[0].To != 12 || e[MaxLog-1].From != 9+2*MaxLog || e[MaxLog-1].To != nil {
+		t.Errorf("%d entries from %v to %v, forgotten until %v", len(e), e[0].From, e[len(e)-1].From, l.ForgottenUntil)
 	}
 }

@@ -1,8 +1,6 @@
 package deploy
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +15,7 @@ type HandIn struct {
 	// Run is the BenchmarkRun's UID, Region and Index tell the worker.
 	Run, Region string
 	Index       int
-	// Config is the digest of the worker's configuration as it has read it: see ConfigDigest.
+	// Config is the identity.Digest of the worker's configuration file as it has read it.
 	Config string
 	// StartAt is the start that it was told, as KeyStartAt has it.
 	StartAt string
@@ -31,12 +29,6 @@ type sealed struct {
 	Config  string `json:"config"`
 	StartAt string `json:"startAt"`
 	Seal    string `json:"seal"`
-}
-
-// ConfigDigest stands for the file that a worker reads.
-func ConfigDigest(file []byte) string {
-	sum := sha256.Sum256(file)
-	return hex.EncodeToString(sum[:])
 }
 
 func (h *HandIn) parts() [][]byte {

@@ -3,11 +3,13 @@ package deploy
 import (
 	"strings"
 	"testing"
+
+	"github.com/geobench/geobench/internal/identity"
 )
 
 func TestHandIn(t *testing.T) {
 	key := []byte("the key of this worker")
-	made := HandIn{Run: "uid", Region: "eu", Index: 1, Config: ConfigDigest([]byte("{}")), StartAt: "2026-01-01T00:00:00Z", History: `{"bytes":7}`, Report: []byte("report")}
+	made := HandIn{Run: "uid", Region: "eu", Index: 1, Config: identity.Digest([]byte("{}")), StartAt: "2026-01-01T00:00:00Z", History: `{"bytes":7}`, Report: []byte("report")}
 	seal, err := made.Seal(key)
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +27,7 @@ func TestHandIn(t *testing.T) {
 		"another region's":      {change: func(h *HandIn) { h.Region = "us" }, says: "its seal is not that of this worker"},
 		"another run's":         {change: func(h *HandIn) { h.Run = "x" }, says: "its seal is not that of this worker"},
 		"another key":           {key: "of nobody", says: "its seal is not that of this worker"},
-		"another configuration": {change: func(h *HandIn) { h.Config = ConfigDigest(nil) }, says: "another configuration than the operator's"},
+		"another configuration": {change: func(h *HandIn) { h.Config = identity.Digest(nil) }, says: "another configuration than the operator's"},
 		"another start":         {change: func(h *HandIn) { h.StartAt = "2026-01-01T00:00:01Z" }, says: "told to start at 2026-01-01T00:00:00Z, not at 2026-01-01T00:00:01Z"},
 		"no seal":               {seal: "-", says: "it has no seal"},
 		"garbage":               {seal: "x", says: "seal: invalid character"},

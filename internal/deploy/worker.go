@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/geobench/geobench/internal/identity"
 )
 
 // Worker is what a worker pod is told: which clients to play, against which database. Pods of one region share it; a
@@ -113,7 +115,7 @@ func ReadWorker(path string) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{digest: ConfigDigest(b)}
+	w := &Worker{digest: identity.Digest(b)}
 	if err := json.Unmarshal(b, w); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -284,8 +284,9 @@ func (s *Sidecar) Observe(ctx context.Context, n *Network) (State, error) {
 		if err != nil {
 			return State{}, err
 		}
-		if !maps.Equal(files, cm.Data) {
-			return State{Reason: "NotConfigured", Message: fmt.Sprintf("ConfigMap %s is that of another network", cm.Name), Missing: missing(n, region)}, nil
+		if file := different(cm.Data, files); file != "" {
+			return State{Reason: "NotConfigured", Message: fmt.Sprintf("ConfigMap %s: file %s is not what the links of the profile and the faults of the run make of generation %d; "+
+				"the operator writes it anew, and nobody else should write it", cm.Name, file, want[region]), Missing: missing(n, region)}, nil
 		}
 	}
 	problems := make([]string, len(n.Pods))
@@ -305,6 +306,19 @@ func (s *Sidecar) Observe(ctx context.Context, n *Network) (State, error) {
 		state.Missing[p.UID] = true
 	}
 	return state, nil
+}
+
+// different names the first file, by name, that is not as wanted: another, missing or too many; empty is none.
+func different(have, want map[string]string) string {
+	all := maps.Clone(want)
+	maps.Copy(all, have)
+	for _, file := range slices.Sorted(maps.Keys(all)) {
+		got, ok := have[file]
+		if text, wanted := want[file]; got != text || ok != wanted {
+			return file
+		}
+	}
+	return ""
 }
 
 // missing are all pods of a region.

@@ -164,6 +164,9 @@ type Timeline struct {
 	Lives []*Life
 	// Start is when measuring starts, for drivers in whose world that is an instant.
 	Start time.Time
+	// Begin is when the run began, counted from the start of measuring: logs may go further back, to what other runs did.
+	// It is -Forever where logs have nothing of other runs.
+	Begin time.Duration
 	// Poll is how often a step that is not done yet is tried again, Patience how long before the fault is given up.
 	Poll, Patience time.Duration
 	// Ahead is how long before its time a fault is set up, Early how long before it Inject is called, which then waits for it; nil is
@@ -173,7 +176,7 @@ type Timeline struct {
 
 // NewTimeline returns a plan that nothing has happened of yet.
 func NewTimeline(p *Plan, poll, patience time.Duration) *Timeline {
-	t := &Timeline{Plan: p, Poll: poll, Patience: patience}
+	t := &Timeline{Plan: p, Begin: -Forever, Poll: poll, Patience: patience}
 	for _, f := range p.Faults {
 		t.Lives = append(t.Lives, &Life{Fault: f, State: Waiting})
 	}
@@ -236,14 +239,11 @@ func (t *Timeline) Over() bool {
 }
 
 // Conditions are what the faults together shall do now.
-func (t *Timeline) Conditions() *Conditions { return t.Part(func(*Life) bool { return true }) }
-
-// Part is what those of the faults shall do now of which is says so.
-func (t *Timeline) Part(is func(*Life) bool) *Conditions {
-	return t.Plan.conditions(t.active(is), false)
+func (t *Timeline) Conditions() *Conditions {
+	return t.Plan.Conditions(t.active(func(*Life) bool { return true }))
 }
 
-// Packets is Part where links lose single packets.
+// Packets is what those of the faults shall do now of which is says so, where links lose single packets.
 func (t *Timeline) Packets(is func(*Life) bool) *Conditions {
 	return t.Plan.conditions(t.active(is), true)
 }

@@ -40,8 +40,11 @@ type Track[S any] struct {
 	// Plan and Done are in the order of their times.
 	Plan []Planned[S]
 	Done []Span[S]
-	// Away is when there was nobody to do anything: the node was down, as planned.
+	// Away is when there was nobody to do anything, as planned, or when the log says nothing because of that: see
+	// Timeline.Away and StartedAnew.
 	Away []Interval
+	// Begin is that of the timeline: what was done before it belongs to another run.
+	Begin time.Duration
 	// Within is how far the times of Done may be off.
 	Within time.Duration
 	Same   func(a, b S) bool
@@ -149,9 +152,9 @@ func Agenda(p []Planned[*admin.Disturbance], zero time.Duration, lost []geo.Node
 // NodeTrack holds the log of a node against its plan. zero is as for Agenda, within how far it may be off.
 func (t *Timeline) NodeTrack(n geo.NodeID, log *admin.Log, zero, within time.Duration, is func(*Life) bool) *Track[*admin.Disturbance] {
 	tr := &Track[*admin.Disturbance]{
-		Name: t.Plan.Topology.NodeName(n), Idle: &admin.Disturbance{}, Within: within, Same: (*admin.Disturbance).Same,
+		Name: t.Plan.Topology.NodeName(n), Idle: &admin.Disturbance{}, Begin: t.Begin, Within: within, Same: (*admin.Disturbance).Same,
 		What: func(d *admin.Disturbance) string { return What(d, t.Plan.Topology, n) },
-		Plan: t.NodePlan(n, is),
+		Plan: t.NodePlan(n, is), Away: t.Away(n),
 	}
 	for _, e := range log.Entries {
 		d := e.Disturbance
@@ -162,16 +165,30 @@ func (t *Timeline) NodeTrack(n geo.NodeID, log *admin.Log, zero, within time.Dur
 		}
 		tr.Add(s)
 	}
+	return tr
+}
+
+// Away is when a node did not run, as planned: from its kill until it was back, each with the tolerance of the fault.
+func (t *Timeline) Away(n geo.NodeID) (out []Interval) {
 	for _, l := range t.Lives {
 		if l.Fault.Kills() && l.Injecting != nil && slices.Contains(l.Targets.From, n) {
 			away := Interval{*l.Injecting - l.Tolerance(), Forever}
 			if l.Recovered != nil {
 				away.To = *l.Recovered + l.Tolerance()
 			}
-			tr.Away = append(tr.Away, away)
+			out = append(out, away)
 		}
 	}
-	return tr
+	return out
+}
+
+// StartedAnew notes that the log begins at a time, because whoever keeps it started then. If it was away at that time, as
+// planned, the log of before went with it, and the track holds it to nothing until then; else planned is false.
+func (tr *Track[S]) StartedAnew(at time.Duration) (planned bool) {
+	if planned = tr.away(at); planned {
+		tr.Away = append(tr.Away, Interval{-Forever, at})
+	}
+	return planned
 }
 
 // Add appends a span to what was done, as one with the last where the state goes on.
@@ -206,25 +223,40 @@ func (tr *Track[S]) whole() (out []Span[S]) {
 // the fault makes no difference here at that edge.
 func (tr *Track[S]) Edges(l *Life) (begin, end *time.Duration, beginTouched, endTouched bool) {
 	find := func(at time.Duration) (*time.Duration, bool) {
-		for _, p := range tr.Plan {
-			if p.At != at || !slices.Contains(p.Edges, l) {
-				continue
-			}
-			var nearest *time.Duration
-			done := tr.whole()
-			for i := 1; i < len(done); i++ {
-				from := done[i].From
-				if tr.Same(done[i].State, p.State) && (nearest == nil || (from-p.At).Abs() < (*nearest-p.At).Abs()) {
-					nearest = &from
-				}
-			}
-			return nearest, true
+		i := slices.IndexFunc(tr.Plan, func(p Planned[S]) bool { return p.At == at && slices.Contains(p.Edges, l) })
+		if i < 0 {
+			return nil, false
 		}
-		return nil, false
+		return tr.edge(i), true
 	}
 	begin, beginTouched = find(l.Fault.At)
 	end, endTouched = find(l.end())
 	return begin, end, beginTouched, endTouched
+}
+
+// edge is the true time, nearest to the planned one, at which the i-th state of the plan came into force; nil is never.
+// It lies between the edge before and the edge after, or within the tolerance where that goes further. A time that is
+// nearer to another edge with the same state belongs to that one.
+func (tr *Track[S]) edge(i int) (nearest *time.Duration) {
+	p := &tr.Plan[i]
+	slack := tr.slack(p.Edges)
+	from, to := tr.Begin, Forever
+	if i > 0 {
+		from = min(tr.Plan[i-1].At, p.At-slack)
+	}
+	if i+1 < len(tr.Plan) {
+		to = max(tr.Plan[i+1].At, p.At+slack)
+	}
+	for _, s := range tr.whole()[1:] {
+		distance := func(p *Planned[S]) time.Duration { return (s.From - p.At).Abs() }
+		if !tr.Same(s.State, p.State) || s.From < from || s.From > to || nearest != nil && distance(p) >= (*nearest-p.At).Abs() {
+			continue
+		}
+		if !slices.ContainsFunc(tr.Plan, func(o Planned[S]) bool { return tr.Same(o.State, p.State) && distance(&o) < distance(p) }) {
+			nearest = &s.From
+		}
+	}
+	return nearest
 }
 
 // Deviation is a time in which something else was in force than planned.

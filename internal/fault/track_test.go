@@ -64,6 +64,7 @@ func TestTolerance(t *testing.T) {
 func track(t *testing.T, faults string, log ...string) (*Timeline, *Track[*admin.Disturbance]) {
 	t.Helper()
 	tl := NewTimeline(timeline(t, faults, 1), 0, 0)
+	tl.Begin = -7 * second
 	for _, l := range tl.Lives {
 		l.State, l.Injector = Armed, "BuiltIn"
 		var err error
@@ -152,19 +153,31 @@ func TestDeviations(t *testing.T) {
 	}
 }
 
-// The true times of a fault are those of its own edges, however late.
+// The true times of a fault are those of its own edges, not of those that other faults have, in this run or before it.
 func TestEdges(t *testing.T) {
 	both := "[" + slowFault + ", " + extraFault + "]"
+	twice := "[" + slowFault + ", " + strings.NewReplacer("slow", "again", "10s", "20s").Replace(slowFault) + "]"
+	short := "[" + strings.Replace(slowFault, "5s", "100ms", 1) + "]"
+	flaps := "[" + strings.Replace(slowFault, "5s", "100ms", 1) + ", " + strings.NewReplacer("slow", "again", "10s", "10200ms", "5s", "100ms").Replace(slowFault) + "]"
 	for name, tc := range map[string]struct {
-		log  []string
-		want string
+		faults string
+		log    []string
+		want   string
 	}{
-		"as planned":        {[]string{"10003-12004 slow 50", "12004-14005 slow 70", "14005-15006 slow 50"}, "slow 10.003s 15.006s, extra 12.004s 14.005s"},
-		"the first is late": {[]string{"11500-12004 slow 50", "12004-14005 slow 70", "14005-15006 slow 50"}, "slow 11.5s 15.006s, extra 12.004s 14.005s"},
-		"much too late":     {[]string{"30000-31000 slow 50"}, "slow 30s 31s, extra never 30s"},
-		"never":             {nil, "slow never never, extra never never"},
+		"as planned":                             {both, []string{"10003-12004 slow 50", "12004-14005 slow 70", "14005-15006 slow 50"}, "slow 10.003s 15.006s, extra 12.004s 14.005s"},
+		"the first is late":                      {both, []string{"11500-12004 slow 50", "12004-14005 slow 70", "14005-15006 slow 50"}, "slow 11.5s 15.006s, extra 12.004s 14.005s"},
+		"much too late":                          {both, []string{"30000-31000 slow 50"}, "slow never 31s, extra never never"},
+		"never":                                  {both, nil, "slow never never, extra never never"},
+		"a run before did the same":              {twice, []string{"-300000--295000 slow 50"}, "slow never never, again never never"},
+		"a run before did the same, so did this": {twice, []string{"-300000--295000 slow 50", "10003-15003 slow 50", "20003-25003 slow 50"}, "slow 10.003s 15.003s, again 20.003s 25.003s"},
+		"only the first of two that are equal":   {twice, []string{"10003-15003 slow 50"}, "slow 10.003s 15.003s, again never never"},
+		"only the second of two that are equal":  {twice, []string{"20003-25003 slow 50"}, "slow never never, again 20.003s 25.003s"},
+		"late by more than it lasts":             {short, []string{"10200-10300 slow 50"}, "slow 10.2s 10.3s"},
+		"only the first of two that are near":    {flaps, []string{"10003-10103 slow 50"}, "slow 10.003s 10.103s, again never never"},
+		"only the second of two that are near":   {flaps, []string{"10203-10303 slow 50"}, "slow never never, again 10.203s 10.303s"},
+		"two that are near":                      {flaps, []string{"10003-10103 slow 50", "10203-10303 slow 50"}, "slow 10.003s 10.103s, again 10.203s 10.303s"},
 	} {
-		tl, tr := track(t, both, tc.log...)
+		tl, tr := track(t, tc.faults, tc.log...)
 		var got []string
 		for _, l := range tl.Lives {
 			begin, end, b, e := tr.Edges(l)

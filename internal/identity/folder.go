@@ -50,8 +50,8 @@ func (f Folder) Read(file string) ([]byte, error) {
 	return b, err
 }
 
-// Server is the configuration of a server that answers the operator alone: mutual TLS.
-func (f Folder) Server() *tls.Config {
+// server is the configuration of a server that answers the operator alone: mutual TLS.
+func (f Folder) server() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -80,7 +80,7 @@ func (f Folder) Server() *tls.Config {
 // Listener makes those who connect prove that they are the operator before anything that they send is read; turned hears of those
 // who cannot.
 func (f Folder) Listener(l net.Listener, turned func(from net.Addr, reason error)) net.Listener {
-	return &listener{l, f.Server(), turned}
+	return &listener{l, f.server(), turned}
 }
 
 type listener struct {

@@ -41,7 +41,7 @@ func TestServer(t *testing.T) {
 	a, other, folder := newAuthority(t, time.Now()), newAuthority(t, time.Now()), t.TempDir()
 	a.write(t, folder, ServerName("uid"), time.Now())
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "secret") }))
-	s.TLS = Folder(folder).Server()
+	s.TLS = Folder(folder).server()
 	s.StartTLS()
 	defer s.Close()
 	get := func(c *tls.Config) (string, error) {

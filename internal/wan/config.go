@@ -252,8 +252,9 @@ type Log struct {
 	Since time.Time `json:"since"`
 	// Entries are in the order of their times, each in force until the next one.
 	Entries []LogEntry `json:"entries,omitempty"`
-	// Forgotten entries were more than a log keeps: MaxLog.
-	Forgotten int `json:"forgotten,omitempty"`
+	// ForgottenUntil is the time before which the log says nothing, since there were more entries than it keeps. It is left out while
+	// it keeps all of them.
+	ForgottenUntil time.Time `json:"forgottenUntil,omitzero"`
 }
 
 // LogEntry is a network that came into force.
@@ -262,19 +263,20 @@ type LogEntry struct {
 	Config Config    `json:"config"`
 }
 
-// MaxLog is how many entries a log keeps: the first ones.
+// MaxLog is how many entries a log keeps: the last ones, since a sidecar lives for many runs.
 const MaxLog = 200
 
-// change notes that a network is in force from now on.
-func (l *Log) change(now time.Time, c *Config) {
+// Change notes that a network is in force from now on.
+func (l *Log) Change(now time.Time, c *Config) {
 	n := len(l.Entries)
-	switch {
-	case n > 0 && l.Entries[n-1].Config.Same(c):
-	case n == MaxLog:
-		l.Forgotten++
-	default:
-		l.Entries = append(l.Entries, LogEntry{now, *c})
+	if n > 0 && l.Entries[n-1].Config.Same(c) {
+		return
 	}
+	if n == MaxLog {
+		l.Entries = slices.Delete(l.Entries, 0, 1)
+		l.ForgottenUntil = l.Entries[0].From
+	}
+	l.Entries = append(l.Entries, LogEntry{now, *c})
 }
 
 // LinkStatus counts what came over a link. Packets are those of the network, also where the kernel hands over many at once.

@@ -141,15 +141,18 @@ func TestLog(t *testing.T) {
 	same, slower := *c, *c
 	same.Generation, slower.Links = 7, []Link{{From: "us", DelayMicros: 6}}
 	for i, x := range []*Config{c, &same, &slower, &slower, c} {
-		l.change(time.Unix(int64(i), 0), x)
+		l.Change(time.Unix(int64(i), 0), x)
 	}
 	if len(l.Entries) != 3 || l.Entries[1].From != time.Unix(2, 0) || l.Entries[2].From != time.Unix(4, 0) {
 		t.Errorf("%+v", l.Entries)
 	}
-	for i := range 2 * MaxLog {
-		l.change(time.Unix(int64(10+i), 0), []*Config{&slower, c}[i%2])
+	if !l.ForgottenUntil.IsZero() {
+		t.Errorf("forgotten until %v", l.ForgottenUntil)
 	}
-	if len(l.Entries) != MaxLog || l.Forgotten == 0 {
-		t.Errorf("%d entries, %d forgotten", len(l.Entries), l.Forgotten)
+	for i := range 2 * MaxLog {
+		l.Change(time.Unix(int64(10+i), 0), []*Config{&slower, c}[i%2])
+	}
+	if e := l.Entries; len(e) != MaxLog || !l.ForgottenUntil.Equal(time.Unix(10+MaxLog, 0)) || !e[0].From.Equal(l.ForgottenUntil) || !e[MaxLog-1].From.Equal(time.Unix(9+2*MaxLog, 0)) {
+		t.Errorf("%d entries from %v to %v, forgotten until %v", len(e), e[0].From, e[len(e)-1].From, l.ForgottenUntil)
 	}
 }

@@ -238,7 +238,7 @@ func (s *sidecar) apply(ctx context.Context, file *Config, addresses map[string]
 	defer s.mu.Unlock()
 	if s.applied = err; err == nil {
 		s.config, s.inForce, s.ready = file, c, true
-		s.log.change(time.Now().UTC(), c)
+		s.log.Change(time.Now().UTC(), c)
 	}
 	return next, err
 }

@@ -158,6 +158,13 @@
   - secrets
   verbs:
   - create
+- apiGroups:
+  - ""
+  resourceNames:
+  - geobench-authority
+  resources:
+  - secrets
+  verbs:
   - get
   - patch
 - apiGroups:
