@@ -691,7 +691,7 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	if m.recorder != nil && now < m.to {
 		if c.due >= m.from {
 			m.recorder.ended(c.typ, class, o, now-c.due, now-c.sent, now)
-			if m.held != nil {
+			if m.retry.attempts > 0 {
 				m.recorder.committedAfter(o, m.held[i].t.Attempt)
 			}
 			if c.traits.learns(o) {
