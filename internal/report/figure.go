@@ -148,7 +148,11 @@ func attempts(d *result.Document) *Figure {
 		for _, cause := range []txn.Cause{txn.CauseConflict, txn.CauseNode, txn.CauseProcedure, txn.CauseClient} {
 			cells = append(cells, a.Causes[cause.String()])
 		}
-		for _, n := range a.CommittedAfter[:len(after)] {
+		for i := range after {
+			n := int64(0)
+			if i < len(a.CommittedAfter) { // a region whose windows are not known has none
+				n = a.CommittedAfter[i]
+			}
 			cells = append(cells, n)
 		}
 		f.row(cells...)
