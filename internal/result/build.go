@@ -225,7 +225,7 @@ func (f *figures) addWindow(w *Window) {
 // attemptsOver returns the attempts of windows of so many microseconds together.
 func (f *figures) attemptsOver(microseconds int64) Attempts {
 	a := f.attempts
-	a.PerSecond, a.AbortPPM = ratio(microseconds, 1, a.ended(), 1e6), a.abortPPM()
+	a.PerSecond, a.AbortPPM = ratio(microseconds, 1, a.Ended(), 1e6), a.abortPPM()
 	return a
 }
 
