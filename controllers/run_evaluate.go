@@ -183,7 +183,7 @@ func (s *runScope) inputs(ctx context.Context, workers []workerState, still *sti
 	in := &result.Inputs{
 		Name: s.run.Name, Database: s.db.Name, Engine: d.Engine, Parameters: d.Parameters, Emulation: string(s.current.emulation()),
 		Seed: s.run.Spec.Seed, Machine: result.ThisMachine(), Topology: &d.Topology,
-		Workload: s.run.Spec.Workload, Load: s.run.Spec.Load, Shares: w.Shares(),
+		Workload: s.run.Spec.Workload, Load: s.run.Spec.Load, Shares: w.Shares(), TpmCType: catalog.TpmCType(s.run.Spec.Workload),
 		Manifests: &m.Manifests, Prices: plan.Prices(m.Network.Prices),
 		Reports: reports, Before: before.Nodes, After: loadedRoundTrips(after, end).Nodes,
 		Objectives: s.run.Spec.Objectives, Checks: audit.Invariants(&layout, w, still.audits, result.MergeLedgers(reports)),

@@ -15,6 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
 // Progress is how far a run is.
@@ -47,7 +48,7 @@ func inputs(p *plan.Plan) result.Inputs {
 		Name: p.Run.Name, Database: p.Database.Name, Engine: p.Engine.Name, Parameters: p.Params, Seed: p.Run.Spec.Seed,
 		Manifests: &result.Manifests{Run: &p.Run.Spec, Database: &p.Database.Spec, Network: p.Profile},
 		Topology:  &p.Topology, Workload: p.Run.Spec.Workload, Load: p.Run.Spec.Load,
-		Shares: p.Workload.Shares(), Prices: plan.Prices(p.Profile.Prices), Objectives: p.Run.Spec.Objectives,
+		Shares: p.Workload.Shares(), TpmCType: catalog.TpmCType(p.Run.Spec.Workload), Prices: plan.Prices(p.Profile.Prices), Objectives: p.Run.Spec.Objectives,
 	}
 }
 
