@@ -87,7 +87,7 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 	if err != nil {
 		return nil, err
 	}
-	if err := db.Load(ctx, data, nil); err != nil {
+	if err := db.Load(ctx, data); err != nil {
 		return nil, err
 	}
 	if p.Emulated() {
@@ -132,7 +132,7 @@ func On(ctx context.Context, p *plan.Plan, db target.Database, report Report) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := db.Load(ctx, data, nil); err != nil {
+	if err := db.Load(ctx, data); err != nil {
 		return nil, err
 	}
 	in := inputs(p)

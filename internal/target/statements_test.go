@@ -45,7 +45,7 @@ type optimistic struct {
 var errStale = errors.New("somebody has written what was read")
 
 // Load implements target.Database.
-func (o *optimistic) Load(_ context.Context, d target.Dataset, _ func(int64)) error {
+func (o *optimistic) Load(_ context.Context, d target.Dataset) error {
 	o.data = d
 	if o.rows == nil || o.mistake != "load-keeps" {
 		o.rows = store.NewVersioned()
