@@ -15,7 +15,6 @@ import (
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/load"
-	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/node"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/result"
@@ -115,30 +114,6 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 		o.Last(ctx)
 	}
 	return document, err
-}
-
-// On runs a plan on a database that is there already, whatever it is: it loads the plan's data set, plays its clients in real
-// time, and judges the answers. The plan's topology says where the clients are. Cancelled as Run. A run that asks for what
-// cannot be done there, as faults, is refused: the error is check.Problems.
-func On(ctx context.Context, p *plan.Plan, db target.Database, report Report) (*result.Document, error) {
-	if report == nil {
-		report = func(Progress) {}
-	}
-	if err := check.Run(p.Run, p.Database, check.Target()).Err(); err != nil {
-		return nil, err
-	}
-	report(Progress{Stage: "loading the data"})
-	data, err := dataset(p)
-	if err != nil {
-		return nil, err
-	}
-	if err := db.Load(ctx, data); err != nil {
-		return nil, err
-	}
-	in := inputs(p)
-	in.Emulation, in.NetworkUndeclared = "None", true
-	m := measurement{p: p, db: db, in: &in, report: report, live: newLive(p, nil)}
-	return m.run(ctx)
 }
 
 // measurement plays a plan on a database that is loaded, and judges it.
