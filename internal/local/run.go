@@ -302,8 +302,8 @@ func tell(ctx context.Context, p *plan.Plan, start time.Time, workers []*load.Wo
 const stalled = 5 * time.Second
 
 // auditQuiet waits until the database is quiet and audits all nodes. It is quiet when nothing has been pending for the
-// longest round trip and no row was used: what is on its way between nodes is pending nowhere. After faults that took nodes for good, some of the
-// others may wait for them for ever: they are left out.
+// longest round trip and no row was used: what is on its way between nodes is pending nowhere. After faults that took nodes
+// for good, some of the others may wait for them for ever: they are left out.
 func (m *measurement) auditQuiet(ctx context.Context) (audits audit.Audits, err error) {
 	ctx, cancel := context.WithTimeout(ctx, quietWithin)
 	defer cancel()
@@ -311,7 +311,9 @@ func (m *measurement) auditQuiet(ctx context.Context) (audits audit.Audits, err 
 	if m.faults != nil {
 		gone = m.faults.timeline.Lost()
 	}
-	last, operations, since, calm := -1, int64(-1), time.Now(), m.p.Topology.LongestRTT()
+	// Nobody knows how far apart the nodes of a target are: it takes two readings to see that no row was used.
+	calm := max(m.p.Topology.LongestRTT(), poll)
+	last, operations, since := -1, int64(-1), time.Now()
 	for {
 		now, err := m.db.Activity(ctx)
 		if err != nil {
