@@ -33,6 +33,7 @@ func (n native) Activity(ctx context.Context) (a target.Activity, err error) {
 	statuses, err := n.nodes.Status(ctx)
 	for _, s := range statuses {
 		a.Pending += s.Pending
+		a.PendingByNode = append(a.PendingByNode, s.Pending)
 		a.Operations += s.Operations
 	}
 	return a, err

@@ -326,11 +326,7 @@ func (m *measurement) auditQuiet(ctx context.Context) (audits audit.Audits, err 
 		if pending == 0 && time.Since(since) > calm || len(gone) > 0 && time.Since(since) > stalled {
 			if m.faults != nil {
 				m.in.Faults = Faults(m.faults.timeline, pending)
-				statuses, err := m.db.Status(ctx)
-				if err != nil {
-					return audits, err
-				}
-				audits.Out = LeftOut(&m.p.Topology, gone, func(n geo.NodeID) int { return statuses[n].Pending })
+				audits.Out = LeftOut(&m.p.Topology, gone, func(n geo.NodeID) int { return now.PendingByNode[n] })
 			}
 			audits.Nodes, err = m.db.Audit(ctx, audits.LeftOut)
 			return audits, err

@@ -46,6 +46,8 @@ type Dataset struct {
 type Activity struct {
 	// Pending is the number of transactions that are unfinished, those whose clients have given up included.
 	Pending int
+	// PendingByNode is how many each node waits for, by geo.NodeID; they add up to Pending. nil where the database does not tell.
+	PendingByNode []int
 	// Operations counts the rows that were used so far; it grows while something goes on that is pending nowhere. 0 where the
 	// database does not tell.
 	Operations int64
