@@ -138,7 +138,7 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 	rec := newRecording(m.p, catalog.Procedures())
 	start, err := m.playAll(ctx, rec)
 	if ctx.Err() != nil {
-		return m.cancelled(ctx, time.Since(start))
+		return m.cancelled(ctx, start)
 	}
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 	m.report(Progress{Stage: "checking the answers"})
 	audits, err := m.auditQuiet(ctx)
 	if ctx.Err() != nil {
-		return m.cancelled(ctx, time.Since(start))
+		return m.cancelled(ctx, start)
 	}
 	if err != nil {
 		return nil, err
@@ -263,8 +263,9 @@ func (m *measurement) playAll(ctx context.Context, rec *recording) (start time.T
 	return start, err
 }
 
-// cancelled is the result of a run whose context has ended.
-func (m *measurement) cancelled(ctx context.Context, elapsed time.Duration) (*result.Document, error) {
+// cancelled is the result of a run that began at start, and whose context has ended.
+func (m *measurement) cancelled(ctx context.Context, start time.Time) (*result.Document, error) {
+	elapsed := time.Since(start)
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin)
 	defer cancel()
 	var err error
@@ -274,7 +275,7 @@ func (m *measurement) cancelled(ctx context.Context, elapsed time.Duration) (*re
 	if m.faults != nil && m.in.Faults == nil {
 		m.in.Faults = Faults(m.faults.timeline, 0)
 	}
-	m.deviations(time.Now().Add(-elapsed))
+	m.deviations(start)
 	d, err := cancelled(m.p, m.in, elapsed)
 	return d, errors.Join(ctx.Err(), err)
 }
