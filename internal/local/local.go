@@ -3,10 +3,8 @@
 package local
 
 import (
-	"slices"
 	"time"
 
-	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
@@ -52,25 +50,12 @@ func inputs(p *plan.Plan) result.Inputs {
 	}
 }
 
-// verify carries out spec.verify on the audits of all nodes and on the history, if there is one.
+// verify carries out spec.verify on the audits of all nodes and then on the history, if there is one.
 func verify(p *plan.Plan, layout geo.Layout, rec *recording, audits audit.Audits, reports []*result.Report) []workload.Check {
-	var checks []workload.Check
-	wanted := p.Run.Spec.Verify
-	for _, v := range wanted {
-		switch v {
-		case v1alpha1.VerifyInvariants:
-			checks = append(checks, audit.Invariants(&layout, p.Workload, audits, result.MergeLedgers(reports))...)
-			if !layout.Replicated() && !slices.Contains(wanted, v1alpha1.VerifyConvergence) {
-				checks = checks[:len(checks)-1] // where there are no copies, nobody wants to hear that they are equal
-			}
-		case v1alpha1.VerifyConvergence:
-			if !slices.Contains(wanted, v1alpha1.VerifyInvariants) { // which it is part of
-				checks = append(checks, audit.Converged(&layout, audits))
-			}
-		default:
-			if level, ok := history.LevelOf(v, p.Engine.Promises(p.Params)); ok {
-				checks = append(checks, history.Check(&rec.history, level).Check())
-			}
+	checks := audit.Verify(&layout, p.Workload, audits, result.MergeLedgers(reports), p.Run.Spec.Verify)
+	for _, v := range p.Run.Spec.Verify {
+		if level, ok := history.LevelOf(v, p.Engine.Promises(p.Params)); ok {
+			checks = append(checks, history.Check(&rec.history, level).Check())
 		}
 	}
 	return checks
