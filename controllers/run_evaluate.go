@@ -183,10 +183,12 @@ func (s *runScope) inputs(ctx context.Context, workers []workerState, still *sti
 	in := &result.Inputs{
 		Name: s.run.Name, Database: s.db.Name, Engine: d.Engine, Parameters: d.Parameters, Emulation: string(s.current.emulation()),
 		Seed: s.run.Spec.Seed, Machine: result.ThisMachine(), Topology: &d.Topology,
-		Workload: s.run.Spec.Workload, Load: s.run.Spec.Load, Shares: w.Shares(),
+		Workload: s.run.Spec.Workload, Load: s.run.Spec.Load, Shares: w.Shares(), TpmCType: catalog.TpmCType(s.run.Spec.Workload),
 		Manifests: &m.Manifests, Prices: plan.Prices(m.Network.Prices),
 		Reports: reports, Before: before.Nodes, After: loadedRoundTrips(after, end).Nodes,
-		Objectives: s.run.Spec.Objectives, Checks: audit.Invariants(&layout, w, still.audits, result.MergeLedgers(reports)),
+		Objectives: s.run.Spec.Objectives,
+		// On a cluster the invariants are checked whether they are asked for or not.
+		Checks: audit.Verify(&layout, w, still.audits, result.MergeLedgers(reports), append([]v1alpha1.Verification{v1alpha1.VerifyInvariants}, s.run.Spec.Verify...)),
 	}
 	if in.Clocks, err = s.workerClocks(ctx); err != nil {
 		return nil, err

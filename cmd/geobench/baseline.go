@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/result"
 )
@@ -97,7 +98,7 @@ func (b *baselineSet) compare(cmd *cobra.Command, docs []*result.Document, forma
 			return nil, err
 		}
 		if c.Verdict == result.Regression {
-			regressed = &codedError{code: exitFailed, quiet: true, err: errors.New(c.Message)}
+			regressed = &codedError{code: exit.Failed, quiet: true, err: errors.New(c.Message)}
 		}
 	}
 	return regressed, nil

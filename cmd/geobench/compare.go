@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/result"
 )
 
@@ -63,9 +64,9 @@ Exit codes: 0 no difference or an improvement; 1 a regression; 2 wrong input; 3 
 			}
 			switch c.Verdict {
 			case result.Regression:
-				return &codedError{code: exitFailed, quiet: true, err: errors.New(c.Message)}
+				return &codedError{code: exit.Failed, quiet: true, err: errors.New(c.Message)}
 			case result.Undecided:
-				return &codedError{code: exitBroken, quiet: true, err: errors.New(c.Message)}
+				return &codedError{code: exit.Broken, quiet: true, err: errors.New(c.Message)}
 			}
 			return nil
 		},

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/explore"
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
@@ -120,10 +121,10 @@ With --broken it does so to databases that are wrong on purpose, each of which m
 				}
 			}
 			if failed > 0 && wrong && !trace {
-				return &codedError{code: exitFailed, err: fmt.Errorf("%d broken databases were not caught", failed)}
+				return &codedError{code: exit.Failed, err: fmt.Errorf("%d broken databases were not caught", failed)}
 			}
 			if failed > 0 {
-				return &codedError{code: exitFailed, err: fmt.Errorf("%d seeds failed", failed)}
+				return &codedError{code: exit.Failed, err: fmt.Errorf("%d seeds failed", failed)}
 			}
 			return nil
 		},

@@ -26,6 +26,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/manifest/check"
@@ -336,7 +337,7 @@ Exit codes: 0 passed; 1 failed or invalid; 2 wrong input; 3 the cluster does not
 				fmt.Fprintf(cmd.OutOrStdout(), "\nagainst %s: %s: %s\n", b.Name, b.Verdict, b.Message)
 			}
 			if run.Status.Verdict != v1alpha1.VerdictPassed {
-				return &codedError{code: exitFailed, err: fmt.Errorf("BenchmarkRun %s: %s: %s: %s", run.Name, run.Status.Verdict, run.Status.Reason, run.Status.Message)}
+				return &codedError{code: exit.Failed, err: fmt.Errorf("BenchmarkRun %s: %s: %s: %s", run.Name, run.Status.Verdict, run.Status.Reason, run.Status.Message)}
 			}
 			return nil
 		},

@@ -20,6 +20,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/manifest/wrong"
 )
@@ -51,15 +52,15 @@ func TestOnACluster(t *testing.T) {
 		want string
 	}{
 		"show":                   {[]string{"show", "run/done"}, 0, "run: Passed  SIMULATED"},
-		"compare":                {[]string{"compare", "run/done", "run/done"}, exitBroken, "Undecided: 1 and 1"},
+		"compare":                {[]string{"compare", "run/done", "run/done"}, exit.Broken, "Undecided: 1 and 1"},
 		"report":                 {[]string{"report", "run/done", "-o", t.TempDir()}, 0, "index.html"},
 		"matrix":                 {[]string{"matrix", "calvin"}, 0, "100.3ms (100.0ms)"},
 		"watch one that is over": {[]string{"watch", "done"}, 0, "against before: Improvement: better: throughput"},
 		"cancel":                 {[]string{"cancel", "underway"}, 0, "cancelled in stage Measure"},
-		"cancel too late":        {[]string{"cancel", "done"}, exitUsage, "is over already: Completed, Passed"},
-		"no result":              {[]string{"show", "run/underway"}, exitUsage, "kubectl geobench watch underway"},
-		"misspelt run":           {[]string{"watch", "underwya"}, exitUsage, "did you mean underway?"},
-		"misspelt database":      {[]string{"matrix", "clavin"}, exitUsage, "did you mean calvin?"},
+		"cancel too late":        {[]string{"cancel", "done"}, exit.Usage, "is over already: Completed, Passed"},
+		"no result":              {[]string{"show", "run/underway"}, exit.Usage, "kubectl geobench watch underway"},
+		"misspelt run":           {[]string{"watch", "underwya"}, exit.Usage, "did you mean underway?"},
+		"misspelt database":      {[]string{"matrix", "clavin"}, exit.Usage, "did you mean calvin?"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

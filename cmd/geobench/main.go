@@ -20,15 +20,7 @@ import (
 	"github.com/geobench/geobench/internal/version"
 )
 
-// The exit codes, as package exit explains them.
-const (
-	exitFailed      = exit.Failed
-	exitUsage       = exit.Usage
-	exitBroken      = exit.Broken
-	exitInterrupted = exit.Interrupted
-)
-
-// codedError carries an exit code. Its message has been printed already when quiet is set.
+// codedError carries an exit code of package exit. Its message has been printed already when quiet is set.
 type codedError struct {
 	code  int
 	quiet bool
@@ -39,7 +31,7 @@ func (e *codedError) Error() string { return e.err.Error() }
 func (e *codedError) Unwrap() error { return e.err }
 
 func usageError(format string, args ...any) error {
-	return &codedError{code: exitUsage, err: fmt.Errorf(format, args...)}
+	return &codedError{code: exit.Usage, err: fmt.Errorf(format, args...)}
 }
 
 func main() {
@@ -59,15 +51,15 @@ func execute(ctx context.Context, root *cobra.Command) int {
 	if err == nil {
 		return 0
 	}
-	coded := &codedError{code: exitBroken}
+	coded := &codedError{code: exit.Broken}
 	if !errors.As(err, &coded) {
 		coded.err = err
 		if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil {
-			coded.code = exitInterrupted
+			coded.code = exit.Interrupted
 		}
 		// The one mistake of usage that cobra finds by itself.
 		if strings.HasPrefix(err.Error(), "unknown command") {
-			coded.code = exitUsage
+			coded.code = exit.Usage
 		}
 	}
 	if !coded.quiet {
@@ -140,7 +132,7 @@ func nearestFlag(cmd *cobra.Command, err error) string {
 	return ""
 }
 
-// args wraps cobra's check of positional arguments so that a mistake exits with exitUsage.
+// args wraps cobra's check of positional arguments so that a mistake of theirs exits with exit.Usage.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
 		if err := check(cmd, given); err != nil {

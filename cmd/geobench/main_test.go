@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/manifest/wrong"
 	"github.com/geobench/geobench/internal/result"
@@ -38,7 +39,7 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.Name, func(t *testing.T) {
 			code, stdout, stderr := geobench(t, tc.YAML, "validate", "--for", "cluster", "-f", "-")
-			if code != exitUsage || stdout != "" {
+			if code != exit.Usage || stdout != "" {
 				t.Errorf("exit code %d, stdout %q", code, stdout)
 			}
 			if !strings.Contains(stderr, tc.Field) || !strings.Contains(stderr, tc.Want) {
@@ -58,8 +59,8 @@ func TestValidateForAPlace(t *testing.T) {
 	}{
 		"any":      {nil, 0, []string{", 1 BenchmarkRun, for geobench simulate\n", "not for geobench run:\n  -:", "spec.faults[1].ioDelay"}},
 		"simulate": {[]string{"--for", "simulate"}, 0, []string{"valid: 1 NetworkProfile, 1 GeoDatabase, 1 BenchmarkRun\n"}},
-		"run":      {[]string{"--for", "run"}, exitUsage, []string{"spec.faults[1].ioDelay", "not supported by geobench run"}},
-		"nowhere":  {[]string{"--for", "moon"}, exitUsage, []string{`--for: "moon" is not one of any, cluster, run, simulate`}},
+		"run":      {[]string{"--for", "run"}, exit.Usage, []string{"spec.faults[1].ioDelay", "not supported by geobench run"}},
+		"nowhere":  {[]string{"--for", "moon"}, exit.Usage, []string{`--for: "moon" is not one of any, cluster, run, simulate`}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -95,8 +96,8 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			code, _, stderr := geobench(t, profile, tc.args...)
-			if code != exitUsage || !strings.Contains(stderr, tc.want) {
-				t.Errorf("exit code %d, want %d; stderr %q, want %q", code, exitUsage, stderr, tc.want)
+			if code != exit.Usage || !strings.Contains(stderr, tc.want) {
+				t.Errorf("exit code %d, want %d; stderr %q, want %q", code, exit.Usage, stderr, tc.want)
 			}
 		})
 	}
@@ -124,12 +125,12 @@ func TestSimulateShowCompare(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
 	code, stdout, _ = geobench(t, "", "compare", files["10"], files["20"])
-	if code != exitBroken || !strings.Contains(stdout, "load differs") || !strings.HasPrefix(stdout, "Undecided: 1 and 1 repetitions") {
+	if code != exit.Broken || !strings.Contains(stdout, "load differs") || !strings.HasPrefix(stdout, "Undecided: 1 and 1 repetitions") {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
 	code, stdout, _ = geobench(t, "", "compare", files["10"], files["20"], "-o", "json")
 	var c result.Comparison
-	if err := json.Unmarshal([]byte(stdout), &c); code != exitBroken || err != nil || c.Kind != result.ComparisonKind {
+	if err := json.Unmarshal([]byte(stdout), &c); code != exit.Broken || err != nil || c.Kind != result.ComparisonKind {
 		t.Errorf("exit code %d, %v: %s", code, err, stdout)
 	}
 }
@@ -160,14 +161,14 @@ func TestCompareExitCodes(t *testing.T) {
 		want string
 	}{
 		"the same":            {[]string{ten, ten}, 0, "NoDifference: "},
-		"fewer":               {[]string{ten, one}, exitFailed, "Regression: worse: throughput -"},
+		"fewer":               {[]string{ten, one}, exit.Failed, "Regression: worse: throughput -"},
 		"more":                {[]string{one, ten}, 0, "Improvement: better: throughput +"},
-		"one seed each":       {[]string{filepath.Join(ten, "0.json"), filepath.Join(one, "0.json")}, exitBroken, "Undecided: "},
+		"one seed each":       {[]string{filepath.Join(ten, "0.json"), filepath.Join(one, "0.json")}, exit.Broken, "Undecided: "},
 		"more than it may be": {[]string{ten, one, "--threshold", "99"}, 0, "NoDifference: "},
-		"no probability":      {[]string{ten, one, "--alpha", "5"}, exitUsage, "--alpha: 5 is not a probability"},
-		"negative threshold":  {[]string{ten, one, "--threshold", "-1"}, exitUsage, "--threshold: -1 is not a change in percent"},
-		"nothing there":       {[]string{dir, one}, exitUsage, "there is no result document"},
-		"misspelt folder":     {[]string{ten, filepath.Join(dir, "11")}, exitUsage, "there is no such file; did you mean"},
+		"no probability":      {[]string{ten, one, "--alpha", "5"}, exit.Usage, "--alpha: 5 is not a probability"},
+		"negative threshold":  {[]string{ten, one, "--threshold", "-1"}, exit.Usage, "--threshold: -1 is not a change in percent"},
+		"nothing there":       {[]string{dir, one}, exit.Usage, "there is no result document"},
+		"misspelt folder":     {[]string{ten, filepath.Join(dir, "11")}, exit.Usage, "there is no such file; did you mean"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -203,14 +204,14 @@ func TestBaseline(t *testing.T) {
 		code int
 		want string
 	}{
-		"kept before":       {of("run", "base", one), []string{"--save", save}, exitFailed, "Regression: worse: throughput -"},
+		"kept before":       {of("run", "base", one), []string{"--save", save}, exit.Failed, "Regression: worse: throughput -"},
 		"by flag":           {of("run", "base", ten), []string{"--baseline", file}, 0, "NoDifference: "},
-		"flag alone":        {of("run", "", one), []string{"--baseline", file}, exitFailed, "Regression: "},
-		"json":              {of("run", "", one), []string{"--baseline", file, "-o", "json"}, exitFailed, "run against base (SIMULATED): Regression: "},
-		"the same manifest": {of("run", "second", one) + runOf(of("second", "", ten)), nil, exitFailed, "A: second (SIMULATED), 5 repetitions"},
-		"nowhere":           {of("run", "base", one), nil, exitUsage, "spec.baselineRef.name: there is no result of BenchmarkRun base here: name one with --baseline"},
-		"itself":            {of("run", "run", one), nil, exitUsage, "there is no result of BenchmarkRun run here"},
-		"no such file":      {of("run", "", one), []string{"--baseline", filepath.Join(save, "bas.json")}, exitUsage, "--baseline: " + filepath.Join(save, "bas.json") + ": there is no such file; did you mean"},
+		"flag alone":        {of("run", "", one), []string{"--baseline", file}, exit.Failed, "Regression: "},
+		"json":              {of("run", "", one), []string{"--baseline", file, "-o", "json"}, exit.Failed, "run against base (SIMULATED): Regression: "},
+		"the same manifest": {of("run", "second", one) + runOf(of("second", "", ten)), nil, exit.Failed, "A: second (SIMULATED), 5 repetitions"},
+		"nowhere":           {of("run", "base", one), nil, exit.Usage, "spec.baselineRef.name: there is no result of BenchmarkRun base here: name one with --baseline"},
+		"itself":            {of("run", "run", one), nil, exit.Usage, "there is no result of BenchmarkRun run here"},
+		"no such file":      {of("run", "", one), []string{"--baseline", filepath.Join(save, "bas.json")}, exit.Usage, "--baseline: " + filepath.Join(save, "bas.json") + ": there is no such file; did you mean"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -254,7 +255,7 @@ func TestReport(t *testing.T) {
 		"is no RunResult document":       {"main.go", "-o", dir},
 		"main.go is a file: name a":      {filepath.Join(dir, "results"), "-o", "main.go"},
 	} {
-		if code, _, stderr := geobench(t, "", append([]string{"report"}, args...)...); code != exitUsage || !strings.Contains(stderr, want) {
+		if code, _, stderr := geobench(t, "", append([]string{"report"}, args...)...); code != exit.Usage || !strings.Contains(stderr, want) {
 			t.Errorf("%v: exit code %d, want %q: %s", args, code, want, stderr)
 		}
 	}
@@ -263,8 +264,8 @@ func TestReport(t *testing.T) {
 func TestMissedObjectiveExitsWithFailed(t *testing.T) {
 	text := strings.Replace(wrong.Valid, "workload:", "objectives: [{metric: throughput, min: 100000000}]\n  workload:", 1)
 	code, stdout, _ := geobench(t, text, "simulate", "-q", "-f", "-")
-	if code != exitFailed || !strings.Contains(stdout, "run: Failed") {
-		t.Errorf("exit code %d, want %d: %s", code, exitFailed, stdout)
+	if code != exit.Failed || !strings.Contains(stdout, "run: Failed") {
+		t.Errorf("exit code %d, want %d: %s", code, exit.Failed, stdout)
 	}
 }
 
@@ -287,7 +288,7 @@ func TestExplore(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
 	code, stdout, _ = geobench(t, "", "explore", "--broken", "--engine", "nearby-reads", "--seeds", "1")
-	if code != exitFailed || !strings.Contains(stdout, "NOT CAUGHT with 1 seeds") {
+	if code != exit.Failed || !strings.Contains(stdout, "NOT CAUGHT with 1 seeds") {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
 	for want, args := range map[string][]string{
@@ -300,7 +301,7 @@ func TestExplore(t *testing.T) {
 		"leave these or --broken out":   {"--hostile", "--broken"},
 		"--hostile, --slow":             {"--slow", "--broken"},
 	} {
-		if code, _, stderr := geobench(t, "", append([]string{"explore"}, args...)...); code != exitUsage || !strings.Contains(stderr, want) {
+		if code, _, stderr := geobench(t, "", append([]string{"explore"}, args...)...); code != exit.Usage || !strings.Contains(stderr, want) {
 			t.Errorf("%v: exit code %d: %s", args, code, stderr)
 		}
 	}

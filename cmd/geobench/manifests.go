@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
@@ -32,7 +33,7 @@ func loadManifests(cmd *cobra.Command, abilities check.Abilities, files []string
 	}
 	bundle, err := manifest.Load(cmd.InOrStdin(), abilities, files...)
 	if err != nil {
-		return nil, &codedError{code: exitUsage, err: err}
+		return nil, &codedError{code: exit.Usage, err: err}
 	}
 	return bundle, nil
 }
@@ -51,7 +52,7 @@ func loadPlans(cmd *cobra.Command, abilities check.Abilities, files []string) ([
 	for _, run := range bundle.Runs {
 		db, profile, err := bundle.Resolve(run)
 		if err != nil {
-			return nil, nil, &codedError{code: exitUsage, err: err}
+			return nil, nil, &codedError{code: exit.Usage, err: err}
 		}
 		p, err := plan.New(run, db, profile)
 		if err != nil {

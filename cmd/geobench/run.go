@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/manifest/check"
@@ -138,7 +139,7 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 		}
 		for _, d := range docs {
 			if d.Verdict != v1alpha1.VerdictPassed {
-				return &codedError{code: exitFailed, quiet: out.format == "table" || out.format == "wide",
+				return &codedError{code: exit.Failed, quiet: out.format == "table" || out.format == "wide",
 					err: fmt.Errorf("BenchmarkRun %s: verdict %s", d.Name, d.Verdict)}
 			}
 		}
@@ -161,7 +162,7 @@ func interruption(p *plan.Plan, d *result.Document, left int) error {
 	if left > 0 {
 		text += fmt.Sprintf("; %s not begun", count(left, "run"))
 	}
-	return &codedError{code: exitInterrupted, err: errors.New(text + ". The same command runs it again")}
+	return &codedError{code: exit.Interrupted, err: errors.New(text + ". The same command runs it again")}
 }
 
 func newShowCommand() *cobra.Command {

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/exit"
 )
 
 // selftestInterval is the time between two tries of a check.
@@ -99,7 +100,7 @@ func (s *selftest) run(ctx context.Context, out io.Writer) error {
 			select {
 			case <-ctx.Done():
 				fmt.Fprintln(out, "FAIL", check.name)
-				return &codedError{code: exitFailed, err: fmt.Errorf("selftest: %s: %w", check.name, err)}
+				return &codedError{code: exit.Failed, err: fmt.Errorf("selftest: %s: %w", check.name, err)}
 			case <-time.After(selftestInterval):
 			}
 		}

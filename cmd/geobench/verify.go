@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
@@ -32,7 +33,7 @@ func expand(bundle *manifest.Bundle, abilities check.Abilities) ([]*experiment.E
 		out = append(out, e)
 	}
 	if len(ps) > 0 {
-		return nil, &codedError{code: exitUsage, err: ps}
+		return nil, &codedError{code: exit.Usage, err: ps}
 	}
 	return out, nil
 }
@@ -89,7 +90,7 @@ Exit codes: 0 every claim holds; 1 a claim differs or has no result, or a run fa
 			view.close()
 			if err != nil {
 				if cmd.Context().Err() != nil {
-					return &codedError{code: exitInterrupted, err: fmt.Errorf("interrupted: %d of %d runs are kept in %s, and the same command goes on from there",
+					return &codedError{code: exit.Interrupted, err: fmt.Errorf("interrupted: %d of %d runs are kept in %s, and the same command goes on from there",
 						view.last.Done, view.last.Total, folder)}
 				}
 				return err
@@ -104,7 +105,7 @@ Exit codes: 0 every claim holds; 1 a claim differs or has no result, or a run fa
 				return err
 			}
 			if err := report.Err(); err != nil {
-				return &codedError{code: exitFailed, quiet: format == "table", err: err}
+				return &codedError{code: exit.Failed, quiet: format == "table", err: err}
 			}
 			return nil
 		},

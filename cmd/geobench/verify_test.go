@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/experiment"
 )
 
@@ -44,19 +45,19 @@ func TestVerifyExitCodes(t *testing.T) {
 		want string
 	}{
 		"holds":             {withClaim("tput('calvin', 4) > tput('calvin', 2)"), []string{"-"}, 0, "1 of 1 claim hold"},
-		"differs":           {withClaim("tput('calvin', 4) < tput('calvin', 2)"), []string{"-"}, exitFailed, "differs"},
-		"differs, json":     {withClaim("tput('calvin', 4) < tput('calvin', 2)"), []string{"-", "-o", "json"}, exitFailed, `"holds": false`},
+		"differs":           {withClaim("tput('calvin', 4) < tput('calvin', 2)"), []string{"-"}, exit.Failed, "differs"},
+		"differs, json":     {withClaim("tput('calvin', 4) < tput('calvin', 2)"), []string{"-", "-o", "json"}, exit.Failed, `"holds": false`},
 		"yaml":              {withClaim("tput('calvin', 4) > tput('calvin', 2)"), []string{"-", "-o", "yaml"}, 0, "kind: ExperimentReport"},
-		"unknown system":    {withClaim("max(tput('calivn')) > 1.0"), []string{"-"}, exitUsage, "did you mean calvin?"},
-		"does not compile":  {withClaim("max(tput('calvin') >"), []string{"-"}, exitUsage, "does not compile"},
-		"wrong sweep path":  {strings.Replace(sweep, "clientsPerRegion", "clientPerRegion", 1), []string{"-"}, exitUsage, "did you mean clientsPerRegion?"},
-		"no experiment":     {"", []string{"../../experiments/quickstart.yaml"}, exitUsage, "there is no Experiment"},
-		"no file":           {"", nil, exitUsage, "requires at least 1 arg"},
-		"missing folder":    {"", []string{"no-such-folder"}, exitUsage, "no-such-folder"},
-		"two ways":          {withClaim("true"), []string{"-", "--simulate", "--run"}, exitUsage, "keep one of them"},
-		"unknown format":    {withClaim("true"), []string{"-", "-o", "wide"}, exitUsage, `"wide" is not one of table, json, yaml`},
-		"minus one at once": {withClaim("true"), []string{"-", "--parallel", "-1"}, exitUsage, "write 1 or more"},
-		"results in a file": {withClaim("true"), []string{"-", "--results", "main.go"}, exitBroken, "the folder of results"},
+		"unknown system":    {withClaim("max(tput('calivn')) > 1.0"), []string{"-"}, exit.Usage, "did you mean calvin?"},
+		"does not compile":  {withClaim("max(tput('calvin') >"), []string{"-"}, exit.Usage, "does not compile"},
+		"wrong sweep path":  {strings.Replace(sweep, "clientsPerRegion", "clientPerRegion", 1), []string{"-"}, exit.Usage, "did you mean clientsPerRegion?"},
+		"no experiment":     {"", []string{"../../experiments/quickstart.yaml"}, exit.Usage, "there is no Experiment"},
+		"no file":           {"", nil, exit.Usage, "requires at least 1 arg"},
+		"missing folder":    {"", []string{"no-such-folder"}, exit.Usage, "no-such-folder"},
+		"two ways":          {withClaim("true"), []string{"-", "--simulate", "--run"}, exit.Usage, "keep one of them"},
+		"unknown format":    {withClaim("true"), []string{"-", "-o", "wide"}, exit.Usage, `"wide" is not one of table, json, yaml`},
+		"minus one at once": {withClaim("true"), []string{"-", "--parallel", "-1"}, exit.Usage, "write 1 or more"},
+		"results in a file": {withClaim("true"), []string{"-", "--results", "main.go"}, exit.Broken, "the folder of results"},
 	}
 	results := t.TempDir()
 	for name, tc := range tests {
@@ -64,7 +65,7 @@ func TestVerifyExitCodes(t *testing.T) {
 			args := append([]string{"verify", "-q", "--results", results}, tc.args...)
 			code, stdout, stderr := geobench(t, tc.stdin, args...)
 			text := stderr
-			if tc.code <= exitFailed {
+			if tc.code <= exit.Failed {
 				text = stdout
 			}
 			if code != tc.code || !strings.Contains(text, tc.want) {
@@ -105,7 +106,7 @@ func TestValidateCountsExperiments(t *testing.T) {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
 	code, _, stderr = geobench(t, withClaim("tput('x')[0] > 1.0"), "validate", "-f", "-")
-	if code != exitUsage || !strings.Contains(stderr, "spec.claims[0].expression") {
+	if code != exit.Usage || !strings.Contains(stderr, "spec.claims[0].expression") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }

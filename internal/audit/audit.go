@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/store"
@@ -151,12 +152,25 @@ func (a *Audits) of(n geo.NodeID, shard int) *Shard {
 	return nil
 }
 
-// Invariants checks the workload's invariants on the sums over the shards of each copy and what the clients know; where they are
-// missing, that every node holds the rows that are everywhere; and, in the last check, that the copies of each shard are equal.
+// Verify checks the data as spec.verify asks: its invariants, and that it has converged. Whoever asks for the invariants of a
+// replicated database gets both.
+func Verify(l *geo.Layout, w workload.Workload, a Audits, ledger workload.Ledger, verify []v1alpha1.Verification) (checks []workload.Check) {
+	invariants := slices.Contains(verify, v1alpha1.VerifyInvariants)
+	if invariants {
+		checks = Invariants(l, w, a, ledger)
+	}
+	if invariants && l.Replicated() || slices.Contains(verify, v1alpha1.VerifyConvergence) {
+		checks = append(checks, Converged(l, a))
+	}
+	return checks
+}
+
+// Invariants checks the workload's invariants on the sums over the shards of each copy and what the clients know, and, where they
+// are missing, that every node holds the rows that are everywhere.
 func Invariants(l *geo.Layout, w workload.Workload, a Audits, ledger workload.Ledger) []workload.Check {
 	copies, all, missing := a.copies(l)
 	if len(copies) == 0 {
-		return []workload.Check{{Name: "invariants", Message: "no copy is complete, so that nothing can be said about the data: " + missing}, Converged(l, a)}
+		return []workload.Check{{Name: "invariants", Message: "no copy is complete, so that nothing can be said about the data: " + missing}}
 	}
 	checks := w.Verify(copies, ledger)
 	if left := all - len(copies); left > 0 {
@@ -167,7 +181,7 @@ func Invariants(l *geo.Layout, w workload.Workload, a Audits, ledger workload.Le
 	if wrong := a.everywhere(l, w); wrong != "" {
 		checks = append(checks, workload.Check{Name: "everywhere", Message: wrong})
 	}
-	return append(checks, Converged(l, a))
+	return checks
 }
 
 // place is where a node stands: members of different shards in one place make a copy of the data.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
@@ -89,7 +90,7 @@ func TestInvariantsFindWhatIsWrong(t *testing.T) {
 				audits.Nodes = append(audits.Nodes, held)
 			}
 			tc.spoil(&audits)
-			checks := Invariants(&layout, agreeing{}, audits, nil)
+			checks := Verify(&layout, agreeing{}, audits, nil, []v1alpha1.Verification{v1alpha1.VerifyInvariants})
 			for _, c := range checks {
 				if c.Passed == slices.Contains(strings.Fields(tc.failed), c.Name) {
 					t.Errorf("%s: passed %v: %s", c.Name, c.Passed, c.Message)
@@ -102,6 +103,37 @@ func TestInvariantsFindWhatIsWrong(t *testing.T) {
 			}
 			if !strings.Contains(checks[0].Message, tc.says) {
 				t.Errorf("%s: %q says nothing of %q", checks[0].Name, checks[0].Message, tc.says)
+			}
+		})
+	}
+}
+
+// What is asked for is checked once. Where there are copies, their invariants are worth nothing without their being equal.
+func TestVerifyChecksWhatIsAsked(t *testing.T) {
+	const invariants, convergence = v1alpha1.VerifyInvariants, v1alpha1.VerifyConvergence
+	topology := geo.Topology{Regions: []string{"a", "b"}, Partitions: 1, Replicas: 1}
+	for name, tc := range map[string]struct {
+		layout geo.Layout
+		verify []v1alpha1.Verification
+		want   string
+	}{
+		"nothing":                    {topology.Full(), nil, ""},
+		"a history":                  {topology.Full(), []v1alpha1.Verification{v1alpha1.VerifyIsolation}, ""},
+		"invariants":                 {topology.Full(), []v1alpha1.Verification{invariants}, "copies-agree convergence"},
+		"convergence":                {topology.Full(), []v1alpha1.Verification{convergence}, "convergence"},
+		"both":                       {topology.Full(), []v1alpha1.Verification{convergence, invariants}, "copies-agree convergence"},
+		"invariants without copies":  {topology.HomeOnly(), []v1alpha1.Verification{invariants}, "copies-agree"},
+		"convergence without copies": {topology.HomeOnly(), []v1alpha1.Verification{convergence}, "convergence"},
+		"both without copies":        {topology.HomeOnly(), []v1alpha1.Verification{invariants, convergence}, "copies-agree convergence"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			audits := Audits{Nodes: make([][]Shard, topology.Nodes())}
+			var names []string
+			for _, c := range Verify(&tc.layout, agreeing{}, audits, nil, tc.verify) {
+				names = append(names, c.Name)
+			}
+			if got := strings.Join(names, " "); got != tc.want {
+				t.Errorf("%q are checked, want %q", got, tc.want)
 			}
 		})
 	}

@@ -52,7 +52,7 @@ func perTransaction(of func(*result.Summary) float64) func(*result.Document) flo
 
 // percent of all transactions or attempts that ended.
 func percent(c *result.Counts, n int64) float64 {
-	all := c.Committed + c.Aborted + c.Refused + c.Unknown
+	all := c.Ended()
 	if all == 0 {
 		return 0
 	}

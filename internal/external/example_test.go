@@ -31,7 +31,7 @@ type serial struct {
 	data     target.Dataset
 }
 
-func (s *serial) Load(_ context.Context, d target.Dataset, _ func(int64)) error {
+func (s *serial) Load(_ context.Context, d target.Dataset) error {
 	s.rows, s.data = store.NewHash(), d
 	layout := s.Layout()
 	return workload.Fill(d.Workload, &layout, 0, s.rows.Load)

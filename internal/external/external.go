@@ -149,11 +149,14 @@ func (p *Program) plans(stdin io.Reader, f flags, rest []string) ([]*plan.Plan, 
 			problem(run, "spec.baselineRef.name", ref.Name, "baselines are not compared here: remove baselineRef, keep results with --save, and compare them with geobench compare")
 			continue
 		}
-		planned, err := plan.External(run, p.Engine, p.Promises, p.Topology)
+		planned, err := local.PlanOn(run, p.Engine, p.Promises, p.Topology)
+		if found, ok := check.As(err); ok {
+			problems = append(problems, found...)
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("BenchmarkRun %s: %w", run.Name, err)
 		}
-		problems = append(problems, check.Run(run, planned.Database, check.Target())...)
 		plans = append(plans, planned)
 	}
 	for i, wrong := range problems {

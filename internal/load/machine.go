@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -185,6 +186,7 @@ type Machine struct {
 	oldest    int32 // of the transactions under way
 	newest    int32
 	underway  int
+	outcome   txn.Outcome   // the one that is being handled: each would go to the heap of its own
 	timeoutAt time.Duration // when the timeout timer fires, 0: it is not set
 	idle      []int32       // clients without a transaction, in an open loop
 	queue     ring
@@ -511,8 +513,10 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 		t = m.held[i].t
 	} else {
 		if len(m.slots) == 0 {
-			// Transactions are made by the dozen: an allocation each would be the largest cost of sending one.
-			m.slots = make([]slot, min(16, len(m.clients)))
+			// Transactions are made by the dozen: an allocation each would be the largest cost of sending one. They fill
+			// the room that the allocator rounds up to, an eighth more than 16 of them need.
+			m.slots = slices.Grow([]slot(nil), min(16, len(m.clients)))
+			m.slots = m.slots[:cap(m.slots)]
 		}
 		s := &m.slots[0]
 		m.slots = m.slots[1:]
@@ -660,8 +664,9 @@ func (m *Machine) Complete(o txn.Outcome) {
 		m.generator.Late(o)
 		return
 	}
-	if m.retry.attempts == 0 || !m.backOff(i, &o, now) {
-		m.end(i, &o, now)
+	m.outcome = o
+	if m.retry.attempts == 0 || !m.backOff(i, &m.outcome, now) {
+		m.end(i, &m.outcome, now)
 	}
 }
 
@@ -691,7 +696,7 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	if m.recorder != nil && now < m.to {
 		if c.due >= m.from {
 			m.recorder.ended(c.typ, class, o, now-c.due, now-c.sent, now)
-			if m.held != nil {
+			if m.retry.attempts > 0 {
 				m.recorder.committedAfter(o, m.held[i].t.Attempt)
 			}
 			if c.traits.learns(o) {
@@ -796,11 +801,11 @@ func (m *Machine) expire(now time.Duration) {
 	timeout := m.cfg.Schedule.Timeout
 	for m.oldest != none && now >= m.clients[m.oldest].sent+timeout {
 		i := m.oldest
-		o := &txn.Outcome{ID: m.clients[i].id, Status: txn.Unknown, Cause: txn.CauseClient, Reason: Timeout}
+		m.outcome = txn.Outcome{ID: m.clients[i].id, Status: txn.Unknown, Cause: txn.CauseClient, Reason: Timeout}
 		if m.clients[i].state == backingOff { // the timer of its next attempt is late
-			o = m.held[i].last
+			m.outcome = *m.held[i].last
 		}
-		m.end(i, o, now)
+		m.end(i, &m.outcome, now)
 	}
 	m.timeoutAt = 0
 	if m.oldest != none {

@@ -145,10 +145,11 @@ func (r *recorder) ended(typ uint8, class txn.Class, o *txn.Outcome, latency, se
 	}
 }
 
-// committedAfter counts a transaction that was due in the window and ended in it by the attempts before its last.
+// committedAfter counts a transaction that was due in the window and ended in it by the attempts before its last. The
+// recorder is of transactions that may have several.
 func (r *recorder) committedAfter(o *txn.Outcome, before uint8) {
-	if after := r.window.CommittedAfter; after != nil && o.Status == txn.Committed {
-		after[before]++
+	if o.Status == txn.Committed {
+		r.window.CommittedAfter[before]++
 	}
 }
 

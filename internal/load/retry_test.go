@@ -36,6 +36,7 @@ type answer struct {
 type scripted struct {
 	plain
 	keying, think time.Duration
+	hasty         int // the first so many requests take neither
 	inexact       bool
 	class         txn.Class
 
@@ -48,6 +49,9 @@ func (s *scripted) Next(client int, _ time.Duration, t *txn.Transaction) workloa
 	s.made = append(s.made, client)
 	t.Proc, t.Args = 99, fmt.Append(nil, "call ", len(s.made))
 	t.Accesses, t.Exact = append(t.Accesses, txn.Access{Key: txn.IntKey(0, uint64(client)), Mode: txn.Write}), !s.inexact
+	if len(s.made) <= s.hasty {
+		return workload.Request{Class: s.class}
+	}
 	return workload.Request{Class: s.class, Keying: s.keying, Think: s.think}
 }
 func (s *scripted) Done(_ int, o txn.Outcome) { s.done = append(s.done, o) }
@@ -511,6 +515,16 @@ func TestKeyingAndThinking(t *testing.T) {
 		}
 		if d, _ := sum(r, txn.Committed); d.MaxMicroseconds != 200_000 {
 			t.Errorf("latencies %+v, want 200 ms at most", d)
+		}
+	})
+	t.Run("some types take neither", func(t *testing.T) {
+		// The first client's transaction is under way when that of the second is the first one to think.
+		s := &scripted{think: 700 * ms, hasty: 1}
+		saw, _, r := play(t, s, slices.Repeat([]answer{{committed, 400 * ms}}, 3), func(c *Config) {
+			c.Clients, c.Retry, c.Schedule.Duration = 2, nil, time.Second
+		})
+		if d, _ := sum(r, txn.Committed); d.Count != 3 || len(saw) != 3 {
+			t.Errorf("%d of %d transactions committed, want one of the client that thinks and two of the other", d.Count, len(saw))
 		}
 	})
 	t.Run("open loops have neither", func(t *testing.T) {

@@ -3,10 +3,8 @@
 package local
 
 import (
-	"slices"
 	"time"
 
-	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
@@ -15,6 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
 // Progress is how far a run is.
@@ -47,29 +46,16 @@ func inputs(p *plan.Plan) result.Inputs {
 		Name: p.Run.Name, Database: p.Database.Name, Engine: p.Engine.Name, Parameters: p.Params, Seed: p.Run.Spec.Seed,
 		Manifests: &result.Manifests{Run: &p.Run.Spec, Database: &p.Database.Spec, Network: p.Profile},
 		Topology:  &p.Topology, Workload: p.Run.Spec.Workload, Load: p.Run.Spec.Load,
-		Shares: p.Workload.Shares(), Prices: plan.Prices(p.Profile.Prices), Objectives: p.Run.Spec.Objectives,
+		Shares: p.Workload.Shares(), TpmCType: catalog.TpmCType(p.Run.Spec.Workload), Prices: plan.Prices(p.Profile.Prices), Objectives: p.Run.Spec.Objectives,
 	}
 }
 
-// verify carries out spec.verify on the audits of all nodes and on the history, if there is one.
+// verify carries out spec.verify on the audits of all nodes and then on the history, if there is one.
 func verify(p *plan.Plan, layout geo.Layout, rec *recording, audits audit.Audits, reports []*result.Report) []workload.Check {
-	var checks []workload.Check
-	wanted := p.Run.Spec.Verify
-	for _, v := range wanted {
-		switch v {
-		case v1alpha1.VerifyInvariants:
-			checks = append(checks, audit.Invariants(&layout, p.Workload, audits, result.MergeLedgers(reports))...)
-			if !layout.Replicated() && !slices.Contains(wanted, v1alpha1.VerifyConvergence) {
-				checks = checks[:len(checks)-1] // where there are no copies, nobody wants to hear that they are equal
-			}
-		case v1alpha1.VerifyConvergence:
-			if !slices.Contains(wanted, v1alpha1.VerifyInvariants) { // which it is part of
-				checks = append(checks, audit.Converged(&layout, audits))
-			}
-		default:
-			if level, ok := history.LevelOf(v, p.Engine.Promises(p.Params)); ok {
-				checks = append(checks, history.Check(&rec.history, level).Check())
-			}
+	checks := audit.Verify(&layout, p.Workload, audits, result.MergeLedgers(reports), p.Run.Spec.Verify)
+	for _, v := range p.Run.Spec.Verify {
+		if level, ok := history.LevelOf(v, p.Engine.Promises(p.Params)); ok {
+			checks = append(checks, history.Check(&rec.history, level).Check())
 		}
 	}
 	return checks

@@ -18,13 +18,9 @@ type native struct {
 }
 
 // Load implements target.Database.
-func (n native) Load(ctx context.Context, d target.Dataset, progress func(int64)) error {
-	loaded, err := n.nodes.Load(ctx, &admin.LoadRequest{Dataset: d.Name, Workload: d.Spec, Seed: d.Seed, Traced: d.Traced})
-	if err != nil || progress == nil {
-		return err
-	}
-	progress(loaded.Rows)
-	return nil
+func (n native) Load(ctx context.Context, d target.Dataset) error {
+	_, err := n.nodes.Load(ctx, &admin.LoadRequest{Dataset: d.Name, Workload: d.Spec, Seed: d.Seed, Traced: d.Traced})
+	return err
 }
 
 // Clients implements target.Database.
@@ -37,6 +33,7 @@ func (n native) Activity(ctx context.Context) (a target.Activity, err error) {
 	statuses, err := n.nodes.Status(ctx)
 	for _, s := range statuses {
 		a.Pending += s.Pending
+		a.PendingByNode = append(a.PendingByNode, s.Pending)
 		a.Operations += s.Operations
 	}
 	return a, err

@@ -15,7 +15,6 @@ import (
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/load"
-	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/node"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/result"
@@ -87,7 +86,7 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 	if err != nil {
 		return nil, err
 	}
-	if err := db.Load(ctx, data, nil); err != nil {
+	if err := db.Load(ctx, data); err != nil {
 		return nil, err
 	}
 	if p.Emulated() {
@@ -117,30 +116,6 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 	return document, err
 }
 
-// On runs a plan on a database that is there already, whatever it is: it loads the plan's data set, plays its clients in real
-// time, and judges the answers. The plan's topology says where the clients are. Cancelled as Run. A run that asks for what
-// cannot be done there, as faults, is refused: the error is check.Problems.
-func On(ctx context.Context, p *plan.Plan, db target.Database, report Report) (*result.Document, error) {
-	if report == nil {
-		report = func(Progress) {}
-	}
-	if err := check.Run(p.Run, p.Database, check.Target()).Err(); err != nil {
-		return nil, err
-	}
-	report(Progress{Stage: "loading the data"})
-	data, err := dataset(p)
-	if err != nil {
-		return nil, err
-	}
-	if err := db.Load(ctx, data, nil); err != nil {
-		return nil, err
-	}
-	in := inputs(p)
-	in.Emulation, in.NetworkUndeclared = "None", true
-	m := measurement{p: p, db: db, in: &in, report: report, live: newLive(p, nil)}
-	return m.run(ctx)
-}
-
 // measurement plays a plan on a database that is loaded, and judges it.
 type measurement struct {
 	p  *plan.Plan
@@ -163,7 +138,7 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 	rec := newRecording(m.p, catalog.Procedures())
 	start, err := m.playAll(ctx, rec)
 	if ctx.Err() != nil {
-		return m.cancelled(ctx, time.Since(start))
+		return m.cancelled(ctx, start)
 	}
 	if err != nil {
 		return nil, err
@@ -172,7 +147,7 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 	m.report(Progress{Stage: "checking the answers"})
 	audits, err := m.auditQuiet(ctx)
 	if ctx.Err() != nil {
-		return m.cancelled(ctx, time.Since(start))
+		return m.cancelled(ctx, start)
 	}
 	if err != nil {
 		return nil, err
@@ -288,8 +263,9 @@ func (m *measurement) playAll(ctx context.Context, rec *recording) (start time.T
 	return start, err
 }
 
-// cancelled is the result of a run whose context has ended.
-func (m *measurement) cancelled(ctx context.Context, elapsed time.Duration) (*result.Document, error) {
+// cancelled is the result of a run that began at start, and whose context has ended.
+func (m *measurement) cancelled(ctx context.Context, start time.Time) (*result.Document, error) {
+	elapsed := time.Since(start)
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin)
 	defer cancel()
 	var err error
@@ -299,7 +275,7 @@ func (m *measurement) cancelled(ctx context.Context, elapsed time.Duration) (*re
 	if m.faults != nil && m.in.Faults == nil {
 		m.in.Faults = Faults(m.faults.timeline, 0)
 	}
-	m.deviations(time.Now().Add(-elapsed))
+	m.deviations(start)
 	d, err := cancelled(m.p, m.in, elapsed)
 	return d, errors.Join(ctx.Err(), err)
 }
@@ -327,8 +303,8 @@ func tell(ctx context.Context, p *plan.Plan, start time.Time, workers []*load.Wo
 const stalled = 5 * time.Second
 
 // auditQuiet waits until the database is quiet and audits all nodes. It is quiet when nothing has been pending for the
-// longest round trip and no row was used: what is on its way between nodes is pending nowhere. After faults that took nodes for good, some of the
-// others may wait for them for ever: they are left out.
+// longest round trip and no row was used: what is on its way between nodes is pending nowhere. After faults that took nodes
+// for good, some of the others may wait for them for ever: they are left out.
 func (m *measurement) auditQuiet(ctx context.Context) (audits audit.Audits, err error) {
 	ctx, cancel := context.WithTimeout(ctx, quietWithin)
 	defer cancel()
@@ -336,7 +312,9 @@ func (m *measurement) auditQuiet(ctx context.Context) (audits audit.Audits, err 
 	if m.faults != nil {
 		gone = m.faults.timeline.Lost()
 	}
-	last, operations, since, calm := -1, int64(-1), time.Now(), m.p.Topology.LongestRTT()
+	// Nobody knows how far apart the nodes of a target are: it takes two readings to see that no row was used.
+	calm := max(m.p.Topology.LongestRTT(), poll)
+	last, operations, since := -1, int64(-1), time.Now()
 	for {
 		now, err := m.db.Activity(ctx)
 		if err != nil {
@@ -349,11 +327,7 @@ func (m *measurement) auditQuiet(ctx context.Context) (audits audit.Audits, err 
 		if pending == 0 && time.Since(since) > calm || len(gone) > 0 && time.Since(since) > stalled {
 			if m.faults != nil {
 				m.in.Faults = Faults(m.faults.timeline, pending)
-				statuses, err := m.db.Status(ctx)
-				if err != nil {
-					return audits, err
-				}
-				audits.Out = LeftOut(&m.p.Topology, gone, func(n geo.NodeID) int { return statuses[n].Pending })
+				audits.Out = LeftOut(&m.p.Topology, gone, func(n geo.NodeID) int { return now.PendingByNode[n] })
 			}
 			audits.Nodes, err = m.db.Audit(ctx, audits.LeftOut)
 			return audits, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -159,5 +160,22 @@ func TestOnlyClientsOfTheRun(t *testing.T) {
 		t.Error(err)
 	} else {
 		other.Close()
+	}
+
+	// A load that fails leaves a node without rows, where nobody's transactions mean anything.
+	if _, err := l.Load(ctx, &admin.LoadRequest{Dataset: "misplaced", Workload: json.RawMessage(`{"ten": {"misplaced": true}}`), Run: "others"}); err == nil {
+		t.Fatal("misplaced rows are loaded")
+	}
+	if _, err := dial("others", identity.ClientKey(clients, "others")); err == nil {
+		t.Error("a client is let in after a load that failed")
+	}
+	if _, err := l.Node(0).Audit(ctx); !errors.Is(err, admin.ErrBusy) {
+		t.Errorf("what failed to load is audited: error %v", err)
+	}
+	load("ours")
+	if ours, err := dial("ours", ours); err != nil {
+		t.Error(err)
+	} else {
+		ours.Close()
 	}
 }

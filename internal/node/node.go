@@ -347,10 +347,11 @@ func (n *Node) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRes
 	return &out, nil
 }
 
-// fill replaces the rows by those of a data set. After an error the node has no data set and no rows.
+// fill replaces the rows by those of a data set. After an error the node has no data set and no rows, and serves no run.
 func (l *loop) fill(req *admin.LoadRequest, w workload.Workload) error {
 	l.store.Reset(l.store.Len())
-	l.dataset = ""
+	l.dataset, l.workload = "", nil
+	l.n.run.Store(nil)
 	if err := workload.Fill(w, &l.n.layout, l.n.cfg.ID, l.store.Load); err != nil {
 		l.store.Reset(0)
 		return err

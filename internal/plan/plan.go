@@ -9,7 +9,6 @@ import (
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/catalog"
@@ -50,43 +49,6 @@ func New(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1
 		return nil, err
 	}
 	return p, nil
-}
-
-// External plans a run on a database that is there already and has no manifest: engine is its name in results, promises what it
-// promises of histories, and t says in which regions it has clients. The links of t are left out, or are zero: they are real, and
-// nobody delays them.
-func External(run *v1alpha1.BenchmarkRun, engine string, promises isolation.Level, t geo.Topology) (*Plan, error) {
-	p := &Plan{
-		Run: run, Database: &v1alpha1.GeoDatabase{}, Profile: &v1alpha1.NetworkProfileSpec{},
-		Topology: t, Params: protocol.Params{},
-		Engine: &protocol.Engine{Name: engine, Isolation: func(protocol.Params) isolation.Level { return promises }},
-	}
-	p.Database.Name = engine
-	p.Database.Spec.Engine.Name = engine
-	p.Database.Spec.Network.Emulation = v1alpha1.EmulationNone
-	for _, r := range t.Regions {
-		p.Database.Spec.Regions = append(p.Database.Spec.Regions, v1alpha1.Region{Name: r})
-	}
-	p.Database.Spec.PartitionsPerRegion, p.Database.Spec.ReplicasPerPartition = int32(t.Partitions), int32(t.Replicas)
-	if t.Links == nil {
-		for range t.Regions {
-			p.Topology.Links = append(p.Topology.Links, make([]geo.Link, len(t.Regions)))
-		}
-	}
-	if err := p.Topology.Validate(); err != nil {
-		return nil, err
-	}
-	for i, row := range t.Links {
-		for j, link := range row {
-			if link != (geo.Link{}) {
-				return nil, fmt.Errorf("links[%s][%s]: %+v is declared, but the links to %s are real and nobody delays them: leave out links",
-					t.Regions[i], t.Regions[j], link, engine)
-			}
-		}
-	}
-	var err error
-	p.Workload, err = catalog.New(run.Spec.Workload, p.Seed(), &p.Topology)
-	return p, err
 }
 
 // Seed of every random choice.

@@ -144,11 +144,15 @@ func attempts(d *result.Document) *Figure {
 		return nil
 	}
 	add := func(name string, a *result.Attempts) {
-		cells := []any{name, a.PerSecond, a.Committed + a.Aborted + a.Refused + a.Unknown, a.Committed, a.Aborted, a.Refused, a.Unknown, a.Retried}
+		cells := []any{name, a.PerSecond, a.Ended(), a.Committed, a.Aborted, a.Refused, a.Unknown, a.Retried}
 		for _, cause := range []txn.Cause{txn.CauseConflict, txn.CauseNode, txn.CauseProcedure, txn.CauseClient} {
 			cells = append(cells, a.Causes[cause.String()])
 		}
-		for _, n := range a.CommittedAfter[:len(after)] {
+		for i := range after {
+			n := int64(0)
+			if i < len(a.CommittedAfter) { // a region whose windows are not known has none
+				n = a.CommittedAfter[i]
+			}
 			cells = append(cells, n)
 		}
 		f.row(cells...)

@@ -100,6 +100,17 @@ func TestPageTellsAttempts(t *testing.T) {
 	if want := "all,1601,1600,900,700,0,0,640,650,0,50,0,500,300,99\n"; !strings.HasSuffix(string(csv), want) {
 		t.Errorf("the table is\n%s\nwant %s", csv, want)
 	}
+
+	idle := retried(t)
+	idle.Regions[0].Attempts = result.Attempts{}
+	folder, _ = write(t, Input{Documents: []*result.Document{idle}})
+	if csv, err = os.ReadFile(filepath.Join(folder, "csv", "run-attempts.csv")); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\n" + idle.Regions[0].Name + ",0,0,0,0,0,0,0,0,0,0,0,0,0,0\n"; !strings.Contains(string(csv), want) {
+		t.Errorf("the table is\n%s\nwant%sfor a region without attempts", csv, want)
+	}
+
 	_, page = write(t, Input{Documents: []*result.Document{document(t)}})
 	for _, word := range append(words, "ttempts per second") {
 		if strings.Contains(page, word) {

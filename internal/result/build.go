@@ -17,7 +17,6 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/version"
 	"github.com/geobench/geobench/internal/workload"
-	"github.com/geobench/geobench/internal/workload/tpcc"
 )
 
 // Inputs is all that a document is made of. Nothing else goes into one: no clock, no environment.
@@ -39,6 +38,8 @@ type Inputs struct {
 	Load     v1alpha1.Load
 	// Shares that the workload should have: workload.Workload.Shares.
 	Shares []workload.Share
+	// TpmCType is the transaction type whose commits per minute are tpmC: catalog.TpmCType. Empty for a workload without it.
+	TpmCType string
 
 	// Reports of all workers.
 	Reports []*Report
@@ -121,8 +122,8 @@ func Build(in Inputs) (*Document, error) {
 		return nil, err
 	}
 	a.fill(d, r)
-	if in.Workload.TPCC != nil {
-		d.fillTpmC(r)
+	if in.TpmCType != "" {
+		d.fillTpmC(r, in.TpmCType)
 	}
 	if err := d.fillRealised(in.Shares, r); err != nil {
 		return nil, err
@@ -225,7 +226,7 @@ func (f *figures) addWindow(w *Window) {
 // attemptsOver returns the attempts of windows of so many microseconds together.
 func (f *figures) attemptsOver(microseconds int64) Attempts {
 	a := f.attempts
-	a.PerSecond, a.AbortPPM = ratio(microseconds, 1, a.ended(), 1e6), a.abortPPM()
+	a.PerSecond, a.AbortPPM = ratio(microseconds, 1, a.Ended(), 1e6), a.abortPPM()
 	return a
 }
 
@@ -395,11 +396,11 @@ func (a *aggregates) fill(d *Document, r *Report) {
 	}
 }
 
-// fillTpmC counts the new orders of TPC-C per minute.
-func (d *Document) fillTpmC(r *Report) {
+// fillTpmC counts the committed transactions of a type per minute.
+func (d *Document) fillTpmC(r *Report, typ string) {
 	orders := int64(0)
 	for _, t := range d.Transactions {
-		if t.Type == tpcc.NewOrder {
+		if t.Type == typ {
 			orders += t.Committed
 		}
 	}

@@ -157,13 +157,14 @@ func (c *Counts) add(outcome string, n int64, f *Failures) {
 	c.Causes = addNamed(c.Causes, f.Causes)
 }
 
-func (c *Counts) ended() int64 { return c.Committed + c.Aborted + c.Refused + c.Unknown }
+// Ended counts all that ended, however they did.
+func (c *Counts) Ended() int64 { return c.Committed + c.Aborted + c.Refused + c.Unknown }
 
 func (c *Counts) abortPPM() int64 {
-	if c.ended() == 0 {
+	if c.Ended() == 0 {
 		return 0
 	}
-	return ratio(c.ended(), 1, c.Aborted, 1e6)
+	return ratio(c.Ended(), 1, c.Aborted, 1e6)
 }
 
 // Attempts are the attempts that ended in the measured windows, whenever their transactions were due: each is a

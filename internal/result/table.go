@@ -176,7 +176,7 @@ func attemptRows(d *Document) [][]string {
 	row := func(name string, a *Attempts) {
 		perCommit := "-"
 		if a.Committed > 0 {
-			perCommit = fmt.Sprintf("%.2f", float64(a.ended())/float64(a.Committed))
+			perCommit = fmt.Sprintf("%.2f", float64(a.Ended())/float64(a.Committed))
 		}
 		cells := []string{name, fmt.Sprint(a.PerSecond), perCommit, formatPPM(a.AbortPPM), fmt.Sprint(a.Causes[txn.CauseConflict.String()]),
 			fmt.Sprint(a.Causes[txn.CauseNode.String()]), fmt.Sprint(a.Retried)}

@@ -316,7 +316,7 @@ func measure(m v1alpha1.Metric, f *figures, r *Report) (int64, bool) {
 	case v1alpha1.MetricThroughput:
 		return f.perSecond(r.DurationMicroseconds * int64(r.Repetitions)), true
 	case v1alpha1.MetricAbortPPM:
-		return f.abortPPM(), f.ended() > 0
+		return f.abortPPM(), f.Ended() > 0
 	}
 	l := f.latency.latency()
 	switch m {

@@ -14,8 +14,8 @@ import (
 // program of the user's. It is loaded, its clients talk to it, it becomes quiet, and its rows are audited. Whoever opened it
 // closes it.
 type Database interface {
-	// Load replaces all rows by those of a data set, which workload.Fill tells. progress, if not nil, is told now and then how many are there.
-	Load(ctx context.Context, d Dataset, progress func(rows int64)) error
+	// Load replaces all rows by those of a data set, which workload.Fill tells.
+	Load(ctx context.Context, d Dataset) error
 	// Clients returns what the clients in a region talk to. The caller closes it.
 	Clients(region geo.Region) Target
 	// Activity tells what goes on in the database now.
@@ -46,6 +46,8 @@ type Dataset struct {
 type Activity struct {
 	// Pending is the number of transactions that are unfinished, those whose clients have given up included.
 	Pending int
+	// PendingByNode is how many each node waits for, by geo.NodeID; they add up to Pending. nil where the database does not tell.
+	PendingByNode []int
 	// Operations counts the rows that were used so far; it grows while something goes on that is pending nowhere. 0 where the
 	// database does not tell.
 	Operations int64

@@ -45,7 +45,7 @@ type optimistic struct {
 var errStale = errors.New("somebody has written what was read")
 
 // Load implements target.Database.
-func (o *optimistic) Load(_ context.Context, d target.Dataset, _ func(int64)) error {
+func (o *optimistic) Load(_ context.Context, d target.Dataset) error {
 	o.data = d
 	if o.rows == nil || o.mistake != "load-keeps" {
 		o.rows = store.NewVersioned()
@@ -301,18 +301,17 @@ func TestStatementsThatLoseUpdates(t *testing.T) {
 	}
 }
 
-// A run whose faults nobody injects is refused before anything is loaded: it would pass without them.
+// A run whose faults nobody injects is not planned: it would pass without them.
 func TestFaultsOnATargetAreRefused(t *testing.T) {
 	p := targettest.Plan(t, "optimistic", `{smallbank: {customers: 200}}`, isolation.StrictSerializable)
 	p.Run.Spec.Faults = []v1alpha1.Fault{{
 		Name: "kill", At: v1alpha1.Duration{Duration: 200 * time.Millisecond},
 		PodKill: &v1alpha1.PodKillFault{Target: v1alpha1.NodeTarget{Regions: []string{"east"}}},
 	}}
-	db := &optimistic{p: p}
-	d, err := local.On(t.Context(), p, db, nil)
+	planned, err := local.PlanOn(p.Run, "optimistic", isolation.StrictSerializable, targettest.Topology())
 	problems, ok := check.As(err)
-	if !ok || len(problems) != 1 || d != nil || db.rows != nil {
-		t.Fatalf("document %v, error %v", d, err)
+	if !ok || len(problems) != 1 || planned != nil {
+		t.Fatalf("plan %v, error %v", planned, err)
 	}
 	if got := problems[0]; got.Field != "spec.faults[0].podKill" || got.Value != "kill" || !strings.Contains(got.Message, "remove the fault") {
 		t.Errorf("%+v", got)

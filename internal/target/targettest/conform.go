@@ -95,7 +95,7 @@ spec:
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	p, err := plan.External(bundle.Runs[0], engine, promises, Topology())
+	p, err := local.PlanOn(bundle.Runs[0], engine, promises, Topology())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -140,7 +140,7 @@ func (x *statements) loaded(ctx context.Context) (*client, error) {
 		return nil, err
 	}
 	d := target.Dataset{Name: "targettest", Workload: x.p.Workload, Spec: spec, Seed: x.p.Seed()}
-	if err := x.db.Load(ctx, d, nil); err != nil {
+	if err := x.db.Load(ctx, d); err != nil {
 		return nil, err
 	}
 	return x.open(ctx)

@@ -123,6 +123,15 @@ func TypesOf(spec v1alpha1.Workload) []string {
 	return nil
 }
 
+// TpmCType returns the transaction type whose committed transactions per minute are a workload's tpmC; empty for workloads
+// other than TPC-C.
+func TpmCType(spec v1alpha1.Workload) string {
+	if spec.TPCC != nil {
+		return tpcc.NewOrder
+	}
+	return ""
+}
+
 // Never says why no transaction of a type runs, such as "its share in spec.workload.tpcc.mix is 0". It says nothing if
 // some do.
 func Never(spec v1alpha1.Workload, transaction string) string {

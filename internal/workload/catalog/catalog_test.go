@@ -113,6 +113,19 @@ func TestNever(t *testing.T) {
 	}
 }
 
+// TestTpmCType: the type whose commits are tpmC is one of TPC-C's, and other workloads have no tpmC.
+func TestTpmCType(t *testing.T) {
+	spec := v1alpha1.Workload{TPCC: &v1alpha1.TPCC{}}
+	if typ := TpmCType(spec); !slices.Contains(TypesOf(spec), typ) {
+		t.Errorf("tpmC counts %q, which is none of %v", typ, TypesOf(spec))
+	}
+	for _, spec := range []v1alpha1.Workload{{SmallBank: &v1alpha1.SmallBank{}}, {RMW: &v1alpha1.RMW{}}, {YCSB: &v1alpha1.YCSB{}}} {
+		if typ := TpmCType(spec); typ != "" {
+			t.Errorf("workload %s has tpmC, of type %q", spec.Name(), typ)
+		}
+	}
+}
+
 // TestNumbers pins the numbers of the procedures: they travel between versions.
 func TestNumbers(t *testing.T) {
 	r := Procedures()

@@ -1,0 +1,76 @@
+package local
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/isolation"
+	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/target"
+	"github.com/geobench/geobench/internal/workload/catalog"
+)
+
+// PlanOn plans a run for On, whose database has no manifest: engine is its name in results, promises what it promises of histories,
+// and t says in which regions it has clients. The links of t are left out, or are zero: they are real, and nobody delays them. A run
+// that asks for what cannot be done there, as faults, is refused: the error is check.Problems.
+func PlanOn(run *v1alpha1.BenchmarkRun, engine string, promises isolation.Level, t geo.Topology) (*plan.Plan, error) {
+	p := &plan.Plan{
+		Run: run, Database: &v1alpha1.GeoDatabase{}, Profile: &v1alpha1.NetworkProfileSpec{},
+		Topology: t, Params: protocol.Params{},
+		Engine: &protocol.Engine{Name: engine, Isolation: func(protocol.Params) isolation.Level { return promises }},
+	}
+	p.Database.Name = engine
+	p.Database.Spec.Engine.Name = engine
+	p.Database.Spec.Network.Emulation = v1alpha1.EmulationNone
+	for _, r := range t.Regions {
+		p.Database.Spec.Regions = append(p.Database.Spec.Regions, v1alpha1.Region{Name: r})
+	}
+	p.Database.Spec.PartitionsPerRegion, p.Database.Spec.ReplicasPerPartition = int32(t.Partitions), int32(t.Replicas)
+	if t.Links == nil {
+		for range t.Regions {
+			p.Topology.Links = append(p.Topology.Links, make([]geo.Link, len(t.Regions)))
+		}
+	}
+	if err := p.Topology.Validate(); err != nil {
+		return nil, err
+	}
+	for i, row := range t.Links {
+		for j, link := range row {
+			if link != (geo.Link{}) {
+				return nil, fmt.Errorf("links[%s][%s]: %+v is declared, but the links to %s are real and nobody delays them: leave out links",
+					t.Regions[i], t.Regions[j], link, engine)
+			}
+		}
+	}
+	if err := check.Run(run, p.Database, check.Target()).Err(); err != nil {
+		return nil, err
+	}
+	var err error
+	p.Workload, err = catalog.New(run.Spec.Workload, p.Seed(), &p.Topology)
+	return p, err
+}
+
+// On runs a plan of PlanOn on a database that is there already, whatever it is: it loads the plan's data set, plays its clients in
+// real time, and judges the answers. The plan's topology says where the clients are. Cancelled as Run.
+func On(ctx context.Context, p *plan.Plan, db target.Database, report Report) (*result.Document, error) {
+	if report == nil {
+		report = func(Progress) {}
+	}
+	report(Progress{Stage: "loading the data"})
+	data, err := dataset(p)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.Load(ctx, data); err != nil {
+		return nil, err
+	}
+	in := inputs(p)
+	in.Emulation, in.NetworkUndeclared = "None", true
+	m := measurement{p: p, db: db, in: &in, report: report, live: newLive(p, nil)}
+	return m.run(ctx)
+}
