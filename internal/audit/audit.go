@@ -155,19 +155,19 @@ func (a *Audits) of(n geo.NodeID, shard int) *Shard {
 // Verify checks the data as spec.verify asks: its invariants, and that it has converged. Whoever asks for the invariants of a
 // replicated database gets both.
 func Verify(l *geo.Layout, w workload.Workload, a Audits, ledger workload.Ledger, verify []v1alpha1.Verification) (checks []workload.Check) {
-	invariants := slices.Contains(verify, v1alpha1.VerifyInvariants)
-	if invariants {
-		checks = Invariants(l, w, a, ledger)
+	wanted := slices.Contains(verify, v1alpha1.VerifyInvariants)
+	if wanted {
+		checks = invariants(l, w, a, ledger)
 	}
-	if invariants && l.Replicated() || slices.Contains(verify, v1alpha1.VerifyConvergence) {
+	if wanted && l.Replicated() || slices.Contains(verify, v1alpha1.VerifyConvergence) {
 		checks = append(checks, Converged(l, a))
 	}
 	return checks
 }
 
-// Invariants checks the workload's invariants on the sums over the shards of each copy and what the clients know, and, where they
+// invariants checks the workload's invariants on the sums over the shards of each copy and what the clients know, and, where they
 // are missing, that every node holds the rows that are everywhere.
-func Invariants(l *geo.Layout, w workload.Workload, a Audits, ledger workload.Ledger) []workload.Check {
+func invariants(l *geo.Layout, w workload.Workload, a Audits, ledger workload.Ledger) []workload.Check {
 	copies, all, missing := a.copies(l)
 	if len(copies) == 0 {
 		return []workload.Check{{Name: "invariants", Message: "no copy is complete, so that nothing can be said about the data: " + missing}}
