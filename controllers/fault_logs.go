@@ -16,8 +16,6 @@ import (
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/load"
-	"github.com/geobench/geobench/internal/local"
-	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/wan"
 )
 
@@ -157,7 +155,7 @@ func sidecarTrack(pod string, config *wan.Config, log *wan.Log, plan []fault.Pla
 
 // deviations are what was done to nodes and links in the measured windows that the plan does not have, and when links were too fast.
 // The faults of the timeline get their true times.
-func (in *clusterInjector) deviations(ctx context.Context) ([]result.Deviation, []result.FastLink, error) {
+func (in *clusterInjector) deviations(ctx context.Context) ([]fault.Deviation, []fault.FastLink, error) {
 	if err := in.readLogs(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -191,5 +189,5 @@ func (in *clusterInjector) deviations(ctx context.Context) ([]result.Deviation, 
 	for _, l := range in.logs {
 		fast = append(fast, in.timeline.FastLinks(l.id, l.log, l.zero, l.within, windows)...)
 	}
-	return local.Deviations(out), local.FastLinks(fast), nil
+	return out, fast, nil
 }

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -15,12 +16,11 @@ import (
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/judge"
 	"github.com/geobench/geobench/internal/load"
-	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/rtt"
-	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
 // conditionQuiet is true once every node has finished all transactions: only then can the data be judged.
@@ -55,86 +55,88 @@ func (s *runScope) evaluate(ctx context.Context) error {
 	return nil
 }
 
-// judge makes the result document; nil while the database is not quiet.
+// judge makes the result document; nil while there is something to wait for.
 func (s *runScope) judge(ctx context.Context) (*result.Document, error) {
 	s.again = pollFast
-	still, err := s.quiet(ctx)
-	if still == nil || s.moved() {
+	f := &judge.Facts{}
+	if quiet, err := s.awaitQuiet(ctx, f); !quiet {
 		return nil, err
 	}
 	workers, err := s.observeWorkers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	checks, done, err := s.checkHistory(ctx, workers)
-	if !done {
+	if err := s.gather(ctx, f, workers); err != nil {
 		return nil, err
 	}
-	in, err := s.inputs(ctx, workers, still)
-	if err != nil {
-		return nil, err
+	if recorded(s.run) {
+		if s.historyFits(workers); s.moved() {
+			return nil, nil
+		}
+		checking.Lock()
+		defer func() {
+			checking.Unlock()
+			debug.FreeOSMemory()
+		}()
+		if f.History, err = s.history(ctx, workers); f.History == nil {
+			return nil, err
+		}
 	}
-	in.Checks = append(in.Checks, checks...)
-	return result.Build(*in)
+	return judge.Document(f)
 }
 
-// stillness is a database that is quiet.
-type stillness struct {
-	audits audit.Audits
-	// pending transactions that will never be finished.
-	pending int
-}
-
-// quiet waits until every node has finished all transactions and what is on its way between nodes, which is pending
-// nowhere, has arrived; then it audits them; nil until then. The workers had all their answers before this stage. After
-// faults that took nodes for good, some of the others may wait for them for ever: they are left out.
-func (s *runScope) quiet(ctx context.Context) (*stillness, error) {
-	var err error
+// awaitQuiet waits until every node has finished all transactions and what is on its way between nodes, which is pending
+// nowhere, has arrived; then it audits them. It returns false until then. The workers had all their answers before this stage. After
+// faults that took nodes for good, some of the others may wait for them for ever: they are left out. There is no audit of a database
+// that is not quiet in time.
+func (s *runScope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, err error) {
 	gone := s.taken()
 	left := func(n geo.NodeID) bool { return !slices.Contains(gone, n) }
 	if s.nodes, err = observeNodes(ctx, s.Client, s.Pods, s.db, &s.current.database); err != nil {
-		return nil, err
+		return false, err
 	}
 	before, err := s.startSnapshot(ctx)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	pending := 0
+	f.Unfinished = 0
 	for i := range s.nodes {
 		n := &s.nodes[i]
 		if !left(n.id) {
 			continue
 		}
 		if s.nodeLost(n, before); s.moved() {
-			return nil, nil
+			return false, nil
 		}
 		if n.status == nil {
 			s.condition(conditionQuiet, false, "NodesNotReady", fmt.Sprintf("node %s: %s", n.podName, n.problem))
-			return nil, nil
+			return false, nil
 		}
-		pending += n.status.Pending
+		f.Unfinished += n.status.Pending
 	}
-	if pending > 0 && !s.stalled(pending, len(gone) > 0) {
-		return nil, nil
+	inStage := s.Clock.Now().Sub(s.run.Status.StageStartTime.Time)
+	if f.Unfinished > 0 && !s.stalled(f.Unfinished, len(gone) > 0) {
+		return inStage > judge.QuietWithin, nil
 	}
 	longest := s.current.database.Topology.LongestRTT()
 	const rounded = time.Second // the status keeps whole seconds
-	if left := longest + rounded - s.Clock.Now().Sub(s.run.Status.StageStartTime.Time); left > 0 {
+	if left := longest + rounded - inStage; left > 0 {
 		s.condition(conditionQuiet, false, "Settling", fmt.Sprintf("what was committed may still be on its way between regions, whose longest round trip is %s", rtt.Round(longest)))
 		s.again = left
-		return nil, nil
+		return false, nil
 	}
-	audits := audit.Audits{Out: local.LeftOut(&s.current.database.Topology, gone, func(n geo.NodeID) int { return s.nodes[n].status.Pending })}
+	audits := audit.Audits{Out: judge.LeftOut(&s.current.database.Topology, gone, func(n geo.NodeID) int { return s.nodes[n].status.Pending })}
 	if audits.Nodes, err = s.audit(ctx, audits.LeftOut); err != nil {
 		s.condition(conditionQuiet, false, "AuditFailed", err.Error())
-		return nil, nil
+		return false, nil
 	}
 	if len(gone) == 0 {
 		s.condition(conditionQuiet, true, "Quiet", "every node has finished all transactions and was audited")
 	} else {
 		s.condition(conditionQuiet, true, "Quiet", fmt.Sprintf("faults have taken %d nodes; of the others, those that wait for them were left out, and all the rest audited", len(gone)))
 	}
-	return &stillness{audits, pending}, nil
+	f.Audits = &audits
+	return true, nil
 }
 
 // stalled notes that transactions are unfinished, and tells whether they are held to stay so: once faults have taken nodes,
@@ -149,49 +151,40 @@ func (s *runScope) stalled(pending int, gone bool) bool {
 	return false
 }
 
-// inputs gathers all that the document is made of.
-func (s *runScope) inputs(ctx context.Context, workers []workerState, still *stillness) (*result.Inputs, error) {
-	reports, err := s.readReports(ctx, workers)
-	if err != nil {
-		return nil, err
-	}
+// gather gathers the facts, all but the history.
+func (s *runScope) gather(ctx context.Context, f *judge.Facts, workers []workerState) error {
 	d := &s.current.database
-	layout := engines.Layout(d.Engine, d.Parameters, &d.Topology)
-	w, err := catalog.New(s.run.Spec.Workload, uint64(s.run.Spec.Seed), &d.Topology)
-	if err != nil {
-		return nil, err
+	f.Layout = engines.Layout(d.Engine, d.Parameters, &d.Topology)
+	f.Emulation, f.Machine = string(s.current.emulation()), result.ThisMachine()
+	var err error
+	if f.Reports, err = s.readReports(ctx, workers); err != nil {
+		return err
 	}
 	before, err := s.startSnapshot(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	end, err := s.takenSnapshot(ctx, snapshotEnd)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	after, err := s.takeSnapshot(ctx, snapshotAfter)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	f.Before, f.After = before.Nodes, loadedRoundTrips(after, end).Nodes
 	m, err := s.readManifests(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.noteEdits(ctx, m); err != nil {
-		return nil, err
+		return err
 	}
-	in := &result.Inputs{
-		Name: s.run.Name, Database: s.db.Name, Engine: d.Engine, Parameters: d.Parameters, Emulation: string(s.current.emulation()),
-		Seed: s.run.Spec.Seed, Machine: result.ThisMachine(), Topology: &d.Topology,
-		Workload: s.run.Spec.Workload, Load: s.run.Spec.Load, Shares: w.Shares(), TpmCType: catalog.TpmCType(s.run.Spec.Workload),
-		Manifests: &m.Manifests, Prices: plan.Prices(m.Network.Prices),
-		Reports: reports, Before: before.Nodes, After: loadedRoundTrips(after, end).Nodes,
-		Objectives: s.run.Spec.Objectives,
-		// On a cluster the invariants are checked whether they are asked for or not.
-		Checks: audit.Verify(&layout, w, still.audits, result.MergeLedgers(reports), append([]v1alpha1.Verification{v1alpha1.VerifyInvariants}, s.run.Spec.Verify...)),
+	if f.Plan, err = plan.Deployed(s.run, d, m.Database, m.Network); err != nil {
+		return err
 	}
-	if in.Clocks, err = s.workerClocks(ctx); err != nil {
-		return nil, err
+	if f.Clocks, err = s.workerClocks(ctx); err != nil {
+		return err
 	}
 	// What nodes and sidecars were told, and have done, is looked at whether there were faults or not.
 	injector := s.injector()
@@ -200,14 +193,15 @@ func (s *runScope) inputs(ctx context.Context, workers []workerState, still *sti
 		tl.Start = s.run.Status.MeasureStartTime.Time
 		injector = newInjector(s, tl)
 	}
-	if in.Deviations, in.FastLinks, err = injector.deviations(ctx); err != nil {
-		return nil, err
+	f.Timeline = injector.timeline
+	if f.Deviations, f.FastLinks, err = injector.deviations(ctx); err != nil {
+		return err
 	}
 	if len(s.run.Spec.Faults) > 0 {
 		s.keep(injector.timeline)
 	}
-	in.Faults, in.Gaps = local.Faults(injector.timeline, still.pending), s.gaps(injector.timeline)
-	return in, nil
+	f.Gaps = s.gaps(injector.timeline)
+	return nil
 }
 
 // gaps are when the emulated network was not as it should be in the measured windows: when a pod that was replaced ran

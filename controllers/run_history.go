@@ -17,12 +17,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
-	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/history"
-	"github.com/geobench/geobench/internal/isolation"
-	"github.com/geobench/geobench/internal/rtt"
-	"github.com/geobench/geobench/internal/workload"
-	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
 // recorded tells whether workers record the run's history.
@@ -67,60 +62,32 @@ func historyMemory() int64 {
 // checking lets one history at a time into the operator's memory.
 var checking sync.Mutex
 
-// checkHistory fetches what the workers have recorded and carries out the verifications that need it. The run ends, Invalid,
-// when there is too much of it or some is lost; done is false when it has to be tried again.
-func (s *runScope) checkHistory(ctx context.Context, workers []workerState) (checks []workload.Check, done bool, err error) {
-	if !recorded(s.run) {
-		return nil, true, nil
-	}
-	if s.historyFits(workers); s.moved() {
-		return nil, false, nil
-	}
-	checking.Lock()
-	defer func() {
-		checking.Unlock()
-		debug.FreeOSMemory()
-	}()
-	w, err := catalog.New(s.run.Spec.Workload, uint64(s.run.Spec.Seed), &s.current.database.Topology)
-	if err != nil {
-		return nil, false, err
-	}
-	h := &history.History{KeyName: w.KeyName}
+// history fetches what the workers have recorded; nil when it has to be tried again. The run ends, Invalid, when some is lost.
+func (s *runScope) history(ctx context.Context, workers []workerState) (*history.History, error) {
+	h := &history.History{}
 	var clocks clockSpread
 	for i := range workers {
 		w := &workers[i]
 		addr, machine, err := s.workerAddress(ctx, w)
 		if ended := (*podEndedError)(nil); errors.As(err, &ended) {
-			return nil, false, troubled("HistoryLost", "the history that %s recorded is lost: its pod has ended", w.name())
+			return nil, troubled("HistoryLost", "the history that %s recorded is lost: its pod has ended", w.name())
 		}
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		if err := s.readHistory(ctx, h, addr, w); err != nil {
 			s.condition(conditionQuiet, false, "HistoryNotRead", fmt.Sprintf("the history of %s: %s", w.name(), err))
-			return nil, false, nil
+			return nil, nil
 		}
 		clock, err := s.Pods.Nodes(s.db.UID).Clock(ctx, addr)
 		if err != nil {
 			s.condition(conditionQuiet, false, "ClockNotRead", fmt.Sprintf("the clock of %s: %s", w.name(), err))
-			return nil, false, nil
+			return nil, nil
 		}
 		clocks.add(machine, clock.Ahead, clock.Within)
 	}
 	h.ClockError = clocks.bound()
-	promised := engines.Promises(s.current.database.Engine, s.current.database.Parameters)
-	for _, v := range s.run.Spec.Verify {
-		level, ok := history.LevelOf(v, promised)
-		if !ok {
-			continue
-		}
-		c := history.Check(h, level).Check()
-		if isolation.Implies(level, isolation.StrongSnapshotIsolation) {
-			c.Message += fmt.Sprintf(" (the workers' clocks are at most %s apart)", rtt.Round(h.ClockError))
-		}
-		checks = append(checks, c)
-	}
-	return checks, true, nil
+	return h, nil
 }
 
 // historyFits ends the run when not all was recorded, or more than the operator can check.

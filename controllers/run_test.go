@@ -19,6 +19,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/result"
 )
 
 // activeStages are all stages from which a run goes on.
@@ -349,6 +350,26 @@ func TestOperatorAwayWhenOnlySomeWorkersWereTold(t *testing.T) {
 	}
 }
 
+// A database that does not finish what it has begun is judged as it is in every place: its run has a result, which is Invalid.
+func TestDatabaseThatIsNeverQuiet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.pending = 3
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+	w.until("the run is over", func() bool {
+		run := w.getRun("r")
+		if since := run.Status.StageStartTime; run.Status.Stage == v1alpha1.StageEvaluate && w.clock.Since(since.Time) > 20*time.Second {
+			w.clock.Step(30 * time.Second)
+		}
+		return over(run) && len(run.Finalizers) == 0
+	})
+	st := w.getRun("r").Status
+	if st.Stage != v1alpha1.StageCompleted || st.Verdict != v1alpha1.VerdictInvalid || st.Reason != result.ReasonNotQuiet || st.ReportRef == nil ||
+		!strings.Contains(st.Message, "not quiet 2m0s after the last answer, with 6 unfinished transactions") {
+		t.Errorf("the run ended %s %s %s: %s", st.Stage, st.Verdict, st.Reason, st.Message)
+	}
+}
+
 func TestDeadlines(t *testing.T) {
 	tests := map[string]struct {
 		db      func(*databaseBuilder)
@@ -365,8 +386,6 @@ func TestDeadlines(t *testing.T) {
 			reason: "WorkersNotReady", message: "0 of 2 workers are ready"},
 		"workers that never report": {world: func(w *world) { w.workersHang = ptr.To(deploy.StateRunning) },
 			reason: "StageDeadlineExceeded", message: "0 of 2 workers have reported"},
-		"a database that is never quiet": {world: func(w *world) { w.pending = 3 },
-			reason: "StageDeadlineExceeded", message: "transactions are unfinished"},
 		"a database that does not exist": {run: func(r *runBuilder) { r.database("other") },
 			reason: "DatabaseNotFound", message: `no GeoDatabase "other"`},
 	}

@@ -100,7 +100,7 @@ func play(t *testing.T, s *scripted, script []answer, change func(*Config)) ([]s
 func summary(t *testing.T, r *result.Report) (all result.Counts, attempts result.Attempts, w result.Window) {
 	t.Helper()
 	one := &geo.Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1, Links: [][]geo.Link{{{}}}}
-	d, err := result.Build(result.Inputs{Topology: one, Reports: []*result.Report{r}})
+	d, err := result.Build(result.Inputs{Topology: one, Measured: result.Measured{Reports: []*result.Report{r}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,15 +5,10 @@ package local
 import (
 	"time"
 
-	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/plan"
-	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/target"
-	"github.com/geobench/geobench/internal/workload"
-	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
 // Progress is how far a run is.
@@ -38,27 +33,6 @@ func workerConfig(p *plan.Plan, r geo.Region, start time.Duration, shards int, r
 		Workload: p.Workload, Topology: &p.Topology, Region: r, Workers: 1, Load: p.Run.Spec.Load, Seed: p.Seed(),
 		Start: start, Shards: shards, Shared: true, Trace: rec.of(r), Fine: len(p.Run.Spec.Faults) > 0,
 	}
-}
-
-// inputs fills in what follows from the plan.
-func inputs(p *plan.Plan) result.Inputs {
-	return result.Inputs{
-		Name: p.Run.Name, Database: p.Database.Name, Engine: p.Engine.Name, Parameters: p.Params, Seed: p.Run.Spec.Seed,
-		Manifests: &result.Manifests{Run: &p.Run.Spec, Database: &p.Database.Spec, Network: p.Profile},
-		Topology:  &p.Topology, Workload: p.Run.Spec.Workload, Load: p.Run.Spec.Load,
-		Shares: p.Workload.Shares(), TpmCType: catalog.TpmCType(p.Run.Spec.Workload), Prices: plan.Prices(p.Profile.Prices), Objectives: p.Run.Spec.Objectives,
-	}
-}
-
-// verify carries out spec.verify on the audits of all nodes and then on the history, if there is one.
-func verify(p *plan.Plan, layout geo.Layout, rec *recording, audits audit.Audits, reports []*result.Report) []workload.Check {
-	checks := audit.Verify(&layout, p.Workload, audits, result.MergeLedgers(reports), p.Run.Spec.Verify)
-	for _, v := range p.Run.Spec.Verify {
-		if level, ok := history.LevelOf(v, p.Engine.Promises(p.Params)); ok {
-			checks = append(checks, history.Check(&rec.history, level).Check())
-		}
-	}
-	return checks
 }
 
 // dataset is the rows that the plan's run begins with.

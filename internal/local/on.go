@@ -69,8 +69,7 @@ func On(ctx context.Context, p *plan.Plan, db target.Database, report Report) (*
 	if err := db.Load(ctx, data); err != nil {
 		return nil, err
 	}
-	in := inputs(p)
-	in.Emulation, in.NetworkUndeclared = "None", true
-	m := measurement{p: p, db: db, in: &in, report: report, live: newLive(p, nil)}
+	m := measurement{p: p, db: db, report: report, live: newLive(p, nil)}
+	m.facts.Emulation, m.facts.NetworkUndeclared = "None", true
 	return m.run(ctx)
 }

@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,8 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/judge"
 	"github.com/geobench/geobench/internal/plan"
-	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/target"
 )
 
@@ -51,7 +50,7 @@ func TestQuietAfterTheLastOperation(t *testing.T) {
 			t.Parallel()
 			db := &stirring{script: []target.Activity{{Pending: 1, Operations: 10}, {Operations: 10}, {Operations: 20}, {Operations: 30}}}
 			m := measurement{p: &plan.Plan{Topology: geo.Topology{Links: [][]geo.Link{{{Delay: rtt / 2}}}}}, db: db}
-			if _, err := m.auditQuiet(t.Context()); err != nil {
+			if err := m.auditQuiet(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if least := len(db.script) + max(1, int(rtt/poll)); db.audited < least {
@@ -73,16 +72,31 @@ func TestWhoWaitsForLostNodesIsLeftOut(t *testing.T) {
 	life.Targets.From, life.Lasting, life.Injecting = []geo.NodeID{0}, true, &injected
 	synctest.Test(t, func(t *testing.T) {
 		db := &stirring{script: []target.Activity{{Pending: 7, PendingByNode: []int{0, 7, 0}}}}
-		m := measurement{p: &plan.Plan{Topology: topology}, db: db, faults: &process{timeline: timeline}, in: &result.Inputs{}}
-		audits, err := m.auditQuiet(t.Context())
-		if err != nil {
+		m := measurement{p: &plan.Plan{Topology: topology}, db: db}
+		m.facts.Timeline = timeline
+		if err := m.auditQuiet(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if want := []geo.NodeID{0, 1}; !slices.Equal(db.leftOut, want) || audits.Out[1] != "waits with 7 transactions for nodes that were lost" {
-			t.Errorf("nodes %v are left out (%q), want %v", db.leftOut, audits.Out, want)
+		if want := []geo.NodeID{0, 1}; !slices.Equal(db.leftOut, want) || m.facts.Audits.Out[1] != "waits with 7 transactions for nodes that were lost" {
+			t.Errorf("nodes %v are left out (%q), want %v", db.leftOut, m.facts.Audits.Out, want)
 		}
-		if got := m.in.Faults[0].Message; !strings.HasSuffix(got, "; 7 transactions were never finished") {
-			t.Errorf("the fault says %q", got)
+		if got := m.facts.Unfinished; got != 7 {
+			t.Errorf("%d transactions are unfinished, want 7", got)
+		}
+	})
+}
+
+// A database that does not finish is not audited, and that is a fact as others are, not an error.
+func TestNeverQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &stirring{script: []target.Activity{{Pending: 3}}}
+		m := measurement{p: &plan.Plan{Topology: geo.Topology{Links: [][]geo.Link{{{}}}}}, db: db}
+		begin := time.Now()
+		if err := m.auditQuiet(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if m.facts.Audits != nil || m.facts.Unfinished != 3 || time.Since(begin) < judge.QuietWithin {
+			t.Errorf("audits %v, %d unfinished after %v", m.facts.Audits, m.facts.Unfinished, time.Since(begin))
 		}
 	})
 }

@@ -27,7 +27,7 @@ func newRecording(p *plan.Plan, procedures *txn.Registry) *recording {
 	if !traced(p) {
 		return nil
 	}
-	return &recording{topology: &p.Topology, procedures: procedures, history: history.History{KeyName: p.Workload.KeyName}}
+	return &recording{topology: &p.Topology, procedures: procedures}
 }
 
 // of tells the load generators of a region what to record; nil for nothing.
@@ -41,4 +41,12 @@ func (r *recording) of(region geo.Region) *load.Trace {
 		defer r.mu.Unlock()
 		r.history.Add(n, t)
 	}}
+}
+
+// whole returns the history once all clients are done; nil for none.
+func (r *recording) whole() *history.History {
+	if r == nil {
+		return nil
+	}
+	return &r.history
 }

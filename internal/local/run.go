@@ -14,6 +14,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/judge"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/node"
 	"github.com/geobench/geobench/internal/plan"
@@ -97,17 +98,15 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 		}
 	}
 
-	in := inputs(p)
-	in.SharedProcess = true
-	in.Emulation = "None"
-	if p.Emulated() {
-		in.Emulation = "BuiltIn"
-	}
 	faults := injectProcess(p, nodes)
 	if faults != nil {
 		faults.observe = live.faults
 	}
-	m := measurement{p: p, db: db, nodes: nodes, faults: faults, in: &in, report: report, live: live}
+	m := measurement{p: p, db: db, nodes: nodes, faults: faults, report: report, live: live}
+	m.facts.SharedProcess, m.facts.Emulation = true, "None"
+	if p.Emulated() {
+		m.facts.Emulation = "BuiltIn"
+	}
 	document, err := m.run(ctx)
 	if err == nil && o.Last != nil {
 		live.enter(v1alpha1.StageCompleted)
@@ -123,16 +122,19 @@ type measurement struct {
 	// nodes are the database's own where they run in this process, else nil. faults may be nil.
 	nodes  *node.Local
 	faults *process
-	in     *result.Inputs
+	facts  judge.Facts
 	report Report
 	live   *live
 }
 
 func (m *measurement) run(ctx context.Context) (*result.Document, error) {
-	in := m.in
-	in.Machine = result.ThisMachine()
+	f := &m.facts
+	f.Plan, f.Layout, f.Machine = m.p, m.db.Layout(), result.ThisMachine()
+	if m.faults != nil {
+		f.Timeline = m.faults.timeline
+	}
 	var err error
-	if in.Before, err = m.db.Status(ctx); err != nil {
+	if f.Before, err = m.db.Status(ctx); err != nil {
 		return nil, err
 	}
 	rec := newRecording(m.p, catalog.Procedures())
@@ -145,25 +147,25 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 	}
 	m.live.enter(v1alpha1.StageEvaluate)
 	m.report(Progress{Stage: "checking the answers"})
-	audits, err := m.auditQuiet(ctx)
+	err = m.auditQuiet(ctx)
 	if ctx.Err() != nil {
 		return m.cancelled(ctx, start)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if in.After, err = m.db.Status(ctx); err != nil {
+	if f.After, err = m.db.Status(ctx); err != nil {
 		return nil, err
 	}
 	m.deviations(start)
-	in.Checks = verify(m.p, m.db.Layout(), rec, audits, in.Reports)
-	return result.Build(*in)
+	f.History = rec.whole()
+	return judge.Document(f)
 }
 
 // deviations notes what was done to the nodes beside the plan, as far as they are this process's own.
 func (m *measurement) deviations(start time.Time) {
 	if m.nodes != nil {
-		m.in.Deviations, m.in.FastLinks = deviations(m.p, m.nodes, m.faults, start)
+		m.facts.Deviations, m.facts.FastLinks = deviations(m.p, m.nodes, m.faults, start)
 	}
 }
 
@@ -212,7 +214,7 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // playAll plays the clients of all regions, and says when they began.
 func (m *measurement) playAll(ctx context.Context, rec *recording) (start time.Time, err error) {
-	p, in, live := m.p, m.in, m.live
+	p, f, live := m.p, &m.facts, m.live
 	regions := len(p.Topology.Regions)
 	workers := make([]*load.Worker, regions)
 	targets := make([]target.Target, regions)
@@ -238,11 +240,11 @@ func (m *measurement) playAll(ctx context.Context, rec *recording) (start time.T
 	meter := make(chan *result.Driver, 1)
 	go func() { meter <- load.MeasureDriver(telling, schedule(p), start) }()
 
-	in.Reports = make([]*result.Report, regions)
+	f.Reports = make([]*result.Report, regions)
 	g, playing := errgroup.WithContext(ctx)
 	for r, w := range workers {
 		g.Go(func() (err error) {
-			in.Reports[r], err = w.Run(playing, targets[r], start)
+			f.Reports[r], err = w.Run(playing, targets[r], start)
 			return err
 		})
 	}
@@ -253,11 +255,11 @@ func (m *measurement) playAll(ctx context.Context, rec *recording) (start time.T
 	err = g.Wait()
 	stop()
 	<-told
-	in.Driver = <-meter
-	in.DriverName = "this process, which runs the nodes and the load generators,"
+	f.Driver = <-meter
+	f.DriverName = "this process, which runs the nodes and the load generators,"
 	for _, t := range targets {
 		for _, what := range t.Incidents() {
-			in.Incidents = append(in.Incidents, result.Reason{Reason: "ConnectionLost", Message: what})
+			f.Incidents = append(f.Incidents, result.Reason{Reason: "ConnectionLost", Message: what})
 		}
 	}
 	return start, err
@@ -269,14 +271,11 @@ func (m *measurement) cancelled(ctx context.Context, start time.Time) (*result.D
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin)
 	defer cancel()
 	var err error
-	if m.in.After, err = m.db.Status(asking); err != nil {
+	if m.facts.After, err = m.db.Status(asking); err != nil {
 		return nil, errors.Join(ctx.Err(), err)
 	}
-	if m.faults != nil && m.in.Faults == nil {
-		m.in.Faults = Faults(m.faults.timeline, 0)
-	}
 	m.deviations(start)
-	d, err := cancelled(m.p, m.in, elapsed)
+	d, err := judge.Cancelled(&m.facts, elapsed)
 	return d, errors.Join(ctx.Err(), err)
 }
 
@@ -302,38 +301,37 @@ func tell(ctx context.Context, p *plan.Plan, start time.Time, workers []*load.Wo
 // stalled is how long transactions stay unfinished, once nodes were lost for good, before they are held to stay so.
 const stalled = 5 * time.Second
 
-// auditQuiet waits until the database is quiet and audits all nodes. It is quiet when nothing has been pending for the
-// longest round trip and no row was used: what is on its way between nodes is pending nowhere. After faults that took nodes
-// for good, some of the others may wait for them for ever: they are left out.
-func (m *measurement) auditQuiet(ctx context.Context) (audits audit.Audits, err error) {
-	ctx, cancel := context.WithTimeout(ctx, quietWithin)
-	defer cancel()
+// auditQuiet waits until the database is quiet and audits all nodes; there is no audit of one that does not become so in time. It
+// is quiet when nothing has been pending for the longest round trip and no row was used: what is on its way between nodes is pending
+// nowhere. After faults that took nodes for good, some of the others may wait for them for ever: they are left out.
+func (m *measurement) auditQuiet(ctx context.Context) error {
+	f := &m.facts
 	var gone []geo.NodeID
-	if m.faults != nil {
-		gone = m.faults.timeline.Lost()
+	if f.Timeline != nil {
+		gone = f.Timeline.Lost()
 	}
 	// Nobody knows how far apart the nodes of a target are: it takes two readings to see that no row was used.
 	calm := max(m.p.Topology.LongestRTT(), poll)
-	last, operations, since := -1, int64(-1), time.Now()
+	begin := time.Now()
+	operations, since := int64(-1), begin
 	for {
 		now, err := m.db.Activity(ctx)
 		if err != nil {
-			return audits, err
+			return err
 		}
-		pending := now.Pending
-		if pending != last || pending == 0 && now.Operations != operations {
-			last, operations, since = pending, now.Operations, time.Now()
+		if now.Pending != f.Unfinished || now.Pending == 0 && now.Operations != operations {
+			f.Unfinished, operations, since = now.Pending, now.Operations, time.Now()
 		}
-		if pending == 0 && time.Since(since) > calm || len(gone) > 0 && time.Since(since) > stalled {
-			if m.faults != nil {
-				m.in.Faults = Faults(m.faults.timeline, pending)
-				audits.Out = LeftOut(&m.p.Topology, gone, func(n geo.NodeID) int { return now.PendingByNode[n] })
-			}
-			audits.Nodes, err = m.db.Audit(ctx, audits.LeftOut)
-			return audits, err
+		if now.Pending == 0 && time.Since(since) > calm || len(gone) > 0 && time.Since(since) > stalled {
+			f.Audits = &audit.Audits{Out: judge.LeftOut(&m.p.Topology, gone, func(n geo.NodeID) int { return now.PendingByNode[n] })}
+			f.Audits.Nodes, err = m.db.Audit(ctx, f.Audits.LeftOut)
+			return err
+		}
+		if time.Since(begin) > judge.QuietWithin {
+			return nil
 		}
 		if err := pause(ctx, poll); err != nil {
-			return audits, fmt.Errorf("%d transactions are still unfinished %v after the last answer", pending, quietWithin)
+			return err
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/node"
 	"github.com/geobench/geobench/internal/plan"
-	"github.com/geobench/geobench/internal/result"
 )
 
 // processPoll is how often a step of a fault's life that is not done is tried again in real time.
@@ -145,7 +144,7 @@ func nodeFaults(l *fault.Life) bool { return !l.Fault.Kills() }
 
 // deviations are what was done to the nodes of this process that the plan does not have, and when their links were too fast, in the
 // windows of a run that measures from start on.
-func deviations(p *plan.Plan, nodes *node.Local, faults *process, start time.Time) ([]result.Deviation, []result.FastLink) {
+func deviations(p *plan.Plan, nodes *node.Local, faults *process, start time.Time) (out []fault.Deviation, fast []fault.FastLink) {
 	s := schedule(p)
 	t := fault.NewTimeline(fault.NewPlan(nil, &p.Topology, p.Seed()), processPoll, faultPatience)
 	if faults != nil {
@@ -157,8 +156,6 @@ func deviations(p *plan.Plan, nodes *node.Local, faults *process, start time.Tim
 		from, to := s.Window(rep + 1)
 		windows = append(windows, fault.Interval{From: from - first, To: to - first})
 	}
-	var out []fault.Deviation
-	var fast []fault.FastLink
 	zero := time.Since(start.Add(first)) - admin.Monotonic()
 	for i, tr := range nodeTracks(nodes, t, start.Add(first)) {
 		id := geo.NodeID(i)
@@ -167,5 +164,5 @@ func deviations(p *plan.Plan, nodes *node.Local, faults *process, start time.Tim
 		out = append(out, t.Losses(id, log, zero)...)
 		fast = append(fast, t.FastLinks(id, log, zero, 0, windows)...)
 	}
-	return Deviations(out), FastLinks(fast)
+	return out, fast
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/judge"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/result"
@@ -24,8 +25,6 @@ const (
 	step = 100 * time.Millisecond
 	// probeEvery is the interval at which round trips are measured.
 	probeEvery = 100 * time.Millisecond
-	// quietWithin bounds the virtual time that replicas take, after the last answer, to finish what they have begun.
-	quietWithin = 2 * time.Minute
 )
 
 // Simulate runs a plan in virtual time. The same plan gives the same document, byte for byte. When the context ends, it does as
@@ -83,10 +82,12 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 	}
 
 	s.Run(settle)
-	in := inputs(p)
-	in.Simulated, in.Emulation = true, "Simulated"
-	in.Before = statuses(p, s)
-	in.RTTs = roundTrips(p, s)
+	f := &judge.Facts{Plan: p, Layout: layout}
+	f.Simulated, f.Emulation = true, "Simulated"
+	f.Before, f.RTTs = statuses(p, s), roundTrips(p, s)
+	if faults != nil {
+		f.Timeline = faults.timeline
+	}
 	finished := func() bool {
 		for _, m := range machines {
 			if !m.Finished() {
@@ -96,15 +97,12 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 		return true
 	}
 	if ok, err := advance("simulating", settle+plan.End()+step, finished); err != nil {
-		in.After = statuses(p, s)
+		f.After, f.Unfinished = statuses(p, s), s.Pending()
 		for _, m := range machines {
 			m.Stop()
-			in.Reports = append(in.Reports, m.Report())
+			f.Reports = append(f.Reports, m.Report())
 		}
-		if faults != nil {
-			in.Faults = Faults(faults.timeline, s.Pending())
-		}
-		d, e := cancelled(p, &in, s.Now()-settle)
+		d, e := judge.Cancelled(f, s.Now()-settle)
 		return d, errors.Join(err, e)
 	} else if !ok {
 		return nil, fmt.Errorf("clients still wait %v after the last request timeout", step)
@@ -112,7 +110,7 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 	var gone []geo.NodeID
 	if faults != nil {
 		over := func() bool { return faults.err != nil || faults.timeline.Over() }
-		if _, err := advance("recovering", s.Now()+quietWithin, over); err != nil {
+		if _, err := advance("recovering", s.Now()+judge.QuietWithin, over); err != nil {
 			return nil, err
 		}
 		if faults.err != nil {
@@ -120,28 +118,26 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 		}
 		gone = faults.timeline.Lost()
 	}
-	if ok, err := advance("settling", s.Now()+quietWithin, settled(p, s)); err != nil {
+	quiet, err := advance("settling", s.Now()+judge.QuietWithin, settled(p, s))
+	if err != nil {
 		return nil, err
-	} else if !ok && len(gone) == 0 {
-		in.Incidents = append(in.Incidents, result.Reason{Reason: "NotQuiet",
-			Message: fmt.Sprintf("the database still had %d unfinished transactions %v after the last answer", s.Pending(), quietWithin)})
 	}
-	in.After = statuses(p, s)
+	f.After, f.Unfinished = statuses(p, s), s.Pending()
 	if faults == nil {
-		in.RTTs = roundTrips(p, s)
-	} else {
-		in.Faults = Faults(faults.timeline, s.Pending())
+		f.RTTs = roundTrips(p, s)
 	}
 	for _, m := range machines {
 		m.EndTrace()
-		in.Reports = append(in.Reports, m.Report())
+		f.Reports = append(f.Reports, m.Report())
 	}
-	audits := audit.Audits{Out: LeftOut(&p.Topology, gone, func(n geo.NodeID) int { return s.Node(n).Pending })}
-	for n := range geo.NodeID(p.Topology.Nodes()) {
-		audits.Nodes = append(audits.Nodes, audit.Of(n, &layout, s.Store(n), p.Workload, rec != nil))
+	if quiet || len(gone) > 0 {
+		f.Audits = &audit.Audits{Out: judge.LeftOut(&p.Topology, gone, func(n geo.NodeID) int { return s.Node(n).Pending })}
+		for n := range geo.NodeID(p.Topology.Nodes()) {
+			f.Audits.Nodes = append(f.Audits.Nodes, audit.Of(n, &layout, s.Store(n), p.Workload, rec != nil))
+		}
 	}
-	in.Checks = verify(p, layout, rec, audits, in.Reports)
-	return result.Build(in)
+	f.History = rec.whole()
+	return judge.Document(f)
 }
 
 // roundTrips are the round trips that were measured so far. Faults change them, so that those before the load are taken for

@@ -25,12 +25,8 @@ type Inputs struct {
 	Database   string
 	Engine     string
 	Parameters map[string]string
-	Emulation  string
 	Seed       int64
-	Simulated  bool
-	// Machine is left out of simulated documents.
-	Machine  *Machine
-	Topology *geo.Topology
+	Topology   *geo.Topology
 	// Manifests go into the document as they are.
 	Manifests *Manifests
 	// Workload and Load are the run's specs with their defaults filled in.
@@ -39,8 +35,24 @@ type Inputs struct {
 	// Shares that the workload should have: workload.Workload.Shares.
 	Shares []workload.Share
 	// TpmCType is the transaction type whose commits per minute are tpmC: catalog.TpmCType. Empty for a workload without it.
-	TpmCType string
+	TpmCType   string
+	Prices     *Prices // nil: DefaultPrices
+	Objectives []v1alpha1.Objective
 
+	Measured
+	Faults     []Fault
+	Deviations []Deviation
+	FastLinks  []FastLink
+	Checks     []workload.Check
+}
+
+// Measured is what was seen of a run where it went on.
+type Measured struct {
+	Simulated bool
+	// Machine is left out of simulated documents.
+	Machine *Machine
+	// Emulation says who made the links what they are: Simulated, or a v1alpha1.Emulation.
+	Emulation string
 	// Reports of all workers.
 	Reports []*Report
 	// Driver tells how busy the load generators were where they could not measure it themselves; DriverName says whose
@@ -48,10 +60,8 @@ type Inputs struct {
 	Driver     *Driver
 	DriverName string
 	// Before and After are the nodes' figures before the first warm-up and after the last answer, one per node. Their
-	// difference is set against all transactions in between; WindowOnly says that they were taken at the edges of the
-	// one measured window instead.
+	// difference is set against all transactions in between.
 	Before, After []admin.Status
-	WindowOnly    bool
 	// SharedProcess tells that one process ran all nodes and load generators: its CPU time and memory, which every
 	// status repeats, are nobody's own.
 	SharedProcess bool
@@ -59,20 +69,12 @@ type Inputs struct {
 	RTTs []MeasuredRTT
 	// NetworkUndeclared says that nobody has declared or measures the network between the regions: links are left out.
 	NetworkUndeclared bool
-	// NetworkProblem says why the network is not what was declared; Build checks the measured round trips itself.
-	NetworkProblem string
+	// Gaps are when the emulated network was not as it should be.
+	Gaps []Gap
 	// Clocks are those of load generators on other machines, each as often as it was measured.
 	Clocks []Clock
 	// Incidents are events that make the measurement doubtful.
 	Incidents []Reason
-
-	Faults     []Fault
-	Deviations []Deviation
-	FastLinks  []FastLink
-	Gaps       []Gap
-	Prices     *Prices // nil: DefaultPrices
-	Objectives []v1alpha1.Objective
-	Checks     []workload.Check
 }
 
 // MeasuredRTT is a measured link.
@@ -623,9 +625,6 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 
 	// The transactions that the bytes were sent for.
 	transferred := r.Total.Committed
-	if in.WindowOnly {
-		transferred = d.Summary.Committed + d.Summary.CarriedIn
-	}
 	var bytes, cross int64
 	var traffic []Traffic
 	for _, l := range links {

@@ -20,6 +20,7 @@ import (
 const (
 	ReasonNoTransactions     = "NoTransactions"
 	ReasonCancelled          = "Cancelled"
+	ReasonNotQuiet           = "NotQuiet"
 	ReasonWorkloadBroken     = "WorkloadBroken"
 	ReasonDriverBound        = "DriverBound"
 	ReasonShareMismatch      = "ShareMismatch"
@@ -199,9 +200,6 @@ func driverBound(_ *Document, in *Inputs, r *Report) (out []Reason) {
 }
 
 func networkNotVerified(d *Document, in *Inputs, _ *Report) (out []Reason) {
-	if in.NetworkProblem != "" {
-		out = append(out, Reason{ReasonNetworkNotVerified, in.NetworkProblem})
-	}
 	for _, l := range d.Links {
 		if l.From == l.To && l.Samples == 0 {
 			continue // one node alone has nobody to measure

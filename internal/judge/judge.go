@@ -1,0 +1,131 @@
+// Package judge makes the result document of a run, with its verdict, from what was seen of it. A simulation, processes and a
+// cluster hand it the same Facts; nobody else decides what they mean.
+package judge
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/geobench/geobench/internal/audit"
+	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/isolation"
+	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/rtt"
+	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/catalog"
+)
+
+const (
+	// QuietWithin is how long a database may take, after the last answer, to finish what it has begun. One that takes longer is not
+	// audited, and its run is Invalid.
+	QuietWithin = 2 * time.Minute
+	// leastMeasured is the shortest window that is worth a result.
+	leastMeasured = time.Second
+)
+
+// Facts are all that a document follows from.
+type Facts struct {
+	// Plan is what was asked for.
+	Plan *plan.Plan
+	// Layout says where the database has its rows.
+	Layout geo.Layout
+	// Measured is what clients and nodes counted.
+	result.Measured
+
+	// Timeline is what became of the faults; nil when there were none. Deviations and FastLinks are what was done beside it.
+	Timeline   *fault.Timeline
+	Deviations []fault.Deviation
+	FastLinks  []fault.FastLink
+
+	// Unfinished are the transactions that nodes still worked on when they were asked last. Audits holds the rows of all nodes once
+	// the database was quiet, but for the nodes that LeftOut names; it is nil for one that had not become so within QuietWithin.
+	Unfinished int
+	Audits     *audit.Audits
+	// History is what clients saw, when a check needs it.
+	History *history.History
+}
+
+// Document is the result of a run whose schedule is over.
+func Document(f *Facts) (*result.Document, error) {
+	in := f.inputs()
+	if f.Audits == nil {
+		in.Incidents = append(in.Incidents, result.Reason{Reason: result.ReasonNotQuiet, Message: fmt.Sprintf(
+			"the database was not quiet %v after the last answer, with %d unfinished transactions; its rows were not audited", QuietWithin, f.Unfinished)})
+	}
+	in.Checks = f.checks()
+	return result.Build(in)
+}
+
+// Cancelled is the result of a run that was cancelled when so much of its schedule was over: of the repetitions that were
+// complete, or else of the first one's window as far as it came. It is nil when nothing was measured. The reports are cut.
+func Cancelled(f *Facts, elapsed time.Duration) (*result.Document, error) {
+	s := load.PlanOf(f.Plan.Run.Spec.Load, 0)
+	complete := 0
+	for complete < s.Repetitions {
+		if _, to := s.Window(complete + 1); to > elapsed {
+			break
+		}
+		complete++
+	}
+	duration := s.Duration
+	message := fmt.Sprintf("cancelled after %v of %v", elapsed.Round(100*time.Millisecond), s.LastWindow())
+	if complete == 0 {
+		from, _ := s.Window(1)
+		if duration = elapsed - from; duration < leastMeasured {
+			return nil, nil
+		}
+		message += fmt.Sprintf(": the figures are of the first %v of the measured window", duration.Round(100*time.Millisecond))
+	} else if complete == s.Repetitions {
+		message = "cancelled after the last window"
+	} else {
+		message += fmt.Sprintf(": the figures are of %d of %d repetitions", complete, s.Repetitions)
+	}
+	for _, r := range f.Reports {
+		if r == nil {
+			return nil, nil
+		}
+		r.Cut(max(1, complete), result.Microseconds(duration))
+	}
+	in := f.inputs()
+	in.Incidents = append([]result.Reason{{Reason: result.ReasonCancelled, Message: message + "; the answers were not checked"}}, in.Incidents...)
+	return result.Build(in)
+}
+
+// inputs are the facts as a document takes them.
+func (f *Facts) inputs() result.Inputs {
+	p := f.Plan
+	return result.Inputs{
+		Name: p.Run.Name, Database: p.Database.Name, Engine: p.Engine.Name, Parameters: p.Params, Seed: p.Run.Spec.Seed,
+		Topology: &p.Topology, Manifests: &result.Manifests{Run: &p.Run.Spec, Database: &p.Database.Spec, Network: p.Profile},
+		Workload: p.Run.Spec.Workload, Load: p.Run.Spec.Load, Shares: p.Workload.Shares(), TpmCType: catalog.TpmCType(p.Run.Spec.Workload),
+		Prices: plan.Prices(p.Profile.Prices), Objectives: p.Run.Spec.Objectives,
+		Measured: f.Measured, Faults: faults(f.Timeline, f.Unfinished), Deviations: deviations(f.Deviations), FastLinks: fastLinks(f.FastLinks),
+	}
+}
+
+// checks carries out spec.verify: first on the rows, then on the history.
+func (f *Facts) checks() (checks []workload.Check) {
+	p := f.Plan
+	if f.Audits != nil {
+		checks = audit.Verify(&f.Layout, p.Workload, *f.Audits, result.MergeLedgers(f.Reports), p.Run.Spec.Verify)
+	}
+	if f.History != nil {
+		f.History.KeyName = p.Workload.KeyName
+	}
+	for _, v := range p.Run.Spec.Verify {
+		level, ok := history.LevelOf(v, p.Engine.Promises(p.Params))
+		if !ok {
+			continue
+		}
+		c := history.Check(f.History, level).Check()
+		if f.History.ClockError > 0 && isolation.Implies(level, isolation.StrongSnapshotIsolation) {
+			c.Message += fmt.Sprintf(" (the clients' clocks are at most %s apart)", rtt.Round(f.History.ClockError))
+		}
+		checks = append(checks, c)
+	}
+	return checks
+}

@@ -1,0 +1,223 @@
+package judge
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/audit"
+	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/manifest"
+	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/catalog"
+)
+
+const manifests = `
+apiVersion: geobench.dev/v1alpha1
+kind: GeoDatabase
+metadata: {name: db}
+spec:
+  engine: {name: calvin}
+  regions: [{name: a}, {name: b}]
+  network: {profile: {intraRegion: {rtt: 1ms}, links: [{from: a, to: b, rtt: 40ms}]}}
+---
+apiVersion: geobench.dev/v1alpha1
+kind: BenchmarkRun
+metadata: {name: run}
+spec:
+  databaseRef: {name: db}
+  seed: 1
+  workload: {rmw: {records: 1000, recordsPerTransaction: 2, writesPerTransaction: 2, valueBytes: 8}}
+  load: {clientsPerRegion: 4, warmup: 1s, duration: 4s}
+  verify: [Isolation, Invariants, Convergence]
+  faults:
+    - {name: gone, at: 1s, podKill: {target: {regions: [b]}}}
+`
+
+// measured returns the facts of a run that was simulated: what its clients, its nodes and its network were. Its faults are for show.
+func measured(t *testing.T) *Facts {
+	t.Helper()
+	b, err := manifest.Load(strings.NewReader(manifests), check.Simulator(nil), "-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, profile, err := b.Resolve(b.Runs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.New(b.Runs[0], db, profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	procedures := catalog.Procedures()
+	s := sim.New(sim.Config{Topology: &p.Topology, Engine: p.Engine, Params: p.Params, Procedures: procedures, Seed: 1, Costs: sim.DefaultCosts, ProbeEvery: 100 * time.Millisecond})
+	f := &Facts{Plan: p, Layout: p.Engine.Layout(&p.Topology, p.Params), History: &history.History{}, Audits: &audit.Audits{}}
+	var machines []*load.Machine
+	for r, name := range p.Topology.Regions {
+		n := f.History.Region(name)
+		m, err := load.Machines(load.WorkerConfig{
+			Workload: p.Workload, Topology: &p.Topology, Region: geo.Region(r), Workers: 1, Load: p.Run.Spec.Load, Seed: 1, Start: time.Second, Shards: 1, Shared: true,
+			Fine:  true,
+			Trace: &load.Trace{Procedures: procedures, Record: func(t *history.Txn) { f.History.Add(n, t) }},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.AddClient(geo.Region(r), m[0].Attach)
+		machines = append(machines, m[0])
+	}
+	for n := range geo.NodeID(p.Topology.Nodes()) {
+		if err := workload.Fill(p.Workload, &f.Layout, n, s.Store(n).Load); err != nil {
+			t.Fatal(err)
+		}
+		f.Before = append(f.Before, admin.Status{Node: p.Topology.NodeName(n), ID: int(n), Process: "p", Incarnation: "i"})
+	}
+	s.Run(20 * time.Second)
+	for _, m := range machines {
+		m.EndTrace()
+		f.Reports = append(f.Reports, m.Report())
+	}
+	f.After = f.Before
+	for n := range geo.NodeID(p.Topology.Nodes()) {
+		f.Audits.Nodes = append(f.Audits.Nodes, audit.Of(n, &f.Layout, s.Store(n), p.Workload, true))
+	}
+	for a, from := range p.Topology.Regions {
+		for b, to := range p.Topology.Regions {
+			if rtt := s.RTT(geo.Region(a), geo.Region(b)); rtt.Samples > 0 {
+				f.RTTs = append(f.RTTs, result.MeasuredRTT{From: from, To: to, Samples: int64(rtt.Samples), RTT: result.RTT{P50: result.Microseconds(rtt.P50), P99: result.Microseconds(rtt.P99)}})
+			}
+		}
+	}
+	return f
+}
+
+func document(t *testing.T, f *Facts) *result.Document {
+	t.Helper()
+	d, err := Document(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// killed puts a fault that has taken region b for good beside the facts, and says what was done beside the plan.
+func killed(f *Facts) {
+	f.Timeline = fault.NewTimeline(fault.NewPlan(f.Plan.Run.Spec.Faults, &f.Plan.Topology, 1), time.Second, time.Second)
+	life, at := f.Timeline.Lives[0], time.Second
+	life.Targets.From, life.Lasting, life.State, life.Injecting, life.Injected, life.Injector = []geo.NodeID{1}, true, fault.Done, &at, &at, "BuiltIn"
+	f.Unfinished = 3
+	f.Audits.Out = LeftOut(&f.Plan.Topology, f.Timeline.Lost(), func(geo.NodeID) int { return 0 })
+	f.Deviations = []fault.Deviation{{Name: "a/0/0", What: "slow by 50%", From: 2 * time.Second, To: 3 * time.Second}}
+	f.FastLinks = []fault.FastLink{{Node: "a/0/0", Far: "b/0/0", Declared: 40 * time.Millisecond, Median: time.Millisecond, Interval: fault.Interval{From: time.Second, To: 2 * time.Second}}}
+}
+
+// TestOneJudge: the same facts make the same document and the same verdict, byte for byte, wherever they are from. Only what says where that
+// was differs.
+func TestOneJudge(t *testing.T) {
+	for name, change := range map[string]func(*Facts){
+		"a sound run":         func(*Facts) {},
+		"faults and meddling": killed,
+		"never quiet":         func(f *Facts) { f.Audits, f.Unfinished = nil, 7 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var want string
+			for place, from := range map[string]func(*result.Measured){
+				"simulation": func(m *result.Measured) { m.Simulated, m.Emulation = true, "Simulated" },
+				"process": func(m *result.Measured) {
+					m.Machine, m.Emulation, m.SharedProcess = result.ThisMachine(), "BuiltIn", true
+				},
+				"cluster": func(m *result.Measured) { m.Machine, m.Emulation = result.ThisMachine(), "Sidecar" },
+			} {
+				f := measured(t)
+				change(f)
+				from(&f.Measured)
+				d := document(t, f)
+				if d.Simulated != f.Simulated || d.Emulation != f.Emulation || (d.Machine == nil) != f.Simulated {
+					t.Errorf("%s: simulated %v, emulation %s, machine %v", place, d.Simulated, d.Emulation, d.Machine)
+				}
+				d.Simulated, d.Emulation, d.Machine, d.Process = false, "", nil, nil
+				text, err := json.MarshalIndent(d, "", " ")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want == "" {
+					want = string(text)
+				}
+				if diff := cmp.Diff(want, string(text)); diff != "" {
+					t.Errorf("%s: %s", place, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	verify := func(v ...v1alpha1.Verification) func(*Facts) {
+		return func(f *Facts) { f.Plan.Run.Spec.Verify = v }
+	}
+	const level, data = v1alpha1.VerifyStrictSerializable, "rmw-writes copies-agree convergence"
+	for name, tc := range map[string]struct {
+		change  func(*Facts)
+		verdict v1alpha1.Verdict
+		checks  string // their names
+		says    string // the first reason, or else the message of the last check
+	}{
+		"all is well":              {func(*Facts) {}, v1alpha1.VerdictPassed, data+" strict-serializable", ""},
+		"nothing is asked for":     {verify(), v1alpha1.VerdictPassed, "", ""},
+		"invariants are asked for": {verify(v1alpha1.VerifyInvariants), v1alpha1.VerdictPassed, data, ""},
+		"copies alone":             {verify(v1alpha1.VerifyConvergence), v1alpha1.VerdictPassed, "convergence", ""},
+		"a history alone":          {verify(level), v1alpha1.VerdictPassed, "strict-serializable", ""},
+		"clocks that are apart": {func(f *Facts) { verify(level)(f); f.History.ClockError = 3 * time.Millisecond },
+			v1alpha1.VerdictPassed, "strict-serializable", "(the clients' clocks are at most 3ms apart)"},
+		"a copy that differs": {func(f *Facts) { f.Audits.Nodes[1][1].Digest++ }, v1alpha1.VerdictFailed, data+" strict-serializable", "convergence: "},
+		"a lost update": {func(f *Facts) { f.Audits.Nodes[0][1].Sums["writes"]--; f.Audits.Nodes[1][1].Sums["writes"]-- },
+			v1alpha1.VerdictFailed, data+" strict-serializable", "rmw-writes: "},
+		"never quiet": {func(f *Facts) { f.Audits, f.Unfinished = nil, 7 }, v1alpha1.VerdictInvalid, "strict-serializable",
+			"the database was not quiet 2m0s after the last answer, with 7 unfinished transactions; its rows were not audited"},
+		"meddling": {killed, v1alpha1.VerdictInvalid, data+" strict-serializable", "slow by 50%"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := measured(t)
+			f.Simulated, f.Emulation = true, "Simulated"
+			tc.change(f)
+			d := document(t, f)
+			var names []string
+			said := ""
+			for _, c := range d.Checks {
+				names, said = append(names, c.Name), c.Message
+			}
+			if len(d.Reasons) > 0 {
+				said = d.Reasons[0].Message
+			}
+			if d.Verdict != tc.verdict || strings.Join(names, " ") != tc.checks || !strings.Contains(said, tc.says) {
+				t.Errorf("%s (%s), checks %q\nwant %s (%s), checks %q", d.Verdict, said, names, tc.verdict, tc.says, tc.checks)
+			}
+		})
+	}
+}
+
+// What a fault has taken for good, and what that has left unfinished, stands with the fault.
+func TestFaultsOfADocument(t *testing.T) {
+	f := measured(t)
+	killed(f)
+	d := document(t, f)
+	got := d.Faults[0]
+	if want := "what they held in memory is lost: they do not come back; 3 transactions were never finished"; got.Message != want || len(got.Lost) != 1 || got.Lost[0] != "b/0/0" {
+		t.Errorf("%+v, want %q", got, want)
+	}
+	if len(d.Deviations) != 1 || d.Deviations[0].FromMicroseconds != 2e6 || len(d.FastLinks) != 1 || d.FastLinks[0].MedianMicroseconds != 1000 {
+		t.Errorf("%+v, %+v", d.Deviations, d.FastLinks)
+	}
+}
