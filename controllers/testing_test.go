@@ -78,6 +78,7 @@ func makeRun(name string) *runBuilder {
 				Warmup: v1alpha1.DurationOf(2 * time.Second), Duration: v1alpha1.DurationOf(10 * time.Second),
 				RequestTimeout: v1alpha1.DurationOf(5 * time.Second),
 			},
+			Verify: []v1alpha1.Verification{v1alpha1.VerifyInvariants},
 		},
 	}}
 }
