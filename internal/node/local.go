@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -90,6 +91,9 @@ func StartLocal(ctx context.Context, db deploy.Database, cfg LocalConfig) (_ *Lo
 	for i := range l.nodes {
 		l.nodes[i] = &member{}
 		if l.nodes[i].node, err = l.newNode(geo.NodeID(i), listeners[i]); err != nil {
+			for _, m := range l.nodes[:i] {
+				m.node.discard()
+			}
 			return nil, err
 		}
 	}
@@ -115,7 +119,7 @@ func StartLocal(ctx context.Context, db deploy.Database, cfg LocalConfig) (_ *Lo
 		select {
 		case <-tick.C:
 		case <-running.Done():
-			return nil, l.Close()
+			return nil, errors.Join(errors.New("a node ended before all were ready"), l.Close())
 		case <-ctx.Done():
 			_ = l.Close()
 			return nil, fmt.Errorf("the nodes did not get ready: %w: %w", notReady, ctx.Err())

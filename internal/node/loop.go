@@ -22,6 +22,7 @@ type loop struct {
 	n       *Node
 	epoch   time.Duration // what to add to wire.Now for the node's clock
 	rng     *rand.Rand
+	chance  *rand.PCG // of rng
 	store   store.Store
 	replica protocol.Replica
 	timers  timers.Queue

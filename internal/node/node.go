@@ -110,9 +110,7 @@ func New(cfg Config) (*Node, error) {
 		}
 	}
 	if err := n.beginDisturbances(cfg.Journal); err != nil {
-		if n.loop.log != nil {
-			_ = n.loop.log.journal.Close()
-		}
+		n.discard()
 		return nil, err
 	}
 	n.box.init()
@@ -147,7 +145,8 @@ func New(cfg Config) (*Node, error) {
 	})
 	l := &n.loop
 	l.n, l.epoch, l.least, l.pace = n, time.Since(cfg.Database.Epoch)-wire.Now(), math.MinInt64, make(chan struct{}, 1)
-	l.rng, l.store, l.pending = rand.New(rand.NewPCG(cfg.Database.Seed, uint64(cfg.ID))), cfg.Engine.MakeStore(), map[txn.ID]*client{}
+	l.chance = rand.NewPCG(cfg.Database.Seed, uint64(cfg.ID))
+	l.rng, l.store, l.pending = rand.New(l.chance), cfg.Engine.MakeStore(), map[txn.ID]*client{}
 	n.loop.replica = cfg.Engine.New(protocol.Config{
 		Self:       cfg.ID,
 		Topology:   t,
@@ -194,6 +193,13 @@ func (n *Node) Run(ctx context.Context) error {
 	<-n.done
 	n.cfg.Log.Info("stopped")
 	return err
+}
+
+// discard ends a node that has not been run.
+func (n *Node) discard() {
+	if n.loop.log != nil {
+		_ = n.loop.log.journal.Close()
+	}
 }
 
 // serve starts the servers that there are.
@@ -356,6 +362,7 @@ func (l *loop) fill(req *admin.LoadRequest, w workload.Workload) error {
 		l.store.Reset(0)
 		return err
 	}
+	l.chance.Seed(req.Seed, uint64(l.n.cfg.ID)) // what happens from now on follows from the run's seed
 	l.dataset, l.workload, l.traced = req.Dataset, w, req.Traced
 	l.n.run.Store(&req.Run)
 	l.loaded = admin.LoadResponse{Rows: int64(l.store.Len()), Bytes: l.store.Bytes()}

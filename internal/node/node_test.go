@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -476,4 +478,55 @@ func benchmarkLoop(b *testing.B, l *Local) {
 		}
 	}
 	b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/1e3/float64(b.N), "cpu-us/txn")
+}
+
+// A start that fails leaves no log open, which nobody else could open then.
+func TestFailedStartLeavesNothing(t *testing.T) {
+	folder := t.TempDir()
+	start := func() (*Local, error) {
+		return StartLocal(t.Context(), database("a", "b"), LocalConfig{Engine: setEngine, Procedures: procedures, ParseWorkload: parse, Journals: folder})
+	}
+	inTheWay := filepath.Join(folder, "1")
+	if err := os.WriteFile(inTheWay, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := start(); err == nil || !strings.Contains(err.Error(), inTheWay) {
+		t.Fatalf("%v, want an error about %s", err, inTheWay)
+	}
+	if err := os.Remove(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	l, err := start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What nodes draw once a run has loaded its data follows from the run's seed, whatever they were started with.
+func TestChanceFollowsFromTheSeedOfTheRun(t *testing.T) {
+	draws := func(started, run uint64) (out []uint64) {
+		db := database("a", "b")
+		db.Seed = started
+		l := startSet(t, db)
+		if _, err := l.Load(t.Context(), &admin.LoadRequest{Dataset: "d", Workload: json.RawMessage(`{"ten":{}}`), Seed: run}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range geo.NodeID(2) {
+			n := l.Node(i)
+			if err := n.call(t.Context(), func() { out = append(out, n.loop.Rand().Uint64()) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return out
+	}
+	first := draws(1, 7)
+	if again := draws(2, 7); !slices.Equal(again, first) || first[0] == first[1] {
+		t.Errorf("%v, then %v: want the same, and each node its own", first, again)
+	}
+	if other := draws(1, 8); slices.Equal(other, first) {
+		t.Errorf("%v with both seeds", other)
+	}
 }
