@@ -13,62 +13,6 @@ import (
 	"github.com/geobench/geobench/internal/manifest/check"
 )
 
-// preflightInput is what the checks look at.
-type preflightInput struct {
-	run       *v1alpha1.BenchmarkRun
-	db        *v1alpha1.GeoDatabase
-	abilities check.Abilities
-}
-
-// A preflightCheck decides whether the run is possible. When it is not, reason is a CamelCase word, and message names the
-// field, its value and what would be right.
-type preflightCheck func(preflightInput) (reason, message string, failed bool)
-
-// preflightChecks are made in this order; the first that fails ends the run before anything is deployed for it.
-var preflightChecks = []preflightCheck{
-	manifestFitsDatabase,  // what geobench validate checks too: regions, transaction types, faults, verifications
-	deadlineIsLongEnough,  // a run that cannot end in time need not begin
-	reportsFitIntoObjects, // a timeline that is too long for a ConfigMap would be lost at the end
-}
-
-func checkPreflight(in preflightInput) *refusal {
-	for _, c := range preflightChecks {
-		if reason, message, failed := c(in); failed {
-			return &refusal{reason, message}
-		}
-	}
-	return nil
-}
-
-func manifestFitsDatabase(in preflightInput) (string, string, bool) {
-	if problems := check.Run(in.run, in.db, in.abilities); len(problems) > 0 {
-		return "InvalidSpec", problems.Error(), true
-	}
-	return "", "", false
-}
-
-func deadlineIsLongEnough(in preflightInput) (string, string, bool) {
-	needs := measuredTime(&in.run.Spec.Load)
-	if d := in.run.Spec.Deadline; d != nil && d.Duration <= needs {
-		return "DeadlineTooShort", fmt.Sprintf("spec.deadline: %s is not longer than warm-ups, repetitions and the pauses between them take (%s)",
-			d, v1alpha1.DurationOf(needs)), true
-	}
-	return "", "", false
-}
-
-// maxTimelineSeconds is how many seconds of timeline fit into a report and a result: one ConfigMap of 1 MiB each.
-const maxTimelineSeconds = 6 * 3600
-
-func reportsFitIntoObjects(in preflightInput) (string, string, bool) {
-	load := &in.run.Spec.Load
-	total := load.Duration.Duration * time.Duration(load.Repetitions)
-	if total > maxTimelineSeconds*time.Second {
-		return "TimelineTooLong", fmt.Sprintf("spec.load: duration %s x repetitions %d is %s, more than %s of timeline, which is what a result can hold",
-			load.Duration, load.Repetitions, v1alpha1.DurationOf(total), v1alpha1.DurationOf(maxTimelineSeconds*time.Second)), true
-	}
-	return "", "", false
-}
-
 // preflight finds out whether the run is possible, waits for its turn and takes the database.
 func (s *runScope) preflight(ctx context.Context) error {
 	st := &s.run.Status
@@ -91,8 +35,8 @@ func (s *runScope) preflight(ctx context.Context) error {
 	if err != nil {
 		return s.refuse(err)
 	}
-	if r := checkPreflight(preflightInput{s.run, s.db, s.Abilities}); r != nil {
-		return s.refuse(r)
+	if problems := check.Run(s.run, s.db, s.Abilities); len(problems) > 0 { // as geobench validate
+		return s.refuse(refuse("InvalidSpec", "%s", problems))
 	}
 	if _, err := s.resultObject(ctx); err != nil {
 		return s.refuse(err)
@@ -151,7 +95,7 @@ func (s *runScope) preflight(ctx context.Context) error {
 			return err
 		}
 	}
-	s.condition(v1alpha1.ConditionAccepted, true, "Possible", fmt.Sprintf("all %d checks passed; GeoDatabase %s is this run's", len(preflightChecks), s.db.Name))
+	s.condition(v1alpha1.ConditionAccepted, true, "Possible", fmt.Sprintf("GeoDatabase %s is this run's", s.db.Name))
 	s.enter(v1alpha1.StageProvision)
 	return nil
 }

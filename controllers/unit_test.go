@@ -32,7 +32,6 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/identity"
-	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/rtt"
 )
 
@@ -132,30 +131,6 @@ func TestDefaultRequests(t *testing.T) {
 	}, "100m", "128Mi")
 	if got.Requests.Cpu().String() != "2" || got.Requests.Memory().String() != "1Gi" || len(got.Limits) != 1 {
 		t.Errorf("resources are %+v", got)
-	}
-}
-
-func TestPreflightChecks(t *testing.T) {
-	tests := map[string]struct {
-		run             *runBuilder
-		reason, message string
-	}{
-		"possible":       {makeRun("r"), "", ""},
-		"deadline":       {makeRun("r").deadline(12 * time.Second), "DeadlineTooShort", "spec.deadline: 12s is not longer than"},
-		"shared check":   {makeRun("r").sunflower("mars"), "InvalidSpec", "mars"},
-		"faults":         {makeRun("r").faults("[{name: slow, at: 1s, duration: 1s, ioDelay: {target: {}, delay: 1ms}}]"), "InvalidSpec", "podKill"},
-		"long timelines": {makeRun("r").duration(time.Hour).repetitions(7), "TimelineTooLong", "7h"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			got := checkPreflight(preflightInput{tt.run.obj(), makeDatabase("d").obj(), check.Default(engineTable{})})
-			switch {
-			case tt.reason == "" && got != nil:
-				t.Errorf("refused: %s", got)
-			case tt.reason != "" && (got == nil || got.reason != tt.reason || !strings.Contains(got.message, tt.message)):
-				t.Errorf("got %v", got)
-			}
-		})
 	}
 }
 

@@ -360,7 +360,7 @@ func invented(e *Experiment, figures ...float64) *Results {
 		d := &result.Document{Name: run.Run.Name, Simulated: true, Verdict: "Passed", Summary: result.Summary{
 			Counts: result.Counts{Committed: v, Aborted: v / 10}, ThroughputPerSecond: v, BytesPerTransaction: v,
 			LatencyMicroseconds: result.Latency{P50: v, P90: 2 * v, P95: 3 * v, P99: 4 * v, Mean: v},
-			Cost:                result.Cost{PerMillionTransactions: result.MicroUSD(v)},
+			Cost:                result.Cost{PerMillionTransactions: result.Micros(v)},
 		}}
 		for k, name := range run.Database.Spec.RegionNames() {
 			d.Regions = append(d.Regions, result.Region{Name: name, Counts: result.Counts{Committed: v}, ThroughputPerSecond: v / int64(k+2),

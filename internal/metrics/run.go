@@ -83,7 +83,7 @@ func PutPrices(put Put, o Object, regions []string, p *result.Prices) {
 	if p == nil {
 		p = result.DefaultPrices()
 	}
-	put(NodePrice, float64(p.InstanceMicroUSDPerHour[p.Instance])/1e6, o.labels(p.Currency)...)
+	put(NodePrice, float64(p.InstanceMicrosPerHour[p.Instance])/1e6, o.labels(p.Currency)...)
 	for _, from := range regions {
 		for _, to := range regions {
 			if from != to {

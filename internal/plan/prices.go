@@ -14,7 +14,7 @@ func Prices(in *v1alpha1.Prices) *result.Prices {
 	const instance = "node"
 	out := &result.Prices{
 		Source: "network profile", Currency: in.Currency, Instance: instance,
-		InstanceMicroUSDPerHour: map[string]int64{instance: in.NodePerHourMicros},
+		InstanceMicrosPerHour: map[string]int64{instance: in.NodePerHourMicros},
 	}
 	// The first entry that matches counts: those for one destination come before those for all.
 	for _, wildcard := range []bool{false, true} {
@@ -26,7 +26,7 @@ func Prices(in *v1alpha1.Prices) *result.Prices {
 			if wildcard {
 				price.To = ""
 			}
-			out.TransferMicroUSDPerGB = append(out.TransferMicroUSDPerGB, price)
+			out.TransferMicrosPerGB = append(out.TransferMicrosPerGB, price)
 		}
 	}
 	return out

@@ -533,7 +533,7 @@ func cost(d *result.Document) *Figure {
 	c := &rowChart{title: f.Title, xLabel: o.Currency + " per million committed transactions"}
 	for i, part := range []struct {
 		name string
-		of   result.MicroUSD
+		of   result.Micros
 	}{{"machines", o.MachinesPerMillionTransactions}, {"transfer between regions", o.TransferPerMillionTransactions}, {"together", o.PerMillionTransactions}} {
 		c.rows = append(c.rows, row{name: part.name, class: i, bar: float64(part.of) / 1e6, value: fmt.Sprintf("%.4f %s", float64(part.of)/1e6, o.Currency)})
 		f.row(part.name, part.of)

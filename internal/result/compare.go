@@ -391,7 +391,7 @@ func (s *Difference) Format(v int64) string {
 	case "txn/s", "1/s":
 		return fmt.Sprintf("%d/s", v)
 	}
-	return MicroUSD(v).String()
+	return Micros(v).String()
 }
 
 func signedPercent(ppm int64) string { return fmt.Sprintf("%+.1f%%", float64(ppm)/1e4) }

@@ -18,11 +18,11 @@ type Prices struct {
 	Source   string `json:"source"`
 	Date     string `json:"date"`
 	Currency string `json:"currency"`
-	// Instance is the type that each node runs on, a key of InstanceMicroUSDPerHour.
-	Instance                string           `json:"instance"`
-	InstanceMicroUSDPerHour map[string]int64 `json:"instanceMicroUSDPerHour"`
-	// TransferMicroUSDPerGB is the price of 10^9 bytes between regions: the first entry that matches counts.
-	TransferMicroUSDPerGB []TransferPrice `json:"transferMicroUSDPerGB"`
+	// Instance is the type that each node runs on, a key of InstanceMicrosPerHour.
+	Instance              string           `json:"instance"`
+	InstanceMicrosPerHour map[string]int64 `json:"instanceMicrosPerHour"`
+	// TransferMicrosPerGB is the price of 10^9 bytes between regions: the first entry that matches counts.
+	TransferMicrosPerGB []TransferPrice `json:"transferMicrosPerGB"`
 }
 
 // TransferPrice is the price of traffic; an empty From or To matches every region.
@@ -65,17 +65,17 @@ func ParsePrices(b []byte) (*Prices, error) {
 	if p.Source == "" || p.Date == "" || p.Currency == "" {
 		return nil, fmt.Errorf("source, date and currency: all three are needed, got %q, %q and %q", p.Source, p.Date, p.Currency)
 	}
-	if _, ok := p.InstanceMicroUSDPerHour[p.Instance]; !ok {
-		return nil, fmt.Errorf("instance: %q has no price in instanceMicroUSDPerHour", p.Instance)
+	if _, ok := p.InstanceMicrosPerHour[p.Instance]; !ok {
+		return nil, fmt.Errorf("instance: %q has no price in instanceMicrosPerHour", p.Instance)
 	}
-	for name, price := range p.InstanceMicroUSDPerHour {
+	for name, price := range p.InstanceMicrosPerHour {
 		if price < 0 {
-			return nil, fmt.Errorf("instanceMicroUSDPerHour.%s: %d is negative", name, price)
+			return nil, fmt.Errorf("instanceMicrosPerHour.%s: %d is negative", name, price)
 		}
 	}
-	for i, t := range p.TransferMicroUSDPerGB {
+	for i, t := range p.TransferMicrosPerGB {
 		if t.Price < 0 {
-			return nil, fmt.Errorf("transferMicroUSDPerGB[%d].price: %d is negative", i, t.Price)
+			return nil, fmt.Errorf("transferMicrosPerGB[%d].price: %d is negative", i, t.Price)
 		}
 	}
 	return p, nil
@@ -86,7 +86,7 @@ func (p *Prices) Transfer(from, to string) int64 {
 	if from == to {
 		return 0
 	}
-	for _, t := range p.TransferMicroUSDPerGB {
+	for _, t := range p.TransferMicrosPerGB {
 		if (t.From == "" || t.From == from) && (t.To == "" || t.To == to) {
 			return t.Price
 		}
@@ -107,10 +107,10 @@ type Traffic struct {
 //	+ sum over links of bytes / transferred x 10^6 x price per GB / 10^9
 //
 // committed transactions took measuredMicroseconds; transferred ones caused the traffic. Zero when nothing was committed.
-func (p *Prices) PerMillion(nodes int, measuredMicroseconds, committed int64, traffic []Traffic, transferred int64) (machines, transfer MicroUSD) {
+func (p *Prices) PerMillion(nodes int, measuredMicroseconds, committed int64, traffic []Traffic, transferred int64) (machines, transfer Micros) {
 	if committed > 0 {
 		// nodes x price / 3600e6 us x measured us x 1e6 / committed
-		machines = MicroUSD(ratio(committed, 3600, int64(nodes), p.InstanceMicroUSDPerHour[p.Instance], measuredMicroseconds))
+		machines = Micros(ratio(committed, 3600, int64(nodes), p.InstanceMicrosPerHour[p.Instance], measuredMicroseconds))
 	}
 	if transferred > 0 {
 		sum := new(big.Int)
@@ -118,7 +118,7 @@ func (p *Prices) PerMillion(nodes int, measuredMicroseconds, committed int64, tr
 			sum.Add(sum, new(big.Int).Mul(big.NewInt(t.Bytes), big.NewInt(p.Transfer(t.From, t.To))))
 		}
 		d := new(big.Int).Mul(big.NewInt(transferred), big.NewInt(1000)) // 10^9 / 10^6
-		transfer = MicroUSD(sum.Quo(sum.Add(sum, new(big.Int).Quo(d, big.NewInt(2))), d).Int64())
+		transfer = Micros(sum.Quo(sum.Add(sum, new(big.Int).Quo(d, big.NewInt(2))), d).Int64())
 	}
 	return machines, transfer
 }
@@ -134,11 +134,11 @@ func ratio(a, b int64, factors ...int64) int64 {
 	return n.Quo(n, d).Int64()
 }
 
-// MicroUSD is an amount in millionths of a currency unit. In JSON it is a decimal number of units.
-type MicroUSD int64
+// Micros is an amount in millionths of a currency unit. In JSON it is a decimal number of units.
+type Micros int64
 
 // String prints the amount with six decimals.
-func (m MicroUSD) String() string {
+func (m Micros) String() string {
 	sign := ""
 	if m < 0 {
 		sign, m = "-", -m
@@ -147,10 +147,10 @@ func (m MicroUSD) String() string {
 }
 
 // MarshalJSON writes a decimal number.
-func (m MicroUSD) MarshalJSON() ([]byte, error) { return []byte(m.String()), nil }
+func (m Micros) MarshalJSON() ([]byte, error) { return []byte(m.String()), nil }
 
 // UnmarshalJSON reads a decimal number.
-func (m *MicroUSD) UnmarshalJSON(b []byte) error {
+func (m *Micros) UnmarshalJSON(b []byte) error {
 	// Exponents are refused: 1e999999999 is a valid number that would fill the memory.
 	r := new(big.Rat)
 	ok := len(b) <= 40 && !bytes.ContainsAny(b, "eE")
@@ -165,6 +165,6 @@ func (m *MicroUSD) UnmarshalJSON(b []byte) error {
 	if !q.IsInt64() {
 		return fmt.Errorf("%s is not an amount", b)
 	}
-	*m = MicroUSD(q.Int64())
+	*m = Micros(q.Int64())
 	return nil
 }

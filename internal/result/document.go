@@ -250,10 +250,10 @@ func (r *Realised) Mix() (lines []string) {
 
 // Cost is what a million committed transactions cost.
 type Cost struct {
-	Currency                       string   `json:"currency"`
-	PerMillionTransactions         MicroUSD `json:"perMillionTransactions"`
-	MachinesPerMillionTransactions MicroUSD `json:"machinesPerMillionTransactions"`
-	TransferPerMillionTransactions MicroUSD `json:"transferPerMillionTransactions"`
+	Currency                       string `json:"currency"`
+	PerMillionTransactions         Micros `json:"perMillionTransactions"`
+	MachinesPerMillionTransactions Micros `json:"machinesPerMillionTransactions"`
+	TransferPerMillionTransactions Micros `json:"transferPerMillionTransactions"`
 	// Instance, PriceSource and PriceDate say how it was reckoned.
 	Instance    string `json:"instance"`
 	PriceSource string `json:"priceSource"`

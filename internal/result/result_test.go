@@ -560,8 +560,8 @@ func TestPrices(t *testing.T) {
 			t.Errorf("%q is read as prices", bad)
 		}
 	}
-	var m MicroUSD
-	for text, want := range map[string]MicroUSD{"1.5": 1_500_000, "0.000001": 1, "12": 12_000_000, "-0.250000": -250_000} {
+	var m Micros
+	for text, want := range map[string]Micros{"1.5": 1_500_000, "0.000001": 1, "12": 12_000_000, "-0.250000": -250_000} {
 		if err := json.Unmarshal([]byte(text), &m); err != nil || m != want {
 			t.Errorf("%s is %d: %v", text, m, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/engines"
@@ -43,6 +44,8 @@ type Abilities struct {
 	Verifications []v1alpha1.Verification
 	// Faults that can be injected, as the fields of a fault are called.
 	Faults []string
+	// Timeline is the most that a run may measure, all repetitions together; 0 is without limit.
+	Timeline time.Duration
 	// RealTime: what is not emulated is real, so that no fault can change the links of a database with emulation None.
 	RealTime bool
 	// Place names who runs the manifests, for messages: geobench run, for example. Empty is anybody.
@@ -64,8 +67,9 @@ func Default(engines EngineCatalog) Abilities {
 			v1alpha1.VerifyStrongSnapshotIsolation, v1alpha1.VerifySerializable, v1alpha1.VerifySessionSerializable,
 			v1alpha1.VerifyStrictSerializable, v1alpha1.VerifyConvergence,
 		},
-		Faults: fault.ClusterKinds,
-		Place:  "the operator",
+		Faults:   fault.ClusterKinds,
+		Timeline: 6 * time.Hour, // what fits into a report and a result, a ConfigMap of 1 MiB each
+		Place:    "the operator",
 	}
 }
 
@@ -74,7 +78,7 @@ func Default(engines EngineCatalog) Abilities {
 func local(engines EngineCatalog, place string, faults []string) Abilities {
 	a := Default(engines)
 	a.Pods = false
-	a.Faults, a.Place = faults, place
+	a.Faults, a.Timeline, a.Place = faults, 0, place
 	return a
 }
 
@@ -326,6 +330,7 @@ func Run(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a Abilities) Prob
 		r.target,
 		r.workload,
 		r.deadline,
+		r.timeline,
 		r.objectives,
 		r.faults,
 		r.verify,
@@ -390,9 +395,18 @@ func fromError(err error) Problem {
 func (r *benchmarkRun) deadline(ps *Problems) {
 	l := &r.Spec.Load
 	takes := v1alpha1.DurationOf(load.PlanOf(*l, 0).LastWindow())
-	if d := r.Spec.Deadline; d != nil && d.Duration < takes.Duration {
-		ps.add("spec.deadline", d.String(), "deadline %s is shorter than the load takes: %d x (warmup %s + duration %s) and the pauses between are %s; leave the deadline out for %s more than that",
+	if d := r.Spec.Deadline; d != nil && d.Duration <= takes.Duration {
+		ps.add("spec.deadline", d.String(), "deadline %s is not longer than the load takes: %d x (warmup %s + duration %s) and the pauses between are %s; leave the deadline out for %s more than that",
 			d, l.Repetitions, l.Warmup, l.Duration, takes, v1alpha1.DurationOf(v1alpha1.DeadlineMargin))
+	}
+}
+
+// timeline: what is measured fits into a result.
+func (r *benchmarkRun) timeline(ps *Problems) {
+	l := &r.Spec.Load
+	if total := l.Duration.Duration * time.Duration(l.Repetitions); r.Timeline > 0 && total > r.Timeline {
+		ps.add("spec.load.duration", l.Duration.String(), "%s x repetitions %d is %s; a result holds at most %s of timeline: take a shorter duration or fewer repetitions",
+			l.Duration, l.Repetitions, v1alpha1.DurationOf(total), v1alpha1.DurationOf(r.Timeline))
 	}
 }
 
