@@ -174,19 +174,19 @@ func TestVerdicts(t *testing.T) {
 		checks  string // their names
 		says    string // the first reason, or else the message of the last check
 	}{
-		"all is well":              {func(*Facts) {}, v1alpha1.VerdictPassed, data+" strict-serializable", ""},
+		"all is well":              {func(*Facts) {}, v1alpha1.VerdictPassed, data + " strict-serializable", ""},
 		"nothing is asked for":     {verify(), v1alpha1.VerdictPassed, "", ""},
 		"invariants are asked for": {verify(v1alpha1.VerifyInvariants), v1alpha1.VerdictPassed, data, ""},
 		"copies alone":             {verify(v1alpha1.VerifyConvergence), v1alpha1.VerdictPassed, "convergence", ""},
 		"a history alone":          {verify(level), v1alpha1.VerdictPassed, "strict-serializable", ""},
 		"clocks that are apart": {func(f *Facts) { verify(level)(f); f.History.ClockError = 3 * time.Millisecond },
 			v1alpha1.VerdictPassed, "strict-serializable", "(the clients' clocks are at most 3ms apart)"},
-		"a copy that differs": {func(f *Facts) { f.Audits.Nodes[1][1].Digest++ }, v1alpha1.VerdictFailed, data+" strict-serializable", "convergence: "},
+		"a copy that differs": {func(f *Facts) { f.Audits.Nodes[1][1].Digest++ }, v1alpha1.VerdictFailed, data + " strict-serializable", "convergence: "},
 		"a lost update": {func(f *Facts) { f.Audits.Nodes[0][1].Sums["writes"]--; f.Audits.Nodes[1][1].Sums["writes"]-- },
-			v1alpha1.VerdictFailed, data+" strict-serializable", "rmw-writes: "},
+			v1alpha1.VerdictFailed, data + " strict-serializable", "rmw-writes: "},
 		"never quiet": {func(f *Facts) { f.Audits, f.Unfinished = nil, 7 }, v1alpha1.VerdictInvalid, "strict-serializable",
 			"the database was not quiet 2m0s after the last answer, with 7 unfinished transactions; its rows were not audited"},
-		"meddling": {killed, v1alpha1.VerdictInvalid, data+" strict-serializable", "slow by 50%"},
+		"meddling": {killed, v1alpha1.VerdictInvalid, data + " strict-serializable", "slow by 50%"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := measured(t)
