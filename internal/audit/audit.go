@@ -132,6 +132,18 @@ type Audits struct {
 	Out []string
 }
 
+// Complete fails when there is no entry for a node that the layout names.
+func (a *Audits) Complete(l *geo.Layout) error {
+	for shard := range l.Shards() {
+		for _, n := range l.Group(shard).Members {
+			if int(n) >= len(a.Nodes) {
+				return fmt.Errorf("the audit has %d nodes, but shard %d of the layout is on node %d: it needs an entry for each node that the layout names", len(a.Nodes), shard, n)
+			}
+		}
+	}
+	return nil
+}
+
 // LeftOut reports whether a node is left out.
 func (a *Audits) LeftOut(n geo.NodeID) bool { return a.out(n) != "" }
 

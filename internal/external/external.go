@@ -38,8 +38,12 @@ type Program struct {
 	// Topology says in which regions there are clients, and into how many partitions rows fall, by which transactions are
 	// classed. Its links are left out: they are real.
 	Topology geo.Topology
-	// Open opens the database for a run. The program calls closeDatabase when the run is over, and all its clients are gone.
+	// Open opens the database for a run. The program calls closeDatabase, unless it is nil, when the run is over, and all its clients
+	// are gone.
 	Open func(ctx context.Context, p *plan.Plan) (db target.Database, closeDatabase func() error, err error)
+	// Flags, if set, adds flags of the target's own, for example where the database is. They are parsed before Open is called. -f, -o, -q
+	// and --save are taken.
+	Flags func(*pflag.FlagSet)
 }
 
 // Main runs the program with the arguments of the process, and ends it with an exit code of package exit. A first interrupt
@@ -67,6 +71,9 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 	set.StringVarP(&f.format, "output", "o", "table", "`format` of the result on standard output: "+strings.Join(result.Formats, ", "))
 	set.StringVar(&f.save, "save", "", "keep each result document as `DIR`/NAME.json, for geobench report and compare")
 	set.BoolVarP(&f.quiet, "quiet", "q", false, "no progress on standard error")
+	if p.Flags != nil {
+		p.Flags(set)
+	}
 	fail := func(code int, err error) int {
 		fmt.Fprintf(stderr, "%s: %v\n", p.Engine, err)
 		return code
@@ -168,7 +175,11 @@ func (p *Program) plans(stdin io.Reader, f flags, rest []string) ([]*plan.Plan, 
 		return nil, err
 	}
 	if len(plans) == 0 {
-		return nil, fmt.Errorf("%s: there is no BenchmarkRun, so there is nothing to run", strings.Join(f.files, ", "))
+		err := fmt.Errorf("%s: there is no BenchmarkRun, so there is nothing to run", strings.Join(f.files, ", "))
+		if len(bundle.Experiments) > 0 {
+			err = fmt.Errorf("%w: Experiments are not played on targets; write their runs as BenchmarkRuns", err)
+		}
+		return nil, err
 	}
 	return plans, nil
 }
@@ -179,7 +190,9 @@ func (p *Program) play(ctx context.Context, planned *plan.Plan, quiet bool, stde
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", p.Engine, err)
 	}
-	defer func() { err = errors.Join(err, closeDatabase()) }()
+	if closeDatabase != nil {
+		defer func() { err = errors.Join(err, closeDatabase()) }()
+	}
 	stage := ""
 	return local.On(ctx, planned, db, func(pr local.Progress) {
 		if !quiet && pr.Stage != stage {

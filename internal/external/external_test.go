@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/plan"
@@ -37,10 +39,15 @@ func TestProgramRefuses(t *testing.T) {
 		args     []string
 		want     string
 	}{
-		"no file":       {args: []string{}, want: "name one with -f"},
-		"an argument":   {args: []string{"x.yaml"}, want: `"x.yaml" is no flag`},
-		"an output":     {args: []string{"-f", "-", "-o", "xml"}, want: `--output: "xml" is not one of table`},
-		"no run":        {manifest: " ", want: "there is no BenchmarkRun"},
+		"no file":     {args: []string{}, want: "name one with -f"},
+		"an argument": {args: []string{"x.yaml"}, want: `"x.yaml" is no flag`},
+		"an output":   {args: []string{"-f", "-", "-o", "xml"}, want: `--output: "xml" is not one of table`},
+		"no run":      {manifest: " ", want: "there is no BenchmarkRun"},
+		"a sweep": {
+			manifest: "apiVersion: geobench.dev/v1alpha1\nkind: Experiment\nmetadata: {name: sweep}\nspec:\n  databases: [{name: none, template: {spec: {engine: {name: calvin}, regions: [{name: east}, {name: west}], " +
+				"network: {profile: {links: [{from: east, to: west, rtt: 1ms}]}}}}}]\n  run: {spec: {workload: {smallbank: {customers: 200}}, load: {clientsPerRegion: 1}}}\n",
+			want: "Experiments are not played on targets; write their runs as BenchmarkRuns",
+		},
 		"a wrong field": {manifest: from("customers: 200", "customers: none"), want: "spec.workload.smallbank.customers"},
 		"a fault": {
 			manifest: smallbank + "  faults: [{name: kill, at: 100ms, podKill: {target: {regions: [east], count: 1}}}]\n",
@@ -65,6 +72,20 @@ func TestProgramRefuses(t *testing.T) {
 				t.Errorf("exit code %d: %s\nshould say %q", code, stderr.String(), tc.want)
 			}
 		})
+	}
+}
+
+// A target has flags of its own beside the program's, and nothing to close if it does not say so.
+func TestProgramHasFlagsOfItsOwn(t *testing.T) {
+	own, address := program, ""
+	own.Flags = func(f *pflag.FlagSet) { f.StringVar(&address, "address", "", "where the database is") }
+	own.Open = func(ctx context.Context, p *plan.Plan) (target.Database, func() error, error) {
+		db, _, err := program.Open(ctx, p)
+		return db, nil, err
+	}
+	var stderr strings.Builder
+	if code := own.Run(t.Context(), []string{"-f", "-", "-q", "--address", "here"}, strings.NewReader(smallbank), io.Discard, &stderr); code != 0 || address != "here" {
+		t.Errorf("exit code %d, address %q: %s", code, address, stderr.String())
 	}
 }
 

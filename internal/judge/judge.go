@@ -42,9 +42,11 @@ type Facts struct {
 	FastLinks  []fault.FastLink
 
 	// Unfinished are the transactions that nodes still worked on when they were asked last. Audits holds the rows of all nodes once
-	// the database was quiet, but for the nodes that LeftOut names; it is nil for one that had not become so within QuietWithin.
+	// the database was quiet, but for the nodes that LeftOut names; it is nil for one that had not become so within QuietWithin, or
+	// that could not be audited: Unaudited says why.
 	Unfinished int
 	Audits     *audit.Audits
+	Unaudited  error
 	// History is what clients saw, when a check needs it.
 	History *history.History
 }
@@ -52,7 +54,10 @@ type Facts struct {
 // Document is the result of a run whose schedule is over.
 func Document(f *Facts) (*result.Document, error) {
 	in := f.inputs()
-	if f.Audits == nil {
+	switch {
+	case f.Unaudited != nil:
+		in.Incidents = append(in.Incidents, result.Reason{Reason: result.ReasonNotAudited, Message: f.Unaudited.Error()})
+	case f.Audits == nil:
 		in.Incidents = append(in.Incidents, result.Reason{Reason: result.ReasonNotQuiet, Message: fmt.Sprintf(
 			"the database was not quiet %v after the last answer, with %d unfinished transactions; its rows were not audited", QuietWithin, f.Unfinished)})
 	}
@@ -98,9 +103,13 @@ func Cancelled(f *Facts, elapsed time.Duration) (*result.Document, error) {
 // inputs are the facts as a document takes them.
 func (f *Facts) inputs() result.Inputs {
 	p := f.Plan
+	manifests := &result.Manifests{Run: &p.Run.Spec}
+	if f.Target == nil { // whose database and network have none
+		manifests.Database, manifests.Network = &p.Database.Spec, p.Profile
+	}
 	return result.Inputs{
 		Name: p.Run.Name, Database: p.Database.Name, Engine: p.Engine.Name, Parameters: p.Params, Seed: p.Run.Spec.Seed,
-		Topology: &p.Topology, Manifests: &result.Manifests{Run: &p.Run.Spec, Database: &p.Database.Spec, Network: p.Profile},
+		Topology: &p.Topology, Manifests: manifests,
 		Workload: p.Run.Spec.Workload, Load: p.Run.Spec.Load, Shares: p.Workload.Shares(), TpmCType: catalog.TpmCType(p.Run.Spec.Workload),
 		Prices: plan.Prices(p.Profile.Prices), Objectives: p.Run.Spec.Objectives,
 		Measured: f.Measured, Faults: faults(f.Timeline, f.Unfinished), Deviations: deviations(f.Deviations), FastLinks: fastLinks(f.FastLinks),

@@ -3,8 +3,11 @@ package local
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/manifest/check"
@@ -16,9 +19,12 @@ import (
 )
 
 // PlanOn plans a run for On, whose database has no manifest: engine is its name in results, promises what it promises of histories,
-// and t says in which regions it has clients. The links of t are left out, or are zero: they are real, and nobody delays them. A run
+// 0 for nothing, and t says in which regions it has clients. The links of t are left out, or are zero: they are real, and nobody delays them. A run
 // that asks for what cannot be done there, as faults, is refused: the error is check.Problems.
 func PlanOn(run *v1alpha1.BenchmarkRun, engine string, promises isolation.Level, t geo.Topology) (*plan.Plan, error) {
+	if _, own := engines.Lookup(engine); own || engine == "" {
+		return nil, fmt.Errorf("engine: %q does not tell the target from the engines of geobench (%s): give it the database's own name", engine, strings.Join(engines.Names(), ", "))
+	}
 	p := &plan.Plan{
 		Run: run, Database: &v1alpha1.GeoDatabase{}, Profile: &v1alpha1.NetworkProfileSpec{},
 		Topology: t, Params: protocol.Params{},
@@ -47,7 +53,12 @@ func PlanOn(run *v1alpha1.BenchmarkRun, engine string, promises isolation.Level,
 			}
 		}
 	}
-	if err := check.Run(run, p.Database, check.Target()).Err(); err != nil {
+	problems := check.Run(run, p.Database, check.Target())
+	if i := slices.Index(run.Spec.Verify, v1alpha1.VerifyIsolation); i >= 0 && promises == 0 {
+		problems = append(problems, check.Problem{Object: "BenchmarkRun " + run.Name, Field: fmt.Sprintf("spec.verify[%d]", i), Value: string(v1alpha1.VerifyIsolation),
+			Message: fmt.Sprintf("%s promises no isolation level that could be checked: name the level, for example %s", engine, v1alpha1.VerifySerializable)})
+	}
+	if err := problems.Err(); err != nil {
 		return nil, err
 	}
 	var err error
@@ -70,6 +81,12 @@ func On(ctx context.Context, p *plan.Plan, db target.Database, report Report) (*
 		return nil, err
 	}
 	m := measurement{p: p, db: db, report: report, live: newLive(p, nil)}
-	m.facts.Emulation, m.facts.NetworkUndeclared = "None", true
+	m.facts.Emulation, m.facts.Target = "None", &result.Target{}
+	if level := p.Engine.Promises(p.Params); level != 0 {
+		m.facts.Target.Promises = level.String()
+	}
+	if s, ok := db.Clients(0).(*target.Statements); ok {
+		m.facts.Target.ConnectionsPerRegion = s.Connections
+	}
 	return m.run(ctx)
 }

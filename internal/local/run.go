@@ -147,12 +147,9 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 	}
 	m.live.enter(v1alpha1.StageEvaluate)
 	m.report(Progress{Stage: "checking the answers"})
-	err = m.auditQuiet(ctx)
+	f.Unaudited = m.auditQuiet(ctx)
 	if ctx.Err() != nil {
 		return m.cancelled(ctx, start)
-	}
-	if err != nil {
-		return nil, err
 	}
 	if f.After, err = m.db.Status(ctx); err != nil {
 		return nil, err
@@ -216,10 +213,14 @@ func pause(ctx context.Context, d time.Duration) error {
 func (m *measurement) playAll(ctx context.Context, rec *recording) (start time.Time, err error) {
 	p, f, live := m.p, &m.facts, m.live
 	regions := len(p.Topology.Regions)
+	shards := 1 // of a target, each of which opens connections
+	if f.Target == nil {
+		shards = max(1, runtime.GOMAXPROCS(0)/regions)
+	}
 	workers := make([]*load.Worker, regions)
 	targets := make([]target.Target, regions)
 	for r := range workers {
-		cfg := workerConfig(p, geo.Region(r), 0, max(1, runtime.GOMAXPROCS(0)/regions), rec)
+		cfg := workerConfig(p, geo.Region(r), 0, shards, rec)
 		observer := live.observe(&cfg)
 		w, err := load.NewWorker(cfg)
 		if err != nil {
@@ -257,9 +258,13 @@ func (m *measurement) playAll(ctx context.Context, rec *recording) (start time.T
 	<-told
 	f.Driver = <-meter
 	f.DriverName = "this process, which runs the nodes and the load generators,"
+	reason := result.ReasonConnectionLost
+	if f.Target != nil {
+		reason = result.ReasonTargetFailed
+	}
 	for _, t := range targets {
 		for _, what := range t.Incidents() {
-			f.Incidents = append(f.Incidents, result.Reason{Reason: "ConnectionLost", Message: what})
+			f.Incidents = append(f.Incidents, result.Reason{Reason: reason, Message: what})
 		}
 	}
 	return start, err
@@ -317,18 +322,27 @@ func (m *measurement) auditQuiet(ctx context.Context) error {
 	for {
 		now, err := m.db.Activity(ctx)
 		if err != nil {
-			return err
+			return fmt.Errorf("what goes on in the database after the last answer is not known: %w", err)
 		}
 		if now.Pending != f.Unfinished || now.Pending == 0 && now.Operations != operations {
 			f.Unfinished, operations, since = now.Pending, now.Operations, time.Now()
 		}
 		if now.Pending == 0 && time.Since(since) > calm || len(gone) > 0 && time.Since(since) > stalled {
-			f.Audits = &audit.Audits{Out: judge.LeftOut(&m.p.Topology, gone, func(n geo.NodeID) int { return now.PendingByNode[n] })}
-			f.Audits.Nodes, err = m.db.Audit(ctx, f.Audits.LeftOut)
-			return err
+			audits := &audit.Audits{Out: judge.LeftOut(&m.p.Topology, gone, func(n geo.NodeID) int { return now.PendingByNode[n] })}
+			if audits.Nodes, err = m.db.Audit(ctx, audits.LeftOut); err != nil {
+				return fmt.Errorf("the rows could not be audited: %w", err)
+			}
+			if err := audits.Complete(&f.Layout); err != nil {
+				return err
+			}
+			f.Audits = audits
+			return nil
 		}
 		if time.Since(begin) > judge.QuietWithin {
 			return nil
+		}
+		if now.Pending > 0 {
+			m.report(Progress{Stage: fmt.Sprintf("waiting for %d unfinished transactions", now.Pending)})
 		}
 		if err := pause(ctx, poll); err != nil {
 			return err

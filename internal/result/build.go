@@ -67,8 +67,9 @@ type Measured struct {
 	SharedProcess bool
 	// RTTs replaces the measured round trips of Before and After where nodes don't measure.
 	RTTs []MeasuredRTT
-	// NetworkUndeclared says that nobody has declared or measures the network between the regions: links are left out.
-	NetworkUndeclared bool
+	// Target describes a database that was there already; nil for nodes of geobench. Nobody has declared or measures the network
+	// between its regions, so links are left out, and nobody counts its bytes and its cost.
+	Target *Target
 	// Gaps are when the emulated network was not as it should be.
 	Gaps []Gap
 	// Clocks are those of load generators on other machines, each as often as it was measured.
@@ -97,7 +98,7 @@ func Build(in Inputs) (*Document, error) {
 		APIVersion: APIVersion, Kind: Kind, Name: in.Name, Simulated: in.Simulated, Seed: in.Seed,
 		Engine: in.Engine, Parameters: in.Parameters, Database: in.Database, Emulation: in.Emulation,
 		PartitionsPerRegion: in.Topology.Partitions, ReplicasPerPartition: in.Topology.Replicas,
-		Workload: r.Workload, Version: version.String(),
+		Target: in.Target, Workload: r.Workload, Version: version.String(),
 		Spec:      Spec{Workload: in.Workload, Load: in.Load, WorkloadHash: hash(in.Workload), LoadHash: hash(in.Load), TopologyHash: hash(in.Topology)},
 		Manifests: in.Manifests, Faults: in.Faults, Deviations: in.Deviations[:min(len(in.Deviations), maxDeviations)], FastLinks: in.FastLinks[:min(len(in.FastLinks), maxDeviations)], Checks: in.Checks, EmulationGaps: in.Gaps,
 		Histograms:   Histograms{Encoding: HistogramEncoding, Series: []HistogramSeries{}},
@@ -538,7 +539,7 @@ func (d *Document) fillTimeline(regions []string, r *Report) {
 }
 
 func (d *Document) fillNetwork(in *Inputs, r *Report) {
-	if in.NetworkUndeclared {
+	if in.Target != nil {
 		return
 	}
 	before := make(map[string]*admin.Status, len(in.Before))

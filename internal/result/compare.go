@@ -164,6 +164,12 @@ func warnings(as, bs []*Document) []string {
 	if !slices.ContainsFunc(slices.Concat(as, bs), func(d *Document) bool { return d.Simulated }) {
 		differ("emulations of the network differ", func(d *Document) any { return d.Emulation })
 	}
+	differ("connections per region differ", func(d *Document) any {
+		if d.Target == nil {
+			return 0
+		}
+		return d.Target.ConnectionsPerRegion
+	})
 	differ("durability differs", func(d *Document) any { return cmp.Or(d.Durability, v1alpha1.DurabilityNone) })
 	differ("only one is simulated", func(d *Document) any { return d.Simulated })
 	differ("versions differ", func(d *Document) any { return d.Version })
@@ -230,9 +236,11 @@ func figuresOf(a, b []*Document) []sample {
 		add("", "attempts", "1/s", -1, false, attempts(func(a *Attempts) int64 { return a.PerSecond }))
 		add("", "aborted attempts", "ppm", -1, false, attempts(func(a *Attempts) int64 { return a.AbortPPM }))
 	}
-	add("", "bytes per transaction", "bytes", -1, false, whole(func(s *Summary) int64 { return s.BytesPerTransaction }))
-	add("", "bytes between regions", "bytes", -1, false, whole(func(s *Summary) int64 { return s.CrossRegionBytesPerTransaction }))
-	add("", "cost of a million", "micro-"+a[0].Summary.Cost.Currency, -1, false, whole(func(s *Summary) int64 { return int64(s.Cost.PerMillionTransactions) }))
+	if !slices.ContainsFunc(slices.Concat(a, b), func(d *Document) bool { return d.Target != nil }) { // of which nobody knows them
+		add("", "bytes per transaction", "bytes", -1, false, whole(func(s *Summary) int64 { return s.BytesPerTransaction }))
+		add("", "bytes between regions", "bytes", -1, false, whole(func(s *Summary) int64 { return s.CrossRegionBytesPerTransaction }))
+		add("", "cost of a million", "micro-"+a[0].Summary.Cost.Currency, -1, false, whole(func(s *Summary) int64 { return int64(s.Cost.PerMillionTransactions) }))
+	}
 	for _, region := range a[0].Regions {
 		in := func(of func(*RepetitionRegion) int64) func(*Document) []int64 {
 			return func(d *Document) (v []int64) {

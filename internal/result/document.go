@@ -40,6 +40,8 @@ type Document struct {
 	PartitionsPerRegion  int    `json:"partitionsPerRegion,omitempty"`
 	ReplicasPerPartition int    `json:"replicasPerPartition,omitempty"`
 	Emulation            string `json:"emulation,omitempty"`
+	// Target is set for a database that was there already: its figures beside the clients' are nobody's to tell.
+	Target *Target `json:"target,omitempty"`
 	// Durability of the nodes; left out when it is None.
 	Durability v1alpha1.Durability `json:"durability,omitempty"`
 	// Workload is its name; Spec what the manifest said, with defaults.
@@ -79,6 +81,15 @@ type Document struct {
 	Objectives          []Objective      `json:"objectives"`
 	Checks              []workload.Check `json:"checks"`
 	Histograms          Histograms       `json:"histograms"`
+}
+
+// Target is a database that geobench has not deployed.
+type Target struct {
+	// Promises is the isolation level that it promises of histories; empty for none.
+	Promises string `json:"promises,omitempty"`
+	// ConnectionsPerRegion is how many transactions the clients of a region run at the same time; the others wait, which is part of
+	// their latency. 0 where nothing bounds them.
+	ConnectionsPerRegion int `json:"connectionsPerRegion,omitempty"`
 }
 
 // Spec repeats what the manifest asked for, and its fingerprints for comparisons.
@@ -207,10 +218,11 @@ type Summary struct {
 	TpmC *int64 `json:"tpmC,omitempty"`
 
 	// CPUMicrosecondsPerTransaction is the CPU time of all nodes and load generators per committed transaction.
-	CPUMicrosecondsPerTransaction  int64 `json:"cpuMicrosecondsPerTransaction"`
-	BytesPerTransaction            int64 `json:"bytesPerTransaction"`
-	CrossRegionBytesPerTransaction int64 `json:"crossRegionBytesPerTransaction"`
-	Cost                           Cost  `json:"cost"`
+	// It and the next three are left out where nobody knows them: see Document.Target.
+	CPUMicrosecondsPerTransaction  int64 `json:"cpuMicrosecondsPerTransaction,omitzero"`
+	BytesPerTransaction            int64 `json:"bytesPerTransaction,omitzero"`
+	CrossRegionBytesPerTransaction int64 `json:"crossRegionBytesPerTransaction,omitzero"`
+	Cost                           Cost  `json:"cost,omitzero"`
 }
 
 // Realised is the mix of the transactions that were due in the measured windows: the shares that the manifest governs,

@@ -605,7 +605,7 @@ func FuzzParseReport(f *testing.F) {
 // The table of a database whose nodes tell nothing does not give figures that nobody knows.
 func TestTableLeavesOutWhatNobodyKnows(t *testing.T) {
 	in := small()
-	in.Before, in.After, in.RTTs, in.NetworkUndeclared = nil, nil, nil, true
+	in.Before, in.After, in.RTTs, in.Target = nil, nil, nil, &Target{Promises: "Serializable"}
 	d, err := Build(in)
 	if err != nil {
 		t.Fatal(err)
@@ -619,6 +619,18 @@ func TestTableLeavesOutWhatNobodyKnows(t *testing.T) {
 			if strings.Contains(b.String(), unknown) {
 				t.Errorf("the table says %q:\n%s", unknown, b.String())
 			}
+		}
+		if !strings.Contains(b.String(), "a target that promises Serializable") {
+			t.Errorf("the table does not say what was measured:\n%s", b.String())
+		}
+	}
+	text, err := json.Marshal(d.Summary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, unknown := range []string{"cpuMicrosecondsPerTransaction", "ytesPerTransaction", `"cost"`} {
+		if bytes.Contains(text, []byte(unknown)) {
+			t.Errorf("the document has %s: %s", unknown, text)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package result
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -25,6 +26,13 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	}
 	line(b, "%s, %s, seed %d, %d regions x %d partitions x %d replicas, %s", d.Engine, d.Workload, d.Seed,
 		len(d.Regions), d.PartitionsPerRegion, d.ReplicasPerPartition, load(d))
+	if t := d.Target; t != nil {
+		of := fmt.Sprintf("a target that promises %s", cmp.Or(t.Promises, "nothing of histories"))
+		if t.ConnectionsPerRegion > 0 {
+			of += fmt.Sprintf(", over %d connections per region", t.ConnectionsPerRegion)
+		}
+		line(b, "%s", of)
+	}
 	line(b, "")
 
 	rows := [][]string{{"REGION", "TXN/S", "P50", "P90", "P95", "P99", "MAX", "COMMITTED", "ABORTED", "OTHER"}}

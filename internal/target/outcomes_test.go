@@ -52,6 +52,7 @@ type scripted struct {
 	put                     func(ctx context.Context) error
 	get                     func() error
 
+	target                     *target.Statements
 	opened, closed, rolledBack int
 	pending                    atomic.Int64
 }
@@ -86,7 +87,7 @@ func (s *scripted) Rollback(ctx context.Context) error               { s.rolledB
 // open opens a session of one connection.
 func (s *scripted) open(t *testing.T) (session target.Session, outcomes chan txn.Outcome) {
 	t.Helper()
-	st := &target.Statements{
+	s.target = &target.Statements{
 		Procedures: txn.NewRegistry(reads, writes), Placement: geo.Placement{Regions: 1, Partitions: 1}, Connections: 1, Pending: &s.pending,
 		Connect: func(context.Context) (target.Connection, error) {
 			if s.opened++; s.connect != nil && s.opened > 1 {
@@ -107,7 +108,7 @@ func (s *scripted) open(t *testing.T) (session target.Session, outcomes chan txn
 		},
 	}
 	outcomes = make(chan txn.Outcome, 10)
-	session, err := st.Open(t.Context(), func(batch []txn.Outcome) {
+	session, err := s.target.Open(t.Context(), func(batch []txn.Outcome) {
 		for _, o := range batch {
 			outcomes <- o
 		}
@@ -304,5 +305,8 @@ func TestNoConnection(t *testing.T) {
 	}
 	if err := session.Close(); err != nil {
 		t.Fatal(err)
+	}
+	if got := s.target.Incidents(); len(got) != 1 || got[0] != "a connection broke, and another one cannot be opened: node" {
+		t.Errorf("incidents %q", got)
 	}
 }

@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +22,8 @@ type Statements struct {
 	Procedures *txn.Registry
 	// Placement tells the classes of transactions.
 	Placement geo.Placement
-	// Connections is the number of them for each Open, at least 1: transactions that come while all are busy wait.
+	// Connections is the number of them for each Open, at least 1: transactions that come while all are busy wait. The clients of a
+	// region open one session.
 	Connections int
 	// Connect opens a connection, and another one in the place of one that broke.
 	Connect func(ctx context.Context) (Connection, error)
@@ -29,6 +31,21 @@ type Statements struct {
 	Classify func(err error) Failure
 	// Pending counts the transactions that run: what Database.Activity is asked for. nil counts nothing.
 	Pending *atomic.Int64
+
+	mu        sync.Mutex
+	incidents []string // one of each kind
+	lost      bool     // a connection could not be opened again
+	causeless bool     // Classify has told no cause of a failure
+}
+
+// note notes an incident, the first of its kind.
+func (s *Statements) note(seen *bool, format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !*seen {
+		*seen = true
+		s.incidents = append(s.incidents, fmt.Sprintf(format, args...))
+	}
 }
 
 // Connection runs one transaction after the other.
@@ -64,7 +81,8 @@ type Statement interface {
 
 // Failure is what an error of a database means.
 type Failure struct {
-	// Cause is txn.CauseConflict when another try may succeed (a serialization failure, a deadlock), else txn.CauseNode.
+	// Cause is txn.CauseConflict when another try may succeed (a serialization failure, a deadlock), else txn.CauseNode. Any other makes
+	// the run Invalid: conflicts would be counted as something else.
 	Cause txn.Cause
 	// Reason is a label of bounded cardinality: serialization-failure, deadlock, connection-lost.
 	Reason string
@@ -102,8 +120,13 @@ func (s *Statements) Open(ctx context.Context, sink Sink) (Session, error) {
 	return session, nil
 }
 
-// Incidents implements Target: what happens to connections shows in the outcomes.
-func (s *Statements) Incidents() []string { return nil }
+// Incidents implements Target. A connection that breaks shows in the outcomes alone; one that cannot be opened again, of a database that
+// may be gone, is an incident.
+func (s *Statements) Incidents() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.incidents)
+}
 
 // Close implements Target.
 func (s *Statements) Close() error { return nil }
@@ -181,8 +204,12 @@ func (s *statements) serve(c Connection) {
 			c = nil
 		}
 		if c == nil && s.ctx.Err() == nil {
-			if next, err := s.s.Connect(s.ctx); err == nil { // else the next transaction is refused and it is tried again
+			next, err := s.s.Connect(s.ctx)
+			switch {
+			case err == nil:
 				c = next
+			case s.ctx.Err() == nil: // the next transaction is refused, and it is tried again
+				s.s.note(&s.s.lost, "a connection broke, and another one cannot be opened: %v", err)
 			}
 		}
 	}
@@ -215,6 +242,10 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 	}
 	failed := func(err error, unknown bool) (txn.Outcome, bool) {
 		f := s.s.Classify(err)
+		if f.Cause != txn.CauseConflict && f.Cause != txn.CauseNode {
+			s.s.note(&s.s.causeless, "Classify gives %q the cause %v: a failure is a conflict or the node's", err, f.Cause)
+			f.Cause = txn.CauseNode
+		}
 		o.Cause, o.Reason = f.Cause, f.Reason
 		switch {
 		case f.Cause == txn.CauseConflict:

@@ -18,6 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/targettest"
@@ -42,6 +43,8 @@ type optimistic struct {
 	data    target.Dataset
 }
 
+var errMissing = errors.New("no such table")
+
 var errStale = errors.New("somebody has written what was read")
 
 // Load implements target.Database.
@@ -60,6 +63,9 @@ func (o *optimistic) Clients(geo.Region) target.Target {
 		Procedures: catalog.Procedures(), Placement: o.p.Topology.Placement(), Connections: 8, Pending: &o.pending,
 		Connect: func(context.Context) (target.Connection, error) { return connection{o}, nil },
 		Classify: func(err error) target.Failure {
+			if errors.Is(err, errStale) && o.mistake == "cause" {
+				return target.Failure{Cause: txn.CauseProcedure, Reason: "stale"}
+			}
 			if errors.Is(err, errStale) {
 				return target.Failure{Cause: txn.CauseConflict, Reason: "stale"}
 			}
@@ -70,6 +76,9 @@ func (o *optimistic) Clients(geo.Region) target.Target {
 
 // Activity implements target.Database.
 func (o *optimistic) Activity(context.Context) (target.Activity, error) {
+	if o.mistake == "activity-fails" {
+		return target.Activity{}, errMissing
+	}
 	if o.mistake == "activity-none" {
 		return target.Activity{}, nil
 	}
@@ -81,6 +90,12 @@ func (o *optimistic) Layout() geo.Layout { return o.p.Topology.Whole(0) }
 
 // Audit implements target.Database.
 func (o *optimistic) Audit(context.Context, func(geo.NodeID) bool) ([][]audit.Shard, error) {
+	switch o.mistake {
+	case "audit-empty":
+		return nil, nil
+	case "audit-fails":
+		return nil, errMissing
+	}
 	l := o.Layout()
 	return [][]audit.Shard{audit.Of(0, &l, o.rows, o.data.Workload, o.data.Traced)}, nil
 }
@@ -190,6 +205,8 @@ func (s *statement) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
 		r.Reverse = false
 	case "scan-no-limit":
 		r.Limit = 0
+	case "scan-pages":
+		r.Limit = min(r.Limit, 64)
 	case "scan-inclusive":
 		r.To = min(r.To+"\x00", r.From.Unit().End())
 	case "scan-committed":
@@ -263,6 +280,7 @@ func TestStatementsCatchMistakes(t *testing.T) {
 		"scan-forwards":          "statements: Scan of",
 		"scan-no-limit":          "statements: Scan of",
 		"scan-inclusive":         "statements: Scan of",
+		"scan-pages":             "statements: Scan of",
 		"scan-committed":         "statements: Scan of",
 		"delete-nothing":         "statements: ",
 		"rollback-commits":       "statements: after a rollback",
@@ -298,6 +316,64 @@ func TestStatementsThatLoseUpdates(t *testing.T) {
 	}
 	if d.Verdict != v1alpha1.VerdictFailed || !failed["rmw-writes"] {
 		t.Errorf("verdict %s, checks %v", d.Verdict, d.Checks)
+	}
+}
+
+// A target that calls conflicts something else would show fewer aborts, and faster transactions. Its run is Invalid.
+func TestFailuresHaveACause(t *testing.T) {
+	p := targettest.Plan(t, "optimistic", `{rmw: {records: 40, recordsPerTransaction: 4, writesPerTransaction: 2, valueBytes: 64}}`, isolation.StrictSerializable)
+	d, err := local.On(t.Context(), p, &optimistic{p: p, mistake: "cause"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Verdict != v1alpha1.VerdictInvalid || d.Reasons[0].Reason != result.ReasonTargetFailed || !strings.Contains(d.Reasons[0].Message, "the cause procedure: a failure is a conflict or the node's") {
+		t.Errorf("verdict %s, %v", d.Verdict, d.Reasons)
+	}
+}
+
+// What the last steps of a run find out wrong is a reason beside the figures, which are kept.
+func TestFiguresOutliveTheAudit(t *testing.T) {
+	for mistake, want := range map[string]string{
+		"audit-empty":    "the audit has 0 nodes, but shard 0 of the layout is on node 0",
+		"audit-fails":    "the rows could not be audited: no such table",
+		"activity-fails": "what goes on in the database after the last answer is not known: no such table",
+	} {
+		t.Run(mistake, func(t *testing.T) {
+			p := targettest.Plan(t, "optimistic", `{smallbank: {customers: 200}}`, isolation.StrictSerializable)
+			d, err := local.On(t.Context(), p, &optimistic{p: p, mistake: mistake}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Verdict != v1alpha1.VerdictInvalid || d.Summary.Committed == 0 || d.Reasons[0].Reason != result.ReasonNotAudited || !strings.Contains(d.Reasons[0].Message, want) {
+				t.Errorf("verdict %s, %d committed, %v\nshould say %q", d.Verdict, d.Summary.Committed, d.Reasons, want)
+			}
+		})
+	}
+}
+
+// A document says that it is of a target, what that promises, and how many transactions at once it was measured with.
+func TestADocumentTellsOfItsTarget(t *testing.T) {
+	p := targettest.Plan(t, "optimistic", `{smallbank: {customers: 200}}`, isolation.StrictSerializable)
+	d, err := local.On(t.Context(), p, &optimistic{p: p}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (result.Target{Promises: isolation.StrictSerializable.String(), ConnectionsPerRegion: 8}); d.Target == nil || *d.Target != want || d.Manifests.Database != nil || len(d.Workers) != 2 {
+		t.Errorf("%+v, manifests %+v, %d workers", d.Target, d.Manifests, len(d.Workers))
+	}
+}
+
+// Where nothing is promised, there is nothing to check it against: every history has level 0.
+func TestPromisesThatCannotBeChecked(t *testing.T) {
+	run := targettest.Plan(t, "optimistic", `{smallbank: {customers: 200}}`, isolation.StrictSerializable).Run
+	_, err := local.PlanOn(run, "optimistic", 0, targettest.Topology())
+	if problems, ok := check.As(err); !ok || len(problems) != 1 || problems[0].Field != "spec.verify[1]" || !strings.Contains(problems[0].Message, "name the level, for example Serializable") {
+		t.Errorf("%v", err)
+	}
+	for _, name := range []string{"", "calvin"} {
+		if _, err := local.PlanOn(run, name, isolation.StrictSerializable, targettest.Topology()); err == nil || !strings.Contains(err.Error(), "give it the database's own name") {
+			t.Errorf("%q: %v", name, err)
+		}
 	}
 }
 

@@ -30,9 +30,10 @@ func Topology() geo.Topology {
 const traced = "[Invariants, Isolation]"
 
 // workloads are what Conform runs, as in spec.workload, and how they are verified. TPC-C is the only one that deletes rows, and
-// does so only where no history is recorded.
+// does so only where no history is recorded: it runs both ways.
 var workloads = map[string]struct{ spec, verify string }{
 	"tpcc":      {`{tpcc: {}}`, "[Invariants]"},
+	"recorded":  {`{tpcc: {}}`, traced},
 	"smallbank": {`{smallbank: {customers: 200, multiHomePercent: 30, hotPercent: 50}}`, traced},
 	"rmw":       {`{rmw: {records: 100, recordsPerTransaction: 4, writesPerTransaction: 2, valueBytes: 64, multiHomePercent: 30}}`, traced},
 	"ycsb": {`{ycsb: {records: 200, fieldCount: 2, fieldBytes: 8, operationsPerTransaction: 3, multiHomePercent: 30, ` +
@@ -42,6 +43,9 @@ var workloads = map[string]struct{ spec, verify string }{
 // Conform holds a database that is reached by target.Statements to Statements and Workloads. open makes the database, and closes
 // what it opens when its test ends.
 func Conform(t *testing.T, engine string, promises isolation.Level, open func(*testing.T, *plan.Plan) target.Database) {
+	if promises == 0 {
+		t.Fatalf("promises: level 0 is none, and every history has it; the least that can be checked is %v", isolation.ReadCommitted)
+	}
 	t.Run("statements", func(t *testing.T) {
 		p := Plan(t, engine, workloads["smallbank"].spec, promises)
 		if err := Statements(t.Context(), p, open(t, p)); err != nil {

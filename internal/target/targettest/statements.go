@@ -86,7 +86,7 @@ func (w watched) Begin(ctx context.Context, t *txn.Transaction) (target.Statemen
 // open opens a session for transactions of the checks' own.
 func (x *statements) open(ctx context.Context) (*client, error) {
 	c := &client{outcomes: make(chan txn.Outcome, 1)}
-	own := *x.s
+	own := &target.Statements{Placement: x.s.Placement, Connections: x.s.Connections, Classify: x.s.Classify, Pending: x.s.Pending}
 	own.Procedures = txn.NewRegistry(&txn.Procedure{
 		ID: procedureID, Name: "targettest",
 		Declare: func([]byte, *txn.Footprint) error { return nil },
@@ -187,6 +187,16 @@ func (x *statements) random(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.session.Close()) }()
 	m := model{rows: store.NewHash(), rng: rand.New(rand.NewPCG(1, 2))}
+	err = c.commit(ctx, func(c txn.Ctx) error {
+		for i := range byte(manyRows) {
+			c.Put(member(manyRows, i), []byte{i})
+			m.rows.Put(member(manyRows, i), []byte{i}, 0)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	for range randomTransactions {
 		if err := m.transaction(ctx, c); err != nil {
 			return err
@@ -253,11 +263,19 @@ func (m *model) transaction(ctx context.Context, c *client) error {
 	return err
 }
 
+// manyRows is how many rows a group has that is scanned, and not written.
+const manyRows = 100
+
+// member is a row of a group.
+func member(group, i byte) txn.Key {
+	return txn.OrderedKey(table, uint64(group), []byte{group}, []byte{i})
+}
+
 // keys are the rows of the checks: of three groups, and some of none.
 var keys = func() (keys []txn.Key) {
 	for g := range byte(3) {
 		for i := range byte(6) {
-			keys = append(keys, txn.OrderedKey(table, uint64(g), []byte{g}, []byte{i}))
+			keys = append(keys, member(g, i))
 		}
 	}
 	for i := range 4 {
@@ -270,9 +288,12 @@ func (m *model) key() txn.Key { return keys[m.rng.IntN(len(keys))] }
 
 // bounds draws a range of one group: all of it, or from one key to another or to the end.
 func (m *model) bounds() txn.Range {
-	k := m.key()
+	k, most := m.key(), 4
 	for !k.Ordered() {
 		k = m.key()
+	}
+	if m.rng.IntN(4) == 0 {
+		k, most = member(manyRows, byte(m.rng.IntN(manyRows))), manyRows+10
 	}
 	r := txn.Prefix(k.Unit())
 	switch m.rng.IntN(3) {
@@ -284,7 +305,7 @@ func (m *model) bounds() txn.Range {
 			r.To = k.Unit().End()
 		}
 	}
-	r.Reverse, r.Limit = m.rng.IntN(2) == 0, m.rng.IntN(4)
+	r.Reverse, r.Limit = m.rng.IntN(2) == 0, m.rng.IntN(most)
 	return r
 }
 
