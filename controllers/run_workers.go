@@ -142,7 +142,7 @@ func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1al
 		Name:      "worker",
 		Image:     image,
 		Args:      []string{"worker", "--config", configFolder + "/" + WorkerKey, "--report", meta.Name},
-		Env:       []corev1.EnvVar{fromField("POD_NAME", "metadata.name"), fromField("POD_NAMESPACE", "metadata.namespace")},
+		Env:       append(goRuntime(run.Spec.Load.Resources), fromField("POD_NAME", "metadata.name"), fromField("POD_NAMESPACE", "metadata.namespace")),
 		Ports:     ownPorts(),
 		Resources: withDefaultRequests(run.Spec.Load.Resources, "100m", "128Mi"),
 	}))

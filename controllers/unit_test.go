@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +121,39 @@ func TestPodsAreRestricted(t *testing.T) {
 			if v.ConfigMap == nil && v.Secret == nil && v.Projected == nil && (v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil) {
 				t.Errorf("%s: volume %s is neither a ConfigMap, nor a Secret, nor a bounded folder", what, v.Name)
 			}
+		}
+	}
+}
+
+// What programs take of the machine follows from the manifest, not from the machine.
+func TestProcessorsAndMemory(t *testing.T) {
+	for name, tt := range map[string]struct {
+		resources string
+		want      []corev1.EnvVar
+	}{
+		"by default":     {`{}`, []corev1.EnvVar{{Name: "GOMAXPROCS", Value: "1"}}},
+		"a fraction":     {`{requests: {cpu: 100m}}`, []corev1.EnvVar{{Name: "GOMAXPROCS", Value: "1"}}},
+		"a request":      {`{requests: {cpu: "2"}}`, []corev1.EnvVar{{Name: "GOMAXPROCS", Value: "2"}}},
+		"a limit counts": {`{requests: {cpu: "2"}, limits: {cpu: 2500m}}`, []corev1.EnvVar{{Name: "GOMAXPROCS", Value: "3"}}},
+		"memory":         {`{limits: {memory: 1Gi}}`, []corev1.EnvVar{{Name: "GOMAXPROCS", Value: "1"}, {Name: "GOMEMLIMIT", Value: "966367638"}}},
+	} {
+		var r corev1.ResourceRequirements
+		if err := yaml.Unmarshal([]byte(tt.resources), &r); err != nil {
+			t.Fatal(err)
+		}
+		if got := goRuntime(r); !cmp.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+	run, db := makeRun("r").obj(), makeDatabase("d").obj()
+	db.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
+	run.Spec.Load.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+	for want, env := range map[string][]corev1.EnvVar{
+		"4": nodePodSpec(db, &db.Spec.Regions[0], "i", "image").Containers[0].Env,
+		"2": buildJob(run, db, &db.Spec.Regions[0], 1, "image", time.Minute, metav1.ObjectMeta{Name: "w"}).Spec.Template.Spec.Containers[0].Env,
+	} {
+		if !slices.Contains(env, corev1.EnvVar{Name: "GOMAXPROCS", Value: want}) {
+			t.Errorf("%v, want GOMAXPROCS %s", env, want)
 		}
 	}
 }

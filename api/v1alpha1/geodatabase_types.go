@@ -66,7 +66,7 @@ type GeoDatabaseSpec struct {
 	// +optional
 	Durability Durability `json:"durability,omitempty"`
 
-	// Resources of one node of the database.
+	// Resources of one node of the database, which uses as many processors as the CPU limit (else the request), and one by default.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 
