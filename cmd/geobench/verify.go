@@ -16,6 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/result"
 )
 
 // expand expands all experiments of a bundle. Whatever is wrong with them is a usage error that lists it all.
@@ -147,7 +148,7 @@ func writeReport(folder string, report *experiment.Report, experiments []*experi
 			return fmt.Errorf("plots of experiment %s: %w", e.Name, err)
 		}
 	}
-	return experiment.WriteJSON(filepath.Join(folder, "report.json"), report)
+	return result.WriteJSON(filepath.Join(folder, "report.json"), report)
 }
 
 func printReport(w io.Writer, format string, report *experiment.Report) error {

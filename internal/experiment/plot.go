@@ -19,6 +19,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/result"
 )
 
 // CanDraw tells whether this build draws plots.
@@ -66,7 +67,7 @@ func (e *Experiment) Draw(r *Results, folder string) ([]string, error) {
 			},
 		} {
 			file := filepath.Join(folder, fmt.Sprintf("%s-%s.%s", e.Name, name, ext))
-			if err := write(file, content); err != nil {
+			if err := result.WriteFile(file, content); err != nil {
 				return err
 			}
 			files = append(files, file)

@@ -130,7 +130,7 @@ func pointData(p *Point, r *Results) PointData {
 	return d
 }
 
-// ReadReport reads what WriteJSON has written of a Report.
+// ReadReport reads what result.WriteJSON has written of a Report.
 func ReadReport(path string) (*Report, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -5,8 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -170,7 +168,7 @@ func (p *player) one(ctx context.Context, run *Run) error {
 		return ctx.Err()
 	}
 	if err == nil {
-		if err := write(file, d.Write); err != nil {
+		if err := result.WriteFile(file, d.Write); err != nil {
 			return fmt.Errorf("the folder of results: %w", err)
 		}
 	} else {
@@ -275,32 +273,3 @@ var buildID = sync.OnceValues(func() (string, error) {
 	}
 	return v + "-" + hex.EncodeToString(h.Sum(nil)[:8]), nil
 })
-
-// write writes a file so that it is there as a whole or not at all.
-func write(path string, content func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	if err := content(f); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err := errors.Join(f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
-
-// WriteJSON writes a value as indented JSON, so that the file is there as a whole or not at all.
-func WriteJSON(path string, v any) error {
-	return write(path, func(w io.Writer) error {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(v)
-	})
-}
