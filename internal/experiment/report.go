@@ -289,7 +289,7 @@ func (out *Report) Figures(w io.Writer) error {
 			for _, name := range shown {
 				cell := "-"
 				if v, ok := p.Median[name]; ok {
-					cell = formatNumber(v)
+					cell = FormatNumber(v)
 				}
 				row = append(row, cell)
 			}
