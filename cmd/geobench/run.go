@@ -14,7 +14,6 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/exit"
-	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/plan"
@@ -116,7 +115,7 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 			if d != nil {
 				docs = append(docs, d)
 				if save != "" {
-					if err := experiment.WriteJSON(filepath.Join(save, d.Name+".json"), d); err != nil {
+					if err := result.WriteJSON(filepath.Join(save, d.Name+".json"), d); err != nil {
 						return fmt.Errorf("--save: %w", err)
 					}
 				}

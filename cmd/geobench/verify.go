@@ -14,8 +14,11 @@ import (
 
 	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/experiment"
+	"github.com/geobench/geobench/internal/experiment/play"
+	"github.com/geobench/geobench/internal/experiment/plot"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/result"
 )
 
 // expand expands all experiments of a bundle. Whatever is wrong with them is a usage error that lists it all.
@@ -60,8 +63,8 @@ Exit codes: 0 every claim holds; 1 a claim differs or has no result, or a run fa
 				return usageError("--simulate and --run are both set: keep one of them")
 			case !slices.Contains(verifyFormats, format):
 				return usageError("--output: %q is not one of %s", format, strings.Join(verifyFormats, ", "))
-			case out != "" && !experiment.CanDraw:
-				return usageError("--out: %w", experiment.ErrNoPlots)
+			case out != "" && !plot.CanDraw:
+				return usageError("--out: %w", plot.ErrNoPlots)
 			case parallel < 0:
 				return usageError("--parallel: %d is not a number of simulations: write 1 or more, or 0 for one per CPU", parallel)
 			}
@@ -85,8 +88,8 @@ Exit codes: 0 every claim holds; 1 a claim differs or has no result, or a run fa
 				return err
 			}
 			view := newExperimentView(cmd.ErrOrStderr(), quiet)
-			played, err := experiment.Play(cmd.Context(), experiments,
-				experiment.Options{RealTime: realTime, Parallel: parallel, Folder: folder, Report: view.show})
+			played, err := play.Play(cmd.Context(), experiments,
+				play.Options{RealTime: realTime, Parallel: parallel, Folder: folder, Report: view.show})
 			view.close()
 			if err != nil {
 				if cmd.Context().Err() != nil {
@@ -143,11 +146,11 @@ func writeReport(folder string, report *experiment.Report, experiments []*experi
 		return err
 	}
 	for _, e := range experiments {
-		if _, err := e.Draw(played, folder); err != nil {
+		if _, err := plot.Draw(e, played, folder); err != nil {
 			return fmt.Errorf("plots of experiment %s: %w", e.Name, err)
 		}
 	}
-	return experiment.WriteJSON(filepath.Join(folder, "report.json"), report)
+	return result.WriteJSON(filepath.Join(folder, "report.json"), report)
 }
 
 func printReport(w io.Writer, format string, report *experiment.Report) error {

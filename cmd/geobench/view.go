@@ -11,6 +11,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/experiment"
+	"github.com/geobench/geobench/internal/experiment/play"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/plan"
@@ -231,7 +232,7 @@ func (f *follower) faults(elapsed time.Duration) []string {
 type experimentView struct {
 	*screen
 	began     time.Time // of the first run that was not kept
-	last      experiment.Progress
+	last      play.Progress
 	followers map[*experiment.Run]*follower
 }
 
@@ -240,11 +241,11 @@ func newExperimentView(w io.Writer, quiet bool) *experimentView {
 }
 
 // show takes the progress; it may be called often.
-func (v *experimentView) show(p experiment.Progress) { v.showAt(p, time.Now()) }
+func (v *experimentView) show(p play.Progress) { v.showAt(p, time.Now()) }
 
-func (v *experimentView) showAt(p experiment.Progress, now time.Time) {
+func (v *experimentView) showAt(p play.Progress, now time.Time) {
 	v.last = p
-	if v.began.IsZero() && p.Event == experiment.Began {
+	if v.began.IsZero() && p.Event == play.Began {
 		v.began = now
 	}
 	for _, r := range p.Playing {
@@ -261,9 +262,9 @@ func (v *experimentView) showAt(p experiment.Progress, now time.Time) {
 		if v.due(now, v.key) {
 			v.screen.show(now, v.key, v.lines(now))
 		}
-	case p.Event == experiment.Ended:
+	case p.Event == play.Ended:
 		fmt.Fprintf(v.w, "%s: %s%s\n", v.count(), p.Label, v.rest(now))
-	case p.Event == experiment.Began && p.Done == 0:
+	case p.Event == play.Began && p.Done == 0:
 		// The longest runs come first: say what keeps the first line waiting.
 		fmt.Fprintf(v.w, "running %s\n", p.Label)
 	}

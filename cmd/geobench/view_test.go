@@ -8,6 +8,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/experiment"
+	"github.com/geobench/geobench/internal/experiment/play"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/local"
@@ -85,13 +86,13 @@ func TestExperimentView(t *testing.T) {
 		r.Run, r.Database = viewedPlan().Run, &v1alpha1.GeoDatabase{}
 		r.Database.Spec.Regions = []v1alpha1.Region{{Name: "east"}, {Name: "west"}}
 	}
-	story := []experiment.Progress{
-		{Total: 3, Label: one.Label, Event: experiment.Began, Playing: []experiment.Playing{{Run: one}}},
-		{Total: 3, Label: one.Label, Event: experiment.Moved, Share: 0.3, Playing: []experiment.Playing{
+	story := []play.Progress{
+		{Total: 3, Label: one.Label, Event: play.Began, Playing: []play.Playing{{Run: one}}},
+		{Total: 3, Label: one.Label, Event: play.Moved, Share: 0.3, Playing: []play.Playing{
 			{Run: one, At: progressAt("simulating", 10*time.Second)}, {Run: two}}},
-		{Total: 3, Done: 1, Label: one.Label, Event: experiment.Ended, Share: 0.5, Playing: []experiment.Playing{
+		{Total: 3, Done: 1, Label: one.Label, Event: play.Ended, Share: 0.5, Playing: []play.Playing{
 			{Run: two, At: progressAt("simulating", 10*time.Second)}}},
-		{Total: 3, Done: 2, Kept: 1, Failed: 1, Label: "calvin clients=8", Event: experiment.Ended, Share: 0.9},
+		{Total: 3, Done: 2, Kept: 1, Failed: 1, Label: "calvin clients=8", Event: play.Ended, Share: 0.9},
 	}
 	var out bytes.Buffer
 	v := newExperimentView(&out, false)

@@ -411,7 +411,7 @@ func (p *Parameter) numbers() ([]float64, error) {
 func show(v ref.Val) string {
 	switch v := v.(type) {
 	case types.Double:
-		return formatNumber(float64(v))
+		return FormatNumber(float64(v))
 	case types.String:
 		return string(v)
 	case traits.Lister:
@@ -432,8 +432,8 @@ func show(v ref.Val) string {
 	return fmt.Sprint(v.Value())
 }
 
-// formatNumber prints four digits, and no fraction of what is larger.
-func formatNumber(v float64) string {
+// FormatNumber words a figure for people: with four digits, and whole from 1000 on.
+func FormatNumber(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsNaN(v):
 		return "none"

@@ -1,8 +1,8 @@
 // Package experiment turns an Experiment into runs and runs into answers: it expands databases x swept values x
-// repetitions into points, each of them a pair of manifests that is validated like any hand-written one; plays the points
-// in this process, keeping one result document per point on disk, so that an interrupted experiment goes on where it was;
-// takes medians over the repetitions; evaluates the experiment's claims over them; and draws them. docs/experiments.md
-// is the description for users.
+// repetitions into points, each of them a pair of manifests that is validated like any hand-written one; takes medians
+// over the repetitions of their results; evaluates the experiment's claims over them; and says what is to be drawn.
+// Whoever plays the points adds their documents to Results: package play in this process, the operator on a cluster.
+// Package plot draws. docs/experiments.md is the description for users.
 package experiment
 
 import (
@@ -71,9 +71,12 @@ type Run struct {
 	Label string
 	// DatabaseHash is eight hexadecimal digits for the database and its network: runs with the same one can share a database.
 	DatabaseHash string
-	// hash of the manifests.
-	hash string
+	hash         string
 }
+
+// Hash is the SHA-256 in hexadecimal digits of the spec of the run and of the name, spec and network of its database:
+// runs with the same one are equal, whatever they are called.
+func (r *Run) Hash() string { return r.hash }
 
 // New expands an experiment of a bundle, validates every point and compiles every claim. The error, if any, is
 // manifest.Problems, and names fields of the Experiment.

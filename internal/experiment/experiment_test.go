@@ -1,97 +1,23 @@
-package experiment
+package experiment_test
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/geobench/geobench/internal/experiment"
+	"github.com/geobench/geobench/internal/experiment/experimenttest"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/result"
 )
 
-// small is an experiment of two databases and four points that simulates in a moment. The tests change its text.
-const small = `apiVersion: geobench.dev/v1alpha1
-kind: Experiment
-metadata: {name: small}
-spec:
-  databases:
-    - name: near
-      template:
-        spec:
-          engine: {name: calvin}
-          regions: [{name: a}, {name: b}]
-          network: {profile: {intraRegion: {rtt: 400us}, links: [{from: a, to: b, rtt: 20ms}]}}
-    - name: far
-      template:
-        spec:
-          engine: {name: calvin, parameters: {ordering: epochs}}
-          regions: [{name: a}, {name: b}]
-          network: {profile: {intraRegion: {rtt: 400us}, links: [{from: a, to: b, rtt: 100ms}]}}
-  run:
-    spec:
-      workload: {smallbank: {customers: 1000}}
-      load: {clientsPerRegion: 2, warmup: 200ms, duration: 1s}
-      verify: [Invariants]
-  sweep:
-    - {path: spec.load.clientsPerRegion, values: [2, 4]}
-  claims:
-    - {id: c-1, says: near is faster, expression: "min(tput('near')) > max(tput('far'))"}
-`
+const small, sweepLine = experimenttest.Small, experimenttest.SweepLine
 
-// replaced is small with a part of it replaced.
-func replaced(t *testing.T, pairs ...string) string {
-	t.Helper()
-	text := small
-	for i := 0; i < len(pairs); i += 2 {
-		if !strings.Contains(text, pairs[i]) {
-			t.Fatalf("there is no %q to replace", pairs[i])
-		}
-		text = strings.Replace(text, pairs[i], pairs[i+1], 1)
-	}
-	return text
-}
-
-// read expands the only experiment of a text.
-func read(text string) (*Experiment, error) {
-	b, err := manifest.Load(strings.NewReader(text), check.Default(nil), "-")
-	if err != nil {
-		return nil, err
-	}
-	return New(b, b.Experiments[0], check.Default(nil))
-}
-
-func mustRead(t *testing.T, text string) *Experiment {
-	t.Helper()
-	e, err := read(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
-
-func play(t *testing.T, e *Experiment, o Options) *Results {
-	t.Helper()
-	if o.Folder == "" {
-		o.Folder = t.TempDir()
-	}
-	r, err := Play(t.Context(), []*Experiment{e}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-const sweepLine = "- {path: spec.load.clientsPerRegion, values: [2, 4]}"
+var read, mustRead, replaced, invented = experimenttest.Read, experimenttest.MustRead, experimenttest.Replaced, experimenttest.Invented
 
 func TestExpansion(t *testing.T) {
 	tests := map[string]struct {
@@ -245,130 +171,14 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestTheSameBytes plays an experiment with one and with two at a time, and compares documents and report.
-func TestTheSameBytes(t *testing.T) {
-	var reports [][]byte
-	var files []map[string]string
-	for _, parallel := range []int{1, 2} {
-		e := mustRead(t, small)
-		folder := t.TempDir()
-		b, err := json.Marshal(NewReport([]*Experiment{e}, play(t, e, Options{Folder: folder, Parallel: parallel})))
-		if err != nil {
-			t.Fatal(err)
-		}
-		reports = append(reports, b)
-		files = append(files, contents(t, folder))
-	}
-	if !bytes.Equal(reports[0], reports[1]) {
-		t.Errorf("two reports:\n%s\n%s", reports[0], reports[1])
-	}
-	if len(files[0]) != 4 {
-		t.Errorf("%d documents, want 4", len(files[0]))
-	}
-	for name, text := range files[0] {
-		if files[1][name] != text {
-			t.Errorf("%s differs", name)
-		}
-	}
-}
-
-func contents(t *testing.T, folder string) map[string]string {
-	t.Helper()
-	out := map[string]string{}
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range entries {
-		b, err := os.ReadFile(filepath.Join(folder, f.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		out[f.Name()] = string(b)
-	}
-	return out
-}
-
-func TestResume(t *testing.T) {
-	e := mustRead(t, small)
-	folder := t.TempDir()
-	// The first attempt is interrupted after one run.
-	ctx, cancel := context.WithCancel(t.Context())
-	_, err := Play(ctx, []*Experiment{e}, Options{Folder: folder, Parallel: 1, Report: func(p Progress) {
-		if p.Event == Ended {
-			cancel()
-		}
-	}})
-	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("an interrupted experiment ended with %v", err)
-	}
-	if n := len(contents(t, folder)); n != 1 {
-		t.Fatalf("%d documents are there after the interruption, want 1", n)
-	}
-	var last Progress
-	count := func(p Progress) { last = p }
-	play(t, e, Options{Folder: folder, Report: count})
-	if last.Done != 4 || last.Kept != 1 {
-		t.Errorf("the second attempt: %+v, want 4 done, 1 of them kept", last)
-	}
-	before := contents(t, folder)
-	first := play(t, e, Options{Folder: folder, Report: count})
-	if last.Done != 4 || last.Kept != 4 {
-		t.Errorf("the third attempt: %+v, want all 4 kept", last)
-	}
-	if got := first.Judge(t, e); !got.Holds {
-		t.Errorf("the claim over kept results: %+v", got)
-	}
-	// A broken document is made again; other values keep what is still asked for.
-	for name := range before {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte("{"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		break
-	}
-	play(t, e, Options{Folder: folder, Report: count})
-	if last.Kept != 3 {
-		t.Errorf("with a broken document: %+v, want 3 kept", last)
-	}
-	for name, text := range contents(t, folder) {
-		if before[name] != text {
-			t.Errorf("%s is not as before", name)
-		}
-	}
-	play(t, mustRead(t, replaced(t, "values: [2, 4]", "values: [4, 3, 2]")), Options{Folder: folder, Report: count})
-	if last.Done != 6 || last.Kept != 4 {
-		t.Errorf("with a value more: %+v, want 6 done, 4 of them kept", last)
-	}
-}
-
-// Judge the only claim.
-func (r *Results) Judge(t *testing.T, e *Experiment) Finding {
+// judge judges the only claim.
+func judge(t *testing.T, e *experiment.Experiment, r *experiment.Results) experiment.Finding {
 	t.Helper()
 	all := e.Judge(r)
 	if len(all) != 1 {
 		t.Fatalf("%d findings, want 1", len(all))
 	}
 	return all[0]
-}
-
-// invented are results whose throughput is what figures says for each point, in order; each run's latencies are a
-// thousandth of it in milliseconds.
-func invented(e *Experiment, figures ...float64) *Results {
-	r := &Results{Simulated: true, outcomes: map[*Run]outcome{}}
-	for i, run := range e.Runs() {
-		v := int64(figures[i%len(figures)])
-		d := &result.Document{Name: run.Run.Name, Simulated: true, Verdict: "Passed", Summary: result.Summary{
-			Counts: result.Counts{Committed: v, Aborted: v / 10}, ThroughputPerSecond: v, BytesPerTransaction: v,
-			LatencyMicroseconds: result.Latency{P50: v, P90: 2 * v, P95: 3 * v, P99: 4 * v, Mean: v},
-			Cost:                result.Cost{PerMillionTransactions: result.Micros(v)},
-		}}
-		for k, name := range run.Database.Spec.RegionNames() {
-			d.Regions = append(d.Regions, result.Region{Name: name, Counts: result.Counts{Committed: v}, ThroughputPerSecond: v / int64(k+2),
-				LatencyMicroseconds: result.Latency{P50: v * int64(k+1)}})
-		}
-		r.outcomes[run] = outcome{document: d}
-	}
-	return r
 }
 
 func TestClaims(t *testing.T) {
@@ -405,7 +215,7 @@ func TestClaims(t *testing.T) {
 				claim += fmt.Sprintf(", measured: %q", tc.measured)
 			}
 			e := mustRead(t, replaced(t, "expression: \"min(tput('near')) > max(tput('far'))\"", claim))
-			f := invented(e, figures...).Judge(t, e)
+			f := judge(t, e, invented(e, figures...))
 			if f.Answer() != tc.answer || f.Measured != tc.shows && tc.shows != "" {
 				t.Errorf("%s (%s) measured %q, want %s, %q", f.Answer(), f.Error, f.Measured, tc.answer, tc.shows)
 			}
@@ -416,8 +226,8 @@ func TestClaims(t *testing.T) {
 func TestAClaimOverARunThatFailedHasNoResult(t *testing.T) {
 	e := mustRead(t, small)
 	r := invented(e, 1000, 2000, 500, 2500)
-	r.outcomes[e.Points[1].Runs[0]] = outcome{err: errors.New("it broke")}
-	report := NewReport([]*Experiment{e}, r)
+	r.Add(e.Points[1].Runs[0], nil, errors.New("it broke"))
+	report := experiment.NewReport([]*experiment.Experiment{e}, r)
 	if got := report.Claims[0]; got.Answer() != "no result" || !strings.Contains(got.Error, "it broke") {
 		t.Errorf("the finding is %+v", got)
 	}
@@ -437,70 +247,8 @@ func TestAClaimOverARunThatFailedHasNoResult(t *testing.T) {
 
 func TestNothingCommittedIsNoLatency(t *testing.T) {
 	e := mustRead(t, replaced(t, "min(tput('near')) > max(tput('far'))", "max(p50('near')) < 1000000.0"))
-	if f := invented(e, 0, 2000).Judge(t, e); f.Holds || f.Measured != "infinite < 1000000" {
+	if f := judge(t, e, invented(e, 0, 2000)); f.Holds || f.Measured != "infinite < 1000000" {
 		t.Errorf("the finding is %+v", f)
-	}
-}
-
-func TestRepetitions(t *testing.T) {
-	tests := map[string]struct {
-		values            []float64
-		median, halfWidth float64
-	}{
-		"one":   {[]float64{7}, 7, 0},
-		"two":   {[]float64{1, 3}, 2, 12.7062},                  // t(1) = 12.7062, s/sqrt(n) = 1
-		"five":  {[]float64{5, 1, 4, 2, 3}, 3, 2.7764 * 0.7071}, // t(4) = 2.7764, s = 1.5811
-		"equal": {[]float64{2, 2, 2}, 2, 0},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			got := summarise(tc.values)
-			if got.Median != tc.median || math.Abs(got.HalfWidth-tc.halfWidth) > 0.001 {
-				t.Errorf("%+v, want median %v, half-width %v", got, tc.median, tc.halfWidth)
-			}
-		})
-	}
-	if got := summarise([]float64{1, 2, math.Inf(1)}); got.Median != 2 || got.HalfWidth != 0 {
-		t.Errorf("%+v of a repetition that committed nothing", got)
-	}
-}
-
-func wellFormed(t *testing.T, name string, svg []byte) {
-	t.Helper()
-	d := xml.NewDecoder(bytes.NewReader(svg))
-	elements := 0
-	for {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if start, ok := token.(xml.StartElement); ok {
-			if elements == 0 && start.Name.Local != "svg" {
-				t.Errorf("%s begins with %s", name, start.Name.Local)
-			}
-			elements++
-		}
-	}
-	if elements < 10 {
-		t.Errorf("%s has %d elements", name, elements)
-	}
-	if bytes.Contains(svg, []byte("NaN")) {
-		t.Errorf("%s has a coordinate that is no number", name)
-	}
-}
-
-func TestRealTime(t *testing.T) {
-	e := mustRead(t, replaced(t, "values: [2, 4]", "values: [2]", "rtt: 100ms", "rtt: 30ms"))
-	r := play(t, e, Options{RealTime: true, Parallel: 8})
-	d, err := r.Document(e.Runs()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d.Simulated || r.Simulated {
-		t.Error("a run in real time says that it is simulated")
 	}
 }
 
@@ -520,7 +268,7 @@ func TestShippedExperiments(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, object := range b.Experiments {
-				if _, err := New(b, object, check.Simulator(nil)); err != nil {
+				if _, err := experiment.New(b, object, check.Simulator(nil)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -546,7 +294,7 @@ func TestRunsThatAreEqual(t *testing.T) {
 
 func TestFigures(t *testing.T) {
 	e := mustRead(t, small)
-	r := NewResults("in a cluster")
+	r := experiment.NewResults("in a cluster")
 	for i, run := range e.Runs() {
 		d := &result.Document{}
 		d.Summary.Committed, d.Summary.ThroughputPerSecond = 1000, int64(1234+i)
@@ -557,7 +305,7 @@ func TestFigures(t *testing.T) {
 		}
 		r.Add(run, d, nil)
 	}
-	report := NewReport([]*Experiment{e}, r)
+	report := experiment.NewReport([]*experiment.Experiment{e}, r)
 	report.Round(3)
 	var b strings.Builder
 	if err := errors.Join(report.Table(&b), report.Figures(&b)); err != nil {

@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,10 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// ErrNoPlots is what Draw returns in a build without plots: see CanDraw.
-var ErrNoPlots = errors.New("this binary was built without plots; build with `make build` or `go build -tags full ./cmd/geobench`")
-
-// metric is a figure of a result, as claims and plots see it.
+// metric is a figure of a result, as claims and curves see it.
 type metric struct {
 	name string
 	// unit and title label an axis.

@@ -130,7 +130,7 @@ func pointData(p *Point, r *Results) PointData {
 	return d
 }
 
-// ReadReport reads what WriteJSON has written of a Report.
+// ReadReport reads what result.WriteJSON has written of a Report.
 func ReadReport(path string) (*Report, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -289,7 +289,7 @@ func (out *Report) Figures(w io.Writer) error {
 			for _, name := range shown {
 				cell := "-"
 				if v, ok := p.Median[name]; ok {
-					cell = formatNumber(v)
+					cell = FormatNumber(v)
 				}
 				row = append(row, cell)
 			}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/exit"
-	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/local"
@@ -106,7 +105,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 		if d != nil {
 			docs = append(docs, d)
 			if f.save != "" {
-				if err := experiment.WriteJSON(filepath.Join(f.save, d.Name+".json"), d); err != nil {
+				if err := result.WriteJSON(filepath.Join(f.save, d.Name+".json"), d); err != nil {
 					return fail(exit.Broken, fmt.Errorf("--save: %w", err))
 				}
 			}

@@ -442,11 +442,11 @@ func TestContrast(t *testing.T) {
 
 func TestAdd(t *testing.T) {
 	dir := t.TempDir()
-	if err := experiment.WriteJSON(filepath.Join(dir, "report.json"), swept()); err != nil {
+	if err := result.WriteJSON(filepath.Join(dir, "report.json"), swept()); err != nil {
 		t.Fatal(err)
 	}
 	results := t.TempDir()
-	if err := experiment.WriteJSON(filepath.Join(results, "a.json"), document(t)); err != nil {
+	if err := result.WriteJSON(filepath.Join(results, "a.json"), document(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(results, "other.json"), []byte(`{"kind": "List"}`), 0o600); err != nil {

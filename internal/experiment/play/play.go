@@ -1,12 +1,12 @@
-package experiment
+// Package play plays the runs of experiments in this process, in virtual or in real time. It keeps one result document
+// per run on disk, so that an interrupted experiment goes on where it was.
+package play
 
 import (
 	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/result"
@@ -61,47 +62,13 @@ const (
 
 // Playing is how far a run is.
 type Playing struct {
-	Run *Run
+	Run *experiment.Run
 	At  local.Progress
-}
-
-// Results are the documents of runs, or why there is none.
-type Results struct {
-	// Simulated results come from virtual time.
-	Simulated bool
-	// Place is where results in real time were measured; empty stands for "on this machine".
-	Place    string
-	outcomes map[*Run]outcome
-}
-
-type outcome struct {
-	document *result.Document
-	err      error
-}
-
-// NewResults returns results that were measured elsewhere, to be added. place says where, for people, for example "in a
-// cluster".
-func NewResults(place string) *Results {
-	return &Results{Place: place, outcomes: map[*Run]outcome{}}
-}
-
-// Add tells how a run ended: with a document, or why there is none.
-func (r *Results) Add(run *Run, document *result.Document, err error) {
-	r.outcomes[run] = outcome{document, err}
-}
-
-// Document of a run. The error says why it could not be played.
-func (r *Results) Document(run *Run) (*result.Document, error) {
-	o, ok := r.outcomes[run]
-	if !ok {
-		return nil, fmt.Errorf("%s was not played", run.Label)
-	}
-	return o.document, o.err
 }
 
 // Play plays all runs of the experiments that have no result in the folder yet. A run that cannot be played is an outcome
 // of its own; the error is for what stops everything: the folder, or the context. What has ended by then is kept.
-func Play(ctx context.Context, experiments []*Experiment, o Options) (*Results, error) {
+func Play(ctx context.Context, experiments []*experiment.Experiment, o Options) (*experiment.Results, error) {
 	if err := os.MkdirAll(o.Folder, 0o755); err != nil {
 		return nil, fmt.Errorf("the folder of results: %w", err)
 	}
@@ -109,8 +76,9 @@ func Play(ctx context.Context, experiments []*Experiment, o Options) (*Results, 
 	if err != nil {
 		return nil, err
 	}
-	p := &player{Options: o, build: build, results: &Results{Simulated: !o.RealTime, outcomes: map[*Run]outcome{}}}
-	var runs []*Run
+	p := &player{Options: o, build: build, results: experiment.NewResults("")}
+	p.results.Simulated = !o.RealTime
+	var runs []*experiment.Run
 	for _, e := range experiments {
 		runs = append(runs, e.Runs()...)
 	}
@@ -119,7 +87,7 @@ func Play(ctx context.Context, experiments []*Experiment, o Options) (*Results, 
 		p.work += weight(run)
 	}
 	// Long runs first, so that no core waits for the other at the end.
-	slices.SortStableFunc(runs, func(a, b *Run) int { return cmp.Compare(weight(b), weight(a)) })
+	slices.SortStableFunc(runs, func(a, b *experiment.Run) int { return cmp.Compare(weight(b), weight(a)) })
 
 	g, playing := errgroup.WithContext(ctx)
 	parallel := cmp.Or(o.Parallel, runtime.GOMAXPROCS(0))
@@ -137,7 +105,7 @@ func Play(ctx context.Context, experiments []*Experiment, o Options) (*Results, 
 }
 
 // weight grows with the work of simulating a run.
-func weight(r *Run) int64 {
+func weight(r *experiment.Run) int64 {
 	l := &r.Run.Spec.Load
 	return int64(l.ClientsPerRegion) * (l.Warmup.Milliseconds() + l.Duration.Milliseconds())
 }
@@ -151,17 +119,17 @@ type player struct {
 	playing  []Playing
 	// work that there is to do, and that has been done, in the unit of weight.
 	work, done int64
-	results    *Results
+	results    *experiment.Results
 }
 
 // one plays a run, unless its result is there.
-func (p *player) one(ctx context.Context, run *Run) error {
+func (p *player) one(ctx context.Context, run *experiment.Run) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	file := filepath.Join(p.Folder, p.key(run)+".json")
 	if d, err := result.Read(file); err == nil && d.Name == run.Run.Name {
-		p.tell(run, outcome{document: d}, true)
+		p.tell(run, d, nil, true)
 		return nil
 	}
 	p.begin(run)
@@ -170,17 +138,17 @@ func (p *player) one(ctx context.Context, run *Run) error {
 		return ctx.Err()
 	}
 	if err == nil {
-		if err := write(file, d.Write); err != nil {
+		if err := result.WriteFile(file, d.Write); err != nil {
 			return fmt.Errorf("the folder of results: %w", err)
 		}
 	} else {
 		err = fmt.Errorf("%s could not run: %w", run.Label, err)
 	}
-	p.tell(run, outcome{d, err}, false)
+	p.tell(run, d, err, false)
 	return nil
 }
 
-func (p *player) play(ctx context.Context, run *Run) (*result.Document, error) {
+func (p *player) play(ctx context.Context, run *experiment.Run) (*result.Document, error) {
 	planned, err := plan.New(run.Run, run.Database, run.Profile)
 	if err != nil {
 		return nil, err
@@ -192,14 +160,14 @@ func (p *player) play(ctx context.Context, run *Run) (*result.Document, error) {
 	return local.Simulate(ctx, planned, report)
 }
 
-func (p *player) begin(run *Run) {
+func (p *player) begin(run *experiment.Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.playing = append(p.playing, Playing{Run: run})
 	p.report(run, Began)
 }
 
-func (p *player) move(run *Run, at local.Progress) {
+func (p *player) move(run *experiment.Run, at local.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range p.playing {
@@ -211,7 +179,7 @@ func (p *player) move(run *Run, at local.Progress) {
 }
 
 // report tells the progress, with the mutex held.
-func (p *player) report(run *Run, event Event) {
+func (p *player) report(run *experiment.Run, event Event) {
 	if p.Report == nil {
 		return
 	}
@@ -229,10 +197,10 @@ func (p *player) report(run *Run, event Event) {
 	p.Report(p.progress)
 }
 
-func (p *player) tell(run *Run, o outcome, kept bool) {
+func (p *player) tell(run *experiment.Run, d *result.Document, err error, kept bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.results.outcomes[run] = o
+	p.results.Add(run, d, err)
 	p.playing = slices.DeleteFunc(p.playing, func(r Playing) bool { return r.Run == run })
 	p.progress.Done++
 	if kept {
@@ -241,15 +209,15 @@ func (p *player) tell(run *Run, o outcome, kept bool) {
 	} else {
 		p.done += weight(run)
 	}
-	if o.err != nil {
+	if err != nil {
 		p.progress.Failed++
 	}
 	p.report(run, Ended)
 }
 
 // key names a run's result: the same manifests, build and driver have the same one.
-func (p *player) key(run *Run) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %t %s", run.Run.Name, p.build, p.RealTime, run.hash))
+func (p *player) key(run *experiment.Run) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %t %s", run.Run.Name, p.build, p.RealTime, run.Hash()))
 	return hex.EncodeToString(sum[:16])
 }
 
@@ -275,32 +243,3 @@ var buildID = sync.OnceValues(func() (string, error) {
 	}
 	return v + "-" + hex.EncodeToString(h.Sum(nil)[:8]), nil
 })
-
-// write writes a file so that it is there as a whole or not at all.
-func write(path string, content func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	if err := content(f); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err := errors.Join(f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
-
-// WriteJSON writes a value as indented JSON, so that the file is there as a whole or not at all.
-func WriteJSON(path string, v any) error {
-	return write(path, func(w io.Writer) error {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(v)
-	})
-}

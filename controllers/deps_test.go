@@ -1,0 +1,38 @@
+package controllers
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestDeps holds the operator to judging what pods have measured: it neither simulates, nor plays runs in its own
+// process, nor draws.
+func TestDeps(t *testing.T) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", "full", "./...")
+	list.Env = append(list.Environ(), "GOPROXY=off", "GOTOOLCHAIN=local")
+	var stderr strings.Builder
+	list.Stderr = &stderr
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, &stderr)
+	}
+	imported := strings.Fields(string(out))
+	const module = "github.com/geobench/geobench/"
+	for _, want := range []string{module + "controllers", module + "internal/experiment"} {
+		if !slices.Contains(imported, want) {
+			t.Errorf("go list names %d packages, and not %s: the list is not what this test takes it for", len(imported), want)
+		}
+	}
+	for _, path := range imported {
+		for _, unwanted := range []string{
+			module + "internal/sim", module + "internal/local", module + "internal/node",
+			module + "internal/experiment/play", module + "internal/experiment/plot", "gonum.org/v1/plot",
+		} {
+			if path == unwanted || strings.HasPrefix(path, unwanted+"/") {
+				t.Errorf("controllers depend on %s", path)
+			}
+		}
+	}
+}

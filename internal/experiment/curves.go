@@ -1,0 +1,214 @@
+package experiment
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// Curves are a figure over the first parameter that has several values: all that a plot shows, as numbers and words.
+type Curves struct {
+	// Metric is the name by which claims ask for the figure.
+	Metric string
+	// Title names the experiment and the figure, and says when results are simulated. Unit is the figure's.
+	Title, Unit string
+	Axis        Axis
+	// Lines are one per system and combination of the other parameters, in the order of Experiment.Points. A line that
+	// has no figures is among them, so that the others keep their places.
+	Lines []Line
+}
+
+// Axis is the parameter that curves lie over.
+type Axis struct {
+	// Parameter is its name.
+	Parameter string
+	// At holds the places of its values in the order of the manifest. Durations are in milliseconds.
+	At []float64
+	// Labels are the values as the manifest has them, one for each place. There are none where values are plain numbers.
+	Labels []string
+	// Ordinal is true where values are names: they have no distances, and their places are counted from 0.
+	Ordinal bool
+}
+
+// Line is a series of figures by growing X.
+type Line struct {
+	Label string
+	// System is its index in Experiment.Systems.
+	System int
+	// X and Y have the same length. Y of Curves are medians of the repetitions.
+	X, Y []float64
+	// HalfWidth of the 95% confidence interval of each Y's mean; nil where nothing is known of any.
+	HalfWidth []float64
+}
+
+// Timeline is the throughput over the time of measuring, one line per point of the experiment, and the faults
+// meanwhile.
+type Timeline struct {
+	// Title is as that of Curves. Unit and Axis name what lines hold as Y and as X.
+	Title, Unit, Axis string
+	Lines             []Line
+	// Faults are those of all points, each once.
+	Faults []FaultSpan
+}
+
+// FaultSpan is the time in which a fault has its effect, in seconds since the start of measuring.
+type FaultSpan struct {
+	Name     string
+	From, To float64
+}
+
+// curved are the figures of Curves.
+var curved = []string{"tput", "p50", "p90", "bytes", "cost"}
+
+// Curves are the most asked-for figures over the sweep; none for an experiment that sweeps nothing. Points that could
+// not run are left out: the report names them.
+func (e *Experiment) Curves(r *Results) ([]Curves, error) {
+	x := slices.IndexFunc(e.Parameters, func(p Parameter) bool { return len(p.Values) > 1 })
+	if x < 0 {
+		return nil, nil
+	}
+	axis := e.Parameters[x].axis()
+	var out []Curves
+	for _, name := range curved {
+		m, err := metricNamed(name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Curves{Metric: m.name, Title: e.title(m.title, r), Unit: m.unit, Axis: axis, Lines: e.lines(r, m, x, axis.At)})
+	}
+	return out, nil
+}
+
+// title of what is drawn.
+func (e *Experiment) title(of string, r *Results) string {
+	title := e.Name + ": " + of
+	if r.Simulated {
+		title += " (SIMULATED)"
+	}
+	return title
+}
+
+func (p *Parameter) axis() Axis {
+	a := Axis{Parameter: p.Name}
+	var err error
+	if a.At, err = p.numbers(); err != nil {
+		a.At, a.Ordinal = nil, true
+		for i := range p.Values {
+			a.At = append(a.At, float64(i))
+		}
+	}
+	if slices.ContainsFunc(p.Values, func(v v1alpha1.SweepValue) bool { return v.StrVal != "" }) {
+		for _, v := range p.Values {
+			a.Labels = append(a.Labels, v.String())
+		}
+	}
+	return a
+}
+
+// lines of a figure over parameter x, whose values are at the places given.
+func (e *Experiment) lines(r *Results, m *metric, x int, at []float64) []Line {
+	type sample struct {
+		x float64
+		figure
+	}
+	var lines []Line
+	var samples [][]sample // of each line
+	byLabel := map[string]int{}
+	for _, p := range e.Points {
+		label := p.System
+		for i, parameter := range e.Parameters {
+			if i != x && len(parameter.Values) > 1 {
+				label += fmt.Sprintf(", %s %s", parameter.Name, p.Values[i].String())
+			}
+		}
+		i, ok := byLabel[label]
+		if !ok {
+			i = len(lines)
+			byLabel[label] = i
+			lines, samples = append(lines, Line{Label: label, System: slices.Index(e.Systems, p.System)}), append(samples, nil)
+		}
+		if f, err := r.figure(p, m, ""); err == nil && !math.IsInf(f.Median, 0) {
+			samples[i] = append(samples[i], sample{at[slices.Index(e.Parameters[x].Values, p.Values[x])], f})
+		}
+	}
+	for i := range lines {
+		l := &lines[i]
+		slices.SortStableFunc(samples[i], func(a, b sample) int { return cmp.Compare(a.x, b.x) })
+		certain := true
+		for _, s := range samples[i] {
+			l.X, l.Y, l.HalfWidth = append(l.X, s.x), append(l.Y, s.Median), append(l.HalfWidth, s.HalfWidth)
+			certain = certain && s.HalfWidth == 0
+		}
+		if certain {
+			l.HalfWidth = nil
+		}
+	}
+	return lines
+}
+
+// Timeline is nil when no run has a fault. Of the repetitions of a point it has the first.
+func (e *Experiment) Timeline(r *Results) *Timeline {
+	t := &Timeline{Title: e.title("throughput over time", r), Unit: "committed transactions/s", Axis: "seconds since the start of measuring"}
+	var faults []result.Fault
+	end := 0.0
+	for _, point := range e.Points {
+		d, err := r.Document(point.Runs[0])
+		if err != nil || len(d.Faults) == 0 || len(d.Timeline) == 0 {
+			continue // The report names points that could not run.
+		}
+		l := Line{Label: point.Label, System: slices.Index(e.Systems, point.System)}
+		l.X, l.Y = smooth(d)
+		end = max(end, l.X[len(l.X)-1])
+		t.Lines = append(t.Lines, l)
+		for _, f := range d.Faults {
+			same := func(g result.Fault) bool {
+				return g.Name == f.Name && g.AtMicroseconds == f.AtMicroseconds && g.DurationMicroseconds == f.DurationMicroseconds
+			}
+			if !slices.ContainsFunc(faults, same) {
+				faults = append(faults, f)
+			}
+		}
+	}
+	if len(t.Lines) == 0 {
+		return nil
+	}
+	for _, f := range faults {
+		s := FaultSpan{Name: f.Name, From: float64(f.AtMicroseconds) / 1e6, To: float64(f.AtMicroseconds+f.DurationMicroseconds) / 1e6}
+		if f.Lasting {
+			s.To = end
+		}
+		t.Faults = append(t.Faults, s)
+	}
+	return t
+}
+
+// smooth is the throughput of a document over its first window, each tenth of a second the mean of the five around it.
+// x are seconds, y transactions/s.
+func smooth(d *result.Document) (x, y []float64) {
+	var tenths []float64
+	for _, t := range d.Timeline {
+		if t.Repetition > 1 {
+			break
+		}
+		for k := range 10 {
+			n := 0.0
+			if t.Tenths != nil {
+				n = float64(t.Tenths.Committed[k])
+			}
+			tenths = append(tenths, n)
+		}
+	}
+	for i := range tenths {
+		from, to := max(0, i-2), min(len(tenths), i+3)
+		sum := 0.0
+		for _, n := range tenths[from:to] {
+			sum += n
+		}
+		x, y = append(x, (float64(i)+0.5)/10), append(y, sum/float64(to-from)*10)
+	}
+	return x, y
+}

@@ -1,0 +1,119 @@
+//go:build full
+
+package plot
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/geobench/geobench/internal/experiment/experimenttest"
+)
+
+func TestDrawings(t *testing.T) {
+	tests := map[string]struct {
+		text    string
+		figures []float64
+		want    string
+	}{
+		"numbers":     {experimenttest.Small, []float64{1000, 2000, 500, 2500}, "clientsPerRegion"},
+		"logarithmic": {experimenttest.Replaced(t, "values: [2, 4]", "values: [1, 10, 1000]"), []float64{1, 20, 30000}, "clientsPerRegion"},
+		"durations":   {experimenttest.Replaced(t, experimenttest.SweepLine, "- {path: spec.load.thinkTime, values: [0s, 5ms]}"), []float64{10, 20}, "thinkTime"},
+		"names":       {experimenttest.Replaced(t, experimenttest.SweepLine, "- {path: database.spec.engine.parameters.ordering, values: [leader, epochs]}"), []float64{10, 20}, "ordering"},
+		"two parameters": {experimenttest.Replaced(t, experimenttest.SweepLine, experimenttest.SweepLine+"\n    - {path: spec.seed, values: [1, 2]}"), []float64{10, 20, 30},
+			"near, seed 2"},
+		"repetitions":   {experimenttest.Replaced(t, "  sweep:", "  repetitions: 3\n  sweep:"), []float64{10, 20, 30, 40}, "clientsPerRegion"},
+		"nothing ended": {experimenttest.Small, []float64{0}, "clientsPerRegion"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := experimenttest.MustRead(t, tc.text)
+			folder := t.TempDir()
+			files, err := Draw(e, experimenttest.Invented(e, tc.figures...), folder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(files) != 2*5 {
+				t.Fatalf("%d files, want SVG and PNG of each of 5 figures", len(files))
+			}
+			say(t, files, tc.want, "(SIMULATED)")
+		})
+	}
+	t.Run("nothing to draw", func(t *testing.T) {
+		e := experimenttest.MustRead(t, experimenttest.Replaced(t, "  sweep:\n    "+experimenttest.SweepLine+"\n", ""))
+		if files, err := Draw(e, experimenttest.Invented(e, 1), t.TempDir()); err != nil || len(files) > 0 {
+			t.Errorf("files %v, error %v", files, err)
+		}
+	})
+}
+
+// TestTimeline draws more lines than there are colours.
+func TestTimeline(t *testing.T) {
+	e := experimenttest.MustRead(t, experimenttest.Replaced(t, "values: [2, 4]", "values: [2, 4, 6, 8]"))
+	r := experimenttest.WithFaults(t, e, experimenttest.Invented(e, 1000))
+	folder := t.TempDir()
+	files, err := Draw(e, r, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != 2*6 {
+		t.Fatalf("%d files, want SVG and PNG of each of 5 figures and of the timeline", len(files))
+	}
+	say(t, []string{filepath.Join(folder, "small-timeline.svg"), filepath.Join(folder, "small-timeline.png")},
+		">cut<", ">kill<", ">near clientsPerRegion=8<", ">far clientsPerRegion=8<", "stroke-dasharray", "(SIMULATED)")
+}
+
+// say looks whether SVG files hold texts, and whether all are what their names say.
+func say(t *testing.T, files []string, texts ...string) {
+	t.Helper()
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(f, ".png") {
+			if !bytes.HasPrefix(b, []byte("\x89PNG")) {
+				t.Errorf("%s is no PNG", f)
+			}
+			continue
+		}
+		wellFormed(t, f, b)
+		for _, want := range texts {
+			if !bytes.Contains(b, []byte(want)) {
+				t.Errorf("%s does not say %q", f, want)
+			}
+		}
+	}
+}
+
+func wellFormed(t *testing.T, name string, svg []byte) {
+	t.Helper()
+	d := xml.NewDecoder(bytes.NewReader(svg))
+	elements := 0
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if start, ok := token.(xml.StartElement); ok {
+			if elements == 0 && start.Name.Local != "svg" {
+				t.Errorf("%s begins with %s", name, start.Name.Local)
+			}
+			elements++
+		}
+	}
+	if elements < 10 {
+		t.Errorf("%s has %d elements", name, elements)
+	}
+	if bytes.Contains(svg, []byte("NaN")) {
+		t.Errorf("%s has a coordinate that is no number", name)
+	}
+}
