@@ -34,7 +34,7 @@ package controllers
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;create;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list
-// +kubebuilder:rbac:groups=chaos-mesh.org,resources=networkchaos;podchaos;stresschaos;iochaos;timechaos,verbs=get;list;create;patch;delete
+// +kubebuilder:rbac:groups=chaos-mesh.org,resources=networkchaos;podchaos;stresschaos;timechaos,verbs=get;list;create;patch;delete
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;create;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;patch;delete

@@ -20,6 +20,8 @@ func (s *runScope) compareWithBaseline(ctx context.Context, doc *result.Document
 	if ref == nil {
 		return nil
 	}
+	checking.Lock()
+	defer checking.Unlock()
 	b := &v1alpha1.BaselineStatus{Name: ref.Name, Verdict: v1alpha1.ChangeUndecided}
 	baseline, problem, err := s.baseline(ctx, ref.Name)
 	switch {

@@ -59,7 +59,7 @@ func historyMemory() int64 {
 	return min(max(limit/2, leastHistoryMemory), mostHistoryMemory)
 }
 
-// checking lets one history at a time into the operator's memory.
+// checking lets one history, or one baseline, at a time into the operator's memory: it may be as large as somebody has made it.
 var checking sync.Mutex
 
 // history fetches what the workers have recorded; nil when it has to be tried again. The run ends, Invalid, when some is lost.

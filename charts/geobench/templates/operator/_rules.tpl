@@ -77,7 +77,6 @@
 - apiGroups:
   - chaos-mesh.org
   resources:
-  - iochaos
   - networkchaos
   - podchaos
   - stresschaos
