@@ -18,6 +18,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/result"
 )
 
 // recorded tells whether workers record the run's history.
@@ -70,7 +71,7 @@ func (s *runScope) history(ctx context.Context, workers []workerState) (*history
 		w := &workers[i]
 		addr, machine, err := s.workerAddress(ctx, w)
 		if ended := (*podEndedError)(nil); errors.As(err, &ended) {
-			return nil, troubled("HistoryLost", "the history that %s recorded is lost: its pod has ended", w.name())
+			return nil, troubled(result.ReasonHistoryLost, "the history that %s recorded is lost: its pod has ended", w.name())
 		}
 		if err != nil {
 			return nil, err
@@ -97,7 +98,7 @@ func (s *runScope) historyFits(workers []workerState) {
 		w := &workers[i]
 		var h deploy.History
 		if err := json.Unmarshal([]byte(w.report.Data[deploy.KeyHistory]), &h); err != nil {
-			s.invalidate("HistoryLost", "%s has not said what it recorded: %s", w.name(), err)
+			s.invalidate(result.ReasonHistoryLost, "%s has not said what it recorded: %s", w.name(), err)
 			return
 		}
 		if h.Full {

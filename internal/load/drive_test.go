@@ -81,7 +81,7 @@ func TestWorkerStops(t *testing.T) {
 // silentTarget takes transactions and never answers.
 type silentTarget struct{ closedTarget }
 
-func (silentTarget) Incidents() []string { return nil }
+func (silentTarget) Incidents() []result.Incident { return nil }
 
 func (silentTarget) Open(context.Context, target.Sink) (target.Session, error) {
 	return silentSession{}, nil
@@ -113,7 +113,7 @@ type closedTarget struct{}
 
 var errDown = errors.New("down")
 
-func (closedTarget) Incidents() []string { return nil }
+func (closedTarget) Incidents() []result.Incident { return nil }
 
 func (closedTarget) Open(context.Context, target.Sink) (target.Session, error) { return nil, errDown }
 func (closedTarget) Close() error                                              { return nil }

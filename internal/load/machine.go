@@ -312,7 +312,8 @@ func (m *Machine) EndTrace() {
 		return
 	}
 	if err := m.tap.Finish(); err != nil {
-		m.report.Incidents = append(m.report.Incidents, fmt.Sprintf("the history of a load generator in %s is incomplete: %v", m.cfg.RegionName, err))
+		m.report.Incidents = append(m.report.Incidents, result.Incident{Reason: result.Reason{Reason: result.ReasonHistoryLost,
+			Message: fmt.Sprintf("the history of a load generator in %s is incomplete: %v", m.cfg.RegionName, err)}})
 	}
 }
 

@@ -166,7 +166,8 @@ func (w *Worker) Run(caller context.Context, t target.Target, epoch time.Time) (
 		report.Workers[0].Driver = driver
 	}
 	if err != nil && !errors.Is(caller.Err(), context.Canceled) {
-		report.Incidents = append(report.Incidents, fmt.Sprintf("a worker in %s stopped early: %v", w.cfg.Topology.Regions[w.cfg.Region], err))
+		report.Incidents = append(report.Incidents, result.Incident{Reason: result.Reason{Reason: result.ReasonWorkerLost,
+			Message: fmt.Sprintf("a worker in %s stopped early: %v", w.cfg.Topology.Regions[w.cfg.Region], err)}})
 	}
 	return report, err
 }

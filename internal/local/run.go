@@ -258,13 +258,9 @@ func (m *measurement) playAll(ctx context.Context, rec *recording) (start time.T
 	<-told
 	f.Driver = <-meter
 	f.DriverName = "this process, which runs the nodes and the load generators,"
-	reason := result.ReasonConnectionLost
-	if f.Target != nil {
-		reason = result.ReasonTargetFailed
-	}
-	for _, t := range targets {
-		for _, what := range t.Incidents() {
-			f.Incidents = append(f.Incidents, result.Reason{Reason: reason, Message: what})
+	for r, t := range targets {
+		if report := f.Reports[r]; report != nil {
+			report.Incidents = append(report.Incidents, t.Incidents()...)
 		}
 	}
 	return start, err

@@ -74,7 +74,7 @@ type Measured struct {
 	Gaps []Gap
 	// Clocks are those of load generators on other machines, each as often as it was measured.
 	Clocks []Clock
-	// Incidents are events that make the measurement doubtful.
+	// Incidents are those that the reports do not tell.
 	Incidents []Reason
 }
 

@@ -2,6 +2,7 @@ package result
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -215,5 +216,20 @@ func TestDeviations(t *testing.T) {
 	}
 	if got := undeclared(d, in, nil); len(got) != 3 || !strings.HasSuffix(got[2].Message, "; and 198 more") {
 		t.Errorf("%d: %s", len(got), got[len(got)-1].Message)
+	}
+}
+
+// What a fault does to the connections of its nodes is no incident: one that is lost for good may say anything, one that comes
+// back as the same process may be cut off meanwhile.
+func TestIncidentsThatFaultsExplain(t *testing.T) {
+	about := func(node, reason string) Incident { return Incident{Reason{reason, "about " + node}, node} }
+	in := &Inputs{Faults: []Fault{{Lost: []string{"lost"}}, {Restarted: []string{"back"}}}}
+	r := &Report{Incidents: []Incident{
+		about("lost", ReasonConnectionLost), about("lost", ReasonNodeRestarted), about("back", ReasonConnectionLost),
+		about("back", ReasonNodeRestarted), about("other", ReasonConnectionLost), about("", ReasonWorkerLost),
+	}}
+	want := []Reason{{ReasonNodeRestarted, "about back"}, {ReasonConnectionLost, "about other"}, {ReasonWorkerLost, "about "}}
+	if got := incidents(nil, in, r); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

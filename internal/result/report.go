@@ -47,8 +47,15 @@ type Report struct {
 	// client had given up.
 	Total Total `json:"total"`
 	Late  int64 `json:"late,omitempty"`
-	// Incidents are events that make the measurement doubtful, in words.
-	Incidents []string `json:"incidents,omitempty"`
+	// Incidents are events that make the measurement doubtful.
+	Incidents []Incident `json:"incidents,omitempty"`
+}
+
+// Incident is an event that makes a measurement doubtful, unless a fault explains it.
+type Incident struct {
+	Reason
+	// Node whose connection it is about; empty for another.
+	Node string `json:"node,omitempty"`
 }
 
 // Total counts transactions by how they ended.
@@ -295,7 +302,7 @@ func (r *Report) sort() {
 	slices.SortFunc(r.Timeline, func(a, b Second) int {
 		return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Repetition, b.Repetition), cmp.Compare(a.Second, b.Second))
 	})
-	slices.Sort(r.Incidents)
+	slices.SortFunc(r.Incidents, func(a, b Incident) int { return cmp.Compare(a.Message, b.Message) })
 }
 
 // MergeLedgers adds up the ledgers of all load generators.

@@ -415,8 +415,10 @@ func TestVerdict(t *testing.T) {
 		}, "Invalid", ReasonDriverBound},
 		"node restarted": {func(in *Inputs) { in.After[2].Process = "q" }, "Invalid", ReasonNodeRestarted},
 		"node gone":      {func(in *Inputs) { in.After = in.After[:3] }, "Invalid", ReasonNodeRestarted},
-		"worker lost":    {func(in *Inputs) { in.Reports[0].Incidents = []string{"a worker in a stopped early"} }, "Invalid", ReasonWorkerLost},
-		"incident":       {func(in *Inputs) { in.Incidents = []Reason{{"Something", "happened"}} }, "Invalid", "Something"},
+		"worker lost": {func(in *Inputs) {
+			in.Reports[0].Incidents = []Incident{{Reason: Reason{ReasonWorkerLost, "a worker in a stopped early"}}}
+		}, "Invalid", ReasonWorkerLost},
+		"incident": {func(in *Inputs) { in.Incidents = []Reason{{"Something", "happened"}} }, "Invalid", "Something"},
 		"undeclared rows": {func(in *Inputs) {
 			in.Reports[1].Series[1].Attempts.Reasons = map[string]int64{"deadlock": 259, "undeclared-access": 1, "conflict": 40}
 		}, "Invalid", ReasonWorkloadBroken},

@@ -20,6 +20,7 @@ import (
 const (
 	ReasonNoTransactions     = "NoTransactions"
 	ReasonCancelled          = "Cancelled"
+	ReasonHistoryLost        = "HistoryLost"
 	ReasonNotQuiet           = "NotQuiet"
 	ReasonNotAudited         = "NotAudited"
 	ReasonConnectionLost     = "ConnectionLost"
@@ -106,20 +107,11 @@ func incidents(_ *Document, in *Inputs, r *Report) []Reason {
 			away[n] = true
 		}
 	}
-	// Load generators begin what they say of a node's connection with its name: see target.Native.
-	planned := func(message string) bool {
-		words := strings.Fields(message)
-		return len(words) > 1 && words[0] == "node" && (lost[words[1]] || away[words[1]] && strings.Contains(message, "connection lost"))
-	}
-	var out []Reason
-	for _, incident := range in.Incidents {
-		if !planned(incident.Message) {
-			out = append(out, incident)
-		}
-	}
-	for _, m := range r.Incidents {
-		if !planned(m) {
-			out = append(out, Reason{ReasonWorkerLost, m})
+	out := slices.Clone(in.Incidents)
+	for _, i := range r.Incidents {
+		planned := lost[i.Node] || away[i.Node] && i.Reason.Reason == ReasonConnectionLost
+		if !planned {
+			out = append(out, i.Reason)
 		}
 	}
 	after := map[string]*admin.Status{}

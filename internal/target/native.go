@@ -14,6 +14,7 @@ import (
 
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/wire"
 )
@@ -43,7 +44,7 @@ type Native struct {
 	mu        sync.Mutex
 	sessions  map[*nativeSession]struct{}
 	processes map[geo.NodeID]string
-	incidents []string
+	incidents []result.Incident
 }
 
 // NewNative returns the target of the clients in a region of db. It delays what it sends when db.Emulate says so.
@@ -59,7 +60,7 @@ func NewNative(db *deploy.Database, region geo.Region) *Native {
 
 // Incidents tells what went wrong with the connections, in the order in which it happened: lost ones, nodes that are
 // another process than before. A run with incidents can't be trusted. At most 100 are kept.
-func (n *Native) Incidents() []string {
+func (n *Native) Incidents() []result.Incident {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.incidents)
@@ -76,16 +77,18 @@ func (n *Native) Processes() map[string]string {
 	return out
 }
 
-func (n *Native) incident(format string, args ...any) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.noteLocked(fmt.Sprintf(format, args...))
+// note notes an incident of a node, with the mutex held.
+func (n *Native) note(reason, node, message string) {
+	if len(n.incidents) < maxIncidents {
+		n.incidents = append(n.incidents, result.Incident{Reason: result.Reason{Reason: reason, Message: message}, Node: node})
+	}
 }
 
-func (n *Native) noteLocked(s string) {
-	if len(n.incidents) < maxIncidents {
-		n.incidents = append(n.incidents, s)
-	}
+// lost notes that a connection was lost.
+func (n *Native) lost(node, process string, inFlight int, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.note(result.ReasonConnectionLost, node, fmt.Sprintf("node %s (process %s): connection lost with %d transactions in flight: %v", node, process, inFlight, err))
 }
 
 // met notes which process a node is.
@@ -93,7 +96,8 @@ func (n *Native) met(id geo.NodeID, process string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if was := n.processes[id]; was != "" && was != process {
-		n.noteLocked(fmt.Sprintf("node %s is process %s; it was process %s before", n.db.Topology.NodeName(id), process, was))
+		name := n.db.Topology.NodeName(id)
+		n.note(result.ReasonNodeRestarted, name, fmt.Sprintf("node %s is process %s; it was process %s before", name, process, was))
 	}
 	n.processes[id] = process
 }
@@ -333,7 +337,7 @@ func (r *route) serve(conn *wire.Conn) {
 	cause, reason := txn.CauseClient, ReasonSessionClosed
 	if r.s.ctx.Err() == nil {
 		cause, reason = txn.CauseNode, ReasonConnectionLost
-		r.s.n.incident("node %s (process %s): connection lost with %d transactions in flight: %v", name, conn.Process(), len(lost), err)
+		r.s.n.lost(name, conn.Process(), len(lost), err)
 	}
 	outcomes := make([]txn.Outcome, 0, len(lost))
 	for id := range lost {

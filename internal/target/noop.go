@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -20,7 +21,7 @@ func (n noop) Open(_ context.Context, sink Sink) (Session, error) {
 }
 
 // Incidents implements Target.
-func (noop) Incidents() []string { return nil }
+func (noop) Incidents() []result.Incident { return nil }
 
 // Close implements Target.
 func (noop) Close() error { return nil }

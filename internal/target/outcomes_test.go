@@ -306,7 +306,7 @@ func TestNoConnection(t *testing.T) {
 	if err := session.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.target.Incidents(); len(got) != 1 || got[0] != "a connection broke, and another one cannot be opened: node" {
+	if got := s.target.Incidents(); len(got) != 1 || got[0].Message != "a connection broke, and another one cannot be opened: node" {
 		t.Errorf("incidents %q", got)
 	}
 }

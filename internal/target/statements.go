@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -33,9 +34,9 @@ type Statements struct {
 	Pending *atomic.Int64
 
 	mu        sync.Mutex
-	incidents []string // one of each kind
-	lost      bool     // a connection could not be opened again
-	causeless bool     // Classify has told no cause of a failure
+	incidents []result.Incident // one of each kind
+	lost      bool              // a connection could not be opened again
+	causeless bool              // Classify has told no cause of a failure
 }
 
 // note notes an incident, the first of its kind.
@@ -44,7 +45,7 @@ func (s *Statements) note(seen *bool, format string, args ...any) {
 	defer s.mu.Unlock()
 	if !*seen {
 		*seen = true
-		s.incidents = append(s.incidents, fmt.Sprintf(format, args...))
+		s.incidents = append(s.incidents, result.Incident{Reason: result.Reason{Reason: result.ReasonTargetFailed, Message: fmt.Sprintf(format, args...)}})
 	}
 }
 
@@ -122,7 +123,7 @@ func (s *Statements) Open(ctx context.Context, sink Sink) (Session, error) {
 
 // Incidents implements Target. A connection that breaks shows in the outcomes alone; one that cannot be opened again, of a database that
 // may be gone, is an incident.
-func (s *Statements) Incidents() []string {
+func (s *Statements) Incidents() []result.Incident {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.incidents)

@@ -6,6 +6,7 @@ package target
 import (
 	"context"
 
+	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -30,6 +31,6 @@ type Target interface {
 	Open(ctx context.Context, sink Sink) (Session, error)
 	// Incidents tells what went wrong with the connections, in the order in which it happened: a run with incidents can't be
 	// trusted.
-	Incidents() []string
+	Incidents() []result.Incident
 	Close() error
 }
