@@ -238,8 +238,12 @@ func (n *Node) Ready() error {
 	return nil
 }
 
-// stuck is how long the loop may take to give a sign of life: loading a large data set takes seconds.
-const stuck = 30 * time.Second
+const (
+	// stuck is how long the loop may take to give a sign of life.
+	stuck = 30 * time.Second
+	// rowsPerSign is how many rows are a sign of life while a data set is loaded, which may take minutes: some hundredths of a second.
+	rowsPerSign = 1 << 16
+)
 
 // Healthy asks the loop for a sign of life, and returns an error when it owes one for 30 s.
 func (n *Node) Healthy() error {
@@ -358,7 +362,14 @@ func (l *loop) fill(req *admin.LoadRequest, w workload.Workload) error {
 	l.store.Reset(l.store.Len())
 	l.dataset, l.workload = "", nil
 	l.n.run.Store(nil)
-	if err := workload.Fill(w, &l.n.layout, l.n.cfg.ID, l.store.Load); err != nil {
+	rows := 0
+	put := func(k txn.Key, value []byte) {
+		if rows++; rows%rowsPerSign == 0 {
+			l.n.asked.Store(0)
+		}
+		l.store.Load(k, value)
+	}
+	if err := workload.Fill(w, &l.n.layout, l.n.cfg.ID, put); err != nil {
 		l.store.Reset(0)
 		return err
 	}

@@ -403,6 +403,41 @@ func TestHealth(t *testing.T) {
 	eventually(t, "the loop gives a sign of life", func() bool { return n.Healthy() == nil })
 }
 
+// manyRows has rows for a node that is asked for a sign of life before the first, and asked again after the last.
+type manyRows struct {
+	tenRows
+	rows       int
+	afterwards func()
+}
+
+func (w manyRows) Rows(_ geo.Cell, put func(txn.Key, []byte)) {
+	for i := range w.rows {
+		put(txn.IntKey(0, uint64(i)), nil)
+	}
+	w.afterwards()
+}
+
+// A large data set takes longer than a loop may be silent: a node that loads one is not taken for stuck, and killed.
+func TestANodeThatLoadsIsHealthy(t *testing.T) {
+	for rows, want := range map[int]string{rowsPerSign - 1: "has not turned for 1m", rowsPerSign: ""} {
+		l := startSet(t, database("a"))
+		n := l.Node(0)
+		said := errors.New("nothing")
+		w := manyRows{tenRows{place: n.topology.Placement()}, rows, func() { said = n.Healthy() }}
+		if err := n.call(t.Context(), func() {
+			n.asked.Store(int64(wire.Now() - 2*stuck))
+			if err := n.loop.fill(&admin.LoadRequest{Dataset: "d"}, w); err != nil {
+				t.Error(err)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if want == "" && said != nil || want != "" && (said == nil || !strings.Contains(said.Error(), want)) {
+			t.Errorf("after %d rows: %v, want %q", rows, said, want)
+		}
+	}
+}
+
 func TestNothingIsLeft(t *testing.T) {
 	before := runtime.NumGoroutine()
 	l := startSet(t, database("a", "b", "c"))
