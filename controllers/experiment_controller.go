@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -73,11 +74,14 @@ func (runSettles) Update(e ctrlevent.UpdateEvent) bool {
 func (r *ExperimentReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	object := &v1alpha1.Experiment{}
 	if err := r.Live.Get(ctx, req.NamespacedName, object); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.expansions.forget(req.NamespacedName)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if object.DeletionTimestamp != nil || finished(object) {
 		// Runs, databases and the report are owned by the experiment and go with it.
-		r.expansions.forget(object.UID)
+		r.expansions.forget(req.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	s := &experimentScope{ExperimentReconciler: r, experiment: object, before: object.DeepCopy()}

@@ -20,37 +20,37 @@ import (
 // would come out again.
 type expansions struct {
 	mu   sync.Mutex
-	kept map[types.UID]expansion
+	kept map[types.NamespacedName]expansion
 }
 
 // expansion is an expanded experiment, or why there is none.
 type expansion struct {
-	// of tells what was expanded: the generations of the experiment and of all that it refers to.
+	// of tells what was expanded: the identities and generations of the experiment and of all that it refers to.
 	of         string
 	experiment *experiment.Experiment
 	err        error
 }
 
-func (x *expansions) get(uid types.UID, of string) (expansion, bool) {
+func (x *expansions) get(name types.NamespacedName, of string) (expansion, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	e, ok := x.kept[uid]
+	e, ok := x.kept[name]
 	return e, ok && e.of == of
 }
 
-func (x *expansions) put(uid types.UID, e expansion) {
+func (x *expansions) put(name types.NamespacedName, e expansion) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.kept == nil {
-		x.kept = map[types.UID]expansion{}
+		x.kept = map[types.NamespacedName]expansion{}
 	}
-	x.kept[uid] = e
+	x.kept[name] = e
 }
 
-func (x *expansions) forget(uid types.UID) {
+func (x *expansions) forget(name types.NamespacedName) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	delete(x.kept, uid)
+	delete(x.kept, name)
 }
 
 // expand turns the spec into points. It is refused, with all that is wrong, as geobench validate would.
@@ -59,11 +59,12 @@ func (s *experimentScope) expand(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x, ok := s.expansions.get(s.experiment.UID, of)
+	name := client.ObjectKeyFromObject(s.experiment)
+	x, ok := s.expansions.get(name, of)
 	if !ok {
 		x = expansion{of: of}
 		x.experiment, x.err = experiment.New(bundle, s.experiment.DeepCopy(), s.Abilities)
-		s.expansions.put(s.experiment.UID, x)
+		s.expansions.put(name, x)
 	}
 	if problems, ok := check.As(x.err); ok {
 		return refuse("InvalidSpec", "%s", problems)
@@ -84,7 +85,7 @@ func (s *experimentScope) bundle(ctx context.Context) (*manifest.Bundle, string,
 		Profiles:  map[string]*v1alpha1.NetworkProfile{},
 		Databases: map[string]*v1alpha1.GeoDatabase{},
 	}
-	of := []string{fmt.Sprintf("%d", s.experiment.Generation)}
+	of := []string{fmt.Sprintf("%s %d", s.experiment.UID, s.experiment.Generation)}
 	profiles := &v1alpha1.NetworkProfileList{}
 	if err := s.Client.List(ctx, profiles, client.InNamespace(s.experiment.Namespace)); err != nil {
 		return nil, "", err

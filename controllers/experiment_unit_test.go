@@ -7,7 +7,10 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/experiment"
@@ -149,5 +152,21 @@ func TestTheLargestReportFits(t *testing.T) {
 	}
 	if len(cm.BinaryData[ReportKeyGzip]) == 0 || cm.Data[ReportKey] != "" {
 		t.Error("the report is not packed")
+	}
+}
+
+// What is kept of an experiment, which may be large, goes when it is deleted, and does not count for another of its name.
+func TestExpansionsAreForgotten(t *testing.T) {
+	name := types.NamespacedName{Namespace: "test", Name: "e"}
+	r := &ExperimentReconciler{Live: fake.NewClientBuilder().WithScheme(testScheme()).Build()}
+	r.expansions.put(name, expansion{of: "first"})
+	if _, ok := r.expansions.get(name, "second"); ok {
+		t.Error("what was kept of an experiment counts for another one")
+	}
+	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: name}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(r.expansions.kept); n > 0 {
+		t.Errorf("%d are kept of experiments that are gone", n)
 	}
 }
