@@ -13,7 +13,6 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/audit"
-	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/judge"
@@ -66,13 +65,15 @@ func (s *runScope) judge(ctx context.Context) (*result.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.gather(ctx, f, workers); err != nil {
-		return nil, err
-	}
 	if recorded(s.run) {
 		if s.historyFits(workers); s.moved() {
 			return nil, nil
 		}
+	}
+	if err := s.gather(ctx, f, workers); err != nil {
+		return nil, err
+	}
+	if recorded(s.run) {
 		checking.Lock()
 		defer func() {
 			checking.Unlock()
@@ -99,7 +100,6 @@ func (s *runScope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, 
 	if err != nil {
 		return false, err
 	}
-	f.Unfinished = 0
 	for i := range s.nodes {
 		n := &s.nodes[i]
 		if !left(n.id) {
@@ -128,7 +128,8 @@ func (s *runScope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, 
 	audits := audit.Audits{Out: judge.LeftOut(&s.current.database.Topology, gone, func(n geo.NodeID) int { return s.nodes[n].status.Pending })}
 	if audits.Nodes, err = s.audit(ctx, audits.LeftOut); err != nil {
 		s.condition(conditionQuiet, false, "AuditFailed", err.Error())
-		return false, nil
+		f.Unaudited = fmt.Errorf("the rows could not be audited: %w", err)
+		return inStage > judge.QuietWithin, nil
 	}
 	if len(gone) == 0 {
 		s.condition(conditionQuiet, true, "Quiet", "every node has finished all transactions and was audited")
@@ -154,7 +155,6 @@ func (s *runScope) stalled(pending int, gone bool) bool {
 // gather gathers the facts, all but the history.
 func (s *runScope) gather(ctx context.Context, f *judge.Facts, workers []workerState) error {
 	d := &s.current.database
-	f.Layout = engines.Layout(d.Engine, d.Parameters, &d.Topology)
 	f.Emulation, f.Machine = string(s.current.emulation()), result.ThisMachine()
 	var err error
 	if f.Reports, err = s.readReports(ctx, workers); err != nil {
@@ -183,6 +183,7 @@ func (s *runScope) gather(ctx context.Context, f *judge.Facts, workers []workerS
 	if f.Plan, err = plan.Deployed(s.run, d, m.Database, m.Network); err != nil {
 		return err
 	}
+	f.Layout = f.Plan.Engine.Layout(&d.Topology, f.Plan.Params)
 	if f.Clocks, err = s.workerClocks(ctx); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -350,23 +351,32 @@ func TestOperatorAwayWhenOnlySomeWorkersWereTold(t *testing.T) {
 	}
 }
 
-// A database that does not finish what it has begun is judged as it is in every place: its run has a result, which is Invalid.
-func TestDatabaseThatIsNeverQuiet(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.pending = 3
-	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
-	w.until("the run is over", func() bool {
-		run := w.getRun("r")
-		if since := run.Status.StageStartTime; run.Status.Stage == v1alpha1.StageEvaluate && w.clock.Since(since.Time) > 20*time.Second {
-			w.clock.Step(30 * time.Second)
-		}
-		return over(run) && len(run.Finalizers) == 0
-	})
-	st := w.getRun("r").Status
-	if st.Stage != v1alpha1.StageCompleted || st.Verdict != v1alpha1.VerdictInvalid || st.Reason != result.ReasonNotQuiet || st.ReportRef == nil ||
-		!strings.Contains(st.Message, "not quiet 2m0s after the last answer, with 6 unfinished transactions") {
-		t.Errorf("the run ended %s %s %s: %s", st.Stage, st.Verdict, st.Reason, st.Message)
+// What cannot be told of a database's rows is judged as it is in every place: its run has a result, which is Invalid.
+func TestDatabaseWhoseRowsAreNotKnown(t *testing.T) {
+	for name, tt := range map[string]struct {
+		world           func(*world)
+		reason, message string
+	}{
+		"never quiet": {func(w *world) { w.pending = 3 }, result.ReasonNotQuiet, "not quiet 2m0s after the last answer, with 6 unfinished transactions"},
+		"no audit":    {func(w *world) { w.noAudit = errors.New("no memory left") }, result.ReasonNotAudited, "the rows could not be audited: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			tt.world(w)
+			w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+			w.until("the run is over", func() bool {
+				run := w.getRun("r")
+				if since := run.Status.StageStartTime; run.Status.Stage == v1alpha1.StageEvaluate && w.clock.Since(since.Time) > 20*time.Second {
+					w.clock.Step(30 * time.Second)
+				}
+				return over(run) && len(run.Finalizers) == 0
+			})
+			st := w.getRun("r").Status
+			if st.Stage != v1alpha1.StageCompleted || st.Verdict != v1alpha1.VerdictInvalid || st.Reason != tt.reason || st.ReportRef == nil || !strings.Contains(st.Message, tt.message) {
+				t.Errorf("the run ended %s %s %s: %s", st.Stage, st.Verdict, st.Reason, st.Message)
+			}
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -89,6 +90,8 @@ type world struct {
 	sidecars *fakeSidecars
 	// pending transactions of every node.
 	pending int
+	// noAudit is why no node can be audited; nil when they can.
+	noAudit error
 	// loads counts the data sets that nodes really loaded.
 	loads int
 	// workersHang keeps workers from getting further than a state.
@@ -832,7 +835,7 @@ func (w *world) Log(_ context.Context, addr string) (*admin.Log, error) {
 // Audit implements NodeClient.
 func (w *world) Audit(_ context.Context, addr string) (*admin.Audit, error) {
 	n, err := w.node(addr)
-	if err != nil {
+	if err = cmp.Or(err, w.noAudit); err != nil {
 		return nil, err
 	}
 	wl, err := catalog.Parse(n.workload, 1, &n.database.Topology)

@@ -132,12 +132,12 @@ type Audits struct {
 	Out []string
 }
 
-// Complete fails when there is no entry for a node that the layout names.
+// Complete fails when there is nothing of a shard that the layout puts on a node, unless that is left out.
 func (a *Audits) Complete(l *geo.Layout) error {
 	for shard := range l.Shards() {
 		for _, n := range l.Group(shard).Members {
-			if int(n) >= len(a.Nodes) {
-				return fmt.Errorf("the audit has %d nodes, but shard %d of the layout is on node %d: it needs an entry for each node that the layout names", len(a.Nodes), shard, n)
+			if !a.LeftOut(n) && (int(n) >= len(a.Nodes) || a.of(n, shard) == nil) {
+				return fmt.Errorf("the audit tells nothing of shard %d on node %d of %d, where the layout has it", shard, n, len(a.Nodes))
 			}
 		}
 	}

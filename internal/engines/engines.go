@@ -4,7 +4,6 @@ package engines
 
 import (
 	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/calvin"
 	"github.com/geobench/geobench/internal/protocol/detock"
@@ -41,17 +40,6 @@ func Names() []string {
 		names = append(names, e.Name)
 	}
 	return names
-}
-
-// Promises returns the isolation level that an engine promises with these parameters; read committed, the weakest, for an
-// engine that is not known.
-func Promises(engine string, parameters map[string]string) isolation.Level {
-	if e, ok := Lookup(engine); ok {
-		if params, errs := e.Resolve(parameters); len(errs) == 0 {
-			return e.Promises(params)
-		}
-	}
-	return isolation.ReadCommitted
 }
 
 // Layout says which nodes of a database hold which rows. Parameters that are refused mean nothing.

@@ -40,8 +40,8 @@ type Program struct {
 	// Open opens the database for a run. The program calls closeDatabase, unless it is nil, when the run is over, and all its clients
 	// are gone.
 	Open func(ctx context.Context, p *plan.Plan) (db target.Database, closeDatabase func() error, err error)
-	// Flags, if set, adds flags of the target's own, for example where the database is. They are parsed before Open is called. -f, -o, -q
-	// and --save are taken.
+	// Flags, if set, adds flags of the target's own, for example where the database is. They are parsed before Open is called. --filename, --output,
+	// --quiet, --save and their short forms are taken: to define one again panics.
 	Flags func(*pflag.FlagSet)
 }
 

@@ -1,5 +1,5 @@
 // Package local runs a plan without a cluster: Simulate in virtual time, Run in real time with all nodes and all load
-// generators in this process. Both hand the same inputs to package result that the operator does.
+// generators in this process. Both, and On on a database that is there already, hand package judge the facts that the operator does.
 package local
 
 import (

@@ -85,8 +85,5 @@ func On(ctx context.Context, p *plan.Plan, db target.Database, report Report) (*
 	if level := p.Engine.Promises(p.Params); level != 0 {
 		m.facts.Target.Promises = level.String()
 	}
-	if s, ok := db.Clients(0).(*target.Statements); ok {
-		m.facts.Target.ConnectionsPerRegion = s.Connections
-	}
 	return m.run(ctx)
 }

@@ -152,7 +152,7 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 		return m.cancelled(ctx, start)
 	}
 	if f.After, err = m.db.Status(ctx); err != nil {
-		return nil, err
+		f.Unaudited = errors.Join(f.Unaudited, fmt.Errorf("the figures of the nodes after the run are not known: %w", err))
 	}
 	m.deviations(start)
 	f.History = rec.whole()
@@ -228,6 +228,9 @@ func (m *measurement) playAll(ctx context.Context, rec *recording) (start time.T
 		}
 		live.watch(observer, w)
 		workers[r], targets[r] = w, m.db.Clients(geo.Region(r))
+		if pool, ok := targets[r].(target.Pool); ok && f.Target != nil {
+			f.Target.ConnectionsPerRegion = pool.PoolSize()
+		}
 		defer targets[r].Close() //nolint:errcheck // the sessions are closed by then
 	}
 	start = time.Now().Add(startAhead)
@@ -258,6 +261,9 @@ func (m *measurement) playAll(ctx context.Context, rec *recording) (start time.T
 	<-told
 	f.Driver = <-meter
 	f.DriverName = "this process, which runs the nodes and the load generators,"
+	if f.Target != nil {
+		f.DriverName = "this process, which runs the load generators,"
+	}
 	for r, t := range targets {
 		if report := f.Reports[r]; report != nil {
 			report.Incidents = append(report.Incidents, t.Incidents()...)

@@ -54,11 +54,15 @@ func New(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1
 // Deployed plans a run of a database that is deployed already: what is deployed counts, whatever its manifests would make of it now.
 // spec and profile are the manifests that it was deployed from.
 func Deployed(run *v1alpha1.BenchmarkRun, d *deploy.Database, spec *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec) (*Plan, error) {
-	p := &Plan{Run: run, Database: &v1alpha1.GeoDatabase{Spec: *spec}, Profile: profile, Topology: d.Topology, Params: d.Parameters}
+	p := &Plan{Run: run, Database: &v1alpha1.GeoDatabase{Spec: *spec}, Profile: profile, Topology: d.Topology}
 	p.Database.Name = d.Name
 	var ok bool
 	if p.Engine, ok = engines.Lookup(d.Engine); !ok {
 		return nil, fmt.Errorf("engine: %q is not one of %v", d.Engine, engines.Names())
+	}
+	var errs []*protocol.ParamError
+	if p.Params, errs = p.Engine.Resolve(d.Parameters); len(errs) > 0 {
+		return nil, fmt.Errorf("parameters.%w", errs[0])
 	}
 	var err error
 	p.Workload, err = catalog.New(run.Spec.Workload, p.Seed(), &p.Topology)

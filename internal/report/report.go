@@ -296,6 +296,9 @@ func (r *run) facts() {
 		engine += fmt.Sprintf(", %s %s", k, d.Parameters[k])
 	}
 	add("Engine", "%s", engine)
+	if d.Target != nil {
+		add("Target", "%s", d.Target)
+	}
 	add("Layout", "%s x %s x %s", plural(len(d.Regions), "region"), plural(d.PartitionsPerRegion, "partition"), plural(d.ReplicasPerPartition, "replica"))
 	add("Network", "emulation %s", d.Emulation)
 	if d.Durability != "" {

@@ -80,6 +80,21 @@ func retried(t *testing.T) *result.Document {
 	return &d
 }
 
+// The page of a target says what that promises, and gives no figures that nobody knows.
+func TestPageOfATarget(t *testing.T) {
+	d := document(t)
+	d.Target = &result.Target{Promises: "Serializable", ConnectionsPerRegion: 8}
+	_, page := write(t, Input{Documents: []*result.Document{d, d}})
+	if want := "promises Serializable, over 8 connections per region"; !strings.Contains(page, want) {
+		t.Errorf("the page does not say %q", want)
+	}
+	for _, unknown := range []string{"<dt>bytes per transaction</dt>", "<dt>cost of a million</dt>"} {
+		if strings.Contains(page, unknown) {
+			t.Errorf("the page says %q", unknown)
+		}
+	}
+}
+
 // Attempts are told where transactions are tried again, and nowhere else.
 func TestPageTellsAttempts(t *testing.T) {
 	words := []string{"up to 9 attempts, 10ms to 1s apart (jitter 50%), after Conflict", "Transactions by the attempts until they committed", "1,601<small> /s, 43.75% aborted",

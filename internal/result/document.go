@@ -5,6 +5,7 @@
 package result
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -90,6 +91,15 @@ type Target struct {
 	// ConnectionsPerRegion is how many transactions the clients of a region run at the same time; the others wait, which is part of
 	// their latency. 0 where nothing bounds them.
 	ConnectionsPerRegion int `json:"connectionsPerRegion,omitempty"`
+}
+
+// String says it in words.
+func (t *Target) String() string {
+	s := "promises " + cmp.Or(t.Promises, "nothing of histories")
+	if t.ConnectionsPerRegion > 0 {
+		s += fmt.Sprintf(", over %d connections per region", t.ConnectionsPerRegion)
+	}
+	return s
 }
 
 // Spec repeats what the manifest asked for, and its fingerprints for comparisons.
@@ -218,7 +228,7 @@ type Summary struct {
 	TpmC *int64 `json:"tpmC,omitempty"`
 
 	// CPUMicrosecondsPerTransaction is the CPU time of all nodes and load generators per committed transaction.
-	// It and the next three are left out where nobody knows them: see Document.Target.
+	// It and the next three are left out when they are 0, as where nobody knows them: see Document.Target.
 	CPUMicrosecondsPerTransaction  int64 `json:"cpuMicrosecondsPerTransaction,omitzero"`
 	BytesPerTransaction            int64 `json:"bytesPerTransaction,omitzero"`
 	CrossRegionBytesPerTransaction int64 `json:"crossRegionBytesPerTransaction,omitzero"`

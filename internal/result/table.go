@@ -1,7 +1,6 @@
 package result
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -26,12 +25,8 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	}
 	line(b, "%s, %s, seed %d, %d regions x %d partitions x %d replicas, %s", d.Engine, d.Workload, d.Seed,
 		len(d.Regions), d.PartitionsPerRegion, d.ReplicasPerPartition, load(d))
-	if t := d.Target; t != nil {
-		of := fmt.Sprintf("a target that promises %s", cmp.Or(t.Promises, "nothing of histories"))
-		if t.ConnectionsPerRegion > 0 {
-			of += fmt.Sprintf(", over %d connections per region", t.ConnectionsPerRegion)
-		}
-		line(b, "%s", of)
+	if d.Target != nil {
+		line(b, "a target that %s", d.Target)
 	}
 	line(b, "")
 

@@ -97,6 +97,8 @@ func (s *scripted) open(t *testing.T) (session target.Session, outcomes chan txn
 		},
 		Classify: func(err error) target.Failure {
 			switch {
+			case errors.Is(err, context.Canceled):
+				return target.Failure{Cause: txn.CauseClient, Reason: "cancelled"}
 			case errors.Is(err, errConflict):
 				return target.Failure{Cause: txn.CauseConflict, Reason: "conflict"}
 			case errors.Is(err, errFull):
@@ -155,6 +157,10 @@ func TestARollbackOutlivesItsSession(t *testing.T) {
 	}
 	if o := <-outcomes; o.Status != txn.Refused || o.Cause != txn.CauseClient || o.Reason != target.ReasonSessionClosed {
 		t.Errorf("%+v", o)
+	}
+	// Classify calls that the client's doing, which no failure of a database is; but nobody asks what it is.
+	if got := s.target.Incidents(); len(got) > 0 {
+		t.Errorf("incidents %+v", got)
 	}
 }
 

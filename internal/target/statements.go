@@ -94,6 +94,9 @@ type Failure struct {
 	Broken bool
 }
 
+// PoolSize implements Pool.
+func (s *Statements) PoolSize() int { return s.Connections }
+
 // Open implements Target. It fails when a connection cannot be opened.
 func (s *Statements) Open(ctx context.Context, sink Sink) (Session, error) {
 	if s.Connections < 1 {
@@ -243,7 +246,7 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 	}
 	failed := func(err error, unknown bool) (txn.Outcome, bool) {
 		f := s.s.Classify(err)
-		if f.Cause != txn.CauseConflict && f.Cause != txn.CauseNode {
+		if s.ctx.Err() == nil && f.Cause != txn.CauseConflict && f.Cause != txn.CauseNode {
 			s.s.note(&s.s.causeless, "Classify gives %q the cause %v: a failure is a conflict or the node's", err, f.Cause)
 			f.Cause = txn.CauseNode
 		}

@@ -41,6 +41,8 @@ type optimistic struct {
 	commits int
 	locked  bool
 	data    target.Dataset
+	// statuses counts how often they were asked for.
+	statuses int
 }
 
 var errMissing = errors.New("no such table")
@@ -93,6 +95,8 @@ func (o *optimistic) Audit(context.Context, func(geo.NodeID) bool) ([][]audit.Sh
 	switch o.mistake {
 	case "audit-empty":
 		return nil, nil
+	case "audit-nothing":
+		return [][]audit.Shard{nil}, nil
 	case "audit-fails":
 		return nil, errMissing
 	}
@@ -101,7 +105,12 @@ func (o *optimistic) Audit(context.Context, func(geo.NodeID) bool) ([][]audit.Sh
 }
 
 // Status implements target.Database.
-func (o *optimistic) Status(context.Context) ([]admin.Status, error) { return nil, nil }
+func (o *optimistic) Status(context.Context) ([]admin.Status, error) {
+	if o.statuses++; o.mistake == "status-fails" && o.statuses > 1 {
+		return nil, errMissing
+	}
+	return nil, nil
+}
 
 type connection struct{ o *optimistic }
 
@@ -334,7 +343,9 @@ func TestFailuresHaveACause(t *testing.T) {
 // What the last steps of a run find out wrong is a reason beside the figures, which are kept.
 func TestFiguresOutliveTheAudit(t *testing.T) {
 	for mistake, want := range map[string]string{
-		"audit-empty":    "the audit has 0 nodes, but shard 0 of the layout is on node 0",
+		"audit-empty":    "the audit tells nothing of shard 0 on node 0 of 0, where the layout has it",
+		"audit-nothing":  "the audit tells nothing of shard 0 on node 0 of 1, where the layout has it",
+		"status-fails":   "the figures of the nodes after the run are not known: no such table",
 		"audit-fails":    "the rows could not be audited: no such table",
 		"activity-fails": "what goes on in the database after the last answer is not known: no such table",
 	} {

@@ -26,6 +26,11 @@ type Session interface {
 	Close() error
 }
 
+// Pool is a Target that runs so many transactions of a session at the same time; the others wait.
+type Pool interface {
+	PoolSize() int
+}
+
 // Target opens sessions. It is what the clients of one region talk to; Database is all of them.
 type Target interface {
 	Open(ctx context.Context, sink Sink) (Session, error)
