@@ -40,12 +40,13 @@ const (
 	totalHistory
 	totalNewOrders
 	totalOrderLines
+	totalOrdersByCustomer
 	numTotals
 )
 
 // totalNames begin with the sums that ledgers know, in their order.
 var totalNames = [numTotals]string{"W_YTD", "orders", "S_YTD", "deliveries",
-	"warehouses", "districts", "customers", "stock", "customers-by-name", "history", "new-orders", "order-lines"}
+	"warehouses", "districts", "customers", "stock", "customers-by-name", "history", "new-orders", "order-lines", "orders-by-customer"}
 
 type audit struct {
 	rows       workload.Rows
@@ -137,22 +138,22 @@ func (a *audit) row(k txn.Key, v []byte) {
 			return
 		}
 		x := a.of(warehouseOf(k))
+		a.totals[totalDistricts]++
 		if d := x.district(districtOf(k)); d != nil {
 			x.here, d.here = true, true
 			d.ytd, d.nextOrder = districtRow(v).ytd(), int64(districtRow(v).nextOrder())
-			a.totals[totalDistricts]++
 		}
 	case tableCustomer:
 		if len(k) != customerKeySize || len(v) < customerHead {
 			return
 		}
 		w, c, r := warehouseOf(k), customerOf(k), customerRow(v)
+		a.totals[totalCustomers]++
 		if d := a.of(w).district(districtOf(k)); d != nil {
 			d.balance.add(w, districtOf(k), c, r.balance())
 			d.ytdPayment.add(w, districtOf(k), c, r.balance()+r.ytdPayment())
 			d.deliveries += int64(r.deliveries())
 			a.totals[sumDeliveries] += int64(r.deliveries())
-			a.totals[totalCustomers]++
 		}
 	case tableStock:
 		if len(v) >= stockHead {
@@ -165,6 +166,8 @@ func (a *audit) row(k txn.Key, v []byte) {
 		}
 	case tableCustomersByName:
 		a.totals[totalCustomersByName]++
+	case tableOrdersByCustomer:
+		a.totals[totalOrdersByCustomer]++
 	}
 }
 

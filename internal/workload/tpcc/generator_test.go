@@ -255,6 +255,10 @@ func TestSuite(t *testing.T) {
 	c := workloadtest.Bind(t, New, s, topology(1, 1), Procedures())
 	workloadtest.Shares(t, c, 6000, nil)
 	workloadtest.Ledger(t, c, 3000)
+	workloadtest.Streams(t, c, 500)
+	// Rows end with texts, of which the consistency conditions say nothing, as of O_ENTRY_D and O_ALL_LOCAL.
+	workloadtest.Invariants(t, c, 200, "t1 altered at its end", "t2 altered at its end", "t3 altered at its end", "t4 altered at its end",
+		"t5 altered at its end", "t6 altered at its start", "t6 altered at its end", "t8 altered at its end")
 }
 
 func TestCommittedRollback(t *testing.T) {

@@ -141,7 +141,7 @@ func firstOf(wrong []string) string {
 	return fmt.Sprintf("%s; and at %d more places", strings.Join(wrong[:most], "; "), len(wrong)-most)
 }
 
-// cardinalities checks the tables to which no transaction adds a row.
+// cardinalities checks the tables to which no transaction adds a row, and the index of the orders.
 func (t *TPCC) cardinalities(copies []workload.Copy) workload.Check {
 	c := workload.Check{Name: "tpcc-cardinalities", Passed: len(copies) > 0, Message: workload.NoCopy}
 	w := int64(t.warehouses())
@@ -153,6 +153,7 @@ func (t *TPCC) cardinalities(copies []workload.Copy) workload.Check {
 		}{
 			{totalWarehouses, w}, {totalDistricts, w * districtsPerWarehouse}, {totalCustomers, w * districtsPerWarehouse * customersPerDistrict},
 			{totalCustomersByName, w * districtsPerWarehouse * customersPerDistrict}, {totalStock, w * items},
+			{totalOrdersByCustomer, held.Sums[totalNames[sumOrders]]},
 		} {
 			if got := held.Sums[totalNames[x.total]]; got != x.want {
 				wrong = append(wrong, fmt.Sprintf("%s holds %d %s, not %d", held.Name, got, totalNames[x.total], x.want))
@@ -163,7 +164,7 @@ func (t *TPCC) cardinalities(copies []workload.Copy) workload.Check {
 	case len(wrong) > 0:
 		c.Passed, c.Message = false, firstOf(wrong)
 	case len(copies) > 0:
-		c.Message = fmt.Sprintf("%d warehouses with their districts, customers and stock in %d of %d copies", w, len(copies), len(copies))
+		c.Message = fmt.Sprintf("%d warehouses with their districts, customers, stock and index of orders in %d of %d copies", w, len(copies), len(copies))
 	}
 	return c
 }

@@ -1,5 +1,6 @@
 // Package workloadtest holds workloads to their contract: a database of one copy runs procedures one after the other, and
-// fails when they break a rule of package txn; Rows, Shares and Ledger test on it what is the same for all workloads.
+// fails when they break a rule of package txn; Rows, Shares, Ledger, Streams and Invariants test on it what is the same for all
+// workloads.
 package workloadtest
 
 import (

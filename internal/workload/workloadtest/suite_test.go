@@ -2,6 +2,7 @@ package workloadtest_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/rmw"
 	"github.com/geobench/geobench/internal/workload/workloadtest"
+	"github.com/geobench/geobench/internal/workload/ycsb"
 )
 
 // failing notes the failures of what is tested with it.
@@ -53,7 +55,10 @@ type broken struct {
 	generator  func(workload.Generator) workload.Generator
 	stream     uint32 // of all generators, plus 1
 	verify     func([]workload.Check) []workload.Check
+	judge      func(right verifier, copies []workload.Copy, l workload.Ledger) []workload.Check
 }
+
+type verifier func([]workload.Copy, workload.Ledger) []workload.Check
 
 func (b *broken) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	if b.rows == nil {
@@ -81,6 +86,9 @@ func (b *broken) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 }
 
 func (b *broken) Verify(copies []workload.Copy, l workload.Ledger) []workload.Check {
+	if b.judge != nil {
+		return b.judge(b.Workload.Verify, copies, l)
+	}
 	checks := b.Workload.Verify(copies, l)
 	if b.verify != nil {
 		return b.verify(checks)
@@ -113,12 +121,39 @@ func TestSuiteFindsWhatIsBroken(t *testing.T) {
 	rows := func(t testing.TB, c *workloadtest.Case) { workloadtest.Rows(t, c) }
 	shares := func(t testing.TB, c *workloadtest.Case) { workloadtest.Shares(t, c, 2000, nil) }
 	ledger := func(t testing.TB, c *workloadtest.Case) { workloadtest.Ledger(t, c, 200) }
+	streams := func(t testing.TB, c *workloadtest.Case) { workloadtest.Streams(t, c, 100) }
+	invariants := func(t testing.TB, c *workloadtest.Case) { workloadtest.Invariants(t, c, 100, "t0 altered at its end") }
 	loads := 0
 	for name, c := range map[string]struct {
 		test func(testing.TB, *workloadtest.Case)
 		with broken
 		want string
 	}{
+		"nothing in the streams":    {streams, broken{}, ""},
+		"nothing in the invariants": {invariants, broken{}, ""},
+		"rows that nobody counts": {invariants, broken{judge: func(right verifier, copies []workload.Copy, l workload.Ledger) []workload.Check {
+			return slices.DeleteFunc(right(copies, l), func(c workload.Check) bool { return c.Name == "rmw-records" })
+		}}, "after loading: t0 deleted (record(2000)) in one of 1 copies is not noticed"},
+		"checks of the first copy alone": {invariants, broken{judge: func(right verifier, copies []workload.Copy, l workload.Ledger) []workload.Check {
+			return right(copies[:min(1, len(copies))], l)
+		}}, "t0 deleted (record(2000)) in one of 2 copies is not noticed"},
+		"checks that pass without copies": {invariants, broken{judge: func(right verifier, copies []workload.Copy, l workload.Ledger) []workload.Check {
+			checks := right(copies, l)
+			checks[0].Passed = checks[0].Passed || len(copies) == 0
+			return checks
+		}}, "the check rmw-writes passes without any copy"},
+		"checks that look at the ledger's names": {invariants, broken{judge: func(right verifier, copies []workload.Copy, l workload.Ledger) []workload.Check {
+			if len(l) == 0 && len(copies) == 1 {
+				return nil
+			}
+			return right(copies, l)
+		}}, "after loading: t0 added"},
+		"checks of one name": {invariants, broken{verify: func(checks []workload.Check) []workload.Check {
+			return append(checks, checks[0])
+		}}, "two checks are called rmw-writes"},
+		"other rows that nobody can notice": {func(t testing.TB, c *workloadtest.Case) {
+			workloadtest.Invariants(t, c, 100, "t0 altered at its end", "t0 deleted", "t1 added")
+		}, broken{}, "t0 deleted is noticed, though it is said not to be\nworkload rmw: t1 added cannot happen"},
 		"nothing in the rows":   {rows, broken{}, ""},
 		"nothing in the shares": {shares, broken{}, ""},
 		"nothing in the ledger": {ledger, broken{}, ""},
@@ -281,6 +316,19 @@ func TestClassOfHints(t *testing.T) {
 	} {
 		if o := d.Run(&txn.Transaction{ID: 1, Proc: 1, Args: []byte(args)}); o.Class != want {
 			t.Errorf("%x: class %v, want %v", args, o.Class, want)
+		}
+	}
+}
+
+// Two streams that insert the same records are found although each is right alone.
+func TestStreamsFindsCollisions(t *testing.T) {
+	suite := workloadtest.Bind(t, ycsb.New, v1alpha1.YCSB{Records: 400, FieldCount: 1, FieldBytes: 8, OperationsPerTransaction: 1,
+		Mix: &v1alpha1.YCSBMix{Read: 50, Insert: 50}, Distribution: v1alpha1.YCSBUniform}, top, ycsb.Procedures())
+	right := suite.New
+	for stream, want := range []string{"", "two streams in each region: [ycsb-records: "} {
+		suite.New = func() workload.Workload { return &broken{Workload: right(), stream: uint32(stream)} }
+		if got := failures(t, func(t testing.TB) { workloadtest.Streams(t, suite, 100) }); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("failures: %q, want %q", got, want)
 		}
 	}
 }
