@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"testing"
 
 	"github.com/geobench/geobench/internal/audit"
@@ -25,8 +26,9 @@ type Database struct {
 	t          testing.TB
 	procedures *txn.Registry
 	traced     bool
-	played     uint64        // transactions of Play
-	topology   *geo.Topology // of what was loaded
+	played     uint64         // transactions of Play
+	topology   *geo.Topology  // of what was loaded
+	untouched  map[string]int // accesses of exact footprints that runs did not make, by kind: see Case.Untouched
 }
 
 // New returns an empty database that fails t when a procedure breaks a rule of package txn: it touches what its exact
@@ -34,12 +36,14 @@ type Database struct {
 // that is not among its Deletes, does not do the same twice on the same rows, changes a value that is not its own, or
 // uses the Ctx while it scans.
 func New(t testing.TB, procedures ...*txn.Procedure) *Database {
-	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(procedures...)}
+	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(procedures...), untouched: map[string]int{}}
 }
 
 // NewTraced is New, but Run calls the traced forms of the procedures: see history.Trace.
 func NewTraced(t testing.TB, procedures ...*txn.Procedure) *Database {
-	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(history.TraceAll(procedures...)...), traced: true}
+	d := New(t, history.TraceAll(procedures...)...)
+	d.traced = true
+	return d
 }
 
 // Load loads all rows of a workload. It fails the test when a row is loaded twice, or into a cell that it does not lie
@@ -109,7 +113,12 @@ func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 	if k, ok := twice(t.Accesses); ok {
 		d.t.Errorf("%s: the footprint names %v twice: add a row without a group once, with all that is done to it", p.Name, k)
 	}
-	writes, result, class, err := d.attempt(p, t)
+	writes, result, c, err := d.attempt(p, t)
+	c.untouched(func(what string, table txn.Table) { d.untouched[fmt.Sprintf("%s: %s of t%d", p.Name, what, table)]++ })
+	var class txn.Class
+	if !t.Exact && d.topology != nil {
+		class = d.topology.Placement().Class(c.touched)
+	}
 	again, other, _, otherErr := d.attempt(p, t)
 	switch {
 	case fmt.Sprint(err) != fmt.Sprint(otherErr):
@@ -149,12 +158,12 @@ func twice(accesses []txn.Access) (txn.Key, bool) {
 	return "", false
 }
 
-// attempt runs a procedure once. The class is that of what it touches, where the footprint is not exact.
-func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) (writes []txn.WriteEntry, result []byte, class txn.Class, err error) {
+// attempt runs a procedure once. c knows what it touches.
+func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) (writes []txn.WriteEntry, result []byte, c *checked, err error) {
 	d.t.Helper()
-	c := checked{View: store.View{Rows: d.Hash}, f: &t.Footprint, p: p}
+	c = &checked{View: store.View{Rows: d.Hash}, f: &t.Footprint, p: p, written: map[txn.Key]bool{}}
 	args := bytes.Clone(t.Args)
-	result, err = p.Run(&c, t.Args)
+	result, err = p.Run(c, t.Args)
 	c.unchanged()
 	if !bytes.Equal(args, t.Args) {
 		c.fail("the procedure changes its arguments, which nodes share: copy them first")
@@ -162,10 +171,7 @@ func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) (writes []txn.W
 	if c.err != nil {
 		d.t.Errorf("%s: %v", p.Name, c.err)
 	}
-	if !t.Exact && d.topology != nil {
-		class = d.topology.Placement().Class(c.touched)
-	}
-	return c.Writes.Entries(), result, class, err
+	return c.Writes.Entries(), result, c, err
 }
 
 // Apply makes writes and returns those that take them back.
@@ -190,6 +196,8 @@ type checked struct {
 	scanning bool
 	lent     []lent
 	touched  []txn.Access // if the footprint is not exact
+	read     []txn.Range
+	written  map[txn.Key]bool // units
 	err      error
 }
 
@@ -251,18 +259,48 @@ func (c *checked) check(what string, named bool, k txn.Key, where fmt.Stringer) 
 	}
 }
 
+// untouched calls f for what an exact footprint names, and the procedure has not done.
+func (c *checked) untouched(f func(what string, table txn.Table)) {
+	if !c.f.Exact {
+		return
+	}
+	reads := func(declared *txn.Range) bool {
+		return slices.ContainsFunc(c.read, func(r txn.Range) bool { return declared.Covers(&r) || r.Covers(declared) })
+	}
+	for _, a := range c.f.Accesses {
+		row := txn.Point(a.Key)
+		if a.Mode&txn.Read != 0 && !a.Key.Ordered() && !reads(&row) {
+			f("read", a.Key.Table())
+		}
+		if a.Mode&txn.Write != 0 && !c.written[a.Key] {
+			f("write", a.Key.Table())
+		}
+	}
+	for i := range c.f.Ranges {
+		switch r := &c.f.Ranges[i]; {
+		case reads(r):
+		case r.Point():
+			f("read", r.From.Table())
+		default:
+			f("scan", r.From.Table())
+		}
+	}
+}
+
 // checkWrite checks a Put or a Delete.
 func (c *checked) checkWrite(what string, k txn.Key) {
-	c.check(what, c.f.Writes(k), k, k)
 	if c.p.ReadOnly {
 		c.fail("the procedure %s %v, although it is said to be ReadOnly", what, k)
 	}
+	c.check(what, c.f.Writes(k), k, k)
+	c.written[k.Unit()] = true
 }
 
 // Get implements txn.Ctx.
 func (c *checked) Get(k txn.Key) ([]byte, error) {
 	r := txn.Point(k)
 	c.check("reads", c.f.Reads(&r), k, k)
+	c.read = append(c.read, r)
 	value, err := c.View.Get(k)
 	return c.lend("got", k, value), err
 }
@@ -273,6 +311,7 @@ func (c *checked) GetAll(keys []txn.Key) ([][]byte, error) { return txn.GetEach(
 // Scan implements txn.Ctx.
 func (c *checked) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
 	c.check("scans", c.f.Reads(&r), r.From, &r)
+	c.read = append(c.read, r)
 	c.scanning = true
 	defer func() { c.scanning = false }()
 	return c.View.Scan(r, func(k txn.Key, value []byte) bool { return f(k, c.lend("scanned", k, value)) })

@@ -116,8 +116,12 @@ func TestDatabaseFindsBrokenProcedures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &txn.Procedure{ID: 1, Name: "broken", ReadOnly: c.readOnly, Run: c.run, Declare: func(_ []byte, f *txn.Footprint) error {
-				f.Add(a, txn.ReadWrite)
-				f.Add(b, txn.ReadWrite)
+				mode := txn.ReadWrite
+				if c.readOnly {
+					mode = txn.Read
+				}
+				f.Add(a, mode)
+				f.Add(b, mode)
 				f.AddScan(group)
 				f.Exact = true
 				if c.also != nil {

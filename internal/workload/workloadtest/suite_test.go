@@ -320,6 +320,41 @@ func TestClassOfHints(t *testing.T) {
 	}
 }
 
+// A footprint that names what is left alone costs locks and round trips, and the results are right all the same.
+func TestSharesFindsWhatIsDeclaredInVain(t *testing.T) {
+	group := txn.Prefix(txn.OrderedKey(3, 0, nil, nil))
+	for name, c := range map[string]struct {
+		also      func(*txn.Footprint)
+		untouched map[string]string
+		want      string
+	}{
+		"nothing":        {func(*txn.Footprint) {}, nil, ""},
+		"a read":         {func(f *txn.Footprint) { f.Add(txn.IntKey(1, 0), txn.Read) }, nil, "rmw: read of t1 is declared by exact footprints, and was not done 840 times"},
+		"a write":        {func(f *txn.Footprint) { f.Add(txn.IntKey(1, 0), txn.Write) }, nil, "rmw: write of t1 is declared"},
+		"another mode":   {func(f *txn.Footprint) { f.Accesses[3].Mode = txn.ReadWrite }, nil, "rmw: write of t0 is declared"},
+		"a scan":         {func(f *txn.Footprint) { f.AddScan(group) }, nil, "rmw: scan of t3 is declared"},
+		"a group":        {func(f *txn.Footprint) { f.Add(group.From, txn.Write) }, nil, "rmw: write of t3 is declared"},
+		"a row of one":   {func(f *txn.Footprint) { f.Add(group.From+"x", txn.Read) }, nil, "rmw: read of t3 is declared"},
+		"with a reason":  {func(f *txn.Footprint) { f.AddScan(group) }, map[string]string{"rmw: scan of t3": "to see it"}, ""},
+		"without need":   {func(*txn.Footprint) {}, map[string]string{"rmw: scan of t3": "to see it"}, "rmw: scan of t3 is always done"},
+		"of another row": {func(f *txn.Footprint) { f.AddScan(group) }, map[string]string{"rmw: scan of t2": "to see it"}, "rmw: scan of t3 is declared"},
+	} {
+		suite := workloadtest.Bind(t, rmw.New, v1alpha1.RMW{Records: 4000, RecordsPerTransaction: 4, WritesPerTransaction: 2, ValueBytes: 16},
+			&geo.Topology{Regions: []string{"us"}, Partitions: 1, Replicas: 1}, nil)
+		p := *rmw.Procedures()[0]
+		right := p.Declare
+		p.Declare = func(args []byte, f *txn.Footprint) error {
+			defer c.also(f)
+			return right(args, f)
+		}
+		suite.Procedures, suite.Untouched = []*txn.Procedure{&p}, c.untouched
+		got := failures(t, func(t testing.TB) { workloadtest.Shares(t, suite, 800, nil) })
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s: failures: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // Two streams that insert the same records are found although each is right alone.
 func TestStreamsFindsCollisions(t *testing.T) {
 	suite := workloadtest.Bind(t, ycsb.New, v1alpha1.YCSB{Records: 400, FieldCount: 1, FieldBytes: 8, OperationsPerTransaction: 1,
