@@ -105,9 +105,12 @@ type GeneratorConfig struct {
 	// Region of the clients.
 	Region geo.Region
 	// Clients is their number; they are called 0 .. Clients-1. FirstClient is how many clients of the region other
-	// generators have before them.
-	Clients, FirstClient int
-	// Stream is unique among the generators of a run: the source of its randomness.
+	// generators have before them, and RegionClients how many all generators of the region have. What must be done once,
+	// such as work on a row that was loaded, is dealt out by FirstClient + client, which is below RegionClients: how many
+	// generators there are depends on the CPUs, and must not be seen in figures.
+	Clients, FirstClient, RegionClients int
+	// Stream is unique among the generators of a run: the source of its randomness, and part of the numbers of the rows
+	// that it inserts.
 	Stream uint32
 	// Measured is the length of the measured time, for parameters that change over it.
 	Measured time.Duration

@@ -33,7 +33,7 @@ func (d *Database) playStreams(w workload.Workload, n int) workload.Ledger {
 	var generators []workload.Generator
 	for region := range geo.Region(len(d.topology.Regions)) {
 		for i := range streams {
-			generators = append(generators, w.NewGenerator(workload.GeneratorConfig{Region: region, Clients: clients, FirstClient: i * clients,
+			generators = append(generators, w.NewGenerator(workload.GeneratorConfig{Region: region, Clients: clients, FirstClient: i * clients, RegionClients: streams * clients,
 				Stream: uint32(len(generators)), Measured: time.Hour}))
 		}
 	}

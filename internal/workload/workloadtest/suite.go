@@ -105,7 +105,7 @@ func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction,
 	d := New(t, c.Procedures...).Load(w, c.Topology)
 	ledger, counts := workload.Ledger{}, make([]workload.Count, len(w.Shares()))
 	for region := range geo.Region(len(c.Topology.Regions)) {
-		config := workload.GeneratorConfig{Region: region, Clients: clients, Stream: uint32(region), Measured: time.Hour}
+		config := workload.GeneratorConfig{Region: region, Clients: clients, RegionClients: clients, Stream: uint32(region), Measured: time.Hour}
 		g := w.NewGenerator(config)
 		d.Play(g, clients, n/20, -time.Second, nil)
 		for i, count := range g.Realised() {
@@ -241,7 +241,7 @@ func Ledger(t testing.TB, c *Case, n int, blind ...string) {
 	w := c.New()
 	l := &ledgerTest{t: t, w: w, d: New(t, c.Procedures...).Load(w, c.Topology), writes: make([]bool, len(w.Types()))}
 	initial := w.Audit(l.d.Rows())
-	l.g = w.NewGenerator(workload.GeneratorConfig{Clients: clients, Stream: 1, Measured: time.Hour})
+	l.g = w.NewGenerator(workload.GeneratorConfig{Clients: clients, RegionClients: clients, Stream: 1, Measured: time.Hour})
 	var truth []txn.Outcome // about those that a client gave up on
 	for i := range n {
 		client := i % clients
