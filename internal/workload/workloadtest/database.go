@@ -28,6 +28,7 @@ type Database struct {
 	traced     bool
 	played     uint64         // transactions of Play
 	topology   *geo.Topology  // of what was loaded
+	made       [64]made       // the last ones that generators have made
 	untouched  map[string]int // accesses of exact footprints that runs did not make, by kind: see Case.Untouched
 }
 

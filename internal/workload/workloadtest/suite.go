@@ -75,7 +75,7 @@ func Rows(t testing.TB, c *Case) {
 }
 
 // Play runs n transactions of a generator's clients, one after the other. see, unless it is nil, is shown each before
-// it runs.
+// it runs. It fails the test when the generator changes a transaction that it has made before.
 func (d *Database) Play(g workload.Generator, clients, n int, elapsed time.Duration, see func(*txn.Transaction, workload.Request)) {
 	d.t.Helper()
 	for i := range n {
@@ -85,13 +85,46 @@ func (d *Database) Play(g workload.Generator, clients, n int, elapsed time.Durat
 		}
 		g.Done(i%clients, d.Run(tx))
 	}
+	for i := range d.made {
+		d.unchanged(&d.made[i])
+	}
 }
 
 // next returns a client's next transaction.
 func (d *Database) next(g workload.Generator, client int, elapsed time.Duration) (*txn.Transaction, workload.Request) {
+	d.t.Helper()
 	d.played++
 	tx := &txn.Transaction{ID: txn.MakeID(1, d.played)}
-	return tx, g.Next(client, elapsed, tx)
+	r := g.Next(client, elapsed, tx)
+	last := &d.made[d.played%uint64(len(d.made))]
+	d.unchanged(last)
+	*last = made{*tx, bytes.Clone(tx.Args), slices.Clone(tx.Accesses), slices.Clone(tx.Ranges)}
+	return tx, r
+}
+
+// made is a transaction in the memory that its generator has given it, and what that held then.
+type made struct {
+	tx       txn.Transaction
+	args     []byte
+	accesses []txn.Access
+	ranges   []txn.Range
+}
+
+// unchanged checks that a transaction is as it was made: databases have it for as long as they want.
+func (d *Database) unchanged(m *made) {
+	d.t.Helper()
+	what := ""
+	switch {
+	case !bytes.Equal(m.tx.Args, m.args):
+		what = "arguments"
+	case !slices.Equal(m.tx.Accesses, m.accesses) || !slices.Equal(m.tx.Ranges, m.ranges):
+		what = "footprint"
+	}
+	if what != "" {
+		d.t.Errorf("%s: the generator has changed the %s of an earlier transaction: use memory once, since databases keep it",
+			d.procedures.Lookup(m.tx.Proc).Name, what)
+	}
+	*m = made{}
 }
 
 // Shares plays n transactions of the clients of each region, and tests that the realised shares are the configured

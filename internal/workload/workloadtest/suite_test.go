@@ -183,6 +183,10 @@ func TestSuiteFindsWhatIsBroken(t *testing.T) {
 			"workload rmw: Realised counts nothing"},
 		"a warm-up that counts": {shares, broken{generator: func(g workload.Generator) workload.Generator { return eager{g} }},
 			"the warm-up counts for the share multi-home"},
+		"arguments in used memory": {shares, broken{generator: func(g workload.Generator) workload.Generator { return &thrifty{Generator: g, args: true} }},
+			"rmw: the generator has changed the arguments of an earlier transaction"},
+		"a footprint in used memory": {ledger, broken{generator: func(g workload.Generator) workload.Generator { return &thrifty{Generator: g, accesses: true} }},
+			"rmw: the generator has changed the footprint of an earlier transaction"},
 		"another class": {shares, broken{generator: func(g workload.Generator) workload.Generator { return modest{g} }}, "its accesses have"},
 		"one stream":    {shares, broken{stream: 1}, "two streams make the same transactions"},
 		"an unknown outcome that counts as committed": {ledger, broken{generator: func(g workload.Generator) workload.Generator {
@@ -259,6 +263,25 @@ func (e eager) Realised() []workload.Count {
 	counts := append([]workload.Count{}, e.Generator.Realised()...)
 	counts[0].Of++
 	return counts
+}
+
+// thrifty uses the memory of the last transaction again.
+type thrifty struct {
+	workload.Generator
+	args, accesses bool
+	last           txn.Transaction
+}
+
+func (g *thrifty) Next(client int, elapsed time.Duration, t *txn.Transaction) workload.Request {
+	r := g.Generator.Next(client, elapsed, t)
+	if g.args {
+		t.Args = append(g.last.Args[:0], t.Args...)
+	}
+	if g.accesses {
+		t.Accesses = append(g.last.Accesses[:0], t.Accesses...)
+	}
+	g.last = *t
+	return r
 }
 
 // modest says that all is local.
