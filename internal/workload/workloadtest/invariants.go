@@ -18,7 +18,7 @@ import (
 // the checks pass with the merged ledgers: that streams give no two rows one key, for example.
 func Streams(t testing.TB, c *Case, n int) {
 	t.Helper()
-	w := c.New()
+	w := c.New(suiteSeed)
 	d := New(t, c.Procedures...).Load(w, c.Topology)
 	if failed := d.Verify(w, d.playStreams(w, n)); len(failed) > 0 {
 		t.Errorf("workload %s: two streams in each region: %v", w.Name(), failed)
@@ -59,7 +59,7 @@ func (d *Database) playStreams(w workload.Workload, n int) workload.Ledger {
 // one name.
 func Invariants(t testing.TB, c *Case, n int, blind ...string) {
 	t.Helper()
-	w := c.New()
+	w := c.New(suiteSeed)
 	d := New(t, c.Procedures...).Load(w, c.Topology)
 	known, unnoticed := map[string]bool{}, map[string]bool{}
 	ledger := workload.Ledger{}

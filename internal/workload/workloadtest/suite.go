@@ -19,23 +19,30 @@ import (
 type Case struct {
 	Topology   *geo.Topology
 	Procedures []*txn.Procedure
-	// New makes the workload, each time another copy of it.
-	New func() workload.Workload
+	// New makes the workload with a seed, each time another copy of it.
+	New func(seed uint64) workload.Workload
 	// Untouched says why an exact footprint may name what its transaction then leaves alone, which costs engines locks and
 	// round trips: "newOrder: read of t4" stands for rows of table 4 that the procedure newOrder does not read, write and
 	// scan for the others.
 	Untouched map[string]string
+	// SameRows says why the rows that are loaded do not depend on the seed.
+	SameRows string
+	// SameTransactions says why most transactions do not depend on the seed or on the stream.
+	SameTransactions string
 }
 
-// suiteSeed is the seed of the suite's workloads.
-const suiteSeed = 7
+// The seeds of the suite's workloads, the second for those that should be different.
+const (
+	suiteSeed = 7
+	otherSeed = 8
+)
 
 // Bind returns the case of the workload that make, a package's New, makes of a spec.
 func Bind[S any, W workload.Workload](t testing.TB, make func(S, uint64, *geo.Topology) (W, error), spec S, top *geo.Topology,
 	procedures []*txn.Procedure) *Case {
-	return &Case{Topology: top, Procedures: procedures, New: func() workload.Workload {
+	return &Case{Topology: top, Procedures: procedures, New: func(seed uint64) workload.Workload {
 		t.Helper()
-		w, err := make(spec, suiteSeed, top)
+		w, err := make(spec, seed, top)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,20 +51,21 @@ func Bind[S any, W workload.Workload](t testing.TB, make func(S, uint64, *geo.To
 }
 
 // Rows tests that cells can be loaded apart, in any order, and have the rows that they have when all are loaded at
-// once; and that each row is loaded once, and into the cell that it lies in.
+// once; that each row is loaded once, and into the cell that it lies in; and that rows depend on the seed, but for
+// Case.SameRows.
 func Rows(t testing.TB, c *Case) {
 	t.Helper()
-	w := c.New()
+	w := c.New(suiteSeed)
 	once := New(t, c.Procedures...).Load(w, c.Topology)
 	apart := store.NewHash()
 	for home := len(c.Topology.Regions) - 1; home >= 0; home-- {
 		for partition := c.Topology.Partitions - 1; partition >= 0; partition-- {
-			if err := workload.FillCell(c.New(), c.Topology, geo.Cell{Home: geo.Region(home), Partition: partition}, apart.Load); err != nil {
+			if err := workload.FillCell(c.New(suiteSeed), c.Topology, geo.Cell{Home: geo.Region(home), Partition: partition}, apart.Load); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := workload.FillEverywhere(c.New(), apart.Load); err != nil {
+	if err := workload.FillEverywhere(c.New(suiteSeed), apart.Load); err != nil {
 		t.Fatal(err)
 	}
 	if once.Len() != apart.Len() {
@@ -72,6 +80,19 @@ func Rows(t testing.TB, c *Case) {
 			}
 		}
 	})
+	seeded := false
+	if err := workload.FillCell(c.New(otherSeed), c.Topology, geo.Cell{}, func(k txn.Key, value []byte) {
+		r, found := once.Get(k)
+		seeded = seeded || !found || !bytes.Equal(r.Value, value)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case !seeded && c.SameRows == "":
+		t.Errorf("workload %s: another seed loads the same rows: draw them by the seed, or say in Case.SameRows why not", w.Name())
+	case seeded && c.SameRows != "":
+		t.Errorf("workload %s: another seed loads other rows, though Case.SameRows says that it does not", w.Name())
+	}
 }
 
 // Play runs n transactions of a generator's clients, one after the other. see, unless it is nil, is shown each before
@@ -129,12 +150,12 @@ func (d *Database) unchanged(m *made) {
 
 // Shares plays n transactions of the clients of each region, and tests that the realised shares are the configured
 // ones but for what chance does to so many, that the warm-up is not counted, that a stream's transactions depend on
-// the seed and the stream alone, that requests have a type and the class of their accesses, that exact footprints name
+// the seed and the stream alone, and most of them on both but for Case.SameTransactions, that requests have a type and the class of their accesses, that exact footprints name
 // nothing that is left alone but for Case.Untouched, and that the checks pass in the end. see, unless it is nil, is shown all transactions with the region of their clients.
 func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction, workload.Request)) {
 	t.Helper()
 	const clients = 10
-	w, place := c.New(), c.Topology.Placement()
+	w, place := c.New(suiteSeed), c.Topology.Placement()
 	d := New(t, c.Procedures...).Load(w, c.Topology)
 	ledger, counts := workload.Ledger{}, make([]workload.Count, len(w.Shares()))
 	for region := range geo.Region(len(c.Topology.Regions)) {
@@ -163,12 +184,23 @@ func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction,
 		}
 		ledger.Merge(g.Ledger())
 
-		first := begin(c.New(), config)
-		if !slices.EqualFunc(first, begin(c.New(), config), bytes.Equal) {
+		first := begin(c.New(suiteSeed), config)
+		if !slices.EqualFunc(first, begin(c.New(suiteSeed), config), bytes.Equal) {
 			t.Errorf("workload %s: a stream makes other transactions the second time", w.Name())
 		}
-		if config.Stream += 1000; slices.EqualFunc(first, begin(c.New(), config), bytes.Equal) {
-			t.Errorf("workload %s: two streams make the same transactions", w.Name())
+		seed := begin(c.New(otherSeed), config)
+		config.Stream += 1000
+		same := false
+		for what, other := range map[string][][]byte{"stream": begin(c.New(suiteSeed), config), "seed": seed} {
+			if n := alike(first, other); n > len(first)/2 {
+				if same = true; c.SameTransactions == "" {
+					t.Errorf("workload %s: another %s makes %d of the first %d transactions alike: draw all chance from both, or say in Case.SameTransactions why not",
+						w.Name(), what, n, len(first))
+				}
+			}
+		}
+		if !same && c.SameTransactions != "" {
+			t.Errorf("workload %s: other seeds and streams make other transactions, though Case.SameTransactions says that they do not", w.Name())
 		}
 	}
 	if len(counts) > 0 && !slices.ContainsFunc(counts, func(c workload.Count) bool { return c.Of > 0 }) {
@@ -189,6 +221,16 @@ func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction,
 	if failed := d.Verify(w, ledger); len(failed) > 0 {
 		t.Errorf("workload %s: %v", w.Name(), failed)
 	}
+}
+
+// alike counts the places at which two sequences are the same.
+func alike(a, b [][]byte) (n int) {
+	for i := range a {
+		if bytes.Equal(a[i], b[i]) {
+			n++
+		}
+	}
+	return n
 }
 
 // begin returns the arguments of a generator's first transactions, of which none is committed.
@@ -271,7 +313,7 @@ const (
 func Ledger(t testing.TB, c *Case, n int, blind ...string) {
 	t.Helper()
 	const clients = 3
-	w := c.New()
+	w := c.New(suiteSeed)
 	l := &ledgerTest{t: t, w: w, d: New(t, c.Procedures...).Load(w, c.Topology), writes: make([]bool, len(w.Types()))}
 	initial := w.Audit(l.d.Rows())
 	l.g = w.NewGenerator(workload.GeneratorConfig{Clients: clients, RegionClients: clients, Stream: 1, Measured: time.Hour})

@@ -50,6 +50,7 @@ var top = &geo.Topology{Regions: []string{"us", "eu"}, Partitions: 2, Replicas: 
 // broken is rmw with what is wrong in place of what is right.
 type broken struct {
 	workload.Workload
+	seed       uint64 // in place of the suite's, unless it is 0
 	rows       func(right func(geo.Cell, func(txn.Key, []byte)), c geo.Cell, put func(txn.Key, []byte))
 	everywhere func(put func(txn.Key, []byte))
 	generator  func(workload.Generator) workload.Generator
@@ -75,14 +76,19 @@ func (b *broken) Everywhere(put func(txn.Key, []byte)) {
 }
 
 func (b *broken) NewGenerator(c workload.GeneratorConfig) workload.Generator {
+	right := c
 	if b.stream > 0 {
-		c.Stream = b.stream - 1
+		right.Stream = b.stream - 1
 	}
-	g := b.Workload.NewGenerator(c)
+	g := b.Workload.NewGenerator(right)
 	if b.generator == nil {
 		return g
 	}
-	return b.generator(g)
+	g = b.generator(g)
+	if l, ok := g.(*labelled); ok {
+		l.stream = byte(c.Stream)
+	}
+	return g
 }
 
 func (b *broken) Verify(copies []workload.Copy, l workload.Ledger) []workload.Check {
@@ -187,8 +193,23 @@ func TestSuiteFindsWhatIsBroken(t *testing.T) {
 			"rmw: the generator has changed the arguments of an earlier transaction"},
 		"a footprint in used memory": {ledger, broken{generator: func(g workload.Generator) workload.Generator { return &thrifty{Generator: g, accesses: true} }},
 			"rmw: the generator has changed the footprint of an earlier transaction"},
-		"another class": {shares, broken{generator: func(g workload.Generator) workload.Generator { return modest{g} }}, "its accesses have"},
-		"one stream":    {shares, broken{stream: 1}, "two streams make the same transactions"},
+		"another class":            {shares, broken{generator: func(g workload.Generator) workload.Generator { return modest{g} }}, "its accesses have"},
+		"one stream":               {shares, broken{stream: 1}, "another stream makes 100 of the first 100 transactions alike"},
+		"one seed of rows":         {rows, broken{seed: 3}, "another seed loads the same rows"},
+		"one seed of transactions": {shares, broken{seed: 3}, "another seed makes 100 of the first 100 transactions alike"},
+		"a stream that is in numbers alone": {shares, broken{stream: 1, generator: func(g workload.Generator) workload.Generator {
+			return &labelled{Generator: g}
+		}}, "another stream makes 90 of the first 100 transactions alike"},
+		"the same on purpose": {func(t testing.TB, c *workloadtest.Case) {
+			c.SameRows, c.SameTransactions = "each is different", "there is one"
+			workloadtest.Rows(t, c)
+			workloadtest.Shares(t, c, 2000, nil)
+		}, broken{seed: 3, stream: 1}, ""},
+		"the same without need": {func(t testing.TB, c *workloadtest.Case) {
+			c.SameRows, c.SameTransactions = "each is different", "there is one"
+			workloadtest.Rows(t, c)
+			workloadtest.Shares(t, c, 2000, nil)
+		}, broken{}, "though Case.SameRows says that it does not\nworkload rmw: other seeds and streams make other transactions"},
 		"an unknown outcome that counts as committed": {ledger, broken{generator: func(g workload.Generator) workload.Generator {
 			return &deaf{g, func(o txn.Outcome) (txn.Outcome, bool) {
 				if o.Status == txn.Unknown {
@@ -229,9 +250,12 @@ func TestSuiteFindsWhatIsBroken(t *testing.T) {
 			suite := workloadtest.Bind(t, rmw.New, v1alpha1.RMW{Records: 4000, RecordsPerTransaction: 4, WritesPerTransaction: 2, ValueBytes: 16,
 				MultiHomePercent: 30, HomesPerMultiHome: 2}, top, rmw.Procedures())
 			right := suite.New
-			suite.New = func() workload.Workload {
+			suite.New = func(seed uint64) workload.Workload {
 				b := c.with
-				b.Workload = right()
+				if b.seed > 0 {
+					seed = b.seed
+				}
+				b.Workload = right(seed)
 				return &b
 			}
 			got := failures(t, func(t testing.TB) { c.test(t, suite) })
@@ -281,6 +305,21 @@ func (g *thrifty) Next(client int, elapsed time.Duration, t *txn.Transaction) wo
 		t.Accesses = append(g.last.Accesses[:0], t.Accesses...)
 	}
 	g.last = *t
+	return r
+}
+
+// labelled writes its stream into the end of each tenth transaction's arguments, as a part of the payload.
+type labelled struct {
+	workload.Generator
+	stream byte
+	n      int
+}
+
+func (g *labelled) Next(client int, elapsed time.Duration, t *txn.Transaction) workload.Request {
+	r := g.Generator.Next(client, elapsed, t)
+	if g.n++; g.n%10 == 0 {
+		t.Args[len(t.Args)-1] = g.stream
+	}
 	return r
 }
 
@@ -384,7 +423,7 @@ func TestStreamsFindsCollisions(t *testing.T) {
 		Mix: &v1alpha1.YCSBMix{Read: 50, Insert: 50}, Distribution: v1alpha1.YCSBUniform}, top, ycsb.Procedures())
 	right := suite.New
 	for stream, want := range []string{"", "two streams in each region: [ycsb-records: "} {
-		suite.New = func() workload.Workload { return &broken{Workload: right(), stream: uint32(stream)} }
+		suite.New = func(seed uint64) workload.Workload { return &broken{Workload: right(seed), stream: uint32(stream)} }
 		if got := failures(t, func(t testing.TB) { workloadtest.Streams(t, suite, 100) }); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("failures: %q, want %q", got, want)
 		}
