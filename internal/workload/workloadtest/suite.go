@@ -29,6 +29,8 @@ type Case struct {
 	SameRows string
 	// SameTransactions says why most transactions do not depend on the seed or on the stream.
 	SameTransactions string
+	// AnyHome says why single-home transactions may be on the data of another region than their client's.
+	AnyHome string
 }
 
 // The seeds of the suite's workloads, the second for those that should be different.
@@ -149,14 +151,20 @@ func (d *Database) unchanged(m *made) {
 }
 
 // Shares plays n transactions of the clients of each region, and tests that the realised shares are the configured
-// ones but for what chance does to so many, that the warm-up is not counted, that a stream's transactions depend on
-// the seed and the stream alone, and most of them on both but for Case.SameTransactions, that requests have a type and the class of their accesses, that exact footprints name
-// nothing that is left alone but for Case.Untouched, and that the checks pass in the end. see, unless it is nil, is shown all transactions with the region of their clients.
+// ones but for what chance does to so many, and that the warm-up is not counted; that a stream's transactions depend on
+// the seed and the stream alone, and most of them on both but for Case.SameTransactions; that requests have a type and
+// the class of their accesses, that single-home ones are on the data of their client's region but for Case.AnyHome, and
+// that exact footprints name nothing that is left alone but for Case.Untouched; and that the checks pass in the end.
+//
+// see, unless it is nil, is shown each transaction that is not of the warm-up before it runs, with the region of its
+// client and what the generator says of it: for what only this workload promises, such as how often a type reads a hot
+// row. It fails the test itself.
 func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction, workload.Request)) {
 	t.Helper()
 	const clients = 10
 	w, place := c.New(suiteSeed), c.Topology.Placement()
 	d := New(t, c.Procedures...).Load(w, c.Topology)
+	abroad := false
 	ledger, counts := workload.Ledger{}, make([]workload.Count, len(w.Shares()))
 	for region := range geo.Region(len(c.Topology.Regions)) {
 		config := workload.GeneratorConfig{Region: region, Clients: clients, RegionClients: clients, Stream: uint32(region), Measured: time.Hour}
@@ -167,6 +175,7 @@ func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction,
 				t.Errorf("workload %s: the warm-up counts for the share %s: Realised is about requests with elapsed 0 or more", w.Name(), w.Shares()[i].Name)
 			}
 		}
+		strays, home := 0, region
 		d.Play(g, clients, n, 0, func(tx *txn.Transaction, r workload.Request) {
 			if int(r.Type) >= len(w.Types()) {
 				t.Fatalf("workload %s: a request has type %d of %d", w.Name(), r.Type, len(w.Types()))
@@ -174,10 +183,18 @@ func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction,
 			if want := place.Class(tx.Accesses); tx.Exact && r.Class != want {
 				t.Fatalf("workload %s: a request of type %s has class %v, its accesses have %v", w.Name(), w.Types()[r.Type], r.Class, want)
 			}
+			if len(tx.Accesses) > 0 && !place.Class(tx.Accesses).MultiHome() && place.Home(tx.Accesses[0].Key) != region {
+				strays++
+				home = place.Home(tx.Accesses[0].Key)
+			}
 			if see != nil {
 				see(region, tx, r)
 			}
 		})
+		if abroad = abroad || strays > 0; strays > 0 && c.AnyHome == "" {
+			t.Errorf("workload %s: clients of %s work on the data of %s in %d of %d transactions that are single-home: take GeneratorConfig.Region, "+
+				"or say in Case.AnyHome why not", w.Name(), c.Topology.Regions[region], c.Topology.Regions[home], strays, n)
+		}
 		for i, count := range g.Realised() {
 			counts[i].Hits += count.Hits
 			counts[i].Of += count.Of
@@ -207,6 +224,9 @@ func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction,
 		t.Errorf("workload %s: Realised counts nothing", w.Name())
 	}
 	Near(t, w.Shares(), counts)
+	if !abroad && c.AnyHome != "" {
+		t.Errorf("workload %s: all single-home transactions are on the data of their client's region, though Case.AnyHome says that they are not", w.Name())
+	}
 	for _, kind := range slices.Sorted(maps.Keys(d.untouched)) {
 		if c.Untouched[kind] == "" {
 			t.Errorf("workload %s: %s is declared by exact footprints, and was not done %d times: do not declare it, or say in Case.Untouched why it must be",

@@ -50,6 +50,7 @@ var top = &geo.Topology{Regions: []string{"us", "eu"}, Partitions: 2, Replicas: 
 // broken is rmw with what is wrong in place of what is right.
 type broken struct {
 	workload.Workload
+	home       bool   // all clients are of the first region
 	seed       uint64 // in place of the suite's, unless it is 0
 	rows       func(right func(geo.Cell, func(txn.Key, []byte)), c geo.Cell, put func(txn.Key, []byte))
 	everywhere func(put func(txn.Key, []byte))
@@ -79,6 +80,9 @@ func (b *broken) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 	right := c
 	if b.stream > 0 {
 		right.Stream = b.stream - 1
+	}
+	if b.home {
+		right.Region = 0
 	}
 	g := b.Workload.NewGenerator(right)
 	if b.generator == nil {
@@ -200,6 +204,15 @@ func TestSuiteFindsWhatIsBroken(t *testing.T) {
 		"a stream that is in numbers alone": {shares, broken{stream: 1, generator: func(g workload.Generator) workload.Generator {
 			return &labelled{Generator: g}
 		}}, "another stream makes 90 of the first 100 transactions alike"},
+		"clients of one region": {shares, broken{home: true}, "clients of eu work on the data of us in 1"},
+		"clients of one region, on purpose": {func(t testing.TB, c *workloadtest.Case) {
+			c.AnyHome = "all clients are students"
+			shares(t, c)
+		}, broken{home: true}, ""},
+		"clients of no region, without need": {func(t testing.TB, c *workloadtest.Case) {
+			c.AnyHome = "all clients are students"
+			shares(t, c)
+		}, broken{}, "all single-home transactions are on the data of their client's region, though Case.AnyHome says that they are not"},
 		"the same on purpose": {func(t testing.TB, c *workloadtest.Case) {
 			c.SameRows, c.SameTransactions = "each is different", "there is one"
 			workloadtest.Rows(t, c)
