@@ -23,7 +23,9 @@ type Workload interface {
 	Rows(c geo.Cell, put func(k txn.Key, value []byte))
 	// Everywhere calls put for the rows that every node holds (txn.Key.Everywhere), in a fixed order.
 	Everywhere(put func(k txn.Key, value []byte))
-	// KeyName names a row for a person: checking(17).
+	// KeyName names a row for a person, each by a name of its own: checking(17). It also gets the keys of groups
+	// (txn.Key.Unit), which are rows to engines, and keys that no row of the workload can have, such as the end of a
+	// range: k.String() names those.
 	KeyName(k txn.Key) string
 	// Audit sums up the rows of a shard, one cell or several, for Verify. The sums of a copy's shards are added up, by
 	// name. What is wrong with one row may have a sum of its own, left out where nothing is, whose name says which

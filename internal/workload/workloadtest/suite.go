@@ -2,6 +2,7 @@ package workloadtest
 
 import (
 	"bytes"
+	"hash/maphash"
 	"maps"
 	"math"
 	"slices"
@@ -53,8 +54,8 @@ func Bind[S any, W workload.Workload](t testing.TB, make func(S, uint64, *geo.To
 }
 
 // Rows tests that cells can be loaded apart, in any order, and have the rows that they have when all are loaded at
-// once; that each row is loaded once, and into the cell that it lies in; and that rows depend on the seed, but for
-// Case.SameRows.
+// once; that each row is loaded once, and into the cell that it lies in; that KeyName has a name for each row, and none
+// for two, and takes groups, too; and that rows depend on the seed, but for Case.SameRows.
 func Rows(t testing.TB, c *Case) {
 	t.Helper()
 	w := c.New(suiteSeed)
@@ -82,6 +83,7 @@ func Rows(t testing.TB, c *Case) {
 			}
 		}
 	})
+	checkNames(t, w, once.Hash)
 	seeded := false
 	if err := workload.FillCell(c.New(otherSeed), c.Topology, geo.Cell{}, func(k txn.Key, value []byte) {
 		r, found := once.Get(k)
@@ -95,6 +97,39 @@ func Rows(t testing.TB, c *Case) {
 	case seeded && c.SameRows != "":
 		t.Errorf("workload %s: another seed loads other rows, though Case.SameRows says that it does not", w.Name())
 	}
+}
+
+// checkNames tests KeyName on all rows and their groups. It reports the first mistake.
+func checkNames(t testing.TB, w workload.Workload, h *store.Hash) {
+	t.Helper()
+	names := make(map[uint64]struct{}, h.Len()) // hashes, since there may be a million
+	var key txn.Key
+	defer func() {
+		if p := recover(); p != nil {
+			t.Errorf("workload %s: KeyName(%v) panics: %v", w.Name(), key, p)
+		}
+	}()
+	failed := false
+	fail := func(format string, args ...any) {
+		if !failed {
+			t.Errorf("workload "+w.Name()+": "+format, args...)
+		}
+		failed = true
+	}
+	h.Each(func(k txn.Key, _ store.Record) {
+		key = k
+		name := w.KeyName(key)
+		hash := maphash.String(hashSeed, name)
+		if _, taken := names[hash]; name == "" {
+			fail("KeyName has no name for %v", key)
+		} else if taken {
+			fail("KeyName calls %v and another row %q", key, name)
+		}
+		names[hash] = struct{}{}
+		if key = k.Unit(); key != k && w.KeyName(key) == "" {
+			fail("KeyName has no name for the group %v", key)
+		}
+	})
 }
 
 // Play runs n transactions of a generator's clients, one after the other. see, unless it is nil, is shown each before

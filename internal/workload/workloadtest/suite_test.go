@@ -50,6 +50,7 @@ var top = &geo.Topology{Regions: []string{"us", "eu"}, Partitions: 2, Replicas: 
 // broken is rmw with what is wrong in place of what is right.
 type broken struct {
 	workload.Workload
+	name       func(txn.Key) string
 	home       bool   // all clients are of the first region
 	seed       uint64 // in place of the suite's, unless it is 0
 	rows       func(right func(geo.Cell, func(txn.Key, []byte)), c geo.Cell, put func(txn.Key, []byte))
@@ -68,6 +69,13 @@ func (b *broken) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 		return
 	}
 	b.rows(b.Workload.Rows, c, put)
+}
+
+func (b *broken) KeyName(k txn.Key) string {
+	if b.name == nil {
+		return b.Workload.KeyName(k)
+	}
+	return b.name(k)
 }
 
 func (b *broken) Everywhere(put func(txn.Key, []byte)) {
@@ -187,6 +195,9 @@ func TestSuiteFindsWhatIsBroken(t *testing.T) {
 				put(k, v)
 			})
 		}}, "when its cell is loaded alone"},
+		"one name for all rows":    {rows, broken{name: func(txn.Key) string { return "record" }}, " and another row \"record\""},
+		"rows without a name":      {rows, broken{name: func(txn.Key) string { return "" }}, "KeyName has no name for t0/"},
+		"a name that is not there": {rows, broken{name: func(k txn.Key) string { return string(k[9:12]) }}, " panics: runtime error"},
 		"a share that is not realised": {shares, broken{generator: func(g workload.Generator) workload.Generator { return half{g} }},
 			"multi-home: "},
 		"shares that nobody counts": {shares, broken{generator: func(g workload.Generator) workload.Generator { return mute{g} }},
@@ -426,6 +437,27 @@ func TestSharesFindsWhatIsDeclaredInVain(t *testing.T) {
 		got := failures(t, func(t testing.TB) { workloadtest.Shares(t, suite, 800, nil) })
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("%s: failures: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// KeyName gets the keys of groups, too.
+func TestRowsNamesGroups(t *testing.T) {
+	suite := workloadtest.Bind(t, ycsb.New, v1alpha1.YCSB{Records: 400, FieldCount: 1, FieldBytes: 8, OperationsPerTransaction: 1, MaxScanRecords: 5,
+		Mix: &v1alpha1.YCSBMix{Scan: 100}, Distribution: v1alpha1.YCSBUniform}, top, ycsb.Procedures())
+	right := suite.New
+	for name, want := range map[string]string{"": "", "rows alone": "/[]) panics: there is no row"} {
+		suite.New = func(seed uint64) workload.Workload {
+			w := right(seed)
+			return &broken{Workload: w, name: func(k txn.Key) string {
+				if name != "" && k == k.Unit() {
+					panic("there is no row")
+				}
+				return w.KeyName(k)
+			}}
+		}
+		if got := failures(t, func(t testing.TB) { workloadtest.Rows(t, suite) }); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%q: failures: %q, want %q", name, got, want)
 		}
 	}
 }
