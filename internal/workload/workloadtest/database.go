@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/geobench/geobench/internal/audit"
@@ -26,10 +27,12 @@ type Database struct {
 	t          testing.TB
 	procedures *txn.Registry
 	traced     bool
-	played     uint64         // transactions of Play
-	topology   *geo.Topology  // of what was loaded
-	made       [64]made       // the last ones that generators have made
-	untouched  map[string]int // accesses of exact footprints that runs did not make, by kind: see Case.Untouched
+	played     uint64            // transactions of Play
+	topology   *geo.Topology     // of what was loaded
+	made       [64]made          // the last ones that generators have made
+	workload   workload.Workload // of what was loaded
+	failed     map[string]int    // mistakes of each kind
+	untouched  map[string]int    // accesses of exact footprints that runs did not make, by kind: see Case.Untouched
 }
 
 // New returns an empty database that fails t when a procedure breaks a rule of package txn: it touches what its exact
@@ -37,7 +40,8 @@ type Database struct {
 // that is not among its Deletes, does not do the same twice on the same rows, changes a value that is not its own, or
 // uses the Ctx while it scans.
 func New(t testing.TB, procedures ...*txn.Procedure) *Database {
-	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(procedures...), untouched: map[string]int{}}
+	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(procedures...),
+		failed: map[string]int{}, untouched: map[string]int{}}
 }
 
 // NewTraced is New, but Run calls the traced forms of the procedures: see history.Trace.
@@ -51,10 +55,10 @@ func NewTraced(t testing.TB, procedures ...*txn.Procedure) *Database {
 // in.
 func (d *Database) Load(w workload.Workload, t *geo.Topology) *Database {
 	d.t.Helper()
-	d.topology = t
+	d.topology, d.workload = t, w
 	put := func(k txn.Key, value []byte) {
 		if _, found := d.Get(k); found {
-			d.t.Errorf("workload %s: %s is loaded twice", w.Name(), w.KeyName(k))
+			d.fail("workload "+w.Name(), "%s is loaded twice", w.KeyName(k))
 		}
 		d.Hash.Load(k, value)
 	}
@@ -112,7 +116,7 @@ func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 	}
 	p := d.procedures.Lookup(t.Proc)
 	if k, ok := twice(t.Accesses); ok {
-		d.t.Errorf("%s: the footprint names %v twice: add a row without a group once, with all that is done to it", p.Name, k)
+		d.fail(p.Name, "the footprint names %v twice: add a row without a group once, with all that is done to it", d.name(k))
 	}
 	writes, result, c, err := d.attempt(p, t)
 	c.untouched(func(what string, table txn.Table) { d.untouched[fmt.Sprintf("%s: %s of t%d", p.Name, what, table)]++ })
@@ -123,28 +127,56 @@ func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 	again, other, _, otherErr := d.attempt(p, t)
 	switch {
 	case fmt.Sprint(err) != fmt.Sprint(otherErr):
-		d.t.Errorf("%s: the procedure ends with the error %v, and with %v the second time, though it read the same rows", p.Name, err, otherErr)
+		d.fail(p.Name, "the procedure ends with the error %v, and with %v the second time, though it read the same rows", err, otherErr)
 	case !bytes.Equal(result, other):
-		d.t.Errorf("%s: the procedure returns %x, and %x the second time, though it read the same rows", p.Name, result, other)
+		d.fail(p.Name, "the procedure returns %x, and %x the second time, though it read the same rows", result, other)
 	case len(writes) != len(again):
-		d.t.Errorf("%s: the procedure writes %d rows, and %d the second time, though it read the same rows", p.Name, len(writes), len(again))
+		d.fail(p.Name, "the procedure writes %d rows, and %d the second time, though it read the same rows", len(writes), len(again))
 	}
 	for i := range min(len(writes), len(again)) {
 		if a, b := writes[i], again[i]; a.Key != b.Key || a.Deleted != b.Deleted || !bytes.Equal(a.Value, b.Value) {
-			d.t.Errorf("%s: the procedure writes %x to %v, and %x to %v the second time, though it read the same rows", p.Name, a.Value, a.Key, b.Value, b.Key)
+			d.fail(p.Name, "the procedure writes %x to %v, and %x to %v the second time, though it read the same rows", a.Value, d.name(a.Key), b.Value, d.name(b.Key))
 			break
 		}
 	}
 	if err != nil {
 		var abort txn.Abort
 		if !errors.As(err, &abort) {
-			d.t.Errorf("%s: %v", p.Name, err)
+			d.fail(p.Name, "%v", err)
 		}
 		o := txn.AbortOutcome(t.ID, err)
 		o.Class = class
 		return nil, o
 	}
 	return writes, txn.Outcome{ID: t.ID, Status: txn.Committed, Class: class, Result: result}
+}
+
+// fail reports a mistake of a procedure, or of the workload. It reports the first of each kind, which is the format, and in the
+// end how many there were.
+func (d *Database) fail(who, format string, args ...any) {
+	d.t.Helper()
+	kind := who + ": " + format
+	if d.failed[kind]++; d.failed[kind] > 1 {
+		return
+	}
+	d.t.Errorf("%s: "+format, append([]any{who}, args...)...)
+	d.t.Cleanup(func() {
+		if n := d.failed[kind]; n > 1 {
+			d.t.Logf("%s: %d mistakes are like this one: "+format, append([]any{who, n}, args...)...)
+		}
+	})
+}
+
+// name returns the workload's name of a key, if one is loaded.
+func (d *Database) name(k txn.Key) string {
+	if d.workload == nil {
+		return k.String()
+	}
+	return d.workload.KeyName(k)
+}
+
+func (d *Database) rangeName(r *txn.Range) string {
+	return d.name(r.From) + strings.TrimPrefix(r.String(), r.From.String())
 }
 
 // twice returns a key that occurs twice.
@@ -162,15 +194,12 @@ func twice(accesses []txn.Access) (txn.Key, bool) {
 // attempt runs a procedure once. c knows what it touches.
 func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) (writes []txn.WriteEntry, result []byte, c *checked, err error) {
 	d.t.Helper()
-	c = &checked{View: store.View{Rows: d.Hash}, f: &t.Footprint, p: p, written: map[txn.Key]bool{}}
+	c = &checked{d: d, View: store.View{Rows: d.Hash}, f: &t.Footprint, p: p, written: map[txn.Key]bool{}}
 	args := bytes.Clone(t.Args)
 	result, err = p.Run(c, t.Args)
 	c.unchanged()
 	if !bytes.Equal(args, t.Args) {
 		c.fail("the procedure changes its arguments, which nodes share: copy them first")
-	}
-	if c.err != nil {
-		d.t.Errorf("%s: %v", p.Name, c.err)
 	}
 	return c.Writes.Entries(), result, c, err
 }
@@ -192,6 +221,7 @@ func (d *Database) Apply(id txn.ID, writes []txn.WriteEntry) (undo []txn.WriteEn
 // checked is a view that notes the first rule of txn.Ctx, txn.Footprint and txn.Procedure that a procedure breaks.
 type checked struct {
 	store.View
+	d        *Database
 	p        *txn.Procedure
 	f        *txn.Footprint
 	scanning bool
@@ -199,7 +229,7 @@ type checked struct {
 	touched  []txn.Access // if the footprint is not exact
 	read     []txn.Range
 	written  map[txn.Key]bool // units
-	err      error
+	failed   bool
 }
 
 // lent is a value that the procedure must not change.
@@ -235,28 +265,31 @@ var hashSeed = maphash.MakeSeed()
 func (c *checked) unchanged() {
 	for _, l := range c.lent {
 		if maphash.Bytes(hashSeed, l.value) != l.before {
-			c.fail("the procedure changes the value of %v that it %s, or what lies behind it in memory: copy it first", l.key, l.what)
+			c.fail("the procedure changes the value of %v that it %s, or what lies behind it in memory: copy it first", c.d.name(l.key), l.what)
 		}
 	}
 }
 
 func (c *checked) fail(format string, args ...any) {
-	if c.err == nil {
-		c.err = fmt.Errorf(format, args...)
+	c.d.t.Helper()
+	if !c.failed {
+		c.d.fail(c.p.Name, format, args...)
 	}
+	c.failed = true
 }
 
-// check checks one use of the Ctx, for the row k or a range that begins with it.
-func (c *checked) check(what string, named bool, k txn.Key, where fmt.Stringer) {
-	if !c.f.Exact && !k.Everywhere() {
-		c.touched = append(c.touched, txn.Access{Key: k.Unit()})
+// check checks one use of the Ctx, for a row or a range.
+func (c *checked) check(what string, named bool, r txn.Range) {
+	c.d.t.Helper()
+	if !c.f.Exact && !r.From.Everywhere() {
+		c.touched = append(c.touched, txn.Access{Key: r.From.Unit()})
 	}
 	if c.f.Exact && !named {
-		c.fail("the procedure %s %v, which its footprint does not name although it is said to be exact: "+
-			"add it in Declare, or leave Exact false", what, where)
+		c.fail("the procedure "+what+" %s, which its footprint does not name although it is said to be exact: "+
+			"add it in Declare, or leave Exact false", c.d.rangeName(&r))
 	}
 	if c.scanning {
-		c.fail("the procedure %s %v from the function that it gave to Scan: use the Ctx after the scan", what, where)
+		c.fail("the procedure "+what+" %s from the function that it gave to Scan: use the Ctx after the scan", c.d.rangeName(&r))
 	}
 }
 
@@ -291,16 +324,16 @@ func (c *checked) untouched(f func(what string, table txn.Table)) {
 // checkWrite checks a Put or a Delete.
 func (c *checked) checkWrite(what string, k txn.Key) {
 	if c.p.ReadOnly {
-		c.fail("the procedure %s %v, although it is said to be ReadOnly", what, k)
+		c.fail("the procedure "+what+" %s, although it is said to be ReadOnly", c.d.name(k))
 	}
-	c.check(what, c.f.Writes(k), k, k)
+	c.check(what, c.f.Writes(k), txn.Point(k))
 	c.written[k.Unit()] = true
 }
 
 // Get implements txn.Ctx.
 func (c *checked) Get(k txn.Key) ([]byte, error) {
 	r := txn.Point(k)
-	c.check("reads", c.f.Reads(&r), k, k)
+	c.check("reads", c.f.Reads(&r), r)
 	c.read = append(c.read, r)
 	value, err := c.View.Get(k)
 	return c.lend("got", k, value), err
@@ -311,7 +344,7 @@ func (c *checked) GetAll(keys []txn.Key) ([][]byte, error) { return txn.GetEach(
 
 // Scan implements txn.Ctx.
 func (c *checked) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
-	c.check("scans", c.f.Reads(&r), r.From, &r)
+	c.check("scans", c.f.Reads(&r), r)
 	c.read = append(c.read, r)
 	c.scanning = true
 	defer func() { c.scanning = false }()
@@ -329,7 +362,7 @@ func (c *checked) Put(k txn.Key, value []byte) {
 func (c *checked) Delete(k txn.Key) {
 	c.checkWrite("deletes", k)
 	if !c.p.Deletes.Has(k.Table()) {
-		c.fail("the procedure deletes %v, and table %d is not among its Deletes", k, k.Table())
+		c.fail("the procedure deletes %s, and table %d is not among its Deletes", c.d.name(k), k.Table())
 	}
 	c.View.Delete(k)
 }

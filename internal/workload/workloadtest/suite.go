@@ -179,8 +179,7 @@ func (d *Database) unchanged(m *made) {
 		what = "footprint"
 	}
 	if what != "" {
-		d.t.Errorf("%s: the generator has changed the %s of an earlier transaction: use memory once, since databases keep it",
-			d.procedures.Lookup(m.tx.Proc).Name, what)
+		d.fail(d.procedures.Lookup(m.tx.Proc).Name, "the generator has changed the %s of an earlier transaction: use memory once, since databases keep it", what)
 	}
 	*m = made{}
 }

@@ -16,13 +16,16 @@ import (
 	"github.com/geobench/geobench/internal/workload/ycsb"
 )
 
-// failing notes the failures of what is tested with it.
+// failing notes the failures of what is tested with it, and what it logs of them.
 type failing struct {
 	testing.TB
 	failures []string
+	cleanups []func()
 }
 
-func (f *failing) Helper() {}
+func (f *failing) Helper()                         {}
+func (f *failing) Cleanup(c func())                { f.cleanups = append(f.cleanups, c) }
+func (f *failing) Logf(format string, args ...any) { f.Errorf(format, args...) }
 func (f *failing) Errorf(format string, args ...any) {
 	f.failures = append(f.failures, fmt.Sprintf(format, args...))
 }
@@ -38,6 +41,9 @@ func failures(t *testing.T, test func(testing.TB)) (all string) {
 	defer func() {
 		if p := recover(); p != nil && p != any(f) {
 			panic(p)
+		}
+		for _, c := range f.cleanups {
+			c()
 		}
 		all = strings.Join(f.failures, "\n")
 	}()
@@ -438,6 +444,25 @@ func TestSharesFindsWhatIsDeclaredInVain(t *testing.T) {
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("%s: failures: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// A mistake that all transactions make is reported once, and with the workload's names of rows.
+func TestMistakesAreReportedOnce(t *testing.T) {
+	suite := workloadtest.Bind(t, rmw.New, v1alpha1.RMW{Records: 4000, RecordsPerTransaction: 4, WritesPerTransaction: 2, ValueBytes: 16}, top, nil)
+	p := *rmw.Procedures()[0]
+	run := p.Run
+	p.Run = func(c txn.Ctx, args []byte) ([]byte, error) {
+		if _, err := c.Get(txn.IntKey(0, 3999)); err != nil {
+			return nil, err
+		}
+		return run(c, args)
+	}
+	suite.Procedures = []*txn.Procedure{&p}
+	const wrong = "the procedure reads record(3999), which its footprint does not name although it is said to be exact: add it in Declare, or leave Exact false"
+	const want = "rmw: " + wrong + "\nrmw: 3352 mistakes are like this one: " + wrong // in two runs of each transaction
+	if got := failures(t, func(t testing.TB) { workloadtest.Shares(t, suite, 800, nil) }); got != want {
+		t.Errorf("failures: %.1000q, want %q", got, want)
 	}
 }
 
