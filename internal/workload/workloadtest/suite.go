@@ -203,6 +203,9 @@ func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction,
 	for region := range geo.Region(len(c.Topology.Regions)) {
 		config := workload.GeneratorConfig{Region: region, Clients: clients, RegionClients: clients, Stream: uint32(region), Measured: time.Hour}
 		g := w.NewGenerator(config)
+		if counted := len(g.Realised()); counted != len(counts) {
+			t.Fatalf("workload %s: Realised counts %d shares of the mix, Shares has %d", w.Name(), counted, len(counts))
+		}
 		d.Play(g, clients, n/20, -time.Second, nil)
 		for i, count := range g.Realised() {
 			if count != (workload.Count{}) {

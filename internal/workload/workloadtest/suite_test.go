@@ -208,6 +208,8 @@ func TestSuiteFindsWhatIsBroken(t *testing.T) {
 			"multi-home: "},
 		"shares that nobody counts": {shares, broken{generator: func(g workload.Generator) workload.Generator { return mute{g} }},
 			"workload rmw: Realised counts nothing"},
+		"a share too many": {shares, broken{generator: func(g workload.Generator) workload.Generator { return wide{g} }},
+			"workload rmw: Realised counts 3 shares of the mix, Shares has 2"},
 		"a warm-up that counts": {shares, broken{generator: func(g workload.Generator) workload.Generator { return eager{g} }},
 			"the warm-up counts for the share multi-home"},
 		"arguments in used memory": {shares, broken{generator: func(g workload.Generator) workload.Generator { return &thrifty{Generator: g, args: true} }},
@@ -309,6 +311,11 @@ func (h half) Realised() []workload.Count {
 type mute struct{ workload.Generator }
 
 func (m mute) Realised() []workload.Count { return make([]workload.Count, len(m.Generator.Realised())) }
+
+// wide counts one share more.
+type wide struct{ workload.Generator }
+
+func (w wide) Realised() []workload.Count { return append(w.Generator.Realised(), workload.Count{}) }
 
 // eager counts the warm-up, too.
 type eager struct{ workload.Generator }
