@@ -24,24 +24,25 @@ import (
 // Database is one copy of all rows.
 type Database struct {
 	*store.Hash
-	t          testing.TB
-	procedures *txn.Registry
-	traced     bool
-	played     uint64            // transactions of Play
-	topology   *geo.Topology     // of what was loaded
-	made       [64]made          // the last ones that generators have made
-	workload   workload.Workload // of what was loaded
-	failed     map[string]int    // mistakes of each kind
-	untouched  map[string]int    // accesses of exact footprints that runs did not make, by kind: see Case.Untouched
+	t           testing.TB
+	procedures  *txn.Registry
+	traced      bool
+	played      uint64             // transactions of Play
+	topology    *geo.Topology      // of what was loaded
+	made        [64]made           // the last ones that generators have made
+	workload    workload.Workload  // of what was loaded
+	failed      map[string]int     // mistakes of each kind
+	interrupted map[txn.ProcID]int // transactions that were run with failing reads, too
+	untouched   map[string]int     // accesses of exact footprints that runs did not make, by kind: see Case.Untouched
 }
 
 // New returns an empty database that fails t when a procedure breaks a rule of package txn: it touches what its exact
 // footprint does not name, names a row without a group twice, writes although it is ReadOnly, deletes from a table
-// that is not among its Deletes, does not do the same twice on the same rows, changes a value that is not its own, or
-// uses the Ctx while it scans.
+// that is not among its Deletes, does not do the same twice on the same rows, changes a value that is not its own, uses
+// the Ctx while it scans, or does not return the error of a read that fails, at once.
 func New(t testing.TB, procedures ...*txn.Procedure) *Database {
 	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(procedures...),
-		failed: map[string]int{}, untouched: map[string]int{}}
+		failed: map[string]int{}, interrupted: map[txn.ProcID]int{}, untouched: map[string]int{}}
 }
 
 // NewTraced is New, but Run calls the traced forms of the procedures: see history.Trace.
@@ -139,6 +140,13 @@ func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 			break
 		}
 	}
+	// A traced Put reads its row, which it cannot say has failed.
+	if !c.failed && !d.traced && d.interrupted[p.ID] < interruptions {
+		d.interrupted[p.ID]++
+		for i := range c.read {
+			d.interrupt(p, t, i, len(c.read))
+		}
+	}
 	if err != nil {
 		var abort txn.Abort
 		if !errors.As(err, &abort) {
@@ -177,6 +185,62 @@ func (d *Database) name(k txn.Key) string {
 
 func (d *Database) rangeName(r *txn.Range) string {
 	return d.name(r.From) + strings.TrimPrefix(r.String(), r.From.String())
+}
+
+// interruptions is how many transactions of each procedure are run with failing reads, too.
+const interruptions = 20
+
+// interrupt runs a transaction whose i-th read of n fails.
+func (d *Database) interrupt(p *txn.Procedure, t *txn.Transaction, i, n int) {
+	d.t.Helper()
+	c := interrupted{View: store.View{Rows: d.Hash}, left: i}
+	err := func() (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v", p)
+			}
+		}()
+		_, err = p.Run(&c, t.Args)
+		return err
+	}()
+	switch {
+	case err != errInterrupted:
+		d.fail(p.Name, "the procedure returns the error %v where its read %d of %d has failed: return the error of the database as it is", err, i+1, n)
+	case c.left < -1:
+		d.fail(p.Name, "the procedure reads on where its read %d of %d has failed: return the error of the database at once", i+1, n)
+	}
+}
+
+var errInterrupted = errors.New("the database has failed")
+
+// interrupted is a view whose reads fail once left of them were made.
+type interrupted struct {
+	store.View
+	left int
+}
+
+func (c *interrupted) fails() bool {
+	c.left--
+	return c.left < 0
+}
+
+// Get implements txn.Ctx.
+func (c *interrupted) Get(k txn.Key) ([]byte, error) {
+	if c.fails() {
+		return nil, errInterrupted
+	}
+	return c.View.Get(k)
+}
+
+// GetAll implements txn.Ctx.
+func (c *interrupted) GetAll(keys []txn.Key) ([][]byte, error) { return txn.GetEach(c, keys) }
+
+// Scan implements txn.Ctx.
+func (c *interrupted) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
+	if c.fails() {
+		return errInterrupted
+	}
+	return c.View.Scan(r, f)
 }
 
 // twice returns a key that occurs twice.
