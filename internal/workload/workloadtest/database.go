@@ -258,7 +258,7 @@ func twice(accesses []txn.Access) (txn.Key, bool) {
 // attempt runs a procedure once. c knows what it touches.
 func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) (writes []txn.WriteEntry, result []byte, c *checked, err error) {
 	d.t.Helper()
-	c = &checked{d: d, View: store.View{Rows: d.Hash}, f: &t.Footprint, p: p, written: map[txn.Key]bool{}}
+	c = &checked{d: d, View: store.View{Rows: d.Hash}, f: &t.Footprint, p: p}
 	args := bytes.Clone(t.Args)
 	result, err = p.Run(c, t.Args)
 	c.unchanged()
@@ -292,7 +292,7 @@ type checked struct {
 	lent     []lent
 	touched  []txn.Access // if the footprint is not exact
 	read     []txn.Range
-	written  map[txn.Key]bool // units
+	written  []txn.Key // units
 	failed   bool
 }
 
@@ -370,7 +370,7 @@ func (c *checked) untouched(f func(what string, table txn.Table)) {
 		if a.Mode&txn.Read != 0 && !a.Key.Ordered() && !reads(&row) {
 			f("read", a.Key.Table())
 		}
-		if a.Mode&txn.Write != 0 && !c.written[a.Key] {
+		if a.Mode&txn.Write != 0 && !slices.Contains(c.written, a.Key) {
 			f("write", a.Key.Table())
 		}
 	}
@@ -391,7 +391,9 @@ func (c *checked) checkWrite(what string, k txn.Key) {
 		c.fail("the procedure "+what+" %s, although it is said to be ReadOnly", c.d.name(k))
 	}
 	c.check(what, c.f.Writes(k), txn.Point(k))
-	c.written[k.Unit()] = true
+	if unit := k.Unit(); len(c.written) == 0 || c.written[len(c.written)-1] != unit {
+		c.written = append(c.written, unit)
+	}
 }
 
 // Get implements txn.Ctx.

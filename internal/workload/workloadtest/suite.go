@@ -237,26 +237,8 @@ func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction,
 			counts[i].Of += count.Of
 		}
 		ledger.Merge(g.Ledger())
-
-		first := begin(c.New(suiteSeed), config)
-		if !slices.EqualFunc(first, begin(c.New(suiteSeed), config), bytes.Equal) {
-			t.Errorf("workload %s: a stream makes other transactions the second time", w.Name())
-		}
-		seed := begin(c.New(otherSeed), config)
-		config.Stream += 1000
-		same := false
-		for what, other := range map[string][][]byte{"stream": begin(c.New(suiteSeed), config), "seed": seed} {
-			if n := alike(first, other); n > len(first)/2 {
-				if same = true; c.SameTransactions == "" {
-					t.Errorf("workload %s: another %s makes %d of the first %d transactions alike: draw all chance from both, or say in Case.SameTransactions why not",
-						w.Name(), what, n, len(first))
-				}
-			}
-		}
-		if !same && c.SameTransactions != "" {
-			t.Errorf("workload %s: other seeds and streams make other transactions, though Case.SameTransactions says that they do not", w.Name())
-		}
 	}
+	checkChance(t, c, workload.GeneratorConfig{Region: geo.Region(len(c.Topology.Regions) - 1), Clients: clients, RegionClients: clients, Measured: time.Hour})
 	if len(counts) > 0 && !slices.ContainsFunc(counts, func(c workload.Count) bool { return c.Of > 0 }) {
 		t.Errorf("workload %s: Realised counts nothing", w.Name())
 	}
@@ -277,6 +259,32 @@ func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction,
 	}
 	if failed := d.Verify(w, ledger); len(failed) > 0 {
 		t.Errorf("workload %s: %v", w.Name(), failed)
+	}
+}
+
+// checkChance tests what the transactions of a generator depend on.
+func checkChance(t testing.TB, c *Case, config workload.GeneratorConfig) {
+	t.Helper()
+	w := c.New(suiteSeed)
+	first := begin(w, config)
+	if !slices.EqualFunc(first, begin(c.New(suiteSeed), config), bytes.Equal) {
+		t.Errorf("workload %s: a stream makes other transactions the second time", w.Name())
+	}
+	seed := begin(c.New(otherSeed), config)
+	config.Stream += 1000
+	same := false
+	for what, other := range map[string][][]byte{"stream": begin(w, config), "seed": seed} {
+		n := alike(first, other)
+		if n <= len(first)/2 {
+			continue
+		}
+		if same = true; c.SameTransactions == "" {
+			t.Errorf("workload %s: another %s makes %d of the first %d transactions alike: draw all chance from both, or say in Case.SameTransactions why not",
+				w.Name(), what, n, len(first))
+		}
+	}
+	if !same && c.SameTransactions != "" {
+		t.Errorf("workload %s: other seeds and streams make other transactions, though Case.SameTransactions says that they do not", w.Name())
 	}
 }
 
