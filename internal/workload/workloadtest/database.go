@@ -196,8 +196,8 @@ func (d *Database) interrupt(p *txn.Procedure, t *txn.Transaction, i, n int) {
 	c := interrupted{View: store.View{Rows: d.Hash}, left: i}
 	err := func() (err error) {
 		defer func() {
-			if p := recover(); p != nil {
-				err = fmt.Errorf("panic: %v", p)
+			if cause := recover(); cause != nil {
+				err = fmt.Errorf("panic: %v", cause)
 			}
 		}()
 		_, err = p.Run(&c, t.Args)
