@@ -239,9 +239,9 @@ func (r *Registry) ReadsOnly(t *Transaction) bool {
 	return true
 }
 
-// Call makes t, whose ID is set, a call of the procedure. It keeps args, which must not change any more: databases hold the
-// transaction for as long as they want, after its client has its outcome, too. It panics when the procedure refuses the arguments: those who
-// make transactions know what they do.
+// Call makes t, whose ID is set, a call of the procedure. It keeps args, which must not change any more: databases hold
+// the transaction for as long as they want, after its client has its outcome, too. It panics when the procedure refuses
+// the arguments: those who make transactions know what they do.
 func (p *Procedure) Call(t *Transaction, args []byte) {
 	t.Proc, t.Args = p.ID, args
 	t.Footprint = Footprint{Accesses: t.Accesses[:0], Ranges: t.Ranges[:0]}

@@ -16,8 +16,8 @@ type Finding struct {
 	Values map[string]int64
 }
 
-// FindingName is the name of a sum about what is wrong with a rule at a place: rule/place/what, such as 9/1/4/ for rule 9 at
-// district 4 of warehouse 1. Neither rule nor what contains a slash.
+// FindingName is the name of a sum about what is wrong with a rule at a place: rule/place/what, such as 9/1/4/ for rule
+// 9 at district 4 of warehouse 1. Neither rule nor what contains a slash.
 func FindingName(rule, what string, place ...uint64) string {
 	b := []byte(rule)
 	for _, n := range place {
@@ -26,8 +26,8 @@ func FindingName(rule, what string, place ...uint64) string {
 	return string(append(append(b, '/'), what...))
 }
 
-// Findings returns what a copy's sums say is wrong, by rule, in the order of places. Sums without a slash in their names are
-// none.
+// Findings returns what a copy's sums say is wrong, by rule, in the order of places. Sums without a slash in their names
+// are none.
 func Findings(sums map[string]int64) map[string][]Finding {
 	at := map[string]*Finding{} // by rule and place
 	out := map[string][]Finding{}

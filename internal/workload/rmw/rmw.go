@@ -124,8 +124,8 @@ func (w *RMW) Audit(rows workload.Rows) map[string]int64 {
 	return map[string]int64{auditWrites: writes, auditRecords: records}
 }
 
-// Verify checks that every copy has all records, and that the counters sum up to the committed writes: no update was lost
-// or applied twice.
+// Verify checks that every copy has all records, and that the counters sum up to the committed writes: no update was
+// lost or applied twice.
 func (w *RMW) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	checks := []workload.Check{
 		workload.WithinLedger("rmw-writes", auditWrites, 0, copies, ledger[ledgerWrites]),

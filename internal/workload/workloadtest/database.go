@@ -1,6 +1,6 @@
 // Package workloadtest holds workloads to their contract: a database of one copy runs procedures one after the other, and
-// fails when they break a rule of package txn; Rows, Shares, Ledger, Streams and Invariants test on it what is the same for all
-// workloads.
+// fails when they break a rule of package txn; Rows, Shares, Ledger, Streams and Invariants test on it what is the same
+// for all workloads.
 package workloadtest
 
 import (
@@ -159,8 +159,8 @@ func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 	return writes, txn.Outcome{ID: t.ID, Status: txn.Committed, Class: class, Result: result}
 }
 
-// fail reports a mistake of a procedure, or of the workload. It reports the first of each kind, which is the format, and in the
-// end how many there were.
+// fail reports a mistake of a procedure, or of the workload. It reports the first of each kind, which is the format, and
+// in the end how many there were.
 func (d *Database) fail(who, format string, args ...any) {
 	d.t.Helper()
 	kind := who + ": " + format
