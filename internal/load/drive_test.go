@@ -128,7 +128,8 @@ func TestWorkerCannotConnect(t *testing.T) {
 	}
 }
 
-// TestMachines checks that workers and shards together play all clients, each with a stream of its own.
+// TestMachines checks that workers and shards together play all clients, each with a stream of its own, and that a
+// generator knows which ones of how many its clients are.
 func TestMachines(t *testing.T) {
 	top := twoRegions(1)
 	streams := map[uint32]bool{}
@@ -146,6 +147,9 @@ func TestMachines(t *testing.T) {
 				t.Errorf("stream %d or share %d of %d occurs twice", m.cfg.Stream, m.cfg.Share, m.cfg.Shares)
 			}
 			streams[m.cfg.Stream], shares[m.cfg.Share] = true, true
+			if g := m.generator.(*plainGenerator).config; g.FirstClient != clients || g.Clients != m.cfg.Clients || g.RegionClients != 100 {
+				t.Errorf("a generator has the clients from %d on, %d of %d; before it come %d of 100", g.FirstClient, g.Clients, g.RegionClients, clients)
+			}
 			clients += m.cfg.Clients
 		}
 	}

@@ -58,8 +58,9 @@ type Config struct {
 	ThinkTime time.Duration
 	// Retry says which transactions are tried again; nil for none.
 	Retry *v1alpha1.Retry
-	// FirstClient numbers the machine's clients among those of their region.
-	FirstClient int
+	// FirstClient numbers the machine's clients among those of their region, which are RegionClients in all workers and
+	// shards.
+	FirstClient, RegionClients int
 	// Trace records a history; nil for none.
 	Trace *Trace
 	// Observer is told of every transaction that ends; nil for none.
@@ -263,7 +264,8 @@ func New(cfg Config) (*Machine, error) {
 		cfg:   cfg,
 		retry: retry,
 		generator: cfg.Workload.NewGenerator(workload.GeneratorConfig{
-			Region: cfg.Region, Clients: cfg.Clients, FirstClient: cfg.FirstClient, Stream: cfg.Stream, Measured: s.Duration,
+			Region: cfg.Region, Clients: cfg.Clients, FirstClient: cfg.FirstClient, RegionClients: cfg.RegionClients,
+			Stream: cfg.Stream, Measured: s.Duration,
 		}),
 		rng:     rand.New(rand.NewPCG(cfg.Seed^0x6c6f6164, uint64(cfg.Stream))),
 		clients: make([]client, cfg.Clients),

@@ -98,11 +98,14 @@ type plain struct{ workload.Workload }
 
 func (plain) Name() string    { return "plain" }
 func (plain) Types() []string { return []string{"plain"} }
-func (plain) NewGenerator(workload.GeneratorConfig) workload.Generator {
-	return &plainGenerator{}
+func (plain) NewGenerator(c workload.GeneratorConfig) workload.Generator {
+	return &plainGenerator{config: c}
 }
 
-type plainGenerator struct{ done, late int }
+type plainGenerator struct {
+	config     workload.GeneratorConfig
+	done, late int
+}
 
 func (g *plainGenerator) Next(_ int, _ time.Duration, t *txn.Transaction) workload.Request {
 	t.Proc = 99

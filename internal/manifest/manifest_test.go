@@ -94,6 +94,30 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	}
 }
 
+// A value that may be a number or a string has one message where it is neither.
+func TestValuesOfSweeps(t *testing.T) {
+	for value, want := range map[string]string{
+		"0.99": "0.99: must be a whole number or a string, not a fraction",
+		"true": "true: must be a whole number or a string, not true or false: put it in quotes",
+		"[5]":  "must be a whole number or a string, not a list",
+	} {
+		text := `apiVersion: geobench.dev/v1alpha1
+kind: Experiment
+metadata: {name: x}
+spec:
+  databases:
+  - {name: db, template: {spec: {engine: {name: calvin}, regions: [{name: us}], network: {profileRef: {name: sdur}}}}}
+  run: {spec: {workload: {rmw: {}}, load: {clientsPerRegion: 1, duration: 1s}}}
+  sweep:
+  - {path: spec.workload.rmw.hotRecords, values: [0, ` + value + `]}
+`
+		_, ps := validate(t, text)
+		if got := ps.Error(); !strings.HasSuffix(got, ": Experiment x: spec.sweep[0].values[1]: "+want) || len(ps) != 1 {
+			t.Errorf("%s: %d problems: %s\nwant one: %s", value, len(ps), got, want)
+		}
+	}
+}
+
 func TestSplit(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text    string

@@ -110,8 +110,18 @@ func (s *kindSchema) admit(u map[string]any) check.Problems {
 		celErrs, _ := s.rules.Validate(context.Background(), nil, s.structural, u, nil, celconfig.RuntimeCELCostBudget)
 		errs = append(errs, celErrs...)
 	}
+	// What may be a whole number or a string, and is neither, is reported three times: with both types, with one of them,
+	// and without saying where.
+	either := map[string]bool{}
+	for _, e := range errs {
+		either[e.Field] = either[e.Field] || strings.Contains(e.Detail, integerOrString)
+	}
 	for _, e := range errs {
 		p := s.problem(u, e)
+		path, _ := strings.CutSuffix(e.Detail, " must validate at least one schema (anyOf)")
+		if either[strings.Trim(path, `"`)] || either[e.Field] && !strings.Contains(e.Detail, integerOrString) {
+			continue
+		}
 		// The OpenAPI validator reports a number of the wrong format twice, once without saying where.
 		if e.Field == "<nil>" && len(errs) > 1 && strings.HasPrefix(e.Detail, "Checked value must be of type") {
 			continue
@@ -120,6 +130,9 @@ func (s *kindSchema) admit(u map[string]any) check.Problems {
 	}
 	return ps
 }
+
+// integerOrString is how the OpenAPI validator calls the type of what may be either.
+const integerOrString = "must be of type integer,string"
 
 var wrongMetadata = regexp.MustCompile(`cannot unmarshal (\w+) into Go struct field ObjectMeta\.(\w+) of type (\S+)`)
 
@@ -287,7 +300,11 @@ func reword(path, detail string) string {
 func mustBe(want, got string) string {
 	m := "must be " + article(want) + ", not " + article(got)
 	switch got {
-	case "bool", "boolean", "int64", "float64", "number", "integer":
+	case "bool", "boolean":
+		if strings.HasSuffix(want, "string") {
+			m += ": put it in quotes"
+		}
+	case "int64", "float64", "number", "integer":
 		if want == "string" {
 			m += ": put it in quotes"
 		}
@@ -298,6 +315,8 @@ func mustBe(want, got string) string {
 // article names a JSON or Go type in words.
 func article(jsonType string) string {
 	switch jsonType {
+	case "integer,string":
+		return "a whole number or a string"
 	case "string":
 		return "a string"
 	case "duration":

@@ -6,6 +6,7 @@ package txn
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // ID names a transaction uniquely within the life of a database. Clients make them up: see MakeID.
@@ -218,7 +219,7 @@ type Procedure struct {
 	Declare func(args []byte, f *Footprint) error
 	// Run executes the procedure. An Abort error undoes its writes and becomes the outcome's reason.
 	Run func(c Ctx, args []byte) (result []byte, err error)
-	// ReadOnly promises that Run never writes: engines may answer it from a snapshot.
+	// ReadOnly promises that Run never writes, and Declare names no Write: engines may answer it from a snapshot.
 	ReadOnly bool
 	// Deletes are the tables that Run may delete rows of. Runs that record a history abort a procedure that deletes others, since
 	// they leave a mark in place of a deleted row, and scan as far as a plain run does only where there are no marks.
@@ -238,8 +239,9 @@ func (r *Registry) ReadsOnly(t *Transaction) bool {
 	return true
 }
 
-// Call makes t, whose ID is set, a call of the procedure. It panics when the procedure refuses the arguments: those who
-// make transactions know what they do.
+// Call makes t, whose ID is set, a call of the procedure. It keeps args, which must not change any more: databases hold
+// the transaction for as long as they want, after its client has its outcome, too. It panics when the procedure refuses
+// the arguments: those who make transactions know what they do.
 func (p *Procedure) Call(t *Transaction, args []byte) {
 	t.Proc, t.Args = p.ID, args
 	t.Footprint = Footprint{Accesses: t.Accesses[:0], Ranges: t.Ranges[:0]}
@@ -302,8 +304,8 @@ func (r *Registry) Lookup(id ProcID) *Procedure {
 
 var errNoKeys = errors.New("the transaction names no key")
 
-// Prepare fills in t.Footprint, unless it was found. It fails for an unknown procedure, malformed arguments or an invalid
-// footprint, so that whatever passes can be executed by every replica.
+// Prepare fills in t.Footprint, unless it was found. It fails for an unknown procedure, malformed arguments, an invalid
+// footprint, or one of a ReadOnly procedure that writes, so that whatever passes can be executed by every replica.
 func (r *Registry) Prepare(t *Transaction) error {
 	p := r.Lookup(t.Proc)
 	if p == nil {
@@ -319,6 +321,11 @@ func (r *Registry) Prepare(t *Transaction) error {
 	}
 	if err := t.check(); err != nil {
 		return fmt.Errorf("transaction %v: %s: %w", t.ID, p.Name, err)
+	}
+	if p.ReadOnly {
+		if i := slices.IndexFunc(t.Accesses, func(a Access) bool { return a.Mode&Write != 0 }); i >= 0 {
+			return fmt.Errorf("transaction %v: %s: the footprint writes %v, although the procedure is said to be ReadOnly", t.ID, p.Name, t.Accesses[i].Key)
+		}
 	}
 	return nil
 }

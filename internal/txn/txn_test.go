@@ -181,6 +181,13 @@ func TestPrepareRefuses(t *testing.T) {
 	if err := NewRegistry().Prepare(&Transaction{Proc: 1}); err == nil || !strings.Contains(err.Error(), "not registered") {
 		t.Error(err)
 	}
+	for mode, want := range map[Mode]bool{Read: true, Write: false, ReadWrite: false} {
+		f := exact(Access{IntKey(0, 1), Read}, Access{IntKey(0, 2), mode})
+		err := NewRegistry(&Procedure{ID: 1, Name: "p", ReadOnly: true, Declare: declare(f, nil)}).Prepare(&Transaction{Proc: 1})
+		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), "p: the footprint writes t0/2, although the procedure is said to be ReadOnly") {
+			t.Errorf("mode %d of a procedure that is read-only: %v", mode, err)
+		}
+	}
 	// A footprint that was found is checked, not declared again.
 	r := NewRegistry(&Procedure{ID: 1, Name: "p", Declare: declare(exact(), bad)})
 	found := &Transaction{Proc: 1, Found: true, Footprint: exact(Access{IntKey(0, 1), Read})}

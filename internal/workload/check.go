@@ -10,9 +10,9 @@ import (
 // NoCopy is the message of a check that has nothing to look at.
 const NoCopy = "no copy was audited"
 
-// CopiesAgree checks that every copy has the same sums.
+// CopiesAgree checks that every copy has the same sums. Without any it fails.
 func CopiesAgree(copies []Copy) Check {
-	c := Check{Name: "copies-agree", Passed: true}
+	c := Check{Name: "copies-agree", Passed: len(copies) > 0}
 	for i := 1; i < len(copies); i++ {
 		first, other := &copies[0], &copies[i]
 		names := maps.Clone(first.Sums)
@@ -26,6 +26,8 @@ func CopiesAgree(copies []Copy) Check {
 	}
 	c.Message = strings.TrimSuffix(c.Message, "; ")
 	switch {
+	case len(copies) == 0:
+		c.Message = NoCopy
 	case c.Passed && len(copies) == 1:
 		c.Message = "the only copy has no other to agree with"
 	case c.Passed:

@@ -20,3 +20,12 @@ func TestChecksCountCopies(t *testing.T) {
 		}
 	}
 }
+
+// A check that has no copy to look at fails.
+func TestChecksWithoutCopies(t *testing.T) {
+	for _, got := range []Check{CopiesAgree(nil), WithinLedger("total", "total", 5, nil, Interval{})} {
+		if got.Passed || got.Message != NoCopy {
+			t.Errorf("%+v", got)
+		}
+	}
+}

@@ -97,7 +97,8 @@ func (c *Cells) Draw(home geo.Region) {
 	c.meet = homes * parts / GCD(homes, parts)
 }
 
-// Of returns the cell of the transaction's i-th item: items go round the chosen homes and partitions by turns.
+// Of returns the cell of the transaction's i-th item, counted from 0: items go round the chosen homes and partitions by
+// turns. Of(0) is in the home that Draw was given, the client's own.
 func (c *Cells) Of(i int) geo.Cell {
 	// Both rings turn together, and shift by one when they meet again, so that all pairs occur.
 	return geo.Cell{Home: geo.Region(c.homes[i%len(c.homes)]), Partition: c.parts[(i+i/c.meet)%len(c.parts)]}

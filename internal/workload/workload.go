@@ -23,7 +23,9 @@ type Workload interface {
 	Rows(c geo.Cell, put func(k txn.Key, value []byte))
 	// Everywhere calls put for the rows that every node holds (txn.Key.Everywhere), in a fixed order.
 	Everywhere(put func(k txn.Key, value []byte))
-	// KeyName names a row for a person: checking(17).
+	// KeyName names a row for a person, each by a name of its own: checking(17). It also gets the keys of groups
+	// (txn.Key.Unit), which are rows to engines, and keys that no row of the workload can have, such as the end of a
+	// range: k.String() names those.
 	KeyName(k txn.Key) string
 	// Audit sums up the rows of a shard, one cell or several, for Verify. The sums of a copy's shards are added up, by
 	// name. What is wrong with one row may have a sum of its own, left out where nothing is, whose name says which
@@ -105,9 +107,12 @@ type GeneratorConfig struct {
 	// Region of the clients.
 	Region geo.Region
 	// Clients is their number; they are called 0 .. Clients-1. FirstClient is how many clients of the region other
-	// generators have before them.
-	Clients, FirstClient int
-	// Stream is unique among the generators of a run: the source of its randomness.
+	// generators have before them, and RegionClients how many all generators of the region have. What must be done once,
+	// such as work on a row that was loaded, is dealt out by FirstClient + client, which is below RegionClients: how many
+	// generators there are depends on the CPUs, and must not be seen in figures.
+	Clients, FirstClient, RegionClients int
+	// Stream is unique among the generators of a run: the source of its randomness, and part of the numbers of the rows
+	// that it inserts.
 	Stream uint32
 	// Measured is the length of the measured time, for parameters that change over it.
 	Measured time.Duration

@@ -124,12 +124,17 @@ func (w *RMW) Audit(rows workload.Rows) map[string]int64 {
 	return map[string]int64{auditWrites: writes, auditRecords: records}
 }
 
-// Verify checks that in every copy the counters sum up to the committed writes: no update was lost or applied twice.
+// Verify checks that every copy has all records, and that the counters sum up to the committed writes: no update was
+// lost or applied twice.
 func (w *RMW) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
-	return []workload.Check{
+	checks := []workload.Check{
 		workload.WithinLedger("rmw-writes", auditWrites, 0, copies, ledger[ledgerWrites]),
 		workload.CopiesAgree(copies),
 	}
+	if records := workload.WithinLedger("rmw-records", auditRecords, w.spec.Records, copies, workload.Interval{}); !records.Passed {
+		checks = append(checks, records)
+	}
+	return checks
 }
 
 // noiseSize is the length of the random bytes that payloads are cut from.

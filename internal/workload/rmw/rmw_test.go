@@ -69,6 +69,8 @@ func TestSuite(t *testing.T) {
 	c := workloadtest.Bind(t, New, defaults, topology(3, 2), Procedures())
 	workloadtest.Rows(t, c)
 	workloadtest.Ledger(t, c, 500)
+	workloadtest.Streams(t, c, 200)
+	workloadtest.Invariants(t, c, 200, "t0 altered at its end") // Nobody knows a record's payload.
 }
 
 func TestNewRefuses(t *testing.T) {

@@ -37,11 +37,14 @@ const (
 	ledgerTotal        = "smallbank-total"
 	ledgerWrongLookups = "smallbank-wrong-lookups"
 	auditTotal         = "total"
-	auditAccounts      = "accounts"
+	auditRows          = "rows"
 )
 
 // maxInitial is the largest initial balance; the smallest is 1 (SmallBank on Detock, listing 5).
 const maxInitial = 10000
+
+// rowsPerCustomer are the name, checking and savings.
+const rowsPerCustomer = 3
 
 // SmallBank is the workload bound to a topology. It implements workload.Workload.
 type SmallBank struct {
@@ -171,23 +174,26 @@ func KeyName(k txn.Key) string {
 	return k.String()
 }
 
-// Audit sums up all balances.
+// Audit sums up all balances, and counts the rows of customers, less those of nobody: names that do not lead to their
+// customers, and damaged rows.
 func (s *SmallBank) Audit(rows workload.Rows) map[string]int64 {
-	var total, accounts int64
+	var total, n int64
 	rows.Each(func(k txn.Key, value []byte) {
-		if k.Table() == tableAccount {
+		v, ok := decodeAmount(value)
+		switch {
+		case !ok, k.Table() == tableAccount && nameKey(uint64(v)) != k:
+			n--
 			return
-		}
-		if v, ok := decodeAmount(value); ok {
+		case k.Table() != tableAccount:
 			total += v
-			accounts++
 		}
+		n++
 	})
-	return map[string]int64{auditTotal: total, auditAccounts: accounts}
+	return map[string]int64{auditTotal: total, auditRows: n}
 }
 
-// Verify checks that no money appeared or vanished: in every copy, final total - initial total is the sum of what the
-// clients know to be committed.
+// Verify checks that every copy has all rows, and that no money appeared or vanished: final total - initial total is the
+// sum of what the clients know to be committed.
 func (s *SmallBank) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	var initial int64
 	for id := range uint64(s.spec.Customers) {
@@ -196,6 +202,9 @@ func (s *SmallBank) Verify(copies []workload.Copy, ledger workload.Ledger) []wor
 	checks := []workload.Check{
 		workload.WithinLedger("smallbank-total", auditTotal, initial, copies, ledger[ledgerTotal]),
 		workload.CopiesAgree(copies),
+	}
+	if rows := workload.WithinLedger("smallbank-rows", auditRows, rowsPerCustomer*int64(s.spec.Customers), copies, workload.Interval{}); !rows.Passed {
+		checks = append(checks, rows)
 	}
 	if wrong := ledger[ledgerWrongLookups].High; wrong > 0 {
 		checks = append(checks, workload.Check{Name: "smallbank-lookup",

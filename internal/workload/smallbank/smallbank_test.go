@@ -144,6 +144,8 @@ func TestSuite(t *testing.T) {
 	workloadtest.Rows(t, c)
 	// Amalgamate moves money, of which there is as much afterwards.
 	workloadtest.Ledger(t, c, 5000, "amalgamate lost", "amalgamate doubled", "amalgamate invented")
+	workloadtest.Streams(t, c, 1000)
+	workloadtest.Invariants(t, c, 1000)
 }
 
 func TestInitialBalances(t *testing.T) {

@@ -1,11 +1,9 @@
 package tpcc
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
@@ -13,10 +11,10 @@ import (
 
 // Audit checks the consistency conditions 3.3.2.1 to 3.3.2.12 on a shard. All that it returns can be added up over the
 // shards of a copy: totals under plain names, and what is wrong with a condition at a warehouse or a district under
-// names that findingName makes, which are left out where nothing is.
+// names that workload.FindingName makes, which are left out where nothing is.
 //
 // A customer's payments may lie in the shards of other warehouses (clause 2.5.1.2), so that conditions 10 and 12 cannot
-// be decided here. What they compare is linear in the rows, though: see imbalance. No condition needs memory in
+// be decided here. What they compare is linear in the rows, though: see workload.Imbalance. No condition needs memory in
 // proportion to the rows but for the orders of one district at a time.
 func (t *TPCC) Audit(rows workload.Rows) map[string]int64 {
 	a := &audit{rows: rows, warehouses: map[uint32]*warehouseAudit{}, sums: map[string]int64{}}
@@ -40,12 +38,13 @@ const (
 	totalHistory
 	totalNewOrders
 	totalOrderLines
+	totalOrdersByCustomer
 	numTotals
 )
 
 // totalNames begin with the sums that ledgers know, in their order.
 var totalNames = [numTotals]string{"W_YTD", "orders", "S_YTD", "deliveries",
-	"warehouses", "districts", "customers", "stock", "customers-by-name", "history", "new-orders", "order-lines"}
+	"warehouses", "districts", "customers", "stock", "customers-by-name", "history", "new-orders", "order-lines", "orders-by-customer"}
 
 type audit struct {
 	rows       workload.Rows
@@ -71,8 +70,8 @@ type districtAudit struct {
 	here                bool
 	ytd, history        int64
 	nextOrder           int64
-	deliveries          int64     // sum of C_DELIVERY_CNT
-	balance, ytdPayment imbalance // of conditions 10 and 12
+	deliveries          int64              // sum of C_DELIVERY_CNT
+	balance, ytdPayment workload.Imbalance // of conditions 10 and 12
 }
 
 type orderAudit struct {
@@ -81,25 +80,6 @@ type orderAudit struct {
 	carrier  bool
 	lines    int
 	found    int // in ORDER-LINE
-}
-
-// imbalance adds up what the customers of a district are off by. It is 0 if none is, and otherwise not, but with a
-// probability of about 2^-63; one customer who is off alone is told by name.
-type imbalance struct {
-	sum, byNumber int64 // of the differences, plain and times the customer's number
-	hash          int64 // of the differences times a random number of the customer's, modulo 2^64
-}
-
-func (b *imbalance) add(w uint32, d uint8, c uint16, difference int64) {
-	b.sum += difference
-	b.byNumber += int64(c) * difference
-	b.hash += customerHash(w, d, c) * difference
-}
-
-// customerHash is odd, so that no difference of a single customer vanishes modulo 2^64.
-func customerHash(w uint32, d uint8, c uint16) int64 {
-	r := randomOf(0, 0, w, uint64(d)<<16|uint64(c))
-	return int64(r.next() | 1)
 }
 
 func (a *audit) of(w uint32) *warehouseAudit {
@@ -137,22 +117,22 @@ func (a *audit) row(k txn.Key, v []byte) {
 			return
 		}
 		x := a.of(warehouseOf(k))
+		a.totals[totalDistricts]++
 		if d := x.district(districtOf(k)); d != nil {
 			x.here, d.here = true, true
 			d.ytd, d.nextOrder = districtRow(v).ytd(), int64(districtRow(v).nextOrder())
-			a.totals[totalDistricts]++
 		}
 	case tableCustomer:
 		if len(k) != customerKeySize || len(v) < customerHead {
 			return
 		}
-		w, c, r := warehouseOf(k), customerOf(k), customerRow(v)
+		w, c, r := warehouseOf(k), uint64(customerOf(k)), customerRow(v)
+		a.totals[totalCustomers]++
 		if d := a.of(w).district(districtOf(k)); d != nil {
-			d.balance.add(w, districtOf(k), c, r.balance())
-			d.ytdPayment.add(w, districtOf(k), c, r.balance()+r.ytdPayment())
+			d.balance.Add(c, r.balance())
+			d.ytdPayment.Add(c, r.balance()+r.ytdPayment())
 			d.deliveries += int64(r.deliveries())
 			a.totals[sumDeliveries] += int64(r.deliveries())
-			a.totals[totalCustomers]++
 		}
 	case tableStock:
 		if len(v) >= stockHead {
@@ -165,6 +145,8 @@ func (a *audit) row(k txn.Key, v []byte) {
 		}
 	case tableCustomersByName:
 		a.totals[totalCustomersByName]++
+	case tableOrdersByCustomer:
+		a.totals[totalOrdersByCustomer]++
 	}
 }
 
@@ -177,7 +159,7 @@ func (a *audit) history(w uint32, r historyRow) {
 	}
 	cw, cd := r.customersWarehouse(), r.customersDistrict()
 	if d := a.of(cw).district(cd); d != nil {
-		d.balance.add(cw, cd, r.customer(), r.amount())
+		d.balance.Add(uint64(r.customer()), r.amount())
 	}
 }
 
@@ -282,8 +264,8 @@ func (a *audit) scanLines(r txn.Range, w uint32, d uint8, y *districtAudit) (row
 			undated.add(o)
 		}
 		if line.delivered() != 0 {
-			y.balance.add(w, d, order.customer, -line.amount())
-			y.ytdPayment.add(w, d, order.customer, -line.amount())
+			y.balance.Add(uint64(order.customer), -line.amount())
+			y.ytdPayment.Add(uint64(order.customer), -line.amount())
 		}
 		return true
 	})
@@ -303,7 +285,7 @@ func (x *wrongOrders) add(o uint32) {
 // note keeps what is wrong with a condition at a district, or at a warehouse where the district is 0.
 func (a *audit) note(condition int, w uint32, d uint8, what string, value int64) {
 	if value != 0 {
-		a.sums[findingName(condition, w, d, what)] += value
+		a.sums[workload.FindingName(strconv.Itoa(condition), what, uint64(w), uint64(d))] += value
 	}
 }
 
@@ -312,65 +294,12 @@ func (a *audit) noteOrders(condition int, w uint32, d uint8, x wrongOrders) {
 	a.note(condition, w, d, first, x.first)
 }
 
-func (a *audit) noteCustomers(condition int, w uint32, d uint8, b *imbalance) {
-	a.note(condition, w, d, "", b.sum)
-	a.note(condition, w, d, byNumber, b.byNumber)
-	a.note(condition, w, d, hash, b.hash)
+func (a *audit) noteCustomers(condition int, w uint32, d uint8, b *workload.Imbalance) {
+	b.Each(func(what string, value int64) { a.note(condition, w, d, what, value) })
 }
 
-// What a finding is about, where a condition has several.
+// What a finding is about, where a condition has several sums, beside those of an imbalance.
 const (
-	byNumber  = "by-number"
-	hash      = "hash"
 	first     = "first"
 	newOrders = "new-orders"
 )
-
-// findingName is the name of a sum that says what is wrong: condition/warehouse/district/what.
-func findingName(condition int, w uint32, d uint8, what string) string {
-	return fmt.Sprintf("%d/%d/%d/%s", condition, w, d, what)
-}
-
-// finding is what is wrong with a condition at one place.
-type finding struct {
-	w      uint32
-	d      uint8
-	values map[string]int64
-}
-
-// findings returns what a copy's sums say is wrong, by condition, in the order of places.
-func findings(sums map[string]int64) map[int][]finding {
-	type place struct {
-		condition int
-		w         uint32
-		d         uint8
-	}
-	at := map[place]map[string]int64{}
-	for name, v := range sums {
-		parts := strings.SplitN(name, "/", 4)
-		if len(parts) != 4 || v == 0 {
-			continue
-		}
-		condition, _ := strconv.Atoi(parts[0])
-		w, _ := strconv.ParseUint(parts[1], 10, 32)
-		d, _ := strconv.ParseUint(parts[2], 10, 8)
-		p := place{condition, uint32(w), uint8(d)}
-		if at[p] == nil {
-			at[p] = map[string]int64{}
-		}
-		at[p][parts[3]] = v
-	}
-	out := map[int][]finding{}
-	for p, values := range at {
-		out[p.condition] = append(out[p.condition], finding{p.w, p.d, values})
-	}
-	for _, list := range out {
-		slices.SortFunc(list, func(a, b finding) int {
-			if a.w != b.w {
-				return int(a.w) - int(b.w)
-			}
-			return int(a.d) - int(b.d)
-		})
-	}
-	return out
-}

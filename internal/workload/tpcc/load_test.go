@@ -139,8 +139,8 @@ func TestRows(t *testing.T) {
 	if n := names["BARBARBAR"]; n < 10 {
 		t.Errorf("%d customers are called BARBARBAR, want 10 or more", n)
 	}
-	for condition, found := range findings(w.Audit(once.Rows())) {
-		t.Errorf("condition %d is violated by the loaded database: %v", condition, found)
+	for condition, found := range workload.Findings(w.Audit(once.Rows())) {
+		t.Errorf("condition %s is violated by the loaded database: %v", condition, found)
 	}
 }
 

@@ -2,6 +2,7 @@ package tpcc
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/geobench/geobench/internal/workload"
@@ -11,41 +12,45 @@ import (
 // wrong.
 var conditions = [...]struct {
 	number int
-	says   func(f finding) string
+	says   func(f workload.Finding) string
 }{
-	{1, func(f finding) string { return "W_YTD is " + money(f.values[""]) + " the sum of D_YTD" }},
-	{2, func(f finding) string {
+	{1, func(f workload.Finding) string { return "W_YTD is " + money(f.Values[""]) + " the sum of D_YTD" }},
+	{2, func(f workload.Finding) string {
 		var parts []string
 		for _, p := range []struct{ what, column string }{{"", "O_ID"}, {newOrders, "NO_O_ID"}} {
-			if v := f.values[p.what]; v != 0 {
+			if v := f.Values[p.what]; v != 0 {
 				parts = append(parts, "D_NEXT_O_ID - 1 is "+count(v)+" the largest "+p.column)
 			}
 		}
 		return strings.Join(parts, " and ")
 	}},
-	{3, func(f finding) string {
-		return "the number of rows of NEW-ORDER is " + count(f.values[""]) + " that of the numbers from their smallest NO_O_ID to the largest"
+	{3, func(f workload.Finding) string {
+		return "the number of rows of NEW-ORDER is " + count(f.Values[""]) + " that of the numbers from their smallest NO_O_ID to the largest"
 	}},
-	{4, func(f finding) string {
-		return "the number of rows of ORDER-LINE is " + count(f.values[""]) + " the sum of O_OL_CNT"
+	{4, func(f workload.Finding) string {
+		return "the number of rows of ORDER-LINE is " + count(f.Values[""]) + " the sum of O_OL_CNT"
 	}},
-	{5, func(f finding) string {
+	{5, func(f workload.Finding) string {
 		return orders(f, "a carrier although they are in NEW-ORDER, or none although they are not")
 	}},
-	{6, func(f finding) string { return orders(f, "another number of rows in ORDER-LINE than O_OL_CNT") }},
-	{7, func(f finding) string {
-		return fmt.Sprintf("%d order lines have a delivery date although their order has no carrier, or none although it has one; the first is of order %d",
-			f.values[""], f.values[first])
+	{6, func(f workload.Finding) string {
+		return orders(f, "another number of rows in ORDER-LINE than O_OL_CNT")
 	}},
-	{8, func(f finding) string { return "W_YTD is " + money(f.values[""]) + " the sum of H_AMOUNT" }},
-	{9, func(f finding) string { return "D_YTD is " + money(f.values[""]) + " the sum of H_AMOUNT" }},
-	{10, func(f finding) string {
+	{7, func(f workload.Finding) string {
+		return fmt.Sprintf("%d order lines have a delivery date although their order has no carrier, or none although it has one; the first is of order %d",
+			f.Values[""], f.Values[first])
+	}},
+	{8, func(f workload.Finding) string { return "W_YTD is " + money(f.Values[""]) + " the sum of H_AMOUNT" }},
+	{9, func(f workload.Finding) string { return "D_YTD is " + money(f.Values[""]) + " the sum of H_AMOUNT" }},
+	{10, func(f workload.Finding) string {
 		return customers(f, "C_BALANCE", "what was delivered less the sum of H_AMOUNT")
 	}},
-	{11, func(f finding) string {
-		return fmt.Sprintf("the number of orders that are not in NEW-ORDER is %s %d and the sum of C_DELIVERY_CNT", count(f.values[""]), firstUndelivered-1)
+	{11, func(f workload.Finding) string {
+		return fmt.Sprintf("the number of orders that are not in NEW-ORDER is %s %d and the sum of C_DELIVERY_CNT", count(f.Values[""]), firstUndelivered-1)
 	}},
-	{12, func(f finding) string { return customers(f, "C_BALANCE + C_YTD_PAYMENT", "what was delivered") }},
+	{12, func(f workload.Finding) string {
+		return customers(f, "C_BALANCE + C_YTD_PAYMENT", "what was delivered")
+	}},
 }
 
 // money and count say by how much one value is more or less than another.
@@ -64,17 +69,15 @@ func count(n int64) string {
 	return fmt.Sprintf("%d more than", n)
 }
 
-func orders(f finding, what string) string {
-	return fmt.Sprintf("%d orders have %s; the first is %d", f.values[""], what, f.values[first])
+func orders(f workload.Finding, what string) string {
+	return fmt.Sprintf("%d orders have %s; the first is %d", f.Values[""], what, f.Values[first])
 }
 
 // customers names the customer who is off, if one is alone.
-func customers(f finding, what, than string) string {
-	sum := f.values[""]
-	if sum != 0 && f.values[byNumber]%sum == 0 {
-		if c := f.values[byNumber] / sum; c >= 1 && c <= customersPerDistrict && f.values[hash] == customerHash(f.w, f.d, uint16(c))*sum {
-			return fmt.Sprintf("%s of customer %d is %s %s", what, c, money(sum), than)
-		}
+func customers(f workload.Finding, what, than string) string {
+	sum := f.Values[""]
+	if c, alone := f.OffAlone(); alone && c >= 1 && c <= customersPerDistrict {
+		return fmt.Sprintf("%s of customer %d is %s %s", what, c, money(sum), than)
 	}
 	if sum == 0 {
 		return fmt.Sprintf("%s of several customers are not %s, though they are in sum", what, than)
@@ -85,32 +88,10 @@ func customers(f finding, what, than string) string {
 // Verify judges the consistency conditions and the ledger in every copy. Condition 11, which the specification gives
 // for a database that was just loaded, counts the deliveries since then.
 func (t *TPCC) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
-	var found []map[int][]finding
-	for _, c := range copies {
-		found = append(found, findings(c.Sums))
-	}
 	var checks []workload.Check
 	for _, c := range conditions {
-		check := workload.Check{Name: fmt.Sprintf("tpcc-3.3.2.%d", c.number), Passed: len(copies) > 0}
-		var wrong []string
-		for i := range found {
-			for _, f := range found[i][c.number] {
-				place := fmt.Sprintf("warehouse %d", f.w)
-				if f.d != 0 {
-					place = fmt.Sprintf("district %d of warehouse %d", f.d, f.w)
-				}
-				wrong = append(wrong, fmt.Sprintf("%s in %s: %s", place, copies[i].Name, c.says(f)))
-			}
-		}
-		switch {
-		case len(copies) == 0:
-			check.Message = workload.NoCopy
-		case len(wrong) > 0:
-			check.Passed, check.Message = false, firstOf(wrong)
-		default:
-			check.Message = fmt.Sprintf("holds for %d warehouses in %d of %d copies", t.warehouses(), len(copies), len(copies))
-		}
-		checks = append(checks, check)
+		checks = append(checks, workload.NoFindings(fmt.Sprintf("tpcc-3.3.2.%d", c.number), strconv.Itoa(c.number), copies,
+			func(f workload.Finding) (string, string) { return place(f), c.says(f) }, fmt.Sprintf("holds for %d warehouses", t.warehouses())))
 	}
 	checks = append(checks, t.cardinalities(copies))
 	w := int64(t.warehouses())
@@ -132,16 +113,15 @@ func (t *TPCC) Verify(copies []workload.Copy, ledger workload.Ledger) []workload
 	return append(checks, workload.CopiesAgree(totals))
 }
 
-// firstOf says the first few of what is wrong, and how many more there are.
-func firstOf(wrong []string) string {
-	const most = 3
-	if len(wrong) <= most {
-		return strings.Join(wrong, "; ")
+// place says where a condition does not hold: at a warehouse, and at a district unless it is 0.
+func place(f workload.Finding) string {
+	if d := f.Place[1]; d != 0 {
+		return fmt.Sprintf("district %d of warehouse %d", d, f.Place[0])
 	}
-	return fmt.Sprintf("%s; and at %d more places", strings.Join(wrong[:most], "; "), len(wrong)-most)
+	return fmt.Sprintf("warehouse %d", f.Place[0])
 }
 
-// cardinalities checks the tables to which no transaction adds a row.
+// cardinalities checks the tables to which no transaction adds a row, and the index of the orders.
 func (t *TPCC) cardinalities(copies []workload.Copy) workload.Check {
 	c := workload.Check{Name: "tpcc-cardinalities", Passed: len(copies) > 0, Message: workload.NoCopy}
 	w := int64(t.warehouses())
@@ -153,6 +133,7 @@ func (t *TPCC) cardinalities(copies []workload.Copy) workload.Check {
 		}{
 			{totalWarehouses, w}, {totalDistricts, w * districtsPerWarehouse}, {totalCustomers, w * districtsPerWarehouse * customersPerDistrict},
 			{totalCustomersByName, w * districtsPerWarehouse * customersPerDistrict}, {totalStock, w * items},
+			{totalOrdersByCustomer, held.Sums[totalNames[sumOrders]]},
 		} {
 			if got := held.Sums[totalNames[x.total]]; got != x.want {
 				wrong = append(wrong, fmt.Sprintf("%s holds %d %s, not %d", held.Name, got, totalNames[x.total], x.want))
@@ -161,9 +142,9 @@ func (t *TPCC) cardinalities(copies []workload.Copy) workload.Check {
 	}
 	switch {
 	case len(wrong) > 0:
-		c.Passed, c.Message = false, firstOf(wrong)
+		c.Passed, c.Message = false, workload.FirstOf(wrong)
 	case len(copies) > 0:
-		c.Message = fmt.Sprintf("%d warehouses with their districts, customers and stock in %d of %d copies", w, len(copies), len(copies))
+		c.Message = fmt.Sprintf("%d warehouses with their districts, customers, stock and index of orders in %d of %d copies", w, len(copies), len(copies))
 	}
 	return c
 }

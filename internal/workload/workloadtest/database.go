@@ -1,5 +1,6 @@
 // Package workloadtest holds workloads to their contract: a database of one copy runs procedures one after the other, and
-// fails when they break a rule of package txn; Rows, Shares and Ledger test on it what is the same for all workloads.
+// fails when they break a rule of package txn; Rows, Shares, Ledger, Streams and Invariants test on it what is the same
+// for all workloads.
 package workloadtest
 
 import (
@@ -7,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/geobench/geobench/internal/audit"
@@ -21,34 +24,42 @@ import (
 // Database is one copy of all rows.
 type Database struct {
 	*store.Hash
-	t          testing.TB
-	procedures *txn.Registry
-	traced     bool
-	played     uint64        // transactions of Play
-	topology   *geo.Topology // of what was loaded
+	t           testing.TB
+	procedures  *txn.Registry
+	traced      bool
+	played      uint64             // transactions of Play
+	topology    *geo.Topology      // of what was loaded
+	made        [64]made           // the last ones that generators have made
+	workload    workload.Workload  // of what was loaded
+	failed      map[string]int     // mistakes of each kind
+	interrupted map[txn.ProcID]int // transactions that were run with failing reads, too
+	untouched   map[string]int     // accesses of exact footprints that runs did not make, by kind: see Case.Untouched
 }
 
 // New returns an empty database that fails t when a procedure breaks a rule of package txn: it touches what its exact
 // footprint does not name, names a row without a group twice, writes although it is ReadOnly, deletes from a table
-// that is not among its Deletes, does not do the same twice on the same rows, changes a value that is not its own, or
-// uses the Ctx while it scans.
+// that is not among its Deletes, does not do the same twice on the same rows, changes a value that is not its own, uses
+// the Ctx while it scans, or does not return the error of a read that fails, at once.
 func New(t testing.TB, procedures ...*txn.Procedure) *Database {
-	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(procedures...)}
+	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(procedures...),
+		failed: map[string]int{}, interrupted: map[txn.ProcID]int{}, untouched: map[string]int{}}
 }
 
 // NewTraced is New, but Run calls the traced forms of the procedures: see history.Trace.
 func NewTraced(t testing.TB, procedures ...*txn.Procedure) *Database {
-	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(history.TraceAll(procedures...)...), traced: true}
+	d := New(t, history.TraceAll(procedures...)...)
+	d.traced = true
+	return d
 }
 
 // Load loads all rows of a workload. It fails the test when a row is loaded twice, or into a cell that it does not lie
 // in.
 func (d *Database) Load(w workload.Workload, t *geo.Topology) *Database {
 	d.t.Helper()
-	d.topology = t
+	d.topology, d.workload = t, w
 	put := func(k txn.Key, value []byte) {
 		if _, found := d.Get(k); found {
-			d.t.Errorf("workload %s: %s is loaded twice", w.Name(), w.KeyName(k))
+			d.fail("workload "+w.Name(), "%s is loaded twice", w.KeyName(k))
 		}
 		d.Hash.Load(k, value)
 	}
@@ -106,34 +117,130 @@ func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 	}
 	p := d.procedures.Lookup(t.Proc)
 	if k, ok := twice(t.Accesses); ok {
-		d.t.Errorf("%s: the footprint names %v twice: add a row without a group once, with all that is done to it", p.Name, k)
+		d.fail(p.Name, "the footprint names %v twice: add a row without a group once, with all that is done to it", d.name(k))
 	}
-	writes, result, class, err := d.attempt(p, t)
+	writes, result, c, err := d.attempt(p, t)
+	c.untouched(func(what string, table txn.Table) { d.untouched[fmt.Sprintf("%s: %s of t%d", p.Name, what, table)]++ })
+	var class txn.Class
+	if !t.Exact && d.topology != nil {
+		class = d.topology.Placement().Class(c.touched)
+	}
 	again, other, _, otherErr := d.attempt(p, t)
 	switch {
 	case fmt.Sprint(err) != fmt.Sprint(otherErr):
-		d.t.Errorf("%s: the procedure ends with the error %v, and with %v the second time, though it read the same rows", p.Name, err, otherErr)
+		d.fail(p.Name, "the procedure ends with the error %v, and with %v the second time, though it read the same rows", err, otherErr)
 	case !bytes.Equal(result, other):
-		d.t.Errorf("%s: the procedure returns %x, and %x the second time, though it read the same rows", p.Name, result, other)
+		d.fail(p.Name, "the procedure returns %x, and %x the second time, though it read the same rows", result, other)
 	case len(writes) != len(again):
-		d.t.Errorf("%s: the procedure writes %d rows, and %d the second time, though it read the same rows", p.Name, len(writes), len(again))
+		d.fail(p.Name, "the procedure writes %d rows, and %d the second time, though it read the same rows", len(writes), len(again))
 	}
 	for i := range min(len(writes), len(again)) {
 		if a, b := writes[i], again[i]; a.Key != b.Key || a.Deleted != b.Deleted || !bytes.Equal(a.Value, b.Value) {
-			d.t.Errorf("%s: the procedure writes %x to %v, and %x to %v the second time, though it read the same rows", p.Name, a.Value, a.Key, b.Value, b.Key)
+			d.fail(p.Name, "the procedure writes %x to %v, and %x to %v the second time, though it read the same rows", a.Value, d.name(a.Key), b.Value, d.name(b.Key))
 			break
+		}
+	}
+	// A traced Put reads its row, which it cannot say has failed.
+	if !c.failed && !d.traced && d.interrupted[p.ID] < interruptions {
+		d.interrupted[p.ID]++
+		for i := range c.read {
+			d.interrupt(p, t, i, len(c.read))
 		}
 	}
 	if err != nil {
 		var abort txn.Abort
 		if !errors.As(err, &abort) {
-			d.t.Errorf("%s: %v", p.Name, err)
+			d.fail(p.Name, "%v", err)
 		}
 		o := txn.AbortOutcome(t.ID, err)
 		o.Class = class
 		return nil, o
 	}
 	return writes, txn.Outcome{ID: t.ID, Status: txn.Committed, Class: class, Result: result}
+}
+
+// fail reports a mistake of a procedure, or of the workload. It reports the first of each kind, which is the format, and
+// in the end how many there were.
+func (d *Database) fail(who, format string, args ...any) {
+	d.t.Helper()
+	kind := who + ": " + format
+	if d.failed[kind]++; d.failed[kind] > 1 {
+		return
+	}
+	d.t.Errorf("%s: "+format, append([]any{who}, args...)...)
+	d.t.Cleanup(func() {
+		if n := d.failed[kind]; n > 1 {
+			d.t.Logf("%s: %d mistakes are like this one: "+format, append([]any{who, n}, args...)...)
+		}
+	})
+}
+
+// name returns the workload's name of a key, if one is loaded.
+func (d *Database) name(k txn.Key) string {
+	if d.workload == nil {
+		return k.String()
+	}
+	return d.workload.KeyName(k)
+}
+
+func (d *Database) rangeName(r *txn.Range) string {
+	return d.name(r.From) + strings.TrimPrefix(r.String(), r.From.String())
+}
+
+// interruptions is how many transactions of each procedure are run with failing reads, too.
+const interruptions = 20
+
+// interrupt runs a transaction whose i-th read of n fails.
+func (d *Database) interrupt(p *txn.Procedure, t *txn.Transaction, i, n int) {
+	d.t.Helper()
+	c := interrupted{View: store.View{Rows: d.Hash}, left: i}
+	err := func() (err error) {
+		defer func() {
+			if cause := recover(); cause != nil {
+				err = fmt.Errorf("panic: %v", cause)
+			}
+		}()
+		_, err = p.Run(&c, t.Args)
+		return err
+	}()
+	switch {
+	case err != errInterrupted:
+		d.fail(p.Name, "the procedure returns the error %v where its read %d of %d has failed: return the error of the database as it is", err, i+1, n)
+	case c.left < -1:
+		d.fail(p.Name, "the procedure reads on where its read %d of %d has failed: return the error of the database at once", i+1, n)
+	}
+}
+
+var errInterrupted = errors.New("the database has failed")
+
+// interrupted is a view whose reads fail once left of them were made.
+type interrupted struct {
+	store.View
+	left int
+}
+
+func (c *interrupted) fails() bool {
+	c.left--
+	return c.left < 0
+}
+
+// Get implements txn.Ctx.
+func (c *interrupted) Get(k txn.Key) ([]byte, error) {
+	if c.fails() {
+		return nil, errInterrupted
+	}
+	return c.View.Get(k)
+}
+
+// GetAll implements txn.Ctx.
+func (c *interrupted) GetAll(keys []txn.Key) ([][]byte, error) { return txn.GetEach(c, keys) }
+
+// Scan implements txn.Ctx.
+func (c *interrupted) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
+	if c.fails() {
+		return errInterrupted
+	}
+	return c.View.Scan(r, f)
 }
 
 // twice returns a key that occurs twice.
@@ -148,23 +255,17 @@ func twice(accesses []txn.Access) (txn.Key, bool) {
 	return "", false
 }
 
-// attempt runs a procedure once. The class is that of what it touches, where the footprint is not exact.
-func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) (writes []txn.WriteEntry, result []byte, class txn.Class, err error) {
+// attempt runs a procedure once. c knows what it touches.
+func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) (writes []txn.WriteEntry, result []byte, c *checked, err error) {
 	d.t.Helper()
-	c := checked{View: store.View{Rows: d.Hash}, f: &t.Footprint, p: p}
+	c = &checked{d: d, View: store.View{Rows: d.Hash}, f: &t.Footprint, p: p}
 	args := bytes.Clone(t.Args)
-	result, err = p.Run(&c, t.Args)
+	result, err = p.Run(c, t.Args)
 	c.unchanged()
 	if !bytes.Equal(args, t.Args) {
 		c.fail("the procedure changes its arguments, which nodes share: copy them first")
 	}
-	if c.err != nil {
-		d.t.Errorf("%s: %v", p.Name, c.err)
-	}
-	if !t.Exact && d.topology != nil {
-		class = d.topology.Placement().Class(c.touched)
-	}
-	return c.Writes.Entries(), result, class, err
+	return c.Writes.Entries(), result, c, err
 }
 
 // Apply makes writes and returns those that take them back.
@@ -184,12 +285,15 @@ func (d *Database) Apply(id txn.ID, writes []txn.WriteEntry) (undo []txn.WriteEn
 // checked is a view that notes the first rule of txn.Ctx, txn.Footprint and txn.Procedure that a procedure breaks.
 type checked struct {
 	store.View
+	d        *Database
 	p        *txn.Procedure
 	f        *txn.Footprint
 	scanning bool
 	lent     []lent
 	touched  []txn.Access // if the footprint is not exact
-	err      error
+	read     []txn.Range
+	written  []txn.Key // units
+	failed   bool
 }
 
 // lent is a value that the procedure must not change.
@@ -225,43 +329,78 @@ var hashSeed = maphash.MakeSeed()
 func (c *checked) unchanged() {
 	for _, l := range c.lent {
 		if maphash.Bytes(hashSeed, l.value) != l.before {
-			c.fail("the procedure changes the value of %v that it %s, or what lies behind it in memory: copy it first", l.key, l.what)
+			c.fail("the procedure changes the value of %v that it %s, or what lies behind it in memory: copy it first", c.d.name(l.key), l.what)
 		}
 	}
 }
 
 func (c *checked) fail(format string, args ...any) {
-	if c.err == nil {
-		c.err = fmt.Errorf(format, args...)
+	c.d.t.Helper()
+	if !c.failed {
+		c.d.fail(c.p.Name, format, args...)
+	}
+	c.failed = true
+}
+
+// check checks one use of the Ctx, for a row or a range.
+func (c *checked) check(what string, named bool, r txn.Range) {
+	c.d.t.Helper()
+	if !c.f.Exact && !r.From.Everywhere() {
+		c.touched = append(c.touched, txn.Access{Key: r.From.Unit()})
+	}
+	if c.f.Exact && !named {
+		c.fail("the procedure "+what+" %s, which its footprint does not name although it is said to be exact: "+
+			"add it in Declare, or leave Exact false", c.d.rangeName(&r))
+	}
+	if c.scanning {
+		c.fail("the procedure "+what+" %s from the function that it gave to Scan: use the Ctx after the scan", c.d.rangeName(&r))
 	}
 }
 
-// check checks one use of the Ctx, for the row k or a range that begins with it.
-func (c *checked) check(what string, named bool, k txn.Key, where fmt.Stringer) {
-	if !c.f.Exact && !k.Everywhere() {
-		c.touched = append(c.touched, txn.Access{Key: k.Unit()})
+// untouched calls f for what an exact footprint names, and the procedure has not done.
+func (c *checked) untouched(f func(what string, table txn.Table)) {
+	if !c.f.Exact {
+		return
 	}
-	if c.f.Exact && !named {
-		c.fail("the procedure %s %v, which its footprint does not name although it is said to be exact: "+
-			"add it in Declare, or leave Exact false", what, where)
+	reads := func(declared *txn.Range) bool {
+		return slices.ContainsFunc(c.read, func(r txn.Range) bool { return declared.Covers(&r) || r.Covers(declared) })
 	}
-	if c.scanning {
-		c.fail("the procedure %s %v from the function that it gave to Scan: use the Ctx after the scan", what, where)
+	for _, a := range c.f.Accesses {
+		row := txn.Point(a.Key)
+		if a.Mode&txn.Read != 0 && !a.Key.Ordered() && !reads(&row) {
+			f("read", a.Key.Table())
+		}
+		if a.Mode&txn.Write != 0 && !slices.Contains(c.written, a.Key) {
+			f("write", a.Key.Table())
+		}
+	}
+	for i := range c.f.Ranges {
+		switch r := &c.f.Ranges[i]; {
+		case reads(r):
+		case r.Point():
+			f("read", r.From.Table())
+		default:
+			f("scan", r.From.Table())
+		}
 	}
 }
 
 // checkWrite checks a Put or a Delete.
 func (c *checked) checkWrite(what string, k txn.Key) {
-	c.check(what, c.f.Writes(k), k, k)
 	if c.p.ReadOnly {
-		c.fail("the procedure %s %v, although it is said to be ReadOnly", what, k)
+		c.fail("the procedure "+what+" %s, although it is said to be ReadOnly", c.d.name(k))
+	}
+	c.check(what, c.f.Writes(k), txn.Point(k))
+	if unit := k.Unit(); len(c.written) == 0 || c.written[len(c.written)-1] != unit {
+		c.written = append(c.written, unit)
 	}
 }
 
 // Get implements txn.Ctx.
 func (c *checked) Get(k txn.Key) ([]byte, error) {
 	r := txn.Point(k)
-	c.check("reads", c.f.Reads(&r), k, k)
+	c.check("reads", c.f.Reads(&r), r)
+	c.read = append(c.read, r)
 	value, err := c.View.Get(k)
 	return c.lend("got", k, value), err
 }
@@ -271,7 +410,8 @@ func (c *checked) GetAll(keys []txn.Key) ([][]byte, error) { return txn.GetEach(
 
 // Scan implements txn.Ctx.
 func (c *checked) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
-	c.check("scans", c.f.Reads(&r), r.From, &r)
+	c.check("scans", c.f.Reads(&r), r)
+	c.read = append(c.read, r)
 	c.scanning = true
 	defer func() { c.scanning = false }()
 	return c.View.Scan(r, func(k txn.Key, value []byte) bool { return f(k, c.lend("scanned", k, value)) })
@@ -288,7 +428,7 @@ func (c *checked) Put(k txn.Key, value []byte) {
 func (c *checked) Delete(k txn.Key) {
 	c.checkWrite("deletes", k)
 	if !c.p.Deletes.Has(k.Table()) {
-		c.fail("the procedure deletes %v, and table %d is not among its Deletes", k, k.Table())
+		c.fail("the procedure deletes %s, and table %d is not among its Deletes", c.d.name(k), k.Table())
 	}
 	c.View.Delete(k)
 }

@@ -1,7 +1,9 @@
 package workloadtest_test
 
 import (
+	"cmp"
 	"encoding/binary"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -31,10 +33,16 @@ func TestDatabaseFindsBrokenProcedures(t *testing.T) {
 		"a sound one": {false, nil, func(c txn.Ctx, args []byte) ([]byte, error) {
 			n := 0
 			err := c.Scan(group, func(txn.Key, []byte) bool { n++; return true })
-			v := append([]byte{byte(n)}, get(c, a)...)
-			c.Put(a, v)
-			c.Put(b, get(c, b)) // Values may be passed on.
-			return get(c, a), err
+			if err != nil {
+				return nil, err
+			}
+			values, err := c.GetAll([]txn.Key{a, b})
+			if err != nil {
+				return nil, err
+			}
+			c.Put(a, append([]byte{byte(n)}, values[0]...))
+			c.Put(b, values[1]) // Values may be passed on.
+			return c.Get(a)
 		}, ""},
 		"a sound one that aborts": {false, nil, func(txn.Ctx, []byte) ([]byte, error) { return nil, txn.Abort("enough") }, ""},
 		"a write of one that is read-only": {true, nil, func(c txn.Ctx, _ []byte) ([]byte, error) {
@@ -111,13 +119,51 @@ func TestDatabaseFindsBrokenProcedures(t *testing.T) {
 				return c.Scan(group, func(txn.Key, []byte) bool { return false }) == nil
 			})
 		}, "from the function that it gave to Scan"},
+		"an abort in place of the database's error": {false, nil, func(c txn.Ctx, _ []byte) ([]byte, error) {
+			_, err := c.Get(a)
+			if err == nil {
+				_, err = c.Get(b)
+			}
+			if err != nil {
+				err = txn.Abort("no-row")
+			}
+			return nil, err
+		}, "broken: the procedure returns the error no-row where its read 1 of 2 has failed: return the error of the database as it is"},
+		"another error around the database's": {false, nil, func(c txn.Ctx, _ []byte) ([]byte, error) {
+			if _, err := c.GetAll([]txn.Key{a, b}); err != nil {
+				return nil, fmt.Errorf("cannot read: %w", err)
+			}
+			return nil, nil
+		}, "the procedure returns the error cannot read: the database has failed where its read 1 of 2 has failed"},
+		"no error": {false, nil, func(c txn.Ctx, _ []byte) ([]byte, error) {
+			return nil, c.Scan(group, func(txn.Key, []byte) bool {
+				return true
+			})
+		}, ""},
+		"an error that nobody looks at": {false, nil, func(c txn.Ctx, _ []byte) ([]byte, error) {
+			_ = c.Scan(group, func(txn.Key, []byte) bool { return true })
+			return nil, nil
+		}, "the procedure returns the error <nil> where its read 1 of 1 has failed"},
+		"a value that is not there": {false, nil, func(c txn.Ctx, _ []byte) ([]byte, error) {
+			v, err := c.Get(a)
+			return v[:1], err
+		}, "the procedure returns the error panic: runtime error: slice bounds out of range"},
+		"a read after the error": {false, nil, func(c txn.Ctx, _ []byte) ([]byte, error) {
+			_, first := c.Get(a)
+			_, second := c.Get(b)
+			return nil, cmp.Or(first, second)
+		}, "broken: the procedure reads on where its read 1 of 2 has failed: return the error of the database at once"},
 		"a row that is named twice": {false, func(f *txn.Footprint) { f.Add(a, txn.Write) }, func(txn.Ctx, []byte) ([]byte, error) { return nil, nil },
 			"broken: the footprint names t0/1 twice: add a row without a group once"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &txn.Procedure{ID: 1, Name: "broken", ReadOnly: c.readOnly, Run: c.run, Declare: func(_ []byte, f *txn.Footprint) error {
-				f.Add(a, txn.ReadWrite)
-				f.Add(b, txn.ReadWrite)
+				mode := txn.ReadWrite
+				if c.readOnly {
+					mode = txn.Read
+				}
+				f.Add(a, mode)
+				f.Add(b, mode)
 				f.AddScan(group)
 				f.Exact = true
 				if c.also != nil {

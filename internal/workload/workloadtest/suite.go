@@ -2,6 +2,8 @@ package workloadtest
 
 import (
 	"bytes"
+	"hash/maphash"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -18,19 +20,32 @@ import (
 type Case struct {
 	Topology   *geo.Topology
 	Procedures []*txn.Procedure
-	// New makes the workload, each time another copy of it.
-	New func() workload.Workload
+	// New makes the workload with a seed, each time another copy of it.
+	New func(seed uint64) workload.Workload
+	// Untouched says why an exact footprint may name what its transaction then leaves alone, which costs engines locks and
+	// round trips: "newOrder: read of t4" stands for rows of table 4 that the procedure newOrder does not read, write and
+	// scan for the others.
+	Untouched map[string]string
+	// SameRows says why the rows that are loaded do not depend on the seed.
+	SameRows string
+	// SameTransactions says why most transactions do not depend on the seed or on the stream.
+	SameTransactions string
+	// AnyHome says why single-home transactions may be on the data of another region than their client's.
+	AnyHome string
 }
 
-// suiteSeed is the seed of the suite's workloads.
-const suiteSeed = 7
+// The seeds of the suite's workloads, the second for those that should be different.
+const (
+	suiteSeed = 7
+	otherSeed = 8
+)
 
 // Bind returns the case of the workload that make, a package's New, makes of a spec.
 func Bind[S any, W workload.Workload](t testing.TB, make func(S, uint64, *geo.Topology) (W, error), spec S, top *geo.Topology,
 	procedures []*txn.Procedure) *Case {
-	return &Case{top, procedures, func() workload.Workload {
+	return &Case{Topology: top, Procedures: procedures, New: func(seed uint64) workload.Workload {
 		t.Helper()
-		w, err := make(spec, suiteSeed, top)
+		w, err := make(spec, seed, top)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,20 +54,21 @@ func Bind[S any, W workload.Workload](t testing.TB, make func(S, uint64, *geo.To
 }
 
 // Rows tests that cells can be loaded apart, in any order, and have the rows that they have when all are loaded at
-// once; and that each row is loaded once, and into the cell that it lies in.
+// once; that each row is loaded once, and into the cell that it lies in; that KeyName has a name for each row, and none
+// for two, and takes groups, too; and that rows depend on the seed, but for Case.SameRows.
 func Rows(t testing.TB, c *Case) {
 	t.Helper()
-	w := c.New()
+	w := c.New(suiteSeed)
 	once := New(t, c.Procedures...).Load(w, c.Topology)
 	apart := store.NewHash()
 	for home := len(c.Topology.Regions) - 1; home >= 0; home-- {
 		for partition := c.Topology.Partitions - 1; partition >= 0; partition-- {
-			if err := workload.FillCell(c.New(), c.Topology, geo.Cell{Home: geo.Region(home), Partition: partition}, apart.Load); err != nil {
+			if err := workload.FillCell(c.New(suiteSeed), c.Topology, geo.Cell{Home: geo.Region(home), Partition: partition}, apart.Load); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := workload.FillEverywhere(c.New(), apart.Load); err != nil {
+	if err := workload.FillEverywhere(c.New(suiteSeed), apart.Load); err != nil {
 		t.Fatal(err)
 	}
 	if once.Len() != apart.Len() {
@@ -67,10 +83,57 @@ func Rows(t testing.TB, c *Case) {
 			}
 		}
 	})
+	checkNames(t, w, once.Hash)
+	seeded := false
+	if err := workload.FillCell(c.New(otherSeed), c.Topology, geo.Cell{}, func(k txn.Key, value []byte) {
+		r, found := once.Get(k)
+		seeded = seeded || !found || !bytes.Equal(r.Value, value)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case !seeded && c.SameRows == "":
+		t.Errorf("workload %s: another seed loads the same rows: draw them by the seed, or say in Case.SameRows why not", w.Name())
+	case seeded && c.SameRows != "":
+		t.Errorf("workload %s: another seed loads other rows, though Case.SameRows says that it does not", w.Name())
+	}
+}
+
+// checkNames tests KeyName on all rows and their groups. It reports the first mistake.
+func checkNames(t testing.TB, w workload.Workload, h *store.Hash) {
+	t.Helper()
+	names := make(map[uint64]struct{}, h.Len()) // hashes, since there may be a million
+	var key txn.Key
+	defer func() {
+		if p := recover(); p != nil {
+			t.Errorf("workload %s: KeyName(%v) panics: %v", w.Name(), key, p)
+		}
+	}()
+	failed := false
+	fail := func(format string, args ...any) {
+		if !failed {
+			t.Errorf("workload "+w.Name()+": "+format, args...)
+		}
+		failed = true
+	}
+	h.Each(func(k txn.Key, _ store.Record) {
+		key = k
+		name := w.KeyName(key)
+		hash := maphash.String(hashSeed, name)
+		if _, taken := names[hash]; name == "" {
+			fail("KeyName has no name for %v", key)
+		} else if taken {
+			fail("KeyName calls %v and another row %q", key, name)
+		}
+		names[hash] = struct{}{}
+		if key = k.Unit(); key != k && w.KeyName(key) == "" {
+			fail("KeyName has no name for the group %v", key)
+		}
+	})
 }
 
 // Play runs n transactions of a generator's clients, one after the other. see, unless it is nil, is shown each before
-// it runs.
+// it runs. It fails the test when the generator changes a transaction that it has made before.
 func (d *Database) Play(g workload.Generator, clients, n int, elapsed time.Duration, see func(*txn.Transaction, workload.Request)) {
 	d.t.Helper()
 	for i := range n {
@@ -80,34 +143,76 @@ func (d *Database) Play(g workload.Generator, clients, n int, elapsed time.Durat
 		}
 		g.Done(i%clients, d.Run(tx))
 	}
+	for i := range d.made {
+		d.unchanged(&d.made[i])
+	}
 }
 
 // next returns a client's next transaction.
 func (d *Database) next(g workload.Generator, client int, elapsed time.Duration) (*txn.Transaction, workload.Request) {
+	d.t.Helper()
 	d.played++
 	tx := &txn.Transaction{ID: txn.MakeID(1, d.played)}
-	return tx, g.Next(client, elapsed, tx)
+	r := g.Next(client, elapsed, tx)
+	last := &d.made[d.played%uint64(len(d.made))]
+	d.unchanged(last)
+	*last = made{*tx, bytes.Clone(tx.Args), slices.Clone(tx.Accesses), slices.Clone(tx.Ranges)}
+	return tx, r
+}
+
+// made is a transaction in the memory that its generator has given it, and what that held then.
+type made struct {
+	tx       txn.Transaction
+	args     []byte
+	accesses []txn.Access
+	ranges   []txn.Range
+}
+
+// unchanged checks that a transaction is as it was made: databases have it for as long as they want.
+func (d *Database) unchanged(m *made) {
+	d.t.Helper()
+	what := ""
+	switch {
+	case !bytes.Equal(m.tx.Args, m.args):
+		what = "arguments"
+	case !slices.Equal(m.tx.Accesses, m.accesses) || !slices.Equal(m.tx.Ranges, m.ranges):
+		what = "footprint"
+	}
+	if what != "" {
+		d.fail(d.procedures.Lookup(m.tx.Proc).Name, "the generator has changed the %s of an earlier transaction: use memory once, since databases keep it", what)
+	}
+	*m = made{}
 }
 
 // Shares plays n transactions of the clients of each region, and tests that the realised shares are the configured
-// ones but for what chance does to so many, that the warm-up is not counted, that a stream's transactions depend on
-// the seed and the stream alone, that requests have a type and the class of their accesses, and that the checks pass
-// in the end. see, unless it is nil, is shown all transactions with the region of their clients.
+// ones but for what chance does to so many, and that the warm-up is not counted; that a stream's transactions depend on
+// the seed and the stream alone, and most of them on both but for Case.SameTransactions; that requests have a type and
+// the class of their accesses, that single-home ones are on the data of their client's region but for Case.AnyHome, and
+// that exact footprints name nothing that is left alone but for Case.Untouched; and that the checks pass in the end.
+//
+// see, unless it is nil, is shown each transaction that is not of the warm-up before it runs, with the region of its
+// client and what the generator says of it: for what only this workload promises, such as how often a type reads a hot
+// row. It fails the test itself.
 func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction, workload.Request)) {
 	t.Helper()
 	const clients = 10
-	w, place := c.New(), c.Topology.Placement()
+	w, place := c.New(suiteSeed), c.Topology.Placement()
 	d := New(t, c.Procedures...).Load(w, c.Topology)
+	abroad := false
 	ledger, counts := workload.Ledger{}, make([]workload.Count, len(w.Shares()))
 	for region := range geo.Region(len(c.Topology.Regions)) {
-		config := workload.GeneratorConfig{Region: region, Clients: clients, Stream: uint32(region), Measured: time.Hour}
+		config := workload.GeneratorConfig{Region: region, Clients: clients, RegionClients: clients, Stream: uint32(region), Measured: time.Hour}
 		g := w.NewGenerator(config)
+		if counted := len(g.Realised()); counted != len(counts) {
+			t.Fatalf("workload %s: Realised counts %d shares of the mix, Shares has %d", w.Name(), counted, len(counts))
+		}
 		d.Play(g, clients, n/20, -time.Second, nil)
 		for i, count := range g.Realised() {
 			if count != (workload.Count{}) {
 				t.Errorf("workload %s: the warm-up counts for the share %s: Realised is about requests with elapsed 0 or more", w.Name(), w.Shares()[i].Name)
 			}
 		}
+		strays, home := 0, region
 		d.Play(g, clients, n, 0, func(tx *txn.Transaction, r workload.Request) {
 			if int(r.Type) >= len(w.Types()) {
 				t.Fatalf("workload %s: a request has type %d of %d", w.Name(), r.Type, len(w.Types()))
@@ -115,31 +220,82 @@ func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction,
 			if want := place.Class(tx.Accesses); tx.Exact && r.Class != want {
 				t.Fatalf("workload %s: a request of type %s has class %v, its accesses have %v", w.Name(), w.Types()[r.Type], r.Class, want)
 			}
+			if len(tx.Accesses) > 0 && !place.Class(tx.Accesses).MultiHome() && place.Home(tx.Accesses[0].Key) != region {
+				strays++
+				home = place.Home(tx.Accesses[0].Key)
+			}
 			if see != nil {
 				see(region, tx, r)
 			}
 		})
+		if abroad = abroad || strays > 0; strays > 0 && c.AnyHome == "" {
+			t.Errorf("workload %s: clients of %s work on the data of %s in %d of %d transactions that are single-home: take GeneratorConfig.Region, "+
+				"or say in Case.AnyHome why not", w.Name(), c.Topology.Regions[region], c.Topology.Regions[home], strays, n)
+		}
 		for i, count := range g.Realised() {
 			counts[i].Hits += count.Hits
 			counts[i].Of += count.Of
 		}
 		ledger.Merge(g.Ledger())
-
-		first := begin(c.New(), config)
-		if !slices.EqualFunc(first, begin(c.New(), config), bytes.Equal) {
-			t.Errorf("workload %s: a stream makes other transactions the second time", w.Name())
-		}
-		if config.Stream += 1000; slices.EqualFunc(first, begin(c.New(), config), bytes.Equal) {
-			t.Errorf("workload %s: two streams make the same transactions", w.Name())
-		}
 	}
+	checkChance(t, c, workload.GeneratorConfig{Region: geo.Region(len(c.Topology.Regions) - 1), Clients: clients, RegionClients: clients, Measured: time.Hour})
 	if len(counts) > 0 && !slices.ContainsFunc(counts, func(c workload.Count) bool { return c.Of > 0 }) {
 		t.Errorf("workload %s: Realised counts nothing", w.Name())
 	}
 	Near(t, w.Shares(), counts)
+	if !abroad && c.AnyHome != "" {
+		t.Errorf("workload %s: all single-home transactions are on the data of their client's region, though Case.AnyHome says that they are not", w.Name())
+	}
+	for _, kind := range slices.Sorted(maps.Keys(d.untouched)) {
+		if c.Untouched[kind] == "" {
+			t.Errorf("workload %s: %s is declared by exact footprints, and was not done %d times: do not declare it, or say in Case.Untouched why it must be",
+				w.Name(), kind, d.untouched[kind])
+		}
+	}
+	for kind := range c.Untouched {
+		if d.untouched[kind] == 0 {
+			t.Errorf("workload %s: %s is always done, though it is said not to be", w.Name(), kind)
+		}
+	}
 	if failed := d.Verify(w, ledger); len(failed) > 0 {
 		t.Errorf("workload %s: %v", w.Name(), failed)
 	}
+}
+
+// checkChance tests what the transactions of a generator depend on.
+func checkChance(t testing.TB, c *Case, config workload.GeneratorConfig) {
+	t.Helper()
+	w := c.New(suiteSeed)
+	first := begin(w, config)
+	if !slices.EqualFunc(first, begin(c.New(suiteSeed), config), bytes.Equal) {
+		t.Errorf("workload %s: a stream makes other transactions the second time", w.Name())
+	}
+	seed := begin(c.New(otherSeed), config)
+	config.Stream += 1000
+	same := false
+	for what, other := range map[string][][]byte{"stream": begin(w, config), "seed": seed} {
+		n := alike(first, other)
+		if n <= len(first)/2 {
+			continue
+		}
+		if same = true; c.SameTransactions == "" {
+			t.Errorf("workload %s: another %s makes %d of the first %d transactions alike: draw all chance from both, or say in Case.SameTransactions why not",
+				w.Name(), what, n, len(first))
+		}
+	}
+	if !same && c.SameTransactions != "" {
+		t.Errorf("workload %s: other seeds and streams make other transactions, though Case.SameTransactions says that they do not", w.Name())
+	}
+}
+
+// alike counts the places at which two sequences are the same.
+func alike(a, b [][]byte) (n int) {
+	for i := range a {
+		if bytes.Equal(a[i], b[i]) {
+			n++
+		}
+	}
+	return n
 }
 
 // begin returns the arguments of a generator's first transactions, of which none is committed.
@@ -222,10 +378,10 @@ const (
 func Ledger(t testing.TB, c *Case, n int, blind ...string) {
 	t.Helper()
 	const clients = 3
-	w := c.New()
+	w := c.New(suiteSeed)
 	l := &ledgerTest{t: t, w: w, d: New(t, c.Procedures...).Load(w, c.Topology), writes: make([]bool, len(w.Types()))}
 	initial := w.Audit(l.d.Rows())
-	l.g = w.NewGenerator(workload.GeneratorConfig{Clients: clients, Stream: 1, Measured: time.Hour})
+	l.g = w.NewGenerator(workload.GeneratorConfig{Clients: clients, RegionClients: clients, Stream: 1, Measured: time.Hour})
 	var truth []txn.Outcome // about those that a client gave up on
 	for i := range n {
 		client := i % clients

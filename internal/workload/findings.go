@@ -1,0 +1,137 @@
+package workload
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Finding is what is wrong with a rule about rows at one place. Audit finds it in a shard, and returns it as sums under
+// names that FindingName makes, left out where nothing is wrong; so the findings of a copy's shards are added up.
+type Finding struct {
+	// Place is numbers from the largest part to the least, such as a warehouse and a district. It should lie in one shard.
+	Place []uint64
+	// Values are the sums that are not 0, by what each is about: "" where a finding has one sum.
+	Values map[string]int64
+}
+
+// FindingName is the name of a sum about what is wrong with a rule at a place: rule/place/what, such as 9/1/4/ for rule
+// 9 at district 4 of warehouse 1. Neither rule nor what contains a slash.
+func FindingName(rule, what string, place ...uint64) string {
+	b := []byte(rule)
+	for _, n := range place {
+		b = strconv.AppendUint(append(b, '/'), n, 10)
+	}
+	return string(append(append(b, '/'), what...))
+}
+
+// Findings returns what a copy's sums say is wrong, by rule, in the order of places. Sums without a slash in their names
+// are none.
+func Findings(sums map[string]int64) map[string][]Finding {
+	at := map[string]*Finding{} // by rule and place
+	out := map[string][]Finding{}
+	for name, v := range sums {
+		last := strings.LastIndexByte(name, '/')
+		if last < 0 || v == 0 {
+			continue
+		}
+		f := at[name[:last]]
+		if f == nil {
+			f = &Finding{Values: map[string]int64{}}
+			for i, part := range strings.Split(name[:last], "/") {
+				if n, err := strconv.ParseUint(part, 10, 64); i > 0 && err == nil {
+					f.Place = append(f.Place, n)
+				}
+			}
+			at[name[:last]] = f
+		}
+		f.Values[name[last+1:]] = v
+	}
+	for name, f := range at {
+		rule, _, _ := strings.Cut(name, "/")
+		out[rule] = append(out[rule], *f)
+	}
+	for _, list := range out {
+		slices.SortFunc(list, func(a, b Finding) int { return slices.Compare(a.Place, b.Place) })
+	}
+	return out
+}
+
+// NoFindings checks that no copy has a finding about a rule. says puts one into words: where it is, and what is wrong
+// there. holds is the message where there is none, but for the copies that hold it.
+func NoFindings(check, rule string, copies []Copy, says func(Finding) (where, what string), holds string) Check {
+	var wrong []string
+	for i := range copies {
+		for _, f := range Findings(copies[i].Sums)[rule] {
+			where, what := says(f)
+			wrong = append(wrong, fmt.Sprintf("%s in %s: %s", where, copies[i].Name, what))
+		}
+	}
+	c := Check{Name: check, Passed: len(copies) > 0 && len(wrong) == 0}
+	switch {
+	case len(copies) == 0:
+		c.Message = NoCopy
+	case len(wrong) > 0:
+		c.Message = FirstOf(wrong)
+	default:
+		c.Message = fmt.Sprintf("%s in %d of %d copies", holds, len(copies), len(copies))
+	}
+	return c
+}
+
+// FirstOf says the first few of what is wrong, and how many more there are.
+func FirstOf(wrong []string) string {
+	const most = 3
+	if len(wrong) <= most {
+		return strings.Join(wrong, "; ")
+	}
+	return fmt.Sprintf("%s; and at %d more places", strings.Join(wrong[:most], "; "), len(wrong)-most)
+}
+
+// Imbalance adds up what numbered rows are off by, such as the customers of a district, where the rows of each may lie in
+// several shards and a sum for each would be too many. It is 0 if none is off, and otherwise not, but with a probability
+// of about 2^-63; one row that is off alone is told by number. Its zero value is ready for use.
+type Imbalance struct {
+	sum, byNumber int64 // of the differences, plain and times the row's number
+	hash          int64 // of the differences times a random number of the row's, modulo 2^64
+}
+
+// What the sums of an imbalance are about, beside that of the differences.
+const (
+	imbalanceByNumber = "by-number"
+	imbalanceHash     = "hash"
+)
+
+// Add adds a difference of a row.
+func (b *Imbalance) Add(number uint64, difference int64) {
+	b.sum += difference
+	b.byNumber += int64(number) * difference
+	b.hash += oddHash(number) * difference
+}
+
+// Each calls f for the sums that make a finding of the imbalance, with what they are about: for FindingName.
+func (b *Imbalance) Each(f func(what string, value int64)) {
+	f("", b.sum)
+	f(imbalanceByNumber, b.byNumber)
+	f(imbalanceHash, b.hash)
+}
+
+// OffAlone returns the number of the row that is off, for a finding of an imbalance, if one is alone. Values[""] is what
+// all rows are off by in sum.
+func (f *Finding) OffAlone() (number uint64, alone bool) {
+	sum := f.Values[""]
+	if sum == 0 || f.Values[imbalanceByNumber]%sum != 0 || f.Values[imbalanceByNumber]/sum < 0 {
+		return 0, false
+	}
+	number = uint64(f.Values[imbalanceByNumber] / sum)
+	return number, f.Values[imbalanceHash] == oddHash(number)*sum
+}
+
+// oddHash is SplitMix64's number, made odd so that no difference of a single row vanishes modulo 2^64.
+func oddHash(number uint64) int64 {
+	x := (number + 1) * 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return int64((x ^ x>>31) | 1)
+}
