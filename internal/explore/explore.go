@@ -114,16 +114,19 @@ const (
 	look = 50 * time.Millisecond
 )
 
-// Run runs the world of a seed and judges it. A panic of the engine is a problem like others.
+// Run runs the world of a seed and judges it. A panic of the engine is a problem like others, and so is an engine that takes none
+// of the topologies that the seed draws.
 func Run(c Config) (res *Result) {
 	if c.MaxEvents == 0 {
 		c.MaxEvents = 50_000_000
 	}
-	w := newWorld(c)
-	res = &Result{
-		Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Seed: c.Seed, Level: c.Level, World: w.String(),
-		Lost: len(w.lost()) > 0, Restarted: w.durable,
+	res = &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Seed: c.Seed, Level: c.Level}
+	w, err := newWorld(c)
+	if err != nil {
+		res.Problems = append(res.Problems, fmt.Sprintf("world: %v", err))
+		return res
 	}
+	res.World, res.Lost, res.Restarted = w.String(), len(w.lost()) > 0, w.durable
 	defer func() {
 		switch p := recover().(type) {
 		case nil:

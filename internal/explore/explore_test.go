@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
@@ -28,7 +29,7 @@ func TestEngines(t *testing.T) {
 					}
 				})
 				t.Log(&sum)
-				if sum.Committed < 5000 || sum.Restarted < 20 || len(worldsThatLose(e)) > 0 && sum.Lost == 0 {
+				if sum.Committed < 5000 || sum.Restarted < 20 || len(worldsThatLose(t, e)) > 0 && sum.Lost == 0 {
 					t.Errorf("little was explored: %v", &sum)
 				}
 			})
@@ -108,10 +109,68 @@ func TestRecoveryTakesOneTurn(t *testing.T) {
 	}
 }
 
+// worldOf makes a world that there must be.
+func worldOf(t *testing.T, c Config) *world {
+	t.Helper()
+	w, err := newWorld(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// Topologies and parameters that an engine refuses are drawn again, from the seed alone; what others take stays as it is. An
+// engine that refuses everything fails the seed.
+func TestRefusedTopologies(t *testing.T) {
+	picky := *broken.ReadCommitted
+	for name, refuse := range map[string]func(*geo.Topology) bool{
+		"replicas":       func(t *geo.Topology) bool { return t.Replicas > 1 },
+		"several":        func(t *geo.Topology) bool { return len(t.Regions) != 2 || t.Partitions != 3 },
+		"an odd latency": func(t *geo.Topology) bool { return t.Links[0][0].Delay%2 == 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			again := 0
+			for seed := range uint64(100) {
+				picky.CheckTopology = nil
+				first := worldOf(t, Config{Engine: &picky, Seed: seed})
+				picky.CheckTopology = func(t *geo.Topology, _ protocol.Params) *protocol.TopologyError {
+					if refuse(t) {
+						return &protocol.TopologyError{Field: "spec", Message: "no"}
+					}
+					return nil
+				}
+				w := worldOf(t, Config{Engine: &picky, Seed: seed})
+				if refuse(w.topology) {
+					t.Errorf("seed %d makes a world that the engine refuses: %v", seed, w)
+				}
+				if refuse(first.topology) {
+					again++
+				} else if w.String() != first.String() {
+					t.Errorf("seed %d makes another world although the engine takes the first: %v", seed, w)
+				}
+				if got := worldOf(t, Config{Engine: &picky, Seed: seed}).String(); got != w.String() {
+					t.Errorf("seed %d makes two worlds: %v and %v", seed, w, got)
+				}
+			}
+			if again < 10 {
+				t.Errorf("only %d of 100 first topologies were refused", again)
+			}
+		})
+	}
+	picky.CheckTopology = func(*geo.Topology, protocol.Params) *protocol.TopologyError {
+		return &protocol.TopologyError{Field: "spec.regions", Message: "there are none such"}
+	}
+	r := Run(Config{Engine: &picky, Seed: 7})
+	want := "WRONG: world: engine read-committed takes none of the 1000 topologies and parameters that seed 7 draws; of the last one it says spec.regions: there are none such"
+	if r.Passed() || !strings.Contains(r.String(), want) {
+		t.Errorf("got %v, want %q", r, want)
+	}
+}
+
 // worldsThatLose are the first seeds that lose a region.
-func worldsThatLose(e *protocol.Engine) (seeds []uint64) {
+func worldsThatLose(t *testing.T, e *protocol.Engine) (seeds []uint64) {
 	for seed := range uint64(100) {
-		if len(newWorld(Config{Engine: e, Seed: 1 + seed}).lost()) > 0 {
+		if len(worldOf(t, Config{Engine: e, Seed: 1 + seed}).lost()) > 0 {
 			seeds = append(seeds, 1+seed)
 		}
 	}
@@ -261,7 +320,7 @@ func TestHostileWorlds(t *testing.T) {
 	recovery, patience := map[string]int{}, map[string]int{}
 	seen := map[string]int{}
 	for seed := range uint64(300) {
-		w := newWorld(Config{Engine: janus.Engine, Seed: seed, Hostile: true})
+		w := worldOf(t, Config{Engine: janus.Engine, Seed: seed, Hostile: true})
 		if err := w.topology.Validate(); err != nil || w.topology.Nodes() > maxNodes {
 			t.Fatalf("seed %d: %d nodes, %v", seed, w.topology.Nodes(), err)
 		}
@@ -309,7 +368,7 @@ func TestWorlds(t *testing.T) {
 	for seed := range uint64(300) {
 		worlds := make([]*world, len(all))
 		for i, e := range all {
-			worlds[i] = newWorld(Config{Engine: e, Seed: seed})
+			worlds[i] = worldOf(t, Config{Engine: e, Seed: seed})
 			if a, b := worlds[0], worlds[i]; a.topology.Nodes() != b.topology.Nodes() || a.load != b.load {
 				t.Fatalf("seed %d makes different worlds for %s and %s", seed, all[0].Name, e.Name)
 			}

@@ -23,43 +23,44 @@ const (
 // Groups inserts rows into groups, takes the first and the last of them out, and scans groups, beside transactions whose rows
 // depend on what they read. In the end the copies are equal, and everything was answered.
 func Groups(t *testing.T, engine *protocol.Engine, given map[string]string) {
-	for name, topology := range map[string]*geo.Topology{
-		"2x3": simtest.TwoRegions(3), "3x1": simtest.ThreeRegions(1), "2x2x2": simtest.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}),
-	} {
-		t.Run(name, func(t *testing.T) {
-			params := Params(t, engine, given)
-			s := sim.New(sim.Config{
-				Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Params: params, Costs: sim.DefaultCosts, CheckCodec: true,
-			})
-			layout := engine.Layout(topology, params)
-			simtest.FillLayout(layout, suiteRows, suiteEach, s.Store)
-			simtest.FillGroups(layout, groupsOf, groupRows, s.Store)
-			var loads []*simtest.Clients
-			until := loadTime(engine, topology, params, 3*time.Second)
-			for r := range topology.Regions {
-				loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{Clients: 10, Next: nextGroups, Until: until}))
-			}
-			s.Run(until)
-			quiesce(s, loads)
-			answered(t, loads)
-			committed := 0
-			for r, l := range loads {
-				if l.Reasons[txn.ReasonUndeclared] > 0 || l.Reasons[txn.ReasonProcedure] > 0 {
-					t.Errorf("region %d: %v", r, l.Reasons)
-				}
-				committed += l.Outcomes[txn.Committed]
-			}
-			if n := s.Pending(); n > 0 {
-				t.Errorf("%d transactions are pending on a quiet system", n)
-			}
-			CheckEqual(t, s, layout)
-			looked, stale := Counter(s, topology, "reconnaissances"), Counter(s, topology, "reconnaissances_stale")
-			if params[recon.Parameter.Name] != "" && (looked == 0 || stale == 0) {
-				t.Errorf("%d reconnaissances, %d of them stale: both should occur", looked, stale)
-			}
-			t.Logf("%d committed, %d reconnaissances, %d stale", committed, looked, stale)
+	params := Params(t, engine, given)
+	accepted(t, engine, params, []shape{
+		{"2x3", func() *geo.Topology { return simtest.TwoRegions(3) }},
+		{"3x1", func() *geo.Topology { return simtest.ThreeRegions(1) }},
+		{"2x2x2", func() *geo.Topology { return simtest.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}) }},
+	}, func(t *testing.T, makeTopology func() *geo.Topology) {
+		topology := makeTopology()
+		s := sim.New(sim.Config{
+			Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Params: params, Costs: sim.DefaultCosts, CheckCodec: true,
 		})
-	}
+		layout := engine.Layout(topology, params)
+		simtest.FillLayout(layout, suiteRows, suiteEach, s.Store)
+		simtest.FillGroups(layout, groupsOf, groupRows, s.Store)
+		var loads []*simtest.Clients
+		until := loadTime(engine, topology, params, 3*time.Second)
+		for r := range topology.Regions {
+			loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{Clients: 10, Next: nextGroups, Until: until}))
+		}
+		s.Run(until)
+		quiesce(s, loads)
+		answered(t, loads)
+		committed := 0
+		for r, l := range loads {
+			if l.Reasons[txn.ReasonUndeclared] > 0 || l.Reasons[txn.ReasonProcedure] > 0 {
+				t.Errorf("region %d: %v", r, l.Reasons)
+			}
+			committed += l.Outcomes[txn.Committed]
+		}
+		if n := s.Pending(); n > 0 {
+			t.Errorf("%d transactions are pending on a quiet system", n)
+		}
+		CheckEqual(t, s, layout)
+		looked, stale := Counter(s, topology, "reconnaissances"), Counter(s, topology, "reconnaissances_stale")
+		if params[recon.Parameter.Name] != "" && (looked == 0 || stale == 0) {
+			t.Errorf("%d reconnaissances, %d of them stale: both should occur", looked, stale)
+		}
+		t.Logf("%d committed, %d reconnaissances, %d stale", committed, looked, stale)
+	})
 }
 
 func nextGroups(r *rand.Rand) string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +28,42 @@ func disturb(t *geo.Topology, jitter float64, lossPPM int64) {
 		for c := range row {
 			row[c].Jitter, row[c].LossPPM = time.Duration(jitter*float64(row[c].Delay)), lossPPM
 		}
+	}
+}
+
+// shape is a topology with a name, made anew for each world.
+type shape struct {
+	name     string
+	topology func() *geo.Topology
+}
+
+// accepted runs a test on each of the shapes that the engine takes with these parameters. It fails where it takes none, since
+// nothing was tested then.
+func accepted(t *testing.T, engine *protocol.Engine, p protocol.Params, shapes []shape, test func(t *testing.T, topology func() *geo.Topology)) {
+	t.Helper()
+	taken := 0
+	for _, s := range shapes {
+		err := engine.Accepts(s.topology(), p)
+		if err == nil {
+			taken++
+		}
+		t.Run(s.name, func(t *testing.T) {
+			if err != nil {
+				t.Skipf("engine %s does not take this topology: %v", engine.Name, err)
+			}
+			test(t, s.topology)
+		})
+	}
+	if taken == 0 {
+		t.Errorf("engine %s takes none of the %d topologies of %s", engine.Name, len(shapes), t.Name())
+	}
+}
+
+// mustAccept fails where the engine does not take the one topology of a test.
+func mustAccept(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p protocol.Params) {
+	t.Helper()
+	if err := engine.Accepts(topology, p); err != nil {
+		t.Fatalf("engine %s does not take the topology of %s: %v", engine.Name, t.Name(), err)
 	}
 }
 
@@ -87,17 +124,17 @@ func finished(t *testing.T, s *sim.Sim, layout geo.Layout, loads []*simtest.Clie
 
 // Serializable runs transfers and audits on hot rows, for seeds 0 to seeds-1, on several topologies with jitter and loss.
 func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string, seeds uint64) {
-	shapes := map[string]func() *geo.Topology{
-		"2x1":   func() *geo.Topology { return simtest.TwoRegions(1) },
-		"2x3":   func() *geo.Topology { return simtest.TwoRegions(3) },
-		"3x2":   func() *geo.Topology { return simtest.ThreeRegions(2) },
-		"2x2x2": func() *geo.Topology { return simtest.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}) },
-		"1x4":   func() *geo.Topology { return simtest.Topology(4, 1, [][]float64{{0}}) },
-		"8x1":   func() *geo.Topology { return simtest.EightRegions(1) },
-	}
-	for shape, makeTopology := range shapes {
+	p := Params(t, engine, given)
+	accepted(t, engine, p, []shape{
+		{"2x1", func() *geo.Topology { return simtest.TwoRegions(1) }},
+		{"2x3", func() *geo.Topology { return simtest.TwoRegions(3) }},
+		{"3x2", func() *geo.Topology { return simtest.ThreeRegions(2) }},
+		{"2x2x2", func() *geo.Topology { return simtest.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}) }},
+		{"1x4", func() *geo.Topology { return simtest.Topology(4, 1, [][]float64{{0}}) }},
+		{"8x1", func() *geo.Topology { return simtest.EightRegions(1) }},
+	}, func(t *testing.T, makeTopology func() *geo.Topology) {
 		for seed := range seeds {
-			t.Run(fmt.Sprintf("%s/%d", shape, seed), func(t *testing.T) {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				topology := makeTopology()
 				disturb(topology, 0.1*float64(seed), int64(seed)*2000)
 				offsets := make([]time.Duration, topology.Nodes())
@@ -107,7 +144,6 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 						offsets[i] = time.Duration(r.IntN(50_000)) * time.Microsecond
 					}
 				}
-				p := Params(t, engine, given)
 				s := sim.New(sim.Config{
 					Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed,
 					Params: p, Costs: sim.DefaultCosts, CheckCodec: seed != 2, ClockOffsets: offsets,
@@ -137,16 +173,30 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 				finished(t, s, layout, loads, audits)
 			})
 		}
-	}
+	})
 }
 
 // Cuts breaks links between regions at random, and heals them.
 func Cuts(t *testing.T, engine *protocol.Engine, given map[string]string, seeds uint64) {
+	p := Params(t, engine, given)
+	var shapes []shape
+	for partitions := 1; partitions <= 2; partitions++ {
+		shapes = append(shapes, shape{fmt.Sprintf("3x%d", partitions), func() *geo.Topology { return simtest.ThreeRegions(partitions) }})
+	}
+	accepted(t, engine, p, shapes, func(t *testing.T, makeTopology func() *geo.Topology) {
+		cuts(t, engine, p, makeTopology, seeds)
+	})
+}
+
+// cuts plays every second of the seeds 0 to seeds-1, by the number of partitions.
+func cuts(t *testing.T, engine *protocol.Engine, p protocol.Params, makeTopology func() *geo.Topology, seeds uint64) {
 	for seed := range seeds {
+		topology := makeTopology()
+		if int(seed%2) != topology.Partitions-1 {
+			continue
+		}
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			topology := simtest.ThreeRegions(1 + int(seed%2))
 			disturb(topology, 0.05, 1000)
-			p := Params(t, engine, given)
 			s := sim.New(sim.Config{
 				Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts, Params: p,
 			})
@@ -179,11 +229,12 @@ func Cuts(t *testing.T, engine *protocol.Engine, given map[string]string, seeds 
 
 // Reproducible runs twice with one seed and compares all that happens, and once with another.
 func Reproducible(t *testing.T, engine *protocol.Engine, given map[string]string) {
+	p := Params(t, engine, given)
+	mustAccept(t, engine, simtest.ThreeRegions(2), p)
 	run := func(seed uint64) uint64 {
 		topology := simtest.ThreeRegions(2)
 		disturb(topology, 0.05, 1000)
 		h := fnv.New64a()
-		p := Params(t, engine, given)
 		s := sim.New(sim.Config{
 			Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed,
 			Params: p, Costs: sim.DefaultCosts, ProbeEvery: 100 * time.Millisecond,
@@ -210,23 +261,15 @@ func Reproducible(t *testing.T, engine *protocol.Engine, given map[string]string
 // Law compares the median latency with the engine's law, for clients in every region of three topologies whose
 // transactions call home their own region, another one, or both their own and another one, or two others.
 func Law(t *testing.T, engine *protocol.Engine, given map[string]string) {
-	topologies := []struct {
-		name string
-		t    *geo.Topology
-	}{
-		{"2 regions", simtest.TwoRegions(2)},
-		{"3 regions", simtest.ThreeRegions(2)},
-		{"8 regions", simtest.EightRegions(1)},
+	shapes := []shape{
+		{"2 regions", func() *geo.Topology { return simtest.TwoRegions(2) }},
+		{"3 regions", func() *geo.Topology { return simtest.ThreeRegions(2) }},
+		{"8 regions", func() *geo.Topology { return simtest.EightRegions(1) }},
 	}
 	if engine.TakesGroups {
-		elsewhere := simtest.ThreeRegions(2)
-		led(elsewhere, 1, 3)
-		some := simtest.EightRegions(1)
-		led(some, 5, 3)
-		topologies = append(topologies, []struct {
-			name string
-			t    *geo.Topology
-		}{{"3 regions, led elsewhere", elsewhere}, {"8 regions, led elsewhere by 3", some}}...)
+		shapes = append(shapes,
+			shape{"3 regions, led elsewhere", func() *geo.Topology { return led(simtest.ThreeRegions(2), 1, 3) }},
+			shape{"8 regions, led elsewhere by 3", func() *geo.Topology { return led(simtest.EightRegions(1), 5, 3) }})
 	}
 	type home func(c, n int) int
 	own := func(c, _ int) int { return c }
@@ -242,29 +285,30 @@ func Law(t *testing.T, engine *protocol.Engine, given map[string]string) {
 		{"MH of others", []home{next, last}},
 	}
 	var table strings.Builder
-	for _, topo := range topologies {
+	p := Params(t, engine, given)
+	accepted(t, engine, p, shapes, func(t *testing.T, makeTopology func() *geo.Topology) {
 		for _, class := range classes {
-			regions := len(topo.t.Regions)
+			topology := makeTopology()
+			regions := len(topology.Regions)
 			if regions == 2 && class.name == "MH of others" {
 				continue
 			}
-			t.Run(topo.name+"/"+class.name, func(t *testing.T) {
-				p := Params(t, engine, given)
+			t.Run(class.name, func(t *testing.T) {
 				s := sim.New(sim.Config{
-					Topology: topo.t, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts,
+					Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts,
 				})
 				const each = 2000 // rows per home and partition
-				rows := uint64(each * regions * topo.t.Partitions)
-				simtest.FillLayout(engine.Layout(topo.t, p), rows, 0, s.Store)
+				rows := uint64(each * regions * topology.Partitions)
+				simtest.FillLayout(engine.Layout(topology, p), rows, 0, s.Store)
 				var loads []*simtest.Clients
 				for c := range regions {
 					loads = append(loads, simtest.Add(s, geo.Region(c), 1, simtest.Load{
 						Clients: 3, Think: 50 * time.Millisecond, From: 3 * time.Second, Until: 20 * time.Second,
 						Next: func(r *rand.Rand) string {
-							partition := r.IntN(topo.t.Partitions)
+							partition := r.IntN(topology.Partitions)
 							var ops []string
 							for _, h := range class.homes {
-								row := (r.IntN(each)*regions+h(c, regions))*topo.t.Partitions + partition
+								row := (r.IntN(each)*regions+h(c, regions))*topology.Partitions + partition
 								ops = append(ops, fmt.Sprintf("a%d+1", row))
 							}
 							return strings.Join(ops, " ")
@@ -277,24 +321,24 @@ func Law(t *testing.T, engine *protocol.Engine, given map[string]string) {
 					for _, h := range class.homes {
 						homes = append(homes, geo.Region(h(c, regions)))
 					}
-					law := engine.Law(topo.t, p, geo.Region(c), homes)
+					law := engine.Law(topology, p, geo.Region(c), homes)
 					got := l.Percentile(50)
 					off := 100 * (float64(got)/float64(law) - 1)
-					fmt.Fprintf(&table, "%-10s %-13s %-2s homes %v law %8.2fms measured %8.2fms %+5.1f%%\n", topo.name, class.name,
-						topo.t.Regions[c], homes, float64(law)/1e6, float64(got)/1e6, off)
+					fmt.Fprintf(&table, "%-10s %-13s %-2s homes %v law %8.2fms measured %8.2fms %+5.1f%%\n", path.Base(t.Name()), class.name,
+						topology.Regions[c], homes, float64(law)/1e6, float64(got)/1e6, off)
 					if off > 5 || off < -5 {
-						t.Errorf("region %s: median %v, law %v: %+.1f%%", topo.t.Regions[c], got, law, off)
+						t.Errorf("region %s: median %v, law %v: %+.1f%%", topology.Regions[c], got, law, off)
 					}
 				}
 			})
 		}
-	}
+	})
 	t.Logf("\n%s", &table)
 }
 
 // led places the group of every cell in as many regions, beginning with the one that comes so many after its home,
-// which leads.
-func led(t *geo.Topology, after, regions int) {
+// which leads. It returns t.
+func led(t *geo.Topology, after, regions int) *geo.Topology {
 	for r := range t.Regions {
 		for p := range t.Partitions {
 			g := geo.CellGroup{Cell: geo.Cell{Home: geo.Region(r), Partition: p}, Replicas: make([]int, len(t.Regions))}
@@ -305,37 +349,36 @@ func led(t *geo.Topology, after, regions int) {
 			t.Groups = append(t.Groups, g)
 		}
 	}
+	return t
 }
 
 // Shapes runs transfers and audits on edges of the topology, with each of the sets of parameters.
 func Shapes(t *testing.T, engine *protocol.Engine, params []map[string]string) {
-	shapes := []struct {
-		name     string
-		topology *geo.Topology
-	}{
-		{"one node", simtest.Topology(1, 1, [][]float64{{0}})},
-		{"one region", simtest.Topology(3, 1, [][]float64{{0}})},
-		{"more partitions than a set tells", simtest.TwoRegions(70)},
-		{"three copies in each of two places", simtest.Topology(2, 3, [][]float64{{0, 10}, {10, 0}})},
-		{"delays that differ by direction", simtest.Topology(2, 1, [][]float64{{0, 5, 80}, {60, 0, 10}, {3, 70, 0}})},
+	shapes := []shape{
+		{"one node", func() *geo.Topology { return simtest.Topology(1, 1, [][]float64{{0}}) }},
+		{"one region", func() *geo.Topology { return simtest.Topology(3, 1, [][]float64{{0}}) }},
+		{"three copies in each of two places", func() *geo.Topology { return simtest.Topology(2, 3, [][]float64{{0, 10}, {10, 0}}) }},
+		{"delays that differ by direction", func() *geo.Topology { return simtest.Topology(2, 1, [][]float64{{0, 5, 80}, {60, 0, 10}, {3, 70, 0}}) }},
 	}
-	for _, shape := range shapes {
-		for i, given := range params {
-			if i > 0 && shape.topology.Partitions > 64 {
-				continue // slow, and about the sets only
-			}
-			t.Run(fmt.Sprintf("%s/%d", shape.name, i), func(t *testing.T) {
-				p := Params(t, engine, given)
+	for i, given := range params {
+		all := shapes
+		if i == 0 { // slow, and about the sets only
+			all = append(all, shape{"more partitions than a set tells", func() *geo.Topology { return simtest.TwoRegions(70) }})
+		}
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			p := Params(t, engine, given)
+			accepted(t, engine, p, all, func(t *testing.T, makeTopology func() *geo.Topology) {
+				topology := makeTopology()
 				s := sim.New(sim.Config{
-					Topology: shape.topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+					Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
 					Params: p, CheckCodec: true,
 				})
-				layout := engine.Layout(shape.topology, p)
+				layout := engine.Layout(topology, p)
 				simtest.FillLayout(layout, suiteRows, suiteEach, s.Store)
 				var loads []*simtest.Clients
 				var audits []*Auditor
-				until := loadTime(engine, shape.topology, p, 2*time.Second)
-				for r := range shape.topology.Regions {
+				until := loadTime(engine, topology, p, 2*time.Second)
+				for r := range topology.Regions {
 					loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{
 						Clients: 10, Next: Transfers(suiteRows), Until: until,
 					}))
@@ -345,7 +388,7 @@ func Shapes(t *testing.T, engine *protocol.Engine, params []map[string]string) {
 				quiesce(s, loads)
 				finished(t, s, layout, loads, audits)
 			})
-		}
+		})
 	}
 }
 
