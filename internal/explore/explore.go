@@ -170,7 +170,7 @@ func newExecution(c Config, w *world) *execution {
 		e.clients = append(e.clients, cl)
 		e.sim.AddClient(geo.Region(r), func(env protocol.ClientEnv) protocol.Client {
 			tap := history.NewTap(env, history.TapConfig{
-				Procedures: procedures, Client: cl.clientOf, Record: func(t *history.Txn) { e.history.Add(region, t) },
+				Placement: w.topology.Placement(), Procedures: procedures, Client: cl.clientOf, Record: func(t *history.Txn) { e.history.Add(region, t) },
 			})
 			cl.env = tap
 			e.taps = append(e.taps, tap)
@@ -284,6 +284,9 @@ func (e *execution) judge(c Config, res *Result) {
 	for _, tap := range e.taps {
 		if err := tap.Finish(); err != nil {
 			problem("history: %v", err)
+		}
+		if n, example := tap.Misclassified(); n > 0 {
+			problem("class: %d committed transactions have a wrong Outcome.Class: %s", n, example)
 		}
 	}
 	if check := e.converged(); !check.Passed {

@@ -14,6 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/broken"
+	"github.com/geobench/geobench/internal/protocol/calvin"
 	"github.com/geobench/geobench/internal/protocol/janus"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -165,6 +166,35 @@ func TestRefusedTopologies(t *testing.T) {
 	if r.Passed() || !strings.Contains(r.String(), want) {
 		t.Errorf("got %v, want %q", r, want)
 	}
+}
+
+// An engine that leaves the class of transactions out, where their footprints are hints, is caught.
+func TestClassesAreChecked(t *testing.T) {
+	e := *calvin.Engine
+	e.New = func(c protocol.Config) protocol.Replica {
+		c.Env = classless{c.Env}
+		return calvin.Engine.New(c)
+	}
+	found := false
+	Soak(t.Context(), Config{Engine: &e, Seed: 1}, 50, func(r *Result) {
+		for _, p := range r.Problems {
+			found = true
+			if !strings.HasPrefix(p, "class: ") || !strings.Contains(p, "was answered with class SH-SP") {
+				t.Errorf("seed %d finds what is not wrong: %s", r.Seed, p)
+			}
+		}
+	})
+	if !found {
+		t.Error("nothing is found")
+	}
+}
+
+// classless is the world of a replica whose answers have no class.
+type classless struct{ protocol.Env }
+
+func (c classless) Reply(o txn.Outcome) {
+	o.Class = 0
+	c.Env.Reply(o)
 }
 
 // worldsThatLose are the first seeds that lose a region.

@@ -60,8 +60,9 @@ type Config struct {
 	Retry *v1alpha1.Retry
 	// FirstClient numbers the machine's clients among those of their region.
 	FirstClient int
-	// Trace records a history; nil for none.
-	Trace *Trace
+	// Trace records a history; nil for none. Placement says where rows lie, for the classes of its transactions.
+	Trace     *Trace
+	Placement geo.Placement
 	// Observer is told of every transaction that ends; nil for none.
 	Observer Observer
 	// Queue bounds the transactions of an open loop that are due and wait for a free client; 0 is DefaultQueue.
@@ -298,7 +299,7 @@ func (m *Machine) attach(env protocol.ClientEnv, clock func() time.Duration) pro
 		return m
 	}
 	m.tap = history.NewTap(env, history.TapConfig{
-		Procedures: m.cfg.Trace.Procedures, Record: m.cfg.Trace.Record, Clock: clock,
+		Placement: m.cfg.Placement, Procedures: m.cfg.Trace.Procedures, Record: m.cfg.Trace.Record, Clock: clock,
 		Client: func(id txn.ID) uint32 { return uint32(m.cfg.FirstClient) + uint32(m.clientOf(id)) },
 	})
 	m.env = m.tap
@@ -306,7 +307,7 @@ func (m *Machine) attach(env protocol.ClientEnv, clock func() time.Duration) pro
 }
 
 // EndTrace ends the history, if there is one: transactions without an answer are recorded as unknown. A history that is
-// worthless is an incident of the report.
+// worthless is an incident of the report, which counts those that the database has classified wrongly.
 func (m *Machine) EndTrace() {
 	if m.tap == nil {
 		return
@@ -314,6 +315,7 @@ func (m *Machine) EndTrace() {
 	if err := m.tap.Finish(); err != nil {
 		m.report.Incidents = append(m.report.Incidents, fmt.Sprintf("the history of a load generator in %s is incomplete: %v", m.cfg.RegionName, err))
 	}
+	m.report.Misclassified, m.report.MisclassifiedExample = m.tap.Misclassified()
 }
 
 // clientOf returns the client that sent one of the machine's transactions: see nextID.
