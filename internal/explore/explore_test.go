@@ -455,11 +455,12 @@ func TestWorlds(t *testing.T) {
 		note("jumps", jumps)
 		note("codec", w.codec)
 		note("restarts", w.durable)
+		note("appends", w.load.appends)
 		note("SmallBank", w.load.bank)
 		note("key-value", !w.load.bank)
 	}
 	t.Log(seen)
-	if len(seen) != 16 {
+	if len(seen) != 17 {
 		t.Errorf("some kinds of worlds were not made: %v", seen)
 	}
 	delete(seen, "crashes") // several in a world

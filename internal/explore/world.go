@@ -75,6 +75,7 @@ const (
 	chanceGroups  = 102
 	chancePlaces  = 103
 	chanceClocks  = 104
+	chanceAppends = 105
 )
 
 func chance(seed uint64, of uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, of)) }
@@ -108,6 +109,7 @@ func newWorld(c Config) (*world, error) {
 		w.load.think = w.load.until / maxSent
 	}
 	w.load.groups = !w.load.bank && chance(c.Seed, chanceGroups).IntN(2) == 0
+	w.load.appends = w.load.groups && chance(c.Seed, chanceAppends).IntN(2) == 0
 	w.makeFaults(c, chance(c.Seed, chanceFaults), chance(c.Seed, chanceLength).IntN(8) == 0 || c.Slow)
 	w.makeCrashes(c.Engine, chance(c.Seed, chanceCrashes))
 	w.makeJumps(c.Engine, chance(c.Seed, chanceClocks))

@@ -20,6 +20,12 @@ import (
 const (
 	suiteRows = 40
 	suiteEach = 50
+
+	// skewRows are the rows of skews, from firstSkewRow on. They are not loaded, and stay 0.
+	firstSkewRow, skewRows = 1000, 4
+
+	// leastAudits is how many audits must be committed in each region.
+	leastAudits = 2
 )
 
 // disturb gives the links of a topology jitter and loss.
@@ -67,7 +73,7 @@ func mustAccept(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p
 	}
 }
 
-// loadTime is how long clients send transactions: time for some tens, one after the other, of those that take longest.
+// loadTime is how long clients send transactions: time for a hundred, one after the other, of those that take longest.
 // Where these hold locks for all that time, hot rows let few pass.
 func loadTime(engine *protocol.Engine, t *geo.Topology, p protocol.Params, least time.Duration) time.Duration {
 	var all []geo.Region
@@ -75,15 +81,16 @@ func loadTime(engine *protocol.Engine, t *geo.Topology, p protocol.Params, least
 		all = append(all, geo.Region(r))
 	}
 	for _, r := range all {
-		least = max(least, 60*engine.Law(t, p, r, all))
+		least = max(least, 100*engine.Law(t, p, r, all))
 	}
 	return least
 }
 
 // quiesce lets time pass until all transactions were answered and nothing is pending, for two minutes at most.
-func quiesce(s *sim.Sim, loads []*simtest.Clients) {
+func quiesce(s *sim.Sim, loads []*simtest.Clients, audits []*Auditor) {
 	quiet := func() bool {
-		return s.Pending() == 0 && !slices.ContainsFunc(loads, func(l *simtest.Clients) bool { return l.Open() > 0 })
+		return s.Pending() == 0 && !slices.ContainsFunc(audits, func(a *Auditor) bool { return a.open }) &&
+			!slices.ContainsFunc(loads, func(l *simtest.Clients) bool { return l.Open() > 0 })
 	}
 	for until := s.Now() + 2*time.Minute; s.Now() < until && !quiet(); {
 		s.Run(s.Now() + time.Second)
@@ -91,14 +98,22 @@ func quiesce(s *sim.Sim, loads []*simtest.Clients) {
 	s.Run(s.Now() + time.Second) // what is under way is pending nowhere
 }
 
-// answered fails unless all transactions were answered, and in every region enough of them committed to show something.
-func answered(t *testing.T, loads []*simtest.Clients) {
+// allAnswered fails unless all transactions were answered.
+func allAnswered(t *testing.T, loads []*simtest.Clients) {
 	t.Helper()
-	const least = 20
 	for r, l := range loads {
 		if l.Open() > 0 {
 			t.Errorf("region %d: %d of %d transactions have no answer: %v", r, l.Open(), l.Sent(), l.Outcomes)
 		}
+	}
+}
+
+// answered fails unless all transactions were answered, and in every region enough of them committed to show something.
+func answered(t *testing.T, loads []*simtest.Clients) {
+	t.Helper()
+	const least = 20
+	allAnswered(t, loads)
+	for r, l := range loads {
 		if n := l.Outcomes[txn.Committed]; n < least {
 			t.Errorf("region %d: %d of %d transactions committed, which are too few to show anything: make it %d; %v %v", r, n, l.Sent(), least, l.Outcomes, l.Reasons)
 		}
@@ -109,10 +124,10 @@ func answered(t *testing.T, loads []*simtest.Clients) {
 func finished(t *testing.T, s *sim.Sim, layout geo.Layout, loads []*simtest.Clients, audits []*Auditor) {
 	t.Helper()
 	sum := int64(suiteRows * suiteEach)
-	for _, a := range audits {
+	for region, a := range audits {
 		sum += int64(a.Seen)
-		if a.Seen < 2 {
-			t.Errorf("only %d audits were answered", a.Seen)
+		if a.Seen < leastAudits {
+			t.Errorf("region %d: %d of %d audits committed, want %d; reasons %v", region, a.Seen, a.Sent, leastAudits, a.Reasons)
 		}
 	}
 	answered(t, loads)
@@ -122,7 +137,24 @@ func finished(t *testing.T, s *sim.Sim, layout geo.Layout, loads []*simtest.Clie
 	CheckCopies(t, s, layout, sum)
 }
 
-// Serializable runs transfers and audits on hot rows, for seeds 0 to seeds-1, on several topologies with jitter and loss.
+// skews read rows that others are about to write, alone or beside a row that they write: where what was read does not hold until the
+// decision, or was not the latest, the history shows it. They add nothing to the rows.
+func skews(r *rand.Rand) string {
+	a := r.IntN(skewRows)
+	b := (a + 1 + r.IntN(skewRows-1)) % skewRows
+	switch r.IntN(4) {
+	case 0:
+		return fmt.Sprintf("r%d", firstSkewRow+a)
+	case 1:
+		return fmt.Sprintf("a%d+0 a%d+0", firstSkewRow+a, firstSkewRow+b)
+	default:
+		return fmt.Sprintf("r%d a%d+0", firstSkewRow+a, firstSkewRow+b)
+	}
+}
+
+// Serializable runs transfers and audits on hot rows, for seeds 0 to seeds-1, on several topologies with jitter and loss, and beside
+// them transactions on other rows of which each reads what another is about to write. The history of all has the level that the engine
+// promises.
 func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string, seeds uint64) {
 	p := Params(t, engine, given)
 	accepted(t, engine, p, []shape{
@@ -145,22 +177,26 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 					}
 				}
 				s := sim.New(sim.Config{
-					Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed,
+					Topology: topology, Engine: engine, Procedures: simtest.Traced, Seed: seed,
 					Params: p, Costs: sim.DefaultCosts, CheckCodec: seed != 2, ClockOffsets: offsets,
 				})
+				r := &recording{sim: s, topology: topology}
 				layout := engine.Layout(topology, p)
 				simtest.FillLayout(layout, suiteRows, suiteEach, s.Store)
-				var loads []*simtest.Clients
+				var loads, skewed []*simtest.Clients
 				var audits []*Auditor
 				until := loadTime(engine, topology, p, 3*time.Second)
-				for r := range topology.Regions {
-					loads = append(loads, simtest.Add(s, geo.Region(r), seed, simtest.Load{
+				for region := range topology.Regions {
+					loads = append(loads, simtest.Add(r, geo.Region(region), seed, simtest.Load{
 						Clients: 15, Next: Transfers(suiteRows), Until: until,
 					}))
-					audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, until))
+					skewed = append(skewed, simtest.Add(r, geo.Region(region), seed, simtest.Load{
+						Clients: 4, Think: 10 * time.Millisecond, Next: skews, Stream: 1, Until: until,
+					}))
+					audits = append(audits, AddAuditor(t, r, geo.Region(region), suiteRows, suiteRows*suiteEach, until))
 				}
 				s.Run(until)
-				quiesce(s, loads)
+				quiesce(s, append(skewed, loads...), audits)
 				reasons := map[string]int{}
 				for _, l := range loads {
 					for reason, n := range l.Reasons {
@@ -171,6 +207,8 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 					t.Errorf("reasons %v: not all kinds occur", reasons)
 				}
 				finished(t, s, layout, loads, audits)
+				allAnswered(t, skewed)
+				r.check(t, engine.Promises(p))
 			})
 		}
 	})
@@ -221,7 +259,7 @@ func cuts(t *testing.T, engine *protocol.Engine, p protocol.Params, makeTopology
 			}
 			s.At(12*time.Second, func() { s.Heal(0, 1); s.Heal(0, 2); s.Heal(1, 2) })
 			s.Run(max(until, 12*time.Second))
-			quiesce(s, loads)
+			quiesce(s, loads, audits)
 			finished(t, s, layout, loads, audits)
 		})
 	}
@@ -385,7 +423,7 @@ func Shapes(t *testing.T, engine *protocol.Engine, params []map[string]string) {
 					audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, until))
 				}
 				s.Run(until)
-				quiesce(s, loads)
+				quiesce(s, loads, audits)
 				finished(t, s, layout, loads, audits)
 			})
 		})
