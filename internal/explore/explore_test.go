@@ -16,6 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol/broken"
 	"github.com/geobench/geobench/internal/protocol/calvin"
 	"github.com/geobench/geobench/internal/protocol/janus"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -187,6 +188,61 @@ func TestClassesAreChecked(t *testing.T) {
 	if !found {
 		t.Error("nothing is found")
 	}
+}
+
+// A database that writes what it has answered later, and counts that nowhere, is caught; so is none that counts it.
+func TestQuietDatabasesAreStill(t *testing.T) {
+	alone := uint64(1) // the first seed whose world has one node, so that no copies differ
+	for worldOf(t, Config{Engine: broken.NearbyReads, Seed: alone, OnePartition: true}).topology.Nodes() > 1 {
+		alone++
+	}
+	for name, counts := range map[string]bool{"counted": true, "not counted": false} {
+		t.Run(name, func(t *testing.T) {
+			e := *broken.NearbyReads
+			e.New = func(c protocol.Config) protocol.Replica {
+				return &tardy{Replica: broken.NearbyReads.New(c), config: c, counts: counts}
+			}
+			r := Run(Config{Engine: &e, Seed: alone, OnePartition: true})
+			is := slices.ContainsFunc(r.Problems, func(p string) bool {
+				return strings.HasPrefix(p, "pending: rows of a/0/0 changed when no node had anything pending")
+			})
+			if is == counts {
+				t.Errorf("the problems are %q", r.Problems)
+			}
+		})
+	}
+}
+
+// tardy is a replica that writes a row half a second after each transaction.
+type tardy struct {
+	protocol.Replica
+	config protocol.Config
+	counts bool
+	late   int
+}
+
+const timerTardy = 77
+
+func (r *tardy) Submit(t *txn.Transaction) {
+	r.late++
+	r.config.Env.After(500*time.Millisecond, protocol.Timer{Kind: timerTardy, Arg: uint64(t.ID)})
+	r.Replica.Submit(t)
+}
+
+func (r *tardy) Fire(t protocol.Timer) {
+	if t.Kind != timerTardy {
+		r.Replica.Fire(t)
+		return
+	}
+	r.late--
+	r.config.Store.(*store.Hash).Put(txn.IntKey(1, t.Arg), nil, txn.ID(t.Arg))
+}
+
+func (r *tardy) Pending() int {
+	if r.counts {
+		return r.late + r.Replica.Pending()
+	}
+	return r.Replica.Pending()
 }
 
 // classless is the world of a replica whose answers have no class.
