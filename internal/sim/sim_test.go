@@ -460,7 +460,9 @@ func TestRestartNoticesChance(t *testing.T) {
 // is down nothing is.
 func TestUnderwayToRestartedNode(t *testing.T) {
 	e := &protocol.Engine{Name: "calm", New: func(c protocol.Config) protocol.Replica { return &moody{c: c, mood: 1} },
-		Decode: func(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) { return &note{kind, body}, nil }}
+		Decode: func(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) {
+			return &note{kind, body}, nil
+		}}
 	s := sim.New(sim.Config{Topology: simtest.TwoRegions(1), Engine: e, Procedures: simtest.Procedures, Durable: true, CheckCodec: true})
 	s.At(time.Millisecond, func() { s.Crash(0) })
 	s.At(200*time.Millisecond, func() { s.Restart(0) }) // the links work again at 300 ms

@@ -1,6 +1,7 @@
 package protocoltest
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -44,13 +45,24 @@ type shape struct {
 	topology func() *geo.Topology
 }
 
+// refusal returns why the engine does not take a topology; nil where it does. It fails where the reason names no field of a manifest.
+func refusal(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p protocol.Params) error {
+	t.Helper()
+	err := engine.Accepts(topology, p)
+	var refused *protocol.TopologyError
+	if errors.As(err, &refused) && !strings.HasPrefix(refused.Field, "spec.") {
+		t.Errorf("engine %s refuses a topology by %q (%v); Field must be as in a manifest, such as spec.replicasPerPartition", engine.Name, refused.Field, err)
+	}
+	return err
+}
+
 // accepted runs a test on each of the shapes that the engine takes with these parameters. It fails where it takes none, since
 // nothing was tested then.
 func accepted(t *testing.T, engine *protocol.Engine, p protocol.Params, shapes []shape, test func(t *testing.T, topology func() *geo.Topology)) {
 	t.Helper()
 	taken := 0
 	for _, s := range shapes {
-		err := engine.Accepts(s.topology(), p)
+		err := refusal(t, engine, s.topology(), p)
 		if err == nil {
 			taken++
 		}
@@ -69,7 +81,7 @@ func accepted(t *testing.T, engine *protocol.Engine, p protocol.Params, shapes [
 // mustAccept fails where the engine does not take the one topology of a test.
 func mustAccept(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p protocol.Params) {
 	t.Helper()
-	if err := engine.Accepts(topology, p); err != nil {
+	if err := refusal(t, engine, topology, p); err != nil {
 		t.Fatalf("engine %s does not take the topology of %s: %v", engine.Name, t.Name(), err)
 	}
 }

@@ -37,11 +37,18 @@ func TestWrongEngines(t *testing.T) {
 			func(t *testing.T) { protocoltest.Groups(t, answering(func(o *txn.Outcome) { o.Class = 0 }), nil) }, "committed transactions have a wrong Outcome.Class",
 		},
 		"no topology is right": {
-			func(t *testing.T) { protocoltest.Groups(t, refusing(func(*geo.Topology) bool { return true }), nil) }, "takes none of the 3 topologies",
+			func(t *testing.T) {
+				protocoltest.Groups(t, refusing("spec.regions", func(*geo.Topology) bool { return true }), nil)
+			}, "takes none of the 3 topologies",
+		},
+		"a refusal names no field of a manifest": {
+			func(t *testing.T) {
+				protocoltest.Groups(t, refusing("replicas", func(t *geo.Topology) bool { return t.Replicas > 1 }), nil)
+			}, `refuses a topology by "replicas"`,
 		},
 		"the one topology is not right": {
 			func(t *testing.T) {
-				protocoltest.Reproducible(t, refusing(func(*geo.Topology) bool { return true }), nil)
+				protocoltest.Reproducible(t, refusing("spec.regions", func(*geo.Topology) bool { return true }), nil)
 			}, "does not take the topology of",
 		},
 	} {
@@ -62,15 +69,15 @@ func TestWrongEngines(t *testing.T) {
 
 // Topologies that an engine refuses are left out.
 func TestRefusedShapes(t *testing.T) {
-	protocoltest.Groups(t, refusing(func(t *geo.Topology) bool { return t.Replicas > 1 }), nil)
+	protocoltest.Groups(t, refusing("spec.regions", func(t *geo.Topology) bool { return t.Replicas > 1 }), nil)
 }
 
-// refusing is an engine that refuses topologies, and panics on those.
-func refusing(refuse func(*geo.Topology) bool) *protocol.Engine {
+// refusing is an engine that refuses topologies by a field, and panics on those.
+func refusing(field string, refuse func(*geo.Topology) bool) *protocol.Engine {
 	e := *calvin.Engine
 	e.CheckTopology = func(t *geo.Topology, _ protocol.Params) *protocol.TopologyError {
 		if refuse(t) {
-			return &protocol.TopologyError{Field: "spec", Message: "another topology"}
+			return &protocol.TopologyError{Field: field, Message: "another topology"}
 		}
 		return nil
 	}
