@@ -46,7 +46,7 @@ func Groups(t *testing.T, engine *protocol.Engine, given map[string]string) {
 		simtest.FillLayout(layout, sumEnd, suiteEach, s.Store)
 		simtest.FillGroups(layout, groupsOf, groupRows, s.Store)
 		var loads []*simtest.Clients
-		until := loadTime(engine, topology, params, 3*time.Second)
+		until := loadTime(engine, topology, params, 1500*time.Millisecond)
 		for r := range topology.Regions {
 			loads = append(loads, simtest.Add(recorded, geo.Region(r), 1, simtest.Load{Clients: 10, Next: nextGroups, Until: until}))
 		}

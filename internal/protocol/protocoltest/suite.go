@@ -86,7 +86,7 @@ func mustAccept(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p
 	}
 }
 
-// loadTime is how long clients send transactions: time for a hundred, one after the other, of those that take longest.
+// loadTime is how long clients send transactions: time for some tens, one after the other, of those that take longest.
 // Where these hold locks for all that time, hot rows let few pass.
 func loadTime(engine *protocol.Engine, t *geo.Topology, p protocol.Params, least time.Duration) time.Duration {
 	var all []geo.Region
@@ -94,7 +94,7 @@ func loadTime(engine *protocol.Engine, t *geo.Topology, p protocol.Params, least
 		all = append(all, geo.Region(r))
 	}
 	for _, r := range all {
-		least = max(least, 100*engine.Law(t, p, r, all))
+		least = max(least, 60*engine.Law(t, p, r, all))
 	}
 	return least
 }
@@ -149,7 +149,7 @@ func allAnswered(t *testing.T, loads []*simtest.Clients) {
 // answered fails unless all transactions were answered, and in every region enough of them committed to show something.
 func answered(t *testing.T, loads []*simtest.Clients) {
 	t.Helper()
-	const least = 20
+	const least = 10
 	allAnswered(t, loads)
 	for r, l := range loads {
 		if n := l.Outcomes[txn.Committed]; n < least {
@@ -221,7 +221,7 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 				simtest.FillLayout(layout, suiteRows, suiteEach, s.Store)
 				var loads, skewed []*simtest.Clients
 				var audits []*Auditor
-				until := loadTime(engine, topology, p, 3*time.Second)
+				until := loadTime(engine, topology, p, 2*time.Second)
 				for region := range topology.Regions {
 					loads = append(loads, simtest.Add(r, geo.Region(region), seed, simtest.Load{
 						Clients: 15, Next: Transfers(suiteRows), Until: until,
