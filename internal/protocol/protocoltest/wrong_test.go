@@ -25,10 +25,10 @@ func TestWrongEngines(t *testing.T) {
 		want  string
 	}{
 		"what is said to be aborted is read": {
-			func(t *testing.T) { protocoltest.Serializable(t, answering(oneInTen(conflict)), nil, 1) }, "not strict-serializable",
+			func(t *testing.T) { protocoltest.Serializable(t, answering(oneInTen(errConflict)), nil, 1) }, "not strict-serializable",
 		},
 		"what is said to be aborted is scanned": {
-			func(t *testing.T) { protocoltest.Groups(t, answering(oneInTen(conflict)), nil) }, "not strict-serializable",
+			func(t *testing.T) { protocoltest.Groups(t, answering(oneInTen(errConflict)), nil) }, "not strict-serializable",
 		},
 		"procedures abort by themselves": {
 			func(t *testing.T) { protocoltest.Groups(t, answering(oneInTen(txn.Abort(simtest.ReasonSum))), nil) }, "procedures aborted, and their clients were told",
@@ -110,8 +110,8 @@ func (l liar) Reply(o txn.Outcome) {
 	l.Env.Reply(o)
 }
 
-// conflict is the error of a transaction that is given up for the sake of others.
-var conflict = errors.New("conflict")
+// errConflict is the error of a transaction that is given up for the sake of others.
+var errConflict = errors.New("conflict")
 
 // oneInTen changes the outcome of one in ten transactions that were committed to that of one which has failed.
 func oneInTen(failure error) func(*txn.Outcome) {
@@ -120,7 +120,7 @@ func oneInTen(failure error) func(*txn.Outcome) {
 			return
 		}
 		*o = txn.AbortOutcome(o.ID, failure)
-		if failure == conflict {
+		if failure == errConflict {
 			o.Cause = txn.CauseConflict
 		}
 	}
