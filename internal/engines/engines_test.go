@@ -1,11 +1,37 @@
 package engines
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
 )
+
+// What engines refuse of a topology they name as a manifest does.
+func TestRefusedTopologies(t *testing.T) {
+	for _, e := range All() {
+		p, _ := e.Resolve(nil)
+		for _, replicas := range []int{1, 3} {
+			for regions := 1; regions <= 3; regions++ {
+				topology := &geo.Topology{Regions: []string{"a", "b", "c"}[:regions], Partitions: 2, Replicas: replicas}
+				for _, groups := range [][]geo.CellGroup{nil, {{Cell: geo.Cell{}, Replicas: []int{1, 0, 0}[:regions]}}} {
+					topology.Groups = groups
+					err := e.Accepts(topology, p)
+					var refused *protocol.TopologyError
+					if err != nil && (!errors.As(err, &refused) || !strings.HasPrefix(refused.Field, "spec.") || refused.Message == "") {
+						t.Errorf("%s refuses %+v: %v", e.Name, topology, err)
+					}
+					if groups != nil && !e.TakesGroups && err == nil {
+						t.Errorf("%s takes groups, of which it knows nothing", e.Name)
+					}
+				}
+			}
+		}
+	}
+}
 
 // Every engine is complete, and its defaults pass its own checks.
 func TestEngines(t *testing.T) {

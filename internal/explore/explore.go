@@ -12,6 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
 )
@@ -112,18 +113,23 @@ const (
 	patience = 5 * time.Minute
 	// look is the interval at which it is asked whether everything has.
 	look = 50 * time.Millisecond
+	// still is how long the rows of a quiet database are watched: longer than any timer that holds writes back.
+	still = time.Second
 )
 
-// Run runs the world of a seed and judges it. A panic of the engine is a problem like others.
+// Run runs the world of a seed and judges it. A panic of the engine is a problem like others, and so is an engine that takes none
+// of the topologies that the seed draws.
 func Run(c Config) (res *Result) {
 	if c.MaxEvents == 0 {
 		c.MaxEvents = 50_000_000
 	}
-	w := newWorld(c)
-	res = &Result{
-		Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Seed: c.Seed, Level: c.Level, World: w.String(),
-		Lost: len(w.lost()) > 0, Restarted: w.durable,
+	res = &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Seed: c.Seed, Level: c.Level}
+	w, err := newWorld(c)
+	if err != nil {
+		res.Problems = append(res.Problems, fmt.Sprintf("world: %v", err))
+		return res
 	}
+	res.World, res.Lost, res.Restarted = w.String(), len(w.lost()) > 0, w.durable
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -148,6 +154,8 @@ type execution struct {
 	history history.History
 	clients []*clients
 	taps    []*history.Tap
+	// restless are the nodes whose rows changed although nothing was pending, unanswered or under way.
+	restless []string
 }
 
 func newExecution(c Config, w *world) *execution {
@@ -167,7 +175,7 @@ func newExecution(c Config, w *world) *execution {
 		e.clients = append(e.clients, cl)
 		e.sim.AddClient(geo.Region(r), func(env protocol.ClientEnv) protocol.Client {
 			tap := history.NewTap(env, history.TapConfig{
-				Procedures: procedures, Client: cl.clientOf, Record: func(t *history.Txn) { e.history.Add(region, t) },
+				Placement: w.topology.Placement(), Procedures: procedures, Client: cl.clientOf, Record: func(t *history.Txn) { e.history.Add(region, t) },
 			})
 			cl.env = tap
 			e.taps = append(e.taps, tap)
@@ -225,6 +233,36 @@ func (e *execution) run(c Config, res *Result) {
 		e.sim.Run(e.sim.Now() + look)
 	}
 	res.Virtual, res.Events = e.sim.Now(), e.sim.Events()
+	if e.open() == 0 && e.quiet() {
+		e.watch(c)
+	}
+}
+
+// watch notes whether the rows of a quiet database change. What was under way when it became quiet is pending nowhere, so that is
+// waited for, as drivers do.
+func (e *execution) watch(c Config) {
+	quiet, patient := e.sim.Now()+1, e.sim.Now()+patience
+	for e.sim.Underway(quiet) && e.sim.Now() < patient && e.sim.Events() < c.MaxEvents {
+		e.sim.Run(e.sim.Now() + look)
+	}
+	before := e.digests()
+	e.sim.Run(e.sim.Now() + still)
+	for n, d := range e.digests() {
+		if d != before[n] {
+			e.restless = append(e.restless, e.topology.NodeName(geo.NodeID(n)))
+		}
+	}
+}
+
+// digests returns those of the stores of all nodes, 0 for nodes that are lost.
+func (e *execution) digests() []uint64 {
+	digests := make([]uint64, e.topology.Nodes())
+	for n := range digests {
+		if id := geo.NodeID(n); !e.sim.Node(id).Dead {
+			digests[n] = store.Digest(e.sim.Store(id))
+		}
+	}
+	return digests
 }
 
 // quiet reports whether the living nodes have nothing pending.
@@ -262,6 +300,10 @@ func (e *execution) judge(c Config, res *Result) {
 		res.Incomplete = true
 		problem("completion: the nodes still have %d transactions pending", e.sim.Pending())
 	}
+	if len(e.restless) > 0 {
+		problem("pending: rows of %s changed when no node had anything pending, every transaction was answered and every message handled that had been sent: "+
+			"Pending must count what is still to be written", strings.Join(e.restless, ", "))
+	}
 	var doubtful int
 	for r, cl := range e.clients {
 		for _, n := range cl.sent {
@@ -281,6 +323,9 @@ func (e *execution) judge(c Config, res *Result) {
 	for _, tap := range e.taps {
 		if err := tap.Finish(); err != nil {
 			problem("history: %v", err)
+		}
+		if n, example := tap.Misclassified(); n > 0 {
+			problem("class: %d committed transactions have a wrong Outcome.Class: %s", n, example)
 		}
 	}
 	if check := e.converged(); !check.Passed {

@@ -9,11 +9,14 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/broken"
+	"github.com/geobench/geobench/internal/protocol/calvin"
 	"github.com/geobench/geobench/internal/protocol/janus"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -28,7 +31,7 @@ func TestEngines(t *testing.T) {
 					}
 				})
 				t.Log(&sum)
-				if sum.Committed < 5000 || sum.Restarted < 20 || len(worldsThatLose(e)) > 0 && sum.Lost == 0 {
+				if sum.Committed < 5000 || sum.Restarted < 20 || len(worldsThatLose(t, e)) > 0 && sum.Lost == 0 {
 					t.Errorf("little was explored: %v", &sum)
 				}
 			})
@@ -108,10 +111,152 @@ func TestRecoveryTakesOneTurn(t *testing.T) {
 	}
 }
 
+// worldOf makes a world that there must be.
+func worldOf(t *testing.T, c Config) *world {
+	t.Helper()
+	w, err := newWorld(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// Topologies and parameters that an engine refuses are drawn again, from the seed alone; what others take stays as it is. An
+// engine that refuses everything fails the seed.
+func TestRefusedTopologies(t *testing.T) {
+	picky := *broken.ReadCommitted
+	for name, refuse := range map[string]func(*geo.Topology) bool{
+		"replicas":       func(t *geo.Topology) bool { return t.Replicas > 1 },
+		"several":        func(t *geo.Topology) bool { return len(t.Regions) != 2 || t.Partitions != 3 },
+		"an odd latency": func(t *geo.Topology) bool { return t.Links[0][0].Delay%2 == 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			again := 0
+			for seed := range uint64(100) {
+				picky.CheckTopology = nil
+				first := worldOf(t, Config{Engine: &picky, Seed: seed})
+				picky.CheckTopology = func(t *geo.Topology, _ protocol.Params) *protocol.TopologyError {
+					if refuse(t) {
+						return &protocol.TopologyError{Field: "spec", Message: "no"}
+					}
+					return nil
+				}
+				w := worldOf(t, Config{Engine: &picky, Seed: seed})
+				if refuse(w.topology) {
+					t.Errorf("seed %d makes a world that the engine refuses: %v", seed, w)
+				}
+				if refuse(first.topology) {
+					again++
+				} else if w.String() != first.String() {
+					t.Errorf("seed %d makes another world although the engine takes the first: %v", seed, w)
+				}
+				if got := worldOf(t, Config{Engine: &picky, Seed: seed}).String(); got != w.String() {
+					t.Errorf("seed %d makes two worlds: %v and %v", seed, w, got)
+				}
+			}
+			if again < 10 {
+				t.Errorf("only %d of 100 first topologies were refused", again)
+			}
+		})
+	}
+	picky.CheckTopology = func(*geo.Topology, protocol.Params) *protocol.TopologyError {
+		return &protocol.TopologyError{Field: "spec.regions", Message: "there are none such"}
+	}
+	r := Run(Config{Engine: &picky, Seed: 7})
+	want := "WRONG: world: engine read-committed takes none of the 1000 topologies and parameters that seed 7 draws; of the last one it says spec.regions: there are none such"
+	if r.Passed() || !strings.Contains(r.String(), want) {
+		t.Errorf("got %v, want %q", r, want)
+	}
+}
+
+// An engine that leaves the class of transactions out, where their footprints are hints, is caught.
+func TestClassesAreChecked(t *testing.T) {
+	e := *calvin.Engine
+	e.New = func(c protocol.Config) protocol.Replica {
+		c.Env = classless{c.Env}
+		return calvin.Engine.New(c)
+	}
+	found := false
+	Soak(t.Context(), Config{Engine: &e, Seed: 1}, 50, func(r *Result) {
+		for _, p := range r.Problems {
+			found = true
+			if !strings.HasPrefix(p, "class: ") || !strings.Contains(p, "was answered with class SH-SP") {
+				t.Errorf("seed %d finds what is not wrong: %s", r.Seed, p)
+			}
+		}
+	})
+	if !found {
+		t.Error("nothing is found")
+	}
+}
+
+// A database that writes what it has answered later, and counts that nowhere, is caught; so is none that counts it.
+func TestQuietDatabasesAreStill(t *testing.T) {
+	alone := uint64(1) // the first seed whose world has one node, so that no copies differ
+	for worldOf(t, Config{Engine: broken.NearbyReads, Seed: alone, OnePartition: true}).topology.Nodes() > 1 {
+		alone++
+	}
+	for name, counts := range map[string]bool{"counted": true, "not counted": false} {
+		t.Run(name, func(t *testing.T) {
+			e := *broken.NearbyReads
+			e.New = func(c protocol.Config) protocol.Replica {
+				return &tardy{Replica: broken.NearbyReads.New(c), config: c, counts: counts}
+			}
+			r := Run(Config{Engine: &e, Seed: alone, OnePartition: true})
+			is := slices.ContainsFunc(r.Problems, func(p string) bool {
+				return strings.HasPrefix(p, "pending: rows of a/0/0 changed when no node had anything pending")
+			})
+			if is == counts {
+				t.Errorf("the problems are %q", r.Problems)
+			}
+		})
+	}
+}
+
+// tardy is a replica that writes a row half a second after each transaction.
+type tardy struct {
+	protocol.Replica
+	config protocol.Config
+	counts bool
+	late   int
+}
+
+const timerTardy = 77
+
+func (r *tardy) Submit(t *txn.Transaction) {
+	r.late++
+	r.config.Env.After(500*time.Millisecond, protocol.Timer{Kind: timerTardy, Arg: uint64(t.ID)})
+	r.Replica.Submit(t)
+}
+
+func (r *tardy) Fire(t protocol.Timer) {
+	if t.Kind != timerTardy {
+		r.Replica.Fire(t)
+		return
+	}
+	r.late--
+	r.config.Store.(*store.Hash).Put(txn.IntKey(1, t.Arg), nil, txn.ID(t.Arg))
+}
+
+func (r *tardy) Pending() int {
+	if r.counts {
+		return r.late + r.Replica.Pending()
+	}
+	return r.Replica.Pending()
+}
+
+// classless is the world of a replica whose answers have no class.
+type classless struct{ protocol.Env }
+
+func (c classless) Reply(o txn.Outcome) {
+	o.Class = 0
+	c.Env.Reply(o)
+}
+
 // worldsThatLose are the first seeds that lose a region.
-func worldsThatLose(e *protocol.Engine) (seeds []uint64) {
+func worldsThatLose(t *testing.T, e *protocol.Engine) (seeds []uint64) {
 	for seed := range uint64(100) {
-		if len(newWorld(Config{Engine: e, Seed: 1 + seed}).lost()) > 0 {
+		if len(worldOf(t, Config{Engine: e, Seed: 1 + seed}).lost()) > 0 {
 			seeds = append(seeds, 1+seed)
 		}
 	}
@@ -261,7 +406,7 @@ func TestHostileWorlds(t *testing.T) {
 	recovery, patience := map[string]int{}, map[string]int{}
 	seen := map[string]int{}
 	for seed := range uint64(300) {
-		w := newWorld(Config{Engine: janus.Engine, Seed: seed, Hostile: true})
+		w := worldOf(t, Config{Engine: janus.Engine, Seed: seed, Hostile: true})
 		if err := w.topology.Validate(); err != nil || w.topology.Nodes() > maxNodes {
 			t.Fatalf("seed %d: %d nodes, %v", seed, w.topology.Nodes(), err)
 		}
@@ -309,7 +454,7 @@ func TestWorlds(t *testing.T) {
 	for seed := range uint64(300) {
 		worlds := make([]*world, len(all))
 		for i, e := range all {
-			worlds[i] = newWorld(Config{Engine: e, Seed: seed})
+			worlds[i] = worldOf(t, Config{Engine: e, Seed: seed})
 			if a, b := worlds[0], worlds[i]; a.topology.Nodes() != b.topology.Nodes() || a.load != b.load {
 				t.Fatalf("seed %d makes different worlds for %s and %s", seed, all[0].Name, e.Name)
 			}
@@ -366,11 +511,12 @@ func TestWorlds(t *testing.T) {
 		note("jumps", jumps)
 		note("codec", w.codec)
 		note("restarts", w.durable)
+		note("appends", w.load.appends)
 		note("SmallBank", w.load.bank)
 		note("key-value", !w.load.bank)
 	}
 	t.Log(seen)
-	if len(seen) != 16 {
+	if len(seen) != 17 {
 		t.Errorf("some kinds of worlds were not made: %v", seen)
 	}
 	delete(seen, "crashes") // several in a world

@@ -22,6 +22,9 @@ type load struct {
 	bank bool // SmallBank, else key-value
 	// groups says that key-value transactions use rows of groups, too, and rows whose keys they learn from others.
 	groups bool
+	// appends says that some of these insert a row behind the last one of a group, which was empty at first: a scan that is held to no more than
+	// the rows that it met shows as write skew.
+	appends bool
 	// readers says that the clients of every second region read a row or a customer at a time, and do nothing else.
 	readers bool
 	// rows is the number of rows, or of customers.
@@ -51,6 +54,9 @@ func (l *load) String() string {
 	if l.groups {
 		what += " and on groups"
 	}
+	if l.appends {
+		what += ", some of which grow"
+	}
 	if l.bank {
 		what = fmt.Sprintf("SmallBank on %d customers", l.rows)
 	}
@@ -60,7 +66,6 @@ func (l *load) String() string {
 // procedures are those of both workloads, which number theirs alike, with their traced forms.
 var (
 	bankProcedures = txn.NewRegistry(history.TraceAll(smallbank.Procedures()...)...)
-	rowProcedures  = txn.NewRegistry(history.TraceAll(simtest.Procedures.Lookup(1))...)
 	bankNumbers    = func() map[string]txn.ProcID {
 		m := map[string]txn.ProcID{}
 		for _, p := range smallbank.Procedures() {
@@ -74,7 +79,7 @@ func (l *load) procedures() *txn.Registry {
 	if l.bank {
 		return bankProcedures
 	}
-	return rowProcedures
+	return simtest.Traced
 }
 
 // keyName names rows in explanations; nil for the default.
@@ -154,6 +159,8 @@ func (l *load) nextBank(r *rand.Rand) (txn.ProcID, []byte) {
 const (
 	groupsOf  = 4
 	groupRows = 6
+	// appended groups are empty at first.
+	appended = 2
 )
 
 // nextGroups is a call of simtest's procedure on groups: insertions, deletions and changes of rows, scans of a part, of the first and
@@ -162,6 +169,9 @@ func (l *load) nextGroups(r *rand.Rand) string {
 	a, b := r.IntN(groupsOf), r.IntN(groupsOf)
 	x, y := r.IntN(groupRows), r.IntN(groupRows)
 	row := r.IntN(l.rows)
+	if l.appends && r.IntN(4) == 0 {
+		return fmt.Sprintf("e%d+%d", groupsOf+r.IntN(appended), 1+r.IntN(3))
+	}
 	switch r.IntN(10) {
 	case 0:
 		return fmt.Sprintf("l%d.%d-%d a%d+1", a, min(x, y), max(x, y)+1, row)

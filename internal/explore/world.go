@@ -75,6 +75,7 @@ const (
 	chanceGroups  = 102
 	chancePlaces  = 103
 	chanceClocks  = 104
+	chanceAppends = 105
 )
 
 func chance(seed uint64, of uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, of)) }
@@ -88,13 +89,12 @@ const (
 	maxCuts, maxHostileCuts = 4, 12
 )
 
-func newWorld(c Config) *world {
+// newWorld makes the world of a seed. It fails where the engine takes none of the topologies and parameters that are drawn.
+func newWorld(c Config) (*world, error) {
 	w := &world{}
-	r := chance(c.Seed, chanceTopology)
-	scale := []time.Duration{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond}[r.IntN(4)]
-	w.topology = newTopology(c, r, scale)
-	if c.Engine.TakesGroups {
-		w.topology.Groups = newGroups(w.topology, chance(c.Seed, chancePlaces))
+	scale, r, err := w.draw(c)
+	if err != nil {
+		return nil, err
 	}
 	w.costs = []sim.Costs{{}, sim.DefaultCosts, times(sim.DefaultCosts, 10)}[r.IntN(3)]
 	w.codec = r.IntN(4) == 0 && c.Engine.Decode != nil
@@ -102,7 +102,6 @@ func newWorld(c Config) *world {
 	for range w.topology.Nodes() {
 		w.offsets = append(w.offsets, upTo(r, skew))
 	}
-	w.params = newParams(c, chance(c.Seed, chanceParams))
 	w.load = newLoad(chance(c.Seed, chanceLoad), scale)
 	if c.Slow {
 		w.load.readers = true
@@ -110,10 +109,34 @@ func newWorld(c Config) *world {
 		w.load.think = w.load.until / maxSent
 	}
 	w.load.groups = !w.load.bank && chance(c.Seed, chanceGroups).IntN(2) == 0
+	w.load.appends = w.load.groups && chance(c.Seed, chanceAppends).IntN(2) == 0
 	w.makeFaults(c, chance(c.Seed, chanceFaults), chance(c.Seed, chanceLength).IntN(8) == 0 || c.Slow)
 	w.makeCrashes(c.Engine, chance(c.Seed, chanceCrashes))
 	w.makeJumps(c.Engine, chance(c.Seed, chanceClocks))
-	return w
+	return w, nil
+}
+
+// maxDraws bounds the topologies and parameters that are drawn for a world.
+const maxDraws = 1000
+
+// draw draws the topology and the parameters again until the engine takes them. The first draw is the same for all engines. It
+// returns the scale of the topology's delays, and the chance that the rest of the world goes on with.
+func (w *world) draw(c Config) (scale time.Duration, r *rand.Rand, err error) {
+	for n := range uint64(maxDraws) {
+		again := n << 32 // beyond all sources of chance
+		r = chance(c.Seed, chanceTopology+again)
+		scale = []time.Duration{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond}[r.IntN(4)]
+		w.topology = newTopology(c, r, scale)
+		if c.Engine.TakesGroups {
+			w.topology.Groups = newGroups(w.topology, chance(c.Seed, chancePlaces+again))
+		}
+		w.params = newParams(c, chance(c.Seed, chanceParams+again))
+		if err = c.Engine.Accepts(w.topology, w.params); err == nil {
+			return scale, r, nil
+		}
+	}
+	return 0, nil, fmt.Errorf("engine %s takes none of the %d topologies and parameters that seed %d draws; of the last one it says %w",
+		c.Engine.Name, maxDraws, c.Seed, err)
 }
 
 // upTo draws from 0 to d, both inclusive.

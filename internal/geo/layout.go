@@ -59,7 +59,8 @@ func (t *Topology) Full() Layout {
 	return l
 }
 
-// HomeOnly returns the layout with rows in their home regions only.
+// HomeOnly returns the layout with rows in their home regions only. With one replica per partition it has one copy of each row: every
+// cell has a group of one member.
 func (t *Topology) HomeOnly() Layout {
 	l := Layout{Topology: t, ByHome: true, placement: t.Placement()}
 	for r := range t.Regions {

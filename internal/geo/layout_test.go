@@ -44,6 +44,21 @@ func TestLayout(t *testing.T) {
 	}
 }
 
+// With one replica per partition, a home-only layout has one copy of each row, in a group of one member for each cell.
+func TestOneCopy(t *testing.T) {
+	top := &Topology{Regions: []string{"a", "b", "c"}, Partitions: 2, Replicas: 1}
+	l := top.HomeOnly()
+	if l.Shards() != 6 || l.Copies() != 1 || l.Replicated() {
+		t.Errorf("%d shards, %d copies, replicated: %v", l.Shards(), l.Copies(), l.Replicated())
+	}
+	for shard := range l.Shards() {
+		g, c := l.Group(shard), l.Cells(shard)[0]
+		if want := top.Node(c.Home, c.Partition, 0); len(g.Members) != 1 || g.Members[0] != want || g.Leader != want {
+			t.Errorf("shard %s is held by %v, led by %d; want %d alone", l.ShardName(shard), g.Members, g.Leader, want)
+		}
+	}
+}
+
 // Groups lie where the topology says, the leader's region first; cells without one lie in every region and are led from home.
 func TestPlaced(t *testing.T) {
 	top := &Topology{Regions: []string{"a", "b", "c"}, Partitions: 2, Replicas: 2, Links: make([][]Link, 3)}

@@ -248,6 +248,70 @@ func TestConverged(t *testing.T) {
 	}
 }
 
+// A tap holds the class of a committed transaction, where its footprint is a hint, to the rows that it used; those that the hint
+// names may count or not, and rows that are everywhere do not.
+func TestTapClasses(t *testing.T) {
+	// Of two regions with two partitions: row n lies in partition n mod 2 and calls region n div 2 mod 2 home.
+	row := func(n uint64) history.Op { return history.Op{Key: txn.IntKey(1, n), Kind: history.Read} }
+	group := txn.OrderedKey(1, 1, nil, []byte{1})
+	everywhere := history.Op{Key: txn.EverywhereKey(2, []byte{3}), Kind: history.Read}
+	for name, tc := range map[string]struct {
+		hint   []uint64
+		exact  bool
+		ops    []history.Op
+		right  []txn.Class
+		status txn.Status
+	}{
+		"one row":              {ops: []history.Op{row(0)}, right: []txn.Class{txn.SingleHomeSinglePartition}},
+		"two homes":            {ops: []history.Op{row(0), row(2)}, right: []txn.Class{txn.MultiHomeSinglePartition}},
+		"two partitions":       {ops: []history.Op{row(0), row(1)}, right: []txn.Class{txn.SingleHomeMultiPartition}},
+		"a scan elsewhere":     {ops: []history.Op{row(0), {Key: group, To: group.End(), Kind: history.Scan}}, right: []txn.Class{txn.SingleHomeMultiPartition}},
+		"rows everywhere":      {ops: []history.Op{everywhere, row(0)}, right: []txn.Class{txn.SingleHomeSinglePartition}},
+		"nothing":              {right: []txn.Class{txn.SingleHomeSinglePartition}},
+		"a hint that reaches":  {hint: []uint64{2}, ops: []history.Op{row(0)}, right: []txn.Class{txn.SingleHomeSinglePartition, txn.MultiHomeSinglePartition}},
+		"a hint of both kinds": {hint: []uint64{3}, ops: []history.Op{row(0), row(1)}, right: []txn.Class{txn.SingleHomeMultiPartition, txn.MultiHomeMultiPartition}},
+		"an exact footprint":   {exact: true, hint: []uint64{0, 2}, ops: []history.Op{row(0), row(2)}, right: []txn.Class{0, 1, 2, 3}},
+		"an abort":             {status: txn.Aborted, ops: []history.Op{row(0), row(2)}, right: []txn.Class{0, 1, 2, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			procedures := txn.NewRegistry(history.TraceAll(&txn.Procedure{ID: 1, Name: "p", Declare: func(_ []byte, f *txn.Footprint) error {
+				for _, n := range tc.hint {
+					f.Add(txn.IntKey(1, n), txn.Read)
+				}
+				f.Exact = tc.exact
+				return nil
+			}})...)
+			for class := range txn.NumClasses {
+				tap := history.NewTap(nowhere{}, history.TapConfig{
+					Placement: geo.Placement{Regions: 2, Partitions: 2}, Procedures: procedures,
+					Client: func(txn.ID) uint32 { return 0 }, Record: func(*history.Txn) {},
+				})
+				client := tap.Attach(nobody{})
+				id := txn.MakeID(1, 7)
+				tap.Submit(&txn.Transaction{ID: id, Proc: 1})
+				client.Complete(txn.Outcome{ID: id, Status: max(txn.Committed, tc.status), Class: class, Result: history.AppendTrace(nil, tc.ops)})
+				n, example := tap.Misclassified()
+				if right := slices.Contains(tc.right, class); right != (n == 0) || right != (example == "") {
+					t.Errorf("class %v: %d are wrong, %q; right are %v", class, n, example, tc.right)
+				}
+				if n > 0 && !strings.Contains(example, fmt.Sprintf("transaction 1.7 was answered with class %v; the rows that it has used make it %v", class, tc.right[0])) {
+					t.Errorf("class %v is explained as %q", class, example)
+				}
+			}
+		})
+	}
+}
+
+// nowhere is a world in which nothing happens, nobody a client that does nothing.
+type (
+	nowhere struct{ protocol.ClientEnv }
+	nobody  struct{ protocol.Client }
+)
+
+func (nowhere) Now() time.Duration      { return 0 }
+func (nowhere) Submit(*txn.Transaction) {}
+func (nobody) Complete(txn.Outcome)     {}
+
 // The load generator's own clients, tapped: they notice nothing, the workload's invariants hold on the plain rows, and the
 // history is strictly serializable, although half of the clients lose patience before their answers come.
 func TestTapLoadGenerator(t *testing.T) {

@@ -61,8 +61,9 @@ type Config struct {
 	// FirstClient numbers the machine's clients among those of their region, which are RegionClients in all workers and
 	// shards.
 	FirstClient, RegionClients int
-	// Trace records a history; nil for none.
-	Trace *Trace
+	// Trace records a history; nil for none. Placement says where rows lie, for the classes of its transactions.
+	Trace     *Trace
+	Placement geo.Placement
 	// Observer is told of every transaction that ends; nil for none.
 	Observer Observer
 	// Queue bounds the transactions of an open loop that are due and wait for a free client; 0 is DefaultQueue.
@@ -300,7 +301,7 @@ func (m *Machine) attach(env protocol.ClientEnv, clock func() time.Duration) pro
 		return m
 	}
 	m.tap = history.NewTap(env, history.TapConfig{
-		Procedures: m.cfg.Trace.Procedures, Record: m.cfg.Trace.Record, Clock: clock,
+		Placement: m.cfg.Placement, Procedures: m.cfg.Trace.Procedures, Record: m.cfg.Trace.Record, Clock: clock,
 		Client: func(id txn.ID) uint32 { return uint32(m.cfg.FirstClient) + uint32(m.clientOf(id)) },
 	})
 	m.env = m.tap
@@ -308,7 +309,7 @@ func (m *Machine) attach(env protocol.ClientEnv, clock func() time.Duration) pro
 }
 
 // EndTrace ends the history, if there is one: transactions without an answer are recorded as unknown. A history that is
-// worthless is an incident of the report.
+// worthless is an incident of the report, which counts those that the database has classified wrongly.
 func (m *Machine) EndTrace() {
 	if m.tap == nil {
 		return
@@ -317,6 +318,7 @@ func (m *Machine) EndTrace() {
 		m.report.Incidents = append(m.report.Incidents, result.Incident{Reason: result.Reason{Reason: result.ReasonHistoryLost,
 			Message: fmt.Sprintf("the history of a load generator in %s is incomplete: %v", m.cfg.RegionName, err)}})
 	}
+	m.report.Misclassified, m.report.MisclassifiedExample = m.tap.Misclassified()
 }
 
 // clientOf returns the client that sent one of the machine's transactions: see nextID.

@@ -588,6 +588,35 @@ func TestClassAfterTheFact(t *testing.T) {
 	}
 }
 
+// TestMisclassified: a report counts the committed transactions of a history whose class was told wrongly.
+func TestMisclassified(t *testing.T) {
+	traced := txn.NewRegistry(history.TraceAll(&txn.Procedure{ID: 99, Name: "call", Declare: func([]byte, *txn.Footprint) error { return nil }})...)
+	done := committed
+	done.Result = history.AppendTrace(nil, []history.Op{{Key: txn.IntKey(0, 0), Kind: history.Read}, {Key: txn.IntKey(0, 1), Kind: history.Read}})
+	right := done
+	right.Class = txn.MultiHomeSinglePartition
+	for name, tc := range map[string]struct {
+		answers []answer
+		want    int64
+	}{
+		"right": {slices.Repeat([]answer{{right, 5 * ms}}, 3), 0},
+		"wrong": {[]answer{{right, 5 * ms}, {done, 5 * ms}, {done, 5 * ms}}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, m, _ := play(t, &scripted{inexact: true}, tc.answers, func(c *Config) {
+				c.Placement = geo.Placement{Regions: 2, Partitions: 1}
+				c.Trace = &Trace{Procedures: traced, Record: func(*history.Txn) {}}
+			})
+			m.EndTrace()
+			m.EndTrace() // counts nothing twice
+			r := m.Report()
+			if r.Misclassified != tc.want || (r.MisclassifiedExample == "") != (tc.want == 0) {
+				t.Errorf("%d are misclassified, %q; want %d", r.Misclassified, r.MisclassifiedExample, tc.want)
+			}
+		})
+	}
+}
+
 // TestRetryHistory: each attempt is a transaction of the history, of the same client.
 func TestRetryHistory(t *testing.T) {
 	traced := txn.NewRegistry(history.TraceAll(&txn.Procedure{ID: 99, Name: "call", Declare: func(_ []byte, f *txn.Footprint) error {

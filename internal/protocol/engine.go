@@ -50,8 +50,8 @@ type Engine struct {
 	// Decode reads a message written by AppendTo. It must survive any input; procs prepares the transactions inside.
 	// The message may keep references into body, which the caller does not reuse.
 	Decode func(kind uint8, body []byte, procs *txn.Registry) (Message, error)
-	// Law is the latency that an unloaded system must show to a client in region c for a transaction whose keys call
-	// homes home (docs/protocols). It leaves out local work.
+	// Law is the latency that an unloaded system must show to a client in region c for a transaction of a single partition whose
+	// keys call homes home (docs/protocols). It leaves out local work.
 	Law func(t *geo.Topology, p Params, c geo.Region, homes []geo.Region) time.Duration
 }
 
@@ -124,7 +124,10 @@ func (e *Engine) Accepts(t *geo.Topology, p Params) error {
 
 // TopologyError says which field of a GeoDatabase an engine cannot take: its value, and what would be right.
 type TopologyError struct {
-	Field, Value, Message string
+	// Field is as in a manifest, from spec on: spec.replicasPerPartition.
+	Field string
+	// Value may be empty, where Message says it.
+	Value, Message string
 }
 
 func (e *TopologyError) Error() string {

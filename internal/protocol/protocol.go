@@ -58,7 +58,9 @@ type Replica interface {
 	// Fire takes a timer set through Env.After.
 	Fire(t Timer)
 	// Pending is the number of transactions that the replica has heard of and not yet finished; 0 when it is quiet. A
-	// replica that knows of something which others may lack is not: drivers compare copies when all are quiet.
+	// replica that knows of something which others may lack, and that is not on its way to them, is not: drivers compare copies
+	// when all are quiet. What is under way need be pending nowhere, since drivers wait for that: once all replicas are quiet,
+	// every transaction is answered and every message handled that was sent, no row changes until another is submitted.
 	Pending() int
 	// Counters appends the protocol's own counters, in a fixed order.
 	Counters(dst []Counter) []Counter

@@ -47,6 +47,10 @@ type Report struct {
 	// client had given up.
 	Total Total `json:"total"`
 	Late  int64 `json:"late,omitempty"`
+	// Misclassified counts the committed transactions of a recorded history whose class the database has told wrongly, over all
+	// windows, warm-ups included. The example says of one what was wrong.
+	Misclassified        int64  `json:"misclassified,omitempty"`
+	MisclassifiedExample string `json:"misclassifiedExample,omitempty"`
 	// Incidents are events that make the measurement doubtful.
 	Incidents []Incident `json:"incidents,omitempty"`
 }
@@ -420,6 +424,10 @@ func Merge(reports []*Report) (*Report, error) {
 		m.Total.Committed += r.Total.Committed
 		m.Total.Aborted += r.Total.Aborted
 		m.Total.Failed += r.Total.Failed
+		m.Misclassified += r.Misclassified
+		if e := r.MisclassifiedExample; e != "" && (m.MisclassifiedExample == "" || e < m.MisclassifiedExample) {
+			m.MisclassifiedExample = e // whoever reports first
+		}
 		m.Incidents = append(m.Incidents, r.Incidents...)
 	}
 	m.sort()

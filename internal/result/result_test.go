@@ -55,6 +55,7 @@ func TestMergeIsLossless(t *testing.T) {
 		r.Ledger["x"] = workload.Interval{Low: n, High: 2 * n}
 		r.Shares = []workload.Count{{Hits: n, Of: 3 * n}, {Of: n}}
 		r.Total.Committed = n
+		r.Misclassified, r.MisclassifiedExample = n, "transaction 1.1"
 		return r
 	}
 	var reports []*Report
@@ -419,6 +420,9 @@ func TestVerdict(t *testing.T) {
 			in.Reports[0].Incidents = []Incident{{Reason: Reason{ReasonWorkerLost, "a worker in a stopped early"}}}
 		}, "Invalid", ReasonWorkerLost},
 		"incident": {func(in *Inputs) { in.Incidents = []Reason{{"Something", "happened"}} }, "Invalid", "Something"},
+		"wrong class": {func(in *Inputs) {
+			in.Reports[1].Misclassified, in.Reports[1].MisclassifiedExample = 1, "transaction 1.1 was answered with class SH-SP; the rows that it has used make it MH-SP"
+		}, "Invalid", ReasonClassMismatch},
 		"undeclared rows": {func(in *Inputs) {
 			in.Reports[1].Series[1].Attempts.Reasons = map[string]int64{"deadlock": 259, "undeclared-access": 1, "conflict": 40}
 		}, "Invalid", ReasonWorkloadBroken},

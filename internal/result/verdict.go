@@ -28,6 +28,7 @@ const (
 	ReasonWorkloadBroken     = "WorkloadBroken"
 	ReasonDriverBound        = "DriverBound"
 	ReasonShareMismatch      = "ShareMismatch"
+	ReasonClassMismatch      = "ClassMismatch"
 	ReasonNetworkNotVerified = "NetworkNotVerified"
 	ReasonNodeRestarted      = "NodeRestarted"
 	ReasonWorkerLost         = "WorkerLost"
@@ -94,6 +95,7 @@ var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 	noTransactions,     // nothing was measured
 	driverBound,        // the load generator was measured, not the database
 	networkNotVerified, // the network was not the declared one
+	classMismatch,      // transactions count for classes that they are not of
 	shareMismatch,      // the transactions were not the configured ones
 }
 
@@ -211,6 +213,16 @@ func networkNotVerified(d *Document, in *Inputs, _ *Report) (out []Reason) {
 		}
 	}
 	return out
+}
+
+// classMismatch: the shares of multi-home and multi-partition transactions are counted by what the database tells.
+func classMismatch(_ *Document, _ *Inputs, r *Report) []Reason {
+	if r.Misclassified == 0 {
+		return nil
+	}
+	return []Reason{{ReasonClassMismatch, fmt.Sprintf(
+		"the database told the wrong class of %d committed transactions whose footprints are hints, so that the shares of multi-home and multi-partition ones are wrong: %s",
+		r.Misclassified, r.MisclassifiedExample)}}
 }
 
 func shareMismatch(d *Document, _ *Inputs, _ *Report) (out []Reason) {

@@ -69,6 +69,7 @@ type delivery struct {
 type unloggedMessage struct {
 	msg  protocol.Message
 	size int32
+	sent time.Duration
 }
 
 // record puts an input into the node's log, before the replica sees it.
@@ -140,7 +141,7 @@ func (s *Sim) connect(it item) {
 // sendDurably sends a message, now or when there is a connection.
 func (n *node) sendDurably(o *output) {
 	p := n.s.path(n.id, o.to)
-	m := unloggedMessage{o.msg, o.size}
+	m := unloggedMessage{o.msg, o.size, n.s.now}
 	p.sent++
 	p.unlogged.Push(m)
 	if !p.down {
@@ -150,7 +151,7 @@ func (n *node) sendDurably(o *output) {
 
 // carry puts a message on its way over a path's connection.
 func (s *Sim) carry(p *path, m unloggedMessage) {
-	s.transmit(p.from, p.to, s.keep(item{kind: onMessage, from: p.from, to: p.to, size: m.size, msg: m.msg, sent: s.now, life: p.connection}), int(m.size))
+	s.transmit(p.from, p.to, s.keep(item{kind: onMessage, from: p.from, to: p.to, size: m.size, msg: m.msg, sent: m.sent, life: p.connection}), int(m.size))
 }
 
 // replay makes the replica anew and brings it to where its log ends.
@@ -212,7 +213,7 @@ func (n *node) compare(p *path, old fifo.Queue[unloggedMessage]) {
 func (n *node) resend(to geo.NodeID, m protocol.Message) {
 	p := n.s.path(n.id, int32(to))
 	if p.sent++; p.sent > p.logged {
-		p.unlogged.Push(unloggedMessage{m, int32(FrameBytes + m.Size())})
+		p.unlogged.Push(unloggedMessage{m, int32(FrameBytes + m.Size()), n.moment})
 	}
 }
 

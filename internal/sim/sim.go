@@ -301,10 +301,15 @@ func (s *Sim) Pending() int {
 	return sum
 }
 
-// Underway reports whether a message between nodes that was sent before t has not been handled yet.
+// Underway reports whether a message between living nodes that was sent before t has not been handled yet.
 func (s *Sim) Underway(t time.Duration) bool {
 	for i := range s.items {
 		if it := &s.items[i]; it.kind == onMessage && it.sent < t {
+			return true
+		}
+	}
+	for _, p := range s.all { // a node that has started again is not connected at once
+		if p.down && p.unlogged.Len() > 0 && p.unlogged.Front().sent < t && !s.nodes[p.from].dead && !s.nodes[p.to].dead {
 			return true
 		}
 	}

@@ -456,6 +456,27 @@ func TestRestartNoticesChance(t *testing.T) {
 	s.Run(time.Second)
 }
 
+// What was sent to a node that was down is under way once it has started again, while the two have no connection yet; to a node that
+// is down nothing is.
+func TestUnderwayToRestartedNode(t *testing.T) {
+	e := &protocol.Engine{Name: "calm", New: func(c protocol.Config) protocol.Replica { return &moody{c: c, mood: 1} },
+		Decode: func(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) {
+			return &note{kind, body}, nil
+		}}
+	s := sim.New(sim.Config{Topology: simtest.TwoRegions(1), Engine: e, Procedures: simtest.Procedures, Durable: true, CheckCodec: true})
+	s.At(time.Millisecond, func() { s.Crash(0) })
+	s.At(200*time.Millisecond, func() { s.Restart(0) }) // the links work again at 300 ms
+	for _, tc := range []struct {
+		at   time.Duration
+		want bool
+	}{{100 * time.Millisecond, false}, {250 * time.Millisecond, true}, {320 * time.Millisecond, true}, {400 * time.Millisecond, false}} {
+		s.Run(tc.at)
+		if got := s.Underway(50 * time.Millisecond); got != tc.want {
+			t.Errorf("at %v a message sent at the start is under way: %v, want %v", tc.at, got, tc.want)
+		}
+	}
+}
+
 // moody tells the first node which of the replicas it is.
 type moody struct {
 	c    protocol.Config

@@ -11,6 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol/janus"
 	"github.com/geobench/geobench/internal/protocol/slog"
 	"github.com/geobench/geobench/internal/protocol/spanner"
+	"github.com/geobench/geobench/internal/protocol/task"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -170,12 +171,32 @@ func (n *node) others(f func(geo.NodeID)) {
 
 // run executes a transaction and returns what it wants to write.
 func (n *node) run(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
-	v := &store.View{Rows: n.rows}
-	result, err := n.Procedures.Lookup(t.Proc).Run(v, t.Args)
+	k := task.New(n.Procedures, t, n.rows, true)
+	for needs := k.Step(); len(needs) > 0; needs = k.Step() {
+		for _, need := range needs {
+			k.Supply(n.read(need.Range))
+		}
+	}
+	result, err := k.Result()
 	if err != nil {
 		return nil, txn.AbortOutcome(t.ID, err)
 	}
-	return v.Writes.Entries(), txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result}
+	return k.Writes().Entries(), txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result, Class: k.Class(n.Topology.Placement())}
+}
+
+// read returns what is here of a range.
+func (n *node) read(r txn.Range) task.Read {
+	read := task.Read{Range: r}
+	note := func(k txn.Key, rec store.Record) bool {
+		read.Rows = append(read.Rows, task.Row{Key: k, Record: rec})
+		return true
+	}
+	if !r.Point() {
+		n.rows.Scan(r, note)
+	} else if rec, there := n.rows.Get(r.From); there {
+		note(r.From, rec)
+	}
+	return read
 }
 
 func (n *node) apply(writes []txn.WriteEntry, id txn.ID) {

@@ -67,13 +67,16 @@ var Overwrite = txn.NewRegistry(&txn.Procedure{
 // number of rows per home that two of the ten are drawn from, 0 for none.
 func BenchmarkCPU(b *testing.B, engine *protocol.Engine, given map[string]string, multiHome, hot int) {
 	topology := simtest.Topology(1, 1, [][]float64{{0, 10}, {10, 0}})
+	p := Params(b, engine, given)
+	mustAccept(b, engine, topology, p)
 	s := sim.New(sim.Config{
-		Topology: topology, Engine: engine, Procedures: Overwrite, Seed: 1, Params: Params(b, engine, given), CheckCodec: true,
+		Topology: topology, Engine: engine, Procedures: Overwrite, Seed: 1, Params: p, CheckCodec: true,
 	})
-	for n := range topology.Nodes() {
-		st := s.Store(geo.NodeID(n))
-		for i := range uint64(benchRows) {
-			st.Load(txn.IntKey(0, i), make([]byte, benchValue))
+	layout := engine.Layout(topology, p)
+	for i := range uint64(benchRows) {
+		k := txn.IntKey(0, i)
+		for _, n := range layout.Group(layout.Shard(k)).Members {
+			s.Store(n).Load(k, make([]byte, benchValue))
 		}
 	}
 	var clients []*benchClient

@@ -20,16 +20,17 @@ func HomeOnly(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	for k, v := range given {
 		all[k] = v
 	}
-	for name, topology := range map[string]*geo.Topology{
-		"2x1":   simtest.TwoRegions(1),
-		"3x2":   simtest.ThreeRegions(2),
-		"2x2x2": simtest.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}),
-		"1x2":   simtest.Topology(2, 1, [][]float64{{0}}),
-	} {
+	p := Params(t, engine, all)
+	accepted(t, engine, p, []shape{
+		{"2x1", func() *geo.Topology { return simtest.TwoRegions(1) }},
+		{"3x2", func() *geo.Topology { return simtest.ThreeRegions(2) }},
+		{"2x2x2", func() *geo.Topology { return simtest.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}) }},
+		{"1x2", func() *geo.Topology { return simtest.Topology(2, 1, [][]float64{{0}}) }},
+	}, func(t *testing.T, makeTopology func() *geo.Topology) {
 		for seed := range uint64(2) {
-			t.Run(fmt.Sprintf("%s/%d", name, seed), func(t *testing.T) {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				topology := makeTopology()
 				disturb(topology, 0.1*float64(seed), int64(seed)*2000)
-				p := Params(t, engine, all)
 				s := sim.New(sim.Config{
 					Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts, CheckCodec: true, Params: p,
 				})
@@ -49,7 +50,7 @@ func HomeOnly(t *testing.T, engine *protocol.Engine, given map[string]string) {
 				finished(t, s, layout, loads, audits)
 			})
 		}
-	}
+	})
 }
 
 // HomeOnlyAnswers holds the engine to the law of a transaction that writes in the client's region for those that only read,
@@ -57,6 +58,7 @@ func HomeOnly(t *testing.T, engine *protocol.Engine, given map[string]string) {
 func HomeOnlyAnswers(t *testing.T, engine *protocol.Engine) {
 	topology := simtest.TwoRegions(2)
 	p := Params(t, engine, map[string]string{"replication": "homeOnly"})
+	mustAccept(t, engine, topology, p)
 	// Row n belongs to partition n mod 2 and calls region n div 2 mod 2 home. Clients are in the second region.
 	for what, ops := range map[string]string{"reads": "r0 r2", "reads, first elsewhere": "r0 r3", "writes, first elsewhere": "a0+1 a3+1"} {
 		s := sim.New(sim.Config{Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts, Params: p})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/sim/simtest"
@@ -50,7 +51,7 @@ func Transfers(rows int) func(*rand.Rand) string {
 			used = append(used, n)
 			return n
 		}
-		amount := 1 + r.IntN(20)
+		amount := 1 + r.IntN(30)
 		switch r.IntN(10) {
 		case 0:
 			return fmt.Sprintf("r%d r%d r%d", fresh(), fresh(), fresh())
@@ -94,7 +95,9 @@ func CheckCopies(t *testing.T, s *sim.Sim, layout geo.Layout, sum int64) {
 				t.Errorf("node %s holds row %v of %s", name, k, layout.ShardName(i))
 			}
 			h.digest += store.DigestRow(k, r.Value)
-			h.sum += simtest.Value(r)
+			if value, there := history.Plain(k, r.Value); there {
+				h.sum += simtest.Value(store.Record{Value: value})
+			}
 			held[i] = h
 		})
 		for _, i := range layout.ShardsOf(n) {
@@ -131,14 +134,16 @@ func CheckEqual(t *testing.T, s *sim.Sim, l geo.Layout) {
 // that the row grows by one between two answers: what has been answered is never lost or repeated. An audit that is
 // given up for the sake of other transactions is sent again.
 type Auditor struct {
-	// Seen counts the audits that were answered.
-	Seen int
+	// Seen counts the audits that were answered, Sent all of them, and Reasons the attempts at one that ended in another.
+	Sent, Seen int
+	Reasons    map[string]int
 
 	t      *testing.T
 	env    protocol.ClientEnv
 	stream uint32
 	sent   uint64
 	tries  uint8 // of the same audit
+	open   bool  // an audit is under way or to be sent again
 	ops    string
 	rows   int
 	sum    int64
@@ -146,9 +151,10 @@ type Auditor struct {
 }
 
 // AddAuditor adds an auditor of rows 0 to rows-1, whose sum is sum, to a region. Row rows plus the region's number is
-// its own. Audits follow each other until a time.
-func AddAuditor(t *testing.T, s *sim.Sim, region geo.Region, rows int, sum int64, until time.Duration) *Auditor {
-	a := &Auditor{t: t, stream: uint32(region) + 1000, rows: rows, sum: sum, until: until}
+// its own. Audits follow each other until a time. One that has begun then goes on until it is committed, and so does the auditor until it has
+// seen leastAudits: who gives up what others are in the way of commits no audit before they are done.
+func AddAuditor(t *testing.T, s simtest.World, region geo.Region, rows int, sum int64, until time.Duration) *Auditor {
+	a := &Auditor{t: t, Reasons: map[string]int{}, stream: uint32(region) + 1000, rows: rows, sum: sum, until: until}
 	var ops strings.Builder
 	for i := range rows {
 		fmt.Fprintf(&ops, "r%d ", i)
@@ -167,7 +173,10 @@ func (a *Auditor) Start() { a.Fire(protocol.Timer{}) }
 
 // Fire implements protocol.Client.
 func (a *Auditor) Fire(protocol.Timer) {
-	if a.env.Now() < a.until {
+	if a.open = a.env.Now() < a.until || a.tries > 0 || a.Seen < leastAudits; a.open {
+		if a.tries == 0 {
+			a.Sent++
+		}
 		a.sent++
 		audit := simtest.Txn(txn.MakeID(a.stream, a.sent), a.ops)
 		audit.Attempt = a.tries
@@ -179,6 +188,7 @@ func (a *Auditor) Fire(protocol.Timer) {
 func (a *Auditor) Complete(o txn.Outcome) {
 	if o.Status == txn.Aborted && o.Cause == txn.CauseConflict {
 		a.tries++
+		a.Reasons[o.Reason]++
 		a.env.After(time.Millisecond, protocol.Timer{})
 		return
 	}
@@ -188,6 +198,7 @@ func (a *Auditor) Complete(o txn.Outcome) {
 	words := strings.Fields(string(o.Result))
 	if o.Status != txn.Committed || len(words) != a.rows+1 {
 		a.t.Errorf("audit %v: %v %s %s", o.ID, o.Status, o.Reason, o.Result)
+		a.open = false
 		return
 	}
 	for i, word := range words {

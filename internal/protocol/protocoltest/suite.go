@@ -1,9 +1,11 @@
 package protocoltest
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -13,12 +15,19 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
 const (
 	suiteRows = 40
 	suiteEach = 50
+
+	// skewRows are the rows of skews, from firstSkewRow on. They are not loaded, and stay 0.
+	firstSkewRow, skewRows = 1000, 4
+
+	// leastAudits is how many audits must be committed in each region.
+	leastAudits = 2
 )
 
 // disturb gives the links of a topology jitter and loss.
@@ -27,6 +36,53 @@ func disturb(t *geo.Topology, jitter float64, lossPPM int64) {
 		for c := range row {
 			row[c].Jitter, row[c].LossPPM = time.Duration(jitter*float64(row[c].Delay)), lossPPM
 		}
+	}
+}
+
+// shape is a topology with a name, made anew for each world.
+type shape struct {
+	name     string
+	topology func() *geo.Topology
+}
+
+// refusal returns why the engine does not take a topology; nil where it does. It fails where the reason names no field of a manifest.
+func refusal(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p protocol.Params) error {
+	t.Helper()
+	err := engine.Accepts(topology, p)
+	var refused *protocol.TopologyError
+	if errors.As(err, &refused) && !strings.HasPrefix(refused.Field, "spec.") {
+		t.Errorf("engine %s refuses a topology by %q (%v); Field must be as in a manifest, such as spec.replicasPerPartition", engine.Name, refused.Field, err)
+	}
+	return err
+}
+
+// accepted runs a test on each of the shapes that the engine takes with these parameters. It fails where it takes none, since
+// nothing was tested then.
+func accepted(t *testing.T, engine *protocol.Engine, p protocol.Params, shapes []shape, test func(t *testing.T, topology func() *geo.Topology)) {
+	t.Helper()
+	taken := 0
+	for _, s := range shapes {
+		err := refusal(t, engine, s.topology(), p)
+		if err == nil {
+			taken++
+		}
+		t.Run(s.name, func(t *testing.T) {
+			if err != nil {
+				t.Skipf("engine %s does not take this topology: %v", engine.Name, err)
+			}
+			test(t, s.topology)
+		})
+	}
+	if taken == 0 {
+		t.Errorf("engine %s takes none of the %d topologies of %s", engine.Name, len(shapes), t.Name())
+	}
+}
+
+// mustAccept fails where the engine does not take the one topology of a test.
+func mustAccept(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p protocol.Params) {
+	t.Helper()
+	if err := refusal(t, engine, topology, p); err != nil {
+		t.Fatalf("engine %s does not take the topology of %s: %v", engine.Name, t.Name(), err)
 	}
 }
 
@@ -44,24 +100,58 @@ func loadTime(engine *protocol.Engine, t *geo.Topology, p protocol.Params, least
 }
 
 // quiesce lets time pass until all transactions were answered and nothing is pending, for two minutes at most.
-func quiesce(s *sim.Sim, loads []*simtest.Clients) {
+func quiesce(s *sim.Sim, loads []*simtest.Clients, audits []*Auditor) {
 	quiet := func() bool {
-		return s.Pending() == 0 && !slices.ContainsFunc(loads, func(l *simtest.Clients) bool { return l.Open() > 0 })
+		return s.Pending() == 0 && !slices.ContainsFunc(audits, func(a *Auditor) bool { return a.open }) &&
+			!slices.ContainsFunc(loads, func(l *simtest.Clients) bool { return l.Open() > 0 })
 	}
 	for until := s.Now() + 2*time.Minute; s.Now() < until && !quiet(); {
 		s.Run(s.Now() + time.Second)
 	}
-	s.Run(s.Now() + time.Second) // what is under way is pending nowhere
+}
+
+// still fails unless the database is quiet, and its rows stay as they are from then on: what is to be written later is pending
+// somewhere, or under way.
+func still(t *testing.T, s *sim.Sim, nodes int) {
+	t.Helper()
+	if n := s.Pending(); n > 0 {
+		t.Errorf("%d transactions are pending on a quiet system", n)
+		return
+	}
+	digests := func() []uint64 {
+		all := make([]uint64, nodes)
+		for n := range all {
+			all[n] = store.Digest(s.Store(geo.NodeID(n)))
+		}
+		return all
+	}
+	for sent := s.Now() + 1; s.Underway(sent); {
+		s.Run(s.Now() + 10*time.Millisecond)
+	}
+	before := digests()
+	s.Run(s.Now() + time.Second)
+	if after := digests(); !slices.Equal(after, before) {
+		t.Error("rows changed when no node had anything pending, every transaction was answered and every message handled that had been sent: " +
+			"Pending must count what is still to be written")
+	}
+}
+
+// allAnswered fails unless all transactions were answered.
+func allAnswered(t *testing.T, loads []*simtest.Clients) {
+	t.Helper()
+	for r, l := range loads {
+		if l.Open() > 0 {
+			t.Errorf("region %d: %d of %d transactions have no answer: %v", r, l.Open(), l.Sent(), l.Outcomes)
+		}
+	}
 }
 
 // answered fails unless all transactions were answered, and in every region enough of them committed to show something.
 func answered(t *testing.T, loads []*simtest.Clients) {
 	t.Helper()
-	const least = 20
+	const least = 10
+	allAnswered(t, loads)
 	for r, l := range loads {
-		if l.Open() > 0 {
-			t.Errorf("region %d: %d of %d transactions have no answer: %v", r, l.Open(), l.Sent(), l.Outcomes)
-		}
 		if n := l.Outcomes[txn.Committed]; n < least {
 			t.Errorf("region %d: %d of %d transactions committed, which are too few to show anything: make it %d; %v %v", r, n, l.Sent(), least, l.Outcomes, l.Reasons)
 		}
@@ -72,32 +162,47 @@ func answered(t *testing.T, loads []*simtest.Clients) {
 func finished(t *testing.T, s *sim.Sim, layout geo.Layout, loads []*simtest.Clients, audits []*Auditor) {
 	t.Helper()
 	sum := int64(suiteRows * suiteEach)
-	for _, a := range audits {
+	for region, a := range audits {
 		sum += int64(a.Seen)
-		if a.Seen < 2 {
-			t.Errorf("only %d audits were answered", a.Seen)
+		if a.Seen < leastAudits {
+			t.Errorf("region %d: %d of %d audits committed, want %d; reasons %v", region, a.Seen, a.Sent, leastAudits, a.Reasons)
 		}
 	}
 	answered(t, loads)
-	if n := s.Pending(); n > 0 {
-		t.Errorf("%d transactions are pending on a quiet system", n)
-	}
+	still(t, s, layout.Topology.Nodes())
 	CheckCopies(t, s, layout, sum)
 }
 
-// Serializable runs transfers and audits on hot rows, for seeds 0 to seeds-1, on several topologies with jitter and loss.
-func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string, seeds uint64) {
-	shapes := map[string]func() *geo.Topology{
-		"2x1":   func() *geo.Topology { return simtest.TwoRegions(1) },
-		"2x3":   func() *geo.Topology { return simtest.TwoRegions(3) },
-		"3x2":   func() *geo.Topology { return simtest.ThreeRegions(2) },
-		"2x2x2": func() *geo.Topology { return simtest.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}) },
-		"1x4":   func() *geo.Topology { return simtest.Topology(4, 1, [][]float64{{0}}) },
-		"8x1":   func() *geo.Topology { return simtest.EightRegions(1) },
+// skews read rows that others are about to write, alone or beside a row that they write: where what was read does not hold until the
+// decision, or was not the latest, the history shows it. They add nothing to the rows.
+func skews(r *rand.Rand) string {
+	a := r.IntN(skewRows)
+	b := (a + 1 + r.IntN(skewRows-1)) % skewRows
+	switch r.IntN(4) {
+	case 0:
+		return fmt.Sprintf("r%d", firstSkewRow+a)
+	case 1:
+		return fmt.Sprintf("a%d+0 a%d+0", firstSkewRow+a, firstSkewRow+b)
+	default:
+		return fmt.Sprintf("r%d a%d+0", firstSkewRow+a, firstSkewRow+b)
 	}
-	for shape, makeTopology := range shapes {
+}
+
+// Serializable runs transfers and audits on hot rows, for seeds 0 to seeds-1, on several topologies with jitter and loss, and beside
+// them transactions on other rows of which each reads what another is about to write. The history of all has the level that the engine
+// promises.
+func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string, seeds uint64) {
+	p := Params(t, engine, given)
+	accepted(t, engine, p, []shape{
+		{"2x1", func() *geo.Topology { return simtest.TwoRegions(1) }},
+		{"2x3", func() *geo.Topology { return simtest.TwoRegions(3) }},
+		{"3x2", func() *geo.Topology { return simtest.ThreeRegions(2) }},
+		{"2x2x2", func() *geo.Topology { return simtest.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}) }},
+		{"1x4", func() *geo.Topology { return simtest.Topology(4, 1, [][]float64{{0}}) }},
+		{"8x1", func() *geo.Topology { return simtest.EightRegions(1) }},
+	}, func(t *testing.T, makeTopology func() *geo.Topology) {
 		for seed := range seeds {
-			t.Run(fmt.Sprintf("%s/%d", shape, seed), func(t *testing.T) {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				topology := makeTopology()
 				disturb(topology, 0.1*float64(seed), int64(seed)*2000)
 				offsets := make([]time.Duration, topology.Nodes())
@@ -107,24 +212,27 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 						offsets[i] = time.Duration(r.IntN(50_000)) * time.Microsecond
 					}
 				}
-				p := Params(t, engine, given)
 				s := sim.New(sim.Config{
-					Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed,
+					Topology: topology, Engine: engine, Procedures: simtest.Traced, Seed: seed,
 					Params: p, Costs: sim.DefaultCosts, CheckCodec: seed != 2, ClockOffsets: offsets,
 				})
+				r := &recording{sim: s, topology: topology}
 				layout := engine.Layout(topology, p)
 				simtest.FillLayout(layout, suiteRows, suiteEach, s.Store)
-				var loads []*simtest.Clients
+				var loads, skewed []*simtest.Clients
 				var audits []*Auditor
-				until := loadTime(engine, topology, p, 3*time.Second)
-				for r := range topology.Regions {
-					loads = append(loads, simtest.Add(s, geo.Region(r), seed, simtest.Load{
+				until := loadTime(engine, topology, p, 2*time.Second)
+				for region := range topology.Regions {
+					loads = append(loads, simtest.Add(r, geo.Region(region), seed, simtest.Load{
 						Clients: 15, Next: Transfers(suiteRows), Until: until,
 					}))
-					audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, until))
+					skewed = append(skewed, simtest.Add(r, geo.Region(region), seed, simtest.Load{
+						Clients: 4, Think: 10 * time.Millisecond, Next: skews, Stream: 1, Until: until,
+					}))
+					audits = append(audits, AddAuditor(t, r, geo.Region(region), suiteRows, suiteRows*suiteEach, until))
 				}
 				s.Run(until)
-				quiesce(s, loads)
+				quiesce(s, append(skewed, loads...), audits)
 				reasons := map[string]int{}
 				for _, l := range loads {
 					for reason, n := range l.Reasons {
@@ -135,18 +243,34 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 					t.Errorf("reasons %v: not all kinds occur", reasons)
 				}
 				finished(t, s, layout, loads, audits)
+				allAnswered(t, skewed)
+				r.check(t, engine.Promises(p))
 			})
 		}
-	}
+	})
 }
 
 // Cuts breaks links between regions at random, and heals them.
 func Cuts(t *testing.T, engine *protocol.Engine, given map[string]string, seeds uint64) {
+	p := Params(t, engine, given)
+	var shapes []shape
+	for partitions := 1; partitions <= 2; partitions++ {
+		shapes = append(shapes, shape{fmt.Sprintf("3x%d", partitions), func() *geo.Topology { return simtest.ThreeRegions(partitions) }})
+	}
+	accepted(t, engine, p, shapes, func(t *testing.T, makeTopology func() *geo.Topology) {
+		cuts(t, engine, p, makeTopology, seeds)
+	})
+}
+
+// cuts plays every second of the seeds 0 to seeds-1, by the number of partitions.
+func cuts(t *testing.T, engine *protocol.Engine, p protocol.Params, makeTopology func() *geo.Topology, seeds uint64) {
 	for seed := range seeds {
+		topology := makeTopology()
+		if int(seed%2) != topology.Partitions-1 {
+			continue
+		}
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			topology := simtest.ThreeRegions(1 + int(seed%2))
 			disturb(topology, 0.05, 1000)
-			p := Params(t, engine, given)
 			s := sim.New(sim.Config{
 				Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts, Params: p,
 			})
@@ -171,7 +295,7 @@ func Cuts(t *testing.T, engine *protocol.Engine, given map[string]string, seeds 
 			}
 			s.At(12*time.Second, func() { s.Heal(0, 1); s.Heal(0, 2); s.Heal(1, 2) })
 			s.Run(max(until, 12*time.Second))
-			quiesce(s, loads)
+			quiesce(s, loads, audits)
 			finished(t, s, layout, loads, audits)
 		})
 	}
@@ -179,11 +303,12 @@ func Cuts(t *testing.T, engine *protocol.Engine, given map[string]string, seeds 
 
 // Reproducible runs twice with one seed and compares all that happens, and once with another.
 func Reproducible(t *testing.T, engine *protocol.Engine, given map[string]string) {
+	p := Params(t, engine, given)
+	mustAccept(t, engine, simtest.ThreeRegions(2), p)
 	run := func(seed uint64) uint64 {
 		topology := simtest.ThreeRegions(2)
 		disturb(topology, 0.05, 1000)
 		h := fnv.New64a()
-		p := Params(t, engine, given)
 		s := sim.New(sim.Config{
 			Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed,
 			Params: p, Costs: sim.DefaultCosts, ProbeEvery: 100 * time.Millisecond,
@@ -210,23 +335,15 @@ func Reproducible(t *testing.T, engine *protocol.Engine, given map[string]string
 // Law compares the median latency with the engine's law, for clients in every region of three topologies whose
 // transactions call home their own region, another one, or both their own and another one, or two others.
 func Law(t *testing.T, engine *protocol.Engine, given map[string]string) {
-	topologies := []struct {
-		name string
-		t    *geo.Topology
-	}{
-		{"2 regions", simtest.TwoRegions(2)},
-		{"3 regions", simtest.ThreeRegions(2)},
-		{"8 regions", simtest.EightRegions(1)},
+	shapes := []shape{
+		{"2 regions", func() *geo.Topology { return simtest.TwoRegions(2) }},
+		{"3 regions", func() *geo.Topology { return simtest.ThreeRegions(2) }},
+		{"8 regions", func() *geo.Topology { return simtest.EightRegions(1) }},
 	}
 	if engine.TakesGroups {
-		elsewhere := simtest.ThreeRegions(2)
-		led(elsewhere, 1, 3)
-		some := simtest.EightRegions(1)
-		led(some, 5, 3)
-		topologies = append(topologies, []struct {
-			name string
-			t    *geo.Topology
-		}{{"3 regions, led elsewhere", elsewhere}, {"8 regions, led elsewhere by 3", some}}...)
+		shapes = append(shapes,
+			shape{"3 regions, led elsewhere", func() *geo.Topology { return led(simtest.ThreeRegions(2), 1, 3) }},
+			shape{"8 regions, led elsewhere by 3", func() *geo.Topology { return led(simtest.EightRegions(1), 5, 3) }})
 	}
 	type home func(c, n int) int
 	own := func(c, _ int) int { return c }
@@ -242,29 +359,30 @@ func Law(t *testing.T, engine *protocol.Engine, given map[string]string) {
 		{"MH of others", []home{next, last}},
 	}
 	var table strings.Builder
-	for _, topo := range topologies {
+	p := Params(t, engine, given)
+	accepted(t, engine, p, shapes, func(t *testing.T, makeTopology func() *geo.Topology) {
 		for _, class := range classes {
-			regions := len(topo.t.Regions)
+			topology := makeTopology()
+			regions := len(topology.Regions)
 			if regions == 2 && class.name == "MH of others" {
 				continue
 			}
-			t.Run(topo.name+"/"+class.name, func(t *testing.T) {
-				p := Params(t, engine, given)
+			t.Run(class.name, func(t *testing.T) {
 				s := sim.New(sim.Config{
-					Topology: topo.t, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts,
+					Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts,
 				})
 				const each = 2000 // rows per home and partition
-				rows := uint64(each * regions * topo.t.Partitions)
-				simtest.FillLayout(engine.Layout(topo.t, p), rows, 0, s.Store)
+				rows := uint64(each * regions * topology.Partitions)
+				simtest.FillLayout(engine.Layout(topology, p), rows, 0, s.Store)
 				var loads []*simtest.Clients
 				for c := range regions {
 					loads = append(loads, simtest.Add(s, geo.Region(c), 1, simtest.Load{
 						Clients: 3, Think: 50 * time.Millisecond, From: 3 * time.Second, Until: 20 * time.Second,
 						Next: func(r *rand.Rand) string {
-							partition := r.IntN(topo.t.Partitions)
+							partition := r.IntN(topology.Partitions)
 							var ops []string
 							for _, h := range class.homes {
-								row := (r.IntN(each)*regions+h(c, regions))*topo.t.Partitions + partition
+								row := (r.IntN(each)*regions+h(c, regions))*topology.Partitions + partition
 								ops = append(ops, fmt.Sprintf("a%d+1", row))
 							}
 							return strings.Join(ops, " ")
@@ -277,24 +395,24 @@ func Law(t *testing.T, engine *protocol.Engine, given map[string]string) {
 					for _, h := range class.homes {
 						homes = append(homes, geo.Region(h(c, regions)))
 					}
-					law := engine.Law(topo.t, p, geo.Region(c), homes)
+					law := engine.Law(topology, p, geo.Region(c), homes)
 					got := l.Percentile(50)
 					off := 100 * (float64(got)/float64(law) - 1)
-					fmt.Fprintf(&table, "%-10s %-13s %-2s homes %v law %8.2fms measured %8.2fms %+5.1f%%\n", topo.name, class.name,
-						topo.t.Regions[c], homes, float64(law)/1e6, float64(got)/1e6, off)
+					fmt.Fprintf(&table, "%-10s %-13s %-2s homes %v law %8.2fms measured %8.2fms %+5.1f%%\n", path.Base(t.Name()), class.name,
+						topology.Regions[c], homes, float64(law)/1e6, float64(got)/1e6, off)
 					if off > 5 || off < -5 {
-						t.Errorf("region %s: median %v, law %v: %+.1f%%", topo.t.Regions[c], got, law, off)
+						t.Errorf("region %s: median %v, law %v: %+.1f%%", topology.Regions[c], got, law, off)
 					}
 				}
 			})
 		}
-	}
+	})
 	t.Logf("\n%s", &table)
 }
 
 // led places the group of every cell in as many regions, beginning with the one that comes so many after its home,
-// which leads.
-func led(t *geo.Topology, after, regions int) {
+// which leads. It returns t.
+func led(t *geo.Topology, after, regions int) *geo.Topology {
 	for r := range t.Regions {
 		for p := range t.Partitions {
 			g := geo.CellGroup{Cell: geo.Cell{Home: geo.Region(r), Partition: p}, Replicas: make([]int, len(t.Regions))}
@@ -305,47 +423,46 @@ func led(t *geo.Topology, after, regions int) {
 			t.Groups = append(t.Groups, g)
 		}
 	}
+	return t
 }
 
 // Shapes runs transfers and audits on edges of the topology, with each of the sets of parameters.
 func Shapes(t *testing.T, engine *protocol.Engine, params []map[string]string) {
-	shapes := []struct {
-		name     string
-		topology *geo.Topology
-	}{
-		{"one node", simtest.Topology(1, 1, [][]float64{{0}})},
-		{"one region", simtest.Topology(3, 1, [][]float64{{0}})},
-		{"more partitions than a set tells", simtest.TwoRegions(70)},
-		{"three copies in each of two places", simtest.Topology(2, 3, [][]float64{{0, 10}, {10, 0}})},
-		{"delays that differ by direction", simtest.Topology(2, 1, [][]float64{{0, 5, 80}, {60, 0, 10}, {3, 70, 0}})},
+	shapes := []shape{
+		{"one node", func() *geo.Topology { return simtest.Topology(1, 1, [][]float64{{0}}) }},
+		{"one region", func() *geo.Topology { return simtest.Topology(3, 1, [][]float64{{0}}) }},
+		{"three copies in each of two places", func() *geo.Topology { return simtest.Topology(2, 3, [][]float64{{0, 10}, {10, 0}}) }},
+		{"delays that differ by direction", func() *geo.Topology { return simtest.Topology(2, 1, [][]float64{{0, 5, 80}, {60, 0, 10}, {3, 70, 0}}) }},
 	}
-	for _, shape := range shapes {
-		for i, given := range params {
-			if i > 0 && shape.topology.Partitions > 64 {
-				continue // slow, and about the sets only
-			}
-			t.Run(fmt.Sprintf("%s/%d", shape.name, i), func(t *testing.T) {
-				p := Params(t, engine, given)
+	for i, given := range params {
+		all := shapes
+		if i == 0 { // slow, and about the sets only
+			all = append(all, shape{"more partitions than a set tells", func() *geo.Topology { return simtest.TwoRegions(70) }})
+		}
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			p := Params(t, engine, given)
+			accepted(t, engine, p, all, func(t *testing.T, makeTopology func() *geo.Topology) {
+				topology := makeTopology()
 				s := sim.New(sim.Config{
-					Topology: shape.topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+					Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
 					Params: p, CheckCodec: true,
 				})
-				layout := engine.Layout(shape.topology, p)
+				layout := engine.Layout(topology, p)
 				simtest.FillLayout(layout, suiteRows, suiteEach, s.Store)
 				var loads []*simtest.Clients
 				var audits []*Auditor
-				until := loadTime(engine, shape.topology, p, 2*time.Second)
-				for r := range shape.topology.Regions {
+				until := loadTime(engine, topology, p, 2*time.Second)
+				for r := range topology.Regions {
 					loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{
 						Clients: 10, Next: Transfers(suiteRows), Until: until,
 					}))
 					audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, until))
 				}
 				s.Run(until)
-				quiesce(s, loads)
+				quiesce(s, loads, audits)
 				finished(t, s, layout, loads, audits)
 			})
-		}
+		})
 	}
 }
 

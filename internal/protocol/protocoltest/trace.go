@@ -91,6 +91,7 @@ func newTraceEnv(t *testing.T, d *datadriven.TestData, engine *protocol.Engine, 
 	}
 	e.topology = simtest.Topology(partitions, replicas, delays)
 	params := Params(t, engine, given)
+	mustAccept(t, engine, e.topology, params)
 	e.sim = sim.New(sim.Config{
 		Topology: e.topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, CheckCodec: true,
 		Params: params,

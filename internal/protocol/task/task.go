@@ -25,7 +25,8 @@ func (r *Row) keyValue() (txn.Key, []byte) { return r.Key, r.Value }
 type Read struct {
 	Range txn.Range
 	Rows  []Row
-	// Absent is the version that a row which is not there has: that of its deletion, or 0.
+	// Absent is the version that a row which is not there has: that of its deletion (store.Versioned.Newest), or 0. Whoever reads
+	// sets it; a store.Hash knows none.
 	Absent uint64
 }
 

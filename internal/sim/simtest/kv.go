@@ -6,10 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -26,6 +28,8 @@ const Table txn.Table = 1
 //	d7     deletes row 7
 //	x7     reads row 7 and fails
 //	u7     uses row 7, but does not say so
+//	c7-9=5 reads the rows from 7 up to, but not including, 9, and aborts the transaction with reason "sum" unless their sum is 5
+//	C7-9=5 the same, but does not say which rows it reads
 //	j7+5   reads row 7, whose number modulo Jumps is that of another row, and adds 5 to that one
 //
 // Groups have rows with ordered keys, numbered from 0 to 255:
@@ -36,9 +40,16 @@ const Table txn.Table = 1
 //	l2.3-8 reads the rows of group 2 from 3 up to, but not including, 8
 //	o2     takes the first row of group 2 out, if there is any
 //	t2     takes its last row out
+//	e2+3   inserts the row that comes 3 behind the last one of group 2, if there is such a number; row 2 into an empty group
 //
 // The result repeats the reads and sums: "7=3 8=none 2.7=5".
 var Procedures = txn.NewRegistry(&txn.Procedure{ID: 1, Name: "kv", Declare: declare, Run: run, Deletes: txn.TablesOf(Table)})
+
+// Traced holds KV and its traced form, for those who record a history.
+var Traced = txn.NewRegistry(history.TraceAll(Procedures.Lookup(1))...)
+
+// ReasonSum is the reason of transactions that saw another sum than c or C says.
+const ReasonSum = "sum"
 
 // Txn returns a call of KV, prepared.
 func Txn(id txn.ID, ops string) *txn.Transaction {
@@ -107,6 +118,7 @@ type op struct {
 	kind byte
 	row  uint64 // or group
 	of   uint8  // row of the group
+	to   uint64 // end of the rows of c and C
 	n    int64
 }
 
@@ -119,13 +131,16 @@ func (o *op) key() txn.Key {
 	return Key(o.row)
 }
 
-// scan returns the rows that l, o or t looks at.
+// sums reports whether the operation looks at the sum of rows.
+func (o *op) sums() bool { return o.kind == 'c' || o.kind == 'C' }
+
+// scan returns the rows that l, o, t or e looks at.
 func (o *op) scan() txn.Range {
 	all := txn.Prefix(GroupKey(o.row, 0).Unit())
 	switch o.kind {
 	case 'o':
 		all.Limit = 1
-	case 't':
+	case 't', 'e':
 		all.Limit, all.Reverse = 1, true
 	default:
 		all.From, all.To = GroupKey(o.row, o.of), GroupKey(o.row, uint8(o.n))
@@ -162,6 +177,15 @@ func parse(word string) (op, error) {
 		o.n = int64(to)
 		return o, nil
 	}
+	if o.sums() {
+		to := word[end:]
+		if i := strings.IndexByte(to, '='); i >= 0 {
+			to, end = to[:i], end+i
+		}
+		if o.to, err = strconv.ParseUint(strings.TrimPrefix(to, "-"), 10, 64); err != nil || o.to <= o.row {
+			return op{}, fmt.Errorf("operation %q: the rows do not end behind where they begin", word)
+		}
+	}
 	if rest := strings.TrimPrefix(word[end:], "="); rest != "" {
 		if o.n, err = strconv.ParseInt(rest, 10, 64); err != nil {
 			return op{}, fmt.Errorf("operation %q: %w", word, err)
@@ -182,6 +206,14 @@ func declare(args []byte, f *txn.Footprint) error {
 		case 'r', 'x':
 		case 'j':
 			f.Exact = false
+		case 'c':
+			for row := o.row; row < o.to; row++ {
+				f.Add(Key(row), txn.Read)
+			}
+			continue
+		case 'C':
+			f.Exact = false
+			continue
 		case 'g':
 			f.Add(o.key(), txn.ReadWrite)
 			continue
@@ -191,7 +223,7 @@ func declare(args []byte, f *txn.Footprint) error {
 		case 'l':
 			f.AddScan(o.scan())
 			continue
-		case 'o', 't':
+		case 'o', 't', 'e':
 			f.AddScan(o.scan())
 			f.Add(o.scan().From, txn.Write)
 			continue
@@ -285,7 +317,19 @@ func run(c txn.Ctx, args []byte) ([]byte, error) {
 			c.Put(k, encode(o.n))
 		case 'd', 'q':
 			c.Delete(k)
-		case 'l', 'o', 't':
+		case 'c', 'C':
+			var sum int64
+			for row := o.row; row < o.to; row++ {
+				n, err := read(Key(row))
+				if err != nil {
+					return nil, err
+				}
+				sum += n
+			}
+			if sum != o.n {
+				return nil, txn.Abort(ReasonSum)
+			}
+		case 'l', 'o', 't', 'e':
 			var first txn.Key
 			err := c.Scan(o.scan(), func(k txn.Key, v []byte) bool {
 				first = k
@@ -295,7 +339,16 @@ func run(c txn.Ctx, args []byte) ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			if o.kind != 'l' && first != "" {
+			switch {
+			case o.kind == 'e':
+				row := o.n - 1
+				if first != "" {
+					row = int64(first[len(first)-1]) + o.n
+				}
+				if row <= math.MaxUint8 {
+					c.Put(GroupKey(o.row, uint8(row)), encode(o.n))
+				}
+			case o.kind != 'l' && first != "":
 				c.Delete(first)
 			}
 		}

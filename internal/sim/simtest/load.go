@@ -8,51 +8,77 @@ import (
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
-	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// Load is what the clients of a region do: each submits a transaction, waits for its outcome, thinks, and goes on.
+// Load is what the clients of a region do: each submits a transaction, waits for its outcome, thinks, and goes on. A transaction that is
+// aborted for the sake of others is tried again, at most maxAttempts times, after pauses of up to firstPause that double with each attempt
+// until they are longestPause.
 type Load struct {
 	Clients int
 	// Think is the mean of the time between an outcome and the next transaction, drawn uniformly from 0 to twice it.
 	Think time.Duration
 	// Next makes the operations of a transaction.
 	Next func(r *rand.Rand) string
+	// Stream tells the loads of a region apart, from 0.
+	Stream uint32
 	// From and Until bound the latencies that are recorded; nothing is submitted after Until.
 	From, Until time.Duration
 }
 
+const (
+	maxAttempts  = 32
+	firstPause   = 10 * time.Millisecond
+	longestPause = time.Second
+)
+
 // Clients is a running load.
 type Clients struct {
 	Load
-	// Latencies of the transactions committed or aborted between From and Until.
+	// Latencies of the transactions committed or aborted between From and Until, all attempts together.
 	Latencies []time.Duration
-	// Outcomes counts by status, Reasons by reason.
+	// Outcomes counts transactions by status, Reasons attempts by reason.
 	Outcomes map[txn.Status]int
 	Reasons  map[string]int
 
 	env    protocol.ClientEnv
 	rng    *rand.Rand
 	stream uint32
-	sent   uint64
+	ids    uint64
+	sent   int
 	open   map[txn.ID]call
+	again  map[int]call // what clients pause before, by their number
 }
 
+// call is a transaction under way.
 type call struct {
-	client int
-	at     time.Duration
+	client  int
+	at      time.Duration // when it was sent first
+	ops     string
+	attempt uint8
+}
+
+// The meanings of timers; Arg is the client.
+const (
+	timerThought uint8 = iota
+	timerAgain
+)
+
+// World is what clients are added to: a simulation, or who records what they do there.
+type World interface {
+	AddClient(region geo.Region, newClient func(protocol.ClientEnv) protocol.Client)
 }
 
 // Add adds the load to a region of the simulation.
-func Add(s *sim.Sim, region geo.Region, seed uint64, l Load) *Clients {
+func Add(s World, region geo.Region, seed uint64, l Load) *Clients {
 	c := &Clients{
 		Load:     l,
 		Outcomes: map[txn.Status]int{},
 		Reasons:  map[string]int{},
-		rng:      rand.New(rand.NewPCG(seed, uint64(region)+1000)),
-		stream:   uint32(region) + 1,
+		rng:      rand.New(rand.NewPCG(seed, uint64(region)+1000+uint64(l.Stream)<<32)),
+		stream:   uint32(region) + 1 + l.Stream<<8,
 		open:     map[txn.ID]call{},
+		again:    map[int]call{},
 	}
 	s.AddClient(region, func(env protocol.ClientEnv) protocol.Client {
 		c.env = env
@@ -68,17 +94,35 @@ func (c *Clients) Start() {
 	}
 }
 
-// Fire implements protocol.Client: a client has thought.
+// Fire implements protocol.Client: a client has thought, or has paused before another attempt.
 func (c *Clients) Fire(t protocol.Timer) {
+	client := int(t.Arg)
+	if t.Kind == timerAgain {
+		call := c.again[client]
+		delete(c.again, client)
+		call.attempt++
+		c.submit(call)
+		return
+	}
 	now := c.env.Now()
 	if now >= c.Until {
 		return
 	}
 	c.sent++
-	id := txn.MakeID(c.stream, c.sent)
-	c.open[id] = call{int(t.Arg), now}
-	c.env.Submit(Txn(id, c.Next(c.rng)))
+	c.submit(call{client: client, at: now, ops: c.Next(c.rng)})
 }
+
+func (c *Clients) submit(call call) {
+	c.ids++
+	id := txn.MakeID(c.stream, c.ids)
+	c.open[id] = call
+	t := Txn(id, call.ops)
+	t.Attempt = call.attempt
+	c.env.Submit(t)
+}
+
+// ClientOf returns the number of the client that sent a transaction which is under way.
+func (c *Clients) ClientOf(id txn.ID) uint32 { return uint32(c.open[id].client) }
 
 // Complete implements protocol.Client.
 func (c *Clients) Complete(o txn.Outcome) {
@@ -87,10 +131,16 @@ func (c *Clients) Complete(o txn.Outcome) {
 		panic(fmt.Sprintf("simtest: transaction %v is answered, but it is not under way", o.ID))
 	}
 	delete(c.open, o.ID)
-	c.Outcomes[o.Status]++
 	if o.Reason != "" {
 		c.Reasons[o.Reason]++
 	}
+	if o.Status == txn.Aborted && o.Cause == txn.CauseConflict && call.attempt+1 < maxAttempts {
+		c.again[call.client] = call
+		longest := min(firstPause<<call.attempt, longestPause)
+		c.env.After(time.Duration(c.rng.Int64N(int64(longest))), protocol.Timer{Kind: timerAgain, Arg: uint64(call.client)})
+		return
+	}
+	c.Outcomes[o.Status]++
 	now := c.env.Now()
 	if call.at >= c.From && now < c.Until && o.Status <= txn.Aborted {
 		c.Latencies = append(c.Latencies, now-call.at)
@@ -108,10 +158,10 @@ func (c *Clients) Complete(o txn.Outcome) {
 }
 
 // Sent returns the number of transactions submitted, Open those without an outcome.
-func (c *Clients) Sent() int { return int(c.sent) }
+func (c *Clients) Sent() int { return c.sent }
 
 // Open returns the number of transactions without an outcome.
-func (c *Clients) Open() int { return len(c.open) }
+func (c *Clients) Open() int { return len(c.open) + len(c.again) }
 
 // Percentile returns the p-th percentile of the latencies, p from 0 to 100.
 func (c *Clients) Percentile(p int) time.Duration {
