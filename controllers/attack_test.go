@@ -18,6 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/pack"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/wan"
 )
@@ -197,11 +198,11 @@ func TestSnapshotsAreSealed(t *testing.T) {
 	for name, attack := range map[string]func(w *world, cm *corev1.ConfigMap){
 		"changed": func(w *world, cm *corev1.ConfigMap) {
 			var s snapshot
-			w.must(gunzipJSON(cm.BinaryData[snapshotBefore], &s))
+			w.must(pack.UnpackJSON(cm.BinaryData[snapshotBefore], &s))
 			for i := range s.Nodes {
 				s.Nodes[i].CPUSeconds = -1000
 			}
-			b, err := gzipJSON(s)
+			b, err := pack.JSON(s)
 			w.must(err)
 			cm.BinaryData[snapshotBefore] = b
 			w.must(w.client.Update(w.ctx, cm))
@@ -310,10 +311,10 @@ func TestManifestsAreSealed(t *testing.T) {
 		t.Error("the snapshot can be changed")
 	}
 	m := &result.Manifests{}
-	w.must(gunzipJSON(cm.BinaryData["manifests.json.gz"], m))
+	w.must(pack.UnpackJSON(cm.BinaryData["manifests.json.gz"], m))
 	w.must(w.client.Delete(w.ctx, cm))
 	m.Database.Engine.Name = "slog"
-	b, err := gzipJSON(m)
+	b, err := pack.JSON(m)
 	w.must(err)
 	cm.ResourceVersion, cm.UID, cm.BinaryData = "", "", map[string][]byte{"manifests.json.gz": b}
 	w.must(w.client.Create(w.ctx, cm))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/experiment"
+	"github.com/geobench/geobench/internal/pack"
 	"github.com/geobench/geobench/internal/result"
 )
 
@@ -141,7 +142,7 @@ func reportConfigMap(report *experiment.Report) (*corev1.ConfigMap, error) {
 	if len(document) <= plainLimit/2 {
 		cm.Data[ReportKey] = string(document)
 	} else {
-		packed, err := gzipBytes(document)
+		packed, err := pack.Text(document)
 		if err != nil {
 			return nil, err
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/pack"
 	"github.com/geobench/geobench/internal/result"
 )
 
@@ -55,7 +56,7 @@ func (s *runScope) keepManifests(ctx context.Context, m *manifests) (done bool, 
 		s.run.Status.ManifestsDigest = digest
 		return false, nil
 	}
-	packed, err := gzipBytes(text)
+	packed, err := pack.Text(text)
 	if err != nil {
 		return false, err
 	}
@@ -78,7 +79,7 @@ func (s *runScope) keepManifests(ctx context.Context, m *manifests) (done bool, 
 }
 
 func (s *runScope) parseManifests(cm *corev1.ConfigMap) (*manifests, error) {
-	text, err := gunzipBytes(cm.BinaryData[manifestsKey])
+	text, err := pack.Unpack(cm.BinaryData[manifestsKey])
 	if err != nil || identity.Digest(text) != s.run.Status.ManifestsDigest {
 		return nil, troubled(result.ReasonSnapshotForged, "ConfigMap %s is not what the operator has written: its digest is not that of status.manifestsDigest", cm.Name)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/pack"
 	"github.com/geobench/geobench/internal/result"
 )
 
@@ -40,7 +41,7 @@ func (s *runScope) storeResult(ctx context.Context, doc *result.Document) error 
 	if text.Len() <= plainLimit {
 		cm.Data = map[string]string{ResultKey: text.String()}
 	} else {
-		b, err := gzipBytes(text.Bytes())
+		b, err := pack.Text(text.Bytes())
 		if err != nil {
 			return err
 		}
@@ -112,7 +113,7 @@ func resultText(cm *corev1.ConfigMap) ([]byte, error) {
 	text := []byte(cm.Data[ResultKey])
 	if packed := cm.BinaryData[ResultKeyGzip]; packed != nil {
 		var err error
-		if text, err = gunzipBytes(packed); err != nil {
+		if text, err = pack.Unpack(packed); err != nil {
 			return nil, fmt.Errorf("config map %s: %s: %w", cm.Name, ResultKeyGzip, err)
 		}
 	}

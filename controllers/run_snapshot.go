@@ -14,6 +14,7 @@ import (
 
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/pack"
 	"github.com/geobench/geobench/internal/result"
 )
 
@@ -61,7 +62,7 @@ func (s *runScope) takeSnapshot(ctx context.Context, key string) (*snapshot, err
 
 // note keeps a document under a key of the run's snapshots.
 func (s *runScope) note(ctx context.Context, key string, document any) error {
-	b, err := gzipJSON(document)
+	b, err := pack.JSON(document)
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func (s *runScope) noted(ctx context.Context, key string, into any) (bool, error
 	if !identity.Sealed(cm.Data[key+sealSuffix], seal, []byte(key), b) {
 		return false, troubled(result.ReasonSnapshotForged, "%s of ConfigMap %s is not what the operator has written", key, cm.Name)
 	}
-	if err := gunzipJSON(b, into); err != nil {
+	if err := pack.UnpackJSON(b, into); err != nil {
 		return false, fmt.Errorf("config map %s: %s: %w", cm.Name, key, err)
 	}
 	return true, nil

@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -53,6 +54,11 @@ type Facts struct {
 
 // Document is the result of a run whose schedule is over.
 func Document(f *Facts) (*result.Document, error) {
+	if f.Audits != nil {
+		if err := f.Audits.Complete(&f.Layout); err != nil {
+			f.Audits, f.Unaudited = nil, errors.Join(f.Unaudited, err)
+		}
+	}
 	in := f.inputs()
 	switch {
 	case f.Unaudited != nil:

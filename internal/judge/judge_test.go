@@ -15,9 +15,8 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/load"
-	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
-	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/plan/plantest"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/workload"
@@ -49,15 +48,7 @@ spec:
 // measured returns the facts of a run that was simulated: what its clients, its nodes and its network were. Its faults are for show.
 func measured(t *testing.T) *Facts {
 	t.Helper()
-	b, err := manifest.Load(strings.NewReader(manifests), check.Simulator(nil), "-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, profile, err := b.Resolve(b.Runs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := plan.New(b.Runs[0], db, profile)
+	p, err := plantest.Of(manifests, check.Simulator(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,6 +173,8 @@ func TestVerdicts(t *testing.T) {
 		"clocks that are apart": {func(f *Facts) { verify(level)(f); f.History.ClockError = 3 * time.Millisecond },
 			v1alpha1.VerdictPassed, "strict-serializable", "(the clients' clocks are at most 3ms apart)"},
 		"a copy that differs": {func(f *Facts) { f.Audits.Nodes[1][1].Digest++ }, v1alpha1.VerdictFailed, data + " strict-serializable", "convergence: "},
+		"a node without its rows": {func(f *Facts) { f.Audits.Nodes[1] = nil }, v1alpha1.VerdictInvalid, "strict-serializable",
+			"the audit tells nothing of shard 0 on node 1 of 2"},
 		"a lost update": {func(f *Facts) { f.Audits.Nodes[0][1].Sums["writes"]--; f.Audits.Nodes[1][1].Sums["writes"]-- },
 			v1alpha1.VerdictFailed, data + " strict-serializable", "rmw-writes: "},
 		"never quiet": {func(f *Facts) { f.Audits, f.Unfinished = nil, 7 }, v1alpha1.VerdictInvalid, "strict-serializable",

@@ -13,9 +13,9 @@ import (
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/isolation"
-	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/plan/plantest"
 	"github.com/geobench/geobench/internal/result"
 )
 
@@ -48,15 +48,7 @@ spec:
 
 func planOf(t testing.TB, text string) *plan.Plan {
 	t.Helper()
-	b, err := manifest.Load(strings.NewReader(text), check.Simulator(nil), "-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, profile, err := b.Resolve(b.Runs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := plan.New(b.Runs[0], db, profile)
+	p, err := plantest.Of(text, check.Simulator(nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -334,9 +334,6 @@ func (m *measurement) auditQuiet(ctx context.Context) error {
 			if audits.Nodes, err = m.db.Audit(ctx, audits.LeftOut); err != nil {
 				return fmt.Errorf("the rows could not be audited: %w", err)
 			}
-			if err := audits.Complete(&f.Layout); err != nil {
-				return err
-			}
 			f.Audits = audits
 			return nil
 		}

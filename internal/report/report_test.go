@@ -21,25 +21,16 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/local"
-	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/manifest/wrong"
-	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/plan/plantest"
 	"github.com/geobench/geobench/internal/result"
 )
 
 // measured is a simulated result with two repetitions and a fault, whose name must not become part of the page.
 var measured = sync.OnceValues(func() (*result.Document, error) {
 	text := strings.Replace(wrong.Valid, "clientsPerRegion: 10", "clientsPerRegion: 10, repetitions: 2", 1)
-	b, err := manifest.Load(strings.NewReader(text), check.Default(nil), "-")
-	if err != nil {
-		return nil, err
-	}
-	db, profile, err := b.Resolve(b.Runs[0])
-	if err != nil {
-		return nil, err
-	}
-	p, err := plan.New(b.Runs[0], db, profile)
+	p, err := plantest.Of(text, check.Default(nil))
 	if err != nil {
 		return nil, err
 	}

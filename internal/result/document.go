@@ -580,15 +580,3 @@ func (r *Repetition) RunRepetition() v1alpha1.RepetitionStatus {
 func (l Latency) api() v1alpha1.LatencyMicroseconds {
 	return v1alpha1.LatencyMicroseconds{P50: l.P50, P90: l.P90, P95: l.P95, P99: l.P99}
 }
-
-// Pack writes the document as gzipped JSON, small enough for a ConfigMap.
-func (d *Document) Pack() ([]byte, error) { return pack(d) }
-
-// Unpack reads what Pack has written.
-func Unpack(b []byte) (*Document, error) {
-	text, err := unpack(b)
-	if err != nil {
-		return nil, fmt.Errorf("result: %w", err)
-	}
-	return Parse(text)
-}

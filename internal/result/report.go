@@ -1,15 +1,13 @@
 package result
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
+	"github.com/geobench/geobench/internal/pack"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
 )
@@ -444,41 +442,11 @@ func (r *Report) Cut(repetitions int, durationMicroseconds int64) {
 }
 
 // Encode writes the report as gzipped JSON, small enough for a ConfigMap.
-func (r *Report) Encode() ([]byte, error) { return pack(r) }
-
-func pack(v any) ([]byte, error) {
-	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	if err := json.NewEncoder(z).Encode(v); err != nil {
-		return nil, err
-	}
-	if err := z.Close(); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
-}
-
-// maxUnpacked bounds the size of unpacked JSON, so that a damaged file cannot fill the memory.
-const maxUnpacked = 64 << 20
-
-func unpack(b []byte) ([]byte, error) {
-	z, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(z, maxUnpacked+1))
-	if err == nil && len(text) > maxUnpacked {
-		err = fmt.Errorf("it is longer than %d bytes", maxUnpacked)
-	}
-	return text, err
-}
+func (r *Report) Encode() ([]byte, error) { return pack.JSON(r) }
 
 // DecodeReport reads what Encode has written and checks that it can be merged.
 func DecodeReport(b []byte) (*Report, error) {
-	text, err := unpack(b)
+	text, err := pack.Unpack(b)
 	if err != nil {
 		return nil, fmt.Errorf("worker report: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/pack"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
 )
@@ -161,7 +162,7 @@ func TestSizes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	packed, err := d.Pack()
+	packed, err := pack.JSON(d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +170,11 @@ func TestSizes(t *testing.T) {
 	if len(packed) > 700_000 {
 		t.Errorf("the document has %d bytes, which is not well under a ConfigMap's 900 kB", len(packed))
 	}
-	back, err := Unpack(packed)
+	text, err := pack.Unpack(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := Parse(text)
 	if err != nil || !cmp.Equal(back.Summary, d.Summary) {
 		t.Errorf("unpacked: %v", err)
 	}

@@ -597,14 +597,10 @@ func (e *execution) Put(k txn.Key, value []byte) {
 		}
 		return
 	}
-	i, ok := e.find(k)
-	if !ok || e.t.Accesses[i].Mode&txn.Write == 0 {
-		e.stray = true
-		return
+	if sl := e.writes(k); sl != nil {
+		sl.value, sl.found, sl.loaded = value, true, true
+		sl.written, sl.deleted = true, false
 	}
-	sl := &e.slots[i]
-	sl.value, sl.found, sl.loaded = value, true, true
-	sl.written, sl.deleted = true, false
 }
 
 // Delete implements txn.Ctx.
@@ -615,14 +611,20 @@ func (e *execution) Delete(k txn.Key) {
 		}
 		return
 	}
+	if sl := e.writes(k); sl != nil {
+		sl.value, sl.found, sl.loaded = nil, false, true
+		sl.written, sl.deleted = false, true
+	}
+}
+
+// writes returns the slot of a row that the footprint names as written, else nil.
+func (e *execution) writes(k txn.Key) *slot {
 	i, ok := e.find(k)
 	if !ok || e.t.Accesses[i].Mode&txn.Write == 0 {
 		e.stray = true
-		return
+		return nil
 	}
-	sl := &e.slots[i]
-	sl.value, sl.found, sl.loaded = nil, false, true
-	sl.written, sl.deleted = false, true
+	return &e.slots[i]
 }
 
 // writesGroup reports whether the footprint names a write of the group of the row k.

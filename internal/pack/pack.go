@@ -1,0 +1,63 @@
+// Package pack makes texts small enough for a ConfigMap, which holds 1 MiB, and bounds what is read back from one.
+package pack
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// Most is how many bytes a text may have: whoever writes a ConfigMap could make a thousand times of what it holds.
+const Most = 32 << 20
+
+// Text gzips a text; it fails where Unpack would.
+func Text(text []byte) ([]byte, error) {
+	if len(text) > Most {
+		return nil, fmt.Errorf("%d bytes are more than the %d MiB that are read back", len(text), Most>>20)
+	}
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := z.Write(text); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// Unpack returns what Text was given. It fails, and cuts nothing off, when that is longer than Most.
+func Unpack(b []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(z, Most+1))
+	if err == nil && len(text) > Most {
+		err = fmt.Errorf("unpacked, it has more than the %d MiB that are read", Most>>20)
+	}
+	return text, err
+}
+
+// JSON is Text of a value's JSON.
+func JSON(v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return Text(text)
+}
+
+// UnpackJSON reads what JSON was given into v.
+func UnpackJSON(b []byte, v any) error {
+	text, err := Unpack(b)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, v)
+}

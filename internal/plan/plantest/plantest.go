@@ -1,0 +1,27 @@
+// Package plantest makes the plans of tests.
+package plantest
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/geobench/geobench/internal/manifest"
+	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/plan"
+)
+
+// Of plans the first run of a text of manifests, which is checked as abilities say.
+func Of(text string, abilities check.Abilities) (*plan.Plan, error) {
+	b, err := manifest.Load(strings.NewReader(text), abilities, "-")
+	if err != nil {
+		return nil, err
+	}
+	if len(b.Runs) == 0 {
+		return nil, errors.New("there is no BenchmarkRun")
+	}
+	db, profile, err := b.Resolve(b.Runs[0])
+	if err != nil {
+		return nil, err
+	}
+	return plan.New(b.Runs[0], db, profile)
+}
