@@ -3,7 +3,6 @@
 package audit
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -206,6 +205,19 @@ func placeOf(l *geo.Layout, n geo.NodeID) place {
 	return place{l.Topology.RegionOf(n), l.Topology.ReplicaOf(n)}
 }
 
+// nodes are those of the place, one for each shard; nil unless it has all shards.
+func (p place) nodes(l *geo.Layout) (nodes []geo.NodeID) {
+	for shard := range l.Shards() {
+		members := l.Group(shard).Members
+		i := slices.IndexFunc(members, func(n geo.NodeID) bool { return placeOf(l, n) == p })
+		if i < 0 {
+			return nil
+		}
+		nodes = append(nodes, members[i])
+	}
+	return nodes
+}
+
 func (p place) name(l *geo.Layout) string {
 	name := l.Topology.Regions[p.region]
 	if l.Topology.Replicas > 1 {
@@ -217,37 +229,29 @@ func (p place) name(l *geo.Layout) string {
 // copies adds up the sums of the complete copies, of all that there are, and says what the others lack. A copy is what stands in
 // one place. Where no place has all shards, because these lie in places of their own, a copy is any member of each shard.
 func (a *Audits) copies(l *geo.Layout) (complete []workload.Copy, all int, missing string) {
-	at := map[place][]geo.NodeID{} // by shard
-	var places []place
-	for shard := range l.Shards() {
-		for _, n := range l.Group(shard).Members {
-			p := placeOf(l, n)
-			if len(at[p]) < shard {
-				continue // it has not all of those before
+	for region := range l.Topology.Regions {
+		for replica := range l.Topology.Replicas {
+			p := place{geo.Region(region), replica}
+			nodes := p.nodes(l)
+			if nodes == nil {
+				continue
 			}
-			if shard == 0 {
-				places = append(places, p)
+			all++
+			if out := a.lost(l, nodes...); out != "" {
+				missing = out
+				continue
 			}
-			at[p] = append(at[p], n)
+			complete = append(complete, a.sum(p.name(l), nodes))
 		}
 	}
-	places = slices.DeleteFunc(places, func(p place) bool { return len(at[p]) < l.Shards() })
-	slices.SortFunc(places, func(a, b place) int { return cmp.Or(int(a.region)-int(b.region), a.replica-b.replica) })
-	for _, p := range places {
-		if out := a.lost(l, at[p]); out != "" {
-			missing = out
-			continue
-		}
-		complete = append(complete, a.sum(p.name(l), at[p]))
-	}
-	if len(places) > 0 {
-		return complete, len(places), missing
+	if all > 0 {
+		return complete, all, missing
 	}
 	all = l.Copies()
 	living, n := make([][]geo.NodeID, l.Shards()), all
 	for shard := range living {
 		for _, m := range l.Group(shard).Members {
-			if out := a.lost(l, []geo.NodeID{m}); out != "" {
+			if out := a.lost(l, m); out != "" {
 				missing = out
 				continue
 			}
@@ -266,7 +270,7 @@ func (a *Audits) copies(l *geo.Layout) (complete []workload.Copy, all int, missi
 }
 
 // lost says which of some nodes is left out, and why; empty for none.
-func (a *Audits) lost(l *geo.Layout, nodes []geo.NodeID) string {
+func (a *Audits) lost(l *geo.Layout, nodes ...geo.NodeID) string {
 	for _, n := range nodes {
 		if out := a.out(n); out != "" {
 			return fmt.Sprintf("node %s %s", l.Topology.NodeName(n), out)
@@ -296,8 +300,12 @@ func (a *Audits) everywhere(l *geo.Layout, w workload.Workload) string {
 	var wrong []string
 	for i := range a.Nodes {
 		n := geo.NodeID(i)
-		if s := a.of(n, Everywhere); s != nil && s.Rows != loaded && !a.LeftOut(n) {
-			wrong = append(wrong, fmt.Sprintf("%s holds %d of the %d rows that every node holds", l.Topology.NodeName(n), s.Rows, loaded))
+		held := int64(0)
+		if s := a.of(n, Everywhere); s != nil {
+			held = s.Rows
+		}
+		if held != loaded && !a.LeftOut(n) {
+			wrong = append(wrong, fmt.Sprintf("%s holds %d of the %d rows that every node holds", l.Topology.NodeName(n), held, loaded))
 		}
 	}
 	return strings.Join(wrong, "; ")

@@ -58,20 +58,21 @@ func TestInvariantsFindWhatIsWrong(t *testing.T) {
 		failed   string
 		says     string // in the first check
 	}{
-		"nothing":                       {two, (*geo.Topology).Full, func(*Audits) {}, "", "2 copies have equal sums"},
-		"a copy's rows":                 {two, (*geo.Topology).Full, func(a *Audits) { a.Nodes[1][1].Digest = 8 }, "convergence", ""},
-		"money in one copy":             {two, (*geo.Topology).Full, extra(1), "copies-agree convergence", "extra is 1 in a and 0 in b"},
-		"a node":                        {two, (*geo.Topology).Full, out(1), "", "(1 of 2 copies are left out: node a/1/0 is gone)"},
-		"all of a shard":                {two, (*geo.Topology).Full, out(1, 3), "invariants", "no copy is complete"},
-		"a region, another is wrong":    {three, (*geo.Topology).Full, both(out(0), extra(2)), "copies-agree convergence", "extra is 0 in b and 1 in c"},
-		"a replica is wrong":            {replicated(two), (*geo.Topology).Full, extra(1), "copies-agree convergence", "a (replica 0) and 1 in a (replica 1)"},
-		"led from each region":          {three, (*geo.Topology).Placed, func(*Audits) {}, "", "3 copies have equal sums"},
-		"a region of those":             {three, (*geo.Topology).Placed, out(1), "", "2 copies have equal sums (1 of 3 copies are left out: node b/0/0 is gone)"},
-		"spread":                        {spread, (*geo.Topology).Placed, func(*Audits) {}, "", "3 copies have equal sums"},
-		"a region of a spread database": {spread, (*geo.Topology).Placed, out(1), "", "2 copies have equal sums (1 of 3 copies are left out: node b/0/0 is gone)"},
-		"rows at home only":             {two, (*geo.Topology).HomeOnly, func(*Audits) {}, "", "the only copy has no other to agree with"},
-		"a node of those":               {two, (*geo.Topology).HomeOnly, out(2), "invariants", "no copy is complete"},
-		"rows of every node on one":     {two, (*geo.Topology).Full, func(a *Audits) { a.Nodes[2][0] = Shard{Shard: Everywhere} }, "everywhere convergence", ""},
+		"nothing":                          {two, (*geo.Topology).Full, func(*Audits) {}, "", "2 copies have equal sums"},
+		"a copy's rows":                    {two, (*geo.Topology).Full, func(a *Audits) { a.Nodes[1][1].Digest = 8 }, "convergence", ""},
+		"money in one copy":                {two, (*geo.Topology).Full, extra(1), "copies-agree convergence", "extra is 1 in a and 0 in b"},
+		"a node":                           {two, (*geo.Topology).Full, out(1), "", "(1 of 2 copies are left out: node a/1/0 is gone)"},
+		"all of a shard":                   {two, (*geo.Topology).Full, out(1, 3), "invariants", "no copy is complete"},
+		"a region, another is wrong":       {three, (*geo.Topology).Full, both(out(0), extra(2)), "copies-agree convergence", "extra is 0 in b and 1 in c"},
+		"a replica is wrong":               {replicated(two), (*geo.Topology).Full, extra(1), "copies-agree convergence", "a (replica 0) and 1 in a (replica 1)"},
+		"led from each region":             {three, (*geo.Topology).Placed, func(*Audits) {}, "", "3 copies have equal sums"},
+		"a region of those":                {three, (*geo.Topology).Placed, out(1), "", "2 copies have equal sums (1 of 3 copies are left out: node b/0/0 is gone)"},
+		"spread":                           {spread, (*geo.Topology).Placed, func(*Audits) {}, "", "3 copies have equal sums"},
+		"a region of a spread database":    {spread, (*geo.Topology).Placed, out(1), "", "2 copies have equal sums (1 of 3 copies are left out: node b/0/0 is gone)"},
+		"rows at home only":                {two, (*geo.Topology).HomeOnly, func(*Audits) {}, "", "the only copy has no other to agree with"},
+		"a node of those":                  {two, (*geo.Topology).HomeOnly, out(2), "invariants", "no copy is complete"},
+		"rows of every node untold on one": {two, (*geo.Topology).Full, func(a *Audits) { a.Nodes[2] = a.Nodes[2][1:] }, "everywhere", ""},
+		"rows of every node on one":        {two, (*geo.Topology).Full, func(a *Audits) { a.Nodes[2][0] = Shard{Shard: Everywhere} }, "everywhere convergence", ""},
 		"rows of every node on all": {two, (*geo.Topology).Full, func(a *Audits) {
 			for n := range a.Nodes {
 				a.Nodes[n][0] = Shard{Shard: Everywhere}
@@ -127,7 +128,10 @@ func TestVerifyChecksWhatIsAsked(t *testing.T) {
 		"both without copies":        {topology.HomeOnly(), []v1alpha1.Verification{invariants, convergence}, "copies-agree convergence"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			audits := Audits{Nodes: make([][]Shard, topology.Nodes())}
+			audits := Audits{}
+			for range topology.Nodes() {
+				audits.Nodes = append(audits.Nodes, []Shard{{Shard: Everywhere, Rows: 2}}) // as agreeing has them
+			}
 			var names []string
 			for _, c := range Verify(&tc.layout, agreeing{}, audits, nil, tc.verify) {
 				names = append(names, c.Name)

@@ -178,12 +178,27 @@ func (b *board) check(text string, claim bool) error {
 // Experiment could keep the operator busy otherwise. It counts steps, not time: a claim holds or fails alike on every machine.
 const mostCost = 2_000_000
 
-// CallCost implements interpreter.ActualCostEstimator: our own functions look at all points, or at all elements of a list.
-func (b *board) CallCost(name, _ string, _ []ref.Val, _ ref.Val) *uint64 {
-	if !slices.Contains(functionNames(), name) {
+// CallCost implements interpreter.ActualCostEstimator: our own functions look at all points and at all elements of their lists, and
+// a sum of lists, which could double a list again and again, is as long as both.
+func (b *board) CallCost(name, _ string, args []ref.Val, result ref.Val) *uint64 {
+	cost := uint64(1)
+	elements := func(v ref.Val) {
+		if l, ok := v.(traits.Lister); ok {
+			cost += uint64(l.Size().(types.Int))
+		}
+	}
+	switch {
+	case name == operators.Add:
+		elements(result)
+	case slices.ContainsFunc(functions, func(f function) bool { return f.name == name }):
+		cost += uint64(len(b.Points))
+		for _, a := range args {
+			elements(a)
+		}
+	}
+	if cost == 1 {
 		return nil // cel's own estimate
 	}
-	cost := uint64(1 + len(b.Points))
 	return &cost
 }
 

@@ -62,25 +62,20 @@ type FaultSpan struct {
 }
 
 // curved are the figures of Curves.
-var curved = []string{"tput", "p50", "p90", "bytes", "cost"}
+var curved = metricsNamed("tput", "p50", "p90", "bytes", "cost")
 
 // Curves are the most asked-for figures over the sweep; none for an experiment that sweeps nothing. Points that could
 // not run are left out: the report names them.
-func (e *Experiment) Curves(r *Results) ([]Curves, error) {
+func (e *Experiment) Curves(r *Results) (out []Curves) {
 	x := slices.IndexFunc(e.Parameters, func(p Parameter) bool { return len(p.Values) > 1 })
 	if x < 0 {
-		return nil, nil
+		return nil
 	}
 	axis := e.Parameters[x].axis()
-	var out []Curves
-	for _, name := range curved {
-		m, err := metricNamed(name)
-		if err != nil {
-			return nil, err
-		}
+	for _, m := range curved {
 		out = append(out, Curves{Metric: m.name, Title: e.title(m.title, r), Unit: m.unit, Axis: axis, Lines: e.lines(r, m, x, axis.At)})
 	}
-	return out, nil
+	return out
 }
 
 // title of what is drawn.

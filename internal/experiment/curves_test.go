@@ -46,10 +46,7 @@ func TestCurves(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			e := mustRead(t, tc.text)
-			all, err := e.Curves(invented(e, tc.figures...))
-			if err != nil {
-				t.Fatal(err)
-			}
+			all := e.Curves(invented(e, tc.figures...))
 			var metrics []string
 			for _, c := range all {
 				metrics = append(metrics, c.Metric)
@@ -71,18 +68,15 @@ func TestCurves(t *testing.T) {
 	}
 	t.Run("no sweep", func(t *testing.T) {
 		e := mustRead(t, replaced(t, "  sweep:\n    "+sweepLine+"\n", ""))
-		if all, err := e.Curves(invented(e, 1)); err != nil || len(all) > 0 {
-			t.Errorf("curves %v, error %v", all, err)
+		if all := e.Curves(invented(e, 1)); len(all) > 0 {
+			t.Errorf("curves %v", all)
 		}
 	})
 	t.Run("points without figures", func(t *testing.T) {
 		e := mustRead(t, small)
 		r := invented(e, 10, 20, 0, 0)
 		r.Add(e.Points[0].Runs[0], nil, errors.New("it broke"))
-		all, err := e.Curves(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := e.Curves(r)
 		// far has a throughput of 0, and no latency.
 		p50 := all[1]
 		want := []experiment.Line{line("near", 0, []float64{4}, []float64{0.02}), line("far", 1, nil, nil)}

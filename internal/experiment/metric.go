@@ -207,6 +207,18 @@ func metricNamed(name string) (*metric, error) {
 	return nil, fmt.Errorf("there is no figure %s%s", name, nearest(name, metricNames()))
 }
 
+// metricsNamed returns metrics that there are.
+func metricsNamed(names ...string) (all []*metric) {
+	for _, name := range names {
+		m, err := metricNamed(name)
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
 // figure is a point's figure over its repetitions.
 type figure struct {
 	// Median of the repetitions.

@@ -46,6 +46,7 @@ func TestEndlessClaims(t *testing.T) {
 		"a loop":               {loops("1 == 1", 1), false},
 		"a loop in a loop":     {loops("1 == 1", 2), false},
 		"four deep":            {loops("1 == 1", 4), true},
+		"a list that doubles":  {"max([[1.0]]" + strings.Repeat(".map(x, x + x)", 23) + "[0]) == 1.0", true},
 		"two deep, of figures": {loops("max([1.0]) == 1.0", 2), true},
 	} {
 		_, _, err := b.evaluate(tc.expression)

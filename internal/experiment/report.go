@@ -268,25 +268,22 @@ func (out *Report) Round(digits int) {
 }
 
 // shown are the figures of Figures, in this order.
-var shown = []string{"tput", "p50", "p90", "p99", "aborts", "bytes", "wanBytes", "cpu"}
+var shown = metricsNamed("tput", "p50", "p90", "p99", "aborts", "bytes", "wanBytes", "cpu")
 
 // Figures writes a table of every point's most asked-for figures, as medians over the repetitions.
 func (out *Report) Figures(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	var units []string
-	for _, name := range shown {
-		m, err := metricNamed(name)
-		if err != nil {
-			return err
-		}
-		units = append(units, name+" in "+m.unit)
+	var names, units []string
+	for _, m := range shown {
+		names = append(names, m.name)
+		units = append(units, m.name+" in "+m.unit)
 	}
 	for _, e := range out.Experiments {
-		titles := append(append([]string{e.Name}, e.Parameters...), shown...)
+		titles := append(append([]string{e.Name}, e.Parameters...), names...)
 		fmt.Fprintln(t, strings.Join(titles, "\t"))
 		for _, p := range e.Points {
 			row := append([]string{p.System}, p.Values...)
-			for _, name := range shown {
+			for _, name := range names {
 				cell := "-"
 				if v, ok := p.Median[name]; ok {
 					cell = FormatNumber(v)

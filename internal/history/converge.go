@@ -2,7 +2,6 @@ package history
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -25,7 +24,7 @@ type Copy struct {
 // Converged checks that all copies of each partition are equal, and says of those that are not how they differ from the
 // first. Copies of a partition may stand anywhere in the list.
 func Converged(copies []Copy) workload.Check {
-	c := workload.Check{Name: "convergence", Passed: len(copies) > 0, Message: "no copy was audited"}
+	c := workload.Check{Name: "convergence", Passed: len(copies) > 0, Message: workload.NoCopy}
 	first := map[int]*Copy{}
 	var wrong []string
 	for i := range copies {
@@ -39,14 +38,7 @@ func Converged(copies []Copy) workload.Check {
 		if a.Rows != b.Rows {
 			differs = append(differs, fmt.Sprintf("%d rows, not %d", b.Rows, a.Rows))
 		}
-		names := map[string]struct{}{}
-		for name := range a.Sums {
-			names[name] = struct{}{}
-		}
-		for name := range b.Sums {
-			names[name] = struct{}{}
-		}
-		for _, name := range slices.Sorted(maps.Keys(names)) {
+		for _, name := range workload.SumNames(a.Sums, b.Sums) {
 			if x, y := a.Sums[name], b.Sums[name]; x != y {
 				differs = append(differs, fmt.Sprintf("%s %d, not %d", name, y, x))
 			}

@@ -20,7 +20,7 @@ import (
 	"github.com/geobench/geobench/internal/workload"
 )
 
-var procedures = txn.NewRegistry(history.TraceAll(simtest.Procedures.Lookup(1))...)
+var procedures = simtest.Traced
 
 // clients are closed-loop clients of one region.
 type clients struct {

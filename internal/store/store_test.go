@@ -391,4 +391,17 @@ func TestOperations(t *testing.T) {
 			}
 		}
 	}
+	h := NewHash()
+	h.Load(ordered(1, 1), []byte("v"))
+	h.Load(txn.IntKey(1, 1), []byte("w"))
+	for _, k := range []txn.Key{ordered(1, 1), ordered(1, 2), txn.IntKey(1, 1), txn.IntKey(1, 2)} {
+		before := h.Ops()
+		value, found := h.Value(k)
+		if h.Ops() != before+1 {
+			t.Errorf("the value of %v costs %d operations, want 1", k, h.Ops()-before)
+		}
+		if r, there := h.Get(k); found != there || string(value) != string(r.Value) {
+			t.Errorf("the value of %v is %q, %v, and its record %q, %v", k, value, found, r.Value, there)
+		}
+	}
 }

@@ -10,36 +10,46 @@ import (
 // NoCopy is the message of a check that has nothing to look at.
 const NoCopy = "no copy was audited"
 
+// Judge returns a check of copies: it fails by what is wrong, unless that is empty, and without any copy; else it says what is right.
+func Judge(check string, copies []Copy, wrong, right string) Check {
+	switch {
+	case len(copies) == 0:
+		return Check{Name: check, Message: NoCopy}
+	case wrong != "":
+		return Check{Name: check, Message: wrong}
+	}
+	return Check{Name: check, Passed: true, Message: right}
+}
+
+// SumNames returns the names of the sums of two copies, sorted.
+func SumNames(a, b map[string]int64) []string {
+	names := make(map[string]int64, len(a)+len(b))
+	maps.Copy(names, a)
+	maps.Copy(names, b)
+	return slices.Sorted(maps.Keys(names))
+}
+
 // CopiesAgree checks that every copy has the same sums. Without any it fails.
 func CopiesAgree(copies []Copy) Check {
-	c := Check{Name: "copies-agree", Passed: len(copies) > 0}
+	var wrong []string
 	for i := 1; i < len(copies); i++ {
 		first, other := &copies[0], &copies[i]
-		names := maps.Clone(first.Sums)
-		maps.Copy(names, other.Sums)
-		for _, name := range slices.Sorted(maps.Keys(names)) {
+		for _, name := range SumNames(first.Sums, other.Sums) {
 			if a, b := first.Sums[name], other.Sums[name]; a != b {
-				c.Passed = false
-				c.Message += fmt.Sprintf("%s is %d in %s and %d in %s; ", name, a, first.Name, b, other.Name)
+				wrong = append(wrong, fmt.Sprintf("%s is %d in %s and %d in %s", name, a, first.Name, b, other.Name))
 			}
 		}
 	}
-	c.Message = strings.TrimSuffix(c.Message, "; ")
-	switch {
-	case len(copies) == 0:
-		c.Message = NoCopy
-	case c.Passed && len(copies) == 1:
-		c.Message = "the only copy has no other to agree with"
-	case c.Passed:
-		c.Message = fmt.Sprintf("%d copies have equal sums", len(copies))
+	right := fmt.Sprintf("%d copies have equal sums", len(copies))
+	if len(copies) == 1 {
+		right = "the only copy has no other to agree with"
 	}
-	return c
+	return Judge("copies-agree", copies, strings.Join(wrong, "; "), right)
 }
 
 // WithinLedger checks, in every copy, that the sum called name has moved from initial by what the clients know to have been
 // committed.
 func WithinLedger(check, name string, initial int64, copies []Copy, effect Interval) Check {
-	c := Check{Name: check, Passed: len(copies) > 0}
 	low, high := initial+effect.Low, initial+effect.High
 	expected := fmt.Sprintf("initial %d and committed %+d make %d", initial, effect.Low, low)
 	if low != high {
@@ -56,22 +66,18 @@ func WithinLedger(check, name string, initial int64, copies []Copy, effect Inter
 			wrong = append(wrong, fmt.Sprintf("%s holds %d (%+d)", copies[i].Name, got, off))
 		}
 	}
-	switch {
-	case len(copies) == 0:
-		c.Message = NoCopy
-	case len(wrong) > 0:
-		c.Passed = false
-		c.Message = strings.Join(wrong, ", ") + "; " + expected
-	default:
-		c.Message = expected + ", and " + Held(copies)
-	}
-	return c
+	return JudgeHeld(check, copies, wrong, expected)
 }
 
-// Held says that all copies hold what a check looks for.
-func Held(copies []Copy) string {
-	if len(copies) == 1 {
-		return "the only copy holds it"
+// JudgeHeld is Judge of copies that should all hold what is expected; wrong says of each that does not what it holds.
+func JudgeHeld(check string, copies []Copy, wrong []string, expected string) Check {
+	said := ""
+	if len(wrong) > 0 {
+		said = strings.Join(wrong, ", ") + "; " + expected
 	}
-	return fmt.Sprintf("%d of %d copies hold it", len(copies), len(copies))
+	held := fmt.Sprintf("%d of %d copies hold it", len(copies), len(copies))
+	if len(copies) == 1 {
+		held = "the only copy holds it"
+	}
+	return Judge(check, copies, said, expected+", and "+held)
 }

@@ -21,6 +21,19 @@ func TestChecksCountCopies(t *testing.T) {
 	}
 }
 
+// A copy may have no sums at all.
+func TestCopiesWithoutSums(t *testing.T) {
+	none, some := Copy{Name: "a"}, Copy{"b", map[string]int64{"total": 5}}
+	for _, copies := range [][]Copy{{none, some}, {some, none}} {
+		if got := CopiesAgree(copies); got.Passed {
+			t.Errorf("%+v", got)
+		}
+	}
+	if got := CopiesAgree([]Copy{none, none}); !got.Passed {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A check that has no copy to look at fails.
 func TestChecksWithoutCopies(t *testing.T) {
 	for _, got := range []Check{CopiesAgree(nil), WithinLedger("total", "total", 5, nil, Interval{})} {

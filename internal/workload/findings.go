@@ -26,36 +26,32 @@ func FindingName(rule, what string, place ...uint64) string {
 	return string(append(append(b, '/'), what...))
 }
 
-// Findings returns what a copy's sums say is wrong, by rule, in the order of places. Sums without a slash in their names
-// are none.
-func Findings(sums map[string]int64) map[string][]Finding {
-	at := map[string]*Finding{} // by rule and place
-	out := map[string][]Finding{}
+// findings returns what a copy's sums say is wrong with a rule, in the order of places.
+func findings(sums map[string]int64, rule string) (all []Finding) {
+	at := map[string]map[string]int64{} // values by place
 	for name, v := range sums {
-		last := strings.LastIndexByte(name, '/')
-		if last < 0 || v == 0 {
+		rest, ours := strings.CutPrefix(name, rule+"/")
+		if !ours || v == 0 {
 			continue
 		}
-		f := at[name[:last]]
-		if f == nil {
-			f = &Finding{Values: map[string]int64{}}
-			for i, part := range strings.Split(name[:last], "/") {
-				if n, err := strconv.ParseUint(part, 10, 64); i > 0 && err == nil {
-					f.Place = append(f.Place, n)
-				}
-			}
-			at[name[:last]] = f
+		last := strings.LastIndexByte(rest, '/')
+		place := rest[:max(last, 0)]
+		if at[place] == nil {
+			at[place] = map[string]int64{}
 		}
-		f.Values[name[last+1:]] = v
+		at[place][rest[last+1:]] = v
 	}
-	for name, f := range at {
-		rule, _, _ := strings.Cut(name, "/")
-		out[rule] = append(out[rule], *f)
+	for place, values := range at {
+		f := Finding{Values: values}
+		for _, part := range strings.Split(place, "/") {
+			if n, err := strconv.ParseUint(part, 10, 64); err == nil {
+				f.Place = append(f.Place, n)
+			}
+		}
+		all = append(all, f)
 	}
-	for _, list := range out {
-		slices.SortFunc(list, func(a, b Finding) int { return slices.Compare(a.Place, b.Place) })
-	}
-	return out
+	slices.SortFunc(all, func(a, b Finding) int { return slices.Compare(a.Place, b.Place) })
+	return all
 }
 
 // NoFindings checks that no copy has a finding about a rule. says puts one into words: where it is, and what is wrong
@@ -63,21 +59,12 @@ func Findings(sums map[string]int64) map[string][]Finding {
 func NoFindings(check, rule string, copies []Copy, says func(Finding) (where, what string), holds string) Check {
 	var wrong []string
 	for i := range copies {
-		for _, f := range Findings(copies[i].Sums)[rule] {
+		for _, f := range findings(copies[i].Sums, rule) {
 			where, what := says(f)
 			wrong = append(wrong, fmt.Sprintf("%s in %s: %s", where, copies[i].Name, what))
 		}
 	}
-	c := Check{Name: check, Passed: len(copies) > 0 && len(wrong) == 0}
-	switch {
-	case len(copies) == 0:
-		c.Message = NoCopy
-	case len(wrong) > 0:
-		c.Message = FirstOf(wrong)
-	default:
-		c.Message = fmt.Sprintf("%s in %d of %d copies", holds, len(copies), len(copies))
-	}
-	return c
+	return Judge(check, copies, FirstOf(wrong), fmt.Sprintf("%s in %d of %d copies", holds, len(copies), len(copies)))
 }
 
 // FirstOf says the first few of what is wrong, and how many more there are.

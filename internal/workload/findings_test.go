@@ -14,8 +14,10 @@ func TestFindings(t *testing.T) {
 		"10":   {{[]uint64{9}, map[string]int64{"": 3}}},
 		"bids": {{[]uint64{math.MaxUint64, 0}, map[string]int64{"highest": 1}}},
 	}
-	if got := Findings(sums); !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
+	for _, rule := range []string{"9", "10", "11", "bids", "rows"} {
+		if got := findings(sums, rule); !reflect.DeepEqual(got, want[rule]) {
+			t.Errorf("%s: %+v, want %+v", rule, got, want[rule])
+		}
 	}
 	if got := FindingName("9", "", 1, 4); got != "9/1/4/" {
 		t.Error(got)
@@ -66,7 +68,7 @@ func TestImbalance(t *testing.T) {
 			b.Add(uint64(o[0]), o[1])
 			b.Each(func(what string, v int64) { sums[FindingName("r", what, 1)] += v })
 		}
-		found := Findings(sums)["r"]
+		found := findings(sums, "r")
 		if len(found) > 0 != c.found {
 			t.Errorf("%s: found %+v", name, found)
 		}

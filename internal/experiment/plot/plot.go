@@ -79,10 +79,7 @@ func Draw(e *experiment.Experiment, r *experiment.Results, folder string) ([]str
 			return nil, err
 		}
 	}
-	all, err := e.Curves(r)
-	if err != nil {
-		return nil, err
-	}
+	all := e.Curves(r)
 	for i := range all {
 		p, err := curves(&all[i])
 		if err != nil {

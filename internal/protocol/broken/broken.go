@@ -187,15 +187,10 @@ func (n *node) run(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 // read returns what is here of a range.
 func (n *node) read(r txn.Range) task.Read {
 	read := task.Read{Range: r}
-	note := func(k txn.Key, rec store.Record) bool {
+	n.rows.Scan(r, func(k txn.Key, rec store.Record) bool {
 		read.Rows = append(read.Rows, task.Row{Key: k, Record: rec})
 		return true
-	}
-	if !r.Point() {
-		n.rows.Scan(r, note)
-	} else if rec, there := n.rows.Get(r.From); there {
-		note(r.From, rec)
-	}
+	})
 	return read
 }
 

@@ -64,7 +64,7 @@ func Groups(t *testing.T, engine *protocol.Engine, given map[string]string) {
 			}
 			committed += l.Outcomes[txn.Committed]
 		}
-		still(t, s, topology.Nodes())
+		still(t, s, topology)
 		CheckEqual(t, s, layout)
 		recorded.check(t, engine.Promises(params))
 		looked, stale := Counter(s, topology, "reconnaissances"), Counter(s, topology, "reconnaissances_stale")

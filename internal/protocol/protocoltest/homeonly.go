@@ -3,6 +3,7 @@ package protocoltest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,17 +17,9 @@ import (
 // copies that exist are equal, and no node holds a row that is not its own. Like HomeOnlyAnswers it is for engines that have a parameter
 // replication with the value homeOnly.
 func HomeOnly(t *testing.T, engine *protocol.Engine, given map[string]string) {
-	all := map[string]string{"replication": "homeOnly"}
-	for k, v := range given {
-		all[k] = v
-	}
-	p := Params(t, engine, all)
-	accepted(t, engine, p, []shape{
-		{"2x1", func() *geo.Topology { return simtest.TwoRegions(1) }},
-		{"3x2", func() *geo.Topology { return simtest.ThreeRegions(2) }},
-		{"2x2x2", func() *geo.Topology { return simtest.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}) }},
-		{"1x2", func() *geo.Topology { return simtest.Topology(2, 1, [][]float64{{0}}) }},
-	}, func(t *testing.T, makeTopology func() *geo.Topology) {
+	p := Params(t, engine, with(given, "replication", "homeOnly"))
+	oneRegion := shape{"1x2", func() *geo.Topology { return simtest.Topology(2, 1, [][]float64{{0}}) }}
+	accepted(t, engine, p, append(slices.Clone(severalRegions), oneRegion), func(t *testing.T, makeTopology func() *geo.Topology) {
 		for seed := range uint64(2) {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				topology := makeTopology()

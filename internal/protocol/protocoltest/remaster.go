@@ -2,6 +2,7 @@ package protocoltest
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -12,21 +13,27 @@ import (
 	"github.com/geobench/geobench/internal/sim/simtest"
 )
 
+// severalRegions are shapes of suites of rows with homes.
+var severalRegions = []shape{
+	{"2x1", func() *geo.Topology { return simtest.TwoRegions(1) }},
+	{"3x2", func() *geo.Topology { return simtest.ThreeRegions(2) }},
+	{"2x2x2", func() *geo.Topology { return simtest.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}) }},
+}
+
+// with returns parameters with one more, unless they have it.
+func with(given map[string]string, name, value string) map[string]string {
+	all := map[string]string{name: value}
+	maps.Copy(all, given)
+	return all
+}
+
 // Remastering runs transfers and audits on hot rows whose homes move all the time, with the engine's parameter remaster: the
 // copies stay equal, nothing is lost or done twice, and all nodes see the same moves.
 func Remastering(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	for _, after := range []string{"1", "3"} {
 		t.Run(after, func(t *testing.T) {
-			all := map[string]string{"remaster": after}
-			for k, v := range given {
-				all[k] = v
-			}
-			p := Params(t, engine, all)
-			accepted(t, engine, p, []shape{
-				{"2x1", func() *geo.Topology { return simtest.TwoRegions(1) }},
-				{"3x2", func() *geo.Topology { return simtest.ThreeRegions(2) }},
-				{"2x2x2", func() *geo.Topology { return simtest.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}) }},
-			}, func(t *testing.T, makeTopology func() *geo.Topology) {
+			p := Params(t, engine, with(given, "remaster", after))
+			accepted(t, engine, p, severalRegions, func(t *testing.T, makeTopology func() *geo.Topology) {
 				topology := makeTopology()
 				disturb(topology, 0.1, 2000)
 				s := sim.New(sim.Config{

@@ -1,7 +1,6 @@
 package protocoltest_test
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -15,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// wrongEngine names the case that a process of TestWrongEngines plays, and fails in.
+// wrongEngine is set in the processes of TestWrongEngines, each of which plays one case, and fails in it.
 const wrongEngine = "PROTOCOLTEST_WRONG_ENGINE"
 
 // The suites fail for engines that are wrong, and say what is. Each case is played by a process of its own, whose tests fail.
@@ -25,13 +24,17 @@ func TestWrongEngines(t *testing.T) {
 		want  string
 	}{
 		"what is said to be aborted is read": {
-			func(t *testing.T) { protocoltest.Serializable(t, answering(oneInTen(errConflict)), nil, 1) }, "not strict-serializable",
+			func(t *testing.T) {
+				protocoltest.Serializable(t, answering(oneInTen(txn.CauseConflict, "conflict")), nil, 1)
+			}, "not strict-serializable",
 		},
 		"what is said to be aborted is scanned": {
-			func(t *testing.T) { protocoltest.Groups(t, answering(oneInTen(errConflict)), nil) }, "not strict-serializable",
+			func(t *testing.T) { protocoltest.Groups(t, answering(oneInTen(txn.CauseConflict, "conflict")), nil) }, "not strict-serializable",
 		},
 		"procedures abort by themselves": {
-			func(t *testing.T) { protocoltest.Groups(t, answering(oneInTen(txn.Abort(simtest.ReasonSum))), nil) }, "procedures aborted, and their clients were told",
+			func(t *testing.T) {
+				protocoltest.Groups(t, answering(oneInTen(txn.CauseProcedure, simtest.ReasonSum)), nil)
+			}, "procedures aborted, and their clients were told",
 		},
 		"transactions without a class": {
 			func(t *testing.T) { protocoltest.Groups(t, answering(func(o *txn.Outcome) { o.Class = 0 }), nil) }, "committed transactions have a wrong Outcome.Class",
@@ -110,18 +113,11 @@ func (l liar) Reply(o txn.Outcome) {
 	l.Env.Reply(o)
 }
 
-// errConflict is the error of a transaction that is given up for the sake of others.
-var errConflict = errors.New("conflict")
-
 // oneInTen changes the outcome of one in ten transactions that were committed to that of one which has failed.
-func oneInTen(failure error) func(*txn.Outcome) {
+func oneInTen(cause txn.Cause, reason string) func(*txn.Outcome) {
 	return func(o *txn.Outcome) {
-		if o.Status != txn.Committed || o.ID%10 != 0 {
-			return
-		}
-		*o = txn.AbortOutcome(o.ID, failure)
-		if failure == errConflict {
-			o.Cause = txn.CauseConflict
+		if o.Status == txn.Committed && o.ID%10 == 0 {
+			*o = txn.Outcome{ID: o.ID, Status: txn.Aborted, Cause: cause, Reason: reason}
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (c *repeating) Complete(o txn.Outcome) {
 func isolated(t *testing.T, setBack time.Duration) (h history.History, read int) {
 	t.Helper()
 	topology := simtest.ThreeRegions(1)
-	procedures := txn.NewRegistry(history.TraceAll(simtest.Procedures.Lookup(1))...)
+	procedures := simtest.Traced
 	s := sim.New(sim.Config{
 		Topology: topology, Engine: spanner.Engine, Procedures: procedures, Seed: 1, Params: protocoltest.Params(t, spanner.Engine, nil),
 		Costs: sim.DefaultCosts,

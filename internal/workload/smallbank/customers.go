@@ -34,20 +34,26 @@ func nameKey(id uint64) txn.Key {
 // whose name and id both call that region home.
 type customers struct {
 	placement geo.Placement
-	// cells[(nameHome*R+idHome)*P+partition] lists ids in ascending order, where partition is the id's.
+	// cells[cellIndex] lists ids in ascending order, where partition is the id's.
 	cells [][]uint32
-	// home[nameHome*R+idHome] is the union of its cells, in ascending order.
+	// home[homeIndex] is the union of its cells, in ascending order.
 	home [][]uint32
 }
 
-func (c *customers) regions() int    { return c.placement.Regions }
-func (c *customers) partitions() int { return c.placement.Partitions }
+// homeIndex is the place in customers.home of a name's home and an id's, cellIndex that in customers.cells.
+func homeIndex(p geo.Placement, name, id geo.Region) int { return int(name)*p.Regions + int(id) }
 
-func (c *customers) cell(name, id geo.Region, partition int) []uint32 {
-	return c.cells[(int(name)*c.regions()+int(id))*c.partitions()+partition]
+func cellIndex(p geo.Placement, name geo.Region, id geo.Cell) int {
+	return homeIndex(p, name, id.Home)*p.Partitions + id.Partition
 }
 
-func (c *customers) all(name, id geo.Region) []uint32 { return c.home[int(name)*c.regions()+int(id)] }
+func (c *customers) cell(name, id geo.Region, partition int) []uint32 {
+	return c.cells[cellIndex(c.placement, name, geo.Cell{Home: id, Partition: partition})]
+}
+
+func (c *customers) all(name, id geo.Region) []uint32 {
+	return c.home[homeIndex(c.placement, name, id)]
+}
 
 func newCustomers(n uint64, p geo.Placement) *customers {
 	c := &customers{placement: p}
@@ -55,10 +61,10 @@ func newCustomers(n uint64, p geo.Placement) *customers {
 	c.home = make([][]uint32, p.Regions*p.Regions)
 	for id := range n {
 		own, _ := p.Locate(id)
-		i := int(p.Home(nameKey(id)))*p.Regions + int(own.Home)
-		c.home[i] = append(c.home[i], uint32(id))
-		i = i*p.Partitions + own.Partition
-		c.cells[i] = append(c.cells[i], uint32(id))
+		name := p.Home(nameKey(id))
+		home, cell := homeIndex(p, name, own.Home), cellIndex(p, name, own)
+		c.home[home] = append(c.home[home], uint32(id))
+		c.cells[cell] = append(c.cells[cell], uint32(id))
 	}
 	return c
 }
@@ -95,7 +101,7 @@ func checkCustomers(n uint64, p geo.Placement, amalgamate, multiHome bool) error
 	for name := range geo.Region(p.Regions) {
 		for id := range geo.Region(p.Regions) {
 			for partition := range p.Partitions {
-				i := (int(name)*p.Regions+int(id))*p.Partitions + partition
+				i := cellIndex(p, name, geo.Cell{Home: id, Partition: partition})
 				short[i] = need(name, id, amalgamate, multiHome)
 				missing += short[i]
 			}
@@ -104,7 +110,7 @@ func checkCustomers(n uint64, p geo.Placement, amalgamate, multiHome bool) error
 	least := uint64(0)
 	for ; missing > 0; least++ {
 		own, _ := p.Locate(least)
-		i := (int(p.Home(nameKey(least)))*p.Regions+int(own.Home))*p.Partitions + own.Partition
+		i := cellIndex(p, p.Home(nameKey(least)), own)
 		if short[i] > 0 {
 			short[i]--
 			missing--

@@ -139,8 +139,10 @@ func TestRows(t *testing.T) {
 	if n := names["BARBARBAR"]; n < 10 {
 		t.Errorf("%d customers are called BARBARBAR, want 10 or more", n)
 	}
-	for condition, found := range workload.Findings(w.Audit(once.Rows())) {
-		t.Errorf("condition %s is violated by the loaded database: %v", condition, found)
+	for name, v := range w.Audit(once.Rows()) {
+		if strings.Contains(name, "/") {
+			t.Errorf("a condition is violated by the loaded database: %s is %d", name, v)
+		}
 	}
 }
 

@@ -123,7 +123,6 @@ func place(f workload.Finding) string {
 
 // cardinalities checks the tables to which no transaction adds a row, and the index of the orders.
 func (t *TPCC) cardinalities(copies []workload.Copy) workload.Check {
-	c := workload.Check{Name: "tpcc-cardinalities", Passed: len(copies) > 0, Message: workload.NoCopy}
 	w := int64(t.warehouses())
 	var wrong []string
 	for _, held := range copies {
@@ -140,11 +139,6 @@ func (t *TPCC) cardinalities(copies []workload.Copy) workload.Check {
 			}
 		}
 	}
-	switch {
-	case len(wrong) > 0:
-		c.Passed, c.Message = false, workload.FirstOf(wrong)
-	case len(copies) > 0:
-		c.Message = fmt.Sprintf("%d warehouses with their districts, customers, stock and index of orders in %d of %d copies", w, len(copies), len(copies))
-	}
-	return c
+	return workload.Judge("tpcc-cardinalities", copies, workload.FirstOf(wrong),
+		fmt.Sprintf("%d warehouses with their districts, customers, stock and index of orders in %d of %d copies", w, len(copies), len(copies)))
 }

@@ -43,6 +43,7 @@ func (d *Database) playStreams(w workload.Workload, n int) workload.Ledger {
 			g.Done(i%clients, d.Run(tx))
 		}
 	}
+	d.checkMade()
 	ledger := workload.Ledger{}
 	for _, g := range generators {
 		ledger.Merge(g.Ledger())
@@ -63,8 +64,8 @@ func Invariants(t testing.TB, c *Case, n int, blind ...string) {
 	d := New(t, c.Procedures...).Load(w, c.Topology)
 	known, unnoticed := map[string]bool{}, map[string]bool{}
 	ledger := workload.Ledger{}
-	for _, when := range []string{"after loading", "after transactions"} {
-		if len(known) > 0 {
+	for i, when := range []string{"after loading", "after transactions"} {
+		if i > 0 {
 			ledger = d.playStreams(w, n)
 		}
 		right := w.Audit(d.Rows())

@@ -143,6 +143,12 @@ func (d *Database) Play(g workload.Generator, clients, n int, elapsed time.Durat
 		}
 		g.Done(i%clients, d.Run(tx))
 	}
+	d.checkMade()
+}
+
+// checkMade checks the last transactions that generators have made: next checks those before.
+func (d *Database) checkMade() {
+	d.t.Helper()
 	for i := range d.made {
 		d.unchanged(&d.made[i])
 	}
@@ -440,6 +446,7 @@ func Ledger(t testing.TB, c *Case, n int, blind ...string) {
 		}
 	}
 	l.pass("after all mistakes are mended")
+	l.d.checkMade()
 }
 
 func unknown(tx *txn.Transaction) txn.Outcome {

@@ -262,7 +262,6 @@ func (w *YCSB) Verify(copies []workload.Copy, ledger workload.Ledger) []workload
 // different ones it has written there: they are at most as many as the streams know in all, and at least as many as a
 // stream knows on average.
 func (w *YCSB) verifyWritten(copies []workload.Copy, ledger workload.Ledger) workload.Check {
-	check := workload.Check{Name: "ycsb-written", Passed: len(copies) > 0}
 	var right, wrong []string
 	for _, region := range w.topology.Regions {
 		known, streams := ledger[ledgerWritten+region], max(1, ledger[ledgerWriters+region].High)
@@ -274,16 +273,7 @@ func (w *YCSB) verifyWritten(copies []workload.Copy, ledger workload.Ledger) wor
 			}
 		}
 	}
-	written := "clients have written " + strings.Join(right, ", ")
-	switch {
-	case len(copies) == 0:
-		check.Message = workload.NoCopy
-	case len(wrong) > 0:
-		check.Passed, check.Message = false, strings.Join(wrong, ", ")+"; "+written
-	default:
-		check.Message = written + ", and " + workload.Held(copies)
-	}
-	return check
+	return workload.JudgeHeld("ycsb-written", copies, wrong, "clients have written "+strings.Join(right, ", "))
 }
 
 // estimate returns, in parts per million, the shares of multi-home and of multi-partition transactions when each operation
