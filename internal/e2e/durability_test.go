@@ -21,25 +21,27 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// processOf finds the node's process of a pod on this machine.
-func processOf(pod string) (int, error) {
-	folders, err := filepath.Glob("/proc/[0-9]*")
+// processOf finds the process of a pod's first container on this machine. It goes by the container's id, which stands in the
+// control groups of its process: a pod of the same name in another cluster on this machine, or one that a killed cluster left
+// behind, has another.
+func processOf(pod *corev1.Pod) (int, error) {
+	if len(pod.Status.ContainerStatuses) == 0 {
+		return 0, fmt.Errorf("pod %s has no container yet", pod.Name)
+	}
+	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
+	if id == "" {
+		return 0, fmt.Errorf("the container of pod %s has no id", pod.Name)
+	}
+	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	if err != nil {
 		return 0, err
 	}
-	for _, folder := range folders {
-		command, err1 := os.ReadFile(filepath.Join(folder, "cmdline"))
-		environment, err2 := os.ReadFile(filepath.Join(folder, "environ"))
-		if err1 != nil || err2 != nil || !bytes.Contains(command, []byte("\x00node\x00")) {
-			continue // it has ended, or is another
-		}
-		for _, v := range strings.Split(string(environment), "\x00") {
-			if v == "POD_NAME="+pod {
-				return strconv.Atoi(filepath.Base(folder))
-			}
+	for _, group := range groups {
+		if text, err := os.ReadFile(group); err == nil && bytes.Contains(text, []byte(id)) {
+			return strconv.Atoi(filepath.Base(filepath.Dir(group)))
 		}
 	}
-	return 0, fmt.Errorf("no process on this machine runs a node in pod %s", pod)
+	return 0, fmt.Errorf("no process on this machine is of container %s of pod %s", id, pod.Name)
 }
 
 // TestJournalOutlivesKills kills node processes of a database with a journal, as a crash would, between two runs. The
@@ -54,7 +56,11 @@ func TestJournalOutlivesKills(t *testing.T) {
 	}
 	was := db.Status.Incarnation
 	pods := []string{"slog-us-west-2-0", "slog-ap-northeast-1-1"}
-	for _, pod := range pods {
+	for _, name := range pods {
+		pod := &corev1.Pod{}
+		if err := c.Get(t.Context(), types.NamespacedName{Namespace: c.namespace, Name: name}, pod); err != nil {
+			t.Fatal(err)
+		}
 		pid, err := processOf(pod)
 		if err != nil {
 			t.Fatal(err)
