@@ -23,6 +23,9 @@ func (e *nameTakenError) Error() string {
 	return fmt.Sprintf("%s %s exists and does not belong to this object: delete it, or choose another name", e.kind, e.name)
 }
 
+// nameTaken is the error for an object that has the name of obj and another owner.
+func nameTaken(obj client.Object) error { return &nameTakenError{kindOf(obj), obj.GetName()} }
+
 // ensureCreated makes an object under owner. One that exists already is left as it is when it is the owner's.
 // live reads from the API server itself.
 func ensureCreated(ctx context.Context, c client.Client, live client.Reader, owner, obj client.Object) error {
@@ -38,7 +41,7 @@ func ensureCreated(ctx context.Context, c client.Client, live client.Reader, own
 		return err
 	}
 	if !metav1.IsControlledBy(existing, owner) {
-		return &nameTakenError{kindOf(obj), obj.GetName()}
+		return nameTaken(obj)
 	}
 	return nil
 }
@@ -55,7 +58,7 @@ func ensure(ctx context.Context, c client.Client, live client.Reader, owner, des
 		return err
 	}
 	if !metav1.IsControlledBy(existing, owner) {
-		return &nameTakenError{kindOf(desired), desired.GetName()}
+		return nameTaken(desired)
 	}
 	before := existing.DeepCopyObject().(client.Object)
 	if !overwrite(existing, desired) {

@@ -24,6 +24,9 @@ import (
 // operator that still has what was in it writes it again; one that was started since makes another, and all databases anew.
 const AuthorityName = "geobench-authority"
 
+// authorityFresh is how long the operator goes by its credentials before it looks whether another one has renewed them.
+const authorityFresh = 10 * time.Minute
+
 // annotationSeal, on a ConfigMap, proves that its contents are the operator's: whoever may write ConfigMaps cannot make one.
 const (
 	annotationPrefix = "geobench.dev/"

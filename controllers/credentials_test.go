@@ -22,6 +22,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/identity/identitytest"
 )
 
 func (w *world) secret(name string) *corev1.Secret {
@@ -93,7 +94,7 @@ func TestCredentialsOfPods(t *testing.T) {
 		for file, b := range files {
 			w.must(os.WriteFile(filepath.Join(folder, file), b, 0o600))
 		}
-		addr := httpsServer(t, identity.Folder(folder), func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") })
+		addr := identitytest.Serve(t, identity.Folder(folder), func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") })
 		if _, err := clients.Nodes(w.getDatabase("d").UID).Status(w.ctx, addr); err != nil {
 			t.Error(err)
 		}
@@ -101,10 +102,10 @@ func TestCredentialsOfPods(t *testing.T) {
 			t.Error("a pod of one database passes for one of another")
 		}
 	}
-	authority := w.secret(AuthorityName).Data
+	own := w.secret(AuthorityName).Data
 	for _, files := range []map[string][]byte{ofNode, ofWorker} {
 		for file, b := range files {
-			for key, secret := range authority {
+			for key, secret := range own {
 				if key != "signers.crt" && bytes.Contains(b, secret) {
 					t.Errorf("%s holds the operator's %s", file, key)
 				}

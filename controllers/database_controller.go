@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,10 +35,6 @@ import (
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/manifest/check"
 )
-
-// ConditionProgressing is true while a database is being changed, and false with a reason while a change that the
-// spec asks for has to wait or cannot be made.
-const ConditionProgressing = "Progressing"
 
 // GeoDatabaseReconciler deploys databases.
 type GeoDatabaseReconciler struct {
@@ -220,15 +217,15 @@ func (s *databaseScope) incarnate(ctx context.Context) error {
 	case s.current.foreign:
 		return s.nextIncarnation(ctx, 0, "the topology of the present one was made by somebody else, or by an operator of before there were credentials")
 	case s.current.hash == s.plan.hash:
-		s.condition(metav1.Condition{Type: ConditionProgressing, Status: metav1.ConditionFalse, Reason: "UpToDate",
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: "UpToDate",
 			Message: "the nodes run what the spec says"})
 		return nil
 	case s.db.Status.ActiveRun != "":
 		message := fmt.Sprintf("BenchmarkRun %s uses the database: the change is made when it is over; delete the run to make it now", s.db.Status.ActiveRun)
-		if was := s.conditionOf(ConditionProgressing); was == nil || was.Reason != "RunActive" {
+		if was := s.conditionOf(v1alpha1.ConditionProgressing); was == nil || was.Reason != "RunActive" {
 			s.events = append(s.events, warning("ChangeWaits", "Plan", message))
 		}
-		s.condition(metav1.Condition{Type: ConditionProgressing, Status: metav1.ConditionFalse, Reason: "RunActive", Message: message})
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: "RunActive", Message: message})
 		return nil
 	}
 	return s.nextIncarnation(ctx, 0, "the spec or the operator's image changed")
@@ -259,7 +256,7 @@ func (s *databaseScope) nextIncarnation(ctx context.Context, losses int, cause s
 	next.highest = next.sequence
 	s.current = next
 	s.events = append(s.events, eventDeployed(next.id(), cause))
-	s.condition(metav1.Condition{Type: ConditionProgressing, Status: metav1.ConditionTrue, Reason: "Deploying",
+	s.condition(metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionTrue, Reason: "Deploying",
 		Message: "incarnation " + next.id() + ": " + cause})
 	return nil
 }
@@ -268,7 +265,7 @@ func (s *databaseScope) nextIncarnation(ctx context.Context, losses int, cause s
 func (s *databaseScope) upToDate() bool { return s.current.hash == s.plan.hash }
 
 func (s *databaseScope) findFaults(ctx context.Context) (err error) {
-	s.faults, err = playedOn(ctx, s.Live, s.db, s.current)
+	s.faults, err = playedOn(ctx, s.Live, s.db, s.current.id(), &s.current.database.Topology)
 	return err
 }
 
@@ -433,7 +430,7 @@ func (s *databaseScope) groups() []v1alpha1.GroupStatus {
 func (s *databaseScope) describe(context.Context) error {
 	st := &s.db.Status
 	st.TopologyHash, st.Incarnation = s.current.hash, s.current.id()
-	st.Emulation, st.EmulationReason = s.current.emulation(), truncate(firstOf(s.current.why, s.plan.why), 1024)
+	st.Emulation, st.EmulationReason = s.current.emulation(), truncate(cmp.Or(s.current.why, s.plan.why), 1024)
 	t := &s.current.database.Topology
 	st.RegionNames = truncate(strings.Join(t.Regions, ","), 1024)
 	st.Regions = nil
@@ -464,7 +461,7 @@ func (s *databaseScope) describe(context.Context) error {
 		s.condition(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "NodesReady",
 			Message: fmt.Sprintf("all %d nodes serve", total)})
 		if s.upToDate() {
-			s.condition(metav1.Condition{Type: ConditionProgressing, Status: metav1.ConditionFalse, Reason: "UpToDate",
+			s.condition(metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: "UpToDate",
 				Message: "the nodes run what the spec says"})
 		}
 	case s.nodes != nil && !(was != nil && was.Reason == "StateLost" && s.again > 0):
@@ -557,11 +554,11 @@ func (s *databaseScope) sweep(ctx context.Context) error {
 // refused shows a spec that cannot be carried out. What already runs is left as it is.
 func (s *databaseScope) refused(r *refusal) {
 	message := truncate(r.message, 4096)
-	was := s.conditionOf(ConditionProgressing)
+	was := s.conditionOf(v1alpha1.ConditionProgressing)
 	if was == nil || was.Reason != r.reason || was.Message != message {
 		s.events = append(s.events, eventRefused(r))
 	}
-	s.condition(metav1.Condition{Type: ConditionProgressing, Status: metav1.ConditionFalse, Reason: r.reason, Message: message})
+	s.condition(metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: r.reason, Message: message})
 	s.condition(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: r.reason, Message: message})
 	// A profile, or the object in the way, is noticed without a watch too.
 	s.again = pollSlow
@@ -569,7 +566,7 @@ func (s *databaseScope) refused(r *refusal) {
 
 // waiting shows that it is being found out what can be done.
 func (s *databaseScope) waiting(p *pendingError) {
-	for _, kind := range []string{ConditionProgressing, v1alpha1.ConditionReady} {
+	for _, kind := range []string{v1alpha1.ConditionProgressing, v1alpha1.ConditionReady} {
 		s.condition(metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "Probing", Message: truncate(p.message, 1024)})
 	}
 	s.again = pollFast

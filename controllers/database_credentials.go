@@ -34,7 +34,7 @@ func (s *databaseScope) giveCredentials(ctx context.Context) error {
 	}
 	missing := apierrors.IsNotFound(err)
 	if !missing && !metav1.IsControlledBy(secret, s.db) {
-		return &nameTakenError{"Secret", secret.Name}
+		return nameTaken(secret)
 	}
 	base := secret.DeepCopy()
 	if secret.Data == nil {

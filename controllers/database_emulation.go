@@ -28,12 +28,12 @@ func emulated(c client.Client, live client.Reader, pods PodClients, clock clock.
 	switch name {
 	case v1alpha1.EmulationChaosMesh:
 		return &chaosmesh.Backend{
-			Cluster: &ownedBy{c, live, db}, Labels: databaseLabels(db, RoleNetwork),
+			Cluster: &ownedBy{client: c, live: live, owner: db}, Labels: databaseLabels(db, RoleNetwork),
 			PodLabels: map[string]string{LabelDatabase: db.Name, LabelManagedBy: ManagedBy}, RegionLabel: LabelRegion, Now: clock.Now,
 		}
 	case v1alpha1.EmulationSidecar:
 		return &emulation.Sidecar{
-			Cluster: &ownedBy{c, live, db}, Sidecars: pods.Sidecars(db.UID), Image: image,
+			Cluster: &ownedBy{client: c, live: live, owner: db}, Sidecars: pods.Sidecars(db.UID), Image: image,
 			Credentials: credentialsVolume(db, serverFiles),
 			ConfigName:  func(_ *emulation.Network, region string) string { return networkName(db, region) },
 			Hosts: func(_ *emulation.Network, region string) (map[string]string, string) {

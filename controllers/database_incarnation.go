@@ -193,3 +193,11 @@ func buildTopology(db *v1alpha1.GeoDatabase, i *incarnation, key []byte) (*corev
 	cm.Annotations[annotationSeal] = identity.Seal(key, sealedParts(cm)...)
 	return cm, nil
 }
+
+const (
+	// lossBackoff is how long an incarnation is left alone before a lost state makes the next one; it doubles, up to
+	// lossBackoffMax, while incarnations keep dying younger than lossForgiven.
+	lossBackoff    = 5 * time.Second
+	lossBackoffMax = 5 * time.Minute
+	lossForgiven   = 10 * time.Minute
+)

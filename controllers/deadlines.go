@@ -7,21 +7,12 @@ import (
 	"github.com/geobench/geobench/internal/load"
 )
 
-// Every deadline and interval of the operator is here.
+// The deadlines and intervals of runs.
 const (
-	// pollFast is how often nodes are asked while something is expected to change, pollRun while a run uses the database
-	// and pollSlow when all is well and nobody is watching.
-	pollFast = 2 * time.Second
-	pollRun  = 5 * time.Second
-	pollSlow = 30 * time.Second
-
 	// runsAtOnce is how many runs are led at the same time: one that loads its data, or checks a history, holds up no other whose faults
 	// are due.
 	runsAtOnce = 32
 
-	// nodeTimeout bounds a question to a node, loadTimeout the loading of its data.
-	nodeTimeout = 3 * time.Second
-	loadTimeout = 10 * time.Minute
 	// historyTimeout bounds the fetching of a worker's history.
 	historyTimeout = time.Minute
 
@@ -33,8 +24,6 @@ const (
 	loadDeadline      = 30 * time.Minute
 	// readyDeadline bounds the time from the creation of the worker Jobs until all workers are ready.
 	readyDeadline = 5 * time.Minute
-	// startLead is how far ahead of time the common start is announced: workers poll for it.
-	startLead = 5 * time.Second
 	// startSlack is the least that must be left of startLead when the last worker is told.
 	startSlack      = 2 * time.Second
 	recoverDeadline = 2 * time.Minute
@@ -44,29 +33,11 @@ const (
 	evaluateDeadline = 5 * time.Minute
 	// measureGrace is added to the workers' schedule before they are held for stuck.
 	measureGrace = 30 * time.Second
-	// lossBackoff is how long an incarnation is left alone before a lost state makes the next one; it doubles, up to
-	// lossBackoffMax, while incarnations keep dying younger than lossForgiven.
-	lossBackoff    = 5 * time.Second
-	lossBackoffMax = 5 * time.Minute
-	lossForgiven   = 10 * time.Minute
-
-	// faultPoll is how often a step of a fault that is not done is tried again, faultPatience after how long the fault is given
-	// up, and faultLease how long after its end Chaos Mesh undoes a fault by itself.
-	faultPoll     = 500 * time.Millisecond
-	faultPatience = 20 * time.Second
-	faultLease    = 60 * time.Second
-	// roleAhead is how long before a fault the nodes that have a role are looked up, so that all can be told in time, and killAhead how
-	// long before a kill the processes that it is to end. Other faults are set up once the start is known.
-	roleAhead = 3 * time.Second
-	killAhead = time.Second
-	// injectEarly is how long before its time the operator turns to a fault that it injects itself; then it waits for that time.
-	injectEarly = 500 * time.Millisecond
+	// faultLease is how long after its end Chaos Mesh undoes a fault by itself.
+	faultLease = 60 * time.Second
 
 	// stalledPatience is how long transactions stay unfinished, once faults have taken nodes, before they are held to stay so.
 	stalledPatience = 10 * time.Second
-
-	// authorityFresh is how long the operator goes by its credentials before it looks whether another one has renewed them.
-	authorityFresh = 10 * time.Minute
 
 	// cleanupPatience is after how long an object that does not go away is reported.
 	cleanupPatience = 2 * time.Minute

@@ -139,17 +139,6 @@ func (w *world) sidecarConfig(pod *corev1.Pod) (*wan.Config, error) {
 	return nil, errors.New("the sidecar has no volume")
 }
 
-func (b *databaseBuilder) program() *databaseBuilder {
-	b.Spec.Engine = v1alpha1.Engine{Name: "postgres"}
-	b.Spec.Pods = &v1alpha1.Pods{
-		Image: "localhost/postgres:test", Args: []string{"$(GEOBENCH_REGION)"},
-		Ports:   []v1alpha1.PodPort{{Name: "sql", Port: 5432}},
-		Env:     []v1alpha1.PodEnv{{Name: "PGDATA", Value: "/data/db"}, {Name: "PGPASSWORD", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "password"}}},
-		Volumes: []v1alpha1.PodVolume{{Name: "data", MountPath: "/data"}, {Name: "config", MountPath: "/etc/db", ConfigMapRef: &v1alpha1.LocalReference{Name: "c"}}},
-	}
-	return b
-}
-
 // playProbes plays the kubelet for probe pods.
 func (w *world) playProbes() {
 	w.t.Helper()
@@ -183,7 +172,7 @@ func (w *world) playChaosMesh() {
 	if !w.chaosMesh {
 		return
 	}
-	for _, kind := range chaosKinds {
+	for _, kind := range chaosMeshKinds {
 		list := w.chaos(kind)
 		for i := range list.Items {
 			o := &list.Items[i]
@@ -282,7 +271,7 @@ func TestChaosMesh(t *testing.T) {
 		t.Errorf("objects %q", first)
 	}
 	pod := w.nodePod("d", "us-west-2", 0)
-	if len(pod.Spec.InitContainers) != 1 || pod.Spec.InitContainers[0].Name != probeContainer {
+	if len(pod.Spec.InitContainers) != 1 || pod.Spec.InitContainers[0].Name != "geobench-probe" {
 		t.Errorf("sidecars %+v", pod.Spec.InitContainers)
 	}
 	w.must(w.client.Delete(w.ctx, pod, client.GracePeriodSeconds(0)))
@@ -373,7 +362,7 @@ func TestProgramBehindSidecars(t *testing.T) {
 	for _, c := range pod.Spec.InitContainers {
 		names = append(names, c.Name)
 	}
-	if !slices.Equal(names, []string{emulation.SidecarName, probeContainer}) {
+	if !slices.Equal(names, []string{emulation.SidecarName, "geobench-probe"}) {
 		t.Errorf("sidecars %q", names)
 	}
 	env := map[string]string{}

@@ -63,22 +63,20 @@ func eventStage(from, to v1alpha1.Stage, took time.Duration) event {
 }
 
 func eventFault(l *fault.Life, reason, what string) event {
-	e := normal(reason, "PlayFaults", fmt.Sprintf("Fault %s (%s) %s", l.Fault.Name, l.Fault.Kind, what))
+	tell := normal
 	if l.Problem != "" {
-		e.kind = corev1.EventTypeWarning
+		tell = warning
 	}
-	return e
+	return tell(reason, "PlayFaults", fmt.Sprintf("Fault %s (%s) %s", l.Fault.Name, l.Fault.Kind, what))
 }
 
 func eventWaiting(message string) event { return normal("Waiting", "Queue", message) }
 
 func eventCompleted(verdict v1alpha1.Verdict, reason, message string) event {
-	e := normal(string(verdict), "Complete", message)
 	if verdict != v1alpha1.VerdictPassed {
-		e.kind = corev1.EventTypeWarning
-		e.note = reason + ": " + message
+		return warning(string(verdict), "Complete", reason+": "+message)
 	}
-	return e
+	return normal(string(verdict), "Complete", message)
 }
 
 func eventCleanupFailed(message string) event {

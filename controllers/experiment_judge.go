@@ -20,17 +20,12 @@ import (
 	"github.com/geobench/geobench/internal/result"
 )
 
-// The keys of a report ConfigMap: the claims and figures as JSON, or gzipped where that would not fit, and as tables for
-// people, as long as there is room.
-const (
-	ReportKey     = "report.json"
-	ReportKeyGzip = "report.json.gz"
-	ReportText    = "report.txt"
-)
-
 // reportDigits is how many digits the figures of a report have: all that a measurement is worth, and what lets the most points
 // that there can be fit into a ConfigMap.
 const reportDigits = 5
+
+// resultsAtOnce is how many results are read at once.
+const resultsAtOnce = 32
 
 // judge evaluates the claims over the results of all points, keeps the report and ends the experiment. The report comes first
 // and the status after it, so that an operator that is killed in between writes the same one again.
@@ -56,7 +51,7 @@ func (s *experimentScope) results(ctx context.Context) (*experiment.Results, err
 	points := s.schedule.all()
 	documents := make([]*result.Document, len(points))
 	g, reading := errgroup.WithContext(ctx)
-	g.SetLimit(maxAsk)
+	g.SetLimit(resultsAtOnce)
 	for i, p := range points {
 		if p.object.Status.ReportRef == nil {
 			continue
@@ -122,7 +117,7 @@ func (s *experimentScope) storeReport(ctx context.Context, report *experiment.Re
 		return ensureCreated(ctx, s.Client, s.Live, s.experiment, cm)
 	}
 	if !metav1.IsControlledBy(old, s.experiment) {
-		return &nameTakenError{"ConfigMap", cm.Name}
+		return nameTaken(cm)
 	}
 	base := old.DeepCopy()
 	old.Labels, old.Data, old.BinaryData = cm.Labels, cm.Data, cm.BinaryData

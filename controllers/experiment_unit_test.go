@@ -158,7 +158,7 @@ func TestTheLargestReportFits(t *testing.T) {
 // What is kept of an experiment, which may be large, goes when it is deleted, and does not count for another of its name.
 func TestExpansionsAreForgotten(t *testing.T) {
 	name := types.NamespacedName{Namespace: "test", Name: "e"}
-	r := &ExperimentReconciler{Live: fake.NewClientBuilder().WithScheme(testScheme()).Build()}
+	r := &ExperimentReconciler{Live: fake.NewClientBuilder().WithScheme(Scheme()).Build()}
 	r.expansions.put(name, expansion{of: "first"})
 	if _, ok := r.expansions.get(name, "second"); ok {
 		t.Error("what was kept of an experiment counts for another one")

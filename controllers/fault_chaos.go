@@ -40,7 +40,7 @@ const nodeContainer = "node"
 
 // chaosSet is the run's own objects of Chaos Mesh.
 func (s *runScope) chaosSet() *chaosmesh.Set {
-	return &chaosmesh.Set{Cluster: &ownedBy{s.Client, s.Live, s.run}, Kinds: chaosKinds, Labels: runLabels(s.run, RoleFault), Now: s.Clock.Now, Abandon: s.replacePods}
+	return &chaosmesh.Set{Cluster: &ownedBy{client: s.Client, live: s.Live, owner: s.run}, Kinds: chaosKinds, Labels: runLabels(s.run, RoleFault), Now: s.Clock.Now, Abandon: s.replacePods}
 }
 
 // replacePods deletes pods that are older than before. What a fault put into their network namespaces and processes goes with

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -348,7 +349,7 @@ func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *faul
 		for _, id := range l.Targets.From {
 			n := &in.nodes[id]
 			if !n.ready {
-				return false, fmt.Errorf("node %s: %s", n.podName, firstOf(n.problem, "it is not ready yet"))
+				return false, fmt.Errorf("node %s: %s", n.podName, cmp.Or(n.problem, "it is not ready yet"))
 			}
 		}
 		if err := in.tell(ctx, l.Targets.From); err != nil {

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -178,9 +179,9 @@ func (k *kernelProbes) ask(ctx context.Context, db *v1alpha1.GeoDatabase, node, 
 	answer := readProbe(found)
 	if answer == nil {
 		if k.clock.Now().Sub(found.CreationTimestamp.Time) < probePatience {
-			return nil, &pendingError{"waiting for the probe of " + nodeCalled(node) + ": " + firstOf(podObstacle(found), string(found.Status.Phase))}
+			return nil, &pendingError{"waiting for the probe of " + nodeCalled(node) + ": " + cmp.Or(podObstacle(found), string(found.Status.Phase))}
 		}
-		answer = &kernel.Answer{Error: "its probe did not answer: " + firstOf(podObstacle(found), "pod "+found.Name+" is "+string(found.Status.Phase))}
+		answer = &kernel.Answer{Error: "its probe did not answer: " + cmp.Or(podObstacle(found), "pod "+found.Name+" is "+string(found.Status.Phase))}
 	}
 	k.mu.Lock()
 	if k.answers == nil {

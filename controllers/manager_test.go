@@ -31,7 +31,7 @@ func TestManagerWithItsOwnRights(t *testing.T) {
 	config := rest.CopyConfig(apiServer)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:  testScheme(),
+		Scheme:  Scheme(),
 		Cache:   CacheOptions(""),
 		Metrics: metricsserver.Options{BindAddress: "0"},
 	})
@@ -82,7 +82,7 @@ func TestAuthorityWithItsOwnRights(t *testing.T) {
 	}, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "another"}})
 	config := rest.CopyConfig(apiServer)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
-	operator, err := client.New(config, client.Options{Scheme: testScheme()})
+	operator, err := client.New(config, client.Options{Scheme: Scheme()})
 	w.must(err)
 	now := time.Now()
 	for _, step := range []struct {

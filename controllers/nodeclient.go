@@ -22,6 +22,15 @@ import (
 	"github.com/geobench/geobench/internal/wan"
 )
 
+const (
+	// nodeTimeout bounds a question to a node, loadTimeout the loading of its data.
+	nodeTimeout = 3 * time.Second
+	loadTimeout = 10 * time.Minute
+)
+
+// maxAsk is how many pods are asked at once.
+const maxAsk = 32
+
 // NodeClient asks the nodes of a database, and the workers of a run. Addresses are host:port of a node's administration server.
 type NodeClient interface {
 	Status(ctx context.Context, addr string) (*admin.Status, error)

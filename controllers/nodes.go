@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -36,9 +37,6 @@ type nodeState struct {
 	// lost says why the node has lost its state; empty when it has not.
 	lost string
 }
-
-// maxAsk is how many nodes are asked at once.
-const maxAsk = 32
 
 // observeNodes finds the pods of an incarnation and asks each node. What goes wrong with a node is in its state.
 func observeNodes(ctx context.Context, reader client.Reader, clients PodClients, db *v1alpha1.GeoDatabase, d *deploy.Database) ([]nodeState, error) {
@@ -106,13 +104,13 @@ func (s *nodeState) inspectPod(pod *corev1.Pod, incarnation string) {
 		}
 	}
 	if pod.Status.Phase == corev1.PodFailed {
-		s.lost = "its pod failed: " + firstOf(pod.Status.Message, pod.Status.Reason)
+		s.lost = "its pod failed: " + cmp.Or(pod.Status.Message, pod.Status.Reason)
 		s.problem = s.lost
 		return
 	}
 	if pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "" {
 		if s.problem == "" {
-			s.problem = firstOf(podObstacle(pod), "the pod is "+firstOf(string(pod.Status.Phase), "new"))
+			s.problem = cmp.Or(podObstacle(pod), "the pod is "+cmp.Or(string(pod.Status.Phase), "new"))
 		}
 		return
 	}
@@ -122,7 +120,7 @@ func (s *nodeState) inspectPod(pod *corev1.Pod, incarnation string) {
 func (s *nodeState) inspectStatus(status *admin.Status, err error, incarnation string) {
 	switch {
 	case err != nil:
-		s.problem = firstOf(s.problem, "it does not answer: "+err.Error())
+		s.problem = cmp.Or(s.problem, "it does not answer: "+err.Error())
 		return
 	case status.Incarnation != incarnation:
 		s.problem = fmt.Sprintf("it belongs to incarnation %s", status.Incarnation)
@@ -130,10 +128,10 @@ func (s *nodeState) inspectStatus(status *admin.Status, err error, incarnation s
 	}
 	s.status = status
 	if status.Broken {
-		s.lost = firstOf(s.lost, firstOf(status.Reason, "it says that the database lost its state"))
+		s.lost = cmp.Or(s.lost, cmp.Or(status.Reason, "it says that the database lost its state"))
 	}
 	if !status.Ready {
-		s.problem = firstOf(s.problem, firstOf(status.Reason, "it is not ready"))
+		s.problem = cmp.Or(s.problem, cmp.Or(status.Reason, "it is not ready"))
 	}
 	s.ready = status.Ready && !status.Broken && s.lost == ""
 }
@@ -151,17 +149,10 @@ func (s *nodeState) inspectProgram() {
 	case s.ready:
 		s.problem = ""
 	case s.status.Ready:
-		s.problem = firstOf(podObstacle(s.pod), "the program does not accept connections yet")
+		s.problem = cmp.Or(podObstacle(s.pod), "the program does not accept connections yet")
 	default:
-		s.problem = firstOf(s.status.Reason, "its probe is not ready")
+		s.problem = cmp.Or(s.status.Reason, "its probe is not ready")
 	}
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // podObstacle says why a pod does not get to run, or nothing: no Kubernetes node takes it, or its image cannot be pulled.

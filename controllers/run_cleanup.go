@@ -1,13 +1,16 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -25,26 +28,28 @@ func (s *runScope) cleanUp(ctx context.Context, everything bool) (bool, error) {
 		if err := s.Live.List(ctx, list, client.InNamespace(s.run.Namespace), client.MatchingLabels{LabelRun: s.run.Name, LabelManagedBy: ManagedBy}); err != nil {
 			return false, err
 		}
-		for _, obj := range items(list) {
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			obj := item.(client.Object)
 			if !s.mayDelete(obj, everything) {
-				continue
+				return nil
 			}
 			left = fmt.Sprintf("%s %s", kindOf(obj), obj.GetName())
 			if obj.GetDeletionTimestamp() != nil {
-				continue
+				return nil
 			}
 			uid := obj.GetUID()
 			err := s.Client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &uid})
-			if client.IgnoreNotFound(err) != nil {
-				return false, err
-			}
+			return client.IgnoreNotFound(err)
+		})
+		if err != nil {
+			return false, err
 		}
 	}
 	credentials, err := s.deleteCredentials(ctx)
 	if err != nil {
 		return false, err
 	}
-	if left = firstOf(left, credentials); left == "" {
+	if left = cmp.Or(left, credentials); left == "" {
 		s.cleanupRecovered()
 		return true, nil
 	}
@@ -113,31 +118,4 @@ func (s *runScope) cleanupRecovered() {
 	if s.isTrue(v1alpha1.ConditionCleanupFailed) {
 		s.condition(v1alpha1.ConditionCleanupFailed, false, "Clean", "everything is gone")
 	}
-}
-
-func items(list client.ObjectList) []client.Object {
-	var out []client.Object
-	switch l := list.(type) {
-	case *batchv1.JobList:
-		out = pointers(l.Items, func(o *batchv1.Job) client.Object { return o })
-	case *corev1.PodList:
-		out = pointers(l.Items, func(o *corev1.Pod) client.Object { return o })
-	case *rbacv1.RoleBindingList:
-		out = pointers(l.Items, func(o *rbacv1.RoleBinding) client.Object { return o })
-	case *rbacv1.RoleList:
-		out = pointers(l.Items, func(o *rbacv1.Role) client.Object { return o })
-	case *corev1.ServiceAccountList:
-		out = pointers(l.Items, func(o *corev1.ServiceAccount) client.Object { return o })
-	case *corev1.ConfigMapList:
-		out = pointers(l.Items, func(o *corev1.ConfigMap) client.Object { return o })
-	}
-	return out
-}
-
-func pointers[T any](items []T, as func(*T) client.Object) []client.Object {
-	out := make([]client.Object, len(items))
-	for i := range items {
-		out[i] = as(&items[i])
-	}
-	return out
 }

@@ -22,9 +22,6 @@ import (
 	"github.com/geobench/geobench/internal/rtt"
 )
 
-// conditionQuiet is true once every node has finished all transactions: only then can the data be judged.
-const conditionQuiet = "DatabaseQuiet"
-
 // evaluate judges the run: it waits until the database is quiet, asks every node for the sums of its rows, merges the
 // workers' reports and writes the result document. The document comes first and the status after it, so that an operator
 // that is killed in between finds it and goes on from there.
@@ -109,7 +106,7 @@ func (s *runScope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, 
 			return false, nil
 		}
 		if n.status == nil {
-			s.condition(conditionQuiet, false, "NodesNotReady", fmt.Sprintf("node %s: %s", n.podName, n.problem))
+			s.condition(v1alpha1.ConditionDatabaseQuiet, false, "NodesNotReady", fmt.Sprintf("node %s: %s", n.podName, n.problem))
 			return false, nil
 		}
 		f.Unfinished += n.status.Pending
@@ -121,20 +118,20 @@ func (s *runScope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, 
 	longest := s.current.database.Topology.LongestRTT()
 	const rounded = time.Second // the status keeps whole seconds
 	if left := longest + rounded - inStage; left > 0 {
-		s.condition(conditionQuiet, false, "Settling", fmt.Sprintf("what was committed may still be on its way between regions, whose longest round trip is %s", rtt.Round(longest)))
+		s.condition(v1alpha1.ConditionDatabaseQuiet, false, "Settling", fmt.Sprintf("what was committed may still be on its way between regions, whose longest round trip is %s", rtt.Round(longest)))
 		s.again = left
 		return false, nil
 	}
 	audits := audit.Audits{Out: judge.LeftOut(&s.current.database.Topology, gone, func(n geo.NodeID) int { return s.nodes[n].status.Pending })}
 	if audits.Nodes, err = s.audit(ctx, audits.LeftOut); err != nil {
-		s.condition(conditionQuiet, false, "AuditFailed", err.Error())
+		s.condition(v1alpha1.ConditionDatabaseQuiet, false, "AuditFailed", err.Error())
 		f.Unaudited = fmt.Errorf("the rows could not be audited: %w", err)
 		return inStage > judge.QuietWithin, nil
 	}
 	if len(gone) == 0 {
-		s.condition(conditionQuiet, true, "Quiet", "every node has finished all transactions and was audited")
+		s.condition(v1alpha1.ConditionDatabaseQuiet, true, "Quiet", "every node has finished all transactions and was audited")
 	} else {
-		s.condition(conditionQuiet, true, "Quiet", fmt.Sprintf("faults have taken %d nodes; of the others, those that wait for them were left out, and all the rest audited", len(gone)))
+		s.condition(v1alpha1.ConditionDatabaseQuiet, true, "Quiet", fmt.Sprintf("faults have taken %d nodes; of the others, those that wait for them were left out, and all the rest audited", len(gone)))
 	}
 	f.Audits = &audits
 	return true, nil
@@ -144,11 +141,11 @@ func (s *runScope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, 
 // those that wait for them never end.
 func (s *runScope) stalled(pending int, gone bool) bool {
 	message := fmt.Sprintf("%d transactions are unfinished", pending)
-	if was := meta.FindStatusCondition(s.run.Status.Conditions, conditionQuiet); was != nil && was.Message == message {
+	if was := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionDatabaseQuiet); was != nil && was.Message == message {
 		return gone && s.Clock.Now().Sub(was.LastTransitionTime.Time) > stalledPatience
 	}
-	meta.RemoveStatusCondition(&s.run.Status.Conditions, conditionQuiet) // so that it says since when there are as many
-	s.condition(conditionQuiet, false, "TransactionsPending", message)
+	meta.RemoveStatusCondition(&s.run.Status.Conditions, v1alpha1.ConditionDatabaseQuiet) // so that it says since when there are as many
+	s.condition(v1alpha1.ConditionDatabaseQuiet, false, "TransactionsPending", message)
 	return false
 }
 
@@ -199,7 +196,7 @@ func (s *runScope) gather(ctx context.Context, f *judge.Facts, workers []workerS
 		return err
 	}
 	if len(s.run.Spec.Faults) > 0 {
-		s.keep(injector.timeline)
+		keep(s.run, injector.timeline)
 	}
 	f.Gaps = s.gaps(injector.timeline)
 	return nil

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,24 +101,24 @@ func faultStatus(run *v1alpha1.BenchmarkRun, name string) *v1alpha1.FaultStatus 
 	return nil
 }
 
-// playedOn returns the timeline of the faults that are played on the present incarnation of a database; nil when none are. A
-// run that is over or goes wants no fault any more.
-func playedOn(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase, current *incarnation) (*fault.Timeline, error) {
-	if db.Status.ActiveRun == "" || current == nil {
+// playedOn returns the timeline of the faults that a run plays on an incarnation of a database; nil when none are. A run that is
+// over or goes wants no fault any more.
+func playedOn(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase, incarnation string, t *geo.Topology) (*fault.Timeline, error) {
+	if db.Status.ActiveRun == "" {
 		return nil, nil
 	}
 	run := &v1alpha1.BenchmarkRun{}
 	if err := reader.Get(ctx, types.NamespacedName{Namespace: db.Namespace, Name: db.Status.ActiveRun}, run); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	if over(run) || run.DeletionTimestamp != nil || run.Status.RunID != run.Spec.RunID || run.Status.DatabaseIncarnation != current.id() {
+	if over(run) || run.DeletionTimestamp != nil || run.Status.RunID != run.Spec.RunID || run.Status.DatabaseIncarnation != incarnation {
 		return nil, nil
 	}
-	return timelineOf(run, &current.database.Topology), nil
+	return timelineOf(run, t), nil
 }
 
-// keep writes the timeline into the status.
-func (s *runScope) keep(tl *fault.Timeline) {
+// keep writes a timeline into the status of its run.
+func keep(run *v1alpha1.BenchmarkRun, tl *fault.Timeline) {
 	t := tl.Plan.Topology
 	names := func(nodes []geo.NodeID) (out []string) {
 		for _, n := range nodes {
@@ -129,12 +130,12 @@ func (s *runScope) keep(tl *fault.Timeline) {
 		if d == nil {
 			return nil
 		}
-		when := metav1.NewMicroTime(s.run.Status.MeasureStartTime.Add(*d))
+		when := metav1.NewMicroTime(run.Status.MeasureStartTime.Add(*d))
 		return &when
 	}
-	s.run.Status.Faults = nil
+	run.Status.Faults = nil
 	for _, l := range tl.Lives {
-		s.run.Status.Faults = append(s.run.Status.Faults, v1alpha1.FaultStatus{
+		run.Status.Faults = append(run.Status.Faults, v1alpha1.FaultStatus{
 			Name: l.Fault.Name, State: string(l.State), StateStartTime: at(&l.Since), Message: truncate(l.Problem, 1024),
 			Injector: v1alpha1.Injector(l.Injector), Lasting: l.Lasting, Processes: l.Marks,
 			Targets: names(l.Targets.From), OtherSide: names(l.Targets.To),
@@ -158,7 +159,7 @@ func (s *runScope) playFaults(ctx context.Context) (over bool, err error) {
 		return false, err
 	}
 	s.events = append(s.events, in.changes(s.run)...)
-	s.keep(in.timeline)
+	keep(s.run, in.timeline)
 	if next != fault.Never {
 		s.again = min(s.again, max(time.Millisecond, next-in.now()))
 	}
@@ -219,7 +220,7 @@ func (s *runScope) endFaults(ctx context.Context) (bool, error) {
 		if f.InjectingTime != nil && f.RecoveredTime == nil && !f.Lasting {
 			f.RecoveredTime = &now
 		}
-		f.Message = firstOf(f.Message, "taken away because the run ended; it was in state "+f.State)
+		f.Message = cmp.Or(f.Message, "taken away because the run ended; it was in state "+f.State)
 		f.State, f.StateStartTime = string(fault.Done), &now
 	}
 	return true, nil

@@ -151,7 +151,7 @@ const chaosFaults = `
 
 // left names what is left of Chaos Mesh's objects.
 func (w *world) chaosLeft() (out []string) {
-	for _, kind := range chaosKinds {
+	for _, kind := range chaosMeshKinds {
 		for _, o := range w.chaos(kind).Items {
 			out = append(out, kind+" "+o.GetName())
 		}

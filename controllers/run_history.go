@@ -77,12 +77,12 @@ func (s *runScope) history(ctx context.Context, workers []workerState) (*history
 			return nil, err
 		}
 		if err := s.readHistory(ctx, h, addr, w); err != nil {
-			s.condition(conditionQuiet, false, "HistoryNotRead", fmt.Sprintf("the history of %s: %s", w.name(), err))
+			s.condition(v1alpha1.ConditionDatabaseQuiet, false, "HistoryNotRead", fmt.Sprintf("the history of %s: %s", w.name(), err))
 			return nil, nil
 		}
 		clock, err := s.Pods.Nodes(s.db.UID).Clock(ctx, addr)
 		if err != nil {
-			s.condition(conditionQuiet, false, "ClockNotRead", fmt.Sprintf("the clock of %s: %s", w.name(), err))
+			s.condition(v1alpha1.ConditionDatabaseQuiet, false, "ClockNotRead", fmt.Sprintf("the clock of %s: %s", w.name(), err))
 			return nil, nil
 		}
 		clocks.add(machine, clock.Ahead, clock.Within)

@@ -15,6 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/identity/identitytest"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -68,7 +69,7 @@ func TestHistoryIsChecked(t *testing.T) {
 			}
 		}, v1alpha1.VerdictFailed, "CheckFailed", "realtime"},
 		"more than the operator has memory for": {both, func(w *world) {
-			w.history, w.run.HistoryMemory = inTurn, 3*transactionMemory
+			w.history, w.run.HistoryMemory = inTurn, 3*220
 		}, v1alpha1.VerdictInvalid, "HistoryTooLarge", "checking 3 transactions with 6 operations"},
 		"more than a worker may record": {both, func(w *world) {
 			w.history, w.historyFull = inTurn, true
@@ -137,7 +138,7 @@ func TestClocksOfSeveralMachines(t *testing.T) {
 
 func TestHTTPWorkerClient(t *testing.T) {
 	credentials, folder := unitCredentials(t, "uid")
-	addr := httpsServer(t, folder, func(w http.ResponseWriter, r *http.Request) {
+	addr := identitytest.Serve(t, folder, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case admin.PathClock:
 			_ = json.NewEncoder(w).Encode(admin.Reading{Wall: time.Now().Add(time.Hour).UnixNano(), Monotonic: time.Minute})
@@ -153,7 +154,7 @@ func TestHTTPWorkerClient(t *testing.T) {
 	if _, err := c.History(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "409 Conflict: the history is still") {
 		t.Errorf("a history that is being written gave %v", err)
 	}
-	body, err := c.History(t.Context(), httpsServer(t, folder, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "all of it") }))
+	body, err := c.History(t.Context(), identitytest.Serve(t, folder, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "all of it") }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,9 +22,6 @@ import (
 
 // manifestsKey is the key of the ConfigMap that keeps the manifests of a run.
 const manifestsKey = "manifests.json.gz"
-
-// conditionManifestsUnchanged is False when the database or its network was edited while the run went on as it had begun.
-const conditionManifestsUnchanged = "ManifestsUnchanged"
 
 // manifests are those that a run was let in with. The result shows them, and prices and judgements go by them, whatever the objects
 // say by then.
@@ -113,7 +111,7 @@ func (s *runScope) edited(ctx context.Context, m *manifests) ([]string, error) {
 	case err != nil:
 		return nil, err
 	case (m.ProfileName != "" || profile.name != "") && !equality.Semantic.DeepEqual(profile.spec, m.Network):
-		out = append(out, "NetworkProfile "+firstOf(m.ProfileName, profile.name))
+		out = append(out, "NetworkProfile "+cmp.Or(m.ProfileName, profile.name))
 	}
 	return out, nil
 }
@@ -125,10 +123,10 @@ func (s *runScope) noteEdits(ctx context.Context, m *manifests) error {
 		return err
 	}
 	if len(edited) == 0 {
-		s.condition(conditionManifestsUnchanged, true, "Unchanged", "the database and its network are as they were when the run began")
+		s.condition(v1alpha1.ConditionManifestsUnchanged, true, "Unchanged", "the database and its network are as they were when the run began")
 		return nil
 	}
-	s.condition(conditionManifestsUnchanged, false, "Edited",
+	s.condition(v1alpha1.ConditionManifestsUnchanged, false, "Edited",
 		fmt.Sprintf("edited during the run, which went on with what they said when it began: %s", strings.Join(edited, ", ")))
 	return nil
 }

@@ -80,7 +80,7 @@ func (s *runScope) resultObject(ctx context.Context) (*corev1.ConfigMap, error) 
 		return nil, client.IgnoreNotFound(err)
 	}
 	if !metav1.IsControlledBy(cm, s.run) {
-		return nil, &nameTakenError{"ConfigMap", cm.Name}
+		return nil, nameTaken(cm)
 	}
 	return cm, nil
 }
@@ -142,3 +142,11 @@ func ReadResult(run *v1alpha1.BenchmarkRun, cm *corev1.ConfigMap) (*result.Docum
 	}
 	return doc, nil
 }
+
+// The keys of a report ConfigMap: the claims and figures as JSON, or gzipped where that would not fit, and as tables for
+// people, as long as there is room.
+const (
+	ReportKey     = "report.json"
+	ReportKeyGzip = "report.json.gz"
+	ReportText    = "report.txt"
+)

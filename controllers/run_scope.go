@@ -146,7 +146,7 @@ func (s *runScope) waitingFor() string {
 		v1alpha1.StageMeasure:   v1alpha1.ConditionMeasured,
 		v1alpha1.StageRecover:   v1alpha1.ConditionMeasured,
 		v1alpha1.StageCollect:   v1alpha1.ConditionMeasured,
-		v1alpha1.StageEvaluate:  conditionQuiet,
+		v1alpha1.StageEvaluate:  v1alpha1.ConditionDatabaseQuiet,
 	}[s.run.Status.Stage]
 	c := meta.FindStatusCondition(s.run.Status.Conditions, kind)
 	if c == nil || c.Status == metav1.ConditionTrue {

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -40,7 +41,7 @@ func TestRunGoesThroughAllStages(t *testing.T) {
 		if s := run.Status.Stage; s != "" && !slices.Contains(seen, s) {
 			seen = append(seen, s)
 		}
-		c := meta.FindStatusCondition(run.Status.Conditions, conditionQuiet)
+		c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionDatabaseQuiet)
 		settled = settled || c != nil && c.Reason == "Settling"
 		return over(run) && len(run.Finalizers) == 0
 	})
@@ -158,7 +159,7 @@ func (w *world) untilAtLeast(name string, stage v1alpha1.Stage) *v1alpha1.Benchm
 	w.t.Helper()
 	w.until(fmt.Sprintf("run %s reaches stage %s", name, stage), func() bool {
 		run := w.getRun(name)
-		return over(run) || stageOrder[run.Status.Stage] >= stageOrder[stage]
+		return over(run) || slices.Index(activeStages, run.Status.Stage) >= slices.Index(activeStages, stage)
 	})
 	return w.getRun(name)
 }
@@ -440,7 +441,7 @@ func TestRunsTakeTurns(t *testing.T) {
 		active, done := 0, 0
 		for i := range runs.Items {
 			run := &runs.Items[i]
-			if stageOrder[run.Status.Stage] > stageOrder[v1alpha1.StagePreflight] {
+			if slices.Index(activeStages, run.Status.Stage) > slices.Index(activeStages, v1alpha1.StagePreflight) {
 				active++
 				if !slices.Contains(order, run.Name) {
 					order = append(order, run.Name)
@@ -463,10 +464,7 @@ func TestRunsTakeTurns(t *testing.T) {
 	// Creation times have a resolution of a second; within one, names decide.
 	runs := []client.Object{w.getRun("a"), w.getRun("b"), w.getRun("c")}
 	slices.SortFunc(runs, func(a, b client.Object) int {
-		if earlier(a, b) {
-			return -1
-		}
-		return 1
+		return cmp.Or(a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time), strings.Compare(a.GetName(), b.GetName()))
 	})
 	want := []string{runs[0].GetName(), runs[1].GetName(), runs[2].GetName()}
 	if !slices.Equal(order, want) {
@@ -564,12 +562,9 @@ func TestWorkersMayTouchTheirReportsOnly(t *testing.T) {
 	if fmt.Sprint(role.Rules) != fmt.Sprint(want) {
 		t.Errorf("the role allows %v, want %v", role.Rules, want)
 	}
-	for _, list := range cleanupLists() {
-		w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{LabelRun: "r"}))
-		for _, obj := range items(list) {
-			if _, pod := obj.(*corev1.Pod); !pod && !metav1.IsControlledBy(obj, run) {
-				t.Errorf("%s %s does not belong to the run", kindOf(obj), obj.GetName())
-			}
+	for _, obj := range w.labelled("r") {
+		if _, pod := obj.(*corev1.Pod); !pod && !metav1.IsControlledBy(obj, run) {
+			t.Errorf("%s %s does not belong to the run", kindOf(obj), obj.GetName())
 		}
 	}
 }

@@ -13,10 +13,6 @@ import (
 	"github.com/geobench/geobench/internal/deploy"
 )
 
-// conditionWorkersCreated is true once every worker Job was made. From then on a Job that is missing is never made
-// again: its workers may have run.
-const conditionWorkersCreated = "WorkersCreated"
-
 // warmup makes the workers, waits until all are ready, agrees on a start, tells them, and waits for measuring to begin.
 //
 //	Jobs made -> WorkersCreated written -> all ready -> nodes' processes noted -> start time written to the status
@@ -24,11 +20,11 @@ const conditionWorkersCreated = "WorkersCreated"
 func (s *runScope) warmup(ctx context.Context) error {
 	s.again = time.Second
 	st := &s.run.Status
-	if !s.isTrue(conditionWorkersCreated) {
+	if !s.isTrue(v1alpha1.ConditionWorkersCreated) {
 		if err := s.createWorkers(ctx); err != nil {
 			return err
 		}
-		s.condition(conditionWorkersCreated, true, "Created", "the worker Jobs of all regions were made")
+		s.condition(v1alpha1.ConditionWorkersCreated, true, "Created", "the worker Jobs of all regions were made")
 		s.again = time.Millisecond
 		return nil
 	}

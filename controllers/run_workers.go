@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -217,7 +218,7 @@ func (w *workerState) state() string { return w.report.Data[deploy.KeyState] }
 
 // name is the worker's pod where it is known.
 func (w *workerState) name() string {
-	return firstOf(w.report.Data[deploy.KeyPod], w.place())
+	return cmp.Or(w.report.Data[deploy.KeyPod], w.place())
 }
 
 // place says which worker it is.
@@ -239,7 +240,7 @@ func (s *runScope) observeWorkers(ctx context.Context) ([]workerState, error) {
 			}
 			switch w.state() {
 			case deploy.StateFailed:
-				return nil, &trouble{"WorkerFailed", fmt.Sprintf("%s gave up: %s", w.name(), firstOf(w.report.Data[deploy.KeyMessage], "it did not say why"))}
+				return nil, &trouble{"WorkerFailed", fmt.Sprintf("%s gave up: %s", w.name(), cmp.Or(w.report.Data[deploy.KeyMessage], "it did not say why"))}
 			case deploy.StateDone:
 				done++
 			}
@@ -298,7 +299,7 @@ func podDeath(pod *corev1.Pod) string {
 		}
 	}
 	if pod.Status.Phase == corev1.PodFailed {
-		return "failed: " + firstOf(pod.Status.Message, firstOf(pod.Status.Reason, "no reason is known"))
+		return "failed: " + cmp.Or(pod.Status.Message, cmp.Or(pod.Status.Reason, "no reason is known"))
 	}
 	return ""
 }
@@ -332,7 +333,7 @@ func (s *runScope) checkHealth(ctx context.Context) error {
 			return nil
 		}
 	}
-	if !s.isTrue(conditionWorkersCreated) {
+	if !s.isTrue(v1alpha1.ConditionWorkersCreated) {
 		return nil
 	}
 	s.workers, err = s.observeWorkers(ctx)

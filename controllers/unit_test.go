@@ -1,9 +1,7 @@
 package controllers
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -31,8 +30,8 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/identity/identitytest"
 	"github.com/geobench/geobench/internal/rtt"
 )
 
@@ -56,9 +55,10 @@ func TestShownLinksStayWhileTheyAreSimilar(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	db := func(name string) *v1alpha1.GeoDatabase { return makeDatabase(name).obj() }
-	run := makeRun(strings.Repeat("r", 32)).obj()
-	run.UID = types.UID("uid")
+	db := func(name string) *v1alpha1.GeoDatabase {
+		return &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
+	run := &v1alpha1.BenchmarkRun{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("r", 32), UID: "uid"}}
 	long := strings.Repeat("x", 24)
 	for _, name := range []string{
 		regionName(db("d"), "us-west-2"), regionName(db(strings.Repeat("d", 27)), long), regionName(db("9.lives"), "eu"),
@@ -78,50 +78,6 @@ func TestNames(t *testing.T) {
 	again.Status.RunID = "2"
 	if workerName(run, "a") == workerName(again, "a") {
 		t.Error("two attempts share a Job")
-	}
-}
-
-// TestPodsAreRestricted checks what the Pod Security Standard "restricted" asks for, and more.
-func TestPodsAreRestricted(t *testing.T) {
-	db, run := makeDatabase("d").obj(), makeRun("r").obj()
-	region := &v1alpha1.Region{Name: "us-west-2", NodeSelector: map[string]string{"disk": "fast"}, Tolerations: []corev1.Toleration{{Key: "db"}}}
-	objects, err := buildWorkerObjects(run, db, region, &deploy.Worker{Workers: 2, HistoryLimit: 1 << 20}, testImage, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	job := objects[len(objects)-1].(*batchv1.Job)
-	if *job.Spec.BackoffLimit != 0 || job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever || *job.Spec.ActiveDeadlineSeconds != 3600 {
-		t.Errorf("the job may start workers again: %+v", job.Spec)
-	}
-	set := buildStatefulSet(db, region, "x-1", testImage)
-	if *set.Spec.Template.Spec.AutomountServiceAccountToken {
-		t.Error("nodes get a token")
-	}
-	for what, template := range map[string]corev1.PodTemplateSpec{"node": set.Spec.Template, "worker": job.Spec.Template} {
-		if template.Labels[LabelRegion] != "us-west-2" || template.Labels[LabelDatabase] == "" && what == "node" {
-			t.Errorf("%s: labels are %v", what, template.Labels)
-		}
-		spec := template.Spec
-		if spec.HostNetwork || spec.HostPID || spec.HostIPC || !*spec.SecurityContext.RunAsNonRoot || spec.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
-			t.Errorf("%s: pod security is %+v", what, spec.SecurityContext)
-		}
-		if spec.NodeSelector["disk"] != "fast" || len(spec.Tolerations) != 1 || spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution == nil {
-			t.Errorf("%s: it goes to %v %v %v", what, spec.NodeSelector, spec.Tolerations, spec.Affinity)
-		}
-		for _, c := range spec.Containers {
-			sc := c.SecurityContext
-			if *sc.AllowPrivilegeEscalation || !*sc.ReadOnlyRootFilesystem || !*sc.RunAsNonRoot || fmt.Sprint(sc.Capabilities.Drop) != "[ALL]" || len(sc.Capabilities.Add) > 0 {
-				t.Errorf("%s: container security is %+v", what, sc)
-			}
-			if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() {
-				t.Errorf("%s: it requests nothing", what)
-			}
-		}
-		for _, v := range spec.Volumes {
-			if v.ConfigMap == nil && v.Secret == nil && v.Projected == nil && (v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil) {
-				t.Errorf("%s: volume %s is neither a ConfigMap, nor a Secret, nor a bounded folder", what, v.Name)
-			}
-		}
 	}
 }
 
@@ -145,16 +101,22 @@ func TestProcessorsAndMemory(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
 		}
 	}
-	run, db := makeRun("r").obj(), makeDatabase("d").obj()
+	db := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: v1alpha1.GeoDatabaseSpec{Regions: []v1alpha1.Region{{Name: "us-west-2"}}}}
+	db.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
+	if env := nodePodSpec(db, &db.Spec.Regions[0], "i", "image").Containers[0].Env; !slices.Contains(env, corev1.EnvVar{Name: "GOMAXPROCS", Value: "4"}) {
+		t.Errorf("%v, want GOMAXPROCS 4", env)
+	}
+}
+
+// What workers take of the machine follows from the run's manifest, not from the database's.
+func TestProcessorsOfWorkers(t *testing.T) {
+	run := &v1alpha1.BenchmarkRun{ObjectMeta: metav1.ObjectMeta{Name: "r"}}
+	db := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: v1alpha1.GeoDatabaseSpec{Regions: []v1alpha1.Region{{Name: "us-west-2"}}}}
 	db.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
 	run.Spec.Load.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
-	for want, env := range map[string][]corev1.EnvVar{
-		"4": nodePodSpec(db, &db.Spec.Regions[0], "i", "image").Containers[0].Env,
-		"2": buildJob(run, db, &db.Spec.Regions[0], 1, "image", time.Minute, metav1.ObjectMeta{Name: "w"}).Spec.Template.Spec.Containers[0].Env,
-	} {
-		if !slices.Contains(env, corev1.EnvVar{Name: "GOMAXPROCS", Value: want}) {
-			t.Errorf("%v, want GOMAXPROCS %s", env, want)
-		}
+	job := buildJob(run, db, &db.Spec.Regions[0], 1, "image", time.Minute, metav1.ObjectMeta{Name: "w"})
+	if env := job.Spec.Template.Spec.Containers[0].Env; !slices.Contains(env, corev1.EnvVar{Name: "GOMAXPROCS", Value: "2"}) {
+		t.Errorf("%v, want GOMAXPROCS 2", env)
 	}
 }
 
@@ -189,7 +151,7 @@ func TestLossBackoff(t *testing.T) {
 
 func TestHTTPNodeClient(t *testing.T) {
 	credentials, folder := unitCredentials(t, "uid")
-	server := httpsServer(t, folder, func(w http.ResponseWriter, r *http.Request) {
+	server := identitytest.Serve(t, folder, func(w http.ResponseWriter, r *http.Request) {
 		switch r.Method + r.URL.Path {
 		case "GET/status":
 			fmt.Fprint(w, `{"node": "a/0/0", "pod": "p", "ready": true}`)
@@ -235,7 +197,7 @@ func TestHTTPNodeClient(t *testing.T) {
 // unitCredentials are an operator's, and what the pods of one of its databases find.
 func unitCredentials(t *testing.T, database types.UID) (*Credentials, identity.Folder) {
 	t.Helper()
-	c := fake.NewClientBuilder().WithScheme(testScheme()).Build()
+	c := fake.NewClientBuilder().WithScheme(Scheme()).Build()
 	credentials := &Credentials{Client: c, Live: c, Namespace: "geobench-system", Clock: clock.RealClock{}}
 	a, err := credentials.Authority(t.Context())
 	if err != nil {
@@ -254,41 +216,28 @@ func unitCredentials(t *testing.T, database types.UID) (*Credentials, identity.F
 	return credentials, identity.Folder(folder)
 }
 
-// httpsServer is what a pod with those credentials serves; it returns where.
-func httpsServer(t *testing.T, folder identity.Folder, h http.HandlerFunc) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- admin.Serve(ctx, folder.Listener(l, func(net.Addr, error) {}), h) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	return l.Addr().String()
-}
-
 func TestMetrics(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	ended := func(ago time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(-ago)} }
-	db := makeDatabase("d").obj()
+	db := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: "test", Name: "d"}, Spec: v1alpha1.GeoDatabaseSpec{
+		Engine: v1alpha1.Engine{Name: "calvin"}, Network: v1alpha1.Network{Profile: &v1alpha1.NetworkProfileSpec{}},
+	}}
+	run := func(name, database string) *v1alpha1.BenchmarkRun {
+		return &v1alpha1.BenchmarkRun{ObjectMeta: metav1.ObjectMeta{Namespace: "test", Name: name},
+			Spec: v1alpha1.BenchmarkRunSpec{DatabaseRef: v1alpha1.LocalReference{Name: database}}}
+	}
 	db.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionNetworkVerified, Status: metav1.ConditionTrue}}
-	passed := makeRun("a").database("d").obj()
+	passed := run("a", "d")
 	passed.Status.Stage, passed.Status.Verdict, passed.Status.CompletionTime = v1alpha1.StageCompleted, v1alpha1.VerdictPassed, ended(time.Minute)
-	old := makeRun("c").database("d").obj()
+	old := run("c", "d")
 	old.Status.Stage, old.Status.Verdict, old.Status.CompletionTime = v1alpha1.StageCompleted, v1alpha1.VerdictPassed, ended(time.Hour)
-	waiting := makeRun("b").database("gone").obj()
+	waiting := run("b", "gone")
 	waiting.Status.Stage, waiting.Status.StageStartTime = v1alpha1.StageLoad, ended(10*time.Second)
 	limit, rate := intstr.FromString("250ms"), intstr.FromInt32(1000)
 	waiting.Spec.Objectives = []v1alpha1.Objective{
 		{Metric: v1alpha1.MetricLatencyP99, Region: "eu", Max: &limit}, {Metric: v1alpha1.MetricThroughput, Min: &rate},
 	}
-	reader := fake.NewClientBuilder().WithScheme(testScheme()).WithObjects(db, passed, waiting, old).Build()
+	reader := fake.NewClientBuilder().WithScheme(Scheme()).WithObjects(db, passed, waiting, old).Build()
 	c := NewCollector(reader, clocktesting.NewFakePassiveClock(now))
 	expected := fmt.Sprintf(`
 # HELP geobench_database_network_verified 1 when the measured network of a database is the declared one, else 0.
@@ -343,7 +292,7 @@ func TestStatusFits(t *testing.T) {
 	}
 	fit(&st)
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	text, err := os.ReadFile("../config/crd/bases/geobench.dev_benchmarkruns.yaml")
+	text, err := os.ReadFile("../../config/crd/bases/geobench.dev_benchmarkruns.yaml")
 	if err == nil {
 		err = yaml.UnmarshalStrict(text, crd)
 	}
@@ -364,6 +313,50 @@ func TestStatusFits(t *testing.T) {
 	} {
 		if most := limit(field[0], field[1]); len(got) != most {
 			t.Errorf("status.%s[].%s has %d bytes, want as many as may be, %d", field[0], field[1], len(got), most)
+		}
+	}
+}
+
+// TestPodsAreRestricted checks what the Pod Security Standard "restricted" asks for, and more.
+func TestPodsAreRestricted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	db, run := makeDatabase("d"), makeRun("r").database("d").workers(2).deadline(time.Hour).verify(v1alpha1.VerifySerializable)
+	db.Spec.Regions[0].NodeSelector, db.Spec.Regions[0].Tolerations = map[string]string{"disk": "fast"}, []corev1.Toleration{{Key: "db"}}
+	w.create(db.obj(), run.obj())
+	w.untilStage("r", v1alpha1.StageMeasure)
+	job := w.get(workerName(w.getRun("r"), "us-west-2"), &batchv1.Job{}).(*batchv1.Job)
+	if left := *job.Spec.ActiveDeadlineSeconds; *job.Spec.BackoffLimit != 0 || job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever || left < 3000 || left > 3600 {
+		t.Errorf("the job may start workers again: %+v", job.Spec)
+	}
+	set := w.get(regionName(w.getDatabase("d"), "us-west-2"), &appsv1.StatefulSet{}).(*appsv1.StatefulSet)
+	if *set.Spec.Template.Spec.AutomountServiceAccountToken {
+		t.Error("nodes get a token")
+	}
+	for what, template := range map[string]corev1.PodTemplateSpec{"node": set.Spec.Template, "worker": job.Spec.Template} {
+		if template.Labels[LabelRegion] != "us-west-2" || template.Labels[LabelDatabase] == "" {
+			t.Errorf("%s: labels are %v", what, template.Labels)
+		}
+		spec := template.Spec
+		if spec.HostNetwork || spec.HostPID || spec.HostIPC || !*spec.SecurityContext.RunAsNonRoot || spec.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+			t.Errorf("%s: pod security is %+v", what, spec.SecurityContext)
+		}
+		if spec.NodeSelector["disk"] != "fast" || len(spec.Tolerations) != 1 || spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution == nil {
+			t.Errorf("%s: it goes to %v %v %v", what, spec.NodeSelector, spec.Tolerations, spec.Affinity)
+		}
+		for _, c := range spec.Containers {
+			sc := c.SecurityContext
+			if *sc.AllowPrivilegeEscalation || !*sc.ReadOnlyRootFilesystem || !*sc.RunAsNonRoot || fmt.Sprint(sc.Capabilities.Drop) != "[ALL]" || len(sc.Capabilities.Add) > 0 {
+				t.Errorf("%s: container security is %+v", what, sc)
+			}
+			if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() {
+				t.Errorf("%s: it requests nothing", what)
+			}
+		}
+		for _, v := range spec.Volumes {
+			if v.ConfigMap == nil && v.Secret == nil && v.Projected == nil && (v.EmptyDir == nil || v.EmptyDir.SizeLimit == nil) {
+				t.Errorf("%s: volume %s is neither a ConfigMap, nor a Secret, nor a bounded folder", what, v.Name)
+			}
 		}
 	}
 }

@@ -20,9 +20,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -859,16 +862,24 @@ func (w *world) nodePod(database, region string, ordinal int) *corev1.Pod {
 func (w *world) leftovers(run string) []string {
 	w.t.Helper()
 	var out []string
-	for _, list := range cleanupLists() {
-		w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{LabelRun: run}))
-		for _, obj := range items(list) {
-			out = append(out, kindOf(obj)+" "+obj.GetName())
-		}
+	for _, obj := range w.labelled(run) {
+		out = append(out, kindOf(obj)+" "+obj.GetName())
 	}
-	secrets := &corev1.SecretList{}
-	w.must(w.client.List(w.ctx, secrets, client.InNamespace(w.namespace), client.MatchingLabels{LabelRun: run}))
-	for i := range secrets.Items {
-		out = append(out, "Secret "+secrets.Items[i].Name)
+	return out
+}
+
+// labelled are the objects that carry a run's label, of all kinds that runs make.
+func (w *world) labelled(run string) (out []client.Object) {
+	w.t.Helper()
+	for _, list := range []client.ObjectList{
+		&batchv1.JobList{}, &corev1.PodList{}, &rbacv1.RoleBindingList{}, &rbacv1.RoleList{}, &corev1.ServiceAccountList{},
+		&corev1.ConfigMapList{}, &corev1.SecretList{},
+	} {
+		w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{LabelRun: run}))
+		w.must(meta.EachListItem(list, func(obj runtime.Object) error {
+			out = append(out, obj.(client.Object))
+			return nil
+		}))
 	}
 	return out
 }

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -78,10 +77,7 @@ var connect = func(f clusterFlags) (*cluster, error) {
 	if err != nil {
 		return nil, usageError("no cluster: %w", err)
 	}
-	scheme := runtime.NewScheme()
-	_ = clientgoscheme.AddToScheme(scheme) // cannot fail: the types are fixed
-	_ = v1alpha1.AddToScheme(scheme)
-	c, err := client.New(rest, client.Options{Scheme: scheme})
+	c, err := client.New(rest, client.Options{Scheme: controllers.Scheme()})
 	if err != nil {
 		return nil, fmt.Errorf("no cluster: %w", err)
 	}

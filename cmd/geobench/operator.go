@@ -12,8 +12,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -23,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers"
 	"github.com/geobench/geobench/internal/version"
 )
@@ -104,10 +101,6 @@ func (o *operatorOptions) run(cmd *cobra.Command) error {
 
 // manager makes the manager with all controllers.
 func (o *operatorOptions) manager(config *rest.Config, log logr.Logger) (ctrl.Manager, error) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return nil, err
-	}
 	config.QPS, config.Burst = o.qps, o.burst
 	config.UserAgent = "geobench-operator/" + version.String()
 	metricsOptions := metricsserver.Options{BindAddress: o.metricsAddress, SecureServing: o.metricsSecure}
@@ -117,7 +110,7 @@ func (o *operatorOptions) manager(config *rest.Config, log logr.Logger) (ctrl.Ma
 		metricsOptions.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }}
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                        scheme,
+		Scheme:                        controllers.Scheme(),
 		Logger:                        log,
 		Cache:                         controllers.CacheOptions(o.namespace),
 		Metrics:                       metricsOptions,
