@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/deploy"
 )
 
@@ -41,9 +43,9 @@ func TestDatabaseIsDeployed(t *testing.T) {
 			t.Errorf("condition %s is not true", c)
 		}
 	}
-	cm := w.get(topologyName(db, db.Status.Incarnation), &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	cm := w.get(kube.TopologyName(db, db.Status.Incarnation), &corev1.ConfigMap{}).(*corev1.ConfigMap)
 	var d deploy.Database
-	w.must(json.Unmarshal([]byte(cm.Data[TopologyKey]), &d))
+	w.must(json.Unmarshal([]byte(cm.Data[database.TopologyKey]), &d))
 	if err := d.Validate(); err != nil {
 		t.Error(err)
 	}
@@ -57,7 +59,7 @@ func TestDatabaseIsDeployed(t *testing.T) {
 	w.operatorClient = func() client.Client {
 		return interceptor.NewClient(w.client.(client.WithWatch), interceptor.Funcs{
 			Patch: func(_ context.Context, _ client.WithWatch, obj client.Object, _ client.Patch, _ ...client.PatchOption) error {
-				t.Errorf("%s %s is patched for ever", kindOf(obj), obj.GetName())
+				t.Errorf("%s %s is patched for ever", kube.KindOf(obj), obj.GetName())
 				return nil
 			},
 		})
@@ -70,7 +72,7 @@ func TestDatabaseIsDeployed(t *testing.T) {
 	for _, was := range objects {
 		now := w.get(was.GetName(), was.DeepCopyObject().(client.Object))
 		if now.GetResourceVersion() != was.GetResourceVersion() {
-			t.Errorf("%s %s was written again:\n%s", kindOf(was), was.GetName(), cmp.Diff(was, now))
+			t.Errorf("%s %s was written again:\n%s", kube.KindOf(was), was.GetName(), cmp.Diff(was, now))
 		}
 	}
 }
@@ -95,7 +97,7 @@ func TestChangeRestartsTheDatabase(t *testing.T) {
 		sets := &appsv1.StatefulSetList{}
 		w.must(w.client.List(w.ctx, sets, client.InNamespace(w.namespace)))
 		cms := &corev1.ConfigMapList{}
-		w.must(w.client.List(w.ctx, cms, client.InNamespace(w.namespace), client.MatchingLabels{LabelRole: RoleTopology}))
+		w.must(w.client.List(w.ctx, cms, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelRole: kube.RoleTopology}))
 		return len(sets.Items) == 1 && len(cms.Items) == 1
 	})
 }
@@ -259,9 +261,9 @@ func TestPresetProfile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	db := makeDatabase("d").profileRef("smallbank-two-regions")
-	resolved, err := resolveProfile(w.ctx, w.client, db.in(w.namespace).obj())
+	resolved, err := database.ResolveProfile(w.ctx, w.client, db.in(w.namespace).obj())
 	w.must(err)
-	profile := resolved.spec
+	profile := resolved.Spec
 	db.Spec.Regions = []v1alpha1.Region{{Name: profile.Links[0].From}, {Name: profile.Links[0].To}}
 	w.create(db.obj())
 	w.untilReady("d")

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/emulation/chaosmesh"
@@ -143,7 +144,7 @@ func (w *world) sidecarConfig(pod *corev1.Pod) (*wan.Config, error) {
 func (w *world) playProbes() {
 	w.t.Helper()
 	pods := &corev1.PodList{}
-	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{LabelRole: RoleNetwork}))
+	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelRole: kube.RoleNetwork}))
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		if pod.Status.Phase == corev1.PodSucceeded {
@@ -380,7 +381,7 @@ func TestProgramBehindSidecars(t *testing.T) {
 	}
 	for _, was := range objects {
 		if now := w.get(was.GetName(), was.DeepCopyObject().(client.Object)); now.GetResourceVersion() != was.GetResourceVersion() {
-			t.Errorf("%s %s was written again", kindOf(was), was.GetName())
+			t.Errorf("%s %s was written again", kube.KindOf(was), was.GetName())
 		}
 	}
 }
@@ -456,7 +457,7 @@ func TestSidecarsThatLag(t *testing.T) {
 	w.until("the sidecars are gone", func() bool {
 		left := 0
 		for _, list := range []client.ObjectList{&corev1.ConfigMapList{}, &corev1.ServiceList{}} {
-			w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{LabelRole: RoleNetwork}))
+			w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelRole: kube.RoleNetwork}))
 			switch l := list.(type) {
 			case *corev1.ConfigMapList:
 				left += len(l.Items)
@@ -476,7 +477,7 @@ func TestRunBehindSidecars(t *testing.T) {
 	w.create(makeDatabase("d").emulation(v1alpha1.EmulationSidecar).obj(), makeRun("r").database("d").obj())
 	w.untilStage("r", v1alpha1.StageMeasure)
 	pods := &corev1.PodList{}
-	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{LabelRole: RoleWorker}))
+	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelRole: kube.RoleWorker}))
 	if len(pods.Items) != 2 {
 		t.Fatalf("%d workers", len(pods.Items))
 	}
@@ -485,7 +486,7 @@ func TestRunBehindSidecars(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if config.Region != pods.Items[i].Labels[LabelRegion] || len(config.Peers) != 4 {
+		if config.Region != pods.Items[i].Labels[kube.LabelRegion] || len(config.Peers) != 4 {
 			t.Errorf("config of a worker %+v", config)
 		}
 	}

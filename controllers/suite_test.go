@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/emulation/chaosmesh"
 )
 
@@ -51,7 +52,7 @@ func withAPIServer(m *testing.M) int {
 	}
 	config.QPS, config.Burst = -1, 0
 	apiServer = config
-	if c, err := client.New(config, client.Options{Scheme: Scheme()}); err != nil || c.Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}) != nil {
+	if c, err := client.New(config, client.Options{Scheme: kube.Scheme()}); err != nil || c.Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}) != nil {
 		fmt.Fprintln(os.Stderr, "no node:", err)
 		return 1
 	}
@@ -90,7 +91,7 @@ func newNamespace(t *testing.T) (client.WithWatch, string) {
 	if apiServer == nil {
 		t.Skip("KUBEBUILDER_ASSETS is not set: no API server to test against; see `make test`")
 	}
-	c, err := client.NewWithWatch(apiServer, client.Options{Scheme: Scheme()})
+	c, err := client.NewWithWatch(apiServer, client.Options{Scheme: kube.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/load"
@@ -27,12 +28,12 @@ import (
 func TestOnACluster(t *testing.T) {
 	_, document, _ := geobench(t, wrong.Valid, "simulate", "-q", "-f", "-", "-o", "json")
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: "bench"} }
-	c := fake.NewClientBuilder().WithScheme(controllers.Scheme()).WithObjects(
+	c := fake.NewClientBuilder().WithScheme(kube.Scheme()).WithObjects(
 		&v1alpha1.BenchmarkRun{ObjectMeta: meta("underway"), Status: v1alpha1.BenchmarkRunStatus{Stage: v1alpha1.StageMeasure}},
 		&v1alpha1.BenchmarkRun{ObjectMeta: meta("done"), Status: v1alpha1.BenchmarkRunStatus{Stage: v1alpha1.StageCompleted,
 			Verdict: v1alpha1.VerdictPassed, ReportRef: &v1alpha1.LocalReference{Name: "done-result"},
 			Baseline: &v1alpha1.BaselineStatus{Name: "before", Verdict: v1alpha1.ChangeImprovement, Message: "better: throughput"}}},
-		&corev1.ConfigMap{ObjectMeta: meta("done-result"), Data: map[string]string{controllers.ResultKey: document}},
+		&corev1.ConfigMap{ObjectMeta: meta("done-result"), Data: map[string]string{results.Key: document}},
 		&v1alpha1.GeoDatabase{ObjectMeta: meta("calvin"),
 			Spec: v1alpha1.GeoDatabaseSpec{Regions: []v1alpha1.Region{{Name: "east"}, {Name: "west"}}},
 			Status: v1alpha1.GeoDatabaseStatus{Emulation: v1alpha1.EmulationBuiltIn, Links: []v1alpha1.LinkStatus{
@@ -79,12 +80,12 @@ func TestLinesOfARun(t *testing.T) {
 			t.Fatal(err)
 		}
 		return &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "bench", Labels: map[string]string{controllers.LabelRun: "r", controllers.LabelRegion: region}},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "bench", Labels: map[string]string{kube.LabelRun: "r", kube.LabelRegion: region}},
 			Data:       map[string]string{deploy.KeyProgress: string(progress)},
 		}
 	}
 	interval := int64(progressEvery / time.Second)
-	c := &cluster{fake.NewClientBuilder().WithScheme(controllers.Scheme()).WithObjects(
+	c := &cluster{fake.NewClientBuilder().WithScheme(kube.Scheme()).WithObjects(
 		report("a", "east", load.Progress{Committed: 100, Latency: time.Hour}, load.Progress{Committed: 100 + 300*interval, Failed: 7, Latency: time.Hour + time.Duration(300*interval)*10*time.Millisecond}),
 		report("b", "east", load.Progress{}, load.Progress{Committed: 100 * interval, Aborted: 2, Retried: 3, Latency: time.Duration(100*interval) * 50 * time.Millisecond}),
 		report("c", "west", load.Progress{Committed: 5}, load.Progress{Committed: 5}),

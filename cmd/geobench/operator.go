@@ -22,6 +22,9 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/geobench/geobench/controllers"
+	"github.com/geobench/geobench/controllers/authority"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/run"
 	"github.com/geobench/geobench/internal/version"
 )
 
@@ -79,7 +82,7 @@ func (o *operatorOptions) run(cmd *cobra.Command) error {
 	if o.ownNamespace == "" {
 		b, err := os.ReadFile(podNamespaceFile)
 		if err != nil {
-			return usageError("--credentials-namespace: outside of a pod it must be given: the namespace that is to hold Secret %s", controllers.AuthorityName)
+			return usageError("--credentials-namespace: outside of a pod it must be given: the namespace that is to hold Secret %s", authority.SecretName)
 		}
 		o.ownNamespace = strings.TrimSpace(string(b))
 	}
@@ -110,9 +113,9 @@ func (o *operatorOptions) manager(config *rest.Config, log logr.Logger) (ctrl.Ma
 		metricsOptions.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }}
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                        controllers.Scheme(),
+		Scheme:                        kube.Scheme(),
 		Logger:                        log,
-		Cache:                         controllers.CacheOptions(o.namespace),
+		Cache:                         kube.CacheOptions(o.namespace),
 		Metrics:                       metricsOptions,
 		HealthProbeBindAddress:        o.probeAddress,
 		LeaderElection:                o.leaderElect,
@@ -125,7 +128,7 @@ func (o *operatorOptions) manager(config *rest.Config, log logr.Logger) (ctrl.Ma
 	}
 	if err := errors.Join(
 		controllers.SetupWithManager(mgr, controllers.Options{Namespace: o.ownNamespace, Image: o.nodeImage, Clock: clock.RealClock{}}),
-		metrics.Registry.Register(controllers.NewCollector(mgr.GetClient(), clock.RealClock{})),
+		metrics.Registry.Register(run.NewCollector(mgr.GetClient(), clock.RealClock{})),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("ping", healthz.Ping),
 	); err != nil {

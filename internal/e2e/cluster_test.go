@@ -31,7 +31,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers"
+	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/result"
 )
 
@@ -50,7 +50,7 @@ func newCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatalf("KUBECONFIG: %v (hack/e2e.sh sets it)", err)
 	}
-	c, err := client.NewWithWatch(config, client.Options{Scheme: controllers.Scheme()})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: kube.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func (c *cluster) deleteRun(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	c.eventually(t, ctx, "nothing of run "+name+" is left", func() (bool, error) {
-		left, err := c.left(ctx, client.MatchingLabels{controllers.LabelRun: name})
+		left, err := c.left(ctx, client.MatchingLabels{kube.LabelRun: name})
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("left: %s", strings.Join(left, ", "))
 		}
