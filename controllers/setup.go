@@ -32,8 +32,8 @@ type Options struct {
 
 // SetupWithManager registers all controllers.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	database, run, experiment := Reconcilers(mgr, o)
-	return errors.Join(database.SetupWithManager(mgr), run.SetupWithManager(mgr), experiment.SetupWithManager(mgr))
+	databases, runs, experiments := Reconcilers(mgr, o)
+	return errors.Join(databases.SetupWithManager(mgr), runs.SetupWithManager(mgr), experiments.SetupWithManager(mgr))
 }
 
 // Reconcilers makes all controllers without registering them.

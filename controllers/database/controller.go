@@ -151,7 +151,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		Changed:  !equality.Semantic.DeepEqual(before.Status, db.Status),
 		Err:      err,
 		Again:    s.again,
-		Recorded: func() { kube.EmitAll(s.events, r.Events, db) },
+		Recorded: func() { kube.EmitAll(ctx, s.events, r.Events, db) },
 	}.Conclude(ctx, r.Client)
 }
 
@@ -259,7 +259,7 @@ func (s *scope) nextIncarnation(ctx context.Context, losses int, cause string) e
 	}
 	next.highest = next.sequence
 	s.current = next
-	s.events = append(s.events, eventDeployed(next.ID(), cause))
+	s.events = append(s.events, eventDeployed(s.db, next.ID(), cause))
 	s.condition(metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionTrue, Reason: "Deploying",
 		Message: "incarnation " + next.ID() + ": " + cause})
 	return nil

@@ -1,11 +1,14 @@
 package database
 
 import (
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-func eventDeployed(incarnation, cause string) kube.Event {
-	return kube.Normal("Deployed", "Deploy", "Made incarnation "+incarnation+": "+cause)
+// eventDeployed tells that an incarnation of a database was made, and why.
+func eventDeployed(db *v1alpha1.GeoDatabase, incarnation, cause string) kube.Event {
+	return kube.Normal("Deployed", "Deploy", "Made incarnation "+incarnation+": "+cause).
+		Logged("incarnation made", "database", db.Name, "incarnation", incarnation, "reason", cause)
 }
 
 func eventStateLost(why string) kube.Event { return kube.Warning("StateLost", "Watch", why) }

@@ -92,7 +92,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		Changed:  !equality.Semantic.DeepEqual(s.before.Status, object.Status),
 		Err:      err,
 		Again:    s.again,
-		Recorded: func() { kube.EmitAll(s.events, r.Events, object) },
+		Recorded: func() { kube.EmitAll(ctx, s.events, r.Events, object) },
 	}.Conclude(ctx, r.Client)
 }
 

@@ -102,19 +102,6 @@ func (stateChanged) Update(e ctrlevent.UpdateEvent) bool {
 	return ok1 && ok2 && was.Data[deploy.KeyState] != is.Data[deploy.KeyState]
 }
 
-// stages are what is done in each stage. A stage leaves the scope in the same stage, in the next, or failed.
-var stages = map[v1alpha1.Stage]func(*scope, context.Context) error{
-	v1alpha1.StagePreflight: (*scope).preflight,
-	v1alpha1.StageProvision: (*scope).provision,
-	v1alpha1.StageEmulate:   (*scope).emulate,
-	v1alpha1.StageLoad:      (*scope).load,
-	v1alpha1.StageWarmup:    (*scope).warmup,
-	v1alpha1.StageMeasure:   (*scope).measure,
-	v1alpha1.StageRecover:   (*scope).recover,
-	v1alpha1.StageCollect:   (*scope).collect,
-	v1alpha1.StageEvaluate:  (*scope).evaluate,
-}
-
 // Reconcile leads one run a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	run := &v1alpha1.BenchmarkRun{}
@@ -136,7 +123,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		Again:   s.again,
 		Recorded: func() {
 			if changed {
-				s.recorded()
+				s.recorded(ctx)
 			}
 		},
 	}.Conclude(ctx, r.Client)
@@ -168,7 +155,7 @@ func (s *scope) reconcile(ctx context.Context) error {
 	if err := s.checkHealth(ctx); err != nil || s.moved() {
 		return err
 	}
-	return stages[run.Status.Stage](s, ctx)
+	return stageOf(run).step(s, ctx)
 }
 
 // trouble is why what a run measured, or would measure, cannot be trusted: a reason of a verdict, and a sentence.

@@ -4,11 +4,10 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/internal/load"
 )
 
-// The deadlines and intervals of runs.
+// The deadlines and intervals of runs, besides those of their stages.
 const (
 	// runsAtOnce is how many runs are led at the same time: one that loads its data, or checks a history, holds up no other whose faults
 	// are due.
@@ -20,18 +19,13 @@ const (
 	// preflightDeadline bounds the waiting for a database that does not exist yet. Waiting for another run to finish is
 	// bounded by the run's own deadline only.
 	preflightDeadline = 2 * time.Minute
-	provisionDeadline = 10 * time.Minute
-	emulateDeadline   = 5 * time.Minute
-	loadDeadline      = 30 * time.Minute
 	// readyDeadline bounds the time from the creation of the worker Jobs until all workers are ready.
 	readyDeadline = 5 * time.Minute
 	// startSlack is the least that must be left of faultstatus.StartLead when the last worker is told.
-	startSlack      = 2 * time.Second
-	recoverDeadline = 2 * time.Minute
+	startSlack = 2 * time.Second
 	// collectGrace is added to requestTimeout: how long workers may take, after the last measured second, to
 	// hand in their reports.
-	collectGrace     = 2 * time.Minute
-	evaluateDeadline = 5 * time.Minute
+	collectGrace = 2 * time.Minute
 	// measureGrace is added to the workers' schedule before they are held for stuck.
 	measureGrace = 30 * time.Second
 	// faultLease is how long after its end Chaos Mesh undoes a fault by itself.
@@ -54,27 +48,3 @@ func runDeadline(run *v1alpha1.BenchmarkRun) time.Duration {
 
 // measuredTime is how long the clients run: all warm-ups, measured windows and the pauses between them.
 func measuredTime(l *v1alpha1.Load) time.Duration { return load.PlanOf(*l, 0).LastWindow() }
-
-// stageDeadline returns how long a run may stay in a stage.
-func stageDeadline(run *v1alpha1.BenchmarkRun, stage v1alpha1.Stage) time.Duration {
-	l := &run.Spec.Load
-	switch stage {
-	case v1alpha1.StageProvision:
-		return provisionDeadline
-	case v1alpha1.StageEmulate:
-		return emulateDeadline
-	case v1alpha1.StageLoad:
-		return loadDeadline
-	case v1alpha1.StageWarmup:
-		return readyDeadline + faultstatus.StartLead + l.Warmup.Duration + measureGrace
-	case v1alpha1.StageMeasure:
-		return measuredTime(l) + measureGrace
-	case v1alpha1.StageRecover:
-		return recoverDeadline
-	case v1alpha1.StageCollect:
-		return l.RequestTimeout.Duration + collectGrace
-	case v1alpha1.StageEvaluate:
-		return evaluateDeadline
-	}
-	return runDeadline(run)
-}

@@ -54,7 +54,7 @@ func (in *clusterInjector) changes(run *v1alpha1.BenchmarkRun) (out []kube.Event
 		}
 		switch l.State {
 		case fault.Active:
-			out = append(out, eventFault(l, "FaultInjected", "is injected by "+l.Injector))
+			out = append(out, eventFault(run, l, "FaultInjected", "fault injected", "is injected by "+l.Injector))
 		case fault.Done:
 			what := "is over"
 			switch {
@@ -63,7 +63,7 @@ func (in *clusterInjector) changes(run *v1alpha1.BenchmarkRun) (out []kube.Event
 			case l.Lasting:
 				what = "has taken its nodes for good: they held their data in memory"
 			}
-			out = append(out, eventFault(l, "FaultOver", what))
+			out = append(out, eventFault(run, l, "FaultOver", "fault over", what))
 		}
 	}
 	return out

@@ -92,7 +92,7 @@ func collectRuns(ctx context.Context, put metrics.Put, reader client.Reader, now
 		o := metrics.Object{Namespace: run.Namespace, Run: run.Name, Database: run.Spec.DatabaseRef.Name}
 		var deadline time.Time
 		if st.StageStartTime != nil && !kube.Over(run) {
-			deadline = st.StageStartTime.Add(stageDeadline(run, st.Stage))
+			deadline = st.StageStartTime.Add(stageOf(run).deadline(run))
 		}
 		metrics.PutStage(put, o, st.Stage, deadline)
 		metrics.PutObjectives(put, o, run.Spec.Objectives)

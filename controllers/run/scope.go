@@ -46,15 +46,20 @@ func (s *scope) moved() bool { return s.run.Status.Stage != s.before.Status.Stag
 func (s *scope) enter(stage v1alpha1.Stage) {
 	st := &s.run.Status
 	now := s.now()
-	var took time.Duration
-	if st.StageStartTime != nil {
-		took = now.Sub(st.StageStartTime.Time)
-	}
 	if stage != v1alpha1.StageCompleted && stage != v1alpha1.StageFailed {
-		s.events = append(s.events, eventStage(st.Stage, stage, took))
+		s.events = append(s.events, eventStage(s.run, stage, s.whyEnter(stage), now.Time))
 	}
 	st.Stage, st.StageStartTime = stage, &now
 	s.again = time.Millisecond
+}
+
+// whyEnter is the reason of the condition that the present stage has waited for, or of the one that a stage which comes again will.
+func (s *scope) whyEnter(next v1alpha1.Stage) string {
+	now := order(s.run.Status.Stage)
+	if now < 0 {
+		return "Started"
+	}
+	return s.reason(stages()[min(now, order(next))].condition)
 }
 
 // end ends the run.
@@ -64,7 +69,7 @@ func (s *scope) end(stage v1alpha1.Stage, verdict v1alpha1.Verdict, reason, mess
 	st.CompletionTime = st.StageStartTime
 	st.Verdict, st.Reason, st.Message = verdict, reason, kube.Truncate(message, 4096)
 	s.condition(v1alpha1.ConditionCompleted, true, reason, message)
-	s.events = append(s.events, eventCompleted(verdict, reason, message))
+	s.events = append(s.events, eventCompleted(s.run, message))
 }
 
 // fail ends the run without a result because it could not be carried out.
@@ -109,9 +114,9 @@ func (s *scope) reason(kind string) string {
 }
 
 // recorded is called once the status is written: events tell of what is.
-func (s *scope) recorded() {
+func (s *scope) recorded(ctx context.Context) {
 	observeStages(s.before, s.run)
-	kube.EmitAll(s.events, s.Events, s.run)
+	kube.EmitAll(ctx, s.events, s.Events, s.run)
 }
 
 // checkDeadlines ends a run that took too long.
@@ -126,47 +131,21 @@ func (s *scope) checkDeadlines() {
 			v1alpha1.DurationOf(limit), st.Stage, s.waitingFor())
 		return
 	}
-	if limit := stageDeadline(s.run, st.Stage); now.Sub(st.StageStartTime.Time) > limit {
+	if limit := stageOf(s.run).deadline(s.run); now.Sub(st.StageStartTime.Time) > limit {
 		s.fail("StageDeadlineExceeded", "stage %s took longer than %s%s", st.Stage, v1alpha1.DurationOf(limit), s.waitingFor())
 	}
 }
 
 // waitingFor tells what the present stage waits for, from its condition.
 func (s *scope) waitingFor() string {
-	kind := map[v1alpha1.Stage]string{
-		v1alpha1.StagePreflight: v1alpha1.ConditionAccepted,
-		v1alpha1.StageProvision: v1alpha1.ConditionDatabaseReady,
-		v1alpha1.StageEmulate:   v1alpha1.ConditionNetworkVerified,
-		v1alpha1.StageLoad:      v1alpha1.ConditionDataLoaded,
-		v1alpha1.StageWarmup:    v1alpha1.ConditionMeasured,
-		v1alpha1.StageMeasure:   v1alpha1.ConditionMeasured,
-		v1alpha1.StageRecover:   v1alpha1.ConditionMeasured,
-		v1alpha1.StageCollect:   v1alpha1.ConditionMeasured,
-		v1alpha1.StageEvaluate:  v1alpha1.ConditionDatabaseQuiet,
-	}[s.run.Status.Stage]
-	c := meta.FindStatusCondition(s.run.Status.Conditions, kind)
+	c := meta.FindStatusCondition(s.run.Status.Conditions, stageOf(s.run).condition)
 	if c == nil || c.Status == metav1.ConditionTrue {
 		return ""
 	}
 	return ": " + c.Message
 }
 
-// stageOrder numbers the stages.
-var stageOrder = map[v1alpha1.Stage]int{
-	v1alpha1.StagePreflight: 1,
-	v1alpha1.StageProvision: 2,
-	v1alpha1.StageEmulate:   3,
-	v1alpha1.StageLoad:      4,
-	v1alpha1.StageWarmup:    5,
-	v1alpha1.StageMeasure:   6,
-	v1alpha1.StageRecover:   7,
-	v1alpha1.StageCollect:   8,
-	v1alpha1.StageEvaluate:  9,
-}
-
-func (s *scope) atLeast(stage v1alpha1.Stage) bool {
-	return stageOrder[s.run.Status.Stage] >= stageOrder[stage]
-}
+func (s *scope) atLeast(stage v1alpha1.Stage) bool { return order(s.run.Status.Stage) >= order(stage) }
 
 // checkDatabase reads the database and ends the run when it is not the one any more that the run began with.
 func (s *scope) checkDatabase(ctx context.Context) error {
