@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 )
 
-// ShutdownGates, in the template of a region's pods, keep a pod that takes the place of one which was shut down from being
-// given a machine.
+// ShutdownGates stand in the template of a region's pods: they keep a pod that takes the place of one which was shut down from
+// being given a machine.
 var ShutdownGates = []corev1.PodSchedulingGate{{Name: "geobench.dev/shutdown"}}
 
 // Closes tells whether a fault keeps pods of a region down.
