@@ -1,0 +1,74 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/results"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// compareWithBaseline sets status.baseline and the condition NotRegressed, for a run that has a baseline.
+func (s *scope) compareWithBaseline(ctx context.Context, doc *result.Document) error {
+	ref := s.run.Spec.BaselineRef
+	if ref == nil {
+		return nil
+	}
+	checking.Lock()
+	defer checking.Unlock()
+	b := &v1alpha1.BaselineStatus{Name: ref.Name, Verdict: v1alpha1.ChangeUndecided}
+	baseline, problem, err := s.baseline(ctx, ref.Name)
+	switch {
+	case err != nil:
+		return err
+	case problem != "":
+		b.Message = problem
+	default:
+		c := result.Compare([]*result.Document{baseline}, []*result.Document{doc}, result.CompareOptions{})
+		b.Verdict, b.Message = c.Verdict, c.Message
+		for _, w := range c.Warnings {
+			b.Message += "; warning: " + w
+		}
+		b.Message = kube.Truncate(b.Message, 4096)
+	}
+	s.run.Status.Baseline = b
+	status := metav1.ConditionTrue
+	switch b.Verdict {
+	case v1alpha1.ChangeRegression:
+		status = metav1.ConditionFalse
+	case v1alpha1.ChangeUndecided:
+		status = metav1.ConditionUnknown
+	}
+	meta.SetStatusCondition(&s.run.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionNotRegressed, Status: status, Reason: string(b.Verdict), Message: b.Message,
+		ObservedGeneration: s.run.Generation, LastTransitionTime: s.now(),
+	})
+	return nil
+}
+
+// baseline reads the result of a run; problem says why there is none.
+func (s *scope) baseline(ctx context.Context, name string) (doc *result.Document, problem string, err error) {
+	run := &v1alpha1.BenchmarkRun{}
+	if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: name}, run); err != nil {
+		return nil, fmt.Sprintf("spec.baselineRef.name: namespace %s has no BenchmarkRun %q", s.run.Namespace, name), client.IgnoreNotFound(err)
+	}
+	if run.Status.ReportRef == nil {
+		return nil, fmt.Sprintf("spec.baselineRef.name: BenchmarkRun %s has no result to compare with: it is in stage %q", name, run.Status.Stage), nil
+	}
+	cm := &corev1.ConfigMap{}
+	if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: run.Status.ReportRef.Name}, cm); err != nil {
+		return nil, fmt.Sprintf("the result of BenchmarkRun %s, config map %s, is gone", name, run.Status.ReportRef.Name), client.IgnoreNotFound(err)
+	}
+	if doc, err = results.Read(run, cm); err != nil {
+		return nil, err.Error(), nil
+	}
+	return doc, "", nil
+}
