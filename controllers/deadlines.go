@@ -15,9 +15,12 @@ const (
 	pollRun  = 5 * time.Second
 	pollSlow = 30 * time.Second
 
-	// runsAtOnce is how many runs are led at the same time: one that loads its data, or checks a history, holds up no other whose faults
-	// are due.
+	// runsAtOnce is how many runs are looked at at the same time: one whose nodes do not answer holds up no other whose faults are due.
 	runsAtOnce = 32
+	// loadsAtOnce is how many of them load their data.
+	loadsAtOnce = 64
+	// judgementsAtOnce is how many experiments are judged at the same time.
+	judgementsAtOnce = 2
 
 	// nodeTimeout bounds a question to a node, loadTimeout the loading of its data.
 	nodeTimeout = 3 * time.Second

@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,8 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/result"
@@ -44,8 +47,10 @@ type BenchmarkRunReconciler struct {
 	Credentials *Credentials
 	// Abilities say what the checks may let through.
 	Abilities check.Abilities
-	// HistoryMemory is what checking a run's history may take, in bytes.
-	HistoryMemory int64
+	// Errands are what takes longer than a reconciliation. Loads are how many runs load their data at once, and Memory is what the
+	// histories and baselines that are checked at the same time share, in bytes.
+	Errands       *errand.Runner
+	Loads, Memory *errand.Budget
 	// Image of workers, and of the nodes of the databases that runs are checked against.
 	Image  string
 	Events events.EventRecorder
@@ -88,6 +93,7 @@ func (r *BenchmarkRunReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Pod{}, ofRun).
 		Watches(&corev1.ConfigMap{}, ofRun, builder.WithPredicates(stateChanged{})).
 		Watches(&v1alpha1.GeoDatabase{}, byDatabase).
+		WatchesRawSource(source.Channel(r.Errands.News, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: runsAtOnce}).
 		Complete(r)
 }
@@ -118,8 +124,12 @@ var stages = map[v1alpha1.Stage]func(*runScope, context.Context) error{
 func (r *BenchmarkRunReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	run := &v1alpha1.BenchmarkRun{}
 	if err := r.Live.Get(ctx, req.NamespacedName, run); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Errands.Forget(req.NamespacedName)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	r.Errands.Retain(req.NamespacedName, errandPhase(run))
 	s := &runScope{BenchmarkRunReconciler: r, run: run, before: run.DeepCopy()}
 	err := s.reconcile(ctx)
 	var t *trouble

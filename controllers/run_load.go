@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/internal/admin"
 )
 
@@ -20,27 +21,52 @@ func datasetName(run *v1alpha1.BenchmarkRun, workload []byte) string {
 // load puts the data set into every node. Nodes that have it already answer at once, so an operator that was killed in
 // the middle asks them all again.
 func (s *runScope) load(ctx context.Context) error {
-	s.again = pollFast
-	workload, err := json.Marshal(s.run.Spec.Workload)
-	if err != nil {
-		return err
+	loading := s.errand("load")
+	loaded, state, err := errand.Outcome[*admin.LoadResponse](s.Errands, loading)
+	switch {
+	case err != nil:
+		// A node that is busy with the last transactions of another run refuses for a moment; the stage has a deadline.
+		s.condition(v1alpha1.ConditionDataLoaded, false, "LoadFailed", err.Error())
+		s.again = pollFast
+		return nil
+	case state == errand.Done:
+		s.condition(v1alpha1.ConditionDataLoaded, true, "Loaded",
+			fmt.Sprintf("%d rows, %d bytes in %d nodes", loaded.Rows, loaded.Bytes, s.current.database.Topology.Nodes()))
+		s.enter(v1alpha1.StageWarmup)
+		return nil
+	case state == errand.None:
+		nodes, err := observeNodes(ctx, s.Client, s.Pods, s.db, &s.current.database)
+		if err != nil {
+			return err
+		}
+		for i := range nodes {
+			if n := &nodes[i]; !n.ready {
+				s.condition(v1alpha1.ConditionDataLoaded, false, "NodesNotReady", fmt.Sprintf("node %s: %s", n.podName, n.problem))
+				s.again = pollFast
+				return nil
+			}
+		}
+		workload, err := json.Marshal(s.run.Spec.Workload)
+		if err != nil {
+			return err
+		}
+		req := &admin.LoadRequest{Dataset: datasetName(s.run, workload), Workload: workload, Seed: uint64(s.run.Spec.Seed), Run: attempt(s.run), Traced: recorded(s.run)}
+		clients := s.Pods.Nodes(s.db.UID)
+		errand.Go(s.Errands, loading, s.Loads, 1, func(ctx context.Context) (*admin.LoadResponse, error) { return loadNodes(ctx, clients, nodes, req) })
 	}
-	nodes, err := observeNodes(ctx, s.Client, s.Pods, s.db, &s.current.database)
-	if err != nil {
-		return err
-	}
-	req := &admin.LoadRequest{Dataset: datasetName(s.run, workload), Workload: workload, Seed: uint64(s.run.Spec.Seed), Run: attempt(s.run), Traced: recorded(s.run)}
+	s.underway(state, v1alpha1.ConditionDataLoaded, "Loading", fmt.Sprintf("%d nodes load their data", s.current.database.Topology.Nodes()))
+	return nil
+}
+
+// loadNodes has all nodes load a data set, and returns what they hold together.
+func loadNodes(ctx context.Context, clients NodeClient, nodes []nodeState, req *admin.LoadRequest) (*admin.LoadResponse, error) {
 	var rows, bytes atomic.Int64
-	group, gctx := errgroup.WithContext(ctx)
+	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxAsk)
 	for i := range nodes {
 		n := &nodes[i]
-		if !n.ready {
-			s.condition(v1alpha1.ConditionDataLoaded, false, "NodesNotReady", fmt.Sprintf("node %s: %s", n.podName, n.problem))
-			return nil
-		}
 		group.Go(func() error {
-			resp, err := s.Pods.Nodes(s.db.UID).Load(gctx, n.address, req)
+			resp, err := clients.Load(ctx, n.address, req)
 			if err != nil {
 				return fmt.Errorf("node %s: %w", n.podName, err)
 			}
@@ -50,12 +76,7 @@ func (s *runScope) load(ctx context.Context) error {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		// A node that is busy with the last transactions of another run refuses for a moment; the stage has a deadline.
-		s.condition(v1alpha1.ConditionDataLoaded, false, "LoadFailed", err.Error())
-		return nil
+		return nil, err
 	}
-	s.condition(v1alpha1.ConditionDataLoaded, true, "Loaded",
-		fmt.Sprintf("%d rows, %d bytes in %d nodes", rows.Load(), bytes.Load(), len(nodes)))
-	s.enter(v1alpha1.StageWarmup)
-	return nil
+	return &admin.LoadResponse{Rows: rows.Load(), Bytes: bytes.Load()}, nil
 }

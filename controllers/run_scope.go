@@ -130,25 +130,30 @@ func (s *runScope) checkDeadlines() {
 			v1alpha1.DurationOf(limit), st.Stage, s.waitingFor())
 		return
 	}
+	if s.reason(stageConditions[st.Stage]) == reasonQueued {
+		return
+	}
 	if limit := stageDeadline(s.run, st.Stage); now.Sub(st.StageStartTime.Time) > limit {
 		s.fail("StageDeadlineExceeded", "stage %s took longer than %s%s", st.Stage, v1alpha1.DurationOf(limit), s.waitingFor())
 	}
 }
 
+// stageConditions say what each stage waits for.
+var stageConditions = map[v1alpha1.Stage]string{
+	v1alpha1.StagePreflight: v1alpha1.ConditionAccepted,
+	v1alpha1.StageProvision: v1alpha1.ConditionDatabaseReady,
+	v1alpha1.StageEmulate:   v1alpha1.ConditionNetworkVerified,
+	v1alpha1.StageLoad:      v1alpha1.ConditionDataLoaded,
+	v1alpha1.StageWarmup:    v1alpha1.ConditionMeasured,
+	v1alpha1.StageMeasure:   v1alpha1.ConditionMeasured,
+	v1alpha1.StageRecover:   v1alpha1.ConditionMeasured,
+	v1alpha1.StageCollect:   v1alpha1.ConditionMeasured,
+	v1alpha1.StageEvaluate:  conditionQuiet,
+}
+
 // waitingFor tells what the present stage waits for, from its condition.
 func (s *runScope) waitingFor() string {
-	kind := map[v1alpha1.Stage]string{
-		v1alpha1.StagePreflight: v1alpha1.ConditionAccepted,
-		v1alpha1.StageProvision: v1alpha1.ConditionDatabaseReady,
-		v1alpha1.StageEmulate:   v1alpha1.ConditionNetworkVerified,
-		v1alpha1.StageLoad:      v1alpha1.ConditionDataLoaded,
-		v1alpha1.StageWarmup:    v1alpha1.ConditionMeasured,
-		v1alpha1.StageMeasure:   v1alpha1.ConditionMeasured,
-		v1alpha1.StageRecover:   v1alpha1.ConditionMeasured,
-		v1alpha1.StageCollect:   v1alpha1.ConditionMeasured,
-		v1alpha1.StageEvaluate:  conditionQuiet,
-	}[s.run.Status.Stage]
-	c := meta.FindStatusCondition(s.run.Status.Conditions, kind)
+	c := meta.FindStatusCondition(s.run.Status.Conditions, stageConditions[s.run.Status.Stage])
 	if c == nil || c.Status == metav1.ConditionTrue {
 		return ""
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/protocol"
@@ -28,7 +29,7 @@ type Options struct {
 // SetupWithManager registers all controllers.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	database, run, experiment := Reconcilers(mgr, o)
-	return errors.Join(database.SetupWithManager(mgr), run.SetupWithManager(mgr), experiment.SetupWithManager(mgr))
+	return errors.Join(mgr.Add(run.Errands), mgr.Add(experiment.Errands), database.SetupWithManager(mgr), run.SetupWithManager(mgr), experiment.SetupWithManager(mgr))
 }
 
 // Reconcilers makes all controllers without registering them.
@@ -47,9 +48,10 @@ func Reconcilers(mgr ctrl.Manager, o Options) (*GeoDatabaseReconciler, *Benchmar
 			Image: o.Image, Events: o.Events, Clock: o.Clock,
 		}, &BenchmarkRunReconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: o.Pods, Choose: choice.choose, Credentials: credentials, Abilities: abilities,
-			Unfit: choice.chaosUnfit, HistoryMemory: historyMemory(), Image: o.Image, Events: o.Events, Clock: o.Clock, Wait: wait,
+			Unfit: choice.chaosUnfit, Errands: errand.NewRunner(), Loads: errand.NewBudget(loadsAtOnce), Memory: errand.NewBudget(historyMemory()), Image: o.Image, Events: o.Events, Clock: o.Clock, Wait: wait,
 		}, &ExperimentReconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Abilities: abilities, Events: o.Events, Clock: o.Clock,
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Abilities: abilities, Errands: errand.NewRunner(), Judgements: errand.NewBudget(judgementsAtOnce),
+			Events: o.Events, Clock: o.Clock,
 		}
 }
 
