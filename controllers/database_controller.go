@@ -108,7 +108,7 @@ func (r *GeoDatabaseReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.Service{}, builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		Watches(&corev1.Pod{}, ofDatabase).
 		Watches(&v1alpha1.NetworkProfile{}, byProfile, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: databasesAtOnce}).
 		Complete(r)
 }
 
@@ -494,7 +494,7 @@ func (s *databaseScope) describe(context.Context) error {
 	if s.again == 0 {
 		switch {
 		case !all || !verified:
-			s.again = pollFast
+			s.again = s.patience()
 		case st.ActiveRun != "":
 			s.again = pollRun
 		default:
@@ -502,6 +502,18 @@ func (s *databaseScope) describe(context.Context) error {
 		}
 	}
 	return nil
+}
+
+// patience is when to look again at a database that is not ready, or whose network is not verified: the less often, the longer nothing
+// has changed. What its pods do wakes it up before that.
+func (s *databaseScope) patience() time.Duration {
+	var changed time.Time
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionNetworkVerified} {
+		if c := s.conditionOf(kind); c != nil && c.LastTransitionTime.After(changed) {
+			changed = c.LastTransitionTime.Time
+		}
+	}
+	return min(max(pollFast, s.Clock.Now().Sub(changed)/10), pollSlow)
 }
 
 // sweep deletes what earlier specs and incarnations left behind, once the present one serves.

@@ -10,10 +10,15 @@ import (
 // Every deadline and interval of the operator is here.
 const (
 	// pollFast is how often nodes are asked while something is expected to change, pollRun while a run uses the database
-	// and pollSlow when all is well and nobody is watching.
-	pollFast = 2 * time.Second
-	pollRun  = 5 * time.Second
-	pollSlow = 30 * time.Second
+	// and pollSlow when all is well and nobody is watching. pollQueue is how often a run that waits for its turn is looked at that
+	// nobody has woken up.
+	pollFast  = 2 * time.Second
+	pollRun   = 5 * time.Second
+	pollSlow  = time.Minute
+	pollQueue = 2 * time.Minute
+
+	// databasesAtOnce is how many databases are looked at at the same time: one whose nodes do not answer takes nodeTimeout.
+	databasesAtOnce = 32
 
 	// runsAtOnce is how many runs are looked at at the same time: one whose nodes do not answer holds up no other whose faults are due.
 	runsAtOnce = 32

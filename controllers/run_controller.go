@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -75,17 +76,19 @@ func wait(ctx context.Context, d time.Duration) error {
 func (r *BenchmarkRunReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	ofRun := byLabel(LabelRun, func(obj client.Object) bool { return obj.GetLabels()[LabelRole] != RoleResult })
 	byDatabase := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
-		list := &v1alpha1.BenchmarkRunList{}
-		if err := r.Client.List(ctx, list, client.InNamespace(obj.GetNamespace())); err != nil {
+		db, ok := obj.(*v1alpha1.GeoDatabase)
+		if !ok {
 			return nil
 		}
-		var out []reconcile.Request
-		for i := range list.Items {
-			if run := &list.Items[i]; run.Spec.DatabaseRef.Name == obj.GetName() && !over(run) {
-				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(run)})
-			}
+		return r.wakesUp(ctx, db)
+	})
+	next := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+		run, ok := obj.(*v1alpha1.BenchmarkRun)
+		db := &v1alpha1.GeoDatabase{}
+		if !ok || r.Client.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.DatabaseRef.Name}, db) != nil {
+			return nil
 		}
-		return out
+		return r.wakesUp(ctx, db)
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.BenchmarkRun{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -93,6 +96,7 @@ func (r *BenchmarkRunReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Pod{}, ofRun).
 		Watches(&corev1.ConfigMap{}, ofRun, builder.WithPredicates(stateChanged{})).
 		Watches(&v1alpha1.GeoDatabase{}, byDatabase).
+		Watches(&v1alpha1.BenchmarkRun{}, next, builder.WithPredicates(leavesQueue{})).
 		WatchesRawSource(source.Channel(r.Errands.News, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: runsAtOnce}).
 		Complete(r)
@@ -122,6 +126,9 @@ var stages = map[v1alpha1.Stage]func(*runScope, context.Context) error{
 
 // Reconcile leads one run a step further.
 func (r *BenchmarkRunReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if waits, result, err := r.waitInQueue(ctx, req.NamespacedName); waits || err != nil {
+		return result, err
+	}
 	run := &v1alpha1.BenchmarkRun{}
 	if err := r.Live.Get(ctx, req.NamespacedName, run); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -161,7 +168,8 @@ func (s *runScope) reconcile(ctx context.Context) error {
 	case over(run):
 		return s.finish(ctx)
 	case run.Status.Stage == "":
-		return s.begin(ctx)
+		s.begin()
+		return nil
 	}
 	run.Status.ObservedGeneration = run.Generation
 	if run.Spec.Cancel {
@@ -194,18 +202,15 @@ func troubled(reason, format string, args ...any) *trouble {
 	return &trouble{reason, fmt.Sprintf(format, args...)}
 }
 
-// begin takes a new run in. The finalizer comes first: nothing is made without it.
-func (s *runScope) begin(ctx context.Context) error {
-	if err := s.addFinalizer(ctx); err != nil {
-		return err
-	}
+// begin takes a new run in.
+func (s *runScope) begin() {
 	now := s.now()
 	s.run.Status.RunID = s.run.Spec.RunID
 	s.run.Status.StartTime = &now
 	s.enter(v1alpha1.StagePreflight)
-	return nil
 }
 
+// addFinalizer comes before all that a run makes or takes: nothing is without it.
 func (s *runScope) addFinalizer(ctx context.Context) error {
 	if controllerutil.ContainsFinalizer(s.run, Finalizer) {
 		return nil
@@ -236,7 +241,8 @@ func (s *runScope) startOver(ctx context.Context) error {
 		return err
 	}
 	s.run.Status = v1alpha1.BenchmarkRunStatus{}
-	return s.begin(ctx)
+	s.begin()
+	return nil
 }
 
 // finish cleans up after a run that is over, gives its database back and lets go of the run.

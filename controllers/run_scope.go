@@ -115,6 +115,7 @@ func (s *runScope) reason(kind string) string {
 // recorded is called once the status is written: events tell of what is.
 func (s *runScope) recorded() {
 	observeStages(s.before, s.run)
+	observeFaults(s.before, s.run)
 	emitAll(s.events, s.Events, s.run)
 }
 
