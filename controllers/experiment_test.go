@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/deploy"
 )
 
@@ -111,7 +113,7 @@ func (w *world) collectOrphans() {
 		w.must(meta.EachListItem(list, func(o runtime.Object) error {
 			obj := o.(client.Object)
 			ref := metav1.GetControllerOf(obj)
-			if ref == nil || ref.Kind != "Experiment" && ref.Kind != "GeoDatabase" && obj.GetLabels()[LabelRole] != RoleResult {
+			if ref == nil || ref.Kind != "Experiment" && ref.Kind != "GeoDatabase" && obj.GetLabels()[kube.LabelRole] != kube.RoleResult {
 				return nil // a run sees to all else itself
 			}
 			owner := alive[ref.UID]
@@ -128,7 +130,7 @@ func (w *world) collectOrphans() {
 	for i := range databases {
 		db := &databases[i]
 		pods := &corev1.PodList{}
-		w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{LabelDatabase: db.Name, LabelRole: RoleNode}))
+		w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelDatabase: db.Name, kube.LabelRole: kube.RoleNode}))
 		if db.DeletionTimestamp == nil || !controllerutil.ContainsFinalizer(db, metav1.FinalizerDeleteDependents) || owned[db.UID] > 0 || len(pods.Items) > 0 {
 			continue
 		}
@@ -144,7 +146,7 @@ func (w *world) watchExperiment(most int) {
 	active := 0
 	runs := w.runs()
 	for i := range runs {
-		if !settled(&runs[i]) {
+		if !kube.Settled(&runs[i]) {
 			active++
 		}
 	}
@@ -158,7 +160,7 @@ func (w *world) untilFinished(name string, most int) *v1alpha1.Experiment {
 	w.t.Helper()
 	w.until("experiment "+name+" has finished", func() bool {
 		w.watchExperiment(most)
-		return finished(w.getExperiment(name))
+		return kube.Finished(w.getExperiment(name))
 	})
 	return w.getExperiment(name)
 }
@@ -190,7 +192,7 @@ func TestExperimentPlaysAllPoints(t *testing.T) {
 				running[p.Point] = true
 			}
 		}
-		return finished(e)
+		return kube.Finished(e)
 	})
 	want := []string{"calvin clientsPerRegion=10", "calvin clientsPerRegion=20", "slog clientsPerRegion=10", "slog clientsPerRegion=20"}
 	if !slices.Equal(order, want) || len(running) != 4 {
@@ -227,7 +229,7 @@ func TestExperimentPlaysAllPoints(t *testing.T) {
 		}
 	}
 	cm := w.get(st.ReportRef.Name, &corev1.ConfigMap{}).(*corev1.ConfigMap)
-	for key, text := range map[string]string{ReportKey: `"tput":10000`, ReportText: "1 of 2 claims hold"} {
+	for key, text := range map[string]string{results.ReportKey: `"tput":10000`, results.ReportText: "1 of 2 claims hold"} {
 		if !strings.Contains(cm.Data[key], text) {
 			t.Errorf("%s does not hold %q:\n%s", key, text, cm.Data[key])
 		}
@@ -282,7 +284,7 @@ func TestExperimentOperatorDiesAfterEveryWrite(t *testing.T) {
 	}
 	w.until("the experiment has finished", func() bool {
 		w.revive()
-		return finished(w.getExperiment("e"))
+		return kube.Finished(w.getExperiment("e"))
 	})
 	if st := w.getExperiment("e").Status; st.Completed != 2 || st.ClaimsHold != "1/1" {
 		t.Errorf("after %d deaths: %+v", w.deaths, st)
@@ -316,7 +318,7 @@ func TestExperimentIsDeleted(t *testing.T) {
 					w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace)))
 					w.must(meta.EachListItem(list, func(o runtime.Object) error {
 						if obj := o.(client.Object); obj.GetName() != "kube-root-ca.crt" {
-							left = append(left, kindOf(obj)+" "+obj.GetName())
+							left = append(left, kube.KindOf(obj)+" "+obj.GetName())
 						}
 						return nil
 					}))
@@ -349,7 +351,7 @@ func TestExperimentTriesInvalidRunsAgain(t *testing.T) {
 				w.patchReport(run.Name, "us-west-2", map[string]string{deploy.KeyState: deploy.StateFailed, deploy.KeyMessage: "no connection"})
 			}
 		}
-		return finished(w.getExperiment("e"))
+		return kube.Finished(w.getExperiment("e"))
 	})
 	e := w.getExperiment("e")
 	st := &e.Status
@@ -431,17 +433,17 @@ func TestExperimentChanges(t *testing.T) {
 		return w.untilFinished("e", 1).Status
 	}
 	for i, c := range []struct {
-		with    *experimentBuilder
-		workers int // that ran so far
-		points  int32
+		WithLabel *experimentBuilder
+		workers   int // that ran so far
+		points    int32
 	}{
 		{makeExperiment("e").sweep(clients, 10, 20), 4, 2},
 		{makeExperiment("e").sweep(clients, 10, 20).claim("c", "size(tput('calvin')) == 2"), 4, 2},
 		{makeExperiment("e").sweep(clients, 20), 4, 1},
 		{makeExperiment("e").sweep(clients, 10, 20, 30), 6, 3},
 	} {
-		st := change(c.with)
-		if st.Points != c.points || st.Completed != c.points || len(w.jobsRun) != c.workers || len(st.Claims) != len(c.with.Spec.Claims) {
+		st := change(c.WithLabel)
+		if st.Points != c.points || st.Completed != c.points || len(w.jobsRun) != c.workers || len(st.Claims) != len(c.WithLabel.Spec.Claims) {
 			t.Errorf("change %d: %d workers ran in all, want %d; %+v", i, len(w.jobsRun), c.workers, st)
 		}
 	}
@@ -474,7 +476,7 @@ func TestExperimentWithConcurrency(t *testing.T) {
 	w.until("the experiment has finished", func() bool {
 		w.watchExperiment(2)
 		most = max(most, len(w.getExperiment("e").Status.Active))
-		return finished(w.getExperiment("e"))
+		return kube.Finished(w.getExperiment("e"))
 	})
 	if st := w.getExperiment("e").Status; st.Completed != 3 || most != 2 {
 		t.Errorf("at most %d runs at once; %+v", most, st)

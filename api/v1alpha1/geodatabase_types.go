@@ -384,7 +384,7 @@ type ExternalEndpoint struct {
 	Address string `json:"address"`
 }
 
-// Conditions of a GeoDatabase.
+// Conditions of a GeoDatabase, besides ConditionProgressing and ConditionCleanupFailed.
 const (
 	// ConditionReady is true when every node of the database serves, in the topology of the present generation.
 	ConditionReady = "Ready"

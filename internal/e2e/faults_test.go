@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers"
+	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/fault"
 )
 
@@ -46,7 +46,7 @@ func (c *cluster) awaitFault(t *testing.T, run, name string, state fault.State, 
 func (c *cluster) nodes(t *testing.T) []corev1.Pod {
 	t.Helper()
 	pods := &corev1.PodList{}
-	if err := c.List(t.Context(), pods, client.InNamespace(c.namespace), client.MatchingLabels{controllers.LabelRole: controllers.RoleNode}); err != nil {
+	if err := c.List(t.Context(), pods, client.InNamespace(c.namespace), client.MatchingLabels{kube.LabelRole: kube.RoleNode}); err != nil {
 		t.Fatal(err)
 	}
 	return pods.Items
