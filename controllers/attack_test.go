@@ -277,7 +277,7 @@ func TestProfileIsEditedDuringARun(t *testing.T) {
 		t.Errorf("the result shows %d partitions", m.Database.PartitionsPerRegion)
 	}
 	// Whoever looks at the run learns that something was edited, and that the run has gone on as it began.
-	c := meta.FindStatusCondition(run.Status.Conditions, "ManifestsUnchanged")
+	c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionManifestsUnchanged)
 	if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "NetworkProfile wan") || !strings.Contains(c.Message, "GeoDatabase d") {
 		t.Errorf("condition %+v", c)
 	}

@@ -433,17 +433,17 @@ func TestExperimentChanges(t *testing.T) {
 		return w.untilFinished("e", 1).Status
 	}
 	for i, c := range []struct {
-		WithLabel *experimentBuilder
-		workers   int // that ran so far
-		points    int32
+		with    *experimentBuilder
+		workers int // that ran so far
+		points  int32
 	}{
 		{makeExperiment("e").sweep(clients, 10, 20), 4, 2},
 		{makeExperiment("e").sweep(clients, 10, 20).claim("c", "size(tput('calvin')) == 2"), 4, 2},
 		{makeExperiment("e").sweep(clients, 20), 4, 1},
 		{makeExperiment("e").sweep(clients, 10, 20, 30), 6, 3},
 	} {
-		st := change(c.WithLabel)
-		if st.Points != c.points || st.Completed != c.points || len(w.jobsRun) != c.workers || len(st.Claims) != len(c.WithLabel.Spec.Claims) {
+		st := change(c.with)
+		if st.Points != c.points || st.Completed != c.points || len(w.jobsRun) != c.workers || len(st.Claims) != len(c.with.Spec.Claims) {
 			t.Errorf("change %d: %d workers ran in all, want %d; %+v", i, len(w.jobsRun), c.workers, st)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// mayUse are all ways in which packages of controllers may use each other: code of the one on the left may call the ones on the right.
+// mayUse are all ways in which packages of controllers may use each other: code of the one on the left may call the
+// ones on the right.
 var mayUse = map[string][]string{
 	"controllers": {"authority", "database", "errand", "experiment", "podclient", "run"},
 	"run":         {"authority", "database", "errand", "faultstatus", "kube", "podclient", "results"},
@@ -25,8 +26,8 @@ var mayUse = map[string][]string{
 	"results":     {},
 }
 
-// TestGraph draws which packages of controllers import each other, and what setup.go hands them besides, for them to call. Both go
-// one way: database code calls no run code, however it would come by it.
+// TestGraph draws which packages of controllers import each other, and what setup.go hands them besides, for them to
+// call. Both go one way: database code calls no run code, however it would come by it.
 func TestGraph(t *testing.T) {
 	edges := imports(t)
 	for from, to := range handed(t, "setup.go") {
@@ -112,8 +113,8 @@ func imports(t *testing.T) map[string][]string {
 	return edges
 }
 
-// handed lists, for each package whose Reconciler a file makes, the packages that what it is given comes from: of values that the
-// literal names itself, or by a variable that was set from another package's function or type.
+// handed lists, for each package whose Reconciler a file makes, the packages that what it is given comes from: of
+// values that the literal names itself, or by a variable that was set from another package's function or type.
 func handed(t *testing.T, file string) map[string][]string {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)

@@ -1,11 +1,11 @@
 // Package database deploys GeoDatabases.
 //
-// A GeoDatabase lives through incarnations (incarnation.go): a set of nodes that started together from one immutable ConfigMap.
-// Nodes keep their data in memory, so a database that lost a node is made anew.
+// A GeoDatabase lives through incarnations (incarnation.go): a set of nodes that started together from one immutable
+// ConfigMap. Nodes keep their data in memory, so a database that lost a node is made anew.
 //
-// A plan says what a spec asks for (plan.go), builders turn it into objects (objects.go, programs.go), a backend that is chosen
-// per database emulates the network (emulation_choice.go, emulation.go), and nodes are asked what they see of it (nodes.go,
-// network.go). Package run uses the same functions to find the nodes and the network that it measures.
+// A plan says what a spec asks for (plan.go), builders turn it into objects (objects.go, programs.go), a backend that
+// is chosen per database emulates the network (emulation_choice.go, emulation.go), and nodes are asked what they see of
+// it (nodes.go, network.go). Package run uses the same functions to find the nodes and the network that it measures.
 package database
 
 // +kubebuilder:rbac:groups=geobench.dev,resources=geodatabases,verbs=get;list;watch;patch

@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 )
 
-// ShutdownGates, in the template of a region's pods, keep a pod that takes the place of one which was shut down from being
-// given a machine.
+// ShutdownGates stand in the template of a region's pods: they keep a pod that takes the place of one which was shut
+// down from being given a machine.
 var ShutdownGates = []corev1.PodSchedulingGate{{Name: "geobench.dev/shutdown"}}
 
 // Closes tells whether a fault keeps pods of a region down.
@@ -20,8 +20,8 @@ func Closes(l *fault.Life, t *geo.Topology, region string) bool {
 		slices.ContainsFunc(l.Targets.From, func(n geo.NodeID) bool { return t.Regions[t.RegionOf(n)] == region })
 }
 
-// StaysDown tells whether a pod of a region that is made now is to stay down: a node that was shut down has lost its data, so
-// that is until the run is over.
+// StaysDown tells whether a pod of a region that is made now is to stay down: a node that was shut down has lost its
+// data, so that is until the run is over.
 func StaysDown(tl *fault.Timeline, region string) bool {
 	return tl != nil && slices.ContainsFunc(tl.Lives, func(l *fault.Life) bool { return Closes(l, tl.Plan.Topology, region) })
 }

@@ -97,8 +97,8 @@ func Find(run *v1alpha1.BenchmarkRun, name string) *v1alpha1.FaultStatus {
 	return nil
 }
 
-// PlayedOn returns the timeline of the faults that a run plays on an incarnation of a database; nil when none are. A run that is
-// over or goes wants no fault any more.
+// PlayedOn returns the timeline of the faults that a run plays on an incarnation of a database; nil when none are. A
+// run that is over or goes wants no fault any more.
 func PlayedOn(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase, incarnation string, t *geo.Topology) (*fault.Timeline, error) {
 	if db.Status.ActiveRun == "" {
 		return nil, nil

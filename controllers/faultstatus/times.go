@@ -10,10 +10,11 @@ const (
 	// given up.
 	Poll     = 500 * time.Millisecond
 	Patience = 20 * time.Second
-	// roleAhead is how long before a fault the nodes that have a role are looked up, so that all can be told in time, and killAhead how
-	// long before a kill the processes that it is to end. Other faults are set up once the start is known.
+	// roleAhead is how long before a fault the nodes that have a role are looked up, so that all can be told in time, and
+	// killAhead how long before a kill the processes that it is to end. Other faults are set up once the start is known.
 	roleAhead = 3 * time.Second
 	killAhead = time.Second
-	// injectEarly is how long before its time the operator turns to a fault that it injects itself; then it waits for that time.
+	// injectEarly is how long before its time the operator turns to a fault that it injects itself; then it waits for that
+	// time.
 	injectEarly = 500 * time.Millisecond
 )

@@ -10,7 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/emulation"
 )
 
-// OwnedBy is the API server as a backend of the emulation sees it, an emulation.Cluster: what the backend makes belongs to Owner.
+// OwnedBy is the API server as a backend of the emulation sees it, an emulation.Cluster: what the backend makes belongs
+// to Owner.
 type OwnedBy struct {
 	Client client.Client
 	// Live reads from the API server itself.

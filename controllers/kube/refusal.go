@@ -15,7 +15,8 @@ func Refuse(reason, format string, args ...any) *Refusal {
 	return &Refusal{reason, fmt.Sprintf(format, args...)}
 }
 
-// AsRefusal returns the refusal that err is, if it is one: a name that somebody else has is for the user to settle, too.
+// AsRefusal returns the refusal that err is, if it is one: a name that somebody else has is for the user to settle,
+// too.
 func AsRefusal(err error) *Refusal {
 	var r *Refusal
 	var taken *NameTakenError

@@ -1,11 +1,11 @@
 // Package run leads BenchmarkRuns through their stages.
 //
-// A stage is a row of the table in stages.go: what is done in it, the condition that says what it waits for, and for how long.
-// Each is in the file named after it (preflight.go ... evaluate.go); the other deadlines are in deadlines.go, events in
-// events.go, and everything that a run leaves behind goes in cleanup.go.
+// A stage is a row of the table in stages.go: what is done in it, the condition that says what it waits for, and for
+// how long. Each is in the file named after it (preflight.go ... evaluate.go); the other deadlines are in deadlines.go,
+// events in events.go, and everything that a run leaves behind goes in cleanup.go.
 //
-// The faults of a run are played in faults.go, by an injector that tells nodes, sidecars, Chaos Mesh and Kubernetes what to do
-// (fault_injector.go, fault_chaos.go) and asks them what they did (fault_logs.go).
+// The faults of a run are played in faults.go, by an injector that tells nodes, sidecars, Chaos Mesh and Kubernetes
+// what to do (fault_injector.go, fault_chaos.go) and asks them what they did (fault_logs.go).
 package run
 
 // +kubebuilder:rbac:groups=geobench.dev,resources=benchmarkruns,verbs=get;list;watch;patch

@@ -53,7 +53,8 @@ func (s *scope) enter(stage v1alpha1.Stage) {
 	s.again = time.Millisecond
 }
 
-// whyEnter is the reason of the condition that the present stage has waited for, or of the one that a stage which comes again will.
+// whyEnter is the reason of the condition that the present stage has waited for, or of the one that a stage which comes
+// again will.
 func (s *scope) whyEnter(next v1alpha1.Stage) string {
 	now := order(s.run.Status.Stage)
 	if now < 0 {
