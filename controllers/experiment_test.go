@@ -271,7 +271,7 @@ func TestExperimentOperatorDiesAfterEveryWrite(t *testing.T) {
 	w.create(makeExperiment("e").sweep(clients, 10).claim("all", "size(tput('calvin')) == 1 && size(tput('slog')) == 1").obj())
 	for range 2 {
 		w.until("points have ended", func() bool { // each step ends with a death
-			w.restartOperator()
+			w.revive()
 			w.watchExperiment(1)
 			st := w.getExperiment("e").Status
 			ended := int(st.Completed + st.Failed)
@@ -283,7 +283,7 @@ func TestExperimentOperatorDiesAfterEveryWrite(t *testing.T) {
 		})
 	}
 	w.until("the experiment has finished", func() bool {
-		w.restartOperator()
+		w.revive()
 		return kube.Finished(w.getExperiment("e"))
 	})
 	if st := w.getExperiment("e").Status; st.Completed != 2 || st.ClaimsHold != "1/1" {

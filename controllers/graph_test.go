@@ -14,10 +14,11 @@ import (
 // mayUse are all ways in which packages of controllers may use each other: code of the one on the left may call the
 // ones on the right.
 var mayUse = map[string][]string{
-	"controllers": {"authority", "database", "experiment", "podclient", "run"},
-	"run":         {"authority", "database", "faultstatus", "kube", "podclient", "results"},
+	"controllers": {"authority", "database", "errand", "experiment", "podclient", "run"},
+	"run":         {"authority", "database", "errand", "faultstatus", "kube", "podclient", "results"},
 	"database":    {"authority", "faultstatus", "kube", "podclient"},
-	"experiment":  {"kube", "results"},
+	"experiment":  {"errand", "kube", "results"},
+	"errand":      {},
 	"faultstatus": {"kube"},
 	"podclient":   {"authority"},
 	"authority":   {"kube"},

@@ -171,7 +171,7 @@ func TestOperatorDiesAfterEveryWriteOfFaults(t *testing.T) {
 	w.create(makeDatabase("d").obj(), makeRun("r").database("d").by(v1alpha1.FaultInjectionChaosMesh).duration(8*time.Second).faults(chaosFaults).obj())
 	first := ""
 	w.until("the run is over", func() bool {
-		w.restartOperator()
+		w.revive()
 		run := w.getRun("r")
 		if first == "" {
 			first = run.Status.DatabaseIncarnation

@@ -117,7 +117,7 @@ func TestOperatorDiesAfterEveryWrite(t *testing.T) {
 	w.dieAfterEveryWrite()
 	w.create(makeDatabase("d").obj(), makeRun("r").database("d").workers(2).obj())
 	w.until("the run is over", func() bool {
-		w.restartOperator()
+		w.revive()
 		run := w.getRun("r")
 		return kube.Over(run) && !controllerutil.ContainsFinalizer(run, kube.Finalizer)
 	})

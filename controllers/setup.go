@@ -9,6 +9,7 @@ import (
 
 	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/experiment"
 	"github.com/geobench/geobench/controllers/podclient"
 	"github.com/geobench/geobench/controllers/run"
@@ -33,7 +34,7 @@ type Options struct {
 // SetupWithManager registers all controllers.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	databases, runs, experiments := Reconcilers(mgr, o)
-	return errors.Join(databases.SetupWithManager(mgr), runs.SetupWithManager(mgr), experiments.SetupWithManager(mgr))
+	return errors.Join(mgr.Add(runs.Errands), mgr.Add(experiments.Errands), databases.SetupWithManager(mgr), runs.SetupWithManager(mgr), experiments.SetupWithManager(mgr))
 }
 
 // Reconcilers makes all controllers without registering them.
@@ -52,9 +53,10 @@ func Reconcilers(mgr ctrl.Manager, o Options) (*database.Reconciler, *run.Reconc
 			Image: o.Image, Events: o.Events, Clock: o.Clock,
 		}, &run.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: o.Pods, Choose: choice.Choose, Credentials: credentials, Abilities: abilities,
-			Unfit: choice.ChaosUnfit, HistoryMemory: run.HistoryMemory(), Image: o.Image, Events: o.Events, Clock: o.Clock, Wait: run.Wait,
+			Unfit: choice.ChaosUnfit, Errands: errand.NewRunner(), Loads: errand.NewBudget(run.LoadsAtOnce), Memory: errand.NewBudget(run.HistoryMemory()), Image: o.Image, Events: o.Events, Clock: o.Clock, Wait: run.Wait,
 		}, &experiment.Reconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Abilities: abilities, Events: o.Events, Clock: o.Clock,
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Abilities: abilities, Errands: errand.NewRunner(), Judgements: errand.NewBudget(experiment.JudgementsAtOnce),
+			Events: o.Events, Clock: o.Clock,
 		}
 }
 

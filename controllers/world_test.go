@@ -37,6 +37,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/experiment"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
@@ -122,8 +123,9 @@ type world struct {
 	clockBehind map[string]time.Duration
 	// histories by the worker pod's IP.
 	histories map[string][]byte
-	// deaths of the operator, when it dies after every write.
+	// deaths of the operator, when it dies after every write; dead tells that it has died and was not started again.
 	deaths int
+	dead   bool
 }
 
 // fakeNode is a node's process. It dies with its pod.
@@ -175,9 +177,16 @@ func (w *world) restartOperator() {
 	choice := database.NewEmulationChoice(c, c, testImage, w.clock)
 	w.credentials = &authority.Keeper{Client: c, Live: c, Namespace: w.namespace, Clock: w.clock}
 	w.database = &database.Reconciler{Client: c, Live: c, Pods: w, Choose: choice.Choose, Credentials: w.credentials, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
-	w.run = &run.Reconciler{Client: c, Live: c, Pods: w, Choose: choice.Choose, Credentials: w.credentials, Unfit: choice.ChaosUnfit, Abilities: abilities, HistoryMemory: 1 << 20, Image: testImage, Events: w.recorder, Clock: w.clock,
+	w.run = &run.Reconciler{Client: c, Live: c, Pods: w, Choose: choice.Choose, Credentials: w.credentials, Unfit: choice.ChaosUnfit, Abilities: abilities, Errands: errand.NewRunner(), Loads: errand.NewBudget(run.LoadsAtOnce), Memory: errand.NewBudget(1 << 20), Image: testImage, Events: w.recorder, Clock: w.clock,
 		Wait: func(_ context.Context, d time.Duration) error { w.clock.Step(d); return nil }}
-	w.experiment = &experiment.Reconciler{Client: c, Live: c, Abilities: abilities, Events: w.recorder, Clock: w.clock}
+	w.experiment = &experiment.Reconciler{Client: c, Live: c, Abilities: abilities, Errands: errand.NewRunner(), Judgements: errand.NewBudget(experiment.JudgementsAtOnce), Events: w.recorder, Clock: w.clock}
+}
+
+// revive starts the operator again, with an empty memory, if it has died.
+func (w *world) revive() {
+	if w.dead {
+		w.restartOperator()
+	}
 }
 
 func (w *world) create(objects ...client.Object) {
@@ -233,6 +242,8 @@ func (w *world) reconcileAll() {
 	for i := range runs.Items {
 		w.reconcile(w.run, &runs.Items[i])
 	}
+	w.run.Errands.Wait()
+	w.experiment.Errands.Wait()
 }
 
 // errKilled is what the operator's client answers once a test has killed the operator.
@@ -657,12 +668,14 @@ func (w *world) report(dw *deploy.Worker, spec *v1alpha1.Load, index int) *resul
 // dieAfterEveryWrite lets the operator die after each single write to the API server, until it is started again.
 func (w *world) dieAfterEveryWrite() {
 	real := w.client.(client.WithWatch)
+	w.dead = true // the one that lives until now
 	w.operatorClient = func() client.Client {
 		dead := false
+		w.dead = false
 		live := func(err error) error {
 			if err == nil {
 				w.deaths++
-				dead = true
+				dead, w.dead = true, true
 			}
 			return err
 		}

@@ -87,6 +87,10 @@ type scope struct {
 	events []kube.Event
 }
 
+// databasesAtOnce is how many databases are looked at at the same time: one whose nodes do not answer takes as long as a node is waited
+// for.
+const databasesAtOnce = 32
+
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	ofDatabase := kube.ByLabel(kube.LabelDatabase, func(obj client.Object) bool { return obj.GetLabels()[kube.LabelRole] == kube.RoleNode })
@@ -109,7 +113,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.Service{}, builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		Watches(&corev1.Pod{}, ofDatabase).
 		Watches(&v1alpha1.NetworkProfile{}, byProfile, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: databasesAtOnce}).
 		Complete(r)
 }
 
@@ -495,7 +499,7 @@ func (s *scope) describe(context.Context) error {
 	if s.again == 0 {
 		switch {
 		case !all || !verified:
-			s.again = kube.PollFast
+			s.again = s.patience()
 		case st.ActiveRun != "":
 			s.again = kube.PollRun
 		default:
@@ -503,6 +507,18 @@ func (s *scope) describe(context.Context) error {
 		}
 	}
 	return nil
+}
+
+// patience is when to look again at a database that is not ready, or whose network is not verified: the less often, the longer nothing
+// has changed. What its pods do wakes it up before that.
+func (s *scope) patience() time.Duration {
+	var changed time.Time
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionNetworkVerified} {
+		if c := s.conditionOf(kind); c != nil && c.LastTransitionTime.After(changed) {
+			changed = c.LastTransitionTime.Time
+		}
+	}
+	return min(max(kube.PollFast, s.Clock.Now().Sub(changed)/10), kube.PollSlow)
 }
 
 // sweep deletes what earlier specs and incarnations left behind, once the present one serves.

@@ -2,9 +2,11 @@ package experiment
 
 import (
 	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -15,8 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/manifest/check"
 )
@@ -29,8 +33,11 @@ type Reconciler struct {
 	Live client.Reader
 	// Abilities say what the checks may let through.
 	Abilities check.Abilities
-	Events    events.EventRecorder
-	Clock     clock.PassiveClock
+	// Errands are what takes longer than a reconciliation; Judgements are how many experiments are judged at once.
+	Errands    *errand.Runner
+	Judgements *errand.Budget
+	Events     events.EventRecorder
+	Clock      clock.PassiveClock
 
 	expansions expansions
 }
@@ -58,6 +65,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.GeoDatabase{}, ofExperiment, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.GeoDatabase{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.NetworkProfile{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Channel(r.Errands.News, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 2}).
 		Complete(r)
 }
@@ -71,18 +79,31 @@ func (runSettles) Update(e ctrlevent.UpdateEvent) bool {
 	return ok1 && ok2 && kube.Settled(was) != kube.Settled(is)
 }
 
+// JudgementsAtOnce is how many experiments are judged at the same time.
+const JudgementsAtOnce = 2
+
+// errandPhase is of what part of an experiment's life errands can be.
+func errandPhase(e *v1alpha1.Experiment) string { return fmt.Sprintf("%s/%d", e.UID, e.Generation) }
+
+// forget drops what is remembered of an experiment that has no more to do.
+func (r *Reconciler) forget(experiment types.NamespacedName) {
+	r.expansions.forget(experiment)
+	r.Errands.Forget(experiment)
+}
+
 // Reconcile leads one experiment a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	object := &v1alpha1.Experiment{}
 	if err := r.Live.Get(ctx, req.NamespacedName, object); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.expansions.forget(req.NamespacedName)
+			r.forget(req.NamespacedName)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	r.Errands.Retain(req.NamespacedName, errandPhase(object))
 	if object.DeletionTimestamp != nil || kube.Finished(object) {
 		// Runs, databases and the report are owned by the experiment and go with it.
-		r.expansions.forget(req.NamespacedName)
+		r.forget(req.NamespacedName)
 		return reconcile.Result{}, nil
 	}
 	s := &scope{Reconciler: r, experiment: object, before: object.DeepCopy()}

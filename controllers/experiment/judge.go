@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/experiment"
@@ -35,17 +36,34 @@ func (s *scope) judge(ctx context.Context) error {
 	if !s.schedule.done() {
 		return nil
 	}
-	results, err := s.results(ctx)
+	judging := errand.Key{Object: client.ObjectKeyFromObject(s.experiment), Phase: errandPhase(s.experiment), Name: "judge"}
+	report, state, err := errand.Outcome[*experiment.Report](s.Errands, judging)
 	if err != nil {
 		return err
 	}
-	report := experiment.NewReport([]*experiment.Experiment{s.expanded}, results)
-	report.Round(reportDigits)
+	if state != errand.Done {
+		if state == errand.None {
+			errand.Go(s.Errands, judging, s.Judgements, 1, s.report)
+		}
+		s.again = kube.PollRun
+		return nil
+	}
 	if err := s.storeReport(ctx, report); err != nil {
 		return err
 	}
 	s.conclude(report)
 	return nil
+}
+
+// report judges the claims over all results. It is an errand: the scope is not touched any more by then, and it changes nothing of it.
+func (s *scope) report(ctx context.Context) (*experiment.Report, error) {
+	results, err := s.results(ctx)
+	if err != nil {
+		return nil, err
+	}
+	report := experiment.NewReport([]*experiment.Experiment{s.expanded}, results)
+	report.Round(reportDigits)
+	return report, nil
 }
 
 // results reads the results of all runs. A run without one is a result too.

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/experiment"
@@ -160,7 +161,7 @@ func TestTheLargestReportFits(t *testing.T) {
 // What is kept of an experiment, which may be large, goes when it is deleted, and does not count for another of its name.
 func TestExpansionsAreForgotten(t *testing.T) {
 	name := types.NamespacedName{Namespace: "test", Name: "e"}
-	r := &Reconciler{Live: fake.NewClientBuilder().WithScheme(kube.Scheme()).Build()}
+	r := &Reconciler{Live: fake.NewClientBuilder().WithScheme(kube.Scheme()).Build(), Errands: errand.NewRunner()}
 	r.expansions.put(name, expansion{of: "first"})
 	if _, ok := r.expansions.get(name, "second"); ok {
 		t.Error("what was kept of an experiment counts for another one")

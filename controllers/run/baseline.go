@@ -11,33 +11,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/result"
 )
 
-// compareWithBaseline sets status.baseline and the condition NotRegressed, for a run that has a baseline.
-func (s *scope) compareWithBaseline(ctx context.Context, doc *result.Document) error {
-	ref := s.run.Spec.BaselineRef
-	if ref == nil {
-		return nil
+// compareWithBaseline sets status.baseline and the condition NotRegressed, for a run that has a baseline; false while they are compared.
+// A baseline may be as large as somebody has made it: it gets all of the memory.
+func (s *scope) compareWithBaseline(doc *result.Document) (bool, error) {
+	if s.run.Spec.BaselineRef == nil {
+		return true, nil
 	}
-	checking.Lock()
-	defer checking.Unlock()
-	b := &v1alpha1.BaselineStatus{Name: ref.Name, Verdict: v1alpha1.ChangeUndecided}
-	baseline, problem, err := s.baseline(ctx, ref.Name)
-	switch {
-	case err != nil:
-		return err
-	case problem != "":
-		b.Message = problem
-	default:
-		c := result.Compare([]*result.Document{baseline}, []*result.Document{doc}, result.CompareOptions{})
-		b.Verdict, b.Message = c.Verdict, c.Message
-		for _, w := range c.Warnings {
-			b.Message += "; warning: " + w
+	comparing := s.errand("baseline")
+	b, state, err := errand.Outcome[*v1alpha1.BaselineStatus](s.Errands, comparing)
+	if err != nil {
+		return false, err
+	}
+	if state != errand.Done {
+		if state == errand.None {
+			aside := s.aside()
+			errand.Go(s.Errands, comparing, s.Memory, s.Memory.Size(), func(ctx context.Context) (*v1alpha1.BaselineStatus, error) { return aside.compared(ctx, doc) })
 		}
-		b.Message = kube.Truncate(b.Message, 4096)
+		s.again = kube.PollRun
+		return false, nil
 	}
 	s.run.Status.Baseline = b
 	status := metav1.ConditionTrue
@@ -51,7 +48,27 @@ func (s *scope) compareWithBaseline(ctx context.Context, doc *result.Document) e
 		Type: v1alpha1.ConditionNotRegressed, Status: status, Reason: string(b.Verdict), Message: b.Message,
 		ObservedGeneration: s.run.Generation, LastTransitionTime: s.now(),
 	})
-	return nil
+	return true, nil
+}
+
+// compared holds a run's document against its baseline.
+func (s *scope) compared(ctx context.Context, doc *result.Document) (*v1alpha1.BaselineStatus, error) {
+	b := &v1alpha1.BaselineStatus{Name: s.run.Spec.BaselineRef.Name, Verdict: v1alpha1.ChangeUndecided}
+	baseline, problem, err := s.baseline(ctx, b.Name)
+	if err != nil {
+		return nil, err
+	}
+	if problem != "" {
+		b.Message = problem
+		return b, nil
+	}
+	c := result.Compare([]*result.Document{baseline}, []*result.Document{doc}, result.CompareOptions{})
+	b.Verdict, b.Message = c.Verdict, c.Message
+	for _, w := range c.Warnings {
+		b.Message += "; warning: " + w
+	}
+	b.Message = kube.Truncate(b.Message, 4096)
+	return b, nil
 }
 
 // baseline reads the result of a run; problem says why there is none.

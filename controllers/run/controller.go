@@ -9,6 +9,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,10 +22,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
 	"github.com/geobench/geobench/internal/deploy"
@@ -45,8 +49,10 @@ type Reconciler struct {
 	Credentials *authority.Keeper
 	// Abilities say what the checks may let through.
 	Abilities check.Abilities
-	// HistoryMemory is what checking a run's history may take, in bytes.
-	HistoryMemory int64
+	// Errands are what takes longer than a reconciliation. Loads are how many runs load their data at once, and Memory is what the
+	// histories and baselines that are checked at the same time share, in bytes.
+	Errands       *errand.Runner
+	Loads, Memory *errand.Budget
 	// Image of workers, and of the nodes of the databases that runs are checked against.
 	Image  string
 	Events events.EventRecorder
@@ -71,17 +77,19 @@ func Wait(ctx context.Context, d time.Duration) error {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	ofRun := kube.ByLabel(kube.LabelRun, func(obj client.Object) bool { return obj.GetLabels()[kube.LabelRole] != kube.RoleResult })
 	byDatabase := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
-		list := &v1alpha1.BenchmarkRunList{}
-		if err := r.Client.List(ctx, list, client.InNamespace(obj.GetNamespace())); err != nil {
+		db, ok := obj.(*v1alpha1.GeoDatabase)
+		if !ok {
 			return nil
 		}
-		var out []reconcile.Request
-		for i := range list.Items {
-			if run := &list.Items[i]; run.Spec.DatabaseRef.Name == obj.GetName() && !kube.Over(run) {
-				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(run)})
-			}
+		return r.wakesUp(ctx, db)
+	})
+	next := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+		run, ok := obj.(*v1alpha1.BenchmarkRun)
+		db := &v1alpha1.GeoDatabase{}
+		if !ok || r.Client.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.DatabaseRef.Name}, db) != nil {
+			return nil
 		}
-		return out
+		return r.wakesUp(ctx, db)
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.BenchmarkRun{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -89,6 +97,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Pod{}, ofRun).
 		Watches(&corev1.ConfigMap{}, ofRun, builder.WithPredicates(stateChanged{})).
 		Watches(&v1alpha1.GeoDatabase{}, byDatabase).
+		Watches(&v1alpha1.BenchmarkRun{}, next, builder.WithPredicates(leavesQueue{})).
+		WatchesRawSource(source.Channel(r.Errands.News, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: runsAtOnce}).
 		Complete(r)
 }
@@ -104,10 +114,17 @@ func (stateChanged) Update(e ctrlevent.UpdateEvent) bool {
 
 // Reconcile leads one run a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if waits, result, err := r.waitInQueue(ctx, req.NamespacedName); waits || err != nil {
+		return result, err
+	}
 	run := &v1alpha1.BenchmarkRun{}
 	if err := r.Live.Get(ctx, req.NamespacedName, run); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Errands.Forget(req.NamespacedName)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	r.Errands.Retain(req.NamespacedName, errandPhase(run))
 	s := &scope{Reconciler: r, run: run, before: run.DeepCopy()}
 	err := s.reconcile(ctx)
 	var t *trouble
@@ -139,7 +156,8 @@ func (s *scope) reconcile(ctx context.Context) error {
 	case kube.Over(run):
 		return s.finish(ctx)
 	case run.Status.Stage == "":
-		return s.begin(ctx)
+		s.begin()
+		return nil
 	}
 	run.Status.ObservedGeneration = run.Generation
 	if run.Spec.Cancel {
@@ -172,18 +190,15 @@ func troubled(reason, format string, args ...any) *trouble {
 	return &trouble{reason, fmt.Sprintf(format, args...)}
 }
 
-// begin takes a new run in. The finalizer comes first: nothing is made without it.
-func (s *scope) begin(ctx context.Context) error {
-	if err := s.addFinalizer(ctx); err != nil {
-		return err
-	}
+// begin takes a new run in.
+func (s *scope) begin() {
 	now := s.now()
 	s.run.Status.RunID = s.run.Spec.RunID
 	s.run.Status.StartTime = &now
 	s.enter(v1alpha1.StagePreflight)
-	return nil
 }
 
+// addFinalizer comes before all that a run makes or takes: nothing is without it.
 func (s *scope) addFinalizer(ctx context.Context) error {
 	if controllerutil.ContainsFinalizer(s.run, kube.Finalizer) {
 		return nil
@@ -214,7 +229,8 @@ func (s *scope) startOver(ctx context.Context) error {
 		return err
 	}
 	s.run.Status = v1alpha1.BenchmarkRunStatus{}
-	return s.begin(ctx)
+	s.begin()
+	return nil
 }
 
 // finish cleans up after a run that is over, gives its database back and lets go of the run.

@@ -9,9 +9,10 @@ import (
 
 // The deadlines and intervals of runs, besides those of their stages.
 const (
-	// runsAtOnce is how many runs are led at the same time: one that loads its data, or checks a history, holds up no other whose faults
-	// are due.
+	// runsAtOnce is how many runs are looked at at the same time: one whose nodes do not answer holds up no other whose faults are due.
 	runsAtOnce = 32
+	// LoadsAtOnce is how many of them load their data.
+	LoadsAtOnce = 64
 
 	// historyTimeout bounds the fetching of a worker's history.
 	historyTimeout = time.Minute

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
@@ -36,7 +38,7 @@ func (s *scope) evaluate(ctx context.Context) error {
 	}
 	if doc == nil {
 		judged, err := s.judge(ctx)
-		if judged == nil {
+		if judged == nil || err != nil {
 			return err
 		}
 		if err := s.storeResult(ctx, judged); err != nil {
@@ -47,7 +49,7 @@ func (s *scope) evaluate(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.compareWithBaseline(ctx, doc); err != nil {
+	if compared, err := s.compareWithBaseline(doc); !compared {
 		return err
 	}
 	s.run.Status.ReportDigest = digest
@@ -55,42 +57,82 @@ func (s *scope) evaluate(ctx context.Context) error {
 	return nil
 }
 
-// judge makes the result document; nil while there is something to wait for.
+// judge makes the result document; nil while there is something to wait for. Audits, the history and its check are an errand.
 func (s *scope) judge(ctx context.Context) (*result.Document, error) {
-	s.again = kube.PollFast
-	f := &judge.Facts{}
-	if quiet, err := s.awaitQuiet(ctx, f); !quiet {
+	judging := s.errand("judge")
+	doc, state, err := errand.Outcome[*result.Document](s.Errands, judging)
+	var later *notYetError
+	switch {
+	case errors.As(err, &later):
+		s.condition(v1alpha1.ConditionDatabaseQuiet, false, later.reason, later.message)
+		s.again = kube.PollFast
+		return nil, nil
+	case err != nil:
 		return nil, err
-	}
-	workers, err := s.observeWorkers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if recorded(s.run) {
-		if s.historyFits(workers); s.moved() {
-			return nil, nil
+	case state == errand.Done:
+		message := "every node has finished all transactions and was audited"
+		if gone := len(s.taken()); gone > 0 {
+			message = fmt.Sprintf("faults have taken %d nodes; of the others, those that wait for them were left out, and all the rest audited", gone)
 		}
+		s.condition(v1alpha1.ConditionDatabaseQuiet, true, "Quiet", message)
+		return doc, nil
+	case state == errand.None:
+		s.again = kube.PollFast
+		f := &judge.Facts{}
+		if quiet, err := s.awaitQuiet(ctx, f); !quiet {
+			return nil, err
+		}
+		workers, err := s.observeWorkers(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var memory int64
+		if recorded(s.run) {
+			if memory = s.historyFits(workers); s.moved() {
+				return nil, nil
+			}
+		}
+		if err := s.gather(ctx, f, workers); err != nil {
+			return nil, err
+		}
+		aside := s.aside()
+		errand.Go(s.Errands, judging, s.Memory, memory, func(ctx context.Context) (*result.Document, error) { return aside.document(ctx, f, workers) })
 	}
-	if err := s.gather(ctx, f, workers); err != nil {
-		return nil, err
+	s.underway(state, v1alpha1.ConditionDatabaseQuiet, "Judging", "all transactions have ended; nodes are audited, and what was recorded is checked")
+	return nil, nil
+}
+
+// document completes the facts with the audits and the history, and judges them.
+func (s *scope) document(ctx context.Context, f *judge.Facts, workers []workerState) (*result.Document, error) {
+	var err error
+	if f.Audits != nil {
+		f.Audits.Nodes, err = s.audit(ctx, f.Audits.LeftOut)
+	}
+	if err != nil {
+		err = fmt.Errorf("the rows could not be audited: %w", err)
+		if s.inStage() <= judge.QuietWithin {
+			return nil, notYet("AuditFailed", "%s", err)
+		}
+		f.Audits, f.Unaudited = nil, err
 	}
 	if recorded(s.run) {
-		checking.Lock()
-		defer func() {
-			checking.Unlock()
-			debug.FreeOSMemory()
-		}()
-		if f.History, err = s.history(ctx, workers); f.History == nil {
+		defer debug.FreeOSMemory()
+		if f.History, err = s.history(ctx, workers); err != nil {
 			return nil, err
 		}
 	}
 	return judge.Document(f)
 }
 
+// inStage is how long the run has been in its stage.
+func (s *scope) inStage() time.Duration {
+	return s.Clock.Now().Sub(s.run.Status.StageStartTime.Time)
+}
+
 // awaitQuiet waits until every node has finished all transactions and what is on its way between nodes, which is pending
-// nowhere, has arrived; then it audits them. It returns false until then. The workers had all their answers before this stage. After
-// faults that took nodes for good, some of the others may wait for them for ever: they are left out. There is no audit of a database
-// that is not quiet in time.
+// nowhere, has arrived: then they can be audited. It returns false until then. The workers had all their answers before this stage.
+// After faults that took nodes for good, some of the others may wait for them for ever: they are left out. There is no audit of a
+// database that is not quiet in time.
 func (s *scope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, err error) {
 	gone := s.taken()
 	left := func(n geo.NodeID) bool { return !slices.Contains(gone, n) }
@@ -115,29 +157,17 @@ func (s *scope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, err
 		}
 		f.Unfinished += n.Status.Pending
 	}
-	inStage := s.Clock.Now().Sub(s.run.Status.StageStartTime.Time)
 	if f.Unfinished > 0 && !s.stalled(f.Unfinished, len(gone) > 0) {
-		return inStage > judge.QuietWithin, nil
+		return s.inStage() > judge.QuietWithin, nil
 	}
 	longest := s.current.Database.Topology.LongestRTT()
 	const rounded = time.Second // the status keeps whole seconds
-	if left := longest + rounded - inStage; left > 0 {
+	if left := longest + rounded - s.inStage(); left > 0 {
 		s.condition(v1alpha1.ConditionDatabaseQuiet, false, "Settling", fmt.Sprintf("what was committed may still be on its way between regions, whose longest round trip is %s", rtt.Round(longest)))
 		s.again = left
 		return false, nil
 	}
-	audits := audit.Audits{Out: judge.LeftOut(&s.current.Database.Topology, gone, func(n geo.NodeID) int { return s.nodes[n].Status.Pending })}
-	if audits.Nodes, err = s.audit(ctx, audits.LeftOut); err != nil {
-		s.condition(v1alpha1.ConditionDatabaseQuiet, false, "AuditFailed", err.Error())
-		f.Unaudited = fmt.Errorf("the rows could not be audited: %w", err)
-		return inStage > judge.QuietWithin, nil
-	}
-	if len(gone) == 0 {
-		s.condition(v1alpha1.ConditionDatabaseQuiet, true, "Quiet", "every node has finished all transactions and was audited")
-	} else {
-		s.condition(v1alpha1.ConditionDatabaseQuiet, true, "Quiet", fmt.Sprintf("faults have taken %d nodes; of the others, those that wait for them were left out, and all the rest audited", len(gone)))
-	}
-	f.Audits = &audits
+	f.Audits = &audit.Audits{Out: judge.LeftOut(&s.current.Database.Topology, gone, func(n geo.NodeID) int { return s.nodes[n].Status.Pending })}
 	return true, nil
 }
 
@@ -181,7 +211,8 @@ func (s *scope) gather(ctx context.Context, f *judge.Facts, workers []workerStat
 	if err := s.noteEdits(ctx, m); err != nil {
 		return err
 	}
-	if f.Plan, err = plan.Deployed(s.run, d, m.Database, m.Network); err != nil {
+	// The plan is read aside, while the status of the run is written.
+	if f.Plan, err = plan.Deployed(s.run.DeepCopy(), d, m.Database, m.Network); err != nil {
 		return err
 	}
 	f.Layout = f.Plan.Engine.Layout(&d.Topology, f.Plan.Params)

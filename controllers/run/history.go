@@ -8,7 +8,6 @@ import (
 	"math"
 	"runtime/debug"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,10 +59,7 @@ func HistoryMemory() int64 {
 	return min(max(limit/2, leastHistoryMemory), mostHistoryMemory)
 }
 
-// checking lets one history, or one baseline, at a time into the operator's memory: it may be as large as somebody has made it.
-var checking sync.Mutex
-
-// history fetches what the workers have recorded; nil when it has to be tried again. The run ends, Invalid, when some is lost.
+// history fetches what the workers have recorded. The run ends, Invalid, when some is lost.
 func (s *scope) history(ctx context.Context, workers []workerState) (*history.History, error) {
 	h := &history.History{}
 	var clocks clockSpread
@@ -77,13 +73,11 @@ func (s *scope) history(ctx context.Context, workers []workerState) (*history.Hi
 			return nil, err
 		}
 		if err := s.readHistory(ctx, h, addr, w); err != nil {
-			s.condition(v1alpha1.ConditionDatabaseQuiet, false, "HistoryNotRead", fmt.Sprintf("the history of %s: %s", w.name(), err))
-			return nil, nil
+			return nil, notYet("HistoryNotRead", "the history of %s: %s", w.name(), err)
 		}
 		clock, err := s.Pods.Nodes(s.db.UID).Clock(ctx, addr)
 		if err != nil {
-			s.condition(v1alpha1.ConditionDatabaseQuiet, false, "ClockNotRead", fmt.Sprintf("the clock of %s: %s", w.name(), err))
-			return nil, nil
+			return nil, notYet("ClockNotRead", "the clock of %s: %s", w.name(), err)
 		}
 		clocks.add(machine, clock.Ahead, clock.Within)
 	}
@@ -91,27 +85,29 @@ func (s *scope) history(ctx context.Context, workers []workerState) (*history.Hi
 	return h, nil
 }
 
-// historyFits ends the run when not all was recorded, or more than the operator can check.
-func (s *scope) historyFits(workers []workerState) {
+// historyFits ends the run when not all was recorded, or more than the operator can check. It returns the memory that checking takes,
+// in bytes.
+func (s *scope) historyFits(workers []workerState) int64 {
 	var transactions, operations int64
 	for i := range workers {
 		w := &workers[i]
 		var h deploy.History
 		if err := json.Unmarshal([]byte(w.report.Data[deploy.KeyHistory]), &h); err != nil {
 			s.invalidate(result.ReasonHistoryLost, "%s has not said what it recorded: %s", w.name(), err)
-			return
+			return 0
 		}
 		if h.Full {
 			s.invalidate("HistoryTooLarge", "%s stopped recording after %d transactions, at %d MiB; %s", w.name(), h.Transactions, maxHistoryFile>>20, smaller)
-			return
+			return 0
 		}
 		transactions, operations = transactions+h.Transactions, operations+h.Operations
 	}
-	needs, has := transactions*transactionMemory+operations*operationMemory, s.HistoryMemory
+	needs, has := transactions*transactionMemory+operations*operationMemory, s.Memory.Size()
 	if needs > has {
 		s.invalidate("HistoryTooLarge", "checking %d transactions with %d operations takes about %d MiB, and the operator has %d MiB for it; %s, or give the operator more memory",
 			transactions, operations, needs>>20, has>>20, smaller)
 	}
+	return needs
 }
 
 // smaller says what makes a history smaller.

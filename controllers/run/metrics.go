@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,9 +21,46 @@ import (
 	"github.com/geobench/geobench/internal/plan"
 )
 
-var stageSeconds = metrics.StageSeconds.HistogramVec()
+var (
+	stageSeconds  = metrics.StageSeconds.HistogramVec()
+	faultLateness = metrics.FaultLateness.HistogramVec()
+)
 
-func init() { ctrlmetrics.Registry.MustRegister(stageSeconds) }
+func init() { ctrlmetrics.Registry.MustRegister(stageSeconds, faultLateness) }
+
+// observeFaults counts how far from their plan faults began and ended, as far as that has become known.
+func observeFaults(before, after *v1alpha1.BenchmarkRun) {
+	if after.Status.MeasureStartTime == nil {
+		return
+	}
+	for i := range after.Spec.Faults {
+		f := &after.Spec.Faults[i]
+		was, is := faultstatus.Find(before, f.Name), faultstatus.Find(after, f.Name)
+		if is == nil {
+			continue
+		}
+		if was == nil {
+			was = &v1alpha1.FaultStatus{}
+		}
+		begin := after.Status.MeasureStartTime.Add(f.At.Duration)
+		end := begin
+		if f.Duration != nil {
+			end = begin.Add(f.Duration.Duration)
+		}
+		for _, edge := range []struct {
+			name    string
+			was, is *metav1.MicroTime
+			planned time.Time
+		}{
+			{"begin", was.InjectingTime, is.InjectingTime, begin},
+			{"end", was.RecoveringTime, is.RecoveringTime, end},
+		} {
+			if edge.was == nil && edge.is != nil {
+				faultLateness.WithLabelValues(string(is.Injector), edge.name).Observe(edge.is.Sub(edge.planned).Abs().Seconds())
+			}
+		}
+	}
+}
 
 // observeStages counts the time that a run spent in the stage it left.
 func observeStages(before, after *v1alpha1.BenchmarkRun) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -57,21 +56,15 @@ func (s *scope) preflight(ctx context.Context) error {
 		s.again = time.Millisecond
 		return nil
 	}
-	ahead, err := s.aheadInQueue(ctx)
+	ahead, err := s.ahead(ctx, s.Live)
 	if err != nil {
 		return err
 	}
-	queued := s.reason(v1alpha1.ConditionAccepted) == "DatabaseBusy"
-	if ahead != "" {
-		message := fmt.Sprintf("waiting for BenchmarkRun %s, which uses GeoDatabase %s or comes first", ahead, s.db.Name)
-		if !queued {
-			s.events = append(s.events, eventWaiting(message))
-		}
-		s.condition(v1alpha1.ConditionAccepted, false, "DatabaseBusy", message)
-		s.again = kube.PollRun
+	if len(ahead) > 0 {
+		s.queue(ahead)
 		return nil
 	}
-	if queued {
+	if queued(s.run) {
 		// The run's time counts from when its turn has come.
 		now := s.now()
 		st.StartTime, st.StageStartTime, late = &now, &now, false
@@ -84,6 +77,10 @@ func (s *scope) preflight(ctx context.Context) error {
 		s.condition(v1alpha1.ConditionAccepted, false, "DatabaseChanging",
 			fmt.Sprintf("waiting for GeoDatabase %s to be brought to its present spec", s.db.Name))
 		return nil
+	}
+	// From here on there is something to give back.
+	if err := s.addFinalizer(ctx); err != nil {
+		return err
 	}
 	if kept, err := s.keepManifests(ctx, takeManifests(s.run, s.db, plan)); err != nil || !kept {
 		s.again = time.Millisecond
@@ -100,35 +97,4 @@ func (s *scope) preflight(ctx context.Context) error {
 	s.condition(v1alpha1.ConditionAccepted, true, "Possible", fmt.Sprintf("GeoDatabase %s is this run's", s.db.Name))
 	s.enter(v1alpha1.StageProvision)
 	return nil
-}
-
-// aheadInQueue names a run that uses the database or has waited for it longer. Runs take turns in the order of their
-// creation, then of their names.
-func (s *scope) aheadInQueue(ctx context.Context) (string, error) {
-	if active := s.db.Status.ActiveRun; active == s.run.Name {
-		return "", nil
-	} else if active != "" {
-		return active, nil
-	}
-	list := &v1alpha1.BenchmarkRunList{}
-	if err := s.Live.List(ctx, list, client.InNamespace(s.run.Namespace)); err != nil {
-		return "", err
-	}
-	for i := range list.Items {
-		other := &list.Items[i]
-		if other.Name == s.run.Name || other.Spec.DatabaseRef.Name != s.db.Name || kube.Over(other) || other.DeletionTimestamp != nil {
-			continue
-		}
-		if earlier(other, s.run) {
-			return other.Name, nil
-		}
-	}
-	return "", nil
-}
-
-func earlier(a, b metav1.Object) bool {
-	if ta, tb := a.GetCreationTimestamp(), b.GetCreationTimestamp(); !ta.Equal(&tb) {
-		return ta.Before(&tb)
-	}
-	return a.GetName() < b.GetName()
 }

@@ -117,6 +117,7 @@ func (s *scope) reason(kind string) string {
 // recorded is called once the status is written: events tell of what is.
 func (s *scope) recorded(ctx context.Context) {
 	observeStages(s.before, s.run)
+	observeFaults(s.before, s.run)
 	kube.EmitAll(ctx, s.events, s.Events, s.run)
 }
 
@@ -130,6 +131,9 @@ func (s *scope) checkDeadlines() {
 	if limit := runDeadline(s.run); now.Sub(st.StartTime.Time) > limit {
 		s.fail("DeadlineExceeded", "the run took longer than spec.deadline (%s); it was in stage %s%s",
 			v1alpha1.DurationOf(limit), st.Stage, s.waitingFor())
+		return
+	}
+	if s.reason(stageOf(s.run).condition) == reasonQueued {
 		return
 	}
 	if limit := stageOf(s.run).deadline(s.run); now.Sub(st.StageStartTime.Time) > limit {
