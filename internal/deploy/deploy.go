@@ -44,6 +44,11 @@ type Node struct {
 	Admin string `json:"admin,omitempty"`
 }
 
+// Host is the name under which pods find the node of a region on a cluster: ordinal is partition x replicas + replica.
+func Host(database, region, namespace string, ordinal int) string {
+	return fmt.Sprintf("%s-%s-%d.%s-%s.%s.svc", database, region, ordinal, database, region, namespace)
+}
+
 func (n *Node) names() []*string { return []*string{&n.Address, &n.Admin} }
 
 // Nodes are the nodes of a database. In JSON, those whose addresses count up are one entry (package hostlist): the ConfigMap that
