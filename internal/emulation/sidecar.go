@@ -172,19 +172,20 @@ func (s *Sidecar) Prepare(n *Network, region string, pod *corev1.PodSpec) {
 	}}, credentials)
 }
 
-// configs are the files of a region's pods. They are one text but for what phases cut off from some of the pods.
+// configs are the files of a region's pods.
 func (s *Sidecar) configs(n *Network, region string, generation int64) (map[string]string, error) {
 	own := slices.Index(n.Regions, region)
 	c := &wan.Config{Generation: generation, Region: region, Seed: 1}
-	peers := map[string]string{} // pods by their hosts
+	var all []wan.Peer
+	pods := map[string]string{} // by their hosts
 	for from, name := range n.Regions {
 		c.Links = append(c.Links, link(name, n.Links[from][own]))
 		hosts, generators := s.Hosts(n, name)
 		for _, pod := range slices.SortedFunc(maps.Keys(hosts), inOrder) {
-			c.Peers = append(c.Peers, wan.Peer{Host: hosts[pod], Region: name})
-			peers[hosts[pod]] = pod
+			all = append(all, wan.Peer{Host: hosts[pod], Region: name})
+			pods[hosts[pod]] = pod
 		}
-		c.Peers = append(c.Peers, wan.Peer{Host: generators, Region: name})
+		all = append(all, wan.Peer{Host: generators, Region: name})
 	}
 	for i := range n.Phases {
 		phase := wan.Phase{From: n.Phases[i].From.UTC()}
@@ -195,39 +196,28 @@ func (s *Sidecar) configs(n *Network, region string, generation int64) (map[stri
 		}
 		c.Phases = append(c.Phases, phase)
 	}
-	files, texts := map[string]string{}, map[string]string{}
+	files := map[string]string{}
 	nodes, _ := s.Hosts(n, region)
 	for _, pod := range append(slices.Sorted(maps.Keys(nodes)), "") {
+		c.Peers = slices.DeleteFunc(slices.Clone(all), func(peer wan.Peer) bool { return pod != "" && peer.Host == nodes[pod] })
 		for i := range n.Phases {
 			c.Phases[i].Cut = nil
 			lost := n.Phases[i].lost(pod)
-			if len(lost) == 0 {
-				continue
-			}
 			for _, peer := range c.Peers {
-				if from, isNode := peers[peer.Host]; isNode && from != pod && lost[from] {
+				if len(lost) > 0 && lost[pods[peer.Host]] {
 					c.Phases[i].Cut = append(c.Phases[i].Cut, peer.Host)
 				}
 			}
 		}
-		phases, err := json.Marshal(c.Phases)
+		b, err := json.MarshalIndent(c, "", " ")
 		if err != nil {
 			return nil, err
-		}
-		text, made := texts[string(phases)]
-		if !made {
-			b, err := json.MarshalIndent(c, "", " ")
-			if err != nil {
-				return nil, err
-			}
-			text = string(b)
-			texts[string(phases)] = text
 		}
 		key := commonKey
 		if pod != "" {
 			key = pod + ".json"
 		}
-		files[key] = text
+		files[key] = string(b)
 	}
 	return files, nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 )
 
 // Most is how many items a list has at most when it is written out: whoever writes an expression could make the reader run out of
@@ -21,20 +22,33 @@ var expression = regexp.MustCompile(`^(.*)\[(0|[1-9][0-9]{0,8})-(0|[1-9][0-9]{0,
 // hold names; one that is empty stays empty. Names must not be expressions themselves.
 func Fold[T comparable](items []T, names func(*T) []*string) []T {
 	var out []T
-	var runs []run // of the names of the last of out
-	for _, item := range items {
-		if n := len(out); n > 0 && alike(out[n-1], item, names) && extend(runs, values(&item, names)) {
-			for i, field := range names(&out[n-1]) {
+	var rest T     // of the last of out, without its names
+	var runs []run // of its names
+	var here []string
+	write := func() {
+		if len(out) > 0 {
+			for i, field := range names(&out[len(out)-1]) {
 				*field = runs[i].String()
 			}
+		}
+	}
+	for _, item := range items {
+		bare := item
+		here = here[:0]
+		for _, field := range names(&bare) {
+			here = append(here, *field)
+			*field = ""
+		}
+		if len(out) > 0 && bare == rest && extend(runs, here) {
 			continue
 		}
-		runs = runs[:0]
-		for _, name := range values(&item, names) {
+		write()
+		out, rest, runs = append(out, item), bare, runs[:0]
+		for _, name := range here {
 			runs = append(runs, run{single: name})
 		}
-		out = append(out, item)
 	}
+	write()
 	return out
 }
 
@@ -43,7 +57,8 @@ func Unfold[T comparable](items []T, names func(*T) []*string) ([]T, error) {
 	var out []T
 	for _, item := range items {
 		runs, count := []run{}, 1
-		for _, name := range values(&item, names) {
+		for _, field := range names(&item) {
+			name := *field
 			r, err := parse(name)
 			if err != nil {
 				return nil, err
@@ -119,7 +134,9 @@ func (r *run) next(name string) (run, bool) {
 	if r.ranged() {
 		longer := *r
 		longer.last++
-		return longer, longer.name(longer.count()-1) == name
+		middle, begins := strings.CutPrefix(name, r.prefix)
+		n, rest, ok := number(middle)
+		return longer, begins && ok && n == longer.last && rest == r.suffix
 	}
 	// The number begins where the names differ, or some digits before.
 	at := 0
@@ -168,34 +185,17 @@ func parse(name string) (run, error) {
 	return run{prefix: m[1], suffix: m[4], first: first, last: last}, nil
 }
 
-func values[T any](item *T, names func(*T) []*string) []string {
-	var out []string
-	for _, field := range names(item) {
-		out = append(out, *field)
-	}
-	return out
-}
-
-// alike tells whether two items are the same but for their names.
-func alike[T comparable](a, b T, names func(*T) []*string) bool {
-	for _, item := range []*T{&a, &b} {
-		for _, field := range names(item) {
-			*field = ""
-		}
-	}
-	return a == b
-}
-
 // extend makes each run longer by its name, or none of them. Of names that are empty there is no next one.
 func extend(runs []run, names []string) bool {
-	longer := make([]run, len(runs))
+	var few [2]run
+	longer := append(few[:0], runs...)
 	extended := false
 	for i, name := range names {
 		next, ok := runs[i].next(name)
 		switch {
 		case ok:
 			longer[i], extended = next, true
-		case name != "" || runs[i].String() != "":
+		case name != "" || runs[i] != (run{}):
 			return false
 		}
 	}
