@@ -332,8 +332,7 @@ func TestTapLoadGenerator(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := &history.History{}
-	var taps []*history.Tap
+	taps := &history.Taps{Placement: topology.Placement(), Procedures: registry}
 	var machines []*load.Machine
 	const clients = 20
 	for r := range topology.Regions {
@@ -349,24 +348,14 @@ func TestTapLoadGenerator(t *testing.T) {
 		}
 		m := ms[0]
 		machines = append(machines, m)
-		region := h.Region(topology.Regions[r])
-		s.AddClient(geo.Region(r), func(env protocol.ClientEnv) protocol.Client {
-			tap := history.NewTap(env, history.TapConfig{
-				Procedures: registry, Record: func(t *history.Txn) { h.Add(region, t) },
-				Client: func(id txn.ID) uint32 { return uint32((uint64(id)&(1<<40-1) - 1) % clients) },
-			})
-			m.Attach(tap)
-			taps = append(taps, tap)
-			return tap.Attach(m)
-		})
+		process := func(id txn.ID) uint32 { return uint32((uint64(id)&(1<<40-1) - 1) % clients) }
+		s.AddClient(geo.Region(r), taps.Client(topology.Regions[r], process, m.Attach))
 	}
 	s.Run(10 * time.Second)
-	for _, tap := range taps {
-		if err := tap.Finish(); err != nil {
-			t.Fatal(err)
-		}
+	if err := taps.Finish(); err != nil {
+		t.Fatal(err)
 	}
-	v := history.Check(h, isolation.StrictSerializable)
+	v := history.Check(&taps.History, isolation.StrictSerializable)
 	if !v.Passed || v.Stats.Committed < 1000 || v.Stats.Unknown > 0 {
 		t.Errorf("%+v\n%s", v.Stats, v.Explanation)
 	}
