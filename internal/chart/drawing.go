@@ -1,51 +1,58 @@
-package report
+// Package chart draws all charts of Geobench: those of reports, and those of experiments. A chart becomes a Drawing, and that an SVG, which
+// follows a page from light to dark, or a PNG. The same chart gives the same bytes.
+package chart
 
 import (
 	"encoding/xml"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// scene is a drawing: what charts are made of, before it becomes SVG or, in a build with -tags full, PNG. Lengths are in
-// CSS pixels; y grows downwards.
-type scene struct {
+// Drawing is what a chart is made of, before it becomes SVG or PNG. Lengths are in CSS pixels; y grows downwards.
+type Drawing struct {
+	// Title names it to those who do not see it.
+	Title string
+
 	width, height float64
-	title         string
-	// about says in words what the chart shows, for those who do not see it.
-	about string
-	items []item
+	about         string
+	items         []item
 }
 
-type point struct{ x, y float64 }
+type place struct{ x, y float64 }
 
 // item is one stroke, area or text, styled by its class.
 type item struct {
 	class  string
-	points []point // a line; closed and filled for an area
+	dash   int     // which of dashes a line has
+	points []place // a line; closed and filled for an area
 	text   string  // at points[0]
 	anchor string  // start, middle or end
 	turned bool    // a text that reads upwards
 	radius float64 // a circle around points[0]
 }
 
-func (s *scene) line(class string, points ...point) {
+func (s *Drawing) line(class string, points ...place) { s.dashed(class, 0, points...) }
+
+func (s *Drawing) dashed(class string, dash int, points ...place) {
 	if len(points) > 1 {
-		s.items = append(s.items, item{class: class, points: points})
+		s.items = append(s.items, item{class: class, dash: dash, points: points})
 	}
 }
 
-func (s *scene) rect(class string, x0, y0, x1, y1 float64) {
-	s.items = append(s.items, item{class: class, points: []point{{x0, y0}, {x1, y0}, {x1, y1}, {x0, y1}}})
+func (s *Drawing) rect(class string, x0, y0, x1, y1 float64) {
+	s.items = append(s.items, item{class: class, points: []place{{x0, y0}, {x1, y0}, {x1, y1}, {x0, y1}}})
 }
 
-func (s *scene) circle(class string, x, y, radius float64) {
-	s.items = append(s.items, item{class: class, points: []point{{x, y}}, radius: radius})
+func (s *Drawing) circle(class string, x, y, radius float64) {
+	s.items = append(s.items, item{class: class, points: []place{{x, y}}, radius: radius})
 }
 
-func (s *scene) text(class, anchor string, x, y float64, text string) {
-	s.items = append(s.items, item{class: class, points: []point{{x, y}}, text: text, anchor: anchor})
+func (s *Drawing) text(class, anchor string, x, y float64, text string) {
+	s.items = append(s.items, item{class: class, points: []place{{x, y}}, text: text, anchor: anchor})
 }
 
 // style is how a class looks: its colour on light and on dark ground.
@@ -62,12 +69,13 @@ type style struct {
 }
 
 // seriesColours can be told apart by people of all colour vision, and have a contrast of 3:1 or more with their ground;
-// lines differ in their dashes too.
+// lines differ in their dashes too (class).
 var seriesColours = []struct{ light, dark string }{
 	{"#0068a8", "#5bb8f5"}, {"#c24e00", "#ff9a52"}, {"#00795a", "#3fd0a4"}, {"#a8327d", "#f29fce"},
 	{"#7d5800", "#e6bd4d"}, {"#4a49c4", "#aaa9ff"}, {"#56606e", "#b7c0cc"}, {"#9c1616", "#ff8a8a"},
 }
 
+// dashes are lengths of strokes and gaps.
 var dashes = [][]float64{nil, {6, 3}, {2, 3}, {8, 3, 2, 3}, {12, 3}, {4, 2}, {1, 2}, {10, 2, 2, 2, 2, 2}}
 
 const (
@@ -92,7 +100,7 @@ var styles = func() map[string]style {
 		"whisker": {light: mutedLight, dark: mutedDark, width: 1.5},
 	}
 	for i, c := range seriesColours {
-		m[fmt.Sprintf("s%d", i)] = style{light: c.light, dark: c.dark, width: 2, dash: dashes[i]}
+		m[fmt.Sprintf("s%d", i)] = style{light: c.light, dark: c.dark, width: 2}
 		m[fmt.Sprintf("t%d", i)] = style{light: c.light, dark: c.dark, width: 2}
 		m[fmt.Sprintf("e%d", i)] = style{light: c.light, dark: c.dark, width: 1.2}
 		m[fmt.Sprintf("f%d", i)] = style{light: c.light, dark: c.dark}
@@ -101,10 +109,16 @@ var styles = func() map[string]style {
 	return m
 }()
 
-// css writes the classes, in the order of their names.
-func css(dark bool) string {
+// CSS is how all drawings of a page look, on light or on dark ground.
+func CSS(dark bool) string { return css(dark, func(string) bool { return true }) }
+
+// css writes the classes that are used, in the order of their names.
+func css(dark bool, used func(class string) bool) string {
 	var b strings.Builder
-	for _, name := range sortedKeys(styles) {
+	for _, name := range slices.Sorted(maps.Keys(styles)) {
+		if !used(name) {
+			continue
+		}
 		s := styles[name]
 		colour := s.light
 		if dark {
@@ -120,7 +134,7 @@ func css(dark bool) string {
 		case s.width > 0:
 			fmt.Fprintf(&b, ".c-%s{fill:none;stroke:%s;stroke-width:%g", name, colour, s.width)
 			if s.dash != nil {
-				fmt.Fprintf(&b, ";stroke-dasharray:%s", strings.Trim(fmt.Sprint(s.dash), "[]"))
+				b.WriteString(";stroke-dasharray:" + spaced(s.dash))
 			}
 			b.WriteString("}\n")
 		default:
@@ -136,17 +150,28 @@ func css(dark bool) string {
 
 const fontFamily = "system-ui,-apple-system,'Segoe UI',Roboto,'Liberation Sans','DejaVu Sans',sans-serif"
 
-// svg writes the scene. alone adds the styles and a ground, for a file of its own.
-func (s *scene) svg(id string, alone bool) string {
+func spaced(lengths []float64) string { return strings.Trim(fmt.Sprint(lengths), "[]") }
+
+// SVG is the drawing for a page, which has CSS. The id is for no other element of the page.
+func (s *Drawing) SVG(id string) string { return s.svg(id, false) }
+
+// File is the drawing as an SVG file of its own. The id is for no other element of whatever the file becomes part of.
+func (s *Drawing) File(id string) string { return s.svg(id, true) }
+
+// svg adds the styles and a ground to a drawing that is alone.
+func (s *Drawing) svg(id string, alone bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" role="img" aria-labelledby="%s-t %s-d"`, num(s.width), num(s.height), id, id)
 	if alone {
 		fmt.Fprintf(&b, ` width="%s" height="%s"`, num(s.width), num(s.height))
 	}
 	fmt.Fprintf(&b, ` font-family="%s">`, escape(fontFamily))
-	fmt.Fprintf(&b, `<title id="%s-t">%s</title><desc id="%s-d">%s</desc>`, id, escape(s.title), id, escape(s.about))
+	fmt.Fprintf(&b, `<title id="%s-t">%s</title><desc id="%s-d">%s</desc>`, id, escape(s.Title), id, escape(s.about))
 	if alone {
-		fmt.Fprintf(&b, "<style>.ground{fill:#ffffff}\n%s@media (prefers-color-scheme:dark){.ground{fill:#14181f}\n%s}</style>", css(false), css(true))
+		used := func(class string) bool {
+			return slices.ContainsFunc(s.items, func(i item) bool { return i.class == class })
+		}
+		fmt.Fprintf(&b, "<style>.ground{fill:#ffffff}\n%s@media (prefers-color-scheme:dark){.ground{fill:#14181f}\n%s}</style>", css(false, used), css(true, used))
 		b.WriteString(`<rect class="ground" width="100%" height="100%"/>`)
 	}
 	for i := range s.items {
@@ -168,7 +193,11 @@ func (i *item) svg(b *strings.Builder) {
 	case i.radius > 0:
 		fmt.Fprintf(b, `<circle class="c-%s" cx="%s" cy="%s" r="%s"/>`, i.class, num(p.x), num(p.y), num(i.radius))
 	default:
-		b.WriteString(`<path class="c-` + i.class + `" d="`)
+		b.WriteString(`<path class="c-` + i.class + `"`)
+		if i.dash > 0 {
+			b.WriteString(` stroke-dasharray="` + spaced(dashes[i.dash]) + `"`)
+		}
+		b.WriteString(` d="`)
 		for k, p := range i.points {
 			if k == 0 {
 				b.WriteString("M")
