@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	goruntime "runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,6 +105,9 @@ type world struct {
 	noAudit error
 	// loads counts the data sets that nodes really loaded.
 	loads int
+	// hangs are the databases, by name, whose nodes do not end loading; givenUp counts the loads of theirs that were cancelled.
+	hangs   map[string]bool
+	givenUp int
 	// workersHang keeps workers from getting further than a state.
 	workersHang *string
 	// jobsRun counts the worker pods that were made for each Job name.
@@ -242,7 +246,17 @@ func (w *world) reconcileAll() {
 	for i := range runs.Items {
 		w.reconcile(w.run, &runs.Items[i])
 	}
-	w.run.Errands.Wait()
+	w.settle()
+}
+
+// settle waits until no errand is under way but those that load into databases that hang.
+func (w *world) settle() {
+	if len(w.hangs) == 0 {
+		w.run.Errands.Wait()
+	}
+	for w.run.Errands.Underway() > len(w.hangs) {
+		goruntime.Gosched()
+	}
 	w.experiment.Errands.Wait()
 }
 
@@ -784,13 +798,22 @@ func (w *world) Status(_ context.Context, addr string) (*admin.Status, error) {
 }
 
 // Load implements podclient.Nodes.
-func (w *world) Load(_ context.Context, addr string, req *admin.LoadRequest) (*admin.LoadResponse, error) {
+func (w *world) Load(ctx context.Context, addr string, req *admin.LoadRequest) (*admin.LoadResponse, error) {
 	n, err := w.node(addr)
 	if err != nil {
 		return nil, err
 	}
+	for name := range w.hangs {
+		if strings.HasPrefix(n.pod, name+"-") {
+			<-ctx.Done()
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if ctx.Err() != nil {
+		w.givenUp++
+		return nil, ctx.Err()
+	}
 	if n.dataset != req.Dataset {
 		n.dataset, n.run, n.workload, n.traced = req.Dataset, req.Run, req.Workload, req.Traced
 		w.loads++

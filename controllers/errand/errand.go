@@ -184,5 +184,19 @@ func (r *Runner) drop(which func(Key) bool) {
 	}
 }
 
+// Underway is how many errands wait or run.
+func (r *Runner) Underway() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.errands {
+		select {
+		case <-e.ended:
+		default:
+			n++
+		}
+	}
+	return n
+}
+
 // Wait waits until no errand is under way.
 func (r *Runner) Wait() { r.done.Wait() }

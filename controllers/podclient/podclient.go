@@ -24,8 +24,9 @@ import (
 )
 
 const (
-	// nodeTimeout bounds a question to a node, loadTimeout the loading of its data.
-	nodeTimeout = 3 * time.Second
+	// NodeTimeout bounds a question to a node.
+	NodeTimeout = 3 * time.Second
+	// loadTimeout bounds the loading of its data.
 	loadTimeout = 10 * time.Minute
 )
 
@@ -103,7 +104,7 @@ func (c *podClients) of(database types.UID) *http.Client {
 					if err != nil {
 						return nil, err
 					}
-					return (&tls.Dialer{NetDialer: &net.Dialer{Timeout: nodeTimeout}, Config: config}).DialContext(ctx, network, addr)
+					return (&tls.Dialer{NetDialer: &net.Dialer{Timeout: NodeTimeout}, Config: config}).DialContext(ctx, network, addr)
 				},
 				MaxIdleConnsPerHost: 2,
 				IdleConnTimeout:     time.Minute,
@@ -131,14 +132,14 @@ type httpNodes struct{ httpPods }
 type httpSidecars struct{ httpPods }
 
 func (c *httpSidecars) Status(ctx context.Context, addr string) (*wan.Status, error) {
-	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
 	defer cancel()
 	out := &wan.Status{}
 	return out, c.do(ctx, http.MethodGet, addr, "/status", nil, out)
 }
 
 func (c *httpSidecars) Log(ctx context.Context, addr string) (log *wan.Log, ahead, within time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
 	defer cancel()
 	log = &wan.Log{}
 	asked := time.Now()
@@ -150,7 +151,7 @@ func (c *httpSidecars) Log(ctx context.Context, addr string) (log *wan.Log, ahea
 }
 
 func (c *httpNodes) Status(ctx context.Context, addr string) (*admin.Status, error) {
-	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
 	defer cancel()
 	out := &admin.Status{}
 	return out, c.do(ctx, http.MethodGet, addr, "/status", nil, out)
@@ -164,13 +165,13 @@ func (c *httpNodes) Load(ctx context.Context, addr string, req *admin.LoadReques
 }
 
 func (c *httpNodes) Disturb(ctx context.Context, addr string, a *admin.Agenda) error {
-	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
 	defer cancel()
 	return c.do(ctx, http.MethodPost, addr, "/disturb", a, &struct{}{})
 }
 
 func (c *httpNodes) Log(ctx context.Context, addr string) (*admin.Log, error) {
-	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
 	defer cancel()
 	out := &admin.Log{}
 	return out, c.do(ctx, http.MethodGet, addr, "/log", nil, out)
@@ -197,7 +198,7 @@ const clockProbes = 8
 // Clock asks a clock as F. Cristian proposed (Probabilistic clock synchronization, 1989): what it shows was true at some time
 // between the question and the answer.
 func (c *httpNodes) Clock(ctx context.Context, addr string) (Clock, error) {
-	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
 	defer cancel()
 	best := Clock{Within: time.Hour}
 	for range clockProbes {
