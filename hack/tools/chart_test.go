@@ -280,7 +280,7 @@ func TestMonitoring(t *testing.T) {
 		}
 		return b
 	}
-	seen := 0
+	seen, redirected := 0, 0
 	for _, o := range c.objects(t, allOn...) {
 		switch o := o.(type) {
 		case *corev1.ConfigMap:
@@ -291,11 +291,17 @@ func TestMonitoring(t *testing.T) {
 				}
 				var config struct {
 					ScrapeConfigs []struct {
-						JobName string `json:"job_name"`
+						JobName         string `json:"job_name"`
+						FollowRedirects *bool  `json:"follow_redirects"`
 					} `json:"scrape_configs"`
 				}
 				if err := yaml.Unmarshal([]byte(o.Data["prometheus.yaml"]), &config); err != nil || len(config.ScrapeConfigs) != 3 {
 					t.Errorf("the chart's Prometheus has %d jobs, want 3: %v", len(config.ScrapeConfigs), err)
+				}
+				for _, job := range config.ScrapeConfigs {
+					if job.FollowRedirects == nil || *job.FollowRedirects {
+						t.Errorf("job %s of the chart's Prometheus goes where a pod redirects it to", job.JobName)
+					}
 				}
 				continue
 			}
@@ -307,6 +313,15 @@ func TestMonitoring(t *testing.T) {
 				t.Errorf("ConfigMap %s: labels %v, annotations %v", o.Name, o.Labels, o.Annotations)
 			}
 		case *unstructured.Unstructured:
+			for _, field := range []string{"endpoints", "podMetricsEndpoints"} {
+				endpoints, _, _ := unstructured.NestedSlice(o.Object, "spec", field)
+				for _, e := range endpoints {
+					redirected++
+					if e.(map[string]any)["followRedirects"] != false {
+						t.Errorf("port %v of %s has Prometheus go where a pod redirects it to", e.(map[string]any)["port"], name(t, o))
+					}
+				}
+			}
 			switch o.GetKind() {
 			case "PrometheusRule":
 				seen++
@@ -325,6 +340,9 @@ func TestMonitoring(t *testing.T) {
 				}
 			}
 		}
+	}
+	if redirected != 3 {
+		t.Errorf("the monitors have %d endpoints, want those of the operator, of nodes and workers, and of sidecars", redirected)
 	}
 	if seen != 8 {
 		t.Errorf("%d objects for Grafana and Prometheus, want 8", seen)
