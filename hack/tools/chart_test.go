@@ -171,7 +171,10 @@ func TestVariants(t *testing.T) {
 	own := []string{"Role geobench-operator-own", "RoleBinding geobench-operator-own"}
 	everywhere := []string{"ClusterRole geobench-operator", "ClusterRoleBinding geobench-operator"}
 	metrics := []string{"Service geobench-operator-metrics", "ClusterRole geobench-metrics-reader"}
-
+	var policies []string
+	for _, name := range []string{"namespaces", "operator-namespaces", "operator-objects", "operator-pods", "operator-rights"} {
+		policies = append(policies, "ValidatingAdmissionPolicy geobench-"+name, "ValidatingAdmissionPolicyBinding geobench-"+name)
+	}
 	boards := func(namespace string) (out []string) {
 		files, err := filepath.Glob(filepath.Join(c.root, boardSources, "*.json"))
 		if err != nil || len(files) == 0 {
@@ -204,51 +207,51 @@ func TestVariants(t *testing.T) {
 		values []string
 		want   [][]string
 	}{
-		"default": {want: [][]string{crds, always, account, users, own, everywhere, metrics, boards("")}},
+		"default": {want: [][]string{crds, policies, always, account, users, own, everywhere, metrics, boards("")}},
 		"with the Prometheus operator": {
 			values: []string{monitoring + "ServiceMonitor", monitoring + "PodMonitor", monitoring + "PrometheusRule"},
-			want:   [][]string{crds, always, account, users, own, everywhere, metrics, boards(""), monitors},
+			want:   [][]string{crds, policies, always, account, users, own, everywhere, metrics, boards(""), monitors},
 		},
 		"with the Prometheus operator, unwanted": {
 			values: []string{
 				monitoring + "ServiceMonitor", monitoring + "PodMonitor", monitoring + "PrometheusRule", "dashboards.enabled=false",
 				"metrics.serviceMonitor.enabled=false", "metrics.podMonitor.enabled=false", "metrics.prometheusRule.enabled=false",
 			},
-			want: [][]string{crds, always, account, users, own, everywhere, metrics},
+			want: [][]string{crds, policies, always, account, users, own, everywhere, metrics},
 		},
 		"bare": {
 			values: []string{
 				"crds.enabled=false", "rbac.create=false", "rbac.aggregateToUserRoles=false", "metrics.enabled=false",
-				`serviceAccount={"create": false, "name": "mine"}`, "leaderElection.enabled=false", "dashboards.enabled=false",
+				`serviceAccount={"create": false, "name": "mine"}`, "leaderElection.enabled=false", "dashboards.enabled=false", "admission.enabled=false",
 			},
 			want: [][]string{always},
 		},
 		"with a Prometheus of its own": {
 			values: []string{"prometheus.enabled=true"},
-			want:   [][]string{crds, always, account, users, own, everywhere, metrics, boards(""), prometheus},
+			want:   [][]string{crds, policies, always, account, users, own, everywhere, metrics, boards(""), prometheus},
 		},
 		"no leader": {
 			values: []string{"leaderElection.enabled=false"},
-			want:   [][]string{crds, always, account, users, own, everywhere, metrics, boards("")},
+			want:   [][]string{crds, policies, always, account, users, own, everywhere, metrics, boards("")},
 		},
 		"one namespace": {
 			values: []string{`scope.namespace="lab"`, "networkPolicy.databases.enabled=true"},
 			want: [][]string{
 				// Neither are the Kubernetes nodes in a namespace, whose kernels the operator asks, nor the readers of its metrics.
-				crds, always, account, users, own, everywhere, metrics, boards(""),
+				crds, policies, always, account, users, own, everywhere, metrics, boards(""),
 				{"Role lab/geobench-operator", "RoleBinding lab/geobench-operator", "NetworkPolicy lab/geobench-databases"},
 			},
 		},
 		"one namespace without metrics": {
 			values: []string{`scope.namespace="lab"`, "metrics.enabled=false"},
 			want: [][]string{
-				crds, always, account, users, own, everywhere, boards(""), {"Role lab/geobench-operator", "RoleBinding lab/geobench-operator"},
+				crds, policies, always, account, users, own, everywhere, boards(""), {"Role lab/geobench-operator", "RoleBinding lab/geobench-operator"},
 			},
 		},
 		"everything": {
 			values: allOn,
 			want: [][]string{
-				crds, always, account, users, own, everywhere, metrics, boards("monitoring/"), monitors, prometheus,
+				crds, policies, always, account, users, own, everywhere, metrics, boards("monitoring/"), monitors, prometheus,
 				{"PodDisruptionBudget geobench-operator", "ClusterRoleBinding geobench-metrics-reader"},
 				{"NetworkPolicy geobench-operator", "NetworkPolicy one/geobench-databases", "NetworkPolicy two/geobench-databases"},
 				presets("one"), presets("two"),
@@ -500,6 +503,70 @@ func permissions(rules []rbacv1.PolicyRule) []string {
 	return out
 }
 
+// TestAdmissionPolicies compares the policies with config/admission, whose tests hold them to an API server, and looks at what the values change.
+func TestAdmissionPolicies(t *testing.T) {
+	c := newChart(t)
+	type spec struct{ Policy, Binding any }
+	specs := func(text string) map[string]spec {
+		out := map[string]spec{}
+		for _, document := range strings.Split(text, "\n---\n") {
+			var o struct {
+				Kind     string            `json:"kind"`
+				Metadata metav1.ObjectMeta `json:"metadata"`
+				Spec     any               `json:"spec"`
+			}
+			if err := yaml.Unmarshal([]byte(document), &o); err != nil {
+				t.Fatal(err)
+			}
+			s := out[o.Metadata.Name]
+			switch o.Kind {
+			case "ValidatingAdmissionPolicy":
+				s.Policy = o.Spec
+			case "ValidatingAdmissionPolicyBinding":
+				s.Binding = o.Spec
+			default:
+				continue
+			}
+			out[o.Metadata.Name] = s
+		}
+		return out
+	}
+	source, err := os.ReadFile(filepath.Join(c.root, filepath.FromSlash(policySource)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered, err := c.template(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := specs(string(source))
+	if len(want) != 5 {
+		t.Errorf("%s holds %d policies, want 5", policySource, len(want))
+	}
+	if diff := cmp.Diff(want, specs(rendered)); diff != "" {
+		t.Errorf("policies (-%s +chart):\n%s", policySource, diff)
+	}
+	rendered, err = c.template(t, `serviceAccount.name="other"`, `fullnameOverride="mine"`, `admission.protectedNamespaces=["kube-system", "vault"]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range specs(rendered) {
+		if !strings.HasPrefix(name, "mine-") || s.Binding.(map[string]any)["policyName"] != name {
+			t.Errorf("policy %s is not named after the release, or bound by another name: %v", name, s.Binding)
+		}
+		text, err := yaml.Marshal(s.Policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name != "mine-namespaces" && !strings.Contains(string(text), "'system:serviceaccount:geobench-system:other'") {
+			t.Errorf("policy %s does not speak of the operator's ServiceAccount:\n%s", name, text)
+		}
+		if protects := strings.Contains(string(text), "- vault"); protects != strings.HasSuffix(name, "namespaces") {
+			t.Errorf("policy %s names the protected namespaces: %v", name, protects)
+		}
+	}
+}
+
 // TestDefinitions compares the chart's CRDs with the generated ones, and looks at who deletes them.
 func TestDefinitions(t *testing.T) {
 	c := newChart(t)
@@ -580,6 +647,7 @@ func TestRefusals(t *testing.T) {
 		`resources={"memory": "1Gi"}`:          "memory",
 		`serviceAccount.create=false`:          "serviceAccount.name",
 		`fullnameOverride="Geo"`:               "/fullnameOverride",
+		`admission.protectedNamespaces=[]`:     "/admission/protectedNamespaces",
 		`tolerations={"operator": "x"}`:        "/tolerations",
 		`imagePullSecrets=["x"]`:               "/imagePullSecrets/0",
 		`podDisruptionBudget.minAvailable="x"`: "/podDisruptionBudget/minAvailable",
@@ -594,8 +662,10 @@ func TestRefusals(t *testing.T) {
 		values []string
 		want   string
 	}{
-		"several without a leader": {[]string{"replicas=2", "leaderElection.enabled=false"}, "leaderElection.enabled"},
-		"monitor without metrics":  {[]string{"metrics.enabled=false", "metrics.serviceMonitor.enabled=true"}, "metrics.enabled"},
+		"several without a leader":        {[]string{"replicas=2", "leaderElection.enabled=false"}, "leaderElection.enabled"},
+		"its own namespace protected":     {[]string{`admission.protectedNamespaces=["geobench-system"]`}, "admission.protectedNamespaces"},
+		"the watched namespace protected": {[]string{`scope.namespace="kube-system"`}, "admission.protectedNamespaces"},
+		"monitor without metrics":         {[]string{"metrics.enabled=false", "metrics.serviceMonitor.enabled=true"}, "metrics.enabled"},
 	} {
 		if _, err := c.template(t, test.values...); err == nil {
 			t.Errorf("%s: accepted", title)
