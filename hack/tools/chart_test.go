@@ -167,6 +167,7 @@ func TestVariants(t *testing.T) {
 		"Deployment geobench-operator", "Pod geobench-test", "Role geobench-test", "RoleBinding geobench-test", "ServiceAccount geobench-test",
 	}
 	account := []string{"ServiceAccount geobench-operator"}
+	policy := []string{"NetworkPolicy geobench-operator"}
 	users := []string{"ClusterRole geobench-edit", "ClusterRole geobench-view"}
 	own := []string{"Role geobench-operator-own", "RoleBinding geobench-operator-own"}
 	everywhere := []string{"ClusterRole geobench-operator", "ClusterRoleBinding geobench-operator"}
@@ -207,53 +208,54 @@ func TestVariants(t *testing.T) {
 		values []string
 		want   [][]string
 	}{
-		"default": {want: [][]string{crds, policies, always, account, users, own, everywhere, metrics, boards("")}},
+		"default": {want: [][]string{crds, policies, policy, always, account, users, own, everywhere, metrics, boards("")}},
 		"with the Prometheus operator": {
 			values: []string{monitoring + "ServiceMonitor", monitoring + "PodMonitor", monitoring + "PrometheusRule"},
-			want:   [][]string{crds, policies, always, account, users, own, everywhere, metrics, boards(""), monitors},
+			want:   [][]string{crds, policies, policy, always, account, users, own, everywhere, metrics, boards(""), monitors},
 		},
 		"with the Prometheus operator, unwanted": {
 			values: []string{
 				monitoring + "ServiceMonitor", monitoring + "PodMonitor", monitoring + "PrometheusRule", "dashboards.enabled=false",
 				"metrics.serviceMonitor.enabled=false", "metrics.podMonitor.enabled=false", "metrics.prometheusRule.enabled=false",
 			},
-			want: [][]string{crds, policies, always, account, users, own, everywhere, metrics},
+			want: [][]string{crds, policies, policy, always, account, users, own, everywhere, metrics},
 		},
 		"bare": {
 			values: []string{
 				"crds.enabled=false", "rbac.create=false", "rbac.aggregateToUserRoles=false", "metrics.enabled=false",
 				`serviceAccount={"create": false, "name": "mine"}`, "leaderElection.enabled=false", "dashboards.enabled=false", "admission.enabled=false",
+				"networkPolicy.operator.enabled=false",
 			},
 			want: [][]string{always},
 		},
 		"with a Prometheus of its own": {
 			values: []string{"prometheus.enabled=true"},
-			want:   [][]string{crds, policies, always, account, users, own, everywhere, metrics, boards(""), prometheus},
+			want:   [][]string{crds, policies, policy, always, account, users, own, everywhere, metrics, boards(""), prometheus},
 		},
 		"no leader": {
 			values: []string{"leaderElection.enabled=false"},
-			want:   [][]string{crds, policies, always, account, users, own, everywhere, metrics, boards("")},
+			want:   [][]string{crds, policies, policy, always, account, users, own, everywhere, metrics, boards("")},
 		},
 		"one namespace": {
 			values: []string{`scope.namespace="lab"`, "networkPolicy.databases.enabled=true"},
 			want: [][]string{
 				// Neither are the Kubernetes nodes in a namespace, whose kernels the operator asks, nor the readers of its metrics.
-				crds, policies, always, account, users, own, everywhere, metrics, boards(""),
+				crds, policies, policy, always, account, users, own, everywhere, metrics, boards(""),
 				{"Role lab/geobench-operator", "RoleBinding lab/geobench-operator", "NetworkPolicy lab/geobench-databases"},
 			},
 		},
 		"one namespace without metrics": {
 			values: []string{`scope.namespace="lab"`, "metrics.enabled=false"},
 			want: [][]string{
-				crds, policies, always, account, users, own, everywhere, boards(""), {"Role lab/geobench-operator", "RoleBinding lab/geobench-operator"},
+				crds, policies, policy, always, account, users, own, everywhere, boards(""), {"Role lab/geobench-operator", "RoleBinding lab/geobench-operator"},
 			},
 		},
 		"everything": {
 			values: allOn,
 			want: [][]string{
-				crds, policies, always, account, users, own, everywhere, metrics, boards("monitoring/"), monitors, prometheus,
+				crds, policies, policy, always, account, users, own, everywhere, metrics, boards("monitoring/"), monitors, prometheus,
 				{"PodDisruptionBudget geobench-operator", "ClusterRoleBinding geobench-metrics-reader"},
-				{"NetworkPolicy geobench-operator", "NetworkPolicy one/geobench-databases", "NetworkPolicy two/geobench-databases"},
+				{"NetworkPolicy one/geobench-databases", "NetworkPolicy two/geobench-databases"},
 				presets("one"), presets("two"),
 			},
 		},
