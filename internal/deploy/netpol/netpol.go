@@ -21,9 +21,9 @@ import (
 	"github.com/geobench/geobench/internal/wan"
 )
 
-// The ports below geobenchPorts are those of a program, as the ones above it.
 const (
-	firstOwnPort = deploy.MetricsPort
+	// firstOwnPort to lastOwnPort are Geobench's own in the pods of programs, which the API keeps free for it.
+	firstOwnPort = 7001
 	lastOwnPort  = 7009
 	dnsPort      = 53
 )
