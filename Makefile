@@ -26,7 +26,7 @@ build: bin/geobench ## Build bin/geobench
 
 .PHONY: bin/geobench
 bin/geobench:
-	@CGO_ENABLED=0 go build -tags full -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/geobench
+	@CGO_ENABLED=0 go build -tags full -trimpath -buildvcs=auto -ldflags "$(LDFLAGS)" -o $@ ./cmd/geobench
 
 PREFIX ?= /usr/local
 .PHONY: install
