@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -22,12 +23,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -46,6 +49,8 @@ var managed = map[string]string{"app.kubernetes.io/managed-by": "geobench"}
 // cluster is a real API server, as its administrator and as the operator with the roles of config/rbac see it.
 type cluster struct {
 	admin, operator client.Client
+	// as makes the client of another user.
+	as func(user string) client.Client
 }
 
 func startCluster(t *testing.T) *cluster {
@@ -53,6 +58,7 @@ func startCluster(t *testing.T) *cluster {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("KUBEBUILDER_ASSETS is not set: no API server to test against; see `make test`")
 	}
+	log.SetLogger(logr.Discard())
 	definitions, err := crd.Definitions()
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +91,7 @@ func startCluster(t *testing.T) *cluster {
 		}
 		return out
 	}
-	return &cluster{admin: as(""), operator: as(Operator)}
+	return &cluster{admin: as(""), operator: as(Operator), as: as}
 }
 
 // chaosMesh stands for the kinds of Chaos Mesh that testdata holds.
@@ -148,7 +154,7 @@ func documents(t *testing.T, file string) []*unstructured.Unstructured {
 	return out
 }
 
-// enforce puts the policies into force and waits until all of them are: the API server learns of them by a watch.
+// enforce puts the policies into force, gives alice and bob rights on Geobench's kinds, and waits until all of them are: the API server learns of them by a watch.
 func (c *cluster) enforce(t *testing.T) {
 	t.Helper()
 	policies, bindings, err := Policies()
@@ -168,15 +174,26 @@ func (c *cluster) enforce(t *testing.T) {
 		"geobench-operator-pods":       privileged(job("mark" + hash)),
 		"geobench-operator-rights":     role("mark"+hash, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}),
 		"geobench-namespaces":          database("kube-public"),
+		"geobench-references":          withEnv(database(lab), "any"),
 	}
+	editor := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "editor"}, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{"geobench.dev"}, Resources: []string{"geodatabases", "experiments"}, Verbs: []string{"create", "get", "patch"},
+	}}}
+	c.create(t, editor, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "editor"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: editor.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "alice"}, {APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "bob"}},
+	})
 	for _, p := range policies {
 		mark := marks[p.Name]
 		if mark == nil {
 			t.Fatalf("policy %s is waited for by no request", p.Name)
 		}
 		who := c.operator
-		if p.Name == "geobench-namespaces" {
+		switch p.Name {
+		case "geobench-namespaces":
 			who = c.admin
+		case "geobench-references":
+			who = c.as("alice")
 		}
 		var last error
 		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
@@ -207,6 +224,50 @@ func database(namespace string) *v1alpha1.GeoDatabase {
 			Network:   v1alpha1.Network{Emulation: v1alpha1.EmulationAuto, Profile: &v1alpha1.NetworkProfileSpec{Links: []v1alpha1.Link{{From: "us", To: "eu", RTT: d}}}},
 		},
 	}
+}
+
+// withEnv makes the nodes a program that reads a Secret.
+func withEnv(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
+	db.Spec.Engine.Name = "postgres"
+	db.Spec.Pods = &v1alpha1.Pods{
+		Image: "postgres", Ports: []v1alpha1.PodPort{{Name: "sql", Port: 5432}},
+		Env: []v1alpha1.PodEnv{{Name: "PASSWORD", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: secret, Key: "k"}}},
+	}
+	return db
+}
+
+func withVolume(db *v1alpha1.GeoDatabase, v v1alpha1.PodVolume) *v1alpha1.GeoDatabase {
+	db = withEnv(db, "")
+	v.Name, v.MountPath = "v", "/v"
+	db.Spec.Pods.Env, db.Spec.Pods.Volumes = nil, []v1alpha1.PodVolume{v}
+	return db
+}
+
+func withExternal(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
+	db.Spec.External = &v1alpha1.External{
+		Endpoints: []v1alpha1.ExternalEndpoint{{Region: "us", Address: "us:1"}, {Region: "eu", Address: "eu:1"}}, SecretRef: &v1alpha1.LocalReference{Name: secret},
+	}
+	return db
+}
+
+// experiment compares one database.
+func experiment(db *v1alpha1.GeoDatabase, swept string) *v1alpha1.Experiment {
+	e := &v1alpha1.Experiment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "e"},
+		Spec: v1alpha1.ExperimentSpec{
+			Databases: []v1alpha1.ExperimentDatabase{{Name: "d", Template: v1alpha1.DatabaseTemplate{Spec: db.Spec}}},
+			Run: v1alpha1.RunTemplate{Spec: v1alpha1.RunTemplateSpec{
+				Workload: v1alpha1.Workload{SmallBank: &v1alpha1.SmallBank{
+					Customers: 100, Mix: v1alpha1.SmallBankMix{Balance: 40, WriteCheck: 25, DepositChecking: 15, TransactSavings: 15, Amalgamate: 5},
+				}},
+				Load: v1alpha1.Load{ClientsPerRegion: 1, WorkersPerRegion: 1, Duration: v1alpha1.DurationOf(time.Second), Warmup: v1alpha1.DurationOf(0), RequestTimeout: v1alpha1.DurationOf(time.Second)},
+			}},
+		},
+	}
+	if swept != "" {
+		e.Spec.Sweep = []v1alpha1.SweepParameter{{Path: swept, Values: []v1alpha1.SweepValue{intstr.FromString("a"), intstr.FromString("b")}}}
+	}
+	return e
 }
 
 // podSpec is a pod that nothing is wrong with.
@@ -516,6 +577,55 @@ func rightful() map[string]attempt {
 		"the status of somebody's database": {func(ctx context.Context, c client.Client) error {
 			return c.Status().Patch(ctx, database(lab), client.RawPatch(types.MergePatchType, []byte(`{"status":{"incarnation":"x"}}`)), client.DryRunAll)
 		}, ""},
+	}
+}
+
+// TestReferences shows that nobody reads through a database what they may not read themselves. Alice has rights on Geobench's kinds and no
+// others, bob may also get the Secret and the ConfigMap called known.
+func TestReferences(t *testing.T) {
+	c := startCluster(t)
+	c.create(t, operatorsRights(t)...)
+	c.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: lab}})
+	c.create(t, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "known"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"secrets", "configmaps"}, ResourceNames: []string{"known"}, Verbs: []string{"get"}},
+	}}, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "known"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "known"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "bob"}},
+	})
+	c.enforce(t)
+	theirs := withEnv(database(lab), "known")
+	theirs.Name = "theirs"
+	c.create(t, theirs)
+
+	ref := func(name string) *v1alpha1.LocalReference { return &v1alpha1.LocalReference{Name: name} }
+	const secret, configMap, sweep = "a Secret that", "a ConfigMap that", "a sweep over"
+	for what, a := range map[string]struct {
+		attempt
+		// alice and bob say whom it is refused.
+		alice, bob bool
+	}{
+		"no reference":                         {create(database(lab), ""), false, false},
+		"a Secret in the environment":          {create(withEnv(database(lab), "known"), secret), true, false},
+		"another Secret in the environment":    {create(withEnv(database(lab), "d-credentials"), secret), true, true},
+		"a Secret as a volume":                 {create(withVolume(database(lab), v1alpha1.PodVolume{SecretRef: ref("known")}), secret), true, false},
+		"another Secret as a volume":           {create(withVolume(database(lab), v1alpha1.PodVolume{SecretRef: ref("other")}), secret), true, true},
+		"a ConfigMap as a volume":              {create(withVolume(database(lab), v1alpha1.PodVolume{ConfigMapRef: ref("known")}), configMap), true, false},
+		"another ConfigMap as a volume":        {create(withVolume(database(lab), v1alpha1.PodVolume{ConfigMapRef: ref("other")}), configMap), true, true},
+		"an empty folder":                      {create(withVolume(database(lab), v1alpha1.PodVolume{}), ""), false, false},
+		"the Secret of an external database":   {create(withExternal(database(lab), "known"), secret), true, false},
+		"a Secret in an experiment":            {create(experiment(withEnv(database(lab), "known"), ""), secret), true, false},
+		"another Secret in an experiment":      {create(experiment(withEnv(database(lab), "other"), ""), secret), true, true},
+		"an experiment that sweeps Secrets":    {create(experiment(withVolume(database(lab), v1alpha1.PodVolume{}), "database.spec.pods.volumes[0].secretRef.name"), sweep), true, true},
+		"an experiment that sweeps parameters": {create(experiment(database(lab), "database.spec.engine.parameters.epoch"), ""), false, false},
+		"another image for somebody's Secret":  {patch(theirs, `{"spec":{"pods":{"image":"evil"}}}`, secret), true, false},
+		"a label of somebody's database":       {patch(theirs, `{"metadata":{"labels":{"a":"b"}}}`, ""), false, false},
+	} {
+		for user, refused := range map[string]bool{"alice": a.alice, "bob": a.bob} {
+			err := a.do(t.Context(), c.as(user))
+			if (err != nil) != refused || err != nil && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), a.refusal)) {
+				t.Errorf("%s by %s: %v; want it refused with %q: %v", what, user, err, a.refusal, refused)
+			}
+		}
 	}
 }
 

@@ -173,7 +173,7 @@ func TestVariants(t *testing.T) {
 	everywhere := []string{"ClusterRole geobench-operator", "ClusterRoleBinding geobench-operator"}
 	metrics := []string{"Service geobench-operator-metrics", "ClusterRole geobench-metrics-reader"}
 	var policies []string
-	for _, name := range []string{"namespaces", "operator-namespaces", "operator-objects", "operator-pods", "operator-rights"} {
+	for _, name := range []string{"namespaces", "operator-namespaces", "operator-objects", "operator-pods", "operator-rights", "references"} {
 		policies = append(policies, "ValidatingAdmissionPolicy geobench-"+name, "ValidatingAdmissionPolicyBinding geobench-"+name)
 	}
 	boards := func(namespace string) (out []string) {
@@ -542,8 +542,8 @@ func TestAdmissionPolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := specs(string(source))
-	if len(want) != 5 {
-		t.Errorf("%s holds %d policies, want 5", policySource, len(want))
+	if len(want) != 6 {
+		t.Errorf("%s holds %d policies, want 6", policySource, len(want))
 	}
 	if diff := cmp.Diff(want, specs(rendered)); diff != "" {
 		t.Errorf("policies (-%s +chart):\n%s", policySource, diff)
