@@ -444,25 +444,9 @@ func TestOperator(t *testing.T) {
 // TestRights compares the operator's rights with the generated roles: the same ones, granted where they are needed.
 func TestRights(t *testing.T) {
 	c := newChart(t)
-	text, err := os.ReadFile(filepath.Join(c.root, filepath.FromSlash(rbacSource)))
+	generated, err := operatorRules(c.root)
 	if err != nil {
 		t.Fatal(err)
-	}
-	var generated []rbacv1.PolicyRule
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		var r rbacv1.ClusterRole
-		if err := yaml.Unmarshal(document, &r); err != nil {
-			t.Fatal(err)
-		}
-		generated = append(generated, r.Rules...)
 	}
 	for title, values := range map[string][]string{"cluster": nil, "namespace": {`scope.namespace="lab"`}} {
 		t.Run(title, func(t *testing.T) {
@@ -479,30 +463,11 @@ func TestRights(t *testing.T) {
 					}
 				}
 			}
-			if diff := cmp.Diff(permissions(generated), permissions(granted)); diff != "" {
+			if diff := cmp.Diff(named(rightsOf(generated)), named(rightsOf(granted))); diff != "" {
 				t.Errorf("permissions (-generated +granted):\n%s", diff)
 			}
 		})
 	}
-}
-
-// permissions lists rules one permission a line, sorted.
-func permissions(rules []rbacv1.PolicyRule) []string {
-	var out []string
-	for _, r := range rules {
-		for _, verb := range r.Verbs {
-			for _, group := range r.APIGroups {
-				for _, resource := range r.Resources {
-					out = append(out, strings.Join(append([]string{verb, resource + "." + group}, r.ResourceNames...), " "))
-				}
-			}
-			for _, url := range r.NonResourceURLs {
-				out = append(out, verb+" "+url)
-			}
-		}
-	}
-	slices.Sort(out)
-	return out
 }
 
 // TestAdmissionPolicies compares the policies with config/admission, whose tests hold them to an API server, and looks at what the values change.
