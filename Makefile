@@ -8,7 +8,8 @@ IMAGE   ?= localhost/geobench:dev
 CLUSTER ?= local
 CLUSTERCMD := go run -C hack/cluster .
 TOOL       := go run -C hack/tools .
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+# As many digits of the commit in every clone, whatever else it holds.
+VERSION := $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/geobench/geobench/internal/version.Version=$(VERSION)
 
 .PHONY: help
@@ -25,7 +26,7 @@ build: bin/geobench ## Build bin/geobench
 
 .PHONY: bin/geobench
 bin/geobench:
-	@CGO_ENABLED=0 go build -tags full -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/geobench
+	@CGO_ENABLED=0 go build -tags full -trimpath -buildvcs=auto -ldflags "$(LDFLAGS)" -o $@ ./cmd/geobench
 
 PREFIX ?= /usr/local
 .PHONY: install
@@ -113,6 +114,15 @@ generate: ## Generate deepcopy functions, CRDs, RBAC, dashboards, the chart's co
 .PHONY: check-generate
 check-generate: generate ## Fail when generated files are not committed
 	git diff --exit-code -- api config charts dashboards docs || (echo "generated files differ: commit what 'make generate' wrote" >&2; exit 1)
+
+##@ Release it
+.PHONY: sbom
+sbom: image ## Write what is in the binary and the image (SPDX) and how they were built (SLSA provenance) into out; needs a clean tree
+	$(TOOL) sbom $(if $(BUILDER),-builder "$(BUILDER)")
+
+.PHONY: reproducible
+reproducible: ## Build binary and image of the present commit twice, in other folders, with other caches, clocks and names, and compare digests (minutes)
+	hack/reproducible.sh
 
 ##@ Local Kubernetes node
 .PHONY: cluster-up
