@@ -297,3 +297,41 @@ func TestRightsUsed(t *testing.T) {
 		t.Error("a missing log is accepted")
 	}
 }
+
+// TestNamedTests wants the tests there that SECURITY.md and docs/security.md give as proof.
+func TestNamedTests(t *testing.T) {
+	root, err := repositoryRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		for _, m := range function.FindAllSubmatch(text, -1) {
+			tests[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []string{"SECURITY.md", "docs/security.md"} {
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := regexp.MustCompile("`(Test\\w+)`").FindAllSubmatch(text, -1)
+		if len(named) < 10 {
+			t.Errorf("%s names %d tests", page, len(named))
+		}
+		for _, m := range named {
+			if !tests[string(m[1])] {
+				t.Errorf("%s gives %s as proof, and there is no such test", page, m[1])
+			}
+		}
+	}
+}

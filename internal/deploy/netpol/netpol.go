@@ -35,7 +35,7 @@ type Database struct {
 	// Labels are put on the policies.
 	Labels map[string]string
 	// Nodes and Workers are the labels that the pods of the nodes have, and those of the workers of all runs on the database, and no others of
-	// the namespace.
+	// the namespace. app.kubernetes.io/managed-by has to be among them: admission (config/admission) takes no policies for other pods.
 	Nodes, Workers map[string]string
 	// Programs are the TCP ports on which programs of any image take clients. Without any, the nodes are those of a native engine.
 	Programs []int32
