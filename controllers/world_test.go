@@ -381,7 +381,9 @@ func (w *world) playCluster() {
 		set := &sets.Items[i]
 		if set.Status.ObservedGeneration != set.Generation {
 			set.Status.ObservedGeneration = set.Generation
-			w.must(w.client.Status().Update(w.ctx, set))
+			if err := w.client.Status().Update(w.ctx, set); !apierrors.IsConflict(err) { // the operator may act at the same time
+				w.must(err)
+			}
 		}
 		for ordinal := range int(*set.Spec.Replicas) {
 			w.ensurePod(set, fmt.Sprintf("%s-%d", set.Name, ordinal), &set.Spec.Template, nil)
