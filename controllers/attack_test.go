@@ -643,3 +643,27 @@ func TestTopologyIsSealed(t *testing.T) {
 		t.Errorf("the database still is %s", inc)
 	}
 }
+
+// A pod of the name of a kernel's probe that is not the database's answers for nobody, and is not deleted.
+func TestProbeOfAnotherIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.chaosMesh = true
+	db := makeDatabase("d").emulation(v1alpha1.EmulationChaosMesh).obj()
+	foreign := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "d-kernel-n1"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "probe", Image: testImage}}}}
+	w.create(db, foreign)
+	foreign.Status = corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: []corev1.ContainerStatus{{Name: "probe", Image: testImage, ImageID: "x",
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", Message: "{}"}}}}}
+	w.must(w.client.Status().Update(w.ctx, foreign))
+	for range 3 {
+		w.reconcile(w.database, w.getDatabase("d"))
+	}
+	c := meta.FindStatusCondition(w.getDatabase("d").Status.Conditions, v1alpha1.ConditionReady)
+	if c == nil || c.Reason != "NameTaken" || !strings.Contains(c.Message, "Pod "+foreign.Name+" exists and does not belong to this object") {
+		t.Errorf("condition %+v", c)
+	}
+	if w.get(foreign.Name, &corev1.Pod{}).GetUID() != foreign.UID {
+		t.Error("it was deleted")
+	}
+}

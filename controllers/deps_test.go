@@ -34,7 +34,7 @@ func TestDeps(t *testing.T) {
 	for _, path := range imported {
 		for _, unwanted := range []string{
 			module + "internal/sim", module + "internal/local", module + "internal/node",
-			module + "internal/experiment/play", module + "internal/experiment/plot", "gonum.org/v1/plot",
+			module + "internal/experiment/play", module + "internal/experiment/plot", "github.com/geobench/geobench/internal/chart",
 		} {
 			if path == unwanted || strings.HasPrefix(path, unwanted+"/") {
 				t.Errorf("controllers depend on %s", path)

@@ -20,6 +20,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/config/admission"
 	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/kube"
 )
@@ -38,7 +39,8 @@ func TestManagerWithItsOwnRights(t *testing.T) {
 		Metrics: metricsserver.Options{BindAddress: "0"},
 	})
 	w.must(err)
-	w.must(SetupWithManager(mgr, Options{Namespace: w.namespace, Image: testImage, Pods: w, Clock: clock.RealClock{}, Events: w.recorder}))
+	w.holdBack(mgr.GetClient())
+	w.must(SetupWithManager(mgr, Options{Namespace: w.namespace, Image: testImage, Around: around, Pods: w, Clock: clock.RealClock{}, Events: w.recorder}))
 
 	w.create(makeDatabase("d").obj(), makeRun("r").database("d").duration(3*time.Second).obj(),
 		makeExperiment("e", "calvin").sweep(clients, 10).claim("c", "tput('calvin', 10) > 1.0").obj())
@@ -120,6 +122,25 @@ func (w *world) roles() (everywhere *rbacv1.ClusterRole, own *rbacv1.Role) {
 	w.must(documents.Decode(everywhere))
 	w.must(documents.Decode(own))
 	return everywhere, own
+}
+
+// holdBack puts the admission policies into force that keep the operator from what its roles would let it do, and waits until they are.
+func (w *world) holdBack(operator client.Client) {
+	w.t.Helper()
+	policies, bindings, err := admission.Policies()
+	w.must(err)
+	for _, p := range policies {
+		w.must(client.IgnoreAlreadyExists(w.client.Create(w.ctx, p)))
+	}
+	for _, b := range bindings {
+		w.must(client.IgnoreAlreadyExists(w.client.Create(w.ctx, b)))
+	}
+	for tick := time.NewTicker(100 * time.Millisecond); ; <-tick.C {
+		strange := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "without-a-label"}}
+		if err := operator.Create(w.ctx, strange, client.DryRunAll); apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+			return
+		}
+	}
 }
 
 // grant binds a user to what the operator may do everywhere.

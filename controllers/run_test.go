@@ -102,6 +102,12 @@ func (w *world) ranOnce() {
 			w.t.Errorf("worker %s ran %d times", job, n)
 		}
 	}
+	w.startedOnce()
+}
+
+// startedOnce tells whether the workers of each run were all told one start.
+func (w *world) startedOnce() {
+	w.t.Helper()
 	for run, starts := range w.starts {
 		if len(slices.Compact(slices.Clone(starts))) != 1 {
 			w.t.Errorf("workers of run %s were told different starts: %v", run, starts)

@@ -72,8 +72,8 @@ the Helm chart make; outside of a cluster it follows $KUBECONFIG, but then it mu
 the labels of the operator's pods, and optionally apiServerPorts, apiServerCIDRs and metricsFrom (peers as in a NetworkPolicy);
 for example {"operator": {"app.kubernetes.io/component": "operator"}} (none)`)
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
-	f.Float32Var(&o.qps, "kube-api-qps", 50, "requests to the API server per second")
-	f.IntVar(&o.burst, "kube-api-burst", 100, "requests to the API server at once")
+	f.Float32Var(&o.qps, "kube-api-qps", kube.RequestsPerSecond, "requests to the API server per second, for each kind of object")
+	f.IntVar(&o.burst, "kube-api-burst", kube.RequestBurst, "requests to the API server at once, for each kind of object")
 	return cmd
 }
 

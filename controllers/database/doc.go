@@ -9,7 +9,7 @@
 package database
 
 // +kubebuilder:rbac:groups=geobench.dev,resources=geodatabases,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=geobench.dev,resources=geodatabases/status,verbs=get;patch
+// +kubebuilder:rbac:groups=geobench.dev,resources=geodatabases/status,verbs=patch
 // +kubebuilder:rbac:groups=geobench.dev,resources=geodatabases/finalizers,verbs=update
 // +kubebuilder:rbac:groups=geobench.dev,resources=networkprofiles,verbs=get;list;watch
 // +kubebuilder:rbac:groups=geobench.dev,resources=benchmarkruns,verbs=get

@@ -42,7 +42,7 @@ type kernelProbes struct {
 	clock  clock.PassiveClock
 
 	mu      sync.Mutex
-	answers map[string]kernelAnswer // by the node's name and boot
+	answers map[string]kernelAnswer // by the database's namespace, the node's name and boot: tenants answer for themselves
 }
 
 type kernelAnswer struct {
@@ -151,7 +151,7 @@ func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
 
 // ask returns what a node's kernel can do: as it said lately, or as a probe pod finds out.
 func (k *kernelProbes) ask(ctx context.Context, db *v1alpha1.GeoDatabase, node, boot string) (*kernel.Answer, error) {
-	key := node + "/" + boot
+	key := db.Namespace + "/" + node + "/" + boot
 	k.mu.Lock()
 	known, ok := k.answers[key]
 	k.mu.Unlock()
@@ -176,6 +176,9 @@ func (k *kernelProbes) ask(ctx context.Context, db *v1alpha1.GeoDatabase, node, 
 	}
 	if err != nil {
 		return nil, err
+	}
+	if !metav1.IsControlledBy(found, db) {
+		return nil, kube.NameTaken(found)
 	}
 	answer := readProbe(found)
 	if answer == nil {
@@ -211,7 +214,7 @@ func readProbe(pod *corev1.Pod) *kernel.Answer {
 
 // pod tries on one node. It may do what a sidecar may, in a network of its own.
 func (k *kernelProbes) pod(db *v1alpha1.GeoDatabase, node string) *corev1.Pod {
-	pod := probePod(db, k.image, kube.JoinName(63, db.Name, "kernel", node))
+	pod := probePod(db, k.image, kube.JoinName(63, db.Name, "kernel", cmp.Or(node, "any")))
 	if node != anyNode {
 		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{

@@ -105,8 +105,20 @@ func nodePodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation,
 	node.VolumeMounts = append(node.VolumeMounts, corev1.VolumeMount{Name: "journal", MountPath: journalFolder})
 	spec := RegionPod(db, region, kube.TopologyName(db, incarnation), credentials, node)
 	// The volume lives as long as the pod: a container that is started again finds it.
-	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "journal", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "journal", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: journalLimit(db)}}})
 	return spec
+}
+
+// mostJournal is how much a journal may hold where spec.resources says nothing of it: a database that fills its machine's disk takes others
+// with it.
+const mostJournal = "10Gi"
+
+// journalLimit is up to what size a node's journal may grow: its limit of ephemeral storage.
+func journalLimit(db *v1alpha1.GeoDatabase) *resource.Quantity {
+	if limit, ok := db.Spec.Resources.Limits[corev1.ResourceEphemeralStorage]; ok {
+		return &limit
+	}
+	return ptr.To(resource.MustParse(mostJournal))
 }
 
 // OwnPorts are those that every container of Geobench's has: what monitoring scrapes by name, and the operator's.

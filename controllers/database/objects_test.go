@@ -2,12 +2,14 @@ package database
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -47,5 +49,27 @@ func TestDefaultRequests(t *testing.T) {
 	}, "100m", "128Mi")
 	if got.Requests.Cpu().String() != "2" || got.Requests.Memory().String() != "1Gi" || len(got.Limits) != 1 {
 		t.Errorf("resources are %+v", got)
+	}
+}
+
+// A node's journal is bounded by its limit of ephemeral storage, and by a size of ours where there is none.
+func TestJournalLimit(t *testing.T) {
+	db := &v1alpha1.GeoDatabase{}
+	if got := journalLimit(db); got.String() != mostJournal {
+		t.Errorf("without a limit a journal may have %s, want %s", got, mostJournal)
+	}
+	db.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("2Gi")}
+	if got := journalLimit(db); got.String() != "2Gi" {
+		t.Errorf("with a limit of 2Gi a journal may have %s", got)
+	}
+}
+
+// The pod that asks a kernel has a name that the API server takes, for a node of a long name and where nodes cannot be listed.
+func TestProbesHaveNames(t *testing.T) {
+	for _, node := range []string{anyNode, "n1", "ip-10-0-0-1.ap-northeast-1.compute.internal." + strings.Repeat("x", 80)} {
+		pod := (&kernelProbes{}).pod(&v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, node)
+		if wrong := validation.IsDNS1123Subdomain(pod.Name); wrong != nil {
+			t.Errorf("the probe of node %q is called %q: %v", node, pod.Name, wrong)
+		}
 	}
 }

@@ -25,7 +25,7 @@ func (s *scope) admit(ctx context.Context) error {
 // policed is a database as its policies see it.
 func policed(db *v1alpha1.GeoDatabase) *netpol.Database {
 	pods := func(role string) map[string]string {
-		return map[string]string{kube.LabelDatabase: db.Name, kube.LabelRole: role}
+		return map[string]string{kube.LabelDatabase: db.Name, kube.LabelRole: role, kube.LabelManagedBy: kube.ManagedBy}
 	}
 	out := &netpol.Database{
 		Name: db.Name, Namespace: db.Namespace, Labels: kube.DatabaseLabels(db, kube.RoleNetwork),

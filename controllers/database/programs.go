@@ -13,6 +13,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/deploy"
 )
 
 const (
@@ -33,7 +34,7 @@ func podServicePorts(p *v1alpha1.Pods) []corev1.ServicePort {
 
 // nodeHost is the name under which other pods find a node.
 func nodeHost(db *v1alpha1.GeoDatabase, region string, ordinal int) string {
-	return fmt.Sprintf("%s.%s.%s.svc", kube.PodName(db, region, ordinal), kube.RegionName(db, region), db.Namespace)
+	return deploy.Host(db.Name, region, db.Namespace, ordinal)
 }
 
 // programPodSpec is the pod of a program: the program, and beside it the probe. The probe is a native sidecar, which

@@ -4,7 +4,7 @@
 package experiment
 
 // +kubebuilder:rbac:groups=geobench.dev,resources=experiments,verbs=get;list;watch
-// +kubebuilder:rbac:groups=geobench.dev,resources=experiments/status,verbs=get;patch
+// +kubebuilder:rbac:groups=geobench.dev,resources=experiments/status,verbs=patch
 // +kubebuilder:rbac:groups=geobench.dev,resources=experiments/finalizers,verbs=update
 // +kubebuilder:rbac:groups=geobench.dev,resources=geodatabases,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=geobench.dev,resources=benchmarkruns,verbs=get;list;watch;create;patch;delete

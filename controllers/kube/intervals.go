@@ -2,6 +2,13 @@ package kube
 
 import "time"
 
+// RequestsPerSecond and RequestBurst are how many requests of a kind of object the operator sends to the API server: its own share of it
+// is the API server's business (priority and fairness), but a fault that waits for its turn here is late.
+const (
+	RequestsPerSecond = 200
+	RequestBurst      = 400
+)
+
 // The intervals at which controllers look again.
 const (
 	// PollFast is how often nodes are asked while something is expected to change, PollRun while a run uses the database

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -60,6 +61,9 @@ type Reconciler struct {
 	Clock  clock.PassiveClock
 	// Wait waits for a part of a second.
 	Wait func(ctx context.Context, d time.Duration) error
+
+	// memory has what is remembered of each run, by its UID.
+	memory sync.Map
 }
 
 // Wait is Wait where time is what it is.
@@ -130,6 +134,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	r.Errands.Retain(req.NamespacedName, errandPhase(run))
 	s := &scope{Reconciler: r, run: run, before: run.DeepCopy()}
+	s.remember()
 	err := s.reconcile(ctx)
 	var t *trouble
 	if errors.As(err, &t) && !kube.Over(run) && run.DeletionTimestamp == nil {

@@ -9,7 +9,7 @@
 package run
 
 // +kubebuilder:rbac:groups=geobench.dev,resources=benchmarkruns,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=geobench.dev,resources=benchmarkruns/status,verbs=get;patch
+// +kubebuilder:rbac:groups=geobench.dev,resources=benchmarkruns/status,verbs=patch
 // +kubebuilder:rbac:groups=geobench.dev,resources=benchmarkruns/finalizers,verbs=update
 // +kubebuilder:rbac:groups=geobench.dev,resources=geodatabases,verbs=get;list;watch
 // +kubebuilder:rbac:groups=geobench.dev,resources=geodatabases/status,verbs=patch

@@ -39,7 +39,7 @@ func (s *scope) playFaults(ctx context.Context) (over bool, err error) {
 	}
 	s.events = append(s.events, in.changes(s.run)...)
 	faultstatus.Keep(s.run, in.timeline)
-	if next != fault.Never {
+	if next != fault.Forever {
 		s.again = min(s.again, max(time.Millisecond, next-in.now()))
 	}
 	return in.timeline.Over(), nil

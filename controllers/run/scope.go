@@ -184,7 +184,7 @@ func (s *scope) checkDatabase(ctx context.Context) error {
 	if !s.atLeast(v1alpha1.StageLoad) {
 		return nil
 	}
-	if s.current, _, err = database.FindIncarnations(ctx, s.Live, s.Credentials, s.db); err != nil {
+	if s.current, err = s.incarnation(ctx); err != nil {
 		return err
 	}
 	if s.current != nil && s.current.ID() == st.DatabaseIncarnation && !s.current.Foreign {

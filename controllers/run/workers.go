@@ -265,7 +265,12 @@ func (s *scope) observeWorkers(ctx context.Context) ([]workerState, error) {
 func (s *scope) inspectJob(ctx context.Context, region string, workers []workerState) error {
 	name := kube.WorkerName(s.run, region)
 	job := &batchv1.Job{}
-	if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: name}, job); err != nil {
+	key := types.NamespacedName{Namespace: s.run.Namespace, Name: name}
+	err := s.Client.Get(ctx, key, job)
+	if apierrors.IsNotFound(err) { // or so new that it is not in the cache yet
+		err = s.Live.Get(ctx, key, job)
+	}
+	if err != nil {
 		if apierrors.IsNotFound(err) {
 			return &trouble{"WorkerObjectDeleted", fmt.Sprintf("Job %s with the workers of region %s was deleted", name, region)}
 		}
@@ -317,7 +322,7 @@ func (s *scope) checkHealth(ctx context.Context) error {
 	if s.nodes, err = database.ObserveNodes(ctx, s.Client, s.Pods, s.db, &s.current.Database); err != nil {
 		return err
 	}
-	before, err := s.startSnapshot(ctx)
+	before, err := s.beganWith(ctx)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -153,7 +154,7 @@ var allOn = []string{
 	`metrics.prometheusRule={"enabled": true, "labels": {"release": "kps"}}`, `dashboards={"labels": {"grafana_dashboard": "yes"}, "namespace": "monitoring"}`,
 	`prometheus={"enabled": true}`,
 	`networkPolicy.operator={"enabled": true, "metricsFrom": [{"namespaceSelector": {}}], "apiServerCIDRs": ["10.0.0.0/8"]}`,
-	`networkPolicy.databases={"enabled": true, "namespaces": ["one", "two"], "metricsFrom": [{"namespaceSelector": {}}]}`,
+	`networkPolicy.databases={"enabled": true, "metricsFrom": [{"namespaceSelector": {}}]}`,
 	`presets={"enabled": true, "namespaces": ["one", "two"]}`,
 }
 
@@ -238,11 +239,11 @@ func TestVariants(t *testing.T) {
 			want:   [][]string{crds, policies, policy, always, account, users, own, everywhere, metrics, boards("")},
 		},
 		"one namespace": {
-			values: []string{`scope.namespace="lab"`, "networkPolicy.databases.enabled=true"},
+			values: []string{`scope.namespace="lab"`},
 			want: [][]string{
 				// Neither are the Kubernetes nodes in a namespace, whose kernels the operator asks, nor the readers of its metrics.
 				crds, policies, policy, always, account, users, own, everywhere, metrics, boards(""),
-				{"Role lab/geobench-operator", "RoleBinding lab/geobench-operator", "NetworkPolicy lab/geobench-databases"},
+				{"Role lab/geobench-operator", "RoleBinding lab/geobench-operator"},
 			},
 		},
 		"with tenants": {
@@ -265,7 +266,7 @@ func TestVariants(t *testing.T) {
 			want: [][]string{
 				crds, policies, policy, always, account, users, own, everywhere, metrics, boards("monitoring/"), monitors, prometheus,
 				{"PodDisruptionBudget geobench-operator", "ClusterRoleBinding geobench-metrics-reader"},
-				{"NetworkPolicy one/geobench-databases", "NetworkPolicy two/geobench-databases"},
+				{},
 				presets("one"), presets("two"),
 			},
 		},
@@ -438,7 +439,8 @@ func TestOperator(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			d := find[*appsv1.Deployment](t, c.objects(t, test.values...), "geobench-operator")
 			container := d.Spec.Template.Spec.Containers[0]
-			if diff := cmp.Diff(test.args, container.Args); diff != "" {
+			args := slices.DeleteFunc(container.Args, func(arg string) bool { return strings.HasPrefix(arg, "--network-policies=") }) // TestAround
+			if diff := cmp.Diff(test.args, args); diff != "" {
 				t.Errorf("arguments (-want +got):\n%s", diff)
 			}
 			if container.Image != test.image {
@@ -727,49 +729,20 @@ func TestValuesAreDocumented(t *testing.T) {
 // TestNetworkPolicy holds the policies to the ports that pods have.
 func TestNetworkPolicy(t *testing.T) {
 	c := newChart(t)
-	objects := c.objects(t, "networkPolicy.operator.enabled=true", "networkPolicy.databases.enabled=true", "metrics.enabled=false")
+	objects := c.objects(t, "networkPolicy.operator.enabled=true", "metrics.enabled=false")
 	if p := find[*networkingv1.NetworkPolicy](t, objects, "geobench-operator"); len(p.Spec.Ingress) != 0 || len(p.Spec.Egress) != 3 {
 		t.Errorf("without metrics the operator has %d ingress and %d egress rules, want 0 and 3", len(p.Spec.Ingress), len(p.Spec.Egress))
 	}
-	// Of everybody, and of the operator, which a rule with a from names.
-	reached := func(rules []networkingv1.NetworkPolicyIngressRule, port int32, named bool) bool {
-		for _, rule := range rules {
-			for _, p := range rule.Ports {
-				if *p.Protocol == corev1.ProtocolTCP && p.Port.IntVal <= port && port <= max(p.Port.IntVal, ptrOr(p.EndPort)) && (len(rule.From) == 0 || named) {
-					return true
-				}
+	from := 0
+	for _, rule := range find[*networkingv1.NetworkPolicy](t, c.objects(t, allOn...), "geobench-operator").Spec.Ingress {
+		for _, peer := range rule.From {
+			if peer.PodSelector != nil && peer.PodSelector.MatchLabels["app.kubernetes.io/component"] == "prometheus" {
+				from++
 			}
 		}
-		return false
 	}
-	everything := c.objects(t, allOn...)
-	for _, policy := range []string{"geobench-operator", "geobench-databases"} {
-		from := 0
-		for _, rule := range find[*networkingv1.NetworkPolicy](t, everything, policy).Spec.Ingress {
-			for _, peer := range rule.From {
-				if peer.PodSelector != nil && peer.PodSelector.MatchLabels["app.kubernetes.io/component"] == "prometheus" {
-					from++
-				}
-			}
-		}
-		if from != 1 {
-			t.Errorf("%s lets the chart's Prometheus in %d times, want once", policy, from)
-		}
-	}
-	rules := find[*networkingv1.NetworkPolicy](t, objects, "geobench-databases").Spec.Ingress
-	for port, everybody := range map[int32]bool{7000: true, 5432: true, 7002: true, 26257: true, 7001: false, 7003: false, 7004: false, 7005: false} {
-		if got := reached(rules, port, false); got != everybody {
-			t.Errorf("everybody reaches port %d of databases: %v, want %v", port, got, everybody)
-		}
-		if metrics := port == 7001 || port == 7003; reached(rules, port, true) == metrics {
-			t.Errorf("the operator reaches port %d of databases: %v", port, !metrics)
-		}
-	}
-	rules = find[*networkingv1.NetworkPolicy](t, everything, "geobench-databases").Spec.Ingress
-	for _, port := range []int32{7001, 7003} {
-		if reached(rules, port, false) || !reached(rules, port, true) {
-			t.Errorf("port %d of databases is not for Prometheus alone", port)
-		}
+	if from != 1 {
+		t.Errorf("the operator lets the chart's Prometheus in %d times, want once", from)
 	}
 	operator := find[*networkingv1.NetworkPolicy](t, objects, "geobench-operator").Spec.Egress
 	pods := operator[len(operator)-1]
@@ -783,9 +756,44 @@ func TestNetworkPolicy(t *testing.T) {
 	}
 }
 
-func ptrOr(p *int32) int32 {
-	if p == nil {
-		return 0
+// TestAround holds what the operator is told for the policies of databases to its own pod, and to who may read metrics.
+func TestAround(t *testing.T) {
+	c := newChart(t)
+	told := func(values ...string) (around struct {
+		Operator       map[string]string                `json:"operator"`
+		MetricsFrom    []networkingv1.NetworkPolicyPeer `json:"metricsFrom"`
+		APIServerPorts []int32                          `json:"apiServerPorts"`
+		APIServerCIDRs []string                         `json:"apiServerCIDRs"`
+	}, labels map[string]string, ok bool) {
+		t.Helper()
+		pod := find[*appsv1.Deployment](t, c.objects(t, values...), "geobench-operator").Spec.Template
+		for _, arg := range pod.Spec.Containers[0].Args {
+			text, is := strings.CutPrefix(arg, "--network-policies=")
+			if !is {
+				continue
+			}
+			d := json.NewDecoder(strings.NewReader(text))
+			d.DisallowUnknownFields()
+			if err := d.Decode(&around); err != nil {
+				t.Fatal(err)
+			}
+			ok = true
+		}
+		return around, pod.Labels, ok
 	}
-	return *p
+	around, labels, ok := told()
+	for name, value := range around.Operator {
+		if labels[name] != value {
+			t.Errorf("the operator's pods are said to have the label %s=%s, and have %q", name, value, labels[name])
+		}
+	}
+	if !ok || len(around.Operator) == 0 || len(around.MetricsFrom) != 0 || !slices.Equal(around.APIServerPorts, []int32{443, 6443}) {
+		t.Errorf("by default the operator is told %+v", around)
+	}
+	if around, _, _ = told(allOn...); len(around.MetricsFrom) != 2 || len(around.APIServerCIDRs) != 1 {
+		t.Errorf("with all values it is told %+v", around)
+	}
+	if _, _, ok = told("networkPolicy.databases.enabled=false"); ok {
+		t.Error("without policies for databases it is told of them")
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -131,9 +130,6 @@ var operatorUses = map[string]string{
 	"watch statefulsets.apps":                          "SetupWithManager",
 }
 
-// unneeded are rights that no request of the operator takes: a patch of a status takes no right to get it.
-var unneeded = []string{"get benchmarkruns/status.geobench.dev", "get experiments/status.geobench.dev", "get geodatabases/status.geobench.dev"}
-
 // TestOperatorUses wants every right of the operator named with code that is there.
 func TestOperatorUses(t *testing.T) {
 	root, err := repositoryRoot()
@@ -166,18 +162,13 @@ func TestOperatorUses(t *testing.T) {
 	for _, r := range rightsOf(rules) {
 		granted[r.String()] = true
 		uses := strings.Fields(operatorUses[r.String()])
-		if len(uses) == 0 && !slices.Contains(unneeded, r.String()) {
+		if len(uses) == 0 {
 			t.Errorf("no code is named that needs the right to %s", r)
 		}
 		for _, name := range uses {
 			if !functions[strings.ToLower(name)] {
 				t.Errorf("%s is said to need the right to %s, and there is no such function", name, r)
 			}
-		}
-	}
-	for _, right := range unneeded {
-		if !granted[right] {
-			t.Errorf("the right to %s is gone: strike it out of the list of those that nobody needs", right)
 		}
 	}
 	for right := range operatorUses {

@@ -183,9 +183,6 @@ func NewTimeline(p *Plan, poll, patience time.Duration) *Timeline {
 	return t
 }
 
-// Never is Forever: the next step of a timeline that is over.
-const Never = Forever
-
 // Step takes all steps that are due at now, and returns when the next is, Forever once the timeline is over. It stops
 // at each change of state of each fault when once is set, so that it can be written down before anything is done in the
 // new one.

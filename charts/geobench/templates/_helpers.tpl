@@ -55,6 +55,16 @@ app.kubernetes.io/component: prometheus
 {{- end }}
 {{- end }}
 
+{{- /* What is around databases, as geobench operator --network-policies takes it. */ -}}
+{{- define "geobench.around" -}}
+{{- $metrics := .Values.networkPolicy.databases.metricsFrom }}
+{{- if $metrics }}
+{{- $metrics = concat $metrics (include "geobench.prometheus.peer" . | fromYamlArray) }}
+{{- end }}
+{{- dict "operator" (include "geobench.operator.selector" . | fromYaml) "metricsFrom" $metrics "apiServerPorts" .Values.networkPolicy.operator.apiServerPorts
+    "apiServerCIDRs" .Values.networkPolicy.operator.apiServerCIDRs | toJson }}
+{{- end }}
+
 {{- define "geobench.operator.serviceAccount" -}}
 {{- if .Values.serviceAccount.create }}
 {{- default (include "geobench.operator.name" .) .Values.serviceAccount.name }}

@@ -121,7 +121,6 @@
   - experiments/status
   - geodatabases/status
   verbs:
-  - get
   - patch
 - apiGroups:
   - geobench.dev
