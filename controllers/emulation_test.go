@@ -14,6 +14,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -508,7 +510,7 @@ func TestSidecarsAreForbidden(t *testing.T) {
 		t.Fatalf("the client is a %T", w.client)
 	}
 	c := interceptor.NewClient(inner, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-		if _, ok := obj.(*corev1.Pod); ok {
+		if pod, ok := obj.(*corev1.Pod); ok && len(pod.Spec.Containers[0].SecurityContext.Capabilities.Add) > 0 {
 			return forbidden
 		}
 		return c.Create(ctx, obj, opts...)
@@ -527,5 +529,31 @@ func TestSidecarsAreForbidden(t *testing.T) {
 	w.until("auto has chosen", func() bool { return w.getDatabase("p").Status.Emulation != "" })
 	if st := w.getDatabase("p").Status; st.Emulation != v1alpha1.EmulationNone || !strings.Contains(st.EmulationReason, "violates PodSecurity") {
 		t.Errorf("emulation %s: %s", st.Emulation, st.EmulationReason)
+	}
+}
+
+// A namespace whose quota is used up takes no pod at all: that says nothing of sidecars, so a database waits, and Auto does not settle for
+// an undelayed network.
+func TestQuotaIsUsedUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "pods"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}}
+	w.create(quota)
+	quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
+	w.must(w.client.Status().Update(w.ctx, quota))
+	w.create(makeDatabase("d").emulation(v1alpha1.EmulationSidecar).obj(), makeDatabase("p").program().obj())
+	for _, name := range []string{"d", "p"} {
+		for range 3 {
+			w.reconcile(w.database, w.getDatabase(name))
+		}
+		db := w.getDatabase(name)
+		c := meta.FindStatusCondition(db.Status.Conditions, v1alpha1.ConditionReady)
+		if c == nil || c.Reason != "Probing" || !strings.Contains(c.Message, "takes no pod, whatever it may do") || !strings.Contains(c.Message, "exceeded quota") || db.Status.Emulation != "" {
+			t.Errorf("%s: emulation %q, condition %+v", name, db.Status.Emulation, c)
+		}
+	}
+	w.must(w.client.Delete(w.ctx, quota))
+	for _, name := range []string{"d", "p"} {
+		w.until(name+" has chosen", func() bool { return w.getDatabase(name).Status.Emulation == v1alpha1.EmulationSidecar })
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -108,16 +109,28 @@ func (e *emulationChoice) chaosMeshUnfit(ctx context.Context, db *v1alpha1.GeoDa
 }
 
 // sidecarRefused says why the API server would not take a pod with a sidecar; empty when it would. It asks without making
-// the pod.
+// the pod. It fails with a *PendingError where no pod is taken.
 func (e *emulationChoice) sidecarRefused(ctx context.Context, db *v1alpha1.GeoDatabase) (string, error) {
-	err := e.client.Create(ctx, probePod(db, e.image, kube.JoinName(63, db.Name, "sidecar-probe")), client.DryRunAll)
-	switch {
-	case err == nil:
-		return "", nil
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
-		return err.Error(), nil
+	pod := probePod(db, e.image, kube.JoinName(63, db.Name, "sidecar-probe"))
+	return refusal(ctx, e.client, pod, e.client.Create(ctx, pod.DeepCopy(), client.DryRunAll))
+}
+
+// refusal says why a pod is refused that may change its network, by the error with which it was; empty when it was not. A namespace that
+// takes no such pod without that right either, for example because its quota is used up, says nothing of the right: that is a
+// *PendingError.
+func refusal(ctx context.Context, c client.Client, pod *corev1.Pod, err error) (string, error) {
+	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+		return "", err
 	}
-	return "", err
+	plain := pod.DeepCopy()
+	plain.Spec.SecurityContext = podSecurity()
+	for i := range plain.Spec.Containers {
+		plain.Spec.Containers[i].SecurityContext = containerSecurity()
+	}
+	if without := c.Create(ctx, plain, client.DryRunAll); apierrors.IsForbidden(without) || apierrors.IsInvalid(without) {
+		return "", &PendingError{fmt.Sprintf("namespace %s takes no pod, whatever it may do: %s", pod.Namespace, without)}
+	}
+	return err.Error(), nil
 }
 
 // ChaosUnfit says why Chaos Mesh cannot inject objects of a kind into the pods of a database; empty when it can. qdiscs

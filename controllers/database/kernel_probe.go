@@ -165,9 +165,9 @@ func (k *kernelProbes) ask(ctx context.Context, db *v1alpha1.GeoDatabase, node, 
 		if err := controllerutil.SetControllerReference(db, pod, k.client.Scheme()); err != nil {
 			return nil, err
 		}
-		err := k.client.Create(ctx, pod)
-		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-			return &kernel.Answer{Error: "its probe is refused: " + err.Error()}, nil
+		why, err := refusal(ctx, k.client, pod, k.client.Create(ctx, pod.DeepCopy()))
+		if why != "" {
+			return &kernel.Answer{Error: "its probe is refused: " + why}, nil
 		}
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return nil, err

@@ -266,7 +266,6 @@ func TestVariants(t *testing.T) {
 			want: [][]string{
 				crds, policies, policy, always, account, users, own, everywhere, metrics, boards("monitoring/"), monitors, prometheus,
 				{"PodDisruptionBudget geobench-operator", "ClusterRoleBinding geobench-metrics-reader"},
-				{},
 				presets("one"), presets("two"),
 			},
 		},
