@@ -345,7 +345,7 @@ func (s *databaseScope) noticeLoss(ctx context.Context) error {
 	}
 	now := s.Clock.Now()
 	if wait := s.current.lossDelay() - now.Sub(s.current.born); wait > 0 {
-		s.condition(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "StateLost",
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionNodesReady, Status: metav1.ConditionFalse, Reason: "StateLost",
 			Message: fmt.Sprintf("%s; the database is made anew in %s", why, wait.Round(time.Second))})
 		s.again = wait
 		return nil
@@ -355,7 +355,7 @@ func (s *databaseScope) noticeLoss(ctx context.Context) error {
 		return err
 	}
 	s.nodes = nil
-	s.condition(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "StateLost",
+	s.condition(metav1.Condition{Type: v1alpha1.ConditionNodesReady, Status: metav1.ConditionFalse, Reason: "StateLost",
 		Message: why + "; the database is made anew as incarnation " + s.current.id()})
 	s.again = time.Second
 	return nil
@@ -455,20 +455,20 @@ func (s *databaseScope) describe(context.Context) error {
 	st.ReadyNodes = fmt.Sprintf("%d/%d", ready, total)
 	all := ready == total
 
-	was := s.conditionOf(v1alpha1.ConditionReady)
+	was := s.conditionOf(v1alpha1.ConditionNodesReady)
 	switch {
 	case all:
 		if was == nil || was.Status != metav1.ConditionTrue {
 			s.events = append(s.events, eventDatabaseReady(st.ReadyNodes))
 		}
-		s.condition(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "NodesReady",
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionNodesReady, Status: metav1.ConditionTrue, Reason: "NodesReady",
 			Message: fmt.Sprintf("all %d nodes serve", total)})
 		if s.upToDate() {
 			s.condition(metav1.Condition{Type: ConditionProgressing, Status: metav1.ConditionFalse, Reason: "UpToDate",
 				Message: "the nodes run what the spec says"})
 		}
 	case s.nodes != nil && !(was != nil && was.Reason == "StateLost" && s.again > 0):
-		s.condition(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "NodesNotReady",
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionNodesReady, Status: metav1.ConditionFalse, Reason: "NodesNotReady",
 			Message: truncate(fmt.Sprintf("%d of %d nodes are ready; %s", ready, total, problem), 1024)})
 	}
 
@@ -506,7 +506,7 @@ func (s *databaseScope) describe(context.Context) error {
 
 // sweep deletes what earlier specs and incarnations left behind, once the present one serves.
 func (s *databaseScope) sweep(ctx context.Context) error {
-	if !s.isTrue(v1alpha1.ConditionReady) || !s.upToDate() {
+	if !s.isTrue(v1alpha1.ConditionNodesReady) || !s.upToDate() {
 		return nil
 	}
 	if s.current.emulation() != v1alpha1.EmulationChaosMesh && controllerutil.ContainsFinalizer(s.db, Finalizer) {
@@ -562,14 +562,14 @@ func (s *databaseScope) refused(r *refusal) {
 		s.events = append(s.events, eventRefused(r))
 	}
 	s.condition(metav1.Condition{Type: ConditionProgressing, Status: metav1.ConditionFalse, Reason: r.reason, Message: message})
-	s.condition(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: r.reason, Message: message})
+	s.condition(metav1.Condition{Type: v1alpha1.ConditionNodesReady, Status: metav1.ConditionFalse, Reason: r.reason, Message: message})
 	// A profile, or the object in the way, is noticed without a watch too.
 	s.again = pollSlow
 }
 
 // waiting shows that it is being found out what can be done.
 func (s *databaseScope) waiting(p *pendingError) {
-	for _, kind := range []string{ConditionProgressing, v1alpha1.ConditionReady} {
+	for _, kind := range []string{ConditionProgressing, v1alpha1.ConditionNodesReady} {
 		s.condition(metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "Probing", Message: truncate(p.message, 1024)})
 	}
 	s.again = pollFast
