@@ -28,6 +28,7 @@ import (
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/result"
@@ -133,7 +134,8 @@ func (c *cluster) document(ctx context.Context, name string) (*result.Document, 
 
 func stageOf(run *v1alpha1.BenchmarkRun) string {
 	if run.Status.Stage == "" {
-		return "none: the operator has not seen it yet"
+		_, message := health.Judge(run.Generation, run.Status.ObservedGeneration, run.Status.Conditions)
+		return "none: " + message
 	}
 	return string(run.Status.Stage)
 }
@@ -149,7 +151,7 @@ func clusterDocument(cmd *cobra.Command, name string) (*result.Document, error) 
 
 // pluginCommands are those that follow and change what is on a cluster.
 func pluginCommands() []*cobra.Command {
-	return []*cobra.Command{newWatchCommand(), newMatrixCommand(), newCancelCommand()}
+	return []*cobra.Command{newWatchCommand(), newWaitCommand(), newMatrixCommand(), newCancelCommand()}
 }
 
 // completionWithin bounds how long a shell waits for names from a cluster.
@@ -386,7 +388,7 @@ func (c *cluster) lines(ctx context.Context, run *v1alpha1.BenchmarkRun) []strin
 	}
 	out := []string{head}
 	for _, f := range st.Conditions {
-		if f.Status != metav1.ConditionTrue && f.Type != v1alpha1.ConditionCompleted && f.Message != "" {
+		if f.Status != metav1.ConditionTrue && f.Type != v1alpha1.ConditionCompleted && f.Type != v1alpha1.ConditionReady && f.Message != "" {
 			out = append(out, "  "+f.Type+": "+f.Message)
 		}
 	}
