@@ -32,12 +32,9 @@ import (
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/manifest/check"
 )
-
-// ConditionProgressing is true while a database is being changed, and false with a reason while a change that the
-// spec asks for has to wait or cannot be made.
-const ConditionProgressing = "Progressing"
 
 // GeoDatabaseReconciler deploys databases.
 type GeoDatabaseReconciler struct {
@@ -145,6 +142,8 @@ func (r *GeoDatabaseReconciler) Reconcile(ctx context.Context, req reconcile.Req
 	if err == nil {
 		db.Status.ObservedGeneration = db.Generation
 	}
+	now := r.Clock.Now()
+	health.Apply(&db.Status.Conditions, before.Status.Conditions, health.Database(db, now), metav1.NewTime(now))
 	return conclusion{
 		before: before, after: db,
 		changed:  !equality.Semantic.DeepEqual(before.Status, db.Status),
@@ -220,15 +219,15 @@ func (s *databaseScope) incarnate(ctx context.Context) error {
 	case s.current.foreign:
 		return s.nextIncarnation(ctx, 0, "the topology of the present one was made by somebody else, or by an operator of before there were credentials")
 	case s.current.hash == s.plan.hash:
-		s.condition(metav1.Condition{Type: ConditionProgressing, Status: metav1.ConditionFalse, Reason: "UpToDate",
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: "UpToDate",
 			Message: "the nodes run what the spec says"})
 		return nil
 	case s.db.Status.ActiveRun != "":
 		message := fmt.Sprintf("BenchmarkRun %s uses the database: the change is made when it is over; delete the run to make it now", s.db.Status.ActiveRun)
-		if was := s.conditionOf(ConditionProgressing); was == nil || was.Reason != "RunActive" {
+		if was := s.conditionOf(v1alpha1.ConditionProgressing); was == nil || was.Reason != health.RunActive {
 			s.events = append(s.events, warning("ChangeWaits", "Plan", message))
 		}
-		s.condition(metav1.Condition{Type: ConditionProgressing, Status: metav1.ConditionFalse, Reason: "RunActive", Message: message})
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: health.RunActive, Message: message})
 		return nil
 	}
 	return s.nextIncarnation(ctx, 0, "the spec or the operator's image changed")
@@ -259,7 +258,7 @@ func (s *databaseScope) nextIncarnation(ctx context.Context, losses int, cause s
 	next.highest = next.sequence
 	s.current = next
 	s.events = append(s.events, eventDeployed(next.id(), cause))
-	s.condition(metav1.Condition{Type: ConditionProgressing, Status: metav1.ConditionTrue, Reason: "Deploying",
+	s.condition(metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionTrue, Reason: "Deploying",
 		Message: "incarnation " + next.id() + ": " + cause})
 	return nil
 }
@@ -432,6 +431,8 @@ func (s *databaseScope) groups() []v1alpha1.GroupStatus {
 // describe writes what was observed into the status.
 func (s *databaseScope) describe(context.Context) error {
 	st := &s.db.Status
+	s.condition(metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: "Possible",
+		Message: "the database can be deployed as the spec says"})
 	st.TopologyHash, st.Incarnation = s.current.hash, s.current.id()
 	st.Emulation, st.EmulationReason = s.current.emulation(), truncate(firstOf(s.current.why, s.plan.why), 1024)
 	t := &s.current.database.Topology
@@ -464,7 +465,7 @@ func (s *databaseScope) describe(context.Context) error {
 		s.condition(metav1.Condition{Type: v1alpha1.ConditionNodesReady, Status: metav1.ConditionTrue, Reason: "NodesReady",
 			Message: fmt.Sprintf("all %d nodes serve", total)})
 		if s.upToDate() {
-			s.condition(metav1.Condition{Type: ConditionProgressing, Status: metav1.ConditionFalse, Reason: "UpToDate",
+			s.condition(metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: "UpToDate",
 				Message: "the nodes run what the spec says"})
 		}
 	case s.nodes != nil && !(was != nil && was.Reason == "StateLost" && s.again > 0):
@@ -557,21 +558,23 @@ func (s *databaseScope) sweep(ctx context.Context) error {
 // refused shows a spec that cannot be carried out. What already runs is left as it is.
 func (s *databaseScope) refused(r *refusal) {
 	message := truncate(r.message, 4096)
-	was := s.conditionOf(ConditionProgressing)
+	was := s.conditionOf(v1alpha1.ConditionProgressing)
 	if was == nil || was.Reason != r.reason || was.Message != message {
 		s.events = append(s.events, eventRefused(r))
 	}
-	s.condition(metav1.Condition{Type: ConditionProgressing, Status: metav1.ConditionFalse, Reason: r.reason, Message: message})
-	s.condition(metav1.Condition{Type: v1alpha1.ConditionNodesReady, Status: metav1.ConditionFalse, Reason: r.reason, Message: message})
+	for _, kind := range []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionProgressing, v1alpha1.ConditionNodesReady} {
+		s.condition(metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: r.reason, Message: message})
+	}
 	// A profile, or the object in the way, is noticed without a watch too.
 	s.again = pollSlow
 }
 
 // waiting shows that it is being found out what can be done.
 func (s *databaseScope) waiting(p *pendingError) {
-	for _, kind := range []string{ConditionProgressing, v1alpha1.ConditionNodesReady} {
+	for _, kind := range []string{v1alpha1.ConditionProgressing, v1alpha1.ConditionNodesReady} {
 		s.condition(metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "Probing", Message: truncate(p.message, 1024)})
 	}
+	s.condition(metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionUnknown, Reason: "Probing", Message: truncate(p.message, 1024)})
 	s.again = pollFast
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/presets"
@@ -45,7 +46,7 @@ func asRefusal(err error) *refusal {
 	case errors.As(err, &r):
 		return r
 	case errors.As(err, &taken):
-		return &refusal{"NameTaken", taken.Error()}
+		return &refusal{health.NameTaken, taken.Error()}
 	}
 	return nil
 }
@@ -140,7 +141,7 @@ func resolveProfile(ctx context.Context, reader client.Reader, db *v1alpha1.GeoD
 	if preset, ok := presets.Lookup(name); ok {
 		return &resolvedProfile{spec: &preset.Spec}, nil
 	}
-	return nil, refuse("ProfileNotFound", "spec.network.profileRef.name: namespace %s has no NetworkProfile %q, and it is not one of the built-in %s",
+	return nil, refuse(health.ProfileNotFound, "spec.network.profileRef.name: namespace %s has no NetworkProfile %q, and it is not one of the built-in %s",
 		db.Namespace, name, strings.Join(presets.Names(), ", "))
 }
 

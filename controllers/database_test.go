@@ -115,7 +115,7 @@ func TestChangeWaitsForTheRun(t *testing.T) {
 	w.create(makeRun("s").database("d").obj())
 	w.until("the change is seen to wait", func() bool {
 		for _, c := range w.getDatabase("d").Status.Conditions {
-			if c.Type == ConditionProgressing && c.Reason == "RunActive" && strings.Contains(c.Message, "BenchmarkRun r") {
+			if c.Type == v1alpha1.ConditionProgressing && c.Reason == "RunActive" && strings.Contains(c.Message, "BenchmarkRun r") {
 				return true
 			}
 		}

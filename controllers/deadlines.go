@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/load"
 )
 
@@ -27,7 +28,7 @@ const (
 
 	// preflightDeadline bounds the waiting for a database that does not exist yet. Waiting for another run to finish is
 	// bounded by the run's own deadline only.
-	preflightDeadline = 2 * time.Minute
+	preflightDeadline = health.Patience
 	provisionDeadline = 10 * time.Minute
 	emulateDeadline   = 5 * time.Minute
 	loadDeadline      = 30 * time.Minute

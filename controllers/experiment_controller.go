@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/manifest/check"
 )
 
@@ -79,13 +81,21 @@ func (r *ExperimentReconciler) Reconcile(ctx context.Context, req reconcile.Requ
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if object.DeletionTimestamp != nil || finished(object) {
-		// Runs, databases and the report are owned by the experiment and go with it.
+	ended := finished(object)
+	if object.DeletionTimestamp != nil || ended {
 		r.expansions.forget(req.NamespacedName)
+	}
+	if object.DeletionTimestamp != nil {
+		// Runs, databases and the report are owned by the experiment and go with it.
 		return reconcile.Result{}, nil
 	}
 	s := &experimentScope{ExperimentReconciler: r, experiment: object, before: object.DeepCopy()}
-	err := s.reconcile(ctx)
+	var err error
+	if !ended { // one that ended under an operator of before may lack conditions
+		err = s.reconcile(ctx)
+	}
+	now := s.Clock.Now()
+	health.Apply(&object.Status.Conditions, s.before.Status.Conditions, health.Experiment(object, now), metav1.NewTime(now))
 	return conclusion{
 		before: s.before, after: object,
 		changed:  !equality.Semantic.DeepEqual(s.before.Status, object.Status),

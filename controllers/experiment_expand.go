@@ -12,6 +12,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/experiment"
+	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
 )
@@ -66,7 +67,9 @@ func (s *experimentScope) expand(ctx context.Context) error {
 		x.experiment, x.err = experiment.New(bundle, s.experiment.DeepCopy(), s.Abilities)
 		s.expansions.put(name, x)
 	}
-	if problems, ok := check.As(x.err); ok {
+	if problems, ok := check.As(x.err); ok && problems.NotFound() {
+		return refuse(health.ReferenceNotFound, "%s", problems)
+	} else if ok {
 		return refuse("InvalidSpec", "%s", problems)
 	} else if x.err != nil {
 		return x.err

@@ -205,6 +205,9 @@ func (s *experimentScope) conclude(report *experiment.Report) {
 		message = fmt.Sprintf("%d of %d claims have no result", unanswered, all)
 		s.condition(v1alpha1.ConditionFailed, true, "ClaimsUnanswered", message)
 		end = warning("ClaimsUnanswered", "Judge", message)
+	case s.experiment.Spec.Gate == v1alpha1.GateClaims && hold < all:
+		s.condition(v1alpha1.ConditionFailed, true, reason, message)
+		end = warning(reason, "Judge", message)
 	default:
 		s.condition(v1alpha1.ConditionFailed, false, reason, message)
 	}

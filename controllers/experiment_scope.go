@@ -13,6 +13,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/experiment"
+	"github.com/geobench/geobench/internal/health"
 )
 
 // experimentScope is one reconciliation of an Experiment. experiment is changed in memory; its status is written at the end.
@@ -55,7 +56,7 @@ func (s *experimentScope) refused(r *refusal) {
 	s.condition(v1alpha1.ConditionFailed, true, r.reason, r.message)
 	s.experiment.Status.ObservedGeneration = s.experiment.Generation
 	s.again = pollSlow
-	if r.reason == "NameTaken" {
+	if r.reason == health.NameTaken {
 		s.again = pollRun // what was left by an experiment of the same name may be on its way out
 	}
 }
@@ -132,9 +133,9 @@ func (s *experimentScope) describe(context.Context) error {
 	case s.schedule.done():
 		reason = "Judging"
 	case s.experiment.Spec.Suspend && len(running) == 0:
-		reason, message = "Suspended", message+"; spec.suspend holds the others"
+		reason, message = health.Suspended, message+"; spec.suspend holds the others"
 	}
-	s.condition(v1alpha1.ConditionProgressing, reason != "Suspended", reason, message)
+	s.condition(v1alpha1.ConditionProgressing, reason != health.Suspended, reason, message)
 	s.condition(v1alpha1.ConditionCompleted, false, reason, message)
 	s.condition(v1alpha1.ConditionFailed, false, reason, message)
 	st.CompletionTime, st.Claims, st.ClaimsHold, st.ReportRef = nil, nil, "", nil

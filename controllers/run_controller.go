@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/result"
 )
@@ -127,6 +129,7 @@ func (r *BenchmarkRunReconciler) Reconcile(ctx context.Context, req reconcile.Re
 		s.invalidate(t.reason, "in stage %s: %s", run.Status.Stage, t.message)
 		err = nil
 	}
+	health.Apply(&run.Status.Conditions, s.before.Status.Conditions, health.Run(run), s.now())
 	changed := !s.gone && !equality.Semantic.DeepEqual(s.before.Status, run.Status)
 	return conclusion{
 		before: s.before, after: run,
@@ -143,17 +146,20 @@ func (r *BenchmarkRunReconciler) Reconcile(ctx context.Context, req reconcile.Re
 
 func (s *runScope) reconcile(ctx context.Context) error {
 	run := s.run
-	switch {
-	case run.DeletionTimestamp != nil:
+	if run.DeletionTimestamp != nil {
 		return s.remove(ctx)
-	case run.Status.Stage != "" && run.Status.RunID != run.Spec.RunID:
+	}
+	run.Status.ObservedGeneration = run.Generation
+	switch {
+	case run.Status.Stage != "" && (run.Status.RunID != run.Spec.RunID || run.Held()):
 		return s.startOver(ctx)
 	case over(run):
 		return s.finish(ctx)
+	case run.Held():
+		return nil
 	case run.Status.Stage == "":
 		return s.begin(ctx)
 	}
-	run.Status.ObservedGeneration = run.Generation
 	if run.Spec.Cancel {
 		s.invalidate(result.ReasonCancelled, "cancelled by spec.cancel in stage %s; change spec.runID and take spec.cancel back to run it again", run.Status.Stage)
 		return nil
@@ -216,8 +222,14 @@ func (s *runScope) patchFinalizers(ctx context.Context, change func(*v1alpha1.Be
 	return nil
 }
 
-// startOver runs the same object again for another spec.runID, once nothing of the last attempt is left.
+// startOver runs the same object again for another spec.runID, once nothing of the last attempt is left; a run that is held then waits
+// as if it had never begun. The verdict of the last attempt goes in the write that tells that the new spec was seen.
 func (s *runScope) startOver(ctx context.Context) error {
+	st := &s.run.Status
+	st.Verdict, st.Reason, st.Message = "", "", ""
+	for _, kind := range []string{v1alpha1.ConditionCompleted, v1alpha1.ConditionNotRegressed} {
+		meta.RemoveStatusCondition(&st.Conditions, kind)
+	}
 	clean, err := s.cleanUp(ctx, false)
 	if err != nil || !clean {
 		return err
@@ -225,14 +237,17 @@ func (s *runScope) startOver(ctx context.Context) error {
 	if err := s.release(ctx); err != nil {
 		return err
 	}
-	s.run.Status = v1alpha1.BenchmarkRunStatus{}
+	s.run.Status = v1alpha1.BenchmarkRunStatus{ObservedGeneration: s.run.Generation}
+	if s.run.Held() {
+		return nil
+	}
 	return s.begin(ctx)
 }
 
-// finish cleans up after a run that is over, gives its database back and lets go of the run.
+// finish cleans up after a run that is over, gives its database back and lets go of the run, which goes when its time has come.
 func (s *runScope) finish(ctx context.Context) error {
 	if !controllerutil.ContainsFinalizer(s.run, Finalizer) {
-		return nil
+		return s.expire(ctx)
 	}
 	clean, err := s.cleanUp(ctx, false)
 	if err != nil || !clean {
@@ -241,7 +256,10 @@ func (s *runScope) finish(ctx context.Context) error {
 	if err := s.release(ctx); err != nil {
 		return err
 	}
-	return s.removeFinalizer(ctx)
+	if err := s.removeFinalizer(ctx); err != nil {
+		return err
+	}
+	return s.expire(ctx)
 }
 
 // remove cleans up after a run that is being deleted, at whatever stage.

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/manifest/check"
 )
 
@@ -59,13 +60,13 @@ func (s *runScope) preflight(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	queued := s.reason(v1alpha1.ConditionAccepted) == "DatabaseBusy"
+	queued := s.reason(v1alpha1.ConditionAccepted) == health.DatabaseBusy
 	if ahead != "" {
 		message := fmt.Sprintf("waiting for BenchmarkRun %s, which uses GeoDatabase %s or comes first", ahead, s.db.Name)
 		if !queued {
 			s.events = append(s.events, eventWaiting(message))
 		}
-		s.condition(v1alpha1.ConditionAccepted, false, "DatabaseBusy", message)
+		s.condition(v1alpha1.ConditionAccepted, false, health.DatabaseBusy, message)
 		s.again = pollRun
 		return nil
 	}
@@ -114,7 +115,7 @@ func (s *runScope) aheadInQueue(ctx context.Context) (string, error) {
 	}
 	for i := range list.Items {
 		other := &list.Items[i]
-		if other.Name == s.run.Name || other.Spec.DatabaseRef.Name != s.db.Name || over(other) || other.DeletionTimestamp != nil {
+		if other.Name == s.run.Name || other.Spec.DatabaseRef.Name != s.db.Name || over(other) || other.Held() || other.DeletionTimestamp != nil {
 			continue
 		}
 		if earlier(other, s.run) {

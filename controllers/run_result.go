@@ -56,7 +56,7 @@ func (s *runScope) storeResult(ctx context.Context, doc *result.Document) error 
 	if err != nil {
 		return err
 	}
-	if old != nil { // of an earlier attempt
+	if old != nil { // of an earlier attempt, or of an earlier run of this name that has expired
 		if err := s.Client.Delete(ctx, old, client.Preconditions{UID: &old.UID}); client.IgnoreNotFound(err) != nil {
 			return err
 		}
@@ -72,14 +72,14 @@ func (s *runScope) resultKey(ctx context.Context) ([]byte, error) {
 	return a.Key(keyResult, string(s.run.UID), attempt(s.run)), nil
 }
 
-// resultObject returns the ConfigMap that has the name of the run's result; nil when there is none. One that is not the run's is a
-// *nameTakenError.
+// resultObject returns the ConfigMap that has the name of the run's result; nil when there is none. One that is neither the run's nor
+// left by an expired run of its name is a *nameTakenError.
 func (s *runScope) resultObject(ctx context.Context) (*corev1.ConfigMap, error) {
 	cm := &corev1.ConfigMap{}
 	if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: ResultName(s.run)}, cm); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	if !metav1.IsControlledBy(cm, s.run) {
+	if !metav1.IsControlledBy(cm, s.run) && !isExpired(cm, s.run.Name) {
 		return nil, &nameTakenError{"ConfigMap", cm.Name}
 	}
 	return cm, nil
