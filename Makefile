@@ -8,7 +8,8 @@ IMAGE   ?= localhost/geobench:dev
 CLUSTER ?= local
 CLUSTERCMD := go run -C hack/cluster .
 TOOL       := go run -C hack/tools .
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+# As many digits of the commit in every clone, whatever else it holds.
+VERSION := $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/geobench/geobench/internal/version.Version=$(VERSION)
 
 .PHONY: help
@@ -25,7 +26,7 @@ build: bin/geobench ## Build bin/geobench
 
 .PHONY: bin/geobench
 bin/geobench:
-	@CGO_ENABLED=0 go build -tags full -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/geobench
+	@CGO_ENABLED=0 go build -tags full -trimpath -buildvcs=auto -ldflags "$(LDFLAGS)" -o $@ ./cmd/geobench
 
 PREFIX ?= /usr/local
 .PHONY: install
@@ -46,6 +47,10 @@ race: ## Run the tests of concurrent packages with the race detector
 .PHONY: soak
 soak: ## Explore SEEDS (default 10000) seeds per protocol in the simulator: faults, hot rows, checked histories (HOSTILE=1: worlds that nobody would choose; SLOW=1: slow clients, long cuts)
 	go run ./cmd/geobench explore --seeds "$(or $(SEEDS),10000)" $(if $(ENGINE),--engine "$(ENGINE)") $(if $(HOSTILE),--hostile) $(if $(SLOW),--slow)
+
+.PHONY: crowd
+crowd: ## A thousand runs wait for one database, two hundred databases do not answer: how soon another tenant's run starts, and requests to the API server (5 min)
+	GEOBENCH_CROWD=1 KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -count 1 -timeout 20m -v -run TestCrowd ./controllers
 
 .PHONY: e2e
 e2e: ## Run the end-to-end tests on the local node
@@ -109,6 +114,15 @@ generate: ## Generate deepcopy functions, CRDs, RBAC, dashboards, the chart's co
 .PHONY: check-generate
 check-generate: generate ## Fail when generated files are not committed
 	git diff --exit-code -- api config charts dashboards docs || (echo "generated files differ: commit what 'make generate' wrote" >&2; exit 1)
+
+##@ Release it
+.PHONY: sbom
+sbom: image ## Write what is in the binary and the image (SPDX) and how they were built (SLSA provenance) into out; needs a clean tree
+	$(TOOL) sbom $(if $(BUILDER),-builder "$(BUILDER)")
+
+.PHONY: reproducible
+reproducible: ## Build binary and image of the present commit twice, in other folders, with other caches, clocks and names, and compare digests (minutes)
+	hack/reproducible.sh
 
 ##@ Local Kubernetes node
 .PHONY: cluster-up

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -14,6 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/results"
+	"github.com/geobench/geobench/controllers/run"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/fault"
@@ -62,8 +67,8 @@ func (w *world) editProfile(name string, rtt time.Duration) {
 // forgery is a document with figures that nobody has measured, as the result of a run.
 func (w *world) forgery(run *v1alpha1.BenchmarkRun, owned bool) *corev1.ConfigMap {
 	cm := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: ResultName(run), Namespace: w.namespace, Labels: runLabels(run, RoleResult)},
-		Data: map[string]string{ResultKey: `{"apiVersion": "geobench.dev/v1alpha1", "kind": "RunResult", "name": "r", "verdict": "Passed",
+		ObjectMeta: metav1.ObjectMeta{Name: kube.ResultName(run), Namespace: w.namespace, Labels: kube.RunLabels(run, kube.RoleResult)},
+		Data: map[string]string{results.Key: `{"apiVersion": "geobench.dev/v1alpha1", "kind": "RunResult", "name": "r", "verdict": "Passed",
 			"summary": {"throughputPerSecond": 999999, "latencyMicroseconds": {"p50": 1, "p99": 2}}}`},
 	}
 	if owned {
@@ -127,12 +132,12 @@ func TestResultIsImmutable(t *testing.T) {
 
 func TestForgedReports(t *testing.T) {
 	committed := func(w *world, n int64) []byte {
-		run := w.getRun("r")
+		r := w.getRun("r")
 		var dw deploy.Worker
-		w.readJSON(workerName(run, "us-west-2"), WorkerKey, &dw)
+		w.readJSON(kube.WorkerName(r, "us-west-2"), run.WorkerKey, &dw)
 		was := w.committed
 		w.committed = n
-		packed, err := w.report(&dw, &run.Spec.Load, 0).Encode()
+		packed, err := w.report(&dw, &r.Spec.Load, 0).Encode()
 		w.committed = was
 		w.must(err)
 		return packed
@@ -150,7 +155,7 @@ func TestForgedReports(t *testing.T) {
 			cm.BinaryData = map[string][]byte{deploy.KeyReport: committed(w, 2*w.committed)}
 		}, "worker 0 of region us-west-2"},
 		"the report is that of another worker": {v1alpha1.StageEvaluate, func(w *world, cm *corev1.ConfigMap) {
-			other := w.get(reportName(w.getRun("r"), "ap-northeast-1", 0), &corev1.ConfigMap{}).(*corev1.ConfigMap)
+			other := w.get(kube.ReportName(w.getRun("r"), "ap-northeast-1", 0), &corev1.ConfigMap{}).(*corev1.ConfigMap)
 			cm.Data, cm.BinaryData = other.Data, other.BinaryData
 		}, "worker 0 of region us-west-2"},
 		"a worker is told another start": {v1alpha1.StageMeasure, func(w *world, cm *corev1.ConfigMap) {
@@ -166,11 +171,11 @@ func TestForgedReports(t *testing.T) {
 			w.pending = 1 // so that stage Evaluate waits
 			w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
 			w.untilStage("r", tt.when)
-			cm := w.get(reportName(w.getRun("r"), "us-west-2", 0), &corev1.ConfigMap{}).(*corev1.ConfigMap)
+			cm := w.get(kube.ReportName(w.getRun("r"), "us-west-2", 0), &corev1.ConfigMap{}).(*corev1.ConfigMap)
 			tt.attack(w, cm)
 			w.must(w.client.Update(w.ctx, cm))
 			w.pending = 0
-			invalid(t, w.untilOver("r"), "ReportForged", tt.says, reportName(w.getRun("r"), "us-west-2", 0))
+			invalid(t, w.untilOver("r"), "ReportForged", tt.says, kube.ReportName(w.getRun("r"), "us-west-2", 0))
 		})
 	}
 }
@@ -182,12 +187,12 @@ func TestWorkersAreToldSomethingElse(t *testing.T) {
 	w.workersHang = ptr.To("")
 	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
 	w.until("the workers are made", func() bool {
-		return w.client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: workerName(w.getRun("r"), "us-west-2")}, &corev1.ConfigMap{}) == nil
+		return w.client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: kube.WorkerName(w.getRun("r"), "us-west-2")}, &corev1.ConfigMap{}) == nil
 	})
-	cm := w.get(workerName(w.getRun("r"), "us-west-2"), &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	cm := w.get(kube.WorkerName(w.getRun("r"), "us-west-2"), &corev1.ConfigMap{}).(*corev1.ConfigMap)
 	w.must(w.client.Delete(w.ctx, cm))
 	cm.ResourceVersion, cm.UID = "", ""
-	cm.Data[WorkerKey] = strings.Replace(cm.Data[WorkerKey], `"seed":1`, `"seed":7`, 1)
+	cm.Data[run.WorkerKey] = strings.Replace(cm.Data[run.WorkerKey], `"seed":1`, `"seed":7`, 1)
 	w.must(w.client.Create(w.ctx, cm))
 	w.workersHang = nil
 	invalid(t, w.untilOver("r"), "ReportForged", "worker 0 of region us-west-2", "configuration")
@@ -197,10 +202,11 @@ func TestWorkersAreToldSomethingElse(t *testing.T) {
 func TestSnapshotsAreSealed(t *testing.T) {
 	for name, attack := range map[string]func(w *world, cm *corev1.ConfigMap){
 		"changed": func(w *world, cm *corev1.ConfigMap) {
-			var s snapshot
+			const snapshotBefore = "before.json.gz"
+			var s map[string]any
 			w.must(pack.UnpackJSON(cm.BinaryData[snapshotBefore], &s))
-			for i := range s.Nodes {
-				s.Nodes[i].CPUSeconds = -1000
+			for _, node := range s["nodes"].([]any) {
+				node.(map[string]any)["cpuSeconds"] = -1000
 			}
 			b, err := pack.JSON(s)
 			w.must(err)
@@ -214,8 +220,8 @@ func TestSnapshotsAreSealed(t *testing.T) {
 			w := newWorld(t)
 			w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
 			run := w.untilStage("r", v1alpha1.StageMeasure)
-			attack(w, w.get(snapshotName(run), &corev1.ConfigMap{}).(*corev1.ConfigMap))
-			invalid(t, w.untilOver("r"), "SnapshotForged", snapshotName(run))
+			attack(w, w.get(kube.SnapshotName(run), &corev1.ConfigMap{}).(*corev1.ConfigMap))
+			invalid(t, w.untilOver("r"), "SnapshotForged", kube.SnapshotName(run))
 		})
 	}
 }
@@ -271,7 +277,7 @@ func TestProfileIsEditedDuringARun(t *testing.T) {
 		t.Errorf("the result shows %d partitions", m.Database.PartitionsPerRegion)
 	}
 	// Whoever looks at the run learns that something was edited, and that the run has gone on as it began.
-	c := meta.FindStatusCondition(run.Status.Conditions, "ManifestsUnchanged")
+	c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionManifestsUnchanged)
 	if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "NetworkProfile wan") || !strings.Contains(c.Message, "GeoDatabase d") {
 		t.Errorf("condition %+v", c)
 	}
@@ -306,7 +312,7 @@ func TestManifestsAreSealed(t *testing.T) {
 	w := newWorld(t)
 	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
 	run := w.untilStage("r", v1alpha1.StageMeasure)
-	cm := w.get(joinName(253, run.Name, "manifests", attempt(run)), &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	cm := w.get(kube.JoinName(253, run.Name, "manifests", kube.Attempt(run)), &corev1.ConfigMap{}).(*corev1.ConfigMap)
 	if cm.Immutable == nil || !*cm.Immutable {
 		t.Error("the snapshot can be changed")
 	}
@@ -560,7 +566,7 @@ func TestUndeclaredDisturbances(t *testing.T) {
 			w.untilStage("r", tt.stage)
 			tt.attack(w)
 			if now := w.untilOver("r"); tt.says != nil {
-				invalid(t, now, firstOf(tt.reason, "UndeclaredDisturbance"), tt.says...)
+				invalid(t, now, cmp.Or(tt.reason, "UndeclaredDisturbance"), tt.says...)
 			} else if now.Status.Verdict != v1alpha1.VerdictPassed {
 				t.Errorf("the run ended %s %s: %s", now.Status.Verdict, now.Status.Reason, now.Status.Message)
 			}
@@ -625,11 +631,11 @@ func TestTopologyIsSealed(t *testing.T) {
 	w := newWorld(t)
 	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
 	run := w.untilStage("r", v1alpha1.StageMeasure)
-	name := topologyName(w.getDatabase("d"), run.Status.DatabaseIncarnation)
+	name := kube.TopologyName(w.getDatabase("d"), run.Status.DatabaseIncarnation)
 	cm := w.get(name, &corev1.ConfigMap{}).(*corev1.ConfigMap)
 	w.must(w.client.Delete(w.ctx, cm))
 	cm.ResourceVersion, cm.UID = "", ""
-	cm.Data[TopologyKey] = strings.Replace(cm.Data[TopologyKey], "50000000", "5000000", 1)
+	cm.Data[database.TopologyKey] = strings.Replace(cm.Data[database.TopologyKey], "50000000", "5000000", 1)
 	w.must(w.client.Create(w.ctx, cm))
 	invalid(t, w.untilOver("r"), "DatabaseReplaced", "was made by somebody else")
 	w.untilReady("d")

@@ -21,7 +21,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/authority"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/podclient"
 	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/identity/identitytest"
 )
 
 func (w *world) secret(name string) *corev1.Secret {
@@ -70,10 +75,10 @@ func TestCredentialsOfPods(t *testing.T) {
 		t.Errorf("a worker has %q, want %q", got, want)
 	}
 	run := w.getRun("r")
-	if !bytes.Equal(ofWorker[identity.FileClient], identity.ClientKey(ofNode[identity.FileClients], attempt(run))) {
+	if !bytes.Equal(ofWorker[identity.FileClient], identity.ClientKey(ofNode[identity.FileClients], kube.Attempt(run))) {
 		t.Error("the nodes would not let the worker in")
 	}
-	if got := w.nodes[node.Status.PodIP].run; got != attempt(run) {
+	if got := w.nodes[node.Status.PodIP].run; got != kube.Attempt(run) {
 		t.Errorf("the nodes let the clients of %q in", got)
 	}
 	name := identity.ServerName(string(w.getDatabase("d").UID))
@@ -87,13 +92,13 @@ func TestCredentialsOfPods(t *testing.T) {
 		}
 	}
 	// What they have is what the operator goes by, and nobody else's.
-	clients := newPodClients(w.credentials)
+	clients := podclient.New(w.credentials)
 	for _, files := range []map[string][]byte{ofNode, ofWorker} {
 		folder := t.TempDir()
 		for file, b := range files {
 			w.must(os.WriteFile(filepath.Join(folder, file), b, 0o600))
 		}
-		addr := httpsServer(t, identity.Folder(folder), func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") })
+		addr := identitytest.Serve(t, identity.Folder(folder), func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") })
 		if _, err := clients.Nodes(w.getDatabase("d").UID).Status(w.ctx, addr); err != nil {
 			t.Error(err)
 		}
@@ -101,10 +106,10 @@ func TestCredentialsOfPods(t *testing.T) {
 			t.Error("a pod of one database passes for one of another")
 		}
 	}
-	authority := w.secret(AuthorityName).Data
+	own := w.secret(authority.SecretName).Data
 	for _, files := range []map[string][]byte{ofNode, ofWorker} {
 		for file, b := range files {
-			for key, secret := range authority {
+			for key, secret := range own {
 				if key != "signers.crt" && bytes.Contains(b, secret) {
 					t.Errorf("%s holds the operator's %s", file, key)
 				}
@@ -115,7 +120,7 @@ func TestCredentialsOfPods(t *testing.T) {
 	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace)))
 	for i := range pods.Items {
 		for _, v := range pods.Items[i].Spec.Volumes {
-			if v.Secret != nil && v.Secret.SecretName == AuthorityName {
+			if v.Secret != nil && v.Secret.SecretName == authority.SecretName {
 				t.Errorf("pod %s mounts the operator's Secret", pods.Items[i].Name)
 			}
 		}
@@ -134,7 +139,7 @@ func TestPortsOfPods(t *testing.T) {
 	jobs := &batchv1.JobList{}
 	w.must(w.client.List(w.ctx, jobs, client.InNamespace(w.namespace)))
 	for _, template := range []corev1.PodTemplateSpec{w.get("d-us-west-2", &appsv1.StatefulSet{}).(*appsv1.StatefulSet).Spec.Template, jobs.Items[0].Spec.Template} {
-		if got := template.Annotations[annotationScrapePort]; got != "7001" {
+		if got := template.Annotations[database.AnnotationScrapePort]; got != "7001" {
 			t.Errorf("Prometheus scrapes port %s", got)
 		}
 	}
@@ -175,7 +180,7 @@ func TestCredentialsAreRenewed(t *testing.T) {
 	for range 40 {
 		w.clock.Step(10 * 24 * time.Hour)
 		w.step()
-		if now := w.secret("d-credentials").Data; !identity.Current(now[identity.FileCert], w.secret(AuthorityName).Data["signers.crt"], name, w.clock.Now()) {
+		if now := w.secret("d-credentials").Data; !identity.Current(now[identity.FileCert], w.secret(authority.SecretName).Data["signers.crt"], name, w.clock.Now()) {
 			t.Fatalf("after %s the certificate is not good for long any more", w.clock.Since(first.CreationTimestamp.Time))
 		}
 		operator, err := w.credentials.TLS(w.ctx, db.UID)
@@ -218,17 +223,17 @@ func TestAuthorityIsLost(t *testing.T) {
 	w := newWorld(t)
 	w.create(makeDatabase("d").obj())
 	w.untilReady("d")
-	first := w.secret(AuthorityName)
+	first := w.secret(authority.SecretName)
 	lose := func() {
-		w.must(w.client.Delete(w.ctx, w.secret(AuthorityName)))
+		w.must(w.client.Delete(w.ctx, w.secret(authority.SecretName)))
 	}
 	lose()
-	w.clock.Step(authorityFresh)
+	w.clock.Step(authority.Fresh)
 	w.until("it is back", func() bool {
-		err := w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: AuthorityName}, &corev1.Secret{})
+		err := w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: authority.SecretName}, &corev1.Secret{})
 		return err == nil || !apierrors.IsNotFound(err)
 	})
-	if !bytes.Equal(w.secret(AuthorityName).Data["secret"], first.Data["secret"]) {
+	if !bytes.Equal(w.secret(authority.SecretName).Data["secret"], first.Data["secret"]) {
 		t.Error("the operator has forgotten what it knew")
 	}
 	lose()
@@ -236,10 +241,10 @@ func TestAuthorityIsLost(t *testing.T) {
 	incarnation := w.getDatabase("d").Status.Incarnation
 	w.until("the database was made anew", func() bool { return w.getDatabase("d").Status.Incarnation != incarnation })
 	w.untilReady("d")
-	if bytes.Equal(w.secret(AuthorityName).Data["secret"], first.Data["secret"]) {
+	if bytes.Equal(w.secret(authority.SecretName).Data["secret"], first.Data["secret"]) {
 		t.Error("there is no other authority")
 	}
-	if now := w.secret("d-credentials").Data; !bytes.Equal(now[identity.FileSigners], w.secret(AuthorityName).Data["signers.crt"]) {
+	if now := w.secret("d-credentials").Data; !bytes.Equal(now[identity.FileSigners], w.secret(authority.SecretName).Data["signers.crt"]) {
 		t.Error("the database still has the old credentials")
 	}
 }

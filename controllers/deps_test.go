@@ -20,7 +20,13 @@ func TestDeps(t *testing.T) {
 	}
 	imported := strings.Fields(string(out))
 	const module = "github.com/geobench/geobench/"
-	for _, want := range []string{module + "controllers", module + "internal/experiment"} {
+	wanted := []string{module + "controllers", module + "internal/experiment"}
+	for name := range mayUse {
+		if name != "controllers" {
+			wanted = append(wanted, module+"controllers/"+name)
+		}
+	}
+	for _, want := range wanted {
 		if !slices.Contains(imported, want) {
 			t.Errorf("go list names %d packages, and not %s: the list is not what this test takes it for", len(imported), want)
 		}

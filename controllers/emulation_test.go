@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/emulation/chaosmesh"
@@ -139,22 +140,11 @@ func (w *world) sidecarConfig(pod *corev1.Pod) (*wan.Config, error) {
 	return nil, errors.New("the sidecar has no volume")
 }
 
-func (b *databaseBuilder) program() *databaseBuilder {
-	b.Spec.Engine = v1alpha1.Engine{Name: "postgres"}
-	b.Spec.Pods = &v1alpha1.Pods{
-		Image: "localhost/postgres:test", Args: []string{"$(GEOBENCH_REGION)"},
-		Ports:   []v1alpha1.PodPort{{Name: "sql", Port: 5432}},
-		Env:     []v1alpha1.PodEnv{{Name: "PGDATA", Value: "/data/db"}, {Name: "PGPASSWORD", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "password"}}},
-		Volumes: []v1alpha1.PodVolume{{Name: "data", MountPath: "/data"}, {Name: "config", MountPath: "/etc/db", ConfigMapRef: &v1alpha1.LocalReference{Name: "c"}}},
-	}
-	return b
-}
-
 // playProbes plays the kubelet for probe pods.
 func (w *world) playProbes() {
 	w.t.Helper()
 	pods := &corev1.PodList{}
-	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{LabelRole: RoleNetwork}))
+	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelRole: kube.RoleNetwork}))
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		if pod.Status.Phase == corev1.PodSucceeded {
@@ -183,7 +173,7 @@ func (w *world) playChaosMesh() {
 	if !w.chaosMesh {
 		return
 	}
-	for _, kind := range chaosKinds {
+	for _, kind := range chaosMeshKinds {
 		list := w.chaos(kind)
 		for i := range list.Items {
 			o := &list.Items[i]
@@ -282,7 +272,7 @@ func TestChaosMesh(t *testing.T) {
 		t.Errorf("objects %q", first)
 	}
 	pod := w.nodePod("d", "us-west-2", 0)
-	if len(pod.Spec.InitContainers) != 1 || pod.Spec.InitContainers[0].Name != probeContainer {
+	if len(pod.Spec.InitContainers) != 1 || pod.Spec.InitContainers[0].Name != "geobench-probe" {
 		t.Errorf("sidecars %+v", pod.Spec.InitContainers)
 	}
 	w.must(w.client.Delete(w.ctx, pod, client.GracePeriodSeconds(0)))
@@ -373,7 +363,7 @@ func TestProgramBehindSidecars(t *testing.T) {
 	for _, c := range pod.Spec.InitContainers {
 		names = append(names, c.Name)
 	}
-	if !slices.Equal(names, []string{emulation.SidecarName, probeContainer}) {
+	if !slices.Equal(names, []string{emulation.SidecarName, "geobench-probe"}) {
 		t.Errorf("sidecars %q", names)
 	}
 	env := map[string]string{}
@@ -391,7 +381,7 @@ func TestProgramBehindSidecars(t *testing.T) {
 	}
 	for _, was := range objects {
 		if now := w.get(was.GetName(), was.DeepCopyObject().(client.Object)); now.GetResourceVersion() != was.GetResourceVersion() {
-			t.Errorf("%s %s was written again", kindOf(was), was.GetName())
+			t.Errorf("%s %s was written again", kube.KindOf(was), was.GetName())
 		}
 	}
 }
@@ -467,7 +457,7 @@ func TestSidecarsThatLag(t *testing.T) {
 	w.until("the sidecars are gone", func() bool {
 		left := 0
 		for _, list := range []client.ObjectList{&corev1.ConfigMapList{}, &corev1.ServiceList{}} {
-			w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{LabelRole: RoleNetwork}))
+			w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelRole: kube.RoleNetwork}))
 			switch l := list.(type) {
 			case *corev1.ConfigMapList:
 				left += len(l.Items)
@@ -487,7 +477,7 @@ func TestRunBehindSidecars(t *testing.T) {
 	w.create(makeDatabase("d").emulation(v1alpha1.EmulationSidecar).obj(), makeRun("r").database("d").obj())
 	w.untilStage("r", v1alpha1.StageMeasure)
 	pods := &corev1.PodList{}
-	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{LabelRole: RoleWorker}))
+	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelRole: kube.RoleWorker}))
 	if len(pods.Items) != 2 {
 		t.Fatalf("%d workers", len(pods.Items))
 	}
@@ -496,7 +486,7 @@ func TestRunBehindSidecars(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if config.Region != pods.Items[i].Labels[LabelRegion] || len(config.Peers) != 4 {
+		if config.Region != pods.Items[i].Labels[kube.LabelRegion] || len(config.Peers) != 4 {
 			t.Errorf("config of a worker %+v", config)
 		}
 	}

@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/health"
 )
@@ -93,6 +95,15 @@ func (w *world) databases() []v1alpha1.GeoDatabase {
 // collectOrphans plays the garbage collector for what experiments and databases own, and for results of runs.
 func (w *world) collectOrphans() {
 	w.t.Helper()
+	// Owners are listed last: a manager that runs beside makes them before what they own.
+	var dependents []client.Object
+	for _, list := range []client.ObjectList{&v1alpha1.BenchmarkRunList{}, &v1alpha1.GeoDatabaseList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}} {
+		w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace)))
+		w.must(meta.EachListItem(list, func(o runtime.Object) error {
+			dependents = append(dependents, o.(client.Object))
+			return nil
+		}))
+	}
 	alive := map[types.UID]client.Object{}
 	experiments := &v1alpha1.ExperimentList{}
 	w.must(w.client.List(w.ctx, experiments, client.InNamespace(w.namespace)))
@@ -107,29 +118,24 @@ func (w *world) collectOrphans() {
 		alive[runs[i].UID] = &runs[i]
 	}
 	owned := map[types.UID]int{}
-	for _, list := range []client.ObjectList{&v1alpha1.BenchmarkRunList{}, &v1alpha1.GeoDatabaseList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}} {
-		w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace)))
-		w.must(meta.EachListItem(list, func(o runtime.Object) error {
-			obj := o.(client.Object)
-			ref := metav1.GetControllerOf(obj)
-			if ref == nil || ref.Kind != "Experiment" && ref.Kind != "GeoDatabase" && obj.GetLabels()[LabelRole] != RoleResult {
-				return nil // a run sees to all else itself
-			}
-			owner := alive[ref.UID]
-			if owner != nil && !controllerutil.ContainsFinalizer(owner, metav1.FinalizerDeleteDependents) {
-				return nil
-			}
-			owned[ref.UID]++
-			if obj.GetDeletionTimestamp() == nil {
-				return client.IgnoreNotFound(w.client.Delete(w.ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground)))
-			}
-			return nil
-		}))
+	for _, obj := range dependents {
+		ref := metav1.GetControllerOf(obj)
+		if ref == nil || ref.Kind != "Experiment" && ref.Kind != "GeoDatabase" && obj.GetLabels()[kube.LabelRole] != kube.RoleResult {
+			continue // a run sees to all else itself
+		}
+		owner := alive[ref.UID]
+		if owner != nil && !controllerutil.ContainsFinalizer(owner, metav1.FinalizerDeleteDependents) {
+			continue
+		}
+		owned[ref.UID]++
+		if obj.GetDeletionTimestamp() == nil {
+			w.must(client.IgnoreNotFound(w.client.Delete(w.ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground))))
+		}
 	}
 	for i := range databases {
 		db := &databases[i]
 		pods := &corev1.PodList{}
-		w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{LabelDatabase: db.Name, LabelRole: RoleNode}))
+		w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelDatabase: db.Name, kube.LabelRole: kube.RoleNode}))
 		if db.DeletionTimestamp == nil || !controllerutil.ContainsFinalizer(db, metav1.FinalizerDeleteDependents) || owned[db.UID] > 0 || len(pods.Items) > 0 {
 			continue
 		}
@@ -145,7 +151,7 @@ func (w *world) watchExperiment(most int) {
 	active := 0
 	runs := w.runs()
 	for i := range runs {
-		if !settled(&runs[i]) {
+		if !kube.Settled(&runs[i]) {
 			active++
 		}
 	}
@@ -159,7 +165,7 @@ func (w *world) untilFinished(name string, most int) *v1alpha1.Experiment {
 	w.t.Helper()
 	w.until("experiment "+name+" has finished", func() bool {
 		w.watchExperiment(most)
-		return finished(w.getExperiment(name))
+		return kube.Finished(w.getExperiment(name))
 	})
 	return w.getExperiment(name)
 }
@@ -191,7 +197,7 @@ func TestExperimentPlaysAllPoints(t *testing.T) {
 				running[p.Point] = true
 			}
 		}
-		return finished(e)
+		return kube.Finished(e)
 	})
 	want := []string{"calvin clientsPerRegion=10", "calvin clientsPerRegion=20", "slog clientsPerRegion=10", "slog clientsPerRegion=20"}
 	if !slices.Equal(order, want) || len(running) != 4 {
@@ -228,7 +234,7 @@ func TestExperimentPlaysAllPoints(t *testing.T) {
 		}
 	}
 	cm := w.get(st.ReportRef.Name, &corev1.ConfigMap{}).(*corev1.ConfigMap)
-	for key, text := range map[string]string{ReportKey: `"tput":10000`, ReportText: "1 of 2 claims hold"} {
+	for key, text := range map[string]string{results.ReportKey: `"tput":10000`, results.ReportText: "1 of 2 claims hold"} {
 		if !strings.Contains(cm.Data[key], text) {
 			t.Errorf("%s does not hold %q:\n%s", key, text, cm.Data[key])
 		}
@@ -270,7 +276,7 @@ func TestExperimentOperatorDiesAfterEveryWrite(t *testing.T) {
 	w.create(makeExperiment("e").sweep(clients, 10).claim("all", "size(tput('calvin')) == 1 && size(tput('slog')) == 1").obj())
 	for range 2 {
 		w.until("points have ended", func() bool { // each step ends with a death
-			w.restartOperator()
+			w.revive()
 			w.watchExperiment(1)
 			st := w.getExperiment("e").Status
 			ended := int(st.Completed + st.Failed)
@@ -282,8 +288,8 @@ func TestExperimentOperatorDiesAfterEveryWrite(t *testing.T) {
 		})
 	}
 	w.until("the experiment has finished", func() bool {
-		w.restartOperator()
-		return finished(w.getExperiment("e"))
+		w.revive()
+		return kube.Finished(w.getExperiment("e"))
 	})
 	if st := w.getExperiment("e").Status; st.Completed != 2 || st.ClaimsHold != "1/1" {
 		t.Errorf("after %d deaths: %+v", w.deaths, st)
@@ -317,7 +323,7 @@ func TestExperimentIsDeleted(t *testing.T) {
 					w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace)))
 					w.must(meta.EachListItem(list, func(o runtime.Object) error {
 						if obj := o.(client.Object); obj.GetName() != "kube-root-ca.crt" {
-							left = append(left, kindOf(obj)+" "+obj.GetName())
+							left = append(left, kube.KindOf(obj)+" "+obj.GetName())
 						}
 						return nil
 					}))
@@ -350,7 +356,7 @@ func TestExperimentTriesInvalidRunsAgain(t *testing.T) {
 				w.patchReport(run.Name, "us-west-2", map[string]string{deploy.KeyState: deploy.StateFailed, deploy.KeyMessage: "no connection"})
 			}
 		}
-		return finished(w.getExperiment("e"))
+		return kube.Finished(w.getExperiment("e"))
 	})
 	e := w.getExperiment("e")
 	st := &e.Status
@@ -475,7 +481,7 @@ func TestExperimentWithConcurrency(t *testing.T) {
 	w.until("the experiment has finished", func() bool {
 		w.watchExperiment(2)
 		most = max(most, len(w.getExperiment("e").Status.Active))
-		return finished(w.getExperiment("e"))
+		return kube.Finished(w.getExperiment("e"))
 	})
 	if st := w.getExperiment("e").Status; st.Completed != 3 || most != 2 {
 		t.Errorf("at most %d runs at once; %+v", most, st)

@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,6 +25,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/health/healthtest"
 )
@@ -150,7 +154,7 @@ func TestRecordedObjects(t *testing.T) {
 	r.create(held)
 	r.until("the run is over", func() bool {
 		now := r.getRun("r")
-		if now.Status.Stage != "" && !over(now) {
+		if now.Status.Stage != "" && !kube.Over(now) {
 			r.record("stage-"+strings.ToLower(string(now.Status.Stage)), run, "r")
 		}
 		if conditionIs(r.getDatabase("d").Status.Conditions, v1alpha1.ConditionReady, metav1.ConditionTrue) {
@@ -159,7 +163,7 @@ func TestRecordedObjects(t *testing.T) {
 		if c := meta.FindStatusCondition(r.getRun("second").Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Reason == health.DatabaseBusy {
 			r.record("database-busy", run, "second")
 		}
-		return over(now) && len(now.Finalizers) == 0
+		return kube.Over(now) && len(now.Finalizers) == 0
 	})
 	r.record("passed", run, "r")
 	r.record("suspended", run, "held")
@@ -226,17 +230,17 @@ func TestRecordedObjects(t *testing.T) {
 		if c := conditionOf(r.getExperiment("e"), v1alpha1.ConditionReady); c.Reason == "Running" {
 			r.record("running", experiment, "e")
 		}
-		return finished(r.getExperiment("e"))
+		return kube.Finished(r.getExperiment("e"))
 	})
 	r.record("claims-differ", experiment, "e")
 	e = r.getExperiment("e")
 	r.patchSpec(e, func() { e.Spec.Gate = v1alpha1.GateClaims })
 	r.record("another-spec", experiment, "e")
-	r.until("it is judged again", func() bool { return finished(r.getExperiment("e")) })
+	r.until("it is judged again", func() bool { return kube.Finished(r.getExperiment("e")) })
 	r.record("claims-differ-gate", experiment, "e")
 	e = r.getExperiment("e")
 	r.patchSpec(e, func() { e.Spec.Gate, e.Spec.Claims = "", e.Spec.Claims[1:] })
-	r.until("it is judged once more", func() bool { return finished(r.getExperiment("e")) })
+	r.until("it is judged once more", func() bool { return kube.Finished(r.getExperiment("e")) })
 	r.record("claims-hold", experiment, "e")
 
 	still := makeExperiment("still", "calvin").obj()
@@ -258,14 +262,14 @@ func TestRecordedObjects(t *testing.T) {
 	r.create(fails)
 	r.until("its run waits for workers", func() bool {
 		return slices.ContainsFunc(r.runs(), func(run v1alpha1.BenchmarkRun) bool {
-			return run.Labels[LabelExperiment] == "fails" && run.Status.Stage == v1alpha1.StageWarmup
+			return run.Labels[kube.LabelExperiment] == "fails" && run.Status.Stage == v1alpha1.StageWarmup
 		})
 	})
 	doomed := makeExperiment("doomed", "calvin").refs("d").obj()
 	doomed.Spec.Databases, doomed.Finalizers = nil, []string{"example.com/hold"}
 	r.create(doomed)
-	r.clock.Step(readyDeadline + time.Minute)
-	r.until("the experiment has ended", func() bool { return finished(r.getExperiment("fails")) })
+	r.clock.Step(10 * time.Minute) // more than workers have to become ready
+	r.until("the experiment has ended", func() bool { return kube.Finished(r.getExperiment("fails")) })
 	r.record("points-failed", experiment, "fails")
 	r.until("the other one runs", func() bool { return len(r.getExperiment("doomed").Status.Active) > 0 })
 	r.must(r.client.Delete(r.ctx, doomed))
@@ -278,7 +282,7 @@ func TestRecordedObjects(t *testing.T) {
 
 // forgetForeground takes the garbage collector's part: it lets go of what is deleted in the foreground once nothing of it is left.
 func forgetForeground(w *world, obj client.Object) bool {
-	if controllerutil.ContainsFinalizer(obj, metav1.FinalizerDeleteDependents) && !controllerutil.ContainsFinalizer(obj, Finalizer) {
+	if controllerutil.ContainsFinalizer(obj, metav1.FinalizerDeleteDependents) && !controllerutil.ContainsFinalizer(obj, kube.Finalizer) {
 		w.patchSpec(obj, func() { controllerutil.RemoveFinalizer(obj, metav1.FinalizerDeleteDependents) })
 	}
 	return false
@@ -302,7 +306,7 @@ func TestNothingIsReadyBeforeItsVerdict(t *testing.T) {
 	w.patchSpec(run, func() { run.Spec.RunID = "two" })
 	w.until("the second attempt is over", func() bool {
 		run := w.getRun("r")
-		return run.Status.RunID == "two" && over(run) && len(run.Finalizers) == 0
+		return run.Status.RunID == "two" && kube.Over(run) && len(run.Finalizers) == 0
 	})
 	last := w.getRun("r").ResourceVersion
 	versions, verdicts := 0, 0
@@ -453,10 +457,10 @@ func TestTimeToLive(t *testing.T) {
 		w.step() // the garbage collector has its turn
 	}
 	kept := w.get("r-result", &corev1.ConfigMap{}).(*corev1.ConfigMap)
-	if kept.Labels[LabelExpired] != "true" || kept.Labels[LabelRun] != "r" || len(kept.OwnerReferences) != 0 {
+	if kept.Labels[kube.LabelExpired] != "true" || kept.Labels[kube.LabelRun] != "r" || len(kept.OwnerReferences) != 0 {
 		t.Errorf("the result has labels %v and owners %v", kept.Labels, kept.OwnerReferences)
 	}
-	if _, err := ReadResult(run, kept); err != nil {
+	if _, err := results.Read(run, kept); err != nil {
 		t.Errorf("the result that stays: %v", err)
 	}
 	if left := w.leftovers("r"); len(left) != 1 {
@@ -473,7 +477,7 @@ func TestTimeToLive(t *testing.T) {
 		w.step()
 	}
 	now := w.get("r-result", &corev1.ConfigMap{}).(*corev1.ConfigMap)
-	if isGone("r") || now.UID == kept.UID || !metav1.IsControlledBy(now, again) || now.Labels[LabelExpired] != "" {
+	if isGone("r") || now.UID == kept.UID || !metav1.IsControlledBy(now, again) || now.Labels[kube.LabelExpired] != "" {
 		t.Errorf("gone %t, result %s of %v, labels %v", isGone("r"), now.UID, now.OwnerReferences, now.Labels)
 	}
 	// A time that is set later counts from the end; deleting a run by hand takes its result.
@@ -501,23 +505,23 @@ func TestChildrenHaveNoLabelsOfGitOpsTools(t *testing.T) {
 	w.create(parents...)
 	seen := map[string]bool{}
 	look := func() {
-		lists := append(cleanupLists(), &v1alpha1.BenchmarkRunList{}, &v1alpha1.GeoDatabaseList{}, &batchv1.JobList{}, &corev1.ServiceList{}, &corev1.SecretList{})
-		for _, list := range lists {
+		for _, list := range []client.ObjectList{&v1alpha1.BenchmarkRunList{}, &v1alpha1.GeoDatabaseList{}, &appsv1.StatefulSetList{}, &batchv1.JobList{},
+			&corev1.PodList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}} {
 			w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace)))
 			w.must(meta.EachListItem(list, func(o runtime.Object) error {
 				obj := o.(client.Object)
 				if metav1.GetControllerOf(obj) == nil {
 					return nil
 				}
-				seen[kindOf(obj)] = true
+				seen[kube.KindOf(obj)] = true
 				for key, value := range obj.GetLabels() {
 					if labels[key] == value && value != "" {
-						t.Errorf("%s %s has the label %s: %s", kindOf(obj), obj.GetName(), key, value)
+						t.Errorf("%s %s has the label %s: %s", kube.KindOf(obj), obj.GetName(), key, value)
 					}
 				}
 				for key := range obj.GetAnnotations() {
 					if _, copied := annotations[key]; copied {
-						t.Errorf("%s %s has the annotation %s", kindOf(obj), obj.GetName(), key)
+						t.Errorf("%s %s has the annotation %s", kube.KindOf(obj), obj.GetName(), key)
 					}
 				}
 				return nil
@@ -526,9 +530,9 @@ func TestChildrenHaveNoLabelsOfGitOpsTools(t *testing.T) {
 	}
 	w.until("all is over", func() bool {
 		look()
-		return over(w.getRun("r")) && finished(w.getExperiment("e"))
+		return kube.Over(w.getRun("r")) && kube.Finished(w.getExperiment("e"))
 	})
-	for _, kind := range []string{"BenchmarkRun", "GeoDatabase", "Job", "Pod", "Service", "ConfigMap", "Secret", "Role", "ServiceAccount"} {
+	for _, kind := range []string{"BenchmarkRun", "GeoDatabase", "Job", "Pod", "Service", "ConfigMap", "Secret", "Role", "ServiceAccount", "StatefulSet"} {
 		if !seen[kind] {
 			t.Errorf("no child of kind %s was seen: %v", kind, seen)
 		}

@@ -20,6 +20,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/authority"
+	"github.com/geobench/geobench/controllers/kube"
 )
 
 // TestManagerWithItsOwnRights runs the controllers as the operator does: behind a manager with its small caches and
@@ -31,8 +33,8 @@ func TestManagerWithItsOwnRights(t *testing.T) {
 	config := rest.CopyConfig(apiServer)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:  testScheme(),
-		Cache:   CacheOptions(""),
+		Scheme:  kube.Scheme(),
+		Cache:   kube.CacheOptions(""),
 		Metrics: metricsserver.Options{BindAddress: "0"},
 	})
 	w.must(err)
@@ -47,7 +49,7 @@ func TestManagerWithItsOwnRights(t *testing.T) {
 
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
-	for run := w.getRun("r"); !over(run) || len(run.Finalizers) > 0 || !finished(w.getExperiment("e")); run = w.getRun("r") {
+	for run := w.getRun("r"); !kube.Over(run) || len(run.Finalizers) > 0 || !kube.Finished(w.getExperiment("e")); run = w.getRun("r") {
 		select {
 		case err := <-stopped:
 			t.Fatalf("the manager stopped: %v\n%s", err, w.describe())
@@ -82,20 +84,20 @@ func TestAuthorityWithItsOwnRights(t *testing.T) {
 	}, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "another"}})
 	config := rest.CopyConfig(apiServer)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
-	operator, err := client.New(config, client.Options{Scheme: testScheme()})
+	operator, err := client.New(config, client.Options{Scheme: kube.Scheme()})
 	w.must(err)
 	now := time.Now()
 	for _, step := range []struct {
 		what string
 		at   time.Time
 	}{{"made", now}, {"read", now}, {"renewed", now.Add(3 * 365 * 24 * time.Hour)}} {
-		c := &Credentials{Client: operator, Live: operator, Namespace: w.namespace, Clock: clocktesting.NewFakePassiveClock(step.at)}
+		c := &authority.Keeper{Client: operator, Live: operator, Namespace: w.namespace, Clock: clocktesting.NewFakePassiveClock(step.at)}
 		before := &corev1.Secret{}
-		w.must(client.IgnoreNotFound(w.client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: AuthorityName}, before)))
+		w.must(client.IgnoreNotFound(w.client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: authority.SecretName}, before)))
 		if _, err := c.Authority(w.ctx); err != nil {
 			t.Fatalf("%s: %v", step.what, err)
 		}
-		if changed := w.secret(AuthorityName).ResourceVersion != before.ResourceVersion; changed != (step.what != "read") {
+		if changed := w.secret(authority.SecretName).ResourceVersion != before.ResourceVersion; changed != (step.what != "read") {
 			t.Errorf("%s: the Secret was written: %t", step.what, changed)
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/emulation/chaosmesh"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/result"
@@ -33,7 +35,7 @@ const builtInFaults = `
 // disturbances is what each node does to itself now.
 func (w *world) disturbances() string {
 	pods := &corev1.PodList{}
-	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{LabelRole: RoleNode}))
+	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelRole: kube.RoleNode}))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []string
@@ -71,7 +73,7 @@ func (w *world) disturbances() string {
 
 func (w *world) document(run string) *result.Document {
 	w.t.Helper()
-	doc, err := ReadResult(w.getRun(run), w.get(ResultName(w.getRun(run)), &corev1.ConfigMap{}).(*corev1.ConfigMap))
+	doc, err := results.Read(w.getRun(run), w.get(kube.ResultName(w.getRun(run)), &corev1.ConfigMap{}).(*corev1.ConfigMap))
 	w.must(err)
 	return doc
 }
@@ -109,7 +111,7 @@ func TestBuiltInFaults(t *testing.T) {
 			seen = append(seen, now)
 		}
 		run := w.getRun("r")
-		return over(run) && len(run.Finalizers) == 0
+		return kube.Over(run) && len(run.Finalizers) == 0
 	})
 	const slowUS, slowAP = "us-west-2/0/0 to ap-northeast-1 80ms", "ap-northeast-1/0/0 to us-west-2 50ms" // the way back of what it sends
 	want := []string{"", slowAP + "; " + slowUS, slowAP + "; " + slowUS + " slow 100%", slowAP + "; " + slowUS, "",
@@ -151,7 +153,7 @@ const chaosFaults = `
 
 // left names what is left of Chaos Mesh's objects.
 func (w *world) chaosLeft() (out []string) {
-	for _, kind := range chaosKinds {
+	for _, kind := range chaosMeshKinds {
 		for _, o := range w.chaos(kind).Items {
 			out = append(out, kind+" "+o.GetName())
 		}
@@ -169,12 +171,12 @@ func TestOperatorDiesAfterEveryWriteOfFaults(t *testing.T) {
 	w.create(makeDatabase("d").obj(), makeRun("r").database("d").by(v1alpha1.FaultInjectionChaosMesh).duration(8*time.Second).faults(chaosFaults).obj())
 	first := ""
 	w.until("the run is over", func() bool {
-		w.restartOperator()
+		w.revive()
 		run := w.getRun("r")
 		if first == "" {
 			first = run.Status.DatabaseIncarnation
 		}
-		return over(run) && len(run.Finalizers) == 0
+		return kube.Over(run) && len(run.Finalizers) == 0
 	})
 	run := w.getRun("r")
 	if run.Status.Verdict != v1alpha1.VerdictPassed || run.Status.DatabaseIncarnation != first {
@@ -224,7 +226,7 @@ func TestPodKill(t *testing.T) {
 	if d := w.disturbances(); d != "us-west-2/0/0 lost [1]" {
 		t.Errorf("nodes do %s", d)
 	}
-	w.until("the run is over", func() bool { return over(w.getRun("r")) })
+	w.until("the run is over", func() bool { return kube.Over(w.getRun("r")) })
 	if w.nodePod("d", "ap-northeast-1", 0).UID != second {
 		t.Error("the pod that took its place was deleted too")
 	}

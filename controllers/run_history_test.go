@@ -1,10 +1,7 @@
 package controllers
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -68,7 +64,7 @@ func TestHistoryIsChecked(t *testing.T) {
 			}
 		}, v1alpha1.VerdictFailed, "CheckFailed", "realtime"},
 		"more than the operator has memory for": {both, func(w *world) {
-			w.history, w.run.HistoryMemory = inTurn, 3*transactionMemory
+			w.history, w.run.Memory = inTurn, errand.NewBudget(3*220)
 		}, v1alpha1.VerdictInvalid, "HistoryTooLarge", "checking 3 transactions with 6 operations"},
 		"more than a worker may record": {both, func(w *world) {
 			w.history, w.historyFull = inTurn, true
@@ -109,56 +105,5 @@ func TestHistoryIsChecked(t *testing.T) {
 			}
 			w.ranOnce()
 		})
-	}
-}
-
-func TestClocksOfSeveralMachines(t *testing.T) {
-	type clock struct {
-		machine       string
-		ahead, within time.Duration
-	}
-	for name, tt := range map[string]struct {
-		clocks []clock
-		want   time.Duration
-	}{
-		"one machine":      {[]clock{{"a", 5, 1000}, {"a", -5, 1000}}, 0},
-		"two":              {[]clock{{"a", 10 * time.Millisecond, time.Millisecond}, {"b", -4 * time.Millisecond, 2 * time.Millisecond}}, 17*time.Millisecond + clockDrift},
-		"no error is told": {[]clock{{"a", 0, 0}, {"b", 0, 0}}, clockDrift},
-	} {
-		var c clockSpread
-		for _, x := range tt.clocks {
-			c.add(x.machine, x.ahead, x.within)
-		}
-		if got := c.bound(); got != tt.want {
-			t.Errorf("%s: clocks are %s apart, want %s", name, got, tt.want)
-		}
-	}
-}
-
-func TestHTTPWorkerClient(t *testing.T) {
-	credentials, folder := unitCredentials(t, "uid")
-	addr := httpsServer(t, folder, func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case admin.PathClock:
-			_ = json.NewEncoder(w).Encode(admin.Reading{Wall: time.Now().Add(time.Hour).UnixNano(), Monotonic: time.Minute})
-		case deploy.PathHistory:
-			http.Error(w, "the history is still being written", http.StatusConflict)
-		}
-	})
-	c := newPodClients(credentials).Nodes("uid")
-	clock, err := c.Clock(t.Context(), addr)
-	if err != nil || clock.Within <= 0 || clock.Within > time.Minute || (clock.Ahead-time.Hour).Abs() > clock.Within || (time.Since(clock.Zero)-time.Minute).Abs() > time.Minute/2 {
-		t.Errorf("the clocks are %+v, %v; they are an hour ahead, and began a minute ago", clock, err)
-	}
-	if _, err := c.History(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "409 Conflict: the history is still") {
-		t.Errorf("a history that is being written gave %v", err)
-	}
-	body, err := c.History(t.Context(), httpsServer(t, folder, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "all of it") }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer body.Close() //nolint:errcheck // a test
-	if b, err := io.ReadAll(body); err != nil || string(b) != "all of it" {
-		t.Errorf("read %q, %v", b, err)
 	}
 }

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/result"
 )
@@ -40,9 +43,9 @@ func TestRunGoesThroughAllStages(t *testing.T) {
 		if s := run.Status.Stage; s != "" && !slices.Contains(seen, s) {
 			seen = append(seen, s)
 		}
-		c := meta.FindStatusCondition(run.Status.Conditions, conditionQuiet)
+		c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionDatabaseQuiet)
 		settled = settled || c != nil && c.Reason == "Settling"
-		return over(run) && len(run.Finalizers) == 0
+		return kube.Over(run) && len(run.Finalizers) == 0
 	})
 	if want := append(slices.Clone(activeStages), v1alpha1.StageCompleted); !slices.Equal(seen, want) {
 		// Recover and the like may pass within one step; what was seen must be in order.
@@ -75,7 +78,7 @@ func TestRunGoesThroughAllStages(t *testing.T) {
 			t.Errorf("condition %s is not true", c)
 		}
 	}
-	doc, err := ReadResult(run, w.get(st.ReportRef.Name, &corev1.ConfigMap{}).(*corev1.ConfigMap))
+	doc, err := results.Read(run, w.get(st.ReportRef.Name, &corev1.ConfigMap{}).(*corev1.ConfigMap))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,9 +117,9 @@ func TestOperatorDiesAfterEveryWrite(t *testing.T) {
 	w.dieAfterEveryWrite()
 	w.create(makeDatabase("d").obj(), makeRun("r").database("d").workers(2).obj())
 	w.until("the run is over", func() bool {
-		w.restartOperator()
+		w.revive()
 		run := w.getRun("r")
-		return over(run) && !controllerutil.ContainsFinalizer(run, Finalizer)
+		return kube.Over(run) && !controllerutil.ContainsFinalizer(run, kube.Finalizer)
 	})
 	st := w.getRun("r").Status
 	if st.Verdict != v1alpha1.VerdictPassed {
@@ -158,7 +161,7 @@ func (w *world) untilAtLeast(name string, stage v1alpha1.Stage) *v1alpha1.Benchm
 	w.t.Helper()
 	w.until(fmt.Sprintf("run %s reaches stage %s", name, stage), func() bool {
 		run := w.getRun(name)
-		return over(run) || stageOrder[run.Status.Stage] >= stageOrder[stage]
+		return kube.Over(run) || slices.Index(activeStages, run.Status.Stage) >= slices.Index(activeStages, stage)
 	})
 	return w.getRun(name)
 }
@@ -171,7 +174,7 @@ func TestDeletionLeavesNothing(t *testing.T) {
 			w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
 			var run *v1alpha1.BenchmarkRun
 			if stage == v1alpha1.StageCompleted {
-				w.until("the run has completed", func() bool { return over(w.getRun("r")) })
+				w.until("the run has completed", func() bool { return kube.Over(w.getRun("r")) })
 				run = w.getRun("r")
 			} else {
 				run = w.untilAtLeast("r", stage)
@@ -227,11 +230,11 @@ func TestLossesMakeARunInvalid(t *testing.T) {
 			w.must(w.client.Status().Update(w.ctx, pod))
 		}, "WorkerFailed", "OOMKilled, exit code 137"},
 		"a worker's Job is deleted": {v1alpha1.StageMeasure, func(w *world) {
-			job := w.get(workerName(w.getRun("r"), "us-west-2"), &batchv1.Job{})
+			job := w.get(kube.WorkerName(w.getRun("r"), "us-west-2"), &batchv1.Job{})
 			w.must(w.client.Delete(w.ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 		}, "WorkerObjectDeleted", "was deleted"},
 		"a worker's ConfigMap is deleted": {v1alpha1.StageMeasure, func(w *world) {
-			w.must(w.client.Delete(w.ctx, w.get(reportName(w.getRun("r"), "us-west-2", 0), &corev1.ConfigMap{})))
+			w.must(w.client.Delete(w.ctx, w.get(kube.ReportName(w.getRun("r"), "us-west-2", 0), &corev1.ConfigMap{})))
 		}, "WorkerObjectDeleted", "was deleted"},
 		"the database is deleted": {v1alpha1.StageMeasure, func(w *world) {
 			w.must(w.client.Delete(w.ctx, w.getDatabase("d")))
@@ -245,7 +248,7 @@ func TestLossesMakeARunInvalid(t *testing.T) {
 			w.untilStage("r", tt.stage)
 			tt.lose(w)
 			// Whichever controller notices first, the run must not pass.
-			w.until("the run is over", func() bool { return over(w.getRun("r")) })
+			w.until("the run is over", func() bool { return kube.Over(w.getRun("r")) })
 			run := w.untilOver("r")
 			if run.Status.Stage != v1alpha1.StageFailed || run.Status.Verdict != v1alpha1.VerdictInvalid {
 				t.Fatalf("the run ended %s %s: %s", run.Status.Stage, run.Status.Verdict, run.Status.Message)
@@ -267,7 +270,7 @@ func TestLossesMakeARunInvalid(t *testing.T) {
 func (w *world) workerPod(run, region string) *corev1.Pod {
 	w.t.Helper()
 	pods := &corev1.PodList{}
-	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{LabelRun: run, LabelRegion: region}))
+	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelRun: run, kube.LabelRegion: region}))
 	if len(pods.Items) == 0 {
 		w.t.Fatalf("run %s has no worker in %s", run, region)
 	}
@@ -276,7 +279,7 @@ func (w *world) workerPod(run, region string) *corev1.Pod {
 
 func (w *world) patchReport(run, region string, data map[string]string) {
 	w.t.Helper()
-	cm := w.get(reportName(w.getRun(run), region, 0), &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	cm := w.get(kube.ReportName(w.getRun(run), region, 0), &corev1.ConfigMap{}).(*corev1.ConfigMap)
 	base := cm.DeepCopy()
 	for k, v := range data {
 		cm.Data[k] = v
@@ -370,7 +373,7 @@ func TestDatabaseWhoseRowsAreNotKnown(t *testing.T) {
 				if since := run.Status.StageStartTime; run.Status.Stage == v1alpha1.StageEvaluate && w.clock.Since(since.Time) > 20*time.Second {
 					w.clock.Step(30 * time.Second)
 				}
-				return over(run) && len(run.Finalizers) == 0
+				return kube.Over(run) && len(run.Finalizers) == 0
 			})
 			st := w.getRun("r").Status
 			if st.Stage != v1alpha1.StageCompleted || st.Verdict != v1alpha1.VerdictInvalid || st.Reason != tt.reason || st.ReportRef == nil || !strings.Contains(st.Message, tt.message) {
@@ -416,7 +419,7 @@ func TestDeadlines(t *testing.T) {
 				if since := run.Status.StageStartTime; since != nil && w.clock.Since(since.Time) > 20*time.Second {
 					w.clock.Step(30 * time.Second) // it is stuck
 				}
-				return over(run) && len(run.Finalizers) == 0
+				return kube.Over(run) && len(run.Finalizers) == 0
 			})
 			st := w.getRun("r").Status
 			if st.Stage != v1alpha1.StageFailed || st.Verdict != v1alpha1.VerdictFailed || st.Reason != tt.reason || !strings.Contains(st.Message, tt.message) {
@@ -440,13 +443,13 @@ func TestRunsTakeTurns(t *testing.T) {
 		active, done := 0, 0
 		for i := range runs.Items {
 			run := &runs.Items[i]
-			if stageOrder[run.Status.Stage] > stageOrder[v1alpha1.StagePreflight] {
+			if slices.Index(activeStages, run.Status.Stage) > slices.Index(activeStages, v1alpha1.StagePreflight) {
 				active++
 				if !slices.Contains(order, run.Name) {
 					order = append(order, run.Name)
 				}
 			}
-			if over(run) && len(run.Finalizers) == 0 {
+			if kube.Over(run) && len(run.Finalizers) == 0 {
 				done++
 			}
 		}
@@ -463,10 +466,7 @@ func TestRunsTakeTurns(t *testing.T) {
 	// Creation times have a resolution of a second; within one, names decide.
 	runs := []client.Object{w.getRun("a"), w.getRun("b"), w.getRun("c")}
 	slices.SortFunc(runs, func(a, b client.Object) int {
-		if earlier(a, b) {
-			return -1
-		}
-		return 1
+		return cmp.Or(a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time), strings.Compare(a.GetName(), b.GetName()))
 	})
 	want := []string{runs[0].GetName(), runs[1].GetName(), runs[2].GetName()}
 	if !slices.Equal(order, want) {
@@ -506,7 +506,7 @@ func TestAnotherRunIDRunsAgain(t *testing.T) {
 	w.committed = 7000
 	w.until("the second attempt is over", func() bool {
 		run := w.getRun("r")
-		return run.Status.RunID == "two" && over(run) && len(run.Finalizers) == 0
+		return run.Status.RunID == "two" && kube.Over(run) && len(run.Finalizers) == 0
 	})
 	run := w.getRun("r")
 	if run.Status.Verdict != v1alpha1.VerdictPassed || run.Status.Summary.Committed != 2*7000 {
@@ -558,18 +558,15 @@ func TestWorkersMayTouchTheirReportsOnly(t *testing.T) {
 	w.create(makeDatabase("d").obj(), makeRun("r").database("d").workers(2).obj())
 	w.untilStage("r", v1alpha1.StageMeasure)
 	run := w.getRun("r")
-	role := w.get(workerName(run, "us-west-2"), &rbacv1.Role{}).(*rbacv1.Role)
+	role := w.get(kube.WorkerName(run, "us-west-2"), &rbacv1.Role{}).(*rbacv1.Role)
 	want := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "patch", "watch"},
-		ResourceNames: []string{reportName(run, "us-west-2", 0), reportName(run, "us-west-2", 1)}}}
+		ResourceNames: []string{kube.ReportName(run, "us-west-2", 0), kube.ReportName(run, "us-west-2", 1)}}}
 	if fmt.Sprint(role.Rules) != fmt.Sprint(want) {
 		t.Errorf("the role allows %v, want %v", role.Rules, want)
 	}
-	for _, list := range cleanupLists() {
-		w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{LabelRun: "r"}))
-		for _, obj := range items(list) {
-			if _, pod := obj.(*corev1.Pod); !pod && !metav1.IsControlledBy(obj, run) {
-				t.Errorf("%s %s does not belong to the run", kindOf(obj), obj.GetName())
-			}
+	for _, obj := range w.labelled("r") {
+		if _, pod := obj.(*corev1.Pod); !pod && !metav1.IsControlledBy(obj, run) {
+			t.Errorf("%s %s does not belong to the run", kube.KindOf(obj), obj.GetName())
 		}
 	}
 }
@@ -587,7 +584,7 @@ func TestCancel(t *testing.T) {
 			w.must(w.client.Patch(w.ctx, run, client.MergeFrom(base)))
 			w.until("the run is over", func() bool {
 				run := w.getRun("r")
-				return over(run) && len(run.Finalizers) == 0
+				return kube.Over(run) && len(run.Finalizers) == 0
 			})
 			st := w.getRun("r").Status
 			if st.Stage == v1alpha1.StageCompleted {

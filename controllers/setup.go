@@ -7,6 +7,12 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/geobench/geobench/controllers/authority"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/errand"
+	"github.com/geobench/geobench/controllers/experiment"
+	"github.com/geobench/geobench/controllers/podclient"
+	"github.com/geobench/geobench/controllers/run"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/protocol"
@@ -20,36 +26,37 @@ type Options struct {
 	// Namespace is the operator's own, where it keeps its Secret.
 	Namespace string
 	// Pods, when set, takes the place of asking the pods themselves.
-	Pods PodClients
+	Pods podclient.Clients
 	// Events, when set, takes the place of the manager's recorder.
 	Events events.EventRecorder
 }
 
 // SetupWithManager registers all controllers.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	database, run, experiment := Reconcilers(mgr, o)
-	return errors.Join(database.SetupWithManager(mgr), run.SetupWithManager(mgr), experiment.SetupWithManager(mgr))
+	databases, runs, experiments := Reconcilers(mgr, o)
+	return errors.Join(mgr.Add(runs.Errands), mgr.Add(experiments.Errands), databases.SetupWithManager(mgr), runs.SetupWithManager(mgr), experiments.SetupWithManager(mgr))
 }
 
 // Reconcilers makes all controllers without registering them.
-func Reconcilers(mgr ctrl.Manager, o Options) (*GeoDatabaseReconciler, *BenchmarkRunReconciler, *ExperimentReconciler) {
+func Reconcilers(mgr ctrl.Manager, o Options) (*database.Reconciler, *run.Reconciler, *experiment.Reconciler) {
 	if o.Events == nil {
 		o.Events = mgr.GetEventRecorder("geobench-operator")
 	}
 	abilities := check.Default(engineTable{})
-	credentials := &Credentials{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.Namespace, Clock: o.Clock}
+	credentials := &authority.Keeper{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.Namespace, Clock: o.Clock}
 	if o.Pods == nil {
-		o.Pods = newPodClients(credentials)
+		o.Pods = podclient.New(credentials)
 	}
-	choice := newEmulationChoice(mgr.GetClient(), mgr.GetAPIReader(), o.Image, o.Clock)
-	return &GeoDatabaseReconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: o.Pods, Choose: choice.choose, Credentials: credentials, Abilities: abilities,
+	choice := database.NewEmulationChoice(mgr.GetClient(), mgr.GetAPIReader(), o.Image, o.Clock)
+	return &database.Reconciler{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: o.Pods, Choose: choice.Choose, Credentials: credentials, Abilities: abilities,
 			Image: o.Image, Events: o.Events, Clock: o.Clock,
-		}, &BenchmarkRunReconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: o.Pods, Choose: choice.choose, Credentials: credentials, Abilities: abilities,
-			Unfit: choice.chaosUnfit, HistoryMemory: historyMemory(), Image: o.Image, Events: o.Events, Clock: o.Clock, Wait: wait,
-		}, &ExperimentReconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Abilities: abilities, Events: o.Events, Clock: o.Clock,
+		}, &run.Reconciler{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: o.Pods, Choose: choice.Choose, Credentials: credentials, Abilities: abilities,
+			Unfit: choice.ChaosUnfit, Errands: errand.NewRunner(), Loads: errand.NewBudget(run.LoadsAtOnce), Memory: errand.NewBudget(run.HistoryMemory()), Image: o.Image, Events: o.Events, Clock: o.Clock, Wait: run.Wait,
+		}, &experiment.Reconciler{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Abilities: abilities, Errands: errand.NewRunner(), Judgements: errand.NewBudget(experiment.JudgementsAtOnce),
+			Events: o.Events, Clock: o.Clock,
 		}
 }
 

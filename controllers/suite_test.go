@@ -15,15 +15,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/emulation/chaosmesh"
 )
 
 // apiServer is a real kube-apiserver, shared by all tests; nil without KUBEBUILDER_ASSETS.
@@ -53,7 +52,7 @@ func withAPIServer(m *testing.M) int {
 	}
 	config.QPS, config.Burst = -1, 0
 	apiServer = config
-	if c, err := client.New(config, client.Options{Scheme: testScheme()}); err != nil || c.Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}) != nil {
+	if c, err := client.New(config, client.Options{Scheme: kube.Scheme()}); err != nil || c.Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}) != nil {
 		fmt.Fprintln(os.Stderr, "no node:", err)
 		return 1
 	}
@@ -65,10 +64,13 @@ func withAPIServer(m *testing.M) int {
 	return code
 }
 
+// chaosMeshKinds are the kinds of Chaos Mesh's objects that runs make.
+var chaosMeshKinds = []string{chaosmesh.NetworkChaos, chaosmesh.PodChaos, chaosmesh.StressChaos, chaosmesh.TimeChaos}
+
 // chaosCRDs stand for Chaos Mesh's own: what they must accept is tested in hack/chaosmesh.
 func chaosCRDs() (out []*apiextensionsv1.CustomResourceDefinition) {
 	open := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}
-	for _, kind := range chaosKinds {
+	for _, kind := range chaosMeshKinds {
 		name := strings.ToLower(kind)
 		out = append(out, &apiextensionsv1.CustomResourceDefinition{
 			ObjectMeta: metav1.ObjectMeta{Name: name + ".chaos-mesh.org"},
@@ -83,24 +85,13 @@ func chaosCRDs() (out []*apiextensionsv1.CustomResourceDefinition) {
 	return out
 }
 
-func testScheme() *runtime.Scheme {
-	s := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(s); err != nil {
-		panic(err)
-	}
-	if err := v1alpha1.AddToScheme(s); err != nil {
-		panic(err)
-	}
-	return s
-}
-
 // newNamespace makes a namespace of a test's own and a client.
 func newNamespace(t *testing.T) (client.WithWatch, string) {
 	t.Helper()
 	if apiServer == nil {
 		t.Skip("KUBEBUILDER_ASSETS is not set: no API server to test against; see `make test`")
 	}
-	c, err := client.NewWithWatch(apiServer, client.Options{Scheme: testScheme()})
+	c, err := client.NewWithWatch(apiServer, client.Options{Scheme: kube.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}

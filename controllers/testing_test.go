@@ -128,3 +128,15 @@ func (b *runBuilder) by(how v1alpha1.FaultInjection) *runBuilder {
 }
 
 func (b *runBuilder) obj() *v1alpha1.BenchmarkRun { return &b.BenchmarkRun }
+
+// program makes the database one of a program that knows nothing of Geobench.
+func (b *databaseBuilder) program() *databaseBuilder {
+	b.Spec.Engine = v1alpha1.Engine{Name: "postgres"}
+	b.Spec.Pods = &v1alpha1.Pods{
+		Image: "localhost/postgres:test", Args: []string{"$(GEOBENCH_REGION)"},
+		Ports:   []v1alpha1.PodPort{{Name: "sql", Port: 5432}},
+		Env:     []v1alpha1.PodEnv{{Name: "PGDATA", Value: "/data/db"}, {Name: "PGPASSWORD", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "password"}}},
+		Volumes: []v1alpha1.PodVolume{{Name: "data", MountPath: "/data"}, {Name: "config", MountPath: "/etc/db", ConfigMapRef: &v1alpha1.LocalReference{Name: "c"}}},
+	}
+	return b
+}

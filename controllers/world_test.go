@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	goruntime "runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,9 +21,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -32,6 +36,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/authority"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/errand"
+	"github.com/geobench/geobench/controllers/experiment"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/podclient"
+	"github.com/geobench/geobench/controllers/run"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/deploy"
@@ -63,10 +74,10 @@ type world struct {
 
 	// operatorClient is what the operator talks to; tests put failures in it.
 	operatorClient func() client.Client
-	database       *GeoDatabaseReconciler
-	run            *BenchmarkRunReconciler
-	experiment     *ExperimentReconciler
-	credentials    *Credentials
+	database       *database.Reconciler
+	run            *run.Reconciler
+	experiment     *experiment.Reconciler
+	credentials    *authority.Keeper
 
 	mu sync.Mutex
 	// nodes by their pod's IP.
@@ -94,6 +105,9 @@ type world struct {
 	noAudit error
 	// loads counts the data sets that nodes really loaded.
 	loads int
+	// hangs are the databases, by name, whose nodes do not end loading; givenUp counts the loads of theirs that were cancelled.
+	hangs   map[string]bool
+	givenUp int
 	// workersHang keeps workers from getting further than a state.
 	workersHang *string
 	// jobsRun counts the worker pods that were made for each Job name.
@@ -113,8 +127,9 @@ type world struct {
 	clockBehind map[string]time.Duration
 	// histories by the worker pod's IP.
 	histories map[string][]byte
-	// deaths of the operator, when it dies after every write.
+	// deaths of the operator, when it dies after every write; dead tells that it has died and was not started again.
 	deaths int
+	dead   bool
 }
 
 // fakeNode is a node's process. It dies with its pod.
@@ -163,12 +178,19 @@ func newWorld(t *testing.T) *world {
 func (w *world) restartOperator() {
 	abilities := check.Default(engineTable{})
 	c := w.operatorClient()
-	choice := newEmulationChoice(c, c, testImage, w.clock)
-	w.credentials = &Credentials{Client: c, Live: c, Namespace: w.namespace, Clock: w.clock}
-	w.database = &GeoDatabaseReconciler{Client: c, Live: c, Pods: w, Choose: choice.choose, Credentials: w.credentials, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
-	w.run = &BenchmarkRunReconciler{Client: c, Live: c, Pods: w, Choose: choice.choose, Credentials: w.credentials, Unfit: choice.chaosUnfit, Abilities: abilities, HistoryMemory: 1 << 20, Image: testImage, Events: w.recorder, Clock: w.clock,
+	choice := database.NewEmulationChoice(c, c, testImage, w.clock)
+	w.credentials = &authority.Keeper{Client: c, Live: c, Namespace: w.namespace, Clock: w.clock}
+	w.database = &database.Reconciler{Client: c, Live: c, Pods: w, Choose: choice.Choose, Credentials: w.credentials, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
+	w.run = &run.Reconciler{Client: c, Live: c, Pods: w, Choose: choice.Choose, Credentials: w.credentials, Unfit: choice.ChaosUnfit, Abilities: abilities, Errands: errand.NewRunner(), Loads: errand.NewBudget(run.LoadsAtOnce), Memory: errand.NewBudget(1 << 20), Image: testImage, Events: w.recorder, Clock: w.clock,
 		Wait: func(_ context.Context, d time.Duration) error { w.clock.Step(d); return nil }}
-	w.experiment = &ExperimentReconciler{Client: c, Live: c, Abilities: abilities, Events: w.recorder, Clock: w.clock}
+	w.experiment = &experiment.Reconciler{Client: c, Live: c, Abilities: abilities, Errands: errand.NewRunner(), Judgements: errand.NewBudget(experiment.JudgementsAtOnce), Events: w.recorder, Clock: w.clock}
+}
+
+// revive starts the operator again, with an empty memory, if it has died.
+func (w *world) revive() {
+	if w.dead {
+		w.restartOperator()
+	}
 }
 
 func (w *world) create(objects ...client.Object) {
@@ -176,7 +198,7 @@ func (w *world) create(objects ...client.Object) {
 	for _, obj := range objects {
 		obj.SetNamespace(w.namespace)
 		if err := w.client.Create(w.ctx, obj); err != nil {
-			w.t.Fatalf("creating %s %s: %v", kindOf(obj), obj.GetName(), err)
+			w.t.Fatalf("creating %s %s: %v", kube.KindOf(obj), obj.GetName(), err)
 		}
 	}
 }
@@ -184,7 +206,7 @@ func (w *world) create(objects ...client.Object) {
 func (w *world) get(name string, obj client.Object) client.Object {
 	w.t.Helper()
 	if err := w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: name}, obj); err != nil {
-		w.t.Fatalf("getting %s %s: %v", kindOf(obj), name, err)
+		w.t.Fatalf("getting %s %s: %v", kube.KindOf(obj), name, err)
 	}
 	return obj
 }
@@ -201,7 +223,7 @@ func (w *world) getDatabase(name string) *v1alpha1.GeoDatabase {
 // controller wants to look again.
 func (w *world) step() {
 	w.t.Helper()
-	w.again = pollFast
+	w.again = kube.PollFast
 	w.reconcileAll()
 	w.playCluster()
 	w.clock.Step(w.again)
@@ -224,6 +246,18 @@ func (w *world) reconcileAll() {
 	for i := range runs.Items {
 		w.reconcile(w.run, &runs.Items[i])
 	}
+	w.settle()
+}
+
+// settle waits until no errand is under way but those that load into databases that hang.
+func (w *world) settle() {
+	if len(w.hangs) == 0 {
+		w.run.Errands.Wait()
+	}
+	for w.run.Errands.Underway() > len(w.hangs) {
+		goruntime.Gosched()
+	}
+	w.experiment.Errands.Wait()
 }
 
 // errKilled is what the operator's client answers once a test has killed the operator.
@@ -239,7 +273,7 @@ func (w *world) reconcile(r reconcile.Reconciler, obj client.Object) {
 		w.again = min(w.again, 10*time.Millisecond) // the queue tries again at once
 	}
 	if err != nil && !errors.Is(err, errKilled) && !apierrors.IsConflict(err) {
-		w.t.Fatalf("reconciling %s %s: %v", kindOf(obj), obj.GetName(), err)
+		w.t.Fatalf("reconciling %s %s: %v", kube.KindOf(obj), obj.GetName(), err)
 	}
 }
 
@@ -292,7 +326,7 @@ func (w *world) untilStage(name string, stage v1alpha1.Stage) *v1alpha1.Benchmar
 	w.t.Helper()
 	w.until(fmt.Sprintf("run %s is in stage %s", name, stage), func() bool {
 		run := w.getRun(name)
-		if over(run) && run.Status.Stage != stage {
+		if kube.Over(run) && run.Status.Stage != stage {
 			w.t.Fatalf("run %s ended: %s %s: %s", name, run.Status.Verdict, run.Status.Reason, run.Status.Message)
 		}
 		return run.Status.Stage == stage
@@ -305,7 +339,7 @@ func (w *world) untilOver(name string) *v1alpha1.BenchmarkRun {
 	w.t.Helper()
 	w.until("run "+name+" is over", func() bool {
 		run := w.getRun(name)
-		return over(run) && !controllerutil.ContainsFinalizer(run, Finalizer)
+		return kube.Over(run) && !controllerutil.ContainsFinalizer(run, kube.Finalizer)
 	})
 	return w.getRun(name)
 }
@@ -400,7 +434,7 @@ func (w *world) ensurePod(owner client.Object, name string, template *corev1.Pod
 		ContainerStatuses: []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, Ready: true, Image: testImage, ImageID: "x",
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}
 	w.must(w.client.Status().Update(w.ctx, pod))
-	if template.Labels[LabelRole] == RoleNode {
+	if template.Labels[kube.LabelRole] == kube.RoleNode {
 		w.startNode(ip, string(pod.UID), pod)
 	}
 	return true
@@ -415,9 +449,9 @@ func (w *world) startNode(ip, process string, pod *corev1.Pod) {
 	if !w.linksShort[pod.Name] {
 		n.complete = w.clock.Now().Add(-time.Hour)
 	}
-	w.must(json.Unmarshal([]byte(cm.Data[TopologyKey]), &n.database))
+	w.must(json.Unmarshal([]byte(cm.Data[database.TopologyKey]), &n.database))
 	w.must(n.database.Validate())
-	region := n.database.Topology.Index(pod.Labels[LabelRegion])
+	region := n.database.Topology.Index(pod.Labels[kube.LabelRegion])
 	ordinal, err := strconv.Atoi(pod.Name[strings.LastIndexByte(pod.Name, '-')+1:])
 	w.must(err)
 	t := &n.database.Topology
@@ -428,7 +462,7 @@ func (w *world) startNode(ip, process string, pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, other := range w.nodes {
-		if pod.Spec.Containers[0].Name == nodeContainer && other.database.Incarnation == n.database.Incarnation && other.id == n.id {
+		if pod.Spec.Containers[0].Name == database.NodeContainer && other.database.Incarnation == n.database.Incarnation && other.id == n.id {
 			n.broken = true // its peers refuse a process that has lost its state
 		}
 	}
@@ -460,7 +494,7 @@ func (w *world) collectGarbage() {
 func (w *world) playWorkers() {
 	w.t.Helper()
 	pods := &corev1.PodList{}
-	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{LabelRole: RoleWorker}))
+	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelRole: kube.RoleWorker}))
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
@@ -471,10 +505,10 @@ func (w *world) playWorkers() {
 			continue
 		}
 		var dw deploy.Worker
-		w.must(json.Unmarshal([]byte(config.Data[WorkerKey]), &dw))
+		w.must(json.Unmarshal([]byte(config.Data[run.WorkerKey]), &dw))
 		args := pod.Spec.Containers[0].Args
 		report := args[len(args)-1] + "-" + pod.Annotations[batchv1.JobCompletionIndexAnnotation]
-		w.playWorker(pod, &dw, identity.Digest([]byte(config.Data[WorkerKey])), report)
+		w.playWorker(pod, &dw, identity.Digest([]byte(config.Data[run.WorkerKey])), report)
 	}
 }
 
@@ -578,13 +612,13 @@ func (w *world) recordHistory(pod *corev1.Pod, dw *deploy.Worker) string {
 	return string(text)
 }
 
-// Nodes implements PodClients.
-func (w *world) Nodes(types.UID) NodeClient { return w }
+// Nodes implements podclient.Clients.
+func (w *world) Nodes(types.UID) podclient.Nodes { return w }
 
-// Sidecars implements PodClients.
+// Sidecars implements podclient.Clients.
 func (w *world) Sidecars(types.UID) emulation.Sidecars { return w.sidecars }
 
-// History implements NodeClient.
+// History implements podclient.Nodes.
 func (w *world) History(_ context.Context, addr string) (io.ReadCloser, error) {
 	ip, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -601,21 +635,21 @@ func (w *world) History(_ context.Context, addr string) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(file)), nil
 }
 
-// Clock implements NodeClient.
-func (w *world) Clock(ctx context.Context, addr string) (Clock, error) {
+// Clock implements podclient.Nodes.
+func (w *world) Clock(ctx context.Context, addr string) (podclient.Clock, error) {
 	if n, err := w.node(addr); err == nil {
-		return Clock{Zero: n.zero, Within: time.Millisecond}, nil
+		return podclient.Clock{Zero: n.zero, Within: time.Millisecond}, nil
 	}
 	pods := &corev1.PodList{}
-	if err := w.client.List(ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{LabelRole: RoleWorker}); err != nil {
-		return Clock{}, err
+	if err := w.client.List(ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelRole: kube.RoleWorker}); err != nil {
+		return podclient.Clock{}, err
 	}
 	for i := range pods.Items {
 		if strings.HasPrefix(addr, pods.Items[i].Status.PodIP+":") {
-			return Clock{Ahead: -w.clockBehind[pods.Items[i].Labels[LabelRegion]], Within: time.Millisecond}, nil
+			return podclient.Clock{Ahead: -w.clockBehind[pods.Items[i].Labels[kube.LabelRegion]], Within: time.Millisecond}, nil
 		}
 	}
-	return Clock{}, fmt.Errorf("dial tcp %s: connection refused", addr)
+	return podclient.Clock{}, fmt.Errorf("dial tcp %s: connection refused", addr)
 }
 
 // report is what a worker hands in: transactions that only read, so that no ledger moves.
@@ -648,12 +682,14 @@ func (w *world) report(dw *deploy.Worker, spec *v1alpha1.Load, index int) *resul
 // dieAfterEveryWrite lets the operator die after each single write to the API server, until it is started again.
 func (w *world) dieAfterEveryWrite() {
 	real := w.client.(client.WithWatch)
+	w.dead = true // the one that lives until now
 	w.operatorClient = func() client.Client {
 		dead := false
+		w.dead = false
 		live := func(err error) error {
 			if err == nil {
 				w.deaths++
-				dead = true
+				dead, w.dead = true, true
 			}
 			return err
 		}
@@ -718,7 +754,7 @@ func (w *world) node(addr string) (*fakeNode, error) {
 	return nil, fmt.Errorf("dial tcp %s: connection refused", addr)
 }
 
-// Status implements NodeClient.
+// Status implements podclient.Nodes.
 func (w *world) Status(_ context.Context, addr string) (*admin.Status, error) {
 	n, err := w.node(addr)
 	if err != nil {
@@ -761,14 +797,23 @@ func (w *world) Status(_ context.Context, addr string) (*admin.Status, error) {
 	return s, nil
 }
 
-// Load implements NodeClient.
-func (w *world) Load(_ context.Context, addr string, req *admin.LoadRequest) (*admin.LoadResponse, error) {
+// Load implements podclient.Nodes.
+func (w *world) Load(ctx context.Context, addr string, req *admin.LoadRequest) (*admin.LoadResponse, error) {
 	n, err := w.node(addr)
 	if err != nil {
 		return nil, err
 	}
+	for name := range w.hangs {
+		if strings.HasPrefix(n.pod, name+"-") {
+			<-ctx.Done()
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if ctx.Err() != nil {
+		w.givenUp++
+		return nil, ctx.Err()
+	}
 	if n.dataset != req.Dataset {
 		n.dataset, n.run, n.workload, n.traced = req.Dataset, req.Run, req.Workload, req.Traced
 		w.loads++
@@ -796,7 +841,7 @@ func (n *fakeNode) do(at time.Duration, d *admin.Disturbance) {
 	}
 }
 
-// Disturb implements NodeClient.
+// Disturb implements podclient.Nodes.
 func (w *world) Disturb(_ context.Context, addr string, a *admin.Agenda) error {
 	n, err := w.node(addr)
 	if err != nil {
@@ -818,7 +863,7 @@ func (w *world) Disturb(_ context.Context, addr string, a *admin.Agenda) error {
 	return nil
 }
 
-// Log implements NodeClient.
+// Log implements podclient.Nodes.
 func (w *world) Log(_ context.Context, addr string) (*admin.Log, error) {
 	n, err := w.node(addr)
 	if err != nil {
@@ -832,7 +877,7 @@ func (w *world) Log(_ context.Context, addr string) (*admin.Log, error) {
 	return &log, nil
 }
 
-// Audit implements NodeClient.
+// Audit implements podclient.Nodes.
 func (w *world) Audit(_ context.Context, addr string) (*admin.Audit, error) {
 	n, err := w.node(addr)
 	if err = cmp.Or(err, w.noAudit); err != nil {
@@ -852,23 +897,31 @@ func (w *world) Audit(_ context.Context, addr string) (*admin.Audit, error) {
 // nodePod returns the pod of a database's first node.
 func (w *world) nodePod(database, region string, ordinal int) *corev1.Pod {
 	w.t.Helper()
-	return w.get(podName(w.getDatabase(database), region, ordinal), &corev1.Pod{}).(*corev1.Pod)
+	return w.get(kube.PodName(w.getDatabase(database), region, ordinal), &corev1.Pod{}).(*corev1.Pod)
 }
 
 // leftovers lists what carries a run's label.
 func (w *world) leftovers(run string) []string {
 	w.t.Helper()
 	var out []string
-	for _, list := range cleanupLists() {
-		w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{LabelRun: run}))
-		for _, obj := range items(list) {
-			out = append(out, kindOf(obj)+" "+obj.GetName())
-		}
+	for _, obj := range w.labelled(run) {
+		out = append(out, kube.KindOf(obj)+" "+obj.GetName())
 	}
-	secrets := &corev1.SecretList{}
-	w.must(w.client.List(w.ctx, secrets, client.InNamespace(w.namespace), client.MatchingLabels{LabelRun: run}))
-	for i := range secrets.Items {
-		out = append(out, "Secret "+secrets.Items[i].Name)
+	return out
+}
+
+// labelled are the objects that carry a run's label, of all kinds that runs make.
+func (w *world) labelled(run string) (out []client.Object) {
+	w.t.Helper()
+	for _, list := range []client.ObjectList{
+		&batchv1.JobList{}, &corev1.PodList{}, &rbacv1.RoleBindingList{}, &rbacv1.RoleList{}, &corev1.ServiceAccountList{},
+		&corev1.ConfigMapList{}, &corev1.SecretList{},
+	} {
+		w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelRun: run}))
+		w.must(meta.EachListItem(list, func(obj runtime.Object) error {
+			out = append(out, obj.(client.Object))
+			return nil
+		}))
 	}
 	return out
 }

@@ -23,3 +23,5 @@ helm test geobench --namespace geobench-system >&2
 say "the tests ($(elapsed))"
 GEOBENCH_RESTART_APISERVER="$root/hack/cluster/cluster.sh restart kube-apiserver" \
   go test -tags full,e2e -count=1 -v -timeout 30m "$@" ./internal/e2e
+say "which of its rights the operator has used ($(elapsed))"
+tool rights "${GEOBENCH_STATE:-/var/lib/geobench-cluster}"/logs/audit*.log >&2 || echo "that is not known" >&2

@@ -854,8 +854,16 @@ const (
 	ConditionDatabaseReady = "DatabaseReady"
 	// ConditionDataLoaded is true once the data set is in the database.
 	ConditionDataLoaded = "DataLoaded"
+	// ConditionWorkersCreated is true once every worker Job was made. From then on a Job that is missing is never made
+	// again: its workers may have run.
+	ConditionWorkersCreated = "WorkersCreated"
 	// ConditionMeasured is true once every worker has reported.
 	ConditionMeasured = "Measured"
+	// ConditionDatabaseQuiet is true once every node has finished all transactions: only then can the data be judged.
+	ConditionDatabaseQuiet = "DatabaseQuiet"
+	// ConditionManifestsUnchanged is false when the database or its network was edited while the run went on as it had
+	// begun.
+	ConditionManifestsUnchanged = "ManifestsUnchanged"
 	// ConditionNotRegressed says how the run compares with its baseline: true for an improvement or no difference, false for
 	// a regression, unknown while it cannot be said.
 	ConditionNotRegressed = "NotRegressed"

@@ -198,8 +198,9 @@ type Claim struct {
 
 // Conditions of an Experiment, besides ConditionAccepted and ConditionCompleted.
 const (
-	// ConditionProgressing is true while there is something left to run or to judge, and nothing holds it up; of a GeoDatabase, while it
-	// is being changed. It is false with a reason while a change that the spec asks for has to wait or cannot be made.
+	// ConditionProgressing is true while there is something left to run or to judge, and nothing holds it up. Of a
+	// GeoDatabase it is true while the database is being changed, and false with a reason while a change that the spec asks
+	// for has to wait or cannot be made.
 	ConditionProgressing = "Progressing"
 	// ConditionFailed is true when the experiment cannot be carried out, and, once it is over, when a point failed or a
 	// claim has no answer. A claim that differs is a finding, not a failure, unless spec.gate says otherwise.

@@ -19,12 +19,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/fault"
@@ -79,10 +79,7 @@ var connect = func(f clusterFlags) (*cluster, error) {
 	if err != nil {
 		return nil, usageError("no cluster: %w", err)
 	}
-	scheme := runtime.NewScheme()
-	_ = clientgoscheme.AddToScheme(scheme) // cannot fail: the types are fixed
-	_ = v1alpha1.AddToScheme(scheme)
-	c, err := client.New(rest, client.Options{Scheme: scheme})
+	c, err := client.New(rest, client.Options{Scheme: kube.Scheme()})
 	if err != nil {
 		return nil, fmt.Errorf("no cluster: %w", err)
 	}
@@ -129,7 +126,7 @@ func (c *cluster) document(ctx context.Context, name string) (*result.Document, 
 	if err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: run.Status.ReportRef.Name}, cm); err != nil {
 		return nil, fmt.Errorf("the result of BenchmarkRun %s: %w", name, err)
 	}
-	return controllers.ReadResult(run, cm)
+	return results.Read(run, cm)
 }
 
 func stageOf(run *v1alpha1.BenchmarkRun) string {
@@ -393,14 +390,14 @@ func (c *cluster) lines(ctx context.Context, run *v1alpha1.BenchmarkRun) []strin
 		}
 	}
 	reports := &corev1.ConfigMapList{}
-	if c.List(ctx, reports, client.InNamespace(c.namespace), client.MatchingLabels{controllers.LabelRun: run.Name}) != nil {
+	if c.List(ctx, reports, client.InNamespace(c.namespace), client.MatchingLabels{kube.LabelRun: run.Name}) != nil {
 		return out // the next look may have them
 	}
 	type total struct{ perSecond, committed, aborted, failed, retried, weighted int64 }
 	byRegion := map[string]*total{}
 	for i := range reports.Items {
 		var p deploy.Progress
-		region := reports.Items[i].Labels[controllers.LabelRegion]
+		region := reports.Items[i].Labels[kube.LabelRegion]
 		if json.Unmarshal([]byte(reports.Items[i].Data[deploy.KeyProgress]), &p) != nil || region == "" {
 			continue
 		}

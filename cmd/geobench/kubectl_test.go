@@ -12,13 +12,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/load"
@@ -28,16 +27,13 @@ import (
 // TestOnACluster talks to an API server's stand-in: a run under way, one that passed and has a result, and a database.
 func TestOnACluster(t *testing.T) {
 	_, document, _ := geobench(t, wrong.Valid, "simulate", "-q", "-f", "-", "-o", "json")
-	scheme := runtime.NewScheme()
-	_ = clientgoscheme.AddToScheme(scheme)
-	_ = v1alpha1.AddToScheme(scheme)
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: "bench"} }
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+	c := fake.NewClientBuilder().WithScheme(kube.Scheme()).WithObjects(
 		&v1alpha1.BenchmarkRun{ObjectMeta: meta("underway"), Status: v1alpha1.BenchmarkRunStatus{Stage: v1alpha1.StageMeasure}},
 		&v1alpha1.BenchmarkRun{ObjectMeta: meta("done"), Status: v1alpha1.BenchmarkRunStatus{Stage: v1alpha1.StageCompleted,
 			Verdict: v1alpha1.VerdictPassed, ReportRef: &v1alpha1.LocalReference{Name: "done-result"},
 			Baseline: &v1alpha1.BaselineStatus{Name: "before", Verdict: v1alpha1.ChangeImprovement, Message: "better: throughput"}}},
-		&corev1.ConfigMap{ObjectMeta: meta("done-result"), Data: map[string]string{controllers.ResultKey: document}},
+		&corev1.ConfigMap{ObjectMeta: meta("done-result"), Data: map[string]string{results.Key: document}},
 		&v1alpha1.GeoDatabase{ObjectMeta: meta("calvin"),
 			Spec: v1alpha1.GeoDatabaseSpec{Regions: []v1alpha1.Region{{Name: "east"}, {Name: "west"}}},
 			Status: v1alpha1.GeoDatabaseStatus{Emulation: v1alpha1.EmulationBuiltIn, Links: []v1alpha1.LinkStatus{
@@ -78,20 +74,18 @@ func TestOnACluster(t *testing.T) {
 
 // A run under way shows each region's throughput and mean latency over its workers, weighted, what failed, and active faults.
 func TestLinesOfARun(t *testing.T) {
-	scheme := runtime.NewScheme()
-	_ = clientgoscheme.AddToScheme(scheme)
 	report := func(name, region string, before, now load.Progress) *corev1.ConfigMap {
 		progress, err := json.Marshal(since(before, now))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "bench", Labels: map[string]string{controllers.LabelRun: "r", controllers.LabelRegion: region}},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "bench", Labels: map[string]string{kube.LabelRun: "r", kube.LabelRegion: region}},
 			Data:       map[string]string{deploy.KeyProgress: string(progress)},
 		}
 	}
 	interval := int64(progressEvery / time.Second)
-	c := &cluster{fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+	c := &cluster{fake.NewClientBuilder().WithScheme(kube.Scheme()).WithObjects(
 		report("a", "east", load.Progress{Committed: 100, Latency: time.Hour}, load.Progress{Committed: 100 + 300*interval, Failed: 7, Latency: time.Hour + time.Duration(300*interval)*10*time.Millisecond}),
 		report("b", "east", load.Progress{}, load.Progress{Committed: 100 * interval, Aborted: 2, Retried: 3, Latency: time.Duration(100*interval) * 50 * time.Millisecond}),
 		report("c", "west", load.Progress{Committed: 5}, load.Progress{Committed: 5}),

@@ -14,6 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/node"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
@@ -50,7 +51,7 @@ ordinal o is replica o mod R of partition o div R, R being the number of replica
 			}
 			n, err := node.New(node.Config{
 				Database: db, ID: id, Listener: listener, Admin: admin, Public: public, Engine: engine, Procedures: catalog.Procedures(), Journal: journal,
-				Credentials: identity.Folder(pod.credentials), ParseWorkload: catalog.Parse, Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
+				Credentials: identity.Folder(pod.credentials), ParseWorkload: manifest.ParseWorkload, Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
 			})
 			if err != nil {
 				return err

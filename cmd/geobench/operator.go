@@ -12,8 +12,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -23,8 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers"
+	"github.com/geobench/geobench/controllers/authority"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/run"
 	"github.com/geobench/geobench/internal/version"
 )
 
@@ -82,7 +82,7 @@ func (o *operatorOptions) run(cmd *cobra.Command) error {
 	if o.ownNamespace == "" {
 		b, err := os.ReadFile(podNamespaceFile)
 		if err != nil {
-			return usageError("--credentials-namespace: outside of a pod it must be given: the namespace that is to hold Secret %s", controllers.AuthorityName)
+			return usageError("--credentials-namespace: outside of a pod it must be given: the namespace that is to hold Secret %s", authority.SecretName)
 		}
 		o.ownNamespace = strings.TrimSpace(string(b))
 	}
@@ -104,10 +104,6 @@ func (o *operatorOptions) run(cmd *cobra.Command) error {
 
 // manager makes the manager with all controllers.
 func (o *operatorOptions) manager(config *rest.Config, log logr.Logger) (ctrl.Manager, error) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		return nil, err
-	}
 	config.QPS, config.Burst = o.qps, o.burst
 	config.UserAgent = "geobench-operator/" + version.String()
 	metricsOptions := metricsserver.Options{BindAddress: o.metricsAddress, SecureServing: o.metricsSecure}
@@ -117,9 +113,9 @@ func (o *operatorOptions) manager(config *rest.Config, log logr.Logger) (ctrl.Ma
 		metricsOptions.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }}
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                        scheme,
+		Scheme:                        kube.Scheme(),
 		Logger:                        log,
-		Cache:                         controllers.CacheOptions(o.namespace),
+		Cache:                         kube.CacheOptions(o.namespace),
 		Metrics:                       metricsOptions,
 		HealthProbeBindAddress:        o.probeAddress,
 		LeaderElection:                o.leaderElect,
@@ -132,7 +128,7 @@ func (o *operatorOptions) manager(config *rest.Config, log logr.Logger) (ctrl.Ma
 	}
 	if err := errors.Join(
 		controllers.SetupWithManager(mgr, controllers.Options{Namespace: o.ownNamespace, Image: o.nodeImage, Clock: clock.RealClock{}}),
-		metrics.Registry.Register(controllers.NewCollector(mgr.GetClient(), clock.RealClock{})),
+		metrics.Registry.Register(run.NewCollector(mgr.GetClient(), clock.RealClock{})),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("ping", healthz.Ping),
 	); err != nil {

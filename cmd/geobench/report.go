@@ -18,8 +18,7 @@ func newReportCommand() *cobra.Command {
 		Short: "Make a report: one HTML page with every figure, and CSV, SVG and PNG beside it",
 		Long: `Report writes DIR/index.html, one page that needs no network: what was run, the verdict and why, the declared and the
 measured network, throughput and latency, bytes and cost, the balance over the nodes, the checks, and for experiments every
-figure with its claims. Each figure has its numbers in a table below it, and is in DIR as CSV, SVG and PNG too (PNG needs a
-build with -tags full).
+figure with its claims. Each figure has its numbers in a table below it, and is in DIR as CSV, SVG and PNG too.
 
 RESULT is a result document, a folder of them, what 'geobench verify --out' wrote, or run/NAME, a BenchmarkRun on the cluster.
 With --baseline the page has a comparison too, as 'geobench compare' makes it: of all results as one sample when they differ in

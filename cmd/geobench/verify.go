@@ -63,8 +63,6 @@ Exit codes: 0 every claim holds; 1 a claim differs or has no result, or a run fa
 				return usageError("--simulate and --run are both set: keep one of them")
 			case !slices.Contains(verifyFormats, format):
 				return usageError("--output: %q is not one of %s", format, strings.Join(verifyFormats, ", "))
-			case out != "" && !plot.CanDraw:
-				return usageError("--out: %w", plot.ErrNoPlots)
 			case parallel < 0:
 				return usageError("--parallel: %d is not a number of simulations: write 1 or more, or 0 for one per CPU", parallel)
 			}

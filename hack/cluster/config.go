@@ -66,6 +66,7 @@ var configTemplates = func() *template.Template {
 		"containerd.toml": containerdConfig,
 		"kubelet.yaml":    kubeletConfig,
 		"kube-proxy.yaml": kubeProxyConfig,
+		"audit.yaml":      auditPolicy,
 	} {
 		template.Must(all.New(name).Option("missingkey=error").Parse(text))
 	}
@@ -155,4 +156,16 @@ clientConnection:
 # Zero leaves the kernel's connection tracking limits, which belong to the host, as they are.
 conntrack: {maxPerCore: 0, min: 0}
 oomScoreAdj: 0
+`
+
+// auditPolicy logs which requests the operator makes, and nobody else's: `hack/tools rights` compares them with its rights. It is in
+// the namespace and under the name that hack/lib.sh installs it.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+omitManagedFields: true
+rules:
+- level: Metadata
+  users: ["system:serviceaccount:geobench-system:geobench-operator"]
+- level: None
 `

@@ -32,6 +32,7 @@ func TestConfigsAreRendered(t *testing.T) {
 			"address: 10.231.0.2", "clusterDNS: [10.231.16.10]", "cgroupRoot: /geobench",
 			"containerRuntimeEndpoint: unix:///state/run/containerd.sock", "clusterDomain: cluster.local",
 		},
+		"audit.yaml":      {`  users: ["system:serviceaccount:geobench-system:geobench-operator"]`, "- level: None"},
 		"kube-proxy.yaml": {"clusterCIDR: 10.231.128.0/17", "mode: nftables", "hostnameOverride: " + nodeName},
 	} {
 		for _, line := range lines {

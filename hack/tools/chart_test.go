@@ -167,11 +167,15 @@ func TestVariants(t *testing.T) {
 		"Deployment geobench-operator", "Pod geobench-test", "Role geobench-test", "RoleBinding geobench-test", "ServiceAccount geobench-test",
 	}
 	account := []string{"ServiceAccount geobench-operator"}
+	policy := []string{"NetworkPolicy geobench-operator"}
 	users := []string{"ClusterRole geobench-edit", "ClusterRole geobench-view"}
 	own := []string{"Role geobench-operator-own", "RoleBinding geobench-operator-own"}
 	everywhere := []string{"ClusterRole geobench-operator", "ClusterRoleBinding geobench-operator"}
 	metrics := []string{"Service geobench-operator-metrics", "ClusterRole geobench-metrics-reader"}
-
+	var policies []string
+	for _, name := range []string{"namespaces", "operator-namespaces", "operator-objects", "operator-pods", "operator-rights", "references"} {
+		policies = append(policies, "ValidatingAdmissionPolicy geobench-"+name, "ValidatingAdmissionPolicyBinding geobench-"+name)
+	}
 	boards := func(namespace string) (out []string) {
 		files, err := filepath.Glob(filepath.Join(c.root, boardSources, "*.json"))
 		if err != nil || len(files) == 0 {
@@ -204,53 +208,54 @@ func TestVariants(t *testing.T) {
 		values []string
 		want   [][]string
 	}{
-		"default": {want: [][]string{crds, always, account, users, own, everywhere, metrics, boards("")}},
+		"default": {want: [][]string{crds, policies, policy, always, account, users, own, everywhere, metrics, boards("")}},
 		"with the Prometheus operator": {
 			values: []string{monitoring + "ServiceMonitor", monitoring + "PodMonitor", monitoring + "PrometheusRule"},
-			want:   [][]string{crds, always, account, users, own, everywhere, metrics, boards(""), monitors},
+			want:   [][]string{crds, policies, policy, always, account, users, own, everywhere, metrics, boards(""), monitors},
 		},
 		"with the Prometheus operator, unwanted": {
 			values: []string{
 				monitoring + "ServiceMonitor", monitoring + "PodMonitor", monitoring + "PrometheusRule", "dashboards.enabled=false",
 				"metrics.serviceMonitor.enabled=false", "metrics.podMonitor.enabled=false", "metrics.prometheusRule.enabled=false",
 			},
-			want: [][]string{crds, always, account, users, own, everywhere, metrics},
+			want: [][]string{crds, policies, policy, always, account, users, own, everywhere, metrics},
 		},
 		"bare": {
 			values: []string{
 				"crds.enabled=false", "rbac.create=false", "rbac.aggregateToUserRoles=false", "metrics.enabled=false",
-				`serviceAccount={"create": false, "name": "mine"}`, "leaderElection.enabled=false", "dashboards.enabled=false",
+				`serviceAccount={"create": false, "name": "mine"}`, "leaderElection.enabled=false", "dashboards.enabled=false", "admission.enabled=false",
+				"networkPolicy.operator.enabled=false",
 			},
 			want: [][]string{always},
 		},
 		"with a Prometheus of its own": {
 			values: []string{"prometheus.enabled=true"},
-			want:   [][]string{crds, always, account, users, own, everywhere, metrics, boards(""), prometheus},
+			want:   [][]string{crds, policies, policy, always, account, users, own, everywhere, metrics, boards(""), prometheus},
 		},
 		"no leader": {
 			values: []string{"leaderElection.enabled=false"},
-			want:   [][]string{crds, always, account, users, own, everywhere, metrics, boards("")},
+			want:   [][]string{crds, policies, policy, always, account, users, own, everywhere, metrics, boards("")},
 		},
 		"one namespace": {
 			values: []string{`scope.namespace="lab"`, "networkPolicy.databases.enabled=true"},
 			want: [][]string{
 				// Neither are the Kubernetes nodes in a namespace, whose kernels the operator asks, nor the readers of its metrics.
-				crds, always, account, users, own, everywhere, metrics, boards(""),
+				crds, policies, policy, always, account, users, own, everywhere, metrics, boards(""),
 				{"Role lab/geobench-operator", "RoleBinding lab/geobench-operator", "NetworkPolicy lab/geobench-databases"},
 			},
 		},
 		"one namespace without metrics": {
 			values: []string{`scope.namespace="lab"`, "metrics.enabled=false"},
 			want: [][]string{
-				crds, always, account, users, own, everywhere, boards(""), {"Role lab/geobench-operator", "RoleBinding lab/geobench-operator"},
+				crds, policies, policy, always, account, users, own, everywhere, boards(""), {"Role lab/geobench-operator", "RoleBinding lab/geobench-operator"},
 			},
 		},
 		"everything": {
 			values: allOn,
 			want: [][]string{
-				crds, always, account, users, own, everywhere, metrics, boards("monitoring/"), monitors, prometheus,
+				crds, policies, policy, always, account, users, own, everywhere, metrics, boards("monitoring/"), monitors, prometheus,
 				{"PodDisruptionBudget geobench-operator", "ClusterRoleBinding geobench-metrics-reader"},
-				{"NetworkPolicy geobench-operator", "NetworkPolicy one/geobench-databases", "NetworkPolicy two/geobench-databases"},
+				{"NetworkPolicy one/geobench-databases", "NetworkPolicy two/geobench-databases"},
 				presets("one"), presets("two"),
 			},
 		},
@@ -280,7 +285,7 @@ func TestMonitoring(t *testing.T) {
 		}
 		return b
 	}
-	seen := 0
+	seen, redirected := 0, 0
 	for _, o := range c.objects(t, allOn...) {
 		switch o := o.(type) {
 		case *corev1.ConfigMap:
@@ -291,11 +296,17 @@ func TestMonitoring(t *testing.T) {
 				}
 				var config struct {
 					ScrapeConfigs []struct {
-						JobName string `json:"job_name"`
+						JobName         string `json:"job_name"`
+						FollowRedirects *bool  `json:"follow_redirects"`
 					} `json:"scrape_configs"`
 				}
 				if err := yaml.Unmarshal([]byte(o.Data["prometheus.yaml"]), &config); err != nil || len(config.ScrapeConfigs) != 3 {
 					t.Errorf("the chart's Prometheus has %d jobs, want 3: %v", len(config.ScrapeConfigs), err)
+				}
+				for _, job := range config.ScrapeConfigs {
+					if job.FollowRedirects == nil || *job.FollowRedirects {
+						t.Errorf("job %s of the chart's Prometheus goes where a pod redirects it to", job.JobName)
+					}
 				}
 				continue
 			}
@@ -307,6 +318,15 @@ func TestMonitoring(t *testing.T) {
 				t.Errorf("ConfigMap %s: labels %v, annotations %v", o.Name, o.Labels, o.Annotations)
 			}
 		case *unstructured.Unstructured:
+			for _, field := range []string{"endpoints", "podMetricsEndpoints"} {
+				endpoints, _, _ := unstructured.NestedSlice(o.Object, "spec", field)
+				for _, e := range endpoints {
+					redirected++
+					if e.(map[string]any)["followRedirects"] != false {
+						t.Errorf("port %v of %s has Prometheus go where a pod redirects it to", e.(map[string]any)["port"], name(t, o))
+					}
+				}
+			}
 			switch o.GetKind() {
 			case "PrometheusRule":
 				seen++
@@ -325,6 +345,9 @@ func TestMonitoring(t *testing.T) {
 				}
 			}
 		}
+	}
+	if redirected != 3 {
+		t.Errorf("the monitors have %d endpoints, want those of the operator, of nodes and workers, and of sidecars", redirected)
 	}
 	if seen != 8 {
 		t.Errorf("%d objects for Grafana and Prometheus, want 8", seen)
@@ -421,25 +444,9 @@ func TestOperator(t *testing.T) {
 // TestRights compares the operator's rights with the generated roles: the same ones, granted where they are needed.
 func TestRights(t *testing.T) {
 	c := newChart(t)
-	text, err := os.ReadFile(filepath.Join(c.root, filepath.FromSlash(rbacSource)))
+	generated, err := operatorRules(c.root)
 	if err != nil {
 		t.Fatal(err)
-	}
-	var generated []rbacv1.PolicyRule
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		var r rbacv1.ClusterRole
-		if err := yaml.Unmarshal(document, &r); err != nil {
-			t.Fatal(err)
-		}
-		generated = append(generated, r.Rules...)
 	}
 	for title, values := range map[string][]string{"cluster": nil, "namespace": {`scope.namespace="lab"`}} {
 		t.Run(title, func(t *testing.T) {
@@ -456,30 +463,75 @@ func TestRights(t *testing.T) {
 					}
 				}
 			}
-			if diff := cmp.Diff(permissions(generated), permissions(granted)); diff != "" {
+			if diff := cmp.Diff(named(rightsOf(generated)), named(rightsOf(granted))); diff != "" {
 				t.Errorf("permissions (-generated +granted):\n%s", diff)
 			}
 		})
 	}
 }
 
-// permissions lists rules one permission a line, sorted.
-func permissions(rules []rbacv1.PolicyRule) []string {
-	var out []string
-	for _, r := range rules {
-		for _, verb := range r.Verbs {
-			for _, group := range r.APIGroups {
-				for _, resource := range r.Resources {
-					out = append(out, strings.Join(append([]string{verb, resource + "." + group}, r.ResourceNames...), " "))
-				}
+// TestAdmissionPolicies compares the policies with config/admission, whose tests hold them to an API server, and looks at what the values change.
+func TestAdmissionPolicies(t *testing.T) {
+	c := newChart(t)
+	type spec struct{ Policy, Binding any }
+	specs := func(text string) map[string]spec {
+		out := map[string]spec{}
+		for _, document := range strings.Split(text, "\n---\n") {
+			var o struct {
+				Kind     string            `json:"kind"`
+				Metadata metav1.ObjectMeta `json:"metadata"`
+				Spec     any               `json:"spec"`
 			}
-			for _, url := range r.NonResourceURLs {
-				out = append(out, verb+" "+url)
+			if err := yaml.Unmarshal([]byte(document), &o); err != nil {
+				t.Fatal(err)
 			}
+			s := out[o.Metadata.Name]
+			switch o.Kind {
+			case "ValidatingAdmissionPolicy":
+				s.Policy = o.Spec
+			case "ValidatingAdmissionPolicyBinding":
+				s.Binding = o.Spec
+			default:
+				continue
+			}
+			out[o.Metadata.Name] = s
+		}
+		return out
+	}
+	source, err := os.ReadFile(filepath.Join(c.root, filepath.FromSlash(policySource)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered, err := c.template(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := specs(string(source))
+	if len(want) != 6 {
+		t.Errorf("%s holds %d policies, want 6", policySource, len(want))
+	}
+	if diff := cmp.Diff(want, specs(rendered)); diff != "" {
+		t.Errorf("policies (-%s +chart):\n%s", policySource, diff)
+	}
+	rendered, err = c.template(t, `serviceAccount.name="other"`, `fullnameOverride="mine"`, `admission.protectedNamespaces=["kube-system", "vault"]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range specs(rendered) {
+		if !strings.HasPrefix(name, "mine-") || s.Binding.(map[string]any)["policyName"] != name {
+			t.Errorf("policy %s is not named after the release, or bound by another name: %v", name, s.Binding)
+		}
+		text, err := yaml.Marshal(s.Policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name != "mine-namespaces" && !strings.Contains(string(text), "'system:serviceaccount:geobench-system:other'") {
+			t.Errorf("policy %s does not speak of the operator's ServiceAccount:\n%s", name, text)
+		}
+		if protects := strings.Contains(string(text), "- vault"); protects != strings.HasSuffix(name, "namespaces") {
+			t.Errorf("policy %s names the protected namespaces: %v", name, protects)
 		}
 	}
-	slices.Sort(out)
-	return out
 }
 
 // TestDefinitions compares the chart's CRDs with the generated ones, and looks at who deletes them.
@@ -562,6 +614,7 @@ func TestRefusals(t *testing.T) {
 		`resources={"memory": "1Gi"}`:          "memory",
 		`serviceAccount.create=false`:          "serviceAccount.name",
 		`fullnameOverride="Geo"`:               "/fullnameOverride",
+		`admission.protectedNamespaces=[]`:     "/admission/protectedNamespaces",
 		`tolerations={"operator": "x"}`:        "/tolerations",
 		`imagePullSecrets=["x"]`:               "/imagePullSecrets/0",
 		`podDisruptionBudget.minAvailable="x"`: "/podDisruptionBudget/minAvailable",
@@ -576,8 +629,10 @@ func TestRefusals(t *testing.T) {
 		values []string
 		want   string
 	}{
-		"several without a leader": {[]string{"replicas=2", "leaderElection.enabled=false"}, "leaderElection.enabled"},
-		"monitor without metrics":  {[]string{"metrics.enabled=false", "metrics.serviceMonitor.enabled=true"}, "metrics.enabled"},
+		"several without a leader":        {[]string{"replicas=2", "leaderElection.enabled=false"}, "leaderElection.enabled"},
+		"its own namespace protected":     {[]string{`admission.protectedNamespaces=["geobench-system"]`}, "admission.protectedNamespaces"},
+		"the watched namespace protected": {[]string{`scope.namespace="kube-system"`}, "admission.protectedNamespaces"},
+		"monitor without metrics":         {[]string{"metrics.enabled=false", "metrics.serviceMonitor.enabled=true"}, "metrics.enabled"},
 	} {
 		if _, err := c.template(t, test.values...); err == nil {
 			t.Errorf("%s: accepted", title)

@@ -10,6 +10,8 @@
 //
 //	go run -C hack/tools . sync-chart [--check]   copy CRDs, RBAC rules and presets into charts/geobench
 //	go run -C hack/tools . lint-crds              hold config/crd/bases to the API conventions
+//	go run -C hack/tools . sbom                   write what is in bin/geobench and its image, and how they came about
+//	go run -C hack/tools . rights LOG...           say which of the operator's rights were used
 //	go run -C hack/tools . chart-test             test the chart: render it in all its variants (and test these tools)
 package main
 
@@ -31,6 +33,8 @@ const usage = `usage: go run -C hack/tools . COMMAND
   path TOOL              print the path of an installed tool
   sync-chart [--check]   copy CRDs, RBAC rules and presets into charts/geobench; --check only says what differs
   lint-crds              hold config/crd/bases to the API conventions
+  sbom [FLAG...]         write the SBOMs (SPDX) and the provenance (SLSA) of bin/geobench and out/geobench.tar into out
+  rights LOG...          say which of the operator's rights the requests in audit logs needed
   chart-test             render charts/geobench in all its variants and check what comes out (builds helm if need be)
 `
 
@@ -78,6 +82,13 @@ func command(ctx context.Context, args []string) error {
 		return syncChart(root, check)
 	case "lint-crds":
 		return lintCRDs(root)
+	case "sbom":
+		return describe(root, args)
+	case "rights":
+		if len(args) == 0 {
+			return usageError("rights takes audit logs, got none")
+		}
+		return reportRights(root, os.Stdout, args)
 	case "chart-test":
 		return chartTest(ctx, root)
 	case "help", "-h", "--help":

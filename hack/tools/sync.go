@@ -16,10 +16,12 @@ import (
 const (
 	crdSources    = "config/crd/bases"
 	rbacSource    = "config/rbac/role.yaml"
+	policySource  = "config/admission/policies.yaml"
 	presetSources = "internal/presets"
 	chartDir      = "charts/geobench"
 	crdCopies     = chartDir + "/templates/crds"
 	rbacCopy      = chartDir + "/templates/operator/_rules.tpl"
+	policyCopy    = chartDir + "/templates/admission/operator.yaml"
 	presetCopies  = chartDir + "/presets"
 	boardSources  = "dashboards"
 	boardCopies   = chartDir + "/dashboards"
@@ -27,8 +29,8 @@ const (
 	readmeFile    = chartDir + "/README.md"
 )
 
-// syncChart makes the generated parts of the chart what their sources say: one template per CRD, the operator's rules,
-// the network profiles, the dashboards and rules, and the table of values in the README. With check it changes nothing and returns an error that
+// syncChart makes the generated parts of the chart what their sources say: one template per CRD, the operator's rules and
+// the policies that hold it back, the network profiles, the dashboards and rules, and the table of values in the README. With check it changes nothing and returns an error that
 // names the files which differ.
 func syncChart(root string, check bool) error {
 	want, err := chartFiles(root)
@@ -121,6 +123,14 @@ func chartFiles(root string) (map[string][]byte, error) {
 		return nil, fmt.Errorf("%s: %w", rbacSource, err)
 	}
 	out[rbacCopy] = []byte(rules)
+	if text, err = os.ReadFile(filepath.Join(root, policySource)); err != nil {
+		return nil, err
+	}
+	policies, err := policyTemplate(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", policySource, err)
+	}
+	out[policyCopy] = []byte(policies)
 
 	for _, c := range []struct{ pattern, copies string }{
 		{presetSources + "/*.yaml", presetCopies}, {boardSources + "/*.json", boardCopies}, {boardSources + "/rules.yaml", boardCopies},
@@ -180,6 +190,24 @@ func crdTemplate(crd string) (string, error) {
     {{- end }}
 `, 1)
 	return fmt.Sprintf(generated, crdSources) + "{{- if .Values.crds.enabled }}\n" + crd + "{{- end }}\n", nil
+}
+
+// policyTemplate makes the admission policies speak of the release's operator and of the namespaces that the values name.
+func policyTemplate(policies string) (string, error) {
+	for _, r := range []struct{ what, from, to string }{
+		{"operator", "'system:serviceaccount:geobench-system:geobench-operator'",
+			`'system:serviceaccount:{{ .Release.Namespace }}:{{ include "geobench.operator.serviceAccount" . }}'`},
+		{"list of protected namespaces", "values: [kube-system, kube-public, kube-node-lease]", "values: {{ .Values.admission.protectedNamespaces | toJson }}"},
+		{"name of a policy", "policyName: geobench-", `policyName: {{ include "geobench.fullname" . }}-`},
+		{"name of an object", "metadata:\n  name: geobench-", "metadata:\n  labels:\n    {{- include \"geobench.labels\" . | nindent 4 }}\n" +
+			"    app.kubernetes.io/component: operator\n  name: {{ include \"geobench.fullname\" . }}-"},
+	} {
+		if !strings.Contains(policies, r.from) {
+			return "", fmt.Errorf("no %s as in %q", r.what, r.from)
+		}
+		policies = strings.ReplaceAll(policies, r.from, r.to)
+	}
+	return fmt.Sprintf(generated, policySource) + "{{- if .Values.admission.enabled }}\n{{- include \"geobench.admission.check\" . }}\n" + policies + "{{- end }}\n", nil
 }
 
 // policyRule is an rbac/v1 PolicyRule.

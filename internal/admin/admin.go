@@ -2,7 +2,8 @@
 // (package identity). geobench run asks its nodes in its own process.
 //
 //	GET  /status   Status
-//	POST /load     LoadRequest -> LoadResponse: replaces the node's data; refused with 409 while transactions are pending
+//	POST /load     LoadRequest -> LoadResponse: replaces the node's data; refused with 409 while transactions are pending, and with 400 for a
+//	               workload that the API server would refuse
 //	POST /disturb  Agenda: what faults do to this node and when, in place of what it was told before
 //	GET  /log      Log: what was done to this node, with its true times
 //	GET  /clock    Reading

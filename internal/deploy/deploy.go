@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/hostlist"
 )
 
 // Database is a deployed database.
@@ -28,7 +29,7 @@ type Database struct {
 	// Incarnation names this life of the database. Nodes with different incarnations don't talk to each other.
 	Incarnation string `json:"incarnation"`
 	// Nodes are the addresses, in the order of geo.NodeID.
-	Nodes []Node `json:"nodes"`
+	Nodes Nodes `json:"nodes"`
 
 	// Run and ClientKey are what clients prove themselves with, where nodes ask for it. They are nobody else's business.
 	Run       string `json:"-"`
@@ -41,6 +42,36 @@ type Node struct {
 	Address string `json:"address"`
 	// Admin is host:port of the administration server, for nodes that have one.
 	Admin string `json:"admin,omitempty"`
+}
+
+// Host is the name under which pods find the node of a region on a cluster: ordinal is partition x replicas + replica.
+func Host(database, region, namespace string, ordinal int) string {
+	return fmt.Sprintf("%s-%s-%d.%s-%s.%s.svc", database, region, ordinal, database, region, namespace)
+}
+
+func (n *Node) names() []*string { return []*string{&n.Address, &n.Admin} }
+
+// Nodes are the nodes of a database. In JSON, those whose addresses count up are one entry (package hostlist): the ConfigMap that
+// they are in holds 1 MiB, and a database up to 16,384 nodes.
+type Nodes []Node
+
+// MarshalJSON folds.
+func (n Nodes) MarshalJSON() ([]byte, error) {
+	return json.Marshal(hostlist.Fold([]Node(n), (*Node).names))
+}
+
+// UnmarshalJSON unfolds.
+func (n *Nodes) UnmarshalJSON(b []byte) error {
+	var folded []Node
+	if err := json.Unmarshal(b, &folded); err != nil {
+		return err
+	}
+	nodes, err := hostlist.Unfold(folded, (*Node).names)
+	if err != nil {
+		return fmt.Errorf("nodes: %w", err)
+	}
+	*n = nodes
+	return nil
 }
 
 // Validate checks that the description is complete.

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,21 +20,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers"
+	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/result"
 )
 
@@ -45,6 +46,12 @@ type cluster struct {
 	namespace string
 }
 
+// TestMain lets the libraries that talk to the cluster log what they have to say.
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil)))
+	os.Exit(m.Run())
+}
+
 // newCluster connects to the cluster and makes a namespace that goes away with the test.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
@@ -52,13 +59,7 @@ func newCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatalf("KUBECONFIG: %v (hack/e2e.sh sets it)", err)
 	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: kube.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +221,7 @@ func (c *cluster) deleteRun(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	c.eventually(t, ctx, "nothing of run "+name+" is left", func() (bool, error) {
-		left, err := c.left(ctx, client.MatchingLabels{controllers.LabelRun: name})
+		left, err := c.left(ctx, client.MatchingLabels{kube.LabelRun: name})
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("left: %s", strings.Join(left, ", "))
 		}

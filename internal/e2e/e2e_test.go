@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers"
+	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/wrong"
@@ -98,7 +98,7 @@ func TestMainJob(t *testing.T) {
 	}
 	ctx := within(t, time.Minute)
 	c.eventually(t, ctx, "nothing of the database is left", func() (bool, error) {
-		left, err := c.left(ctx, client.MatchingLabels{controllers.LabelDatabase: "calvin"})
+		left, err := c.left(ctx, client.MatchingLabels{kube.LabelDatabase: "calvin"})
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("left: %s", strings.Join(left, ", "))
 		}
@@ -187,7 +187,7 @@ func TestOperatorKilledInEachStage(t *testing.T) {
 			t.Errorf("the operator was not killed in %s, which lasts seconds", s)
 		}
 	}
-	jobs, err := c.left(t.Context(), client.MatchingLabels{controllers.LabelRun: "restless", controllers.LabelRole: controllers.RoleResult})
+	jobs, err := c.left(t.Context(), client.MatchingLabels{kube.LabelRun: "restless", kube.LabelRole: kube.RoleResult})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,14 +230,14 @@ func TestDeletedInEachStage(t *testing.T) {
 func TestPodsKilledWhileMeasuring(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, database("calvin"))
-	for role, reason := range map[string]string{controllers.RoleNode: "calvin-", controllers.RoleWorker: "killed-worker"} {
+	for role, reason := range map[string]string{kube.RoleNode: "calvin-", kube.RoleWorker: "killed-worker"} {
 		t.Run(role, func(t *testing.T) {
 			name := "killed-" + role
 			c.apply(t, run(name, 10, "1s", "20s"))
 			if r := c.awaitStage(t, name, 3*time.Minute, v1alpha1.StageMeasure); r.Status.Finished() {
 				t.Fatalf("ended before it measured: %s %s", r.Status.Reason, r.Status.Message)
 			}
-			pods := c.kill(t, c.namespace, 1, client.MatchingLabels{controllers.LabelRole: role})
+			pods := c.kill(t, c.namespace, 1, client.MatchingLabels{kube.LabelRole: role})
 			r := c.awaitEnd(t, name, 2*time.Minute)
 			t.Logf("killed %s: %s, verdict %s, %s: %s", pods[0], r.Status.Stage, r.Status.Verdict, r.Status.Reason, r.Status.Message)
 			if r.Status.Verdict != v1alpha1.VerdictInvalid {
@@ -385,7 +385,7 @@ func (c *cluster) refusedByOperator(t *testing.T, u *unstructured.Unstructured, 
 		text := strings.ReplaceAll(string(status), `\"`, `"`)
 		return strings.Contains(text, field) && strings.Contains(text, want), fmt.Errorf("status %s", text)
 	})
-	label := map[string]string{"GeoDatabase": controllers.LabelDatabase, "BenchmarkRun": controllers.LabelRun}[u.GetKind()]
+	label := map[string]string{"GeoDatabase": kube.LabelDatabase, "BenchmarkRun": kube.LabelRun}[u.GetKind()]
 	made, err := c.left(ctx, client.MatchingLabels{label: u.GetName()})
 	if err != nil {
 		t.Fatal(err)

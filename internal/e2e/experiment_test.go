@@ -21,7 +21,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/results"
 	"github.com/geobench/geobench/internal/experiment"
 )
 
@@ -110,9 +111,9 @@ func TestExperiment(t *testing.T) {
 	if err := c.Get(t.Context(), types.NamespacedName{Namespace: c.namespace, Name: st.ReportRef.Name}, cm); err != nil {
 		t.Fatal(err)
 	}
-	t.Log("\n" + cm.Data[controllers.ReportText])
+	t.Log("\n" + cm.Data[results.ReportText])
 	var measured experiment.Report
-	if err := json.Unmarshal([]byte(cm.Data[controllers.ReportKey]), &measured); err != nil {
+	if err := json.Unmarshal([]byte(cm.Data[results.ReportKey]), &measured); err != nil {
 		t.Fatal(err)
 	}
 	agreeOnWinners(t, &simulated.Experiments[0], &measured.Experiments[0])
@@ -129,7 +130,7 @@ func TestExperiment(t *testing.T) {
 	}
 	ctx = within(t, 2*time.Minute)
 	c.eventually(t, ctx, "nothing of the experiment is left", func() (bool, error) {
-		left, err := c.left(ctx, client.MatchingLabels{controllers.LabelManagedBy: controllers.ManagedBy})
+		left, err := c.left(ctx, client.MatchingLabels{kube.LabelManagedBy: kube.ManagedBy})
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("left: %s", strings.Join(left, ", "))
 		}

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/controllers"
+	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/fault"
 )
 
@@ -46,7 +46,7 @@ func (c *cluster) awaitFault(t *testing.T, run, name string, state fault.State, 
 func (c *cluster) nodes(t *testing.T) []corev1.Pod {
 	t.Helper()
 	pods := &corev1.PodList{}
-	if err := c.List(t.Context(), pods, client.InNamespace(c.namespace), client.MatchingLabels{controllers.LabelRole: controllers.RoleNode}); err != nil {
+	if err := c.List(t.Context(), pods, client.InNamespace(c.namespace), client.MatchingLabels{kube.LabelRole: kube.RoleNode}); err != nil {
 		t.Fatal(err)
 	}
 	return pods.Items
@@ -87,14 +87,15 @@ func metric(pod *corev1.Pod, port int, name string) (float64, error) {
 }
 
 // TestFaults plays a timeline of faults against a database whose nodes emulate their links, with an operator that is killed
-// while the first lasts. Each shows in the throughput while it lasts and in nothing after it.
+// while the first lasts. Each shows in the throughput while it lasts and in nothing after it. The operator shuts the node down itself, and
+// may be late on a busy machine.
 func TestFaults(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, database("calvin")+separator+run("faulty", 50, "2s", "27s")+`  faults:
   - {name: slow, at: 2s, duration: 6s, networkDelay: {between: {}, delay: 100ms}}
   - {name: cut, at: 12s, duration: 2s, networkPartition: {from: {role: leader}}}
   - {name: busy, at: 19s, duration: 2s, cpuStress: {target: {}, workers: 256}}
-  - {name: down, at: 24s, duration: 2s, nodeShutdown: {target: {regions: [ap-northeast-1], partitions: [1]}}}
+  - {name: down, at: 24s, duration: 2s, tolerance: 2s, nodeShutdown: {target: {regions: [ap-northeast-1], partitions: [1]}}}
 `)
 	c.awaitFault(t, "faulty", "slow", fault.Active, 3*time.Minute)
 	c.killOperator(t)

@@ -1,12 +1,15 @@
 package emulation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,8 +72,40 @@ type Sidecar struct {
 // Name is Sidecar.
 func (s *Sidecar) Name() v1alpha1.Emulation { return v1alpha1.EmulationSidecar }
 
-// Check accepts every network.
-func (s *Sidecar) Check(*Network) error { return nil }
+// Check refuses a network whose files do not fit into a ConfigMap per region, or that has more peers than a sidecar knows.
+func (s *Sidecar) Check(n *Network) error {
+	peers := 0
+	for _, region := range n.Regions {
+		nodes, _ := s.Hosts(n, region)
+		peers += len(nodes) + 1
+	}
+	if peers > wan.MaxPeers {
+		return fmt.Errorf("spec.partitionsPerRegion: %d nodes, and the load generators of %d regions, are more than the %d peers that a sidecar knows; take fewer nodes, or another emulation",
+			peers-len(n.Regions), len(n.Regions), wan.MaxPeers)
+	}
+	for _, region := range n.Regions {
+		files, err := s.configs(n, region, math.MaxInt64)
+		if err != nil {
+			return err
+		}
+		var sizes []int
+		for _, file := range files {
+			sizes = append(sizes, len(file))
+		}
+		slices.Sort(sizes)
+		size, fit := 0, 0 // counted from the longest one on, so that they fit whichever they are
+		for _, bytes := range slices.Backward(sizes) {
+			if size += bytes; size <= corev1.MaxSecretSize { // which is a ConfigMap's, too
+				fit++
+			}
+		}
+		if size > corev1.MaxSecretSize {
+			return fmt.Errorf("spec.partitionsPerRegion: what the sidecars of the %d nodes of region %s are told has %d bytes, and a ConfigMap holds %d: %d nodes per region would fit; take fewer, or fewer faults of links, or another emulation",
+				len(files)-1, region, size, corev1.MaxSecretSize, max(fit-1, 0))
+		}
+	}
+	return nil
+}
 
 // SidecarSecurity is what the container may do: change the network of its pod, which takes root in the container, and
 // nothing else.
@@ -140,36 +175,40 @@ func (s *Sidecar) Prepare(n *Network, region string, pod *corev1.PodSpec) {
 // configs are the files of a region's pods.
 func (s *Sidecar) configs(n *Network, region string, generation int64) (map[string]string, error) {
 	own := slices.Index(n.Regions, region)
-	nodes, _ := s.Hosts(n, region)
-	files := map[string]string{}
-	for _, pod := range append(slices.Sorted(maps.Keys(nodes)), "") {
-		c := &wan.Config{Generation: generation, Region: region, Seed: 1}
-		var phases []wan.Phase
-		for i := range n.Phases {
-			phases = append(phases, wan.Phase{From: n.Phases[i].From.UTC()})
+	c := &wan.Config{Generation: generation, Region: region, Seed: 1}
+	var all []wan.Peer
+	pods := map[string]string{} // by their hosts
+	for from, name := range n.Regions {
+		c.Links = append(c.Links, link(name, n.Links[from][own]))
+		hosts, generators := s.Hosts(n, name)
+		for _, pod := range slices.SortedFunc(maps.Keys(hosts), inOrder) {
+			all = append(all, wan.Peer{Host: hosts[pod], Region: name})
+			pods[hosts[pod]] = pod
 		}
+		all = append(all, wan.Peer{Host: generators, Region: name})
+	}
+	for i := range n.Phases {
+		phase := wan.Phase{From: n.Phases[i].From.UTC()}
 		for from, name := range n.Regions {
-			c.Links = append(c.Links, link(name, n.Links[from][own]))
-			hosts, generators := s.Hosts(n, name)
-			for _, peer := range slices.Sorted(maps.Keys(hosts)) {
-				if peer == pod {
-					continue
-				}
-				c.Peers = append(c.Peers, wan.Peer{Host: hosts[peer], Region: name})
-				for i := range n.Phases {
-					if n.Phases[i].cut(peer, pod) {
-						phases[i].Cut = append(phases[i].Cut, hosts[peer])
-					}
-				}
+			if l := n.Phases[i].Links[from][own]; l != n.Links[from][own] {
+				phase.Links = append(phase.Links, link(name, l))
 			}
-			c.Peers = append(c.Peers, wan.Peer{Host: generators, Region: name})
-			for i := range n.Phases {
-				if l := n.Phases[i].Links[from][own]; l != n.Links[from][own] {
-					phases[i].Links = append(phases[i].Links, link(name, l))
+		}
+		c.Phases = append(c.Phases, phase)
+	}
+	files := map[string]string{}
+	nodes, _ := s.Hosts(n, region)
+	for _, pod := range append(slices.Sorted(maps.Keys(nodes)), "") {
+		c.Peers = slices.DeleteFunc(slices.Clone(all), func(peer wan.Peer) bool { return pod != "" && peer.Host == nodes[pod] })
+		for i := range n.Phases {
+			c.Phases[i].Cut = nil
+			lost := n.Phases[i].lost(pod)
+			for _, peer := range c.Peers {
+				if len(lost) > 0 && lost[pods[peer.Host]] {
+					c.Phases[i].Cut = append(c.Phases[i].Cut, peer.Host)
 				}
 			}
 		}
-		c.Phases = phases
 		b, err := json.MarshalIndent(c, "", " ")
 		if err != nil {
 			return nil, err
@@ -183,10 +222,25 @@ func (s *Sidecar) configs(n *Network, region string, generation int64) (map[stri
 	return files, nil
 }
 
-// cut tells whether what one pod sends to another is to be lost.
-func (p *Phase) cut(from, to string) bool {
-	return slices.ContainsFunc(p.Cuts, func(c Cut) bool { return slices.Contains(c.From, from) && slices.Contains(c.To, to) })
+// lost are the pods of which nothing reaches a pod.
+func (p *Phase) lost(to string) map[string]bool {
+	var pods map[string]bool
+	for _, c := range p.Cuts {
+		if !slices.Contains(c.To, to) {
+			continue
+		}
+		if pods == nil {
+			pods = map[string]bool{}
+		}
+		for _, from := range c.From {
+			pods[from] = true
+		}
+	}
+	return pods
 }
+
+// inOrder sorts names that end in numbers by these.
+func inOrder(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
 
 // Config is what the sidecar of a pod is told: of a node, or of a load generator, whose pods of a region have one in common.
 func (s *Sidecar) Config(n *Network, region, pod string) (*wan.Config, error) {

@@ -149,16 +149,17 @@ type execution struct {
 	*world
 	sim     *sim.Sim
 	layout  geo.Layout
-	history history.History
+	taps    history.Taps
 	clients []*clients
-	taps    []*history.Tap
 	// restless says which rows changed although nothing was pending, unanswered or under way; empty for none.
 	restless string
 }
 
 func newExecution(c Config, w *world) *execution {
 	procedures := w.load.procedures()
-	e := &execution{world: w, history: history.History{KeyName: w.load.keyName()}}
+	e := &execution{world: w, taps: history.Taps{
+		Placement: w.topology.Placement(), Procedures: procedures, History: history.History{KeyName: w.load.keyName()},
+	}}
 	e.sim = sim.New(sim.Config{
 		Topology: w.topology, Engine: c.Engine, Params: w.params, Procedures: procedures, Seed: c.Seed,
 		Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Durable: w.durable, Trace: c.Trace,
@@ -166,19 +167,14 @@ func newExecution(c Config, w *world) *execution {
 	e.layout = c.Engine.Layout(w.topology, w.params)
 	w.load.fill(e.layout, e.sim)
 	for r, name := range w.topology.Regions {
-		region := e.history.Region(name)
 		cl := &clients{
 			load: &w.load, rng: chance(c.Seed, uint64(chanceClients+r)), stream: uint32(r) + 1, sent: make([]uint64, w.load.clients),
 		}
 		e.clients = append(e.clients, cl)
-		e.sim.AddClient(geo.Region(r), func(env protocol.ClientEnv) protocol.Client {
-			tap := history.NewTap(env, history.TapConfig{
-				Placement: w.topology.Placement(), Procedures: procedures, Client: cl.clientOf, Record: func(t *history.Txn) { e.history.Add(region, t) },
-			})
-			cl.env = tap
-			e.taps = append(e.taps, tap)
-			return tap.Attach(cl)
-		})
+		e.sim.AddClient(geo.Region(r), e.taps.Client(name, cl.clientOf, func(env protocol.ClientEnv) protocol.Client {
+			cl.env = env
+			return cl
+		}))
 	}
 	for _, f := range w.faults {
 		e.sim.At(f.at, func() {
@@ -300,13 +296,11 @@ func (e *execution) judge(c Config, res *Result) {
 	if doubtful > 0 && !res.Lost && !res.Restarted {
 		problem("completion: %d transactions were refused or ended with an unknown outcome, although no node was lost", doubtful)
 	}
-	for _, tap := range e.taps {
-		if err := tap.Finish(); err != nil {
-			problem("history: %v", err)
-		}
-		if n, example := tap.Misclassified(); n > 0 {
-			problem("class: %d committed transactions have a wrong Outcome.Class: %s", n, example)
-		}
+	if err := e.taps.Finish(); err != nil {
+		problem("history: %v", err)
+	}
+	if n, example := e.taps.Misclassified(); n > 0 {
+		problem("class: %d committed transactions have a wrong Outcome.Class: %s", n, example)
 	}
 	if check := e.converged(); !check.Passed {
 		res.Diverged = true
@@ -316,7 +310,7 @@ func (e *execution) judge(c Config, res *Result) {
 	if level == 0 {
 		level = c.Engine.Promises(e.params)
 	}
-	if v := history.Check(&e.history, level); !v.Passed {
+	if v := history.Check(&e.taps.History, level); !v.Passed {
 		res.Anomaly = v.Anomaly
 		problem("%s", v.Check().Message)
 	}
@@ -325,7 +319,7 @@ func (e *execution) judge(c Config, res *Result) {
 // difference shows the first rows that two copies disagree on.
 func (e *execution) difference() string {
 	first := map[int]geo.NodeID{}
-	name := e.history.KeyName
+	name := e.taps.History.KeyName
 	if name == nil {
 		name = txn.Key.String
 	}

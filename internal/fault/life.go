@@ -183,13 +183,13 @@ func NewTimeline(p *Plan, poll, patience time.Duration) *Timeline {
 	return t
 }
 
-// Never is the next step of a timeline that is over.
-const Never = time.Duration(1<<63 - 1)
+// Never is Forever: the next step of a timeline that is over.
+const Never = Forever
 
-// Step takes all steps that are due at now, and returns when the next is. It stops at each change of state of each fault
+// Step takes all steps that are due at now, and returns when the next is, Forever once the timeline is over. It stops at each change of state of each fault
 // when once is set, so that it can be written down before anything is done in the new one.
 func (t *Timeline) Step(ctx context.Context, now time.Duration, in Injector, once bool) (next time.Duration, err error) {
-	next = Never
+	next = Forever
 	for _, l := range t.Lives {
 		for {
 			before := l.State
@@ -361,7 +361,7 @@ func (t *Timeline) step(ctx context.Context, l *Life, now time.Duration, in Inje
 		}
 		return again, l.To(Done, now)
 	}
-	return Never, nil
+	return Forever, nil
 }
 
 // note keeps what went wrong with a step that took too long.

@@ -97,7 +97,7 @@ func play(t *testing.T, tl *Timeline, s *script, until time.Duration) string {
 	if s.unset == nil {
 		s.unset = map[string]int{}
 	}
-	for now := time.Duration(0); now != Never && now <= until; {
+	for now := time.Duration(0); now != Forever && now <= until; {
 		next, err := tl.Step(context.Background(), now, s, false)
 		if err != nil {
 			t.Fatal(err)

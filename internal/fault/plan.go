@@ -192,8 +192,8 @@ type Targets struct {
 // Roles tells which roles a node has now.
 type Roles func(geo.NodeID) ([]string, error)
 
-// Candidates returns the nodes that a target's regions and partitions leave, before role, count and percent.
-func Candidates(target *v1alpha1.NodeTarget, t *geo.Topology) []geo.NodeID {
+// candidates returns the nodes that a target's regions and partitions leave, before role, count and percent.
+func candidates(target *v1alpha1.NodeTarget, t *geo.Topology) []geo.NodeID {
 	var out []geo.NodeID
 	for i := range t.Nodes() {
 		n := geo.NodeID(i)
@@ -252,7 +252,7 @@ func (p *Plan) Resolve(f *Fault, roles Roles) (Targets, error) {
 
 func (p *Plan) choose(f *Fault, field string, target *v1alpha1.NodeTarget, side uint64, roles Roles) ([]geo.NodeID, error) {
 	t := p.Topology
-	nodes := Candidates(target, t)
+	nodes := candidates(target, t)
 	if len(nodes) == 0 {
 		return nil, fmt.Errorf("%s: no node of the database is in these regions and partitions", field)
 	}

@@ -24,7 +24,7 @@ func TestAhead(t *testing.T) {
 	s := &script{errs: map[string]int{"setup": 2}, unset: map[string]int{}}
 	l := tl.Lives[0]
 	var seen []string
-	for now := -10 * second; now != Never; {
+	for now := -10 * second; now != Forever; {
 		next, err := tl.Step(context.Background(), now, s, false)
 		if err != nil {
 			t.Fatal(err)

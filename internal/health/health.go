@@ -120,7 +120,7 @@ func ofRun(run *v1alpha1.BenchmarkRun) finding {
 	f := finding{reason: string(st.Stage)}
 	// Stages wait for these one after the other.
 	for _, kind := range []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionDatabaseReady, v1alpha1.ConditionNetworkVerified,
-		v1alpha1.ConditionDataLoaded, v1alpha1.ConditionMeasured} {
+		v1alpha1.ConditionDataLoaded, v1alpha1.ConditionMeasured, v1alpha1.ConditionDatabaseQuiet} {
 		if c := meta.FindStatusCondition(st.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
 			f.message = c.Message
 			if c.Reason == DatabaseBusy {

@@ -87,33 +87,25 @@ func record(t testing.TB, c sim.Config, perRegion, rows int, until time.Duration
 	c.Procedures = procedures
 	s := sim.New(c)
 	simtest.Fill(c.Topology, uint64(rows), 100, s.Store)
-	h := &history.History{}
-	var taps []*history.Tap
-	for r := range c.Topology.Regions {
-		region := h.Region(c.Topology.Regions[r])
-		s.AddClient(geo.Region(r), func(env protocol.ClientEnv) protocol.Client {
-			cl := &clients{
-				rng: rand.New(rand.NewPCG(c.Seed, uint64(r)+500)), region: geo.Region(r), n: perRegion, until: until,
-				next: hot(rows), sent: make([]uint64, perRegion), done: map[txn.Status]int{},
-			}
-			tap := history.NewTap(env, history.TapConfig{
-				Procedures: procedures, Client: cl.clientOf, Record: func(t *history.Txn) { h.Add(region, t) },
-			})
-			cl.env = tap
-			taps = append(taps, tap)
-			return tap.Attach(cl)
-		})
+	taps := &history.Taps{Placement: c.Topology.Placement(), Procedures: procedures}
+	for r, name := range c.Topology.Regions {
+		cl := &clients{
+			rng: rand.New(rand.NewPCG(c.Seed, uint64(r)+500)), region: geo.Region(r), n: perRegion, until: until,
+			next: hot(rows), sent: make([]uint64, perRegion), done: map[txn.Status]int{},
+		}
+		s.AddClient(geo.Region(r), taps.Client(name, cl.clientOf, func(env protocol.ClientEnv) protocol.Client {
+			cl.env = env
+			return cl
+		}))
 	}
 	if faults != nil {
 		faults(s)
 	}
 	s.Run(until + 30*time.Second)
-	for _, tap := range taps {
-		if err := tap.Finish(); err != nil {
-			t.Fatal(err)
-		}
+	if err := taps.Finish(); err != nil {
+		t.Fatal(err)
 	}
-	return h, s
+	return &taps.History, s
 }
 
 // converged compares the copies of all nodes but those that are dead.

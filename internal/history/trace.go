@@ -170,9 +170,13 @@ func (t *tracing) Delete(k txn.Key) {
 	t.Recorder.Delete(k)
 }
 
+// readFirst keeps its error: the procedure does not know of the read, and may have nothing that follows.
 func (t *tracing) readFirst(k txn.Key) {
-	if !k.Ordered() && t.find(Read, k) == nil && t.find(Write, k) == nil {
-		_, _ = t.Get(k) // an error comes back with what follows
+	if k.Ordered() || t.find(Read, k) != nil || t.find(Write, k) != nil {
+		return
+	}
+	if _, err := t.Get(k); err != nil && err != txn.ErrNotFound && t.err == nil {
+		t.err = err
 	}
 }
 

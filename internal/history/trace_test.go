@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -193,6 +194,35 @@ func TestTraceRefuses(t *testing.T) {
 }
 
 // A recorder on a store that knows versions, but not who deleted a row.
+// unreadable is a view of a store in which nothing can be read.
+type unreadable struct{ store.View }
+
+var errUnreadable = errors.New("the row cannot be read")
+
+func (*unreadable) Get(txn.Key) ([]byte, error) { return nil, errUnreadable }
+
+// A procedure that only writes reads what it overwrites when it is traced. Where that fails nobody else says so, and what it did is not
+// known.
+func TestTraceOfWhatCannotBeRead(t *testing.T) {
+	refused := errors.New("refused")
+	for name, tc := range map[string]struct {
+		run  func(c txn.Ctx) error
+		want error
+	}{
+		"a write":               {func(c txn.Ctx) error { c.Put(txn.IntKey(1, 1), nil); return nil }, errUnreadable},
+		"a row that is deleted": {func(c txn.Ctx) error { c.Delete(txn.IntKey(1, 1)); return nil }, errUnreadable},
+		"a row of a group":      {func(c txn.Ctx) error { c.Put(txn.OrderedKey(1, 1, nil, []byte{1}), nil); return nil }, nil},
+		"an error of its own":   {func(c txn.Ctx) error { c.Put(txn.IntKey(1, 1), nil); return refused }, refused},
+	} {
+		p := history.Trace(&txn.Procedure{
+			ID: 1, Name: "blind", Deletes: txn.TablesOf(1), Run: func(c txn.Ctx, _ []byte) ([]byte, error) { return nil, tc.run(c) },
+		}, txn.TablesOf(1))
+		if _, err := p.Run(&unreadable{store.View{Rows: store.NewHash()}}, codec.AppendID(nil, 7)); !errors.Is(err, tc.want) || tc.want == nil && err != nil {
+			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		}
+	}
+}
+
 func TestRecorder(t *testing.T) {
 	s := store.NewHash()
 	s.Put(simtest.Key(1), []byte("a"), 5)
@@ -332,8 +362,7 @@ func TestTapLoadGenerator(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := &history.History{}
-	var taps []*history.Tap
+	taps := &history.Taps{Placement: topology.Placement(), Procedures: registry}
 	var machines []*load.Machine
 	const clients = 20
 	for r := range topology.Regions {
@@ -349,24 +378,14 @@ func TestTapLoadGenerator(t *testing.T) {
 		}
 		m := ms[0]
 		machines = append(machines, m)
-		region := h.Region(topology.Regions[r])
-		s.AddClient(geo.Region(r), func(env protocol.ClientEnv) protocol.Client {
-			tap := history.NewTap(env, history.TapConfig{
-				Procedures: registry, Record: func(t *history.Txn) { h.Add(region, t) },
-				Client: func(id txn.ID) uint32 { return uint32((uint64(id)&(1<<40-1) - 1) % clients) },
-			})
-			m.Attach(tap)
-			taps = append(taps, tap)
-			return tap.Attach(m)
-		})
+		process := func(id txn.ID) uint32 { return uint32((uint64(id)&(1<<40-1) - 1) % clients) }
+		s.AddClient(geo.Region(r), taps.Client(topology.Regions[r], process, m.Attach))
 	}
 	s.Run(10 * time.Second)
-	for _, tap := range taps {
-		if err := tap.Finish(); err != nil {
-			t.Fatal(err)
-		}
+	if err := taps.Finish(); err != nil {
+		t.Fatal(err)
 	}
-	v := history.Check(h, isolation.StrictSerializable)
+	v := history.Check(&taps.History, isolation.StrictSerializable)
 	if !v.Passed || v.Stats.Committed < 1000 || v.Stats.Unknown > 0 {
 		t.Errorf("%+v\n%s", v.Stats, v.Explanation)
 	}

@@ -44,7 +44,7 @@ func (in *process) play(ctx context.Context, start time.Time) error {
 		if in.observe != nil {
 			in.observe(in.timeline.Lives)
 		}
-		if err != nil || next == fault.Never {
+		if err != nil || next == fault.Forever {
 			return err
 		}
 		if err := pause(ctx, max(0, next-time.Since(start))); err != nil {

@@ -49,7 +49,7 @@ func (in *simulated) step() {
 		in.err = err
 		return
 	}
-	if next != fault.Never {
+	if next != fault.Forever {
 		in.s.At(in.start+next, in.step)
 	}
 }

@@ -2,8 +2,8 @@ package report
 
 import (
 	"fmt"
-	"math"
 
+	"github.com/geobench/geobench/internal/chart"
 	"github.com/geobench/geobench/internal/result"
 )
 
@@ -60,9 +60,9 @@ func changes(id string, c *result.Comparison) *Figure {
 		Caption: fmt.Sprintf("Upright stroke: change of the median; bar: its %s interval (Hodges and Lehmann), where there are repetitions enough. Only throughput, p50, p99 and aborts of all regions are judged, by a "+
 			"Mann-Whitney test with Holm's correction, and a change of up to %s does not count.", level, percent(c.ThresholdPPM)),
 		Header: []string{"figure", "region", "A", "B", "change", "from", "to", "p", "judged"}}
-	chart := &rowChart{title: f.Title, xLabel: "change in %, B against A", signed: true}
+	rows := &chart.Rows{Title: f.Title, XLabel: "change in %, B against A", Signed: true}
 	region := "all regions"
-	chart.rows = append(chart.rows, row{name: region, head: true})
+	rows.Rows = append(rows.Rows, chart.Row{Name: region, Head: true})
 	for i := range c.Figures {
 		d := &c.Figures[i]
 		in := d.Region
@@ -70,31 +70,31 @@ func changes(id string, c *result.Comparison) *Figure {
 			in = "all regions"
 		}
 		change, low, high, p := "", "", "", ""
-		line := row{name: d.Name, class: classOf(d.Change), value: fmt.Sprintf("%s → %s", d.Format(d.A), d.Format(d.B))}
+		line := chart.Row{Name: d.Name, Class: classOf(d.Change), Value: fmt.Sprintf("%s → %s", d.Format(d.A), d.Format(d.B))}
 		if d.ChangePPM != nil {
 			at := float64(*d.ChangePPM) / 1e4
-			line.box = []float64{at, at, at, at, at}
+			line.Box = []float64{at, at, at, at, at}
 			change = fmt.Sprintf("%+.1f%%", at)
-			line.value += " (" + change + ")"
+			line.Value += " (" + change + ")"
 		}
 		if d.LowPPM != nil && d.ChangePPM != nil {
 			// The interval is that of the shift between the samples, which need not hold the change of the medians.
-			line.box[0], line.box[1] = float64(*d.LowPPM)/1e4, float64(*d.LowPPM)/1e4
-			line.box[3], line.box[4] = float64(*d.HighPPM)/1e4, float64(*d.HighPPM)/1e4
-			low, high = fmt.Sprintf("%+.1f%%", line.box[0]), fmt.Sprintf("%+.1f%%", line.box[4])
+			line.Box[0], line.Box[1] = float64(*d.LowPPM)/1e4, float64(*d.LowPPM)/1e4
+			line.Box[3], line.Box[4] = float64(*d.HighPPM)/1e4, float64(*d.HighPPM)/1e4
+			low, high = fmt.Sprintf("%+.1f%%", line.Box[0]), fmt.Sprintf("%+.1f%%", line.Box[4])
 		}
 		if d.PPPM != nil {
 			p = fmt.Sprintf("%.3f", float64(*d.PPPM)/1e6)
 		}
 		if in != region {
 			region = in
-			chart.rows = append(chart.rows, row{name: region, head: true})
+			rows.Rows = append(rows.Rows, chart.Row{Name: region, Head: true})
 		}
-		chart.rows = append(chart.rows, line)
+		rows.Rows = append(rows.Rows, line)
 		f.row(d.Name, in, d.Format(d.A), d.Format(d.B), change, low, high, p, d.Change)
 	}
-	chart.about = fmt.Sprintf("%s: %s.", c.Verdict, c.Message)
-	f.scene = chart.draw()
+	rows.About = fmt.Sprintf("%s: %s.", c.Verdict, c.Message)
+	f.scene = rows.Draw()
 	return f
 }
 
@@ -107,19 +107,4 @@ func classOf(c result.Change) int {
 		return 2
 	}
 	return 6
-}
-
-// around is an axis from a round number at or below bottom, which is at most 0, to one at or above top.
-func around(bottom, top float64) (*axis, []float64) {
-	a, _ := linear(max(top, -bottom), 4)
-	step := niceStep(a.hi / 4)
-	a.lo, a.hi = -step*math.Ceil(-bottom/step*(1-1e-9)), step*math.Ceil(top/step*(1-1e-9))
-	if a.lo == a.hi {
-		a.hi = step
-	}
-	var at []float64
-	for i := math.Round(a.lo / step); i <= math.Round(a.hi/step); i++ {
-		at = append(at, i*step)
-	}
-	return a, at
 }

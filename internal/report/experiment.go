@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/geobench/geobench/internal/chart"
 	"github.com/geobench/geobench/internal/experiment"
 )
 
@@ -129,13 +129,13 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 			break
 		}
 	}
-	any, uncertain, zero := false, false, false
+	any, uncertain := false, false
 	for _, p := range e.Points {
 		v, ok := p.Median[m.Name]
 		if !ok {
 			continue
 		}
-		any, zero = any || v != 0, zero || v == 0
+		any = any || v != 0
 		half := ""
 		if h, ok := p.HalfWidth[m.Name]; ok {
 			half = strconv.FormatFloat(h, 'g', 4, 64)
@@ -152,21 +152,20 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 		f.Caption = "Medians of the repetitions; bars: 95% confidence interval of the mean."
 	}
 	if x < 0 {
-		c := &rowChart{title: title, xLabel: m.Unit, about: "One bar per system."}
+		c := &chart.Rows{Title: title, XLabel: m.Unit, About: "One bar per system."}
 		for i, p := range e.Points {
 			if v, ok := p.Median[m.Name]; ok {
-				c.rows = append(c.rows, row{name: p.System, class: i, bar: v, value: strconv.FormatFloat(v, 'g', 4, 64)})
+				c.Rows = append(c.Rows, chart.Row{Name: p.System, Class: i, Bar: v, Value: strconv.FormatFloat(v, 'g', 4, 64)})
 			}
 		}
-		f.scene = c.draw()
+		f.scene = c.Draw()
 		return f
 	}
-	c := &lineChart{title: title, xLabel: e.Parameters[x], yLabel: m.Unit}
+	c := &chart.Lines{Title: title, XLabel: e.Parameters[x], YLabel: m.Unit}
 	values := valuesOf(e, x)
 	at, words := places(values)
-	c.xTicks = words
-	index := map[string]int{}
-	lowest, highest := math.Inf(1), 0.0
+	c.XTicks = words
+	index, lines := map[string]int{}, map[string]int{}
 	for _, p := range e.Points {
 		v, ok := p.Median[m.Name]
 		if !ok {
@@ -180,62 +179,44 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 		}
 		i, ok := index[name]
 		if !ok {
-			i = len(c.series)
+			i = len(c.Series)
 			index[name] = i
-			c.series = append(c.series, series{name: name, class: i, marks: true})
+			c.Series = append(c.Series, chart.Series{Name: name, Class: chart.Class(slices.Index(e.Systems, p.System), lines[p.System]), Marks: true})
+			lines[p.System]++
 		}
-		l := &c.series[i]
-		l.points = append(l.points, point{at[p.Values[x]], v})
-		l.half = append(l.half, p.HalfWidth[m.Name])
-		highest = max(highest, v)
-		if v > 0 {
-			lowest = min(lowest, v)
-		}
+		l := &c.Series[i]
+		l.Points = append(l.Points, chart.Point{X: at[p.Values[x]], Y: v})
+		l.Half = append(l.Half, p.HalfWidth[m.Name])
 	}
-	for i := range c.series {
-		sortPoints(&c.series[i])
+	for i := range c.Series {
+		sortPoints(&c.Series[i])
 	}
-	if highest/lowest >= 30 && !zero {
-		c.logY, c.yLabel = true, c.yLabel+" (logarithmic)"
-	}
-	if numbers := slices.Sorted(mapsValues(at)); c.xTicks == nil && numbers[0] > 0 && numbers[len(numbers)-1]/numbers[0] >= 100 {
-		c.logX = true
-	}
-	c.about = fmt.Sprintf("%s of %s over %s; the table below has the numbers.", m.Title, plural(len(c.series), "line"), e.Parameters[x])
-	f.scene = c.draw()
+	c.Scale()
+	c.About = fmt.Sprintf("%s of %s over %s; the table below has the numbers.", m.Title, plural(len(c.Series), "line"), e.Parameters[x])
+	f.scene = c.Draw()
 	return f
 }
 
-func mapsValues(m map[string]float64) func(func(float64) bool) {
-	return func(yield func(float64) bool) {
-		for _, v := range m {
-			if !yield(v) {
-				return
-			}
-		}
-	}
-}
-
 // sortPoints orders a line from left to right.
-func sortPoints(l *series) {
-	order := make([]int, len(l.points))
+func sortPoints(l *chart.Series) {
+	order := make([]int, len(l.Points))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
 		switch {
-		case l.points[a].x < l.points[b].x:
+		case l.Points[a].X < l.Points[b].X:
 			return -1
-		case l.points[a].x > l.points[b].x:
+		case l.Points[a].X > l.Points[b].X:
 			return 1
 		}
 		return 0
 	})
-	points, half := make([]point, len(order)), make([]float64, len(order))
+	points, half := make([]chart.Point, len(order)), make([]float64, len(order))
 	for i, k := range order {
-		points[i], half[i] = l.points[k], l.half[k]
+		points[i], half[i] = l.Points[k], l.Half[k]
 	}
-	l.points, l.half = points, half
+	l.Points, l.Half = points, half
 }
 
 // valuesOf a parameter, in the order of the points.

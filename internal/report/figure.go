@@ -8,6 +8,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/geobench/geobench/internal/chart"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -24,7 +25,7 @@ type Figure struct {
 	// Claims that are about this figure.
 	Claims []Claim
 
-	scene *scene
+	scene *chart.Drawing
 }
 
 func (f *Figure) row(cells ...any) {
@@ -53,7 +54,7 @@ func figures(prefix string, d *result.Document) map[string]*Figure {
 		if f != nil {
 			out[f.ID] = f
 			f.ID = prefix + f.ID
-			f.scene.title += simulatedMark(d)
+			f.scene.Title += simulatedMark(d)
 		}
 	}
 	return out
@@ -63,7 +64,7 @@ func rtt(d *result.Document) *Figure {
 	f := &Figure{ID: "network", Title: "Round-trip times, declared and measured",
 		Caption: "The upright mark is the declared round trip; the box reaches from the measured median to the 99th percentile, before the load. The thin line below is the same at the end of the load, queueing included.",
 		Header:  []string{"from", "to", "declared ms", "measured p50 ms", "measured p99 ms", "samples", "loaded p50 ms", "loaded p99 ms"}}
-	c := &rowChart{title: f.Title, xLabel: "round trip in ms"}
+	c := &chart.Rows{Title: f.Title, XLabel: "round trip in ms"}
 	for _, l := range d.Links {
 		if l.Samples == 0 {
 			continue
@@ -71,21 +72,21 @@ func rtt(d *result.Document) *Figure {
 		m := l.MeasuredRTTMicroseconds
 		declared := float64(l.DeclaredRTTMicroseconds) / 1000
 		p50, p99 := float64(m.P50)/1000, float64(m.P99)/1000
-		r := row{name: linkName(&l), mark: &declared, box: []float64{p50, p50, p50, p99, p99},
-			value: fmt.Sprintf("%.1f (declared %.1f) ms", p50, declared)}
+		r := chart.Row{Name: linkName(&l), Mark: &declared, Box: []float64{p50, p50, p50, p99, p99},
+			Value: fmt.Sprintf("%.1f (declared %.1f) ms", p50, declared)}
 		loaded50, loaded99 := "", ""
 		if o := l.LoadedRTTMicroseconds; o != nil {
-			r.thin = []float64{float64(o.P50) / 1000, float64(o.P99) / 1000}
+			r.Thin = []float64{float64(o.P50) / 1000, float64(o.P99) / 1000}
 			loaded50, loaded99 = ms(o.P50), ms(o.P99)
 		}
-		c.rows = append(c.rows, r)
+		c.Rows = append(c.Rows, r)
 		f.row(l.From, l.To, ms(l.DeclaredRTTMicroseconds), ms(m.P50), ms(m.P99), l.Samples, loaded50, loaded99)
 	}
-	if len(c.rows) == 0 {
+	if len(c.Rows) == 0 {
 		return nil
 	}
-	c.about = fmt.Sprintf("Declared and measured round trips of %d directed links.", len(c.rows))
-	f.scene = c.draw()
+	c.About = fmt.Sprintf("Declared and measured round trips of %d directed links.", len(c.Rows))
+	f.scene = c.Draw()
 	return f
 }
 
@@ -99,26 +100,26 @@ func linkName(l *result.Link) string {
 func throughput(d *result.Document) *Figure {
 	f := &Figure{ID: "throughput", Title: "Throughput by region of the clients", Open: true,
 		Header: []string{"region", "committed per second", "committed", "aborted", "refused", "unknown", "abort share"}}
-	c := &rowChart{title: f.Title, xLabel: "committed transactions per second"}
+	c := &chart.Rows{Title: f.Title, XLabel: "committed transactions per second"}
 	if d.Spec.Load.Retry != nil {
 		f.Caption = "The upright mark is attempts per second: each transaction counts once, however often it was tried."
 	}
 	var about []string
 	for i, r := range d.Regions {
-		line := row{name: r.Name, class: i, bar: float64(r.ThroughputPerSecond), value: fmt.Sprintf("%d/s", r.ThroughputPerSecond)}
+		line := chart.Row{Name: r.Name, Class: i, Bar: float64(r.ThroughputPerSecond), Value: fmt.Sprintf("%d/s", r.ThroughputPerSecond)}
 		if d.Spec.Load.Retry != nil {
 			perSecond := float64(r.Attempts.PerSecond)
-			line.mark, line.value = &perSecond, fmt.Sprintf("%d of %d/s", r.ThroughputPerSecond, r.Attempts.PerSecond)
+			line.Mark, line.Value = &perSecond, fmt.Sprintf("%d of %d/s", r.ThroughputPerSecond, r.Attempts.PerSecond)
 		}
-		c.rows = append(c.rows, line)
+		c.Rows = append(c.Rows, line)
 		f.row(r.Name, r.ThroughputPerSecond, r.Committed, r.Aborted, r.Refused, r.Unknown, percent(r.AbortPPM))
 		about = append(about, fmt.Sprintf("%s %d per second", r.Name, r.ThroughputPerSecond))
 	}
-	if len(c.rows) == 0 {
+	if len(c.Rows) == 0 {
 		return nil
 	}
-	c.about = words(about...)
-	f.scene = c.draw()
+	c.About = words(about...)
+	f.scene = c.Draw()
 	return f
 }
 
@@ -130,7 +131,7 @@ func attempts(d *result.Document) *Figure {
 	f := &Figure{ID: "attempts", Title: "Transactions by the attempts until they committed", Open: true,
 		Caption: "Bars: committed transactions of all regions. The table has what became of the attempts themselves: one that was tried again counts there, too.",
 		Header:  []string{"region", "attempts per second", "attempts", "committed", "aborted", "refused", "unknown", "retried", "conflict", "node", "procedure", "client"}}
-	c := &rowChart{title: f.Title, xLabel: "committed transactions"}
+	c := &chart.Rows{Title: f.Title, XLabel: "committed transactions"}
 	all := &d.Summary.Attempts
 	after := all.CommittedAfter
 	for len(after) > 1 && after[len(after)-1] == 0 {
@@ -138,9 +139,9 @@ func attempts(d *result.Document) *Figure {
 	}
 	for i, n := range after {
 		f.Header = append(f.Header, fmt.Sprintf("after %d", i+1))
-		c.rows = append(c.rows, row{name: fmt.Sprintf("after %d", i+1), bar: float64(n), value: fmt.Sprint(n)})
+		c.Rows = append(c.Rows, chart.Row{Name: fmt.Sprintf("after %d", i+1), Bar: float64(n), Value: fmt.Sprint(n)})
 	}
-	if len(c.rows) == 0 {
+	if len(c.Rows) == 0 {
 		return nil
 	}
 	add := func(name string, a *result.Attempts) {
@@ -161,10 +162,13 @@ func attempts(d *result.Document) *Figure {
 		add(d.Regions[i].Name, &d.Regions[i].Attempts)
 	}
 	add("all", all)
-	c.about = fmt.Sprintf("%d attempts per second for %d committed transactions per second; the table below has the numbers.", all.PerSecond, d.Summary.ThroughputPerSecond)
-	f.scene = c.draw()
+	c.About = fmt.Sprintf("%d attempts per second for %d committed transactions per second; the table below has the numbers.", all.PerSecond, d.Summary.ThroughputPerSecond)
+	f.scene = c.Draw()
 	return f
 }
+
+// words joins parts to a sentence for those who do not see a chart.
+func words(parts ...string) string { return strings.Join(parts, "; ") + "." }
 
 func percent(ppm int64) string { return fmt.Sprintf("%.4g%%", float64(ppm)/1e4) }
 
@@ -201,7 +205,7 @@ func regionLatency(d *result.Document) *Figure {
 	f := &Figure{ID: "latency-cdf", Title: "Latency by region of the clients",
 		Caption: "Share of committed transactions that took at most so long, from their intended start to the answer.",
 		Header:  []string{"region", "p50 ms", "p90 ms", "p95 ms", "p99 ms", "max ms", "mean ms"}}
-	c := &lineChart{title: f.Title, xLabel: "latency in ms (logarithmic)", yLabel: "% of transactions", logX: true, top: 100}
+	c := &chart.Lines{Title: f.Title, XLabel: "latency in ms (logarithmic)", YLabel: "% of transactions", LogX: true, Top: 100}
 	var about []string
 	for i, r := range d.Regions {
 		l := r.LatencyMicroseconds
@@ -210,23 +214,23 @@ func regionLatency(d *result.Document) *Figure {
 		if h == nil || h.TotalCount() == 0 {
 			continue
 		}
-		line := series{name: r.Name, class: i}
+		line := chart.Series{Name: r.Name, Class: i}
 		for k, v := range h.ValueAtPercentilesSlice(quantiles) {
-			p := point{float64(v) / 1000, quantiles[k]}
-			if n := len(line.points); n > 1 && line.points[n-1].x == p.x && line.points[n-2].x == p.x {
-				line.points[n-1] = p
+			p := chart.Point{X: float64(v) / 1000, Y: quantiles[k]}
+			if n := len(line.Points); n > 1 && line.Points[n-1].X == p.X && line.Points[n-2].X == p.X {
+				line.Points[n-1] = p
 				continue
 			}
-			line.points = append(line.points, p)
+			line.Points = append(line.Points, p)
 		}
-		c.series = append(c.series, line)
+		c.Series = append(c.Series, line)
 		about = append(about, fmt.Sprintf("%s: median %s ms, 99th percentile %s ms", r.Name, ms(l.P50), ms(l.P99)))
 	}
-	if len(c.series) == 0 {
+	if len(c.Series) == 0 {
 		return nil
 	}
-	c.about = words(about...)
-	f.scene = c.draw()
+	c.About = words(about...)
+	f.scene = c.Draw()
 	return f
 }
 
@@ -245,9 +249,9 @@ func transactionLatency(d *result.Document) *Figure {
 	f := &Figure{ID: "latency-box", Title: "Latency by transaction and region",
 		Caption: "Box: 25th, 50th and 75th percentile; whiskers: 1st and 99th.",
 		Header:  []string{"transaction", "region", "committed", "aborted", "other", "p1 ms", "p25 ms", "p50 ms", "p75 ms", "p99 ms"}}
-	c := &rowChart{title: f.Title, xLabel: "latency in ms (logarithmic)", log: true}
+	c := &chart.Rows{Title: f.Title, XLabel: "latency in ms (logarithmic)", Log: true}
 	for _, typ := range distinct(d.Transactions, func(t result.Transaction) string { return t.Type }) {
-		c.rows = append(c.rows, row{name: typ, head: true})
+		c.Rows = append(c.Rows, chart.Row{Name: typ, Head: true})
 		for i, r := range d.Regions {
 			var committed, aborted, other int64
 			for _, t := range d.Transactions {
@@ -265,22 +269,22 @@ func transactionLatency(d *result.Document) *Figure {
 				continue
 			}
 			v := h.ValueAtPercentilesSlice([]float64{1, 25, 50, 75, 99})
-			line := row{name: r.Name, class: i, value: fmt.Sprintf("%.1f ms", float64(v[2])/1000)}
+			line := chart.Row{Name: r.Name, Class: i, Value: fmt.Sprintf("%.1f ms", float64(v[2])/1000)}
 			for _, x := range v {
-				line.box = append(line.box, max(float64(x), 1)/1000)
+				line.Box = append(line.Box, max(float64(x), 1)/1000)
 			}
-			c.rows = append(c.rows, line)
+			c.Rows = append(c.Rows, line)
 			f.row(typ, r.Name, committed, aborted, other, ms(v[0]), ms(v[1]), ms(v[2]), ms(v[3]), ms(v[4]))
 		}
-		if c.rows[len(c.rows)-1].head {
-			c.rows = c.rows[:len(c.rows)-1]
+		if c.Rows[len(c.Rows)-1].Head {
+			c.Rows = c.Rows[:len(c.Rows)-1]
 		}
 	}
-	if len(c.rows) == 0 {
+	if len(c.Rows) == 0 {
 		return nil
 	}
-	c.about = fmt.Sprintf("Box plots of the latency of %d pairs of transaction and region; the table below has the numbers.", len(f.Rows))
-	f.scene = c.draw()
+	c.About = fmt.Sprintf("Box plots of the latency of %d pairs of transaction and region; the table below has the numbers.", len(f.Rows))
+	f.scene = c.Draw()
 	return f
 }
 
@@ -338,16 +342,16 @@ func binned(d *result.Document) (bins [][]bin, starts []float64) {
 }
 
 // bands of a result's faults, as they really were; one that was never injected has none.
-func bands(d *result.Document, end float64) []band {
-	var out []band
+func bands(d *result.Document, end float64) []chart.Band {
+	var out []chart.Band
 	for i := range d.Faults {
 		f := &d.Faults[i]
 		if f.FromMicroseconds == nil {
 			continue
 		}
-		b := band{from: float64(*f.FromMicroseconds) / 1e6, to: end, name: f.Name}
+		b := chart.Band{From: float64(*f.FromMicroseconds) / 1e6, To: end, Name: f.Name}
 		if f.ToMicroseconds != nil {
-			b.to = float64(*f.ToMicroseconds) / 1e6
+			b.To = float64(*f.ToMicroseconds) / 1e6
 		}
 		out = append(out, b)
 	}
@@ -359,7 +363,7 @@ func availability(d *result.Document) *Figure {
 	f := &Figure{ID: "availability", Title: "What the faults did", Open: true,
 		Caption: "Throughput before (mark) and during each fault (bar). Resilience R = 1 - |during - before| / before; recovery T = 1 / (seconds until 95% again + 1), as Dike defines them.",
 		Header:  []string{"fault", "kind", "from s", "to s", "before/s", "during/s", "R", "T", "detected after s", "recovered after s", "longest outage s", "aborted", "failed"}}
-	c := &rowChart{title: f.Title, xLabel: "committed transactions per second"}
+	c := &chart.Rows{Title: f.Title, XLabel: "committed transactions per second"}
 	var about []string
 	for i := range d.Faults {
 		x := &d.Faults[i]
@@ -376,14 +380,14 @@ func availability(d *result.Document) *Figure {
 		f.row(append(cells, a.NormalPerSecond, a.FaultPerSecond, share(a.RPPM), recovery, instant(a.DetectMicroseconds, "no"),
 			instant(a.RecoverMicroseconds, "no"), instant(&a.OutageMicroseconds, ""), a.Aborted, a.Failed)...)
 		normal := float64(a.NormalPerSecond)
-		c.rows = append(c.rows, row{name: x.Name, class: 1, mark: &normal, bar: float64(a.FaultPerSecond), value: fmt.Sprintf("%d of %d/s, R %s", a.FaultPerSecond, a.NormalPerSecond, share(a.RPPM))})
+		c.Rows = append(c.Rows, chart.Row{Name: x.Name, Class: 1, Mark: &normal, Bar: float64(a.FaultPerSecond), Value: fmt.Sprintf("%d of %d/s, R %s", a.FaultPerSecond, a.NormalPerSecond, share(a.RPPM))})
 		about = append(about, fmt.Sprintf("%s: %d of %d per second", x.Name, a.FaultPerSecond, a.NormalPerSecond))
 	}
-	if len(c.rows) == 0 {
+	if len(c.Rows) == 0 {
 		return nil
 	}
-	c.about = words(about...)
-	f.scene = c.draw()
+	c.About = words(about...)
+	f.scene = c.Draw()
 	return f
 }
 
@@ -397,8 +401,8 @@ func instant(us *int64, never string) string {
 
 func share(ppm int64) string { return fmt.Sprintf("%.2f", float64(ppm)/1e6) }
 
-func timeline(d *result.Document, f *Figure, c *lineChart) (bins [][]bin, end float64) {
-	bins, c.divides = binned(d)
+func timeline(d *result.Document, f *Figure, c *chart.Lines) (bins [][]bin, end float64) {
+	bins, c.Divides = binned(d)
 	end = float64(len(d.Timeline))
 	f.Caption = "One point per second."
 	if n := (len(d.Timeline) + maxBins - 1) / maxBins; n > 1 {
@@ -410,14 +414,14 @@ func timeline(d *result.Document, f *Figure, c *lineChart) (bins [][]bin, end fl
 	if len(d.Faults) > 0 {
 		f.Caption += " Shaded: faults, when they really were."
 	}
-	c.title, c.xLabel, c.xTop = f.Title, "measured time in s", end
-	c.bands = bands(d, end)
+	c.Title, c.XLabel, c.XTop = f.Title, "measured time in s", end
+	c.Bands = bands(d, end)
 	return bins, end
 }
 
 func timelineThroughput(d *result.Document) *Figure {
 	f := &Figure{ID: "timeline-throughput", Title: "Throughput over time", Header: []string{"second"}}
-	c := &lineChart{yLabel: "committed transactions per second"}
+	c := &chart.Lines{YLabel: "committed transactions per second"}
 	bins, _ := timeline(d, f, c)
 	if len(bins) == 0 {
 		return nil
@@ -427,16 +431,16 @@ func timelineThroughput(d *result.Document) *Figure {
 		f.Header = append(f.Header, r.Name)
 		low, high := math.Inf(1), 0.0
 		for k, repetition := range bins {
-			line := series{class: i}
+			line := chart.Series{Class: i}
 			if k == 0 {
-				line.name = r.Name
+				line.Name = r.Name
 			}
 			for _, b := range repetition {
 				v := float64(b.committed[i]) / float64(b.seconds)
 				low, high = min(low, v), max(high, v)
-				line.points = append(line.points, point{b.at, v})
+				line.Points = append(line.Points, chart.Point{X: b.at, Y: v})
 			}
-			c.series = append(c.series, line)
+			c.Series = append(c.Series, line)
 		}
 		about = append(about, fmt.Sprintf("%s: %.0f to %.0f per second", r.Name, low, high))
 	}
@@ -457,23 +461,23 @@ func timelineThroughput(d *result.Document) *Figure {
 			f.row(cells...)
 		}
 	}
-	c.about = words(about...)
-	f.scene = c.draw()
+	c.About = words(about...)
+	f.scene = c.Draw()
 	return f
 }
 
 func timelineLatency(d *result.Document) *Figure {
 	f := &Figure{ID: "timeline-latency", Title: "Latency over time", Header: []string{"second", "p50 ms", "p99 ms"}}
-	c := &lineChart{yLabel: "latency in ms", logY: true}
+	c := &chart.Lines{YLabel: "latency in ms", LogY: true}
 	bins, _ := timeline(d, f, c)
 	if len(bins) == 0 {
 		return nil
 	}
 	lowest, highest := int64(math.MaxInt64), int64(0)
 	for k, repetition := range bins {
-		p50, p99 := series{class: 0}, series{class: 1}
+		p50, p99 := chart.Series{Class: 0}, chart.Series{Class: 1}
 		if k == 0 {
-			p50.name, p99.name = "p50", "p99"
+			p50.Name, p99.Name = "p50", "p99"
 		}
 		for _, b := range repetition {
 			f.row(fmt.Sprintf("%g", b.at), ms(b.p50), ms(b.p99))
@@ -481,27 +485,27 @@ func timelineLatency(d *result.Document) *Figure {
 				continue // nothing was committed
 			}
 			lowest, highest = min(lowest, b.p50), max(highest, b.p99)
-			p50.points = append(p50.points, point{b.at, float64(b.p50) / 1000})
-			p99.points = append(p99.points, point{b.at, float64(b.p99) / 1000})
+			p50.Points = append(p50.Points, chart.Point{X: b.at, Y: float64(b.p50) / 1000})
+			p99.Points = append(p99.Points, chart.Point{X: b.at, Y: float64(b.p99) / 1000})
 		}
-		c.series = append(c.series, p50, p99)
+		c.Series = append(c.Series, p50, p99)
 	}
 	if highest == 0 {
 		return nil
 	}
-	c.logY = highest/max(lowest, 1) >= 20
-	if c.logY {
-		c.yLabel += " (logarithmic)"
+	c.LogY = highest/max(lowest, 1) >= 20
+	if c.LogY {
+		c.YLabel += " (logarithmic)"
 	}
-	c.about = fmt.Sprintf("p50 from %s ms on, p99 up to %s ms.", ms(lowest), ms(highest))
-	f.scene = c.draw()
+	c.About = fmt.Sprintf("p50 from %s ms on, p99 up to %s ms.", ms(lowest), ms(highest))
+	f.scene = c.Draw()
 	return f
 }
 
 func traffic(d *result.Document) *Figure {
 	f := &Figure{ID: "traffic", Title: "Bytes sent between regions", Header: []string{"from", "to", "bytes", "messages", "bytes per message"},
 		Caption: "From before the first warm-up until after the last answer; inside a region: between its nodes."}
-	c := &rowChart{title: f.Title, xLabel: "bytes"}
+	c := &chart.Rows{Title: f.Title, XLabel: "bytes"}
 	for _, l := range d.Links {
 		if l.Messages == 0 {
 			continue
@@ -510,18 +514,18 @@ func traffic(d *result.Document) *Figure {
 		if l.From == l.To {
 			class = 6
 		}
-		c.rows = append(c.rows, row{name: linkName(&l), class: class, bar: float64(l.Bytes), value: byteCount(l.Bytes)})
+		c.Rows = append(c.Rows, chart.Row{Name: linkName(&l), Class: class, Bar: float64(l.Bytes), Value: byteCount(l.Bytes)})
 		f.row(l.From, l.To, l.Bytes, l.Messages, l.Bytes/l.Messages)
 	}
-	if len(c.rows) == 0 {
+	if len(c.Rows) == 0 {
 		return nil
 	}
-	c.about = fmt.Sprintf("%d bytes and %d between regions for each committed transaction.", d.Summary.BytesPerTransaction, d.Summary.CrossRegionBytesPerTransaction)
-	f.scene = c.draw()
+	c.About = fmt.Sprintf("%d bytes and %d between regions for each committed transaction.", d.Summary.BytesPerTransaction, d.Summary.CrossRegionBytesPerTransaction)
+	f.scene = c.Draw()
 	return f
 }
 
-func byteCount(n int64) string { return short(float64(n)) + "B" }
+func byteCount(n int64) string { return chart.Short(float64(n)) + "B" }
 
 func cost(d *result.Document) *Figure {
 	o := d.Summary.Cost
@@ -530,16 +534,16 @@ func cost(d *result.Document) *Figure {
 	}
 	f := &Figure{ID: "cost", Title: "Cost of a million transactions", Header: []string{"part", o.Currency},
 		Caption: fmt.Sprintf("Machines: each node on one %s. Prices: %s, %s.", o.Instance, o.PriceSource, o.PriceDate)}
-	c := &rowChart{title: f.Title, xLabel: o.Currency + " per million committed transactions"}
+	c := &chart.Rows{Title: f.Title, XLabel: o.Currency + " per million committed transactions"}
 	for i, part := range []struct {
 		name string
 		of   result.Micros
 	}{{"machines", o.MachinesPerMillionTransactions}, {"transfer between regions", o.TransferPerMillionTransactions}, {"together", o.PerMillionTransactions}} {
-		c.rows = append(c.rows, row{name: part.name, class: i, bar: float64(part.of) / 1e6, value: fmt.Sprintf("%.4f %s", float64(part.of)/1e6, o.Currency)})
+		c.Rows = append(c.Rows, chart.Row{Name: part.name, Class: i, Bar: float64(part.of) / 1e6, Value: fmt.Sprintf("%.4f %s", float64(part.of)/1e6, o.Currency)})
 		f.row(part.name, part.of)
 	}
-	c.about = fmt.Sprintf("%s %s together.", o.PerMillionTransactions, o.Currency)
-	f.scene = c.draw()
+	c.About = fmt.Sprintf("%s %s together.", o.PerMillionTransactions, o.Currency)
+	f.scene = c.Draw()
 	return f
 }
 
@@ -551,7 +555,7 @@ func balance(d *result.Document, what string) *Figure {
 	if what == "data" {
 		f.Title, of, xLabel = "Data per node", func(n *result.Node) int64 { return n.DataBytes }, "bytes"
 	}
-	c := &rowChart{title: f.Title, xLabel: xLabel}
+	c := &chart.Rows{Title: f.Title, XLabel: xLabel}
 	groups := map[string][]float64{}
 	var all []float64
 	for i := range d.Nodes {
@@ -566,11 +570,11 @@ func balance(d *result.Document, what string) *Figure {
 	}
 	add := func(name string, class int, v []float64) {
 		slices.Sort(v)
-		r := row{name: name, class: class, dots: v, box: []float64{quantile(v, 0), quantile(v, 0.25), quantile(v, 0.5), quantile(v, 0.75), quantile(v, 1)}}
+		r := chart.Row{Name: name, Class: class, Dots: v, Box: []float64{quantile(v, 0), quantile(v, 0.25), quantile(v, 0.5), quantile(v, 0.75), quantile(v, 1)}}
 		if low := quantile(v, 0); low > 0 {
-			r.value = fmt.Sprintf("most / least %.2f", quantile(v, 1)/low)
+			r.Value = fmt.Sprintf("most / least %.2f", quantile(v, 1)/low)
 		}
-		c.rows = append(c.rows, r)
+		c.Rows = append(c.Rows, r)
 	}
 	for i, r := range d.Regions {
 		if len(groups[r.Name]) > 0 {
@@ -578,8 +582,8 @@ func balance(d *result.Document, what string) *Figure {
 		}
 	}
 	add("all nodes", 6, all)
-	c.about = fmt.Sprintf("Box plots over %d nodes; the table below has the numbers.", len(all))
-	f.scene = c.draw()
+	c.About = fmt.Sprintf("Box plots over %d nodes; the table below has the numbers.", len(all))
+	f.scene = c.Draw()
 	return f
 }
 
@@ -601,25 +605,25 @@ func overview(docs []*result.Document) []*Figure {
 	tput := &Figure{ID: "overview-throughput", Title: "Throughput of all runs", Header: []string{"run", "committed per second"}}
 	lat := &Figure{ID: "overview-latency", Title: "Latency of all runs", Header: []string{"run", "p50 ms", "p90 ms", "p99 ms"},
 		Caption: "Box: from the median to the 90th percentile; whisker: the 99th."}
-	a := &rowChart{title: tput.Title, xLabel: "committed transactions per second"}
-	b := &rowChart{title: lat.Title, xLabel: "latency in ms (logarithmic)", log: true}
+	a := &chart.Rows{Title: tput.Title, XLabel: "committed transactions per second"}
+	b := &chart.Rows{Title: lat.Title, XLabel: "latency in ms (logarithmic)", Log: true}
 	for i, d := range docs {
 		s := &d.Summary
 		name := d.Name + simulatedMark(d)
-		a.rows = append(a.rows, row{name: name, class: i, bar: float64(s.ThroughputPerSecond), value: fmt.Sprintf("%d/s", s.ThroughputPerSecond)})
+		a.Rows = append(a.Rows, chart.Row{Name: name, Class: i, Bar: float64(s.ThroughputPerSecond), Value: fmt.Sprintf("%d/s", s.ThroughputPerSecond)})
 		tput.row(name, s.ThroughputPerSecond)
 		l := s.LatencyMicroseconds
 		lat.row(name, ms(l.P50), ms(l.P90), ms(l.P99))
 		if s.Committed > 0 {
 			p50, p90, p99 := float64(max(l.P50, 1))/1000, float64(max(l.P90, 1))/1000, float64(max(l.P99, 1))/1000
-			b.rows = append(b.rows, row{name: name, class: i, box: []float64{p50, p50, p50, p90, p99}, value: fmt.Sprintf("p50 %.1f, p99 %.1f ms", p50, p99)})
+			b.Rows = append(b.Rows, chart.Row{Name: name, Class: i, Box: []float64{p50, p50, p50, p90, p99}, Value: fmt.Sprintf("p50 %.1f, p99 %.1f ms", p50, p99)})
 		}
 	}
-	a.about, b.about = "Bars of the throughput of each run.", "Median, 90th and 99th percentile of each run."
-	tput.scene = a.draw()
+	a.About, b.About = "Bars of the throughput of each run.", "Median, 90th and 99th percentile of each run."
+	tput.scene = a.Draw()
 	out := []*Figure{tput}
-	if len(b.rows) > 0 {
-		lat.scene = b.draw()
+	if len(b.Rows) > 0 {
+		lat.scene = b.Draw()
 		out = append(out, lat)
 	}
 	return out

@@ -1,6 +1,5 @@
 // Package report makes a report of results that a person can read, send or put into a paper's appendix: one HTML page that
-// needs no network, with a chart and the table behind it for every figure, and the same figures as CSV, SVG and, in a build
-// with -tags full, PNG beside it. The same results give the same bytes.
+// needs no network, with a chart and the table behind it for every figure, and the same figures as CSV, SVG and PNG beside it. The same results give the same bytes.
 package report
 
 import (
@@ -10,6 +9,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +19,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/geobench/geobench/internal/chart"
 	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/version"
@@ -104,8 +105,6 @@ type page struct {
 	Sweeps          []Sweep
 	// Wrong and Doubtful runs of the experiments.
 	Wrong, Doubtful []string
-	// PNG tells that there are pictures.
-	PNG bool
 }
 
 // run is one result in the page.
@@ -124,7 +123,7 @@ type applied struct{ Kind, Text string }
 
 // Write writes the report into a folder and returns the path of the page.
 func Write(folder string, in Input) (string, error) {
-	p := page{Title: "Geobench report", Version: version.String(), PNG: CanDrawPNG, Style: template.CSS(pageStyle + css(false) + "@media (prefers-color-scheme:dark){" + css(true) + "}")} //nolint:gosec // our own
+	p := page{Title: "Geobench report", Version: version.String(), Style: template.CSS(pageStyle + chart.CSS(false) + "@media (prefers-color-scheme:dark){" + chart.CSS(true) + "}")} //nolint:gosec // our own
 	taken := map[string]bool{}
 	files := map[string][]byte{}
 	for _, d := range in.Documents {
@@ -164,7 +163,7 @@ func Write(folder string, in Input) (string, error) {
 		return "", err
 	}
 	files[Page] = b.Bytes()
-	for _, name := range sortedKeys(files) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(folder, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return "", err
@@ -183,7 +182,7 @@ func (p *page) figures() []*Figure {
 		all = append(all, c.Figure)
 	}
 	for _, r := range p.Runs {
-		for _, name := range sortedKeys(r.Figures) {
+		for _, name := range slices.Sorted(maps.Keys(r.Figures)) {
 			all = append(all, r.Figures[name])
 		}
 	}
@@ -201,19 +200,17 @@ func (f *Figure) files(files map[string][]byte) error {
 		return err
 	}
 	files["csv/"+f.ID+".csv"] = b.Bytes()
-	files["svg/"+f.ID+".svg"] = []byte(f.scene.svg(f.ID, true))
-	if CanDrawPNG {
-		picture, err := f.scene.png()
-		if err != nil {
-			return fmt.Errorf("figure %s: %w", f.ID, err)
-		}
-		files["png/"+f.ID+".png"] = picture
+	files["svg/"+f.ID+".svg"] = []byte(f.scene.File(f.ID))
+	picture, err := f.scene.PNG()
+	if err != nil {
+		return fmt.Errorf("figure %s: %w", f.ID, err)
 	}
+	files["png/"+f.ID+".png"] = picture
 	return nil
 }
 
 // SVG is the figure in the page.
-func (f *Figure) SVG() template.HTML { return template.HTML(f.scene.svg(f.ID, false)) } //nolint:gosec // texts are escaped
+func (f *Figure) SVG() template.HTML { return template.HTML(f.scene.SVG(f.ID)) } //nolint:gosec // texts are escaped
 
 var functions = template.FuncMap{
 	"percent":   percent,
@@ -225,7 +222,6 @@ var functions = template.FuncMap{
 	"slug":      slug,
 	"add":       func(a, b int) int { return a + b },
 	"plural":    plural,
-	"hasPNG":    func() bool { return CanDrawPNG },
 }
 
 // thousands writes 1234567 as 1,234,567.
@@ -292,7 +288,7 @@ func (r *run) facts() {
 		r.Facts = append(r.Facts, fact{name, fmt.Sprintf(format, args...)})
 	}
 	engine := d.Engine
-	for _, k := range sortedKeys(d.Parameters) {
+	for _, k := range slices.Sorted(maps.Keys(d.Parameters)) {
 		engine += fmt.Sprintf(", %s %s", k, d.Parameters[k])
 	}
 	add("Engine", "%s", engine)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"image/png"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,6 +18,8 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/chart"
+	"github.com/geobench/geobench/internal/chart/charttest"
 	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/manifest/check"
@@ -252,15 +253,13 @@ func TestFilesOfFigures(t *testing.T) {
 			}
 		}
 	})
-	if CanDrawPNG {
-		each("png/*.png", func(_ *testing.T, r io.Reader) error {
-			picture, err := png.Decode(r)
-			if err == nil && picture.Bounds().Dx() != 2*chartWidth {
-				err = fmt.Errorf("%d dots wide, want %v", picture.Bounds().Dx(), 2*chartWidth)
-			}
-			return err
-		})
-	}
+	each("png/*.png", func(_ *testing.T, r io.Reader) error {
+		picture, err := png.Decode(r)
+		if err == nil && picture.Bounds().Dx() != 2*chart.Width {
+			err = fmt.Errorf("%d dots wide, want %v", picture.Bounds().Dx(), 2*chart.Width)
+		}
+		return err
+	})
 	if d, err := result.Read(filepath.Join(folder, "results", "run.json")); err != nil || d.Name != "run" {
 		t.Errorf("the result document: %v", err)
 	}
@@ -309,15 +308,6 @@ func TestComparison(t *testing.T) {
 	}
 }
 
-func TestAxisAroundZero(t *testing.T) {
-	for _, tc := range []struct{ bottom, top, lo, hi, ticks float64 }{{-70, 1690, -500, 2000, 6}, {-12, 5, -15, 5, 5}, {-40, 0, -40, 0, 5}, {0, 0, 0, 0.5, 2}} {
-		a, at := around(tc.bottom, tc.top)
-		if a.lo != tc.lo || a.hi != tc.hi || float64(len(at)) != tc.ticks || at[0] != a.lo || at[len(at)-1] != a.hi {
-			t.Errorf("from %v to %v: an axis from %v to %v with ticks at %v, want %v to %v with %v ticks", tc.bottom, tc.top, a.lo, a.hi, at, tc.lo, tc.hi, tc.ticks)
-		}
-	}
-}
-
 func TestTheSameBytes(t *testing.T) {
 	in := Input{Documents: []*result.Document{document(t)}, Experiments: []*experiment.Report{swept()}}
 	_, first := write(t, in)
@@ -332,41 +322,7 @@ func TestChartsStayInside(t *testing.T) {
 	d := document(t)
 	p := page{Overview: overview([]*result.Document{d, d}), Comparisons: comparisons([]*result.Document{d, d, d, d}, []*result.Document{slower(d), slower(d), slower(d)}), Runs: []*run{newRun(d, map[string]bool{})}, Sweeps: sweeps(swept())}
 	for _, f := range p.figures() {
-		for _, i := range f.scene.items {
-			left, right := 0.0, 0.0
-			if i.text != "" {
-				w := textWidth(i.text)
-				switch i.anchor {
-				case "start":
-					right = w
-				case "middle":
-					left, right = w/2, w/2
-				case "end":
-					left = w
-				}
-			}
-			for _, q := range i.points {
-				if q.x-left < -8 || q.x+right > f.scene.width+8 || q.y < 0 || q.y > f.scene.height {
-					t.Errorf("%s: %+v is outside of %v x %v", f.ID, i, f.scene.width, f.scene.height)
-				}
-			}
-		}
-		if f.scene.title == "" || f.scene.about == "" {
-			t.Errorf("%s has no words for those who do not see it", f.ID)
-		}
-	}
-}
-
-func TestAxes(t *testing.T) {
-	for top, want := range map[float64]float64{0: 1, 7: 8, 18_970: 20_000, 100: 100, 0.03: 0.03, 949: 1000} {
-		if a, at := linear(top, 5); math.Abs(a.hi-want) > 1e-9*want || len(at) < 2 || len(at) > 7 {
-			t.Errorf("an axis up to %v ends at %v with %d ticks, want %v", top, a.hi, len(at), want)
-		}
-	}
-	for ends, want := range map[[2]float64][2]float64{{3, 110}: {2, 200}, {1, 1}: {0.5, 2}, {0.4, 60_000}: {0.2, 100_000}} {
-		if a, at := logarithmic(ends[0], ends[1]); math.Abs(a.lo-want[0]) > 1e-9 || math.Abs(a.hi-want[1]) > 1e-9*want[1] || len(at) < 2 {
-			t.Errorf("%v: an axis from %v to %v with ticks %v, want %v", ends, a.lo, a.hi, at, want)
-		}
+		charttest.Inside(t, f.ID, f.scene.File(f.ID))
 	}
 }
 
@@ -394,53 +350,15 @@ func TestSweepFigures(t *testing.T) {
 	}
 }
 
-// luminance is that of WCAG 2.
-func luminance(t *testing.T, hex string) float64 {
-	var c [3]uint8
-	if _, err := fmt.Sscanf(hex, "#%02x%02x%02x", &c[0], &c[1], &c[2]); err != nil {
-		t.Fatalf("%q is no colour", hex)
-	}
-	l := 0.0
-	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
-		v := float64(c[i]) / 255
-		if v <= 0.04045 {
-			v /= 12.92
-		} else {
-			v = math.Pow((v+0.055)/1.055, 2.4)
-		}
-		l += weight * v
-	}
-	return l
-}
-
-func contrast(t *testing.T, a, b string) float64 {
-	x, y := luminance(t, a), luminance(t, b)
-	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
-}
-
-// TestContrast holds texts to 4.5:1 and everything else that means something to 3:1 (WCAG 2.2, 1.4.3 and 1.4.11).
-func TestContrast(t *testing.T) {
-	for name, s := range styles {
-		least := 3.0
-		if s.size > 0 {
-			least = 4.5
-		}
-		if name == "grid" || s.opacity > 0 {
-			continue // decoration: values are at the ticks, bands and boxes have edges
-		}
-		for ground, colour := range map[string]string{"#ffffff": s.light, "#14181f": s.dark} {
-			if c := contrast(t, ground, colour); c < least {
-				t.Errorf("%s: %s on %s has a contrast of %.1f, less than %v", name, colour, ground, c, least)
-			}
-		}
-	}
+// TestBadges holds the texts of badges to a contrast of 4.5:1 (WCAG 2.2, 1.4.3).
+func TestBadges(t *testing.T) {
 	pairs := regexp.MustCompile(`--(good|bad|warn|note):(#[0-9a-f]{6});--(?:good|bad|warn|note)-ground:(#[0-9a-f]{6})`)
 	found := pairs.FindAllStringSubmatch(pageStyle, -1)
 	if len(found) != 8 {
 		t.Fatalf("%d badges in the style, want 8", len(found))
 	}
 	for _, m := range found {
-		if c := contrast(t, m[2], m[3]); c < 4.5 {
+		if c := charttest.Contrast(t, m[2], m[3]); c < 4.5 {
 			t.Errorf("badge %s: %s on %s has a contrast of %.1f", m[1], m[2], m[3], c)
 		}
 	}

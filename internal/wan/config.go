@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/geobench/geobench/internal/hostlist"
 )
 
 // Defaults of fields that are left out, and where things listen.
@@ -74,7 +76,7 @@ type Config struct {
 	// link needs its rate times its delay.
 	QueueBytes int64 `json:"queueBytes,omitempty"`
 	// Peers are the pods of all regions. Addresses must be distinct; the most specific prefix counts.
-	Peers []Peer `json:"peers"`
+	Peers Peers `json:"peers"`
 	// Links are what lies between its peers and this pod. Packets from peers without a link are left alone.
 	Links []Link `json:"links"`
 	// Phases change the network at set times, in the order of these. The sidecar keeps them by itself: whoever has written the file
@@ -89,7 +91,7 @@ type Phase struct {
 	// Links take the place of those of the same name; the others are as the configuration has them.
 	Links []Link `json:"links,omitempty"`
 	// Cut are peers, by their host or address, from which everything is lost.
-	Cut []string `json:"cut,omitempty"`
+	Cut hostlist.Names `json:"cut,omitempty"`
 }
 
 // cutLink is the link of the peers that a phase cuts off. No region has a dot in its name.
@@ -190,6 +192,33 @@ type Peer struct {
 	Region string `json:"region"`
 	// Link is the link that leads from it to this pod, its region by default.
 	Link string `json:"link,omitempty"`
+}
+
+func (p *Peer) names() []*string { return []*string{&p.Host} }
+
+// Peers are the peers of a pod. In JSON, those of a region whose hosts count up are one entry (package hostlist): the files of a region's
+// pods share a ConfigMap, which holds 1 MiB.
+type Peers []Peer
+
+// MarshalJSON folds.
+func (p Peers) MarshalJSON() ([]byte, error) {
+	return json.Marshal(hostlist.Fold([]Peer(p), (*Peer).names))
+}
+
+// UnmarshalJSON unfolds. Unknown fields are errors.
+func (p *Peers) UnmarshalJSON(b []byte) error {
+	var folded []Peer
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&folded); err != nil {
+		return err
+	}
+	peers, err := hostlist.Unfold(folded, (*Peer).names)
+	if err != nil {
+		return fmt.Errorf("peers: %w", err)
+	}
+	*p = peers
+	return nil
 }
 
 // Link is one direction, from some of the peers to the pod. Shares are in parts per million.
@@ -294,11 +323,13 @@ type LinkStatus struct {
 	queue int // the kernel's number
 }
 
+// MaxPeers is how many peers a pod has at most.
+const MaxPeers = 4096
+
 const (
 	million = 1_000_000
 	// maxDelay bounds every time in a Config.
 	maxDelay  = 60 * time.Second
-	maxPeers  = 4096
 	maxLinks  = 1024
 	maxPhases = 256
 )
@@ -408,8 +439,8 @@ func (c *Config) Validate() error {
 		checkLink(l, at)
 	}
 
-	if len(c.Peers) > maxPeers {
-		wrong("peers: %d are more than %d", len(c.Peers), maxPeers)
+	if len(c.Peers) > MaxPeers {
+		wrong("peers: %d are more than %d", len(c.Peers), MaxPeers)
 	}
 	seen := map[string]int{}
 	for i := range c.Peers {

@@ -80,6 +80,8 @@ func TestConfigRefusals(t *testing.T) {
 		"a phase of no link":   {`{"region":"eu","phases":[{"from":"2026-03-01T12:00:20Z","links":[{"from":"us"}]}]}`, `phases[0].links[0].from: there is no link "us" to change`},
 		"a phase's link":       {`{"region":"eu","links":[{"from":"us"}],"phases":[{"from":"2026-03-01T12:00:20Z","links":[{"from":"us","lossPPM":-1}]}]}`, "phases[0].links[0].lossPPM: -1 is not 0 to 1000000"},
 		"a phase of no peer":   {`{"region":"eu","phases":[{"from":"2026-03-01T12:00:20Z","cut":["10.0.0.1"]}]}`, `phases[0].cut[0]: "10.0.0.1" is neither the host nor the address of a peer`},
+		"too many hosts":       {`{"region":"eu","peers":[{"region":"us","host":"db-[0-99999]"}]}`, `peers: "db-[0-99999]" stands for 100000 names, more than 16384`},
+		"unknown field of one": {`{"region":"eu","peers":[{"region":"us","host":"db","hots":"x"}]}`, `unknown field "hots"`},
 		"all that is wrong":    {`{"region":"eu","exemptPorts":[-1],"queueBytes":1}`, "queueBytes: 1 is not"},
 		"all that is wrong 2":  {`{"region":"eu","exemptPorts":[-1],"queueBytes":1}`, "exemptPorts[0]: -1 is not"},
 	} {
@@ -89,6 +91,26 @@ func TestConfigRefusals(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// Hosts whose numbers count up are one entry of the file, and hosts of their own for everybody who has read it.
+func TestHostsAreWrittenShort(t *testing.T) {
+	const text = `{"generation":1,"region":"eu","seed":1,"failPolicy":"Open","listen":":7003","queueBytes":134217728,` +
+		`"peers":[{"host":"db-eu-[0-2].db","region":"eu","link":"eu"},{"host":"db-us-[9-10].db","region":"us","link":"us"}],` +
+		`"links":[],"phases":[{"from":"2026-03-01T12:00:20Z","cut":["db-eu-[1-2].db"]}]}`
+	c, err := ParseConfig([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Peers) != 5 || c.Peers[4] != (Peer{Host: "db-us-10.db", Region: "us", Link: "us"}) {
+		t.Errorf("peers %+v", c.Peers)
+	}
+	if at, _ := c.At(c.Phases[0].From); at.Peers[0].Link != "eu" || at.Peers[1].Link != cutLink || at.Peers[2].Link != cutLink || at.Peers[3].Link != "us" {
+		t.Errorf("peers %+v while two are cut off", at.Peers)
+	}
+	if b, err := json.Marshal(c); err != nil || string(b) != text {
+		t.Errorf("%s, %v\nwant %s", b, err, text)
 	}
 }
 

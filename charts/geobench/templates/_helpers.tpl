@@ -91,3 +91,12 @@ subjects:
 {{- "yes" }}
 {{- end }}
 {{- end }}
+
+{{- /* The policies would keep the operator from its own Secret and lease, and from the namespace that it is for. */ -}}
+{{- define "geobench.admission.check" -}}
+{{- range list .Release.Namespace .Values.scope.namespace }}
+{{- if has . $.Values.admission.protectedNamespaces }}
+{{- fail (printf "admission.protectedNamespaces: the operator has to write in %s; install the chart elsewhere, or take that namespace from the list" .) }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,17 +1,13 @@
-//go:build full
-
 package plot
 
 import (
 	"bytes"
-	"encoding/xml"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/geobench/geobench/internal/chart/charttest"
 	"github.com/geobench/geobench/internal/experiment/experimenttest"
 )
 
@@ -82,38 +78,11 @@ func say(t *testing.T, files []string, texts ...string) {
 			}
 			continue
 		}
-		wellFormed(t, f, b)
+		charttest.Inside(t, f, string(b))
 		for _, want := range texts {
 			if !bytes.Contains(b, []byte(want)) {
 				t.Errorf("%s does not say %q", f, want)
 			}
 		}
-	}
-}
-
-func wellFormed(t *testing.T, name string, svg []byte) {
-	t.Helper()
-	d := xml.NewDecoder(bytes.NewReader(svg))
-	elements := 0
-	for {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if start, ok := token.(xml.StartElement); ok {
-			if elements == 0 && start.Name.Local != "svg" {
-				t.Errorf("%s begins with %s", name, start.Name.Local)
-			}
-			elements++
-		}
-	}
-	if elements < 10 {
-		t.Errorf("%s has %d elements", name, elements)
-	}
-	if bytes.Contains(svg, []byte("NaN")) {
-		t.Errorf("%s has a coordinate that is no number", name)
 	}
 }

@@ -3,6 +3,9 @@ package identitytest
 
 import (
 	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -47,4 +50,23 @@ func Stranger(t testing.TB) *tls.Config {
 	_, c := Database(t)
 	c.InsecureSkipVerify = true
 	return c
+}
+
+// Serve answers with h as a pod with those credentials does, until the test ends. It returns where.
+func Serve(t testing.TB, folder identity.Folder, h http.HandlerFunc) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(folder.Listener(l, func(net.Addr, error) {})) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
 }

@@ -7,6 +7,7 @@
 package check
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
@@ -139,7 +141,6 @@ func Database(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a 
 		d.engine,
 		d.emulation,
 		d.regions,
-		d.size,
 		d.groups,
 		d.inlineProfile,
 	} {
@@ -186,6 +187,23 @@ func (d *database) pods(ps *Problems) {
 			ps.add(fmt.Sprintf("spec.pods.volumes[%d].mountPath", i), v.MountPath, "volume %s is mounted at %s too; choose another path", other, v.MountPath)
 		}
 		paths[v.MountPath] = v.Name
+	}
+	d.hosts(ps)
+}
+
+// hosts: their list fits into a variable of the environment, or no program would start.
+func (d *database) hosts(ps *Problems) {
+	const variable, most = "GEOBENCH_HOSTS", 128 << 10 // of Linux: MAX_ARG_STRLEN
+	length, nodes := len(variable)+len("="), 0
+	for _, r := range d.Spec.Regions {
+		for ordinal := range int(d.Spec.NodesPerRegion()) {
+			length += len(deploy.Host(d.GeoDatabase.Name, r.Name, cmp.Or(d.Namespace, "default"), ordinal)) + len(",")
+			nodes++
+		}
+	}
+	if length > most {
+		ps.add("spec.partitionsPerRegion", strconv.Itoa(int(d.Spec.PartitionsPerRegion)),
+			"the list of %d hosts that programs find in %s has %d bytes, and a variable can have %d: at most some %d nodes are possible with spec.pods", nodes, variable, length, most, nodes*most/length)
 	}
 }
 
@@ -251,15 +269,6 @@ func (d *database) regions(ps *Problems) {
 				ps.add(links, value, "%s has no link between %s and %s; add {from: %s, to: %s, rtt: ...} to its links", from, a, b, a, b)
 			}
 		}
-	}
-}
-
-// size: node numbers are 14 bits wide.
-func (d *database) size(ps *Problems) {
-	const most = 1 << 14
-	if n := len(d.Spec.Regions) * int(d.Spec.NodesPerRegion()); n > most {
-		ps.add("spec.partitionsPerRegion", strconv.Itoa(int(d.Spec.PartitionsPerRegion)),
-			"%d regions x %d partitions x %d replicas are %d nodes; at most %d are possible", len(d.Spec.Regions), d.Spec.PartitionsPerRegion, d.Spec.ReplicasPerPartition, n, most)
 	}
 }
 

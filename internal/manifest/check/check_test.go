@@ -65,9 +65,16 @@ func TestDatabase(t *testing.T) {
 			change: func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Parameters = map[string]string{"fanout": "10"} },
 			want:   `spec.engine.parameters.fanout: "10" is not a whole number from 1 to 9`,
 		},
-		"too many nodes": {
-			change: func(s *v1alpha1.GeoDatabaseSpec) { s.PartitionsPerRegion, s.ReplicasPerPartition = 1<<12, 9 },
-			want:   "73728 nodes; at most 16384",
+		"more hosts than a program can be told": {
+			change: func(s *v1alpha1.GeoDatabaseSpec) {
+				s.Pods, s.PartitionsPerRegion, s.ReplicasPerPartition = &v1alpha1.Pods{}, 64, 45
+			},
+			want: "spec.partitionsPerRegion: 64: the list of 5760 hosts that programs find in GEOBENCH_HOSTS has 153315 bytes, and a variable can have 131072: at most some 4924 nodes are possible",
+		},
+		"as many hosts as a program can be told": {
+			change: func(s *v1alpha1.GeoDatabaseSpec) {
+				s.Pods, s.PartitionsPerRegion, s.ReplicasPerPartition = &v1alpha1.Pods{}, 64, 36
+			},
 		},
 		"price of an unknown region": {
 			change: func(s *v1alpha1.GeoDatabaseSpec) {

@@ -5,6 +5,7 @@ package wrong
 import (
 	"bytes"
 	"fmt"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 )
@@ -66,7 +67,7 @@ metadata: {name: run}
 spec:
   databaseRef: {name: db}
   workload:
-    smallbank: {customers: 1000}
+    smallbank: {customers: 10000}
   load: {clientsPerRegion: 10, warmup: 1s, duration: 5s}
 `
 
@@ -74,6 +75,28 @@ spec:
 type mistake struct {
 	name, kind, patch, field, want, server string
 	by                                     Refuser
+}
+
+// region has a name of 24 characters, as many as it can have.
+func region(number int) string { return fmt.Sprintf("a-region-of-a-far-shr-%02d", number) }
+
+// regions and links are as many regions for a patch, and all links between them.
+func regions(count int) string {
+	var out []string
+	for i := range count {
+		out = append(out, fmt.Sprintf("{name: %s}", region(i)))
+	}
+	return strings.Join(out, ", ")
+}
+
+func links(count int) string {
+	var out []string
+	for i := range count {
+		for j := range i {
+			out = append(out, fmt.Sprintf("{from: %s, to: %s, rtt: 100ms}", region(j), region(i)))
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // Cases returns all cases.

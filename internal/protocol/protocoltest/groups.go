@@ -41,7 +41,7 @@ func Groups(t *testing.T, engine *protocol.Engine, given map[string]string) {
 		s := sim.New(sim.Config{
 			Topology: topology, Engine: engine, Procedures: simtest.Traced, Seed: 1, Params: params, Costs: sim.DefaultCosts, CheckCodec: true,
 		})
-		recorded := &recording{sim: s, topology: topology}
+		recorded := newRecording(s, topology)
 		layout := engine.Layout(topology, params)
 		simtest.FillLayout(layout, sumEnd, suiteEach, s.Store)
 		simtest.FillGroups(layout, groupsOf, groupRows, s.Store)

@@ -16,8 +16,11 @@ import (
 type recording struct {
 	sim      *sim.Sim
 	topology *geo.Topology
-	history  history.History
-	taps     []*history.Tap
+	taps     history.Taps
+}
+
+func newRecording(s *sim.Sim, t *geo.Topology) *recording {
+	return &recording{s, t, history.Taps{Placement: t.Placement(), Procedures: simtest.Traced}}
 }
 
 // processes is a client that consists of several: see history.Txn.Client.
@@ -31,37 +34,30 @@ const maxProcesses = 1 << 16
 
 // AddClient implements simtest.World.
 func (r *recording) AddClient(region geo.Region, newClient func(protocol.ClientEnv) protocol.Client) {
-	n, first := r.history.Region(r.topology.Regions[region]), uint32(len(r.taps))*maxProcesses
-	r.sim.AddClient(region, func(env protocol.ClientEnv) protocol.Client {
-		var client protocol.Client
-		tap := history.NewTap(env, history.TapConfig{
-			Placement: r.topology.Placement(), Procedures: simtest.Traced,
-			Client: func(id txn.ID) uint32 {
-				if c, ok := client.(processes); ok {
-					return first + c.ClientOf(id)
-				}
-				return first
-			},
-			Record: func(t *history.Txn) { r.history.Add(n, t) },
-		})
-		r.taps = append(r.taps, tap)
-		client = newClient(tap)
-		return tap.Attach(client)
-	})
+	var client protocol.Client
+	first := uint32(r.taps.Len()) * maxProcesses
+	process := func(id txn.ID) uint32 {
+		if c, ok := client.(processes); ok {
+			return first + c.ClientOf(id)
+		}
+		return first
+	}
+	r.sim.AddClient(region, r.taps.Client(r.topology.Regions[region], process, func(env protocol.ClientEnv) protocol.Client {
+		client = newClient(env)
+		return client
+	}))
 }
 
 // check fails unless the history has the level, and all transactions the class of the rows that they used.
 func (r *recording) check(t *testing.T, level isolation.Level) {
 	t.Helper()
-	for _, tap := range r.taps {
-		if err := tap.Finish(); err != nil {
-			t.Errorf("history: %v", err)
-		}
-		if n, example := tap.Misclassified(); n > 0 {
-			t.Errorf("%d committed transactions have a wrong Outcome.Class: %s", n, example)
-		}
+	if err := r.taps.Finish(); err != nil {
+		t.Errorf("history: %v", err)
 	}
-	v := history.Check(&r.history, level)
+	if n, example := r.taps.Misclassified(); n > 0 {
+		t.Errorf("%d committed transactions have a wrong Outcome.Class: %s", n, example)
+	}
+	v := history.Check(&r.taps.History, level)
 	if !v.Passed {
 		t.Error(v.Check().Message)
 	}

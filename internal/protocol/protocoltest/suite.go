@@ -210,7 +210,7 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 					Topology: topology, Engine: engine, Procedures: simtest.Traced, Seed: seed,
 					Params: p, Costs: sim.DefaultCosts, CheckCodec: seed != 2, ClockOffsets: offsets,
 				})
-				r := &recording{sim: s, topology: topology}
+				r := newRecording(s, topology)
 				layout := engine.Layout(topology, p)
 				simtest.FillLayout(layout, suiteRows, suiteEach, s.Store)
 				var loads, skewed []*simtest.Clients

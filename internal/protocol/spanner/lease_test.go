@@ -45,7 +45,7 @@ func (c *repeating) Complete(o txn.Outcome) {
 
 // isolated cuts a leaseholder off, sets its clock back at the same time, and lets the others elect another one, which a
 // client writes to while one beside the old leaseholder reads.
-func isolated(t *testing.T, setBack time.Duration) (h history.History, read int) {
+func isolated(t *testing.T, setBack time.Duration) (h *history.History, read int) {
 	t.Helper()
 	topology := simtest.ThreeRegions(1)
 	procedures := simtest.Traced
@@ -56,21 +56,16 @@ func isolated(t *testing.T, setBack time.Duration) (h history.History, read int)
 	const row = "0" // of the first region
 	simtest.FillLayout(topology.Placed(), 1, 0, s.Store)
 	var reader *repeating
-	var taps []*history.Tap
+	taps := &history.Taps{Placement: topology.Placement(), Procedures: procedures}
 	for r, ops := range []string{"r" + row, "a" + row + "+1"} {
-		region := h.Region(topology.Regions[r])
-		s.AddClient(geo.Region(r), func(env protocol.ClientEnv) protocol.Client {
-			c := &repeating{stream: uint32(r) + 1, ops: ops, until: 12 * time.Second}
+		alone := func(txn.ID) uint32 { return 0 }
+		s.AddClient(geo.Region(r), taps.Client(topology.Regions[r], alone, func(env protocol.ClientEnv) protocol.Client {
+			c := &repeating{env: env, stream: uint32(r) + 1, ops: ops, until: 12 * time.Second}
 			if r == 0 {
 				reader = c
 			}
-			tap := history.NewTap(env, history.TapConfig{
-				Procedures: procedures, Client: func(txn.ID) uint32 { return 0 }, Record: func(t *history.Txn) { h.Add(region, t) },
-			})
-			c.env = tap
-			taps = append(taps, tap)
-			return tap.Attach(c)
-		})
+			return c
+		}))
 	}
 	s.At(3*time.Second, func() {
 		s.Cut(0, 1)
@@ -87,12 +82,10 @@ func isolated(t *testing.T, setBack time.Duration) (h history.History, read int)
 	if n := s.Pending(); n > 0 {
 		t.Errorf("%d transactions are pending on a quiet system", n)
 	}
-	for _, tap := range taps {
-		if err := tap.Finish(); err != nil {
-			t.Error(err)
-		}
+	if err := taps.Finish(); err != nil {
+		t.Error(err)
 	}
-	return h, read
+	return &taps.History, read
 }
 
 // A lease holds as long as clocks err by no more than clockBound in an election timeout. A larger error lets two nodes
@@ -112,7 +105,7 @@ func TestClockBound(t *testing.T) {
 			if read == 0 {
 				t.Error("the leaseholder reads nothing under its lease once it is cut off")
 			}
-			v := history.Check(&h, isolation.StrictSerializable)
+			v := history.Check(h, isolation.StrictSerializable)
 			if message := v.Check().Message; v.Passed != (tc.wrong == "") || !strings.HasPrefix(message, tc.wrong) {
 				t.Errorf("the checker says %q, want %q", message, tc.wrong)
 			} else {

@@ -1,0 +1,44 @@
+// Package admission holds the ValidatingAdmissionPolicies that keep the operator from what its roles would let it do. Tests hold them to
+// what an operator that somebody has taken over would try, and to what the operator really makes; the chart uses a copy of the file.
+package admission
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+//go:embed policies.yaml
+var file []byte
+
+// Operator is the user that the policies speak of: the operator's ServiceAccount, as config/default installs it.
+const Operator = "system:serviceaccount:geobench-system:geobench-operator"
+
+// Policies decodes the policies, and the bindings that put them into force.
+func Policies() (policies []*admissionregistrationv1.ValidatingAdmissionPolicy, bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding, err error) {
+	for i, document := range bytes.Split(file, []byte("\n---\n")) {
+		var meta metav1.TypeMeta
+		if err := yaml.Unmarshal(document, &meta); err != nil {
+			return nil, nil, fmt.Errorf("config/admission/policies.yaml, document %d: %w", i, err)
+		}
+		var into any
+		switch meta.Kind {
+		case "ValidatingAdmissionPolicy":
+			p := &admissionregistrationv1.ValidatingAdmissionPolicy{}
+			policies, into = append(policies, p), p
+		case "ValidatingAdmissionPolicyBinding":
+			b := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+			bindings, into = append(bindings, b), b
+		default:
+			return nil, nil, fmt.Errorf("config/admission/policies.yaml, document %d: kind %q is neither a policy nor a binding", i, meta.Kind)
+		}
+		if err := yaml.UnmarshalStrict(document, into); err != nil {
+			return nil, nil, fmt.Errorf("config/admission/policies.yaml, document %d: %w", i, err)
+		}
+	}
+	return policies, bindings, nil
+}

@@ -1,0 +1,686 @@
+package admission
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/yaml"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/config/crd"
+)
+
+const (
+	// lab is a namespace with databases.
+	lab = "lab"
+	// hash ends the names of what an attempt of a run has.
+	hash = "-0a1b2c3d"
+)
+
+var managed = map[string]string{"app.kubernetes.io/managed-by": "geobench"}
+
+// cluster is a real API server, as its administrator and as the operator with the roles of config/rbac see it.
+type cluster struct {
+	admin, operator client.Client
+	// as makes the client of another user.
+	as func(user string) client.Client
+}
+
+func startCluster(t *testing.T) *cluster {
+	t.Helper()
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Skip("KUBEBUILDER_ASSETS is not set: no API server to test against; see `make test`")
+	}
+	log.SetLogger(logr.Discard())
+	definitions, err := crd.Definitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := &envtest.Environment{CRDs: append(definitions, chaosMesh()...)}
+	config, err := env.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	config.QPS, config.Burst = 1000, 1000
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	as := func(user string) client.Client {
+		c := rest.CopyConfig(config)
+		if user != "" {
+			c.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
+		}
+		out, err := client.New(c, client.Options{Scheme: scheme})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	return &cluster{admin: as(""), operator: as(Operator), as: as}
+}
+
+// chaosMesh stands for the kinds of Chaos Mesh that testdata holds.
+func chaosMesh() (out []*apiextensionsv1.CustomResourceDefinition) {
+	open := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}
+	for _, kind := range []string{"NetworkChaos", "PodChaos", "StressChaos"} {
+		name := strings.ToLower(kind)
+		out = append(out, &apiextensionsv1.CustomResourceDefinition{
+			ObjectMeta: metav1.ObjectMeta{Name: name + ".chaos-mesh.org"},
+			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+				Group: "chaos-mesh.org", Scope: apiextensionsv1.NamespaceScoped,
+				Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: name, Singular: name, Kind: kind, ListKind: kind + "List"},
+				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1alpha1", Served: true, Storage: true,
+					Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &open}}},
+			},
+		})
+	}
+	return out
+}
+
+func (c *cluster) create(t *testing.T, objects ...client.Object) {
+	t.Helper()
+	for _, o := range objects {
+		if err := c.admin.Create(t.Context(), o); err != nil {
+			t.Fatalf("%T %s: %v", o, o.GetName(), err)
+		}
+	}
+}
+
+// operatorsRights are the roles of config/rbac and their bindings.
+func operatorsRights(t *testing.T) []client.Object {
+	t.Helper()
+	roles := documents(t, filepath.Join("..", "rbac", "role.yaml"))
+	if len(roles) != 2 {
+		t.Fatalf("config/rbac/role.yaml holds %d documents, want a ClusterRole and a Role", len(roles))
+	}
+	out := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "geobench-system"}}, roles[0], roles[1]}
+	for _, b := range documents(t, filepath.Join("..", "rbac", "role_binding.yaml")) {
+		out = append(out, b)
+	}
+	return out
+}
+
+func documents(t *testing.T, file string) []*unstructured.Unstructured {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []*unstructured.Unstructured
+	for _, document := range bytes.Split(text, []byte("\n---\n")) {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(document, &u.Object); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if len(u.Object) > 0 {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// enforce puts the policies into force, gives alice and bob rights on Geobench's kinds, and waits until all of them are: the API server learns of them by a watch.
+func (c *cluster) enforce(t *testing.T) {
+	t.Helper()
+	policies, bindings, err := Policies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range policies {
+		c.create(t, p)
+	}
+	for _, b := range bindings {
+		c.create(t, b)
+	}
+	// One request for each policy that nothing else refuses.
+	marks := map[string]client.Object{
+		"geobench-operator-namespaces": configMap("kube-public", "mark", managed),
+		"geobench-operator-objects":    configMap(lab, "mark", nil),
+		"geobench-operator-pods":       privileged(job("mark" + hash)),
+		"geobench-operator-rights":     role("mark"+hash, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}),
+		"geobench-namespaces":          database("kube-public"),
+		"geobench-references":          withEnv(database(lab), "any"),
+	}
+	editor := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "editor"}, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{"geobench.dev"}, Resources: []string{"geodatabases", "experiments"}, Verbs: []string{"create", "get", "patch"},
+	}}}
+	c.create(t, editor, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "editor"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: editor.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "alice"}, {APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "bob"}},
+	})
+	for _, p := range policies {
+		mark := marks[p.Name]
+		if mark == nil {
+			t.Fatalf("policy %s is waited for by no request", p.Name)
+		}
+		who := c.operator
+		switch p.Name {
+		case "geobench-namespaces":
+			who = c.admin
+		case "geobench-references":
+			who = c.as("alice")
+		}
+		var last error
+		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+			last = who.Create(ctx, mark.DeepCopyObject().(client.Object), client.DryRunAll)
+			return last != nil && strings.Contains(last.Error(), "'"+p.Name+"'"), nil
+		})
+		if err != nil {
+			t.Fatalf("policy %s is not in force: %v (the last answer: %v)", p.Name, err, last)
+		}
+	}
+}
+
+func configMap(namespace, name string, labels map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
+}
+
+func role(name string, rules ...rbacv1.PolicyRule) *rbacv1.Role {
+	return &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: name, Labels: managed}, Rules: rules}
+}
+
+func database(namespace string) *v1alpha1.GeoDatabase {
+	d := v1alpha1.DurationOf(100 * time.Millisecond)
+	return &v1alpha1.GeoDatabase{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "d"},
+		Spec: v1alpha1.GeoDatabaseSpec{
+			Engine: v1alpha1.Engine{Name: "calvin"}, Regions: []v1alpha1.Region{{Name: "us"}, {Name: "eu"}}, PartitionsPerRegion: 1, ReplicasPerPartition: 1,
+			Placement: v1alpha1.PlacementAnywhere,
+			Network:   v1alpha1.Network{Emulation: v1alpha1.EmulationAuto, Profile: &v1alpha1.NetworkProfileSpec{Links: []v1alpha1.Link{{From: "us", To: "eu", RTT: d}}}},
+		},
+	}
+}
+
+// withEnv makes the nodes a program that reads a Secret.
+func withEnv(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
+	db.Spec.Engine.Name = "postgres"
+	db.Spec.Pods = &v1alpha1.Pods{
+		Image: "postgres", Ports: []v1alpha1.PodPort{{Name: "sql", Port: 5432}},
+		Env: []v1alpha1.PodEnv{{Name: "PASSWORD", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: secret, Key: "k"}}},
+	}
+	return db
+}
+
+func withVolume(db *v1alpha1.GeoDatabase, v v1alpha1.PodVolume) *v1alpha1.GeoDatabase {
+	db = withEnv(db, "")
+	v.Name, v.MountPath = "v", "/v"
+	db.Spec.Pods.Env, db.Spec.Pods.Volumes = nil, []v1alpha1.PodVolume{v}
+	return db
+}
+
+func withExternal(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
+	db.Spec.External = &v1alpha1.External{
+		Endpoints: []v1alpha1.ExternalEndpoint{{Region: "us", Address: "us:1"}, {Region: "eu", Address: "eu:1"}}, SecretRef: &v1alpha1.LocalReference{Name: secret},
+	}
+	return db
+}
+
+// experiment compares one database.
+func experiment(db *v1alpha1.GeoDatabase, swept string) *v1alpha1.Experiment {
+	e := &v1alpha1.Experiment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "e"},
+		Spec: v1alpha1.ExperimentSpec{
+			Databases: []v1alpha1.ExperimentDatabase{{Name: "d", Template: v1alpha1.DatabaseTemplate{Spec: db.Spec}}},
+			Run: v1alpha1.RunTemplate{Spec: v1alpha1.RunTemplateSpec{
+				Workload: v1alpha1.Workload{SmallBank: &v1alpha1.SmallBank{
+					Customers: 100, Mix: v1alpha1.SmallBankMix{Balance: 40, WriteCheck: 25, DepositChecking: 15, TransactSavings: 15, Amalgamate: 5},
+				}},
+				Load: v1alpha1.Load{ClientsPerRegion: 1, WorkersPerRegion: 1, Duration: v1alpha1.DurationOf(time.Second), Warmup: v1alpha1.DurationOf(0), RequestTimeout: v1alpha1.DurationOf(time.Second)},
+			}},
+		},
+	}
+	if swept != "" {
+		e.Spec.Sweep = []v1alpha1.SweepParameter{{Path: swept, Values: []v1alpha1.SweepValue{intstr.FromString("a"), intstr.FromString("b")}}}
+	}
+	return e
+}
+
+// podSpec is a pod that nothing is wrong with.
+func podSpec() corev1.PodSpec {
+	return corev1.PodSpec{
+		AutomountServiceAccountToken: ptr.To(false),
+		RestartPolicy:                corev1.RestartPolicyNever,
+		SecurityContext:              &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](65532)},
+		Containers: []corev1.Container{{
+			Name: "worker", Image: "localhost/geobench:dev",
+			SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: ptr.To(false), RunAsNonRoot: ptr.To(true),
+				Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+		}},
+	}
+}
+
+func pod(namespace string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p", Labels: managed}, Spec: podSpec()}
+}
+
+func job(name string) *batchv1.Job {
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: name, Labels: managed},
+		Spec:       batchv1.JobSpec{Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: managed}, Spec: podSpec()}},
+	}
+}
+
+func statefulSet() *appsv1.StatefulSet {
+	spec := podSpec()
+	spec.RestartPolicy = corev1.RestartPolicyAlways
+	return &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "s", Labels: managed},
+		Spec: appsv1.StatefulSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: managed},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: managed}, Spec: spec},
+		},
+	}
+}
+
+func privileged(j *batchv1.Job) *batchv1.Job {
+	j.Spec.Template.Spec.Containers[0].SecurityContext.Privileged = ptr.To(true)
+	j.Spec.Template.Spec.Containers[0].SecurityContext.AllowPrivilegeEscalation = nil
+	return j
+}
+
+// change is what a pod asks for besides what is right.
+type change func(*corev1.PodSpec)
+
+func container(c func(*corev1.Container)) change {
+	return func(p *corev1.PodSpec) { c(&p.Containers[0]) }
+}
+
+func security(c func(*corev1.SecurityContext)) change {
+	return func(p *corev1.PodSpec) { c(p.Containers[0].SecurityContext) }
+}
+
+func volume(source corev1.VolumeSource) change {
+	return func(p *corev1.PodSpec) {
+		p.Volumes = []corev1.Volume{{Name: "v", VolumeSource: source}}
+		p.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}
+	}
+}
+
+// attempt is one request of an operator that does what somebody else wants. All are dry runs, which admission treats as the real thing.
+type attempt struct {
+	do func(ctx context.Context, c client.Client) error
+	// refusal is a part of the answer.
+	refusal string
+}
+
+func create(o client.Object, refusal string) attempt {
+	return attempt{func(ctx context.Context, c client.Client) error {
+		return c.Create(ctx, o.DeepCopyObject().(client.Object), client.DryRunAll)
+	}, refusal}
+}
+
+func remove(o client.Object, refusal string) attempt {
+	return attempt{func(ctx context.Context, c client.Client) error {
+		return c.Delete(ctx, o.DeepCopyObject().(client.Object), client.DryRunAll)
+	}, refusal}
+}
+
+func patch(o client.Object, body, refusal string) attempt {
+	return attempt{func(ctx context.Context, c client.Client) error {
+		return c.Patch(ctx, o.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(body)), client.DryRunAll)
+	}, refusal}
+}
+
+// podAttempts asks for a pod directly, and through a StatefulSet and a Job.
+func podAttempts(all map[string]attempt, what string, c change, refusal string) {
+	p, s, j := pod(lab), statefulSet(), job("j"+hash)
+	c(&p.Spec)
+	c(&s.Spec.Template.Spec)
+	c(&j.Spec.Template.Spec)
+	all["a pod "+what], all["a StatefulSet of pods "+what], all["a Job of pods "+what] = create(p, refusal), create(s, refusal), create(j, refusal)
+}
+
+// theirs are objects that the operator has not made.
+func theirs() []client.Object {
+	meta := metav1.ObjectMeta{Namespace: lab, Name: "theirs"}
+	d := database(lab)
+	d.Finalizers = []string{"geobench.dev/cleanup"}
+	s := statefulSet()
+	s.ObjectMeta = meta
+	p := pod(lab)
+	p.ObjectMeta = meta
+	return []client.Object{
+		configMap("kube-system", "coredns", nil), configMap("kube-system", "ours", managed), configMap(lab, "theirs", nil), d, s, p,
+		&corev1.Secret{ObjectMeta: meta}, &corev1.ServiceAccount{ObjectMeta: meta},
+		&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}},
+		&rbacv1.Role{ObjectMeta: meta}, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "theirs"}},
+	}
+}
+
+// attempts are what an operator that was taken over could do with its roles alone.
+func attempts() map[string]attempt {
+	const protected, notOurs, noLabel = "is protected", "is not what the operator has made", "bears the label"
+	const denied = "denied request" // by one of several policies
+	secret := func(kind corev1.SecretType, annotations map[string]string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "s", Labels: managed, Annotations: annotations}, Type: kind}
+	}
+	service := func(spec corev1.ServiceSpec) *corev1.Service {
+		spec.Ports = []corev1.ServicePort{{Port: 443}}
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "s", Labels: managed}, Spec: spec}
+	}
+	binding := func(name string, ref rbacv1.RoleRef, subject rbacv1.Subject) *rbacv1.RoleBinding {
+		ref.APIGroup = rbacv1.GroupName
+		return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: name, Labels: managed}, RoleRef: ref, Subjects: []rbacv1.Subject{subject}}
+	}
+	account := func(namespace, name string) rbacv1.Subject {
+		return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
+	}
+	rule := func(resource string, names []string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, ResourceNames: names, Verbs: verbs}
+	}
+	unlabelled := pod(lab)
+	unlabelled.Labels = nil
+	hostPath := pod("kube-system")
+	volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}})(&hostPath.Spec)
+	tokenJob := func(name, account string) *batchv1.Job {
+		j := job(name)
+		j.Spec.Template.Spec.ServiceAccountName, j.Spec.Template.Spec.AutomountServiceAccountToken = account, ptr.To(true)
+		return j
+	}
+	ours := configMap(lab, "ours", managed)
+	all := map[string]attempt{
+		// F9 of the review.
+		"patch the cluster's DNS":                   patch(configMap("kube-system", "coredns", nil), `{"data":{"Corefile":"."}}`, denied),
+		"a hostPath pod in kube-system":             create(hostPath, denied),
+		"a pod in kube-system":                      create(pod("kube-system"), protected),
+		"its own label on the cluster's DNS":        patch(configMap("kube-system", "coredns", nil), `{"metadata":{"labels":{"app.kubernetes.io/managed-by":"geobench"}}}`, denied),
+		"patch what bears its label in kube-system": patch(configMap("kube-system", "ours", managed), `{"data":{"a":"b"}}`, protected),
+		"a ConfigMap in kube-public":                create(configMap("kube-public", "c", managed), protected),
+		"an event in kube-system":                   create(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": map[string]any{"namespace": "kube-system", "name": "e"}, "eventTime": "2026-01-01T00:00:00.000000Z", "action": "a", "reason": "r", "reportingController": "geobench.dev/c", "reportingInstance": "i", "type": "Normal", "regarding": map[string]any{"namespace": "kube-system", "name": "x", "kind": "Pod"}}}, protected),
+		"patch a ConfigMap of others":               patch(configMap(lab, "theirs", nil), `{"data":{"a":"b"}}`, notOurs),
+		"put its label on a ConfigMap of others":    patch(configMap(lab, "theirs", nil), `{"metadata":{"labels":{"app.kubernetes.io/managed-by":"geobench"}}}`, notOurs),
+		"take its label from what it has made":      patch(ours, `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`, noLabel),
+		"a ConfigMap without its label":             create(configMap(lab, "c", nil), noLabel),
+		"a pod without its label":                   create(unlabelled, noLabel),
+		"another image in a pod of its own": {func(ctx context.Context, c client.Client) error {
+			p := pod(lab)
+			p.Name = "ours"
+			return c.Patch(ctx, p, client.RawPatch(types.StrategicMergePatchType, []byte(`{"spec":{"containers":[{"name":"worker","image":"evil"}]}}`)), client.DryRunAll)
+		}, "labels and annotations"},
+		"the spec of somebody's database":               patch(database(lab), `{"spec":{"partitionsPerRegion":2}}`, notOurs),
+		"a token of another ServiceAccount as a Secret": create(secret(corev1.SecretTypeServiceAccountToken, map[string]string{corev1.ServiceAccountNameKey: "theirs"}), "Opaque"),
+		"a Service with an address of others":           create(service(corev1.ServiceSpec{ExternalIPs: []string{"192.0.2.1"}}), "headless"),
+		"a load balancer":                               create(service(corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}), "headless"),
+		"a name that stands for another one":            create(service(corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"}), "headless"),
+		"a Role for Secrets":                            create(role("r"+hash, rule("secrets", []string{"s"}, "get")), "nothing else"),
+		"a Role for all ConfigMaps":                     create(role("r"+hash, rule("configmaps", nil, "get", "patch", "watch")), "nothing else"),
+		"a Role for a ConfigMap of others":              create(role("r"+hash, rule("configmaps", []string{"theirs"}, "patch")), "nothing else"),
+		"a Role that deletes":                           create(role("r"+hash, rule("configmaps", []string{"r" + hash + "-0"}, "delete")), "nothing else"),
+		"its own rights for somebody":                   create(binding("r"+hash, rbacv1.RoleRef{Kind: "ClusterRole", Name: "manager-role"}, account(lab, "r"+hash)), "of its own name"),
+		"a worker's rights for somebody":                create(binding("ours"+hash, rbacv1.RoleRef{Kind: "Role", Name: "ours" + hash}, account(lab, "theirs")), "of its own name"),
+		"a worker's rights for another namespace":       create(binding("ours"+hash, rbacv1.RoleRef{Kind: "Role", Name: "ours" + hash}, account("default", "ours"+hash)), "of its own name"),
+		"a Job as a ServiceAccount of others":           create(tokenJob("j"+hash, "theirs"), "no API token"),
+		"a Job named like a ServiceAccount of others":   create(tokenJob("theirs", "theirs"), "no API token"),
+	}
+	for _, o := range theirs() {
+		if o.GetName() == "theirs" {
+			all["delete what others have made: "+strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1.")] = remove(o, notOurs)
+		}
+	}
+	all["delete somebody's database"] = remove(database(lab), notOurs)
+	d := database(lab)
+	d.Name = "another"
+	all["a database without its label"] = create(d, noLabel)
+
+	podAttempts(all, "on the machine's network", func(p *corev1.PodSpec) { p.HostNetwork = true }, "share neither")
+	podAttempts(all, "among the machine's processes", func(p *corev1.PodSpec) { p.HostPID = true }, "share neither")
+	podAttempts(all, "with the machine's shared memory", func(p *corev1.PodSpec) { p.HostIPC = true }, "share neither")
+	podAttempts(all, "on a port of the machine", container(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}} }), "share neither")
+	podAttempts(all, "past the scheduler", func(p *corev1.PodSpec) { p.NodeName = "n1" }, "share neither")
+	podAttempts(all, "with the machine's files", volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}), "hostPath")
+	podAttempts(all, "with a volume of others", volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}), "hostPath")
+	podAttempts(all, "with a token by projection", func(p *corev1.PodSpec) {
+		p.ServiceAccountName = "default"
+		volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}},
+		}}})(p)
+	}, "tokens")
+	podAttempts(all, "privileged", security(func(s *corev1.SecurityContext) { s.Privileged, s.AllowPrivilegeEscalation = ptr.To(true), nil }), "unprivileged")
+	podAttempts(all, "that gain privileges", security(func(s *corev1.SecurityContext) { s.AllowPrivilegeEscalation = ptr.To(true) }), "unprivileged")
+	podAttempts(all, "without seccomp", security(func(s *corev1.SecurityContext) { s.SeccompProfile.Type = corev1.SeccompProfileTypeUnconfined }), "seccomp")
+	podAttempts(all, "without AppArmor", security(func(s *corev1.SecurityContext) {
+		s.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+	}), "seccomp")
+	podAttempts(all, "with SYS_ADMIN", security(func(s *corev1.SecurityContext) { s.Capabilities.Add = []corev1.Capability{"SYS_ADMIN"} }), "capabilities")
+	podAttempts(all, "with NET_ADMIN in a program", security(func(s *corev1.SecurityContext) { s.Capabilities.Add = []corev1.Capability{"NET_ADMIN"} }), "capabilities")
+	podAttempts(all, "with SYS_ADMIN in a sidecar", container(func(c *corev1.Container) {
+		c.Name, c.SecurityContext.Capabilities.Add = "geobench-wan", []corev1.Capability{"NET_ADMIN", "SYS_ADMIN"}
+	}), "capabilities")
+	podAttempts(all, "with the default capabilities", security(func(s *corev1.SecurityContext) { s.Capabilities = nil }), "capabilities")
+	podAttempts(all, "with capabilities in an init container", func(p *corev1.PodSpec) {
+		init := *p.Containers[0].DeepCopy()
+		init.Name, init.SecurityContext.Capabilities.Add = "init", []corev1.Capability{"SYS_PTRACE"}
+		p.InitContainers = []corev1.Container{init}
+	}, "capabilities")
+	podAttempts(all, "as root", security(func(s *corev1.SecurityContext) { s.RunAsNonRoot, s.RunAsUser = nil, ptr.To[int64](0) }), "as root")
+	podAttempts(all, "as the image likes", security(func(s *corev1.SecurityContext) { s.RunAsNonRoot = nil }), "as root")
+	podAttempts(all, "with a sysctl", func(p *corev1.PodSpec) {
+		p.SecurityContext.Sysctls = []corev1.Sysctl{{Name: "net.core.somaxconn", Value: "1"}}
+	}, "sysctls")
+	podAttempts(all, "that evict those of the system", func(p *corev1.PodSpec) { p.PriorityClassName = "system-node-critical" }, "priority")
+	podAttempts(all, "with the token of a ServiceAccount of others", func(p *corev1.PodSpec) {
+		p.ServiceAccountName, p.AutomountServiceAccountToken = "theirs", ptr.To(true)
+	}, "no API token")
+	podAttempts(all, "as a ServiceAccount of others", func(p *corev1.PodSpec) { p.ServiceAccountName = "theirs" }, "no API token")
+	podAttempts(all, "with the namespace's token", func(p *corev1.PodSpec) { p.AutomountServiceAccountToken = nil }, "no API token")
+	return all
+}
+
+// TestPolicies shows on a real API server what an operator with the roles of config/rbac could do, that the policies refuse it, and that
+// they let through what the operator makes.
+func TestPolicies(t *testing.T) {
+	c := startCluster(t)
+	c.create(t, operatorsRights(t)...)
+	c.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: lab}}, configMap(lab, "ours", managed), role("ours"+hash))
+	ours := pod(lab)
+	ours.Name = "ours"
+	mine := database(lab)
+	mine.Name, mine.Labels = "point", managed
+	c.create(t, ours, mine)
+	c.create(t, theirs()...)
+
+	all := attempts()
+	for what, a := range all {
+		if err := a.do(t.Context(), c.operator); err != nil {
+			t.Errorf("before: %s: %v; an attempt that fails anyway shows nothing", what, err)
+		}
+	}
+	if t.Failed() {
+		return
+	}
+	c.enforce(t)
+	for what, a := range all {
+		if err := a.do(t.Context(), c.operator); err == nil {
+			t.Errorf("%s: let through", what)
+		} else if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), a.refusal) {
+			t.Errorf("%s: refused with %q, want Forbidden and %q", what, err, a.refusal)
+		}
+	}
+	t.Logf("%d attempts succeeded before, and are refused now", len(all))
+
+	for what, a := range rightful() {
+		if err := a.do(t.Context(), c.operator); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	// What its builders have made in the tests of package controllers.
+	for _, o := range documents(t, filepath.Join("testdata", "made.yaml")) {
+		o.SetNamespace(lab)
+		options := []client.CreateOption{client.DryRunAll}
+		if o.GetKind() == "Role" { // which its RoleBinding wants to find
+			options = nil
+		}
+		if err := c.operator.Create(t.Context(), o, options...); err != nil {
+			t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
+		}
+	}
+	// Nobody else is held back, but for databases where the operator may not write.
+	if err := create(privileged(job("theirs")), "").do(t.Context(), c.admin); err != nil {
+		t.Errorf("a Job of an administrator: %v", err)
+	}
+	if err := create(database("kube-system"), "").do(t.Context(), c.admin); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "choose another namespace") {
+		t.Errorf("a database in kube-system: %v, want it refused with a way out", err)
+	}
+	if err := create(database("default"), "").do(t.Context(), c.admin); err != nil {
+		t.Errorf("a database elsewhere: %v", err)
+	}
+}
+
+// rightful is what the operator does with what there is.
+func rightful() map[string]attempt {
+	return map[string]attempt{
+		"write what it has made":                patch(configMap(lab, "ours", managed), `{"data":{"a":"b"}}`, ""),
+		"delete what it has made":               remove(configMap(lab, "ours", managed), ""),
+		"annotate a pod of its own":             patch(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "ours"}}, `{"metadata":{"annotations":{"geobench.dev/network-generation":"2"}}}`, ""),
+		"delete a pod of its own":               remove(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "ours"}}, ""),
+		"the finalizers of somebody's database": patch(database(lab), `{"metadata":{"finalizers":["geobench.dev/cleanup","a.example/b"]}}`, ""),
+		"the spec of an experiment's database":  patch(&v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "point"}}, `{"spec":{"partitionsPerRegion":2}}`, ""),
+		"delete an experiment's database":       remove(&v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "point"}}, ""),
+		"the status of somebody's database": {func(ctx context.Context, c client.Client) error {
+			return c.Status().Patch(ctx, database(lab), client.RawPatch(types.MergePatchType, []byte(`{"status":{"incarnation":"x"}}`)), client.DryRunAll)
+		}, ""},
+	}
+}
+
+// TestReferences shows that nobody reads through a database what they may not read themselves. Alice has rights on Geobench's kinds and no
+// others, bob may also get the Secret and the ConfigMap called known.
+func TestReferences(t *testing.T) {
+	c := startCluster(t)
+	c.create(t, operatorsRights(t)...)
+	c.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: lab}})
+	c.create(t, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "known"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"secrets", "configmaps"}, ResourceNames: []string{"known"}, Verbs: []string{"get"}},
+	}}, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "known"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "known"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "bob"}},
+	})
+	c.enforce(t)
+	theirs := withEnv(database(lab), "known")
+	theirs.Name = "theirs"
+	c.create(t, theirs)
+
+	ref := func(name string) *v1alpha1.LocalReference { return &v1alpha1.LocalReference{Name: name} }
+	const secret, configMap, sweep = "a Secret that", "a ConfigMap that", "a sweep over"
+	for what, a := range map[string]struct {
+		attempt
+		// alice and bob say whom it is refused.
+		alice, bob bool
+	}{
+		"no reference":                         {create(database(lab), ""), false, false},
+		"a Secret in the environment":          {create(withEnv(database(lab), "known"), secret), true, false},
+		"another Secret in the environment":    {create(withEnv(database(lab), "d-credentials"), secret), true, true},
+		"a Secret as a volume":                 {create(withVolume(database(lab), v1alpha1.PodVolume{SecretRef: ref("known")}), secret), true, false},
+		"another Secret as a volume":           {create(withVolume(database(lab), v1alpha1.PodVolume{SecretRef: ref("other")}), secret), true, true},
+		"a ConfigMap as a volume":              {create(withVolume(database(lab), v1alpha1.PodVolume{ConfigMapRef: ref("known")}), configMap), true, false},
+		"another ConfigMap as a volume":        {create(withVolume(database(lab), v1alpha1.PodVolume{ConfigMapRef: ref("other")}), configMap), true, true},
+		"an empty folder":                      {create(withVolume(database(lab), v1alpha1.PodVolume{}), ""), false, false},
+		"the Secret of an external database":   {create(withExternal(database(lab), "known"), secret), true, false},
+		"a Secret in an experiment":            {create(experiment(withEnv(database(lab), "known"), ""), secret), true, false},
+		"another Secret in an experiment":      {create(experiment(withEnv(database(lab), "other"), ""), secret), true, true},
+		"an experiment that sweeps Secrets":    {create(experiment(withVolume(database(lab), v1alpha1.PodVolume{}), "database.spec.pods.volumes[0].secretRef.name"), sweep), true, true},
+		"an experiment that sweeps parameters": {create(experiment(database(lab), "database.spec.engine.parameters.epoch"), ""), false, false},
+		"another image for somebody's Secret":  {patch(theirs, `{"spec":{"pods":{"image":"evil"}}}`, secret), true, false},
+		"a label of somebody's database":       {patch(theirs, `{"metadata":{"labels":{"a":"b"}}}`, ""), false, false},
+	} {
+		for user, refused := range map[string]bool{"alice": a.alice, "bob": a.bob} {
+			err := a.do(t.Context(), c.as(user))
+			if (err != nil) != refused || err != nil && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), a.refusal)) {
+				t.Errorf("%s by %s: %v; want it refused with %q: %v", what, user, err, a.refusal, refused)
+			}
+		}
+	}
+}
+
+// TestEveryRightIsHeldBack finds rights of the operator to write that no policy looks at.
+func TestEveryRightIsHeldBack(t *testing.T) {
+	policies, bindings, err := Policies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bound []string
+	for _, b := range bindings {
+		bound = append(bound, b.Spec.PolicyName)
+	}
+	matches := func(policy, group, resource, operation string) bool {
+		i := slices.IndexFunc(policies, func(p *admissionregistrationv1.ValidatingAdmissionPolicy) bool { return p.Name == policy })
+		if i < 0 || !slices.Contains(bound, policy) {
+			t.Fatalf("policy %s is not there, or not bound", policy)
+		}
+		return slices.ContainsFunc(policies[i].Spec.MatchConstraints.ResourceRules, func(r admissionregistrationv1.NamedRuleWithOperations) bool {
+			return slices.Contains(r.APIGroups, group) && slices.Contains(r.Operations, admissionregistrationv1.OperationType(operation)) &&
+				(slices.Contains(r.Resources, resource) || slices.Contains(r.Resources, "*/*") || slices.Contains(r.Resources, "*") && !strings.Contains(resource, "/"))
+		})
+	}
+	operations := map[string]string{"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE"}
+	checked := 0
+	for _, u := range documents(t, filepath.Join("..", "rbac", "role.yaml")) {
+		var r rbacv1.ClusterRole
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &r); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range r.Rules {
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					for _, verb := range rule.Verbs {
+						operation, writes := operations[verb]
+						if !writes || strings.HasSuffix(resource, "reviews") {
+							continue
+						}
+						checked++
+						if !matches("geobench-operator-namespaces", group, resource, operation) {
+							t.Errorf("%s %s.%s: geobench-operator-namespaces does not keep it out of kube-system", verb, resource, group)
+						}
+						// Statuses, events and the lease bear no label.
+						if strings.Contains(resource, "/") || resource == "events" || resource == "leases" {
+							continue
+						}
+						if !matches("geobench-operator-objects", group, resource, operation) {
+							t.Errorf("%s %s.%s: geobench-operator-objects does not ask for the label", verb, resource, group)
+						}
+					}
+				}
+			}
+		}
+	}
+	if checked < 50 {
+		t.Errorf("checked %d rights to write, want those of config/rbac/role.yaml", checked)
+	}
+}

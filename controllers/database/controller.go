@@ -1,0 +1,614 @@
+package database
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/authority"
+	"github.com/geobench/geobench/controllers/faultstatus"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/podclient"
+	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/health"
+	"github.com/geobench/geobench/internal/manifest/check"
+)
+
+// Reconciler deploys databases.
+type Reconciler struct {
+	Client client.Client
+	// Live reads from the API server itself.
+	Live client.Reader
+	Pods podclient.Clients
+	// Choose picks the backend that emulates a database's network.
+	Choose Chooser
+	// Credentials give pods theirs.
+	Credentials *authority.Keeper
+	// Abilities say what the checks may let through.
+	Abilities check.Abilities
+	// Image of nodes.
+	Image  string
+	Events events.EventRecorder
+	Clock  clock.PassiveClock
+
+	// credentialsLooked remembers when each database's credentials were looked at.
+	credentialsLooked sync.Map
+	// processes remembers the process of each node, to notice one that was replaced while the other nodes have not.
+	processes sync.Map
+}
+
+// scope is one reconciliation of a GeoDatabase. db is changed in memory; its status is written at the end.
+type scope struct {
+	*Reconciler
+	db *v1alpha1.GeoDatabase
+	// plan is set unless the spec is refused.
+	plan *Plan
+	// current is the present incarnation: set by incarnate. It may be one of an earlier spec while a run uses it.
+	current *Incarnation
+	old     []corev1.ConfigMap
+	// nodes is set by observe.
+	nodes []Node
+	// faults are those that a run plays on the present incarnation; nil when there are none. Set by findFaults.
+	faults *fault.Timeline
+	// network and state are set by emulate.
+	network *emulation.Network
+	state   emulation.State
+	// linksMoved tells that status.links changed visibly.
+	linksMoved bool
+	// again is when to look again.
+	again time.Duration
+	// events are emitted once the status is written.
+	events []kube.Event
+}
+
+// databasesAtOnce is how many databases are looked at at the same time: one whose nodes do not answer takes as long as a node is waited
+// for.
+const databasesAtOnce = 32
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	ofDatabase := kube.ByLabel(kube.LabelDatabase, func(obj client.Object) bool { return obj.GetLabels()[kube.LabelRole] == kube.RoleNode })
+	byProfile := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+		list := &v1alpha1.GeoDatabaseList{}
+		if err := r.Client.List(ctx, list, client.InNamespace(obj.GetNamespace())); err != nil {
+			return nil
+		}
+		var out []reconcile.Request
+		for i := range list.Items {
+			if ref := list.Items[i].Spec.Network.ProfileRef; ref != nil && ref.Name == obj.GetName() {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+			}
+		}
+		return out
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.GeoDatabase{}, builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, activeRunChanged{}))).
+		Owns(&appsv1.StatefulSet{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Owns(&corev1.Service{}, builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		Watches(&corev1.Pod{}, ofDatabase).
+		Watches(&v1alpha1.NetworkProfile{}, byProfile, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: databasesAtOnce}).
+		Complete(r)
+}
+
+// activeRunChanged lets through updates with which a run took or gave back a database: from then on, it is looked
+// at more often.
+type activeRunChanged struct{ predicate.Funcs }
+
+func (activeRunChanged) Update(e ctrlevent.UpdateEvent) bool {
+	was, ok1 := e.ObjectOld.(*v1alpha1.GeoDatabase)
+	is, ok2 := e.ObjectNew.(*v1alpha1.GeoDatabase)
+	return ok1 && ok2 && was.Status.ActiveRun != is.Status.ActiveRun
+}
+
+// Reconcile brings one database closer to its spec.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	db := &v1alpha1.GeoDatabase{}
+	if err := r.Live.Get(ctx, req.NamespacedName, db); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	before := db.DeepCopy()
+	s := &scope{Reconciler: r, db: db}
+	var err error
+	if db.DeletionTimestamp != nil {
+		// Everything is owned by the database and goes with it; a run that uses it notices by itself.
+		r.processes.Delete(db.UID)
+		r.credentialsLooked.Delete(db.UID)
+		if !controllerutil.ContainsFinalizer(db, kube.Finalizer) {
+			return reconcile.Result{}, nil
+		}
+		err = s.release(ctx)
+	} else {
+		err = s.reconcile(ctx)
+	}
+	if err == nil {
+		db.Status.ObservedGeneration = db.Generation
+	}
+	now := r.Clock.Now()
+	health.Apply(&db.Status.Conditions, before.Status.Conditions, health.Database(db, now), metav1.NewTime(now))
+	return kube.Conclusion{
+		Before: before, After: db,
+		Changed:  !equality.Semantic.DeepEqual(before.Status, db.Status),
+		Err:      err,
+		Again:    s.again,
+		Recorded: func() { kube.EmitAll(ctx, s.events, r.Events, db) },
+	}.Conclude(ctx, r.Client)
+}
+
+func (s *scope) reconcile(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{
+		s.releaseDeadRun,
+		s.planSpec,
+		s.incarnate,
+		s.findFaults,
+		s.giveCredentials,
+		s.deploy,
+		s.replacePods,
+		s.emulate,
+		s.observe,
+		s.noticeLoss,
+		s.describe,
+		s.sweep,
+	} {
+		err := step(ctx)
+		if r := kube.AsRefusal(err); r != nil {
+			s.refused(r)
+			return nil
+		}
+		var pending *PendingError
+		if errors.As(err, &pending) {
+			s.waiting(pending)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// releaseDeadRun takes the database back from a run that is gone. Runs give it back themselves; this is for one whose
+// finalizer was removed by force.
+func (s *scope) releaseDeadRun(ctx context.Context) error {
+	if s.db.Status.ActiveRun == "" {
+		return nil
+	}
+	run := &v1alpha1.BenchmarkRun{}
+	err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.db.Namespace, Name: s.db.Status.ActiveRun}, run)
+	if apierrors.IsNotFound(err) || err == nil && !kube.HoldsDatabase(run, s.db) {
+		s.db.Status.ActiveRun = ""
+		return nil
+	}
+	return err
+}
+
+func (s *scope) planSpec(ctx context.Context) error {
+	var err error
+	s.plan, err = NewPlan(ctx, s.Client, s.Abilities, s.Choose, s.db, s.Image)
+	return err
+}
+
+// incarnate finds the present incarnation and makes the next one where the spec has changed. While a run uses the
+// database, a change waits: the run would measure something that its manifest does not say.
+func (s *scope) incarnate(ctx context.Context) error {
+	var err error
+	if s.current, s.old, err = FindIncarnations(ctx, s.Live, s.Credentials, s.db); err != nil {
+		return err
+	}
+	switch {
+	case s.current == nil:
+		return s.nextIncarnation(ctx, 0, "the first one")
+	case s.current.Foreign:
+		return s.nextIncarnation(ctx, 0, "the topology of the present one was made by somebody else, or by an operator of before there were credentials")
+	case s.current.Hash == s.plan.Hash:
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: "UpToDate",
+			Message: "the nodes run what the spec says"})
+		return nil
+	case s.db.Status.ActiveRun != "":
+		message := fmt.Sprintf("BenchmarkRun %s uses the database: the change is made when it is over; delete the run to make it now", s.db.Status.ActiveRun)
+		if was := s.conditionOf(v1alpha1.ConditionProgressing); was == nil || was.Reason != health.RunActive {
+			s.events = append(s.events, kube.Warning("ChangeWaits", "Plan", message))
+		}
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: health.RunActive, Message: message})
+		return nil
+	}
+	return s.nextIncarnation(ctx, 0, "the spec or the operator's image changed")
+}
+
+// nextIncarnation makes the next incarnation and reports the nodes of the present one as not ready.
+func (s *scope) nextIncarnation(ctx context.Context, losses int, cause string) error {
+	next := nextIncarnation(s.db, s.current, s.plan, s.Clock.Now(), losses, cause)
+	key, err := topologyKey(ctx, s.Credentials, s.db)
+	if err != nil {
+		return err
+	}
+	cm, err := buildTopology(s.db, next, key)
+	if err != nil {
+		return err
+	}
+	if err := kube.EnsureCreated(ctx, s.Client, s.Live, s.db, cm); err != nil {
+		return err
+	}
+	kept := &corev1.ConfigMap{}
+	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(cm), kept); err != nil {
+		return err
+	}
+	if !authority.IsSealed(key, kept) {
+		err := s.Client.Delete(ctx, kept, client.Preconditions{UID: &kept.UID})
+		return errors.Join(fmt.Errorf("ConfigMap %s was made by somebody else: it is deleted", kept.Name), client.IgnoreNotFound(err))
+	}
+	next.highest = next.sequence
+	s.current = next
+	s.events = append(s.events, eventDeployed(s.db, next.ID(), cause))
+	s.condition(metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionTrue, Reason: "Deploying",
+		Message: "incarnation " + next.ID() + ": " + cause})
+	return nil
+}
+
+// upToDate tells whether the present incarnation is the one that the spec asks for.
+func (s *scope) upToDate() bool { return s.current.Hash == s.plan.Hash }
+
+func (s *scope) findFaults(ctx context.Context) (err error) {
+	s.faults, err = faultstatus.PlayedOn(ctx, s.Live, s.db, s.current.ID(), &s.current.Database.Topology)
+	return err
+}
+
+func (s *scope) deploy(ctx context.Context) error {
+	if !s.upToDate() {
+		return nil
+	}
+	if err := s.holdForRelease(ctx); err != nil {
+		return err
+	}
+	for i := range s.db.Spec.Regions {
+		region := &s.db.Spec.Regions[i]
+		if err := kube.Ensure(ctx, s.Client, s.Live, s.db, buildService(s.db, region.Name)); err != nil {
+			return err
+		}
+		set := buildStatefulSet(s.db, region, s.current.ID(), s.Image)
+		Prepare(s.backend(), s.db, &s.current.Database.Topology, region.Name, &set.Spec.Template.Spec)
+		if faultstatus.StaysDown(s.faults, region.Name) {
+			set.Spec.Template.Spec.SchedulingGates = faultstatus.ShutdownGates
+		}
+		if err := kube.Ensure(ctx, s.Client, s.Live, s.db, set); err != nil {
+			return err
+		}
+		if s.current.Emulation() != v1alpha1.EmulationSidecar {
+			continue
+		}
+		if err := kube.Ensure(ctx, s.Client, s.Live, s.db, buildGeneratorsService(s.db, region.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replacePods deletes the pods of earlier incarnations, and those that a fault kept down which is over; their StatefulSets
+// make them anew.
+func (s *scope) replacePods(ctx context.Context) error {
+	if !s.upToDate() {
+		return nil
+	}
+	pods := &corev1.PodList{}
+	if err := s.Client.List(ctx, pods, client.InNamespace(s.db.Namespace),
+		client.MatchingLabels{kube.LabelDatabase: s.db.Name, kube.LabelRole: kube.RoleNode}); err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		keptDown := len(pod.Spec.SchedulingGates) > 0 && !faultstatus.StaysDown(s.faults, pod.Labels[kube.LabelRegion])
+		if pod.Labels[kube.LabelIncarnation] == s.current.ID() && !keptDown || pod.DeletionTimestamp != nil {
+			continue
+		}
+		precondition := client.Preconditions{UID: &pod.UID}
+		if err := s.Client.Delete(ctx, pod, precondition); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *scope) observe(ctx context.Context) error {
+	var err error
+	s.nodes, err = ObserveNodes(ctx, s.Client, s.Pods, s.db, &s.current.Database)
+	return err
+}
+
+// noticeLoss makes the next incarnation once a node of the present one has lost its state.
+func (s *scope) noticeLoss(ctx context.Context) error {
+	why := s.lostState()
+	if why == "" || s.db.Spec.Pods != nil { // what a program of the user's own remembers is its own business
+		return nil
+	}
+	if s.current.Database.Topology.Nodes() > 0 && !s.upToDate() {
+		// A run holds on to an outdated incarnation; it will notice too, and then the change is made.
+		return nil
+	}
+	now := s.Clock.Now()
+	if wait := s.current.lossDelay() - now.Sub(s.current.born); wait > 0 {
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionNodesReady, Status: metav1.ConditionFalse, Reason: "StateLost",
+			Message: fmt.Sprintf("%s; the database is made anew in %s", why, wait.Round(time.Second))})
+		s.again = wait
+		return nil
+	}
+	s.events = append(s.events, eventStateLost(why+"; making the database anew"))
+	if err := s.nextIncarnation(ctx, s.current.lossesAt(now), why); err != nil {
+		return err
+	}
+	s.nodes = nil
+	s.condition(metav1.Condition{Type: v1alpha1.ConditionNodesReady, Status: metav1.ConditionFalse, Reason: "StateLost",
+		Message: why + "; the database is made anew as incarnation " + s.current.ID()})
+	s.again = time.Second
+	return nil
+}
+
+// lostState says why the incarnation lost its state, or nothing.
+func (s *scope) lostState() string {
+	seen, _ := s.processes.LoadOrStore(s.db.UID, &seenProcesses{})
+	nodes := s.nodes
+	if s.faults != nil { // what they took was lost as planned: the database is made anew after the run
+		gone := s.faults.Lost()
+		nodes = slices.DeleteFunc(slices.Clone(nodes), func(n Node) bool { return slices.Contains(gone, n.ID) })
+	}
+	return seen.(*seenProcesses).compare(s.current.ID(), nodes)
+}
+
+// seenProcesses are the processes of the nodes of one incarnation.
+type seenProcesses struct {
+	mu          sync.Mutex
+	incarnation string
+	byPod       map[string]string
+}
+
+// compare says which node lost its state, or nothing, and remembers what it saw.
+func (p *seenProcesses) compare(incarnation string, nodes []Node) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.incarnation != incarnation {
+		p.incarnation, p.byPod = incarnation, map[string]string{}
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Lost != "" {
+			return fmt.Sprintf("node %s lost its state: %s", n.PodName, n.Lost)
+		}
+		if n.Status == nil {
+			continue
+		}
+		if was := p.byPod[n.PodName]; was != "" && was != n.Status.Process {
+			return fmt.Sprintf("node %s lost its state: its process was replaced (%s by %s)", n.PodName, was, n.Status.Process)
+		}
+		p.byPod[n.PodName] = n.Status.Process
+	}
+	return ""
+}
+
+// maxGroups is the most groups that the status shows.
+const maxGroups = 256
+
+// groups says who leads the groups of nodes that hold the same rows, if the engine has such groups.
+func (s *scope) groups() []v1alpha1.GroupStatus {
+	d := &s.current.Database
+	leaders, led := map[string]string{}, false
+	for i := range s.nodes {
+		if n := &s.nodes[i]; n.Status != nil {
+			led = led || n.Status.Leads != nil
+			for _, shard := range n.Status.Leads {
+				leaders[shard] = n.Status.Node
+			}
+		}
+	}
+	if !led {
+		return nil
+	}
+	layout := engines.Layout(d.Engine, d.Parameters, &d.Topology)
+	var groups []v1alpha1.GroupStatus
+	for shard := range min(layout.Shards(), maxGroups) {
+		name := layout.ShardName(shard)
+		groups = append(groups, v1alpha1.GroupStatus{Name: name, Leader: leaders[name], Members: int32(len(layout.Group(shard).Members))})
+	}
+	return groups
+}
+
+// describe writes what was observed into the status.
+func (s *scope) describe(context.Context) error {
+	st := &s.db.Status
+	s.condition(metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: "Possible",
+		Message: "the database can be deployed as the spec says"})
+	st.TopologyHash, st.Incarnation = s.current.Hash, s.current.ID()
+	st.Emulation, st.EmulationReason = s.current.Emulation(), kube.Truncate(cmp.Or(s.current.Why, s.plan.Why), 1024)
+	t := &s.current.Database.Topology
+	st.RegionNames = kube.Truncate(strings.Join(t.Regions, ","), 1024)
+	st.Regions = nil
+	for _, region := range t.Regions {
+		st.Regions = append(st.Regions, v1alpha1.RegionStatus{Name: region, Nodes: int32(t.Partitions * t.Replicas)})
+	}
+	ready, problem := 0, ""
+	for i := range s.nodes {
+		n := &s.nodes[i]
+		if n.Ready {
+			ready++
+			st.Regions[t.RegionOf(n.ID)].ReadyNodes++
+		} else if problem == "" {
+			problem = fmt.Sprintf("node %s: %s", n.PodName, n.Problem)
+		}
+	}
+	st.Groups = s.groups()
+	total := t.Nodes()
+	st.ReadyNodes = fmt.Sprintf("%d/%d", ready, total)
+	all := ready == total
+
+	was := s.conditionOf(v1alpha1.ConditionNodesReady)
+	switch {
+	case all:
+		if was == nil || was.Status != metav1.ConditionTrue {
+			s.events = append(s.events, eventDatabaseReady(st.ReadyNodes))
+		}
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionNodesReady, Status: metav1.ConditionTrue, Reason: "NodesReady",
+			Message: fmt.Sprintf("all %d nodes serve", total)})
+		if s.upToDate() {
+			s.condition(metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: "UpToDate",
+				Message: "the nodes run what the spec says"})
+		}
+	case s.nodes != nil && !(was != nil && was.Reason == "StateLost" && s.again > 0):
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionNodesReady, Status: metav1.ConditionFalse, Reason: "NodesNotReady",
+			Message: kube.Truncate(fmt.Sprintf("%d of %d nodes are ready; %s", ready, total, problem), 1024)})
+	}
+
+	s.recordGaps()
+	links, err := Measure(t, s.nodes)
+	if err != nil {
+		return err
+	}
+	shown := linkStatuses(links, st.Links)
+	s.linksMoved = !equality.Semantic.DeepEqual(shown, st.Links)
+	st.Links = shown
+	verifiedBefore := s.isTrue(v1alpha1.ConditionNetworkVerified)
+	s.networkConditions(links, all)
+	verified := s.isTrue(v1alpha1.ConditionNetworkVerified)
+	if c := s.conditionOf(v1alpha1.ConditionNetworkVerified); verified != verifiedBefore {
+		if verified {
+			s.events = append(s.events, eventNetworkVerified(c.Message))
+		} else if all {
+			s.events = append(s.events, eventNetworkLost(c.Message))
+		}
+	}
+
+	if s.again == 0 {
+		switch {
+		case !all || !verified:
+			s.again = s.patience()
+		case st.ActiveRun != "":
+			s.again = kube.PollRun
+		default:
+			s.again = kube.PollSlow
+		}
+	}
+	return nil
+}
+
+// patience is when to look again at a database that is not ready, or whose network is not verified: the less often, the longer nothing
+// has changed. What its pods do wakes it up before that.
+func (s *scope) patience() time.Duration {
+	var changed time.Time
+	for _, kind := range []string{v1alpha1.ConditionNodesReady, v1alpha1.ConditionNetworkVerified} {
+		if c := s.conditionOf(kind); c != nil && c.LastTransitionTime.After(changed) {
+			changed = c.LastTransitionTime.Time
+		}
+	}
+	return min(max(kube.PollFast, s.Clock.Now().Sub(changed)/10), kube.PollSlow)
+}
+
+// sweep deletes what earlier specs and incarnations left behind, once the present one serves.
+func (s *scope) sweep(ctx context.Context) error {
+	if !s.isTrue(v1alpha1.ConditionNodesReady) || !s.upToDate() {
+		return nil
+	}
+	if s.current.Emulation() != v1alpha1.EmulationChaosMesh && controllerutil.ContainsFinalizer(s.db, kube.Finalizer) {
+		if err := s.release(ctx); err != nil {
+			return err
+		}
+	}
+	var leftovers []client.Object
+	for i := range s.old {
+		leftovers = append(leftovers, &s.old[i])
+	}
+	keep := map[string]bool{}
+	for _, region := range s.db.Spec.Regions {
+		keep[kube.RegionName(s.db, region.Name)] = true
+		if s.current.Emulation() == v1alpha1.EmulationSidecar {
+			keep[kube.GeneratorsName(s.db, region.Name)], keep[kube.NetworkName(s.db, region.Name)] = true, true
+		}
+	}
+	with := func(role string) []client.ListOption {
+		return []client.ListOption{client.InNamespace(s.db.Namespace), client.MatchingLabels{kube.LabelDatabase: s.db.Name, kube.LabelRole: role, kube.LabelManagedBy: kube.ManagedBy}}
+	}
+	sets, services, others, configs := &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}
+	if err := errors.Join(s.Client.List(ctx, sets, with(kube.RoleNode)...), s.Client.List(ctx, services, with(kube.RoleNode)...),
+		s.Client.List(ctx, others, with(kube.RoleNetwork)...), s.Client.List(ctx, configs, with(kube.RoleNetwork)...)); err != nil {
+		return err
+	}
+	services.Items = append(services.Items, others.Items...)
+	for i := range configs.Items {
+		leftovers = append(leftovers, &configs.Items[i])
+	}
+	for i := range sets.Items {
+		leftovers = append(leftovers, &sets.Items[i])
+	}
+	for i := range services.Items {
+		leftovers = append(leftovers, &services.Items[i])
+	}
+	for _, obj := range leftovers {
+		if keep[obj.GetName()] || !metav1.IsControlledBy(obj, s.db) || obj.GetDeletionTimestamp() != nil {
+			continue
+		}
+		if err := s.Client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refused shows a spec that cannot be carried out. What already runs is left as it is.
+func (s *scope) refused(r *kube.Refusal) {
+	message := kube.Truncate(r.Message, 4096)
+	was := s.conditionOf(v1alpha1.ConditionProgressing)
+	if was == nil || was.Reason != r.Reason || was.Message != message {
+		s.events = append(s.events, kube.Refused(r))
+	}
+	for _, kind := range []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionProgressing, v1alpha1.ConditionNodesReady} {
+		s.condition(metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: r.Reason, Message: message})
+	}
+	// A profile, or the object in the way, is noticed without a watch too.
+	s.again = kube.PollSlow
+}
+
+// waiting shows that it is being found out what can be done.
+func (s *scope) waiting(p *PendingError) {
+	for _, kind := range []string{v1alpha1.ConditionProgressing, v1alpha1.ConditionNodesReady} {
+		s.condition(metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "Probing", Message: kube.Truncate(p.Message, 1024)})
+	}
+	s.condition(metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionUnknown, Reason: "Probing", Message: kube.Truncate(p.Message, 1024)})
+	s.again = kube.PollFast
+}
+
+func (s *scope) condition(c metav1.Condition) {
+	c.ObservedGeneration = s.db.Generation
+	c.LastTransitionTime = metav1.NewTime(s.Clock.Now())
+	meta.SetStatusCondition(&s.db.Status.Conditions, c)
+}
+
+func (s *scope) conditionOf(kind string) *metav1.Condition {
+	return meta.FindStatusCondition(s.db.Status.Conditions, kind)
+}
+
+func (s *scope) isTrue(kind string) bool {
+	return meta.IsStatusConditionTrue(s.db.Status.Conditions, kind)
+}

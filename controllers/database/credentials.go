@@ -1,0 +1,86 @@
+package database
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/authority"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/identity"
+)
+
+// giveCredentials keeps the Secret that the pods of the database mount. It is looked at now and then: certificates are renewed long
+// before they end, and pods find the new ones where the old ones were.
+func (s *scope) giveCredentials(ctx context.Context) error {
+	now := s.Clock.Now()
+	if looked, ok := s.credentialsLooked.Load(s.db.UID); ok && now.Sub(looked.(time.Time)) < authority.Fresh && s.isTrue(v1alpha1.ConditionNodesReady) {
+		return nil
+	}
+	a, err := s.Credentials.Authority(ctx)
+	if err != nil {
+		return err
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: kube.CredentialsName(s.db), Namespace: s.db.Namespace, Labels: kube.DatabaseLabels(s.db, kube.RoleCredentials)}}
+	err = s.Live.Get(ctx, client.ObjectKeyFromObject(secret), secret)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	missing := apierrors.IsNotFound(err)
+	if !missing && !metav1.IsControlledBy(secret, s.db) {
+		return kube.NameTaken(secret)
+	}
+	base := secret.DeepCopy()
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	secret.Data[identity.FilePeer] = a.Key(authority.KeyPeer, string(s.db.UID))
+	secret.Data[identity.FileClients] = a.Key(authority.KeyClients, string(s.db.UID))
+	secret.Data[identity.FileSigners] = a.Signers()
+	name := identity.ServerName(string(s.db.UID))
+	if !identity.Current(secret.Data[identity.FileCert], a.Signers(), name, now) {
+		c, err := a.Issue(name, false, now)
+		if err != nil {
+			return err
+		}
+		secret.Data[identity.FileCert], secret.Data[identity.FileKey] = c.Cert, c.Key
+	}
+	switch {
+	case missing:
+		err = kube.EnsureCreated(ctx, s.Client, s.Live, s.db, secret)
+	case !maps.EqualFunc(base.Data, secret.Data, bytes.Equal):
+		err = s.Client.Patch(ctx, secret, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+	}
+	if err == nil {
+		s.credentialsLooked.Store(s.db.UID, now)
+	}
+	return err
+}
+
+// ServerFiles are what an administration server needs.
+var ServerFiles = []string{identity.FileCert, identity.FileKey, identity.FileSigners}
+
+// CredentialsVolume holds files of the database's Secret, and of other Secrets.
+func CredentialsVolume(db *v1alpha1.GeoDatabase, files []string, more ...corev1.VolumeProjection) corev1.Volume {
+	own := corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: kube.CredentialsName(db)}, Items: KeysToPaths(files...)}}
+	return corev1.Volume{Name: "credentials", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		// Only Geobench's own containers mount it, and not all of them run as the same user.
+		DefaultMode: ptr.To[int32](0o444), Sources: append([]corev1.VolumeProjection{own}, more...),
+	}}}
+}
+
+// KeysToPaths are the items of a projected Secret whose files have the names of its keys.
+func KeysToPaths(files ...string) (out []corev1.KeyToPath) {
+	for _, file := range files {
+		out = append(out, corev1.KeyToPath{Key: file, Path: file})
+	}
+	return out
+}

@@ -1,0 +1,138 @@
+package database
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/emulation/chaosmesh"
+	"github.com/geobench/geobench/internal/emulation/kernel"
+)
+
+// asked is the reason of a backend that the user named.
+const asked = "asked for by spec.network.emulation"
+
+// emulationChoice picks the backend that emulates a database's network.
+type emulationChoice struct {
+	client client.Client
+	live   client.Reader
+	image  string
+	kernel *kernelProbes
+}
+
+// NewEmulationChoice returns a choice that knows nothing yet of the cluster. live reads from the API server itself; the pods
+// that try the kernels run image.
+func NewEmulationChoice(c client.Client, live client.Reader, image string, clock clock.PassiveClock) *emulationChoice {
+	return &emulationChoice{c, live, image, &kernelProbes{client: c, live: live, image: image, clock: clock}}
+}
+
+// Choose picks the backend and says why that one. What Auto has picked stays until the spec asks for another backend by
+// name: a database is not deployed anew because something was installed beside it.
+func (e *emulationChoice) Choose(ctx context.Context, db *v1alpha1.GeoDatabase) (v1alpha1.Emulation, string, error) {
+	switch b := db.Spec.Network.Emulation; b {
+	case v1alpha1.EmulationAuto, "":
+		return e.auto(ctx, db)
+	case v1alpha1.EmulationNone:
+		return b, asked + ": nothing is injected, round trips are measured all the same", nil
+	case v1alpha1.EmulationBuiltIn:
+		return b, asked, nil
+	case v1alpha1.EmulationSidecar:
+		why, err := e.sidecarRefused(ctx, db)
+		if err != nil {
+			return "", "", err
+		}
+		if why != "" {
+			return "", "", kube.Refuse("EmulationUnsupported", "spec.network.emulation: Sidecar needs pods with the capability NET_ADMIN, and this cluster refuses them: %s; %s", why, wayOut(db))
+		}
+		return b, asked, nil
+	default: // ChaosMesh
+		if db.Status.Emulation == b {
+			return b, asked, nil // what worked is not asked again
+		}
+		why, err := e.chaosMeshUnfit(ctx, db)
+		if err != nil {
+			return "", "", err
+		}
+		if why != "" {
+			return "", "", kube.Refuse("EmulationUnsupported", "spec.network.emulation: ChaosMesh does not work here: %s; choose Sidecar, or Auto", why)
+		}
+		return b, asked, nil
+	}
+}
+
+// wayOut says what to do where sidecars are not allowed.
+func wayOut(db *v1alpha1.GeoDatabase) string {
+	way := fmt.Sprintf("label namespace %s pod-security.kubernetes.io/enforce=privileged", db.Namespace)
+	if db.Spec.Pods == nil {
+		way += ", or choose BuiltIn, which needs no privileges"
+	}
+	return way
+}
+
+func (e *emulationChoice) auto(ctx context.Context, db *v1alpha1.GeoDatabase) (v1alpha1.Emulation, string, error) {
+	if db.Spec.Pods == nil {
+		return v1alpha1.EmulationBuiltIn, "Auto: the engine is a native one, whose connections delay what they send themselves", nil
+	}
+	if st := &db.Status; st.Emulation != "" && strings.HasPrefix(st.EmulationReason, "Auto:") {
+		return st.Emulation, st.EmulationReason, nil
+	}
+	unfit, err := e.chaosMeshUnfit(ctx, db)
+	if err != nil {
+		return "", "", err
+	}
+	if unfit == "" {
+		return v1alpha1.EmulationChaosMesh, "Auto: Chaos Mesh is installed, and the kernel of every node can delay packets", nil
+	}
+	why, err := e.sidecarRefused(ctx, db)
+	if err != nil {
+		return "", "", err
+	}
+	if why == "" {
+		return v1alpha1.EmulationSidecar, fmt.Sprintf("Auto: not ChaosMesh, because %s; pods may have the capability NET_ADMIN, which is all that a sidecar needs", unfit), nil
+	}
+	return v1alpha1.EmulationNone, fmt.Sprintf("Auto: not ChaosMesh, because %s; not Sidecar, because the cluster refuses its pods: %s; %s", unfit, why, wayOut(db)), nil
+}
+
+// chaosMeshUnfit says why Chaos Mesh cannot emulate the network; empty when it can. It fails with a *PendingError while
+// that is being found out.
+func (e *emulationChoice) chaosMeshUnfit(ctx context.Context, db *v1alpha1.GeoDatabase) (string, error) {
+	return e.ChaosUnfit(ctx, db, chaosmesh.NetworkChaos, kernel.Delay)
+}
+
+// sidecarRefused says why the API server would not take a pod with a sidecar; empty when it would. It asks without making
+// the pod.
+func (e *emulationChoice) sidecarRefused(ctx context.Context, db *v1alpha1.GeoDatabase) (string, error) {
+	err := e.client.Create(ctx, probePod(db, e.image, kube.JoinName(63, db.Name, "sidecar-probe")), client.DryRunAll)
+	switch {
+	case err == nil:
+		return "", nil
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+		return err.Error(), nil
+	}
+	return "", err
+}
+
+// ChaosUnfit says why Chaos Mesh cannot inject objects of a kind into the pods of a database; empty when it can. qdiscs
+// are the queueing disciplines that they take.
+func (e *emulationChoice) ChaosUnfit(ctx context.Context, db *v1alpha1.GeoDatabase, kind string, qdiscs []string) (string, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(chaosmesh.GroupVersion.WithKind(kind + "List"))
+	err := e.live.List(ctx, list, client.InNamespace(db.Namespace), client.Limit(1))
+	switch {
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		return "it is not installed", nil
+	case apierrors.IsForbidden(err):
+		return "the operator may not use it: " + err.Error(), nil
+	case err != nil || len(qdiscs) == 0:
+		return "", err
+	}
+	return e.kernel.lacks(ctx, db, qdiscs)
+}

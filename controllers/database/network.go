@@ -1,0 +1,103 @@
+package database
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/rtt"
+)
+
+// Measure merges the round trips that the nodes which answered have measured.
+func Measure(t *geo.Topology, nodes []Node) ([]rtt.Link, error) {
+	var answers []admin.Status
+	for i := range nodes {
+		if nodes[i].Status != nil {
+			answers = append(answers, *nodes[i].Status)
+		}
+	}
+	return rtt.Measure(t, answers)
+}
+
+// VerifyNetwork judges the links, for the condition NetworkVerified.
+func VerifyNetwork(links []rtt.Link, emulation v1alpha1.Emulation) rtt.Verdict {
+	v := rtt.Judge(links)
+	if v.Reason == rtt.OutOfTolerance && emulation == v1alpha1.EmulationNone {
+		v.Message += "; nothing is injected, so the profile must declare the round trips of the real network"
+	}
+	return v
+}
+
+// linkStatuses is what the status shows. A link that moved by less than anybody cares about keeps what it showed, so
+// that a quiet database is not written every few seconds.
+func linkStatuses(links []rtt.Link, shown []v1alpha1.LinkStatus) []v1alpha1.LinkStatus {
+	byKey := make(map[[2]string]v1alpha1.LinkStatus, len(shown))
+	for _, s := range shown {
+		byKey[[2]string{s.From, s.To}] = s
+	}
+	var out []v1alpha1.LinkStatus
+	for i := range links {
+		l := &links[i]
+		s := v1alpha1.LinkStatus{
+			From: l.From, To: l.To,
+			DeclaredRTTMicroseconds: l.Declared.Microseconds(),
+			MeasuredRTTMicroseconds: v1alpha1.RTTMicroseconds{P50: l.P50.Microseconds(), P99: l.P99.Microseconds()},
+			Samples:                 l.Samples,
+		}
+		if was, ok := byKey[[2]string{l.From, l.To}]; ok && similar(&was, &s) {
+			s = was
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func similar(a, b *v1alpha1.LinkStatus) bool {
+	return a.DeclaredRTTMicroseconds == b.DeclaredRTTMicroseconds &&
+		(a.Samples >= rtt.MinSamples) == (b.Samples >= rtt.MinSamples) &&
+		near(a.MeasuredRTTMicroseconds.P50, b.MeasuredRTTMicroseconds.P50, 50, 100) &&
+		near(a.MeasuredRTTMicroseconds.P99, b.MeasuredRTTMicroseconds.P99, 5, 1000)
+}
+
+// near tells whether b is within a/share + base of a.
+func near(a, b, share, base int64) bool {
+	d := b - a
+	if d < 0 {
+		d = -d
+	}
+	return d <= a/share+base
+}
+
+// networkConditions sets NetworkEmulated and NetworkVerified.
+func (s *scope) networkConditions(links []rtt.Link, running bool) {
+	emulated := metav1.Condition{Type: v1alpha1.ConditionNetworkEmulated, Status: metav1.ConditionFalse, Reason: s.state.Reason, Message: kube.Truncate(s.state.Message, 1024)}
+	switch {
+	case !running && s.current.Emulation() != v1alpha1.EmulationNone:
+		emulated.Reason, emulated.Message = "NodesNotReady", "not every node runs"
+	case s.state.Injected:
+		emulated.Status = metav1.ConditionTrue
+	}
+	s.condition(emulated)
+
+	verified := metav1.Condition{Type: v1alpha1.ConditionNetworkVerified, Status: metav1.ConditionFalse}
+	switch {
+	case !running:
+		verified.Reason, verified.Message = "NodesNotReady", "links are measured once every node is ready"
+	case !s.state.Injected:
+		verified.Reason, verified.Message = s.state.Reason, kube.Truncate(s.state.Message, 1024)
+	default:
+		v := VerifyNetwork(links, s.current.Emulation())
+		if v.Verified {
+			verified.Status = metav1.ConditionTrue
+		}
+		verified.Reason, verified.Message = v.Reason, v.Message
+	}
+	// Figures in the message move all the time: while the verdict stays, they follow the links that are shown.
+	if was := s.conditionOf(verified.Type); was != nil && was.Status == verified.Status && was.Reason == verified.Reason &&
+		was.ObservedGeneration == s.db.Generation && !s.linksMoved {
+		verified.Message = was.Message
+	}
+	s.condition(verified)
+}

@@ -1,0 +1,174 @@
+package database
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/podclient"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/geo"
+)
+
+// Node is what is known of one node of an incarnation.
+type Node struct {
+	// ID is its number in the topology.
+	ID     geo.NodeID
+	region string
+	// PodName is where the node runs; Pod is nil while there is no such pod in the incarnation.
+	PodName string
+	Pod     *corev1.Pod
+	// Address of the administration server, by the pod's IP: names of new pods take a while to be known.
+	Address string
+	// Status is the node's answer; nil when it gave none.
+	Status *admin.Status
+	// Ready: the node serves in this incarnation. Problem says why not.
+	Ready   bool
+	Problem string
+	// program: the pod runs a program that knows nothing of Geobench.
+	program bool
+	journal bool // it keeps one
+	// Lost says why the node has lost its state; empty when it has not.
+	Lost string
+}
+
+// ObserveNodes finds the pods of an incarnation and asks each node. What goes wrong with a node is in its state.
+func ObserveNodes(ctx context.Context, reader client.Reader, clients podclient.Clients, db *v1alpha1.GeoDatabase, d *deploy.Database) ([]Node, error) {
+	pods := &corev1.PodList{}
+	if err := reader.List(ctx, pods, client.InNamespace(db.Namespace), client.MatchingLabels{kube.LabelDatabase: db.Name, kube.LabelRole: kube.RoleNode}); err != nil {
+		return nil, err
+	}
+	byName := make(map[string]*corev1.Pod, len(pods.Items))
+	for i := range pods.Items {
+		byName[pods.Items[i].Name] = &pods.Items[i]
+	}
+	t := &d.Topology
+	states := make([]Node, t.Nodes())
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(podclient.AtOnce)
+	for i := range states {
+		s := &states[i]
+		s.ID = geo.NodeID(i)
+		s.region = t.Regions[t.RegionOf(s.ID)]
+		s.PodName = kube.NodePodName(db, t, s.ID)
+		s.journal = db.Spec.Durability == v1alpha1.DurabilityJournal
+		s.inspectPod(byName[s.PodName], d.Incarnation)
+		s.program = db.Spec.Pods != nil
+		if s.Address == "" {
+			if s.program {
+				s.Lost = ""
+			}
+			continue
+		}
+		group.Go(func() error {
+			status, err := clients.Nodes(db.UID).Status(ctx, s.Address)
+			s.inspectStatus(status, err, d.Incarnation)
+			if s.program {
+				s.inspectProgram()
+			}
+			return nil
+		})
+	}
+	return states, group.Wait()
+}
+
+func (s *Node) inspectPod(pod *corev1.Pod, incarnation string) {
+	switch {
+	case pod == nil:
+		s.Problem = "the pod does not exist yet"
+		return
+	case pod.Labels[kube.LabelIncarnation] != incarnation:
+		s.Problem = "the pod of an earlier incarnation is being replaced"
+		return
+	case pod.DeletionTimestamp != nil:
+		s.Problem = "the pod is being deleted"
+		s.Lost = "its pod was deleted"
+		s.Pod = pod
+		return
+	}
+	s.Pod = pod
+	for _, c := range pod.Status.ContainerStatuses {
+		// With a journal, a container that is started again is the same process as before, or else tells so itself.
+		if c.RestartCount > 0 && !s.journal {
+			s.Lost = fmt.Sprintf("its container restarted %d times", c.RestartCount)
+			if t := c.LastTerminationState.Terminated; t != nil {
+				s.Lost = fmt.Sprintf("its container ended (%s, exit code %d) and was restarted", t.Reason, t.ExitCode)
+			}
+			s.Problem = s.Lost
+		}
+	}
+	if pod.Status.Phase == corev1.PodFailed {
+		s.Lost = "its pod failed: " + cmp.Or(pod.Status.Message, pod.Status.Reason)
+		s.Problem = s.Lost
+		return
+	}
+	if pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "" {
+		if s.Problem == "" {
+			s.Problem = cmp.Or(PodObstacle(pod), "the pod is "+cmp.Or(string(pod.Status.Phase), "new"))
+		}
+		return
+	}
+	s.Address = net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(AdminPort))
+}
+
+func (s *Node) inspectStatus(status *admin.Status, err error, incarnation string) {
+	switch {
+	case err != nil:
+		s.Problem = cmp.Or(s.Problem, "it does not answer: "+err.Error())
+		return
+	case status.Incarnation != incarnation:
+		s.Problem = fmt.Sprintf("it belongs to incarnation %s", status.Incarnation)
+		return
+	}
+	s.Status = status
+	if status.Broken {
+		s.Lost = cmp.Or(s.Lost, cmp.Or(status.Reason, "it says that the database lost its state"))
+	}
+	if !status.Ready {
+		s.Problem = cmp.Or(s.Problem, cmp.Or(status.Reason, "it is not ready"))
+	}
+	s.Ready = status.Ready && !status.Broken && s.Lost == ""
+}
+
+// inspectProgram judges the pod of a program that knows nothing of Geobench: it is ready when Kubernetes says so and its
+// probe has reached the others. Its state is its own business: a pod that was replaced has lost nothing that is known.
+func (s *Node) inspectProgram() {
+	s.Lost = ""
+	if s.Pod.DeletionTimestamp != nil || s.Status == nil {
+		s.Ready = false
+		return
+	}
+	s.Ready = s.Status.Ready && podReady(s.Pod)
+	switch {
+	case s.Ready:
+		s.Problem = ""
+	case s.Status.Ready:
+		s.Problem = cmp.Or(PodObstacle(s.Pod), "the program does not accept connections yet")
+	default:
+		s.Problem = cmp.Or(s.Status.Reason, "its probe is not ready")
+	}
+}
+
+// PodObstacle says why a pod does not get to run, or nothing: no Kubernetes node takes it, or its image cannot be pulled.
+func PodObstacle(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return fmt.Sprintf("%s: %s", c.Reason, c.Message)
+		}
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if w := c.State.Waiting; w != nil && w.Message != "" {
+			return fmt.Sprintf("%s: %s", w.Reason, w.Message)
+		}
+	}
+	return ""
+}

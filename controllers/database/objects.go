@@ -1,0 +1,205 @@
+package database
+
+import (
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/identity"
+)
+
+const (
+	// ConfigFolder is where the pods find their ConfigMap.
+	ConfigFolder = "/etc/geobench"
+	// journalFolder is where nodes with durability Journal keep theirs.
+	journalFolder = "/var/lib/geobench"
+	// AnnotationScrape and its like are what plain Prometheus installations go by.
+	AnnotationScrape     = "prometheus.io/scrape"
+	AnnotationScrapePort = "prometheus.io/port"
+)
+
+// buildService makes the headless Service that gives a region's pods their names. Nodes must find each other before
+// they are ready: being ready means to have found each other.
+func buildService(db *v1alpha1.GeoDatabase, region string) *corev1.Service {
+	labels := kube.WithLabel(kube.DatabaseLabels(db, kube.RoleNode), kube.LabelRegion, region)
+	ports := []corev1.ServicePort{
+		{Name: "geobench", Port: peerPort, TargetPort: intstr.FromInt32(peerPort), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("tcp")},
+	}
+	if db.Spec.Pods != nil {
+		ports = podServicePorts(db.Spec.Pods)
+	}
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: kube.RegionName(db, region), Namespace: db.Namespace, Labels: labels},
+		Spec: corev1.ServiceSpec{
+			ClusterIP:                corev1.ClusterIPNone,
+			PublishNotReadyAddresses: true,
+			Selector:                 nodeSelector(db, region),
+			Ports: append(ports,
+				corev1.ServicePort{Name: "admin", Port: AdminPort, TargetPort: intstr.FromInt32(AdminPort), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("https")}),
+		},
+	}
+}
+
+func nodeSelector(db *v1alpha1.GeoDatabase, region string) map[string]string {
+	return map[string]string{kube.LabelDatabase: db.Name, kube.LabelRegion: region, kube.LabelRole: kube.RoleNode}
+}
+
+// buildStatefulSet makes the nodes of a region: the pod with ordinal o is replica o mod R of partition o div R.
+//
+// Its pods are replaced by the operator alone (OnDelete), all at once: a rolling update would wait for a node of the new
+// incarnation to become ready, which it cannot among nodes of the old one.
+func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation, image string) *appsv1.StatefulSet {
+	labels := kube.WithLabel(kube.DatabaseLabels(db, kube.RoleNode), kube.LabelRegion, region.Name)
+	spec := nodePodSpec(db, region, incarnation, image)
+	if db.Spec.Pods != nil {
+		spec = programPodSpec(db, region, incarnation, image)
+	}
+	return &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: kube.RegionName(db, region.Name), Namespace: db.Namespace, Labels: labels},
+		Spec: appsv1.StatefulSetSpec{
+			ServiceName:          kube.RegionName(db, region.Name),
+			Replicas:             ptr.To(int32(nodesPerRegion(db))),
+			PodManagementPolicy:  appsv1.ParallelPodManagement,
+			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
+			RevisionHistoryLimit: ptr.To[int32](1),
+			Selector:             &metav1.LabelSelector{MatchLabels: nodeSelector(db, region.Name)},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{
+					Labels: kube.WithLabel(labels, kube.LabelIncarnation, incarnation),
+					Annotations: map[string]string{
+						AnnotationScrape:     "true",
+						AnnotationScrapePort: strconv.Itoa(MetricsPort),
+					},
+				},
+				Spec: spec,
+			},
+		},
+	}
+}
+
+// nodePodSpec is the pod of a native engine's node.
+func nodePodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation, image string) corev1.PodSpec {
+	credentials := CredentialsVolume(db, append([]string{identity.FilePeer, identity.FileClients}, ServerFiles...))
+	node := OwnContainer(corev1.Container{
+		Name:      NodeContainer,
+		Image:     image,
+		Args:      []string{"node", "--config", ConfigFolder + "/" + TopologyKey, "--region", region.Name},
+		Env:       append(GoRuntime(db.Spec.Resources), FromField("POD_NAME", "metadata.name")),
+		Ports:     append([]corev1.ContainerPort{{Name: "geobench", ContainerPort: peerPort, Protocol: corev1.ProtocolTCP}}, OwnPorts()...),
+		Resources: WithDefaultRequests(db.Spec.Resources, "100m", "128Mi"),
+		// A node that is killed loses its data, so it is given a minute in which to turn its event loop.
+		LivenessProbe:  probe("/healthz", 10, 6),
+		ReadinessProbe: probe("/readyz", 2, 3),
+	})
+	if db.Spec.Durability != v1alpha1.DurabilityJournal {
+		return RegionPod(db, region, kube.TopologyName(db, incarnation), credentials, node)
+	}
+	node.Args = append(node.Args, "--journal", journalFolder)
+	node.VolumeMounts = append(node.VolumeMounts, corev1.VolumeMount{Name: "journal", MountPath: journalFolder})
+	spec := RegionPod(db, region, kube.TopologyName(db, incarnation), credentials, node)
+	// The volume lives as long as the pod: a container that is started again finds it.
+	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "journal", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	return spec
+}
+
+// OwnPorts are those that every container of Geobench's has: what monitoring scrapes by name, and the operator's.
+func OwnPorts() []corev1.ContainerPort {
+	return []corev1.ContainerPort{
+		{Name: "metrics", ContainerPort: MetricsPort, Protocol: corev1.ProtocolTCP},
+		{Name: "admin", ContainerPort: AdminPort, Protocol: corev1.ProtocolTCP},
+	}
+}
+
+// OwnContainer completes a container that runs Geobench's own program: it may do nothing but that, and finds the pod's
+// configuration at configFolder and its credentials at identity.DefaultFolder.
+func OwnContainer(c corev1.Container) corev1.Container {
+	c.ImagePullPolicy = corev1.PullIfNotPresent
+	c.SecurityContext = containerSecurity()
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "config", MountPath: ConfigFolder, ReadOnly: true},
+		corev1.VolumeMount{Name: "credentials", MountPath: identity.DefaultFolder, ReadOnly: true})
+	return c
+}
+
+// RegionPod is a pod in a region of the database: where it may run, what it may not do, its configuration, a ConfigMap, and its
+// credentials.
+func RegionPod(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, config string, credentials corev1.Volume, main corev1.Container) corev1.PodSpec {
+	return corev1.PodSpec{
+		AutomountServiceAccountToken:  ptr.To(false),
+		EnableServiceLinks:            ptr.To(false),
+		SecurityContext:               podSecurity(),
+		TerminationGracePeriodSeconds: ptr.To[int64](5),
+		NodeSelector:                  region.NodeSelector,
+		Tolerations:                   region.Tolerations,
+		Affinity:                      regionAffinity(db.Spec.Placement, region.Name),
+		Containers:                    []corev1.Container{main},
+		Volumes:                       []corev1.Volume{configVolume(config), credentials},
+	}
+}
+
+// FromField is an environment variable that tells a pod something about itself.
+func FromField(name, path string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}
+}
+
+func configVolume(configMap string) corev1.Volume {
+	return corev1.Volume{Name: "config", VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: configMap}},
+	}}
+}
+
+// probe spells out the API server's defaults for numbers: a comparison takes 0 for a value.
+func probe(path string, periodSeconds, failures int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("metrics")}},
+		PeriodSeconds:    periodSeconds,
+		TimeoutSeconds:   5,
+		FailureThreshold: failures,
+		SuccessThreshold: 1,
+	}
+}
+
+// GoRuntime tells a program of Geobench how many processors and how much memory are its own, so that it does not depend on the
+// machine: as many processors as the CPU that the user gave it, rounded up, and one by default. With more, the nodes that share a machine
+// take more CPU for the same work. Its garbage collector works harder at 90% of the memory limit, where there is one.
+func GoRuntime(r corev1.ResourceRequirements) []corev1.EnvVar {
+	cpu := r.Limits.Cpu()
+	if cpu.IsZero() {
+		cpu = r.Requests.Cpu()
+	}
+	env := []corev1.EnvVar{{Name: "GOMAXPROCS", Value: strconv.FormatInt(max(1, cpu.Value()), 10)}}
+	if memory := r.Limits.Memory(); !memory.IsZero() {
+		env = append(env, corev1.EnvVar{Name: "GOMEMLIMIT", Value: strconv.FormatInt(memory.Value()/10*9, 10)})
+	}
+	return env
+}
+
+// WithDefaultRequests fills in requests that the user left out. Limits have no default: a CPU limit would throttle, which
+// shows as latency, and a memory limit that nobody chose would kill databases that hold more data.
+func WithDefaultRequests(r corev1.ResourceRequirements, cpu, memory string) corev1.ResourceRequirements {
+	out := *r.DeepCopy()
+	for name, quantity := range map[corev1.ResourceName]string{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory} {
+		if _, ok := out.Requests[name]; ok {
+			continue
+		}
+		if out.Requests == nil {
+			out.Requests = corev1.ResourceList{}
+		}
+		// Where only a limit is given, it is the request too, as for the API server.
+		if limit, ok := out.Limits[name]; ok {
+			out.Requests[name] = limit
+			continue
+		}
+		out.Requests[name] = resource.MustParse(quantity)
+	}
+	return out
+}
+
+// NodeContainer is the container of one of Geobench's nodes.
+const NodeContainer = "node"

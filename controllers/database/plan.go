@@ -1,0 +1,164 @@
+package database
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/health"
+	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/presets"
+)
+
+const (
+	// peerPort is where nodes listen for peers and clients, AdminPort for the operator, and MetricsPort for everybody: probes and
+	// Prometheus.
+	peerPort    = 7000
+	MetricsPort = 7001
+	AdminPort   = 7004
+)
+
+// Plan is what a GeoDatabase's spec asks for.
+type Plan struct {
+	// Profile is the network, and where it is from.
+	Profile *Profile
+	// Database is complete but for what differs between incarnations: Epoch and Incarnation.
+	Database deploy.Database
+	// Emulation is the backend, never Auto; Why says in a sentence why that one.
+	Emulation v1alpha1.Emulation
+	Why       string
+	// Hash stands for everything that nodes must agree on.
+	Hash string
+}
+
+// Chooser picks the backend that emulates a database's network, never Auto, and says in a sentence why that one.
+type Chooser func(ctx context.Context, db *v1alpha1.GeoDatabase) (v1alpha1.Emulation, string, error)
+
+// NewPlan works out what to deploy for db from image. An error of type *kube.Refusal is the user's to mend.
+func NewPlan(ctx context.Context, reader client.Reader, abilities check.Abilities, choose Chooser, db *v1alpha1.GeoDatabase, image string) (*Plan, error) {
+	profile, err := ResolveProfile(ctx, reader, db)
+	if err != nil {
+		return nil, err
+	}
+	if problems := check.Database(db, profile.Spec, abilities); len(problems) > 0 {
+		return nil, kube.Refuse("InvalidSpec", "%s", problems)
+	}
+	params, err := resolveParameters(abilities, db)
+	if err != nil {
+		return nil, err
+	}
+	topology, err := plan.Topology(&db.Spec, profile.Spec)
+	if err != nil {
+		return nil, kube.Refuse("InvalidSpec", "spec.network: %s", err)
+	}
+	p := &Plan{Profile: profile}
+	if p.Emulation, p.Why, err = choose(ctx, db); err != nil {
+		return nil, err
+	}
+	p.Database = deploy.Database{
+		Name:       db.Name,
+		Engine:     db.Spec.Engine.Name,
+		Parameters: params,
+		Topology:   topology,
+		Emulate:    p.Emulation == v1alpha1.EmulationBuiltIn,
+		Seed:       1,
+		Nodes:      nodeAddresses(db),
+	}
+	// What makes no difference to the engine but to its pods is part of the hash too: pods are replaced together or not
+	// at all.
+	parts := []any{&p.Database, db.Spec.Regions, db.Spec.Placement, db.Spec.Resources, image}
+	if db.Spec.Pods != nil || p.Emulation != v1alpha1.EmulationBuiltIn && p.Emulation != v1alpha1.EmulationNone {
+		parts = append(parts, db.Spec.Pods, p.Emulation)
+	}
+	if db.Spec.Durability == v1alpha1.DurabilityJournal {
+		parts = append(parts, db.Spec.Durability)
+	}
+	b, err := json.Marshal(parts)
+	if err != nil {
+		return nil, err
+	}
+	p.Hash = kube.ShortHash(string(b))
+	return p, nil
+}
+
+// Profile is the network of a database, and the name of the NetworkProfile that it is from; empty for one that is inline
+// or built in.
+type Profile struct {
+	Spec *v1alpha1.NetworkProfileSpec
+	Name string
+}
+
+// ResolveProfile finds the network of a database: inline, a NetworkProfile of its namespace, or else a built-in
+// one of that name.
+func ResolveProfile(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase) (*Profile, error) {
+	if db.Spec.Network.Profile != nil {
+		return &Profile{Spec: db.Spec.Network.Profile}, nil
+	}
+	if db.Spec.Network.ProfileRef == nil {
+		return nil, kube.Refuse("InvalidSpec", "spec.network: neither profile nor profileRef is set")
+	}
+	name := db.Spec.Network.ProfileRef.Name
+	profile := &v1alpha1.NetworkProfile{}
+	err := reader.Get(ctx, types.NamespacedName{Namespace: db.Namespace, Name: name}, profile)
+	if err == nil {
+		return &Profile{&profile.Spec, name}, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	if preset, ok := presets.Lookup(name); ok {
+		return &Profile{Spec: &preset.Spec}, nil
+	}
+	return nil, kube.Refuse(health.ProfileNotFound, "spec.network.profileRef.name: namespace %s has no NetworkProfile %q, and it is not one of the built-in %s",
+		db.Namespace, name, strings.Join(presets.Names(), ", "))
+}
+
+// resolveParameters returns the engine's parameters, complete; a program of the user's own has none.
+func resolveParameters(abilities check.Abilities, db *v1alpha1.GeoDatabase) (map[string]string, error) {
+	if db.Spec.Pods != nil {
+		return nil, nil
+	}
+	engine, ok := abilities.Engines.Lookup(db.Spec.Engine.Name)
+	if !ok {
+		return nil, kube.Refuse("InvalidSpec", "spec.engine.name: %q is not one of %s", db.Spec.Engine.Name, strings.Join(abilities.Engines.Names(), ", "))
+	}
+	params, problems := engine.Resolve(db.Spec.Engine.Parameters)
+	if len(problems) > 0 {
+		return nil, kube.Refuse("InvalidSpec", "spec.engine.parameters.%s", problems[0])
+	}
+	return params, nil
+}
+
+// nodeAddresses lists where the nodes of db listen, in the order of geo.NodeID. Pod names are stable, so the addresses
+// outlive the pods.
+func nodeAddresses(db *v1alpha1.GeoDatabase) []deploy.Node {
+	var nodes []deploy.Node
+	for _, region := range db.Spec.Regions {
+		for ordinal := range nodesPerRegion(db) {
+			host := nodeHost(db, region.Name, ordinal)
+			n := deploy.Node{
+				Address: net.JoinHostPort(host, strconv.Itoa(peerPort)),
+				Admin:   net.JoinHostPort(host, strconv.Itoa(AdminPort)),
+			}
+			if db.Spec.Pods != nil {
+				n.Address = programAddress(db, host)
+			}
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+func nodesPerRegion(db *v1alpha1.GeoDatabase) int {
+	return int(db.Spec.PartitionsPerRegion) * int(db.Spec.ReplicasPerPartition)
+}

@@ -1,0 +1,202 @@
+// Package errand carries out what takes longer than a reconciliation may: loading a data set, fetching and checking a history, reading
+// the results of thousands of points. A controller starts an errand, asks for its outcome whenever it looks at its object, and is woken
+// up when there is one. Nothing of an errand outlives the operator: its successor starts it anew, so an errand does only what may be
+// done twice.
+package errand
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+)
+
+// Key names an errand.
+type Key struct {
+	// Object is for whom it is done, and who is woken up when it has ended.
+	Object types.NamespacedName
+	// Phase of the object's life to which it belongs: its UID, attempt and stage. An errand of another phase is of no use.
+	Phase string
+	Name  string
+}
+
+// State is how far an errand is.
+type State int
+
+// The states of an errand.
+const (
+	// None was started, or the last one's failure was told.
+	None State = iota
+	// Queued errands wait for others that share their budget.
+	Queued
+	// Running errands are being done.
+	Running
+	// Done errands have an outcome.
+	Done
+)
+
+// Budget is what errands of a kind share: so many at once, or so many bytes.
+type Budget struct {
+	semaphore *semaphore.Weighted
+	size      int64
+}
+
+// NewBudget returns a budget of a size.
+func NewBudget(size int64) *Budget { return &Budget{semaphore.NewWeighted(size), size} }
+
+// Size is what the errands of a kind share together.
+func (b *Budget) Size() int64 { return b.size }
+
+// errand is one that was started.
+type errand struct {
+	cancel context.CancelFunc
+	// ended is closed once outcome and err are set.
+	ended   chan struct{}
+	outcome any
+	err     error
+	running bool
+}
+
+// Runner carries out errands.
+type Runner struct {
+	// News has an event for each errand that ended by itself. It is read by the controller whose objects the errands are for.
+	News chan event.GenericEvent
+
+	mu      sync.Mutex
+	stopped bool
+	errands map[Key]*errand
+	done    sync.WaitGroup
+}
+
+// NewRunner returns a runner without errands.
+func NewRunner() *Runner {
+	return &Runner{News: make(chan event.GenericEvent, newsWaiting), errands: map[Key]*errand{}}
+}
+
+// newsWaiting is how many events may wait to be read. What does not find room is not lost: controllers look again by themselves.
+const newsWaiting = 1024
+
+// Start implements manager.Runnable: errands end with the manager.
+func (r *Runner) Start(ctx context.Context) error {
+	<-ctx.Done()
+	r.mu.Lock()
+	r.stopped = true
+	for _, e := range r.errands {
+		e.cancel()
+	}
+	r.mu.Unlock()
+	r.done.Wait()
+	return nil
+}
+
+// Go starts an errand, unless one of its name was started. It begins once it gets its share of the budget, at most all of it. work ends
+// when its context does.
+func Go[T any](r *Runner, key Key, b *Budget, share int64, work func(context.Context) (T, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped || r.errands[key] != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	e := &errand{cancel: cancel, ended: make(chan struct{})}
+	r.errands[key] = e
+	share = min(max(share, 1), b.size)
+	r.done.Go(func() {
+		defer cancel()
+		defer close(e.ended)
+		if e.err = b.semaphore.Acquire(ctx, share); e.err != nil {
+			return
+		}
+		defer b.semaphore.Release(share)
+		r.mu.Lock()
+		e.running = true
+		r.mu.Unlock()
+		e.outcome, e.err = work(ctx)
+		if ctx.Err() == nil {
+			r.tell(key.Object)
+		}
+	})
+}
+
+func (r *Runner) tell(object types.NamespacedName) {
+	select {
+	case r.News <- event.GenericEvent{Object: named(object)}:
+	default:
+	}
+}
+
+// named is an object of which nothing is known but its name.
+func named(object types.NamespacedName) client.Object {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}}
+}
+
+// Outcome tells how far an errand is, and what became of it. A failure is told once, so that the errand can be started again; what
+// succeeded is kept until Retain or Forget.
+func Outcome[T any](r *Runner, key Key) (outcome T, state State, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.errands[key]
+	if e == nil {
+		return outcome, None, nil
+	}
+	select {
+	case <-e.ended:
+	default:
+		if e.running {
+			return outcome, Running, nil
+		}
+		return outcome, Queued, nil
+	}
+	if e.err != nil {
+		delete(r.errands, key)
+		return outcome, Done, e.err
+	}
+	outcome, ok := e.outcome.(T)
+	if !ok {
+		err = fmt.Errorf("errand %s has a %T for an outcome", key.Name, e.outcome)
+	}
+	return outcome, Done, err
+}
+
+// Retain cancels and forgets the errands of an object that are not of a phase.
+func (r *Runner) Retain(object types.NamespacedName, phase string) {
+	r.drop(func(k Key) bool { return k.Object == object && k.Phase != phase })
+}
+
+// Forget cancels and forgets all errands of an object.
+func (r *Runner) Forget(object types.NamespacedName) {
+	r.drop(func(k Key) bool { return k.Object == object })
+}
+
+func (r *Runner) drop(which func(Key) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k, e := range r.errands {
+		if which(k) {
+			e.cancel()
+			delete(r.errands, k)
+		}
+	}
+}
+
+// Underway is how many errands wait or run.
+func (r *Runner) Underway() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.errands {
+		select {
+		case <-e.ended:
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// Wait waits until no errand is under way.
+func (r *Runner) Wait() { r.done.Wait() }

@@ -1,0 +1,119 @@
+package errand
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var run = types.NamespacedName{Namespace: "n", Name: "r"}
+
+// An errand goes on while its object is looked at, wakes it up, and keeps its outcome.
+func TestOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, b, key := NewRunner(), NewBudget(1), Key{run, "load", "load"}
+		finish := make(chan struct{})
+		started := 0
+		begin := func() {
+			Go(r, key, b, 1, func(context.Context) (int, error) { started++; <-finish; return 42, nil })
+			synctest.Wait()
+		}
+		expect(t, r, key, 0, None, nil)
+		begin()
+		begin() // again, as an operator does that was woken up by something else
+		expect(t, r, key, 0, Running, nil)
+		close(finish)
+		synctest.Wait()
+		for range 2 {
+			expect(t, r, key, 42, Done, nil)
+		}
+		if started != 1 {
+			t.Errorf("the errand was started %d times", started)
+		}
+		if e := <-r.News; e.Object.GetName() != "r" || e.Object.GetNamespace() != "n" {
+			t.Errorf("news of %v", e.Object)
+		}
+		r.Retain(run, "warm-up")
+		expect(t, r, key, 0, None, nil)
+	})
+}
+
+// A failure is told once: then the errand can be started again.
+func TestFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, key, refused := NewRunner(), Key{run, "load", "load"}, errors.New("refused")
+		Go(r, key, NewBudget(1), 1, func(context.Context) (int, error) { return 0, refused })
+		synctest.Wait()
+		expect(t, r, key, 0, Done, refused)
+		expect(t, r, key, 0, None, nil)
+	})
+}
+
+// Errands wait for their share of a budget, and one that wants more than there is gets all of it.
+func TestBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, b := NewRunner(), NewBudget(10)
+		finish := make(chan struct{})
+		keys := []Key{{run, "p", "a"}, {run, "p", "b"}, {run, "p", "all"}}
+		for i, share := range []int64{4, 4, 99} {
+			Go(r, keys[i], b, share, func(ctx context.Context) (int, error) { <-finish; return i, nil })
+			synctest.Wait()
+		}
+		for i, want := range []State{Running, Running, Queued} {
+			if _, state, _ := Outcome[int](r, keys[i]); state != want {
+				t.Errorf("errand %s is in state %d, want %d", keys[i].Name, state, want)
+			}
+		}
+		close(finish)
+		r.Wait()
+		expect(t, r, keys[2], 2, Done, nil)
+	})
+}
+
+// Errands are cancelled when their object is in another phase, or gone, while they run and while they wait; nobody is woken up.
+func TestCancelled(t *testing.T) {
+	for name, cancel := range map[string]func(*Runner, context.CancelFunc){
+		"another phase": func(r *Runner, _ context.CancelFunc) { r.Retain(run, "failed") },
+		"gone":          func(r *Runner, _ context.CancelFunc) { r.Forget(run) },
+		"the end":       func(_ *Runner, stop context.CancelFunc) { stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				r, b := NewRunner(), NewBudget(1)
+				over := make(chan error)
+				go func() { over <- r.Start(ctx) }()
+				ended := 0
+				for _, key := range []Key{{run, "load", "runs"}, {run, "load", "waits"}, {types.NamespacedName{Name: "other"}, "load", "waits too"}} {
+					Go(r, key, b, 1, func(ctx context.Context) (int, error) { <-ctx.Done(); ended++; return 0, ctx.Err() })
+					synctest.Wait()
+				}
+				cancel(r, stop)
+				synctest.Wait()
+				if ended != 1 {
+					t.Errorf("%d errands of those that ran have ended, want 1", ended)
+				}
+				if len(r.News) > 0 {
+					t.Error("somebody was woken up")
+				}
+				stop()
+				if err := <-over; err != nil {
+					t.Error(err)
+				}
+				Go(r, Key{run, "load", "late"}, b, 1, func(context.Context) (int, error) { t.Error("started after the end"); return 0, nil })
+				r.Wait()
+			})
+		})
+	}
+}
+
+func expect(t *testing.T, r *Runner, key Key, want int, state State, failure error) {
+	t.Helper()
+	if got, is, err := Outcome[int](r, key); got != want || is != state || !errors.Is(err, failure) {
+		t.Errorf("outcome %d in state %d, %v; want %d in state %d, %v", got, is, err, want, state, failure)
+	}
+}

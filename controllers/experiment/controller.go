@@ -1,0 +1,150 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/errand"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/health"
+	"github.com/geobench/geobench/internal/manifest/check"
+)
+
+// Reconciler plays experiments: it makes the databases and runs of their points, one after the other, and judges
+// their claims.
+type Reconciler struct {
+	Client client.Client
+	// Live reads from the API server itself.
+	Live client.Reader
+	// Abilities say what the checks may let through.
+	Abilities check.Abilities
+	// Errands are what takes longer than a reconciliation; Judgements are how many experiments are judged at once.
+	Errands    *errand.Runner
+	Judgements *errand.Budget
+	Events     events.EventRecorder
+	Clock      clock.PassiveClock
+
+	expansions expansions
+}
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	ofExperiment := kube.ByLabel(kube.LabelExperiment)
+	// What an experiment refers to may come after it, or change.
+	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+		list := &v1alpha1.ExperimentList{}
+		if obj.GetLabels()[kube.LabelExperiment] != "" || r.Client.List(ctx, list, client.InNamespace(obj.GetNamespace())) != nil {
+			return nil
+		}
+		var out []reconcile.Request
+		for i := range list.Items {
+			if !kube.Finished(&list.Items[i]) {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+			}
+		}
+		return out
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.Experiment{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.BenchmarkRun{}, ofExperiment, builder.WithPredicates(runSettles{})).
+		Watches(&v1alpha1.GeoDatabase{}, ofExperiment, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.GeoDatabase{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.NetworkProfile{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Channel(r.Errands.News, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 2}).
+		Complete(r)
+}
+
+// runSettles lets through that a run has ended and given everything back, not its way there.
+type runSettles struct{ predicate.Funcs }
+
+func (runSettles) Update(e ctrlevent.UpdateEvent) bool {
+	was, ok1 := e.ObjectOld.(*v1alpha1.BenchmarkRun)
+	is, ok2 := e.ObjectNew.(*v1alpha1.BenchmarkRun)
+	return ok1 && ok2 && kube.Settled(was) != kube.Settled(is)
+}
+
+// JudgementsAtOnce is how many experiments are judged at the same time.
+const JudgementsAtOnce = 2
+
+// errandPhase is of what part of an experiment's life errands can be.
+func errandPhase(e *v1alpha1.Experiment) string { return fmt.Sprintf("%s/%d", e.UID, e.Generation) }
+
+// forget drops what is remembered of an experiment that has no more to do.
+func (r *Reconciler) forget(experiment types.NamespacedName) {
+	r.expansions.forget(experiment)
+	r.Errands.Forget(experiment)
+}
+
+// Reconcile leads one experiment a step further.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	object := &v1alpha1.Experiment{}
+	if err := r.Live.Get(ctx, req.NamespacedName, object); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(req.NamespacedName)
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	r.Errands.Retain(req.NamespacedName, errandPhase(object))
+	ended := kube.Finished(object)
+	if object.DeletionTimestamp != nil || ended {
+		r.forget(req.NamespacedName)
+	}
+	if object.DeletionTimestamp != nil {
+		// Runs, databases and the report are owned by the experiment and go with it.
+		return reconcile.Result{}, nil
+	}
+	s := &scope{Reconciler: r, experiment: object, before: object.DeepCopy()}
+	var err error
+	if !ended { // one that ended under an operator of before may lack conditions
+		err = s.reconcile(ctx)
+	}
+	now := s.Clock.Now()
+	health.Apply(&object.Status.Conditions, s.before.Status.Conditions, health.Experiment(object, now), metav1.NewTime(now))
+	return kube.Conclusion{
+		Before: s.before, After: object,
+		Changed:  !equality.Semantic.DeepEqual(s.before.Status, object.Status),
+		Err:      err,
+		Again:    s.again,
+		Recorded: func() { kube.EmitAll(ctx, s.events, r.Events, object) },
+	}.Conclude(ctx, r.Client)
+}
+
+func (s *scope) reconcile(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{
+		s.expand,
+		s.observe,
+		s.sweepUp,
+		s.advance,
+		s.describe,
+		s.judge,
+	} {
+		err := step(ctx)
+		if r := kube.AsRefusal(err); r != nil {
+			s.refused(r)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s.experiment.Status.ObservedGeneration = s.experiment.Generation
+	return nil
+}

@@ -1,0 +1,115 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/experiment"
+	"github.com/geobench/geobench/internal/health"
+	"github.com/geobench/geobench/internal/manifest"
+	"github.com/geobench/geobench/internal/manifest/check"
+)
+
+// expansions keep expanded experiments in memory: thousands of points take seconds to validate. What is kept is only what
+// would come out again.
+type expansions struct {
+	mu   sync.Mutex
+	kept map[types.NamespacedName]expansion
+}
+
+// expansion is an expanded experiment, or why there is none.
+type expansion struct {
+	// of tells what was expanded: the identities and generations of the experiment and of all that it refers to.
+	of         string
+	experiment *experiment.Experiment
+	err        error
+}
+
+func (x *expansions) get(name types.NamespacedName, of string) (expansion, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e, ok := x.kept[name]
+	return e, ok && e.of == of
+}
+
+func (x *expansions) put(name types.NamespacedName, e expansion) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.kept == nil {
+		x.kept = map[types.NamespacedName]expansion{}
+	}
+	x.kept[name] = e
+}
+
+func (x *expansions) forget(name types.NamespacedName) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.kept, name)
+}
+
+// expand turns the spec into points. It is refused, with all that is wrong, as geobench validate would.
+func (s *scope) expand(ctx context.Context) error {
+	bundle, of, err := s.bundle(ctx)
+	if err != nil {
+		return err
+	}
+	name := client.ObjectKeyFromObject(s.experiment)
+	x, ok := s.expansions.get(name, of)
+	if !ok {
+		x = expansion{of: of}
+		x.experiment, x.err = experiment.New(bundle, s.experiment.DeepCopy(), s.Abilities)
+		s.expansions.put(name, x)
+	}
+	if problems, ok := check.As(x.err); ok && problems.NotFound() {
+		return kube.Refuse(health.ReferenceNotFound, "%s", problems)
+	} else if ok {
+		return kube.Refuse("InvalidSpec", "%s", problems)
+	} else if x.err != nil {
+		return x.err
+	}
+	s.expanded = x.experiment
+	s.schedule = newSchedule(s.experiment, x.experiment)
+	s.condition(v1alpha1.ConditionAccepted, true, "Possible", fmt.Sprintf("%d points are valid, and %d claims compile",
+		len(s.schedule.points), len(s.experiment.Spec.Claims)))
+	return nil
+}
+
+// bundle gathers what the experiment may refer to, and a text that changes when any of it does.
+func (s *scope) bundle(ctx context.Context) (*manifest.Bundle, string, error) {
+	b := &manifest.Bundle{
+		Place:     "namespace " + s.experiment.Namespace,
+		Profiles:  map[string]*v1alpha1.NetworkProfile{},
+		Databases: map[string]*v1alpha1.GeoDatabase{},
+	}
+	of := []string{fmt.Sprintf("%s %d", s.experiment.UID, s.experiment.Generation)}
+	profiles := &v1alpha1.NetworkProfileList{}
+	if err := s.Client.List(ctx, profiles, client.InNamespace(s.experiment.Namespace)); err != nil {
+		return nil, "", err
+	}
+	for i := range profiles.Items {
+		p := &profiles.Items[i]
+		b.Profiles[p.Name] = p
+		of = append(of, fmt.Sprintf("%s %d", p.UID, p.Generation))
+	}
+	for _, ref := range s.experiment.Spec.DatabaseRefs {
+		db := &v1alpha1.GeoDatabase{}
+		err := s.Client.Get(ctx, types.NamespacedName{Namespace: s.experiment.Namespace, Name: ref.Name}, db)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, "", err
+		}
+		if err == nil && db.DeletionTimestamp == nil {
+			b.Databases[ref.Name] = db
+			of = append(of, fmt.Sprintf("%s %d", db.UID, db.Generation))
+		}
+	}
+	slices.Sort(of[1:])
+	return b, strings.Join(of, ", "), nil
+}

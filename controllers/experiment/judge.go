@@ -1,0 +1,231 @@
+package experiment
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/errand"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/results"
+	"github.com/geobench/geobench/internal/experiment"
+	"github.com/geobench/geobench/internal/pack"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// reportDigits is how many digits the figures of a report have: all that a measurement is worth, and what lets the most points
+// that there can be fit into a ConfigMap.
+const reportDigits = 5
+
+// resultsAtOnce is how many results are read at once.
+const resultsAtOnce = 32
+
+// judge evaluates the claims over the results of all points, keeps the report and ends the experiment. The report comes first
+// and the status after it, so that an operator that is killed in between writes the same one again.
+func (s *scope) judge(ctx context.Context) error {
+	if !s.schedule.done() {
+		return nil
+	}
+	judging := errand.Key{Object: client.ObjectKeyFromObject(s.experiment), Phase: errandPhase(s.experiment), Name: "judge"}
+	report, state, err := errand.Outcome[*experiment.Report](s.Errands, judging)
+	if err != nil {
+		return err
+	}
+	if state != errand.Done {
+		if state == errand.None {
+			errand.Go(s.Errands, judging, s.Judgements, 1, s.report)
+		}
+		s.again = kube.PollRun
+		return nil
+	}
+	if err := s.storeReport(ctx, report); err != nil {
+		return err
+	}
+	s.conclude(report)
+	return nil
+}
+
+// report judges the claims over all results. It is an errand: the scope is not touched any more by then, and it changes nothing of it.
+func (s *scope) report(ctx context.Context) (*experiment.Report, error) {
+	results, err := s.results(ctx)
+	if err != nil {
+		return nil, err
+	}
+	report := experiment.NewReport([]*experiment.Experiment{s.expanded}, results)
+	report.Round(reportDigits)
+	return report, nil
+}
+
+// results reads the results of all runs. A run without one is a result too.
+func (s *scope) results(ctx context.Context) (*experiment.Results, error) {
+	points := s.schedule.all()
+	documents := make([]*result.Document, len(points))
+	g, reading := errgroup.WithContext(ctx)
+	g.SetLimit(resultsAtOnce)
+	for i, p := range points {
+		if p.object.Status.ReportRef == nil {
+			continue
+		}
+		g.Go(func() (err error) {
+			documents[i], err = s.document(reading, p.object)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	out := experiment.NewResults("in a cluster")
+	for i, p := range points {
+		st := &p.object.Status
+		switch {
+		case documents[i] != nil:
+			out.Add(p.Run, documents[i], nil)
+		case st.ReportRef != nil:
+			out.Add(p.Run, nil, fmt.Errorf("%s: the result in ConfigMap %s is gone, or another one is there: delete BenchmarkRun %s to have it measured again",
+				p.Label, st.ReportRef.Name, p.object.Name))
+		default:
+			out.Add(p.Run, nil, fmt.Errorf("%s could not run: %s: %s: %s", p.Label, st.Verdict, st.Reason, st.Message))
+		}
+	}
+	return out, nil
+}
+
+// document reads what claims need of a run's result: timelines and histograms of thousands of runs would fill the memory. nil
+// when the ConfigMap is gone or does not hold what this run has left.
+func (s *scope) document(ctx context.Context, run *v1alpha1.BenchmarkRun) (*result.Document, error) {
+	cm := &corev1.ConfigMap{}
+	err := s.Live.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: run.Status.ReportRef.Name}, cm)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	if err != nil || !metav1.IsControlledBy(cm, run) || cm.Labels[kube.LabelAttempt] != kube.Attempt(run) {
+		return nil, nil
+	}
+	d, err := results.Read(run, cm)
+	if errors.Is(err, results.ErrOther) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &result.Document{Name: d.Name, Verdict: d.Verdict, Reasons: d.Reasons, Summary: d.Summary, Regions: d.Regions}, nil
+}
+
+// storeReport keeps the report in the experiment's ConfigMap, in place of an earlier one.
+func (s *scope) storeReport(ctx context.Context, report *experiment.Report) error {
+	cm, err := reportConfigMap(report)
+	if err != nil {
+		return err
+	}
+	cm.ObjectMeta = s.objectMeta(kube.FindingsName(s.experiment), kube.RoleFindings)
+	old := &corev1.ConfigMap{}
+	err = s.Live.Get(ctx, client.ObjectKeyFromObject(cm), old)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if err != nil {
+		return kube.EnsureCreated(ctx, s.Client, s.Live, s.experiment, cm)
+	}
+	if !metav1.IsControlledBy(old, s.experiment) {
+		return kube.NameTaken(cm)
+	}
+	base := old.DeepCopy()
+	old.Labels, old.Data, old.BinaryData = cm.Labels, cm.Data, cm.BinaryData
+	if equality.Semantic.DeepEqual(base, old) {
+		return nil
+	}
+	return s.Client.Patch(ctx, old, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+}
+
+// reportConfigMap holds a report.
+func reportConfigMap(report *experiment.Report) (*corev1.ConfigMap, error) {
+	cm := &corev1.ConfigMap{Data: map[string]string{}}
+	document, err := json.Marshal(report)
+	if err != nil {
+		return nil, err
+	}
+	if len(document) <= results.PlainLimit/2 {
+		cm.Data[results.ReportKey] = string(document)
+	} else {
+		packed, err := pack.Text(document)
+		if err != nil {
+			return nil, err
+		}
+		document = packed
+		cm.BinaryData = map[string][]byte{results.ReportKeyGzip: packed}
+	}
+	var text bytes.Buffer
+	if err := report.Table(&text); err != nil {
+		return nil, err
+	}
+	text.WriteByte('\n')
+	if err := report.Figures(&text); err != nil {
+		return nil, err
+	}
+	if len(document)+text.Len() <= results.PlainLimit {
+		cm.Data[results.ReportText] = text.String()
+	}
+	return cm, nil
+}
+
+// conclude writes what the report says into the status and ends the experiment.
+func (s *scope) conclude(report *experiment.Report) {
+	st := &s.experiment.Status
+	now := metav1.NewTime(s.Clock.Now())
+	st.CompletionTime = &now
+	st.ReportRef = &v1alpha1.LocalReference{Name: kube.FindingsName(s.experiment)}
+	st.Claims = nil
+	hold, unanswered := 0, 0
+	for i := range report.Claims {
+		f := &report.Claims[i]
+		c := v1alpha1.ClaimStatus{ID: f.ID, Holds: f.Holds, Message: kube.Truncate(f.Measured, 4096)}
+		switch {
+		case f.Error != "":
+			unanswered++
+			c.Message = kube.Truncate("no result: "+f.Error, 4096)
+		case f.Holds:
+			hold++
+		}
+		st.Claims = append(st.Claims, c)
+	}
+	all := len(report.Claims)
+	reason, message := "NoClaims", fmt.Sprintf("all %d points have ended; nothing was claimed", st.Points)
+	st.ClaimsHold = ""
+	if all > 0 {
+		st.ClaimsHold = fmt.Sprintf("%d/%d", hold, all)
+		reason, message = "ClaimsHold", fmt.Sprintf("all %d points have ended; all %d claims hold", st.Points, all)
+		if hold < all {
+			reason, message = "ClaimsDiffer", fmt.Sprintf("all %d points have ended; %d of %d claims hold", st.Points, hold, all)
+		}
+	}
+	s.condition(v1alpha1.ConditionCompleted, true, reason, message)
+	s.condition(v1alpha1.ConditionProgressing, false, "Completed", message)
+	end := kube.Normal(reason, "Judge", message)
+	switch {
+	case st.Failed > 0:
+		message = fmt.Sprintf("%d of %d points failed: %s", st.Failed, st.Points, report.Wrong[0])
+		s.condition(v1alpha1.ConditionFailed, true, "PointsFailed", message)
+		end = kube.Warning("PointsFailed", "Judge", message)
+	case unanswered > 0:
+		message = fmt.Sprintf("%d of %d claims have no result", unanswered, all)
+		s.condition(v1alpha1.ConditionFailed, true, "ClaimsUnanswered", message)
+		end = kube.Warning("ClaimsUnanswered", "Judge", message)
+	case s.experiment.Spec.Gate == v1alpha1.GateClaims && hold < all:
+		s.condition(v1alpha1.ConditionFailed, true, reason, message)
+		end = kube.Warning(reason, "Judge", message)
+	default:
+		s.condition(v1alpha1.ConditionFailed, false, reason, message)
+	}
+	s.events = append(s.events, end)
+	s.again = 0
+}

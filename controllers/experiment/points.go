@@ -1,0 +1,107 @@
+package experiment
+
+import (
+	"context"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/experiment"
+)
+
+const (
+	// maxDatabaseName is how long the name of a GeoDatabase may be.
+	maxDatabaseName = 27
+	hashLength      = 8
+)
+
+// pointDatabaseName names a database that an experiment makes: after its template, and a hash of all that it is.
+func pointDatabaseName(e *v1alpha1.Experiment, run *experiment.Run) string {
+	name := run.Database.Name
+	if room := maxDatabaseName - hashLength - 1; len(name) > room {
+		name = name[:room]
+	}
+	return name + "-" + kube.ShortHash(e.Name, run.DatabaseHash)
+}
+
+// sweepUp removes runs that the spec has no more, and databases that no point needs any more.
+func (s *scope) sweepUp(ctx context.Context) error {
+	for _, run := range s.schedule.strayRuns {
+		if err := s.remove(ctx, run, metav1.DeletePropagationBackground); err != nil {
+			return err
+		}
+	}
+	for _, db := range s.schedule.unneeded() {
+		// The database is gone once its pods are: they must not disturb what is measured next.
+		if err := s.remove(ctx, db, metav1.DeletePropagationForeground); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *scope) remove(ctx context.Context, obj client.Object, how metav1.DeletionPropagation) error {
+	if obj.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	uid := obj.GetUID()
+	err := s.Client.Delete(ctx, obj, client.PropagationPolicy(how), client.Preconditions{UID: &uid})
+	if err == nil {
+		now := metav1.NewTime(s.Clock.Now())
+		obj.SetDeletionTimestamp(&now)
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// advance begins the points whose turn it is.
+func (s *scope) advance(ctx context.Context) error {
+	for _, p := range s.schedule.due() {
+		if err := s.begin(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin makes a point's database, unless it is there, and then its run; or runs it again.
+func (s *scope) begin(ctx context.Context, p *point) error {
+	if d := p.database; d.made && d.object == nil {
+		db := &v1alpha1.GeoDatabase{ObjectMeta: s.objectMeta(d.name, kube.RolePoint), Spec: *p.Run.Database.Spec.DeepCopy()}
+		if err := kube.EnsureCreated(ctx, s.Client, s.Live, s.experiment, db); err != nil {
+			return err
+		}
+		d.object = db
+	}
+	if p.object == nil {
+		run := &v1alpha1.BenchmarkRun{ObjectMeta: s.objectMeta(p.Run.Run.Name, kube.RolePoint), Spec: *p.Run.Run.Spec.DeepCopy()}
+		run.Spec.DatabaseRef.Name = p.database.name
+		if err := kube.EnsureCreated(ctx, s.Client, s.Live, s.experiment, run); err != nil {
+			return err
+		}
+		p.object = run
+		return nil
+	}
+	s.events = append(s.events, eventRetry(p))
+	return s.tryAgain(ctx, p)
+}
+
+// tryAgain gives the run the runID of its next attempt. The lock on the resource version makes sure that it is the end of the
+// present attempt that was seen.
+func (s *scope) tryAgain(ctx context.Context, p *point) error {
+	base := p.object
+	p.object = base.DeepCopy()
+	p.object.Spec.RunID = attemptPrefix + strconv.Itoa(attemptOf(base)+1)
+	err := s.Client.Patch(ctx, p.object, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsNotFound(err) {
+		p.object, err = nil, nil // deleted meanwhile: it is made anew
+	}
+	return err
+}
+
+func (s *scope) objectMeta(name, role string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Namespace: s.experiment.Namespace, Labels: kube.ExperimentLabels(s.experiment, role)}
+}

@@ -1,0 +1,221 @@
+package experiment
+
+import (
+	"slices"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/experiment"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// maxAttempts bounds how often a run is tried that is Invalid for a reason outside of the database.
+const maxAttempts = 3
+
+// outsideReasons are those: something died or was too busy, so that another attempt may well pass. What follows from the
+// manifest itself, such as NoTransactions, would only repeat itself.
+var outsideReasons = []string{
+	"NodeLost", "DatabaseReplaced", "DatabaseDeleted", "DatabaseLost", "WorkerFailed", "WorkerObjectDeleted", "StartMissed",
+	"ReportUnreadable", "HistoryLost", result.ReasonWorkerLost, result.ReasonNodeRestarted, result.ReasonDriverBound, result.ReasonNetworkNotVerified,
+}
+
+// pointState is how far a point is.
+type pointState int
+
+const (
+	// pointWaiting has no run yet.
+	pointWaiting pointState = iota
+	// pointUnderway has a run that has not ended, or not given everything back.
+	pointUnderway
+	// pointAgain has a run that ended, and is to be tried again.
+	pointAgain
+	// pointDone has a run that ended for good.
+	pointDone
+)
+
+// point is a run of the expanded experiment and the object that plays it.
+type point struct {
+	*experiment.Run
+	database *pointDatabase
+	// object is nil until the run is made.
+	object *v1alpha1.BenchmarkRun
+}
+
+func (p *point) state() pointState {
+	switch {
+	case p.object == nil:
+		return pointWaiting
+	case !kube.Settled(p.object):
+		return pointUnderway
+	case p.object.Status.Verdict == v1alpha1.VerdictInvalid && slices.Contains(outsideReasons, p.object.Status.Reason) && attemptOf(p.object) < maxAttempts:
+		return pointAgain
+	}
+	return pointDone
+}
+
+// pointFailed tells whether a run that has ended has no result, or one whose answers are wrong.
+func pointFailed(run *v1alpha1.BenchmarkRun) bool {
+	return run.Status.Stage == v1alpha1.StageFailed ||
+		slices.ContainsFunc(run.Status.Checks, func(c v1alpha1.CheckStatus) bool { return !c.Passed })
+}
+
+// pointDatabase is a database and the points that are measured on it, one after the other.
+type pointDatabase struct {
+	// name of the GeoDatabase in the cluster.
+	name string
+	// made is true for a database that the experiment makes, and removes after its last point.
+	made   bool
+	points []*point
+	// object of a made database; nil while there is none.
+	object *v1alpha1.GeoDatabase
+}
+
+// next is the first point that is not done; nil when all are.
+func (d *pointDatabase) next() *point {
+	i := slices.IndexFunc(d.points, func(p *point) bool { return p.state() != pointDone })
+	if i < 0 {
+		return nil
+	}
+	return d.points[i]
+}
+
+func (d *pointDatabase) underway() bool {
+	return slices.ContainsFunc(d.points, func(p *point) bool { return p.state() == pointUnderway })
+}
+
+// schedule decides what to make and what to remove. It knows what there is and changes nothing: what it says depends on
+// that alone, so an operator that knows nothing else goes on as the one before.
+type schedule struct {
+	// databases in the order in which they are needed.
+	databases []*pointDatabase
+	// concurrency is how many databases may be in use or exist at the same time.
+	concurrency int
+	suspended   bool
+
+	points map[string]*point
+	// stray runs are of points that the spec has no more, and have not ended.
+	strayRuns []*v1alpha1.BenchmarkRun
+	// strayDatabases are of no point.
+	strayDatabases []*v1alpha1.GeoDatabase
+	// busy is how many databases are in use or exist.
+	busy int
+}
+
+func newSchedule(e *v1alpha1.Experiment, expanded *experiment.Experiment) *schedule {
+	s := &schedule{concurrency: max(1, int(e.Spec.Concurrency)), suspended: e.Spec.Suspend, points: map[string]*point{}}
+	refs := map[string]bool{}
+	for _, ref := range e.Spec.DatabaseRefs {
+		refs[ref.Name] = true
+	}
+	byName := map[string]*pointDatabase{}
+	for _, run := range expanded.Runs() {
+		name, made := run.Database.Name, !refs[run.Database.Name]
+		if made {
+			name = pointDatabaseName(e, run)
+		}
+		d := byName[name]
+		if d == nil {
+			d = &pointDatabase{name: name, made: made}
+			byName[name] = d
+			s.databases = append(s.databases, d)
+		}
+		p := &point{Run: run, database: d}
+		d.points = append(d.points, p)
+		s.points[run.Run.Name] = p
+	}
+	return s
+}
+
+// all points, in the order in which they are played.
+func (s *schedule) all() []*point {
+	var out []*point
+	for _, d := range s.databases {
+		out = append(out, d.points...)
+	}
+	return out
+}
+
+func (s *schedule) hasRun(run *v1alpha1.BenchmarkRun) {
+	if p := s.points[run.Name]; p != nil {
+		p.object = run
+	} else if !kube.Settled(run) {
+		s.strayRuns = append(s.strayRuns, run)
+	}
+}
+
+func (s *schedule) hasDatabase(db *v1alpha1.GeoDatabase) {
+	i := slices.IndexFunc(s.databases, func(d *pointDatabase) bool { return d.made && d.name == db.Name })
+	if i < 0 {
+		s.strayDatabases = append(s.strayDatabases, db)
+		return
+	}
+	s.databases[i].object = db
+}
+
+// settle counts what is in use, once all is known that there is.
+func (s *schedule) settle() {
+	s.busy = len(s.strayDatabases)
+	for _, d := range s.databases {
+		if d.object != nil || d.underway() {
+			s.busy++
+		}
+	}
+	for _, run := range s.strayRuns {
+		// One on a database that was counted already is not another.
+		name := run.Spec.DatabaseRef.Name
+		if !slices.ContainsFunc(s.strayDatabases, func(db *v1alpha1.GeoDatabase) bool { return db.Name == name }) &&
+			!slices.ContainsFunc(s.databases, func(d *pointDatabase) bool { return d.name == name && (d.object != nil || d.underway()) }) {
+			s.busy++
+		}
+	}
+}
+
+// unneeded lists databases that can go: no point of theirs is left, or none is to begin, and none is running.
+func (s *schedule) unneeded() []*v1alpha1.GeoDatabase {
+	inUse := func(name string) bool {
+		return slices.ContainsFunc(s.strayRuns, func(run *v1alpha1.BenchmarkRun) bool { return run.Spec.DatabaseRef.Name == name })
+	}
+	var out []*v1alpha1.GeoDatabase
+	for _, db := range s.strayDatabases {
+		if !inUse(db.Name) {
+			out = append(out, db)
+		}
+	}
+	for _, d := range s.databases {
+		if d.object != nil && !d.underway() && !inUse(d.name) && (s.suspended || d.next() == nil) {
+			out = append(out, d.object)
+		}
+	}
+	return out
+}
+
+// due lists the points that begin now: the next one of each database that is there and idle, then those of further databases,
+// as many as concurrency has room for.
+func (s *schedule) due() []*point {
+	if s.suspended {
+		return nil
+	}
+	// A stray run may be on a database that others wait for.
+	idle := func(d *pointDatabase) bool {
+		return !d.underway() && !slices.ContainsFunc(s.strayRuns, func(run *v1alpha1.BenchmarkRun) bool { return run.Spec.DatabaseRef.Name == d.name })
+	}
+	var out []*point
+	for _, d := range s.databases {
+		if p := d.next(); p != nil && d.object != nil && d.object.DeletionTimestamp == nil && idle(d) {
+			out = append(out, p)
+		}
+	}
+	room := s.concurrency - s.busy
+	for _, d := range s.databases {
+		if p := d.next(); p != nil && d.object == nil && idle(d) && room > 0 {
+			out = append(out, p)
+			room--
+		}
+	}
+	return out
+}
+
+// done is true once every point is, and no database is left that was made for them.
+func (s *schedule) done() bool {
+	return s.busy == 0 && !slices.ContainsFunc(s.databases, func(d *pointDatabase) bool { return d.next() != nil })
+}

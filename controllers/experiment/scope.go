@@ -1,0 +1,184 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/experiment"
+	"github.com/geobench/geobench/internal/health"
+)
+
+// scope is one reconciliation of an Experiment. experiment is changed in memory; its status is written at the end.
+type scope struct {
+	*Reconciler
+	experiment *v1alpha1.Experiment
+	// before is the experiment as the API server has it.
+	before *v1alpha1.Experiment
+	// expanded and schedule are set by expand; observe puts into the schedule what there is.
+	expanded *experiment.Experiment
+	schedule *schedule
+	// again is when to look again; watches wake the experiment up before that.
+	again  time.Duration
+	events []kube.Event
+}
+
+func (s *scope) condition(kind string, value bool, reason, message string) {
+	c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: kube.Truncate(message, 4096),
+		ObservedGeneration: s.experiment.Generation, LastTransitionTime: metav1.NewTime(s.Clock.Now())}
+	if value {
+		c.Status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&s.experiment.Status.Conditions, c)
+}
+
+// refused records that the spec cannot be carried out. It is looked at again when it, or what it refers to, changes.
+func (s *scope) refused(r *kube.Refusal) {
+	was := meta.FindStatusCondition(s.experiment.Status.Conditions, v1alpha1.ConditionAccepted)
+	if was == nil || was.Status != metav1.ConditionFalse || was.Reason != r.Reason || was.Message != kube.Truncate(r.Message, 4096) {
+		s.events = append(s.events, kube.Refused(r))
+	}
+	s.condition(v1alpha1.ConditionAccepted, false, r.Reason, r.Message)
+	s.condition(v1alpha1.ConditionProgressing, false, r.Reason, r.Message)
+	s.condition(v1alpha1.ConditionCompleted, false, r.Reason, r.Message)
+	s.condition(v1alpha1.ConditionFailed, true, r.Reason, r.Message)
+	s.experiment.Status.ObservedGeneration = s.experiment.Generation
+	s.again = kube.PollSlow
+	if r.Reason == health.NameTaken {
+		s.again = kube.PollRun // what was left by an experiment of the same name may be on its way out
+	}
+}
+
+// observe finds the runs and databases that the experiment has made.
+func (s *scope) observe(ctx context.Context) error {
+	runs, databases := &v1alpha1.BenchmarkRunList{}, &v1alpha1.GeoDatabaseList{}
+	mine := []client.ListOption{client.InNamespace(s.experiment.Namespace), client.MatchingLabels{kube.LabelExperiment: s.experiment.Name}}
+	if err := s.Client.List(ctx, runs, mine...); err != nil {
+		return err
+	}
+	if err := s.Client.List(ctx, databases, mine...); err != nil {
+		return err
+	}
+	for i := range runs.Items {
+		if run := &runs.Items[i]; metav1.IsControlledBy(run, s.experiment) {
+			s.schedule.hasRun(run)
+		}
+	}
+	for i := range databases.Items {
+		if db := &databases.Items[i]; metav1.IsControlledBy(db, s.experiment) {
+			s.schedule.hasDatabase(db)
+		}
+	}
+	s.schedule.settle()
+	return nil
+}
+
+// maxResults is how many points a status shows.
+const maxResults = 100
+
+// describe tells in the status how far the experiment is.
+func (s *scope) describe(context.Context) error {
+	st := &s.experiment.Status
+	old := map[string]bool{}
+	for _, p := range st.Active {
+		old[p.Run] = true
+	}
+	st.Active, st.Results = nil, nil
+	st.Points, st.Completed, st.Failed = 0, 0, 0
+	for _, p := range s.schedule.all() {
+		st.Points++
+		switch p.state() {
+		case pointUnderway, pointAgain:
+			st.Active = append(st.Active, p.status())
+		case pointDone:
+			if pointFailed(p.object) {
+				st.Failed++
+			} else {
+				st.Completed++
+			}
+			if old[p.Run.Run.Name] {
+				s.events = append(s.events, eventPoint(p))
+			}
+			if len(st.Results) < maxResults {
+				st.Results = append(st.Results, p.status())
+			}
+		}
+	}
+	if st.StartTime == nil && (len(st.Active) > 0 || st.Completed+st.Failed > 0) {
+		now := metav1.NewTime(s.Clock.Now())
+		st.StartTime = &now
+	}
+	message := fmt.Sprintf("%d of %d points have ended", st.Completed+st.Failed, st.Points)
+	var running []string
+	for _, p := range st.Active {
+		running = append(running, p.Point)
+	}
+	if len(running) > 0 {
+		message += "; running: " + strings.Join(running, ", ")
+	}
+	reason := "Running"
+	switch {
+	case s.schedule.done():
+		reason = "Judging"
+	case s.experiment.Spec.Suspend && len(running) == 0:
+		reason, message = health.Suspended, message+"; spec.suspend holds the others"
+	}
+	s.condition(v1alpha1.ConditionProgressing, reason != health.Suspended, reason, message)
+	s.condition(v1alpha1.ConditionCompleted, false, reason, message)
+	s.condition(v1alpha1.ConditionFailed, false, reason, message)
+	st.CompletionTime, st.Claims, st.ClaimsHold, st.ReportRef = nil, nil, "", nil
+	s.again = kube.PollSlow
+	return nil
+}
+
+func (p *point) status() v1alpha1.PointStatus {
+	out := v1alpha1.PointStatus{Run: p.Run.Run.Name, Point: kube.Truncate(p.Label, 1024), Attempt: int32(attemptOf(p.object))}
+	if p.state() != pointDone {
+		return out
+	}
+	st := &p.object.Status
+	out.Verdict, out.Reason = st.Verdict, st.Reason
+	if sum := st.Summary; sum != nil {
+		out.ThroughputPerSecond, out.AbortPPM = &sum.ThroughputPerSecond, &sum.AbortPPM
+		out.P50Microseconds, out.P99Microseconds = &sum.LatencyMicroseconds.P50, &sum.LatencyMicroseconds.P99
+	}
+	return out
+}
+
+func eventPoint(p *point) kube.Event {
+	st := &p.object.Status
+	note := fmt.Sprintf("%s: run %s: %s: %s", p.Label, p.object.Name, st.Verdict, st.Message)
+	if pointFailed(p.object) {
+		return kube.Warning("PointFailed", "Run", note)
+	}
+	return kube.Normal("PointCompleted", "Run", note)
+}
+
+func eventRetry(p *point) kube.Event {
+	st := &p.object.Status
+	return kube.Warning("PointRetried", "Run", fmt.Sprintf("%s: run %s was Invalid (%s: %s); attempt %d of %d begins",
+		p.Label, p.object.Name, st.Reason, st.Message, attemptOf(p.object)+1, maxAttempts))
+}
+
+// The attempts of a run are told apart by its spec.runID: none, attempt-2, attempt-3.
+const attemptPrefix = "attempt-"
+
+// attemptOf counts from 1.
+func attemptOf(run *v1alpha1.BenchmarkRun) int {
+	if run == nil {
+		return 1
+	}
+	n, err := strconv.Atoi(strings.TrimPrefix(run.Spec.RunID, attemptPrefix))
+	if err != nil || n < 1 {
+		return 1
+	}
+	return min(n, maxAttempts)
+}

@@ -1,0 +1,40 @@
+package faultstatus
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/geo"
+)
+
+// ShutdownGates stand in the template of a region's pods: they keep a pod that takes the place of one which was shut
+// down from being given a machine.
+var ShutdownGates = []corev1.PodSchedulingGate{{Name: "geobench.dev/shutdown"}}
+
+// Closes tells whether a fault keeps pods of a region down.
+func Closes(l *fault.Life, t *geo.Topology, region string) bool {
+	return l.Fault.Kind == fault.NodeShutdown && l.Injector == string(v1alpha1.InjectorKubernetes) &&
+		slices.ContainsFunc(l.Targets.From, func(n geo.NodeID) bool { return t.Regions[t.RegionOf(n)] == region })
+}
+
+// StaysDown tells whether a pod of a region that is made now is to stay down: a node that was shut down has lost its
+// data, so that is until the run is over.
+func StaysDown(tl *fault.Timeline, region string) bool {
+	return tl != nil && slices.ContainsFunc(tl.Lives, func(l *fault.Life) bool { return Closes(l, tl.Plan.Topology, region) })
+}
+
+// Down are the nodes that faults keep from running now, or have just let go: nobody can tell them anything.
+func Down(tl *fault.Timeline) (out []geo.NodeID) {
+	if tl == nil {
+		return nil
+	}
+	for _, l := range tl.Lives {
+		if l.Fault.Kills() && !l.Lasting && l.Touches() {
+			out = append(out, l.Targets.From...)
+		}
+	}
+	return out
+}

@@ -1,0 +1,78 @@
+package faultstatus
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/geo"
+)
+
+// Merged tells whether a fault is merged into the network that the backend of a database brings about.
+func Merged(l *fault.Life, emulated v1alpha1.Emulation) bool {
+	return slices.Contains(fault.NetworkKinds, l.Fault.Kind) && l.Injector == string(emulated) && l.Injector != string(v1alpha1.InjectorBuiltIn)
+}
+
+// ByItself tells whether those who inject a fault keep its time by themselves: nodes and sidecars are told beforehand.
+func ByItself(l *fault.Life) bool {
+	return l.Injector == string(v1alpha1.InjectorBuiltIn) || l.Injector == string(v1alpha1.InjectorSidecar)
+}
+
+// Disturb merges faults into the network of a database: for sidecars as phases, for others as they are now. timeline may be nil.
+func Disturb(n *emulation.Network, timeline *fault.Timeline, db *v1alpha1.GeoDatabase, emulated v1alpha1.Emulation) {
+	if timeline == nil {
+		return
+	}
+	is := func(l *fault.Life) bool { return Merged(l, emulated) }
+	if emulated != v1alpha1.EmulationSidecar {
+		Change(n, timeline.Packets(is), timeline.Plan.Topology, db)
+		return
+	}
+	for _, p := range NetworkPlan(n, timeline, db) {
+		phase := *p.State
+		phase.From = timeline.Start.Add(p.At)
+		n.Phases = append(n.Phases, phase)
+	}
+}
+
+// NetworkPlan is what the faults that sidecars inject make of a network, over the time of the run.
+func NetworkPlan(n *emulation.Network, timeline *fault.Timeline, db *v1alpha1.GeoDatabase) []fault.Planned[*emulation.Phase] {
+	declared := &emulation.Phase{Links: n.Links}
+	is := func(l *fault.Life) bool { return Merged(l, v1alpha1.EmulationSidecar) }
+	return fault.PacketsPlanOf(timeline, declared, func(a, b *emulation.Phase) bool { return reflect.DeepEqual(a, b) }, is, func(c *fault.Conditions) *emulation.Phase {
+		with := &emulation.Network{Links: clonedLinks(n.Links)}
+		Change(with, c, timeline.Plan.Topology, db)
+		return &emulation.Phase{Links: with.Links, Cuts: with.Cuts}
+	})
+}
+
+func clonedLinks(links [][]emulation.Link) (out [][]emulation.Link) {
+	for _, row := range links {
+		out = append(out, slices.Clone(row))
+	}
+	return out
+}
+
+// Change makes the links of a network those of the conditions.
+func Change(n *emulation.Network, c *fault.Conditions, t *geo.Topology, db *v1alpha1.GeoDatabase) {
+	for a, row := range c.Links {
+		for b, l := range row {
+			n.Links[a][b].Link, n.Links[a][b].LossCorrelationPercent = l, c.Correlation[a][b]
+		}
+	}
+	for _, s := range c.Separated() {
+		n.Cuts = append(n.Cuts, emulation.Cut{From: PodNames(db, t, s.From), To: PodNames(db, t, s.To)})
+	}
+}
+
+// PodNames names the pods of nodes.
+func PodNames(db *v1alpha1.GeoDatabase, t *geo.Topology, nodes []geo.NodeID) []string {
+	var out []string
+	for _, n := range nodes {
+		out = append(out, kube.NodePodName(db, t, n))
+	}
+	return out
+}

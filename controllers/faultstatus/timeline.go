@@ -1,0 +1,141 @@
+package faultstatus
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/geo"
+)
+
+// Timeline is where the faults of a run are, as its status has it; nil when it has none or does not measure yet.
+func Timeline(run *v1alpha1.BenchmarkRun, t *geo.Topology) *fault.Timeline {
+	if len(run.Spec.Faults) == 0 || run.Status.MeasureStartTime == nil {
+		return nil
+	}
+	tl := fault.NewTimeline(fault.NewPlan(run.Spec.Faults, t, uint64(run.Spec.Seed)), Poll, Patience)
+	tl.Start, tl.Ahead, tl.Early = run.Status.MeasureStartTime.Time, setUpAhead, injectedEarly
+	tl.Begin = -(run.Spec.Load.Warmup.Duration + StartLead)
+	ids := map[string]geo.NodeID{}
+	for i := range t.Nodes() {
+		ids[t.NodeName(geo.NodeID(i))] = geo.NodeID(i)
+	}
+	nodes := func(names []string) (out []geo.NodeID) {
+		for _, name := range names {
+			if id, ok := ids[name]; ok {
+				out = append(out, id)
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	since := func(at *metav1.MicroTime) *time.Duration {
+		if at == nil {
+			return nil
+		}
+		d := at.Sub(run.Status.MeasureStartTime.Time)
+		return &d
+	}
+	for _, l := range tl.Lives {
+		f := Find(run, l.Fault.Name)
+		if f == nil {
+			continue
+		}
+		l.State, l.Problem, l.Injector, l.Lasting, l.Marks = fault.State(f.State), f.Message, string(f.Injector), f.Lasting, f.Processes
+		if d := since(f.StateStartTime); d != nil {
+			l.Since = *d
+		}
+		l.Targets = fault.Targets{From: nodes(f.Targets), To: nodes(f.OtherSide)}
+		l.Injecting, l.Injected = since(f.InjectingTime), since(f.InjectedTime)
+		l.Recovering, l.Recovered = since(f.RecoveringTime), since(f.RecoveredTime)
+	}
+	return tl
+}
+
+// setUpAhead is how long before its time a fault is set up.
+func setUpAhead(l *fault.Life) time.Duration {
+	switch {
+	case l.Fault.Kills():
+		return killAhead
+	case l.Fault.ByRole():
+		return roleAhead
+	}
+	return fault.Forever / 2
+}
+
+// injectedEarly is how long before its time the operator turns to a fault.
+func injectedEarly(l *fault.Life) time.Duration {
+	if ByItself(l) {
+		return 0
+	}
+	return injectEarly
+}
+
+// LifeOf is where a fault is, as far as its status says.
+func LifeOf(run *v1alpha1.BenchmarkRun, name string) fault.Life {
+	f := Find(run, name)
+	if f == nil {
+		return fault.Life{State: fault.Waiting}
+	}
+	return fault.Life{State: fault.State(f.State), Lasting: f.Lasting && f.InjectingTime != nil}
+}
+
+// Find returns what the status of a run says of a fault; nil when it says nothing.
+func Find(run *v1alpha1.BenchmarkRun, name string) *v1alpha1.FaultStatus {
+	for i := range run.Status.Faults {
+		if f := &run.Status.Faults[i]; f.Name == name {
+			return f
+		}
+	}
+	return nil
+}
+
+// PlayedOn returns the timeline of the faults that a run plays on an incarnation of a database; nil when none are. A
+// run that is over or goes wants no fault any more.
+func PlayedOn(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase, incarnation string, t *geo.Topology) (*fault.Timeline, error) {
+	if db.Status.ActiveRun == "" {
+		return nil, nil
+	}
+	run := &v1alpha1.BenchmarkRun{}
+	if err := reader.Get(ctx, types.NamespacedName{Namespace: db.Namespace, Name: db.Status.ActiveRun}, run); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if kube.Over(run) || run.DeletionTimestamp != nil || run.Status.RunID != run.Spec.RunID || run.Status.DatabaseIncarnation != incarnation {
+		return nil, nil
+	}
+	return Timeline(run, t), nil
+}
+
+// Keep writes a timeline into the status of its run.
+func Keep(run *v1alpha1.BenchmarkRun, tl *fault.Timeline) {
+	t := tl.Plan.Topology
+	names := func(nodes []geo.NodeID) (out []string) {
+		for _, n := range nodes {
+			out = append(out, t.NodeName(n))
+		}
+		return out
+	}
+	at := func(d *time.Duration) *metav1.MicroTime {
+		if d == nil {
+			return nil
+		}
+		when := metav1.NewMicroTime(run.Status.MeasureStartTime.Add(*d))
+		return &when
+	}
+	run.Status.Faults = nil
+	for _, l := range tl.Lives {
+		run.Status.Faults = append(run.Status.Faults, v1alpha1.FaultStatus{
+			Name: l.Fault.Name, State: string(l.State), StateStartTime: at(&l.Since), Message: kube.Truncate(l.Problem, 1024),
+			Injector: v1alpha1.Injector(l.Injector), Lasting: l.Lasting, Processes: l.Marks,
+			Targets: names(l.Targets.From), OtherSide: names(l.Targets.To),
+			InjectingTime: at(l.Injecting), InjectedTime: at(l.Injected), RecoveringTime: at(l.Recovering), RecoveredTime: at(l.Recovered),
+		})
+	}
+}

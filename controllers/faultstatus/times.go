@@ -1,0 +1,20 @@
+package faultstatus
+
+import "time"
+
+const (
+	// StartLead is how far ahead of time the common start is announced: workers poll for it.
+	StartLead = 5 * time.Second
+
+	// Poll is how often a step of a fault that is not done is tried again, and Patience after how long the fault is
+	// given up.
+	Poll     = 500 * time.Millisecond
+	Patience = 20 * time.Second
+	// roleAhead is how long before a fault the nodes that have a role are looked up, so that all can be told in time, and
+	// killAhead how long before a kill the processes that it is to end. Other faults are set up once the start is known.
+	roleAhead = 3 * time.Second
+	killAhead = time.Second
+	// injectEarly is how long before its time the operator turns to a fault that it injects itself; then it waits for that
+	// time.
+	injectEarly = 500 * time.Millisecond
+)

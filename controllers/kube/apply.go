@@ -1,0 +1,125 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+)
+
+// NameTakenError says that an object that the operator needs exists and is somebody else's.
+type NameTakenError struct{ kind, name string }
+
+func (e *NameTakenError) Error() string {
+	return fmt.Sprintf("%s %s exists and does not belong to this object: delete it, or choose another name", e.kind, e.name)
+}
+
+// NameTaken is the error for an object that has the name of obj and another owner.
+func NameTaken(obj client.Object) error { return &NameTakenError{KindOf(obj), obj.GetName()} }
+
+// EnsureCreated makes an object under owner. One that exists already is left as it is when it is the owner's.
+// live reads from the API server itself.
+func EnsureCreated(ctx context.Context, c client.Client, live client.Reader, owner, obj client.Object) error {
+	if err := controllerutil.SetControllerReference(owner, obj, c.Scheme()); err != nil {
+		return err
+	}
+	err := c.Create(ctx, obj)
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	existing := obj.DeepCopyObject().(client.Object)
+	if err := live.Get(ctx, client.ObjectKeyFromObject(obj), existing); err != nil {
+		return err
+	}
+	if !metav1.IsControlledBy(existing, owner) {
+		return NameTaken(obj)
+	}
+	return nil
+}
+
+// Ensure makes an object under owner, or patches it to what is desired. Fields that the desired object leaves out are the
+// API server's.
+func Ensure(ctx context.Context, c client.Client, live client.Reader, owner, desired client.Object) error {
+	existing := desired.DeepCopyObject().(client.Object)
+	err := c.Get(ctx, client.ObjectKeyFromObject(desired), existing)
+	if apierrors.IsNotFound(err) {
+		return EnsureCreated(ctx, c, live, owner, desired)
+	}
+	if err != nil {
+		return err
+	}
+	if !metav1.IsControlledBy(existing, owner) {
+		return NameTaken(desired)
+	}
+	before := existing.DeepCopyObject().(client.Object)
+	if !overwrite(existing, desired) {
+		return nil
+	}
+	return c.Patch(ctx, existing, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// overwrite changes existing to what desired says and tells whether anything changed.
+func overwrite(existing, desired client.Object) bool {
+	changed := !equality.Semantic.DeepDerivative(desired.GetLabels(), existing.GetLabels())
+	if changed {
+		existing.SetLabels(desired.GetLabels())
+	}
+	switch d := desired.(type) {
+	case *corev1.Service:
+		e := existing.(*corev1.Service)
+		if !equality.Semantic.DeepDerivative(d.Spec, e.Spec) {
+			e.Spec.Ports, e.Spec.Selector = d.Spec.Ports, d.Spec.Selector
+			e.Spec.PublishNotReadyAddresses = d.Spec.PublishNotReadyAddresses
+			changed = true
+		}
+	case *appsv1.StatefulSet:
+		e := existing.(*appsv1.StatefulSet)
+		if !equality.Semantic.DeepDerivative(d.Spec, e.Spec) || podFieldsRemoved(&d.Spec.Template.Spec, &e.Spec.Template.Spec) {
+			e.Spec.Replicas, e.Spec.UpdateStrategy, e.Spec.Template = d.Spec.Replicas, d.Spec.UpdateStrategy, d.Spec.Template
+			changed = true
+		}
+	case *corev1.ConfigMap:
+		e := existing.(*corev1.ConfigMap)
+		if !maps.Equal(d.Data, e.Data) || !equality.Semantic.DeepDerivative(d.Annotations, e.Annotations) {
+			e.Data, e.Annotations = d.Data, d.Annotations
+			changed = true
+		}
+	case *rbacv1.Role:
+		e := existing.(*rbacv1.Role)
+		if !equality.Semantic.DeepEqual(d.Rules, e.Rules) {
+			e.Rules = d.Rules
+			changed = true
+		}
+	}
+	return changed
+}
+
+// podFieldsRemoved finds what a derivative comparison cannot: fields of a pod that a user may set and has taken away.
+func podFieldsRemoved(d, e *corev1.PodSpec) bool {
+	return len(d.InitContainers) != len(e.InitContainers) || len(d.Containers) != len(e.Containers) || len(d.Volumes) != len(e.Volumes) ||
+		len(d.SchedulingGates) != len(e.SchedulingGates) ||
+		len(d.NodeSelector) != len(e.NodeSelector) || len(d.Tolerations) != len(e.Tolerations) ||
+		(d.Affinity == nil) != (e.Affinity == nil) ||
+		!equality.Semantic.DeepEqual(d.Containers[0].Resources, e.Containers[0].Resources)
+}
+
+// KindOf names the kind of a typed object, whose TypeMeta is empty.
+func KindOf(obj client.Object) string {
+	_, kind, _ := strings.Cut(fmt.Sprintf("%T", obj), ".")
+	return kind
+}
+
+// namespaceEnds tells whether err says that nothing can be made any more because the namespace is being deleted: the
+// object that is being reconciled is about to go too.
+func namespaceEnds(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}

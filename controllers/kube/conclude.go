@@ -1,0 +1,66 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// conflictDelay is how long a reconciliation waits that worked on an object which has changed since.
+const conflictDelay = time.Second
+
+// Conclusion is how a reconciliation ends.
+type Conclusion struct {
+	Before, After client.Object
+	// Changed tells that the status differs and is to be written.
+	Changed bool
+	// Err is what the reconciliation itself ended with. The status is written all the same: it may say why.
+	Err error
+	// Again is when to look again.
+	Again time.Duration
+	// Recorded is called once the status is as it should be: what it tells the world is on record.
+	Recorded func()
+}
+
+// Conclude writes the status. Who lost a race starts over a little later, without a word: the object has news.
+func (c Conclusion) Conclude(ctx context.Context, to client.Client) (reconcile.Result, error) {
+	if c.Changed {
+		patch := client.MergeFromWithOptions(c.Before, client.MergeFromWithOptimisticLock{})
+		if err := to.Status().Patch(ctx, c.After, patch); err != nil {
+			if apierrors.IsConflict(err) {
+				return reconcile.Result{RequeueAfter: conflictDelay}, nil
+			}
+			return reconcile.Result{}, errors.Join(c.Err, client.IgnoreNotFound(err))
+		}
+	}
+	c.Recorded()
+	if apierrors.IsConflict(c.Err) || namespaceEnds(c.Err) {
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+	}
+	if c.Err != nil {
+		return reconcile.Result{}, c.Err
+	}
+	return reconcile.Result{RequeueAfter: c.Again}, nil
+}
+
+// ByLabel enqueues the object that a label of another names. An object counts unless one of the conditions refuses it.
+func ByLabel(label string, counts ...func(client.Object) bool) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+		name := obj.GetLabels()[label]
+		if name == "" {
+			return nil
+		}
+		for _, count := range counts {
+			if !count(obj) {
+				return nil
+			}
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
+	})
+}

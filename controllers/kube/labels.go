@@ -1,0 +1,109 @@
+package kube
+
+import (
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// Labels on what the operator makes.
+const (
+	// LabelDatabase is the GeoDatabase's name.
+	LabelDatabase = "geobench.dev/database"
+	// LabelRegion is the region that a pod plays in: network emulation and dashboards select by it.
+	LabelRegion = "geobench.dev/region"
+	// LabelRole is one of the Role constants.
+	LabelRole = "geobench.dev/role"
+	// LabelRun is the BenchmarkRun's name.
+	LabelRun = "geobench.dev/run"
+	// LabelAttempt tells the objects of one spec.runID from those of the next.
+	LabelAttempt = "geobench.dev/attempt"
+	// LabelExperiment is the name of the Experiment that made a database, a run or a report.
+	LabelExperiment = "geobench.dev/experiment"
+	// LabelExpired is "true" on the result of a run that was deleted because its time to live was over.
+	LabelExpired = "geobench.dev/expired"
+	// LabelIncarnation is the database's incarnation that a node belongs to.
+	LabelIncarnation = "geobench.dev/incarnation"
+	// LabelManagedBy has the value ManagedBy on everything that the operator makes: its caches select by it.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	labelName      = "app.kubernetes.io/name"
+	labelInstance  = "app.kubernetes.io/instance"
+	labelComponent = "app.kubernetes.io/component"
+
+	// ManagedBy is the value of LabelManagedBy.
+	ManagedBy = "geobench"
+
+	// LabelTopologyRegion is what cloud providers put on Kubernetes nodes.
+	LabelTopologyRegion = "topology.kubernetes.io/region"
+)
+
+// The roles of objects.
+const (
+	// RoleNode is a node of a database.
+	RoleNode = "node"
+	// RoleTopology is the ConfigMap that nodes read.
+	RoleTopology = "topology"
+	// RoleNetwork is what the emulation of a database's network needs.
+	RoleNetwork = "network"
+	// RoleWorker is a load generator and what it needs.
+	RoleWorker = "worker"
+	// RoleReport is the ConfigMap where a worker and the operator meet.
+	RoleReport = "report"
+	// RoleSnapshot is a ConfigMap with what a run began with: the nodes' counters, the manifests.
+	RoleSnapshot = "snapshot"
+	// RoleCredentials is a Secret with the keys and certificates of pods.
+	RoleCredentials = "credentials"
+	// RoleFault is what injects a run's faults.
+	RoleFault = "fault"
+	// RoleResult is the ConfigMap with the result document.
+	RoleResult = "result"
+	// RolePoint is a database or a run of an Experiment.
+	RolePoint = "point"
+	// RoleFindings is the ConfigMap with an Experiment's claims and figures.
+	RoleFindings = "findings"
+)
+
+// DatabaseLabels are those of what is made for a database; role is one of the Role constants.
+func DatabaseLabels(db *v1alpha1.GeoDatabase, role string) map[string]string {
+	return map[string]string{
+		LabelDatabase:  db.Name,
+		LabelRole:      role,
+		LabelManagedBy: ManagedBy,
+		labelName:      "geobench-database",
+		labelInstance:  db.Name,
+		labelComponent: role,
+	}
+}
+
+// RunLabels are those of what is made for an attempt of a run; role is one of the Role constants.
+func RunLabels(run *v1alpha1.BenchmarkRun, role string) map[string]string {
+	return map[string]string{
+		LabelRun:       run.Name,
+		LabelAttempt:   Attempt(run),
+		LabelRole:      role,
+		LabelManagedBy: ManagedBy,
+		labelName:      "geobench-run",
+		labelInstance:  run.Name,
+		labelComponent: role,
+	}
+}
+
+// ExperimentLabels are those of what is made for an experiment; role is one of the Role constants.
+func ExperimentLabels(e *v1alpha1.Experiment, role string) map[string]string {
+	return map[string]string{
+		LabelExperiment: e.Name,
+		LabelRole:       role,
+		LabelManagedBy:  ManagedBy,
+		labelName:       "geobench-experiment",
+		labelInstance:   e.Name,
+		labelComponent:  role,
+	}
+}
+
+// WithLabel returns a copy of labels with one more.
+func WithLabel(labels map[string]string, key, value string) map[string]string {
+	out := make(map[string]string, len(labels)+1)
+	for k, v := range labels {
+		out[k] = v
+	}
+	out[key] = value
+	return out
+}

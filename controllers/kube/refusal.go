@@ -1,0 +1,32 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/geobench/geobench/internal/health"
+)
+
+// Refusal is a spec that cannot be carried out. It is shown in the status and waits for the user.
+type Refusal struct{ Reason, Message string }
+
+func (r *Refusal) Error() string { return r.Reason + ": " + r.Message }
+
+// Refuse is a refusal with a reason, one word as in a condition, and a sentence that says what would be right.
+func Refuse(reason, format string, args ...any) *Refusal {
+	return &Refusal{reason, fmt.Sprintf(format, args...)}
+}
+
+// AsRefusal returns the refusal that err is, if it is one: a name that somebody else has is for the user to settle,
+// too.
+func AsRefusal(err error) *Refusal {
+	var r *Refusal
+	var taken *NameTakenError
+	switch {
+	case errors.As(err, &r):
+		return r
+	case errors.As(err, &taken):
+		return &Refusal{health.NameTaken, taken.Error()}
+	}
+	return nil
+}

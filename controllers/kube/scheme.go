@@ -1,0 +1,17 @@
+package kube
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// Scheme knows Geobench's own kinds and those of Kubernetes that the operator makes.
+func Scheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(s)) // cannot fail: the types are fixed
+	utilruntime.Must(v1alpha1.AddToScheme(s))
+	return s
+}

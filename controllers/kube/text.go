@@ -1,0 +1,20 @@
+package kube
+
+// Truncate shortens s to at most limit bytes.
+func Truncate(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 3 && s[limit-3]&0xc0 == 0x80 {
+		limit--
+	}
+	return s[:limit-3] + "..."
+}
+
+// Suffix is what follows a statement that message explains: a colon and the message, or nothing where there is none.
+func Suffix(message string) string {
+	if message == "" {
+		return ""
+	}
+	return ": " + Truncate(message, 512)
+}

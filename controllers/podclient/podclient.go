@@ -1,0 +1,268 @@
+package podclient
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/geobench/geobench/controllers/authority"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/wan"
+)
+
+const (
+	// NodeTimeout bounds a question to a node.
+	NodeTimeout = 3 * time.Second
+	// loadTimeout bounds the loading of its data.
+	loadTimeout = 10 * time.Minute
+)
+
+// AtOnce is how many pods are asked at once.
+const AtOnce = 32
+
+// Nodes asks the nodes of a database, and the workers of a run. Addresses are host:port of a node's administration server.
+type Nodes interface {
+	Status(ctx context.Context, addr string) (*admin.Status, error)
+	Load(ctx context.Context, addr string, req *admin.LoadRequest) (*admin.LoadResponse, error)
+	Disturb(ctx context.Context, addr string, a *admin.Agenda) error
+	Log(ctx context.Context, addr string) (*admin.Log, error)
+	Audit(ctx context.Context, addr string) (*admin.Audit, error)
+	// History opens the history that the worker at addr has recorded.
+	History(ctx context.Context, addr string) (io.ReadCloser, error)
+	// Clock compares the clocks of the node or worker at addr with this one.
+	Clock(ctx context.Context, addr string) (Clock, error)
+}
+
+// Clock is what the clocks of another process show, beside the operator's own.
+type Clock struct {
+	// Ahead is by how much its clock is ahead.
+	Ahead time.Duration
+	// Zero is when its monotonic clock showed 0, by the operator's clock.
+	Zero time.Time
+	// Within is how far both may be off.
+	Within time.Duration
+}
+
+// Clients ask the pods of a database and of its runs, and nobody who merely has their addresses.
+type Clients interface {
+	// Nodes answer for the database with this UID.
+	Nodes(database types.UID) Nodes
+	// Sidecars answer which network is in force.
+	Sidecars(database types.UID) emulation.Sidecars
+}
+
+// maxAnswer bounds the answer of a node, in bytes: a status holds one histogram per region.
+const maxAnswer = 16 << 20
+
+// podClients ask over mutual TLS.
+type podClients struct {
+	credentials *authority.Keeper
+
+	mu      sync.Mutex
+	clients map[types.UID]*podClient
+}
+
+// podClient keeps the connections to the pods of one database.
+type podClient struct {
+	http *http.Client
+	used time.Time
+}
+
+// New returns the clients that prove themselves with what credentials keep.
+func New(credentials *authority.Keeper) Clients {
+	return &podClients{credentials: credentials, clients: map[types.UID]*podClient{}}
+}
+
+// clientLife is how long the connections to a database that nobody asks any more are remembered.
+const clientLife = 10 * time.Minute
+
+func (c *podClients) of(database types.UID) *http.Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(c.clients, func(_ types.UID, p *podClient) bool { return now.Sub(p.used) > clientLife })
+	p := c.clients[database]
+	if p == nil {
+		p = &podClient{http: &http.Client{
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport: &http.Transport{
+				DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+					config, err := c.credentials.TLS(ctx, database)
+					if err != nil {
+						return nil, err
+					}
+					return (&tls.Dialer{NetDialer: &net.Dialer{Timeout: NodeTimeout}, Config: config}).DialContext(ctx, network, addr)
+				},
+				MaxIdleConnsPerHost: 2,
+				IdleConnTimeout:     time.Minute,
+			},
+		}}
+		c.clients[database] = p
+	}
+	p.used = now
+	return p.http
+}
+
+func (c *podClients) Nodes(database types.UID) Nodes {
+	return &httpNodes{httpPods{c.of(database)}}
+}
+
+func (c *podClients) Sidecars(database types.UID) emulation.Sidecars {
+	return &httpSidecars{httpPods{c.of(database)}}
+}
+
+// httpPods are the pods of one database.
+type httpPods struct{ http *http.Client }
+
+type httpNodes struct{ httpPods }
+
+type httpSidecars struct{ httpPods }
+
+func (c *httpSidecars) Status(ctx context.Context, addr string) (*wan.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
+	defer cancel()
+	out := &wan.Status{}
+	return out, c.do(ctx, http.MethodGet, addr, "/status", nil, out)
+}
+
+func (c *httpSidecars) Log(ctx context.Context, addr string) (log *wan.Log, ahead, within time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
+	defer cancel()
+	log = &wan.Log{}
+	asked := time.Now()
+	if err := c.do(ctx, http.MethodGet, addr, "/log", nil, log); err != nil {
+		return nil, 0, 0, err
+	}
+	took := time.Since(asked)
+	return log, log.Now.Sub(asked.Add(took / 2).Round(0)), took / 2, nil
+}
+
+func (c *httpNodes) Status(ctx context.Context, addr string) (*admin.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
+	defer cancel()
+	out := &admin.Status{}
+	return out, c.do(ctx, http.MethodGet, addr, "/status", nil, out)
+}
+
+func (c *httpNodes) Load(ctx context.Context, addr string, req *admin.LoadRequest) (*admin.LoadResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	out := &admin.LoadResponse{}
+	return out, c.do(ctx, http.MethodPost, addr, "/load", req, out)
+}
+
+func (c *httpNodes) Disturb(ctx context.Context, addr string, a *admin.Agenda) error {
+	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
+	defer cancel()
+	return c.do(ctx, http.MethodPost, addr, "/disturb", a, &struct{}{})
+}
+
+func (c *httpNodes) Log(ctx context.Context, addr string) (*admin.Log, error) {
+	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
+	defer cancel()
+	out := &admin.Log{}
+	return out, c.do(ctx, http.MethodGet, addr, "/log", nil, out)
+}
+
+func (c *httpNodes) Audit(ctx context.Context, addr string) (*admin.Audit, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	out := &admin.Audit{}
+	return out, c.do(ctx, http.MethodGet, addr, "/audit", nil, out)
+}
+
+func (c *httpNodes) History(ctx context.Context, addr string) (io.ReadCloser, error) {
+	resp, err := c.get(ctx, addr, deploy.PathHistory)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// clockProbes is how often a clock is asked: the quickest answer tells the most.
+const clockProbes = 8
+
+// Clock asks a clock as F. Cristian proposed (Probabilistic clock synchronization, 1989): what it shows was true at some time
+// between the question and the answer.
+func (c *httpNodes) Clock(ctx context.Context, addr string) (Clock, error) {
+	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
+	defer cancel()
+	best := Clock{Within: time.Hour}
+	for range clockProbes {
+		var shown admin.Reading
+		asked := time.Now()
+		if err := c.do(ctx, http.MethodGet, addr, admin.PathClock, nil, &shown); err != nil {
+			return Clock{}, err
+		}
+		took := time.Since(asked)
+		if middle := asked.Add(took / 2); took/2 < best.Within {
+			best = Clock{Ahead: time.Duration(shown.Wall - middle.UnixNano()), Zero: middle.Add(-shown.Monotonic).Round(0), Within: took / 2}
+		}
+	}
+	return best, nil
+}
+
+// get asks for something that is not JSON. The caller closes the body.
+func (c httpPods) get(ctx context.Context, addr, path string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+addr+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		b, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("GET %s: %s: %s", req.URL, resp.Status, strings.TrimSpace(string(b)))
+	}
+	return resp, nil
+}
+
+func (c httpPods) do(ctx context.Context, method, addr, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "https://"+addr+path, body)
+	if err != nil {
+		return err
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, req.URL, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s %s: %s: %s", method, req.URL, resp.Status, strings.TrimSpace(string(b[:min(len(b), 512)])))
+	}
+	if err := json.Unmarshal(b, out); err != nil {
+		return fmt.Errorf("%s %s: the answer is no %T: %w", method, req.URL, out, err)
+	}
+	return nil
+}

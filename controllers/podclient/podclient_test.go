@@ -1,0 +1,119 @@
+package podclient
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/geobench/geobench/controllers/authority"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/identity/identitytest"
+)
+
+func TestHTTPWorkerClient(t *testing.T) {
+	credentials, folder := unitCredentials(t, "uid")
+	addr := identitytest.Serve(t, folder, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case admin.PathClock:
+			_ = json.NewEncoder(w).Encode(admin.Reading{Wall: time.Now().Add(time.Hour).UnixNano(), Monotonic: time.Minute})
+		case deploy.PathHistory:
+			http.Error(w, "the history is still being written", http.StatusConflict)
+		}
+	})
+	c := New(credentials).Nodes("uid")
+	clock, err := c.Clock(t.Context(), addr)
+	if err != nil || clock.Within <= 0 || clock.Within > time.Minute || (clock.Ahead-time.Hour).Abs() > clock.Within || (time.Since(clock.Zero)-time.Minute).Abs() > time.Minute/2 {
+		t.Errorf("the clocks are %+v, %v; they are an hour ahead, and began a minute ago", clock, err)
+	}
+	if _, err := c.History(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "409 Conflict: the history is still") {
+		t.Errorf("a history that is being written gave %v", err)
+	}
+	body, err := c.History(t.Context(), identitytest.Serve(t, folder, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "all of it") }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close() //nolint:errcheck // a test
+	if b, err := io.ReadAll(body); err != nil || string(b) != "all of it" {
+		t.Errorf("read %q, %v", b, err)
+	}
+}
+
+func TestHTTPNodeClient(t *testing.T) {
+	credentials, folder := unitCredentials(t, "uid")
+	server := identitytest.Serve(t, folder, func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method + r.URL.Path {
+		case "GET/status":
+			fmt.Fprint(w, `{"node": "a/0/0", "pod": "p", "ready": true}`)
+		case "GET/log":
+			fmt.Fprint(w, `{"process": "p", "now": "2026-01-01T00:00:00Z"}`)
+		case "GET/clock":
+			http.Redirect(w, r, "/status", http.StatusFound)
+		case "POST/load":
+			fmt.Fprint(w, `{"rows": 7}`)
+		default:
+			http.Error(w, "3 transactions are pending", http.StatusConflict)
+		}
+	})
+	pods := New(credentials)
+	addr, c := server, pods.Nodes("uid")
+	if s, err := c.Status(t.Context(), addr); err != nil || s.Node != "a/0/0" || !s.Ready {
+		t.Errorf("status is %+v, %v", s, err)
+	}
+	if r, err := c.Load(t.Context(), addr, &admin.LoadRequest{Dataset: "d"}); err != nil || r.Rows != 7 {
+		t.Errorf("load is %+v, %v", r, err)
+	}
+	if _, err := c.Audit(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "409 Conflict: 3 transactions are pending") {
+		t.Errorf("audit says %v", err)
+	}
+	if _, err := c.Clock(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "302 Found") {
+		t.Errorf("a redirection is followed: %v", err)
+	}
+	if s, err := pods.Sidecars("uid").Status(t.Context(), addr); err != nil || s.Pod != "p" {
+		t.Errorf("the sidecar's status is %+v, %v", s, err)
+	}
+	if l, ahead, within, err := pods.Sidecars("uid").Log(t.Context(), addr); err != nil || l.Process != "p" || ahead.Abs() < time.Hour || within <= 0 {
+		t.Errorf("the sidecar's log is %+v, %s ahead within %s, %v", l, ahead, within, err)
+	}
+	if _, err := pods.Nodes("other").Status(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "not other.database.geobench.dev") {
+		t.Errorf("another database's pod is believed: %v", err)
+	}
+	stranger, _ := unitCredentials(t, "uid")
+	if _, err := New(stranger).Nodes("uid").Status(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "unknown authority") {
+		t.Errorf("whoever has the address is believed: %v", err)
+	}
+}
+
+// unitCredentials are an operator's, and what the pods of one of its databases find.
+func unitCredentials(t *testing.T, database types.UID) (*authority.Keeper, identity.Folder) {
+	t.Helper()
+	c := fake.NewClientBuilder().WithScheme(kube.Scheme()).Build()
+	credentials := &authority.Keeper{Client: c, Live: c, Namespace: "geobench-system", Clock: clock.RealClock{}}
+	a, err := credentials.Authority(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := a.Issue(identity.ServerName(string(database)), false, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	for file, b := range map[string][]byte{identity.FileCert: cert.Cert, identity.FileKey: cert.Key, identity.FileSigners: a.Signers()} {
+		if err := os.WriteFile(filepath.Join(folder, file), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return credentials, identity.Folder(folder)
+}

@@ -1,0 +1,65 @@
+package results
+
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/pack"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// The keys of a result ConfigMap: the document as JSON, or gzipped where that would not fit.
+const (
+	Key     = "result.json"
+	KeyGzip = "result.json.gz"
+)
+
+// PlainLimit is up to how many bytes a document is kept as readable text. A ConfigMap holds 1 MiB.
+const PlainLimit = 900_000
+
+// Text is the document in a result ConfigMap as it was written.
+func Text(cm *corev1.ConfigMap) ([]byte, error) {
+	text := []byte(cm.Data[Key])
+	if packed := cm.BinaryData[KeyGzip]; packed != nil {
+		var err error
+		if text, err = pack.Unpack(packed); err != nil {
+			return nil, fmt.Errorf("config map %s: %s: %w", cm.Name, KeyGzip, err)
+		}
+	}
+	if len(text) == 0 {
+		return nil, fmt.Errorf("config map %s has neither %s nor %s", cm.Name, Key, KeyGzip)
+	}
+	return text, nil
+}
+
+// ErrOther tells that a result ConfigMap holds another document than the one that the run has left.
+var ErrOther = errors.New("it is not the one that its BenchmarkRun has left")
+
+// Read reads the document that a run has left from its result ConfigMap. It fails with ErrOther when the run's status has
+// another digest.
+func Read(run *v1alpha1.BenchmarkRun, cm *corev1.ConfigMap) (*result.Document, error) {
+	text, err := Text(cm)
+	if err != nil {
+		return nil, err
+	}
+	if want := run.Status.ReportDigest; want != "" && identity.Digest(text) != want { // runs of before had none
+		return nil, fmt.Errorf("config map %s: %w: its digest is %s, not %s as status.reportDigest of %s says", cm.Name, ErrOther, identity.Digest(text), want, run.Name)
+	}
+	doc, err := result.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("config map %s: %w", cm.Name, err)
+	}
+	return doc, nil
+}
+
+// The keys of a report ConfigMap: the claims and figures as JSON, or gzipped where that would not fit, and as tables for
+// people, as long as there is room.
+const (
+	ReportKey     = "report.json"
+	ReportKeyGzip = "report.json.gz"
+	ReportText    = "report.txt"
+)

@@ -1,0 +1,122 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+)
+
+// cleanUp deletes what belongs to the run and tells whether all of it is gone. The result is kept unless everything must
+// go. Whatever carries the run's label and is owned by it is found, so nothing depends on how far the run came.
+func (s *scope) cleanUp(ctx context.Context, everything bool) (bool, error) {
+	if clean, err := s.endFaults(ctx); err != nil || !clean {
+		s.again = kube.PollFast
+		return false, err
+	}
+	left := ""
+	for _, list := range cleanupLists() {
+		if err := s.Live.List(ctx, list, client.InNamespace(s.run.Namespace), client.MatchingLabels{kube.LabelRun: s.run.Name, kube.LabelManagedBy: kube.ManagedBy}); err != nil {
+			return false, err
+		}
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			obj := item.(client.Object)
+			if !s.mayDelete(obj, everything) {
+				return nil
+			}
+			left = fmt.Sprintf("%s %s", kube.KindOf(obj), obj.GetName())
+			if obj.GetDeletionTimestamp() != nil {
+				return nil
+			}
+			uid := obj.GetUID()
+			err := s.Client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &uid})
+			return client.IgnoreNotFound(err)
+		})
+		if err != nil {
+			return false, err
+		}
+	}
+	credentials, err := s.deleteCredentials(ctx)
+	if err != nil {
+		return false, err
+	}
+	if left = cmp.Or(left, credentials); left == "" {
+		s.cleanupRecovered()
+		return true, nil
+	}
+	s.again = kube.PollFast
+	s.cleanupPending(left)
+	return false, nil
+}
+
+// deleteCredentials deletes the Secret of the attempt, by its name: the operator may not list Secrets. It returns what is left.
+func (s *scope) deleteCredentials(ctx context.Context) (string, error) {
+	secret := &corev1.Secret{}
+	err := s.Live.Get(ctx, client.ObjectKey{Namespace: s.run.Namespace, Name: kube.RunCredentialsName(s.run)}, secret)
+	if err != nil || !metav1.IsControlledBy(secret, s.run) {
+		return "", client.IgnoreNotFound(err)
+	}
+	if secret.DeletionTimestamp == nil {
+		err = client.IgnoreNotFound(s.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID}))
+	}
+	return "Secret " + secret.Name, err
+}
+
+// cleanupLists are the kinds of objects that runs make, in the order of their deletion.
+func cleanupLists() []client.ObjectList {
+	return []client.ObjectList{
+		&batchv1.JobList{}, // first: a Job would replace its pods
+		&corev1.PodList{},
+		&rbacv1.RoleBindingList{},
+		&rbacv1.RoleList{},
+		&corev1.ServiceAccountList{},
+		&corev1.ConfigMapList{},
+	}
+}
+
+// mayDelete tells whether obj is the run's to delete. Pods belong to it through their Job, which may be gone already.
+func (s *scope) mayDelete(obj client.Object, everything bool) bool {
+	if _, ok := obj.(*corev1.Pod); ok {
+		return obj.GetLabels()[kube.LabelRole] == kube.RoleWorker
+	}
+	if !metav1.IsControlledBy(obj, s.run) {
+		return false
+	}
+	return everything || obj.GetLabels()[kube.LabelRole] != kube.RoleResult
+}
+
+// cleanupPending says so when something does not go away.
+func (s *scope) cleanupPending(what string) {
+	since := s.run.Status.CompletionTime
+	if s.run.DeletionTimestamp != nil {
+		since = s.run.DeletionTimestamp
+	}
+	if since == nil || s.Clock.Now().Sub(since.Time) < cleanupPatience {
+		return
+	}
+	s.cleanupFailed(fmt.Sprintf("%s has not gone away for %s; see its finalizers and its node", what, v1alpha1.DurationOf(cleanupPatience)))
+}
+
+func (s *scope) cleanupFailed(message string) {
+	if s.isTrue(v1alpha1.ConditionCleanupFailed) {
+		return
+	}
+	s.condition(v1alpha1.ConditionCleanupFailed, true, "ObjectRemains", message)
+	s.events = append(s.events, kube.CleanupFailed(message))
+}
+
+func (s *scope) cleanupRecovered() {
+	if s.isTrue(v1alpha1.ConditionCleanupFailed) {
+		s.condition(v1alpha1.ConditionCleanupFailed, false, "Clean", "everything is gone")
+	}
+}

@@ -1,0 +1,101 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/podclient"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// The clocks of the workers, as notes of a run: from before the start and from the end of the last window.
+const (
+	clocksBefore = "clocks-before.json.gz"
+	clocksEnd    = "clocks-end.json.gz"
+)
+
+// noteClocks measures the clocks of all workers, unless that was done before, and notes them. Workers start by their own clocks at an
+// instant of the operator's. The run ends when one is too far from it; the error says what could not be asked.
+func (s *scope) noteClocks(ctx context.Context, key string) error {
+	var clocks []result.Clock
+	if found, err := s.noted(ctx, key, &clocks); found || err != nil {
+		return err
+	}
+	clocks = make([]result.Clock, len(s.workers))
+	group, asking := errgroup.WithContext(ctx)
+	group.SetLimit(podclient.AtOnce)
+	for i := range s.workers {
+		w := &s.workers[i]
+		group.Go(func() error {
+			addr, _, err := s.workerAddress(asking, w)
+			if err != nil {
+				return err
+			}
+			c, err := s.Pods.Nodes(s.db.UID).Clock(asking, addr)
+			if err != nil {
+				return fmt.Errorf("the clock of %s: %w", w.name(), err)
+			}
+			clocks[i] = result.Clock{Region: w.region, Index: w.index, AheadMicroseconds: c.Ahead.Microseconds(), WithinMicroseconds: c.Within.Microseconds()}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if reasons := result.ClocksApart(clocks); len(reasons) > 0 {
+		return troubled(reasons[0].Reason, "%s", reasons[0].Message)
+	}
+	return s.note(ctx, key, clocks)
+}
+
+// workerAddress finds out where a worker answers, and on which Kubernetes node it runs.
+func (s *scope) workerAddress(ctx context.Context, w *workerState) (addr, machine string, err error) {
+	pod := &corev1.Pod{}
+	err = s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: w.report.Data[deploy.KeyPod]}, pod)
+	if client.IgnoreNotFound(err) != nil {
+		return "", "", err
+	}
+	if err != nil || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "" ||
+		pod.Labels[kube.LabelRun] != s.run.Name || pod.Labels[kube.LabelAttempt] != kube.Attempt(s.run) {
+		return "", "", &podEndedError{w.name()}
+	}
+	return net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(database.AdminPort)), pod.Spec.NodeName, nil
+}
+
+// podEndedError says that a worker's pod is not there to be asked any more.
+type podEndedError struct{ worker string }
+
+func (e *podEndedError) Error() string { return fmt.Sprintf("the pod of %s has ended", e.worker) }
+
+// workerClocks are those that were measured before the start and at the end.
+func (s *scope) workerClocks(ctx context.Context) (all []result.Clock, err error) {
+	for _, key := range []string{clocksBefore, clocksEnd} {
+		var clocks []result.Clock
+		if _, err := s.noted(ctx, key, &clocks); err != nil {
+			return nil, err
+		}
+		all = append(all, clocks...)
+	}
+	return all, nil
+}
+
+// awaitClocks measures the workers' clocks before a start is chosen; false while one does not answer.
+func (s *scope) awaitClocks(ctx context.Context) (bool, error) {
+	err := s.noteClocks(ctx, clocksBefore)
+	if err == nil || isTrouble(err) {
+		return err == nil, err
+	}
+	s.condition(v1alpha1.ConditionMeasured, false, "WaitingForClocks", err.Error())
+	return false, nil
+}

@@ -1,0 +1,292 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/authority"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/errand"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/podclient"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/health"
+	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// Reconciler leads runs through their stages.
+type Reconciler struct {
+	Client client.Client
+	// Live reads from the API server itself.
+	Live client.Reader
+	Pods podclient.Clients
+	// Choose picks the backend that emulates a database's network.
+	Choose database.Chooser
+	// Unfit says why Chaos Mesh cannot inject objects of a kind, empty when it can.
+	Unfit func(ctx context.Context, db *v1alpha1.GeoDatabase, kind string, qdiscs []string) (string, error)
+	// Credentials give pods theirs.
+	Credentials *authority.Keeper
+	// Abilities say what the checks may let through.
+	Abilities check.Abilities
+	// Errands are what takes longer than a reconciliation. Loads are how many runs load their data at once, and Memory is what the
+	// histories and baselines that are checked at the same time share, in bytes.
+	Errands       *errand.Runner
+	Loads, Memory *errand.Budget
+	// Image of workers, and of the nodes of the databases that runs are checked against.
+	Image  string
+	Events events.EventRecorder
+	Clock  clock.PassiveClock
+	// Wait waits for a part of a second.
+	Wait func(ctx context.Context, d time.Duration) error
+}
+
+// Wait is Wait where time is what it is.
+func Wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	ofRun := kube.ByLabel(kube.LabelRun, func(obj client.Object) bool { return obj.GetLabels()[kube.LabelRole] != kube.RoleResult })
+	byDatabase := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+		db, ok := obj.(*v1alpha1.GeoDatabase)
+		if !ok {
+			return nil
+		}
+		return r.wakesUp(ctx, db)
+	})
+	next := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+		run, ok := obj.(*v1alpha1.BenchmarkRun)
+		db := &v1alpha1.GeoDatabase{}
+		if !ok || r.Client.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.DatabaseRef.Name}, db) != nil {
+			return nil
+		}
+		return r.wakesUp(ctx, db)
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.BenchmarkRun{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&batchv1.Job{}, ofRun).
+		Watches(&corev1.Pod{}, ofRun).
+		Watches(&corev1.ConfigMap{}, ofRun, builder.WithPredicates(stateChanged{})).
+		Watches(&v1alpha1.GeoDatabase{}, byDatabase).
+		Watches(&v1alpha1.BenchmarkRun{}, next, builder.WithPredicates(leavesQueue{})).
+		WatchesRawSource(source.Channel(r.Errands.News, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: runsAtOnce}).
+		Complete(r)
+}
+
+// stateChanged lets through a worker's change of state, not its progress of every few seconds.
+type stateChanged struct{ predicate.Funcs }
+
+func (stateChanged) Update(e ctrlevent.UpdateEvent) bool {
+	was, ok1 := e.ObjectOld.(*corev1.ConfigMap)
+	is, ok2 := e.ObjectNew.(*corev1.ConfigMap)
+	return ok1 && ok2 && was.Data[deploy.KeyState] != is.Data[deploy.KeyState]
+}
+
+// Reconcile leads one run a step further.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if waits, result, err := r.waitInQueue(ctx, req.NamespacedName); waits || err != nil {
+		return result, err
+	}
+	run := &v1alpha1.BenchmarkRun{}
+	if err := r.Live.Get(ctx, req.NamespacedName, run); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Errands.Forget(req.NamespacedName)
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	r.Errands.Retain(req.NamespacedName, errandPhase(run))
+	s := &scope{Reconciler: r, run: run, before: run.DeepCopy()}
+	err := s.reconcile(ctx)
+	var t *trouble
+	if errors.As(err, &t) && !kube.Over(run) && run.DeletionTimestamp == nil {
+		s.invalidate(t.reason, "in stage %s: %s", run.Status.Stage, t.message)
+		err = nil
+	}
+	s.setHealth()
+	changed := !s.gone && !equality.Semantic.DeepEqual(s.before.Status, run.Status)
+	return kube.Conclusion{
+		Before: s.before, After: run,
+		Changed: changed,
+		Err:     err,
+		Again:   s.again,
+		Recorded: func() {
+			if changed {
+				s.recorded(ctx)
+			}
+		},
+	}.Conclude(ctx, r.Client)
+}
+
+// setHealth says in conditions how the run is to be judged; all else in the status is as it will be written.
+func (s *scope) setHealth() {
+	health.Apply(&s.run.Status.Conditions, s.before.Status.Conditions, health.Run(s.run), s.now())
+}
+
+func (s *scope) reconcile(ctx context.Context) error {
+	run := s.run
+	if run.DeletionTimestamp != nil {
+		return s.remove(ctx)
+	}
+	run.Status.ObservedGeneration = run.Generation
+	switch {
+	case run.Status.Stage != "" && (run.Status.RunID != run.Spec.RunID || run.Held()):
+		return s.startOver(ctx)
+	case kube.Over(run):
+		return s.finish(ctx)
+	case run.Held():
+		return nil
+	case run.Status.Stage == "":
+		s.begin()
+		return nil
+	}
+	if run.Spec.Cancel {
+		s.invalidate(result.ReasonCancelled, "cancelled by spec.cancel in stage %s; change spec.runID and take spec.cancel back to run it again", run.Status.Stage)
+		return nil
+	}
+	if s.checkDeadlines(); kube.Over(run) {
+		return nil
+	}
+	if err := s.checkDatabase(ctx); err != nil || s.moved() {
+		return err
+	}
+	if err := s.checkHealth(ctx); err != nil || s.moved() {
+		return err
+	}
+	return stageOf(run).step(s, ctx)
+}
+
+// trouble is why what a run measured, or would measure, cannot be trusted: a reason of a verdict, and a sentence.
+type trouble struct{ reason, message string }
+
+func (t *trouble) Error() string { return t.message }
+
+func isTrouble(err error) bool {
+	var t *trouble
+	return errors.As(err, &t)
+}
+
+func troubled(reason, format string, args ...any) *trouble {
+	return &trouble{reason, fmt.Sprintf(format, args...)}
+}
+
+// begin takes a new run in.
+func (s *scope) begin() {
+	now := s.now()
+	s.run.Status.ObservedGeneration = s.run.Generation
+	s.run.Status.RunID = s.run.Spec.RunID
+	s.run.Status.StartTime = &now
+	s.enter(v1alpha1.StagePreflight)
+}
+
+// addFinalizer comes before all that a run makes or takes: nothing is without it.
+func (s *scope) addFinalizer(ctx context.Context) error {
+	if controllerutil.ContainsFinalizer(s.run, kube.Finalizer) {
+		return nil
+	}
+	return s.patchFinalizers(ctx, func(run *v1alpha1.BenchmarkRun) { controllerutil.AddFinalizer(run, kube.Finalizer) })
+}
+
+// patchFinalizers writes a change of the finalizers at once and leaves the status that is being worked on alone.
+func (s *scope) patchFinalizers(ctx context.Context, change func(*v1alpha1.BenchmarkRun)) error {
+	patched := s.before.DeepCopy()
+	change(patched)
+	if err := s.Client.Patch(ctx, patched, client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return err
+	}
+	for _, run := range []*v1alpha1.BenchmarkRun{s.before, s.run} {
+		run.ResourceVersion, run.Finalizers = patched.ResourceVersion, patched.Finalizers
+	}
+	return nil
+}
+
+// startOver runs the same object again for another spec.runID, once nothing of the last attempt is left; a run that is held then waits
+// as if it had never begun. The verdict of the last attempt goes in the write that tells that the new spec was seen.
+func (s *scope) startOver(ctx context.Context) error {
+	st := &s.run.Status
+	st.Verdict, st.Reason, st.Message = "", "", ""
+	for _, kind := range []string{v1alpha1.ConditionCompleted, v1alpha1.ConditionNotRegressed} {
+		meta.RemoveStatusCondition(&st.Conditions, kind)
+	}
+	clean, err := s.cleanUp(ctx, false)
+	if err != nil || !clean {
+		return err
+	}
+	if err := s.release(ctx); err != nil {
+		return err
+	}
+	s.run.Status = v1alpha1.BenchmarkRunStatus{ObservedGeneration: s.run.Generation}
+	if !s.run.Held() {
+		s.begin()
+	}
+	return nil
+}
+
+// finish cleans up after a run that is over, gives its database back and lets go of the run, which goes when its time has come.
+func (s *scope) finish(ctx context.Context) error {
+	if !controllerutil.ContainsFinalizer(s.run, kube.Finalizer) {
+		return s.expire(ctx)
+	}
+	clean, err := s.cleanUp(ctx, false)
+	if err != nil || !clean {
+		return err
+	}
+	if err := s.release(ctx); err != nil {
+		return err
+	}
+	if err := s.removeFinalizer(ctx); err != nil {
+		return err
+	}
+	return s.expire(ctx)
+}
+
+// remove cleans up after a run that is being deleted, at whatever stage.
+func (s *scope) remove(ctx context.Context) error {
+	if !controllerutil.ContainsFinalizer(s.run, kube.Finalizer) {
+		return nil
+	}
+	clean, err := s.cleanUp(ctx, true)
+	if err != nil || !clean {
+		return err
+	}
+	if err := s.release(ctx); err != nil {
+		return err
+	}
+	s.gone = true
+	return s.removeFinalizer(ctx)
+}
+
+func (s *scope) removeFinalizer(ctx context.Context) error {
+	return client.IgnoreNotFound(s.patchFinalizers(ctx, func(run *v1alpha1.BenchmarkRun) { controllerutil.RemoveFinalizer(run, kube.Finalizer) }))
+}

@@ -1,0 +1,52 @@
+package run
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/health"
+	"github.com/geobench/geobench/internal/load"
+)
+
+// The deadlines and intervals of runs, besides those of their stages.
+const (
+	// runsAtOnce is how many runs are looked at at the same time: one whose nodes do not answer holds up no other whose faults are due.
+	runsAtOnce = 32
+	// LoadsAtOnce is how many of them load their data.
+	LoadsAtOnce = 64
+
+	// historyTimeout bounds the fetching of a worker's history.
+	historyTimeout = time.Minute
+
+	// preflightDeadline bounds the waiting for a database that does not exist yet. Waiting for another run to finish is
+	// bounded by the run's own deadline only.
+	preflightDeadline = health.Patience
+	// readyDeadline bounds the time from the creation of the worker Jobs until all workers are ready.
+	readyDeadline = 5 * time.Minute
+	// startSlack is the least that must be left of faultstatus.StartLead when the last worker is told.
+	startSlack = 2 * time.Second
+	// collectGrace is added to requestTimeout: how long workers may take, after the last measured second, to
+	// hand in their reports.
+	collectGrace = 2 * time.Minute
+	// measureGrace is added to the workers' schedule before they are held for stuck.
+	measureGrace = 30 * time.Second
+	// faultLease is how long after its end Chaos Mesh undoes a fault by itself.
+	faultLease = 60 * time.Second
+
+	// stalledPatience is how long transactions stay unfinished, once faults have taken nodes, before they are held to stay so.
+	stalledPatience = 10 * time.Second
+
+	// cleanupPatience is after how long an object that does not go away is reported.
+	cleanupPatience = 2 * time.Minute
+)
+
+// runDeadline returns how long a run may take from its start to its end.
+func runDeadline(run *v1alpha1.BenchmarkRun) time.Duration {
+	if run.Spec.Deadline != nil {
+		return run.Spec.Deadline.Duration
+	}
+	return measuredTime(&run.Spec.Load) + v1alpha1.DeadlineMargin
+}
+
+// measuredTime is how long the clients run: all warm-ups, measured windows and the pauses between them.
+func measuredTime(l *v1alpha1.Load) time.Duration { return load.PlanOf(*l, 0).LastWindow() }

@@ -1,0 +1,367 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/errand"
+	"github.com/geobench/geobench/controllers/faultstatus"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/podclient"
+	"github.com/geobench/geobench/internal/audit"
+	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/judge"
+	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/rtt"
+)
+
+// evaluate judges the run: it waits until the database is quiet, asks every node for the sums of its rows, merges the
+// workers' reports and writes the result document. The document comes first and the status after it, so that an operator
+// that is killed in between finds it and goes on from there.
+func (s *scope) evaluate(ctx context.Context) error {
+	doc, digest, err := s.storedResult(ctx)
+	if err != nil {
+		return err
+	}
+	if doc == nil {
+		judged, err := s.judge(ctx)
+		if judged == nil || err != nil {
+			return err
+		}
+		if err := s.storeResult(ctx, judged); err != nil {
+			return err
+		}
+		// What counts is what can be read there.
+		if doc, digest, err = s.storedResult(ctx); doc == nil {
+			return err
+		}
+	}
+	if compared, err := s.compareWithBaseline(doc); !compared {
+		return err
+	}
+	s.run.Status.ReportDigest = digest
+	s.conclude(doc)
+	return nil
+}
+
+// judge makes the result document; nil while there is something to wait for. Audits, the history and its check are an errand.
+func (s *scope) judge(ctx context.Context) (*result.Document, error) {
+	judging := s.errand("judge")
+	doc, state, err := errand.Outcome[*result.Document](s.Errands, judging)
+	var later *notYetError
+	switch {
+	case errors.As(err, &later):
+		s.condition(v1alpha1.ConditionDatabaseQuiet, false, later.reason, later.message)
+		s.again = kube.PollFast
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case state == errand.Done:
+		message := "every node has finished all transactions and was audited"
+		if gone := len(s.taken()); gone > 0 {
+			message = fmt.Sprintf("faults have taken %d nodes; of the others, those that wait for them were left out, and all the rest audited", gone)
+		}
+		s.condition(v1alpha1.ConditionDatabaseQuiet, true, "Quiet", message)
+		return doc, nil
+	case state == errand.None:
+		s.again = kube.PollFast
+		f := &judge.Facts{}
+		if quiet, err := s.awaitQuiet(ctx, f); !quiet {
+			return nil, err
+		}
+		workers, err := s.observeWorkers(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var memory int64
+		if recorded(s.run) {
+			if memory = s.historyFits(workers); s.moved() {
+				return nil, nil
+			}
+		}
+		if err := s.gather(ctx, f, workers); err != nil {
+			return nil, err
+		}
+		aside := s.aside()
+		errand.Go(s.Errands, judging, s.Memory, memory, func(ctx context.Context) (*result.Document, error) { return aside.document(ctx, f, workers) })
+	}
+	s.underway(state, v1alpha1.ConditionDatabaseQuiet, "Judging", "all transactions have ended; nodes are audited, and what was recorded is checked")
+	return nil, nil
+}
+
+// document completes the facts with the audits and the history, and judges them.
+func (s *scope) document(ctx context.Context, f *judge.Facts, workers []workerState) (*result.Document, error) {
+	var err error
+	if f.Audits != nil {
+		f.Audits.Nodes, err = s.audit(ctx, f.Audits.LeftOut)
+	}
+	if err != nil {
+		err = fmt.Errorf("the rows could not be audited: %w", err)
+		if s.inStage() <= judge.QuietWithin {
+			return nil, notYet("AuditFailed", "%s", err)
+		}
+		f.Audits, f.Unaudited = nil, err
+	}
+	if recorded(s.run) {
+		defer debug.FreeOSMemory()
+		if f.History, err = s.history(ctx, workers); err != nil {
+			return nil, err
+		}
+	}
+	return judge.Document(f)
+}
+
+// inStage is how long the run has been in its stage.
+func (s *scope) inStage() time.Duration {
+	return s.Clock.Now().Sub(s.run.Status.StageStartTime.Time)
+}
+
+// awaitQuiet waits until every node has finished all transactions and what is on its way between nodes, which is pending
+// nowhere, has arrived: then they can be audited. It returns false until then. The workers had all their answers before this stage.
+// After faults that took nodes for good, some of the others may wait for them for ever: they are left out. There is no audit of a
+// database that is not quiet in time.
+func (s *scope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, err error) {
+	gone := s.taken()
+	left := func(n geo.NodeID) bool { return !slices.Contains(gone, n) }
+	if s.nodes, err = database.ObserveNodes(ctx, s.Client, s.Pods, s.db, &s.current.Database); err != nil {
+		return false, err
+	}
+	before, err := s.startSnapshot(ctx)
+	if err != nil {
+		return false, err
+	}
+	for i := range s.nodes {
+		n := &s.nodes[i]
+		if !left(n.ID) {
+			continue
+		}
+		if s.nodeLost(n, before); s.moved() {
+			return false, nil
+		}
+		if n.Status == nil {
+			s.condition(v1alpha1.ConditionDatabaseQuiet, false, "NodesNotReady", fmt.Sprintf("node %s: %s", n.PodName, n.Problem))
+			return false, nil
+		}
+		f.Unfinished += n.Status.Pending
+	}
+	if f.Unfinished > 0 && !s.stalled(f.Unfinished, len(gone) > 0) {
+		return s.inStage() > judge.QuietWithin, nil
+	}
+	longest := s.current.Database.Topology.LongestRTT()
+	const rounded = time.Second // the status keeps whole seconds
+	if left := longest + rounded - s.inStage(); left > 0 {
+		s.condition(v1alpha1.ConditionDatabaseQuiet, false, "Settling", fmt.Sprintf("what was committed may still be on its way between regions, whose longest round trip is %s", rtt.Round(longest)))
+		s.again = left
+		return false, nil
+	}
+	f.Audits = &audit.Audits{Out: judge.LeftOut(&s.current.Database.Topology, gone, func(n geo.NodeID) int { return s.nodes[n].Status.Pending })}
+	return true, nil
+}
+
+// stalled notes that transactions are unfinished, and tells whether they are held to stay so: once faults have taken nodes,
+// those that wait for them never end.
+func (s *scope) stalled(pending int, gone bool) bool {
+	message := fmt.Sprintf("%d transactions are unfinished", pending)
+	if was := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionDatabaseQuiet); was != nil && was.Message == message {
+		return gone && s.Clock.Now().Sub(was.LastTransitionTime.Time) > stalledPatience
+	}
+	meta.RemoveStatusCondition(&s.run.Status.Conditions, v1alpha1.ConditionDatabaseQuiet) // so that it says since when there are as many
+	s.condition(v1alpha1.ConditionDatabaseQuiet, false, "TransactionsPending", message)
+	return false
+}
+
+// gather gathers the facts, all but the history.
+func (s *scope) gather(ctx context.Context, f *judge.Facts, workers []workerState) error {
+	d := &s.current.Database
+	f.Emulation, f.Machine = string(s.current.Emulation()), result.ThisMachine()
+	var err error
+	if f.Reports, err = s.readReports(ctx, workers); err != nil {
+		return err
+	}
+	before, err := s.startSnapshot(ctx)
+	if err != nil {
+		return err
+	}
+	end, err := s.takenSnapshot(ctx, snapshotEnd)
+	if err != nil {
+		return err
+	}
+	after, err := s.takeSnapshot(ctx, snapshotAfter)
+	if err != nil {
+		return err
+	}
+	f.Before, f.After = before.Nodes, loadedRoundTrips(after, end).Nodes
+	m, err := s.readManifests(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.noteEdits(ctx, m); err != nil {
+		return err
+	}
+	// The plan is read aside, while the status of the run is written.
+	if f.Plan, err = plan.Deployed(s.run.DeepCopy(), d, m.Database, m.Network); err != nil {
+		return err
+	}
+	f.Layout = f.Plan.Engine.Layout(&d.Topology, f.Plan.Params)
+	if f.Clocks, err = s.workerClocks(ctx); err != nil {
+		return err
+	}
+	// What nodes and sidecars were told, and have done, is looked at whether there were faults or not.
+	injector := s.injector()
+	if injector == nil {
+		tl := fault.NewTimeline(fault.NewPlan(nil, &d.Topology, 0), faultstatus.Poll, faultstatus.Patience)
+		tl.Start = s.run.Status.MeasureStartTime.Time
+		injector = newInjector(s, tl)
+	}
+	f.Timeline = injector.timeline
+	if f.Deviations, f.FastLinks, err = injector.deviations(ctx); err != nil {
+		return err
+	}
+	if len(s.run.Spec.Faults) > 0 {
+		faultstatus.Keep(s.run, injector.timeline)
+	}
+	f.Gaps = s.gaps(injector.timeline)
+	return nil
+}
+
+// gaps are when the emulated network was not as it should be in the measured windows: when a pod that was replaced ran
+// before its links were there, and while Chaos Mesh made links anew for a fault, which takes them away for a moment.
+func (s *scope) gaps(tl *fault.Timeline) (out []result.Gap) {
+	schedule := load.PlanOf(s.run.Spec.Load, 0)
+	add := func(from, to time.Duration, cause string) { // from the start of the first warm-up
+		for rep := 1; rep <= schedule.Repetitions; rep++ {
+			begin, end := schedule.Window(rep)
+			if from < end && to > begin {
+				out = append(out, result.Gap{Repetition: rep, FromMicroseconds: max(0, from-begin).Microseconds(), ToMicroseconds: (min(to, end) - begin).Microseconds(), Cause: cause})
+			}
+		}
+	}
+	for _, g := range s.db.Status.EmulationGaps {
+		to := s.Clock.Now()
+		if g.To != nil {
+			to = g.To.Time
+		}
+		start := s.run.Status.WarmupStartTime.Time
+		add(g.From.Sub(start), to.Sub(start), "pod "+g.Pod+" ran before all of its links were there")
+	}
+	if s.current.Emulation() != v1alpha1.EmulationChaosMesh {
+		return out
+	}
+	measuring, _ := schedule.Window(1)
+	for _, l := range tl.Lives {
+		if l.Fault.Between() == nil {
+			continue
+		}
+		if l.Injecting != nil && l.Injected != nil {
+			add(measuring+*l.Injecting, measuring+*l.Injected, "links were made anew for fault "+l.Fault.Name)
+		}
+		if l.Recovering != nil && l.Recovered != nil {
+			add(measuring+*l.Recovering, measuring+*l.Recovered, "links were made anew after fault "+l.Fault.Name)
+		}
+	}
+	return out
+}
+
+// loadedRoundTrips takes counters from after and round trips from end: by the time that the last transaction has ended,
+// nodes have forgotten what they measured under load.
+func loadedRoundTrips(after, end *snapshot) *snapshot {
+	for i := range after.Nodes {
+		for j := range after.Nodes[i].Links {
+			l := &after.Nodes[i].Links[j]
+			for k := range end.Nodes[i].Links {
+				if e := &end.Nodes[i].Links[k]; e.To == l.To {
+					l.RTT = e.RTT
+				}
+			}
+		}
+	}
+	return after
+}
+
+// conclude writes what the document says into the status and ends the run.
+func (s *scope) conclude(doc *result.Document) {
+	st := &s.run.Status
+	st.Summary, st.Regions = doc.RunSummary(), doc.RunRegions()
+	st.Objectives, st.Checks = doc.RunObjectives(), doc.RunChecks()
+	fit(st)
+	st.Repetitions = repetitions(s.run, doc)
+	st.ReportRef = &v1alpha1.LocalReference{Name: kube.ResultName(s.run)}
+	reason, objectives := "ObjectivesHold", fmt.Sprintf("%d objectives hold", len(doc.Objectives))
+	if len(doc.Objectives) == 0 {
+		objectives = "no objective was set"
+	}
+	message := fmt.Sprintf("%d transactions per second, p50 %s, p99 %s; %s, %d checks passed", doc.Summary.ThroughputPerSecond,
+		microseconds(doc.Summary.LatencyMicroseconds.P50), microseconds(doc.Summary.LatencyMicroseconds.P99), objectives, len(doc.Checks))
+	if len(doc.Reasons) > 0 {
+		reason, message = doc.Reasons[0].Reason, doc.Reasons[0].Message
+		for _, r := range doc.Reasons[1:] {
+			message += "; " + r.Message
+		}
+	}
+	s.end(v1alpha1.StageCompleted, doc.Verdict, reason, message)
+}
+
+// fit shortens the texts of a status to what the API takes: it would refuse the whole status, again and again.
+func fit(st *v1alpha1.BenchmarkRunStatus) {
+	for i := range st.Checks {
+		c := &st.Checks[i]
+		c.Name, c.Message = kube.Truncate(c.Name, 128), kube.Truncate(c.Message, 4096)
+	}
+	for i := range st.Objectives {
+		o := &st.Objectives[i]
+		o.Name, o.Measured = kube.Truncate(o.Name, 256), kube.Truncate(o.Measured, 256)
+	}
+}
+
+// repetitions sums up each measured window.
+func repetitions(run *v1alpha1.BenchmarkRun, doc *result.Document) []v1alpha1.RepetitionStatus {
+	schedule := load.PlanOf(run.Spec.Load, 0)
+	var out []v1alpha1.RepetitionStatus
+	for i := range doc.Repetitions {
+		r := &doc.Repetitions[i]
+		from, _ := schedule.Window(r.Index)
+		start := metav1.NewMicroTime(run.Status.WarmupStartTime.Add(from))
+		status := r.RunRepetition()
+		status.StartTime = &start
+		out = append(out, status)
+	}
+	return out
+}
+
+func microseconds(us int64) v1alpha1.Duration {
+	return v1alpha1.DurationOf(rtt.Round(time.Duration(us) * time.Microsecond))
+}
+
+// audit asks every node that is not left out for the sums over its rows, in the order of geo.NodeID.
+func (s *scope) audit(ctx context.Context, leftOut func(geo.NodeID) bool) ([][]audit.Shard, error) {
+	audits := make([][]audit.Shard, len(s.nodes))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(podclient.AtOnce)
+	for i := range s.nodes {
+		if leftOut(s.nodes[i].ID) {
+			continue
+		}
+		group.Go(func() error {
+			a, err := s.Pods.Nodes(s.db.UID).Audit(ctx, s.nodes[i].Address)
+			if err != nil {
+				return fmt.Errorf("node %s: %w", s.nodes[i].PodName, err)
+			}
+			audits[i] = a.Shards
+			return nil
+		})
+	}
+	return audits, group.Wait()
+}

@@ -1,0 +1,255 @@
+package run
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/faultstatus"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/emulation/chaosmesh"
+	"github.com/geobench/geobench/internal/emulation/kernel"
+	"github.com/geobench/geobench/internal/fault"
+)
+
+// chaosKinds are the kinds of objects that runs make.
+var chaosKinds = []string{chaosmesh.NetworkChaos, chaosmesh.PodChaos, chaosmesh.StressChaos, chaosmesh.TimeChaos}
+
+// chaosKind is the kind of object that injects a kind of fault.
+func chaosKind(kind string) string {
+	switch kind {
+	case fault.PodKill, fault.ContainerKill, fault.NodeShutdown:
+		return chaosmesh.PodChaos
+	case fault.CPUStress, fault.MemoryStress:
+		return chaosmesh.StressChaos
+	case fault.ClockSkew:
+		return chaosmesh.TimeChaos
+	}
+	return chaosmesh.NetworkChaos
+}
+
+// chaosSet is the run's own objects of Chaos Mesh.
+func (s *scope) chaosSet() *chaosmesh.Set {
+	return &chaosmesh.Set{Cluster: &kube.OwnedBy{Client: s.Client, Live: s.Live, Owner: s.run}, Kinds: chaosKinds, Labels: kube.RunLabels(s.run, kube.RoleFault), Now: s.Clock.Now, Abandon: s.replacePods}
+}
+
+// replacePods deletes pods that are older than before. What a fault put into their network namespaces and processes goes with
+// them.
+func (s *scope) replacePods(ctx context.Context, namespace string, names []string, before time.Time) error {
+	for _, name := range names {
+		pod := &corev1.Pod{}
+		err := s.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, pod)
+		if err == nil && (pod.DeletionTimestamp != nil || pod.CreationTimestamp.After(before)) {
+			continue
+		}
+		if err == nil {
+			err = deletePod(ctx, s.Client, pod)
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaceNodes deletes the nodes of the run's incarnation, where nobody knows any more which of them were hit: the database
+// is made anew.
+func (s *scope) replaceNodes(ctx context.Context) error {
+	pods := &corev1.PodList{}
+	if err := s.Live.List(ctx, pods, client.InNamespace(s.run.Namespace), client.MatchingLabels{
+		kube.LabelDatabase: s.run.Spec.DatabaseRef.Name, kube.LabelRole: kube.RoleNode, kube.LabelIncarnation: s.run.Status.DatabaseIncarnation,
+	}); err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		if err := deletePod(ctx, s.Client, &pods.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deletePod deletes this pod, and not the one that has taken its place, without grace.
+func deletePod(ctx context.Context, c client.Client, pod *corev1.Pod) error {
+	err := c.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// chaosUID tells this attempt from all others in the whole cluster.
+func (s *scope) chaosUID() string { return string(s.run.UID) + "/" + kube.Attempt(s.run) }
+
+// objects are what Chaos Mesh shall do now, but for what is merged into the network that it emulates. They end by
+// themselves, should the operator never come back.
+func (in *clusterInjector) objects(ctx context.Context) ([]*unstructured.Unstructured, error) {
+	own := func(l *fault.Life) bool {
+		return l.Injector == string(v1alpha1.InjectorChaosMesh) && !faultstatus.Merged(l, in.current.Emulation())
+	}
+	network, err := in.bare(ctx, own)
+	if err != nil {
+		return nil, err
+	}
+	b := &chaosmesh.Backend{
+		Labels:    kube.RunLabels(in.run, kube.RoleFault),
+		PodLabels: kube.WithLabel(kube.DatabaseLabels(in.db, kube.RoleNode), kube.LabelIncarnation, in.current.ID()), RegionLabel: kube.LabelRegion, Ceiling: in.lease(),
+	}
+	out := b.Objects(network)
+	for _, l := range in.timeline.Lives {
+		if !own(l) || slices.Contains(fault.NetworkKinds, l.Fault.Kind) {
+			continue
+		}
+		if o := in.object(l); o != nil {
+			out = append(out, o)
+		}
+	}
+	return out, nil
+}
+
+// bare is a network of links that are not emulated, with the faults of some lives.
+func (in *clusterInjector) bare(ctx context.Context, is func(*fault.Life) bool) (*emulation.Network, error) {
+	n, err := database.FindNetwork(ctx, in.Client, in.db, in.current)
+	if err != nil {
+		return nil, err
+	}
+	n.Pods = slices.DeleteFunc(n.Pods, func(p emulation.Pod) bool {
+		return !slices.ContainsFunc(in.nodes, func(s database.Node) bool { return s.PodName == p.Name })
+	})
+	n.UID = in.chaosUID()
+	faultstatus.Change(n, in.timeline.Alone(is), in.timeline.Plan.Topology, in.db)
+	return n, nil
+}
+
+// object is what injects a fault of nodes while it is wanted; nil otherwise. One that kills is wanted until it has, one that
+// keeps nodes down until the run is over: their data is gone.
+func (in *clusterInjector) object(l *fault.Life) *unstructured.Unstructured {
+	f := l.Fault
+	lasts := l.State == fault.Inject || l.State == fault.WaitPropagated || l.State == fault.Active && f.Duration > 0 ||
+		f.Kind == fault.NodeShutdown && l.Lasting && l.Injecting != nil
+	if !lasts {
+		return nil
+	}
+	m := chaosmesh.Meta{
+		Namespace: in.run.Namespace, Name: chaosmesh.ObjectName(in.chaosUID(), f.Name), Labels: kube.RunLabels(in.run, kube.RoleFault),
+		Ceiling: f.Duration + faultstatus.Patience + faultLease,
+	}
+	pods := chaosmesh.Pods{Namespace: in.run.Namespace, Named: faultstatus.PodNames(in.db, in.timeline.Plan.Topology, l.Targets.From)}
+	switch s := f.Spec; {
+	case s.PodKill != nil:
+		return chaosmesh.PodKill(m, pods)
+	case s.ContainerKill != nil:
+		return chaosmesh.ContainerKill(m, pods, database.NodeContainer)
+	case s.NodeShutdown != nil:
+		return chaosmesh.PodFailure(m, pods)
+	case s.CPUStress != nil:
+		return chaosmesh.StressCPU(m, pods, s.CPUStress.Workers, s.CPUStress.LoadPercent, database.NodeContainer)
+	case s.MemoryStress != nil:
+		return chaosmesh.StressMemory(m, pods, s.MemoryStress.Size.Value(), database.NodeContainer)
+	case s.ClockSkew != nil:
+		return chaosmesh.ClockSkew(m, pods, s.ClockSkew.Offset.Duration, database.NodeContainer)
+	}
+	return nil
+}
+
+func ofKind(o *unstructured.Unstructured) string { return o.GetKind() }
+
+// applyChaos brings Chaos Mesh to what it shall do now.
+func (in *clusterInjector) applyChaos(ctx context.Context) error {
+	if !in.usesChaos() {
+		return nil
+	}
+	objects, err := in.objects(ctx)
+	if err != nil {
+		return err
+	}
+	return in.chaosSet().Ensure(ctx, in.run.Namespace, objects, ofKind, false)
+}
+
+// flaws are what is wrong with what Chaos Mesh does.
+func (in *clusterInjector) flaws(ctx context.Context) ([]chaosmesh.Flaw, error) {
+	objects, err := in.objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return in.chaosSet().Flaws(ctx, in.run.Namespace, objects)
+}
+
+func (in *clusterInjector) usesChaos() bool {
+	return slices.ContainsFunc(in.timeline.Lives, func(l *fault.Life) bool {
+		return l.Injector == string(v1alpha1.InjectorChaosMesh) && !faultstatus.Merged(l, in.current.Emulation())
+	})
+}
+
+// checkInjection refuses faults that nobody here can inject, naming the field and who could.
+func (s *scope) checkInjection(ctx context.Context, p *database.Plan) error {
+	plan := fault.NewPlan(s.run.Spec.Faults, &p.Database.Topology, uint64(s.run.Spec.Seed))
+	for i := range s.run.Spec.Faults {
+		spec := &s.run.Spec.Faults[i]
+		at := slices.IndexFunc(plan.Faults, func(f *fault.Fault) bool { return f.Name == spec.Name })
+		f := plan.Faults[at]
+		by := injectorOf(f, p.Emulation, s.run.Spec.FaultInjection)
+		if by != v1alpha1.InjectorChaosMesh {
+			continue
+		}
+		var qdiscs []string
+		switch f.Kind {
+		case fault.NetworkDelay, fault.NetworkLoss:
+			qdiscs = kernel.Delay
+		case fault.NetworkBandwidth:
+			qdiscs = kernel.Bandwidth
+		}
+		why, err := s.Unfit(ctx, s.db, chaosKind(f.Kind), qdiscs)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			return kube.Refuse("FaultUnsupported", "spec.faults[%d].%s: fault %s needs Chaos Mesh on a database with emulation %s, and %s; %s",
+				i, f.Kind, f.Name, p.Emulation, why, otherWay(f, s.run.Spec.FaultInjection))
+		}
+	}
+	return s.checkNetworks(plan, p)
+}
+
+// otherWay says how a fault that needs Chaos Mesh can be had without.
+func otherWay(f *fault.Fault, how v1alpha1.FaultInjection) string {
+	switch {
+	case f.Kind == fault.MemoryStress:
+		return "geobench simulate can inject it"
+	case f.Kind == fault.ContainerKill:
+		return "a podKill does the same to a node that holds its data in memory"
+	case slices.Contains(fault.NetworkKinds, f.Kind):
+		return "with spec.network.emulation BuiltIn or Sidecar the database's own links can do it"
+	case how == v1alpha1.FaultInjectionChaosMesh:
+		return "leave spec.faultInjection out"
+	}
+	return "install Chaos Mesh"
+}
+
+// checkNetworks refuses faults that make more different links than the network's backend can tell apart.
+func (s *scope) checkNetworks(plan *fault.Plan, p *database.Plan) error {
+	b := database.NewBackend(s.Client, s.Live, s.Pods, s.Clock, s.db, s.Image, p.Emulation, p.Why)
+	for _, f := range plan.Faults {
+		tl := fault.NewTimeline(plan, faultstatus.Poll, faultstatus.Patience)
+		for _, l := range tl.Lives {
+			if l.Fault.Between() != nil && l.Fault.At <= f.At && f.At < l.Fault.End() {
+				l.State, l.Injector = fault.Active, string(p.Emulation)
+			}
+		}
+		n := emulation.NewNetwork(s.db.Namespace, s.db.Name, string(s.db.UID), &p.Database.Topology)
+		faultstatus.Disturb(n, tl, s.db, p.Emulation)
+		if err := b.Check(n); err != nil {
+			return kube.Refuse("FaultUnsupported", "spec.faults: while %s lasts: %s", f.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,556 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/faultstatus"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/podclient"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/emulation/chaosmesh"
+	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/wan"
+)
+
+// injectorOf chooses who injects a fault. Faults of links are merged into what emulates the links; without emulation there
+// is only Chaos Mesh.
+func injectorOf(f *fault.Fault, emulated v1alpha1.Emulation, how v1alpha1.FaultInjection) v1alpha1.Injector {
+	chaos := how == v1alpha1.FaultInjectionChaosMesh
+	switch {
+	case f.Between() != nil, f.Kind == fault.NetworkPartition && !chaos:
+		switch emulated {
+		case v1alpha1.EmulationBuiltIn:
+			return v1alpha1.InjectorBuiltIn
+		case v1alpha1.EmulationSidecar:
+			return v1alpha1.InjectorSidecar
+		}
+		return v1alpha1.InjectorChaosMesh
+	case chaos, f.Kind == fault.NetworkPartition, f.Kind == fault.ContainerKill, f.Kind == fault.MemoryStress:
+		return v1alpha1.InjectorChaosMesh
+	case f.Kills():
+		return v1alpha1.InjectorKubernetes
+	}
+	return v1alpha1.InjectorBuiltIn
+}
+
+// clusterInjector injects the faults of a run: its fault.Injector. Nodes and sidecars are told beforehand what to do when; what the
+// operator does itself, it brings to what all faults together shall do whenever it is called.
+type clusterInjector struct {
+	*scope
+	timeline *fault.Timeline
+	// clocks are those of the nodes that were asked in this reconciliation.
+	clocks map[geo.NodeID]podclient.Clock
+	// nodeTracks and sidecarTracks are what nodes and sidecars have done, once they were asked in this reconciliation.
+	nodeTracks    []*fault.Track[*admin.Disturbance]
+	sidecarTracks []*fault.Track[*wan.Config]
+	// logs are those of the nodes, and losses what they show besides.
+	logs   []nodeLog
+	losses []fault.Deviation
+}
+
+// injector returns the injector of the run's faults; nil when there are none.
+func (s *scope) injector() *clusterInjector {
+	tl := faultstatus.Timeline(s.run, &s.current.Database.Topology)
+	if tl == nil {
+		return nil
+	}
+	return newInjector(s, tl)
+}
+
+func newInjector(s *scope, tl *fault.Timeline) *clusterInjector {
+	return &clusterInjector{scope: s, timeline: tl, clocks: map[geo.NodeID]podclient.Clock{}}
+}
+
+// now counts from the start of measuring.
+func (in *clusterInjector) now() time.Duration { return in.Clock.Now().Sub(in.timeline.Start) }
+
+// Roles implements fault.Injector.
+func (in *clusterInjector) Roles(context.Context) (fault.Roles, error) {
+	return func(n geo.NodeID) ([]string, error) {
+		if in.nodes[n].Status == nil {
+			return nil, fmt.Errorf("node %s: %s", in.nodes[n].PodName, in.nodes[n].Problem)
+		}
+		return in.nodes[n].Status.Roles, nil
+	}, nil
+}
+
+// errNotWritten says that what a fault is about is not in the run's status yet.
+var errNotWritten = errors.New("its targets are being written down")
+
+// Setup implements fault.Injector: it chooses who injects the fault, notes which processes a kill is to end, and tells those who
+// inject it by themselves. They are told once the status has it: the database's reconciliation goes by that.
+func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
+	l.Injector = string(injectorOf(l.Fault, in.current.Emulation(), in.run.Spec.FaultInjection))
+	if !l.Fault.Kills() {
+		if !faultstatus.ByItself(l) {
+			return nil
+		}
+		if !in.written(l) {
+			return errNotWritten
+		}
+		if l.Injector == string(v1alpha1.InjectorBuiltIn) {
+			return in.applyNodes(ctx)
+		}
+		return in.applyPhases(ctx)
+	}
+	l.Marks = nil
+	for _, id := range l.Targets.From {
+		n := &in.nodes[id]
+		if n.Pod == nil || n.Status == nil {
+			return fmt.Errorf("node %s: %s", n.PodName, n.Problem)
+		}
+		l.Marks = append(l.Marks, mark(n))
+	}
+	l.Lasting = !comesBack(in.db, l)
+	return in.closeGates(ctx, l)
+}
+
+// written tells whether the status has whom a fault hits, and who injects it.
+func (in *clusterInjector) written(l *fault.Life) bool {
+	was := faultstatus.Find(in.before, l.Fault.Name)
+	names := func(nodes []geo.NodeID) (out []string) {
+		for _, n := range nodes {
+			out = append(out, in.timeline.Plan.Topology.NodeName(n))
+		}
+		return out
+	}
+	return was != nil && string(was.Injector) == l.Injector && slices.Equal(was.Targets, names(l.Targets.From)) && slices.Equal(was.OtherSide, names(l.Targets.To))
+}
+
+// closeGates makes sure that the pods which a fault shuts down do not start again.
+func (in *clusterInjector) closeGates(ctx context.Context, l *fault.Life) error {
+	gates, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"schedulingGates": faultstatus.ShutdownGates}}}})
+	if err != nil {
+		return err
+	}
+	for _, region := range in.timeline.Plan.Topology.Regions {
+		if !faultstatus.Closes(l, in.timeline.Plan.Topology, region) {
+			continue
+		}
+		set := &appsv1.StatefulSet{}
+		if err := in.Live.Get(ctx, types.NamespacedName{Namespace: in.run.Namespace, Name: kube.RegionName(in.db, region)}, set); err != nil {
+			return err
+		}
+		if len(set.Spec.Template.Spec.SchedulingGates) == 0 {
+			if err := in.Client.Patch(ctx, set, client.RawPatch(types.MergePatchType, gates)); err != nil {
+				return err
+			}
+		}
+		if set.Status.ObservedGeneration < set.Generation {
+			return fmt.Errorf("the StatefulSet %s is being told to keep new pods down", set.Name)
+		}
+	}
+	return nil
+}
+
+// comesBack tells whether the targets of a kill go on from their journals. A journal lives as long as its pod; without one,
+// a node keeps its data in memory.
+func comesBack(db *v1alpha1.GeoDatabase, l *fault.Life) bool {
+	return db.Spec.Durability == v1alpha1.DurabilityJournal &&
+		(l.Fault.Kind == fault.ContainerKill || l.Fault.Kind == fault.NodeShutdown && l.Injector == string(v1alpha1.InjectorChaosMesh))
+}
+
+// mark tells a process from the one that takes its place: by the pod, its container and the process's own name.
+func mark(n *database.Node) string {
+	restarts := int32(0)
+	for _, c := range n.Pod.Status.ContainerStatuses {
+		restarts += c.RestartCount
+	}
+	return fmt.Sprintf("%s/%s/%d", n.Pod.UID, n.Status.Process, restarts)
+}
+
+// Inject implements fault.Injector. What the operator injects itself begins when that has succeeded: it turns to it a little early, and
+// waits.
+func (in *clusterInjector) Inject(ctx context.Context, l *fault.Life, _ *fault.Conditions) error {
+	if faultstatus.ByItself(l) {
+		return nil
+	}
+	if err := in.readClocks(ctx, in.reachable()); err != nil {
+		return err
+	}
+	if wait := l.Fault.At - in.now(); wait > 0 {
+		if err := in.Wait(ctx, wait); err != nil {
+			return err
+		}
+	}
+	if err := in.apply(ctx); err != nil {
+		return err
+	}
+	if l.Injector == string(v1alpha1.InjectorKubernetes) {
+		if err := in.deletePods(ctx, l); err != nil {
+			return err
+		}
+	}
+	now := in.now()
+	l.Injecting = &now
+	return nil
+}
+
+// Propagated implements fault.Injector: what nodes, sidecars, Chaos Mesh and Kubernetes say of themselves counts. The logs of those who
+// inject a fault by themselves have its true time.
+func (in *clusterInjector) Propagated(ctx context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
+	if faultstatus.ByItself(l) {
+		begun, _, err := in.observe(ctx, l)
+		return begun, err
+	}
+	if ok, err := in.settled(ctx, l); !ok {
+		return false, err
+	}
+	for i, id := range l.Targets.From {
+		if l.Fault.Kills() && in.lives(l.Marks[i], &in.nodes[id], l.Injector) {
+			return false, fmt.Errorf("node %s still runs", in.nodes[id].PodName)
+		}
+	}
+	return true, nil
+}
+
+// lives tells whether the process that was marked still runs. Kubernetes may say that a pod is gone before it says so of
+// its process.
+func (in *clusterInjector) lives(was string, n *database.Node, by string) bool {
+	uid, _, _ := strings.Cut(was, "/")
+	switch {
+	case n.Pod == nil || string(n.Pod.UID) != uid:
+		return false
+	case by == string(v1alpha1.InjectorKubernetes) || n.Status == nil:
+		return by == string(v1alpha1.InjectorKubernetes)
+	}
+	return was == mark(n)
+}
+
+// Recover implements fault.Injector. Those who inject a fault by themselves end it too, unless it was given up.
+func (in *clusterInjector) Recover(ctx context.Context, l *fault.Life, _ *fault.Conditions) error {
+	if faultstatus.ByItself(l) && l.Problem == "" {
+		return nil
+	}
+	return in.orWithoutChaos(l, in.apply(ctx))
+}
+
+// Recovered implements fault.Injector: a node that was started again has replayed its journal, found its peers, and does
+// what it was told before.
+func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
+	if faultstatus.ByItself(l) {
+		begun, ended, err := in.observe(ctx, l)
+		return ended || !begun && l.Problem != "", err
+	}
+	if l.Fault.Kills() {
+		for _, id := range l.Targets.From {
+			n := &in.nodes[id]
+			if !n.Ready {
+				return false, fmt.Errorf("node %s: %s", n.PodName, cmp.Or(n.Problem, "it is not ready yet"))
+			}
+		}
+		if err := in.tell(ctx, l.Targets.From); err != nil {
+			return false, err
+		}
+	}
+	ok, err := in.settled(ctx, l)
+	if err != nil && in.orWithoutChaos(l, err) == nil {
+		return true, nil
+	}
+	return ok, err
+}
+
+// Cleanup implements fault.Injector: an object that has killed has no more to do, and a fault that was given up before it began is told
+// of no more.
+func (in *clusterInjector) Cleanup(ctx context.Context, l *fault.Life) error {
+	if faultstatus.ByItself(l) && l.Injecting == nil {
+		return in.apply(ctx)
+	}
+	if l.Injector != string(v1alpha1.InjectorChaosMesh) {
+		return nil
+	}
+	if err := in.orWithoutChaos(l, in.applyChaos(ctx)); err != nil {
+		return err
+	}
+	flaws, err := in.flaws(ctx)
+	if err = in.orWithoutChaos(l, err); err != nil {
+		return err
+	}
+	for _, f := range flaws {
+		if f.Leaving {
+			return fmt.Errorf("%s %s is not gone yet", f.Object.GetKind(), f.Object.GetName())
+		}
+	}
+	return nil
+}
+
+// orWithoutChaos notes that Chaos Mesh went while the fault lasted: then there is nothing to take away any more, and nobody
+// who could tell whether its effect is.
+func (in *clusterInjector) orWithoutChaos(l *fault.Life, err error) error {
+	if l.Injector != string(v1alpha1.InjectorChaosMesh) || !errors.Is(err, chaosmesh.ErrNotInstalled) {
+		return err
+	}
+	if l.Problem == "" {
+		l.Problem = "Chaos Mesh was removed while the fault lasted: nobody can tell when its effect ended"
+	}
+	return nil
+}
+
+// lease is until faultLease after the last fault that has begun shall be over: Chaos Mesh ends it when no operator does.
+func (in *clusterInjector) lease() time.Duration {
+	d := faultLease
+	for _, l := range in.timeline.Lives {
+		if l.Touches() {
+			d = max(d, l.Fault.End()-in.now()+faultLease)
+		}
+	}
+	return d
+}
+
+// apply tells nodes and sidecars what to do when, and brings network and Chaos Mesh to what all faults together shall do now. Nodes
+// that stay learn first whom they have lost.
+func (in *clusterInjector) apply(ctx context.Context) error {
+	if err := in.applyNodes(ctx); err != nil {
+		return err
+	}
+	if err := in.applyNetwork(ctx); err != nil {
+		return err
+	}
+	return in.applyChaos(ctx)
+}
+
+// nodeFaults are those that nodes inject into themselves.
+func nodeFaults(l *fault.Life) bool { return l.Injector == string(v1alpha1.InjectorBuiltIn) }
+
+// reachable are the nodes that can be told something: those that are neither lost nor down.
+func (in *clusterInjector) reachable() (out []geo.NodeID) {
+	lost, away := in.timeline.Lost(), faultstatus.Down(in.timeline)
+	for i := range in.nodes {
+		n := &in.nodes[i]
+		if slices.Contains(lost, n.ID) || n.Status == nil && slices.Contains(away, n.ID) {
+			continue
+		}
+		out = append(out, n.ID)
+	}
+	return out
+}
+
+// applyNodes gives all nodes their agendas.
+func (in *clusterInjector) applyNodes(ctx context.Context) error {
+	if !slices.ContainsFunc(in.timeline.Lives, func(l *fault.Life) bool { return nodeFaults(l) || l.Fault.Kills() && l.Injecting != nil }) {
+		return nil // nothing was ever told
+	}
+	return in.tell(ctx, in.reachable())
+}
+
+// tell gives some nodes their agendas, each by its own clock.
+func (in *clusterInjector) tell(ctx context.Context, nodes []geo.NodeID) error {
+	if err := in.readClocks(ctx, nodes); err != nil {
+		return err
+	}
+	lost := in.timeline.Lost()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(podclient.AtOnce)
+	for _, id := range nodes {
+		n := &in.nodes[id]
+		a := fault.Agenda(in.timeline.NodePlan(id, nodeFaults), in.clocks[id].Zero.Sub(in.timeline.Start), lost, id)
+		a.Process = n.Status.Process
+		group.Go(func() error {
+			if err := in.Pods.Nodes(in.db.UID).Disturb(ctx, n.Address, a); err != nil {
+				return fmt.Errorf("node %s: %w", n.PodName, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// readClocks reads the clocks of some nodes, once in a reconciliation.
+func (in *clusterInjector) readClocks(ctx context.Context, nodes []geo.NodeID) error {
+	clocks := make([]podclient.Clock, len(nodes))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(podclient.AtOnce)
+	for i, id := range nodes {
+		n := &in.nodes[id]
+		if _, ok := in.clocks[id]; ok {
+			clocks[i] = in.clocks[id]
+			continue
+		}
+		group.Go(func() (err error) {
+			if n.Status == nil {
+				return fmt.Errorf("node %s: %s", n.PodName, n.Problem)
+			}
+			if clocks[i], err = in.Pods.Nodes(in.db.UID).Clock(ctx, n.Address); err != nil {
+				return fmt.Errorf("the clock of node %s: %w", n.PodName, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i, id := range nodes {
+		in.clocks[id] = clocks[i]
+	}
+	return nil
+}
+
+// applyPhases gives the sidecars their phases; the error says who does not know them yet.
+func (in *clusterInjector) applyPhases(ctx context.Context) error {
+	if err := in.applyNetwork(ctx); err != nil {
+		return err
+	}
+	n, err := in.network(ctx)
+	if err != nil {
+		return err
+	}
+	state, err := in.backend().Observe(ctx, n)
+	if err == nil && !state.Injected {
+		err = errors.New(state.Message)
+	}
+	return err
+}
+
+// observe sets the true times of a fault that is injected by nodes or sidecars.
+func (in *clusterInjector) observe(ctx context.Context, l *fault.Life) (begun, ended bool, err error) {
+	if l.Injector == string(v1alpha1.InjectorSidecar) {
+		if err := in.readSidecars(ctx); err != nil {
+			return false, false, err
+		}
+		begun, ended = fault.Observe(l, in.sidecarTracks)
+		return begun, ended, nil
+	}
+	if err := in.readLogs(ctx); err != nil {
+		return false, false, err
+	}
+	begun, ended = fault.Observe(l, in.nodeTracks)
+	return begun, ended, nil
+}
+
+// network is the database's, with the faults that are merged into it; nil when its backend tells pods nothing.
+func (in *clusterInjector) network(ctx context.Context) (*emulation.Network, error) {
+	if !in.current.TellsPods() {
+		return nil, nil
+	}
+	n, err := database.FindNetwork(ctx, in.Client, in.db, in.current)
+	if err == nil {
+		faultstatus.Disturb(n, in.timeline, in.db, in.current.Emulation())
+	}
+	return n, err
+}
+
+func (in *clusterInjector) applyNetwork(ctx context.Context) error {
+	n, err := in.network(ctx)
+	if n == nil || err != nil {
+		return err
+	}
+	if err := in.backend().Check(n); err != nil {
+		return err
+	}
+	return in.backend().Ensure(ctx, n)
+}
+
+// deletePods deletes the pods that a fault kills, without grace; those that have taken their places stay.
+func (in *clusterInjector) deletePods(ctx context.Context, l *fault.Life) error {
+	for i, id := range l.Targets.From {
+		uid, _, _ := strings.Cut(l.Marks[i], "/")
+		pod := in.nodes[id].Pod
+		if pod == nil || string(pod.UID) != uid {
+			continue
+		}
+		if err := deletePod(ctx, in.Client, pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settled tells whether what all faults together shall do is the case, as far as those are concerned who inject l; the
+// error says what is not.
+func (in *clusterInjector) settled(ctx context.Context, l *fault.Life) (bool, error) {
+	for _, id := range in.reachable() {
+		n := &in.nodes[id]
+		switch {
+		case n.Status == nil:
+			return false, fmt.Errorf("node %s: %s", n.PodName, n.Problem)
+		case !in.knowsLost(n):
+			return false, fmt.Errorf("node %s does not know yet who is lost", n.PodName)
+		}
+	}
+	if faultstatus.Merged(l, in.current.Emulation()) {
+		n, err := in.network(ctx)
+		if err != nil {
+			return false, err
+		}
+		state, err := in.backend().Observe(ctx, n)
+		if err != nil {
+			return false, err
+		}
+		if !state.Injected {
+			return false, errors.New(state.Message)
+		}
+	} else if l.Injector == string(v1alpha1.InjectorChaosMesh) {
+		flaws, err := in.flaws(ctx)
+		if err != nil {
+			return false, err
+		}
+		for _, f := range flaws {
+			return false, fmt.Errorf("%s %s %s", f.Object.GetKind(), f.Object.GetName(), f.Problem)
+		}
+	}
+	return true, nil
+}
+
+// knowsLost tells whether a node knows which others are gone for good.
+func (in *clusterInjector) knowsLost(n *database.Node) bool {
+	var lost []int
+	for _, id := range in.timeline.Lost() {
+		if id != n.ID {
+			lost = append(lost, int(id))
+		}
+	}
+	return len(lost) == 0 || n.Status.Disturbance != nil && slices.Equal(n.Status.Disturbance.Lost, lost)
+}
+
+// hold keeps up what active faults do, and notes what did not hold.
+func (in *clusterInjector) hold(ctx context.Context) error {
+	var active []*fault.Life
+	chaos := false
+	for _, l := range in.timeline.Lives {
+		if l.State == fault.Active {
+			active = append(active, l)
+			chaos = chaos || l.Injector == string(v1alpha1.InjectorChaosMesh) && !faultstatus.Merged(l, in.current.Emulation())
+		}
+	}
+	if len(active) == 0 {
+		return nil
+	}
+	if err := in.applyNetwork(ctx); err != nil || !chaos {
+		return err
+	}
+	flaws, err := in.flaws(ctx)
+	if err != nil && !errors.Is(err, chaosmesh.ErrNotInstalled) {
+		return err
+	}
+	for _, l := range active {
+		if l.Injector != string(v1alpha1.InjectorChaosMesh) || faultstatus.Merged(l, in.current.Emulation()) || l.Problem != "" {
+			continue
+		}
+		if err != nil {
+			_ = in.orWithoutChaos(l, err)
+			continue
+		}
+		for _, f := range flaws {
+			if !f.Leaving {
+				l.Problem = fmt.Sprintf("it did not last: %s %s %s", f.Object.GetKind(), f.Object.GetName(), f.Problem)
+			}
+		}
+	}
+	return nil
+}

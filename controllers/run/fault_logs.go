@@ -1,0 +1,195 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/faultstatus"
+	"github.com/geobench/geobench/controllers/podclient"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/wan"
+)
+
+// nodeLog is what a node has done, and what the operator's clock makes of it.
+type nodeLog struct {
+	id  geo.NodeID
+	log *admin.Log
+	// zero is when its monotonic clock showed 0, from the start of measuring.
+	zero, within time.Duration
+}
+
+// readLogs asks all nodes that are not lost for their logs, once in a reconciliation.
+func (in *clusterInjector) readLogs(ctx context.Context) error {
+	if in.nodeTracks != nil {
+		return nil
+	}
+	nodes := in.reachable()
+	if err := in.readClocks(ctx, nodes); err != nil {
+		return err
+	}
+	logs := make([]nodeLog, len(nodes))
+	group, asking := errgroup.WithContext(ctx)
+	group.SetLimit(podclient.AtOnce)
+	for i, id := range nodes {
+		group.Go(func() error {
+			log, err := in.Pods.Nodes(in.db.UID).Log(asking, in.nodes[id].Address)
+			if err != nil {
+				return fmt.Errorf("the log of node %s: %w", in.nodes[id].PodName, err)
+			}
+			logs[i] = nodeLog{id, log, in.clocks[id].Zero.Sub(in.timeline.Start), in.clocks[id].Within}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	in.nodeTracks, in.logs = []*fault.Track[*admin.Disturbance]{}, logs
+	for i, id := range nodes {
+		in.nodeTracks = append(in.nodeTracks, in.timeline.NodeTrack(id, logs[i].log, logs[i].zero, logs[i].within, nodeFaults))
+		in.losses = append(in.losses, in.timeline.Losses(id, logs[i].log, logs[i].zero)...)
+		if log := logs[i].log; log.ForgottenUntil != 0 {
+			in.forgotten(in.timeline.Plan.Topology.NodeName(id), fmt.Sprintf("it was disturbed more than %d times", admin.MaxLog), log.ForgottenUntil+logs[i].zero)
+		}
+	}
+	return nil
+}
+
+// forgotten notes that a log says nothing of a part of the run, up to a time.
+func (in *clusterInjector) forgotten(name, why string, until time.Duration) {
+	if from := -in.run.Spec.Load.Warmup.Duration; until > from {
+		in.losses = append(in.losses, fault.Deviation{Name: name, What: "unknown, since " + why, From: from, To: until})
+	}
+}
+
+// readSidecars asks all sidecars for their logs, once in a reconciliation.
+func (in *clusterInjector) readSidecars(ctx context.Context) error {
+	if in.sidecarTracks != nil || in.current.Emulation() != v1alpha1.EmulationSidecar {
+		return nil
+	}
+	network, err := in.network(ctx)
+	if err != nil {
+		return err
+	}
+	backend, ok := in.backend().(*emulation.Sidecar)
+	if !ok {
+		return fmt.Errorf("the backend of emulation %s is a %T", in.current.Emulation(), in.backend())
+	}
+	away := map[string][]fault.Interval{}
+	for i := range in.nodes {
+		away[in.nodes[i].PodName] = in.timeline.Away(in.nodes[i].ID)
+	}
+	gone := faultstatus.PodNames(in.db, in.timeline.Plan.Topology, append(in.timeline.Lost(), faultstatus.Down(in.timeline)...))
+	pods := slices.DeleteFunc(network.Pods, func(p emulation.Pod) bool { return slices.Contains(gone, p.Name) })
+	tracks := make([]*fault.Track[*wan.Config], len(pods))
+	logs := make([]*wan.Log, len(pods))
+	sinces := make([]func(time.Time) time.Duration, len(pods))
+	plan := faultstatus.NetworkPlan(network, in.timeline, in.db)
+	group, asking := errgroup.WithContext(ctx)
+	group.SetLimit(podclient.AtOnce)
+	for i, p := range pods {
+		group.Go(func() error {
+			if len(p.IPs) == 0 {
+				return fmt.Errorf("the log of the sidecar of pod %s: the pod has no address", p.Name)
+			}
+			log, ahead, within, err := in.Pods.Sidecars(in.db.UID).Log(asking, net.JoinHostPort(p.IPs[0], strconv.Itoa(wan.AdminPort)))
+			if err != nil {
+				return fmt.Errorf("the log of the sidecar of pod %s: %w", p.Name, err)
+			}
+			config, err := backend.Config(network, p.Region, p.Name)
+			if err != nil {
+				return err
+			}
+			logs[i], sinces[i] = log, func(at time.Time) time.Duration { return at.Add(-ahead).Sub(in.timeline.Start) }
+			tracks[i] = sidecarTrack(p.Name, config, log, plan, sinces[i])
+			tracks[i].Begin, tracks[i].Within, tracks[i].Away = in.timeline.Begin, within, away[p.Name]
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	in.sidecarTracks = tracks
+	for i, log := range logs {
+		if start := sinces[i](log.Since); start > -in.run.Spec.Load.Warmup.Duration && !tracks[i].StartedAnew(start) {
+			in.losses = append(in.losses, fault.Deviation{Name: tracks[i].Name, What: "started anew: until then packets passed as they came", From: start, To: start + time.Millisecond})
+		}
+		if !log.ForgottenUntil.IsZero() {
+			in.forgotten(tracks[i].Name, fmt.Sprintf("its network changed more than %d times", wan.MaxLog), sinces[i](log.ForgottenUntil))
+		}
+	}
+	return nil
+}
+
+// sidecarTrack holds the log of a pod's sidecar against what it was told. since counts from the start of measuring.
+func sidecarTrack(pod string, config *wan.Config, log *wan.Log, plan []fault.Planned[*emulation.Phase], since func(time.Time) time.Duration) *fault.Track[*wan.Config] {
+	declared, _ := config.At(time.Time{})
+	tr := &fault.Track[*wan.Config]{
+		Name: "sidecar of pod " + pod, Idle: declared, Same: (*wan.Config).Same, What: func(c *wan.Config) string { return c.Differs(declared) },
+	}
+	before := declared
+	for i, phase := range config.Phases {
+		// A phase that makes no difference to this pod is none.
+		if state, _ := config.At(phase.From); !state.Same(before) {
+			tr.Plan = append(tr.Plan, fault.Planned[*wan.Config]{At: plan[i].At, State: state, Edges: plan[i].Edges})
+			before = state
+		}
+	}
+	for i := range log.Entries {
+		span := fault.Span[*wan.Config]{From: since(log.Entries[i].From), To: fault.Forever, State: &log.Entries[i].Config}
+		if i+1 < len(log.Entries) {
+			span.To = since(log.Entries[i+1].From)
+		}
+		tr.Add(span)
+	}
+	return tr
+}
+
+// deviations are what was done to nodes and links in the measured windows that the plan does not have, and when links were too fast.
+// The faults of the timeline get their true times.
+func (in *clusterInjector) deviations(ctx context.Context) ([]fault.Deviation, []fault.FastLink, error) {
+	if err := in.readLogs(ctx); err != nil {
+		return nil, nil, err
+	}
+	if err := in.readSidecars(ctx); err != nil {
+		return nil, nil, err
+	}
+	for _, l := range in.timeline.Lives {
+		if faultstatus.ByItself(l) && l.Planned() {
+			if _, _, err := in.observe(ctx, l); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	schedule := load.PlanOf(in.run.Spec.Load, 0)
+	first, _ := schedule.Window(1)
+	var windows []fault.Interval
+	for rep := range schedule.Repetitions {
+		from, to := schedule.Window(rep + 1)
+		windows = append(windows, fault.Interval{From: from - first, To: to - first})
+	}
+	out := slices.DeleteFunc(slices.Clone(in.losses), func(d fault.Deviation) bool {
+		return !slices.ContainsFunc(windows, func(w fault.Interval) bool { return d.From < w.To && d.To > w.From })
+	})
+	for _, tr := range in.nodeTracks {
+		out = append(out, tr.Deviations(windows)...)
+	}
+	for _, tr := range in.sidecarTracks {
+		out = append(out, tr.Deviations(windows)...)
+	}
+	var fast []fault.FastLink
+	for _, l := range in.logs {
+		fast = append(fast, in.timeline.FastLinks(l.id, l.log, l.zero, l.within, windows)...)
+	}
+	return out, fast, nil
+}

@@ -1,0 +1,186 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/faultstatus"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/emulation"
+	"github.com/geobench/geobench/internal/emulation/chaosmesh"
+	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/geo"
+)
+
+// playFaults takes the next step of each fault that is due; over is true when there is none left. Each change of state is in
+// the status before anything is done in the new one, so that an operator that is killed leaves its successor what it needs.
+func (s *scope) playFaults(ctx context.Context) (over bool, err error) {
+	in := s.injector()
+	if in == nil {
+		return true, nil
+	}
+	if err := in.hold(ctx); err != nil {
+		return false, err
+	}
+	next, err := in.timeline.Step(ctx, in.now(), in, true)
+	if err != nil {
+		return false, err
+	}
+	s.events = append(s.events, in.changes(s.run)...)
+	faultstatus.Keep(s.run, in.timeline)
+	if next != fault.Never {
+		s.again = min(s.again, max(time.Millisecond, next-in.now()))
+	}
+	return in.timeline.Over(), nil
+}
+
+// changes are the events of what became of faults since the status was written.
+func (in *clusterInjector) changes(run *v1alpha1.BenchmarkRun) (out []kube.Event) {
+	for _, l := range in.timeline.Lives {
+		was := faultstatus.Find(run, l.Fault.Name)
+		if was != nil && was.State == string(l.State) {
+			continue
+		}
+		switch l.State {
+		case fault.Active:
+			out = append(out, eventFault(run, l, "FaultInjected", "fault injected", "is injected by "+l.Injector))
+		case fault.Done:
+			what := "is over"
+			switch {
+			case l.Problem != "":
+				what = l.Problem
+			case l.Lasting:
+				what = "has taken its nodes for good: they held their data in memory"
+			}
+			out = append(out, eventFault(run, l, "FaultOver", "fault over", what))
+		}
+	}
+	return out
+}
+
+// taken are the nodes that faults have taken for good, as planned.
+func (s *scope) taken() []geo.NodeID {
+	tl := faultstatus.Timeline(s.run, &s.current.Database.Topology)
+	if tl == nil {
+		return nil
+	}
+	return tl.Lost()
+}
+
+// endFaults takes away what faults still do when a run is over or being deleted; it tells whether nothing is left. It looks at
+// what there is rather than at where the faults were, and asks of the database only what it still has.
+func (s *scope) endFaults(ctx context.Context) (bool, error) {
+	if len(s.run.Status.Faults) == 0 {
+		return true, nil
+	}
+	if clean, err := s.endChaos(ctx); err != nil || !clean {
+		return false, err
+	}
+	if clean, err := s.endDisturbances(ctx); err != nil || !clean {
+		return false, err
+	}
+	now := metav1.NewMicroTime(s.Clock.Now())
+	for i := range s.run.Status.Faults {
+		f := &s.run.Status.Faults[i]
+		if f.State == string(fault.Done) {
+			continue
+		}
+		if f.InjectingTime != nil && f.RecoveredTime == nil && !f.Lasting {
+			f.RecoveredTime = &now
+		}
+		f.Message = cmp.Or(f.Message, "taken away because the run ended; it was in state "+f.State)
+		f.State, f.StateStartTime = string(fault.Done), &now
+	}
+	return true, nil
+}
+
+// endChaos deletes the run's own objects of Chaos Mesh.
+func (s *scope) endChaos(ctx context.Context) (bool, error) {
+	if !slices.ContainsFunc(s.run.Status.Faults, func(f v1alpha1.FaultStatus) bool { return f.Injector == v1alpha1.InjectorChaosMesh }) {
+		return true, nil
+	}
+	set := s.chaosSet()
+	if _, err := set.List(ctx, s.run.Namespace); errors.Is(err, chaosmesh.ErrNotInstalled) && s.unrecovered() {
+		// Its objects went with it, but nobody took their effects out of the pods.
+		if err := s.replaceNodes(ctx); err != nil {
+			return false, err
+		}
+	}
+	done, err := set.Release(ctx, s.run.Namespace)
+	var stuck *emulation.StuckError
+	if errors.As(err, &stuck) {
+		s.cleanupFailed(stuck.What)
+		return false, nil
+	}
+	if !done && err == nil {
+		s.cleanupPending("what Chaos Mesh does for the run")
+	}
+	return done, err
+}
+
+// unrecovered tells whether Chaos Mesh began to inject something and did not end it as planned.
+func (s *scope) unrecovered() bool {
+	return slices.ContainsFunc(s.run.Status.Faults, func(f v1alpha1.FaultStatus) bool {
+		return f.Injector == v1alpha1.InjectorChaosMesh && f.InjectingTime != nil && !f.Lasting && (f.RecoveredTime == nil || f.Message != "")
+	})
+}
+
+// endDisturbances brings the nodes and the network of the database back to what was declared. A node that does not answer
+// heals itself at the end of its agenda; a pod that does not run has no network to mend.
+func (s *scope) endDisturbances(ctx context.Context) (bool, error) {
+	db := &v1alpha1.GeoDatabase{}
+	err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: s.run.Spec.DatabaseRef.Name}, db)
+	if err != nil || db.Status.ActiveRun != s.run.Name || db.DeletionTimestamp != nil {
+		return client.IgnoreNotFound(err) == nil, client.IgnoreNotFound(err)
+	}
+	current, _, err := database.FindIncarnations(ctx, s.Live, s.Credentials, db)
+	if err != nil || current == nil || current.Foreign || current.ID() != s.run.Status.DatabaseIncarnation {
+		return err == nil, err
+	}
+	nodes, err := database.ObserveNodes(ctx, s.Client, s.Pods, db, &current.Database)
+	if err != nil {
+		return false, err
+	}
+	clean := true
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Status == nil || n.Status.Disturbance == nil && n.Status.Ahead == 0 {
+			continue
+		}
+		clean = false
+		if err := s.Pods.Nodes(db.UID).Disturb(ctx, n.Address, &admin.Agenda{}); err != nil {
+			s.cleanupPending(fmt.Sprintf("what faults do to node %s (%s)", n.PodName, err))
+		}
+	}
+	s.db, s.current = db, current
+	if !current.TellsPods() {
+		return clean, nil
+	}
+	network, err := database.FindNetwork(ctx, s.Client, db, current)
+	if err != nil {
+		return false, err
+	}
+	if err := s.backend().Ensure(ctx, network); err != nil {
+		return false, err
+	}
+	state, err := s.backend().Observe(ctx, network)
+	if err != nil {
+		return false, err
+	}
+	if !state.Injected && slices.ContainsFunc(network.Pods, func(p emulation.Pod) bool { return p.Running && state.Missing[p.UID] }) {
+		s.cleanupPending("what faults do to the network: " + state.Message)
+		clean = false
+	}
+	return clean, nil
+}

@@ -1,0 +1,162 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// recorded tells whether workers record the run's history.
+func recorded(run *v1alpha1.BenchmarkRun) bool { return history.Needed(run.Spec.Verify) }
+
+const (
+	// maxHistoryFile is how many bytes a worker records: some three million transactions.
+	maxHistoryFile = 128 << 20
+	// historySlack is what the folder has room for beyond that: a kubelet evicts pods whose folder is too large.
+	historySlack = 16 << 20
+
+	// transactionMemory and operationMemory bound what checking takes, in bytes: the history and the graph over it.
+	transactionMemory = 220
+	operationMemory   = 80
+	// leastHistoryMemory and mostHistoryMemory bound what the operator spends on checking, in bytes, however little or much
+	// it has.
+	leastHistoryMemory = 32 << 20
+	mostHistoryMemory  = 4 << 30
+
+	// clockDrift is what clocks of different machines may have moved apart since the workers read them.
+	clockDrift = time.Millisecond
+)
+
+// addHistoryFolder gives a worker's pod a folder for its history.
+func addHistoryFolder(pod *corev1.PodSpec, limit int64) {
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "history", VolumeSource: corev1.VolumeSource{
+		EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: ptr.To(*resource.NewQuantity(limit+historySlack, resource.BinarySI))},
+	}})
+	c := &pod.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "history", MountPath: deploy.HistoryFolder})
+}
+
+// HistoryMemory is half of what the Go runtime was told to make do with (GOMEMLIMIT).
+func HistoryMemory() int64 {
+	limit := debug.SetMemoryLimit(-1)
+	if limit == math.MaxInt64 {
+		return 1 << 30
+	}
+	return min(max(limit/2, leastHistoryMemory), mostHistoryMemory)
+}
+
+// history fetches what the workers have recorded. The run ends, Invalid, when some is lost.
+func (s *scope) history(ctx context.Context, workers []workerState) (*history.History, error) {
+	h := &history.History{}
+	var clocks clockSpread
+	for i := range workers {
+		w := &workers[i]
+		addr, machine, err := s.workerAddress(ctx, w)
+		if ended := (*podEndedError)(nil); errors.As(err, &ended) {
+			return nil, troubled(result.ReasonHistoryLost, "the history that %s recorded is lost: its pod has ended", w.name())
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := s.readHistory(ctx, h, addr, w); err != nil {
+			return nil, notYet("HistoryNotRead", "the history of %s: %s", w.name(), err)
+		}
+		clock, err := s.Pods.Nodes(s.db.UID).Clock(ctx, addr)
+		if err != nil {
+			return nil, notYet("ClockNotRead", "the clock of %s: %s", w.name(), err)
+		}
+		clocks.add(machine, clock.Ahead, clock.Within)
+	}
+	h.ClockError = clocks.bound()
+	return h, nil
+}
+
+// historyFits ends the run when not all was recorded, or more than the operator can check. It returns the memory that checking takes,
+// in bytes.
+func (s *scope) historyFits(workers []workerState) int64 {
+	var transactions, operations int64
+	for i := range workers {
+		w := &workers[i]
+		var h deploy.History
+		if err := json.Unmarshal([]byte(w.report.Data[deploy.KeyHistory]), &h); err != nil {
+			s.invalidate(result.ReasonHistoryLost, "%s has not said what it recorded: %s", w.name(), err)
+			return 0
+		}
+		if h.Full {
+			s.invalidate("HistoryTooLarge", "%s stopped recording after %d transactions, at %d MiB; %s", w.name(), h.Transactions, maxHistoryFile>>20, smaller)
+			return 0
+		}
+		transactions, operations = transactions+h.Transactions, operations+h.Operations
+	}
+	needs, has := transactions*transactionMemory+operations*operationMemory, s.Memory.Size()
+	if needs > has {
+		s.invalidate("HistoryTooLarge", "checking %d transactions with %d operations takes about %d MiB, and the operator has %d MiB for it; %s, or give the operator more memory",
+			transactions, operations, needs>>20, has>>20, smaller)
+	}
+	return needs
+}
+
+// smaller says what makes a history smaller.
+const smaller = "choose fewer spec.load.clientsPerRegion or a shorter spec.load.duration"
+
+// readHistory adds a worker's history to h. After an error h is of no use.
+func (s *scope) readHistory(ctx context.Context, h *history.History, addr string, w *workerState) error {
+	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
+	defer cancel()
+	body, err := s.Pods.Nodes(s.db.UID).History(ctx, addr)
+	if err != nil {
+		return err
+	}
+	defer body.Close() //nolint:errcheck // all of it was read, or it does not matter
+	var said deploy.History
+	if err := json.Unmarshal([]byte(w.report.Data[deploy.KeyHistory]), &said); err != nil {
+		return err
+	}
+	before := h.Len()
+	if err := h.ReadFile(body); err != nil {
+		return err
+	}
+	if got := int64(h.Len() - before); got != said.Transactions {
+		return fmt.Errorf("it holds %d transactions, but the worker recorded %d", got, said.Transactions)
+	}
+	return nil
+}
+
+// clockSpread bounds how far the clocks of several machines are apart.
+type clockSpread struct {
+	machines    []string
+	first, last time.Duration // of the intervals in which the clocks are, as far ahead of this machine's
+}
+
+// add takes in what the clock of a worker on a machine shows.
+func (c *clockSpread) add(machine string, ahead, within time.Duration) {
+	if len(c.machines) == 0 {
+		c.first, c.last = ahead-within, ahead+within
+	}
+	c.first, c.last = min(c.first, ahead-within), max(c.last, ahead+within)
+	if !slices.Contains(c.machines, machine) {
+		c.machines = append(c.machines, machine)
+	}
+}
+
+// bound is 0 for one machine, whose processes share one clock.
+func (c *clockSpread) bound() time.Duration {
+	if len(c.machines) < 2 {
+		return 0
+	}
+	return c.last - c.first + clockDrift
+}

@@ -1,0 +1,85 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/errand"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/podclient"
+	"github.com/geobench/geobench/internal/admin"
+)
+
+// datasetName names the data set of a run's attempt: a node that has it need not load it again.
+func datasetName(run *v1alpha1.BenchmarkRun, workload []byte) string {
+	return fmt.Sprintf("%s-%s", run.UID, kube.ShortHash(run.Status.RunID, string(workload), fmt.Sprint(run.Spec.Seed)))
+}
+
+// load puts the data set into every node. Nodes that have it already answer at once, so an operator that was killed in
+// the middle asks them all again.
+func (s *scope) load(ctx context.Context) error {
+	loading := s.errand("load")
+	loaded, state, err := errand.Outcome[*admin.LoadResponse](s.Errands, loading)
+	switch {
+	case err != nil:
+		// A node that is busy with the last transactions of another run refuses for a moment; the stage has a deadline.
+		s.condition(v1alpha1.ConditionDataLoaded, false, "LoadFailed", err.Error())
+		s.again = kube.PollFast
+		return nil
+	case state == errand.Done:
+		s.condition(v1alpha1.ConditionDataLoaded, true, "Loaded",
+			fmt.Sprintf("%d rows, %d bytes in %d nodes", loaded.Rows, loaded.Bytes, s.current.Database.Topology.Nodes()))
+		s.enter(v1alpha1.StageWarmup)
+		return nil
+	case state == errand.None:
+		nodes, err := database.ObserveNodes(ctx, s.Client, s.Pods, s.db, &s.current.Database)
+		if err != nil {
+			return err
+		}
+		for i := range nodes {
+			if n := &nodes[i]; !n.Ready {
+				s.condition(v1alpha1.ConditionDataLoaded, false, "NodesNotReady", fmt.Sprintf("node %s: %s", n.PodName, n.Problem))
+				s.again = kube.PollFast
+				return nil
+			}
+		}
+		workload, err := json.Marshal(s.run.Spec.Workload)
+		if err != nil {
+			return err
+		}
+		req := &admin.LoadRequest{Dataset: datasetName(s.run, workload), Workload: workload, Seed: uint64(s.run.Spec.Seed), Run: kube.Attempt(s.run), Traced: recorded(s.run)}
+		clients := s.Pods.Nodes(s.db.UID)
+		errand.Go(s.Errands, loading, s.Loads, 1, func(ctx context.Context) (*admin.LoadResponse, error) { return loadNodes(ctx, clients, nodes, req) })
+	}
+	s.underway(state, v1alpha1.ConditionDataLoaded, "Loading", fmt.Sprintf("%d nodes load their data", s.current.Database.Topology.Nodes()))
+	return nil
+}
+
+// loadNodes has all nodes load a data set, and returns what they hold together.
+func loadNodes(ctx context.Context, clients podclient.Nodes, nodes []database.Node, req *admin.LoadRequest) (*admin.LoadResponse, error) {
+	var rows, bytes atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(podclient.AtOnce)
+	for i := range nodes {
+		n := &nodes[i]
+		group.Go(func() error {
+			resp, err := clients.Load(ctx, n.Address, req)
+			if err != nil {
+				return fmt.Errorf("node %s: %w", n.PodName, err)
+			}
+			rows.Add(resp.Rows)
+			bytes.Add(resp.Bytes)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return &admin.LoadResponse{Rows: rows.Load(), Bytes: bytes.Load()}, nil
+}

@@ -1,0 +1,151 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/pack"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// manifestsKey is the key of the ConfigMap that keeps the manifests of a run.
+const manifestsKey = "manifests.json.gz"
+
+// manifests are those that a run was let in with. The result shows them, and prices and judgements go by them, whatever the objects
+// say by then.
+type manifests struct {
+	result.Manifests
+	// Hash is that of the database's plan: nodes with another one are another database.
+	Hash string `json:"hash"`
+	// DatabaseGeneration is that of the GeoDatabase, ProfileName the NetworkProfile that the network is from: empty for one that is
+	// inline or built in.
+	DatabaseGeneration int64  `json:"databaseGeneration"`
+	ProfileName        string `json:"profileName,omitempty"`
+}
+
+// takeManifests gathers the manifests that a run would begin with now.
+func takeManifests(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, plan *database.Plan) *manifests {
+	return &manifests{
+		Manifests: result.Manifests{Run: &run.Spec, Database: &db.Spec, Network: plan.Profile.Spec},
+		Hash:      plan.Hash, DatabaseGeneration: db.Generation, ProfileName: plan.Profile.Name,
+	}
+}
+
+// keepManifests keeps the manifests in a ConfigMap that cannot be changed, and their digest in the status, where only the operator
+// writes. The digest comes first: what is found later under the name counts only if it agrees. done is false until both are there.
+func (s *scope) keepManifests(ctx context.Context, m *manifests) (done bool, err error) {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return false, err
+	}
+	if digest := identity.Digest(text); s.run.Status.ManifestsDigest != digest {
+		s.run.Status.ManifestsDigest = digest
+		return false, nil
+	}
+	packed, err := pack.Text(text)
+	if err != nil {
+		return false, err
+	}
+	cm := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: kube.ManifestsName(s.run), Namespace: s.run.Namespace, Labels: kube.RunLabels(s.run, kube.RoleSnapshot)},
+		Immutable:  ptr.To(true), BinaryData: map[string][]byte{manifestsKey: packed},
+	}
+	if err := kube.EnsureCreated(ctx, s.Client, s.Live, s.run, cm); err != nil {
+		return false, err
+	}
+	kept := &corev1.ConfigMap{}
+	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(cm), kept); err != nil {
+		return false, err
+	}
+	if _, err := s.parseManifests(kept); err == nil {
+		return true, nil
+	}
+	// Of before the last edit, or somebody else's.
+	return false, client.IgnoreNotFound(s.Client.Delete(ctx, kept, client.Preconditions{UID: &kept.UID}))
+}
+
+func (s *scope) parseManifests(cm *corev1.ConfigMap) (*manifests, error) {
+	text, err := pack.Unpack(cm.BinaryData[manifestsKey])
+	if err != nil || identity.Digest(text) != s.run.Status.ManifestsDigest {
+		return nil, troubled(result.ReasonSnapshotForged, "ConfigMap %s is not what the operator has written: its digest is not that of status.manifestsDigest", cm.Name)
+	}
+	m := &manifests{}
+	return m, json.Unmarshal(text, m)
+}
+
+// readManifests returns the manifests that the run began with.
+func (s *scope) readManifests(ctx context.Context) (*manifests, error) {
+	cm := &corev1.ConfigMap{}
+	err := s.Live.Get(ctx, client.ObjectKey{Namespace: s.run.Namespace, Name: kube.ManifestsName(s.run)}, cm)
+	if apierrors.IsNotFound(err) {
+		return nil, troubled(result.ReasonSnapshotForged, "ConfigMap %s, which the operator has written, is gone", kube.ManifestsName(s.run))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.parseManifests(cm)
+}
+
+// edited names the objects that are not what they were when the run began.
+func (s *scope) edited(ctx context.Context, m *manifests) ([]string, error) {
+	var out []string
+	if s.db.Generation != m.DatabaseGeneration {
+		out = append(out, fmt.Sprintf("GeoDatabase %s (generation %d, was %d)", s.db.Name, s.db.Generation, m.DatabaseGeneration))
+	}
+	profile, err := database.ResolveProfile(ctx, s.Live, s.db)
+	switch {
+	case kube.AsRefusal(err) != nil:
+		out = append(out, fmt.Sprintf("NetworkProfile %s (it is gone)", m.ProfileName))
+	case err != nil:
+		return nil, err
+	case (m.ProfileName != "" || profile.Name != "") && !equality.Semantic.DeepEqual(profile.Spec, m.Network):
+		out = append(out, "NetworkProfile "+cmp.Or(m.ProfileName, profile.Name))
+	}
+	return out, nil
+}
+
+// noteEdits says what was edited while the run went on: the nodes are those of the manifests that it began with.
+func (s *scope) noteEdits(ctx context.Context, m *manifests) error {
+	edited, err := s.edited(ctx, m)
+	if err != nil {
+		return err
+	}
+	if len(edited) == 0 {
+		s.condition(v1alpha1.ConditionManifestsUnchanged, true, "Unchanged", "the database and its network are as they were when the run began")
+		return nil
+	}
+	s.condition(v1alpha1.ConditionManifestsUnchanged, false, "Edited",
+		fmt.Sprintf("edited during the run, which went on with what they said when it began: %s", strings.Join(edited, ", ")))
+	return nil
+}
+
+// checkIncarnation ends the run when the database's nodes are not those that it was let in for.
+func (s *scope) checkIncarnation(ctx context.Context, current *database.Incarnation) error {
+	m, err := s.readManifests(ctx)
+	if err != nil || current.Hash == m.Hash {
+		return err
+	}
+	edited, err := s.edited(ctx, m)
+	if err != nil {
+		return err
+	}
+	what := "it may have been edited and edited back, or the operator's image has changed"
+	if len(edited) > 0 {
+		what = "edited in the meantime: " + strings.Join(edited, ", ")
+	}
+	return troubled(result.ReasonManifestEdited, "GeoDatabase %s was deployed with other manifests than those that the run was let in with; %s; run it again", s.db.Name, what)
+}

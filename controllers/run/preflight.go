@@ -1,0 +1,100 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/manifest/check"
+)
+
+// preflight finds out whether the run is possible, waits for its turn and takes the database.
+func (s *scope) preflight(ctx context.Context) error {
+	st := &s.run.Status
+	s.again = kube.PollFast
+	late := s.Clock.Now().Sub(st.StageStartTime.Time) > preflightDeadline
+	if s.db == nil {
+		if late {
+			return s.refuse(kube.Refuse("DatabaseNotFound", "spec.databaseRef.name: namespace %s has no GeoDatabase %q; create it", s.run.Namespace, s.run.Spec.DatabaseRef.Name))
+		}
+		s.condition(v1alpha1.ConditionAccepted, false, "DatabaseNotFound",
+			fmt.Sprintf("waiting for GeoDatabase %s to be created", s.run.Spec.DatabaseRef.Name))
+		return nil
+	}
+	plan, err := database.NewPlan(ctx, s.Live, s.Abilities, s.Choose, s.db, s.Image)
+	var pending *database.PendingError
+	if errors.As(err, &pending) {
+		s.condition(v1alpha1.ConditionAccepted, false, "Probing", pending.Message)
+		return nil
+	}
+	if err != nil {
+		return s.refuse(err)
+	}
+	if problems := check.Run(s.run, s.db, s.Abilities); len(problems) > 0 { // as geobench validate
+		return s.refuse(kube.Refuse("InvalidSpec", "%s", problems))
+	}
+	if _, err := s.resultObject(ctx); err != nil {
+		return s.refuse(err)
+	}
+	err = s.checkInjection(ctx, plan)
+	if errors.As(err, &pending) {
+		s.condition(v1alpha1.ConditionAccepted, false, "Probing", pending.Message)
+		return nil
+	}
+	if err != nil {
+		return s.refuse(err)
+	}
+	// The database must know whose run it is before the run may take it.
+	if st.DatabaseUID != string(s.db.UID) {
+		st.DatabaseUID = string(s.db.UID)
+		s.again = time.Millisecond
+		return nil
+	}
+	ahead, err := s.ahead(ctx, s.Live)
+	if err != nil {
+		return err
+	}
+	if len(ahead) > 0 {
+		s.queue(ahead)
+		return nil
+	}
+	if queued(s.run) {
+		// The run's time counts from when its turn has come.
+		now := s.now()
+		st.StartTime, st.StageStartTime, late = &now, &now, false
+	}
+	if s.db.Status.TopologyHash != plan.Hash {
+		if late {
+			return s.refuse(kube.Refuse("DatabaseChanging", "GeoDatabase %s was not brought to its present spec within %s; see its conditions",
+				s.db.Name, v1alpha1.DurationOf(preflightDeadline)))
+		}
+		s.condition(v1alpha1.ConditionAccepted, false, "DatabaseChanging",
+			fmt.Sprintf("waiting for GeoDatabase %s to be brought to its present spec", s.db.Name))
+		return nil
+	}
+	// From here on there is something to give back.
+	if err := s.addFinalizer(ctx); err != nil {
+		return err
+	}
+	if kept, err := s.keepManifests(ctx, takeManifests(s.run, s.db, plan)); err != nil || !kept {
+		s.again = time.Millisecond
+		return s.refuse(err)
+	}
+	if s.db.Status.ActiveRun != s.run.Name {
+		// The lock on the resource version makes sure that this is the database that was looked at.
+		base := s.db.DeepCopy()
+		s.db.Status.ActiveRun = s.run.Name
+		if err := s.Client.Status().Patch(ctx, s.db, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
+			return err
+		}
+	}
+	s.condition(v1alpha1.ConditionAccepted, true, "Possible", fmt.Sprintf("GeoDatabase %s is this run's", s.db.Name))
+	s.enter(v1alpha1.StageProvision)
+	return nil
+}

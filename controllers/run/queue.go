@@ -1,0 +1,165 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/health"
+	"github.com/geobench/geobench/internal/manifest/check"
+)
+
+// Runs take turns on a database, in the order of their creation, then of their names. Thousands may wait, so that waiting costs one
+// request to the API server and no more: what is ahead of a run is looked up in the cache, and a run is woken up when it is the first
+// (see wakesUp). Whose turn it is, is decided by what the API server says (see preflight).
+
+// queued tells whether a run waits for its turn, as its status has it.
+func queued(run *v1alpha1.BenchmarkRun) bool {
+	c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionAccepted)
+	return run.Status.Stage == v1alpha1.StagePreflight && c != nil && c.Reason == health.DatabaseBusy
+}
+
+// takesTurns tells whether a run holds nothing yet and wants what it wanted when it was last looked at.
+func takesTurns(run *v1alpha1.BenchmarkRun) bool {
+	st := &run.Status
+	return run.DeletionTimestamp == nil && !run.Spec.Cancel && !run.Held() && !controllerutil.ContainsFinalizer(run, kube.Finalizer) &&
+		(st.Stage == "" || queued(run) && st.RunID == run.Spec.RunID && st.ObservedGeneration == run.Generation)
+}
+
+// waitInQueue leaves a run waiting while the cache says that others come before it; false when it has to be looked at closely. A run
+// that is new is told to wait, once it is known to be possible.
+func (r *Reconciler) waitInQueue(ctx context.Context, name types.NamespacedName) (bool, reconcile.Result, error) {
+	run, db := &v1alpha1.BenchmarkRun{}, &v1alpha1.GeoDatabase{}
+	if r.Client.Get(ctx, name, run) != nil || !takesTurns(run) ||
+		r.Client.Get(ctx, types.NamespacedName{Namespace: name.Namespace, Name: run.Spec.DatabaseRef.Name}, db) != nil {
+		return false, reconcile.Result{}, nil
+	}
+	s := &scope{Reconciler: r, run: run, before: run.DeepCopy(), db: db}
+	ahead, err := s.ahead(ctx, r.Client)
+	if err != nil || len(ahead) == 0 {
+		return false, reconcile.Result{}, err
+	}
+	if run.Status.Stage == "" {
+		if _, err := database.NewPlan(ctx, r.Client, r.Abilities, r.Choose, db, r.Image); err != nil || len(check.Run(run, db, r.Abilities)) > 0 {
+			return false, reconcile.Result{}, nil
+		}
+		s.begin()
+	}
+	if !queued(run) || len(ahead) == 1 {
+		s.queue(ahead)
+	}
+	s.again = kube.PollQueue
+	s.setHealth()
+	changed := !equality.Semantic.DeepEqual(s.before.Status, run.Status)
+	result, err := kube.Conclusion{Before: s.before, After: run, Changed: changed, Again: s.again, Recorded: func() {
+		if changed {
+			s.recorded(ctx)
+		}
+	}}.Conclude(ctx, r.Client)
+	return true, result, err
+}
+
+// queue says that the run waits for its turn.
+func (s *scope) queue(ahead []string) {
+	message := fmt.Sprintf("waiting for BenchmarkRun %s, which uses GeoDatabase %s or comes first", ahead[0], s.db.Name)
+	if more := len(ahead) - 1; more > 0 {
+		message += fmt.Sprintf("; %d more come before this run", more)
+	}
+	if !queued(s.run) {
+		s.events = append(s.events, eventWaiting(message))
+	}
+	s.condition(v1alpha1.ConditionAccepted, false, health.DatabaseBusy, message)
+	s.again = kube.PollQueue
+}
+
+// ahead names the runs that use the database or have waited for it longer: who uses it, then in their order.
+func (s *scope) ahead(ctx context.Context, reader client.Reader) ([]string, error) {
+	active := s.db.Status.ActiveRun
+	if active == s.run.Name {
+		return nil, nil
+	}
+	waiting, err := contenders(ctx, reader, s.db)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	if active != "" {
+		out = []string{active}
+	}
+	for _, other := range waiting {
+		if other.Name != active && other.Name != s.run.Name && earlier(other, s.run) {
+			out = append(out, other.Name)
+		}
+	}
+	return out, nil
+}
+
+// contenders are the runs on a database that are neither over nor held, in the order of their turns.
+func contenders(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase) ([]*v1alpha1.BenchmarkRun, error) {
+	list := &v1alpha1.BenchmarkRunList{}
+	if err := reader.List(ctx, list, client.InNamespace(db.Namespace)); err != nil {
+		return nil, err
+	}
+	var out []*v1alpha1.BenchmarkRun
+	for i := range list.Items {
+		if run := &list.Items[i]; run.Spec.DatabaseRef.Name == db.Name && !kube.Over(run) && !run.Held() && run.DeletionTimestamp == nil {
+			out = append(out, run)
+		}
+	}
+	slices.SortFunc(out, func(a, b *v1alpha1.BenchmarkRun) int {
+		if earlier(a, b) {
+			return -1
+		}
+		return 1
+	})
+	return out, nil
+}
+
+func earlier(a, b metav1.Object) bool {
+	if ta, tb := a.GetCreationTimestamp(), b.GetCreationTimestamp(); !ta.Equal(&tb) {
+		return ta.Before(&tb)
+	}
+	return a.GetName() < b.GetName()
+}
+
+// wakesUp are the runs that news of a database, or of another run on it, concern: the one that uses it, those that do not wait for their
+// turn, and the first of those that do.
+func (r *Reconciler) wakesUp(ctx context.Context, db *v1alpha1.GeoDatabase) (out []reconcile.Request) {
+	runs, err := contenders(ctx, r.Client, db)
+	if err != nil {
+		return nil
+	}
+	first := true
+	for _, run := range runs {
+		if waits := queued(run); !waits || first && db.Status.ActiveRun == "" {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(run)})
+			first = first && !waits
+		}
+	}
+	return out
+}
+
+// leavesQueue lets through that a run has ended, gone or is held, so that others may move up.
+type leavesQueue struct{ predicate.Funcs }
+
+func (leavesQueue) Create(ctrlevent.CreateEvent) bool   { return false }
+func (leavesQueue) Generic(ctrlevent.GenericEvent) bool { return false }
+
+func (leavesQueue) Update(e ctrlevent.UpdateEvent) bool {
+	was, ok1 := e.ObjectOld.(*v1alpha1.BenchmarkRun)
+	is, ok2 := e.ObjectNew.(*v1alpha1.BenchmarkRun)
+	return ok1 && ok2 && (!kube.Over(was) && kube.Over(is) || !was.Held() && is.Held())
+}

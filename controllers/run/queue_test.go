@@ -1,0 +1,74 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/health"
+)
+
+// Of the runs that wait for a database only the first is woken up, and only once nobody uses it; those that do not wait for their turn
+// always are.
+func TestWhoIsWokenUp(t *testing.T) {
+	created := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	run := func(name string, stage v1alpha1.Stage, reason string) *v1alpha1.BenchmarkRun {
+		created = created.Add(time.Second)
+		r := &v1alpha1.BenchmarkRun{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, CreationTimestamp: metav1.NewTime(created)}}
+		r.Spec.DatabaseRef.Name, r.Status.Stage = "d", stage
+		if reason != "" {
+			r.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAccepted, Reason: reason}}
+		}
+		return r
+	}
+	over, active := run("over", v1alpha1.StageCompleted, "Possible"), run("active", v1alpha1.StageMeasure, "Possible")
+	second, third := run("second", v1alpha1.StagePreflight, health.DatabaseBusy), run("third", v1alpha1.StagePreflight, health.DatabaseBusy)
+	probing, fresh := run("probing", v1alpha1.StagePreflight, "Probing"), run("fresh", "", "")
+	elsewhere := run("elsewhere", v1alpha1.StageMeasure, "Possible")
+	elsewhere.Spec.DatabaseRef.Name = "another"
+	reader := fake.NewClientBuilder().WithScheme(kube.Scheme()).WithObjects(over, active, second, third, probing, fresh, elsewhere).Build()
+	for name, tt := range map[string]struct {
+		active string
+		want   []string
+	}{
+		"used": {"active", []string{"active", "probing", "fresh"}},
+		"free": {"", []string{"active", "second", "probing", "fresh"}},
+	} {
+		db := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "d"}}
+		db.Status.ActiveRun = tt.active
+		var got []string
+		for _, req := range (&Reconciler{Client: reader}).wakesUp(t.Context(), db) {
+			got = append(got, req.Name)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v are woken up, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// A run that waits says who is ahead, and how many more.
+func TestQueueSaysWhoIsAhead(t *testing.T) {
+	for n, want := range map[int]string{1: "waiting for BenchmarkRun r0, which uses GeoDatabase d or comes first",
+		3: "waiting for BenchmarkRun r0, which uses GeoDatabase d or comes first; 2 more come before this run"} {
+		s := &scope{
+			Reconciler: &Reconciler{Clock: clocktesting.NewFakePassiveClock(time.Now())},
+			run:        &v1alpha1.BenchmarkRun{},
+			db:         &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Name: "d"}},
+		}
+		var ahead []string
+		for i := range n {
+			ahead = append(ahead, fmt.Sprintf("r%d", i))
+		}
+		s.queue(ahead)
+		if got := s.run.Status.Conditions[0].Message; got != want {
+			t.Errorf("%d ahead: %q, want %q", n, got, want)
+		}
+	}
+}

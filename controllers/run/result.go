@@ -1,0 +1,101 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/controllers/authority"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/results"
+	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/pack"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// storeResult keeps the document in the run's result ConfigMap, in place of the one of an earlier attempt. It cannot be changed, and
+// its seal says that the operator has made it.
+func (s *scope) storeResult(ctx context.Context, doc *result.Document) error {
+	cm := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: kube.ResultName(s.run), Namespace: s.run.Namespace, Labels: kube.RunLabels(s.run, kube.RoleResult)},
+		Immutable:  ptr.To(true),
+	}
+	var text bytes.Buffer
+	if err := doc.Write(&text); err != nil {
+		return err
+	}
+	if text.Len() <= results.PlainLimit {
+		cm.Data = map[string]string{results.Key: text.String()}
+	} else {
+		b, err := pack.Text(text.Bytes())
+		if err != nil {
+			return err
+		}
+		cm.BinaryData = map[string][]byte{results.KeyGzip: b}
+	}
+	key, err := s.resultKey(ctx)
+	if err != nil {
+		return err
+	}
+	cm.Annotations = map[string]string{authority.AnnotationSeal: identity.Seal(key, text.Bytes())}
+	old, err := s.resultObject(ctx)
+	if err != nil {
+		return err
+	}
+	if old != nil { // of an earlier attempt, or of an earlier run of this name that has expired
+		if err := s.Client.Delete(ctx, old, client.Preconditions{UID: &old.UID}); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return kube.EnsureCreated(ctx, s.Client, s.Live, s.run, cm)
+}
+
+func (s *scope) resultKey(ctx context.Context) ([]byte, error) {
+	a, err := s.Credentials.Authority(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return a.Key(authority.KeyResult, string(s.run.UID), kube.Attempt(s.run)), nil
+}
+
+// resultObject returns the ConfigMap that has the name of the run's result; nil when there is none. One that is neither the run's nor
+// left by an expired run of its name is a *kube.NameTakenError.
+func (s *scope) resultObject(ctx context.Context) (*corev1.ConfigMap, error) {
+	cm := &corev1.ConfigMap{}
+	if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: kube.ResultName(s.run)}, cm); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if !metav1.IsControlledBy(cm, s.run) && !isExpired(cm, s.run.Name) {
+		return nil, kube.NameTaken(cm)
+	}
+	return cm, nil
+}
+
+// storedResult returns the document that this attempt has stored, and its digest, or nil. One that the operator has not stored ends
+// the run.
+func (s *scope) storedResult(ctx context.Context) (*result.Document, string, error) {
+	forged := troubled(result.ReasonResultForged, "ConfigMap %s was made by somebody else: delete it, and run again", kube.ResultName(s.run))
+	cm, err := s.resultObject(ctx)
+	if taken := (*kube.NameTakenError)(nil); errors.As(err, &taken) {
+		return nil, "", forged
+	}
+	if cm == nil || err != nil || cm.Labels[kube.LabelAttempt] != kube.Attempt(s.run) {
+		return nil, "", err
+	}
+	key, err := s.resultKey(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	text, err := results.Text(cm)
+	if err != nil || !identity.Sealed(cm.Annotations[authority.AnnotationSeal], key, text) {
+		return nil, "", forged
+	}
+	doc, err := result.Parse(text)
+	return doc, identity.Digest(text), err
+}

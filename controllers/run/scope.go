@@ -1,0 +1,223 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/kube"
+)
+
+// scope is one reconciliation of a BenchmarkRun. run is changed in memory; its status is written at the end.
+type scope struct {
+	*Reconciler
+	run *v1alpha1.BenchmarkRun
+	// before is the run as the API server has it.
+	before *v1alpha1.BenchmarkRun
+	// db and current are set by checkDatabase. In Preflight db may be nil; from Provision on it is set. current is set
+	// from Load on.
+	db      *v1alpha1.GeoDatabase
+	current *database.Incarnation
+	// nodes are set by checkHealth, from Warmup on.
+	nodes []database.Node
+	// workers are set by checkHealth, once the run has any.
+	workers []workerState
+	// gone tells that the run is no longer there to be written.
+	gone bool
+	// again is when to look again.
+	again  time.Duration
+	events []kube.Event
+}
+
+func (s *scope) now() metav1.Time { return metav1.NewTime(s.Clock.Now()) }
+
+// moved tells whether this reconciliation changed the stage: it is written before anything is done in the new one.
+func (s *scope) moved() bool { return s.run.Status.Stage != s.before.Status.Stage }
+
+// enter moves the run to a stage.
+func (s *scope) enter(stage v1alpha1.Stage) {
+	st := &s.run.Status
+	now := s.now()
+	if stage != v1alpha1.StageCompleted && stage != v1alpha1.StageFailed {
+		s.events = append(s.events, eventStage(s.run, stage, s.whyEnter(stage), now.Time))
+	}
+	st.Stage, st.StageStartTime = stage, &now
+	s.again = time.Millisecond
+}
+
+// whyEnter is the reason of the condition that the present stage has waited for, or of the one that a stage which comes
+// again will.
+func (s *scope) whyEnter(next v1alpha1.Stage) string {
+	now := order(s.run.Status.Stage)
+	if now < 0 {
+		return "Started"
+	}
+	return s.reason(stages()[min(now, order(next))].condition)
+}
+
+// end ends the run.
+func (s *scope) end(stage v1alpha1.Stage, verdict v1alpha1.Verdict, reason, message string) {
+	s.enter(stage)
+	st := &s.run.Status
+	st.CompletionTime = st.StageStartTime
+	st.Verdict, st.Reason, st.Message = verdict, reason, kube.Truncate(message, 4096)
+	s.condition(v1alpha1.ConditionCompleted, true, reason, message)
+	s.events = append(s.events, eventCompleted(s.run, message))
+}
+
+// fail ends the run without a result because it could not be carried out.
+func (s *scope) fail(reason, format string, args ...any) {
+	s.end(v1alpha1.StageFailed, v1alpha1.VerdictFailed, reason, fmt.Sprintf(format, args...))
+}
+
+// invalidate ends the run without a result because what it measured cannot be trusted.
+func (s *scope) invalidate(reason, format string, args ...any) {
+	s.end(v1alpha1.StageFailed, v1alpha1.VerdictInvalid, reason, fmt.Sprintf(format, args...))
+}
+
+// refuse ends the run for a refusal, or a name that somebody else has, and hands back every other error.
+func (s *scope) refuse(err error) error {
+	if r := kube.AsRefusal(err); r != nil {
+		s.condition(v1alpha1.ConditionAccepted, false, r.Reason, r.Message)
+		s.fail(r.Reason, "%s", r.Message)
+		return nil
+	}
+	return err
+}
+
+func (s *scope) condition(kind string, value bool, reason, message string) {
+	c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: kube.Truncate(message, 4096),
+		ObservedGeneration: s.run.Generation, LastTransitionTime: s.now()}
+	if value {
+		c.Status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&s.run.Status.Conditions, c)
+}
+
+func (s *scope) isTrue(kind string) bool {
+	return meta.IsStatusConditionTrue(s.run.Status.Conditions, kind)
+}
+
+// reason returns a condition's reason, empty when there is no such condition.
+func (s *scope) reason(kind string) string {
+	if c := meta.FindStatusCondition(s.run.Status.Conditions, kind); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
+// recorded is called once the status is written: events tell of what is.
+func (s *scope) recorded(ctx context.Context) {
+	observeStages(s.before, s.run)
+	observeFaults(s.before, s.run)
+	kube.EmitAll(ctx, s.events, s.Events, s.run)
+}
+
+// checkDeadlines ends a run that took too long.
+func (s *scope) checkDeadlines() {
+	st := &s.run.Status
+	now := s.Clock.Now()
+	if st.Stage == v1alpha1.StagePreflight {
+		return // its waiting is bounded by preflight itself: waiting for one's turn is not part of the run
+	}
+	if limit := runDeadline(s.run); now.Sub(st.StartTime.Time) > limit {
+		s.fail("DeadlineExceeded", "the run took longer than spec.deadline (%s); it was in stage %s%s",
+			v1alpha1.DurationOf(limit), st.Stage, s.waitingFor())
+		return
+	}
+	if s.reason(stageOf(s.run).condition) == reasonQueued {
+		return
+	}
+	if limit := stageOf(s.run).deadline(s.run); now.Sub(st.StageStartTime.Time) > limit {
+		s.fail("StageDeadlineExceeded", "stage %s took longer than %s%s", st.Stage, v1alpha1.DurationOf(limit), s.waitingFor())
+	}
+}
+
+// waitingFor tells what the present stage waits for, from its condition.
+func (s *scope) waitingFor() string {
+	c := meta.FindStatusCondition(s.run.Status.Conditions, stageOf(s.run).condition)
+	if c == nil || c.Status == metav1.ConditionTrue {
+		return ""
+	}
+	return ": " + c.Message
+}
+
+func (s *scope) atLeast(stage v1alpha1.Stage) bool { return order(s.run.Status.Stage) >= order(stage) }
+
+// checkDatabase reads the database and ends the run when it is not the one any more that the run began with.
+func (s *scope) checkDatabase(ctx context.Context) error {
+	db := &v1alpha1.GeoDatabase{}
+	err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: s.run.Spec.DatabaseRef.Name}, db)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if err == nil && db.DeletionTimestamp == nil {
+		s.db = db
+	}
+	if !s.atLeast(v1alpha1.StageProvision) {
+		return nil
+	}
+	st := &s.run.Status
+	end := s.fail
+	if s.atLeast(v1alpha1.StageWarmup) {
+		end = s.invalidate
+	}
+	switch {
+	case apierrors.IsNotFound(err) || db.DeletionTimestamp != nil:
+		end("DatabaseDeleted", "GeoDatabase %s was deleted while the run was in stage %s", s.run.Spec.DatabaseRef.Name, st.Stage)
+		return nil
+	case string(db.UID) != st.DatabaseUID:
+		end("DatabaseDeleted", "GeoDatabase %s was deleted and made anew while the run was in stage %s", db.Name, st.Stage)
+		return nil
+	case db.Status.ActiveRun != s.run.Name:
+		end("DatabaseLost", "GeoDatabase %s was given to %q while the run was in stage %s", db.Name, db.Status.ActiveRun, st.Stage)
+		return nil
+	}
+	if !s.atLeast(v1alpha1.StageLoad) {
+		return nil
+	}
+	if s.current, _, err = database.FindIncarnations(ctx, s.Live, s.Credentials, s.db); err != nil {
+		return err
+	}
+	if s.current != nil && s.current.ID() == st.DatabaseIncarnation && !s.current.Foreign {
+		return nil
+	}
+	if st.Stage == v1alpha1.StageLoad {
+		// Nothing was measured yet: begin again with the new nodes, within the run's deadline.
+		st.DatabaseIncarnation = ""
+		s.condition(v1alpha1.ConditionDatabaseReady, false, "DatabaseReplaced", "the database's nodes were made anew")
+		s.enter(v1alpha1.StageProvision)
+		return nil
+	}
+	cause := ""
+	if s.current != nil && s.current.Foreign {
+		cause = ": their topology was made by somebody else"
+	} else if s.current != nil && s.current.Cause != "" {
+		cause = ": " + s.current.Cause
+	}
+	s.invalidate("DatabaseReplaced", "the nodes of GeoDatabase %s were made anew in stage %s%s", db.Name, st.Stage, cause)
+	return nil
+}
+
+// release gives the database back.
+func (s *scope) release(ctx context.Context) error {
+	db := &v1alpha1.GeoDatabase{}
+	err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: s.run.Spec.DatabaseRef.Name}, db)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if db.Status.ActiveRun != s.run.Name {
+		return nil
+	}
+	base := db.DeepCopy()
+	db.Status.ActiveRun = ""
+	return client.IgnoreNotFound(s.Client.Status().Patch(ctx, db, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})))
+}

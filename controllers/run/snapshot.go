@@ -1,0 +1,147 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/controllers/authority"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/pack"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// The snapshots of a run, as keys of one ConfigMap, each as gzipped JSON, with a seal beside it: what others write there is not
+// read. Each is taken once and kept, so that an operator that is killed loses nothing.
+const (
+	// snapshotBefore is taken before the workers are told when to start: from then on no process may change.
+	snapshotBefore = "before.json.gz"
+	// snapshotEnd is taken when the last measured window closes, for the round trips under load.
+	snapshotEnd = "end.json.gz"
+	// snapshotAfter is taken once every transaction has ended.
+	snapshotAfter = "after.json.gz"
+	// sealSuffix is appended to a snapshot's key for that of its seal.
+	sealSuffix = ".seal"
+)
+
+// snapshot is what every node said at about the same time.
+type snapshot struct {
+	TakenAt time.Time `json:"takenAt"`
+	// Nodes are in the order of geo.NodeID.
+	Nodes []admin.Status `json:"nodes"`
+}
+
+// takeSnapshot records the nodes' counters under key unless that was done before. Every node must have answered in this
+// reconciliation: the error names one that has not.
+func (s *scope) takeSnapshot(ctx context.Context, key string) (*snapshot, error) {
+	if was, err := s.readSnapshot(ctx, key); was != nil || err != nil {
+		return was, err
+	}
+	snap := &snapshot{TakenAt: s.Clock.Now().UTC()}
+	gone := s.taken()
+	for i := range s.nodes {
+		n := &s.nodes[i]
+		if slices.Contains(gone, n.ID) {
+			snap.Nodes = append(snap.Nodes, admin.Status{Node: s.current.Database.Topology.NodeName(n.ID), ID: int(n.ID), Reason: "a fault has taken it"})
+			continue
+		}
+		if n.Status == nil {
+			return nil, fmt.Errorf("node %s: %s", n.PodName, n.Problem)
+		}
+		snap.Nodes = append(snap.Nodes, *n.Status)
+	}
+	return snap, s.note(ctx, key, snap)
+}
+
+// note keeps a document under a key of the run's snapshots.
+func (s *scope) note(ctx context.Context, key string, document any) error {
+	b, err := pack.JSON(document)
+	if err != nil {
+		return err
+	}
+	seal, err := s.noteKey(ctx)
+	if err != nil {
+		return err
+	}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: kube.SnapshotName(s.run), Namespace: s.run.Namespace, Labels: kube.RunLabels(s.run, kube.RoleSnapshot)}}
+	if err := kube.EnsureCreated(ctx, s.Client, s.Live, s.run, cm.DeepCopy()); err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{
+		"binaryData": map[string][]byte{key: b}, "data": map[string]string{key + sealSuffix: identity.Seal(seal, []byte(key), b)},
+	})
+	if err != nil {
+		return err
+	}
+	return s.Client.Patch(ctx, cm, client.RawPatch(types.MergePatchType, patch))
+}
+
+// noted reads what note has kept; false when that was nothing.
+func (s *scope) noted(ctx context.Context, key string, into any) (bool, error) {
+	cm := &corev1.ConfigMap{}
+	if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: kube.SnapshotName(s.run)}, cm); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	b := cm.BinaryData[key]
+	if b == nil {
+		return false, nil
+	}
+	seal, err := s.noteKey(ctx)
+	if err != nil {
+		return false, err
+	}
+	if !identity.Sealed(cm.Data[key+sealSuffix], seal, []byte(key), b) {
+		return false, troubled(result.ReasonSnapshotForged, "%s of ConfigMap %s is not what the operator has written", key, cm.Name)
+	}
+	if err := pack.UnpackJSON(b, into); err != nil {
+		return false, fmt.Errorf("config map %s: %s: %w", cm.Name, key, err)
+	}
+	return true, nil
+}
+
+// noteKey seals the run's snapshots.
+func (s *scope) noteKey(ctx context.Context) ([]byte, error) {
+	a, err := s.Credentials.Authority(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return a.Key(authority.KeyNotes, string(s.run.UID), kube.Attempt(s.run)), nil
+}
+
+// startSnapshot returns the snapshot from before the start; nil while no start was chosen.
+func (s *scope) startSnapshot(ctx context.Context) (*snapshot, error) {
+	if s.run.Status.WarmupStartTime == nil {
+		return nil, nil
+	}
+	return s.takenSnapshot(ctx, snapshotBefore)
+}
+
+// takenSnapshot returns a snapshot that was taken: it ends the run when it is gone.
+func (s *scope) takenSnapshot(ctx context.Context, key string) (*snapshot, error) {
+	snap, err := s.readSnapshot(ctx, key)
+	if err == nil && snap == nil {
+		err = troubled(result.ReasonSnapshotForged, "%s of ConfigMap %s, which the operator has written, is gone", key, kube.SnapshotName(s.run))
+	}
+	return snap, err
+}
+
+// readSnapshot returns a snapshot, or nil when it was not taken yet.
+func (s *scope) readSnapshot(ctx context.Context, key string) (*snapshot, error) {
+	snap := &snapshot{}
+	if found, err := s.noted(ctx, key, snap); !found {
+		return nil, err
+	}
+	if nodes := s.current.Database.Topology.Nodes(); len(snap.Nodes) != nodes {
+		return nil, fmt.Errorf("config map %s: %s: %d nodes, not %d", kube.SnapshotName(s.run), key, len(snap.Nodes), nodes)
+	}
+	return snap, nil
+}

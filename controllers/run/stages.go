@@ -1,0 +1,54 @@
+package run
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/faultstatus"
+)
+
+// stage is one from which a run goes on.
+type stage struct {
+	name v1alpha1.Stage
+	// step is what is done in the stage. It leaves the scope in the same stage, in the next, or failed.
+	step func(*scope, context.Context) error
+	// condition tells what the stage waits for.
+	condition string
+	// deadline is how long a run may stay in the stage.
+	deadline func(*v1alpha1.BenchmarkRun) time.Duration
+}
+
+// stages are in the order in which a run goes through them.
+func stages() []stage {
+	within := func(d time.Duration) func(*v1alpha1.BenchmarkRun) time.Duration {
+		return func(*v1alpha1.BenchmarkRun) time.Duration { return d }
+	}
+	return []stage{
+		// Its own waiting is bounded by preflight itself: waiting for one's turn is not part of the run.
+		{v1alpha1.StagePreflight, (*scope).preflight, v1alpha1.ConditionAccepted, runDeadline},
+		{v1alpha1.StageProvision, (*scope).provision, v1alpha1.ConditionDatabaseReady, within(10 * time.Minute)},
+		{v1alpha1.StageEmulate, (*scope).emulate, v1alpha1.ConditionNetworkVerified, within(5 * time.Minute)},
+		{v1alpha1.StageLoad, (*scope).load, v1alpha1.ConditionDataLoaded, within(30 * time.Minute)},
+		{v1alpha1.StageWarmup, (*scope).warmup, v1alpha1.ConditionMeasured, func(run *v1alpha1.BenchmarkRun) time.Duration {
+			return readyDeadline + faultstatus.StartLead + run.Spec.Load.Warmup.Duration + measureGrace
+		}},
+		{v1alpha1.StageMeasure, (*scope).measure, v1alpha1.ConditionMeasured, func(run *v1alpha1.BenchmarkRun) time.Duration {
+			return measuredTime(&run.Spec.Load) + measureGrace
+		}},
+		{v1alpha1.StageRecover, (*scope).recover, v1alpha1.ConditionMeasured, within(2 * time.Minute)},
+		{v1alpha1.StageCollect, (*scope).collect, v1alpha1.ConditionMeasured, func(run *v1alpha1.BenchmarkRun) time.Duration {
+			return run.Spec.Load.RequestTimeout.Duration + collectGrace
+		}},
+		{v1alpha1.StageEvaluate, (*scope).evaluate, v1alpha1.ConditionDatabaseQuiet, within(5 * time.Minute)},
+	}
+}
+
+// stageOf is the stage that a run is in, which has begun and is not over.
+func stageOf(run *v1alpha1.BenchmarkRun) stage { return stages()[order(run.Status.Stage)] }
+
+// order numbers the stages from 0; one from which no run goes on is -1.
+func order(name v1alpha1.Stage) int {
+	return slices.IndexFunc(stages(), func(s stage) bool { return s.name == name })
+}

@@ -1,0 +1,175 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/faultstatus"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/deploy"
+)
+
+// warmup makes the workers, waits until all are ready, agrees on a start, tells them, and waits for measuring to begin.
+//
+//	Jobs made -> WorkersCreated written -> all ready -> nodes' processes noted -> start time written to the status
+//	-> start time written to each worker's ConfigMap, once -> measuring begins
+func (s *scope) warmup(ctx context.Context) error {
+	s.again = time.Second
+	st := &s.run.Status
+	if !s.isTrue(v1alpha1.ConditionWorkersCreated) {
+		if err := s.createWorkers(ctx); err != nil {
+			return err
+		}
+		s.condition(v1alpha1.ConditionWorkersCreated, true, "Created", "the worker Jobs of all regions were made")
+		s.again = time.Millisecond
+		return nil
+	}
+	if st.WarmupStartTime == nil {
+		if ready := s.inState(deploy.StateReady); ready < len(s.workers) {
+			return s.awaitWorkers(ctx, ready)
+		}
+		if ok, err := s.awaitClocks(ctx); !ok {
+			return err
+		}
+		if ok, err := s.noteProcesses(ctx); !ok {
+			return err
+		}
+		s.setStart()
+		return nil
+	}
+	if told, err := s.tellStart(ctx); !told {
+		return err
+	}
+	if _, err := s.playFaults(ctx); err != nil {
+		return err
+	}
+	if wait := st.MeasureStartTime.Sub(s.Clock.Now()); wait > 0 {
+		s.condition(v1alpha1.ConditionMeasured, false, "WarmingUp",
+			fmt.Sprintf("%d workers warm up until %s", len(s.workers), st.MeasureStartTime.UTC().Format(time.TimeOnly)))
+		s.again = min(wait, kube.PollRun, s.again)
+		return nil
+	}
+	s.enter(v1alpha1.StageMeasure)
+	return nil
+}
+
+func (s *scope) awaitWorkers(ctx context.Context, ready int) error {
+	message := fmt.Sprintf("%d of %d workers are ready", ready, len(s.workers))
+	if problem, err := s.stuckWorker(ctx); err != nil {
+		return err
+	} else if problem != "" {
+		message += "; " + problem
+	}
+	s.condition(v1alpha1.ConditionMeasured, false, "WaitingForWorkers", message)
+	if s.Clock.Now().Sub(s.run.Status.StageStartTime.Time) > readyDeadline {
+		s.fail("WorkersNotReady", "%s after %s", message, v1alpha1.DurationOf(readyDeadline))
+	}
+	return nil
+}
+
+// noteProcesses records the nodes' processes: from here on, another process is a lost node. A node that no longer has
+// the data set was replaced since it was loaded.
+func (s *scope) noteProcesses(ctx context.Context) (bool, error) {
+	workload, err := json.Marshal(s.run.Spec.Workload)
+	if err != nil {
+		return false, err
+	}
+	want := datasetName(s.run, workload)
+	for i := range s.nodes {
+		n := &s.nodes[i]
+		if n.Status == nil || !n.Ready {
+			s.condition(v1alpha1.ConditionMeasured, false, "WaitingForNodes", fmt.Sprintf("node %s: %s", n.PodName, n.Problem))
+			return false, nil
+		}
+		if n.Status.Dataset != want {
+			s.invalidate("NodeLost", "node %s has lost the data set that it had loaded: it has %q, not %q", n.PodName, n.Status.Dataset, want)
+			return false, nil
+		}
+	}
+	was, err := s.readSnapshot(ctx, snapshotBefore)
+	if was != nil || err != nil {
+		return was != nil, err
+	}
+	// The snapshot's round trips are the ones that the result shows and is judged by. Starting the workers may have kept the
+	// machine busy since the stage Emulate: the network must have come to rest.
+	if ok, err := s.networkHolds(); !ok {
+		return false, err
+	}
+	_, err = s.takeSnapshot(ctx, snapshotBefore)
+	return err == nil, err
+}
+
+// networkHolds reports whether the round trips that the nodes see now are the declared ones.
+func (s *scope) networkHolds() (bool, error) {
+	links, err := database.Measure(&s.current.Database.Topology, s.nodes)
+	if err != nil {
+		return false, err
+	}
+	v := database.VerifyNetwork(links, s.current.Emulation())
+	if v.Verified {
+		return true, nil
+	}
+	s.condition(v1alpha1.ConditionMeasured, false, "WaitingForNetwork", v.Message)
+	if s.Clock.Now().Sub(s.run.Status.StageStartTime.Time) > readyDeadline {
+		s.fail("NetworkNotVerified", "%s; it has been so since the workers got ready, for up to %s", v.Message, v1alpha1.DurationOf(readyDeadline))
+	}
+	return false, nil
+}
+
+// setStart chooses the common start. It is written to the status before any worker is told.
+func (s *scope) setStart() {
+	start := metav1.NewMicroTime(s.Clock.Now().Add(faultstatus.StartLead).Truncate(time.Microsecond))
+	measure := metav1.NewMicroTime(start.Add(s.run.Spec.Load.Warmup.Duration))
+	s.run.Status.WarmupStartTime, s.run.Status.MeasureStartTime = &start, &measure
+	s.condition(v1alpha1.ConditionMeasured, false, "WarmingUp", fmt.Sprintf("%d workers start at %s", len(s.workers), start.UTC().Format(time.TimeOnly)))
+	s.again = time.Millisecond
+}
+
+// startAt is the common start as workers are told it.
+func startAt(run *v1alpha1.BenchmarkRun) string {
+	return run.Status.WarmupStartTime.UTC().Format(time.RFC3339Nano)
+}
+
+// tellStart writes the start to every worker that has not been told. Each is told once: the lock on the resource version
+// lets a write pass only where the key was empty. When an operator was away for so long that there is no time
+// left, a start that nobody knows is chosen anew; one that only some workers know spoils the run.
+func (s *scope) tellStart(ctx context.Context) (bool, error) {
+	start := s.run.Status.WarmupStartTime
+	var untold []*workerState
+	for i := range s.workers {
+		if s.workers[i].report.Data[deploy.KeyStartAt] == "" {
+			untold = append(untold, &s.workers[i])
+		}
+	}
+	if len(untold) == 0 {
+		return true, nil
+	}
+	if late := startSlack - start.Sub(s.Clock.Now()); late > 0 {
+		if len(untold) < len(s.workers) {
+			s.invalidate("StartMissed", "the operator was away while it told the workers when to start: %s was not told in time", untold[0].name())
+			return false, nil
+		}
+		s.setStart()
+		return false, nil
+	}
+	// An operator that is told to end finishes this: workers that start without the others would spoil the run.
+	ctx = context.WithoutCancel(ctx)
+	for _, w := range untold {
+		base := w.report.DeepCopy()
+		if w.report.Data == nil {
+			w.report.Data = map[string]string{}
+		}
+		w.report.Data[deploy.KeyStartAt] = startAt(s.run)
+		if err := s.Client.Patch(ctx, w.report, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}

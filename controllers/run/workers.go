@@ -1,0 +1,414 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/authority"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/faultstatus"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// WorkerKey is the key of a region's worker ConfigMap, and the file that workers read: a deploy.Worker as JSON.
+const WorkerKey = "worker.json"
+
+// workerConfig is what the workers of a region are told. It is the same at any time of an attempt, from stage Warmup on.
+func workerConfig(run *v1alpha1.BenchmarkRun, d *deploy.Database, region string) (*deploy.Worker, error) {
+	workload, err := json.Marshal(run.Spec.Workload)
+	if err != nil {
+		return nil, err
+	}
+	load, err := json.Marshal(run.Spec.Load)
+	if err != nil {
+		return nil, err
+	}
+	w := &deploy.Worker{
+		Run: run.Name, UID: string(run.UID), Attempt: kube.Attempt(run), Region: region, Workers: int(run.Spec.Load.WorkersPerRegion),
+		Database: *d, Workload: workload, Load: load, Seed: uint64(run.Spec.Seed), Fine: len(run.Spec.Faults) > 0, Deadline: run.Status.StartTime.Add(runDeadline(run)).UTC().Truncate(time.Second),
+	}
+	if recorded(run) {
+		w.HistoryLimit = maxHistoryFile
+	}
+	return w, nil
+}
+
+func regionRunLabels(run *v1alpha1.BenchmarkRun, region, role string) map[string]string {
+	return kube.WithLabel(kube.WithLabel(kube.RunLabels(run, role), kube.LabelRegion, region), kube.LabelDatabase, run.Spec.DatabaseRef.Name)
+}
+
+// buildWorkerObjects makes what the workers of a region need, in the order in which it has to be made: their
+// configuration, the ConfigMaps where they meet the operator, the right to these alone, and their Job.
+func buildWorkerObjects(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1alpha1.Region, w *deploy.Worker, image string, lifetime time.Duration) ([]client.Object, error) {
+	config, err := json.Marshal(w)
+	if err != nil {
+		return nil, err
+	}
+	name := kube.WorkerName(run, region.Name)
+	meta := func(name, role string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: name, Namespace: run.Namespace, Labels: regionRunLabels(run, region.Name, role)}
+	}
+	objects := []client.Object{
+		&corev1.ConfigMap{ObjectMeta: meta(name, kube.RoleWorker), Immutable: ptr.To(true), Data: map[string]string{WorkerKey: string(config)}},
+	}
+	var reports []string
+	for i := range w.Workers {
+		reports = append(reports, kube.ReportName(run, region.Name, i))
+		objects = append(objects, &corev1.ConfigMap{ObjectMeta: meta(reports[i], kube.RoleReport)})
+	}
+	objects = append(objects,
+		&corev1.ServiceAccount{ObjectMeta: meta(name, kube.RoleWorker), AutomountServiceAccountToken: ptr.To(false)},
+		&rbacv1.Role{ObjectMeta: meta(name, kube.RoleWorker), Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: reports, Verbs: []string{"get", "patch", "watch"},
+		}}},
+		&rbacv1.RoleBinding{ObjectMeta: meta(name, kube.RoleWorker),
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: run.Namespace}},
+		},
+		buildJob(run, db, region, w.Workers, image, lifetime, meta(name, kube.RoleWorker)),
+	)
+	pod := &objects[len(objects)-1].(*batchv1.Job).Spec.Template.Spec
+	addReportKey(pod, run, region.Name, w.Workers)
+	if w.HistoryLimit > 0 {
+		addHistoryFolder(pod, w.HistoryLimit)
+	}
+	return objects, nil
+}
+
+// reportKeyName is where the Secret of a run has the key of a worker's report.
+func reportKeyName(region string, index int) string {
+	return fmt.Sprintf("report.%s.%d", region, index)
+}
+
+// reportKey seals what a worker hands in: see deploy.HandIn.
+func reportKey(a *identity.Authority, run *v1alpha1.BenchmarkRun, region string, index int) []byte {
+	return a.Key(authority.KeyReport, string(run.UID), kube.Attempt(run), region, strconv.Itoa(index))
+}
+
+// buildRunCredentials makes the Secret with the credentials of a run's workers.
+func buildRunCredentials(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a *identity.Authority, regions []string) *corev1.Secret {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: kube.RunCredentialsName(run), Namespace: run.Namespace, Labels: kube.RunLabels(run, kube.RoleCredentials)},
+		Data: map[string][]byte{
+			identity.FileClient: identity.ClientKey(a.Key(authority.KeyClients, string(db.UID)), kube.Attempt(run)),
+		},
+	}
+	for _, region := range regions {
+		for i := range int(run.Spec.Load.WorkersPerRegion) {
+			secret.Data[reportKeyName(region, i)] = reportKey(a, run, region, i)
+		}
+	}
+	return secret
+}
+
+// addReportKey gives each worker of a region the key of its own report, and no other's: it is mounted by the pod's index in its Job.
+func addReportKey(pod *corev1.PodSpec, run *v1alpha1.BenchmarkRun, region string, workers int) {
+	var keys []corev1.KeyToPath
+	for i := range workers {
+		keys = append(keys, corev1.KeyToPath{Key: reportKeyName(region, i), Path: strconv.Itoa(i)})
+	}
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "report-key", VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: kube.RunCredentialsName(run), Items: keys, DefaultMode: ptr.To[int32](0o440)},
+	}})
+	c := &pod.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{
+		Name: "report-key", MountPath: deploy.ReportKeyFile, SubPathExpr: "$(" + indexVariable + ")", ReadOnly: true,
+	})
+}
+
+// indexVariable is the environment variable in which an indexed Job tells a pod its index.
+const indexVariable = "JOB_COMPLETION_INDEX"
+
+// buildJob makes the Job of a region's workers. A worker that dies takes its clients' history with it, so nothing is
+// ever started again: backoffLimit 0, restartPolicy Never.
+func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1alpha1.Region, workers int, image string, lifetime time.Duration, meta metav1.ObjectMeta) *batchv1.Job {
+	clientKey := corev1.VolumeProjection{Secret: &corev1.SecretProjection{
+		LocalObjectReference: corev1.LocalObjectReference{Name: kube.RunCredentialsName(run)}, Items: database.KeysToPaths(identity.FileClient),
+	}}
+	pod := database.RegionPod(db, region, meta.Name, database.CredentialsVolume(db, database.ServerFiles, clientKey), database.OwnContainer(corev1.Container{
+		Name:      "worker",
+		Image:     image,
+		Args:      []string{"worker", "--config", database.ConfigFolder + "/" + WorkerKey, "--report", meta.Name},
+		Env:       append(database.GoRuntime(run.Spec.Load.Resources), database.FromField("POD_NAME", "metadata.name"), database.FromField("POD_NAMESPACE", "metadata.namespace")),
+		Ports:     database.OwnPorts(),
+		Resources: database.WithDefaultRequests(run.Spec.Load.Resources, "100m", "128Mi"),
+	}))
+	pod.RestartPolicy = corev1.RestartPolicyNever
+	// It writes its report.
+	pod.ServiceAccountName, pod.AutomountServiceAccountToken = meta.Name, ptr.To(true)
+	return &batchv1.Job{
+		ObjectMeta: meta,
+		Spec: batchv1.JobSpec{
+			Completions:           ptr.To(int32(workers)),
+			Parallelism:           ptr.To(int32(workers)),
+			CompletionMode:        ptr.To(batchv1.IndexedCompletion),
+			BackoffLimit:          ptr.To[int32](0),
+			ActiveDeadlineSeconds: ptr.To(int64(max(lifetime, time.Second) / time.Second)),
+			PodReplacementPolicy:  ptr.To(batchv1.Failed),
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{
+					Labels: meta.Labels,
+					Annotations: map[string]string{
+						database.AnnotationScrape:     "true",
+						database.AnnotationScrapePort: strconv.Itoa(database.MetricsPort),
+						// Evicting a worker to make room spoils the run.
+						"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+					},
+				},
+				Spec: pod,
+			},
+		},
+	}
+}
+
+// createWorkers makes the workers of all regions.
+func (s *scope) createWorkers(ctx context.Context) error {
+	lifetime := s.run.Status.StartTime.Add(runDeadline(s.run)).Sub(s.Clock.Now())
+	authority, err := s.Credentials.Authority(ctx)
+	if err != nil {
+		return err
+	}
+	if err := kube.EnsureCreated(ctx, s.Client, s.Live, s.run, buildRunCredentials(s.run, s.db, authority, s.current.Database.Topology.Regions)); err != nil {
+		return err
+	}
+	for i := range s.db.Spec.Regions {
+		region := &s.db.Spec.Regions[i]
+		w, err := workerConfig(s.run, &s.current.Database, region.Name)
+		if err != nil {
+			return err
+		}
+		objects, err := buildWorkerObjects(s.run, s.db, region, w, s.Image, lifetime)
+		if err != nil {
+			return err
+		}
+		for _, obj := range objects {
+			if job, ok := obj.(*batchv1.Job); ok {
+				database.Prepare(s.backend(), s.db, &s.current.Database.Topology, region.Name, &job.Spec.Template.Spec)
+			}
+			if err := kube.EnsureCreated(ctx, s.Client, s.Live, s.run, obj); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// workerState is one worker as it shows itself in its ConfigMap.
+type workerState struct {
+	region string
+	index  int
+	report *corev1.ConfigMap
+}
+
+func (w *workerState) state() string { return w.report.Data[deploy.KeyState] }
+
+// name is the worker's pod where it is known.
+func (w *workerState) name() string {
+	return cmp.Or(w.report.Data[deploy.KeyPod], w.place())
+}
+
+// place says which worker it is.
+func (w *workerState) place() string { return fmt.Sprintf("worker %d of region %s", w.index, w.region) }
+
+// observeWorkers reads the workers' ConfigMaps, and says what happened when one of them cannot finish.
+func (s *scope) observeWorkers(ctx context.Context) ([]workerState, error) {
+	var workers []workerState
+	for _, region := range s.current.Database.Topology.Regions {
+		done := 0
+		for i := range int(s.run.Spec.Load.WorkersPerRegion) {
+			w := workerState{region: region, index: i, report: &corev1.ConfigMap{}}
+			key := types.NamespacedName{Namespace: s.run.Namespace, Name: kube.ReportName(s.run, region, i)}
+			if err := s.Live.Get(ctx, key, w.report); err != nil {
+				if apierrors.IsNotFound(err) {
+					return nil, &trouble{"WorkerObjectDeleted", fmt.Sprintf("ConfigMap %s, where worker %d of region %s reports, was deleted", key.Name, i, region)}
+				}
+				return nil, err
+			}
+			switch w.state() {
+			case deploy.StateFailed:
+				return nil, &trouble{"WorkerFailed", fmt.Sprintf("%s gave up: %s", w.name(), cmp.Or(w.report.Data[deploy.KeyMessage], "it did not say why"))}
+			case deploy.StateDone:
+				done++
+			}
+			workers = append(workers, w)
+		}
+		// A worker that has handed in its report may end as it likes.
+		if done == int(s.run.Spec.Load.WorkersPerRegion) {
+			continue
+		}
+		if err := s.inspectJob(ctx, region, workers); err != nil {
+			return nil, err
+		}
+	}
+	return workers, nil
+}
+
+// inspectJob finds out whether a region's workers still live.
+func (s *scope) inspectJob(ctx context.Context, region string, workers []workerState) error {
+	name := kube.WorkerName(s.run, region)
+	job := &batchv1.Job{}
+	if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: name}, job); err != nil {
+		if apierrors.IsNotFound(err) {
+			return &trouble{"WorkerObjectDeleted", fmt.Sprintf("Job %s with the workers of region %s was deleted", name, region)}
+		}
+		return err
+	}
+	if job.DeletionTimestamp != nil {
+		return &trouble{"WorkerObjectDeleted", fmt.Sprintf("Job %s with the workers of region %s is being deleted", name, region)}
+	}
+	pods := &corev1.PodList{}
+	if err := s.Client.List(ctx, pods, client.InNamespace(s.run.Namespace),
+		client.MatchingLabels{kube.LabelRun: s.run.Name, kube.LabelAttempt: kube.Attempt(s.run), kube.LabelRegion: region}); err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		if cause := podDeath(&pods.Items[i]); cause != "" {
+			return &trouble{"WorkerFailed", fmt.Sprintf("worker pod %s (region %s) %s", pods.Items[i].Name, region, cause)}
+		}
+	}
+	for _, c := range job.Status.Conditions {
+		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobFailed || c.Type == batchv1.JobFailureTarget) {
+			return &trouble{"WorkerFailed", fmt.Sprintf("Job %s with the workers of region %s failed: %s", name, region, c.Message)}
+		}
+	}
+	return nil
+}
+
+// podDeath says how a pod came to its end, or nothing when it lives or ended well.
+func podDeath(pod *corev1.Pod) string {
+	if pod.DeletionTimestamp != nil {
+		return "was deleted"
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
+			return fmt.Sprintf("ended: %s, exit code %d%s", t.Reason, t.ExitCode, kube.Suffix(t.Message))
+		}
+	}
+	if pod.Status.Phase == corev1.PodFailed {
+		return "failed: " + cmp.Or(pod.Status.Message, cmp.Or(pod.Status.Reason, "no reason is known"))
+	}
+	return ""
+}
+
+// checkHealth looks at nodes and workers while the run depends on them, and ends it when one of them is lost.
+func (s *scope) checkHealth(ctx context.Context) error {
+	if !s.atLeast(v1alpha1.StageWarmup) || s.atLeast(v1alpha1.StageEvaluate) {
+		return nil
+	}
+	var err error
+	if s.nodes, err = database.ObserveNodes(ctx, s.Client, s.Pods, s.db, &s.current.Database); err != nil {
+		return err
+	}
+	before, err := s.startSnapshot(ctx)
+	if err != nil {
+		return err
+	}
+	planned := append(s.taken(), faultstatus.Down(faultstatus.Timeline(s.run, &s.current.Database.Topology))...)
+	for i := range s.nodes {
+		if slices.Contains(planned, s.nodes[i].ID) {
+			continue
+		}
+		if s.nodeLost(&s.nodes[i], before); s.moved() {
+			return nil
+		}
+	}
+	if !s.isTrue(v1alpha1.ConditionWorkersCreated) {
+		return nil
+	}
+	s.workers, err = s.observeWorkers(ctx)
+	return err
+}
+
+// nodeLost ends the run when a node has lost its state, or its process is not the one that the run began with.
+func (s *scope) nodeLost(n *database.Node, before *snapshot) {
+	switch {
+	case n.Lost != "":
+		s.invalidate("NodeLost", "node %s was lost in stage %s: %s", n.PodName, s.run.Status.Stage, n.Lost)
+	case before != nil && n.Status != nil && before.Nodes[n.ID].Process != n.Status.Process:
+		s.invalidate("NodeLost", "node %s was lost in stage %s: its process was replaced (%s by %s)",
+			n.PodName, s.run.Status.Stage, before.Nodes[n.ID].Process, n.Status.Process)
+	}
+}
+
+// readReports reads what all workers have handed in. A report that its worker has not written, or that it has written by another
+// configuration or start than it was given, ends the run.
+func (s *scope) readReports(ctx context.Context, workers []workerState) ([]*result.Report, error) {
+	authority, err := s.Credentials.Authority(ctx)
+	if err != nil {
+		return nil, err
+	}
+	configs := map[string]string{}
+	for _, region := range s.current.Database.Topology.Regions {
+		w, err := workerConfig(s.run, &s.current.Database, region)
+		if err != nil {
+			return nil, err
+		}
+		file, err := json.Marshal(w)
+		if err != nil {
+			return nil, err
+		}
+		configs[region] = identity.Digest(file)
+	}
+	var reports []*result.Report
+	for i := range workers {
+		w := &workers[i]
+		h := &deploy.HandIn{
+			Run: string(s.run.UID), Region: w.region, Index: w.index, Config: configs[w.region], StartAt: startAt(s.run),
+			History: w.report.Data[deploy.KeyHistory], Report: w.report.BinaryData[deploy.KeyReport],
+		}
+		if err := h.Verify(w.report.Data[deploy.KeySeal], reportKey(authority, s.run, w.region, w.index)); err != nil {
+			return nil, troubled(result.ReasonReportForged, "the report of %s in ConfigMap %s: %s", w.place(), w.report.Name, err)
+		}
+		r, err := result.DecodeReport(h.Report)
+		if err != nil {
+			return nil, troubled("ReportUnreadable", "the report of %s cannot be read: %s", w.name(), err)
+		}
+		reports = append(reports, r)
+	}
+	return reports, nil
+}
+
+// inState counts the workers in a state or beyond it.
+func (s *scope) inState(states ...string) int {
+	n := 0
+	for i := range s.workers {
+		for _, state := range states {
+			if s.workers[i].state() == state {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// stuckWorker says why a worker's pod does not get to run, or nothing.
+func (s *scope) stuckWorker(ctx context.Context) (string, error) {
+	pods := &corev1.PodList{}
+	if err := s.Client.List(ctx, pods, client.InNamespace(s.run.Namespace), client.MatchingLabels{kube.LabelRun: s.run.Name, kube.LabelAttempt: kube.Attempt(s.run)}); err != nil {
+		return "", err
+	}
+	for i := range pods.Items {
+		if problem := database.PodObstacle(&pods.Items[i]); problem != "" {
+			return fmt.Sprintf("pod %s: %s", pods.Items[i].Name, problem), nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+
+	slsa "github.com/in-toto/attestation/go/predicates/provenance/v1"
+	intoto "github.com/in-toto/attestation/go/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+const (
+	// buildType says how to read the parameters below: docs/security.md has the section.
+	buildType = repositoryURL + "/blob/main/docs/security.md#what-was-built-from-what"
+	// predicateType is SLSA's provenance, version 1 (slsa.dev/spec/v1.0/provenance).
+	predicateType = "https://slsa.dev/provenance/v1"
+)
+
+// provenance states from which commit, with which Go and which modules the program and the image were built. Nobody signs it here.
+func provenance(p *program, i *image, builder string) ([]byte, error) {
+	external, err := structpb.NewStruct(map[string]any{"repository": repositoryURL, "commit": p.commit, "targets": []any{"bin/geobench", "image"}, "image": i.tag})
+	if err != nil {
+		return nil, err
+	}
+	settings := map[string]any{"go": p.info.GoVersion}
+	for _, key := range []string{"-tags", "-trimpath", "CGO_ENABLED", "GOOS", "GOARCH", "GOAMD64", "GOARM64"} {
+		if v := p.setting(key); v != "" {
+			settings[key] = v
+		}
+	}
+	internal, err := structpb.NewStruct(settings)
+	if err != nil {
+		return nil, err
+	}
+	sources := []*intoto.ResourceDescriptor{{Uri: "git+" + repositoryURL + "@" + p.commit, Digest: map[string]string{"gitCommit": p.commit}}}
+	for _, d := range p.info.Deps {
+		if d.Replace != nil {
+			d = d.Replace
+		}
+		sources = append(sources, &intoto.ResourceDescriptor{Uri: purl(d.Path, d.Version)[0].Locator})
+	}
+	predicate := &slsa.Provenance{
+		BuildDefinition: &slsa.BuildDefinition{BuildType: buildType, ExternalParameters: external, InternalParameters: internal, ResolvedDependencies: sources},
+		RunDetails:      &slsa.RunDetails{Builder: &slsa.Builder{Id: builder}},
+	}
+	if err := predicate.Validate(); err != nil {
+		return nil, err
+	}
+	text, err := protojson.Marshal(predicate)
+	if err != nil {
+		return nil, err
+	}
+	fields := &structpb.Struct{}
+	if err := protojson.Unmarshal(text, fields); err != nil {
+		return nil, err
+	}
+	s := &intoto.Statement{
+		Type: intoto.StatementTypeUri, PredicateType: predicateType, Predicate: fields,
+		Subject: []*intoto.ResourceDescriptor{
+			{Name: p.name, Digest: map[string]string{"sha256": p.sha256}},
+			{Name: i.name, Digest: map[string]string{"sha256": i.sha256}},
+			{Name: i.tag, Digest: map[string]string{"sha256": i.id}},
+		},
+	}
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	if text, err = protojson.Marshal(s); err != nil {
+		return nil, err
+	}
+	// protojson varies its white space on purpose.
+	var out bytes.Buffer
+	if err := json.Indent(&out, text, "", "  "); err != nil {
+		return nil, err
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}

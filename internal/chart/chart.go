@@ -1,0 +1,486 @@
+package chart
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Width of a chart that says nothing else is such that two stand side by side on a screen, and one can be read on a phone.
+const Width = 420.0
+
+// axis maps values to places.
+type axis struct {
+	lo, hi   float64
+	from, to float64 // places of lo and hi
+	log      bool
+}
+
+func (a *axis) at(v float64) float64 {
+	lo, hi := a.lo, a.hi
+	if a.log {
+		v, lo, hi = math.Log(max(v, a.lo)), math.Log(lo), math.Log(hi)
+	}
+	if hi == lo {
+		return (a.from + a.to) / 2
+	}
+	return a.from + (v-lo)/(hi-lo)*(a.to-a.from)
+}
+
+// linear is an axis from 0 to a round number at or above top.
+func linear(top float64, ticks int) (*axis, []float64) {
+	if top <= 0 {
+		top = 1
+	}
+	step := niceStep(top / float64(ticks))
+	a := &axis{hi: step * math.Ceil(top/step*(1-1e-9))}
+	var at []float64
+	for i := 0; float64(i)*step <= a.hi*(1+1e-9); i++ {
+		at = append(at, float64(i)*step)
+	}
+	return a, at
+}
+
+// niceStep is the least of 1, 2, 5 x 10^n that is at least v.
+func niceStep(v float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, m := range []float64{1, 2, 5, 10} {
+		if m*power >= v*(1-1e-9) {
+			return m * power
+		}
+	}
+	return 10 * power
+}
+
+// logarithmic is an axis whose ends are 1, 2 or 5 x 10^n.
+func logarithmic(bottom, top float64) (*axis, []float64) {
+	a := &axis{log: true, lo: bottom, hi: top}
+	nice := func(v float64, up bool) float64 {
+		power := math.Pow(10, math.Floor(math.Log10(v)+1e-9))
+		steps := []float64{1, 2, 5, 10}
+		if up {
+			for _, m := range steps {
+				if m*power >= v*(1-1e-9) {
+					return m * power
+				}
+			}
+		}
+		for _, m := range slices.Backward(steps) {
+			if m*power <= v*(1+1e-9) {
+				return m * power
+			}
+		}
+		return power
+	}
+	a.lo, a.hi = nice(bottom, false), nice(top, true)
+	if a.lo == a.hi {
+		a.lo, a.hi = a.lo/2, a.hi*2
+	}
+	multiples := []float64{1, 2, 5}
+	if a.hi/a.lo > 500 {
+		multiples = multiples[:1]
+	}
+	var at []float64
+	for power := math.Pow(10, math.Floor(math.Log10(a.lo)+1e-9)); power <= a.hi*(1+1e-9); power *= 10 {
+		for _, m := range multiples {
+			if v := m * power; v >= a.lo*(1-1e-9) && v <= a.hi*(1+1e-9) {
+				at = append(at, v)
+			}
+		}
+	}
+	return a, at
+}
+
+// around is an axis from a round number at or below bottom, which is at most 0, to one at or above top.
+func around(bottom, top float64) (*axis, []float64) {
+	a, _ := linear(max(top, -bottom), 4)
+	step := niceStep(a.hi / 4)
+	a.lo, a.hi = -step*math.Ceil(-bottom/step*(1-1e-9)), step*math.Ceil(top/step*(1-1e-9))
+	if a.lo == a.hi {
+		a.hi = step
+	}
+	var at []float64
+	for i := math.Round(a.lo / step); i <= math.Round(a.hi/step); i++ {
+		at = append(at, i*step)
+	}
+	return a, at
+}
+
+// Short writes a number for an axis: 1500 as 1.5k.
+func Short(v float64) string {
+	for _, u := range []struct {
+		of   float64
+		name string
+	}{{1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
+		if math.Abs(v) >= u.of {
+			return strconv.FormatFloat(v/u.of, 'g', 4, 64) + u.name
+		}
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}
+
+// Point of a series, in the units of the axes.
+type Point struct{ X, Y float64 }
+
+// Series is one line of a chart.
+type Series struct {
+	// Name in the legend; a series without one is not there, as the further parts of a line with gaps.
+	Name   string
+	Points []Point
+	// Half is the half-width of each point's confidence interval; empty for none.
+	Half []float64
+	// Marks makes a dot of each point.
+	Marks bool
+	// Class chooses colour and dashes: see Class.
+	Class int
+}
+
+// Class is a colour, of eight, for the lines of one thing, of which this is the nth, from 0. They differ in their dashes, as do lines of
+// different colours that are the nth of theirs.
+func Class(colour, nth int) int { return colour%len(seriesColours) + nth*len(seriesColours) }
+
+func (l *Series) dash() int { return (l.Class + l.Class/len(seriesColours)) % len(dashes) }
+
+// class is a style of a series: s a line, f a fill and so on.
+func class(kind string, number int) string {
+	return fmt.Sprintf("%s%d", kind, number%len(seriesColours))
+}
+
+// Band is a time at which something was wrong, in the unit of the x axis.
+type Band struct {
+	From, To float64
+	Name     string
+}
+
+// Lines is a chart of lines.
+type Lines struct {
+	// About says in words what the chart shows, for those who do not see it. Heading draws the title, for a picture that stands
+	// alone.
+	Title, About   string
+	Heading        bool
+	XLabel, YLabel string
+	Series         []Series
+	Bands          []Band
+	// Divides are places on the x axis where something new begins.
+	Divides    []float64
+	LogX, LogY bool
+	// XTicks are words for places on the x axis; nil for numbers.
+	XTicks map[float64]string
+	// Top of the y axis; 0 is that of the values.
+	Top float64
+	// XTop is the end of the x axis; 0 is that of the values.
+	XTop float64
+	// Width of the drawing and Height of what lies between its axes, in CSS pixels; 0 for those of reports.
+	Width, Height float64
+}
+
+func newDrawing(width float64, title, about string) *Drawing {
+	return &Drawing{width: width, Title: title, about: about}
+}
+
+// swatch is how long a line is in the legend: long enough to tell its dashes.
+const swatch = 34.0
+
+// legend lists the names of series in rows from y on, and returns where it ends.
+func (s *Drawing) legend(y float64, all []Series, line bool) float64 {
+	all = slices.DeleteFunc(slices.Clone(all), func(l Series) bool { return l.Name == "" })
+	if len(all) == 0 {
+		return y
+	}
+	x := 8.0
+	for _, l := range all {
+		name := clip(l.Name, 48)
+		w := swatch + 6 + textWidth(name) + 12
+		if x > 8 && x+w > s.width {
+			x, y = 8, y+18
+		}
+		if line {
+			s.dashed(class("s", l.Class), l.dash(), place{x, y - 4}, place{x + swatch, y - 4})
+			if l.Marks {
+				s.circle(class("f", l.Class), x+swatch/2, y-4, 3)
+			}
+		} else {
+			s.rect(class("f", l.Class), x+swatch/2-6, y-10, x+swatch/2+6, y+1)
+		}
+		s.text("label", "start", x+swatch+6, y, name)
+		x += w
+	}
+	return y + 12
+}
+
+func clip(s string, n int) string {
+	r := []rune(s)
+	if len(r) <= n {
+		return s
+	}
+	return string(r[:n-1]) + "…"
+}
+
+// Scale makes an axis logarithmic where values differ by so much that the small ones could not be told apart: 100 times for the x axis, 30
+// times for the y axis. Both must be above 0.
+func (c *Lines) Scale() {
+	var x, y []float64
+	for _, l := range c.Series {
+		for _, p := range l.Points {
+			x, y = append(x, p.X), append(y, p.Y)
+		}
+	}
+	differ := func(v []float64, times float64) bool {
+		return len(v) > 0 && slices.Min(v) > 0 && slices.Max(v) >= times*slices.Min(v)
+	}
+	const hint = " (logarithmic)"
+	if differ(x, 100) {
+		c.LogX, c.XLabel = true, c.XLabel+hint
+	}
+	if differ(y, 30) {
+		c.LogY, c.YLabel = true, c.YLabel+hint
+	}
+}
+
+// Draw makes the drawing.
+func (c *Lines) Draw() *Drawing {
+	s := newDrawing(cmp.Or(c.Width, Width), c.Title, c.About)
+	top := 18.0
+	if c.Heading {
+		s.text("strong", "start", 8, top, c.Title)
+		top += 24
+	}
+	top = s.legend(top, c.Series, true)
+	const left, right = 56.0, 14.0
+	plotTop, plotBottom := top+26, top+26+cmp.Or(c.Height, 190)
+	s.height = plotBottom + 44
+	loX, hiX, loY, hiY := math.Inf(1), math.Inf(-1), math.Inf(1), c.Top
+	for _, l := range c.Series {
+		for i, p := range l.Points {
+			h := 0.0
+			if len(l.Half) > 0 {
+				h = l.Half[i]
+			}
+			loX, hiX = min(loX, p.X), max(hiX, p.X)
+			if p.Y-h > 0 {
+				loY = min(loY, p.Y-h)
+			}
+			hiY = max(hiY, p.Y+h)
+		}
+	}
+	if math.IsInf(loX, 1) {
+		loX, hiX = 0, 1
+	}
+	var y *axis
+	var yAt []float64
+	if c.LogY && !math.IsInf(loY, 1) {
+		y, yAt = logarithmic(loY, hiY)
+	} else {
+		y, yAt = linear(hiY, 5)
+	}
+	y.from, y.to = plotBottom, plotTop
+	x := &axis{lo: loX, hi: max(hiX, c.XTop)}
+	var xAt []float64
+	switch {
+	case c.XTicks != nil:
+		x.log = c.LogX
+		x.lo, x.hi = loX, hiX
+		xAt = slices.Sorted(maps.Keys(c.XTicks))
+	case c.LogX:
+		x, xAt = logarithmic(max(loX, 1e-9), hiX)
+	default:
+		if x.lo > 0 && x.lo < x.hi/3 {
+			x.lo = 0
+		}
+		step := niceStep(max(x.hi-x.lo, 1e-9) / 6)
+		for v := math.Ceil(x.lo/step) * step; v <= x.hi*(1+1e-9); v += step {
+			xAt = append(xAt, math.Round(v/step)*step)
+		}
+	}
+	x.from, x.to = left, s.width-right
+	if c.XTicks != nil || slices.ContainsFunc(c.Series, func(l Series) bool { return l.Marks }) {
+		x.from, x.to = left+14, s.width-right-14 // labels and marks have room
+	}
+	for _, v := range yAt {
+		s.line("grid", place{left, y.at(v)}, place{s.width - right, y.at(v)})
+		s.text("tick", "end", left-6, y.at(v)+4, Short(v))
+	}
+	last := math.Inf(-1)
+	for _, v := range xAt {
+		label := Short(v)
+		if c.XTicks != nil {
+			label = c.XTicks[v]
+		}
+		at := x.at(v)
+		s.line("axis", place{at, plotBottom}, place{at, plotBottom + 4})
+		if w := textWidth(label) / 2; at-w > last+4 {
+			s.text("tick", "middle", min(at, s.width-w-2), plotBottom+18, label)
+			last = at + w
+		}
+	}
+	row := 0.0
+	for _, b := range c.Bands {
+		from, to := x.at(max(b.From, x.lo)), x.at(min(b.To, x.hi))
+		s.rect("band", from, plotTop, max(to, from+1), plotBottom)
+		s.line("bandend", place{from, plotTop}, place{from, plotBottom})
+		s.line("bandend", place{to, plotTop}, place{to, plotBottom})
+		s.text("bandtag", "start", min(from+3, s.width-right-textWidth(b.Name)), plotTop+12+14*row, b.Name)
+		row = math.Mod(row+1, 4)
+	}
+	for _, v := range c.Divides {
+		s.line("divide", place{x.at(v), plotTop}, place{x.at(v), plotBottom})
+	}
+	for _, l := range c.Series {
+		var places []place
+		for i, p := range l.Points {
+			at := place{x.at(p.X), y.at(p.Y)}
+			places = append(places, at)
+			if len(l.Half) > 0 && l.Half[i] > 0 {
+				low, high := y.at(max(p.Y-l.Half[i], y.lo)), y.at(p.Y+l.Half[i])
+				class := class("e", l.Class)
+				s.line(class, place{at.x, low}, place{at.x, high})
+				s.line(class, place{at.x - 3, low}, place{at.x + 3, low})
+				s.line(class, place{at.x - 3, high}, place{at.x + 3, high})
+			}
+		}
+		s.dashed(class("s", l.Class), l.dash(), places...)
+		if l.Marks || len(places) == 1 {
+			for _, p := range places {
+				s.circle(class("f", l.Class), p.x, p.y, 3)
+			}
+		}
+	}
+	s.line("axis", place{left, plotTop}, place{left, plotBottom}, place{s.width - right, plotBottom})
+	s.text("label", "start", 8, plotTop-14, c.YLabel)
+	s.text("label", "middle", (left+s.width-right)/2, s.height-6, c.XLabel)
+	return s
+}
+
+// Row is one row of a chart of bars, boxes or ranges.
+type Row struct {
+	Name  string
+	Class int
+	// Bar is a length with a value in words at its end.
+	Bar   float64
+	Value string
+	// Box is five numbers in ascending order: whisker, quartile, median, quartile, whisker. Nil for none.
+	Box []float64
+	// Dots are single values.
+	Dots []float64
+	// Mark is a value that is aimed at; nil for none.
+	Mark *float64
+	// Thin is a lighter second range: its median and its end.
+	Thin []float64
+	// Head starts a group: it has a name and nothing else.
+	Head bool
+}
+
+// Rows is a chart of horizontal rows.
+type Rows struct {
+	// About says in words what the chart shows, for those who do not see it.
+	Title, About, XLabel string
+	Rows                 []Row
+	Log                  bool
+	// Signed values may be negative: the axis reaches to both sides of 0.
+	Signed bool
+	Legend []Series
+}
+
+// values of a row that the axis must hold.
+func (r *Row) values() []float64 {
+	v := slices.Concat(r.Box, r.Dots, r.Thin)
+	if r.Bar > 0 {
+		v = append(v, r.Bar)
+	}
+	if r.Mark != nil {
+		v = append(v, *r.Mark)
+	}
+	return v
+}
+
+// Draw makes the drawing. Names stand above their row, so that long ones have room on a phone.
+func (c *Rows) Draw() *Drawing {
+	s := newDrawing(Width, c.Title, c.About)
+	top := s.legend(18, c.Legend, false)
+	if len(c.Legend) == 0 {
+		top = 4
+	}
+	const left, right, lineHeight = 12.0, 20.0, 34.0
+	headless := 0
+	lo, hi, least := math.Inf(1), 0.0, 0.0
+	for i := range c.Rows {
+		if c.Rows[i].Head {
+			headless++
+		}
+		for _, v := range c.Rows[i].values() {
+			hi, least = max(hi, v), min(least, v)
+			if v > 0 {
+				lo = min(lo, v)
+			}
+		}
+	}
+	bottom := top + 6 + lineHeight*float64(len(c.Rows)-headless) + 22*float64(headless)
+	s.height = bottom + 44
+	x, at := linear(hi, 5)
+	if c.Log && hi > 0 {
+		x, at = logarithmic(lo, hi)
+	}
+	if c.Signed {
+		x, at = around(least, hi)
+	}
+	x.from, x.to = left, s.width-right
+	for _, v := range at {
+		s.line("grid", place{x.at(v), top}, place{x.at(v), bottom})
+	}
+	if c.Signed {
+		s.line("axis", place{x.at(0), top}, place{x.at(0), bottom})
+	}
+	last := math.Inf(-1)
+	for _, v := range at {
+		label := Short(v)
+		w := textWidth(label) / 2
+		if at := x.at(v); at-w > last+4 {
+			s.text("tick", "middle", max(w, min(at, s.width-w-2)), bottom+16, label)
+			last = at + w
+		}
+	}
+	y := top + 6
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		if r.Head {
+			s.text("strong", "start", left, y+14, r.Name)
+			y += 22
+			continue
+		}
+		s.text("label", "start", left, y+12, clip(r.Name, int((s.width-left-right-10-textWidth(r.Value))/textWidth("x"))))
+		if r.Value != "" {
+			s.text("label", "end", s.width-right, y+12, r.Value)
+		}
+		mid := y + 23
+		fill, soft, edge := class("f", r.Class), class("b", r.Class), class("t", r.Class)
+		if r.Bar > 0 {
+			s.rect(fill, x.at(x.lo), mid-5, x.at(r.Bar), mid+5)
+		}
+		if r.Thin != nil {
+			s.line("whisker", place{x.at(r.Thin[0]), mid + 4}, place{x.at(r.Thin[1]), mid + 4})
+			s.circle("whisker", x.at(r.Thin[0]), mid+4, 3)
+		}
+		if r.Box != nil {
+			s.line(edge, place{x.at(r.Box[0]), mid}, place{x.at(r.Box[1]), mid})
+			s.line(edge, place{x.at(r.Box[3]), mid}, place{x.at(r.Box[4]), mid})
+			for _, v := range []float64{r.Box[0], r.Box[4]} {
+				s.line(edge, place{x.at(v), mid - 4}, place{x.at(v), mid + 4})
+			}
+			s.rect(soft, x.at(r.Box[1]), mid-6, max(x.at(r.Box[3]), x.at(r.Box[1])+1), mid+6)
+			s.line(edge, place{x.at(r.Box[2]), mid - 7}, place{x.at(r.Box[2]), mid + 7})
+		}
+		for _, v := range r.Dots {
+			s.circle(fill, x.at(v), mid, 3)
+		}
+		if r.Mark != nil {
+			s.line("mark", place{x.at(*r.Mark), mid - 8}, place{x.at(*r.Mark), mid + 8})
+		}
+		y += lineHeight
+	}
+	s.line("axis", place{left, bottom}, place{s.width - right, bottom})
+	s.text("label", "middle", s.width/2, s.height-6, c.XLabel)
+	return s
+}

@@ -1,0 +1,164 @@
+// Package netpol builds the NetworkPolicies of a database: who reaches its nodes and the workers of its runs, and whom they reach.
+//
+// There are two, one for all nodes and one for the workers of all runs, so that they are made with the database and go with it. Network
+// policies add up: a connection is let through when one of the policies that select a pod lets it through. Pods that no policy selects are
+// open, and those of a cluster whose network plugin knows no policies stay so, which is why every port proves who calls it in any case
+// (docs/security.md). The kubelet's probes come from the pod's own machine and are let through by all plugins.
+package netpol
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/ping"
+	"github.com/geobench/geobench/internal/wan"
+)
+
+const (
+	// firstOwnPort to lastOwnPort are Geobench's own in the pods of programs, which the API keeps free for it.
+	firstOwnPort = 7001
+	lastOwnPort  = 7009
+	dnsPort      = 53
+)
+
+// Database is what the policies have to know of a database.
+type Database struct {
+	// Name begins the names of the policies: <name>-nodes and <name>-workers. It must leave room for that in 253 characters.
+	Name, Namespace string
+	// Labels are put on the policies.
+	Labels map[string]string
+	// Nodes and Workers are the labels that the pods of the nodes have, and those of the workers of all runs on the database, and no others of
+	// the namespace.
+	Nodes, Workers map[string]string
+	// Programs are the TCP ports on which programs of any image take clients. Without any, the nodes are those of a native engine.
+	Programs []int32
+	// Endpoints are the TCP ports of a database that runs elsewhere, which has no nodes here: workers reach them at any address.
+	Endpoints []int32
+}
+
+// Cluster is what the policies have to know of what is around the database.
+type Cluster struct {
+	// OperatorNamespace and Operator find the operator's pods: the name of their namespace, and labels.
+	OperatorNamespace string
+	Operator          map[string]string
+	// MetricsFrom are those who may read metrics; everybody without any.
+	MetricsFrom []networkingv1.NetworkPolicyPeer
+	// APIServerPorts are the ports of the API server's endpoints, for example 443 and 6443, and APIServerCIDRs their addresses: any without
+	// one.
+	APIServerPorts []int32
+	APIServerCIDRs []string
+}
+
+// Policies builds the policies of a database's nodes and of its workers.
+func Policies(db *Database, c *Cluster) []*networkingv1.NetworkPolicy {
+	var out []*networkingv1.NetworkPolicy
+	if len(db.Endpoints) == 0 {
+		out = append(out, nodes(db, c))
+	}
+	return append(out, workers(db, c))
+}
+
+func nodes(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
+	p := policy(db, "nodes", db.Nodes)
+	peers, clients := pods(db.Nodes), pods(db.Workers)
+	spec := &p.Spec
+	if len(db.Programs) == 0 {
+		spec.PolicyTypes = append(spec.PolicyTypes, networkingv1.PolicyTypeEgress)
+		spec.Ingress = append(spec.Ingress, ingress(tcp(deploy.PeerPort), peers, clients))
+		spec.Egress = append(spec.Egress, dns(), egress(tcp(deploy.PeerPort), peers))
+	} else {
+		// What a program says to the others it does on ports that its manifest need not name, and what it must reach elsewhere nobody here
+		// knows. The probes beside programs send packets to each other.
+		spec.Ingress = append(spec.Ingress,
+			ingress(slices.Concat(span(corev1.ProtocolTCP, 1, firstOwnPort-1), span(corev1.ProtocolTCP, lastOwnPort+1, 65535),
+				span(corev1.ProtocolUDP, 1, 65535), tcp(ping.Port)), peers),
+			ingress(tcp(db.Programs...), clients))
+	}
+	spec.Ingress = append(spec.Ingress, administration(c), metrics(c))
+	return p
+}
+
+func workers(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
+	p := policy(db, "workers", db.Workers)
+	p.Spec.PolicyTypes = append(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
+	p.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{administration(c), metrics(c)}
+	database := egress(tcp(deploy.PeerPort), pods(db.Nodes))
+	switch {
+	case len(db.Endpoints) > 0:
+		database = egress(tcp(db.Endpoints...))
+	case len(db.Programs) > 0:
+		database = egress(tcp(db.Programs...), pods(db.Nodes))
+	}
+	// Workers hand in their reports at the API server.
+	var apiServer []networkingv1.NetworkPolicyPeer
+	for _, cidr := range c.APIServerCIDRs {
+		apiServer = append(apiServer, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr}})
+	}
+	p.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{dns(), database, egress(tcp(c.APIServerPorts...), apiServer...)}
+	return p
+}
+
+func policy(db *Database, suffix string, selected map[string]string) *networkingv1.NetworkPolicy {
+	return &networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: db.Name + "-" + suffix, Namespace: db.Namespace, Labels: maps.Clone(db.Labels)},
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: selected},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
+		},
+	}
+}
+
+// administration is for the operator: of nodes and workers, and of the sidecars beside them.
+func administration(c *Cluster) networkingv1.NetworkPolicyIngressRule {
+	return ingress(tcp(deploy.AdminPort, wan.AdminPort), networkingv1.NetworkPolicyPeer{
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: c.OperatorNamespace}},
+		PodSelector:       &metav1.LabelSelector{MatchLabels: c.Operator},
+	})
+}
+
+// metrics are on ports that change nothing.
+func metrics(c *Cluster) networkingv1.NetworkPolicyIngressRule {
+	return ingress(tcp(deploy.MetricsPort, wan.StatusPort), c.MetricsFrom...)
+}
+
+// dns is any server on the port of name servers: they bear other labels in each cluster, and some have addresses of the machine.
+func dns() networkingv1.NetworkPolicyEgressRule {
+	return egress(slices.Concat(span(corev1.ProtocolUDP, dnsPort, dnsPort), tcp(dnsPort)))
+}
+
+// pods are those with all of these labels in the policy's namespace.
+func pods(labels map[string]string) networkingv1.NetworkPolicyPeer {
+	return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: labels}}
+}
+
+func ingress(ports []networkingv1.NetworkPolicyPort, from ...networkingv1.NetworkPolicyPeer) networkingv1.NetworkPolicyIngressRule {
+	return networkingv1.NetworkPolicyIngressRule{Ports: ports, From: from}
+}
+
+func egress(ports []networkingv1.NetworkPolicyPort, to ...networkingv1.NetworkPolicyPeer) networkingv1.NetworkPolicyEgressRule {
+	return networkingv1.NetworkPolicyEgressRule{Ports: ports, To: to}
+}
+
+// tcp are single ports by number: not every plugin knows the named ports of a destination.
+func tcp(ports ...int32) (out []networkingv1.NetworkPolicyPort) {
+	for _, port := range ports {
+		out = append(out, span(corev1.ProtocolTCP, port, port)...)
+	}
+	return out
+}
+
+// span are the ports from first to last.
+func span(protocol corev1.Protocol, first, last int32) []networkingv1.NetworkPolicyPort {
+	p := networkingv1.NetworkPolicyPort{Protocol: ptr.To(protocol), Port: ptr.To(intstr.FromInt32(first))}
+	if last > first {
+		p.EndPort = ptr.To(last)
+	}
+	return []networkingv1.NetworkPolicyPort{p}
+}
