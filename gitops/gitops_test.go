@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/health/healthtest"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
@@ -465,8 +466,15 @@ func TestManifests(t *testing.T) {
 		{"repository/databases/base/network.yaml", "repository/databases/base/calvin.yaml", "repository/runs/nightly/smallbank.yaml"},
 		{"repository/databases/base/network.yaml", "repository/experiments/multi-home/experiment.yaml"},
 	} {
-		if _, err := manifest.Load(nil, check.Default(nil), files...); err != nil {
+		bundle, err := manifest.Load(nil, check.Default(nil), files...)
+		if err != nil {
 			t.Errorf("%v: %v", files, err)
+			continue
+		}
+		for _, e := range bundle.Experiments { // claims compile, and every point is valid
+			if _, err := experiment.New(bundle, e, check.Default(nil)); err != nil {
+				t.Errorf("%v: %v", files, err)
+			}
 		}
 	}
 }
