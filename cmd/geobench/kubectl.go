@@ -109,10 +109,14 @@ func (c *cluster) notFound(kind, name string, names []string) error {
 	return usageError("%s (there is %s)", text, strings.Join(names[:min(len(names), 10)], ", "))
 }
 
-// document reads a run's result.
+// document reads a run's result, also that of one which its time to live has deleted.
 func (c *cluster) document(ctx context.Context, name string) (*result.Document, error) {
 	run, err := c.run(ctx, name)
 	if err != nil {
+		gone, kept := &v1alpha1.BenchmarkRun{ObjectMeta: metav1.ObjectMeta{Name: name}}, &corev1.ConfigMap{}
+		if c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: kube.ResultName(gone)}, kept) == nil && kept.Labels[kube.LabelExpired] == "true" {
+			return results.Read(gone, kept)
+		}
 		return nil, err
 	}
 	if run.Status.ReportRef == nil {
