@@ -3,8 +3,10 @@ package gitops
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -301,11 +303,7 @@ func TestHealthTests(t *testing.T) {
 			}
 			out.Tests = append(out.Tests, map[string]any{"healthStatus": map[string]any{"status": v.Status, "message": v.Message}, "inputPath": "testdata/" + filepath.Base(file)})
 		}
-		text, err := yaml.Marshal(out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		golden(t, filepath.Join(group, kind, "health_test.yaml"), string(text))
+		golden(t, filepath.Join(group, kind, "health_test.yaml"), asYAML(t, out))
 	}
 }
 
@@ -313,7 +311,7 @@ func TestHealthTests(t *testing.T) {
 func golden(t *testing.T, file, text string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -341,20 +339,12 @@ func TestConfigMap(t *testing.T) {
 			definitions = append(definitions, map[string]any{"name": name, "action.lua": read(t, group, kind, "actions", name, "action.lua")})
 		}
 		all["definitions"] = definitions
-		text, err := yaml.Marshal(all)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data["resource.customizations.actions.geobench.dev_"+kind] = string(text)
-	}
-	text, err := yaml.Marshal(map[string]any{"data": data})
-	if err != nil {
-		t.Fatal(err)
+		data["resource.customizations.actions.geobench.dev_"+kind] = asYAML(t, all)
 	}
 	golden(t, "argocd/argocd-cm.yaml", `# Health checks and actions of Geobench's kinds, for the ConfigMap argocd-cm of Argo CD's namespace:
 #   kubectl patch configmap argocd-cm -n argocd --patch-file gitops/argocd/argocd-cm.yaml
 # It is made from what is below resource_customizations.
-`+string(text))
+`+asYAML(t, map[string]any{"data": data}))
 }
 
 // actions that a kind has, in the order of their names.
@@ -372,9 +362,10 @@ func actions(t *testing.T, kind string) (names []string) {
 }
 
 // TestActions plays Argo CD's resource actions: which are offered, and what they change. What they make is accepted by the rules of the
-// kinds.
+// kinds. The cases are those of action_test.yaml, in the layout of Argo CD's repository.
 func TestActions(t *testing.T) {
-	for name, tc := range map[string]struct {
+	tests := map[string]map[string][]any{"BenchmarkRun": {}, "Experiment": {}}
+	cases := map[string]struct {
 		object  string
 		offered []string
 		changes map[string]map[string]any // by action: the fields of spec that it sets
@@ -387,7 +378,9 @@ func TestActions(t *testing.T) {
 		"unseen":     {"BenchmarkRun/unseen", []string{"cancel", "suspend"}, nil},
 		"sweep":      {"Experiment/running", []string{"suspend"}, map[string]map[string]any{"suspend": {"suspend": true}}},
 		"held sweep": {"Experiment/suspended", []string{"resume"}, map[string]map[string]any{"resume": {"suspend": false}}},
-	} {
+	}
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		tc := cases[name]
 		t.Run(name, func(t *testing.T) {
 			kind, file, _ := strings.Cut(tc.object, "/")
 			u := recorded(t, filepath.Join(group, kind, "testdata", file+".yaml"))
@@ -396,7 +389,11 @@ func TestActions(t *testing.T) {
 				t.Fatal(err)
 			}
 			var offered []string
-			for action, how := range answer.(map[string]any) {
+			var result []any
+			all := answer.(map[string]any)
+			for _, action := range slices.Sorted(maps.Keys(all)) {
+				how := all[action]
+				result = append(result, map[string]any{"name": action, "disabled": how.(map[string]any)["disabled"]})
 				if !slices.Contains(actions(t, kind), action) {
 					t.Errorf("there is no action %s", action)
 				}
@@ -404,11 +401,13 @@ func TestActions(t *testing.T) {
 					offered = append(offered, action)
 				}
 			}
-			slices.Sort(offered)
+			input := "../testdata/" + file + ".yaml"
+			tests[kind]["discoveryTests"] = append(tests[kind]["discoveryTests"], map[string]any{"inputPath": input, "result": result})
 			if !slices.Equal(offered, tc.offered) {
 				t.Errorf("%v are offered, want %v", offered, tc.offered)
 			}
-			for action, fields := range tc.changes {
+			for _, action := range slices.Sorted(maps.Keys(tc.changes)) {
+				fields := tc.changes[action]
 				changed, err := healthtest.Lua(read(t, group, kind, "actions", action, "action.lua"), u)
 				if err != nil {
 					t.Fatal(err)
@@ -424,9 +423,26 @@ func TestActions(t *testing.T) {
 				if problems := manifest.Default(manifest.Document{Source: action, Object: made}); len(problems) > 0 {
 					t.Errorf("%s makes what is refused: %v", action, problems)
 				}
+				expected := action + "-" + file + ".yaml"
+				tests[kind]["actionTests"] = append(tests[kind]["actionTests"], map[string]any{"action": action, "inputPath": input, "expectedOutputPath": "testdata/" + expected})
+				output := u.DeepCopy()
+				output.Object["spec"] = want
+				golden(t, filepath.Join(group, kind, "actions", "testdata", expected), asYAML(t, output.Object))
 			}
 		})
 	}
+	for kind, all := range tests {
+		golden(t, filepath.Join(group, kind, "actions", "action_test.yaml"), asYAML(t, all))
+	}
+}
+
+func asYAML(t *testing.T, value any) string {
+	t.Helper()
+	text, err := yaml.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func text(t *testing.T, value any) string {
