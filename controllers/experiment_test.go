@@ -497,7 +497,7 @@ func TestExperimentOnDatabasesThatAreThere(t *testing.T) {
 	w.create(e.claim("c", "size(tput('mine')) == 2").obj())
 	w.until("the experiment says what is missing", func() bool {
 		c := conditionOf(w.getExperiment("e"), v1alpha1.ConditionAccepted)
-		return c.Reason == "InvalidSpec" && strings.Contains(c.Message, "there is no GeoDatabase mine in namespace "+w.namespace)
+		return c.Reason == health.ReferenceNotFound && strings.Contains(c.Message, "there is no GeoDatabase mine in namespace "+w.namespace)
 	})
 	w.create(makeDatabase("mine").obj())
 	if st := w.untilFinished("e", 1).Status; st.Completed != 2 || st.ClaimsHold != "1/1" {

@@ -301,7 +301,8 @@ func TestNothingIsReadyBeforeItsVerdict(t *testing.T) {
 	w.must(err)
 	defer watcher.Stop()
 	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
-	w.untilOver("r")
+	// The next attempt is asked for while there is something left of the first.
+	w.until("the run is over", func() bool { return kube.Over(w.getRun("r")) })
 	run := w.getRun("r")
 	w.patchSpec(run, func() { run.Spec.RunID = "two" })
 	w.until("the second attempt is over", func() bool {
