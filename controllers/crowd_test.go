@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -175,39 +177,18 @@ func TestCrowd(t *testing.T) {
 	crowd, w := newWorld(t), newWorld(t)
 	var mu sync.Mutex
 	hung := map[types.UID]bool{}
-	var requests atomic.Int64
-	config := rest.CopyConfig(apiServer)
-	config.QPS, config.Burst = 50, 100 // as geobench operator has it
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) { requests.Add(1); return next.RoundTrip(r) })
-	})
-	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: kube.Scheme(), Cache: kube.CacheOptions(""), Metrics: metricsserver.Options{BindAddress: "0"}})
-	w.must(err)
-	w.must(SetupWithManager(mgr, Options{Namespace: w.namespace, Image: testImage, Clock: clock.RealClock{}, Events: w.recorder, Pods: &crowdPods{Clients: w, silent: func(uid types.UID) bool {
+	api := w.startManager(&crowdPods{Clients: w, silent: func(uid types.UID) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return hung[uid]
-	}}}))
-	ctx, stop := context.WithCancel(context.Background())
-	stopped := make(chan error, 1)
-	go func() { stopped <- mgr.Start(ctx) }()
-	defer func() { stop(); w.must(<-stopped) }()
+	}})
 
 	// rate measures how many requests a second the operator makes, while the world of w plays.
 	rate := func(what string, until func() bool) {
 		t.Helper()
-		start, before := time.Now(), requests.Load()
-		tick := time.NewTicker(200 * time.Millisecond)
-		defer tick.Stop()
-		for !until() {
-			now := <-tick.C
-			w.clock.SetTime(now)
-			w.playCluster()
-			if now.Sub(start) > 5*time.Minute {
-				t.Fatalf("gave up waiting until %s", what)
-			}
-		}
-		took, n := time.Since(start), requests.Load()-before
+		start, before := time.Now(), api.requests.Load()
+		w.play(what, until)
+		took, n := time.Since(start), api.requests.Load()-before
 		t.Logf("%s: %v, %d requests, %.0f a second", what, took.Round(100*time.Millisecond), n, float64(n)/took.Seconds())
 	}
 	for i := range silent {
@@ -236,10 +217,132 @@ func TestCrowd(t *testing.T) {
 		t.Errorf("it ended %s: %s", st.Verdict, st.Message)
 	}
 	begun := time.Now()
-	before := requests.Load()
+	before := api.requests.Load()
 	rate("a minute in which nothing happens", func() bool { return time.Since(begun) > time.Minute })
-	if n := requests.Load() - before; n > 50*60 {
+	if n := api.requests.Load() - before; n > 50*60 {
 		t.Errorf("%d requests in a minute, want at most 50 a second", n)
+	}
+}
+
+// TestTwentyRuns: twenty runs measure at once, on twenty databases whose nodes and workers are played, with faults that nodes inject and
+// faults that the operator injects; in the second round the API server is away for five seconds. Each run passes, or says that a fault
+// was not on time; nothing is lost or done twice. GEOBENCH_CROWD=1 runs it (make crowd).
+func TestTwentyRuns(t *testing.T) {
+	if os.Getenv("GEOBENCH_CROWD") == "" {
+		t.Skip("GEOBENCH_CROWD is not set: make crowd runs this test")
+	}
+	const runs = 20
+	for _, outage := range []time.Duration{0, 5 * time.Second} {
+		t.Run(fmt.Sprintf("API server away for %v", outage), func(t *testing.T) {
+			w := newWorld(t)
+			api := w.startManager(w)
+			for i := range runs {
+				name := fmt.Sprintf("d%02d", i)
+				w.create(makeDatabase(name).obj(), makeRun(name).database(name).duration(20*time.Second).faults(`[
+					{name: busy, at: 3s, duration: 4s, cpuStress: {target: {}, workers: 1}},
+					{name: cut, at: 9s, duration: 2s, networkPartition: {from: {regions: [us-west-2]}}},
+					{name: down, at: 14s, duration: 2s, nodeShutdown: {target: {regions: [ap-northeast-1]}}}]`).obj())
+			}
+			measuring := func() (n int) {
+				for i := range runs {
+					if w.getRun(fmt.Sprintf("d%02d", i)).Status.Stage == v1alpha1.StageMeasure {
+						n++
+					}
+				}
+				return n
+			}
+			if outage > 0 {
+				w.play("half of the runs measure", func() bool { return measuring() >= runs/2 })
+				api.away.Store(true)
+				time.AfterFunc(outage, func() { api.away.Store(false) })
+			}
+			most := 0
+			w.play("all runs are over", func() bool {
+				most = max(most, measuring())
+				for i := range runs {
+					if r := w.getRun(fmt.Sprintf("d%02d", i)); !kube.Over(r) || len(r.Finalizers) > 0 {
+						return false
+					}
+				}
+				return true
+			})
+			w.ranOnce()
+			late := map[v1alpha1.Injector][]time.Duration{}
+			verdicts := map[string]int{}
+			for i := range runs {
+				r := w.getRun(fmt.Sprintf("d%02d", i))
+				verdicts[fmt.Sprintf("%s %s", r.Status.Verdict, r.Status.Reason)]++
+				if r.Status.Verdict != v1alpha1.VerdictPassed && r.Status.Reason != "FaultMistimed" {
+					t.Errorf("run %s ended %s: %s: %s", r.Name, r.Status.Verdict, r.Status.Reason, r.Status.Message)
+				}
+				for k, f := range r.Status.Faults {
+					if f.InjectingTime == nil {
+						t.Errorf("run %s: fault %s was not injected: %s", r.Name, f.Name, f.Message)
+						continue
+					}
+					late[f.Injector] = append(late[f.Injector], f.InjectingTime.Sub(r.Status.MeasureStartTime.Add(r.Spec.Faults[k].At.Duration)).Abs())
+				}
+			}
+			t.Logf("at most %d runs measured at once; %v; %d requests, %d per run", most, verdicts, api.requests.Load(), api.requests.Load()/runs)
+			for _, injector := range slices.Sorted(maps.Keys(late)) {
+				d := late[injector]
+				slices.Sort(d)
+				p99 := d[(len(d)*99-1)/100]
+				t.Logf("%s: %d faults, late by p50 %v, p99 %v", injector, len(d), d[len(d)/2].Round(time.Millisecond), p99.Round(time.Millisecond))
+				if outage == 0 && p99 > 100*time.Millisecond {
+					t.Errorf("%s: p99 of the lateness is %v, want at most 100ms", injector, p99)
+				}
+			}
+		})
+	}
+}
+
+// reachedAPI is the API server as a manager of a test reaches it.
+type reachedAPI struct {
+	requests atomic.Int64
+	// away makes every request fail.
+	away atomic.Bool
+}
+
+// startManager starts the controllers behind a manager, in real time, with the limits of geobench operator. They stop with the test.
+func (w *world) startManager(pods podclient.Clients) *reachedAPI {
+	w.t.Helper()
+	api := &reachedAPI{}
+	config := rest.CopyConfig(apiServer)
+	config.QPS, config.Burst = 50, 100 // as geobench operator has it
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			api.requests.Add(1)
+			if api.away.Load() {
+				return nil, errors.New("connection refused")
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	// Controllers of several managers of one test have the same names.
+	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: kube.Scheme(), Cache: kube.CacheOptions(""),
+		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)}, Metrics: metricsserver.Options{BindAddress: "0"}})
+	w.must(err)
+	w.must(SetupWithManager(mgr, Options{Namespace: w.namespace, Image: testImage, Clock: clock.RealClock{}, Events: w.recorder, Pods: pods}))
+	ctx, stop := context.WithCancel(context.Background())
+	stopped := make(chan error, 1)
+	go func() { stopped <- mgr.Start(ctx) }()
+	w.t.Cleanup(func() { stop(); w.must(<-stopped) })
+	return api
+}
+
+// play lets the world of a manager go on, in real time, until something is the case.
+func (w *world) play(what string, until func() bool) {
+	w.t.Helper()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for start := time.Now(); !until(); {
+		now := <-tick.C
+		w.clock.SetTime(now)
+		w.playCluster()
+		if now.Sub(start) > 5*time.Minute {
+			w.t.Fatalf("gave up waiting until %s", what)
+		}
 	}
 }
 

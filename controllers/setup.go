@@ -13,6 +13,7 @@ import (
 	"github.com/geobench/geobench/controllers/experiment"
 	"github.com/geobench/geobench/controllers/podclient"
 	"github.com/geobench/geobench/controllers/run"
+	"github.com/geobench/geobench/internal/deploy/netpol"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/protocol"
@@ -25,6 +26,8 @@ type Options struct {
 	Clock clock.PassiveClock
 	// Namespace is the operator's own, where it keeps its Secret.
 	Namespace string
+	// Around is what is around databases, for their NetworkPolicies; nil when they shall have none.
+	Around *netpol.Cluster
 	// Pods, when set, takes the place of asking the pods themselves.
 	Pods podclient.Clients
 	// Events, when set, takes the place of the manager's recorder.
@@ -50,7 +53,7 @@ func Reconcilers(mgr ctrl.Manager, o Options) (*database.Reconciler, *run.Reconc
 	choice := database.NewEmulationChoice(mgr.GetClient(), mgr.GetAPIReader(), o.Image, o.Clock)
 	return &database.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: o.Pods, Choose: choice.Choose, Credentials: credentials, Abilities: abilities,
-			Image: o.Image, Events: o.Events, Clock: o.Clock,
+			Around: o.Around, Image: o.Image, Events: o.Events, Clock: o.Clock,
 		}, &run.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: o.Pods, Choose: choice.Choose, Credentials: credentials, Abilities: abilities,
 			Unfit: choice.ChaosUnfit, Errands: errand.NewRunner(), Loads: errand.NewBudget(run.LoadsAtOnce), Memory: errand.NewBudget(run.HistoryMemory()), Image: o.Image, Events: o.Events, Clock: o.Clock, Wait: run.Wait,

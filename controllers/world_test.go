@@ -46,6 +46,7 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/deploy/netpol"
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
@@ -157,6 +158,9 @@ type fakeNode struct {
 	complete time.Time
 }
 
+// around is what the operator was told of the cluster.
+var around = &netpol.Cluster{OperatorNamespace: "geobench-system", Operator: map[string]string{"app.kubernetes.io/component": "operator"}, APIServerPorts: []int32{443}}
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	c, namespace := newNamespace(t)
@@ -180,7 +184,7 @@ func (w *world) restartOperator() {
 	c := w.operatorClient()
 	choice := database.NewEmulationChoice(c, c, testImage, w.clock)
 	w.credentials = &authority.Keeper{Client: c, Live: c, Namespace: w.namespace, Clock: w.clock}
-	w.database = &database.Reconciler{Client: c, Live: c, Pods: w, Choose: choice.Choose, Credentials: w.credentials, Abilities: abilities, Image: testImage, Events: w.recorder, Clock: w.clock}
+	w.database = &database.Reconciler{Client: c, Live: c, Pods: w, Choose: choice.Choose, Credentials: w.credentials, Abilities: abilities, Around: around, Image: testImage, Events: w.recorder, Clock: w.clock}
 	w.run = &run.Reconciler{Client: c, Live: c, Pods: w, Choose: choice.Choose, Credentials: w.credentials, Unfit: choice.ChaosUnfit, Abilities: abilities, Errands: errand.NewRunner(), Loads: errand.NewBudget(run.LoadsAtOnce), Memory: errand.NewBudget(1 << 20), Image: testImage, Events: w.recorder, Clock: w.clock,
 		Wait: func(_ context.Context, d time.Duration) error { w.clock.Step(d); return nil }}
 	w.experiment = &experiment.Reconciler{Client: c, Live: c, Abilities: abilities, Errands: errand.NewRunner(), Judgements: errand.NewBudget(experiment.JudgementsAtOnce), Events: w.recorder, Clock: w.clock}
@@ -377,7 +381,9 @@ func (w *world) playCluster() {
 		set := &sets.Items[i]
 		if set.Status.ObservedGeneration != set.Generation {
 			set.Status.ObservedGeneration = set.Generation
-			w.must(w.client.Status().Update(w.ctx, set))
+			if err := w.client.Status().Update(w.ctx, set); !apierrors.IsConflict(err) { // the operator may act at the same time
+				w.must(err)
+			}
 		}
 		for ordinal := range int(*set.Spec.Replicas) {
 			w.ensurePod(set, fmt.Sprintf("%s-%d", set.Name, ordinal), &set.Spec.Template, nil)

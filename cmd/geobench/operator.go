@@ -4,6 +4,7 @@ package main
 
 import (
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,6 +26,7 @@ import (
 	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/run"
+	"github.com/geobench/geobench/internal/deploy/netpol"
 	"github.com/geobench/geobench/internal/version"
 )
 
@@ -41,6 +43,7 @@ type operatorOptions struct {
 	ownNamespace   string
 	namespace      string
 	nodeImage      string
+	policies       string
 	logLevel       string
 	qps            float32
 	burst          int
@@ -65,6 +68,9 @@ the Helm chart make; outside of a cluster it follows $KUBECONFIG, but then it mu
 	f.StringVar(&o.ownNamespace, "credentials-namespace", "", "namespace of the Secret that all credentials come from (the pod's own)")
 	f.StringVar(&o.namespace, "namespace", "", "look at this namespace only (all)")
 	f.StringVar(&o.nodeImage, "node-image", os.Getenv("GEOBENCH_IMAGE"), "image of nodes and workers ($GEOBENCH_IMAGE)")
+	f.StringVar(&o.policies, "network-policies", "", `make NetworkPolicies for databases and the workers of their runs, given as JSON what is around them:
+the labels of the operator's pods, and optionally apiServerPorts, apiServerCIDRs and metricsFrom (peers as in a NetworkPolicy);
+for example {"operator": {"app.kubernetes.io/component": "operator"}} (none)`)
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.Float32Var(&o.qps, "kube-api-qps", 50, "requests to the API server per second")
 	f.IntVar(&o.burst, "kube-api-burst", 100, "requests to the API server at once")
@@ -86,6 +92,10 @@ func (o *operatorOptions) run(cmd *cobra.Command) error {
 		}
 		o.ownNamespace = strings.TrimSpace(string(b))
 	}
+	around, err := o.around()
+	if err != nil {
+		return err
+	}
 	log := logr.FromSlogHandler(slog.NewJSONHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
@@ -94,7 +104,7 @@ func (o *operatorOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return fmt.Errorf("no cluster: %w", err)
 	}
-	mgr, err := o.manager(config, log)
+	mgr, err := o.manager(config, log, around)
 	if err != nil {
 		return err
 	}
@@ -102,8 +112,26 @@ func (o *operatorOptions) run(cmd *cobra.Command) error {
 	return mgr.Start(cmd.Context())
 }
 
+// around is what is around databases, for their NetworkPolicies; nil when none are asked for.
+func (o *operatorOptions) around() (*netpol.Cluster, error) {
+	if o.policies == "" {
+		return nil, nil
+	}
+	c := &netpol.Cluster{OperatorNamespace: o.ownNamespace, APIServerPorts: []int32{443, 6443}}
+	d := json.NewDecoder(strings.NewReader(o.policies))
+	d.DisallowUnknownFields()
+	if err := d.Decode(c); err != nil {
+		return nil, usageError("--network-policies: %s", err)
+	}
+	if len(c.Operator) == 0 {
+		return nil, usageError("--network-policies: operator: the labels of the operator's pods are missing: without them nobody would reach databases; for example %s",
+			`{"operator": {"app.kubernetes.io/component": "operator"}}`)
+	}
+	return c, nil
+}
+
 // manager makes the manager with all controllers.
-func (o *operatorOptions) manager(config *rest.Config, log logr.Logger) (ctrl.Manager, error) {
+func (o *operatorOptions) manager(config *rest.Config, log logr.Logger, around *netpol.Cluster) (ctrl.Manager, error) {
 	config.QPS, config.Burst = o.qps, o.burst
 	config.UserAgent = "geobench-operator/" + version.String()
 	metricsOptions := metricsserver.Options{BindAddress: o.metricsAddress, SecureServing: o.metricsSecure}
@@ -127,7 +155,7 @@ func (o *operatorOptions) manager(config *rest.Config, log logr.Logger) (ctrl.Ma
 		return nil, err
 	}
 	if err := errors.Join(
-		controllers.SetupWithManager(mgr, controllers.Options{Namespace: o.ownNamespace, Image: o.nodeImage, Clock: clock.RealClock{}}),
+		controllers.SetupWithManager(mgr, controllers.Options{Namespace: o.ownNamespace, Image: o.nodeImage, Around: around, Clock: clock.RealClock{}}),
 		metrics.Registry.Register(run.NewCollector(mgr.GetClient(), clock.RealClock{})),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("ping", healthz.Ping),

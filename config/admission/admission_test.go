@@ -16,6 +16,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,6 +36,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/config/crd"
+	"github.com/geobench/geobench/internal/deploy/netpol"
 )
 
 const (
@@ -455,6 +457,12 @@ func attempts() map[string]attempt {
 			all["delete what others have made: "+strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1.")] = remove(o, notOurs)
 		}
 	}
+	for what, selected := range map[string]metav1.LabelSelector{"all pods": {}, "the pods of others": {MatchLabels: map[string]string{"app": "vault"}}} {
+		all["a NetworkPolicy for "+what] = create(&networkingv1.NetworkPolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "n", Labels: managed},
+			Spec:       networkingv1.NetworkPolicySpec{PodSelector: selected, Ingress: []networkingv1.NetworkPolicyIngressRule{{}}},
+		}, "NetworkPolicy")
+	}
 	all["delete somebody's database"] = remove(database(lab), notOurs)
 	d := database(lab)
 	d.Name = "another"
@@ -516,6 +524,13 @@ func TestPolicies(t *testing.T) {
 	mine.Name, mine.Labels = "point", managed
 	c.create(t, ours, mine)
 	c.create(t, theirs()...)
+	// The roles do not allow NetworkPolicies, which the policies are ready for.
+	c.create(t, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "networkpolicies"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"networkpolicies"}, Verbs: []string{"create"}},
+	}}, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "networkpolicies"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "networkpolicies"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: Operator}},
+	})
 
 	all := attempts()
 	for what, a := range all {
@@ -539,6 +554,17 @@ func TestPolicies(t *testing.T) {
 	for what, a := range rightful() {
 		if err := a.do(t.Context(), c.operator); err != nil {
 			t.Errorf("%s: %v", what, err)
+		}
+	}
+	pods := func(role string) map[string]string {
+		return map[string]string{"app.kubernetes.io/managed-by": "geobench", "geobench.dev/database": "d", "geobench.dev/role": role}
+	}
+	for _, p := range netpol.Policies(
+		&netpol.Database{Name: "d", Namespace: lab, Labels: managed, Nodes: pods("node"), Workers: pods("worker")},
+		&netpol.Cluster{OperatorNamespace: "geobench-system", Operator: map[string]string{"app": "x"}, APIServerPorts: []int32{443}},
+	) {
+		if err := c.operator.Create(t.Context(), p, client.DryRunAll); err != nil {
+			t.Errorf("NetworkPolicy %s: %v", p.Name, err)
 		}
 	}
 	// What its builders have made in the tests of package controllers.

@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -34,6 +35,7 @@ import (
 	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
+	"github.com/geobench/geobench/internal/deploy/netpol"
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/fault"
@@ -53,6 +55,8 @@ type Reconciler struct {
 	Credentials *authority.Keeper
 	// Abilities say what the checks may let through.
 	Abilities check.Abilities
+	// Around is what is around databases, for their NetworkPolicies; nil when they have none.
+	Around *netpol.Cluster
 	// Image of nodes.
 	Image  string
 	Events events.EventRecorder
@@ -111,6 +115,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.GeoDatabase{}, builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, activeRunChanged{}))).
 		Owns(&appsv1.StatefulSet{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Owns(&networkingv1.NetworkPolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&corev1.Service{}, builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		Watches(&corev1.Pod{}, ofDatabase).
 		Watches(&v1alpha1.NetworkProfile{}, byProfile, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -168,6 +173,7 @@ func (s *scope) reconcile(ctx context.Context) error {
 		s.planSpec,
 		s.incarnate,
 		s.findFaults,
+		s.admit,
 		s.giveCredentials,
 		s.deploy,
 		s.replacePods,

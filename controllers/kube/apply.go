@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -91,6 +92,12 @@ func overwrite(existing, desired client.Object) bool {
 		e := existing.(*corev1.ConfigMap)
 		if !maps.Equal(d.Data, e.Data) || !equality.Semantic.DeepDerivative(d.Annotations, e.Annotations) {
 			e.Data, e.Annotations = d.Data, d.Annotations
+			changed = true
+		}
+	case *networkingv1.NetworkPolicy:
+		e := existing.(*networkingv1.NetworkPolicy)
+		if !equality.Semantic.DeepEqual(d.Spec, e.Spec) {
+			e.Spec = d.Spec
 			changed = true
 		}
 	case *rbacv1.Role:

@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
@@ -31,6 +32,8 @@ func CacheOptions(namespace string) cache.Options {
 			&corev1.Service{}:     ours,
 			&appsv1.StatefulSet{}: ours,
 			&batchv1.Job{}:        ours,
+
+			&networkingv1.NetworkPolicy{}: ours,
 		},
 	}
 	if namespace != "" {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -101,7 +102,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.GeoDatabase{}, byDatabase).
 		Watches(&v1alpha1.BenchmarkRun{}, next, builder.WithPredicates(leavesQueue{})).
 		WatchesRawSource(source.Channel(r.Errands.News, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: runsAtOnce}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: runsAtOnce,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, failureDelay),
+		}).
 		Complete(r)
 }
 

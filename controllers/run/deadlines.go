@@ -15,6 +15,9 @@ const (
 	// LoadsAtOnce is how many of them load their data.
 	LoadsAtOnce = 64
 
+	// failureDelay is the longest that a run is left alone after failures: once an API server is back, its faults are due.
+	failureDelay = time.Second
+
 	// historyTimeout bounds the fetching of a worker's history.
 	historyTimeout = time.Minute
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"maps"
@@ -10,7 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
+
+	"github.com/geobench/geobench/internal/chart"
 )
 
 // drawing is a panel and the answers to its queries.
@@ -28,8 +30,6 @@ const (
 	rowHeight   = 34
 )
 
-var palette = []string{"#3274d9", "#e0752d", "#3f9d56", "#c4428b", "#8f6ed5", "#b8a000", "#1aa0a8", "#a05a2c", "#d64550", "#5f7a8c", "#7aa82a", "#345995"}
-
 // plot draws what Grafana would show, one page for each dashboard: not with Grafana's means but with its data and its
 // layout, so that a person can judge queries, units and names.
 func plot(folder string, drawings []drawing, s *server) error {
@@ -37,7 +37,7 @@ func plot(folder string, drawings []drawing, s *server) error {
 		return err
 	}
 	pages := map[string]*strings.Builder{}
-	for _, d := range drawings {
+	for i, d := range drawings {
 		b := pages[d.dashboard]
 		if b == nil {
 			b = &strings.Builder{}
@@ -46,8 +46,8 @@ body{margin:0;background:#f4f5f5;font:12px "DejaVu Sans",sans-serif;color:#222;p
 div.p{position:absolute;background:#fff;border:1px solid #d8d9da;border-radius:3px;box-sizing:border-box;overflow:hidden}
 div.p>b{display:block;padding:5px 8px;font-size:13px} h2{position:absolute;margin:0;font-size:14px;padding:8px}
 table{border-collapse:collapse;width:100%%;font-size:11px}td,th{padding:3px 8px;border-top:1px solid #e4e5e6;text-align:left;white-space:nowrap}td.n,th.n{text-align:right}
-.v{font-size:26px;color:#3274d9;text-align:center;padding-top:8px}.l{font-size:10px;line-height:1.5;padding:0 8px}.l i{display:inline-block;width:10px;height:3px;margin:2px 4px 2px 0}
-</style>`, html.EscapeString(d.dashboard), 24*columnWidth)
+.v{font-size:26px;color:#0068a8;text-align:center;padding-top:8px}.none{color:#888}svg{display:block;max-width:100%%;max-height:calc(100%% - 28px)}
+%s</style>`, html.EscapeString(d.dashboard), 24*columnWidth, chart.CSS(false))
 			pages[d.dashboard] = b
 		}
 		g := d.panel.GridPos
@@ -57,7 +57,7 @@ table{border-collapse:collapse;width:100%%;font-size:11px}td,th{padding:3px 8px;
 			continue
 		}
 		fmt.Fprintf(b, `<div class="p" style="left:%dpx;top:%dpx;width:%dpx;height:%dpx"><b>%s</b>`, x+3, y+3, w-6, h-6, html.EscapeString(d.panel.Title))
-		d.draw(b, w-6, h-6-28, s)
+		d.draw(b, fmt.Sprintf("panel%d", i), w-6, h-6-28, s)
 		b.WriteString("</div>\n")
 	}
 	for name, b := range pages {
@@ -68,20 +68,20 @@ table{border-collapse:collapse;width:100%%;font-size:11px}td,th{padding:3px 8px;
 	return nil
 }
 
-func (d *drawing) draw(b *strings.Builder, w, h int, s *server) {
+func (d *drawing) draw(b *strings.Builder, id string, w, h int, s *server) {
 	switch d.panel.Type {
 	case "stat":
 		d.stat(b)
 	case "table":
 		d.table(b)
 	case "bargauge":
-		d.bars(b, w)
+		d.bars(b, id, w)
 	case "heatmap":
-		d.heatmap(b, w, h, s)
+		d.heatmap(b, id, w, h, s)
 	case "state-timeline":
-		d.states(b, w, h, s)
+		d.states(b, id, w, s)
 	default:
-		d.lines(b, w, h, s)
+		d.lines(b, id, w, h, s)
 	}
 }
 
@@ -183,175 +183,107 @@ func (d *drawing) table(b *strings.Builder) {
 	b.WriteString("</tr></table>")
 }
 
-func (d *drawing) bars(b *strings.Builder, w int) {
-	most := 0.0
-	for _, a := range d.answers {
-		for i := range a {
-			if v, ok := last(&a[i]); ok {
-				most = max(most, v)
-			}
-		}
-	}
+func (d *drawing) bars(b *strings.Builder, id string, w int) {
+	c := &chart.Rows{Title: d.panel.Title, About: "Bars.", Width: float64(w)}
 	for q, a := range d.answers {
 		for i := range a {
 			v, _ := last(&a[i])
-			fmt.Fprintf(b, `<div class="l" style="font-size:11px;padding-top:6px">%s<span style="float:right">%s</span><div style="background:#3274d9;height:10px;width:%.0fpx"></div></div>`,
-				html.EscapeString(d.legend(q, a[i].Labels)), format(v, d.unit()), v/max(most, 1e-12)*float64(w-20))
+			c.Rows = append(c.Rows, chart.Row{Name: d.legend(q, a[i].Labels), Bar: v, Value: format(v, d.unit())})
 		}
 	}
+	b.WriteString(c.Draw().SVG(id))
 }
 
-// frame is a chart's area in an SVG, with time to the right and values upwards.
-type frame struct {
-	left, top, width, height float64
-	from, to                 time.Time
-	low, high                float64
-}
-
-func (f *frame) x(at float64) float64 {
-	begin := float64(f.from.UnixMilli()) / 1000
-	return f.left + (at-begin)/f.to.Sub(f.from).Seconds()*f.width
-}
-
-func (f *frame) y(v float64) float64 {
-	return f.top + f.height - (v-f.low)/(f.high-f.low)*f.height
-}
-
-// round makes the highest value one that can be divided into a few steps of 1, 2 or 5 times a power of ten.
-func (f *frame) round() (step float64) {
-	step = math.Pow(10, math.Floor(math.Log10(f.high/4)))
-	for _, m := range []float64{5, 2} {
-		if f.high/(m*step) >= 4 {
-			step *= m
-			break
-		}
+// over is a chart over the time of the run, with its stages and faults.
+func (d *drawing) over(s *server, w int) *chart.Lines {
+	c := &chart.Lines{
+		Title: d.panel.Title, About: "Over time.", XLabel: "seconds", XTop: s.seconds(float64(s.to.UnixMilli()) / 1000), Width: float64(w),
+		YTick: func(v float64) string { return format(v, d.unit()) },
 	}
-	f.high = math.Ceil(f.high/step*1.02) * step
-	return step
-}
-
-// bands shade the faults and divide the stages.
-func (d *drawing) bands(b *strings.Builder, f *frame) {
 	for i := range d.stages {
 		if v := d.stages[i].Values; len(v) > 0 {
-			fmt.Fprintf(b, `<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="#9db7dd" stroke-dasharray="3 3"/>`, f.x(v[0].at), f.x(v[0].at), f.top, f.top+f.height)
+			c.Divides = append(c.Divides, s.seconds(v[0].at))
 		}
 	}
 	for i := range d.faults {
 		if v := d.faults[i].Values; len(v) > 0 {
-			from, to := f.x(v[0].at), f.x(v[len(v)-1].at)
-			fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="#d64550" fill-opacity=".14"/>`, from, f.top, to-from, f.height)
-			fmt.Fprintf(b, `<text x="%.1f" y="%.1f" font-size="10" fill="#a8222d">%s</text>`, from+3, f.top+10, html.EscapeString(d.faults[i].Labels["fault"]))
+			c.Bands = append(c.Bands, chart.Band{From: s.seconds(v[0].at), To: s.seconds(v[len(v)-1].at), Name: d.faults[i].Labels["fault"]})
 		}
 	}
+	return c
 }
 
-func (f *frame) axes(b *strings.Builder, unit string, every float64) {
-	if every > 0 {
-		for v := f.low; v <= f.high*(1+1e-9); v += every {
-			fmt.Fprintf(b, `<line x1="%.0f" x2="%.0f" y1="%.1f" y2="%.1f" stroke="#e8e8e8"/><text x="%.0f" y="%.1f" font-size="10" text-anchor="end" fill="#555">%s</text>`,
-				f.left, f.left+f.width, f.y(v), f.y(v), f.left-4, f.y(v)+3, format(v, unit))
-		}
-	}
-	for i := range 5 {
-		at := f.from.Add(f.to.Sub(f.from) * time.Duration(i) / 4)
-		fmt.Fprintf(b, `<text x="%.0f" y="%.0f" font-size="10" text-anchor="middle" fill="#555">%.0f s</text>`,
-			f.left+f.width*float64(i)/4, f.top+f.height+13, at.Sub(f.from).Seconds())
-	}
-}
+// seconds since what the plots begin with.
+func (s *server) seconds(at float64) float64 { return at - float64(s.from.UnixMilli())/1000 }
 
-func (d *drawing) lines(b *strings.Builder, w, h int, s *server) {
-	var names strings.Builder
-	f := &frame{left: 84, top: 6, width: float64(w) - 98, from: s.from, to: s.to}
-	n := 0
-	for _, a := range d.answers {
-		n += len(a)
+// named is how many lines the legend of a panel has room for.
+const named = 12
+
+func (d *drawing) lines(b *strings.Builder, id string, w, h int, s *server) {
+	c := d.over(s, w)
+	lines, references := 0, 0
+	for q, a := range d.answers {
 		for i := range a {
+			line := chart.Series{Name: d.legend(q, a[i].Labels), Class: lines}
+			if slices.ContainsFunc([]string{"objective", "declared", "tolerance"}, func(of string) bool { return strings.HasPrefix(line.Name, of) }) {
+				line.Class = chart.Class(chart.Grey, references)
+				references++
+			} else {
+				lines++
+			}
+			if lines+references > named {
+				line.Name = ""
+			}
 			for _, v := range a[i].Values {
 				if !math.IsNaN(v.value) && !math.IsInf(v.value, 0) {
-					f.high = max(f.high, v.value)
-				}
-			}
-		}
-	}
-	if n == 0 {
-		text := d.panel.FieldConfig.Defaults.NoValue
-		if text == "" {
-			text = "No data"
-		}
-		fmt.Fprintf(b, `<div class="v" style="color:#888">%s</div>`, text)
-		return
-	}
-	if f.high == 0 {
-		f.high = 1
-	}
-	every := f.round()
-	legendHeight := 15*min((n+1)/2, 6) + 6
-	f.height = float64(h-legendHeight) - 24
-	fmt.Fprintf(b, `<svg width="%d" height="%d">`, w, h-legendHeight)
-	f.axes(b, d.unit(), every)
-	d.bands(b, f)
-	i := 0
-	for q, a := range d.answers {
-		for j := range a {
-			name := d.legend(q, a[j].Labels)
-			color, dash := palette[i%len(palette)], ""
-			for _, dashed := range []string{"objective", "declared", "tolerance"} {
-				if strings.HasPrefix(name, dashed) {
-					color, dash = "#888", ` stroke-dasharray="7 5"`
-				}
-			}
-			var path strings.Builder
-			pen := "M"
-			for _, v := range a[j].Values {
-				if math.IsNaN(v.value) || math.IsInf(v.value, 0) {
-					pen = "M"
+					line.Points = append(line.Points, chart.Point{X: s.seconds(v.at), Y: v.value})
 					continue
 				}
-				fmt.Fprintf(&path, "%s%.1f %.1f", pen, f.x(v.at), f.y(v.value))
-				pen = "L"
-			}
-			fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="1.6"%s/>`, path.String(), color, dash)
-			if i < 12 {
-				fmt.Fprintf(&names, `<span style="display:inline-block;width:49%%;height:15px;vertical-align:top;overflow:hidden;white-space:nowrap"><i style="background:%s"></i>%s</span>`, color, html.EscapeString(name))
-			}
-			i++
-		}
-	}
-	fmt.Fprintf(b, `</svg><div class="l">%s</div>`, names.String())
-}
-
-func (d *drawing) states(b *strings.Builder, w, h int, s *server) {
-	f := &frame{left: 200, top: 4, width: float64(w) - 220, from: s.from, to: s.to}
-	f.height = float64(h) - 24
-	fmt.Fprintf(b, `<svg width="%d" height="%d">`, w, h)
-	f.axes(b, "short", 0)
-	n := 0
-	for _, a := range d.answers {
-		n += len(a)
-	}
-	band := f.height / float64(max(n, 1))
-	i := 0
-	for q, a := range d.answers {
-		for j := range a {
-			y := f.top + band*float64(i)
-			fmt.Fprintf(b, `<text x="%.0f" y="%.1f" font-size="11" text-anchor="end">%s</text>`, f.left-6, y+band/2+4, html.EscapeString(d.legend(q, a[j].Labels)))
-			for _, v := range a[j].Values {
-				if v.value == 1 {
-					fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`,
-						f.x(v.at), y+1, f.width/f.to.Sub(f.from).Seconds()*step.Seconds()+.5, band-2, palette[i%len(palette)])
+				// A gap, behind which the line goes on without another name.
+				if len(line.Points) > 0 {
+					c.Series = append(c.Series, line)
+					line.Name, line.Points = "", nil
 				}
 			}
-			i++
+			c.Series = append(c.Series, line)
 		}
 	}
-	b.WriteString("</svg>")
+	if lines+references == 0 {
+		fmt.Fprintf(b, `<div class="v none">%s</div>`, html.EscapeString(cmp.Or(d.panel.FieldConfig.Defaults.NoValue, "No data")))
+		return
+	}
+	b.WriteString(c.Within(float64(h)).SVG(id))
+}
+
+func (d *drawing) states(b *strings.Builder, id string, w int, s *server) {
+	c := &chart.Rows{Title: d.panel.Title, About: "States over time.", XLabel: "seconds", Width: float64(w)}
+	for q, a := range d.answers {
+		for i := range a {
+			r := chart.Row{Name: d.legend(q, a[i].Labels), Class: len(c.Rows)}
+			for _, v := range a[i].Values {
+				if from := s.seconds(v.at); v.value == 1 {
+					if n := len(r.Spans); n > 0 && from <= r.Spans[n-1][1]+1e-3 {
+						r.Spans[n-1][1] = from + step.Seconds()
+						continue
+					}
+					r.Spans = append(r.Spans, [2]float64{max(from, 0), from + step.Seconds()})
+				}
+			}
+			c.Rows = append(c.Rows, r)
+		}
+	}
+	b.WriteString(c.Draw().SVG(id))
 }
 
 // heatmap draws native histograms as they come, and classic ones from their cumulative buckets.
-func (d *drawing) heatmap(b *strings.Builder, w, h int, s *server) {
-	type cell struct{ at, low, high, rate float64 }
-	var cells []cell
+func (d *drawing) heatmap(b *strings.Builder, id string, w, h int, s *server) {
+	c := d.over(s, w)
+	most := 0.0
+	add := func(at, low, high, count float64) {
+		rate := count / math.Log(high/low)
+		most = max(most, rate)
+		c.Cells = append(c.Cells, chart.Cell{Left: max(s.seconds(at)-step.Seconds(), 0), Right: s.seconds(at), Bottom: low, Top: high, Share: rate})
+	}
 	for _, a := range d.answers {
 		type bound struct {
 			le     float64
@@ -362,7 +294,7 @@ func (d *drawing) heatmap(b *strings.Builder, w, h int, s *server) {
 			for _, hist := range a[i].Histograms {
 				for _, k := range hist.buckets {
 					if k[2] > 0 {
-						cells = append(cells, cell{hist.at, k[0], k[1], k[2] / math.Log(k[1]/k[0])})
+						add(hist.at, k[0], k[1], k[2])
 					}
 				}
 			}
@@ -370,38 +302,25 @@ func (d *drawing) heatmap(b *strings.Builder, w, h int, s *server) {
 				bounds = append(bounds, bound{le, &a[i]})
 			}
 		}
-		slices.SortFunc(bounds, func(a, b bound) int { return int(math.Copysign(1, a.le-b.le)) })
+		slices.SortFunc(bounds, func(a, b bound) int { return cmp.Compare(a.le, b.le) })
 		below := map[float64]float64{}
 		for i, k := range bounds {
 			for _, v := range k.series.Values {
 				if n := v.value - below[v.at]; n > 0 && i > 0 {
-					cells = append(cells, cell{v.at, bounds[i-1].le, k.le, n / math.Log(k.le/bounds[i-1].le)})
+					add(v.at, bounds[i-1].le, k.le, n)
 				}
 				below[v.at] = v.value
 			}
 		}
 	}
-	low, high, most := math.Inf(1), 0.0, 0.0
-	for _, c := range cells {
-		low, high, most = min(low, c.low), max(high, c.high), max(most, c.rate)
-	}
 	if most == 0 {
 		return
 	}
-	f := &frame{left: 84, top: 6, width: float64(w) - 98, height: float64(h) - 30, from: s.from, to: s.to, low: math.Log10(low), high: math.Log10(high)}
-	fmt.Fprintf(b, `<svg width="%d" height="%d">`, w, h)
-	f.axes(b, "", 0)
-	defer func() { b.WriteString("</svg>") }()
-	for _, c := range cells {
-		y := f.y(math.Log10(c.high))
-		share := math.Sqrt(c.rate / most)
-		fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="hsl(%.0f,85%%,%.0f%%)"/>`, f.x(c.at)-f.width/f.to.Sub(f.from).Seconds()*step.Seconds(), y,
-			f.width/f.to.Sub(f.from).Seconds()*step.Seconds()+.4, f.y(math.Log10(c.low))-y+.4, 240-230*share, 70-20*share)
+	for i := range c.Cells {
+		c.Cells[i].Share = math.Sqrt(c.Cells[i].Share / most)
 	}
-	for e := math.Ceil(f.low*2) / 2; e <= f.high; e += 0.5 {
-		fmt.Fprintf(b, `<text x="%.0f" y="%.1f" font-size="10" text-anchor="end" fill="#555">%s</text>`, f.left-4, f.y(e)+3, format(math.Pow(10, e), "s"))
-	}
-	d.bands(b, f)
+	c.LogY, c.YTick = true, func(v float64) string { return format(v, "s") }
+	b.WriteString(c.Within(float64(h)).SVG(id))
 }
 
 // format writes a value as Grafana does in this unit.

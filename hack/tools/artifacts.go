@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -68,7 +69,7 @@ func readProgram(file string) (*program, error) {
 	}
 	p := &program{artifact: a, info: info}
 	if p.commit = p.setting("vcs.revision"); p.commit == "" {
-		return nil, fmt.Errorf("%s does not say which commit it was built from: build it in a clone of the repository, with git installed and without -buildvcs=false", file)
+		return nil, fmt.Errorf("%s does not say which commit it was built from: build it in a clone of the repository, which a git worktree is not to Go, with git installed and without -buildvcs=false", file)
 	}
 	if p.setting("vcs.modified") != "false" {
 		return nil, fmt.Errorf("%s was built from commit %s and changes that no commit has: commit them, and build it again", file, p.commit)
@@ -113,8 +114,8 @@ func readImage(file string) (*image, error) {
 	if err := json.Unmarshal(parts["manifest.json"], &manifest); err != nil {
 		return nil, fmt.Errorf("%s: manifest.json: %w", file, err)
 	}
-	if len(manifest) != 1 || len(manifest[0].RepoTags) != 1 || len(manifest[0].Layers) != 1 {
-		return nil, fmt.Errorf("%s: want one image with one name and one layer, as make image writes it", file)
+	if len(manifest) != 1 || len(manifest[0].RepoTags) != 1 || !strings.Contains(manifest[0].RepoTags[0], ":") || len(manifest[0].Layers) != 1 {
+		return nil, fmt.Errorf("%s: want one image with one name and tag and one layer, as make image writes it", file)
 	}
 	m := manifest[0]
 	out := &image{artifact: a, tag: m.RepoTags[0], files: map[string]string{}}

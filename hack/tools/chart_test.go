@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -242,6 +243,15 @@ func TestVariants(t *testing.T) {
 				// Neither are the Kubernetes nodes in a namespace, whose kernels the operator asks, nor the readers of its metrics.
 				crds, policies, policy, always, account, users, own, everywhere, metrics, boards(""),
 				{"Role lab/geobench-operator", "RoleBinding lab/geobench-operator", "NetworkPolicy lab/geobench-databases"},
+			},
+		},
+		"with tenants": {
+			values: []string{`tenants=[{"name": "a", "namespaces": ["one", "two"], "quota": {"pods": "20"}}, {"name": "b", "namespaces": ["three"]}]`},
+			want: [][]string{
+				crds, policies, policy, always, account, users, own, everywhere, metrics, boards(""),
+				{"ValidatingAdmissionPolicy geobench-tenants", "ConfigMap geobench-tenant-a", "ConfigMap geobench-tenant-b"},
+				{"ValidatingAdmissionPolicyBinding geobench-tenant-a", "ValidatingAdmissionPolicyBinding geobench-tenant-b"},
+				{"ResourceQuota one/geobench-tenant", "ResourceQuota two/geobench-tenant"},
 			},
 		},
 		"one namespace without metrics": {
@@ -534,6 +544,45 @@ func TestAdmissionPolicies(t *testing.T) {
 	}
 }
 
+// TestTenants looks at what of a tenant reaches the policy, whose tests are in config/admission.
+func TestTenants(t *testing.T) {
+	c := newChart(t)
+	source, err := os.ReadFile(filepath.Join(c.root, filepath.FromSlash(tenantSource)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want admissionregistrationv1.ValidatingAdmissionPolicy
+	if err := yaml.UnmarshalStrict(source, &want); err != nil {
+		t.Fatal(err)
+	}
+	objects := c.objects(t, `tenants=[{"name": "a", "namespaces": ["one", "two"], "regions": 3, "podsPerDatabase": 18432, "workersPerRegion": 2, "duration": "1h30m",
+		"images": ["registry.example/a", "postgres"], "quota": {"pods": 20, "requests.cpu": "4"}}, {"name": "b", "namespaces": ["three"], "images": []}]`)
+	if diff := cmp.Diff(want.Spec, find[*admissionregistrationv1.ValidatingAdmissionPolicy](t, objects, want.Name).Spec); diff != "" {
+		t.Errorf("policy (-%s +chart):\n%s", tenantSource, diff)
+	}
+	for name, limits := range map[string]map[string]string{
+		"geobench-tenant-a": {"regions": "3", "podsPerDatabase": "18432", "workersPerRegion": "2", "duration": "1h30m", "images": "registry.example/a\npostgres"},
+		// No images are another thing than no limit of them.
+		"geobench-tenant-b": {"images": ""},
+	} {
+		if diff := cmp.Diff(limits, find[*corev1.ConfigMap](t, objects, name).Data); diff != "" {
+			t.Errorf("limits %s (-want +got):\n%s", name, diff)
+		}
+		b := find[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, objects, name)
+		if p := b.Spec.ParamRef; p.Name != name || p.Namespace != "geobench-system" || *p.ParameterNotFoundAction != admissionregistrationv1.DenyAction || b.Spec.PolicyName != want.Name {
+			t.Errorf("binding %s: policy %s, parameters %+v", name, b.Spec.PolicyName, p)
+		}
+	}
+	selected := find[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, objects, "geobench-tenant-a").Spec.MatchResources.NamespaceSelector.MatchExpressions
+	if len(selected) != 1 || selected[0].Key != corev1.LabelMetadataName || !slices.Equal(selected[0].Values, []string{"one", "two"}) {
+		t.Errorf("the limits of tenant a are for namespaces %v", selected)
+	}
+	quota := find[*corev1.ResourceQuota](t, objects, "geobench-tenant").Spec.Hard
+	if pods := quota[corev1.ResourcePods]; len(quota) != 2 || pods.Value() != 20 {
+		t.Errorf("quota %v", quota)
+	}
+}
+
 // TestDefinitions compares the chart's CRDs with the generated ones, and looks at who deletes them.
 func TestDefinitions(t *testing.T) {
 	c := newChart(t)
@@ -594,30 +643,34 @@ func TestPresets(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	c := newChart(t)
 	for value, want := range map[string]string{
-		`replica=2`:                            "replica",
-		`image.name="x"`:                       "name",
-		`image.digest="sha256:12"`:             "/image/digest",
-		`image.pullPolicy="Sometimes"`:         "/image/pullPolicy",
-		`image.repository=""`:                  "/image/repository",
-		`logLevel="loud"`:                      "/logLevel",
-		`replicas="two"`:                       "/replicas",
-		`crds.enabled="yes"`:                   "/crds/enabled",
-		`metrics.port=0`:                       "/metrics/port",
-		`metrics.podMonitor.enabled="yes"`:     "/metrics/podMonitor/enabled",
-		`metrics.podMonitor.interval="5"`:      "/metrics/podMonitor/interval",
-		`metrics.readers=[{"name": "x"}]`:      "kind",
-		`scope.namespace="Lab"`:                "/scope/namespace",
-		`presets.namespaces="lab"`:             "/presets/namespaces",
-		`presets.namespaces=["a", "a"]`:        "/presets/namespaces",
-		`extraArgs=["debug"]`:                  "/extraArgs/0",
-		`networkPolicy.enabled=true`:           "enabled",
-		`resources={"memory": "1Gi"}`:          "memory",
-		`serviceAccount.create=false`:          "serviceAccount.name",
-		`fullnameOverride="Geo"`:               "/fullnameOverride",
-		`admission.protectedNamespaces=[]`:     "/admission/protectedNamespaces",
-		`tolerations={"operator": "x"}`:        "/tolerations",
-		`imagePullSecrets=["x"]`:               "/imagePullSecrets/0",
-		`podDisruptionBudget.minAvailable="x"`: "/podDisruptionBudget/minAvailable",
+		`replica=2`:                                               "replica",
+		`image.name="x"`:                                          "name",
+		`image.digest="sha256:12"`:                                "/image/digest",
+		`image.pullPolicy="Sometimes"`:                            "/image/pullPolicy",
+		`image.repository=""`:                                     "/image/repository",
+		`logLevel="loud"`:                                         "/logLevel",
+		`replicas="two"`:                                          "/replicas",
+		`crds.enabled="yes"`:                                      "/crds/enabled",
+		`metrics.port=0`:                                          "/metrics/port",
+		`metrics.podMonitor.enabled="yes"`:                        "/metrics/podMonitor/enabled",
+		`metrics.podMonitor.interval="5"`:                         "/metrics/podMonitor/interval",
+		`metrics.readers=[{"name": "x"}]`:                         "kind",
+		`scope.namespace="Lab"`:                                   "/scope/namespace",
+		`presets.namespaces="lab"`:                                "/presets/namespaces",
+		`presets.namespaces=["a", "a"]`:                           "/presets/namespaces",
+		`extraArgs=["debug"]`:                                     "/extraArgs/0",
+		`networkPolicy.enabled=true`:                              "enabled",
+		`resources={"memory": "1Gi"}`:                             "memory",
+		`serviceAccount.create=false`:                             "serviceAccount.name",
+		`fullnameOverride="Geo"`:                                  "/fullnameOverride",
+		`tenants=[{"name": "a"}]`:                                 "namespaces",
+		`tenants=[{"name": "a", "namespaces": ["x"], "pods": 3}]`: "pods",
+		`tenants=[{"name": "a", "namespaces": ["x"], "duration": "10"}]`:    "/duration",
+		`tenants=[{"name": "a", "namespaces": ["x"], "images": ["r.io/"]}]`: "/images/0",
+		`admission.protectedNamespaces=[]`:                                  "/admission/protectedNamespaces",
+		`tolerations={"operator": "x"}`:                                     "/tolerations",
+		`imagePullSecrets=["x"]`:                                            "/imagePullSecrets/0",
+		`podDisruptionBudget.minAvailable="x"`:                              "/podDisruptionBudget/minAvailable",
 	} {
 		if _, err := c.template(t, value); err == nil {
 			t.Errorf("%s is accepted", value)
@@ -632,6 +685,8 @@ func TestRefusals(t *testing.T) {
 		"several without a leader":        {[]string{"replicas=2", "leaderElection.enabled=false"}, "leaderElection.enabled"},
 		"its own namespace protected":     {[]string{`admission.protectedNamespaces=["geobench-system"]`}, "admission.protectedNamespaces"},
 		"the watched namespace protected": {[]string{`scope.namespace="kube-system"`}, "admission.protectedNamespaces"},
+		"limits without admission":        {[]string{`tenants=[{"name": "a", "namespaces": ["x"]}]`, "admission.enabled=false"}, "admission.enabled"},
+		"a namespace of two tenants":      {[]string{`tenants=[{"name": "a", "namespaces": ["x"]}, {"name": "b", "namespaces": ["x"]}]`}, "the same namespace: x, x"},
 		"monitor without metrics":         {[]string{"metrics.enabled=false", "metrics.serviceMonitor.enabled=true"}, "metrics.enabled"},
 	} {
 		if _, err := c.template(t, test.values...); err == nil {

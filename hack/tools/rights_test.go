@@ -31,6 +31,7 @@ var operatorUses = map[string]string{
 	"create jobs.batch":                                "createWorkers",
 	"create leases.coordination.k8s.io":                "manager",
 	"create networkchaos.chaos-mesh.org":               "Ensure",
+	"create networkpolicies.networking.k8s.io":         "ensure",
 	"create podchaos.chaos-mesh.org":                   "Ensure",
 	"create pods":                                      "ask sidecarRefused",
 	"create rolebindings.rbac.authorization.k8s.io":    "createWorkers",
@@ -65,6 +66,7 @@ var operatorUses = map[string]string{
 	"get jobs.batch":                                   "inspectJob",
 	"get leases.coordination.k8s.io":                   "manager",
 	"get networkchaos.chaos-mesh.org":                  "ensureCreated",
+	"get networkpolicies.networking.k8s.io":            "ensure",
 	"get networkprofiles.geobench.dev":                 "resolveProfile",
 	"get podchaos.chaos-mesh.org":                      "ensureCreated",
 	"get pods":                                         "ask",
@@ -83,6 +85,7 @@ var operatorUses = map[string]string{
 	"list geodatabases.geobench.dev":                   "SetupWithManager",
 	"list jobs.batch":                                  "cleanUp SetupWithManager",
 	"list networkchaos.chaos-mesh.org":                 "List",
+	"list networkpolicies.networking.k8s.io":           "SetupWithManager",
 	"list networkprofiles.geobench.dev":                "SetupWithManager",
 	"list nodes":                                       "nodes",
 	"list podchaos.chaos-mesh.org":                     "List",
@@ -103,6 +106,7 @@ var operatorUses = map[string]string{
 	"patch geodatabases.geobench.dev":                  "patchFinalizer",
 	"patch geodatabases/status.geobench.dev":           "conclude",
 	"patch networkchaos.chaos-mesh.org":                "remove",
+	"patch networkpolicies.networking.k8s.io":          "ensure",
 	"patch podchaos.chaos-mesh.org":                    "remove",
 	"patch pods":                                       "Ensure",
 	"patch secrets":                                    "giveCredentials",
@@ -120,6 +124,7 @@ var operatorUses = map[string]string{
 	"watch experiments.geobench.dev":                   "SetupWithManager",
 	"watch geodatabases.geobench.dev":                  "SetupWithManager",
 	"watch jobs.batch":                                 "SetupWithManager",
+	"watch networkpolicies.networking.k8s.io":          "SetupWithManager",
 	"watch networkprofiles.geobench.dev":               "SetupWithManager",
 	"watch pods":                                       "SetupWithManager",
 	"watch services":                                   "SetupWithManager",
@@ -290,5 +295,43 @@ func TestRightsUsed(t *testing.T) {
 	}
 	if err := reportRights(root, &out, []string{file + ".none"}); err == nil {
 		t.Error("a missing log is accepted")
+	}
+}
+
+// TestNamedTests wants the tests there that SECURITY.md and docs/security.md give as proof.
+func TestNamedTests(t *testing.T) {
+	root, err := repositoryRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		for _, m := range function.FindAllSubmatch(text, -1) {
+			tests[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []string{"SECURITY.md", "docs/security.md"} {
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := regexp.MustCompile("`(Test\\w+)`").FindAllSubmatch(text, -1)
+		if len(named) < 10 {
+			t.Errorf("%s names %d tests", page, len(named))
+		}
+		for _, m := range named {
+			if !tests[string(m[1])] {
+				t.Errorf("%s gives %s as proof, and there is no such test", page, m[1])
+			}
+		}
 	}
 }

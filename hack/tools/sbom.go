@@ -110,8 +110,8 @@ func programSBOM(p *program, at time.Time) *spdx.Document {
 func imageSBOM(p *program, i *image, at time.Time) *spdx.Document {
 	const id = common.ElementID("Image")
 	doc := document(i.artifact, at)
-	name, tag, _ := strings.Cut(i.tag, ":")
-	whole := newPackage(id, name, tag, "CONTAINER")
+	colon := strings.LastIndexByte(i.tag, ':') // a registry may have a port
+	whole := newPackage(id, i.tag[:colon], i.tag[colon+1:], "CONTAINER")
 	whole.PackageFileName, whole.PackageChecksums = i.name, sha256Of(i.sha256)
 	whole.PackageLicenseDeclared = "Apache-2.0"
 	whole.PackageComment = "sha256:" + i.id + " is the digest of the image's configuration, which names it wherever it is loaded."

@@ -97,7 +97,7 @@ func (b *built) archive(t *testing.T, content []byte) string {
 		t.Fatal(err)
 	}
 	pack(&out, map[string][]byte{
-		"manifest.json": []byte(`[{"Config":"sha256:c","RepoTags":["localhost/geobench:dev"],"Layers":["l.tar.gz"]}]`), "sha256:c": []byte(`{}`), "l.tar.gz": zipped.Bytes(),
+		"manifest.json": []byte(`[{"Config":"sha256:c","RepoTags":["localhost:5000/geobench:dev"],"Layers":["l.tar.gz"]}]`), "sha256:c": []byte(`{}`), "l.tar.gz": zipped.Bytes(),
 	})
 	file := filepath.Join(t.TempDir(), "geobench.tar")
 	if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
@@ -149,7 +149,7 @@ func TestSBOM(t *testing.T) {
 		described string
 	}{
 		"geobench.spdx.json":       {[]string{main, "golang.org/x/mod v0.41.0", "stdlib"}, digestOf(content)},
-		"geobench-image.spdx.json": {[]string{main, "golang.org/x/mod v0.41.0", "localhost/geobench dev", "stdlib"}, digestOf(tar)},
+		"geobench-image.spdx.json": {[]string{main, "golang.org/x/mod v0.41.0", "localhost:5000/geobench dev", "stdlib"}, digestOf(tar)},
 	} {
 		doc, err := spdxjson.Read(bytes.NewReader(read(name)))
 		if err != nil {
@@ -195,7 +195,7 @@ func TestSBOM(t *testing.T) {
 	for _, subject := range s.Subject {
 		subjects[subject.Name] = subject.Digest["sha256"]
 	}
-	want := map[string]string{"geobench": digestOf(content), "geobench.tar": digestOf(tar), "localhost/geobench:dev": digestOf([]byte(`{}`))}
+	want := map[string]string{"geobench": digestOf(content), "geobench.tar": digestOf(tar), "localhost:5000/geobench:dev": digestOf([]byte(`{}`))}
 	if diff := cmp.Diff(want, subjects); diff != "" {
 		t.Errorf("subjects (-want +got):\n%s", diff)
 	}

@@ -17,11 +17,13 @@ const (
 	crdSources    = "config/crd/bases"
 	rbacSource    = "config/rbac/role.yaml"
 	policySource  = "config/admission/policies.yaml"
+	tenantSource  = "config/admission/tenants.yaml"
 	presetSources = "internal/presets"
 	chartDir      = "charts/geobench"
 	crdCopies     = chartDir + "/templates/crds"
 	rbacCopy      = chartDir + "/templates/operator/_rules.tpl"
 	policyCopy    = chartDir + "/templates/admission/operator.yaml"
+	tenantCopy    = chartDir + "/templates/admission/tenants.yaml"
 	presetCopies  = chartDir + "/presets"
 	boardSources  = "dashboards"
 	boardCopies   = chartDir + "/dashboards"
@@ -123,14 +125,15 @@ func chartFiles(root string) (map[string][]byte, error) {
 		return nil, fmt.Errorf("%s: %w", rbacSource, err)
 	}
 	out[rbacCopy] = []byte(rules)
-	if text, err = os.ReadFile(filepath.Join(root, policySource)); err != nil {
-		return nil, err
+	for _, c := range []struct{ source, copy, when string }{
+		{policySource, policyCopy, "{{- if .Values.admission.enabled }}\n{{- include \"geobench.admission.check\" . }}\n"},
+		{tenantSource, tenantCopy, "{{- if .Values.tenants }}\n"},
+	} {
+		if text, err = os.ReadFile(filepath.Join(root, c.source)); err != nil {
+			return nil, err
+		}
+		out[c.copy] = []byte(fmt.Sprintf(generated, c.source) + c.when + policyTemplate(string(text)) + "{{- end }}\n")
 	}
-	policies, err := policyTemplate(string(text))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", policySource, err)
-	}
-	out[policyCopy] = []byte(policies)
 
 	for _, c := range []struct{ pattern, copies string }{
 		{presetSources + "/*.yaml", presetCopies}, {boardSources + "/*.json", boardCopies}, {boardSources + "/rules.yaml", boardCopies},
@@ -192,22 +195,16 @@ func crdTemplate(crd string) (string, error) {
 	return fmt.Sprintf(generated, crdSources) + "{{- if .Values.crds.enabled }}\n" + crd + "{{- end }}\n", nil
 }
 
-// policyTemplate makes the admission policies speak of the release's operator and of the namespaces that the values name.
-func policyTemplate(policies string) (string, error) {
-	for _, r := range []struct{ what, from, to string }{
-		{"operator", "'system:serviceaccount:geobench-system:geobench-operator'",
-			`'system:serviceaccount:{{ .Release.Namespace }}:{{ include "geobench.operator.serviceAccount" . }}'`},
-		{"list of protected namespaces", "values: [kube-system, kube-public, kube-node-lease]", "values: {{ .Values.admission.protectedNamespaces | toJson }}"},
-		{"name of a policy", "policyName: geobench-", `policyName: {{ include "geobench.fullname" . }}-`},
-		{"name of an object", "metadata:\n  name: geobench-", "metadata:\n  labels:\n    {{- include \"geobench.labels\" . | nindent 4 }}\n" +
-			"    app.kubernetes.io/component: operator\n  name: {{ include \"geobench.fullname\" . }}-"},
-	} {
-		if !strings.Contains(policies, r.from) {
-			return "", fmt.Errorf("no %s as in %q", r.what, r.from)
-		}
-		policies = strings.ReplaceAll(policies, r.from, r.to)
-	}
-	return fmt.Sprintf(generated, policySource) + "{{- if .Values.admission.enabled }}\n{{- include \"geobench.admission.check\" . }}\n" + policies + "{{- end }}\n", nil
+// policyTemplate makes admission policies speak of the release's operator and of the namespaces that the values name, and bear the release's
+// name.
+func policyTemplate(policies string) string {
+	return strings.NewReplacer(
+		"'system:serviceaccount:geobench-system:geobench-operator'", `'system:serviceaccount:{{ .Release.Namespace }}:{{ include "geobench.operator.serviceAccount" . }}'`,
+		"values: [kube-system, kube-public, kube-node-lease]", "values: {{ .Values.admission.protectedNamespaces | toJson }}",
+		"policyName: geobench-", `policyName: {{ include "geobench.fullname" . }}-`,
+		"metadata:\n  name: geobench-", "metadata:\n  labels:\n    {{- include \"geobench.labels\" . | nindent 4 }}\n"+
+			"    app.kubernetes.io/component: operator\n  name: {{ include \"geobench.fullname\" . }}-",
+	).Replace(policies)
 }
 
 // policyRule is an rbac/v1 PolicyRule.

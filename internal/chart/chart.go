@@ -9,7 +9,8 @@ import (
 	"strconv"
 )
 
-// Width of a chart that says nothing else is such that two stand side by side on a screen, and one can be read on a phone.
+// Width of a chart that says nothing else is such that two stand side by side on a screen, and one can be read on a
+// phone.
 const Width = 420.0
 
 // axis maps values to places.
@@ -138,8 +139,8 @@ type Series struct {
 	Class int
 }
 
-// Class is a colour, of eight, for the lines of one thing, of which this is the nth, from 0. They differ in their dashes, as do lines of
-// different colours that are the nth of theirs.
+// Class is a colour, of eight, for the lines of one thing, of which this is the nth, from 0. They differ in their
+// dashes, as do lines of different colours that are the nth of theirs.
 func Class(colour, nth int) int { return colour%len(seriesColours) + nth*len(seriesColours) }
 
 func (l *Series) dash() int { return (l.Class + l.Class/len(seriesColours)) % len(dashes) }
@@ -155,20 +156,26 @@ type Band struct {
 	Name     string
 }
 
-// Lines is a chart of lines.
+// Cell is a part of a chart that is as dark as its Share, from 0 to 1, of the most.
+type Cell struct{ Left, Right, Bottom, Top, Share float64 }
+
+// Lines is a chart of lines, and of cells below them.
 type Lines struct {
-	// About says in words what the chart shows, for those who do not see it. Heading draws the title, for a picture that stands
-	// alone.
+	// About says in words what the chart shows, for those who do not see it. Heading draws the title, for a picture
+	// that stands alone.
 	Title, About   string
 	Heading        bool
 	XLabel, YLabel string
 	Series         []Series
+	Cells          []Cell
 	Bands          []Band
 	// Divides are places on the x axis where something new begins.
 	Divides    []float64
 	LogX, LogY bool
 	// XTicks are words for places on the x axis; nil for numbers.
 	XTicks map[float64]string
+	// YTick writes a number beside the y axis; nil is Short.
+	YTick func(float64) string
 	// Top of the y axis; 0 is that of the values.
 	Top float64
 	// XTop is the end of the x axis; 0 is that of the values.
@@ -219,8 +226,8 @@ func clip(s string, n int) string {
 	return string(r[:n-1]) + "…"
 }
 
-// Scale makes an axis logarithmic where values differ by so much that the small ones could not be told apart: 100 times for the x axis, 30
-// times for the y axis. Both must be above 0.
+// Scale makes an axis logarithmic where values differ by so much that the small ones could not be told apart: 100 times
+// for the x axis, 30 times for the y axis. Both must be above 0.
 func (c *Lines) Scale() {
 	var x, y []float64
 	for _, l := range c.Series {
@@ -240,6 +247,14 @@ func (c *Lines) Scale() {
 	}
 }
 
+// Within makes a drawing of this height, if that is enough for what is around the axes.
+func (c *Lines) Within(height float64) *Drawing {
+	const least = 40
+	c.Height = least
+	c.Height += max(height-c.Draw().height, 0)
+	return c.Draw()
+}
+
 // Draw makes the drawing.
 func (c *Lines) Draw() *Drawing {
 	s := newDrawing(cmp.Or(c.Width, Width), c.Title, c.About)
@@ -249,8 +264,12 @@ func (c *Lines) Draw() *Drawing {
 		top += 24
 	}
 	top = s.legend(top, c.Series, true)
-	const left, right = 56.0, 14.0
-	plotTop, plotBottom := top+26, top+26+cmp.Or(c.Height, 190)
+	left, right := 56.0, 14.0
+	plotTop := top + 8
+	if c.YLabel != "" {
+		plotTop += 18
+	}
+	plotBottom := plotTop + cmp.Or(c.Height, 190)
 	s.height = plotBottom + 44
 	loX, hiX, loY, hiY := math.Inf(1), math.Inf(-1), math.Inf(1), c.Top
 	for _, l := range c.Series {
@@ -266,6 +285,12 @@ func (c *Lines) Draw() *Drawing {
 			hiY = max(hiY, p.Y+h)
 		}
 	}
+	for _, cell := range c.Cells {
+		loX, hiX, hiY = min(loX, cell.Left), max(hiX, cell.Right), max(hiY, cell.Top)
+		if cell.Bottom > 0 {
+			loY = min(loY, cell.Bottom)
+		}
+	}
 	if math.IsInf(loX, 1) {
 		loX, hiX = 0, 1
 	}
@@ -277,6 +302,13 @@ func (c *Lines) Draw() *Drawing {
 		y, yAt = linear(hiY, 5)
 	}
 	y.from, y.to = plotBottom, plotTop
+	yTick := c.YTick
+	if yTick == nil {
+		yTick = Short
+	}
+	for _, v := range yAt {
+		left = max(left, textWidth(yTick(v))+8)
+	}
 	x := &axis{lo: loX, hi: max(hiX, c.XTop)}
 	var xAt []float64
 	switch {
@@ -301,7 +333,11 @@ func (c *Lines) Draw() *Drawing {
 	}
 	for _, v := range yAt {
 		s.line("grid", place{left, y.at(v)}, place{s.width - right, y.at(v)})
-		s.text("tick", "end", left-6, y.at(v)+4, Short(v))
+		s.text("tick", "end", left-6, y.at(v)+4, yTick(v))
+	}
+	for _, cell := range c.Cells {
+		shade := min(max(int(cell.Share*shades), 0), shades-1)
+		s.rect(fmt.Sprintf("h%d", shade), x.at(cell.Left), y.at(cell.Bottom), x.at(cell.Right), y.at(cell.Top))
 	}
 	last := math.Inf(-1)
 	for _, v := range xAt {
@@ -349,7 +385,9 @@ func (c *Lines) Draw() *Drawing {
 		}
 	}
 	s.line("axis", place{left, plotTop}, place{left, plotBottom}, place{s.width - right, plotBottom})
-	s.text("label", "start", 8, plotTop-14, c.YLabel)
+	if c.YLabel != "" {
+		s.text("label", "start", 8, plotTop-14, c.YLabel)
+	}
 	s.text("label", "middle", (left+s.width-right)/2, s.height-6, c.XLabel)
 	return s
 }
@@ -369,6 +407,8 @@ type Row struct {
 	Mark *float64
 	// Thin is a lighter second range: its median and its end.
 	Thin []float64
+	// Spans are times in which the row's state lasts, each from and to.
+	Spans [][2]float64
 	// Head starts a group: it has a name and nothing else.
 	Head bool
 }
@@ -382,11 +422,16 @@ type Rows struct {
 	// Signed values may be negative: the axis reaches to both sides of 0.
 	Signed bool
 	Legend []Series
+	// Width of the drawing in CSS pixels; 0 for that of reports.
+	Width float64
 }
 
 // values of a row that the axis must hold.
 func (r *Row) values() []float64 {
 	v := slices.Concat(r.Box, r.Dots, r.Thin)
+	for _, span := range r.Spans {
+		v = append(v, span[1])
+	}
 	if r.Bar > 0 {
 		v = append(v, r.Bar)
 	}
@@ -398,7 +443,7 @@ func (r *Row) values() []float64 {
 
 // Draw makes the drawing. Names stand above their row, so that long ones have room on a phone.
 func (c *Rows) Draw() *Drawing {
-	s := newDrawing(Width, c.Title, c.About)
+	s := newDrawing(cmp.Or(c.Width, Width), c.Title, c.About)
 	top := s.legend(18, c.Legend, false)
 	if len(c.Legend) == 0 {
 		top = 4
@@ -471,6 +516,9 @@ func (c *Rows) Draw() *Drawing {
 			}
 			s.rect(soft, x.at(r.Box[1]), mid-6, max(x.at(r.Box[3]), x.at(r.Box[1])+1), mid+6)
 			s.line(edge, place{x.at(r.Box[2]), mid - 7}, place{x.at(r.Box[2]), mid + 7})
+		}
+		for _, span := range r.Spans {
+			s.rect(fill, x.at(span[0]), mid-5, x.at(span[1]), mid+5)
 		}
 		for _, v := range r.Dots {
 			s.circle(fill, x.at(v), mid, 3)

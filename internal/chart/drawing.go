@@ -1,5 +1,6 @@
-// Package chart draws all charts of Geobench: those of reports, and those of experiments. A chart becomes a Drawing, and that an SVG, which
-// follows a page from light to dark, or a PNG. The same chart gives the same bytes.
+// Package chart draws all charts of Geobench: those of reports, of experiments and of what dashboards show. A chart
+// becomes a Drawing, and that an SVG, which follows a page from light to dark, or a PNG. The same chart gives the same
+// bytes.
 package chart
 
 import (
@@ -75,8 +76,14 @@ var seriesColours = []struct{ light, dark string }{
 	{"#7d5800", "#e6bd4d"}, {"#4a49c4", "#aaa9ff"}, {"#56606e", "#b7c0cc"}, {"#9c1616", "#ff8a8a"},
 }
 
+// Grey is the colour for Class of what the others are measured by.
+const Grey = 6
+
 // dashes are lengths of strokes and gaps.
 var dashes = [][]float64{nil, {6, 3}, {2, 3}, {8, 3, 2, 3}, {12, 3}, {4, 2}, {1, 2}, {10, 2, 2, 2, 2, 2}}
+
+// shades is how many there are of cells.
+const shades = 10
 
 const (
 	inkLight, inkDark     = "#1c2430", "#e8ecf2"
@@ -98,6 +105,9 @@ var styles = func() map[string]style {
 		"divide":  {light: mutedLight, dark: mutedDark, width: 1, dash: []float64{2, 4}},
 		"mark":    {light: inkLight, dark: inkDark, width: 2.5},
 		"whisker": {light: mutedLight, dark: mutedDark, width: 1.5},
+	}
+	for i := range shades {
+		m[fmt.Sprintf("h%d", i)] = style{light: seriesColours[0].light, dark: seriesColours[0].dark, opacity: float64(i+1) / shades}
 	}
 	for i, c := range seriesColours {
 		m[fmt.Sprintf("s%d", i)] = style{light: c.light, dark: c.dark, width: 2}

@@ -80,8 +80,8 @@ func inkOf(st *style) (color.Color, error) {
 
 func (p place) plus(x, y float64) place { return place{p.x + x, p.y + y} }
 
-// outline is the area that an item covers: polygons that all run the same way, so that none takes away from another, or the glyphs of
-// a text.
+// outline is the area that an item covers: polygons that all run the same way, so that none takes away from another, or
+// the glyphs of a text.
 type outline struct{ polygons [][]place }
 
 func (o *outline) add(points ...place) { o.polygons = append(o.polygons, points) }

@@ -51,8 +51,8 @@ func Host(database, region, namespace string, ordinal int) string {
 
 func (n *Node) names() []*string { return []*string{&n.Address, &n.Admin} }
 
-// Nodes are the nodes of a database. In JSON, those whose addresses count up are one entry (package hostlist): the ConfigMap that
-// they are in holds 1 MiB, and a database up to 16,384 nodes.
+// Nodes are the nodes of a database. In JSON, those whose addresses count up are one entry (package hostlist): the
+// ConfigMap that they are in holds 1 MiB, and a database up to 16,384 nodes.
 type Nodes []Node
 
 // MarshalJSON folds.

@@ -17,8 +17,8 @@ import (
 // configMap is what a ConfigMap holds, in bytes.
 const configMap = 1 << 20
 
-// largest is the database with the longest description that the API allows: 16,384 nodes in as many regions as there may be, the
-// longest names, and each cell in a group of its own.
+// largest is the database with the longest description that the API allows: 16,384 nodes in as many regions as there
+// may be, the longest names, and each cell in a group of its own.
 func largest() *Database {
 	const regions, partitions, replicas = 32, 64, 8
 	name := strings.Repeat("d", 27)

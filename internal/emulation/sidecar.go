@@ -72,7 +72,8 @@ type Sidecar struct {
 // Name is Sidecar.
 func (s *Sidecar) Name() v1alpha1.Emulation { return v1alpha1.EmulationSidecar }
 
-// Check refuses a network whose files do not fit into a ConfigMap per region, or that has more peers than a sidecar knows.
+// Check refuses a network whose files do not fit into a ConfigMap per region, or that has more peers than a sidecar
+// knows.
 func (s *Sidecar) Check(n *Network) error {
 	peers := 0
 	for _, region := range n.Regions {

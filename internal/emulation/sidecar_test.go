@@ -67,7 +67,8 @@ func TestObserveNamesTheFileThatIsDifferent(t *testing.T) {
 	}
 }
 
-// wide is a network of as many regions with as many nodes each, and the Sidecar of it, with the longest names that there are.
+// wide is a network of as many regions with as many nodes each, and the Sidecar of it, with the longest names that
+// there are.
 func wide(regions, nodes int) (*Network, *Sidecar) {
 	n := &Network{Namespace: strings.Repeat("n", 63), Database: strings.Repeat("d", 27)}
 	for r := range regions {
@@ -91,7 +92,8 @@ func wide(regions, nodes int) (*Network, *Sidecar) {
 	}
 }
 
-// lasting adds phases in which all links are others, and one node of the first region is cut off from those of the others.
+// lasting adds phases in which all links are others, and one node of the first region is cut off from those of the
+// others.
 func lasting(n *Network, s *Sidecar, phases int) {
 	for i := range phases {
 		p := Phase{From: time.Date(2026, 1, 2, 3, 4, i, 123456789, time.UTC), Cuts: []Cut{{}}}

@@ -186,8 +186,9 @@ func NewTimeline(p *Plan, poll, patience time.Duration) *Timeline {
 // Never is Forever: the next step of a timeline that is over.
 const Never = Forever
 
-// Step takes all steps that are due at now, and returns when the next is, Forever once the timeline is over. It stops at each change of state of each fault
-// when once is set, so that it can be written down before anything is done in the new one.
+// Step takes all steps that are due at now, and returns when the next is, Forever once the timeline is over. It stops
+// at each change of state of each fault when once is set, so that it can be written down before anything is done in the
+// new one.
 func (t *Timeline) Step(ctx context.Context, now time.Duration, in Injector, once bool) (next time.Duration, err error) {
 	next = Forever
 	for _, l := range t.Lives {

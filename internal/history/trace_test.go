@@ -201,8 +201,8 @@ var errUnreadable = errors.New("the row cannot be read")
 
 func (*unreadable) Get(txn.Key) ([]byte, error) { return nil, errUnreadable }
 
-// A procedure that only writes reads what it overwrites when it is traced. Where that fails nobody else says so, and what it did is not
-// known.
+// A procedure that only writes reads what it overwrites when it is traced. Where that fails nobody else says so, and
+// what it did is not known.
 func TestTraceOfWhatCannotBeRead(t *testing.T) {
 	refused := errors.New("refused")
 	for name, tc := range map[string]struct {

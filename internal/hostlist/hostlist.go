@@ -1,6 +1,6 @@
 // Package hostlist writes lists of numbered host names in the short form that Slurm calls a host list expression:
-// db-eu-[0-44].db-eu:7000 stands for 45 names. Lists of the nodes of a database are as long as its regions are many, then, and
-// fit into a ConfigMap however many nodes there are.
+// db-eu-[0-44].db-eu:7000 stands for 45 names. Lists of the nodes of a database are as long as its regions are many,
+// then, and fit into a ConfigMap however many nodes there are.
 package hostlist
 
 import (
@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// Most is how many items a list has at most when it is written out: whoever writes an expression could make the reader run out of
-// memory. No database has more nodes.
+// Most is how many items a list has at most when it is written out: whoever writes an expression could make the reader
+// run out of memory. No database has more nodes.
 const Most = 1 << 14
 
 // expression is a name with a range in place of a number. An address of IPv6 has brackets, but no dash.
 var expression = regexp.MustCompile(`^(.*)\[(0|[1-9][0-9]{0,8})-(0|[1-9][0-9]{0,8})\](.*)$`)
 
-// Fold joins neighbours whose names count up by one, and that are alike but for these. names lists the fields of an item that
-// hold names; one that is empty stays empty. Names must not be expressions themselves.
+// Fold joins neighbours whose names count up by one, and that are alike but for these. names lists the fields of an
+// item that hold names; one that is empty stays empty. Names must not be expressions themselves.
 func Fold[T comparable](items []T, names func(*T) []*string) []T {
 	var out []T
 	var rest T     // of the last of out, without its names

@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/isolation"
+	"github.com/geobench/geobench/internal/judge"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/protocol"
@@ -80,7 +81,7 @@ func On(ctx context.Context, p *plan.Plan, db target.Database, report Report) (*
 	if err := db.Load(ctx, data); err != nil {
 		return nil, err
 	}
-	m := measurement{p: p, db: db, report: report, live: newLive(p, nil)}
+	m := measurement{facts: judge.Facts{Plan: p}, db: db, report: report, live: newLive(p, nil)}
 	m.facts.Emulation, m.facts.Target = "None", &result.Target{}
 	if level := p.Engine.Promises(p.Params); level != 0 {
 		m.facts.Target.Promises = level.String()

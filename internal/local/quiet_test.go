@@ -49,7 +49,7 @@ func TestQuietAfterTheLastOperation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := &stirring{script: []target.Activity{{Pending: 1, Operations: 10}, {Operations: 10}, {Operations: 20}, {Operations: 30}}}
-			m := measurement{p: &plan.Plan{Topology: geo.Topology{Links: [][]geo.Link{{{Delay: rtt / 2}}}}}, db: db, report: func(Progress) {}}
+			m := measurement{facts: judge.Facts{Plan: &plan.Plan{Topology: geo.Topology{Links: [][]geo.Link{{{Delay: rtt / 2}}}}}}, db: db, report: func(Progress) {}}
 			if err := m.auditQuiet(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +72,7 @@ func TestWhoWaitsForLostNodesIsLeftOut(t *testing.T) {
 	life.Targets.From, life.Lasting, life.Injecting = []geo.NodeID{0}, true, &injected
 	synctest.Test(t, func(t *testing.T) {
 		db := &stirring{script: []target.Activity{{Pending: 7, PendingByNode: []int{0, 7, 0}}}}
-		m := measurement{p: &plan.Plan{Topology: topology}, db: db, report: func(Progress) {}}
+		m := measurement{facts: judge.Facts{Plan: &plan.Plan{Topology: topology}}, db: db, report: func(Progress) {}}
 		m.facts.Timeline = timeline
 		if err := m.auditQuiet(t.Context()); err != nil {
 			t.Fatal(err)
@@ -90,7 +90,7 @@ func TestWhoWaitsForLostNodesIsLeftOut(t *testing.T) {
 func TestNeverQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &stirring{script: []target.Activity{{Pending: 3}}}
-		m := measurement{p: &plan.Plan{Topology: geo.Topology{Links: [][]geo.Link{{{}}}}}, db: db, report: func(Progress) {}}
+		m := measurement{facts: judge.Facts{Plan: &plan.Plan{Topology: geo.Topology{Links: [][]geo.Link{{{}}}}}}, db: db, report: func(Progress) {}}
 		begin := time.Now()
 		if err := m.auditQuiet(t.Context()); err != nil {
 			t.Fatal(err)

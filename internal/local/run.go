@@ -102,7 +102,7 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 	if faults != nil {
 		faults.observe = live.faults
 	}
-	m := measurement{p: p, db: db, nodes: nodes, faults: faults, report: report, live: live}
+	m := measurement{facts: judge.Facts{Plan: p}, db: db, nodes: nodes, faults: faults, report: report, live: live}
 	m.facts.SharedProcess, m.facts.Emulation = true, "None"
 	if p.Emulated() {
 		m.facts.Emulation = "BuiltIn"
@@ -117,11 +117,11 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 
 // measurement plays a plan on a database that is loaded, and judges it.
 type measurement struct {
-	p  *plan.Plan
 	db target.Database
 	// nodes are the database's own where they run in this process, else nil. faults may be nil.
 	nodes  *node.Local
 	faults *process
+	// facts has the plan from the beginning.
 	facts  judge.Facts
 	report Report
 	live   *live
@@ -129,7 +129,7 @@ type measurement struct {
 
 func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 	f := &m.facts
-	f.Plan, f.Layout, f.Machine = m.p, m.db.Layout(), result.ThisMachine()
+	f.Layout, f.Machine = m.db.Layout(), result.ThisMachine()
 	if m.faults != nil {
 		f.Timeline = m.faults.timeline
 	}
@@ -137,7 +137,7 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 	if f.Before, err = m.db.Status(ctx); err != nil {
 		return nil, err
 	}
-	rec := newRecording(m.p, catalog.Procedures())
+	rec := newRecording(f.Plan, catalog.Procedures())
 	start, err := m.playAll(ctx, rec)
 	if ctx.Err() != nil {
 		return m.cancelled(ctx, start)
@@ -162,7 +162,7 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 // deviations notes what was done to the nodes beside the plan, as far as they are this process's own.
 func (m *measurement) deviations(start time.Time) {
 	if m.nodes != nil {
-		m.facts.Deviations, m.facts.FastLinks = deviations(m.p, m.nodes, m.faults, start)
+		m.facts.Deviations, m.facts.FastLinks = deviations(m.facts.Plan, m.nodes, m.faults, start)
 	}
 }
 
@@ -211,7 +211,8 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // playAll plays the clients of all regions, and says when they began.
 func (m *measurement) playAll(ctx context.Context, rec *recording) (start time.Time, err error) {
-	p, f, live := m.p, &m.facts, m.live
+	f, live := &m.facts, m.live
+	p := f.Plan
 	regions := len(p.Topology.Regions)
 	shards := 1 // of a target, each of which opens connections
 	if f.Target == nil {
@@ -318,7 +319,7 @@ func (m *measurement) auditQuiet(ctx context.Context) error {
 		gone = f.Timeline.Lost()
 	}
 	// Nobody knows how far apart the nodes of a target are: it takes two readings to see that no row was used.
-	calm := max(m.p.Topology.LongestRTT(), poll)
+	calm := max(f.Plan.Topology.LongestRTT(), poll)
 	begin := time.Now()
 	operations, since := int64(-1), begin
 	for {
@@ -330,7 +331,7 @@ func (m *measurement) auditQuiet(ctx context.Context) error {
 			f.Unfinished, operations, since = now.Pending, now.Operations, time.Now()
 		}
 		if now.Pending == 0 && time.Since(since) > calm || len(gone) > 0 && time.Since(since) > stalled {
-			audits := &audit.Audits{Out: judge.LeftOut(&m.p.Topology, gone, func(n geo.NodeID) int { return now.PendingByNode[n] })}
+			audits := &audit.Audits{Out: judge.LeftOut(&f.Plan.Topology, gone, func(n geo.NodeID) int { return now.PendingByNode[n] })}
 			if audits.Nodes, err = m.db.Audit(ctx, audits.LeftOut); err != nil {
 				return fmt.Errorf("the rows could not be audited: %w", err)
 			}

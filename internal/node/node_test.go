@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
@@ -563,5 +565,28 @@ func TestChanceFollowsFromTheSeedOfTheRun(t *testing.T) {
 	}
 	if other := draws(1, 8); slices.Equal(other, first) {
 		t.Errorf("%v with both seeds", other)
+	}
+}
+
+// A data set that the API does not allow is refused before there is any of it: nodes would end by their memory.
+func TestLoadBeyondTheAPI(t *testing.T) {
+	l, err := StartLocal(t.Context(), database("a"), LocalConfig{Engine: setEngine, Procedures: procedures, ParseWorkload: manifest.ParseWorkload})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // it holds nothing
+	for spec, says := range map[string]string{
+		`{"rmw": {"records": 2000000000, "valueBytes": 2000000000}}`: "spec.workload.rmw.valueBytes: 2000000000: must be less than or equal to 65536",
+		`{"smallbank": {"customers": 1000000000000}}`:                "spec.workload.smallbank.customers: 1000000000000: must be less than or equal to 100000000",
+	} {
+		w := httptest.NewRecorder()
+		body := strings.NewReader(`{"dataset": "large", "seed": 1, "workload": ` + spec + `}`)
+		admin.NewHandler(l.Node(0)).ServeHTTP(w, httptest.NewRequest("POST", "/load", body))
+		if text := w.Body.String(); w.Code != http.StatusBadRequest || !strings.Contains(text, says) {
+			t.Errorf("%s: %d, %s; want %q", spec, w.Code, text, says)
+		}
+		if s, err := l.Node(0).Status(t.Context()); err != nil || s.Dataset != "" || s.Rows != 0 {
+			t.Errorf("%s: the node holds %d rows of data set %q, %v", spec, s.Rows, s.Dataset, err)
+		}
 	}
 }

@@ -1,5 +1,6 @@
-// Package report makes a report of results that a person can read, send or put into a paper's appendix: one HTML page that
-// needs no network, with a chart and the table behind it for every figure, and the same figures as CSV, SVG and PNG beside it. The same results give the same bytes.
+// Package report makes a report of results that a person can read, send or put into a paper's appendix: one HTML page
+// that needs no network, with a chart and the table behind it for every figure, and the same figures as CSV, SVG and
+// PNG beside it. The same results give the same bytes.
 package report
 
 import (

@@ -196,8 +196,8 @@ type Peer struct {
 
 func (p *Peer) names() []*string { return []*string{&p.Host} }
 
-// Peers are the peers of a pod. In JSON, those of a region whose hosts count up are one entry (package hostlist): the files of a region's
-// pods share a ConfigMap, which holds 1 MiB.
+// Peers are the peers of a pod. In JSON, those of a region whose hosts count up are one entry (package hostlist): the
+// files of a region's pods share a ConfigMap, which holds 1 MiB.
 type Peers []Peer
 
 // MarshalJSON folds.

@@ -35,7 +35,7 @@ type Database struct {
 	// Labels are put on the policies.
 	Labels map[string]string
 	// Nodes and Workers are the labels that the pods of the nodes have, and those of the workers of all runs on the database, and no others of
-	// the namespace.
+	// the namespace. app.kubernetes.io/managed-by has to be among them: admission (config/admission) takes no policies for other pods.
 	Nodes, Workers map[string]string
 	// Programs are the TCP ports on which programs of any image take clients. Without any, the nodes are those of a native engine.
 	Programs []int32
@@ -46,14 +46,14 @@ type Database struct {
 // Cluster is what the policies have to know of what is around the database.
 type Cluster struct {
 	// OperatorNamespace and Operator find the operator's pods: the name of their namespace, and labels.
-	OperatorNamespace string
-	Operator          map[string]string
+	OperatorNamespace string            `json:"operatorNamespace,omitempty"`
+	Operator          map[string]string `json:"operator"`
 	// MetricsFrom are those who may read metrics; everybody without any.
-	MetricsFrom []networkingv1.NetworkPolicyPeer
+	MetricsFrom []networkingv1.NetworkPolicyPeer `json:"metricsFrom,omitempty"`
 	// APIServerPorts are the ports of the API server's endpoints, for example 443 and 6443, and APIServerCIDRs their addresses: any without
 	// one.
-	APIServerPorts []int32
-	APIServerCIDRs []string
+	APIServerPorts []int32  `json:"apiServerPorts,omitempty"`
+	APIServerCIDRs []string `json:"apiServerCIDRs,omitempty"`
 }
 
 // Policies builds the policies of a database's nodes and of its workers.

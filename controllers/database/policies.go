@@ -1,0 +1,40 @@
+package database
+
+import (
+	"context"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/deploy/netpol"
+)
+
+// admit makes the NetworkPolicies of the database, before its pods: who reaches its nodes and the workers of its runs. Where the operator
+// was told nothing of the cluster, it makes none.
+func (s *scope) admit(ctx context.Context) error {
+	if s.Around == nil {
+		return nil
+	}
+	for _, p := range netpol.Policies(policed(s.db), s.Around) {
+		if err := kube.Ensure(ctx, s.Client, s.Live, s.db, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// policed is a database as its policies see it.
+func policed(db *v1alpha1.GeoDatabase) *netpol.Database {
+	pods := func(role string) map[string]string {
+		return map[string]string{kube.LabelDatabase: db.Name, kube.LabelRole: role}
+	}
+	out := &netpol.Database{
+		Name: db.Name, Namespace: db.Namespace, Labels: kube.DatabaseLabels(db, kube.RoleNetwork),
+		Nodes: pods(kube.RoleNode), Workers: pods(kube.RoleWorker),
+	}
+	if db.Spec.Pods != nil {
+		for _, p := range db.Spec.Pods.Ports {
+			out.Programs = append(out.Programs, p.Port)
+		}
+	}
+	return out
+}
