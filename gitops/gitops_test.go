@@ -125,14 +125,6 @@ func read(t *testing.T, path ...string) string {
 	return string(text)
 }
 
-// decode reads YAML into a value, of which each field must be known.
-func decode(t *testing.T, text string, into any) {
-	t.Helper()
-	if err := yaml.UnmarshalStrict([]byte(text), into); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func recorded(t *testing.T, file string) *unstructured.Unstructured {
 	t.Helper()
 	text, err := yaml.YAMLToJSON([]byte(read(t, file)))
