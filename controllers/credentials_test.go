@@ -206,7 +206,7 @@ func TestCredentialsOfSomebodyElse(t *testing.T) {
 	w.create(foreign, makeDatabase("d").obj())
 	w.until("it is refused", func() bool {
 		for _, c := range w.getDatabase("d").Status.Conditions {
-			if c.Type == v1alpha1.ConditionReady && c.Reason == "NameTaken" {
+			if c.Type == v1alpha1.ConditionNodesReady && c.Reason == "NameTaken" {
 				return strings.Contains(c.Message, "Secret d-credentials exists and does not belong to this object")
 			}
 		}

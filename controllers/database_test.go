@@ -38,7 +38,7 @@ func TestDatabaseIsDeployed(t *testing.T) {
 			t.Errorf("link is %+v", l)
 		}
 	}
-	for _, c := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionNetworkEmulated, v1alpha1.ConditionNetworkVerified} {
+	for _, c := range []string{v1alpha1.ConditionNodesReady, v1alpha1.ConditionNetworkEmulated, v1alpha1.ConditionNetworkVerified} {
 		if !conditionIs(db.Status.Conditions, c, metav1.ConditionTrue) {
 			t.Errorf("condition %s is not true", c)
 		}
@@ -171,7 +171,7 @@ func TestLostStateMakesTheDatabaseAnew(t *testing.T) {
 			lose(w)
 			w.until("the database is made anew", func() bool { return w.getDatabase("d").Status.Incarnation != before })
 			w.until("it serves again", func() bool {
-				return conditionIs(w.getDatabase("d").Status.Conditions, v1alpha1.ConditionReady, metav1.ConditionTrue)
+				return conditionIs(w.getDatabase("d").Status.Conditions, v1alpha1.ConditionNodesReady, metav1.ConditionTrue)
 			})
 			if w.nodePod("d", "ap-northeast-1", 0).UID == survivor {
 				t.Error("a node of the lost incarnation lives on")
@@ -202,7 +202,7 @@ func TestJournalOutlivesTheContainer(t *testing.T) {
 	for range 5 {
 		w.step()
 	}
-	if d := w.getDatabase("d"); d.Status.Incarnation != before || !conditionIs(d.Status.Conditions, v1alpha1.ConditionReady, metav1.ConditionTrue) {
+	if d := w.getDatabase("d"); d.Status.Incarnation != before || !conditionIs(d.Status.Conditions, v1alpha1.ConditionNodesReady, metav1.ConditionTrue) {
 		t.Errorf("incarnation %s, before %s; %+v", d.Status.Incarnation, before, d.Status.Conditions)
 	}
 	w.must(w.client.Delete(w.ctx, w.nodePod("d", "us-west-2", 0), client.GracePeriodSeconds(0)))
@@ -239,7 +239,7 @@ func TestDatabaseIsRefused(t *testing.T) {
 		w.step()
 		found := false
 		for _, c := range w.getDatabase(name).Status.Conditions {
-			if c.Type == v1alpha1.ConditionReady {
+			if c.Type == v1alpha1.ConditionNodesReady {
 				found = true
 				if c.Status != metav1.ConditionFalse || c.Reason != tt.reason || !strings.Contains(c.Message, tt.message) {
 					t.Errorf("%s: condition is %s %s: %s", name, c.Status, c.Reason, c.Message)

@@ -306,7 +306,7 @@ func TestChaosMeshWithoutNetem(t *testing.T) {
 	w.create(makeDatabase("d").emulation(v1alpha1.EmulationChaosMesh).obj())
 	w.until("it is refused", func() bool {
 		for _, c := range w.getDatabase("d").Status.Conditions {
-			if c.Type == v1alpha1.ConditionReady && c.Reason == "EmulationUnsupported" {
+			if c.Type == v1alpha1.ConditionNodesReady && c.Reason == "EmulationUnsupported" {
 				return strings.Contains(c.Message, "no queueing discipline netem: no such file or directory; choose Sidecar, or Auto")
 			}
 		}
@@ -435,7 +435,7 @@ func TestSidecarsThatLag(t *testing.T) {
 	w.sidecars.behind = 1
 	w.create(makeDatabase("d").emulation(v1alpha1.EmulationSidecar).obj())
 	w.until("nodes are ready", func() bool {
-		return conditionIs(w.getDatabase("d").Status.Conditions, v1alpha1.ConditionReady, metav1.ConditionTrue)
+		return conditionIs(w.getDatabase("d").Status.Conditions, v1alpha1.ConditionNodesReady, metav1.ConditionTrue)
 	})
 	for range 3 {
 		w.step()
@@ -520,7 +520,7 @@ func TestSidecarsAreForbidden(t *testing.T) {
 	w.create(makeDatabase("d").emulation(v1alpha1.EmulationSidecar).obj(), makeDatabase("p").program().obj())
 	w.until("it is refused", func() bool {
 		for _, c := range w.getDatabase("d").Status.Conditions {
-			if c.Type == v1alpha1.ConditionReady && c.Reason == "EmulationUnsupported" {
+			if c.Type == v1alpha1.ConditionNodesReady && c.Reason == "EmulationUnsupported" {
 				return strings.Contains(c.Message, "violates PodSecurity") && strings.Contains(c.Message, "choose BuiltIn")
 			}
 		}

@@ -128,6 +128,25 @@ func (r *Retry) Describe() string {
 	return fmt.Sprintf("up to %d attempts, %s to %s apart (jitter %d%%), after %s", r.Attempts, r.Backoff, r.MaxBackoff, r.Jitter, strings.Join(causes, " or "))
 }
 
+// Of is the time that a run of this verdict is kept; ok is false when it is kept for good, as it is without a TTL.
+func (t *TTLSecondsAfterFinished) Of(v Verdict) (keep time.Duration, ok bool) {
+	if t == nil {
+		return 0, false
+	}
+	seconds := map[Verdict]*int32{VerdictPassed: t.Passed, VerdictFailed: t.Failed, VerdictInvalid: t.Invalid}[v]
+	if seconds == nil {
+		return 0, false
+	}
+	return time.Duration(*seconds) * time.Second, true
+}
+
+// Held tells whether spec.suspend keeps the run from beginning: it does until the run has its database. A run that is cancelled is
+// let through to its end.
+func (r *BenchmarkRun) Held() bool {
+	return r.Spec.Suspend && !r.Spec.Cancel &&
+		(r.Status.Stage == "" || r.Status.Stage == StagePreflight || r.Status.RunID != r.Spec.RunID)
+}
+
 // Finished is true when the run has ended, well or badly.
 func (s *BenchmarkRunStatus) Finished() bool {
 	return s.Stage == StageCompleted || s.Stage == StageFailed

@@ -7,11 +7,11 @@ import (
 
 // BenchmarkRunSpec is one run: which database, which workload, how much load, what must hold.
 //
-// It is immutable but for runID and cancel: a new runID runs the same manifest again, so that a Git repository can ask for a re-run
-// without renaming anything. A new name does the same and keeps the old result.
+// It is immutable but for runID, cancel, suspend and ttlSecondsAfterFinished: a new runID runs the same manifest again, so that a Git
+// repository can ask for a re-run without renaming anything. A new name does the same and keeps the old result.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.workload.tpcc) || self.workload.tpcc.keyingAndThinkTimePercent == 0 || self.load.arrival == 'Closed'",messageExpression="'keyingAndThinkTimePercent is %d, but arrival %s has neither keying nor think times: set spec.load.arrival to Closed, or leave it 0'.format([self.workload.tpcc.keyingAndThinkTimePercent, self.load.arrival])",fieldPath=".workload.tpcc.keyingAndThinkTimePercent"
-// +kubebuilder:validation:XValidation:rule="self.databaseRef == oldSelf.databaseRef && self.seed == oldSelf.seed && self.workload == oldSelf.workload && self.load == oldSelf.load && has(self.faults) == has(oldSelf.faults) && (!has(self.faults) || self.faults == oldSelf.faults) && has(self.faultInjection) == has(oldSelf.faultInjection) && (!has(self.faultInjection) || self.faultInjection == oldSelf.faultInjection) && has(self.objectives) == has(oldSelf.objectives) && (!has(self.objectives) || self.objectives == oldSelf.objectives) && has(self.verify) == has(oldSelf.verify) && (!has(self.verify) || self.verify == oldSelf.verify) && has(self.deadline) == has(oldSelf.deadline) && (!has(self.deadline) || self.deadline == oldSelf.deadline) && has(self.baselineRef) == has(oldSelf.baselineRef) && (!has(self.baselineRef) || self.baselineRef == oldSelf.baselineRef)",message="the spec of a BenchmarkRun cannot change, except runID and cancel: create a run with another name, or change runID to run this one again"
+// +kubebuilder:validation:XValidation:rule="self.databaseRef == oldSelf.databaseRef && self.seed == oldSelf.seed && self.workload == oldSelf.workload && self.load == oldSelf.load && has(self.faults) == has(oldSelf.faults) && (!has(self.faults) || self.faults == oldSelf.faults) && has(self.faultInjection) == has(oldSelf.faultInjection) && (!has(self.faultInjection) || self.faultInjection == oldSelf.faultInjection) && has(self.objectives) == has(oldSelf.objectives) && (!has(self.objectives) || self.objectives == oldSelf.objectives) && has(self.verify) == has(oldSelf.verify) && (!has(self.verify) || self.verify == oldSelf.verify) && has(self.deadline) == has(oldSelf.deadline) && (!has(self.deadline) || self.deadline == oldSelf.deadline) && has(self.baselineRef) == has(oldSelf.baselineRef) && (!has(self.baselineRef) || self.baselineRef == oldSelf.baselineRef)",message="the spec of a BenchmarkRun cannot change, except runID, cancel, suspend and ttlSecondsAfterFinished: create a run with another name, or change runID to run this one again"
 type BenchmarkRunSpec struct {
 	// DatabaseRef names the GeoDatabase, in the same namespace.
 	// +required
@@ -80,6 +80,37 @@ type BenchmarkRunSpec struct {
 	// +kubebuilder:default=false
 	// +optional
 	Cancel bool `json:"cancel,omitempty"`
+
+	// Suspend, when true, keeps a run on a cluster from beginning: it takes no database, and others may go first. Taken back, it lets
+	// the run begin. A run that has its database already goes on to its end, and so does one that is cancelled.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+
+	// TTLSecondsAfterFinished is after how many seconds from its end a cluster deletes the run, by its verdict. Its result stays, in the
+	// ConfigMap that status.reportRef names. A verdict that is not listed keeps the run.
+	// +optional
+	TTLSecondsAfterFinished *TTLSecondsAfterFinished `json:"ttlSecondsAfterFinished,omitempty"`
+}
+
+// TTLSecondsAfterFinished is how long runs are kept, by their verdicts.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.passed) || has(self.failed) || has(self.invalid)",message="no verdict is listed: set at least one of passed, failed, invalid, or leave ttlSecondsAfterFinished out to keep the run"
+type TTLSecondsAfterFinished struct {
+	// Passed is for the verdict Passed, in seconds; 0 is at once.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=315360000
+	// +optional
+	Passed *int32 `json:"passed,omitempty"`
+	// Failed is for the verdict Failed, in seconds; 0 is at once.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=315360000
+	// +optional
+	Failed *int32 `json:"failed,omitempty"`
+	// Invalid is for the verdict Invalid, in seconds; 0 is at once.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=315360000
+	// +optional
+	Invalid *int32 `json:"invalid,omitempty"`
 }
 
 // Workload holds exactly one workload.
@@ -857,7 +888,8 @@ type BenchmarkRunStatus struct {
 	// StageStartTime is when the stage began; each stage has a deadline.
 	// +optional
 	StageStartTime *metav1.Time `json:"stageStartTime,omitempty"`
-	// Conditions: Accepted, DatabaseReady, NetworkVerified, DataLoaded, Measured, Completed.
+	// Conditions: Accepted, DatabaseReady, NetworkVerified, DataLoaded, Measured, Completed; and Ready, Reconciling, Stalled,
+	// Succeeded, by which other tools judge the run.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
@@ -1093,7 +1125,8 @@ type CheckStatus struct {
 // +kubebuilder:printcolumn:name="P99(us)",type=integer,JSONPath=`.status.summary.latencyMicroseconds.p99`
 // +kubebuilder:printcolumn:name="Aborts(ppm)",type=integer,JSONPath=`.status.summary.abortPPM`
 // +kubebuilder:printcolumn:name="Verdict",type=string,JSONPath=`.status.verdict`
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`,priority=1
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,priority=1
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 32 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",messageExpression="'metadata.name ' + self.metadata.name + ' names worker pods together with the region: it must be at most 32 lower-case letters, digits and dashes, and start with a letter'"
@@ -1102,10 +1135,11 @@ type BenchmarkRun struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// Spec says what to run; it is immutable but for runID.
+	// Spec says what to run; it is immutable but for runID, cancel, suspend and ttlSecondsAfterFinished.
 	// +required
 	Spec BenchmarkRunSpec `json:"spec"`
-	// Status says how far the run is and what it found.
+	// Status says how far the run is and what it found. Until the operator has seen the run, observedGeneration is -1.
+	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status BenchmarkRunStatus `json:"status,omitzero"`
 }

@@ -22,6 +22,20 @@ type Duration struct {
 // +kubebuilder:validation:XIntOrString
 type Bound = intstr.IntOrString
 
+// Conditions of BenchmarkRuns, Experiments and GeoDatabases by which tools judge them that do not know these kinds: those of kstatus,
+// which Flux and Helm go by, and the one of Knative and Tekton. Package health sets them.
+const (
+	// ConditionReady is always there once the operator has seen the object. It is true when all is as the spec wants it, and what
+	// ends has ended well.
+	ConditionReady = "Ready"
+	// ConditionReconciling is there, and true, while the operator works on it.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled is there, and true, when nothing will come of it without a change.
+	ConditionStalled = "Stalled"
+	// ConditionSucceeded is there once a run or an experiment has ended, and tells whether it ended well.
+	ConditionSucceeded = "Succeeded"
+)
+
 // LocalReference names an object in the same namespace.
 type LocalReference struct {
 	// Name of the object.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
@@ -60,6 +61,7 @@ func TestAPIServer(t *testing.T) {
 	t.Run("refuses what the local validator refuses", func(t *testing.T) { testAgreement(t, c) })
 	t.Run("defaults as the local validator does", func(t *testing.T) { testDefaults(t, c) })
 	t.Run("accepts the presets", func(t *testing.T) { testPresets(t, c) })
+	t.Run("says that nobody has seen an object", func(t *testing.T) { testUnseen(t, c) })
 	t.Run("keeps runs immutable", func(t *testing.T) { testImmutableRun(t, c) })
 	t.Run("keeps a database's engine", func(t *testing.T) { testImmutableEngine(t, c) })
 }
@@ -138,8 +140,10 @@ func testDefaults(t *testing.T, c client.Client) {
 			if problems := manifest.Default(d); len(problems) > 0 {
 				t.Fatal(problems)
 			}
-			if diff := cmp.Diff(o.Object["spec"], d.Object["spec"]); diff != "" {
-				t.Errorf("%s: API server (-), local (+):\n%s", o.GetName(), diff)
+			for _, part := range []string{"spec", "status"} {
+				if diff := cmp.Diff(o.Object[part], d.Object[part]); diff != "" {
+					t.Errorf("%s: %s: API server (-), local (+):\n%s", o.GetName(), part, diff)
+				}
 			}
 		}
 	}
@@ -152,6 +156,39 @@ func testPresets(t *testing.T, c client.Client) {
 		if err := c.Create(t.Context(), p, client.DryRunAll); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A new object says that no generation was observed: else it would count as done before the operator has seen it. A profile, which nobody
+// works on, says nothing.
+func testUnseen(t *testing.T, c client.Client) {
+	docs, problems := manifest.Split("-", []byte(wrong.Valid))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	experiment, err := os.ReadFile("../../experiments/smallbank-cluster/baseline.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, problems := manifest.Split("-", experiment)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	seen := map[string]bool{}
+	for _, d := range append(docs, more...) {
+		o := &unstructured.Unstructured{Object: d.Object}
+		o.SetNamespace("default")
+		if err := c.Create(t.Context(), o, client.DryRunAll); err != nil {
+			t.Fatal(err)
+		}
+		seen[o.GetKind()] = true
+		observed, found, err := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+		if profile := o.GetKind() == "NetworkProfile"; err != nil || found == profile || found && observed != -1 {
+			t.Errorf("%s: observedGeneration is %d, %v, %v", o.GetKind(), observed, found, err)
+		}
+	}
+	if len(seen) != 4 {
+		t.Errorf("only %v were tried", seen)
 	}
 }
 
@@ -183,8 +220,13 @@ func testImmutableRun(t *testing.T, c client.Client) {
 		want   string // part of the refusal; empty when it is accepted
 	}{
 		"nothing, though durations are rewritten": {func(*v1alpha1.BenchmarkRun) {}, ""},
-		"labels":             {func(r *v1alpha1.BenchmarkRun) { r.Labels = map[string]string{"a": "b"} }, ""},
-		"runID":              {func(r *v1alpha1.BenchmarkRun) { r.Spec.RunID = "second" }, ""},
+		"labels":  {func(r *v1alpha1.BenchmarkRun) { r.Labels = map[string]string{"a": "b"} }, ""},
+		"runID":   {func(r *v1alpha1.BenchmarkRun) { r.Spec.RunID = "second" }, ""},
+		"cancel":  {func(r *v1alpha1.BenchmarkRun) { r.Spec.Cancel = true }, ""},
+		"suspend": {func(r *v1alpha1.BenchmarkRun) { r.Spec.Suspend = true }, ""},
+		"time to live": {func(r *v1alpha1.BenchmarkRun) {
+			r.Spec.TTLSecondsAfterFinished = &v1alpha1.TTLSecondsAfterFinished{Passed: ptr.To[int32](60)}
+		}, ""},
 		"seed":               {func(r *v1alpha1.BenchmarkRun) { r.Spec.Seed = 7 }, "cannot change"},
 		"database":           {func(r *v1alpha1.BenchmarkRun) { r.Spec.DatabaseRef.Name = "other" }, "cannot change"},
 		"workload":           {func(r *v1alpha1.BenchmarkRun) { r.Spec.Workload.SmallBank.Customers = 5 }, "cannot change"},

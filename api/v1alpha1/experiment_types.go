@@ -10,6 +10,7 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="has(self.databases) || has(self.databaseRefs)",message="databases and databaseRefs are both missing: list at least one database"
 // +kubebuilder:validation:XValidation:rule="!has(self.databaseRefs) || !has(self.sweep) || !self.sweep.exists(s, s.path.startsWith('database.'))",message="sweep changes databases, but databaseRefs names ones that already exist and cannot be changed: write them as templates in databases",fieldPath=".databaseRefs"
+// +kubebuilder:validation:XValidation:rule="!has(self.gate) || has(self.claims) && size(self.claims) > 0",message="gate is Claims, but nothing is claimed: list claims, or leave gate out",fieldPath=".gate"
 // +kubebuilder:validation:XValidation:rule="!has(self.databaseRefs) || !has(self.databases) || !self.databaseRefs.exists(r, self.databases.exists(d, d.name == r.name))",message="databaseRefs and databases share a name: claims and plots tell databases apart by their names",fieldPath=".databaseRefs"
 type ExperimentSpec struct {
 	// Databases that are compared, as templates. Claims call them by their names.
@@ -66,7 +67,19 @@ type ExperimentSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +optional
 	Claims []Claim `json:"claims,omitempty"`
+
+	// Gate says what a cluster holds the experiment to besides runs that work and claims that can be judged: with Claims it has failed
+	// when a claim does not hold. Unset, a claim that differs is a finding, and the experiment is as good as any other.
+	// +optional
+	Gate Gate `json:"gate,omitempty"`
 }
+
+// Gate is what an experiment is held to.
+// +kubebuilder:validation:Enum=Claims
+type Gate string
+
+// GateClaims makes an experiment fail when a claim does not hold.
+const GateClaims Gate = "Claims"
 
 // ExperimentDatabase is a database that an experiment makes.
 type ExperimentDatabase struct {
@@ -190,7 +203,7 @@ const (
 	// for has to wait or cannot be made.
 	ConditionProgressing = "Progressing"
 	// ConditionFailed is true when the experiment cannot be carried out, and, once it is over, when a point failed or a
-	// claim has no answer. A claim that differs is a finding, not a failure.
+	// claim has no answer. A claim that differs is a finding, not a failure, unless spec.gate says otherwise.
 	ConditionFailed = "Failed"
 )
 
@@ -199,7 +212,8 @@ type ExperimentStatus struct {
 	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Accepted, Progressing, Completed, Failed.
+	// Conditions: Accepted, Progressing, Completed, Failed; and Ready, Reconciling, Stalled, Succeeded, by which other tools judge the
+	// experiment.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
@@ -306,7 +320,9 @@ type ClaimStatus struct {
 // +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.failed`
 // +kubebuilder:printcolumn:name="Running",type=string,JSONPath=`.status.active[0].point`
 // +kubebuilder:printcolumn:name="Claims",type=string,JSONPath=`.status.claimsHold`
-// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Completed")].message`,priority=1
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,priority=1
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 23 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",messageExpression="'metadata.name ' + self.metadata.name + ' names the runs together with 8 digits: it must be at most 23 lower-case letters, digits and dashes, and start with a letter'"
 type Experiment struct {
@@ -317,7 +333,8 @@ type Experiment struct {
 	// Spec says what to sweep and what is claimed.
 	// +required
 	Spec ExperimentSpec `json:"spec"`
-	// Status says how far the experiment is and what it found.
+	// Status says how far the experiment is and what it found. Until the operator has seen the experiment, observedGeneration is -1.
+	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status ExperimentStatus `json:"status,omitzero"`
 }

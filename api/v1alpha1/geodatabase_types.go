@@ -388,8 +388,8 @@ type ExternalEndpoint struct {
 
 // Conditions of a GeoDatabase, besides ConditionProgressing and ConditionCleanupFailed.
 const (
-	// ConditionReady is true when every node of the database serves, in the topology of the present generation.
-	ConditionReady = "Ready"
+	// ConditionNodesReady is true when every node of the database serves, in the topology of the present generation.
+	ConditionNodesReady = "NodesReady"
 	// ConditionNetworkEmulated is true when the declared network is injected on every node.
 	ConditionNetworkEmulated = "NetworkEmulated"
 	// ConditionNetworkVerified is true when every link's measured round-trip time is within the
@@ -402,7 +402,8 @@ type GeoDatabaseStatus struct {
 	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Ready, NetworkEmulated, NetworkVerified.
+	// Conditions: Accepted, Progressing, NodesReady, NetworkEmulated, NetworkVerified; and Ready, Reconciling, Stalled, by which other
+	// tools judge the database.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
@@ -559,7 +560,8 @@ type GeoDatabase struct {
 	// Spec says what to deploy.
 	// +required
 	Spec GeoDatabaseSpec `json:"spec"`
-	// Status says what runs.
+	// Status says what runs. Until the operator has seen the database, observedGeneration is -1.
+	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status GeoDatabaseStatus `json:"status,omitzero"`
 }

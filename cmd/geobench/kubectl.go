@@ -28,6 +28,7 @@ import (
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/result"
@@ -108,10 +109,14 @@ func (c *cluster) notFound(kind, name string, names []string) error {
 	return usageError("%s (there is %s)", text, strings.Join(names[:min(len(names), 10)], ", "))
 }
 
-// document reads a run's result.
+// document reads a run's result, also that of one which its time to live has deleted.
 func (c *cluster) document(ctx context.Context, name string) (*result.Document, error) {
 	run, err := c.run(ctx, name)
 	if err != nil {
+		gone, kept := &v1alpha1.BenchmarkRun{ObjectMeta: metav1.ObjectMeta{Name: name}}, &corev1.ConfigMap{}
+		if c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: kube.ResultName(gone)}, kept) == nil && kept.Labels[kube.LabelExpired] == "true" {
+			return results.Read(gone, kept)
+		}
 		return nil, err
 	}
 	if run.Status.ReportRef == nil {
@@ -130,7 +135,8 @@ func (c *cluster) document(ctx context.Context, name string) (*result.Document, 
 
 func stageOf(run *v1alpha1.BenchmarkRun) string {
 	if run.Status.Stage == "" {
-		return "none: the operator has not seen it yet"
+		_, message := health.Judge(run.Generation, run.Status.ObservedGeneration, run.Status.Conditions)
+		return "none: " + message
 	}
 	return string(run.Status.Stage)
 }
@@ -146,7 +152,7 @@ func clusterDocument(cmd *cobra.Command, name string) (*result.Document, error) 
 
 // pluginCommands are those that follow and change what is on a cluster.
 func pluginCommands() []*cobra.Command {
-	return []*cobra.Command{newWatchCommand(), newMatrixCommand(), newCancelCommand()}
+	return []*cobra.Command{newWatchCommand(), newWaitCommand(), newMatrixCommand(), newCancelCommand()}
 }
 
 // completionWithin bounds how long a shell waits for names from a cluster.
@@ -383,7 +389,7 @@ func (c *cluster) lines(ctx context.Context, run *v1alpha1.BenchmarkRun) []strin
 	}
 	out := []string{head}
 	for _, f := range st.Conditions {
-		if f.Status != metav1.ConditionTrue && f.Type != v1alpha1.ConditionCompleted && f.Message != "" {
+		if f.Status != metav1.ConditionTrue && f.Type != v1alpha1.ConditionCompleted && f.Type != v1alpha1.ConditionReady && f.Message != "" {
 			out = append(out, "  "+f.Type+": "+f.Message)
 		}
 	}

@@ -34,6 +34,9 @@ func TestOnACluster(t *testing.T) {
 			Verdict: v1alpha1.VerdictPassed, ReportRef: &v1alpha1.LocalReference{Name: "done-result"},
 			Baseline: &v1alpha1.BaselineStatus{Name: "before", Verdict: v1alpha1.ChangeImprovement, Message: "better: throughput"}}},
 		&corev1.ConfigMap{ObjectMeta: meta("done-result"), Data: map[string]string{results.Key: document}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "expired-result", Namespace: "bench", Labels: map[string]string{kube.LabelExpired: "true"}},
+			Data: map[string]string{results.Key: document}},
+		&corev1.ConfigMap{ObjectMeta: meta("nobodys-result"), Data: map[string]string{results.Key: document}},
 		&v1alpha1.GeoDatabase{ObjectMeta: meta("calvin"),
 			Spec: v1alpha1.GeoDatabaseSpec{Regions: []v1alpha1.Region{{Name: "east"}, {Name: "west"}}},
 			Status: v1alpha1.GeoDatabaseStatus{Emulation: v1alpha1.EmulationBuiltIn, Links: []v1alpha1.LinkStatus{
@@ -48,6 +51,8 @@ func TestOnACluster(t *testing.T) {
 		want string
 	}{
 		"show":                   {[]string{"show", "run/done"}, 0, "run: Passed  SIMULATED"},
+		"show what is kept":      {[]string{"show", "run/expired"}, 0, "run: Passed  SIMULATED"},
+		"show what is not":       {[]string{"show", "run/nobodys"}, exit.Usage, "there is no BenchmarkRun nobodys"},
 		"compare":                {[]string{"compare", "run/done", "run/done"}, exit.Broken, "Undecided: 1 and 1"},
 		"report":                 {[]string{"report", "run/done", "-o", t.TempDir()}, 0, "index.html"},
 		"matrix":                 {[]string{"matrix", "calvin"}, 0, "100.3ms (100.0ms)"},

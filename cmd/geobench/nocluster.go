@@ -31,6 +31,7 @@ func clusterCommands() []*cobra.Command {
 func pluginCommands() []*cobra.Command {
 	return unavailable(map[string]string{
 		"watch":  "Follow a BenchmarkRun to its end and show its result",
+		"wait":   "Wait for the verdicts of BenchmarkRuns and Experiments",
 		"matrix": "Show a database's declared and measured round-trip times",
 		"cancel": "End a BenchmarkRun that is under way",
 	})

@@ -39,6 +39,7 @@ import (
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/manifest/check"
 )
 
@@ -155,6 +156,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err == nil {
 		db.Status.ObservedGeneration = db.Generation
 	}
+	now := r.Clock.Now()
+	health.Apply(&db.Status.Conditions, before.Status.Conditions, health.Database(db, now), metav1.NewTime(now))
 	return kube.Conclusion{
 		Before: before, After: db,
 		Changed:  !equality.Semantic.DeepEqual(before.Status, db.Status),
@@ -236,10 +239,10 @@ func (s *scope) incarnate(ctx context.Context) error {
 		return nil
 	case s.db.Status.ActiveRun != "":
 		message := fmt.Sprintf("BenchmarkRun %s uses the database: the change is made when it is over; delete the run to make it now", s.db.Status.ActiveRun)
-		if was := s.conditionOf(v1alpha1.ConditionProgressing); was == nil || was.Reason != "RunActive" {
+		if was := s.conditionOf(v1alpha1.ConditionProgressing); was == nil || was.Reason != health.RunActive {
 			s.events = append(s.events, kube.Warning("ChangeWaits", "Plan", message))
 		}
-		s.condition(metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: "RunActive", Message: message})
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: health.RunActive, Message: message})
 		return nil
 	}
 	return s.nextIncarnation(ctx, 0, "the spec or the operator's image changed")
@@ -356,7 +359,7 @@ func (s *scope) noticeLoss(ctx context.Context) error {
 	}
 	now := s.Clock.Now()
 	if wait := s.current.lossDelay() - now.Sub(s.current.born); wait > 0 {
-		s.condition(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "StateLost",
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionNodesReady, Status: metav1.ConditionFalse, Reason: "StateLost",
 			Message: fmt.Sprintf("%s; the database is made anew in %s", why, wait.Round(time.Second))})
 		s.again = wait
 		return nil
@@ -366,7 +369,7 @@ func (s *scope) noticeLoss(ctx context.Context) error {
 		return err
 	}
 	s.nodes = nil
-	s.condition(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "StateLost",
+	s.condition(metav1.Condition{Type: v1alpha1.ConditionNodesReady, Status: metav1.ConditionFalse, Reason: "StateLost",
 		Message: why + "; the database is made anew as incarnation " + s.current.ID()})
 	s.again = time.Second
 	return nil
@@ -443,6 +446,8 @@ func (s *scope) groups() []v1alpha1.GroupStatus {
 // describe writes what was observed into the status.
 func (s *scope) describe(context.Context) error {
 	st := &s.db.Status
+	s.condition(metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: "Possible",
+		Message: "the database can be deployed as the spec says"})
 	st.TopologyHash, st.Incarnation = s.current.Hash, s.current.ID()
 	st.Emulation, st.EmulationReason = s.current.Emulation(), kube.Truncate(cmp.Or(s.current.Why, s.plan.Why), 1024)
 	t := &s.current.Database.Topology
@@ -466,20 +471,20 @@ func (s *scope) describe(context.Context) error {
 	st.ReadyNodes = fmt.Sprintf("%d/%d", ready, total)
 	all := ready == total
 
-	was := s.conditionOf(v1alpha1.ConditionReady)
+	was := s.conditionOf(v1alpha1.ConditionNodesReady)
 	switch {
 	case all:
 		if was == nil || was.Status != metav1.ConditionTrue {
 			s.events = append(s.events, eventDatabaseReady(st.ReadyNodes))
 		}
-		s.condition(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "NodesReady",
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionNodesReady, Status: metav1.ConditionTrue, Reason: "NodesReady",
 			Message: fmt.Sprintf("all %d nodes serve", total)})
 		if s.upToDate() {
 			s.condition(metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: "UpToDate",
 				Message: "the nodes run what the spec says"})
 		}
 	case s.nodes != nil && !(was != nil && was.Reason == "StateLost" && s.again > 0):
-		s.condition(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "NodesNotReady",
+		s.condition(metav1.Condition{Type: v1alpha1.ConditionNodesReady, Status: metav1.ConditionFalse, Reason: "NodesNotReady",
 			Message: kube.Truncate(fmt.Sprintf("%d of %d nodes are ready; %s", ready, total, problem), 1024)})
 	}
 
@@ -519,7 +524,7 @@ func (s *scope) describe(context.Context) error {
 // has changed. What its pods do wakes it up before that.
 func (s *scope) patience() time.Duration {
 	var changed time.Time
-	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionNetworkVerified} {
+	for _, kind := range []string{v1alpha1.ConditionNodesReady, v1alpha1.ConditionNetworkVerified} {
 		if c := s.conditionOf(kind); c != nil && c.LastTransitionTime.After(changed) {
 			changed = c.LastTransitionTime.Time
 		}
@@ -529,7 +534,7 @@ func (s *scope) patience() time.Duration {
 
 // sweep deletes what earlier specs and incarnations left behind, once the present one serves.
 func (s *scope) sweep(ctx context.Context) error {
-	if !s.isTrue(v1alpha1.ConditionReady) || !s.upToDate() {
+	if !s.isTrue(v1alpha1.ConditionNodesReady) || !s.upToDate() {
 		return nil
 	}
 	if s.current.Emulation() != v1alpha1.EmulationChaosMesh && controllerutil.ContainsFinalizer(s.db, kube.Finalizer) {
@@ -584,17 +589,19 @@ func (s *scope) refused(r *kube.Refusal) {
 	if was == nil || was.Reason != r.Reason || was.Message != message {
 		s.events = append(s.events, kube.Refused(r))
 	}
-	s.condition(metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: r.Reason, Message: message})
-	s.condition(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: r.Reason, Message: message})
+	for _, kind := range []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionProgressing, v1alpha1.ConditionNodesReady} {
+		s.condition(metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: r.Reason, Message: message})
+	}
 	// A profile, or the object in the way, is noticed without a watch too.
 	s.again = kube.PollSlow
 }
 
 // waiting shows that it is being found out what can be done.
 func (s *scope) waiting(p *PendingError) {
-	for _, kind := range []string{v1alpha1.ConditionProgressing, v1alpha1.ConditionReady} {
+	for _, kind := range []string{v1alpha1.ConditionProgressing, v1alpha1.ConditionNodesReady} {
 		s.condition(metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "Probing", Message: kube.Truncate(p.Message, 1024)})
 	}
+	s.condition(metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionUnknown, Reason: "Probing", Message: kube.Truncate(p.Message, 1024)})
 	s.again = kube.PollFast
 }
 

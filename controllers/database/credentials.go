@@ -22,7 +22,7 @@ import (
 // before they end, and pods find the new ones where the old ones were.
 func (s *scope) giveCredentials(ctx context.Context) error {
 	now := s.Clock.Now()
-	if looked, ok := s.credentialsLooked.Load(s.db.UID); ok && now.Sub(looked.(time.Time)) < authority.Fresh && s.isTrue(v1alpha1.ConditionReady) {
+	if looked, ok := s.credentialsLooked.Load(s.db.UID); ok && now.Sub(looked.(time.Time)) < authority.Fresh && s.isTrue(v1alpha1.ConditionNodesReady) {
 		return nil
 	}
 	a, err := s.Credentials.Authority(ctx)

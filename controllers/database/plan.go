@@ -14,6 +14,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/presets"
@@ -118,7 +119,7 @@ func ResolveProfile(ctx context.Context, reader client.Reader, db *v1alpha1.GeoD
 	if preset, ok := presets.Lookup(name); ok {
 		return &Profile{Spec: &preset.Spec}, nil
 	}
-	return nil, kube.Refuse("ProfileNotFound", "spec.network.profileRef.name: namespace %s has no NetworkProfile %q, and it is not one of the built-in %s",
+	return nil, kube.Refuse(health.ProfileNotFound, "spec.network.profileRef.name: namespace %s has no NetworkProfile %q, and it is not one of the built-in %s",
 		db.Namespace, name, strings.Join(presets.Names(), ", "))
 }
 

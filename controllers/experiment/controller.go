@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -22,6 +23,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/manifest/check"
 )
 
@@ -101,13 +103,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	r.Errands.Retain(req.NamespacedName, errandPhase(object))
-	if object.DeletionTimestamp != nil || kube.Finished(object) {
-		// Runs, databases and the report are owned by the experiment and go with it.
+	ended := kube.Finished(object)
+	if object.DeletionTimestamp != nil || ended {
 		r.forget(req.NamespacedName)
+	}
+	if object.DeletionTimestamp != nil {
+		// Runs, databases and the report are owned by the experiment and go with it.
 		return reconcile.Result{}, nil
 	}
 	s := &scope{Reconciler: r, experiment: object, before: object.DeepCopy()}
-	err := s.reconcile(ctx)
+	var err error
+	if !ended { // one that ended under an operator of before may lack conditions
+		err = s.reconcile(ctx)
+	}
+	now := s.Clock.Now()
+	health.Apply(&object.Status.Conditions, s.before.Status.Conditions, health.Experiment(object, now), metav1.NewTime(now))
 	return kube.Conclusion{
 		Before: s.before, After: object,
 		Changed:  !equality.Semantic.DeepEqual(s.before.Status, object.Status),

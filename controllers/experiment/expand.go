@@ -13,6 +13,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/experiment"
+	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
 )
@@ -67,7 +68,9 @@ func (s *scope) expand(ctx context.Context) error {
 		x.experiment, x.err = experiment.New(bundle, s.experiment.DeepCopy(), s.Abilities)
 		s.expansions.put(name, x)
 	}
-	if problems, ok := check.As(x.err); ok {
+	if problems, ok := check.As(x.err); ok && problems.NotFound() {
+		return kube.Refuse(health.ReferenceNotFound, "%s", problems)
+	} else if ok {
 		return kube.Refuse("InvalidSpec", "%s", problems)
 	} else if x.err != nil {
 		return x.err

@@ -220,6 +220,9 @@ func (s *scope) conclude(report *experiment.Report) {
 		message = fmt.Sprintf("%d of %d claims have no result", unanswered, all)
 		s.condition(v1alpha1.ConditionFailed, true, "ClaimsUnanswered", message)
 		end = kube.Warning("ClaimsUnanswered", "Judge", message)
+	case s.experiment.Spec.Gate == v1alpha1.GateClaims && hold < all:
+		s.condition(v1alpha1.ConditionFailed, true, reason, message)
+		end = kube.Warning(reason, "Judge", message)
 	default:
 		s.condition(v1alpha1.ConditionFailed, false, reason, message)
 	}

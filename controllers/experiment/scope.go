@@ -14,6 +14,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/experiment"
+	"github.com/geobench/geobench/internal/health"
 )
 
 // scope is one reconciliation of an Experiment. experiment is changed in memory; its status is written at the end.
@@ -51,7 +52,7 @@ func (s *scope) refused(r *kube.Refusal) {
 	s.condition(v1alpha1.ConditionFailed, true, r.Reason, r.Message)
 	s.experiment.Status.ObservedGeneration = s.experiment.Generation
 	s.again = kube.PollSlow
-	if r.Reason == "NameTaken" {
+	if r.Reason == health.NameTaken {
 		s.again = kube.PollRun // what was left by an experiment of the same name may be on its way out
 	}
 }
@@ -128,9 +129,9 @@ func (s *scope) describe(context.Context) error {
 	case s.schedule.done():
 		reason = "Judging"
 	case s.experiment.Spec.Suspend && len(running) == 0:
-		reason, message = "Suspended", message+"; spec.suspend holds the others"
+		reason, message = health.Suspended, message+"; spec.suspend holds the others"
 	}
-	s.condition(v1alpha1.ConditionProgressing, reason != "Suspended", reason, message)
+	s.condition(v1alpha1.ConditionProgressing, reason != health.Suspended, reason, message)
 	s.condition(v1alpha1.ConditionCompleted, false, reason, message)
 	s.condition(v1alpha1.ConditionFailed, false, reason, message)
 	st.CompletionTime, st.Claims, st.ClaimsHold, st.ReportRef = nil, nil, "", nil

@@ -18,6 +18,8 @@ const (
 	LabelAttempt = "geobench.dev/attempt"
 	// LabelExperiment is the name of the Experiment that made a database, a run or a report.
 	LabelExperiment = "geobench.dev/experiment"
+	// LabelExpired is "true" on the result of a run that was deleted because its time to live was over.
+	LabelExpired = "geobench.dev/expired"
 	// LabelIncarnation is the database's incarnation that a node belongs to.
 	LabelIncarnation = "geobench.dev/incarnation"
 	// LabelManagedBy has the value ManagedBy on everything that the operator makes: its caches select by it.

@@ -3,6 +3,8 @@ package kube
 import (
 	"errors"
 	"fmt"
+
+	"github.com/geobench/geobench/internal/health"
 )
 
 // Refusal is a spec that cannot be carried out. It is shown in the status and waits for the user.
@@ -24,7 +26,7 @@ func AsRefusal(err error) *Refusal {
 	case errors.As(err, &r):
 		return r
 	case errors.As(err, &taken):
-		return &Refusal{"NameTaken", taken.Error()}
+		return &Refusal{health.NameTaken, taken.Error()}
 	}
 	return nil
 }

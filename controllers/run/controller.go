@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -33,6 +34,7 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/result"
 )
@@ -141,6 +143,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		s.invalidate(t.reason, "in stage %s: %s", run.Status.Stage, t.message)
 		err = nil
 	}
+	s.setHealth()
 	changed := !s.gone && !equality.Semantic.DeepEqual(s.before.Status, run.Status)
 	return kube.Conclusion{
 		Before: s.before, After: run,
@@ -155,20 +158,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}.Conclude(ctx, r.Client)
 }
 
+// setHealth says in conditions how the run is to be judged; all else in the status is as it will be written.
+func (s *scope) setHealth() {
+	health.Apply(&s.run.Status.Conditions, s.before.Status.Conditions, health.Run(s.run), s.now())
+}
+
 func (s *scope) reconcile(ctx context.Context) error {
 	run := s.run
-	switch {
-	case run.DeletionTimestamp != nil:
+	if run.DeletionTimestamp != nil {
 		return s.remove(ctx)
-	case run.Status.Stage != "" && run.Status.RunID != run.Spec.RunID:
+	}
+	run.Status.ObservedGeneration = run.Generation
+	switch {
+	case run.Status.Stage != "" && (run.Status.RunID != run.Spec.RunID || run.Held()):
 		return s.startOver(ctx)
 	case kube.Over(run):
 		return s.finish(ctx)
+	case run.Held():
+		return nil
 	case run.Status.Stage == "":
 		s.begin()
 		return nil
 	}
-	run.Status.ObservedGeneration = run.Generation
 	if run.Spec.Cancel {
 		s.invalidate(result.ReasonCancelled, "cancelled by spec.cancel in stage %s; change spec.runID and take spec.cancel back to run it again", run.Status.Stage)
 		return nil
@@ -202,6 +213,7 @@ func troubled(reason, format string, args ...any) *trouble {
 // begin takes a new run in.
 func (s *scope) begin() {
 	now := s.now()
+	s.run.Status.ObservedGeneration = s.run.Generation
 	s.run.Status.RunID = s.run.Spec.RunID
 	s.run.Status.StartTime = &now
 	s.enter(v1alpha1.StagePreflight)
@@ -228,8 +240,14 @@ func (s *scope) patchFinalizers(ctx context.Context, change func(*v1alpha1.Bench
 	return nil
 }
 
-// startOver runs the same object again for another spec.runID, once nothing of the last attempt is left.
+// startOver runs the same object again for another spec.runID, once nothing of the last attempt is left; a run that is held then waits
+// as if it had never begun. The verdict of the last attempt goes in the write that tells that the new spec was seen.
 func (s *scope) startOver(ctx context.Context) error {
+	st := &s.run.Status
+	st.Verdict, st.Reason, st.Message = "", "", ""
+	for _, kind := range []string{v1alpha1.ConditionCompleted, v1alpha1.ConditionNotRegressed} {
+		meta.RemoveStatusCondition(&st.Conditions, kind)
+	}
 	clean, err := s.cleanUp(ctx, false)
 	if err != nil || !clean {
 		return err
@@ -237,15 +255,17 @@ func (s *scope) startOver(ctx context.Context) error {
 	if err := s.release(ctx); err != nil {
 		return err
 	}
-	s.run.Status = v1alpha1.BenchmarkRunStatus{}
-	s.begin()
+	s.run.Status = v1alpha1.BenchmarkRunStatus{ObservedGeneration: s.run.Generation}
+	if !s.run.Held() {
+		s.begin()
+	}
 	return nil
 }
 
-// finish cleans up after a run that is over, gives its database back and lets go of the run.
+// finish cleans up after a run that is over, gives its database back and lets go of the run, which goes when its time has come.
 func (s *scope) finish(ctx context.Context) error {
 	if !controllerutil.ContainsFinalizer(s.run, kube.Finalizer) {
-		return nil
+		return s.expire(ctx)
 	}
 	clean, err := s.cleanUp(ctx, false)
 	if err != nil || !clean {
@@ -254,7 +274,10 @@ func (s *scope) finish(ctx context.Context) error {
 	if err := s.release(ctx); err != nil {
 		return err
 	}
-	return s.removeFinalizer(ctx)
+	if err := s.removeFinalizer(ctx); err != nil {
+		return err
+	}
+	return s.expire(ctx)
 }
 
 // remove cleans up after a run that is being deleted, at whatever stage.

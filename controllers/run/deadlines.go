@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/load"
 )
 
@@ -22,7 +23,7 @@ const (
 
 	// preflightDeadline bounds the waiting for a database that does not exist yet. Waiting for another run to finish is
 	// bounded by the run's own deadline only.
-	preflightDeadline = 2 * time.Minute
+	preflightDeadline = health.Patience
 	// readyDeadline bounds the time from the creation of the worker Jobs until all workers are ready.
 	readyDeadline = 5 * time.Minute
 	// startSlack is the least that must be left of faultstatus.StartLead when the last worker is told.

@@ -100,7 +100,7 @@ func collectDatabases(put metrics.Put, databases []v1alpha1.GeoDatabase) {
 	counts := map[key]float64{}
 	for i := range databases {
 		db := &databases[i]
-		ready := meta.IsStatusConditionTrue(db.Status.Conditions, v1alpha1.ConditionReady)
+		ready := meta.IsStatusConditionTrue(db.Status.Conditions, v1alpha1.ConditionNodesReady)
 		counts[key{db.Spec.Engine.Name, strconv.FormatBool(ready)}]++
 		verified := 0.0
 		if meta.IsStatusConditionTrue(db.Status.Conditions, v1alpha1.ConditionNetworkVerified) {

@@ -14,7 +14,7 @@ import (
 // provision waits until every node of the database serves.
 func (s *scope) provision(context.Context) error {
 	s.again = kube.PollFast
-	ready := meta.FindStatusCondition(s.db.Status.Conditions, v1alpha1.ConditionReady)
+	ready := meta.FindStatusCondition(s.db.Status.Conditions, v1alpha1.ConditionNodesReady)
 	if ready == nil || s.db.Status.ObservedGeneration < s.db.Generation {
 		s.condition(v1alpha1.ConditionDatabaseReady, false, "Deploying", fmt.Sprintf("GeoDatabase %s is being deployed", s.db.Name))
 		return nil

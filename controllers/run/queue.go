@@ -18,6 +18,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/manifest/check"
 )
 
@@ -25,19 +26,16 @@ import (
 // request to the API server and no more: what is ahead of a run is looked up in the cache, and a run is woken up when it is the first
 // (see wakesUp). Whose turn it is, is decided by what the API server says (see preflight).
 
-// reasonBusy is the reason of the condition Accepted while a run waits for its turn.
-const reasonBusy = "DatabaseBusy"
-
 // queued tells whether a run waits for its turn, as its status has it.
 func queued(run *v1alpha1.BenchmarkRun) bool {
 	c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionAccepted)
-	return run.Status.Stage == v1alpha1.StagePreflight && c != nil && c.Reason == reasonBusy
+	return run.Status.Stage == v1alpha1.StagePreflight && c != nil && c.Reason == health.DatabaseBusy
 }
 
 // takesTurns tells whether a run holds nothing yet and wants what it wanted when it was last looked at.
 func takesTurns(run *v1alpha1.BenchmarkRun) bool {
 	st := &run.Status
-	return run.DeletionTimestamp == nil && !run.Spec.Cancel && !controllerutil.ContainsFinalizer(run, kube.Finalizer) &&
+	return run.DeletionTimestamp == nil && !run.Spec.Cancel && !run.Held() && !controllerutil.ContainsFinalizer(run, kube.Finalizer) &&
 		(st.Stage == "" || queued(run) && st.RunID == run.Spec.RunID && st.ObservedGeneration == run.Generation)
 }
 
@@ -59,12 +57,12 @@ func (r *Reconciler) waitInQueue(ctx context.Context, name types.NamespacedName)
 			return false, reconcile.Result{}, nil
 		}
 		s.begin()
-		run.Status.ObservedGeneration = run.Generation
 	}
 	if !queued(run) || len(ahead) == 1 {
 		s.queue(ahead)
 	}
 	s.again = kube.PollQueue
+	s.setHealth()
 	changed := !equality.Semantic.DeepEqual(s.before.Status, run.Status)
 	result, err := kube.Conclusion{Before: s.before, After: run, Changed: changed, Again: s.again, Recorded: func() {
 		if changed {
@@ -83,7 +81,7 @@ func (s *scope) queue(ahead []string) {
 	if !queued(s.run) {
 		s.events = append(s.events, eventWaiting(message))
 	}
-	s.condition(v1alpha1.ConditionAccepted, false, reasonBusy, message)
+	s.condition(v1alpha1.ConditionAccepted, false, health.DatabaseBusy, message)
 	s.again = kube.PollQueue
 }
 
@@ -109,7 +107,7 @@ func (s *scope) ahead(ctx context.Context, reader client.Reader) ([]string, erro
 	return out, nil
 }
 
-// contenders are the runs on a database that are not over, in the order of their turns.
+// contenders are the runs on a database that are neither over nor held, in the order of their turns.
 func contenders(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase) ([]*v1alpha1.BenchmarkRun, error) {
 	list := &v1alpha1.BenchmarkRunList{}
 	if err := reader.List(ctx, list, client.InNamespace(db.Namespace)); err != nil {
@@ -117,7 +115,7 @@ func contenders(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatab
 	}
 	var out []*v1alpha1.BenchmarkRun
 	for i := range list.Items {
-		if run := &list.Items[i]; run.Spec.DatabaseRef.Name == db.Name && !kube.Over(run) && run.DeletionTimestamp == nil {
+		if run := &list.Items[i]; run.Spec.DatabaseRef.Name == db.Name && !kube.Over(run) && !run.Held() && run.DeletionTimestamp == nil {
 			out = append(out, run)
 		}
 	}
@@ -154,7 +152,7 @@ func (r *Reconciler) wakesUp(ctx context.Context, db *v1alpha1.GeoDatabase) (out
 	return out
 }
 
-// leavesQueue lets through that a run has ended or gone, so that others may move up.
+// leavesQueue lets through that a run has ended, gone or is held, so that others may move up.
 type leavesQueue struct{ predicate.Funcs }
 
 func (leavesQueue) Create(ctrlevent.CreateEvent) bool   { return false }
@@ -163,5 +161,5 @@ func (leavesQueue) Generic(ctrlevent.GenericEvent) bool { return false }
 func (leavesQueue) Update(e ctrlevent.UpdateEvent) bool {
 	was, ok1 := e.ObjectOld.(*v1alpha1.BenchmarkRun)
 	is, ok2 := e.ObjectNew.(*v1alpha1.BenchmarkRun)
-	return ok1 && ok2 && !kube.Over(was) && kube.Over(is)
+	return ok1 && ok2 && (!kube.Over(was) && kube.Over(is) || !was.Held() && is.Held())
 }

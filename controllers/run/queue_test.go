@@ -12,6 +12,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/health"
 )
 
 // Of the runs that wait for a database only the first is woken up, and only once nobody uses it; those that do not wait for their turn
@@ -28,7 +29,7 @@ func TestWhoIsWokenUp(t *testing.T) {
 		return r
 	}
 	over, active := run("over", v1alpha1.StageCompleted, "Possible"), run("active", v1alpha1.StageMeasure, "Possible")
-	second, third := run("second", v1alpha1.StagePreflight, reasonBusy), run("third", v1alpha1.StagePreflight, reasonBusy)
+	second, third := run("second", v1alpha1.StagePreflight, health.DatabaseBusy), run("third", v1alpha1.StagePreflight, health.DatabaseBusy)
 	probing, fresh := run("probing", v1alpha1.StagePreflight, "Probing"), run("fresh", "", "")
 	elsewhere := run("elsewhere", v1alpha1.StageMeasure, "Possible")
 	elsewhere.Spec.DatabaseRef.Name = "another"

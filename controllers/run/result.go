@@ -48,7 +48,7 @@ func (s *scope) storeResult(ctx context.Context, doc *result.Document) error {
 	if err != nil {
 		return err
 	}
-	if old != nil { // of an earlier attempt
+	if old != nil { // of an earlier attempt, or of an earlier run of this name that has expired
 		if err := s.Client.Delete(ctx, old, client.Preconditions{UID: &old.UID}); client.IgnoreNotFound(err) != nil {
 			return err
 		}
@@ -64,14 +64,14 @@ func (s *scope) resultKey(ctx context.Context) ([]byte, error) {
 	return a.Key(authority.KeyResult, string(s.run.UID), kube.Attempt(s.run)), nil
 }
 
-// resultObject returns the ConfigMap that has the name of the run's result; nil when there is none. One that is not the run's is a
-// *kube.NameTakenError.
+// resultObject returns the ConfigMap that has the name of the run's result; nil when there is none. One that is neither the run's nor
+// left by an expired run of its name is a *kube.NameTakenError.
 func (s *scope) resultObject(ctx context.Context) (*corev1.ConfigMap, error) {
 	cm := &corev1.ConfigMap{}
 	if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: kube.ResultName(s.run)}, cm); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	if !metav1.IsControlledBy(cm, s.run) {
+	if !metav1.IsControlledBy(cm, s.run) && !isExpired(cm, s.run.Name) {
 		return nil, kube.NameTaken(cm)
 	}
 	return cm, nil

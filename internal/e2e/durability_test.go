@@ -84,7 +84,7 @@ func TestJournalOutlivesKills(t *testing.T) {
 		if db, err = c.database(t.Context(), "slog"); err != nil {
 			return false, err
 		}
-		ready := meta.FindStatusCondition(db.Status.Conditions, v1alpha1.ConditionReady)
+		ready := meta.FindStatusCondition(db.Status.Conditions, v1alpha1.ConditionNodesReady)
 		return ready != nil && ready.Status == metav1.ConditionTrue, fmt.Errorf("%+v", ready)
 	})
 	t.Logf("two killed nodes serve again after %v", time.Since(killed).Round(100*time.Millisecond))

@@ -109,7 +109,12 @@ type template struct {
 }
 
 func (x *expansion) problem(field, value, format string, args ...any) {
-	p := manifest.Problem{Source: x.source, Object: "Experiment " + x.Name, Field: field, Value: value, Message: fmt.Sprintf(format, args...)}
+	x.report(manifest.Problem{Field: field, Value: value, Message: fmt.Sprintf(format, args...)})
+}
+
+// report notes a problem of the experiment, once.
+func (x *expansion) report(p manifest.Problem) {
+	p.Source, p.Object = x.source, "Experiment "+x.Name
 	for _, q := range x.problems {
 		if q.Field == p.Field && q.Message == p.Message {
 			return
@@ -137,7 +142,8 @@ func (x *expansion) systems() {
 		field := fmt.Sprintf("spec.databaseRefs[%d]", i)
 		db, ok := x.bundle.Databases[ref.Name]
 		if !ok {
-			x.problem(field+".name", ref.Name, "there is no GeoDatabase %s in %s%s", ref.Name, cmp.Or(x.bundle.Place, "the files"), nearest(ref.Name, keys(x.bundle.Databases)))
+			x.report(manifest.Problem{Field: field + ".name", Value: ref.Name, NotFound: true,
+				Message: fmt.Sprintf("there is no GeoDatabase %s in %s%s", ref.Name, cmp.Or(x.bundle.Place, "the files"), nearest(ref.Name, keys(x.bundle.Databases)))})
 			continue
 		}
 		add(field, ref.Name, &db.Spec)
@@ -259,27 +265,26 @@ func (x *expansion) blame(p manifest.Problem, database int, indices []int) {
 	}
 	for i, s := range x.Parameters {
 		if s.Path == prefix+p.Field {
-			p.Field = s.Path // so that String tells the value once
 			text := p.Message
 			if v := s.Values[indices[i]].String(); !strings.Contains(text, v) {
 				text = v + " " + text
 			}
-			x.problem(fmt.Sprintf("spec.sweep[%d].values[%d]", i, indices[i]), "", "%s: %s", s.Path, text)
+			p.Field, p.Value, p.Message = fmt.Sprintf("spec.sweep[%d].values[%d]", i, indices[i]), "", s.Path+": "+text
+			x.report(p)
 			return
 		}
 	}
+	p.Field = template + p.Field
 	if len(indices) > 0 {
 		// One point shows it; whether others have the same problem for another reason is told when this one is gone.
-		field := template + p.Field
 		for _, q := range x.problems {
-			if q.Field == field {
+			if q.Field == p.Field {
 				return
 			}
 		}
-		x.problem(field, p.Value, "%s (at %s)", p.Message, x.label(database, indices))
-		return
+		p.Message += fmt.Sprintf(" (at %s)", x.label(database, indices))
 	}
-	x.problem(template+p.Field, p.Value, "%s", p.Message)
+	x.report(p)
 }
 
 func (x *expansion) label(database int, indices []int) string {

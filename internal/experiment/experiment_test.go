@@ -124,6 +124,9 @@ func TestBadInput(t *testing.T) {
 			"spec.sweep[0].values[1]", "nonesuch"},
 		"too many points": {replaced(t, sweepLine, sweepLine+"\n    - {path: spec.seed, values: ["+strings.Join(big, ",")+"]}",
 			"  sweep:", "  repetitions: 3\n  sweep:"), "spec.sweep", "an experiment has at most 10000"},
+		"gate without claims":      {replaced(t, small[strings.Index(small, "  claims:"):], "  gate: Claims\n"), "spec.gate", "list claims, or leave gate out"},
+		"gate of another kind":     {replaced(t, "  run:\n", "  gate: Points\n  run:\n"), "spec.gate", "Claims"},
+		"time to live of its runs": {replaced(t, "      workload:", "      ttlSecondsAfterFinished: {passed: 60}\n      workload:"), "spec.run.spec.ttlSecondsAfterFinished", "unknown field"},
 		"no databases": {replaced(t, small[strings.Index(small, "  databases:"):strings.Index(small, "  run:")], ""),
 			"spec", "databases and databaseRefs are both missing"},
 		"missing database": {replaced(t, "  run:\n", "  databaseRefs: [{name: nera}]\n  run:\n"), "spec.databaseRefs[0].name", "there is no GeoDatabase nera"},
@@ -314,6 +317,24 @@ func TestFigures(t *testing.T) {
 	for _, want := range []string{"in real time, in a cluster", "near   2                 1230  5.68", "far    4                 -"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("there is no %q in\n%s", want, b.String())
+		}
+	}
+}
+
+// What an experiment refers to may be applied after it: its problem says that it is not found, and others say nothing of the kind.
+func TestReferencesThatMayCome(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text string
+		want bool
+	}{
+		"database": {replaced(t, "  run:\n", "  databaseRefs: [{name: nera}]\n  run:\n"), true},
+		"profile":  {replaced(t, "network: {profile: {intraRegion: {rtt: 400us}, links: [{from: a, to: b, rtt: 20ms}]}}", "network: {profileRef: {name: nowhere}}"), true},
+		"engine":   {replaced(t, "name: calvin}", "name: clavin}"), false},
+	} {
+		_, err := read(tc.text)
+		ps, ok := check.As(err)
+		if !ok || ps.NotFound() != tc.want {
+			t.Errorf("%s: %v: NotFound is %v, want %v", name, err, ps.NotFound(), tc.want)
 		}
 	}
 }

@@ -432,7 +432,7 @@ func (b *Bundle) place() string { return cmp.Or(b.Place, "the files") }
 
 // missing says that a reference leads nowhere, and where it could lead.
 func (b *Bundle) missing(object, path, kind, name string, have, builtIn []string) *Problem {
-	p := &Problem{Object: object, Field: path, Value: name}
+	p := &Problem{Object: object, Field: path, Value: name, NotFound: true}
 	p.Message = fmt.Sprintf("there is no %s %s in %s", kind, name, b.place())
 	if n, ok := check.Nearest(name, append(slices.Clone(have), builtIn...)); ok {
 		p.Message += fmt.Sprintf(" (did you mean %s?)", n)

@@ -19,6 +19,13 @@ type Problem struct {
 	Value string `json:"value,omitempty"`
 	// Message says what is wrong and what would be right.
 	Message string `json:"message"`
+	// NotFound tells that the field refers to an object that is not there: it may come yet.
+	NotFound bool `json:"-"`
+}
+
+// NotFound tells whether one of the problems is a reference to what is not there; others may follow from it.
+func (ps Problems) NotFound() bool {
+	return slices.ContainsFunc(ps, func(p Problem) bool { return p.NotFound })
 }
 
 // String is "source: object: field: message", with the value before a message that does not tell it.

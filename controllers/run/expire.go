@@ -1,0 +1,53 @@
+package run
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/controllers/kube"
+)
+
+// expire deletes a run that has given everything back once spec.ttlSecondsAfterFinished is over for its verdict. Its result stays: the
+// operator lets go of it first, so that the garbage collector does not take it with the run.
+func (s *scope) expire(ctx context.Context) error {
+	st := &s.run.Status
+	keep, ok := s.run.Spec.TTLSecondsAfterFinished.Of(st.Verdict)
+	if !ok {
+		return nil
+	}
+	if left := st.CompletionTime.Add(keep).Sub(s.Clock.Now()); left > 0 {
+		s.again = left
+		return nil
+	}
+	cm, err := s.resultObject(ctx)
+	if kube.AsRefusal(err) != nil {
+		cm = nil // somebody else's stays as it is
+	} else if err != nil {
+		return err
+	}
+	if cm != nil && metav1.IsControlledBy(cm, s.run) {
+		base := cm.DeepCopy()
+		cm.OwnerReferences = nil
+		cm.Labels = kube.WithLabel(cm.Labels, kube.LabelExpired, "true")
+		if err := s.Client.Patch(ctx, cm, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
+			return err
+		}
+	}
+	// The lock makes sure that it goes as it was seen: a new runID begins it again.
+	err = s.Client.Delete(ctx, s.run, client.Preconditions{UID: &s.run.UID, ResourceVersion: &s.run.ResourceVersion},
+		client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if err == nil || apierrors.IsNotFound(err) {
+		s.gone = true
+		return nil
+	}
+	return err
+}
+
+// isExpired tells whether a ConfigMap is the result of an expired run of this name.
+func isExpired(cm *corev1.ConfigMap, run string) bool {
+	return cm.Labels[kube.LabelExpired] == "true" && cm.Labels[kube.LabelRole] == kube.RoleResult && cm.Labels[kube.LabelRun] == run && metav1.GetControllerOf(cm) == nil
+}

@@ -1,0 +1,257 @@
+// Package health says in conditions how GitOps and CI tools are to judge a BenchmarkRun, an Experiment or a GeoDatabase: Ready,
+// Reconciling, Stalled and Succeeded, with the polarity of kstatus. What Flux, Helm, Argo CD and Tekton would otherwise make of a kind
+// that they do not know is "Current" or "Succeeded" as soon as it is created. The conditions follow from the rest of a status alone, so
+// that the write that changes a verdict changes them too.
+//
+// NetworkProfiles have none of them: a profile is data that nobody works on, and what was measured is with each GeoDatabase.
+package health
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// Patience is how long an object may wait for what it refers to before it counts as stalled: manifests that are applied together come
+// in any order, and tools that fail fast give up at the first object that is stalled.
+const Patience = 2 * time.Minute
+
+// Reasons of conditions besides stages and those that a status has from elsewhere.
+const (
+	// Suspended is the reason of Ready while spec.suspend holds up what has not begun.
+	Suspended = "Suspended"
+	// DatabaseBusy is the reason of a run's Accepted, and then of its Reconciling, while other runs go first.
+	DatabaseBusy = "DatabaseBusy"
+	// RunActive is the reason of a database's Progressing while a run keeps it from following its spec.
+	RunActive = "RunActive"
+	// ProfileNotFound, ReferenceNotFound and NameTaken are reasons of Accepted that may go away by themselves: what is missing may
+	// still be applied, what is in the way may be on its way out.
+	ProfileNotFound   = "ProfileNotFound"
+	ReferenceNotFound = "ReferenceNotFound"
+	NameTaken         = "NameTaken"
+
+	pending       = "Pending"
+	startingOver  = "StartingOver"
+	terminating   = "Terminating"
+	newGeneration = "NewGeneration"
+	deploying     = "Deploying"
+	serving       = "Serving"
+)
+
+// kinds are the conditions that this package sets.
+var kinds = []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionSucceeded}
+
+// state is what conditions say of an object.
+type state int
+
+const (
+	working state = iota
+	suspended
+	good
+	bad
+)
+
+// finding is a state, and why.
+type finding struct {
+	state           state
+	reason, message string
+	// verdict of what has ended; Succeeded tells of it.
+	verdict string
+}
+
+// conditions puts a finding into conditions of a generation.
+func (f finding) conditions(generation int64) []metav1.Condition {
+	var parts []string
+	for _, part := range []string{f.verdict, f.reason, f.message} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	message := strings.Join(parts, ": ")
+	var out []metav1.Condition
+	say := func(kind string, value bool) {
+		c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: f.reason, Message: message, ObservedGeneration: generation}
+		if value {
+			c.Status = metav1.ConditionTrue
+		}
+		out = append(out, c)
+	}
+	say(v1alpha1.ConditionReady, f.state == good)
+	switch f.state {
+	case working:
+		say(v1alpha1.ConditionReconciling, true)
+	case bad:
+		say(v1alpha1.ConditionStalled, true)
+	}
+	if f.verdict != "" {
+		say(v1alpha1.ConditionSucceeded, f.state == good)
+	}
+	return out
+}
+
+// Run judges a run: by its verdict once it has one that is of the present spec.runID.
+func Run(run *v1alpha1.BenchmarkRun) []metav1.Condition {
+	return ofRun(run).conditions(run.Generation)
+}
+
+func ofRun(run *v1alpha1.BenchmarkRun) finding {
+	st := &run.Status
+	switch {
+	case run.DeletionTimestamp != nil:
+		return finding{reason: terminating, message: "the run is being deleted"}
+	case st.Stage == "" && run.Held():
+		return finding{state: suspended, reason: Suspended, message: "the run begins when spec.suspend is taken back"}
+	case st.Stage == "":
+		return finding{reason: pending, message: "the run is about to begin"}
+	case st.RunID != run.Spec.RunID:
+		return finding{reason: startingOver, message: fmt.Sprintf("what is left of the attempt with runID %q goes before the next one begins", st.RunID)}
+	case st.Verdict == v1alpha1.VerdictPassed:
+		return finding{state: good, reason: st.Reason, message: st.Message, verdict: string(st.Verdict)}
+	case st.Verdict != "":
+		return finding{state: bad, reason: st.Reason, message: st.Message, verdict: string(st.Verdict)}
+	}
+	f := finding{reason: string(st.Stage)}
+	// Stages wait for these one after the other.
+	for _, kind := range []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionDatabaseReady, v1alpha1.ConditionNetworkVerified,
+		v1alpha1.ConditionDataLoaded, v1alpha1.ConditionMeasured, v1alpha1.ConditionDatabaseQuiet} {
+		if c := meta.FindStatusCondition(st.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
+			f.message = c.Message
+			if c.Reason == DatabaseBusy {
+				f.reason = DatabaseBusy
+			}
+			break
+		}
+	}
+	return f
+}
+
+// Experiment judges an experiment at a time: by whether its runs could be carried out and its claims be judged, and by what spec.gate
+// asks for, all of which its condition Failed tells.
+func Experiment(e *v1alpha1.Experiment, now time.Time) []metav1.Condition {
+	return ofExperiment(e, now).conditions(e.Generation)
+}
+
+func ofExperiment(e *v1alpha1.Experiment, now time.Time) finding {
+	st := &e.Status
+	find := func(kind string) metav1.Condition { return conditionOf(st.Conditions, kind) }
+	accepted, progressing, completed, failed := find(v1alpha1.ConditionAccepted), find(v1alpha1.ConditionProgressing),
+		find(v1alpha1.ConditionCompleted), find(v1alpha1.ConditionFailed)
+	switch {
+	case e.DeletionTimestamp != nil:
+		return finding{reason: terminating, message: "the experiment is being deleted"}
+	case st.ObservedGeneration != e.Generation:
+		return finding{reason: newGeneration, message: "the present spec was not looked at to its end yet"}
+	case accepted.Status == metav1.ConditionFalse:
+		return refused(accepted, failed.LastTransitionTime.Time, now)
+	case completed.Status == metav1.ConditionTrue && failed.Status == metav1.ConditionTrue:
+		return finding{state: bad, reason: failed.Reason, message: failed.Message, verdict: string(v1alpha1.VerdictFailed)}
+	case completed.Status == metav1.ConditionTrue:
+		return finding{state: good, reason: completed.Reason, message: completed.Message, verdict: string(v1alpha1.VerdictPassed)}
+	case progressing.Reason == Suspended:
+		return finding{state: suspended, reason: Suspended, message: progressing.Message}
+	case progressing.Reason == "":
+		return finding{reason: pending, message: "the experiment is about to begin"}
+	}
+	return finding{reason: progressing.Reason, message: progressing.Message}
+}
+
+// Database judges a database at a time: it is ready when all nodes serve what the spec says and the network between them was measured
+// to be the declared one.
+func Database(db *v1alpha1.GeoDatabase, now time.Time) []metav1.Condition {
+	return ofDatabase(db, now).conditions(db.Generation)
+}
+
+func ofDatabase(db *v1alpha1.GeoDatabase, now time.Time) finding {
+	st := &db.Status
+	find := func(kind string) metav1.Condition { return conditionOf(st.Conditions, kind) }
+	accepted, progressing, nodes, network := find(v1alpha1.ConditionAccepted), find(v1alpha1.ConditionProgressing),
+		find(v1alpha1.ConditionNodesReady), find(v1alpha1.ConditionNetworkVerified)
+	switch {
+	case db.DeletionTimestamp != nil:
+		return finding{reason: terminating, message: "the database is being deleted"}
+	case st.ObservedGeneration != db.Generation:
+		return finding{reason: newGeneration, message: "the present spec was not looked at to its end yet"}
+	case accepted.Status == metav1.ConditionFalse:
+		return refused(accepted, accepted.LastTransitionTime.Time, now)
+	case nodes.Status == "":
+		return finding{reason: deploying, message: "the nodes are being deployed"}
+	case nodes.Status != metav1.ConditionTrue:
+		return finding{reason: nodes.Reason, message: nodes.Message}
+	case progressing.Status == metav1.ConditionTrue || progressing.Reason == RunActive:
+		return finding{reason: progressing.Reason, message: progressing.Message}
+	case network.Status != metav1.ConditionTrue:
+		return finding{reason: cmp.Or(network.Reason, deploying), message: network.Message}
+	}
+	return finding{state: good, reason: serving, message: nodes.Message + ", and the network between them is the declared one"}
+}
+
+// refused judges a spec that cannot be carried out, since a time.
+func refused(accepted metav1.Condition, since, now time.Time) finding {
+	mayCome := slices.Contains([]string{ProfileNotFound, ReferenceNotFound, NameTaken}, accepted.Reason)
+	if mayCome && now.Sub(since) < Patience {
+		return finding{reason: accepted.Reason, message: accepted.Message}
+	}
+	return finding{state: bad, reason: accepted.Reason, message: accepted.Message}
+}
+
+// conditionOf returns a condition, or one that says nothing.
+func conditionOf(conditions []metav1.Condition, kind string) metav1.Condition {
+	if c := meta.FindStatusCondition(conditions, kind); c != nil {
+		return *c
+	}
+	return metav1.Condition{Type: kind}
+}
+
+// Apply puts what was judged into the conditions of an object that were before as they are in the API server. A condition that says
+// what it said there keeps the time of its last transition, whatever a reconciliation made of it on its way.
+func Apply(conditions *[]metav1.Condition, before, judged []metav1.Condition, now metav1.Time) {
+	for _, kind := range kinds {
+		if !slices.ContainsFunc(judged, func(c metav1.Condition) bool { return c.Type == kind }) {
+			meta.RemoveStatusCondition(conditions, kind)
+		}
+	}
+	for _, c := range judged {
+		c.LastTransitionTime = now
+		meta.SetStatusCondition(conditions, c)
+	}
+	for i := range *conditions {
+		c := &(*conditions)[i]
+		if was := meta.FindStatusCondition(before, c.Type); was != nil && was.Status == c.Status {
+			c.LastTransitionTime = was.LastTransitionTime
+		}
+	}
+}
+
+// Outcome is what an object has come to, as its conditions say.
+type Outcome string
+
+const (
+	// Underway is an object that the operator works on, has not seen yet, or that is suspended.
+	Underway Outcome = "Underway"
+	// Succeeded is an object that is as its spec wants it.
+	Succeeded Outcome = "Succeeded"
+	// Failed is an object of which nothing will come without a change.
+	Failed Outcome = "Failed"
+)
+
+// Judge reads the conditions that Apply has set, by kstatus's rules, and the message that goes with them. A status of another generation
+// says nothing.
+func Judge(generation, observed int64, conditions []metav1.Condition) (Outcome, string) {
+	ready, stalled := conditionOf(conditions, v1alpha1.ConditionReady), conditionOf(conditions, v1alpha1.ConditionStalled)
+	switch {
+	case observed != generation:
+		return Underway, "the operator has not seen it yet"
+	case stalled.Status == metav1.ConditionTrue:
+		return Failed, stalled.Message
+	case ready.Status == metav1.ConditionTrue:
+		return Succeeded, ready.Message
+	}
+	return Underway, ready.Message
+}
