@@ -228,6 +228,24 @@ func database(namespace string) *v1alpha1.GeoDatabase {
 	}
 }
 
+// expiring is somebody's run that says when it is to go.
+func expiring() *v1alpha1.BenchmarkRun {
+	second := v1alpha1.DurationOf(time.Second)
+	return &v1alpha1.BenchmarkRun{
+		ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "expires"},
+		Spec: v1alpha1.BenchmarkRunSpec{
+			DatabaseRef: v1alpha1.LocalReference{Name: "d"}, TTLSecondsAfterFinished: &v1alpha1.TTLSecondsAfterFinished{Passed: ptr.To[int32](60)},
+			Workload: v1alpha1.Workload{SmallBank: &v1alpha1.SmallBank{
+				Customers: 100, Mix: v1alpha1.SmallBankMix{Balance: 40, WriteCheck: 25, DepositChecking: 15, TransactSavings: 15, Amalgamate: 5},
+			}},
+			Load: v1alpha1.Load{
+				ClientsPerRegion: 1, WorkersPerRegion: 1, Arrival: v1alpha1.ArrivalClosed, Repetitions: 1,
+				Warmup: second, Duration: v1alpha1.DurationOf(2 * time.Second), RequestTimeout: second,
+			},
+		},
+	}
+}
+
 // withEnv makes the nodes a program that reads a Secret.
 func withEnv(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
 	db.Spec.Engine.Name = "postgres"
@@ -522,15 +540,8 @@ func TestPolicies(t *testing.T) {
 	ours.Name = "ours"
 	mine := database(lab)
 	mine.Name, mine.Labels = "point", managed
-	c.create(t, ours, mine)
+	c.create(t, ours, mine, expiring())
 	c.create(t, theirs()...)
-	// The roles do not allow NetworkPolicies, which the policies are ready for.
-	c.create(t, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "networkpolicies"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"networkpolicies"}, Verbs: []string{"create"}},
-	}}, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "networkpolicies"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "networkpolicies"},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: Operator}},
-	})
 
 	all := attempts()
 	for what, a := range all {
@@ -600,6 +611,7 @@ func rightful() map[string]attempt {
 		"the finalizers of somebody's database": patch(database(lab), `{"metadata":{"finalizers":["geobench.dev/cleanup","a.example/b"]}}`, ""),
 		"the spec of an experiment's database":  patch(&v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "point"}}, `{"spec":{"partitionsPerRegion":2}}`, ""),
 		"delete an experiment's database":       remove(&v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "point"}}, ""),
+		"delete somebody's run that expires":    remove(expiring(), ""),
 		"the status of somebody's database": {func(ctx context.Context, c client.Client) error {
 			return c.Status().Patch(ctx, database(lab), client.RawPatch(types.MergePatchType, []byte(`{"status":{"incarnation":"x"}}`)), client.DryRunAll)
 		}, ""},
