@@ -594,6 +594,9 @@ func (s *scope) refused(r *kube.Refusal) {
 	}
 	// A profile, or the object in the way, is noticed without a watch too.
 	s.again = kube.PollSlow
+	if r.Reason == health.NameTaken {
+		s.again = kube.PollRun // what was left by a database of the same name may be on its way out
+	}
 }
 
 // waiting shows that it is being found out what can be done.
