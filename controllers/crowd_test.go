@@ -32,8 +32,8 @@ import (
 	"github.com/geobench/geobench/internal/fault"
 )
 
-// TestFaultsGoOnWhileOthersLoad: runs whose data takes for ever hold up no other's faults, and let go of their nodes when they are
-// cancelled or deleted.
+// TestFaultsGoOnWhileOthersLoad: runs whose data takes for ever hold up no other's faults, and let go of their nodes
+// when they are cancelled or deleted.
 func TestFaultsGoOnWhileOthersLoad(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -62,7 +62,9 @@ func TestFaultsGoOnWhileOthersLoad(t *testing.T) {
 		err := w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: "too"}, run)
 		return apierrors.IsNotFound(err) && kube.Over(w.getRun("loads"))
 	})
+	w.mu.Lock()
 	w.hangs = nil
+	w.mu.Unlock()
 	w.settle()
 	if w.givenUp != 4 {
 		t.Errorf("%d of 4 nodes know that nobody waits for their data any more", w.givenUp)
@@ -100,8 +102,8 @@ func counting(c client.Client, reads bool, n *int) client.Client {
 	})
 }
 
-// TestWaitingIsCheap: a run that waits for its turn costs one request, is refused at once when it is impossible, and can be deleted at
-// once.
+// TestWaitingIsCheap: a run that waits for its turn costs one request, is refused at once when it is impossible, and
+// can be deleted at once.
 func TestWaitingIsCheap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -167,8 +169,8 @@ func (silence) Status(ctx context.Context, addr string) (*admin.Status, error) {
 	return nil, errors.New(addr + " does not answer")
 }
 
-// TestCrowd: a tenant's run starts while a thousand runs of another one wait for one database, and two hundred databases do not answer.
-// It takes minutes of real time: GEOBENCH_CROWD=1 runs it (make crowd).
+// TestCrowd: a tenant's run starts while a thousand runs of another one wait for one database, and two hundred
+// databases do not answer. It takes minutes of real time: GEOBENCH_CROWD=1 runs it (make crowd).
 func TestCrowd(t *testing.T) {
 	if os.Getenv("GEOBENCH_CROWD") == "" {
 		t.Skip("GEOBENCH_CROWD is not set: make crowd runs this test")
@@ -224,9 +226,10 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestTwentyRuns: twenty runs measure at once, on twenty databases whose nodes and workers are played, with faults that nodes inject and
-// faults that the operator injects; in the second round the API server is away for five seconds. Each run passes, or says that a fault
-// was not on time; nothing is lost or done twice. GEOBENCH_CROWD=1 runs it (make crowd).
+// TestTwentyRuns: twenty runs measure at once, on twenty databases whose nodes and workers are played, with faults
+// that nodes inject and faults that the operator injects; in the second round the API server is away for five
+// seconds. Each run passes, or says that a fault was not on time; nothing is lost or done twice. GEOBENCH_CROWD=1
+// runs it (make crowd).
 func TestTwentyRuns(t *testing.T) {
 	if os.Getenv("GEOBENCH_CROWD") == "" {
 		t.Skip("GEOBENCH_CROWD is not set: make crowd runs this test")
@@ -267,7 +270,8 @@ func TestTwentyRuns(t *testing.T) {
 				}
 				return true
 			})
-			// A Job of the played cluster may make a pod anew while the operator deletes both: what counts is that nothing was measured twice.
+			// A Job of the played cluster may make a pod anew while the operator deletes both: what counts is that
+			// nothing was measured twice.
 			w.startedOnce()
 			late := map[v1alpha1.Injector][]time.Duration{}
 			verdicts := map[string]int{}
@@ -306,7 +310,8 @@ type reachedAPI struct {
 	away atomic.Bool
 }
 
-// startManager starts the controllers behind a manager, in real time, with the limits of geobench operator. They stop with the test.
+// startManager starts the controllers behind a manager, in real time, with the limits of geobench operator. They stop
+// with the test.
 func (w *world) startManager(pods podclient.Clients) *reachedAPI {
 	w.t.Helper()
 	api := &reachedAPI{}

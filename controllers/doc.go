@@ -4,11 +4,12 @@
 // them; imports go one way, which a test holds them to.
 //
 // The controllers are built alike. Reconcile reads the object from the API server itself (not from the cache, which may
-// be behind), makes a scope around it and calls small steps that change the object in memory; one patch with an
-// optimistic lock writes the status at the end. What a step does to the outside is named after the object, so that
-// doing it twice is the same as doing it once, and is recorded in the status before it is done where doing it twice
-// would be wrong. Nothing else is remembered: an operator that is killed at any point goes on where the API server
-// says.
+// be behind; only a run that waits for its turn goes by the cache), makes a scope around it and calls small steps that
+// change the object in memory; one patch with an optimistic lock writes the status at the end. What a step does to the
+// outside is named after the object, so that doing it twice is the same as doing it once, and is recorded in the status
+// before it is done where doing it twice would be wrong. What takes long is an errand (package errand), which may be
+// done twice too. An operator that is killed at any point goes on where the API server says: what it remembers besides
+// only spares it questions.
 //
 // The rights of the operator are markers in the packages whose code uses them; those here are the manager's own.
 package controllers

@@ -42,7 +42,7 @@ func TestManagerWithItsOwnRights(t *testing.T) {
 	w.holdBack(mgr.GetClient())
 	w.must(SetupWithManager(mgr, Options{Namespace: w.namespace, Image: testImage, Around: around, Pods: w, Clock: clock.RealClock{}, Events: w.recorder}))
 
-	w.create(makeDatabase("d").obj(), makeRun("r").database("d").duration(3*time.Second).obj(),
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").duration(3*time.Second).obj(), makeRun("r2").database("d").duration(3*time.Second).obj(),
 		makeExperiment("e", "calvin").sweep(clients, 10).claim("c", "tput('calvin', 10) > 1.0").obj())
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer stop()
@@ -51,7 +51,9 @@ func TestManagerWithItsOwnRights(t *testing.T) {
 
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
-	for run := w.getRun("r"); !kube.Over(run) || len(run.Finalizers) > 0 || !kube.Finished(w.getExperiment("e")); run = w.getRun("r") {
+	// r2 takes its turn without being looked at in the meantime: within PollQueue somebody has to wake it up.
+	ended := func(name string) bool { run := w.getRun(name); return kube.Over(run) && len(run.Finalizers) == 0 }
+	for !ended("r") || !ended("r2") || !kube.Finished(w.getExperiment("e")) {
 		select {
 		case err := <-stopped:
 			t.Fatalf("the manager stopped: %v\n%s", err, w.describe())
@@ -60,8 +62,13 @@ func TestManagerWithItsOwnRights(t *testing.T) {
 			w.playCluster()
 		}
 	}
-	if st := w.getRun("r").Status; st.Verdict != v1alpha1.VerdictPassed {
-		t.Errorf("the run ended %s: %s", st.Verdict, st.Message)
+	for _, name := range []string{"r", "r2"} {
+		if st := w.getRun(name).Status; st.Verdict != v1alpha1.VerdictPassed {
+			t.Errorf("run %s ended %s: %s", name, st.Verdict, st.Message)
+		}
+	}
+	if first, second := w.getRun("r").Status, w.getRun("r2").Status; second.StartTime.Before(first.CompletionTime) || second.StartTime.Sub(first.CompletionTime.Time) > 30*time.Second {
+		t.Errorf("r ended at %v, and the turn of r2 came at %v", first.CompletionTime, second.StartTime)
 	}
 	if st := w.getExperiment("e").Status; st.Completed != 1 || st.ClaimsHold != "1/1" {
 		t.Errorf("the experiment ended %+v", st)

@@ -809,7 +809,10 @@ func (w *world) Load(ctx context.Context, addr string, req *admin.LoadRequest) (
 	if err != nil {
 		return nil, err
 	}
-	for name := range w.hangs {
+	w.mu.Lock()
+	hangs := w.hangs
+	w.mu.Unlock()
+	for name := range hangs {
 		if strings.HasPrefix(n.pod, name+"-") {
 			<-ctx.Done()
 		}

@@ -127,6 +127,9 @@ func (o *operatorOptions) around() (*netpol.Cluster, error) {
 		return nil, usageError("--network-policies: operator: the labels of the operator's pods are missing: without them nobody would reach databases; for example %s",
 			`{"operator": {"app.kubernetes.io/component": "operator"}}`)
 	}
+	if len(c.APIServerPorts) == 0 {
+		return nil, usageError("--network-policies: apiServerPorts: the list is empty, which would let workers reach everything; leave it out for 443 and 6443")
+	}
 	return c, nil
 }
 

@@ -29,8 +29,8 @@ type emulationChoice struct {
 	kernel *kernelProbes
 }
 
-// NewEmulationChoice returns a choice that knows nothing yet of the cluster. live reads from the API server itself; the pods
-// that try the kernels run image.
+// NewEmulationChoice returns a choice that knows nothing yet of the cluster. live reads from the API server itself;
+// the pods that try the kernels run image.
 func NewEmulationChoice(c client.Client, live client.Reader, image string, clock clock.PassiveClock) *emulationChoice {
 	return &emulationChoice{c, live, image, &kernelProbes{client: c, live: live, image: image, clock: clock}}
 }
@@ -108,16 +108,16 @@ func (e *emulationChoice) chaosMeshUnfit(ctx context.Context, db *v1alpha1.GeoDa
 	return e.ChaosUnfit(ctx, db, chaosmesh.NetworkChaos, kernel.Delay)
 }
 
-// sidecarRefused says why the API server would not take a pod with a sidecar; empty when it would. It asks without making
-// the pod. It fails with a *PendingError where no pod is taken.
+// sidecarRefused says why the API server would not take a pod with a sidecar; empty when it would. It asks without
+// making the pod. It fails with a *PendingError where no pod is taken.
 func (e *emulationChoice) sidecarRefused(ctx context.Context, db *v1alpha1.GeoDatabase) (string, error) {
 	pod := probePod(db, e.image, kube.JoinName(63, db.Name, "sidecar-probe"))
 	return refusal(ctx, e.client, pod, e.client.Create(ctx, pod.DeepCopy(), client.DryRunAll))
 }
 
-// refusal says why a pod is refused that may change its network, by the error with which it was; empty when it was not. A namespace that
-// takes no such pod without that right either, for example because its quota is used up, says nothing of the right: that is a
-// *PendingError.
+// refusal says why a pod is refused that may change its network, by the error with which it was; empty when it was
+// not. A namespace that takes no such pod without that right either, for example because its quota is used up, says
+// nothing of the right: that is a *PendingError.
 func refusal(ctx context.Context, c client.Client, pod *corev1.Pod, err error) (string, error) {
 	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 		return "", err

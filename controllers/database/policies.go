@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/deploy/netpol"
 )
 
-// admit makes the NetworkPolicies of the database, before its pods: who reaches its nodes and the workers of its runs. Where the operator
-// was told nothing of the cluster, it makes none.
+// admit makes the NetworkPolicies of the database, before its pods: who reaches its nodes and the workers of its
+// runs. Where the operator was told nothing of the cluster, it makes none.
 func (s *scope) admit(ctx context.Context) error {
 	if s.Around == nil {
 		return nil

@@ -1,12 +1,13 @@
-// Package errand carries out what takes longer than a reconciliation may: loading a data set, fetching and checking a history, reading
-// the results of thousands of points. A controller starts an errand, asks for its outcome whenever it looks at its object, and is woken
-// up when there is one. Nothing of an errand outlives the operator: its successor starts it anew, so an errand does only what may be
-// done twice.
+// Package errand carries out what takes longer than a reconciliation may: loading a data set, fetching and checking a
+// history, reading the results of thousands of points. A controller starts an errand, asks for its outcome whenever
+// it looks at its object, and is woken up when there is one. Nothing of an errand outlives the operator: its
+// successor starts it anew, so an errand does only what may be done twice.
 package errand
 
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
@@ -64,7 +65,8 @@ type errand struct {
 
 // Runner carries out errands.
 type Runner struct {
-	// News has an event for each errand that ended by itself. It is read by the controller whose objects the errands are for.
+	// News has an event for each errand that ended by itself. It is read by the controller whose objects the errands
+	// are for.
 	News chan event.GenericEvent
 
 	mu      sync.Mutex
@@ -78,7 +80,8 @@ func NewRunner() *Runner {
 	return &Runner{News: make(chan event.GenericEvent, newsWaiting), errands: map[Key]*errand{}}
 }
 
-// newsWaiting is how many events may wait to be read. What does not find room is not lost: controllers look again by themselves.
+// newsWaiting is how many events may wait to be read. What does not find room is not lost: controllers look again by
+// themselves.
 const newsWaiting = 1024
 
 // Start implements manager.Runnable: errands end with the manager.
@@ -94,8 +97,8 @@ func (r *Runner) Start(ctx context.Context) error {
 	return nil
 }
 
-// Go starts an errand, unless one of its name was started. It begins once it gets its share of the budget, at most all of it. work ends
-// when its context does.
+// Go starts an errand, unless one of its name was started. It begins once it gets its share of the budget, at most all
+// of it, and at once without a budget. work ends when its context does; a panic of it is its failure.
 func Go[T any](r *Runner, key Key, b *Budget, share int64, work func(context.Context) (T, error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,12 +106,23 @@ func Go[T any](r *Runner, key Key, b *Budget, share int64, work func(context.Con
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	e := &errand{cancel: cancel, ended: make(chan struct{})}
+	e := &errand{cancel: cancel, ended: make(chan struct{}), running: b == nil}
 	r.errands[key] = e
-	share = min(max(share, 1), b.size)
 	r.done.Go(func() {
 		defer cancel()
-		defer close(e.ended)
+		carryOut(ctx, r, e, b, share, work)
+		cancelled := ctx.Err() != nil
+		close(e.ended)
+		if !cancelled {
+			r.tell(key.Object)
+		}
+	})
+}
+
+// carryOut does the work of an errand once it has its share of the budget.
+func carryOut[T any](ctx context.Context, r *Runner, e *errand, b *Budget, share int64, work func(context.Context) (T, error)) {
+	if b != nil {
+		share = min(max(share, 1), b.size)
 		if e.err = b.semaphore.Acquire(ctx, share); e.err != nil {
 			return
 		}
@@ -116,11 +130,14 @@ func Go[T any](r *Runner, key Key, b *Budget, share int64, work func(context.Con
 		r.mu.Lock()
 		e.running = true
 		r.mu.Unlock()
-		e.outcome, e.err = work(ctx)
-		if ctx.Err() == nil {
-			r.tell(key.Object)
+	}
+	// As controller-runtime does for reconciliations: what one object brings about is no reason to stop for all others.
+	defer func() {
+		if p := recover(); p != nil {
+			e.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
-	})
+	}()
+	e.outcome, e.err = work(ctx)
 }
 
 func (r *Runner) tell(object types.NamespacedName) {
@@ -135,8 +152,8 @@ func named(object types.NamespacedName) client.Object {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}}
 }
 
-// Outcome tells how far an errand is, and what became of it. A failure is told once, so that the errand can be started again; what
-// succeeded is kept until Retain or Forget.
+// Outcome tells how far an errand is, and what became of it. A failure is told once, so that the errand can be
+// started again; what succeeded is kept until Retain or Forget.
 func Outcome[T any](r *Runner, key Key) (outcome T, state State, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

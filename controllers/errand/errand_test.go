@@ -3,6 +3,8 @@ package errand
 import (
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -49,6 +51,45 @@ func TestFailure(t *testing.T) {
 		synctest.Wait()
 		expect(t, r, key, 0, Done, refused)
 		expect(t, r, key, 0, None, nil)
+	})
+}
+
+// A panic is a failure of its errand alone, which gives back its share of the budget.
+func TestPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, b, key := NewRunner(), NewBudget(1), Key{run, "judge", "judge"}
+		Go(r, key, b, 1, func(context.Context) (int, error) { panic("too many operations") })
+		synctest.Wait()
+		if _, state, err := Outcome[int](r, key); state != Done || err == nil || !strings.Contains(err.Error(), "panic: too many operations") {
+			t.Errorf("state %d, %v", state, err)
+		}
+		Go(r, key, b, 1, func(context.Context) (int, error) { return 1, nil })
+		r.Wait()
+		expect(t, r, key, 1, Done, nil)
+	})
+}
+
+// Who is told the news finds the outcome, and the budget free.
+func TestNewsComeLast(t *testing.T) {
+	r, b := NewRunner(), NewBudget(1)
+	for i := range 1000 {
+		key := Key{run, "p", strconv.Itoa(i)}
+		Go(r, key, b, 1, func(context.Context) (int, error) { return i, nil })
+		<-r.News
+		expect(t, r, key, i, Done, nil)
+	}
+}
+
+// Without a budget an errand waits for nobody.
+func TestWithoutBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, key := NewRunner(), Key{run, "p", "a"}
+		finish := make(chan struct{})
+		Go(r, key, nil, 0, func(context.Context) (int, error) { <-finish; return 1, nil })
+		expect(t, r, key, 0, Running, nil)
+		close(finish)
+		r.Wait()
+		expect(t, r, key, 1, Done, nil)
 	})
 }
 

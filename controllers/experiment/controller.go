@@ -118,13 +118,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	now := s.Clock.Now()
 	health.Apply(&object.Status.Conditions, s.before.Status.Conditions, health.Experiment(object, now), metav1.NewTime(now))
-	return kube.Conclusion{
+	result, err := kube.Conclusion{
 		Before: s.before, After: object,
 		Changed:  !equality.Semantic.DeepEqual(s.before.Status, object.Status),
 		Err:      err,
 		Again:    s.again,
 		Recorded: func() { kube.EmitAll(ctx, s.events, r.Events, object) },
 	}.Conclude(ctx, r.Client)
+	if err == nil && kube.Finished(object) { // nothing wakes it up any more
+		r.forget(req.NamespacedName)
+	}
+	return result, err
 }
 
 func (s *scope) reconcile(ctx context.Context) error {

@@ -23,15 +23,15 @@ import (
 	"github.com/geobench/geobench/internal/result"
 )
 
-// reportDigits is how many digits the figures of a report have: all that a measurement is worth, and what lets the most points
-// that there can be fit into a ConfigMap.
+// reportDigits is how many digits the figures of a report have: all that a measurement is worth, and what lets the
+// most points that there can be fit into a ConfigMap.
 const reportDigits = 5
 
 // resultsAtOnce is how many results are read at once.
 const resultsAtOnce = 32
 
-// judge evaluates the claims over the results of all points, keeps the report and ends the experiment. The report comes first
-// and the status after it, so that an operator that is killed in between writes the same one again.
+// judge evaluates the claims over the results of all points, keeps the report and ends the experiment. The report
+// comes first and the status after it, so that an operator that is killed in between writes the same one again.
 func (s *scope) judge(ctx context.Context) error {
 	if !s.schedule.done() {
 		return nil
@@ -55,7 +55,8 @@ func (s *scope) judge(ctx context.Context) error {
 	return nil
 }
 
-// report judges the claims over all results. It is an errand: the scope is not touched any more by then, and it changes nothing of it.
+// report judges the claims over all results. It is an errand: the scope is not touched any more by then, and it
+// changes nothing of it.
 func (s *scope) report(ctx context.Context) (*experiment.Report, error) {
 	results, err := s.results(ctx)
 	if err != nil {
@@ -100,8 +101,8 @@ func (s *scope) results(ctx context.Context) (*experiment.Results, error) {
 	return out, nil
 }
 
-// document reads what claims need of a run's result: timelines and histograms of thousands of runs would fill the memory. nil
-// when the ConfigMap is gone or does not hold what this run has left.
+// document reads what claims need of a run's result: timelines and histograms of thousands of runs would fill the
+// memory. nil when the ConfigMap is gone or does not hold what this run has left.
 func (s *scope) document(ctx context.Context, run *v1alpha1.BenchmarkRun) (*result.Document, error) {
 	cm := &corev1.ConfigMap{}
 	err := s.Live.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: run.Status.ReportRef.Name}, cm)

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,7 +33,12 @@ type Conclusion struct {
 func (c Conclusion) Conclude(ctx context.Context, to client.Client) (reconcile.Result, error) {
 	if c.Changed {
 		patch := client.MergeFromWithOptions(c.Before, client.MergeFromWithOptimisticLock{})
-		if err := to.Status().Patch(ctx, c.After, patch); err != nil {
+		// A copy takes the answer: what was begun aside reads the object.
+		after, ok := c.After.DeepCopyObject().(client.Object)
+		if !ok {
+			return reconcile.Result{}, fmt.Errorf("a copy of a %T is no object", c.After)
+		}
+		if err := to.Status().Patch(ctx, after, patch); err != nil {
 			if apierrors.IsConflict(err) {
 				return reconcile.Result{RequeueAfter: conflictDelay}, nil
 			}

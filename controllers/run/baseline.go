@@ -17,8 +17,8 @@ import (
 	"github.com/geobench/geobench/internal/result"
 )
 
-// compareWithBaseline sets status.baseline and the condition NotRegressed, for a run that has a baseline; false while they are compared.
-// A baseline may be as large as somebody has made it: it gets all of the memory.
+// compareWithBaseline sets status.baseline and the condition NotRegressed, for a run that has a baseline; false while
+// they are compared. A baseline may be as large as somebody has made it: it gets all of the memory.
 func (s *scope) compareWithBaseline(doc *result.Document) (bool, error) {
 	if s.run.Spec.BaselineRef == nil {
 		return true, nil
@@ -33,7 +33,7 @@ func (s *scope) compareWithBaseline(doc *result.Document) (bool, error) {
 			aside := s.aside()
 			errand.Go(s.Errands, comparing, s.Memory, s.Memory.Size(), func(ctx context.Context) (*v1alpha1.BaselineStatus, error) { return aside.compared(ctx, doc) })
 		}
-		s.again = kube.PollRun
+		s.underway(state, v1alpha1.ConditionNotRegressed, metav1.ConditionUnknown, "Comparing", "the result is compared with that of "+s.run.Spec.BaselineRef.Name)
 		return false, nil
 	}
 	s.run.Status.Baseline = b

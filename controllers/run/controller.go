@@ -53,8 +53,8 @@ type Reconciler struct {
 	Credentials *authority.Keeper
 	// Abilities say what the checks may let through.
 	Abilities check.Abilities
-	// Errands are what takes longer than a reconciliation. Loads are how many runs load their data at once, and Memory is what the
-	// histories and baselines that are checked at the same time share, in bytes.
+	// Errands are what takes longer than a reconciliation. Loads are how many runs load their data at once, and
+	// Memory is what the histories and baselines that are checked at the same time share, in bytes.
 	Errands       *errand.Runner
 	Loads, Memory *errand.Budget
 	// Image of workers, and of the nodes of the databases that runs are checked against.
@@ -64,7 +64,7 @@ type Reconciler struct {
 	// Wait waits for a part of a second.
 	Wait func(ctx context.Context, d time.Duration) error
 
-	// memory has what is remembered of each run, by its UID.
+	// memory has what is remembered of each run, by its name.
 	memory sync.Map
 }
 
@@ -131,6 +131,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.Live.Get(ctx, req.NamespacedName, run); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.Errands.Forget(req.NamespacedName)
+			r.memory.Delete(req.NamespacedName)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -240,8 +241,9 @@ func (s *scope) patchFinalizers(ctx context.Context, change func(*v1alpha1.Bench
 	return nil
 }
 
-// startOver runs the same object again for another spec.runID, once nothing of the last attempt is left; a run that is held then waits
-// as if it had never begun. The verdict of the last attempt goes in the write that tells that the new spec was seen.
+// startOver runs the same object again for another spec.runID, once nothing of the last attempt is left; a run that
+// is held then waits as if it had never begun. The verdict of the last attempt goes in the write that tells that the
+// new spec was seen.
 func (s *scope) startOver(ctx context.Context) error {
 	st := &s.run.Status
 	st.Verdict, st.Reason, st.Message = "", "", ""
@@ -255,6 +257,9 @@ func (s *scope) startOver(ctx context.Context) error {
 	if err := s.release(ctx); err != nil {
 		return err
 	}
+	if err := s.removeFinalizer(ctx); err != nil {
+		return err
+	}
 	s.run.Status = v1alpha1.BenchmarkRunStatus{ObservedGeneration: s.run.Generation}
 	if !s.run.Held() {
 		s.begin()
@@ -262,7 +267,8 @@ func (s *scope) startOver(ctx context.Context) error {
 	return nil
 }
 
-// finish cleans up after a run that is over, gives its database back and lets go of the run, which goes when its time has come.
+// finish cleans up after a run that is over, gives its database back and lets go of the run, which goes when its time
+// has come.
 func (s *scope) finish(ctx context.Context) error {
 	if !controllerutil.ContainsFinalizer(s.run, kube.Finalizer) {
 		return s.expire(ctx)

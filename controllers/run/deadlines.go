@@ -10,9 +10,10 @@ import (
 
 // The deadlines and intervals of runs, besides those of their stages.
 const (
-	// runsAtOnce is how many runs are looked at at the same time: one whose nodes do not answer holds up no other whose faults are due.
+	// runsAtOnce is how many runs are looked at at the same time: one whose nodes do not answer holds up no other
+	// whose faults are due.
 	runsAtOnce = 32
-	// LoadsAtOnce is how many of them load their data.
+	// LoadsAtOnce is how many runs load their data at the same time.
 	LoadsAtOnce = 64
 
 	// failureDelay is the longest that a run is left alone after failures: once an API server is back, its faults are due.
@@ -22,7 +23,7 @@ const (
 	historyTimeout = time.Minute
 
 	// preflightDeadline bounds the waiting for a database that does not exist yet. Waiting for another run to finish is
-	// bounded by the run's own deadline only.
+	// not bounded.
 	preflightDeadline = health.Patience
 	// readyDeadline bounds the time from the creation of the worker Jobs until all workers are ready.
 	readyDeadline = 5 * time.Minute
@@ -36,7 +37,8 @@ const (
 	// faultLease is how long after its end Chaos Mesh undoes a fault by itself.
 	faultLease = 60 * time.Second
 
-	// stalledPatience is how long transactions stay unfinished, once faults have taken nodes, before they are held to stay so.
+	// stalledPatience is how long transactions stay unfinished, once faults have taken nodes, before they are held to
+	// stay so.
 	stalledPatience = 10 * time.Second
 
 	// cleanupPatience is after how long an object that does not go away is reported.

@@ -2,7 +2,8 @@
 //
 // A stage is a row of the table in stages.go: what is done in it, the condition that says what it waits for, and for
 // how long. Each is in the file named after it (preflight.go ... evaluate.go); the other deadlines are in deadlines.go,
-// events in events.go, and everything that a run leaves behind goes in cleanup.go.
+// events in events.go, and everything that a run leaves behind goes in cleanup.go. How runs take turns on a database is
+// in queue.go, what they do aside in errand.go, and what need not be read again while a run measures in remember.go.
 //
 // The faults of a run are played in faults.go, by an injector that tells nodes, sidecars, Chaos Mesh and Kubernetes
 // what to do (fault_injector.go, fault_chaos.go) and asks them what they did (fault_logs.go).

@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -11,11 +12,12 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// reasonQueued is the reason of a stage's condition while the run waits for others that do the same: that is no part of the stage's
-// time.
+// reasonQueued is the reason of a stage's condition while the run waits for others that do the same: that is no part
+// of the stage's time.
 const reasonQueued = "Queued"
 
-// errandPhase is of what part of a run's life errands can be: a stage of an attempt, and nothing once the run is to go or to start over.
+// errandPhase is of what part of a run's life errands can be: a stage of an attempt, and nothing once the run is to
+// go or to start over.
 func errandPhase(run *v1alpha1.BenchmarkRun) string {
 	if run.DeletionTimestamp != nil || run.Spec.Cancel || run.Status.RunID != run.Spec.RunID {
 		return ""
@@ -28,25 +30,21 @@ func (s *scope) errand(name string) errand.Key {
 	return errand.Key{Object: types.NamespacedName(client.ObjectKeyFromObject(s.run)), Phase: errandPhase(s.run), Name: name}
 }
 
-// aside is a copy of the scope for an errand, which goes on while the run is looked at: it may ask, and changes nothing.
+// aside is a copy of the scope for an errand, which goes on while the run is looked at: it may ask, and changes
+// nothing.
 func (s *scope) aside() *scope {
 	out := *s
 	out.run, out.db = s.run.DeepCopy(), s.db.DeepCopy()
 	return &out
 }
 
-// underway says in a stage's condition that an errand is not done yet; it wakes the run up.
-func (s *scope) underway(state errand.State, condition, reason, message string) {
+// underway says in a condition that an errand is not done yet; it wakes the run up.
+func (s *scope) underway(state errand.State, condition string, status metav1.ConditionStatus, reason, message string) {
 	s.again = kube.PollRun
 	if state == errand.Queued {
-		s.condition(condition, false, reasonQueued, "other runs come first: "+message)
-		return
+		reason, message = reasonQueued, "other runs, which do the same, come first"
 	}
-	if s.reason(condition) == reasonQueued {
-		now := s.now()
-		s.run.Status.StageStartTime = &now
-	}
-	s.condition(condition, false, reason, message)
+	s.say(condition, status, reason, message)
 }
 
 // notYetError says why an errand is to be started again: the reason of a condition, and a sentence.

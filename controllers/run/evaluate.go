@@ -29,8 +29,8 @@ import (
 )
 
 // evaluate judges the run: it waits until the database is quiet, asks every node for the sums of its rows, merges the
-// workers' reports and writes the result document. The document comes first and the status after it, so that an operator
-// that is killed in between finds it and goes on from there.
+// workers' reports and writes the result document. The document comes first and the status after it, so that an
+// operator that is killed in between finds it and goes on from there.
 func (s *scope) evaluate(ctx context.Context) error {
 	doc, digest, err := s.storedResult(ctx)
 	if err != nil {
@@ -49,6 +49,7 @@ func (s *scope) evaluate(ctx context.Context) error {
 			return err
 		}
 	}
+	s.noteQuiet(doc)
 	if compared, err := s.compareWithBaseline(doc); !compared {
 		return err
 	}
@@ -57,7 +58,22 @@ func (s *scope) evaluate(ctx context.Context) error {
 	return nil
 }
 
-// judge makes the result document; nil while there is something to wait for. Audits, the history and its check are an errand.
+// noteQuiet says what the document says of whether the database was quiet and audited.
+func (s *scope) noteQuiet(doc *result.Document) {
+	status, reason, message := metav1.ConditionTrue, "Quiet", "every node has finished all transactions and was audited"
+	if gone := len(s.taken()); gone > 0 {
+		message = fmt.Sprintf("faults have taken %d nodes; of the others, those that wait for them were left out, and all the rest audited", gone)
+	}
+	for _, r := range doc.Reasons {
+		if r.Reason == result.ReasonNotQuiet || r.Reason == result.ReasonNotAudited {
+			status, reason, message = metav1.ConditionFalse, r.Reason, r.Message
+		}
+	}
+	s.say(v1alpha1.ConditionDatabaseQuiet, status, reason, message)
+}
+
+// judge makes the result document; nil while there is something to wait for. Audits, the history and its check are an
+// errand.
 func (s *scope) judge(ctx context.Context) (*result.Document, error) {
 	judging := s.errand("judge")
 	doc, state, err := errand.Outcome[*result.Document](s.Errands, judging)
@@ -70,11 +86,9 @@ func (s *scope) judge(ctx context.Context) (*result.Document, error) {
 	case err != nil:
 		return nil, err
 	case state == errand.Done:
-		message := "every node has finished all transactions and was audited"
-		if gone := len(s.taken()); gone > 0 {
-			message = fmt.Sprintf("faults have taken %d nodes; of the others, those that wait for them were left out, and all the rest audited", gone)
+		if lost, err := s.lostSince(ctx); lost || err != nil {
+			return nil, err
 		}
-		s.condition(v1alpha1.ConditionDatabaseQuiet, true, "Quiet", message)
 		return doc, nil
 	case state == errand.None:
 		s.again = kube.PollFast
@@ -86,8 +100,11 @@ func (s *scope) judge(ctx context.Context) (*result.Document, error) {
 		if err != nil {
 			return nil, err
 		}
+		// What needs no memory waits for nobody's history.
 		var memory int64
+		var budget *errand.Budget
 		if recorded(s.run) {
+			budget = s.Memory
 			if memory = s.historyFits(workers); s.moved() {
 				return nil, nil
 			}
@@ -96,10 +113,35 @@ func (s *scope) judge(ctx context.Context) (*result.Document, error) {
 			return nil, err
 		}
 		aside := s.aside()
-		errand.Go(s.Errands, judging, s.Memory, memory, func(ctx context.Context) (*result.Document, error) { return aside.document(ctx, f, workers) })
+		errand.Go(s.Errands, judging, budget, memory, func(ctx context.Context) (*result.Document, error) { return aside.document(ctx, f, workers) })
 	}
-	s.underway(state, v1alpha1.ConditionDatabaseQuiet, "Judging", "all transactions have ended; nodes are audited, and what was recorded is checked")
+	s.underway(state, v1alpha1.ConditionDatabaseQuiet, metav1.ConditionFalse, "Judging", "all transactions have ended; nodes are audited, and what was recorded is checked")
 	return nil, nil
+}
+
+// reasonAuditFailed is the reason of DatabaseQuiet while audits fail.
+const reasonAuditFailed = "AuditFailed"
+
+// lostSince ends the run when a node was lost while it was judged: a node that has started again has no rows to audit.
+func (s *scope) lostSince(ctx context.Context) (bool, error) {
+	nodes, err := database.ObserveNodes(ctx, s.Client, s.Pods, s.db, &s.current.Database)
+	if err != nil {
+		return false, err
+	}
+	before, err := s.startSnapshot(ctx)
+	if err != nil {
+		return false, err
+	}
+	gone := s.taken()
+	for i := range nodes {
+		if slices.Contains(gone, nodes[i].ID) {
+			continue
+		}
+		if s.nodeLost(&nodes[i], before); s.moved() {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // document completes the facts with the audits and the history, and judges them.
@@ -109,11 +151,7 @@ func (s *scope) document(ctx context.Context, f *judge.Facts, workers []workerSt
 		f.Audits.Nodes, err = s.audit(ctx, f.Audits.LeftOut)
 	}
 	if err != nil {
-		err = fmt.Errorf("the rows could not be audited: %w", err)
-		if s.inStage() <= judge.QuietWithin {
-			return nil, notYet("AuditFailed", "%s", err)
-		}
-		f.Audits, f.Unaudited = nil, err
+		return nil, notYet(reasonAuditFailed, "the rows could not be audited: %s", err)
 	}
 	if recorded(s.run) {
 		defer debug.FreeOSMemory()
@@ -129,10 +167,10 @@ func (s *scope) inStage() time.Duration {
 	return s.Clock.Now().Sub(s.run.Status.StageStartTime.Time)
 }
 
-// awaitQuiet waits until every node has finished all transactions and what is on its way between nodes, which is pending
-// nowhere, has arrived: then they can be audited. It returns false until then. The workers had all their answers before this stage.
-// After faults that took nodes for good, some of the others may wait for them for ever: they are left out. There is no audit of a
-// database that is not quiet in time.
+// awaitQuiet waits until every node has finished all transactions and what is on its way between nodes, which is
+// pending nowhere, has arrived: then they can be audited. It returns false until then. The workers had all their
+// answers before this stage. After faults that took nodes for good, some of the others may wait for them for ever:
+// they are left out. There is no audit of a database that is not quiet in time.
 func (s *scope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, err error) {
 	gone := s.taken()
 	left := func(n geo.NodeID) bool { return !slices.Contains(gone, n) }
@@ -167,12 +205,16 @@ func (s *scope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, err
 		s.again = left
 		return false, nil
 	}
+	if s.reason(v1alpha1.ConditionDatabaseQuiet) == reasonAuditFailed && s.inStage() > judge.QuietWithin {
+		f.Unaudited = errors.New(meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionDatabaseQuiet).Message)
+		return true, nil
+	}
 	f.Audits = &audit.Audits{Out: judge.LeftOut(&s.current.Database.Topology, gone, func(n geo.NodeID) int { return s.nodes[n].Status.Pending })}
 	return true, nil
 }
 
-// stalled notes that transactions are unfinished, and tells whether they are held to stay so: once faults have taken nodes,
-// those that wait for them never end.
+// stalled notes that transactions are unfinished, and tells whether they are held to stay so: once faults have taken
+// nodes, those that wait for them never end.
 func (s *scope) stalled(pending int, gone bool) bool {
 	message := fmt.Sprintf("%d transactions are unfinished", pending)
 	if was := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionDatabaseQuiet); was != nil && was.Message == message {

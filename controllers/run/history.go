@@ -32,8 +32,8 @@ const (
 	// transactionMemory and operationMemory bound what checking takes, in bytes: the history and the graph over it.
 	transactionMemory = 220
 	operationMemory   = 80
-	// leastHistoryMemory and mostHistoryMemory bound what the operator spends on checking, in bytes, however little or much
-	// it has.
+	// leastHistoryMemory and mostHistoryMemory bound what the operator spends on checking, in bytes, however little
+	// or much it has.
 	leastHistoryMemory = 32 << 20
 	mostHistoryMemory  = 4 << 30
 
@@ -85,8 +85,8 @@ func (s *scope) history(ctx context.Context, workers []workerState) (*history.Hi
 	return h, nil
 }
 
-// historyFits ends the run when not all was recorded, or more than the operator can check. It returns the memory that checking takes,
-// in bytes.
+// historyFits ends the run when not all was recorded, or more than the operator can check. It returns the memory that
+// checking takes, in bytes.
 func (s *scope) historyFits(workers []workerState) int64 {
 	var transactions, operations int64
 	for i := range workers {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/database"
@@ -57,7 +58,7 @@ func (s *scope) load(ctx context.Context) error {
 		clients := s.Pods.Nodes(s.db.UID)
 		errand.Go(s.Errands, loading, s.Loads, 1, func(ctx context.Context) (*admin.LoadResponse, error) { return loadNodes(ctx, clients, nodes, req) })
 	}
-	s.underway(state, v1alpha1.ConditionDataLoaded, "Loading", fmt.Sprintf("%d nodes load their data", s.current.Database.Topology.Nodes()))
+	s.underway(state, v1alpha1.ConditionDataLoaded, metav1.ConditionFalse, "Loading", fmt.Sprintf("%d nodes load their data", s.current.Database.Topology.Nodes()))
 	return nil
 }
 

@@ -129,7 +129,7 @@ func collectRuns(ctx context.Context, put metrics.Put, reader client.Reader, now
 		}
 		o := metrics.Object{Namespace: run.Namespace, Run: run.Name, Database: run.Spec.DatabaseRef.Name}
 		var deadline time.Time
-		if st.StageStartTime != nil && !kube.Over(run) {
+		if st.StageStartTime != nil && !kube.Over(run) && st.Stage != v1alpha1.StagePreflight && !waitsForOthers(run) {
 			deadline = st.StageStartTime.Add(stageOf(run).deadline(run))
 		}
 		metrics.PutStage(put, o, st.Stage, deadline)

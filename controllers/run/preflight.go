@@ -18,7 +18,8 @@ import (
 func (s *scope) preflight(ctx context.Context) error {
 	st := &s.run.Status
 	s.again = kube.PollFast
-	late := s.Clock.Now().Sub(st.StageStartTime.Time) > preflightDeadline
+	// The run's time counts from when its turn has come.
+	late := !queued(s.run) && s.Clock.Now().Sub(st.StageStartTime.Time) > preflightDeadline
 	if s.db == nil {
 		if late {
 			return s.refuse(kube.Refuse("DatabaseNotFound", "spec.databaseRef.name: namespace %s has no GeoDatabase %q; create it", s.run.Namespace, s.run.Spec.DatabaseRef.Name))
@@ -63,11 +64,6 @@ func (s *scope) preflight(ctx context.Context) error {
 	if len(ahead) > 0 {
 		s.queue(ahead)
 		return nil
-	}
-	if queued(s.run) {
-		// The run's time counts from when its turn has come.
-		now := s.now()
-		st.StartTime, st.StageStartTime, late = &now, &now, false
 	}
 	if s.db.Status.TopologyHash != plan.Hash {
 		if late {

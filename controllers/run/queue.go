@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -22,9 +23,10 @@ import (
 	"github.com/geobench/geobench/internal/manifest/check"
 )
 
-// Runs take turns on a database, in the order of their creation, then of their names. Thousands may wait, so that waiting costs one
-// request to the API server and no more: what is ahead of a run is looked up in the cache, and a run is woken up when it is the first
-// (see wakesUp). Whose turn it is, is decided by what the API server says (see preflight).
+// Runs take turns on a database, in the order of their creation, then of their names. Thousands may wait, so that
+// waiting costs one request to the API server and no more: what is ahead of a run is looked up in the cache, and a
+// run is woken up when it is the first (see wakesUp). Whose turn it is, is decided by what the API server says (see
+// preflight).
 
 // queued tells whether a run waits for its turn, as its status has it.
 func queued(run *v1alpha1.BenchmarkRun) bool {
@@ -39,8 +41,8 @@ func takesTurns(run *v1alpha1.BenchmarkRun) bool {
 		(st.Stage == "" || queued(run) && st.RunID == run.Spec.RunID && st.ObservedGeneration == run.Generation)
 }
 
-// waitInQueue leaves a run waiting while the cache says that others come before it; false when it has to be looked at closely. A run
-// that is new is told to wait, once it is known to be possible.
+// waitInQueue leaves a run waiting while the cache says that others come before it; false when it has to be looked at
+// closely. A run that is new is told to wait, once it is known to be possible.
 func (r *Reconciler) waitInQueue(ctx context.Context, name types.NamespacedName) (bool, reconcile.Result, error) {
 	run, db := &v1alpha1.BenchmarkRun{}, &v1alpha1.GeoDatabase{}
 	if r.Client.Get(ctx, name, run) != nil || !takesTurns(run) ||
@@ -53,7 +55,9 @@ func (r *Reconciler) waitInQueue(ctx context.Context, name types.NamespacedName)
 		return false, reconcile.Result{}, err
 	}
 	if run.Status.Stage == "" {
-		if _, err := database.NewPlan(ctx, r.Client, r.Abilities, r.Choose, db, r.Image); err != nil || len(check.Run(run, db, r.Abilities)) > 0 {
+		_, err := database.NewPlan(ctx, r.Client, r.Abilities, r.Choose, db, r.Image)
+		// What a cluster can do is found out for the first in the queue.
+		if pending := (*database.PendingError)(nil); err != nil && !errors.As(err, &pending) || len(check.Run(run, db, r.Abilities)) > 0 {
 			return false, reconcile.Result{}, nil
 		}
 		s.begin()
@@ -110,7 +114,7 @@ func (s *scope) ahead(ctx context.Context, reader client.Reader) ([]string, erro
 // contenders are the runs on a database that are neither over nor held, in the order of their turns.
 func contenders(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase) ([]*v1alpha1.BenchmarkRun, error) {
 	list := &v1alpha1.BenchmarkRunList{}
-	if err := reader.List(ctx, list, client.InNamespace(db.Namespace)); err != nil {
+	if err := reader.List(ctx, list, client.InNamespace(db.Namespace), client.UnsafeDisableDeepCopy); err != nil { // nothing is changed of them
 		return nil, err
 	}
 	var out []*v1alpha1.BenchmarkRun
@@ -135,8 +139,8 @@ func earlier(a, b metav1.Object) bool {
 	return a.GetName() < b.GetName()
 }
 
-// wakesUp are the runs that news of a database, or of another run on it, concern: the one that uses it, those that do not wait for their
-// turn, and the first of those that do.
+// wakesUp are the runs that news of a database, or of another run on it, concern: the one that uses it, those that do
+// not wait for their turn, and the first of those that do.
 func (r *Reconciler) wakesUp(ctx context.Context, db *v1alpha1.GeoDatabase) (out []reconcile.Request) {
 	runs, err := contenders(ctx, r.Client, db)
 	if err != nil {
@@ -161,5 +165,5 @@ func (leavesQueue) Generic(ctrlevent.GenericEvent) bool { return false }
 func (leavesQueue) Update(e ctrlevent.UpdateEvent) bool {
 	was, ok1 := e.ObjectOld.(*v1alpha1.BenchmarkRun)
 	is, ok2 := e.ObjectNew.(*v1alpha1.BenchmarkRun)
-	return ok1 && ok2 && (!kube.Over(was) && kube.Over(is) || !was.Held() && is.Held())
+	return ok1 && ok2 && (!kube.Over(was) && kube.Over(is) || !was.Held() && is.Held() || was.DeletionTimestamp == nil && is.DeletionTimestamp != nil)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -13,28 +14,36 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// remembered is what a run need not read from the API server again while it measures, when its faults are due. It is read again before
-// the run is judged.
+// remembered is what a run need not read from the API server again while it measures, when its faults are due. It is
+// read again before the run is judged.
 type remembered struct {
+	of types.UID
 	// topologies are the versions of the ConfigMaps that incarnation was found in.
 	topologies  string
 	incarnation *database.Incarnation
 	before      *snapshot
 }
 
-// remember returns what is remembered of the run in its present stage; nil in the stages in which everything is read anew.
+// remember returns what is remembered of the run in its present stage; nil in the stages in which everything is read
+// anew.
 func (s *scope) remember() *remembered {
 	if !s.atLeast(v1alpha1.StageWarmup) || s.atLeast(v1alpha1.StageEvaluate) || s.isOver() {
-		s.memory.Delete(s.run.UID)
+		s.memory.Delete(client.ObjectKeyFromObject(s.run))
 		return nil
 	}
-	m, _ := s.memory.LoadOrStore(s.run.UID, &remembered{})
-	return m.(*remembered)
+	name := client.ObjectKeyFromObject(s.run)
+	if m, ok := s.memory.Load(name); ok && m.(*remembered).of == s.run.UID {
+		return m.(*remembered)
+	}
+	m := &remembered{of: s.run.UID}
+	s.memory.Store(name, m)
+	return m
 }
 
 func (s *scope) isOver() bool { return kube.Over(s.run) || s.run.DeletionTimestamp != nil }
 
-// incarnation finds the database's present incarnation. It is parsed anew when the cache has other versions of its ConfigMaps than before.
+// incarnation finds the database's present incarnation. It is parsed anew when the cache has other versions of its
+// ConfigMaps than before.
 func (s *scope) incarnation(ctx context.Context) (*database.Incarnation, error) {
 	m := s.remember()
 	if m == nil {

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/health"
 )
 
 // scope is one reconciliation of a BenchmarkRun. run is changed in memory; its status is written at the end.
@@ -94,12 +96,29 @@ func (s *scope) refuse(err error) error {
 }
 
 func (s *scope) condition(kind string, value bool, reason, message string) {
-	c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: kube.Truncate(message, 4096),
-		ObservedGeneration: s.run.Generation, LastTransitionTime: s.now()}
+	status := metav1.ConditionFalse
 	if value {
-		c.Status = metav1.ConditionTrue
+		status = metav1.ConditionTrue
 	}
-	meta.SetStatusCondition(&s.run.Status.Conditions, c)
+	s.say(kind, status, reason, message)
+}
+
+// say sets a condition. A run that stops waiting for others, in whatever way, has its time from then on.
+func (s *scope) say(kind string, status metav1.ConditionStatus, reason, message string) {
+	st, now := &s.run.Status, s.now()
+	switch was := s.reason(kind); {
+	case was == reason || st.StageStartTime == nil:
+	case was == health.DatabaseBusy:
+		st.StartTime, st.StageStartTime = &now, &now
+	case was == reasonQueued:
+		if !s.atLeast(v1alpha1.StageWarmup) { // from then on workers go by it
+			start := metav1.NewTime(st.StartTime.Add(now.Sub(st.StageStartTime.Time)))
+			st.StartTime = &start
+		}
+		st.StageStartTime = &now
+	}
+	meta.SetStatusCondition(&st.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: kube.Truncate(message, 4096),
+		ObservedGeneration: s.run.Generation, LastTransitionTime: now})
 }
 
 func (s *scope) isTrue(kind string) bool {
@@ -133,12 +152,19 @@ func (s *scope) checkDeadlines() {
 			v1alpha1.DurationOf(limit), st.Stage, s.waitingFor())
 		return
 	}
-	if s.reason(stageOf(s.run).condition) == reasonQueued {
+	if waitsForOthers(s.run) {
 		return
 	}
 	if limit := stageOf(s.run).deadline(s.run); now.Sub(st.StageStartTime.Time) > limit {
 		s.fail("StageDeadlineExceeded", "stage %s took longer than %s%s", st.Stage, v1alpha1.DurationOf(limit), s.waitingFor())
 	}
+}
+
+// waitsForOthers tells whether a run waits for others that do the same: that is no part of its stage's time.
+func waitsForOthers(run *v1alpha1.BenchmarkRun) bool {
+	return slices.ContainsFunc(run.Status.Conditions, func(c metav1.Condition) bool {
+		return c.Reason == reasonQueued && (c.Type == stageOf(run).condition || c.Type == v1alpha1.ConditionNotRegressed)
+	})
 }
 
 // waitingFor tells what the present stage waits for, from its condition.

@@ -41,7 +41,12 @@ func stages() []stage {
 		{v1alpha1.StageCollect, (*scope).collect, v1alpha1.ConditionMeasured, func(run *v1alpha1.BenchmarkRun) time.Duration {
 			return run.Spec.Load.RequestTimeout.Duration + collectGrace
 		}},
-		{v1alpha1.StageEvaluate, (*scope).evaluate, v1alpha1.ConditionDatabaseQuiet, within(5 * time.Minute)},
+		{v1alpha1.StageEvaluate, (*scope).evaluate, v1alpha1.ConditionDatabaseQuiet, func(run *v1alpha1.BenchmarkRun) time.Duration {
+			if recorded(run) { // workers hand out their histories one after the other
+				return v1alpha1.DeadlineMargin
+			}
+			return 5 * time.Minute
+		}},
 	}
 }
 
