@@ -92,9 +92,9 @@ type scope struct {
 	events []kube.Event
 }
 
-// databasesAtOnce is how many databases are looked at at the same time: one whose nodes do not answer takes as long as a node is waited
-// for.
-const databasesAtOnce = 32
+// databasesAtOnce is how many databases are looked at at the same time: one whose nodes do not answer takes as long
+// as a node is waited for.
+const databasesAtOnce = 128
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
@@ -316,8 +316,8 @@ func (s *scope) deploy(ctx context.Context) error {
 	return nil
 }
 
-// replacePods deletes the pods of earlier incarnations, and those that a fault kept down which is over; their StatefulSets
-// make them anew.
+// replacePods deletes the pods of earlier incarnations, and those that a fault kept down which is over; their
+// StatefulSets make them anew.
 func (s *scope) replacePods(ctx context.Context) error {
 	if !s.upToDate() {
 		return nil
@@ -520,8 +520,8 @@ func (s *scope) describe(context.Context) error {
 	return nil
 }
 
-// patience is when to look again at a database that is not ready, or whose network is not verified: the less often, the longer nothing
-// has changed. What its pods do wakes it up before that.
+// patience is when to look again at a database that is not ready, or whose network is not verified: the less often,
+// the longer nothing has changed. What its pods do wakes it up before that.
 func (s *scope) patience() time.Duration {
 	var changed time.Time
 	for _, kind := range []string{v1alpha1.ConditionNodesReady, v1alpha1.ConditionNetworkVerified} {
@@ -529,7 +529,7 @@ func (s *scope) patience() time.Duration {
 			changed = c.LastTransitionTime.Time
 		}
 	}
-	return min(max(kube.PollFast, s.Clock.Now().Sub(changed)/10), kube.PollSlow)
+	return min(max(kube.PollFast, s.Clock.Now().Sub(changed)/3), kube.PollSlow)
 }
 
 // sweep deletes what earlier specs and incarnations left behind, once the present one serves.
