@@ -136,11 +136,16 @@ func (w *world) holdBack(operator client.Client) {
 	w.t.Helper()
 	policies, bindings, err := admission.Policies()
 	w.must(err)
+	var objects []client.Object
 	for _, p := range policies {
-		w.must(client.IgnoreAlreadyExists(w.client.Create(w.ctx, p)))
+		objects = append(objects, p)
 	}
 	for _, b := range bindings {
-		w.must(client.IgnoreAlreadyExists(w.client.Create(w.ctx, b)))
+		objects = append(objects, b)
+	}
+	for _, o := range objects {
+		w.must(w.client.Create(w.ctx, o))
+		w.t.Cleanup(func() { w.must(w.client.Delete(w.ctx, o)) }) // all requests of other tests would be held against them
 	}
 	for tick := time.NewTicker(100 * time.Millisecond); ; <-tick.C {
 		strange := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "without-a-label"}}

@@ -144,10 +144,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		s.invalidate(t.reason, "in stage %s: %s", run.Status.Stage, t.message)
 		err = nil
 	}
-	s.setHealth()
-	changed := !s.gone && !equality.Semantic.DeepEqual(s.before.Status, run.Status)
+	return s.record(ctx, err)
+}
+
+// record ends a reconciliation that ended with err: it says in conditions how the run is to be judged, and writes its
+// status.
+func (s *scope) record(ctx context.Context, err error) (reconcile.Result, error) {
+	health.Apply(&s.run.Status.Conditions, s.before.Status.Conditions, health.Run(s.run), s.now())
+	changed := !s.gone && !equality.Semantic.DeepEqual(s.before.Status, s.run.Status)
 	return kube.Conclusion{
-		Before: s.before, After: run,
+		Before: s.before, After: s.run,
 		Changed: changed,
 		Err:     err,
 		Again:   s.again,
@@ -156,12 +162,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 				s.recorded(ctx)
 			}
 		},
-	}.Conclude(ctx, r.Client)
-}
-
-// setHealth says in conditions how the run is to be judged; all else in the status is as it will be written.
-func (s *scope) setHealth() {
-	health.Apply(&s.run.Status.Conditions, s.before.Status.Conditions, health.Run(s.run), s.now())
+	}.Conclude(ctx, s.Client)
 }
 
 func (s *scope) reconcile(ctx context.Context) error {
@@ -250,14 +251,7 @@ func (s *scope) startOver(ctx context.Context) error {
 	for _, kind := range []string{v1alpha1.ConditionCompleted, v1alpha1.ConditionNotRegressed} {
 		meta.RemoveStatusCondition(&st.Conditions, kind)
 	}
-	clean, err := s.cleanUp(ctx, false)
-	if err != nil || !clean {
-		return err
-	}
-	if err := s.release(ctx); err != nil {
-		return err
-	}
-	if err := s.removeFinalizer(ctx); err != nil {
+	if free, err := s.letGo(ctx, false); err != nil || !free {
 		return err
 	}
 	s.run.Status = v1alpha1.BenchmarkRunStatus{ObservedGeneration: s.run.Generation}
@@ -267,20 +261,12 @@ func (s *scope) startOver(ctx context.Context) error {
 	return nil
 }
 
-// finish cleans up after a run that is over, gives its database back and lets go of the run, which goes when its time
-// has come.
+// finish lets go of a run that is over, which goes when its time has come.
 func (s *scope) finish(ctx context.Context) error {
 	if !controllerutil.ContainsFinalizer(s.run, kube.Finalizer) {
 		return s.expire(ctx)
 	}
-	clean, err := s.cleanUp(ctx, false)
-	if err != nil || !clean {
-		return err
-	}
-	if err := s.release(ctx); err != nil {
-		return err
-	}
-	if err := s.removeFinalizer(ctx); err != nil {
+	if free, err := s.letGo(ctx, false); err != nil || !free {
 		return err
 	}
 	return s.expire(ctx)
@@ -291,17 +277,23 @@ func (s *scope) remove(ctx context.Context) error {
 	if !controllerutil.ContainsFinalizer(s.run, kube.Finalizer) {
 		return nil
 	}
-	clean, err := s.cleanUp(ctx, true)
-	if err != nil || !clean {
-		return err
-	}
-	if err := s.release(ctx); err != nil {
-		return err
-	}
-	s.gone = true
-	return s.removeFinalizer(ctx)
+	var err error
+	s.gone, err = s.letGo(ctx, true)
+	return err
 }
 
-func (s *scope) removeFinalizer(ctx context.Context) error {
-	return client.IgnoreNotFound(s.patchFinalizers(ctx, func(run *v1alpha1.BenchmarkRun) { controllerutil.RemoveFinalizer(run, kube.Finalizer) }))
+// letGo takes away what the run has made (see cleanUp), gives its database back, and removes the finalizer, in this
+// order. It tells whether it came as far as the finalizer.
+func (s *scope) letGo(ctx context.Context, everything bool) (bool, error) {
+	clean, err := s.cleanUp(ctx, everything)
+	if err != nil || !clean {
+		return false, err
+	}
+	if err := s.release(ctx); err != nil {
+		return false, err
+	}
+	if !controllerutil.ContainsFinalizer(s.run, kube.Finalizer) {
+		return true, nil
+	}
+	return true, client.IgnoreNotFound(s.patchFinalizers(ctx, func(run *v1alpha1.BenchmarkRun) { controllerutil.RemoveFinalizer(run, kube.Finalizer) }))
 }

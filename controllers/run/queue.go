@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -66,13 +65,7 @@ func (r *Reconciler) waitInQueue(ctx context.Context, name types.NamespacedName)
 		s.queue(ahead)
 	}
 	s.again = kube.PollQueue
-	s.setHealth()
-	changed := !equality.Semantic.DeepEqual(s.before.Status, run.Status)
-	result, err := kube.Conclusion{Before: s.before, After: run, Changed: changed, Again: s.again, Recorded: func() {
-		if changed {
-			s.recorded(ctx)
-		}
-	}}.Conclude(ctx, r.Client)
+	result, err := s.record(ctx, nil)
 	return true, result, err
 }
 

@@ -27,11 +27,11 @@ type remembered struct {
 // remember returns what is remembered of the run in its present stage; nil in the stages in which everything is read
 // anew.
 func (s *scope) remember() *remembered {
-	if !s.atLeast(v1alpha1.StageWarmup) || s.atLeast(v1alpha1.StageEvaluate) || s.isOver() {
-		s.memory.Delete(client.ObjectKeyFromObject(s.run))
+	name := client.ObjectKeyFromObject(s.run)
+	if !s.atLeast(v1alpha1.StageWarmup) || s.atLeast(v1alpha1.StageEvaluate) || s.run.DeletionTimestamp != nil {
+		s.memory.Delete(name)
 		return nil
 	}
-	name := client.ObjectKeyFromObject(s.run)
 	if m, ok := s.memory.Load(name); ok && m.(*remembered).of == s.run.UID {
 		return m.(*remembered)
 	}
@@ -39,8 +39,6 @@ func (s *scope) remember() *remembered {
 	s.memory.Store(name, m)
 	return m
 }
-
-func (s *scope) isOver() bool { return kube.Over(s.run) || s.run.DeletionTimestamp != nil }
 
 // incarnation finds the database's present incarnation. It is parsed anew when the cache has other versions of its
 // ConfigMaps than before.
