@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -210,7 +211,8 @@ func TestOperatorDiesAfterEveryWriteOfFaults(t *testing.T) {
 	w.ranOnce()
 }
 
-// A pod that is killed is deleted once, without grace; the others learn before that nobody waits for it any more.
+// A pod that is killed is deleted once, without grace, at its time; the others are told before from when on nobody waits for it any
+// more.
 func TestPodKill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -218,10 +220,15 @@ func TestPodKill(t *testing.T) {
 		faults("[{name: kill, at: 2s, podKill: {target: {regions: [ap-northeast-1]}}}]").obj())
 	w.untilStage("r", v1alpha1.StageMeasure)
 	victim := w.nodePod("d", "ap-northeast-1", 0).UID
-	w.until("the kill is planned", func() bool {
-		return faultIn(w.getRun("r"), fault.Inject, fault.WaitPropagated, fault.Cleanup, fault.Done)
+	w.until("the kill is planned", func() bool { return faultIn(w.getRun("r"), fault.Armed, fault.Inject) })
+	if d := w.disturbances(); d != "" {
+		t.Errorf("before its time nodes do %s", d)
+	}
+	w.until("the pod is another", func() bool {
+		pod := &corev1.Pod{}
+		err := w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: "d-ap-northeast-1-0"}, pod)
+		return err == nil && pod.UID != victim
 	})
-	w.until("the pod is another", func() bool { return w.nodePod("d", "ap-northeast-1", 0).UID != victim })
 	second := w.nodePod("d", "ap-northeast-1", 0).UID
 	if d := w.disturbances(); d != "us-west-2/0/0 lost [1]" {
 		t.Errorf("nodes do %s", d)
@@ -233,6 +240,9 @@ func TestPodKill(t *testing.T) {
 	run := w.untilOver("r")
 	if run.Status.Verdict != v1alpha1.VerdictPassed {
 		t.Fatalf("the run ended %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+	}
+	if late := run.Status.Faults[0].InjectingTime.Sub(run.Status.MeasureStartTime.Add(2 * time.Second)); late != 0 {
+		t.Errorf("it was killed %v late", late)
 	}
 	if f := run.Status.Faults[0]; f.Injector != v1alpha1.InjectorKubernetes || !f.Lasting || f.InjectedTime == nil || f.RecoveredTime != nil || !strings.HasPrefix(f.Processes[0], string(victim)) {
 		t.Errorf("%+v", f)

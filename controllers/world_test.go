@@ -109,6 +109,8 @@ type world struct {
 	// hangs are the databases, by name, whose nodes do not end loading; givenUp counts the loads of theirs that were cancelled.
 	hangs   map[string]bool
 	givenUp int
+	// waits are the instants that errands wait for.
+	waits map[<-chan time.Time]time.Time
 	// workersHang keeps workers from getting further than a state.
 	workersHang *string
 	// jobsRun counts the worker pods that were made for each Job name.
@@ -170,7 +172,7 @@ func newWorld(t *testing.T) *world {
 		nodes: map[string]*fakeNode{}, jobsRun: map[string]int{}, starts: map[string][]string{}, committed: 5000, histories: map[string][]byte{},
 	}
 	w.operatorClient = func() client.Client { return c }
-	w.shutDown = map[string]bool{}
+	w.shutDown, w.waits = map[string]bool{}, map[<-chan time.Time]time.Time{}
 	w.sidecars = &fakeSidecars{w: w, files: map[types.UID]*wan.Config{}, logs: map[types.UID]*wan.Log{}}
 	w.kernel = `{"missing":{"netem":"no such file or directory"}}`
 	w.recorder = &events.FakeRecorder{Events: make(chan string, 10_000)}
@@ -180,13 +182,18 @@ func newWorld(t *testing.T) *world {
 
 // restartOperator forgets everything that the operator has in memory.
 func (w *world) restartOperator() {
+	if w.run != nil { // whatever it was about to do, it does not any more
+		ended, end := context.WithCancel(w.ctx)
+		end()
+		w.must(w.run.Errands.Start(ended))
+	}
 	abilities := check.Default(engineTable{})
 	c := w.operatorClient()
 	choice := database.NewEmulationChoice(c, c, testImage, w.clock)
 	w.credentials = &authority.Keeper{Client: c, Live: c, Namespace: w.namespace, Clock: w.clock}
 	w.database = &database.Reconciler{Client: c, Live: c, Pods: w, Choose: choice.Choose, Credentials: w.credentials, Abilities: abilities, Around: around, Image: testImage, Events: w.recorder, Clock: w.clock}
 	w.run = &run.Reconciler{Client: c, Live: c, Pods: w, Choose: choice.Choose, Credentials: w.credentials, Unfit: choice.ChaosUnfit, Abilities: abilities, Errands: errand.NewRunner(), Loads: errand.NewBudget(run.LoadsAtOnce), Memory: errand.NewBudget(1 << 20), Image: testImage, Events: w.recorder, Clock: w.clock,
-		Wait: func(_ context.Context, d time.Duration) error { w.clock.Step(d); return nil }}
+		Wait: w.wait}
 	w.experiment = &experiment.Reconciler{Client: c, Live: c, Abilities: abilities, Errands: errand.NewRunner(), Judgements: errand.NewBudget(experiment.JudgementsAtOnce), Events: w.recorder, Clock: w.clock}
 }
 
@@ -230,7 +237,33 @@ func (w *world) step() {
 	w.again = kube.PollFast
 	w.reconcileAll()
 	w.playCluster()
+	now := w.clock.Now()
+	w.mu.Lock()
+	for _, until := range w.waits {
+		w.again = min(w.again, until.Sub(now))
+	}
+	w.mu.Unlock()
 	w.clock.Step(w.again)
+	w.settle()
+}
+
+// wait is how errands wait for an instant.
+func (w *world) wait(ctx context.Context, d time.Duration) error {
+	until, passed := w.clock.Now().Add(d), w.clock.After(d)
+	w.mu.Lock()
+	w.waits[passed] = until
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.waits, passed)
+	}()
+	select {
+	case <-passed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (w *world) reconcileAll() {
@@ -255,10 +288,18 @@ func (w *world) reconcileAll() {
 
 // settle waits until no errand is under way but those that load into databases that hang.
 func (w *world) settle() {
-	if len(w.hangs) == 0 {
-		w.run.Errands.Wait()
+	idle := func() int { // errands that wait for what does not happen now
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		n := len(w.hangs)
+		for _, until := range w.waits {
+			if until.After(w.clock.Now()) {
+				n++
+			}
+		}
+		return n
 	}
-	for w.run.Errands.Underway() > len(w.hangs) {
+	for w.run.Errands.Underway() > idle() {
 		goruntime.Gosched()
 	}
 	w.experiment.Errands.Wait()
@@ -284,6 +325,7 @@ func (w *world) reconcile(r reconcile.Reconciler, obj client.Object) {
 // away lets time pass without the operator.
 func (w *world) away(d time.Duration) {
 	w.t.Helper()
+	w.restartOperator()
 	for end := w.clock.Now().Add(d); w.clock.Now().Before(end); {
 		w.clock.Step(min(500*time.Millisecond, end.Sub(w.clock.Now())))
 		w.playCluster()
@@ -693,6 +735,8 @@ func (w *world) dieAfterEveryWrite() {
 		dead := false
 		w.dead = false
 		live := func(err error) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			if err == nil {
 				w.deaths++
 				dead, w.dead = true, true
@@ -700,6 +744,8 @@ func (w *world) dieAfterEveryWrite() {
 			return err
 		}
 		check := func() error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			if dead {
 				return errKilled
 			}

@@ -72,10 +72,10 @@ func setUpAhead(l *fault.Life) time.Duration {
 
 // injectedEarly is how long before its time the operator turns to a fault.
 func injectedEarly(l *fault.Life) time.Duration {
-	if ByItself(l) {
-		return 0
+	if l.Injector == string(v1alpha1.InjectorKubernetes) {
+		return injectEarly
 	}
-	return injectEarly
+	return 0
 }
 
 // LifeOf is where a fault is, as far as its status says.

@@ -13,8 +13,7 @@ const (
 	// roleAhead is how long before a fault the nodes that have a role are looked up, so that all can be told in time, and
 	// killAhead how long before a kill the processes that it is to end. Other faults are set up once the start is known.
 	roleAhead = 3 * time.Second
-	killAhead = time.Second
-	// injectEarly is how long before its time the operator turns to a fault that it injects itself; then it waits for that
-	// time.
-	injectEarly = 500 * time.Millisecond
+	killAhead = 4 * time.Second
+	// injectEarly is how long before its time a kill is in the operator's hands, where an errand waits for it.
+	injectEarly = 1500 * time.Millisecond
 )

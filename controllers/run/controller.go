@@ -61,7 +61,7 @@ type Reconciler struct {
 	Image  string
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
-	// Wait waits for a part of a second.
+	// Wait waits for an instant.
 	Wait func(ctx context.Context, d time.Duration) error
 
 	// memory has what is remembered of each run, by its name.

@@ -12,11 +12,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/errand"
 	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
@@ -118,7 +120,13 @@ func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
 		l.Marks = append(l.Marks, mark(n))
 	}
 	l.Lasting = !comesBack(in.db, l)
-	return in.closeGates(ctx, l)
+	if err := in.closeGates(ctx, l); err != nil || !l.Lasting {
+		return err
+	}
+	if !in.written(l) {
+		return errNotWritten
+	}
+	return in.applyNodes(ctx)
 }
 
 // written tells whether the status has whom a fault hits, and who injects it.
@@ -175,31 +183,72 @@ func mark(n *database.Node) string {
 	return fmt.Sprintf("%s/%s/%d", n.Pod.UID, n.Status.Process, restarts)
 }
 
-// Inject implements fault.Injector. What the operator injects itself begins when that has succeeded: it turns to it a little early, and
-// waits.
+// Inject implements fault.Injector. What the operator injects itself begins when that has succeeded.
 func (in *clusterInjector) Inject(ctx context.Context, l *fault.Life, _ *fault.Conditions) error {
-	if faultstatus.ByItself(l) {
+	switch {
+	case faultstatus.ByItself(l):
 		return nil
-	}
-	if err := in.readClocks(ctx, in.reachable()); err != nil {
-		return err
-	}
-	if wait := l.Fault.At - in.now(); wait > 0 {
-		if err := in.Wait(ctx, wait); err != nil {
-			return err
+	case l.Injector == string(v1alpha1.InjectorKubernetes):
+		at, err := in.kill(l)
+		if err == nil {
+			l.Injecting = &at
 		}
+		return err
 	}
 	if err := in.apply(ctx); err != nil {
 		return err
 	}
-	if l.Injector == string(v1alpha1.InjectorKubernetes) {
-		if err := in.deletePods(ctx, l); err != nil {
-			return err
-		}
-	}
 	now := in.now()
 	l.Injecting = &now
 	return nil
+}
+
+// errKillsInTime says that pods are deleted by an errand, which wakes the run up.
+var errKillsInTime = errors.New("its pods are being deleted")
+
+// kill deletes the pods that a fault kills at its time, in an errand: neither does a reconciliation wait for an instant, nor an instant
+// for a reconciliation. It returns when they were deleted, counted from the start of measuring.
+func (in *clusterInjector) kill(l *fault.Life) (at time.Duration, err error) {
+	key := in.errand("kill " + l.Fault.Name)
+	at, state, err := errand.Outcome[time.Duration](in.Errands, key)
+	switch state {
+	case errand.Done:
+		return at, err
+	case errand.None:
+		pods, start, due := in.marked(l), in.timeline.Start, in.timeline.Start.Add(l.Fault.At)
+		r := in.Reconciler
+		errand.Go(r.Errands, key, nil, 0, func(ctx context.Context) (time.Duration, error) {
+			if wait := due.Sub(r.Clock.Now()); wait > 0 {
+				if err := r.Wait(ctx, wait); err != nil {
+					return 0, err
+				}
+			}
+			err := deletePods(ctx, r.Client, pods)
+			return r.Clock.Now().Sub(start), err
+		})
+	}
+	return 0, errKillsInTime
+}
+
+// marked are the pods that a fault kills; not those that have taken their places.
+func (in *clusterInjector) marked(l *fault.Life) (pods []*corev1.Pod) {
+	for i, id := range l.Targets.From {
+		uid, _, _ := strings.Cut(l.Marks[i], "/")
+		if pod := in.nodes[id].Pod; pod != nil && string(pod.UID) == uid {
+			pods = append(pods, pod.DeepCopy())
+		}
+	}
+	return pods
+}
+
+// deletePods deletes pods side by side, without grace.
+func deletePods(ctx context.Context, c client.Client, pods []*corev1.Pod) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(podclient.AtOnce)
+	for _, pod := range pods {
+		group.Go(func() error { return deletePod(ctx, c, pod) })
+	}
+	return group.Wait()
 }
 
 // Propagated implements fault.Injector: what nodes, sidecars, Chaos Mesh and Kubernetes say of themselves counts. The logs of those who
@@ -269,7 +318,7 @@ func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *faul
 // Cleanup implements fault.Injector: an object that has killed has no more to do, and a fault that was given up before it began is told
 // of no more.
 func (in *clusterInjector) Cleanup(ctx context.Context, l *fault.Life) error {
-	if faultstatus.ByItself(l) && l.Injecting == nil {
+	if (faultstatus.ByItself(l) || l.Lasting) && l.Injecting == nil {
 		return in.apply(ctx)
 	}
 	if l.Injector != string(v1alpha1.InjectorChaosMesh) {
@@ -313,8 +362,7 @@ func (in *clusterInjector) lease() time.Duration {
 	return d
 }
 
-// apply tells nodes and sidecars what to do when, and brings network and Chaos Mesh to what all faults together shall do now. Nodes
-// that stay learn first whom they have lost.
+// apply tells nodes and sidecars what to do when, and brings network and Chaos Mesh to what all faults together shall do now.
 func (in *clusterInjector) apply(ctx context.Context) error {
 	if err := in.applyNodes(ctx); err != nil {
 		return err
@@ -343,23 +391,24 @@ func (in *clusterInjector) reachable() (out []geo.NodeID) {
 
 // applyNodes gives all nodes their agendas.
 func (in *clusterInjector) applyNodes(ctx context.Context) error {
-	if !slices.ContainsFunc(in.timeline.Lives, func(l *fault.Life) bool { return nodeFaults(l) || l.Fault.Kills() && l.Injecting != nil }) {
+	if !slices.ContainsFunc(in.timeline.Lives, func(l *fault.Life) bool { return nodeFaults(l) || l.Lasting }) {
 		return nil // nothing was ever told
 	}
 	return in.tell(ctx, in.reachable())
 }
 
-// tell gives some nodes their agendas, each by its own clock.
+// tell gives some nodes their agendas, each by its own clock. Those that stay know from a kill's time on whom they have lost, also when
+// the operator is away.
 func (in *clusterInjector) tell(ctx context.Context, nodes []geo.NodeID) error {
 	if err := in.readClocks(ctx, nodes); err != nil {
 		return err
 	}
-	lost := in.timeline.Lost()
+	departures := in.timeline.Departures()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(podclient.AtOnce)
 	for _, id := range nodes {
 		n := &in.nodes[id]
-		a := fault.Agenda(in.timeline.NodePlan(id, nodeFaults), in.clocks[id].Zero.Sub(in.timeline.Start), lost, id)
+		a := fault.Agenda(in.timeline.NodePlan(id, nodeFaults), in.clocks[id].Zero.Sub(in.timeline.Start), departures, id)
 		a.Process = n.Status.Process
 		group.Go(func() error {
 			if err := in.Pods.Nodes(in.db.UID).Disturb(ctx, n.Address, a); err != nil {
@@ -454,21 +503,6 @@ func (in *clusterInjector) applyNetwork(ctx context.Context) error {
 		return err
 	}
 	return in.backend().Ensure(ctx, n)
-}
-
-// deletePods deletes the pods that a fault kills, without grace; those that have taken their places stay.
-func (in *clusterInjector) deletePods(ctx context.Context, l *fault.Life) error {
-	for i, id := range l.Targets.From {
-		uid, _, _ := strings.Cut(l.Marks[i], "/")
-		pod := in.nodes[id].Pod
-		if pod == nil || string(pod.UID) != uid {
-			continue
-		}
-		if err := deletePod(ctx, in.Client, pod); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // settled tells whether what all faults together shall do is the case, as far as those are concerned who inject l; the

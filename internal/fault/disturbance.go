@@ -1,8 +1,11 @@
 package fault
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/geo"
@@ -40,6 +43,26 @@ func (t *Timeline) Lost() []geo.NodeID {
 		}
 	}
 	return unique(out)
+}
+
+// Departure is a node that a lasting fault takes away for good, and when it is to.
+type Departure struct {
+	Node geo.NodeID
+	At   time.Duration
+}
+
+// Departures are those that are planned, or past, in the order of their times.
+func (t *Timeline) Departures() (out []Departure) {
+	for _, l := range t.Lives {
+		if !l.Lasting || !l.Fault.Kills() || !l.Planned() {
+			continue
+		}
+		for _, n := range l.Targets.From {
+			out = append(out, Departure{n, l.Fault.At})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Departure) int { return cmp.Compare(a.At, b.At) })
+	return out
 }
 
 // What says in words what a disturbance does to a node.

@@ -127,24 +127,31 @@ func (t *Timeline) NodePlan(n geo.NodeID, is func(*Life) bool) []Planned[*admin.
 	return PlanOf(t, &admin.Disturbance{}, (*admin.Disturbance).Same, is, func(c *Conditions) *admin.Disturbance { return c.Disturbance(n, t.Plan.Topology, nil) })
 }
 
-// Agenda is that plan as the node is told it. zero is when its monotonic clock showed 0, counted from the start of measuring. lost are
-// the nodes that are gone for good by now.
-func Agenda(p []Planned[*admin.Disturbance], zero time.Duration, lost []geo.NodeID, self geo.NodeID) *admin.Agenda {
+// Agenda is that plan as the node is told it, and when others depart. zero is when its monotonic clock showed 0, counted from the start
+// of measuring.
+func Agenda(p []Planned[*admin.Disturbance], zero time.Duration, departures []Departure, self geo.NodeID) *admin.Agenda {
+	departures = slices.DeleteFunc(slices.Clone(departures), func(d Departure) bool { return d.Node == self })
 	a := &admin.Agenda{}
-	var gone []int
-	for _, id := range lost {
-		if id != self {
-			gone = append(gone, int(id))
+	var now admin.Disturbance
+	for len(p)+len(departures) > 0 {
+		at := Forever
+		if len(p) > 0 {
+			at = p[0].At
 		}
-	}
-	if len(gone) > 0 {
-		a.Steps = append(a.Steps, admin.Step{Disturbance: admin.Disturbance{Lost: gone}})
-	}
-	for _, x := range p {
-		d := *x.State
-		d.Lost = gone
+		if len(departures) > 0 {
+			at = min(at, departures[0].At)
+		}
+		gone := now.Lost
+		if len(p) > 0 && p[0].At == at {
+			now, p = *p[0].State, p[1:]
+		}
+		for ; len(departures) > 0 && departures[0].At == at; departures = departures[1:] {
+			gone = append(slices.Clone(gone), int(departures[0].Node))
+		}
+		slices.Sort(gone)
+		now.Lost = slices.Compact(gone)
 		// A time before the clock began is at once.
-		a.Steps = append(a.Steps, admin.Step{At: max(x.At-zero, time.Duration(len(a.Steps))), Disturbance: d})
+		a.Steps = append(a.Steps, admin.Step{At: max(at-zero, time.Duration(len(a.Steps))), Disturbance: now})
 	}
 	return a
 }
