@@ -652,3 +652,18 @@ func TestBaseline(t *testing.T) {
 		}
 	}
 }
+
+// A data set that nodes refuse, since it does not fit, ends the run at once, and says why.
+func TestDataIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.tooMuch = "spec.workload: 65536 rows fill 750 of the 1000 MiB that the node may use"
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+	st := w.untilOver("r").Status
+	if st.Verdict != v1alpha1.VerdictFailed || st.Reason != "DataRefused" || !strings.Contains(st.Message, w.tooMuch) {
+		t.Errorf("the run ended %s %s: %s", st.Verdict, st.Reason, st.Message)
+	}
+	if took := st.CompletionTime.Sub(st.StartTime.Time); took > time.Minute {
+		t.Errorf("that took %v", took)
+	}
+}

@@ -109,6 +109,8 @@ type world struct {
 	// hangs are the databases, by name, whose nodes do not end loading; givenUp counts the loads of theirs that were cancelled.
 	hangs   map[string]bool
 	givenUp int
+	// tooMuch is why nodes refuse their data; empty when they take it.
+	tooMuch string
 	// waits are the instants that errands wait for.
 	waits map[<-chan time.Time]time.Time
 	// workersHang keeps workers from getting further than a state.
@@ -868,6 +870,9 @@ func (w *world) Load(ctx context.Context, addr string, req *admin.LoadRequest) (
 	if ctx.Err() != nil {
 		w.givenUp++
 		return nil, ctx.Err()
+	}
+	if w.tooMuch != "" {
+		return nil, &admin.BadRequest{Err: errors.New(w.tooMuch)}
 	}
 	if n.dataset != req.Dataset {
 		n.dataset, n.run, n.workload, n.traced = req.Dataset, req.Run, req.Workload, req.Traced

@@ -656,7 +656,7 @@ type Load struct {
 	// +kubebuilder:default=1
 	// +optional
 	Repetitions int32 `json:"repetitions,omitempty"`
-	// Resources of one worker pod, whose clients share as many processors as the CPU limit (else the request), and one by default. A run whose worker uses over 80% of its CPU is Invalid.
+	// Resources of one worker pod, whose clients share as many processors as the CPU limit (else the request), and one by default; its memory limit is 8Gi by default. A run whose worker uses over 80% of its CPU is Invalid.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 }

@@ -68,7 +68,7 @@ type GeoDatabaseSpec struct {
 	// +optional
 	Durability Durability `json:"durability,omitempty"`
 
-	// Resources of one node of the database, which uses as many processors as the CPU limit (else the request), and one by default.
+	// Resources of one node of the database, which uses as many processors as the CPU limit (else the request), and one by default. Where it is a node of Geobench's own engines, its memory limit is 8Gi by default, and it refuses data that fills more than 75% of what it may use.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 

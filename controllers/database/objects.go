@@ -86,14 +86,15 @@ func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarna
 
 // nodePodSpec is the pod of a native engine's node.
 func nodePodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation, image string) corev1.PodSpec {
+	resources := OwnResources(db.Spec.Resources)
 	credentials := CredentialsVolume(db, append([]string{identity.FilePeer, identity.FileClients}, ServerFiles...))
 	node := OwnContainer(corev1.Container{
 		Name:      NodeContainer,
 		Image:     image,
 		Args:      []string{"node", "--config", ConfigFolder + "/" + TopologyKey, "--region", region.Name},
-		Env:       append(GoRuntime(db.Spec.Resources), FromField("POD_NAME", "metadata.name")),
+		Env:       append(GoRuntime(resources), FromField("POD_NAME", "metadata.name")),
 		Ports:     append([]corev1.ContainerPort{{Name: "geobench", ContainerPort: peerPort, Protocol: corev1.ProtocolTCP}}, OwnPorts()...),
-		Resources: WithDefaultRequests(db.Spec.Resources, "100m", "128Mi"),
+		Resources: resources,
 		// A node that is killed loses its data, so it is given a minute in which to turn its event loop.
 		LivenessProbe:  probe("/healthz", 10, 6),
 		ReadinessProbe: probe("/readyz", 2, 3),
@@ -177,9 +178,31 @@ func probe(path string, periodSeconds, failures int32) *corev1.Probe {
 	}
 }
 
+// OwnMemory is the memory limit of a node or a worker where the user names none, so that one that grows without bound takes no others on
+// its machine with it. A node refuses a data set that does not fit.
+const OwnMemory = "8Gi"
+
+// OwnResources are the resources of a program of Geobench, with what the user left out. A request beyond the default limit of memory is
+// the limit. CPU has none by default: it would throttle, which shows as latency.
+func OwnResources(r corev1.ResourceRequirements) corev1.ResourceRequirements {
+	out := WithDefaultRequests(r, "100m", "128Mi")
+	if _, ok := out.Limits[corev1.ResourceMemory]; ok {
+		return out
+	}
+	limit := resource.MustParse(OwnMemory)
+	if request := out.Requests.Memory(); request.Cmp(limit) > 0 {
+		limit = *request
+	}
+	if out.Limits == nil {
+		out.Limits = corev1.ResourceList{}
+	}
+	out.Limits[corev1.ResourceMemory] = limit
+	return out
+}
+
 // GoRuntime tells a program of Geobench how many processors and how much memory are its own, so that it does not depend on the
 // machine: as many processors as the CPU that the user gave it, rounded up, and one by default. With more, the nodes that share a machine
-// take more CPU for the same work. Its garbage collector works harder at 90% of the memory limit, where there is one.
+// take more CPU for the same work. Its garbage collector works harder at 90% of the memory limit.
 func GoRuntime(r corev1.ResourceRequirements) []corev1.EnvVar {
 	cpu := r.Limits.Cpu()
 	if cpu.IsZero() {
@@ -192,8 +215,7 @@ func GoRuntime(r corev1.ResourceRequirements) []corev1.EnvVar {
 	return env
 }
 
-// WithDefaultRequests fills in requests that the user left out. Limits have no default: a CPU limit would throttle, which
-// shows as latency, and a memory limit that nobody chose would kill databases that hold more data.
+// WithDefaultRequests fills in requests that the user left out.
 func WithDefaultRequests(r corev1.ResourceRequirements, cpu, memory string) corev1.ResourceRequirements {
 	out := *r.DeepCopy()
 	for name, quantity := range map[corev1.ResourceName]string{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory} {

@@ -52,6 +52,31 @@ func TestDefaultRequests(t *testing.T) {
 	}
 }
 
+// A memory limit that the user leaves out is ours, or his request where that is more; he may say what he likes, and CPU has no limit.
+func TestOwnResources(t *testing.T) {
+	for name, tt := range map[string]struct{ resources, request, limit string }{
+		"by default":     {`{}`, "128Mi", OwnMemory},
+		"a CPU limit":    {`{limits: {cpu: "2"}}`, "128Mi", OwnMemory},
+		"a request":      {`{requests: {memory: 1Gi}}`, "1Gi", OwnMemory},
+		"a huge request": {`{requests: {memory: 32Gi}}`, "32Gi", "32Gi"},
+		"a limit":        {`{limits: {memory: 256Mi}}`, "256Mi", "256Mi"},
+	} {
+		var r corev1.ResourceRequirements
+		if err := yaml.Unmarshal([]byte(tt.resources), &r); err != nil {
+			t.Fatal(err)
+		}
+		got := OwnResources(r)
+		if got.Requests.Memory().String() != tt.request || got.Limits.Memory().String() != tt.limit || !got.Limits.Cpu().Equal(*r.Limits.Cpu()) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	db := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: v1alpha1.GeoDatabaseSpec{Regions: []v1alpha1.Region{{Name: "us-west-2"}}}}
+	node := nodePodSpec(db, &db.Spec.Regions[0], "i", "image").Containers[0]
+	if !slices.Contains(node.Env, corev1.EnvVar{Name: "GOMEMLIMIT", Value: "7730941131"}) {
+		t.Errorf("%v, want 90%% of 8Gi for GOMEMLIMIT", node.Env)
+	}
+}
+
 // A node's journal is bounded by its limit of ephemeral storage, and by a size of ours where there is none.
 func TestJournalLimit(t *testing.T) {
 	db := &v1alpha1.GeoDatabase{}

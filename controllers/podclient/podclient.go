@@ -259,7 +259,11 @@ func (c httpPods) do(ctx context.Context, method, addr, path string, in, out any
 		return fmt.Errorf("%s %s: %w", method, req.URL, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s %s: %s: %s", method, req.URL, resp.Status, strings.TrimSpace(string(b[:min(len(b), 512)])))
+		err := fmt.Errorf("%s %s: %s: %s", method, req.URL, resp.Status, strings.TrimSpace(string(b[:min(len(b), 512)])))
+		if resp.StatusCode == http.StatusBadRequest {
+			return &admin.BadRequest{Err: err}
+		}
+		return err
 	}
 	if err := json.Unmarshal(b, out); err != nil {
 		return fmt.Errorf("%s %s: the answer is no %T: %w", method, req.URL, out, err)

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -27,7 +28,12 @@ func datasetName(run *v1alpha1.BenchmarkRun, workload []byte) string {
 func (s *scope) load(ctx context.Context) error {
 	loading := s.errand("load")
 	loaded, state, err := errand.Outcome[*admin.LoadResponse](s.Errands, loading)
+	var refused *admin.BadRequest
 	switch {
+	case errors.As(err, &refused):
+		s.condition(v1alpha1.ConditionDataLoaded, false, "DataRefused", err.Error())
+		s.fail("DataRefused", "%s", err)
+		return nil
 	case err != nil:
 		// A node that is busy with the last transactions of another run refuses for a moment; the stage has a deadline.
 		s.condition(v1alpha1.ConditionDataLoaded, false, "LoadFailed", err.Error())

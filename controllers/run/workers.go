@@ -140,6 +140,7 @@ const indexVariable = "JOB_COMPLETION_INDEX"
 // buildJob makes the Job of a region's workers. A worker that dies takes its clients' history with it, so nothing is
 // ever started again: backoffLimit 0, restartPolicy Never.
 func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1alpha1.Region, workers int, image string, lifetime time.Duration, meta metav1.ObjectMeta) *batchv1.Job {
+	resources := database.OwnResources(run.Spec.Load.Resources)
 	clientKey := corev1.VolumeProjection{Secret: &corev1.SecretProjection{
 		LocalObjectReference: corev1.LocalObjectReference{Name: kube.RunCredentialsName(run)}, Items: database.KeysToPaths(identity.FileClient),
 	}}
@@ -147,9 +148,9 @@ func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1al
 		Name:      "worker",
 		Image:     image,
 		Args:      []string{"worker", "--config", database.ConfigFolder + "/" + WorkerKey, "--report", meta.Name},
-		Env:       append(database.GoRuntime(run.Spec.Load.Resources), database.FromField("POD_NAME", "metadata.name"), database.FromField("POD_NAMESPACE", "metadata.namespace")),
+		Env:       append(database.GoRuntime(resources), database.FromField("POD_NAME", "metadata.name"), database.FromField("POD_NAMESPACE", "metadata.namespace")),
 		Ports:     database.OwnPorts(),
-		Resources: database.WithDefaultRequests(run.Spec.Load.Resources, "100m", "128Mi"),
+		Resources: resources,
 	}))
 	pod.RestartPolicy = corev1.RestartPolicyNever
 	// It writes its report.

@@ -4,6 +4,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"encoding/json"
@@ -50,6 +51,8 @@ type Config struct {
 	// Credentials are what the node proves itself with, and lets in others by; empty: everybody is let in, which is for nodes that
 	// are all in one process.
 	Credentials identity.Folder
+	// Memory is how many bytes of the heap are live, and how many the process may use, 0 for any number; nil asks the Go runtime.
+	Memory func() (live, limit uint64)
 	// Log may be nil.
 	Log *slog.Logger
 }
@@ -97,6 +100,9 @@ func New(cfg Config) (*Node, error) {
 	}
 	if cfg.MaxInFlight == 0 {
 		cfg.MaxInFlight = 1 << 18
+	}
+	if cfg.Memory == nil {
+		cfg.Memory = heap
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -362,14 +368,18 @@ func (l *loop) fill(req *admin.LoadRequest, w workload.Workload) error {
 	l.store.Reset(l.store.Len())
 	l.dataset, l.workload = "", nil
 	l.n.run.Store(nil)
-	rows := 0
+	rows, full := 0, error(nil)
 	put := func(k txn.Key, value []byte) {
-		if rows++; rows%rowsPerSign == 0 {
+		if rows++; rows%rowsPerSign == 0 && full == nil {
 			l.n.asked.Store(0)
+			live, limit := l.n.cfg.Memory()
+			full = checkMemory(rows, live, limit)
 		}
-		l.store.Load(k, value)
+		if full == nil {
+			l.store.Load(k, value)
+		}
 	}
-	if err := workload.Fill(w, &l.n.layout, l.n.cfg.ID, put); err != nil {
+	if err := cmp.Or(workload.Fill(w, &l.n.layout, l.n.cfg.ID, put), full); err != nil {
 		l.store.Reset(0)
 		return err
 	}

@@ -590,3 +590,30 @@ func TestLoadBeyondTheAPI(t *testing.T) {
 		}
 	}
 }
+
+// A data set that fills the memory of a node is refused, with how far it came, and the node goes on without one.
+func TestDataSetFillsTheMemory(t *testing.T) {
+	const limit = 1000 << 20
+	for name, tt := range map[string]struct {
+		live, limit uint64
+		want        string
+	}{
+		"fits":          {700 << 20, limit, ""},
+		"does not fit":  {750 << 20, limit, "spec.workload: 65536 rows fill 750 of the 1000 MiB"},
+		"without bound": {1 << 40, 0, ""},
+	} {
+		l := startSet(t, database("a"))
+		n := l.Node(0)
+		n.cfg.Memory = func() (uint64, uint64) { return tt.live, tt.limit }
+		w := manyRows{tenRows{place: n.topology.Placement()}, 2 * rowsPerSign, func() {}}
+		var err error
+		if callErr := n.call(t.Context(), func() { err = n.loop.fill(&admin.LoadRequest{Dataset: "d"}, w) }); callErr != nil {
+			t.Fatal(callErr)
+		}
+		var refused *admin.BadRequest
+		if tt.want == "" && (err != nil || n.loop.store.Len() != 2*rowsPerSign) ||
+			tt.want != "" && (!errors.As(err, &refused) || !strings.Contains(err.Error(), tt.want) || n.loop.store.Len() != 0 || n.loop.dataset != "") {
+			t.Errorf("%s: %v, and %d rows", name, err, n.loop.store.Len())
+		}
+	}
+}
