@@ -70,12 +70,12 @@ func setUpAhead(l *fault.Life) time.Duration {
 	return fault.Forever / 2
 }
 
-// injectedEarly is how long before its time the operator turns to a fault.
+// injectedEarly is how long before its time the operator turns to a fault. Those of links are what the network is from then on.
 func injectedEarly(l *fault.Life) time.Duration {
-	if l.Injector == string(v1alpha1.InjectorKubernetes) {
-		return injectEarly
+	if ByItself(l) || slices.Contains(fault.NetworkKinds, l.Fault.Kind) {
+		return 0
 	}
-	return 0
+	return injectEarly
 }
 
 // LifeOf is where a fault is, as far as its status says.

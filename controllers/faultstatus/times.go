@@ -14,6 +14,6 @@ const (
 	// killAhead how long before a kill the processes that it is to end. Other faults are set up once the start is known.
 	roleAhead = 3 * time.Second
 	killAhead = 4 * time.Second
-	// injectEarly is how long before its time a kill is in the operator's hands, where an errand waits for it.
+	// injectEarly is how long before its time a fault is in the operator's hands, which inject it when its time has come.
 	injectEarly = 1500 * time.Millisecond
 )

@@ -134,8 +134,8 @@ func (in *clusterInjector) bare(ctx context.Context, is func(*fault.Life) bool) 
 // keeps nodes down until the run is over: their data is gone.
 func (in *clusterInjector) object(l *fault.Life) *unstructured.Unstructured {
 	f := l.Fault
-	lasts := l.State == fault.Inject || l.State == fault.WaitPropagated || l.State == fault.Active && f.Duration > 0 ||
-		f.Kind == fault.NodeShutdown && l.Lasting && l.Injecting != nil
+	lasts := l.State == fault.Inject && in.now() >= f.At || l.State == fault.WaitPropagated || l.State == fault.Active && f.Duration > 0 ||
+		f.Kind == fault.NodeShutdown && l.Lasting && l.Injecting != nil && in.now() >= f.At
 	if !lasts {
 		return nil
 	}

@@ -195,6 +195,10 @@ func (in *clusterInjector) Inject(ctx context.Context, l *fault.Life, _ *fault.C
 		}
 		return err
 	}
+	if wait := l.Fault.At - in.now(); wait > 0 {
+		in.again = min(in.again, wait)
+		return errBeforeItsTime
+	}
 	if err := in.apply(ctx); err != nil {
 		return err
 	}
@@ -202,6 +206,9 @@ func (in *clusterInjector) Inject(ctx context.Context, l *fault.Life, _ *fault.C
 	l.Injecting = &now
 	return nil
 }
+
+// errBeforeItsTime says that a fault is in the operator's hands, and that its time has not come.
+var errBeforeItsTime = errors.New("its time has not come")
 
 // errKillsInTime says that pods are deleted by an errand, which wakes the run up.
 var errKillsInTime = errors.New("its pods are being deleted")

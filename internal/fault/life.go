@@ -75,6 +75,9 @@ type Life struct {
 	Problem string
 }
 
+// waits is true in the states in which nothing is done but to wait for a time.
+func (l *Life) waits() bool { return l.State == Waiting || l.State == Armed || l.State == Active }
+
 // Touches is true while the fault may have an effect.
 func (l *Life) Touches() bool {
 	switch l.State {
@@ -185,9 +188,24 @@ func NewTimeline(p *Plan, poll, patience time.Duration) *Timeline {
 
 // Step takes all steps that are due at now, and returns when the next is, Forever once the timeline is over. It stops
 // at each change of state of each fault when once is set, so that it can be written down before anything is done in the
-// new one.
+// new one; also for another fault, since drivers bring the world to what all of them want together.
 func (t *Timeline) Step(ctx context.Context, now time.Duration, in Injector, once bool) (next time.Duration, err error) {
 	next = Forever
+	if once {
+		turned := false
+		for _, l := range t.Lives {
+			if l.waits() {
+				before := l.State
+				if _, err := t.step(ctx, l, now, in); err != nil {
+					return now, err
+				}
+				turned = turned || l.State != before
+			}
+		}
+		if turned {
+			return now, nil
+		}
+	}
 	for _, l := range t.Lives {
 		for {
 			before := l.State

@@ -157,6 +157,21 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// What a fault turns to is written down before another one takes a step: that brings about what both want.
+func TestTurnsAreWrittenFirst(t *testing.T) {
+	tl := NewTimeline(timeline(t, "[{name: a, at: 1s, duration: 1s, cpuStress: {target: {}}}, {name: b, at: 1s, duration: 1s, clockSkew: {target: {}, offset: 1s}}]", 1), time.Second, time.Minute)
+	tl.Lives[0].State, tl.Lives[1].State = Inject, Armed
+	s := &script{}
+	for _, want := range []string{"[] Inject Inject", "[a inject b inject] WaitPropagated WaitPropagated"} {
+		if _, err := tl.Step(t.Context(), time.Second, s, true); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(s.calls, " ", tl.Lives[0].State, " ", tl.Lives[1].State); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 func TestIllegalTransitions(t *testing.T) {
 	states := []State{Waiting, Setup, Armed, Inject, WaitPropagated, Active, Recover, WaitRecovered, Cleanup, Done}
 	legal := 0
