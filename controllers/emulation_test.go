@@ -26,6 +26,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/apiservertest"
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/emulation/chaosmesh"
 	"github.com/geobench/geobench/internal/wan"
@@ -175,7 +176,7 @@ func (w *world) playChaosMesh() {
 	if !w.chaosMesh {
 		return
 	}
-	for _, kind := range chaosMeshKinds {
+	for _, kind := range apiservertest.ChaosMeshKinds {
 		list := w.chaos(kind)
 		for i := range list.Items {
 			o := &list.Items[i]

@@ -20,6 +20,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/results"
+	"github.com/geobench/geobench/internal/apiservertest"
 	"github.com/geobench/geobench/internal/emulation/chaosmesh"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/result"
@@ -154,7 +155,7 @@ const chaosFaults = `
 
 // left names what is left of Chaos Mesh's objects.
 func (w *world) chaosLeft() (out []string) {
-	for _, kind := range chaosMeshKinds {
+	for _, kind := range apiservertest.ChaosMeshKinds {
 		for _, o := range w.chaos(kind).Items {
 			out = append(out, kind+" "+o.GetName())
 		}

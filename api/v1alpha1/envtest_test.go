@@ -15,13 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/config/crd"
+	"github.com/geobench/geobench/internal/apiservertest"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/wrong"
 	"github.com/geobench/geobench/internal/presets"
@@ -29,24 +28,7 @@ import (
 
 // TestAPIServer runs everything that needs a real API server, on one.
 func TestAPIServer(t *testing.T) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Skip("KUBEBUILDER_ASSETS is not set: export KUBEBUILDER_ASSETS=$(go run -C hack/cluster . build envtest) runs this test against a real API server")
-	}
-	definitions, err := crd.Definitions()
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := &envtest.Environment{CRDs: definitions}
-	config, err := env.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	config.QPS, config.Burst = 1000, 1000
+	config := apiservertest.New(t)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, apiextensionsv1.AddToScheme} {
 		if err := add(scheme); err != nil {
