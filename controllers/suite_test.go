@@ -18,8 +18,13 @@ import (
 	"github.com/geobench/geobench/internal/apiservertest"
 )
 
-// apiServer is a real kube-apiserver, shared by all tests; nil without KUBEBUILDER_ASSETS.
-var apiServer *rest.Config
+var (
+	// apiServer is a real kube-apiserver, shared by all tests; nil without KUBEBUILDER_ASSETS.
+	apiServer *rest.Config
+	// worldClient is that of all worlds, which answers from reads what has not changed.
+	worldClient client.WithWatch
+	reads       = newReadMemory()
+)
 
 func TestMain(m *testing.M) { os.Exit(withAPIServer(m)) }
 
@@ -38,7 +43,14 @@ func withAPIServer(m *testing.M) int {
 		return m.Run()
 	}
 	apiServer = config
-	if c, err := client.New(config, client.Options{Scheme: kube.Scheme()}); err != nil || c.Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}) != nil {
+	reads.seeWrites(apiServer)
+	remembering := rest.CopyConfig(apiServer)
+	reads.answerReads(remembering)
+	if worldClient, err = client.NewWithWatch(remembering, client.Options{Scheme: kube.Scheme()}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := worldClient.Create(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}); err != nil {
 		fmt.Fprintln(os.Stderr, "no node:", err)
 		return 1
 	}
@@ -50,19 +62,16 @@ func withAPIServer(m *testing.M) int {
 	return code
 }
 
-// newNamespace makes a namespace of a test's own and a client.
+// newNamespace makes a namespace of a test's own, and returns the worlds' client.
 func newNamespace(t *testing.T) (client.WithWatch, string) {
 	t.Helper()
 	if apiServer == nil {
 		t.Skip(apiservertest.Missing)
 	}
-	c, err := client.NewWithWatch(apiServer, client.Options{Scheme: kube.Scheme()})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}
-	if err := c.Create(context.Background(), ns); err != nil {
+	if err := worldClient.Create(context.Background(), ns); err != nil {
 		t.Fatal(err)
 	}
-	return c, ns.Name
+	t.Cleanup(func() { reads.forget(ns.Name) })
+	return worldClient, ns.Name
 }
