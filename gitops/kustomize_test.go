@@ -3,6 +3,8 @@ package gitops
 import (
 	"encoding/json"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/config/crd"
@@ -60,6 +63,55 @@ func TestKustomizeRepository(t *testing.T) {
 		if read(t, copied) != read(t, "kustomize/kustomizeconfig.yaml") {
 			t.Errorf("%s is not kustomize/kustomizeconfig.yaml", copied)
 		}
+	}
+}
+
+// TestFluxKustomizations: what Flux is told to apply is there, and so are the namespaces, which it does not make.
+func TestFluxKustomizations(t *testing.T) {
+	type object struct {
+		Kind     string `json:"kind"`
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+		Spec struct {
+			Path            string `json:"path"`
+			TargetNamespace string `json:"targetNamespace"`
+			SourceRef       struct {
+				Kind string `json:"kind"`
+				Name string `json:"name"`
+			} `json:"sourceRef"`
+		} `json:"spec"`
+	}
+	files, err := filepath.Glob("repository/clusters/lab/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kustomizations, names := map[string]object{}, map[string]bool{}
+	for _, file := range append(files, "flux/lab.yaml", "flux/healthchecks.yaml") {
+		for document := range strings.SplitSeq(read(t, file), "\n---\n") {
+			var o object
+			if err := yaml.Unmarshal([]byte(document), &o); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			names[o.Kind+"/"+o.Metadata.Name] = true
+			if o.Kind == "Kustomization" {
+				kustomizations[file] = o
+			}
+		}
+	}
+	for file, k := range kustomizations {
+		if source := k.Spec.SourceRef.Kind + "/" + k.Spec.SourceRef.Name; !names[source] {
+			t.Errorf("%s: nobody makes its source, %s: %v", file, source, names)
+		}
+		if info, err := os.Stat(filepath.Join("repository", k.Spec.Path)); err != nil || !info.IsDir() {
+			t.Errorf("%s: the repository has no folder %s: %v", file, k.Spec.Path, err)
+		}
+		if file != "flux/lab.yaml" && !names["Namespace/"+k.Spec.TargetNamespace] {
+			t.Errorf("%s: nobody makes its targetNamespace %q: %v", file, k.Spec.TargetNamespace, names)
+		}
+	}
+	if len(kustomizations) != 5 {
+		t.Errorf("%d files have a Kustomization: %v", len(kustomizations), names)
 	}
 }
 
