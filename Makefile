@@ -98,6 +98,10 @@ test-dashboards: bin/geobench ## Evaluate every query of the dashboards and rule
 test-monitoring: ## The chart's monitors and rules with a real Prometheus operator on the local node, and every query on its Prometheus
 	hack/test-monitoring.sh "$(IMAGE)"
 
+.PHONY: test-gitops
+test-gitops: ## A real Flux controller applies gitops/repository beside Geobench's controllers: waiting, verdicts, pruning, drift (7 min, 5 more the first time)
+	hack/test-gitops.sh
+
 .PHONY: verify
 verify: bin/geobench ## Simulate the paper's six scenarios, judge its claims, draw the plots into out/smallbank (minutes)
 	bin/geobench verify experiments/smallbank --out out/smallbank

@@ -1,0 +1,326 @@
+package controllers
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// fluxNamespace is where gitops/flux/lab.yaml and the example repository have Flux's objects.
+	fluxNamespace = "flux-system"
+	// fluxPatience is how long Flux, which works in real time, may take for what it can do at once. It looks at health every 5 s.
+	fluxPatience = 2 * time.Minute
+)
+
+var (
+	gitRepositories = schema.GroupVersionKind{Group: "source.toolkit.fluxcd.io", Version: "v1", Kind: "GitRepository"}
+	kustomizations  = schema.GroupVersionKind{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"}
+)
+
+// fluxController is the process of a real kustomize-controller, with the rights of an administrator as Flux installs it.
+type fluxController struct {
+	t          *testing.T
+	program    string
+	kubeconfig string
+	log        string
+	process    *exec.Cmd
+}
+
+func newFluxController(t *testing.T) *fluxController {
+	t.Helper()
+	program := os.Getenv("GEOBENCH_KUSTOMIZE_CONTROLLER")
+	if program == "" {
+		t.Fatal("GEOBENCH_KUSTOMIZE_CONTROLLER is not set: no kustomize-controller to test with; see `make test-gitops`")
+	}
+	c := &fluxController{t: t, program: program, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"), log: filepath.Join(t.TempDir(), "log")}
+	const name = "envtest"
+	config := clientcmdapi.NewConfig()
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: apiServer.Host, CertificateAuthorityData: apiServer.CAData}
+	config.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificateData: apiServer.CertData, ClientKeyData: apiServer.KeyData}
+	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	config.CurrentContext = name
+	if err := clientcmd.WriteToFile(*config, c.kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.stop()
+		if t.Failed() {
+			text, err := os.ReadFile(c.log)
+			for line := range strings.Lines(string(text)) {
+				if !strings.Contains(line, "Dependencies do not meet ready condition") { // every second
+					t.Log(strings.TrimSpace(line))
+				}
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return c
+}
+
+// start starts the controller with its defaults, but for the pause before it asks again for a dependency (30 s by default).
+func (c *fluxController) start(flags ...string) {
+	c.t.Helper()
+	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer log.Close()
+	c.process = exec.Command(c.program, append([]string{"--metrics-addr=0", "--health-addr=0", "--requeue-dependency=1s"}, flags...)...)
+	c.process.Env = []string{"KUBECONFIG=" + c.kubeconfig, "RUNTIME_NAMESPACE=" + fluxNamespace, "TMPDIR=" + c.t.TempDir()}
+	c.process.Stdout, c.process.Stderr = log, log
+	c.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a test that panics cleans nothing up
+	if err := c.process.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// stop ends the controller, as the kubelet does: it is asked, and killed when it takes too long.
+func (c *fluxController) stop() {
+	if c.process == nil {
+		return
+	}
+	kill := time.AfterFunc(30*time.Second, func() { _ = c.process.Process.Kill() })
+	defer kill.Stop()
+	_ = c.process.Process.Signal(syscall.SIGTERM)
+	_ = c.process.Wait() // a process that was signalled ends with an error
+	c.process = nil
+}
+
+// gitSource plays source-controller: it serves the artifacts of a repository over HTTP and says so in the status of a GitRepository.
+type gitSource struct {
+	w     *world
+	files map[string]string
+	url   string
+
+	mu       sync.Mutex
+	archives map[string][]byte
+}
+
+// newGitSource has the example repository.
+func newGitSource(w *world, dir string) *gitSource {
+	w.t.Helper()
+	s := &gitSource{w: w, files: map[string]string{}, archives: map[string][]byte{}}
+	w.must(filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		s.files[filepath.ToSlash(name)] = string(text)
+		return err
+	}))
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
+		s.mu.Lock()
+		archive, ok := s.archives[in.URL.Path]
+		s.mu.Unlock()
+		if !ok {
+			http.NotFound(out, in)
+			return
+		}
+		_, _ = out.Write(archive)
+	}))
+	w.t.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+// replace changes a file, which must hold the old text once.
+func (s *gitSource) replace(file, old, by string) {
+	s.w.t.Helper()
+	if n := strings.Count(s.files[file], old); n != 1 {
+		s.w.t.Fatalf("%s has %q %d times:\n%s", file, old, n, s.files[file])
+	}
+	s.files[file] = strings.Replace(s.files[file], old, by, 1)
+}
+
+// commit offers Flux the files as they are now, and returns their revision.
+func (s *gitSource) commit() string {
+	s.w.t.Helper()
+	var archive bytes.Buffer
+	zip := gzip.NewWriter(&archive)
+	files := tar.NewWriter(zip)
+	for _, name := range slices.Sorted(maps.Keys(s.files)) {
+		s.w.must(files.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(s.files[name])), Typeflag: tar.TypeReg}))
+		_, err := io.WriteString(files, s.files[name])
+		s.w.must(err)
+	}
+	s.w.must(files.Close())
+	s.w.must(zip.Close())
+	hash := fmt.Sprintf("%x", sha1.Sum(archive.Bytes()))
+	path, revision := "/"+hash+".tar.gz", "main@sha1:"+hash
+	s.mu.Lock()
+	s.archives[path] = archive.Bytes()
+	s.mu.Unlock()
+
+	repository := s.w.fluxObject(gitRepositories, "experiments")
+	now := time.Now().UTC().Format(time.RFC3339)
+	repository.Object["status"] = map[string]any{
+		"observedGeneration": repository.GetGeneration(),
+		"artifact": map[string]any{
+			"path": path[1:], "url": s.url + path, "revision": revision, "lastUpdateTime": now, "size": int64(archive.Len()),
+			"digest": fmt.Sprintf("sha256:%x", sha256.Sum256(archive.Bytes())),
+		},
+		"conditions": []any{map[string]any{"type": "Ready", "status": "True", "reason": "Succeeded", "message": "stored artifact for revision " + revision,
+			"lastTransitionTime": now, "observedGeneration": repository.GetGeneration()}},
+	}
+	s.w.must(s.w.client.Status().Update(s.w.ctx, repository))
+	return revision
+}
+
+func (w *world) fluxObject(kind schema.GroupVersionKind, name string) *unstructured.Unstructured {
+	w.t.Helper()
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(kind)
+	w.must(w.client.Get(w.ctx, types.NamespacedName{Namespace: fluxNamespace, Name: name}, u))
+	return u
+}
+
+// versions are all versions of the objects of some kinds, as watches saw them.
+type versions struct {
+	w       *world
+	mu      sync.Mutex
+	seen    map[string][]*unstructured.Unstructured
+	changed chan struct{}
+}
+
+// watch follows all objects of the kinds from now on.
+func watch(w *world, kinds ...schema.GroupVersionKind) *versions {
+	w.t.Helper()
+	v := &versions{w: w, seen: map[string][]*unstructured.Unstructured{}, changed: make(chan struct{}, 1)}
+	for _, kind := range kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		watcher, err := w.client.(client.WithWatch).Watch(w.ctx, list)
+		w.must(err)
+		w.t.Cleanup(watcher.Stop)
+		go func() {
+			for event := range watcher.ResultChan() {
+				if u, ok := event.Object.(*unstructured.Unstructured); ok {
+					v.add(u)
+				}
+			}
+		}()
+	}
+	return v
+}
+
+func (v *versions) add(u *unstructured.Unstructured) {
+	v.mu.Lock()
+	key := u.GetKind() + "/" + u.GetName()
+	v.seen[key] = append(v.seen[key], u)
+	v.mu.Unlock()
+	select {
+	case v.changed <- struct{}{}:
+	default:
+	}
+}
+
+// of are the versions of an object until now.
+func (v *versions) of(kind, name string) []*unstructured.Unstructured {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.seen[kind+"/"+name])
+}
+
+// await waits, without the world going on, until the condition holds: it is asked after each change.
+func (v *versions) await(what string, done func() bool) {
+	v.w.t.Helper()
+	late := time.NewTimer(fluxPatience)
+	defer late.Stop()
+	for !done() {
+		select {
+		case <-v.changed:
+		case <-late.C:
+			v.w.t.Fatalf("gave up after %s of waiting until %s\n%s", fluxPatience, what, v.describe())
+		}
+	}
+}
+
+// describe says what the Kustomizations say.
+func (v *versions) describe() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var b strings.Builder
+	for key, all := range v.seen {
+		if last := all[len(all)-1]; last.GetKind() == kustomizations.Kind {
+			fmt.Fprintf(&b, "%s: %v\n", key, last.Object["status"])
+		}
+	}
+	return b.String()
+}
+
+// resourceVersion is a version's place in the order of all writes to the API server, which keeps all kinds in one etcd.
+func resourceVersion(w *world, obj client.Object) uint64 {
+	w.t.Helper()
+	n, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
+	w.must(err)
+	return n
+}
+
+var requestCount = regexp.MustCompile(`(?m)^apiserver_request_total\{.*resource="benchmarkruns".*subresource="",verb="(?:GET|LIST)".*\} (\d+)$`)
+
+// fluxLooks waits, without the world going on, until Flux has looked at the runs twice: it has made up its mind about the first look by then.
+// Nobody else asks for runs while the world stands still.
+func (w *world) fluxLooks() {
+	w.t.Helper()
+	api, err := rest.HTTPClientFor(apiServer)
+	w.must(err)
+	metrics, err := url.JoinPath(apiServer.Host, "metrics")
+	w.must(err)
+	looks := func() (n int) {
+		answer, err := api.Get(metrics)
+		w.must(err)
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		w.must(err)
+		for _, match := range requestCount.FindAllSubmatch(text, -1) {
+			count, err := strconv.Atoi(string(match[1]))
+			w.must(err)
+			n += count
+		}
+		if n == 0 {
+			w.t.Fatalf("GET %s: %s: it does not count requests for runs", metrics, answer.Status)
+		}
+		return n
+	}
+	before := looks()
+	w.must(wait.PollUntilContextTimeout(w.ctx, 250*time.Millisecond, fluxPatience, false, func(context.Context) (bool, error) {
+		return looks() >= before+2, nil
+	}))
+}
