@@ -99,7 +99,7 @@ test-monitoring: ## The chart's monitors and rules with a real Prometheus operat
 	hack/test-monitoring.sh "$(IMAGE)"
 
 .PHONY: test-gitops
-test-gitops: ## A real Flux controller applies gitops/repository beside Geobench's controllers: waiting, verdicts, pruning, drift (7 min, 5 more the first time)
+test-gitops: ## A real Flux controller applies gitops/repository beside Geobench's controllers; Argo CD's own code judges objects (7 min, 10 more the first time)
 	hack/test-gitops.sh
 
 .PHONY: verify

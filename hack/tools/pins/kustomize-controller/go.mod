@@ -2,8 +2,8 @@ module github.com/geobench/geobench/hack/tools/pins/kustomize-controller
 
 go 1.26.0
 
-// The newest release that Go 1.26 builds from what the module proxy has. It is not to be had by `go install`, since it replaces its own API.
-// These are the others that it replaces: digests with BLAKE3, which no release has, and the kustomize that it was tested with.
+// kustomize-controller is not to be had by `go install`, since it replaces its own API; from 1.10 on it needs Go 1.27.
+// These are the other modules that it replaces: digests with BLAKE3, which no release has, and the kustomize that it was tested with.
 replace (
 	github.com/opencontainers/go-digest => github.com/opencontainers/go-digest v1.0.1-0.20220411205349-bde1400a84be
 	gopkg.in/yaml.v3 => gopkg.in/yaml.v3 v3.0.1
