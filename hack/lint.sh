@@ -7,7 +7,6 @@ unformatted=$(git ls-files '*.go' | xargs gofmt -l)
 say "go vet"
 go vet ./cmd/geobench
 go vet -tags full,e2e ./...
-go vet -tags full -overlay gitops/testdata/flux/overlay.json ./controllers
 (cd hack/cluster && go vet ./...)
 (cd hack/tools && go vet ./...)
 (cd hack/chaosmesh && go vet ./...)

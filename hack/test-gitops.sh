@@ -2,7 +2,6 @@
 # Has Argo CD's own code judge every recorded object, and a real kustomize-controller of Flux apply the example repository in
 # gitops/repository to a real API server, with Geobench's controllers beside it. Builds both the first time (minutes).
 # Usage: hack/test-gitops.sh [flags of go test for Flux]
-# The test with Flux is one of package controllers, whose played world it needs; it lies with what it tests, and the overlay puts it there.
 source "$(dirname "$0")/lib.sh"
 definitions() {
   (cd "hack/tools/pins/$1" && go mod download "github.com/fluxcd/$1" && go list -m -f '{{.Dir}}/config/crd/bases' "github.com/fluxcd/$1")
@@ -14,5 +13,5 @@ GEOBENCH_FLUX_CRDS=$(definitions kustomize-controller):$(definitions source-cont
 KUBEBUILDER_ASSETS=$(cluster build envtest | tail -1)
 export GEOBENCH_KUSTOMIZE_CONTROLLER GEOBENCH_FLUX_CRDS KUBEBUILDER_ASSETS
 say "$(basename "$(dirname "$GEOBENCH_KUSTOMIZE_CONTROLLER")") applies gitops/repository ($(elapsed))"
-go test -tags full -overlay gitops/testdata/flux/overlay.json -count 1 -timeout 20m -v -run '^TestFlux$' "$@" ./controllers
+go test -tags full -count 1 -timeout 20m -v -run '^TestFlux$' "$@" ./controllers
 say "done ($(elapsed))"

@@ -337,8 +337,12 @@ func healthCheckExprs(t *testing.T) string {
 	return "  healthCheckExprs:\n" + lines
 }
 
-// TestFlux plays the life of the example repository in one go: each part begins where the one before it has ended.
+// TestFlux plays the life of the example repository in one go: each part begins where the one before it has ended. It takes minutes, and
+// a controller of Flux: make test-gitops builds it.
 func TestFlux(t *testing.T) {
+	if os.Getenv("GEOBENCH_KUSTOMIZE_CONTROLLER") == "" {
+		t.Skip("GEOBENCH_KUSTOMIZE_CONTROLLER is not set: make test-gitops runs this test")
+	}
 	f := newFlux(t)
 	f.committedOn = map[string]int64{"slog": 6000, "calvin": 4000} // what the experiment claims
 	part := func(name string, play func()) {
