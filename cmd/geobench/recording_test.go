@@ -41,7 +41,7 @@ func TestRecording(t *testing.T) {
 	}
 	w := get()
 	var h history.History
-	if err := h.ReadFile(bytes.NewReader(w.Body.Bytes())); err != nil || h.Len() != 100 || h.Ops() != 100 || int64(w.Body.Len()) != stats.Bytes {
+	if err := h.ReadFile(bytes.NewReader(w.Body.Bytes()), history.Size{Transactions: 100, Operations: 100}); err != nil || h.Len() != 100 || h.Ops() != 100 || int64(w.Body.Len()) != stats.Bytes {
 		t.Errorf("%d bytes with %d transactions, %v; recorded %+v", w.Body.Len(), h.Len(), err, stats)
 	}
 	if v := history.Check(&h, isolation.StrictSerializable); !v.Passed {

@@ -127,7 +127,7 @@ func (s *scope) readHistory(ctx context.Context, h *history.History, addr string
 		return err
 	}
 	before := h.Len()
-	if err := h.ReadFile(body); err != nil {
+	if err := h.ReadFile(body, history.Size{Transactions: said.Transactions, Operations: said.Operations}); err != nil {
 		return err
 	}
 	if got := int64(h.Len() - before); got != said.Transactions {

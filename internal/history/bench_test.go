@@ -218,7 +218,7 @@ func BenchmarkFile(b *testing.B) {
 	b.Run("read", func(b *testing.B) {
 		for b.Loop() {
 			h := &History{}
-			if err := h.ReadFile(bytes.NewReader(file.Bytes())); err != nil || h.Len() != n {
+			if err := h.ReadFile(bytes.NewReader(file.Bytes()), anySize); err != nil || h.Len() != n {
 				b.Fatal(h.Len(), err)
 			}
 		}

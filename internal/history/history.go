@@ -149,8 +149,16 @@ func (h *History) opsOf(i uint32) []op {
 	return h.ops[h.txns[i].ops:to]
 }
 
-// ReadFile appends a history file: see Writer. The region's clock error counts if it is the largest so far.
-func (h *History) ReadFile(from io.Reader) error {
+// Size is how much a history file holds, as its writer says.
+type Size struct{ Transactions, Operations int64 }
+
+// keyBytes bounds the keys of a file, in bytes per operation.
+const keyBytes = 64
+
+// ReadFile appends a history file: see Writer. It fails once the file has more than it is said to hold, or keys that are longer than
+// any workload's, so that whoever sends it decides on no more memory than he has said. The region's clock error counts if it is the
+// largest so far.
+func (h *History) ReadFile(from io.Reader, most Size) error {
 	r, err := NewReader(from)
 	if err != nil {
 		return err
@@ -159,12 +167,26 @@ func (h *History) ReadFile(from io.Reader) error {
 	region := h.Region(r.Header().Region)
 	h.ClockError = max(h.ClockError, r.Header().ClockError)
 	var t Txn
+	var read Size
+	var keys int64
 	for {
 		switch err := r.Next(&t); {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return fmt.Errorf("history of region %s: %w", r.Header().Region, err)
+		}
+		read.Transactions++
+		read.Operations += int64(len(t.Ops))
+		for i := range t.Ops {
+			keys += int64(len(t.Ops[i].Key) + len(t.Ops[i].To))
+		}
+		if read.Transactions > most.Transactions || read.Operations > most.Operations {
+			return fmt.Errorf("history of region %s: it has more than the %d transactions and %d operations that its writer has counted",
+				r.Header().Region, most.Transactions, most.Operations)
+		}
+		if keys > most.Operations*keyBytes {
+			return fmt.Errorf("history of region %s: its keys have more than %d bytes per operation", r.Header().Region, keyBytes)
 		}
 		h.Add(region, &t)
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"maps"
 	"math/bits"
 	"math/rand/v2"
@@ -616,14 +617,53 @@ func TestFile(t *testing.T) {
 		}
 	}
 	h := &History{}
-	if err := h.ReadFile(bytes.NewReader(file.Bytes())); err != nil || h.Len() != len(txns) || h.ClockError != time.Millisecond {
+	if err := h.ReadFile(bytes.NewReader(file.Bytes()), anySize); err != nil || h.Len() != len(txns) || h.ClockError != time.Millisecond {
 		t.Errorf("%d transactions, %v", h.Len(), err)
 	}
 	for cut := range file.Len() {
 		h := &History{}
-		if err := h.ReadFile(bytes.NewReader(file.Bytes()[:cut])); err == nil {
+		if err := h.ReadFile(bytes.NewReader(file.Bytes()[:cut]), anySize); err == nil {
 			t.Fatalf("a file cut at byte %d of %d is accepted", cut, file.Len())
 		}
+	}
+}
+
+// anySize is more than any file of a test holds.
+var anySize = Size{1 << 40, 1 << 40}
+
+// A file that has more than it is said to, or longer keys, is not read to its end: it may have none.
+func TestReadFileIsBounded(t *testing.T) {
+	file := func(transactions int, key string) io.Reader {
+		var b bytes.Buffer
+		w := NewWriter(&b, Header{Region: "r"})
+		for i := range transactions {
+			w.Add(&Txn{ID: txn.MakeID(1, uint64(i+1)), Status: txn.Committed, Ops: []Op{{Key: txn.Key(fmt.Sprintf("%s%d", key, i))}, {Key: txn.Key(key)}}})
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return &b
+	}
+	short, long := "\x80k", "\x80"+strings.Repeat("k", 200)
+	for name, c := range map[string]struct {
+		file io.Reader
+		most Size
+		want string
+	}{
+		"as said":              {file(3, short), Size{3, 6}, ""},
+		"more transactions":    {file(4, short), Size{3, 100}, "more than the 3 transactions and 100 operations"},
+		"more operations":      {file(3, short), Size{3, 5}, "more than the 3 transactions and 5 operations"},
+		"keys longer than any": {file(3, long), Size{3, 6}, "more than 64 bytes per operation"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &History{}
+			if err := h.ReadFile(c.file, c.most); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+			if int64(h.Len()) > c.most.Transactions {
+				t.Errorf("%d transactions were read", h.Len())
+			}
+		})
 	}
 }
 
@@ -768,7 +808,7 @@ func FuzzFile(f *testing.F) {
 	f.Add(file.Bytes())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h := &History{}
-		if h.ReadFile(bytes.NewReader(b)) == nil && h.Len() < 1000 {
+		if h.ReadFile(bytes.NewReader(b), anySize) == nil && h.Len() < 1000 {
 			Check(h, isolation.StrictSerializable)
 		}
 	})
