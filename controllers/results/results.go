@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -39,15 +40,30 @@ func Text(cm *corev1.ConfigMap) ([]byte, error) {
 // ErrOther tells that a result ConfigMap holds another document than the one that the run has left.
 var ErrOther = errors.New("it is not the one that its BenchmarkRun has left")
 
+// digest is that of the text of a result. It needs no memory for the text, which may be another's.
+func digest(cm *corev1.ConfigMap) (string, error) {
+	packed := cm.BinaryData[KeyGzip]
+	if packed == nil {
+		return identity.Digest([]byte(cm.Data[Key])), nil
+	}
+	d := identity.NewDigester()
+	if _, err := pack.UnpackTo(d, packed); err != nil {
+		return "", fmt.Errorf("none: %s: %w", KeyGzip, err)
+	}
+	return d.Digest(), nil
+}
+
 // Read reads the document that a run has left from its result ConfigMap. It fails with ErrOther when the run's status has
 // another digest.
 func Read(run *v1alpha1.BenchmarkRun, cm *corev1.ConfigMap) (*result.Document, error) {
+	if want := run.Status.ReportDigest; want != "" { // runs of before had none
+		if got, err := digest(cm); err != nil || got != want {
+			return nil, fmt.Errorf("config map %s: %w: its digest is %s, not %s as status.reportDigest of %s says", cm.Name, ErrOther, cmp.Or(got, fmt.Sprint(err)), want, run.Name)
+		}
+	}
 	text, err := Text(cm)
 	if err != nil {
 		return nil, err
-	}
-	if want := run.Status.ReportDigest; want != "" && identity.Digest(text) != want { // runs of before had none
-		return nil, fmt.Errorf("config map %s: %w: its digest is %s, not %s as status.reportDigest of %s says", cm.Name, ErrOther, identity.Digest(text), want, run.Name)
 	}
 	doc, err := result.Parse(text)
 	if err != nil {

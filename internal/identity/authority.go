@@ -17,6 +17,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"hash"
 	"math/big"
 	"slices"
 	"time"
@@ -189,9 +190,19 @@ func Sealed(seal string, key []byte, parts ...[]byte) bool {
 
 // Digest stands for a document: sha256 and its hexadecimal digits.
 func Digest(b []byte) string {
-	sum := sha256.Sum256(b)
-	return "sha256:" + hex.EncodeToString(sum[:])
+	d := NewDigester()
+	_, _ = d.Write(b) // it never fails
+	return d.Digest()
 }
+
+// Digester makes the Digest of what is written to it.
+type Digester struct{ hash.Hash }
+
+// NewDigester has nothing yet.
+func NewDigester() Digester { return Digester{sha256.New()} }
+
+// Digest is that of all that was written.
+func (d Digester) Digest() string { return "sha256:" + hex.EncodeToString(d.Sum(nil)) }
 
 // Certificate is a certificate with its private key, both in PEM.
 type Certificate struct{ Cert, Key []byte }

@@ -33,15 +33,25 @@ func Text(text []byte) ([]byte, error) {
 
 // Unpack returns what Text was given. It fails, and cuts nothing off, when that is longer than Most.
 func Unpack(b []byte) ([]byte, error) {
-	z, err := gzip.NewReader(bytes.NewReader(b))
+	n, err := UnpackTo(io.Discard, b)
 	if err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(z, Most+1))
-	if err == nil && len(text) > Most {
+	text := bytes.NewBuffer(make([]byte, 0, n)) // a buffer that grows would take several times as much
+	_, err = UnpackTo(text, b)
+	return text.Bytes(), err
+}
+
+// UnpackTo writes what Text was given to w, piece by piece, and returns its length in bytes. It fails when that is more than Most.
+func UnpackTo(w io.Writer, b []byte) (n int64, err error) {
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return 0, err
+	}
+	if n, err = io.Copy(w, io.LimitReader(z, Most+1)); err == nil && n > Most {
 		err = fmt.Errorf("unpacked, it has more than the %d MiB that are read", Most>>20)
 	}
-	return text, err
+	return n, err
 }
 
 // JSON is Text of a value's JSON.
