@@ -64,8 +64,21 @@ type Clients interface {
 	Sidecars(database types.UID) emulation.Sidecars
 }
 
-// maxAnswer bounds the answer of a node, in bytes: a status holds one histogram per region.
-const maxAnswer = 16 << 20
+// bound is the most that an answer may have. Whoever gets hold of a pod's credentials may answer anything, and small texts of many
+// values become large lists: an empty object of three bytes takes a hundred in memory.
+type bound struct{ bytes, values int }
+
+var (
+	// small is for answers of a few figures.
+	small = bound{64 << 10, 1000}
+	// statusBound has room for a histogram for each of 32 regions, and for the names of all shards.
+	statusBound = bound{256 << 10, 10_000}
+	// listBound has room for a full log (admin.MaxLog), and for the sums of all shards.
+	listBound = bound{2 << 20, 50_000}
+)
+
+// decoding is held while a larger answer is decoded, one at a time: a decoder takes many times the memory of its text.
+var decoding sync.Mutex
 
 // podClients ask over mutual TLS.
 type podClients struct {
@@ -135,7 +148,7 @@ func (c *httpSidecars) Status(ctx context.Context, addr string) (*wan.Status, er
 	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
 	defer cancel()
 	out := &wan.Status{}
-	return out, c.do(ctx, http.MethodGet, addr, "/status", nil, out)
+	return out, c.do(ctx, http.MethodGet, addr, "/status", nil, out, listBound)
 }
 
 func (c *httpSidecars) Log(ctx context.Context, addr string) (log *wan.Log, ahead, within time.Duration, err error) {
@@ -143,7 +156,7 @@ func (c *httpSidecars) Log(ctx context.Context, addr string) (log *wan.Log, ahea
 	defer cancel()
 	log = &wan.Log{}
 	asked := time.Now()
-	if err := c.do(ctx, http.MethodGet, addr, "/log", nil, log); err != nil {
+	if err := c.do(ctx, http.MethodGet, addr, "/log", nil, log, listBound); err != nil {
 		return nil, 0, 0, err
 	}
 	took := time.Since(asked)
@@ -154,34 +167,34 @@ func (c *httpNodes) Status(ctx context.Context, addr string) (*admin.Status, err
 	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
 	defer cancel()
 	out := &admin.Status{}
-	return out, c.do(ctx, http.MethodGet, addr, "/status", nil, out)
+	return out, c.do(ctx, http.MethodGet, addr, "/status", nil, out, statusBound)
 }
 
 func (c *httpNodes) Load(ctx context.Context, addr string, req *admin.LoadRequest) (*admin.LoadResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	out := &admin.LoadResponse{}
-	return out, c.do(ctx, http.MethodPost, addr, "/load", req, out)
+	return out, c.do(ctx, http.MethodPost, addr, "/load", req, out, small)
 }
 
 func (c *httpNodes) Disturb(ctx context.Context, addr string, a *admin.Agenda) error {
 	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
 	defer cancel()
-	return c.do(ctx, http.MethodPost, addr, "/disturb", a, &struct{}{})
+	return c.do(ctx, http.MethodPost, addr, "/disturb", a, &struct{}{}, small)
 }
 
 func (c *httpNodes) Log(ctx context.Context, addr string) (*admin.Log, error) {
 	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
 	defer cancel()
 	out := &admin.Log{}
-	return out, c.do(ctx, http.MethodGet, addr, "/log", nil, out)
+	return out, c.do(ctx, http.MethodGet, addr, "/log", nil, out, listBound)
 }
 
 func (c *httpNodes) Audit(ctx context.Context, addr string) (*admin.Audit, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	out := &admin.Audit{}
-	return out, c.do(ctx, http.MethodGet, addr, "/audit", nil, out)
+	return out, c.do(ctx, http.MethodGet, addr, "/audit", nil, out, listBound)
 }
 
 func (c *httpNodes) History(ctx context.Context, addr string) (io.ReadCloser, error) {
@@ -204,7 +217,7 @@ func (c *httpNodes) Clock(ctx context.Context, addr string) (Clock, error) {
 	for range clockProbes {
 		var shown admin.Reading
 		asked := time.Now()
-		if err := c.do(ctx, http.MethodGet, addr, admin.PathClock, nil, &shown); err != nil {
+		if err := c.do(ctx, http.MethodGet, addr, admin.PathClock, nil, &shown, small); err != nil {
 			return Clock{}, err
 		}
 		took := time.Since(asked)
@@ -233,7 +246,7 @@ func (c httpPods) get(ctx context.Context, addr, path string) (*http.Response, e
 	return resp, nil
 }
 
-func (c httpPods) do(ctx context.Context, method, addr, path string, in, out any) error {
+func (c httpPods) do(ctx context.Context, method, addr, path string, in, out any, most bound) error {
 	var body io.Reader
 	if in != nil {
 		b, err := json.Marshal(in)
@@ -254,9 +267,12 @@ func (c httpPods) do(ctx context.Context, method, addr, path string, in, out any
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	b, err := io.ReadAll(io.LimitReader(resp.Body, int64(most.bytes)+1))
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", method, req.URL, err)
+	}
+	if n := bytes.Count(b, []byte{','}); len(b) > most.bytes || n > most.values {
+		return fmt.Errorf("%s %s: the answer has more than %d bytes or %d values, which is more than that of any node", method, req.URL, most.bytes, most.values)
 	}
 	if resp.StatusCode != http.StatusOK {
 		err := fmt.Errorf("%s %s: %s: %s", method, req.URL, resp.Status, strings.TrimSpace(string(b[:min(len(b), 512)])))
@@ -264,6 +280,10 @@ func (c httpPods) do(ctx context.Context, method, addr, path string, in, out any
 			return &admin.BadRequest{Err: err}
 		}
 		return err
+	}
+	if len(b) > small.bytes {
+		decoding.Lock()
+		defer decoding.Unlock()
 	}
 	if err := json.Unmarshal(b, out); err != nil {
 		return fmt.Errorf("%s %s: the answer is no %T: %w", method, req.URL, out, err)

@@ -96,6 +96,58 @@ func TestHTTPNodeClient(t *testing.T) {
 	}
 }
 
+// Answers that are far longer than those of any node are not read to their end, and not decoded.
+func TestAnswersAreBounded(t *testing.T) {
+	credentials, folder := unitCredentials(t, "uid")
+	for name, c := range map[string]struct {
+		begin, element, end string
+		most                bound
+	}{
+		"a status of many links":    {`{"links": [`, `{}`, `]}`, statusBound},
+		"a status of a long reason": {`{"reason": "`, "0123456789", `"}`, statusBound},
+		"a log of many entries":     {`{"entries": [`, `{}`, `]}`, listBound},
+		"an audit of many shards":   {`{"shards": [`, `{}`, `]}`, listBound},
+		"a clock":                   {`{"wallNanoseconds": [`, `0`, `]}`, small},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent := 0
+			addr := identitytest.Serve(t, folder, func(w http.ResponseWriter, _ *http.Request) {
+				fmt.Fprint(w, c.begin, c.element)
+				part := []byte(strings.Repeat(","+c.element, 1000))
+				for sent < 16<<20 {
+					n, err := w.Write(part)
+					if sent += n; err != nil {
+						return // nobody reads any more
+					}
+				}
+				fmt.Fprint(w, c.end)
+			})
+			nodes := New(credentials).Nodes("uid")
+			var err error
+			switch strings.Fields(name)[1] {
+			case "status":
+				_, err = nodes.Status(t.Context(), addr)
+			case "log":
+				_, err = nodes.Log(t.Context(), addr)
+			case "audit":
+				_, err = nodes.Audit(t.Context(), addr)
+			case "clock":
+				_, err = nodes.Clock(t.Context(), addr)
+			}
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("more than %d bytes or %d values", c.most.bytes, c.most.values)) {
+				t.Errorf("%v, want that it has more than %+v", err, c.most)
+			}
+		})
+	}
+	// Few bytes may be many values.
+	addr := identitytest.Serve(t, folder, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"links": [{}%s]}`, strings.Repeat(",{}", statusBound.values+1))
+	})
+	if _, err := New(credentials).Nodes("uid").Status(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "values") {
+		t.Errorf("%v, want that it has too many values", err)
+	}
+}
+
 // unitCredentials are an operator's, and what the pods of one of its databases find.
 func unitCredentials(t *testing.T, database types.UID) (*authority.Keeper, identity.Folder) {
 	t.Helper()
