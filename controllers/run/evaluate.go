@@ -109,7 +109,7 @@ func (s *scope) judge(ctx context.Context) (*result.Document, error) {
 				return nil, nil
 			}
 		}
-		if err := s.gather(ctx, f, workers); err != nil {
+		if err := s.gather(ctx, f); err != nil {
 			return nil, err
 		}
 		aside := s.aside()
@@ -144,7 +144,7 @@ func (s *scope) lostSince(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// document completes the facts with the audits and the history, and judges them.
+// document completes the facts with the audits, the history and the reports, and judges them.
 func (s *scope) document(ctx context.Context, f *judge.Facts, workers []workerState) (*result.Document, error) {
 	var err error
 	if f.Audits != nil {
@@ -158,6 +158,11 @@ func (s *scope) document(ctx context.Context, f *judge.Facts, workers []workerSt
 		if f.History, err = s.history(ctx, workers); err != nil {
 			return nil, err
 		}
+	}
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if f.Reports, err = s.readReports(ctx, workers); err != nil {
+		return nil, err
 	}
 	return judge.Document(f)
 }
@@ -225,14 +230,10 @@ func (s *scope) stalled(pending int, gone bool) bool {
 	return false
 }
 
-// gather gathers the facts, all but the history.
-func (s *scope) gather(ctx context.Context, f *judge.Facts, workers []workerState) error {
+// gather gathers the facts, all but audits, reports and the history.
+func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 	d := &s.current.Database
 	f.Emulation, f.Machine = string(s.current.Emulation()), result.ThisMachine()
-	var err error
-	if f.Reports, err = s.readReports(ctx, workers); err != nil {
-		return err
-	}
 	before, err := s.startSnapshot(ctx)
 	if err != nil {
 		return err

@@ -354,6 +354,9 @@ func (s *scope) nodeLost(n *database.Node, before *snapshot) {
 	}
 }
 
+// mostReportValues is how many values the reports of a run may have together. Workers report some ten for each second of a run.
+const mostReportValues = 600_000
+
 // readReports reads what all workers have handed in. A report that its worker has not written, or that it has written by another
 // configuration or start than it was given, ends the run.
 func (s *scope) readReports(ctx context.Context, workers []workerState) ([]*result.Report, error) {
@@ -374,6 +377,7 @@ func (s *scope) readReports(ctx context.Context, workers []workerState) ([]*resu
 		configs[region] = identity.Digest(file)
 	}
 	var reports []*result.Report
+	left := mostReportValues
 	for i := range workers {
 		w := &workers[i]
 		h := &deploy.HandIn{
@@ -383,10 +387,11 @@ func (s *scope) readReports(ctx context.Context, workers []workerState) ([]*resu
 		if err := h.Verify(w.report.Data[deploy.KeySeal], reportKey(authority, s.run, w.region, w.index)); err != nil {
 			return nil, troubled(result.ReasonReportForged, "the report of %s in ConfigMap %s: %s", w.place(), w.report.Name, err)
 		}
-		r, err := result.DecodeReport(h.Report)
+		r, values, err := result.DecodeReport(h.Report, left)
 		if err != nil {
 			return nil, troubled("ReportUnreadable", "the report of %s cannot be read: %s", w.name(), err)
 		}
+		left -= values
 		reports = append(reports, r)
 	}
 	return reports, nil

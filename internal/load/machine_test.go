@@ -80,7 +80,7 @@ func (w *world) run(t *testing.T, m *Machine) *result.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := result.DecodeReport(b); err != nil {
+	if _, _, err := result.DecodeReport(b, math.MaxInt); err != nil {
 		t.Fatal(err)
 	}
 	return r

@@ -1,6 +1,7 @@
 package result
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -444,13 +445,18 @@ func (r *Report) Cut(repetitions int, durationMicroseconds int64) {
 // Encode writes the report as gzipped JSON, small enough for a ConfigMap.
 func (r *Report) Encode() ([]byte, error) { return pack.JSON(r) }
 
-// DecodeReport reads what Encode has written and checks that it can be merged.
-func DecodeReport(b []byte) (*Report, error) {
+// DecodeReport reads what Encode has written and checks that it can be merged. It returns how many values there are, of which it
+// reads at most so many: a value takes up to a hundred times the memory of its text, and the texts are whoever's who has the key.
+func DecodeReport(b []byte, most int) (r *Report, values int, err error) {
 	text, err := pack.Unpack(b)
 	if err != nil {
-		return nil, fmt.Errorf("worker report: %w", err)
+		return nil, 0, fmt.Errorf("worker report: %w", err)
 	}
-	return ParseReport(text)
+	if values = bytes.Count(text, []byte{','}); values > most {
+		return nil, values, fmt.Errorf("worker report: it has %d values, more than the %d that are read", values, most)
+	}
+	r, err = ParseReport(text)
+	return r, values, err
 }
 
 // ParseReport reads a report from JSON and checks that it can be merged.

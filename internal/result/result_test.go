@@ -3,6 +3,7 @@ package result
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -154,7 +155,14 @@ func TestSizes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("a worker's report: %d bytes", len(b))
+	_, values, err := DecodeReport(b, 50_000)
+	if err != nil {
+		t.Errorf("a worker's report is not read: %v", err)
+	}
+	if _, _, err := DecodeReport(b, values-1); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("it has %d values, more than the %d", values, values-1)) {
+		t.Errorf("%v, want that it has too many values", err)
+	}
+	t.Logf("a worker's report: %d bytes, %d values", len(b), values)
 	if len(b) > 600_000 {
 		t.Errorf("a worker's report has %d bytes, which is not well under a ConfigMap's 900 kB", len(b))
 	}
