@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"maps"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -24,14 +26,14 @@ const resync = time.Hour
 func CacheOptions(namespace string) cache.Options {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{LabelManagedBy: ManagedBy})}
 	o := cache.Options{
-		DefaultTransform: stripManagedFields,
+		DefaultTransform: strip,
 		SyncPeriod:       ptr.To(resync),
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.ConfigMap{}:   {Label: ours.Label, Transform: stripConfigMap},
-			&corev1.Pod{}:         ours,
+			&corev1.Pod{}:         {Label: ours.Label, Transform: stripPod},
 			&corev1.Service{}:     ours,
 			&appsv1.StatefulSet{}: ours,
-			&batchv1.Job{}:        ours,
+			&batchv1.Job{}:        {Label: ours.Label, Transform: stripJob},
 
 			&networkingv1.NetworkPolicy{}: ours,
 		},
@@ -42,23 +44,52 @@ func CacheOptions(namespace string) cache.Options {
 	return o
 }
 
-func stripManagedFields(obj any) (any, error) {
+const (
+	// ownAnnotations is how the names of the operator's annotations begin.
+	ownAnnotations = "geobench.dev/"
+	// longestAnnotation is more than any of these takes, in bytes.
+	longestAnnotation = 1 << 10
+)
+
+// strip takes away what nobody reads of any object: managed fields, and annotations that are not the operator's. Whoever may write
+// objects of a namespace may give them its label, and make them as large as the API server takes.
+func strip(obj any) (any, error) {
 	if m, ok := obj.(metav1.Object); ok {
 		m.SetManagedFields(nil)
+		maps.DeleteFunc(m.GetAnnotations(), func(key, value string) bool {
+			return !strings.HasPrefix(key, ownAnnotations) || len(value) > longestAnnotation
+		})
 	}
 	return obj, nil
 }
 
+// stripPod keeps where a pod runs, what holds it back and how it is.
+func stripPod(obj any) (any, error) {
+	if pod, ok := obj.(*corev1.Pod); ok {
+		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulingGates: pod.Spec.SchedulingGates}
+	}
+	return strip(obj)
+}
+
+// stripJob keeps how a Job is.
+func stripJob(obj any) (any, error) {
+	if job, ok := obj.(*batchv1.Job); ok {
+		job.Spec = batchv1.JobSpec{}
+	}
+	return strip(obj)
+}
+
+// longestState is more than any state of a worker, in bytes.
+const longestState = 64
+
 // stripConfigMap keeps a worker's state, which wakes its run up. Everything else is read from the API server when needed.
 func stripConfigMap(obj any) (any, error) {
-	cm, ok := obj.(*corev1.ConfigMap)
-	if !ok {
-		return obj, nil
+	if cm, ok := obj.(*corev1.ConfigMap); ok {
+		state := cm.Data[deploy.KeyState]
+		cm.BinaryData, cm.Data = nil, nil
+		if state != "" && len(state) <= longestState {
+			cm.Data = map[string]string{deploy.KeyState: state}
+		}
 	}
-	state := cm.Data[deploy.KeyState]
-	cm.ManagedFields, cm.BinaryData, cm.Data = nil, nil, nil
-	if state != "" {
-		cm.Data = map[string]string{deploy.KeyState: state}
-	}
-	return cm, nil
+	return strip(obj)
 }

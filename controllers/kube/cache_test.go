@@ -1,0 +1,61 @@
+package kube
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/internal/deploy"
+)
+
+// What the cache keeps of objects does not grow with what others write into them.
+func TestCacheKeepsLittle(t *testing.T) {
+	large := strings.Repeat("x", 100_000)
+	labels := map[string]string{LabelManagedBy: ManagedBy}
+	meta := metav1.ObjectMeta{Name: "o", Labels: labels, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: large}},
+		Annotations: map[string]string{"geobench.dev/network-generation": "7", "geobench.dev/large": large, "other": large}}
+	kept := metav1.ObjectMeta{Name: "o", Labels: labels, Annotations: map[string]string{"geobench.dev/network-generation": "7"}}
+	containers := []corev1.Container{{Name: "c", Env: []corev1.EnvVar{{Name: "A", Value: large}}}}
+	gates := []corev1.PodSchedulingGate{{Name: "g"}}
+	for name, c := range map[string]struct {
+		strip    cache.TransformFunc
+		is, want client.Object
+	}{
+		"Pod": {
+			stripPod,
+			&corev1.Pod{ObjectMeta: *meta.DeepCopy(), Spec: corev1.PodSpec{NodeName: "n", SchedulingGates: gates, Containers: containers}, Status: corev1.PodStatus{PodIP: "10.0.0.1"}},
+			&corev1.Pod{ObjectMeta: kept, Spec: corev1.PodSpec{NodeName: "n", SchedulingGates: gates}, Status: corev1.PodStatus{PodIP: "10.0.0.1"}},
+		},
+		"Job": {
+			stripJob,
+			&batchv1.Job{ObjectMeta: *meta.DeepCopy(), Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: containers}}}, Status: batchv1.JobStatus{Active: 1}},
+			&batchv1.Job{ObjectMeta: kept, Status: batchv1.JobStatus{Active: 1}},
+		},
+		"ConfigMap": {
+			stripConfigMap,
+			&corev1.ConfigMap{ObjectMeta: *meta.DeepCopy(), Data: map[string]string{deploy.KeyState: deploy.StateReady, "a": large}, BinaryData: map[string][]byte{"b": []byte(large)}},
+			&corev1.ConfigMap{ObjectMeta: kept, Data: map[string]string{deploy.KeyState: deploy.StateReady}},
+		},
+		"ConfigMap with a long state": {
+			stripConfigMap,
+			&corev1.ConfigMap{ObjectMeta: *meta.DeepCopy(), Data: map[string]string{deploy.KeyState: large}},
+			&corev1.ConfigMap{ObjectMeta: kept},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := c.strip(c.is)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
