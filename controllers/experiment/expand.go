@@ -1,8 +1,10 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -19,11 +21,18 @@ import (
 )
 
 // expansions keep expanded experiments in memory: thousands of points take seconds to validate. What is kept is only what
-// would come out again.
+// would come out again. Of all that there are, those that were used last are kept, and one is expanded at a time, since whoever may
+// write experiments decides how large they are.
 type expansions struct {
+	expanding sync.Mutex
+
 	mu   sync.Mutex
-	kept map[types.NamespacedName]expansion
+	kept map[types.NamespacedName]*expansion
+	uses int64
 }
+
+// keptRuns is how many runs the experiments that are kept have together, but for the last one's: some 100 MB.
+const keptRuns = 20_000
 
 // expansion is an expanded experiment, or why there is none.
 type expansion struct {
@@ -31,22 +40,42 @@ type expansion struct {
 	of         string
 	experiment *experiment.Experiment
 	err        error
+	runs       int
+	used       int64 // counts uses of all
 }
 
-func (x *expansions) get(name types.NamespacedName, of string) (expansion, bool) {
+func (x *expansions) get(name types.NamespacedName, of string) (*expansion, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	e, ok := x.kept[name]
-	return e, ok && e.of == of
+	if !ok || e.of != of {
+		return nil, false
+	}
+	x.uses++
+	e.used = x.uses
+	return e, true
 }
 
-func (x *expansions) put(name types.NamespacedName, e expansion) {
+// put keeps an expansion, and drops others where there are too many.
+func (x *expansions) put(name types.NamespacedName, e *expansion) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.kept == nil {
-		x.kept = map[types.NamespacedName]expansion{}
+		x.kept = map[types.NamespacedName]*expansion{}
 	}
+	if e.experiment != nil {
+		e.runs = len(e.experiment.Runs())
+	}
+	x.uses++
+	e.used = x.uses
 	x.kept[name] = e
+	runs := 0
+	byUse := slices.SortedFunc(maps.Keys(x.kept), func(a, b types.NamespacedName) int { return cmp.Compare(x.kept[b].used, x.kept[a].used) })
+	for i, n := range byUse {
+		if runs += x.kept[n].runs; i > 0 && runs > keptRuns {
+			delete(x.kept, n)
+		}
+	}
 }
 
 func (x *expansions) forget(name types.NamespacedName) {
@@ -64,8 +93,10 @@ func (s *scope) expand(ctx context.Context) error {
 	name := client.ObjectKeyFromObject(s.experiment)
 	x, ok := s.expansions.get(name, of)
 	if !ok {
-		x = expansion{of: of}
+		s.expansions.expanding.Lock()
+		x = &expansion{of: of}
 		x.experiment, x.err = experiment.New(bundle, s.experiment.DeepCopy(), s.Abilities)
+		s.expansions.expanding.Unlock()
 		s.expansions.put(name, x)
 	}
 	if problems, ok := check.As(x.err); ok && problems.NotFound() {

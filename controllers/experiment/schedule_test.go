@@ -162,7 +162,7 @@ func TestTheLargestReportFits(t *testing.T) {
 func TestExpansionsAreForgotten(t *testing.T) {
 	name := types.NamespacedName{Namespace: "test", Name: "e"}
 	r := &Reconciler{Live: fake.NewClientBuilder().WithScheme(kube.Scheme()).Build(), Errands: errand.NewRunner()}
-	r.expansions.put(name, expansion{of: "first"})
+	r.expansions.put(name, &expansion{of: "first"})
 	if _, ok := r.expansions.get(name, "second"); ok {
 		t.Error("what was kept of an experiment counts for another one")
 	}
@@ -171,5 +171,33 @@ func TestExpansionsAreForgotten(t *testing.T) {
 	}
 	if n := len(r.expansions.kept); n > 0 {
 		t.Errorf("%d are kept of experiments that are gone", n)
+	}
+}
+
+// Of large experiments those that were used last are kept, and as many as fit.
+func TestExpansionsAreBounded(t *testing.T) {
+	large := func(runs int) *expansion {
+		return &expansion{of: "first", experiment: &experiment.Experiment{Points: []*experiment.Point{{Runs: make([]*experiment.Run, runs)}}}}
+	}
+	var x expansions
+	name := func(n string) types.NamespacedName { return types.NamespacedName{Name: n} }
+	for _, n := range []string{"a", "b", "c"} {
+		x.put(name(n), large(keptRuns/3))
+	}
+	x.get(name("a"), "first")
+	x.put(name("d"), large(keptRuns/3))
+	x.put(name("small"), large(1))
+	if got := slices.Sorted(func(yield func(string) bool) {
+		for n := range x.kept {
+			if !yield(n.Name) {
+				return
+			}
+		}
+	}); !slices.Equal(got, []string{"a", "c", "d", "small"}) {
+		t.Errorf("%v are kept", got)
+	}
+	x.put(name("huge"), large(2*keptRuns))
+	if _, ok := x.get(name("huge"), "first"); !ok || len(x.kept) != 1 {
+		t.Errorf("%d are kept beside the one that is being played", len(x.kept)-1)
 	}
 }

@@ -135,7 +135,9 @@ func (s *scope) describe(context.Context) error {
 	s.condition(v1alpha1.ConditionCompleted, false, reason, message)
 	s.condition(v1alpha1.ConditionFailed, false, reason, message)
 	st.CompletionTime, st.Claims, st.ClaimsHold, st.ReportRef = nil, nil, "", nil
-	s.again = kube.PollSlow
+	if reason != health.Suspended { // it is woken up when its spec or its runs change
+		s.again = kube.PollSlow
+	}
 	return nil
 }
 

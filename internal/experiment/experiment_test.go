@@ -293,6 +293,9 @@ func TestRunsThatAreEqual(t *testing.T) {
 	if runs[0].DatabaseHash != runs[1].DatabaseHash || runs[0].DatabaseHash == runs[2].DatabaseHash {
 		t.Errorf("databases %s, %s of near and %s of far", runs[0].DatabaseHash, runs[1].DatabaseHash, runs[2].DatabaseHash)
 	}
+	if runs[0].Database != runs[1].Database || runs[0].Profile != runs[1].Profile || runs[0].Database == runs[2].Database {
+		t.Error("runs on equal databases have one each, which takes most of the memory of an experiment")
+	}
 }
 
 func TestFigures(t *testing.T) {
