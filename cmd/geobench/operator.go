@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -96,6 +98,7 @@ func (o *operatorOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	leaveRoom()
 	log := logr.FromSlogHandler(slog.NewJSONHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
@@ -110,6 +113,14 @@ func (o *operatorOptions) run(cmd *cobra.Command) error {
 	}
 	log.Info("starting", "version", version.String(), "image", o.nodeImage, "namespace", o.namespace)
 	return mgr.Start(cmd.Context())
+}
+
+// leaveRoom keeps a tenth of the memory that the Go runtime was told to make do with (GOMEMLIMIT) for what is not its own. The chart can
+// tell it the container's limit, and nothing less.
+func leaveRoom() {
+	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
+		debug.SetMemoryLimit(limit / 10 * 9)
+	}
 }
 
 // around is what is around databases, for their NetworkPolicies; nil when none are asked for.
