@@ -31,8 +31,8 @@ type expansions struct {
 	uses int64
 }
 
-// keptRuns is how many runs the experiments that are kept have together, but for the last one's: some 100 MB.
-const keptRuns = 20_000
+// keptRuns is how many runs the experiments that are kept have together, but for the last one's: some 40 MB.
+const keptRuns = experiment.MaxPoints
 
 // expansion is an expanded experiment, or why there is none.
 type expansion struct {

@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -83,7 +84,7 @@ func (r *Run) Hash() string { return r.hash }
 func New(b *manifest.Bundle, object *v1alpha1.Experiment, a check.Abilities) (*Experiment, error) {
 	e := &Experiment{Name: object.Name, Claims: object.Spec.Claims, source: b.Source("Experiment", object.Name), object: object}
 	x := &expansion{Experiment: e, bundle: b, abilities: a}
-	for _, step := range []func(){x.systems, x.parameters, x.size, x.expand, x.share, x.names, x.claims} {
+	for _, step := range []func(){x.systems, x.parameters, x.size, x.expand, x.names, x.claims} {
 		if step(); len(x.problems) > 0 {
 			return nil, x.problems
 		}
@@ -98,6 +99,9 @@ type expansion struct {
 	abilities check.Abilities
 	databases []template
 	problems  manifest.Problems
+	// shared has a run for each hash of a database: others on an equal one have the same. There may be thousands of points, and
+	// databases take most of their memory.
+	shared sync.Map
 }
 
 // template is a database before its parameters are set.
@@ -376,22 +380,13 @@ func (x *expansion) validate(made *Run, db, run map[string]any, full bool) manif
 	}
 	sum = sha256.Sum256(text)
 	made.DatabaseHash = hex.EncodeToString(sum[:4])
+	if same, ok := x.shared.LoadOrStore(made.DatabaseHash, made); ok {
+		made.Database, made.Profile = same.(*Run).Database, same.(*Run).Profile
+	}
 	return nil
 }
 
 func (x *expansion) runName(hash string) string { return x.Name + "-" + hash[:8] }
-
-// share lets runs on equal databases have the same one: there may be thousands of points, and databases take most of their memory.
-func (x *expansion) share() {
-	first := map[string]*Run{}
-	for _, run := range x.Runs() {
-		if same, ok := first[run.DatabaseHash]; ok {
-			run.Database, run.Profile = same.Database, same.Profile
-		} else {
-			first[run.DatabaseHash] = run
-		}
-	}
-}
 
 // names gives another name to a run whose name is taken: eight digits are few where there are thousands of runs.
 func (x *expansion) names() {
