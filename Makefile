@@ -52,6 +52,10 @@ soak: ## Explore SEEDS (default 10000) seeds per protocol in the simulator: faul
 crowd: ## Twenty runs measure at once; a thousand wait for one database beside two hundred that hang: lateness of faults, requests to the API server (7 min)
 	GEOBENCH_CROWD=1 KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -count 1 -timeout 20m -v -run 'TestCrowd|TestTwentyRuns' ./controllers
 
+.PHONY: hostile
+hostile: bin/geobench ## The released operator in 512 MiB: what the editors of a namespace can send; twenty runs whose API server restarts: memory, requests (10 min)
+	GEOBENCH_OPERATOR="$(CURDIR)/bin/geobench" KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -count 1 -timeout 30m -v -run 'TestHostileNamespace|TestTwentyRunsOfAProcess' ./controllers
+
 .PHONY: e2e
 e2e: ## Run the end-to-end tests on the local node
 	hack/e2e.sh "$(IMAGE)"

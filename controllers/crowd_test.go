@@ -334,6 +334,14 @@ func (w *world) startManager(pods podclient.Clients) *reachedAPI {
 	ctx, stop := context.WithCancel(context.Background())
 	stopped := make(chan error, 1)
 	go func() { stopped <- mgr.Start(ctx) }()
+	w.t.Cleanup(func() { stop(); w.must(<-stopped) })
+	w.realTime()
+	return api
+}
+
+// realTime lets the world's clock show the real time, until the test ends.
+func (w *world) realTime() {
+	ctx, stop := context.WithCancel(context.Background())
 	ticking := make(chan struct{})
 	go func() {
 		defer close(ticking)
@@ -341,8 +349,7 @@ func (w *world) startManager(pods podclient.Clients) *reachedAPI {
 			w.clock.SetTime(<-tick.C)
 		}
 	}()
-	w.t.Cleanup(func() { stop(); <-ticking; w.must(<-stopped) })
-	return api
+	w.t.Cleanup(func() { stop(); <-ticking })
 }
 
 // play lets the world of a manager go on, in real time, until something is the case.

@@ -1,0 +1,561 @@
+package controllers
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/identity"
+)
+
+// operatorVariable names the environment variable with the released binary, for the tests that start it (make hostile).
+const operatorVariable = "GEOBENCH_OPERATOR"
+
+// operatorLimit is the memory limit of the operator's container in bytes, as the chart has it.
+const operatorLimit = 512 << 20
+
+// operatorProcess is the operator as it is released: a process of its own, with the flags and the memory of the chart. Whenever it
+// ends, it is started again, as a kubelet would.
+type operatorProcess struct {
+	t       *testing.T
+	metrics string // where its metrics are
+	log     *lockedBuffer
+
+	mu       sync.Mutex
+	process  *os.Process
+	restarts int
+	peak     int64 // of the processes before
+}
+
+// startOperator starts the operator, with a namespace for its own objects. It ends with the test.
+func startOperator(t *testing.T, namespace string) *operatorProcess {
+	t.Helper()
+	o := &operatorProcess{t: t, metrics: freeAddress(t), log: &lockedBuffer{}}
+	start := func(kubeconfig string) (*exec.Cmd, error) {
+		cmd := exec.Command(os.Getenv(operatorVariable), "operator", "--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address="+o.metrics,
+			"--metrics-secure=false", "--leader-elect=true", "--leader-election-namespace="+namespace, "--credentials-namespace="+namespace, "--node-image="+testImage)
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, fmt.Sprintf("GOMEMLIMIT=%d", operatorLimit))
+		cmd.Stdout, cmd.Stderr = o.log, o.log
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a test that panics has no clean-up
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		defer func() { o.process = cmd.Process }()
+		return cmd, cmd.Start()
+	}
+	config := kubeconfig(t)
+	cmd, err := start(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopping, ended := make(chan struct{}), make(chan error, 1)
+	go o.holdToLimit(stopping)
+	go func() {
+		for {
+			err := cmd.Wait()
+			fmt.Fprintf(o.log, "the operator has ended: %v\n", err)
+			o.mu.Lock()
+			o.restarts++
+			o.peak = max(o.peak, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss<<10)
+			o.mu.Unlock()
+			select {
+			case <-stopping:
+				ended <- nil
+				return
+			case <-time.After(time.Second): // the kubelet's pause is longer
+			}
+			if cmd, err = start(config); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		close(stopping)
+		o.mu.Lock()
+		_ = o.process.Signal(syscall.SIGTERM)
+		o.mu.Unlock()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("the operator's last words: %s", o.log.tail(8<<10))
+		}
+	})
+	return o
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // nobody has connected
+	return l.Addr().String()
+}
+
+// kubeconfig writes how to reach the tests' API server into a file.
+func kubeconfig(t *testing.T) string {
+	t.Helper()
+	c := clientcmdapi.NewConfig()
+	c.Clusters["test"] = &clientcmdapi.Cluster{Server: apiServer.Host, CertificateAuthorityData: apiServer.CAData}
+	c.AuthInfos["test"] = &clientcmdapi.AuthInfo{ClientCertificateData: apiServer.CertData, ClientKeyData: apiServer.KeyData}
+	c.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
+	c.CurrentContext = "test"
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*c, file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// lockedBuffer keeps what a process says.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) tail(n int) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	text := b.b.Bytes()
+	return string(text[max(0, len(text)-n):])
+}
+
+// holdToLimit kills an operator that takes more memory than its container may, as the kernel would.
+func (o *operatorProcess) holdToLimit(stopping chan struct{}) {
+	for tick := time.NewTicker(50 * time.Millisecond); ; {
+		select {
+		case <-stopping:
+			return
+		case <-tick.C:
+		}
+		o.mu.Lock()
+		if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", o.process.Pid)); err == nil {
+			if m := residentSet.FindSubmatch(status); m != nil && kilobytes(m[1]) > operatorLimit {
+				fmt.Fprintf(o.log, "the operator is out of memory: %s\n", m[0])
+				_ = o.process.Kill()
+			}
+		}
+		o.mu.Unlock()
+	}
+}
+
+// memory returns what the kernel counts of the operator's memory in bytes: what is its own now, without the pages of its binary, which
+// the kernel takes back when it likes, and the largest resident set that it has had, with them.
+func (o *operatorProcess) memory() (own, peak int64) {
+	o.t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", o.process.Pid))
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	now, most := ownSet.FindSubmatch(status), largestSet.FindSubmatch(status)
+	if now == nil || most == nil { // it has just ended
+		return 0, o.peak
+	}
+	return kilobytes(now[1]), max(o.peak, kilobytes(most[1]))
+}
+
+// What /proc/PID/status says of a process's memory.
+var (
+	residentSet = regexp.MustCompile(`(?m)^VmRSS:\s+(\d+) kB$`)
+	ownSet      = regexp.MustCompile(`(?m)^RssAnon:\s+(\d+) kB$`)
+	largestSet  = regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`)
+)
+
+// kilobytes is a number of them, in bytes.
+func kilobytes(digits []byte) int64 {
+	n, _ := strconv.ParseInt(string(digits), 10, 64) // these are digits
+	return n << 10
+}
+
+// restarted is how often the operator has ended and was started again.
+func (o *operatorProcess) restarted() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.restarts
+}
+
+// metric returns the samples of one of the operator's own metrics, by their labels as they are written.
+func (o *operatorProcess) metric(name string) map[string]float64 {
+	o.t.Helper()
+	resp, err := http.Get("http://" + o.metrics + "/metrics")
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // all of it is read
+	out := map[string]float64{}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		sample, value, _ := strings.Cut(lines.Text(), " ")
+		labels, ok := strings.CutPrefix(sample, name)
+		if ok && (labels == "" || labels[0] == '{') {
+			if out[labels], err = strconv.ParseFloat(value, 64); err != nil {
+				o.t.Fatal(err)
+			}
+		}
+	}
+	if err := lines.Err(); err != nil {
+		o.t.Fatal(err)
+	}
+	return out
+}
+
+// heap is how many bytes the operator's heap takes.
+func (o *operatorProcess) heap() int64 { return int64(o.metric("go_memstats_heap_inuse_bytes")[""]) }
+
+// newWorldOfProcess makes a world for an operator that is a process of its own: see onLoopback.
+func newWorldOfProcess(t *testing.T, answer func(*corev1.Pod, http.Handler) http.Handler) *world {
+	t.Helper()
+	if os.Getenv(operatorVariable) == "" {
+		t.Skipf("%s is not set: make hostile runs this test", operatorVariable)
+	}
+	w := newWorld(t)
+	w.onLoopback(answer)
+	return w
+}
+
+// loopbacks counts the worlds whose pods are on loopback: each has addresses of its own.
+var loopbacks atomic.Int32
+
+// onLoopback gives the pods of the world addresses of this machine, where they answer the operator over the network, and lets the
+// world's time pass. What they answer is what the world's nodes do, unless answer says otherwise.
+func (w *world) onLoopback(answer func(pod *corev1.Pod, played http.Handler) http.Handler) {
+	w.t.Helper()
+	w.realTime()
+	served := &loopback{w: w, prefix: fmt.Sprintf("127.%d.", 65+loopbacks.Add(1)), answer: answer, folders: map[string]identity.Folder{}}
+	w.client = interceptor.NewClient(w.client.(client.WithWatch), interceptor.Funcs{
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+			if pod, ok := obj.(*corev1.Pod); ok {
+				if err := served.start(ctx, pod); err != nil {
+					return err
+				}
+			}
+			return c.SubResource(sub).Update(ctx, obj, opts...)
+		},
+	})
+}
+
+// loopback is the network of the pods of a world.
+type loopback struct {
+	w       *world
+	prefix  string // takes the place of "10.0." in their addresses
+	answer  func(*corev1.Pod, http.Handler) http.Handler
+	folders map[string]identity.Folder // of the credentials of each database
+}
+
+// start moves a pod to its address on this machine, and serves its administration there.
+func (l *loopback) start(ctx context.Context, pod *corev1.Pod) error {
+	rest, ok := strings.CutPrefix(pod.Status.PodIP, "10.0.")
+	if !ok {
+		return nil
+	}
+	played := net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(deploy.AdminPort))
+	pod.Status.PodIP = l.prefix + rest
+	pod.Status.PodIPs[0].IP = pod.Status.PodIP
+	folder, err := l.folder(ctx, pod.Labels[kube.LabelDatabase])
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(deploy.AdminPort)))
+	if err != nil {
+		return err
+	}
+	var h http.Handler = l.w.workerHandler(pod)
+	if pod.Labels[kube.LabelRole] == kube.RoleNode {
+		h = l.w.nodeHandler(played)
+	}
+	if l.answer != nil {
+		h = l.answer(pod, h)
+	}
+	serving, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- admin.Serve(serving, folder.Listener(listener, func(net.Addr, error) {}), h) }()
+	l.w.t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			l.w.t.Error(err)
+		}
+	})
+	return nil
+}
+
+// folder is what the pods of a database have mounted.
+func (l *loopback) folder(ctx context.Context, database string) (identity.Folder, error) {
+	if f, ok := l.folders[database]; ok {
+		return f, nil
+	}
+	secret := &corev1.Secret{}
+	key := types.NamespacedName{Namespace: l.w.namespace, Name: kube.CredentialsName(makeDatabase(database).obj())}
+	if err := l.w.client.Get(ctx, key, secret); err != nil {
+		return "", err
+	}
+	folder := l.w.t.TempDir()
+	for file, b := range secret.Data {
+		if err := os.WriteFile(filepath.Join(folder, file), b, 0o600); err != nil {
+			return "", err
+		}
+	}
+	l.folders[database] = identity.Folder(folder)
+	return l.folders[database], nil
+}
+
+// nodeHandler is the administration of the world's node at addr.
+func (w *world) nodeHandler(addr string) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", admin.NewHandler(&playedNode{w, addr}))
+	mux.HandleFunc("GET "+admin.PathClock, func(out http.ResponseWriter, r *http.Request) {
+		n, err := w.node(addr)
+		if err != nil {
+			http.Error(out, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		now := time.Now()
+		_ = json.NewEncoder(out).Encode(admin.Reading{Wall: now.UnixNano(), Monotonic: now.Sub(n.zero)})
+	})
+	return mux
+}
+
+// workerHandler is the administration of the world's worker in a pod.
+func (w *world) workerHandler(pod *corev1.Pod) *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+admin.PathClock, admin.ServeClock)
+	mux.HandleFunc("GET "+deploy.PathHistory, func(out http.ResponseWriter, r *http.Request) {
+		file, err := w.History(r.Context(), net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(deploy.AdminPort)))
+		if err != nil {
+			http.Error(out, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.Copy(out, file)
+	})
+	return mux
+}
+
+// playedNode is a node of the world as its administration has it.
+type playedNode struct {
+	w    *world
+	addr string
+}
+
+func (n *playedNode) Status(ctx context.Context) (*admin.Status, error) {
+	return n.w.Status(ctx, n.addr)
+}
+func (n *playedNode) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadResponse, error) {
+	return n.w.Load(ctx, n.addr, req)
+}
+func (n *playedNode) Audit(ctx context.Context) (*admin.Audit, error) { return n.w.Audit(ctx, n.addr) }
+func (n *playedNode) Disturb(ctx context.Context, a *admin.Agenda) error {
+	return n.w.Disturb(ctx, n.addr, a)
+}
+func (n *playedNode) Log() *admin.Log {
+	log, err := n.w.Log(context.Background(), n.addr)
+	if err != nil {
+		return &admin.Log{}
+	}
+	return log
+}
+func (n *playedNode) Healthy() error { return nil }
+func (n *playedNode) Ready() error   { return nil }
+
+// restartAPIServer ends the tests' API server with a signal, and starts it again on the same port and data. It returns how long it
+// was away.
+func restartAPIServer(t *testing.T, signal syscall.Signal) time.Duration {
+	t.Helper()
+	pid, argv := apiServerProcess(t)
+	if err := syscall.Kill(pid, signal); err != nil {
+		t.Fatal(err)
+	}
+	log := &lockedBuffer{}
+	began := time.Now()
+	until := func(what string, done func(context.Context) bool) {
+		t.Helper()
+		if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) { return done(ctx), nil }); err != nil {
+			t.Fatalf("the API server %s: %v\n%s", what, err, log.tail(8<<10))
+		}
+	}
+	until("does not end", func(context.Context) bool { return syscall.Kill(pid, 0) != nil })
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stderr = log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it serves the tests after this one too
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = cmd.Wait() }()
+	asking, err := rest.HTTPClientFor(apiServer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until("does not come back", func(ctx context.Context) bool {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(apiServer.Host, "/")+"/readyz", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := asking.Do(req)
+		if err != nil {
+			return false
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+	return time.Since(began)
+}
+
+// apiServerProcess finds the API server among the processes that this one has started.
+func apiServerProcess(t *testing.T) (pid int, argv []string) {
+	t.Helper()
+	children, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range children {
+		text, err := os.ReadFile(file)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // the thread has ended
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, child := range strings.Fields(string(text)) {
+			line, err := os.ReadFile(filepath.Join("/proc", child, "cmdline"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			argv := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+			if filepath.Base(argv[0]) != "kube-apiserver" {
+				continue
+			}
+			if pid, err = strconv.Atoi(child); err != nil {
+				t.Fatal(err)
+			}
+			return pid, argv
+		}
+	}
+	t.Fatal("the API server is no process of this test's")
+	return 0, nil
+}
+
+// TestTwentyRunsOfAProcess: twenty runs measure at once, led by the released operator as a process of its own. In the second round the
+// API server is killed meanwhile, and later terminated, and started again. Nothing is lost or done twice, and the operator stays below
+// 150 MB. GEOBENCH_OPERATOR names its binary (make hostile).
+func TestTwentyRunsOfAProcess(t *testing.T) {
+	for name, signals := range map[string][]syscall.Signal{"API server stays": nil, "API server restarts": {syscall.SIGKILL, syscall.SIGTERM}} {
+		t.Run(name, func(t *testing.T) { twentyRuns(t, signals) })
+	}
+}
+
+// twentyRuns sends the signals to the API server while all of the runs measure.
+func twentyRuns(t *testing.T, signals []syscall.Signal) {
+	const runs, most = 20, 150_000_000
+	w := newWorldOfProcess(t, nil)
+	operator := startOperator(t, w.namespace)
+	for i := range runs {
+		name := fmt.Sprintf("d%02d", i)
+		w.create(makeDatabase(name).obj(), makeRun(name).database(name).duration(90*time.Second).faults(`[
+			{name: busy, at: 5s, duration: 10s, cpuStress: {target: {}, workers: 1}},
+			{name: cut, at: 20s, duration: 10s, networkPartition: {from: {regions: [us-west-2]}}}]`).obj())
+	}
+	all := func(is func(*v1alpha1.BenchmarkRun) bool) func() bool {
+		return func() bool {
+			for i := range runs {
+				if !is(w.getRun(fmt.Sprintf("d%02d", i))) {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	w.play("all runs measure", all(func(r *v1alpha1.BenchmarkRun) bool { return r.Status.Stage == v1alpha1.StageMeasure }))
+	for i, signal := range signals {
+		t.Logf("the API server got signal %q, and was away for %v", signal, restartAPIServer(t, signal).Round(100*time.Millisecond))
+		w.play(fmt.Sprintf("%d faults of each run are over", i+1), all(func(r *v1alpha1.BenchmarkRun) bool {
+			return len(r.Status.Faults) > i && r.Status.Faults[i].State == string(fault.Done)
+		}))
+	}
+	w.play("all runs are over", all(func(r *v1alpha1.BenchmarkRun) bool { return kube.Over(r) && len(r.Finalizers) == 0 }))
+
+	for i := range runs {
+		r := w.getRun(fmt.Sprintf("d%02d", i))
+		if r.Status.Verdict != v1alpha1.VerdictPassed {
+			t.Errorf("run %s ended %s: %s: %s", r.Name, r.Status.Verdict, r.Status.Reason, r.Status.Message)
+		}
+		if db := w.getDatabase(r.Name); db.Status.ActiveRun != "" || db.Status.Incarnation == "" {
+			t.Errorf("database %s is with %q, in incarnation %q", db.Name, db.Status.ActiveRun, db.Status.Incarnation)
+		}
+		for _, f := range r.Status.Faults {
+			if f.State != string(fault.Done) {
+				t.Errorf("run %s: fault %s is %s: %s", r.Name, f.Name, f.State, f.Message)
+			}
+		}
+		w.play("run "+r.Name+" has left its result alone", func() bool {
+			return slices.Equal(w.leftovers(r.Name), []string{"ConfigMap " + kube.ResultName(r)})
+		})
+	}
+	// Each node has loaded one data set, and each worker has started once. (A Job of the played cluster may make a pod anew while the
+	// operator deletes both.)
+	w.startedOnce()
+	if len(w.starts) != runs || w.loads != 2*runs || len(w.jobsRun) != 2*runs {
+		t.Errorf("%d runs were started, %d data sets loaded and %d workers made; want %d, %d and %d", len(w.starts), w.loads, len(w.jobsRun), runs, 2*runs, 2*runs)
+	}
+	for uid, starts := range w.starts {
+		if len(starts) != 2 {
+			t.Errorf("the workers of run %s were started %d times, want 2", uid, len(starts))
+		}
+	}
+	own, peak := operator.memory()
+	t.Logf("the operator takes %d MB without its binary, with it at most %d MB; it was started again %d times", own/1e6, peak/1e6, operator.restarted())
+	if peak > most {
+		t.Errorf("the operator took %d MB, want at most %d", peak/1e6, most/1_000_000)
+	}
+	if operator.restarted() > 0 { // its counters began anew
+		return
+	}
+	total := 0.0
+	requests := operator.metric("rest_client_requests_total")
+	for _, labels := range slices.Sorted(maps.Keys(requests)) {
+		t.Logf("requests per run: %6.1f %s", requests[labels]/runs, labels)
+		total += requests[labels]
+	}
+	t.Logf("requests per run: %6.1f", total/runs)
+}
