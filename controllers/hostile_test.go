@@ -1,0 +1,369 @@
+package controllers
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/yaml"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/controllers/results"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/pack"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// TestHostileNamespace: with the memory that the chart gives it, the released operator survives what the editors of a namespace can
+// make it read: answers, histories, reports and results that are far larger than any real one, experiments and objects as large as
+// there can be. A run of another namespace passes meanwhile, and once all of it is gone the operator's memory is what it was before.
+// GEOBENCH_OPERATOR names its binary (make hostile).
+func TestHostileNamespace(t *testing.T) {
+	w := newWorldOfProcess(t, nil)
+	enemy := newEnemy(t)
+	operator := startOperator(t, w.namespace)
+	w.create(makeDatabase("d").obj(), makeRun("before").database("d").obj())
+	passes := func(name string) {
+		t.Helper()
+		w.play("run "+name+" is over", func() bool { enemy.act(); return kube.Over(w.getRun(name)) })
+		if st := w.getRun(name).Status; st.Verdict != v1alpha1.VerdictPassed {
+			t.Errorf("run %s ended %s: %s: %s", name, st.Verdict, st.Reason, st.Message)
+		}
+	}
+	passes("before")
+	// What is made once, with the first experiment, stays.
+	own := experimentOf("own", w.namespace, "[{path: spec.seed, values: [1, 2]}]", "[]")
+	w.must(w.client.Create(w.ctx, own))
+	w.play("an experiment was looked at", func() bool {
+		w.must(w.client.Get(w.ctx, client.ObjectKeyFromObject(own), own))
+		return own.Status.ObservedGeneration > 0
+	})
+	before, _ := operator.memory()
+	heap := operator.heap()
+
+	enemy.attack()
+	w.create(makeRun("meanwhile").database("d").duration(time.Minute).faults(`[
+		{name: busy, at: 5s, duration: 10s, cpuStress: {target: {}, workers: 1}},
+		{name: cut, at: 20s, duration: 10s, networkPartition: {from: {regions: [us-west-2]}}}]`).obj())
+	passes("meanwhile")
+	w.play("the operator has seen all of it", func() bool { enemy.act(); return enemy.spent() })
+	_, peak := operator.memory()
+	t.Logf("the operator takes at most %d MiB of %d; before, %d were its own, and its heap took %d", peak>>20, operatorLimit>>20, before>>20, heap>>20)
+	if peak > operatorLimit {
+		t.Errorf("the operator took %d MiB, want at most %d", peak>>20, operatorLimit>>20)
+	}
+
+	enemy.retreat()
+	gone := time.Now()
+	w.play("the memory is free again", func() bool {
+		enemy.act()
+		now, _ := operator.memory()
+		if after := operator.heap(); 10*now > 12*before || 10*after > 12*heap {
+			if time.Since(gone) > 4*time.Minute {
+				t.Fatalf("after %v, the operator takes %d MiB, and its heap %d; before, it took %d, and its heap %d",
+					time.Since(gone), now>>20, after>>20, before>>20, heap>>20)
+			}
+			return false
+		}
+		t.Logf("after %v, the operator takes %d MiB, and its heap %d", time.Since(gone).Round(time.Second), now>>20, operator.heap()>>20)
+		return true
+	})
+	if n := operator.restarted(); n > 0 {
+		t.Errorf("the operator was started again %d times", n)
+	}
+}
+
+// enemy is a tenant who sends the operator all that an editor of a namespace can. Its world is played, but for what its pods answer.
+type enemy struct {
+	*world
+	// bulk is a namespace of objects that nobody plays.
+	bulk   string
+	served sync.Map // how often each hostile answer was given: *atomic.Int64 by its name
+	// attacks is true from attack to retreat; bombed once the baseline's result is a gzip bomb.
+	attacks, bombed bool
+}
+
+const (
+	hostileDatabases = 3
+	// hostileAnswer is the size of an answer, in bytes.
+	hostileAnswer = 16 << 20
+)
+
+func newEnemy(t *testing.T) *enemy {
+	e := &enemy{}
+	e.world = newWorldOfProcess(t, e.answer)
+	_, e.bulk = newNamespace(t)
+	inner := e.client.(client.WithWatch)
+	e.client = interceptor.NewClient(inner, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			if cm, ok := obj.(*corev1.ConfigMap); ok && cm.BinaryData[deploy.KeyReport] != nil && strings.HasPrefix(cm.Labels[kube.LabelRun], "report") {
+				e.forge(cm)
+			}
+			return client.IgnoreNotFound(c.Patch(ctx, obj, patch, opts...)) // its run may have ended
+		},
+	})
+	return e
+}
+
+// filled is an answer of hostileAnswer bytes: a beginning, an element again and again, and an end.
+type filled struct{ begin, element, end string }
+
+// WriteTo writes the answer, as far as somebody reads it.
+func (f filled) WriteTo(to io.Writer) (n int64, err error) {
+	text := f.begin + f.element
+	part := strings.Repeat(","+f.element, 10_000)
+	for {
+		written, err := io.WriteString(to, text)
+		if n += int64(written); err != nil {
+			return n, err
+		}
+		switch {
+		case n+int64(len(part)+len(f.end)) <= hostileAnswer:
+			text = part
+		case text == f.end:
+			return n, nil
+		default:
+			text = f.end
+		}
+	}
+}
+
+// answer answers as a node or worker of a hostile database does.
+func (e *enemy) answer(pod *corev1.Pod, played http.Handler) http.Handler {
+	incarnation := pod.Labels[kube.LabelIncarnation]
+	hostile := map[string]map[string]func(http.ResponseWriter){
+		"links":   {"/status": e.sends("links", filled{`{"incarnation":"` + incarnation + `","ready":true,"links":[`, `{}`, `]}`})},
+		"roles":   {"/status": e.sends("roles", filled{`{"incarnation":"` + incarnation + `","ready":true,"roles":[`, `""`, `]}`})},
+		"log":     {"/log": e.sends("log", filled{`{"entries":[`, `{}`, `]}`})},
+		"audit":   {"/audit": e.sends("audit", filled{`{"shards":[`, `{}`, `]}`})},
+		"history": {deploy.PathHistory: e.endless},
+	}
+	kind, _, _ := strings.Cut(pod.Labels[kube.LabelDatabase], "-")
+	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if send := hostile[kind][r.URL.Path]; send != nil {
+			send(out)
+			return
+		}
+		played.ServeHTTP(out, r)
+	})
+}
+
+// count notes that something hostile was served.
+func (e *enemy) count(name string) {
+	n, _ := e.served.LoadOrStore(name, &atomic.Int64{})
+	n.(*atomic.Int64).Add(1)
+}
+
+func (e *enemy) sends(name string, f filled) func(http.ResponseWriter) {
+	return func(out http.ResponseWriter) {
+		e.count(name)
+		_, _ = f.WriteTo(out)
+	}
+}
+
+// endless sends a history that does not end.
+func (e *enemy) endless(out http.ResponseWriter) {
+	e.count("history")
+	to := &untilError{to: out}
+	h := history.NewWriter(to, history.Header{Region: "us-west-2"})
+	for i := uint64(1); to.err == nil; i++ {
+		x := history.Txn{ID: txn.MakeID(1, i), Status: txn.Committed}
+		for k := range 100 {
+			x.Ops = append(x.Ops, history.Op{Key: txn.Key(fmt.Sprintf("\x80%d-%d", i, k))})
+		}
+		h.Add(&x)
+	}
+}
+
+// untilError remembers that nobody reads any more.
+type untilError struct {
+	to  io.Writer
+	err error
+}
+
+func (u *untilError) Write(b []byte) (int, error) {
+	n, err := u.to.Write(b)
+	u.err = cmp.Or(u.err, err)
+	return n, err
+}
+
+// forge puts a report of many small parts in the place of a worker's own, with its seal: whoever may make pods can have its key.
+func (e *enemy) forge(cm *corev1.ConfigMap) {
+	e.count("report")
+	var report bytes.Buffer
+	_, err := filled{fmt.Sprintf(`{"kind":%q,"version":%d,"durationMicroseconds":1,"repetitions":1,"windows":[`, result.ReportKind, result.ReportVersion), `{}`, `]}`}.WriteTo(&report)
+	e.must(err)
+	packed, err := pack.Text(report.Bytes())
+	e.must(err)
+	var sealed struct{ Config, StartAt string }
+	e.must(json.Unmarshal([]byte(cm.Data[deploy.KeySeal]), &sealed))
+	pod := e.get(cm.Data[deploy.KeyPod], &corev1.Pod{}).(*corev1.Pod)
+	h := &deploy.HandIn{Run: string(metav1.GetControllerOf(cm).UID), Region: cm.Labels[kube.LabelRegion], Config: sealed.Config, StartAt: sealed.StartAt, Report: packed}
+	cm.BinaryData[deploy.KeyReport] = packed
+	cm.Data[deploy.KeySeal], err = h.Seal(e.reportKey(pod))
+	e.must(err)
+}
+
+// attack sends all of it.
+func (e *enemy) attack() {
+	e.attacks = true
+	for i := range hostileDatabases {
+		for _, kind := range []string{"links", "roles"} {
+			e.create(makeDatabase(fmt.Sprintf("%s-%d", kind, i)).partitions(2).obj())
+		}
+		for _, kind := range []string{"log", "audit", "history", "report"} {
+			name := fmt.Sprintf("%s-%d", kind, i)
+			run := makeRun(name).database(name)
+			if kind == "history" {
+				run = run.verify(v1alpha1.VerifyInvariants, v1alpha1.VerifyIsolation)
+			}
+			e.create(makeDatabase(name).obj(), run.obj())
+		}
+	}
+	e.create(makeDatabase("base").obj(), makeRun("base").database("base").obj())
+	e.hoard()
+}
+
+// act plays the enemy's world, and puts a gzip bomb in the place of the baseline's result once there is one.
+func (e *enemy) act() {
+	e.playCluster()
+	if !e.attacks || e.bombed || e.getRun("base").Status.ReportRef == nil {
+		return
+	}
+	e.bombed = true
+	cm := e.get(e.getRun("base").Status.ReportRef.Name, &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	e.must(err)
+	zeros := make([]byte, 1<<20)
+	for b.Len() < 900_000 {
+		_, err := z.Write(zeros)
+		e.must(err)
+		e.must(z.Flush())
+	}
+	e.must(z.Close())
+	e.must(e.client.Delete(e.ctx, cm))
+	forged := &corev1.ConfigMap{BinaryData: map[string][]byte{results.KeyGzip: b.Bytes()}}
+	forged.Name = cm.Name
+	e.create(forged)
+	for i := range hostileDatabases {
+		run := makeRun(fmt.Sprintf("compared-%d", i)).database("base")
+		run.Spec.BaselineRef = &v1alpha1.LocalReference{Name: "base"}
+		e.create(run.obj())
+	}
+}
+
+// hoard makes objects as large as there can be, which bear the operator's label, and experiments with as many points as there can be
+// and claims without end.
+func (e *enemy) hoard() {
+	large := strings.Repeat("x", 120_000)
+	for i := range hoarded {
+		meta := metav1.ObjectMeta{Namespace: e.bulk, Name: fmt.Sprintf("large-%d", i), Labels: map[string]string{kube.LabelManagedBy: kube.ManagedBy},
+			Annotations: map[string]string{"a": large, "b": large}}
+		pod := &corev1.Pod{ObjectMeta: *meta.DeepCopy(), Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+		job := &batchv1.Job{ObjectMeta: *meta.DeepCopy(), Spec: batchv1.JobSpec{Suspend: new(true), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}}}
+		for k := range 8 {
+			v := corev1.EnvVar{Name: fmt.Sprintf("V%d", k), Value: large}
+			pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env, v)
+			job.Spec.Template.Spec.Containers[0].Env = append(job.Spec.Template.Spec.Containers[0].Env, v)
+		}
+		cm := &corev1.ConfigMap{ObjectMeta: *meta.DeepCopy(), Data: map[string]string{deploy.KeyState: strings.Repeat("x", 700_000)}}
+		for _, obj := range []client.Object{pod, job, cm} {
+			e.must(e.client.Create(e.ctx, obj))
+		}
+	}
+	claims := "[]"
+	sweep := `[{path: spec.load.clientsPerRegion, values: [` + numbers(1, 100) + `]}, {path: spec.seed, values: [` + numbers(1, 100) + `]}]`
+	for i := range hostileExperiments {
+		if i == hostileExperiments/2 { // the other half has few points, and claims that take their time
+			sweep = `[{path: spec.load.clientsPerRegion, values: [` + numbers(1, 1000) + `]}]`
+			var list []string
+			for k := range 64 {
+				list = append(list, fmt.Sprintf("{id: c%d, says: something, expression: %q}", k,
+					"values('clientsPerRegion').map(x, values('clientsPerRegion').map(y, values('clientsPerRegion').map(z, x * y * z).size()).size()).size() > 0"))
+			}
+			claims = "[" + strings.Join(list, ", ") + "]"
+		}
+		x := experimentOf(fmt.Sprintf("many-%d", i), e.bulk, sweep, claims)
+		e.must(e.client.Create(e.ctx, x))
+	}
+}
+
+// experimentOf makes an experiment that is suspended, with a sweep and claims in YAML.
+func experimentOf(name, namespace, sweep, claims string) *v1alpha1.Experiment {
+	x := &v1alpha1.Experiment{}
+	if err := yaml.Unmarshal([]byte(`{spec: {suspend: true, sweep: `+sweep+`, claims: `+claims+`,
+		run: {spec: {workload: {smallBank: {customers: 100}}, load: {clientsPerRegion: 1, warmup: 1s, duration: 2s}}}}}`), x); err != nil {
+		panic(err)
+	}
+	x.Name, x.Namespace = name, namespace
+	x.Spec.Databases = []v1alpha1.ExperimentDatabase{{Name: "d", Template: v1alpha1.DatabaseTemplate{Spec: makeDatabase("d").obj().Spec}}}
+	return x
+}
+
+const (
+	// hoarded is how many pods, Jobs and ConfigMaps there are of some 1 MB each.
+	hoarded            = 100
+	hostileExperiments = 50
+)
+
+// numbers are those between two, both included, with commas.
+func numbers(from, to int) string {
+	var out []string
+	for i := from; i <= to; i++ {
+		out = append(out, strconv.Itoa(i))
+	}
+	return strings.Join(out, ", ")
+}
+
+// spent tells whether the operator has met everything that the enemy has.
+func (e *enemy) spent() bool {
+	for _, kind := range []string{"links", "roles", "log", "audit", "history", "report"} {
+		if n, ok := e.served.Load(kind); !ok || n.(*atomic.Int64).Load() < 2*hostileDatabases {
+			return false
+		}
+	}
+	if !e.bombed {
+		return false
+	}
+	for i := range hostileDatabases {
+		if !kube.Over(e.getRun(fmt.Sprintf("compared-%d", i))) {
+			return false
+		}
+	}
+	list := &v1alpha1.ExperimentList{}
+	e.must(e.client.List(e.ctx, list, client.InNamespace(e.bulk)))
+	return !slices.ContainsFunc(list.Items, func(x v1alpha1.Experiment) bool { return x.Status.ObservedGeneration == 0 })
+}
+
+// retreat deletes all of it.
+func (e *enemy) retreat() {
+	e.attacks = false
+	for _, namespace := range []string{e.namespace, e.bulk} {
+		for _, obj := range []client.Object{&v1alpha1.Experiment{}, &v1alpha1.BenchmarkRun{}, &v1alpha1.GeoDatabase{}, &batchv1.Job{}, &corev1.ConfigMap{}, &appsv1.StatefulSet{}, &corev1.Pod{}} {
+			e.must(e.client.DeleteAllOf(e.ctx, obj, client.InNamespace(namespace), client.GracePeriodSeconds(0), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+		}
+	}
+}
