@@ -11,6 +11,9 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +30,7 @@ func CacheOptions(namespace string) cache.Options {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{LabelManagedBy: ManagedBy})}
 	o := cache.Options{
 		DefaultTransform: strip,
+		NewInformer:      newInformer,
 		SyncPeriod:       ptr.To(resync),
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.ConfigMap{}:   {Label: ours.Label, Transform: stripConfigMap},
@@ -42,6 +46,22 @@ func CacheOptions(namespace string) cache.Options {
 		o.DefaultNamespaces = map[string]cache.Config{namespace: {}}
 	}
 	return o
+}
+
+// watchLife is how long a watch lasts before the next one takes its place; by itself it would be five to ten minutes. Until
+// then its decoder keeps a buffer for the largest object that it has met.
+const watchLife = 2 * time.Minute
+
+func newInformer(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	return toolscache.NewSharedIndexInformer(shortWatches{lw}, obj, resync, indexers)
+}
+
+// shortWatches ends watches after watchLife.
+type shortWatches struct{ toolscache.ListerWatcher }
+
+func (w shortWatches) Watch(o metav1.ListOptions) (watch.Interface, error) {
+	o.TimeoutSeconds = ptr.To(int64(watchLife.Seconds()))
+	return w.ListerWatcher.Watch(o)
 }
 
 const (

@@ -8,7 +8,9 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/internal/deploy"
@@ -57,5 +59,20 @@ func TestCacheKeepsLittle(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+// A watch ends after a while, and what it needed for large objects with it.
+func TestWatchesEnd(t *testing.T) {
+	var asked metav1.ListOptions
+	w := shortWatches{&cache.ListWatch{WatchFunc: func(o metav1.ListOptions) (watch.Interface, error) {
+		asked = o
+		return watch.NewFake(), nil
+	}}}
+	if _, err := w.Watch(metav1.ListOptions{ResourceVersion: "7", TimeoutSeconds: ptr.To[int64](600)}); err != nil {
+		t.Fatal(err)
+	}
+	if want := (metav1.ListOptions{ResourceVersion: "7", TimeoutSeconds: ptr.To[int64](120)}); !cmp.Equal(asked, want) {
+		t.Errorf("asked for %+v, want %+v", asked, want)
 	}
 }
