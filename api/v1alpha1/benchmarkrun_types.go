@@ -115,7 +115,7 @@ type TTLSecondsAfterFinished struct {
 
 // Workload holds exactly one workload.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.smallbank), has(self.rmw), has(self.ycsb), has(self.tpcc)].exists_one(x, x)",messageExpression="has(self.smallbank) || has(self.rmw) || has(self.ycsb) || has(self.tpcc) ? 'more than one of smallbank, rmw, ycsb, tpcc is set: keep exactly one workload' : 'no workload is set: set exactly one of smallbank, rmw, ycsb, tpcc'"
+// +kubebuilder:validation:XValidation:rule="[has(self.smallbank), has(self.rmw), has(self.ycsb), has(self.tpcc), has(self.micro), has(self.social)].exists_one(x, x)",messageExpression="has(self.smallbank) || has(self.rmw) || has(self.ycsb) || has(self.tpcc) || has(self.micro) || has(self.social) ? 'more than one of smallbank, rmw, ycsb, tpcc, micro, social is set: keep exactly one workload' : 'no workload is set: set exactly one of smallbank, rmw, ycsb, tpcc, micro, social'"
 type Workload struct {
 	// SmallBank is the banking benchmark of Alomari et al. (2008), with transactions split into phases.
 	// +optional
@@ -130,6 +130,13 @@ type Workload struct {
 	// TPCC is the order-entry workload of TPC Benchmark C, revision 5.11.
 	// +optional
 	TPCC *TPCC `json:"tpcc,omitempty"`
+	// Micro is the microbenchmark of SDUR (Sciascia and Pedone, 2012): transactions that read and update two small items, of one partition
+	// or of two.
+	// +optional
+	Micro *Micro `json:"micro,omitempty"`
+	// Social is the social network of SDUR: users post messages, follow each other and read their timelines.
+	// +optional
+	Social *Social `json:"social,omitempty"`
 }
 
 // SmallBank is the workload of "SmallBank on Detock".
@@ -589,6 +596,102 @@ type TPCCRemote struct {
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	MultiPartitionPercent *int32 `json:"multiPartitionPercent,omitempty"`
+}
+
+// Micro reads and updates two items of 4 bytes in each transaction. A partition is that of one region, as the groups of servers of the
+// paper are: a database of two regions with two partitions each has four.
+type Micro struct {
+	// ItemsPerPartition is the number of items of each partition of each region.
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=1000000000
+	// +kubebuilder:default=1000000
+	// +optional
+	ItemsPerPartition int64 `json:"itemsPerPartition,omitempty"`
+	// GlobalPercent is the share of transactions that update an item of a partition of their client's region and one of any other partition. The
+	// rest update two items of one partition of the region.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=0
+	// +optional
+	GlobalPercent int32 `json:"globalPercent"`
+}
+
+// Social is a network of users, each with a list of its consumers (those who follow it), one of its producers (those whom it follows)
+// and its newest posts.
+//
+// +kubebuilder:validation:XValidation:rule="self.producersPerUser <= self.listLimit",messageExpression="'producersPerUser %d is more than listLimit (%d), the most that a list can hold'.format([self.producersPerUser, self.listLimit])",fieldPath=".producersPerUser"
+// +kubebuilder:validation:XValidation:rule="self.producersPerUser < self.usersPerPartition",messageExpression="'producersPerUser %d is not less than usersPerPartition (%d): a user follows others, each once'.format([self.producersPerUser, self.usersPerPartition])",fieldPath=".producersPerUser"
+type Social struct {
+	// UsersPerPartition is the number of users of each partition of each region.
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=100000000
+	// +kubebuilder:default=100000
+	// +optional
+	UsersPerPartition int64 `json:"usersPerPartition,omitempty"`
+	// Mix is the share of each transaction.
+	// +kubebuilder:default={timelinePermille: 850, postPermille: 75, followPermille: 75}
+	// +optional
+	Mix SocialMix `json:"mix,omitzero"`
+	// GlobalFollowPercent is the share of follows whose two users are in different partitions, and of those that are loaded.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=50
+	// +optional
+	GlobalFollowPercent int32 `json:"globalFollowPercent"`
+	// ProducersPerUser is how many others each user follows at the beginning, and by how many it is followed.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=10
+	// +optional
+	ProducersPerUser int32 `json:"producersPerUser,omitempty"`
+	// ListLimit is the most users that a list of producers or of consumers can hold. A follow that finds a list full leaves both as they are.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=1000
+	// +optional
+	ListLimit int32 `json:"listLimit,omitempty"`
+	// PostBytes is the size of a message.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4096
+	// +kubebuilder:default=140
+	// +optional
+	PostBytes int32 `json:"postBytes,omitempty"`
+	// PostsPerUser is how many posts of each user are kept: the newest.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=10
+	// +optional
+	PostsPerUser int32 `json:"postsPerUser,omitempty"`
+	// PostsPerTimeline is how many posts a timeline shows: the newest of all producers.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=20
+	// +optional
+	PostsPerTimeline int32 `json:"postsPerTimeline,omitempty"`
+}
+
+// SocialMix is the share of each transaction, per mille; the shares sum to 1000.
+//
+// +kubebuilder:validation:XValidation:rule="self.timelinePermille + self.postPermille + self.followPermille == 1000",messageExpression="'timelinePermille + postPermille + followPermille is %d: it must be 1000 (per mille)'.format([self.timelinePermille + self.postPermille + self.followPermille])"
+type SocialMix struct {
+	// TimelinePermille is the share of timelines: the newest posts of all whom a user follows.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=0
+	// +optional
+	TimelinePermille int32 `json:"timelinePermille"`
+	// PostPermille is the share of posts.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=0
+	// +optional
+	PostPermille int32 `json:"postPermille"`
+	// FollowPermille is the share of follows.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=0
+	// +optional
+	FollowPermille int32 `json:"followPermille"`
 }
 
 // Load is how many clients there are in each region, how their transactions arrive, and for how long.

@@ -123,3 +123,29 @@ func GCD[T int | uint64](a, b T) T {
 	}
 	return a
 }
+
+// DrawPair draws the cells of a transaction that touches one cell or, if it is global, two: the first in the home of its client, the second
+// any other, each as often as the others.
+func DrawPair(rng *rand.Rand, t *geo.Topology, home geo.Region, global bool) (first, second geo.Cell) {
+	first = geo.Cell{Home: home, Partition: rng.IntN(t.Partitions)}
+	if !global {
+		return first, first
+	}
+	own := int(home)*t.Partitions + first.Partition
+	other := rng.IntN(len(t.Regions)*t.Partitions - 1)
+	if other >= own {
+		other++
+	}
+	return first, geo.Cell{Home: geo.Region(other / t.Partitions), Partition: other % t.Partitions}
+}
+
+// CheckGlobal checks the share of transactions that touch two cells. field, such as spec.workload.micro.globalPercent, holds it in the manifest.
+func CheckGlobal(field string, percent int32, t *geo.Topology) error {
+	switch {
+	case percent < 0 || percent > 100:
+		return fmt.Errorf("%s: %d is not between 0 and 100", field, percent)
+	case percent > 0 && len(t.Regions)*t.Partitions < 2:
+		return fmt.Errorf("%s: %d needs two partitions, the database has one region with one partition; make it 0", field, percent)
+	}
+	return nil
+}

@@ -13,8 +13,10 @@ import (
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/micro"
 	"github.com/geobench/geobench/internal/workload/rmw"
 	"github.com/geobench/geobench/internal/workload/smallbank"
+	"github.com/geobench/geobench/internal/workload/social"
 	"github.com/geobench/geobench/internal/workload/tpcc"
 	"github.com/geobench/geobench/internal/workload/ycsb"
 )
@@ -32,7 +34,8 @@ type entry struct {
 }
 
 // table has the entry of each field of v1alpha1.Workload, in their order. The numbers of procedures are fixed for ever:
-// smallbank has 1 to 9, rmw 16, tpcc 32 to 36, ycsb 48 and 49.
+// smallbank has 1 to 9, rmw 16, tpcc 32 to 36, ycsb 48 and 49, micro 64,
+// social 80 to 82.
 var table = []entry{
 	of("smallbank", func(w *v1alpha1.Workload) *v1alpha1.SmallBank { return w.SmallBank },
 		smallbank.New, smallbank.TypesOf, smallbank.Never, smallbank.Procedures),
@@ -42,6 +45,10 @@ var table = []entry{
 		ycsb.New, ycsb.TypesOf, ycsb.Never, ycsb.Procedures),
 	of("tpcc", func(w *v1alpha1.Workload) *v1alpha1.TPCC { return w.TPCC },
 		tpcc.New, tpcc.TypesOf, tpcc.Never, tpcc.Procedures),
+	of("micro", func(w *v1alpha1.Workload) *v1alpha1.Micro { return w.Micro },
+		micro.New, micro.TypesOf, micro.Never, micro.Procedures),
+	of("social", func(w *v1alpha1.Workload) *v1alpha1.Social { return w.Social },
+		social.New, social.TypesOf, social.Never, social.Procedures),
 }
 
 // of returns the entry of the workload whose spec is field, from what its package has: New; the names of the

@@ -16,9 +16,11 @@ import (
 func TestParse(t *testing.T) {
 	top := &geo.Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1}
 	for spec, want := range map[string]string{
-		`{"smallbank": {"customers": 100, "mix": {"balance": 100}}}`:                                                                       "",
-		`{"rmw": {"records": 100, "recordsPerTransaction": 1, "valueBytes": 8}}`:                                                           "",
-		`{"ycsb": {"preset": "E", "records": 100, "fieldCount": 1, "fieldBytes": 8, "operationsPerTransaction": 1, "maxScanRecords": 10}}`: "",
+		`{"smallbank": {"customers": 100, "mix": {"balance": 100}}}`:                                                                                                             "",
+		`{"rmw": {"records": 100, "recordsPerTransaction": 1, "valueBytes": 8}}`:                                                                                                 "",
+		`{"ycsb": {"preset": "E", "records": 100, "fieldCount": 1, "fieldBytes": 8, "operationsPerTransaction": 1, "maxScanRecords": 10}}`:                                       "",
+		`{"micro": {"itemsPerPartition": 100}}`:                                                                                                                                  "",
+		`{"social": {"usersPerPartition": 100, "mix": {"postPermille": 1000}, "producersPerUser": 1, "listLimit": 1, "postBytes": 1, "postsPerUser": 1, "postsPerTimeline": 1}}`: "",
 		`{}`:                           "spec.workload: no workload is set",
 		`{"smallbank": {}, "rmw": {}}`: "spec.workload: smallbank and rmw are set; keep exactly one",
 		`{"tpce": {}}`:                 "spec.workload: json: unknown field",
@@ -94,6 +96,8 @@ func TestNever(t *testing.T) {
 		"smallbank":        {smallbank, "writeCheck depositChecking transactSavings amalgamate", "its share in spec.workload.smallbank.mix is 0"},
 		"rmw":              {v1alpha1.Workload{RMW: &v1alpha1.RMW{}}, "", ""},
 		"tpcc":             {tpcc, "payment orderStatus delivery", "its share in spec.workload.tpcc.mix is 0"},
+		"micro":            {v1alpha1.Workload{Micro: &v1alpha1.Micro{}}, "global", "spec.workload.micro.globalPercent is 0"},
+		"social":           {v1alpha1.Workload{Social: &v1alpha1.Social{Mix: v1alpha1.SocialMix{PostPermille: 1000}}}, "timeline localFollow globalFollow", "its share in spec.workload.social.mix is 0"},
 		"ycsb":             {one, "update insert scan", "the preset or the mix of spec.workload.ycsb leaves it out"},
 		"ycsb that reads":  {several, "readWrite", "the preset or the mix of spec.workload.ycsb leaves it out"},
 		"ycsb that writes": {writes, "readOnly", "the preset or the mix of spec.workload.ycsb leaves it out"},
@@ -119,7 +123,7 @@ func TestTpmCType(t *testing.T) {
 	if typ := TpmCType(spec); !slices.Contains(TypesOf(spec), typ) {
 		t.Errorf("tpmC counts %q, which is none of %v", typ, TypesOf(spec))
 	}
-	for _, spec := range []v1alpha1.Workload{{SmallBank: &v1alpha1.SmallBank{}}, {RMW: &v1alpha1.RMW{}}, {YCSB: &v1alpha1.YCSB{}}} {
+	for _, spec := range []v1alpha1.Workload{{SmallBank: &v1alpha1.SmallBank{}}, {RMW: &v1alpha1.RMW{}}, {YCSB: &v1alpha1.YCSB{}}, {Micro: &v1alpha1.Micro{}}, {Social: &v1alpha1.Social{}}} {
 		if typ := TpmCType(spec); typ != "" {
 			t.Errorf("workload %s has tpmC, of type %q", spec.Name(), typ)
 		}
@@ -131,7 +135,8 @@ func TestNumbers(t *testing.T) {
 	r := Procedures()
 	pinned := map[txn.ProcID]string{1: "lookup", 2: "balance", 3: "writeCheck", 4: "depositChecking",
 		5: "transactSavings", 6: "amalgamate", 16: "rmw", 48: "ycsb", 49: "ycsbOrdered",
-		32: "newOrder", 33: "payment", 34: "orderStatus", 35: "delivery", 36: "stockLevel"}
+		32: "newOrder", 33: "payment", 34: "orderStatus", 35: "delivery", 36: "stockLevel",
+		64: "microUpdate", 80: "timeline", 81: "post", 82: "follow"}
 	for id, name := range pinned {
 		if p := r.Lookup(id); p == nil || p.Name != name {
 			t.Errorf("procedure %d is %v, not %s", id, p, name)
