@@ -1146,6 +1146,9 @@ type RunSummary struct {
 	// ThroughputPerSecond is committed transactions per second.
 	// +optional
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`
+	// OfferedPerSecond is the transactions that were due per second, sent or not; only in an open loop.
+	// +optional
+	OfferedPerSecond int64 `json:"offeredPerSecond,omitempty"`
 	// LatencyMicroseconds of committed transactions.
 	// +optional
 	LatencyMicroseconds LatencyMicroseconds `json:"latencyMicroseconds"`

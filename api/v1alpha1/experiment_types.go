@@ -12,6 +12,11 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.databaseRefs) || !has(self.sweep) || !self.sweep.exists(s, s.path.startsWith('database.'))",message="sweep changes databases, but databaseRefs names ones that already exist and cannot be changed: write them as templates in databases",fieldPath=".databaseRefs"
 // +kubebuilder:validation:XValidation:rule="!has(self.gate) || has(self.claims) && size(self.claims) > 0",message="gate is Claims, but nothing is claimed: list claims, or leave gate out",fieldPath=".gate"
 // +kubebuilder:validation:XValidation:rule="!has(self.databaseRefs) || !has(self.databases) || !self.databaseRefs.exists(r, self.databases.exists(d, d.name == r.name))",message="databaseRefs and databases share a name: claims and plots tell databases apart by their names",fieldPath=".databaseRefs"
+// +kubebuilder:validation:XValidation:rule="!has(self.search) || self.run.spec.load.arrival != 'Closed'",message="search looks for a rate, but arrival Closed has none: set arrival to Constant or Poisson, and ratePerSecond to the least rate to try",fieldPath=".run.spec.load.arrival"
+// +kubebuilder:validation:XValidation:rule="!has(self.search) || self.run.spec.load.arrival == 'Closed' || self.search.maxRatePerSecond > self.run.spec.load.ratePerSecond",messageExpression="'maxRatePerSecond %d is not more than ratePerSecond of the run (%d), the least rate to try'.format([self.search.maxRatePerSecond, self.run.spec.load.ratePerSecond])",fieldPath=".search.maxRatePerSecond"
+// +kubebuilder:validation:XValidation:rule="!has(self.search) || self.search.committedPercent > 0 || has(self.run.spec.objectives) && size(self.run.spec.objectives) > 0",message="committedPercent is 0 and the run has no objectives, so every rate would do: list objectives in run.spec, or make committedPercent at least 1",fieldPath=".search.committedPercent"
+// +kubebuilder:validation:XValidation:rule="!has(self.search) || !has(self.run.spec.objectives) || self.run.spec.objectives.all(o, !has(o.min))",message="an objective has a min, which low rates may miss and higher ones meet: search finds the highest rate that keeps what all lower rates keep, so give every objective a max, and set search.committedPercent for throughput",fieldPath=".run.spec.objectives"
+// +kubebuilder:validation:XValidation:rule="!has(self.search) || !has(self.sweep) || !self.sweep.exists(s, s.path == 'spec.load.ratePerSecond' || s.path == 'spec.load.arrival' || s.path == 'spec.seed')",message="sweep changes spec.load.ratePerSecond, spec.load.arrival or spec.seed, which search chooses: sweep another field, or leave search out",fieldPath=".sweep"
 type ExperimentSpec struct {
 	// Databases that are compared, as templates. Claims call them by their names.
 	// +listType=map
@@ -40,6 +45,11 @@ type ExperimentSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	Sweep []SweepParameter `json:"sweep,omitempty"`
+
+	// Search finds, for each database at each combination of the swept values, the highest rate at which runs keep their objectives:
+	// the peak. Points are then runs at shares of it. Without search, points are at the rate that the run has.
+	// +optional
+	Search *RateSearch `json:"search,omitempty"`
 
 	// Repetitions of each point, each with a seed of its own: seed, seed + 1 and so on. Claims see the medians.
 	// +kubebuilder:validation:Minimum=1
@@ -167,6 +177,51 @@ type SweepParameter struct {
 // +kubebuilder:validation:XIntOrString
 type SweepValue = intstr.IntOrString
 
+// RateSearch says how to find the highest rate at which runs keep what is asked of them. A probe is a run at one rate; rates lie between
+// run.spec.load.ratePerSecond and maxRatePerSecond, each larger than the one before by tolerancePercent, and the search halves them. A probe keeps
+// its rate when its verdict is Passed and it commits committedPercent of what is offered.
+type RateSearch struct {
+	// MaxRatePerSecond is the highest rate to try, per second in each region.
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=100000000
+	// +required
+	MaxRatePerSecond int64 `json:"maxRatePerSecond"`
+	// CommittedPercent is the least throughput of all regions together, in percent of what is offered; 0 asks for none.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=95
+	// +optional
+	CommittedPercent int32 `json:"committedPercent"`
+	// TolerancePercent is by how much the lowest rate that was found to fail is above the highest that was found to hold.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=5
+	// +optional
+	TolerancePercent int32 `json:"tolerancePercent,omitempty"`
+	// BestOf is how many probes, each with a seed of its own, decide by majority about either of these two rates; no more are made than
+	// it takes. 1 believes each probe.
+	// +kubebuilder:validation:Enum=1;3;5
+	// +kubebuilder:default=3
+	// +optional
+	BestOf int32 `json:"bestOf,omitempty"`
+	// MaxProbes bounds the probes of each database at each combination of the swept values. A search that runs out of them ends with the
+	// highest rate that it has found to hold.
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=30
+	// +optional
+	MaxProbes int32 `json:"maxProbes,omitempty"`
+	// PeakPercents are the rates of the points, in percent of the peak. Claims call them peakPercent.
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:Minimum=1
+	// +kubebuilder:validation:items:Maximum=100
+	// +kubebuilder:default={100}
+	// +optional
+	PeakPercents []int32 `json:"peakPercents,omitempty"`
+}
+
 // Claim is something that the results of an experiment are said to show.
 type Claim struct {
 	// ID of the claim, for example sb-1.
@@ -225,7 +280,7 @@ type ExperimentStatus struct {
 	// CompletionTime is when all points had ended and the claims were judged.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
-	// Points is the number of runs: databases x swept values x repetitions.
+	// Points is the number of runs: databases x swept values x repetitions; with a search, those that are known so far.
 	// +optional
 	Points int32 `json:"points"`
 	// Completed points have a result whose answers were not found wrong.
@@ -246,6 +301,12 @@ type ExperimentStatus struct {
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	Results []PointStatus `json:"results,omitempty"`
+	// Searches are how far the first 100 searches are, in the order of the sweep. The ConfigMap of reportRef has all, with their probes.
+	// +listType=map
+	// +listMapKey=point
+	// +kubebuilder:validation:MaxItems=100
+	// +optional
+	Searches []SearchStatus `json:"searches,omitempty"`
 	// Claims and whether they hold.
 	// +listType=map
 	// +listMapKey=id
@@ -293,6 +354,46 @@ type PointStatus struct {
 	// AbortPPM is aborted transactions of all, in parts per million.
 	// +optional
 	AbortPPM *int64 `json:"abortPPM,omitempty"`
+}
+
+// SearchReason says how a search has ended, or that it has not.
+// +kubebuilder:validation:Enum=Searching;Found;AllKeep;NoneKeeps;ProbesExhausted;ProbeUnusable
+type SearchReason string
+
+const (
+	// SearchGoesOn is a search that has not ended.
+	SearchGoesOn SearchReason = "Searching"
+	// SearchFound is one that knows the peak to within its tolerance.
+	SearchFound SearchReason = "Found"
+	// SearchAllKeep is one whose highest rate keeps the objectives: the peak may be higher.
+	SearchAllKeep SearchReason = "AllKeep"
+	// SearchNoneKeeps is one whose least rate misses the objectives already: there is no peak.
+	SearchNoneKeeps SearchReason = "NoneKeeps"
+	// SearchProbesExhausted is one that has made maxProbes probes: the peak may be higher, or there is none.
+	SearchProbesExhausted SearchReason = "ProbesExhausted"
+	// SearchProbeUnusable is one with a probe that says nothing of its rate, being wrong or Invalid: there is no peak.
+	SearchProbeUnusable SearchReason = "ProbeUnusable"
+)
+
+// SearchStatus is how far the search of a database at one combination of the swept values is.
+type SearchStatus struct {
+	// Point is the database and the swept values, for example "calvin multiHomePercent=50".
+	// +kubebuilder:validation:MaxLength=1024
+	// +required
+	Point string `json:"point"`
+	// Reason is Searching, or how the search has ended.
+	// +optional
+	Reason SearchReason `json:"reason,omitempty"`
+	// PeakRatePerSecond is the highest rate in each region that was found to keep the objectives; left out where none was.
+	// +optional
+	PeakRatePerSecond int64 `json:"peakRatePerSecond,omitempty"`
+	// Probes that have ended.
+	// +optional
+	Probes int32 `json:"probes"`
+	// Message lists the probes, and says what was found.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // ClaimStatus says whether a claim holds.

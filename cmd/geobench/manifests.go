@@ -155,11 +155,15 @@ func validate(cmd *cobra.Command, abilities check.Abilities, files []string) (st
 	text := fmt.Sprintf("valid: %s, %s, %s", count(len(bundle.Profiles), "NetworkProfile"),
 		count(len(bundle.Databases), "GeoDatabase"), count(len(plans), "BenchmarkRun"))
 	if len(experiments) > 0 {
-		points := 0
+		points, searching := 0, 0
 		for _, e := range experiments {
 			points += len(e.Runs())
+			searching += len(e.Searches)
 		}
 		text += fmt.Sprintf(", %s of %s", count(len(experiments), "Experiment"), count(points, "point"))
+		if searching > 0 {
+			text += fmt.Sprintf(", %d of which begin the search of a rate", searching)
+		}
 	}
 	return text, nil
 }

@@ -96,6 +96,9 @@ Exit codes: 0 every claim holds; 1 a claim differs or has no result, or a run fa
 				}
 				return err
 			}
+			for i, e := range experiments {
+				experiments[i] = e.With(played)
+			}
 			report := experiment.NewReport(experiments, played)
 			if out != "" {
 				if err := writeReport(out, report, experiments, played); err != nil {

@@ -405,7 +405,7 @@ func (b *board) one(q query) (float64, error) {
 func (b *board) regions(system string) []string {
 	for _, p := range b.Points {
 		if p.System == system {
-			return p.Runs[0].Database.Spec.RegionNames()
+			return p.regions
 		}
 	}
 	return nil

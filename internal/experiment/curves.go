@@ -151,6 +151,9 @@ func (e *Experiment) Timeline(r *Results) *Timeline {
 	var faults []result.Fault
 	end := 0.0
 	for _, point := range e.Points {
+		if len(point.Runs) == 0 {
+			continue // No rate was found for it.
+		}
 		d, err := r.Document(point.Runs[0])
 		if err != nil || len(d.Faults) == 0 || len(d.Timeline) == 0 {
 			continue // The report names points that could not run.

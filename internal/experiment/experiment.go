@@ -18,6 +18,7 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -37,6 +38,8 @@ type Experiment struct {
 	Parameters []Parameter
 	// Points by system, then by the values of the parameters, the last parameter fastest.
 	Points []*Point
+	// Searches in the order of their points; there are none without spec.search.
+	Searches []*Search
 	// Claims in the order of the manifest.
 	Claims []v1alpha1.Claim
 
@@ -59,8 +62,16 @@ type Point struct {
 	Values []v1alpha1.SweepValue
 	// Label is "system name=value ...", for people.
 	Label string
-	// Runs are the repetitions.
+	// Runs are the repetitions. There are none as long as a search has not found the rate.
 	Runs []*Run
+
+	regions []string
+	// search finds the rate, of which the point has a share in percent; missing says why there are no runs.
+	search  *probes
+	share   int32
+	missing string
+	// searched is the label without the share.
+	searched string
 }
 
 // Run is one repetition of a point: everything that a plan needs.
@@ -83,13 +94,13 @@ func (r *Run) Hash() string { return r.hash }
 // manifest.Problems, and names fields of the Experiment.
 func New(b *manifest.Bundle, object *v1alpha1.Experiment, a check.Abilities) (*Experiment, error) {
 	e := &Experiment{Name: object.Name, Claims: object.Spec.Claims, source: b.Source("Experiment", object.Name), object: object}
-	x := &expansion{Experiment: e, bundle: b, abilities: a}
+	x := &expansion{Experiment: e, bundle: b, abilities: a, taken: map[string]bool{}}
 	for _, step := range []func(){x.systems, x.parameters, x.size, x.expand, x.names, x.claims} {
 		if step(); len(x.problems) > 0 {
 			return nil, x.problems
 		}
 	}
-	return e, nil
+	return e.With(NewResults("")), nil
 }
 
 // expansion is an experiment while it is expanded; a step that finds a problem ends it.
@@ -102,6 +113,9 @@ type expansion struct {
 	// shared has a run for each hash of a database: others on an equal one have the same. There may be thousands of points, and
 	// databases take most of their memory.
 	shared sync.Map
+	// taken are the names of runs. Searches name theirs when they make them.
+	naming sync.Mutex
+	taken  map[string]bool
 }
 
 // template is a database before its parameters are set.
@@ -180,7 +194,13 @@ func lastName(path string) string { return path[strings.LastIndexByte(path, '.')
 
 // size counts the points before any is made.
 func (x *expansion) size() {
-	n := len(x.Systems) * int(x.object.Spec.Repetitions)
+	each := int(x.object.Spec.Repetitions)
+	what := fmt.Sprintf("%d repetitions", each)
+	if s := x.object.Spec.Search; s != nil {
+		what = fmt.Sprintf("(%d probes + %d shares of the peak x %s)", s.MaxProbes, len(s.PeakPercents), what)
+		each = int(s.MaxProbes) + len(s.PeakPercents)*each
+	}
+	n := len(x.Systems) * each
 	factors := []string{fmt.Sprintf("%d databases", len(x.Systems))}
 	for _, p := range x.Parameters {
 		n *= len(p.Values) // at most 1,000 each, and checked each time: no overflow
@@ -190,8 +210,7 @@ func (x *expansion) size() {
 		}
 	}
 	if n > MaxPoints {
-		x.problem("spec.sweep", "", "%s x %d repetitions is %d points or more: an experiment has at most %d",
-			strings.Join(factors, " x "), x.object.Spec.Repetitions, n, MaxPoints)
+		x.problem("spec.sweep", "", "%s x %s is %d points or more: an experiment has at most %d", strings.Join(factors, " x "), what, n, MaxPoints)
 	}
 }
 
@@ -203,7 +222,7 @@ func (x *expansion) expand() {
 		return
 	}
 	type made struct {
-		point    *Point
+		points   []*Point
 		database int
 		indices  []int
 		problems manifest.Problems
@@ -226,7 +245,7 @@ func (x *expansion) expand() {
 		}
 	}
 	make1 := func(m *made) {
-		m.point, m.problems, m.path, m.pathErr = x.point(run, m.database, m.indices)
+		m.points, m.problems, m.path, m.pathErr = x.point(run, m.database, m.indices)
 	}
 	// The first point of each database finds wrong paths and templates, and is shown alone: the others would repeat it.
 	for i, m := range all {
@@ -244,7 +263,7 @@ func (x *expansion) expand() {
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for _, m := range all {
-		if m.point == nil && m.problems == nil {
+		if m.points == nil && m.problems == nil {
 			g.Go(func() error { make1(m); return nil })
 		}
 	}
@@ -256,8 +275,25 @@ func (x *expansion) expand() {
 		for _, p := range m.problems {
 			x.blame(p, m.database, m.indices)
 		}
-		x.Points = append(x.Points, m.point)
+		x.Points = append(x.Points, m.points...)
 	}
+	if x.object.Spec.Search != nil && len(x.problems) == 0 {
+		x.searches()
+	}
+}
+
+// searches lists those of the points, and makes the share of the peak a parameter.
+func (x *expansion) searches() {
+	for _, p := range x.Points {
+		if n := len(x.Searches); n == 0 || x.Searches[n-1].probes != p.search {
+			x.Searches = append(x.Searches, &Search{System: p.System, Values: p.Values[:len(x.Parameters)], Label: p.searched, probes: p.search})
+		}
+	}
+	share := Parameter{Path: SharePath, Name: ShareName}
+	for _, percent := range x.object.Spec.Search.PeakPercents {
+		share.Values = append(share.Values, intstr.FromInt32(percent))
+	}
+	x.Parameters = append(x.Parameters, share)
 }
 
 // blame words a problem of a point as one of the experiment: of the swept value, or of the template.
@@ -299,8 +335,8 @@ func (x *expansion) label(database int, indices []int) string {
 	return strings.Join(parts, " ")
 }
 
-// point makes and validates one point. A wrong path comes with the index of its parameter.
-func (x *expansion) point(run []byte, database int, indices []int) (*Point, manifest.Problems, int, error) {
+// point makes and validates a point or, with a search, those of one peak. A wrong path comes with the index of its parameter.
+func (x *expansion) point(run []byte, database int, indices []int) ([]*Point, manifest.Problems, int, error) {
 	t := x.databases[database]
 	point := &Point{System: t.name, Label: x.label(database, indices)}
 	db, r, err := decode(t.text, run)
@@ -325,6 +361,10 @@ func (x *expansion) point(run []byte, database int, indices []int) (*Point, mani
 	spec := r["spec"].(map[string]any)
 	spec["databaseRef"] = map[string]any{"name": t.name}
 	first, _ := spec["seed"].(int64)
+	if x.object.Spec.Search != nil {
+		points, problems := x.searched(point, db, r, first)
+		return points, problems, 0, nil
+	}
 	for k := range x.object.Spec.Repetitions {
 		spec["seed"] = first + int64(k)
 		made := &Run{Label: point.Label}
@@ -336,7 +376,45 @@ func (x *expansion) point(run []byte, database int, indices []int) (*Point, mani
 		}
 		point.Runs = append(point.Runs, made)
 	}
-	return point, nil, 0, nil
+	point.regions = point.Runs[0].Database.Spec.RegionNames()
+	return []*Point{point}, nil, 0, nil
+}
+
+// searched makes the points of a search: shares of the peak that it will find. The manifests are valid at the least rate and at the greatest, and so
+// between them.
+func (x *expansion) searched(point *Point, db, run map[string]any, seed int64) ([]*Point, manifest.Problems) {
+	search := x.object.Spec.Search
+	spec := run["spec"].(map[string]any)
+	load := spec["load"].(map[string]any)
+	least, _ := load["ratePerSecond"].(int64)
+	make1 := func(rate, seed int64, full bool) (*Run, manifest.Problems) {
+		load["ratePerSecond"], spec["seed"] = rate, seed
+		made := &Run{Label: point.Label}
+		return made, x.validate(made, db, run, full)
+	}
+	if _, problems := make1(search.MaxRatePerSecond, seed, false); len(problems) > 0 {
+		return nil, problems
+	}
+	checked, problems := make1(least, seed, true)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	p := &probes{spec: search, seed: seed, rates: ratesBetween(least, search.MaxRatePerSecond, search.TolerancePercent), made: map[[2]int64]*Run{}}
+	p.create = func(rate, seed int64) (*Run, error) {
+		made, problems := make1(rate, seed, false)
+		if len(problems) > 0 {
+			return nil, problems
+		}
+		x.name(made)
+		return made, nil
+	}
+	var points []*Point
+	for _, percent := range search.PeakPercents {
+		one := &Point{System: point.System, Values: append(slices.Clone(point.Values), intstr.FromInt32(percent)), Label: fmt.Sprintf("%s %s=%d", point.Label, ShareName, percent),
+			regions: checked.Database.Spec.RegionNames(), search: p, searched: point.Label, share: percent}
+		points = append(points, one)
+	}
+	return points, nil
 }
 
 // validate reads the two manifests of a run as `geobench validate` would. full also follows references and plans the
@@ -388,17 +466,23 @@ func (x *expansion) validate(made *Run, db, run map[string]any, full bool) manif
 
 func (x *expansion) runName(hash string) string { return x.Name + "-" + hash[:8] }
 
-// names gives another name to a run whose name is taken: eight digits are few where there are thousands of runs.
+// names gives each run a name of its own.
 func (x *expansion) names() {
-	taken := map[string]bool{}
 	for _, run := range x.Runs() {
-		for hash := run.hash; taken[run.Run.Name]; {
-			sum := sha256.Sum256([]byte(hash))
-			hash = hex.EncodeToString(sum[:])
-			run.Run.Name = x.runName(hash)
-		}
-		taken[run.Run.Name] = true
+		x.name(run)
 	}
+}
+
+// name gives another name to a run whose name is taken: eight digits are few where there are thousands of runs.
+func (x *expansion) name(run *Run) {
+	x.naming.Lock()
+	defer x.naming.Unlock()
+	for hash := run.hash; x.taken[run.Run.Name]; {
+		sum := sha256.Sum256([]byte(hash))
+		hash = hex.EncodeToString(sum[:])
+		run.Run.Name = x.runName(hash)
+	}
+	x.taken[run.Run.Name] = true
 }
 
 // document is a manifest as JSON.
@@ -454,11 +538,29 @@ func nearest(word string, known []string) string {
 	return m
 }
 
-// Runs of all points, in order.
+// Runs of all points, in order; with searches those that are known so far, which begin with the probes.
 func (e *Experiment) Runs() []*Run {
 	var runs []*Run
+	known := map[*Run]bool{}
+	add := func(run *Run) {
+		// The run at the peak is one of the probes.
+		if !known[run] {
+			known[run] = true
+			runs = append(runs, run)
+		}
+	}
+	for _, s := range e.Searches {
+		for _, p := range s.Probes {
+			add(p.Run)
+		}
+		if s.Next != nil {
+			add(s.Next)
+		}
+	}
 	for _, p := range e.Points {
-		runs = append(runs, p.Runs...)
+		for _, run := range p.Runs {
+			add(run)
+		}
 	}
 	return runs
 }

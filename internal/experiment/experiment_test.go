@@ -67,6 +67,11 @@ spec: {engine: {name: calvin}, regions: [{name: us-west-2}, {name: ap-northeast-
 	}
 }
 
+// searched is small with a search of an open loop's rate, from 50/s on.
+func searched(t *testing.T, search string) string {
+	return replaced(t, "clientsPerRegion: 2,", "arrival: Poisson, ratePerSecond: 50,", sweepLine, "- {path: spec.workload.smallbank.hotPercent, values: [0]}\n  search: "+search)
+}
+
 func TestSweptValuesArriveInTheManifests(t *testing.T) {
 	e := mustRead(t, replaced(t, sweepLine, sweepLine+"\n    - {path: \"database.spec.network.profile.links[0].rtt\", values: [10ms, 50ms]}",
 		"  sweep:", "  repetitions: 2\n  sweep:"))
@@ -124,6 +129,25 @@ func TestBadInput(t *testing.T) {
 			"spec.sweep[0].values[1]", "nonesuch"},
 		"too many points": {replaced(t, sweepLine, sweepLine+"\n    - {path: spec.seed, values: ["+strings.Join(big, ",")+"]}",
 			"  sweep:", "  repetitions: 3\n  sweep:"), "spec.sweep", "an experiment has at most 10000"},
+		"search in a closed loop": {replaced(t, sweepLine, "- {path: spec.workload.smallbank.hotPercent, values: [0]}\n  search: {maxRatePerSecond: 100}"),
+			"spec.run.spec.load.arrival", "set arrival to Constant or Poisson"},
+		"search below its least rate":       {searched(t, "{maxRatePerSecond: 20}"), "spec.search.maxRatePerSecond", "maxRatePerSecond 20 is not more than ratePerSecond of the run (50)"},
+		"search without an end":             {searched(t, "{}"), "spec.search.maxRatePerSecond", "required"},
+		"search for nothing":                {searched(t, "{maxRatePerSecond: 100, committedPercent: 0}"), "spec.search.committedPercent", "every rate would do: list objectives"},
+		"search by an even number":          {searched(t, "{maxRatePerSecond: 100, bestOf: 2}"), "spec.search.bestOf", "1, 3, 5"},
+		"search with a probe":               {searched(t, "{maxRatePerSecond: 100, maxProbes: 1}"), "spec.search.maxProbes", "greater than or equal to 2"},
+		"search without tolerance":          {searched(t, "{maxRatePerSecond: 100, tolerancePercent: 0}"), "spec.search.tolerancePercent", "greater than or equal to 1"},
+		"search beyond the peak":            {searched(t, "{maxRatePerSecond: 100, peakPercents: [100, 120]}"), "spec.search.peakPercents[1]", "less than or equal to 100"},
+		"search of the same share":          {searched(t, "{maxRatePerSecond: 100, peakPercents: [75, 75]}"), "spec.search.peakPercents[1]", "twice"},
+		"search of no share":                {searched(t, "{maxRatePerSecond: 100, peakPercents: []}"), "spec.search.peakPercents", "at least 1"},
+		"search of more probes than points": {strings.Replace(searched(t, "{maxRatePerSecond: 100, maxProbes: 100}"), "values: [0]", "values: ["+strings.Join(big[:100], ",")+"]", 1), "spec.sweep", "(100 probes + 1 shares of the peak x 1 repetitions)"},
+		"search for the least throughput": {strings.Replace(searched(t, "{maxRatePerSecond: 100}"), "verify: [Invariants]", "verify: [Invariants]\n      objectives: [{metric: throughput, min: 10}]", 1),
+			"spec.run.spec.objectives", "give every objective a max, and set search.committedPercent for throughput"},
+		"search over a sweep of rates": {strings.Replace(searched(t, "{maxRatePerSecond: 100}"), "spec.workload.smallbank.hotPercent, values: [0]", "spec.load.ratePerSecond, values: [10]", 1),
+			"spec.sweep", "which search chooses"},
+		"search of a rate that nobody sends": {strings.Replace(searched(t, "{maxRatePerSecond: 100}"), "ratePerSecond: 50", "ratePerSecond: 0", 1), "spec.run.spec.load.ratePerSecond", "arrival Poisson is an open loop"},
+		"share of a peak that is not measured": {strings.Replace(searched(t, "{maxRatePerSecond: 100, peakPercents: [75]}"), claim, measured("tput('near', {'peakPercent': 50}) > 1.0"), 1),
+			"spec.claims[0].expression", "peakPercent does not take the value 50: its values are 75"},
 		"gate without claims":      {replaced(t, small[strings.Index(small, "  claims:"):], "  gate: Claims\n"), "spec.gate", "list claims, or leave gate out"},
 		"gate of another kind":     {replaced(t, "  run:\n", "  gate: Points\n  run:\n"), "spec.gate", "Claims"},
 		"time to live of its runs": {replaced(t, "      workload:", "      ttlSecondsAfterFinished: {passed: 60}\n      workload:"), "spec.run.spec.ttlSecondsAfterFinished", "unknown field"},

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -90,6 +91,10 @@ var metrics = []metric{
 	{"tput", "throughput", "committed transactions/s",
 		func(d *result.Document) float64 { return float64(d.Summary.ThroughputPerSecond) },
 		func(r *result.Region) float64 { return float64(r.ThroughputPerSecond) }},
+	{"offered", "offered load", "transactions/s",
+		func(d *result.Document) float64 {
+			return float64(d.Summary.OfferedPerSecond)
+		}, nil},
 	{"attempts", "attempts", "attempts/s",
 		func(d *result.Document) float64 { return float64(d.Summary.Attempts.PerSecond) },
 		func(r *result.Region) float64 { return float64(r.Attempts.PerSecond) }},
@@ -257,6 +262,9 @@ func studentT(nu float64) float64 {
 
 // figure of a point; region is empty for all.
 func (r *Results) figure(p *Point, m *metric, region string) (figure, error) {
+	if len(p.Runs) == 0 {
+		return figure{}, errors.New(p.missing)
+	}
 	var values []float64
 	for _, run := range p.Runs {
 		d, err := r.Document(run)

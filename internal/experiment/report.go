@@ -47,6 +47,8 @@ type PointsSummary struct {
 	Systems    []string    `json:"systems"`
 	Parameters []string    `json:"parameters"`
 	Points     []PointData `json:"points"`
+	// Searches are those of the rates of points, in the order of these.
+	Searches []SearchData `json:"searches,omitempty"`
 	// Spec is the manifest's, with defaults filled in.
 	Spec *v1alpha1.ExperimentSpec `json:"spec,omitempty"`
 }
@@ -59,6 +61,36 @@ type PointData struct {
 	Median map[string]float64 `json:"median"`
 	// HalfWidth of the 95% confidence interval of the mean; only with several repetitions.
 	HalfWidth map[string]float64 `json:"halfWidth,omitempty"`
+}
+
+// SearchData is a search and its probes, in their order.
+type SearchData struct {
+	// Label is the database and the swept values.
+	Label  string                `json:"label"`
+	System string                `json:"system"`
+	Values []string              `json:"values"`
+	Reason v1alpha1.SearchReason `json:"reason"`
+	// Message says what the search has found.
+	Message string `json:"message"`
+	// PeakRatePerSecond is in each region; it is left out where there is no peak.
+	PeakRatePerSecond int64       `json:"peakRatePerSecond,omitempty"`
+	Probes            []ProbeData `json:"probes"`
+}
+
+// ProbeData is a probe.
+type ProbeData struct {
+	// RatePerSecond is in each region.
+	RatePerSecond int64 `json:"ratePerSecond"`
+	Seed          int64 `json:"seed"`
+	// Says is what the probe says of its rate: that it keeps or misses what is asked, or nothing.
+	Says string `json:"says"`
+	// Why says what the rate misses, or why the probe says nothing of it.
+	Why string `json:"why,omitempty"`
+	// ThroughputPerSecond is of all regions together.
+	ThroughputPerSecond int64 `json:"throughputPerSecond"`
+	// P50Microseconds and P99Microseconds are left out where nothing was committed.
+	P50Microseconds int64 `json:"p50Microseconds,omitempty"`
+	P99Microseconds int64 `json:"p99Microseconds,omitempty"`
 }
 
 // NewReport judges all claims and gathers the figures.
@@ -78,6 +110,17 @@ func NewReport(experiments []*Experiment, r *Results) *Report {
 		}
 		for _, p := range e.Parameters {
 			s.Parameters = append(s.Parameters, p.Name)
+		}
+		for _, search := range e.Searches {
+			s.Searches = append(s.Searches, searchData(search, r))
+			if search.Reason != v1alpha1.SearchFound {
+				out.Doubtful = append(out.Doubtful, fmt.Sprintf("%s: %s: the search ended with %s: %s", e.Name, search.Label, search.Reason, search.Message))
+			}
+			for _, p := range search.Probes {
+				if p.Unusable != "" {
+					out.look(e, p.Run, r)
+				}
+			}
 		}
 		for _, p := range e.Points {
 			s.Points = append(s.Points, pointData(p, r))
@@ -107,6 +150,34 @@ func (out *Report) look(e *Experiment, run *Run, r *Results) {
 			out.Doubtful = append(out.Doubtful, text)
 		}
 	}
+}
+
+// write writes the search for a person: what it found, and its probes.
+func (d *SearchData) write(w io.Writer, experiment string) {
+	fmt.Fprintf(w, "\nsearch %s: %s: %s: %s\n", experiment, d.Label, d.Reason, d.Message)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "  PROBE\tRATE/S\tSEED\tSAYS\tTXN/S\tP50\tP99\tWHY")
+	for i, p := range d.Probes {
+		fmt.Fprintf(t, "  %d\t%d\t%d\t%s\t%d\t%s ms\t%s ms\t%s\n", i+1, p.RatePerSecond, p.Seed, p.Says, p.ThroughputPerSecond,
+			FormatNumber(float64(p.P50Microseconds)/1000), FormatNumber(float64(p.P99Microseconds)/1000), p.Why)
+	}
+	t.Flush() //nolint:errcheck // into memory
+}
+
+func searchData(s *Search, r *Results) SearchData {
+	d := SearchData{Label: s.Label, System: s.System, Values: []string{}, Reason: s.Reason, Message: s.Message, PeakRatePerSecond: s.PeakRatePerSecond, Probes: []ProbeData{}}
+	for _, v := range s.Values {
+		d.Values = append(d.Values, v.String())
+	}
+	for _, p := range s.Probes {
+		probe := ProbeData{RatePerSecond: p.Run.Run.Spec.Load.RatePerSecond, Seed: p.Run.Run.Spec.Seed, Says: p.Says(),
+			Why: p.Missed + p.Unusable, ThroughputPerSecond: p.ThroughputPerSecond}
+		if doc, err := r.Document(p.Run); err == nil {
+			probe.P50Microseconds, probe.P99Microseconds = doc.Summary.LatencyMicroseconds.P50, doc.Summary.LatencyMicroseconds.P99
+		}
+		d.Probes = append(d.Probes, probe)
+	}
+	return d
 }
 
 func pointData(p *Point, r *Results) PointData {
@@ -245,6 +316,11 @@ func (out *Report) Table(w io.Writer) error {
 				break
 			}
 			fmt.Fprintf(b, "  %s\n", item)
+		}
+	}
+	for _, e := range out.Experiments {
+		for i := range e.Searches {
+			e.Searches[i].write(b, e.Name)
 		}
 	}
 	list("runs that failed:", out.Wrong)

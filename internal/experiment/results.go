@@ -39,3 +39,9 @@ func (r *Results) Document(run *Run) (*result.Document, error) {
 	}
 	return o.document, o.err
 }
+
+// Has reports whether it was told how a run ended.
+func (r *Results) Has(run *Run) bool {
+	_, ok := r.outcomes[run]
+	return ok
+}

@@ -351,6 +351,9 @@ func (a *aggregates) fill(d *Document, r *Report) {
 		s.Backlog += w.Backlog
 		s.Discarded += w.Discarded
 	}
+	if a := d.Spec.Load.Arrival; a == v1alpha1.ArrivalConstant || a == v1alpha1.ArrivalPoisson {
+		s.OfferedPerSecond = ratio(measured, 1, s.Ended()+s.Unfinished+s.Dropped+s.Backlog, 1e6)
+	}
 	for i := range a.repetitions {
 		f := &a.repetitions[i]
 		repetition := Repetition{

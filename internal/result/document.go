@@ -209,6 +209,8 @@ type Summary struct {
 	// CarriedIn transactions were due before a window and committed in it; throughput includes them.
 	CarriedIn           int64   `json:"carriedIn"`
 	ThroughputPerSecond int64   `json:"throughputPerSecond"`
+	// OfferedPerSecond is the transactions that were due per second, sent or not; only in an open loop.
+	OfferedPerSecond    int64   `json:"offeredPerSecond,omitempty"`
 	LatencyMicroseconds Latency `json:"latencyMicroseconds"`
 	// ServiceTimeMicroseconds counts from when a transaction was sent; only in an open loop, where it differs.
 	ServiceTimeMicroseconds *Latency `json:"serviceTimeMicroseconds,omitempty"`
@@ -532,7 +534,7 @@ func Parse(b []byte) (*Document, error) {
 func (d *Document) RunSummary() *v1alpha1.RunSummary {
 	s := &d.Summary
 	return &v1alpha1.RunSummary{
-		Committed: s.Committed, Aborted: s.Aborted, ThroughputPerSecond: s.ThroughputPerSecond,
+		Committed: s.Committed, Aborted: s.Aborted, ThroughputPerSecond: s.ThroughputPerSecond, OfferedPerSecond: s.OfferedPerSecond,
 		LatencyMicroseconds: s.LatencyMicroseconds.api(), AbortPPM: s.AbortPPM,
 		BytesPerTransaction: s.BytesPerTransaction, CrossRegionBytesPerTransaction: s.CrossRegionBytesPerTransaction,
 		MultiHomePPM: s.Realised.AllMultiHomePPM, MultiPartitionPPM: s.Realised.AllMultiPartitionPPM,

@@ -39,7 +39,7 @@ type Options struct {
 
 // Progress is how far all experiments are.
 type Progress struct {
-	// Total runs; Done ones have ended, of which Kept had a result on disk already and Failed could not run.
+	// Total runs, with searches those that are known so far; Done ones have ended, of which Kept had a result on disk already and Failed could not run.
 	Total, Done, Kept, Failed int
 	// Label of the run that this is about, and what happened to it.
 	Label string
@@ -66,7 +66,8 @@ type Playing struct {
 	At  local.Progress
 }
 
-// Play plays all runs of the experiments that have no result in the folder yet. A run that cannot be played is an outcome
+// Play plays all runs of the experiments that have no result in the folder yet, those of searches one after the other and of several searches at
+// once: Experiment.With has them then. A run that cannot be played is an outcome
 // of its own; the error is for what stops everything: the folder, or the context. What has ended by then is kept.
 func Play(ctx context.Context, experiments []*experiment.Experiment, o Options) (*experiment.Results, error) {
 	if err := os.MkdirAll(o.Folder, 0o755); err != nil {
@@ -78,11 +79,28 @@ func Play(ctx context.Context, experiments []*experiment.Experiment, o Options) 
 	}
 	p := &player{Options: o, build: build, results: experiment.NewResults("")}
 	p.results.Simulated = !o.RealTime
-	var runs []*experiment.Run
-	for _, e := range experiments {
-		runs = append(runs, e.Runs()...)
+	for {
+		// Searches know their next probes once the last ones have ended.
+		var runs []*experiment.Run
+		for _, e := range experiments {
+			for _, run := range e.With(p.results).Runs() {
+				if !p.results.Has(run) {
+					runs = append(runs, run)
+				}
+			}
+		}
+		if len(runs) == 0 {
+			return p.results, nil
+		}
+		if err := p.all(ctx, runs); err != nil {
+			return nil, err
+		}
 	}
-	p.progress.Total = len(runs)
+}
+
+// all plays runs at once, as far as Parallel goes.
+func (p *player) all(ctx context.Context, runs []*experiment.Run) error {
+	p.progress.Total += len(runs)
 	for _, run := range runs {
 		p.work += weight(run)
 	}
@@ -90,18 +108,15 @@ func Play(ctx context.Context, experiments []*experiment.Experiment, o Options) 
 	slices.SortStableFunc(runs, func(a, b *experiment.Run) int { return cmp.Compare(weight(b), weight(a)) })
 
 	g, playing := errgroup.WithContext(ctx)
-	parallel := cmp.Or(o.Parallel, runtime.GOMAXPROCS(0))
-	if o.RealTime {
+	parallel := cmp.Or(p.Parallel, runtime.GOMAXPROCS(0))
+	if p.RealTime {
 		parallel = 1
 	}
 	g.SetLimit(max(1, parallel))
 	for _, run := range runs {
 		g.Go(func() error { return p.one(playing, run) })
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	return p.results, nil
+	return g.Wait()
 }
 
 // weight grows with the work of simulating a run.

@@ -5,10 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/experiment/experimenttest"
 )
@@ -130,5 +133,113 @@ func TestRealTime(t *testing.T) {
 	}
 	if d.Simulated || r.Simulated {
 		t.Error("a run in real time says that it is simulated")
+	}
+}
+
+// searched is an experiment that looks for the peak of a small database: nodes with 3 thousandths of a CPU, and a p99 that must stay below 100 ms.
+const searched = `apiVersion: geobench.dev/v1alpha1
+kind: Experiment
+metadata: {name: peak}
+spec:
+  databases:
+    - name: slog
+      template:
+        spec:
+          engine: {name: slog}
+          regions: [{name: a}, {name: b}]
+          network: {profile: {intraRegion: {rtt: 400us}, links: [{from: a, to: b, rtt: 20ms}]}}
+          resources: {limits: {cpu: 3m}}
+  run:
+    spec:
+      workload: {micro: {itemsPerPartition: 10000}}
+      load: {arrival: Poisson, ratePerSecond: 50, clientsPerRegion: 1000, warmup: 1s, duration: 4s}
+      objectives: [{metric: latencyP99, max: 100ms}]
+  sweep:
+    - {path: spec.workload.micro.globalPercent, values: [0, 10]}
+  search: {maxRatePerSecond: 1600, peakPercents: [100, 75]}
+  claims:
+    - {id: c-1, says: three quarters of the peak are offered, expression: "tput('slog', {'globalPercent': 0, 'peakPercent': 75}) <= 0.8 * offered('slog', {'globalPercent': 0, 'peakPercent': 100})"}
+`
+
+// TestSearchAgainstTheGrid: the search finds what a grid of all rates finds, within its tolerance, at a fifth of the runs; and it makes the same probes
+// the second time.
+func TestSearchAgainstTheGrid(t *testing.T) {
+	template := experimenttest.MustRead(t, searched)
+	first := template.With(play(t, template, Options{}))
+	again := template.With(play(t, template, Options{Parallel: 2}))
+	var rates []string
+	for rate := int64(50); rate <= 1600; rate = max(rate+1, rate+rate*5/100) {
+		rates = append(rates, fmt.Sprint(rate))
+	}
+	text := strings.Replace(searched, "  search: {maxRatePerSecond: 1600, peakPercents: [100, 75]}\n", fmt.Sprintf("    - {path: spec.load.ratePerSecond, values: [%s]}\n", strings.Join(rates, ", ")), 1)
+	text = text[:strings.Index(text, "  claims:")]
+	grid := experimenttest.MustRead(t, text)
+	played := play(t, grid, Options{})
+	for i, s := range first.Searches {
+		if other := again.Searches[i]; other.Said() != s.Said() || other.PeakRatePerSecond != s.PeakRatePerSecond {
+			t.Errorf("%s: the probes are %s, and the second time %s", s.Label, s.Said(), other.Said())
+		}
+		highest, probes := int64(0), len(rates)
+		for _, p := range grid.Points[i*len(rates) : (i+1)*len(rates)] {
+			d, err := played.Document(p.Runs[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			rate := p.Runs[0].Run.Spec.Load.RatePerSecond
+			if d.Verdict != v1alpha1.VerdictPassed || 100*d.Summary.ThroughputPerSecond < 95*d.Summary.OfferedPerSecond {
+				break // Rates above may keep again by chance.
+			}
+			highest = rate
+		}
+		t.Logf("%s: the grid of %d runs finds %d/s, the search %d/s in %d: %s", s.Label, probes, highest, s.PeakRatePerSecond, len(s.Probes), s.Said())
+		if off := float64(s.PeakRatePerSecond) / float64(highest); off < 1/1.05 || off > 1.05 {
+			t.Errorf("%s: the search is off by the factor %.3f", s.Label, off)
+		}
+		if s.Reason != v1alpha1.SearchFound || 5*len(s.Probes) > probes {
+			t.Errorf("%s: %s after %d probes: %s", s.Label, s.Reason, len(s.Probes), s.Message)
+		}
+	}
+}
+
+// TestPointsOfASearch: once a search has ended its points have runs at their shares of the peak, and claims see them.
+func TestPointsOfASearch(t *testing.T) {
+	template := experimenttest.MustRead(t, searched)
+	for _, p := range template.Points {
+		if len(p.Runs) > 0 {
+			t.Errorf("%s has runs before a probe has ended", p.Label)
+		}
+	}
+	results := play(t, template, Options{})
+	e := template.With(results)
+	for i, p := range e.Points {
+		peak := e.Searches[i/2].PeakRatePerSecond
+		want := []int64{peak, (peak*75 + 50) / 100}[i%2]
+		if len(p.Runs) != 1 || p.Runs[0].Run.Spec.Load.RatePerSecond != want {
+			t.Errorf("%s has %d runs, want one at %d/s", p.Label, len(p.Runs), want)
+		}
+	}
+	report := experiment.NewReport([]*experiment.Experiment{e}, results)
+	if err := report.Err(); err != nil || len(report.Doubtful) > 0 {
+		t.Errorf("%v, in doubt: %v", err, report.Doubtful)
+	}
+	var table, figures bytes.Buffer
+	if err := errors.Join(report.Table(&table), report.Figures(&figures)); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range e.Searches {
+		if !strings.Contains(table.String(), "search peak: "+s.Label+": Found: "+s.Message) {
+			t.Errorf("the table does not tell what %s has found:\n%s", s.Label, table.String())
+		}
+	}
+	// The documents of the probes at the peak are those of its point.
+	names := map[string]bool{}
+	for _, run := range e.Runs() {
+		if names[run.Run.Name] {
+			t.Errorf("two runs are called %s", run.Run.Name)
+		}
+		names[run.Run.Name] = true
+	}
+	if want := len(e.Searches[0].Probes) + len(e.Searches[1].Probes) + 2; len(names) != want {
+		t.Errorf("%d runs, want %d: those of the probes, and one at 75%% of each peak", len(names), want)
 	}
 }
