@@ -107,9 +107,11 @@ func (s *scope) expand(ctx context.Context) error {
 		return x.err
 	}
 	s.expanded = x.experiment
-	s.schedule = newSchedule(s.experiment, x.experiment)
-	s.condition(v1alpha1.ConditionAccepted, true, "Possible", fmt.Sprintf("%d points are valid, and %d claims compile",
-		len(s.schedule.points), len(s.experiment.Spec.Claims)))
+	points := fmt.Sprintf("%d points are valid", len(x.experiment.Runs()))
+	if n := len(x.experiment.Searches); n > 0 {
+		points = fmt.Sprintf("%d points are valid at all rates of %d searches", len(x.experiment.Points)*int(s.experiment.Spec.Repetitions), n)
+	}
+	s.condition(v1alpha1.ConditionAccepted, true, "Possible", fmt.Sprintf("%s, and %d claims compile", points, len(s.experiment.Spec.Claims)))
 	return nil
 }
 

@@ -95,7 +95,7 @@ func (s *scope) results(ctx context.Context) (*experiment.Results, error) {
 			out.Add(p.Run, nil, fmt.Errorf("%s: the result in ConfigMap %s is gone, or another one is there: delete BenchmarkRun %s to have it measured again",
 				p.Label, st.ReportRef.Name, p.object.Name))
 		default:
-			out.Add(p.Run, nil, fmt.Errorf("%s could not run: %s: %s: %s", p.Label, st.Verdict, st.Reason, st.Message))
+			out.Add(p.Run, nil, couldNotRun(p.Run, p.object))
 		}
 	}
 	return out, nil
@@ -221,6 +221,10 @@ func (s *scope) conclude(report *experiment.Report) {
 		message = fmt.Sprintf("%d of %d claims have no result", unanswered, all)
 		s.condition(v1alpha1.ConditionFailed, true, "ClaimsUnanswered", message)
 		end = kube.Warning("ClaimsUnanswered", "Judge", message)
+	case len(report.NoPeak()) > 0:
+		message = fmt.Sprintf("%d of %d searches found no peak: %s", len(report.NoPeak()), len(s.expanded.Searches), report.NoPeak()[0])
+		s.condition(v1alpha1.ConditionFailed, true, "NoPeak", message)
+		end = kube.Warning("NoPeak", "Judge", message)
 	case s.experiment.Spec.Gate == v1alpha1.GateClaims && hold < all:
 		s.condition(v1alpha1.ConditionFailed, true, reason, message)
 		end = kube.Warning(reason, "Judge", message)

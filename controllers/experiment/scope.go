@@ -23,7 +23,7 @@ type scope struct {
 	experiment *v1alpha1.Experiment
 	// before is the experiment as the API server has it.
 	before *v1alpha1.Experiment
-	// expanded and schedule are set by expand; observe puts into the schedule what there is.
+	// expanded is set by expand. observe advances its searches by the runs that have ended, and sets the schedule with all that there is.
 	expanded *experiment.Experiment
 	schedule *schedule
 	// again is when to look again; watches wake the experiment up before that.
@@ -67,8 +67,18 @@ func (s *scope) observe(ctx context.Context) error {
 	if err := s.Client.List(ctx, databases, mine...); err != nil {
 		return err
 	}
+	mineByName := map[string]*v1alpha1.BenchmarkRun{}
 	for i := range runs.Items {
 		if run := &runs.Items[i]; metav1.IsControlledBy(run, s.experiment) {
+			mineByName[run.Name] = run
+		}
+	}
+	s.expanded = s.expanded.Advance(func(run *experiment.Run) (experiment.Ended, bool, error) {
+		return endedBy(run, mineByName[run.Run.Name])
+	})
+	s.schedule = newSchedule(s.experiment, s.expanded)
+	for i := range runs.Items {
+		if run := &runs.Items[i]; mineByName[run.Name] == run {
 			s.schedule.hasRun(run)
 		}
 	}
@@ -81,7 +91,29 @@ func (s *scope) observe(ctx context.Context) error {
 	return nil
 }
 
-// maxResults is how many points a status shows.
+// endedBy is what the status of a run tells a search, once it has ended for good.
+func endedBy(run *experiment.Run, object *v1alpha1.BenchmarkRun) (experiment.Ended, bool, error) {
+	if p := (&point{Run: run, object: object}); p.state() != pointDone {
+		return experiment.Ended{}, false, nil
+	}
+	st := &object.Status
+	if st.ReportRef == nil {
+		return experiment.Ended{}, true, couldNotRun(run, object)
+	}
+	e := experiment.Ended{Verdict: st.Verdict, Reason: st.Reason, Message: st.Message, Wrong: pointFailed(object)}
+	if sum := st.Summary; sum != nil {
+		e.ThroughputPerSecond, e.OfferedPerSecond = sum.ThroughputPerSecond, sum.OfferedPerSecond
+	}
+	return e, true, nil
+}
+
+// couldNotRun says why a run has left no result.
+func couldNotRun(run *experiment.Run, object *v1alpha1.BenchmarkRun) error {
+	st := &object.Status
+	return fmt.Errorf("%s could not run: %s: %s: %s", run.Label, st.Verdict, st.Reason, st.Message)
+}
+
+// maxResults is how many points a status shows, and how many searches.
 const maxResults = 100
 
 // describe tells in the status how far the experiment is.
@@ -116,7 +148,20 @@ func (s *scope) describe(context.Context) error {
 		now := metav1.NewTime(s.Clock.Now())
 		st.StartTime = &now
 	}
+	st.Searches = nil
+	searching := 0
+	for _, search := range s.expanded.Searches {
+		if search.Next != nil {
+			searching++
+		}
+		if len(st.Searches) < maxResults {
+			st.Searches = append(st.Searches, searchStatus(search))
+		}
+	}
 	message := fmt.Sprintf("%d of %d points have ended", st.Completed+st.Failed, st.Points)
+	if searching > 0 {
+		message = fmt.Sprintf("%d points have ended, and more will follow from %d of %d searches", st.Completed+st.Failed, searching, len(s.expanded.Searches))
+	}
 	var running []string
 	for _, p := range st.Active {
 		running = append(running, p.Point)
@@ -139,6 +184,18 @@ func (s *scope) describe(context.Context) error {
 		s.again = kube.PollSlow
 	}
 	return nil
+}
+
+func searchStatus(s *experiment.Search) v1alpha1.SearchStatus {
+	message := s.Said()
+	switch {
+	case s.Message != "" && message != "":
+		message = s.Message + "; " + message
+	case s.Message != "":
+		message = s.Message
+	}
+	return v1alpha1.SearchStatus{Point: kube.Truncate(s.Label, 1024), Reason: s.Reason, PeakRatePerSecond: s.PeakRatePerSecond, Probes: int32(len(s.Probes)),
+		Message: kube.Truncate(message, 4096)}
 }
 
 func (p *point) status() v1alpha1.PointStatus {

@@ -239,10 +239,25 @@ func (out *Report) Err() error {
 	if len(out.Wrong) > 0 {
 		parts = append(parts, fmt.Sprintf("%d runs failed", len(out.Wrong)))
 	}
+	if n := len(out.NoPeak()); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d searches found no peak", n))
+	}
 	if len(parts) == 0 {
 		return nil
 	}
 	return errors.New(strings.Join(parts, ", "))
+}
+
+// NoPeak lists the searches that have found no rate which keeps what is asked, and why.
+func (out *Report) NoPeak() (all []string) {
+	for _, e := range out.Experiments {
+		for i := range e.Searches {
+			if s := &e.Searches[i]; s.PeakRatePerSecond == 0 {
+				all = append(all, fmt.Sprintf("%s: %s: %s: %s", e.Name, s.Label, s.Reason, s.Message))
+			}
+		}
+	}
+	return all
 }
 
 // columns of the table of claims: title and width.
