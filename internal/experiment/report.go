@@ -156,12 +156,25 @@ func (out *Report) look(e *Experiment, run *Run, r *Results) {
 func (d *SearchData) write(w io.Writer, experiment string) {
 	fmt.Fprintf(w, "\nsearch %s: %s: %s: %s\n", experiment, d.Label, d.Reason, d.Message)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "  PROBE\tRATE/S\tSEED\tSAYS\tTXN/S\tP50\tP99\tWHY")
-	for i, p := range d.Probes {
-		fmt.Fprintf(t, "  %d\t%d\t%d\t%s\t%d\t%s ms\t%s ms\t%s\n", i+1, p.RatePerSecond, p.Seed, p.Says, p.ThroughputPerSecond,
-			FormatNumber(float64(p.P50Microseconds)/1000), FormatNumber(float64(p.P99Microseconds)/1000), p.Why)
+	fmt.Fprintln(t, "  PROBE\t"+strings.ToUpper(strings.Join(ProbeColumns, "\t")))
+	for i := range d.Probes {
+		fmt.Fprintf(t, "  %d\t%s\n", i+1, strings.Join(d.Probes[i].Cells(), "\t"))
 	}
 	t.Flush() //nolint:errcheck // into memory
+}
+
+// ProbeColumns title the cells of a probe.
+var ProbeColumns = []string{"rate/s", "seed", "says", "txn/s", "p50", "p99", "why"}
+
+// Cells are the probe in words, for the columns of ProbeColumns.
+func (p *ProbeData) Cells() []string {
+	ms := func(us int64) string {
+		if us == 0 {
+			return "-"
+		}
+		return FormatNumber(float64(us)/1000) + " ms"
+	}
+	return []string{fmt.Sprint(p.RatePerSecond), fmt.Sprint(p.Seed), p.Says, fmt.Sprint(p.ThroughputPerSecond), ms(p.P50Microseconds), ms(p.P99Microseconds), p.Why}
 }
 
 func searchData(s *Search, r *Results) SearchData {

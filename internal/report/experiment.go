@@ -26,9 +26,18 @@ type Sweep struct {
 	Facts    []fact
 	// Manifest of the experiment; empty where the report has none.
 	Manifest string
+	// Searches for the rates of points.
+	Searches []Search
 	// Claims of the experiment, and its figures with the claims that are about them.
 	Claims  []Claim
 	Figures []*Figure
+}
+
+// Search is what the search for a peak has found, and its probes as a table.
+type Search struct {
+	Label, Found string
+	Columns      []string
+	Probes       [][]string
 }
 
 // sweeps turns an experiment report into figures: each metric over the first parameter that has several values.
@@ -67,6 +76,14 @@ func sweeps(r *experiment.Report) []Sweep {
 			if text, err := yaml.Marshal(e.Spec); err == nil {
 				s.Manifest = string(text)
 			}
+		}
+		for k := range e.Searches {
+			d := &e.Searches[k]
+			search := Search{Label: d.Label, Found: fmt.Sprintf("%s: %s", d.Reason, d.Message), Columns: experiment.ProbeColumns}
+			for i := range d.Probes {
+				search.Probes = append(search.Probes, d.Probes[i].Cells())
+			}
+			s.Searches = append(s.Searches, search)
 		}
 		for _, m := range experiment.Metrics() {
 			f := sweepFigure(e, m, r.Simulated)

@@ -134,7 +134,9 @@ func swept() *experiment.Report {
 			{Experiment: "skew", ID: "c-2", Says: "latency stays", Expression: "grows(series('p50', 'calvin'))"},
 		},
 		Doubtful:    []string{"skew: slog hot=99: Invalid"},
-		Experiments: []experiment.PointsSummary{{Name: "skew", Systems: []string{"calvin", "slog"}, Parameters: []string{"hot"}}},
+		Experiments: []experiment.PointsSummary{{Name: "skew", Systems: []string{"calvin", "slog"}, Parameters: []string{"hot"},
+			Searches: []experiment.SearchData{{Label: "calvin hot=99", Reason: "Found", Message: "1200/s is kept", PeakRatePerSecond: 1200,
+				Probes: []experiment.ProbeData{{RatePerSecond: 1260, Seed: 2, Says: "misses", Why: "p99 is too long", ThroughputPerSecond: 2500, P99Microseconds: 123_000}}}}}},
 	}
 	for i, system := range r.Experiments[0].Systems {
 		for k, hot := range []string{"99", "0", "50"} {
@@ -172,6 +174,7 @@ func TestPageHoldsWhatAReaderNeeds(t *testing.T) {
 		">Passed<", ">simulated<", "What was run", "Manifest: BenchmarkRun", "Manifest: GeoDatabase", "Manifest: NetworkProfile", "Seed", "Version",
 		"Round-trip times, declared and measured", "Latency by transaction and region", "Throughput over time", "Bytes sent between regions",
 		"Cost of a million transactions", "Operations on keys per node", "Data per node", "Checks and objectives", "Repetitions", "networkPartition", "it never began", "gone for good: a/0/0", "What the faults did",
+		"Searches for the peak", "Found: 1200/s is kept", "<td>1260</td><td>2</td><td>misses</td><td>2500</td><td>-</td><td>123 ms</td><td>p99 is too long</td>",
 		"calvin is faster", "skew: slog hot=99: Invalid", "run (2)", "All runs",
 	} {
 		if !strings.Contains(page, want) {
