@@ -133,7 +133,7 @@ func swept() *experiment.Report {
 			{Experiment: "skew", ID: "c-1", Source: "us", Says: "calvin is faster", Measured: "3 > 2", Holds: true, Expression: "min(tput('calvin')) > max(tput('slog'))"},
 			{Experiment: "skew", ID: "c-2", Says: "latency stays", Expression: "grows(series('p50', 'calvin'))"},
 		},
-		Doubtful:    []string{"skew: slog hot=99: Invalid"},
+		Doubtful: []string{"skew: slog hot=99: Invalid"},
 		Experiments: []experiment.PointsSummary{{Name: "skew", Systems: []string{"calvin", "slog"}, Parameters: []string{"hot"},
 			Searches: []experiment.SearchData{{Label: "calvin hot=99", Reason: "Found", Message: "1200/s is kept", PeakRatePerSecond: 1200,
 				Probes: []experiment.ProbeData{{RatePerSecond: 1260, Seed: 2, Says: "misses", Why: "p99 is too long", ThroughputPerSecond: 2500, P99Microseconds: 123_000}}}}}},

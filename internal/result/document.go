@@ -207,8 +207,8 @@ type Attempts struct {
 type Summary struct {
 	Counts
 	// CarriedIn transactions were due before a window and committed in it; throughput includes them.
-	CarriedIn           int64   `json:"carriedIn"`
-	ThroughputPerSecond int64   `json:"throughputPerSecond"`
+	CarriedIn           int64 `json:"carriedIn"`
+	ThroughputPerSecond int64 `json:"throughputPerSecond"`
 	// OfferedPerSecond is the transactions that were due per second, sent or not; only in an open loop.
 	OfferedPerSecond    int64   `json:"offeredPerSecond,omitempty"`
 	LatencyMicroseconds Latency `json:"latencyMicroseconds"`
