@@ -130,8 +130,8 @@ type Workload struct {
 	// TPCC is the order-entry workload of TPC Benchmark C, revision 5.11.
 	// +optional
 	TPCC *TPCC `json:"tpcc,omitempty"`
-	// Micro is the microbenchmark of SDUR (Sciascia and Pedone, 2012): transactions that read and update two small items, of one partition
-	// or of two.
+	// Micro is the microbenchmark of SDUR (Sciascia and Pedone, 2012): transactions that read and update two small
+	// items, of one partition or of two.
 	// +optional
 	Micro *Micro `json:"micro,omitempty"`
 	// Social is the social network of SDUR: users post messages, follow each other and read their timelines.
@@ -598,8 +598,8 @@ type TPCCRemote struct {
 	MultiPartitionPercent *int32 `json:"multiPartitionPercent,omitempty"`
 }
 
-// Micro reads and updates two items of 4 bytes in each transaction. A partition is that of one region, as the groups of servers of the
-// paper are: a database of two regions with two partitions each has four.
+// Micro reads and updates two items of 4 bytes in each transaction. A partition is that of one region, as the groups of
+// servers of the paper are: a database of two regions with two partitions each has four.
 type Micro struct {
 	// ItemsPerPartition is the number of items of each partition of each region.
 	// +kubebuilder:validation:Minimum=2
@@ -607,8 +607,8 @@ type Micro struct {
 	// +kubebuilder:default=1000000
 	// +optional
 	ItemsPerPartition int64 `json:"itemsPerPartition,omitempty"`
-	// GlobalPercent is the share of transactions that update an item of a partition of their client's region and one of any other partition. The
-	// rest update two items of one partition of the region.
+	// GlobalPercent is the share of transactions that update an item of a partition of their client's region and one of
+	// any other partition. The rest update two items of one partition of the region.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=0
@@ -616,8 +616,8 @@ type Micro struct {
 	GlobalPercent int32 `json:"globalPercent"`
 }
 
-// Social is a network of users, each with a list of its consumers (those who follow it), one of its producers (those whom it follows)
-// and its newest posts.
+// Social is a network of users, each with a list of its consumers (those who follow it), one of its producers (those
+// whom it follows) and its newest posts.
 //
 // +kubebuilder:validation:XValidation:rule="self.producersPerUser <= self.listLimit",messageExpression="'producersPerUser %d is more than listLimit (%d), the most that a list can hold'.format([self.producersPerUser, self.listLimit])",fieldPath=".producersPerUser"
 // +kubebuilder:validation:XValidation:rule="self.producersPerUser < self.usersPerPartition",messageExpression="'producersPerUser %d is not less than usersPerPartition (%d): a user follows others, each once'.format([self.producersPerUser, self.usersPerPartition])",fieldPath=".producersPerUser"
@@ -632,7 +632,8 @@ type Social struct {
 	// +kubebuilder:default={timelinePermille: 850, postPermille: 75, followPermille: 75}
 	// +optional
 	Mix SocialMix `json:"mix,omitzero"`
-	// GlobalFollowPercent is the share of follows whose two users are in different partitions, and of those that are loaded.
+	// GlobalFollowPercent is the share of follows whose two users are in different partitions, and of those that are
+	// loaded.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=50
@@ -644,7 +645,8 @@ type Social struct {
 	// +kubebuilder:default=10
 	// +optional
 	ProducersPerUser int32 `json:"producersPerUser,omitempty"`
-	// ListLimit is the most users that a list of producers or of consumers can hold. A follow that finds a list full leaves both as they are.
+	// ListLimit is the most users that a list of producers or of consumers can hold. A follow that finds a list full
+	// leaves both as they are.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=1000

@@ -46,8 +46,9 @@ type ExperimentSpec struct {
 	// +optional
 	Sweep []SweepParameter `json:"sweep,omitempty"`
 
-	// Search finds, for each database at each combination of the swept values, the highest rate at which runs keep their objectives:
-	// the peak. Points are then runs at shares of it. Without search, points are at the rate that the run has.
+	// Search finds, for each database at each combination of the swept values, the highest rate at which runs keep
+	// their objectives: the peak. Points are then runs at shares of it. Without search, points are at the rate that the
+	// run has.
 	// +optional
 	Search *RateSearch `json:"search,omitempty"`
 
@@ -177,9 +178,10 @@ type SweepParameter struct {
 // +kubebuilder:validation:XIntOrString
 type SweepValue = intstr.IntOrString
 
-// RateSearch says how to find the highest rate at which runs keep what is asked of them. A probe is a run at one rate; rates lie between
-// run.spec.load.ratePerSecond and maxRatePerSecond, each larger than the one before by tolerancePercent, and the search halves them. A probe keeps
-// its rate when its verdict is Passed and it commits committedPercent of what is offered.
+// RateSearch says how to find the highest rate at which runs keep what is asked of them. A probe is a run at one rate;
+// rates lie between run.spec.load.ratePerSecond and maxRatePerSecond, each larger than the one before by
+// tolerancePercent, and the search halves them. A probe keeps its rate when its verdict is Passed and it commits
+// committedPercent of what is offered.
 type RateSearch struct {
 	// MaxRatePerSecond is the highest rate to try, per second in each region.
 	// +kubebuilder:validation:Minimum=2
@@ -192,20 +194,21 @@ type RateSearch struct {
 	// +kubebuilder:default=95
 	// +optional
 	CommittedPercent int32 `json:"committedPercent"`
-	// TolerancePercent is by how much the lowest rate that was found to fail is above the highest that was found to hold.
+	// TolerancePercent is by how much the lowest rate that was found to fail is above the highest that was found to
+	// hold.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=5
 	// +optional
 	TolerancePercent int32 `json:"tolerancePercent,omitempty"`
-	// BestOf is how many probes, each with a seed of its own, decide by majority about either of these two rates; no more are made than
-	// it takes. 1 believes each probe.
+	// BestOf is how many probes, each with a seed of its own, decide by majority about either of these two rates; no
+	// more are made than it takes. 1 believes each probe.
 	// +kubebuilder:validation:Enum=1;3;5
 	// +kubebuilder:default=3
 	// +optional
 	BestOf int32 `json:"bestOf,omitempty"`
-	// MaxProbes bounds the probes of each database at each combination of the swept values. A search that runs out of them ends with the
-	// highest rate that it has found to hold.
+	// MaxProbes bounds the probes of each database at each combination of the swept values. A search that runs out of
+	// them ends with the highest rate that it has found to hold.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=30
@@ -301,7 +304,8 @@ type ExperimentStatus struct {
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	Results []PointStatus `json:"results,omitempty"`
-	// Searches are how far the first 100 searches are, in the order of the sweep. The ConfigMap of reportRef has all, with their probes.
+	// Searches are how far the first 100 searches are, in the order of the sweep. The ConfigMap of reportRef has all,
+	// with their probes.
 	// +listType=map
 	// +listMapKey=point
 	// +kubebuilder:validation:MaxItems=100
@@ -384,7 +388,8 @@ type SearchStatus struct {
 	// Reason is Searching, or how the search has ended.
 	// +optional
 	Reason SearchReason `json:"reason,omitempty"`
-	// PeakRatePerSecond is the highest rate in each region that was found to keep the objectives; left out where none was.
+	// PeakRatePerSecond is the highest rate in each region that was found to keep the objectives; left out where none
+	// was.
 	// +optional
 	PeakRatePerSecond int64 `json:"peakRatePerSecond,omitempty"`
 	// Probes that have ended.

@@ -23,7 +23,8 @@ type scope struct {
 	experiment *v1alpha1.Experiment
 	// before is the experiment as the API server has it.
 	before *v1alpha1.Experiment
-	// expanded is set by expand. observe advances its searches by the runs that have ended, and sets the schedule with all that there is.
+	// expanded is set by expand. observe advances its searches by the runs that have ended, and sets the schedule with
+	// all that there is.
 	expanded *experiment.Experiment
 	schedule *schedule
 	// again is when to look again; watches wake the experiment up before that.

@@ -50,7 +50,8 @@ spec:
     - {id: c-1, says: locals alone have the higher peak, expression: "offered('slog', {'globalPercent': 0, 'peakPercent': 100}) > offered('slog', {'globalPercent': 50, 'peakPercent': 100})"}
 `
 
-// searchWorld is a cluster in which runs end as soon as they are made, and whose operator dies after each reconciliation.
+// searchWorld is a cluster in which runs end as soon as they are made, and whose operator dies after each
+// reconciliation.
 type searchWorld struct {
 	t       *testing.T
 	client  client.WithWatch
@@ -156,8 +157,8 @@ func ended(run *v1alpha1.BenchmarkRun, peak int64) v1alpha1.BenchmarkRunStatus {
 	return st
 }
 
-// TestSearchIsPlayed: probes are made one after the other on one database, by operators that know nothing but what they see; then the shares
-// of the peak.
+// TestSearchIsPlayed: probes are made one after the other on one database, by operators that know nothing but what they
+// see; then the shares of the peak.
 func TestSearchIsPlayed(t *testing.T) {
 	w := newSearchWorld(t, searching, func(run *v1alpha1.BenchmarkRun) v1alpha1.BenchmarkRunStatus {
 		return ended(run, map[int32]int64{0: 900, 50: 250}[run.Spec.Workload.Micro.GlobalPercent])

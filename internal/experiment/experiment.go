@@ -66,12 +66,11 @@ type Point struct {
 	Runs []*Run
 
 	regions []string
-	// search finds the rate, of which the point has a share in percent; missing says why there are no runs.
-	search  *probes
+	// prober is that of the search for the peak, of which the point's rate is a share in percent. missing says why there
+	// are no runs.
+	prober  *prober
 	share   int32
 	missing string
-	// searched is the label without the share.
-	searched string
 }
 
 // Run is one repetition of a point: everything that a plan needs.
@@ -285,8 +284,8 @@ func (x *expansion) expand() {
 // searches lists those of the points, and makes the share of the peak a parameter.
 func (x *expansion) searches() {
 	for _, p := range x.Points {
-		if n := len(x.Searches); n == 0 || x.Searches[n-1].probes != p.search {
-			x.Searches = append(x.Searches, &Search{System: p.System, Values: p.Values[:len(x.Parameters)], Label: p.searched, probes: p.search})
+		if n := len(x.Searches); n == 0 || x.Searches[n-1].prober != p.prober {
+			x.Searches = append(x.Searches, &Search{System: p.System, Values: p.Values[:len(x.Parameters)], Label: p.prober.label, prober: p.prober})
 		}
 	}
 	share := Parameter{Path: SharePath, Name: ShareName}
@@ -335,7 +334,8 @@ func (x *expansion) label(database int, indices []int) string {
 	return strings.Join(parts, " ")
 }
 
-// point makes and validates a point or, with a search, those of one peak. A wrong path comes with the index of its parameter.
+// point makes and validates a point or, with a search, those of one peak. A wrong path comes with the index of its
+// parameter.
 func (x *expansion) point(run []byte, database int, indices []int) ([]*Point, manifest.Problems, int, error) {
 	t := x.databases[database]
 	point := &Point{System: t.name, Label: x.label(database, indices)}
@@ -380,8 +380,8 @@ func (x *expansion) point(run []byte, database int, indices []int) ([]*Point, ma
 	return []*Point{point}, nil, 0, nil
 }
 
-// searched makes the points of a search: shares of the peak that it will find. The manifests are valid at the least rate and at the greatest, and so
-// between them.
+// searched makes the points of a search: shares of the peak that it will find. The manifests are valid at the least
+// rate and at the greatest, and so between them.
 func (x *expansion) searched(point *Point, db, run map[string]any, seed int64) ([]*Point, manifest.Problems) {
 	search := x.object.Spec.Search
 	spec := run["spec"].(map[string]any)
@@ -399,7 +399,8 @@ func (x *expansion) searched(point *Point, db, run map[string]any, seed int64) (
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	p := &probes{spec: search, seed: seed, rates: ratesBetween(least, search.MaxRatePerSecond, search.TolerancePercent), made: map[[2]int64]*Run{}}
+	p := &prober{label: point.Label, spec: search, seed: seed, made: map[[2]int64]*Run{},
+		rates: ratesBetween(least, search.MaxRatePerSecond, search.TolerancePercent)}
 	p.create = func(rate, seed int64) (*Run, error) {
 		made, problems := make1(rate, seed, false)
 		if len(problems) > 0 {
@@ -410,9 +411,9 @@ func (x *expansion) searched(point *Point, db, run map[string]any, seed int64) (
 	}
 	var points []*Point
 	for _, percent := range search.PeakPercents {
-		one := &Point{System: point.System, Values: append(slices.Clone(point.Values), intstr.FromInt32(percent)), Label: fmt.Sprintf("%s %s=%d", point.Label, ShareName, percent),
-			regions: checked.Database.Spec.RegionNames(), search: p, searched: point.Label, share: percent}
-		points = append(points, one)
+		points = append(points, &Point{System: point.System, Values: append(slices.Clone(point.Values), intstr.FromInt32(percent)),
+			Label:   fmt.Sprintf("%s %s=%d", point.Label, ShareName, percent),
+			regions: checked.Database.Spec.RegionNames(), prober: p, share: percent})
 	}
 	return points, nil
 }

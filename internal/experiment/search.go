@@ -11,15 +11,16 @@ import (
 	"github.com/geobench/geobench/internal/result"
 )
 
-// SharePath and ShareName are of the parameter that a search adds to those that are swept, as the last one: the rate of a point in percent of
-// the peak that the search has found.
+// SharePath and ShareName are of the parameter that a search adds to those that are swept, as the last one: the rate of
+// a point in percent of the peak that the search has found.
 const (
 	SharePath = "search.peakPercents"
 	ShareName = "peakPercent"
 )
 
-// Search looks for the highest rate at which a database, at one combination of the swept values, keeps what is asked of it. Which probe comes
-// next follows from those before it alone, so that whoever has their outcomes goes on as anybody else would.
+// Search looks for the highest rate at which a database, at one combination of the swept values, keeps what is asked of
+// it. Which probe comes next follows from those before it alone, so that whoever has their outcomes goes on as anybody
+// else would.
 type Search struct {
 	System string
 	// Values of the parameters that are swept, without the share of the peak.
@@ -35,7 +36,7 @@ type Search struct {
 	// PeakRatePerSecond is the highest rate in each region that was found to hold; 0 for none.
 	PeakRatePerSecond int64
 
-	probes *probes
+	prober *prober
 }
 
 // Probe is a run at one rate and what it says of it.
@@ -85,9 +86,9 @@ func endedBy(d *result.Document) Ended {
 	return e
 }
 
-// outcome judges a probe. A database that commits nothing at all has missed its rate; a measurement that is Invalid for another reason, or
-// answers that are wrong, tell nothing.
-func (p *probes) outcome(e Ended) Outcome {
+// outcome judges a probe. A database that commits nothing at all has missed its rate; a measurement that is Invalid for
+// another reason, or answers that are wrong, tell nothing.
+func (p *prober) outcome(e Ended) Outcome {
 	o := Outcome{ThroughputPerSecond: e.ThroughputPerSecond}
 	switch {
 	case e.Wrong || e.Verdict == v1alpha1.VerdictInvalid && e.Reason != result.ReasonNoTransactions || e.Verdict == "":
@@ -102,10 +103,12 @@ func (p *probes) outcome(e Ended) Outcome {
 	return o
 }
 
-// probes makes the runs of a search, each once.
-type probes struct {
-	spec *v1alpha1.RateSearch
-	seed int64
+// prober makes the runs of a search, each once.
+type prober struct {
+	// label is the search's.
+	label string
+	spec  *v1alpha1.RateSearch
+	seed  int64
 	// rates that can be the peak, growing.
 	rates []int64
 	// create makes the run at a rate with a seed, which is valid: the first one was.
@@ -115,7 +118,7 @@ type probes struct {
 	made map[[2]int64]*Run
 }
 
-func (p *probes) run(rate, seed int64) (*Run, error) {
+func (p *prober) run(rate, seed int64) (*Run, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := [2]int64{rate, seed}
@@ -134,8 +137,8 @@ func (p *probes) run(rate, seed int64) (*Run, error) {
 	return r, nil
 }
 
-// ratesBetween are growing rates from the least to the greatest, each larger than the one before by so many percent at most, or by 1 where that is
-// more.
+// ratesBetween are growing rates from the least to the greatest, each larger than the one before by so many percent at
+// most, or by 1 where that is more.
 func ratesBetween(least, greatest int64, percent int32) []int64 {
 	rates := []int64{least}
 	for rate := least; ; {
@@ -149,9 +152,9 @@ func ratesBetween(least, greatest int64, percent int32) []int64 {
 // votes are the probes of one rate.
 type votes struct{ keep, miss int }
 
-// bisection is what probes have said of the rates so far. Rates below low are taken to keep and those from high on to miss: low is the
-// number of the highest rate that most of its probes keep, high that of the lowest that most of its probes miss, -1 and the number
-// of rates where there is none.
+// bisection is what probes have said of the rates so far. Rates below low are taken to keep and those from high on to
+// miss: low is the number of the highest rate that most of its probes keep, high that of the lowest that most of its
+// probes miss, -1 and the number of rates where there is none.
 type bisection struct {
 	of        []votes
 	low, high int
@@ -182,8 +185,8 @@ func (b *bisection) add(rate int, keeps bool) {
 	}
 }
 
-// next is the rate to probe: where probes are divided, that one; then the middle of the rates that nothing is known of; then either of the two
-// that the peak lies between, until a majority of bestOf probes agrees about it. -1 is for none.
+// next is the rate to probe: where probes are divided, that one; then the middle of the rates that nothing is known of;
+// then either of the two that the peak lies between, until a majority of bestOf probes agrees about it. -1 is for none.
 func (b *bisection) next(bestOf int) int {
 	switch {
 	case b.tied >= 0:
@@ -198,17 +201,17 @@ func (b *bisection) next(bestOf int) int {
 	return -1
 }
 
-// advance plays the search again from the outcomes of its probes, and says how far it is. An outcome that is not known is that of the next one.
+// advance plays the search again from the outcomes of its probes, and says how far it is. An outcome that is not known
+// is that of the next one.
 func (s *Search) advance(ended func(*Run) (Ended, bool, error)) *Search {
-	p := s.probes
-	out := &Search{System: s.System, Values: s.Values, Label: s.Label, Reason: v1alpha1.SearchGoesOn, probes: p}
+	p := s.prober
+	out := &Search{System: s.System, Values: s.Values, Label: s.Label, Reason: v1alpha1.SearchGoesOn, prober: p}
 	b := newBisection(len(p.rates))
 	for {
 		i := b.next(int(p.spec.BestOf))
+		out.PeakRatePerSecond = 0
 		if b.low >= 0 {
 			out.PeakRatePerSecond = p.rates[b.low]
-		} else {
-			out.PeakRatePerSecond = 0
 		}
 		least, greatest := p.rates[0], p.rates[len(p.rates)-1]
 		switch {
@@ -235,21 +238,23 @@ func (s *Search) advance(ended func(*Run) (Ended, bool, error)) *Search {
 		}
 		if err != nil {
 			out.Probes = append(out.Probes, Probe{run, Outcome{Unusable: err.Error()}})
-			out.PeakRatePerSecond = 0
 			return out.end(v1alpha1.SearchProbeUnusable, "%v", err)
 		}
 		probe := Probe{run, p.outcome(e)}
 		out.Probes = append(out.Probes, probe)
 		if probe.Unusable != "" {
-			out.PeakRatePerSecond = 0
 			return out.end(v1alpha1.SearchProbeUnusable, "%s: %s", run.Label, probe.Unusable)
 		}
 		b.add(i, probe.Keeps)
 	}
 }
 
+// end ends the search.
 func (s *Search) end(reason v1alpha1.SearchReason, format string, args ...any) *Search {
 	s.Reason, s.Message = reason, fmt.Sprintf(format, args...)
+	if reason == v1alpha1.SearchProbeUnusable {
+		s.PeakRatePerSecond = 0 // What other probes have said may be as wrong.
+	}
 	return s
 }
 
@@ -267,22 +272,23 @@ func share(peak int64, percent int32) int64 {
 	return max(1, int64(math.Round(float64(peak)*float64(percent)/100)))
 }
 
-// Advance returns the experiment as far as the runs that have ended tell: what its searches have found, and the runs of those points whose
-// rate is known. ended returns what is known of a run, and whether it has ended, or an error if it could not run.
+// Advance returns the experiment as far as the runs that have ended tell: what its searches have found, and the runs of
+// those points whose rate is known. ended returns what is known of a run, and whether it has ended, or an error if it
+// could not run.
 func (e *Experiment) Advance(ended func(*Run) (Ended, bool, error)) *Experiment {
 	if len(e.Searches) == 0 {
 		return e
 	}
 	out := *e
 	out.Searches, out.Points = nil, nil
-	at := map[*probes]*Search{}
+	at := map[*prober]*Search{}
 	for _, s := range e.Searches {
 		s = s.advance(ended)
-		at[s.probes] = s
+		at[s.prober] = s
 		out.Searches = append(out.Searches, s)
 	}
 	for _, p := range e.Points {
-		out.Points = append(out.Points, p.advance(at[p.search], int(e.object.Spec.Repetitions)))
+		out.Points = append(out.Points, p.advance(at[p.prober], int(e.object.Spec.Repetitions)))
 	}
 	return &out
 }
@@ -298,7 +304,7 @@ func (p *Point) advance(s *Search, repetitions int) *Point {
 		out.missing = fmt.Sprintf("%s has no peak: %s: %s", p.Label, s.Reason, s.Message)
 	default:
 		for k := range repetitions {
-			run, err := p.search.run(share(s.PeakRatePerSecond, p.share), p.search.seed+int64(k))
+			run, err := p.prober.run(share(s.PeakRatePerSecond, p.share), p.prober.seed+int64(k))
 			if err != nil {
 				out.Runs, out.missing = nil, fmt.Sprintf("%s: a run cannot be made: %v", p.Label, err)
 				return &out
@@ -318,9 +324,4 @@ func (e *Experiment) With(r *Results) *Experiment {
 		}
 		return endedBy(o.document), true, nil
 	})
-}
-
-// Searching reports whether a search has not ended, so that more runs will be known.
-func (e *Experiment) Searching() bool {
-	return slices.ContainsFunc(e.Searches, func(s *Search) bool { return s.Next != nil })
 }

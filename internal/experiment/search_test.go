@@ -14,7 +14,7 @@ import (
 
 // searchOf returns a search whose probes have no manifests but for their rates and seeds.
 func searchOf(spec v1alpha1.RateSearch, least int64) *Search {
-	p := &probes{spec: &spec, seed: 1, rates: ratesBetween(least, spec.MaxRatePerSecond, spec.TolerancePercent), made: map[[2]int64]*Run{}}
+	p := &prober{spec: &spec, seed: 1, rates: ratesBetween(least, spec.MaxRatePerSecond, spec.TolerancePercent), made: map[[2]int64]*Run{}}
 	p.create = func(rate, seed int64) (*Run, error) {
 		run := &v1alpha1.BenchmarkRun{}
 		run.Spec.Load.RatePerSecond, run.Spec.Seed = rate, seed
@@ -22,7 +22,7 @@ func searchOf(spec v1alpha1.RateSearch, least int64) *Search {
 		db.Spec.Regions = make([]v1alpha1.Region, 2)
 		return &Run{Run: run, Database: db}, nil
 	}
-	return &Search{probes: p}
+	return &Search{prober: p}
 }
 
 // database answers probes.
@@ -95,10 +95,11 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestSearchFindsWhatTheGridFinds: for every place of the peak, the search finds the rate that all rates, one after the other, would.
+// TestSearchFindsWhatTheGridFinds: for every place of the peak, the search finds the rate that all rates, one after the
+// other, would.
 func TestSearchFindsWhatTheGridFinds(t *testing.T) {
 	most := 0
-	rates := searchOf(defaultSearch, 1000).probes.rates
+	rates := searchOf(defaultSearch, 1000).prober.rates
 	for i, peak := range rates {
 		s := database(func(rate, _ int64) Ended { return keeping(rate <= peak) }).play(searchOf(defaultSearch, 1000))
 		if s.PeakRatePerSecond != peak {
@@ -112,8 +113,9 @@ func TestSearchFindsWhatTheGridFinds(t *testing.T) {
 	t.Logf("%d rates, at most %d probes", len(rates), most)
 }
 
-// TestSearchToleratesNoise: where rates within a tenth of the peak keep or miss by chance, and each probe errs with a chance of 3%, the
-// majority of three finds the peak within a tenth more often than single probes do, in nine of ten searches.
+// TestSearchToleratesNoise: where rates within a tenth of the peak keep or miss by chance, and each probe errs with a
+// chance of 3%, the majority of three finds the peak within a tenth more often than single probes do, in nine of ten
+// searches.
 func TestSearchToleratesNoise(t *testing.T) {
 	const peak, searches = 4000, 2000
 	near := map[int32]int{}
@@ -139,8 +141,8 @@ func TestSearchToleratesNoise(t *testing.T) {
 	}
 }
 
-// TestSearchGoesOn: whoever has the outcomes of the probes so far makes the same next one, and a rate that keeps and misses by turns is
-// probed no more often than bestOf says.
+// TestSearchGoesOn: whoever has the outcomes of the probes so far makes the same next one, and a rate that keeps and
+// misses by turns is probed no more often than bestOf says.
 func TestSearchGoesOn(t *testing.T) {
 	spec := defaultSearch
 	spec.BestOf, spec.MaxProbes = 5, 100

@@ -2,8 +2,8 @@ package workload
 
 import "github.com/geobench/geobench/internal/txn"
 
-// Committed counts the transactions of a generator that were committed, by type, as their clients know it: for ledgers of
-// workloads each of whose types always does the same to the data.
+// Committed counts the transactions of a generator that were committed, by type, as their clients know it: for ledgers
+// of workloads each of whose types always does the same to the data.
 type Committed struct {
 	counts   []Interval // by type, of those that Done was told of
 	underway []int      // the type plus 1 of each client's transaction, 0 for none
@@ -49,7 +49,8 @@ func (c *Committed) Late(o txn.Outcome) {
 	}
 }
 
-// Times returns how many transactions of these types were committed, times what each of them does. Those under way count as unknown.
+// Times returns how many transactions of these types were committed, times what each of them does. Those under way
+// count as unknown.
 func (c *Committed) Times(effect int64, kinds ...int) (sum Interval) {
 	for _, kind := range kinds {
 		sum.Low += effect * c.counts[kind].Low

@@ -124,8 +124,8 @@ func GCD[T int | uint64](a, b T) T {
 	return a
 }
 
-// DrawPair draws the cells of a transaction that touches one cell or, if it is global, two: the first in the home of its client, the second
-// any other, each as often as the others.
+// DrawPair draws the cells of a transaction that touches one cell or, if it is global, two: the first in the home of
+// its client, the second any other, each as often as the others.
 func DrawPair(rng *rand.Rand, t *geo.Topology, home geo.Region, global bool) (first, second geo.Cell) {
 	first = geo.Cell{Home: home, Partition: rng.IntN(t.Partitions)}
 	if !global {
@@ -139,7 +139,8 @@ func DrawPair(rng *rand.Rand, t *geo.Topology, home geo.Region, global bool) (fi
 	return first, geo.Cell{Home: geo.Region(other / t.Partitions), Partition: other % t.Partitions}
 }
 
-// CheckGlobal checks the share of transactions that touch two cells. field, such as spec.workload.micro.globalPercent, holds it in the manifest.
+// CheckGlobal checks the share of transactions that touch two cells. field, such as spec.workload.micro.globalPercent,
+// holds it in the manifest.
 func CheckGlobal(field string, percent int32, t *geo.Topology) error {
 	switch {
 	case percent < 0 || percent > 100:

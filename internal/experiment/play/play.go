@@ -39,7 +39,8 @@ type Options struct {
 
 // Progress is how far all experiments are.
 type Progress struct {
-	// Total runs, with searches those that are known so far; Done ones have ended, of which Kept had a result on disk already and Failed could not run.
+	// Total runs, with searches those that are known so far; Done ones have ended, of which Kept had a result on disk
+	// already and Failed could not run.
 	Total, Done, Kept, Failed int
 	// Label of the run that this is about, and what happened to it.
 	Label string
@@ -66,9 +67,9 @@ type Playing struct {
 	At  local.Progress
 }
 
-// Play plays all runs of the experiments that have no result in the folder yet, those of searches one after the other and of several searches at
-// once: Experiment.With has them then. A run that cannot be played is an outcome
-// of its own; the error is for what stops everything: the folder, or the context. What has ended by then is kept.
+// Play plays all runs of the experiments that have no result in the folder yet, those of searches one after the other
+// and of several searches at once: Experiment.With has them then. A run that cannot be played is an outcome of its own;
+// the error is for what stops everything: the folder, or the context. What has ended by then is kept.
 func Play(ctx context.Context, experiments []*experiment.Experiment, o Options) (*experiment.Results, error) {
 	if err := os.MkdirAll(o.Folder, 0o755); err != nil {
 		return nil, fmt.Errorf("the folder of results: %w", err)

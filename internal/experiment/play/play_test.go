@@ -136,7 +136,8 @@ func TestRealTime(t *testing.T) {
 	}
 }
 
-// searched is an experiment that looks for the peak of a small database: nodes with 3 thousandths of a CPU, and a p99 that must stay below 100 ms.
+// searched is an experiment that looks for the peak of a small database: nodes with 3 thousandths of a CPU, and a p99
+// that must stay below 100 ms.
 const searched = `apiVersion: geobench.dev/v1alpha1
 kind: Experiment
 metadata: {name: peak}
@@ -161,8 +162,8 @@ spec:
     - {id: c-1, says: three quarters of the peak are offered, expression: "tput('slog', {'globalPercent': 0, 'peakPercent': 75}) <= 0.8 * offered('slog', {'globalPercent': 0, 'peakPercent': 100})"}
 `
 
-// TestSearchAgainstTheGrid: the search finds what a grid of all rates finds, within its tolerance, at a fifth of the runs; and it makes the same probes
-// the second time.
+// TestSearchAgainstTheGrid: the search finds what a grid of all rates finds, within its tolerance, at a fifth of the
+// runs; and it makes the same probes the second time.
 func TestSearchAgainstTheGrid(t *testing.T) {
 	template := experimenttest.MustRead(t, searched)
 	first := template.With(play(t, template, Options{}))

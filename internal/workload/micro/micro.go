@@ -1,8 +1,10 @@
-// Package micro is the microbenchmark of SDUR (Sciascia and Pedone, "Geo-Replicated Storage with Scalable Deferred Update Replication",
-// section VI.A): each transaction reads and updates two items of 4 bytes, both of one partition (local) or of two (global). An item
-// counts its updates, so that one which was lost or was made twice shows at the end.
+// Package micro is the microbenchmark of SDUR (Sciascia and Pedone, "Geo-Replicated Storage with Scalable Deferred
+// Update Replication", section VI.A): each transaction reads and updates two items of 4 bytes, both of one partition
+// (local) or of two (global). An item counts its updates, so that one which was lost or was made twice shows at the
+// end.
 //
-// The paper's partition is a group of servers that hold the same rows, which is a cell here: a partition number of a home region.
+// The paper's partition is a group of servers that hold the same rows, which is a cell here: a partition number of a
+// home region.
 package micro
 
 import (
@@ -105,7 +107,8 @@ func (w *Micro) Audit(rows workload.Rows) map[string]int64 {
 	return map[string]int64{auditUpdates: updates, auditItems: items}
 }
 
-// Verify checks that every copy has all items, and that these have counted the committed updates: none was lost or made twice.
+// Verify checks that every copy has all items, and that these have counted the committed updates: none was lost or made
+// twice.
 func (w *Micro) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	checks := []workload.Check{
 		workload.WithinLedger("micro-updates", auditUpdates, 0, copies, ledger[ledgerUpdates]),

@@ -7,14 +7,15 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 )
 
-// graph is who follows whom at the beginning: user u follows (u + o) mod users for each offset o. So all users have equally many
-// producers and consumers, and each list is known without the others, whichever cells are loaded.
+// graph is who follows whom at the beginning: user u follows (u + o) mod users for each offset o. So all users have
+// equally many producers and consumers, and each list is known without the others, whichever cells are loaded.
 type graph struct {
 	users   uint64   // of the database; they are called 0 .. users-1
 	offsets []uint64 // all different, and none 0
 }
 
-// newGraph draws the offsets: of them, as many in a hundred lead to another cell as follows are global, by turns to each.
+// newGraph draws the offsets: of them, as many in a hundred lead to another cell as follows are global, by turns to
+// each.
 func newGraph(s *v1alpha1.Social, seed uint64, t *geo.Topology) graph {
 	cells := uint64(len(t.Regions) * t.Partitions)
 	g := graph{users: uint64(s.UsersPerPartition) * cells}

@@ -7,7 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// The arguments of post, big-endian: the user (8 bytes), when it posts (8), how many posts are kept (2), and the message.
+// The arguments of post, big-endian: the user (8 bytes), when it posts (8), how many posts are kept (2), and the
+// message.
 const postArgs = 18
 
 // post adds a message to the user's posts, of which the newest are kept.

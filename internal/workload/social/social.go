@@ -1,10 +1,11 @@
-// Package social is the social network of SDUR (Sciascia and Pedone, "Geo-Replicated Storage with Scalable Deferred Update Replication",
-// section VI.A): users post messages, follow each other, and read their timelines, the newest posts of those whom they follow. Of each user
-// there are three rows: a list of its consumers, who follow it, a list of its producers, whom it follows, and its posts. A follow
-// updates a list of either user, which may live in different partitions (global) or in one (local).
+// Package social is the social network of SDUR (Sciascia and Pedone, "Geo-Replicated Storage with Scalable Deferred
+// Update Replication", section VI.A): users post messages, follow each other, and read their timelines, the newest
+// posts of those whom they follow. Of each user there are three rows: a list of its consumers, who follow it, a list of
+// its producers, whom it follows, and its posts. A follow updates a list of either user, which may live in different
+// partitions (global) or in one (local).
 //
-// The paper's partition is a group of servers that hold the same rows, which is a cell here: a partition number of a home region.
-// docs/workloads.md says why lists are rows, and why they are bounded.
+// The paper's partition is a group of servers that hold the same rows, which is a cell here: a partition number of a
+// home region. docs/workloads.md says why lists are rows, and why they are bounded.
 package social
 
 import (
@@ -132,8 +133,8 @@ func (w *Social) KeyName(k txn.Key) string {
 	return fmt.Sprintf("%s(%d)", tableNames[k.Table()], k.Shard())
 }
 
-// Audit counts the rows of users, less those of nobody and those that count something else than what they hold; sums up the posts and, of
-// each side, the follows that lists have counted; and balances who is in whose lists.
+// Audit counts the rows of users, less those of nobody and those that count something else than what they hold; sums up
+// the posts and, of each side, the follows that lists have counted; and balances who is in whose lists.
 func (w *Social) Audit(rows workload.Rows) map[string]int64 {
 	var n, posted int64
 	var follows [2]int64 // by table: consumers and producers
@@ -169,8 +170,8 @@ func (w *Social) Audit(rows workload.Rows) map[string]int64 {
 	return sums
 }
 
-// Verify checks, in every copy, that posts and both sides' lists have counted what clients know to be committed, so that none was
-// lost, made by half, made twice or invented; and that who follows whom is the same in the lists of both.
+// Verify checks, in every copy, that posts and both sides' lists have counted what clients know to be committed, so
+// that none was lost, made by half, made twice or invented; and that who follows whom is the same in the lists of both.
 func (w *Social) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	says := func(f workload.Finding) (where, what string) {
 		off := f.Values[""]

@@ -88,8 +88,8 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// TestGraph: at the beginning every user has as many producers and consumers as the manifest says, each once, and as many of them in other
-// partitions as follows are global.
+// TestGraph: at the beginning every user has as many producers and consumers as the manifest says, each once, and as
+// many of them in other partitions as follows are global.
 func TestGraph(t *testing.T) {
 	for name, c := range map[string]struct {
 		regions, partitions int

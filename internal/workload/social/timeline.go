@@ -9,14 +9,15 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// The arguments of timeline, big-endian: the user (8 bytes), how many posts it shows and how long a message is (2 each).
+// The arguments of timeline, big-endian: the user (8 bytes), how many posts it shows and how long a message is (2
+// each).
 const timelineArgs = 12
 
 // authorSize is the length of the user number that a timeline shows before each post.
 const authorSize = 8
 
-// timeline returns the newest posts of all whom the user follows, the newest first: of each its user, when it was posted and the
-// message. Which rows it reads only the list of producers tells.
+// timeline returns the newest posts of all whom the user follows, the newest first: of each its user, when it was
+// posted and the message. Which rows it reads only the list of producers tells.
 var timeline = &txn.Procedure{
 	ID:   procTimeline,
 	Name: "timeline", ReadOnly: true,
@@ -97,7 +98,8 @@ func newest(users list, rows [][]byte, shown, message int) ([]byte, error) {
 	return result, nil
 }
 
-// plausible reports whether a timeline is one: at least so many posts, the newest first, with the messages that their users posted.
+// plausible reports whether a timeline is one: at least so many posts, the newest first, with the messages that their
+// users posted.
 func plausible(result []byte, least, message int) bool {
 	size := authorSize + postHead + message
 	if len(result)%size != 0 || len(result)/size < least {
