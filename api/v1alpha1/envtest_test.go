@@ -45,6 +45,7 @@ func TestAPIServer(t *testing.T) {
 	t.Run("accepts the presets", func(t *testing.T) { testPresets(t, c) })
 	t.Run("says that nobody has seen an object", func(t *testing.T) { testUnseen(t, c) })
 	t.Run("keeps runs immutable", func(t *testing.T) { testImmutableRun(t, c) })
+	t.Run("holds searches to their rules", func(t *testing.T) { testSearches(t, c) })
 	t.Run("keeps a database's engine", func(t *testing.T) { testImmutableEngine(t, c) })
 }
 
@@ -78,6 +79,56 @@ func testAgreement(t *testing.T, c client.Client) {
 				} else if !names(err, tc.Field, tc.Server) {
 					t.Errorf("the API server must name %s and say %q; it says %v", tc.Field, tc.Server, err)
 				}
+			}
+		})
+	}
+}
+
+// testSearches changes a field of an experiment that searches, and expects what must be said.
+func testSearches(t *testing.T, c client.Client) {
+	text, err := os.ReadFile("../../experiments/peak.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, problems := manifest.Split("-", text)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	for name, tc := range map[string]struct {
+		change      func(spec, search, load map[string]any)
+		field, want string // no field for what must be accepted
+	}{
+		"as it is":   {func(_, _, _ map[string]any) {}, "", ""},
+		"no maximum": {func(_, search, _ map[string]any) { delete(search, "maxRatePerSecond") }, "spec.search.maxRatePerSecond", "Required"},
+		"a small maximum": {func(_, search, _ map[string]any) { search["maxRatePerSecond"] = int64(20) }, "spec.search.maxRatePerSecond",
+			"maxRatePerSecond 20 is not more than ratePerSecond of the run (20)"},
+		"a closed loop": {func(_, _, load map[string]any) { load["arrival"], load["ratePerSecond"] = "Closed", int64(0) }, "spec.run.spec.load.arrival",
+			"set arrival to Constant or Poisson"},
+		"an even number of probes": {func(_, search, _ map[string]any) { search["bestOf"] = int64(4) }, "spec.search.bestOf", `"1", "3", "5"`},
+		"more than the peak":       {func(_, search, _ map[string]any) { search["peakPercents"] = []any{int64(101)} }, "spec.search.peakPercents[0]", "less than or equal to 100"},
+		"nothing to keep": {func(spec, search, _ map[string]any) {
+			search["committedPercent"] = int64(0)
+			delete(spec["run"].(map[string]any)["spec"].(map[string]any), "objectives")
+		}, "spec.search.committedPercent", "every rate would do"},
+		"the least throughput": {func(spec, _, _ map[string]any) {
+			spec["run"].(map[string]any)["spec"].(map[string]any)["objectives"] = []any{map[string]any{"metric": "throughput", "min": int64(5)}}
+		}, "spec.run.spec.objectives", "give every objective a max"},
+		"a swept rate": {func(spec, _, _ map[string]any) {
+			spec["sweep"] = []any{map[string]any{"path": "spec.load.ratePerSecond", "values": []any{int64(5)}}}
+		}, "spec.sweep", "which search chooses"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := runtime.DeepCopyJSON(docs[0].Object)
+			spec := object["spec"].(map[string]any)
+			tc.change(spec, spec["search"].(map[string]any), spec["run"].(map[string]any)["spec"].(map[string]any)["load"].(map[string]any))
+			o := &unstructured.Unstructured{Object: object}
+			o.SetNamespace("default")
+			err := c.Create(t.Context(), o, client.DryRunAll)
+			switch {
+			case tc.field == "" && err != nil:
+				t.Errorf("the API server must accept it, but says %v", err)
+			case tc.field != "" && (err == nil || !names(err, tc.field, tc.want)):
+				t.Errorf("the API server must name %s and say %q; it says %v", tc.field, tc.want, err)
 			}
 		})
 	}
