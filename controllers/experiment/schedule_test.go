@@ -177,7 +177,11 @@ func TestExpansionsAreForgotten(t *testing.T) {
 // Of large experiments those that were used last are kept, and as many as fit.
 func TestExpansionsAreBounded(t *testing.T) {
 	large := func(runs int) *expansion {
-		return &expansion{of: "first", experiment: &experiment.Experiment{Points: []*experiment.Point{{Runs: make([]*experiment.Run, runs)}}}}
+		point := &experiment.Point{}
+		for range runs {
+			point.Runs = append(point.Runs, &experiment.Run{})
+		}
+		return &expansion{of: "first", experiment: &experiment.Experiment{Points: []*experiment.Point{point}}}
 	}
 	var x expansions
 	name := func(n string) types.NamespacedName { return types.NamespacedName{Name: n} }
