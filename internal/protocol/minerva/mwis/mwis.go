@@ -1,0 +1,323 @@
+// Package mwis finds heavy independent sets: sets of vertices of a weighted graph no two of which are joined by an edge. The
+// heaviest one is found by branch and bound, which is exact and takes exponential time in the worst case; a heavy one is found
+// by the greedy algorithm GWMIN2 (S. Sakai, M. Togasaki, K. Yamazaki, A note on greedy algorithms for the maximum weighted
+// independent set problem, Discrete Applied Mathematics 126, 2003), which is fast.
+//
+// Whoever solves the same graph in the same way gets the same set, ties included: vertices are looked at in the order of their
+// numbers, weights are integers, and work is bounded by counting it, never by time.
+package mwis
+
+import (
+	"container/heap"
+	"math/bits"
+	"slices"
+)
+
+// Graph is an undirected graph. Vertices count from 0.
+type Graph struct {
+	// Weights are those of the vertices, each at least 1. Their sum is below 2^31.
+	Weights []int64
+	// Neighbors lists those of each vertex, each once, in both directions, and never the vertex itself.
+	Neighbors [][]int32
+}
+
+// Method says how graphs are solved.
+type Method uint8
+
+// The methods.
+const (
+	// Auto solves connected components of up to SmallComponent vertices exactly, and the others by the greedy algorithm.
+	Auto Method = iota
+	// Exact solves all components exactly.
+	Exact
+	// Greedy solves all components by the greedy algorithm.
+	Greedy
+)
+
+const (
+	// SmallComponent is the number of vertices up to which Auto solves a component exactly.
+	SmallComponent = 64
+	// autoSteps and exactSteps bound the search in a component: some milliseconds, and half a second or more. Where a search ends
+	// there, the best set that it has found is taken, which is no worse than that of the greedy algorithm.
+	autoSteps, exactSteps = 1 << 15, 1 << 24
+)
+
+// Stats counts what solving has taken.
+type Stats struct {
+	// Components with more than one vertex, thereof those that were solved Exactly, and those whose search was GivenUp.
+	Components, Exactly, GivenUp int64
+	// Nodes are those of the search trees, Steps the vertices and edges that were looked at.
+	Nodes, Steps int64
+}
+
+// Solve returns which vertices are in a heavy independent set, and adds to s what that has taken.
+func Solve(g *Graph, m Method, s *Stats) []bool {
+	in := make([]bool, len(g.Weights))
+	for _, c := range components(g) {
+		if len(c) == 1 {
+			in[c[0]] = true
+			continue
+		}
+		s.Components++
+		greedy(g, c, in, s)
+		if m == Exact || m == Auto && len(c) <= SmallComponent {
+			budget := int64(exactSteps)
+			if m == Auto {
+				budget = autoSteps
+			}
+			exact(g, c, in, s.Steps+budget, s)
+		}
+	}
+	return in
+}
+
+// components returns the connected components, each in the order of its vertices.
+func components(g *Graph) (all [][]int32) {
+	seen := make([]bool, len(g.Weights))
+	for v := range g.Weights {
+		if seen[v] {
+			continue
+		}
+		seen[v] = true
+		c := []int32{int32(v)}
+		for i := 0; i < len(c); i++ {
+			for _, u := range g.Neighbors[c[i]] {
+				if !seen[u] {
+					seen[u] = true
+					c = append(c, u)
+				}
+			}
+		}
+		slices.Sort(c)
+		all = append(all, c)
+	}
+	return all
+}
+
+// candidate is a vertex that the greedy algorithm may take. Around is the weight of the vertex and its neighbors at the time at
+// which the candidate was made.
+type candidate struct {
+	weight, around int64
+	vertex         int32
+}
+
+// candidates is a heap with the candidate on top whose weight is the largest share of what is around it.
+type candidates []candidate
+
+func (h candidates) Len() int      { return len(h) }
+func (h candidates) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
+func (h *candidates) Push(x any)   { *h = append(*h, x.(candidate)) }
+func (h *candidates) Pop() any {
+	last := len(*h) - 1
+	c := (*h)[last]
+	*h = (*h)[:last]
+	return c
+}
+
+func (h candidates) Less(a, b int) bool {
+	if x, y := h[a].weight*h[b].around, h[b].weight*h[a].around; x != y {
+		return x > y
+	}
+	return h[a].vertex < h[b].vertex
+}
+
+// greedy takes, again and again, the vertex whose weight is the largest share of that of itself and its neighbors, and drops
+// these (GWMIN2).
+func greedy(g *Graph, component []int32, in []bool, s *Stats) {
+	around := make(map[int32]int64, len(component)) // of those that are left
+	h := make(candidates, 0, len(component))
+	for _, v := range component {
+		sum := g.Weights[v]
+		for _, u := range g.Neighbors[v] {
+			sum += g.Weights[u]
+		}
+		s.Steps += int64(len(g.Neighbors[v])) + 1
+		around[v] = sum
+		h = append(h, candidate{g.Weights[v], sum, v})
+	}
+	heap.Init(&h)
+	var touched []int32
+	for h.Len() > 0 {
+		c := heap.Pop(&h).(candidate)
+		if sum, left := around[c.vertex]; !left || sum != c.around {
+			continue // it was dropped, or there is a newer candidate for it
+		}
+		in[c.vertex] = true
+		delete(around, c.vertex)
+		touched = touched[:0]
+		for _, u := range g.Neighbors[c.vertex] {
+			if _, left := around[u]; !left {
+				continue
+			}
+			delete(around, u)
+			for _, x := range g.Neighbors[u] {
+				if sum, left := around[x]; left {
+					around[x] = sum - g.Weights[u]
+					touched = append(touched, x)
+				}
+			}
+			s.Steps += int64(len(g.Neighbors[u])) + 1
+		}
+		slices.Sort(touched)
+		for _, x := range slices.Compact(touched) {
+			if sum, left := around[x]; left {
+				heap.Push(&h, candidate{g.Weights[x], sum, x})
+			}
+		}
+	}
+}
+
+// set is a set of the vertices of a component, by their places in it.
+type set []uint64
+
+func (s set) has(v int) bool { return s[v>>6]>>(v&63)&1 != 0 }
+func (s set) add(v int)      { s[v>>6] |= 1 << (v & 63) }
+func (s set) remove(v int)   { s[v>>6] &^= 1 << (v & 63) }
+
+// each calls f for the vertices of s that are in t too, in their order.
+func (s set) each(t set, f func(v int)) {
+	for i, w := range s {
+		for w &= t[i]; w != 0; w &= w - 1 {
+			f(i<<6 | bits.TrailingZeros64(w))
+		}
+	}
+}
+
+// search is a branch-and-bound search in a component.
+type search struct {
+	weights   []int64
+	neighbors []set
+	byWeight  []int // the vertices, the heaviest first
+	chosen    set
+	best      set
+	heaviest  int64 // the weight of best
+	limit     int64 // of stats.Steps
+	givenUp   bool
+	stats     *Stats
+}
+
+// exact replaces the set that in holds of a component by the heaviest one, unless the search comes to
+// more than limit steps.
+func exact(g *Graph, component []int32, in []bool, limit int64, s *Stats) {
+	n := len(component)
+	words := (n + 63) / 64
+	place := make(map[int32]int, n)
+	for i, v := range component {
+		place[v] = i
+	}
+	x := &search{chosen: make(set, words), best: make(set, words), limit: limit, stats: s}
+	left := make(set, words)
+	for i, v := range component {
+		row := make(set, words)
+		for _, u := range g.Neighbors[v] {
+			row.add(place[u])
+		}
+		x.weights, x.neighbors, x.byWeight = append(x.weights, g.Weights[v]), append(x.neighbors, row), append(x.byWeight, i)
+		left.add(i)
+		if in[v] { // of the greedy algorithm: the set to beat
+			x.best.add(i)
+			x.heaviest += g.Weights[v]
+		}
+	}
+	slices.SortStableFunc(x.byWeight, func(a, b int) int { return int(x.weights[b] - x.weights[a]) })
+	x.branch(left, 0)
+	if x.givenUp {
+		s.GivenUp++
+	} else {
+		s.Exactly++
+	}
+	for i, v := range component {
+		in[v] = x.best.has(i)
+	}
+}
+
+// branch looks for the best set that adds some of the vertices left to those chosen, which weigh weight.
+func (x *search) branch(left set, weight int64) {
+	if x.stats.Steps > x.limit {
+		x.givenUp = true
+		return
+	}
+	x.stats.Nodes++
+	var taken []int
+	take := func(v int) {
+		taken = append(taken, v)
+		x.chosen.add(v)
+		weight += x.weights[v]
+		for i := range left {
+			left[i] &^= x.neighbors[v][i]
+		}
+		left.remove(v)
+	}
+	defer func() {
+		for _, v := range taken {
+			x.chosen.remove(v)
+		}
+	}()
+	// A vertex that weighs as much as all its neighbors together is in some heaviest set.
+	pivot := -1
+	for again := true; again; {
+		again, pivot = false, -1
+		most := int64(-1)
+		for v := range x.weights {
+			if !left.has(v) {
+				continue
+			}
+			var around, degree int64
+			x.neighbors[v].each(left, func(u int) {
+				around += x.weights[u]
+				degree++
+			})
+			x.stats.Steps += degree + 1
+			if x.weights[v] >= around {
+				take(v)
+				again = true
+			} else if degree > most {
+				pivot, most = v, degree
+			}
+		}
+	}
+	if pivot < 0 {
+		if weight > x.heaviest {
+			x.heaviest = weight
+			copy(x.best, x.chosen)
+		}
+		return
+	}
+	if weight+x.bound(left) <= x.heaviest {
+		return
+	}
+	with := slices.Clone(left)
+	for i := range with {
+		with[i] &^= x.neighbors[pivot][i]
+	}
+	with.remove(pivot)
+	x.chosen.add(pivot)
+	x.branch(with, weight+x.weights[pivot])
+	x.chosen.remove(pivot)
+	left.remove(pivot)
+	x.branch(left, weight)
+}
+
+// bound returns what an independent set among some vertices weighs at most: it has no more than one vertex of each clique, and
+// the cliques cover all.
+func (x *search) bound(left set) (weight int64) {
+	var cliques []set // of each, the vertices that are neighbors of all its members
+next:
+	for _, v := range x.byWeight {
+		if !left.has(v) {
+			continue
+		}
+		for _, c := range cliques {
+			x.stats.Steps++
+			if c.has(v) {
+				for i := range c {
+					c[i] &= x.neighbors[v][i]
+				}
+				continue next
+			}
+		}
+		cliques = append(cliques, slices.Clone(x.neighbors[v]))
+		weight += x.weights[v]
+	}
+	return weight
+}
