@@ -8,6 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol/calvin"
 	"github.com/geobench/geobench/internal/protocol/detock"
 	"github.com/geobench/geobench/internal/protocol/janus"
+	"github.com/geobench/geobench/internal/protocol/minerva"
 	"github.com/geobench/geobench/internal/protocol/slog"
 	"github.com/geobench/geobench/internal/protocol/spanner"
 )
@@ -16,6 +17,7 @@ var all = []*protocol.Engine{
 	calvin.Engine,
 	detock.Engine,
 	janus.Engine,
+	minerva.Engine,
 	slog.Engine,
 	spanner.Engine,
 }

@@ -1,0 +1,207 @@
+package minerva
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+)
+
+// logs are the logs of all replicas as far as this one knows them (section 3.3, algorithm 2). It appends to its own.
+type logs struct {
+	r       *Replica
+	timeout time.Duration // the parameter batchTimeout
+	full    int           // the parameter batchSize
+
+	batch  *Batch // being collected, nil for none
+	size   int    // of its records
+	number uint64 // of the next batch
+	sent   time.Duration
+	timed  uint64 // the batch that a timer is set for
+
+	all []batchLog // by replica
+	// acknowledgements are, by replica, the last of this replica's batches that it has.
+	acknowledgements []uint64
+	// kept are the bytes of committed batches that others may ask for.
+	kept     int
+	passedOn int64
+	arrivals map[*Batch]int32 // for a mistake
+}
+
+// batchLog is one replica's log.
+type batchLog struct {
+	// batches are those from number first on; nil where one is missing.
+	batches []*Batch
+	first   uint64
+	// received is the last one that is here with all before it, proven the last one with a proof of availability, cut the last one in an
+	// epoch.
+	received, proven, cut uint64
+}
+
+// keepBytes bounds the committed batches that a replica keeps for others that have not committed them. It matters when a replica is lost,
+// which commits nothing: one that has been cut off from a lost one's last batches asks for them within that time, or never.
+const keepBytes = 64 << 20
+
+func (l *logs) init(r *Replica, p protocol.Params) {
+	l.r, l.timeout, l.full = r, p.Duration("batchTimeout"), int(p.Int("batchSize"))
+	l.number, l.sent = 1, -l.timeout
+	l.all = make([]batchLog, r.nodes)
+	for i := range l.all {
+		l.all[i].first = 1
+	}
+	l.acknowledgements = make([]uint64, r.nodes)
+	l.arrivals = map[*Batch]int32{}
+}
+
+// arrival returns which of the batches that have arrived here b is, which is of no use but for a mistake.
+func (l *logs) arrival(b *Batch) int32 { return l.arrivals[b] }
+
+// append adds a record to the batch, and sends the batch if it is full or the last one was sent long enough ago.
+func (l *logs) append(rec *Record, place uint64) {
+	if l.batch == nil {
+		l.batch = &Batch{Origin: l.r.self, Number: l.number, First: place, Epoch: l.r.epochs.committed}
+		l.size = 0
+	}
+	l.batch.Records = append(l.batch.Records, *rec)
+	l.size += rec.size()
+	wait := l.sent + l.timeout - l.r.env.Now()
+	switch {
+	case l.size >= l.full || wait <= 0:
+		l.send()
+	case l.timed != l.number:
+		l.timed = l.number
+		l.r.env.After(wait, protocol.Timer{Kind: batchTimer, Arg: l.number})
+	}
+}
+
+// expire sends the batch whose time has come.
+func (l *logs) expire(number uint64) {
+	if l.batch != nil && l.batch.Number == number {
+		l.send()
+	}
+}
+
+// send broadcasts the batch.
+func (l *logs) send() {
+	m := l.batch.seal()
+	l.batch = nil
+	l.number++
+	l.sent = l.r.env.Now()
+	l.r.contention.sent()
+	l.r.others(func(n geo.NodeID) { l.r.env.Send(n, m) })
+	l.put(m)
+	l.acknowledged(l.r.self, m.Number)
+}
+
+// put takes a batch into its log.
+func (l *logs) put(m *Batch) {
+	g := &l.all[m.Origin]
+	if m.Number < g.first {
+		return // it was committed
+	}
+	at := int(m.Number - g.first)
+	for len(g.batches) <= at {
+		g.batches = append(g.batches, nil)
+	}
+	if g.batches[at] == nil {
+		g.batches[at] = m
+		if l.r.wrong == arrivalOrder {
+			l.arrivals[m] = int32(len(l.arrivals))
+		}
+	}
+	for g.received < g.first-1+uint64(len(g.batches)) && (g.received+1 < g.first || g.batches[g.received+1-g.first] != nil) {
+		g.received++
+	}
+}
+
+// get returns a batch, or nil.
+func (g *batchLog) get(number uint64) *Batch {
+	if number < g.first || number-g.first >= uint64(len(g.batches)) {
+		return nil
+	}
+	return g.batches[number-g.first]
+}
+
+// receive takes a batch of another replica, from it or from one that passes it on.
+func (l *logs) receive(from geo.NodeID, m *Batch) {
+	if int(m.Origin) >= l.r.nodes || m.Origin == l.r.self || m.Number == 0 {
+		return
+	}
+	l.put(m)
+	if from == m.Origin {
+		l.r.env.Send(from, &Acknowledgement{l.all[from].received})
+	}
+	if l.r.wrong == cutWithoutProof {
+		l.r.coordinator.propose()
+	}
+	l.r.epochs.advance()
+}
+
+// acknowledged learns that a replica has this one's batches up to number. Once f others have them, they are available.
+func (l *logs) acknowledged(from geo.NodeID, number uint64) {
+	own := &l.all[l.r.self]
+	if number >= l.number {
+		return // no such batch was sent
+	}
+	l.acknowledgements[from] = max(l.acknowledgements[from], number)
+	if number <= own.proven {
+		return
+	}
+	have := 0
+	for _, a := range l.acknowledgements {
+		if a >= number {
+			have++
+		}
+	}
+	if have <= l.r.faults {
+		return
+	}
+	l.r.others(func(n geo.NodeID) { l.r.env.Send(n, &Proof{number}) })
+	l.prove(l.r.self, number)
+}
+
+// prove learns that a replica's batches up to number are available.
+func (l *logs) prove(origin geo.NodeID, number uint64) {
+	g := &l.all[origin]
+	if number <= g.proven {
+		return
+	}
+	g.proven = number
+	l.r.progress.expect()
+	l.r.coordinator.propose()
+}
+
+// uncut reports whether there are batches with proofs that are in no epoch.
+func (l *logs) uncut() bool {
+	for i := range l.all {
+		if l.all[i].proven > l.all[i].cut {
+			return true
+		}
+	}
+	return false
+}
+
+// requested passes on batches that another replica lacks.
+func (l *logs) requested(from geo.NodeID, m *Request) {
+	if int(m.Origin) >= l.r.nodes {
+		return
+	}
+	g := &l.all[m.Origin]
+	for n := max(m.From, g.first); n <= min(m.To, g.received); n++ {
+		if b := g.get(n); b != nil {
+			l.passedOn++
+			l.r.env.Send(from, b)
+		}
+	}
+}
+
+// drop forgets the batches of a log up to a number.
+func (l *logs) drop(origin geo.NodeID, number uint64) {
+	g := &l.all[origin]
+	for g.first <= number && len(g.batches) > 0 {
+		l.kept -= g.batches[0].size
+		g.batches[0] = nil
+		g.batches = g.batches[1:]
+		g.first++
+	}
+}
