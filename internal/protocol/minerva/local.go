@@ -112,6 +112,9 @@ func (l *local) execute(x *transaction) {
 	l.reader = x
 	x.outcome = outcome(l.r, &l.execution, x.record.Txn)
 	x.record.Reads = l.execution.Reads()
+	x.after = slices.DeleteFunc(x.after, func(before *transaction) bool { // a scan may have ended before it
+		return !slices.ContainsFunc(x.record.Reads.Points, func(p optimistic.Point) bool { return p.Back == x.place-before.place })
+	})
 	x.checked = l.r.epochs.committed
 	if x.outcome.Status != txn.Committed {
 		return
