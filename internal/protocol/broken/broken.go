@@ -9,6 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/janus"
+	"github.com/geobench/geobench/internal/protocol/minerva"
 	"github.com/geobench/geobench/internal/protocol/slog"
 	"github.com/geobench/geobench/internal/protocol/spanner"
 	"github.com/geobench/geobench/internal/protocol/task"
@@ -36,6 +37,12 @@ func All() []Database {
 		{Engine: NearbyReads, Mistake: "what only reads is answered from a copy nearby that lags behind", OnePartition: true},
 		{Engine: Forgetful, Mistake: "loses one transaction in a hundred on its way", OnePartition: true},
 		{Engine: janus.WithoutReadWriteEdges, Mistake: "Janus; a write does not depend on the reads before it"},
+		{Engine: minerva.CutWithoutProof, Mistake: "minerva; a cut includes batches that nobody but their replica has, without a proof of availability"},
+		{Engine: minerva.ReexecutedOnArrival, Mistake: "minerva; what conflicts is executed again in the order in which it has arrived"},
+		{Engine: minerva.ForgottenCascade, Mistake: "minerva; transactions are committed that have read from others which are executed again"},
+		{Engine: minerva.OwnNumbering, Mistake: "minerva; every replica numbers the vertices of the conflict graph from its own on"},
+		{Engine: minerva.RowsOnly, Mistake: "minerva; of a scan the rows that it has met are validated, and not that there are no others"},
+		{Engine: minerva.ClearedState, Mistake: "minerva; an epoch makes a replica forget what its own transactions wrote that are not committed yet"},
 		{Engine: slog.MergedOnArrival, Mistake: "SLOG; a region merges the local logs in the order in which they arrive"},
 		{Engine: spanner.ReleasedAtPrepare, Mistake: "spanner; locks are released when a transaction is prepared, before it is committed"},
 		{Engine: spanner.CommittedAtFirstVote, Mistake: "spanner; a transaction is committed when the first of its groups has prepared it"},

@@ -18,7 +18,7 @@ const (
 // These are the database with mistakes that are easily made. They are in no table of engines, and there to test those
 // who should notice (package broken).
 var (
-	// CutWithoutProof cuts the logs behind the last batches that the coordinator has, whether others have them or not.
+	// CutWithoutProof tells the coordinator that a batch is available when it is begun, and not when others have it.
 	CutWithoutProof = mistaken("minerva-cut-without-proof", cutWithoutProof)
 	// ReexecutedOnArrival executes transactions again in the order in which their batches have arrived.
 	ReexecutedOnArrival = mistaken("minerva-reexecuted-on-arrival", arrivalOrder)

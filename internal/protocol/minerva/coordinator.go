@@ -78,7 +78,7 @@ func (c *coordinator) expire() {
 		return
 	}
 	for n := range c.proposed {
-		c.proposed[n] = max(c.proposed[n], c.head(n))
+		c.proposed[n] = max(c.proposed[n], c.r.logs.all[n].proven)
 	}
 	if !c.replicated {
 		m := &Cut{append(Heads(nil), c.proposed...)}
@@ -90,19 +90,10 @@ func (c *coordinator) expire() {
 	c.group.Propose(c.proposed.appendTo(make([]byte, 0, c.proposed.size())))
 }
 
-// head returns the last batch of a log that may be in a cut.
-func (c *coordinator) head(n int) uint64 {
-	g := &c.r.logs.all[n]
-	if c.r.wrong == cutWithoutProof {
-		return max(g.proven, g.received)
-	}
-	return g.proven
-}
-
 // moved reports whether there is something new to propose.
 func (c *coordinator) moved() bool {
 	for n := range c.proposed {
-		if c.head(n) > c.proposed[n] {
+		if c.r.logs.all[n].proven > c.proposed[n] {
 			return true
 		}
 	}

@@ -153,7 +153,7 @@ func (e *epochs) fetch() {
 		return
 	}
 	for n, head := range e.queue.Front() {
-		if g := &e.r.logs.all[n]; g.received < head {
+		if g := &e.r.logs.all[n]; g.received < head && geo.NodeID(n) != e.r.self {
 			e.requests++
 			e.r.env.Send(e.holder(geo.NodeID(n)), &Request{geo.NodeID(n), max(g.received+1, g.first), head})
 		}

@@ -61,6 +61,9 @@ func (l *logs) append(rec *Record, place uint64) {
 	if l.batch == nil {
 		l.batch = &Batch{Origin: l.r.self, Number: l.number, First: place, Epoch: l.r.epochs.committed}
 		l.size = 0
+		if l.r.wrong == cutWithoutProof {
+			l.available(l.number)
+		}
 	}
 	l.batch.Records = append(l.batch.Records, *rec)
 	l.size += rec.size()
@@ -131,9 +134,6 @@ func (l *logs) receive(from geo.NodeID, m *Batch) {
 	if from == m.Origin {
 		l.r.env.Send(from, &Acknowledgement{l.all[from].received})
 	}
-	if l.r.wrong == cutWithoutProof {
-		l.r.coordinator.propose()
-	}
 	l.r.epochs.advance()
 }
 
@@ -153,9 +153,13 @@ func (l *logs) acknowledged(from geo.NodeID, number uint64) {
 			have++
 		}
 	}
-	if have <= l.r.faults {
-		return
+	if have > l.r.faults {
+		l.available(number)
 	}
+}
+
+// available tells all replicas that f + 1 have this one's batches up to number.
+func (l *logs) available(number uint64) {
 	l.r.others(func(n geo.NodeID) { l.r.env.Send(n, &Proof{number}) })
 	l.prove(l.r.self, number)
 }
