@@ -2,6 +2,7 @@ package minerva
 
 import (
 	"slices"
+	"time"
 
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/fifo"
@@ -124,8 +125,7 @@ func (e *epochs) advance() {
 	for e.queue.Len() > 0 {
 		if !e.complete() {
 			if !e.fetching {
-				e.fetching = true
-				e.r.env.After(e.r.longest, protocol.Timer{Kind: fetchTimer})
+				e.awaitBatches()
 			}
 			return
 		}
@@ -145,6 +145,9 @@ func (e *epochs) complete() bool {
 	return true
 }
 
+// fetchAfter is how much longer than the longest round trip a replica waits for a batch before it asks, or asks another one.
+const fetchAfter = 10 * time.Millisecond
+
 // fetch asks for the batches that the next epoch lacks, one replica after the other: f + 1 have them. Most are on their way when they are
 // missed first.
 func (e *epochs) fetch() {
@@ -158,8 +161,13 @@ func (e *epochs) fetch() {
 			e.r.env.Send(e.holder(geo.NodeID(n)), &Request{geo.NodeID(n), max(g.received+1, g.first), head})
 		}
 	}
+	e.awaitBatches()
+}
+
+// awaitBatches sets the timer after which batches are asked for that are still missing.
+func (e *epochs) awaitBatches() {
 	e.fetching = true
-	e.r.env.After(e.r.longest, protocol.Timer{Kind: fetchTimer})
+	e.r.env.After(e.r.longest+fetchAfter, protocol.Timer{Kind: fetchTimer})
 }
 
 // holder returns the replica to ask next for a batch: one that lives, as far as it is known, and not the one that it is from, since that one
