@@ -13,8 +13,9 @@ type conflicts struct {
 	wrong mistake
 
 	chains []chain
-	rows   map[txn.Key]int32 // the places in used of rows that chains have used
-	used   []usage
+	used   []usage // the rows that chains have used
+	// slots are a hash table of the places in used, plus one, with linear probing: a power of two, at most half full.
+	slots []int32
 	// uses are, chain by chain, the rows that it uses; users those chains, as lists that begin in used.
 	uses  []use
 	users []user
@@ -41,6 +42,7 @@ type chain struct {
 
 // usage is what the chains of an epoch do with a row.
 type usage struct {
+	key     txn.Key
 	users   int32 // the last one in users, -1 for none
 	origin  int32 // of the first user
 	shared  bool  // chains of several replicas use it
@@ -73,12 +75,13 @@ type scan struct {
 }
 
 func (c *conflicts) init(m mistake) {
-	c.wrong, c.rows, c.scans = m, map[txn.Key]int32{}, map[txn.Key][]scan{}
+	c.wrong, c.slots, c.scans = m, make([]int32, 1<<10), map[txn.Key][]scan{}
 }
 
 // reset begins another epoch.
 func (c *conflicts) reset() {
-	clear(c.rows)
+	clear(c.slots)
+	clear(c.used)
 	clear(c.scans)
 	clear(c.chains)
 	clear(c.grouped)
@@ -129,12 +132,10 @@ func (c *conflicts) add(r *Record) {
 func (c *conflicts) use(number int32, k txn.Key, write bool) {
 	c.accesses++
 	c.steps++
-	row, found := c.rows[k]
+	row, found := c.find(k)
 	origin := c.chains[number].origin
 	if !found {
-		row = int32(len(c.used))
-		c.rows[k] = row
-		c.used = append(c.used, usage{users: -1, origin: origin})
+		c.used = append(c.used, usage{key: k, users: -1, origin: origin})
 		if k.Ordered() {
 			c.grouped = append(c.grouped, groupedRow{k, row})
 		}
@@ -154,6 +155,38 @@ func (c *conflicts) use(number int32, k txn.Key, write bool) {
 		u.users = int32(len(c.users) - 1)
 	}
 	c.uses = append(c.uses, use{row, write})
+}
+
+// find returns the place in used of a row, where it is to be added if it is not found.
+func (c *conflicts) find(k txn.Key) (row int32, found bool) {
+	if 2*len(c.used) >= len(c.slots) {
+		c.slots = make([]int32, 2*len(c.slots))
+		for i := range c.used {
+			at, _ := c.slot(c.used[i].key)
+			c.slots[at] = int32(i + 1)
+		}
+	}
+	at, found := c.slot(k)
+	if !found {
+		c.slots[at] = int32(len(c.used) + 1)
+	}
+	return c.slots[at] - 1, found
+}
+
+// slot returns the slot of a row, or the empty one where it would go.
+func (c *conflicts) slot(k txn.Key) (at int, found bool) {
+	h := uint64(len(k))
+	for i := 0; i < len(k); i++ {
+		h = (h ^ uint64(k[i])) * 0x9e3779b97f4a7c15
+	}
+	h ^= h >> 32
+	mask := len(c.slots) - 1
+	for at = int(h) & mask; c.slots[at] != 0; at = (at + 1) & mask {
+		if c.used[c.slots[at]-1].key == k {
+			return at, true
+		}
+	}
+	return at, false
 }
 
 // build builds the graph, and reports whether there are any conflicts.

@@ -190,7 +190,8 @@ func (e *epochs) commit(cut Heads) {
 	e.chain()
 	e.findStale()
 	e.findConflicting()
-	valid := e.apply()
+	valid := e.list()
+	e.apply()
 	again := len(e.rest) // executed optimistically, and again
 	for _, i := range e.rest {
 		if e.entries[i].verdict == notExecuted {
@@ -324,9 +325,16 @@ func (e *epochs) findStale() {
 
 // findConflicting finds the chains that are not in the heaviest independent set of those that are not stale.
 func (e *epochs) findConflicting() {
+	if heads := e.addChains(); e.conflicts.build(e.r.self) {
+		e.solve(heads)
+	}
+}
+
+// addChains hands the chains that are not stale over, in the order of their first transactions. It returns, for each entry, the first of the
+// chain whose root it is, or -1.
+func (e *epochs) addChains() (heads []int32) {
 	c := &e.conflicts
 	c.reset()
-	// Entries of a chain are handed over one after the other, in the order of the first of each chain.
 	heads, next := c.order(len(e.entries))
 	for i := len(e.entries) - 1; i >= 0; i-- {
 		if root := e.root(int32(i)); e.entries[root].verdict == valid {
@@ -342,30 +350,30 @@ func (e *epochs) findConflicting() {
 			c.add(e.entries[j].record)
 		}
 	}
-	if !c.build(e.r.self) {
-		return
-	}
-	in := mwis.Solve(&c.graph, e.method, &e.solved)
+	return heads
+}
+
+// solve finds the independent set in the conflict graph, and condemns the other chains.
+func (e *epochs) solve(heads []int32) {
+	in := mwis.Solve(&e.conflicts.graph, e.method, &e.solved)
 	for i := range e.entries {
 		if heads[i] < 0 {
 			continue
 		}
-		if v := c.vertexOf[e.entries[i].chain]; v >= 0 && !in[v] {
+		if v := e.conflicts.vertexOf[e.entries[i].chain]; v >= 0 && !in[v] {
 			e.entries[i].verdict = inConflict
 		}
 	}
 }
 
-// apply writes what the valid transactions have written, in their order, and lists the others. It returns how many are valid.
-func (e *epochs) apply() (count int) {
+// list lists the transactions that are not valid, and returns how many are.
+func (e *epochs) list() (count int) {
 	e.rest = e.rest[:0]
 	for i := range e.entries {
 		x := &e.entries[i]
 		switch x.verdict = e.entries[e.root(int32(i))].verdict; x.verdict {
 		case valid:
 			count++
-			e.applied += int64(len(x.record.Writes))
-			e.write(x.record.Txn.ID, x.record.Writes)
 			continue
 		case staleRead:
 			e.stale++
@@ -380,6 +388,16 @@ func (e *epochs) apply() (count int) {
 	}
 	e.valid += int64(count)
 	return count
+}
+
+// apply writes what the valid transactions have written, in their order.
+func (e *epochs) apply() {
+	for i := range e.entries {
+		if x := &e.entries[i]; x.verdict == valid {
+			e.applied += int64(len(x.record.Writes))
+			e.write(x.record.Txn.ID, x.record.Writes)
+		}
+	}
 }
 
 // write writes rows into the store. Their values would keep whole batches in memory, so they are copied, all into one piece.

@@ -1,0 +1,169 @@
+package minerva
+
+import (
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// alone returns replica self of three, whose messages are kept.
+func alone(t *testing.T, self geo.NodeID, given map[string]string) (*Replica, *world) {
+	t.Helper()
+	p, errs := Engine.Resolve(given)
+	if len(errs) > 0 {
+		t.Fatal(errs[0])
+	}
+	w := &world{}
+	topology := simtest.ThreeRegions(1)
+	rows := store.NewHash()
+	simtest.Fill(topology, 4, 10, func(geo.NodeID) store.Store { return rows })
+	return newReplica(protocol.Config{
+		Self: self, Topology: topology, Params: p, Procedures: simtest.Procedures, Store: rows, Env: w,
+	}, none), w
+}
+
+// epoch lets a replica execute transactions, each in a batch of its own, and cuts the logs behind them.
+func epoch(r *Replica, w *world, first uint64, ops ...string) {
+	for i, o := range ops {
+		w.now += 10 * time.Millisecond
+		r.Submit(simtest.Txn(txn.MakeID(1, first+uint64(i)), o))
+	}
+	cut := make(Heads, r.nodes)
+	cut[r.self] = r.logs.number - 1
+	r.epochs.agreed(cut)
+}
+
+// A replica whose Raft log lacks cuts gets them in a snapshot, and commits the same epochs. One that lacks what the others have forgotten
+// answers its clients that it cannot.
+func TestSnapshot(t *testing.T) {
+	r, w := alone(t, 0, nil)
+	for i := range uint64(5) {
+		epoch(r, w, 10*i+1, "a1+1", "a1+1 a2+3", "s3-100")
+	}
+	if len(w.answers) != 15 || r.epochs.committed != 5 {
+		t.Fatalf("%d answers in %d epochs", len(w.answers), r.epochs.committed)
+	}
+	late, _ := alone(t, 2, nil)
+	for _, b := range w.batches {
+		late.Receive(0, b)
+	}
+	late.epochs.agreed(r.epochs.cuts[1])
+	late.epochs.restore(r.epochs.snapshot())
+	if late.epochs.committed != 5 || store.Digest(late.store) != store.Digest(r.store) {
+		t.Errorf("%d epochs committed after a snapshot, copies equal: %v", late.epochs.committed, store.Digest(late.store) == store.Digest(r.store))
+	}
+
+	r.epochs.collect(3)
+	lost, seen := alone(t, 2, nil)
+	lost.Submit(simtest.Txn(txn.MakeID(2, 1), "r1"))
+	lost.epochs.restore(r.epochs.snapshot())
+	lost.Submit(simtest.Txn(txn.MakeID(2, 2), "r1"))
+	if len(seen.answers) != 2 || seen.answers[0].Status != txn.Unknown || seen.answers[1].Status != txn.Refused || lost.Pending() != 0 {
+		t.Errorf("a replica that is too far behind answers %+v, with %d pending", seen.answers, lost.Pending())
+	}
+}
+
+// Batches and cuts are kept until all replicas have committed them.
+func TestCollect(t *testing.T) {
+	r, w := alone(t, 0, nil)
+	for i := range uint64(4) {
+		epoch(r, w, 10*i+1, "a1+1")
+	}
+	kept := func() (batches, cuts int) { return len(r.logs.all[0].batches), len(r.epochs.cuts) }
+	r.Receive(1, &Progress{Epoch: 3, Proofs: make(Heads, 3)})
+	if batches, cuts := kept(); batches != 4 || cuts != 4 {
+		t.Errorf("%d batches and %d cuts are kept while a replica has committed nothing, want all 4 of both", batches, cuts)
+	}
+	if r.Pending() == 0 {
+		t.Error("nothing is pending although a replica that lives has not committed all epochs")
+	}
+	r.Receive(2, &Progress{Epoch: 4, Proofs: make(Heads, 3)})
+	if batches, cuts := kept(); batches != 1 || cuts != 1 || r.logs.kept != r.logs.all[0].batches[0].size {
+		t.Errorf("%d batches and %d cuts are kept when all have committed three epochs, want 1 and 1", batches, cuts)
+	}
+	r.logs.kept += keepBytes
+	r.epochs.collect(0)
+	if batches, cuts := kept(); batches != 1 || cuts != 1 {
+		t.Errorf("%d batches and %d cuts are left, want the last, of which somebody may know nothing", batches, cuts)
+	}
+}
+
+// Uncommitted versions come and go with their transactions.
+func TestUncommittedState(t *testing.T) {
+	r, w := alone(t, 0, nil)
+	r.Submit(simtest.Txn(1, "a1+1"))
+	r.Submit(simtest.Txn(2, "a1+1 g0.1+1"))
+	r.Submit(simtest.Txn(3, "a2+1"))
+	w.now = time.Second
+	r.Submit(simtest.Txn(4, "a1+1 g0.1+1"))
+	if n := len(r.local.rows) + r.local.ordered.Len(); n != 3 {
+		t.Errorf("%d rows have uncommitted versions, want 3", n)
+	}
+	// Another replica changes row 1, which all of the chain have read.
+	other := (&Batch{Origin: 1, Number: 1, First: 1, Records: []Record{{Txn: simtest.Txn(9, "a1+10"), Unexecuted: true}}}).seal()
+	r.Receive(1, other)
+	r.epochs.agreed(Heads{0, 1, 0})
+	r.Submit(simtest.Txn(5, "a1+1 a2+1"))
+	var x *transaction
+	r.local.open.Each(func(last *transaction) { x = last })
+	if len(x.after) != 1 || x.after[0].record.Txn.ID != 3 {
+		t.Errorf("a transaction depends on %d others, want the one whose reads still hold", len(x.after))
+	}
+	r.logs.send()
+	r.epochs.agreed(Heads{r.logs.number - 1, 1, 0})
+	if n := len(r.local.rows) + r.local.ordered.Len(); n != 0 || r.local.open.Len() != 0 {
+		t.Errorf("%d rows and %d transactions are left", n, r.local.open.Len())
+	}
+	got, _ := r.store.Get(simtest.Key(1))
+	if v := simtest.Value(got); v != 24 {
+		t.Errorf("row 1 is %d, want 24", v)
+	}
+	if r.epochs.stale+r.epochs.cascading != 3 || r.epochs.valid != 2 {
+		t.Errorf("%d stale, %d cascading, %d valid", r.epochs.stale, r.epochs.cascading, r.epochs.valid)
+	}
+}
+
+// The high-contention mode begins and ends as the parameter says.
+func TestContention(t *testing.T) {
+	type event struct {
+		at           time.Duration
+		valid, again int // of an epoch; none: a batch is sent
+		high         bool
+	}
+	ms := time.Millisecond
+	for name, tc := range map[string]struct {
+		mode   string
+		events []event
+	}{
+		"sustained": {contentionSustained, []event{
+			{0, 1, 2, false}, {100 * ms, 1, 2, false}, {199 * ms, 1, 2, false}, {200 * ms, 1, 2, true}, {300 * ms, 5, 0, true},
+			{399 * ms, 0, 0, true}, {400 * ms, 0, 0, false}, {500 * ms, 1, 2, false},
+		}},
+		"interrupted": {contentionSustained, []event{
+			{0, 1, 2, false}, {100 * ms, 2, 2, false}, {210 * ms, 1, 2, false}, {409 * ms, 1, 2, false}, {410 * ms, 1, 2, true},
+		}},
+		"immediate": {contentionImmediate, []event{
+			{0, 2, 2, false}, {0, 1, 2, true}, {0, 0, 0, true}, {0, 0, 0, true}, {0, 0, 0, true}, {0, 0, 0, true}, {0, 0, 0, false}, {0, 1, 2, true},
+		}},
+		"off": {contentionOff, []event{{0, 1, 2, false}, {time.Second, 1, 2, false}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, w := alone(t, 0, map[string]string{"highContention": tc.mode})
+			for i, e := range tc.events {
+				if w.now = e.at; e.valid+e.again > 0 {
+					r.contention.epoch(e.valid, e.again)
+				} else {
+					r.contention.sent()
+				}
+				if got := r.contention.high(); got != e.high {
+					t.Fatalf("event %d: in the mode %v, want %v", i, got, e.high)
+				}
+			}
+		})
+	}
+}
