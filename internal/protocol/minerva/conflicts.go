@@ -6,9 +6,9 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// conflicts builds the conflict graph of an epoch's chains (section 3.6, algorithm 5). Its vertices are the chains that conflict with
-// another one, numbered in the order of their first transactions; they weigh as many transactions as they have. Chains of one replica
-// never conflict.
+// conflicts builds the conflict graph of an epoch's chains (section 3.6, algorithm 5). Its vertices are the chains that
+// conflict with another one, numbered in the order of their first transactions; they weigh as many transactions as they
+// have. Chains of one replica never conflict.
 type conflicts struct {
 	wrong mistake
 
@@ -251,8 +251,8 @@ func (c *conflicts) phantoms() {
 	}
 }
 
-// conflicts reports whether a chain may conflict with another one. It may be wrong about chains that only read what others write in chains
-// of the same replica: these have no neighbors.
+// conflicts reports whether a chain may conflict with another one. It may be wrong about chains that only read what
+// others write in chains of the same replica: these have no neighbors.
 func (c *conflicts) conflicts(number int32) bool {
 	g := &c.chains[number]
 	if len(g.beyond) > 0 {

@@ -6,9 +6,9 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 )
 
-// contention decides on the high-contention mode of a replica (section 4): while it lasts, transactions are put into batches without being
-// executed, so that they are executed once, at their commit. The paper says when it begins. It ends after as long, or, as in the
-// authors' code, after some batches: then the replica tries again.
+// contention decides on the high-contention mode of a replica (section 4): while it lasts, transactions are put into
+// batches without being executed, so that they are executed once, at their commit. The paper says when it begins. It
+// ends after as long, or, as in the authors' code, after some batches: then the replica tries again.
 type contention struct {
 	r         *Replica
 	immediate bool
@@ -49,8 +49,8 @@ func (c *contention) sent() {
 	}
 }
 
-// epoch learns how many of an epoch's transactions were valid, and how many were executed again. Those executed at their commit alone do not
-// count.
+// epoch learns how many of an epoch's transactions were valid, and how many were executed again. Those executed at
+// their commit alone do not count.
 func (c *contention) epoch(valid, again int) {
 	if c.off || c.high() || valid+again == 0 {
 		return

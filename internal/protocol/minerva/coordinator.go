@@ -9,7 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 )
 
-// coordinator proposes consistent cuts (section 3.4, algorithm 3), as the leader of a Raft group of all replicas, or by its word alone.
+// coordinator proposes consistent cuts (section 3.4, algorithm 3), as the leader of a Raft group of all replicas, or by
+// its word alone.
 type coordinator struct {
 	r          *Replica
 	interval   time.Duration // the parameter epoch
@@ -63,8 +64,8 @@ func (c *coordinator) lead(geo.NodeID, uint64) {
 	c.propose()
 }
 
-// propose asks for a cut at the end of the running interval, if the heads of the logs that have proofs have moved. Intervals follow each other
-// by the coordinator's clock.
+// propose asks for a cut at the end of the running interval, if the heads of the logs that have proofs have moved.
+// Intervals follow each other by the coordinator's clock.
 func (c *coordinator) propose() {
 	if !c.waiting && c.leads() && c.moved() {
 		c.waiting = true

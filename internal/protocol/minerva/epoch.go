@@ -13,8 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// epochs commits what lies between two cuts: it validates it, applies what is valid, and executes the rest again (section 3.5,
-// algorithm 4). Every replica does so alike.
+// epochs commits what lies between two cuts: it validates it, applies what is valid, and executes the rest again
+// (section 3.5, algorithm 4). Every replica does so alike.
 type epochs struct {
 	r      *Replica
 	method mwis.Method
@@ -36,7 +36,8 @@ type epochs struct {
 	execution optimistic.Execution
 	conflicts conflicts
 	solved    mwis.Stats
-	// again are, by replica, its transactions that were executed again and that others of its may have read from; with acrossEpochs Valid.
+	// again are, by replica, its transactions that were executed again and that others of its may have read from; with
+	// acrossEpochs Valid.
 	again [][]reexecution
 
 	// What follows is of the epoch that is being committed.
@@ -93,7 +94,8 @@ func (e *epochs) init(r *Replica, p protocol.Params) {
 	e.conflicts.init(r.wrong)
 }
 
-// agreed takes a cut that was agreed on. Heads never go back: a coordinator may not know all that its predecessor has proposed.
+// agreed takes a cut that was agreed on. Heads never go back: a coordinator may not know all that its predecessor has
+// proposed.
 func (e *epochs) agreed(h Heads) {
 	if len(h) != e.r.nodes || e.behind {
 		return
@@ -145,11 +147,12 @@ func (e *epochs) complete() bool {
 	return true
 }
 
-// fetchAfter is how much longer than the longest round trip a replica waits for a batch before it asks, or asks another one.
+// fetchAfter is how much longer than the longest round trip a replica waits for a batch before it asks, or asks another
+// one.
 const fetchAfter = 10 * time.Millisecond
 
-// fetch asks for the batches that the next epoch lacks, one replica after the other: f + 1 have them. Most are on their way when they are
-// missed first.
+// fetch asks for the batches that the next epoch lacks, one replica after the other: f + 1 have them. Most are on their
+// way when they are missed first.
 func (e *epochs) fetch() {
 	e.fetching = false
 	if e.queue.Len() == 0 || e.complete() {
@@ -170,8 +173,8 @@ func (e *epochs) awaitBatches() {
 	e.r.env.After(e.r.longest+fetchAfter, protocol.Timer{Kind: fetchTimer})
 }
 
-// holder returns the replica to ask next for a batch: one that lives, as far as it is known, and not the one that it is from, since that one
-// has sent it.
+// holder returns the replica to ask next for a batch: one that lives, as far as it is known, and not the one that it is
+// from, since that one has sent it.
 func (e *epochs) holder(origin geo.NodeID) geo.NodeID {
 	now, p := e.r.env.Now(), &e.r.progress
 	for range e.r.nodes {
@@ -248,7 +251,8 @@ func (e *epochs) condemn(i int32, v verdict) {
 	}
 }
 
-// chain joins transactions that have read from each other, and finds those that have read from transactions of earlier epochs.
+// chain joins transactions that have read from each other, and finds those that have read from transactions of earlier
+// epochs.
 func (e *epochs) chain() {
 	for i := range e.entries {
 		x := &e.entries[i]
@@ -292,8 +296,8 @@ func (e *epochs) reexecuted(origin int, place uint64) bool {
 	return found
 }
 
-// forget forgets the transactions of a replica that were executed again by an epoch which the replica had committed when it executed
-// what is to be committed now: that has not read from them.
+// forget forgets the transactions of a replica that were executed again by an epoch which the replica had committed
+// when it executed what is to be committed now: that has not read from them.
 func (e *epochs) forget(origin int, epoch uint64) {
 	done := 0
 	for done < len(e.again[origin]) && e.again[origin][done].epoch <= epoch {
@@ -330,8 +334,8 @@ func (e *epochs) findConflicting() {
 	}
 }
 
-// addChains hands the chains that are not stale over, in the order of their first transactions. It returns, for each entry, the first of the
-// chain whose root it is, or -1.
+// addChains hands the chains that are not stale over, in the order of their first transactions. It returns, for each
+// entry, the first of the chain whose root it is, or -1.
 func (e *epochs) addChains() (heads []int32) {
 	c := &e.conflicts
 	c.reset()
@@ -400,7 +404,8 @@ func (e *epochs) apply() {
 	}
 }
 
-// write writes rows into the store. Their values would keep whole batches in memory, so they are copied, all into one piece.
+// write writes rows into the store. Their values would keep whole batches in memory, so they are copied, all into one
+// piece.
 func (e *epochs) write(id txn.ID, writes []txn.WriteEntry) {
 	size := 0
 	for i := range writes {
@@ -419,7 +424,8 @@ func (e *epochs) write(id txn.ID, writes []txn.WriteEntry) {
 	}
 }
 
-// reexecute executes what is not valid, in the order of replicas and their logs, each on what those before have written.
+// reexecute executes what is not valid, in the order of replicas and their logs, each on what those before have
+// written.
 func (e *epochs) reexecute() {
 	if e.r.wrong == arrivalOrder {
 		slices.SortStableFunc(e.rest, func(a, b int32) int { return int(e.entries[a].arrival - e.entries[b].arrival) })
@@ -463,7 +469,8 @@ func (e *epochs) answer() {
 	}
 }
 
-// collect forgets the cuts up to number low and their batches, which all replicas have committed, and the oldest where there are too many.
+// collect forgets the cuts up to number low and their batches, which all replicas have committed, and the oldest where
+// there are too many.
 func (e *epochs) collect(low uint64) {
 	for len(e.cuts) > 1 && e.first < e.committed && (e.first <= low || len(e.cuts) > keepCuts || e.r.logs.kept > keepBytes) {
 		for n, head := range e.cuts[0] {
@@ -484,8 +491,8 @@ func (e *epochs) snapshot() []byte {
 	return b
 }
 
-// restore takes the cuts that are missing from a snapshot. A replica that lacks others, too, cannot commit any more: it says so to its
-// clients.
+// restore takes the cuts that are missing from a snapshot. A replica that lacks others, too, cannot commit any more: it
+// says so to its clients.
 func (e *epochs) restore(data []byte) {
 	r := codec.NewReader(data)
 	first, count := r.Uvarint(), r.Uvarint()

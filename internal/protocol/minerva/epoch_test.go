@@ -60,7 +60,8 @@ var ycsb = txn.NewRegistry(&txn.Procedure{
 
 const ycsbRows = 200_000
 
-// ycsbBatches returns what three replicas have executed of n transactions of 10 operations on rows drawn with an exponent, half of them writes.
+// ycsbBatches returns what three replicas have executed of n transactions of 10 operations on rows drawn with an
+// exponent, half of them writes.
 func ycsbBatches(tb testing.TB, n int, theta float64, rows *store.Hash) (all []*Batch) {
 	zipf := workload.NewZipf(theta)
 	topology := simtest.ThreeRegions(1)
@@ -109,7 +110,8 @@ func cpuTime(tb testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkEpoch measures the CPU time that each step of the commit of an epoch of 10,000 transactions takes, in milliseconds, and how many of them conflict.
+// BenchmarkEpoch measures the CPU time that each step of the commit of an epoch of 10,000 transactions takes, in
+// milliseconds, and how many of them conflict.
 func BenchmarkEpoch(b *testing.B) {
 	for _, theta := range []float64{0.3, 0.7, 0.99, 1.5} {
 		rows := store.NewHash()

@@ -8,9 +8,9 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 )
 
-// law is Engine.Law, the same for all transactions: the client's hop, a batch's way to the nearest replicas that make it available and
-// back, the proof's way to the coordinator and the cut's back, and between these half an interval until the coordinator proposes a cut, and its
-// round trip to a majority. It is the mean over the region's replicas.
+// law is Engine.Law, the same for all transactions: the client's hop, a batch's way to the nearest replicas that make
+// it available and back, the proof's way to the coordinator and the cut's back, and between these half an interval
+// until the coordinator proposes a cut, and its round trip to a majority. It is the mean over the region's replicas.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.Duration {
 	const coordinator = geo.NodeID(0)
 	each := t.Partitions * t.Replicas
@@ -29,7 +29,8 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.
 	return d
 }
 
-// nearest returns the round trip of a node to that of the others which is at place k in the order of their distance, from 1; 0 for none.
+// nearest returns the round trip of a node to that of the others which is at place k in the order of their distance,
+// from 1; 0 for none.
 func nearest(t *geo.Topology, n geo.NodeID, k int) time.Duration {
 	if k == 0 {
 		return 0

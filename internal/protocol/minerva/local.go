@@ -11,8 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// local executes the transactions of the replica's clients (section 3.2, algorithm 1), on the rows of the last epoch and what its own
-// transactions have written since.
+// local executes the transactions of the replica's clients (section 3.2, algorithm 1), on the rows of the last epoch
+// and what its own transactions have written since.
 type local struct {
 	r         *Replica
 	snapshots bool // the parameter reads
@@ -22,7 +22,8 @@ type local struct {
 	open fifo.Queue[*transaction]
 	last uint64 // the place of the last one
 
-	// rows are the paper's temp_state: the uncommitted versions of rows, the newest first. Those that can be scanned are in ordered.
+	// rows are the paper's temp_state: the uncommitted versions of rows, the newest first. Those that can be scanned
+	// are in ordered.
 	rows    map[txn.Key]*version
 	ordered btree.Map[txn.Key, *version]
 
@@ -187,8 +188,8 @@ func (l *local) Scan(from, to txn.Key, f func(optimistic.Written) bool) {
 	})
 }
 
-// doomed reports whether it is certain that a transaction will be executed again, or was: what it has read does not hold any more,
-// and never will again. It is checked once after each epoch.
+// doomed reports whether it is certain that a transaction will be executed again, or was: what it has read does not
+// hold any more, and never will again. It is checked once after each epoch.
 func (l *local) doomed(x *transaction) bool {
 	switch {
 	case x.status != uncommitted:
@@ -224,8 +225,8 @@ func (l *local) lost(x *transaction) bool {
 // first returns the place of the first transaction that is not committed.
 func (l *local) first() uint64 { return l.last - uint64(l.open.Len()) + 1 }
 
-// commit takes the oldest open transaction out, which an epoch has committed. Again says that it was executed again, with another
-// outcome.
+// commit takes the oldest open transaction out, which an epoch has committed. Again says that it was executed again,
+// with another outcome.
 func (l *local) commit(again bool, o txn.Outcome) {
 	x := l.open.Front()
 	l.open.Pop()
@@ -260,7 +261,8 @@ func (l *local) forget(k txn.Key, x *transaction) {
 	}
 }
 
-// ReasonBehind is the reason of transactions at a replica that was cut off for so long that the others have forgotten what it lacks.
+// ReasonBehind is the reason of transactions at a replica that was cut off for so long that the others have forgotten
+// what it lacks.
 const ReasonBehind = "too-far-behind"
 
 // abandon answers all open transactions: nobody here will learn what has become of them.

@@ -33,13 +33,14 @@ type batchLog struct {
 	// batches are those from number first on; nil where one is missing.
 	batches []*Batch
 	first   uint64
-	// received is the last one that is here with all before it, proven the last one with a proof of availability, cut the last one in an
-	// epoch.
+	// received is the last one that is here with all before it, proven the last one with a proof of availability, cut
+	// the last one in an epoch.
 	received, proven, cut uint64
 }
 
-// keepBytes bounds the committed batches that a replica keeps for others that have not committed them. It matters when a replica is lost,
-// which commits nothing: one that has been cut off from a lost one's last batches asks for them within that time, or never.
+// keepBytes bounds the committed batches that a replica keeps for others that have not committed them. It matters when
+// a replica is lost, which commits nothing: one that has been cut off from a lost one's last batches asks for them
+// within that time, or never.
 const keepBytes = 64 << 20
 
 func (l *logs) init(r *Replica, p protocol.Params) {

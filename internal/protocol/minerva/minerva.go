@@ -1,38 +1,43 @@
-// Package minerva is a multi-leader database that executes before it orders: Minerva (PACMMOD 4(2), article 175, 2026). Every replica
-// holds all rows, takes transactions and executes them at once; what they have read and written travels in batches to all others. A
-// consistent cut through the logs of batches, agreed on once per epoch, says what is committed, and then every replica finds out by
-// itself, and all alike, which transactions conflict: the others are committed as they are, and these are executed again.
+// Package minerva is a multi-leader database that executes before it orders: Minerva (Y. Mao et al., Epoch-based
+// Optimistic Concurrency Control in Geo-replicated Databases, PACMMOD 4(2), article 175, 2026). Every replica holds all
+// rows, takes transactions and executes them at once; what they have read and written travels in batches to all others.
+// A consistent cut through the logs of batches, agreed on once per epoch, says what is committed, and then every
+// replica finds out by itself, and all alike, which transactions conflict: the others are committed as they are, and
+// these are executed again.
 //
-// Local execution (local.go, section 3.2). A transaction runs on the rows of the last epoch and on what the replica's earlier
-// transactions have written that are not committed yet, so that its own transactions do not conflict with each other. Those that read
-// from each other form a chain.
+// Local execution (local.go, section 3.2). A transaction runs on the rows of the last epoch and on what the replica's
+// earlier transactions have written that are not committed yet, so that its own transactions do not conflict with each
+// other. Those that read from each other form a chain.
 //
-// Dissemination (log.go, section 3.3). Batches are sent when they are full or a while after the last one. A replica that has
-// acknowledgements of f others tells all that its batch is available: a proof of availability, of the batch and all before it.
+// Dissemination (logs.go, section 3.3). Batches are sent when they are full or a while after the last one. A replica
+// that has acknowledgements of f others tells all that its batch is available: a proof of availability, of the batch
+// and all before it.
 //
-// Global commit (coordinator.go, section 3.4). The coordinator, the leader of a Raft group of all replicas, proposes the heads of the
-// logs that have proofs. What lies between a cut and the one before it is an epoch. Batches that are missing are fetched.
+// Global commit (coordinator.go, section 3.4). The coordinator, the leader of a Raft group of all replicas, proposes
+// the heads of the logs that have proofs. What lies between a cut and the one before it is an epoch. Batches that are
+// missing are fetched.
 //
-// Validation and re-execution (epoch.go, conflicts.go, sections 3.5 and 3.6). A chain is stale when a row that it read has changed in
-// an earlier epoch, or when it depends on a transaction that was executed again. Of the other chains, of different replicas, those that
-// touch the same rows conflict; the heaviest independent set of them is committed (package mwis). All other transactions are executed
-// again, in the order of replicas and of their logs. Clients are answered then, and not before: a procedure's own abort, too, rests on
-// what was read.
+// Validation and re-execution (epoch.go, conflicts.go, sections 3.5 and 3.6). A chain is stale when a row that it read
+// has changed in an earlier epoch, or when it depends on a transaction that was executed again. Of the other chains, of
+// different replicas, those that touch the same rows conflict; the heaviest independent set of them is committed
+// (package mwis). All other transactions are executed again, in the order of replicas and of their logs. Clients are
+// answered then, and not before: a procedure's own abort, too, rests on what was read.
 //
-// Deterministic locks. The paper executes again under Calvin's locks, on several threads. Their result is that of the order in which
-// the locks are requested; a state machine has one thread and executes in that order. Nor must it know beforehand which rows
-// a procedure will use.
+// Deterministic locks. The paper executes again under Calvin's locks, on several threads. Their result is that of the
+// order in which the locks are requested; a state machine has one thread and executes in that order. Nor must it know
+// beforehand which rows a procedure will use.
 //
-// Ranges. A scan is noted as the range that the procedure has looked at, with the committed rows in it. It is stale when another row is in it by
-// then, and it conflicts with all writes of rows in it, there or not. So no phantom passes (package optimistic).
+// Ranges. A scan is noted as the range that the procedure has looked at, with the committed rows in it. It is stale
+// when another row is in it by then, and it conflicts with all writes of rows in it, there or not. So no phantom passes
+// (package optimistic).
 //
-// Correctness. The paper clears the uncommitted state at each epoch. A transaction executed afterwards would not see what an
-// earlier one of the same replica has written that is in no cut yet; if one cut held both, nobody would find the conflict, since chains of one
-// replica are not compared. Here such writes stay visible as long as their transaction may still be committed as it is: until it is certain
-// that it will be executed again.
+// Correctness. The paper clears the uncommitted state at each epoch. A transaction executed afterwards would not see
+// what an earlier one of the same replica has written that is in no cut yet; if one cut held both, nobody would find
+// the conflict, since chains of one replica are not compared. Here such writes stay visible as long as their
+// transaction may still be committed as it is: until it is certain that it will be executed again.
 //
-// Partitions. The paper's replica is one unit with all rows, in one region. Here every node is such a replica, and those of a region, whatever
-// their partition, take the transactions that begin with their rows. So f counts nodes.
+// Partitions. The paper's replica is one unit with all rows, in one region. Here every node is such a replica, and
+// those of a region, whatever their partition, take the transactions that begin with their rows. So f counts nodes.
 package minerva
 
 import (
@@ -70,7 +75,7 @@ const (
 // Engine is Minerva.
 var Engine = &protocol.Engine{
 	Name:  "minerva",
-	Paper: "Minerva: geo-replicated transactions by optimistic execution and deterministic re-execution, PACMMOD 4(2), 2026",
+	Paper: "Mao et al., Epoch-based Optimistic Concurrency Control in Geo-replicated Databases, PACMMOD 4(2), 2026",
 	Doc:   "Executes transactions at once at any replica, agrees once per epoch on what is committed, and executes again what conflicts.",
 	Parameters: []protocol.Parameter{
 		{
@@ -134,8 +139,8 @@ func place(t *geo.Topology, _ protocol.Params) geo.Layout {
 	return t.Whole(all...)
 }
 
-// promises is Engine.Isolation. Epochs are committed in one order, and a transaction is in a later one than all that were answered before
-// it was sent. A snapshot is the end of some epoch.
+// promises is Engine.Isolation. Epochs are committed in one order, and a transaction is in a later one than all that
+// were answered before it was sent. A snapshot is the end of some epoch.
 func promises(p protocol.Params) isolation.Level {
 	if p.Word("reads") == readsSnapshot {
 		return isolation.Serializable
@@ -143,7 +148,8 @@ func promises(p protocol.Params) isolation.Level {
 	return isolation.StrictSerializable
 }
 
-// survives is Engine.Survives: any minority of the regions, and with the coordinator's word alone not the coordinator's.
+// survives is Engine.Survives: any minority of the regions, and with the coordinator's word alone not the
+// coordinator's.
 func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
 	s := protocol.AnyRegions(t, true)
 	if p.Word("commit") == commitProposed && len(s.Regions) > 0 {
@@ -257,8 +263,8 @@ func (r *Replica) Roles() []string {
 	return nil
 }
 
-// Pending implements protocol.Replica: own transactions without an answer, epochs that are not committed here, batches that have proofs
-// and are in no epoch, and replicas that live and have not committed what this one has.
+// Pending implements protocol.Replica: own transactions without an answer, epochs that are not committed here, batches
+// that have proofs and are in no epoch, and replicas that live and have not committed what this one has.
 func (r *Replica) Pending() int {
 	n := r.local.open.Len() + r.epochs.queue.Len()
 	if r.logs.uncut() {

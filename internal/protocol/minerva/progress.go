@@ -7,9 +7,9 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 )
 
-// progress tells replicas how far the others are. So a replica knows which batches nobody will ask for (section 4, garbage collection), and
-// whether others live that have not committed what it has. And a proof of availability that its sender, lost by now, has not told
-// everybody reaches the coordinator.
+// progress tells replicas how far the others are. So a replica knows which batches nobody will ask for (section 4,
+// garbage collection), and whether others live that have not committed what it has. And a proof of availability that
+// its sender, lost by now, has not told everybody reaches the coordinator.
 type progress struct {
 	r       *Replica
 	epochs  []uint64        // by replica
@@ -30,7 +30,8 @@ func (p *progress) init(r *Replica) {
 	}
 }
 
-// excuse is how long a replica that is not heard of is taken for alive: longer than it takes to elect a coordinator and to hear of it.
+// excuse is how long a replica that is not heard of is taken for alive: longer than it takes to elect a coordinator and
+// to hear of it.
 func (p *progress) excuse() time.Duration { return 3 * p.r.coordinator.election }
 
 func (p *progress) hear(n geo.NodeID) { p.heard[n] = p.r.env.Now() }
@@ -43,7 +44,8 @@ func (p *progress) expect() {
 	}
 }
 
-// tell reports to the others what is new: epochs, and proofs that were known at the last tick and are still in no epoch.
+// tell reports to the others what is new: epochs, and proofs that were known at the last tick and are still in no
+// epoch.
 func (p *progress) tell() {
 	p.waiting = false
 	late, uncut := false, false
@@ -86,7 +88,8 @@ func (p *progress) ahead() bool {
 	return false
 }
 
-// collect forgets the cuts and batches that all replicas have committed, and the oldest where there are too many of them.
+// collect forgets the cuts and batches that all replicas have committed, and the oldest where there are too many of
+// them.
 func (p *progress) collect() {
 	low := p.r.epochs.committed
 	for n, e := range p.epochs {

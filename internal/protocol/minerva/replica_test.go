@@ -38,8 +38,8 @@ func epoch(r *Replica, w *world, first uint64, ops ...string) {
 	r.epochs.agreed(cut)
 }
 
-// A replica whose Raft log lacks cuts gets them in a snapshot, and commits the same epochs. One that lacks what the others have forgotten
-// answers its clients that it cannot.
+// A replica whose Raft log lacks cuts gets them in a snapshot, and commits the same epochs. One that lacks what the
+// others have forgotten answers its clients that it cannot.
 func TestSnapshot(t *testing.T) {
 	r, w := alone(t, 0, nil)
 	for i := range uint64(5) {

@@ -1,9 +1,11 @@
-// Package optimistic executes transactions before anybody has agreed to them, and notes what they have read so that it can be validated
-// later: the read phase of optimistic concurrency control (H. T. Kung and J. T. Robinson, On Optimistic Methods for Concurrency Control,
-// TODS 6(2), 1981), for engines whose nodes hold all rows that a procedure may want.
+// Package optimistic executes transactions before anybody has agreed to them, and notes what they have read so that it
+// can be validated later: the read phase of optimistic concurrency control (H. T. Kung and J. T. Robinson, On
+// Optimistic Methods for Concurrency Control, TODS 6(2), 1981), for engines whose nodes hold all rows that a procedure
+// may want.
 //
-// A read set names the version of each row by its writer, so the store need keep no more than one version of a row. What was scanned is
-// noted as the range that the procedure has looked at, with all rows in it, so that a row which comes into it, a phantom, is found.
+// A read set names the version of each row by its writer, so the store need keep no more than one version of a row.
+// What was scanned is noted as the range that the procedure has looked at, with all rows in it, so that a row which
+// comes into it, a phantom, is found.
 package optimistic
 
 import (
@@ -27,7 +29,8 @@ type Written struct {
 type Uncommitted interface {
 	// Get returns the newest version of a row that is not committed, if there is one.
 	Get(k txn.Key) (w Written, found bool)
-	// Scan calls f for those of the rows from From up to, but not including, To, in the order of their keys, until f returns false.
+	// Scan calls f for those of the rows from From up to, but not including, To, in the order of their keys, until f
+	// returns false.
 	Scan(from, to txn.Key, f func(Written) bool)
 }
 
@@ -204,7 +207,8 @@ type merged struct {
 	uncommitted bool
 }
 
-// scan calls f for the rows of a range, those that are not committed over those that are, and notes the part of the range that f has seen.
+// scan calls f for the rows of a range, those that are not committed over those that are, and notes the part of the
+// range that f has seen.
 func (e *Execution) scan(r txn.Range, f func(txn.Key, []byte) bool) {
 	e.merge(&r)
 	all, seen := e.rows, 0

@@ -81,8 +81,8 @@ func operations(r *rand.Rand) string {
 	return strings.Join(ops, " ")
 }
 
-// A transaction sees uncommitted rows over committed ones, and its own over both, as on a database that has them all. What it has read
-// holds until somebody changes it, and while it holds the transaction would do the same again.
+// A transaction sees uncommitted rows over committed ones, and its own over both, as on a database that has them all.
+// What it has read holds until somebody changes it, and while it holds the transaction would do the same again.
 func TestExecution(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	held, lost := 0, 0
@@ -194,7 +194,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// A procedure that uses what its exact footprint does not name is found out, and the class of one without is that of what it has used.
+// A procedure that uses what its exact footprint does not name is found out, and the class of one without is that of
+// what it has used.
 func TestFootprints(t *testing.T) {
 	s := store.NewHash()
 	x := &optimistic.Execution{Committed: s}

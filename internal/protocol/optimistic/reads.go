@@ -13,15 +13,15 @@ type Point struct {
 	Key txn.Key
 	// Writer is the transaction that wrote what was read, 0 where the row was loaded or never there.
 	Writer txn.ID
-	// Back is 0 for a committed version. Otherwise the version was not committed, and its writer is the transaction that came so
-	// many before the reader's at its node.
+	// Back is 0 for a committed version. Otherwise the version was not committed, and its writer is the transaction
+	// that came so many before the reader's at its node.
 	Back uint64
 	// Absent says that the row was not there.
 	Absent bool
 }
 
-// Range is what was committed in a range of a group that was scanned: all rows from From up to, but not including, To. It ends
-// where the procedure has stopped to look, so that rows behind that may change.
+// Range is what was committed in a range of a group that was scanned: all rows from From up to, but not including, To.
+// It ends where the procedure has stopped to look, so that rows behind that may change.
 type Range struct {
 	From, To txn.Key
 	Rows     []Version
@@ -42,7 +42,8 @@ type Reads struct {
 	Ranges []Range
 }
 
-// Hold reports whether what was read of committed rows is what they are: nobody has changed them, and no row has come into a range.
+// Hold reports whether what was read of committed rows is what they are: nobody has changed them, and no row has come
+// into a range.
 func (r *Reads) Hold(rows store.Reader) bool {
 	for i := range r.Points {
 		if p := &r.Points[i]; p.Back == 0 && !p.holds(rows) {
@@ -57,7 +58,8 @@ func (r *Reads) Hold(rows store.Reader) bool {
 	return true
 }
 
-// Overtaken reports whether they will never Hold again: a version that is gone does not come back, where a row that has come may go.
+// Overtaken reports whether they will never Hold again: a version that is gone does not come back, where a row that has
+// come may go.
 func (r *Reads) Overtaken(rows store.Reader) bool {
 	for i := range r.Points {
 		if p := &r.Points[i]; p.Back == 0 && !p.Absent && !p.holds(rows) {

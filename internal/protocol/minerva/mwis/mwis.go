@@ -1,10 +1,10 @@
-// Package mwis finds heavy independent sets: sets of vertices of a weighted graph no two of which are joined by an edge. The
-// heaviest one is found by branch and bound, which is exact and takes exponential time in the worst case; a heavy one is found
-// by the greedy algorithm GWMIN2 (S. Sakai, M. Togasaki, K. Yamazaki, A note on greedy algorithms for the maximum weighted
-// independent set problem, Discrete Applied Mathematics 126, 2003), which is fast.
+// Package mwis finds heavy independent sets: sets of vertices of a weighted graph no two of which are joined by an
+// edge. The heaviest one is found by branch and bound, which is exact and takes exponential time in the worst case; a
+// heavy one is found by the greedy algorithm GWMIN2 (S. Sakai, M. Togasaki, K. Yamazaki, A note on greedy algorithms
+// for the maximum weighted independent set problem, Discrete Applied Mathematics 126, 2003), which is fast.
 //
-// Whoever solves the same graph in the same way gets the same set, ties included: vertices are looked at in the order of their
-// numbers, weights are integers, and work is bounded by counting it, never by time.
+// Whoever solves the same graph in the same way gets the same set, ties included: vertices are looked at in the order
+// of their numbers, weights are integers, and work is bounded by counting it, never by time.
 package mwis
 
 import (
@@ -26,7 +26,8 @@ type Method uint8
 
 // The methods.
 const (
-	// Auto solves connected components of up to SmallComponent vertices exactly, and the others by the greedy algorithm.
+	// Auto solves connected components of up to SmallComponent vertices exactly, and the others by the greedy
+	// algorithm.
 	Auto Method = iota
 	// Exact solves all components exactly.
 	Exact
@@ -37,8 +38,8 @@ const (
 const (
 	// SmallComponent is the number of vertices up to which Auto solves a component exactly.
 	SmallComponent = 64
-	// autoSteps and exactSteps bound the search in a component: some milliseconds, and half a second or more. Where a search ends
-	// there, the best set that it has found is taken, which is no worse than that of the greedy algorithm.
+	// autoSteps and exactSteps bound the search in a component: some milliseconds, and half a second or more. Where a
+	// search ends there, the best set that it has found is taken, which is no worse than that of the greedy algorithm.
 	autoSteps, exactSteps = 1 << 15, 1 << 24
 )
 
@@ -94,8 +95,8 @@ func components(g *Graph) (all [][]int32) {
 	return all
 }
 
-// candidate is a vertex that the greedy algorithm may take. Around is the weight of the vertex and its neighbors at the time at
-// which the candidate was made.
+// candidate is a vertex that the greedy algorithm may take. Around is the weight of the vertex and its neighbors at the
+// time at which the candidate was made.
 type candidate struct {
 	weight, around int64
 	vertex         int32
@@ -121,8 +122,8 @@ func (h candidates) Less(a, b int) bool {
 	return h[a].vertex < h[b].vertex
 }
 
-// greedy takes, again and again, the vertex whose weight is the largest share of that of itself and its neighbors, and drops
-// these (GWMIN2).
+// greedy takes, again and again, the vertex whose weight is the largest share of that of itself and its neighbors, and
+// drops these (GWMIN2).
 func greedy(g *Graph, component []int32, in []bool, s *Stats) {
 	around := make(map[int32]int64, len(component)) // of those that are left
 	h := make(candidates, 0, len(component))
@@ -298,8 +299,8 @@ func (x *search) branch(left set, weight int64) {
 	x.branch(left, weight)
 }
 
-// bound returns what an independent set among some vertices weighs at most: it has no more than one vertex of each clique, and
-// the cliques cover all.
+// bound returns what an independent set among some vertices weighs at most: it has no more than one vertex of each
+// clique, and the cliques cover all.
 func (x *search) bound(left set) (weight int64) {
 	var cliques []set // of each, the vertices that are neighbors of all its members
 next:

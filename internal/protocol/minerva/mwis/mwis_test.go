@@ -68,8 +68,8 @@ func bruteForce(g *Graph) (heaviest int64) {
 	return heaviest
 }
 
-// Exact solutions weigh what the heaviest of all sets weighs; Auto is exact on graphs as small as these, and the greedy algorithm
-// never better.
+// Exact solutions weigh what the heaviest of all sets weighs; Auto is exact on graphs as small as these, and the greedy
+// algorithm never better.
 func TestExactEqualsBruteForce(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	worse, lost, total := 0, int64(0), int64(0)
