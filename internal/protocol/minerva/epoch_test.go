@@ -157,6 +157,8 @@ func BenchmarkEpoch(b *testing.B) {
 				b.ReportMetric(float64(e.conflicting)/100/float64(b.N), "%conflicting")
 				b.ReportMetric(float64(e.conflicts.vertices)/float64(b.N), "vertices")
 				b.ReportMetric(float64(e.conflicts.edges/2)/float64(b.N), "edges")
+				b.ReportMetric(float64(e.conflicts.steps)/float64(b.N), "graph-steps")
+				b.ReportMetric(float64(e.solved.Steps)/float64(b.N), "solver-steps")
 				b.ReportMetric(0, "ns/op")
 			})
 		}
