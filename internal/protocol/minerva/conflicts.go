@@ -198,7 +198,7 @@ func (c *conflicts) build(self geo.NodeID) bool {
 	}
 	c.graph = mwis.Graph{}
 	for _, number := range c.numbering(self) {
-		if c.conflicts(number) {
+		if c.meets(number) {
 			c.vertexOf[number] = int32(len(c.graph.Weights))
 			c.graph.Weights = append(c.graph.Weights, c.chains[number].weight)
 			c.graph.Neighbors = append(c.graph.Neighbors, nil)
@@ -251,9 +251,9 @@ func (c *conflicts) phantoms() {
 	}
 }
 
-// conflicts reports whether a chain may conflict with another one. It may be wrong about chains that only read what
+// meets reports whether a chain may conflict with another one. It may be wrong about chains that only read what
 // others write in chains of the same replica: these have no neighbors.
-func (c *conflicts) conflicts(number int32) bool {
+func (c *conflicts) meets(number int32) bool {
 	g := &c.chains[number]
 	if len(g.beyond) > 0 {
 		return true

@@ -18,9 +18,11 @@ import (
 type epochs struct {
 	r      *Replica
 	method mwis.Method
-	valids bool // the parameter acrossEpochs
+	// acrossEpochs says that chains may reach across epochs: the parameter is Valid.
+	acrossEpochs bool
 
-	// agreed counts the cuts that were agreed on, committed those that were committed here; queue are those in between.
+	// agreedCuts counts the cuts that were agreed on, committed those that were committed here; queue are those in
+	// between.
 	agreedCuts, committed uint64
 	queue                 fifo.Queue[Heads]
 	head                  Heads // the last cut agreed on
@@ -58,7 +60,8 @@ type entry struct {
 	parent  int32 // of the union-find forest whose trees are the chains; the root is the first of its chain
 	chain   int32 // of conflicts, at the root
 	verdict verdict
-	arrival int32
+	result  int32 // the place in results
+	arrival int32 // of its batch, for a mistake
 }
 
 // span are the entries of a replica.
@@ -86,7 +89,7 @@ const (
 )
 
 func (e *epochs) init(r *Replica, p protocol.Params) {
-	e.r, e.method, e.valids = r, method(p), p.Word("acrossEpochs") == acrossValid
+	e.r, e.method, e.acrossEpochs = r, method(p), p.Word("acrossEpochs") == acrossValid
 	e.head, e.tail = make(Heads, r.nodes), make(Heads, r.nodes)
 	e.cuts, e.first = []Heads{e.head}, 0
 	e.execution = optimistic.Execution{Committed: r.store}
@@ -222,10 +225,11 @@ func (e *epochs) gather(cut Heads) {
 				e.forget(n, b.Epoch)
 			}
 			e.r.logs.kept += b.size
+			arrival := e.r.logs.arrivals[b]
 			for i := range b.Records {
 				at := int32(len(e.entries))
 				e.entries = append(e.entries, entry{
-					record: &b.Records[i], place: b.First + uint64(i), origin: int32(n), parent: at, arrival: e.r.logs.arrival(b),
+					record: &b.Records[i], place: b.First + uint64(i), origin: int32(n), parent: at, arrival: arrival,
 				})
 			}
 		}
@@ -275,7 +279,7 @@ func (e *epochs) chain() {
 				a, b = min(a, b), max(a, b)
 				e.entries[b].parent = a
 				e.entries[a].verdict = v
-			} else if !e.valids || p.Back >= x.place || e.reexecuted(int(x.origin), x.place-p.Back) || !e.current(p) {
+			} else if !e.acrossEpochs || p.Back >= x.place || e.reexecuted(int(x.origin), x.place-p.Back) || !e.current(p) {
 				e.condemn(int32(i), staleChain)
 			}
 		}
@@ -440,9 +444,10 @@ func (e *epochs) reexecute() {
 			e.write(o.ID, e.execution.Writes())
 		}
 		if x.origin == int32(e.r.self) {
+			x.result = int32(len(e.results))
 			e.results = append(e.results, o)
 		}
-		if e.valids {
+		if e.acrossEpochs {
 			e.again[x.origin] = append(e.again[x.origin], reexecution{x.place, e.committed + 1})
 		}
 	}
@@ -450,19 +455,13 @@ func (e *epochs) reexecute() {
 
 // answer answers the replica's own transactions.
 func (e *epochs) answer() {
-	results := e.results
-	for i := e.spans[e.r.self].from; i < e.spans[e.r.self].to; i++ {
-		if e.entries[i].verdict == valid {
+	own := e.spans[e.r.self]
+	for i := own.from; i < own.to; i++ {
+		if x := &e.entries[i]; x.verdict == valid {
 			e.r.local.commit(false, txn.Outcome{})
-			continue
+		} else {
+			e.r.local.commit(true, e.results[x.result])
 		}
-		at := 0
-		if e.r.wrong == arrivalOrder { // the order is another one
-			at = slices.IndexFunc(results, func(o txn.Outcome) bool { return o.ID == e.entries[i].record.Txn.ID })
-			results[0], results[at] = results[at], results[0]
-		}
-		e.r.local.commit(true, results[0])
-		results = results[1:]
 	}
 	if e.r.wrong == clearedState {
 		e.r.local.clear()

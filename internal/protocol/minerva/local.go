@@ -16,7 +16,8 @@ import (
 type local struct {
 	r         *Replica
 	snapshots bool // the parameter reads
-	valid     bool // the parameter acrossEpochs
+	// acrossEpochs says that chains may reach across epochs: the parameter is Valid.
+	acrossEpochs bool
 
 	// open are the replica's transactions that are not committed, in the order of its log.
 	open fifo.Queue[*transaction]
@@ -67,7 +68,7 @@ type version struct {
 
 func (l *local) init(r *Replica, p protocol.Params) {
 	l.r, l.rows = r, map[txn.Key]*version{}
-	l.snapshots, l.valid = p.Word("reads") == readsSnapshot, p.Word("acrossEpochs") == acrossValid
+	l.snapshots, l.acrossEpochs = p.Word("reads") == readsSnapshot, p.Word("acrossEpochs") == acrossValid
 	l.execution = optimistic.Execution{Committed: r.store, Uncommitted: l}
 }
 
@@ -207,11 +208,11 @@ func (l *local) doomed(x *transaction) bool {
 // lost reports whether a transaction has read from one that it cannot have read from.
 func (l *local) lost(x *transaction) bool {
 	for _, before := range x.after {
-		if l.doomed(before) || before.status == committed && !l.valid {
+		if l.doomed(before) || before.status == committed && !l.acrossEpochs {
 			return true
 		}
 	}
-	if l.valid {
+	if l.acrossEpochs {
 		points := x.record.Reads.Points
 		for i := range points {
 			if p := &points[i]; p.Back > 0 && x.place-p.Back < l.first() && !l.r.epochs.current(p) {

@@ -25,7 +25,7 @@ type logs struct {
 	// kept are the bytes of committed batches that others may ask for.
 	kept     int
 	passedOn int64
-	arrivals map[*Batch]int32 // for a mistake
+	arrivals map[*Batch]int32 // the order in which batches have arrived, for a mistake
 }
 
 // batchLog is one replica's log.
@@ -53,9 +53,6 @@ func (l *logs) init(r *Replica, p protocol.Params) {
 	l.acknowledgements = make([]uint64, r.nodes)
 	l.arrivals = map[*Batch]int32{}
 }
-
-// arrival returns which of the batches that have arrived here b is, which is of no use but for a mistake.
-func (l *logs) arrival(b *Batch) int32 { return l.arrivals[b] }
 
 // append adds a record to the batch, and sends the batch if it is full or the last one was sent long enough ago.
 func (l *logs) append(rec *Record, place uint64) {
