@@ -29,7 +29,7 @@ const keepCuts = 20_000
 func (c *coordinator) init(r *Replica, p protocol.Params) {
 	heartbeat := p.Duration("heartbeat")
 	c.r, c.interval, c.replicated = r, p.Duration("epoch"), p.Word("commit") == commitReplicated
-	c.election = 2*heartbeat + 2*r.longest
+	c.election = heartbeat + heartbeat/2 + 2*r.longest
 	c.proposed = make(Heads, r.nodes)
 	members := make([]geo.NodeID, r.nodes)
 	for n := range members {

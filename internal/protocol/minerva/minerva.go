@@ -101,7 +101,7 @@ var Engine = &protocol.Engine{
 		},
 		{
 			Name: "heartbeat", Default: "400ms", Min: 10 * time.Millisecond, Max: 10 * time.Second,
-			Doc: "The coordinator's heartbeat; another one is elected after two to four of silence, and some round trips.",
+			Doc: "The coordinator's heartbeat; another one is elected after one and a half to three of silence, and some round trips.",
 		},
 		{
 			Name: "acrossEpochs", Default: acrossStale, OneOf: []string{acrossStale, acrossValid},
