@@ -59,7 +59,7 @@ type fluxController struct {
 
 func newFluxController(t *testing.T) *fluxController {
 	t.Helper()
-	c := &fluxController{t: t, program: os.Getenv("GEOBENCH_KUSTOMIZE_CONTROLLER"), kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"), log: filepath.Join(t.TempDir(), "log")}
+	c := &fluxController{t: t, program: os.Getenv(fluxVariable), kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"), log: filepath.Join(t.TempDir(), "log")}
 	const name = "envtest"
 	config := clientcmdapi.NewConfig()
 	config.Clusters[name] = &clientcmdapi.Cluster{Server: apiServer.Host, CertificateAuthorityData: apiServer.CAData}

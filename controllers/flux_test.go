@@ -31,6 +31,9 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
+// fluxVariable names the program of kustomize-controller.
+const fluxVariable = "GEOBENCH_KUSTOMIZE_CONTROLLER"
+
 // flux is a world to which a real kustomize-controller applies the example repository. Geobench's controllers are real, too, and act as the
 // ServiceAccount that the admission policies speak of; pods, nodes, workers and their clock are played by the world, source-controller by
 // gitSource. Flux works in real time, the world goes on only when it is stepped.
@@ -340,8 +343,8 @@ func healthCheckExprs(t *testing.T) string {
 // TestFlux plays the life of the example repository in one go: each part begins where the one before it has ended. It takes minutes, and
 // a controller of Flux: make test-gitops builds it.
 func TestFlux(t *testing.T) {
-	if os.Getenv("GEOBENCH_KUSTOMIZE_CONTROLLER") == "" {
-		t.Skip("GEOBENCH_KUSTOMIZE_CONTROLLER is not set: make test-gitops runs this test")
+	if os.Getenv(fluxVariable) == "" {
+		t.Skipf("%s is not set: make test-gitops runs this test", fluxVariable)
 	}
 	f := newFlux(t)
 	f.committedOn = map[string]int64{"slog": 6000, "calvin": 4000} // what the experiment claims

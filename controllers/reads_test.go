@@ -16,8 +16,8 @@ import (
 )
 
 // readMemory answers reads of the worlds' namespaces as the API server did the last time, unless something has been written since: 19 of 20
-// requests of the worlds are reads, mostly of what has not changed. It sees every write, since nothing but this process writes
-// there, and no controller of Kubernetes runs.
+// requests of the worlds are reads, mostly of what has not changed. It sees every write, where nothing but this process writes
+// there: no controller of Kubernetes runs.
 type readMemory struct {
 	mu sync.Mutex
 	// writes of each collection, as in "t-1/pods"; those outside namespaces, under "", count for all collections.
