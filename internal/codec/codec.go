@@ -244,6 +244,17 @@ func SizeWrites(writes []txn.WriteEntry) int {
 	return n
 }
 
+// Flags packs two answers to yes or no into a byte.
+func Flags(a, b bool) (f uint8) {
+	if a {
+		f = 1
+	}
+	if b {
+		f |= 2
+	}
+	return f
+}
+
 // AppendOutcome appends o.
 func AppendOutcome(b []byte, o *txn.Outcome) []byte {
 	b = AppendID(b, o.ID)
@@ -309,6 +320,24 @@ func (r *Reader) Uint8() uint8 {
 	v := r.b[0]
 	r.b = r.b[1:]
 	return v
+}
+
+// Flags reads what codec.Flags packed.
+func (r *Reader) Flags() (a, b bool) {
+	f := r.Uint8()
+	if f > 3 {
+		r.fail(fmt.Errorf("%#x has more than two flags", f))
+	}
+	return f&1 != 0, f&2 != 0
+}
+
+// Flag reads what codec.Flags packed of a single answer.
+func (r *Reader) Flag() bool {
+	a, b := r.Flags()
+	if b {
+		r.fail(errors.New("there are two flags instead of one"))
+	}
+	return a
 }
 
 // Uint64 reads 8 bytes, little-endian.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/raftgroup"
 	"github.com/geobench/geobench/internal/protocol/task"
-	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -119,14 +119,14 @@ func (x *transaction) find(group int) *part {
 // Submit implements protocol.Replica.
 func (r *Replica) Submit(t *txn.Transaction) {
 	r.counters.transactions++
-	age := Age{Attempt: t.Attempt, Start: r.clock.tick(r.env.Now()), ID: t.ID}
+	age := Age{Attempt: t.Attempt, Start: r.clock.Tick(r.env.Now()), ID: t.ID}
 	x := r.begin(t, age)
 	if r.closing && r.procedures.ReadsOnly(t) {
 		r.counters.snapshots++
 		x.snapshot, x.at = true, r.now()-min(r.now(), uint64(r.staleness))
 	}
 	r.run(x)
-	r.finishStep()
+	r.node.Finish()
 }
 
 // begin makes a transaction, which run then runs.
@@ -245,7 +245,7 @@ func (r *Replica) nearest(x *transaction) int {
 		if r.leaseholders[p.group].term == 0 {
 			l = r.layout.Group(p.group).Leader
 		}
-		d := distance(r.topology, r.self, l)
+		d := raftgroup.Distance(r.topology, r.self, l)
 		if best < 0 || d < least || d == least && p.group < best {
 			best, least = p.group, d
 		}
@@ -367,25 +367,11 @@ func (r *Replica) rows(m *Rows) {
 }
 
 // supply hands rows to the procedure.
-func (r *Replica) supply(x *transaction, p *part, found []Found) {
+func (r *Replica) supply(x *transaction, p *part, found []raftgroup.Found) {
 	if len(found) != len(p.needs) {
 		return
 	}
-	n := 0
-	for _, f := range found {
-		n += len(f)
-	}
-	rows := make([]task.Row, 0, n) // of all ranges
-	for i, f := range found {
-		first, r := len(rows), p.needs[i].Range
-		for _, w := range f {
-			if w.Key == "" {
-				w.Key = r.From
-			}
-			rows = append(rows, task.Row{Key: w.Key, Record: store.Record{Value: w.Value}})
-		}
-		x.task.Supply(task.Read{Range: r, Rows: rows[first:len(rows):len(rows)]})
-	}
+	raftgroup.Supply(x.task, p.needs, found)
 	p.open, p.needs = nothing, nil
 	if x.waiting--; x.waiting == 0 {
 		r.run(x)
@@ -456,7 +442,7 @@ func (r *Replica) decide(x *transaction) {
 	for _, p := range x.parts {
 		x.outcome.Timestamp = max(x.outcome.Timestamp, p.timestamp)
 	}
-	r.clock.see(x.outcome.Timestamp)
+	r.clock.See(x.outcome.Timestamp)
 	r.commit(x)
 	r.proceed(x, resolving, toResolve)
 }
@@ -482,7 +468,7 @@ func (r *Replica) cancel(x *transaction, p *part) {
 
 // follow takes the news of a leaseholder. What is open in its group is asked again there; a transaction that had locks
 // under another one has lost them unless it is prepared.
-func (r *Replica) follow(from geo.NodeID, m *Lead) {
+func (r *Replica) follow(from geo.NodeID, m *raftgroup.Lead) {
 	if m.Group >= len(r.leaseholders) || m.Term <= r.leaseholders[m.Group].term {
 		return
 	}

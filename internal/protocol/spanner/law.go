@@ -1,11 +1,11 @@
 package spanner
 
 import (
-	"slices"
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/raftgroup"
 )
 
 // law is Engine.Law, for a transaction that reads what it writes: the client's hop, a round trip to the farthest
@@ -23,30 +23,12 @@ func law(t *geo.Topology, _ protocol.Params, c geo.Region, homes []geo.Region) t
 			var read, commit time.Duration
 			for _, home := range homes {
 				g := layout.Group(int(home)*t.Partitions + partition)
-				d := distance(t, t.Node(c, partition, replica), g.Leader)
+				d := raftgroup.Distance(t, t.Node(c, partition, replica), g.Leader)
 				read = max(read, d)
-				commit = max(commit, d+quorum(t, g))
+				commit = max(commit, d+raftgroup.Quorum(t, g))
 			}
 			sum += read + commit
 		}
 	}
 	return t.RTT(c, c) + sum/time.Duration(t.Partitions*t.Replicas)
-}
-
-// distance is the round trip between two nodes.
-func distance(t *geo.Topology, a, b geo.NodeID) time.Duration {
-	if a == b {
-		return 0
-	}
-	return t.RTT(t.RegionOf(a), t.RegionOf(b))
-}
-
-// quorum is the round trip from a group's leader to the nearest majority.
-func quorum(t *geo.Topology, g *geo.Group) time.Duration {
-	var all []time.Duration
-	for _, m := range g.Members {
-		all = append(all, distance(t, g.Leader, m))
-	}
-	slices.Sort(all)
-	return all[len(all)/2]
 }

@@ -3,39 +3,28 @@ package spanner
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
-	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/protocol/raftgroup"
 	"github.com/geobench/geobench/internal/txn"
 )
 
 // leaseholder is what a group's leader knows beside the log. It begins with its term and ends with it.
 type leaseholder struct {
-	serving bool
-	term    uint64
-	holders map[Name]*holder
+	holders map[raftgroup.Name]*holder
 	locks   lockTable
 	// readied are the holders that have got all the locks that they have asked for, unleased those of them that wait
 	// for the lease.
 	readied, unleased []*holder
 
-	// batch is what will be proposed next: at once, or when the timer fires that it is waiting for. proposed is when an
-	// entry was proposed last, and underway the number of those that have not been applied.
-	batch    []byte
-	waiting  bool
-	proposed time.Duration
-	underway int
-	// content is the index of the last entry that holds more than a timestamp.
-	content uint64
 	// preparing are the timestamps of transactions whose preparation is in such an entry.
-	preparing map[Name]uint64
+	preparing map[raftgroup.Name]uint64
 
 	// queries wait for transactions to be prevented, which was proposed.
-	queries map[Name][]query
+	queries map[raftgroup.Name][]query
 	// recoveries are the attempts to find out what has become of prepared transactions.
-	recoveries map[Name]*recovery
+	recoveries map[raftgroup.Name]*recovery
 }
 
 // stage is how far a transaction has come at a leaseholder.
@@ -54,7 +43,7 @@ const (
 
 // holder is a transaction that has locks, or waits for some.
 type holder struct {
-	name  Name
+	name  raftgroup.Name
 	age   Age
 	stage stage
 	locks []*lock
@@ -68,23 +57,21 @@ type holder struct {
 
 func (g *group) init() {
 	l := &g.leaseholder
-	l.holders = map[Name]*holder{}
+	l.holders = map[raftgroup.Name]*holder{}
 	l.locks = lockTable{units: map[txn.Key]*unit{}, wound: g.wounded, contend: g.contended, ready: func(h *holder) { g.readied = append(g.readied, h) }}
-	l.preparing = map[Name]uint64{}
-	l.queries = map[Name][]query{}
-	l.recoveries = map[Name]*recovery{}
+	l.preparing = map[raftgroup.Name]uint64{}
+	l.queries = map[raftgroup.Name][]query{}
+	l.recoveries = map[raftgroup.Name]*recovery{}
 }
 
-// step makes this node the leaseholder, or not any more. A new leaseholder has applied all that was committed before
-// its term; nothing else of earlier terms will be. So it knows all prepared transactions, and gives them back the locks
-// that they had.
-func (g *group) step(up bool) {
-	g.leaseholder = leaseholder{waiting: g.waiting}
+// Step implements raftgroup.Machine: it makes this node the leaseholder, or not any more. A new leaseholder knows all
+// prepared transactions, and gives them back the locks that they had.
+func (g *group) Step(leads bool) {
+	g.leaseholder = leaseholder{}
 	g.init()
-	if !up {
+	if !leads {
 		return
 	}
-	g.serving, g.term, g.content = true, g.raft.Term(), g.raft.Last()
 	g.r.counters.terms++
 	g.r.tickLater()
 	for _, n := range g.names() {
@@ -99,41 +86,37 @@ func (g *group) step(up bool) {
 			g.locks.reinstate(&lock{h: h, rows: r})
 		}
 	}
-	m := &Lead{g.shard, g.term}
-	for n := range geo.NodeID(g.r.nodes) {
-		g.r.send(n, m)
-	}
 }
 
 // answer tells a transaction's coordinator something.
-func (g *group) answer(n Name, reply Reply, timestamp uint64) {
+func (g *group) answer(n raftgroup.Name, reply Reply, timestamp uint64) {
 	g.r.send(n.Coordinator, &Answer{g.header(n), reply, timestamp})
 }
 
-func (g *group) header(n Name) Header {
-	return Header{Group: g.shard, Term: g.term, Number: n.Number, Clock: g.r.now()}
+func (g *group) header(n raftgroup.Name) Header {
+	return Header{Group: g.Shard, Term: g.Term, Number: n.Number, Clock: g.r.now()}
 }
 
-// serve takes a request for this term.
-func (g *group) serve(from geo.NodeID, m protocol.Message) {
+// Serve implements raftgroup.Machine.
+func (g *group) Serve(from geo.NodeID, m protocol.Message) {
 	switch m := m.(type) {
 	case *Read:
-		g.read(Name{from, m.Number}, m)
+		g.read(raftgroup.Name{Coordinator: from, Number: m.Number}, m)
 	case *Commit:
-		g.effects(Name{from, m.Number}, &m.Effects, m)
+		g.effects(raftgroup.Name{Coordinator: from, Number: m.Number}, &m.Effects, m)
 	case *Prepare:
-		g.effects(Name{from, m.Number}, &m.Effects, m)
+		g.effects(raftgroup.Name{Coordinator: from, Number: m.Number}, &m.Effects, m)
 	case *Resolve:
-		g.resolve(from, Name{m.Of, m.Number}, m)
+		g.resolve(from, raftgroup.Name{Coordinator: m.Of, Number: m.Number}, m)
 	case *Ask:
-		g.asked(Name{from, m.Number}, m)
+		g.asked(raftgroup.Name{Coordinator: from, Number: m.Number}, m)
 	case *Query:
 		g.query(from, m)
 	}
 }
 
 // read takes a request for rows.
-func (g *group) read(n Name, m *Read) {
+func (g *group) read(n raftgroup.Name, m *Read) {
 	h := g.holders[n]
 	if h == nil {
 		if m.Again {
@@ -156,7 +139,7 @@ func (g *group) read(n Name, m *Read) {
 }
 
 // hold begins a transaction.
-func (g *group) hold(n Name, a Age) *holder {
+func (g *group) hold(n raftgroup.Name, a Age) *holder {
 	h := &holder{name: n, age: a}
 	g.holders[n] = h
 	return h
@@ -171,7 +154,7 @@ func (g *group) ready(h *holder) {
 
 // effects takes a request to commit or to prepare. Each is sent once in a term, and again in the next if there was no
 // answer. What was proposed in an earlier term has been applied by now, or never will be.
-func (g *group) effects(n Name, e *Effects, m protocol.Message) {
+func (g *group) effects(n raftgroup.Name, e *Effects, m protocol.Message) {
 	h := g.holders[n]
 	if h == nil {
 		if e.Again {
@@ -207,8 +190,8 @@ func (g *group) effects(n Name, e *Effects, m protocol.Message) {
 	}
 }
 
-// advance grants locks and goes on with those who have got theirs.
-func (g *group) advance() {
+// Advance implements raftgroup.Machine: it grants locks and goes on with those who have got theirs.
+func (g *group) Advance() {
 	for {
 		g.locks.settle()
 		if len(g.unleased) > 0 && g.leased() {
@@ -281,18 +264,18 @@ func writes(all []txn.WriteEntry, k txn.Key) bool {
 // log adds a command to the next entry of the log.
 func (g *group) log(h *holder, kind uint8, e *effect) {
 	h.stage = proposed
-	e.timestamp = g.r.clock.tick(g.r.env.Now())
-	g.batch = appendEffect(g.batch, kind, e)
+	e.timestamp = g.r.clock.Tick(g.r.env.Now())
+	g.Batch = appendEffect(g.Batch, kind, e)
 }
 
 // rows returns what a transaction has asked for. A scan that has found as many rows as it may has no use for locks on
 // those behind.
-func (g *group) rows(h *holder, m *Read) []Found {
-	found := make([]Found, len(m.Wants))
-	single := make(Found, 0, len(m.Wants))
+func (g *group) rows(h *holder, m *Read) []raftgroup.Found {
+	found := make([]raftgroup.Found, len(m.Wants))
+	single := make(raftgroup.Found, 0, len(m.Wants))
 	for i := range m.Wants {
 		w := &m.Wants[i].Range
-		found[i] = find(g.r.store, w, &single)
+		found[i] = raftgroup.Find(g.r.store, w, &single)
 		n := len(found[i])
 		if w.Limit == 0 || n < w.Limit {
 			continue
@@ -309,24 +292,6 @@ func (g *group) rows(h *holder, m *Read) []Found {
 			}
 		}
 	}
-	return found
-}
-
-// find returns the rows of a range, single ones in the room that is given.
-func find(rows store.Reader, r *txn.Range, room *Found) (found Found) {
-	if r.Point() {
-		rec, there := rows.Get(r.From)
-		if !there {
-			return nil
-		}
-		n := len(*room)
-		*room = append(*room, txn.Row{Value: rec.Value})
-		return (*room)[n : n+1 : n+1]
-	}
-	rows.Scan(*r, func(k txn.Key, rec store.Record) bool {
-		found = append(found, txn.Row{Key: k, Value: rec.Value})
-		return true
-	})
 	return found
 }
 
@@ -355,7 +320,7 @@ func (g *group) contended(h *holder) {
 }
 
 // asked takes a short request.
-func (g *group) asked(n Name, m *Ask) {
+func (g *group) asked(n raftgroup.Name, m *Ask) {
 	h := g.holders[n]
 	switch {
 	case m.Request == Release:
@@ -380,7 +345,7 @@ func (g *group) asked(n Name, m *Ask) {
 }
 
 // resolve takes the outcome of a transaction, from its coordinator or from its anchor.
-func (g *group) resolve(from geo.NodeID, n Name, m *Resolve) {
+func (g *group) resolve(from geo.NodeID, n raftgroup.Name, m *Resolve) {
 	h := g.holders[n]
 	if h == nil || h.stage == growing || h.stage == lost { // it has ended here, or was not prepared and won't be
 		if h != nil {
@@ -397,7 +362,7 @@ func (g *group) resolve(from geo.NodeID, n Name, m *Resolve) {
 	if g.r.mistake == lostResolution && h.op == nil { // it has its locks from an earlier leaseholder
 		v.Outcome = Outcome{}
 	}
-	g.batch = appendResolution(g.batch, &v)
+	g.Batch = appendResolution(g.Batch, &v)
 }
 
 // commitApplied answers the coordinator of a transaction that the log has committed.
@@ -427,12 +392,12 @@ func (g *group) prepareApplied(e *effect) {
 }
 
 // resolveApplied tells a coordinator that the group has nothing more to do with its transaction.
-func (g *group) resolveApplied(n Name) {
+func (g *group) resolveApplied(n raftgroup.Name) {
 	if h := g.holders[n]; h != nil {
 		g.drop(h)
 	}
 	delete(g.recoveries, n)
-	if g.serving {
+	if g.Serving {
 		g.answer(n, Resolved, 0)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geobench/geobench/internal/protocol/raftgroup"
 	"github.com/geobench/geobench/internal/sim/simtest"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -30,7 +31,7 @@ func newLockTest() *lockTest {
 func (l *lockTest) holder(name byte) *holder {
 	h := l.holders[name]
 	if h == nil {
-		h = &holder{name: Name{Number: uint64(name)}, age: Age{Start: uint64(name)}}
+		h = &holder{name: raftgroup.Name{Number: uint64(name)}, age: Age{Start: uint64(name)}}
 		l.holders[name] = h
 	}
 	return h

@@ -5,18 +5,16 @@ import (
 	"strings"
 
 	"github.com/geobench/geobench/internal/codec"
-	"github.com/geobench/geobench/internal/consensus"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/raftgroup"
 	"github.com/geobench/geobench/internal/protocol/task"
 	"github.com/geobench/geobench/internal/txn"
 )
 
 // Message kinds.
 const (
-	kindRaft = iota + 1
-	kindLead
-	kindRead
+	kindRead = iota + 1
 	kindRows
 	kindCommit
 	kindPrepare
@@ -29,49 +27,6 @@ const (
 	kindSnapshotRead
 	kindSnapshotRows
 )
-
-const (
-	maxGroup = 1<<31 - 1
-	maxNode  = 1<<16 - 1
-)
-
-// Raft carries a message of a group's consensus.
-type Raft struct {
-	Group int
-	*consensus.Message
-}
-
-// Kind implements protocol.Message.
-func (m *Raft) Kind() uint8 { return kindRaft }
-
-// Size implements protocol.Message.
-func (m *Raft) Size() int { return codec.SizeUvarint(uint64(m.Group)) + m.Message.Size() }
-
-// AppendTo implements protocol.Message.
-func (m *Raft) AppendTo(b []byte) []byte {
-	return m.Message.AppendTo(codec.AppendUvarint(b, uint64(m.Group)))
-}
-
-func (m *Raft) String() string { return fmt.Sprintf("group %d %v", m.Group, m.Message) }
-
-// Lead tells every node that the sender is the leaseholder of a group from a term on.
-type Lead struct {
-	Group int
-	Term  uint64
-}
-
-// Kind implements protocol.Message.
-func (m *Lead) Kind() uint8 { return kindLead }
-
-// Size implements protocol.Message.
-func (m *Lead) Size() int { return codec.SizeUvarint(uint64(m.Group)) + codec.SizeUvarint(m.Term) }
-
-// AppendTo implements protocol.Message.
-func (m *Lead) AppendTo(b []byte) []byte {
-	return codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Group)), m.Term)
-}
-
-func (m *Lead) String() string { return fmt.Sprintf("leads group %d in term %d", m.Group, m.Term) }
 
 // Header begins what a transaction's coordinator and a leaseholder say to each other.
 type Header struct {
@@ -94,7 +49,7 @@ func (h *Header) appendTo(b []byte) []byte {
 }
 
 func readHeader(r *codec.Reader) Header {
-	return Header{Group: int(r.UvarintMax(maxGroup)), Term: r.Uvarint(), Number: r.Uvarint(), Clock: r.Uvarint()}
+	return Header{Group: int(r.UvarintMax(raftgroup.MaxShard)), Term: r.Uvarint(), Number: r.Uvarint(), Clock: r.Uvarint()}
 }
 
 // Age says which of two transactions is older. Who was tried more often is older, then who has begun earlier.
@@ -150,7 +105,7 @@ func (m *Read) Size() int {
 // AppendTo implements protocol.Message.
 func (m *Read) AppendTo(b []byte) []byte {
 	b = m.Age.appendTo(m.Header.appendTo(b))
-	b = append(b, flags(m.Again, m.Last))
+	b = append(b, codec.Flags(m.Again, m.Last))
 	b = codec.AppendUvarint(b, uint64(len(m.Wants)))
 	for i := range m.Wants {
 		b = codec.AppendRange(append(b, byte(m.Wants[i].Mode)), &m.Wants[i].Range)
@@ -179,7 +134,7 @@ func lockName(exclusive bool) string {
 
 func readRead(r *codec.Reader) *Read {
 	m := &Read{Header: readHeader(r), Age: readAge(r)}
-	m.Again, m.Last = readFlags(r)
+	m.Again, m.Last = r.Flags()
 	if n := r.Count(1 + codec.MinRange); n > 0 {
 		m.Wants = make([]task.Need, n)
 	}
@@ -194,105 +149,23 @@ func readRead(r *codec.Reader) *Read {
 	return m
 }
 
-// flags packs two answers to yes or no.
-func flags(a, b bool) (f uint8) {
-	if a {
-		f = 1
-	}
-	if b {
-		f |= 2
-	}
-	return f
-}
-
-func readFlags(r *codec.Reader) (a, b bool) {
-	f := r.Uint8()
-	if f > 3 {
-		r.Fail(fmt.Errorf("%#x has more than two flags", f))
-	}
-	return f&1 != 0, f&2 != 0
-}
-
-// Found are the rows of a range, in its order. A row whose range is the row alone has no key.
-type Found []txn.Row
-
 // Rows answers Read with what was found, in the order of the wants.
 type Rows struct {
 	Header
-	Found []Found
+	Found []raftgroup.Found
 }
 
 // Kind implements protocol.Message.
 func (m *Rows) Kind() uint8 { return kindRows }
 
 // Size implements protocol.Message.
-func (m *Rows) Size() int { return m.Header.size() + sizeFound(m.Found) }
+func (m *Rows) Size() int { return m.Header.size() + raftgroup.SizeFound(m.Found) }
 
 // AppendTo implements protocol.Message.
-func (m *Rows) AppendTo(b []byte) []byte { return appendFound(m.Header.appendTo(b), m.Found) }
+func (m *Rows) AppendTo(b []byte) []byte { return raftgroup.AppendFound(m.Header.appendTo(b), m.Found) }
 
 func (m *Rows) String() string {
-	return fmt.Sprintf("rows of %d for %d: %s", m.Group, m.Number, foundString(m.Found))
-}
-
-func sizeFound(found []Found) int {
-	n := codec.SizeUvarint(uint64(len(found)))
-	for _, f := range found {
-		n += codec.SizeRows(f)
-	}
-	return n
-}
-
-func appendFound(b []byte, found []Found) []byte {
-	b = codec.AppendUvarint(b, uint64(len(found)))
-	for _, f := range found {
-		b = codec.AppendRows(b, f)
-	}
-	return b
-}
-
-func readFound(r *codec.Reader) []Found {
-	n := r.Count(1)
-	if n == 0 {
-		return nil
-	}
-	found := make([]Found, n)
-	for i := range found {
-		rows := r.Count(2)
-		if rows == 0 {
-			continue
-		}
-		found[i] = make(Found, rows)
-		for j := range found[i] {
-			w := &found[i][j]
-			w.Key, w.Value = txn.Key(r.String()), r.Bytes()
-			if r.Err() == nil && w.Key != "" && !w.Key.Valid() {
-				r.Fail(fmt.Errorf("a row under %v", w.Key))
-			}
-		}
-	}
-	return found
-}
-
-func foundString(found []Found) string {
-	var b strings.Builder
-	for i, f := range found {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteByte('[')
-		for j, w := range f {
-			if j > 0 {
-				b.WriteByte(' ')
-			}
-			if w.Key != "" {
-				fmt.Fprintf(&b, "%v=", w.Key)
-			}
-			fmt.Fprintf(&b, "%x", w.Value)
-		}
-		b.WriteByte(']')
-	}
-	return b.String()
+	return fmt.Sprintf("rows of %d for %d: %s", m.Group, m.Number, raftgroup.FoundString(m.Found))
 }
 
 // Effects are what a transaction asks a group to commit or to prepare.
@@ -314,28 +187,16 @@ func (e *Effects) size() int {
 
 func (e *Effects) appendTo(b []byte) []byte {
 	b = e.Age.appendTo(e.Header.appendTo(b))
-	b = append(codec.AppendUvarint(b, e.Held), flags(e.Again, false))
+	b = append(codec.AppendUvarint(b, e.Held), codec.Flags(e.Again, false))
 	return codec.AppendWrites(codec.AppendUvarint(b, e.Done), e.Writes)
 }
 
 func readEffects(r *codec.Reader) Effects {
-	return Effects{Header: readHeader(r), Age: readAge(r), Held: r.Uvarint(), Again: readFlag(r), Done: r.Uvarint(), Writes: r.Writes()}
+	return Effects{Header: readHeader(r), Age: readAge(r), Held: r.Uvarint(), Again: r.Flag(), Done: r.Uvarint(), Writes: r.Writes()}
 }
 
 func (e *Effects) string(verb string) string {
-	return fmt.Sprintf("%s %d=t%v in %d:%s", verb, e.Number, e.Age.ID, e.Group, writesString(e.Writes))
-}
-
-func writesString(writes []txn.WriteEntry) string {
-	var b strings.Builder
-	for i := range writes {
-		if w := &writes[i]; w.Deleted {
-			fmt.Fprintf(&b, " %v deleted", w.Key)
-		} else {
-			fmt.Fprintf(&b, " %v=%x", w.Key, w.Value)
-		}
-	}
-	return b.String()
+	return fmt.Sprintf("%s %d=t%v in %d:%s", verb, e.Number, e.Age.ID, e.Group, raftgroup.WritesString(e.Writes))
 }
 
 // Commit asks the only group of a transaction to commit it.
@@ -367,12 +228,12 @@ func (m *Prepare) Kind() uint8 { return kindPrepare }
 
 // Size implements protocol.Message.
 func (m *Prepare) Size() int {
-	return m.size() + codec.SizeUvarint(uint64(m.Anchor)) + sizeGroups(m.Participants)
+	return m.size() + codec.SizeUvarint(uint64(m.Anchor)) + raftgroup.SizeShards(m.Participants)
 }
 
 // AppendTo implements protocol.Message.
 func (m *Prepare) AppendTo(b []byte) []byte {
-	return appendGroups(codec.AppendUvarint(m.appendTo(b), uint64(m.Anchor)), m.Participants)
+	return raftgroup.AppendShards(codec.AppendUvarint(m.appendTo(b), uint64(m.Anchor)), m.Participants)
 }
 
 func (m *Prepare) String() string {
@@ -381,34 +242,6 @@ func (m *Prepare) String() string {
 		s += fmt.Sprintf(", record of groups %v", m.Participants)
 	}
 	return s
-}
-
-func sizeGroups(groups []int) int {
-	n := codec.SizeUvarint(uint64(len(groups)))
-	for _, g := range groups {
-		n += codec.SizeUvarint(uint64(g))
-	}
-	return n
-}
-
-func appendGroups(b []byte, groups []int) []byte {
-	b = codec.AppendUvarint(b, uint64(len(groups)))
-	for _, g := range groups {
-		b = codec.AppendUvarint(b, uint64(g))
-	}
-	return b
-}
-
-func readGroups(r *codec.Reader) []int {
-	n := r.Count(1)
-	if n == 0 {
-		return nil
-	}
-	groups := make([]int, n)
-	for i := range groups {
-		groups[i] = int(r.UvarintMax(maxGroup))
-	}
-	return groups
 }
 
 // Resolve tells a group that has prepared a transaction, or may have, how it ended.
@@ -437,17 +270,11 @@ func (o Outcome) String() string {
 func (o *Outcome) size() int { return 1 + codec.SizeUvarint(o.Timestamp) }
 
 func (o *Outcome) appendTo(b []byte) []byte {
-	return codec.AppendUvarint(append(b, flags(o.Committed, false)), o.Timestamp)
+	return codec.AppendUvarint(append(b, codec.Flags(o.Committed, false)), o.Timestamp)
 }
 
 func readOutcome(r *codec.Reader) Outcome {
-	var o Outcome
-	var other bool
-	if o.Committed, other = readFlags(r); other {
-		r.Fail(fmt.Errorf("an outcome has one flag"))
-	}
-	o.Timestamp = r.Uvarint()
-	return o
+	return Outcome{r.Flag(), r.Uvarint()}
 }
 
 // Kind implements protocol.Message.
@@ -465,7 +292,7 @@ func (m *Resolve) AppendTo(b []byte) []byte {
 }
 
 func (m *Resolve) String() string {
-	return fmt.Sprintf("resolve %v in %d: %v", Name{m.Of, m.Number}, m.Group, m.Outcome)
+	return fmt.Sprintf("resolve %v in %d: %v", raftgroup.Name{Coordinator: m.Of, Number: m.Number}, m.Group, m.Outcome)
 }
 
 // Request is what a coordinator asks a leaseholder for without saying more.
@@ -560,7 +387,7 @@ func (m *Answer) String() string {
 type Query struct {
 	Group int
 	Term  uint64
-	Of    Name
+	Of    raftgroup.Name
 	// For is the group that asks, led by the sender.
 	For int
 }
@@ -570,13 +397,13 @@ func (m *Query) Kind() uint8 { return kindQuery }
 
 // Size implements protocol.Message.
 func (m *Query) Size() int {
-	return codec.SizeUvarint(uint64(m.Group)) + codec.SizeUvarint(m.Term) + m.Of.size() + codec.SizeUvarint(uint64(m.For))
+	return codec.SizeUvarint(uint64(m.Group)) + codec.SizeUvarint(m.Term) + m.Of.Size() + codec.SizeUvarint(uint64(m.For))
 }
 
 // AppendTo implements protocol.Message.
 func (m *Query) AppendTo(b []byte) []byte {
 	b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Group)), m.Term)
-	return codec.AppendUvarint(m.Of.appendTo(b), uint64(m.For))
+	return codec.AppendUvarint(m.Of.AppendTo(b), uint64(m.For))
 }
 
 func (m *Query) String() string { return fmt.Sprintf("query %v in %d for %d", m.Of, m.Group, m.For) }
@@ -585,7 +412,7 @@ func (m *Query) String() string { return fmt.Sprintf("query %v in %d for %d", m.
 type Status struct {
 	// Group is the one that has asked, About the one that answers.
 	Group, About int
-	Of           Name
+	Of           raftgroup.Name
 	// Ended says that Outcome is how the transaction ended; else the group has prepared it at Outcome.Timestamp.
 	Ended bool
 	Outcome
@@ -596,13 +423,13 @@ func (m *Status) Kind() uint8 { return kindStatus }
 
 // Size implements protocol.Message.
 func (m *Status) Size() int {
-	return codec.SizeUvarint(uint64(m.Group)) + codec.SizeUvarint(uint64(m.About)) + m.Of.size() + 1 + m.Outcome.size()
+	return codec.SizeUvarint(uint64(m.Group)) + codec.SizeUvarint(uint64(m.About)) + m.Of.Size() + 1 + m.Outcome.size()
 }
 
 // AppendTo implements protocol.Message.
 func (m *Status) AppendTo(b []byte) []byte {
 	b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Group)), uint64(m.About))
-	return m.Outcome.appendTo(append(m.Of.appendTo(b), flags(m.Ended, false)))
+	return m.Outcome.appendTo(append(m.Of.AppendTo(b), codec.Flags(m.Ended, false)))
 }
 
 func (m *Status) String() string {
@@ -623,7 +450,7 @@ func (m *Ping) Kind() uint8 { return kindPing }
 func (m *Ping) Size() int { return 1 }
 
 // AppendTo implements protocol.Message.
-func (m *Ping) AppendTo(b []byte) []byte { return append(b, flags(m.Answer, false)) }
+func (m *Ping) AppendTo(b []byte) []byte { return append(b, codec.Flags(m.Answer, false)) }
 
 func (m *Ping) String() string {
 	if m.Answer {
@@ -671,7 +498,7 @@ type SnapshotRows struct {
 	Number, Round uint64
 	// TooOld says that the rows of that time are not kept any more.
 	TooOld bool
-	Found  []Found
+	Found  []raftgroup.Found
 }
 
 // Kind implements protocol.Message.
@@ -679,57 +506,40 @@ func (m *SnapshotRows) Kind() uint8 { return kindSnapshotRows }
 
 // Size implements protocol.Message.
 func (m *SnapshotRows) Size() int {
-	return codec.SizeUvarint(uint64(m.Group)) + codec.SizeUvarint(m.Number) + codec.SizeUvarint(m.Round) + 1 + sizeFound(m.Found)
+	return codec.SizeUvarint(uint64(m.Group)) + codec.SizeUvarint(m.Number) + codec.SizeUvarint(m.Round) + 1 + raftgroup.SizeFound(m.Found)
 }
 
 // AppendTo implements protocol.Message.
 func (m *SnapshotRows) AppendTo(b []byte) []byte {
 	b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Group)), m.Number)
-	return appendFound(append(codec.AppendUvarint(b, m.Round), flags(m.TooOld, false)), m.Found)
+	return raftgroup.AppendFound(append(codec.AppendUvarint(b, m.Round), codec.Flags(m.TooOld, false)), m.Found)
 }
 
 func (m *SnapshotRows) String() string {
 	if m.TooOld {
 		return fmt.Sprintf("snapshot of %d for %d: too old", m.Group, m.Number)
 	}
-	return fmt.Sprintf("snapshot rows of %d for %d: %s", m.Group, m.Number, foundString(m.Found))
-}
-
-func readFlag(r *codec.Reader) bool {
-	a, b := readFlags(r)
-	if b {
-		r.Fail(fmt.Errorf("there are two flags instead of one"))
-	}
-	return a
+	return fmt.Sprintf("snapshot rows of %d for %d: %s", m.Group, m.Number, raftgroup.FoundString(m.Found))
 }
 
 // decode is Engine.Decode.
 func decode(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) {
+	if m, known, err := raftgroup.Decode(kind, body); known {
+		return m, err
+	}
 	r := codec.NewReader(body)
 	var m protocol.Message
 	switch kind {
-	case kindRaft:
-		group := int(r.UvarintMax(maxGroup))
-		if r.Err() != nil {
-			return nil, r.Err()
-		}
-		inner, err := consensus.Decode(body[len(body)-r.Len():])
-		if err != nil {
-			return nil, err
-		}
-		return &Raft{group, inner}, nil
-	case kindLead:
-		m = &Lead{int(r.UvarintMax(maxGroup)), r.Uvarint()}
 	case kindRead:
 		m = readRead(&r)
 	case kindRows:
-		m = &Rows{readHeader(&r), readFound(&r)}
+		m = &Rows{readHeader(&r), raftgroup.ReadFound(&r)}
 	case kindCommit:
 		m = &Commit{readEffects(&r)}
 	case kindPrepare:
-		m = &Prepare{readEffects(&r), int(r.UvarintMax(maxGroup)), readGroups(&r)}
+		m = &Prepare{readEffects(&r), int(r.UvarintMax(raftgroup.MaxShard)), raftgroup.ReadShards(&r)}
 	case kindResolve:
-		m = &Resolve{readHeader(&r), geo.NodeID(r.UvarintMax(maxNode)), r.Uvarint(), readOutcome(&r)}
+		m = &Resolve{readHeader(&r), geo.NodeID(r.UvarintMax(raftgroup.MaxNode)), r.Uvarint(), readOutcome(&r)}
 	case kindAsk:
 		q := &Ask{readHeader(&r), Request(r.Uint8())}
 		if r.Err() == nil && (q.Request < Release || q.Request > Cancel) {
@@ -743,15 +553,15 @@ func decode(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) 
 		}
 		m = a
 	case kindQuery:
-		m = &Query{int(r.UvarintMax(maxGroup)), r.Uvarint(), readName(&r), int(r.UvarintMax(maxGroup))}
+		m = &Query{int(r.UvarintMax(raftgroup.MaxShard)), r.Uvarint(), raftgroup.ReadName(&r), int(r.UvarintMax(raftgroup.MaxShard))}
 	case kindStatus:
-		m = &Status{int(r.UvarintMax(maxGroup)), int(r.UvarintMax(maxGroup)), readName(&r), readFlag(&r), readOutcome(&r)}
+		m = &Status{int(r.UvarintMax(raftgroup.MaxShard)), int(r.UvarintMax(raftgroup.MaxShard)), raftgroup.ReadName(&r), r.Flag(), readOutcome(&r)}
 	case kindPing:
-		m = &Ping{readFlag(&r)}
+		m = &Ping{r.Flag()}
 	case kindSnapshotRead:
-		m = &SnapshotRead{int(r.UvarintMax(maxGroup)), r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Ranges()}
+		m = &SnapshotRead{int(r.UvarintMax(raftgroup.MaxShard)), r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Ranges()}
 	case kindSnapshotRows:
-		m = &SnapshotRows{int(r.UvarintMax(maxGroup)), r.Uvarint(), r.Uvarint(), readFlag(&r), readFound(&r)}
+		m = &SnapshotRows{int(r.UvarintMax(raftgroup.MaxShard)), r.Uvarint(), r.Uvarint(), r.Flag(), raftgroup.ReadFound(&r)}
 	default:
 		return nil, fmt.Errorf("message kind %d is not one of spanner's", kind)
 	}

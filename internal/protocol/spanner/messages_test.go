@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/consensus"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/protocol/raftgroup"
 	"github.com/geobench/geobench/internal/protocol/task"
 	"github.com/geobench/geobench/internal/sim/simtest"
 	"github.com/geobench/geobench/internal/txn"
@@ -21,7 +22,7 @@ func sampleMessages() map[string]protocol.Message {
 	age := Age{Attempt: 2, Start: 1 << 60, ID: txn.MakeID(1, 7)}
 	k, ordered := simtest.Key(300), simtest.GroupKey(3, 9)
 	writes := []txn.WriteEntry{{Key: k, Value: []byte("v")}, {Key: ordered, Deleted: true}}
-	found := []Found{{{Value: []byte("v")}}, nil, {{Key: ordered, Value: []byte("w")}, {Key: simtest.GroupKey(3, 10)}}}
+	found := []raftgroup.Found{{{Value: []byte("v")}}, nil, {{Key: ordered, Value: []byte("w")}, {Key: simtest.GroupKey(3, 10)}}}
 	rows := txn.Range{From: ordered, To: simtest.GroupKey(3, 20), Limit: 5, Reverse: true}
 	kind := raftpb.MsgHeartbeat
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(&raftpb.Message{Type: &kind, To: new(uint64(1)), From: new(uint64(2)), Term: new(uint64(3))})
@@ -29,8 +30,8 @@ func sampleMessages() map[string]protocol.Message {
 		panic(err)
 	}
 	return map[string]protocol.Message{
-		"raft":             &Raft{300, &consensus.Message{Body: body, Type: kind}},
-		"lead":             &Lead{7, 3},
+		"raft":             &raftgroup.Raft{Group: 300, Message: &consensus.Message{Body: body, Type: kind}},
+		"lead":             &raftgroup.Lead{Group: 7, Term: 3},
 		"read":             &Read{Header: h, Age: age, Again: true, Wants: []task.Need{{Range: txn.Point(k), Mode: txn.ReadWrite}, {Range: rows, Mode: txn.Read}}},
 		"last read":        &Read{Last: true},
 		"rows":             &Rows{h, found},
@@ -45,9 +46,9 @@ func sampleMessages() map[string]protocol.Message {
 		"cancel":           &Ask{h, Cancel},
 		"prepared":         &Answer{h, Prepared, 1 << 60},
 		"lost":             &Answer{h, Lost, 0},
-		"query":            &Query{7, 3, Name{65535, 9}, 8},
-		"status":           &Status{7, 8, Name{1, 9}, true, Outcome{true, 5}},
-		"in doubt":         &Status{7, 8, Name{1, 9}, false, Outcome{false, 5}},
+		"query":            &Query{7, 3, raftgroup.Name{Coordinator: 65535, Number: 9}, 8},
+		"status":           &Status{7, 8, raftgroup.Name{Coordinator: 1, Number: 9}, true, Outcome{true, 5}},
+		"in doubt":         &Status{7, 8, raftgroup.Name{Coordinator: 1, Number: 9}, false, Outcome{false, 5}},
 		"ping":             &Ping{},
 		"pong":             &Ping{Answer: true},
 		"snapshot read":    &SnapshotRead{7, 9, 2, 1 << 60, []txn.Range{txn.Point(k), rows}},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol/raftgroup"
 )
 
 // recovery finds out how a transaction ends whose coordinator is silent. It is committed if all its groups have
@@ -50,7 +51,7 @@ func (r *Replica) silent(n geo.NodeID) bool {
 // sweep gives up the transactions of silent coordinators that may be given up, and finds out what has become of the
 // others.
 func (g *group) sweep() {
-	if !g.leads() {
+	if !g.Leads() {
 		return
 	}
 	met := make([]bool, g.r.nodes)
@@ -67,7 +68,7 @@ func (g *group) sweep() {
 // abandon is sweep for one coordinator.
 func (g *group) abandon(c geo.NodeID) {
 	now := g.r.env.Now()
-	for _, n := range slices.SortedFunc(maps.Keys(g.holders), compareNames) {
+	for _, n := range slices.SortedFunc(maps.Keys(g.holders), raftgroup.Name.Compare) {
 		h := g.holders[n]
 		switch {
 		case n.Coordinator != c || h.stage == proposed:
@@ -78,32 +79,32 @@ func (g *group) abandon(c geo.NodeID) {
 			g.recover(n)
 		}
 	}
-	g.touch()
+	g.Touch()
 }
 
 // recover begins to find out how a prepared transaction ends.
-func (g *group) recover(n Name) {
+func (g *group) recover(n raftgroup.Name) {
 	e := g.prepared[n]
 	if e == nil {
 		return
 	}
 	g.r.counters.recoveries++
-	g.recoveries[n] = &recovery{at: g.r.env.Now(), prepared: map[int]uint64{g.shard: e.timestamp}}
-	if e.anchor != g.shard {
+	g.recoveries[n] = &recovery{at: g.r.env.Now(), prepared: map[int]uint64{g.Shard: e.timestamp}}
+	if e.anchor != g.Shard {
 		g.inquire(e.anchor, n)
 		return
 	}
 	for _, p := range e.participants {
-		if p != g.shard {
+		if p != g.Shard {
 			g.inquire(p, n)
 		}
 	}
 }
 
 // inquire asks another group. If that has no leaseholder, the next try will.
-func (g *group) inquire(group int, n Name) {
+func (g *group) inquire(group int, n raftgroup.Name) {
 	if l, ok := g.r.leaseholderOf(group); ok {
-		g.r.send(l.node, &Query{Group: group, Term: l.term, Of: n, For: g.shard})
+		g.r.send(l.node, &Query{Group: group, Term: l.term, Of: n, For: g.Shard})
 	}
 }
 
@@ -115,7 +116,7 @@ func (g *group) query(from geo.NodeID, q *Query) {
 		g.tell(from, q, true, o)
 	case inDoubt:
 		e := g.prepared[q.Of]
-		if e.anchor == g.shard {
+		if e.anchor == g.Shard {
 			if v := g.recoveries[q.Of]; v == nil || g.r.env.Now()-v.at >= g.r.recovery {
 				g.recover(q.Of) // and tell all groups how it ends
 			}
@@ -125,18 +126,18 @@ func (g *group) query(from geo.NodeID, q *Query) {
 	case unknown:
 		g.queries[q.Of] = append(g.queries[q.Of], query{from, q})
 		if len(g.queries[q.Of]) == 1 {
-			g.batch = appendPrevent(g.batch, q.Of)
+			g.Batch = appendPrevent(g.Batch, q.Of)
 		}
 	}
 }
 
 func (g *group) tell(to geo.NodeID, q *Query, ended bool, o Outcome) {
-	g.r.send(to, &Status{Group: q.For, About: g.shard, Of: q.Of, Ended: ended, Outcome: o})
+	g.r.send(to, &Status{Group: q.For, About: g.Shard, Of: q.Of, Ended: ended, Outcome: o})
 }
 
 // preventApplied answers those who have asked for a transaction that the group had not prepared, and has now or never
 // will.
-func (g *group) preventApplied(n Name) {
+func (g *group) preventApplied(n raftgroup.Name) {
 	if h := g.holders[n]; h != nil && g.prevented[n] && (h.stage == growing || h.stage == lost) {
 		g.drop(h)
 		g.answer(n, Lost, 0)
@@ -151,14 +152,14 @@ func (g *group) preventApplied(n Name) {
 // status takes another group's answer.
 func (g *group) status(m *Status) {
 	e, v := g.prepared[m.Of], g.recoveries[m.Of]
-	if !g.leads() || e == nil || v == nil {
+	if !g.Leads() || e == nil || v == nil {
 		return
 	}
 	if m.Ended {
 		g.conclude(e, m.Outcome)
 		return
 	}
-	if e.anchor != g.shard {
+	if e.anchor != g.Shard {
 		return
 	}
 	v.prepared[m.About] = m.Timestamp
@@ -175,11 +176,11 @@ func (g *group) status(m *Status) {
 
 // conclude ends a transaction, and tells its other groups if this is its anchor.
 func (g *group) conclude(e *effect, o Outcome) {
-	g.touch()
-	g.batch = appendResolution(g.batch, &resolution{name: e.name, Outcome: o})
+	g.Touch()
+	g.Batch = appendResolution(g.Batch, &resolution{name: e.name, Outcome: o})
 	for _, p := range e.participants {
 		l, ok := g.r.leaseholderOf(p)
-		if p == g.shard || !ok {
+		if p == g.Shard || !ok {
 			continue
 		}
 		g.r.send(l.node, &Resolve{Header: Header{Group: p, Term: l.term, Number: e.name.Number, Clock: g.r.now()}, Of: e.name.Coordinator, Outcome: o})

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol/raftgroup"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -51,7 +52,7 @@ func (g *group) snapshotRead(from geo.NodeID, m *SnapshotRead) {
 
 // answerSnapshot answers unless it is too early.
 func (g *group) answerSnapshot(q *snapshotRead) bool {
-	a := &SnapshotRows{Group: g.shard, Number: q.Number, Round: q.Round}
+	a := &SnapshotRows{Group: g.Shard, Number: q.Number, Round: q.Round}
 	switch {
 	case q.At < max(g.oldest, g.r.trimmed):
 		a.TooOld = true
@@ -59,10 +60,10 @@ func (g *group) answerSnapshot(q *snapshotRead) bool {
 		return false
 	default:
 		rows := g.r.store.At(q.At)
-		a.Found = make([]Found, len(q.Ranges))
-		single := make(Found, 0, len(q.Ranges))
+		a.Found = make([]raftgroup.Found, len(q.Ranges))
+		single := make(raftgroup.Found, 0, len(q.Ranges))
 		for i := range q.Ranges {
-			a.Found[i] = find(rows, &q.Ranges[i], &single)
+			a.Found[i] = raftgroup.Find(rows, &q.Ranges[i], &single)
 		}
 	}
 	g.r.send(q.from, a)
@@ -100,8 +101,8 @@ func (r *Replica) snapshotRows(m *SnapshotRows) {
 
 // trim forgets versions of rows that nobody reads any more.
 func (r *Replica) trim() {
-	if behind := uint64(r.staleness + keptBehind); r.closing && r.clock.last > r.trimmed+behind {
-		r.trimmed = r.clock.last - behind
+	if behind := uint64(r.staleness + keptBehind); r.closing && r.clock.Last() > r.trimmed+behind {
+		r.trimmed = r.clock.Last() - behind
 		r.store.Trim(r.trimmed)
 	}
 }

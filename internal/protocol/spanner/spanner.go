@@ -28,14 +28,13 @@ package spanner
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/geobench/geobench/internal/consensus"
-	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/raftgroup"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -92,7 +91,7 @@ var Engine = &protocol.Engine{
 		}
 		return isolation.StrictSerializable
 	},
-	Survives:   survives,
+	Survives:   func(t *geo.Topology, _ protocol.Params) protocol.Survival { return raftgroup.Survives(t, t.Placed()) },
 	ClockBound: func(p protocol.Params) time.Duration { return p.Duration("clockBound") },
 	New:        func(c protocol.Config) protocol.Replica { return newReplica(c, options{}) },
 	Decode:     decode,
@@ -115,46 +114,6 @@ func check(p protocol.Params) []*protocol.ParamError {
 			"%v is too short; clockBound, which is %v, must be at most three quarters of it", election, bound)}
 	}
 	return []*protocol.ParamError{e}
-}
-
-// survives returns the regions without which every group has a majority, and how many of them may be lost together.
-func survives(t *geo.Topology, _ protocol.Params) protocol.Survival {
-	s := protocol.Survival{Most: len(t.Regions), InFlight: true}
-	layout := t.Placed()
-	members := make([][]int, layout.Shards()) // by group and region
-	spare := make([]int, layout.Shards())     // by group: those beyond a majority
-	for shard := range members {
-		members[shard] = make([]int, len(t.Regions))
-		group := layout.Group(shard).Members
-		for _, m := range group {
-			members[shard][t.RegionOf(m)]++
-		}
-		spare[shard] = (len(group) - 1) / 2
-	}
-	for region := range t.Regions {
-		alone := true
-		for shard := range members {
-			alone = alone && members[shard][region] <= spare[shard]
-		}
-		if alone {
-			s.Regions = append(s.Regions, geo.Region(region))
-		}
-	}
-	for shard := range members {
-		var counts []int
-		for _, region := range s.Regions {
-			counts = append(counts, members[shard][region])
-		}
-		slices.Sort(counts)
-		slices.Reverse(counts)
-		most, sum := 0, 0
-		for most < len(counts) && sum+counts[most] <= spare[shard] {
-			sum += counts[most]
-			most++
-		}
-		s.Most = min(s.Most, most)
-	}
-	return s
 }
 
 // The roles of nodes: each coordinates the transactions of its clients, and those that lead a group hold its lease.
@@ -196,7 +155,7 @@ type Replica struct {
 	layout     geo.Layout
 	placement  geo.Placement
 	nodes      int
-	clock      clock
+	clock      raftgroup.Clock
 
 	interactive, closing                       bool
 	staleness, election, heartbeat, clockBound time.Duration
@@ -211,9 +170,7 @@ type Replica struct {
 	peers   []liveness
 	coordinator
 
-	// local are messages of this node to itself, and dirty the groups that something has happened to, in this step.
-	local   fifo.Queue[protocol.Message]
-	dirty   fifo.Queue[*group]
+	node    raftgroup.Node
 	ticking bool
 
 	counters counters
@@ -255,20 +212,20 @@ func newReplica(c protocol.Config, o options) *Replica {
 	}
 	shards := r.layout.Shards()
 	r.coordinator = coordinator{leaseholders: make([]tenure, shards), open: map[uint64]*transaction{}, next: 1, done: 1}
+	r.node.Config = raftgroup.Config{
+		Self: r.self, Nodes: r.nodes, Layout: &r.layout, Env: r.env, RaftTimer: groupTimer, ProposeTimer: proposeTimer,
+		Heartbeat: r.heartbeat, Election: r.election, Lease: r.election - r.clockBound, Keep: r.keep, Handle: r.handle,
+	}
 	r.groups = make([]*group, shards)
 	for _, shard := range r.layout.ShardsOf(c.Self) {
 		r.groups[shard] = newGroup(r, shard)
 	}
-	for shard := range shards {
-		m := slices.Clone(r.layout.Group(shard).Members)
-		slices.SortStableFunc(m, func(a, b geo.NodeID) int { return int(distance(t, r.self, a) - distance(t, r.self, b)) })
-		r.members = append(r.members, m)
-	}
+	r.members = raftgroup.Nearest(t, &r.layout, r.self)
 	return r
 }
 
 // now is the node's clock.
-func (r *Replica) now() uint64 { return r.clock.now(r.env.Now()) }
+func (r *Replica) now() uint64 { return r.clock.Now(r.env.Now()) }
 
 // Start implements protocol.Replica.
 func (r *Replica) Start() {
@@ -277,32 +234,30 @@ func (r *Replica) Start() {
 	}
 	for _, g := range r.groups {
 		if g != nil {
-			g.raft.Start()
-			g.touch()
+			g.Start()
 		}
 	}
 	if r.closing {
 		r.env.After(closeEvery, protocol.Timer{Kind: closeTimer})
 	}
-	r.finishStep()
+	r.node.Finish()
 }
 
 // Receive implements protocol.Replica.
 func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	r.hear(from)
 	r.handle(from, m)
-	r.finishStep()
+	r.node.Finish()
 }
 
 // handle takes a message of another node or of this one.
 func (r *Replica) handle(from geo.NodeID, m protocol.Message) {
 	switch m := m.(type) {
-	case *Raft:
+	case *raftgroup.Raft:
 		if g := r.group(m.Group); g != nil {
-			g.raft.Receive(from, m.Message)
-			g.touch()
+			g.Receive(from, m)
 		}
-	case *Lead:
+	case *raftgroup.Lead:
 		r.follow(from, m)
 	case *Read:
 		r.admit(from, &m.Header, m)
@@ -317,10 +272,10 @@ func (r *Replica) handle(from geo.NodeID, m protocol.Message) {
 	case *Query:
 		r.admit(from, &Header{Group: m.Group, Term: m.Term}, m)
 	case *Rows:
-		r.clock.see(m.Clock)
+		r.clock.See(m.Clock)
 		r.rows(m)
 	case *Answer:
-		r.clock.see(m.Clock)
+		r.clock.See(m.Clock)
 		r.answer(m)
 	case *Status:
 		if g := r.group(m.Group); g != nil {
@@ -341,10 +296,9 @@ func (r *Replica) handle(from geo.NodeID, m protocol.Message) {
 
 // admit hands a request for a leaseholder to its group.
 func (r *Replica) admit(from geo.NodeID, h *Header, m protocol.Message) {
-	r.clock.see(h.Clock)
+	r.clock.See(h.Clock)
 	if g := r.group(h.Group); g != nil {
-		g.admit(from, h.Term, m)
-		g.touch()
+		g.Admit(from, h.Term, m)
 		r.tickLater()
 	}
 }
@@ -358,37 +312,24 @@ func (r *Replica) group(shard int) *group {
 }
 
 // send sends a message, to this node at the end of the step.
-func (r *Replica) send(to geo.NodeID, m protocol.Message) {
-	switch {
-	case to == r.self:
-		r.local.Push(m)
-	case int(to) < r.nodes:
-		r.env.Send(to, m)
-	}
-}
+func (r *Replica) send(to geo.NodeID, m protocol.Message) { r.node.Send(to, m) }
 
 // Fire implements protocol.Replica.
 func (r *Replica) Fire(t protocol.Timer) {
 	switch t.Kind {
-	case groupTimer:
-		g := r.groups[t.Arg>>8]
-		g.raft.Fire(protocol.Timer{Kind: t.Kind, Arg: t.Arg & 0xff})
-		g.touch()
-	case proposeTimer:
-		g := r.groups[t.Arg]
-		g.waiting = false
-		g.propose()
+	case groupTimer, proposeTimer:
+		r.groups[r.node.ShardOf(t)].Fire(t)
 	case closeTimer:
 		for _, g := range r.groups {
-			if g != nil && r.env.Now()-g.proposed >= closeEvery {
-				g.propose()
+			if g != nil && r.env.Now()-g.Proposed >= closeEvery {
+				g.Propose()
 			}
 		}
 		r.env.After(closeEvery, t)
 	case tickTimer:
 		r.tick()
 	}
-	r.finishStep()
+	r.node.Finish()
 }
 
 // tickLater makes sure that there will be a tick.
@@ -419,24 +360,6 @@ func (r *Replica) tick() {
 	}
 }
 
-// finishStep does what the step has made possible.
-func (r *Replica) finishStep() {
-	for {
-		switch {
-		case r.local.Len() > 0:
-			m := r.local.Front()
-			r.local.Pop()
-			r.handle(r.self, m)
-		case r.dirty.Len() > 0:
-			g := r.dirty.Front()
-			r.dirty.Pop()
-			g.settle()
-		default:
-			return
-		}
-	}
-}
-
 // Pending implements protocol.Replica: the transactions of own clients that have not ended everywhere, those of others
 // that have something here, and the groups whose log has not reached all members that live.
 func (r *Replica) Pending() int {
@@ -446,7 +369,7 @@ func (r *Replica) Pending() int {
 			continue
 		}
 		n += len(g.snapshots)
-		if !g.serving {
+		if !g.Serving {
 			n += len(g.prepared)
 			continue
 		}
@@ -460,7 +383,7 @@ func (r *Replica) Pending() int {
 // Leads implements protocol.ShardLeader.
 func (r *Replica) Leads() (shards []int) {
 	for shard, g := range r.groups {
-		if g != nil && g.serving {
+		if g != nil && g.Serving {
 			shards = append(shards, shard)
 		}
 	}

@@ -102,13 +102,11 @@ func TestBoundedMemory(t *testing.T) {
 			if g == nil {
 				continue
 			}
-			left := len(g.holders) + len(g.locks.units) + len(g.preparing) + len(g.queries) + len(g.recoveries) + len(g.held) + len(g.snapshots)
-			if left > 0 || len(g.prepared) > 0 || len(g.prevented) > 0 || len(g.batch) > 0 {
-				t.Errorf("node %d, group %d: %+v", r.self, g.shard, g.leaseholder)
+			left := len(g.holders) + len(g.locks.units) + len(g.preparing) + len(g.queries) + len(g.recoveries) + len(g.snapshots)
+			if left > 0 || len(g.prepared) > 0 || len(g.prevented) > 0 || !g.Idle() {
+				t.Errorf("node %d, group %d: %+v", r.self, g.Shard, g.leaseholder)
 			}
-			for _, e := range g.ended {
-				remembered += e.recent.Len()
-			}
+			remembered += g.ended.Len()
 		}
 	}
 	t.Logf("%d transactions, of which the %d members remember %d", committed, 6*3, remembered)
