@@ -9,6 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol/detock"
 	"github.com/geobench/geobench/internal/protocol/janus"
 	"github.com/geobench/geobench/internal/protocol/minerva"
+	"github.com/geobench/geobench/internal/protocol/sdur"
 	"github.com/geobench/geobench/internal/protocol/slog"
 	"github.com/geobench/geobench/internal/protocol/spanner"
 )
@@ -18,6 +19,7 @@ var all = []*protocol.Engine{
 	detock.Engine,
 	janus.Engine,
 	minerva.Engine,
+	sdur.Engine,
 	slog.Engine,
 	spanner.Engine,
 }

@@ -1,0 +1,185 @@
+package sdur
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol/raftgroup"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+const (
+	// closeEvery is how often a leader delivers something, if only a tick, so that cuts are not older.
+	closeEvery = 200 * time.Millisecond
+	// keptBehind is how long old versions of rows are kept.
+	keptBehind = 10 * time.Second
+)
+
+// waitingRead is a Read with its sender.
+type waitingRead struct {
+	from geo.NodeID
+	*Read
+}
+
+// read takes a request for rows.
+func (g *group) read(from geo.NodeID, m *Read) {
+	if q := (&waitingRead{from, m}); !g.answerRead(q) {
+		g.reads = append(g.reads, q)
+		g.r.tickLater()
+	}
+}
+
+// answerRead answers unless this member does not have the state yet.
+func (g *group) answerRead(q *waitingRead) bool {
+	a := &Rows{Group: g.Shard, Number: q.Number, Round: q.Round, Snapshot: q.Snapshot}
+	var rows store.Reader = g.r.store
+	switch {
+	case q.View == Newest:
+		a.Snapshot = Snapshot{g.completed, g.last}
+	case g.r.mistake == newestCut && q.View == Cut:
+	case q.Snapshot.At < g.oldest:
+		a.TooOld = true
+	case q.View == Same && g.completed < q.Snapshot.Count, q.View == Cut && g.closed() < q.Snapshot.At:
+		return false
+	default:
+		rows = g.r.store.At(q.Snapshot.At)
+	}
+	if !a.TooOld {
+		a.Found = make([]raftgroup.Found, len(q.Ranges))
+		single := make(raftgroup.Found, 0, len(q.Ranges))
+		for i := range q.Ranges {
+			a.Found[i] = raftgroup.Find(rows, &q.Ranges[i], &single)
+		}
+	}
+	g.r.send(q.from, a)
+	return true
+}
+
+// wakeReads answers those who have waited.
+func (g *group) wakeReads() {
+	if len(g.reads) == 0 {
+		return
+	}
+	kept := g.reads[:0]
+	for _, q := range g.reads {
+		if !g.answerRead(q) {
+			kept = append(kept, q)
+		}
+	}
+	clear(g.reads[len(kept):])
+	g.reads = kept
+}
+
+// trim forgets versions of rows that nobody reads any more: those that were replaced long before the last entry of each
+// of the node's groups.
+func (r *Replica) trim() {
+	least := uint64(store.Newest)
+	for _, g := range r.groups {
+		if g != nil {
+			least = min(least, g.horizon)
+		}
+	}
+	if least <= r.trimmed+uint64(keptBehind)+uint64(closeEvery) {
+		return
+	}
+	r.trimmed = least - uint64(keptBehind)
+	r.store.Trim(r.trimmed)
+	for _, g := range r.groups {
+		if g != nil {
+			g.oldest = max(g.oldest, min(g.last, r.trimmed))
+		}
+	}
+}
+
+// cut returns the time at which a transaction reads that writes nothing: the latest for which this node's members of the
+// groups that its footprint names, or of all groups, need not wait.
+func (r *Replica) cut(t *txn.Transaction) uint64 {
+	least := uint64(store.Newest)
+	for i := range t.Accesses {
+		if g := r.groups[r.layout.Shard(t.Accesses[i].Key)]; g != nil {
+			least = min(least, g.closed())
+		}
+	}
+	if least < store.Newest {
+		return least
+	}
+	for _, g := range r.groups {
+		if g != nil {
+			least = min(least, g.closed())
+		}
+	}
+	if least < store.Newest {
+		return least
+	}
+	now := r.clock.Now(r.env.Now()) // this node holds no rows
+	return now - min(now, uint64(closeEvery+r.longest))
+}
+
+// ask asks a member of a group for rows: the nearest that seems to live, or the leader when the transaction has failed
+// before, perhaps since that member lags behind.
+func (r *Replica) ask(x *transaction, p *part) {
+	m := &Read{Group: p.group, Number: x.number, Round: x.round, View: Newest, Snapshot: p.snapshot, Ranges: make([]txn.Range, len(p.needs))}
+	switch {
+	case x.cut:
+		m.View, m.Snapshot = Cut, Snapshot{At: x.at}
+	case p.seen:
+		m.View = Same
+	}
+	for i := range p.needs {
+		m.Ranges[i] = p.needs[i].Range
+	}
+	p.asked, p.member = r.env.Now(), r.reader(x, p)
+	r.send(p.member, m)
+}
+
+// reader returns the member of a group that is to be asked.
+func (r *Replica) reader(x *transaction, p *part) geo.NodeID {
+	if l, known := r.leaderOf(p.group); known && x.t.Attempt > 0 && !x.cut && !r.suspect[l.node] {
+		return l.node
+	}
+	members := r.members[p.group]
+	for _, m := range members {
+		if !r.suspect[m] {
+			return m
+		}
+	}
+	p.try++ // all are silent
+	return members[p.try%len(members)]
+}
+
+// retryReads asks other members for rows that have not come.
+func (r *Replica) retryReads(x *transaction) {
+	for _, p := range x.parts {
+		if p.open && x.phase == reading && r.env.Now()-p.asked >= r.patience {
+			if p.member != r.self {
+				r.suspect[p.member] = true
+			}
+			r.ask(x, p)
+		}
+	}
+}
+
+// rows takes what a member has read.
+func (r *Replica) rows(m *Rows) {
+	x := r.open[m.Number]
+	if x == nil || x.phase != reading || x.round != m.Round {
+		return
+	}
+	p := x.find(m.Group)
+	switch {
+	case p == nil || !p.open || len(m.Found) != len(p.needs) && !m.TooOld:
+	case m.TooOld:
+		r.reply(x, txn.Outcome{ID: x.t.ID, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: ReasonTooOld})
+		r.end(x)
+	default:
+		if !p.seen {
+			p.seen, p.snapshot = true, m.Snapshot
+		}
+		raftgroup.Supply(x.task, p.needs, m.Found)
+		p.open, p.needs = false, nil
+		if x.waiting--; x.waiting == 0 {
+			r.run(x)
+		}
+	}
+}

@@ -1,0 +1,379 @@
+// Package sdur is a database that executes transactions where their clients are, and certifies them when they end:
+// scalable deferred update replication over wide-area networks (Sciascia, Pedone and Junqueira, DSN 2012; Sciascia and
+// Pedone, DSN 2013).
+package sdur
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/consensus"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/isolation"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/raftgroup"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Values of parameter readOnly.
+const (
+	readOnlySnapshot  = "snapshot"
+	readOnlyCertified = "certified"
+)
+
+// Engine is the database.
+var Engine = &protocol.Engine{
+	Name: "sdur",
+	Paper: "Sciascia, Pedone and Junqueira, Scalable Deferred Update Replication, DSN 2012; Sciascia and Pedone, Geo-Replicated Storage " +
+		"with Scalable Deferred Update Replication, DSN 2013",
+	Doc: "Executes transactions optimistically on snapshots, and certifies them in each partition's Raft group when they end; " +
+		"groups vote on those of several.",
+	Parameters: []protocol.Parameter{
+		{
+			Name: "delay", Default: "0s", Max: time.Minute,
+			Doc: "How long the submission of a transaction of several groups to the nearest of them is put off, so that the votes of " +
+				"the others are not waited for there.",
+		},
+		{
+			Name: "reorderThreshold", Default: "0", Integer: true, MaxInt: 1 << 20,
+			Doc: "How many deliveries a transaction of several groups stays pending for at least in each of them, so that those of one " +
+				"group may leap over it; 0 reorders nothing.",
+		},
+		{
+			Name: "tick", Default: "10ms", Min: time.Millisecond, Max: time.Minute,
+			Doc: "How long a group delivers nothing before its leader delivers a tick, while a transaction waits for reorderThreshold.",
+		},
+		{
+			Name: "readOnly", Default: readOnlySnapshot, OneOf: []string{readOnlySnapshot, readOnlyCertified},
+			Doc: "How transactions end that write nothing: snapshot, at once, on a state of the whole database that may be old; certified, " +
+				"like the others.",
+		},
+		{
+			Name: "history", Default: "4096", Integer: true, MinInt: 1, MaxInt: 1 << 20,
+			Doc: "The number of transactions of each group whose Bloom filters are kept. One whose snapshot is older is aborted.",
+		},
+		{
+			Name: "filterBits", Default: "1024", Integer: true, MinInt: 64, MaxInt: 1 << 20,
+			Doc: "The size of the Bloom filters of a transaction's read set and write set.",
+		},
+		{
+			Name: "interactive", Default: "false", OneOf: []string{"false", "true"},
+			Doc: "Whether rows are asked for one after the other as the procedure comes to them, as for a client that sends " +
+				"statements, and not side by side as far as they are known beforehand.",
+		},
+		{
+			Name: "election", Default: "1s", Min: 50 * time.Millisecond, Max: time.Minute,
+			Doc: "How long beyond the longest round trip a leader may be silent before its group elects another.",
+		},
+		{
+			Name: "recovery", Default: "2s", Min: 100 * time.Millisecond, Max: 10 * time.Minute,
+			Doc: "How long a group waits for the votes of others before it demands them: who has not delivered the transaction then " +
+				"votes to abort it.",
+		},
+	},
+	Roles:       []string{RoleCoordinator, RoleLeader},
+	Place:       func(t *geo.Topology, _ protocol.Params) geo.Layout { return t.Placed() },
+	TakesGroups: true,
+	NewStore:    func() store.Store { return store.NewVersioned() },
+	Isolation: func(p protocol.Params) isolation.Level {
+		if p.Word("readOnly") == readOnlyCertified {
+			return isolation.StrictSerializable
+		}
+		return isolation.Serializable
+	},
+	Survives: func(t *geo.Topology, _ protocol.Params) protocol.Survival { return raftgroup.Survives(t, t.Placed()) },
+	New:      func(c protocol.Config) protocol.Replica { return newReplica(c, options{}) },
+	Decode:   decode,
+	Law:      law,
+}
+
+// The roles of nodes: each coordinates the transactions of its clients, and some lead groups.
+const (
+	RoleCoordinator = "coordinator"
+	RoleLeader      = "leader"
+)
+
+// Timer kinds. The argument of the first three says which group they belong to, that of delayTimer which transaction.
+const (
+	groupTimer = iota + 1
+	proposeTimer
+	paceTimer
+	delayTimer
+	closeTimer
+	tickTimer
+)
+
+const (
+	// tickEvery is the resolution of what waits for time other than that.
+	tickEvery = 100 * time.Millisecond
+	// patience is how long beyond the longest round trip an answer may take whose sender has nothing to wait for.
+	patience = 500 * time.Millisecond
+)
+
+// options are what no manifest can say.
+type options struct {
+	mistake mistake
+	// keep bounds the entries of a log that are kept: see consensus.Config.
+	keep int
+}
+
+// Replica is one node of the database.
+type Replica struct {
+	options
+	self       geo.NodeID
+	topology   *geo.Topology
+	env        protocol.Env
+	procedures *txn.Registry
+	store      *store.Versioned
+	layout     geo.Layout
+	placement  geo.Placement
+	clock      raftgroup.Clock
+
+	interactive, closing        bool
+	delay, tick, election       time.Duration
+	recovery, patience, longest time.Duration
+	threshold                   uint64
+	kept, filterBits            int
+	// trimmed is the time that the store was trimmed to.
+	trimmed uint64
+
+	node raftgroup.Node
+	// groups are those that this node is a member of, by shard; nil elsewhere.
+	groups []*group
+	// members are those of each group, the nearest first.
+	members [][]geo.NodeID
+	// heard is when each node was heard of last.
+	heard []time.Duration
+	coordinator
+	ticking bool
+
+	steps    int64
+	counters counters
+}
+
+type counters struct {
+	transactions, locals, globals, readOnly            int64
+	conflicts, falsePositives, tooOld, prevented       int64
+	leapTries, leaps, waits                            int64
+	votes, recoveries, entries, ticks, terms, restored int64
+}
+
+func newReplica(c protocol.Config, o options) *Replica {
+	t, p := c.Topology, c.Params
+	longest := t.LongestRTT()
+	r := &Replica{
+		options:     o,
+		self:        c.Self,
+		topology:    t,
+		env:         c.Env,
+		procedures:  c.Procedures,
+		store:       c.Store.(*store.Versioned),
+		layout:      t.Placed(),
+		placement:   t.Placement(),
+		interactive: p.Word("interactive") == "true",
+		closing:     p.Word("readOnly") == readOnlySnapshot,
+		delay:       p.Duration("delay"),
+		tick:        p.Duration("tick"),
+		election:    p.Duration("election") + longest,
+		recovery:    p.Duration("recovery"),
+		patience:    patience + longest,
+		longest:     longest,
+		threshold:   uint64(p.Int("reorderThreshold")),
+		kept:        int(p.Int("history")),
+		filterBits:  int(p.Int("filterBits")),
+		heard:       make([]time.Duration, t.Nodes()),
+	}
+	shards := r.layout.Shards()
+	r.coordinator = coordinator{
+		leaders: make([]tenure, shards), suspect: make([]bool, t.Nodes()), open: map[uint64]*transaction{}, next: 1, done: 1,
+	}
+	r.node.Config = raftgroup.Config{
+		Self: r.self, Nodes: t.Nodes(), Layout: &r.layout, Env: r.env, RaftTimer: groupTimer, ProposeTimer: proposeTimer,
+		Heartbeat: min(consensus.DefaultHeartbeat, p.Duration("election")/4), Election: r.election, Keep: r.keep, Handle: r.handle,
+	}
+	r.groups = make([]*group, shards)
+	for _, shard := range r.layout.ShardsOf(c.Self) {
+		r.groups[shard] = newGroup(r, shard)
+	}
+	r.members = raftgroup.Nearest(t, &r.layout, r.self)
+	return r
+}
+
+// Start implements protocol.Replica.
+func (r *Replica) Start() {
+	for n := range r.heard {
+		r.heard[n] = r.env.Now()
+	}
+	for _, g := range r.groups {
+		if g != nil {
+			g.Start()
+		}
+	}
+	if r.closing {
+		r.env.After(closeEvery, protocol.Timer{Kind: closeTimer})
+	}
+	r.node.Finish()
+}
+
+// Receive implements protocol.Replica.
+func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
+	r.heard[from], r.suspect[from] = r.env.Now(), false
+	r.handle(from, m)
+	r.node.Finish()
+}
+
+// handle takes a message of another node or of this one.
+func (r *Replica) handle(from geo.NodeID, m protocol.Message) {
+	switch m := m.(type) {
+	case *raftgroup.Raft:
+		if g := r.group(m.Group); g != nil {
+			g.Receive(from, m)
+		}
+	case *raftgroup.Lead:
+		r.follow(from, m)
+	case *Read:
+		if g := r.group(m.Group); g != nil {
+			g.read(from, m)
+		}
+	case *Rows:
+		r.rows(m)
+	case *Submit:
+		if g := r.group(m.Group); g != nil {
+			g.Admit(from, m.Term, m)
+		}
+	case *Vote:
+		if g := r.group(m.Group); g != nil {
+			g.Admit(from, m.Term, m)
+		}
+	case *Answer:
+		r.answer(m)
+	}
+}
+
+// group returns this node's member of a group, or nil.
+func (r *Replica) group(shard int) *group {
+	if shard >= len(r.groups) {
+		return nil
+	}
+	return r.groups[shard]
+}
+
+// send sends a message, to this node at the end of the step.
+func (r *Replica) send(to geo.NodeID, m protocol.Message) { r.node.Send(to, m) }
+
+// Fire implements protocol.Replica.
+func (r *Replica) Fire(t protocol.Timer) {
+	switch t.Kind {
+	case groupTimer, proposeTimer:
+		r.groups[r.node.ShardOf(t)].Fire(t)
+	case paceTimer:
+		r.groups[t.Arg].paced()
+	case delayTimer:
+		r.release(t.Arg)
+	case closeTimer:
+		for _, g := range r.groups {
+			if g != nil && r.env.Now()-g.Proposed >= closeEvery {
+				g.deliverTick()
+			}
+		}
+		r.env.After(closeEvery, t)
+	case tickTimer:
+		r.lookAround()
+	}
+	r.node.Finish()
+}
+
+// tickLater makes sure that there will be a tick of what waits for somebody who may be lost.
+func (r *Replica) tickLater() {
+	if !r.ticking {
+		r.ticking = true
+		r.env.After(tickEvery, protocol.Timer{Kind: tickTimer})
+	}
+}
+
+// lookAround looks after what waits for somebody who may be lost.
+func (r *Replica) lookAround() {
+	r.ticking = false
+	for n := r.done; n < r.next; n++ {
+		if x := r.open[n]; x != nil && x.phase == reading {
+			r.retryReads(x)
+		}
+	}
+	for _, g := range r.groups {
+		if g != nil && g.Leads() {
+			g.recover()
+		}
+	}
+	if r.Pending() > 0 {
+		r.tickLater()
+	}
+}
+
+// Pending implements protocol.Replica: the transactions of own clients that have not ended everywhere, those of others
+// that have something here, and the groups whose log has not reached all members that live.
+func (r *Replica) Pending() int {
+	n := len(r.open)
+	for _, g := range r.groups {
+		if g == nil {
+			continue
+		}
+		n += len(g.reads) + len(g.pending) + len(g.undecided) + len(g.demands)
+		if g.Serving && !g.spread() {
+			n++
+		}
+	}
+	return n
+}
+
+// Leads implements protocol.ShardLeader.
+func (r *Replica) Leads() (shards []int) {
+	for shard, g := range r.groups {
+		if g != nil && g.Serving {
+			shards = append(shards, shard)
+		}
+	}
+	return shards
+}
+
+// Roles implements protocol.RoleHolder.
+func (r *Replica) Roles() []string {
+	if len(r.Leads()) > 0 {
+		return []string{RoleCoordinator, RoleLeader}
+	}
+	return []string{RoleCoordinator}
+}
+
+// Steps implements protocol.Worker: the filters' hits that certification has looked at.
+func (r *Replica) Steps() int64 { return r.steps }
+
+// Counters implements protocol.Replica.
+func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
+	c := &r.counters
+	pending := 0
+	for _, g := range r.groups {
+		if g != nil {
+			pending += len(g.pending)
+		}
+	}
+	return append(dst,
+		protocol.Counter{Name: "transactions", Value: c.transactions},
+		protocol.Counter{Name: "locals", Value: c.locals},
+		protocol.Counter{Name: "globals", Value: c.globals},
+		protocol.Counter{Name: "read_only", Value: c.readOnly},
+		protocol.Counter{Name: "conflicts", Value: c.conflicts},
+		protocol.Counter{Name: "false_positives", Value: c.falsePositives},
+		protocol.Counter{Name: "too_old", Value: c.tooOld},
+		protocol.Counter{Name: "prevented", Value: c.prevented},
+		protocol.Counter{Name: "leap_tries", Value: c.leapTries},
+		protocol.Counter{Name: "leaps", Value: c.leaps},
+		protocol.Counter{Name: "waits_behind_globals", Value: c.waits},
+		protocol.Counter{Name: "votes", Value: c.votes},
+		protocol.Counter{Name: "recoveries", Value: c.recoveries},
+		protocol.Counter{Name: "log_entries", Value: c.entries},
+		protocol.Counter{Name: "ticks", Value: c.ticks},
+		protocol.Counter{Name: "terms", Value: c.terms},
+		protocol.Counter{Name: "restored", Value: c.restored},
+		protocol.Counter{Name: "leads", Value: int64(len(r.Leads()))},
+		protocol.Counter{Name: "pending", Value: int64(pending)},
+	)
+}

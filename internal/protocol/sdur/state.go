@@ -1,0 +1,201 @@
+package sdur
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol/raftgroup"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// state is what a group's log makes of its entries beside rows. It is alike at all members that have applied as many,
+// but for the ends of global transactions that a leader knows before the log does.
+type state struct {
+	// deliveries is the paper's delivery counter, DC: of transactions and ticks.
+	deliveries uint64
+	// completed is the paper's snapshot counter, SC: of the transactions that have passed and completed, those included
+	// that other groups have aborted.
+	completed uint64
+	// last is the largest timestamp of those that were committed.
+	last uint64
+	// horizon is the time of the last entry: what is delivered later has a larger timestamp.
+	horizon uint64
+	// pending are the transactions that have passed and not completed, in the order in which they will: the paper's pending
+	// list, PL. The first of them is global.
+	pending []*delivery
+	// undecided are the global ones that have passed and whose end the log does not say.
+	undecided map[raftgroup.Name]*delivery
+	history   history
+	// ended are the transactions that have completed or were rejected.
+	ended raftgroup.Endings[ending]
+	// prevented are those of them that were rejected before they were delivered.
+	prevented map[raftgroup.Name]bool
+}
+
+func newState(r *Replica) state {
+	return state{
+		undecided: map[raftgroup.Name]*delivery{}, history: newHistory(r.kept, r.filterBits),
+		ended: raftgroup.Endings[ending]{}, prevented: map[raftgroup.Name]bool{},
+	}
+}
+
+// forget forgets a coordinator's transactions below a number.
+func (g *group) forget(c geo.NodeID, done uint64) {
+	g.ended.Forget(c, done, func(n raftgroup.Name) {
+		if len(g.prevented) > 0 {
+			delete(g.prevented, n)
+		}
+		if len(g.early) > 0 {
+			delete(g.early, n)
+		}
+	})
+}
+
+// closed returns a time up to which all has completed here that is committed with such a timestamp.
+func (s *state) closed() uint64 {
+	t := s.horizon
+	for _, x := range s.pending {
+		t = min(t, x.earliest-1)
+	}
+	return t
+}
+
+// Snapshot implements raftgroup.Machine: the state and the rows of the group's shard, for a member that has fallen
+// behind. Only the newest versions are in it.
+func (g *group) Snapshot() []byte {
+	b := codec.AppendUvarint(codec.AppendUvarint(nil, g.deliveries), g.completed)
+	b = codec.AppendUvarint(codec.AppendUvarint(b, g.last), g.horizon)
+	var decided []*delivery // that have completed
+	for _, x := range g.undecidedInOrder() {
+		if x.completed {
+			decided = append(decided, x)
+		}
+	}
+	b = codec.AppendUvarint(b, uint64(len(decided)))
+	for _, x := range decided {
+		b = appendEnding(x.name.AppendTo(b), ending{x.verdict, x.timestamp})
+	}
+	b = codec.AppendUvarint(b, uint64(len(g.pending)))
+	for _, x := range g.pending {
+		b = codec.AppendUvarint(codec.AppendUvarint(x.name.AppendTo(b), x.number), x.earliest)
+		b = append(b, codec.Flags(x.decided, x.logged))
+		if x.decided {
+			b = appendEnding(b, ending{x.verdict, x.timestamp})
+		}
+		b = x.Update.appendTo(b)
+	}
+	first := g.completed - min(g.completed, uint64(g.history.kept))
+	for n := first + 1; n <= g.completed; n++ {
+		b = g.history.at(n).appendTo(b)
+	}
+	b = g.ended.AppendTo(b, appendEnding)
+	b = codec.AppendUvarint(b, uint64(len(g.prevented)))
+	for _, n := range slices.SortedFunc(maps.Keys(g.prevented), raftgroup.Name.Compare) {
+		b = n.AppendTo(b)
+	}
+	for _, k := range g.keys() {
+		rec, _ := g.r.store.Get(k)
+		b = codec.AppendUvarint(codec.AppendString(b, string(k)), rec.Version)
+		b = codec.AppendBytes(codec.AppendID(b, rec.Writer), rec.Value)
+	}
+	return b
+}
+
+// keys returns the keys of the group's rows, sorted.
+func (g *group) keys() (keys []txn.Key) {
+	g.r.store.Each(func(k txn.Key, _ store.Record) {
+		if !k.Everywhere() && g.r.layout.Shard(k) == g.Shard {
+			keys = append(keys, k)
+		}
+	})
+	slices.Sort(keys)
+	return keys
+}
+
+// Restore implements raftgroup.Machine: it replaces the state and the rows by those of a snapshot.
+func (g *group) Restore(data []byte) {
+	r := codec.NewReader(data)
+	g.state = newState(g.r)
+	g.deliveries, g.completed, g.last, g.horizon = r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()
+	g.r.clock.See(max(g.last, g.horizon))
+	for range r.Count(4) {
+		x := &delivery{name: raftgroup.ReadName(&r), decided: true, completed: true}
+		e := readEnding(&r)
+		x.verdict, x.timestamp = e.verdict, e.timestamp
+		g.undecided[x.name] = x
+	}
+	for range r.Count(8) {
+		x := &delivery{name: raftgroup.ReadName(&r), number: r.Uvarint(), earliest: r.Uvarint()}
+		if x.decided, x.logged = r.Flags(); x.decided {
+			e := readEnding(&r)
+			x.verdict, x.timestamp = e.verdict, e.timestamp
+		}
+		x.Update = readUpdate(&r)
+		x.footprint = footprintOf(&x.Update)
+		g.pending = append(g.pending, x)
+		if x.global() && !x.logged {
+			g.undecided[x.name] = x
+		}
+	}
+	for n := g.completed - min(g.completed, uint64(g.history.kept)) + 1; n <= g.completed && r.Err() == nil; n++ {
+		g.history.add(n, readFootprint(&r))
+	}
+	g.ended = raftgroup.ReadEndings(&r, readEnding)
+	for range r.Count(2) {
+		g.prevented[raftgroup.ReadName(&r)] = true
+	}
+	gone := map[txn.Key]bool{}
+	for _, k := range g.keys() {
+		gone[k] = true
+	}
+	for r.Len() > 0 && r.Err() == nil {
+		k := txn.Key(r.String())
+		rec := store.Record{Version: r.Uvarint(), Writer: r.ID(), Value: slices.Clone(r.Bytes())}
+		if r.Err() != nil {
+			break
+		}
+		delete(gone, k)
+		if rec.Version > g.r.store.Newest(k) {
+			g.r.store.Put(k, rec)
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(gone)) {
+		g.r.store.Delete(k, g.r.store.Newest(k), 0)
+	}
+	if err := r.Done(); err != nil {
+		panic("sdur: a snapshot is malformed: " + err.Error())
+	}
+	g.r.counters.restored++
+	g.oldest = g.last // versions before are missing
+	g.wakeReads()
+}
+
+func (f *footprint) appendTo(b []byte) []byte {
+	for _, set := range [][]uint64{f.reads, f.writes} {
+		b = codec.AppendUvarint(b, uint64(len(set)))
+		for _, h := range set {
+			b = codec.AppendUint64(b, h)
+		}
+	}
+	b = codec.AppendUvarint(codec.AppendRanges(b, f.ranges), uint64(len(f.ordered)))
+	for _, k := range f.ordered {
+		b = codec.AppendString(b, string(k))
+	}
+	return b
+}
+
+func readFootprint(r *codec.Reader) (f footprint) {
+	for _, set := range []*[]uint64{&f.reads, &f.writes} {
+		for range r.Count(8) {
+			*set = append(*set, r.Uint64())
+		}
+	}
+	f.ranges = r.Ranges()
+	for range r.Count(1) {
+		f.ordered = append(f.ordered, txn.Key(r.String()))
+	}
+	return f
+}
