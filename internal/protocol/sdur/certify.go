@@ -124,6 +124,14 @@ func (h *history) add(n uint64, f footprint) {
 	f.eachWrite(h.writes.add)
 }
 
+// remove makes transaction n one that has read and written nothing.
+func (h *history) remove(n uint64) {
+	f := h.at(n)
+	f.eachRead(func(hash uint64) { h.reads.remove(n, hash) })
+	f.eachWrite(func(hash uint64) { h.writes.remove(n, hash) })
+	*f = footprint{}
+}
+
 func (h *history) at(n uint64) *footprint { return &h.footprints[n%uint64(h.kept)] }
 
 // certification is one transaction's.
@@ -134,8 +142,8 @@ type certification struct {
 }
 
 // certify certifies a transaction against all that were delivered before it and are not in its snapshot, the pending
-// ones included: what it has read must not meet what they write. A transaction that has been aborted by another group
-// after it passed here counts like the others, so that all members decide alike whenever they hear of that. A global
+// ones included: what it has read must not meet what they write. A transaction that passed here and is aborted by another
+// group counts like the others until the log says so, so that all members decide alike whenever they hear of that. A global
 // transaction may be delivered elsewhere in another order, so that what it writes must not meet what they read or write, either.
 func (g *group) certify(x *delivery) Verdict {
 	c := certification{g: g, x: x, found: Commit}
@@ -216,7 +224,7 @@ func (c *certification) each(of *filters, h uint64, reads bool, ask func(*footpr
 		if c.found == Conflict {
 			return
 		}
-		if g.completed+1+uint64(i) < first || g.r.mistake == overtaking && !c.x.global() && g.leapable(c.x, i) {
+		if p.gone() || g.completed+1+uint64(i) < first || g.r.mistake == overtaking && !c.x.global() && g.leapable(c.x, i) {
 			continue
 		}
 		if p.filter(g, reads).has(h, g.r.filterBits) {
@@ -271,6 +279,9 @@ func (g *group) place(x *delivery) int {
 
 // meets reports whether a transaction writes what another one reads or writes, as far as the filters know.
 func (g *group) meets(x, p *delivery) bool {
+	if p.gone() {
+		return false
+	}
 	size := g.r.filterBits
 	for _, h := range x.writes {
 		if p.filter(g, true).has(h, size) || p.filter(g, false).has(h, size) {

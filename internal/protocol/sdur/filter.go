@@ -74,6 +74,14 @@ func (f *filters) add(h uint64) {
 	}
 }
 
+// remove takes a hash out of the filter of transaction n, all of whose hashes are taken out.
+func (f *filters) remove(n, h uint64) {
+	block := f.blocks[n/64%uint64(len(f.blocks))]
+	for i := range uint32(probes) {
+		block[bit(h, i, f.size)] &^= 1 << (n % 64)
+	}
+}
+
 // next returns the first transaction from n to last whose filter has the hash; 0 for none.
 func (f *filters) next(h, n, last uint64) uint64 {
 	for ; n <= last; n = n/64*64 + 64 {

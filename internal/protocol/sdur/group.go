@@ -54,9 +54,11 @@ type delivery struct {
 	earliest uint64
 
 	// decided says that its end is known here, which is verdict and timestamp, and logged that the log says so, too.
-	decided, logged, completed bool
-	verdict                    Verdict
-	timestamp                  uint64
+	decided, logged bool
+	verdict         Verdict
+	timestamp       uint64
+	// completed is its place among those that have; 0 for none.
+	completed uint64
 
 	readFilter, writeFilter bloom
 
@@ -72,6 +74,9 @@ type ending struct {
 }
 
 func (x *delivery) global() bool { return len(x.Participants) > 0 }
+
+// gone reports whether the log says that the transaction is aborted.
+func (x *delivery) gone() bool { return x.logged && x.verdict != Commit }
 
 // filter returns the Bloom filter of the read set or of the write set.
 func (x *delivery) filter(g *group, reads bool) bloom {
@@ -253,8 +258,11 @@ func (g *group) complete() {
 // finish completes a transaction.
 func (g *group) finish(x *delivery) {
 	g.completed++
-	x.completed = true
+	x.completed = g.completed
 	g.history.add(g.completed, x.footprint)
+	if x.gone() {
+		g.history.remove(g.completed)
+	}
 	if !x.global() {
 		x.verdict, x.timestamp = Commit, max(x.earliest, g.last+1)
 	}
@@ -277,7 +285,7 @@ func (g *group) finish(x *delivery) {
 // whoever aborts it, at once.
 func (g *group) report(x *delivery) {
 	switch {
-	case !g.Serving || !x.completed:
+	case !g.Serving || x.completed == 0:
 	case !x.global() || x.logged:
 		g.answer(x.name, x.verdict, true)
 	case x.Anchor == g.Shard:
@@ -299,6 +307,9 @@ func (g *group) applyDecide(n raftgroup.Name, e ending) {
 	}
 	delete(g.undecided, n)
 	x.decided, x.logged, x.verdict, x.timestamp = true, true, e.verdict, e.timestamp
+	if x.gone() && x.completed > 0 && x.completed+uint64(g.history.kept) > g.completed {
+		g.history.remove(x.completed)
+	}
 	g.report(x)
 	g.complete()
 }

@@ -70,13 +70,13 @@ func (g *group) Snapshot() []byte {
 	b = codec.AppendUvarint(codec.AppendUvarint(b, g.last), g.horizon)
 	var decided []*delivery // that have completed
 	for _, x := range g.undecidedInOrder() {
-		if x.completed {
+		if x.completed > 0 {
 			decided = append(decided, x)
 		}
 	}
 	b = codec.AppendUvarint(b, uint64(len(decided)))
 	for _, x := range decided {
-		b = appendEnding(x.name.AppendTo(b), ending{x.verdict, x.timestamp})
+		b = codec.AppendUvarint(appendEnding(x.name.AppendTo(b), ending{x.verdict, x.timestamp}), x.completed)
 	}
 	b = codec.AppendUvarint(b, uint64(len(g.pending)))
 	for _, x := range g.pending {
@@ -121,10 +121,10 @@ func (g *group) Restore(data []byte) {
 	g.state = newState(g.r)
 	g.deliveries, g.completed, g.last, g.horizon = r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()
 	g.r.clock.See(max(g.last, g.horizon))
-	for range r.Count(4) {
-		x := &delivery{name: raftgroup.ReadName(&r), decided: true, completed: true}
+	for range r.Count(5) {
+		x := &delivery{name: raftgroup.ReadName(&r), decided: true}
 		e := readEnding(&r)
-		x.verdict, x.timestamp = e.verdict, e.timestamp
+		x.verdict, x.timestamp, x.completed = e.verdict, e.timestamp, r.Uvarint()
 		g.undecided[x.name] = x
 	}
 	for range r.Count(8) {
