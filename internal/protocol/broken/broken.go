@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/janus"
 	"github.com/geobench/geobench/internal/protocol/minerva"
+	"github.com/geobench/geobench/internal/protocol/sdur"
 	"github.com/geobench/geobench/internal/protocol/slog"
 	"github.com/geobench/geobench/internal/protocol/spanner"
 	"github.com/geobench/geobench/internal/protocol/task"
@@ -43,6 +44,12 @@ func All() []Database {
 		{Engine: minerva.OwnNumbering, Mistake: "minerva; every replica numbers the vertices of the conflict graph from its own on"},
 		{Engine: minerva.RowsOnly, Mistake: "minerva; of a scan the rows that it has met are validated, and not that there are no others"},
 		{Engine: minerva.ClearedState, Mistake: "minerva; an epoch makes a replica forget what its own transactions wrote that are not committed yet"},
+		{Engine: sdur.LeapsOverReads, Mistake: "SDUR; a local transaction leaps over others that have read what it writes"},
+		{Engine: sdur.LeapsOverWrites, Mistake: "SDUR; a local transaction leaps over others that write what it has read"},
+		{Engine: sdur.CompletedAtFirstVote, Mistake: "SDUR; a global transaction completes when the first of the other groups has voted"},
+		{Engine: sdur.ForgetsPending, Mistake: "SDUR; certification forgets transactions that are delivered and pending"},
+		{Engine: sdur.CertifiedOneWay, Mistake: "SDUR; what a global transaction writes is not certified against what others have read"},
+		{Engine: sdur.NewestCut, Mistake: "SDUR; what only reads sees the newest rows of each group, and is not certified"},
 		{Engine: slog.MergedOnArrival, Mistake: "SLOG; a region merges the local logs in the order in which they arrive"},
 		{Engine: spanner.ReleasedAtPrepare, Mistake: "spanner; locks are released when a transaction is prepared, before it is committed"},
 		{Engine: spanner.CommittedAtFirstVote, Mistake: "spanner; a transaction is committed when the first of its groups has prepared it"},

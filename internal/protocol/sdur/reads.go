@@ -71,16 +71,16 @@ func (g *group) wakeReads() {
 	g.reads = kept
 }
 
-// trim forgets versions of rows that nobody reads any more: those that were replaced long before the last entry of each
-// of the node's groups.
+// trim forgets versions of rows that nobody reads any more: those that were replaced long before the time up to which each
+// of the node's groups is closed. What is pending for long keeps them, since its versions may be older than what has been
+// delivered since, and reads of the time before it wait.
 func (r *Replica) trim() {
-	least := uint64(store.Newest)
-	for _, g := range r.groups {
-		if g != nil {
-			least = min(least, g.horizon)
-		}
+	enough := r.trimmed + uint64(keptBehind) + uint64(closeEvery)
+	if r.least((*group).delivered) <= enough { // which is quickly found
+		return
 	}
-	if least <= r.trimmed+uint64(keptBehind)+uint64(closeEvery) {
+	least := r.least((*group).closed)
+	if least <= enough {
 		return
 	}
 	r.trimmed = least - uint64(keptBehind)
@@ -91,6 +91,20 @@ func (r *Replica) trim() {
 		}
 	}
 }
+
+// least returns the least of what the node's groups say.
+func (r *Replica) least(of func(*group) uint64) uint64 {
+	least := uint64(store.Newest)
+	for _, g := range r.groups {
+		if g != nil {
+			least = min(least, of(g))
+		}
+	}
+	return least
+}
+
+// delivered returns the time of the last entry.
+func (g *group) delivered() uint64 { return g.horizon }
 
 // cut returns the time at which a transaction reads that writes nothing: the latest for which this node's members of the
 // groups that its footprint names, or of all groups, need not wait.
@@ -104,12 +118,7 @@ func (r *Replica) cut(t *txn.Transaction) uint64 {
 	if least < store.Newest {
 		return least
 	}
-	for _, g := range r.groups {
-		if g != nil {
-			least = min(least, g.closed())
-		}
-	}
-	if least < store.Newest {
+	if least = r.least((*group).closed); least < store.Newest {
 		return least
 	}
 	now := r.clock.Now(r.env.Now()) // this node holds no rows

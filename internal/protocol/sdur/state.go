@@ -55,9 +55,9 @@ func (g *group) forget(c geo.NodeID, done uint64) {
 }
 
 // closed returns a time up to which all has completed here that is committed with such a timestamp.
-func (s *state) closed() uint64 {
-	t := s.horizon
-	for _, x := range s.pending {
+func (g *group) closed() uint64 {
+	t := g.horizon
+	for _, x := range g.pending {
 		t = min(t, x.earliest-1)
 	}
 	return t
