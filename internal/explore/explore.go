@@ -233,10 +233,10 @@ func (e *execution) run(c Config, res *Result) {
 }
 
 // watch notes whether the rows of a quiet database change. What was under way when it became quiet is pending nowhere, so that is
-// waited for, as drivers do.
+// waited for, as drivers do, and so is a leader that a quiet group elects meanwhile and that does not know yet what the others have.
 func (e *execution) watch(c Config) {
 	quiet, patient := e.sim.Now()+1, e.sim.Now()+patience
-	for e.sim.Underway(quiet) && e.sim.Now() < patient && e.sim.Events() < c.MaxEvents {
+	for (e.sim.Underway(quiet) || !e.quiet()) && e.sim.Now() < patient && e.sim.Events() < c.MaxEvents {
 		e.sim.Run(e.sim.Now() + look)
 	}
 	e.restless = simtest.Restless(e.sim, e.topology)

@@ -188,7 +188,7 @@ func (g *group) deliver(x *delivery) {
 	g.pending = slices.Insert(g.pending, at, x)
 	if x.global() {
 		x.earliest = max(x.earliest, x.Floor+1)
-		g.undecided[x.name] = x
+		g.globals[x.name] = x
 		if g.Serving {
 			g.await(x)
 			g.vote(x, Nothing)
@@ -263,7 +263,10 @@ func (g *group) finish(x *delivery) {
 	if x.gone() {
 		g.history.remove(g.completed)
 	}
-	if !x.global() {
+	switch {
+	case x.logged:
+		delete(g.globals, x.name)
+	case !x.global():
 		x.verdict, x.timestamp = Commit, max(x.earliest, g.last+1)
 	}
 	if x.verdict == Commit {
@@ -301,21 +304,23 @@ func (g *group) answer(n raftgroup.Name, v Verdict, final bool) {
 
 // applyDecide takes the end of a transaction from the log. The leader that has put it there has known it since.
 func (g *group) applyDecide(n raftgroup.Name, e ending) {
-	x := g.undecided[n]
-	if x == nil {
+	x := g.globals[n]
+	if x == nil || x.logged {
 		return
 	}
-	delete(g.undecided, n)
 	x.decided, x.logged, x.verdict, x.timestamp = true, true, e.verdict, e.timestamp
-	if x.gone() && x.completed > 0 && x.completed+uint64(g.history.kept) > g.completed {
-		g.history.remove(x.completed)
+	if x.completed > 0 {
+		delete(g.globals, n)
+		if x.gone() && x.completed+uint64(g.history.kept) > g.completed {
+			g.history.remove(x.completed)
+		}
 	}
 	g.report(x)
 	g.complete()
 }
 
 func (g *group) applyPrevent(n raftgroup.Name) {
-	if _, over, forgotten := g.ended.Look(n); !over && !forgotten && g.undecided[n] == nil {
+	if _, over, forgotten := g.ended.Look(n); !over && !forgotten && g.globals[n] == nil {
 		g.prevented[n] = true
 		g.ended.Finish(n, ending{verdict: Prevented})
 		g.count(&g.r.counters.prevented)
@@ -340,13 +345,15 @@ func (g *group) Step(leads bool) {
 	g.early, g.demands = map[raftgroup.Name][]*Vote{}, map[raftgroup.Name][]int{}
 	g.r.counters.terms++
 	g.r.tickLater()
-	for _, x := range g.undecidedInOrder() {
-		if x.decided {
+	for _, x := range g.globalsInOrder() {
+		switch {
+		case x.logged:
+		case x.decided:
 			g.log(x)
-			continue
+		default:
+			g.await(x)
+			g.vote(x, Ask)
 		}
-		g.await(x)
-		g.vote(x, Ask)
 	}
 	g.pace()
 }
@@ -371,7 +378,7 @@ func (g *group) submit(n raftgroup.Name, m *Submit) {
 	g.r.clock.See(m.Floor)
 	if m.Again {
 		e, over, forgotten := g.ended.Look(n)
-		x := g.undecided[n]
+		x := g.globals[n]
 		switch {
 		case forgotten:
 			return

@@ -317,7 +317,7 @@ func (r *Replica) Pending() int {
 		if g == nil {
 			continue
 		}
-		n += len(g.reads) + len(g.pending) + len(g.undecided) + len(g.demands)
+		n += len(g.reads) + len(g.pending) + len(g.globals) + len(g.demands)
 		if g.Serving && !g.spread() {
 			n++
 		}

@@ -26,8 +26,8 @@ type state struct {
 	// pending are the transactions that have passed and not completed, in the order in which they will: the paper's pending
 	// list, PL. The first of them is global.
 	pending []*delivery
-	// undecided are the global ones that have passed and whose end the log does not say.
-	undecided map[raftgroup.Name]*delivery
+	// globals are the global ones that have passed, and have not completed or whose end the log does not say.
+	globals map[raftgroup.Name]*delivery
 	history   history
 	// ended are the transactions that have completed or were rejected.
 	ended raftgroup.Endings[ending]
@@ -37,7 +37,7 @@ type state struct {
 
 func newState(r *Replica) state {
 	return state{
-		undecided: map[raftgroup.Name]*delivery{}, history: newHistory(r.kept, r.filterBits),
+		globals: map[raftgroup.Name]*delivery{}, history: newHistory(r.kept, r.filterBits),
 		ended: raftgroup.Endings[ending]{}, prevented: map[raftgroup.Name]bool{},
 	}
 }
@@ -69,7 +69,7 @@ func (g *group) Snapshot() []byte {
 	b := codec.AppendUvarint(codec.AppendUvarint(nil, g.deliveries), g.completed)
 	b = codec.AppendUvarint(codec.AppendUvarint(b, g.last), g.horizon)
 	var decided []*delivery // that have completed
-	for _, x := range g.undecidedInOrder() {
+	for _, x := range g.globalsInOrder() {
 		if x.completed > 0 {
 			decided = append(decided, x)
 		}
@@ -125,7 +125,7 @@ func (g *group) Restore(data []byte) {
 		x := &delivery{name: raftgroup.ReadName(&r), decided: true}
 		e := readEnding(&r)
 		x.verdict, x.timestamp, x.completed = e.verdict, e.timestamp, r.Uvarint()
-		g.undecided[x.name] = x
+		g.globals[x.name] = x
 	}
 	for range r.Count(8) {
 		x := &delivery{name: raftgroup.ReadName(&r), number: r.Uvarint(), earliest: r.Uvarint()}
@@ -136,8 +136,8 @@ func (g *group) Restore(data []byte) {
 		x.Update = readUpdate(&r)
 		x.footprint = footprintOf(&x.Update)
 		g.pending = append(g.pending, x)
-		if x.global() && !x.logged {
-			g.undecided[x.name] = x
+		if x.global() {
+			g.globals[x.name] = x
 		}
 	}
 	for n := g.completed - min(g.completed, uint64(g.history.kept)) + 1; n <= g.completed && r.Err() == nil; n++ {

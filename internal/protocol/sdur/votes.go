@@ -40,7 +40,7 @@ func (g *group) tell(group int, m *Vote) {
 
 // voted takes another group's vote.
 func (g *group) voted(m *Vote) {
-	x := g.undecided[m.Of]
+	x := g.globals[m.Of]
 	switch {
 	case x == nil:
 		if _, over, forgotten := g.ended.Look(m.Of); !over && !forgotten {
@@ -98,7 +98,7 @@ func readEnding(r *codec.Reader) ending { return ending{readVerdict(r, Commit), 
 // asked answers another group that wants to know this one's vote. If it has not delivered the transaction, a demand makes
 // it vote to abort, by way of its log.
 func (g *group) asked(by int, n raftgroup.Name, want Request) {
-	if x := g.undecided[n]; x != nil {
+	if x := g.globals[n]; x != nil {
 		m := &Vote{Of: n, Verdict: Commit, Timestamp: x.earliest}
 		if x.decided {
 			m.Verdict, m.Timestamp, m.Final = x.verdict, x.timestamp, true
@@ -122,7 +122,7 @@ func (g *group) asked(by int, n raftgroup.Name, want Request) {
 // transaction to all groups.
 func (g *group) recover() {
 	now := g.r.env.Now()
-	for _, x := range g.undecidedInOrder() {
+	for _, x := range g.globalsInOrder() {
 		if x.decided || now-x.since < g.r.recovery {
 			continue
 		}
@@ -138,7 +138,7 @@ func (g *group) recover() {
 
 // renew tells the new leader of another group this one's votes on what is undecided, and asks for its own.
 func (g *group) renew(group int) {
-	for _, x := range g.undecidedInOrder() {
+	for _, x := range g.globalsInOrder() {
 		if _, found := slices.BinarySearch(x.Participants, group); found {
 			g.asked(group, x.name, Ask)
 			if !x.decided {
@@ -148,10 +148,10 @@ func (g *group) renew(group int) {
 	}
 }
 
-// undecidedInOrder returns the transactions whose end is not in the log, in the order of their names.
-func (g *group) undecidedInOrder() (all []*delivery) {
-	for _, n := range slices.SortedFunc(maps.Keys(g.undecided), raftgroup.Name.Compare) {
-		all = append(all, g.undecided[n])
+// globalsInOrder returns the global transactions that have passed and are not over, in the order of their names.
+func (g *group) globalsInOrder() (all []*delivery) {
+	for _, n := range slices.SortedFunc(maps.Keys(g.globals), raftgroup.Name.Compare) {
+		all = append(all, g.globals[n])
 	}
 	return all
 }
