@@ -28,7 +28,7 @@ type state struct {
 	pending []*delivery
 	// globals are the global ones that have passed, and have not completed or whose end the log does not say.
 	globals map[raftgroup.Name]*delivery
-	history   history
+	history history
 	// ended are the transactions that have completed or were rejected.
 	ended raftgroup.Endings[ending]
 	// prevented are those of them that were rejected before they were delivered.

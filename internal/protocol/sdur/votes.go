@@ -136,7 +136,7 @@ func (g *group) recover() {
 	}
 }
 
-// renew tells the new leader of another group this one's votes on what is undecided, and asks for its own.
+// renew tells the new leader of another group this one's votes on what is not over, and asks for its own.
 func (g *group) renew(group int) {
 	for _, x := range g.globalsInOrder() {
 		if _, found := slices.BinarySearch(x.Participants, group); found {
