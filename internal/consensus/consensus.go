@@ -233,6 +233,18 @@ func (g *Group) Last() uint64 {
 	return last
 }
 
+// Awaits reports whether this member has entries that may be committed later, and whose data counts.
+func (g *Group) Awaits(counts func(data []byte) bool) bool {
+	if g.node == nil || g.Last() <= g.applied {
+		return false
+	}
+	entries, err := g.storage.Entries(g.applied+1, g.Last()+1, math.MaxUint64)
+	if err != nil {
+		panic(err)
+	}
+	return slices.ContainsFunc(entries, func(e *raftpb.Entry) bool { return counts(e.GetData()) })
+}
+
 // Reached reports whether those members that count have all entries up to an index, as far as this leader knows.
 func (g *Group) Reached(index uint64, counts func(geo.NodeID) bool) bool {
 	reached := true

@@ -421,6 +421,12 @@ func (g *group) paced() {
 	}
 }
 
+// hasCommands reports whether an entry is more than a tick. Raft's own entries are empty.
+func hasCommands(entry []byte) bool {
+	r := codec.NewReader(entry)
+	return len(entry) > 0 && r.Uvarint() > 0 && r.Len() > 0
+}
+
 // spread reports whether the members that live have all that the log holds.
 func (g *group) spread() bool {
 	return g.Spread(func(n geo.NodeID) bool { return g.r.env.Now()-g.r.heard[n] < g.r.election })
