@@ -97,19 +97,19 @@ func (f *footprint) scans(k txn.Key) bool {
 // writesIn reports whether the transaction writes a row of a range.
 func (f *footprint) writesIn(r *txn.Range) bool { return slices.ContainsFunc(f.ordered, r.Contains) }
 
-// history is the footprints and filters of the last transactions that have completed in a group.
-type history struct {
+// window is the footprints and filters of the last transactions that have completed in a group.
+type window struct {
 	kept          int
 	footprints    []footprint // by number modulo their count
 	reads, writes filters
 }
 
-func newHistory(kept, size int) history {
-	return history{kept: kept, reads: newFilters(size, kept), writes: newFilters(size, kept)}
+func newWindow(kept, size int) window {
+	return window{kept: kept, reads: newFilters(size, kept), writes: newFilters(size, kept)}
 }
 
 // add adds transaction n, the next one.
-func (h *history) add(n uint64, f footprint) {
+func (h *window) add(n uint64, f footprint) {
 	if at := n % uint64(h.kept); at < uint64(len(h.footprints)) {
 		h.footprints[at] = f
 	} else {
@@ -125,14 +125,14 @@ func (h *history) add(n uint64, f footprint) {
 }
 
 // remove makes transaction n one that has read and written nothing.
-func (h *history) remove(n uint64) {
+func (h *window) remove(n uint64) {
 	f := h.at(n)
 	f.eachRead(func(hash uint64) { h.reads.remove(n, hash) })
 	f.eachWrite(func(hash uint64) { h.writes.remove(n, hash) })
 	*f = footprint{}
 }
 
-func (h *history) at(n uint64) *footprint { return &h.footprints[n%uint64(h.kept)] }
+func (h *window) at(n uint64) *footprint { return &h.footprints[n%uint64(h.kept)] }
 
 // certification is one transaction's.
 type certification struct {

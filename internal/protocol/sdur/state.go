@@ -28,7 +28,7 @@ type state struct {
 	pending []*delivery
 	// globals are the global ones that have passed, and have not completed or whose end the log does not say.
 	globals map[raftgroup.Name]*delivery
-	history history
+	history window
 	// ended are the transactions that have completed or were rejected.
 	ended raftgroup.Endings[ending]
 	// prevented are those of them that were rejected before they were delivered.
@@ -37,7 +37,7 @@ type state struct {
 
 func newState(r *Replica) state {
 	return state{
-		globals: map[raftgroup.Name]*delivery{}, history: newHistory(r.kept, r.filterBits),
+		globals: map[raftgroup.Name]*delivery{}, history: newWindow(r.kept, r.filterBits),
 		ended: raftgroup.Endings[ending]{}, prevented: map[raftgroup.Name]bool{},
 	}
 }

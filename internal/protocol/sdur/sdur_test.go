@@ -1,0 +1,297 @@
+package sdur
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/history"
+	"github.com/geobench/geobench/internal/isolation"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// What is wrong with a parameter is said with what would be right.
+func TestParameters(t *testing.T) {
+	for name, tc := range map[string]struct {
+		given map[string]string
+		want  string
+	}{
+		"default":            {nil, ""},
+		"no delay":           {map[string]string{"delay": "0s"}, ""},
+		"negative delay":     {map[string]string{"delay": "-1ms"}, `delay: "-1ms" is not a duration from 0s to 1m0s`},
+		"no threshold":       {map[string]string{"reorderThreshold": "-1"}, `reorderThreshold: "-1" is not a whole number from 0 to 1048576`},
+		"a threshold's unit": {map[string]string{"reorderThreshold": "20ms"}, `reorderThreshold: "20ms" is not a whole number`},
+		"no tick":            {map[string]string{"tick": "0s"}, `tick: "0s" is not a duration from 1ms to 1m0s`},
+		"read-only":          {map[string]string{"readOnly": "stale"}, `readOnly: "stale" is not one of snapshot, certified`},
+		"no history":         {map[string]string{"history": "0"}, `history: "0" is not a whole number from 1 to 1048576`},
+		"small filters":      {map[string]string{"filterBits": "63"}, `filterBits: "63" is not a whole number from 64 to 1048576`},
+		"interactive":        {map[string]string{"interactive": "yes"}, `interactive: "yes" is not one of false, true`},
+		"short election":     {map[string]string{"election": "49ms"}, `election: "49ms" is not a duration from 50ms to 1m0s`},
+		"long recovery":      {map[string]string{"recovery": "11m"}, `recovery: "11m" is not a duration from 100ms to 10m0s`},
+		"another's":          {map[string]string{"staleness": "1s"}, "staleness: engine sdur has no such parameter"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, errs := Engine.Resolve(tc.given)
+			got := ""
+			for _, err := range errs {
+				got += err.Error()
+			}
+			if (tc.want == "") != (got == "") || !strings.HasPrefix(got, tc.want) {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestIsolation(t *testing.T) {
+	for readOnly, want := range map[string]isolation.Level{readOnlySnapshot: isolation.Serializable, readOnlyCertified: isolation.StrictSerializable} {
+		if got := Engine.Promises(protocoltest.Params(t, Engine, map[string]string{"readOnly": readOnly})); got != want {
+			t.Errorf("readOnly %s promises %v, want %v", readOnly, got, want)
+		}
+	}
+}
+
+// The filters of many transactions side by side say the same as one after the other, whatever is asked of them, and no
+// filter lacks what was added.
+func TestFilters(t *testing.T) {
+	for _, size := range []int{64, 100, 1024} {
+		for _, kept := range []int{1, 63, 64, 65, 200} {
+			t.Run(fmt.Sprintf("%d bits of %d", size, kept), func(t *testing.T) {
+				r := rand.New(rand.NewPCG(uint64(size), uint64(kept)))
+				f, single, sets := newFilters(size, kept), map[uint64]bloom{}, map[uint64][]uint64{}
+				for n := uint64(1); n <= 500; n++ {
+					f.begin(n)
+					single[n] = newBloom(size)
+					for range r.IntN(6) {
+						h := hashOf(simtest.Key(uint64(r.IntN(40))))
+						f.add(h)
+						single[n].add(h, size)
+						sets[n] = append(sets[n], h)
+					}
+					least := n - min(n-1, uint64(kept-1))
+					if r.IntN(5) == 0 {
+						gone := least + r.Uint64N(n-least+1)
+						for _, h := range sets[gone] {
+							f.remove(gone, h)
+						}
+						single[gone], sets[gone] = newBloom(size), nil
+					}
+					h, first := hashOf(simtest.Key(uint64(r.IntN(60)))), least+r.Uint64N(n-least+2)
+					var got, want []uint64
+					for at := f.next(h, first, n); at != 0; at = f.next(h, at+1, n) {
+						got = append(got, at)
+					}
+					for at := first; at <= n; at++ {
+						if single[at].has(h, size) {
+							want = append(want, at)
+						} else if slices.Contains(sets[at], h) {
+							t.Fatalf("the filter of %d lacks what was added", at)
+						}
+					}
+					if !slices.Equal(got, want) {
+						t.Fatalf("after %d, from %d on: %v, want %v", n, first, got, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Old versions are kept for what is pending, whose own may be older than what has been delivered since.
+func TestTrim(t *testing.T) {
+	second := uint64(time.Second)
+	g := &group{state: state{horizon: 100 * second, last: 50 * second, pending: []*delivery{{earliest: 7 * second}}}}
+	r := &Replica{store: store.NewVersioned(), groups: []*group{nil, g}}
+	if r.trim(); r.trimmed != 0 || g.oldest != 0 {
+		t.Errorf("with a transaction pending since %d, versions up to %d are gone, and reads from %d on are answered", 7*second, r.trimmed, g.oldest)
+	}
+	g.pending = nil
+	if r.trim(); r.trimmed != 90*second || g.oldest != 50*second {
+		t.Errorf("with nothing pending, versions up to %d are gone, and reads from %d on are answered", r.trimmed, g.oldest)
+	}
+}
+
+// recorded returns the engine with a list of its replicas.
+func recorded(o options) (*protocol.Engine, *[]*Replica) {
+	var replicas []*Replica
+	e := *Engine
+	e.New = func(c protocol.Config) protocol.Replica {
+		r := newReplica(c, o)
+		replicas = append(replicas, r)
+		return r
+	}
+	return &e, &replicas
+}
+
+// Members that lag behind what is kept of a log take a snapshot, rows, pending transactions, filters and all.
+func TestSnapshots(t *testing.T) {
+	for name, given := range map[string]map[string]string{"default": nil, "reordered": {"reorderThreshold": "8", "tick": "2ms"}} {
+		t.Run(name, func(t *testing.T) {
+			forgetful, replicas := recorded(options{keep: 1})
+			protocoltest.Cuts(t, forgetful, given, 6)
+			var restored int64
+			for _, r := range *replicas {
+				restored += r.counters.restored
+			}
+			if t.Logf("%d snapshots", restored); restored < 10 {
+				t.Errorf("%d snapshots are few", restored)
+			}
+		})
+	}
+}
+
+// Abortions are counted by what they are for, and what was not in conflict is told from what was.
+func TestCountersOfAbortions(t *testing.T) {
+	e, replicas := recorded(options{})
+	topology := simtest.ThreeRegions(1)
+	s := sim.New(sim.Config{
+		Topology: topology, Engine: e, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+		Params: protocoltest.Params(t, e, map[string]string{"history": "50", "filterBits": "64"}),
+	})
+	const rows = 2000
+	simtest.FillLayout(topology.Placed(), rows, 100, s.Store)
+	reasons := map[string]int{}
+	var loads []*simtest.Clients
+	next := func(r *rand.Rand) string { return fmt.Sprintf("a%d+1 a%d-1", 200+r.IntN(rows-200), r.IntN(200)) }
+	for r := range topology.Regions {
+		loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{Clients: 30, Next: next, Until: 10 * time.Second}))
+	}
+	s.Run(20 * time.Second)
+	for _, l := range loads {
+		for reason, n := range l.Reasons {
+			reasons[reason] += n
+		}
+	}
+	var c counters
+	for _, r := range *replicas {
+		c.conflicts += r.counters.conflicts
+		c.falsePositives += r.counters.falsePositives
+		c.tooOld += r.counters.tooOld
+	}
+	t.Logf("%v, and groups count %d, %d and %d", reasons, c.conflicts, c.falsePositives, c.tooOld)
+	// A global transaction may be rejected by two groups, and its client hears of one.
+	for reason, n := range map[string]int64{ReasonConflict: c.conflicts, ReasonFalsePositive: c.falsePositives, ReasonTooOld: c.tooOld} {
+		if reasons[reason] == 0 || int64(reasons[reason]) > n {
+			t.Errorf("clients hear %q %d times, groups count %d", reason, reasons[reason], n)
+		}
+	}
+}
+
+// A quiet database remembers no transactions but the last of each coordinator, and nothing is pending.
+func TestBoundedMemory(t *testing.T) {
+	topology := simtest.ThreeRegions(2)
+	e, replicas := recorded(options{})
+	s := sim.New(sim.Config{
+		Topology: topology, Engine: e, Procedures: simtest.Procedures, Seed: 1, Params: protocoltest.Params(t, e, nil), Costs: sim.DefaultCosts,
+	})
+	const rows = 5000
+	simtest.FillLayout(topology.Placed(), rows, 100, s.Store)
+	next := func(r *rand.Rand) string { return fmt.Sprintf("a%d+1 a%d-1", r.IntN(rows/2), rows/2+r.IntN(rows/2)) }
+	committed := 0
+	var loads []*simtest.Clients
+	for r := range topology.Regions {
+		loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{Clients: 30, Next: next, Until: 30 * time.Second}))
+	}
+	s.Run(time.Minute)
+	for _, l := range loads {
+		committed += l.Outcomes[txn.Committed]
+	}
+	remembered := 0
+	for _, r := range *replicas {
+		if len(r.open) > 0 || r.Pending() > 0 {
+			t.Errorf("node %d has %d transactions open and %d pending", r.self, len(r.open), r.Pending())
+		}
+		for _, g := range r.groups {
+			if g == nil {
+				continue
+			}
+			if left := len(g.pending) + len(g.globals) + len(g.prevented) + len(g.demands) + len(g.reads); left > 0 || !g.Idle() {
+				t.Errorf("node %d, group %d: %d left", r.self, g.Shard, left)
+			}
+			remembered += g.ended.Len() + len(g.early)
+		}
+	}
+	t.Logf("%d transactions, of which the %d members remember %d", committed, 6*3, remembered)
+	if committed < 3000 || remembered > 18*6*20 {
+		t.Errorf("of %d transactions, %d are remembered", committed, remembered)
+	}
+}
+
+// timed sends transactions at their times.
+type timed struct {
+	env    protocol.ClientEnv
+	stream uint32
+	at     []time.Duration
+	ops    []string
+	ended  []txn.Status
+}
+
+func (c *timed) Start() {
+	for i, at := range c.at {
+		c.env.After(at, protocol.Timer{Arg: uint64(i)})
+	}
+}
+
+func (c *timed) Fire(t protocol.Timer) {
+	c.env.Submit(simtest.Txn(txn.MakeID(c.stream, t.Arg+1), c.ops[t.Arg]))
+}
+
+func (c *timed) Complete(o txn.Outcome) { c.ended = append(c.ended, o.Status) }
+
+// Two global transactions that have no row in common are delivered in one order here and in the other there. Between
+// them stands, in each group, a local one: it writes what the first has read, and has read what the second writes. If a
+// local transaction were only certified against those that it does not leap over, all four would commit, in a circle.
+func TestLeapsKeepAnOrder(t *testing.T) {
+	for name, tc := range map[string]struct {
+		engine *protocol.Engine
+		passes bool
+	}{"right": {Engine, true}, "broken": {LeapsOverWrites, false}} {
+		t.Run(name, func(t *testing.T) {
+			topology := simtest.TwoRegions(1) // even rows belong to group 0, odd ones to group 1
+			s := sim.New(sim.Config{
+				Topology: topology, Engine: tc.engine, Procedures: simtest.Traced, Seed: 1,
+				Params: protocoltest.Params(t, tc.engine, map[string]string{"reorderThreshold": "3"}),
+			})
+			simtest.FillLayout(topology.Placed(), 4, 10, s.Store)
+			taps := &history.Taps{Placement: topology.Placement(), Procedures: simtest.Traced}
+			start := time.Second
+			var clients []*timed
+			for r, ops := range [][]string{{"r2 a3+1", "r0 a2+1"}, {"r1 a0+1", "r3 a1+1"}} {
+				number := func(id txn.ID) uint32 { return uint32(uint64(id) & 0xff) }
+				s.AddClient(geo.Region(r), taps.Client(topology.Regions[r], number, func(env protocol.ClientEnv) protocol.Client {
+					c := &timed{env: env, stream: uint32(r) + 1, ops: ops, at: []time.Duration{start, start + 60*time.Millisecond}}
+					clients = append(clients, c)
+					return c
+				}))
+			}
+			s.Run(10 * time.Second)
+			if err := taps.Finish(); err != nil {
+				t.Fatal(err)
+			}
+			v := history.Check(&taps.History, isolation.Serializable)
+			if t.Logf("%v %v: %s", clients[0].ended, clients[1].ended, v.Check().Message); v.Passed != tc.passes {
+				t.Errorf("serializable: %v, want %v", v.Passed, tc.passes)
+			}
+			committed := 0
+			for _, c := range clients {
+				for _, s := range c.ended {
+					if s == txn.Committed {
+						committed++
+					}
+				}
+			}
+			if want := map[bool]int{true: 2, false: 4}[tc.passes]; committed != want {
+				t.Errorf("%d transactions are committed, want %d", committed, want)
+			}
+		})
+	}
+}
