@@ -54,7 +54,9 @@ func termination(t *geo.Topology, p protocol.Params, l *geo.Layout, node geo.Nod
 		}
 		if g == anchor {
 			d += p.Duration("delay")
-			decided = max(decided, d+time.Duration(p.Int("reorderThreshold"))*max(p.Duration("tick"), raftgroup.Quorum(t, l.Group(g))))
+			if ticks := time.Duration(p.Int("reorderThreshold")); ticks > 0 {
+				decided = max(decided, d+ticks*p.Duration("tick")+raftgroup.Quorum(t, l.Group(g)))
+			}
 		}
 		decided = max(decided, d+way(t, leader(g), leader(anchor)))
 	}

@@ -233,6 +233,7 @@ type timed struct {
 	at     []time.Duration
 	ops    []string
 	ended  []txn.Status
+	last   time.Duration // when one ended last
 }
 
 func (c *timed) Start() {
@@ -245,7 +246,9 @@ func (c *timed) Fire(t protocol.Timer) {
 	c.env.Submit(simtest.Txn(txn.MakeID(c.stream, t.Arg+1), c.ops[t.Arg]))
 }
 
-func (c *timed) Complete(o txn.Outcome) { c.ended = append(c.ended, o.Status) }
+func (c *timed) Complete(o txn.Outcome) {
+	c.ended, c.last = append(c.ended, o.Status), c.env.Now()
+}
 
 // Two global transactions that have no row in common are delivered in one order here and in the other there. Between
 // them stands, in each group, a local one: it writes what the first has read, and has read what the second writes. If a
@@ -293,5 +296,32 @@ func TestLeapsKeepAnOrder(t *testing.T) {
 				t.Errorf("%d transactions are committed, want %d", committed, want)
 			}
 		})
+	}
+}
+
+// A global transaction that is alone waits for the ticks of its threshold, as the law says.
+func TestLawOfTheThreshold(t *testing.T) {
+	for name, topology := range map[string]*geo.Topology{
+		"2 regions": simtest.TwoRegions(1), "3 regions": simtest.ThreeRegions(1), "8 regions": simtest.EightRegions(1),
+	} {
+		for _, threshold := range []string{"1", "3", "40"} {
+			t.Run(name+", "+threshold, func(t *testing.T) {
+				// Without closed times there are no other ticks.
+				p := protocoltest.Params(t, Engine, map[string]string{"reorderThreshold": threshold, "tick": "20ms", "readOnly": readOnlyCertified})
+				s := sim.New(sim.Config{Topology: topology, Engine: Engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
+				simtest.FillLayout(topology.Placed(), 8, 10, s.Store)
+				start := 3 * time.Second
+				c := &timed{stream: 1, ops: []string{"a0+1 a1+1"}, at: []time.Duration{start}}
+				s.AddClient(0, func(env protocol.ClientEnv) protocol.Client {
+					c.env = env
+					return c
+				})
+				s.Run(10 * time.Second)
+				got, law := c.last-start, Engine.Law(topology, p, 0, []geo.Region{0, 1})
+				if t.Logf("law %v, measured %v", law, got); len(c.ended) != 1 || got < law*95/100 || got > law*105/100 {
+					t.Errorf("measured %v, the law is %v", got, law)
+				}
+			})
+		}
 	}
 }
