@@ -120,8 +120,8 @@ func (h *window) add(n uint64, f footprint) {
 	}
 	h.reads.begin(n)
 	h.writes.begin(n)
-	f.eachRead(h.reads.add)
-	f.eachWrite(h.writes.add)
+	f.eachRead(func(hash uint64) { h.reads.add(n, hash) })
+	f.eachWrite(func(hash uint64) { h.writes.add(n, hash) })
 }
 
 // remove makes transaction n one that has read and written nothing.
@@ -133,6 +133,39 @@ func (h *window) remove(n uint64) {
 }
 
 func (h *window) at(n uint64) *footprint { return &h.footprints[n%uint64(h.kept)] }
+
+// unfinished is the filters of the pending transactions, each in a place of its own, from 1, that is free again when it has
+// completed.
+type unfinished struct {
+	places        []*delivery
+	free          []uint64
+	reads, writes filters
+}
+
+func newUnfinished(size int) unfinished {
+	return unfinished{places: []*delivery{nil}, reads: filters{size: size}, writes: filters{size: size}}
+}
+
+func (w *unfinished) add(x *delivery) {
+	if last := len(w.free) - 1; last >= 0 {
+		x.at, w.free = w.free[last], w.free[:last]
+		w.places[x.at] = x
+	} else {
+		x.at, w.places = uint64(len(w.places)), append(w.places, x)
+		if len(w.reads.blocks) <= int(x.at/64) {
+			w.reads.grow()
+			w.writes.grow()
+		}
+	}
+	x.eachRead(func(hash uint64) { w.reads.add(x.at, hash) })
+	x.eachWrite(func(hash uint64) { w.writes.add(x.at, hash) })
+}
+
+func (w *unfinished) remove(x *delivery) {
+	x.eachRead(func(hash uint64) { w.reads.remove(x.at, hash) })
+	x.eachWrite(func(hash uint64) { w.writes.remove(x.at, hash) })
+	w.places[x.at], w.free = nil, append(w.free, x.at)
+}
 
 // certification is one transaction's.
 type certification struct {
@@ -178,11 +211,11 @@ func (c *certification) run() {
 
 // row looks for those who write a row, or who read it.
 func (c *certification) row(h uint64, reads bool) {
-	of, set := &c.g.history.writes, func(f *footprint) []uint64 { return f.writes }
+	set := func(f *footprint) []uint64 { return f.writes }
 	if reads {
-		of, set = &c.g.history.reads, func(f *footprint) []uint64 { return f.reads }
+		set = func(f *footprint) []uint64 { return f.reads }
 	}
-	c.each(of, h, reads, func(f *footprint) Verdict {
+	c.each(h, reads, func(f *footprint) Verdict {
 		if slices.Contains(set(f), h) {
 			return Conflict
 		}
@@ -193,7 +226,7 @@ func (c *certification) row(h uint64, reads bool) {
 // scan looks for those who write rows of a range. The filter knows who writes in the range's group at all, and the keys
 // of these say the rest.
 func (c *certification) scan(r *txn.Range) {
-	c.each(&c.g.history.writes, markOf(r.From), false, func(f *footprint) Verdict {
+	c.each(markOf(r.From), false, func(f *footprint) Verdict {
 		if f.writesIn(r) {
 			return Conflict
 		}
@@ -203,7 +236,7 @@ func (c *certification) scan(r *txn.Range) {
 
 // orderedWrite looks for those who have scanned a row.
 func (c *certification) orderedWrite(k txn.Key) {
-	c.each(&c.g.history.reads, markOf(k), true, func(f *footprint) Verdict {
+	c.each(markOf(k), true, func(f *footprint) Verdict {
 		if f.scans(k) {
 			return Conflict
 		}
@@ -212,22 +245,24 @@ func (c *certification) orderedWrite(k txn.Key) {
 }
 
 // each asks about the concurrent transactions whose filters have a hash, until one is in conflict.
-func (c *certification) each(of *filters, h uint64, reads bool, ask func(*footprint) Verdict) {
+func (c *certification) each(h uint64, reads bool, ask func(*footprint) Verdict) {
 	g, first := c.g, c.x.Snapshot.Count+1
-	for n := of.next(h, first, g.completed); n != 0 && c.found != Conflict; n = of.next(h, n+1, g.completed) {
+	completed, pending := &g.history.writes, &g.unfinished.writes
+	if reads {
+		completed, pending = &g.history.reads, &g.unfinished.reads
+	}
+	for n := completed.next(h, first, g.completed); n != 0 && c.found != Conflict; n = completed.next(h, n+1, g.completed) {
 		c.note(ask(g.history.at(n)))
 	}
-	if g.r.mistake == forgetPending {
+	if len(g.pending) == 0 || g.r.mistake == forgetPending {
 		return
 	}
-	for i, p := range g.pending {
-		if c.found == Conflict {
-			return
-		}
-		if p.gone() || g.completed+1+uint64(i) < first || g.r.mistake == overtaking && !c.x.global() && g.leapable(c.x, i) {
-			continue
-		}
-		if p.filter(g, reads).has(h, g.r.filterBits) {
+	last := uint64(len(g.unfinished.places) - 1)
+	for at := pending.next(h, 1, last); at != 0 && c.found != Conflict; at = pending.next(h, at+1, last) {
+		p := g.unfinished.places[at]
+		i := slices.Index(g.pending, p)
+		seen := g.completed+1+uint64(i) < first
+		if !seen && !p.gone() && !(g.r.mistake == overtaking && !c.x.global() && g.leapable(c.x, i)) {
 			c.note(ask(&p.footprint))
 		}
 	}

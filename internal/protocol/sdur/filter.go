@@ -66,11 +66,11 @@ func (f *filters) begin(n uint64) {
 	f.last = n
 }
 
-// add adds a hash to the filter of the transaction that was begun last.
-func (f *filters) add(h uint64) {
-	block := f.blocks[f.last/64%uint64(len(f.blocks))]
+// add adds a hash to the filter of transaction n.
+func (f *filters) add(n, h uint64) {
+	block := f.blocks[n/64%uint64(len(f.blocks))]
 	for i := range uint32(probes) {
-		block[bit(h, i, f.size)] |= 1 << (f.last % 64)
+		block[bit(h, i, f.size)] |= 1 << (n % 64)
 	}
 }
 
@@ -81,6 +81,9 @@ func (f *filters) remove(n, h uint64) {
 		block[bit(h, i, f.size)] &^= 1 << (n % 64)
 	}
 }
+
+// grow makes room for the filters of 64 more transactions beside those that there are.
+func (f *filters) grow() { f.blocks = append(f.blocks, make([]uint64, f.size)) }
 
 // next returns the first transaction from n to last whose filter has the hash; 0 for none.
 func (f *filters) next(h, n, last uint64) uint64 {

@@ -60,6 +60,8 @@ type delivery struct {
 	// completed is its place among those that have; 0 for none.
 	completed uint64
 
+	// at is the place of its filters among those of the pending transactions, and the filters are those for leaps over it.
+	at                      uint64
 	readFilter, writeFilter bloom
 
 	// At the leader, votes are those of the participants, in their order, and since is when it began to wait for them.
@@ -185,7 +187,12 @@ func (g *group) deliver(x *delivery) {
 	} else if !x.global() && at > 0 {
 		g.count(&g.r.counters.waits)
 	}
+	if len(g.pending) == 0 && !x.global() {
+		g.finish(x)
+		return
+	}
 	g.pending = slices.Insert(g.pending, at, x)
+	g.unfinished.add(x)
 	if x.global() {
 		x.earliest = max(x.earliest, x.Floor+1)
 		g.globals[x.name] = x
@@ -247,6 +254,7 @@ func (g *group) complete() {
 		}
 		g.pending[0] = nil
 		g.pending = g.pending[1:]
+		g.unfinished.remove(x)
 		g.finish(x)
 	}
 	if len(g.pending) == 0 {

@@ -73,7 +73,7 @@ func TestFilters(t *testing.T) {
 					single[n] = newBloom(size)
 					for range r.IntN(6) {
 						h := hashOf(simtest.Key(uint64(r.IntN(40))))
-						f.add(h)
+						f.add(n, h)
 						single[n].add(h, size)
 						sets[n] = append(sets[n], h)
 					}

@@ -13,7 +13,7 @@ var (
 	// certified promises strict serializability of transactions that only read, too.
 	certified = map[string]string{"readOnly": "certified"}
 	// reordered lets local transactions leap over global ones, whose nearest submission is put off.
-	reordered = map[string]string{"reorderThreshold": "8", "tick": "2ms", "delay": "20ms", "readOnly": "certified"}
+	reordered = map[string]string{"reorderThreshold": "8", "tick": "5ms", "delay": "20ms", "readOnly": "certified"}
 	// small keeps so few and so small filters that transactions are aborted for these reasons, too.
 	small = map[string]string{"history": "64", "filterBits": "64"}
 )
@@ -22,8 +22,8 @@ var (
 // or nothing, and every transaction is answered once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	t.Run("hinted", func(t *testing.T) { protocoltest.Serializable(t, sdur.Engine, nil, 3) })
-	t.Run("interactive", func(t *testing.T) { protocoltest.Serializable(t, sdur.Engine, interactive, 2) })
-	t.Run("certified", func(t *testing.T) { protocoltest.Serializable(t, sdur.Engine, certified, 2) })
+	t.Run("interactive", func(t *testing.T) { protocoltest.Serializable(t, sdur.Engine, interactive, 1) })
+	t.Run("certified", func(t *testing.T) { protocoltest.Serializable(t, sdur.Engine, certified, 1) })
 	t.Run("reordered", func(t *testing.T) { protocoltest.Serializable(t, sdur.Engine, reordered, 2) })
 }
 

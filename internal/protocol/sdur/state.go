@@ -27,8 +27,9 @@ type state struct {
 	// list, PL. The first of them is global.
 	pending []*delivery
 	// globals are the global ones that have passed, and have not completed or whose end the log does not say.
-	globals map[raftgroup.Name]*delivery
-	history window
+	globals    map[raftgroup.Name]*delivery
+	history    window
+	unfinished unfinished
 	// ended are the transactions that have completed or were rejected.
 	ended raftgroup.Endings[ending]
 	// prevented are those of them that were rejected before they were delivered.
@@ -37,7 +38,7 @@ type state struct {
 
 func newState(r *Replica) state {
 	return state{
-		globals: map[raftgroup.Name]*delivery{}, history: newWindow(r.kept, r.filterBits),
+		globals: map[raftgroup.Name]*delivery{}, history: newWindow(r.kept, r.filterBits), unfinished: newUnfinished(r.filterBits),
 		ended: raftgroup.Endings[ending]{}, prevented: map[raftgroup.Name]bool{},
 	}
 }
@@ -136,6 +137,7 @@ func (g *group) Restore(data []byte) {
 		x.Update = readUpdate(&r)
 		x.footprint = footprintOf(&x.Update)
 		g.pending = append(g.pending, x)
+		g.unfinished.add(x)
 		if x.global() {
 			g.globals[x.name] = x
 		}
