@@ -25,8 +25,8 @@ const (
 	// skewRows are the rows of skews, from firstSkewRow on. They are not loaded, and stay 0.
 	firstSkewRow, skewRows = 1000, 4
 
-	// leastAudits is how many audits must be committed in each region.
-	leastAudits = 2
+	// leastAudits is how many audits must be committed in each region, and leastCommits how many others.
+	leastAudits, leastCommits = 2, 10
 )
 
 // disturb gives the links of a topology jitter and loss.
@@ -143,11 +143,10 @@ func allAnswered(t *testing.T, loads []*simtest.Clients) {
 // answered fails unless all transactions were answered, and in every region enough of them committed to show something.
 func answered(t *testing.T, loads []*simtest.Clients) {
 	t.Helper()
-	const least = 10
 	allAnswered(t, loads)
 	for r, l := range loads {
-		if n := l.Outcomes[txn.Committed]; n < least {
-			t.Errorf("region %d: %d of %d transactions committed, which are too few to show anything: make it %d; %v %v", r, n, l.Sent(), least, l.Outcomes, l.Reasons)
+		if n := l.Outcomes[txn.Committed]; n < leastCommits {
+			t.Errorf("region %d: %d of %d transactions committed, which are too few to show anything: make it %d; %v %v", r, n, l.Sent(), leastCommits, l.Outcomes, l.Reasons)
 		}
 	}
 }
@@ -218,7 +217,7 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 				until := loadTime(engine, topology, p, 2*time.Second)
 				for region := range topology.Regions {
 					loads = append(loads, simtest.Add(r, geo.Region(region), seed, simtest.Load{
-						Clients: 15, Next: Transfers(suiteRows), Until: until,
+						Clients: 15, Next: Transfers(suiteRows), Until: until, Least: leastCommits,
 					}))
 					skewed = append(skewed, simtest.Add(r, geo.Region(region), seed, simtest.Load{
 						Clients: 4, Think: 10 * time.Millisecond, Next: skews, Stream: 1, Until: until,
@@ -271,7 +270,7 @@ func cuts(t *testing.T, engine *protocol.Engine, p protocol.Params, makeTopology
 			until := loadTime(engine, topology, p, 10*time.Second)
 			for r := range topology.Regions {
 				loads = append(loads, simtest.Add(s, geo.Region(r), seed, simtest.Load{
-					Clients: 10, Next: Transfers(suiteRows), Until: until,
+					Clients: 10, Next: Transfers(suiteRows), Until: until, Least: leastCommits,
 				}))
 				audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, until))
 			}
@@ -454,7 +453,7 @@ func Shapes(t *testing.T, engine *protocol.Engine, params []map[string]string) {
 				until := loadTime(engine, topology, p, 2*time.Second)
 				for r := range topology.Regions {
 					loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{
-						Clients: 10, Next: Transfers(suiteRows), Until: until,
+						Clients: 10, Next: Transfers(suiteRows), Until: until, Least: leastCommits,
 					}))
 					audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, until))
 				}

@@ -22,8 +22,10 @@ type Load struct {
 	Next func(r *rand.Rand) string
 	// Stream tells the loads of a region apart, from 0.
 	Stream uint32
-	// From and Until bound the latencies that are recorded; nothing is submitted after Until.
+	// From and Until bound the latencies that are recorded. Nothing is submitted after Until, unless fewer than Least transactions of
+	// the region would be committed: who gives up what others are in the way of commits little before the rest are done.
 	From, Until time.Duration
+	Least       int
 }
 
 const (
@@ -105,7 +107,7 @@ func (c *Clients) Fire(t protocol.Timer) {
 		return
 	}
 	now := c.env.Now()
-	if now >= c.Until {
+	if now >= c.Until && c.Outcomes[txn.Committed]+c.Open() >= c.Least {
 		return
 	}
 	c.sent++
