@@ -143,3 +143,21 @@ func TestWrites(t *testing.T) {
 		t.Error("a write to what is no key is read")
 	}
 }
+
+func TestFlags(t *testing.T) {
+	for f := range 4 {
+		a, b := f&1 != 0, f&2 != 0
+		packed := Flags(a, b)
+		r := NewReader([]byte{packed, packed})
+		if gotA, gotB := r.Flags(); gotA != a || gotB != b || r.Err() != nil {
+			t.Errorf("%v and %v come back as %v and %v, %v", a, b, gotA, gotB, r.Err())
+		}
+		if got := r.Flag(); got != a || (r.Err() == nil) == b {
+			t.Errorf("%v and %v come back as %v alone, %v", a, b, got, r.Err())
+		}
+	}
+	r := NewReader([]byte{4})
+	if r.Flags(); r.Err() == nil {
+		t.Error("a third flag is taken")
+	}
+}
