@@ -156,6 +156,14 @@ func verifyAll(text string) string {
 		"StrongSnapshotIsolation, Serializable, SessionSerializable, StrictSerializable, Convergence]", 1)
 }
 
+// strict is an engine with what it needs to promise strict serializability.
+func strict(engine string) string {
+	if engine == "sdur" { // which reads snapshots that are a little old where nothing is written
+		return "{name: sdur, parameters: {readOnly: certified}}"
+	}
+	return "{name: " + engine + "}"
+}
+
 // checkAll fails unless every verification was carried out and passed, on a history of at least least transactions.
 func checkAll(t *testing.T, d *result.Document, least int) {
 	t.Helper()
@@ -183,7 +191,7 @@ func TestSimulateRecordsHistories(t *testing.T) {
 	for _, engine := range engines.Names() {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
-			text := manifestOf("smallbank-two-regions", twoRegions, "{name: "+engine+"}", "{clientsPerRegion: 20, warmup: 1s, duration: 4s, repetitions: 2}", 1)
+			text := manifestOf("smallbank-two-regions", twoRegions, strict(engine), "{clientsPerRegion: 20, warmup: 1s, duration: 4s, repetitions: 2}", 1)
 			d := simulate(t, verifyAll(text))
 			checkAll(t, d, 400)
 			plain := simulate(t, text)
