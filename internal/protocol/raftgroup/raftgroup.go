@@ -2,12 +2,13 @@
 // membership in several groups, the batches that their leaders propose, the news of who leads, and the names, rows and
 // endings of transactions that have something to do with several groups.
 //
-// A Member is a node's share of one group. Its Machine is what the engine makes of the group's log: it applies entries,
-// and while the node leads it serves the requests that are addressed to the leader of a term. A request for an earlier
-// term is dropped, since whoever has sent it hears of the next leader (Lead) and asks again; one for a later term waits.
+// A Member is a node's share of one group. Its Machine is what the engine makes of the group's log: it applies
+// entries, and while the node leads it serves the requests that are addressed to the leader of a term. A request for
+// an earlier term is dropped, since whoever has sent it hears of the next leader (Lead) and asks again; one for a
+// later term waits.
 //
-// A Node is all of a node's members, and does what a step of the replica has left to do: it delivers what the node sends
-// to itself, and settles the groups to which something has happened.
+// A Node is all of a node's members, and does what a step of the replica has left to do: it delivers what the node
+// sends to itself, and settles the groups to which something has happened.
 package raftgroup
 
 import (
@@ -31,8 +32,8 @@ const (
 
 // Machine is what an engine makes of a group's log.
 type Machine interface {
-	// Step says that this node begins to lead, having applied all that was committed before its term, or that it leads no
-	// more. Nothing else of earlier terms will be committed.
+	// Step says that this node begins to lead, having applied all that was committed before its term, or that it
+	// leads no more. Nothing else of earlier terms will be committed.
 	Step(leads bool)
 	// Serve takes a request for the leader of this term.
 	Serve(from geo.NodeID, m protocol.Message)
@@ -240,8 +241,8 @@ func (m *Member) step(leads bool) {
 	}
 }
 
-// Admit takes a request for the leader of a term. A request for an earlier one is dropped: whoever has sent it will hear
-// of the next leader.
+// Admit takes a request for the leader of a term. A request for an earlier one is dropped: whoever has sent it will
+// hear of the next leader.
 func (m *Member) Admit(from geo.NodeID, term uint64, request protocol.Message) {
 	m.Touch()
 	m.admit(from, term, request)

@@ -75,7 +75,8 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// The nearest members come first, and a leader's round trip to a majority is that to the nearest of the others that make it.
+// The nearest members come first, and a leader's round trip to a majority is that to the nearest of the others that
+// make it.
 func TestDistances(t *testing.T) {
 	topology := simtest.ThreeRegions(1)
 	layout := topology.Placed()

@@ -25,7 +25,8 @@ var (
 	LeapsOverWrites = mistaken("sdur-leaps-over-writes", overtaking)
 	// CompletedAtFirstVote completes a global transaction when the first of the other groups has voted.
 	CompletedAtFirstVote = mistaken("sdur-completed-at-first-vote", firstVote)
-	// ForgetsPending certifies against completed transactions alone, and not against those that are delivered and pending.
+	// ForgetsPending certifies against completed transactions alone, and not against those that are delivered and
+	// pending.
 	ForgetsPending = mistaken("sdur-forgets-pending", forgetPending)
 	// CertifiedOneWay certifies global transactions like local ones: what they have read, and not what they write.
 	CertifiedOneWay = mistaken("sdur-certified-one-way", oneWay)

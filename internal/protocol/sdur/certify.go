@@ -41,8 +41,8 @@ func (v Verdict) reason() string {
 	return [...]string{"", "", ReasonConflict, ReasonFalsePositive, ReasonTooOld, ReasonPrevented}[v]
 }
 
-// footprint is what certification needs to know of a transaction in a group. Rows are known by their hashes; ranges, and
-// the keys of rows that may lie in a range, as they are.
+// footprint is what certification needs to know of a transaction in a group. Rows are known by their hashes; ranges,
+// and the keys of rows that may lie in a range, as they are.
 type footprint struct {
 	reads   []uint64
 	ranges  []txn.Range
@@ -134,8 +134,8 @@ func (h *window) remove(n uint64) {
 
 func (h *window) at(n uint64) *footprint { return &h.footprints[n%uint64(h.kept)] }
 
-// unfinished is the filters of the pending transactions, each in a place of its own, from 1, that is free again when it has
-// completed.
+// unfinished is the filters of the pending transactions, each in a place of its own, from 1, that is free again when
+// it has completed.
 type unfinished struct {
 	places        []*delivery
 	free          []uint64
@@ -175,9 +175,10 @@ type certification struct {
 }
 
 // certify certifies a transaction against all that were delivered before it and are not in its snapshot, the pending
-// ones included: what it has read must not meet what they write. A transaction that passed here and is aborted by another
-// group counts like the others until the log says so, so that all members decide alike whenever they hear of that. A global
-// transaction may be delivered elsewhere in another order, so that what it writes must not meet what they read or write, either.
+// ones included: what it has read must not meet what they write. A transaction that passed here and is aborted by
+// another group counts like the others until the log says so, so that all members decide alike whenever they hear of
+// that. A global transaction may be delivered elsewhere in another order, so that what it writes must not meet what
+// they read or write, either.
 func (g *group) certify(x *delivery) Verdict {
 	c := certification{g: g, x: x, found: Commit}
 	if x.global() || len(x.reads)+len(x.ranges) > 0 {
@@ -276,9 +277,9 @@ func (c *certification) note(v Verdict) {
 	}
 }
 
-// leapable reports whether a local transaction that is being delivered may leap over what stands at a place of the pending
-// ones: a global one whose threshold cannot be reached yet, or what stands behind such a one. All members know that it
-// is pending, whatever votes have reached them.
+// leapable reports whether a local transaction that is being delivered may leap over what stands at a place of the
+// pending ones: a global one whose threshold cannot be reached yet, or what stands behind such a one. All members
+// know that it is pending, whatever votes have reached them.
 func (g *group) leapable(x *delivery, at int) bool { return at >= g.firstLeapable(x) }
 
 func (g *group) firstLeapable(x *delivery) int {
@@ -294,9 +295,9 @@ func (g *group) firstLeapable(x *delivery) int {
 	return first
 }
 
-// place returns where among the pending transactions one is put that has passed: at the end, or, if it is local, at the
-// leftmost place from which it meets nothing of those that it leaps over. What it has read is not written by any of them, as
-// certification has found; what it writes must not be read or written by them.
+// place returns where among the pending transactions one is put that has passed: at the end, or, if it is local, at
+// the leftmost place from which it meets nothing of those that it leaps over. What it has read is not written by any
+// of them, as certification has found; what it writes must not be read or written by them.
 func (g *group) place(x *delivery) int {
 	at := len(g.pending)
 	if x.global() || g.r.threshold == 0 {

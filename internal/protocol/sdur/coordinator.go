@@ -154,8 +154,8 @@ func (r *Replica) askAll(x *transaction) {
 }
 
 // terminate does what is left to do once the procedure has ended: it submits the transaction to its groups. What only
-// reads at a time has seen a state of the database, and needs no certification; all else does, a procedure that gives up
-// included, since what it has seen may never have existed.
+// reads at a time has seen a state of the database, and needs no certification; all else does, a procedure that gives
+// up included, since what it has seen may never have existed.
 func (r *Replica) terminate(x *transaction) {
 	_, err := x.task.Result()
 	if x.cut || err == txn.ErrUndeclared || len(x.parts) == 0 && err != nil {
@@ -212,8 +212,8 @@ func (r *Replica) gatherWrites(x *transaction) bool {
 	return true
 }
 
-// seesAll reports whether a global transaction has a snapshot of each of its groups, which tells who is concurrent. Groups
-// that are only written are asked for one.
+// seesAll reports whether a global transaction has a snapshot of each of its groups, which tells who is concurrent.
+// Groups that are only written are asked for one.
 func (r *Replica) seesAll(x *transaction) bool {
 	for _, p := range x.parts {
 		if !p.seen {
@@ -252,8 +252,8 @@ func (r *Replica) gatherReads(x *transaction) {
 	}
 }
 
-// prepareGlobal decides who takes part, who answers first, and whose submission is delayed: that of the group whose leader
-// is nearest, which would otherwise wait longest for the votes of the others.
+// prepareGlobal decides who takes part, who answers first, and whose submission is delayed: that of the group whose
+// leader is nearest, which would otherwise wait longest for the votes of the others.
 func (r *Replica) prepareGlobal(x *transaction) {
 	slices.SortFunc(x.parts, func(a, b *part) int { return a.group - b.group })
 	var anchor *part
@@ -298,8 +298,8 @@ func (r *Replica) leaderOf(group int) (l tenure, known bool) {
 	return l, l.term > 0
 }
 
-// submit asks a group's leader to broadcast a transaction. It is asked once in every term until the group has answered: a
-// leader that is not known, or is not any more, is asked when it says that it leads.
+// submit asks a group's leader to broadcast a transaction. It is asked once in every term until the group has
+// answered: a leader that is not known, or is not any more, is asked when it says that it leads.
 func (r *Replica) submit(x *transaction, p *part) {
 	l, known := r.leaderOf(p.group)
 	if !known {

@@ -11,8 +11,9 @@ import (
 	"github.com/geobench/geobench/internal/store"
 )
 
-// An entry of a group's log is a time of its leader's clock, which is later than all before and earlier than all after
-// it, and commands, each of which begins with its kind. An entry without commands is a tick, which counts as a delivery.
+// An entry of a group's log is a time of its leader's clock, which is later than all before and earlier than all
+// after it, and commands, each of which begins with its kind. An entry without commands is a tick, which counts as a
+// delivery.
 const (
 	// commandDeliver delivers a transaction.
 	commandDeliver = iota + 1
@@ -60,7 +61,8 @@ type delivery struct {
 	// completed is its place among those that have; 0 for none.
 	completed uint64
 
-	// at is the place of its filters among those of the pending transactions, and the filters are those for leaps over it.
+	// at is the place of its filters among those of the pending transactions, and the filters are those for leaps
+	// over it.
 	at                      uint64
 	readFilter, writeFilter bloom
 

@@ -8,11 +8,11 @@ import (
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
 )
 
-// law is Engine.Law, for a transaction that reads what it writes: the client's hop, a round trip to the farthest of the
-// nearest members of its groups to read, and termination. With one group this is the way to its leader and back, and that
-// one's round trip to a majority. With several, the leader that is nearest to the coordinator has to deliver the
-// transaction and the threshold's ticks behind it, and to hear the votes of all others, before it answers. Where leaders
-// depend on the partition, or coordinator and leader may be the same node, it is the mean.
+// law is Engine.Law, for a transaction that reads what it writes: the client's hop, a round trip to the farthest of
+// the nearest members of its groups to read, and termination. With one group this is the way to its leader and back,
+// and that one's round trip to a majority. With several, the leader that is nearest to the coordinator has to deliver
+// the transaction and the threshold's ticks behind it, and to hear the votes of all others, before it answers. Where
+// leaders depend on the partition, or coordinator and leader may be the same node, it is the mean.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	if len(homes) == 0 {
 		homes = []geo.Region{c}

@@ -132,8 +132,8 @@ type Update struct {
 	Snapshot Snapshot
 	// Participants are all groups of a global transaction, ascending; a local one has none.
 	Participants []int
-	// Floor is the largest timestamp in any group's snapshot, and Anchor the group that tells the coordinator as soon as the
-	// transaction has completed. Only global transactions have them.
+	// Floor is the largest timestamp in any group's snapshot, and Anchor the group that tells the coordinator as soon
+	// as the transaction has completed. Only global transactions have them.
 	Floor  uint64
 	Anchor int
 	// Reads are the hashes of the rows that were read, Ranges what was scanned.

@@ -71,9 +71,9 @@ func (g *group) wakeReads() {
 	g.reads = kept
 }
 
-// trim forgets versions of rows that nobody reads any more: those that were replaced long before the time up to which each
-// of the node's groups is closed. What is pending for long keeps them, since its versions may be older than what has been
-// delivered since, and reads of the time before it wait.
+// trim forgets versions of rows that nobody reads any more: those that were replaced long before the time up to which
+// each of the node's groups is closed. What is pending for long keeps them, since its versions may be older than what
+// has been delivered since, and reads of the time before it wait.
 func (r *Replica) trim() {
 	enough := r.trimmed + uint64(keptBehind) + uint64(closeEvery)
 	if r.least((*group).delivered) <= enough { // which is quickly found
@@ -106,8 +106,8 @@ func (r *Replica) least(of func(*group) uint64) uint64 {
 // delivered returns the time of the last entry.
 func (g *group) delivered() uint64 { return g.horizon }
 
-// cut returns the time at which a transaction reads that writes nothing: the latest for which this node's members of the
-// groups that its footprint names, or of all groups, need not wait.
+// cut returns the time at which a transaction reads that writes nothing: the latest for which this node's members of
+// the groups that its footprint names, or of all groups, need not wait.
 func (r *Replica) cut(t *txn.Transaction) uint64 {
 	least := uint64(store.Newest)
 	for i := range t.Accesses {

@@ -3,36 +3,37 @@
 // the delays and the reordering that make it fit for wide-area networks (Sciascia and Pedone, DSN 2013).
 //
 // A partition of the paper is a shard, a cell of the layout. Its servers are a Raft group, whose log is the paper's
-// atomic broadcast in the partition (package raftgroup). Where the servers are is up to the layout: with most of them in
-// one region, a different one for each partition, it is WAN 1; with one in each region it is WAN 2.
+// atomic broadcast in the partition (package raftgroup). Where the servers are is up to the layout: with most of them
+// in one region, a different one for each partition, it is WAN 1; with one in each region it is WAN 2.
 //
-// A transaction runs as a task.Task at its coordinator (coordinator.go). It reads each group as of one snapshot, that of the
-// nearest member at the first read, and keeps its writes (reads.go). Then its part in each group is submitted to that one's leader,
-// which puts it into the log: rows that were read by their hashes, scans as ranges, writes as they are. A transaction of one
-// group is local, others are global.
+// A transaction runs as a task.Task at its coordinator (coordinator.go). It reads each group as of one snapshot, that
+// of the nearest member at the first read, and keeps its writes (reads.go). Then its part in each group is submitted
+// to that one's leader, which puts it into the log: rows that were read by their hashes, scans as ranges, writes as
+// they are. A transaction of one group is local, others are global.
 //
-// What the log delivers is certified (certify.go): a transaction passes unless one that was delivered before it, and is
-// not in its snapshot, has written what it has read. Groups may deliver global transactions in different orders, so that what these
-// write must not meet what the others have read or written, either. Sets are compared by Bloom filters of the last transactions
-// (filter.go). For scans, the filters tell who writes in the scanned group of rows at all, and the keys that those write, which
-// are kept beside the filters, whether one lies in the range: a row that was inserted there conflicts like one that was changed.
+// What the log delivers is certified (certify.go): a transaction passes unless one that was delivered before it, and
+// is not in its snapshot, has written what it has read. Groups may deliver global transactions in different orders,
+// so that what these write must not meet what the others have read or written, either. Sets are compared by Bloom
+// filters of the last transactions (filter.go). For scans, the filters tell who writes in the scanned group of rows
+// at all, and the keys that those write, which are kept beside the filters, whether one lies in the range: a row that
+// was inserted there conflicts like one that was changed.
 //
-// A transaction that has passed is pending until all before it have completed, and a global one until all its groups have
-// voted (votes.go). Leaders vote to each other, and put the end into their logs. It is certain before that, since votes
-// follow from logs, so that a leader answers and goes on at once. A group whose votes from another one do not come demands them:
-// who has not delivered the transaction then votes by its log to abort it.
+// A transaction that has passed is pending until all before it have completed, and a global one until all its groups
+// have voted (votes.go). Leaders vote to each other, and put the end into their logs. It is certain before that,
+// since votes follow from logs, so that a leader answers and goes on at once. A group whose votes from another one do
+// not come demands them: who has not delivered the transaction then votes by its log to abort it.
 //
-// With a threshold, a global transaction completes when so many others have been delivered behind it, at the earliest. Until
-// then all members know that it is pending, so that a local one can leap over it: to the leftmost place from which it meets
-// none of those that it leaps over. That it has read nothing which these write, be they before it or behind, has been certified:
-// otherwise the circle of TestLeapsKeepAnOrder could close.
+// With a threshold, a global transaction completes when so many others have been delivered behind it, at the
+// earliest. Until then all members know that it is pending, so that a local one can leap over it: to the leftmost
+// place from which it meets none of those that it leaps over. That it has read nothing which these write, be they
+// before it or behind, has been certified: otherwise the circle of TestLeapsKeepAnOrder could close.
 //
-// Transactions that write nothing need no certification if they read a state of the whole database. A snapshot of each group
-// does not make one: two groups may complete two global transactions in different orders, and two readers, each in one group,
-// would see that. So transactions have timestamps which order them as conflicts do: a global one has the latest of its
-// groups' votes, a local one a later one than all that have completed before it. A reader reads at a time that is closed: up to
-// which everything has completed here. All readers see the same order then, and for the sake of that see a little less than has
-// been answered.
+// Transactions that write nothing need no certification if they read a state of the whole database. A snapshot of
+// each group does not make one: two groups may complete two global transactions in different orders, and two readers,
+// each in one group, would see that. So transactions have timestamps which order them as conflicts do: a global one
+// has the latest of its groups' votes, a local one a later one than all that have completed before it. A reader reads
+// at a time that is closed: up to which everything has completed here. All readers see the same order then, and for
+// the sake of that see a little less than has been answered.
 package sdur
 
 import (

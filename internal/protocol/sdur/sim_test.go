@@ -39,9 +39,9 @@ func TestReproducible(t *testing.T) {
 	protocoltest.Reproducible(t, sdur.Engine, reordered)
 }
 
-// The median latency of every class and region is the law's, within 5%, on an unloaded system, with leaders at home and
-// elsewhere, and with what the paper adds for a loaded one. A transaction waits for others that it shares no rows with, so
-// that there may be but a few.
+// The median latency of every class and region is the law's, within 5%, on an unloaded system, with leaders at home
+// and elsewhere, and with what the paper adds for a loaded one. A transaction waits for others that it shares no rows
+// with, so that there may be but a few.
 func TestLaw(t *testing.T) {
 	t.Run("default", func(t *testing.T) { protocoltest.SparseLaw(t, sdur.Engine, nil) })
 	t.Run("delayed", func(t *testing.T) { protocoltest.SparseLaw(t, sdur.Engine, map[string]string{"delay": "40ms"}) })

@@ -23,8 +23,8 @@ type state struct {
 	last uint64
 	// horizon is the time of the last entry: what is delivered later has a larger timestamp.
 	horizon uint64
-	// pending are the transactions that have passed and not completed, in the order in which they will: the paper's pending
-	// list, PL. The first of them is global.
+	// pending are the transactions that have passed and not completed, in the order in which they will: the paper's
+	// pending list, PL. The first of them is global.
 	pending []*delivery
 	// globals are the global ones that have passed, and have not completed or whose end the log does not say.
 	globals    map[raftgroup.Name]*delivery

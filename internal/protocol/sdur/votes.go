@@ -95,8 +95,8 @@ func appendEnding(b []byte, e ending) []byte {
 
 func readEnding(r *codec.Reader) ending { return ending{readVerdict(r, Commit), r.Uvarint()} }
 
-// asked answers another group that wants to know this one's vote. If it has not delivered the transaction, a demand makes
-// it vote to abort, by way of its log.
+// asked answers another group that wants to know this one's vote. If it has not delivered the transaction, a demand
+// makes it vote to abort, by way of its log.
 func (g *group) asked(by int, n raftgroup.Name, want Request) {
 	if x := g.globals[n]; x != nil {
 		m := &Vote{Of: n, Verdict: Commit, Timestamp: x.earliest}
