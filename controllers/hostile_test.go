@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -76,19 +77,22 @@ func TestHostileNamespace(t *testing.T) {
 
 	enemy.retreat()
 	gone := time.Now()
-	w.play("the memory is free again", func() bool {
-		enemy.act()
-		now, _ := operator.memory()
-		if after := operator.heap(); 10*now > 12*before || 10*after > 12*heap {
-			if time.Since(gone) > 4*time.Minute {
-				t.Fatalf("after %v, the operator takes %d MiB, and its heap %d; before, it took %d, and its heap %d",
-					time.Since(gone), now>>20, after>>20, before>>20, heap>>20)
-			}
-			return false
+	least := int64(math.MaxInt64)
+	for minute := range 5 {
+		w.play("a minute is over", func() bool {
+			enemy.act()
+			now, _ := operator.memory()
+			least = min(least, now)
+			return time.Since(gone) > time.Duration(minute+1)*time.Minute || 10*least <= 12*before
+		})
+		t.Logf("after %v, the operator takes %d MiB at least, and its heap %d", time.Since(gone).Round(time.Second), least>>20, operator.heap()>>20)
+		if 10*least <= 12*before {
+			break
 		}
-		t.Logf("after %v, the operator takes %d MiB, and its heap %d", time.Since(gone).Round(time.Second), now>>20, operator.heap()>>20)
-		return true
-	})
+	}
+	if 10*least > 12*before {
+		t.Errorf("the operator takes %d MiB five minutes after all is gone, and before %d", least>>20, before>>20)
+	}
 	if n := operator.restarted(); n > 0 {
 		t.Errorf("the operator was started again %d times", n)
 	}
