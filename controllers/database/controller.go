@@ -380,7 +380,7 @@ func (s *scope) lostState() string {
 	seen, _ := s.processes.LoadOrStore(s.db.UID, &seenProcesses{})
 	nodes := s.nodes
 	if s.faults != nil { // what they took was lost as planned: the database is made anew after the run
-		gone := s.faults.Lost()
+		gone := s.faults.Departed(s.Clock.Now().Sub(s.faults.Start))
 		nodes = slices.DeleteFunc(slices.Clone(nodes), func(n Node) bool { return slices.Contains(gone, n.ID) })
 	}
 	return seen.(*seenProcesses).compare(s.current.ID(), nodes)

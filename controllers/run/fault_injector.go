@@ -199,7 +199,10 @@ func (in *clusterInjector) Inject(ctx context.Context, l *fault.Life, _ *fault.C
 		in.again = min(in.again, wait)
 		return errBeforeItsTime
 	}
-	if err := in.apply(ctx); err != nil {
+	if err := in.applyNetwork(ctx); err != nil {
+		return err
+	}
+	if err := in.applyChaos(ctx); err != nil {
 		return err
 	}
 	now := in.now()

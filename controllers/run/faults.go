@@ -69,13 +69,13 @@ func (in *clusterInjector) changes(run *v1alpha1.BenchmarkRun) (out []kube.Event
 	return out
 }
 
-// taken are the nodes that faults have taken for good, as planned.
+// taken are the nodes that faults have taken for good, as planned, or are late to take.
 func (s *scope) taken() []geo.NodeID {
 	tl := faultstatus.Timeline(s.run, &s.current.Database.Topology)
 	if tl == nil {
 		return nil
 	}
-	return tl.Lost()
+	return tl.Departed(s.Clock.Now().Sub(tl.Start))
 }
 
 // endFaults takes away what faults still do when a run is over or being deleted; it tells whether nothing is left. It looks at

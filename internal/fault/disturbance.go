@@ -65,6 +65,17 @@ func (t *Timeline) Departures() (out []Departure) {
 	return out
 }
 
+// Departed are the nodes that are gone by now, or were to be: those that stay know nothing of an operator that is late.
+func (t *Timeline) Departed(now time.Duration) []geo.NodeID {
+	out := t.Lost()
+	for _, d := range t.Departures() {
+		if d.At <= now {
+			out = append(out, d.Node)
+		}
+	}
+	return unique(out)
+}
+
 // What says in words what a disturbance does to a node.
 func What(d *admin.Disturbance, t *geo.Topology, self geo.NodeID) string {
 	var parts []string

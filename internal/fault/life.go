@@ -188,7 +188,7 @@ func NewTimeline(p *Plan, poll, patience time.Duration) *Timeline {
 
 // Step takes all steps that are due at now, and returns when the next is, Forever once the timeline is over. It stops
 // at each change of state of each fault when once is set, so that it can be written down before anything is done in the
-// new one; also for another fault, since drivers bring the world to what all of them want together.
+// new one. Those whose time has come turn first: what is done for one fault brings the world to what all of them want.
 func (t *Timeline) Step(ctx context.Context, now time.Duration, in Injector, once bool) (next time.Duration, err error) {
 	next = Forever
 	if once {

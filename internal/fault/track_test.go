@@ -242,6 +242,27 @@ func TestAgenda(t *testing.T) {
 	}
 }
 
+// A node that is to be killed counts as gone from then on, and for good once it is; not when the kill was given up before.
+func TestDeparted(t *testing.T) {
+	tl, _ := track(t, "[{name: kill, at: 30s, podKill: {target: {regions: [us], partitions: [0]}}}]")
+	l := tl.Lives[0]
+	l.Lasting, l.Targets.From, l.Injector = true, []geo.NodeID{4}, "Kubernetes"
+	for _, tc := range []struct {
+		state     State
+		injecting time.Duration // 0 for not yet
+		now       time.Duration
+		want      int
+	}{{Armed, 0, 29 * second, 0}, {Armed, 0, 30 * second, 1}, {Inject, 30 * second, 29 * second, 1}, {Done, 31 * second, time.Hour, 1}, {Cleanup, 0, time.Hour, 0}} {
+		l.State, l.Injecting = tc.state, nil
+		if tc.injecting > 0 {
+			l.Injecting = &tc.injecting
+		}
+		if got := tl.Departed(tc.now); len(got) != tc.want {
+			t.Errorf("%+v: %v are gone", tc, got)
+		}
+	}
+}
+
 func TestLosses(t *testing.T) {
 	tl, _ := track(t, "[{name: kill, at: 30s, podKill: {target: {regions: [us], partitions: [0]}}}]")
 	tl.Lives[0].Lasting = true

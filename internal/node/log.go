@@ -284,11 +284,18 @@ func (l *loop) replayTurn(c *codec.Reader, whole []uint32) error {
 			if err := json.Unmarshal(c.Bytes(), req); err != nil {
 				return err
 			}
+			if req.Dataset == "" { // it was refused
+				l.empty(0)
+				continue
+			}
 			w, err := l.n.cfg.ParseWorkload(req.Workload, req.Seed, l.n.topology)
 			if err != nil {
 				return err
 			}
-			_ = l.fill(req, w) // An error was the answer to whoever asked for it, and leaves the node as it left it then.
+			// What fitted then is taken now.
+			if err := l.fill(req, w, func(int) error { return nil }); err != nil {
+				return err
+			}
 		default:
 			return fmt.Errorf("a turn has an input of kind %d", kind)
 		}

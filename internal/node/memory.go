@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 
@@ -24,9 +25,16 @@ func heap() (live, limit uint64) {
 	return sample[0].Value.Uint64(), limit
 }
 
-// checkMemory refuses a data set of which so many rows have filled the node: it would be killed in the middle of a run, with its data.
-func checkMemory(rows int, live, limit uint64) error {
-	if limit == 0 || live < limit/100*fullPercent {
+// checkMemory refuses a data set of which so many rows have filled the node: it would be killed in the middle of a run,
+// with its data. Before it does, the garbage is collected: the data set of before may have been live the last time.
+func (n *Node) checkMemory(rows int) error {
+	live, limit := n.cfg.Memory()
+	full := func() bool { return limit > 0 && live >= limit/100*fullPercent }
+	if !full() {
+		return nil
+	}
+	runtime.GC()
+	if live, limit = n.cfg.Memory(); !full() {
 		return nil
 	}
 	const mib = 1 << 20

@@ -341,15 +341,17 @@ func (n *Node) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRes
 			err = fmt.Errorf("%w: %d transactions are pending", admin.ErrBusy, p)
 			return
 		}
-		if l.log != nil {
-			b, marshalErr := json.Marshal(req)
-			if err = marshalErr; err != nil {
-				return
-			}
-			l.log.load(b)
-		}
-		if err = l.fill(req, w); err == nil {
+		logged := *req
+		if err = l.fill(req, w, n.checkMemory); err == nil {
 			resp = &l.loaded
+		} else {
+			logged = admin.LoadRequest{}
+		}
+		if l.log != nil {
+			b, marshalErr := json.Marshal(&logged)
+			if err = errors.Join(err, marshalErr); marshalErr == nil {
+				l.log.load(b)
+			}
 		}
 	})
 	if callErr != nil {
@@ -363,24 +365,28 @@ func (n *Node) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRes
 	return &out, nil
 }
 
-// fill replaces the rows by those of a data set. After an error the node has no data set and no rows, and serves no run.
-func (l *loop) fill(req *admin.LoadRequest, w workload.Workload) error {
-	l.store.Reset(l.store.Len())
+// empty leaves the node without a data set, without rows and without a run.
+func (l *loop) empty(rows int) {
+	l.store.Reset(rows)
 	l.dataset, l.workload = "", nil
 	l.n.run.Store(nil)
+}
+
+// fill replaces the rows by those of a data set, unless check refuses it after some rows. After an error the node is empty.
+func (l *loop) fill(req *admin.LoadRequest, w workload.Workload, check func(rows int) error) error {
+	l.empty(l.store.Len())
 	rows, full := 0, error(nil)
 	put := func(k txn.Key, value []byte) {
 		if rows++; rows%rowsPerSign == 0 && full == nil {
 			l.n.asked.Store(0)
-			live, limit := l.n.cfg.Memory()
-			full = checkMemory(rows, live, limit)
+			full = check(rows)
 		}
 		if full == nil {
 			l.store.Load(k, value)
 		}
 	}
 	if err := cmp.Or(workload.Fill(w, &l.n.layout, l.n.cfg.ID, put), full); err != nil {
-		l.store.Reset(0)
+		l.empty(0)
 		return err
 	}
 	l.chance.Seed(req.Seed, uint64(l.n.cfg.ID)) // what happens from now on follows from the run's seed

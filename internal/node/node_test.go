@@ -428,7 +428,7 @@ func TestANodeThatLoadsIsHealthy(t *testing.T) {
 		w := manyRows{tenRows{place: n.topology.Placement()}, rows, func() { said = n.Healthy() }}
 		if err := n.call(t.Context(), func() {
 			n.asked.Store(int64(wire.Now() - 2*stuck))
-			if err := n.loop.fill(&admin.LoadRequest{Dataset: "d"}, w); err != nil {
+			if err := n.loop.fill(&admin.LoadRequest{Dataset: "d"}, w, n.checkMemory); err != nil {
 				t.Error(err)
 			}
 		}); err != nil {
@@ -595,19 +595,25 @@ func TestLoadBeyondTheAPI(t *testing.T) {
 func TestDataSetFillsTheMemory(t *testing.T) {
 	const limit = 1000 << 20
 	for name, tt := range map[string]struct {
-		live, limit uint64
-		want        string
+		live  []uint64 // as it is seen, the last one again and again
+		limit uint64
+		want  string
 	}{
-		"fits":          {700 << 20, limit, ""},
-		"does not fit":  {750 << 20, limit, "spec.workload: 65536 rows fill 750 of the 1000 MiB"},
-		"without bound": {1 << 40, 0, ""},
+		"fits":          {[]uint64{700 << 20}, limit, ""},
+		"does not fit":  {[]uint64{750 << 20}, limit, "spec.workload: 65536 rows fill 750 of the 1000 MiB"},
+		"garbage":       {[]uint64{900 << 20, 100 << 20}, limit, ""},
+		"without bound": {[]uint64{1 << 40}, 0, ""},
 	} {
 		l := startSet(t, database("a"))
 		n := l.Node(0)
-		n.cfg.Memory = func() (uint64, uint64) { return tt.live, tt.limit }
+		n.cfg.Memory = func() (uint64, uint64) {
+			live := tt.live[0]
+			tt.live = tt.live[min(1, len(tt.live)-1):]
+			return live, tt.limit
+		}
 		w := manyRows{tenRows{place: n.topology.Placement()}, 2 * rowsPerSign, func() {}}
 		var err error
-		if callErr := n.call(t.Context(), func() { err = n.loop.fill(&admin.LoadRequest{Dataset: "d"}, w) }); callErr != nil {
+		if callErr := n.call(t.Context(), func() { err = n.loop.fill(&admin.LoadRequest{Dataset: "d"}, w, n.checkMemory) }); callErr != nil {
 			t.Fatal(callErr)
 		}
 		var refused *admin.BadRequest
