@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
@@ -16,7 +17,7 @@ func (s *scope) collect(ctx context.Context) error {
 		s.condition(v1alpha1.ConditionMeasured, false, "Collecting", fmt.Sprintf("%d of %d workers have reported", done, len(s.workers)))
 		return nil
 	}
-	if err := s.checkReports(ctx); err != nil {
+	if checked, err := s.checkReports(ctx); !checked || err != nil {
 		return err
 	}
 	s.condition(v1alpha1.ConditionMeasured, true, "Reported", fmt.Sprintf("all %d workers have reported", len(s.workers)))
@@ -24,10 +25,16 @@ func (s *scope) collect(ctx context.Context) error {
 	return nil
 }
 
-// checkReports ends the run when a report cannot be read.
-func (s *scope) checkReports(ctx context.Context) error {
-	s.reading.Lock()
+// reportsRetry is how long a run waits before it looks again whether another one's reports are still in memory.
+const reportsRetry = 200 * time.Millisecond
+
+// checkReports ends the run when a report cannot be read. It returns false while another run's reports are in memory.
+func (s *scope) checkReports(ctx context.Context) (checked bool, err error) {
+	if !s.reading.TryLock() {
+		s.again = reportsRetry
+		return false, nil
+	}
 	defer s.reading.Unlock()
-	_, err := s.readReports(ctx, s.workers)
-	return err
+	_, err = s.readReports(ctx, s.workers)
+	return true, err
 }

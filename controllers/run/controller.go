@@ -65,7 +65,7 @@ type Reconciler struct {
 	Wait func(ctx context.Context, d time.Duration) error
 
 	// reading is held while the reports of a run are in memory. They take as much as their workers like, up to a bound: one run's at a
-	// time fit.
+	// time fit. Nobody holds it for longer than it takes to read them and to sum them up, and no reconciliation waits for it.
 	reading sync.Mutex
 	// memory has what is remembered of each run, by its name.
 	memory sync.Map

@@ -159,6 +159,8 @@ func (s *scope) document(ctx context.Context, f *judge.Facts, workers []workerSt
 			return nil, err
 		}
 	}
+	// Other runs' reports need not wait for this history.
+	f.CheckHistory()
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	if f.Reports, err = s.readReports(ctx, workers); err != nil {

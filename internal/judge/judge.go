@@ -50,6 +50,9 @@ type Facts struct {
 	Unaudited  error
 	// History is what clients saw, when a check needs it.
 	History *history.History
+
+	historyChecked bool
+	historyChecks  []workload.Check
 }
 
 // Document is the result of a run whose schedule is over.
@@ -128,6 +131,17 @@ func (f *Facts) checks() (checks []workload.Check) {
 	if f.Audits != nil {
 		checks = audit.Verify(&f.Layout, p.Workload, *f.Audits, result.MergeLedgers(f.Reports), p.Run.Spec.Verify)
 	}
+	f.CheckHistory()
+	return append(checks, f.historyChecks...)
+}
+
+// CheckHistory carries out what spec.verify asks of the history, which it lets go then. Document does so unless it was done before:
+// the check needs no reports, takes much longer than all the rest, and its memory is better free before the reports are read.
+func (f *Facts) CheckHistory() {
+	if f.historyChecked {
+		return
+	}
+	p := f.Plan
 	if f.History != nil {
 		f.History.KeyName = p.Workload.KeyName
 	}
@@ -140,7 +154,7 @@ func (f *Facts) checks() (checks []workload.Check) {
 		if f.History.ClockError > 0 && isolation.Implies(level, isolation.StrongSnapshotIsolation) {
 			c.Message += fmt.Sprintf(" (the clients' clocks are at most %s apart)", rtt.Round(f.History.ClockError))
 		}
-		checks = append(checks, c)
+		f.historyChecks = append(f.historyChecks, c)
 	}
-	return checks
+	f.History, f.historyChecked = nil, true
 }

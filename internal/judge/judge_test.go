@@ -201,6 +201,23 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// A history may be checked, and let go, before the reports are there: the document is the same.
+func TestHistoryCheckedBefore(t *testing.T) {
+	verify := []v1alpha1.Verification{v1alpha1.VerifyConvergence, v1alpha1.VerifyStrictSerializable}
+	whole, before := measured(t), measured(t)
+	whole.Plan.Run.Spec.Verify, before.Plan.Run.Spec.Verify = verify, verify
+	reports := before.Reports
+	before.Reports = nil
+	before.CheckHistory()
+	if before.History != nil {
+		t.Error("a history that is checked still takes its memory")
+	}
+	before.Reports = reports
+	if diff := cmp.Diff(document(t, whole).Checks, document(t, before).Checks); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // What a fault has taken for good, and what that has left unfinished, stands with the fault.
 func TestFaultsOfADocument(t *testing.T) {
 	f := measured(t)
