@@ -109,8 +109,8 @@ type expansion struct {
 	abilities check.Abilities
 	databases []template
 	problems  manifest.Problems
-	// shared has a run for each hash of a database: others on an equal one have the same. There may be thousands of points, and
-	// databases take most of their memory.
+	// shared has a run for the whole SHA-256 of each database and its network: others on an equal one have the same. There may be
+	// thousands of points, and databases take most of their memory.
 	shared sync.Map
 	// taken are the names of runs. Searches name theirs when they make them.
 	naming sync.Mutex
@@ -459,7 +459,7 @@ func (x *expansion) validate(made *Run, db, run map[string]any, full bool) manif
 	}
 	sum = sha256.Sum256(text)
 	made.DatabaseHash = hex.EncodeToString(sum[:4])
-	if same, ok := x.shared.LoadOrStore(made.DatabaseHash, made); ok {
+	if same, ok := x.shared.LoadOrStore(sum, made); ok {
 		made.Database, made.Profile = same.(*Run).Database, same.(*Run).Profile
 	}
 	return nil
