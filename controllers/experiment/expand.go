@@ -31,7 +31,7 @@ type expansions struct {
 	uses int64
 }
 
-// keptRuns is how many runs the experiments that are kept have together, but for the last one's: some 40 MB.
+// keptRuns is how many runs the experiments that are kept can have together, but for the last one's: some 40 MB.
 const keptRuns = experiment.MaxPoints
 
 // expansion is an expanded experiment, or why there is none.
@@ -64,7 +64,7 @@ func (x *expansions) put(name types.NamespacedName, e *expansion) {
 		x.kept = map[types.NamespacedName]*expansion{}
 	}
 	if e.experiment != nil {
-		e.runs = len(e.experiment.Runs())
+		e.runs = e.experiment.MostRuns
 	}
 	x.uses++
 	e.used = x.uses

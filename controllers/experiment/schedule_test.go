@@ -177,11 +177,7 @@ func TestExpansionsAreForgotten(t *testing.T) {
 // Of large experiments those that were used last are kept, and as many as fit.
 func TestExpansionsAreBounded(t *testing.T) {
 	large := func(runs int) *expansion {
-		point := &experiment.Point{}
-		for range runs {
-			point.Runs = append(point.Runs, &experiment.Run{})
-		}
-		return &expansion{of: "first", experiment: &experiment.Experiment{Points: []*experiment.Point{point}}}
+		return &expansion{of: "first", experiment: &experiment.Experiment{MostRuns: runs}}
 	}
 	var x expansions
 	name := func(n string) types.NamespacedName { return types.NamespacedName{Name: n} }

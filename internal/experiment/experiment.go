@@ -42,6 +42,8 @@ type Experiment struct {
 	Searches []*Search
 	// Claims in the order of the manifest.
 	Claims []v1alpha1.Claim
+	// MostRuns is how many runs there can be: those of searches, which are made one after the other, too.
+	MostRuns int
 
 	source string
 	object *v1alpha1.Experiment
@@ -208,6 +210,7 @@ func (x *expansion) size() {
 			break
 		}
 	}
+	x.MostRuns = n
 	if n > MaxPoints {
 		x.problem("spec.sweep", "", "%s x %s is %d points or more: an experiment has at most %d", strings.Join(factors, " x "), what, n, MaxPoints)
 	}

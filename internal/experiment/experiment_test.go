@@ -60,6 +60,9 @@ spec: {engine: {name: calvin}, regions: [{name: us-west-2}, {name: ap-northeast-
 			if strings.Join(got, "\n") != strings.Join(tc.want, "\n") {
 				t.Errorf("runs:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
 			}
+			if e.MostRuns != len(got) {
+				t.Errorf("there are said to be at most %d runs, and %d are", e.MostRuns, len(got))
+			}
 			if len(names) != len(got) {
 				t.Errorf("%d runs have %d names", len(got), len(names))
 			}
@@ -70,6 +73,14 @@ spec: {engine: {name: calvin}, regions: [{name: us-west-2}, {name: ap-northeast-
 // searched is small with a search of an open loop's rate, from 50/s on.
 func searched(t *testing.T, search string) string {
 	return replaced(t, "clientsPerRegion: 2,", "arrival: Poisson, ratePerSecond: 50,", sweepLine, "- {path: spec.workload.smallbank.hotPercent, values: [0]}\n  search: "+search)
+}
+
+// An experiment takes memory for all probes that its searches may make, though there is one for each to begin with.
+func TestMostRunsOfSearches(t *testing.T) {
+	e := mustRead(t, searched(t, "{maxRatePerSecond: 100, maxProbes: 7, peakPercents: [75, 100]}"))
+	if e.MostRuns != 2*(7+2) || len(e.Runs()) != 2 {
+		t.Errorf("at most %d runs, and %d to begin with; want %d and 2", e.MostRuns, len(e.Runs()), 2*(7+2))
+	}
 }
 
 func TestSweptValuesArriveInTheManifests(t *testing.T) {
