@@ -78,6 +78,14 @@ func (x *expansions) put(name types.NamespacedName, e *expansion) {
 	}
 }
 
+// expand expands an experiment when no other one is being expanded. One that panics, which its reconciliation survives, leaves the
+// others their turn.
+func (x *expansions) expand(b *manifest.Bundle, e *v1alpha1.Experiment, a check.Abilities) (*experiment.Experiment, error) {
+	x.expanding.Lock()
+	defer x.expanding.Unlock()
+	return experiment.New(b, e, a)
+}
+
 func (x *expansions) forget(name types.NamespacedName) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -93,10 +101,8 @@ func (s *scope) expand(ctx context.Context) error {
 	name := client.ObjectKeyFromObject(s.experiment)
 	x, ok := s.expansions.get(name, of)
 	if !ok {
-		s.expansions.expanding.Lock()
 		x = &expansion{of: of}
-		x.experiment, x.err = experiment.New(bundle, s.experiment.DeepCopy(), s.Abilities)
-		s.expansions.expanding.Unlock()
+		x.experiment, x.err = s.expansions.expand(bundle, s.experiment.DeepCopy(), s.Abilities)
 		s.expansions.put(name, x)
 	}
 	if problems, ok := check.As(x.err); ok && problems.NotFound() {
