@@ -468,7 +468,24 @@ func (x *expansion) validate(made *Run, db, run map[string]any, full bool) manif
 	return nil
 }
 
-func (x *expansion) runName(hash string) string { return x.Name + "-" + hash[:8] }
+const (
+	// maxRunName is how long the name of a BenchmarkRun may be.
+	maxRunName = 32
+	// searchDigits are the digits of the names of a search's runs.
+	searchDigits = 12
+)
+
+// runName names a run after its experiment and all that it is. Searches make their runs as outcomes arrive: were two of them given the
+// same name, the first to come would keep it, and an operator that starts again could take each for the other. Their names have
+// twelve digits, so that this is as good as impossible; the experiment's name is cut to make room, and is therefore part of the hash.
+func (x *expansion) runName(hash string) string {
+	if x.object.Spec.Search == nil {
+		return x.Name + "-" + hash[:8]
+	}
+	sum := sha256.Sum256([]byte(x.Name + " " + hash))
+	room := maxRunName - searchDigits - 1
+	return x.Name[:min(len(x.Name), room)] + "-" + hex.EncodeToString(sum[:])[:searchDigits]
+}
 
 // names gives each run a name of its own.
 func (x *expansion) names() {
@@ -477,7 +494,8 @@ func (x *expansion) names() {
 	}
 }
 
-// name gives another name to a run whose name is taken: eight digits are few where there are thousands of runs.
+// name gives another name to a run whose name is taken: eight digits are few where there are thousands of runs. Those of searches
+// have another one's name only where they are equal, and then it does not matter which is which.
 func (x *expansion) name(run *Run) {
 	x.naming.Lock()
 	defer x.naming.Unlock()

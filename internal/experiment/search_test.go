@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -92,6 +93,38 @@ func TestSearch(t *testing.T) {
 				t.Errorf("%d probes (%s), want at most %d", len(s.Probes), s.Said(), c.probes)
 			}
 		})
+	}
+}
+
+// Names of a search's runs depend on none that was made before, fit a BenchmarkRun, and differ between experiments whose names begin
+// alike.
+func TestNamesOfSearchedRuns(t *testing.T) {
+	first := strings.Repeat("ab", 32)
+	second := first[:8] + strings.Repeat("c", 56)
+	seen := map[string]bool{}
+	for _, experiment := range []string{"peak", "an-experiment-of-23-abc", "an-experiment-of-23-abd"} {
+		named := func(hashes ...string) map[string]string {
+			x := &expansion{Experiment: &Experiment{Name: experiment, object: &v1alpha1.Experiment{}}, taken: map[string]bool{}}
+			x.object.Spec.Search = &v1alpha1.RateSearch{}
+			names := map[string]string{}
+			for _, h := range hashes {
+				run := &Run{hash: h, Run: &v1alpha1.BenchmarkRun{}}
+				run.Run.Name = x.runName(h)
+				x.name(run)
+				names[h] = run.Run.Name
+			}
+			return names
+		}
+		forward, backward := named(first, second), named(second, first)
+		if !maps.Equal(forward, backward) {
+			t.Errorf("%v; made in the other order %v", forward, backward)
+		}
+		for _, n := range forward {
+			if seen[n] || len(n) != min(len(experiment), 19)+1+12 || len(n) > 32 {
+				t.Errorf("a run of %s is called %s", experiment, n)
+			}
+			seen[n] = true
+		}
 	}
 }
 
