@@ -28,9 +28,11 @@ type epochs struct {
 	head                  Heads // the last cut agreed on
 	tail                  Heads // the last cut committed
 	// cuts are those that others may ask for, from number first on, with the last one at least.
-	cuts   []Heads
-	first  uint64
-	behind bool // others have forgotten what this replica lacks
+	cuts  []Heads
+	first uint64
+	// behind says that others have forgotten what this replica lacks. It commits nothing more, but follows the cuts: as
+	// a coordinator it may have to give them to others.
+	behind bool
 
 	fetching bool // a timer is set
 	asked    geo.NodeID
@@ -100,7 +102,7 @@ func (e *epochs) init(r *Replica, p protocol.Params) {
 // agreed takes a cut that was agreed on. Heads never go back: a coordinator may not know all that its predecessor has
 // proposed.
 func (e *epochs) agreed(h Heads) {
-	if len(h) != e.r.nodes || e.behind {
+	if len(h) != e.r.nodes {
 		return
 	}
 	cut := slices.Clone(e.head)
@@ -114,12 +116,14 @@ func (e *epochs) agreed(h Heads) {
 	e.advance()
 }
 
-// append adds a cut to those to be committed.
+// append adds a cut, to be committed unless this replica is too far behind.
 func (e *epochs) append(cut Heads) {
 	e.agreedCuts++
 	e.head = cut
 	e.cuts = append(e.cuts, cut)
-	e.queue.Push(cut)
+	if !e.behind {
+		e.queue.Push(cut)
+	}
 	for n, head := range cut {
 		e.r.logs.all[n].cut = head
 	}
@@ -471,7 +475,13 @@ func (e *epochs) answer() {
 // collect forgets the cuts up to number low and their batches, which all replicas have committed, and the oldest where
 // there are too many.
 func (e *epochs) collect(low uint64) {
-	for len(e.cuts) > 1 && e.first < e.committed && (e.first <= low || len(e.cuts) > keepCuts || e.r.logs.kept > keepBytes) {
+	forgettable := func() bool {
+		if e.behind {
+			return len(e.cuts) > keepCuts
+		}
+		return e.first < e.committed && (e.first <= low || len(e.cuts) > keepCuts || e.r.logs.kept > keepBytes)
+	}
+	for len(e.cuts) > 1 && forgettable() {
 		for n, head := range e.cuts[0] {
 			e.r.logs.drop(geo.NodeID(n), head)
 		}
@@ -490,8 +500,7 @@ func (e *epochs) snapshot() []byte {
 	return b
 }
 
-// restore takes the cuts that are missing from a snapshot. A replica that lacks others, too, cannot commit any more: it
-// says so to its clients.
+// restore takes the cuts that are missing from a snapshot.
 func (e *epochs) restore(data []byte) {
 	r := codec.NewReader(data)
 	first, count := r.Uvarint(), r.Uvarint()
@@ -501,13 +510,24 @@ func (e *epochs) restore(data []byte) {
 			return
 		}
 		if number > e.agreedCuts+1 {
-			e.behind = true
-			e.r.local.abandon()
-			return
+			e.fallBehind(number, cut)
 		}
 		if number == e.agreedCuts+1 {
 			e.append(cut)
 		}
 	}
 	e.advance()
+}
+
+// fallBehind gives up to commit, since the cuts before a number are gone, and says so to clients. The replica follows
+// the cuts from there on. Of the batches in later epochs it keeps what it has: it has acknowledged them, and others may
+// have to ask for them.
+func (e *epochs) fallBehind(number uint64, cut Heads) {
+	e.behind = true
+	e.queue = fifo.Queue[Heads]{}
+	e.cuts, e.first, e.agreedCuts = nil, number, number-1
+	for n, head := range cut {
+		e.r.logs.drop(geo.NodeID(n), head)
+	}
+	e.r.local.abandon()
 }

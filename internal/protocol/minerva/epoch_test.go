@@ -20,9 +20,10 @@ import (
 
 // world is an Env of one replica whose messages and answers are kept.
 type world struct {
-	now     time.Duration
-	batches []*Batch
-	answers []txn.Outcome
+	now              time.Duration
+	batches          []*Batch
+	acknowledgements int
+	answers          []txn.Outcome
 }
 
 func (w *world) Now() time.Duration                  { return w.now }
@@ -30,8 +31,13 @@ func (w *world) After(time.Duration, protocol.Timer) {}
 func (w *world) Reply(o txn.Outcome)                 { w.answers = append(w.answers, o) }
 func (w *world) Rand() *rand.Rand                    { return rand.New(rand.NewPCG(1, 1)) }
 func (w *world) Send(_ geo.NodeID, m protocol.Message) {
-	if b, ok := m.(*Batch); ok && (len(w.batches) == 0 || w.batches[len(w.batches)-1] != b) {
-		w.batches = append(w.batches, b)
+	switch m := m.(type) {
+	case *Batch:
+		if len(w.batches) == 0 || w.batches[len(w.batches)-1] != m {
+			w.batches = append(w.batches, m)
+		}
+	case *Acknowledgement:
+		w.acknowledgements++
 	}
 }
 

@@ -123,9 +123,10 @@ func (g *batchLog) get(number uint64) *Batch {
 	return g.batches[number-g.first]
 }
 
-// receive takes a batch of another replica, from it or from one that passes it on.
+// receive takes a batch of another replica, from it or from one that passes it on. A replica that is too far behind
+// would keep it for ever, so it does not take it, nor acknowledge it.
 func (l *logs) receive(from geo.NodeID, m *Batch) {
-	if int(m.Origin) >= l.r.nodes || m.Origin == l.r.self || m.Number == 0 {
+	if int(m.Origin) >= l.r.nodes || m.Origin == l.r.self || m.Number == 0 || l.r.epochs.behind {
 		return
 	}
 	l.put(m)
@@ -201,7 +202,9 @@ func (l *logs) requested(from geo.NodeID, m *Request) {
 func (l *logs) drop(origin geo.NodeID, number uint64) {
 	g := &l.all[origin]
 	for g.first <= number && len(g.batches) > 0 {
-		l.kept -= g.batches[0].size
+		if b := g.batches[0]; b != nil { // one that is too far behind may lack some
+			l.kept -= b.size
+		}
 		g.batches[0] = nil
 		g.batches = g.batches[1:]
 		g.first++

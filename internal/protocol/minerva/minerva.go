@@ -264,8 +264,12 @@ func (r *Replica) Roles() []string {
 }
 
 // Pending implements protocol.Replica: own transactions without an answer, epochs that are not committed here, batches
-// that have proofs and are in no epoch, and replicas that live and have not committed what this one has.
+// that have proofs and are in no epoch, and replicas that live and have not committed what this one has. One that is
+// too far behind is never quiet: its rows are not those of the others, and are not to be compared with them.
 func (r *Replica) Pending() int {
+	if r.epochs.behind {
+		return 1
+	}
 	n := r.local.open.Len() + r.epochs.queue.Len()
 	if r.logs.uncut() {
 		n++

@@ -1,6 +1,7 @@
 package minerva
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -63,8 +64,65 @@ func TestSnapshot(t *testing.T) {
 	lost.Submit(simtest.Txn(txn.MakeID(2, 1), "r1"))
 	lost.epochs.restore(r.epochs.snapshot())
 	lost.Submit(simtest.Txn(txn.MakeID(2, 2), "r1"))
-	if len(seen.answers) != 2 || seen.answers[0].Status != txn.Unknown || seen.answers[1].Status != txn.Refused || lost.Pending() != 0 {
+	if len(seen.answers) != 2 || seen.answers[0].Status != txn.Unknown || seen.answers[1].Status != txn.Refused || lost.Pending() != 1 {
 		t.Errorf("a replica that is too far behind answers %+v, with %d pending", seen.answers, lost.Pending())
+	}
+}
+
+// A replica that is too far behind while it waits for a batch has nothing left to commit when the batch comes. It takes
+// no further batches, but it follows the cuts: it may have to give them to others.
+func TestTooFarBehind(t *testing.T) {
+	r, w := alone(t, 0, nil)
+	for i := range uint64(5) {
+		epoch(r, w, 10*i+1, "a1+1")
+	}
+	r.epochs.collect(3)
+	lost, seen := alone(t, 2, nil)
+	lost.Submit(simtest.Txn(txn.MakeID(2, 1), "a1+1"))
+	lost.epochs.agreed(Heads{1, 0, 1})
+	lost.epochs.restore(r.epochs.snapshot())
+	for _, b := range w.batches {
+		lost.Receive(0, b)
+		lost.Receive(0, &Proof{b.Number})
+	}
+	if len(seen.answers) != 1 || seen.answers[0].Status != txn.Unknown || lost.epochs.committed != 0 {
+		t.Errorf("a replica that is too far behind answers %+v, and commits %d epochs", seen.answers, lost.epochs.committed)
+	}
+	if n := len(lost.logs.all[0].batches); n > 0 || seen.acknowledgements > 0 {
+		t.Errorf("it keeps %d batches and has sent %d acknowledgements", n, seen.acknowledgements)
+	}
+	if lost.Pending() != 1 || lost.logs.uncut() {
+		t.Errorf("%d pending, want 1; it has batches that are in no epoch: %v", lost.Pending(), lost.logs.uncut())
+	}
+
+	epoch(r, w, 51, "a1+1")
+	lost.epochs.agreed(r.epochs.head)
+	if !slices.Equal(lost.epochs.snapshot(), r.epochs.snapshot()) {
+		t.Errorf("it has cuts %v from number %d on, want %v from %d", lost.epochs.cuts, lost.epochs.first, r.epochs.cuts, r.epochs.first)
+	}
+}
+
+// A replica that is too far behind keeps as many cuts as others, and the batches that it has acknowledged with them.
+func TestCollectBehind(t *testing.T) {
+	r, w := alone(t, 0, nil)
+	for i := range uint64(5) {
+		epoch(r, w, 10*i+1, "a1+1")
+	}
+	r.epochs.collect(3)
+	lost, _ := alone(t, 2, nil)
+	for _, b := range append(w.batches[:2:2], w.batches[3:]...) { // the third one is lost
+		lost.Receive(0, b)
+	}
+	lost.epochs.restore(r.epochs.snapshot())
+	if g := &lost.logs.all[0]; g.get(4) != nil || g.get(5) != w.batches[4] {
+		t.Errorf("batches from number %d on are kept: %v; want the last, of which others may know nothing", g.first, g.batches)
+	}
+	for n := range uint64(keepCuts) {
+		lost.epochs.agreed(Heads{6 + n, 0, 0})
+	}
+	lost.epochs.collect(0)
+	if n := len(lost.epochs.cuts); n != keepCuts || len(lost.logs.all[0].batches) > 0 {
+		t.Errorf("%d cuts and %d batches are kept, want %d and none", n, len(lost.logs.all[0].batches), keepCuts)
 	}
 }
 
