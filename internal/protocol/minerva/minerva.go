@@ -280,8 +280,8 @@ func (r *Replica) Pending() int {
 	return n
 }
 
-// Steps implements protocol.Worker. Those of conflict graphs and searches take 60 to 90 ns in BenchmarkEpoch, a third of
-// what simulators charge for one.
+// Steps implements protocol.Worker. Those of conflict graphs and searches take 60 to 90 ns in BenchmarkEpoch, a third
+// of what simulators charge for one.
 func (r *Replica) Steps() int64 { return (r.epochs.conflicts.steps + r.epochs.solved.Steps) / 3 }
 
 // Counters implements protocol.Replica.
