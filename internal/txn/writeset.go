@@ -12,6 +12,22 @@ type WriteEntry struct {
 	Deleted bool
 }
 
+// Own gives writes their own copies of their values, all in one piece, so that rows do not keep the whole message in
+// memory that the values came in.
+func Own(writes []WriteEntry) {
+	n := 0
+	for i := range writes {
+		n += len(writes[i].Value)
+	}
+	all := make([]byte, 0, n)
+	for i := range writes {
+		w := &writes[i]
+		from := len(all)
+		all = append(all, w.Value...)
+		w.Value = all[from:len(all):len(all)]
+	}
+}
+
 // WriteSet gathers a transaction's writes until it commits, in the order of keys. The zero value is empty.
 type WriteSet struct{ entries []WriteEntry }
 

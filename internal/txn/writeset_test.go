@@ -75,3 +75,15 @@ func TestWriteSetScan(t *testing.T) {
 		}
 	}
 }
+
+// Writes that own their values keep nothing of what these came in, nor can one value grow into the next.
+func TestOwn(t *testing.T) {
+	message := []byte("onetwo")
+	writes := []WriteEntry{{Key: "a", Value: message[:3]}, {Key: "b", Deleted: true}, {Key: "c", Value: message[3:]}}
+	Own(writes)
+	clear(message)
+	_ = append(writes[0].Value, "more"...)
+	if a, c := string(writes[0].Value), string(writes[2].Value); a != "one" || c != "two" || !writes[1].Deleted {
+		t.Errorf("values %q and %q, want one and two; the second is deleted: %v", a, c, writes[1].Deleted)
+	}
+}

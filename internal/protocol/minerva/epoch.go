@@ -49,6 +49,7 @@ type epochs struct {
 	spans   []span // by replica
 	rest    []int32
 	results []txn.Outcome // of own transactions executed again
+	owned   []txn.WriteEntry
 
 	transactions, valid, stale, cascading, conflicting, unexecuted int64
 	chains, validated, applied, reexecutedRows, requests           int64
@@ -412,24 +413,18 @@ func (e *epochs) apply() {
 	}
 }
 
-// write writes rows into the store. Their values would keep whole batches in memory, so they are copied, all into one
-// piece.
+// write writes rows into the store, with values of their own: the batches belong to others, too.
 func (e *epochs) write(id txn.ID, writes []txn.WriteEntry) {
-	size := 0
-	for i := range writes {
-		size += len(writes[i].Value)
-	}
-	room := make([]byte, 0, size)
-	for i := range writes {
-		w := &writes[i]
-		if w.Deleted {
+	e.owned = append(e.owned[:0], writes...)
+	txn.Own(e.owned)
+	for i := range e.owned {
+		if w := &e.owned[i]; w.Deleted {
 			e.r.store.Delete(w.Key)
-			continue
+		} else {
+			e.r.store.Put(w.Key, w.Value, id)
 		}
-		from := len(room)
-		room = append(room, w.Value...)
-		e.r.store.Put(w.Key, room[from:len(room):len(room)], id)
 	}
+	clear(e.owned)
 }
 
 // reexecute executes what is not valid, in the order of replicas and their logs, each on what those before have

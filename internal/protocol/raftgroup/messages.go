@@ -271,18 +271,3 @@ func WritesString(writes []txn.WriteEntry) string {
 	}
 	return b.String()
 }
-
-// Own copies the values of writes, so that rows do not keep the whole entry of a log in memory.
-func Own(writes []txn.WriteEntry) {
-	n := 0
-	for i := range writes {
-		n += len(writes[i].Value)
-	}
-	all := make([]byte, 0, n)
-	for i := range writes {
-		w := &writes[i]
-		from := len(all)
-		all = append(all, w.Value...)
-		w.Value = all[from:len(all):len(all)]
-	}
-}

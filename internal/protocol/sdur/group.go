@@ -9,6 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
 	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
 )
 
 // An entry of a group's log is a time of its leader's clock, which is later than all before and earlier than all
@@ -146,7 +147,7 @@ func (g *group) Apply(entry []byte) {
 		switch kind := r.Uint8(); kind {
 		case commandDeliver:
 			x := &delivery{name: raftgroup.ReadName(&r), Update: readUpdate(&r), earliest: clock}
-			raftgroup.Own(x.Writes)
+			txn.Own(x.Writes)
 			g.deliver(x)
 		case commandDecide:
 			g.applyDecide(raftgroup.ReadName(&r), readEnding(&r))

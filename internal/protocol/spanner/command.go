@@ -52,7 +52,7 @@ func readEffect(r *codec.Reader, kind uint8) *effect {
 		e.reads = r.Ranges()
 		e.anchor, e.participants = int(r.UvarintMax(raftgroup.MaxShard)), raftgroup.ReadShards(r)
 	}
-	raftgroup.Own(e.writes)
+	txn.Own(e.writes)
 	return e
 }
 
