@@ -539,7 +539,7 @@ func TestUndeclaredDisturbances(t *testing.T) {
 			fillNode(w, 50*time.Minute)
 			disturb(admin.Disturbance{Cut: []int{1}}, time.Millisecond)(w)
 		}, says: []string{"us-west-2/0/0: cut off from node ap-northeast-1/0/0 from"}},
-		"more is done to a node than its log holds": {attack: func(w *world) { fillNode(w, 0) }, says: []string{"us-west-2/0/0: unknown, since it was disturbed more than 1000 times from -2s to 1ms"}},
+		"more is done to a node than its log holds": {attack: func(w *world) { fillNode(w, 0) }, says: []string{"us-west-2/0/0: unknown, since it was disturbed more often than the 1000 times that its log has kept from -2s to 1ms"}},
 		"the log of a sidecar is full, of earlier runs": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) { fillSidecar(w, 50*time.Minute) },
 			faults: "[{name: slow, at: 2s, duration: 4s, networkDelay: {between: {}, delay: 10ms}}]"},
 		"the sidecars' files, and the log of a sidecar is full": {emulation: v1alpha1.EmulationSidecar, attack: func(w *world) {

@@ -59,7 +59,7 @@ func (in *clusterInjector) readLogs(ctx context.Context) error {
 		in.nodeTracks = append(in.nodeTracks, in.timeline.NodeTrack(id, logs[i].log, logs[i].zero, logs[i].within, nodeFaults))
 		in.losses = append(in.losses, in.timeline.Losses(id, logs[i].log, logs[i].zero)...)
 		if log := logs[i].log; log.ForgottenUntil != 0 {
-			in.forgotten(in.timeline.Plan.Topology.NodeName(id), fmt.Sprintf("it was disturbed more than %d times", admin.MaxLog), log.ForgottenUntil+logs[i].zero)
+			in.forgotten(in.timeline.Plan.Topology.NodeName(id), fmt.Sprintf("it was disturbed more often than the %d times that its log has kept", len(log.Entries)), log.ForgottenUntil+logs[i].zero)
 		}
 	}
 	return nil

@@ -191,8 +191,13 @@ type LogEntry struct {
 	Disturbance Disturbance    `json:"disturbance"`
 }
 
-// MaxLog is how many entries a log keeps: the last ones, since a node lives for many runs.
-const MaxLog = 1000
+const (
+	// MaxLog is how many entries a log keeps: the last ones, since a node lives for many runs.
+	MaxLog = 1000
+	// MaxLogValues is how many values the disturbances of these entries have together. Of disturbances that cut a node off from
+	// thousands of others, fewer entries than MaxLog are kept, so that a log always fits into an answer.
+	MaxLogValues = 40_000
+)
 
 // Change notes that something else is done to the node from now on; nil or nothing ends what was.
 func (l *Log) Change(now time.Duration, d *Disturbance) {
@@ -202,11 +207,23 @@ func (l *Log) Change(now time.Duration, d *Disturbance) {
 	if d.Same(nil) {
 		return
 	}
-	if len(l.Entries) == MaxLog {
-		l.ForgottenUntil = *l.Entries[0].To
-		l.Entries = slices.Delete(l.Entries, 0, 1)
-	}
 	l.Entries = append(l.Entries, LogEntry{From: now, Disturbance: *d})
+	values := 0
+	for i := range l.Entries {
+		values += l.Entries[i].Disturbance.values()
+	}
+	dropped := 0
+	for ; len(l.Entries)-dropped > MaxLog || values > MaxLogValues && dropped < len(l.Entries)-1; dropped++ {
+		l.ForgottenUntil = *l.Entries[dropped].To
+		values -= l.Entries[dropped].Disturbance.values()
+	}
+	l.Entries = slices.Delete(l.Entries, 0, dropped)
+}
+
+// values is how many values a disturbance has as JSON, or a few more.
+func (d *Disturbance) values() int {
+	const ofLink, others = 10, 5
+	return ofLink*len(d.Links) + len(d.Cut) + len(d.Lost) + others
 }
 
 // DisturbedLink is the emulated link to the nodes of a region, and the one back, which acknowledgements take.

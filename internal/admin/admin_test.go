@@ -1,8 +1,12 @@
 package admin
 
 import (
+	"bytes"
+	"encoding/json"
 	"testing"
 	"time"
+
+	"github.com/geobench/geobench/internal/geo"
 )
 
 func TestAgendaAt(t *testing.T) {
@@ -43,5 +47,31 @@ func TestLog(t *testing.T) {
 	}
 	if e := l.Entries; len(e) != MaxLog || l.ForgottenUntil != 10 || e[0].From != 11 || *e[0].To != 12 || e[MaxLog-1].From != 9+2*MaxLog || e[MaxLog-1].To != nil {
 		t.Errorf("%d entries from %v to %v, forgotten until %v", len(e), e[0].From, e[len(e)-1].From, l.ForgottenUntil)
+	}
+}
+
+// A log fits into an answer however long its disturbances are, and says from when on it is complete.
+func TestLogOfLongDisturbances(t *testing.T) {
+	l := &Log{}
+	long := &Disturbance{Cut: make([]int, 5_000), SlowPercent: 5, ClockOffset: 5}
+	for range 31 {
+		long.Links = append(long.Links, DisturbedLink{To: "b", Link: geo.Link{Delay: 1, Jitter: 1, LossPPM: 1, BandwidthMbps: 1}, Back: geo.Link{Delay: 1, Jitter: 1, LossPPM: 1, BandwidthMbps: 1}})
+	}
+	kept := MaxLogValues / long.values()
+	for i := range 50 {
+		l.Change(time.Duration(10+i), long)
+	}
+	if e := l.Entries; len(e) != kept || l.ForgottenUntil != e[0].From || e[0].From != time.Duration(60-kept) || *e[0].To != e[1].From || e[kept-1].To != nil {
+		t.Errorf("%d entries from %v, forgotten until %v; want %d", len(e), e[0].From, l.ForgottenUntil, kept)
+	}
+	b, err := json.Marshal(l)
+	if n := bytes.Count(b, []byte{','}); err != nil || n > MaxLogValues || n < kept*5_000 {
+		t.Errorf("it has %d values, %v", n, err)
+	}
+	// One that is longer than a log is kept all the same.
+	l.Change(70, &Disturbance{Cut: make([]int, MaxLogValues)})
+	l.Change(80, &Disturbance{SlowPercent: 5})
+	if e := l.Entries; len(e) != 1 || e[0].From != 80 || l.ForgottenUntil != 80 {
+		t.Errorf("%d entries from %v, forgotten until %v", len(e), e[0].From, l.ForgottenUntil)
 	}
 }
