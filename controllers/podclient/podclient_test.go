@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -18,9 +20,12 @@ import (
 	"github.com/geobench/geobench/controllers/authority"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/identity/identitytest"
+	"github.com/geobench/geobench/internal/workload"
 )
 
 func TestHTTPWorkerClient(t *testing.T) {
@@ -106,7 +111,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		"a status of many links":    {`{"links": [`, `{}`, `]}`, statusBound},
 		"a status of a long reason": {`{"reason": "`, "0123456789", `"}`, statusBound},
 		"a log of many entries":     {`{"entries": [`, `{}`, `]}`, listBound},
-		"an audit of many shards":   {`{"shards": [`, `{}`, `]}`, listBound},
+		"an audit of many shards":   {`{"shards": [`, `{}`, `]}`, auditBound},
 		"a clock":                   {`{"wallNanoseconds": [`, `0`, `]}`, small},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,6 +150,61 @@ func TestAnswersAreBounded(t *testing.T) {
 	})
 	if _, err := New(credentials).Nodes("uid").Status(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "values") {
 		t.Errorf("%v, want that it has too many values", err)
+	}
+}
+
+// The largest answers of nodes that do what they should are within the bounds.
+func TestLargestAnswersAreRead(t *testing.T) {
+	all := make([]int, 16_384) // nodes of the largest layout
+	for i := range all {
+		all[i] = i
+	}
+	regions := make([]admin.LinkStatus, 32)
+	for i := range regions {
+		regions[i] = admin.LinkStatus{To: "ap-northeast-1", Bytes: 1 << 40, Messages: 1 << 40, RTT: strings.Repeat("x", 2000)}
+	}
+	status := &admin.Status{Links: regions, Disturbance: &admin.Disturbance{Cut: all, Lost: all}}
+	link := geo.Link{Delay: time.Minute, Jitter: time.Minute, LossPPM: 999_999, BandwidthMbps: 100_000}
+	links := &admin.Disturbance{SlowPercent: 100, ClockOffset: time.Hour}
+	for range 31 {
+		links.Links = append(links.Links, admin.DisturbedLink{To: "ap-northeast-1", Link: link, Back: link})
+	}
+	logs := map[string]*admin.Log{}
+	for name, d := range map[string]*admin.Disturbance{"of links": links, "of cuts": {Cut: all[:135]}, "of all nodes": {Cut: all, Lost: all}} {
+		log := &admin.Log{Process: "p"}
+		for i := range time.Duration(2 * admin.MaxLog) {
+			log.Change(time.Hour+i*time.Minute, d)
+		}
+		for i := range time.Duration(100 * 32) {
+			log.Fast = append(log.Fast, admin.FastLink{To: "ap-northeast-1", From: time.Hour + i, Until: 2*time.Hour + i, Median: time.Second})
+		}
+		logs[name] = log
+	}
+	sums := map[string]int64{}
+	for w := range uint64(1000) {
+		for i := range uint64(182) {
+			sums[workload.FindingName("12", "by-number", 163_830_000+w, i)] = math.MinInt64
+		}
+	}
+	largest := &admin.Audit{Shards: []audit.Shard{{Sums: sums}}}
+
+	credentials, folder := unitCredentials(t, "uid")
+	var answer any
+	addr := identitytest.Serve(t, folder, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(answer) })
+	nodes := New(credentials).Nodes("uid")
+	answer = status
+	if s, err := nodes.Status(t.Context(), addr); err != nil || !cmp.Equal(s, status) {
+		t.Errorf("the status is not read: %v", err)
+	}
+	for name, log := range logs {
+		answer = log
+		if l, err := nodes.Log(t.Context(), addr); err != nil || !cmp.Equal(l, log) {
+			t.Errorf("a log %s is not read: %v", name, err)
+		}
+	}
+	answer = largest
+	if a, err := nodes.Audit(t.Context(), addr); err != nil || !cmp.Equal(a, largest) {
+		t.Errorf("an audit of %d sums is not read: %v", len(sums), err)
 	}
 }
 
