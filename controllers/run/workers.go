@@ -354,8 +354,21 @@ func (s *scope) nodeLost(n *database.Node, before *snapshot) {
 	}
 }
 
-// mostReportValues is how many values the reports of a run may have together. Workers report some ten for each second of a run.
-const mostReportValues = 600_000
+// mostReportValues is how many values the reports of a run may have together: its plan says how many seconds they tell of.
+func mostReportValues(run *v1alpha1.BenchmarkRun, workers int) int {
+	const (
+		others   = 600_000 // windows, series and ledgers
+		ofSecond = 10      // result.Second has 8
+		ofSplit  = 40      // with result.Tenths it has 38
+	)
+	each := ofSecond
+	if len(run.Spec.Faults) > 0 {
+		each = ofSplit
+	}
+	l := &run.Spec.Load
+	seconds := int((l.Duration.Duration + time.Second - 1) / time.Second)
+	return others + workers*int(l.Repetitions)*seconds*each
+}
 
 // readReports reads what all workers have handed in. A report that its worker has not written, or that it has written by another
 // configuration or start than it was given, ends the run.
@@ -377,7 +390,7 @@ func (s *scope) readReports(ctx context.Context, workers []workerState) ([]*resu
 		configs[region] = identity.Digest(file)
 	}
 	var reports []*result.Report
-	left := mostReportValues
+	left := mostReportValues(s.run, len(workers))
 	for i := range workers {
 		w := &workers[i]
 		h := &deploy.HandIn{

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/result"
 )
 
 // What workers take of the machine follows from the run's manifest, not from the database's.
@@ -21,5 +24,51 @@ func TestProcessorsOfWorkers(t *testing.T) {
 	job := buildJob(run, db, &db.Spec.Regions[0], 1, "image", time.Minute, metav1.ObjectMeta{Name: "w"})
 	if env := job.Spec.Template.Spec.Containers[0].Env; !slices.Contains(env, corev1.EnvVar{Name: "GOMAXPROCS", Value: "2"}) {
 		t.Errorf("%v, want GOMAXPROCS 2", env)
+	}
+}
+
+// The reports of the longest runs that preflight admits are read, whatever happens in each of their seconds, and no run's are read
+// without end.
+func TestReportsOfLongRunsAreRead(t *testing.T) {
+	longest := check.Default(nil).Timeline
+	tenths := [10]int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+	for _, c := range []struct {
+		workers, repetitions int
+		duration             time.Duration
+		faults               bool
+	}{
+		{5, 1, longest, false},
+		{6, 1, 62 * time.Minute, true},
+		{32, 4, longest / 4, true},
+		{2, 10, longest/10 - time.Millisecond, true},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			run := &v1alpha1.BenchmarkRun{Spec: v1alpha1.BenchmarkRunSpec{Load: v1alpha1.Load{Duration: v1alpha1.DurationOf(c.duration), Repetitions: int32(c.repetitions)}}}
+			second := result.Second{Region: "us-west-2", Committed: 1, Aborted: 1, Failed: 1, Attempts: 3, Latency: []byte{1, 2}}
+			if c.faults {
+				run.Spec.Faults = make([]v1alpha1.Fault, 1)
+				second.Tenths = &result.Tenths{Committed: tenths, Aborted: tenths, Failed: tenths}
+			}
+			r := &result.Report{Kind: result.ReportKind, Version: result.ReportVersion, Workload: "w", Arrival: "Closed",
+				DurationMicroseconds: c.duration.Microseconds(), Repetitions: c.repetitions, Workers: []result.Worker{{Region: "us-west-2", Clients: 1}}}
+			for i := range c.repetitions {
+				for s := range int((c.duration + time.Second - 1) / time.Second) {
+					second.Repetition, second.Second = i+1, s
+					r.Timeline = append(r.Timeline, second)
+				}
+			}
+			b, err := r.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			left := mostReportValues(run, c.workers)
+			_, values, err := result.DecodeReport(b, left/c.workers)
+			if err != nil {
+				t.Errorf("each of %d workers has %d values in a run of %d: %v", c.workers, values, left, err)
+			}
+			if most := 2*c.workers*values + 600_000; left > most {
+				t.Errorf("%d values are read of a run whose reports have %d", left, c.workers*values)
+			}
+		})
 	}
 }
