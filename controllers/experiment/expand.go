@@ -78,8 +78,8 @@ func (x *expansions) put(name types.NamespacedName, e *expansion) {
 	}
 }
 
-// expand expands an experiment when no other one is being expanded. One that panics, which its reconciliation survives, leaves the
-// others their turn.
+// expand expands an experiment when no other one is being expanded. One that panics, which its reconciliation
+// survives, leaves the others their turn.
 func (x *expansions) expand(b *manifest.Bundle, e *v1alpha1.Experiment, a check.Abilities) (*experiment.Experiment, error) {
 	x.expanding.Lock()
 	defer x.expanding.Unlock()

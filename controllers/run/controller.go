@@ -64,8 +64,9 @@ type Reconciler struct {
 	// Wait waits for an instant.
 	Wait func(ctx context.Context, d time.Duration) error
 
-	// reading is held while the reports of a run are in memory. They take as much as their workers like, up to a bound: one run's at a
-	// time fit. Nobody holds it for longer than it takes to read them and to sum them up, and no reconciliation waits for it.
+	// reading is held while the reports of a run are in memory. They take as much as their workers like, up to a
+	// bound: one run's at a time fit. Nobody holds it for longer than it takes to read them and to sum them up, and
+	// no reconciliation waits for it.
 	reading sync.Mutex
 	// memory has what is remembered of each run, by its name.
 	memory sync.Map

@@ -111,8 +111,8 @@ type expansion struct {
 	abilities check.Abilities
 	databases []template
 	problems  manifest.Problems
-	// shared has a run for the whole SHA-256 of each database and its network: others on an equal one have the same. There may be
-	// thousands of points, and databases take most of their memory.
+	// shared has a run for the whole SHA-256 of each database and its network: others on an equal one have the same.
+	// There may be thousands of points, and databases take most of their memory.
 	shared sync.Map
 	// taken are the names of runs. Searches name theirs when they make them.
 	naming sync.Mutex
@@ -475,9 +475,10 @@ const (
 	searchDigits = 12
 )
 
-// runName names a run after its experiment and all that it is. Searches make their runs as outcomes arrive: were two of them given the
-// same name, the first to come would keep it, and an operator that starts again could take each for the other. Their names have
-// twelve digits, so that this is as good as impossible; the experiment's name is cut to make room, and is therefore part of the hash.
+// runName names a run after its experiment and all that it is. Searches make their runs as outcomes arrive: were two
+// of them given the same name, the first to come would keep it, and an operator that starts again could take each
+// for the other. Their names have twelve digits, so that this is as good as impossible; the experiment's name is cut
+// to make room, and is therefore part of the hash.
 func (x *expansion) runName(hash string) string {
 	if x.object.Spec.Search == nil {
 		return x.Name + "-" + hash[:8]
@@ -494,8 +495,8 @@ func (x *expansion) names() {
 	}
 }
 
-// name gives another name to a run whose name is taken: eight digits are few where there are thousands of runs. Those of searches
-// have another one's name only where they are equal, and then it does not matter which is which.
+// name gives another name to a run whose name is taken: eight digits are few where there are thousands of runs.
+// Those of searches have another one's name only where they are equal, and then it does not matter which is which.
 func (x *expansion) name(run *Run) {
 	x.naming.Lock()
 	defer x.naming.Unlock()

@@ -96,8 +96,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// Names of a search's runs depend on none that was made before, fit a BenchmarkRun, and differ between experiments whose names begin
-// alike.
+// Names of a search's runs depend on none that was made before, fit a BenchmarkRun, and differ between experiments
+// whose names begin alike.
 func TestNamesOfSearchedRuns(t *testing.T) {
 	first := strings.Repeat("ab", 32)
 	second := first[:8] + strings.Repeat("c", 56)

@@ -135,8 +135,9 @@ func (f *Facts) checks() (checks []workload.Check) {
 	return append(checks, f.historyChecks...)
 }
 
-// CheckHistory carries out what spec.verify asks of the history, which it lets go then. Document does so unless it was done before:
-// the check needs no reports, takes much longer than all the rest, and its memory is better free before the reports are read.
+// CheckHistory carries out what spec.verify asks of the history, which it lets go then. Document does so unless it
+// was done before: the check needs no reports, takes much longer than all the rest, and its memory is better free
+// before the reports are read.
 func (f *Facts) CheckHistory() {
 	if f.historyChecked {
 		return
