@@ -71,12 +71,13 @@ type bound struct{ bytes, values int }
 var (
 	// small is for answers of a few figures.
 	small = bound{64 << 10, 1000}
-	// statusBound has room for a histogram for each of 32 regions, for the names of all shards, and for the nodes that a node is
-	// cut off from and those that are lost, of which each may be all 16,384 of the largest layout.
+	// statusBound has room for a histogram for each of 32 regions, for the names of all shards, and for the nodes that
+	// a node is cut off from and those that are lost, of which each may be all 16,384 of the largest layout.
 	statusBound = bound{512 << 10, 40_000}
 	// listBound has room for a full log (admin.MaxLogValues, and the times in which links were too fast).
 	listBound = bound{3 << 20, 64_000}
-	// auditBound has room for the sums of all shards, where a workload's checks find everything wrong: 182 for a warehouse of TPC-C.
+	// auditBound has room for the sums of all shards, where a workload's checks find everything wrong: 182 for a
+	// warehouse of TPC-C.
 	auditBound = bound{10 << 20, 200_000}
 )
 

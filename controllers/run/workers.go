@@ -354,7 +354,8 @@ func (s *scope) nodeLost(n *database.Node, before *snapshot) {
 	}
 }
 
-// mostReportValues is how many values the reports of a run may have together: its plan says how many seconds they tell of.
+// mostReportValues is how many values the reports of a run may have together: its plan says how many seconds they tell
+// of.
 func mostReportValues(run *v1alpha1.BenchmarkRun, workers int) int {
 	const (
 		others   = 600_000 // windows, series and ledgers

@@ -27,8 +27,8 @@ func TestProcessorsOfWorkers(t *testing.T) {
 	}
 }
 
-// The reports of the longest runs that preflight admits are read, whatever happens in each of their seconds, and no run's are read
-// without end.
+// The reports of the longest runs that preflight admits are read, whatever happens in each of their seconds, and no
+// run's are read without end.
 func TestReportsOfLongRunsAreRead(t *testing.T) {
 	longest := check.Default(nil).Timeline
 	tenths := [10]int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}

@@ -194,8 +194,8 @@ type LogEntry struct {
 const (
 	// MaxLog is how many entries a log keeps: the last ones, since a node lives for many runs.
 	MaxLog = 1000
-	// MaxLogValues is how many values the disturbances of these entries have together. Of disturbances that cut a node off from
-	// thousands of others, fewer entries than MaxLog are kept, so that a log always fits into an answer.
+	// MaxLogValues is how many values these entries have together. Where they cut a node off from thousands of others,
+	// fewer than MaxLog are kept, so that a log always fits into an answer.
 	MaxLogValues = 40_000
 )
 
