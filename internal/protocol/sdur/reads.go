@@ -107,18 +107,21 @@ func (r *Replica) least(of func(*group) uint64) uint64 {
 func (g *group) delivered() uint64 { return g.horizon }
 
 // cut returns the time at which a transaction reads that writes nothing: the latest for which this node's members of
-// the groups that its footprint names, or of all groups, need not wait.
+// the groups that it reads need not wait. Those are what its footprint names if that is exact; otherwise the node's
+// other groups may be read, too.
 func (r *Replica) cut(t *txn.Transaction) uint64 {
 	least := uint64(store.Newest)
-	for i := range t.Accesses {
-		if g := r.groups[r.layout.Shard(t.Accesses[i].Key)]; g != nil {
-			least = min(least, g.closed())
+	if t.Exact {
+		for i := range t.Accesses {
+			if g := r.groups[r.layout.Shard(t.Accesses[i].Key)]; g != nil {
+				least = min(least, g.closed())
+			}
 		}
 	}
-	if least < store.Newest {
-		return least
+	if least == store.Newest { // also if the node keeps none of them
+		least = r.least((*group).closed)
 	}
-	if least = r.least((*group).closed); least < store.Newest {
+	if least < store.Newest {
 		return least
 	}
 	now := r.clock.Now(r.env.Now()) // this node holds no rows

@@ -120,6 +120,31 @@ func TestTrim(t *testing.T) {
 	}
 }
 
+// A reader whose footprint is a hint may come to any of the node's groups, so that it reads at a time at which it waits
+// for none of them. One whose footprint is exact waits for no group that it does not read.
+func TestCutOfFootprint(t *testing.T) {
+	topology := simtest.TwoRegions(1) // even rows belong to group 0, odd ones to group 1
+	at := func(horizon uint64) *group { return &group{state: state{horizon: horizon}} }
+	r := &Replica{layout: topology.Placed(), groups: []*group{at(9), at(5)}}
+	elsewhere := &Replica{layout: topology.Placed(), groups: []*group{at(9), nil}}
+	for name, tc := range map[string]struct {
+		replica *Replica
+		exact   bool
+		row     uint64
+		want    uint64
+	}{
+		"exact":               {r, true, 0, 9},
+		"hint":                {r, false, 0, 5},
+		"exact, of no member": {elsewhere, true, 1, 9},
+		"hint, of no member":  {elsewhere, false, 1, 9},
+	} {
+		x := &txn.Transaction{Footprint: txn.Footprint{Exact: tc.exact, Accesses: []txn.Access{{Key: simtest.Key(tc.row)}}}}
+		if got := tc.replica.cut(x); got != tc.want {
+			t.Errorf("%s: the cut is at %d, want %d", name, got, tc.want)
+		}
+	}
+}
+
 // recorded returns the engine with a list of its replicas.
 func recorded(o options) (*protocol.Engine, *[]*Replica) {
 	var replicas []*Replica
