@@ -100,8 +100,8 @@ var Engine = &protocol.Engine{
 		},
 		{
 			Name: "recovery", Default: "2s", Min: 100 * time.Millisecond, Max: 10 * time.Minute,
-			Doc: "How long a group waits for the votes of others before it demands them: who has not delivered the transaction then " +
-				"votes to abort it.",
+			Doc: "How long beyond delay and the longest round trip a group waits for the votes of others before it demands them: who " +
+				"has not delivered the transaction then votes to abort it.",
 		},
 	},
 	Roles:       []string{RoleCoordinator, RoleLeader},
@@ -208,7 +208,7 @@ func newReplica(c protocol.Config, o options) *Replica {
 		delay:       p.Duration("delay"),
 		tick:        p.Duration("tick"),
 		election:    p.Duration("election") + longest,
-		recovery:    p.Duration("recovery"),
+		recovery:    p.Duration("recovery") + p.Duration("delay") + longest,
 		patience:    patience + longest,
 		longest:     longest,
 		threshold:   uint64(p.Int("reorderThreshold")),

@@ -324,6 +324,22 @@ func TestLeapsKeepAnOrder(t *testing.T) {
 	}
 }
 
+// Nobody demands a vote before a submission that is delayed can have come, however long that is.
+func TestDelayBeyondRecovery(t *testing.T) {
+	topology := simtest.TwoRegions(1)
+	p := protocoltest.Params(t, Engine, map[string]string{"delay": "3s", "recovery": "100ms"})
+	s := sim.New(sim.Config{Topology: topology, Engine: Engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
+	simtest.FillLayout(topology.Placed(), 8, 10, s.Store)
+	c := &timed{stream: 1, ops: []string{"a0+1 a1+1"}, at: []time.Duration{time.Second}}
+	s.AddClient(0, func(env protocol.ClientEnv) protocol.Client {
+		c.env = env
+		return c
+	})
+	if s.Run(10 * time.Second); !slices.Equal(c.ended, []txn.Status{txn.Committed}) {
+		t.Errorf("the transaction has ended %v, want committed", c.ended)
+	}
+}
+
 // A global transaction that is alone waits for the ticks of its threshold, as the law says.
 func TestLawOfTheThreshold(t *testing.T) {
 	for name, topology := range map[string]*geo.Topology{
