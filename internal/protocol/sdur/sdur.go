@@ -73,7 +73,7 @@ var Engine = &protocol.Engine{
 				"group may leap over it; 0 reorders nothing.",
 		},
 		{
-			Name: "tick", Default: "10ms", Min: time.Millisecond, Max: time.Minute,
+			Name: "tick", Default: "10ms", Min: time.Millisecond, Max: closeEvery,
 			Doc: "How long a group delivers nothing before its leader delivers a tick, while a transaction waits for reorderThreshold.",
 		},
 		{

@@ -30,7 +30,8 @@ func TestParameters(t *testing.T) {
 		"negative delay":     {map[string]string{"delay": "-1ms"}, `delay: "-1ms" is not a duration from 0s to 1m0s`},
 		"no threshold":       {map[string]string{"reorderThreshold": "-1"}, `reorderThreshold: "-1" is not a whole number from 0 to 1048576`},
 		"a threshold's unit": {map[string]string{"reorderThreshold": "20ms"}, `reorderThreshold: "20ms" is not a whole number`},
-		"no tick":            {map[string]string{"tick": "0s"}, `tick: "0s" is not a duration from 1ms to 1m0s`},
+		"no tick":            {map[string]string{"tick": "0s"}, `tick: "0s" is not a duration from 1ms to 200ms`},
+		"long tick":          {map[string]string{"tick": "201ms"}, `tick: "201ms" is not a duration from 1ms to 200ms`},
 		"read-only":          {map[string]string{"readOnly": "stale"}, `readOnly: "stale" is not one of snapshot, certified`},
 		"no history":         {map[string]string{"history": "0"}, `history: "0" is not a whole number from 1 to 1048576`},
 		"small filters":      {map[string]string{"filterBits": "63"}, `filterBits: "63" is not a whole number from 64 to 1048576`},
@@ -345,10 +346,12 @@ func TestLawOfTheThreshold(t *testing.T) {
 	for name, topology := range map[string]*geo.Topology{
 		"2 regions": simtest.TwoRegions(1), "3 regions": simtest.ThreeRegions(1), "8 regions": simtest.EightRegions(1),
 	} {
-		for _, threshold := range []string{"1", "3", "40"} {
-			t.Run(name+", "+threshold, func(t *testing.T) {
-				// Without closed times there are no other ticks.
-				p := protocoltest.Params(t, Engine, map[string]string{"reorderThreshold": threshold, "tick": "20ms", "readOnly": readOnlyCertified})
+		for _, given := range []map[string]string{
+			{"reorderThreshold": "1", "tick": "20ms"}, {"reorderThreshold": "3", "tick": "20ms"}, {"reorderThreshold": "40", "tick": "20ms"},
+			{"reorderThreshold": "20", "tick": "100ms"}, {"reorderThreshold": "20", "tick": "200ms"},
+		} {
+			t.Run(fmt.Sprintf("%s, %s times %s", name, given["reorderThreshold"], given["tick"]), func(t *testing.T) {
+				p := protocoltest.Params(t, Engine, given)
 				s := sim.New(sim.Config{Topology: topology, Engine: Engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
 				simtest.FillLayout(topology.Placed(), 8, 10, s.Store)
 				start := 3 * time.Second
