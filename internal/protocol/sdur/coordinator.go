@@ -105,7 +105,7 @@ func (r *Replica) Submit(t *txn.Transaction) {
 	x := &transaction{number: r.next, t: t, task: task.New(r.procedures, t, r.store, r.interactive)}
 	r.next++
 	r.open[x.number] = x
-	if r.closing && r.procedures.ReadsOnly(t) {
+	if r.cuts && r.procedures.ReadsOnly(t) {
 		r.counters.readOnly++
 		x.cut, x.at = true, r.cut(t)
 	}

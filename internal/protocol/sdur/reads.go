@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// closeEvery is how often a leader delivers something, if only a tick, so that cuts are not older. Since ticks count
-	// as deliveries, parameter tick is at most that.
+	// closeEvery is how often a leader delivers something, if only a tick, so that cuts are not older, and old versions of
+	// rows are forgotten. Since ticks count as deliveries, parameter tick is at most that.
 	closeEvery = 200 * time.Millisecond
 	// keptBehind is how long old versions of rows are kept.
 	keptBehind = 10 * time.Second

@@ -162,7 +162,7 @@ type Replica struct {
 	placement  geo.Placement
 	clock      raftgroup.Clock
 
-	interactive, closing        bool
+	interactive, cuts           bool
 	delay, tick, election       time.Duration
 	recovery, patience, longest time.Duration
 	threshold                   uint64
@@ -204,7 +204,7 @@ func newReplica(c protocol.Config, o options) *Replica {
 		layout:      t.Placed(),
 		placement:   t.Placement(),
 		interactive: p.Word("interactive") == "true",
-		closing:     p.Word("readOnly") == readOnlySnapshot,
+		cuts:        p.Word("readOnly") == readOnlySnapshot,
 		delay:       p.Duration("delay"),
 		tick:        p.Duration("tick"),
 		election:    p.Duration("election") + longest,
@@ -242,9 +242,7 @@ func (r *Replica) Start() {
 			g.Start()
 		}
 	}
-	if r.closing {
-		r.env.After(closeEvery, protocol.Timer{Kind: closeTimer})
-	}
+	r.env.After(closeEvery, protocol.Timer{Kind: closeTimer})
 	r.node.Finish()
 }
 

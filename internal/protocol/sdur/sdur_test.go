@@ -121,6 +121,31 @@ func TestTrim(t *testing.T) {
 	}
 }
 
+// Old versions are forgotten even where a group of the node has nothing to do, and whatever transactions read.
+func TestTrimBesideIdleGroup(t *testing.T) {
+	for _, readOnly := range []string{readOnlySnapshot, readOnlyCertified} {
+		e, replicas := recorded(options{})
+		topology := simtest.TwoRegions(1)
+		p := protocoltest.Params(t, e, map[string]string{"readOnly": readOnly})
+		s := sim.New(sim.Config{Topology: topology, Engine: e, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
+		simtest.FillLayout(topology.Placed(), 2, 10, s.Store)
+		c := &timed{stream: 1}
+		for i := range 60 {
+			c.ops, c.at = append(c.ops, "a0+1"), append(c.at, time.Duration(i+1)*time.Second/2)
+		}
+		s.AddClient(0, func(env protocol.ClientEnv) protocol.Client {
+			c.env = env
+			return c
+		})
+		s.Run(35 * time.Second)
+		for _, r := range *replicas {
+			if trimmed := time.Duration(r.trimmed); trimmed < 20*time.Second {
+				t.Errorf("readOnly %s: node %d has trimmed its rows up to %v, want 20s at least", readOnly, r.self, trimmed)
+			}
+		}
+	}
+}
+
 // A reader whose footprint is a hint may come to any of the node's groups, so that it reads at a time at which it waits
 // for none of them. One whose footprint is exact waits for no group that it does not read.
 func TestCutOfFootprint(t *testing.T) {
