@@ -37,6 +37,7 @@
 package sdur
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/geobench/geobench/internal/consensus"
@@ -104,6 +105,7 @@ var Engine = &protocol.Engine{
 				"has not delivered the transaction then votes to abort it.",
 		},
 	},
+	Check:       check,
 	Roles:       []string{RoleCoordinator, RoleLeader},
 	Place:       func(t *geo.Topology, _ protocol.Params) geo.Layout { return t.Placed() },
 	TakesGroups: true,
@@ -118,6 +120,29 @@ var Engine = &protocol.Engine{
 	New:      func(c protocol.Config) protocol.Replica { return newReplica(c, options{}) },
 	Decode:   decode,
 	Law:      law,
+}
+
+const (
+	// maxFilterBits bounds the Bloom filters that each member of a group keeps of read sets, and of write sets: to
+	// 128 MiB of each.
+	maxFilterBits = 1 << 30
+	// maxWait bounds the time for which a transaction stays pending in an idle group.
+	maxWait = time.Minute
+)
+
+// check is Engine.Check: filters must fit into memory, and transactions must end.
+func check(p protocol.Params) (errs []*protocol.ParamError) {
+	if history, bits := p.Int("history"), p.Int("filterBits"); history*bits > maxFilterBits {
+		errs = append(errs, &protocol.ParamError{Name: "filterBits", Message: fmt.Sprintf(
+			`"%d" is too much with history %d, since each group keeps that many filters of each kind: make it at most %d, or history at most %d`,
+			bits, history, maxFilterBits/history, maxFilterBits/bits)})
+	}
+	if threshold, tick := p.Int("reorderThreshold"), p.Duration("tick"); time.Duration(threshold)*tick > maxWait {
+		errs = append(errs, &protocol.ParamError{Name: "reorderThreshold", Message: fmt.Sprintf(
+			`"%d" is too much with tick %v, since a transaction would wait for more than %v in an idle group: make it at most %d`,
+			threshold, tick, maxWait, maxWait/tick)})
+	}
+	return errs
 }
 
 // The roles of nodes: each coordinates the transactions of its clients, and some lead groups.

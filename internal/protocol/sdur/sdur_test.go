@@ -38,7 +38,13 @@ func TestParameters(t *testing.T) {
 		"interactive":        {map[string]string{"interactive": "yes"}, `interactive: "yes" is not one of false, true`},
 		"short election":     {map[string]string{"election": "49ms"}, `election: "49ms" is not a duration from 50ms to 1m0s`},
 		"long recovery":      {map[string]string{"recovery": "11m"}, `recovery: "11m" is not a duration from 100ms to 10m0s`},
-		"another's":          {map[string]string{"staleness": "1s"}, "staleness: engine sdur has no such parameter"},
+		"large filters":      {map[string]string{"history": "1024", "filterBits": "1048576"}, ""},
+		"too large filters": {map[string]string{"history": "1025", "filterBits": "1048576"}, `filterBits: "1048576" is too much with history 1025, since each group ` +
+			`keeps that many filters of each kind: make it at most 1047552, or history at most 1024`},
+		"long wait": {map[string]string{"reorderThreshold": "6000"}, ""},
+		"too long a wait": {map[string]string{"reorderThreshold": "301", "tick": "200ms"}, `reorderThreshold: "301" is too much with tick 200ms, since a ` +
+			`transaction would wait for more than 1m0s in an idle group: make it at most 300`},
+		"another's": {map[string]string{"staleness": "1s"}, "staleness: engine sdur has no such parameter"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, errs := Engine.Resolve(tc.given)
