@@ -366,7 +366,8 @@ func (r *Replica) lookAround() {
 }
 
 // Pending implements protocol.Replica: the transactions of own clients that have not ended everywhere, those of others
-// that have something here, and the groups whose log has not reached all members that live, or may commit what it has.
+// that have something here, and the groups that have something to propose or to serve, or whose log has not reached all
+// members that live, or may commit what it has.
 func (r *Replica) Pending() int {
 	n := len(r.open)
 	for _, g := range r.groups {
@@ -374,7 +375,7 @@ func (r *Replica) Pending() int {
 			continue
 		}
 		n += len(g.reads) + len(g.pending) + len(g.globals) + len(g.demands)
-		if g.Serving && !g.spread() || g.Raft.Awaits(hasCommands) {
+		if !g.Idle() || g.Serving && !g.spread() || g.Raft.Awaits(hasCommands) {
 			n++
 		}
 	}

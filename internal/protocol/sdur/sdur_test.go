@@ -189,6 +189,29 @@ func recorded(o options) (*protocol.Engine, *[]*Replica) {
 	return &e, &replicas
 }
 
+// idle returns the replicas of two regions that have done nothing.
+func idle(t *testing.T) []*Replica {
+	e, replicas := recorded(options{})
+	s := sim.New(sim.Config{
+		Topology: simtest.TwoRegions(1), Engine: e, Procedures: simtest.Procedures, Seed: 1, Params: protocoltest.Params(t, e, nil), Costs: sim.DefaultCosts,
+	})
+	s.Run(time.Second)
+	return *replicas
+}
+
+// A group that has something to propose is not idle.
+func TestPendingCountsWhatIsToBeProposed(t *testing.T) {
+	r := idle(t)[0]
+	if n := r.Pending(); n != 0 {
+		t.Errorf("%d are pending before anything was done", n)
+	}
+	g := r.groups[0]
+	g.Batch = append(g.Batch, commandPrevent)
+	if n := r.Pending(); n != 1 {
+		t.Errorf("%d are pending with a command that is to be proposed, want 1", n)
+	}
+}
+
 // Members that lag behind what is kept of a log take a snapshot, rows, pending transactions, filters and all.
 func TestSnapshots(t *testing.T) {
 	for name, given := range map[string]map[string]string{"default": nil, "reordered": {"reorderThreshold": "8", "tick": "2ms"}} {
