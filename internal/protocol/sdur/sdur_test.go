@@ -13,6 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/protocol/raftgroup"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/sim/simtest"
 	"github.com/geobench/geobench/internal/store"
@@ -209,6 +210,22 @@ func TestPendingCountsWhatIsToBeProposed(t *testing.T) {
 	g.Batch = append(g.Batch, commandPrevent)
 	if n := r.Pending(); n != 1 {
 		t.Errorf("%d are pending with a command that is to be proposed, want 1", n)
+	}
+}
+
+// A global transaction that has completed, and whose end is not in the log, is still known as such from a snapshot: its
+// coordinator is told of its final end only by the log.
+func TestSnapshotOfCompletedGlobal(t *testing.T) {
+	replicas := idle(t)
+	from, to := replicas[0].groups[1], replicas[1].groups[1]
+	x := &delivery{name: raftgroup.Name{Coordinator: 1, Number: 7}, decided: true, verdict: Commit, timestamp: 9}
+	x.Participants, x.Anchor = []int{0, 1}, 1
+	from.globals[x.name] = x
+	from.finish(x)
+	to.Restore(from.Snapshot())
+	got := to.globals[x.name]
+	if got == nil || !slices.Equal(got.Participants, x.Participants) || got.Anchor != x.Anchor || got.completed != x.completed || got.timestamp != x.timestamp {
+		t.Errorf("%+v comes back as %+v", x, got)
 	}
 }
 

@@ -77,7 +77,8 @@ func (g *group) Snapshot() []byte {
 	}
 	b = codec.AppendUvarint(b, uint64(len(decided)))
 	for _, x := range decided {
-		b = codec.AppendUvarint(appendEnding(x.name.AppendTo(b), ending{x.verdict, x.timestamp}), x.completed)
+		b = codec.AppendUvarint(raftgroup.AppendShards(x.name.AppendTo(b), x.Participants), uint64(x.Anchor))
+		b = codec.AppendUvarint(appendEnding(b, ending{x.verdict, x.timestamp}), x.completed)
 	}
 	b = codec.AppendUvarint(b, uint64(len(g.pending)))
 	for _, x := range g.pending {
@@ -122,8 +123,9 @@ func (g *group) Restore(data []byte) {
 	g.state = newState(g.r)
 	g.deliveries, g.completed, g.last, g.horizon = r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()
 	g.r.clock.See(max(g.last, g.horizon))
-	for range r.Count(5) {
+	for range r.Count(7) {
 		x := &delivery{name: raftgroup.ReadName(&r), decided: true}
+		x.Participants, x.Anchor = raftgroup.ReadShards(&r), int(r.UvarintMax(raftgroup.MaxShard))
 		e := readEnding(&r)
 		x.verdict, x.timestamp, x.completed = e.verdict, e.timestamp, r.Uvarint()
 		g.globals[x.name] = x
