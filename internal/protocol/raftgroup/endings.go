@@ -49,8 +49,8 @@ func (s Endings[O]) Forget(c geo.NodeID, done uint64, each func(Name)) {
 	}
 }
 
-// Look returns how a transaction ended, if it has, or whether it may have been forgotten. It is called for those whose
-// leader or coordinator was lost.
+// Look returns how a transaction ended, if it has, or whether it may have been forgotten. It goes through all that is
+// remembered of the coordinator, which is little unless one of its transactions takes long.
 func (s Endings[O]) Look(n Name) (o O, over, forgotten bool) {
 	e := s.of(n.Coordinator)
 	e.recent.Each(func(x ending[O]) {

@@ -42,7 +42,9 @@ type View uint8
 const (
 	// Newest is the newest state that the member has, which the transaction keeps to from then on.
 	Newest View = iota + 1
-	// Same is the state of an earlier read.
+	// Same is the state at Snapshot.At, the one of an earlier read. It may also hold transactions that have completed
+	// since, with smaller timestamps than one before them. Certification takes these for concurrent, so that who has
+	// read what they write is aborted, which is needless if that was not read before they completed.
 	Same
 	// Cut is the state at a time, Snapshot.At, that is the same in all groups.
 	Cut
