@@ -39,7 +39,8 @@ import (
 const (
 	// fluxNamespace is where gitops/flux/lab.yaml and the example repository have Flux's objects.
 	fluxNamespace = "flux-system"
-	// fluxPatience is how long Flux, which works in real time, may take for what it can do at once. It looks at health every 5 s.
+	// fluxPatience is how long Flux, which works in real time, may take for what it can do at once. It looks at health
+	// every 5 s.
 	fluxPatience = 2 * time.Minute
 )
 
@@ -48,7 +49,8 @@ var (
 	kustomizations  = schema.GroupVersionKind{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"}
 )
 
-// fluxController is the process of a real kustomize-controller, with the rights of an administrator as Flux installs it.
+// fluxController is the process of a real kustomize-controller, with the rights of an administrator as Flux installs
+// it.
 type fluxController struct {
 	t          *testing.T
 	program    string
@@ -86,7 +88,8 @@ func newFluxController(t *testing.T) *fluxController {
 	return c
 }
 
-// start starts the controller with its defaults, but for the pause before it asks again for a dependency (30 s by default).
+// start starts the controller with its defaults, but for the pause before it asks again for a dependency (30 s by
+// default).
 func (c *fluxController) start(flags ...string) {
 	c.t.Helper()
 	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -115,7 +118,8 @@ func (c *fluxController) stop() {
 	c.process = nil
 }
 
-// gitSource plays source-controller: it serves the artifacts of a repository over HTTP and says so in the status of a GitRepository.
+// gitSource plays source-controller: it serves the artifacts of a repository over HTTP and says so in the status of a
+// GitRepository.
 type gitSource struct {
 	w     *world
 	files map[string]string
@@ -291,8 +295,8 @@ func resourceVersion(w *world, obj client.Object) uint64 {
 
 var requestCount = regexp.MustCompile(`(?m)^apiserver_request_total\{.*resource="benchmarkruns".*subresource="",verb="(?:GET|LIST)".*\} (\d+)$`)
 
-// fluxLooks waits, without the world going on, until Flux has looked at the runs twice: it has made up its mind about the first look by then.
-// Nobody else asks for runs while the world stands still.
+// fluxLooks waits, without the world going on, until Flux has looked at the runs twice: it has made up its mind about
+// the first look by then. Nobody else asks for runs while the world stands still.
 func (w *world) fluxLooks() {
 	w.t.Helper()
 	api, err := rest.HTTPClientFor(apiServer)

@@ -34,9 +34,10 @@ import (
 // fluxVariable names the program of kustomize-controller.
 const fluxVariable = "GEOBENCH_KUSTOMIZE_CONTROLLER"
 
-// flux is a world to which a real kustomize-controller applies the example repository. Geobench's controllers are real, too, and act as the
-// ServiceAccount that the admission policies speak of; pods, nodes, workers and their clock are played by the world, source-controller by
-// gitSource. Flux works in real time, the world goes on only when it is stepped.
+// flux is a world to which a real kustomize-controller applies the example repository. Geobench's controllers are real,
+// too, and act as the ServiceAccount that the admission policies speak of; pods, nodes, workers and their clock are
+// played by the world, source-controller by gitSource. Flux works in real time, the world goes on only when it is
+// stepped.
 type flux struct {
 	*world
 	*versions
@@ -134,7 +135,8 @@ func (f *flux) waiting(name, revision string) bool {
 	})
 }
 
-// awaitReady waits, without the world going on, until Flux has made up its mind about a revision, and returns what it says.
+// awaitReady waits, without the world going on, until Flux has made up its mind about a revision, and returns what it
+// says.
 func (f *flux) awaitReady(name, revision string) metav1.Condition {
 	f.t.Helper()
 	var ready metav1.Condition
@@ -159,8 +161,8 @@ func (f *flux) mustBeReady(name, revision string) {
 	}
 }
 
-// mustFailHealth waits until Flux says that what it has applied of a revision has failed, which it must not find out by its timeout; no
-// version of the Kustomization that is about this revision may be ready.
+// mustFailHealth waits until Flux says that what it has applied of a revision has failed, which it must not find out by
+// its timeout; no version of the Kustomization that is about this revision may be ready.
 func (f *flux) mustFailHealth(name, revision, failed string) {
 	f.t.Helper()
 	ready := f.awaitReady(name, revision)
@@ -191,7 +193,8 @@ func (f *flux) first(kind, name string, is func(*unstructured.Unstructured) bool
 	return found
 }
 
-// mustNotPrecede holds every version of a Kustomization to the end of what it applied: none that is about the revision is ready before it.
+// mustNotPrecede holds every version of a Kustomization to the end of what it applied: none that is about the revision
+// is ready before it.
 func (f *flux) mustNotPrecede(name, revision string, end *unstructured.Unstructured) {
 	f.t.Helper()
 	before, after := 0, 0
@@ -225,7 +228,8 @@ func isReady(u *unstructured.Unstructured) bool {
 	return condition(u, "Ready").Status == metav1.ConditionTrue
 }
 
-// playRun lets the world go on until the run is over. In each of its stages the world stands still until Flux has looked at it.
+// playRun lets the world go on until the run is over. In each of its stages the world stands still until Flux has
+// looked at it.
 func (f *flux) playRun(name string) *v1alpha1.BenchmarkRun {
 	f.t.Helper()
 	var stages []v1alpha1.Stage
@@ -340,8 +344,8 @@ func healthCheckExprs(t *testing.T) string {
 	return "  healthCheckExprs:\n" + lines
 }
 
-// TestFlux plays the life of the example repository in one go: each part begins where the one before it has ended. It takes minutes, and
-// a controller of Flux: make test-gitops builds it.
+// TestFlux plays the life of the example repository in one go: each part begins where the one before it has ended. It
+// takes minutes, and a controller of Flux: make test-gitops builds it.
 func TestFlux(t *testing.T) {
 	if os.Getenv(fluxVariable) == "" {
 		t.Skipf("%s is not set: make test-gitops runs this test", fluxVariable)

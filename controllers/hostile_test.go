@@ -36,10 +36,10 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// TestHostileNamespace: with the memory that the chart gives it, the released operator survives what the editors of a namespace can
-// make it read: answers, histories, reports and results that are far larger than any real one, experiments and objects as large as
-// there can be. A run of another namespace passes meanwhile, and once all of it is gone the operator gives the memory back.
-// GEOBENCH_OPERATOR names its binary (make hostile).
+// TestHostileNamespace: with the memory that the chart gives it, the released operator survives what the editors of a
+// namespace can make it read: answers, histories, reports and results that are far larger than any real one,
+// experiments and objects as large as there can be. A run of another namespace passes meanwhile, and once all of it is
+// gone the operator gives the memory back. GEOBENCH_OPERATOR names its binary (make hostile).
 func TestHostileNamespace(t *testing.T) {
 	w := newWorldOfProcess(t, nil)
 	enemy := newEnemy(t)
@@ -95,7 +95,8 @@ func TestHostileNamespace(t *testing.T) {
 	}
 }
 
-// enemy is a tenant who sends the operator all that an editor of a namespace can. Its world is played, but for what its pods answer.
+// enemy is a tenant who sends the operator all that an editor of a namespace can. Its world is played, but for what its
+// pods answer.
 type enemy struct {
 	*world
 	// bulk is a namespace of objects that nobody plays.
@@ -106,7 +107,8 @@ type enemy struct {
 }
 
 const (
-	// leftOver is how many bytes more the operator may take once all is gone: parts of the heap that something small keeps.
+	// leftOver is how many bytes more the operator may take once all is gone: parts of the heap that something small
+	// keeps.
 	leftOver         = 32 << 20
 	hostileDatabases = 3
 	// hostileAnswer is the size of an answer, in bytes.
@@ -211,7 +213,8 @@ func (u *untilError) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// forge puts a report of many small parts in the place of a worker's own, with its seal: whoever may make pods can have its key.
+// forge puts a report of many small parts in the place of a worker's own, with its seal: whoever may make pods can have
+// its key.
 func (e *enemy) forge(cm *corev1.ConfigMap) {
 	e.count("report")
 	var report bytes.Buffer
@@ -277,8 +280,8 @@ func (e *enemy) act() {
 	}
 }
 
-// hoard makes objects as large as there can be, which bear the operator's label, and experiments with as many points as there can be
-// and claims without end.
+// hoard makes objects as large as there can be, which bear the operator's label, and experiments with as many points as
+// there can be and claims without end.
 func (e *enemy) hoard() {
 	large := strings.Repeat("x", 120_000)
 	for i := range hoarded {

@@ -47,8 +47,8 @@ const operatorVariable = "GEOBENCH_OPERATOR"
 // operatorLimit is the memory limit of the operator's container in bytes, as the chart has it.
 const operatorLimit = 512 << 20
 
-// operatorProcess is the operator as it is released: a process of its own, with the flags and the memory of the chart. Whenever it
-// ends, it is started again, as a kubelet would.
+// operatorProcess is the operator as it is released: a process of its own, with the flags and the memory of the chart.
+// Whenever it ends, it is started again, as a kubelet would.
 type operatorProcess struct {
 	t       *testing.T
 	metrics string // where its metrics are
@@ -180,8 +180,8 @@ func (o *operatorProcess) holdToLimit(stopping chan struct{}) {
 	}
 }
 
-// memory returns what the kernel counts of the operator's memory in bytes: what is its own now, without the pages of its binary, which
-// the kernel takes back when it likes, and the largest resident set that it has had, with them.
+// memory returns what the kernel counts of the operator's memory in bytes: what is its own now, without the pages of
+// its binary, which the kernel takes back when it likes, and the largest resident set that it has had, with them.
 func (o *operatorProcess) memory() (own, peak int64) {
 	o.t.Helper()
 	o.mu.Lock()
@@ -260,8 +260,8 @@ func newWorldOfProcess(t *testing.T, answer func(*corev1.Pod, http.Handler) http
 // loopbacks counts the worlds whose pods are on loopback: each has addresses of its own.
 var loopbacks atomic.Int32
 
-// onLoopback gives the pods of the world addresses of this machine, where they answer the operator over the network, and lets the
-// world's time pass. What they answer is what the world's nodes do, unless answer says otherwise.
+// onLoopback gives the pods of the world addresses of this machine, where they answer the operator over the network,
+// and lets the world's time pass. What they answer is what the world's nodes do, unless answer says otherwise.
 func (w *world) onLoopback(answer func(pod *corev1.Pod, played http.Handler) http.Handler) {
 	w.t.Helper()
 	w.realTime()
@@ -399,8 +399,8 @@ func (n *playedNode) Log() *admin.Log {
 func (n *playedNode) Healthy() error { return nil }
 func (n *playedNode) Ready() error   { return nil }
 
-// restartAPIServer ends the tests' API server with a signal, and starts it again on the same port and data. It returns how long it
-// was away.
+// restartAPIServer ends the tests' API server with a signal, and starts it again on the same port and data. It returns
+// how long it was away.
 func restartAPIServer(t *testing.T, signal syscall.Signal) time.Duration {
 	t.Helper()
 	pid, argv := apiServerProcess(t)
@@ -476,9 +476,9 @@ func apiServerProcess(t *testing.T) (pid int, argv []string) {
 	return 0, nil
 }
 
-// TestTwentyRunsOfAProcess: twenty runs measure at once, led by the released operator as a process of its own. In the second round the
-// API server is killed meanwhile, and later terminated, and started again. Nothing is lost or done twice, and the operator stays below
-// 150 MB. GEOBENCH_OPERATOR names its binary (make hostile).
+// TestTwentyRunsOfAProcess: twenty runs measure at once, led by the released operator as a process of its own. In the
+// second round the API server is killed meanwhile, and later terminated, and started again. Nothing is lost or done
+// twice, and the operator stays below 150 MB. GEOBENCH_OPERATOR names its binary (make hostile).
 func TestTwentyRunsOfAProcess(t *testing.T) {
 	for name, signals := range map[string][]syscall.Signal{"API server stays": nil, "API server restarts": {syscall.SIGKILL, syscall.SIGTERM}} {
 		t.Run(name, func(t *testing.T) { twentyRuns(t, signals) })
@@ -532,8 +532,8 @@ func twentyRuns(t *testing.T, signals []syscall.Signal) {
 			return slices.Equal(w.leftovers(r.Name), []string{"ConfigMap " + kube.ResultName(r)})
 		})
 	}
-	// Each node has loaded one data set, and each worker has started once. (A Job of the played cluster may make a pod anew while the
-	// operator deletes both.)
+	// Each node has loaded one data set, and each worker has started once. (A Job of the played cluster may make a pod
+	// anew while the operator deletes both.)
 	w.startedOnce()
 	if len(w.starts) != runs || w.loads != 2*runs || len(w.jobsRun) != 2*runs {
 		t.Errorf("%d runs were started, %d data sets loaded and %d workers made; want %d, %d and %d", len(w.starts), w.loads, len(w.jobsRun), runs, 2*runs, 2*runs)

@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// readMemory answers reads of the worlds' namespaces as the API server did the last time, unless something has been written since: 19 of 20
-// requests of the worlds are reads, mostly of what has not changed. It sees every write, where nothing but this process writes
-// there: no controller of Kubernetes runs.
+// readMemory answers reads of the worlds' namespaces as the API server did the last time, unless something has been
+// written since: 19 of 20 requests of the worlds are reads, mostly of what has not changed. It sees every write, where
+// nothing but this process writes there: no controller of Kubernetes runs.
 type readMemory struct {
 	mu sync.Mutex
 	// writes of each collection, as in "t-1/pods"; those outside namespaces, under "", count for all collections.
@@ -40,8 +40,8 @@ func newReadMemory() *readMemory {
 	return &readMemory{writes: map[string]int{}, unsure: map[string]bool{}, answers: map[readRequest]readAnswer{}}
 }
 
-// collection returns which objects a request reads or writes, "" for those outside namespaces. An object written as a member of one API
-// group may be read as one of another, so the group is no part of it.
+// collection returns which objects a request reads or writes, "" for those outside namespaces. An object written as a
+// member of one API group may be read as one of another, so the group is no part of it.
 func collection(r *http.Request) string {
 	_, inNamespace, _ := strings.Cut(r.URL.Path, "/namespaces/")
 	namespace, rest, _ := strings.Cut(inNamespace, "/")
@@ -137,7 +137,8 @@ func TestReadMemory(t *testing.T) {
 	for name, tc := range map[string]struct {
 		path   string
 		status int
-		// first happens before the path is read, underway before the first answer is there, between before the path is read again.
+		// first happens before the path is read, underway before the first answer is there, between before the path is read
+		// again.
 		first, underway, between func(write func(path string, lost bool))
 		// asks is how often the API server is asked when the path is read twice.
 		asks int

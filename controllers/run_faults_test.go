@@ -212,8 +212,8 @@ func TestOperatorDiesAfterEveryWriteOfFaults(t *testing.T) {
 	w.ranOnce()
 }
 
-// A pod that is killed is deleted once, without grace, at its time; the others are told before from when on nobody waits for it any
-// more.
+// A pod that is killed is deleted once, without grace, at its time; the others are told before from when on nobody
+// waits for it any more.
 func TestPodKill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

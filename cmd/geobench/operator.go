@@ -117,16 +117,17 @@ func (o *operatorOptions) run(cmd *cobra.Command) error {
 	return mgr.Start(cmd.Context())
 }
 
-// leaveRoom keeps a tenth of the memory that the Go runtime was told to make do with (GOMEMLIMIT) for what is not its own. The chart can
-// tell it the container's limit, and nothing less.
+// leaveRoom keeps a tenth of the memory that the Go runtime was told to make do with (GOMEMLIMIT) for what is not its
+// own. The chart can tell it the container's limit, and nothing less.
 func leaveRoom() {
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
 		debug.SetMemoryLimit(limit / 10 * 9)
 	}
 }
 
-// memoryReturner gives memory that a burst took back to the machine. By itself the Go runtime collects no garbage until as much again has come
-// about, and keeps pages that it may need again: after a burst, the operator would take twice what it needs for hours.
+// memoryReturner gives memory that a burst took back to the machine. By itself the Go runtime collects no garbage until
+// as much again has come about, and keeps pages that it may need again: after a burst, the operator would take twice
+// what it needs for hours.
 type memoryReturner struct{}
 
 // NeedLeaderElection tells that operators that stand by do so, too.

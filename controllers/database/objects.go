@@ -178,12 +178,12 @@ func probe(path string, periodSeconds, failures int32) *corev1.Probe {
 	}
 }
 
-// OwnMemory is the memory limit of a node or a worker where the user names none, so that one that grows without bound takes no others on
-// its machine with it. A node refuses a data set that does not fit.
+// OwnMemory is the memory limit of a node or a worker where the user names none, so that one that grows without bound
+// takes no others on its machine with it. A node refuses a data set that does not fit.
 const OwnMemory = "8Gi"
 
-// OwnResources are the resources of a program of Geobench, with what the user left out. A request beyond the default limit of memory is
-// the limit. CPU has none by default: it would throttle, which shows as latency.
+// OwnResources are the resources of a program of Geobench, with what the user left out. A request beyond the default
+// limit of memory is the limit. CPU has none by default: it would throttle, which shows as latency.
 func OwnResources(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	out := WithDefaultRequests(r, "100m", "128Mi")
 	if _, ok := out.Limits[corev1.ResourceMemory]; ok {

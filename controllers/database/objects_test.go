@@ -52,7 +52,8 @@ func TestDefaultRequests(t *testing.T) {
 	}
 }
 
-// A memory limit that the user leaves out is ours, or his request where that is more; he may say what he likes, and CPU has no limit.
+// A memory limit that the user leaves out is ours, or his request where that is more; he may say what he likes, and CPU
+// has no limit.
 func TestOwnResources(t *testing.T) {
 	for name, tt := range map[string]struct{ resources, request, limit string }{
 		"by default":     {`{}`, "128Mi", OwnMemory},

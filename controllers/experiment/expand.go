@@ -21,8 +21,8 @@ import (
 )
 
 // expansions keep expanded experiments in memory: thousands of points take seconds to validate. What is kept is only what
-// would come out again. Of all that there are, those that were used last are kept, and one is expanded at a time, since whoever may
-// write experiments decides how large they are.
+// would come out again. Of all that there are, those that were used last are kept, and one is expanded at a time, since
+// whoever may write experiments decides how large they are.
 type expansions struct {
 	expanding sync.Mutex
 

@@ -70,7 +70,8 @@ func setUpAhead(l *fault.Life) time.Duration {
 	return fault.Forever / 2
 }
 
-// injectedEarly is how long before its time the operator turns to a fault. Those of links are what the network is from then on.
+// injectedEarly is how long before its time the operator turns to a fault. Those of links are what the network is from
+// then on.
 func injectedEarly(l *fault.Life) time.Duration {
 	if ByItself(l) || slices.Contains(fault.NetworkKinds, l.Fault.Kind) {
 		return 0

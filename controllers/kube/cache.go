@@ -48,8 +48,8 @@ func CacheOptions(namespace string) cache.Options {
 	return o
 }
 
-// watchLife is how long a watch lasts before the next one takes its place; by itself it would be five to ten minutes. Until
-// then its decoder keeps a buffer for the largest object that it has met.
+// watchLife is how long a watch lasts before the next one takes its place; by itself it would be five to ten minutes.
+// Until then its decoder keeps a buffer for the largest object that it has met.
 const watchLife = 2 * time.Minute
 
 func newInformer(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
@@ -71,8 +71,8 @@ const (
 	longestAnnotation = 1 << 10
 )
 
-// strip takes away what nobody reads of any object: managed fields, and annotations that are not the operator's. Whoever may write
-// objects of a namespace may give them its label, and make them as large as the API server takes.
+// strip takes away what nobody reads of any object: managed fields, and annotations that are not the operator's.
+// Whoever may write objects of a namespace may give them its label, and make them as large as the API server takes.
 func strip(obj any) (any, error) {
 	if m, ok := obj.(metav1.Object); ok {
 		m.SetManagedFields(nil)

@@ -64,8 +64,8 @@ type Clients interface {
 	Sidecars(database types.UID) emulation.Sidecars
 }
 
-// bound is the most that an answer may have. Whoever gets hold of a pod's credentials may answer anything, and small texts of many
-// values become large lists: an empty object of three bytes takes a hundred in memory.
+// bound is the most that an answer may have. Whoever gets hold of a pod's credentials may answer anything, and small
+// texts of many values become large lists: an empty object of three bytes takes a hundred in memory.
 type bound struct{ bytes, values int }
 
 var (

@@ -216,8 +216,8 @@ var errBeforeItsTime = errors.New("its time has not come")
 // errKillsInTime says that pods are deleted by an errand, which wakes the run up.
 var errKillsInTime = errors.New("its pods are being deleted")
 
-// kill deletes the pods that a fault kills at its time, in an errand: neither does a reconciliation wait for an instant, nor an instant
-// for a reconciliation. It returns when they were deleted, counted from the start of measuring.
+// kill deletes the pods that a fault kills at its time, in an errand: neither does a reconciliation wait for an
+// instant, nor an instant for a reconciliation. It returns when they were deleted, counted from the start of measuring.
 func (in *clusterInjector) kill(l *fault.Life) (at time.Duration, err error) {
 	key := in.errand("kill " + l.Fault.Name)
 	at, state, err := errand.Outcome[time.Duration](in.Errands, key)
@@ -372,7 +372,8 @@ func (in *clusterInjector) lease() time.Duration {
 	return d
 }
 
-// apply tells nodes and sidecars what to do when, and brings network and Chaos Mesh to what all faults together shall do now.
+// apply tells nodes and sidecars what to do when, and brings network and Chaos Mesh to what all faults together shall
+// do now.
 func (in *clusterInjector) apply(ctx context.Context) error {
 	if err := in.applyNodes(ctx); err != nil {
 		return err
@@ -407,8 +408,8 @@ func (in *clusterInjector) applyNodes(ctx context.Context) error {
 	return in.tell(ctx, in.reachable())
 }
 
-// tell gives some nodes their agendas, each by its own clock. Those that stay know from a kill's time on whom they have lost, also when
-// the operator is away.
+// tell gives some nodes their agendas, each by its own clock. Those that stay know from a kill's time on whom they have
+// lost, also when the operator is away.
 func (in *clusterInjector) tell(ctx context.Context, nodes []geo.NodeID) error {
 	if err := in.readClocks(ctx, nodes); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Package apiservertest starts the real kube-apiserver and etcd that tests talk to. It has the kinds of Geobench, and stand-ins for those
-// of Chaos Mesh: what Chaos Mesh itself accepts is tested in hack/chaosmesh.
+// Package apiservertest starts the real kube-apiserver and etcd that tests talk to. It has the kinds of Geobench, and
+// stand-ins for those of Chaos Mesh: what Chaos Mesh itself accepts is tested in hack/chaosmesh.
 package apiservertest
 
 import (
@@ -27,8 +27,8 @@ const Missing = "KUBEBUILDER_ASSETS is not set: export KUBEBUILDER_ASSETS=$(go r
 // gcPercent lets heaps grow to five times what is live, which is tens of megabytes.
 const gcPercent = 400
 
-// Start starts an API server and returns how its administrator reaches it, without a limit on requests, and how it is stopped. Both are nil
-// where KUBEBUILDER_ASSETS does not say where the programs are.
+// Start starts an API server and returns how its administrator reaches it, without a limit on requests, and how it is
+// stopped. Both are nil where KUBEBUILDER_ASSETS does not say where the programs are.
 func Start() (config *rest.Config, stop func() error, err error) {
 	log.SetLogger(logr.Discard())
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
@@ -39,12 +39,13 @@ func Start() (config *rest.Config, stop func() error, err error) {
 		return nil, nil, err
 	}
 	env := &envtest.Environment{CRDs: append(definitions, chaosMesh()...)}
-	// With its cache of watches, a list waits up to 100 ms until etcd has said that nothing is newer than what the cache holds. Tests that
-	// measure what the operator does to an API server have one as others do.
+	// With its cache of watches, a list waits up to 100 ms until etcd has said that nothing is newer than what the cache
+	// holds. Tests that measure what the operator does to an API server have one as others do.
 	if os.Getenv("GEOBENCH_CROWD") == "" {
 		env.ControlPlane.GetAPIServer().Configure().Set("watch-cache", "false")
 	}
-	// Collecting garbage took a third of the processors' time, here and in the programs, which take their environment from this process.
+	// Collecting garbage took a third of the processors' time, here and in the programs, which take their environment from
+	// this process.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 		if err := os.Setenv("GOGC", strconv.Itoa(gcPercent)); err != nil {

@@ -153,8 +153,8 @@ type execution struct {
 	clients []*clients
 	// restless says which rows changed although nothing was pending, unanswered or under way; empty for none.
 	restless string
-	// pending is what was pending when patience ended, or everything was complete. A quiet group may elect a leader later, which has to
-	// find out what the others have.
+	// pending is what was pending when patience ended, or everything was complete. A quiet group may elect a leader later,
+	// which has to find out what the others have.
 	pending int
 }
 

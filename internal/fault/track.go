@@ -127,8 +127,8 @@ func (t *Timeline) NodePlan(n geo.NodeID, is func(*Life) bool) []Planned[*admin.
 	return PlanOf(t, &admin.Disturbance{}, (*admin.Disturbance).Same, is, func(c *Conditions) *admin.Disturbance { return c.Disturbance(n, t.Plan.Topology, nil) })
 }
 
-// Agenda is that plan as the node is told it, and when others depart. zero is when its monotonic clock showed 0, counted from the start
-// of measuring.
+// Agenda is that plan as the node is told it, and when others depart. zero is when its monotonic clock showed 0,
+// counted from the start of measuring.
 func Agenda(p []Planned[*admin.Disturbance], zero time.Duration, departures []Departure, self geo.NodeID) *admin.Agenda {
 	departures = slices.DeleteFunc(slices.Clone(departures), func(d Departure) bool { return d.Node == self })
 	a := &admin.Agenda{}

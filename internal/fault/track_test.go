@@ -242,7 +242,8 @@ func TestAgenda(t *testing.T) {
 	}
 }
 
-// A node that is to be killed counts as gone from then on, and for good once it is; not when the kill was given up before.
+// A node that is to be killed counts as gone from then on, and for good once it is; not when the kill was given up
+// before.
 func TestDeparted(t *testing.T) {
 	tl, _ := track(t, "[{name: kill, at: 30s, podKill: {target: {regions: [us], partitions: [0]}}}]")
 	l := tl.Lives[0]

@@ -155,9 +155,9 @@ type Size struct{ Transactions, Operations int64 }
 // keyBytes bounds the keys of a file, in bytes per operation.
 const keyBytes = 64
 
-// ReadFile appends a history file: see Writer. It fails once the file has more than it is said to hold, or keys that are longer than
-// any workload's, so that whoever sends it decides on no more memory than he has said. The region's clock error counts if it is the
-// largest so far.
+// ReadFile appends a history file: see Writer. It fails once the file has more than it is said to hold, or keys that
+// are longer than any workload's, so that whoever sends it decides on no more memory than he has said. The region's
+// clock error counts if it is the largest so far.
 func (h *History) ReadFile(from io.Reader, most Size) error {
 	r, err := NewReader(from)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 )
 
-// fullPercent is how much of its memory a node may fill with the rows that it loads. The rest is for the versions, locks and messages of
-// a run, and for what the garbage collector has not collected yet.
+// fullPercent is how much of its memory a node may fill with the rows that it loads. The rest is for the versions,
+// locks and messages of a run, and for what the garbage collector has not collected yet.
 const fullPercent = 75
 
-// heap is how many bytes were live when the garbage was last collected, and how many bytes the Go runtime was told to make
-// do with (GOMEMLIMIT); 0 where it was told nothing.
+// heap is how many bytes were live when the garbage was last collected, and how many bytes the Go runtime was told to
+// make do with (GOMEMLIMIT); 0 where it was told nothing.
 func heap() (live, limit uint64) {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)

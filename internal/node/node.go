@@ -51,7 +51,8 @@ type Config struct {
 	// Credentials are what the node proves itself with, and lets in others by; empty: everybody is let in, which is for nodes that
 	// are all in one process.
 	Credentials identity.Folder
-	// Memory is how many bytes of the heap are live, and how many the process may use, 0 for any number; nil asks the Go runtime.
+	// Memory is how many bytes of the heap are live, and how many the process may use, 0 for any number; nil asks the Go
+	// runtime.
 	Memory func() (live, limit uint64)
 	// Log may be nil.
 	Log *slog.Logger
@@ -372,7 +373,8 @@ func (l *loop) empty(rows int) {
 	l.n.run.Store(nil)
 }
 
-// fill replaces the rows by those of a data set, unless check refuses it after some rows. After an error the node is empty.
+// fill replaces the rows by those of a data set, unless check refuses it after some rows. After an error the node is
+// empty.
 func (l *loop) fill(req *admin.LoadRequest, w workload.Workload, check func(rows int) error) error {
 	l.empty(l.store.Len())
 	rows, full := 0, error(nil)

@@ -42,7 +42,8 @@ func Unpack(b []byte) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// UnpackTo writes what Text was given to w, piece by piece, and returns its length in bytes. It fails when that is more than Most.
+// UnpackTo writes what Text was given to w, piece by piece, and returns its length in bytes. It fails when that is more
+// than Most.
 func UnpackTo(w io.Writer, b []byte) (n int64, err error) {
 	z, err := gzip.NewReader(bytes.NewReader(b))
 	if err != nil {

@@ -445,8 +445,9 @@ func (r *Report) Cut(repetitions int, durationMicroseconds int64) {
 // Encode writes the report as gzipped JSON, small enough for a ConfigMap.
 func (r *Report) Encode() ([]byte, error) { return pack.JSON(r) }
 
-// DecodeReport reads what Encode has written and checks that it can be merged. It returns how many values there are, of which it
-// reads at most so many: a value takes up to a hundred times the memory of its text, and the texts are whoever's who has the key.
+// DecodeReport reads what Encode has written and checks that it can be merged. It returns how many values there are, of
+// which it reads at most so many: a value takes up to a hundred times the memory of its text, and the texts are
+// whoever's who has the key.
 func DecodeReport(b []byte, most int) (r *Report, values int, err error) {
 	text, err := pack.Unpack(b)
 	if err != nil {

@@ -327,8 +327,8 @@ func Law(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	law(t, engine, given, 3, 50*time.Millisecond)
 }
 
-// SparseLaw is Law for engines in which transactions wait for others that they share no rows with, so that no more than a few may be
-// under way at a time: one client in each region pauses after each transaction.
+// SparseLaw is Law for engines in which transactions wait for others that they share no rows with, so that no more than
+// a few may be under way at a time: one client in each region pauses after each transaction.
 func SparseLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	law(t, engine, given, 1, 2*time.Second)
 }

@@ -22,8 +22,9 @@ type Load struct {
 	Next func(r *rand.Rand) string
 	// Stream tells the loads of a region apart, from 0.
 	Stream uint32
-	// From and Until bound the latencies that are recorded. Nothing is submitted after Until, unless fewer than Least transactions of
-	// the region would be committed: who gives up what others are in the way of commits little before the rest are done.
+	// From and Until bound the latencies that are recorded. Nothing is submitted after Until, unless fewer than Least
+	// transactions of the region would be committed: who gives up what others are in the way of commits little before the
+	// rest are done.
 	From, Until time.Duration
 	Least       int
 }
