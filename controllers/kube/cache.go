@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"maps"
 	"strings"
 	"time"
@@ -53,15 +54,19 @@ func CacheOptions(namespace string) cache.Options {
 const watchLife = 2 * time.Minute
 
 func newInformer(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-	return toolscache.NewSharedIndexInformer(shortWatches{lw}, obj, resync, indexers)
+	return toolscache.NewSharedIndexInformer(shortWatches{lw, toolscache.ToListerWatcherWithContext(lw)}, obj, resync, indexers)
 }
 
 // shortWatches ends watches after watchLife.
-type shortWatches struct{ toolscache.ListerWatcher }
+type shortWatches struct {
+	toolscache.ListerWatcher
+	toolscache.ListerWatcherWithContext
+}
 
-func (w shortWatches) Watch(o metav1.ListOptions) (watch.Interface, error) {
+// WatchWithContext is what informers call of those that have it.
+func (w shortWatches) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o.TimeoutSeconds = ptr.To(int64(watchLife.Seconds()))
-	return w.ListerWatcher.Watch(o)
+	return w.ListerWatcherWithContext.WatchWithContext(ctx, o)
 }
 
 const (

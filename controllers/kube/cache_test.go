@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -65,11 +66,11 @@ func TestCacheKeepsLittle(t *testing.T) {
 // A watch ends after a while, and what it needed for large objects with it.
 func TestWatchesEnd(t *testing.T) {
 	var asked metav1.ListOptions
-	w := shortWatches{&cache.ListWatch{WatchFunc: func(o metav1.ListOptions) (watch.Interface, error) {
+	w := shortWatches{ListerWatcherWithContext: &cache.ListWatch{WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
 		asked = o
 		return watch.NewFake(), nil
 	}}}
-	if _, err := w.Watch(metav1.ListOptions{ResourceVersion: "7", TimeoutSeconds: ptr.To[int64](600)}); err != nil {
+	if _, err := w.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "7", TimeoutSeconds: ptr.To[int64](600)}); err != nil {
 		t.Fatal(err)
 	}
 	if want := (metav1.ListOptions{ResourceVersion: "7", TimeoutSeconds: ptr.To[int64](120)}); !cmp.Equal(asked, want) {
