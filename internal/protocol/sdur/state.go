@@ -1,13 +1,9 @@
 package sdur
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
-	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -94,27 +90,7 @@ func (g *group) Snapshot() []byte {
 		b = g.history.at(n).appendTo(b)
 	}
 	b = g.ended.AppendTo(b, appendEnding)
-	b = codec.AppendUvarint(b, uint64(len(g.prevented)))
-	for _, n := range slices.SortedFunc(maps.Keys(g.prevented), raftgroup.Name.Compare) {
-		b = n.AppendTo(b)
-	}
-	for _, k := range g.keys() {
-		rec, _ := g.r.store.Get(k)
-		b = codec.AppendUvarint(codec.AppendString(b, string(k)), rec.Version)
-		b = codec.AppendBytes(codec.AppendID(b, rec.Writer), rec.Value)
-	}
-	return b
-}
-
-// keys returns the keys of the group's rows, sorted.
-func (g *group) keys() (keys []txn.Key) {
-	g.r.store.Each(func(k txn.Key, _ store.Record) {
-		if !k.Everywhere() && g.r.layout.Shard(k) == g.Shard {
-			keys = append(keys, k)
-		}
-	})
-	slices.Sort(keys)
-	return keys
+	return g.AppendRows(raftgroup.AppendNames(b, g.prevented), g.r.store)
 }
 
 // Restore implements raftgroup.Machine: it replaces the state and the rows by those of a snapshot.
@@ -148,27 +124,8 @@ func (g *group) Restore(data []byte) {
 		g.history.add(n, readFootprint(&r))
 	}
 	g.ended = raftgroup.ReadEndings(&r, readEnding)
-	for range r.Count(2) {
-		g.prevented[raftgroup.ReadName(&r)] = true
-	}
-	gone := map[txn.Key]bool{}
-	for _, k := range g.keys() {
-		gone[k] = true
-	}
-	for r.Len() > 0 && r.Err() == nil {
-		k := txn.Key(r.String())
-		rec := store.Record{Version: r.Uvarint(), Writer: r.ID(), Value: slices.Clone(r.Bytes())}
-		if r.Err() != nil {
-			break
-		}
-		delete(gone, k)
-		if rec.Version > g.r.store.Newest(k) {
-			g.r.store.Put(k, rec)
-		}
-	}
-	for _, k := range slices.Sorted(maps.Keys(gone)) {
-		g.r.store.Delete(k, g.r.store.Newest(k), 0)
-	}
+	g.prevented = raftgroup.ReadNames(&r)
+	g.RestoreRows(&r, g.r.store)
 	if err := r.Done(); err != nil {
 		panic("sdur: a snapshot is malformed: " + err.Error())
 	}
