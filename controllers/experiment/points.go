@@ -19,13 +19,19 @@ const (
 	hashLength      = 8
 )
 
-// pointDatabaseName names a database that an experiment makes: after its template, and a hash of all that it is.
-func pointDatabaseName(e *v1alpha1.Experiment, run *experiment.Run) string {
+// pointDatabaseName names a database that an experiment makes: after its template, and a hash of all that it is. Eight
+// digits are few where there are thousands of databases, so there are other names, by their numbers from 0 on, where the
+// one before is another database's.
+func pointDatabaseName(e *v1alpha1.Experiment, run *experiment.Run, number int) string {
 	name := run.Database.Name
 	if room := maxDatabaseName - hashLength - 1; len(name) > room {
 		name = name[:room]
 	}
-	return name + "-" + kube.ShortHash(e.Name, run.DatabaseHash)
+	parts := []string{e.Name, run.DatabaseHash[:hashLength]}
+	if number > 0 {
+		parts = append(parts, run.DatabaseHash, strconv.Itoa(number))
+	}
+	return name + "-" + kube.ShortHash(parts...)
 }
 
 // sweepUp removes runs that the spec has no more, and databases that no point needs any more.

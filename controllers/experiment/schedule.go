@@ -61,8 +61,8 @@ func pointFailed(run *v1alpha1.BenchmarkRun) bool {
 
 // pointDatabase is a database and the points that are measured on it, one after the other.
 type pointDatabase struct {
-	// name of the GeoDatabase in the cluster.
-	name string
+	// name of the GeoDatabase in the cluster, and the hash of all that it is: experiment.Run.DatabaseHash.
+	name, hash string
 	// made is true for a database that the experiment makes, and removes after its last point.
 	made   bool
 	points []*point
@@ -111,11 +111,14 @@ func newSchedule(e *v1alpha1.Experiment, expanded *experiment.Experiment) *sched
 	for _, run := range expanded.Runs() {
 		name, made := run.Database.Name, !refs[run.Database.Name]
 		if made {
-			name = pointDatabaseName(e, run)
+			name = pointDatabaseName(e, run, 0)
+			for i := 1; byName[name] != nil && byName[name].hash != run.DatabaseHash; i++ {
+				name = pointDatabaseName(e, run, i)
+			}
 		}
 		d := byName[name]
 		if d == nil {
-			d = &pointDatabase{name: name, made: made}
+			d = &pointDatabase{name: name, hash: run.DatabaseHash, made: made}
 			byName[name] = d
 			s.databases = append(s.databases, d)
 		}

@@ -57,6 +57,31 @@ func situation(concurrency int, suspended bool, databases ...string) *schedule {
 	return s
 }
 
+// Databases whose hashes begin alike are two, whose names stay as they are.
+func TestDatabasesWhoseHashesBeginAlike(t *testing.T) {
+	object := &v1alpha1.Experiment{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
+	expanded := &experiment.Experiment{}
+	for i, hash := range []string{"0123456789", "01234567ab", "0123456789", "01234567cd", "f123456789"} {
+		expanded.Points = append(expanded.Points, &experiment.Point{Runs: []*experiment.Run{{
+			Run:          &v1alpha1.BenchmarkRun{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}},
+			Database:     &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Name: "near"}},
+			DatabaseHash: hash,
+		}}})
+	}
+	var got []string
+	for _, d := range newSchedule(object, expanded).databases {
+		text := d.name
+		for _, p := range d.points {
+			text += " " + p.Run.Run.Name
+		}
+		got = append(got, text)
+	}
+	want := []string{"near-4fb3bcc8 0 2", "near-b27ea777 1", "near-60c5dc36 3", "near-559f66a3 4"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestSchedule(t *testing.T) {
 	tests := map[string]struct {
 		schedule *schedule

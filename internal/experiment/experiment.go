@@ -82,7 +82,8 @@ type Run struct {
 	Profile  *v1alpha1.NetworkProfileSpec
 	// Label is the point's, with the repetition where there are several.
 	Label string
-	// DatabaseHash is eight hexadecimal digits for the database and its network: runs with the same one can share a database.
+	// DatabaseHash is the SHA-256 of the database and its network in hexadecimal digits: runs with the same one can share a
+	// database.
 	DatabaseHash string
 	hash         string
 }
@@ -461,7 +462,7 @@ func (x *expansion) validate(made *Run, db, run map[string]any, full bool) manif
 		return manifest.Problems{{Object: "GeoDatabase " + made.Database.Name, Field: "spec", Message: err.Error()}}
 	}
 	sum = sha256.Sum256(text)
-	made.DatabaseHash = hex.EncodeToString(sum[:4])
+	made.DatabaseHash = hex.EncodeToString(sum[:])
 	if same, ok := x.shared.LoadOrStore(sum, made); ok {
 		made.Database, made.Profile = same.(*Run).Database, same.(*Run).Profile
 	}
