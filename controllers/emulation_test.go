@@ -186,6 +186,8 @@ func (w *world) playChaosMesh() {
 				if isPodFailure(o) {
 					w.startAgain(w.chosen(o))
 				}
+			case w.chaosWaits != nil && w.chaosWaits(o):
+				continue
 			case len(o.GetFinalizers()) == 0:
 				o.SetFinalizers([]string{"chaos-mesh/records"})
 				conditions := []any{map[string]any{"type": "Selected", "status": "True"}, map[string]any{"type": "AllInjected", "status": "True"}}

@@ -94,6 +94,8 @@ type world struct {
 	kernel string
 	// chaosMesh is whether Chaos Mesh acts on its objects.
 	chaosMesh bool
+	// chaosWaits, if not nil, tells which objects Chaos Mesh does not look at yet.
+	chaosWaits func(*unstructured.Unstructured) bool
 	// shutDown are the pods, by name, whose images it has replaced.
 	shutDown map[string]bool
 	// chaosMade are the objects that it has acted on.

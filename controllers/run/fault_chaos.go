@@ -140,7 +140,7 @@ func (in *clusterInjector) object(l *fault.Life) *unstructured.Unstructured {
 		return nil
 	}
 	m := chaosmesh.Meta{
-		Namespace: in.run.Namespace, Name: chaosmesh.ObjectName(in.chaosUID(), f.Name), Labels: kube.RunLabels(in.run, kube.RoleFault),
+		Namespace: in.run.Namespace, Name: in.objectName(l), Labels: kube.RunLabels(in.run, kube.RoleFault),
 		Ceiling: f.Duration + faultstatus.Patience + faultLease,
 	}
 	pods := chaosmesh.Pods{Namespace: in.run.Namespace, Named: faultstatus.PodNames(in.db, in.timeline.Plan.Topology, l.Targets.From)}
@@ -159,6 +159,27 @@ func (in *clusterInjector) object(l *fault.Life) *unstructured.Unstructured {
 		return chaosmesh.ClockSkew(m, pods, s.ClockSkew.Offset.Duration, database.NodeContainer)
 	}
 	return nil
+}
+
+// objectName names what injects a fault of nodes.
+func (in *clusterInjector) objectName(l *fault.Life) string {
+	return chaosmesh.ObjectName(in.chaosUID(), l.Fault.Name)
+}
+
+// injects tells whether an object is what injects a fault, or one of the objects that inject all faults of links.
+func (in *clusterInjector) injects(o *unstructured.Unstructured, l *fault.Life) bool {
+	if slices.Contains(fault.NetworkKinds, l.Fault.Kind) {
+		return o.GetKind() == chaosmesh.NetworkChaos
+	}
+	return o.GetName() == in.objectName(l)
+}
+
+// turning tells whether the objects that inject a fault of links are to change, because another one begins or ends.
+func (in *clusterInjector) turning(l *fault.Life) bool {
+	isLinks := func(l *fault.Life) bool { return slices.Contains(fault.NetworkKinds, l.Fault.Kind) }
+	return isLinks(l) && slices.ContainsFunc(in.timeline.Lives, func(other *fault.Life) bool {
+		return isLinks(other) && other.Touches() && other.State != fault.Active
+	})
 }
 
 func ofKind(o *unstructured.Unstructured) string { return o.GetKind() }

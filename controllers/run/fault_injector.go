@@ -546,7 +546,9 @@ func (in *clusterInjector) settled(ctx context.Context, l *fault.Life) (bool, er
 			return false, err
 		}
 		for _, f := range flaws {
-			return false, fmt.Errorf("%s %s %s", f.Object.GetKind(), f.Object.GetName(), f.Problem)
+			if in.injects(f.Object, l) {
+				return false, fmt.Errorf("%s %s %s", f.Object.GetKind(), f.Object.GetName(), f.Problem)
+			}
 		}
 	}
 	return true, nil
@@ -592,7 +594,7 @@ func (in *clusterInjector) hold(ctx context.Context) error {
 			continue
 		}
 		for _, f := range flaws {
-			if !f.Leaving {
+			if !f.Leaving && in.injects(f.Object, l) && !in.turning(l) {
 				l.Problem = fmt.Sprintf("it did not last: %s %s %s", f.Object.GetKind(), f.Object.GetName(), f.Problem)
 			}
 		}

@@ -539,10 +539,11 @@ func (c *cluster) startFaulty(t *testing.T, manifest, run string) *faulty {
 	return f
 }
 
+// lastingFaults may be late: on a busy machine Chaos Mesh takes seconds for them.
 const lastingFaults = `
-  - {name: cut, at: 5s, duration: 40s, networkPartition: {from: {regions: [eu-west-1]}}}
-  - {name: full, at: 5s, duration: 40s, memoryStress: {target: {regions: [us-east-1]}, size: 64Mi}}
-  - {name: wrong, at: 5s, duration: 40s, clockSkew: {target: {regions: [us-east-1]}, offset: 60s}}`
+  - {name: cut, at: 5s, duration: 40s, tolerance: 10s, networkPartition: {from: {regions: [eu-west-1]}}}
+  - {name: full, at: 5s, duration: 40s, tolerance: 10s, memoryStress: {target: {regions: [us-east-1]}, size: 64Mi}}
+  - {name: wrong, at: 5s, duration: 40s, tolerance: 10s, clockSkew: {target: {regions: [us-east-1]}, offset: 60s}}`
 
 // injected waits until lastingFaults are.
 func (f *faulty) injected(t *testing.T) {
@@ -563,10 +564,10 @@ func (f *faulty) injected(t *testing.T) {
 func TestChaosTimeline(t *testing.T) {
 	needsChaosMesh(t)
 	f := newCluster(t).startFaulty(t, chaosDatabase+separator+chaosRun("timeline", "100s", lastingFaults+`
-  - {name: busy, at: 5s, duration: 40s, cpuStress: {target: {regions: [ap-northeast-1]}, workers: 1, loadPercent: 60}}
+  - {name: busy, at: 5s, duration: 40s, tolerance: 10s, cpuStress: {target: {regions: [ap-northeast-1]}, workers: 1, loadPercent: 60}}
   - {name: thin, at: 5s, duration: 40s, networkBandwidth: {between: {from: [us-east-1], to: [ap-northeast-1]}, bandwidthMbps: 5}}
-  - {name: restart, at: 75s, containerKill: {target: {regions: [ap-northeast-1]}}}
-  - {name: kill, at: 90s, podKill: {target: {regions: [eu-west-1]}}}`), "timeline")
+  - {name: restart, at: 75s, tolerance: 10s, containerKill: {target: {regions: [ap-northeast-1]}}}
+  - {name: kill, at: 90s, tolerance: 10s, podKill: {target: {regions: [eu-west-1]}}}`), "timeline")
 	f.injected(t)
 	f.is(t, "busy", fault.Active)
 	f.eventually(t, within(t, 10*time.Second), "a stressor works", func() (bool, error) {

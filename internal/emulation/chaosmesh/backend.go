@@ -113,13 +113,23 @@ func (b *Backend) Objects(n *emulation.Network) []*unstructured.Unstructured {
 			out = append(out, Delay(m, pods(region), pods(g.to...), g.link))
 		}
 	}
-	for _, c := range n.Cuts {
+	for i, c := range n.Cuts {
+		// Both directions in one object take Chaos Mesh half the time.
+		from, to := sorted(c.From), sorted(c.To)
+		back := slices.IndexFunc(n.Cuts, func(o emulation.Cut) bool { return slices.Equal(sorted(o.From), to) && slices.Equal(sorted(o.To), from) })
+		if back >= 0 && back < i {
+			continue
+		}
+		what := "cut"
+		if back > i {
+			what = "cut both"
+		}
 		m := Meta{
 			Namespace: n.Namespace,
-			Name:      ObjectName(n.UID, "cut", strings.Join(sorted(c.From), ","), strings.Join(sorted(c.To), ",")),
+			Name:      ObjectName(n.UID, what, strings.Join(from, ","), strings.Join(to, ",")),
 			Labels:    b.labels("cut"), Ceiling: b.Ceiling,
 		}
-		out = append(out, Partition(m, Pods{Namespace: n.Namespace, Named: c.From}, Pods{Namespace: n.Namespace, Named: c.To}, true))
+		out = append(out, Partition(m, Pods{Namespace: n.Namespace, Named: c.From}, Pods{Namespace: n.Namespace, Named: c.To}, back < 0))
 	}
 	return out
 }

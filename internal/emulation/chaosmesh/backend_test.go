@@ -213,3 +213,24 @@ func TestAtMostThirteenLinks(t *testing.T) {
 		t.Errorf("14 different links: %v", err)
 	}
 }
+
+// What is cut in both directions is one object, and what is cut in one has no other.
+func TestCuts(t *testing.T) {
+	b := &Backend{}
+	cut := func(from, to string) emulation.Cut {
+		return emulation.Cut{From: strings.Fields(from), To: strings.Fields(to)}
+	}
+	n := &emulation.Network{Namespace: "lab", UID: "u", Cuts: []emulation.Cut{cut("a", "b c"), cut("b", "c"), cut("c b", "a"), cut("b", "d"), cut("d", "b")}}
+	var got []string
+	names := map[string]bool{}
+	for _, o := range b.Objects(n) {
+		names[o.GetName()] = true
+		direction, _, _ := unstructured.NestedString(o.Object, "spec", "direction")
+		from, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "selector", "pods", "lab")
+		to, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "target", "selector", "pods", "lab")
+		got = append(got, fmt.Sprint(from, " ", direction, " ", to))
+	}
+	if want := []string{"[a] both [b c]", "[b] to [c]", "[b] both [d]"}; !slices.Equal(got, want) || len(names) != len(want) {
+		t.Errorf("got %q by %d names, want %q", got, len(names), want)
+	}
+}
