@@ -119,7 +119,10 @@ func (s *scope) document(ctx context.Context, run *v1alpha1.BenchmarkRun) (*resu
 	if err != nil {
 		return nil, err
 	}
-	return &result.Document{Name: d.Name, Verdict: d.Verdict, Reasons: d.Reasons, Summary: d.Summary, Regions: d.Regions}, nil
+	if d, err = d.WithFiguresOnly(); err != nil {
+		return nil, fmt.Errorf("config map %s: %w", cm.Name, err)
+	}
+	return d, nil
 }
 
 // storeReport keeps the report in the experiment's ConfigMap, in place of an earlier one.
@@ -148,7 +151,7 @@ func (s *scope) storeReport(ctx context.Context, report *experiment.Report) erro
 	return s.Client.Patch(ctx, old, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 }
 
-// reportConfigMap holds a report.
+// reportConfigMap holds a report, without the figures by type where it would be too long.
 func reportConfigMap(report *experiment.Report) (*corev1.ConfigMap, error) {
 	cm := &corev1.ConfigMap{Data: map[string]string{}}
 	document, err := json.Marshal(report)
@@ -161,6 +164,15 @@ func reportConfigMap(report *experiment.Report) (*corev1.ConfigMap, error) {
 		packed, err := pack.Text(document)
 		if err != nil {
 			return nil, err
+		}
+		if len(packed) > results.PlainLimit {
+			report.LeaveOutTypes()
+			if document, err = json.Marshal(report); err != nil {
+				return nil, err
+			}
+			if packed, err = pack.Text(document); err != nil {
+				return nil, err
+			}
 		}
 		document = packed
 		cm.BinaryData = map[string][]byte{results.ReportKeyGzip: packed}

@@ -19,6 +19,7 @@ import (
 	"cel.dev/cel-go/ext"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
 // Finding is a claim and what the results say about it.
@@ -343,7 +344,7 @@ func (b *board) points(system string, fixed []string) []*Point {
 // query is what a function of a claim asks for.
 type query struct {
 	metric *metric
-	region string
+	scope  scope
 	system string
 	at     any
 	// width asks for the confidence interval.
@@ -359,12 +360,17 @@ func (b *board) series(q query) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.region != "" {
-		if q.metric.in == nil {
-			return nil, lookupf("%s is not told by region", q.metric.name)
+	if q.scope.region != "" {
+		if regions := b.regions(q.system); !slices.Contains(regions, q.scope.region) {
+			return nil, lookupf("no region of %s is called %s%s", q.system, q.scope.region, nearest(q.scope.region, regions))
 		}
-		if regions := b.regions(q.system); !slices.Contains(regions, q.region) {
-			return nil, lookupf("no region of %s is called %s%s", q.system, q.region, nearest(q.region, regions))
+	}
+	if q.scope.typ != "" {
+		if q.metric.typed == nil {
+			return nil, lookupf("%s is not told by type of transaction%s", q.metric.name, nearest(q.metric.name, typedNames()))
+		}
+		if types := b.types(q.system); !slices.Contains(types, q.scope.typ) {
+			return nil, lookupf("no transaction of %s is of type %s%s", q.system, q.scope.typ, nearest(q.scope.typ, types))
 		}
 	}
 	var out []float64
@@ -373,7 +379,7 @@ func (b *board) series(q query) ([]float64, error) {
 			out = append(out, 1)
 			continue
 		}
-		f, err := b.results.figure(p, q.metric, q.region)
+		f, err := b.results.figure(p, q.metric, q.scope)
 		if err != nil {
 			return nil, err
 		}
@@ -398,6 +404,16 @@ func (b *board) one(q query) (float64, error) {
 		}
 		return 0, lookupf("%s of %s at %s is %d points, not one: fix all of %s, or ask for series('%s', '%s', ...)",
 			q.metric.name, q.system, show(types.DefaultTypeAdapter.NativeToValue(q.at)), len(all), strings.Join(names, ", "), q.metric.name, q.system)
+	}
+	if q.scope.typ != "" {
+		fixed, err := b.where(q.at)
+		if err != nil {
+			return 0, err
+		}
+		p := b.points(q.system, fixed)[0]
+		if why := catalog.Never(*p.workload, q.scope.typ); why != "" {
+			return 0, lookupf("no transaction of type %s runs at %s: %s", q.scope.typ, p.Label, why)
+		}
 	}
 	return all[0], nil
 }

@@ -12,8 +12,8 @@ import (
 
 // Curves are a figure over the first parameter that has several values: all that a plot shows, as numbers and words.
 type Curves struct {
-	// Metric is the name by which claims ask for the figure.
-	Metric string
+	// Metric is the name by which claims ask for the figure, Type the type of transactions that it is of; empty for all.
+	Metric, Type string
 	// Title names the experiment and the figure, and says when results are simulated. Unit is the figure's.
 	Title, Unit string
 	Axis        Axis
@@ -61,11 +61,14 @@ type FaultSpan struct {
 	From, To float64
 }
 
-// curved are the figures of Curves.
-var curved = metricsNamed("tput", "p50", "p90", "bytes", "cost")
+// curved are the figures of Curves, curvedByType those of each type of transactions.
+var (
+	curved       = metricsNamed("tput", "p50", "p90", "bytes", "cost")
+	curvedByType = metricsNamed("tput", "mean", "p99")
+)
 
-// Curves are the most asked-for figures over the sweep; none for an experiment that sweeps nothing. Points that could
-// not run are left out: the report names them.
+// Curves are the most asked-for figures over the sweep, those of all transactions and, where results have several types, those of
+// each type; none for an experiment that sweeps nothing. Points that could not run are left out: the report names them.
 func (e *Experiment) Curves(r *Results) (out []Curves) {
 	x := slices.IndexFunc(e.Parameters, func(p Parameter) bool { return len(p.Values) > 1 })
 	if x < 0 {
@@ -73,9 +76,35 @@ func (e *Experiment) Curves(r *Results) (out []Curves) {
 	}
 	axis := e.Parameters[x].axis()
 	for _, m := range curved {
-		out = append(out, Curves{Metric: m.name, Title: e.title(m.title, r), Unit: m.unit, Axis: axis, Lines: e.lines(r, m, x, axis.At)})
+		out = append(out, Curves{Metric: m.name, Title: e.title(m.title, r), Unit: m.unit, Axis: axis, Lines: e.lines(r, m, scope{}, x, axis.At)})
+	}
+	types := e.typesRun(r)
+	if len(types) < 2 {
+		return out
+	}
+	for _, typ := range types {
+		for _, m := range curvedByType {
+			out = append(out, Curves{Metric: m.name, Type: typ, Title: e.title(m.title+" of "+typ, r), Unit: m.unit, Axis: axis,
+				Lines: e.lines(r, m, scope{typ: typ}, x, axis.At)})
+		}
 	}
 	return out
+}
+
+// typesRun are the types of the transactions that results have, in the order of the workload.
+func (e *Experiment) typesRun(r *Results) (types []string) {
+	for _, p := range e.Points {
+		for _, run := range p.Runs {
+			for _, t := range r.outcomes[run].types {
+				if !slices.Contains(types, t.Type) {
+					types = append(types, t.Type)
+				}
+			}
+		}
+	}
+	order := e.types()
+	slices.SortStableFunc(types, func(a, b string) int { return cmp.Compare(slices.Index(order, a), slices.Index(order, b)) })
+	return types
 }
 
 // title of what is drawn.
@@ -105,7 +134,7 @@ func (p *Parameter) axis() Axis {
 }
 
 // lines of a figure over parameter x, whose values are at the places given.
-func (e *Experiment) lines(r *Results, m *metric, x int, at []float64) []Line {
+func (e *Experiment) lines(r *Results, m *metric, of scope, x int, at []float64) []Line {
 	type sample struct {
 		x float64
 		figure
@@ -126,7 +155,7 @@ func (e *Experiment) lines(r *Results, m *metric, x int, at []float64) []Line {
 			byLabel[label] = i
 			lines, samples = append(lines, Line{Label: label, System: slices.Index(e.Systems, p.System)}), append(samples, nil)
 		}
-		if f, err := r.figure(p, m, ""); err == nil && !math.IsInf(f.Median, 0) {
+		if f, err := r.figure(p, m, of); err == nil && !math.IsInf(f.Median, 0) {
 			samples[i] = append(samples[i], sample{at[slices.Index(e.Parameters[x].Values, p.Values[x])], f})
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
 // MaxPoints bounds databases x swept values x repetitions of one experiment.
@@ -68,6 +69,8 @@ type Point struct {
 	Runs []*Run
 
 	regions []string
+	// workload is that of the runs.
+	workload *v1alpha1.Workload
 	// prober is that of the search for the peak, of which the point's rate is a share in percent. missing says why there
 	// are no runs.
 	prober  *prober
@@ -380,7 +383,7 @@ func (x *expansion) point(run []byte, database int, indices []int) ([]*Point, ma
 		}
 		point.Runs = append(point.Runs, made)
 	}
-	point.regions = point.Runs[0].Database.Spec.RegionNames()
+	point.regions, point.workload = point.Runs[0].Database.Spec.RegionNames(), &point.Runs[0].Run.Spec.Workload
 	return []*Point{point}, nil, 0, nil
 }
 
@@ -417,7 +420,7 @@ func (x *expansion) searched(point *Point, db, run map[string]any, seed int64) (
 	for _, percent := range search.PeakPercents {
 		points = append(points, &Point{System: point.System, Values: append(slices.Clone(point.Values), intstr.FromInt32(percent)),
 			Label:   fmt.Sprintf("%s %s=%d", point.Label, ShareName, percent),
-			regions: checked.Database.Spec.RegionNames(), prober: p, share: percent})
+			regions: checked.Database.Spec.RegionNames(), workload: &checked.Run.Spec.Workload, prober: p, share: percent})
 	}
 	return points, nil
 }
@@ -587,4 +590,20 @@ func (e *Experiment) Runs() []*Run {
 		}
 	}
 	return runs
+}
+
+// types are those of the transactions of the workloads of systems, or of all systems where none is named.
+func (e *Experiment) types(systems ...string) []string {
+	var types []string
+	for _, p := range e.Points {
+		if len(systems) > 0 && !slices.Contains(systems, p.System) {
+			continue
+		}
+		for _, t := range catalog.TypesOf(*p.workload) {
+			if !slices.Contains(types, t) {
+				types = append(types, t)
+			}
+		}
+	}
+	return types
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/experiment/experimenttest"
 	"github.com/geobench/geobench/internal/manifest"
@@ -180,6 +182,14 @@ func TestBadInput(t *testing.T) {
 		"unknown parameter":              {replaced(t, claim, measured("tput('near', {'clients': 2}) > 1.0")), "spec.claims[0].expression", "does not sweep clients"},
 		"unknown parameter's values":     {replaced(t, claim, measured("max(values('hotPercent')) > 1.0")), "spec.claims[0].expression", "does not sweep hotPercent"},
 		"unknown region":                 {replaced(t, claim, measured("max(p50In('c', 'near')) > 1.0")), "spec.claims[0].expression", "no region of near is called c"},
+		"unknown type":                   {replaced(t, claim, measured("max(p50Of('balanse', 'near')) > 1.0")), "spec.claims[0].expression", "no transaction of near is of type balanse; did you mean balance? (there is"},
+		"unknown type in a list":         {replaced(t, claim, measured("['balance', 'global'].all(t, max(p99Of(t, 'near')) > 1.0)")), "spec.claims[0].expression", "no transaction of near is of type global (there is"},
+		"unknown region of a type":       {replaced(t, claim, measured("max(p50OfIn('balance', 'c', 'near')) > 1.0")), "spec.claims[0].expression", "no region of near is called c"},
+		"unknown type of a search": {strings.Replace(searched(t, "{maxRatePerSecond: 100, peakPercents: [75]}"), claim, measured("max(p50Of('local', 'near')) > 1.0"), 1),
+			"spec.claims[0].expression", "no transaction of near is of type local"},
+		"figure that types have not": {replaced(t, claim, measured("max(seriesOf('cost', 'balance', 'near')) > 1.0")), "spec.claims[0].expression", "cost is not told by type of transaction"},
+		"type that never runs": {replaced(t, "smallbank: {customers: 1000}", "smallbank: {customers: 1000, mix: {balance: 100}}", claim, measured("tputOf('amalgamate', 'near', 2) > 1.0")),
+			"spec.claims[0].expression", "no transaction of type amalgamate runs at near clientsPerRegion=2: its share in spec.workload.smallbank.mix is 0"},
 		"unknown figure":                 {replaced(t, claim, measured("max(series('speed', 'near')) > 1.0")), "spec.claims[0].expression", "there is no figure speed"},
 		"index behind the end":           {replaced(t, claim, measured("tput('near')[2] > 1.0")), "spec.claims[0].expression", "index out of bounds"},
 		"measured that does not compile": {replaced(t, claim, claim+", measured: \"tput('nowhere')\""), "spec.claims[0].measured", "no system is called nowhere"},
@@ -258,6 +268,71 @@ func TestClaims(t *testing.T) {
 				t.Errorf("%s (%s) measured %q, want %s, %q", f.Answer(), f.Error, f.Measured, tc.answer, tc.shows)
 			}
 		})
+	}
+}
+
+// TestClaimsByType: balance has half of the transactions, which take a thousandth of the throughput in ms, and amalgamate those of region
+// a that take three times as long.
+func TestClaimsByType(t *testing.T) {
+	figures := []float64{1000, 2000, 500, 2500}
+	tests := map[string]struct{ expression, answer, shows string }{
+		"throughput":               {"tputOf('balance', 'near', 4) == 1000.0", "holds", "1000 == 1000"},
+		"count":                    {"committedOf('balance', 'near') == [500.0, 1000.0] && committed('near', 2) == 1000.0", "holds", "500, 1000 == 500, 1000; 1000 == 1000"},
+		"percentiles":              {"p99Of('balance', 'near') == [1.0, 2.0] && p50Of('amalgamate', 'near', 2) == 3.0", "holds", "1, 2 == 1, 2; 3 == 3"},
+		"mean":                     {"meanOf('amalgamate', 'far', 4) == 7.5", "holds", "7.5 == 7.5"},
+		"aborts in percent":        {"abortsOf('amalgamate', 'near', 2) == 20.0", "holds", "20 == 20"},
+		"of a region":              {"tputOfIn('balance', 'b', 'near', 2) == 250.0", "holds", "250 == 250"},
+		"none in a region":         {"p99OfIn('amalgamate', 'b', 'near', 2) < 1000000.0", "differs", "infinite < 1000000"},
+		"none at all":              {"tputOf('writeCheck', 'near', 2) > 0.0", "differs", "0 > 0"},
+		"series":                   {"seriesOf('p99', 'balance', 'near', {'clientsPerRegion': 4}) == [2.0]", "holds", "2 == 2"},
+		"confidence interval":      {"ciOf('tput', 'balance', 'near', 2) == 0.0", "holds", "0 == 0"},
+		"differs":                  {"p99Of('balance', 'near', 2) > p99Of('amalgamate', 'near', 2)", "differs", "1 > 3"},
+		"of all systems and types": {"systems.all(s, ['balance', 'amalgamate'].all(t, grows(p99Of(t, s))))", "holds", ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			e := mustRead(t, replaced(t, "expression: \"min(tput('near')) > max(tput('far'))\"", fmt.Sprintf("expression: %q", tc.expression)))
+			full := experimenttest.WithTypes(t, e, invented(e, figures...))
+			// The operator keeps no histograms.
+			small := experiment.NewResults("")
+			for _, run := range e.Runs() {
+				d, err := full.Document(run)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d, err = d.WithFiguresOnly(); err != nil {
+					t.Fatal(err)
+				}
+				small.Add(run, d, nil)
+			}
+			for where, r := range map[string]*experiment.Results{"in this process": full, "by the operator": small} {
+				f := judge(t, e, r)
+				if f.Answer() != tc.answer || f.Measured != tc.shows && tc.shows != "" {
+					t.Errorf("%s: %s (%s) measured %q, want %s, %q", where, f.Answer(), f.Error, f.Measured, tc.answer, tc.shows)
+				}
+			}
+		})
+	}
+}
+
+// TestReportsByType: points have the figures of each type that has run, where there are several.
+func TestReportsByType(t *testing.T) {
+	e := mustRead(t, small)
+	report := experiment.NewReport([]*experiment.Experiment{e}, experimenttest.WithTypes(t, e, invented(e, 1000, 2000, 0, 2500)))
+	points := report.Experiments[0].Points
+	want := map[string]map[string]float64{
+		"balance":    {"tput": 500, "committed": 500, "p50": 1, "mean": 1, "p99": 1, "aborts": 19.871794871794872},
+		"amalgamate": {"tput": 500, "committed": 500, "p50": 3, "mean": 3, "p99": 3, "aborts": 20},
+	}
+	if d := cmp.Diff(want, points[0].Types); d != "" {
+		t.Errorf("the first point (-want +got):\n%s", d)
+	}
+	if points[2].Types != nil {
+		t.Errorf("a point without transactions has %v", points[2].Types)
+	}
+	report.LeaveOutTypes()
+	if points[0].Types != nil {
+		t.Error("types are left out and there")
 	}
 }
 

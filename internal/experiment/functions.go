@@ -67,7 +67,8 @@ func functionNamed(name string) *function {
 	return nil
 }
 
-// figureFunctions ask for figures: each metric by its name, over all regions (tput) and in one (tputIn); series, ci, values.
+// figureFunctions ask for figures: each metric by its name, over all regions (tput) and in one (tputIn), of all types of
+// transactions and of one (tputOf, tputOfIn); series and ci, seriesOf and ciOf; values.
 func figureFunctions() []function {
 	var out []function
 	for i := range metrics {
@@ -77,8 +78,17 @@ func figureFunctions() []function {
 		}, text))
 		if m.in != nil {
 			out = append(out, askFor(m.name+"In", func(args []ref.Val) (query, error) {
-				return query{metric: m, region: str(args[0]), system: str(args[1]), at: optional(args, 2)}, nil
+				return query{metric: m, scope: scope{region: str(args[0])}, system: str(args[1]), at: optional(args, 2)}, nil
 			}, text, text))
+		}
+		if m.typed != nil {
+			out = append(out,
+				askFor(m.name+"Of", func(args []ref.Val) (query, error) {
+					return query{metric: m, scope: scope{typ: str(args[0])}, system: str(args[1]), at: optional(args, 2)}, nil
+				}, text, text),
+				askFor(m.name+"OfIn", func(args []ref.Val) (query, error) {
+					return query{metric: m, scope: scope{typ: str(args[0]), region: str(args[1])}, system: str(args[2]), at: optional(args, 3)}, nil
+				}, text, text, text))
 		}
 	}
 	named := func(width bool) func([]ref.Val) (query, error) {
@@ -90,21 +100,28 @@ func figureFunctions() []function {
 			return query{metric: m, system: str(args[1]), at: optional(args, 2), width: width}, nil
 		}
 	}
-	ci := askFor("ci", named(true), text, text)
-	series := askFor("series", named(false), text, text)
-	series.overloads[1].result = numberList
-	series.overloads[1].call = func(b *board, args []ref.Val) (any, error) {
-		q, err := named(false)(args)
-		if err != nil {
-			return nil, err
+	namedOf := func(width bool) func([]ref.Val) (query, error) {
+		return func(args []ref.Val) (query, error) {
+			q, err := named(width)(append([]ref.Val{args[0]}, args[2:]...))
+			q.scope.typ = str(args[1])
+			return q, err
 		}
-		return b.series(q)
 	}
+	out = append(out, askFor("ci", named(true), text, text), askFor("ciOf", namedOf(true), text, text, text),
+		askForSeries("series", named(false), text, text), askForSeries("seriesOf", namedOf(false), text, text, text))
 	values := function{name: "values", overloads: []overload{{"values_string", []*cel.Type{text}, numberList,
 		func(b *board, args []ref.Val) (any, error) { return b.numbers(str(args[0])) }}}}
 	values.check = checkLiterals(values.overloads)
-	series.check = checkLiterals(series.overloads)
-	return append(out, ci, series, values)
+	return append(out, values)
+}
+
+// askForSeries is a function over the whole sweep, and over a part of it with one argument more.
+func askForSeries(name string, ask func([]ref.Val) (query, error), args ...*cel.Type) function {
+	f := askFor(name, ask, args...)
+	f.overloads[1].result = numberList
+	f.overloads[1].call = f.overloads[0].call
+	f.check = checkLiterals(f.overloads)
+	return f
 }
 
 // askFor is a function over the whole sweep, and at one point of it with one argument more.

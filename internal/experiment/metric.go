@@ -19,8 +19,9 @@ type metric struct {
 	title, unit string
 	// of the whole run; infinite for what is reckoned per transaction, or takes until one ends, when none was committed.
 	of func(*result.Document) float64
-	// in is the figure of one region's clients; nil where there is none.
-	in func(*result.Region) float64
+	// in is the figure of one region's clients, typed that of one type of transactions; nil where there is none.
+	in    func(*result.Region) float64
+	typed func(*result.TypeFigures) float64
 }
 
 func latency(name, title string, of func(*result.Latency) int64) metric {
@@ -34,7 +35,32 @@ func latency(name, title string, of func(*result.Latency) int64) metric {
 		func(d *result.Document) float64 {
 			return milliseconds(&d.Summary.LatencyMicroseconds, d.Summary.Committed)
 		},
-		func(r *result.Region) float64 { return milliseconds(&r.LatencyMicroseconds, r.Committed) }}
+		func(r *result.Region) float64 { return milliseconds(&r.LatencyMicroseconds, r.Committed) },
+		func(t *result.TypeFigures) float64 { return milliseconds(&t.LatencyMicroseconds, t.Committed) }}
+}
+
+// ofTransactions is a figure of the counts of transactions, which all, those of a region and those of a type have alike.
+func ofTransactions(name, title, unit string, of func(*result.Counts) float64) metric {
+	return metric{name, title, unit,
+		func(d *result.Document) float64 { return of(&d.Summary.Counts) },
+		func(r *result.Region) float64 { return of(&r.Counts) },
+		func(t *result.TypeFigures) float64 { return of(&t.Counts) }}
+}
+
+// ofAttempts is a figure of the counts of attempts.
+func ofAttempts(name, title, unit string, of func(*result.Counts) float64) metric {
+	return metric{name, title, unit,
+		func(d *result.Document) float64 { return of(&d.Summary.Attempts.Counts) },
+		func(r *result.Region) float64 { return of(&r.Attempts.Counts) },
+		func(t *result.TypeFigures) float64 { return of(&t.Attempts) }}
+}
+
+// perSecond is 0 where nothing was measured.
+func perSecond(n int64, seconds float64) float64 {
+	if seconds == 0 {
+		return 0
+	}
+	return float64(n) / seconds
 }
 
 // perTransaction is infinite where nothing was committed.
@@ -58,10 +84,7 @@ func percent(c *result.Counts, n int64) float64 {
 
 // failedBy is the share of attempts that failed by a cause.
 func failedBy(name, title string, cause txn.Cause) metric {
-	of := func(a *result.Attempts) float64 { return percent(&a.Counts, a.Causes[cause.String()]) }
-	return metric{name, title, "%",
-		func(d *result.Document) float64 { return of(&d.Summary.Attempts) },
-		func(r *result.Region) float64 { return of(&r.Attempts) }}
+	return ofAttempts(name, title, "%", func(c *result.Counts) float64 { return percent(c, c.Causes[cause.String()]) })
 }
 
 // worst is a figure of the fault of a run that has the worst; infinite without one.
@@ -90,94 +113,89 @@ func orNever(us *int64) float64 {
 var metrics = []metric{
 	{"tput", "throughput", "committed transactions/s",
 		func(d *result.Document) float64 { return float64(d.Summary.ThroughputPerSecond) },
-		func(r *result.Region) float64 { return float64(r.ThroughputPerSecond) }},
+		func(r *result.Region) float64 { return float64(r.ThroughputPerSecond) },
+		func(t *result.TypeFigures) float64 { return perSecond(t.Committed, t.Seconds) }},
+	ofTransactions("committed", "committed transactions", "transactions", func(c *result.Counts) float64 { return float64(c.Committed) }),
 	{"offered", "offered load", "transactions/s",
 		func(d *result.Document) float64 {
 			return float64(d.Summary.OfferedPerSecond)
-		}, nil},
+		}, nil, nil},
 	{"attempts", "attempts", "attempts/s",
 		func(d *result.Document) float64 { return float64(d.Summary.Attempts.PerSecond) },
-		func(r *result.Region) float64 { return float64(r.Attempts.PerSecond) }},
+		func(r *result.Region) float64 { return float64(r.Attempts.PerSecond) },
+		func(t *result.TypeFigures) float64 { return perSecond(t.Attempts.Ended(), t.Seconds) }},
 	latency("p50", "median latency", func(l *result.Latency) int64 { return l.P50 }),
 	latency("p90", "90th percentile of latency", func(l *result.Latency) int64 { return l.P90 }),
 	latency("p95", "95th percentile of latency", func(l *result.Latency) int64 { return l.P95 }),
 	latency("p99", "99th percentile of latency", func(l *result.Latency) int64 { return l.P99 }),
 	latency("mean", "mean latency", func(l *result.Latency) int64 { return l.Mean }),
-	{"aborts", "aborted transactions", "%",
-		func(d *result.Document) float64 { return percent(&d.Summary.Counts, d.Summary.Aborted) },
-		func(r *result.Region) float64 { return percent(&r.Counts, r.Aborted) }},
-	{"attemptAborts", "aborted attempts", "%",
-		func(d *result.Document) float64 {
-			return percent(&d.Summary.Attempts.Counts, d.Summary.Attempts.Aborted)
-		},
-		func(r *result.Region) float64 { return percent(&r.Attempts.Counts, r.Attempts.Aborted) }},
+	ofTransactions("aborts", "aborted transactions", "%", func(c *result.Counts) float64 { return percent(c, c.Aborted) }),
+	ofAttempts("attemptAborts", "aborted attempts", "%", func(c *result.Counts) float64 { return percent(c, c.Aborted) }),
 	failedBy("attemptConflicts", "attempts given up for the sake of others", txn.CauseConflict),
 	failedBy("attemptProcedureAborts", "attempts that the procedure itself gave up", txn.CauseProcedure),
 	failedBy("attemptNodeFailures", "attempts that a node refused or lost", txn.CauseNode),
-	{"timeouts", "transactions without an answer in time", "%",
-		func(d *result.Document) float64 { return percent(&d.Summary.Counts, d.Summary.Timeouts) },
-		func(r *result.Region) float64 { return percent(&r.Counts, r.Timeouts) }},
+	ofTransactions("timeouts", "transactions without an answer in time", "%", func(c *result.Counts) float64 { return percent(c, c.Timeouts) }),
 	{"tpmC", "new orders of TPC-C", "committed/min",
 		func(d *result.Document) float64 {
 			if d.Summary.TpmC == nil {
 				return 0
 			}
 			return float64(*d.Summary.TpmC)
-		}, nil},
+		}, nil, nil},
 	{"bytes", "bytes between nodes", "bytes/transaction",
-		perTransaction(func(s *result.Summary) float64 { return float64(s.BytesPerTransaction) }), nil},
+		perTransaction(func(s *result.Summary) float64 { return float64(s.BytesPerTransaction) }), nil, nil},
 	{"wanBytes", "bytes between regions", "bytes/transaction",
-		perTransaction(func(s *result.Summary) float64 { return float64(s.CrossRegionBytesPerTransaction) }), nil},
+		perTransaction(func(s *result.Summary) float64 { return float64(s.CrossRegionBytesPerTransaction) }), nil, nil},
 	{"cost", "cost", "per million transactions",
-		perTransaction(func(s *result.Summary) float64 { return float64(s.Cost.PerMillionTransactions) / 1e6 }), nil},
+		perTransaction(func(s *result.Summary) float64 { return float64(s.Cost.PerMillionTransactions) / 1e6 }), nil, nil},
 	{"cpu", "CPU time of nodes", "us/transaction",
-		perTransaction(func(s *result.Summary) float64 { return float64(s.CPUMicrosecondsPerTransaction) }), nil},
+		perTransaction(func(s *result.Summary) float64 { return float64(s.CPUMicrosecondsPerTransaction) }), nil, nil},
 	{"resilience", "resilience R of the throughput to the worst fault", "1 is no effect",
 		worst(math.Min, func(f *result.Fault) float64 {
 			if f.Availability == nil {
 				return math.Inf(1)
 			}
 			return float64(f.Availability.RPPM) / 1e6
-		}), nil},
+		}), nil, nil},
 	{"recovery", "recovery T from the worst fault, 1 / (seconds + 1)", "1 is at once",
 		worst(math.Min, func(f *result.Fault) float64 {
 			if f.Availability == nil || f.Availability.TPPM == nil {
 				return math.Inf(1)
 			}
 			return float64(*f.Availability.TPPM) / 1e6
-		}), nil},
+		}), nil, nil},
 	{"recoverySeconds", "time from a fault's end to 95% of the throughput", "s",
 		worst(math.Max, func(f *result.Fault) float64 {
 			if f.Availability == nil {
 				return math.Inf(1)
 			}
 			return orNever(f.Availability.RecoverMicroseconds)
-		}), nil},
+		}), nil, nil},
 	{"detectSeconds", "time until clients see a fault", "s",
 		worst(math.Max, func(f *result.Fault) float64 {
 			if f.Availability == nil {
 				return math.Inf(1)
 			}
 			return orNever(f.Availability.DetectMicroseconds)
-		}), nil},
+		}), nil, nil},
 	{"outageSeconds", "longest time without a commit after a fault", "s",
 		worst(math.Max, func(f *result.Fault) float64 {
 			if f.Availability == nil {
 				return math.Inf(1)
 			}
 			return float64(f.Availability.OutageMicroseconds) / 1e6
-		}), nil},
+		}), nil, nil},
 	{"faultTput", "throughput during the worst fault", "committed transactions/s",
 		worst(math.Min, func(f *result.Fault) float64 {
 			if f.Availability == nil {
 				return math.Inf(1)
 			}
 			return float64(f.Availability.FaultPerSecond)
-		}), nil},
+		}), nil, nil},
 	{"multiHome", "multi-home transactions", "% of all",
-		func(d *result.Document) float64 { return float64(d.Summary.Realised.AllMultiHomePPM) / 1e4 }, nil},
+		func(d *result.Document) float64 { return float64(d.Summary.Realised.AllMultiHomePPM) / 1e4 }, nil, nil},
 	{"multiPartition", "multi-partition transactions", "% of all",
-		func(d *result.Document) float64 { return float64(d.Summary.Realised.AllMultiPartitionPPM) / 1e4 }, nil},
+		func(d *result.Document) float64 { return float64(d.Summary.Realised.AllMultiPartitionPPM) / 1e4 }, nil, nil},
 }
 
 // Metric is a figure that claims can ask for.
@@ -199,6 +217,17 @@ func metricNames() []string {
 	var names []string
 	for _, m := range metrics {
 		names = append(names, m.name)
+	}
+	return names
+}
+
+// typedNames are those of the figures that are told by type of transaction.
+func typedNames() []string {
+	var names []string
+	for i := range metrics {
+		if metrics[i].typed != nil {
+			names = append(names, metrics[i].name)
+		}
 	}
 	return names
 }
@@ -260,26 +289,44 @@ func studentT(nu float64) float64 {
 	return math.Sqrt(nu * (1 - x) / x)
 }
 
-// figure of a point; region is empty for all.
-func (r *Results) figure(p *Point, m *metric, region string) (figure, error) {
+// scope says of which transactions a figure is: of all, of those of a region's clients, of a type, or of both.
+type scope struct{ typ, region string }
+
+// figure of a point.
+func (r *Results) figure(p *Point, m *metric, of scope) (figure, error) {
 	if len(p.Runs) == 0 {
 		return figure{}, errors.New(p.missing)
 	}
 	var values []float64
 	for _, run := range p.Runs {
-		d, err := r.Document(run)
+		v, err := r.value(p, run, m, of)
 		if err != nil {
 			return figure{}, err
 		}
-		if region == "" {
-			values = append(values, m.of(d))
-			continue
-		}
-		i := slices.IndexFunc(d.Regions, func(x result.Region) bool { return x.Name == region })
-		if i < 0 {
-			return figure{}, fmt.Errorf("%s has no region %s", p.Label, region)
-		}
-		values = append(values, m.in(&d.Regions[i]))
+		values = append(values, v)
 	}
 	return summarise(values), nil
+}
+
+// value is a figure of one run of a point.
+func (r *Results) value(p *Point, run *Run, m *metric, of scope) (float64, error) {
+	d, err := r.Document(run)
+	switch {
+	case err != nil:
+		return 0, err
+	case of == scope{}:
+		return m.of(d), nil
+	}
+	i := slices.IndexFunc(d.Regions, func(x result.Region) bool { return x.Name == of.region })
+	if of.region != "" && i < 0 {
+		return 0, fmt.Errorf("%s has no region %s", p.Label, of.region)
+	}
+	if of.typ == "" {
+		return m.in(&d.Regions[i]), nil
+	}
+	t, err := r.ofType(run, of.typ, of.region)
+	if err != nil {
+		return 0, err
+	}
+	return m.typed(t), nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -61,6 +62,8 @@ type PointData struct {
 	Median map[string]float64 `json:"median"`
 	// HalfWidth of the 95% confidence interval of the mean; only with several repetitions.
 	HalfWidth map[string]float64 `json:"halfWidth,omitempty"`
+	// Types are figures of each type of transactions, where there are several: medians by the same names.
+	Types map[string]map[string]float64 `json:"types,omitempty"`
 }
 
 // SearchData is a search and its probes, in their order.
@@ -122,8 +125,9 @@ func NewReport(experiments []*Experiment, r *Results) *Report {
 				}
 			}
 		}
+		types := e.typesRun(r)
 		for _, p := range e.Points {
-			s.Points = append(s.Points, pointData(p, r))
+			s.Points = append(s.Points, pointData(p, types, r))
 			for _, run := range p.Runs {
 				out.look(e, run, r)
 			}
@@ -193,13 +197,17 @@ func searchData(s *Search, r *Results) SearchData {
 	return d
 }
 
-func pointData(p *Point, r *Results) PointData {
+// reportedByType are the figures of PointData.Types.
+var reportedByType = metricsNamed("tput", "committed", "p50", "mean", "p99", "aborts")
+
+// pointData are a point's figures, and those of each of these types of transactions where there are several.
+func pointData(p *Point, types []string, r *Results) PointData {
 	d := PointData{System: p.System, Values: []string{}, Median: map[string]float64{}}
 	for _, v := range p.Values {
 		d.Values = append(d.Values, v.String())
 	}
 	for i := range metrics {
-		f, err := r.figure(p, &metrics[i], "")
+		f, err := r.figure(p, &metrics[i], scope{})
 		if err != nil || math.IsInf(f.Median, 0) {
 			continue
 		}
@@ -211,7 +219,34 @@ func pointData(p *Point, r *Results) PointData {
 			d.HalfWidth[metrics[i].name] = f.HalfWidth
 		}
 	}
+	if len(types) < 2 {
+		return d
+	}
+	for _, typ := range types {
+		figures := map[string]float64{}
+		for _, m := range reportedByType {
+			if f, err := r.figure(p, m, scope{typ: typ}); err == nil && !math.IsInf(f.Median, 0) {
+				figures[m.name] = f.Median
+			}
+		}
+		if figures["committed"] == 0 {
+			continue
+		}
+		if d.Types == nil {
+			d.Types = map[string]map[string]float64{}
+		}
+		d.Types[typ] = figures
+	}
 	return d
+}
+
+// LeaveOutTypes leaves the figures by type out.
+func (out *Report) LeaveOutTypes() {
+	for _, e := range out.Experiments {
+		for i := range e.Points {
+			e.Points[i].Types = nil
+		}
+	}
 }
 
 // ReadReport reads what result.WriteJSON has written of a Report.
@@ -361,7 +396,7 @@ func (out *Report) Table(w io.Writer) error {
 func (out *Report) Round(digits int) {
 	for _, e := range out.Experiments {
 		for _, p := range e.Points {
-			for _, figures := range []map[string]float64{p.Median, p.HalfWidth} {
+			for _, figures := range append(slices.Collect(maps.Values(p.Types)), p.Median, p.HalfWidth) {
 				for name, v := range figures {
 					// What was formatted can be parsed.
 					figures[name], _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)

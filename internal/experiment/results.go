@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/geobench/geobench/internal/result"
 )
@@ -18,6 +19,9 @@ type Results struct {
 type outcome struct {
 	document *result.Document
 	err      error
+	// types are those of the document, or why they could not be read.
+	types    []result.TypeFigures
+	typesErr error
 }
 
 // NewResults returns results to be added. place says for people where they were measured, for example "in a cluster";
@@ -28,7 +32,28 @@ func NewResults(place string) *Results {
 
 // Add tells how a run ended: with a document, or why there is none.
 func (r *Results) Add(run *Run, document *result.Document, err error) {
-	r.outcomes[run] = outcome{document, err}
+	o := outcome{document: document, err: err}
+	if err == nil {
+		o.types, o.typesErr = document.ByType()
+	}
+	r.outcomes[run] = o
+}
+
+// ofType returns the figures of a type of transactions in a run, of all regions where region is empty. Those of which there were none
+// are zero.
+func (r *Results) ofType(run *Run, typ, region string) (*result.TypeFigures, error) {
+	if _, err := r.Document(run); err != nil {
+		return nil, err
+	}
+	o := r.outcomes[run]
+	if o.typesErr != nil {
+		return nil, o.typesErr
+	}
+	i := slices.IndexFunc(o.types, func(t result.TypeFigures) bool { return t.Type == typ && t.Region == region })
+	if i < 0 {
+		return &result.TypeFigures{Type: typ, Region: region}, nil
+	}
+	return &o.types[i], nil
 }
 
 // Document of a run. The error says why it could not be played.

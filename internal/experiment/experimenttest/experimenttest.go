@@ -96,6 +96,39 @@ func Invented(e *experiment.Experiment, figures ...float64) *experiment.Results 
 	return r
 }
 
+// WithTypes gives all documents transactions of type balance, in all regions and half as many as the document has in all, and as many
+// of type amalgamate in the first region, whose latencies are a thousandth of what the throughput is in milliseconds, and three times
+// that.
+func WithTypes(t *testing.T, e *experiment.Experiment, r *experiment.Results) *experiment.Results {
+	t.Helper()
+	for _, run := range e.Runs() {
+		d, err := r.Document(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Spec.Load, d.Repetitions = run.Run.Spec.Load, make([]result.Repetition, 1)
+		d.Histograms = result.Histograms{Encoding: result.HistogramEncoding}
+		add := func(typ, region string, committed, us int64) {
+			h := result.NewHistogram()
+			if err := h.RecordValues(us, committed); err != nil {
+				t.Fatal(err)
+			}
+			d.Transactions = append(d.Transactions, result.Transaction{Type: typ, Class: "SH-SP", Region: region,
+				Outcomes:            result.Outcomes{Committed: committed, Aborted: map[string]int64{"certification": committed / 4}},
+				LatencyMicroseconds: result.Latency{Max: us, Mean: us}})
+			d.Histograms.Series = append(d.Histograms.Series, result.HistogramSeries{Type: typ, Class: "SH-SP", Region: region, Histogram: result.EncodeHistogram(h)})
+		}
+		half := d.Summary.Committed / 2
+		regions := run.Database.Spec.RegionNames()
+		for _, region := range regions {
+			add("balance", region, half/int64(len(regions)), d.Summary.ThroughputPerSecond)
+		}
+		add("amalgamate", regions[0], half, 3*d.Summary.ThroughputPerSecond)
+		r.Add(run, d, nil)
+	}
+	return r
+}
+
 // WithFaults gives all documents three seconds of ten commits in each tenth but the sixth of a second, which has none,
 // a fault "cut" from 0.5 s to 1.5 s, and a fault "kill" at 2 s that is not taken away.
 func WithFaults(t *testing.T, e *experiment.Experiment, r *experiment.Results) *experiment.Results {

@@ -19,8 +19,8 @@ const (
 	height = 280
 )
 
-// Draw writes plots of an experiment's curves into a folder, one per figure: EXPERIMENT-METRIC.svg and .png; and where
-// runs have faults, of the throughput over time: EXPERIMENT-timeline. An experiment that sweeps nothing and has no
+// Draw writes plots of an experiment's curves into a folder, one per figure: EXPERIMENT-METRIC.svg and .png, and
+// EXPERIMENT-METRIC-TYPE for those of one type of transactions; and where runs have faults, of the throughput over time: EXPERIMENT-timeline. An experiment that sweeps nothing and has no
 // faults has no plots. It returns the files. The same results give the same bytes.
 func Draw(e *experiment.Experiment, r *experiment.Results, folder string) ([]string, error) {
 	var files []string
@@ -52,7 +52,11 @@ func Draw(e *experiment.Experiment, r *experiment.Results, folder string) ([]str
 	}
 	all := e.Curves(r)
 	for i := range all {
-		if err := save(all[i].Metric, curves(&all[i])); err != nil {
+		name := all[i].Metric
+		if all[i].Type != "" {
+			name += "-" + all[i].Type
+		}
+		if err := save(name, curves(&all[i])); err != nil {
 			return nil, err
 		}
 	}

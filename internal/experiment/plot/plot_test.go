@@ -40,6 +40,18 @@ func TestDrawings(t *testing.T) {
 			say(t, files, tc.want, "(SIMULATED)")
 		})
 	}
+	t.Run("types", func(t *testing.T) {
+		e := experimenttest.MustRead(t, experimenttest.Small)
+		folder := t.TempDir()
+		files, err := Draw(e, experimenttest.WithTypes(t, e, experimenttest.Invented(e, 1000, 2000)), folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(files) != 2*(5+2*3) {
+			t.Fatalf("%d files, want SVG and PNG of each of 5 figures, and of 3 of each of 2 types", len(files))
+		}
+		say(t, []string{filepath.Join(folder, "small-p99-amalgamate.svg")}, "99th percentile of latency of amalgamate (SIMULATED)", ">near<", ">far<")
+	})
 	t.Run("nothing to draw", func(t *testing.T) {
 		e := experimenttest.MustRead(t, experimenttest.Replaced(t, "  sweep:\n    "+experimenttest.SweepLine+"\n", ""))
 		if files, err := Draw(e, experimenttest.Invented(e, 1), t.TempDir()); err != nil || len(files) > 0 {

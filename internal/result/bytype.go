@@ -1,0 +1,98 @@
+package result
+
+import (
+	"fmt"
+	"slices"
+)
+
+// TypeFigures are figures of the transactions of one type.
+type TypeFigures struct {
+	Type string
+	// Region is that of the clients; empty for all of them together.
+	Region string
+	// Counts are of the transactions that were due and ended in the measured windows, Attempts of the attempts that ended in them.
+	Counts
+	Attempts Counts
+	// Seconds that the windows take together.
+	Seconds float64
+	// LatencyMicroseconds is of the committed transactions, from the merged histograms of all classes.
+	LatencyMicroseconds Latency
+}
+
+// typeKey tells the figures of a type apart.
+type typeKey struct{ typ, region string }
+
+// ByType returns the figures of each type, of all regions together and of each region, in the order of d.Transactions.
+// It fails when a histogram cannot be read.
+func (d *Document) ByType() ([]TypeFigures, error) {
+	if d.Types != nil {
+		return d.Types, nil
+	}
+	type class struct{ typ, class, region string }
+	histograms := map[class]string{}
+	for _, s := range d.Histograms.Series {
+		histograms[class{s.Type, s.Class, s.Region}] = s.Histogram
+	}
+	var out []TypeFigures
+	var latencies []tally
+	index := map[typeKey]int{}
+	for i := range d.Transactions {
+		t := &d.Transactions[i]
+		h, err := DecodeHistogram(histograms[class{t.Type, t.Class, t.Region}])
+		if err != nil {
+			return nil, fmt.Errorf("result %s: type %s, class %s, region %s: %w", d.Name, t.Type, t.Class, t.Region, err)
+		}
+		committed := Distribution{Count: t.Committed, SumMicroseconds: t.Committed * t.LatencyMicroseconds.Mean, MaxMicroseconds: t.LatencyMicroseconds.Max}
+		for _, k := range []typeKey{{t.Type, ""}, {t.Type, t.Region}} {
+			n, ok := index[k]
+			if !ok {
+				n = len(out)
+				index[k] = n
+				out, latencies = append(out, TypeFigures{Type: k.typ, Region: k.region, Seconds: d.measuredSeconds()}), append(latencies, tally{})
+			}
+			out[n].Counts.addOutcomes(&t.Outcomes)
+			out[n].Attempts.addOutcomes(&t.Attempts)
+			latencies[n].add(&committed, h)
+		}
+	}
+	for i := range out {
+		out[i].LatencyMicroseconds = latencies[i].latency()
+	}
+	return out, nil
+}
+
+// measuredSeconds is how long all windows were. The window of a run that was cancelled in it is shorter than its manifest says; there the
+// throughput tells.
+func (d *Document) measuredSeconds() float64 {
+	cancelled := slices.ContainsFunc(d.Reasons, func(r Reason) bool { return r.Reason == ReasonCancelled })
+	if s := &d.Summary; cancelled && s.ThroughputPerSecond > 0 {
+		return float64(s.Committed+s.CarriedIn) / float64(s.ThroughputPerSecond)
+	}
+	return d.Spec.Load.Duration.Seconds() * float64(len(d.Repetitions))
+}
+
+// addOutcomes counts what was counted by reason.
+func (c *Counts) addOutcomes(o *Outcomes) {
+	all := func(reasons map[string]int64) (n int64) {
+		for _, count := range reasons {
+			n += count
+		}
+		return n
+	}
+	c.Committed += o.Committed
+	c.Aborted += all(o.Aborted)
+	c.Refused += all(o.Refused)
+	c.Unknown += all(o.Unknown)
+	c.Timeouts += o.Unknown[timeoutReason]
+	c.Causes = addNamed(c.Causes, o.Causes)
+}
+
+// WithFiguresOnly returns a document with the figures of all transactions, of each region and of each type, and nothing else:
+// timelines and histograms are what takes the most memory of a document. It fails when a histogram cannot be read.
+func (d *Document) WithFiguresOnly() (*Document, error) {
+	types, err := d.ByType()
+	if err != nil {
+		return nil, err
+	}
+	return &Document{Name: d.Name, Verdict: d.Verdict, Reasons: d.Reasons, Summary: d.Summary, Regions: d.Regions, Types: types}, nil
+}
