@@ -28,6 +28,16 @@ type GeoDatabaseSpec struct {
 	// +required
 	Regions []Region `json:"regions"`
 
+	// Homes are the regions that rows call home, each with partitionsPerRegion partitions; without any, all regions. They are the
+	// first of regions. The others have copies of rows and clients, who take the rows of the nearest home for their own. For engines
+	// that take groups.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=24
+	// +optional
+	Homes []string `json:"homes,omitempty"`
+
 	// PartitionsPerRegion is the number of partitions that a region's copy of the data is split into.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64

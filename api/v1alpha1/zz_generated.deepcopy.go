@@ -856,6 +856,11 @@ func (in *GeoDatabaseSpec) DeepCopyInto(out *GeoDatabaseSpec) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Homes != nil {
+		in, out := &in.Homes, &out.Homes
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Groups != nil {
 		in, out := &in.Groups, &out.Groups
 		*out = make([]ReplicaGroup, len(*in))

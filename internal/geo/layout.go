@@ -63,7 +63,7 @@ func (t *Topology) Full() Layout {
 // cell has a group of one member.
 func (t *Topology) HomeOnly() Layout {
 	l := Layout{Topology: t, ByHome: true, placement: t.Placement()}
-	for r := range t.Regions {
+	for r := range l.placement.Regions {
 		for p := range t.Partitions {
 			members := t.members(Region(r), p, t.Replicas)
 			l.groups = append(l.groups, Group{members, members[0]})
@@ -76,7 +76,7 @@ func (t *Topology) HomeOnly() Layout {
 // partition in all regions, led from their home. Groups must have been checked: see Validate.
 func (t *Topology) Placed() Layout {
 	l := Layout{Topology: t, ByHome: true, placement: t.Placement()}
-	for r := range t.Regions {
+	for r := range l.placement.Regions {
 		for p := range t.Partitions {
 			l.groups = append(l.groups, t.group(Cell{Region(r), p}))
 		}
@@ -135,7 +135,7 @@ func (l *Layout) Cells(shard int) []Cell {
 		return []Cell{{Region(shard / l.Topology.Partitions), shard % l.Topology.Partitions}}
 	}
 	var cells []Cell
-	for r := range l.Topology.Regions {
+	for r := range l.placement.Regions {
 		for p := range l.Topology.Partitions {
 			if l.whole || p == shard {
 				cells = append(cells, Cell{Region(r), p})

@@ -31,6 +31,8 @@ type Link struct {
 type Topology struct {
 	// Regions are the names in the user's order; the first may play a special part in a protocol.
 	Regions []string `json:"regions"`
+	// Homes is how many of the regions rows call home: the first ones. 0 stands for all. The others have copies and clients.
+	Homes int `json:"homes,omitempty"`
 	// Partitions per region, at least 1.
 	Partitions int `json:"partitionsPerRegion"`
 	// Replicas is the number of members of a partition inside a region, at least 1.
@@ -107,7 +109,27 @@ func (t *Topology) Index(name string) Region {
 
 // Placement returns the placement of keys over this topology.
 func (t *Topology) Placement() Placement {
-	return Placement{Regions: len(t.Regions), Partitions: t.Partitions}
+	homes := t.Homes
+	if homes == 0 {
+		homes = len(t.Regions)
+	}
+	return Placement{Regions: homes, Partitions: t.Partitions}
+}
+
+// HomeOf returns the home whose rows the clients in region r take for their own: r, or the nearest home where rows do not
+// call r home; of several, the first.
+func (t *Topology) HomeOf(r Region) Region {
+	homes := t.Placement().Regions
+	if int(r) < homes {
+		return r
+	}
+	nearest := Region(0)
+	for h := range Region(homes) {
+		if t.RTT(r, h) < t.RTT(r, nearest) {
+			nearest = h
+		}
+	}
+	return nearest
 }
 
 // Validate checks that the topology is complete. Errors name the field.
@@ -115,6 +137,8 @@ func (t *Topology) Validate() error {
 	switch {
 	case len(t.Regions) == 0:
 		return fmt.Errorf("regions: none is given; a database needs at least one")
+	case t.Homes < 0 || t.Homes > len(t.Regions):
+		return fmt.Errorf("homes: %d is not between 1 and the number of regions (%d)", t.Homes, len(t.Regions))
 	case t.Partitions < 1:
 		return fmt.Errorf("partitionsPerRegion: %d is not at least 1", t.Partitions)
 	case t.Replicas < 1:
@@ -136,8 +160,8 @@ func (t *Topology) validateGroups() error {
 	seen := map[Cell]bool{}
 	for i, g := range t.Groups {
 		switch {
-		case g.Home < 0 || int(g.Home) >= len(t.Regions) || g.Partition < 0 || g.Partition >= t.Partitions:
-			return fmt.Errorf("groups[%d]: there is no partition %d of region %d", i, g.Partition, g.Home)
+		case g.Home < 0 || int(g.Home) >= t.Placement().Regions || g.Partition < 0 || g.Partition >= t.Partitions:
+			return fmt.Errorf("groups[%d]: there is no partition %d of home %d", i, g.Partition, g.Home)
 		case seen[g.Cell]:
 			return fmt.Errorf("groups[%d]: partition %d of region %s is in two groups", i, g.Partition, t.Regions[g.Home])
 		case len(g.Replicas) != len(t.Regions):
@@ -156,8 +180,11 @@ func (t *Topology) validateGroups() error {
 }
 
 // Placement says where keys live, as in the SmallBank and Detock papers: partition = shard mod P,
-// home = (shard div P) mod R.
+// home = (shard div P) mod R, with R the number of regions that rows call home.
 type Placement struct{ Regions, Partitions int }
+
+// Cells returns the number of cells.
+func (p Placement) Cells() int { return p.Regions * p.Partitions }
 
 // Partition returns the partition that holds k.
 func (p Placement) Partition(k txn.Key) int { return int(k.Shard() % uint64(p.Partitions)) }

@@ -138,3 +138,44 @@ func TestShardNumbersOfACell(t *testing.T) {
 		}
 	}
 }
+
+// TestHomes: rows lie in the first regions alone, with copies in all of them, and clients elsewhere take the nearest home's for theirs.
+func TestHomes(t *testing.T) {
+	top := Topology{Regions: []string{"eu", "us-east", "us-west"}, Homes: 2, Partitions: 1, Replicas: 1, Links: square(3)}
+	top.Links[2][0].Delay, top.Links[2][1].Delay = 85*time.Millisecond, 50*time.Millisecond
+	if err := top.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for r, want := range []Region{0, 1, 1} {
+		if got := top.HomeOf(Region(r)); got != want {
+			t.Errorf("the home of clients in %s is %d, want %d", top.Regions[r], got, want)
+		}
+	}
+	place := top.Placement()
+	if place.Cells() != 2 {
+		t.Errorf("%d cells, want 2", place.Cells())
+	}
+	for n := range uint64(10) {
+		if home := place.Home(txn.IntKey(1, n)); home != Region(n%2) {
+			t.Errorf("row %d calls region %d home", n, home)
+		}
+	}
+	l := top.Placed()
+	if l.Shards() != 2 || len(l.Group(1).Members) != 3 || l.Group(1).Leader != top.Node(1, 0, 0) {
+		t.Errorf("%d shards, the second of which is %+v; want 2 with members in three regions", l.Shards(), l.Group(1))
+	}
+	whole := top.Whole(0)
+	if cells := whole.Cells(0); len(cells) != 2 {
+		t.Errorf("all rows lie in the cells %v, want 2", cells)
+	}
+	for homes, want := range map[int]string{-1: "homes: -1 is not between 1", 4: "homes: 4 is not between 1 and the number of regions (3)"} {
+		top.Homes = homes
+		if err := top.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d homes: %v, want %q", homes, err, want)
+		}
+	}
+	top.Homes, top.Groups = 2, []CellGroup{{Cell: Cell{Home: 2}, Replicas: []int{1, 1, 1}, Leader: 2}}
+	if err := top.Validate(); err == nil || !strings.Contains(err.Error(), "no partition 0 of home 2") {
+		t.Errorf("a group of a region without rows: %v", err)
+	}
+}

@@ -44,6 +44,8 @@ type Config struct {
 	Region     geo.Region
 	RegionName string
 	Worker     int
+	// Home is that whose rows the clients take for their own.
+	Home geo.Region
 	// Clients is their number; in an open loop, the most transactions that are under way at once.
 	Clients int
 	// Stream is unique among the machines of a run: it makes transaction ids and randomness its own.
@@ -265,7 +267,7 @@ func New(cfg Config) (*Machine, error) {
 		cfg:   cfg,
 		retry: retry,
 		generator: cfg.Workload.NewGenerator(workload.GeneratorConfig{
-			Region: cfg.Region, Clients: cfg.Clients, FirstClient: cfg.FirstClient, RegionClients: cfg.RegionClients,
+			Region: cfg.Home, Clients: cfg.Clients, FirstClient: cfg.FirstClient, RegionClients: cfg.RegionClients,
 			Stream: cfg.Stream, Measured: s.Duration,
 		}),
 		rng:     rand.New(rand.NewPCG(cfg.Seed^0x6c6f6164, uint64(cfg.Stream))),

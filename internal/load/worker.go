@@ -74,7 +74,7 @@ func Machines(c WorkerConfig) ([]*Machine, error) {
 	for s := range shards {
 		m, err := New(Config{
 			FirstClient: first, RegionClients: int(c.Load.ClientsPerRegion), Trace: c.Trace, Placement: c.Topology.Placement(), Fine: c.Fine, Observer: c.Observer,
-			Workload: c.Workload, Region: c.Region, RegionName: c.Topology.Regions[c.Region], Worker: c.Index,
+			Workload: c.Workload, Region: c.Region, RegionName: c.Topology.Regions[c.Region], Home: c.Topology.HomeOf(c.Region), Worker: c.Index,
 			Clients: part(clients, s, shards),
 			Stream:  uint32(c.Region)<<(shardBits+workerBits) | uint32(c.Index)<<shardBits | uint32(s),
 			Seed:    c.Seed, Arrival: c.Load.Arrival, RatePerSecond: c.Load.RatePerSecond,

@@ -22,7 +22,7 @@ func (e *MissingLinkError) Error() string {
 // where the reverse pair is listed too, each direction takes half of its own. Jitter is the standard deviation
 // of the round trip, so each direction gets its square root of a half.
 func Topology(db *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec) (geo.Topology, error) {
-	t := geo.Topology{Partitions: int(db.PartitionsPerRegion), Replicas: int(db.ReplicasPerPartition)}
+	t := geo.Topology{Homes: len(db.Homes), Partitions: int(db.PartitionsPerRegion), Replicas: int(db.ReplicasPerPartition)}
 	declared := make(map[[2]string]geo.Link, len(profile.Links))
 	for _, l := range profile.Links {
 		declared[[2]string{l.From, l.To}] = oneWay(l.RTT.Duration, l.Jitter.Duration, int64(l.LossPPM), int64(l.BandwidthMbps))

@@ -34,7 +34,8 @@ type Engine struct {
 	// Place, if not nil, says which nodes hold which rows; otherwise every region holds all. Drivers load each node with what it
 	// holds.
 	Place func(*geo.Topology, Params) geo.Layout
-	// TakesGroups says that Place heeds Topology.Groups. Other engines are refused a topology that has any.
+	// TakesGroups says that Place heeds Topology.Groups, and regions that no row calls home. Other engines are refused a topology
+	// that has any.
 	TakesGroups bool
 	// NewStore makes the store of a node, empty; nil for store.NewHash.
 	NewStore func() store.Store
@@ -112,6 +113,9 @@ func (e *Engine) MakeStore() store.Store {
 func (e *Engine) Accepts(t *geo.Topology, p Params) error {
 	if len(t.Groups) > 0 && !e.TakesGroups {
 		return &TopologyError{Field: "spec.groups", Message: fmt.Sprintf("engine %s places rows by itself; leave the groups out", e.Name)}
+	}
+	if t.Placement().Regions < len(t.Regions) && !e.TakesGroups {
+		return &TopologyError{Field: "spec.homes", Message: fmt.Sprintf("engine %s has rows in the homes of all regions; leave homes out", e.Name)}
 	}
 	if e.CheckTopology == nil {
 		return nil

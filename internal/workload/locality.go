@@ -40,7 +40,7 @@ func orTwo(n int32) int32 {
 // Validate checks that a topology has the homes and partitions. field, such as spec.workload.rmw, holds the fields
 // that errors name; these are called as those of Locality.
 func (l Locality) Validate(t *geo.Topology, field string) error {
-	regions, partitions := int64(len(t.Regions)), int64(t.Partitions)
+	regions, partitions := int64(t.Placement().Regions), int64(t.Partitions)
 	homes, parts := l.most()
 	switch {
 	case l.MultiHomePercent < 0 || l.MultiHomePercent > 100:
@@ -80,7 +80,7 @@ type Cells struct {
 
 // NewCells returns a Cells for a valid locality, which takes chance from rng.
 func NewCells(l Locality, t *geo.Topology, rng *rand.Rand) *Cells {
-	return &Cells{locality: l, regions: len(t.Regions), partitions: t.Partitions, rng: rng}
+	return &Cells{locality: l, regions: t.Placement().Regions, partitions: t.Partitions, rng: rng}
 }
 
 // Draw chooses the homes, home and others at random, and the partitions, all at random, of the next transaction.
@@ -132,7 +132,7 @@ func DrawPair(rng *rand.Rand, t *geo.Topology, home geo.Region, global bool) (fi
 		return first, first
 	}
 	own := int(home)*t.Partitions + first.Partition
-	other := rng.IntN(len(t.Regions)*t.Partitions - 1)
+	other := rng.IntN(t.Placement().Cells() - 1)
 	if other >= own {
 		other++
 	}
@@ -145,7 +145,7 @@ func CheckGlobal(field string, percent int32, t *geo.Topology) error {
 	switch {
 	case percent < 0 || percent > 100:
 		return fmt.Errorf("%s: %d is not between 0 and 100", field, percent)
-	case percent > 0 && len(t.Regions)*t.Partitions < 2:
+	case percent > 0 && t.Placement().Cells() < 2:
 		return fmt.Errorf("%s: %d needs two partitions, the database has one region with one partition; make it 0", field, percent)
 	}
 	return nil

@@ -104,7 +104,7 @@ func FillEverywhere(w Workload, put func(k txn.Key, value []byte)) error {
 
 // GeneratorConfig tells a generator whose transactions to make.
 type GeneratorConfig struct {
-	// Region of the clients.
+	// Region is the home of the clients: geo.Topology.HomeOf of where they are.
 	Region geo.Region
 	// Clients is their number; they are called 0 .. Clients-1. FirstClient is how many clients of the region other
 	// generators have before them, and RegionClients how many all generators of the region have. What must be done once,

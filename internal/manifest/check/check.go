@@ -141,6 +141,7 @@ func Database(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a 
 		d.engine,
 		d.emulation,
 		d.regions,
+		d.homes,
 		d.groups,
 		d.inlineProfile,
 	} {
@@ -272,6 +273,25 @@ func (d *database) regions(ps *Problems) {
 	}
 }
 
+// homes: they are the first regions, so that the number of a region is that of its home.
+func (d *database) homes(ps *Problems) {
+	if d.Spec.Pods != nil && len(d.Spec.Homes) > 0 {
+		ps.add("spec.homes", "", "a program in pods of its own places its rows itself; leave homes out")
+		return
+	}
+	names := d.Spec.RegionNames()
+	for i, home := range d.Spec.Homes {
+		field := fmt.Sprintf("spec.homes[%d]", i)
+		switch at := slices.Index(names, home); {
+		case at < 0:
+			ps.add(field, home, "region %s is not one of spec.regions%s; they are %s", home, didYouMean(home, names), list(names))
+		case at >= len(d.Spec.Homes):
+			ps.add(field, home, "the %d homes must be the first of spec.regions, which begin with %s: list regions without rows of their own behind them",
+				len(d.Spec.Homes), list(names[:len(d.Spec.Homes)]))
+		}
+	}
+}
+
 // groups: homes, partitions and replicas are there, no partition is placed twice, and the engine can take the layout.
 func (d *database) groups(ps *Problems) {
 	if d.Spec.Pods != nil && len(d.Spec.Groups) > 0 {
@@ -288,6 +308,9 @@ func (d *database) groups(ps *Problems) {
 	for i, g := range d.Spec.Groups {
 		path := fmt.Sprintf("spec.groups[%d].", i)
 		region(path+"home", g.Home)
+		if homes := d.Spec.Homes; len(homes) > 0 && slices.Contains(names, g.Home) && !slices.Contains(homes, g.Home) {
+			ps.add(path+"home", g.Home, "no row calls %s home: spec.homes are %s", g.Home, list(homes))
+		}
 		for j, r := range g.Replicas {
 			region(fmt.Sprintf("%sreplicas[%d].region", path, j), r.Region)
 			if r.Count > d.Spec.ReplicasPerPartition {
@@ -317,7 +340,7 @@ func (d *database) groups(ps *Problems) {
 	if len(errs) > 0 {
 		return
 	}
-	shape := geo.Topology{Regions: names, Partitions: int(d.Spec.PartitionsPerRegion), Replicas: int(d.Spec.ReplicasPerPartition), Groups: plan.Groups(&d.Spec)}
+	shape := geo.Topology{Regions: names, Homes: len(d.Spec.Homes), Partitions: int(d.Spec.PartitionsPerRegion), Replicas: int(d.Spec.ReplicasPerPartition), Groups: plan.Groups(&d.Spec)}
 	var refused *protocol.TopologyError
 	if err := e.Accepts(&shape, params); errors.As(err, &refused) {
 		ps.add(refused.Field, refused.Value, "%s", refused.Message)

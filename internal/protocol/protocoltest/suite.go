@@ -88,12 +88,12 @@ func mustAccept(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p
 // loadTime is how long clients send transactions: time for some tens, one after the other, of those that take longest.
 // Where these hold locks for all that time, hot rows let few pass.
 func loadTime(engine *protocol.Engine, t *geo.Topology, p protocol.Params, least time.Duration) time.Duration {
-	var all []geo.Region
-	for r := range t.Regions {
-		all = append(all, geo.Region(r))
+	var homes []geo.Region
+	for home := range t.Placement().Regions {
+		homes = append(homes, geo.Region(home))
 	}
-	for _, r := range all {
-		least = max(least, 60*engine.Law(t, p, r, all))
+	for r := range t.Regions {
+		least = max(least, 60*engine.Law(t, p, geo.Region(r), homes))
 	}
 	return least
 }
@@ -432,6 +432,13 @@ func Shapes(t *testing.T, engine *protocol.Engine, params []map[string]string) {
 		{"one region", func() *geo.Topology { return simtest.Topology(3, 1, [][]float64{{0}}) }},
 		{"three copies in each of two places", func() *geo.Topology { return simtest.Topology(2, 3, [][]float64{{0, 10}, {10, 0}}) }},
 		{"delays that differ by direction", func() *geo.Topology { return simtest.Topology(2, 1, [][]float64{{0, 5, 80}, {60, 0, 10}, {3, 70, 0}}) }},
+	}
+	if engine.TakesGroups {
+		shapes = append(shapes, shape{"a region that no row calls home", func() *geo.Topology {
+			t := simtest.ThreeRegions(1)
+			t.Homes = 2
+			return t
+		}})
 	}
 	for i, given := range params {
 		all := shapes

@@ -114,7 +114,7 @@ func (w *Micro) Verify(copies []workload.Copy, ledger workload.Ledger) []workloa
 		workload.WithinLedger("micro-updates", auditUpdates, 0, copies, ledger[ledgerUpdates]),
 		workload.CopiesAgree(copies),
 	}
-	all := w.spec.ItemsPerPartition * int64(len(w.topology.Regions)*w.topology.Partitions)
+	all := w.spec.ItemsPerPartition * int64(w.topology.Placement().Cells())
 	if items := workload.WithinLedger("micro-items", auditItems, all, copies, workload.Interval{}); !items.Passed {
 		checks = append(checks, items)
 	}

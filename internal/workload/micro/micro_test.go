@@ -57,6 +57,35 @@ func TestGenerator(t *testing.T) {
 	}
 }
 
+// TestRegionsWithoutRows: what is no home has no items, and global transactions go to homes alone.
+func TestRegionsWithoutRows(t *testing.T) {
+	top := topology(3, 1)
+	top.Homes = 2
+	w, err := New(v1alpha1.Micro{ItemsPerPartition: 500, GlobalPercent: 100}, 1, top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := w.NewGenerator(workload.GeneratorConfig{Region: 1, Clients: 1, RegionClients: 1})
+	place, first := top.Placement(), 0
+	for range 1000 {
+		var tx txn.Transaction
+		g.Next(0, 0, &tx)
+		if a, b := place.Home(tx.Accesses[0].Key), place.Home(tx.Accesses[1].Key); a+b != 1 {
+			t.Fatalf("a global transaction has items of homes %d and %d, want one of each of two", a, b)
+		} else if a == 1 {
+			first++
+		}
+		g.Done(0, txn.Outcome{Status: txn.Committed})
+	}
+	if first == 0 {
+		t.Error("no transaction begins in its client's home")
+	}
+	top.Homes = 1
+	if _, err := New(v1alpha1.Micro{ItemsPerPartition: 500, GlobalPercent: 1}, 1, top); err == nil {
+		t.Error("one home with one partition has global transactions")
+	}
+}
+
 func TestSuite(t *testing.T) {
 	c := workloadtest.Bind(t, New, v1alpha1.Micro{ItemsPerPartition: 500, GlobalPercent: 30}, topology(3, 2), Procedures())
 	c.SameRows = "items count their updates from 0"

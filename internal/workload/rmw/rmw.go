@@ -34,7 +34,7 @@ type RMW struct {
 // New binds the workload to a topology. Errors name the manifest's field and what would be right.
 func New(spec v1alpha1.RMW, seed uint64, t *geo.Topology) (*RMW, error) {
 	const field = "spec.workload.rmw."
-	regions, partitions := int64(len(t.Regions)), int64(t.Partitions)
+	regions, partitions := int64(t.Placement().Regions), int64(t.Partitions)
 	n := int64(spec.RecordsPerTransaction)
 	hot := int64(spec.HotRecordsPerTransaction)
 	// Every home and partition must have enough records for a transaction that stays inside it, hot and cold apart.

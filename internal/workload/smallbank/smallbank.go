@@ -85,6 +85,9 @@ func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, err
 		if r < 0 {
 			return nil, fmt.Errorf(field+"sunflower[%d].region: %q is not one of %v", i, f.Region, t.Regions)
 		}
+		if homes := t.Placement().Regions; int(r) >= homes {
+			return nil, fmt.Errorf(field+"sunflower[%d].region: no row calls %s home; take one of %v", i, f.Region, t.Regions[:homes])
+		}
 		if f.HitPercent < 0 || f.HitPercent > 100 {
 			return nil, fmt.Errorf(field+"sunflower[%d].hitPercent: %d is not between 0 and 100", i, f.HitPercent)
 		}

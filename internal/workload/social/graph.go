@@ -17,7 +17,7 @@ type graph struct {
 // newGraph draws the offsets: of them, as many in a hundred lead to another cell as follows are global, by turns to
 // each.
 func newGraph(s *v1alpha1.Social, seed uint64, t *geo.Topology) graph {
-	cells := uint64(len(t.Regions) * t.Partitions)
+	cells := uint64(t.Placement().Cells())
 	g := graph{users: uint64(s.UsersPerPartition) * cells}
 	rng := rand.New(rand.NewPCG(seed, 0x50c1a1))
 	taken := map[uint64]bool{0: true}

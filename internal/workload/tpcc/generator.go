@@ -208,7 +208,7 @@ func (g *generator) other(w uint32) uint32 {
 	c, i := t.cellOf(w)
 	multiHome, multiPartition := g.draw(percentOf(t.spec.Remote.MultiHomePercent)), g.draw(percentOf(t.spec.Remote.MultiPartitionPercent))
 	if multiHome {
-		c.Home = other(g.rng, c.Home, len(t.topology.Regions))
+		c.Home = other(g.rng, c.Home, t.topology.Placement().Regions)
 	}
 	if multiPartition {
 		c.Partition = other(g.rng, c.Partition, t.topology.Partitions)

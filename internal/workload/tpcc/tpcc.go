@@ -119,7 +119,7 @@ func (t *TPCC) KeyName(k txn.Key) string { return keyName(k) }
 
 // warehouses is the number of all warehouses; they are numbered from 1.
 func (t *TPCC) warehouses() int {
-	return len(t.topology.Regions) * t.topology.Partitions * int(t.spec.WarehousesPerPartition)
+	return t.topology.Placement().Cells() * int(t.spec.WarehousesPerPartition)
 }
 
 // warehousesOf lists the warehouses of a cell in ascending order.
@@ -182,7 +182,7 @@ func (t *TPCC) Shares() []workload.Share {
 			ordersPercent, payments = 0, 0
 		} else {
 			multiHome = int32((all - perPartition*t.topology.Partitions) * 1e6 / (all - 1))
-			multiPartition = int32((all - perPartition*len(t.topology.Regions)) * 1e6 / (all - 1))
+			multiPartition = int32((all - perPartition*t.topology.Placement().Regions) * 1e6 / (all - 1))
 		}
 	}
 	out = append(out,

@@ -53,7 +53,7 @@ func (w *YCSB) newGenerator(c workload.GeneratorConfig) *generator {
 		noise:    make([]byte, noiseSize+w.recordBytes()),
 		underway: make([]args, c.Clients),
 		unknown:  map[txn.ID]args{},
-		tally:    tally{written: make([]workload.Interval, len(w.topology.Regions))},
+		tally:    tally{written: make([]workload.Interval, w.placement.Regions)},
 	}
 	for i := range g.noise {
 		g.noise[i] = byte(rng.Uint32())

@@ -52,7 +52,7 @@ func New(spec v1alpha1.YCSB, seed uint64, t *geo.Topology) (*YCSB, error) {
 	w := &YCSB{spec: spec, mix: spec.Shares(), distribution: spec.Choice(), seed: seed, topology: t, placement: t.Placement()}
 	w.ordered = w.mix.Scan > 0
 	w.expected = sync.OnceValue(w.estimate)
-	kinds, cells := shares(&w.mix), int64(len(t.Regions)*t.Partitions)
+	kinds, cells := shares(&w.mix), int64(t.Placement().Cells())
 	fields := int64(spec.FieldCount) * int64(spec.FieldBytes)
 	scanned := int64(spec.OperationsPerTransaction) * int64(spec.MaxScanRecords) * fields
 	if (spec.Preset == "") == (spec.Mix == nil) {
@@ -222,7 +222,7 @@ func (w *YCSB) KeyName(k txn.Key) string {
 // instead.
 func (w *YCSB) Audit(rows workload.Rows) map[string]int64 {
 	var records, writes int64
-	written := make([]int64, len(w.topology.Regions))
+	written := make([]int64, w.placement.Regions)
 	rows.Each(func(k txn.Key, record []byte) {
 		r, ok := parseKey(k)
 		if !ok || len(record) != w.recordBytes() {
@@ -263,7 +263,7 @@ func (w *YCSB) Verify(copies []workload.Copy, ledger workload.Ledger) []workload
 // stream knows on average.
 func (w *YCSB) verifyWritten(copies []workload.Copy, ledger workload.Ledger) workload.Check {
 	var right, wrong []string
-	for _, region := range w.topology.Regions {
+	for _, region := range w.topology.Regions[:w.placement.Regions] {
 		known, streams := ledger[ledgerWritten+region], max(1, ledger[ledgerWriters+region].High)
 		low := (known.Low + streams - 1) / streams
 		right = append(right, fmt.Sprintf("%d to %d of %s", low, known.High, region))
