@@ -223,6 +223,14 @@ type RateSearch struct {
 	// +kubebuilder:default={100}
 	// +optional
 	PeakPercents []int32 `json:"peakPercents,omitempty"`
+	// SharedBy are paths of swept parameters whose values share a peak: it is searched at the first value of each, and points at
+	// the other values have shares of it, too. So they are compared under equal load.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	// +optional
+	SharedBy []string `json:"sharedBy,omitempty"`
 }
 
 // Claim is something that the results of an experiment are said to show.

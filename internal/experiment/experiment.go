@@ -71,9 +71,10 @@ type Point struct {
 	regions []string
 	// workload is that of the runs.
 	workload *v1alpha1.Workload
-	// prober is that of the search for the peak, of which the point's rate is a share in percent. missing says why there
-	// are no runs.
+	// prober makes the runs, at a rate that is a share, in percent, of the peak that the search of peak finds: prober's own, but
+	// for points that share another one's peak. missing says why there are no runs.
 	prober  *prober
+	peak    *prober
 	share   int32
 	missing string
 }
@@ -178,6 +179,17 @@ func (x *expansion) parameters() {
 	last := map[string]int{}
 	for _, s := range x.object.Spec.Sweep {
 		last[lastName(s.Path)]++
+	}
+	if search := x.object.Spec.Search; search != nil {
+		var swept []string
+		for _, s := range x.object.Spec.Sweep {
+			swept = append(swept, s.Path)
+		}
+		for i, path := range search.SharedBy {
+			if !slices.Contains(swept, path) {
+				x.problem(fmt.Sprintf("spec.search.sharedBy[%d]", i), path, "%s is not swept%s", path, nearest(path, swept))
+			}
+		}
 	}
 	for i, s := range x.object.Spec.Sweep {
 		p := Parameter{Path: s.Path, Name: lastName(s.Path), Values: s.Values}
@@ -288,12 +300,23 @@ func (x *expansion) expand() {
 	}
 }
 
-// searches lists those of the points, and makes the share of the peak a parameter.
+// searches lists those of the points, and makes the share of the peak a parameter. Points that differ in shared parameters alone
+// have one search, that of the first of them, where all of these have their first values.
 func (x *expansion) searches() {
+	shared := x.object.Spec.Search.SharedBy
+	first := map[string]*prober{}
 	for _, p := range x.Points {
-		if n := len(x.Searches); n == 0 || x.Searches[n-1].prober != p.prober {
+		key := p.System
+		for i, parameter := range x.Parameters {
+			if !slices.Contains(shared, parameter.Path) {
+				key += " " + p.Values[i].String()
+			}
+		}
+		if first[key] == nil {
+			first[key] = p.prober
 			x.Searches = append(x.Searches, &Search{System: p.System, Values: p.Values[:len(x.Parameters)], Label: p.prober.label, prober: p.prober})
 		}
+		p.peak = first[key]
 	}
 	share := Parameter{Path: SharePath, Name: ShareName}
 	for _, percent := range x.object.Spec.Search.PeakPercents {

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/experiment/experimenttest"
 	"github.com/geobench/geobench/internal/manifest"
@@ -85,6 +87,43 @@ func TestMostRunsOfSearches(t *testing.T) {
 	}
 }
 
+// TestSharedPeaks: with sharedBy the points at 50% hot run at shares of the peak at 0%, which is another one than their own.
+func TestSharedPeaks(t *testing.T) {
+	ended := func(run *experiment.Run) (experiment.Ended, bool, error) {
+		most := int64(100)
+		if run.Run.Spec.Workload.SmallBank.HotPercent == 50 {
+			most = 60
+		}
+		e := experiment.Ended{Verdict: v1alpha1.VerdictPassed, ThroughputPerSecond: 1, OfferedPerSecond: 1}
+		if run.Run.Spec.Load.RatePerSecond > most {
+			e = experiment.Ended{Verdict: v1alpha1.VerdictFailed, Reason: result.ReasonObjectiveMissed, Message: "too slow"}
+		}
+		return e, true, nil
+	}
+	const path = "spec.workload.smallbank.hotPercent"
+	for name, tc := range map[string]struct {
+		shared   string
+		searches int
+		rates    []int64 // of near
+	}{
+		"each its own": {"", 4, []int64{50, 100, 30, 60}},
+		"shared":       {", sharedBy: [" + path + "]", 2, []int64{50, 100, 50, 100}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := mustRead(t, strings.Replace(searched(t, "{maxRatePerSecond: 200, tolerancePercent: 1, peakPercents: [50, 100]"+tc.shared+"}"), "values: [0]", "values: [0, 50]", 1)).Advance(ended)
+			var rates []int64
+			hot := map[int32]bool{}
+			for _, p := range e.Points[:4] {
+				rates = append(rates, p.Runs[0].Run.Spec.Load.RatePerSecond)
+				hot[p.Runs[0].Run.Spec.Workload.SmallBank.HotPercent] = true
+			}
+			if len(e.Searches) != tc.searches || !slices.Equal(rates, tc.rates) || len(hot) != 2 {
+				t.Errorf("%d searches, the rates of near are %v at the shares %v; want %d, %v, at 0 and 50", len(e.Searches), rates, hot, tc.searches, tc.rates)
+			}
+		})
+	}
+}
+
 func TestSweptValuesArriveInTheManifests(t *testing.T) {
 	e := mustRead(t, replaced(t, sweepLine, sweepLine+"\n    - {path: \"database.spec.network.profile.links[0].rtt\", values: [10ms, 50ms]}",
 		"  sweep:", "  repetitions: 2\n  sweep:"))
@@ -144,16 +183,17 @@ func TestBadInput(t *testing.T) {
 			"  sweep:", "  repetitions: 3\n  sweep:"), "spec.sweep", "an experiment has at most 10000"},
 		"search in a closed loop": {replaced(t, sweepLine, "- {path: spec.workload.smallbank.hotPercent, values: [0]}\n  search: {maxRatePerSecond: 100}"),
 			"spec.run.spec.load.arrival", "set arrival to Constant or Poisson"},
-		"search below its least rate":       {searched(t, "{maxRatePerSecond: 20}"), "spec.search.maxRatePerSecond", "maxRatePerSecond 20 is not more than ratePerSecond of the run (50)"},
-		"search without an end":             {searched(t, "{}"), "spec.search.maxRatePerSecond", "required"},
-		"search for nothing":                {searched(t, "{maxRatePerSecond: 100, committedPercent: 0}"), "spec.search.committedPercent", "every rate would do: list objectives"},
-		"search by an even number":          {searched(t, "{maxRatePerSecond: 100, bestOf: 2}"), "spec.search.bestOf", "1, 3, 5"},
-		"search with a probe":               {searched(t, "{maxRatePerSecond: 100, maxProbes: 1}"), "spec.search.maxProbes", "greater than or equal to 2"},
-		"search without tolerance":          {searched(t, "{maxRatePerSecond: 100, tolerancePercent: 0}"), "spec.search.tolerancePercent", "greater than or equal to 1"},
-		"search beyond the peak":            {searched(t, "{maxRatePerSecond: 100, peakPercents: [100, 120]}"), "spec.search.peakPercents[1]", "less than or equal to 100"},
-		"search of the same share":          {searched(t, "{maxRatePerSecond: 100, peakPercents: [75, 75]}"), "spec.search.peakPercents[1]", "twice"},
-		"search of no share":                {searched(t, "{maxRatePerSecond: 100, peakPercents: []}"), "spec.search.peakPercents", "at least 1"},
-		"search of more probes than points": {strings.Replace(searched(t, "{maxRatePerSecond: 100, maxProbes: 100}"), "values: [0]", "values: ["+strings.Join(big[:100], ",")+"]", 1), "spec.sweep", "(100 probes + 1 shares of the peak x 1 repetitions)"},
+		"search below its least rate":        {searched(t, "{maxRatePerSecond: 20}"), "spec.search.maxRatePerSecond", "maxRatePerSecond 20 is not more than ratePerSecond of the run (50)"},
+		"search without an end":              {searched(t, "{}"), "spec.search.maxRatePerSecond", "required"},
+		"search for nothing":                 {searched(t, "{maxRatePerSecond: 100, committedPercent: 0}"), "spec.search.committedPercent", "every rate would do: list objectives"},
+		"search by an even number":           {searched(t, "{maxRatePerSecond: 100, bestOf: 2}"), "spec.search.bestOf", "1, 3, 5"},
+		"search with a probe":                {searched(t, "{maxRatePerSecond: 100, maxProbes: 1}"), "spec.search.maxProbes", "greater than or equal to 2"},
+		"search without tolerance":           {searched(t, "{maxRatePerSecond: 100, tolerancePercent: 0}"), "spec.search.tolerancePercent", "greater than or equal to 1"},
+		"search beyond the peak":             {searched(t, "{maxRatePerSecond: 100, peakPercents: [100, 120]}"), "spec.search.peakPercents[1]", "less than or equal to 100"},
+		"search of the same share":           {searched(t, "{maxRatePerSecond: 100, peakPercents: [75, 75]}"), "spec.search.peakPercents[1]", "twice"},
+		"search shared by what is not swept": {searched(t, "{maxRatePerSecond: 100, sharedBy: [spec.workload.smallbank.hotPercents]}"), "spec.search.sharedBy[0]", "is not swept; did you mean spec.workload.smallbank.hotPercent?"},
+		"search of no share":                 {searched(t, "{maxRatePerSecond: 100, peakPercents: []}"), "spec.search.peakPercents", "at least 1"},
+		"search of more probes than points":  {strings.Replace(searched(t, "{maxRatePerSecond: 100, maxProbes: 100}"), "values: [0]", "values: ["+strings.Join(big[:100], ",")+"]", 1), "spec.sweep", "(100 probes + 1 shares of the peak x 1 repetitions)"},
 		"search for the least throughput": {strings.Replace(searched(t, "{maxRatePerSecond: 100}"), "verify: [Invariants]", "verify: [Invariants]\n      objectives: [{metric: throughput, min: 10}]", 1),
 			"spec.run.spec.objectives", "give every objective a max, and set search.committedPercent for throughput"},
 		"search over a sweep of rates": {strings.Replace(searched(t, "{maxRatePerSecond: 100}"), "spec.workload.smallbank.hotPercent, values: [0]", "spec.load.ratePerSecond, values: [10]", 1),

@@ -288,7 +288,7 @@ func (e *Experiment) Advance(ended func(*Run) (Ended, bool, error)) *Experiment 
 		out.Searches = append(out.Searches, s)
 	}
 	for _, p := range e.Points {
-		out.Points = append(out.Points, p.advance(at[p.prober], int(e.object.Spec.Repetitions)))
+		out.Points = append(out.Points, p.advance(at[p.peak], int(e.object.Spec.Repetitions)))
 	}
 	return &out
 }

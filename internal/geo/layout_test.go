@@ -102,7 +102,7 @@ func TestPlaced(t *testing.T) {
 		t.Errorf("c/0/1 holds shards %s", got)
 	}
 	for want, g := range map[string]CellGroup{
-		"there is no partition 2 of home 1":      {Cell: Cell{Home: 1, Partition: 2}, Replicas: []int{1, 1, 1}},
+		"there is no partition 2 of home 1":        {Cell: Cell{Home: 1, Partition: 2}, Replicas: []int{1, 1, 1}},
 		"has no replica of the group":              {Cell: Cell{Home: 1, Partition: 1}, Replicas: []int{1, 0, 1}, Leader: 1},
 		"not between 0 and replicasPerPartition":   {Cell: Cell{Home: 1, Partition: 1}, Replicas: []int{1, 3, 1}},
 		"2 entries for 3 regions":                  {Cell: Cell{Home: 1, Partition: 1}, Replicas: []int{1, 1}},
