@@ -187,8 +187,6 @@ func (g *group) deliver(x *delivery) {
 	}
 	if at < len(g.pending) {
 		g.count(&g.r.counters.leaps)
-	} else if !x.global() && at > 0 {
-		g.count(&g.r.counters.waits)
 	}
 	if len(g.pending) == 0 && !x.global() {
 		g.finish(x)
@@ -205,6 +203,9 @@ func (g *group) deliver(x *delivery) {
 		}
 	}
 	g.complete()
+	if !x.global() && x.completed == 0 {
+		g.count(&g.r.counters.waits)
+	}
 }
 
 // missed reports whether a transaction has read what is written by those that it could leap over and does not.

@@ -396,6 +396,33 @@ func TestLeapsKeepAnOrder(t *testing.T) {
 	}
 }
 
+// TestLeapersThatWaitAreCounted: a local transaction that leaps over a global one may still stand behind another that it came too late to
+// leap over. Two leap over the first and do not wait; the third comes too late; the fourth leaps over the second global one, and waits
+// behind the first like the third.
+func TestLeapersThatWaitAreCounted(t *testing.T) {
+	topology := simtest.TwoRegions(1)
+	p := protocoltest.Params(t, Engine, map[string]string{"reorderThreshold": "2", "tick": "200ms"})
+	s := sim.New(sim.Config{Topology: topology, Engine: Engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
+	simtest.FillLayout(topology.Placed(), 20, 10, s.Store)
+	c := &timed{stream: 1, ops: []string{"a0+1 a1+1", "a2+1", "a4+1", "a6+1", "a8+1 a3+1", "a10+1"}}
+	for i := range c.ops {
+		c.at = append(c.at, time.Second+time.Duration(i)*8*time.Millisecond)
+	}
+	s.AddClient(0, func(env protocol.ClientEnv) protocol.Client {
+		c.env = env
+		return c
+	})
+	s.Run(10 * time.Second)
+	if len(c.ended) != len(c.ops) || slices.ContainsFunc(c.ended, func(s txn.Status) bool { return s != txn.Committed }) {
+		t.Fatalf("the transactions have ended %v, want all committed", c.ended)
+	}
+	for name, want := range map[string]int64{"leap_tries": 3, "leaps": 3, "waits_behind_globals": 2} {
+		if got := protocoltest.Counter(s, topology, name); got != want {
+			t.Errorf("%s is %d, want %d", name, got, want)
+		}
+	}
+}
+
 // Nobody demands a vote before a submission that is delayed can have come, however long that is.
 func TestDelayBeyondRecovery(t *testing.T) {
 	topology := simtest.TwoRegions(1)
