@@ -505,6 +505,18 @@ type TPCC struct {
 	// +kubebuilder:default=Any
 	// +optional
 	Districts TPCCDistricts `json:"districts,omitempty"`
+	// Warehouses is Own (a terminal works at one warehouse of its region, clause 2.4.1.1) or Any (each transaction draws
+	// one of all warehouses, wherever it is placed, as in Minerva's evaluation: all regions use the same rows).
+	// +kubebuilder:default=Own
+	// +optional
+	Warehouses TPCCWarehouses `json:"warehouses,omitempty"`
+	// RowsPercent is how many items, and how many customers, orders and stock of each warehouse there are, in percent of
+	// clause 1.2.1. Warehouses and their ten districts, on which most transactions meet, are as many as ever.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=100
+	// +optional
+	RowsPercent int32 `json:"rowsPercent,omitempty"`
 	// KeyingAndThinkTimePercent scales the keying and think times of clause 5.2.5.7 in a closed loop: 0 is none, 100
 	// the specification's, with which a terminal enters a transaction every 20 s or so.
 	// +kubebuilder:validation:Minimum=0
@@ -523,6 +535,17 @@ const (
 	DistrictsAny TPCCDistricts = "Any"
 	// DistrictsOwn takes the terminal's own.
 	DistrictsOwn TPCCDistricts = "Own"
+)
+
+// TPCCWarehouses says at which warehouses a terminal's transactions work.
+// +kubebuilder:validation:Enum=Own;Any
+type TPCCWarehouses string
+
+const (
+	// WarehousesOwn is the terminal's own.
+	WarehousesOwn TPCCWarehouses = "Own"
+	// WarehousesAny draws one of all warehouses for each transaction.
+	WarehousesAny TPCCWarehouses = "Any"
 )
 
 // TPCCMix is the share of each transaction in percent; the shares sum to 100.

@@ -25,7 +25,7 @@ func TestParse(t *testing.T) {
 		`{"smallbank": {}, "rmw": {}}`: "spec.workload: smallbank and rmw are set; keep exactly one",
 		`{"tpce": {}}`:                 "spec.workload: json: unknown field",
 		`{"rmw": {}, "tpcc": {}}`:      "spec.workload: rmw and tpcc are set",
-		`{"tpcc": {"warehousesPerPartition": 2, "districts": "Any", "mix": {"newOrder": 50, "payment": 50}, "remote": {"newOrderPercent": 20}}}`: "",
+		`{"tpcc": {"warehousesPerPartition": 2, "districts": "Any", "warehouses": "Own", "rowsPercent": 100, "mix": {"newOrder": 50, "payment": 50}, "remote": {"newOrderPercent": 20}}}`: "",
 		`{"smallbank": {"customers": 1}}`: "spec.workload.smallbank.mix: the shares sum to 0",
 	} {
 		w, err := Parse(json.RawMessage(spec), 1, top)

@@ -17,7 +17,7 @@ import (
 // be decided here. What they compare is linear in the rows, though: see workload.Imbalance. No condition needs memory in
 // proportion to the rows but for the orders of one district at a time.
 func (t *TPCC) Audit(rows workload.Rows) map[string]int64 {
-	a := &audit{rows: rows, warehouses: map[uint32]*warehouseAudit{}, sums: map[string]int64{}}
+	a := &audit{rows: rows, delivered: int64(t.size.firstUndelivered - 1), warehouses: map[uint32]*warehouseAudit{}, sums: map[string]int64{}}
 	rows.Each(a.row)
 	for _, w := range slices.Sorted(maps.Keys(a.warehouses)) {
 		a.judge(w)
@@ -48,6 +48,7 @@ var totalNames = [numTotals]string{"W_YTD", "orders", "S_YTD", "deliveries",
 
 type audit struct {
 	rows       workload.Rows
+	delivered  int64 // orders of a district that were loaded as delivered
 	warehouses map[uint32]*warehouseAudit
 	last       *warehouseAudit // the one used last, and its number
 	lastNumber uint32
@@ -217,7 +218,7 @@ func (a *audit) scanOrders(w uint32, d uint8, y *districtAudit) {
 	})
 	a.totals[sumOrders] += int64(len(a.orders))
 	a.note(2, w, d, "", y.nextOrder-1-last)
-	a.note(11, w, d, "", int64(len(a.orders))-n-(firstUndelivered-1)-y.deliveries)
+	a.note(11, w, d, "", int64(len(a.orders))-n-a.delivered-y.deliveries)
 
 	rows, undated := a.scanLines(group(tableOrderLine), w, d, y)
 	a.totals[totalOrderLines] += rows

@@ -76,6 +76,9 @@ func (t *TPCC) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 // Next draws a terminal's next transaction (clause 5.2.4).
 func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) workload.Request {
 	x := &g.terminals[client]
+	if g.t.spec.Warehouses == v1alpha1.WarehousesAny {
+		x.warehouse = 1 + uint32(g.rng.IntN(g.t.warehouses()))
+	}
 	kind := uint8(g.mix.Draw(g.rng))
 	x.kind, x.underway, x.amount, x.rollback = kind, true, 0, false
 	counts := &g.counts
@@ -134,9 +137,9 @@ func (g *generator) newOrder(x *terminal, date uint64, counts *[numShares]worklo
 		remoteLine = g.rng.IntN(n)
 	}
 	isRemote := false
-	b := appendNewOrder(g.room(newOrderHead+n*lineArgs), x.warehouse, g.district(x), g.t.constants.drawCustomer(g.rng), date, n)
+	b := appendNewOrder(g.room(newOrderHead+n*lineArgs), x.warehouse, g.district(x), g.t.constants.drawCustomer(g.rng, g.t.size.customers), date, n)
 	for i := range n {
-		item := g.t.constants.drawItem(g.rng)
+		item := g.t.constants.drawItem(g.rng, g.t.size.items)
 		if x.rollback && i == n-1 {
 			item = unusedItem
 		}
@@ -187,9 +190,9 @@ func (g *generator) customer(w uint32, d uint8, counts *[numShares]workload.Coun
 	s := selector{w: w, d: d, name: g.draw(g.t.spec.ByLastNamePercent)}
 	counts[shareByLastName].Add(s.name)
 	if s.name {
-		s.number = g.t.constants.drawName(g.rng)
+		s.number = g.t.constants.drawName(g.rng, g.t.size.lastNames)
 	} else {
-		s.number = g.t.constants.drawCustomer(g.rng)
+		s.number = g.t.constants.drawCustomer(g.rng, g.t.size.customers)
 	}
 	return s
 }

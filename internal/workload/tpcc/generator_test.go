@@ -214,6 +214,62 @@ func TestTerminals(t *testing.T) {
 	}
 }
 
+// TestAnyWarehouse: with warehouses Any a client works at all warehouses alike, those of other regions too.
+func TestAnyWarehouse(t *testing.T) {
+	s := spec(3)
+	s.Warehouses = v1alpha1.WarehousesAny
+	s.Mix, s.Remote = v1alpha1.TPCCMix{NewOrder: 50, Payment: 50}, v1alpha1.TPCCRemote{NewOrderPercent: ptr(0)}
+	w := newTPCC(t, s, topology(2, 1))
+	g := w.NewGenerator(workload.GeneratorConfig{Region: 1, Clients: 1})
+	const n = 12_000
+	seen := map[uint32]int{}
+	for range n {
+		tx := &txn.Transaction{}
+		if r := g.Next(0, time.Second, tx); r.Type == typeNewOrder {
+			a := newOrderArgs(tx.Args)
+			seen[a.warehouse()]++
+			for i := range a.lines() {
+				if a.supplier(i) != a.warehouse() {
+					t.Fatalf("an order at warehouse %d is supplied by %d", a.warehouse(), a.supplier(i))
+				}
+			}
+		} else {
+			seen[paymentArgs(tx.Args).warehouse()]++
+		}
+	}
+	if len(seen) != 6 {
+		t.Errorf("transactions at %d of 6 warehouses", len(seen))
+	}
+	for _, of := range seen {
+		workloadtest.NearShare(t, "transactions at a warehouse", of, n, 1./6)
+	}
+}
+
+// TestFewerRows: a warehouse with a hundredth of the rows keeps all conditions, and every transaction finds its rows.
+func TestFewerRows(t *testing.T) {
+	s := spec(1)
+	s.RowsPercent = 1
+	workloadtest.Rows(t, workloadtest.Bind(t, New, s, topology(2, 1), Procedures()))
+	w := newTPCC(t, s, topology(1, 1))
+	d := loaded(t, w)
+	if want := 1000 + 1000 + 1 + 10*(1+30*5+9); d.Len()-int(w.Audit(d.Rows())[totalNames[totalOrderLines]]) != want {
+		t.Errorf("%d rows without order lines, want %d", d.Len()-int(w.Audit(d.Rows())[totalNames[totalOrderLines]]), want)
+	}
+	g := w.NewGenerator(workload.GeneratorConfig{Clients: 10})
+	for i := range 3000 {
+		tx := &txn.Transaction{ID: txn.ID(i + 1)}
+		g.Next(i%10, time.Second, tx)
+		o := d.Run(tx)
+		g.Done(i%10, o)
+		if o.Status != txn.Committed && o.Reason != string(abortUnusedItem) {
+			t.Fatalf("transaction %d: %+v", i, o)
+		}
+	}
+	if failed := verify(t, w, g.Ledger(), w.Audit(d.Rows())); failed != nil {
+		t.Errorf("failed: %v", failed)
+	}
+}
+
 func TestTimes(t *testing.T) {
 	s := spec(1)
 	s.KeyingAndThinkTimePercent = 50

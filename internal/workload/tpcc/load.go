@@ -14,10 +14,8 @@ const loadDate = 1_767_225_600_000_000
 
 // What clause 4.3.3.1 says of money, in cents.
 const (
-	loadedWarehouseYTD = 300_000_00
-	loadedDistrictYTD  = 30_000_00
-	loadedPayment      = 10_00
-	creditLimit        = 50_000_00
+	loadedPayment = 10_00
+	creditLimit   = 50_000_00
 )
 
 // Rows loads the warehouses of one cell, one after the other (clause 4.3.3.1).
@@ -32,8 +30,8 @@ func (t *TPCC) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 // Everywhere loads the items.
 func (t *TPCC) Everywhere(put func(txn.Key, []byte)) {
 	l := newLoader(t, put)
-	for i := uint32(1); i <= items; i++ {
-		l.item(i)
+	for i := 1; i <= t.size.items; i++ {
+		l.item(uint32(i))
 	}
 	l.flush()
 }
@@ -44,6 +42,7 @@ type loader struct {
 	seed  uint64
 	noise *noise
 	c     constants
+	size  size
 	put   func(txn.Key, []byte)
 
 	keys   []byte
@@ -51,7 +50,7 @@ type loader struct {
 	values [][]byte
 	slab   workload.Slab // that small values are cut from
 	draft  []byte
-	orders [ordersPerDistrict]uint16 // the customers of a district's orders
+	orders []uint16 // the customers of a district's orders
 }
 
 const (
@@ -60,7 +59,7 @@ const (
 )
 
 func newLoader(t *TPCC, put func(txn.Key, []byte)) *loader {
-	return &loader{seed: t.seed, noise: t.noise(), c: t.constants, put: put}
+	return &loader{seed: t.seed, noise: t.noise(), c: t.constants, size: t.size, put: put, orders: make([]uint16, t.size.customers)}
 }
 
 // row puts a row whose key has been appended to keys.
@@ -133,14 +132,14 @@ func (l *loader) item(i uint32) {
 
 func (l *loader) warehouse(w uint32) {
 	r := l.random(tableWarehouse, w, 0, 0)
-	b := be.AppendUint64(l.begin(), loadedWarehouseYTD)
+	b := be.AppendUint64(l.begin(), uint64(l.size.warehouseYTD()))
 	b = be.AppendUint16(b, uint16(r.between(0, 2000))) // W_TAX
 	b = appendText(b, l.noise.letter(&r, 6, 10))
 	b = l.address(b, &r)
 	l.keys = appendWarehouseKey(l.keys, w)
 	l.row(l.own(b))
-	for i := uint32(1); i <= items; i++ {
-		l.stock(w, i)
+	for i := 1; i <= l.size.items; i++ {
+		l.stock(w, uint32(i))
 	}
 	for d := uint8(1); d <= districtsPerWarehouse; d++ {
 		l.district(w, d)
@@ -161,17 +160,17 @@ func (l *loader) stock(w, i uint32) {
 
 func (l *loader) district(w uint32, d uint8) {
 	r := l.random(tableDistrict, w, d, 0)
-	b := be.AppendUint64(l.begin(), loadedDistrictYTD)
-	b = be.AppendUint32(b, ordersPerDistrict+1)        // D_NEXT_O_ID
+	b := be.AppendUint64(l.begin(), uint64(l.size.districtYTD()))
+	b = be.AppendUint32(b, uint32(len(l.orders)+1))    // D_NEXT_O_ID
 	b = be.AppendUint16(b, uint16(r.between(0, 2000))) // D_TAX
 	b = appendText(b, l.noise.letter(&r, 6, 10))
 	b = l.address(b, &r)
 	l.keys = appendDistrictKey(l.keys, w, d)
 	l.row(l.own(b))
-	for c := uint16(1); c <= customersPerDistrict; c++ {
+	for c := uint16(1); int(c) <= l.size.customers; c++ {
 		l.customer(w, d, c)
 	}
-	for c := uint16(1); c <= customersPerDistrict; c++ {
+	for c := uint16(1); int(c) <= l.size.customers; c++ {
 		l.history(w, d, c)
 	}
 	// O_C_ID is a random permutation of the customers.
@@ -180,18 +179,18 @@ func (l *loader) district(w uint32, d uint8) {
 		l.orders[i] = l.orders[j]
 		l.orders[j] = uint16(i + 1)
 	}
-	for o := uint32(1); o <= ordersPerDistrict; o++ {
+	for o := uint32(1); int(o) <= len(l.orders); o++ {
 		l.order(w, d, o)
 	}
-	for o := uint32(1); o <= ordersPerDistrict; o++ {
+	for o := uint32(1); int(o) <= len(l.orders); o++ {
 		l.keys = appendOrderByCustomerKey(l.keys, w, d, l.orders[o-1], o)
 		l.row(nil)
 	}
-	for o := uint32(firstUndelivered); o <= ordersPerDistrict; o++ {
+	for o := uint32(l.size.firstUndelivered); int(o) <= len(l.orders); o++ {
 		l.keys = appendOrderKey(l.keys, tableNewOrder, w, d, o)
 		l.row(nil)
 	}
-	for o := uint32(1); o <= ordersPerDistrict; o++ {
+	for o := uint32(1); int(o) <= len(l.orders); o++ {
 		l.orderLines(w, d, o)
 	}
 }
@@ -200,7 +199,7 @@ func (l *loader) customer(w uint32, d uint8, c uint16) {
 	r := l.random(tableCustomer, w, d, uint32(c))
 	name := int(c) - 1
 	if c > lastNames {
-		name = l.c.loadedName(&r)
+		name = l.c.loadedName(&r) // all last names have a customer by then
 	}
 	balance := int64(-loadedPayment)
 	b := be.AppendUint64(l.begin(), uint64(balance))
@@ -241,7 +240,7 @@ func (l *loader) history(w uint32, d uint8, c uint16) {
 func (l *loader) loadedOrder(w uint32, d uint8, o uint32) (r random, lines int, carrier uint8) {
 	r = l.random(tableOrder, w, d, o)
 	lines, carrier = r.between(5, maxOrderLines), uint8(r.between(1, 10))
-	if o >= firstUndelivered {
+	if int(o) >= l.size.firstUndelivered {
 		carrier = 0
 	}
 	return r, lines, carrier
@@ -257,8 +256,8 @@ func (l *loader) order(w uint32, d uint8, o uint32) {
 func (l *loader) orderLines(w uint32, d uint8, o uint32) {
 	r, lines, _ := l.loadedOrder(w, d, o)
 	for number := 1; number <= lines; number++ {
-		item, amount, delivered := uint32(r.between(1, items)), int64(0), uint64(loadDate)
-		if o >= firstUndelivered {
+		item, amount, delivered := uint32(r.between(1, l.size.items)), int64(0), uint64(loadDate)
+		if int(o) >= l.size.firstUndelivered {
 			amount, delivered = int64(r.between(1, 9_999_99)), 0
 		}
 		b := appendOrderLine(l.slab.Room(orderLineSize, slabSize), delivered, amount, item, w, 5, l.noise.letter(&r, distInfoSize, distInfoSize))

@@ -25,7 +25,7 @@ func spec(warehouses int32) v1alpha1.TPCC {
 	return v1alpha1.TPCC{WarehousesPerPartition: warehouses,
 		Mix:    v1alpha1.TPCCMix{NewOrder: 45, Payment: 43, OrderStatus: 4, Delivery: 4, StockLevel: 4},
 		Remote: v1alpha1.TPCCRemote{OrderLinePercent: ptr(1), PaymentPercent: 15}, ByLastNamePercent: 60, RollbackPercent: 1,
-		Districts: v1alpha1.DistrictsAny}
+		Districts: v1alpha1.DistrictsAny, Warehouses: v1alpha1.WarehousesOwn, RowsPercent: 100}
 }
 
 func topology(regions, partitions int) *geo.Topology {
@@ -210,8 +210,8 @@ func TestNonUniform(t *testing.T) {
 		draw       func() int
 	}{
 		"C_LAST when loaded": {aLast, c.lastLoad, 0, 999, func() int { return c.loadedName(&r) }},
-		"C_LAST":             {aLast, c.lastRun, 0, 999, func() int { return int(c.drawName(rng)) }},
-		"C_ID":               {aCustomer, c.customer, 1, 3000, func() int { return int(c.drawCustomer(rng)) }},
+		"C_LAST":             {aLast, c.lastRun, 0, 999, func() int { return int(c.drawName(rng, lastNames)) }},
+		"C_ID":               {aCustomer, c.customer, 1, 3000, func() int { return int(c.drawCustomer(rng, customersPerDistrict)) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			span := d.y - d.x + 1
@@ -237,7 +237,7 @@ func TestNonUniform(t *testing.T) {
 	hits := 0
 	const n = 100_000
 	for range n {
-		v := int(c.drawItem(rng))
+		v := int(c.drawItem(rng, items))
 		if v < 1 || v > items {
 			t.Fatalf("item %d", v)
 		}
@@ -314,6 +314,9 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		"mix":               {func(s *v1alpha1.TPCC) { s.Mix.NewOrder = 46 }, 2, 2, "mix: the shares sum to 101"},
 		"no warehouse":      {func(s *v1alpha1.TPCC) { s.WarehousesPerPartition = 0 }, 2, 2, "warehousesPerPartition: 0 is not"},
+		"no rows":           {func(s *v1alpha1.TPCC) { s.RowsPercent = 0 }, 2, 2, "rowsPercent: 0 is not between 1 and 100"},
+		"too many rows":     {func(s *v1alpha1.TPCC) { s.RowsPercent = 101 }, 2, 2, "rowsPercent: 101 is not between 1 and 100"},
+		"warehouses":        {func(s *v1alpha1.TPCC) { s.Warehouses = "Each" }, 2, 2, `warehouses: "Each" is not one of Own, Any`},
 		"percent":           {func(s *v1alpha1.TPCC) { s.ByLastNamePercent = 101 }, 2, 2, "byLastNamePercent: 101 is not between 0 and 100"},
 		"remote twice":      {func(s *v1alpha1.TPCC) { s.Remote.NewOrderPercent = ptr(5) }, 2, 2, "remote: exactly one of orderLinePercent"},
 		"no remote":         {func(s *v1alpha1.TPCC) { s.Remote.OrderLinePercent = nil }, 2, 2, "remote: exactly one of orderLinePercent"},

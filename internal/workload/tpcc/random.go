@@ -107,18 +107,18 @@ func constantsOf(seed uint64) constants {
 }
 
 // drawCustomer draws a customer's number (clause 2.4.1.2).
-func (c *constants) drawCustomer(rng *rand.Rand) uint16 {
-	return uint16(nonUniform(aCustomer, c.customer, 1, customersPerDistrict, rng.IntN(aCustomer+1), 1+rng.IntN(customersPerDistrict)))
+func (c *constants) drawCustomer(rng *rand.Rand, customers int) uint16 {
+	return uint16(nonUniform(aCustomer, c.customer, 1, customers, rng.IntN(aCustomer+1), 1+rng.IntN(customers)))
 }
 
 // drawItem draws an item's number (clause 2.4.1.5).
-func (c *constants) drawItem(rng *rand.Rand) uint32 {
+func (c *constants) drawItem(rng *rand.Rand, items int) uint32 {
 	return uint32(nonUniform(aItem, c.item, 1, items, rng.IntN(aItem+1), 1+rng.IntN(items)))
 }
 
 // drawName draws the number of a last name for a transaction (clause 2.5.1.2).
-func (c *constants) drawName(rng *rand.Rand) uint16 {
-	return uint16(nonUniform(aLast, c.lastRun, 0, lastNames-1, rng.IntN(aLast+1), rng.IntN(lastNames)))
+func (c *constants) drawName(rng *rand.Rand, names int) uint16 {
+	return uint16(nonUniform(aLast, c.lastRun, 0, names-1, rng.IntN(aLast+1), rng.IntN(names)))
 }
 
 // loadedName draws the number of a last name for a customer of the loaded database (clause 4.3.3.1).

@@ -36,16 +36,40 @@ const (
 	tableOrdersByCustomer txn.Table = 10
 )
 
-// Cardinalities (clause 1.2.1), which do not scale but with the number of warehouses.
+// Cardinalities (clause 1.2.1).
 const (
-	items                 = 100_000 // each of which every warehouse has a stock of
+	items                 = 100_000
 	districtsPerWarehouse = 10
 	customersPerDistrict  = 3000
-	ordersPerDistrict     = customersPerDistrict // when the database is loaded: one of each customer
-	firstUndelivered      = 2101                 // the first of them that is loaded as a new order (clause 4.3.3.1)
+	firstUndelivered      = 2101 // the first order that is loaded as a new order (clause 4.3.3.1)
 	maxOrderLines         = 15
 	lastNames             = 1000
 )
+
+// size is how many rows there are: the specification's, which do not scale but with the number of warehouses, or a
+// share of them.
+type size struct {
+	items            int // each of which every warehouse has a stock of
+	customers        int // of a district, each with one order when the database is loaded
+	firstUndelivered int // of the orders of a district
+	lastNames        int // that customers have
+}
+
+// sizeOf returns percent of the specification's cardinalities.
+func sizeOf(percent int32) size {
+	p := int(percent)
+	customers := customersPerDistrict * p / 100
+	return size{
+		items: items * p / 100, customers: customers, firstUndelivered: (firstUndelivered-1)*p/100 + 1,
+		lastNames: min(lastNames, customers),
+	}
+}
+
+// districtYTD is what the customers of a district have paid when the database is loaded, in cents.
+func (s *size) districtYTD() int64 { return int64(s.customers) * loadedPayment }
+
+// warehouseYTD is the same of a warehouse.
+func (s *size) warehouseYTD() int64 { return districtsPerWarehouse * s.districtYTD() }
 
 // unusedItem is an item number that no item has (clause 2.4.1.4).
 const unusedItem = items + 1

@@ -39,6 +39,7 @@ type TPCC struct {
 	seed      uint64
 	topology  *geo.Topology
 	constants constants
+	size      size
 	noise     func() *noise // made when the first row is
 }
 
@@ -68,6 +69,10 @@ func New(spec v1alpha1.TPCC, seed uint64, t *geo.Topology) (*TPCC, error) {
 		return nil, fmt.Errorf(field + "remote: exactly one of orderLinePercent (1 in TPC-C) and newOrderPercent must be set")
 	case spec.KeyingAndThinkTimePercent < 0 || spec.KeyingAndThinkTimePercent > 1000:
 		return nil, fmt.Errorf(field+"keyingAndThinkTimePercent: %d is not between 0 and 1000", spec.KeyingAndThinkTimePercent)
+	case spec.RowsPercent < 1 || spec.RowsPercent > 100:
+		return nil, fmt.Errorf(field+"rowsPercent: %d is not between 1 and 100", spec.RowsPercent)
+	case spec.Warehouses != v1alpha1.WarehousesOwn && spec.Warehouses != v1alpha1.WarehousesAny:
+		return nil, fmt.Errorf(field+"warehouses: %q is not one of Own, Any", spec.Warehouses)
 	case spec.Districts != v1alpha1.DistrictsAny && spec.Districts != v1alpha1.DistrictsOwn:
 		return nil, fmt.Errorf(field+"districts: %q is not one of Any, Own", spec.Districts)
 	}
@@ -75,7 +80,8 @@ func New(spec v1alpha1.TPCC, seed uint64, t *geo.Topology) (*TPCC, error) {
 	if err := l.Validate(t, field+"remote"); err != nil {
 		return nil, err
 	}
-	w := &TPCC{spec: spec, seed: seed, topology: t, constants: constantsOf(seed), noise: sync.OnceValue(func() *noise { return newNoise(seed) })}
+	w := &TPCC{spec: spec, seed: seed, topology: t, constants: constantsOf(seed), size: sizeOf(spec.RowsPercent),
+		noise: sync.OnceValue(func() *noise { return newNoise(seed) })}
 	if w.placesRemote() && percentOf(r.MultiHomePercent) < 100 && percentOf(r.MultiPartitionPercent) < 100 && spec.WarehousesPerPartition < 2 &&
 		percentOf(r.OrderLinePercent)+percentOf(r.NewOrderPercent)+r.PaymentPercent > 0 {
 		return nil, fmt.Errorf(field + "warehousesPerPartition: 1 is too few: remote warehouses that are neither in another region " +

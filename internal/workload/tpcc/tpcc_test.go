@@ -183,7 +183,7 @@ func TestPayment(t *testing.T) {
 			t.Errorf("the history is %q", h)
 		}
 		paid := int64(i+1) * 12345
-		if warehouse.ytd() != loadedWarehouseYTD+paid || district.ytd() != loadedDistrictYTD+paid {
+		if warehouse.ytd() != w.size.warehouseYTD()+paid || district.ytd() != w.size.districtYTD()+paid {
 			t.Errorf("W_YTD %d, D_YTD %d", warehouse.ytd(), district.ytd())
 		}
 	}
@@ -257,7 +257,7 @@ func TestDelivery(t *testing.T) {
 	w := newTPCC(t, spec(1), topology(1, 1))
 	d := loaded(t, w)
 	// District 3 has no new order: clause 2.7.4.2 skips it.
-	for o := uint32(firstUndelivered); o <= ordersPerDistrict; o++ {
+	for o := uint32(firstUndelivered); o <= customersPerDistrict; o++ {
 		d.Delete(txn.Key(appendOrderKey(nil, tableNewOrder, 1, 3, o)))
 	}
 	customer := func(district uint8) customerRow {
