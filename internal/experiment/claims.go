@@ -349,6 +349,8 @@ type query struct {
 	at     any
 	// width asks for the confidence interval.
 	width bool
+	// counter says that the metric is a counter of the engine, which it may not have.
+	counter bool
 }
 
 // series is a figure at each point of a query.
@@ -378,6 +380,11 @@ func (b *board) series(q query) ([]float64, error) {
 		if b.results == nil {
 			out = append(out, 1)
 			continue
+		}
+		if q.counter {
+			if err := b.results.counts(p, q.metric.name); err != nil {
+				return nil, err
+			}
 		}
 		f, err := b.results.figure(p, q.metric, q.scope)
 		if err != nil {

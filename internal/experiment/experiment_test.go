@@ -294,6 +294,8 @@ func TestClaims(t *testing.T) {
 		"cost":                   {"cost('near', 2) == 0.001", "", "holds", "0.001 == 0.001"},
 		"measured":               {"avg(tput('near')) > 1.0", "{'near': max(tput('near')), 'far': max(tput('far'))}", "holds", "far: 2500, near: 2000"},
 		"measured in words":      {"avg(tput('near')) > 1.0", "'near ' + text(ratio(10.0, 3.0))", "holds", "near 3.333"},
+		"counters":               {"counter('batches', 'near') == [3000.0, 6000.0] && counter('batches', 'far', 4) == 7500.0", "", "holds", ""},
+		"no such counter":        {"counter('batch', 'near', 2) > 1.0", "", "no result", ""},
 		"lists of unlike length": {"ratio(tput('near'), [1.0])[0] > 1.0", "", "no result", ""},
 	}
 	for name, tc := range tests {

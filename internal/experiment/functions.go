@@ -107,12 +107,15 @@ func figureFunctions() []function {
 			return q, err
 		}
 	}
+	counter := askFor("counter", func(args []ref.Val) (query, error) {
+		return query{metric: counterNamed(str(args[0])), counter: true, system: str(args[1]), at: optional(args, 2)}, nil
+	}, text, text)
 	out = append(out, askFor("ci", named(true), text, text), askFor("ciOf", namedOf(true), text, text, text),
 		askForSeries("series", named(false), text, text), askForSeries("seriesOf", namedOf(false), text, text, text))
 	values := function{name: "values", overloads: []overload{{"values_string", []*cel.Type{text}, numberList,
 		func(b *board, args []ref.Val) (any, error) { return b.numbers(str(args[0])) }}}}
 	values.check = checkLiterals(values.overloads)
-	return append(out, values)
+	return append(out, counter, values)
 }
 
 // askForSeries is a function over the whole sweep, and over a part of it with one argument more.

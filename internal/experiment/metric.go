@@ -289,6 +289,37 @@ func studentT(nu float64) float64 {
 	return math.Sqrt(nu * (1 - x) / x)
 }
 
+// counterNamed is a counter of the engine, summed up over all nodes; the runs of its system must have it.
+func counterNamed(name string) *metric {
+	return &metric{name: name, title: name, of: func(d *result.Document) float64 {
+		sum := int64(0)
+		for i := range d.Nodes {
+			sum += d.Nodes[i].Counters[name]
+		}
+		return float64(sum)
+	}}
+}
+
+// counts returns an error unless the runs of a point have a counter.
+func (r *Results) counts(p *Point, name string) error {
+	for _, run := range p.Runs {
+		d, err := r.Document(run)
+		if err != nil {
+			return err
+		}
+		known := map[string]bool{}
+		for i := range d.Nodes {
+			for name := range d.Nodes[i].Counters {
+				known[name] = true
+			}
+		}
+		if !known[name] {
+			return fmt.Errorf("%s: engine %s has no counter %s%s", p.Label, d.Engine, name, nearest(name, keys(known)))
+		}
+	}
+	return nil
+}
+
 // scope says of which transactions a figure is: of all, of those of a region's clients, of a type, or of both.
 type scope struct{ typ, region string }
 
