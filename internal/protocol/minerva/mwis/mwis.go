@@ -175,6 +175,33 @@ func (s set) has(v int) bool { return s[v>>6]>>(v&63)&1 != 0 }
 func (s set) add(v int)      { s[v>>6] |= 1 << (v & 63) }
 func (s set) remove(v int)   { s[v>>6] &^= 1 << (v & 63) }
 
+// join adds all of t, clear removes them.
+func (s set) join(t set) {
+	for i := range s {
+		s[i] |= t[i]
+	}
+}
+
+func (s set) clear(t set) {
+	for i := range s {
+		s[i] &^= t[i]
+	}
+}
+
+// within reports whether the vertices of s that are left, but for v, are all in t.
+func (s set) within(t, left set, v int) bool {
+	for i := range s {
+		rest := s[i] & left[i] &^ t[i]
+		if i == v>>6 {
+			rest &^= 1 << (v & 63)
+		}
+		if rest != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // each calls f for the vertices of s that are in t too, in their order.
 func (s set) each(t set, f func(v int)) {
 	for i, w := range s {
@@ -189,114 +216,170 @@ type search struct {
 	weights   []int64
 	neighbors []set
 	byWeight  []int // the vertices, the heaviest first
-	chosen    set
-	best      set
-	heaviest  int64 // the weight of best
 	limit     int64 // of stats.Steps
 	givenUp   bool
 	stats     *Stats
 }
 
-// exact replaces the set that in holds of a component by the heaviest one, unless the search comes to
-// more than limit steps.
+// exact replaces the set that in holds of a component by a heaviest one, unless the search comes to more than limit
+// steps: then by the heaviest that it has found, if it is heavier.
 func exact(g *Graph, component []int32, in []bool, limit int64, s *Stats) {
 	n := len(component)
-	words := (n + 63) / 64
 	place := make(map[int32]int, n)
 	for i, v := range component {
 		place[v] = i
 	}
-	x := &search{chosen: make(set, words), best: make(set, words), limit: limit, stats: s}
-	left := make(set, words)
+	x := &search{limit: limit, stats: s}
+	left, heaviest := make(set, (n+63)/64), int64(0)
 	for i, v := range component {
-		row := make(set, words)
+		row := make(set, len(left))
 		for _, u := range g.Neighbors[v] {
 			row.add(place[u])
 		}
 		x.weights, x.neighbors, x.byWeight = append(x.weights, g.Weights[v]), append(x.neighbors, row), append(x.byWeight, i)
 		left.add(i)
 		if in[v] { // of the greedy algorithm: the set to beat
-			x.best.add(i)
-			x.heaviest += g.Weights[v]
+			heaviest += g.Weights[v]
 		}
 	}
 	slices.SortStableFunc(x.byWeight, func(a, b int) int { return int(x.weights[b] - x.weights[a]) })
-	x.branch(left, 0)
+	best, _ := x.branch(left, heaviest)
 	if x.givenUp {
 		s.GivenUp++
 	} else {
 		s.Exactly++
 	}
+	if best == nil {
+		return
+	}
 	for i, v := range component {
-		in[v] = x.best.has(i)
+		in[v] = best.has(i)
 	}
 }
 
-// branch looks for the best set that adds some of the vertices left to those chosen, which weigh weight.
-func (x *search) branch(left set, weight int64) {
+// branch returns the heaviest independent set of the vertices left and its weight, or nil if none weighs more than
+// floor. It changes left.
+func (x *search) branch(left set, floor int64) (best set, weight int64) {
 	if x.stats.Steps > x.limit {
 		x.givenUp = true
-		return
+		return nil, 0
 	}
 	x.stats.Nodes++
-	var taken []int
-	take := func(v int) {
-		taken = append(taken, v)
-		x.chosen.add(v)
-		weight += x.weights[v]
-		for i := range left {
-			left[i] &^= x.neighbors[v][i]
+	taken, weight, pivot := x.reduce(left)
+	if pivot < 0 {
+		if weight <= floor {
+			return nil, 0
 		}
-		left.remove(v)
+		return taken, weight
 	}
-	defer func() {
-		for _, v := range taken {
-			x.chosen.remove(v)
+	parts := x.parts(left)
+	bounds, most := make([]int64, len(parts)), weight
+	for i, p := range parts {
+		bounds[i] = x.bound(p)
+		most += bounds[i]
+	}
+	if most <= floor {
+		return nil, 0
+	}
+	if len(parts) == 1 {
+		best, weight = x.decide(left, pivot, weight, floor)
+		if best != nil {
+			best.join(taken)
 		}
-	}()
-	// A vertex that weighs as much as all its neighbors together is in some heaviest set.
-	pivot := -1
+		return best, weight
+	}
+	for i, p := range parts {
+		most -= bounds[i]
+		found, w := x.branch(p, floor-most)
+		if found == nil {
+			return nil, 0
+		}
+		taken.join(found)
+		weight += w
+		most += w
+	}
+	return taken, weight
+}
+
+// decide looks for the heaviest set with a vertex and for the heaviest without it; both have what was taken before,
+// which weighs weight.
+func (x *search) decide(left set, pivot int, weight, floor int64) (best set, heaviest int64) {
+	with := slices.Clone(left)
+	with.clear(x.neighbors[pivot])
+	with.remove(pivot)
+	if found, w := x.branch(with, floor-weight-x.weights[pivot]); found != nil {
+		found.add(pivot)
+		best, floor = found, weight+x.weights[pivot]+w
+	}
+	left.remove(pivot)
+	if found, w := x.branch(left, floor-weight); found != nil {
+		best, floor = found, weight+w
+	}
+	return best, floor
+}
+
+// reduce takes the vertices that are in some heaviest set, since they weigh as much as all their neighbors together,
+// and removes them and these from left. It also removes vertices that some heaviest set does without, since one of
+// their neighbors weighs no less and has no neighbors but theirs. Pivot is the vertex left with the most neighbors, or
+// -1.
+func (x *search) reduce(left set) (taken set, weight int64, pivot int) {
+	taken = make(set, len(left))
 	for again := true; again; {
 		again, pivot = false, -1
 		most := int64(-1)
-		for v := range x.weights {
+		left.each(left, func(v int) {
 			if !left.has(v) {
-				continue
+				return
 			}
 			var around, degree int64
+			dominated := false
 			x.neighbors[v].each(left, func(u int) {
 				around += x.weights[u]
 				degree++
+				dominated = dominated || x.weights[u] >= x.weights[v] && x.neighbors[u].within(x.neighbors[v], left, v)
 			})
-			x.stats.Steps += degree + 1
-			if x.weights[v] >= around {
-				take(v)
+			x.stats.Steps += 2*degree + 1
+			switch {
+			case x.weights[v] >= around:
+				taken.add(v)
+				weight += x.weights[v]
+				left.clear(x.neighbors[v])
+				left.remove(v)
 				again = true
-			} else if degree > most {
+			case dominated:
+				left.remove(v)
+				again = true
+			case degree > most:
 				pivot, most = v, degree
 			}
+		})
+	}
+	return taken, weight, pivot
+}
+
+// parts returns the connected components of the vertices left, in the order of their first vertices.
+func (x *search) parts(left set) (all []set) {
+	rest := slices.Clone(left)
+	var queue []int
+	for v := range x.weights {
+		if !rest.has(v) {
+			continue
 		}
-	}
-	if pivot < 0 {
-		if weight > x.heaviest {
-			x.heaviest = weight
-			copy(x.best, x.chosen)
+		p := make(set, len(left))
+		reach := func(u int) {
+			rest.remove(u)
+			p.add(u)
+			queue = append(queue, u)
 		}
-		return
+		for reach(v); len(queue) > 0; {
+			u := queue[len(queue)-1]
+			queue = queue[:len(queue)-1]
+			x.stats.Steps++
+			x.neighbors[u].each(rest, reach)
+		}
+		all = append(all, p)
 	}
-	if weight+x.bound(left) <= x.heaviest {
-		return
-	}
-	with := slices.Clone(left)
-	for i := range with {
-		with[i] &^= x.neighbors[pivot][i]
-	}
-	with.remove(pivot)
-	x.chosen.add(pivot)
-	x.branch(with, weight+x.weights[pivot])
-	x.chosen.remove(pivot)
-	left.remove(pivot)
-	x.branch(left, weight)
+	return all
 }
 
 // bound returns what an independent set among some vertices weighs at most: it has no more than one vertex of each

@@ -151,6 +151,44 @@ func TestGivenUp(t *testing.T) {
 	t.Logf("exact %d after %d nodes, greedy %d", got, s.Nodes, least)
 }
 
+// What falls apart while vertices are decided is solved part by part: the parts' searches add up, and do not multiply.
+// Conflicts of transactions on many rows are like that: sparse, with few rows that many use.
+func TestPartsAddUp(t *testing.T) {
+	rings := &Graph{Neighbors: make([][]int32, 1+40*5)} // forty rings of five, and a vertex that is joined to all
+	for v := range rings.Neighbors {
+		rings.Weights = append(rings.Weights, 2)
+		if v > 0 {
+			rings.join(0, v)
+			if v%5 == 0 {
+				rings.join(v, v-4)
+			} else {
+				rings.join(v, v+1)
+			}
+		}
+	}
+	r := rand.New(rand.NewPCG(11, 12))
+	sparse := &Graph{Weights: make([]int64, 400), Neighbors: make([][]int32, 400)}
+	for v := range sparse.Weights {
+		sparse.Weights[v] = 1 + r.Int64N(3)
+		for u := range v {
+			if r.IntN(1000) < 6 { // 2.4 neighbors
+				sparse.join(u, v)
+			}
+		}
+	}
+	for name, g := range map[string]*Graph{"rings": rings, "sparse": sparse} {
+		var s Stats
+		weight := weigh(t, g, Solve(g, Exact, &s))
+		t.Logf("%s: %d after %d nodes and %d steps", name, weight, s.Nodes, s.Steps)
+		if s.GivenUp > 0 || s.Steps > 200_000 {
+			t.Errorf("%s: exact has taken %d steps: %+v", name, s.Steps, s)
+		}
+		if name == "rings" && weight != 40*2*2 {
+			t.Errorf("rings: %d", weight)
+		}
+	}
+}
+
 func BenchmarkSolve(b *testing.B) {
 	for _, bc := range []struct{ vertices, density int }{{30, 20}, {60, 10}, {1000, 1}} {
 		g := random(rand.New(rand.NewPCG(9, 10)), bc.vertices, bc.density, 5)
