@@ -1,0 +1,375 @@
+package oceanvista
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/consensus"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// status is what the group has agreed on about a server.
+type status uint8
+
+const (
+	// active servers issue timestamps.
+	active status = iota
+	// suspected ones have been silent. No replica takes their writes any more, and their last watermark holds everybody.
+	suspected
+	// closed ones have no unfinished functors: it is decided which of them were written. They may join anew.
+	closed
+	// abandoned ones were away for so long that what they lack is forgotten.
+	abandoned
+)
+
+// server is what this node knows of one as of its view.
+type server struct {
+	status status
+	// epoch counts how often the server was closed: the ballot under which replicas take its writes.
+	epoch uint64
+	// reports are those about the epoch, by node, nil where there is none.
+	reports []*Report
+	// reportedIn is the leader's term for which this node has reported, proposedIn that in which it has proposed a decision.
+	reportedIn, proposedIn uint64
+}
+
+// counts reports whether the server's watermark holds others.
+func (s *server) counts() bool { return s.status == active || s.status == suspected }
+
+// membership decides which servers are active, in a Raft group of all.
+type membership struct {
+	r       *Replica
+	group   *consensus.Group
+	servers []server
+	// view counts the entries of the group's log that have changed anything.
+	view     uint64
+	silence  time.Duration // after which a server is suspected
+	interval time.Duration // at which servers are looked at
+	ticked   time.Duration
+	// sponsored is the entry by which this server lets another one join, nil for none.
+	sponsored *join
+	asked     int   // how often this server has asked for a sponsor
+	keepBytes int64 // of functors that a closed server may lack
+
+	suspected, survived, neverWritten, joined, terms int64
+}
+
+// keepBytes is how much a replica keeps for closed servers, and how much of the group's log a member.
+const keepBytes = 64 << 20
+
+func (m *membership) init(r *Replica, t *geo.Topology, p protocol.Params) {
+	timeout, longest := p.Duration("failureTimeout"), t.LongestRTT()
+	m.r, m.servers, m.keepBytes = r, make([]server, t.Nodes()), keepBytes
+	m.silence, m.interval = timeout+longest+2*p.Duration("gossip"), timeout/4
+	members := make([]geo.NodeID, t.Nodes())
+	for n := range members {
+		members[n] = geo.NodeID(n)
+		m.servers[n].reports = make([]*Report, t.Nodes())
+	}
+	m.group = consensus.New(consensus.Config{
+		Self: r.self, Members: members, Preferred: 0, Env: r.env, TimerKind: groupTimer, Heartbeat: m.interval, Election: timeout + 2*longest,
+		KeepBytes: keepBytes, Apply: m.apply, Lead: m.lead, Snapshot: m.snapshot, Restore: m.restore,
+	})
+}
+
+func (m *membership) start() {
+	m.ticked = m.r.env.Now()
+	m.group.Start()
+	m.tickLater()
+}
+
+func (m *membership) tickLater() {
+	if len(m.servers) > 1 {
+		m.r.env.After(m.interval, protocol.Timer{Kind: failureTimer})
+	}
+}
+
+func (m *membership) active(n geo.NodeID) bool { return m.servers[n].status == active }
+
+// laggards counts the servers that live and have not said that they know of all decisions that this one knows of.
+func (m *membership) laggards() (n int) {
+	now := m.r.env.Now()
+	for i := range m.r.watermarks.peers {
+		if p := &m.r.watermarks.peers[i]; geo.NodeID(i) != m.r.self && p.view < m.view && now-p.heard < 3*m.silence {
+			n++
+		}
+	}
+	return n
+}
+
+// tick looks after servers: silent ones, those to let join, and this one if it is closed.
+func (m *membership) tick() {
+	now := m.r.env.Now()
+	if now-m.ticked > 2*m.interval {
+		// Nobody else was silent: this node stood still, or its clock has jumped.
+		for n := range m.servers {
+			m.r.watermarks.hear(geo.NodeID(n))
+		}
+	}
+	m.ticked = now
+	inactive := 0
+	for n := range m.servers {
+		if m.servers[n].status != active {
+			inactive++
+		}
+	}
+	for n := range m.servers {
+		s := &m.servers[n]
+		if m.group.Leading() && s.status == active && !m.heard(geo.NodeID(n)) && inactive < m.mayBeInactive() {
+			m.propose((&suspicion{server: geo.NodeID(n), epoch: s.epoch}).append(nil))
+			inactive++
+		}
+		if s.status == closed && m.r.functors.keptBytes > m.keepBytes && !m.heard(geo.NodeID(n)) {
+			m.propose((&abandonment{server: geo.NodeID(n), epoch: s.epoch}).append(nil))
+		}
+	}
+	if m.sponsored != nil {
+		m.propose(m.sponsored.append(nil))
+	}
+	m.join()
+	m.tickLater()
+}
+
+// mayBeInactive is how many servers may be inactive at a time: a minority. So if a minority is lost, some server is
+// active and lives that can let those join that were suspected for nothing.
+func (m *membership) mayBeInactive() int { return (len(m.servers) - 1) / 2 }
+
+// heard reports whether a server was heard of lately.
+func (m *membership) heard(n geo.NodeID) bool {
+	return n == m.r.self || m.r.env.Now()-m.r.watermarks.peers[n].heard <= m.silence
+}
+
+// propose hands an entry to the group's leader. One that is lost is proposed again at a later tick.
+func (m *membership) propose(entry []byte) {
+	if m.group.Leading() {
+		m.group.Propose(entry)
+	} else if leader, known := m.group.Leader(); known && leader != m.r.self {
+		m.r.env.Send(leader, &Proposal{entry})
+	}
+}
+
+// lead learns who leads: reports go there.
+func (m *membership) lead(geo.NodeID, uint64) {
+	m.terms++
+	for n := range m.servers {
+		m.report(geo.NodeID(n))
+		m.decide(geo.NodeID(n))
+	}
+}
+
+// report tells the leader what this node holds of a suspected server.
+func (m *membership) report(n geo.NodeID) {
+	s := &m.servers[n]
+	leader, known := m.group.Leader()
+	if s.status != suspected || !known || s.reportedIn == m.group.Term() {
+		return
+	}
+	s.reportedIn = m.group.Term()
+	rep := &Report{Server: n, Epoch: s.epoch, Replicated: m.r.functors.replicated[n]}
+	m.r.functors.recent[n].Each(func(f Functor) { rep.Functors = append(rep.Functors, f) })
+	if leader == m.r.self {
+		m.reported(leader, rep)
+	} else {
+		m.r.env.Send(leader, rep)
+	}
+}
+
+// reported takes a report. It may come before this node knows that it leads, or that the server is suspected.
+func (m *membership) reported(from geo.NodeID, rep *Report) {
+	if int(rep.Server) >= len(m.servers) {
+		return
+	}
+	s := &m.servers[rep.Server]
+	if old := s.reports[from]; rep.Epoch < s.epoch || old != nil && old.Epoch > rep.Epoch {
+		return
+	}
+	s.reports[from] = rep
+	m.decide(rep.Server)
+}
+
+// decide proposes which functors of a suspected server survive, once a majority of each partition has reported. What is
+// stable is in the report of some replica of each partition that it touches; what is not, and is found there, may
+// survive as well. What is missing in a partition is not stable: no watermark of the server has passed it, and nobody will.
+func (m *membership) decide(n geo.NodeID) {
+	s := &m.servers[n]
+	if s.status != suspected || !m.group.Leading() || s.proposedIn == m.group.Term() {
+		return
+	}
+	for _, replicas := range m.r.group {
+		have := 0
+		for _, from := range replicas {
+			if s.reports[from] != nil && s.reports[from].Epoch == s.epoch {
+				have++
+			}
+		}
+		if have < m.r.majority {
+			return
+		}
+	}
+	d := &decision{server: n, epoch: s.epoch}
+	found := map[Timestamp][]bool{} // by partition
+	var all []Functor
+	for from, rep := range s.reports {
+		if rep == nil || rep.Epoch != s.epoch {
+			continue
+		}
+		d.replicated = max(d.replicated, rep.Replicated)
+		for _, f := range rep.Functors {
+			if found[f.Timestamp] == nil {
+				found[f.Timestamp] = make([]bool, m.r.partitions)
+				all = append(all, f)
+			}
+			found[f.Timestamp][m.r.topology.PartitionOf(geo.NodeID(from))] = true
+		}
+	}
+	slices.SortFunc(all, func(a, b Functor) int { return cmp.Compare(a.Timestamp, b.Timestamp) })
+	for _, f := range all {
+		missing := slices.ContainsFunc(m.r.partitionsOf(f.T), func(q int) bool { return !found[f.Timestamp][q] })
+		if f.Timestamp > d.replicated && !missing && m.r.wrong != forgottenFunctors {
+			d.survivors = append(d.survivors, f)
+		}
+	}
+	s.proposedIn = m.group.Term()
+	m.propose(d.append(nil))
+}
+
+// join asks an active server to let this one join, if it is closed.
+func (m *membership) join() {
+	if m.servers[m.r.self].status != closed {
+		return
+	}
+	for range m.servers {
+		m.asked++
+		if n := geo.NodeID(m.asked % len(m.servers)); n != m.r.self && m.active(n) && m.heard(n) {
+			m.r.env.Send(n, &JoinRequest{m.servers[m.r.self].epoch})
+			return
+		}
+	}
+}
+
+// requested lets another server join. What is visible anywhere is below this server's watermark. That stays where it is until
+// the other has joined or cannot any more, so the other may issue all timestamps above: who hears of a higher watermark
+// of this server does so in a view in which the other has joined, and holds him from then on.
+func (m *membership) requested(from geo.NodeID, req *JoinRequest) {
+	s, own := &m.servers[from], &m.servers[m.r.self]
+	if m.sponsored != nil || own.status != active || s.status != closed || s.epoch != req.Epoch {
+		return
+	}
+	m.r.writes.capped = true
+	m.sponsored = &join{server: from, epoch: s.epoch, sponsor: m.r.self, sponsorEpoch: own.epoch, above: m.r.writes.promised}
+	m.propose(m.sponsored.append(nil))
+}
+
+// apply takes an entry that was agreed on. One that was overtaken by another changes nothing.
+func (m *membership) apply(data []byte) {
+	e, err := readEntry(data, m.r.procs)
+	if err != nil || !e.apply(m) {
+		return
+	}
+	m.view++
+	if p := m.sponsored; p != nil && (m.servers[p.server].status != closed || m.servers[p.server].epoch != p.epoch) {
+		m.sponsored, m.r.writes.capped = nil, false
+	}
+	m.r.caughtUp()
+}
+
+// find returns the server of an entry, nil if it is in another epoch by now.
+func (m *membership) find(n geo.NodeID, epoch uint64) *server {
+	if int(n) >= len(m.servers) || m.servers[n].epoch != epoch {
+		return nil
+	}
+	return &m.servers[n]
+}
+
+func (e *suspicion) apply(m *membership) bool {
+	inactive := 0
+	for i := range m.servers {
+		if m.servers[i].status != active {
+			inactive++
+		}
+	}
+	s := m.find(e.server, e.epoch)
+	if s == nil || s.status != active || inactive >= m.mayBeInactive() {
+		return false
+	}
+	s.status = suspected
+	s.reportedIn, s.proposedIn = 0, 0
+	m.suspected++
+	m.report(e.server)
+	return true
+}
+
+func (e *decision) apply(m *membership) bool {
+	s := m.find(e.server, e.epoch)
+	if s == nil || s.status != suspected {
+		return false
+	}
+	s.status = closed
+	s.epoch++
+	clear(s.reports)
+	m.survived += int64(len(e.survivors))
+	m.neverWritten += int64(m.r.functors.decided(e.server, e.replicated, e.survivors))
+	if e.server == m.r.self {
+		m.sponsored = nil
+		m.r.writes.decided(e.survivors)
+		m.join()
+	}
+	return true
+}
+
+func (e *join) apply(m *membership) bool {
+	s, sponsor := m.find(e.server, e.epoch), m.find(e.sponsor, e.sponsorEpoch)
+	if s == nil || s.status != closed || sponsor == nil || sponsor.status != active {
+		return false
+	}
+	s.status = active
+	m.joined++
+	p := &m.r.watermarks.peers[e.server]
+	p.watermark = max(p.watermark, e.above)
+	if e.server == m.r.self {
+		m.r.writes.resume(e.above)
+	}
+	return true
+}
+
+func (e *abandonment) apply(m *membership) bool {
+	s := m.find(e.server, e.epoch)
+	if s == nil || s.status != closed {
+		return false
+	}
+	s.status = abandoned
+	if e.server == m.r.self {
+		m.r.giveUp()
+	}
+	for q := range m.r.group {
+		m.r.writes.recount(q)
+	}
+	return true
+}
+
+// snapshot is what a member gets that lacks entries which the others have forgotten. They have brought functors, so that it is of
+// no use any more: see restore.
+func (m *membership) snapshot() []byte { return codec.AppendUvarint(nil, m.view) }
+
+func (m *membership) restore([]byte) { m.r.giveUp() }
+
+// giveUp ends the service of a server that lacks what others have forgotten. Its clients are answered.
+func (r *Replica) giveUp() {
+	r.behind = true
+	ids := make([]txn.ID, 0, len(r.unanswered))
+	for id := range r.unanswered {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		o := txn.Outcome{ID: id, Status: txn.Refused, Cause: txn.CauseNode, Reason: ReasonBehind}
+		if r.unanswered[id] {
+			o.Status = txn.Unknown
+		}
+		r.reply(o)
+	}
+}
