@@ -18,7 +18,9 @@ const (
 	maxNode  = 1<<nodeBits - 1
 )
 
-func makeTimestamp(us uint64, server geo.NodeID) Timestamp { return Timestamp(us<<nodeBits | uint64(server)) }
+func makeTimestamp(us uint64, server geo.NodeID) Timestamp {
+	return Timestamp(us<<nodeBits | uint64(server))
+}
 
 // Server returns the server that has issued the timestamp.
 func (t Timestamp) Server() geo.NodeID { return geo.NodeID(t & maxNode) }

@@ -270,7 +270,6 @@ func (m *membership) apply(data []byte) {
 	if err != nil || !e.apply(m) {
 		return
 	}
-	m.view++
 	if p := m.sponsored; p != nil && (m.servers[p.server].status != closed || m.servers[p.server].epoch != p.epoch) {
 		m.sponsored, m.r.writes.capped = nil, false
 	}
@@ -285,6 +284,12 @@ func (m *membership) find(n geo.NodeID, epoch uint64) *server {
 	return &m.servers[n]
 }
 
+// become changes what is agreed on about a server, and with it the view: what follows from the change is sent in the new one.
+func (m *membership) become(s *server, st status) {
+	s.status = st
+	m.view++
+}
+
 func (e *suspicion) apply(m *membership) bool {
 	inactive := 0
 	for i := range m.servers {
@@ -296,7 +301,7 @@ func (e *suspicion) apply(m *membership) bool {
 	if s == nil || s.status != active || inactive >= m.mayBeInactive() {
 		return false
 	}
-	s.status = suspected
+	m.become(s, suspected)
 	s.reportedIn, s.proposedIn = 0, 0
 	m.suspected++
 	m.report(e.server)
@@ -308,7 +313,7 @@ func (e *decision) apply(m *membership) bool {
 	if s == nil || s.status != suspected {
 		return false
 	}
-	s.status = closed
+	m.become(s, closed)
 	s.epoch++
 	clear(s.reports)
 	m.survived += int64(len(e.survivors))
@@ -326,7 +331,7 @@ func (e *join) apply(m *membership) bool {
 	if s == nil || s.status != closed || sponsor == nil || sponsor.status != active {
 		return false
 	}
-	s.status = active
+	m.become(s, active)
 	m.joined++
 	p := &m.r.watermarks.peers[e.server]
 	p.watermark = max(p.watermark, e.above)
@@ -341,7 +346,7 @@ func (e *abandonment) apply(m *membership) bool {
 	if s == nil || s.status != closed {
 		return false
 	}
-	s.status = abandoned
+	m.become(s, abandoned)
 	if e.server == m.r.self {
 		m.r.giveUp()
 	}
