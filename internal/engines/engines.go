@@ -9,6 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol/detock"
 	"github.com/geobench/geobench/internal/protocol/janus"
 	"github.com/geobench/geobench/internal/protocol/minerva"
+	"github.com/geobench/geobench/internal/protocol/oceanvista"
 	"github.com/geobench/geobench/internal/protocol/sdur"
 	"github.com/geobench/geobench/internal/protocol/slog"
 	"github.com/geobench/geobench/internal/protocol/spanner"
@@ -19,6 +20,7 @@ var all = []*protocol.Engine{
 	detock.Engine,
 	janus.Engine,
 	minerva.Engine,
+	oceanvista.Engine,
 	sdur.Engine,
 	slog.Engine,
 	spanner.Engine,

@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/janus"
 	"github.com/geobench/geobench/internal/protocol/minerva"
+	"github.com/geobench/geobench/internal/protocol/oceanvista"
 	"github.com/geobench/geobench/internal/protocol/sdur"
 	"github.com/geobench/geobench/internal/protocol/slog"
 	"github.com/geobench/geobench/internal/protocol/spanner"
@@ -44,6 +45,11 @@ func All() []Database {
 		{Engine: minerva.OwnNumbering, Mistake: "minerva; every replica numbers the vertices of the conflict graph from its own on"},
 		{Engine: minerva.RowsOnly, Mistake: "minerva; of a scan the rows that it has met are validated, and not that there are no others"},
 		{Engine: minerva.ClearedState, Mistake: "minerva; an epoch makes a replica forget what its own transactions wrote that are not committed yet"},
+		{Engine: oceanvista.LateWrites, Mistake: "Ocean Vista; a server issues timestamps that its watermark has passed"},
+		{Engine: oceanvista.VisibleBeforeStable, Mistake: "Ocean Vista; the watermark passes functors that no majority has"},
+		{Engine: oceanvista.EvaluatedOnArrival, Mistake: "Ocean Vista; visible functors are evaluated in the order in which they have arrived"},
+		{Engine: oceanvista.ForgottenFunctors, Mistake: "Ocean Vista; none of the unfinished functors of a lost server is taken for written"},
+		{Engine: oceanvista.LateSPhase, Mistake: "Ocean Vista; replicas store functors of a server although it is decided which were written"},
 		{Engine: sdur.LeapsOverReads, Mistake: "SDUR; a local transaction leaps over others that have read what it writes"},
 		{Engine: sdur.LeapsOverWrites, Mistake: "SDUR; a local transaction leaps over others that write what it has read"},
 		{Engine: sdur.CompletedAtFirstVote, Mistake: "SDUR; a global transaction completes when the first of the other groups has voted"},

@@ -178,7 +178,7 @@ func (w *writes) watermark() Timestamp {
 	case w.unstable.Len() > 0 && w.r.wrong != visibleBeforeStable:
 		w.promised = max(w.promised, w.unstable.Front().Timestamp-1)
 	default:
-		w.promised = max(w.promised, w.r.clock(), w.r.watermarks.highest)
+		w.promised = max(w.promised, w.last, w.r.clock(), w.r.watermarks.highest)
 		if w.r.wrong == lateWrites {
 			w.promised = max(w.promised, w.r.clock()+Timestamp(w.r.watermarks.interval/time.Microsecond)<<nodeBits)
 		}

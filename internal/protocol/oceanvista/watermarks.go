@@ -28,11 +28,11 @@ type peer struct {
 	held  []protocol.Message
 	heard time.Duration // when it was last heard of
 
-	// sent counts the gossip to it, arrived what of that it says has arrived, and received what has come from it. No
-	// more than window are under way, so that links that are slow or cut do not fill. skipped says that the last was
-	// not sent.
-	sent, arrived, received, window uint64
-	skipped                         bool
+	// sent counts the gossip to it, arrived what of that it says has arrived, received what has come from it, and
+	// acknowledged what of that it has been told of. No more than window are under way, so that links that are slow or
+	// cut do not fill, unless there is something to acknowledge: two servers that have both sent as much as they may would
+	// wait for each other.
+	sent, arrived, received, acknowledged, window uint64
 }
 
 func (w *watermarks) init(r *Replica, t *geo.Topology, p protocol.Params) {
@@ -64,7 +64,7 @@ func (w *watermarks) hear(n geo.NodeID) { w.peers[n].heard = w.r.env.Now() }
 func (w *watermarks) tick() {
 	for n := range w.peers {
 		if p := &w.peers[n]; geo.NodeID(n) != w.r.self {
-			if p.skipped = p.sent-p.arrived >= p.window; p.skipped {
+			if p.sent-p.arrived >= p.window && p.received == p.acknowledged {
 				w.heldBack++
 				continue
 			}
@@ -77,6 +77,7 @@ func (w *watermarks) tick() {
 func (w *watermarks) tell(n geo.NodeID) {
 	p := &w.peers[n]
 	p.sent++
+	p.acknowledged = p.received
 	w.gossips++
 	w.r.env.Send(n, &Gossip{
 		View: w.r.membership.view, Epoch: w.r.membership.servers[w.r.self].epoch,
@@ -84,15 +85,10 @@ func (w *watermarks) tell(n geo.NodeID) {
 	})
 }
 
-// count notes which gossip has arrived. Two servers that have both sent as much as they may would wait for each other, so one
-// that has skipped an interval makes up for it.
+// count notes which gossip has arrived.
 func (w *watermarks) count(from geo.NodeID, m *Gossip) {
 	p := &w.peers[from]
 	p.received, p.arrived, p.view = max(p.received, m.Number), max(p.arrived, min(m.Received, p.sent)), max(p.view, m.View)
-	if p.skipped {
-		p.skipped = false
-		w.tell(from)
-	}
 }
 
 // receive takes another server's watermarks, unless they are from before it was suspected.
