@@ -31,6 +31,8 @@ type server struct {
 	status status
 	// epoch counts how often the server was closed: the ballot under which replicas take its writes.
 	epoch uint64
+	// joins counts how often it has joined anew, that is, how often it was suspected for nothing.
+	joins int
 	// reports are those about the epoch, by node, nil where there is none.
 	reports []*Report
 	// reportedIn is the leader's term for which this node has reported, proposedIn that in which it has proposed a decision.
@@ -119,7 +121,7 @@ func (m *membership) tick() {
 	}
 	for n := range m.servers {
 		s := &m.servers[n]
-		if m.group.Leading() && s.status == active && !m.heard(geo.NodeID(n)) && inactive < m.mayBeInactive() {
+		if m.group.Leading() && s.status == active && m.silent(geo.NodeID(n)) && inactive < m.mayBeInactive() {
 			m.propose((&suspicion{server: geo.NodeID(n), epoch: s.epoch}).append(nil))
 			inactive++
 		}
@@ -142,6 +144,22 @@ func (m *membership) mayBeInactive() int { return (len(m.servers) - 1) / 2 }
 func (m *membership) heard(n geo.NodeID) bool {
 	return n == m.r.self || m.r.env.Now()-m.r.watermarks.peers[n].heard <= m.silence
 }
+
+// silent reports whether an active server has been silent for long enough to be suspected. It takes twice as long each time
+// that it was suspected for nothing, so that suspicions come to an end whatever the network (Chandra and Toueg, Unreliable
+// Failure Detectors for Reliable Distributed Systems, JACM 43(2), 1996, section 3).
+func (m *membership) silent(n geo.NodeID) bool {
+	patience := m.silence
+	for range m.servers[n].joins {
+		if patience < longestSilence {
+			patience *= 2
+		}
+	}
+	return n != m.r.self && m.r.env.Now()-m.r.watermarks.peers[n].heard > patience
+}
+
+// longestSilence ends the doubling.
+const longestSilence = 10 * time.Second
 
 // propose hands an entry to the group's leader. One that is lost is proposed again at a later tick.
 func (m *membership) propose(entry []byte) {
@@ -333,6 +351,7 @@ func (e *join) apply(m *membership) bool {
 	}
 	m.become(s, active)
 	m.joined++
+	s.joins++
 	p := &m.r.watermarks.peers[e.server]
 	p.watermark = max(p.watermark, e.above)
 	if e.server == m.r.self {
