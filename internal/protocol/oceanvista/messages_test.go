@@ -1,0 +1,58 @@
+package oceanvista
+
+import (
+	"testing"
+
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// sampleMessages has every kind of message, empty and full, and every kind of entry.
+func sampleMessages() map[string]protocol.Message {
+	first := Functor{makeTimestamp(1_000_000, 3), simtest.Txn(txn.MakeID(1, 1), "a1+5 r2")}
+	found := *simtest.Txn(txn.MakeID(1, 2), "g3.9+5 w300=1")
+	found.Found, found.Exact = true, true
+	second := Functor{makeTimestamp(1<<48-1, maxNode), &found}
+	return map[string]protocol.Message{
+		"write":                       &Write{View: 300, Epoch: 7, Functor: first},
+		"write with found footprint":  &Write{Functor: second},
+		"stored":                      &Stored{first.Timestamp},
+		"gossip":                      &Gossip{300, 7, second.Timestamp, first.Timestamp, 1 << 40, 299},
+		"no gossip":                   &Gossip{},
+		"report":                      &Report{3, 7, first.Timestamp, []Functor{first, second}},
+		"empty report":                &Report{},
+		"join request":                &JoinRequest{300},
+		"proposal of a suspicion":     &Proposal{(&suspicion{3, 300}).append(nil)},
+		"proposal of a decision":      &Proposal{(&decision{3, 7, first.Timestamp, []Functor{first, second}}).append(nil)},
+		"proposal of a join":          &Proposal{(&join{3, 7, 300, 1, first.Timestamp}).append(nil)},
+		"proposal of an abandonment":  &Proposal{(&abandonment{3, 7}).append(nil)},
+		"proposal without a survivor": &Proposal{(&decision{}).append(nil)},
+	}
+}
+
+func TestCodec(t *testing.T) {
+	protocoltest.Codec(t, sampleMessages(), protocoltest.All(decode, simtest.Procedures))
+}
+
+// Bodies that no message has are refused.
+func TestRefusedMessages(t *testing.T) {
+	for name, m := range map[string]protocol.Message{
+		"a transaction that cannot be prepared": &Write{Functor: Functor{1, &txn.Transaction{ID: 1, Proc: 9}}},
+		"an empty entry":                        &Proposal{},
+		"an unknown entry":                      &Proposal{[]byte{9, 0, 0}},
+		"an entry with something left over":     &Proposal{append((&suspicion{3, 300}).append(nil), 0)},
+		"a survivor that cannot be prepared":    &Proposal{(&decision{survivors: []Functor{{1, &txn.Transaction{ID: 1, Proc: 9}}}}).append(nil)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := decode(m.Kind(), m.AppendTo(nil), simtest.Procedures); err == nil {
+				t.Errorf("taken for %v", got)
+			}
+		})
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	protocoltest.FuzzCodec(f, sampleMessages(), protocoltest.All(decode, simtest.Procedures))
+}
