@@ -1,10 +1,17 @@
 package oceanvista_test
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
+	"time"
 
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol/oceanvista"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/sim/simtest"
 )
 
 var (
@@ -51,4 +58,93 @@ func TestShapes(t *testing.T) {
 func TestGroups(t *testing.T) {
 	t.Run("strict", func(t *testing.T) { protocoltest.Groups(t, oceanvista.Engine, nil) })
 	t.Run("snapshot", func(t *testing.T) { protocoltest.Groups(t, oceanvista.Engine, snapshot) })
+}
+
+// Clocks jump to and fro, by up to an hour. The order of transactions does not suffer, nor do they wait for long: servers that
+// are behind promise what they hear of.
+func TestClocksJump(t *testing.T) {
+	const rows, each, until = 40, 50, 10 * time.Second
+	for seed := range uint64(4) {
+		topology := simtest.ThreeRegions(2)
+		s := sim.New(sim.Config{
+			Topology: topology, Engine: oceanvista.Engine, Procedures: simtest.Procedures, Seed: seed, Costs: sim.DefaultCosts,
+			Params: protocoltest.Params(t, oceanvista.Engine, hasty),
+		})
+		simtest.FillLayout(topology.Full(), rows, each, s.Store)
+		var loads []*simtest.Clients
+		var audits []*protocoltest.Auditor
+		for r := range topology.Regions {
+			loads = append(loads, simtest.Add(s, geo.Region(r), seed, simtest.Load{Clients: 10, Next: protocoltest.Transfers(rows), Until: until}))
+			audits = append(audits, protocoltest.AddAuditor(t, s, geo.Region(r), rows, rows*each, until))
+		}
+		r := rand.New(rand.NewPCG(seed, 7))
+		for range 12 {
+			n, by := geo.NodeID(r.IntN(topology.Nodes())), time.Hour>>r.IntN(22)
+			if r.IntN(2) == 0 {
+				by = -by
+			}
+			s.At(time.Duration(r.Int64N(int64(until))), func() { s.SetClock(n, by) })
+		}
+		s.Run(until + 10*time.Second)
+		sum := int64(rows * each)
+		for region, a := range audits {
+			sum += int64(a.Seen)
+			if a.Seen < 40 {
+				t.Errorf("seed %d, region %d: %d audits in %v", seed, region, a.Seen, until)
+			}
+			if n := loads[region].Open(); n > 0 {
+				t.Errorf("seed %d, region %d: %d transactions have no answer", seed, region, n)
+			}
+		}
+		protocoltest.CheckCopies(t, s, topology.Full(), sum)
+	}
+}
+
+// Under load every server has S-phases under way. Its watermark lags behind its clock by the time that a majority takes, then comes
+// the gossip: the later of the own majority and the slowest of the others decides.
+func TestLoadedLaw(t *testing.T) {
+	topology := simtest.EightRegions(1)
+	const gossip = 5 * time.Millisecond
+	s := sim.New(sim.Config{
+		Topology: topology, Engine: oceanvista.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: sim.DefaultCosts,
+		Params: protocoltest.Params(t, oceanvista.Engine, nil),
+	})
+	const rows = 100_000
+	simtest.FillLayout(topology.Full(), rows, 0, s.Store)
+	var loads []*simtest.Clients
+	for r := range topology.Regions {
+		loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{
+			Clients: 300, Think: 300 * time.Millisecond, From: 2 * time.Second, Until: 4 * time.Second,
+			Next: func(r *rand.Rand) string { return fmt.Sprintf("a%d+1", r.IntN(rows)) },
+		}))
+	}
+	s.Run(5 * time.Second)
+	for c, l := range loads {
+		want := time.Duration(0)
+		for x := range topology.Regions {
+			stable := quorum(topology, geo.Region(x))
+			if x != c {
+				stable += gossip/2 + topology.Links[x][c].Delay
+			}
+			want = max(want, stable)
+		}
+		want += topology.RTT(geo.Region(c), geo.Region(c))
+		got := l.Percentile(50)
+		t.Logf("region %d: idle %v, loaded law %v, measured %v", c, oceanvista.Engine.Law(topology, protocoltest.Params(t, oceanvista.Engine, nil), geo.Region(c), nil), want, got)
+		if off := float64(got)/float64(want) - 1; off > 0.05 || off < -0.05 {
+			t.Errorf("region %d: median %v, law %v: %+.1f%%", c, got, want, 100*off)
+		}
+	}
+}
+
+// quorum is the round trip of a region to the nearest majority of all, itself included.
+func quorum(topology *geo.Topology, from geo.Region) time.Duration {
+	var round []time.Duration
+	for r := range topology.Regions {
+		if geo.Region(r) != from {
+			round = append(round, topology.RTT(from, geo.Region(r)))
+		}
+	}
+	slices.Sort(round)
+	return round[len(topology.Regions)/2-1]
 }

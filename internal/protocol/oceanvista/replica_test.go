@@ -1,0 +1,190 @@
+package oceanvista
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// client submits one transaction at a time.
+type client struct {
+	env     protocol.ClientEnv
+	answers []txn.Outcome
+}
+
+func (c *client) Start()                    {}
+func (c *client) Fire(protocol.Timer)       {}
+func (c *client) Complete(o txn.Outcome)    { c.answers = append(c.answers, o) }
+func (c *client) submit(n uint64, o string) { c.env.Submit(simtest.Txn(txn.MakeID(9, n), o)) }
+
+// newSim makes a database with four rows of 10, and a client in each region.
+func newSim(t *testing.T, topology *geo.Topology, e *protocol.Engine, given map[string]string) (*sim.Sim, []*client) {
+	t.Helper()
+	s := sim.New(sim.Config{
+		Topology: topology, Engine: e, Procedures: simtest.Procedures, Params: protocoltest.Params(t, e, given), Seed: 1, CheckCodec: true,
+	})
+	simtest.FillLayout(topology.Full(), 4, 10, s.Store)
+	var clients []*client
+	for region := range topology.Regions {
+		c := &client{}
+		s.AddClient(geo.Region(region), func(env protocol.ClientEnv) protocol.Client {
+			c.env = env
+			return c
+		})
+		clients = append(clients, c)
+	}
+	return s, clients
+}
+
+func value(s *sim.Sim, n geo.NodeID, row uint64) int64 {
+	r, _ := s.Store(n).Get(simtest.Key(row))
+	return simtest.Value(r)
+}
+
+// A server hears the others' promises, but they do not hear of its functor, and it is lost. Nobody may have been told that it was
+// committed: it must be stable before it is visible.
+func TestStableBeforeVisible(t *testing.T) {
+	forgotten := func(e *protocol.Engine) bool {
+		s, clients := newSim(t, simtest.ThreeRegions(1), e, nil)
+		s.At(time.Second, func() {
+			s.CutNodes(0, 1, true)
+			s.CutNodes(0, 2, true)
+			clients[0].submit(1, "a1+5")
+		})
+		s.At(1500*time.Millisecond, func() { s.Crash(0) })
+		s.At(2*time.Second, func() { clients[1].submit(2, "r1") })
+		s.Run(20 * time.Second)
+		if len(clients[1].answers) != 1 || clients[1].answers[0].Status != txn.Committed {
+			t.Fatalf("%s: the others answer %v", e.Name, clients[1].answers)
+		}
+		committed := len(clients[0].answers) == 1 && clients[0].answers[0].Status == txn.Committed
+		return committed && string(clients[1].answers[0].Result) != "1=15"
+	}
+	if forgotten(Engine) {
+		t.Error("a committed transaction is forgotten")
+	}
+	if !forgotten(VisibleBeforeStable) {
+		t.Error("the test does not notice that functors are visible before they are stable")
+	}
+}
+
+// A server that lags behind what others can keep for it is given up: it refuses clients, and the others go on without it.
+func TestAbandoned(t *testing.T) {
+	e := *Engine
+	e.New = func(c protocol.Config) protocol.Replica {
+		r := newReplica(c, none)
+		r.membership.keepBytes = 1000
+		return r
+	}
+	s, clients := newSim(t, simtest.ThreeRegions(1), &e, map[string]string{"failureTimeout": "500ms"})
+	s.At(time.Second, func() {
+		s.Cut(0, 2)
+		s.Cut(1, 2)
+	})
+	s.At(2*time.Second, func() { clients[2].submit(1, "a2+1") })
+	for i := range uint64(200) {
+		s.At(3*time.Second+time.Duration(i)*50*time.Millisecond, func() { clients[0].submit(100+i, "a1+1") })
+	}
+	s.At(20*time.Second, func() {
+		s.Heal(0, 2)
+		s.Heal(1, 2)
+	})
+	s.At(25*time.Second, func() { clients[2].submit(2, "r1") })
+	s.At(26*time.Second, func() { clients[1].submit(3, "a1+1") })
+	s.Run(30 * time.Second)
+	if a := clients[2].answers; len(a) != 2 || a[0].Status != txn.Refused || a[1].Status != txn.Refused || a[1].Reason != ReasonBehind {
+		t.Errorf("the server that was given up answers %+v", a)
+	}
+	if len(clients[0].answers) != 200 || len(clients[1].answers) != 1 {
+		t.Errorf("the others answer %d and %d transactions", len(clients[0].answers), len(clients[1].answers))
+	}
+	for n := range geo.NodeID(2) {
+		if got := value(s, n, 1); got != 211 {
+			t.Errorf("row 1 is %d at node %d, want 211", got, n)
+		}
+	}
+	kept := protocoltest.Counter(s, simtest.ThreeRegions(1), "functors_kept")
+	if kept > 250 { // the one that was given up has not collected what it got
+		t.Errorf("%d functors are kept", kept)
+	}
+}
+
+// A member of the group whose log lacks what the others have forgotten answers all its clients.
+func TestRestored(t *testing.T) {
+	w := &world{}
+	topology, rows := simtest.ThreeRegions(1), store.NewHash()
+	simtest.Fill(topology, 4, 10, func(geo.NodeID) store.Store { return rows })
+	r := newReplica(protocol.Config{
+		Self: 1, Topology: topology, Params: protocoltest.Params(t, Engine, nil), Procedures: simtest.Procedures, Store: rows, Env: w,
+	}, none)
+	r.Submit(simtest.Txn(txn.MakeID(1, 1), "a1+5"))
+	r.membership.servers[1].status = closed
+	r.Submit(simtest.Txn(txn.MakeID(1, 2), "a1+5"))
+	r.membership.restore(r.membership.snapshot())
+	r.Submit(simtest.Txn(txn.MakeID(1, 3), "a1+5"))
+	var got []txn.Status
+	for _, o := range w.answers {
+		got = append(got, o.Status)
+	}
+	if want := []txn.Status{txn.Unknown, txn.Refused, txn.Refused}; fmt.Sprint(got) != fmt.Sprint(want) || r.Pending() != 1 {
+		t.Errorf("answers %v, want %v; %d pending, want 1", got, want, r.Pending())
+	}
+}
+
+// world is an environment that keeps answers.
+type world struct {
+	now     time.Duration
+	answers []txn.Outcome
+}
+
+func (w *world) Now() time.Duration                  { return w.now }
+func (w *world) Send(geo.NodeID, protocol.Message)   {}
+func (w *world) After(time.Duration, protocol.Timer) {}
+func (w *world) Reply(o txn.Outcome)                 { w.answers = append(w.answers, o) }
+func (w *world) Rand() *rand.Rand                    { return rand.New(rand.NewPCG(1, 1)) }
+
+// Timestamps rise whatever the clock does, and stay above what the server has promised and heard of.
+func TestTimestampsRise(t *testing.T) {
+	w := &world{now: time.Second}
+	topology, rows := simtest.ThreeRegions(1), store.NewHash()
+	r := newReplica(protocol.Config{
+		Self: 1, Topology: topology, Params: protocoltest.Params(t, Engine, nil), Procedures: simtest.Procedures, Store: rows, Env: w,
+	}, none)
+	var last Timestamp
+	issue := func(n uint64) {
+		t.Helper()
+		promised := r.writes.watermark()
+		r.Submit(simtest.Txn(txn.MakeID(1, n), "a1+5"))
+		if got := r.writes.last; got <= last || got <= promised || got.Server() != 1 {
+			t.Errorf("timestamp %v after %v, promised %v", got, last, promised)
+		}
+		last = r.writes.last
+	}
+	issue(1)
+	first := last
+	issue(2) // in the same microsecond
+	w.now -= 500 * time.Millisecond
+	issue(3)
+	heard := makeTimestamp(9_000_000, maxNode)
+	r.Receive(0, &Gossip{Watermark: heard, Number: 1})
+	issue(4)
+	if last <= heard {
+		t.Errorf("timestamp %v is not above a watermark that the server has heard of, %v", last, heard)
+	}
+	if promise := r.writes.watermark(); promise >= first {
+		t.Errorf("the watermark is %v although the first functor is not stable", promise)
+	}
+	r.writes.stored(0, last)
+	if promise := r.writes.watermark(); promise < heard || promise < last {
+		t.Errorf("the watermark is %v once all is stable", promise)
+	}
+}
