@@ -67,6 +67,15 @@ func TestSeedsThatFailed(t *testing.T) {
 		"a scan that had stopped before a row was said to depend on it": {
 			"minerva", false, []uint64{4165, 8647},
 		},
+		"two servers that had both sent all the gossip they may waited for each other": {
+			"oceanvista", false, []uint64{67, 71, 267},
+		},
+		"a lone server that had issued two timestamps in a microsecond did not promise the second": {
+			"oceanvista", false, []uint64{389},
+		},
+		"servers were suspected for nothing, for ever": {
+			"oceanvista", true, []uint64{240, 384},
+		},
 		"a group forgot its vote on what had ended by the log and had not completed, and voted again": {
 			"sdur", true, []uint64{76},
 		},
@@ -307,6 +316,12 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 		"spanner-lost-resolution":         {20, []string{"not "}},
 		"spanner-stale-lease":             {100, []string{"not strict-serializable (the history is session-serializable)"}},
 		"spanner-early-snapshot":          {400, []string{"not serializable"}},
+		// Partitions of a copy that evaluate other functors wait for each other.
+		"oceanvista-late-writes":           {20, []string{"convergence", "not ", "completion", "pending", "history"}},
+		"oceanvista-evaluated-on-arrival":  {20, []string{"convergence", "not ", "completion", "pending", "history"}},
+		"oceanvista-forgotten-functors":    {20, []string{"convergence", "not ", "panic: sim: node", "completion", "pending", "history"}},
+		"oceanvista-late-s-phase":          {50, []string{"convergence", "not ", "completion", "pending", "history"}},
+		"oceanvista-visible-before-stable": {100, []string{"completion", "convergence", "not ", "pending", "history"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := slices.IndexFunc(broken.All(), func(d broken.Database) bool { return d.Name == name })

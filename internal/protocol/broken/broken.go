@@ -46,7 +46,7 @@ func All() []Database {
 		{Engine: minerva.RowsOnly, Mistake: "minerva; of a scan the rows that it has met are validated, and not that there are no others"},
 		{Engine: minerva.ClearedState, Mistake: "minerva; an epoch makes a replica forget what its own transactions wrote that are not committed yet"},
 		{Engine: oceanvista.LateWrites, Mistake: "Ocean Vista; a server issues timestamps that its watermark has passed"},
-		{Engine: oceanvista.VisibleBeforeStable, Mistake: "Ocean Vista; the watermark passes functors that no majority has"},
+		{Engine: oceanvista.VisibleBeforeStable, Mistake: "Ocean Vista; the watermark passes functors that no majority has", Hostile: true},
 		{Engine: oceanvista.EvaluatedOnArrival, Mistake: "Ocean Vista; visible functors are evaluated in the order in which they have arrived"},
 		{Engine: oceanvista.ForgottenFunctors, Mistake: "Ocean Vista; none of the unfinished functors of a lost server is taken for written"},
 		{Engine: oceanvista.LateSPhase, Mistake: "Ocean Vista; replicas store functors of a server although it is decided which were written"},
