@@ -24,7 +24,7 @@ type Database struct {
 	*protocol.Engine
 	// Mistake says what is wrong with it.
 	Mistake string
-	// OnePartition says that it knows one partition and one replica per region.
+	// OnePartition says that it knows one partition and one replica per region, or that with several it mostly stands still.
 	OnePartition bool
 	// Hostile and Slow say that the mistake shows in such worlds of package explore.
 	Hostile, Slow bool
@@ -45,9 +45,9 @@ func All() []Database {
 		{Engine: minerva.OwnNumbering, Mistake: "minerva; every replica numbers the vertices of the conflict graph from its own on"},
 		{Engine: minerva.RowsOnly, Mistake: "minerva; of a scan the rows that it has met are validated, and not that there are no others"},
 		{Engine: minerva.ClearedState, Mistake: "minerva; an epoch makes a replica forget what its own transactions wrote that are not committed yet"},
-		{Engine: oceanvista.LateWrites, Mistake: "Ocean Vista; a server issues timestamps that its watermark has passed"},
+		{Engine: oceanvista.LateWrites, Mistake: "Ocean Vista; a server issues timestamps that its watermark has passed", OnePartition: true},
 		{Engine: oceanvista.VisibleBeforeStable, Mistake: "Ocean Vista; the watermark passes functors that no majority has", Hostile: true},
-		{Engine: oceanvista.EvaluatedOnArrival, Mistake: "Ocean Vista; visible functors are evaluated in the order in which they have arrived"},
+		{Engine: oceanvista.EvaluatedOnArrival, Mistake: "Ocean Vista; visible functors are evaluated in the order in which they have arrived", OnePartition: true},
 		{Engine: oceanvista.ForgottenFunctors, Mistake: "Ocean Vista; none of the unfinished functors of a lost server is taken for written"},
 		{Engine: oceanvista.LateSPhase, Mistake: "Ocean Vista; replicas store functors of a server although it is decided which were written"},
 		{Engine: sdur.LeapsOverReads, Mistake: "SDUR; a local transaction leaps over others that have read what it writes"},
