@@ -16,8 +16,8 @@ type functors struct {
 	r *Replica
 	// invisible are those above the visibility watermark, the lowest timestamp first.
 	invisible invisible
-	// recent are, by server, those that some replica may lack, in the order of timestamps, whether they are evaluated or not:
-	// if the server is lost, others get them from this node.
+	// recent are, by server, those that some replica may lack, in the order of timestamps, whether they are evaluated
+	// or not: if the server is lost, others get them from this node.
 	recent []fifo.Queue[Functor]
 	// replicated is, by server, its second watermark: all replicas have all its functors up to there.
 	replicated []Timestamp
@@ -53,8 +53,8 @@ func (s *functors) init(r *Replica, nodes int) {
 	s.recent, s.replicated = make([]fifo.Queue[Functor], nodes), make([]Timestamp, nodes)
 }
 
-// receive stores another server's functor and says so, unless the server was suspected when it had sent it: its watermark may
-// have been taken over.
+// receive stores another server's functor and says so, unless the server was suspected when it had sent it: its
+// watermark may have been taken over.
 func (s *functors) receive(from geo.NodeID, m *Write) {
 	server := &s.r.membership.servers[from]
 	if m.Functor.Server() != from || (server.status != active || server.epoch != m.Epoch) && s.r.wrong != lateSPhase {
@@ -64,10 +64,13 @@ func (s *functors) receive(from geo.NodeID, m *Write) {
 	s.r.env.Send(from, &Stored{m.Timestamp})
 }
 
-// enter stores a functor.
+// enter stores a functor. A server that was given up lacks others and evaluates nothing any more, or the other partitions
+// of its copy would get wrong reads; it still is one of those who keep functors.
 func (s *functors) enter(f Functor) {
 	s.received++
-	heap.Push(&s.invisible, stored{f, s.received})
+	if !s.r.behind {
+		heap.Push(&s.invisible, stored{f, s.received})
+	}
 	s.recent[f.Server()].Push(f)
 	s.kept++
 	s.keptBytes += int64(codec.SizeTransaction(f.T))
@@ -87,9 +90,9 @@ func (s *functors) forget(f Functor) {
 	s.keptBytes -= int64(codec.SizeTransaction(f.T))
 }
 
-// decided takes the decision about a server's functors beyond those that all replicas have: the survivors, in the order of
-// their timestamps, were written, and others not. None of these others is visible anywhere. It returns how many of them this
-// node has held.
+// decided takes the decision about a server's functors beyond those that all replicas have: the survivors, in the order
+// of their timestamps, were written, and others not. None of these others is visible anywhere. It returns how many of
+// them this node has held.
 func (s *functors) decided(server geo.NodeID, beyond Timestamp, survivors []Functor) (dropped int) {
 	dropped = len(s.invisible)
 	s.invisible = slices.DeleteFunc(s.invisible, func(f stored) bool {

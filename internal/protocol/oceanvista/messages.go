@@ -117,7 +117,8 @@ type Gossip struct {
 	View, Epoch uint64
 	// Watermark: its functors up to there are stable, and it issues no others. Replicated: all replicas have them.
 	Watermark, Replicated Timestamp
-	// Number counts the sender's gossip to the receiver, from 1; Received is the last that it has got from the receiver.
+	// Number counts the sender's gossip to the receiver, from 1; Received is the last that it has got from the
+	// receiver.
 	Number, Received uint64
 }
 
@@ -155,8 +156,8 @@ func viewOf(m protocol.Message) uint64 {
 type Report struct {
 	Server geo.NodeID
 	Epoch  uint64
-	// Replicated is the server's second watermark as far as the sender knows, Functors what it holds beyond, in the order of
-	// timestamps.
+	// Replicated is the server's second watermark as far as the sender knows, Functors what it holds beyond, in the
+	// order of timestamps.
 	Replicated Timestamp
 	Functors   []Functor
 }
@@ -243,7 +244,8 @@ type decision struct {
 	survivors  []Functor // beyond, in the order of timestamps
 }
 
-// join makes a closed server active again, whose timestamps are above what its sponsor, active in an epoch, has promised.
+// join makes a closed server active again, whose timestamps are above what its sponsor, active in an epoch, has
+// promised.
 type join struct {
 	server       geo.NodeID
 	epoch        uint64

@@ -1,36 +1,36 @@
 // Package oceanvista is a multi-leader database whose transactions are visible once everybody is known to be past them:
-// Ocean Vista (Fan and Golab, Ocean Vista: Gossip-Based Visibility Control for Speedy Geo-Distributed Transactions, PVLDB
-// 12(11), 2019). Every region holds all rows, in partitions. A transaction is a functor: a procedure, its arguments and its
-// read and write sets. Nobody locks, validates or aborts for the sake of others.
+// Ocean Vista (Fan and Golab, Ocean Vista: Gossip-Based Visibility Control for Speedy Geo-Distributed Transactions,
+// PVLDB 12(11), 2019). Every region holds all rows, in partitions. A transaction is a functor: a procedure, its
+// arguments and its read and write sets. Nobody locks, validates or aborts for the sake of others.
 //
-// S-phase (sphase.go, the paper's write-only phase). The server that a client speaks to gives its transaction a timestamp
-// and writes it to all replicas of every partition that it touches; a majority of each makes it stable.
+// S-phase (sphase.go, the paper's write-only phase). The server that a client speaks to gives its transaction a
+// timestamp and writes it to all replicas of every partition that it touches; a majority of each makes it stable.
 //
-// Visibility (watermarks.go). A server's watermark is what lies below its lowest timestamp that is not stable yet, or, when
-// it has none, its clock: a promise to issue none that is lower. Servers tell each other at intervals. The lowest
+// Visibility (watermarks.go). A server's watermark is what lies below its lowest timestamp that is not stable yet, or,
+// when it has none, its clock: a promise to issue none that is lower. Servers tell each other at intervals. The lowest
 // watermark of all is the visibility watermark: below it, every functor is known and stable.
 //
-// E-phase (ephase.go). Every replica evaluates the functors that have become visible, in the order of their timestamps. The
-// partitions of a copy exchange what they have read (package deterministic), so that all copies become equal without a
-// vote, and the server that the client waits at answers.
+// E-phase (ephase.go). Every replica evaluates the functors that have become visible, in the order of their timestamps.
+// The partitions of a copy exchange what they have read (package deterministic), so that all copies become equal
+// without a vote, and the server that the client waits at answers.
 //
 // Completeness. Links keep the order of messages, so whoever hears a server's watermark has got all its functors up to
 // there. What a lost server has not sent to everybody comes with the decision about it.
 //
-// Clocks. A server that has heard of a higher watermark promises that one, as a hybrid logical clock does, and issues no
-// timestamp below it. So a clock that is behind delays transactions by the time that gossip takes, whatever it shows, and
-// one that is ahead takes the others along.
+// Clocks. A server that has heard of a higher watermark promises that one, as a hybrid logical clock does, and issues
+// no timestamp below it. So a clock that is behind delays transactions by the time that gossip takes, whatever it
+// shows, and one that is ahead takes the others along.
 //
-// Lost servers (takeover.go). Without its watermark the world would stop. A Raft group of all servers agrees that the server
-// is suspected; from then on no replica takes its writes. Majorities of all partitions report what they hold of it, and the
-// group agrees on which of that survives: what a report from every partition that it touches holds, which includes all
-// that is stable. The rest was never written. A server that was suspected but lives issues the rest again once it has
-// joined anew, under a timestamp above all that is visible by then.
+// Lost servers (takeover.go). Without its watermark the world would stop. A Raft group of all servers agrees that the
+// server is suspected; from then on no replica takes its writes. Majorities of all partitions report what they hold of
+// it, and the group agrees on which of that survives: what a report from every partition that it touches holds, which
+// includes all that is stable. The rest was never written. A server that was suspected but lives issues the rest again
+// once it has joined anew, under a timestamp above all that is visible by then.
 //
-// Strict serializability. Transactions take effect in the order of timestamps. A transaction that is answered is visible
-// where its client waits, so every server that was active there has promised timestamps above its own, and one that was
-// not has to join before it issues any, above all that was visible: see join. One that was called later has a higher
-// timestamp. That holds whatever clocks show.
+// Strict serializability. Transactions take effect in the order of timestamps. A transaction that is answered is
+// visible where its client waits, so every server that was active there has promised timestamps above its own, and one
+// that was not has to join before it issues any, above all that was visible: see join. One that was called later has a
+// higher timestamp. That holds whatever clocks show.
 package oceanvista
 
 import (
@@ -82,8 +82,8 @@ var Engine = &protocol.Engine{
 	Law:       law,
 }
 
-// promises is Engine.Isolation. What is visible at a server is a prefix of the order of timestamps, which may be older than
-// what another server has answered from.
+// promises is Engine.Isolation. What is visible at a server is a prefix of the order of timestamps, which may be older
+// than what another server has answered from.
 func promises(p protocol.Params) isolation.Level {
 	if p.Word("reads") == readsSnapshot {
 		return isolation.Serializable
@@ -304,9 +304,9 @@ func (r *Replica) Roles() []string {
 	return nil
 }
 
-// Pending implements protocol.Replica: own clients' transactions without an answer, functors that are not visible or not
-// evaluated, and servers that live and do not know of all decisions yet. A server that was given up is never quiet: its
-// rows are not those of the others.
+// Pending implements protocol.Replica: own clients' transactions without an answer, functors that are not visible or
+// not evaluated, and servers that live and do not know of all decisions yet. A server that was given up is never quiet:
+// its rows are not those of the others.
 func (r *Replica) Pending() int {
 	if r.behind {
 		return 1

@@ -50,8 +50,8 @@ func value(s *sim.Sim, n geo.NodeID, row uint64) int64 {
 	return simtest.Value(r)
 }
 
-// A server hears the others' promises, but they do not hear of its functor, and it is lost. Nobody may have been told that it was
-// committed: it must be stable before it is visible.
+// A server hears the others' promises, but they do not hear of its functor, and it is lost. Nobody may have been told
+// that it was committed: it must be stable before it is visible.
 func TestStableBeforeVisible(t *testing.T) {
 	forgotten := func(e *protocol.Engine) bool {
 		s, clients := newSim(t, simtest.ThreeRegions(1), e, nil)
@@ -77,7 +77,8 @@ func TestStableBeforeVisible(t *testing.T) {
 	}
 }
 
-// A server that lags behind what others can keep for it is given up: it refuses clients, and the others go on without it.
+// A server that lags behind what others can keep for it is given up: it refuses clients, and the others go on without
+// it.
 func TestAbandoned(t *testing.T) {
 	e := *Engine
 	e.New = func(c protocol.Config) protocol.Replica {
@@ -134,6 +135,12 @@ func TestRestored(t *testing.T) {
 	var got []txn.Status
 	for _, o := range w.answers {
 		got = append(got, o.Status)
+	}
+	r.Receive(0, &Write{Functor: Functor{makeTimestamp(1, 0), simtest.Txn(txn.MakeID(2, 1), "a1+5")}})
+	r.Receive(0, &Gossip{Watermark: makeTimestamp(1e9, maxNode), Number: 1})
+	r.Receive(2, &Gossip{Watermark: makeTimestamp(1e9, maxNode), Number: 1})
+	if r.executor.Executed > 0 {
+		t.Error("it evaluates functors although it lacks some")
 	}
 	if want := []txn.Status{txn.Unknown, txn.Refused, txn.Refused}; fmt.Sprint(got) != fmt.Sprint(want) || r.Pending() != 1 {
 		t.Errorf("answers %v, want %v; %d pending, want 1", got, want, r.Pending())

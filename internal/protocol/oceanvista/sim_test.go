@@ -60,8 +60,8 @@ func TestGroups(t *testing.T) {
 	t.Run("snapshot", func(t *testing.T) { protocoltest.Groups(t, oceanvista.Engine, snapshot) })
 }
 
-// Clocks jump to and fro, by up to an hour. The order of transactions does not suffer, nor do they wait for long: servers that
-// are behind promise what they hear of.
+// Clocks jump to and fro, by up to an hour. The order of transactions does not suffer, nor do they wait for long:
+// servers that are behind promise what they hear of.
 func TestClocksJump(t *testing.T) {
 	const rows, each, until = 40, 50, 10 * time.Second
 	for seed := range uint64(4) {
@@ -100,8 +100,8 @@ func TestClocksJump(t *testing.T) {
 	}
 }
 
-// Under load every server has S-phases under way. Its watermark lags behind its clock by the time that a majority takes, then comes
-// the gossip: the later of the own majority and the slowest of the others decides.
+// Under load every server has S-phases under way. Its watermark lags behind its clock by the time that a majority
+// takes, then comes the gossip: the later of the own majority and the slowest of the others decides.
 func TestLoadedLaw(t *testing.T) {
 	topology := simtest.EightRegions(1)
 	const gossip = 5 * time.Millisecond

@@ -49,16 +49,16 @@ type writes struct {
 	promised Timestamp
 	// capped keeps the watermark from rising: see membership.requested.
 	capped bool
-	// unstable are the functors from the first on that is not on a majority of each of its partitions, unreplicated those
-	// from the first on that some replica lacks.
+	// unstable are the functors from the first on that is not on a majority of each of its partitions, unreplicated
+	// those from the first on that some replica lacks.
 	unstable, unreplicated fifo.Queue[write]
 	// replicated is the paper's second watermark: all replicas have all functors up to there.
 	replicated Timestamp
 	// waiting are the transactions of a server that is not active.
 	waiting []*txn.Transaction
 
-	// has is, by node, the last functor of this server that it has stored, with all before it; quorum and everywhere are, by
-	// partition, what a majority and all of its replicas have.
+	// has is, by node, the last functor of this server that it has stored, with all before it; quorum and everywhere
+	// are, by partition, what a majority and all of its replicas have.
 	has                []Timestamp
 	quorum, everywhere []Timestamp
 	room               []Timestamp
@@ -83,8 +83,8 @@ func (r *Replica) clock() Timestamp {
 	return makeTimestamp(uint64(max(0, r.env.Now())/time.Microsecond), maxNode)
 }
 
-// issue writes a transaction to all replicas of the partitions that it touches, under a timestamp above all that this server
-// has promised, and above all watermarks that it has heard of.
+// issue writes a transaction to all replicas of the partitions that it touches, under a timestamp above all that this
+// server has promised, and above all watermarks that it has heard of.
 func (w *writes) issue(t *txn.Transaction) {
 	r := w.r
 	if !r.membership.active(r.self) {
@@ -170,8 +170,8 @@ func (w *writes) settle(q *fifo.Queue[write], have []Timestamp, each func(Timest
 	}
 }
 
-// watermark returns the server's watermark, which rises with its clock and with what it has heard of while it has no unstable
-// functor.
+// watermark returns the server's watermark, which rises with its clock and with what it has heard of while it has no
+// unstable functor.
 func (w *writes) watermark() Timestamp {
 	switch {
 	case w.capped:
@@ -186,8 +186,8 @@ func (w *writes) watermark() Timestamp {
 	return w.promised
 }
 
-// decided takes the decision about this server's unfinished functors: those that are no survivors were never written, and
-// are issued again when the server is active. The others are known everywhere by the decision.
+// decided takes the decision about this server's unfinished functors: those that are no survivors were never written,
+// and are issued again when the server is active. The others are known everywhere by the decision.
 func (w *writes) decided(survivors []Functor) {
 	w.unreplicated.Each(func(own write) {
 		if !survives(survivors, own.Timestamp) {

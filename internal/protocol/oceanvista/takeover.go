@@ -18,7 +18,8 @@ type status uint8
 const (
 	// active servers issue timestamps.
 	active status = iota
-	// suspected ones have been silent. No replica takes their writes any more, and their last watermark holds everybody.
+	// suspected ones have been silent. No replica takes their writes any more, and their last watermark holds
+	// everybody.
 	suspected
 	// closed ones have no unfinished functors: it is decided which of them were written. They may join anew.
 	closed
@@ -35,7 +36,8 @@ type server struct {
 	joins int
 	// reports are those about the epoch, by node, nil where there is none.
 	reports []*Report
-	// reportedIn is the leader's term for which this node has reported, proposedIn that in which it has proposed a decision.
+	// reportedIn is the leader's term for which this node has reported, proposedIn that in which it has proposed a
+	// decision.
 	reportedIn, proposedIn uint64
 }
 
@@ -145,9 +147,9 @@ func (m *membership) heard(n geo.NodeID) bool {
 	return n == m.r.self || m.r.env.Now()-m.r.watermarks.peers[n].heard <= m.silence
 }
 
-// silent reports whether an active server has been silent for long enough to be suspected. It takes twice as long each time
-// that it was suspected for nothing, so that suspicions come to an end whatever the network (Chandra and Toueg, Unreliable
-// Failure Detectors for Reliable Distributed Systems, JACM 43(2), 1996, section 3).
+// silent reports whether an active server has been silent for long enough to be suspected. It takes twice as long each
+// time that it was suspected for nothing, so that suspicions come to an end whatever the network (Chandra and Toueg,
+// Unreliable Failure Detectors for Reliable Distributed Systems, JACM 43(2), 1996, section 3).
 func (m *membership) silent(n geo.NodeID) bool {
 	patience := m.silence
 	for range m.servers[n].joins {
@@ -211,7 +213,8 @@ func (m *membership) reported(from geo.NodeID, rep *Report) {
 
 // decide proposes which functors of a suspected server survive, once a majority of each partition has reported. What is
 // stable is in the report of some replica of each partition that it touches; what is not, and is found there, may
-// survive as well. What is missing in a partition is not stable: no watermark of the server has passed it, and nobody will.
+// survive as well. What is missing in a partition is not stable: no watermark of the server has passed it, and nobody
+// will.
 func (m *membership) decide(n geo.NodeID) {
 	s := &m.servers[n]
 	if s.status != suspected || !m.group.Leading() || s.proposedIn == m.group.Term() {
@@ -269,9 +272,9 @@ func (m *membership) join() {
 	}
 }
 
-// requested lets another server join. What is visible anywhere is below this server's watermark. That stays where it is until
-// the other has joined or cannot any more, so the other may issue all timestamps above: who hears of a higher watermark
-// of this server does so in a view in which the other has joined, and holds him from then on.
+// requested lets another server join. What is visible anywhere is below this server's watermark. That stays where it is
+// until the other has joined or cannot any more, so the other may issue all timestamps above: who hears of a higher
+// watermark of this server does so in a view in which the other has joined, and holds him from then on.
 func (m *membership) requested(from geo.NodeID, req *JoinRequest) {
 	s, own := &m.servers[from], &m.servers[m.r.self]
 	if m.sponsored != nil || own.status != active || s.status != closed || s.epoch != req.Epoch {
@@ -302,7 +305,8 @@ func (m *membership) find(n geo.NodeID, epoch uint64) *server {
 	return &m.servers[n]
 }
 
-// become changes what is agreed on about a server, and with it the view: what follows from the change is sent in the new one.
+// become changes what is agreed on about a server, and with it the view: what follows from the change is sent in the
+// new one.
 func (m *membership) become(s *server, st status) {
 	s.status = st
 	m.view++
@@ -375,8 +379,8 @@ func (e *abandonment) apply(m *membership) bool {
 	return true
 }
 
-// snapshot is what a member gets that lacks entries which the others have forgotten. They have brought functors, so that it is of
-// no use any more: see restore.
+// snapshot is what a member gets that lacks entries which the others have forgotten. They have brought functors, so
+// that it is of no use any more: see restore.
 func (m *membership) snapshot() []byte { return codec.AppendUvarint(nil, m.view) }
 
 func (m *membership) restore([]byte) { m.r.giveUp() }
@@ -384,6 +388,7 @@ func (m *membership) restore([]byte) { m.r.giveUp() }
 // giveUp ends the service of a server that lacks what others have forgotten. Its clients are answered.
 func (r *Replica) giveUp() {
 	r.behind = true
+	r.functors.invisible = nil
 	ids := make([]txn.ID, 0, len(r.unanswered))
 	for id := range r.unanswered {
 		ids = append(ids, id)

@@ -23,15 +23,16 @@ type watermarks struct {
 // peer is another server.
 type peer struct {
 	watermark Timestamp
-	// view is the last that it was heard of in, and held what it has sent since in views that this node has not come to.
+	// view is the last that it was heard of in, and held what it has sent since in views that this node has not come
+	// to.
 	view  uint64
 	held  []protocol.Message
 	heard time.Duration // when it was last heard of
 
 	// sent counts the gossip to it, arrived what of that it says has arrived, received what has come from it, and
 	// acknowledged what of that it has been told of. No more than window are under way, so that links that are slow or
-	// cut do not fill, unless there is something to acknowledge: two servers that have both sent as much as they may would
-	// wait for each other.
+	// cut do not fill, unless there is something to acknowledge: two servers that have both sent as much as they may
+	// would wait for each other.
 	sent, arrived, received, acknowledged, window uint64
 }
 
