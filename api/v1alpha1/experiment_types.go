@@ -223,8 +223,8 @@ type RateSearch struct {
 	// +kubebuilder:default={100}
 	// +optional
 	PeakPercents []int32 `json:"peakPercents,omitempty"`
-	// SharedBy are paths of swept parameters whose values share a peak: it is searched at the first value of each, and points at
-	// the other values have shares of it, too. So they are compared under equal load.
+	// SharedBy are paths of swept parameters whose values share a peak: it is searched at the first value of each, and
+	// points at the other values have shares of it, too. So they are compared under equal load.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MinLength=1

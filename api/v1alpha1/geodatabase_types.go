@@ -28,9 +28,9 @@ type GeoDatabaseSpec struct {
 	// +required
 	Regions []Region `json:"regions"`
 
-	// Homes are the regions that rows call home, each with partitionsPerRegion partitions; without any, all regions. They are the
-	// first of regions. The others have copies of rows and clients, who take the rows of the nearest home for their own. For engines
-	// that take groups.
+	// Homes are the regions that rows call home, each with partitionsPerRegion partitions; without any, all regions.
+	// They are the first of regions. The others have copies of rows and clients, who take the rows of the nearest home
+	// for their own. For engines that take groups.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MinLength=1

@@ -12,7 +12,8 @@ import (
 
 // Curves are a figure over the first parameter that has several values: all that a plot shows, as numbers and words.
 type Curves struct {
-	// Metric is the name by which claims ask for the figure, Type the type of transactions that it is of; empty for all.
+	// Metric is the name by which claims ask for the figure, Type the type of transactions that it is of; empty for
+	// all.
 	Metric, Type string
 	// Title names the experiment and the figure, and says when results are simulated. Unit is the figure's.
 	Title, Unit string
@@ -67,8 +68,9 @@ var (
 	curvedByType = metricsNamed("tput", "mean", "p99")
 )
 
-// Curves are the most asked-for figures over the sweep, those of all transactions and, where results have several types, those of
-// each type; none for an experiment that sweeps nothing. Points that could not run are left out: the report names them.
+// Curves are the most asked-for figures over the sweep, those of all transactions and, where results have several
+// types, those of each type; none for an experiment that sweeps nothing. Points that could not run are left out: the
+// report names them.
 func (e *Experiment) Curves(r *Results) (out []Curves) {
 	x := slices.IndexFunc(e.Parameters, func(p Parameter) bool { return len(p.Values) > 1 })
 	if x < 0 {

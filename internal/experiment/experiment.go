@@ -71,8 +71,8 @@ type Point struct {
 	regions []string
 	// workload is that of the runs.
 	workload *v1alpha1.Workload
-	// prober makes the runs, at a rate that is a share, in percent, of the peak that the search of peak finds: prober's own, but
-	// for points that share another one's peak. missing says why there are no runs.
+	// prober makes the runs, at a rate that is a share, in percent, of the peak that the search of peak finds: prober's
+	// own, but for points that share another one's peak. missing says why there are no runs.
 	prober  *prober
 	peak    *prober
 	share   int32
@@ -300,8 +300,8 @@ func (x *expansion) expand() {
 	}
 }
 
-// searches lists those of the points, and makes the share of the peak a parameter. Points that differ in shared parameters alone
-// have one search, that of the first of them, where all of these have their first values.
+// searches lists those of the points, and makes the share of the peak a parameter. Points that differ in shared
+// parameters alone have one search, that of the first of them, where all of these have their first values.
 func (x *expansion) searches() {
 	shared := x.object.Spec.Search.SharedBy
 	first := map[string]*prober{}

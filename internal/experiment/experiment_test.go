@@ -87,7 +87,8 @@ func TestMostRunsOfSearches(t *testing.T) {
 	}
 }
 
-// TestSharedPeaks: with sharedBy the points at 50% hot run at shares of the peak at 0%, which is another one than their own.
+// TestSharedPeaks: with sharedBy the points at 50% hot run at shares of the peak at 0%, which is another one than their
+// own.
 func TestSharedPeaks(t *testing.T) {
 	ended := func(run *experiment.Run) (experiment.Ended, bool, error) {
 		most := int64(100)
@@ -313,8 +314,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestClaimsByType: balance has half of the transactions, which take a thousandth of the throughput in ms, and amalgamate those of region
-// a that take three times as long.
+// TestClaimsByType: balance has half of the transactions, which take a thousandth of the throughput in ms, and
+// amalgamate those of region a that take three times as long.
 func TestClaimsByType(t *testing.T) {
 	figures := []float64{1000, 2000, 500, 2500}
 	tests := map[string]struct{ expression, answer, shows string }{

@@ -67,8 +67,8 @@ func functionNamed(name string) *function {
 	return nil
 }
 
-// figureFunctions ask for figures: each metric by its name, over all regions (tput) and in one (tputIn), of all types of
-// transactions and of one (tputOf, tputOfIn); series and ci, seriesOf and ciOf; values.
+// figureFunctions ask for figures: each metric by its name, over all regions (tput) and in one (tputIn), of all types
+// of transactions and of one (tputOf, tputOfIn); series and ci, seriesOf and ciOf; values.
 func figureFunctions() []function {
 	var out []function
 	for i := range metrics {

@@ -39,7 +39,8 @@ func latency(name, title string, of func(*result.Latency) int64) metric {
 		func(t *result.TypeFigures) float64 { return milliseconds(&t.LatencyMicroseconds, t.Committed) }}
 }
 
-// ofTransactions is a figure of the counts of transactions, which all, those of a region and those of a type have alike.
+// ofTransactions is a figure of the counts of transactions, which all, those of a region and those of a type have
+// alike.
 func ofTransactions(name, title, unit string, of func(*result.Counts) float64) metric {
 	return metric{name, title, unit,
 		func(d *result.Document) float64 { return of(&d.Summary.Counts) },

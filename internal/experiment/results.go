@@ -39,8 +39,8 @@ func (r *Results) Add(run *Run, document *result.Document, err error) {
 	r.outcomes[run] = o
 }
 
-// ofType returns the figures of a type of transactions in a run, of all regions where region is empty. Those of which there were none
-// are zero.
+// ofType returns the figures of a type of transactions in a run, of all regions where region is empty. Those of which
+// there were none are zero.
 func (r *Results) ofType(run *Run, typ, region string) (*result.TypeFigures, error) {
 	if _, err := r.Document(run); err != nil {
 		return nil, err

@@ -31,7 +31,8 @@ type Link struct {
 type Topology struct {
 	// Regions are the names in the user's order; the first may play a special part in a protocol.
 	Regions []string `json:"regions"`
-	// Homes is how many of the regions rows call home: the first ones. 0 stands for all. The others have copies and clients.
+	// Homes is how many of the regions rows call home: the first ones. 0 stands for all. The others have copies and
+	// clients.
 	Homes int `json:"homes,omitempty"`
 	// Partitions per region, at least 1.
 	Partitions int `json:"partitionsPerRegion"`
@@ -116,8 +117,8 @@ func (t *Topology) Placement() Placement {
 	return Placement{Regions: homes, Partitions: t.Partitions}
 }
 
-// HomeOf returns the home whose rows the clients in region r take for their own: r, or the nearest home where rows do not
-// call r home; of several, the first.
+// HomeOf returns the home whose rows the clients in region r take for their own: r, or the nearest home where rows do
+// not call r home; of several, the first.
 func (t *Topology) HomeOf(r Region) Region {
 	homes := t.Placement().Regions
 	if int(r) < homes {

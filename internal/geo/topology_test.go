@@ -139,7 +139,8 @@ func TestShardNumbersOfACell(t *testing.T) {
 	}
 }
 
-// TestHomes: rows lie in the first regions alone, with copies in all of them, and clients elsewhere take the nearest home's for theirs.
+// TestHomes: rows lie in the first regions alone, with copies in all of them, and clients elsewhere take the nearest
+// home's for theirs.
 func TestHomes(t *testing.T) {
 	top := Topology{Regions: []string{"eu", "us-east", "us-west"}, Homes: 2, Partitions: 1, Replicas: 1, Links: square(3)}
 	top.Links[2][0].Delay, top.Links[2][1].Delay = 85*time.Millisecond, 50*time.Millisecond

@@ -46,6 +46,11 @@ func TestTopologyFromProfile(t *testing.T) {
 		t.Errorf("b -> a is %+v; loss, bandwidth and 1/sqrt(2) of the jitter of a -> b belong to it", l)
 	}
 
+	db.Homes = []string{"a", "b"}
+	if top, err = Topology(db, profile); err != nil || top.Homes != 2 || top.Placement().Cells() != 4 {
+		t.Errorf("two homes of two partitions: %d homes, %d cells (%v)", top.Homes, top.Placement().Cells(), err)
+	}
+
 	db.Regions = append(db.Regions, v1alpha1.Region{Name: "d"})
 	var missing *MissingLinkError
 	if _, err := Topology(db, profile); !errors.As(err, &missing) || missing.From != "a" || missing.To != "d" {

@@ -34,8 +34,8 @@ type Engine struct {
 	// Place, if not nil, says which nodes hold which rows; otherwise every region holds all. Drivers load each node with what it
 	// holds.
 	Place func(*geo.Topology, Params) geo.Layout
-	// TakesGroups says that Place heeds Topology.Groups, and regions that no row calls home. Other engines are refused a topology
-	// that has any.
+	// TakesGroups says that Place heeds Topology.Groups, and regions that no row calls home. Other engines are refused
+	// a topology that has any.
 	TakesGroups bool
 	// NewStore makes the store of a node, empty; nil for store.NewHash.
 	NewStore func() store.Store

@@ -10,7 +10,8 @@ type TypeFigures struct {
 	Type string
 	// Region is that of the clients; empty for all of them together.
 	Region string
-	// Counts are of the transactions that were due and ended in the measured windows, Attempts of the attempts that ended in them.
+	// Counts are of the transactions that were due and ended in the measured windows, Attempts of the attempts that
+	// ended in them.
 	Counts
 	Attempts Counts
 	// Seconds that the windows take together.
@@ -61,8 +62,8 @@ func (d *Document) ByType() ([]TypeFigures, error) {
 	return out, nil
 }
 
-// measuredSeconds is how long all windows were. The window of a run that was cancelled in it is shorter than its manifest says; there the
-// throughput tells.
+// measuredSeconds is how long all windows were. The window of a run that was cancelled in it is shorter than its
+// manifest says; there the throughput tells.
 func (d *Document) measuredSeconds() float64 {
 	cancelled := slices.ContainsFunc(d.Reasons, func(r Reason) bool { return r.Reason == ReasonCancelled })
 	if s := &d.Summary; cancelled && s.ThroughputPerSecond > 0 {
@@ -87,8 +88,9 @@ func (c *Counts) addOutcomes(o *Outcomes) {
 	c.Causes = addNamed(c.Causes, o.Causes)
 }
 
-// WithFiguresOnly returns a document with the figures of all transactions, of each region and of each type, and nothing else:
-// timelines and histograms are what takes the most memory of a document. It fails when a histogram cannot be read.
+// WithFiguresOnly returns a document with the figures of all transactions, of each region and of each type, and nothing
+// else: timelines and histograms are what takes the most memory of a document. It fails when a histogram cannot be
+// read.
 func (d *Document) WithFiguresOnly() (*Document, error) {
 	types, err := d.ByType()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// typedDocument is a document of two repetitions of 5 s with two types, one of them of two classes and in two regions, and the latencies that
-// were recorded of each type and region.
+// typedDocument is a document of two repetitions of 5 s with two types, one of them of two classes and in two regions,
+// and the latencies that were recorded of each type and region.
 func typedDocument(t *testing.T) (*Document, map[typeKey]*tally) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 4))
@@ -44,7 +44,8 @@ func typedDocument(t *testing.T) (*Document, map[typeKey]*tally) {
 	return d, recorded
 }
 
-// TestByType: the percentiles of a type are those of all latencies that were recorded of it, whatever their classes and regions.
+// TestByType: the percentiles of a type are those of all latencies that were recorded of it, whatever their classes and
+// regions.
 func TestByType(t *testing.T) {
 	d, recorded := typedDocument(t)
 	all, err := d.ByType()

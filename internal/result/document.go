@@ -82,7 +82,8 @@ type Document struct {
 	Objectives          []Objective      `json:"objectives"`
 	Checks              []workload.Check `json:"checks"`
 	Histograms          Histograms       `json:"histograms"`
-	// Types are those of ByType in a document of WithFiguresOnly. They are never written: Transactions and Histograms tell them.
+	// Types are those of ByType in a document of WithFiguresOnly. They are never written: Transactions and Histograms
+	// tell them.
 	Types []TypeFigures `json:"-"`
 }
 

@@ -97,9 +97,9 @@ func Invented(e *experiment.Experiment, figures ...float64) *experiment.Results 
 	return r
 }
 
-// WithTypes gives all documents transactions of type balance, in all regions and half as many as the document has in all, and as many
-// of type amalgamate in the first region, whose latencies are a thousandth of what the throughput is in milliseconds, and three times
-// that.
+// WithTypes gives all documents transactions of type balance, in all regions and half as many as the document has in
+// all, and as many of type amalgamate in the first region, whose latencies are a thousandth of what the throughput is
+// in milliseconds, and three times that.
 func WithTypes(t *testing.T, e *experiment.Experiment, r *experiment.Results) *experiment.Results {
 	t.Helper()
 	for _, run := range e.Runs() {

@@ -20,8 +20,9 @@ const (
 )
 
 // Draw writes plots of an experiment's curves into a folder, one per figure: EXPERIMENT-METRIC.svg and .png, and
-// EXPERIMENT-METRIC-TYPE for those of one type of transactions; and where runs have faults, of the throughput over time: EXPERIMENT-timeline. An experiment that sweeps nothing and has no
-// faults has no plots. It returns the files. The same results give the same bytes.
+// EXPERIMENT-METRIC-TYPE for those of one type of transactions; and where runs have faults, of the throughput over
+// time: EXPERIMENT-timeline. An experiment that sweeps nothing and has no faults has no plots. It returns the files.
+// The same results give the same bytes.
 func Draw(e *experiment.Experiment, r *experiment.Results, folder string) ([]string, error) {
 	var files []string
 	save := func(name string, c *chart.Lines) error {

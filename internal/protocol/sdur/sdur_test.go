@@ -396,9 +396,9 @@ func TestLeapsKeepAnOrder(t *testing.T) {
 	}
 }
 
-// TestLeapersThatWaitAreCounted: a local transaction that leaps over a global one may still stand behind another that it came too late to
-// leap over. Two leap over the first and do not wait; the third comes too late; the fourth leaps over the second global one, and waits
-// behind the first like the third.
+// TestLeapersThatWaitAreCounted: a local transaction that leaps over a global one may still stand behind another that
+// it came too late to leap over. Two leap over the first and do not wait; the third comes too late; the fourth leaps
+// over the second global one, and waits behind the first like the third.
 func TestLeapersThatWaitAreCounted(t *testing.T) {
 	topology := simtest.TwoRegions(1)
 	p := protocoltest.Params(t, Engine, map[string]string{"reorderThreshold": "2", "tick": "200ms"})

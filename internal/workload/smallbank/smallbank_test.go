@@ -324,6 +324,16 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
+// A sunflower turns to homes: no customer calls another region home.
+func TestSunflowerOfARegionWithoutRows(t *testing.T) {
+	top := topology(2, 2)
+	top.Homes = 1
+	spec := v1alpha1.SmallBank{Customers: 1000, Mix: paperMix, Sunflower: []v1alpha1.SunflowerTarget{{Region: "b"}}}
+	if _, err := New(spec, 1, top); err == nil || !strings.Contains(err.Error(), "spec.workload.smallbank.sunflower[0].region: no row calls b home; take one of [a]") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 // TestMinimumCustomers checks that the number in the error is the least that works.
 func TestMinimumCustomers(t *testing.T) {
 	p := geo.Placement{Regions: 3, Partitions: 2}
