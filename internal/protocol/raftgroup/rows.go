@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// keys returns the keys of a shard's rows, sorted.
-func keys(s *store.Versioned, l *geo.Layout, shard int) (keys []txn.Key) {
+// Keys returns the keys of a shard's rows, sorted.
+func Keys(s store.Store, l *geo.Layout, shard int) (keys []txn.Key) {
 	s.Each(func(k txn.Key, _ store.Record) {
 		if !k.Everywhere() && l.Shard(k) == shard {
 			keys = append(keys, k)
@@ -23,7 +23,7 @@ func keys(s *store.Versioned, l *geo.Layout, shard int) (keys []txn.Key) {
 
 // AppendRows appends the newest versions of the rows of the member's shard to a snapshot, of which they are the end.
 func (m *Member) AppendRows(b []byte, s *store.Versioned) []byte {
-	for _, k := range keys(s, m.node.Layout, m.Shard) {
+	for _, k := range Keys(s, m.node.Layout, m.Shard) {
 		rec, _ := s.Get(k)
 		b = codec.AppendUvarint(codec.AppendString(b, string(k)), rec.Version)
 		b = codec.AppendBytes(codec.AppendID(b, rec.Writer), rec.Value)
@@ -35,7 +35,7 @@ func (m *Member) AppendRows(b []byte, s *store.Versioned) []byte {
 // are deleted, and no row gets an older version than it has.
 func (m *Member) RestoreRows(r *codec.Reader, s *store.Versioned) {
 	gone := map[txn.Key]bool{}
-	for _, k := range keys(s, m.node.Layout, m.Shard) {
+	for _, k := range Keys(s, m.node.Layout, m.Shard) {
 		gone[k] = true
 	}
 	for r.Len() > 0 && r.Err() == nil {

@@ -1,0 +1,309 @@
+package coco
+
+import (
+	"slices"
+	"time"
+
+	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/consensus"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+)
+
+// stage is what a coordinator is doing.
+type stage uint8
+
+const (
+	// idle: this node is not the coordinator.
+	idle stage = iota
+	// collecting: it asks all nodes for their states.
+	collecting
+	// proposing: the group of the regions agrees on a view.
+	proposing
+	// executing: an epoch runs, and has not been stopped.
+	executing
+	// voting: an epoch was stopped, and waits for the votes of the members.
+	voting
+)
+
+// roundBits are those of a ballot that count the rounds of a coordinator in its term.
+const roundBits = 20
+
+// maxAborted is how many aborted epochs views remember, for nodes that were cut off.
+const maxAborted = 1000
+
+// coordinator drives the two-phase commit of epochs. It is the leader of a Raft group with one member in each region.
+type coordinator struct {
+	r        *Replica
+	group    *consensus.Group // nil on nodes that are not members
+	interval time.Duration    // the parameter epoch
+	timeout  time.Duration    // the silence after which a node is left out of the view
+	faults   int              // the parameter f
+
+	// latest is the last view that the group has agreed on.
+	latest *View
+	stage  stage
+	// term is that of this node as the coordinator; ballot is the running round's.
+	term, ballot uint64
+	states       []*State // by node, of those that have answered in the ballot
+	epoch        uint64
+	votes        []bool
+	voted        int
+	heard        []time.Duration
+	// joining are the nodes that are outside of the view and know it.
+	joining []bool
+	terms   int64
+}
+
+func (c *coordinator) init(r *Replica, p protocol.Params) {
+	t := r.topology
+	heartbeat := p.Duration("heartbeat")
+	c.r, c.interval, c.faults = r, p.Duration("epoch"), int(p.Int("f"))
+	c.timeout = 3*heartbeat + 2*t.LongestRTT()
+	c.latest = r.view
+	n := t.Nodes()
+	c.states, c.votes, c.heard, c.joining = make([]*State, n), make([]bool, n), make([]time.Duration, n), make([]bool, n)
+	var members []geo.NodeID
+	for region := range t.Regions {
+		members = append(members, t.Node(geo.Region(region), 0, 0))
+	}
+	if !slices.Contains(members, r.self) {
+		return
+	}
+	c.group = consensus.New(consensus.Config{
+		Self: r.self, Members: members, Preferred: members[0], Env: r.env, TimerKind: groupTimer, Heartbeat: heartbeat,
+		Election: heartbeat + heartbeat/2 + 2*t.LongestRTT(), Apply: c.apply, Lead: func(geo.NodeID, uint64) { c.terms++ },
+		Snapshot: func() []byte { return c.latest.AppendTo(nil) }, Restore: c.restore,
+	})
+}
+
+// advance follows the group: a new leader becomes the coordinator once it knows all views.
+func (c *coordinator) advance() {
+	if c.group == nil {
+		return
+	}
+	if c.stage != idle && (!c.group.Leading() || c.group.Term() != c.term) {
+		c.stage = idle
+	}
+	if c.stage == idle && c.group.Current() && c.group.Term() != c.term {
+		c.term = c.group.Term()
+		c.ballot = c.term << roundBits
+		for n := range c.heard {
+			c.heard[n] = c.r.env.Now()
+		}
+		c.collect()
+		c.r.env.After(c.timeout/3, protocol.Timer{Kind: watchTimer, Arg: c.term})
+	}
+}
+
+// hear notes that a node lives.
+func (c *coordinator) hear(n geo.NodeID) { c.heard[n] = c.r.env.Now() }
+
+// silent reports whether a node has not been heard of for long.
+func (c *coordinator) silent(n geo.NodeID) bool {
+	return n != c.r.self && c.r.env.Now()-c.heard[n] >= c.timeout
+}
+
+// collect begins a ballot: all nodes are asked for their states.
+func (c *coordinator) collect() {
+	c.ballot++
+	c.stage = collecting
+	clear(c.states)
+	clear(c.joining)
+	for n := range geo.NodeID(len(c.states)) {
+		c.r.send(n, &Collect{c.ballot})
+	}
+}
+
+// state takes a node's answer to Collect.
+func (c *coordinator) state(from geo.NodeID, m *State) {
+	if c.stage == collecting && m.Ballot == c.ballot {
+		c.states[from] = m
+		c.form()
+	}
+}
+
+// form proposes a view of those who have answered, once none of the members of the last one has to be waited for. An
+// epoch that all of them have voted for is committed, since the earlier coordinator may have said so. One that any of
+// them has not voted for is aborted: it was not committed, and never will be.
+func (c *coordinator) form() {
+	v := &View{Ballot: c.ballot}
+	first := true
+	for n := range geo.NodeID(len(c.states)) {
+		s, was := c.states[n], c.latest.has(n)
+		if s == nil {
+			if was && !c.silent(n) {
+				return
+			}
+			continue
+		}
+		v.Members = append(v.Members, n)
+		if !was || c.latest.joins(n) && s.Epoch < c.latest.First() {
+			v.Joining = append(v.Joining, n)
+		}
+		if !was {
+			continue
+		}
+		voted := s.Epoch
+		if voted < c.latest.First() {
+			voted = c.latest.Committed // it has voted for none of the view's epochs
+		}
+		if first || voted < v.Committed {
+			v.Committed, first = voted, false
+		}
+	}
+	if c.covers(v) {
+		c.propose(v)
+	}
+}
+
+// covers reports whether members of a view in f+1 regions have the rows of each shard, so that one of them is left
+// after f regions are lost.
+func (c *coordinator) covers(v *View) bool {
+	t, l := c.r.topology, &c.r.layout
+	regions := make([]bool, len(t.Regions))
+	for shard := range l.Shards() {
+		clear(regions)
+		n := 0
+		for _, m := range l.Group(shard).Members {
+			if region := t.RegionOf(m); v.has(m) && !v.joins(m) && !regions[region] {
+				regions[region] = true
+				n++
+			}
+		}
+		if n < c.faults+1 {
+			return false
+		}
+	}
+	return true
+}
+
+// propose asks the group to agree on a view.
+func (c *coordinator) propose(v *View) {
+	v.Aborted = append(slices.Clone(c.latest.Aborted), v.Committed+1)
+	if n := len(v.Aborted); n > maxAborted {
+		v.Aborted = v.Aborted[n-maxAborted:]
+	}
+	c.stage = proposing
+	c.group.Propose(v.AppendTo(nil))
+}
+
+// apply takes a view that the group has agreed on.
+func (c *coordinator) apply(entry []byte) {
+	r := codec.NewReader(entry)
+	v := readView(&r)
+	if r.Done() != nil {
+		return
+	}
+	c.latest = v
+	if c.stage != proposing || v.Ballot != c.ballot {
+		return
+	}
+	for n := range geo.NodeID(len(c.states)) {
+		c.r.send(n, v)
+	}
+	c.begin(v.First())
+}
+
+// restore takes the last view from a snapshot.
+func (c *coordinator) restore(snapshot []byte) {
+	r := codec.NewReader(snapshot)
+	if v := readView(&r); r.Done() == nil {
+		c.latest = v
+	}
+}
+
+// begin runs an epoch, of which the members are being told.
+func (c *coordinator) begin(epoch uint64) {
+	c.stage, c.epoch, c.voted = executing, epoch, 0
+	clear(c.votes)
+	c.r.env.After(c.interval, protocol.Timer{Kind: epochTimer, Arg: epoch})
+}
+
+// expire stops an epoch.
+func (c *coordinator) expire(epoch uint64) {
+	if c.stage != executing || c.epoch != epoch {
+		return
+	}
+	c.stage = voting
+	m := &Stop{Turn{c.ballot, epoch}}
+	for _, n := range c.latest.Members {
+		c.r.send(n, m)
+	}
+}
+
+// vote takes a member's vote to commit an epoch.
+func (c *coordinator) vote(from geo.NodeID, m *Vote) {
+	if c.stage != voting || m.Turn != (Turn{c.ballot, c.epoch}) || c.votes[from] {
+		return
+	}
+	c.votes[from] = true
+	c.voted++
+	if c.voted == len(c.latest.Members) || c.r.mistake == ownRegion && c.ownRegionVoted() {
+		c.decide()
+	}
+}
+
+// decide commits an epoch that all members have voted for, and begins the next one: with another view if nodes join,
+// or if those who did have their rows now, so that they may be primaries.
+func (c *coordinator) decide() {
+	if slices.Contains(c.joining, true) || len(c.latest.Joining) > 0 {
+		c.ballot++
+		v := &View{Ballot: c.ballot, Committed: c.epoch}
+		for n := range geo.NodeID(len(c.states)) {
+			if c.joining[n] {
+				v.Joining = append(v.Joining, n)
+			}
+			if c.joining[n] || c.latest.has(n) {
+				v.Members = append(v.Members, n)
+			}
+		}
+		clear(c.joining)
+		c.propose(v)
+		return
+	}
+	m := &Start{Turn{c.ballot, c.epoch + 1}}
+	for _, n := range c.latest.Members {
+		c.r.send(n, m)
+	}
+	c.begin(c.epoch + 1)
+}
+
+// ownRegionVoted reports whether the members in this node's region have voted: a mistake.
+func (c *coordinator) ownRegionVoted() bool {
+	t := c.r.topology
+	return !slices.ContainsFunc(c.latest.Members, func(n geo.NodeID) bool {
+		return t.RegionOf(n) == t.RegionOf(c.r.self) && !c.votes[n]
+	})
+}
+
+// alive takes a node's heartbeat. One that knows that it is outside of the view joins with the next.
+func (c *coordinator) alive(from geo.NodeID, m *Alive) {
+	if (c.stage == executing || c.stage == voting) && m.Ballot == c.ballot && !c.latest.has(from) {
+		c.joining[from] = true
+	}
+}
+
+// watch looks for members that are silent. A new view without them aborts the epoch, if one of them has not voted.
+func (c *coordinator) watch(term uint64) {
+	if c.stage == idle || c.term != term {
+		return
+	}
+	c.r.env.After(c.timeout/3, protocol.Timer{Kind: watchTimer, Arg: term})
+	switch {
+	case c.stage == collecting:
+		c.form()
+	case c.stage != proposing && slices.ContainsFunc(c.latest.Members, c.silent):
+		c.collect()
+	}
+}
+
+// awaits reports whether a node that lives is outside of the view.
+func (c *coordinator) awaits() bool {
+	for n := range geo.NodeID(len(c.heard)) {
+		if c.stage != idle && !c.silent(n) && !c.latest.has(n) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,65 @@
+package coco_test
+
+import (
+	"testing"
+
+	"github.com/geobench/geobench/internal/protocol/coco"
+	"github.com/geobench/geobench/internal/protocol/protocoltest"
+)
+
+var (
+	// anywhere is taken with two regions, too, and survives the loss of none.
+	anywhere = map[string]string{"f": "0"}
+	// measured is what the authors' code does where it differs from the paper.
+	measured = map[string]string{"f": "0", "retry": "Node"}
+	// physical validates reads as Silo does.
+	physical = map[string]string{"f": "0", "concurrency": "Physical"}
+	// home keeps rows in no region but their own.
+	home = map[string]string{"f": "0", "copies": "Majority", "interactive": "true"}
+)
+
+// Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
+// or nothing, and every transaction is answered once: the simulator panics on a second answer.
+func TestSerializable(t *testing.T) {
+	t.Run("default", func(t *testing.T) { protocoltest.Serializable(t, coco.Engine, nil, 3) })
+	t.Run("anywhere", func(t *testing.T) { protocoltest.Serializable(t, coco.Engine, anywhere, 3) })
+	t.Run("measured", func(t *testing.T) { protocoltest.Serializable(t, coco.Engine, measured, 2) })
+	t.Run("physical", func(t *testing.T) { protocoltest.Serializable(t, coco.Engine, physical, 2) })
+	t.Run("home", func(t *testing.T) { protocoltest.Serializable(t, coco.Engine, home, 1) })
+}
+
+// Links between regions break and come back at random.
+func TestCuts(t *testing.T) {
+	t.Run("default", func(t *testing.T) { protocoltest.Cuts(t, coco.Engine, nil, 12) })
+	t.Run("measured", func(t *testing.T) { protocoltest.Cuts(t, coco.Engine, measured, 4) })
+}
+
+// Two runs with the same seed are the same, line by line.
+func TestReproducible(t *testing.T) {
+	protocoltest.Reproducible(t, coco.Engine, nil)
+	protocoltest.Reproducible(t, coco.Engine, measured)
+}
+
+// The median latency of every class and region is the law's, within 5%, on an unloaded system. A transaction prolongs
+// the epoch of all others, so that there may be but a few.
+func TestLaw(t *testing.T) {
+	t.Run("anywhere", func(t *testing.T) { protocoltest.SparseLaw(t, coco.Engine, anywhere) })
+	t.Run("physical", func(t *testing.T) {
+		protocoltest.SparseLaw(t, coco.Engine, map[string]string{"f": "0", "concurrency": "Physical", "epoch": "40ms"})
+	})
+}
+
+// Edges of the parameters and of the topology.
+func TestShapes(t *testing.T) {
+	protocoltest.Shapes(t, coco.Engine, []map[string]string{
+		anywhere, measured, physical, home, {"f": "1", "copies": "Majority", "epoch": "1ms", "heartbeat": "50ms"},
+	})
+}
+
+// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+func TestGroups(t *testing.T) {
+	t.Run("anywhere", func(t *testing.T) { protocoltest.Groups(t, coco.Engine, anywhere) })
+	t.Run("measured", func(t *testing.T) { protocoltest.Groups(t, coco.Engine, measured) })
+	t.Run("physical", func(t *testing.T) { protocoltest.Groups(t, coco.Engine, physical) })
+	t.Run("home", func(t *testing.T) { protocoltest.Groups(t, coco.Engine, home) })
+}
