@@ -6,6 +6,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/calvin"
+	"github.com/geobench/geobench/internal/protocol/coco"
 	"github.com/geobench/geobench/internal/protocol/detock"
 	"github.com/geobench/geobench/internal/protocol/janus"
 	"github.com/geobench/geobench/internal/protocol/minerva"
@@ -17,6 +18,7 @@ import (
 
 var all = []*protocol.Engine{
 	calvin.Engine,
+	coco.Engine,
 	detock.Engine,
 	janus.Engine,
 	minerva.Engine,

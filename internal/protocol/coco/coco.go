@@ -200,7 +200,7 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	nodes, shards := t.Nodes(), r.layout.Shards()
 	// All nodes know the first view, in which no epoch runs: the first coordinator proposes another one.
 	r.epochs = epochs{
-		view: &View{}, primaries: make([]geo.NodeID, shards), holds: make([][]bool, nodes), done: make([]bool, nodes), awaiting: map[int]bool{},
+		view: &View{First: 1}, primaries: make([]geo.NodeID, shards), holds: make([][]bool, nodes), done: make([]bool, nodes), awaiting: map[int]bool{},
 	}
 	for n := range geo.NodeID(nodes) {
 		r.view.Members = append(r.view.Members, n)

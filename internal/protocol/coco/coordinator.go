@@ -138,14 +138,14 @@ func (c *coordinator) form() {
 			continue
 		}
 		v.Members = append(v.Members, n)
-		if !was || c.latest.joins(n) && s.Epoch < c.latest.First() {
+		if !was || c.latest.joins(n) && s.Epoch < c.latest.First {
 			v.Joining = append(v.Joining, n)
 		}
 		if !was {
 			continue
 		}
 		voted := s.Epoch
-		if voted < c.latest.First() {
+		if voted < c.latest.First {
 			voted = c.latest.Committed // it has voted for none of the view's epochs
 		}
 		if first || voted < v.Committed {
@@ -157,30 +157,35 @@ func (c *coordinator) form() {
 	}
 }
 
-// covers reports whether members of a view in f+1 regions have the rows of each shard, so that one of them is left
-// after f regions are lost.
+// covers reports whether a view has a member with the rows of each shard, and members that hold it in f+1 regions. Those
+// who join have its rows before an epoch is committed, so that one of f+1 is left after f regions are lost.
 func (c *coordinator) covers(v *View) bool {
 	t, l := c.r.topology, &c.r.layout
 	regions := make([]bool, len(t.Regions))
 	for shard := range l.Shards() {
 		clear(regions)
-		n := 0
+		held, complete := 0, false
 		for _, m := range l.Group(shard).Members {
-			if region := t.RegionOf(m); v.has(m) && !v.joins(m) && !regions[region] {
+			if !v.has(m) {
+				continue
+			}
+			complete = complete || !v.joins(m)
+			if region := t.RegionOf(m); !regions[region] {
 				regions[region] = true
-				n++
+				held++
 			}
 		}
-		if n < c.faults+1 {
+		if held < c.faults+1 || !complete {
 			return false
 		}
 	}
 	return true
 }
 
-// propose asks the group to agree on a view.
+// propose asks the group to agree on a view. Its first epoch is one that nobody can have begun.
 func (c *coordinator) propose(v *View) {
-	v.Aborted = append(slices.Clone(c.latest.Aborted), v.Committed+1)
+	v.First = max(v.Committed+1, c.latest.First) + 1
+	v.Aborted = append(slices.Clone(c.latest.Aborted), v.First-1)
 	if n := len(v.Aborted); n > maxAborted {
 		v.Aborted = v.Aborted[n-maxAborted:]
 	}
@@ -202,7 +207,7 @@ func (c *coordinator) apply(entry []byte) {
 	for n := range geo.NodeID(len(c.states)) {
 		c.r.send(n, v)
 	}
-	c.begin(v.First())
+	c.begin(v.First)
 }
 
 // restore takes the last view from a snapshot.

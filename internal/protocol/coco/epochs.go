@@ -201,7 +201,7 @@ func (r *Replica) enter(from geo.NodeID, v *View) {
 	if !joins {
 		r.bring()
 	}
-	r.run(v.First())
+	r.run(v.First)
 }
 
 // settle ends the running epoch as a view says. Only a node that remains a member has all of an epoch's writes.
@@ -248,7 +248,7 @@ func (r *Replica) bring() {
 				continue
 			}
 			if m == nil {
-				m = &Snapshot{r.view.First(), shard, r.rows.snapshot(&r.layout, shard)}
+				m = &Snapshot{r.view.First, shard, r.rows.snapshot(&r.layout, shard)}
 			}
 			r.counters.snapshots++
 			r.send(n, m)

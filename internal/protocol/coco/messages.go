@@ -495,17 +495,14 @@ func (m *State) String() string { return fmt.Sprintf("has voted for epoch %d", m
 // View says who takes part in epochs from one on. Views are what the Raft group of the regions agrees on.
 type View struct {
 	Ballot uint64
-	// Committed is the last epoch that is committed of those before. The view's first epoch is the one after the next,
-	// since who was not asked may have begun the next.
-	Committed uint64
+	// Committed is the last epoch that is committed of those before, First the view's first one. In between are epochs
+	// that were aborted: who was not asked may have begun the last of them.
+	Committed, First uint64
 	// Members take part, ascending. Those of them that join get the rows first.
 	Members, Joining []geo.NodeID
 	// Aborted are the epochs that views have aborted, ascending: as many of the last ones as are remembered.
 	Aborted []uint64
 }
-
-// First returns the view's first epoch.
-func (v *View) First() uint64 { return v.Committed + 2 }
 
 // has reports whether a node is a member, and joins whether it is one that joins.
 func (v *View) has(n geo.NodeID) bool   { return slices.Contains(v.Members, n) }
@@ -516,7 +513,7 @@ func (v *View) Kind() uint8 { return kindView }
 
 // Size implements protocol.Message.
 func (v *View) Size() int {
-	n := codec.SizeUvarint(v.Ballot) + codec.SizeUvarint(v.Committed) + sizeNodes(v.Members) + sizeNodes(v.Joining) +
+	n := codec.SizeUvarint(v.Ballot) + codec.SizeUvarint(v.Committed) + codec.SizeUvarint(v.First) + sizeNodes(v.Members) + sizeNodes(v.Joining) +
 		codec.SizeUvarint(uint64(len(v.Aborted)))
 	for _, e := range v.Aborted {
 		n += codec.SizeUvarint(e)
@@ -526,7 +523,7 @@ func (v *View) Size() int {
 
 // AppendTo implements protocol.Message.
 func (v *View) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(codec.AppendUvarint(b, v.Ballot), v.Committed)
+	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, v.Ballot), v.Committed), v.First)
 	b = appendNodes(appendNodes(b, v.Members), v.Joining)
 	b = codec.AppendUvarint(b, uint64(len(v.Aborted)))
 	for _, e := range v.Aborted {
@@ -536,7 +533,7 @@ func (v *View) AppendTo(b []byte) []byte {
 }
 
 func (v *View) String() string {
-	s := fmt.Sprintf("view %d of %v: epoch %d is committed, %d begins", v.Ballot, v.Members, v.Committed, v.First())
+	s := fmt.Sprintf("view %d of %v: epoch %d is committed, %d begins", v.Ballot, v.Members, v.Committed, v.First)
 	if len(v.Joining) > 0 {
 		s += fmt.Sprintf(", %v join", v.Joining)
 	}
@@ -544,7 +541,7 @@ func (v *View) String() string {
 }
 
 func readView(r *codec.Reader) *View {
-	v := &View{Ballot: r.UvarintMax(maxEpoch), Committed: r.UvarintMax(maxEpoch), Members: readNodes(r), Joining: readNodes(r)}
+	v := &View{Ballot: r.UvarintMax(maxEpoch), Committed: r.UvarintMax(maxEpoch), First: r.UvarintMax(maxEpoch), Members: readNodes(r), Joining: readNodes(r)}
 	if n := r.Count(1); n > 0 {
 		v.Aborted = make([]uint64, n)
 		for i := range v.Aborted {
