@@ -198,9 +198,10 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	r.rows = newRows(c.Store.(*store.Hash), p.Word("concurrency") == clockLogical, m)
 	r.txns = transactions{running: map[uint64]*transaction{}, next: 1, paused: map[uint64]request{}}
 	nodes, shards := t.Nodes(), r.layout.Shards()
-	// All nodes know the first view, in which no epoch runs: the first coordinator proposes another one.
+	// All nodes know the first view, in which no epoch runs: the first coordinator proposes another one. What is loaded
+	// counts as epoch 1.
 	r.epochs = epochs{
-		view: &View{First: 1}, primaries: make([]geo.NodeID, shards), holds: make([][]bool, nodes), done: make([]bool, nodes), awaiting: map[int]bool{},
+		view: &View{Committed: 1, First: 2}, base: 1, primaries: make([]geo.NodeID, shards), holds: make([][]bool, nodes), done: make([]bool, nodes), awaiting: map[int]bool{},
 	}
 	for n := range geo.NodeID(nodes) {
 		r.view.Members = append(r.view.Members, n)

@@ -125,34 +125,33 @@ func (c *coordinator) state(from geo.NodeID, m *State) {
 
 // form proposes a view of those who have answered, once none of the members of the last one has to be waited for. An
 // epoch that all of them have voted for is committed, since the earlier coordinator may have said so. One that any of
-// them has not voted for is aborted: it was not committed, and never will be.
+// them has not voted for is aborted: it was not committed, and never will be. Who lacks rows as of then joins.
 func (c *coordinator) form() {
 	v := &View{Ballot: c.ballot}
 	first := true
 	for n := range geo.NodeID(len(c.states)) {
-		s, was := c.states[n], c.latest.has(n)
+		s, member := c.states[n], c.latest.has(n)
 		if s == nil {
-			if was && !c.silent(n) {
+			if member && !c.silent(n) {
 				return
 			}
 			continue
 		}
 		v.Members = append(v.Members, n)
-		if !was || c.latest.joins(n) && s.Epoch < c.latest.First {
-			v.Joining = append(v.Joining, n)
-		}
-		if !was {
-			continue
-		}
 		voted := s.Epoch
 		if voted < c.latest.First {
 			voted = c.latest.Committed // it has voted for none of the view's epochs
 		}
-		if first || voted < v.Committed {
+		if member && (first || voted < v.Committed) {
 			v.Committed, first = voted, false
 		}
 	}
-	if c.covers(v) {
+	for _, n := range v.Members {
+		if s := c.states[n]; s.Epoch != v.Committed && s.Base != v.Committed {
+			v.Joining = append(v.Joining, n)
+		}
+	}
+	if !first && c.covers(v) {
 		c.propose(v)
 	}
 }

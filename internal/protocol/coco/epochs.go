@@ -42,6 +42,7 @@ type epochs struct {
 	doneBy   int
 	awaiting map[int]bool // the shards of which a node that joins lacks the rows
 	voted    uint64       // the last epoch that this node has voted for
+	base     uint64       // the epoch whose end the store shows; 0 if it shows none
 	held     []envelope   // messages of later epochs
 }
 
@@ -97,10 +98,7 @@ func (r *Replica) deliver(from geo.NodeID, m epochal) {
 			r.doneBy++
 		}
 	case *Snapshot:
-		if r.awaiting[m.Shard] {
-			delete(r.awaiting, m.Shard)
-			r.rows.restore(&r.layout, m.Shard, m.Rows)
-		}
+		r.join(m)
 	}
 }
 
@@ -115,10 +113,16 @@ func (r *Replica) start(m *Start) {
 	if !r.current(m.Turn) || m.Epoch != r.epoch+1 {
 		return
 	}
-	r.rows.commit()
-	r.answer()
-	r.counters.epochs++
+	r.conclude()
 	r.run(m.Epoch)
+}
+
+// conclude commits the running epoch, for which this node has voted.
+func (r *Replica) conclude() {
+	r.rows.commit()
+	r.base = r.epoch
+	r.counters.epochs++
+	r.answer()
 }
 
 // run begins an epoch.
@@ -169,7 +173,7 @@ func (r *Replica) collect(from geo.NodeID, m *Collect) {
 		return
 	}
 	r.ballot, r.epochs.coordinator = m.Ballot, from
-	r.send(from, &State{Turn{m.Ballot, r.voted}})
+	r.send(from, &State{Turn{m.Ballot, r.voted}, r.base})
 }
 
 // enter takes a view that was agreed on: the running epoch ends as it says.
@@ -180,7 +184,7 @@ func (r *Replica) enter(from geo.NodeID, v *View) {
 	r.ballot, r.epochs.coordinator = v.Ballot, from
 	member, joins := v.has(r.self), v.joins(r.self)
 	if r.phase != outside {
-		r.settle(v, member && !joins)
+		r.settle(v)
 	}
 	r.view = v
 	clear(r.awaiting)
@@ -198,14 +202,17 @@ func (r *Replica) enter(from geo.NodeID, v *View) {
 			r.awaiting[shard] = true
 		}
 	}
-	if !joins {
+	if joins {
+		r.base = 0
+	} else {
 		r.bring()
 	}
 	r.run(v.First)
 }
 
-// settle ends the running epoch as a view says. Only a node that remains a member has all of an epoch's writes.
-func (r *Replica) settle(v *View, remains bool) {
+// settle ends the running epoch as a view says. A node that has not voted for it, and was left out, may lack writes of
+// it.
+func (r *Replica) settle(v *View) {
 	_, aborted := slices.BinarySearch(v.Aborted, r.epoch)
 	switch {
 	case r.epoch > v.Committed || aborted:
@@ -216,14 +223,24 @@ func (r *Replica) settle(v *View, remains bool) {
 		r.abandon(txn.Aborted, txn.CauseConflict, ReasonEpochAborted)
 	case len(v.Aborted) == maxAborted && r.epoch < v.Aborted[0]:
 		r.abandon(txn.Unknown, txn.CauseNode, ReasonForgotten)
+	case r.voted == r.epoch:
+		r.conclude()
 	default:
-		r.counters.epochs++
-		if remains {
-			r.rows.commit()
-		}
 		r.answer()
 	}
 	r.rows.forget()
+}
+
+// join takes the rows of a shard. Once it has those of all its shards, the node has what others have.
+func (r *Replica) join(m *Snapshot) {
+	if !r.awaiting[m.Shard] {
+		return
+	}
+	delete(r.awaiting, m.Shard)
+	r.rows.restore(&r.layout, m.Shard, m.Rows)
+	if len(r.awaiting) == 0 {
+		r.base = r.view.Committed
+	}
 }
 
 // choose returns the primary of a shard in the view: the first of those that hold it and have its rows.

@@ -478,19 +478,25 @@ func (m *Collect) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Ba
 
 func (m *Collect) String() string { return fmt.Sprintf("collect states in ballot %d", m.Ballot) }
 
-// State answers Collect: the last epoch that the sender has voted to commit.
-type State struct{ Turn }
+// State answers Collect: the last epoch that the sender has voted to commit, all of whose writes it has.
+type State struct {
+	Turn
+	// Base is the epoch whose end the sender's store shows; 0 if it shows none.
+	Base uint64
+}
 
 // Kind implements protocol.Message.
 func (m *State) Kind() uint8 { return kindState }
 
 // Size implements protocol.Message.
-func (m *State) Size() int { return m.size() }
+func (m *State) Size() int { return m.size() + codec.SizeUvarint(m.Base) }
 
 // AppendTo implements protocol.Message.
-func (m *State) AppendTo(b []byte) []byte { return m.appendTo(b) }
+func (m *State) AppendTo(b []byte) []byte { return codec.AppendUvarint(m.appendTo(b), m.Base) }
 
-func (m *State) String() string { return fmt.Sprintf("has voted for epoch %d", m.Epoch) }
+func (m *State) String() string {
+	return fmt.Sprintf("has voted for epoch %d, has the rows of epoch %d", m.Epoch, m.Base)
+}
 
 // View says who takes part in epochs from one on. Views are what the Raft group of the regions agrees on.
 type View struct {
@@ -650,7 +656,7 @@ func decode(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) 
 	case kindCollect:
 		m = &Collect{r.UvarintMax(maxEpoch)}
 	case kindState:
-		m = &State{readTurn(&r)}
+		m = &State{readTurn(&r), r.UvarintMax(maxEpoch)}
 	case kindView:
 		m = readView(&r)
 	case kindAlive:
