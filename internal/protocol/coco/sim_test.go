@@ -43,9 +43,9 @@ func TestReproducible(t *testing.T) {
 // The median latency of every class and region is the law's, within 5%, on an unloaded system. A transaction prolongs
 // the epoch of all others, so that there may be but a few.
 func TestLaw(t *testing.T) {
-	t.Run("anywhere", func(t *testing.T) { protocoltest.SparseLaw(t, coco.Engine, anywhere) })
+	t.Run("anywhere", func(t *testing.T) { protocoltest.LoneLaw(t, coco.Engine, anywhere) })
 	t.Run("physical", func(t *testing.T) {
-		protocoltest.SparseLaw(t, coco.Engine, map[string]string{"f": "0", "concurrency": "Physical", "epoch": "40ms"})
+		protocoltest.LoneLaw(t, coco.Engine, map[string]string{"f": "0", "concurrency": "Physical", "epoch": "40ms"})
 	})
 }
 

@@ -324,38 +324,34 @@ func Reproducible(t *testing.T, engine *protocol.Engine, given map[string]string
 // Law compares the median latency with the engine's law, for clients in every region of three topologies whose
 // transactions call home their own region, another one, or both their own and another one, or two others.
 func Law(t *testing.T, engine *protocol.Engine, given map[string]string) {
-	law(t, engine, given, 3, 50*time.Millisecond, together)
+	law(t, engine, given, lawLoad{clients: 3, think: 50 * time.Millisecond, until: 20 * time.Second})
 }
 
 // SparseLaw is Law for engines in which transactions wait for others that they share no rows with, so that no more than
 // a few may be under way at a time: one client in each region pauses after each transaction.
 func SparseLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
-	law(t, engine, given, 1, 2*time.Second, together)
+	law(t, engine, given, lawLoad{clients: 1, think: 2 * time.Second, until: 20 * time.Second})
 }
 
-// IdleLaw is Law for engines in which transactions wait for all others that are under way anywhere: one client has the
-// database to itself, in one region after the other.
+// LoneLaw is Law for engines in which a transaction delays all others, and whose latency depends on when it comes: there
+// is one client in the whole database, which pauses after each transaction, for long enough that the median is certain.
+func LoneLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
+	law(t, engine, given, lawLoad{clients: 1, think: 2 * time.Second, until: 30 * time.Minute, alone: true})
+}
+
+// IdleLaw is LoneLaw for engines whose latency is the same whenever a transaction comes.
 func IdleLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
-	law(t, engine, given, 1, 50*time.Millisecond, inTurn)
+	law(t, engine, given, lawLoad{clients: 1, think: 50 * time.Millisecond, until: 20 * time.Second, alone: true})
 }
 
-// together and inTurn group the regions whose clients are there at the same time.
-func together(regions int) [][]int {
-	all := make([]int, regions)
-	for c := range all {
-		all[c] = c
-	}
-	return [][]int{all}
+// lawLoad says how many clients each region has, or one region alone at a time, how long they pause, and when they end.
+type lawLoad struct {
+	clients      int
+	think, until time.Duration
+	alone        bool
 }
 
-func inTurn(regions int) (groups [][]int) {
-	for c := range regions {
-		groups = append(groups, []int{c})
-	}
-	return groups
-}
-
-func law(t *testing.T, engine *protocol.Engine, given map[string]string, clients int, think time.Duration, busy func(regions int) [][]int) {
+func law(t *testing.T, engine *protocol.Engine, given map[string]string, load lawLoad) {
 	shapes := []shape{
 		{"2 regions", func() *geo.Topology { return simtest.TwoRegions(2) }},
 		{"3 regions", func() *geo.Topology { return simtest.ThreeRegions(2) }},
@@ -388,50 +384,54 @@ func law(t *testing.T, engine *protocol.Engine, given map[string]string, clients
 			if regions == 2 && class.name == "MH of others" {
 				continue
 			}
-			for _, group := range busy(regions) {
-				name := class.name
-				if len(group) == 1 {
-					name += " in " + topology.Regions[group[0]]
-				}
-				t.Run(name, func(t *testing.T) {
+			t.Run(class.name, func(t *testing.T) {
+				const each = 2000 // rows per home and partition
+				world := func() *sim.Sim {
 					s := sim.New(sim.Config{
 						Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts,
 					})
-					const each = 2000 // rows per home and partition
 					rows := uint64(each * regions * topology.Partitions)
 					simtest.FillLayout(engine.Layout(topology, p), rows, 0, s.Store)
-					var loads []*simtest.Clients
-					for _, c := range group {
-						loads = append(loads, simtest.Add(s, geo.Region(c), 1, simtest.Load{
-							Clients: clients, Think: think, From: 3 * time.Second, Until: 20 * time.Second,
-							Next: func(r *rand.Rand) string {
-								partition := r.IntN(topology.Partitions)
-								var ops []string
-								for _, h := range class.homes {
-									row := (r.IntN(each)*regions+h(c, regions))*topology.Partitions + partition
-									ops = append(ops, fmt.Sprintf("a%d+1", row))
-								}
-								return strings.Join(ops, " ")
-							},
-						}))
+					return s
+				}
+				s := world()
+				var loads []*simtest.Clients
+				for c := range regions {
+					loads = append(loads, simtest.Add(s, geo.Region(c), 1, simtest.Load{
+						Clients: load.clients, Think: load.think, From: 3 * time.Second, Until: load.until,
+						Next: func(r *rand.Rand) string {
+							partition := r.IntN(topology.Partitions)
+							var ops []string
+							for _, h := range class.homes {
+								row := (r.IntN(each)*regions+h(c, regions))*topology.Partitions + partition
+								ops = append(ops, fmt.Sprintf("a%d+1", row))
+							}
+							return strings.Join(ops, " ")
+						},
+					}))
+					if load.alone {
+						s.Run(load.until + 2*time.Second)
+						s = world()
 					}
-					s.Run(22 * time.Second)
-					for i, c := range group {
-						var homes []geo.Region
-						for _, h := range class.homes {
-							homes = append(homes, geo.Region(h(c, regions)))
-						}
-						law := engine.Law(topology, p, geo.Region(c), homes)
-						got := loads[i].Percentile(50)
-						off := 100 * (float64(got)/float64(law) - 1)
-						fmt.Fprintf(&table, "%-10s %-13s %-2s homes %v law %8.2fms measured %8.2fms %+5.1f%%\n", path.Base(path.Dir(t.Name())), class.name,
-							topology.Regions[c], homes, float64(law)/1e6, float64(got)/1e6, off)
-						if off > 5 || off < -5 {
-							t.Errorf("region %s: median %v, law %v: %+.1f%%", topology.Regions[c], got, law, off)
-						}
+				}
+				if !load.alone {
+					s.Run(load.until + 2*time.Second)
+				}
+				for c, l := range loads {
+					var homes []geo.Region
+					for _, h := range class.homes {
+						homes = append(homes, geo.Region(h(c, regions)))
 					}
-				})
-			}
+					law := engine.Law(topology, p, geo.Region(c), homes)
+					got := l.Percentile(50)
+					off := 100 * (float64(got)/float64(law) - 1)
+					fmt.Fprintf(&table, "%-10s %-13s %-2s homes %v law %8.2fms measured %8.2fms %+5.1f%%\n", path.Base(path.Dir(t.Name())), class.name,
+						topology.Regions[c], homes, float64(law)/1e6, float64(got)/1e6, off)
+					if off > 5 || off < -5 {
+						t.Errorf("region %s: median %v, law %v: %+.1f%%", topology.Regions[c], got, law, off)
+					}
+				}
+			})
 		}
 	})
 	t.Logf("\n%s", &table)
