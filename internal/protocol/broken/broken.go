@@ -8,6 +8,7 @@ import (
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/coco"
 	"github.com/geobench/geobench/internal/protocol/janus"
 	"github.com/geobench/geobench/internal/protocol/minerva"
 	"github.com/geobench/geobench/internal/protocol/oceanvista"
@@ -38,6 +39,14 @@ func All() []Database {
 		{Engine: ArrivalOrder, Mistake: "every region executes at once and applies the others' writes as they arrive", OnePartition: true},
 		{Engine: NearbyReads, Mistake: "what only reads is answered from a copy nearby that lags behind", OnePartition: true},
 		{Engine: Forgetful, Mistake: "loses one transaction in a hundred on its way", OnePartition: true},
+		{Engine: coco.CommittedInOneRegion, Mistake: "COCO; an epoch is committed when the nodes of the coordinator's region have voted"},
+		{Engine: coco.AnsweredEarly, Mistake: "COCO; a transaction is answered before its epoch is committed"},
+		{Engine: coco.ForgottenCopy, Mistake: "COCO; an epoch that is aborted is rolled back on one node alone"},
+		{Engine: coco.Unextended, Mistake: "COCO; reads are validated at a time, and the rows may be written before it"},
+		{Engine: coco.Unchecked, Mistake: "COCO; rows are locked whether they have changed since they were read or not"},
+		{Engine: coco.RowsOnly, Mistake: "COCO; of a scan the rows that it has met are validated, and not that there are no others"},
+		{Engine: coco.AppliedOnArrival, Mistake: "COCO; copies write what transactions have written in the order in which it arrives"},
+		{Engine: coco.Undrained, Mistake: "COCO; a node votes for an epoch before it has the writes of the others"},
 		{Engine: janus.WithoutReadWriteEdges, Mistake: "Janus; a write does not depend on the reads before it"},
 		{Engine: minerva.CutWithoutProof, Mistake: "minerva; a cut includes batches that nobody but their replica has, without a proof of availability"},
 		{Engine: minerva.ReexecutedOnArrival, Mistake: "minerva; what conflicts is executed again in the order in which it has arrived"},
