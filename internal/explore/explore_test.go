@@ -85,6 +85,15 @@ func TestSeedsThatFailed(t *testing.T) {
 		"a leader that a quiet group elected later was held to be pending": {
 			"sdur", true, []uint64{435},
 		},
+		"the epoch after one that was aborted had its number": {
+			"coco", false, []uint64{14, 37, 77},
+		},
+		"rows were asked of more regions than were left": {
+			"coco", false, []uint64{278},
+		},
+		"nobody had the rows any more but who was left out": {
+			"coco", true, []uint64{273, 2909},
+		},
 		"decisions of a lost region that not all have heard, with short recovery": {
 			"janus", true, []uint64{1548, 3300, 3644, 5278, 9011, 11043, 11307, 12145, 12648, 13706, 15866, 17933, 18856},
 		},
@@ -298,6 +307,14 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 		"forgetful":                      {20, []string{"completion"}},
 		"janus-without-read-write-edges": {100, []string{"not strict-serializable", "convergence", "completion"}},
 		"slog-merged-on-arrival":         {20, []string{"not strict-serializable", "convergence", "completion"}},
+		"coco-committed-in-one-region":   {50, []string{"convergence", "not ", "completion", "history"}},
+		"coco-answered-early":            {50, []string{"not ", "history", "pending"}},
+		"coco-forgotten-copy":            {20, []string{"not ", "convergence", "history"}},
+		"coco-unextended":                {50, []string{"not "}},
+		"coco-unchecked":                 {20, []string{"not "}},
+		"coco-rows-only":                 {100, []string{"not "}},
+		"coco-applied-on-arrival":        {50, []string{"convergence", "not "}},
+		"coco-undrained":                 {50, []string{"not ", "convergence", "completion", "history"}},
 		"minerva-cut-without-proof":      {100, []string{"completion", "convergence", "pending", "not "}},
 		"minerva-reexecuted-on-arrival":  {20, []string{"convergence", "not ", "pending", "history"}},
 		"minerva-forgotten-cascade":      {20, []string{"not "}},
@@ -350,7 +367,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 
 // All broken databases are hunted above, and no manifest can name one.
 func TestBrokenEnginesCannotBeChosen(t *testing.T) {
-	if n := len(broken.All()); n != 24 {
+	if n := len(broken.All()); n != 32 {
 		t.Errorf("there are %d broken databases", n)
 	}
 	for _, d := range broken.All() {

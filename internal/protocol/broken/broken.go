@@ -42,7 +42,7 @@ func All() []Database {
 		{Engine: coco.CommittedInOneRegion, Mistake: "COCO; an epoch is committed when the nodes of the coordinator's region have voted"},
 		{Engine: coco.AnsweredEarly, Mistake: "COCO; a transaction is answered before its epoch is committed"},
 		{Engine: coco.ForgottenCopy, Mistake: "COCO; an epoch that is aborted is rolled back on one node alone"},
-		{Engine: coco.Unextended, Mistake: "COCO; reads are validated at a time, and the rows may be written before it"},
+		{Engine: coco.Unextended, Mistake: "COCO; what was read is validated without extending the time up to which it was read"},
 		{Engine: coco.Unchecked, Mistake: "COCO; rows are locked whether they have changed since they were read or not"},
 		{Engine: coco.RowsOnly, Mistake: "COCO; of a scan the rows that it has met are validated, and not that there are no others"},
 		{Engine: coco.AppliedOnArrival, Mistake: "COCO; copies write what transactions have written in the order in which it arrives"},

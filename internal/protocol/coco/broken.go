@@ -26,7 +26,7 @@ var (
 	AnsweredEarly = mistaken("coco-answered-early", early)
 	// ForgottenCopy rolls an epoch that is aborted back on the first node alone.
 	ForgottenCopy = mistaken("coco-forgotten-copy", forgottenCopy)
-	// Unextended validates reads, and lets others write before the time at which they are valid.
+	// Unextended validates that what was read has not changed, without extending the time up to which it was read.
 	Unextended = mistaken("coco-unextended", unextended)
 	// Unchecked locks rows whether they have changed since they were read or not.
 	Unchecked = mistaken("coco-unchecked", unchecked)
