@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// maxBackoff bounds the pause before the second attempt at a transaction, as in the authors' code.
-	maxBackoff = time.Millisecond
-	// maxDoublings bounds how often that is doubled for the next ones, which the authors' code does not do. All that
-	// wait for an epoch begin with it, so that those of different regions which lock their own rows first would be in
-	// each other's way for ever.
-	maxDoublings = 10
+	// firstBackoff bounds the pause before the second attempt at a transaction, as in the authors' code.
+	firstBackoff = time.Millisecond
+	// maxDoublings bounds how often the pauses before further attempts are doubled, which begin with the longest round
+	// trip. The authors' code knows no others. But all that wait for an epoch begin with it, so that those of different
+	// regions which lock their own rows first would be in each other's way for ever.
+	maxDoublings = 5
 )
 
 // ReasonEpochAborted is the reason of transactions whose epoch was aborted because a node did not answer.
@@ -364,7 +364,10 @@ func (r *Replica) giveUp(x *transaction, v Verdict) {
 	}
 	if r.retries {
 		r.counters.retries++
-		longest := maxBackoff << min(x.t.tried, maxDoublings)
+		longest := firstBackoff
+		if x.t.tried > 0 {
+			longest = max(longest, r.topology.LongestRTT()<<min(x.t.tried-1, maxDoublings))
+		}
 		x.t.tried++
 		r.txns.paused[x.Run] = x.t
 		r.env.After(time.Duration(r.env.Rand().Int64N(int64(longest)+1)), protocol.Timer{Kind: retryTimer, Arg: x.Run})
