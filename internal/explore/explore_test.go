@@ -86,13 +86,10 @@ func TestSeedsThatFailed(t *testing.T) {
 			"sdur", true, []uint64{435},
 		},
 		"the epoch after one that was aborted had its number": {
-			"coco", false, []uint64{14, 37, 77},
-		},
-		"rows were asked of more regions than were left": {
-			"coco", false, []uint64{278},
+			"coco", false, []uint64{11, 92, 111},
 		},
 		"nobody had the rows any more but who was left out": {
-			"coco", true, []uint64{273, 2909},
+			"coco", true, []uint64{273},
 		},
 		"decisions of a lost region that not all have heard, with short recovery": {
 			"janus", true, []uint64{1548, 3300, 3644, 5278, 9011, 11043, 11307, 12145, 12648, 13706, 15866, 17933, 18856},
@@ -511,6 +508,10 @@ func TestWorlds(t *testing.T) {
 		worlds := make([]*world, len(all))
 		for i, e := range all {
 			worlds[i] = worldOf(t, Config{Engine: e, Seed: seed})
+			first := newParams(Config{Engine: e, Seed: seed}, chance(seed, chanceParams))
+			if e.Accepts(worlds[0].topology, first) != nil {
+				continue // it draws again
+			}
 			if a, b := worlds[0], worlds[i]; a.topology.Nodes() != b.topology.Nodes() || a.load != b.load {
 				t.Fatalf("seed %d makes different worlds for %s and %s", seed, all[0].Name, e.Name)
 			}

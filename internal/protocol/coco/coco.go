@@ -47,6 +47,8 @@ import (
 
 // Values of parameters.
 const (
+	faultsAuto = "Auto"
+
 	copiesAll      = "All"
 	copiesMajority = "Majority"
 
@@ -68,8 +70,8 @@ var Engine = &protocol.Engine{
 			Doc: "How long the coordinator lets transactions begin in an epoch before it stops it.",
 		},
 		{
-			Name: "f", Default: "1", Integer: true, MinInt: 0, MaxInt: 7,
-			Doc: "How many regions may be lost. There must be 2f+1, so that the others can elect a coordinator.",
+			Name: "f", Default: faultsAuto, OneOf: []string{faultsAuto, "0", "1", "2", "3"},
+			Doc: "How many regions may be lost: Auto is any minority. There must be 2f+1, so that the others can elect a coordinator.",
 		},
 		{
 			Name: "copies", Default: copiesAll, OneOf: []string{copiesAll, copiesMajority},
@@ -109,7 +111,7 @@ const RoleCoordinator = "coordinator"
 
 // checkTopology is Engine.CheckTopology: a majority must be left to elect a coordinator.
 func checkTopology(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
-	regions, f := len(t.Regions), int(p.Int("f"))
+	regions, f := len(t.Regions), faults(t, p)
 	if regions > 2*f {
 		return nil
 	}
@@ -118,12 +120,20 @@ func checkTopology(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
 		2*f+1, f, (regions-1)/2)}
 }
 
+// faults is how many regions may be lost.
+func faults(t *geo.Topology, p protocol.Params) int {
+	if p.Word("f") == faultsAuto {
+		return (len(t.Regions) - 1) / 2
+	}
+	return int(p.Int("f"))
+}
+
 // place is Engine.Place: the primary of a cell is its first node at home.
 func place(t *geo.Topology, p protocol.Params) geo.Layout {
 	placed, regions := *t, len(t.Regions)
 	copies := regions
 	if p.Word("copies") == copiesMajority {
-		copies = 2*int(p.Int("f")) + 1
+		copies = 2*faults(t, p) + 1
 	}
 	placed.Groups = nil
 	for home := range regions {
@@ -142,7 +152,7 @@ func place(t *geo.Topology, p protocol.Params) geo.Layout {
 
 // survives is Engine.Survives: any f regions.
 func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
-	f := int(p.Int("f"))
+	f := faults(t, p)
 	if f == 0 {
 		return protocol.Survival{}
 	}

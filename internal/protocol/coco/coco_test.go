@@ -1,7 +1,6 @@
 package coco
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
@@ -23,28 +22,32 @@ func regions(n int) *geo.Topology {
 // 2f+1 regions elect a coordinator, and fewer are refused by an error that says what would be right.
 func TestTopologies(t *testing.T) {
 	for _, tc := range []struct {
-		regions, f int
-		want       string
+		regions int
+		f       string
+		most    int
+		want    string
 	}{
-		{1, 0, ""},
-		{2, 0, ""},
-		{3, 1, ""},
-		{5, 2, ""},
-		{2, 1, "spec.regions: 2: coco elects its coordinator among 2f+1 regions or more, which are 3 with spec.engine.parameters.f 1: " +
+		{1, "0", 0, ""},
+		{2, "Auto", 0, ""},
+		{2, "0", 0, ""},
+		{3, "1", 1, ""},
+		{5, "2", 2, ""},
+		{6, "Auto", 2, ""},
+		{2, "1", 0, "spec.regions: 2: coco elects its coordinator among 2f+1 regions or more, which are 3 with spec.engine.parameters.f 1: " +
 			"add regions, or make f at most 0"},
-		{4, 2, "spec.regions: 4: coco elects its coordinator among 2f+1 regions or more, which are 5 with spec.engine.parameters.f 2: " +
+		{4, "2", 0, "spec.regions: 4: coco elects its coordinator among 2f+1 regions or more, which are 5 with spec.engine.parameters.f 2: " +
 			"add regions, or make f at most 1"},
 	} {
-		p := protocoltest.Params(t, Engine, map[string]string{"f": fmt.Sprint(tc.f)})
+		p := protocoltest.Params(t, Engine, map[string]string{"f": tc.f})
 		got := ""
 		if err := Engine.Accepts(regions(tc.regions), p); err != nil {
 			got = err.Error()
 		}
 		if got != tc.want {
-			t.Errorf("%d regions with f %d: %q, want %q", tc.regions, tc.f, got, tc.want)
+			t.Errorf("%d regions with f %s: %q, want %q", tc.regions, tc.f, got, tc.want)
 		}
-		if s := Engine.Survival(regions(tc.regions), p); tc.want == "" && s.Most != tc.f {
-			t.Errorf("%d regions with f %d survive the loss of %d", tc.regions, tc.f, s.Most)
+		if s := Engine.Survival(regions(tc.regions), p); tc.want == "" && s.Most != tc.most {
+			t.Errorf("%d regions with f %s survive the loss of %d", tc.regions, tc.f, s.Most)
 		}
 	}
 }
@@ -52,7 +55,7 @@ func TestTopologies(t *testing.T) {
 // Parameters that mean nothing are refused, by name, with what would be right.
 func TestRefusedParameters(t *testing.T) {
 	for name, value := range map[string]string{
-		"epoch": "0s", "f": "8", "copies": "Some", "concurrency": "Optimistic", "retry": "Never", "interactive": "yes", "heartbeat": "1ms", "wait": "1s",
+		"epoch": "0s", "f": "4", "copies": "Some", "concurrency": "Optimistic", "retry": "Never", "interactive": "yes", "heartbeat": "1ms", "wait": "1s",
 	} {
 		if _, errs := Engine.Resolve(map[string]string{name: value}); len(errs) != 1 || errs[0].Name != name {
 			t.Errorf("%s %s: %v", name, value, errs)
@@ -63,7 +66,7 @@ func TestRefusedParameters(t *testing.T) {
 // A cell is held by all regions, or by its home and those that follow. Its first node at home is the primary.
 func TestPlace(t *testing.T) {
 	for copies, want := range map[string][]geo.NodeID{"All": {3, 0, 1, 2, 4}, "Majority": {3, 0, 4}} {
-		l := place(regions(5), protocoltest.Params(t, Engine, map[string]string{"copies": copies}))
+		l := place(regions(5), protocoltest.Params(t, Engine, map[string]string{"copies": copies, "f": "1"}))
 		if got := l.Group(3); got.Leader != 3 || !slices.Equal(got.Members, want) {
 			t.Errorf("copies %s: %v, want %v", copies, got, want)
 		}

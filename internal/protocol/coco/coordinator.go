@@ -58,7 +58,7 @@ type coordinator struct {
 func (c *coordinator) init(r *Replica, p protocol.Params) {
 	t := r.topology
 	heartbeat := p.Duration("heartbeat")
-	c.r, c.interval, c.faults = r, p.Duration("epoch"), int(p.Int("f"))
+	c.r, c.interval, c.faults = r, p.Duration("epoch"), faults(t, p)
 	c.timeout = 3*heartbeat + 2*t.LongestRTT()
 	c.latest = r.view
 	n := t.Nodes()

@@ -8,10 +8,8 @@ import (
 )
 
 var (
-	// anywhere is taken with two regions, too, and survives the loss of none.
-	anywhere = map[string]string{"f": "0"}
 	// measured is what the authors' code does where it differs from the paper.
-	measured = map[string]string{"f": "0", "retry": "Node"}
+	measured = map[string]string{"retry": "Node"}
 	// physical validates reads as Silo does.
 	physical = map[string]string{"f": "0", "concurrency": "Physical"}
 	// home keeps rows in no region but their own.
@@ -22,7 +20,6 @@ var (
 // or nothing, and every transaction is answered once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	t.Run("default", func(t *testing.T) { protocoltest.Serializable(t, coco.Engine, nil, 3) })
-	t.Run("anywhere", func(t *testing.T) { protocoltest.Serializable(t, coco.Engine, anywhere, 3) })
 	t.Run("measured", func(t *testing.T) { protocoltest.Serializable(t, coco.Engine, measured, 2) })
 	t.Run("physical", func(t *testing.T) { protocoltest.Serializable(t, coco.Engine, physical, 2) })
 	t.Run("home", func(t *testing.T) { protocoltest.Serializable(t, coco.Engine, home, 1) })
@@ -43,22 +40,22 @@ func TestReproducible(t *testing.T) {
 // The median latency of every class and region is the law's, within 5%, on an unloaded system. A transaction prolongs
 // the epoch of all others, so that there may be but a few.
 func TestLaw(t *testing.T) {
-	t.Run("anywhere", func(t *testing.T) { protocoltest.LoneLaw(t, coco.Engine, anywhere) })
+	t.Run("default", func(t *testing.T) { protocoltest.LoneLaw(t, coco.Engine, nil) })
 	t.Run("physical", func(t *testing.T) {
-		protocoltest.LoneLaw(t, coco.Engine, map[string]string{"f": "0", "concurrency": "Physical", "epoch": "40ms"})
+		protocoltest.LoneLaw(t, coco.Engine, map[string]string{"concurrency": "Physical", "epoch": "40ms"})
 	})
 }
 
 // Edges of the parameters and of the topology.
 func TestShapes(t *testing.T) {
 	protocoltest.Shapes(t, coco.Engine, []map[string]string{
-		anywhere, measured, physical, home, {"f": "1", "copies": "Majority", "epoch": "1ms", "heartbeat": "50ms"},
+		nil, measured, physical, home, {"f": "1", "copies": "Majority", "epoch": "1ms", "heartbeat": "50ms"},
 	})
 }
 
 // Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
 func TestGroups(t *testing.T) {
-	t.Run("anywhere", func(t *testing.T) { protocoltest.Groups(t, coco.Engine, anywhere) })
+	t.Run("default", func(t *testing.T) { protocoltest.Groups(t, coco.Engine, nil) })
 	t.Run("measured", func(t *testing.T) { protocoltest.Groups(t, coco.Engine, measured) })
 	t.Run("physical", func(t *testing.T) { protocoltest.Groups(t, coco.Engine, physical) })
 	t.Run("home", func(t *testing.T) { protocoltest.Groups(t, coco.Engine, home) })
