@@ -310,7 +310,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 		"coco-unextended":                {50, []string{"not "}},
 		"coco-unchecked":                 {20, []string{"not "}},
 		"coco-rows-only":                 {100, []string{"not "}},
-		"coco-applied-on-arrival":        {100, []string{"convergence", "not "}},
+		"coco-applied-on-arrival":        {250, []string{"convergence", "not "}},
 		"coco-undrained":                 {50, []string{"not ", "convergence", "completion", "history"}},
 		"minerva-cut-without-proof":      {100, []string{"completion", "convergence", "pending", "not "}},
 		"minerva-reexecuted-on-arrival":  {20, []string{"convergence", "not ", "pending", "history"}},
