@@ -18,9 +18,9 @@
 //
 // Failures (coordinator.go, section 3.3). The coordinator is the leader of a Raft group with a member in each region.
 // What the group agrees on are views: who takes part, and how the epoch that a failure has interrupted has ended. A
-// coordinator that takes over, or misses a node, asks all for the last epoch that they have voted for. Who answers votes
-// no more for an earlier coordinator. An epoch that all have voted for is committed; one that any has not voted for
-// cannot have been committed, and is aborted everywhere. So single epochs need no agreement in the group, and a
+// coordinator that takes over, or misses a node, asks all for the last epoch that they have voted for. Who answers
+// votes no more for an earlier coordinator. An epoch that all have voted for is committed; one that any has not voted
+// for cannot have been committed, and is aborted everywhere. So single epochs need no agreement in the group, and a
 // coordinator's word costs no round trip. The primary of a partition is the first in the view of those that hold it.
 //
 // Joining. A node that was left out, since it or its links were slow, gives its epoch up and gets the rows from the

@@ -156,8 +156,8 @@ func (c *coordinator) form() {
 	}
 }
 
-// covers reports whether a view has a member with the rows of each shard, and members that hold it in f+1 regions. Those
-// who join have its rows before an epoch is committed, so that one of f+1 is left after f regions are lost.
+// covers reports whether a view has a member with the rows of each shard, and members that hold it in f+1 regions.
+// Those who join have its rows before an epoch is committed, so that one of f+1 is left after f regions are lost.
 func (c *coordinator) covers(v *View) bool {
 	t, l := c.r.topology, &c.r.layout
 	regions := make([]bool, len(t.Regions))

@@ -333,8 +333,9 @@ func SparseLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	law(t, engine, given, lawLoad{clients: 1, think: 2 * time.Second, until: 20 * time.Second})
 }
 
-// LoneLaw is Law for engines in which a transaction delays all others, and whose latency depends on when it comes: there
-// is one client in the whole database, which pauses after each transaction, for long enough that the median is certain.
+// LoneLaw is Law for engines in which a transaction delays all others, and has a latency that depends on when it comes:
+// there is one client in the whole database, which pauses after each transaction, long enough for the median to be
+// certain.
 func LoneLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	law(t, engine, given, lawLoad{clients: 1, think: 2 * time.Second, until: 30 * time.Minute, alone: true})
 }
