@@ -437,7 +437,7 @@ func (e *epochs) reexecute() {
 	e.results = e.results[:0]
 	for _, i := range e.rest {
 		x := &e.entries[i]
-		o := outcome(e.r, &e.execution, x.record.Txn)
+		o := e.execution.Outcome(e.r.procs, x.record.Txn, e.r.placement)
 		if o.Status == txn.Committed {
 			e.reexecutedRows += int64(len(e.execution.Writes()))
 			e.write(o.ID, e.execution.Writes())

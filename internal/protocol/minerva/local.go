@@ -77,8 +77,7 @@ func (l *local) submit(t *txn.Transaction) {
 	l.transactions++
 	if l.snapshots && l.r.procs.ReadsOnly(t) {
 		l.snapshotReads++
-		x := &l.r.epochs.execution
-		l.r.env.Reply(outcome(l.r, x, t))
+		l.r.env.Reply(l.r.epochs.execution.Outcome(l.r.procs, t, l.r.placement))
 		return
 	}
 	if l.r.epochs.behind {
@@ -96,23 +95,10 @@ func (l *local) submit(t *txn.Transaction) {
 	l.r.logs.append(x.record, x.place)
 }
 
-// outcome executes a transaction and returns what its client is to hear, once what it has read is known to hold.
-func outcome(r *Replica, x *optimistic.Execution, t *txn.Transaction) txn.Outcome {
-	result, err := x.Run(r.procs, t)
-	o := txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result}
-	if err != nil {
-		o = txn.AbortOutcome(t.ID, err)
-	}
-	if !t.Exact {
-		o.Class = x.Class(r.placement)
-	}
-	return o
-}
-
 // execute executes a transaction optimistically. One that aborts is validated like others, and writes nothing.
 func (l *local) execute(x *transaction) {
 	l.reader = x
-	x.outcome = outcome(l.r, &l.execution, x.record.Txn)
+	x.outcome = l.execution.Outcome(l.r.procs, x.record.Txn, l.r.placement)
 	x.record.Reads = l.execution.Reads()
 	x.after = slices.DeleteFunc(x.after, func(before *transaction) bool { // a scan may have ended before it
 		return !slices.ContainsFunc(x.record.Reads.Points, func(p optimistic.Point) bool { return p.Back == x.place-before.place })

@@ -63,6 +63,20 @@ func (e *Execution) Run(procs *txn.Registry, t *txn.Transaction) (result []byte,
 	return result, err
 }
 
+// Outcome runs the transaction's procedure and returns what its client is to hear, once what it has read is known to
+// hold.
+func (e *Execution) Outcome(procs *txn.Registry, t *txn.Transaction, p geo.Placement) txn.Outcome {
+	result, err := e.Run(procs, t)
+	o := txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result}
+	if err != nil {
+		o = txn.AbortOutcome(t.ID, err)
+	}
+	if !t.Exact {
+		o.Class = e.Class(p)
+	}
+	return o
+}
+
 // Reads returns a copy of what the last run has read.
 func (e *Execution) Reads() Reads {
 	return Reads{slices.Clone(e.reads.Points), slices.Clone(e.reads.Ranges)}
