@@ -1,0 +1,311 @@
+package geogauss
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/consensus"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+)
+
+// members agree, by Raft, on whose write sets count. Changes are numbered: a view is the state after so many of them.
+//
+// A server that is silent leaves with the last of its epochs that a majority of the servers has counted. The leader
+// asks a majority, and whoever answers counts no later ones in this view. Since an epoch is merged when a majority has
+// declared it complete in one view, one of those has answered: whatever was merged counts. A change that is proposed in
+// one view and comes when another one has begun means nothing.
+//
+// A server that is back asks to join again. It counts behind the epochs at whose end all that count then know of that,
+// so that nobody has merged a later one without it.
+type members struct {
+	r       *Replica
+	silence time.Duration // after which a server that holds up an epoch leaves
+	group   *consensus.Group
+	view    uint64
+	entries [][]byte // the changes that count, for snapshots
+	// redeclare says that a view has begun: what was declared complete before does not count.
+	redeclare bool
+
+	round round
+
+	watching bool // a timer is set
+	// asked is the server to ask next for what is missing; missed and frontier are what the walk lacked at the last look.
+	asked, missed geo.NodeID
+	frontier      uint64
+
+	requests, left, joined, terms int64
+}
+
+// tenure is the time for which a server is a member: from a view on, up to an epoch.
+type tenure struct{ from, last uint64 }
+
+// round is the leader's attempt to find the last epoch of a silent server.
+type round struct {
+	server  geo.NodeID // or nobody
+	reports []uint64
+	have    []bool
+}
+
+// fetchAfter is how much longer than the longest round trip a server waits for an epoch before it asks another one for
+// it.
+const fetchAfter = 10 * time.Millisecond
+
+func (m *members) init(r *Replica, p protocol.Params) {
+	heartbeat := p.Duration("heartbeat")
+	m.r, m.silence = r, heartbeat+heartbeat/2+2*r.longest
+	m.round.server, m.missed = nobody, nobody
+	if r.epochs.acks == acksNone {
+		return
+	}
+	all := make([]geo.NodeID, r.nodes)
+	for n := range all {
+		all[n] = geo.NodeID(n)
+	}
+	m.group = consensus.New(consensus.Config{
+		Self: r.self, Members: all, Preferred: 0, Env: r.env, TimerKind: groupTimer, Heartbeat: heartbeat, Election: m.silence,
+		Apply: m.apply, Lead: m.lead, Snapshot: m.snapshot, Restore: m.restore,
+	})
+}
+
+func (m *members) start() {
+	if m.group != nil {
+		m.group.Start()
+	}
+}
+
+// leads reports whether this server is the leader, as far as it knows.
+func (m *members) leads() bool { return m.group != nil && m.group.Leading() }
+
+func (m *members) lead(geo.NodeID, uint64) {
+	m.terms++
+	m.round = round{server: nobody}
+}
+
+// counts reports whether a server's write sets count in the next epoch.
+func (m *members) counts(n geo.NodeID) bool { return m.r.epochs.counts(n, m.r.epochs.frontier+1) }
+
+// current reports whether a server is a member, as far as it is known.
+func (m *members) current(n geo.NodeID) bool { return m.r.epochs.servers[n].current() }
+
+// unsettled reports whether something is open about the membership.
+func (m *members) unsettled() bool {
+	return m.group != nil && (m.limiting() != nobody || !m.current(m.r.self))
+}
+
+// limiting returns a server whose epochs must not count behind some limit, or nobody.
+func (m *members) limiting() geo.NodeID {
+	for n := range m.r.epochs.servers {
+		if m.r.epochs.servers[n].limited {
+			return geo.NodeID(n)
+		}
+	}
+	return nobody
+}
+
+// watch sets the timer after which it is looked for what holds up the epochs.
+func (m *members) watch() {
+	if !m.watching && m.r.nodes > 1 && (m.r.epochs.busy() || m.unsettled()) {
+		m.watching = true
+		m.r.env.After(m.r.longest+fetchAfter, protocol.Timer{Kind: watchTimer})
+	}
+}
+
+// look asks another server for an epoch that has been missing since the last look, and sees to the membership.
+func (m *members) look() {
+	m.watching = false
+	e := &m.r.epochs
+	if e.awaited != nobody && e.awaited == m.missed && e.frontier == m.frontier {
+		m.requests++
+		m.r.env.Send(m.next(), &Request{e.awaited, e.servers[e.awaited].ended})
+	}
+	m.missed, m.frontier = e.awaited, e.frontier
+	if m.group == nil {
+		return
+	}
+	if m.leads() {
+		m.suspect()
+		return
+	}
+	leader, known := m.group.Leader()
+	if !known {
+		return
+	}
+	if n := m.limiting(); n != nobody {
+		m.r.env.Send(leader, &Report{m.view, n, e.servers[n].limit})
+	}
+	if !m.current(m.r.self) {
+		m.r.env.Send(leader, &Rejoin{m.view})
+	}
+}
+
+// next returns the server to ask next: not the one that is missed, which has sent what it has, unless there is no
+// other.
+func (m *members) next() geo.NodeID {
+	n := geo.NodeID(m.r.nodes)
+	for range n {
+		m.asked = (m.asked + 1) % n
+		if m.asked != m.r.self && m.asked != m.r.epochs.awaited {
+			return m.asked
+		}
+	}
+	return m.r.epochs.awaited
+}
+
+// suspect begins a round for a server that holds up an epoch and has been silent for long enough, or asks once more
+// in the round that has begun.
+func (m *members) suspect() {
+	e := &m.r.epochs
+	if m.round.server == nobody {
+		n, now := e.awaited, m.r.env.Now()
+		if n == nobody || n == m.r.self || now-max(e.since, e.servers[n].since) < m.silence {
+			return
+		}
+		m.begin(n)
+		return
+	}
+	m.inquire()
+	m.propose()
+}
+
+// begin begins a round.
+func (m *members) begin(n geo.NodeID) {
+	m.round = round{server: n, reports: make([]uint64, m.r.nodes), have: make([]bool, m.r.nodes)}
+	m.inquire()
+	m.report(m.r.self, m.limitTo(n))
+	m.propose()
+}
+
+func (m *members) inquire() {
+	q := &Inquiry{m.view, m.round.server}
+	m.r.others(func(n geo.NodeID) {
+		if !m.round.have[n] {
+			m.r.env.Send(n, q)
+		}
+	})
+}
+
+// limitTo counts no epochs of a server in this view behind those that are here now, and returns the last of these.
+func (m *members) limitTo(n geo.NodeID) uint64 {
+	s := &m.r.epochs.servers[n]
+	if !s.limited {
+		s.limited, s.limit = true, s.ended
+	}
+	return s.limit
+}
+
+// inquired answers the leader.
+func (m *members) inquired(from geo.NodeID, q *Inquiry) {
+	if q.View != m.view || int(q.Server) >= m.r.nodes || m.group == nil {
+		return // it will ask again when both are in the same view
+	}
+	last := m.r.epochs.servers[q.Server].ended
+	if m.r.wrong != unlimited {
+		last = m.limitTo(q.Server)
+	}
+	m.r.env.Send(from, &Report{m.view, q.Server, last})
+}
+
+// reported takes a report, for the round that has begun or one that an earlier leader has not ended.
+func (m *members) reported(from geo.NodeID, p *Report) {
+	if p.View != m.view || int(p.Server) >= m.r.nodes || p.Server == m.r.self || !m.leads() || !m.current(p.Server) {
+		return
+	}
+	if m.round.server == nobody {
+		m.begin(p.Server)
+	}
+	if p.Server == m.round.server {
+		m.report(from, p.Last)
+		m.propose()
+	}
+}
+
+func (m *members) report(n geo.NodeID, last uint64) {
+	m.round.have[n], m.round.reports[n] = true, last
+}
+
+// propose proposes that the silent server leaves, once a majority has reported and the leader has the epochs that
+// count.
+func (m *members) propose() {
+	q, have, last, holder := &m.round, 0, uint64(0), m.r.self
+	for n := range q.have {
+		if !q.have[n] {
+			continue
+		}
+		if have++; q.reports[n] > last {
+			last, holder = q.reports[n], geo.NodeID(n)
+		}
+	}
+	if have <= m.r.nodes/2 {
+		return
+	}
+	s := &m.r.epochs.servers[q.server]
+	if s.ended < last {
+		m.r.env.Send(holder, &Request{q.server, s.ended})
+		return
+	}
+	c := &Change{View: m.view, Server: q.server, Last: last}
+	for _, epoch := range s.log {
+		if epoch.Epoch > m.r.epochs.base && epoch.Epoch <= last {
+			c.Epochs = append(c.Epochs, epoch)
+		}
+	}
+	m.group.Propose(c.append())
+}
+
+// rejoin takes a server's wish to be a member again.
+func (m *members) rejoin(from geo.NodeID, q *Rejoin) {
+	if m.leads() && q.View == m.view && !m.current(from) {
+		m.group.Propose((&Change{View: m.view, Server: from, Joins: true}).append())
+	}
+}
+
+// apply takes a change that was agreed on.
+func (m *members) apply(entry []byte) {
+	r := codec.NewReader(entry)
+	c := readChange(&r)
+	if r.Done() != nil || c.View != m.view || int(c.Server) >= m.r.nodes {
+		return
+	}
+	m.view++
+	m.entries = append(m.entries, entry)
+	m.redeclare = true
+	m.round = round{server: nobody}
+	e := &m.r.epochs
+	s := &e.servers[c.Server]
+	if c.Joins {
+		m.joined++
+		s.tenures = append(s.tenures, tenure{m.view, forever})
+	} else {
+		m.left++
+		last := c.Last
+		if m.r.wrong == ownLast && s.limited {
+			last = s.limit
+		}
+		s.tenures[len(s.tenures)-1].last = last
+		for _, epoch := range c.Epochs {
+			e.put(epoch)
+		}
+	}
+	for n := range e.servers {
+		e.servers[n].limited = false
+	}
+	e.rewind()
+}
+
+// snapshot returns all changes.
+func (m *members) snapshot() []byte {
+	b := codec.AppendUvarint(nil, uint64(len(m.entries)))
+	for _, entry := range m.entries {
+		b = codec.AppendBytes(b, entry)
+	}
+	return b
+}
+
+// restore makes the changes of a snapshot that are missing here.
+func (m *members) restore(data []byte) {
+	r := codec.NewReader(data)
+	for range r.Count(1) {
+		m.apply(r.Bytes())
+	}
+}
