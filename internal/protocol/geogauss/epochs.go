@@ -98,7 +98,9 @@ func (e *epochs) end(from geo.NodeID, m *End) {
 	s := &e.servers[from]
 	sets := s.open
 	s.open = nil
-	e.wanted = max(e.wanted, m.Wanted)
+	if e.wanted = max(e.wanted, m.Wanted); m.Busy {
+		e.r.local.active = e.r.env.Now()
+	}
 	e.completed(from, m.View, m.Complete)
 	if uint64(len(sets)) == m.Count {
 		e.put(&Closed{Server: from, Epoch: m.Epoch, After: m.After, View: m.View, Sets: sets})
@@ -170,7 +172,7 @@ func (e *epochs) walk() {
 		e.frontier, e.view = g.end, g.view
 		news = news || len(g.sets) > 0
 	}
-	if news || e.r.members.redeclare && e.busy() {
+	if news || e.r.members.redeclare {
 		e.declare()
 	}
 	e.r.members.redeclare = false

@@ -25,7 +25,7 @@ type local struct {
 	held fifo.Queue[*txn.Transaction]
 
 	ticking bool          // a timer is set
-	active  time.Duration // when the last write set was heard of
+	active  time.Duration // when somebody was last known to have something to merge
 
 	transactions, snapshotReads, epochs, leftOut int64
 }
@@ -36,8 +36,8 @@ type transaction struct {
 	outcome txn.Outcome // if it commits
 }
 
-// rest is how long after the last write set servers go on to end epochs, so that the next one need not wait until they
-// have heard of it.
+// rest is how long servers go on to end epochs when nobody has anything to merge, so that the next write set need not
+// wait until they have heard of it.
 const rest = time.Second
 
 // ReasonLeftOut is the reason of transactions whose server has left in the view of the others, and was not a member
@@ -108,16 +108,23 @@ func (l *local) close(epoch uint64) {
 	l.ended, l.sets = epoch, nil
 	l.epochs++
 	e := &l.r.epochs
-	m := &End{Epoch: epoch, After: c.After, Count: uint64(len(c.Sets)), View: c.View, Complete: e.frontier, Wanted: e.wanted}
+	m := &End{
+		Epoch: epoch, After: c.After, Count: uint64(len(c.Sets)), View: c.View, Complete: e.frontier, Wanted: e.wanted, Busy: e.busy(),
+	}
 	l.r.others(func(n geo.NodeID) { l.r.env.Send(n, m) })
 	e.put(c)
+}
+
+// awake reports whether the server ends epochs: somebody has something to merge, or has had so a while ago.
+func (l *local) awake() bool {
+	return l.r.epochs.busy() || l.r.nodes > 1 && l.r.env.Now() < l.active+rest
 }
 
 // wake sets the timer for the end of the running epoch, while there are write sets to be merged and for a while after
 // that. Those before are over at once, since others may wait for them.
 func (l *local) wake() {
 	now := l.r.env.Now()
-	if l.ticking || l.r.nodes == 1 && !l.r.epochs.busy() || !l.r.epochs.busy() && now >= l.active+rest {
+	if l.ticking || !l.awake() {
 		return
 	}
 	l.ticking = true
@@ -138,6 +145,6 @@ func (l *local) settle(epoch uint64) {
 		id := l.open.Front().set.ID
 		l.open.Pop()
 		l.leftOut++
-		l.r.env.Reply(txn.Outcome{ID: id, Status: txn.Aborted, Cause: txn.CauseNode, Reason: ReasonLeftOut})
+		l.r.env.Reply(txn.Outcome{ID: id, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: ReasonLeftOut})
 	}
 }

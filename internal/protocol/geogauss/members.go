@@ -20,7 +20,7 @@ import (
 // so that nobody has merged a later one without it.
 type members struct {
 	r       *Replica
-	silence time.Duration // after which a server that holds up an epoch leaves
+	silence time.Duration // after which a server that holds up an epoch leaves: longer than one that lives takes to end two
 	group   *consensus.Group
 	view    uint64
 	entries [][]byte // the changes that count, for snapshots
@@ -53,7 +53,8 @@ const fetchAfter = 10 * time.Millisecond
 
 func (m *members) init(r *Replica, p protocol.Params) {
 	heartbeat := p.Duration("heartbeat")
-	m.r, m.silence = r, heartbeat+heartbeat/2+2*r.longest
+	election := heartbeat + heartbeat/2 + 2*r.longest
+	m.r, m.silence = r, election+2*r.local.length
 	m.round.server, m.missed = nobody, nobody
 	if r.epochs.acks == acksNone {
 		return
@@ -63,7 +64,7 @@ func (m *members) init(r *Replica, p protocol.Params) {
 		all[n] = geo.NodeID(n)
 	}
 	m.group = consensus.New(consensus.Config{
-		Self: r.self, Members: all, Preferred: 0, Env: r.env, TimerKind: groupTimer, Heartbeat: heartbeat, Election: m.silence,
+		Self: r.self, Members: all, Preferred: 0, Env: r.env, TimerKind: groupTimer, Heartbeat: heartbeat, Election: election,
 		Apply: m.apply, Lead: m.lead, Snapshot: m.snapshot, Restore: m.restore,
 	})
 }
@@ -105,7 +106,7 @@ func (m *members) limiting() geo.NodeID {
 
 // watch sets the timer after which it is looked for what holds up the epochs.
 func (m *members) watch() {
-	if !m.watching && m.r.nodes > 1 && (m.r.epochs.busy() || m.unsettled()) {
+	if !m.watching && m.r.nodes > 1 && (m.r.local.awake() || m.unsettled()) {
 		m.watching = true
 		m.r.env.After(m.r.longest+fetchAfter, protocol.Timer{Kind: watchTimer})
 	}

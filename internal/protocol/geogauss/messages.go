@@ -85,6 +85,8 @@ type End struct {
 	// Wanted is the last epoch in which anybody has write sets, as far as the sender knows: the others have to end
 	// theirs up to that one, whether they have any or not.
 	Wanted uint64
+	// Busy says that the sender has not merged that one: it may need what the others have.
+	Busy bool
 }
 
 // Kind implements protocol.Message.
@@ -93,13 +95,14 @@ func (m *End) Kind() uint8 { return kindEnd }
 // Size implements protocol.Message.
 func (m *End) Size() int {
 	return codec.SizeUvarint(m.Epoch) + codec.SizeUvarint(m.After) + codec.SizeUvarint(m.Count) + codec.SizeUvarint(m.View) +
-		codec.SizeUvarint(m.Complete) + codec.SizeUvarint(m.Wanted)
+		codec.SizeUvarint(m.Complete) + codec.SizeUvarint(m.Wanted) + 1
 }
 
 // AppendTo implements protocol.Message.
 func (m *End) AppendTo(b []byte) []byte {
 	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, m.Epoch), m.After), m.Count)
-	return codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, m.View), m.Complete), m.Wanted)
+	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, m.View), m.Complete), m.Wanted)
+	return append(b, codec.Flags(m.Busy, false))
 }
 
 func (m *End) String() string {
@@ -305,7 +308,7 @@ func decode(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) 
 	case kindEnd:
 		m = &End{
 			Epoch: r.UvarintMax(maxNumber), After: r.UvarintMax(maxNumber), Count: r.UvarintMax(maxNumber), View: r.UvarintMax(maxNumber),
-			Complete: r.UvarintMax(maxNumber), Wanted: r.UvarintMax(maxNumber),
+			Complete: r.UvarintMax(maxNumber), Wanted: r.UvarintMax(maxNumber), Busy: r.Flag(),
 		}
 	case kindCompletion:
 		m = &Completion{View: r.UvarintMax(maxNumber), Epoch: r.UvarintMax(maxNumber)}
