@@ -3,6 +3,7 @@ package history
 import (
 	"math"
 
+	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -212,6 +213,11 @@ func (c *checker) connect(ch *chain, from, to uint32) {
 			e.version = c.h.txns[u.writer].id
 		}
 		c.note(a, e)
+	}
+	if c.v.Level == isolation.ReadCommitted {
+		// Updates may be lost: who has overwritten a version may have overwritten others after it that it has not seen,
+		// so nothing is known of those that do not say what they overwrote.
+		ch.heads = ch.heads[:0]
 	}
 	if len(ch.heads) == 0 {
 		return
