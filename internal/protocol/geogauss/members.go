@@ -153,20 +153,25 @@ func (m *members) next() geo.NodeID {
 	return m.r.epochs.awaited
 }
 
-// suspect begins a round for a server that holds up an epoch and has been silent for long enough, or asks once more
-// in the round that has begun.
+// suspect begins a round for a server that holds up an epoch and has been silent for long enough, or for one whose round
+// an earlier leader has not ended, which may be this server; or it asks once more in the round that has begun.
 func (m *members) suspect() {
 	e := &m.r.epochs
-	if m.round.server == nobody {
-		n, now := e.awaited, m.r.env.Now()
-		if n == nobody || n == m.r.self || now-max(e.since, e.servers[n].since) < m.silence {
-			return
-		}
-		m.begin(n)
+	if m.round.server != nobody {
+		m.inquire()
+		m.propose()
 		return
 	}
-	m.inquire()
-	m.propose()
+	n := m.limiting()
+	if n == nobody && e.awaited != nobody && e.awaited != m.r.self && m.r.env.Now()-max(e.since, e.servers[e.awaited].since) >= m.silence {
+		n = e.awaited
+	}
+	switch {
+	case n != nobody:
+		m.begin(n)
+	case !m.current(m.r.self):
+		m.rejoin(m.r.self, &Rejoin{m.view})
+	}
 }
 
 // begin begins a round.
@@ -209,7 +214,7 @@ func (m *members) inquired(from geo.NodeID, q *Inquiry) {
 
 // reported takes a report, for the round that has begun or one that an earlier leader has not ended.
 func (m *members) reported(from geo.NodeID, p *Report) {
-	if p.View != m.view || int(p.Server) >= m.r.nodes || p.Server == m.r.self || !m.leads() || !m.current(p.Server) {
+	if p.View != m.view || int(p.Server) >= m.r.nodes || !m.leads() || !m.current(p.Server) {
 		return
 	}
 	if m.round.server == nobody {
