@@ -12,7 +12,6 @@ const (
 	partialAbort
 	overwrites
 	unacknowledged
-	unlimited
 	ownLast
 )
 
@@ -29,8 +28,6 @@ var (
 	Overwrites = mistaken("geogauss-overwrites", overwrites)
 	// Unacknowledged merges epochs that nobody else has, and lets servers leave nevertheless.
 	Unacknowledged = mistaken("geogauss-unacknowledged", unacknowledged)
-	// Unlimited goes on to count the epochs of a server after it has reported which are there.
-	Unlimited = mistaken("geogauss-unlimited", unlimited)
 	// OwnLast counts of a server that leaves the epochs that were here when the leader has asked.
 	OwnLast = mistaken("geogauss-own-last", ownLast)
 )

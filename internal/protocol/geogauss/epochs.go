@@ -47,6 +47,9 @@ type server struct {
 	// limited says that epochs behind limit must not count in this view.
 	limited bool
 	limit   uint64
+	// passedOn are, by server, the last of the epochs that were passed on to it. Links lose nothing, so no more requests
+	// are needed for these, however many a link has held back.
+	passedOn []uint64
 }
 
 // segment is some epochs that end together: all members that count have ended them, and have write sets in the last
@@ -274,9 +277,14 @@ func (e *epochs) requested(from geo.NodeID, m *Request) {
 	if int(m.Server) >= e.r.nodes {
 		return
 	}
-	for _, c := range e.servers[m.Server].log {
-		if c.Epoch > m.After {
+	s := &e.servers[m.Server]
+	if s.passedOn == nil {
+		s.passedOn = make([]uint64, e.r.nodes)
+	}
+	for _, c := range s.log {
+		if c.Epoch > max(m.After, s.passedOn[from]) {
 			e.passedOn++
+			s.passedOn[from] = c.Epoch
 			e.r.env.Send(from, c)
 		}
 	}

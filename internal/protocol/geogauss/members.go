@@ -205,11 +205,7 @@ func (m *members) inquired(from geo.NodeID, q *Inquiry) {
 	if q.View != m.view || int(q.Server) >= m.r.nodes || m.group == nil {
 		return // it will ask again when both are in the same view
 	}
-	last := m.r.epochs.servers[q.Server].ended
-	if m.r.wrong != unlimited {
-		last = m.limitTo(q.Server)
-	}
-	m.r.env.Send(from, &Report{m.view, q.Server, last})
+	m.r.env.Send(from, &Report{m.view, q.Server, m.limitTo(q.Server)})
 }
 
 // reported takes a report, for the round that has begun or one that an earlier leader has not ended.
