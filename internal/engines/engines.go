@@ -8,6 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol/calvin"
 	"github.com/geobench/geobench/internal/protocol/coco"
 	"github.com/geobench/geobench/internal/protocol/detock"
+	"github.com/geobench/geobench/internal/protocol/geogauss"
 	"github.com/geobench/geobench/internal/protocol/janus"
 	"github.com/geobench/geobench/internal/protocol/minerva"
 	"github.com/geobench/geobench/internal/protocol/oceanvista"
@@ -20,6 +21,7 @@ var all = []*protocol.Engine{
 	calvin.Engine,
 	coco.Engine,
 	detock.Engine,
+	geogauss.Engine,
 	janus.Engine,
 	minerva.Engine,
 	oceanvista.Engine,

@@ -9,6 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/coco"
+	"github.com/geobench/geobench/internal/protocol/geogauss"
 	"github.com/geobench/geobench/internal/protocol/janus"
 	"github.com/geobench/geobench/internal/protocol/minerva"
 	"github.com/geobench/geobench/internal/protocol/oceanvista"
@@ -47,6 +48,12 @@ func All() []Database {
 		{Engine: coco.RowsOnly, Mistake: "COCO; of a scan the rows that it has met are validated, and not that there are no others"},
 		{Engine: coco.AppliedOnArrival, Mistake: "COCO; copies write what transactions have written in the order in which it arrives"},
 		{Engine: coco.Undrained, Mistake: "COCO; a node votes for an epoch before it has the writes of the others"},
+		{Engine: geogauss.EarlyMerge, Mistake: "GeoGauss; an epoch is merged before all write sets of all servers are in"},
+		{Engine: geogauss.WonOnArrival, Mistake: "GeoGauss; a row goes to the write set that has arrived first"},
+		{Engine: geogauss.PartialAbort, Mistake: "GeoGauss; a transaction that has lost a row commits the others"},
+		{Engine: geogauss.Overwrites, Mistake: "GeoGauss; write sets are not compared with those of earlier epochs"},
+		{Engine: geogauss.Unacknowledged, Mistake: "GeoGauss; epochs are merged that no other server has, and servers leave nevertheless", Hostile: true},
+		{Engine: geogauss.OwnLast, Mistake: "GeoGauss; every copy counts the epochs of a lost server that it has", Hostile: true},
 		{Engine: janus.WithoutReadWriteEdges, Mistake: "Janus; a write does not depend on the reads before it"},
 		{Engine: minerva.CutWithoutProof, Mistake: "minerva; a cut includes batches that nobody but their replica has, without a proof of availability"},
 		{Engine: minerva.ReexecutedOnArrival, Mistake: "minerva; what conflicts is executed again in the order in which it has arrived"},
