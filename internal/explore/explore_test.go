@@ -100,6 +100,9 @@ func TestSeedsThatFailed(t *testing.T) {
 		"the epoch after one that was aborted had its number": {
 			"coco", false, []uint64{11, 92, 111},
 		},
+		"nodes were left out for every packet that was lost, and no epoch was ever committed": {
+			"coco", true, []uint64{3527, 5833, 6668},
+		},
 		"nobody had the rows any more but who was left out": {
 			"coco", true, []uint64{273},
 		},

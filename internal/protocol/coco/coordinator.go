@@ -29,6 +29,9 @@ const (
 // roundBits are those of a ballot that count the rounds of a coordinator in its term.
 const roundBits = 20
 
+// maxVain bounds how often the timeout is doubled.
+const maxVain = 6
+
 // maxAborted is how many aborted epochs views remember, for nodes that were cut off.
 const maxAborted = 1000
 
@@ -50,6 +53,8 @@ type coordinator struct {
 	votes        []bool
 	voted        int
 	heard        []time.Duration
+	// vain counts the rounds since an epoch was committed.
+	vain int
 	// joining are the nodes that are outside of the view and know it.
 	joining []bool
 	terms   int64
@@ -99,14 +104,16 @@ func (c *coordinator) advance() {
 // hear notes that a node lives.
 func (c *coordinator) hear(n geo.NodeID) { c.heard[n] = c.r.env.Now() }
 
-// silent reports whether a node has not been heard of for long.
+// silent reports whether a node has not been heard of for long. What is long doubles with each round after the first in
+// which no epoch was committed: where packets that are lost delay others by more than the timeout, none ever would be.
 func (c *coordinator) silent(n geo.NodeID) bool {
-	return n != c.r.self && c.r.env.Now()-c.heard[n] >= c.timeout
+	return n != c.r.self && c.r.env.Now()-c.heard[n] >= c.timeout<<min(max(0, c.vain-1), maxVain)
 }
 
 // collect begins a ballot: all nodes are asked for their states.
 func (c *coordinator) collect() {
 	c.ballot++
+	c.vain++
 	c.stage = collecting
 	clear(c.states)
 	clear(c.joining)
@@ -251,6 +258,7 @@ func (c *coordinator) vote(from geo.NodeID, m *Vote) {
 // decide commits an epoch that all members have voted for, and begins the next one: with another view if nodes join,
 // or if those who did have their rows now, so that they may be primaries.
 func (c *coordinator) decide() {
+	c.vain = 0
 	if slices.Contains(c.joining, true) || len(c.latest.Joining) > 0 {
 		c.ballot++
 		v := &View{Ballot: c.ballot, Committed: c.epoch}
