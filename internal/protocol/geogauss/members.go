@@ -19,8 +19,9 @@ import (
 // A server that is back asks to join again. It counts behind the epochs at whose end all that count then know of that,
 // so that nobody has merged a later one without it.
 type members struct {
-	r       *Replica
-	silence time.Duration // after which a server that holds up an epoch leaves: longer than one that lives takes to end two
+	r *Replica
+	// silence is the time after which a server that holds up an epoch leaves: longer than one that lives takes to end two.
+	silence time.Duration
 	group   *consensus.Group
 	view    uint64
 	entries [][]byte // the changes that count, for snapshots
@@ -153,8 +154,8 @@ func (m *members) next() geo.NodeID {
 	return m.r.epochs.awaited
 }
 
-// suspect begins a round for a server that holds up an epoch and has been silent for long enough, or for one whose round
-// an earlier leader has not ended, which may be this server; or it asks once more in the round that has begun.
+// suspect begins a round for a server that holds up an epoch and has been silent for long enough, or for one whose
+// round an earlier leader has not ended, which may be this server; or it asks once more in the round that has begun.
 func (m *members) suspect() {
 	e := &m.r.epochs
 	if m.round.server != nobody {

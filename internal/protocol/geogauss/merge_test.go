@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// marked returns the verdicts of write sets, by transaction, when they are looked at in the order in which they are given.
+// marked returns the verdicts of write sets, by transaction, when they are looked at in the order that is given.
 func marked(all []candidate) map[txn.ID]verdict {
 	m := merge{r: &Replica{}, winners: map[txn.Key]int32{}, candidates: slices.Clone(all)}
 	m.mark()
