@@ -140,7 +140,7 @@ func TestSimulatedFaultsTwiceGiveTheSameBytes(t *testing.T) {
 
 // The history of a run with faults is recorded and checked like any other.
 func TestSimulatedFaultsWithHistory(t *testing.T) {
-	for _, engine := range engines.Names() {
+	for _, engine := range serializable() {
 		text := withFault(strict(engine), "networkPartition", "{from: {regions: [ap-northeast-1]}}", 1)
 		text = strings.Replace(text, "verify: [Invariants]", "verify: [Invariants, StrictSerializable]", 1)
 		d := simulate(t, text)

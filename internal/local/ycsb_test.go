@@ -4,13 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geobench/geobench/internal/engines"
 )
 
-// Every engine runs YCSB's core workloads, in transactions of one operation and of several over regions and partitions,
+// Every serializable engine runs YCSB's core workloads, in transactions of one operation and of several over regions and partitions,
 // on so few records that they meet: scans meet inserts.
 func TestSimulateYCSB(t *testing.T) {
-	for _, engine := range engines.Names() {
+	for _, engine := range serializable() {
 		for name, workload := range map[string]string{
 			"A": "preset: A", "B": "preset: B", "C": "preset: C", "D": "preset: D", "E": "preset: E", "F": "preset: F",
 			"several":  "preset: A, operationsPerTransaction: 4, multiHomePercent: 30, multiPartitionPercent: 50",
