@@ -3,7 +3,6 @@ package local
 import (
 	"strings"
 	"testing"
-
 )
 
 // Every serializable engine runs YCSB's core workloads, in transactions of one operation and of several over regions and partitions,
