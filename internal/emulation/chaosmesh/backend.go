@@ -116,7 +116,9 @@ func (b *Backend) Objects(n *emulation.Network) []*unstructured.Unstructured {
 	for i, c := range n.Cuts {
 		// Both directions in one object take Chaos Mesh half the time.
 		from, to := sorted(c.From), sorted(c.To)
-		back := slices.IndexFunc(n.Cuts, func(o emulation.Cut) bool { return slices.Equal(sorted(o.From), to) && slices.Equal(sorted(o.To), from) })
+		back := slices.IndexFunc(n.Cuts, func(o emulation.Cut) bool {
+			return slices.Equal(sorted(o.From), to) && slices.Equal(sorted(o.To), from)
+		})
 		if back >= 0 && back < i {
 			continue
 		}
