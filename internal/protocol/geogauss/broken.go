@@ -11,7 +11,6 @@ const (
 	arrivalOrder
 	partialAbort
 	overwrites
-	unacknowledged
 	ownLast
 )
 
@@ -26,8 +25,6 @@ var (
 	PartialAbort = mistaken("geogauss-partial-abort", partialAbort)
 	// Overwrites compares write sets with those of their epoch alone, whatever the parameter isolation says.
 	Overwrites = mistaken("geogauss-overwrites", overwrites)
-	// Unacknowledged merges epochs that nobody else has, and lets servers leave nevertheless.
-	Unacknowledged = mistaken("geogauss-unacknowledged", unacknowledged)
 	// OwnLast counts of a server that leaves the epochs that were here when the leader has asked.
 	OwnLast = mistaken("geogauss-own-last", ownLast)
 )

@@ -254,7 +254,7 @@ func (e *epochs) rewind() {
 
 // acknowledged reports whether the epochs up to one may be merged, which are complete here.
 func (e *epochs) acknowledged(g *segment) bool {
-	if e.acks == acksNone || e.r.wrong == unacknowledged {
+	if e.acks == acksNone {
 		return true
 	}
 	view, have := e.r.members.view, 0
