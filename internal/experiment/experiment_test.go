@@ -336,18 +336,7 @@ func TestClaimsByType(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := mustRead(t, replaced(t, "expression: \"min(tput('near')) > max(tput('far'))\"", fmt.Sprintf("expression: %q", tc.expression)))
 			full := experimenttest.WithTypes(t, e, invented(e, figures...))
-			// The operator keeps no histograms.
-			small := experiment.NewResults("")
-			for _, run := range e.Runs() {
-				d, err := full.Document(run)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if d, err = d.WithFiguresOnly(); err != nil {
-					t.Fatal(err)
-				}
-				small.Add(run, d, nil)
-			}
+			small := experimenttest.WithFiguresOnly(t, e, full)
 			for where, r := range map[string]*experiment.Results{"in this process": full, "by the operator": small} {
 				f := judge(t, e, r)
 				if f.Answer() != tc.answer || f.Measured != tc.shows && tc.shows != "" {
@@ -355,6 +344,29 @@ func TestClaimsByType(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Whoever judges a claim, in this process with whole documents or the operator with what it keeps of them, finds the same.
+func TestClaimsOfFaultsAndCounters(t *testing.T) {
+	for _, expression := range []string{
+		"outageSeconds('near', 2) == 0.5 && recoverySeconds('near', 2) == 2.0 && resilience('near', 2) == 0.25",
+		"counter('batches', 'near', 2) == 3000.0",
+	} {
+		e := mustRead(t, replaced(t, "expression: \"min(tput('near')) > max(tput('far'))\"", fmt.Sprintf("expression: %q", expression)))
+		full := invented(e, 1000)
+		for _, run := range e.Runs() {
+			d, err := full.Document(run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.Faults = []result.Fault{{Name: "cut", Availability: &result.Availability{RPPM: 250_000, OutageMicroseconds: 500_000, RecoverMicroseconds: new(int64(2_000_000))}}}
+		}
+		for where, r := range map[string]*experiment.Results{"in this process": full, "by the operator": experimenttest.WithFiguresOnly(t, e, full)} {
+			if f := judge(t, e, r); f.Answer() != "holds" {
+				t.Errorf("%s: %s: %s (%s) measured %q", where, expression, f.Answer(), f.Error, f.Measured)
+			}
+		}
 	}
 }
 

@@ -88,13 +88,20 @@ func (c *Counts) addOutcomes(o *Outcomes) {
 	c.Causes = addNamed(c.Causes, o.Causes)
 }
 
-// WithFiguresOnly returns a document with the figures of all transactions, of each region and of each type, and nothing
-// else: timelines and histograms are what takes the most memory of a document. It fails when a histogram cannot be
-// read.
+// WithFiguresOnly returns a document with what figures are made of: those of all transactions, of each region and of
+// each type, what faults did, and the engine's counters, summed up over all nodes. Timelines and histograms are what
+// takes the most memory of a document. It fails when a histogram cannot be read.
 func (d *Document) WithFiguresOnly() (*Document, error) {
 	types, err := d.ByType()
 	if err != nil {
 		return nil, err
 	}
-	return &Document{Name: d.Name, Verdict: d.Verdict, Reasons: d.Reasons, Summary: d.Summary, Regions: d.Regions, Types: types}, nil
+	all := Node{Counters: map[string]int64{}}
+	for i := range d.Nodes {
+		for name, n := range d.Nodes[i].Counters {
+			all.Counters[name] += n
+		}
+	}
+	return &Document{Name: d.Name, Simulated: d.Simulated, Engine: d.Engine, Verdict: d.Verdict, Reasons: d.Reasons,
+		Summary: d.Summary, Regions: d.Regions, Types: types, Faults: d.Faults, Nodes: []Node{all}}, nil
 }

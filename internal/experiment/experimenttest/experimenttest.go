@@ -148,3 +148,20 @@ func WithFaults(t *testing.T, e *experiment.Experiment, r *experiment.Results) *
 	}
 	return r
 }
+
+// WithFiguresOnly gives documents as the operator keeps them.
+func WithFiguresOnly(t *testing.T, e *experiment.Experiment, full *experiment.Results) *experiment.Results {
+	t.Helper()
+	small := experiment.NewResults("")
+	for _, run := range e.Runs() {
+		d, err := full.Document(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err = d.WithFiguresOnly(); err != nil {
+			t.Fatal(err)
+		}
+		small.Add(run, d, nil)
+	}
+	return small
+}
