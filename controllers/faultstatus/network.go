@@ -64,7 +64,7 @@ func Change(n *emulation.Network, c *fault.Conditions, t *geo.Topology, db *v1al
 		}
 	}
 	for _, s := range c.Separated() {
-		n.Cuts = append(n.Cuts, emulation.Cut{From: PodNames(db, t, s.From), To: PodNames(db, t, s.To)})
+		n.Cuts = append(n.Cuts, emulation.Cut{From: PodNames(db, t, s.From), To: PodNames(db, t, s.To), By: s.By})
 	}
 }
 

@@ -75,7 +75,11 @@ type Phase struct {
 }
 
 // Cut loses every packet from one set of pods to another; both are names of pods.
-type Cut struct{ From, To []string }
+type Cut struct {
+	From, To []string
+	// By names the fault; empty for a link that is severed.
+	By string
+}
 
 // NewNetwork is the declared network of a topology, without pods.
 func NewNetwork(namespace, database, uid string, t *geo.Topology) *Network {

@@ -35,7 +35,10 @@ type Conditions struct {
 }
 
 // cut is a set of broken connections, from each node of one side to each of the other.
-type cut struct{ from, to []geo.NodeID }
+type cut struct {
+	from, to []geo.NodeID
+	by       string // the fault, or empty for a link that is severed
+}
 
 // Cut reports whether the connection from one node to another shall be broken.
 func (c *Conditions) Cut(from, to geo.NodeID) bool {
@@ -66,11 +69,18 @@ const (
 	diskFullSpeed = 500
 )
 
-// Separated are the sets of nodes between which connections shall be broken, from From to To.
-func (c *Conditions) Separated() []Targets {
-	var out []Targets
+// Separation is two sets of nodes between which connections shall be broken, from From to To, by a fault; By is empty
+// for a link that is severed.
+type Separation struct {
+	Targets
+	By string
+}
+
+// Separated are the sets of nodes between which connections shall be broken.
+func (c *Conditions) Separated() []Separation {
+	var out []Separation
 	for _, x := range c.cuts {
-		out = append(out, Targets{x.from, x.to})
+		out = append(out, Separation{Targets{x.from, x.to}, x.by})
 	}
 	return out
 }
@@ -101,9 +111,9 @@ func (p *Plan) conditions(active []*Life, packets bool) *Conditions {
 			continue
 		}
 		if s := f.Spec.NetworkPartition; s != nil {
-			c.cuts = append(c.cuts, cut{l.Targets.From, l.Targets.To})
+			c.cuts = append(c.cuts, cut{l.Targets.From, l.Targets.To, f.Name})
 			if !s.OneWay {
-				c.cuts = append(c.cuts, cut{l.Targets.To, l.Targets.From})
+				c.cuts = append(c.cuts, cut{l.Targets.To, l.Targets.From, f.Name})
 			}
 			continue
 		}
@@ -112,7 +122,7 @@ func (p *Plan) conditions(active []*Life, packets bool) *Conditions {
 		}
 	}
 	for _, link := range severed {
-		c.cuts = append(c.cuts, cut{nodesOf(t, link.From), nodesOf(t, link.To)})
+		c.cuts = append(c.cuts, cut{nodesOf(t, link.From), nodesOf(t, link.To), ""})
 	}
 	return c
 }

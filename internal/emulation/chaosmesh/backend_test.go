@@ -214,13 +214,15 @@ func TestAtMostThirteenLinks(t *testing.T) {
 	}
 }
 
-// What is cut in both directions is one object, and what is cut in one has no other.
+// What a fault cuts in both directions is one object. What two faults cut in one direction each are two.
 func TestCuts(t *testing.T) {
 	b := &Backend{}
-	cut := func(from, to string) emulation.Cut {
-		return emulation.Cut{From: strings.Fields(from), To: strings.Fields(to)}
+	cut := func(by, from, to string) emulation.Cut {
+		return emulation.Cut{From: strings.Fields(from), To: strings.Fields(to), By: by}
 	}
-	n := &emulation.Network{Namespace: "lab", UID: "u", Cuts: []emulation.Cut{cut("a", "b c"), cut("b", "c"), cut("c b", "a"), cut("b", "d"), cut("d", "b")}}
+	n := &emulation.Network{Namespace: "lab", UID: "u", Cuts: []emulation.Cut{
+		cut("both", "a", "b c"), cut("both", "c b", "a"), cut("one", "b", "c"), cut("other", "c", "b"), cut("", "b", "d"), cut("", "d", "b"),
+	}}
 	var got []string
 	names := map[string]bool{}
 	for _, o := range b.Objects(n) {
@@ -230,7 +232,7 @@ func TestCuts(t *testing.T) {
 		to, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "target", "selector", "pods", "lab")
 		got = append(got, fmt.Sprint(from, " ", direction, " ", to))
 	}
-	if want := []string{"[a] both [b c]", "[b] to [c]", "[b] both [d]"}; !slices.Equal(got, want) || len(names) != len(want) {
+	if want := []string{"[a] both [b c]", "[b] to [c]", "[c] to [b]", "[b] to [d]", "[d] to [b]"}; !slices.Equal(got, want) || len(names) != len(want) {
 		t.Errorf("got %q by %d names, want %q", got, len(names), want)
 	}
 }
