@@ -309,7 +309,7 @@ func (x *expansion) searches() {
 		key := p.System
 		for i, parameter := range x.Parameters {
 			if !slices.Contains(shared, parameter.Path) {
-				key += " " + p.Values[i].String()
+				key += fmt.Sprintf(" %q", p.Values[i].String())
 			}
 		}
 		if first[key] == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/txn"
@@ -155,6 +156,21 @@ func TestMachines(t *testing.T) {
 	}
 	if clients != 100 || len(shares) != 12 {
 		t.Errorf("%d clients, %d shares", clients, len(shares))
+	}
+}
+
+// Clients of several regions who take the rows of one home for their own are different ones of all of them.
+func TestMachinesShareAHome(t *testing.T) {
+	top := twoRegions(1)
+	top.Homes, top.Links = 1, [][]geo.Link{{{}, {}}, {{}, {}}}
+	for region, first := range []int{0, 100} {
+		machines, err := Machines(WorkerConfig{Workload: plain{}, Topology: top, Region: geo.Region(region), Workers: 1, Load: shortLoad(100), Shards: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g := machines[0].generator.(*plainGenerator).config; g.Region != 0 || g.FirstClient != first || g.RegionClients != 200 {
+			t.Errorf("region %d has the clients from %d on of %d of home %d, want those from %d on of 200 of home 0", region, g.FirstClient, g.RegionClients, g.Region, first)
+		}
 	}
 }
 

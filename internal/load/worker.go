@@ -66,15 +66,25 @@ func Machines(c WorkerConfig) ([]*Machine, error) {
 	if c.Index < 0 || c.Index >= workers || workers > 1<<workerBits {
 		return nil, fmt.Errorf("worker %d of %d: the index must be below the number, which is at most %d", c.Index, workers, 1<<workerBits)
 	}
-	first := 0
+	// Regions whose clients take the rows of one home for their own deal them out together.
+	home, first, all := c.Topology.HomeOf(c.Region), 0, 0
+	for r := range c.Topology.Regions {
+		if c.Topology.HomeOf(geo.Region(r)) != home {
+			continue
+		}
+		all += int(c.Load.ClientsPerRegion)
+		if geo.Region(r) < c.Region {
+			first += int(c.Load.ClientsPerRegion)
+		}
+	}
 	for i := range c.Index {
 		first += part(int(c.Load.ClientsPerRegion), i, workers)
 	}
 	var machines []*Machine
 	for s := range shards {
 		m, err := New(Config{
-			FirstClient: first, RegionClients: int(c.Load.ClientsPerRegion), Trace: c.Trace, Placement: c.Topology.Placement(), Fine: c.Fine, Observer: c.Observer,
-			Workload: c.Workload, Region: c.Region, RegionName: c.Topology.Regions[c.Region], Home: c.Topology.HomeOf(c.Region), Worker: c.Index,
+			FirstClient: first, RegionClients: all, Trace: c.Trace, Placement: c.Topology.Placement(), Fine: c.Fine, Observer: c.Observer,
+			Workload: c.Workload, Region: c.Region, RegionName: c.Topology.Regions[c.Region], Home: home, Worker: c.Index,
 			Clients: part(clients, s, shards),
 			Stream:  uint32(c.Region)<<(shardBits+workerBits) | uint32(c.Index)<<shardBits | uint32(s),
 			Seed:    c.Seed, Arrival: c.Load.Arrival, RatePerSecond: c.Load.RatePerSecond,

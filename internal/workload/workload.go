@@ -106,8 +106,8 @@ func FillEverywhere(w Workload, put func(k txn.Key, value []byte)) error {
 type GeneratorConfig struct {
 	// Region is the home of the clients: geo.Topology.HomeOf of where they are.
 	Region geo.Region
-	// Clients is their number; they are called 0 .. Clients-1. FirstClient is how many clients of the region other
-	// generators have before them, and RegionClients how many all generators of the region have. What must be done once,
+	// Clients is their number; they are called 0 .. Clients-1. FirstClient is how many clients of this home other
+	// generators have before them, and RegionClients how many all generators of this home have. What must be done once,
 	// such as work on a row that was loaded, is dealt out by FirstClient + client, which is below RegionClients: how many
 	// generators there are depends on the CPUs, and must not be seen in figures.
 	Clients, FirstClient, RegionClients int

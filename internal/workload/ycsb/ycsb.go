@@ -64,7 +64,7 @@ func New(spec v1alpha1.YCSB, seed uint64, t *geo.Topology) (*YCSB, error) {
 	switch {
 	case spec.Records < cells:
 		return nil, fmt.Errorf(field+"records: %d is too few for %d regions with %d partitions each; make it at least %d",
-			spec.Records, len(t.Regions), t.Partitions, cells)
+			spec.Records, t.Placement().Regions, t.Partitions, cells)
 	case spec.Records > 1_000_000_000:
 		return nil, fmt.Errorf(field+"records: %d is more than 1000000000", spec.Records)
 	case spec.FieldCount < 1 || spec.FieldBytes < 1 || fields > maxRecordBytes:
