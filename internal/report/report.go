@@ -296,6 +296,9 @@ func (r *run) facts() {
 	if d.Target != nil {
 		add("Target", "%s", d.Target)
 	}
+	if d.Homes > 0 {
+		add("Homes", "the first %s", plural(d.Homes, "region"))
+	}
 	add("Layout", "%s x %s x %s", plural(len(d.Regions), "region"), plural(d.PartitionsPerRegion, "partition"), plural(d.ReplicasPerPartition, "replica"))
 	add("Network", "emulation %s", d.Emulation)
 	if d.Durability != "" {

@@ -97,7 +97,7 @@ func Build(in Inputs) (*Document, error) {
 	d := &Document{
 		APIVersion: APIVersion, Kind: Kind, Name: in.Name, Simulated: in.Simulated, Seed: in.Seed,
 		Engine: in.Engine, Parameters: in.Parameters, Database: in.Database, Emulation: in.Emulation,
-		PartitionsPerRegion: in.Topology.Partitions, ReplicasPerPartition: in.Topology.Replicas,
+		Homes: in.Topology.Homes, PartitionsPerRegion: in.Topology.Partitions, ReplicasPerPartition: in.Topology.Replicas,
 		Target: in.Target, Workload: r.Workload, Version: version.String(),
 		Spec:      Spec{Workload: in.Workload, Load: in.Load, WorkloadHash: hash(in.Workload), LoadHash: hash(in.Load), TopologyHash: hash(in.Topology)},
 		Manifests: in.Manifests, Faults: in.Faults, Deviations: in.Deviations[:min(len(in.Deviations), maxDeviations)], FastLinks: in.FastLinks[:min(len(in.FastLinks), maxDeviations)], Checks: in.Checks, EmulationGaps: in.Gaps,

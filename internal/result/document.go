@@ -36,8 +36,10 @@ type Document struct {
 	// Engine and its parameters, complete.
 	Engine     string            `json:"engine"`
 	Parameters map[string]string `json:"parameters,omitempty"`
-	// Database is the name of the GeoDatabase; the next three are its shape.
+	// Database is the name of the GeoDatabase; the next four are its shape. Homes is how many regions rows call home, the
+	// first ones, each with its partitions; 0 stands for all.
 	Database             string `json:"database,omitempty"`
+	Homes                int    `json:"homes,omitempty"`
 	PartitionsPerRegion  int    `json:"partitionsPerRegion,omitempty"`
 	ReplicasPerPartition int    `json:"replicasPerPartition,omitempty"`
 	Emulation            string `json:"emulation,omitempty"`

@@ -23,8 +23,12 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	for _, r := range d.Reasons {
 		wrapped(b, "  "+r.Reason+": ", r.Message)
 	}
-	line(b, "%s, %s, seed %d, %d regions x %d partitions x %d replicas, %s", d.Engine, d.Workload, d.Seed,
-		len(d.Regions), d.PartitionsPerRegion, d.ReplicasPerPartition, load(d))
+	homes := ""
+	if d.Homes > 0 {
+		homes = fmt.Sprintf(" (rows at home in the first %d)", d.Homes)
+	}
+	line(b, "%s, %s, seed %d, %d regions%s x %d partitions x %d replicas, %s", d.Engine, d.Workload, d.Seed,
+		len(d.Regions), homes, d.PartitionsPerRegion, d.ReplicasPerPartition, load(d))
 	if d.Target != nil {
 		line(b, "a target that %s", d.Target)
 	}
