@@ -182,7 +182,9 @@ type Replica struct {
 	heartbeat  time.Duration
 
 	retries, interactive bool
-	mistake              mistake
+	// snapshotBytes bounds the rows of a Snapshot.
+	snapshotBytes int
+	mistake       mistake
 
 	rows rows
 	txns transactions
@@ -203,7 +205,8 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	t, p := c.Topology, c.Params
 	r := &Replica{
 		self: c.Self, topology: t, env: c.Env, procedures: c.Procedures, layout: place(t, p), placement: t.Placement(),
-		heartbeat: p.Duration("heartbeat"), retries: p.Word("retry") == retryNode, interactive: p.Word("interactive") == "true", mistake: m,
+		heartbeat: p.Duration("heartbeat"), retries: p.Word("retry") == retryNode, interactive: p.Word("interactive") == "true",
+		snapshotBytes: snapshotBytes, mistake: m,
 	}
 	r.rows = newRows(c.Store.(*store.Hash), p.Word("concurrency") == clockLogical, m)
 	r.txns = transactions{running: map[uint64]*transaction{}, next: 1, paused: map[uint64]request{}}

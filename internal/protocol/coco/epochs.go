@@ -9,6 +9,9 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
+// snapshotBytes is how many bytes of rows a Snapshot has: far less than the size of a message that links take.
+const snapshotBytes = 8 << 20
+
 // phase is how far a node has come in the running epoch.
 type phase uint8
 
@@ -38,12 +41,13 @@ type epochs struct {
 	epoch uint64
 	phase phase
 	// done are the members, by node, that have executed their transactions of the epoch, and counts them.
-	done     []bool
-	doneBy   int
-	awaiting map[int]bool // the shards of which a node that joins lacks the rows
-	voted    uint64       // the last epoch that this node has voted for
-	base     uint64       // the epoch whose end the store shows; 0 if it shows none
-	held     []envelope   // messages of later epochs
+	done   []bool
+	doneBy int
+	// awaiting are the shards of which a node that joins lacks rows, and whether it lacks all of them.
+	awaiting map[int]bool
+	voted    uint64     // the last epoch that this node has voted for
+	base     uint64     // the epoch whose end the store shows; 0 if it shows none
+	held     []envelope // messages of later epochs
 }
 
 // envelope is a message with its sender.
@@ -231,13 +235,21 @@ func (r *Replica) settle(v *View) {
 	r.rows.forget()
 }
 
-// join takes the rows of a shard. Once it has those of all its shards, the node has what others have.
+// join takes rows of a shard; the first ones replace those that the node has. Once it has the last ones of all its
+// shards, the node has what others have.
 func (r *Replica) join(m *Snapshot) {
-	if !r.awaiting[m.Shard] {
+	first, awaited := r.awaiting[m.Shard]
+	if !awaited {
 		return
 	}
-	delete(r.awaiting, m.Shard)
-	r.rows.restore(&r.layout, m.Shard, m.Rows)
+	if first {
+		r.rows.drop(&r.layout, m.Shard)
+	}
+	r.rows.restore(m.Rows)
+	r.awaiting[m.Shard] = false
+	if m.Last {
+		delete(r.awaiting, m.Shard)
+	}
 	if len(r.awaiting) == 0 {
 		r.base = r.view.Committed
 	}
@@ -259,16 +271,18 @@ func (r *Replica) bring() {
 		if primary != r.self {
 			continue
 		}
-		var m *Snapshot
+		var pieces [][]SnapshotRow
 		for _, n := range r.view.Joining {
 			if !r.holds[n][shard] {
 				continue
 			}
-			if m == nil {
-				m = &Snapshot{r.view.First, shard, r.rows.snapshot(&r.layout, shard)}
+			if pieces == nil {
+				pieces = r.rows.snapshot(&r.layout, shard, r.snapshotBytes)
 			}
 			r.counters.snapshots++
-			r.send(n, m)
+			for i, rows := range pieces {
+				r.send(n, &Snapshot{r.view.First, shard, i == len(pieces)-1, rows})
+			}
 		}
 	}
 }

@@ -374,11 +374,18 @@ type SnapshotRow struct {
 	Value  []byte
 }
 
-// Snapshot brings a node that joins in an epoch the rows of a shard as of the epoch's beginning.
+func (w *SnapshotRow) size() int {
+	return codec.SizeString(string(w.Key)) + codec.SizeID(w.Writer) + codec.SizeBytes(w.Value)
+}
+
+// Snapshot brings a node that joins in an epoch rows of a shard as of the epoch's beginning. A shard may take several,
+// since the size of a message is bounded.
 type Snapshot struct {
 	Epoch uint64
 	Shard int
-	Rows  []SnapshotRow
+	// Last says that no other rows of the shard follow.
+	Last bool
+	Rows []SnapshotRow
 }
 
 func (m *Snapshot) epoch() uint64 { return m.Epoch }
@@ -388,16 +395,17 @@ func (m *Snapshot) Kind() uint8 { return kindSnapshot }
 
 // Size implements protocol.Message.
 func (m *Snapshot) Size() int {
-	n := codec.SizeUvarint(m.Epoch) + codec.SizeUvarint(uint64(m.Shard)) + codec.SizeUvarint(uint64(len(m.Rows)))
+	n := codec.SizeUvarint(m.Epoch) + codec.SizeUvarint(uint64(m.Shard)) + 1 + codec.SizeUvarint(uint64(len(m.Rows)))
 	for i := range m.Rows {
-		n += codec.SizeString(string(m.Rows[i].Key)) + codec.SizeID(m.Rows[i].Writer) + codec.SizeBytes(m.Rows[i].Value)
+		n += m.Rows[i].size()
 	}
 	return n
 }
 
 // AppendTo implements protocol.Message.
 func (m *Snapshot) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, m.Epoch), uint64(m.Shard)), uint64(len(m.Rows)))
+	b = append(codec.AppendUvarint(codec.AppendUvarint(b, m.Epoch), uint64(m.Shard)), codec.Flags(m.Last, false))
+	b = codec.AppendUvarint(b, uint64(len(m.Rows)))
 	for i := range m.Rows {
 		b = codec.AppendID(codec.AppendString(b, string(m.Rows[i].Key)), m.Rows[i].Writer)
 		b = codec.AppendBytes(b, m.Rows[i].Value)
@@ -406,7 +414,11 @@ func (m *Snapshot) AppendTo(b []byte) []byte {
 }
 
 func (m *Snapshot) String() string {
-	return fmt.Sprintf("snapshot of shard %d before epoch %d: %d rows", m.Shard, m.Epoch, len(m.Rows))
+	s := fmt.Sprintf("snapshot of shard %d before epoch %d: %d rows", m.Shard, m.Epoch, len(m.Rows))
+	if !m.Last {
+		s += ", and more follow"
+	}
+	return s
 }
 
 // Turn is what the coordinator and the members of a view say about an epoch.
@@ -686,7 +698,7 @@ func readValidate(r *codec.Reader) *Validate {
 }
 
 func readSnapshot(r *codec.Reader) *Snapshot {
-	m := &Snapshot{Epoch: r.UvarintMax(maxEpoch), Shard: int(r.UvarintMax(raftgroup.MaxShard))}
+	m := &Snapshot{Epoch: r.UvarintMax(maxEpoch), Shard: int(r.UvarintMax(raftgroup.MaxShard)), Last: r.Flag()}
 	if n := r.Count(4); n > 0 {
 		m.Rows = make([]SnapshotRow, n)
 		for i := range m.Rows {

@@ -337,20 +337,32 @@ func (e *rows) forget() {
 	clear(e.locks)
 }
 
-// snapshot returns the committed rows of a shard, in the order of their keys.
-func (e *rows) snapshot(l *geo.Layout, shard int) (all []SnapshotRow) {
+// snapshot returns the committed rows of a shard, in the order of their keys, in pieces of at most limit bytes or of a
+// single row: one piece at least.
+func (e *rows) snapshot(l *geo.Layout, shard, limit int) [][]SnapshotRow {
+	pieces, bytes := [][]SnapshotRow{nil}, 0
 	for _, k := range raftgroup.Keys(e.store, l, shard) {
 		rec, _ := e.store.Get(k)
-		all = append(all, SnapshotRow{k, rec.Writer, rec.Value})
+		w := SnapshotRow{k, rec.Writer, rec.Value}
+		last := len(pieces) - 1
+		if bytes += w.size(); bytes > limit && len(pieces[last]) > 0 {
+			pieces, bytes = append(pieces, nil), w.size()
+			last++
+		}
+		pieces[last] = append(pieces[last], w)
 	}
-	return all
+	return pieces
 }
 
-// restore replaces the committed rows of a shard.
-func (e *rows) restore(l *geo.Layout, shard int, all []SnapshotRow) {
+// drop deletes the committed rows of a shard.
+func (e *rows) drop(l *geo.Layout, shard int) {
 	for _, k := range raftgroup.Keys(e.store, l, shard) {
 		e.store.Delete(k)
 	}
+}
+
+// restore takes committed rows of a snapshot.
+func (e *rows) restore(all []SnapshotRow) {
 	for i := range all {
 		e.store.Put(all[i].Key, slices.Clone(all[i].Value), all[i].Writer)
 	}

@@ -1,0 +1,131 @@
+package coco
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// world is an environment that keeps what a node says.
+type world struct {
+	now     time.Duration
+	sent    []envelopeTo
+	answers []txn.Outcome
+}
+
+type envelopeTo struct {
+	to geo.NodeID
+	m  protocol.Message
+}
+
+func (w *world) Now() time.Duration                     { return w.now }
+func (w *world) Send(to geo.NodeID, m protocol.Message) { w.sent = append(w.sent, envelopeTo{to, m}) }
+func (w *world) After(time.Duration, protocol.Timer)    {}
+func (w *world) Reply(o txn.Outcome)                    { w.answers = append(w.answers, o) }
+func (w *world) Rand() *rand.Rand                       { return rand.New(rand.NewPCG(1, 1)) }
+
+// alone returns a node of three regions, one in each, with 30 rows.
+func alone(t *testing.T, self geo.NodeID) (*Replica, *world) {
+	w := &world{}
+	topology, rows := simtest.ThreeRegions(1), store.NewHash()
+	simtest.Fill(topology, 30, 10, func(geo.NodeID) store.Store { return rows })
+	return newReplica(protocol.Config{
+		Self: self, Topology: topology, Params: protocoltest.Params(t, Engine, nil), Procedures: simtest.Procedures, Store: rows, Env: w,
+	}, none), w
+}
+
+// everybody is a view in which all take part, some of whom join.
+func everybody(joining ...geo.NodeID) *View {
+	return &View{Ballot: 1 << roundBits, Committed: 1, First: 3, Members: []geo.NodeID{0, 1, 2}, Joining: joining, Aborted: []uint64{2}}
+}
+
+// A shard goes to a node that joins in several messages, each within the limit, which together replace what it has.
+func TestSnapshotPieces(t *testing.T) {
+	joining, _ := alone(t, 2)
+	joining.rows.store.Put(simtest.Key(2), []byte("old"), 7)
+	deleted := simtest.Key(300)
+	joining.rows.store.Put(deleted, []byte("deleted"), 7)
+	v := everybody(2)
+	joining.Receive(0, v)
+	const limit = 100
+	for _, n := range []geo.NodeID{1, 0} {
+		primary, w := alone(t, n)
+		primary.snapshotBytes = limit
+		primary.Receive(0, v)
+		pieces := map[int]int{}
+		for _, e := range w.sent {
+			m, ok := e.m.(*Snapshot)
+			if !ok {
+				continue
+			}
+			if joining.base != 0 || len(joining.awaiting) == 0 {
+				t.Errorf("it has all rows before %v", m)
+			}
+			pieces[m.Shard]++
+			if header := (&Snapshot{Epoch: m.Epoch, Shard: m.Shard}).Size(); e.to != 2 || m.Size()-header > limit {
+				t.Errorf("%v to %d has %d bytes", m, e.to, m.Size())
+			}
+			joining.Receive(n, m)
+		}
+		for shard, sent := range pieces {
+			if sent < 2 {
+				t.Errorf("shard %d was sent in %d messages", shard, sent)
+			}
+		}
+	}
+	if joining.base != v.Committed || len(joining.awaiting) > 0 {
+		t.Errorf("it has the rows of epoch %d, and lacks some of %v", joining.base, joining.awaiting)
+	}
+	whole, _ := alone(t, 0)
+	for shard := range joining.layout.Shards() {
+		got, want := joining.rows.snapshot(&joining.layout, shard, 1<<20)[0], whole.rows.snapshot(&whole.layout, shard, 1<<20)[0]
+		if len(got) != len(want) {
+			t.Errorf("shard %d has %d rows, want %d", shard, len(got), len(want))
+			continue
+		}
+		for i := range got {
+			if got[i].Key != want[i].Key || !bytes.Equal(got[i].Value, want[i].Value) {
+				t.Errorf("shard %d has %v, want %v", shard, got[i], want[i])
+			}
+		}
+	}
+}
+
+// A row that is larger than the limit goes alone, and a shard without rows in one message.
+func TestSnapshotEdges(t *testing.T) {
+	r, _ := alone(t, 0)
+	for _, piece := range r.rows.snapshot(&r.layout, 0, 1) {
+		if len(piece) != 1 {
+			t.Errorf("%d rows in a message", len(piece))
+		}
+	}
+	r.rows.drop(&r.layout, 0)
+	if pieces := r.rows.snapshot(&r.layout, 0, 1); len(pieces) != 1 || len(pieces[0]) != 0 {
+		t.Errorf("a shard without rows: %v", pieces)
+	}
+}
+
+// Nodes join in the middle of a load, each shard in many messages.
+func TestCutsWithPieces(t *testing.T) {
+	e := *Engine
+	var replicas []*Replica
+	e.New = func(c protocol.Config) protocol.Replica {
+		r := newReplica(c, none)
+		r.snapshotBytes = 100
+		replicas = append(replicas, r)
+		return r
+	}
+	protocoltest.Cuts(t, &e, nil, 12)
+	if !slices.ContainsFunc(replicas, func(r *Replica) bool { return r.counters.snapshots > 0 }) {
+		t.Error("no node has joined")
+	}
+}
