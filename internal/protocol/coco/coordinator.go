@@ -53,6 +53,8 @@ type coordinator struct {
 	votes        []bool
 	voted        int
 	heard        []time.Duration
+	// awake is when this node last took a message or looked for silent nodes.
+	awake time.Duration
 	// vain counts the rounds since an epoch was committed.
 	vain int
 	// joining are the nodes that are outside of the view and know it.
@@ -102,7 +104,22 @@ func (c *coordinator) advance() {
 }
 
 // hear notes that a node lives.
-func (c *coordinator) hear(n geo.NodeID) { c.heard[n] = c.r.env.Now() }
+func (c *coordinator) hear(n geo.NodeID) {
+	c.wake()
+	c.heard[n] = c.r.env.Now()
+}
+
+// wake takes note that this node goes on. A coordinator looks for silent nodes three times in the timeout; if it has done
+// nothing for twice as long as that takes, nobody else was silent: this node stood still, or its clock has jumped.
+func (c *coordinator) wake() {
+	now := c.r.env.Now()
+	if now-c.awake > 2*(c.timeout/3) {
+		for n := range c.heard {
+			c.heard[n] = now
+		}
+	}
+	c.awake = now
+}
 
 // silent reports whether a node has not been heard of for long. What is long doubles with each round after the first in
 // which no epoch was committed: where packets that are lost delay others by more than the timeout, none ever would be.
@@ -301,6 +318,7 @@ func (c *coordinator) watch(term uint64) {
 	if c.stage == idle || c.term != term {
 		return
 	}
+	c.wake()
 	c.r.env.After(c.timeout/3, protocol.Timer{Kind: watchTimer, Arg: term})
 	switch {
 	case c.stage == collecting:

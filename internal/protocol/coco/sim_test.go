@@ -2,9 +2,12 @@ package coco_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/geobench/geobench/internal/protocol/coco"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/sim/simtest"
 )
 
 var (
@@ -59,4 +62,25 @@ func TestGroups(t *testing.T) {
 	t.Run("measured", func(t *testing.T) { protocoltest.Groups(t, coco.Engine, measured) })
 	t.Run("physical", func(t *testing.T) { protocoltest.Groups(t, coco.Engine, physical) })
 	t.Run("home", func(t *testing.T) { protocoltest.Groups(t, coco.Engine, home) })
+}
+
+// A coordinator that starts again with its log has heard of nobody for a while, and leaves nobody out for that.
+func TestCoordinatorStoodStill(t *testing.T) {
+	topology := simtest.TwoRegions(1)
+	p := protocoltest.Params(t, coco.Engine, map[string]string{"f": "0"})
+	s := sim.New(sim.Config{Topology: topology, Engine: coco.Engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Durable: true})
+	simtest.FillLayout(coco.Engine.Layout(topology, p), 4, 10, s.Store)
+	s.At(5*time.Second, func() { s.Crash(0) })
+	s.At(9*time.Second, func() { s.Restart(0) })
+	s.Run(9 * time.Second)
+	before := protocoltest.Counter(s, topology, "epochs")
+	s.Run(15 * time.Second)
+	for _, name := range []string{"exclusions", "epochs_aborted"} {
+		if n := protocoltest.Counter(s, topology, name); n != 0 {
+			t.Errorf("%s: %d, want none", name, n)
+		}
+	}
+	if after := protocoltest.Counter(s, topology, "epochs"); after == before {
+		t.Errorf("no epoch was committed after the coordinator had started again: %d", after)
+	}
 }
