@@ -219,6 +219,8 @@ func (r *Replica) enter(from geo.NodeID, v *View) {
 func (r *Replica) settle(v *View) {
 	_, aborted := slices.BinarySearch(v.Aborted, r.epoch)
 	switch {
+	case r.epoch == v.Committed && r.voted == r.epoch:
+		r.conclude()
 	case r.epoch > v.Committed || aborted:
 		r.counters.abortedEpochs++
 		if r.mistake == forgottenCopy && r.self != 0 {

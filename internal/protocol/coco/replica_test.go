@@ -129,3 +129,23 @@ func TestCutsWithPieces(t *testing.T) {
 		t.Error("no node has joined")
 	}
 }
+
+// A node that has voted for the last committed epoch has all its writes, however many views have been in vain since.
+func TestCommittedBeforeManyAborted(t *testing.T) {
+	r, _ := alone(t, 1)
+	r.Receive(0, everybody())
+	k, epoch := simtest.Key(1), r.epoch
+	r.Receive(0, &Write{Attempt{epoch, 1}, txn.MakeID(0, 1), 1, []txn.WriteEntry{{Key: k, Value: []byte("v")}}})
+	r.voted = epoch
+	v := &View{Ballot: 2 << roundBits, Committed: epoch, First: epoch + maxAborted + 2, Members: []geo.NodeID{0, 1, 2}}
+	for n := range uint64(maxAborted) {
+		v.Aborted = append(v.Aborted, epoch+2+n)
+	}
+	r.Receive(0, v)
+	if rec, _ := r.rows.store.Get(k); string(rec.Value) != "v" {
+		t.Errorf("the store has %q", rec.Value)
+	}
+	if r.base != epoch {
+		t.Errorf("it has the rows of epoch %d, want %d", r.base, epoch)
+	}
+}
