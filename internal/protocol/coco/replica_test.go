@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/protocol/raftgroup"
 	"github.com/geobench/geobench/internal/sim/simtest"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
@@ -147,5 +148,25 @@ func TestCommittedBeforeManyAborted(t *testing.T) {
 	}
 	if r.base != epoch {
 		t.Errorf("it has the rows of epoch %d, want %d", r.base, epoch)
+	}
+}
+
+// Whoever is told that an epoch was aborted hears how far the transaction had reached.
+func TestClassOfAbandoned(t *testing.T) {
+	r, w := alone(t, 0)
+	r.Receive(0, everybody())
+	r.Submit(simtest.Txn(txn.MakeID(0, 1), "r0 j1+5"))
+	r.Receive(1, &Rows{Attempt{r.epoch, 1}, []raftgroup.Found{{{Value: make([]byte, 8)}}}, []uint64{0}})
+	r.Submit(simtest.Txn(txn.MakeID(0, 2), "r0 j4+5"))
+	r.Receive(0, &View{
+		Ballot: 2 << roundBits, Committed: 1, First: r.epoch + 2, Members: []geo.NodeID{0, 1, 2}, Aborted: []uint64{2, r.epoch, r.epoch + 1},
+	})
+	if len(w.answers) != 2 {
+		t.Fatalf("answers %v, want two", w.answers)
+	}
+	for _, o := range w.answers {
+		if o.Status != txn.Aborted || o.Reason != ReasonEpochAborted || o.Class != txn.MultiHomeSinglePartition {
+			t.Errorf("%v of class %v", o, o.Class)
+		}
 	}
 }

@@ -406,7 +406,8 @@ func (r *Replica) abandon(status txn.Status, cause txn.Cause, reason string) {
 	var all []ended
 	all = append(all, r.txns.finished...)
 	for _, n := range sortedKeys(r.txns.running) {
-		all = append(all, ended{r.txns.running[n].t, txn.Outcome{ID: r.txns.running[n].t.ID}})
+		x := r.txns.running[n]
+		all = append(all, ended{x.t, r.outcome(x, txn.Outcome{ID: x.t.ID})})
 	}
 	clear(r.txns.running)
 	clear(r.txns.finished)
