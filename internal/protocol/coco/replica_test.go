@@ -170,3 +170,29 @@ func TestClassOfAbandoned(t *testing.T) {
 		}
 	}
 }
+
+// A procedure that touches a row which it has not declared rests on what it has read: it is validated, and its client is
+// told once its epoch is committed.
+func TestUndeclaredIsValidated(t *testing.T) {
+	r, w := alone(t, 0)
+	r.Receive(0, everybody())
+	start := &Start{Turn{r.ballot, r.epoch + 1}}
+	r.Submit(simtest.Txn(txn.MakeID(0, 1), "r1 w0=3 u5"))
+	a := Attempt{r.epoch, 1}
+	r.Receive(1, &Rows{a, []raftgroup.Found{{{Value: make([]byte, 8)}}}, []uint64{0}})
+	if last, ok := w.sent[len(w.sent)-1].m.(*Validate); !ok || len(last.Points) != 1 {
+		t.Errorf("the last message is %v, want one to validate row 1", w.sent[len(w.sent)-1].m)
+	}
+	r.Receive(1, &Validated{a, Valid})
+	if len(w.answers) > 0 {
+		t.Errorf("answered before the epoch is committed: %v", w.answers)
+	}
+	r.Receive(0, start)
+	if want := txn.AbortOutcome(txn.MakeID(0, 1), txn.ErrUndeclared); len(w.answers) != 1 ||
+		w.answers[0].Status != want.Status || w.answers[0].Cause != want.Cause || w.answers[0].Reason != want.Reason {
+		t.Errorf("answers %v, want %v", w.answers, want)
+	}
+	if rec, _ := r.rows.store.Get(simtest.Key(0)); simtest.Value(rec) != 10 {
+		t.Errorf("it has written %v", rec)
+	}
+}

@@ -66,6 +66,8 @@ type transaction struct {
 	points []Expected
 	ranges []ExpectedRange
 	writes []txn.WriteEntry
+	// err is why the procedure, once it has ended, writes nothing.
+	err error
 	// locked are the nodes that were asked for locks.
 	locked []geo.NodeID
 	// at is the time at which the transaction reads and writes.
@@ -197,17 +199,11 @@ func (x *transaction) note(needs []task.Need, m *Rows) bool {
 // lock asks the primaries to lock what the procedure has written, once it has ended. One that has aborted writes
 // nothing; what it has read is validated like that of the others, since its decision rests on it.
 func (r *Replica) lock(x *transaction) {
-	_, err := x.task.Result()
-	if err == nil {
+	if _, x.err = x.task.Result(); x.err == nil {
 		x.writes = x.task.Writes().Entries()
 		if slices.ContainsFunc(x.writes, func(w txn.WriteEntry) bool { return w.Key.Everywhere() }) {
-			err = txn.ErrUndeclared // nobody writes these
+			x.writes, x.err = nil, txn.ErrUndeclared // nobody writes these
 		}
-	}
-	if err == txn.ErrUndeclared {
-		delete(r.txns.running, x.Run)
-		r.env.Reply(r.outcome(x, txn.AbortOutcome(x.t.ID, err)))
-		return
 	}
 	slices.SortFunc(x.points, func(a, b Expected) int { return strings.Compare(string(a.Key), string(b.Key)) })
 	for i := range x.points {
@@ -318,10 +314,10 @@ func (r *Replica) commit(x *transaction) {
 	if len(x.writes) > 0 {
 		r.replicate(x)
 	}
-	result, err := x.task.Result()
+	result, _ := x.task.Result()
 	o := txn.Outcome{ID: x.t.ID, Status: txn.Committed, Result: result}
-	if err != nil {
-		o = txn.AbortOutcome(x.t.ID, err)
+	if x.err != nil {
+		o = txn.AbortOutcome(x.t.ID, x.err)
 	}
 	o = r.outcome(x, o)
 	r.counters.executed++
