@@ -55,7 +55,7 @@ type coordinator struct {
 	heard        []time.Duration
 	// awake is when this node last took a message or looked for silent nodes.
 	awake time.Duration
-	// vain counts the rounds since an epoch was committed.
+	// vain counts the rounds since this node has heard that an epoch was committed, whoever was the coordinator.
 	vain int
 	// joining are the nodes that are outside of the view and know it.
 	joining []bool

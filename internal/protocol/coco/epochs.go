@@ -118,6 +118,7 @@ func (r *Replica) start(m *Start) {
 		return
 	}
 	r.conclude()
+	r.coordination.vain = 0
 	r.run(m.Epoch)
 }
 

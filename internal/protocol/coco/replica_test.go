@@ -196,3 +196,18 @@ func TestUndeclaredIsValidated(t *testing.T) {
 		t.Errorf("it has written %v", rec)
 	}
 }
+
+// A member that was the coordinator in vain is not so patient any more once it hears that an epoch is committed.
+func TestVainForgotten(t *testing.T) {
+	r, _ := alone(t, 1)
+	r.Receive(0, everybody())
+	r.coordination.vain = 1 + maxVain
+	r.Receive(0, &Start{Turn{r.ballot, r.epoch}})
+	if r.coordination.vain == 0 {
+		t.Error("forgotten although no epoch was committed")
+	}
+	r.Receive(0, &Start{Turn{r.ballot, r.epoch + 1}})
+	if r.coordination.vain != 0 {
+		t.Errorf("%d rounds in vain since the last epoch", r.coordination.vain)
+	}
+}
