@@ -11,10 +11,11 @@ import (
 // phases is how many times of an epoch law looks at.
 const phases = 400
 
-// law is Engine.Law: the median over all times at which a transaction that reads what it writes may come, on a system
-// that executes no other one. A cycle begins when the coordinator starts an epoch and ends when it has the votes. A
-// transaction that comes while the epoch runs at its node begins at once, and may prolong the epoch; any other one
-// begins with the next epoch. It is answered when the node hears of the end of the epoch that it was in.
+// law is Engine.Law: the median over all times at which a transaction that reads what it writes, a row of each home,
+// may come, on a system that executes no other one. A cycle begins when the coordinator starts an epoch and ends when
+// it has the votes. A transaction that comes while the epoch runs at its node begins at once, and may prolong the
+// epoch; any other one begins with the next epoch. It is answered when the node hears of the end of the epoch that it
+// was in.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	if len(homes) == 0 {
 		homes = []geo.Region{c}
@@ -23,12 +24,17 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) t
 	for partition := range t.Partitions {
 		for replica := range t.Replicas {
 			node := t.Node(c, partition, replica)
-			var farthest time.Duration
+			var farthest, oneByOne time.Duration
 			for _, home := range homes {
 				primary := t.Node(home, partition, 0)
-				farthest = max(farthest, way(t, node, primary)+way(t, primary, node))
+				round := way(t, node, primary) + way(t, primary, node)
+				farthest, oneByOne = max(farthest, round), oneByOne+round
 			}
-			execution, interval := 2*farthest, p.Duration("epoch") // reads, and locks
+			reads, locks := farthest, farthest
+			if p.Word("interactive") == "true" {
+				reads = oneByOne
+			}
+			execution, interval := reads+locks, p.Duration("epoch")
 			empty := cycle(t, interval, node, 0)
 			for i := range time.Duration(phases) {
 				after := empty * i / phases // since the node has heard of the epoch's begin

@@ -47,6 +47,7 @@ func TestLaw(t *testing.T) {
 	t.Run("physical", func(t *testing.T) {
 		protocoltest.LoneLaw(t, coco.Engine, map[string]string{"concurrency": "Physical", "epoch": "40ms"})
 	})
+	t.Run("interactive", func(t *testing.T) { protocoltest.LoneLaw(t, coco.Engine, map[string]string{"interactive": "true"}) })
 }
 
 // Edges of the parameters and of the topology.
