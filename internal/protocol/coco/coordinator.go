@@ -109,8 +109,8 @@ func (c *coordinator) hear(n geo.NodeID) {
 	c.heard[n] = c.r.env.Now()
 }
 
-// wake takes note that this node goes on. A coordinator looks for silent nodes three times in the timeout; if it has done
-// nothing for twice as long as that takes, nobody else was silent: this node stood still, or its clock has jumped.
+// wake takes note that this node goes on. A coordinator looks for silent nodes three times in the timeout; if it has
+// done nothing for two of these, nobody else was silent: this node stood still, or its clock has jumped.
 func (c *coordinator) wake() {
 	now := c.r.env.Now()
 	if now-c.awake > 2*(c.timeout/3) {
@@ -127,8 +127,15 @@ func (c *coordinator) silent(n geo.NodeID) bool {
 	return n != c.r.self && c.r.env.Now()-c.heard[n] >= c.timeout<<min(max(0, c.vain-1), maxVain)
 }
 
-// collect begins a ballot: all nodes are asked for their states.
+// collect begins a ballot: all nodes are asked for their states. Those that were heard of since watch last looked have
+// the whole timeout to answer.
 func (c *coordinator) collect() {
+	now := c.r.env.Now()
+	for n := range c.heard {
+		if now-c.heard[n] < c.timeout/3 {
+			c.heard[n] = now
+		}
+	}
 	c.ballot++
 	c.vain++
 	c.stage = collecting

@@ -211,3 +211,23 @@ func TestVainForgotten(t *testing.T) {
 		t.Errorf("%d rounds in vain since the last epoch", r.coordination.vain)
 	}
 }
+
+// A member that was heard of shortly before it is asked for its state has the whole timeout to answer.
+func TestTimeToAnswer(t *testing.T) {
+	r, w := alone(t, 0)
+	c := &r.coordination
+	w.now = time.Minute
+	r.Receive(1, &Alive{})
+	r.Receive(2, &Alive{})
+	w.now += c.timeout / 4
+	c.collect()
+	w.now += c.timeout * 9 / 10
+	c.states[0], c.states[2] = &State{Turn{c.ballot, 0}, 1}, &State{Turn{c.ballot, 0}, 1}
+	if c.form(); c.stage != collecting {
+		t.Error("a member is left out that was asked for less than the timeout")
+	}
+	w.now += c.timeout / 10
+	if c.form(); c.stage != proposing {
+		t.Error("a member is waited for that was asked for the timeout")
+	}
+}
