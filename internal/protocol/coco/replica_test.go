@@ -171,8 +171,8 @@ func TestClassOfAbandoned(t *testing.T) {
 	}
 }
 
-// A procedure that touches a row which it has not declared rests on what it has read: it is validated, and its client is
-// told once its epoch is committed.
+// That a procedure touches a row which it has not declared rests on what it has read: that is validated, and its client
+// is told once its epoch is committed.
 func TestUndeclaredIsValidated(t *testing.T) {
 	r, w := alone(t, 0)
 	r.Receive(0, everybody())
