@@ -110,10 +110,15 @@ func (s *functors) decided(server geo.NodeID, beyond Timestamp, survivors []Func
 	}
 	// Who lacks any of them has them by the same decision.
 	s.collect(server, beyond)
+	s.clear(server)
+	return dropped
+}
+
+// clear forgets all functors of a server.
+func (s *functors) clear(server geo.NodeID) {
 	for q := &s.recent[server]; q.Len() > 0; q.Pop() {
 		s.forget(q.Front())
 	}
-	return dropped
 }
 
 // survives reports whether a timestamp is among those of functors in their order.

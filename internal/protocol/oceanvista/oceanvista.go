@@ -181,6 +181,7 @@ func (r *Replica) Submit(t *txn.Transaction) {
 // order takes a transaction whose footprint is known.
 func (r *Replica) order(t *txn.Transaction) {
 	switch {
+	case r.behind: // its client was answered
 	case len(t.Accesses) == 0, r.snapshots && r.procs.ReadsOnly(t) && r.local(t):
 		// Nothing that is evaluated later comes before it: it waits for the locks of all that is visible.
 		r.snapshotReads++

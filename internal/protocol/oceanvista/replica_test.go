@@ -3,6 +3,7 @@ package oceanvista
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -147,17 +148,69 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// world is an environment that keeps answers.
+// A member of the group that was restored from a snapshot stores what others write in the view that this is of, and says
+// so, so that they do not keep it for ever; it forgets what was decided on meanwhile, and does not ask to join.
+func TestRestoredStores(t *testing.T) {
+	topology := simtest.ThreeRegions(1)
+	newNode := func(n geo.NodeID, w *world) *Replica {
+		rows := store.NewHash()
+		simtest.Fill(topology, 4, 10, func(geo.NodeID) store.Store { return rows })
+		return newReplica(protocol.Config{
+			Self: n, Topology: topology, Params: protocoltest.Params(t, Engine, nil), Procedures: simtest.Procedures, Store: rows, Env: w,
+		}, none)
+	}
+	leader := newNode(0, &world{})
+	for _, e := range []entry{
+		&suspicion{server: 2}, &decision{server: 2}, &join{server: 2, epoch: 0, sponsor: 0}, // overtaken: it is in epoch 1
+		&join{server: 2, epoch: 1, sponsor: 0}, &suspicion{server: 1}, &decision{server: 1},
+	} {
+		leader.membership.apply(e.append(nil))
+	}
+	w := &world{}
+	r := newNode(1, w)
+	write := func(from geo.NodeID, view, epoch, us uint64) {
+		r.Receive(from, &Write{View: view, Epoch: epoch, Functor: Functor{makeTimestamp(us, from), simtest.Txn(txn.MakeID(uint32(from), us), "a1+5")}})
+	}
+	r.Submit(simtest.Txn(txn.MakeID(1, 1), "a1+5"))
+	write(2, 0, 0, 1)
+	view := leader.membership.view
+	write(0, view, 0, 2) // is held
+	r.membership.restore(leader.membership.snapshot())
+	write(2, view, 1, 3)
+	r.Receive(0, &Gossip{View: view, Number: 1, Replicated: makeTimestamp(2, 0)})
+	r.membership.tick()
+	if r.membership.view != view || len(r.watermarks.peers[0].held) > 0 {
+		t.Errorf("it is in view %d, want %d, and holds %d messages", r.membership.view, view, len(r.watermarks.peers[0].held))
+	}
+	var stored []Timestamp
+	for _, m := range w.sent {
+		switch m := m.(type) {
+		case *Stored:
+			stored = append(stored, m.Timestamp)
+		case *JoinRequest:
+			t.Error("it asks to join although it lacks functors")
+		}
+	}
+	if want := []Timestamp{makeTimestamp(1, 2), makeTimestamp(2, 0), makeTimestamp(3, 2)}; !slices.Equal(stored, want) {
+		t.Errorf("it says that it has stored %v, want %v", stored, want)
+	}
+	if r.functors.kept != 1 || r.functors.recent[2].Front().Timestamp != makeTimestamp(3, 2) || r.writes.unreplicated.Len() != 0 {
+		t.Errorf("it keeps %d functors, want the last one of server 2 only; %d of its own are open", r.functors.kept, r.writes.unreplicated.Len())
+	}
+}
+
+// world is an environment that keeps answers and messages.
 type world struct {
 	now     time.Duration
 	answers []txn.Outcome
+	sent    []protocol.Message
 }
 
-func (w *world) Now() time.Duration                  { return w.now }
-func (w *world) Send(geo.NodeID, protocol.Message)   {}
-func (w *world) After(time.Duration, protocol.Timer) {}
-func (w *world) Reply(o txn.Outcome)                 { w.answers = append(w.answers, o) }
-func (w *world) Rand() *rand.Rand                    { return rand.New(rand.NewPCG(1, 1)) }
+func (w *world) Now() time.Duration                    { return w.now }
+func (w *world) Send(_ geo.NodeID, m protocol.Message) { w.sent = append(w.sent, m) }
+func (w *world) After(time.Duration, protocol.Timer)   {}
+func (w *world) Reply(o txn.Outcome)                   { w.answers = append(w.answers, o) }
+func (w *world) Rand() *rand.Rand                      { return rand.New(rand.NewPCG(1, 1)) }
 
 // Timestamps rise whatever the clock does, and stay above what the server has promised and heard of.
 func TestTimestampsRise(t *testing.T) {

@@ -187,10 +187,10 @@ func (w *writes) watermark() Timestamp {
 }
 
 // decided takes the decision about this server's unfinished functors: those that are no survivors were never written,
-// and are issued again when the server is active. The others are known everywhere by the decision.
+// and are issued again when the server is active, unless it was given up. The others are known everywhere by the decision.
 func (w *writes) decided(survivors []Functor) {
 	w.unreplicated.Each(func(own write) {
-		if !survives(survivors, own.Timestamp) {
+		if !survives(survivors, own.Timestamp) && !w.r.behind {
 			w.again++
 			w.r.unanswered[own.T.ID] = false
 			w.waiting = append(w.waiting, own.T)

@@ -258,9 +258,9 @@ func (m *membership) decide(n geo.NodeID) {
 	m.propose(d.append(nil))
 }
 
-// join asks an active server to let this one join, if it is closed.
+// join asks an active server to let this one join, if it is closed and has all that was decided on.
 func (m *membership) join() {
-	if m.servers[m.r.self].status != closed {
+	if m.servers[m.r.self].status != closed || m.r.behind {
 		return
 	}
 	for range m.servers {
@@ -277,7 +277,7 @@ func (m *membership) join() {
 // watermark of this server does so in a view in which the other has joined, and holds him from then on.
 func (m *membership) requested(from geo.NodeID, req *JoinRequest) {
 	s, own := &m.servers[from], &m.servers[m.r.self]
-	if m.sponsored != nil || own.status != active || s.status != closed || s.epoch != req.Epoch {
+	if m.sponsored != nil || m.r.behind || own.status != active || s.status != closed || s.epoch != req.Epoch {
 		return
 	}
 	m.r.writes.capped = true
@@ -291,10 +291,15 @@ func (m *membership) apply(data []byte) {
 	if err != nil || !e.apply(m) {
 		return
 	}
+	m.endSponsorship()
+	m.r.caughtUp()
+}
+
+// endSponsorship lets this server's watermark rise again once the one that it sponsors has joined or cannot any more.
+func (m *membership) endSponsorship() {
 	if p := m.sponsored; p != nil && (m.servers[p.server].status != closed || m.servers[p.server].epoch != p.epoch) {
 		m.sponsored, m.r.writes.capped = nil, false
 	}
-	m.r.caughtUp()
 }
 
 // find returns the server of an entry, nil if it is in another epoch by now.
@@ -341,11 +346,16 @@ func (e *decision) apply(m *membership) bool {
 	m.survived += int64(len(e.survivors))
 	m.neverWritten += int64(m.r.functors.decided(e.server, e.replicated, e.survivors))
 	if e.server == m.r.self {
-		m.sponsored = nil
-		m.r.writes.decided(e.survivors)
+		m.closedSelf(e.survivors)
 		m.join()
 	}
 	return true
+}
+
+// closedSelf takes a decision about this server, which sponsors nobody any more.
+func (m *membership) closedSelf(survivors []Functor) {
+	m.sponsored = nil
+	m.r.writes.decided(survivors)
 }
 
 func (e *join) apply(m *membership) bool {
@@ -379,16 +389,46 @@ func (e *abandonment) apply(m *membership) bool {
 	return true
 }
 
-// snapshot is what a member gets that lacks entries which the others have forgotten. They have brought functors, so
-// that it is of no use any more: see restore.
-func (m *membership) snapshot() []byte { return codec.AppendUvarint(nil, m.view) }
+// snapshot is what is agreed on, for a member that lacks entries which the others have forgotten. The functors that these
+// have brought are not in it: see restore.
+func (m *membership) snapshot() []byte {
+	b := codec.AppendUvarint(nil, m.view)
+	for n := range m.servers {
+		s := &m.servers[n]
+		b = codec.AppendUvarint(codec.AppendUvarint(append(b, byte(s.status)), s.epoch), uint64(s.joins))
+	}
+	return b
+}
 
-func (m *membership) restore([]byte) { m.r.giveUp() }
+// restore takes what is agreed on from a snapshot. This server serves no clients any more, since it lacks functors, but
+// it goes on storing those of others and says so, or they would keep them for it for ever.
+func (m *membership) restore(data []byte) {
+	m.r.giveUp()
+	r := codec.NewReader(data)
+	m.view = r.Uvarint()
+	for n := range m.servers {
+		s := &m.servers[n]
+		was := s.epoch
+		s.status, s.epoch, s.joins = status(r.Uint8()), r.Uvarint(), int(r.Uvarint())
+		s.reportedIn, s.proposedIn = 0, 0
+		if s.epoch != was {
+			// What this node holds of the server was decided on meanwhile.
+			clear(s.reports)
+			m.r.functors.clear(geo.NodeID(n))
+			if geo.NodeID(n) == m.r.self {
+				m.closedSelf(nil)
+			}
+		}
+		m.report(geo.NodeID(n))
+	}
+	m.endSponsorship()
+	m.r.caughtUp()
+}
 
 // giveUp ends the service of a server that lacks what others have forgotten. Its clients are answered.
 func (r *Replica) giveUp() {
 	r.behind = true
-	r.functors.invisible = nil
+	r.functors.invisible, r.writes.waiting = nil, nil
 	ids := make([]txn.ID, 0, len(r.unanswered))
 	for id := range r.unanswered {
 		ids = append(ids, id)
