@@ -241,10 +241,15 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 }
 
 // inView takes a message whose meaning depends on the sender's view of who is active, once this node has come that far.
+// Of gossip that nothing was written in between only the last is held: it says all that the others do.
 func (r *Replica) inView(from geo.NodeID, m protocol.Message, view uint64) {
 	p := &r.watermarks.peers[from]
-	if view > r.membership.view || len(p.held) > 0 {
-		p.held = append(p.held, m)
+	if last := len(p.held) - 1; view > r.membership.view || last >= 0 {
+		if last >= 0 && m.Kind() == kindGossip && p.held[last].Kind() == kindGossip {
+			p.held[last] = m
+		} else {
+			p.held = append(p.held, m)
+		}
 		return
 	}
 	r.take(from, m)

@@ -199,6 +199,37 @@ func TestRestoredStores(t *testing.T) {
 	}
 }
 
+// A server that hears another one but not the group's leader, who has it given up, holds a bounded number of the messages
+// that are of a later view than its own.
+func TestHeldIsBounded(t *testing.T) {
+	replicas := map[geo.NodeID]*Replica{}
+	e := *Engine
+	e.New = func(c protocol.Config) protocol.Replica {
+		r := newReplica(c, none)
+		r.membership.keepBytes = 1000
+		replicas[c.Self] = r
+		return r
+	}
+	s, clients := newSim(t, simtest.ThreeRegions(1), &e, map[string]string{"failureTimeout": "500ms"})
+	s.At(time.Second, func() { s.Cut(0, 2) })
+	const written = 300
+	for i := range uint64(written) {
+		s.At(3*time.Second+time.Duration(i)*100*time.Millisecond, func() { clients[1].submit(100+i, "a1+1") })
+	}
+	early := 0
+	s.At(25*time.Second, func() { early = len(replicas[2].watermarks.peers[1].held) })
+	s.Run(40 * time.Second)
+	if st := replicas[0].membership.servers[2].status; st != abandoned {
+		t.Fatalf("the server that the leader does not hear has status %d, want %d", st, abandoned)
+	}
+	if len(clients[1].answers) != written {
+		t.Errorf("%d of %d transactions are answered", len(clients[1].answers), written)
+	}
+	if held := len(replicas[2].watermarks.peers[1].held); held == 0 || held != early || held > written {
+		t.Errorf("%d messages are held, after %d, want some, as many, and no more than %d", held, early, written)
+	}
+}
+
 // world is an environment that keeps answers and messages.
 type world struct {
 	now     time.Duration

@@ -83,8 +83,8 @@ func (r *Replica) clock() Timestamp {
 	return makeTimestamp(uint64(max(0, r.env.Now())/time.Microsecond), maxNode)
 }
 
-// issue writes a transaction to all replicas of the partitions that it touches, under a timestamp above all that this
-// server has promised, and above all watermarks that it has heard of.
+// issue writes a transaction to all replicas of the partitions that it touches, except those that were given up, under a
+// timestamp above all that this server has promised, and above all watermarks that it has heard of.
 func (w *writes) issue(t *txn.Transaction) {
 	r := w.r
 	if !r.membership.active(r.self) {
@@ -105,7 +105,7 @@ func (w *writes) issue(t *txn.Transaction) {
 	m := &Write{View: r.membership.view, Epoch: r.membership.servers[r.self].epoch, Functor: f}
 	for _, q := range own.partitions {
 		for _, n := range r.group[q] {
-			if n != r.self {
+			if n != r.self && r.membership.servers[n].status != abandoned {
 				r.env.Send(n, m)
 			}
 		}

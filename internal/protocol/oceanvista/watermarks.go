@@ -61,10 +61,10 @@ func (w *watermarks) tickLater() {
 
 func (w *watermarks) hear(n geo.NodeID) { w.peers[n].heard = w.r.env.Now() }
 
-// tick tells the others this server's watermarks.
+// tick tells the others this server's watermarks, except those that were given up.
 func (w *watermarks) tick() {
 	for n := range w.peers {
-		if p := &w.peers[n]; geo.NodeID(n) != w.r.self {
+		if p := &w.peers[n]; geo.NodeID(n) != w.r.self && w.r.membership.servers[n].status != abandoned {
 			if p.sent-p.arrived >= p.window && p.received == p.acknowledged {
 				w.heldBack++
 				continue
