@@ -5,7 +5,6 @@ import (
 	"container/heap"
 	"slices"
 
-	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
@@ -22,7 +21,7 @@ type functors struct {
 	// replicated is, by server, its second watermark: all replicas have all its functors up to there.
 	replicated []Timestamp
 	kept       int   // in recent
-	keptBytes  int64 // of their transactions
+	keptBytes  int64 // of them in a message
 
 	received int64
 }
@@ -73,7 +72,7 @@ func (s *functors) enter(f Functor) {
 	}
 	s.recent[f.Server()].Push(f)
 	s.kept++
-	s.keptBytes += int64(codec.SizeTransaction(f.T))
+	s.keptBytes += int64(f.size())
 }
 
 // collect forgets the functors of a server that all replicas have.
@@ -87,7 +86,7 @@ func (s *functors) collect(server geo.NodeID, up Timestamp) {
 // forget counts a functor out of recent.
 func (s *functors) forget(f Functor) {
 	s.kept--
-	s.keptBytes -= int64(codec.SizeTransaction(f.T))
+	s.keptBytes -= int64(f.size())
 }
 
 // decided takes the decision about a server's functors beyond those that all replicas have: the survivors, in the order

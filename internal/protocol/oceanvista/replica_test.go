@@ -14,6 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/sim/simtest"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/wire"
 )
 
 // client submits one transaction at a time.
@@ -227,6 +228,30 @@ func TestHeldIsBounded(t *testing.T) {
 	}
 	if held := len(replicas[2].watermarks.peers[1].held); held == 0 || held != early || held > written {
 		t.Errorf("%d messages are held, after %d, want some, as many, and no more than %d", held, early, written)
+	}
+}
+
+// What replicas keep at most of a lost server fits a frame, both what each reports and the decision, which has what is found
+// in any partition, with as much again for what is written until somebody is given up.
+func TestDecisionFitsFrame(t *testing.T) {
+	for _, partitions := range []int{1, 2, 4} {
+		topology, rows := simtest.ThreeRegions(partitions), store.NewHash()
+		simtest.Fill(topology, 4, 10, func(geo.NodeID) store.Store { return rows })
+		r := newReplica(protocol.Config{
+			Self: 0, Topology: topology, Params: protocoltest.Params(t, Engine, nil), Procedures: simtest.Procedures, Store: rows, Env: &world{},
+		}, none)
+		var kept []Functor
+		for us := range uint64(100) {
+			f := Functor{makeTimestamp(us+1, 1), simtest.Txn(txn.MakeID(1, us), "a1+5")}
+			r.functors.enter(f)
+			kept = append(kept, f)
+		}
+		if got, want := r.functors.keptBytes, int64(sizeFunctors(kept)-1); got != want {
+			t.Errorf("%d partitions: it counts %d bytes, and they have %d in a report", partitions, got, want)
+		}
+		if all := r.membership.keepBytes * int64(topology.Partitions); 2*all > wire.MaxFrame {
+			t.Errorf("%d partitions: a decision may have %d bytes, twice which a frame of %d does not hold", partitions, all, wire.MaxFrame)
+		}
 	}
 }
 

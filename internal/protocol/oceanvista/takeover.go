@@ -62,12 +62,17 @@ type membership struct {
 	suspected, survived, neverWritten, joined, terms int64
 }
 
-// keepBytes is how much a replica keeps for closed servers, and how much of the group's log a member.
-const keepBytes = 64 << 20
+const (
+	// decisionBytes is how much the replicas of all partitions together keep for closed servers. Less than a frame, so that
+	// a decision about all of it is a message that can be sent even if more is written until a server is given up.
+	decisionBytes = 16 << 20
+	// logBytes is how much of the group's log a member keeps.
+	logBytes = 64 << 20
+)
 
 func (m *membership) init(r *Replica, t *geo.Topology, p protocol.Params) {
 	timeout, longest := p.Duration("failureTimeout"), t.LongestRTT()
-	m.r, m.servers, m.keepBytes = r, make([]server, t.Nodes()), keepBytes
+	m.r, m.servers, m.keepBytes = r, make([]server, t.Nodes()), decisionBytes/int64(t.Partitions)
 	m.silence, m.interval = timeout+longest+2*p.Duration("gossip"), timeout/4
 	members := make([]geo.NodeID, t.Nodes())
 	for n := range members {
@@ -76,7 +81,7 @@ func (m *membership) init(r *Replica, t *geo.Topology, p protocol.Params) {
 	}
 	m.group = consensus.New(consensus.Config{
 		Self: r.self, Members: members, Preferred: 0, Env: r.env, TimerKind: groupTimer, Heartbeat: m.interval, Election: timeout + 2*longest,
-		KeepBytes: keepBytes, Apply: m.apply, Lead: m.lead, Snapshot: m.snapshot, Restore: m.restore,
+		KeepBytes: logBytes, Apply: m.apply, Lead: m.lead, Snapshot: m.snapshot, Restore: m.restore,
 	})
 }
 
