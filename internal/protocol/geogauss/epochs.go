@@ -281,8 +281,12 @@ func (e *epochs) requested(from geo.NodeID, m *Request) {
 	if s.passedOn == nil {
 		s.passedOn = make([]uint64, e.r.nodes)
 	}
+	after := max(m.After, s.passedOn[from])
+	if len(s.log) == 0 || s.log[0].After > after {
+		return // what comes first is forgotten, and the rest is of no use without it
+	}
 	for _, c := range s.log {
-		if c.Epoch > max(m.After, s.passedOn[from]) {
+		if c.Epoch > after {
 			e.passedOn++
 			s.passedOn[from] = c.Epoch
 			e.r.env.Send(from, c)
@@ -300,10 +304,28 @@ func (e *epochs) collect() {
 	}
 	for n := range e.servers {
 		s := &e.servers[n]
-		for len(s.log) > 0 && (s.log[0].Epoch <= low || e.kept > keepBytes && s.log[0].Epoch <= e.base) {
-			e.kept -= keptSize(s.log[0])
-			s.log[0] = nil
-			s.log = s.log[1:]
+		for len(s.log) > 0 && s.log[0].Epoch <= low {
+			e.forget(s)
 		}
 	}
+	for e.kept > keepBytes {
+		var oldest *server
+		for n := range e.servers {
+			s := &e.servers[n]
+			if len(s.log) > 0 && s.log[0].Epoch <= e.base && (oldest == nil || s.log[0].Epoch < oldest.log[0].Epoch) {
+				oldest = s
+			}
+		}
+		if oldest == nil {
+			return
+		}
+		e.forget(oldest)
+	}
+}
+
+// forget forgets the oldest of a server's epochs.
+func (e *epochs) forget(s *server) {
+	e.kept -= keptSize(s.log[0])
+	s.log[0] = nil
+	s.log = s.log[1:]
 }

@@ -1,0 +1,81 @@
+package geogauss
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// recorder is an environment in which no time passes, and which keeps what is sent.
+type recorder struct{ sent []protocol.Message }
+
+func (e *recorder) Now() time.Duration                    { return 0 }
+func (e *recorder) Send(_ geo.NodeID, m protocol.Message) { e.sent = append(e.sent, m) }
+func (e *recorder) After(time.Duration, protocol.Timer)   {}
+func (e *recorder) Reply(txn.Outcome)                     {}
+func (e *recorder) Rand() *rand.Rand                      { return rand.New(rand.NewPCG(1, 2)) }
+
+// newServer returns the first of three servers.
+func newServer(t *testing.T) (*Replica, *recorder) {
+	t.Helper()
+	p, errs := Engine.Resolve(nil)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	env := &recorder{}
+	return newReplica(protocol.Config{
+		Topology: simtest.ThreeRegions(1), Params: p, Procedures: simtest.Procedures, Store: Engine.NewStore(), Env: env,
+	}, none), env
+}
+
+// bulk is a write set of so many bytes.
+func bulk(bytes int) []*WriteSet {
+	return []*WriteSet{{ID: 1, Writes: []txn.WriteEntry{{Key: simtest.Key(1), Value: make([]byte, bytes)}}}}
+}
+
+// When there is too much to keep, the oldest epochs go, whosever they are.
+func TestOldestEpochsAreForgotten(t *testing.T) {
+	r, _ := newServer(t)
+	e := &r.epochs
+	sets := bulk(keepBytes / 7) // six fit
+	for epoch := uint64(1); epoch <= 4; epoch++ {
+		for n := range e.servers {
+			e.put(&Closed{Server: geo.NodeID(n), Epoch: epoch, After: epoch - 1, Sets: sets})
+		}
+	}
+	e.base = 4
+	e.collect()
+	for n := range e.servers {
+		if log := e.servers[n].log; len(log) != 2 || log[0].Epoch != 3 {
+			t.Errorf("%d epochs of server %d are kept", len(log), n)
+		}
+	}
+	if e.kept > keepBytes {
+		t.Errorf("%d bytes are kept, of %d", e.kept, keepBytes)
+	}
+}
+
+// Who lacks epochs that are forgotten is sent none that come after those: it could not put them in their place, and would
+// not get them when it asks again.
+func TestRequestsBehindForgottenEpochs(t *testing.T) {
+	r, env := newServer(t)
+	e := &r.epochs
+	for epoch := uint64(1); epoch <= 4; epoch++ {
+		e.put(&Closed{Server: 1, Epoch: epoch, After: epoch - 1})
+	}
+	e.servers[1].log = e.servers[1].log[2:]
+	for _, tc := range []struct {
+		after uint64
+		sent  int
+	}{{1, 0}, {2, 2}, {2, 0}} {
+		env.sent = nil
+		if e.requested(2, &Request{Server: 1, After: tc.after}); len(env.sent) != tc.sent {
+			t.Errorf("%d epochs are sent after epoch %d, want %d", len(env.sent), tc.after, tc.sent)
+		}
+	}
+}
