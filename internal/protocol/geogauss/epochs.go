@@ -215,6 +215,9 @@ func (e *epochs) next() (g segment, complete bool) {
 		}
 		g.end, g.view = min(g.end, c.Epoch), min(g.view, c.View)
 	}
+	if members == 0 && e.resume(first) {
+		return e.next()
+	}
 	if members == 0 || g.end == forever {
 		e.await(nobody)
 		return g, false
@@ -227,6 +230,25 @@ func (e *epochs) next() (g segment, complete bool) {
 	}
 	e.await(nobody)
 	return g, true
+}
+
+// resume moves the walk to the first view in which somebody counts, where nobody does: all members have left, and no end
+// of a member's can say that those know of it who have joined again. Since nobody counts before, nobody merges the epoch
+// before that view.
+func (e *epochs) resume(epoch uint64) bool {
+	view := uint64(forever)
+	for n := range e.servers {
+		for _, t := range e.servers[n].tenures {
+			if t.from > e.view && epoch <= t.last {
+				view = min(view, t.from)
+			}
+		}
+	}
+	if view == forever {
+		return false
+	}
+	e.view = view
+	return true
 }
 
 // await notes which server's epochs the walk lacks.

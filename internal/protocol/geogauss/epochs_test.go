@@ -79,3 +79,27 @@ func TestRequestsBehindForgottenEpochs(t *testing.T) {
 		}
 	}
 }
+
+// When all members have left and some have joined again, these count at once: no end of a member's can say so.
+func TestLastMemberLeaves(t *testing.T) {
+	r, _ := newServer(t)
+	e := &r.epochs
+	e.servers[0].tenures = []tenure{{0, 50}, {3, forever}}
+	e.servers[1].tenures = []tenure{{0, 60}, {5, forever}}
+	e.servers[2].tenures = []tenure{{0, 70}}
+	r.members.view = 6
+	e.frontier, e.base, e.view, e.baseView = 70, 70, 2, 2
+	for n, ended := range []uint64{50, 60, 70} {
+		e.servers[n].ended = ended
+	}
+	sets := []*WriteSet{{Epoch: 71, ID: 1}}
+	e.put(&Closed{Server: 0, Epoch: 71, After: 50, View: 6, Sets: sets})
+	e.put(&Closed{Server: 1, Epoch: 71, After: 60, View: 6})
+	e.walk()
+	if e.frontier != 71 || e.view != 6 || len(e.ready) != 1 || len(e.ready[0].sets) != 1 {
+		t.Errorf("the walk is at epoch %d in view %d, with %v", e.frontier, e.view, e.ready)
+	}
+	if !r.members.counts(0) || !r.members.counts(1) || r.members.counts(2) {
+		t.Error("the members are not those that have joined again")
+	}
+}
