@@ -265,6 +265,38 @@ func TestResetForgetsTrim(t *testing.T) {
 	}
 }
 
+// A store of newest versions keeps no others, tells of deletions until they are trimmed, and stays what it is when it is
+// reset.
+func TestNewest(t *testing.T) {
+	s, hot, gone := NewNewest(), txn.IntKey(0, 1), ordered(1, 2)
+	for range 2 {
+		for v := uint64(1); v <= 100; v++ {
+			s.Put(hot, Record{Value: fmt.Append(nil, v), Version: v, Writer: txn.ID(v)})
+			if v == 5 {
+				s.Put(gone, Record{Version: v, Writer: 5})
+				s.Delete(gone, v+1, 6)
+			}
+		}
+		s.each(func(l *versions) {
+			if len(l.older) > 0 {
+				t.Errorf("%v has %d older versions", l.key, len(l.older))
+			}
+		})
+		if rec, _ := s.Get(hot); string(rec.Value) != "100" || s.Newest(hot) != 100 || s.Len() != 1 {
+			t.Errorf("of %d rows one holds %v, of version %d", s.Len(), rec, s.Newest(hot))
+		}
+		s.Trim(5)
+		if _, found := s.Get(gone); found || s.Newest(gone) != 6 {
+			t.Errorf("the deleted row is there (%v), or of version %d, not 6", found, s.Newest(gone))
+		}
+		s.Trim(6)
+		if left := s.Newest(gone); left != 0 || s.replaced.Len() > 0 {
+			t.Errorf("the deletion by version %d is remembered, of %d", left, s.replaced.Len())
+		}
+		s.Reset(1)
+	}
+}
+
 func (m model) write(k txn.Key, v version) {
 	list := m[k]
 	if n := len(list); n > 0 && list[n-1].Version == v.Version {

@@ -21,6 +21,8 @@ type Versioned struct {
 	ops     uint64
 	// trimmed is the version that Trim was last told of.
 	trimmed uint64
+	// newest says that nobody reads versions before the last one.
+	newest bool
 	// replaced are the versions that took the place of others, in the order in which they were written.
 	replaced fifo.Queue[replacement]
 }
@@ -46,6 +48,14 @@ type replacement struct {
 
 // NewVersioned returns an empty store.
 func NewVersioned() *Versioned { return &Versioned{others: map[txn.Key]*versions{}} }
+
+// NewNewest returns an empty store that keeps the last version of each row alone. Newest tells of deletions, too, until they
+// are trimmed.
+func NewNewest() *Versioned {
+	s := NewVersioned()
+	s.newest = true
+	return s
+}
 
 func (s *Versioned) find(k txn.Key) (l *versions, found bool) {
 	if k.Ordered() {
@@ -191,7 +201,7 @@ func (s *Versioned) write(k txn.Key, v version) {
 		}
 		return
 	}
-	if v.Version > last.Version {
+	if v.Version > last.Version && !s.newest {
 		l.older = append(l.older, last)
 	}
 	if len(l.older) > 0 || v.deleted {
@@ -236,7 +246,7 @@ func (s *Versioned) Trim(v uint64) {
 // Reset implements Store. What Trim was told of is forgotten, unless it is Newest.
 func (s *Versioned) Reset(rows int) {
 	trimmed := s.trimmed
-	*s = Versioned{others: make(map[txn.Key]*versions, rows), ops: s.ops}
+	*s = Versioned{others: make(map[txn.Key]*versions, rows), ops: s.ops, newest: s.newest}
 	if trimmed == Newest {
 		s.trimmed = Newest
 	}

@@ -81,7 +81,7 @@ var Engine = &protocol.Engine{
 		},
 	},
 	Roles:     []string{RoleLeader},
-	NewStore:  func() store.Store { return store.NewVersioned() },
+	NewStore:  func() store.Store { return store.NewNewest() },
 	Survives:  survives,
 	Isolation: promises,
 	Place:     place,

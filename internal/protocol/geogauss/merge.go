@@ -59,7 +59,8 @@ func (v verdict) reason() string {
 }
 
 // keptSnapshots is how many epochs with write sets may be merged behind a transaction's snapshot before its own: for
-// so many it is known which rows they have changed or deleted. With epochs of 10 ms it takes 20 s at least.
+// so many it is known which rows they have deleted. What a row held before its last change nobody reads. With epochs of
+// 10 ms it takes 20 s at least.
 const keptSnapshots = 2000
 
 func (m *merge) init(r *Replica, p protocol.Params) {

@@ -88,7 +88,7 @@ func TestBeats(t *testing.T) {
 
 // A write set is out when a row of it was changed, or deleted, behind its snapshot, or its snapshot is too old to tell.
 func TestFirstCommitterWins(t *testing.T) {
-	rows := store.NewVersioned()
+	rows := store.NewNewest()
 	changed, gone, same := simtest.Key(1), simtest.Key(2), simtest.Key(3)
 	rows.Put(changed, store.Record{Version: 5})
 	rows.Put(gone, store.Record{Version: 4})
