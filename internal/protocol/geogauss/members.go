@@ -1,6 +1,7 @@
 package geogauss
 
 import (
+	"slices"
 	"time"
 
 	"github.com/geobench/geobench/internal/codec"
@@ -24,7 +25,9 @@ type members struct {
 	silence time.Duration
 	group   *consensus.Group
 	view    uint64
-	entries [][]byte // the changes that count, for snapshots
+	// changes are those that count, for snapshots, with the epochs that are not merged here. laden says that there are some.
+	changes []*Change
+	laden   bool
 	// redeclare says that a view has begun: what was declared complete before does not count.
 	redeclare bool
 
@@ -51,6 +54,10 @@ type round struct {
 // fetchAfter is how much longer than the longest round trip a server waits for an epoch before it asks another one for
 // it.
 const fetchAfter = 10 * time.Millisecond
+
+// maxCarried bounds the write sets that a change carries, in bytes, so that it fits into a frame of the network, beside
+// others in a snapshot.
+const maxCarried = 16 << 20
 
 func (m *members) init(r *Replica, p protocol.Params) {
 	heartbeat := p.Duration("heartbeat")
@@ -247,13 +254,23 @@ func (m *members) propose() {
 		m.r.env.Send(holder, &Request{q.server, s.ended})
 		return
 	}
-	c := &Change{View: m.view, Server: q.server, Last: last}
-	for _, epoch := range s.log {
-		if epoch.Epoch > m.r.epochs.base && epoch.Epoch <= last {
-			c.Epochs = append(c.Epochs, epoch)
+	m.group.Propose(m.departure(q.server, last).append())
+}
+
+// departure returns the change by which a server leaves, with the last of its epochs.
+func (m *members) departure(n geo.NodeID, last uint64) *Change {
+	c := &Change{View: m.view, Server: n, Last: last}
+	carried := 0
+	for _, epoch := range m.r.epochs.servers[n].log {
+		if epoch.Epoch <= m.r.epochs.base || epoch.Epoch > last {
+			continue
 		}
+		if carried += epoch.Size(); carried > maxCarried {
+			break // who lacks the rest asks for it
+		}
+		c.Epochs = append(c.Epochs, epoch)
 	}
-	m.group.Propose(c.append())
+	return c
 }
 
 // rejoin takes a server's wish to be a member again.
@@ -271,7 +288,6 @@ func (m *members) apply(entry []byte) {
 		return
 	}
 	m.view++
-	m.entries = append(m.entries, entry)
 	m.redeclare = true
 	m.round = round{server: nobody}
 	e := &m.r.epochs
@@ -290,17 +306,31 @@ func (m *members) apply(entry []byte) {
 			e.put(epoch)
 		}
 	}
+	m.changes, m.laden = append(m.changes, c), true
+	m.forget()
 	for n := range e.servers {
 		e.servers[n].limited = false
 	}
 	e.rewind()
 }
 
+// forget forgets the epochs of changes that are merged here. Servers that have not merged them have them or ask for them.
+func (m *members) forget() {
+	if !m.laden {
+		return
+	}
+	m.laden = false
+	for _, c := range m.changes {
+		c.Epochs = slices.DeleteFunc(c.Epochs, func(epoch *Closed) bool { return epoch.Epoch <= m.r.epochs.base })
+		m.laden = m.laden || len(c.Epochs) > 0
+	}
+}
+
 // snapshot returns all changes.
 func (m *members) snapshot() []byte {
-	b := codec.AppendUvarint(nil, uint64(len(m.entries)))
-	for _, entry := range m.entries {
-		b = codec.AppendBytes(b, entry)
+	b := codec.AppendUvarint(nil, uint64(len(m.changes)))
+	for _, c := range m.changes {
+		b = codec.AppendBytes(b, c.append())
 	}
 	return b
 }

@@ -84,6 +84,7 @@ func (m *merge) advance() {
 		m.r.local.settle(g.end)
 		e.base, e.baseView = g.end, g.view
 		e.collect()
+		m.r.members.forget()
 	}
 }
 
