@@ -124,6 +124,10 @@ func TestEveryEngine(t *testing.T) {
 func (c *cluster) agreement(t *testing.T, engine, name string) {
 	t.Helper()
 	manifest := database(engine) + separator + runOn(engine, name, 10, "2s", "10s")
+	if engine == "oceanvista" {
+		// Its transactions wait for all others, so the clients of closed loops fall into step, or do not: 105 to 145 ms.
+		manifest = strings.ReplaceAll(manifest, "clientsPerRegion: 10,", "arrival: Poisson, ratePerSecond: 200, clientsPerRegion: 1000,")
+	}
 	c.apply(t, manifest)
 	r := c.awaitEnd(t, name, 4*time.Minute)
 	c.mustPass(t, r)
@@ -141,7 +145,7 @@ func (c *cluster) agreement(t *testing.T, engine, name string) {
 		}
 		documents[command] = d
 	}
-	t.Logf("%s, p50 by region, 10 clients per region\n%-16s %10s %10s %10s", engine, "region", "simulate", "run", "cluster")
+	t.Logf("%s, p50 by region\n%-16s %10s %10s %10s", engine, "region", "simulate", "run", "cluster")
 	for i, region := range real.Regions {
 		p50 := func(where string) float64 {
 			return float64(documents[where].Regions[i].LatencyMicroseconds.P50) / 1000
