@@ -46,6 +46,15 @@ func (t *Topology) Whole(members ...NodeID) Layout {
 	return Layout{Topology: t, whole: true, placement: t.Placement(), groups: []Group{{members, members[0]}}}
 }
 
+// WholeEverywhere returns the layout with all rows in one shard, of which every node has a copy.
+func (t *Topology) WholeEverywhere() Layout {
+	all := make([]NodeID, t.Nodes())
+	for n := range all {
+		all[n] = NodeID(n)
+	}
+	return t.Whole(all...)
+}
+
 // Full returns the layout with all rows in every region.
 func (t *Topology) Full() Layout {
 	l := Layout{Topology: t, placement: t.Placement(), groups: make([]Group, t.Partitions)}

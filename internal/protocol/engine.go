@@ -56,6 +56,13 @@ type Engine struct {
 	Law func(t *geo.Topology, p Params, c geo.Region, homes []geo.Region) time.Duration
 }
 
+// Variant returns an engine of another name that is this one but for its replicas.
+func (e *Engine) Variant(name string, replica func(Config) Replica) *Engine {
+	v := *e
+	v.Name, v.New = name, replica
+	return &v
+}
+
 // Survival is what a database may lose for good without losing anything that was answered: the rest goes on.
 type Survival struct {
 	// Regions may be lost with all their nodes, Most of them together.

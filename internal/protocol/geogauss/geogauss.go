@@ -84,7 +84,7 @@ var Engine = &protocol.Engine{
 	NewStore:  func() store.Store { return store.NewNewest() },
 	Survives:  survives,
 	Isolation: promises,
-	Place:     place,
+	Place:     func(t *geo.Topology, _ protocol.Params) geo.Layout { return t.WholeEverywhere() },
 	New:       func(c protocol.Config) protocol.Replica { return newReplica(c, none) },
 	Decode:    decode,
 	Law:       law,
@@ -92,15 +92,6 @@ var Engine = &protocol.Engine{
 
 // RoleLeader is the role of the server that decides who is a member, as the leader of a Raft group.
 const RoleLeader = "leader"
-
-// place is Engine.Place: every node holds everything.
-func place(t *geo.Topology, _ protocol.Params) geo.Layout {
-	all := make([]geo.NodeID, t.Nodes())
-	for n := range all {
-		all[n] = geo.NodeID(n)
-	}
-	return t.Whole(all...)
-}
 
 // promises is Engine.Isolation. A snapshot is the end of some epoch, and what only reads may see an older one at one
 // server than at another, so no order in time is promised.

@@ -33,8 +33,5 @@ var (
 )
 
 func mistaken(name string, m mistake) *protocol.Engine {
-	e := *Engine
-	e.Name = name
-	e.New = func(c protocol.Config) protocol.Replica { return newReplica(c, m) }
-	return &e
+	return Engine.Variant(name, func(c protocol.Config) protocol.Replica { return newReplica(c, m) })
 }

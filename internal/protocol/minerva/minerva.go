@@ -121,7 +121,7 @@ var Engine = &protocol.Engine{
 	Roles:     []string{RoleCoordinator},
 	Survives:  survives,
 	Isolation: promises,
-	Place:     place,
+	Place:     func(t *geo.Topology, _ protocol.Params) geo.Layout { return t.WholeEverywhere() },
 	New:       func(c protocol.Config) protocol.Replica { return newReplica(c, none) },
 	Decode:    decode,
 	Law:       law,
@@ -129,15 +129,6 @@ var Engine = &protocol.Engine{
 
 // RoleCoordinator is the role of the replica that proposes cuts.
 const RoleCoordinator = "coordinator"
-
-// place is Engine.Place: every node holds everything.
-func place(t *geo.Topology, _ protocol.Params) geo.Layout {
-	all := make([]geo.NodeID, t.Nodes())
-	for n := range all {
-		all[n] = geo.NodeID(n)
-	}
-	return t.Whole(all...)
-}
 
 // promises is Engine.Isolation. Epochs are committed in one order, and a transaction is in a later one than all that
 // were answered before it was sent. A snapshot is the end of some epoch.
