@@ -79,6 +79,13 @@ type ExperimentSpec struct {
 	// +optional
 	Claims []Claim `json:"claims,omitempty"`
 
+	// Tables put figures of all databases side by side.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Tables []Table `json:"tables,omitempty"`
+
 	// Gate says what a cluster holds the experiment to besides runs that work and claims that can be judged: with Claims it has failed
 	// when a claim does not hold. Unset, a claim that differs is a finding, and the experiment is as good as any other.
 	// +optional
@@ -260,6 +267,41 @@ type Claim struct {
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Measured string `json:"measured,omitempty"`
+}
+
+// Table has a row for each database.
+type Table struct {
+	// Name of the table, for files.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +required
+	Name string `json:"name"`
+	// Title says what the table shows.
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	Title string `json:"title,omitempty"`
+	// Columns behind the one with the databases' names.
+	// +listType=map
+	// +listMapKey=title
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=24
+	// +required
+	Columns []TableColumn `json:"columns"`
+}
+
+// TableColumn is a figure, or words, of each database.
+type TableColumn struct {
+	// Title of the column, with the unit.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +required
+	Title string `json:"title"`
+	// Value is an expression in the language of claims, in which system is the name of the row's database.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +required
+	Value string `json:"value"`
 }
 
 // Conditions of an Experiment, besides ConditionAccepted and ConditionCompleted.

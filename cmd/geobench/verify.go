@@ -119,7 +119,7 @@ Exit codes: 0 every claim holds; 1 a claim differs or has no result, or a run fa
 	f.BoolVar(&realTime, "run", false, "run in real time in this process, one run after the other")
 	f.StringVarP(&format, "output", "o", "table", "`format` on standard output: "+strings.Join(verifyFormats, ", "))
 	f.StringVar(&results, "results", "", "keep one result document per run in `DIR` (default: results in --out's folder, else geobench/results in the user's cache)")
-	f.StringVar(&out, "out", "", "write plots (SVG and PNG) and report.json into `DIR`")
+	f.StringVar(&out, "out", "", "write plots (SVG and PNG), tables (Markdown) and report.json into `DIR`")
 	f.IntVar(&parallel, "parallel", 0, "`number` of simulations at the same time (0: one per CPU); it changes no result")
 	f.BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(verifyFormats, cobra.ShellCompDirectiveNoFileComp))
@@ -149,6 +149,13 @@ func writeReport(folder string, report *experiment.Report, experiments []*experi
 	for _, e := range experiments {
 		if _, err := plot.Draw(e, played, folder); err != nil {
 			return fmt.Errorf("plots of experiment %s: %w", e.Name, err)
+		}
+	}
+	for _, e := range report.Experiments {
+		for _, t := range e.Tables {
+			if err := os.WriteFile(filepath.Join(folder, e.Name+"-"+t.Name+".md"), []byte(t.Markdown(report.Simulated)), 0o644); err != nil { //nolint:gosec // as the plots
+				return err
+			}
 		}
 	}
 	return result.WriteJSON(filepath.Join(folder, "report.json"), report)

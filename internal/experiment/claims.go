@@ -105,6 +105,8 @@ type board struct {
 	results *Results
 	// wrong is the first thing asked for that the experiment has not. CEL forgets errors of sides that do not matter.
 	wrong *lookupError
+	// rows says that expressions are of tables, whose rows are systems.
+	rows bool
 }
 
 func dryBoard(e *Experiment) *board { return &board{Experiment: e} }
@@ -151,8 +153,20 @@ func (b *board) check(text string, claim bool) error {
 	if t := compiled.OutputType(); claim && !t.IsExactType(types.BoolType) && !t.IsExactType(types.DynType) {
 		return fmt.Errorf("is of type %s: a claim must be true or false, for example max(tput('a')) <= 1.1 * min(tput('a'))", t)
 	}
-	// Literal arguments are looked at wherever they stand; the trial finds the others, on the way that it takes.
-	var wrong error
+	if err := b.checkLiterals(compiled); err != nil {
+		return err
+	}
+	if _, _, err = b.evaluate(text); b.wrong != nil {
+		return b.wrong
+	}
+	if err != nil && strings.Contains(err.Error(), "index out of bounds") {
+		return err
+	}
+	return nil
+}
+
+// checkLiterals looks at literal arguments wherever they stand; a trial finds the others, on the way that it takes.
+func (b *board) checkLiterals(compiled *cel.Ast) (wrong error) {
 	ast.PreOrderVisit(compiled.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() != ast.CallKind || wrong != nil {
 			return
@@ -163,16 +177,7 @@ func (b *board) check(text string, claim bool) error {
 		}
 		wrong = f.check(b, e.AsCall().Args())
 	}))
-	if wrong != nil {
-		return wrong
-	}
-	if _, _, err = b.evaluate(text); b.wrong != nil {
-		return b.wrong
-	}
-	if err != nil && strings.Contains(err.Error(), "index out of bounds") {
-		return err
-	}
-	return nil
+	return wrong
 }
 
 // mostCost bounds the evaluation of an expression, which takes some milliseconds unless it has loops within loops: whoever may write an
@@ -418,7 +423,7 @@ func (b *board) one(q query) (float64, error) {
 			return 0, err
 		}
 		p := b.points(q.system, fixed)[0]
-		if why := catalog.Never(*p.workload, q.scope.typ); why != "" {
+		if why := catalog.Never(p.manifests.Run.Spec.Workload, q.scope.typ); why != "" {
 			return 0, lookupf("no transaction of type %s runs at %s: %s", q.scope.typ, p.Label, why)
 		}
 	}
@@ -428,7 +433,7 @@ func (b *board) one(q query) (float64, error) {
 func (b *board) regions(system string) []string {
 	for _, p := range b.Points {
 		if p.System == system {
-			return p.regions
+			return p.manifests.Database.Spec.RegionNames()
 		}
 	}
 	return nil
@@ -511,6 +516,9 @@ func (b *board) language() (*cel.Env, error) {
 	}
 	for i := range functions {
 		options = append(options, functions[i].declare(b))
+	}
+	if b.rows {
+		options = append(options, cel.Variable("system", cel.StringType))
 	}
 	return cel.NewCustomEnv(options...)
 }

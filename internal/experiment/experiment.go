@@ -68,9 +68,8 @@ type Point struct {
 	// Runs are the repetitions. There are none as long as a search has not found the rate.
 	Runs []*Run
 
-	regions []string
-	// workload is that of the runs.
-	workload *v1alpha1.Workload
+	// manifests are those of a run of the point.
+	manifests *Run
 	// prober makes the runs, at a rate that is a share, in percent, of the peak that the search of peak finds: prober's
 	// own, but for points that share another one's peak. missing says why there are no runs.
 	prober  *prober
@@ -101,7 +100,7 @@ func (r *Run) Hash() string { return r.hash }
 func New(b *manifest.Bundle, object *v1alpha1.Experiment, a check.Abilities) (*Experiment, error) {
 	e := &Experiment{Name: object.Name, Claims: object.Spec.Claims, source: b.Source("Experiment", object.Name), object: object}
 	x := &expansion{Experiment: e, bundle: b, abilities: a, taken: map[string]bool{}}
-	for _, step := range []func(){x.systems, x.parameters, x.size, x.expand, x.names, x.claims} {
+	for _, step := range []func(){x.systems, x.parameters, x.size, x.expand, x.names, x.claims, x.tables} {
 		if step(); len(x.problems) > 0 {
 			return nil, x.problems
 		}
@@ -406,7 +405,7 @@ func (x *expansion) point(run []byte, database int, indices []int) ([]*Point, ma
 		}
 		point.Runs = append(point.Runs, made)
 	}
-	point.regions, point.workload = point.Runs[0].Database.Spec.RegionNames(), &point.Runs[0].Run.Spec.Workload
+	point.manifests = point.Runs[0]
 	return []*Point{point}, nil, 0, nil
 }
 
@@ -442,8 +441,8 @@ func (x *expansion) searched(point *Point, db, run map[string]any, seed int64) (
 	var points []*Point
 	for _, percent := range search.PeakPercents {
 		points = append(points, &Point{System: point.System, Values: append(slices.Clone(point.Values), intstr.FromInt32(percent)),
-			Label:   fmt.Sprintf("%s %s=%d", point.Label, ShareName, percent),
-			regions: checked.Database.Spec.RegionNames(), workload: &checked.Run.Spec.Workload, prober: p, share: percent})
+			Label:     fmt.Sprintf("%s %s=%d", point.Label, ShareName, percent),
+			manifests: checked, prober: p, share: percent})
 	}
 	return points, nil
 }
@@ -622,7 +621,7 @@ func (e *Experiment) types(systems ...string) []string {
 		if len(systems) > 0 && !slices.Contains(systems, p.System) {
 			continue
 		}
-		for _, t := range catalog.TypesOf(*p.workload) {
+		for _, t := range catalog.TypesOf(p.manifests.Run.Spec.Workload) {
 			if !slices.Contains(types, t) {
 				types = append(types, t)
 			}

@@ -234,6 +234,11 @@ func TestBadInput(t *testing.T) {
 		"unknown figure":                 {replaced(t, claim, measured("max(series('speed', 'near')) > 1.0")), "spec.claims[0].expression", "there is no figure speed"},
 		"index behind the end":           {replaced(t, claim, measured("tput('near')[2] > 1.0")), "spec.claims[0].expression", "index out of bounds"},
 		"measured that does not compile": {replaced(t, claim, claim+", measured: \"tput('nowhere')\""), "spec.claims[0].measured", "no system is called nowhere"},
+		"table of what there is not":     {small + table("txn/s", "tput('nowhere', 2)"), "spec.tables[0].columns[0].value", "table t, column \"txn/s\": no system is called nowhere"},
+		"table of an unknown region":     {small + table("p50", "max(p50In('c', system))"), "spec.tables[0].columns[0].value", "no region of near is called c"},
+		"table that does not compile":    {small + table("p50", "max(p50(sistem))"), "spec.tables[0].columns[0].value", "nothing is called sistem; did you mean system?"},
+		"tables that take too long": {small + endless(), "spec.tables[0].columns[6].value", "more than 10000000 steps together"},
+		"row's system in a claim":        {replaced(t, claim, measured("max(tput(system)) > 1.0")), "spec.claims[0].expression", "nothing is called system"},
 		"one value for two parameters": {replaced(t, sweepLine, sweepLine+"\n    - {path: spec.seed, values: [1, 2]}", claim, measured("tput('near', 2) > 1.0")),
 			"spec.claims[0].expression", "name them, as {'clientsPerRegion': 2}"},
 		"one parameter of two": {replaced(t, sweepLine, sweepLine+"\n    - {path: spec.seed, values: [1, 2]}", claim, measured("tput('near', {'seed': 2}) > 1.0")),
@@ -367,6 +372,58 @@ func TestClaimsOfFaultsAndCounters(t *testing.T) {
 				t.Errorf("%s: %s: %s (%s) measured %q", where, expression, f.Answer(), f.Error, f.Measured)
 			}
 		}
+	}
+}
+
+// table is a table of one column, to follow small.
+func table(title, value string) string {
+	return fmt.Sprintf("  tables: [{name: t, title: side by side, columns: [{title: %q, value: %q}]}]\n", title, value)
+}
+
+// endless is a table, to follow small, that whoever writes it could keep the operator busy with.
+func endless() string {
+	loop := "1 == 1"
+	for i := range 3 {
+		loop = fmt.Sprintf("[%s].all(x%d, %s)", strings.TrimSuffix(strings.Repeat("1,", 55), ","), i, loop)
+	}
+	text := "  tables:\n    - name: t\n      columns:\n"
+	for i := range 24 {
+		text += fmt.Sprintf("        - {title: c%d, value: %q}\n", i, loop)
+	}
+	return text
+}
+
+// TestTables: a row for each database; a cell that has no result says why.
+func TestTables(t *testing.T) {
+	for name, tc := range map[string]struct {
+		value, near, far, missing string
+	}{
+		"a number":      {"tput(system, 4)", "2000", "", "far, x: it broke"},
+		"words":         {"text(tput(system, 2)) + ' of ' + text(max(tput('near')))", "1000 of 2000", "500 of 2000", ""},
+		"of the engine": {"isolation(system) + ', ' + survives(system)", "strict-serializable, b, but for what is on its way", "strict-serializable, no region", ""},
+		"of a region":   {"p50In('b', system, 2)", "2", "1", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := mustRead(t, small+table("x", tc.value))
+			full := invented(e, 1000, 2000, 500, 2500)
+			full.Add(e.Points[3].Runs[0], nil, errors.New("it broke"))
+			report := experiment.NewReport([]*experiment.Experiment{e}, full)
+			d := report.Experiments[0].Tables[0]
+			want := []experiment.TableRow{{System: "near", Cells: []string{tc.near}}, {System: "far", Cells: []string{tc.far}}}
+			if diff := cmp.Diff(want, d.Rows); diff != "" || strings.Join(d.Missing, "\n") != tc.missing {
+				t.Errorf("rows (-want +got):\n%s\nmissing %q, want %q", diff, d.Missing, tc.missing)
+			}
+			var shown strings.Builder
+			if err := report.Table(&shown); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(shown.String(), "table small: t: side by side\n  system  x\n  near    "+tc.near+"\n") {
+				t.Errorf("the table is not shown:\n%s", shown.String())
+			}
+			if want := "side by side (simulated)\n\n| system | x |\n|---|---|\n| near | " + tc.near + " |\n"; !strings.HasPrefix(d.Markdown(true), want) {
+				t.Errorf("the page has\n%s\nand not\n%s", d.Markdown(true), want)
+			}
+		})
 	}
 }
 

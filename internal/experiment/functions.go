@@ -10,6 +10,8 @@ import (
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
+
+	"github.com/geobench/geobench/internal/plan"
 )
 
 // function is a helper that claims can call.
@@ -48,10 +50,10 @@ var (
 	number     = cel.DoubleType
 )
 
-var functions = append(figureFunctions(), listFunctions()...)
+var functions = slices.Concat(figureFunctions(), listFunctions(), promiseFunctions())
 
 func functionNames() []string {
-	names := []string{"systems"}
+	names := []string{"systems", "system"}
 	for _, f := range functions {
 		names = append(names, f.name)
 	}
@@ -189,6 +191,25 @@ func literal(e ast.Expr) (ref.Val, bool) {
 		return types.NewRefValMap(types.DefaultTypeAdapter, m), true
 	}
 	return nil, false
+}
+
+// promiseFunctions say what systems promise.
+func promiseFunctions() []function {
+	about := func(name string, of func(*plan.Plan) string) function {
+		f := function{name: name, overloads: []overload{{name + "_system", []*cel.Type{text}, text, func(b *board, args []ref.Val) (any, error) {
+			p, err := b.plan(str(args[0]))
+			if err != nil {
+				return nil, err
+			}
+			return of(p), nil
+		}}}}
+		f.check = checkLiterals(f.overloads)
+		return f
+	}
+	return []function{
+		about("isolation", func(p *plan.Plan) string { return p.Engine.Promises(p.Params).String() }),
+		about("survives", func(p *plan.Plan) string { return p.Engine.Survival(&p.Topology, p.Params).Describe(&p.Topology) }),
+	}
 }
 
 func str(v ref.Val) string { s, _ := v.Value().(string); return s }

@@ -50,6 +50,7 @@ type PointsSummary struct {
 	Points     []PointData `json:"points"`
 	// Searches are those of the rates of points, in the order of these.
 	Searches []SearchData `json:"searches,omitempty"`
+	Tables   []TableData  `json:"tables,omitempty"`
 	// Spec is the manifest's, with defaults filled in.
 	Spec *v1alpha1.ExperimentSpec `json:"spec,omitempty"`
 }
@@ -132,6 +133,7 @@ func NewReport(experiments []*Experiment, r *Results) *Report {
 				out.look(e, run, r)
 			}
 		}
+		s.Tables = e.Tables(r)
 		out.Experiments = append(out.Experiments, s)
 	}
 	return out
@@ -382,6 +384,9 @@ func (out *Report) Table(w io.Writer) error {
 		}
 	}
 	for _, e := range out.Experiments {
+		for i := range e.Tables {
+			e.Tables[i].write(b, e.Name)
+		}
 		for i := range e.Searches {
 			e.Searches[i].write(b, e.Name)
 		}

@@ -73,6 +73,28 @@ type Survival struct {
 	InFlight bool
 }
 
+// Describe says it in words, for example "1 of 3 regions".
+func (s Survival) Describe(t *geo.Topology) string {
+	if s.Most == 0 || len(s.Regions) == 0 {
+		return "no region"
+	}
+	names := make([]string, len(s.Regions))
+	for i, r := range s.Regions {
+		names[i] = t.Regions[r]
+	}
+	text := strings.Join(names, ", ")
+	switch {
+	case len(s.Regions) == len(t.Regions):
+		text = fmt.Sprintf("%d of %d regions", s.Most, len(t.Regions))
+	case len(s.Regions) > s.Most:
+		text = fmt.Sprintf("%d of %s", s.Most, text)
+	}
+	if !s.InFlight {
+		text += ", but for what is on its way"
+	}
+	return text
+}
+
 // AnyRegions is the survival of any regions, if the others are a majority.
 func AnyRegions(t *geo.Topology, inFlight bool) Survival {
 	s := Survival{Most: (len(t.Regions) - 1) / 2, InFlight: inFlight}

@@ -26,11 +26,22 @@ type Sweep struct {
 	Facts    []fact
 	// Manifest of the experiment; empty where the report has none.
 	Manifest string
+	// Tables of the experiment.
+	Tables []Table
 	// Searches for the rates of points.
 	Searches []Search
 	// Claims of the experiment, and its figures with the claims that are about them.
 	Claims  []Claim
 	Figures []*Figure
+}
+
+// Table is a table of an experiment.
+type Table struct {
+	Heading string
+	Columns []string
+	Rows    [][]string
+	// Missing says why cells are empty.
+	Missing []string
 }
 
 // Search is what the search for a peak has found, and its probes as a table.
@@ -76,6 +87,11 @@ func sweeps(r *experiment.Report) []Sweep {
 			if text, err := yaml.Marshal(e.Spec); err == nil {
 				s.Manifest = string(text)
 			}
+		}
+		for k := range e.Tables {
+			d := &e.Tables[k]
+			lines := d.Lines()
+			s.Tables = append(s.Tables, Table{Heading: d.Heading(), Columns: lines[0], Rows: lines[1:], Missing: d.Missing})
 		}
 		for k := range e.Searches {
 			d := &e.Searches[k]

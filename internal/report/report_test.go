@@ -135,6 +135,8 @@ func swept() *experiment.Report {
 		},
 		Doubtful: []string{"skew: slog hot=99: Invalid"},
 		Experiments: []experiment.PointsSummary{{Name: "skew", Systems: []string{"calvin", "slog"}, Parameters: []string{"hot"},
+			Tables: []experiment.TableData{{Name: "peaks", Title: "how high they are", Columns: []string{"txn/s"},
+				Rows: []experiment.TableRow{{System: "calvin", Cells: []string{"4711"}}, {System: "slog", Cells: []string{""}}}, Missing: []string{"slog, txn/s: it broke"}}},
 			Searches: []experiment.SearchData{{Label: "calvin hot=99", Reason: "Found", Message: "1200/s is kept", PeakRatePerSecond: 1200,
 				Probes: []experiment.ProbeData{{RatePerSecond: 1260, Seed: 2, Says: "misses", Why: "p99 is too long", ThroughputPerSecond: 2500, P99Microseconds: 123_000}}}}}},
 	}
@@ -174,6 +176,7 @@ func TestPageHoldsWhatAReaderNeeds(t *testing.T) {
 		">Passed<", ">simulated<", "What was run", "Manifest: BenchmarkRun", "Manifest: GeoDatabase", "Manifest: NetworkProfile", "Seed", "Version",
 		"Round-trip times, declared and measured", "Latency by transaction and region", "Throughput over time", "Bytes sent between regions",
 		"Cost of a million transactions", "Operations on keys per node", "Data per node", "Checks and objectives", "Repetitions", "networkPartition", "it never began", "gone for good: a/0/0", "What the faults did",
+		"peaks: how high they are", "<td>calvin</td><td>4711</td>", "<td>slog</td><td>-</td>", "slog, txn/s: it broke",
 		"Searches for the peak", "Found: 1200/s is kept", "<td>1260</td><td>2</td><td>misses</td><td>2500</td><td>-</td><td>123 ms</td><td>p99 is too long</td>",
 		"calvin is faster", "skew: slog hot=99: Invalid", "run (2)", "All runs",
 	} {
