@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/engines"
@@ -78,11 +79,21 @@ func On(ctx context.Context, p *plan.Plan, db target.Database, report Report) (*
 	if err != nil {
 		return nil, err
 	}
+	told := time.Now()
+	data.Progress = func(rows int64) {
+		if now := time.Now(); now.Sub(told) >= reportEvery {
+			told = now
+			report(Progress{Stage: fmt.Sprintf("loading the data: %d rows", rows)})
+		}
+	}
 	if err := db.Load(ctx, data); err != nil {
 		return nil, err
 	}
 	m := measurement{facts: judge.Facts{Plan: p}, db: db, report: report, live: newLive(p, nil)}
 	m.facts.Emulation, m.facts.Target = "None", &result.Target{}
+	if described, ok := db.(target.Described); ok {
+		*m.facts.Target = described.Describe()
+	}
 	if level := p.Engine.Promises(p.Params); level != 0 {
 		m.facts.Target.Promises = level.String()
 	}

@@ -96,13 +96,40 @@ type Target struct {
 	// ConnectionsPerRegion is how many transactions the clients of a region run at the same time; the others wait, which is part of
 	// their latency. 0 where nothing bounds them.
 	ConnectionsPerRegion int `json:"connectionsPerRegion,omitempty"`
+	// Server is what the database calls itself, with its version, and Isolation its own word for the level of all transactions. Both
+	// are empty where it does not tell.
+	Server    string `json:"server,omitempty"`
+	Isolation string `json:"isolation,omitempty"`
+	// Endpoints are what the clients of each region talk to.
+	Endpoints []TargetEndpoint `json:"endpoints,omitempty"`
+}
+
+// TargetEndpoint is what the clients of a region talk to.
+type TargetEndpoint struct {
+	Region string `json:"region"`
+	// RTTMicroseconds is the median round trip of a question that needs no work, measured before the run.
+	RTTMicroseconds int64 `json:"rttMicroseconds"`
 }
 
 // String says it in words.
 func (t *Target) String() string {
 	s := "promises " + cmp.Or(t.Promises, "nothing of histories")
+	if t.Isolation != "" {
+		s += " at its level " + t.Isolation
+	}
 	if t.ConnectionsPerRegion > 0 {
 		s += fmt.Sprintf(", over %d connections per region", t.ConnectionsPerRegion)
+	}
+	if t.Server != "" {
+		s += ": " + t.Server
+	}
+	for i, e := range t.Endpoints {
+		if i == 0 {
+			s += "; round trips"
+		} else {
+			s += ","
+		}
+		s += fmt.Sprintf(" %s %.3g ms", e.Region, float64(e.RTTMicroseconds)/1000)
 	}
 	return s
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/workload"
 )
 
@@ -40,6 +41,13 @@ type Dataset struct {
 	// Traced says that the run records a history, so that procedures keep versions in the rows (package history), which
 	// audits leave out.
 	Traced bool
+	// Progress, if not nil, is called now and then while rows are loaded, with how many there are so far.
+	Progress func(rows int64)
+}
+
+// Described is a Database that tells what it is: its server, isolation and endpoints, for the result.
+type Described interface {
+	Describe() result.Target
 }
 
 // Activity is what goes on in a database.

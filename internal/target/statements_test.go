@@ -3,6 +3,7 @@ package target_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -369,7 +370,7 @@ func TestADocumentTellsOfItsTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (result.Target{Promises: isolation.StrictSerializable.String(), ConnectionsPerRegion: 8}); d.Target == nil || *d.Target != want || d.Manifests.Database != nil || len(d.Workers) != 2 {
+	if want := (result.Target{Promises: isolation.StrictSerializable.String(), ConnectionsPerRegion: 8}); d.Target == nil || !reflect.DeepEqual(*d.Target, want) || d.Manifests.Database != nil || len(d.Workers) != 2 {
 		t.Errorf("%+v, manifests %+v, %d workers", d.Target, d.Manifests, len(d.Workers))
 	}
 }

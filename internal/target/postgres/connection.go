@@ -1,0 +1,231 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/geobench/geobench/internal/target"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Names of the prepared statements. BEGIN goes with the first statement of a transaction, as drivers do that care for round trips: it
+// costs none.
+const (
+	beginStatement    = "geobench_begin"
+	commitStatement   = "geobench_commit"
+	rollbackStatement = "geobench_rollback"
+	getStatement      = "geobench_get"
+	getAllStatement   = "geobench_get_all"
+	scanStatement     = "geobench_scan"
+	scanBackStatement = "geobench_scan_back"
+	putStatement      = "geobench_put"
+	deleteStatement   = "geobench_delete"
+)
+
+// statements returns what is prepared on each connection.
+func statements(table string, l level) map[string]string {
+	return map[string]string{
+		beginStatement:    "begin isolation level " + l.sql,
+		commitStatement:   "commit",
+		rollbackStatement: "rollback",
+		getStatement:      "select v from " + table + " where k = $1",
+		getAllStatement:   "select k, v from " + table + " where k = any($1)",
+		scanStatement:     "select k, v from " + table + " where k >= $1 and k < $2 order by k limit $3",
+		scanBackStatement: "select k, v from " + table + " where k >= $1 and k < $2 order by k desc limit $3",
+		putStatement:      "insert into " + table + " (k, v) values ($1, $2) on conflict (k) do update set v = excluded.v",
+		deleteStatement:   "delete from " + table + " where k = $1",
+	}
+}
+
+// binaryFormat is the format of all parameters and results: bytes are themselves.
+var binaryFormat = []int16{1}
+
+// connection implements target.Connection. It holds the statement that runs on it, since there is one at a time.
+type connection struct {
+	*pgconn.PgConn
+	tx statement
+}
+
+// connect opens a connection of a client, with its statements prepared.
+func (d *Database) connect(ctx context.Context, region int) (target.Connection, error) {
+	c, err := d.dial(ctx, d.server.Endpoints[region])
+	if err != nil {
+		return nil, err
+	}
+	if err := prepare(ctx, c, statements(d.table, d.level)); err != nil {
+		_ = c.Close(ctx)
+		return nil, err
+	}
+	return &connection{PgConn: c}, nil
+}
+
+// prepare prepares statements in one round trip.
+func prepare(ctx context.Context, c *pgconn.PgConn, statements map[string]string) error {
+	p := c.StartPipeline(ctx)
+	for name, sql := range statements {
+		p.SendPrepare(name, sql, nil)
+	}
+	if err := p.Sync(); err != nil {
+		return err
+	}
+	return p.Close()
+}
+
+// Begin implements target.Connection.
+func (c *connection) Begin(ctx context.Context, _ *txn.Transaction) (target.Statement, error) {
+	c.tx = statement{c: c, ctx: ctx, values: c.tx.values[:0]}
+	return &c.tx, nil
+}
+
+// Close implements target.Connection. A statement that still runs on the server is canceled: nobody waits for it.
+func (c *connection) Close() error { return closeWithin(c.PgConn) }
+
+// statement implements target.Statement.
+type statement struct {
+	c      *connection
+	ctx    context.Context
+	began  bool
+	values [][]byte // of the parameters, used again
+}
+
+// run runs a prepared statement and gives row the values of each row, until it returns false. The values are valid until it returns.
+func (s *statement) run(ctx context.Context, name string, row func(values [][]byte) bool) (pgconn.CommandTag, error) {
+	if s.began {
+		return s.read(s.c.ExecPrepared(ctx, name, s.values, binaryFormat, binaryFormat), row)
+	}
+	s.began = true
+	batch := &pgconn.Batch{}
+	batch.ExecPrepared(beginStatement, nil, nil, nil)
+	batch.ExecPrepared(name, s.values, binaryFormat, binaryFormat)
+	results := s.c.ExecBatch(ctx, batch)
+	var tag pgconn.CommandTag
+	for results.NextResult() {
+		var err error
+		if tag, err = s.read(results.ResultReader(), row); err != nil {
+			_ = results.Close()
+			return tag, err
+		}
+	}
+	return tag, results.Close()
+}
+
+func (s *statement) read(r *pgconn.ResultReader, row func(values [][]byte) bool) (pgconn.CommandTag, error) {
+	for r.NextRow() {
+		if row != nil && !row(r.Values()) {
+			break
+		}
+	}
+	return r.Close()
+}
+
+// bind sets the parameters of the next statement.
+func (s *statement) bind(values ...[]byte) { s.values = append(s.values[:0], values...) }
+
+// copyOf returns bytes that nobody writes over, and not nil.
+func copyOf(value []byte) []byte { return append(make([]byte, 0, len(value)), value...) }
+
+// Get implements target.Statement.
+func (s *statement) Get(k txn.Key) (value []byte, err error) {
+	s.bind([]byte(k))
+	_, err = s.run(s.ctx, getStatement, func(values [][]byte) bool { value = copyOf(values[0]); return true })
+	if err == nil && value == nil {
+		err = txn.ErrNotFound
+	}
+	return value, err
+}
+
+// GetAll implements target.Statement.
+func (s *statement) GetAll(keys []txn.Key) ([][]byte, error) {
+	found := make(map[txn.Key][]byte, len(keys))
+	s.bind(byteaArray(keys))
+	_, err := s.run(s.ctx, getAllStatement, func(values [][]byte) bool {
+		found[txn.Key(values[0])] = copyOf(values[1])
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	values := make([][]byte, len(keys))
+	for i, k := range keys {
+		values[i] = found[k]
+	}
+	return values, nil
+}
+
+// byteaOID is the type bytea in the catalog of every PostgreSQL.
+const byteaOID = 17
+
+// byteaArray is an array of one dimension in the binary format of bytea[].
+func byteaArray(keys []txn.Key) []byte {
+	b := make([]byte, 0, 20+32*len(keys))
+	for _, n := range []uint32{1, 0, byteaOID, uint32(len(keys)), 1} { // dimensions, nulls, type; length and lower bound of the dimension
+		b = binary.BigEndian.AppendUint32(b, n)
+	}
+	for _, k := range keys {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(k)))
+		b = append(b, k...)
+	}
+	return b
+}
+
+// Scan implements target.Statement.
+func (s *statement) Scan(r txn.Range, f func(k txn.Key, value []byte) bool) error {
+	var limit []byte // NULL: all
+	if r.Limit > 0 {
+		limit = binary.BigEndian.AppendUint64(nil, uint64(r.Limit))
+	}
+	name := scanStatement
+	if r.Reverse {
+		name = scanBackStatement
+	}
+	s.bind([]byte(r.From), []byte(r.To), limit)
+	_, err := s.run(s.ctx, name, func(values [][]byte) bool { return f(txn.Key(values[0]), copyOf(values[1])) })
+	return err
+}
+
+// Put implements target.Statement.
+func (s *statement) Put(k txn.Key, value []byte) error {
+	if value == nil {
+		value = []byte{} // nil would be NULL
+	}
+	s.bind([]byte(k), value)
+	_, err := s.run(s.ctx, putStatement, nil)
+	return err
+}
+
+// Delete implements target.Statement.
+func (s *statement) Delete(k txn.Key) error {
+	s.bind([]byte(k))
+	_, err := s.run(s.ctx, deleteStatement, nil)
+	return err
+}
+
+// Commit implements target.Statement. The server answers the COMMIT of a transaction that has failed before by ROLLBACK, and calls that no
+// error.
+func (s *statement) Commit(ctx context.Context) error {
+	if !s.began {
+		return nil
+	}
+	s.bind()
+	tag, err := s.run(ctx, commitStatement, nil)
+	if err == nil && tag.String() != "COMMIT" {
+		err = fmt.Errorf("%w (%s)", errNotCommitted, tag)
+	}
+	return err
+}
+
+// idle is what a connection tells of itself outside of a transaction.
+const idle = 'I'
+
+// Rollback implements target.Statement.
+func (s *statement) Rollback(ctx context.Context) error {
+	if !s.c.IsClosed() && s.c.TxStatus() == idle {
+		return nil
+	}
+	s.bind()
+	_, err := s.run(ctx, rollbackStatement, nil)
+	return err
+}

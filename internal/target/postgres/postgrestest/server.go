@@ -1,0 +1,292 @@
+// Package postgrestest starts a real PostgreSQL for tests: Debian's packages, on the loopback interface, in a folder of its own that
+// goes with the test. Where PostgreSQL is not installed, tests are skipped.
+package postgrestest
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// User and Password of the superuser of every server.
+const (
+	User     = "postgres"
+	Password = "correct-horse-battery-staple"
+)
+
+// readyWithin bounds the start of a server.
+const readyWithin = time.Minute
+
+// Server is a PostgreSQL that runs.
+type Server struct {
+	// Address is host:port on the loopback interface, Folder the data.
+	Address, Folder string
+	// CAFile is the certificate authority of a server with TLS.
+	CAFile  string
+	process *exec.Cmd
+	ended   chan struct{}
+}
+
+// binaries is the folder of PostgreSQL's programs, empty where there is none.
+func binaries() string {
+	if path, err := exec.LookPath("initdb"); err == nil {
+		return filepath.Dir(path)
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	version := func(path string) int {
+		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
+		return n
+	}
+	slices.SortFunc(found, func(a, b string) int { return version(b) - version(a) })
+	if len(found) == 0 {
+		return ""
+	}
+	return filepath.Dir(found[0])
+}
+
+// Program is the path of one of PostgreSQL's programs. It skips the test where PostgreSQL is not installed.
+func Program(t testing.TB, name string) string {
+	t.Helper()
+	folder := binaries()
+	if folder == "" {
+		t.Skip("PostgreSQL is not installed, which this test needs: apt-get install postgresql")
+	}
+	return filepath.Join(folder, name)
+}
+
+// Start starts a server with these settings besides the usual ones, as in "ssl=on", and ends it with the test.
+func Start(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	initdb := Program(t, "initdb")
+	folder, err := os.MkdirTemp("", "geobench-postgres-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Folder: filepath.Join(folder, "data"), ended: make(chan struct{})}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
+	})
+	credential := unprivileged(t, folder)
+	run := func(program string, args ...string) *exec.Cmd {
+		c := exec.Command(program, args...)
+		c.Dir, c.SysProcAttr = folder, &syscall.SysProcAttr{Credential: credential}
+		return c
+	}
+	password := filepath.Join(folder, "password")
+	own(t, credential, password, Password)
+	if out, err := run(initdb, "-D", s.Folder, "-U", User, "-A", "scram-sha-256", "--pwfile", password, "-E", "UTF8", "--no-locale", "-N").CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v: %s", err, out)
+	}
+	if slices.Contains(settings, "ssl=on") {
+		s.CAFile = filepath.Join(folder, "ca.crt")
+		certificate, key := certify(t)
+		own(t, credential, s.CAFile, certificate)
+		own(t, credential, filepath.Join(s.Folder, "server.crt"), certificate)
+		own(t, credential, filepath.Join(s.Folder, "server.key"), key)
+	}
+	s.Address = freeAddress(t)
+	_, port, _ := net.SplitHostPort(s.Address)
+	args := []string{"-D", s.Folder}
+	for _, setting := range append([]string{"listen_addresses=127.0.0.1", "port=" + port, "unix_socket_directories=", "fsync=off", "shared_buffers=64MB", "log_statement=all"}, settings...) {
+		args = append(args, "-c", setting)
+	}
+	log, err := os.Create(filepath.Join(folder, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	s.process = run(filepath.Join(filepath.Dir(initdb), "postgres"), args...)
+	s.process.Stdout, s.process.Stderr = log, log
+	if err := s.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = s.process.Wait()
+		close(s.ended)
+	}()
+	t.Cleanup(func() { s.Stop(t) })
+	s.ready(t, log.Name())
+	return s
+}
+
+// unprivileged is who runs the server, which refuses to run as root, and owns the folder; nil for who runs the test.
+func unprivileged(t testing.TB, folder string) *syscall.Credential {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return nil
+	}
+	account, err := user.Lookup("nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, _ := strconv.Atoi(account.Uid)
+	gid, _ := strconv.Atoi(account.Gid)
+	if err := os.Chown(folder, uid, gid); err != nil {
+		t.Fatal(err)
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+// own writes a file that the server may read, and nobody else.
+func own(t testing.TB, c *syscall.Credential, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c != nil {
+		if err := os.Chown(path, int(c.Uid), int(c.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// certify makes a certificate for 127.0.0.1 that is its own authority.
+func certify(t testing.TB) (certificate, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "postgrestest"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}))
+}
+
+// freeAddress is one that nobody listens on.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func (s *Server) ready(t testing.TB, log string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), readyWithin)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		c, err := s.connect(ctx, "postgres")
+		if err == nil {
+			_ = c.Close(ctx)
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-s.ended:
+			text, _ := os.ReadFile(log)
+			t.Fatalf("the server ended: %s", text)
+		case <-ctx.Done():
+			t.Fatalf("the server was not ready within %v: %v", readyWithin, err)
+		}
+	}
+}
+
+// Log is what the server has logged.
+func (s *Server) Log(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(s.Folder), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func (s *Server) connect(ctx context.Context, database string) (*pgconn.PgConn, error) {
+	host, port, err := net.SplitHostPort(s.Address)
+	if err != nil {
+		return nil, err
+	}
+	c, err := pgconn.ParseConfig(fmt.Sprintf("host=%s port=%s user=%s dbname=%s sslmode=disable", host, port, User, database))
+	if err != nil {
+		return nil, err
+	}
+	c.Password = Password
+	return pgconn.ConnectConfig(ctx, c)
+}
+
+// Query runs SQL as the superuser in a database, and returns the rows of the last statement as texts.
+func (s *Server) Query(t testing.TB, database, sql string) (rows [][]string) {
+	t.Helper()
+	c, err := s.connect(context.Background(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background()) //nolint:errcheck // the answer is there
+	results, err := c.Exec(context.Background(), sql).ReadAll()
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	for _, r := range results[len(results)-1].Rows {
+		var texts []string
+		for _, v := range r {
+			texts = append(texts, string(v))
+		}
+		rows = append(rows, texts)
+	}
+	return rows
+}
+
+// Database makes a database of this name.
+func (s *Server) Database(t testing.TB, name string) {
+	t.Helper()
+	s.Query(t, "postgres", "create database "+name)
+}
+
+// Sessions is how many clients the server has that call themselves by a name that begins so.
+func (s *Server) Sessions(t testing.TB, prefix string) int {
+	t.Helper()
+	rows := s.Query(t, "postgres", "select count(*) from pg_stat_activity where application_name like '"+strings.ReplaceAll(prefix, "'", "''")+"%'")
+	n, _ := strconv.Atoi(rows[0][0])
+	return n
+}
+
+// Stop ends the server at once, as if its machine had lost its power.
+func (s *Server) Stop(t testing.TB) {
+	t.Helper()
+	select {
+	case <-s.ended:
+		return
+	default:
+	}
+	if err := s.process.Process.Signal(syscall.SIGQUIT); err != nil {
+		t.Error(err)
+	}
+	<-s.ended
+}
