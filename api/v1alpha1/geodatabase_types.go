@@ -11,6 +11,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="self.engine.name == oldSelf.engine.name",messageExpression="'engine.name cannot change from ' + oldSelf.engine.name + ' to ' + self.engine.name + ': create another GeoDatabase'",fieldPath=".engine.name"
 // +kubebuilder:validation:XValidation:rule="has(self.external) == has(oldSelf.external)",message="external cannot be added or removed: create another GeoDatabase"
 // +kubebuilder:validation:XValidation:rule="has(self.pods) == has(oldSelf.pods)",message="pods cannot be added or removed: create another GeoDatabase"
+// +kubebuilder:validation:XValidation:rule="has(self.network) || has(self.external)",message="network is required: neither profile nor profileRef is set; name a NetworkProfile in network.profileRef or write one inline in network.profile"
 // +kubebuilder:validation:XValidation:rule="!(has(self.pods) && has(self.external))",message="pods and external are both set: keep pods to deploy the database, or external to use one that runs"
 // +kubebuilder:validation:XValidation:rule="self.regions.size() * self.partitionsPerRegion * self.replicasPerPartition <= 16384",messageExpression="'%d regions x %d partitions x %d replicas are %d nodes: at most 16384 are possible'.format([self.regions.size(), self.partitionsPerRegion, self.replicasPerPartition, self.regions.size() * self.partitionsPerRegion * self.replicasPerPartition])",fieldPath=".partitionsPerRegion"
 // +kubebuilder:validation:XValidation:rule="self.network.emulation != 'Sidecar' || self.regions.size() * (self.partitionsPerRegion * self.replicasPerPartition + 1) <= 4096",messageExpression="'%d regions x %d partitions x %d replicas are %d nodes: a sidecar knows at most 4096 peers, one per region of which are load generators; take fewer, or another spec.network.emulation'.format([self.regions.size(), self.partitionsPerRegion, self.replicasPerPartition, self.regions.size() * self.partitionsPerRegion * self.replicasPerPartition])",fieldPath=".partitionsPerRegion"
@@ -60,9 +61,9 @@ type GeoDatabaseSpec struct {
 	// +optional
 	Groups []ReplicaGroup `json:"groups,omitempty"`
 
-	// Network between the regions.
-	// +required
-	Network Network `json:"network"`
+	// Network between the regions. Left out with external, whose links are real.
+	// +optional
+	Network Network `json:"network,omitzero"`
 
 	// Placement says whether the pods of a region go to nodes whose label topology.kubernetes.io/region is the region's
 	// name: Preferred (where such nodes exist), Required, or Anywhere.
@@ -372,7 +373,8 @@ type External struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +required
 	Endpoints []ExternalEndpoint `json:"endpoints"`
-	// SecretRef names a Secret with the keys username and password, and optionally ca.crt.
+	// SecretRef names a Secret with the keys username and password, and optionally ca.crt. geobench run looks for them as files
+	// NAME/username and so on in the folder of --secrets.
 	// +optional
 	SecretRef *LocalReference `json:"secretRef,omitempty"`
 	// Database is the name of the database to use.

@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/exit"
+	"github.com/geobench/geobench/internal/external"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
@@ -54,13 +56,24 @@ func loadPlans(cmd *cobra.Command, abilities check.Abilities, files []string) ([
 		if err != nil {
 			return nil, nil, &codedError{code: exit.Usage, err: err}
 		}
-		p, err := plan.New(run, db, profile)
+		p, err := planRun(run, db, profile)
+		if problems, ok := check.As(err); ok {
+			return nil, nil, &codedError{code: exit.Usage, err: problems}
+		}
 		if err != nil {
 			return nil, nil, usageError("BenchmarkRun %s: %w", run.Name, err)
 		}
 		plans = append(plans, p)
 	}
 	return plans, bundle, nil
+}
+
+// planRun plans a run, on a database that runs already or on one that is made for it.
+func planRun(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec) (*plan.Plan, error) {
+	if db.Spec.External != nil {
+		return external.Plan(run, db)
+	}
+	return plan.New(run, db, profile)
 }
 
 // places are where manifests can run, by the name that --for takes.

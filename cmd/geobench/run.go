@@ -14,6 +14,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/exit"
+	"github.com/geobench/geobench/internal/external"
 	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/plan"
@@ -55,20 +56,39 @@ The same manifests, seed and version give the same result, byte for byte. Result
 }
 
 func newRunCommand() *cobra.Command {
-	var address string
+	var address, secrets string
 	cmd := newPlanCommand(&cobra.Command{
 		Use:   "run -f FILE...",
-		Short: "Run manifests in real time, with all nodes in this process",
+		Short: "Run manifests in real time: all nodes in this process, or a database that runs already",
 		Long: `Run runs every BenchmarkRun of the manifests in real time: all nodes of the database in this process, TCP on the loopback
 interface between them, links delayed as the network profile declares. It does not start to measure before the measured
-network is the declared one. Ctrl-C ends it early: what was measured until then is printed and kept as usual, marked as Invalid
+network is the declared one. Where the GeoDatabase has spec.external, the database is one that runs already: all load generators
+are in this process, its links are real, and its round trips are measured. Ctrl-C ends it early: what was measured until then is printed and kept as usual, marked as Invalid
 with the reason Cancelled, and the exit code is 130.`,
-		Example: "  geobench run -f experiments/quickstart.yaml\n  geobench run -f experiments/quickstart.yaml -o json > result.json",
+		Example: "  geobench run -f experiments/quickstart.yaml\n  geobench run -f experiments/quickstart.yaml -o json > result.json\n" +
+			"  geobench run -f experiments/own-postgres.yaml    # your own PostgreSQL, with PGUSER and PGPASSWORD",
 	}, check.Process(nil), func(ctx context.Context, p *plan.Plan, report local.Report) (*result.Document, error) {
+		if p.Database.Spec.External != nil {
+			return runExternal(ctx, address, secrets, p, report)
+		}
 		return runObserved(ctx, address, p, report)
 	})
 	cmd.Flags().StringVar(&address, "metrics-address", "", "serve Prometheus metrics while it runs, on this `host:port`, for example 127.0.0.1:9464")
+	cmd.Flags().StringVar(&secrets, "secrets", "", "`folder` in which NAME/username, NAME/password and NAME/ca.crt are the keys of the Secret NAME of spec.external.secretRef")
+	_ = cmd.MarkFlagDirname("secrets")
 	return cmd
+}
+
+// runExternal runs a plan on a database that runs already. What is wrong with where it is said to be is a usage error.
+func runExternal(ctx context.Context, address, secrets string, p *plan.Plan, report local.Report) (*result.Document, error) {
+	if address != "" {
+		return nil, usageError("--metrics-address: there are no live metrics of a database that runs already (GeoDatabase %s): leave the flag out", p.Database.Name)
+	}
+	d, err := external.Play(ctx, p, secrets, report)
+	if problems, ok := check.As(err); ok {
+		err = &codedError{code: exit.Usage, err: problems}
+	}
+	return d, err
 }
 
 func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(context.Context, *plan.Plan, local.Report) (*result.Document, error)) *cobra.Command {

@@ -104,6 +104,9 @@ func ResolveProfile(ctx context.Context, reader client.Reader, db *v1alpha1.GeoD
 	if db.Spec.Network.Profile != nil {
 		return &Profile{Spec: db.Spec.Network.Profile}, nil
 	}
+	if db.Spec.Network.ProfileRef == nil && db.Spec.External != nil { // which package check refuses
+		return &Profile{Spec: &v1alpha1.NetworkProfileSpec{}}, nil
+	}
 	if db.Spec.Network.ProfileRef == nil {
 		return nil, kube.Refuse("InvalidSpec", "spec.network: neither profile nor profileRef is set")
 	}

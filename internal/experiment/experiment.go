@@ -99,6 +99,7 @@ func (r *Run) Hash() string { return r.hash }
 // manifest.Problems, and names fields of the Experiment.
 func New(b *manifest.Bundle, object *v1alpha1.Experiment, a check.Abilities) (*Experiment, error) {
 	e := &Experiment{Name: object.Name, Claims: object.Spec.Claims, source: b.Source("Experiment", object.Name), object: object}
+	a.Targets = nil // points are played on databases of their own, which nobody else uses
 	x := &expansion{Experiment: e, bundle: b, abilities: a, taken: map[string]bool{}}
 	for _, step := range []func(){x.systems, x.parameters, x.size, x.expand, x.names, x.claims, x.tables} {
 		if step(); len(x.problems) > 0 {

@@ -1,5 +1,5 @@
-// Package external is the program of a target: it runs the BenchmarkRuns of manifests on a database that is there already, with the
-// flags, outputs and exit codes of geobench run as far as they mean something there.
+// Package external runs BenchmarkRuns on databases that are there already: those that a GeoDatabase names by spec.external, and, by
+// Program, the program of a target, any other with the flags, outputs and exit codes of geobench run as far as they mean something there.
 package external
 
 import (

@@ -113,8 +113,11 @@ func Cancelled(f *Facts, elapsed time.Duration) (*result.Document, error) {
 func (f *Facts) inputs() result.Inputs {
 	p := f.Plan
 	manifests := &result.Manifests{Run: &p.Run.Spec}
-	if f.Target == nil { // whose database and network have none
+	switch { // a target's network has none, and its database has one only where it is a GeoDatabase
+	case f.Target == nil:
 		manifests.Database, manifests.Network = &p.Database.Spec, p.Profile
+	case p.Database.Spec.External != nil:
+		manifests.Database = &p.Database.Spec
 	}
 	return result.Inputs{
 		Name: p.Run.Name, Database: p.Database.Name, Engine: p.Engine.Name, Parameters: p.Params, Seed: p.Run.Spec.Seed,

@@ -27,18 +27,37 @@ func PlanOn(run *v1alpha1.BenchmarkRun, engine string, promises isolation.Level,
 	if _, own := engines.Lookup(engine); own || engine == "" {
 		return nil, fmt.Errorf("engine: %q does not tell the target from the engines of geobench (%s): give it the database's own name", engine, strings.Join(engines.Names(), ", "))
 	}
-	p := &plan.Plan{
-		Run: run, Database: &v1alpha1.GeoDatabase{}, Profile: &v1alpha1.NetworkProfileSpec{},
-		Topology: t, Params: protocol.Params{},
-		Engine: &protocol.Engine{Name: engine, Isolation: func(protocol.Params) isolation.Level { return promises }},
-	}
-	p.Database.Name = engine
-	p.Database.Spec.Engine.Name = engine
-	p.Database.Spec.Network.Emulation = v1alpha1.EmulationNone
+	db := &v1alpha1.GeoDatabase{}
+	db.Name = engine
+	db.Spec.Engine.Name = engine
+	db.Spec.Network.Emulation = v1alpha1.EmulationNone
 	for _, r := range t.Regions {
-		p.Database.Spec.Regions = append(p.Database.Spec.Regions, v1alpha1.Region{Name: r})
+		db.Spec.Regions = append(db.Spec.Regions, v1alpha1.Region{Name: r})
 	}
-	p.Database.Spec.PartitionsPerRegion, p.Database.Spec.ReplicasPerPartition = int32(t.Partitions), int32(t.Replicas)
+	db.Spec.PartitionsPerRegion, db.Spec.ReplicasPerPartition = int32(t.Partitions), int32(t.Replicas)
+	return planOn(&plan.Plan{
+		Run: run, Database: db, Topology: t, Params: protocol.Params{},
+		Engine: &protocol.Engine{Name: engine, Isolation: func(protocol.Params) isolation.Level { return promises }},
+	})
+}
+
+// PlanExternal plans a run for On, whose database is a GeoDatabase that runs already: it has spec.external, and has been checked. The
+// error is as that of PlanOn.
+func PlanExternal(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, engine *protocol.Engine) (*plan.Plan, error) {
+	params, errs := engine.Resolve(db.Spec.Engine.Parameters)
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("spec.engine.parameters.%w", errs[0])
+	}
+	return planOn(&plan.Plan{
+		Run: run, Database: db, Engine: engine, Params: params,
+		Topology: geo.Topology{Regions: db.Spec.RegionNames(), Partitions: int(db.Spec.PartitionsPerRegion), Replicas: int(db.Spec.ReplicasPerPartition)},
+	})
+}
+
+// planOn checks what is planned on a database whose links nobody delays, and makes the workload.
+func planOn(p *plan.Plan) (*plan.Plan, error) {
+	run, engine, promises, t := p.Run, p.Engine.Name, p.Engine.Promises(p.Params), p.Topology
+	p.Profile = &v1alpha1.NetworkProfileSpec{}
 	if t.Links == nil {
 		for range t.Regions {
 			p.Topology.Links = append(p.Topology.Links, make([]geo.Link, len(t.Regions)))

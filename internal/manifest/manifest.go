@@ -415,6 +415,9 @@ func (b *Bundle) profile(db *v1alpha1.GeoDatabase) (*v1alpha1.NetworkProfileSpec
 	if n.Profile != nil {
 		return n.Profile, nil
 	}
+	if n.ProfileRef == nil && db.Spec.External != nil {
+		return &v1alpha1.NetworkProfileSpec{}, nil
+	}
 	if n.ProfileRef == nil {
 		return nil, &Problem{Object: "GeoDatabase " + db.Name, Field: "spec.network", Message: "neither profile nor profileRef is set"}
 	}

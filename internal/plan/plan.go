@@ -73,7 +73,9 @@ func Deployed(run *v1alpha1.BenchmarkRun, d *deploy.Database, spec *v1alpha1.Geo
 func (p *Plan) Seed() uint64 { return uint64(p.Run.Spec.Seed) }
 
 // Emulated reports whether links are to be delayed.
-func (p *Plan) Emulated() bool { return p.Database.Spec.Network.Emulation != v1alpha1.EmulationNone }
+func (p *Plan) Emulated() bool {
+	return p.Database.Spec.External == nil && p.Database.Spec.Network.Emulation != v1alpha1.EmulationNone
+}
 
 // Journals reports whether nodes that really run keep logs of their inputs.
 func (p *Plan) Journals() bool { return p.Database.Spec.Durability == v1alpha1.DurabilityJournal }

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/protocol"
+	targets "github.com/geobench/geobench/internal/target/catalog"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
@@ -38,6 +40,8 @@ type EngineCatalog interface {
 type Abilities struct {
 	// Engines that can be deployed.
 	Engines EngineCatalog
+	// Targets are the databases of others that can be reached by spec.external; nil for none.
+	Targets EngineCatalog
 	// Pods: databases that are programs of any image can be deployed.
 	Pods bool
 	// Emulations that work, Auto included.
@@ -92,7 +96,7 @@ func Simulator(engines EngineCatalog) Abilities {
 // Process is what geobench run can do.
 func Process(engines EngineCatalog) Abilities {
 	a := local(engines, "geobench run", fault.BuiltInKinds)
-	a.RealTime = true
+	a.RealTime, a.Targets = true, targets.Targets{}
 	return a
 }
 
@@ -156,12 +160,62 @@ type database struct {
 	Abilities
 }
 
-// external: databases that already run come with their engines.
+// external: a database that already runs is of a kind that can be reached, each region has an endpoint, and nothing is asked of it
+// that is said of nodes which geobench deploys.
 func (d *database) external(ps *Problems) {
-	if d.Spec.External != nil {
-		ps.add("spec.external", "", "external databases are not supported yet; remove external to deploy one of the engines %s",
+	x := d.Spec.External
+	switch {
+	case x == nil:
+		return
+	case d.Targets == nil:
+		ps.add("spec.external", "", "external databases are not supported yet but for a BenchmarkRun that geobench run plays; remove external to deploy one of the engines %s",
 			list(d.Engines.Names()))
+		return
 	}
+	const real = "external is there already, and nobody changes it: leave %s out"
+	if n := d.Spec.Network; n.Profile != nil || n.ProfileRef != nil {
+		ps.add("spec.network", "", "the links to a database that is there already are real, and nobody delays them: leave network out")
+	}
+	if n := d.Spec.ReplicasPerPartition; n > 1 {
+		ps.add("spec.replicasPerPartition", strconv.Itoa(int(n)), real, "replicasPerPartition")
+	}
+	for _, f := range []struct {
+		field string
+		set   bool
+	}{
+		{"homes", len(d.Spec.Homes) > 0},
+		{"groups", len(d.Spec.Groups) > 0},
+		{"durability", d.Spec.Durability == v1alpha1.DurabilityJournal},
+		{"resources", len(d.Spec.Resources.Limits)+len(d.Spec.Resources.Requests) > 0},
+	} {
+		if f.set {
+			ps.add("spec."+f.field, "", real, f.field)
+		}
+	}
+	regions := d.Spec.RegionNames()
+	for i, e := range x.Endpoints {
+		path := fmt.Sprintf("spec.external.endpoints[%d]", i)
+		if !slices.Contains(regions, e.Region) {
+			ps.add(path+".region", e.Region, "region %s is not in spec.regions%s; they are %s", e.Region, didYouMean(e.Region, regions), list(regions))
+		}
+		_, port, err := net.SplitHostPort(e.Address)
+		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
+			ps.add(path+".address", e.Address, "%s is not host:port, with a port from 1 to 65535 and an IPv6 address in brackets", e.Address)
+		}
+	}
+	for i, r := range regions {
+		if !slices.ContainsFunc(x.Endpoints, func(e v1alpha1.ExternalEndpoint) bool { return e.Region == r }) {
+			ps.add(fmt.Sprintf("spec.regions[%d].name", i), r, "region %s has no endpoint that its clients could connect to: add {region: %s, address: host:port} to spec.external.endpoints", r, r)
+		}
+	}
+}
+
+// catalog is where the engine's name is looked up.
+func (d *database) catalog() EngineCatalog {
+	if d.Spec.External != nil {
+		return d.Targets
+	}
+	return d.Engines
 }
 
 // pods: there are containers here, and the program takes its parameters from them.
@@ -210,14 +264,22 @@ func (d *database) hosts(ps *Problems) {
 
 // engine: its name and each of its parameters are known, and the values allowed.
 func (d *database) engine(ps *Problems) {
-	if d.Spec.Pods != nil {
+	engines := d.catalog()
+	if d.Spec.Pods != nil || engines == nil {
 		return
 	}
 	name := d.Spec.Engine.Name
-	e, ok := d.Engines.Lookup(name)
+	e, ok := engines.Lookup(name)
 	if !ok {
-		names := d.Engines.Names()
-		ps.add("spec.engine.name", name, "engine %s is not known%s; known engines are %s", name, didYouMean(name, names), list(names))
+		names := engines.Names()
+		switch _, own := d.Engines.Lookup(name); {
+		case d.Spec.External != nil && own:
+			ps.add("spec.engine.name", name, "engine %s is geobench's own, and runs nowhere already: leave external out to deploy it; databases that can be external are %s", name, list(names))
+		case d.Spec.External != nil:
+			ps.add("spec.engine.name", name, "no client of %s is built in%s; databases that can be external are %s", name, didYouMean(name, names), list(names))
+		default:
+			ps.add("spec.engine.name", name, "engine %s is not known%s; known engines are %s%s", name, didYouMean(name, names), list(names), d.wantsExternal(name))
+		}
 		return
 	}
 	known := make([]string, len(e.Parameters))
@@ -234,6 +296,17 @@ func (d *database) engine(ps *Problems) {
 	}
 }
 
+// wantsExternal says what is missing where the engine is a database of others.
+func (d *database) wantsExternal(name string) string {
+	if d.Targets == nil {
+		return ""
+	}
+	if _, ok := d.Targets.Lookup(name); !ok {
+		return ""
+	}
+	return fmt.Sprintf("; a %s that runs already is reached by spec.external", name)
+}
+
 // emulation: the backend works here.
 func (d *database) emulation(ps *Problems) {
 	if e := d.Spec.Network.Emulation; e != "" && !slices.Contains(d.Emulations, e) {
@@ -243,7 +316,7 @@ func (d *database) emulation(ps *Problems) {
 
 // regions: each is in the profile, and so is the link between each two.
 func (d *database) regions(ps *Problems) {
-	if d.profile == nil {
+	if d.profile == nil || d.Spec.External != nil {
 		return
 	}
 	known := d.profile.Regions()
@@ -356,6 +429,9 @@ func (d *database) inlineProfile(ps *Problems) {
 
 // Run checks a run against its database, which has no problems of its own.
 func Run(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a Abilities) Problems {
+	if t := Target(); db.Spec.External != nil {
+		a.Faults, a.Place = t.Faults, t.Place
+	}
 	r := benchmarkRun{run, db, a}
 	var ps Problems
 	for _, rule := range []func(*Problems){

@@ -22,7 +22,6 @@ const (
 	invalidAuthorization = "28000"
 	noSuchDatabase       = "3D000"
 	noPrivilege          = "42501"
-	undefinedTable       = "42P01"
 )
 
 // errNotCommitted is what a COMMIT comes to that the server answers by ROLLBACK.

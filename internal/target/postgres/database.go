@@ -159,12 +159,14 @@ const mark = "made by geobench for "
 func (d *Database) makeTable(ctx context.Context) error {
 	schema := d.options.Schema
 	field := parameterField(schemaParameter)
-	locked, err := row(ctx, d.admin, "select pg_try_advisory_lock(hashtext('geobench'), hashtext($1))", schema)
+	// The session of a run that has just ended may be about to end.
+	err := exec(ctx, d.admin, fmt.Sprintf("set lock_timeout = '2s'; select pg_advisory_lock(hashtext('geobench'), hashtext('%s')); reset lock_timeout", schema))
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) && answer.Code == lockNotAvailable {
+		return &target.FieldError{Field: field, Value: schema, Message: "another run uses this schema of the database now: wait for it, or use another schema"}
+	}
 	if err != nil {
 		return err
-	}
-	if locked[0] != "t" {
-		return &target.FieldError{Field: field, Value: schema, Message: "another run uses this schema of the database now: wait for it, or use another schema"}
 	}
 	there, err := row(ctx, d.admin, `select to_regnamespace($1) is not null, to_regclass($2) is not null, coalesce(obj_description(to_regclass($2), 'pg_class'), '')`, schema, d.table)
 	if err != nil {
@@ -184,7 +186,6 @@ func (d *Database) makeTable(ctx context.Context) error {
 	sql = append(sql, fmt.Sprintf("comment on table %s is '%s%s'", d.table, mark, d.application))
 	// Several statements that are sent together are one transaction.
 	err = exec(ctx, d.admin, strings.Join(sql, "; "))
-	var answer *pgconn.PgError
 	if errors.As(err, &answer) && answer.Code == noPrivilege {
 		return &target.FieldError{Field: databaseField, Value: d.configs[d.server.Endpoints[0]].Database, Message: fmt.Sprintf(
 			"user %s may not make the schema %s there (%s): grant create on the database, or make the schema for this user (create schema %[2]s authorization %[1]s)",
@@ -202,7 +203,8 @@ func (d *Database) sameDatabase(ctx context.Context, c *pgconn.PgConn, e Endpoin
 	comment, err := row(ctx, c, "select coalesce(obj_description(to_regclass($1), 'pg_class'), '')", d.table)
 	if err == nil && comment[0] != mark+d.application {
 		err = &target.FieldError{Field: d.server.field(e), Value: e.Address, Message: fmt.Sprintf(
-			"this is another database than that of %s, region %s: all endpoints lead to the same", d.server.Endpoints[0].Address, d.server.Endpoints[0].Region)}
+			"the table %s there is not the one of this run, made at %s (region %s): all endpoints lead to the same database, and nobody else uses the schema meanwhile",
+			d.table, d.server.Endpoints[0].Address, d.server.Endpoints[0].Region)}
 	}
 	return err
 }
@@ -275,12 +277,35 @@ func (d *Database) dial(ctx context.Context, e Endpoint) (*pgconn.PgConn, error)
 	return pgconn.ConnectConfig(ctx, c)
 }
 
-// reach opens the connection for questions again if it has broken.
-func (d *Database) reach(ctx context.Context) (err error) {
-	if d.admin == nil || d.admin.IsClosed() {
-		d.admin, err = d.dialPlain(ctx, d.server.Endpoints[0])
+// reach opens the connection for questions again if it has broken. Its lock was lost then: the mark of the table tells whether another
+// run has used the schema since.
+func (d *Database) reach(ctx context.Context) error {
+	if d.admin != nil && !d.admin.IsClosed() {
+		return nil
 	}
-	return err
+	e := d.server.Endpoints[0]
+	c, err := d.dialPlain(ctx, e)
+	if err != nil {
+		return err
+	}
+	if err := d.sameDatabase(ctx, c, e); err != nil {
+		return errors.Join(err, closeWithin(c))
+	}
+	d.admin = c
+	return nil
+}
+
+// ask asks the server something that changes nothing, and once more where the connection turns out to be broken.
+func (d *Database) ask(ctx context.Context, question func(*pgconn.PgConn) error) error {
+	for again := true; ; again = false {
+		if err := d.reach(ctx); err != nil {
+			return err
+		}
+		err := question(d.admin)
+		if err == nil || !again || !d.admin.IsClosed() || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // Describe implements target.Described.
@@ -308,10 +333,11 @@ func (d *Database) Activity(ctx context.Context) (a target.Activity, err error) 
 	defer cancel()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.reach(ctx); err != nil {
-		return a, err
-	}
-	working, err := row(ctx, d.admin, "select count(*) from pg_stat_activity where application_name = $1 and state <> 'idle' and pid <> pg_backend_pid()", d.application)
+	var working []string
+	err = d.ask(ctx, func(c *pgconn.PgConn) (err error) {
+		working, err = row(ctx, c, "select count(*) from pg_stat_activity where application_name = $1 and state <> 'idle' and pid <> pg_backend_pid()", d.application)
+		return err
+	})
 	if err != nil {
 		return a, err
 	}
@@ -328,20 +354,22 @@ func (d *Database) Audit(ctx context.Context, _ func(geo.NodeID) bool) ([][]audi
 	defer hung.Stop()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.reach(ctx); err != nil {
-		return nil, causeOf(ctx, err)
-	}
-	rows := store.NewHash()
-	r := d.admin.ExecParams(ctx, "select k, v from "+d.table, nil, nil, nil, binaryFormat)
-	const often = 1024
-	for n := 1; r.NextRow(); n++ {
-		v := r.Values()
-		rows.Load(txn.Key(v[0]), copyOf(v[1]))
-		if n%often == 0 {
-			hung.Reset(silence)
+	var rows store.Store
+	err := d.ask(ctx, func(c *pgconn.PgConn) error {
+		rows = store.NewHash()
+		r := c.ExecParams(ctx, "select k, v from "+d.table, nil, nil, nil, binaryFormat)
+		const often = 1024
+		for n := 1; r.NextRow(); n++ {
+			v := r.Values()
+			rows.Load(txn.Key(v[0]), copyOf(v[1]))
+			if n%often == 0 {
+				hung.Reset(silence)
+			}
 		}
-	}
-	if _, err := r.Close(); err != nil {
+		_, err := r.Close()
+		return err
+	})
+	if err != nil {
 		return nil, causeOf(ctx, err)
 	}
 	layout := d.Layout()

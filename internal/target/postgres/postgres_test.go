@@ -162,7 +162,7 @@ func TestEndpointsLeadToOneDatabase(t *testing.T) {
 	to.Endpoints[1].Address = two.Address
 	_, err := postgres.Open(t.Context(), &topology, to, options(postgres.Serializable))
 	var wrong *target.FieldError
-	if !errors.As(err, &wrong) || wrong.Field != "spec.external.endpoints[1].address" || !strings.Contains(err.Error(), "this is another database") {
+	if !errors.As(err, &wrong) || wrong.Field != "spec.external.endpoints[1].address" || !strings.Contains(err.Error(), "is not the one of this run") {
 		t.Errorf("%v", err)
 	}
 	if rows := one.Query(t, "postgres", "select nspname from pg_namespace where nspname like 'geobench%'"); len(rows) > 0 {

@@ -21,7 +21,7 @@ const (
 	// connectWithin bounds the opening of a connection, and silence how long the server may say nothing when it is asked for more than
 	// a client's transaction.
 	connectWithin = 10 * time.Second
-	silence       = 30 * time.Second
+	silence       = 15 * time.Second
 	// closeBound is how long the end of a connection may take.
 	closeBound = 5 * time.Second
 	// probes is how many round trips are measured for each endpoint.

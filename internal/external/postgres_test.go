@@ -1,0 +1,333 @@
+package external_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/external"
+	"github.com/geobench/geobench/internal/local"
+	"github.com/geobench/geobench/internal/manifest"
+	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/target/postgres/postgrestest"
+)
+
+// own is a PostgreSQL of the tests' own as a manifest has it.
+type own struct {
+	address, isolation, workload, load, verify string
+	parameters                                 string
+}
+
+func (o own) text() string {
+	if o.isolation == "" {
+		o.isolation = "Serializable"
+	}
+	return fmt.Sprintf(`apiVersion: geobench.dev/v1alpha1
+kind: GeoDatabase
+metadata: {name: own}
+spec:
+  engine: {name: postgres, parameters: {isolation: %s, tls: disable, connections: "8", dropSchema: "true"%s}}
+  regions: [{name: east}, {name: west}]
+  external:
+    endpoints: [{region: west, address: "%s"}, {region: east, address: "%[3]s"}]
+    database: postgres
+    secretRef: {name: pg}
+---
+apiVersion: geobench.dev/v1alpha1
+kind: BenchmarkRun
+metadata: {name: own}
+spec:
+  databaseRef: {name: own}
+  workload: %[4]s
+  load: %s
+  verify: %s
+`, o.isolation, o.parameters, o.address, o.workload, o.load, o.verify)
+}
+
+// load is a short one.
+const load = "{clientsPerRegion: 8, warmup: 200ms, duration: 1s}"
+
+// planned plans the run of manifests.
+func planned(t *testing.T, text string) *plan.Plan {
+	t.Helper()
+	bundle, err := manifest.Load(strings.NewReader(text), check.Process(nil), "-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := external.Plan(bundle.Runs[0], bundle.Databases["own"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// secrets is a folder with the Secret pg.
+func secrets(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	if err := os.Mkdir(filepath.Join(folder, "pg"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range map[string]string{"username": postgrestest.User + "\n", "password": postgrestest.Password + "\n"} {
+		if err := os.WriteFile(filepath.Join(folder, "pg", key), []byte(value), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+func play(t *testing.T, o own) *result.Document {
+	t.Helper()
+	d, err := external.Play(t.Context(), planned(t, o.text()), secrets(t), func(local.Progress) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Every workload runs on PostgreSQL, and is what PostgreSQL promises; its document tells of the server, and not of the password.
+func TestWorkloadsOnPostgres(t *testing.T) {
+	s := postgrestest.Start(t)
+	for name, tc := range map[string]struct{ workload, verify string }{
+		"smallbank": {"{smallbank: {customers: 500}}", "[Invariants, Isolation]"},
+		"rmw":       {"{rmw: {records: 200, recordsPerTransaction: 3, writesPerTransaction: 1, valueBytes: 16}}", "[Invariants, Isolation]"},
+		"ycsb":      {"{ycsb: {records: 500, fieldCount: 2, fieldBytes: 8, operationsPerTransaction: 2, preset: A}}", "[Invariants, Isolation]"},
+		"micro":     {"{micro: {}}", "[Invariants, Isolation]"},
+		"social":    {"{social: {}}", "[Invariants, Isolation]"},
+		"tpcc":      {"{tpcc: {}}", "[Invariants]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := play(t, own{address: s.Address, isolation: "Serializable", workload: tc.workload, load: load, verify: tc.verify})
+			if d.Verdict != v1alpha1.VerdictPassed || d.Summary.Committed < 10 {
+				t.Errorf("verdict %s %v, %d committed", d.Verdict, d.Reasons, d.Summary.Committed)
+			}
+			if d.Target == nil || !strings.HasPrefix(d.Target.Server, "PostgreSQL ") || d.Target.Isolation != "serializable" || d.Target.Promises != "serializable" ||
+				len(d.Target.Endpoints) != 2 || d.Target.Endpoints[0].Region != "east" || d.Target.ConnectionsPerRegion != 8 {
+				t.Errorf("target %+v", d.Target)
+			}
+			if d.Manifests.Database == nil || d.Manifests.Database.External == nil || d.Manifests.Network != nil {
+				t.Errorf("manifests %+v", d.Manifests)
+			}
+			var text strings.Builder
+			for _, format := range result.Formats {
+				if err := result.Print(&text, []*result.Document{d}, format); err != nil {
+					t.Error(err)
+				}
+			}
+			if strings.Contains(text.String(), postgrestest.Password) {
+				t.Error("the password is in the result")
+			}
+			t.Log(d.Target)
+		})
+	}
+	if rows := s.Query(t, "postgres", "select nspname from pg_namespace where nspname like 'geobench%'"); len(rows) > 0 {
+		t.Errorf("the schemas %v are left", rows)
+	}
+	if n := s.Sessions(t, "geobench-"); n > 0 {
+		t.Errorf("%d sessions are left", n)
+	}
+	if strings.Contains(s.Log(t), postgrestest.Password) {
+		t.Error("the password is in the server's log of statements")
+	}
+}
+
+// SmallBank loses money at READ COMMITTED, and the smallest history says how; at SERIALIZABLE it does not.
+func TestReadCommittedLosesMoney(t *testing.T) {
+	s := postgrestest.Start(t)
+	hot := own{
+		address: s.Address, workload: "{smallbank: {customers: 200, hotPercent: 90}}", load: load,
+		verify: "[Invariants, ReadCommitted, Serializable]",
+	}
+	for level, loses := range map[string]bool{"ReadCommitted": true, "Serializable": false} {
+		t.Run(level, func(t *testing.T) {
+			hot.isolation = level
+			d := play(t, hot)
+			failed := map[string]string{}
+			for _, c := range d.Checks {
+				t.Logf("%s: passed %v: %s", c.Name, c.Passed, c.Message)
+				if !c.Passed {
+					failed[c.Name] = c.Message
+				}
+			}
+			if !loses {
+				if len(failed) > 0 || d.Verdict != v1alpha1.VerdictPassed {
+					t.Errorf("verdict %s %v", d.Verdict, d.Reasons)
+				}
+				return
+			}
+			if d.Verdict != v1alpha1.VerdictFailed || len(failed) == 0 {
+				t.Fatalf("verdict %s %v: money was not lost", d.Verdict, d.Reasons)
+			}
+			if why := failed["serializable"]; failed["smallbank-total"] == "" || failed["read-committed"] != "" ||
+				!strings.Contains(why, "lost-update: two transactions read the same version and replaced it") || !strings.Contains(why, "T2 is ") {
+				t.Errorf("%v", failed)
+			}
+		})
+	}
+}
+
+// A database that dies, hangs or loses its connections in the middle of a run: the run ends, its verdict says why, every client has its
+// answers, and no connection is left.
+func TestDatabaseFailsInTheMiddleOfARun(t *testing.T) {
+	s := postgrestest.Start(t)
+	for name, tc := range map[string]struct {
+		fail func(*postgrestest.Proxy)
+		// verdict and reasons are what may come of it; refused and unknown what clients were told.
+		reason  string
+		verdict v1alpha1.Verdict
+	}{
+		"dies":  {func(p *postgrestest.Proxy) { p.Close() }, result.ReasonTargetFailed, v1alpha1.VerdictInvalid},
+		"hangs": {func(p *postgrestest.Proxy) { p.Freeze() }, result.ReasonNotAudited, v1alpha1.VerdictInvalid},
+		"drops": {func(p *postgrestest.Proxy) { p.Break() }, "", v1alpha1.VerdictPassed},
+		"is late": {func(p *postgrestest.Proxy) {
+			p.Freeze()
+			time.AfterFunc(700*time.Millisecond, p.Thaw) // after the clients' patience
+		}, "", v1alpha1.VerdictPassed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proxy := postgrestest.NewProxy(t, s.Address)
+			before := descriptors(t)
+			o := own{address: proxy.Address, workload: "{smallbank: {customers: 500}}", verify: "[Invariants, Isolation]",
+				load: "{clientsPerRegion: 8, requestTimeout: 300ms, warmup: 200ms, duration: 2s}"}
+			once := sync.OnceFunc(func() { tc.fail(proxy) })
+			d, err := external.Play(t.Context(), planned(t, o.text()), secrets(t), func(p local.Progress) {
+				if p.Elapsed > time.Second {
+					once()
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("verdict %s %v: %d committed, causes %v", d.Verdict, d.Reasons, d.Summary.Committed, d.Summary.Causes)
+			if d.Verdict != tc.verdict || tc.reason != "" && !slices.ContainsFunc(d.Reasons, func(r result.Reason) bool { return r.Reason == tc.reason }) {
+				t.Errorf("verdict %s %v, not %s %s", d.Verdict, d.Reasons, tc.verdict, tc.reason)
+			}
+			if d.Summary.Causes["node"]+d.Summary.Causes["client"] == 0 {
+				t.Errorf("no client was told of it: %v", d.Summary.Causes)
+			}
+			proxy.Close()
+			await(t, "descriptors are those of before", func() bool { return descriptors(t) <= before })
+			await(t, "no session is left", func() bool { return s.Sessions(t, "geobench-") == 0 })
+		})
+	}
+}
+
+// descriptors is how many files and sockets this process has open.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// await waits for a condition that comes true by itself.
+func await(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	const within, poll = 30 * time.Second, 50 * time.Millisecond
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for begin := time.Now(); !condition(); <-tick.C {
+		if time.Since(begin) > within {
+			t.Fatalf("%s: not within %v", what, within)
+		}
+	}
+}
+
+// What is wrong with a GeoDatabase that only the server knows is told like the rest: object, field, value, cure.
+func TestWrongExternalDatabases(t *testing.T) {
+	s := postgrestest.Start(t)
+	good := own{address: s.Address, isolation: "Serializable", workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}
+	wrongPassword := secrets(t)
+	const other = "not-the-password-at-all"
+	if err := os.WriteFile(filepath.Join(wrongPassword, "pg", "password"), []byte(other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PGUSER", "")
+	for name, tc := range map[string]struct {
+		change  func(string) string
+		secrets string
+		want    string
+	}{
+		"no secrets":      {nil, "", "GeoDatabase own: spec.external.secretRef.name: there are no Secrets here: put username and password into files pg/username and pg/password"},
+		"a missing key":   {nil, t.TempDir(), "GeoDatabase own: spec.external.secretRef.name: the key username cannot be read"},
+		"wrong password":  {nil, wrongPassword, "GeoDatabase own: spec.external.secretRef: 127.0.0.1"},
+		"wrong database":  {func(s string) string { return strings.Replace(s, "database: postgres", "database: nope", 1) }, secrets(t), "GeoDatabase own: spec.external.database: there is no such database at 127.0.0.1"},
+		"TLS is required": {func(s string) string { return strings.Replace(s, "tls: disable", "tls: require", 1) }, secrets(t), "GeoDatabase own: spec.engine.parameters.tls: require: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := good.text()
+			if tc.change != nil {
+				text = tc.change(text)
+			}
+			d, err := external.Play(t.Context(), planned(t, text), tc.secrets, func(local.Progress) {})
+			ps, ok := check.As(err)
+			if !ok || d != nil || !strings.HasPrefix(ps[0].String(), tc.want) {
+				t.Errorf("%v\nnot %s", err, tc.want)
+			}
+			for _, secret := range []string{postgrestest.Password, other} {
+				if err != nil && strings.Contains(err.Error(), secret) {
+					t.Errorf("a password is in the message: %v", err)
+				}
+			}
+		})
+	}
+	if rows := s.Query(t, "postgres", "select nspname from pg_namespace where nspname like 'geobench%'"); len(rows) > 0 {
+		t.Errorf("the schemas %v are left", rows)
+	}
+}
+
+// What is wrong with a manifest of an external database is told before anything is connected to.
+func TestWrongManifestsOfExternalDatabases(t *testing.T) {
+	good := own{address: "db.example:5432", isolation: "Serializable", workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text()
+	replace := func(old, replacement string) string {
+		if !strings.Contains(good, old) {
+			t.Fatalf("%s is not in the manifests", old)
+		}
+		return strings.Replace(good, old, replacement, 1)
+	}
+	for name, tc := range map[string]struct{ text, want string }{
+		"isolation":         {replace("isolation: Serializable", "isolation: Chaos"), `spec.engine.parameters.isolation: "Chaos" is not one of ReadCommitted, RepeatableRead, Serializable`},
+		"connections":       {replace(`connections: "8"`, `connections: "0"`), `"0" is not a whole number from 1 to 4096`},
+		"tls":               {replace("tls: disable", "tls: prefer"), `"prefer" is not one of disable, require, verify-ca, verify-full`},
+		"schema":            {replace("tls: disable", "schema: public"), `"public" is not one of geobench`},
+		"parameter":         {replace("tls: disable", "isolatoin: x"), "did you mean isolation?"},
+		"engine":            {replace("name: postgres", "name: postgers"), "did you mean postgres?"},
+		"own engine":        {replace("engine: {name: postgres, parameters: {isolation: Serializable, tls: disable, connections: \"8\", dropSchema: \"true\"}}", "engine: {name: calvin}"), "leave external out to deploy it"},
+		"network":           {replace("  external:\n", "  network: {profileRef: {name: aws}}\n  external:\n"), "spec.network: the links to a database that is there already are real"},
+		"region":            {replace("region: west", "region: wset"), "did you mean west?"},
+		"no endpoint":       {replace(`{region: west, address: "db.example:5432"}, `, ""), "region west has no endpoint that its clients could connect to: add {region: west"},
+		"port":              {replace("db.example:5432", "db.example:65536"), "spec.external.endpoints[0].address: db.example:65536 is not host:port"},
+		"IPv6":              {replace("db.example:5432", "::1:5432"), "an IPv6 address in brackets"},
+		"address":           {replace("db.example:5432", "db.example"), "spec.external.endpoints[0].address"},
+		"replicas":          {replace("  external:\n", "  replicasPerPartition: 3\n  external:\n"), "leave replicasPerPartition out"},
+		"durability":        {replace("  external:\n", "  durability: Journal\n  external:\n"), "leave durability out"},
+		"homes":             {replace("  external:\n", "  homes: [east]\n  external:\n"), "leave homes out"},
+		"pods":              {replace("  external:\n", "  pods: {image: x, ports: [{name: sql, port: 5432}]}\n  external:\n"), "pods and external are both set"},
+		"a password":        {replace("secretRef: {name: pg}", "password: x"), "spec.external.password"},
+		"a fault":           {good + "  faults: [{name: kill, at: 100ms, podKill: {target: {regions: [east], count: 1}}}]\n", "which is not supported by a target"},
+		"unknown objective": {good + "  objectives: [{metric: P99Latency, region: north, max: 1s}]\n", "spec.objectives[0]"},
+		"neither of both":   {replace("  external:\n    endpoints: [{region: west, address: \"db.example:5432\"}, {region: east, address: \"db.example:5432\"}]\n    database: postgres\n    secretRef: {name: pg}\n", ""), "network is required"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := manifest.Load(strings.NewReader(tc.text), check.Process(nil), "-")
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%v\nnot %s", err, tc.want)
+			}
+		})
+	}
+	for name, place := range map[string]check.Abilities{"cluster": check.Default(nil), "simulator": check.Simulator(nil)} {
+		if _, err := manifest.Load(strings.NewReader(good), place, "-"); err == nil || !strings.Contains(err.Error(), "spec.external: external databases are not supported yet but for a BenchmarkRun that geobench run plays") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
