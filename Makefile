@@ -80,6 +80,10 @@ fuzz: ## Fuzz each target for FUZZTIME (default 20s)
 bench-engine: ## Throughput and CPU per transaction of every engine at 0 to 100% multi-home, and of the worker (4 minutes)
 	hack/bench-engine.sh
 
+.PHONY: bench-postgres
+bench-postgres: ## Client CPU per transaction beside pgbench: the same statements on the same PostgreSQL, in alternating pairs (Debian's postgresql; 1 min)
+	go test -run '^$$' -bench '^BenchmarkClientCPU$$' -benchtime 1x ./internal/target/postgres
+
 .PHONY: bench-wan
 bench-wan: ## What the sidecar's delays are off, what TCP carries through it and what it costs, beside a bare network (root; 1 min)
 	go test -tags full -run '^$$' -bench '^BenchmarkWAN$$' -benchtime 1x ./internal/wan

@@ -125,7 +125,10 @@ func TestWorkloadsOnPostgres(t *testing.T) {
 			if strings.Contains(text.String(), postgrestest.Password) {
 				t.Error("the password is in the result")
 			}
-			t.Log(d.Target)
+			t.Log(d.Target, d.Target.Where())
+			if !strings.Contains(text.String(), d.Target.Server) {
+				t.Error("the table does not tell of the server")
+			}
 		})
 	}
 	if rows := s.Query(t, "postgres", "select nspname from pg_namespace where nspname like 'geobench%'"); len(rows) > 0 {

@@ -295,6 +295,9 @@ func (r *run) facts() {
 	add("Engine", "%s", engine)
 	if d.Target != nil {
 		add("Target", "%s", d.Target)
+		if where := d.Target.Where(); where != "" {
+			add("Server", "%s", where)
+		}
 	}
 	if d.Homes > 0 {
 		add("Homes", "the first %s", plural(d.Homes, "region"))

@@ -120,16 +120,18 @@ func (t *Target) String() string {
 	if t.ConnectionsPerRegion > 0 {
 		s += fmt.Sprintf(", over %d connections per region", t.ConnectionsPerRegion)
 	}
-	if t.Server != "" {
-		s += ": " + t.Server
-	}
+	return s
+}
+
+// Where says what the server calls itself, and how far it is from each region; empty where nobody knows.
+func (t *Target) Where() string {
+	s := t.Server
 	for i, e := range t.Endpoints {
+		separator := ", "
 		if i == 0 {
-			s += "; round trips"
-		} else {
-			s += ","
+			separator = "; round trips "
 		}
-		s += fmt.Sprintf(" %s %.3g ms", e.Region, float64(e.RTTMicroseconds)/1000)
+		s += fmt.Sprintf("%s%s %.3g ms", separator, e.Region, float64(e.RTTMicroseconds)/1000)
 	}
 	return s
 }

@@ -31,6 +31,9 @@ func Table(w io.Writer, d *Document, wide bool) error {
 		len(d.Regions), homes, d.PartitionsPerRegion, d.ReplicasPerPartition, load(d))
 	if d.Target != nil {
 		line(b, "a target that %s", d.Target)
+		if where := d.Target.Where(); where != "" {
+			line(b, "%s", where)
+		}
 	}
 	line(b, "")
 

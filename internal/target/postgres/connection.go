@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -46,7 +47,8 @@ var binaryFormat = []int16{1}
 // connection implements target.Connection. It holds the statement that runs on it, since there is one at a time.
 type connection struct {
 	*pgconn.PgConn
-	tx statement
+	prepared map[string]*pgconn.StatementDescription
+	tx       statement
 }
 
 // connect opens a connection of a client, with its statements prepared.
@@ -55,23 +57,39 @@ func (d *Database) connect(ctx context.Context, region int) (target.Connection, 
 	if err != nil {
 		return nil, err
 	}
-	if err := prepare(ctx, c, statements(d.table, d.level)); err != nil {
+	prepared, err := prepare(ctx, c, statements(d.table, d.level))
+	if err != nil {
 		_ = c.Close(ctx)
 		return nil, err
 	}
-	return &connection{PgConn: c}, nil
+	return &connection{PgConn: c, prepared: prepared}, nil
 }
 
-// prepare prepares statements in one round trip.
-func prepare(ctx context.Context, c *pgconn.PgConn, statements map[string]string) error {
+// prepare prepares statements in one round trip, and returns how the server describes them, so that it need not each time.
+func prepare(ctx context.Context, c *pgconn.PgConn, statements map[string]string) (map[string]*pgconn.StatementDescription, error) {
 	p := c.StartPipeline(ctx)
+	var names []string
 	for name, sql := range statements {
+		names = append(names, name)
 		p.SendPrepare(name, sql, nil)
 	}
 	if err := p.Sync(); err != nil {
-		return err
+		return nil, errors.Join(err, p.Close())
 	}
-	return p.Close()
+	prepared := map[string]*pgconn.StatementDescription{}
+	for _, name := range names {
+		r, err := p.GetResults()
+		described, ok := r.(*pgconn.StatementDescription)
+		if err == nil && !ok {
+			err = fmt.Errorf("the server answered the preparation of %s by %T", name, r)
+		}
+		if err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+		described.Name = name
+		prepared[name] = described
+	}
+	return prepared, p.Close()
 }
 
 // Begin implements target.Connection.
@@ -80,7 +98,7 @@ func (c *connection) Begin(ctx context.Context, _ *txn.Transaction) (target.Stat
 	return &c.tx, nil
 }
 
-// Close implements target.Connection. A statement that still runs on the server is canceled: nobody waits for it.
+// Close implements target.Connection. The driver has canceled the statement whose context ended while it ran.
 func (c *connection) Close() error { return closeWithin(c.PgConn) }
 
 // statement implements target.Statement.
@@ -94,12 +112,12 @@ type statement struct {
 // run runs a prepared statement and gives row the values of each row, until it returns false. The values are valid until it returns.
 func (s *statement) run(ctx context.Context, name string, row func(values [][]byte) bool) (pgconn.CommandTag, error) {
 	if s.began {
-		return s.read(s.c.ExecPrepared(ctx, name, s.values, binaryFormat, binaryFormat), row)
+		return s.read(s.c.ExecStatement(ctx, s.c.prepared[name], s.values, binaryFormat, binaryFormat), row)
 	}
 	s.began = true
 	batch := &pgconn.Batch{}
-	batch.ExecPrepared(beginStatement, nil, nil, nil)
-	batch.ExecPrepared(name, s.values, binaryFormat, binaryFormat)
+	batch.ExecStatement(s.c.prepared[beginStatement], nil, nil, nil)
+	batch.ExecStatement(s.c.prepared[name], s.values, binaryFormat, binaryFormat)
 	results := s.c.ExecBatch(ctx, batch)
 	var tag pgconn.CommandTag
 	for results.NextResult() {

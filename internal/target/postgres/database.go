@@ -126,8 +126,7 @@ func (d *Database) look(ctx context.Context, c *pgconn.PgConn, e Endpoint) error
 	if err != nil {
 		return err
 	}
-	// What PostgreSQL was built with follows the comma.
-	d.described.Server, _, _ = strings.Cut(facts[0], ",")
+	d.described.Server, _, _ = strings.Cut(facts[0], " on ") // and then the machine that it was built for
 	d.described.Endpoints = append(d.described.Endpoints, result.TargetEndpoint{Region: e.Region, RTTMicroseconds: result.Microseconds(took)})
 	return nil
 }

@@ -46,31 +46,24 @@ type Server struct {
 	ended   chan struct{}
 }
 
-// binaries is the folder of PostgreSQL's programs, empty where there is none.
-func binaries() string {
-	if path, err := exec.LookPath("initdb"); err == nil {
-		return filepath.Dir(path)
-	}
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	version := func(path string) int {
-		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
-		return n
-	}
-	slices.SortFunc(found, func(a, b string) int { return version(b) - version(a) })
-	if len(found) == 0 {
-		return ""
-	}
-	return filepath.Dir(found[0])
-}
-
-// Program is the path of one of PostgreSQL's programs. It skips the test where PostgreSQL is not installed.
+// Program is the path of one of PostgreSQL's programs, those of the newest version where Debian keeps several. It skips the test where
+// PostgreSQL is not installed.
 func Program(t testing.TB, name string) string {
 	t.Helper()
-	folder := binaries()
-	if folder == "" {
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+	if len(found) == 0 {
 		t.Skip("PostgreSQL is not installed, which this test needs: apt-get install postgresql")
 	}
-	return filepath.Join(folder, name)
+	return slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) })
+}
+
+// version is that of a path .../VERSION/bin/NAME.
+func version(path string) int {
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
+	return n
 }
 
 // Start starts a server with these settings besides the usual ones, as in "ssl=on", and ends it with the test.
@@ -116,7 +109,7 @@ func Start(t testing.TB, settings ...string) *Server {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	s.process = run(filepath.Join(filepath.Dir(initdb), "postgres"), args...)
+	s.process = run(Program(t, "postgres"), args...)
 	s.process.Stdout, s.process.Stderr = log, log
 	if err := s.process.Start(); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,197 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/target"
+	"github.com/geobench/geobench/internal/target/postgres"
+	"github.com/geobench/geobench/internal/target/postgres/postgrestest"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// The transaction of pgbench, TPC-B-like, on a table of keys and values: three rows are read and written, one is read again, and a
+// row of the history is written. Both clients send the same statements, and BEGIN together with the first one.
+const (
+	accounts, tellers, branches, histories txn.Table = 1, 2, 3, 4
+	accountRows, tellerRows, branchRows              = 100_000, 10, 10
+)
+
+const pgbenchScript = `\set aid random(1, 100000)
+\set tid random(1, 10)
+\set bid random(1, 10)
+\set hid random(1, 1000000000)
+\startpipeline
+begin isolation level read committed;
+select v from geobench.rows where k = '\x01'::bytea || int8send(:aid);
+\endpipeline
+insert into geobench.rows (k, v) values ('\x01'::bytea || int8send(:aid), int8send(:hid)) on conflict (k) do update set v = excluded.v;
+select v from geobench.rows where k = '\x01'::bytea || int8send(:aid);
+select v from geobench.rows where k = '\x02'::bytea || int8send(:tid);
+insert into geobench.rows (k, v) values ('\x02'::bytea || int8send(:tid), int8send(:hid)) on conflict (k) do update set v = excluded.v;
+select v from geobench.rows where k = '\x03'::bytea || int8send(:bid);
+insert into geobench.rows (k, v) values ('\x03'::bytea || int8send(:bid), int8send(:hid)) on conflict (k) do update set v = excluded.v;
+insert into geobench.rows (k, v) values ('\x04'::bytea || int8send(:hid), int8send(:aid)) on conflict (k) do update set v = excluded.v;
+commit;
+`
+
+// tpcb is the transaction as a procedure; what the branch and the teller are chosen by does not matter.
+func tpcb(ctx txn.Ctx, _ []byte) ([]byte, error) {
+	account, teller, branch := txn.IntKey(accounts, 1+rand.Uint64N(accountRows)), txn.IntKey(tellers, 1+rand.Uint64N(tellerRows)), txn.IntKey(branches, 1+rand.Uint64N(branchRows))
+	for _, step := range []struct {
+		key   txn.Key
+		again bool
+	}{{account, true}, {teller, false}, {branch, false}} {
+		v, err := ctx.Get(step.key)
+		if err != nil {
+			return nil, err
+		}
+		v = append(make([]byte, 0, len(v)), v...)
+		v[len(v)-1]++
+		ctx.Put(step.key, v)
+		if step.again {
+			if _, err := ctx.Get(step.key); err != nil {
+				return nil, err
+			}
+		}
+	}
+	ctx.Put(txn.IntKey(histories, rand.Uint64N(1_000_000_000)), make([]byte, 8))
+	return nil, nil
+}
+
+// BenchmarkClientCPU compares the CPU time that this client and pgbench take for a transaction of the same statements, on the same
+// server, in alternating pairs. It counts connections, procedures and outcomes, and not what a workload takes to make transactions up.
+func BenchmarkClientCPU(b *testing.B) {
+	const connections, pairs, lasts = 4, 6, 4 * time.Second
+	program := postgrestest.Program(b, "pgbench")
+	s := postgrestest.Start(b, "log_statement=none", "synchronous_commit=off")
+	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}
+	to, o := server(s, "postgres", "east"), options(postgres.ReadCommitted)
+	o.Connections = connections
+	db, err := postgres.Open(b.Context(), &topology, to, o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // the server goes
+	for table, rows := range map[txn.Table]int{accounts: accountRows, tellers: tellerRows, branches: branchRows} {
+		s.Query(b, "postgres", fmt.Sprintf(`insert into geobench.rows select '\x%02x'::bytea || int8send(n), int8send(0) from generate_series(1, %d) n`, table, rows))
+	}
+	s.Query(b, "postgres", "analyze geobench.rows")
+	script := filepath.Join(b.TempDir(), "tpcb.sql")
+	if err := os.WriteFile(script, []byte(pgbenchScript), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	var ours, theirs, ratios []float64
+	for range pairs {
+		a, aRate := drive(b, db, lasts)
+		p, pRate := pgbench(b, program, script, s.Address, connections, lasts)
+		ours, theirs, ratios = append(ours, a), append(theirs, p), append(ratios, a/p)
+		b.Logf("geobench %.1f us, %.0f txn/s; pgbench %.1f us, %.0f txn/s: %.2fx", a, aRate, p, pRate, a/p)
+	}
+	b.ReportMetric(median(ours), "geobench-us/txn")
+	b.ReportMetric(median(theirs), "pgbench-us/txn")
+	b.ReportMetric(median(ratios), "ratio")
+	b.ReportMetric(0, "ns/op")
+}
+
+func median(x []float64) float64 {
+	x = slices.Sorted(slices.Values(x))
+	return x[len(x)/2]
+}
+
+// cpu is the time that this process, or its children that have ended, have used.
+func cpu(b *testing.B, who int) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(who, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// drive keeps all connections busy, and returns microseconds of CPU per transaction and transactions per second.
+func drive(b *testing.B, db *postgres.Database, lasts time.Duration) (us, rate float64) {
+	b.Helper()
+	const procedure txn.ProcID = 1000
+	clients, ok := db.Clients(0).(*target.Statements)
+	if !ok {
+		b.Fatal("the clients are not Statements")
+	}
+	clients.Procedures = txn.NewRegistry(&txn.Procedure{ID: procedure, Name: "tpcb", Declare: func([]byte, *txn.Footprint) error { return nil }, Run: tpcb})
+	done := make(chan struct{}, clients.Connections)
+	var committed atomic.Int64
+	session, err := clients.Open(context.Background(), func(outcomes []txn.Outcome) {
+		for _, o := range outcomes {
+			if o.Status == txn.Committed {
+				committed.Add(1)
+			}
+			done <- struct{}{}
+		}
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	submitted := uint64(0)
+	submit := func() {
+		submitted++
+		session.Submit(&txn.Transaction{ID: txn.MakeID(1, submitted), Proc: procedure})
+		session.Flush()
+	}
+	before, begin := cpu(b, syscall.RUSAGE_SELF), time.Now()
+	for range clients.Connections {
+		submit()
+	}
+	for time.Since(begin) < lasts {
+		<-done
+		submit()
+	}
+	for range clients.Connections {
+		<-done
+	}
+	took, elapsed := cpu(b, syscall.RUSAGE_SELF)-before, time.Since(begin)
+	if err := session.Close(); err != nil {
+		b.Fatal(err)
+	}
+	n := float64(committed.Load())
+	if n < 0.99*float64(submitted) {
+		b.Fatalf("%.0f of %d committed", n, submitted)
+	}
+	return float64(took.Microseconds()) / n, n / elapsed.Seconds()
+}
+
+var processed = regexp.MustCompile(`number of transactions actually processed: (\d+)`)
+
+// pgbench does the same with pgbench, whose statements are prepared, too.
+func pgbench(b *testing.B, program, script, address string, connections int, lasts time.Duration) (us, rate float64) {
+	b.Helper()
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		b.Fatal(err)
+	}
+	before := cpu(b, syscall.RUSAGE_CHILDREN)
+	c := exec.Command(program, "-n", "-M", "prepared", "-c", strconv.Itoa(connections), "-j", "2", "-T", strconv.Itoa(int(lasts.Seconds())), "-f", script, "-h", host, "-p", port, "-U", postgrestest.User, "postgres")
+	c.Env = append(os.Environ(), "PGPASSWORD="+postgrestest.Password, "PGOPTIONS=-c enable_seqscan=off -c enable_bitmapscan=off -c plan_cache_mode=force_generic_plan")
+	out, err := c.CombinedOutput()
+	if err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	found := processed.FindSubmatch(out)
+	if found == nil {
+		b.Fatalf("pgbench says %s", out)
+	}
+	n, _ := strconv.ParseFloat(string(found[1]), 64)
+	return float64((cpu(b, syscall.RUSAGE_CHILDREN) - before).Microseconds()) / n, n / lasts.Seconds()
+}
