@@ -383,6 +383,9 @@ func (b *board) series(q query) ([]float64, error) {
 	var out []float64
 	for _, p := range b.points(q.system, fixed) {
 		if b.results == nil {
+			if q.metric.ofFaults && len(p.manifests.Run.Spec.Faults) == 0 {
+				return nil, withoutFaults(q.metric, p.Label)
+			}
 			out = append(out, 1)
 			continue
 		}

@@ -358,7 +358,7 @@ func TestClaimsOfFaultsAndCounters(t *testing.T) {
 		"outageSeconds('near', 2) == 0.5 && recoverySeconds('near', 2) == 2.0 && resilience('near', 2) == 0.25",
 		"counter('batches', 'near', 2) == 3000.0",
 	} {
-		e := mustRead(t, replaced(t, "expression: \"min(tput('near')) > max(tput('far'))\"", fmt.Sprintf("expression: %q", expression)))
+		e := mustRead(t, withFault(t, claimed(t, expression)))
 		full := invented(e, 1000)
 		for _, run := range e.Runs() {
 			d, err := full.Document(run)
@@ -425,6 +425,54 @@ func TestTables(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A figure of faults is none where a run has no fault, or one that was not measured: neither an infinite one, which a claim could be
+// true of, nor 0.
+func TestFaultFiguresNeedAFault(t *testing.T) {
+	for _, figure := range []string{"resilience", "recovery", "recoverySeconds", "detectSeconds", "outageSeconds", "faultTput"} {
+		none := "figure " + figure + " is of faults, and near clientsPerRegion=2 has none: add spec.faults to the run, or leave the point out of the claim"
+		for _, expression := range []string{figure + "('near', 2) > 1.0", "max(" + figure + "('near')) > 1.0", "series('" + figure + "', 'near')[0] > 1.0"} {
+			_, err := read(claimed(t, expression))
+			if err == nil || !strings.Contains(err.Error(), "spec.claims[0].expression") || !strings.Contains(err.Error(), "claim c-1: "+none) {
+				t.Errorf("%s of an experiment without faults: %v, want %q", expression, err, none)
+			}
+		}
+		// Results may be those of a run whose faults never came, whatever its manifest says.
+		e := mustRead(t, withFault(t, claimed(t, figure+"('near', 2) > 1.0")))
+		for want, faults := range map[string][]result.Fault{
+			none: nil,
+			"figure " + figure + " of near clientsPerRegion=2: there is none of fault late": {{Name: "cut", Availability: &result.Availability{}}, {Name: "late"}},
+		} {
+			full := invented(e, 1000)
+			for _, run := range e.Runs() {
+				d, err := full.Document(run)
+				if err != nil {
+					t.Fatal(err)
+				}
+				d.Faults = faults
+			}
+			for where, r := range map[string]*experiment.Results{"in this process": full, "by the operator": experimenttest.WithFiguresOnly(t, e, full)} {
+				if f := judge(t, e, r); f.Answer() != "no result" || f.ID != "c-1" || !strings.Contains(f.Error, want) {
+					t.Errorf("%s: %s of a run with faults %+v %s (%s), want %q", where, figure, faults, f.Answer(), f.Error, want)
+				}
+			}
+		}
+	}
+}
+
+// claimed is the small experiment with another claim, withFault with a fault in its runs.
+func claimed(t *testing.T, expression string) string {
+	return replaced(t, "expression: \"min(tput('near')) > max(tput('far'))\"", fmt.Sprintf("expression: %q", expression))
+}
+
+func withFault(t *testing.T, text string) string {
+	t.Helper()
+	const before, fault = "      verify: [Invariants]\n", "      faults: [{name: cut, at: 500ms, duration: 200ms, networkPartition: {from: {regions: [a]}}}]\n"
+	if !strings.Contains(text, before) {
+		t.Fatalf("there is no %q", before)
+	}
+	return strings.Replace(text, before, fault+before, 1)
 }
 
 // TestReportsByType: points have the figures of each type that has run, where there are several.

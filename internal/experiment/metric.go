@@ -22,6 +22,8 @@ type metric struct {
 	// in is the figure of one region's clients, typed that of one type of transactions; nil where there is none.
 	in    func(*result.Region) float64
 	typed func(*result.TypeFigures) float64
+	// ofFaults says that the figure is one of faults: a run without any has none.
+	ofFaults bool
 }
 
 func latency(name, title string, of func(*result.Latency) int64) metric {
@@ -36,7 +38,7 @@ func latency(name, title string, of func(*result.Latency) int64) metric {
 			return milliseconds(&d.Summary.LatencyMicroseconds, d.Summary.Committed)
 		},
 		func(r *result.Region) float64 { return milliseconds(&r.LatencyMicroseconds, r.Committed) },
-		func(t *result.TypeFigures) float64 { return milliseconds(&t.LatencyMicroseconds, t.Committed) }}
+		func(t *result.TypeFigures) float64 { return milliseconds(&t.LatencyMicroseconds, t.Committed) }, false}
 }
 
 // ofTransactions is a figure of the counts of transactions, which all, those of a region and those of a type have
@@ -45,7 +47,7 @@ func ofTransactions(name, title, unit string, of func(*result.Counts) float64) m
 	return metric{name, title, unit,
 		func(d *result.Document) float64 { return of(&d.Summary.Counts) },
 		func(r *result.Region) float64 { return of(&r.Counts) },
-		func(t *result.TypeFigures) float64 { return of(&t.Counts) }}
+		func(t *result.TypeFigures) float64 { return of(&t.Counts) }, false}
 }
 
 // ofAttempts is a figure of the counts of attempts.
@@ -53,7 +55,7 @@ func ofAttempts(name, title, unit string, of func(*result.Counts) float64) metri
 	return metric{name, title, unit,
 		func(d *result.Document) float64 { return of(&d.Summary.Attempts.Counts) },
 		func(r *result.Region) float64 { return of(&r.Attempts.Counts) },
-		func(t *result.TypeFigures) float64 { return of(&t.Attempts) }}
+		func(t *result.TypeFigures) float64 { return of(&t.Attempts) }, false}
 }
 
 // perSecond is 0 where nothing was measured.
@@ -88,18 +90,34 @@ func failedBy(name, title string, cause txn.Cause) metric {
 	return ofAttempts(name, title, "%", func(c *result.Counts) float64 { return percent(c, c.Causes[cause.String()]) })
 }
 
-// worst is a figure of the fault of a run that has the worst; infinite without one.
-func worst(pick func(a, b float64) float64, of func(*result.Fault) float64) func(*result.Document) float64 {
-	return func(d *result.Document) float64 {
-		if len(d.Faults) == 0 {
-			return math.Inf(1)
-		}
-		w := of(&d.Faults[0])
-		for i := range d.Faults[1:] {
-			w = pick(w, of(&d.Faults[i+1]))
+// ofWorstFault is a figure of the fault of a run that has the worst: see measuredFaults.
+func ofWorstFault(name, title, unit string, pick func(a, b float64) float64, of func(*result.Availability) float64) metric {
+	return metric{name: name, title: title, unit: unit, ofFaults: true, of: func(d *result.Document) float64 {
+		w := of(d.Faults[0].Availability)
+		for _, f := range d.Faults[1:] {
+			w = pick(w, of(f.Availability))
 		}
 		return w
+	}}
+}
+
+// measuredFaults returns an error unless a run has faults, and the figures of all of them.
+func measuredFaults(m *metric, label string, d *result.Document) error {
+	if len(d.Faults) == 0 {
+		return withoutFaults(m, label)
 	}
+	for _, f := range d.Faults {
+		if f.Availability == nil {
+			return fmt.Errorf("figure %s of %s: there is none of fault %s: let it begin 1s or more after measuring does, and while transactions commit",
+				m.name, label, f.Name)
+		}
+	}
+	return nil
+}
+
+// withoutFaults is the error of a figure that only runs with faults have.
+func withoutFaults(m *metric, label string) error {
+	return lookupf("figure %s is of faults, and %s has none: add spec.faults to the run, or leave the point out of the claim", m.name, label)
 }
 
 // orNever is an instant in seconds, infinite for never.
@@ -115,16 +133,16 @@ var metrics = []metric{
 	{"tput", "throughput", "committed transactions/s",
 		func(d *result.Document) float64 { return float64(d.Summary.ThroughputPerSecond) },
 		func(r *result.Region) float64 { return float64(r.ThroughputPerSecond) },
-		func(t *result.TypeFigures) float64 { return perSecond(t.Committed, t.Seconds) }},
+		func(t *result.TypeFigures) float64 { return perSecond(t.Committed, t.Seconds) }, false},
 	ofTransactions("committed", "committed transactions", "transactions", func(c *result.Counts) float64 { return float64(c.Committed) }),
 	{"offered", "offered load", "transactions/s",
 		func(d *result.Document) float64 {
 			return float64(d.Summary.OfferedPerSecond)
-		}, nil, nil},
+		}, nil, nil, false},
 	{"attempts", "attempts", "attempts/s",
 		func(d *result.Document) float64 { return float64(d.Summary.Attempts.PerSecond) },
 		func(r *result.Region) float64 { return float64(r.Attempts.PerSecond) },
-		func(t *result.TypeFigures) float64 { return perSecond(t.Attempts.Ended(), t.Seconds) }},
+		func(t *result.TypeFigures) float64 { return perSecond(t.Attempts.Ended(), t.Seconds) }, false},
 	latency("p50", "median latency", func(l *result.Latency) int64 { return l.P50 }),
 	latency("p90", "90th percentile of latency", func(l *result.Latency) int64 { return l.P90 }),
 	latency("p95", "95th percentile of latency", func(l *result.Latency) int64 { return l.P95 }),
@@ -142,61 +160,36 @@ var metrics = []metric{
 				return 0
 			}
 			return float64(*d.Summary.TpmC)
-		}, nil, nil},
+		}, nil, nil, false},
 	{"bytes", "bytes between nodes", "bytes/transaction",
-		perTransaction(func(s *result.Summary) float64 { return float64(s.BytesPerTransaction) }), nil, nil},
+		perTransaction(func(s *result.Summary) float64 { return float64(s.BytesPerTransaction) }), nil, nil, false},
 	{"wanBytes", "bytes between regions", "bytes/transaction",
-		perTransaction(func(s *result.Summary) float64 { return float64(s.CrossRegionBytesPerTransaction) }), nil, nil},
+		perTransaction(func(s *result.Summary) float64 { return float64(s.CrossRegionBytesPerTransaction) }), nil, nil, false},
 	{"cost", "cost", "per million transactions",
-		perTransaction(func(s *result.Summary) float64 { return float64(s.Cost.PerMillionTransactions) / 1e6 }), nil, nil},
+		perTransaction(func(s *result.Summary) float64 { return float64(s.Cost.PerMillionTransactions) / 1e6 }), nil, nil, false},
 	{"cpu", "CPU time of nodes", "us/transaction",
-		perTransaction(func(s *result.Summary) float64 { return float64(s.CPUMicrosecondsPerTransaction) }), nil, nil},
-	{"resilience", "resilience R of the throughput to the worst fault", "1 is no effect",
-		worst(math.Min, func(f *result.Fault) float64 {
-			if f.Availability == nil {
+		perTransaction(func(s *result.Summary) float64 { return float64(s.CPUMicrosecondsPerTransaction) }), nil, nil, false},
+	ofWorstFault("resilience", "resilience R of the throughput to the worst fault", "1 is no effect", math.Min,
+		func(a *result.Availability) float64 { return float64(a.RPPM) / 1e6 }),
+	ofWorstFault("recovery", "recovery T from the worst fault, 1 / (seconds + 1)", "1 is at once", math.Min,
+		func(a *result.Availability) float64 {
+			if a.TPPM == nil {
 				return math.Inf(1)
 			}
-			return float64(f.Availability.RPPM) / 1e6
-		}), nil, nil},
-	{"recovery", "recovery T from the worst fault, 1 / (seconds + 1)", "1 is at once",
-		worst(math.Min, func(f *result.Fault) float64 {
-			if f.Availability == nil || f.Availability.TPPM == nil {
-				return math.Inf(1)
-			}
-			return float64(*f.Availability.TPPM) / 1e6
-		}), nil, nil},
-	{"recoverySeconds", "time from a fault's end to 95% of the throughput", "s",
-		worst(math.Max, func(f *result.Fault) float64 {
-			if f.Availability == nil {
-				return math.Inf(1)
-			}
-			return orNever(f.Availability.RecoverMicroseconds)
-		}), nil, nil},
-	{"detectSeconds", "time until clients see a fault", "s",
-		worst(math.Max, func(f *result.Fault) float64 {
-			if f.Availability == nil {
-				return math.Inf(1)
-			}
-			return orNever(f.Availability.DetectMicroseconds)
-		}), nil, nil},
-	{"outageSeconds", "longest time without a commit after a fault", "s",
-		worst(math.Max, func(f *result.Fault) float64 {
-			if f.Availability == nil {
-				return math.Inf(1)
-			}
-			return float64(f.Availability.OutageMicroseconds) / 1e6
-		}), nil, nil},
-	{"faultTput", "throughput during the worst fault", "committed transactions/s",
-		worst(math.Min, func(f *result.Fault) float64 {
-			if f.Availability == nil {
-				return math.Inf(1)
-			}
-			return float64(f.Availability.FaultPerSecond)
-		}), nil, nil},
+			return float64(*a.TPPM) / 1e6
+		}),
+	ofWorstFault("recoverySeconds", "time from a fault's end to 95% of the throughput", "s", math.Max,
+		func(a *result.Availability) float64 { return orNever(a.RecoverMicroseconds) }),
+	ofWorstFault("detectSeconds", "time until clients see a fault", "s", math.Max,
+		func(a *result.Availability) float64 { return orNever(a.DetectMicroseconds) }),
+	ofWorstFault("outageSeconds", "longest time without a commit after a fault", "s", math.Max,
+		func(a *result.Availability) float64 { return float64(a.OutageMicroseconds) / 1e6 }),
+	ofWorstFault("faultTput", "throughput during the worst fault", "committed transactions/s", math.Min,
+		func(a *result.Availability) float64 { return float64(a.FaultPerSecond) }),
 	{"multiHome", "multi-home transactions", "% of all",
-		func(d *result.Document) float64 { return float64(d.Summary.Realised.AllMultiHomePPM) / 1e4 }, nil, nil},
+		func(d *result.Document) float64 { return float64(d.Summary.Realised.AllMultiHomePPM) / 1e4 }, nil, nil, false},
 	{"multiPartition", "multi-partition transactions", "% of all",
-		func(d *result.Document) float64 { return float64(d.Summary.Realised.AllMultiPartitionPPM) / 1e4 }, nil, nil},
+		func(d *result.Document) float64 { return float64(d.Summary.Realised.AllMultiPartitionPPM) / 1e4 }, nil, nil, false},
 }
 
 // Metric is a figure that claims can ask for.
@@ -343,6 +336,9 @@ func (r *Results) figure(p *Point, m *metric, of scope) (figure, error) {
 // value is a figure of one run of a point.
 func (r *Results) value(p *Point, run *Run, m *metric, of scope) (float64, error) {
 	d, err := r.Document(run)
+	if err == nil && m.ofFaults {
+		err = measuredFaults(m, p.Label, d)
+	}
 	switch {
 	case err != nil:
 		return 0, err
