@@ -294,6 +294,12 @@ func (g *Group) Receive(from geo.NodeID, m *Message) {
 		if g.bound(now) {
 			return
 		}
+	case raftpb.MsgAppResp:
+		// Logs begin at index 1, so index 0 acknowledges nothing: it answers a leader of an earlier term, who is to learn of
+		// this one. Who leads in this one would take it for an acknowledgement of an empty log, which needs a snapshot.
+		if msg.GetIndex() == 0 && !msg.GetReject() && msg.GetTerm() <= g.node.BasicStatus().GetTerm() {
+			return
+		}
 	case raftpb.MsgHeartbeatResp:
 		if g.c.Lease > 0 {
 			g.renew(from, &msg)

@@ -256,6 +256,41 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
+// Nobody is sent a snapshot as long as the log is whole, whatever links are cut and leaders change: what a member answers
+// to a leader of an earlier term says nothing of its log. An owner whose snapshots hold less than its log does without them.
+func TestWholeLogsNeedNoSnapshots(t *testing.T) {
+	for seed := range uint64(100) {
+		c := newClusterWith(5, seed, consensus.Config{Heartbeat: 30 * time.Millisecond, Election: 120 * time.Millisecond})
+		r := rand.New(rand.NewPCG(seed, 1))
+		for range 20 {
+			a := geo.Region(r.IntN(5))
+			b := (a + 1 + geo.Region(r.IntN(4))) % 5
+			c.Cut(a, b)
+			c.wait(time.Duration(r.IntN(300)) * time.Millisecond)
+			if l := c.leader(); l >= 0 {
+				c.propose(l)
+			}
+			if r.IntN(2) == 0 {
+				c.Heal(a, b)
+			}
+		}
+		for a := range geo.Region(5) {
+			for b := range a {
+				c.Heal(a, b)
+			}
+		}
+		c.wait(10 * time.Second)
+		for i, m := range c.members {
+			if m.restored > 0 || m.made > 0 {
+				t.Errorf("seed %d: member %d has made %d snapshots and got %d", seed, i, m.made, m.restored)
+			}
+			if !slices.Equal(m.log, c.members[0].log) {
+				t.Errorf("seed %d: member %d has applied %v, member 0 %v", seed, i, m.log, c.members[0].log)
+			}
+		}
+	}
+}
+
 // The log is cut by the size of its entries, too.
 func TestKeepBytes(t *testing.T) {
 	c := newClusterWith(3, 1, consensus.Config{KeepBytes: 1000})

@@ -88,6 +88,9 @@ func TestSeedsThatFailed(t *testing.T) {
 		"servers were suspected for nothing, for ever": {
 			"oceanvista", true, []uint64{240, 384},
 		},
+		"an answer to the leader of an earlier term was taken for one of an empty log, which got a snapshot": {
+			"oceanvista", true, []uint64{4133, 4572, 4785, 5547, 6605},
+		},
 		"a group forgot its vote on what had ended by the log and had not completed, and voted again": {
 			"sdur", true, []uint64{76},
 		},
