@@ -2,6 +2,7 @@ package engines
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +28,51 @@ func TestRefusedTopologies(t *testing.T) {
 					if groups != nil && !e.TakesGroups && err == nil {
 						t.Errorf("%s takes groups, of which it knows nothing", e.Name)
 					}
+				}
+			}
+		}
+	}
+}
+
+// Every parameter of every engine takes what lies within its bounds, and refuses all else by its name, with the value and what
+// would be right.
+func TestBadParameters(t *testing.T) {
+	for _, e := range All() {
+		for _, p := range e.Parameters {
+			// bad are values with what must be said of them.
+			bad := map[string]string{}
+			var good []string
+			switch {
+			case len(p.OneOf) > 0:
+				good = p.OneOf
+				for _, value := range []string{"", " ", "1ms", strings.ToUpper(p.OneOf[0]) + "X", p.OneOf[0] + " ", strings.Join(p.OneOf, ",")} {
+					bad[value] = "is not one of " + strings.Join(p.OneOf, ", ")
+				}
+			case p.Integer:
+				good = []string{fmt.Sprint(p.MinInt), fmt.Sprint(p.MaxInt)}
+				for _, value := range []string{"", "many", "1.5", "1e3", "0x10", "5ms", " 1", "99999999999999999999", fmt.Sprint(p.MinInt - 1), fmt.Sprint(p.MaxInt + 1)} {
+					bad[value] = fmt.Sprintf("is not a whole number from %d to %d", p.MinInt, p.MaxInt)
+				}
+			default:
+				good = []string{p.Min.String(), p.Max.String()}
+				for _, value := range []string{"", "fast", "5", "5 ms", "1e3s", "NaN", "99999999h", (p.Min - 1).String(), (p.Max + 1).String()} {
+					bad[value] = fmt.Sprintf("is not a duration from %s to %s", p.Min, p.Max)
+				}
+			}
+			for _, value := range good {
+				if err := p.Check(value); err != nil {
+					t.Errorf("%s: %s: %v, which lies within its bounds", e.Name, p.Name, err)
+				}
+			}
+			for value, want := range bad {
+				_, errs := e.Resolve(map[string]string{p.Name: value})
+				if len(errs) != 1 || errs[0].Name != p.Name || errs[0].Message != fmt.Sprintf("%q %s", value, want) {
+					t.Errorf("%s: %s: %q is answered with %v, want %q and %s", e.Name, p.Name, value, errs, value, want)
+				}
+			}
+			for _, other := range []string{p.Name + "s", strings.ToUpper(p.Name)} {
+				if _, errs := e.Resolve(map[string]string{other: p.Default}); len(errs) != 1 || errs[0].Name != other || !strings.Contains(errs[0].Message, "it has "+e.Parameters[0].Name) {
+					t.Errorf("%s: %s, which it has not, is answered with %v", e.Name, other, errs)
 				}
 			}
 		}

@@ -38,6 +38,7 @@ package sdur
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/geobench/geobench/internal/consensus"
@@ -105,11 +106,12 @@ var Engine = &protocol.Engine{
 				"has not delivered the transaction then votes to abort it.",
 		},
 	},
-	Check:       check,
-	Roles:       []string{RoleCoordinator, RoleLeader},
-	Place:       func(t *geo.Topology, _ protocol.Params) geo.Layout { return t.Placed() },
-	TakesGroups: true,
-	NewStore:    func() store.Store { return store.NewVersioned() },
+	Check:         check,
+	CheckTopology: checkTopology,
+	Roles:         []string{RoleCoordinator, RoleLeader},
+	Place:         func(t *geo.Topology, _ protocol.Params) geo.Layout { return t.Placed() },
+	TakesGroups:   true,
+	NewStore:      func() store.Store { return store.NewVersioned() },
 	Isolation: func(p protocol.Params) isolation.Level {
 		if p.Word("readOnly") == readOnlyCertified {
 			return isolation.StrictSerializable
@@ -126,6 +128,9 @@ const (
 	// maxFilterBits bounds the Bloom filters that each member of a group keeps of read sets, and of write sets: to
 	// 128 MiB of each.
 	maxFilterBits = 1 << 30
+	// maxNodeBits bounds those of all groups that a node is a member of: to 512 MiB of each kind, an eighth of the memory
+	// that a node has by default.
+	maxNodeBits = 1 << 32
 	// maxWait bounds the time for which a transaction stays pending in an idle group.
 	maxWait = time.Minute
 )
@@ -143,6 +148,24 @@ func check(p protocol.Params) (errs []*protocol.ParamError) {
 			threshold, tick, maxWait, maxWait/tick)})
 	}
 	return errs
+}
+
+// checkTopology is Engine.CheckTopology: the filters of all groups of a node must fit into its memory. Every group has a
+// majority, that of its own members, of which geo.Topology.Validate asks for one at least: its leader.
+func checkTopology(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
+	layout, groups := t.Placed(), make([]int64, t.Nodes())
+	for s := range layout.Shards() {
+		for _, n := range layout.Group(s).Members {
+			groups[n]++
+		}
+	}
+	most, history, bits := slices.Max(groups), p.Int("history"), p.Int("filterBits")
+	if most*history*bits <= maxNodeBits {
+		return nil
+	}
+	return &protocol.TopologyError{Field: "spec.engine.parameters.filterBits", Value: fmt.Sprint(bits), Message: fmt.Sprintf(
+		"node %s is a member of %d groups, each of which keeps %d such filters of each kind: make it at most %d, or history at most %d, or "+
+			"place fewer partitions on a node with homes and groups", t.NodeName(geo.NodeID(slices.Index(groups, most))), most, history, maxNodeBits/(most*history), maxNodeBits/(most*bits))}
 }
 
 // The roles of nodes: each coordinates the transactions of its clients, and some lead groups.

@@ -20,6 +20,55 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
+// Layouts whose filters do not fit into a node are refused, and those of the paper's deployments are not.
+func TestRefusedLayouts(t *testing.T) {
+	regions := func(n int) *geo.Topology {
+		t := &geo.Topology{Partitions: 2, Replicas: 1}
+		for r := range n {
+			t.Regions = append(t.Regions, string(rune('a'+r)))
+		}
+		return t
+	}
+	wan1 := &geo.Topology{Regions: []string{"a", "b"}, Partitions: 1, Replicas: 2, Groups: []geo.CellGroup{
+		{Cell: geo.Cell{Home: 0}, Leader: 0, Replicas: []int{2, 1}}, {Cell: geo.Cell{Home: 1}, Leader: 1, Replicas: []int{1, 2}},
+	}}
+	wan2 := &geo.Topology{Regions: []string{"a", "b", "c"}, Homes: 2, Partitions: 1, Replicas: 1}
+	placed := regions(5)
+	for home := range geo.Region(5) {
+		for partition := range 2 {
+			members := make([]int, 5)
+			members[home] = 1
+			placed.Groups = append(placed.Groups, geo.CellGroup{Cell: geo.Cell{Home: home, Partition: partition}, Leader: home, Replicas: members})
+		}
+	}
+	most := map[string]string{"history": "1048576", "filterBits": "1024"}
+	for name, tc := range map[string]struct {
+		topology *geo.Topology
+		given    map[string]string
+		want     string
+	}{
+		"one region":          {regions(1), most, ""},
+		"two members":         {regions(2), nil, ""},
+		"WAN 1":               {wan1, most, ""},
+		"WAN 2":               {wan2, most, ""},
+		"eight regions":       {regions(8), nil, ""},
+		"four groups a node":  {regions(4), most, ""},
+		"few groups by place": {placed, most, ""},
+		"five groups a node": {regions(5), most, "spec.engine.parameters.filterBits: 1024: node a/0/0 is a member of 5 groups, each of which keeps 1048576 such filters of " +
+			"each kind: make it at most 819, or history at most 838860, or place fewer partitions on a node with homes and groups"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if err := Engine.Accepts(tc.topology, protocoltest.Params(t, Engine, tc.given)); err != nil {
+				got = err.Error()
+			}
+			if got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 // What is wrong with a parameter is said with what would be right.
 func TestParameters(t *testing.T) {
 	for name, tc := range map[string]struct {
