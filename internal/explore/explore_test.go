@@ -541,12 +541,16 @@ func TestWorlds(t *testing.T) {
 		}
 		w := worlds[0]
 		top := w.topology
-		placed, jumps := false, false
-		for _, w := range worlds {
+		placed, homes, jumps := false, false, false
+		for i, w := range worlds {
 			if err := w.topology.Validate(); err != nil || top.Nodes() > maxNodes {
 				t.Fatalf("seed %d: %d nodes, %v", seed, top.Nodes(), err)
 			}
 			placed = placed || len(w.topology.Groups) > 0
+			homes = homes || w.topology.Homes > 0
+			if !all[i].TakesGroups && (w.topology.Homes > 0 || len(w.topology.Groups) > 0) {
+				t.Errorf("seed %d: %s is given %d homes and %d groups, of which it takes none", seed, all[i].Name, w.topology.Homes, len(w.topology.Groups))
+			}
 			jumps = jumps || slices.ContainsFunc(w.faults, func(f fault) bool { return f.kind == jump && f.by != 0 })
 		}
 		open, down := 0, 0
@@ -588,6 +592,7 @@ func TestWorlds(t *testing.T) {
 		note("clocks", slices.Max(w.offsets) > 0)
 		note("cuts", len(w.faults) > 0)
 		note("groups", placed)
+		note("homes", homes)
 		note("jumps", jumps)
 		note("codec", w.codec)
 		note("restarts", w.durable)
@@ -596,7 +601,7 @@ func TestWorlds(t *testing.T) {
 		note("key-value", !w.load.bank)
 	}
 	t.Log(seen)
-	if len(seen) != 17 {
+	if len(seen) != 18 {
 		t.Errorf("some kinds of worlds were not made: %v", seen)
 	}
 	delete(seen, "crashes") // several in a world
