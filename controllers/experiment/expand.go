@@ -113,11 +113,16 @@ func (s *scope) expand(ctx context.Context) error {
 		return x.err
 	}
 	s.expanded = x.experiment
-	points := fmt.Sprintf("%d points are valid", len(x.experiment.Runs()))
+	valid := kube.Count(len(x.experiment.Runs()), "point")
 	if n := len(x.experiment.Searches); n > 0 {
-		points = fmt.Sprintf("%d points are valid at all rates of %d searches", len(x.experiment.Points)*int(s.experiment.Spec.Repetitions), n)
+		searches := "1 search"
+		if n > 1 {
+			searches = fmt.Sprintf("%d searches", n)
+		}
+		valid = fmt.Sprintf("%s at all rates of %s",
+			kube.Count(len(x.experiment.Points)*int(s.experiment.Spec.Repetitions), "point"), searches)
 	}
-	s.condition(v1alpha1.ConditionAccepted, true, "Possible", fmt.Sprintf("%s, and %d claims compile", points, len(s.experiment.Spec.Claims)))
+	s.condition(v1alpha1.ConditionAccepted, true, "Possible", fmt.Sprintf("Valid: %s, and %s", valid, kube.Count(len(s.experiment.Spec.Claims), "claim")))
 	return nil
 }
 

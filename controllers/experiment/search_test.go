@@ -164,7 +164,7 @@ func TestSearchIsPlayed(t *testing.T) {
 		return ended(run, map[int32]int64{0: 900, 50: 250}[run.Spec.Workload.Micro.GlobalPercent])
 	})
 	first := w.step()
-	if c := meta.FindStatusCondition(first.Status.Conditions, v1alpha1.ConditionAccepted); c == nil || c.Message != "4 points are valid at all rates of 2 searches, and 1 claims compile" {
+	if c := meta.FindStatusCondition(first.Status.Conditions, v1alpha1.ConditionAccepted); c == nil || c.Message != "Valid: 4 points at all rates of 2 searches, and 1 claim" {
 		t.Errorf("accepted is %+v", c)
 	}
 	if st := first.Status; len(st.Searches) != 2 || st.Searches[0].Reason != v1alpha1.SearchGoesOn || st.Searches[0].Point != "slog globalPercent=0" {
