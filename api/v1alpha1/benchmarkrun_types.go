@@ -301,6 +301,9 @@ type RMW struct {
 // +kubebuilder:validation:XValidation:rule="self.locality == 'Home' || self.multiHomePercent == 0",messageExpression="'multiHomePercent is %d, but with locality None records are drawn wherever they live: leave it 0, or set locality to Home'.format([self.multiHomePercent])",fieldPath=".multiHomePercent"
 // +kubebuilder:validation:XValidation:rule="self.locality == 'Home' || self.multiPartitionPercent == 0",messageExpression="'multiPartitionPercent is %d, but with locality None records are drawn wherever they live: leave it 0, or set locality to Home'.format([self.multiPartitionPercent])",fieldPath=".multiPartitionPercent"
 // +kubebuilder:validation:XValidation:rule="self.locality == 'Home' || !(has(self.distribution) ? self.distribution == 'Latest' : has(self.preset) && self.preset == 'D')",message="Latest needs locality Home: a client knows the latest records of its own region only",fieldPath=".distribution"
+// +kubebuilder:validation:XValidation:rule="has(self.hotRecords) == (has(self.distribution) && self.distribution == 'OneHotPerHome')",messageExpression="has(self.hotRecords) ? 'hotRecords is for the distribution OneHotPerHome alone: set that, or leave it out' : 'the distribution OneHotPerHome needs hotRecords: it says how many records of each home and partition are hot'",fieldPath=".hotRecords"
+// +kubebuilder:validation:XValidation:rule="self.locality == 'Home' || !has(self.distribution) || self.distribution != 'OneHotPerHome'",message="OneHotPerHome needs locality Home: with None a transaction has no homes of its own",fieldPath=".distribution"
+// +kubebuilder:validation:XValidation:rule="self.locality == 'Home' || !has(self.homesThetaPercent)",message="homesThetaPercent needs locality Home: with None records are drawn wherever they live",fieldPath=".homesThetaPercent"
 type YCSB struct {
 	// Preset is a core workload of YCSB: A is 50% reads and 50% updates, B 95% reads and 5% updates, C reads only, D
 	// 95% reads of the latest records and 5% inserts, E 95% scans and 5% inserts, F 50% reads and 50%
@@ -357,6 +360,11 @@ type YCSB struct {
 	// +kubebuilder:default=20
 	// +optional
 	HotRecordsPercent int32 `json:"hotRecordsPercent,omitempty"`
+	// HotRecords is how many records of each home and partition are hot, with the distribution OneHotPerHome.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000000
+	// +optional
+	HotRecords *int64 `json:"hotRecords,omitempty"`
 	// HotOperationsPercent is the share of operations that choose a hot record, with the distribution Hotspot.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -386,6 +394,13 @@ type YCSB struct {
 	// +kubebuilder:default=2
 	// +optional
 	HomesPerMultiHome int32 `json:"homesPerMultiHome,omitempty"`
+	// HomesThetaPercent, if it is set, takes the place of homesPerMultiHome: multi-home transactions touch two homes or
+	// more, up to all of them, k + 1 homes in proportion to 1 / k^theta. It is theta in hundredths; 0 is uniform. The types of
+	// transactions are then oneHome, twoHomes and moreHomes.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	HomesThetaPercent *int32 `json:"homesThetaPercent,omitempty"`
 	// MultiPartitionPercent is the share of transactions that touch records of different partitions.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -405,7 +420,7 @@ type YCSB struct {
 type YCSBPreset string
 
 // YCSBDistribution says which records are chosen how often.
-// +kubebuilder:validation:Enum=Uniform;Zipfian;Latest;Hotspot
+// +kubebuilder:validation:Enum=Uniform;Zipfian;Latest;Hotspot;OneHotPerHome
 type YCSBDistribution string
 
 const (
@@ -417,6 +432,9 @@ const (
 	YCSBLatest YCSBDistribution = "Latest"
 	// YCSBHotspot: a share of operations on a share of the records, and the others on the rest; uniform in both.
 	YCSBHotspot YCSBDistribution = "Hotspot"
+	// YCSBOneHotPerHome: the first operation of a transaction in each of its homes chooses one of the first hotRecords
+	// records there, the others choose among the rest; uniform in both.
+	YCSBOneHotPerHome YCSBDistribution = "OneHotPerHome"
 )
 
 // YCSBLocality says where the records live that a client works on.

@@ -12,16 +12,23 @@ import (
 // more than one, and how many these touch. A number of 0 stands for two, in workloads whose manifests have no such
 // field.
 type Locality struct {
-	MultiHomePercent            int32
-	HomesPerMultiHome           int32
+	MultiHomePercent  int32
+	HomesPerMultiHome int32
+	// HomesThetaPercent, if it is set, takes the place of HomesPerMultiHome: multi-home transactions touch k + 1 homes, up
+	// to all there are, in proportion to 1 / k^theta. It is theta in hundredths.
+	HomesThetaPercent           *int32
 	MultiPartitionPercent       int32
 	PartitionsPerMultiPartition int32
 }
 
-// most returns how many homes and partitions the transactions touch that touch the most.
-func (l Locality) most() (homes, partitions int64) {
+// most returns how many homes, of so many regions, and partitions the transactions touch that touch the most.
+func (l Locality) most(regions int64) (homes, partitions int64) {
 	homes, partitions = 1, 1
-	if l.MultiHomePercent > 0 {
+	switch {
+	case l.MultiHomePercent == 0:
+	case l.HomesThetaPercent != nil:
+		homes = regions
+	default:
 		homes = int64(orTwo(l.HomesPerMultiHome))
 	}
 	if l.MultiPartitionPercent > 0 {
@@ -41,7 +48,7 @@ func orTwo(n int32) int32 {
 // that errors name; these are called as those of Locality.
 func (l Locality) Validate(t *geo.Topology, field string) error {
 	regions, partitions := int64(t.Placement().Regions), int64(t.Partitions)
-	homes, parts := l.most()
+	homes, parts := l.most(regions)
 	switch {
 	case l.MultiHomePercent < 0 || l.MultiHomePercent > 100:
 		return fmt.Errorf("%s.multiHomePercent: %d is not between 0 and 100", field, l.MultiHomePercent)
@@ -49,6 +56,8 @@ func (l Locality) Validate(t *geo.Topology, field string) error {
 		return fmt.Errorf("%s.multiPartitionPercent: %d is not between 0 and 100", field, l.MultiPartitionPercent)
 	case l.MultiHomePercent > 0 && regions < 2:
 		return fmt.Errorf("%s.multiHomePercent: %d needs two regions, the database has one; make it 0", field, l.MultiHomePercent)
+	case l.HomesThetaPercent != nil && (*l.HomesThetaPercent < 0 || *l.HomesThetaPercent > 1000):
+		return fmt.Errorf("%s.homesThetaPercent: %d is not between 0 and 1000", field, *l.HomesThetaPercent)
 	case l.MultiPartitionPercent > 0 && partitions < 2:
 		return fmt.Errorf("%s.multiPartitionPercent: %d needs two partitions per region, the database has one; make it 0", field, l.MultiPartitionPercent)
 	case l.MultiHomePercent > 0 && (homes < 2 || homes > regions):
@@ -62,8 +71,8 @@ func (l Locality) Validate(t *geo.Topology, field string) error {
 // ValidateItems checks that transactions have enough items to touch all their homes and partitions. It is for
 // workloads whose manifests say how many there are, in field, such as spec.workload.rmw.recordsPerTransaction; errors
 // call the items by noun.
-func (l Locality) ValidateItems(field string, items int64, noun string) error {
-	if homes, parts := l.most(); max(homes, parts) > items {
+func (l Locality) ValidateItems(t *geo.Topology, field string, items int64, noun string) error {
+	if homes, parts := l.most(int64(t.Placement().Regions)); max(homes, parts) > items {
 		return fmt.Errorf("%s: %d %s cannot lie in %d homes and %d partitions; make it at least %d", field, items, noun, homes, parts, max(homes, parts))
 	}
 	return nil
@@ -74,13 +83,18 @@ type Cells struct {
 	locality            Locality
 	regions, partitions int
 	rng                 *rand.Rand
+	further             *Zipf // of the homes beside the client's, where their number is drawn
 	homes, parts        []int // of the transaction
 	meet                int   // after so many items homes and parts are at their beginnings again
 }
 
 // NewCells returns a Cells for a valid locality, which takes chance from rng.
 func NewCells(l Locality, t *geo.Topology, rng *rand.Rand) *Cells {
-	return &Cells{locality: l, regions: t.Placement().Regions, partitions: t.Partitions, rng: rng}
+	c := &Cells{locality: l, regions: t.Placement().Regions, partitions: t.Partitions, rng: rng}
+	if l.HomesThetaPercent != nil {
+		c.further = NewZipf(float64(*l.HomesThetaPercent) / 100)
+	}
+	return c
 }
 
 // Draw chooses the homes, home and others at random, and the partitions, all at random, of the next transaction.
@@ -88,6 +102,9 @@ func (c *Cells) Draw(home geo.Region) {
 	homes, parts := 1, 1
 	if c.rng.Int32N(100) < c.locality.MultiHomePercent {
 		homes = int(orTwo(c.locality.HomesPerMultiHome))
+		if c.further != nil {
+			homes = 1 + int(c.further.Draw(c.rng, uint64(c.regions-1)))
+		}
 	}
 	if c.rng.Int32N(100) < c.locality.MultiPartitionPercent {
 		parts = int(orTwo(c.locality.PartitionsPerMultiPartition))
@@ -103,6 +120,9 @@ func (c *Cells) Of(i int) geo.Cell {
 	// Both rings turn together, and shift by one when they meet again, so that all pairs occur.
 	return geo.Cell{Home: geo.Region(c.homes[i%len(c.homes)]), Partition: c.parts[(i+i/c.meet)%len(c.parts)]}
 }
+
+// Homes returns how many homes the transaction touches. Its first so many items are in one of them each.
+func (c *Cells) Homes() int { return len(c.homes) }
 
 // choose appends to dst first and n-1 others of 0 .. of-1, in random order.
 func (c *Cells) choose(dst []int, first, n, of int) []int {

@@ -21,7 +21,7 @@ func TestCells(t *testing.T) {
 		"even":  {MultiHomePercent: 50, HomesPerMultiHome: 4, MultiPartitionPercent: 50, PartitionsPerMultiPartition: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := errors.Join(l.Validate(top, "w"), l.ValidateItems("w.items", 4, "items")); err != nil {
+			if err := errors.Join(l.Validate(top, "w"), l.ValidateItems(top, "w.items", 4, "items")); err != nil {
 				t.Fatal(err)
 			}
 			cells := NewCells(l, top, rand.New(rand.NewPCG(1, 2)))
@@ -57,6 +57,31 @@ func TestCells(t *testing.T) {
 	}
 }
 
+// The number of homes is drawn as the exponent says: SunStorm's multi-region transactions on six regions touch 2 to 6 of
+// them at 79.1, 13.0, 4.5, 2.1 and 1.2%.
+func TestCellsDrawTheNumberOfHomes(t *testing.T) {
+	top := &geo.Topology{Regions: []string{"a", "b", "c", "d", "e", "f"}, Partitions: 1, Replicas: 1}
+	cells := NewCells(Locality{MultiHomePercent: 50, HomesThetaPercent: new(int32(260))}, top, rand.New(rand.NewPCG(1, 2)))
+	const n = 100_000
+	var got [7]int
+	for range n {
+		cells.Draw(4)
+		homes := map[geo.Region]bool{}
+		for i := range cells.Homes() {
+			homes[cells.Of(i).Home] = true
+		}
+		if !homes[4] || len(homes) != cells.Homes() {
+			t.Fatalf("the first %d items are in homes %v", cells.Homes(), homes)
+		}
+		got[len(homes)]++
+	}
+	for homes, p := range map[int]float64{1: 0.5, 2: 0.3953, 3: 0.0652, 4: 0.0227, 5: 0.0107, 6: 0.0060} {
+		if off := math.Abs(float64(got[homes])/n - p); off > 4*math.Sqrt(p*(1-p)/n) {
+			t.Errorf("%d homes: %d of %d, want %.2f%%", homes, got[homes], n, 100*p)
+		}
+	}
+}
+
 func TestLocalityIsRefused(t *testing.T) {
 	two := &geo.Topology{Regions: []string{"a", "b"}, Partitions: 2, Replicas: 1}
 	one := &geo.Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1}
@@ -68,6 +93,8 @@ func TestLocalityIsRefused(t *testing.T) {
 		{two, Locality{MultiHomePercent: 101}, "w.multiHomePercent: 101 is not between 0 and 100"},
 		{two, Locality{MultiPartitionPercent: -1}, "w.multiPartitionPercent: -1 is not between 0 and 100"},
 		{two, Locality{MultiHomePercent: 1, HomesPerMultiHome: 3}, "w.homesPerMultiHome: 3 is not between 2 and the number of regions (2)"},
+		{two, Locality{MultiHomePercent: 1, HomesThetaPercent: new(int32(1001))}, "w.homesThetaPercent: 1001 is not between 0 and 1000"},
+		{two, Locality{MultiHomePercent: 1, HomesThetaPercent: new(int32(260))}, "w.count: 1 items cannot lie in 2 homes and 1 partitions; make it at least 2"},
 		{two, Locality{MultiPartitionPercent: 1, PartitionsPerMultiPartition: 1}, "w.partitionsPerMultiPartition: 1 is not between 2 and partitionsPerRegion (2)"},
 		{two, Locality{MultiHomePercent: 1}, "w.count: 1 items cannot lie in 2 homes and 1 partitions; make it at least 2"},
 		// Of one region, the number of homes is not to blame: it is the default, or no field at all.
@@ -77,7 +104,7 @@ func TestLocalityIsRefused(t *testing.T) {
 	} {
 		err := c.l.Validate(c.top, "w")
 		if err == nil {
-			err = c.l.ValidateItems("w.count", 1, "items")
+			err = c.l.ValidateItems(c.top, "w.count", 1, "items")
 		}
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%+v in %d regions: error %v, want %q", c.l, len(c.top.Regions), err, c.want)

@@ -51,7 +51,7 @@ func New(spec v1alpha1.RMW, seed uint64, t *geo.Topology) (*RMW, error) {
 		return nil, fmt.Errorf(field+"valueBytes: %d is not between %d and %d", spec.ValueBytes, counterSize, 1<<16)
 	}
 	l := locality(&spec)
-	if err := cmp.Or(l.Validate(t, "spec.workload.rmw"), l.ValidateItems(field+"recordsPerTransaction", n, "records")); err != nil {
+	if err := cmp.Or(l.Validate(t, "spec.workload.rmw"), l.ValidateItems(t, field+"recordsPerTransaction", n, "records")); err != nil {
 		return nil, err
 	}
 	switch {

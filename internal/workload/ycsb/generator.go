@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
@@ -28,7 +29,7 @@ type generator struct {
 	underway   []args      // by client
 	unknown    map[txn.ID]args
 	tally      tally
-	counts     [2]workload.Count // of YCSB.Shares
+	counts     [3]workload.Count // of YCSB.Shares
 	marked     []uint64          // a bit for each loaded record that is known to be written
 }
 
@@ -84,9 +85,12 @@ func (g *generator) pool(c geo.Cell) *pool {
 // plan draws the operations of a transaction.
 func (g *generator) plan() {
 	g.operations = g.operations[:0]
-	anywhere := g.w.anywhere()
+	anywhere, hot := g.w.anywhere(), 0
 	if !anywhere {
 		g.cells.Draw(g.region)
+	}
+	if g.w.distribution == v1alpha1.YCSBOneHotPerHome {
+		hot = g.cells.Homes()
 	}
 	for i := range int(g.w.spec.OperationsPerTransaction) {
 		var c geo.Cell
@@ -102,15 +106,15 @@ func (g *generator) plan() {
 			g.add(opInsert, position{c, *n, g.stream}, allFields)
 			*n++
 		case opScan:
-			g.addScan(g.pool(c).choose(), 1+uint64(g.rng.Int32N(g.w.spec.MaxScanRecords)))
+			g.addScan(g.pool(c).choose(i < hot), 1+uint64(g.rng.Int32N(g.w.spec.MaxScanRecords)))
 		case opRead:
-			g.add(k, g.pool(c).choose(), allFields)
+			g.add(k, g.pool(c).choose(i < hot), allFields)
 		default:
 			field := uint16(allFields)
 			if !g.w.wholeWrites() {
 				field = uint16(g.rng.Int32N(g.w.spec.FieldCount))
 			}
-			g.add(k, g.pool(c).choose(), field)
+			g.add(k, g.pool(c).choose(i < hot), field)
 		}
 	}
 }
@@ -125,7 +129,7 @@ func (g *generator) drawCell() geo.Cell {
 	if kind(g.mix.Draw(g.rng)) == opInsert {
 		return g.anyCell()
 	}
-	return g.pools[0].choose().cell
+	return g.pools[0].choose(false).cell
 }
 
 func (g *generator) add(k kind, at position, field uint16) {
@@ -179,7 +183,14 @@ func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) 
 	if elapsed >= 0 {
 		workload.CountLocality(g.counts[:], r.Class)
 	}
-	if g.w.spec.OperationsPerTransaction > 1 {
+	switch {
+	case g.w.spec.HomesThetaPercent != nil:
+		homes := g.cells.Homes()
+		if elapsed >= 0 && homes > 1 {
+			g.counts[2].Add(homes > 2)
+		}
+		r.Type = uint8(min(homes-1, typeMoreHomes))
+	case g.w.spec.OperationsPerTransaction > 1:
 		r.Type = typeReadOnly
 		if writes {
 			r.Type = typeReadWrite
@@ -287,5 +298,10 @@ func (g *generator) Ledger() workload.Ledger {
 	return l
 }
 
-// Realised counts multi-home and multi-partition transactions.
-func (g *generator) Realised() []workload.Count { return g.counts[:] }
+// Realised counts what YCSB.Shares lists.
+func (g *generator) Realised() []workload.Count {
+	if g.w.spec.HomesThetaPercent == nil {
+		return g.counts[:2]
+	}
+	return g.counts[:]
+}

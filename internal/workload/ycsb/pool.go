@@ -39,18 +39,24 @@ func newPool(w *YCSB, rng *rand.Rand, c geo.Cell) *pool {
 	return p
 }
 
-// choose draws a record by the workload's distribution.
-func (p *pool) choose() position {
+// choose draws a record by the workload's distribution. hot asks for one of the hot records of a home, where it has some.
+func (p *pool) choose(hot bool) position {
 	known := p.loaded + uint64(len(p.inserted))
 	switch p.w.distribution {
 	case v1alpha1.YCSBUniform:
 		return p.at(p.rng.Uint64N(known))
 	case v1alpha1.YCSBHotspot:
-		hot := max(1, p.loaded*uint64(p.w.spec.HotRecordsPercent)/100)
-		if hot == known || p.rng.Int32N(100) < p.w.spec.HotOperationsPercent {
-			return p.at(p.scatter(p.rng.Uint64N(hot)))
+		first := max(1, p.loaded*uint64(p.w.spec.HotRecordsPercent)/100)
+		if first == known || p.rng.Int32N(100) < p.w.spec.HotOperationsPercent {
+			return p.at(p.scatter(p.rng.Uint64N(first)))
 		}
-		return p.at(p.scatter(hot + p.rng.Uint64N(known-hot)))
+		return p.at(p.scatter(first + p.rng.Uint64N(known-first)))
+	case v1alpha1.YCSBOneHotPerHome:
+		first := uint64(*p.w.spec.HotRecords)
+		if hot {
+			return p.at(p.rng.Uint64N(first))
+		}
+		return p.at(first + p.rng.Uint64N(known-first))
 	}
 	rank := p.zipf.Draw(p.rng, known) - 1
 	if p.w.distribution == v1alpha1.YCSBLatest {

@@ -84,11 +84,17 @@ func New(spec v1alpha1.YCSB, seed uint64, t *geo.Topology) (*YCSB, error) {
 			spec.MaxScanRecords, fields, scanned, maxResultBytes/fields/int64(spec.OperationsPerTransaction))
 	case w.anywhere() && (spec.MultiHomePercent != 0 || spec.MultiPartitionPercent != 0):
 		return nil, fmt.Errorf(field + "locality: None draws records wherever they live; make multiHomePercent and multiPartitionPercent 0, or make it Home")
-	case w.anywhere() && w.distribution == v1alpha1.YCSBLatest:
-		return nil, fmt.Errorf(field + "distribution: Latest needs locality Home")
+	case w.anywhere() && (w.distribution == v1alpha1.YCSBLatest || w.distribution == v1alpha1.YCSBOneHotPerHome):
+		return nil, fmt.Errorf(field+"distribution: %s needs locality Home", w.distribution)
+	case w.anywhere() && spec.HomesThetaPercent != nil:
+		return nil, fmt.Errorf(field + "homesThetaPercent: it needs locality Home")
+	case (w.distribution == v1alpha1.YCSBOneHotPerHome) != (spec.HotRecords != nil):
+		return nil, fmt.Errorf(field + "hotRecords: it goes with the distribution OneHotPerHome; set both or neither")
+	case spec.HotRecords != nil && (*spec.HotRecords < 1 || *spec.HotRecords >= spec.Records/cells):
+		return nil, fmt.Errorf(field+"hotRecords: %d is not between 1 and %d, and each home and partition has %d records", *spec.HotRecords, spec.Records/cells-1, spec.Records/cells)
 	}
 	l, operations := w.locality(), int64(spec.OperationsPerTransaction)
-	if err := cmp.Or(l.Validate(t, "spec.workload.ycsb"), l.ValidateItems(field+"operationsPerTransaction", operations, "operations")); err != nil {
+	if err := cmp.Or(l.Validate(t, "spec.workload.ycsb"), l.ValidateItems(t, field+"operationsPerTransaction", operations, "operations")); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -97,7 +103,7 @@ func New(spec v1alpha1.YCSB, seed uint64, t *geo.Topology) (*YCSB, error) {
 func (w *YCSB) locality() workload.Locality {
 	s := &w.spec
 	return workload.Locality{MultiHomePercent: s.MultiHomePercent, HomesPerMultiHome: s.HomesPerMultiHome,
-		MultiPartitionPercent: s.MultiPartitionPercent, PartitionsPerMultiPartition: s.PartitionsPerMultiPartition}
+		HomesThetaPercent: s.HomesThetaPercent, MultiPartitionPercent: s.MultiPartitionPercent, PartitionsPerMultiPartition: s.PartitionsPerMultiPartition}
 }
 
 // anywhere reports whether clients work on records wherever these live.
@@ -126,9 +132,19 @@ const (
 	typeReadWrite
 )
 
-// TypesOf returns the names of the transaction types: those of the operations, in the order of their kinds, where a
-// transaction is one operation, else whether a transaction writes.
+// The types of transactions whose number of homes is drawn.
+const (
+	typeOneHome = iota
+	typeTwoHomes
+	typeMoreHomes
+)
+
+// TypesOf returns the names of the transaction types: how many homes a transaction touches, where that is drawn; those
+// of the operations, in the order of their kinds, where a transaction is one operation; else whether a transaction writes.
 func TypesOf(spec *v1alpha1.YCSB) []string {
+	if spec.HomesThetaPercent != nil {
+		return []string{"oneHome", "twoHomes", "moreHomes"}
+	}
 	if spec.OperationsPerTransaction == 1 {
 		return []string{"read", "update", "insert", "scan", "readModifyWrite"}
 	}
@@ -142,6 +158,11 @@ func Never(spec *v1alpha1.YCSB, transaction string) string {
 	switch {
 	case kind < 0:
 		return ""
+	case spec.HomesThetaPercent != nil:
+		if kind == typeOneHome && spec.MultiHomePercent < 100 || kind != typeOneHome && spec.MultiHomePercent > 0 {
+			return ""
+		}
+		return fmt.Sprintf("spec.workload.ycsb.multiHomePercent is %d", spec.MultiHomePercent)
 	case spec.OperationsPerTransaction == 1:
 		share = shares(&m)[kind]
 	case kind == typeReadOnly:
@@ -167,12 +188,27 @@ func (w *YCSB) Types() []string { return TypesOf(&w.spec) }
 // that follow from it.
 func (w *YCSB) Shares() []workload.Share {
 	shares := workload.LocalityShares("transactions", w.spec.MultiHomePercent, w.spec.MultiPartitionPercent)
+	if w.spec.HomesThetaPercent != nil {
+		shares = append(shares, workload.Share{Name: "more than two homes", Of: "multi-home transactions", ConfiguredPPM: w.moreHomes()})
+	}
 	if w.anywhere() {
 		for i, ppm := range w.expected() {
 			shares[i].ConfiguredPPM = ppm
 		}
 	}
 	return shares
+}
+
+// moreHomes returns the share of multi-home transactions that touch more than two homes, in parts per million.
+func (w *YCSB) moreHomes() int64 {
+	all := 0.0
+	for k := 1; k < w.placement.Regions; k++ {
+		all += math.Pow(float64(k), -float64(*w.spec.HomesThetaPercent)/100)
+	}
+	if all == 0 {
+		return 0
+	}
+	return int64(math.Round(1e6 * (1 - 1/all)))
 }
 
 // Rows loads one cell: records that nobody has written, with fields from the seed.

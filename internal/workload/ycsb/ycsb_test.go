@@ -228,24 +228,31 @@ func TestNewRefuses(t *testing.T) {
 		change func(*v1alpha1.YCSB)
 		want   string
 	}{
-		"nothing":             {func(s *v1alpha1.YCSB) { s.Preset = "" }, "ycsb: exactly one of preset and mix"},
-		"preset and mix":      {func(s *v1alpha1.YCSB) { s.Mix = &v1alpha1.YCSBMix{Read: 100} }, "ycsb: exactly one of preset and mix"},
-		"mix":                 {func(s *v1alpha1.YCSB) { s.Preset, s.Mix = "", &v1alpha1.YCSBMix{Read: 99} }, "ycsb.mix: the shares sum to 99"},
-		"negative share":      {func(s *v1alpha1.YCSB) { s.Preset, s.Mix = "", &v1alpha1.YCSBMix{Read: 101, Scan: -1} }, "ycsb.mix: "},
-		"few records":         {func(s *v1alpha1.YCSB) { s.Records = 3 }, "ycsb.records: 3 is too few for 2 regions with 2 partitions each; make it at least 4"},
-		"many records":        {func(s *v1alpha1.YCSB) { s.Records = 2_000_000_000 }, "ycsb.records: 2000000000 is more"},
-		"no fields":           {func(s *v1alpha1.YCSB) { s.FieldCount = 0 }, "ycsb.fieldBytes: 0 fields"},
-		"large records":       {func(s *v1alpha1.YCSB) { s.FieldBytes = 16385 }, "ycsb.fieldBytes: 4 fields of 16385 bytes"},
-		"no operations":       {func(s *v1alpha1.YCSB) { s.OperationsPerTransaction = 0 }, "ycsb.operationsPerTransaction: 0 is not"},
-		"theta":               {func(s *v1alpha1.YCSB) { s.ThetaPercent = -1 }, "ycsb.thetaPercent: -1 is not"},
-		"hot records":         {func(s *v1alpha1.YCSB) { s.Distribution, s.HotRecordsPercent = v1alpha1.YCSBHotspot, 0 }, "ycsb.hotRecordsPercent: 0 is not"},
-		"hot operations":      {func(s *v1alpha1.YCSB) { s.HotOperationsPercent = 101 }, "ycsb.hotOperationsPercent: 101 is not"},
-		"no scans":            {func(s *v1alpha1.YCSB) { s.Preset, s.MaxScanRecords = "E", 0 }, "ycsb.maxScanRecords: 0 is not"},
-		"endless scans":       {func(s *v1alpha1.YCSB) { s.Preset, s.MaxScanRecords, s.FieldBytes = "E", 1000, 16384 }, "ycsb.maxScanRecords: scans of 1000 records of 65536 bytes may return 65536000 bytes in one transaction; make it at most 512"},
-		"home without region": {func(s *v1alpha1.YCSB) { s.MultiHomePercent, s.HomesPerMultiHome = 1, 3 }, "ycsb.homesPerMultiHome: 3 is not between 2 and the number of regions (2)"},
-		"one operation":       {func(s *v1alpha1.YCSB) { s.MultiHomePercent = 1 }, "ycsb.operationsPerTransaction: 1 operations cannot lie in 2 homes"},
-		"no locality":         {func(s *v1alpha1.YCSB) { s.Locality, s.MultiHomePercent = v1alpha1.YCSBAnywhere, 1 }, "ycsb.locality: None"},
-		"latest of all":       {func(s *v1alpha1.YCSB) { s.Preset, s.Locality = "D", v1alpha1.YCSBAnywhere }, "ycsb.distribution: Latest needs"},
+		"nothing":                  {func(s *v1alpha1.YCSB) { s.Preset = "" }, "ycsb: exactly one of preset and mix"},
+		"preset and mix":           {func(s *v1alpha1.YCSB) { s.Mix = &v1alpha1.YCSBMix{Read: 100} }, "ycsb: exactly one of preset and mix"},
+		"mix":                      {func(s *v1alpha1.YCSB) { s.Preset, s.Mix = "", &v1alpha1.YCSBMix{Read: 99} }, "ycsb.mix: the shares sum to 99"},
+		"negative share":           {func(s *v1alpha1.YCSB) { s.Preset, s.Mix = "", &v1alpha1.YCSBMix{Read: 101, Scan: -1} }, "ycsb.mix: "},
+		"few records":              {func(s *v1alpha1.YCSB) { s.Records = 3 }, "ycsb.records: 3 is too few for 2 regions with 2 partitions each; make it at least 4"},
+		"many records":             {func(s *v1alpha1.YCSB) { s.Records = 2_000_000_000 }, "ycsb.records: 2000000000 is more"},
+		"no fields":                {func(s *v1alpha1.YCSB) { s.FieldCount = 0 }, "ycsb.fieldBytes: 0 fields"},
+		"large records":            {func(s *v1alpha1.YCSB) { s.FieldBytes = 16385 }, "ycsb.fieldBytes: 4 fields of 16385 bytes"},
+		"no operations":            {func(s *v1alpha1.YCSB) { s.OperationsPerTransaction = 0 }, "ycsb.operationsPerTransaction: 0 is not"},
+		"theta":                    {func(s *v1alpha1.YCSB) { s.ThetaPercent = -1 }, "ycsb.thetaPercent: -1 is not"},
+		"hot records":              {func(s *v1alpha1.YCSB) { s.Distribution, s.HotRecordsPercent = v1alpha1.YCSBHotspot, 0 }, "ycsb.hotRecordsPercent: 0 is not"},
+		"hot operations":           {func(s *v1alpha1.YCSB) { s.HotOperationsPercent = 101 }, "ycsb.hotOperationsPercent: 101 is not"},
+		"no scans":                 {func(s *v1alpha1.YCSB) { s.Preset, s.MaxScanRecords = "E", 0 }, "ycsb.maxScanRecords: 0 is not"},
+		"endless scans":            {func(s *v1alpha1.YCSB) { s.Preset, s.MaxScanRecords, s.FieldBytes = "E", 1000, 16384 }, "ycsb.maxScanRecords: scans of 1000 records of 65536 bytes may return 65536000 bytes in one transaction; make it at most 512"},
+		"home without region":      {func(s *v1alpha1.YCSB) { s.MultiHomePercent, s.HomesPerMultiHome = 1, 3 }, "ycsb.homesPerMultiHome: 3 is not between 2 and the number of regions (2)"},
+		"one operation":            {func(s *v1alpha1.YCSB) { s.MultiHomePercent = 1 }, "ycsb.operationsPerTransaction: 1 operations cannot lie in 2 homes"},
+		"no locality":              {func(s *v1alpha1.YCSB) { s.Locality, s.MultiHomePercent = v1alpha1.YCSBAnywhere, 1 }, "ycsb.locality: None"},
+		"hot records of nothing":   {func(s *v1alpha1.YCSB) { s.HotRecords = new(int64(10)) }, "ycsb.hotRecords: it goes with the distribution OneHotPerHome"},
+		"no number of hot records": {func(s *v1alpha1.YCSB) { s.Distribution = v1alpha1.YCSBOneHotPerHome }, "ycsb.hotRecords: it goes with the distribution OneHotPerHome"},
+		"all records hot":          {func(s *v1alpha1.YCSB) { s.Distribution, s.HotRecords = v1alpha1.YCSBOneHotPerHome, new(int64(2500)) }, "ycsb.hotRecords: 2500 is not between 1 and 2499"},
+		"hot records of all": {func(s *v1alpha1.YCSB) {
+			s.Distribution, s.HotRecords, s.Locality = v1alpha1.YCSBOneHotPerHome, new(int64(10)), v1alpha1.YCSBAnywhere
+		}, "ycsb.distribution: OneHotPerHome needs"},
+		"homes without locality": {func(s *v1alpha1.YCSB) { s.HomesThetaPercent, s.Locality = new(int32(260)), v1alpha1.YCSBAnywhere }, "ycsb.homesThetaPercent: it needs"},
+		"latest of all":          {func(s *v1alpha1.YCSB) { s.Preset, s.Locality = "D", v1alpha1.YCSBAnywhere }, "ycsb.distribution: Latest needs"},
 	} {
 		spec := defaults("A")
 		c.change(&spec)
@@ -500,7 +507,7 @@ func choices(w *YCSB, draws int) map[uint64]int {
 	g := w.newGenerator(workload.GeneratorConfig{})
 	got := map[uint64]int{}
 	for range draws {
-		got[g.pools[0].choose().n]++
+		got[g.pools[0].choose(false).n]++
 	}
 	return got
 }
@@ -561,6 +568,48 @@ func TestDistributions(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOneHotPerHome: SunStorm's read-modify-write microbenchmark. Each home that a transaction touches has one hot
+// record of it, the operations fall evenly on the homes, and types count these.
+func TestOneHotPerHome(t *testing.T) {
+	spec := defaults("")
+	spec.Preset, spec.Mix = "", &v1alpha1.YCSBMix{Read: 50, ReadModifyWrite: 50}
+	spec.Distribution, spec.HotRecords, spec.OperationsPerTransaction = v1alpha1.YCSBOneHotPerHome, new(int64(100)), 8
+	spec.MultiHomePercent, spec.HomesThetaPercent, spec.WriteAllFields = 50, new(int32(260)), true
+	top := topology(4, 2)
+	w := bind(t, spec, top)
+	n, types := 0, make([]int, len(w.Types()))
+	hottest := map[uint64]int{}
+	workloadtest.Shares(t, workloadtest.Bind(t, New, spec, top, Procedures()), 5000, func(_ geo.Region, tx *txn.Transaction, r workload.Request) {
+		operations, hot := map[geo.Region]int{}, map[geo.Region]int{}
+		a := args(tx.Args)
+		for i := range a.operations() {
+			c, number := w.placement.Locate(a.operation(i).shard)
+			operations[c.Home]++
+			if number < 100 {
+				hot[c.Home]++
+				hottest[number]++
+			}
+		}
+		for home, count := range operations {
+			if hot[home] != 1 || count < 8/len(operations) || count > (8+len(operations)-1)/len(operations) {
+				t.Fatalf("operations by home %v, on hot records %v", operations, hot)
+			}
+		}
+		if want := min(len(operations), 3) - 1; int(r.Type) != want || r.Class.MultiHome() != (want > 0) {
+			t.Fatalf("type %d, class %v with %d homes", r.Type, r.Class, len(operations))
+		}
+		types[r.Type]++
+		n++
+	})
+	if len(hottest) != 100 {
+		t.Errorf("%d of 100 hot records were chosen", len(hottest))
+	}
+	two := 1 / (1 + math.Pow(2, -2.6) + math.Pow(3, -2.6))
+	for i, p := range []float64{0.5, 0.5 * two, 0.5 * (1 - two)} {
+		workloadtest.NearShare(t, w.Types()[i], types[i], n, p)
 	}
 }
 
