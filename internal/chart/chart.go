@@ -399,6 +399,9 @@ type Row struct {
 	// Bar is a length with a value in words at its end.
 	Bar   float64
 	Value string
+	// Stack are lengths of parts that follow each other from 0. Each has the colour of its place, as the series of a
+	// legend whose classes are counted from 0.
+	Stack []float64
 	// Box is five numbers in ascending order: whisker, quartile, median, quartile, whisker. Nil for none.
 	Box []float64
 	// Dots are single values.
@@ -422,6 +425,8 @@ type Rows struct {
 	// Signed values may be negative: the axis reaches to both sides of 0.
 	Signed bool
 	Legend []Series
+	// Heading draws the title, for a picture that stands alone.
+	Heading bool
 	// Width of the drawing in CSS pixels; 0 for that of reports.
 	Width float64
 }
@@ -438,15 +443,26 @@ func (r *Row) values() []float64 {
 	if r.Mark != nil {
 		v = append(v, *r.Mark)
 	}
+	all := 0.0
+	for _, part := range r.Stack {
+		all += part
+		v = append(v, all)
+	}
 	return v
 }
 
 // Draw makes the drawing. Names stand above their row, so that long ones have room on a phone.
 func (c *Rows) Draw() *Drawing {
 	s := newDrawing(cmp.Or(c.Width, Width), c.Title, c.About)
-	top := s.legend(18, c.Legend, false)
-	if len(c.Legend) == 0 {
-		top = 4
+	top := 18.0
+	if c.Heading {
+		s.text("strong", "start", 8, top, c.Title)
+		top += 24
+	}
+	if len(c.Legend) > 0 {
+		top = s.legend(top, c.Legend, false)
+	} else {
+		top -= 14
 	}
 	const left, right, lineHeight = 12.0, 20.0, 34.0
 	headless := 0
@@ -503,6 +519,13 @@ func (c *Rows) Draw() *Drawing {
 		fill, soft, edge := class("f", r.Class), class("b", r.Class), class("t", r.Class)
 		if r.Bar > 0 {
 			s.rect(fill, x.at(x.lo), mid-5, x.at(r.Bar), mid+5)
+		}
+		from := 0.0
+		for i, part := range r.Stack {
+			if part > 0 {
+				s.rect(class("f", i), x.at(from), mid-5, x.at(from+part), mid+5)
+			}
+			from += part
 		}
 		if r.Thin != nil {
 			s.line("whisker", place{x.at(r.Thin[0]), mid + 4}, place{x.at(r.Thin[1]), mid + 4})

@@ -3,6 +3,7 @@ package experiment
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -44,6 +45,23 @@ type Line struct {
 	X, Y []float64
 	// HalfWidth of the 95% confidence interval of each Y's mean; nil where nothing is known of any.
 	HalfWidth []float64
+}
+
+// Reasons are the aborted attempts of each point, by reason: all that a plot of stacked bars shows.
+type Reasons struct {
+	// Title is as that of Curves.
+	Title, Unit string
+	// Reasons are all that occur, sorted.
+	Reasons []string
+	Points  []ReasonsPoint
+}
+
+// ReasonsPoint is a point of Reasons.
+type ReasonsPoint struct {
+	// Label is the point's: its system and its swept values.
+	Label string
+	// Percent of all attempts, in the order of Reasons.Reasons: medians of the repetitions.
+	Percent []float64
 }
 
 // Timeline is the throughput over the time of measuring, one line per point of the experiment, and the faults
@@ -174,6 +192,39 @@ func (e *Experiment) lines(r *Results, m *metric, of scope, x int, at []float64)
 		}
 	}
 	return lines
+}
+
+// Reasons is nil where nothing was aborted. Points that could not run are left out.
+func (e *Experiment) Reasons(r *Results) *Reasons {
+	out := &Reasons{Title: e.title("aborted attempts by reason", r), Unit: "% of all attempts"}
+	occur := map[string]bool{}
+	for _, point := range e.Points {
+		for _, run := range point.Runs {
+			if d, err := r.Document(run); err == nil {
+				for reason := range d.AbortedAttempts() {
+					occur[reason] = true
+				}
+			}
+		}
+	}
+	if len(occur) == 0 {
+		return nil
+	}
+	out.Reasons = slices.Sorted(maps.Keys(occur))
+	for _, point := range e.Points {
+		p := ReasonsPoint{Label: point.Label}
+		for _, reason := range out.Reasons {
+			f, err := r.figure(point, abortedFor(reason), scope{})
+			if err != nil {
+				break
+			}
+			p.Percent = append(p.Percent, f.Median)
+		}
+		if len(p.Percent) == len(out.Reasons) {
+			out.Points = append(out.Points, p)
+		}
+	}
+	return out
 }
 
 // Timeline is nil when no run has a fault. Of the repetitions of a point it has the first.

@@ -352,6 +352,18 @@ func TestClaimsByType(t *testing.T) {
 	}
 }
 
+// Attempts are aborted as often for one reason as documents say, whole ones and what the operator keeps of them.
+func TestClaimsOfAbortReasons(t *testing.T) {
+	e := mustRead(t, replaced(t, "expression: \"min(tput('near')) > max(tput('far'))\"",
+		"expression: \"[['certification', 100.0 / 7.0], ['wounded', 200.0 / 7.0], ['other', 0.0]].all(r, math.abs(abortedFor(string(r[0]), 'near', 2) - double(r[1])) < 0.1)\""))
+	full := experimenttest.WithTypes(t, e, invented(e, 1000, 2000))
+	for kept, r := range map[string]*experiment.Results{"whole documents": full, "figures only": experimenttest.WithFiguresOnly(t, e, full)} {
+		if f := judge(t, e, r); f.Answer() != "holds" {
+			t.Errorf("%s: %+v", kept, f)
+		}
+	}
+}
+
 // Whoever judges a claim, in this process with whole documents or the operator with what it keeps of them, finds the same.
 func TestClaimsOfFaultsAndCounters(t *testing.T) {
 	for _, expression := range []string{

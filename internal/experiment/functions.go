@@ -70,7 +70,7 @@ func functionNamed(name string) *function {
 }
 
 // figureFunctions ask for figures: each metric by its name, over all regions (tput) and in one (tputIn), of all types
-// of transactions and of one (tputOf, tputOfIn); series and ci, seriesOf and ciOf; values.
+// of transactions and of one (tputOf, tputOfIn); series and ci, seriesOf and ciOf; counter, abortedFor; values.
 func figureFunctions() []function {
 	var out []function
 	for i := range metrics {
@@ -112,12 +112,15 @@ func figureFunctions() []function {
 	counter := askFor("counter", func(args []ref.Val) (query, error) {
 		return query{metric: counterNamed(str(args[0])), counter: true, system: str(args[1]), at: optional(args, 2)}, nil
 	}, text, text)
+	aborted := askFor("abortedFor", func(args []ref.Val) (query, error) {
+		return query{metric: abortedFor(str(args[0])), system: str(args[1]), at: optional(args, 2)}, nil
+	}, text, text)
 	out = append(out, askFor("ci", named(true), text, text), askFor("ciOf", namedOf(true), text, text, text),
 		askForSeries("series", named(false), text, text), askForSeries("seriesOf", namedOf(false), text, text, text))
 	values := function{name: "values", overloads: []overload{{"values_string", []*cel.Type{text}, numberList,
 		func(b *board, args []ref.Val) (any, error) { return b.numbers(str(args[0])) }}}}
 	values.check = checkLiterals(values.overloads)
-	return append(out, counter, values)
+	return append(out, counter, aborted, values)
 }
 
 // askForSeries is a function over the whole sweep, and over a part of it with one argument more.

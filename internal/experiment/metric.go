@@ -294,6 +294,13 @@ func counterNamed(name string) *metric {
 	}}
 }
 
+// abortedFor is the share of attempts that were aborted for a reason: 0 where none was.
+func abortedFor(reason string) *metric {
+	return &metric{name: "abortedFor", title: "attempts aborted for " + reason, unit: "%", of: func(d *result.Document) float64 {
+		return percent(&d.Summary.Attempts.Counts, d.AbortedAttempts()[reason])
+	}}
+}
+
 // counts returns an error unless the runs of a point have a counter.
 func (r *Results) counts(p *Point, name string) error {
 	for _, run := range p.Runs {

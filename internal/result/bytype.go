@@ -14,6 +14,8 @@ type TypeFigures struct {
 	// ended in them.
 	Counts
 	Attempts Counts
+	// AbortedAttempts are those of the attempts that were aborted, by reason.
+	AbortedAttempts map[string]int64
 	// Seconds that the windows take together.
 	Seconds float64
 	// LatencyMicroseconds is of the committed transactions, from the merged histograms of all classes.
@@ -53,6 +55,7 @@ func (d *Document) ByType() ([]TypeFigures, error) {
 			}
 			out[n].Counts.addOutcomes(&t.Outcomes)
 			out[n].Attempts.addOutcomes(&t.Attempts)
+			out[n].AbortedAttempts = addNamed(out[n].AbortedAttempts, t.Attempts.Aborted)
 			latencies[n].add(&committed, h)
 		}
 	}
@@ -60,6 +63,21 @@ func (d *Document) ByType() ([]TypeFigures, error) {
 		out[i].LatencyMicroseconds = latencies[i].latency()
 	}
 	return out, nil
+}
+
+// AbortedAttempts are the attempts of the measured windows that were aborted, by reason.
+func (d *Document) AbortedAttempts() (reasons map[string]int64) {
+	for i := range d.Types {
+		if d.Types[i].Region == "" {
+			reasons = addNamed(reasons, d.Types[i].AbortedAttempts)
+		}
+	}
+	if d.Types == nil {
+		for i := range d.Transactions {
+			reasons = addNamed(reasons, d.Transactions[i].Attempts.Aborted)
+		}
+	}
+	return reasons
 }
 
 // measuredSeconds is how long all windows were. The window of a run that was cancelled in it is shorter than its

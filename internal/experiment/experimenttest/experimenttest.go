@@ -99,7 +99,7 @@ func Invented(e *experiment.Experiment, figures ...float64) *experiment.Results 
 
 // WithTypes gives all documents transactions of type balance, in all regions and half as many as the document has in
 // all, and as many of type amalgamate in the first region, whose latencies are a thousandth of what the throughput is
-// in milliseconds, and three times that.
+// in milliseconds, and three times that. For four attempts that are committed one is aborted by certification, and two are wounded.
 func WithTypes(t *testing.T, e *experiment.Experiment, r *experiment.Results) *experiment.Results {
 	t.Helper()
 	for _, run := range e.Runs() {
@@ -116,7 +116,10 @@ func WithTypes(t *testing.T, e *experiment.Experiment, r *experiment.Results) *e
 			}
 			d.Transactions = append(d.Transactions, result.Transaction{Type: typ, Class: "SH-SP", Region: region,
 				Outcomes:            result.Outcomes{Committed: committed, Aborted: map[string]int64{"certification": committed / 4}},
+				Attempts:            result.Outcomes{Committed: committed, Aborted: map[string]int64{"certification": committed / 4, "wounded": committed / 2}},
 				LatencyMicroseconds: result.Latency{Max: us, Mean: us}})
+			d.Summary.Attempts.Committed += committed
+			d.Summary.Attempts.Aborted += committed/4 + committed/2
 			d.Histograms.Series = append(d.Histograms.Series, result.HistogramSeries{Type: typ, Class: "SH-SP", Region: region, Histogram: result.EncodeHistogram(h)})
 		}
 		half := d.Summary.Committed / 2

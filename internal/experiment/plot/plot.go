@@ -20,15 +20,13 @@ const (
 )
 
 // Draw writes plots of an experiment's curves into a folder, one per figure: EXPERIMENT-METRIC.svg and .png, and
-// EXPERIMENT-METRIC-TYPE for those of one type of transactions; and where runs have faults, of the throughput over
-// time: EXPERIMENT-timeline. An experiment that sweeps nothing and has no faults has no plots. It returns the files.
+// EXPERIMENT-METRIC-TYPE for those of one type of transactions; where attempts were aborted, of the reasons:
+// EXPERIMENT-reasons; and where runs have faults, of the throughput over time: EXPERIMENT-timeline. An experiment that sweeps nothing and has no faults has no curves and no timeline. It returns the files.
 // The same results give the same bytes.
 func Draw(e *experiment.Experiment, r *experiment.Results, folder string) ([]string, error) {
 	var files []string
-	save := func(name string, c *chart.Lines) error {
-		c.Heading, c.Width, c.Height = true, width, height
+	save := func(name string, drawing *chart.Drawing) error {
 		id := e.Name + "-" + name
-		drawing := c.Draw()
 		picture, err := drawing.PNG()
 		if err != nil {
 			return fmt.Errorf("plot %s: %w", id, err)
@@ -47,7 +45,12 @@ func Draw(e *experiment.Experiment, r *experiment.Results, folder string) ([]str
 		return nil
 	}
 	if t := e.Timeline(r); t != nil {
-		if err := save("timeline", timeline(t)); err != nil {
+		if err := save("timeline", alone(timeline(t))); err != nil {
+			return nil, err
+		}
+	}
+	if a := e.Reasons(r); a != nil {
+		if err := save("reasons", reasons(a)); err != nil {
 			return nil, err
 		}
 	}
@@ -57,12 +60,34 @@ func Draw(e *experiment.Experiment, r *experiment.Results, folder string) ([]str
 		if all[i].Type != "" {
 			name += "-" + all[i].Type
 		}
-		if err := save(name, curves(&all[i])); err != nil {
+		if err := save(name, alone(curves(&all[i]))); err != nil {
 			return nil, err
 		}
 	}
 	slices.Sort(files)
 	return files, nil
+}
+
+// alone draws a chart as a picture that stands alone.
+func alone(c *chart.Lines) *chart.Drawing {
+	c.Heading, c.Width, c.Height = true, width, height
+	return c.Draw()
+}
+
+// reasons are bars, one for each point, whose parts have a colour for each reason.
+func reasons(a *experiment.Reasons) *chart.Drawing {
+	out := &chart.Rows{Title: a.Title, About: a.Unit + " that were aborted, by reason, at each point.", XLabel: a.Unit, Heading: true, Width: width}
+	for i, reason := range a.Reasons {
+		out.Legend = append(out.Legend, chart.Series{Name: reason, Class: i})
+	}
+	for _, p := range a.Points {
+		all := 0.0
+		for _, percent := range p.Percent {
+			all += percent
+		}
+		out.Rows = append(out.Rows, chart.Row{Name: p.Label, Stack: p.Percent, Value: fmt.Sprintf("%.2f%%", all)})
+	}
+	return out.Draw()
 }
 
 func seriesOf(l *experiment.Line, class int) chart.Series {

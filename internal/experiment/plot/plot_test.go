@@ -47,9 +47,11 @@ func TestDrawings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(files) != 2*(5+2*3) {
-			t.Fatalf("%d files, want SVG and PNG of each of 5 figures, and of 3 of each of 2 types", len(files))
+		if len(files) != 2*(5+2*3+1) {
+			t.Fatalf("%d files, want SVG and PNG of each of 5 figures, of 3 of each of 2 types, and of the reasons of aborts", len(files))
 		}
+		say(t, []string{filepath.Join(folder, "small-reasons.svg"), filepath.Join(folder, "small-reasons.png")},
+			">near clientsPerRegion=2<", ">far clientsPerRegion=4<", ">certification<", ">wounded<", ">42.86%<", "(SIMULATED)")
 		say(t, []string{filepath.Join(folder, "small-p99-amalgamate.svg")}, "99th percentile of latency of amalgamate (SIMULATED)", ">near<", ">far<")
 	})
 	t.Run("nothing to draw", func(t *testing.T) {
