@@ -120,7 +120,7 @@ func TestEveryEngine(t *testing.T) {
 }
 
 // agreement applies a database of the engine and a run at low load, and holds the medians of run and the cluster to those of
-// simulate.
+// simulate; where these are of reads alone, the 90th percentiles.
 func (c *cluster) agreement(t *testing.T, engine, name string) {
 	t.Helper()
 	manifest := database(engine) + separator + runOn(engine, name, 10, "2s", "10s")
@@ -145,16 +145,23 @@ func (c *cluster) agreement(t *testing.T, engine, name string) {
 		}
 		documents[command] = d
 	}
-	t.Logf("%s, p50 by region\n%-16s %10s %10s %10s", engine, "region", "simulate", "run", "cluster")
+	t.Logf("%s, by region\n%-20s %10s %10s %10s", engine, "region", "simulate", "run", "cluster")
 	for i, region := range real.Regions {
-		p50 := func(where string) float64 {
-			return float64(documents[where].Regions[i].LatencyMicroseconds.P50) / 1000
+		latency := func(where string) *result.Latency { return &documents[where].Regions[i].LatencyMicroseconds }
+		percentile, of := "p50", func(where string) float64 { return float64(latency(where).P50) / 1000 }
+		if of("simulate") < 2 {
+			// Half of the transactions read, and are answered inside the region: any engine would agree within 1 ms. The 90th
+			// percentile is of those that write.
+			percentile, of = "p90", func(where string) float64 { return float64(latency(where).P90) / 1000 }
 		}
-		t.Logf("%-16s %8.2fms %8.2fms %8.2fms", region.Name, p50("simulate"), p50("run"), p50("cluster"))
+		t.Logf("%-16s %s %8.2fms %8.2fms %8.2fms", region.Name, percentile, of("simulate"), of("run"), of("cluster"))
+		if of("simulate") < 2 {
+			t.Errorf("%s: the %s of the simulator is %.2f ms, which says nothing of the network", region.Name, percentile, of("simulate"))
+		}
 		for _, where := range []string{"run", "cluster"} {
 			// 10%, and 1 ms for what else this machine does: the aim of 10% alone is for a quiet one.
-			if diff := math.Abs(p50(where) - p50("simulate")); diff > p50("simulate")/10+1 {
-				t.Errorf("%s: p50 of %s is %.2f ms from the simulator's %.2f ms", region.Name, where, diff, p50("simulate"))
+			if diff := math.Abs(of(where) - of("simulate")); diff > of("simulate")/10+1 {
+				t.Errorf("%s: %s of %s is %.2f ms from the simulator's %.2f ms", region.Name, percentile, where, diff, of("simulate"))
 			}
 		}
 	}
