@@ -172,12 +172,7 @@ func (in *clusterInjector) deviations(ctx context.Context) ([]fault.Deviation, [
 		}
 	}
 	schedule := load.PlanOf(in.run.Spec.Load, 0)
-	first, _ := schedule.Window(1)
-	var windows []fault.Interval
-	for rep := range schedule.Repetitions {
-		from, to := schedule.Window(rep + 1)
-		windows = append(windows, fault.Interval{From: from - first, To: to - first})
-	}
+	windows := fault.Windows(schedule.Repetitions, schedule.Window)
 	out := slices.DeleteFunc(slices.Clone(in.losses), func(d fault.Deviation) bool {
 		return !slices.ContainsFunc(windows, func(w fault.Interval) bool { return d.From < w.To && d.To > w.From })
 	})

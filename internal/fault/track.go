@@ -275,6 +275,17 @@ type Deviation struct {
 	Life *Life
 }
 
+// Windows are the measured windows of a run's repetitions, which window returns by number, from 1 on. They count from the beginning of
+// the first one.
+func Windows(repetitions int, window func(rep int) (from, to time.Duration)) (all []Interval) {
+	first, _ := window(1)
+	for rep := range repetitions {
+		from, to := window(rep + 1)
+		all = append(all, Interval{From: from - first, To: to - first})
+	}
+	return all
+}
+
 // Deviations are the times within windows when what was in force was not what the plan has, beyond the tolerances of its faults.
 func (tr *Track[S]) Deviations(windows []Interval) (out []Deviation) {
 	// The plan as spans that overlap by the tolerances of their edges.

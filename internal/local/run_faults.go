@@ -151,11 +151,7 @@ func deviations(p *plan.Plan, nodes *node.Local, faults *process, start time.Tim
 		t = faults.timeline
 	}
 	first, _ := s.Window(1)
-	var windows []fault.Interval
-	for rep := range s.Repetitions {
-		from, to := s.Window(rep + 1)
-		windows = append(windows, fault.Interval{From: from - first, To: to - first})
-	}
+	windows := fault.Windows(s.Repetitions, s.Window)
 	zero := time.Since(start.Add(first)) - admin.Monotonic()
 	for i, tr := range nodeTracks(nodes, t, start.Add(first)) {
 		id := geo.NodeID(i)

@@ -154,3 +154,12 @@ type ClientEnv interface {
 	Submit(t *txn.Transaction)
 	After(d time.Duration, t Timer)
 }
+
+// Others calls f for all of a database's nodes but self, in their order.
+func Others(nodes int, self geo.NodeID, f func(geo.NodeID)) {
+	for n := range geo.NodeID(nodes) {
+		if n != self {
+			f(n)
+		}
+	}
+}

@@ -195,13 +195,7 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 }
 
 // others calls f for all nodes but this one.
-func (r *Replica) others(f func(geo.NodeID)) {
-	for n := range geo.NodeID(r.nodes) {
-		if n != r.self {
-			f(n)
-		}
-	}
-}
+func (r *Replica) others(f func(geo.NodeID)) { protocol.Others(r.nodes, r.self, f) }
 
 // Start implements protocol.Replica.
 func (r *Replica) Start() { r.coordinator.start() }
