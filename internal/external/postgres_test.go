@@ -134,9 +134,7 @@ func TestWorkloadsOnPostgres(t *testing.T) {
 	if rows := s.Query(t, "postgres", "select nspname from pg_namespace where nspname like 'geobench%'"); len(rows) > 0 {
 		t.Errorf("the schemas %v are left", rows)
 	}
-	if n := s.Sessions(t, "geobench-"); n > 0 {
-		t.Errorf("%d sessions are left", n)
-	}
+	s.AwaitNoSessions(t, "geobench-")
 	if strings.Contains(s.Log(t), postgrestest.Password) {
 		t.Error("the password is in the server's log of statements")
 	}
@@ -218,7 +216,7 @@ func TestDatabaseFailsInTheMiddleOfARun(t *testing.T) {
 			}
 			proxy.Close()
 			await(t, "descriptors are those of before", func() bool { return descriptors(t) <= before })
-			await(t, "no session is left", func() bool { return s.Sessions(t, "geobench-") == 0 })
+			s.AwaitNoSessions(t, "geobench-")
 		})
 	}
 }

@@ -49,11 +49,11 @@ const (
 	tlsVerifyFull = "verify-full"
 )
 
-// schemas are the names that the parameter schema may have: they need no quotes, and are nobody's schema by accident.
-const (
-	defaultSchema  = "geobench"
-	maxConnections = 4096
-)
+// maxConnections is far above what a server has.
+const maxConnections = 4096
+
+// schemas are the names that the parameter schema may have, the default first: they need no quotes, and are nobody's by accident.
+var schemas = []string{"geobench", "geobench_a", "geobench_b", "geobench_c"}
 
 // Engine says what a manifest may ask of PostgreSQL. It has no replicas: nobody deploys it.
 var Engine = &protocol.Engine{
@@ -66,7 +66,7 @@ var Engine = &protocol.Engine{
 			Doc: "connections of the clients of a region, each of which runs one transaction at a time"},
 		{Name: tlsParameter, Default: tlsRequire, OneOf: []string{tlsDisable, tlsRequire, tlsVerifyCA, tlsVerifyFull},
 			Doc: "encryption of connections; verify-ca and verify-full check the server's certificate by ca.crt of the Secret, else by the system's roots"},
-		{Name: schemaParameter, Default: defaultSchema, OneOf: []string{"geobench", "geobench_a", "geobench_b", "geobench_c"},
+		{Name: schemaParameter, Default: schemas[0], OneOf: schemas,
 			Doc: "schema of the table, made where it is not there; several let runs share a server"},
 		{Name: dropSchemaParameter, Default: "false", OneOf: []string{"false", "true"},
 			Doc: "whether the table, and the schema if it is empty then, are dropped after the run"},

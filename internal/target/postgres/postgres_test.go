@@ -64,9 +64,7 @@ func TestConform(t *testing.T) {
 			}
 		})
 	}
-	if n := s.Sessions(t, "geobench-"); n > 0 {
-		t.Errorf("%d sessions are left", n)
-	}
+	s.AwaitNoSessions(t, "geobench-")
 }
 
 func TestClassify(t *testing.T) {
@@ -149,9 +147,7 @@ func TestOpenRefuses(t *testing.T) {
 	if rows := s.Query(t, "app", "select nspname from pg_namespace where nspname like 'geobench%'"); len(rows) > 0 {
 		t.Errorf("the schemas %v are left", rows)
 	}
-	if n := s.Sessions(t, "geobench-"); n > 0 {
-		t.Errorf("%d sessions are left", n)
-	}
+	s.AwaitNoSessions(t, "geobench-")
 }
 
 // Endpoints that lead to different databases are refused, and what was made in the first one is gone.

@@ -262,12 +262,25 @@ func (s *Server) Database(t testing.TB, name string) {
 	s.Query(t, "postgres", "create database "+name)
 }
 
-// Sessions is how many clients the server has that call themselves by a name that begins so.
-func (s *Server) Sessions(t testing.TB, prefix string) int {
+// sessionsEndWithin bounds how long a server may take to notice that clients are gone.
+const sessionsEndWithin = 30 * time.Second
+
+// AwaitNoSessions fails unless clients that call themselves by a name that begins with prefix are soon gone: the server notices their end
+// by itself.
+func (s *Server) AwaitNoSessions(t testing.TB, prefix string) {
 	t.Helper()
-	rows := s.Query(t, "postgres", "select count(*) from pg_stat_activity where application_name like '"+strings.ReplaceAll(prefix, "'", "''")+"%'")
-	n, _ := strconv.Atoi(rows[0][0])
-	return n
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for begin := time.Now(); ; <-tick.C {
+		rows := s.Query(t, "postgres", "select count(*) from pg_stat_activity where application_name like '"+strings.ReplaceAll(prefix, "'", "''")+"%'")
+		if rows[0][0] == "0" {
+			return
+		}
+		if time.Since(begin) > sessionsEndWithin {
+			t.Errorf("%s sessions of %s are left after %v", rows[0][0], prefix, sessionsEndWithin)
+			return
+		}
+	}
 }
 
 // Stop ends the server at once, as if its machine had lost its power.
