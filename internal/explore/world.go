@@ -133,6 +133,10 @@ func (w *world) draw(c Config) (scale time.Duration, r *rand.Rand, err error) {
 			w.topology.Groups = newGroups(w.topology, chance(c.Seed, chancePlaces+again))
 		}
 		w.params = newParams(c, chance(c.Seed, chanceParams+again))
+		if c.Engine.Loses != nil && c.Engine.Loses(w.params) {
+			err = fmt.Errorf("that it may lose what it has answered")
+			continue
+		}
 		if err = c.Engine.Accepts(w.topology, w.params); err == nil {
 			return scale, r, nil
 		}

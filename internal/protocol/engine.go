@@ -41,6 +41,9 @@ type Engine struct {
 	NewStore func() store.Store
 	// Isolation, if not nil, is what the database promises of all histories; nil for strict serializability.
 	Isolation func(Params) isolation.Level
+	// Loses, if not nil, says that a database with these parameters may lose what it has answered, by design: no level holds of
+	// all its histories. Checks of a history find what it has lost, and explorers draw other parameters.
+	Loses func(Params) bool
 	// Survives, if not nil, says which losses the database goes on after; nil for none.
 	Survives func(*geo.Topology, Params) Survival
 	// ClockBound, if not nil, is by how much the durations that two nodes' clocks measure may differ, jumps included,

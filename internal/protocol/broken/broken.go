@@ -13,6 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol/janus"
 	"github.com/geobench/geobench/internal/protocol/minerva"
 	"github.com/geobench/geobench/internal/protocol/oceanvista"
+	"github.com/geobench/geobench/internal/protocol/primary"
 	"github.com/geobench/geobench/internal/protocol/sdur"
 	"github.com/geobench/geobench/internal/protocol/slog"
 	"github.com/geobench/geobench/internal/protocol/spanner"
@@ -65,6 +66,12 @@ func All() []Database {
 		{Engine: oceanvista.EvaluatedOnArrival, Mistake: "Ocean Vista; visible functors are evaluated in the order in which they have arrived", OnePartition: true},
 		{Engine: oceanvista.ForgottenFunctors, Mistake: "Ocean Vista; none of the unfinished functors of a lost server is taken for written"},
 		{Engine: oceanvista.LateSPhase, Mistake: "Ocean Vista; replicas store functors of a server although it is decided which were written"},
+		{Engine: primary.AppliedTwice, Mistake: "primary; what a coordinator sends again after a lost connection is executed again"},
+		{Engine: primary.OutOfOrder, Mistake: "primary; copies apply the entries of the log that come together from the last to the first"},
+		{Engine: primary.UnaskedWriter, Mistake: "primary; global reads do not ask the writer how far the log has come"},
+		{Engine: primary.ForgottenSession, Mistake: "primary; a session does not wait for what it has written"},
+		{Engine: primary.Unvalidated, Mistake: "primary; forwarded transactions commit whether what they have read has changed or not"},
+		{Engine: primary.EarlyHandover, Mistake: "primary; the writer hands over before the end of its log is shipped"},
 		{Engine: sdur.LeapsOverReads, Mistake: "SDUR; a local transaction leaps over others that have read what it writes"},
 		{Engine: sdur.LeapsOverWrites, Mistake: "SDUR; a local transaction leaps over others that write what it has read"},
 		{Engine: sdur.CompletedAtFirstVote, Mistake: "SDUR; a global transaction completes when the first of the other groups has voted"},

@@ -1,0 +1,40 @@
+package primary
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+)
+
+// law is Engine.Law, of a transaction that reads and writes a row of each home, before any failover: the client's hop, a
+// round trip to the writer for each statement, and one inside the writer's region to store the log. It is the mean over
+// the nodes of the client's region.
+func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
+	writer := geo.Region(p.Int("primary"))
+	each := t.Partitions * t.Replicas
+	hop := t.RTT(c, c) * time.Duration(each-1) / time.Duration(each) // to the region's instance, from the others
+	d := t.RTT(c, c)
+	if each > 1 {
+		d += t.RTT(writer, writer)
+	}
+	if c == writer {
+		return d + hop
+	}
+	reads, rows := p.Word("reads"), len(homes)
+	if reads == readsSession {
+		d += hop
+	}
+	if p.Word("forward") == forwardProcedures {
+		return d + t.RTT(c, writer)
+	}
+	trips := rows + int(p.Int("overhead"))
+	if reads == readsGlobal {
+		asked := 1
+		if p.Word("barrier") == barrierStatement {
+			asked = 2 * rows
+		}
+		trips += asked * int(p.Int("barrierRoundTrips"))
+	}
+	return d + time.Duration(trips)*t.RTT(c, writer)
+}

@@ -1,0 +1,90 @@
+package primary
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol/raftgroup"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// log is a node's copy of the rows, and how far it has come in the log that makes them.
+type log struct {
+	r *Replica
+	// term counts the writers, from 0; writer is the term's.
+	term   uint64
+	writer geo.NodeID
+	// applied is the last entry that the rows have. The writer applies entries as it makes them.
+	applied uint64
+	// tail are the entries behind, at nodes of the writer's region, which are told later that they are committed.
+	tail []Entry
+	// endings are the transactions in the log, so that the next writer knows them.
+	endings raftgroup.Endings[txn.Outcome]
+
+	entries int64
+}
+
+func (l *log) init(r *Replica) {
+	l.r, l.endings = r, raftgroup.Endings[txn.Outcome]{}
+	l.writer = instance(r.topology, geo.Region(r.params.Int("primary")))
+}
+
+// receive takes entries from the writer. Links keep their order, so each is the next one, unless the node's copy was
+// restored from a later state.
+func (l *log) receive(from geo.NodeID, m *Append) {
+	last := l.applied + uint64(len(l.tail))
+	switch {
+	case m.First > last+1:
+		panic(fmt.Sprintf("primary: entries from %d on have come, and the last one was %d", m.First, last))
+	case m.First+uint64(len(m.Entries)) > last+1:
+		l.tail = append(l.tail, m.Entries[last+1-m.First:]...)
+		last = l.applied + uint64(len(l.tail))
+	}
+	if l.r.topology.RegionOf(from) == l.r.region && len(m.Entries) > 0 {
+		l.r.env.Send(from, &Ack{Term: l.term, Last: last})
+	}
+	if m.Committed <= l.applied {
+		return
+	}
+	n := min(m.Committed-l.applied, uint64(len(l.tail)))
+	committed := l.tail[:n]
+	if l.r.wrong == outOfOrder {
+		committed = slices.Clone(committed)
+		slices.Reverse(committed)
+	}
+	for i := range committed {
+		l.apply(&committed[i])
+	}
+	l.tail = l.tail[n:]
+	l.r.failover.arm()
+	l.r.coordinator.progress()
+}
+
+// apply makes an entry's changes.
+func (l *log) apply(e *Entry) {
+	l.applied++
+	l.entries++
+	for _, w := range e.Writes {
+		if w.Deleted {
+			l.r.store.Delete(w.Key)
+		} else {
+			l.r.store.Put(w.Key, w.Value, e.Outcome.ID)
+		}
+	}
+	l.endings.Finish(e.Name, e.Outcome)
+	l.endings.Forget(e.Name.Coordinator, e.Oldest, func(raftgroup.Name) {})
+}
+
+// state returns the endings for a copy.
+func (l *log) state() []byte {
+	return l.endings.AppendTo(nil, func(b []byte, o txn.Outcome) []byte { return codec.AppendOutcome(b, &o) })
+}
+
+func readEndings(r *codec.Reader) raftgroup.Endings[txn.Outcome] {
+	return raftgroup.ReadEndings(r, func(r *codec.Reader) (o txn.Outcome) {
+		r.Outcome(&o)
+		return o
+	})
+}

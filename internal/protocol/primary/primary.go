@@ -1,0 +1,315 @@
+// Package primary is a database with a single writer, such as Amazon Aurora's global database (A. Verbitski et al.,
+// Amazon Aurora: Design Considerations for High Throughput Cloud-Native Relational Databases, SIGMOD 2017), as C. Nguyen
+// et al. describe and measure it (SunStorm: Geographically distributed transactions over Aurora-style systems, PVLDB
+// 18(13), 2025, sections 2 and 7).
+//
+// The writer (writer.go) is one node of the primary region. It orders all transactions that write, and puts what they have
+// written into a log. A transaction is committed once a majority of the nodes of the writer's region, its storage, has
+// its entry. Then the log is shipped to all other nodes, each of which holds all rows and applies the entries in their
+// order (log.go): at any time a copy is a state that the database was in.
+//
+// Coordinators (coordinator.go). What only reads is answered from the copy in the client's region, once that is as fresh
+// as the parameter reads asks for. What writes reads there too, and is forwarded statement by statement: each write is a
+// round trip to the writer, and so are beginning and committing. The writer commits a transaction if everything that it
+// has read is as it was, so transactions that write are strictly serializable whatever they have read from. In the
+// writer's region, clients speak to the writer, and transactions are sent there whole.
+//
+// Connections. Each request has a place among those of its transaction, and each transaction a number of its
+// coordinator's. A coordinator that waits too long for an answer connects again and sends its request again; the writer
+// knows what it has done already.
+//
+// Failover (failover.go). The writer moves to the next region when the operator says so: with nothing lost, or at once.
+//
+// Partitions. Aurora has none: one instance writes, and one in each region reads. Here all nodes hold all rows; those of
+// the writer's region are the storage that a commit waits for, and those of other regions are reader instances.
+package primary
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/isolation"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/optimistic"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Values of parameters.
+const (
+	readsEventual = "Eventual"
+	readsSession  = "Session"
+	readsGlobal   = "Global"
+
+	barrierTransaction = "Transaction"
+	barrierStatement   = "Statement"
+
+	forwardStatements = "Statements"
+	forwardProcedures = "Procedures"
+
+	failoverNone      = "None"
+	failoverManaged   = "Managed"
+	failoverUnplanned = "Unplanned"
+)
+
+// Engine is the single primary.
+var Engine = &protocol.Engine{
+	Name:  "primary",
+	Paper: "Verbitski et al., Amazon Aurora, SIGMOD 2017; Nguyen et al., SunStorm, PVLDB 2025",
+	Doc:   "One region writes; the others have asynchronous copies to read from, and forward what writes statement by statement.",
+	Parameters: []protocol.Parameter{
+		{
+			Name: "primary", Default: "0", Integer: true, MaxInt: 63,
+			Doc: "The region of the writer: its place in spec.regions, from 0.",
+		},
+		{
+			Name: "reads", Default: readsGlobal, OneOf: []string{readsEventual, readsSession, readsGlobal},
+			Doc: "How fresh a copy is when a transaction reads from it: as it is; with everything that clients of its region were told of; or " +
+				"with everything that any client was told of, which the writer is asked for.",
+		},
+		{
+			Name: "barrier", Default: barrierTransaction, OneOf: []string{barrierTransaction, barrierStatement},
+			Doc: "With reads: Global, what the writer is asked before: each transaction, as the paper says, or each statement, as " +
+				"its measurements show.",
+		},
+		{
+			Name: "barrierRoundTrips", Default: "1", Integer: true, MinInt: 1, MaxInt: 8,
+			Doc: "With reads: Global, the round trips of each time that the writer is asked; 2 and 3 with barrier: Statement are the paper's measurements.",
+		},
+		{
+			Name: "forward", Default: forwardStatements, OneOf: []string{forwardStatements, forwardProcedures},
+			Doc: "How transactions that write reach the writer from other regions: statement by statement, or whole as stored procedures that " +
+				"the writer executes.",
+		},
+		{
+			Name: "overhead", Default: "2", Integer: true, MinInt: 1, MaxInt: 8,
+			Doc: "The round trips of a transaction that is forwarded statement by statement, beside one for each row that it writes: 2, to " +
+				"begin and to commit, as measured of Aurora; 1 if the first statement begins it.",
+		},
+		{
+			Name: "shipping", Default: "1ms", Min: 0, Max: 10 * time.Second,
+			Doc: "How long the writer collects what is committed before it is shipped to the other regions.",
+		},
+		{
+			Name: "reconnect", Default: "1s", Min: 50 * time.Millisecond, Max: 10 * time.Minute,
+			Doc: "How long a coordinator waits for an answer, beyond the longest round trip, before it connects again and sends its request again.",
+		},
+		{
+			Name: "failover", Default: failoverNone, OneOf: []string{failoverNone, failoverManaged, failoverUnplanned},
+			Doc: "Whether the operator moves the writer to the next region: never; as a managed failover, once that has the whole log, so that " +
+				"nothing is lost; or as an unplanned one, at once, which loses what was committed and is not there yet.",
+		},
+		{
+			Name: "failoverAt", Default: "1s", Min: time.Millisecond, Max: 24 * time.Hour,
+			Doc: "When the operator does that, after the first transaction that has written.",
+		},
+	},
+	Roles:         []string{RoleWriter},
+	CheckTopology: checkTopology,
+	Place:         func(t *geo.Topology, _ protocol.Params) geo.Layout { return t.WholeEverywhere() },
+	Isolation:     promises,
+	Loses:         func(p protocol.Params) bool { return p.Word("failover") == failoverUnplanned },
+	Survives:      survives,
+	New:           func(c protocol.Config) protocol.Replica { return newReplica(c, none) },
+	Decode:        decode,
+	Law:           law,
+}
+
+// RoleWriter is the role of the node that writes.
+const RoleWriter = "writer"
+
+func checkTopology(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
+	regions := len(t.Regions)
+	if n := p.Int("primary"); n >= int64(regions) {
+		return &protocol.TopologyError{Field: "spec.regions", Value: fmt.Sprintf("%d regions", regions),
+			Message: fmt.Sprintf("engine parameter primary is %d, and must be the number of one of them, from 0 to %d", n, regions-1)}
+	}
+	if f := p.Word("failover"); f != failoverNone && regions < 2 {
+		return &protocol.TopologyError{Field: "spec.regions", Value: "1 region",
+			Message: fmt.Sprintf("engine parameter failover is %s, which needs a second region; add one, or set it to %s", f, failoverNone)}
+	}
+	return nil
+}
+
+// promises is Engine.Isolation. Every copy is a prefix of one serial history, so what only reads is serializable
+// however old it is.
+func promises(p protocol.Params) isolation.Level {
+	switch p.Word("reads") {
+	case readsEventual:
+		return isolation.Serializable
+	case readsSession:
+		return isolation.SessionSerializable
+	}
+	return isolation.StrictSerializable
+}
+
+// survives is Engine.Survives: any number of the regions that never write. What the writer's region has committed may
+// be nowhere else.
+func survives(t *geo.Topology, p protocol.Params) protocol.Survival {
+	s := protocol.Survival{InFlight: true}
+	for r := range geo.Region(len(t.Regions)) {
+		writes := r == geo.Region(p.Int("primary")) || r == successor(t, p) && p.Word("failover") != failoverNone
+		if !writes {
+			s.Regions = append(s.Regions, r)
+		}
+	}
+	s.Most = len(s.Regions)
+	return s
+}
+
+// successor is the region that the writer moves to.
+func successor(t *geo.Topology, p protocol.Params) geo.Region {
+	return geo.Region((int(p.Int("primary")) + 1) % len(t.Regions))
+}
+
+// instance is the node of a region that writes, if the region does, and that has the region's sessions.
+func instance(t *geo.Topology, r geo.Region) geo.NodeID { return t.Node(r, 0, 0) }
+
+// Timer kinds.
+const (
+	shipTimer = iota + 1
+	reconnectTimer
+	failoverTimer
+)
+
+// Replica is one node.
+type Replica struct {
+	self     geo.NodeID
+	region   geo.Region
+	topology *geo.Topology
+	params   protocol.Params
+	env      protocol.Env
+	procs    *txn.Registry
+	store    *store.Hash
+	wrong    mistake
+
+	execution   optimistic.Execution
+	log         log
+	writer      writer
+	coordinator coordinator
+	failover    failover
+}
+
+func newReplica(c protocol.Config, m mistake) *Replica {
+	t := c.Topology
+	r := &Replica{
+		self: c.Self, region: t.RegionOf(c.Self), topology: t, params: c.Params, env: c.Env, procs: c.Procedures,
+		store: c.Store.(*store.Hash), wrong: m,
+	}
+	r.execution = optimistic.Execution{Committed: r.store}
+	r.log.init(r)
+	r.writer.init(r)
+	r.coordinator.init(r)
+	r.failover.init(r)
+	return r
+}
+
+// Start implements protocol.Replica.
+func (r *Replica) Start() {}
+
+// Submit implements protocol.Replica.
+func (r *Replica) Submit(t *txn.Transaction) {
+	r.coordinator.transactions++
+	r.coordinator.take(t, nil)
+}
+
+// Receive implements protocol.Replica.
+func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
+	switch m := m.(type) {
+	case *Relay:
+		r.coordinator.relayed(from, m)
+	case *Call:
+		r.failover.atTerm(from, m, m.Term, func() { r.writer.call(from, m) })
+	case *Request:
+		r.failover.atTerm(from, m, m.Term, func() { r.writer.request(from, m) })
+	case *Commit:
+		r.failover.atTerm(from, m, m.Term, func() { r.writer.commit(from, m) })
+	case *Reply:
+		if m.Term == r.log.term {
+			r.coordinator.replied(m)
+		}
+	case *Answer:
+		// The answer to what was relayed knows no terms.
+		if m.Relayed || m.Term == r.log.term {
+			r.coordinator.answered(m)
+		}
+	case *Append:
+		r.failover.atTerm(from, m, m.Term, func() { r.log.receive(from, m) })
+	case *Ack:
+		if m.Term == r.log.term {
+			r.writer.acknowledged(from, m.Last)
+		}
+	case *Takeover:
+		r.failover.adopt(m)
+	case *Behind:
+		r.failover.atTerm(from, m, m.Term, func() { r.failover.behind(from) })
+	case *Copy:
+		if m.Term == r.log.term {
+			r.failover.restore(m)
+		}
+	}
+}
+
+// Fire implements protocol.Replica.
+func (r *Replica) Fire(t protocol.Timer) {
+	switch t.Kind {
+	case shipTimer:
+		r.writer.shipping = false
+		r.writer.ship()
+	case reconnectTimer:
+		r.coordinator.reconnect()
+	case failoverTimer:
+		r.failover.begin()
+	}
+}
+
+// writes reports whether the node is the writer.
+func (r *Replica) writes() bool { return r.log.writer == r.self }
+
+// others calls f for all nodes but this one.
+func (r *Replica) others(f func(geo.NodeID)) {
+	for n := range geo.NodeID(r.topology.Nodes()) {
+		if n != r.self {
+			f(n)
+		}
+	}
+}
+
+// Roles implements protocol.RoleHolder.
+func (r *Replica) Roles() []string {
+	if r.writes() {
+		return []string{RoleWriter}
+	}
+	return nil
+}
+
+// Pending implements protocol.Replica: own transactions without an answer, and what is to be shipped, or to be applied
+// once the rest has come.
+func (r *Replica) Pending() int {
+	return len(r.coordinator.open) + r.writer.pending() + r.failover.pending()
+}
+
+// Counters implements protocol.Replica.
+func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
+	count := func(name string, value int64) { dst = append(dst, protocol.Counter{Name: name, Value: value}) }
+	c, w := &r.coordinator, &r.writer
+	count("transactions", c.transactions)
+	count("relayed", c.relayedAway)
+	count("local_reads", c.localReads)
+	count("log_waits", c.logWaits)
+	count("barriers", c.barriers)
+	count("statements_forwarded", c.statements)
+	count("transactions_forwarded", c.forwarded)
+	count("requests_resent", c.resent)
+	count("commits", w.commits)
+	count("aborts_stale_read", w.staleReads)
+	count("aborts_session_lost", w.lostSessions)
+	count("requests_known", w.known)
+	count("log_entries", w.entries)
+	count("entries_applied", r.log.entries)
+	count("failovers", r.failover.failovers)
+	count("lost_transactions", r.failover.lost)
+	count("copies_restored", r.failover.restored)
+	return dst
+}

@@ -1,0 +1,72 @@
+package primary_test
+
+import (
+	"testing"
+
+	"github.com/geobench/geobench/internal/protocol/primary"
+	"github.com/geobench/geobench/internal/protocol/protocoltest"
+)
+
+var (
+	eventual   = map[string]string{"reads": "Eventual", "primary": "1"}
+	session    = map[string]string{"reads": "Session"}
+	procedures = map[string]string{"reads": "Session", "forward": "Procedures"}
+	// measured is Aurora with reads: Global, as the paper measures it.
+	measured = map[string]string{"barrier": "Statement", "barrierRoundTrips": "2"}
+	managed  = map[string]string{"failover": "Managed", "failoverAt": "500ms"}
+)
+
+// shapes of the parameters, by name.
+var all = map[string]map[string]string{
+	"global": nil, "eventual": eventual, "session": session, "procedures": procedures, "measured": measured, "managed": managed,
+}
+
+// each runs a test for all of them. Long tests leave out one whose transactions take seconds in some regions: those of
+// the primary region would be hundreds of thousands meanwhile.
+func each(t *testing.T, long bool, test func(t *testing.T, given map[string]string)) {
+	for name, given := range all {
+		if long && name == "measured" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) { test(t, given) })
+	}
+}
+
+// Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
+// or nothing, and every transaction is answered once: the simulator panics on a second answer.
+func TestSerializable(t *testing.T) {
+	each(t, true, func(t *testing.T, given map[string]string) { protocoltest.Serializable(t, primary.Engine, given, 2) })
+}
+
+// Links between regions break and come back at random.
+func TestCuts(t *testing.T) {
+	each(t, true, func(t *testing.T, given map[string]string) { protocoltest.Cuts(t, primary.Engine, given, 4) })
+}
+
+// Two runs with the same seed are the same, line by line.
+func TestReproducible(t *testing.T) {
+	each(t, true, func(t *testing.T, given map[string]string) { protocoltest.Reproducible(t, primary.Engine, given) })
+}
+
+// The median latency of every class and region is the law's, within 5%, on an unloaded system.
+func TestLaw(t *testing.T) {
+	for name, given := range map[string]map[string]string{
+		"global": nil, "eventual": {"reads": "Eventual"}, "session": session, "procedures": procedures, "measured": measured,
+		"first statement begins": {"reads": "Eventual", "overhead": "1"},
+		"another primary":        {"primary": "1"},
+	} {
+		t.Run(name, func(t *testing.T) { protocoltest.Law(t, primary.Engine, given) })
+	}
+}
+
+// Edges of the parameters and of the topology.
+func TestShapes(t *testing.T) {
+	protocoltest.Shapes(t, primary.Engine, []map[string]string{
+		nil, {"reads": "Eventual"}, session, procedures, measured, {"shipping": "0s", "reconnect": "50ms", "overhead": "1"},
+	})
+}
+
+// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+func TestGroups(t *testing.T) {
+	each(t, false, func(t *testing.T, given map[string]string) { protocoltest.Groups(t, primary.Engine, given) })
+}
