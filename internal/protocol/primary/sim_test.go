@@ -1,10 +1,16 @@
 package primary_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
+	"time"
 
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol/primary"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/sim/simtest"
 )
 
 var (
@@ -55,7 +61,34 @@ func TestLaw(t *testing.T) {
 		"first statement begins": {"reads": "Eventual", "overhead": "1"},
 		"another primary":        {"primary": "1"},
 	} {
-		t.Run(name, func(t *testing.T) { protocoltest.Law(t, primary.Engine, given) })
+		t.Run(name, func(t *testing.T) { protocoltest.LoneNodeLaw(t, primary.Engine, given) })
+	}
+}
+
+// Of three nodes in each region, one is the writer, or has the region's sessions. The law is the mean over them.
+func TestLawOfStorage(t *testing.T) {
+	for name, given := range map[string]map[string]string{"global": nil, "session": session, "procedures": procedures} {
+		t.Run(name, func(t *testing.T) {
+			topology := simtest.Topology(1, 3, [][]float64{{0, 5, 10}, {5, 0, 7}, {10, 7, 0}})
+			p := protocoltest.Params(t, primary.Engine, given)
+			s := sim.New(sim.Config{Topology: topology, Engine: primary.Engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
+			simtest.FillLayout(primary.Engine.Layout(topology, p), 9000, 0, s.Store)
+			var loads []*simtest.Clients
+			for c := range topology.Regions {
+				loads = append(loads, simtest.Add(s, geo.Region(c), 1, simtest.Load{
+					Clients: 3, Think: 50 * time.Millisecond, From: 3 * time.Second, Until: 20 * time.Second,
+					Next: func(r *rand.Rand) string { return fmt.Sprintf("a%d+1", r.IntN(9000)) },
+				}))
+			}
+			s.Run(22 * time.Second)
+			for c, l := range loads {
+				law := primary.Engine.Law(topology, p, geo.Region(c), []geo.Region{0})
+				got := (l.Percentile(17) + 2*l.Percentile(67)) / 3 // the middles of the first third, and of the others
+				if off := 100 * (float64(got)/float64(law) - 1); off > 5 || off < -5 {
+					t.Errorf("region %d: mean %v, law %v: %+.1f%%", c, got, law, off)
+				}
+			}
+		})
 	}
 }
 

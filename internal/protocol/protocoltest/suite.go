@@ -345,17 +345,29 @@ func IdleLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	law(t, engine, given, lawLoad{clients: 1, think: 50 * time.Millisecond, until: 20 * time.Second, alone: true})
 }
 
-// lawLoad says how many clients each region has, or one region alone at a time, how long they pause, and when they end.
+// LoneNodeLaw is Law with one node in each region, for engines in which the nodes of a region differ: their law is the mean over
+// these, and no median.
+func LoneNodeLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
+	law(t, engine, given, lawLoad{clients: 3, think: 50 * time.Millisecond, until: 20 * time.Second, oneNode: true})
+}
+
+// lawLoad says how many clients each region has, or one region alone at a time, how long they pause, and when they end. Regions may have
+// one node.
 type lawLoad struct {
 	clients      int
 	think, until time.Duration
 	alone        bool
+	oneNode      bool
 }
 
 func law(t *testing.T, engine *protocol.Engine, given map[string]string, load lawLoad) {
+	partitions := 2
+	if load.oneNode {
+		partitions = 1
+	}
 	shapes := []shape{
-		{"2 regions", func() *geo.Topology { return simtest.TwoRegions(2) }},
-		{"3 regions", func() *geo.Topology { return simtest.ThreeRegions(2) }},
+		{"2 regions", func() *geo.Topology { return simtest.TwoRegions(partitions) }},
+		{"3 regions", func() *geo.Topology { return simtest.ThreeRegions(partitions) }},
 		{"8 regions", func() *geo.Topology { return simtest.EightRegions(1) }},
 	}
 	if engine.TakesGroups {
