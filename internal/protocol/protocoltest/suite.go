@@ -88,14 +88,29 @@ func mustAccept(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p
 // loadTime is how long clients send transactions: time for some tens, one after the other, of those that take longest.
 // Where these hold locks for all that time, hot rows let few pass.
 func loadTime(engine *protocol.Engine, t *geo.Topology, p protocol.Params, least time.Duration) time.Duration {
+	return max(least, 60*slices.Max(lawsOfAll(engine, t, p)))
+}
+
+// pause is how long a client in a region thinks: nothing, unless its transactions take less than a hundredth of those of
+// another region. They would be hundreds of thousands before these have done some tens, and it thinks for a twentieth.
+func pause(engine *protocol.Engine, t *geo.Topology, p protocol.Params, region geo.Region) time.Duration {
+	laws := lawsOfAll(engine, t, p)
+	if longest := slices.Max(laws); laws[region] < longest/100 {
+		return longest / 20
+	}
+	return 0
+}
+
+// lawsOfAll returns, by region of the client, the law of transactions with rows of all homes.
+func lawsOfAll(engine *protocol.Engine, t *geo.Topology, p protocol.Params) (laws []time.Duration) {
 	var homes []geo.Region
 	for home := range t.Placement().Regions {
 		homes = append(homes, geo.Region(home))
 	}
 	for r := range t.Regions {
-		least = max(least, 60*engine.Law(t, p, geo.Region(r), homes))
+		laws = append(laws, engine.Law(t, p, geo.Region(r), homes))
 	}
-	return least
+	return laws
 }
 
 // quiesce lets time pass until all transactions were answered and nothing is pending, for two minutes at most.
@@ -217,7 +232,7 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 				until := loadTime(engine, topology, p, 2*time.Second)
 				for region := range topology.Regions {
 					loads = append(loads, simtest.Add(r, geo.Region(region), seed, simtest.Load{
-						Clients: 15, Next: Transfers(suiteRows), Until: until, Least: leastCommits,
+						Clients: 15, Think: pause(engine, topology, p, geo.Region(region)), Next: Transfers(suiteRows), Until: until, Least: leastCommits,
 					}))
 					skewed = append(skewed, simtest.Add(r, geo.Region(region), seed, simtest.Load{
 						Clients: 4, Think: 10 * time.Millisecond, Next: skews, Stream: 1, Until: until,
