@@ -15,6 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol/sdur"
 	"github.com/geobench/geobench/internal/protocol/slog"
 	"github.com/geobench/geobench/internal/protocol/spanner"
+	"github.com/geobench/geobench/internal/protocol/sunstorm"
 )
 
 var all = []*protocol.Engine{
@@ -28,6 +29,7 @@ var all = []*protocol.Engine{
 	sdur.Engine,
 	slog.Engine,
 	spanner.Engine,
+	sunstorm.Engine,
 }
 
 // All returns the engines in the order of their names. The slice is the caller's.

@@ -1,0 +1,355 @@
+package sunstorm
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/deterministic"
+	"github.com/geobench/geobench/internal/protocol/optimistic"
+	"github.com/geobench/geobench/internal/protocol/raftgroup"
+	"github.com/geobench/geobench/internal/protocol/task"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Message kinds.
+const (
+	kindForward = iota + 1
+	kindAnswer
+	kindRead
+	kindRows
+	kindPrepare
+	kindVote
+	kindReceived
+	kindLog
+	kindPersisted
+)
+
+// Forward hands a transaction to the region's writer of the partition.
+type Forward struct{ T *txn.Transaction }
+
+// Kind implements protocol.Message.
+func (m *Forward) Kind() uint8 { return kindForward }
+
+// Size implements protocol.Message.
+func (m *Forward) Size() int { return codec.SizeTransaction(m.T) }
+
+// AppendTo implements protocol.Message.
+func (m *Forward) AppendTo(b []byte) []byte { return codec.AppendTransaction(b, m.T) }
+
+func (m *Forward) String() string { return fmt.Sprintf("forward t%v", m.T.ID) }
+
+// Answer tells the node that the client waits at how its transaction has ended.
+type Answer struct{ Outcome txn.Outcome }
+
+// Kind implements protocol.Message.
+func (m *Answer) Kind() uint8 { return kindAnswer }
+
+// Size implements protocol.Message.
+func (m *Answer) Size() int { return codec.SizeOutcome(&m.Outcome) }
+
+// AppendTo implements protocol.Message.
+func (m *Answer) AppendTo(b []byte) []byte { return codec.AppendOutcome(b, &m.Outcome) }
+
+func (m *Answer) String() string { return fmt.Sprintf("answer t%v %v", m.Outcome.ID, m.Outcome.Status) }
+
+// Read asks the region's node of another partition for rows.
+type Read struct {
+	ID    txn.ID
+	Round uint64
+	// Snapshot is the version that an earlier answer of the receiver named, 0 for the newest one.
+	Snapshot uint64
+	Ranges   []txn.Range
+}
+
+// Kind implements protocol.Message.
+func (m *Read) Kind() uint8 { return kindRead }
+
+// Size implements protocol.Message.
+func (m *Read) Size() int {
+	return codec.SizeID(m.ID) + codec.SizeUvarint(m.Round) + codec.SizeUvarint(m.Snapshot) + codec.SizeRanges(m.Ranges)
+}
+
+// AppendTo implements protocol.Message.
+func (m *Read) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendID(b, m.ID), m.Round), m.Snapshot)
+	return codec.AppendRanges(b, m.Ranges)
+}
+
+func (m *Read) String() string {
+	s := fmt.Sprintf("read for t%v", m.ID)
+	if m.Snapshot != 0 {
+		s += fmt.Sprintf(" as of %d", m.Snapshot)
+	}
+	for i := range m.Ranges {
+		s += fmt.Sprintf(" %v", &m.Ranges[i])
+	}
+	return s
+}
+
+// Rows answers Read: the rows of each range, in its order. There are none of any range where the snapshot is too old.
+type Rows struct {
+	ID       txn.ID
+	Round    uint64
+	Snapshot uint64
+	Found    [][]task.Row
+}
+
+// Kind implements protocol.Message.
+func (m *Rows) Kind() uint8 { return kindRows }
+
+// Size implements protocol.Message.
+func (m *Rows) Size() int {
+	n := codec.SizeID(m.ID) + codec.SizeUvarint(m.Round) + codec.SizeUvarint(m.Snapshot) + codec.SizeUvarint(uint64(len(m.Found)))
+	for _, f := range m.Found {
+		n += codec.SizeUvarint(uint64(len(f)))
+		for i := range f {
+			n += codec.SizeString(string(f[i].Key)) + codec.SizeID(f[i].Writer) + codec.SizeBytes(f[i].Value)
+		}
+	}
+	return n
+}
+
+// AppendTo implements protocol.Message.
+func (m *Rows) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendID(b, m.ID), m.Round), m.Snapshot)
+	b = codec.AppendUvarint(b, uint64(len(m.Found)))
+	for _, f := range m.Found {
+		b = codec.AppendUvarint(b, uint64(len(f)))
+		for i := range f {
+			b = codec.AppendID(codec.AppendString(b, string(f[i].Key)), f[i].Writer)
+			b = codec.AppendBytes(b, f[i].Value)
+		}
+	}
+	return b
+}
+
+func (m *Rows) String() string {
+	if len(m.Found) == 0 {
+		return fmt.Sprintf("rows for t%v: too old", m.ID)
+	}
+	s := fmt.Sprintf("rows for t%v as of %d:", m.ID, m.Snapshot)
+	for _, f := range m.Found {
+		for i := range f {
+			s += fmt.Sprintf(" %v=%x", f[i].Key, f[i].Value)
+		}
+	}
+	return s
+}
+
+func readRows(r *codec.Reader) *Rows {
+	m := &Rows{ID: r.ID(), Round: r.Uvarint(), Snapshot: r.Uvarint()}
+	n := r.Count(1)
+	if n == 0 {
+		return m
+	}
+	m.Found = make([][]task.Row, n)
+	for i := range m.Found {
+		rows := r.Count(4)
+		if rows == 0 {
+			continue
+		}
+		m.Found[i] = make([]task.Row, rows)
+		for j := range m.Found[i] {
+			row := &m.Found[i][j]
+			row.Key, row.Writer, row.Value = r.Key(), r.ID(), r.Bytes()
+		}
+	}
+	return m
+}
+
+// Prepare asks a writer to validate, and prepare, its part of a transaction. It is the initiator's vote to commit.
+type Prepare struct {
+	ID txn.ID
+	// Writers are all that take part, ascending, the initiator among them if it owns rows that were used.
+	Writers []geo.NodeID
+	Part
+}
+
+// Kind implements protocol.Message.
+func (m *Prepare) Kind() uint8 { return kindPrepare }
+
+// Size implements protocol.Message.
+func (m *Prepare) Size() int {
+	n := codec.SizeID(m.ID) + codec.SizeUvarint(uint64(len(m.Writers)))
+	for _, w := range m.Writers {
+		n += codec.SizeUvarint(uint64(w))
+	}
+	return n + m.Reads.Size() + codec.SizeWrites(m.Writes)
+}
+
+// AppendTo implements protocol.Message.
+func (m *Prepare) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(codec.AppendID(b, m.ID), uint64(len(m.Writers)))
+	for _, w := range m.Writers {
+		b = codec.AppendUvarint(b, uint64(w))
+	}
+	return codec.AppendWrites(m.Reads.AppendTo(b), m.Writes)
+}
+
+func (m *Prepare) String() string {
+	return fmt.Sprintf("prepare t%v at %v, %d rows read, %d written", m.ID, m.Writers, m.Reads.Len(), len(m.Writes))
+}
+
+func readPrepare(r *codec.Reader) *Prepare {
+	m := &Prepare{ID: r.ID()}
+	if n := r.Count(1); n > 0 {
+		m.Writers = make([]geo.NodeID, n)
+		for i := range m.Writers {
+			m.Writers[i] = geo.NodeID(r.UvarintMax(raftgroup.MaxNode))
+		}
+	}
+	m.Reads, m.Writes = optimistic.ReadReads(r), r.Writes()
+	return m
+}
+
+// Vote tells all who take part in a transaction what the sender has found.
+type Vote struct {
+	ID      txn.ID
+	Verdict Verdict
+}
+
+// Kind implements protocol.Message.
+func (m *Vote) Kind() uint8 { return kindVote }
+
+// Size implements protocol.Message.
+func (m *Vote) Size() int { return codec.SizeID(m.ID) + 1 }
+
+// AppendTo implements protocol.Message.
+func (m *Vote) AppendTo(b []byte) []byte { return append(codec.AppendID(b, m.ID), byte(m.Verdict)) }
+
+func (m *Vote) String() string {
+	if m.Verdict == Yes {
+		return fmt.Sprintf("vote on t%v: yes", m.ID)
+	}
+	return fmt.Sprintf("vote on t%v: no, %s", m.ID, m.Verdict.reason())
+}
+
+// Received confirms a vote.
+type Received struct{ ID txn.ID }
+
+// Kind implements protocol.Message.
+func (m *Received) Kind() uint8 { return kindReceived }
+
+// Size implements protocol.Message.
+func (m *Received) Size() int { return codec.SizeID(m.ID) }
+
+// AppendTo implements protocol.Message.
+func (m *Received) AppendTo(b []byte) []byte { return codec.AppendID(b, m.ID) }
+
+func (m *Received) String() string { return fmt.Sprintf("vote on t%v received", m.ID) }
+
+// Log is a part of the sender's log.
+type Log struct {
+	// First is the log sequence number of the first entry.
+	First   uint64
+	Entries []Entry
+}
+
+// Kind implements protocol.Message.
+func (m *Log) Kind() uint8 { return kindLog }
+
+// Size implements protocol.Message.
+func (m *Log) Size() int {
+	n := codec.SizeUvarint(m.First) + codec.SizeUvarint(uint64(len(m.Entries)))
+	for i := range m.Entries {
+		n += 1 + codec.SizeID(m.Entries[i].ID) + codec.SizeWrites(m.Entries[i].Writes)
+	}
+	return n
+}
+
+// AppendTo implements protocol.Message.
+func (m *Log) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(codec.AppendUvarint(b, m.First), uint64(len(m.Entries)))
+	for i := range m.Entries {
+		e := &m.Entries[i]
+		b = codec.AppendWrites(codec.AppendID(append(b, byte(e.Kind)), e.ID), e.Writes)
+	}
+	return b
+}
+
+func (m *Log) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "log from %d:", m.First)
+	for i := range m.Entries {
+		e := &m.Entries[i]
+		fmt.Fprintf(&b, " %s t%v", [...]string{Committed: "commit", Prepared: "prepare", CommitPrepared: "commit-prepared", AbortPrepared: "abort-prepared"}[e.Kind], e.ID)
+	}
+	return b.String()
+}
+
+func readLog(r *codec.Reader) *Log {
+	m := &Log{First: r.Uvarint()}
+	n := r.Count(4)
+	if n == 0 {
+		return m
+	}
+	m.Entries = make([]Entry, n)
+	for i := range m.Entries {
+		kind := EntryKind(r.Uint8())
+		if r.Err() == nil && (kind < Committed || kind > AbortPrepared) {
+			r.Fail(fmt.Errorf("%d is not a kind of entry", uint8(kind)))
+		}
+		m.Entries[i] = Entry{kind, r.ID(), r.Writes()}
+	}
+	return m
+}
+
+// Persisted tells a writer up to where a storage copy has its log.
+type Persisted struct{ LSN uint64 }
+
+// Kind implements protocol.Message.
+func (m *Persisted) Kind() uint8 { return kindPersisted }
+
+// Size implements protocol.Message.
+func (m *Persisted) Size() int { return codec.SizeUvarint(m.LSN) }
+
+// AppendTo implements protocol.Message.
+func (m *Persisted) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.LSN) }
+
+func (m *Persisted) String() string { return fmt.Sprintf("has the log up to %d", m.LSN) }
+
+// decode is Engine.Decode.
+func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, error) {
+	r := codec.NewReader(body)
+	var m protocol.Message
+	switch kind {
+	case kindForward:
+		room := deterministic.NewRoom(procs, 1)
+		t, err := room.Transaction(&r)
+		if err != nil {
+			return nil, err
+		}
+		m = &Forward{t}
+	case kindAnswer:
+		a := &Answer{}
+		r.Outcome(&a.Outcome)
+		m = a
+	case kindRead:
+		m = &Read{r.ID(), r.Uvarint(), r.Uvarint(), r.Ranges()}
+	case kindRows:
+		m = readRows(&r)
+	case kindPrepare:
+		m = readPrepare(&r)
+	case kindVote:
+		v := &Vote{r.ID(), Verdict(r.Uint8())}
+		if r.Err() == nil && (v.Verdict < Yes || v.Verdict > Deadlock) {
+			r.Fail(fmt.Errorf("%d is not a verdict", uint8(v.Verdict)))
+		}
+		m = v
+	case kindReceived:
+		m = &Received{r.ID()}
+	case kindLog:
+		m = readLog(&r)
+	case kindPersisted:
+		m = &Persisted{r.Uvarint()}
+	default:
+		return nil, fmt.Errorf("message kind %d is not one of sunstorm's", kind)
+	}
+	if err := r.Done(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}

@@ -1,0 +1,64 @@
+package sunstorm
+
+import (
+	"testing"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/optimistic"
+	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/protocol/task"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// sampleMessages has every kind of message, empty and full.
+func sampleMessages() map[string]protocol.Message {
+	k, ordered, end, id := simtest.Key(300), simtest.GroupKey(3, 9), simtest.GroupKey(3, 20), txn.MakeID(1, 7)
+	writes := []txn.WriteEntry{{Key: k, Value: []byte("v")}, {Key: ordered, Deleted: true}}
+	return map[string]protocol.Message{
+		"forward": &Forward{simtest.Txn(id, "a1+5")},
+		"answer":  &Answer{txn.Outcome{ID: id, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: ReasonDeadlock}},
+		"read":    &Read{id, 2, 300, []txn.Range{txn.Point(k), {From: ordered, To: end}}},
+		"rows": &Rows{id, 2, 300, [][]task.Row{
+			{{Key: k, Record: store.Record{Value: []byte("v"), Writer: id}}}, nil, {{Key: ordered, Record: store.Record{Value: []byte("w")}}},
+		}},
+		"too old": &Rows{ID: id, Round: 1},
+		"prepare": &Prepare{id, []geo.NodeID{0, 300}, Part{optimistic.Reads{
+			Points: []optimistic.Point{{Key: k, Writer: id}, {Key: ordered, Absent: true}},
+			Ranges: []optimistic.Range{{From: ordered, To: end, Rows: []optimistic.Version{{Key: ordered, Writer: id}}}},
+		}, writes}},
+		"prepare nothing": &Prepare{},
+		"yes":             &Vote{id, Yes},
+		"no":              &Vote{id, Deadlock},
+		"received":        &Received{id},
+		"log":             &Log{300, []Entry{{Committed, id, writes}, {Kind: AbortPrepared, ID: id}}},
+		"empty log":       &Log{},
+		"persisted":       &Persisted{300},
+	}
+}
+
+func TestCodec(t *testing.T) {
+	protocoltest.Codec(t, sampleMessages(), protocoltest.All(decode, simtest.Procedures))
+}
+
+// Messages that no node sends are refused.
+func TestDecodeRefuses(t *testing.T) {
+	for name, m := range map[string]protocol.Message{
+		"no verdict":                            &Vote{Verdict: 0},
+		"an unknown verdict":                    &Vote{Verdict: Deadlock + 1},
+		"an unknown entry":                      &Log{1, []Entry{{Kind: AbortPrepared + 1}}},
+		"a transaction that cannot be prepared": &Forward{&txn.Transaction{ID: 1, Proc: 9}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, err := decode(m.Kind(), m.AppendTo(nil), simtest.Procedures); err == nil {
+				t.Errorf("taken for %v", got)
+			}
+		})
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	protocoltest.FuzzCodec(f, sampleMessages(), protocoltest.All(decode, simtest.Procedures))
+}

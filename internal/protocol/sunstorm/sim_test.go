@@ -1,0 +1,43 @@
+package sunstorm_test
+
+import (
+	"testing"
+
+	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/protocol/sunstorm"
+)
+
+var (
+	// interactive asks for one row after the other.
+	interactive = map[string]string{"interactive": "true"}
+	// acknowledged waits for the others to have the votes.
+	acknowledged = map[string]string{"votes": "acknowledged"}
+)
+
+// Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
+// or nothing, and every transaction is answered once: the simulator panics on a second answer.
+func TestSerializable(t *testing.T) {
+	t.Run("hinted", func(t *testing.T) { protocoltest.Serializable(t, sunstorm.Engine, nil, 3) })
+	t.Run("interactive", func(t *testing.T) { protocoltest.Serializable(t, sunstorm.Engine, interactive, 2) })
+	t.Run("acknowledged", func(t *testing.T) { protocoltest.Serializable(t, sunstorm.Engine, acknowledged, 2) })
+}
+
+// Links between regions break and come back at random.
+func TestCuts(t *testing.T) { protocoltest.Cuts(t, sunstorm.Engine, nil, 6) }
+
+// Two runs with the same seed are the same, line by line.
+func TestReproducible(t *testing.T) { protocoltest.Reproducible(t, sunstorm.Engine, nil) }
+
+// The median latency of every class and region is the law's, within 5%, on an unloaded system.
+func TestLaw(t *testing.T) { protocoltest.Law(t, sunstorm.Engine, nil) }
+
+// Edges of the parameters and of the topology.
+func TestShapes(t *testing.T) {
+	protocoltest.Shapes(t, sunstorm.Engine, []map[string]string{nil, interactive, acknowledged})
+}
+
+// Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
+func TestGroups(t *testing.T) {
+	t.Run("hinted", func(t *testing.T) { protocoltest.Groups(t, sunstorm.Engine, nil) })
+	t.Run("interactive", func(t *testing.T) { protocoltest.Groups(t, sunstorm.Engine, interactive) })
+}

@@ -1,0 +1,224 @@
+// Package sunstorm is a database in which every region owns a part of the rows, has a writer for them, and keeps slightly
+// stale copies of all others: SunStorm (geographically distributed transactions over Aurora-style systems), sections 3
+// to 6.
+//
+// Writers. The rows of a cell, a partition of a home region, have one writer: the first node of the partition in that
+// region. The region's other replicas of the partition are its storage copies. What a writer has done is in its log
+// (wal.go), whose entries have log sequence numbers. An entry is durable when a majority of the writer and its storage
+// copies has it, and is shipped to the other regions then, which apply it in the order of the log.
+//
+// Execution (initiator.go). The writer's node of the client's region runs the procedure on what its region has: the
+// newest rows of its own, older ones of others. The first read at a node fixes the snapshot, to which all later ones keep.
+//
+// Single-region transactions touch the rows of one writer alone, that of their client's node. They are executed and
+// committed in one step, on the newest rows, so that no two of them are ever concurrent, and the dangerous structures of
+// serializable snapshot isolation need a transaction that is prepared. Those the reader rule and the writer rule forbid.
+//
+// Multi-region transactions (writer.go) are all others. The initiator prepares what it owns, and sends Prepare, its yes
+// vote, to all other writers involved. Each validates that what was read is what it has, prepares, and votes to all. Who
+// has all votes decides by itself. A transaction that is prepared holds what it has read and will write: who reads what it
+// will write (reader rule), or writes what it has read (writer rule), is aborted. Who writes what it will write waits
+// if it is a single-region transaction, and dies if it is not, since distributed deadlocks could not be found.
+//
+// Strict serializability. From the last vote on and until the first commit, all that a multi-region transaction has
+// read and writes is held everywhere, and is as it was read. So it takes effect at that instant. A single-region one
+// takes effect at its step.
+package sunstorm
+
+import (
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Values of the parameter votes.
+const (
+	votesDirect       = "direct"
+	votesAcknowledged = "acknowledged"
+)
+
+// Engine is SunStorm.
+var Engine = &protocol.Engine{
+	Name:  "sunstorm",
+	Paper: "SunStorm: Geographically Distributed Transactions over Aurora-style Systems",
+	Doc: "Executes transactions on the region's own rows and stale copies of the others; those that touch other regions' rows are validated there, " +
+		"and regions vote on them without a coordinator.",
+	Parameters: []protocol.Parameter{
+		{
+			Name: "votes", Default: votesDirect, OneOf: []string{votesDirect, votesAcknowledged},
+			Doc: "When a region may decide: direct, as soon as it has all votes; acknowledged, once all others have also confirmed its own vote, " +
+				"as in the authors' code, which holds rows for longer.",
+		},
+		{
+			Name: "interactive", Default: "false", OneOf: []string{"false", "true"},
+			Doc: "Whether rows are asked for one after the other as the procedure comes to them, as for a client that sends " +
+				"statements, and not side by side as far as they are known beforehand.",
+		},
+	},
+	Roles:    []string{RoleWriter},
+	NewStore: func() store.Store { return store.NewVersioned() },
+	New:      func(c protocol.Config) protocol.Replica { return newReplica(c, none) },
+	Decode:   decode,
+	Law:      law,
+}
+
+// RoleWriter is the role of the nodes that write: one in each region and partition.
+const RoleWriter = "writer"
+
+// keptBehind is how long replaced versions of rows are kept at least, for transactions that read a snapshot.
+const keptBehind = 10 * time.Second
+
+// Replica is one node: the writer of a cell, or one of its storage copies. Each holds copies of all regions' rows of
+// its partition.
+type Replica struct {
+	self       geo.NodeID
+	region     geo.Region
+	partition  int
+	topology   *geo.Topology
+	placement  geo.Placement
+	env        protocol.Env
+	procedures *txn.Registry
+	store      *store.Versioned
+	wrong      mistake
+
+	acknowledged, interactive bool
+
+	// version counts what was applied to the store; snapshots are named by it.
+	version uint64
+	// oldest is the oldest snapshot whose rows are kept. mark is the version of when trimAt was set.
+	oldest, mark uint64
+	trimAt       time.Duration
+
+	wal    wal
+	writer writer
+	// copies are those of the other writers' rows, by home.
+	copies       []copyOf
+	transactions map[txn.ID]*transaction
+	// forwarded are transactions of own clients that the region's writer executes.
+	forwarded map[txn.ID]bool
+
+	counters counters
+}
+
+type counters struct {
+	transactions, forwarded, single, multi, tooOld                         int64
+	outdatedTuple, outdatedPage, serialization, deadlock, readers, writers int64
+	waits, validations, votes, entries, applied                            int64
+}
+
+func newReplica(c protocol.Config, m mistake) *Replica {
+	t := c.Topology
+	r := &Replica{
+		self: c.Self, region: t.RegionOf(c.Self), partition: t.PartitionOf(c.Self), topology: t, placement: t.Placement(), env: c.Env,
+		procedures: c.Procedures, store: c.Store.(*store.Versioned), wrong: m,
+		acknowledged: c.Params.Word("votes") == votesAcknowledged, interactive: c.Params.Word("interactive") == "true",
+		version: 1, oldest: 1, mark: 1, copies: make([]copyOf, len(t.Regions)),
+		transactions: map[txn.ID]*transaction{}, forwarded: map[txn.ID]bool{},
+	}
+	for i := range r.copies {
+		r.copies[i] = copyOf{next: 1, tentative: map[txn.ID][]txn.WriteEntry{}}
+	}
+	r.wal.init(r)
+	r.writer.init(r)
+	return r
+}
+
+// writes reports whether the node is a writer.
+func (r *Replica) writes() bool { return r.topology.ReplicaOf(r.self) == 0 }
+
+// Start implements protocol.Replica.
+func (r *Replica) Start() {}
+
+// Submit implements protocol.Replica.
+func (r *Replica) Submit(t *txn.Transaction) {
+	r.counters.transactions++
+	if r.writes() {
+		r.begin(t, r.self)
+	} else {
+		r.counters.forwarded++
+		r.forwarded[t.ID] = true
+		r.env.Send(r.topology.Node(r.region, r.partition, 0), &Forward{t})
+	}
+	r.finishStep()
+}
+
+// Receive implements protocol.Replica.
+func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
+	switch m := m.(type) {
+	case *Forward:
+		r.begin(m.T, from)
+	case *Answer:
+		delete(r.forwarded, m.Outcome.ID)
+		r.env.Reply(m.Outcome)
+	case *Read:
+		r.read(from, m)
+	case *Rows:
+		r.rows(from, m)
+	case *Prepare:
+		r.writer.prepare(from, m)
+	case *Vote:
+		r.writer.vote(from, m)
+	case *Received:
+		r.writer.received(m.ID)
+	case *Log:
+		r.apply(from, m)
+	case *Persisted:
+		r.wal.persisted(from, m.LSN)
+	}
+	r.finishStep()
+}
+
+// Fire implements protocol.Replica: no timer is ever set.
+func (r *Replica) Fire(protocol.Timer) {}
+
+// finishStep sends what the step has logged, and forgets old versions.
+func (r *Replica) finishStep() {
+	r.wal.flush()
+	if now := r.env.Now(); now >= r.trimAt {
+		r.store.Trim(r.mark)
+		r.oldest, r.mark, r.trimAt = r.mark, r.version, now+keptBehind
+	}
+}
+
+// Roles implements protocol.RoleHolder.
+func (r *Replica) Roles() []string {
+	if r.writes() {
+		return []string{RoleWriter}
+	}
+	return nil
+}
+
+// Pending implements protocol.Replica.
+func (r *Replica) Pending() int {
+	n := len(r.transactions) + len(r.forwarded) + len(r.writer.open)
+	if r.wal.shipped < r.wal.last {
+		n++
+	}
+	return n
+}
+
+// Counters implements protocol.Replica.
+func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
+	c := &r.counters
+	count := func(name string, value int64) { dst = append(dst, protocol.Counter{Name: name, Value: value}) }
+	count("transactions", c.transactions)
+	count("forwarded", c.forwarded)
+	count("single_region", c.single)
+	count("multi_region", c.multi)
+	count("outdated_tuple", c.outdatedTuple)
+	count("outdated_index_page", c.outdatedPage)
+	count("serialization_failures", c.serialization)
+	count("deadlock_preventions", c.deadlock)
+	count("snapshots_too_old", c.tooOld)
+	count("reader_rule", c.readers)
+	count("writer_rule", c.writers)
+	count("waits_for_prepared", c.waits)
+	count("validations", c.validations)
+	count("votes", c.votes)
+	count("log_entries", c.entries)
+	count("entries_applied", c.applied)
+	return dst
+}

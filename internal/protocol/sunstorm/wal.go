@@ -1,0 +1,184 @@
+package sunstorm
+
+import (
+	"slices"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// EntryKind says what an entry of the log is about.
+type EntryKind uint8
+
+// The kinds of entries.
+const (
+	// Committed: a single-region transaction has committed these writes.
+	Committed EntryKind = iota + 1
+	// Prepared: a multi-region one is prepared, and these writes are tentative.
+	Prepared
+	// CommitPrepared and AbortPrepared end one that is prepared.
+	CommitPrepared
+	AbortPrepared
+)
+
+// Entry is an entry of a writer's log. Its log sequence number is its place there, from 1.
+type Entry struct {
+	Kind   EntryKind
+	ID     txn.ID
+	Writes []txn.WriteEntry
+}
+
+// wal is a writer's log: what its storage copies have not confirmed, and what was not shipped to other regions.
+type wal struct {
+	r *Replica
+	// last is the log sequence number of the last entry. Entries up to sent went to the storage copies, those up to durable
+	// are on a majority, and those up to shipped went to the other regions.
+	last, sent, durable, shipped uint64
+	// entries are those after shipped.
+	entries []Entry
+	// acked is how far each storage copy has the log.
+	acked []uint64
+	// waiting are actions for when an entry is durable, in the order of the log.
+	waiting []action
+}
+
+// action is what is done once the log is durable up to lsn.
+type action struct {
+	lsn uint64
+	do  func()
+}
+
+func (l *wal) init(r *Replica) {
+	l.r, l.acked = r, make([]uint64, r.topology.Replicas-1)
+}
+
+// append appends an entry.
+func (l *wal) append(e Entry) {
+	l.r.counters.entries++
+	l.last++
+	l.entries = append(l.entries, e)
+}
+
+// whenDurable does something once all that was appended is durable.
+func (l *wal) whenDurable(do func()) { l.waiting = append(l.waiting, action{l.last, do}) }
+
+// flush sends new entries to the storage copies, does what has waited for entries to be durable, and ships these.
+func (l *wal) flush() {
+	for {
+		if l.sent < l.last {
+			first := l.sent + 1
+			m := &Log{First: first, Entries: slices.Clone(l.entries[first-l.shipped-1:])}
+			for k := range l.acked {
+				l.r.env.Send(l.r.topology.Node(l.r.region, l.r.partition, k+1), m)
+			}
+			l.sent = l.last
+		}
+		l.advance()
+		if len(l.waiting) == 0 || l.waiting[0].lsn > l.durable {
+			break
+		}
+		do := l.waiting[0].do
+		l.waiting = l.waiting[1:]
+		do()
+	}
+	l.ship()
+}
+
+// advance finds out what is durable: what the writer and as many storage copies have as make a majority.
+func (l *wal) advance() {
+	needed := (len(l.acked) + 1) / 2
+	if needed == 0 {
+		l.durable = l.sent
+		return
+	}
+	sorted := slices.Clone(l.acked)
+	slices.Sort(sorted)
+	l.durable = sorted[len(sorted)-needed]
+}
+
+// persisted hears how far a storage copy has the log.
+func (l *wal) persisted(from geo.NodeID, lsn uint64) { l.acked[l.r.topology.ReplicaOf(from)-1] = lsn }
+
+// ship sends what is durable to the other regions.
+func (l *wal) ship() {
+	n := l.durable - l.shipped
+	if n == 0 {
+		return
+	}
+	t := l.r.topology
+	m := &Log{First: l.shipped + 1, Entries: slices.Clone(l.entries[:n])}
+	for region := range t.Regions {
+		if geo.Region(region) == l.r.region {
+			continue
+		}
+		for k := range t.Replicas {
+			l.r.env.Send(t.Node(geo.Region(region), l.r.partition, k), m)
+		}
+	}
+	l.entries = slices.Delete(l.entries, 0, int(n))
+	l.shipped = l.durable
+}
+
+// copyOf is a copy of the rows of another writer.
+type copyOf struct {
+	// next is the log sequence number of the entry to be applied next.
+	next uint64
+	// tentative are the writes of transactions that are prepared.
+	tentative map[txn.ID][]txn.WriteEntry
+	held      *Log // see outOfOrder
+}
+
+// apply applies a part of another writer's log, which comes in order.
+func (r *Replica) apply(from geo.NodeID, m *Log) {
+	c := &r.copies[r.topology.RegionOf(from)]
+	if r.wrong == outOfOrder {
+		// Every part is applied behind the next one.
+		if c.held, m = m, c.held; m == nil || c.held.First%2 == 0 {
+			m, c.held = c.held, m
+		}
+	} else if m.First != c.next {
+		panic("sunstorm: a part of a log is missing")
+	}
+	for m != nil {
+		for i := range m.Entries {
+			r.applyEntry(c, &m.Entries[i])
+		}
+		c.next = m.First + uint64(len(m.Entries))
+		m = nil
+		if c.held != nil && r.wrong == outOfOrder && c.held.First < c.next {
+			m, c.held = c.held, nil
+		}
+	}
+	if r.topology.RegionOf(from) == r.region {
+		r.env.Send(from, &Persisted{c.next - 1})
+	}
+}
+
+func (r *Replica) applyEntry(c *copyOf, e *Entry) {
+	r.counters.applied++
+	switch e.Kind {
+	case Committed:
+		r.install(e.Writes, e.ID)
+	case Prepared:
+		c.tentative[e.ID] = e.Writes
+	case CommitPrepared:
+		r.install(c.tentative[e.ID], e.ID)
+		delete(c.tentative, e.ID)
+	case AbortPrepared:
+		delete(c.tentative, e.ID)
+	}
+}
+
+// install makes a transaction's writes the newest versions of their rows.
+func (r *Replica) install(writes []txn.WriteEntry, id txn.ID) {
+	r.version++
+	for i := range writes {
+		w := &writes[i]
+		if w.Deleted {
+			r.store.Delete(w.Key, r.version, id)
+		} else {
+			r.store.Put(w.Key, store.Record{Value: w.Value, Version: r.version, Writer: id})
+		}
+	}
+}

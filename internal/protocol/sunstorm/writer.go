@@ -1,0 +1,376 @@
+package sunstorm
+
+import (
+	"slices"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Verdict is what a writer finds about a transaction, or votes.
+type Verdict uint8
+
+// The verdicts: yes, and why not.
+const (
+	Yes Verdict = iota + 1
+	OutdatedTuple
+	OutdatedIndexPage
+	Serialization
+	Deadlock
+)
+
+// reason returns the reason of an outcome.
+func (v Verdict) reason() string {
+	return [...]string{
+		Yes: "yes", OutdatedTuple: ReasonOutdatedTuple, OutdatedIndexPage: ReasonOutdatedIndexPage, Serialization: ReasonSerialization,
+		Deadlock: ReasonDeadlock,
+	}[v]
+}
+
+// participation is a multi-region transaction at a writer that takes part in it, or at the one that initiates it.
+type participation struct {
+	id txn.ID
+	// known says that Prepare has come, which says how many votes there will be; of them counted have come.
+	known             bool
+	expected, counted int
+	no                Verdict // of the first to vote no, 0 for nobody
+	// voted says that the own vote is out, or that the initiator, who has no rows, needs none. unconfirmed are those whom
+	// it was sent to and who have not confirmed it.
+	voted       bool
+	unconfirmed int
+	prepared    bool
+	decided     bool
+	part        Part
+	initiated   *transaction
+	// behind are single-region transactions that wait for this one to end.
+	behind []*transaction
+}
+
+// writer is what a writer knows of multi-region transactions.
+type writer struct {
+	r    *Replica
+	open map[txn.ID]*participation
+	// prepared are those that hold rows, in the order in which they were prepared; ranged of them have read ranges.
+	prepared []*participation
+	ranged   int
+	writes   map[txn.Key]*participation
+	reads    map[txn.Key]int
+}
+
+func (w *writer) init(r *Replica) {
+	w.r, w.open, w.writes, w.reads = r, map[txn.ID]*participation{}, map[txn.Key]*participation{}, map[txn.Key]int{}
+}
+
+// validate reports whether what was read is what the writer has now (section 4.4.2). That a version is another one than was
+// read means that its commit sequence number is above the reader's snapshot.
+func (w *writer) validate(p *Part) Verdict {
+	rows := w.r.store
+	w.r.counters.validations++
+	switch {
+	case w.r.wrong == unvalidated:
+		return Yes
+	case p.Reads.Hold(rows), w.r.wrong == rowsOnly && !p.Reads.Overtaken(rows):
+		return Yes
+	case p.Reads.Overtaken(rows):
+		return OutdatedTuple
+	default:
+		return OutdatedIndexPage
+	}
+}
+
+// blocker returns the transaction that is prepared to write a row that the part writes, or nil.
+func (w *writer) blocker(p *Part) *participation {
+	if len(w.writes) == 0 {
+		return nil
+	}
+	for i := range p.Writes {
+		if b := w.writes[p.Writes[i].Key]; b != nil {
+			return b
+		}
+	}
+	return nil
+}
+
+// checkSerializable applies the rules of section 4.3 to a transaction that is about to be prepared or committed: what is
+// prepared must not write what it has read (reader rule), nor have read what it writes (writer rule).
+func (w *writer) checkSerializable(p *Part) bool {
+	if len(w.prepared) == 0 {
+		return true
+	}
+	if w.r.wrong != noReaderRule && w.readsPrepared(p) {
+		w.r.counters.readers++
+		return false
+	}
+	if w.r.wrong != noWriterRule && w.overwritesRead(p) {
+		w.r.counters.writers++
+		return false
+	}
+	return true
+}
+
+// readsPrepared reports whether a transaction that is prepared writes what the part reads.
+func (w *writer) readsPrepared(p *Part) bool {
+	for i := range p.Reads.Points {
+		if w.writes[p.Reads.Points[i].Key] != nil {
+			return true
+		}
+	}
+	for i := range p.Reads.Ranges {
+		for _, other := range w.prepared {
+			if slices.ContainsFunc(other.part.Writes, func(e txn.WriteEntry) bool { return p.Reads.Ranges[i].Contains(e.Key) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// overwritesRead reports whether a transaction that is prepared has read what the part writes.
+func (w *writer) overwritesRead(p *Part) bool {
+	for i := range p.Writes {
+		k := p.Writes[i].Key
+		if w.reads[k] > 0 {
+			return true
+		}
+		if w.ranged == 0 {
+			continue
+		}
+		for _, other := range w.prepared {
+			for j := range other.part.Reads.Ranges {
+				if other.part.Reads.Ranges[j].Contains(k) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// single commits a single-region transaction, which has been executed in this step.
+func (w *writer) single(x *transaction, p *Part) {
+	if b := w.blocker(p); b != nil {
+		w.r.counters.waits++
+		b.behind = append(b.behind, x)
+		return
+	}
+	if !w.checkSerializable(p) {
+		w.r.counters.serialization++
+		w.r.abort(x, ReasonSerialization)
+		return
+	}
+	if len(p.Writes) > 0 {
+		w.r.wal.append(Entry{Committed, x.t.ID, p.Writes})
+		w.r.install(p.Writes, x.t.ID)
+	}
+	w.r.wal.whenDurable(func() { w.r.reply(x, x.outcome) })
+}
+
+// judge validates a multi-region transaction's part.
+func (w *writer) judge(p *Part) Verdict {
+	v := w.validate(p)
+	switch {
+	case v != Yes:
+	case w.blocker(p) != nil:
+		v = Deadlock
+	case !w.checkSerializable(p):
+		v = Serialization
+	}
+	return v
+}
+
+// count counts why a writer has found against a transaction.
+func (w *writer) count(v Verdict) {
+	c := &w.r.counters
+	switch v {
+	case OutdatedTuple:
+		c.outdatedTuple++
+	case OutdatedIndexPage:
+		c.outdatedPage++
+	case Serialization:
+		c.serialization++
+	case Deadlock:
+		c.deadlock++
+	}
+}
+
+// initiate begins the commitment of a multi-region transaction that this node has executed (section 4.4.1, steps 1
+// and 2).
+func (w *writer) initiate(x *transaction, writers []geo.NodeID, parts []Part) {
+	at := slices.Index(writers, w.r.self)
+	p := &participation{id: x.t.ID, known: true, expected: len(writers), initiated: x}
+	send := func() {
+		for i, n := range writers {
+			if i != at {
+				w.r.env.Send(n, &Prepare{x.t.ID, writers, parts[i]})
+			}
+		}
+		p.voted = true
+	}
+	if at < 0 {
+		w.open[p.id] = p
+		send()
+		return
+	}
+	v := w.judge(&parts[at])
+	if v == OutdatedTuple || v == OutdatedIndexPage {
+		v = Serialization // the rows are its own: another transaction has committed since its snapshot
+	}
+	if v != Yes {
+		w.count(v)
+		w.r.abort(x, v.reason())
+		return
+	}
+	p.expected--
+	p.part = parts[at]
+	w.open[p.id] = p
+	w.hold(p)
+	w.r.wal.whenDurable(send)
+}
+
+// hold prepares a transaction, tentatively.
+func (w *writer) hold(p *participation) {
+	p.prepared = true
+	w.prepared = append(w.prepared, p)
+	if len(p.part.Reads.Ranges) > 0 {
+		w.ranged++
+	}
+	for i := range p.part.Reads.Points {
+		w.reads[p.part.Reads.Points[i].Key]++
+	}
+	for i := range p.part.Writes {
+		w.writes[p.part.Writes[i].Key] = p
+	}
+	w.r.wal.append(Entry{Prepared, p.id, p.part.Writes})
+}
+
+// release ends what hold has begun.
+func (w *writer) release(p *participation) {
+	i := slices.Index(w.prepared, p)
+	w.prepared = slices.Delete(w.prepared, i, i+1)
+	if len(p.part.Reads.Ranges) > 0 {
+		w.ranged--
+	}
+	for i := range p.part.Reads.Points {
+		k := p.part.Reads.Points[i].Key
+		if w.reads[k]--; w.reads[k] == 0 {
+			delete(w.reads, k)
+		}
+	}
+	for i := range p.part.Writes {
+		delete(w.writes, p.part.Writes[i].Key)
+	}
+}
+
+// participation returns what is known of a transaction; votes may come before Prepare does.
+func (w *writer) participation(id txn.ID) *participation {
+	p := w.open[id]
+	if p == nil {
+		p = &participation{id: id}
+		w.open[id] = p
+	}
+	return p
+}
+
+// prepare takes Prepare, which is the initiator's yes (steps 3 to 5).
+func (w *writer) prepare(from geo.NodeID, m *Prepare) {
+	p := w.participation(m.ID)
+	p.known, p.expected, p.part = true, len(m.Writers)-1, m.Part
+	if slices.Contains(m.Writers, from) {
+		p.expected--
+	}
+	v := w.judge(&p.part)
+	send := func() {
+		w.r.counters.votes++
+		vote := &Vote{m.ID, v}
+		tell := func(n geo.NodeID) {
+			if n != w.r.self {
+				w.r.env.Send(n, vote)
+				p.unconfirmed++
+			}
+		}
+		for _, n := range m.Writers {
+			tell(n)
+		}
+		if !slices.Contains(m.Writers, from) {
+			tell(from)
+		}
+		p.voted = true
+		w.decide(p)
+	}
+	if v != Yes {
+		w.count(v)
+		if p.no == 0 {
+			p.no = v
+		}
+		send()
+		return
+	}
+	w.hold(p)
+	w.r.wal.whenDurable(send)
+}
+
+// vote takes another participant's vote.
+func (w *writer) vote(from geo.NodeID, m *Vote) {
+	if w.r.acknowledged {
+		w.r.env.Send(from, &Received{m.ID})
+	}
+	p := w.participation(m.ID)
+	p.counted++
+	if m.Verdict != Yes && p.no == 0 {
+		p.no = m.Verdict
+	}
+	w.decide(p)
+}
+
+// received hears that a participant has this one's vote.
+func (w *writer) received(id txn.ID) {
+	p := w.participation(id)
+	p.unconfirmed--
+	w.decide(p)
+}
+
+// decide ends a transaction as soon as the votes allow it (steps 6 and 7): all votes to commit, one to abort.
+func (w *writer) decide(p *participation) {
+	confirmed := !w.r.acknowledged || p.unconfirmed == 0
+	counted := p.counted
+	if w.r.wrong == votesCountedTwice {
+		counted *= 2
+	}
+	if p.known && p.voted && !p.decided && confirmed && (p.no != 0 || counted >= p.expected) {
+		p.decided = true
+		w.end(p)
+	}
+	if p.decided && confirmed && p.counted == p.expected {
+		delete(w.open, p.id)
+	}
+}
+
+// end commits a transaction, or aborts it if somebody has voted no.
+func (w *writer) end(p *participation) {
+	if p.prepared {
+		w.release(p)
+		if p.no == 0 {
+			w.r.wal.append(Entry{Kind: CommitPrepared, ID: p.id})
+			w.r.install(p.part.Writes, p.id)
+		} else {
+			w.r.wal.append(Entry{Kind: AbortPrepared, ID: p.id})
+		}
+	}
+	if x := p.initiated; x != nil {
+		if p.no == 0 {
+			w.r.wal.whenDurable(func() { w.r.reply(x, x.outcome) })
+		} else {
+			w.r.abort(x, p.no.reason())
+		}
+	}
+	behind := p.behind
+	p.behind = nil
+	for _, x := range behind {
+		if p.no == 0 { // the first updater wins
+			w.r.counters.serialization++
+			w.r.abort(x, ReasonSerialization)
+		} else {
+			w.r.execute(x)
+		}
+	}
+}
