@@ -17,6 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol/sdur"
 	"github.com/geobench/geobench/internal/protocol/slog"
 	"github.com/geobench/geobench/internal/protocol/spanner"
+	"github.com/geobench/geobench/internal/protocol/sunstorm"
 	"github.com/geobench/geobench/internal/protocol/task"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
@@ -84,6 +85,12 @@ func All() []Database {
 		{Engine: spanner.LostResolution, Mistake: "spanner; a new leaseholder takes the commitment of what its predecessor prepared for an abortion"},
 		{Engine: spanner.StaleLease, Mistake: "spanner; a leaseholder answers reads whether its lease is valid or not", Hostile: true, Slow: true},
 		{Engine: spanner.EarlySnapshot, Mistake: "spanner; a member reads a snapshot before its time is closed", Hostile: true},
+		{Engine: sunstorm.WithoutReaderRule, Mistake: "SunStorm; a transaction may read what one that is prepared will write"},
+		{Engine: sunstorm.WithoutWriterRule, Mistake: "SunStorm; a transaction may write what one that is prepared has read"},
+		{Engine: sunstorm.VotesCountedTwice, Mistake: "SunStorm; every vote is counted twice"},
+		{Engine: sunstorm.AppliedOutOfOrder, Mistake: "SunStorm; copies apply the entries of a log in an order of chance"},
+		{Engine: sunstorm.Unvalidated, Mistake: "SunStorm; what was read of stale copies is not compared with what the rows are"},
+		{Engine: sunstorm.RowsOnly, Mistake: "SunStorm; of a scan the rows that it has met are validated, and not that there are no others"},
 	}
 }
 

@@ -24,13 +24,22 @@ var (
 	WithoutWriterRule = mistaken("sunstorm-without-writer-rule", noWriterRule)
 	// VotesCountedTwice counts every vote twice.
 	VotesCountedTwice = mistaken("sunstorm-votes-counted-twice", votesCountedTwice)
-	// AppliedOutOfOrder applies parts of a log at the copies in another order than the log's.
+	// AppliedOutOfOrder applies the entries of a log at its copies each a while after it came, in an order of chance.
 	AppliedOutOfOrder = mistaken("sunstorm-applied-out-of-order", outOfOrder)
 	// Unvalidated prepares what was read of stale copies without a look at what the rows are now.
 	Unvalidated = mistaken("sunstorm-unvalidated", unvalidated)
 	// RowsOnly validates of a scan the rows that it has met, and not that there are no others.
 	RowsOnly = mistaken("sunstorm-rows-only", rowsOnly)
 )
+
+// lateEntry is an entry of a log that a copy which applies them out of order has not applied yet.
+type lateEntry struct {
+	c *copyOf
+	e *Entry
+}
+
+// lateTimer says that it does now. No other timer is ever set.
+const lateTimer = 1
 
 func mistaken(name string, m mistake) *protocol.Engine {
 	return Engine.Variant(name, func(c protocol.Config) protocol.Replica { return newReplica(c, m) })

@@ -19,11 +19,13 @@ var (
 func TestSerializable(t *testing.T) {
 	t.Run("hinted", func(t *testing.T) { protocoltest.Serializable(t, sunstorm.Engine, nil, 3) })
 	t.Run("interactive", func(t *testing.T) { protocoltest.Serializable(t, sunstorm.Engine, interactive, 2) })
-	t.Run("acknowledged", func(t *testing.T) { protocoltest.Serializable(t, sunstorm.Engine, acknowledged, 2) })
 }
 
 // Links between regions break and come back at random.
-func TestCuts(t *testing.T) { protocoltest.Cuts(t, sunstorm.Engine, nil, 6) }
+func TestCuts(t *testing.T) {
+	t.Run("direct", func(t *testing.T) { protocoltest.Cuts(t, sunstorm.Engine, nil, 6) })
+	t.Run("acknowledged", func(t *testing.T) { protocoltest.Cuts(t, sunstorm.Engine, acknowledged, 4) })
+}
 
 // Two runs with the same seed are the same, line by line.
 func TestReproducible(t *testing.T) { protocoltest.Reproducible(t, sunstorm.Engine, nil) }
@@ -40,4 +42,5 @@ func TestShapes(t *testing.T) {
 func TestGroups(t *testing.T) {
 	t.Run("hinted", func(t *testing.T) { protocoltest.Groups(t, sunstorm.Engine, nil) })
 	t.Run("interactive", func(t *testing.T) { protocoltest.Groups(t, sunstorm.Engine, interactive) })
+	t.Run("acknowledged", func(t *testing.T) { protocoltest.Groups(t, sunstorm.Engine, acknowledged) })
 }

@@ -100,6 +100,7 @@ type Replica struct {
 	// forwarded are transactions of own clients that the region's writer executes.
 	forwarded map[txn.ID]bool
 
+	late     []lateEntry // see AppliedOutOfOrder
 	counters counters
 }
 
@@ -171,8 +172,11 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	r.finishStep()
 }
 
-// Fire implements protocol.Replica: no timer is ever set.
-func (r *Replica) Fire(protocol.Timer) {}
+// Fire implements protocol.Replica: timers are set by AppliedOutOfOrder alone.
+func (r *Replica) Fire(t protocol.Timer) {
+	l := r.late[t.Arg]
+	r.applyEntry(l.c, l.e)
+}
 
 // finishStep sends what the step has logged, and forgets old versions.
 func (r *Replica) finishStep() {

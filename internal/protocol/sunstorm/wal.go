@@ -2,8 +2,10 @@ package sunstorm
 
 import (
 	"slices"
+	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -126,29 +128,22 @@ type copyOf struct {
 	next uint64
 	// tentative are the writes of transactions that are prepared.
 	tentative map[txn.ID][]txn.WriteEntry
-	held      *Log // see outOfOrder
 }
 
 // apply applies a part of another writer's log, which comes in order.
 func (r *Replica) apply(from geo.NodeID, m *Log) {
 	c := &r.copies[r.topology.RegionOf(from)]
-	if r.wrong == outOfOrder {
-		// Every part is applied behind the next one.
-		if c.held, m = m, c.held; m == nil || c.held.First%2 == 0 {
-			m, c.held = c.held, m
-		}
-	} else if m.First != c.next {
+	if m.First != c.next {
 		panic("sunstorm: a part of a log is missing")
 	}
-	for m != nil {
-		for i := range m.Entries {
-			r.applyEntry(c, &m.Entries[i])
+	c.next += uint64(len(m.Entries))
+	for i := range m.Entries {
+		if r.wrong == outOfOrder {
+			r.late = append(r.late, lateEntry{c, &m.Entries[i]})
+			r.env.After(time.Duration(r.env.Rand().IntN(10_000))*time.Microsecond, protocol.Timer{Kind: lateTimer, Arg: uint64(len(r.late) - 1)})
+			continue
 		}
-		c.next = m.First + uint64(len(m.Entries))
-		m = nil
-		if c.held != nil && r.wrong == outOfOrder && c.held.First < c.next {
-			m, c.held = c.held, nil
-		}
+		r.applyEntry(c, &m.Entries[i])
 	}
 	if r.topology.RegionOf(from) == r.region {
 		r.env.Send(from, &Persisted{c.next - 1})
