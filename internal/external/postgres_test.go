@@ -197,7 +197,7 @@ func TestDatabaseFailsInTheMiddleOfARun(t *testing.T) {
 			proxy := postgrestest.NewProxy(t, s.Address)
 			before := descriptors(t)
 			o := own{address: proxy.Address, workload: "{smallbank: {customers: 500}}", verify: "[Invariants, Isolation]",
-				load: "{clientsPerRegion: 8, requestTimeout: 300ms, warmup: 200ms, duration: 2s}"}
+				load: "{clientsPerRegion: 8, requestTimeout: 300ms, warmup: 200ms, duration: 4s}"}
 			once := sync.OnceFunc(func() { tc.fail(proxy) })
 			d, err := external.Play(t.Context(), planned(t, o.text()), secrets(t), func(p local.Progress) {
 				if p.Elapsed > time.Second {
