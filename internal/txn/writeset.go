@@ -37,6 +37,9 @@ func (w *WriteSet) Entries() []WriteEntry { return w.entries }
 // Len returns the number of rows written.
 func (w *WriteSet) Len() int { return len(w.entries) }
 
+// Grow makes room for n more rows.
+func (w *WriteSet) Grow(n int) { w.entries = slices.Grow(w.entries, n) }
+
 // Reset forgets the writes.
 func (w *WriteSet) Reset() {
 	clear(w.entries)
