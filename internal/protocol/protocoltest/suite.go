@@ -237,7 +237,9 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 					skewed = append(skewed, simtest.Add(r, geo.Region(region), seed, simtest.Load{
 						Clients: 4, Think: 10 * time.Millisecond, Next: skews, Stream: 1, Until: until,
 					}))
-					audits = append(audits, AddAuditor(t, r, geo.Region(region), suiteRows, suiteRows*suiteEach, until))
+					auditor := AddAuditor(t, r, geo.Region(region), suiteRows, suiteRows*suiteEach, until)
+					auditor.Think = max(auditor.Think, pause(engine, topology, p, geo.Region(region)))
+					audits = append(audits, auditor)
 				}
 				s.Run(until)
 				quiesce(s, append(skewed, loads...), audits)
