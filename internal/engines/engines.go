@@ -12,6 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/protocol/janus"
 	"github.com/geobench/geobench/internal/protocol/minerva"
 	"github.com/geobench/geobench/internal/protocol/oceanvista"
+	"github.com/geobench/geobench/internal/protocol/primary"
 	"github.com/geobench/geobench/internal/protocol/sdur"
 	"github.com/geobench/geobench/internal/protocol/slog"
 	"github.com/geobench/geobench/internal/protocol/spanner"
@@ -26,6 +27,7 @@ var all = []*protocol.Engine{
 	janus.Engine,
 	minerva.Engine,
 	oceanvista.Engine,
+	primary.Engine,
 	sdur.Engine,
 	slog.Engine,
 	spanner.Engine,
