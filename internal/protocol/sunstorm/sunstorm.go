@@ -1,6 +1,6 @@
 // Package sunstorm is a database in which every region owns a part of the rows, has a writer for them, and keeps slightly
-// stale copies of all others: SunStorm (geographically distributed transactions over Aurora-style systems), sections 3
-// to 6.
+// stale copies of all others (Nguyen et al., SunStorm: Geographically distributed transactions over Aurora-style systems,
+// sections 3 to 6).
 //
 // Writers. The rows of a cell, a partition of a home region, have one writer: the first node of the partition in that
 // region. The region's other replicas of the partition are its storage copies. What a writer has done is in its log
@@ -43,7 +43,7 @@ const (
 // Engine is SunStorm.
 var Engine = &protocol.Engine{
 	Name:  "sunstorm",
-	Paper: "SunStorm: Geographically Distributed Transactions over Aurora-style Systems",
+	Paper: "Nguyen et al., SunStorm: Geographically distributed transactions over Aurora-style systems",
 	Doc: "Executes transactions on the region's own rows and stale copies of the others; those that touch other regions' rows are validated there, " +
 		"and regions vote on them without a coordinator.",
 	Parameters: []protocol.Parameter{
