@@ -22,7 +22,7 @@ func TestSimulateYCSB(t *testing.T) {
 				t.Parallel()
 				load := "{clientsPerRegion: 20, warmup: 500ms, duration: 1s}"
 				objectives := "objectives: [{metric: abortPPM, max: 0}]"
-				if engine == "coco" || engine == "sdur" || engine == "spanner" && strings.Contains(workload, "operationsPerTransaction") {
+				if engine == "coco" || engine == "sdur" || engine == "sunstorm" || engine == "spanner" && strings.Contains(workload, "operationsPerTransaction") {
 					// Hot rows are locked for round trips here, and who stands in the way of older transactions is
 					// aborted; or they are overwritten before who has read them is certified.
 					load = "{clientsPerRegion: 20, warmup: 500ms, duration: 60s, retry: {attempts: 10}}"
