@@ -22,18 +22,9 @@ var (
 	managed  = map[string]string{"failover": "Managed", "failoverAt": "500ms"}
 )
 
-// shapes of the parameters, by name.
-var all = map[string]map[string]string{
-	"global": nil, "eventual": eventual, "session": session, "procedures": procedures, "measured": measured, "managed": managed,
-}
-
-// each runs a test for all of them. Long tests leave out one whose transactions take seconds in some regions: those of
-// the primary region would be hundreds of thousands meanwhile.
-func each(t *testing.T, long bool, test func(t *testing.T, given map[string]string)) {
-	for name, given := range all {
-		if long && name == "measured" {
-			continue
-		}
+// each runs a test for sets of parameters.
+func each(t *testing.T, sets map[string]map[string]string, test func(t *testing.T, given map[string]string)) {
+	for name, given := range sets {
 		t.Run(name, func(t *testing.T) { test(t, given) })
 	}
 }
@@ -41,23 +32,23 @@ func each(t *testing.T, long bool, test func(t *testing.T, given map[string]stri
 // Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
 // or nothing, and every transaction is answered once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
-	each(t, true, func(t *testing.T, given map[string]string) {
-		seeds := uint64(1)
-		if given["forward"] == "Procedures" { // others take a tenth of a second for each row, and make long histories
-			seeds = 3
-		}
-		protocoltest.Serializable(t, primary.Engine, given, seeds)
+	each(t, map[string]map[string]string{"global": nil, "procedures": procedures}, func(t *testing.T, given map[string]string) {
+		protocoltest.Serializable(t, primary.Engine, given, 1)
 	})
 }
 
 // Links between regions break and come back at random.
 func TestCuts(t *testing.T) {
-	each(t, true, func(t *testing.T, given map[string]string) { protocoltest.Cuts(t, primary.Engine, given, 2) })
+	each(t, map[string]map[string]string{"procedures": procedures, "managed": managed}, func(t *testing.T, given map[string]string) {
+		protocoltest.Cuts(t, primary.Engine, given, 1)
+	})
 }
 
 // Two runs with the same seed are the same, line by line.
 func TestReproducible(t *testing.T) {
-	each(t, true, func(t *testing.T, given map[string]string) { protocoltest.Reproducible(t, primary.Engine, given) })
+	each(t, map[string]map[string]string{"procedures": procedures, "managed": managed}, func(t *testing.T, given map[string]string) {
+		protocoltest.Reproducible(t, primary.Engine, given)
+	})
 }
 
 // The median latency of every class and region is the law's, within 5%, on an unloaded system.
@@ -107,5 +98,7 @@ func TestShapes(t *testing.T) {
 
 // Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
 func TestGroups(t *testing.T) {
-	each(t, false, func(t *testing.T, given map[string]string) { protocoltest.Groups(t, primary.Engine, given) })
+	each(t, map[string]map[string]string{"global": nil, "eventual": eventual, "session": session, "managed": managed}, func(t *testing.T, given map[string]string) {
+		protocoltest.Groups(t, primary.Engine, given)
+	})
 }
