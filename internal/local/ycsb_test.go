@@ -22,7 +22,12 @@ func TestSimulateYCSB(t *testing.T) {
 				t.Parallel()
 				load := "{clientsPerRegion: 20, warmup: 500ms, duration: 1s}"
 				objectives := "objectives: [{metric: abortPPM, max: 0}]"
-				if engine == "coco" || engine == "sdur" || engine == "sunstorm" || engine == "spanner" && strings.Contains(workload, "operationsPerTransaction") {
+				several := strings.Contains(workload, "operationsPerTransaction")
+				switch {
+				case engine == "primary", engine == "sunstorm" && !several: // copies are stale, and most transactions take less than a millisecond
+					load = "{clientsPerRegion: 20, warmup: 500ms, duration: 1s, retry: {attempts: 10}}"
+					objectives = "objectives: []"
+				case engine == "coco", engine == "sdur", several && (engine == "spanner" || engine == "sunstorm"):
 					// Hot rows are locked for round trips here, and who stands in the way of older transactions is
 					// aborted; or they are overwritten before who has read them is certified.
 					load = "{clientsPerRegion: 20, warmup: 500ms, duration: 60s, retry: {attempts: 10}}"
