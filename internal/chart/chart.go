@@ -140,8 +140,12 @@ type Series struct {
 }
 
 // Class is a colour, of eight, for the lines of one thing, of which this is the nth, from 0. They differ in their
-// dashes, as do lines of different colours that are the nth of theirs.
-func Class(colour, nth int) int { return colour%len(seriesColours) + nth*len(seriesColours) }
+// dashes, as do lines of different colours that are the nth of theirs. Things beyond the eighth have colours again, with
+// other dashes.
+func Class(colour, nth int) int {
+	n := len(seriesColours)
+	return colour%n + (nth+colour/n*len(dashes)/2)*n
+}
 
 func (l *Series) dash() int { return (l.Class + l.Class/len(seriesColours)) % len(dashes) }
 

@@ -156,3 +156,16 @@ func TestStrokesOfDashes(t *testing.T) {
 		t.Errorf("%d strokes of %v in all, want 3 of 11: %v", len(parts), covered, parts)
 	}
 }
+
+// Sixteen things can be told apart, each by its colour and dashes.
+func TestClassesDiffer(t *testing.T) {
+	seen := map[[2]int]int{}
+	for thing := range 2 * len(seriesColours) {
+		l := Series{Class: Class(thing, 0)}
+		look := [2]int{l.Class % len(seriesColours), l.dash()}
+		if other, taken := seen[look]; taken {
+			t.Errorf("%d looks like %d", thing, other)
+		}
+		seen[look] = thing
+	}
+}
