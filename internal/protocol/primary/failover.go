@@ -29,11 +29,15 @@ type failover struct {
 	armed     bool // the timer is set
 	leaving   bool // a managed failover is under way here
 	asked     bool // for a copy
+	restoring bool // the first piece of it has come
 	held      []held
 	failovers int64
 	lost      int64
 	restored  int64
 }
+
+// copyBytes is how many bytes of rows a Copy has: far less than the size of a message that links take.
+const copyBytes = 8 << 20
 
 // held is a message of a later term, or one that waits for a copy.
 type held struct {
@@ -148,22 +152,56 @@ func (f *failover) behind(to geo.NodeID) {
 	}
 	w := &f.r.writer
 	w.ship() // so that all that comes behind the copy follows it
-	m := &Copy{Term: f.r.log.term, Last: f.r.log.applied}
+	var rows []Row
 	f.r.store.Each(func(k txn.Key, rec store.Record) {
 		if !k.Everywhere() {
-			m.Rows = append(m.Rows, Row{k, rec.Writer, rec.Value})
+			rows = append(rows, Row{k, rec.Writer, rec.Value})
 		}
 	})
-	slices.SortFunc(m.Rows, func(a, b Row) int { return strings.Compare(string(a.Key), string(b.Key)) })
-	m.Endings = f.r.log.state()
-	f.r.env.Send(to, m)
+	slices.SortFunc(rows, func(a, b Row) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	none := (&log{}).state()
+	for {
+		n := 0
+		for bytes := 0; n < len(rows) && (n == 0 || bytes+rows[n].size() <= f.r.copyBytes); n++ {
+			bytes += rows[n].size()
+		}
+		m := &Copy{Term: f.r.log.term, Last: f.r.log.applied, More: n < len(rows), Rows: rows[:n], Endings: none}
+		if rows = rows[n:]; !m.More {
+			m.Endings = f.r.log.state()
+		}
+		f.r.env.Send(to, m)
+		if !m.More {
+			return
+		}
+	}
 }
 
-// restore makes the node's rows those of a copy.
+// restore makes the node's rows those of a copy, whose pieces come in order.
 func (f *failover) restore(m *Copy) {
 	if !f.asked {
 		return
 	}
+	if !f.restoring {
+		f.clear()
+	}
+	f.restoring = m.More
+	for i := range m.Rows {
+		f.r.store.Put(m.Rows[i].Key, m.Rows[i].Value, m.Rows[i].Writer)
+	}
+	if m.More {
+		return
+	}
+	r := codec.NewReader(m.Endings)
+	f.r.log.endings = readEndings(&r)
+	f.r.log.applied, f.r.log.tail = m.Last, nil
+	f.asked = false
+	f.restored++
+	f.release()
+	f.r.coordinator.progress()
+}
+
+// clear deletes the rows.
+func (f *failover) clear() {
 	var gone []txn.Key
 	f.r.store.Each(func(k txn.Key, _ store.Record) {
 		if !k.Everywhere() {
@@ -174,14 +212,4 @@ func (f *failover) restore(m *Copy) {
 	for _, k := range gone {
 		f.r.store.Delete(k)
 	}
-	for i := range m.Rows {
-		f.r.store.Put(m.Rows[i].Key, m.Rows[i].Value, m.Rows[i].Writer)
-	}
-	r := codec.NewReader(m.Endings)
-	f.r.log.endings = readEndings(&r)
-	f.r.log.applied, f.r.log.tail = m.Last, nil
-	f.asked = false
-	f.restored++
-	f.release()
-	f.r.coordinator.progress()
 }

@@ -64,11 +64,11 @@ func TestLevels(t *testing.T) {
 }
 
 // failingOver runs transfers on three regions, of which the first is cut off for a while, and fails over to the second.
-func failingOver(t *testing.T, kind string) (lost int64) {
+func failingOver(t *testing.T, engine *protocol.Engine, kind string) (lost int64) {
 	topology := simtest.ThreeRegions(1)
-	p := protocoltest.Params(t, primary.Engine, map[string]string{"failover": kind, "failoverAt": "1s"})
-	s := sim.New(sim.Config{Topology: topology, Engine: primary.Engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
-	layout := primary.Engine.Layout(topology, p)
+	p := protocoltest.Params(t, engine, map[string]string{"failover": kind, "failoverAt": "1s"})
+	s := sim.New(sim.Config{Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
+	layout := engine.Layout(topology, p)
 	simtest.FillLayout(layout, 300, 100, s.Store)
 	for r := range topology.Regions {
 		simtest.Add(s, geo.Region(r), 1, simtest.Load{Clients: 4, Think: 5 * time.Millisecond, Until: 3 * time.Second, Next: protocoltest.Transfers(300)})
@@ -90,14 +90,18 @@ func failingOver(t *testing.T, kind string) (lost int64) {
 // A managed failover waits for a cut link and loses nothing. An unplanned one goes on without the writer's region, and
 // says how many of its transactions are lost. The copies are equal in the end either way.
 func TestFailover(t *testing.T) {
-	if lost := failingOver(t, "Managed"); lost != 0 {
+	if lost := failingOver(t, primary.Engine, "Managed"); lost != 0 {
 		t.Errorf("the managed failover has lost %d", lost)
 	}
-	lost := failingOver(t, "Unplanned")
+	lost := failingOver(t, primary.Engine, "Unplanned")
 	if lost == 0 {
 		t.Error("the unplanned failover has lost nothing, and shows nothing")
 	}
 	t.Logf("the unplanned failover has lost %d", lost)
+	engine, pieces := primary.SmallCopies(1000)
+	if again := failingOver(t, engine, "Unplanned"); again != lost || *pieces < 5 {
+		t.Errorf("with copies in %d pieces, the failover has lost %d, want %d", *pieces, again, lost)
+	}
 }
 
 // What an unplanned failover loses was answered, so the histories have no level: the checker says so. Explorers leave

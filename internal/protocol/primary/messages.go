@@ -322,9 +322,10 @@ type Row struct {
 	Value  []byte
 }
 
-// Copy is the writer's rows and transactions, as its log has made them up to an entry.
+// Copy is a piece of the writer's rows and, the last one, its transactions, as its log has made them up to an entry.
 type Copy struct {
 	Term, Last uint64
+	More       bool  // pieces come
 	Rows       []Row // in the order of keys
 	Endings    []byte
 }
@@ -334,17 +335,20 @@ func (m *Copy) Kind() uint8 { return kindCopy }
 
 // Size implements protocol.Message.
 func (m *Copy) Size() int {
-	n := codec.SizeUvarint(m.Term) + codec.SizeUvarint(m.Last) + codec.SizeUvarint(uint64(len(m.Rows))) + codec.SizeBytes(m.Endings)
+	n := codec.SizeUvarint(m.Term) + codec.SizeUvarint(m.Last) + 1 + codec.SizeUvarint(uint64(len(m.Rows))) + codec.SizeBytes(m.Endings)
 	for i := range m.Rows {
-		w := &m.Rows[i]
-		n += codec.SizeString(string(w.Key)) + codec.SizeID(w.Writer) + codec.SizeBytes(w.Value)
+		n += m.Rows[i].size()
 	}
 	return n
 }
 
+func (w *Row) size() int {
+	return codec.SizeString(string(w.Key)) + codec.SizeID(w.Writer) + codec.SizeBytes(w.Value)
+}
+
 // AppendTo implements protocol.Message.
 func (m *Copy) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(codec.AppendUvarint(b, m.Term), m.Last)
+	b = append(codec.AppendUvarint(codec.AppendUvarint(b, m.Term), m.Last), codec.Flags(m.More, false))
 	b = codec.AppendUvarint(b, uint64(len(m.Rows)))
 	for i := range m.Rows {
 		w := &m.Rows[i]
@@ -357,7 +361,7 @@ func (m *Copy) String() string { return fmt.Sprintf("%d rows as of entry %d", le
 
 // readCopy reads the rows and endings of a copy, and refuses those that nobody can restore.
 func readCopy(r *codec.Reader) *Copy {
-	m := &Copy{Term: r.UvarintMax(maxNumber), Last: r.UvarintMax(maxNumber)}
+	m := &Copy{Term: r.UvarintMax(maxNumber), Last: r.UvarintMax(maxNumber), More: r.Flag()}
 	for range r.Count(4) {
 		m.Rows = append(m.Rows, Row{r.Key(), r.ID(), r.Bytes()})
 	}

@@ -39,6 +39,7 @@ func sampleMessages() map[string]protocol.Message {
 		"takeover":   &Takeover{Term: 1, Writer: 65535, Base: 300, Planned: true},
 		"behind":     &Behind{300},
 		"copy":       &Copy{Term: 1, Last: 300, Rows: []Row{{simtest.Key(300), txn.MakeID(1, 2), []byte("v")}}, Endings: r.log.state()},
+		"a piece":    &Copy{Term: 1, Last: 300, More: true, Rows: []Row{{Key: simtest.Key(300)}}, Endings: (&log{}).state()},
 		"empty copy": &Copy{Endings: (&log{}).state()},
 	}
 }

@@ -183,6 +183,8 @@ type Replica struct {
 	procs    *txn.Registry
 	store    *store.Hash
 	wrong    mistake
+	// copyBytes bounds the rows of a Copy.
+	copyBytes int
 
 	execution   optimistic.Execution
 	log         log
@@ -195,7 +197,7 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	t := c.Topology
 	r := &Replica{
 		self: c.Self, region: t.RegionOf(c.Self), topology: t, params: c.Params, env: c.Env, procs: c.Procedures,
-		store: c.Store.(*store.Hash), wrong: m,
+		store: c.Store.(*store.Hash), wrong: m, copyBytes: copyBytes,
 	}
 	r.execution = optimistic.Execution{Committed: r.store}
 	r.log.init(r)
@@ -268,13 +270,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 func (r *Replica) writes() bool { return r.log.writer == r.self }
 
 // others calls f for all nodes but this one.
-func (r *Replica) others(f func(geo.NodeID)) {
-	for n := range geo.NodeID(r.topology.Nodes()) {
-		if n != r.self {
-			f(n)
-		}
-	}
-}
+func (r *Replica) others(f func(geo.NodeID)) { protocol.Others(r.topology.Nodes(), r.self, f) }
 
 // Roles implements protocol.RoleHolder.
 func (r *Replica) Roles() []string {
