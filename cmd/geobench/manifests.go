@@ -13,6 +13,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/exit"
+	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/external"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/manifest"
@@ -165,25 +166,18 @@ func validate(cmd *cobra.Command, abilities check.Abilities, files []string) (st
 	if err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("valid: %s, %s, %s", count(len(bundle.Profiles), "NetworkProfile"),
-		count(len(bundle.Databases), "GeoDatabase"), count(len(plans), "BenchmarkRun"))
+	text := fmt.Sprintf("valid: %s, %s, %s", experiment.Counted(len(bundle.Profiles), "NetworkProfile"),
+		experiment.Counted(len(bundle.Databases), "GeoDatabase"), experiment.Counted(len(plans), "BenchmarkRun"))
 	if len(experiments) > 0 {
 		points, searching := 0, 0
 		for _, e := range experiments {
 			points += len(e.Runs())
 			searching += len(e.Searches)
 		}
-		text += fmt.Sprintf(", %s of %s", count(len(experiments), "Experiment"), count(points, "point"))
+		text += fmt.Sprintf(", %s of %s", experiment.Counted(len(experiments), "Experiment"), experiment.Counted(points, "point"))
 		if searching > 0 {
 			text += fmt.Sprintf(", %d of which begin the search of a rate", searching)
 		}
 	}
 	return text, nil
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/exit"
+	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/external"
 	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/manifest/check"
@@ -179,7 +180,7 @@ func interruption(p *plan.Plan, d *result.Document, left int) error {
 		text = fmt.Sprintf("interrupted: the partial result of BenchmarkRun %s is marked as %s, with the reason %s", d.Name, d.Verdict, result.ReasonCancelled)
 	}
 	if left > 0 {
-		text += fmt.Sprintf("; %s not begun", count(left, "run"))
+		text += fmt.Sprintf("; %s not begun", experiment.Counted(left, "run"))
 	}
 	return &codedError{code: exit.Interrupted, err: errors.New(text + ". The same command runs it again")}
 }

@@ -113,16 +113,16 @@ func (s *scope) expand(ctx context.Context) error {
 		return x.err
 	}
 	s.expanded = x.experiment
-	valid := kube.Count(len(x.experiment.Runs()), "point")
+	valid := experiment.Counted(len(x.experiment.Runs()), "point")
 	if n := len(x.experiment.Searches); n > 0 {
 		searches := "1 search"
 		if n > 1 {
 			searches = fmt.Sprintf("%d searches", n)
 		}
 		valid = fmt.Sprintf("%s at all rates of %s",
-			kube.Count(len(x.experiment.Points)*int(s.experiment.Spec.Repetitions), "point"), searches)
+			experiment.Counted(len(x.experiment.Points)*int(s.experiment.Spec.Repetitions), "point"), searches)
 	}
-	s.condition(v1alpha1.ConditionAccepted, true, "Possible", fmt.Sprintf("Valid: %s, and %s", valid, kube.Count(len(s.experiment.Spec.Claims), "claim")))
+	s.condition(v1alpha1.ConditionAccepted, true, "Possible", fmt.Sprintf("Valid: %s, and %s", valid, experiment.Counted(len(s.experiment.Spec.Claims), "claim")))
 	return nil
 }
 

@@ -1,7 +1,5 @@
 package kube
 
-import "fmt"
-
 // Truncate shortens s to at most limit bytes.
 func Truncate(s string, limit int) string {
 	if len(s) <= limit {
@@ -19,12 +17,4 @@ func Suffix(message string) string {
 		return ""
 	}
 	return ": " + Truncate(message, 512)
-}
-
-// Count is a number with its noun: 1 point, 2 points.
-func Count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -346,7 +346,7 @@ func (out *Report) Table(w io.Writer) error {
 	for _, e := range out.Experiments {
 		points += len(e.Points)
 	}
-	fmt.Fprintf(b, "%s; %s; %s\n\n", counted(len(out.Experiments), "experiment"), counted(points, "point"), how)
+	fmt.Fprintf(b, "%s; %s; %s\n\n", Counted(len(out.Experiments), "experiment"), Counted(points, "point"), how)
 	if len(out.Claims) > 0 {
 		var titles []string
 		for _, c := range columns {
@@ -367,7 +367,7 @@ func (out *Report) Table(w io.Writer) error {
 				holds++
 			}
 		}
-		fmt.Fprintf(b, "\n%d of %s hold\n", holds, counted(len(out.Claims), "claim"))
+		fmt.Fprintf(b, "\n%d of %s hold\n", holds, Counted(len(out.Claims), "claim"))
 	}
 	list := func(title string, items []string) {
 		if len(items) == 0 {
@@ -444,7 +444,8 @@ func (out *Report) Figures(w io.Writer) error {
 	return err
 }
 
-func counted(n int, noun string) string {
+// Counted is a number with its noun: 1 point, 2 points.
+func Counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

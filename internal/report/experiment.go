@@ -72,7 +72,7 @@ func sweeps(r *experiment.Report) []Sweep {
 		if r.Simulated {
 			how = "simulated"
 		}
-		s.Summary = fmt.Sprintf("%s; %s; %s; %d of %s hold.", plural(len(e.Systems), "system"), plural(len(e.Points), "point"), how, holds, plural(len(findings), "claim"))
+		s.Summary = fmt.Sprintf("%s; %s; %s; %d of %s hold.", experiment.Counted(len(e.Systems), "system"), experiment.Counted(len(e.Points), "point"), how, holds, experiment.Counted(len(findings), "claim"))
 		if r.Version != "" {
 			s.Facts = append(s.Facts, fact{"Version", r.Version})
 		}
@@ -116,13 +116,6 @@ func sweeps(r *experiment.Report) []Sweep {
 		out = append(out, s)
 	}
 	return out
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func claimOf(f *experiment.Finding) Claim {
@@ -225,7 +218,7 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 		sortPoints(&c.Series[i])
 	}
 	c.Scale()
-	c.About = fmt.Sprintf("%s of %s over %s; the table below has the numbers.", m.Title, plural(len(c.Series), "line"), e.Parameters[x])
+	c.About = fmt.Sprintf("%s of %s over %s; the table below has the numbers.", m.Title, experiment.Counted(len(c.Series), "line"), e.Parameters[x])
 	f.scene = c.Draw()
 	return f
 }

@@ -222,7 +222,7 @@ var functions = template.FuncMap{
 	"join":      func(s []string) string { return strings.Join(s, ", ") },
 	"slug":      slug,
 	"add":       func(a, b int) int { return a + b },
-	"plural":    plural,
+	"plural":    experiment.Counted,
 }
 
 // thousands writes 1234567 as 1,234,567.
@@ -246,7 +246,7 @@ func newRun(d *result.Document, taken map[string]bool) *run {
 	r.Figures = figures(id+"-", d)
 	if len(d.Reasons) == 0 {
 		r.Why = fmt.Sprintf("The network was the declared one, the load generators kept up and the mix was the configured one; %s passed, %s.",
-			plural(len(d.Checks), "check"), objectives(d))
+			experiment.Counted(len(d.Checks), "check"), objectives(d))
 	}
 	r.facts()
 	if m := d.Manifests; m != nil {
@@ -273,13 +273,13 @@ func objectives(d *result.Document) string {
 	if len(d.Objectives) == 0 {
 		return "no objective was set"
 	}
-	return plural(len(d.Objectives), "objective") + " held"
+	return experiment.Counted(len(d.Objectives), "objective") + " held"
 }
 
 const noMachine = "none: simulated in virtual time; the same manifests, seed and version give the same bytes"
 
 func machine(m *result.Machine) string {
-	return fmt.Sprintf("%s/%s, %s, %s", m.OS, m.Arch, plural(m.CPUs, "CPU"), m.Go)
+	return fmt.Sprintf("%s/%s, %s, %s", m.OS, m.Arch, experiment.Counted(m.CPUs, "CPU"), m.Go)
 }
 
 // facts are what was run.
@@ -300,20 +300,20 @@ func (r *run) facts() {
 		}
 	}
 	if d.Homes > 0 {
-		add("Homes", "the first %s", plural(d.Homes, "region"))
+		add("Homes", "the first %s", experiment.Counted(d.Homes, "region"))
 	}
-	add("Layout", "%s x %s x %s", plural(len(d.Regions), "region"), plural(d.PartitionsPerRegion, "partition"), plural(d.ReplicasPerPartition, "replica"))
+	add("Layout", "%s x %s x %s", experiment.Counted(len(d.Regions), "region"), experiment.Counted(d.PartitionsPerRegion, "partition"), experiment.Counted(d.ReplicasPerPartition, "replica"))
 	add("Network", "emulation %s", d.Emulation)
 	if d.Durability != "" {
 		add("Durability", "%s", d.Durability)
 	}
 	l := d.Spec.Load
-	how := fmt.Sprintf("closed loop, %s per region", plural(int(l.ClientsPerRegion), "client"))
+	how := fmt.Sprintf("closed loop, %s per region", experiment.Counted(int(l.ClientsPerRegion), "client"))
 	if l.RatePerSecond > 0 {
 		how = fmt.Sprintf("%s arrivals, %d per second and region, at most %d under way", strings.ToLower(string(l.Arrival)), l.RatePerSecond, l.ClientsPerRegion)
 	}
 	add("Workload", "%s", d.Workload)
-	add("Load", "%s; %s of %s after %s of warm-up", how, plural(max(1, int(l.Repetitions)), "window"), l.Duration, l.Warmup)
+	add("Load", "%s; %s of %s after %s of warm-up", how, experiment.Counted(max(1, int(l.Repetitions)), "window"), l.Duration, l.Warmup)
 	if l.Retry != nil {
 		add("Retry", "%s", l.Retry.Describe())
 	}
@@ -334,7 +334,7 @@ func (r *run) facts() {
 	}
 	for _, w := range d.Workers {
 		if w.CPUSharePPM != nil {
-			add(fmt.Sprintf("Load generator %s/%d", w.Region, w.Index), "%s, %s of its CPU allowance", plural(w.Clients, "client"), percent(*w.CPUSharePPM))
+			add(fmt.Sprintf("Load generator %s/%d", w.Region, w.Index), "%s, %s of its CPU allowance", experiment.Counted(w.Clients, "client"), percent(*w.CPUSharePPM))
 		}
 	}
 	add("Hashes", "workload %s, load %s, topology %s", d.Spec.WorkloadHash, d.Spec.LoadHash, d.Spec.TopologyHash)
