@@ -1,7 +1,6 @@
 package store
 
 import (
-	"math/bits"
 	"strings"
 
 	"github.com/tidwall/btree"
@@ -11,19 +10,15 @@ import (
 
 // Hash keeps one version of each row.
 //
-// It is a hash table with linear probing over small slots without pointers: finding a row by an integer key touches one
-// slot and the row itself, where a Go map of strings also touches a control word and the key's bytes, and the garbage
-// collector has nothing to do in the slots. Deterministic engines spend most of their time here. The rows of a group, which
-// have an order, are a tree beside the table.
+// Rows are found by an index and kept in chunks: an integer key is two touches of memory away from its row. Deterministic
+// engines spend most of their time here. The rows of a group, which have an order, are a tree beside the table.
 type Hash struct {
-	slots  []slot // a power of two, at most three quarters full
-	shift  uint   // 64 - log2(len(slots))
+	index  index // of the rows that are not in groups
 	rows   [][]row
 	groups map[txn.Key]*group
 	free   uint32 // list of unused rows, linked by Writer; 0: none
 	used   uint32 // rows handed out so far, the free ones included
 	count  int    // of rows, those in groups included
-	inHash int    // of rows in the table
 	bytes  int64
 	ops    uint64
 	seen   byte // what Warm has read
@@ -32,16 +27,6 @@ type Hash struct {
 // group holds the rows of a group in the order of their keys.
 type group = btree.Map[txn.Key, Record]
 
-// slot is an entry of the hash table. For a key of exactly table and shard number, id is the shard number and tag the
-// table, so that they tell keys apart; for others tag is otherKey and id a hash.
-type slot struct {
-	id  uint64
-	tag uint32
-	row uint32 // 0: empty
-}
-
-const otherKey = 1 << 8
-
 // row is kept in chunks that never move. Rows count from 1.
 type row struct {
 	key    txn.Key
@@ -49,58 +34,23 @@ type row struct {
 	writer txn.ID
 }
 
-const (
-	chunkBits = 10
-	minSlots  = 16
-)
+const chunkBits = 10
 
 // NewHash returns an empty store.
-func NewHash() *Hash {
-	s := &Hash{}
-	s.makeSlots(minSlots)
-	return s
-}
-
-func (s *Hash) makeSlots(n int) {
-	s.slots = make([]slot, n)
-	s.shift = uint(64 - bits.TrailingZeros(uint(n)))
-}
+func NewHash() *Hash { return &Hash{index: newIndex(0)} }
 
 func (s *Hash) row(n uint32) *row { return &s.rows[(n-1)>>chunkBits][(n-1)&(1<<chunkBits-1)] }
 
-// identify returns what a slot says about k.
-func identify(k txn.Key) (id uint64, tag uint32) {
-	if table, shard, ok := k.Plain(); ok {
-		return shard, uint32(table)
-	}
-	h := uint64(14695981039346656037)
-	for i := 0; i < len(k); i++ {
-		h = (h ^ uint64(k[i])) * 1099511628211
-	}
-	return h, otherKey
-}
+// key implements rows.
+func (s *Hash) key(n uint32) txn.Key { return s.row(n).key }
 
-// home returns the slot where the search for an entry begins.
-func (s *Hash) home(id uint64, tag uint32) int {
-	h := (id ^ uint64(tag)<<56) * 0x9e3779b97f4a7c15
-	h ^= h >> 32
-	h *= 0xbf58476d1ce4e5b9
-	return int(h >> s.shift)
-}
-
-// find returns the place of k's slot, or of the empty slot where it would go.
-func (s *Hash) find(k txn.Key) (at int, found bool) {
-	id, tag := identify(k)
-	mask := len(s.slots) - 1
-	for i := s.home(id, tag); ; i = (i + 1) & mask {
-		sl := &s.slots[i]
-		if sl.row == 0 {
-			return i, false
-		}
-		if sl.id == id && sl.tag == tag && (tag != otherKey || s.row(sl.row).key == k) {
-			return i, true
-		}
+// find returns the row under k, or nil.
+func (s *Hash) find(k txn.Key) *row {
+	n, _ := s.index.find(k, s)
+	if n == 0 {
+		return nil
 	}
+	return s.row(n)
 }
 
 // Get implements Reader.
@@ -112,11 +62,10 @@ func (s *Hash) Get(k txn.Key) (Record, bool) {
 		}
 		return Record{}, false
 	}
-	at, found := s.find(k)
-	if !found {
+	r := s.find(k)
+	if r == nil {
 		return Record{}, false
 	}
-	r := s.row(s.slots[at].row)
 	return Record{Value: r.value, Writer: r.writer}, true
 }
 
@@ -127,11 +76,11 @@ func (s *Hash) Value(k txn.Key) (value []byte, found bool) {
 		return r.Value, found
 	}
 	s.ops++
-	at, found := s.find(k)
-	if !found {
+	r := s.find(k)
+	if r == nil {
 		return nil, false
 	}
-	return s.row(s.slots[at].row).value, true
+	return r.value, true
 }
 
 // Scan implements Reader.
@@ -171,9 +120,8 @@ func (s *Hash) Warm(keys []txn.Access) {
 	var rows [most]*row
 	n := 0
 	for i := range keys {
-		at, found := s.find(keys[i].Key)
-		if found {
-			rows[n] = s.row(s.slots[at].row)
+		if r := s.find(keys[i].Key); r != nil {
+			rows[n] = r
 			n++
 		}
 	}
@@ -194,19 +142,14 @@ func (s *Hash) Put(k txn.Key, value []byte, writer txn.ID) {
 		s.putOrdered(k, Record{Value: value, Writer: writer})
 		return
 	}
-	at, found := s.find(k)
-	if found {
-		r := s.row(s.slots[at].row)
+	n, at := s.index.find(k, s)
+	if n != 0 {
+		r := s.row(n)
 		s.bytes += int64(len(value) - len(r.value))
 		r.value, r.writer = value, writer
 		return
 	}
-	if 4*(s.inHash+1) > 3*len(s.slots) {
-		s.grow(2 * len(s.slots))
-		at, _ = s.find(k)
-	}
-	n := s.free
-	if n != 0 {
+	if n = s.free; n != 0 {
 		s.free = uint32(s.row(n).writer)
 	} else {
 		s.used++
@@ -216,10 +159,8 @@ func (s *Hash) Put(k txn.Key, value []byte, writer txn.ID) {
 		}
 	}
 	*s.row(n) = row{txn.Key(strings.Clone(string(k))), value, writer}
-	id, tag := identify(k)
-	s.slots[at] = slot{id, tag, n}
+	s.index.add(k, n, at)
 	s.count++
-	s.inHash++
 	s.bytes += int64(len(k) + len(value))
 }
 
@@ -269,53 +210,21 @@ func (s *Hash) Delete(k txn.Key) {
 		s.deleteOrdered(k)
 		return
 	}
-	at, found := s.find(k)
-	if !found {
+	n, at := s.index.find(k, s)
+	if n == 0 {
 		return
 	}
-	n := s.slots[at].row
 	r := s.row(n)
 	s.bytes -= int64(len(r.value) + len(r.key))
 	s.count--
-	s.inHash--
 	*r = row{writer: txn.ID(s.free)}
 	s.free = n
-	// Entries behind the gap move up as long as that brings them no further than where their search begins.
-	mask := len(s.slots) - 1
-	for i := (at + 1) & mask; s.slots[i].row != 0; i = (i + 1) & mask {
-		home := s.home(s.slots[i].id, s.slots[i].tag)
-		if (i-home)&mask >= (i-at)&mask {
-			s.slots[at] = s.slots[i]
-			at = i
-		}
-	}
-	s.slots[at] = slot{}
-}
-
-func (s *Hash) grow(n int) {
-	old := s.slots
-	s.makeSlots(n)
-	mask := n - 1
-	for _, sl := range old {
-		if sl.row == 0 {
-			continue
-		}
-		i := s.home(sl.id, sl.tag)
-		for s.slots[i].row != 0 {
-			i = (i + 1) & mask
-		}
-		s.slots[i] = sl
-	}
+	s.index.remove(at)
 }
 
 // Reset implements Store.
 func (s *Hash) Reset(rows int) {
-	*s = Hash{ops: s.ops}
-	slots := minSlots
-	for 3*slots < 4*rows {
-		slots *= 2
-	}
-	s.makeSlots(slots)
+	*s = Hash{ops: s.ops, index: newIndex(rows)}
 }
 
 // Len implements Store.

@@ -209,7 +209,7 @@ func TestVersionedIsAModel(t *testing.T) {
 	}
 	s.Trim(now)
 	left := 0
-	s.each(func(l *versions) { left += 1 + len(l.older) })
+	s.each(func(l *versions) { left += 1 + s.kept(l) })
 	if left != rows || s.replaced.Len() > 0 {
 		t.Errorf("%d versions are left of %d rows once everything is trimmed, and %d are remembered", left, rows, s.replaced.Len())
 	}
@@ -234,13 +234,21 @@ func TestVersionedIsAModel(t *testing.T) {
 	}
 	left = 0
 	s.each(func(l *versions) {
-		if left++; len(l.older) > 0 || l.last.deleted {
-			t.Errorf("%v keeps %d older versions, deleted %v", l.key, len(l.older), l.last.deleted)
+		if left++; l.older != 0 || l.last.deleted {
+			t.Errorf("%v keeps %d older versions, deleted %v", l.key, s.kept(l), l.last.deleted)
 		}
 	})
 	if s.replaced.Len() > 0 || left != len(m) || s.Len() != len(m) {
 		t.Errorf("%d versions are remembered; there are %d and %d rows, want %d", s.replaced.Len(), left, s.Len(), len(m))
 	}
+}
+
+// kept is the number of a row's older versions.
+func (s *Versioned) kept(l *versions) (n int) {
+	for o := l.older; o != 0; o = s.older.at(o).before {
+		n++
+	}
+	return n
 }
 
 // What was trimmed before a reset says nothing of the rows that come after it, unless old versions are never kept.
@@ -278,8 +286,8 @@ func TestNewest(t *testing.T) {
 			}
 		}
 		s.each(func(l *versions) {
-			if len(l.older) > 0 {
-				t.Errorf("%v has %d older versions", l.key, len(l.older))
+			if l.older != 0 {
+				t.Errorf("%v has %d older versions", l.key, s.kept(l))
 			}
 		})
 		if rec, _ := s.Get(hot); string(rec.Value) != "100" || s.Newest(hot) != 100 || s.Len() != 1 {
@@ -391,7 +399,23 @@ func BenchmarkScan(b *testing.B) {
 }
 
 func BenchmarkUpdate(b *testing.B) {
-	s, value := NewHash(), make([]byte, 100)
+	b.Run("hash", func(b *testing.B) {
+		s := NewHash()
+		benchmarkUpdate(b, s, func(k txn.Key, value []byte, _ uint64) { s.Put(k, value, 1) })
+	})
+	b.Run("versioned", func(b *testing.B) {
+		s := NewVersioned()
+		benchmarkUpdate(b, s, func(k txn.Key, value []byte, version uint64) {
+			s.Put(k, Record{Value: value, Version: version, Writer: 1})
+			if version%1000 == 0 {
+				s.Trim(version - 10_000)
+			}
+		})
+	})
+}
+
+func benchmarkUpdate(b *testing.B, s Store, put func(k txn.Key, value []byte, version uint64)) {
+	value := make([]byte, 100)
 	keys := make([]txn.Key, 100_000)
 	for i := range keys {
 		keys[i] = txn.IntKey(1, uint64(i))
@@ -399,10 +423,10 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	b.ReportAllocs()
-	for b.Loop() {
+	for version := uint64(20_000); b.Loop(); version++ {
 		k := keys[r.IntN(len(keys))]
 		s.Get(k)
-		s.Put(k, value, 1)
+		put(k, value, version)
 	}
 }
 

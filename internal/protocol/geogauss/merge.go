@@ -186,13 +186,7 @@ func (m *merge) apply() {
 		}
 		txn.Own(m.owned)
 		m.applied += int64(len(m.owned))
-		for j := range m.owned {
-			if w := &m.owned[j]; w.Deleted {
-				m.r.store.Delete(w.Key, m.number, c.set.ID)
-			} else {
-				m.r.store.Put(w.Key, store.Record{Value: w.Value, Version: m.number, Writer: c.set.ID})
-			}
-		}
+		m.r.store.Install(m.owned, m.number, c.set.ID)
 		clear(m.owned)
 	}
 }

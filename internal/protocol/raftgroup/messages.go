@@ -158,21 +158,25 @@ func ReadShards(r *codec.Reader) []int {
 // Found are the rows of a range, in its order. A row whose range is the row alone has no key.
 type Found []txn.Row
 
-// Find returns the rows of a range, single ones in the room that is given.
-func Find(rows store.Reader, r *txn.Range, room *Found) (found Found) {
-	if r.Point() {
-		rec, there := rows.Get(r.From)
-		if !there {
-			return nil
+// Find returns the rows of n ranges as they were at a version, single ones in one piece of memory.
+func Find(s *store.Versioned, at uint64, n int, of func(i int) *txn.Range) []Found {
+	s.Warm(n, func(i int) txn.Key { return of(i).From })
+	rows, found := s.At(at), make([]Found, n)
+	room := make(Found, 0, n)
+	for i := range found {
+		r := of(i)
+		if r.Point() {
+			if rec, there := rows.Get(r.From); there {
+				room = append(room, txn.Row{Value: rec.Value})
+				found[i] = room[len(room)-1 : len(room) : len(room)]
+			}
+			continue
 		}
-		n := len(*room)
-		*room = append(*room, txn.Row{Value: rec.Value})
-		return (*room)[n : n+1 : n+1]
+		rows.Scan(*r, func(k txn.Key, rec store.Record) bool {
+			found[i] = append(found[i], txn.Row{Key: k, Value: rec.Value})
+			return true
+		})
 	}
-	rows.Scan(*r, func(k txn.Key, rec store.Record) bool {
-		found = append(found, txn.Row{Key: k, Value: rec.Value})
-		return true
-	})
 	return found
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
-	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -284,13 +283,7 @@ func (g *group) finish(x *delivery) {
 	if x.verdict == Commit {
 		g.last = max(g.last, x.timestamp)
 		g.r.clock.See(x.timestamp)
-		for i := range x.Writes {
-			if w := &x.Writes[i]; w.Deleted {
-				g.r.store.Delete(w.Key, x.timestamp, x.ID)
-			} else {
-				g.r.store.Put(w.Key, store.Record{Value: w.Value, Version: x.timestamp, Writer: x.ID})
-			}
-		}
+		g.r.store.Install(x.Writes, x.timestamp, x.ID)
 	}
 	g.ended.Finish(x.name, ending{x.verdict, x.timestamp})
 	g.report(x)

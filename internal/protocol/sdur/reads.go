@@ -34,24 +34,19 @@ func (g *group) read(from geo.NodeID, m *Read) {
 // answerRead answers unless this member does not have the state yet.
 func (g *group) answerRead(q *waitingRead) bool {
 	a := &Rows{Group: g.Shard, Number: q.Number, Round: q.Round, Snapshot: q.Snapshot}
-	var rows store.Reader = g.r.store
+	at := q.Snapshot.At
 	switch {
 	case q.View == Newest:
-		a.Snapshot = Snapshot{g.completed, g.last}
+		at, a.Snapshot = store.Newest, Snapshot{g.completed, g.last}
 	case g.r.mistake == newestCut && q.View == Cut:
+		at = store.Newest
 	case q.Snapshot.At < g.oldest:
 		a.TooOld = true
 	case q.View == Same && g.completed < q.Snapshot.Count, q.View == Cut && g.closed() < q.Snapshot.At:
 		return false
-	default:
-		rows = g.r.store.At(q.Snapshot.At)
 	}
 	if !a.TooOld {
-		a.Found = make([]raftgroup.Found, len(q.Ranges))
-		single := make(raftgroup.Found, 0, len(q.Ranges))
-		for i := range q.Ranges {
-			a.Found[i] = raftgroup.Find(rows, &q.Ranges[i], &single)
-		}
+		a.Found = raftgroup.Find(g.r.store, at, len(q.Ranges), func(i int) *txn.Range { return &q.Ranges[i] })
 	}
 	g.r.send(q.from, a)
 	return true

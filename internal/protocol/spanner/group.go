@@ -4,7 +4,6 @@ import (
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
-	"github.com/geobench/geobench/internal/store"
 )
 
 // group is this node's member of a Raft group, which keeps one shard.
@@ -123,12 +122,6 @@ func (g *group) applyPrevent(n raftgroup.Name) {
 // write makes a transaction's writes.
 func (g *group) write(e *effect, timestamp uint64) {
 	g.saw(timestamp)
-	for i := range e.writes {
-		if w := &e.writes[i]; w.Deleted {
-			g.r.store.Delete(w.Key, timestamp, e.id)
-		} else {
-			g.r.store.Put(w.Key, store.Record{Value: w.Value, Version: timestamp, Writer: e.id})
-		}
-	}
+	g.r.store.Install(e.writes, timestamp, e.id)
 	g.r.trim()
 }

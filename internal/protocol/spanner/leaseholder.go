@@ -7,6 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -271,11 +272,9 @@ func (g *group) log(h *holder, kind uint8, e *effect) {
 // rows returns what a transaction has asked for. A scan that has found as many rows as it may has no use for locks on
 // those behind.
 func (g *group) rows(h *holder, m *Read) []raftgroup.Found {
-	found := make([]raftgroup.Found, len(m.Wants))
-	single := make(raftgroup.Found, 0, len(m.Wants))
+	found := raftgroup.Find(g.r.store, store.Newest, len(m.Wants), func(i int) *txn.Range { return &m.Wants[i].Range })
 	for i := range m.Wants {
 		w := &m.Wants[i].Range
-		found[i] = raftgroup.Find(g.r.store, w, &single)
 		n := len(found[i])
 		if w.Limit == 0 || n < w.Limit {
 			continue

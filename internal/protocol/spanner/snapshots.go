@@ -59,12 +59,7 @@ func (g *group) answerSnapshot(q *snapshotRead) bool {
 	case q.At > g.closed && g.r.mistake != earlySnapshot:
 		return false
 	default:
-		rows := g.r.store.At(q.At)
-		a.Found = make([]raftgroup.Found, len(q.Ranges))
-		single := make(raftgroup.Found, 0, len(q.Ranges))
-		for i := range q.Ranges {
-			a.Found[i] = raftgroup.Find(rows, &q.Ranges[i], &single)
-		}
+		a.Found = raftgroup.Find(g.r.store, q.At, len(q.Ranges), func(i int) *txn.Range { return &q.Ranges[i] })
 	}
 	g.r.send(q.from, a)
 	return true

@@ -6,7 +6,6 @@ import (
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
-	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -168,12 +167,5 @@ func (r *Replica) applyEntry(c *copyOf, e *Entry) {
 // install makes a transaction's writes the newest versions of their rows.
 func (r *Replica) install(writes []txn.WriteEntry, id txn.ID) {
 	r.version++
-	for i := range writes {
-		w := &writes[i]
-		if w.Deleted {
-			r.store.Delete(w.Key, r.version, id)
-		} else {
-			r.store.Put(w.Key, store.Record{Value: w.Value, Version: r.version, Writer: id})
-		}
-	}
+	r.store.Install(writes, r.version, id)
 }
