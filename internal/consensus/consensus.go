@@ -9,6 +9,11 @@
 // once per heartbeat. A member that has a live leader ignores pre-votes, as Raft's leader stickiness asks (thesis,
 // section 4.2.3).
 //
+// Timeouts that are shorter than two round trips elect nobody, and what a round trip is nobody knows beforehand: a link that
+// has lost packets may hold back everything for some hundred milliseconds. So a member's timeout doubles whenever it
+// campaigns again without having heard of a leader in between, up to some seconds, and is halved again while the leader's
+// signs of life come in time (Dwork, Lynch and Stockmeyer 1988, section 4, find the unknown bound like that).
+//
 // Storage. The log lives in memory and is cut behind the applied entries. A member that has fallen too far behind gets
 // the owner's snapshot: what Apply made of the entries so far. It is made when it is needed, and not before.
 //
@@ -46,6 +51,10 @@ const (
 	DefaultKeep      = 10_000
 )
 
+// enoughElection is the silence beyond which timeouts do not grow. Connections that have lost a packet twice in a row speak
+// again after 0.6 s.
+const enoughElection = 2 * time.Second
+
 // Config describes a member.
 type Config struct {
 	Self geo.NodeID
@@ -58,8 +67,9 @@ type Config struct {
 	TimerKind uint8
 	// Heartbeat is the interval of the leader's heartbeats; 0 means DefaultHeartbeat.
 	Heartbeat time.Duration
-	// Election is the shortest silence of a leader after which a member campaigns; the longest is twice that. It must
-	// exceed Heartbeat plus a round trip. 0 means DefaultElection.
+	// Election is the shortest silence of a leader after which a member campaigns; the longest is twice that. It should
+	// exceed Heartbeat plus two round trips: while it does not, elections fail until timeouts have grown, see the package's
+	// comment. 0 means DefaultElection.
 	Election time.Duration
 	// Lease is how long after its sending a heartbeat that a majority has acknowledged keeps other members from being
 	// elected, by the leader's clock: Election less what clocks may differ by meanwhile. 0 means that there are no
@@ -93,7 +103,10 @@ type Group struct {
 	compacted uint64        // applied when the storage was cut last
 	uncut     int           // bytes applied since then
 	heard     time.Duration // when the leader was last heard of
+	gap       time.Duration // the longest silence of the leader that was broken since the election timer was set
 	promised  bool          // a leader has been heard of, so that heard keeps this member from voting
+	fruitless bool          // this member has campaigned and heard of no leader since
+	doublings uint          // of election timeouts
 	beating   bool          // a heartbeat timer is set
 	draining  bool
 	applying  bool
@@ -284,7 +297,8 @@ func (g *Group) Receive(from geo.NodeID, m *Message) {
 	switch msg.GetType() {
 	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
 		if msg.GetTerm() >= g.term {
-			g.heard, g.promised = now, true
+			g.gap = max(g.gap, now-g.heard)
+			g.heard, g.promised, g.fruitless = now, true, false
 		}
 	case raftpb.MsgPreVote:
 		if g.leading || (g.hasLeader && now-g.heard < g.c.Election) || g.bound(now) {
@@ -355,12 +369,19 @@ func (g *Group) Fire(t protocol.Timer) {
 		}
 	case electionTimer:
 		silence := g.c.Env.Now() - g.heard
-		switch timeout := g.electionTimeout(); {
+		switch {
 		case g.leading:
-			g.awaitLeader(timeout)
-		case silence < g.c.Election:
-			g.awaitLeader(timeout - silence)
+			g.shorten()
+			g.awaitLeader(g.electionTimeout())
+		case silence < g.silence():
+			g.shorten()
+			g.awaitLeader(g.electionTimeout() - silence)
 		default:
+			if g.fruitless && g.silence() < enoughElection {
+				g.doublings++
+			}
+			timeout := g.electionTimeout()
+			g.fruitless = true
 			g.campaign()
 			g.awaitLeader(timeout)
 		}
@@ -373,8 +394,19 @@ func (g *Group) campaign() {
 	_ = g.node.Campaign()
 }
 
+// silence is the shortest silence of a leader after which this member campaigns now.
+func (g *Group) silence() time.Duration { return g.c.Election << g.doublings }
+
+// shorten halves the timeout where one half as long would have been long enough lately, with a quarter to spare.
+func (g *Group) shorten() {
+	if g.doublings > 0 && g.gap+g.gap/4 < g.silence()/2 {
+		g.doublings--
+	}
+	g.gap = 0
+}
+
 func (g *Group) electionTimeout() time.Duration {
-	return g.c.Election + time.Duration(g.c.Env.Rand().Int64N(int64(g.c.Election)))
+	return (g.c.Election + time.Duration(g.c.Env.Rand().Int64N(int64(g.c.Election)))) << g.doublings
 }
 
 func (g *Group) awaitLeader(d time.Duration) {
@@ -475,7 +507,7 @@ func (g *Group) lead(leader geo.NodeID, term uint64) {
 	}
 	g.leader, g.hasLeader, g.term = leader, true, term
 	g.leading = leader == g.c.Self
-	g.heard = g.c.Env.Now()
+	g.heard, g.fruitless = g.c.Env.Now(), false
 	if g.leading && g.node != nil {
 		for i := range g.acknowledged {
 			g.acknowledged[i] = never

@@ -198,6 +198,57 @@ func TestPartition(t *testing.T) {
 	}
 }
 
+// TestLateAnswers elects a leader in a network that is slower than the election timeout says: two round trips, which an
+// election takes, are longer than the longest one. Links that lose packets are like that for a while.
+func TestLateAnswers(t *testing.T) {
+	for seed := range uint64(20) {
+		c := newClusterWith(5, seed, consensus.Config{Heartbeat: 5 * time.Millisecond, Election: 15 * time.Millisecond})
+		var agreed time.Duration
+		for c.wait(100 * time.Millisecond); agreed == 0 && c.Now() < 10*time.Second; c.wait(100 * time.Millisecond) {
+			if l := c.leader(); l >= 0 {
+				c.propose(l)
+			}
+			if len(c.members[4].log) > 0 {
+				agreed = c.Now()
+			}
+		}
+		if agreed == 0 {
+			t.Fatalf("seed %d: no entry is committed in 10 s", seed)
+		}
+	}
+}
+
+// TestTimeoutsAreThoseOfTheConfiguration lets elections fail, and finds failover as short as before once one has succeeded.
+func TestTimeoutsAreThoseOfTheConfiguration(t *testing.T) {
+	for seed := range uint64(20) {
+		c := newClusterWith(5, seed, consensus.Config{Heartbeat: 180 * time.Millisecond, Election: 300 * time.Millisecond})
+		c.wait(time.Second)
+		// For a while nobody reaches anybody. Then there is a leader again, and a while later failover takes what it took before.
+		for n := range geo.Region(5) {
+			for m := range n {
+				c.Cut(m, n)
+			}
+		}
+		c.wait(5 * time.Second)
+		for n := range geo.Region(5) {
+			for m := range n {
+				c.Heal(m, n)
+			}
+		}
+		c.wait(20 * time.Second)
+		leader := c.leader()
+		if leader < 0 {
+			t.Fatalf("seed %d: nobody leads", seed)
+		}
+		c.Crash(geo.NodeID(leader))
+		// The longest timeout, twice where votes are split, and an election.
+		c.wait(2*600*time.Millisecond + 100*time.Millisecond)
+		if c.leader() < 0 {
+			t.Errorf("seed %d: nobody leads after the leader's loss", seed)
+		}
+	}
+}
+
 // A member that was cut off must not depose the leader when it comes back: it has asked for pre-votes only.
 func TestReturningMemberDoesNotDisturb(t *testing.T) {
 	for seed := range uint64(10) {

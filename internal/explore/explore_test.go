@@ -166,6 +166,15 @@ func worldOf(t *testing.T, c Config) *world {
 	return w
 }
 
+// A group finds a leader soon in a network whose lost packets hold up more than its election timeout: in this world it is a
+// tenth of that. With timeouts that did not grow it took four minutes.
+func TestElectionsEnd(t *testing.T) {
+	e, _ := engines.Lookup("geogauss")
+	if r := Run(Config{Engine: e, Seed: 1123, Hostile: true}); !r.Passed() || r.Virtual > 20*time.Second {
+		t.Errorf("it took %v: %v", r.Virtual, r)
+	}
+}
+
 // Topologies and parameters that an engine refuses are drawn again, from the seed alone; what others take stays as it is. An
 // engine that refuses everything fails the seed.
 func TestRefusedTopologies(t *testing.T) {
