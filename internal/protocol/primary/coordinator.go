@@ -19,6 +19,7 @@ type coordinator struct {
 	reads             string
 	perStatement      bool // the writer is asked before each statement
 	whole             bool // transactions that write are forwarded as procedures
+	single            bool // the region's instance coordinates all of its transactions
 	barrierRoundTrips int
 	begins            int // round trips before the first statement
 	patience          time.Duration
@@ -67,6 +68,7 @@ func (c *coordinator) init(r *Replica) {
 	c.r, c.open, c.relays = r, map[uint64]*transaction{}, sessions{}
 	c.reads, c.perStatement = p.Word("reads"), p.Word("barrier") == barrierStatement
 	c.whole = p.Word("forward") == forwardProcedures
+	c.single = c.reads == readsSession || p.Word("readers") == readersInstance
 	c.barrierRoundTrips, c.begins = int(p.Int("barrierRoundTrips")), int(p.Int("overhead"))-1
 	c.patience = p.Duration("reconnect") + r.topology.LongestRTT()
 }
@@ -104,12 +106,13 @@ func (c *coordinator) take(t *txn.Transaction, origin *raftgroup.Name) {
 	}
 }
 
-// elsewhere reports whether the sessions of this node's clients are at another node of the region.
+// elsewhere reports whether the transactions of this node's clients are for another node of the region, that with its
+// sessions, or with its readers.
 func (c *coordinator) elsewhere() bool {
-	return c.reads == readsSession && c.r.topology.RegionOf(c.r.log.writer) != c.r.region && c.r.self != instance(c.r.topology, c.r.region)
+	return c.single && c.r.topology.RegionOf(c.r.log.writer) != c.r.region && c.r.self != instance(c.r.topology, c.r.region)
 }
 
-// relay sends a transaction to the node that has the region's sessions.
+// relay sends a transaction to the region's instance.
 func (c *coordinator) relay(x *transaction) {
 	c.relayedAway++
 	c.send(x, instance(c.r.topology, c.r.region), &Relay{Number: x.number, Oldest: c.oldest(), Transaction: x.Transaction})
@@ -323,7 +326,7 @@ func (c *coordinator) resend(x *transaction) {
 }
 
 // moved sends everything without an answer to the next writer, whose log begins behind an entry. What was at a writer in
-// this region goes to the node that has the region's sessions from now on: none of it is in the log, or the answer had
+// this region goes to its instance from now on, if that coordinates all: none of it is in the log, or the answer had
 // come before. After an unplanned failover it may be, and nobody knows.
 func (c *coordinator) moved(base uint64, planned bool) {
 	c.seen = min(c.seen, base) // what is lost does not come

@@ -22,7 +22,7 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) t
 		return d + hop
 	}
 	reads, rows := p.Word("reads"), len(homes)
-	if reads == readsSession {
+	if reads == readsSession || p.Word("readers") == readersInstance {
 		d += hop
 	}
 	if p.Word("forward") == forwardProcedures {

@@ -21,7 +21,8 @@
 // Failover (failover.go). The writer moves to the next region when the operator says so: with nothing lost, or at once.
 //
 // Partitions. Aurora has none: one instance writes, and one in each region reads. Here all nodes hold all rows; those of
-// the writer's region are the storage that a commit waits for, and those of other regions are reader instances.
+// the writer's region are the storage that a commit waits for, and those of other regions are reader instances, or one
+// is (parameter readers).
 package primary
 
 import (
@@ -44,6 +45,9 @@ const (
 
 	barrierTransaction = "Transaction"
 	barrierStatement   = "Statement"
+
+	readersAll      = "All"
+	readersInstance = "Instance"
 
 	forwardStatements = "Statements"
 	forwardProcedures = "Procedures"
@@ -104,6 +108,11 @@ var Engine = &protocol.Engine{
 			Name: "failoverAt", Default: "1s", Min: time.Millisecond, Max: 24 * time.Hour,
 			Doc: "When the operator does that, after the first transaction that has written.",
 		},
+		{
+			Name: "readers", Default: readersAll, OneOf: []string{readersAll, readersInstance},
+			Doc: "Which nodes of a region that does not write have clients: all of them; or the first one alone, its instance, to which " +
+				"the others send their transactions, as an Aurora database has one instance in a region, and storage.",
+		},
 	},
 	Roles:         []string{RoleWriter},
 	CheckTopology: checkTopology,
@@ -163,7 +172,8 @@ func successor(t *geo.Topology, p protocol.Params) geo.Region {
 	return geo.Region((int(p.Int("primary")) + 1) % len(t.Regions))
 }
 
-// instance is the node of a region that writes, if the region does, and that has the region's sessions.
+// instance is the node of a region that writes, if the region does, and that has the region's sessions and readers if a
+// single node has them.
 func instance(t *geo.Topology, r geo.Region) geo.NodeID { return t.Node(r, 0, 0) }
 
 // Timer kinds.

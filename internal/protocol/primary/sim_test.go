@@ -20,6 +20,8 @@ var (
 	// measured is Aurora with reads: Global, as the paper measures it.
 	measured = map[string]string{"barrier": "Statement", "barrierRoundTrips": "2"}
 	managed  = map[string]string{"failover": "Managed", "failoverAt": "500ms"}
+	// instances are what an Aurora database has: one in each region, and the other nodes are its storage.
+	instances = map[string]string{"reads": "Eventual", "readers": "Instance"}
 )
 
 // each runs a test for sets of parameters.
@@ -64,7 +66,7 @@ func TestLaw(t *testing.T) {
 
 // Of three nodes in each region, one is the writer, or has the region's sessions. The law is the mean over them.
 func TestLawOfStorage(t *testing.T) {
-	for name, given := range map[string]map[string]string{"global": nil, "session": session, "procedures": procedures} {
+	for name, given := range map[string]map[string]string{"global": nil, "session": session, "procedures": procedures, "instances": instances} {
 		t.Run(name, func(t *testing.T) {
 			topology := simtest.Topology(1, 3, [][]float64{{0, 5, 10}, {5, 0, 7}, {10, 7, 0}})
 			p := protocoltest.Params(t, primary.Engine, given)
@@ -92,7 +94,7 @@ func TestLawOfStorage(t *testing.T) {
 // Edges of the parameters and of the topology.
 func TestShapes(t *testing.T) {
 	protocoltest.Shapes(t, primary.Engine, []map[string]string{
-		nil, {"reads": "Eventual"}, session, procedures, measured, {"shipping": "0s", "reconnect": "50ms", "overhead": "1"},
+		nil, {"reads": "Eventual"}, session, procedures, measured, instances, {"shipping": "0s", "reconnect": "50ms", "overhead": "1"},
 	})
 }
 
