@@ -15,8 +15,8 @@ import (
 // failover moves the writer to the next region, once, when the operator says so.
 //
 // Managed. The writer takes no more requests, waits until its log is committed, and sends it to all nodes, followed by
-// the news that the next region's instance writes from there on (Takeover). Links keep their order, so that whoever hears
-// of it has the whole log. Requests that the old writer has dropped are sent again to the new one.
+// the news that the next region's instance writes from there on (Takeover). Links keep their order, and the news takes
+// the way of the log, so that whoever hears of it has the whole log. Requests that the old writer has dropped are sent again to the new one.
 //
 // Unplanned. The next region's instance says that it writes from its own last entry on. A node that is ahead of that has
 // committed transactions which are lost, counts them, and asks for a copy of the new writer's rows; one that is behind
@@ -86,10 +86,26 @@ func (f *failover) advance() {
 	f.announce(&Takeover{Term: f.r.log.term + 1, Writer: f.next, Base: base, Planned: true})
 }
 
-// announce tells everybody of a new writer.
+// announce tells everybody of a new writer. Where the storage ships the log, it passes on what is to follow the log.
 func (f *failover) announce(m *Takeover) {
 	f.failovers++
-	f.r.others(func(n geo.NodeID) { f.r.env.Send(n, m) })
+	follows := m.Planned && f.r.writer.shipper != f.r.self
+	f.r.others(func(n geo.NodeID) {
+		if !follows || f.r.topology.RegionOf(n) == f.r.region {
+			f.r.env.Send(n, m)
+		}
+	})
+	f.adopt(m)
+}
+
+// told takes the news of another writer.
+func (f *failover) told(from geo.NodeID, m *Takeover) {
+	if l := &f.r.log; m.Planned && m.Term > l.term {
+		if from == l.writer && f.r.shipper(from) == f.r.self {
+			f.r.distribute(m)
+		}
+		f.r.passOn(from, m)
+	}
 	f.adopt(m)
 }
 
@@ -100,6 +116,7 @@ func (f *failover) adopt(m *Takeover) {
 		return
 	}
 	l.term, l.writer, l.tail = m.Term, m.Writer, nil
+	l.outbox, l.posted = nil, m.Base
 	f.leaving = false
 	if !m.Planned && l.applied != m.Base {
 		f.lost += max(0, int64(l.applied)-int64(m.Base))

@@ -64,9 +64,13 @@ func TestLevels(t *testing.T) {
 }
 
 // failingOver runs transfers on three regions, of which the first is cut off for a while, and fails over to the second.
-func failingOver(t *testing.T, engine *protocol.Engine, kind string) (lost int64) {
+// A region has one node, or three where the storage ships the log.
+func failingOver(t *testing.T, engine *protocol.Engine, kind, shippedBy string) (lost int64) {
 	topology := simtest.ThreeRegions(1)
-	p := protocoltest.Params(t, engine, map[string]string{"failover": kind, "failoverAt": "1s"})
+	if shippedBy == "Storage" {
+		topology = simtest.ThreeRegions(3)
+	}
+	p := protocoltest.Params(t, engine, map[string]string{"failover": kind, "failoverAt": "1s", "shippedBy": shippedBy})
 	s := sim.New(sim.Config{Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, Params: p, Costs: sim.DefaultCosts})
 	layout := engine.Layout(topology, p)
 	simtest.FillLayout(layout, 300, 100, s.Store)
@@ -78,8 +82,9 @@ func failingOver(t *testing.T, engine *protocol.Engine, kind string) (lost int64
 	s.Run(time.Minute)
 	protocoltest.CheckCopies(t, s, layout, 300*100)
 	count := func(name string) int64 { return protocoltest.Counter(s, topology, name) }
-	if count("failovers") != 1 || !slices.Contains(s.Roles(1), primary.RoleWriter) {
-		t.Errorf("%d failovers, and the roles of the next region's node are %v", count("failovers"), s.Roles(1))
+	next := topology.Node(1, 0, 0)
+	if count("failovers") != 1 || !slices.Contains(s.Roles(next), primary.RoleWriter) {
+		t.Errorf("%d failovers, and the roles of the next region's node are %v", count("failovers"), s.Roles(next))
 	}
 	if s.Pending() != 0 {
 		t.Errorf("%d are pending", s.Pending())
@@ -90,16 +95,19 @@ func failingOver(t *testing.T, engine *protocol.Engine, kind string) (lost int64
 // A managed failover waits for a cut link and loses nothing. An unplanned one goes on without the writer's region, and
 // says how many of its transactions are lost. The copies are equal in the end either way.
 func TestFailover(t *testing.T) {
-	if lost := failingOver(t, primary.Engine, "Managed"); lost != 0 {
-		t.Errorf("the managed failover has lost %d", lost)
-	}
-	lost := failingOver(t, primary.Engine, "Unplanned")
-	if lost == 0 {
-		t.Error("the unplanned failover has lost nothing, and shows nothing")
+	lost := int64(0)
+	for _, shippedBy := range []string{"Storage", "Writer"} {
+		if lost := failingOver(t, primary.Engine, "Managed", shippedBy); lost != 0 {
+			t.Errorf("the managed failover has lost %d, shipped by %s", lost, shippedBy)
+		}
+		lost = failingOver(t, primary.Engine, "Unplanned", shippedBy)
+		if lost == 0 {
+			t.Errorf("the unplanned failover has lost nothing, and shows nothing, shipped by %s", shippedBy)
+		}
 	}
 	t.Logf("the unplanned failover has lost %d", lost)
 	engine, pieces := primary.SmallCopies(1000)
-	if again := failingOver(t, engine, "Unplanned"); again != lost || *pieces < 5 {
+	if again := failingOver(t, engine, "Unplanned", "Writer"); again != lost || *pieces < 5 {
 		t.Errorf("with copies in %d pieces, the failover has lost %d, want %d", *pieces, again, lost)
 	}
 }

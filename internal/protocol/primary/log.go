@@ -20,6 +20,9 @@ type log struct {
 	applied uint64
 	// tail are the entries behind, at nodes of the writer's region, which are told later that they are committed.
 	tail []Entry
+	// outbox is what this node is still to ship to the other regions, behind the entry posted: see Replica.shipper.
+	outbox []Entry
+	posted uint64
 	// endings are the transactions in the log, so that the next writer knows them.
 	endings raftgroup.Endings[txn.Outcome]
 
@@ -34,6 +37,8 @@ func (l *log) init(r *Replica) {
 // receive takes entries from the writer. Links keep their order, so each is the next one, unless the node's copy was
 // restored from a later state.
 func (l *log) receive(from geo.NodeID, m *Append) {
+	l.collect(from, m)
+	l.r.passOn(from, m)
 	last := l.applied + uint64(len(l.tail))
 	switch {
 	case m.First > last+1:
@@ -42,7 +47,7 @@ func (l *log) receive(from geo.NodeID, m *Append) {
 		l.tail = append(l.tail, m.Entries[last+1-m.First:]...)
 		last = l.applied + uint64(len(l.tail))
 	}
-	if l.r.topology.RegionOf(from) == l.r.region && len(m.Entries) > 0 {
+	if l.r.topology.RegionOf(l.writer) == l.r.region && len(m.Entries) > 0 {
 		l.r.env.Send(from, &Ack{Term: l.term, Last: last})
 	}
 	if m.Committed <= l.applied {
@@ -60,6 +65,27 @@ func (l *log) receive(from geo.NodeID, m *Append) {
 	l.tail = l.tail[n:]
 	l.r.failover.arm()
 	l.r.coordinator.progress()
+}
+
+// collect keeps what the writer sends until it says that it is to be shipped: up to what it tells to be committed without
+// sending more. A term's entries all come here, in their order, whatever the rows were restored from.
+func (l *log) collect(from geo.NodeID, m *Append) {
+	if from != l.writer || l.r.shipper(from) != l.r.self {
+		return
+	}
+	if last := l.posted + uint64(len(l.outbox)); m.First+uint64(len(m.Entries)) > last+1 {
+		l.outbox = append(l.outbox, m.Entries[last+1-m.First:]...)
+	}
+	if len(m.Entries) == 0 && m.Committed > l.posted {
+		n := m.Committed - l.posted
+		l.ship(l.posted+1, l.outbox[:n:n])
+		l.outbox, l.posted = l.outbox[n:], m.Committed
+	}
+}
+
+// ship sends committed entries to the other regions.
+func (l *log) ship(first uint64, entries []Entry) {
+	l.r.distribute(&Append{Term: l.term, First: first, Committed: first + uint64(len(entries)) - 1, Entries: entries})
 }
 
 // apply makes an entry's changes.

@@ -5,8 +5,8 @@
 //
 // The writer (writer.go) is one node of the primary region. It orders all transactions that write, and puts what they have
 // written into a log. A transaction is committed once a majority of the nodes of the writer's region, its storage, has
-// its entry. Then the log is shipped to all other nodes, each of which holds all rows and applies the entries in their
-// order (log.go): at any time a copy is a state that the database was in.
+// its entry. Then the log is shipped to all other nodes, by the writer or from the storage, each of which holds all rows
+// and applies the entries in their order (log.go): at any time a copy is a state that the database was in.
 //
 // Coordinators (coordinator.go). What only reads is answered from the copy in the client's region, once that is as fresh
 // as the parameter reads asks for. What writes reads there too, and is forwarded statement by statement: each write is a
@@ -48,6 +48,9 @@ const (
 
 	readersAll      = "All"
 	readersInstance = "Instance"
+
+	shippedByWriter  = "Writer"
+	shippedByStorage = "Storage"
 
 	forwardStatements = "Statements"
 	forwardProcedures = "Procedures"
@@ -113,6 +116,12 @@ var Engine = &protocol.Engine{
 			Doc: "Which nodes of a region that does not write have clients: all of them; or the first one alone, its instance, to which " +
 				"the others send their transactions, as an Aurora database has one instance in a region, and storage.",
 		},
+		{
+			Name: "shippedBy", Default: shippedByWriter, OneOf: []string{shippedByWriter, shippedByStorage},
+			Doc: "Who sends the log to the other regions: the writer; or the storage, as an Aurora global database does, so that the writer's " +
+				"work does not grow with their number: the region's second node sends it to the first of each region, which passes it on. " +
+				"Where a region has one node it is the writer.",
+		},
 	},
 	Roles:         []string{RoleWriter},
 	CheckTopology: checkTopology,
@@ -175,6 +184,34 @@ func successor(t *geo.Topology, p protocol.Params) geo.Region {
 // instance is the node of a region that writes, if the region does, and that has the region's sessions and readers if a
 // single node has them.
 func instance(t *geo.Topology, r geo.Region) geo.NodeID { return t.Node(r, 0, 0) }
+
+// shipper is the node that ships the log of a writer.
+func (r *Replica) shipper(writer geo.NodeID) geo.NodeID {
+	if t := r.topology; r.params.Word("shippedBy") == shippedByStorage && t.Partitions*t.Replicas > 1 {
+		return writer + 1 // the writer is the first node of its region
+	}
+	return writer
+}
+
+// distribute sends all nodes of the other regions a message, as their shipper. That of the storage sends it to a node of
+// each region, which passes it on.
+func (r *Replica) distribute(m protocol.Message) {
+	once := r.shipper(r.log.writer) != r.log.writer
+	for _, n := range r.writer.remote {
+		if !once || n == instance(r.topology, r.topology.RegionOf(n)) {
+			r.env.Send(n, m)
+		}
+	}
+}
+
+// passOn sends the other nodes of the region what its instance has from the shipper of another one.
+func (r *Replica) passOn(from geo.NodeID, m protocol.Message) {
+	if r.topology.RegionOf(from) != r.region && r.shipper(r.log.writer) == from && from != r.log.writer {
+		for _, n := range r.writer.storage {
+			r.env.Send(n, m)
+		}
+	}
+}
 
 // Timer kinds.
 const (
@@ -253,7 +290,7 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 			r.writer.acknowledged(from, m.Last)
 		}
 	case *Takeover:
-		r.failover.adopt(m)
+		r.failover.told(from, m)
 	case *Behind:
 		r.failover.atTerm(from, m, m.Term, func() { r.failover.behind(from) })
 	case *Copy:
@@ -293,7 +330,7 @@ func (r *Replica) Roles() []string {
 // Pending implements protocol.Replica: own transactions without an answer, and what is to be shipped, or to be applied
 // once the rest has come.
 func (r *Replica) Pending() int {
-	return len(r.coordinator.open) + r.writer.pending() + r.failover.pending()
+	return len(r.coordinator.open) + r.writer.pending() + r.failover.pending() + len(r.log.outbox)
 }
 
 // Counters implements protocol.Replica.

@@ -21,7 +21,7 @@ var (
 	measured = map[string]string{"barrier": "Statement", "barrierRoundTrips": "2"}
 	managed  = map[string]string{"failover": "Managed", "failoverAt": "500ms"}
 	// instances are what an Aurora database has: one in each region, and the other nodes are its storage.
-	instances = map[string]string{"reads": "Eventual", "readers": "Instance"}
+	instances = map[string]string{"reads": "Eventual", "readers": "Instance", "shippedBy": "Storage"}
 )
 
 // each runs a test for sets of parameters.

@@ -15,6 +15,7 @@ import (
 type writer struct {
 	r       *Replica
 	every   time.Duration // how long entries are collected for the other regions
+	shipper geo.NodeID    // who sends entries to the other regions while this node writes
 	storage []geo.NodeID  // the other nodes of the region
 	remote  []geo.NodeID  // those of the other regions
 
@@ -56,6 +57,7 @@ func (w *writer) init(r *Replica) {
 		}
 	})
 	w.acks = make([]uint64, len(w.storage))
+	w.shipper = r.shipper(r.self)
 }
 
 // begin makes the node the writer, behind the log that it has.
@@ -255,20 +257,22 @@ func (w *writer) advance(to uint64) {
 	w.r.failover.advance()
 }
 
-// ship sends what is committed to the other regions, and tells the storage.
+// ship sends what is committed to the other regions, or has the storage do so, and tells the storage.
 func (w *writer) ship() {
 	if !w.r.writes() {
 		return
 	}
+	tell := w.committed > w.told
 	if w.committed > w.shipped {
-		m := &Append{Term: w.r.log.term, First: w.shipped + 1, Committed: w.committed, Entries: w.between(w.shipped, w.committed)}
-		for _, n := range w.remote {
-			w.r.env.Send(n, m)
+		if w.shipper == w.r.self {
+			w.r.log.ship(w.shipped+1, w.between(w.shipped, w.committed))
+		} else {
+			tell = true
 		}
 		w.log = w.log[w.committed-w.shipped:]
 		w.shipped = w.committed
 	}
-	if w.committed > w.told {
+	if tell {
 		m := &Append{Term: w.r.log.term, First: w.sent + 1, Committed: w.committed}
 		for _, n := range w.storage {
 			w.r.env.Send(n, m)
