@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/catalog"
-	"github.com/geobench/geobench/internal/target/postgres"
+	"github.com/geobench/geobench/internal/target/sqltarget"
 )
 
 // Plan plans a run on a GeoDatabase with spec.external. Both have been checked.
@@ -44,21 +44,21 @@ func Play(ctx context.Context, p *plan.Plan, secrets string, report local.Report
 	return local.On(ctx, p, db, report)
 }
 
-// open opens the only kind of database that catalog has.
-func open(ctx context.Context, p *plan.Plan, secrets string) (*postgres.Database, error) {
+// open opens a database that catalog has.
+func open(ctx context.Context, p *plan.Plan, secrets string) (sqltarget.Database, error) {
 	x := p.Database.Spec.External
-	s := postgres.Server{Database: x.Database}
-	if err := readSecret(&s, secrets, x.SecretRef); err != nil {
+	s := sqltarget.Server{Database: x.Database}
+	if err := readSecret(&s, p.Engine.Name, secrets, x.SecretRef); err != nil {
 		return nil, err
 	}
 	for _, region := range p.Topology.Regions {
 		for _, e := range x.Endpoints {
 			if e.Region == region {
-				s.Endpoints = append(s.Endpoints, postgres.Endpoint{Region: region, Address: e.Address})
+				s.Endpoints = append(s.Endpoints, sqltarget.Endpoint{Region: region, Address: e.Address})
 			}
 		}
 	}
-	return postgres.Open(ctx, &p.Topology, s, postgres.OptionsOf(p.Params))
+	return catalog.Targets{}.Open(ctx, p.Engine.Name, &p.Topology, s, p.Params)
 }
 
 // problems names the GeoDatabase that has a field wrong.
@@ -72,16 +72,17 @@ func problems(database string, err error) error {
 
 // readSecret reads the keys of a Secret from files, as Kubernetes mounts them: FOLDER/NAME/username, password and ca.crt. Without a folder,
 // user and password are those of the environment.
-func readSecret(s *postgres.Server, folder string, ref *v1alpha1.LocalReference) error {
+func readSecret(s *sqltarget.Server, engine, folder string, ref *v1alpha1.LocalReference) error {
 	const field = "spec.external.secretRef.name"
+	user, password := catalog.Targets{}.Environment(engine)
 	switch {
 	case ref == nil:
 		return nil
-	case folder == "" && os.Getenv("PGUSER") != "":
+	case folder == "" && os.Getenv(user) != "":
 		return nil
 	case folder == "":
 		return &target.FieldError{Field: field, Value: ref.Name, Message: fmt.Sprintf("there are no Secrets here: put username and password into files %s/username and %s/password of a folder "+
-			"and name it with --secrets, or set PGUSER and PGPASSWORD", ref.Name, ref.Name)}
+			"and name it with --secrets, or set %s and %s", ref.Name, ref.Name, user, password)}
 	}
 	for _, key := range []struct {
 		name string

@@ -20,6 +20,7 @@ import (
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/postgres"
 	"github.com/geobench/geobench/internal/target/postgres/postgrestest"
+	"github.com/geobench/geobench/internal/target/sqltarget"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -123,7 +124,7 @@ func cpu(b *testing.B, who int) time.Duration {
 }
 
 // drive keeps all connections busy, and returns microseconds of CPU per transaction and transactions per second.
-func drive(b *testing.B, db *postgres.Database, lasts time.Duration) (us, rate float64) {
+func drive(b *testing.B, db sqltarget.Database, lasts time.Duration) (us, rate float64) {
 	b.Helper()
 	const procedure txn.ProcID = 1000
 	clients, ok := db.Clients(0).(*target.Statements)

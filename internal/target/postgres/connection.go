@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/geobench/geobench/internal/target"
+	"github.com/geobench/geobench/internal/target/sqltarget"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -51,9 +52,9 @@ type connection struct {
 	tx       statement
 }
 
-// connect opens a connection of a client, with its statements prepared.
-func (d *Database) connect(ctx context.Context, region int) (target.Connection, error) {
-	c, err := d.dial(ctx, d.server.Endpoints[region])
+// Connect implements sqltarget.Dialect: a connection of a client, with its statements prepared.
+func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Connection, error) {
+	c, err := d.dialClient(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -142,13 +143,10 @@ func (s *statement) read(r *pgconn.ResultReader, row func(values [][]byte) bool)
 // bind sets the parameters of the next statement.
 func (s *statement) bind(values ...[]byte) { s.values = append(s.values[:0], values...) }
 
-// copyOf returns bytes that nobody writes over, and not nil.
-func copyOf(value []byte) []byte { return append(make([]byte, 0, len(value)), value...) }
-
 // Get implements target.Statement.
 func (s *statement) Get(k txn.Key) (value []byte, err error) {
 	s.bind([]byte(k))
-	_, err = s.run(s.ctx, getStatement, func(values [][]byte) bool { value = copyOf(values[0]); return true })
+	_, err = s.run(s.ctx, getStatement, func(values [][]byte) bool { value = sqltarget.CopyOf(values[0]); return true })
 	if err == nil && value == nil {
 		err = txn.ErrNotFound
 	}
@@ -160,7 +158,7 @@ func (s *statement) GetAll(keys []txn.Key) ([][]byte, error) {
 	found := make(map[txn.Key][]byte, len(keys))
 	s.bind(byteaArray(keys))
 	_, err := s.run(s.ctx, getAllStatement, func(values [][]byte) bool {
-		found[txn.Key(values[0])] = copyOf(values[1])
+		found[txn.Key(values[0])] = sqltarget.CopyOf(values[1])
 		return true
 	})
 	if err != nil {
@@ -200,7 +198,7 @@ func (s *statement) Scan(r txn.Range, f func(k txn.Key, value []byte) bool) erro
 		name = scanBackStatement
 	}
 	s.bind([]byte(r.From), []byte(r.To), limit)
-	_, err := s.run(s.ctx, name, func(values [][]byte) bool { return f(txn.Key(values[0]), copyOf(values[1])) })
+	_, err := s.run(s.ctx, name, func(values [][]byte) bool { return f(txn.Key(values[0]), sqltarget.CopyOf(values[1])) })
 	return err
 }
 

@@ -10,15 +10,13 @@ import (
 
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/target/sqltarget"
 )
 
 // Names of the parameters of Engine.
 const (
-	isolationParameter   = "isolation"
-	connectionsParameter = "connections"
-	tlsParameter         = "tls"
-	schemaParameter      = "schema"
-	dropSchemaParameter  = "dropSchema"
+	schemaParameter     = "schema"
+	dropSchemaParameter = "dropSchema"
 )
 
 // The values of the parameter isolation.
@@ -40,18 +38,6 @@ var levels = map[string]level{
 	Serializable:   {"serializable", isolation.Serializable},
 }
 
-// Values of the parameter tls, which libpq calls sslmode. Those of its modes that fall back to no encryption are left out: a result
-// would not say what it has measured.
-const (
-	tlsDisable    = "disable"
-	tlsRequire    = "require"
-	tlsVerifyCA   = "verify-ca"
-	tlsVerifyFull = "verify-full"
-)
-
-// maxConnections is far above what a server has.
-const maxConnections = 4096
-
 // schemas are the names that the parameter schema may have, the default first: they need no quotes, and are nobody's by accident.
 var schemas = []string{"geobench", "geobench_a", "geobench_b", "geobench_c"}
 
@@ -60,45 +46,30 @@ var Engine = &protocol.Engine{
 	Name: "postgres",
 	Doc:  "PostgreSQL that runs already, reached with pgx; its transactions are interactive, a statement after the other",
 	Parameters: []protocol.Parameter{
-		{Name: isolationParameter, Default: Serializable, OneOf: []string{ReadCommitted, RepeatableRead, Serializable},
+		{Name: sqltarget.IsolationParameter, Default: Serializable, OneOf: []string{ReadCommitted, RepeatableRead, Serializable},
 			Doc: "isolation level of all transactions; PostgreSQL's RepeatableRead is snapshot isolation"},
-		{Name: connectionsParameter, Default: "16", Integer: true, MinInt: 1, MaxInt: maxConnections,
-			Doc: "connections of the clients of a region, each of which runs one transaction at a time"},
-		{Name: tlsParameter, Default: tlsRequire, OneOf: []string{tlsDisable, tlsRequire, tlsVerifyCA, tlsVerifyFull},
-			Doc: "encryption of connections; verify-ca and verify-full check the server's certificate by ca.crt of the Secret, else by the system's roots"},
+		sqltarget.Connections,
+		sqltarget.TLS,
 		{Name: schemaParameter, Default: schemas[0], OneOf: schemas,
 			Doc: "schema of the table, made where it is not there; several let runs share a server"},
 		{Name: dropSchemaParameter, Default: "false", OneOf: []string{"false", "true"},
 			Doc: "whether the table, and the schema if it is empty then, are dropped after the run"},
 	},
-	Isolation: func(p protocol.Params) isolation.Level { return levels[p.Word(isolationParameter)].promises },
-}
-
-// Options are how a database is used, beside where it is.
-type Options struct {
-	// Isolation is one of ReadCommitted, RepeatableRead, Serializable.
-	Isolation string
-	// Connections of the clients of each region.
-	Connections int
-	// TLS is the mode of encryption, as libpq's sslmode: disable, require, verify-ca, verify-full.
-	TLS string
-	// Schema holds the table. DropSchema says that closing the database drops both.
-	Schema     string
-	DropSchema bool
+	Isolation: func(p protocol.Params) isolation.Level { return levels[p.Word(sqltarget.IsolationParameter)].promises },
 }
 
 // OptionsOf reads the parameters of Engine, which have been checked.
-func OptionsOf(p protocol.Params) Options {
-	return Options{
-		Isolation: p.Word(isolationParameter), Connections: int(p.Int(connectionsParameter)), TLS: p.Word(tlsParameter),
-		Schema: p.Word(schemaParameter), DropSchema: p.Word(dropSchemaParameter) == "true",
+func OptionsOf(p protocol.Params) sqltarget.Options {
+	return sqltarget.Options{
+		Isolation: p.Word(sqltarget.IsolationParameter), Connections: int(p.Int(sqltarget.ConnectionsParameter)), TLS: p.Word(sqltarget.TLSParameter),
+		Place: p.Word(schemaParameter), Drop: p.Word(dropSchemaParameter) == "true",
 	}
 }
 
-func (o *Options) level() (level, error) {
-	l, ok := levels[o.Isolation]
+func levelOf(name string) (level, error) {
+	l, ok := levels[name]
 	if !ok {
-		return l, fmt.Errorf("isolation: %q is not one of %s, %s, %s", o.Isolation, ReadCommitted, RepeatableRead, Serializable)
+		return l, fmt.Errorf("isolation: %q is not one of %s, %s, %s", name, ReadCommitted, RepeatableRead, Serializable)
 	}
 	return l, nil
 }

@@ -16,21 +16,22 @@ import (
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/postgres"
 	"github.com/geobench/geobench/internal/target/postgres/postgrestest"
+	"github.com/geobench/geobench/internal/target/sqltarget"
 	"github.com/geobench/geobench/internal/target/targettest"
 	"github.com/geobench/geobench/internal/txn"
 )
 
 // server is where a server of postgrestest is, for clients of these regions.
-func server(s *postgrestest.Server, database string, regions ...string) postgres.Server {
-	to := postgres.Server{Database: database, User: postgrestest.User, Password: postgrestest.Password, CAFile: s.CAFile}
+func server(s *postgrestest.Server, database string, regions ...string) sqltarget.Server {
+	to := sqltarget.Server{Database: database, User: postgrestest.User, Password: postgrestest.Password, CAFile: s.CAFile}
 	for _, r := range regions {
-		to.Endpoints = append(to.Endpoints, postgres.Endpoint{Region: r, Address: s.Address})
+		to.Endpoints = append(to.Endpoints, sqltarget.Endpoint{Region: r, Address: s.Address})
 	}
 	return to
 }
 
-func options(level string) postgres.Options {
-	return postgres.Options{Isolation: level, Connections: 8, TLS: "disable", Schema: "geobench"}
+func options(level string) sqltarget.Options {
+	return sqltarget.Options{Isolation: level, Connections: 8, TLS: "disable", Place: "geobench"}
 }
 
 // PostgreSQL keeps the contract of a target at each level, with the promises that its names stand for.
@@ -113,20 +114,20 @@ func TestOpenRefuses(t *testing.T) {
 	nobody := silent.Addr().String()
 	_ = silent.Close()
 	for name, tc := range map[string]struct {
-		change func(*postgres.Server, *postgres.Options)
+		change func(*sqltarget.Server, *sqltarget.Options)
 		field  string
 		want   string
 	}{
-		"a wrong password": {func(s *postgres.Server, _ *postgres.Options) { s.Password = "wrong-secret" }, "spec.external.secretRef", "does not let user postgres in with this password (SQLSTATE 28P01)"},
-		"no such user":     {func(s *postgres.Server, _ *postgres.Options) { s.User = "nobody" }, "spec.external.secretRef", "does not let user nobody in with this password"},
-		"no such database": {func(s *postgres.Server, _ *postgres.Options) { s.Database = "nope" }, "spec.external.database", "make it (createdb nope)"},
-		"nobody listens":   {func(s *postgres.Server, _ *postgres.Options) { s.Endpoints[1].Address = nobody }, "spec.external.endpoints[1].address", "see that the server runs"},
-		"no such host":     {func(s *postgres.Server, _ *postgres.Options) { s.Endpoints[0].Address = "no-such-host.invalid:5432" }, "spec.external.endpoints[0].address", "there is no host of this name"},
-		"no TLS":           {func(_ *postgres.Server, o *postgres.Options) { o.TLS = "require" }, "spec.engine.parameters.tls", "takes no encrypted connections: set ssl = on in its postgresql.conf, or use tls: disable"},
-		"read-only":        {func(s *postgres.Server, _ *postgres.Options) { s.Database = "frozen" }, "spec.external.endpoints[0].address", "the database is read-only"},
-		"no right to make": {func(s *postgres.Server, _ *postgres.Options) { s.User, s.Password = "weak", "weak" }, "spec.external.database", "create schema geobench authorization weak"},
-		"somebody's table": {func(s *postgres.Server, _ *postgres.Options) { s.Database = "taken" }, "spec.engine.parameters.schema", "the table geobench.rows there is not Geobench's"},
-		"too many":         {func(_ *postgres.Server, o *postgres.Options) { o.Connections = 20 }, "spec.engine.parameters.connections", "2 regions x 20 connections and 1 more are 41, and the server has"},
+		"a wrong password": {func(s *sqltarget.Server, _ *sqltarget.Options) { s.Password = "wrong-secret" }, "spec.external.secretRef", "does not let user postgres in with this password (SQLSTATE 28P01)"},
+		"no such user":     {func(s *sqltarget.Server, _ *sqltarget.Options) { s.User = "nobody" }, "spec.external.secretRef", "does not let user nobody in with this password"},
+		"no such database": {func(s *sqltarget.Server, _ *sqltarget.Options) { s.Database = "nope" }, "spec.external.database", "make it (createdb nope)"},
+		"nobody listens":   {func(s *sqltarget.Server, _ *sqltarget.Options) { s.Endpoints[1].Address = nobody }, "spec.external.endpoints[1].address", "see that the server runs"},
+		"no such host":     {func(s *sqltarget.Server, _ *sqltarget.Options) { s.Endpoints[0].Address = "no-such-host.invalid:5432" }, "spec.external.endpoints[0].address", "there is no host of this name"},
+		"no TLS":           {func(_ *sqltarget.Server, o *sqltarget.Options) { o.TLS = "require" }, "spec.engine.parameters.tls", "takes no encrypted connections: set ssl = on in its postgresql.conf, or use tls: disable"},
+		"read-only":        {func(s *sqltarget.Server, _ *sqltarget.Options) { s.Database = "frozen" }, "spec.external.endpoints[0].address", "the database is read-only"},
+		"no right to make": {func(s *sqltarget.Server, _ *sqltarget.Options) { s.User, s.Password = "weak", "weak" }, "spec.external.database", "create schema geobench authorization weak"},
+		"somebody's table": {func(s *sqltarget.Server, _ *sqltarget.Options) { s.Database = "taken" }, "spec.engine.parameters.schema", "the table geobench.rows there is not Geobench's"},
+		"too many":         {func(_ *sqltarget.Server, o *sqltarget.Options) { o.Connections = 20 }, "spec.engine.parameters.connections", "2 regions x 20 connections and 1 more are 41, and the server has"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			to, o := server(s, "app", topology.Regions...), options(postgres.Serializable)
@@ -173,7 +174,7 @@ func TestDropSchema(t *testing.T) {
 	use := func(drop bool, meanwhile func()) {
 		t.Helper()
 		o := options(postgres.Serializable)
-		o.DropSchema = drop
+		o.Drop = drop
 		db, err := postgres.Open(t.Context(), &topology, server(s, "postgres", "east"), o)
 		if err != nil {
 			t.Fatal(err)

@@ -8,45 +8,21 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/geobench/geobench/internal/target"
+	"github.com/geobench/geobench/internal/target/sqltarget"
 )
 
+// UserVariable and PasswordVariable are the environment of every client of PostgreSQL, which the driver reads.
 const (
-	// connectWithin bounds the opening of a connection, and silence how long the server may say nothing when it is asked for more than
-	// a client's transaction.
-	connectWithin = 10 * time.Second
-	silence       = 15 * time.Second
-	// closeBound is how long the end of a connection may take.
-	closeBound = 5 * time.Second
-	// probes is how many round trips are measured for each endpoint.
-	probes = 11
+	UserVariable     = "PGUSER"
+	PasswordVariable = "PGPASSWORD"
 )
-
-// Server is where a database is, and who asks for it.
-type Server struct {
-	// Endpoints are what the clients of each region connect to, in the order of geo.Region: all lead to the same database.
-	Endpoints []Endpoint
-	// Database is its name; empty stands for PGDATABASE, else the user's name.
-	Database string
-	// User and Password; empty stand for what PGUSER, PGPASSWORD and the password file say, as for every client of PostgreSQL.
-	User, Password string
-	// CAFile names a file of the certificates that the server's is checked by; empty stands for the system's.
-	CAFile string
-}
-
-// Endpoint is host:port, or the folder of a Unix socket and the port.
-type Endpoint struct {
-	Region, Address string
-}
 
 // config is how to connect to an endpoint. The password is in no text on the way.
-func (s *Server) config(e Endpoint, o *Options) (*pgconn.Config, error) {
+func config(s *sqltarget.Server, e sqltarget.Endpoint, o *sqltarget.Options) (*pgconn.Config, error) {
 	host, port, err := net.SplitHostPort(e.Address)
 	if err != nil {
 		return nil, err
@@ -65,27 +41,13 @@ func (s *Server) config(e Endpoint, o *Options) (*pgconn.Config, error) {
 	if s.Password != "" {
 		c.Password = s.Password
 	}
-	c.ConnectTimeout = connectWithin
+	c.ConnectTimeout = sqltarget.ConnectWithin
 	return c, nil
 }
 
-// field is where a manifest names an endpoint's address.
-func (s *Server) field(e Endpoint) string {
-	return fmt.Sprintf("spec.external.endpoints[%d].address", slices.Index(s.Endpoints, e))
-}
-
-const (
-	databaseField = "spec.external.database"
-	secretField   = "spec.external.secretRef"
-)
-
-func parameterField(name string) string { return "spec.engine.parameters." + name }
-
-// explain says which field of a manifest an error in connecting is about.
-func (s *Server) explain(ctx context.Context, e Endpoint, o *Options, c *pgconn.Config, err error) error {
-	wrong := func(field, value, format string, args ...any) error {
-		return &target.FieldError{Field: field, Value: value, Message: fmt.Sprintf(format, args...)}
-	}
+// Explain implements sqltarget.Dialect.
+func (d *dialect) Explain(ctx context.Context, e sqltarget.Endpoint, err error) error {
+	s, o, c, wrong := &d.server, &d.options, d.configs[e], sqltarget.Wrong
 	var answer *pgconn.PgError
 	var untrusted *tls.CertificateVerificationError
 	switch {
@@ -94,31 +56,22 @@ func (s *Server) explain(ctx context.Context, e Endpoint, o *Options, c *pgconn.
 	case errors.As(err, &answer):
 		switch answer.Code {
 		case invalidPassword:
-			return wrong(secretField, "", "%s does not let user %s in with this password (SQLSTATE %s): give the Secret's keys username and password, or PGUSER and PGPASSWORD, as they are there",
+			return wrong(sqltarget.SecretField, "", "%s does not let user %s in with this password (SQLSTATE %s): give the Secret's keys username and password, or PGUSER and PGPASSWORD, as they are there",
 				e.Address, c.User, answer.Code)
 		case invalidAuthorization:
-			return wrong(secretField, "", "%s does not let user %s in (%s): name another user, or let this one in by pg_hba.conf", e.Address, c.User, answer.Message)
+			return wrong(sqltarget.SecretField, "", "%s does not let user %s in (%s): name another user, or let this one in by pg_hba.conf", e.Address, c.User, answer.Message)
 		case noSuchDatabase:
-			return wrong(databaseField, c.Database, "there is no such database at %s: make it (createdb %s), or name one that is there", e.Address, c.Database)
+			return wrong(sqltarget.DatabaseField, c.Database, "there is no such database at %s: make it (createdb %s), or name one that is there", e.Address, c.Database)
 		case tooManyConnections:
-			return wrong(s.field(e), e.Address, "the server has no connection left (%s): raise its max_connections, or end other clients", answer.Message)
+			return wrong(s.Field(e), e.Address, "the server has no connection left (%s): raise its max_connections, or end other clients", answer.Message)
 		}
-		return wrong(s.field(e), e.Address, "the server refuses the connection: %s (SQLSTATE %s)", answer.Message, answer.Code)
+		return wrong(s.Field(e), e.Address, "the server refuses the connection: %s (SQLSTATE %s)", answer.Message, answer.Code)
 	case errors.As(err, &untrusted):
-		return wrong(parameterField(tlsParameter), o.TLS, "the certificate of %s is not to be trusted (%v): put the certificate authority's ca.crt into the Secret, or use %s, which does not ask who the server is",
-			e.Address, untrusted.Err, tlsRequire)
-	case o.TLS != tlsDisable && refusesTLS(ctx, c):
-		return wrong(parameterField(tlsParameter), o.TLS, "%s takes no encrypted connections: set ssl = on in its postgresql.conf, or use tls: %s if nobody listens on the way", e.Address, tlsDisable)
+		return o.Untrusted(e, untrusted.Err)
+	case o.TLS != sqltarget.TLSDisable && refusesTLS(ctx, c):
+		return wrong(sqltarget.ParameterField(sqltarget.TLSParameter), o.TLS, "%s takes no encrypted connections: set ssl = on in its postgresql.conf, or use tls: %s if nobody listens on the way", e.Address, sqltarget.TLSDisable)
 	}
-	var network *net.OpError
-	var lookup *net.DNSError
-	switch {
-	case errors.As(err, &lookup):
-		return wrong(s.field(e), e.Address, "there is no host of this name (%v): name one that this machine can look up, or its IP address", lookup)
-	case errors.As(err, &network):
-		return wrong(s.field(e), e.Address, "nothing answers there as PostgreSQL (%v): see that the server runs, listens on this address (listen_addresses, port) and is let through by firewalls", network)
-	}
-	return wrong(s.field(e), e.Address, "no connection to PostgreSQL could be opened within %v: %v; see that it is PostgreSQL that listens there", connectWithin, err)
+	return s.Unreachable(e, d.Name(), "listen_addresses, port", err)
 }
 
 // refusesTLS asks a server for encryption, and reports whether it says no: PostgreSQL documentation, section SSL session encryption.
@@ -127,7 +80,7 @@ func refusesTLS(ctx context.Context, c *pgconn.Config) bool {
 	if strings.HasPrefix(c.Host, "/") {
 		return true // a Unix socket
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectWithin)
+	ctx, cancel := context.WithTimeout(ctx, sqltarget.ConnectWithin)
 	defer cancel()
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(c.Host, fmt.Sprint(c.Port)))
@@ -148,13 +101,13 @@ func refusesTLS(ctx context.Context, c *pgconn.Config) bool {
 
 // closeWithin closes a connection and does not wait for a server that hangs.
 func closeWithin(c *pgconn.PgConn) error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeBound)
+	ctx, cancel := context.WithTimeout(context.Background(), sqltarget.CloseBound)
 	defer cancel()
 	return c.Close(ctx)
 }
 
 // row asks for one row of texts.
-func row(ctx context.Context, c *pgconn.PgConn, sql string, parameters ...string) ([]string, error) {
+func row(ctx context.Context, c conn, sql string, parameters ...string) ([]string, error) {
 	values := make([][]byte, len(parameters))
 	for i, p := range parameters {
 		values[i] = []byte(p)
@@ -174,21 +127,7 @@ func row(ctx context.Context, c *pgconn.PgConn, sql string, parameters ...string
 }
 
 // exec runs statements that return nothing.
-func exec(ctx context.Context, c *pgconn.PgConn, sql string) error {
+func exec(ctx context.Context, c conn, sql string) error {
 	_, err := c.Exec(ctx, sql).ReadAll()
 	return err
-}
-
-// roundTrip is the median of some round trips to the server.
-func roundTrip(ctx context.Context, c *pgconn.PgConn) (time.Duration, error) {
-	var took []time.Duration
-	for range probes {
-		begin := time.Now()
-		if err := c.Ping(ctx); err != nil {
-			return 0, err
-		}
-		took = append(took, time.Since(begin))
-	}
-	slices.Sort(took)
-	return took[len(took)/2], nil
 }

@@ -1,0 +1,103 @@
+// Package mysql is a target.Database over MySQL, MariaDB and Galera, reached with go-sql-driver/mysql: procedures run statement by statement
+// on a table of keys and values of InnoDB, in transactions of one isolation level. It deploys nothing, and it writes in a table of its own
+// alone.
+//
+// What the levels promise is what InnoDB does, not what their names say elsewhere. REPEATABLE READ reads from a snapshot and writes the newest
+// version whatever the snapshot held, so two transactions that read a row and write it may lose one of the two writes: of the levels of
+// package isolation it has read committed. With innodb_snapshot_isolation, which MariaDB has since 10.6.18 and 10.11.8, such a write fails,
+// which is snapshot isolation. SERIALIZABLE locks what is read.
+package mysql
+
+import (
+	"fmt"
+
+	"github.com/geobench/geobench/internal/isolation"
+	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/target/sqltarget"
+)
+
+// Names of the parameters of Engine.
+const (
+	tableParameter     = "table"
+	dropTableParameter = "dropTable"
+	syncWaitParameter  = "syncWait"
+)
+
+// The values of the parameter isolation.
+const (
+	ReadCommitted     = "ReadCommitted"
+	RepeatableRead    = "RepeatableRead"
+	SnapshotIsolation = "SnapshotIsolation"
+	Serializable      = "Serializable"
+)
+
+// level is an isolation level: what it is called in SQL, whether a write over a version that the snapshot lacks fails, and what it promises
+// of histories.
+type level struct {
+	sql      string
+	strict   bool
+	promises isolation.Level
+}
+
+// name is what a result calls the level.
+func (l level) name() string {
+	if l.strict {
+		return l.sql + ", innodb_snapshot_isolation"
+	}
+	return l.sql
+}
+
+var levels = map[string]level{
+	ReadCommitted:     {"read committed", false, isolation.ReadCommitted},
+	RepeatableRead:    {"repeatable read", false, isolation.ReadCommitted},
+	SnapshotIsolation: {"repeatable read", true, isolation.SnapshotIsolation},
+	Serializable:      {"serializable", false, isolation.Serializable},
+}
+
+// tables are the names that the parameter table may have, the default first: they need no quotes, and are nobody's by accident.
+var tables = []string{"geobench_rows", "geobench_rows_a", "geobench_rows_b", "geobench_rows_c"}
+
+// Engine says what a manifest may ask of MySQL. It has no replicas: nobody deploys it.
+var Engine = &protocol.Engine{
+	Name: "mysql",
+	Doc:  "MySQL, MariaDB or Galera that runs already, reached with go-sql-driver; its transactions are interactive, a statement after the other",
+	Parameters: []protocol.Parameter{
+		{Name: sqltarget.IsolationParameter, Default: Serializable, OneOf: []string{ReadCommitted, RepeatableRead, SnapshotIsolation, Serializable},
+			Doc: "isolation level of all transactions; InnoDB's RepeatableRead loses updates, and SnapshotIsolation is the same with MariaDB's innodb_snapshot_isolation"},
+		sqltarget.Connections,
+		sqltarget.TLS,
+		{Name: syncWaitParameter, Default: "false", OneOf: []string{"false", "true"},
+			Doc: "whether statements on Galera wait until the node has applied what was committed before on any other (wsrep_sync_wait = 7)"},
+		{Name: tableParameter, Default: tables[0], OneOf: tables,
+			Doc: "table of the rows, made where it is not there; several let runs share a database"},
+		{Name: dropTableParameter, Default: "false", OneOf: []string{"false", "true"},
+			Doc: "whether the table is dropped after the run"},
+	},
+	Isolation: func(p protocol.Params) isolation.Level { return levels[p.Word(sqltarget.IsolationParameter)].promises },
+}
+
+// Options are how a database is used, beside where it is.
+type Options struct {
+	sqltarget.Options
+	// SyncWait lets statements on Galera wait for what other nodes have committed.
+	SyncWait bool
+}
+
+// OptionsOf reads the parameters of Engine, which have been checked.
+func OptionsOf(p protocol.Params) Options {
+	return Options{
+		Options: sqltarget.Options{
+			Isolation: p.Word(sqltarget.IsolationParameter), Connections: int(p.Int(sqltarget.ConnectionsParameter)), TLS: p.Word(sqltarget.TLSParameter),
+			Place: p.Word(tableParameter), Drop: p.Word(dropTableParameter) == "true",
+		},
+		SyncWait: p.Word(syncWaitParameter) == "true",
+	}
+}
+
+func levelOf(name string) (level, error) {
+	l, ok := levels[name]
+	if !ok {
+		return l, fmt.Errorf("isolation: %q is not one of %s, %s, %s, %s", name, ReadCommitted, RepeatableRead, SnapshotIsolation, Serializable)
+	}
+	return l, nil
+}

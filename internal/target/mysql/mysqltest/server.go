@@ -1,0 +1,331 @@
+// Package mysqltest starts a real MariaDB for tests, alone or as nodes of Galera: Debian's packages, on the loopback interface, in a folder of
+// its own that goes with the test. Where it is not installed, tests are skipped.
+package mysqltest
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// User and Password of who may do everything on every server, and Database which is there.
+const (
+	User     = "bench"
+	Password = "correct-horse-battery-staple"
+	Database = "app"
+)
+
+// readyWithin bounds the start of a server, and poll is how often it is looked at.
+const (
+	readyWithin = time.Minute
+	poll        = 20 * time.Millisecond
+)
+
+// Server is a MariaDB that runs.
+type Server struct {
+	// Address is host:port on the loopback interface.
+	Address string
+	folder  string
+	process *exec.Cmd
+	ended   chan struct{}
+}
+
+// Files of Debian's packages mariadb-server-core and galera-4.
+const (
+	systemTables = "/usr/share/mysql/mysql_system_tables.sql"
+	systemData   = "/usr/share/mysql/mysql_system_tables_data.sql"
+	galera       = "/usr/lib/galera/libgalera_smm.so"
+)
+
+// program is MariaDB's. It skips the test where that is not installed.
+func program(t testing.TB) string {
+	t.Helper()
+	for _, path := range []string{"mariadbd", "/usr/sbin/mariadbd"} {
+		if found, err := exec.LookPath(path); err == nil {
+			return found
+		}
+	}
+	t.Skip("MariaDB is not installed, which this test needs: apt-get install mariadb-server-core")
+	return ""
+}
+
+// base are settings of every server: it is small, and need not outlive a loss of power.
+var base = []string{"--no-defaults", "--innodb-log-file-size=8M", "--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0", "--skip-name-resolve"}
+
+// installation is a folder with the data of a new server, which the account may read and write.
+type installation struct {
+	program, folder string
+	credential      *syscall.Credential
+}
+
+func install(t testing.TB) *installation {
+	t.Helper()
+	in := &installation{program: program(t)}
+	folder, err := os.MkdirTemp("", "geobench-mysql-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.folder = folder
+	t.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
+	})
+	if os.Getuid() == 0 { // which the server refuses to run as
+		account, err := user.Lookup("nobody")
+		if err != nil {
+			t.Fatal(err)
+		}
+		uid, _ := strconv.Atoi(account.Uid)
+		gid, _ := strconv.Atoi(account.Gid)
+		in.credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	}
+	in.own(t, folder)
+	data := filepath.Join(folder, "new")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	in.own(t, data)
+	var script bytes.Buffer
+	script.WriteString("create database mysql;\nuse mysql;\nset @auth_root_socket=NULL;\n")
+	for _, path := range []string{systemTables, systemData} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		script.Write(text)
+	}
+	fmt.Fprintf(&script, "flush privileges;\ncreate database %s;\ncreate user %s@'%%' identified by '%s';\ngrant all on *.* to %[2]s@'%%' with grant option;\n", Database, User, Password)
+	bootstrap := in.command(append(base, "--bootstrap", "--datadir="+data)...)
+	bootstrap.Stdin = &script
+	if out, err := bootstrap.CombinedOutput(); err != nil {
+		t.Fatalf("mariadbd --bootstrap: %v: %s", err, out)
+	}
+	return in
+}
+
+func (in *installation) own(t testing.TB, path string) {
+	t.Helper()
+	if in.credential == nil {
+		return
+	}
+	if err := os.Chown(path, int(in.credential.Uid), int(in.credential.Gid)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (in *installation) command(args ...string) *exec.Cmd {
+	c := exec.Command(in.program, args...)
+	c.Dir, c.SysProcAttr = in.folder, &syscall.SysProcAttr{Credential: in.credential}
+	return c
+}
+
+// copied copies the data of the new server for one of this name, with files besides.
+func (in *installation) copied(t testing.TB, name string, files map[string]string) (data string) {
+	t.Helper()
+	data = filepath.Join(in.folder, name)
+	if err := os.CopyFS(data, os.DirFS(filepath.Join(in.folder, "new"))); err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range files {
+		if err := os.WriteFile(filepath.Join(data, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := filepath.WalkDir(data, func(path string, _ os.DirEntry, err error) error {
+		if err == nil {
+			in.own(t, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// start starts a server on data, and ends it with the test.
+func (in *installation) start(t testing.TB, name, data string, settings ...string) *Server {
+	t.Helper()
+	s := &Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(freePorts(t, 1)[0])), folder: in.folder, ended: make(chan struct{})}
+	_, port, _ := net.SplitHostPort(s.Address)
+	args := append(base, "--datadir="+data, "--bind-address=127.0.0.1", "--port="+port, "--socket="+filepath.Join(in.folder, name+".sock"), "--pid-file="+filepath.Join(in.folder, name+".pid"))
+	s.process = in.command(append(args, settings...)...)
+	log, err := os.Create(filepath.Join(in.folder, name+".log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	s.process.Stdout, s.process.Stderr = log, log
+	if err := s.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = s.process.Wait()
+		close(s.ended)
+	}()
+	t.Cleanup(func() { s.Stop(t) })
+	ctx, cancel := context.WithTimeout(t.Context(), readyWithin)
+	defer cancel()
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		if s.ready(ctx) {
+			return s
+		}
+		select {
+		case <-tick.C:
+		case <-s.ended:
+			text, _ := os.ReadFile(log.Name())
+			t.Fatalf("the server ended: %s", text)
+		case <-ctx.Done():
+			t.Fatalf("the server was not ready within %v", readyWithin)
+		}
+	}
+}
+
+// Start starts a server with these settings besides the usual ones, as in "--max-connections=30".
+func Start(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	in := install(t)
+	return in.start(t, "server", in.copied(t, "server", nil), settings...)
+}
+
+// cluster is the identity of all clusters of Galera here: its nodes begin with the same data.
+const cluster = "6a1b0b5e-7d0a-11ee-8c99-0242ac120002"
+
+// StartGalera starts nodes of one cluster.
+func StartGalera(t testing.TB, nodes int) []*Server {
+	t.Helper()
+	in := install(t)
+	if _, err := os.Stat(galera); err != nil {
+		t.Skip("Galera is not installed, which this test needs: apt-get install galera-4")
+	}
+	ports := freePorts(t, 2*nodes) // of the group and of incremental state transfer
+	var members []string
+	for i := range nodes {
+		members = append(members, fmt.Sprintf("127.0.0.1:%d", ports[2*i]))
+	}
+	var all []*Server
+	for i := range nodes {
+		first, join := 0, "gcomm://"+strings.Join(members, ",")
+		if i == 0 {
+			first, join = 1, "gcomm://"
+		}
+		name := fmt.Sprintf("node%d", i+1)
+		data := in.copied(t, name, map[string]string{"grastate.dat": fmt.Sprintf("# GALERA saved state\nversion: 2.1\nuuid:    %s\nseqno:   0\nsafe_to_bootstrap: %d\n", cluster, first)})
+		all = append(all, in.start(t, name, data, "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--wsrep-on=ON", "--wsrep-provider="+galera,
+			"--wsrep-cluster-name=geobench", "--wsrep-cluster-address="+join, "--wsrep-node-name="+name, "--wsrep-node-address=127.0.0.1",
+			"--wsrep-sst-method=skip", // nodes have the same data already
+			fmt.Sprintf("--wsrep-provider-options=gmcast.listen_addr=tcp://%s;base_port=%d;ist.recv_addr=127.0.0.1:%d;gcache.size=8M", members[i], ports[2*i], ports[2*i+1])))
+	}
+	return all
+}
+
+// freePorts are some that nobody listens on.
+func freePorts(t testing.TB, n int) (ports []int) {
+	t.Helper()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close() //nolint:revive // all at the end, so that they differ
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports
+}
+
+func (s *Server) open(database string) *sql.DB {
+	c := mysql.NewConfig()
+	c.Net, c.Addr, c.User, c.Passwd, c.DBName, c.Logger = "tcp", s.Address, User, Password, database, &mysql.NopLogger{}
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		panic(err) // the configuration is this one
+	}
+	return sql.OpenDB(connector)
+}
+
+// ready reports whether the server takes statements: a node of Galera does once it has joined.
+func (s *Server) ready(ctx context.Context) bool {
+	db := s.open(Database)
+	defer db.Close() //nolint:errcheck // it was asked
+	_, err := db.ExecContext(ctx, "select count(*) from mysql.user")
+	return err == nil
+}
+
+// Query runs statements, and returns the rows of the last one as texts.
+func (s *Server) Query(t testing.TB, database string, statements ...string) (rows [][]string) {
+	t.Helper()
+	db := s.open(database)
+	defer db.Close() //nolint:errcheck // the answer is there
+	for _, statement := range statements {
+		r, err := db.Query(statement)
+		if err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+		names, _ := r.Columns()
+		rows = nil
+		for r.Next() {
+			texts, to := make([]string, len(names)), make([]any, len(names))
+			for i := range texts {
+				to[i] = &texts[i]
+			}
+			if err := r.Scan(to...); err != nil {
+				t.Fatal(err)
+			}
+			rows = append(rows, texts)
+		}
+		if err := r.Err(); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	return rows
+}
+
+// sessionsEndWithin bounds how long a server may take to notice that clients are gone.
+const sessionsEndWithin = 30 * time.Second
+
+// AwaitNoSessions fails unless clients other than those of Query are soon gone: the server notices their end by itself.
+func (s *Server) AwaitNoSessions(t testing.TB) {
+	t.Helper()
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for begin := time.Now(); ; <-tick.C {
+		rows := s.Query(t, Database, "select count(*) from information_schema.processlist where user not in ('system user', 'event_scheduler') and id <> connection_id()")
+		if rows[0][0] == "0" {
+			return
+		}
+		if time.Since(begin) > sessionsEndWithin {
+			t.Errorf("%s sessions are left after %v", rows[0][0], sessionsEndWithin)
+			return
+		}
+	}
+}
+
+// Stop ends the server at once, as if its machine had lost its power.
+func (s *Server) Stop(t testing.TB) {
+	t.Helper()
+	select {
+	case <-s.ended:
+		return
+	default:
+	}
+	if err := s.process.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	<-s.ended
+}

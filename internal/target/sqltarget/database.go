@@ -1,0 +1,406 @@
+package sqltarget
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/audit"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/target"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/catalog"
+)
+
+// Database is a target.Database whose owner closes it.
+type Database interface {
+	target.Database
+	target.Described
+	// Close drops what Options.Drop asks for, and ends the last connections. The clients are gone by then.
+	Close() error
+}
+
+// database implements Database.
+type database[C Conn] struct {
+	topology  *geo.Topology
+	server    Server
+	options   Options
+	dialect   Dialect[C]
+	mark      string
+	pending   atomic.Int64
+	described result.Target
+	made      Made
+	data      target.Dataset
+
+	mu sync.Mutex
+	// asked are the connections for questions, by endpoint: the first one holds the lock of the place. One that has not been opened, or
+	// broke, is not open. servers has one endpoint of each server.
+	asked   []asked[C]
+	servers []int
+}
+
+type asked[C Conn] struct {
+	c    C
+	open bool
+}
+
+// Session is a name for what a run does at a server: no other run has it.
+func Session() string { return "geobench-" + strings.ToLower(rand.Text()) }
+
+// Open opens a database for a topology, whose regions are those of the server's endpoints, looks whether it can be used, and makes
+// the table. What a manifest has wrong is a *target.FieldError, and nothing is left behind then. The caller closes the database. session is a
+// name of Session.
+func Open[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d Dialect[C], session string) (Database, error) {
+	db := &database[C]{
+		topology: t, server: s, options: o, dialect: d, mark: Mark + session, asked: make([]asked[C], len(s.Endpoints)),
+		described: result.Target{Isolation: d.IsolationName()},
+	}
+	if err := db.open(ctx); err != nil {
+		return nil, errors.Join(err, db.undo())
+	}
+	return db, nil
+}
+
+// open looks at every endpoint before anything is made.
+func (d *database[C]) open(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(d.server.Endpoints))*(ConnectWithin+Silence))
+	defer cancel()
+	regions := map[string]int{} // of each server
+	first := map[string]int{}
+	var servers []string
+	for i, e := range d.server.Endpoints {
+		c, err := d.dialect.Dial(ctx, e)
+		if err != nil {
+			return d.dialect.Explain(ctx, e, err)
+		}
+		d.asked[i] = asked[C]{c, true}
+		version, server, err := d.dialect.Look(ctx, c, e)
+		if err != nil {
+			return err
+		}
+		took, err := roundTrip(ctx, c)
+		if err != nil {
+			return err
+		}
+		d.described.Server = version
+		d.described.Endpoints = append(d.described.Endpoints, result.TargetEndpoint{Region: e.Region, RTTMicroseconds: result.Microseconds(took)})
+		if _, ok := first[server]; !ok {
+			first[server] = i
+			servers = append(servers, server)
+			d.servers = append(d.servers, i)
+		}
+		regions[server]++
+	}
+	for _, server := range servers {
+		if err := d.capacity(ctx, d.asked[first[server]].c, regions[server]); err != nil {
+			return err
+		}
+	}
+	if err := d.makeTable(ctx, d.asked[0].c); err != nil {
+		return err
+	}
+	for i, e := range d.server.Endpoints[1:] {
+		if err := d.sameDatabase(ctx, d.asked[i+1].c, e); err != nil {
+			return err
+		}
+	}
+	return d.keepServers()
+}
+
+// keepServers ends the connections to servers that another one leads to.
+func (d *database[C]) keepServers() error {
+	var err error
+	for i := range d.asked {
+		keep := false
+		for _, j := range d.servers {
+			keep = keep || i == j
+		}
+		if !keep {
+			err = errors.Join(err, d.end(i))
+		}
+	}
+	return err
+}
+
+// end ends a connection for questions.
+func (d *database[C]) end(i int) error {
+	a := d.asked[i]
+	d.asked[i] = asked[C]{}
+	if !a.open {
+		return nil
+	}
+	return a.c.Close()
+}
+
+// capacity sees whether a server has the connections that the clients of so many regions need.
+func (d *database[C]) capacity(ctx context.Context, c C, regions int) error {
+	left, err := d.dialect.Left(ctx, c)
+	if err != nil {
+		return err
+	}
+	const own = 1 // for questions
+	if need := regions*d.options.Connections + own; need > left {
+		return Wrong(ParameterField(ConnectionsParameter), strconv.Itoa(d.options.Connections),
+			"%d regions x %d connections and %d more are %d, and the server has %d left: take at most %d, or raise its max_connections",
+			regions, d.options.Connections, own, need, left, max(0, left-own)/regions)
+	}
+	return nil
+}
+
+// makeTable makes the table where it is not there, and holds the lock of its place from then on.
+func (d *database[C]) makeTable(ctx context.Context, c C) error {
+	locked, err := d.dialect.Lock(ctx, c)
+	if err != nil {
+		return err
+	}
+	if !locked {
+		return Wrong(ParameterField(d.dialect.PlaceParameter()), d.options.Place, "another run uses this %s of the database now: wait for it, or use another %[1]s", d.dialect.PlaceWord())
+	}
+	d.made, err = d.dialect.Make(ctx, c, d.mark)
+	return err
+}
+
+// sameDatabase sees whether an endpoint leads to the database of the first one.
+func (d *database[C]) sameDatabase(ctx context.Context, c C, e Endpoint) error {
+	mark, err := d.dialect.Marked(ctx, c)
+	if err == nil && mark != d.mark {
+		err = Wrong(d.server.Field(e), e.Address,
+			"the table of Geobench there is not the one of this run, made at %s (region %s): all endpoints lead to the same database, and nobody else uses the %s meanwhile",
+			d.server.Endpoints[0].Address, d.server.Endpoints[0].Region, d.dialect.PlaceWord())
+	}
+	return err
+}
+
+// undo drops what was made, of a database that is not opened after all, and closes it.
+func (d *database[C]) undo() error {
+	ctx, cancel := context.WithTimeout(context.Background(), Silence)
+	defer cancel()
+	var err error
+	if d.made.Table {
+		err = d.dialect.Drop(ctx, d.asked[0].c, d.made.Place)
+	}
+	return errors.Join(err, d.endAll())
+}
+
+func (d *database[C]) endAll() error {
+	var err error
+	for i := range d.asked {
+		err = errors.Join(err, d.end(i))
+	}
+	return err
+}
+
+// Close implements Database.
+func (d *database[C]) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var err error
+	if d.options.Drop {
+		ctx, cancel := context.WithTimeout(context.Background(), Silence)
+		defer cancel()
+		var c C
+		if c, err = d.reach(ctx, 0); err == nil {
+			err = d.dialect.Drop(ctx, c, true)
+		}
+		if err != nil {
+			err = fmt.Errorf("the %s %s could not be dropped: %w", d.dialect.PlaceWord(), d.options.Place, err)
+		}
+	}
+	return errors.Join(err, d.endAll())
+}
+
+// reach returns the connection for questions to an endpoint, opened again if it has broken. Its lock was lost then: the mark of the table
+// tells whether another run has used the place since.
+func (d *database[C]) reach(ctx context.Context, endpoint int) (c C, err error) {
+	if a := d.asked[endpoint]; a.open && !a.c.Broken() {
+		return a.c, nil
+	}
+	_ = d.end(endpoint)
+	e := d.server.Endpoints[endpoint]
+	c, err = d.dialect.Dial(ctx, e)
+	if err != nil {
+		return c, err
+	}
+	if err := d.sameDatabase(ctx, c, e); err != nil {
+		return c, errors.Join(err, c.Close())
+	}
+	d.asked[endpoint] = asked[C]{c, true}
+	return c, nil
+}
+
+// ask asks the server of an endpoint something that changes nothing, and once more where the connection turns out to be broken.
+func (d *database[C]) ask(ctx context.Context, endpoint int, question func(C) error) error {
+	for again := true; ; again = false {
+		c, err := d.reach(ctx, endpoint)
+		if err != nil {
+			return err
+		}
+		if err = question(c); err == nil || !again || !c.Broken() || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// Describe implements target.Described.
+func (d *database[C]) Describe() result.Target { return d.described }
+
+// Clients implements target.Database.
+func (d *database[C]) Clients(region geo.Region) target.Target {
+	return &target.Statements{
+		Procedures: catalog.Procedures(), Placement: d.topology.Placement(), Connections: d.options.Connections, Pending: &d.pending,
+		Connect: func(ctx context.Context) (target.Connection, error) {
+			return d.dialect.Connect(ctx, d.server.Endpoints[region])
+		},
+		Classify: d.dialect.Classify,
+	}
+}
+
+// Layout implements target.Database: one copy.
+func (d *database[C]) Layout() geo.Layout { return d.topology.Whole(0) }
+
+// Status implements target.Database.
+func (d *database[C]) Status(context.Context) ([]admin.Status, error) { return nil, nil }
+
+// Activity implements target.Database. Transactions whose connections broke may go on at the servers, which know them.
+func (d *database[C]) Activity(ctx context.Context) (a target.Activity, err error) {
+	ctx, cancel := context.WithTimeout(ctx, Silence)
+	defer cancel()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, endpoint := range d.servers {
+		err = d.ask(ctx, endpoint, func(c C) error {
+			n, err := d.dialect.Working(ctx, c)
+			if err == nil {
+				a.Pending += n
+			}
+			return err
+		})
+		if err != nil {
+			return target.Activity{}, err
+		}
+	}
+	a.Pending = max(a.Pending, int(d.pending.Load()))
+	return a, nil
+}
+
+// Audit implements target.Database: one statement reads all rows, in a snapshot.
+func (d *database[C]) Audit(ctx context.Context, _ func(geo.NodeID) bool) ([][]audit.Shard, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	hung := time.AfterFunc(Silence, func() { cancel(fmt.Errorf("the server has said nothing for %v", Silence)) })
+	defer hung.Stop()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var rows store.Store
+	err := d.ask(ctx, 0, func(c C) error {
+		rows = store.NewHash()
+		n := 0
+		return d.dialect.Rows(ctx, c, func(k, value []byte) {
+			rows.Load(txn.Key(k), CopyOf(value))
+			const often = 1024
+			if n++; n%often == 0 {
+				hung.Reset(Silence)
+			}
+		})
+	})
+	if err != nil {
+		return nil, causeOf(ctx, err)
+	}
+	layout := d.Layout()
+	return [][]audit.Shard{audit.Of(0, &layout, rows, d.data.Workload, d.data.Traced)}, nil
+}
+
+// CopyOf returns bytes that nobody writes over, and not nil.
+func CopyOf(value []byte) []byte { return append(make([]byte, 0, len(value)), value...) }
+
+// causeOf is why a context ended, if it did, else the error.
+func causeOf(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+const (
+	// chunk is about how many bytes of rows a loader takes at a time, and loadersMost how many there are: they are to keep the server
+	// busy, and not to drown it.
+	chunk       = 256 << 10
+	loadersMost = 8
+)
+
+// Load implements target.Database, over several connections to the first endpoint.
+func (d *database[C]) Load(ctx context.Context, data target.Dataset) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c, err := d.reach(ctx, 0)
+	if err != nil {
+		return err
+	}
+	if err := d.dialect.Empty(ctx, c); err != nil {
+		return err
+	}
+	d.data = data
+	if err := d.copyIn(ctx, data); err != nil {
+		return fmt.Errorf("loading: %w", err)
+	}
+	for _, endpoint := range d.servers {
+		c, err := d.reach(ctx, endpoint)
+		if err != nil {
+			return err
+		}
+		if err := d.dialect.Settle(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *database[C]) copyIn(ctx context.Context, data target.Dataset) error {
+	chunks := make(chan []byte)
+	g, ctx := errgroup.WithContext(ctx)
+	for range min(loadersMost, 2*runtime.GOMAXPROCS(0), d.options.Connections) {
+		g.Go(func() error { return d.dialect.Copy(ctx, d.server.Endpoints[0], chunks) })
+	}
+	g.Go(func() error {
+		defer close(chunks)
+		layout := d.Layout()
+		var rows int64
+		var buffer []byte
+		send := func() {
+			if len(buffer) == 0 {
+				return
+			}
+			select {
+			case chunks <- buffer:
+				if data.Progress != nil {
+					data.Progress(rows)
+				}
+			case <-ctx.Done():
+			}
+			buffer = nil
+		}
+		err := workload.Fill(data.Workload, &layout, 0, func(k txn.Key, value []byte) {
+			buffer = d.dialect.AppendRow(buffer, k, value)
+			rows++
+			if len(buffer) >= chunk {
+				send()
+			}
+		})
+		send()
+		return err
+	})
+	return g.Wait()
+}

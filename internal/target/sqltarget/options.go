@@ -1,0 +1,48 @@
+// Package sqltarget is what the targets over SQL databases share: a database that runs already is looked at before anything is made, a table
+// of keys and values is made and marked, loaded by several connections, worked on by target.Statements, and audited in one snapshot. What is
+// of one database alone, its SQL, its errors and its isolation levels, is a Dialect.
+package sqltarget
+
+import (
+	"github.com/geobench/geobench/internal/protocol"
+)
+
+// Names of the parameters that every engine of this kind has.
+const (
+	IsolationParameter   = "isolation"
+	ConnectionsParameter = "connections"
+	TLSParameter         = "tls"
+)
+
+// Values of the parameter tls, which libpq calls sslmode. Those of its modes that fall back to no encryption are left out: a result
+// would not say what it has measured.
+const (
+	TLSDisable    = "disable"
+	TLSRequire    = "require"
+	TLSVerifyCA   = "verify-ca"
+	TLSVerifyFull = "verify-full"
+)
+
+// maxConnections is far above what a server has.
+const maxConnections = 4096
+
+// Connections and TLS are the parameters of every engine of this kind.
+var (
+	Connections = protocol.Parameter{Name: ConnectionsParameter, Default: "16", Integer: true, MinInt: 1, MaxInt: maxConnections,
+		Doc: "connections of the clients of a region, each of which runs one transaction at a time"}
+	TLS = protocol.Parameter{Name: TLSParameter, Default: TLSRequire, OneOf: []string{TLSDisable, TLSRequire, TLSVerifyCA, TLSVerifyFull},
+		Doc: "encryption of connections; verify-ca and verify-full check the server's certificate by ca.crt of the Secret, else by the system's roots"}
+)
+
+// Options are how a database is used, beside where it is.
+type Options struct {
+	// Isolation is a value of the engine's parameter isolation.
+	Isolation string
+	// Connections of the clients of each region.
+	Connections int
+	// TLS is the mode of encryption, as libpq's sslmode: disable, require, verify-ca, verify-full.
+	TLS string
+	// Place is what Geobench has for itself: a schema of PostgreSQL, a table of MySQL. Drop says that closing the database drops it.
+	Place string
+	Drop  bool
+}
