@@ -67,7 +67,8 @@ network is the declared one. Where the GeoDatabase has spec.external, the databa
 are in this process, its links are real, and its round trips are measured. Ctrl-C ends it early: what was measured until then is printed and kept as usual, marked as Invalid
 with the reason Cancelled, and the exit code is 130.`,
 		Example: "  geobench run -f experiments/quickstart.yaml\n  geobench run -f experiments/quickstart.yaml -o json > result.json\n" +
-			"  geobench run -f experiments/own-postgres.yaml    # your own PostgreSQL, with PGUSER and PGPASSWORD",
+			"  geobench run -f experiments/own-postgres.yaml    # your own PostgreSQL, with PGUSER and PGPASSWORD\n" +
+			"  geobench run -f experiments/own-mysql.yaml       # your own MySQL, MariaDB or Galera, with MYSQL_USER and MYSQL_PWD",
 	}, check.Process(nil), func(ctx context.Context, p *plan.Plan, report local.Report) (*result.Document, error) {
 		if p.Database.Spec.External != nil {
 			return runExternal(ctx, address, secrets, p, report)

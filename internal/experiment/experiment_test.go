@@ -548,7 +548,7 @@ func TestShippedExperiments(t *testing.T) {
 		t.Run(entry.Name(), func(t *testing.T) {
 			abilities := check.Simulator(nil)
 			abilities.Pods = true                          // of postgres.yaml
-			abilities.Targets = check.Process(nil).Targets // of own-postgres.yaml
+			abilities.Targets = check.Process(nil).Targets // of own-postgres.yaml and own-mysql.yaml
 			b, err := manifest.Load(nil, abilities, path)
 			if err != nil {
 				t.Fatal(err)

@@ -30,7 +30,7 @@ const (
 
 // readyWithin bounds the start of a server, and poll is how often it is looked at.
 const (
-	readyWithin = time.Minute
+	readyWithin = 12 * time.Second
 	poll        = 20 * time.Millisecond
 )
 
@@ -129,21 +129,17 @@ func (in *installation) own(t testing.TB, path string) {
 
 func (in *installation) command(args ...string) *exec.Cmd {
 	c := exec.Command(in.program, args...)
+	c.Env = append(os.Environ(), "PATH="+in.folder+":"+os.Getenv("PATH"))
 	c.Dir, c.SysProcAttr = in.folder, &syscall.SysProcAttr{Credential: in.credential}
 	return c
 }
 
-// copied copies the data of the new server for one of this name, with files besides.
-func (in *installation) copied(t testing.TB, name string, files map[string]string) (data string) {
+// copied copies the data of the new server for one of this name.
+func (in *installation) copied(t testing.TB, name string) (data string) {
 	t.Helper()
 	data = filepath.Join(in.folder, name)
 	if err := os.CopyFS(data, os.DirFS(filepath.Join(in.folder, "new"))); err != nil {
 		t.Fatal(err)
-	}
-	for file, text := range files {
-		if err := os.WriteFile(filepath.Join(data, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
 	}
 	err := filepath.WalkDir(data, func(path string, _ os.DirEntry, err error) error {
 		if err == nil {
@@ -192,7 +188,8 @@ func (in *installation) start(t testing.TB, name, data string, settings ...strin
 			text, _ := os.ReadFile(log.Name())
 			t.Fatalf("the server ended: %s", text)
 		case <-ctx.Done():
-			t.Fatalf("the server was not ready within %v", readyWithin)
+			text, _ := os.ReadFile(log.Name())
+			t.Fatalf("the server was not ready within %v: %s", readyWithin, text)
 		}
 	}
 }
@@ -201,11 +198,17 @@ func (in *installation) start(t testing.TB, name, data string, settings ...strin
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	in := install(t)
-	return in.start(t, "server", in.copied(t, "server", nil), settings...)
+	return in.start(t, "server", in.copied(t, "server"), settings...)
 }
 
-// cluster is the identity of all clusters of Galera here: its nodes begin with the same data.
-const cluster = "6a1b0b5e-7d0a-11ee-8c99-0242ac120002"
+// transfer stands in for the script that copies the state of one node to another: they have the same data already, and lack no more than what
+// the cluster has agreed on since, which the donor sends by itself. %s is the state that they begin with.
+const transfer = `#!/bin/sh
+case "$*" in
+*joiner*) echo "ready 127.0.0.1:1"; echo "%[1]s 0";;
+*) echo "done %[1]s 0";;
+esac
+`
 
 // StartGalera starts nodes of one cluster.
 func StartGalera(t testing.TB, nodes int) []*Server {
@@ -219,20 +222,44 @@ func StartGalera(t testing.TB, nodes int) []*Server {
 	for i := range nodes {
 		members = append(members, fmt.Sprintf("127.0.0.1:%d", ports[2*i]))
 	}
+	node := func(i int, name, data, join string) *Server {
+		return in.start(t, name, data, "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--wsrep-on=ON", "--wsrep-provider="+galera,
+			"--wsrep-cluster-name=geobench", "--wsrep-cluster-address="+join, "--wsrep-node-name="+name, "--wsrep-node-address=127.0.0.1", "--wsrep-sst-method=geobench",
+			fmt.Sprintf("--wsrep-provider-options=gmcast.listen_addr=tcp://%s;base_port=%d;ist.recv_addr=127.0.0.1:%d;gcache.size=8M", members[i], ports[2*i], ports[2*i+1]))
+	}
+	// A cluster of one node writes the state that all begin with.
+	const alone = "gcomm://"
+	seed := node(0, "new-cluster", filepath.Join(in.folder, "new"), alone)
+	if err := seed.process.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-seed.ended
+	state, err := os.ReadFile(filepath.Join(in.folder, "new", "grastate.dat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(in.folder, "wsrep_sst_geobench")
+	if err := os.WriteFile(script, fmt.Appendf(nil, transfer, stateOf(string(state), "uuid:")+":"+stateOf(string(state), "seqno:")), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	in.own(t, script)
 	var all []*Server
 	for i := range nodes {
-		first, join := 0, "gcomm://"+strings.Join(members, ",")
+		join := "gcomm://" + strings.Join(members, ",")
 		if i == 0 {
-			first, join = 1, "gcomm://"
+			join = alone
 		}
 		name := fmt.Sprintf("node%d", i+1)
-		data := in.copied(t, name, map[string]string{"grastate.dat": fmt.Sprintf("# GALERA saved state\nversion: 2.1\nuuid:    %s\nseqno:   0\nsafe_to_bootstrap: %d\n", cluster, first)})
-		all = append(all, in.start(t, name, data, "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--wsrep-on=ON", "--wsrep-provider="+galera,
-			"--wsrep-cluster-name=geobench", "--wsrep-cluster-address="+join, "--wsrep-node-name="+name, "--wsrep-node-address=127.0.0.1",
-			"--wsrep-sst-method=skip", // nodes have the same data already
-			fmt.Sprintf("--wsrep-provider-options=gmcast.listen_addr=tcp://%s;base_port=%d;ist.recv_addr=127.0.0.1:%d;gcache.size=8M", members[i], ports[2*i], ports[2*i+1])))
+		all = append(all, node(i, name, in.copied(t, name), join))
 	}
 	return all
+}
+
+// stateOf is the word after a name in grastate.dat.
+func stateOf(text, name string) string {
+	_, rest, _ := strings.Cut(text, name)
+	word, _, _ := strings.Cut(strings.TrimSpace(rest), "\n")
+	return word
 }
 
 // freePorts are some that nobody listens on.
