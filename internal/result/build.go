@@ -498,7 +498,7 @@ func (d *Document) fillRealised(shares []workload.Share, r *Report) error {
 	}
 	for i, s := range shares {
 		c := r.Shares[i]
-		realised.Shares = append(realised.Shares, Share{s.Name, s.Of, c.Of, ppm(c.Hits, c.Of), s.ConfiguredPPM})
+		realised.Shares = append(realised.Shares, Share{s.Name, s.Of, c.Of, ppm(c.Hits, c.Of), s.ConfiguredPPM, s.Mean, s.TolerancePercent})
 	}
 	return nil
 }

@@ -289,8 +289,22 @@ type Share struct {
 	Of    string `json:"of"`
 	Count int64  `json:"count"`
 
+	// RealisedPPM and ConfiguredPPM are in parts per million, or in millionths where Mean says that they are a mean over
+	// Count and no share.
 	RealisedPPM   int64 `json:"realisedPPM"`
 	ConfiguredPPM int64 `json:"configuredPPM"`
+	Mean          bool  `json:"mean,omitzero"`
+	// TolerancePercent is by how much the realised value may miss the configured one, in percent of that and, of a share,
+	// beyond sampling error; 0 is one point.
+	TolerancePercent int32 `json:"tolerancePercent,omitzero"`
+}
+
+// text is a value of the share: a percentage, or a mean.
+func (s *Share) text(ppm int64) string {
+	if s.Mean {
+		return fmt.Sprintf("%.2f", float64(ppm)/1e6)
+	}
+	return formatPPM(ppm)
 }
 
 // Mix says the shares for a person, in one line for all that are of the same.
@@ -298,7 +312,7 @@ func (r *Realised) Mix() (lines []string) {
 	for shares := r.Shares; len(shares) > 0; {
 		first, said := shares[0], ""
 		for len(shares) > 0 && shares[0].Of == first.Of {
-			said += fmt.Sprintf(", %s %s (asked for %s)", shares[0].Name, formatPPM(shares[0].RealisedPPM), formatPPM(shares[0].ConfiguredPPM))
+			said += fmt.Sprintf(", %s %s (asked for %s)", shares[0].Name, shares[0].text(shares[0].RealisedPPM), shares[0].text(shares[0].ConfiguredPPM))
 			shares = shares[1:]
 		}
 		lines = append(lines, fmt.Sprintf("%s of %d %s", said[2:], first.Count, first.Of))

@@ -228,18 +228,37 @@ func classMismatch(_ *Document, _ *Inputs, r *Report) []Reason {
 func shareMismatch(d *Document, _ *Inputs, _ *Report) (out []Reason) {
 	for _, s := range d.Summary.Realised.Shares {
 		if off := max(s.RealisedPPM-s.ConfiguredPPM, s.ConfiguredPPM-s.RealisedPPM); s.Count > 0 && float64(off) > s.tolerance() {
-			out = append(out, Reason{ReasonShareMismatch, fmt.Sprintf(
-				"%s: %s of %d %s are, %s were asked for; the difference is more than 1 point beyond sampling error",
-				s.Name, formatPPM(s.RealisedPPM), s.Count, s.Of, formatPPM(s.ConfiguredPPM))})
+			out = append(out, Reason{ReasonShareMismatch, s.mismatch()})
 		}
 	}
 	return out
 }
 
-// tolerance is one point and three standard deviations of a binomial share, in parts per million.
+// mismatch says by how much the realised value is off.
+func (s *Share) mismatch() string {
+	allowed := "1 point"
+	if s.TolerancePercent > 0 {
+		allowed = fmt.Sprintf("%d%% of that", s.TolerancePercent)
+	}
+	if s.Mean {
+		return fmt.Sprintf("%s: %s on average over %d %s, %s were asked for; the difference is more than %s",
+			s.Name, s.text(s.RealisedPPM), s.Count, s.Of, s.text(s.ConfiguredPPM), allowed)
+	}
+	return fmt.Sprintf("%s: %s of %d %s are, %s were asked for; the difference is more than %s beyond sampling error",
+		s.Name, s.text(s.RealisedPPM), s.Count, s.Of, s.text(s.ConfiguredPPM), allowed)
+}
+
+// tolerance is what TolerancePercent says, or one point, and three standard deviations of a binomial share, in parts per
+// million; the sampling error of a mean is not known.
 func (s *Share) tolerance() float64 {
-	p := float64(s.ConfiguredPPM) / 1e6
-	return 10_000 + 3e6*math.Sqrt(p*(1-p)/float64(s.Count))
+	p, allowed := float64(s.ConfiguredPPM)/1e6, 10_000.
+	if s.TolerancePercent > 0 {
+		allowed = float64(s.ConfiguredPPM) * float64(s.TolerancePercent) / 100
+	}
+	if s.Mean {
+		return allowed
+	}
+	return allowed + 3e6*math.Sqrt(p*(1-p)/float64(s.Count))
 }
 
 // A measured is the value of an objective's metric; ok is false when there is nothing to measure it on.

@@ -158,14 +158,27 @@ const MaxUnknown = 1 << 20
 type Share struct {
 	// Name says which ones, and Of the plural of what they are a share of: multi-home of final phases.
 	Name, Of string
-	// ConfiguredPPM is the configured share in parts per million.
+	// ConfiguredPPM is the configured share in parts per million. Of a mean it is the configured mean, in millionths.
 	ConfiguredPPM int64
+	// Mean says that it is no share but a mean, of something that Count.Hits adds up over Count.Of: its name says what, in
+	// the plural.
+	Mean bool
+	// TolerancePercent is by how much the realised value may miss the configured one, in percent of that; sampling error
+	// comes on top of a share's. 0 is one point, of a share alone.
+	TolerancePercent int32
 }
 
 // Percent returns a share that is configured in percent.
-func Percent(name, of string, percent int32) Share { return Share{name, of, int64(percent) * 10_000} }
+func Percent(name, of string, percent int32) Share {
+	return Share{Name: name, Of: of, ConfiguredPPM: int64(percent) * 10_000}
+}
 
-// Count counts what a Share is about.
+// MeanOf returns a mean, which the realised one may miss by so many percent.
+func MeanOf(name, of string, configured, tolerancePercent int32) Share {
+	return Share{Name: name, Of: of, ConfiguredPPM: int64(configured) * 1_000_000, Mean: true, TolerancePercent: tolerancePercent}
+}
+
+// Count counts what a Share is about. Of a mean, Hits is the sum.
 type Count struct {
 	Hits int64 `json:"hits"`
 	Of   int64 `json:"of"`

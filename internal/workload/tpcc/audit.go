@@ -17,7 +17,7 @@ import (
 // be decided here. What they compare is linear in the rows, though: see workload.Imbalance. No condition needs memory in
 // proportion to the rows but for the orders of one district at a time.
 func (t *TPCC) Audit(rows workload.Rows) map[string]int64 {
-	a := &audit{rows: rows, delivered: int64(t.size.firstUndelivered - 1), warehouses: map[uint32]*warehouseAudit{}, sums: map[string]int64{}}
+	a := &audit{t: t, rows: rows, delivered: int64(t.size.firstUndelivered - 1), warehouses: map[uint32]*warehouseAudit{}, sums: map[string]int64{}}
 	rows.Each(a.row)
 	for _, w := range slices.Sorted(maps.Keys(a.warehouses)) {
 		a.judge(w)
@@ -47,6 +47,7 @@ var totalNames = [numTotals]string{"W_YTD", "orders", "S_YTD", "deliveries",
 	"warehouses", "districts", "customers", "stock", "customers-by-name", "history", "new-orders", "order-lines", "orders-by-customer"}
 
 type audit struct {
+	t          *TPCC
 	rows       workload.Rows
 	delivered  int64 // orders of a district that were loaded as delivered
 	warehouses map[uint32]*warehouseAudit
@@ -148,6 +149,10 @@ func (a *audit) row(k txn.Key, v []byte) {
 		a.totals[totalCustomersByName]++
 	case tableOrdersByCustomer:
 		a.totals[totalOrdersByCustomer]++
+	case tableBalance:
+		if len(k) == warehouseKeySize && len(v) == balanceSize && a.t.balances() {
+			a.t.auditBalance(a.sums, warehouseOf(k), int64(be.Uint64(v)))
+		}
 	}
 }
 

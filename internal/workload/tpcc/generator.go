@@ -10,11 +10,11 @@ import (
 	"github.com/geobench/geobench/internal/workload"
 )
 
-// Minimum keying times and mean think times of the types (clause 5.2.5.7).
+// Minimum keying times and mean think times of the types (clause 5.2.5.7); those of Dike have none.
 var (
-	keyingTimes = [numTypes]time.Duration{typeNewOrder: 18 * time.Second, typePayment: 3 * time.Second, typeOrderStatus: 2 * time.Second,
+	keyingTimes = [allTypes]time.Duration{typeNewOrder: 18 * time.Second, typePayment: 3 * time.Second, typeOrderStatus: 2 * time.Second,
 		typeDelivery: 2 * time.Second, typeStockLevel: 2 * time.Second}
-	thinkTimes = [numTypes]time.Duration{typeNewOrder: 12 * time.Second, typePayment: 12 * time.Second, typeOrderStatus: 10 * time.Second,
+	thinkTimes = [allTypes]time.Duration{typeNewOrder: 12 * time.Second, typePayment: 12 * time.Second, typeOrderStatus: 10 * time.Second,
 		typeDelivery: 5 * time.Second, typeStockLevel: 5 * time.Second}
 )
 
@@ -24,51 +24,69 @@ const maxThink = 10
 // terminal is a client: where it stands, and what it has under way. There may be 100,000.
 type terminal struct {
 	warehouse uint32
-	amount    int32 // of the payment in cents, or the quantity that the order takes
+	amount    int32 // of the payment in cents, the quantity that the order takes, or how many balances change
 	district  uint8
 	kind      uint8 // of the transaction under way
 	underway  bool
 	rollback  bool // the order under way asks for an unused item
+	contends  bool // it is on the contended row
 }
 
 type generator struct {
-	t         *TPCC
-	place     geo.Placement
-	rng       *rand.Rand
-	mix       workload.Mix // of types
-	terminals []terminal
-	stream    uint32
-	payments  uint64 // so far
+	t                  *TPCC
+	place              geo.Placement
+	rng                *rand.Rand
+	mixes              []workload.Mix // of types, in each part of the measured time
+	measured           time.Duration
+	partition, balance *workload.Zipf
+	contention         contention
+	first              bool // of the run's generators: what all see alike is counted once
+	terminals          []terminal
+	stream             uint32
+	payments           uint64 // so far
 	// counts are of TPCC.Shares; those of the warm-up do not matter.
-	counts, warmup [numShares]workload.Count
+	counts, warmup []workload.Count
 
 	total   sums
 	unknown map[txn.ID]terminal
 	// unduly counts orders with an unused item that were committed.
 	unduly int64
-	args   workload.Slab
+	// unequal counts committed selectBalance that saw balances which differ.
+	unequal int64
+	args    workload.Slab
+	chosen  []int // cells
 }
 
-var procedures = [numTypes]*txn.Procedure{typeNewOrder: newOrder, typePayment: payment, typeOrderStatus: orderStatus,
-	typeDelivery: delivery, typeStockLevel: stockLevel}
+var procedures = [allTypes]*txn.Procedure{typeNewOrder: newOrder, typePayment: payment, typeOrderStatus: orderStatus,
+	typeDelivery: delivery, typeStockLevel: stockLevel, typeUpdateStock: updateStock, typeUpdateBalance: updateBalance,
+	typeSelectBalance: selectBalance}
 
 // NewGenerator makes the transactions of the clients of one load generator. The clients of a region go round its
 // warehouses, and with each round to the next district (clauses 2.4.1.1 and 2.8.1.1): more than ten for each warehouse
 // share their places.
 func (t *TPCC) NewGenerator(c workload.GeneratorConfig) workload.Generator {
-	types := mix(&t.spec.Mix)
 	g := &generator{
-		t: t, place: t.topology.Placement(), stream: c.Stream,
-		rng:       rand.New(rand.NewPCG(t.seed, uint64(c.Stream))),
-		mix:       workload.NewMix(types[:]...),
-		terminals: make([]terminal, c.Clients),
-		unknown:   map[txn.ID]terminal{},
+		t: t, place: t.topology.Placement(), stream: c.Stream, measured: c.Measured,
+		rng:        rand.New(rand.NewPCG(t.seed, uint64(c.Stream))),
+		terminals:  make([]terminal, c.Clients),
+		counts:     make([]workload.Count, t.numCounts()),
+		warmup:     make([]workload.Count, t.numCounts()),
+		unknown:    map[txn.ID]terminal{},
+		balance:    workload.NewZipf(float64(*t.dike.BalancesThetaPercent) / 100),
+		contention: newContention(t, c),
+		first:      c.Region == 0 && c.FirstClient == 0,
 	}
-	partitions, warehouses := t.topology.Partitions, t.topology.Partitions*int(t.spec.WarehousesPerPartition)
+	for _, m := range t.phases {
+		g.mixes = append(g.mixes, workload.NewMix(m[:]...))
+	}
+	if theta := t.dike.PartitionsThetaPercent; theta != nil {
+		g.partition = workload.NewZipf(float64(*theta) / 100)
+	}
+	own := t.own(c.Region)
 	for i := range g.terminals {
 		n := c.FirstClient + i
-		g.terminals[i].warehouse = t.nth(geo.Cell{Home: c.Region, Partition: n % partitions}, n%warehouses/partitions)
-		g.terminals[i].district = uint8(n/warehouses%districtsPerWarehouse) + 1
+		g.terminals[i].warehouse = own[n%len(own)]
+		g.terminals[i].district = uint8(n/len(own)%districtsPerWarehouse) + 1
 	}
 	return g
 }
@@ -77,21 +95,27 @@ func (t *TPCC) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) workload.Request {
 	x := &g.terminals[client]
 	if g.t.spec.Warehouses == v1alpha1.WarehousesAny {
-		x.warehouse = 1 + uint32(g.rng.IntN(g.t.warehouses()))
+		x.warehouse = g.t.nthOfAll(g.rng.IntN(g.t.warehouses()))
 	}
-	kind := uint8(g.mix.Draw(g.rng))
-	x.kind, x.underway, x.amount, x.rollback = kind, true, 0, false
-	counts := &g.counts
+	phase := part(elapsed, g.measured, len(g.mixes))
+	kind := uint8(g.mixes[phase].Draw(g.rng))
+	x.kind, x.underway, x.amount, x.rollback, x.contends = kind, true, 0, false, false
+	counts := g.counts
 	if elapsed < 0 {
-		counts = &g.warmup
+		counts = g.warmup
 	}
-	for i := range numTypes {
-		counts[i].Add(int(kind) == i)
+	for i := range allTypes {
+		counts[countOf(i)].Add(int(kind) == i)
+		if len(g.mixes) > 1 {
+			counts[g.t.sharePhase(phase, i)].Add(int(kind) == i)
+		}
 	}
+	g.contention.observe(elapsed, g.first, counts[g.t.shareContention(0):])
 	date := uint64(loadDate + elapsed.Microseconds())
 	var args []byte
 	switch kind {
 	case typeNewOrder:
+		x.contends = g.contention.wants(elapsed)
 		args = g.newOrder(x, date, counts)
 	case typePayment:
 		args = g.payment(x, date, counts)
@@ -101,8 +125,16 @@ func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) 
 	case typeDelivery:
 		args = appendDelivery(g.room(deliveryArgsSize), x.warehouse, uint8(1+g.rng.IntN(10)), date)
 	case typeStockLevel:
-		args = appendStockLevel(g.room(stockLevelArgsSize), x.warehouse, x.district, uint8(10+g.rng.IntN(11)))
+		args = g.stockLevel(x, counts)
+	case typeUpdateStock:
+		args = g.updateStock(x, counts)
+	case typeUpdateBalance, typeSelectBalance:
+		args = g.balances(x)
 	}
+	if x.contends {
+		g.contention.now++
+	}
+	g.contention.before = g.contention.now
 	procedures[kind].Call(t, args)
 	r := workload.Request{Type: kind, Class: g.place.Class(t.Accesses)}
 	if percent := time.Duration(g.t.spec.KeyingAndThinkTimePercent); percent > 0 {
@@ -117,42 +149,56 @@ func (g *generator) room(n int) []byte { return g.args.Room(n, 4096) }
 
 // district draws a district of the terminal's warehouse (clause 2.4.1.2).
 func (g *generator) district(x *terminal) uint8 {
-	if g.t.spec.Districts == v1alpha1.DistrictsOwn {
-		return x.district
+	d := x.district
+	if g.t.spec.Districts != v1alpha1.DistrictsOwn {
+		d = uint8(1 + g.rng.IntN(districtsPerWarehouse))
 	}
-	return uint8(1 + g.rng.IntN(districtsPerWarehouse))
+	if len(g.contention.targets) > 0 && x.warehouse == contendedWarehouse && d == contendedDistrict {
+		d++ // that one is for those who contend
+	}
+	return d
 }
 
 // draw is true with a probability of n percent.
 func (g *generator) draw(n int32) bool { return g.rng.Int32N(100) < n }
 
 // newOrder draws an order (clause 2.4.1).
-func (g *generator) newOrder(x *terminal, date uint64, counts *[numShares]workload.Count) []byte {
+func (g *generator) newOrder(x *terminal, date uint64, counts []workload.Count) []byte {
 	n := 5 + g.rng.IntN(maxOrderLines-4)
+	w, d := x.warehouse, g.district(x)
+	if x.contends {
+		w, d = contendedWarehouse, contendedDistrict
+	}
 	x.rollback = g.draw(g.t.spec.RollbackPercent)
 	counts[shareRollbacks].Add(x.rollback)
 	// Either each line is remote with some probability, or one line of some orders is.
 	ofLines, remoteLine := g.t.spec.Remote.OrderLinePercent, -1
-	if ofLines == nil && g.draw(percentOf(g.t.spec.Remote.NewOrderPercent)) {
+	if g.t.spec.Remote.NewOrderPercent != nil && g.draw(*g.t.spec.Remote.NewOrderPercent) {
 		remoteLine = g.rng.IntN(n)
 	}
+	// Of a distributed order, one line each is supplied by the other partitions (Dike, algorithm 1).
+	others := g.distribute(w, counts[shareDistributedOrders:])
+	n = max(n, len(others)+1)
 	isRemote := false
-	b := appendNewOrder(g.room(newOrderHead+n*lineArgs), x.warehouse, g.district(x), g.t.constants.drawCustomer(g.rng, g.t.size.customers), date, n)
+	b := appendNewOrder(g.room(newOrderHead+n*lineArgs), w, d, g.t.constants.drawCustomer(g.rng, g.t.size.customers), date, n)
 	for i := range n {
 		item := g.t.constants.drawItem(g.rng, g.t.size.items)
 		if x.rollback && i == n-1 {
 			item = unusedItem
 		}
-		supplier := x.warehouse
+		supplier := w
 		if ofLines != nil && g.draw(*ofLines) || i == remoteLine {
-			supplier = g.other(x.warehouse)
+			supplier = g.other(w)
 		}
-		if supplier != x.warehouse {
+		if i < len(others) {
+			supplier = g.warehouseIn(others[i])
+		}
+		if supplier != w {
 			isRemote = true
-			g.locate(counts[shareOrdersMultiHome:], x.warehouse, supplier)
+			g.locate(counts[shareOrdersMultiHome:], w, supplier)
 		}
 		if ofLines != nil {
-			counts[shareRemoteOrders].Add(supplier != x.warehouse)
+			counts[shareRemoteOrders].Add(supplier != w)
 		}
 		quantity := 1 + g.rng.IntN(10)
 		x.amount += int32(quantity)
@@ -165,7 +211,7 @@ func (g *generator) newOrder(x *terminal, date uint64, counts *[numShares]worklo
 }
 
 // payment draws a payment (clause 2.5.1).
-func (g *generator) payment(x *terminal, date uint64, counts *[numShares]workload.Count) []byte {
+func (g *generator) payment(x *terminal, date uint64, counts []workload.Count) []byte {
 	d := g.district(x)
 	cw, cd := x.warehouse, d
 	if g.draw(g.t.spec.Remote.PaymentPercent) {
@@ -186,7 +232,7 @@ func (g *generator) payment(x *terminal, date uint64, counts *[numShares]workloa
 func (g *generator) historyNumber() uint64 { return uint64(txn.MakeID(g.stream, g.payments)) }
 
 // customer draws a customer of a district, by last name or by number (clauses 2.5.1.2 and 2.6.1.2).
-func (g *generator) customer(w uint32, d uint8, counts *[numShares]workload.Count) selector {
+func (g *generator) customer(w uint32, d uint8, counts []workload.Count) selector {
 	s := selector{w: w, d: d, name: g.draw(g.t.spec.ByLastNamePercent)}
 	counts[shareByLastName].Add(s.name)
 	if s.name {
@@ -206,7 +252,7 @@ func (g *generator) other(w uint32) uint32 {
 		if all == 1 {
 			return w
 		}
-		return 1 + (w+uint32(g.rng.IntN(all-1)))%uint32(all)
+		return t.nthOfAll((t.placeOf(w) + 1 + g.rng.IntN(all-1)) % all)
 	}
 	c, i := t.cellOf(w)
 	multiHome, multiPartition := g.draw(percentOf(t.spec.Remote.MultiHomePercent)), g.draw(percentOf(t.spec.Remote.MultiPartitionPercent))
@@ -245,12 +291,15 @@ func (g *generator) Done(client int, o txn.Outcome) {
 	case txn.Committed:
 		g.commit(x, o.Result)
 	case txn.Unknown:
-		if e := x.effect(); e != (sums{}) {
+		if e := x.effect(); e != (sums{}) || x.kind == typeSelectBalance {
 			g.total.add(&e, 1)
 			if len(g.unknown) < workload.MaxUnknown {
 				g.unknown[o.ID] = *x
 			}
 		}
+	}
+	if x.contends {
+		g.contention.now--
 	}
 	x.underway = false
 }
@@ -261,6 +310,9 @@ func (g *generator) commit(x *terminal, result []byte) {
 	g.total.add(&e, 1)
 	if x.rollback {
 		g.unduly++
+	}
+	if x.kind == typeSelectBalance && len(result) == 1 && result[0] != 0 {
+		g.unequal++
 	}
 }
 
@@ -278,9 +330,6 @@ func (g *generator) Late(o txn.Outcome) {
 	}
 }
 
-// Realised counts the mix.
-func (g *generator) Realised() []workload.Count { return g.counts[:] }
-
 // Ledger sums up what clients know of the effects of their transactions.
 func (g *generator) Ledger() workload.Ledger {
 	all := g.total
@@ -291,6 +340,10 @@ func (g *generator) Ledger() workload.Ledger {
 		}
 	}
 	l := workload.Ledger{ledgerUnduly: {Low: g.unduly, High: g.unduly}}
+	if g.t.balances() {
+		l[ledgerBalances] = all[sumBalances]
+		l[ledgerUnequal] = workload.Interval{Low: g.unequal, High: g.unequal}
+	}
 	for i, name := range ledgerNames {
 		l[name] = all[i]
 	}
@@ -304,6 +357,7 @@ const (
 	sumQuantity          // of S_YTD
 	sumDeliveries        // of C_DELIVERY_CNT
 	numSums
+	sumBalances = numSums // of Dike's balances, in cents
 )
 
 var ledgerNames = [numSums]string{"tpcc-payments", "tpcc-orders", "tpcc-quantity", "tpcc-deliveries"}
@@ -311,7 +365,7 @@ var ledgerNames = [numSums]string{"tpcc-payments", "tpcc-orders", "tpcc-quantity
 // ledgerUnduly counts committed orders with an unused item.
 const ledgerUnduly = "tpcc-rollback"
 
-type sums [numSums]workload.Interval
+type sums [numSums + 1]workload.Interval
 
 func (s *sums) add(o *sums, sign int64) {
 	for i := range s {
@@ -331,6 +385,10 @@ func (x *terminal) effect() (e sums) {
 		e[sumPayments].High = int64(x.amount)
 	case typeDelivery:
 		e[sumDeliveries].High = districtsPerWarehouse
+	case typeUpdateStock:
+		e[sumQuantity].High = int64(x.amount)
+	case typeUpdateBalance:
+		e[sumBalances].High = int64(x.amount) * balanceStep
 	}
 	return e
 }

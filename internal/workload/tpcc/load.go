@@ -23,6 +23,10 @@ func (t *TPCC) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	l := newLoader(t, put)
 	for _, w := range t.warehousesOf(c) {
 		l.warehouse(w)
+		if t.balances() {
+			l.keys = appendBalanceKey(l.keys, w)
+			l.row(l.own(be.AppendUint64(l.begin(), 0)))
+		}
 	}
 	l.flush()
 }

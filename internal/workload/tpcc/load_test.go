@@ -329,6 +329,28 @@ func TestNewRefuses(t *testing.T) {
 			s.Remote = v1alpha1.TPCCRemote{NewOrderPercent: ptr(0), MultiHomePercent: ptr(0)}
 		}, 1, 1, ""},
 		"one warehouse": {func(*v1alpha1.TPCC) {}, 1, 1, ""},
+		"mix of a phase": {func(s *v1alpha1.TPCC) { s.MixPhases = []v1alpha1.TPCCMix{{NewOrder: 100}, {Payment: 99}} }, 2, 2,
+			"mixPhases[1]: the shares sum to 99"},
+		"ratio alone": {func(s *v1alpha1.TPCC) { s.Remote = v1alpha1.TPCCRemote{DistributionRatioPercent: ptr(10)} }, 2, 2,
+			"remote: distributionRatioPercent and distributionDegree go together"},
+		"ratio and lines": {func(s *v1alpha1.TPCC) { s.Remote.DistributionRatioPercent = ptr(10) }, 2, 2, "remote: exactly one of"},
+		"degree": {func(s *v1alpha1.TPCC) {
+			s.Remote = v1alpha1.TPCCRemote{DistributionRatioPercent: ptr(10), DistributionDegree: ptr(5)}
+		}, 2, 2, "remote.distributionDegree: 5 is more than the partitions of all regions (4)"},
+		"nobody contends": {func(s *v1alpha1.TPCC) {
+			s.Mix, s.Dike = v1alpha1.TPCCMix{Payment: 100}, &v1alpha1.TPCCDike{ContentionIntensities: []int32{3}}
+		}, 2, 2, "dike.contentionIntensities: new orders contend"},
+		"no contention": {func(s *v1alpha1.TPCC) { s.Dike = &v1alpha1.TPCCDike{ContentionIntensities: []int32{3, 0}} }, 2, 2,
+			"dike.contentionIntensities[1]: 0 is not at least 1"},
+		"balances": {func(s *v1alpha1.TPCC) { s.Mix = v1alpha1.TPCCMix{SelectBalance: 100} }, 1, 3, "dike.balanceGroup: 4 is not between 2 and the number of warehouses (3)"},
+		"co-access": {func(s *v1alpha1.TPCC) {
+			s.Mix, s.Dike = v1alpha1.TPCCMix{UpdateStock: 100}, &v1alpha1.TPCCDike{CoAccessPercent: 5, CoAccessPartitions: 3}
+		}, 2, 1, "dike.coAccessPartitions: 3 is not between 2 and the partitions of all regions (2)"},
+		"uneven and placed": {func(s *v1alpha1.TPCC) {
+			s.Remote.MultiHomePercent, s.Dike = ptr(100), &v1alpha1.TPCCDike{WarehousesThetaPercent: ptr(99)}
+		}, 2, 2, "dike.warehousesThetaPercent: remote.multiHomePercent"},
+		"theta": {func(s *v1alpha1.TPCC) { s.Dike = &v1alpha1.TPCCDike{PartitionsThetaPercent: ptr(1001)} }, 2, 2,
+			"dike.partitionsThetaPercent: 1001 is not between 0 and 1000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := spec(1)

@@ -15,6 +15,10 @@ const (
 	procOrderStatus txn.ProcID = 34
 	procDelivery    txn.ProcID = 35
 	procStockLevel  txn.ProcID = 36
+
+	procUpdateStock   txn.ProcID = 37
+	procUpdateBalance txn.ProcID = 38
+	procSelectBalance txn.ProcID = 39
 )
 
 // Tables of the schema (clause 1.3). All rows but those of ITEM are placed by their warehouse.
@@ -34,6 +38,7 @@ const (
 	tableOrderLine        txn.Table = 8 // (OL_W_ID, OL_D_ID), OL_O_ID, OL_NUMBER
 	tableCustomersByName  txn.Table = 9 // (C_W_ID, C_D_ID), C_LAST, C_FIRST, C_ID
 	tableOrdersByCustomer txn.Table = 10
+	tableBalance          txn.Table = 11 // (W_ID), Dike's, where a mix uses it
 )
 
 // Cardinalities (clause 1.2.1).
@@ -82,10 +87,8 @@ const (
 	abortNoRow = txn.Abort("no-row")
 )
 
-// Procedures are the stored procedures of TPC-C.
-func Procedures() []*txn.Procedure {
-	return []*txn.Procedure{newOrder, payment, orderStatus, delivery, stockLevel}
-}
+// Procedures are the stored procedures of TPC-C, and of Dike.
+func Procedures() []*txn.Procedure { return procedures[:] }
 
 // be is the byte order of all numbers: keys then sort as their numbers do.
 var be = binary.BigEndian
@@ -113,6 +116,10 @@ func warehouseOf(k txn.Key) uint32 { return uint32(k.Shard()) + 1 }
 
 func appendWarehouseKey(b []byte, w uint32) []byte {
 	return txn.AppendIntKey(b, tableWarehouse, shardOf(w))
+}
+
+func appendBalanceKey(b []byte, w uint32) []byte {
+	return txn.AppendIntKey(b, tableBalance, shardOf(w))
 }
 
 func appendDistrictKey(b []byte, w uint32, d uint8) []byte {
@@ -211,12 +218,12 @@ func lineOf(k txn.Key) (o uint32, number int) {
 var keySizes = map[txn.Table]int{
 	tableItem: itemKeySize, tableWarehouse: warehouseKeySize, tableDistrict: districtKeySize, tableCustomer: customerKeySize,
 	tableStock: stockKeySize, tableOrder: orderKeySize, tableNewOrder: orderKeySize, tableOrderLine: orderLineKeySize,
-	tableOrdersByCustomer: orderByCustomerKeySize,
+	tableOrdersByCustomer: orderByCustomerKeySize, tableBalance: warehouseKeySize,
 }
 
 // keyName names a row of any TPC-C database as the specification does, with its primary key: district(3, 4).
 func keyName(k txn.Key) string {
-	if !k.Valid() || k.Table() > tableOrdersByCustomer {
+	if !k.Valid() || k.Table() > tableBalance {
 		return k.String()
 	}
 	w, group := warehouseOf(k), k.Ordered() && len(k) == groupKeySize
@@ -240,6 +247,8 @@ func keyName(k txn.Key) string {
 		return fmt.Sprintf("item(%d)", uint32(k[1])<<16|uint32(k[2])<<8|uint32(k[3]))
 	case tableWarehouse:
 		return of("warehouse")
+	case tableBalance:
+		return of("balance")
 	case tableDistrict:
 		return of("district", districtOf(k))
 	case tableCustomer:

@@ -25,13 +25,21 @@ const (
 	typeOrderStatus
 	typeDelivery
 	typeStockLevel
-	numTypes
+	numTypes // of the specification
+)
+
+// The transaction types of Dike, which follow where a mix has any of them.
+const (
+	typeUpdateStock = numTypes + iota
+	typeUpdateBalance
+	typeSelectBalance
+	allTypes
 )
 
 // NewOrder is the type whose committed transactions per minute are tpmC (clause 5.4.2).
 const NewOrder = "newOrder"
 
-var typeNames = []string{NewOrder, "payment", "orderStatus", "delivery", "stockLevel"}
+var typeNames = []string{NewOrder, "payment", "orderStatus", "delivery", "stockLevel", "updateStock", "updateBalance", "selectBalance"}
 
 // TPCC is the workload bound to a topology. It implements workload.Workload.
 type TPCC struct {
@@ -40,33 +48,39 @@ type TPCC struct {
 	topology  *geo.Topology
 	constants constants
 	size      size
+	cells     cells
+	phases    [][allTypes]int32 // the mixes, in percent
+	dike      v1alpha1.TPCCDike
+	reported  []reported    // of the shares
 	noise     func() *noise // made when the first row is
 }
 
 // New binds the workload to a topology. Errors name the manifest's field and what would be right.
 func New(spec v1alpha1.TPCC, seed uint64, t *geo.Topology) (*TPCC, error) {
 	const field = "spec.workload.tpcc."
-	types, r := mix(&spec.Mix), spec.Remote
+	r, d := spec.Remote, dikeOf(spec.Dike)
 	for _, p := range []struct {
 		name string
 		of   int32
 	}{
 		{"byLastNamePercent", spec.ByLastNamePercent}, {"rollbackPercent", spec.RollbackPercent},
 		{"remote.orderLinePercent", percentOf(r.OrderLinePercent)}, {"remote.newOrderPercent", percentOf(r.NewOrderPercent)},
-		{"remote.paymentPercent", r.PaymentPercent},
+		{"remote.paymentPercent", r.PaymentPercent}, {"remote.distributionRatioPercent", percentOf(r.DistributionRatioPercent)},
+		{"dike.coAccessPercent", d.CoAccessPercent},
 	} {
 		if p.of < 0 || p.of > 100 {
 			return nil, fmt.Errorf(field+"%s: %d is not between 0 and 100", p.name, p.of)
 		}
 	}
-	if err := workload.CheckMix(field+"mix", types[:]...); err != nil {
+	phases, err := phasesOf(&spec)
+	if err != nil {
 		return nil, err
 	}
 	switch {
 	case spec.WarehousesPerPartition < 1 || spec.WarehousesPerPartition > 10_000:
 		return nil, fmt.Errorf(field+"warehousesPerPartition: %d is not between 1 and 10000", spec.WarehousesPerPartition)
-	case (r.OrderLinePercent == nil) == (r.NewOrderPercent == nil):
-		return nil, fmt.Errorf(field + "remote: exactly one of orderLinePercent (1 in TPC-C) and newOrderPercent must be set")
+	case set(r.OrderLinePercent)+set(r.NewOrderPercent)+set(r.DistributionRatioPercent) != 1:
+		return nil, fmt.Errorf(field + "remote: exactly one of orderLinePercent (1 in TPC-C), newOrderPercent and distributionRatioPercent must be set")
 	case spec.KeyingAndThinkTimePercent < 0 || spec.KeyingAndThinkTimePercent > 1000:
 		return nil, fmt.Errorf(field+"keyingAndThinkTimePercent: %d is not between 0 and 1000", spec.KeyingAndThinkTimePercent)
 	case spec.RowsPercent < 1 || spec.RowsPercent > 100:
@@ -80,7 +94,8 @@ func New(spec v1alpha1.TPCC, seed uint64, t *geo.Topology) (*TPCC, error) {
 	if err := l.Validate(t, field+"remote"); err != nil {
 		return nil, err
 	}
-	w := &TPCC{spec: spec, seed: seed, topology: t, constants: constantsOf(seed), size: sizeOf(spec.RowsPercent),
+	w := &TPCC{spec: spec, seed: seed, topology: t, constants: constantsOf(seed), size: sizeOf(spec.RowsPercent), phases: phases, dike: d,
+		cells: cellsOf(t, spec.WarehousesPerPartition, d.WarehousesThetaPercent),
 		noise: sync.OnceValue(func() *noise { return newNoise(seed) })}
 	if w.placesRemote() && percentOf(r.MultiHomePercent) < 100 && percentOf(r.MultiPartitionPercent) < 100 && spec.WarehousesPerPartition < 2 &&
 		percentOf(r.OrderLinePercent)+percentOf(r.NewOrderPercent)+r.PaymentPercent > 0 {
@@ -88,7 +103,19 @@ func New(spec v1alpha1.TPCC, seed uint64, t *geo.Topology) (*TPCC, error) {
 			"(remote.multiHomePercent) nor in another partition (remote.multiPartitionPercent) need a second one in each partition; " +
 			"make it at least 2, or one of the two 100")
 	}
+	if err := w.checkDike(); err != nil {
+		return nil, err
+	}
+	w.reported = w.shares()
 	return w, nil
+}
+
+// set is 1 of a parameter that is set.
+func set(p *int32) int {
+	if p == nil {
+		return 0
+	}
+	return 1
 }
 
 func percentOf(p *int32) int32 {
@@ -102,35 +129,53 @@ func percentOf(p *int32) int32 {
 func (t *TPCC) Name() string { return "tpcc" }
 
 // Types are those of TypesOf.
-func (t *TPCC) Types() []string { return typeNames }
+func (t *TPCC) Types() []string { return TypesOf(&t.spec) }
 
-// TypesOf returns the names of the five transactions.
-func TypesOf(*v1alpha1.TPCC) []string { return typeNames }
+// TypesOf returns the names of the five transactions, and those of Dike's where a mix has any.
+func TypesOf(spec *v1alpha1.TPCC) []string {
+	for _, m := range mixes(spec) {
+		if m.UpdateStock+m.UpdateBalance+m.SelectBalance > 0 {
+			return typeNames
+		}
+	}
+	return typeNames[:numTypes]
+}
 
 // Never says why no transaction of a type runs, or nothing if some do.
 func Never(spec *v1alpha1.TPCC, transaction string) string {
-	if kind := slices.Index(typeNames, transaction); kind >= 0 && mix(&spec.Mix)[kind] == 0 {
-		return "its share in spec.workload.tpcc.mix is 0"
+	kind := slices.Index(typeNames, transaction)
+	all := mixes(spec)
+	if kind < 0 || slices.ContainsFunc(all, func(m v1alpha1.TPCCMix) bool { return mix(&m)[kind] > 0 }) {
+		return ""
 	}
-	return ""
+	if len(spec.MixPhases) > 0 {
+		return "its share in spec.workload.tpcc.mixPhases is 0"
+	}
+	return "its share in spec.workload.tpcc.mix is 0"
+}
+
+// mixes lists the mixes that follow each other.
+func mixes(spec *v1alpha1.TPCC) []v1alpha1.TPCCMix {
+	if len(spec.MixPhases) > 0 {
+		return spec.MixPhases
+	}
+	return []v1alpha1.TPCCMix{spec.Mix}
 }
 
 // mix lists a mix by type.
-func mix(m *v1alpha1.TPCCMix) [numTypes]int32 {
-	return [numTypes]int32{m.NewOrder, m.Payment, m.OrderStatus, m.Delivery, m.StockLevel}
+func mix(m *v1alpha1.TPCCMix) [allTypes]int32 {
+	return [allTypes]int32{m.NewOrder, m.Payment, m.OrderStatus, m.Delivery, m.StockLevel, m.UpdateStock, m.UpdateBalance, m.SelectBalance}
 }
 
 // KeyName names a row as the specification does.
 func (t *TPCC) KeyName(k txn.Key) string { return keyName(k) }
 
-// warehouses is the number of all warehouses; they are numbered from 1.
-func (t *TPCC) warehouses() int {
-	return t.topology.Placement().Cells() * int(t.spec.WarehousesPerPartition)
-}
+// warehouses is the number of all warehouses. They are numbered from 1, without gaps unless they are spread unevenly.
+func (t *TPCC) warehouses() int { return t.cells.all() }
 
 // warehousesOf lists the warehouses of a cell in ascending order.
 func (t *TPCC) warehousesOf(c geo.Cell) []uint32 {
-	out := make([]uint32, t.spec.WarehousesPerPartition)
+	out := make([]uint32, t.cells.warehouses(c))
 	for i := range out {
 		out[i] = t.nth(c, i)
 	}
@@ -151,60 +196,4 @@ func (t *TPCC) cellOf(w uint32) (c geo.Cell, i int) {
 // placesRemote reports whether the manifest says where remote warehouses are. Otherwise all others are alike.
 func (t *TPCC) placesRemote() bool {
 	return t.spec.Remote.MultiHomePercent != nil || t.spec.Remote.MultiPartitionPercent != nil
-}
-
-// The shares of the mix, in the order of Shares.
-const (
-	// The first are those of the types.
-	shareRollbacks = numTypes + iota
-	shareByLastName
-	shareRemoteOrders
-	shareOrdersMultiHome
-	shareOrdersMultiPartition
-	shareRemotePayments
-	sharePaymentsMultiHome
-	sharePaymentsMultiPartition
-	numShares
-)
-
-// Shares are those of the types, and of what transactions draw.
-func (t *TPCC) Shares() []workload.Share {
-	const newOrders = "new orders"
-	r := t.spec.Remote
-	var out []workload.Share
-	for i, percent := range mix(&t.spec.Mix) {
-		out = append(out, workload.Percent(typeNames[i], "transactions", percent))
-	}
-	orders, ordersPercent := "order lines", percentOf(r.OrderLinePercent)
-	if r.NewOrderPercent != nil {
-		orders, ordersPercent = newOrders, *r.NewOrderPercent
-	}
-	payments, multiHome, multiPartition := r.PaymentPercent, percentOf(r.MultiHomePercent)*10_000, percentOf(r.MultiPartitionPercent)*10_000
-	if !t.placesRemote() {
-		// Each of the others is as likely: of those, some are in the own region, or in the same partition of some
-		// region.
-		all, perPartition := t.warehouses(), int(t.spec.WarehousesPerPartition)
-		if all == 1 {
-			ordersPercent, payments = 0, 0
-		} else {
-			multiHome = int32((all - perPartition*t.topology.Partitions) * 1e6 / (all - 1))
-			multiPartition = int32((all - perPartition*t.topology.Placement().Regions) * 1e6 / (all - 1))
-		}
-	}
-	out = append(out,
-		workload.Percent("unused item", newOrders, t.spec.RollbackPercent),
-		workload.Percent("by last name", "payments and order statuses", t.spec.ByLastNamePercent))
-	for _, s := range []struct {
-		of      string
-		percent int32
-	}{{orders, ordersPercent}, {"payments", payments}} {
-		out = append(out, workload.Percent("remote", s.of, s.percent))
-		for _, where := range []struct {
-			name string
-			ppm  int32
-		}{{"multi-home", multiHome}, {"multi-partition", multiPartition}} {
-			out = append(out, workload.Share{Name: where.name, Of: "remote " + s.of, ConfiguredPPM: int64(where.ppm)})
-		}
-	}
-	return out
 }

@@ -103,11 +103,19 @@ func (t *TPCC) Verify(copies []workload.Copy, ledger workload.Ledger) []workload
 	if n := ledger[ledgerUnduly].High; n > 0 {
 		checks = append(checks, workload.Check{Name: ledgerUnduly, Message: fmt.Sprintf("%d orders with an unused item were committed", n)})
 	}
+	if t.balances() {
+		checks = append(checks, t.verifyBalances(copies, ledger)...)
+	}
 	var totals []workload.Copy
 	for _, c := range copies {
 		of := workload.Copy{Name: c.Name, Sums: map[string]int64{}}
 		for _, name := range totalNames {
 			of.Sums[name] = c.Sums[name]
+		}
+		for _, name := range []string{totalBalances, totalBalance} {
+			if n, ok := c.Sums[name]; ok {
+				of.Sums[name] = n
+			}
 		}
 		totals = append(totals, of)
 	}

@@ -317,7 +317,8 @@ func begin(w workload.Workload, c workload.GeneratorConfig) (first [][]byte) {
 }
 
 // Near fails the test for each share that its count misses by more than four standard deviations of chance, or by more
-// than a hundredth of a percent where there is no chance.
+// than a hundredth of a percent where there is no chance; and for each mean that its count misses by more than its
+// tolerance.
 func Near(t testing.TB, shares []workload.Share, counts []workload.Count) {
 	t.Helper()
 	if len(shares) != len(counts) {
@@ -328,7 +329,11 @@ func Near(t testing.TB, shares []workload.Share, counts []workload.Count) {
 		if n == 0 {
 			continue
 		}
-		if got := float64(counts[i].Hits) / n; math.Abs(got-p) > chance(p, n)+1e-4 {
+		allowed := float64(s.TolerancePercent) / 100 * p
+		if !s.Mean {
+			allowed = chance(p, n) + 1e-4
+		}
+		if got := float64(counts[i].Hits) / n; math.Abs(got-p) > allowed {
 			t.Errorf("%s: %d of %d %s are %.4f, configured is %.4f", s.Name, counts[i].Hits, counts[i].Of, s.Of, got, p)
 		}
 	}
