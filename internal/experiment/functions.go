@@ -70,7 +70,7 @@ func functionNamed(name string) *function {
 }
 
 // figureFunctions ask for figures: each metric by its name, over all regions (tput) and in one (tputIn), of all types
-// of transactions and of one (tputOf, tputOfIn); series and ci, seriesOf and ciOf; counter, abortedFor; values.
+// of transactions and of one (tputOf, tputOfIn); series and ci, seriesOf and ciOf; counter, abortedFor; realised and configured shares; values.
 func figureFunctions() []function {
 	var out []function
 	for i := range metrics {
@@ -115,6 +115,11 @@ func figureFunctions() []function {
 	aborted := askFor("abortedFor", func(args []ref.Val) (query, error) {
 		return query{metric: abortedFor(str(args[0])), system: str(args[1]), at: optional(args, 2)}, nil
 	}, text, text)
+	for _, name := range []string{"realised", "configured"} {
+		out = append(out, askFor(name, func(args []ref.Val) (query, error) {
+			return query{metric: shareNamed(str(args[0]), str(args[1]), name == "configured"), system: str(args[2]), at: optional(args, 3)}, nil
+		}, text, text, text))
+	}
 	out = append(out, askFor("ci", named(true), text, text), askFor("ciOf", namedOf(true), text, text, text),
 		askForSeries("series", named(false), text, text), askForSeries("seriesOf", namedOf(false), text, text, text))
 	values := function{name: "values", overloads: []overload{{"values_string", []*cel.Type{text}, numberList,

@@ -301,6 +301,31 @@ func abortedFor(reason string) *metric {
 	}}
 }
 
+// shareNamed is a share or a mean of the mix, as the results tell it or as the manifest asks for it: percent, or the mean itself.
+// It is no number where the workload counts no such share.
+func shareNamed(name, of string, configured bool) *metric {
+	title := "realised "
+	if configured {
+		title = "configured "
+	}
+	return &metric{name: title + name + " of " + of, title: title + name + " of " + of, unit: "% or mean", of: func(d *result.Document) float64 {
+		for _, s := range d.Summary.Realised.Shares {
+			if s.Name != name || s.Of != of {
+				continue
+			}
+			v := s.RealisedPPM
+			if configured {
+				v = s.ConfiguredPPM
+			}
+			if s.Mean {
+				return float64(v) / 1e6
+			}
+			return float64(v) / 1e4
+		}
+		return math.NaN()
+	}}
+}
+
 // counts returns an error unless the runs of a point have a counter.
 func (r *Results) counts(p *Point, name string) error {
 	for _, run := range p.Runs {
@@ -350,7 +375,11 @@ func (r *Results) value(p *Point, run *Run, m *metric, of scope) (float64, error
 	case err != nil:
 		return 0, err
 	case of == scope{}:
-		return m.of(d), nil
+		v := m.of(d)
+		if math.IsNaN(v) {
+			return 0, fmt.Errorf("figure %s: the results of %s have none; summary.realised.shares lists those there are", m.name, p.Label)
+		}
+		return v, nil
 	}
 	i := slices.IndexFunc(d.Regions, func(x result.Region) bool { return x.Name == of.region })
 	if of.region != "" && i < 0 {

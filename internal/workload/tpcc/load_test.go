@@ -293,7 +293,8 @@ func TestKeyNames(t *testing.T) {
 		"customer by name(3, 4, BARBAROUGHT abc)": appendCustomerByNameKey(nil, 3, 4, 1, []byte("abc"), 5),
 		"customer by name(3, 4, BARBAROUGHT)":     appendNameKey(nil, 3, 4, 1),
 		"order by customer(3, 4, 17, 3001)":       appendOrderByCustomerKey(nil, 3, 4, 17, 3001),
-		"t11/5":                                   []byte(txn.IntKey(11, 5)),
+		"balance(3)":                              appendBalanceKey(nil, 3),
+		"t12/5":                                   []byte(txn.IntKey(12, 5)),
 	} {
 		if got := keyName(txn.Key(key)); got != want {
 			t.Errorf("%v is %q, want %q", txn.Key(key), got, want)
