@@ -174,3 +174,29 @@ func TestTableHasOneRun(t *testing.T) {
 		t.Errorf("the tables %v are left", rows)
 	}
 }
+
+// With TLS the server's certificate is checked as the mode says.
+func TestTLS(t *testing.T) {
+	s, ca := mysqltest.StartTLS(t)
+	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}
+	open := func(mode, ca string) error {
+		to, o := server(s, "east"), options(mysql.Serializable)
+		o.TLS, to.CAFile = mode, ca
+		db, err := mysql.Open(t.Context(), &topology, to, o)
+		if err != nil {
+			return err
+		}
+		return db.Close()
+	}
+	for mode, ca := range map[string]string{"require": "", "verify-ca": ca, "verify-full": ca} {
+		if err := open(mode, ca); err != nil {
+			t.Errorf("%s: %v", mode, err)
+		}
+	}
+	for _, mode := range []string{"verify-ca", "verify-full"} {
+		var wrong *target.FieldError
+		if err := open(mode, ""); !errors.As(err, &wrong) || wrong.Field != "spec.engine.parameters.tls" || !strings.Contains(err.Error(), "is not to be trusted") {
+			t.Errorf("%s: %v", mode, err)
+		}
+	}
+}

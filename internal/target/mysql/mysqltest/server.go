@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/geobench/geobench/internal/target/postgres/postgrestest"
 )
 
 // User and Password of who may do everything on every server, and Database which is there.
@@ -192,6 +194,22 @@ func (in *installation) start(t testing.TB, name, data string, settings ...strin
 			t.Fatalf("the server was not ready within %v: %s", readyWithin, text)
 		}
 	}
+}
+
+// StartTLS starts a server with a certificate for 127.0.0.1 that is its own authority, which caFile holds.
+func StartTLS(t testing.TB) (s *Server, caFile string) {
+	t.Helper()
+	in := install(t)
+	data := in.copied(t, "server")
+	certificate, key := postgrestest.Certify(t)
+	caFile = filepath.Join(data, "server.crt")
+	for path, text := range map[string]string{caFile: certificate, filepath.Join(data, "server.key"): key} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		in.own(t, path)
+	}
+	return in.start(t, "server", data, "--ssl-cert="+caFile, "--ssl-key="+filepath.Join(data, "server.key")), caFile
 }
 
 // Start starts a server with these settings besides the usual ones, as in "--max-connections=30".

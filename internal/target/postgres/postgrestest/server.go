@@ -93,7 +93,7 @@ func Start(t testing.TB, settings ...string) *Server {
 	}
 	if slices.Contains(settings, "ssl=on") {
 		s.CAFile = filepath.Join(folder, "ca.crt")
-		certificate, key := certify(t)
+		certificate, key := Certify(t)
 		own(t, credential, s.CAFile, certificate)
 		own(t, credential, filepath.Join(s.Folder, "server.crt"), certificate)
 		own(t, credential, filepath.Join(s.Folder, "server.key"), key)
@@ -154,8 +154,8 @@ func own(t testing.TB, c *syscall.Credential, path, text string) {
 	}
 }
 
-// certify makes a certificate for 127.0.0.1 that is its own authority.
-func certify(t testing.TB) (certificate, key string) {
+// Certify makes a certificate for 127.0.0.1 that is its own authority.
+func Certify(t testing.TB) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
