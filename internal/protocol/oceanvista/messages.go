@@ -50,6 +50,21 @@ func appendFunctors(b []byte, functors []Functor) []byte {
 	return b
 }
 
+// inPieces calls f for functors in pieces of at most so many bytes, or one functor, in their order. There is one piece at least.
+func inPieces(functors []Functor, most int, f func(piece []Functor, more bool)) {
+	for {
+		n, size := 0, 0
+		for n < len(functors) && (n == 0 || size+functors[n].size() <= most) {
+			size += functors[n].size()
+			n++
+		}
+		f(functors[:n:n], n < len(functors))
+		if functors = functors[n:]; len(functors) == 0 {
+			return
+		}
+	}
+}
+
 func readFunctors(r *codec.Reader, procs *txn.Registry) ([]Functor, error) {
 	n := r.Count(timestampSize + codec.MinTransaction)
 	if n == 0 {
@@ -156,6 +171,9 @@ func viewOf(m protocol.Message) uint64 {
 type Report struct {
 	Server geo.NodeID
 	Epoch  uint64
+	// Piece counts the pieces of the report, from 0. More come.
+	Piece uint64
+	More  bool
 	// Replicated is the server's second watermark as far as the sender knows, Functors what it holds beyond, in the
 	// order of timestamps.
 	Replicated Timestamp
@@ -167,12 +185,13 @@ func (m *Report) Kind() uint8 { return kindReport }
 
 // Size implements protocol.Message.
 func (m *Report) Size() int {
-	return codec.SizeUvarint(uint64(m.Server)) + codec.SizeUvarint(m.Epoch) + timestampSize + sizeFunctors(m.Functors)
+	return codec.SizeUvarint(uint64(m.Server)) + codec.SizeUvarint(m.Epoch) + codec.SizeUvarint(m.Piece) + 1 + timestampSize + sizeFunctors(m.Functors)
 }
 
 // AppendTo implements protocol.Message.
 func (m *Report) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Server)), m.Epoch)
+	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Server)), m.Epoch), m.Piece)
+	b = append(b, codec.Flags(m.More, false))
 	return appendFunctors(codec.AppendUint64(b, uint64(m.Replicated)), m.Functors)
 }
 
@@ -235,10 +254,14 @@ type suspicion struct {
 	epoch  uint64
 }
 
-// decision says what was written of a suspected server's unfinished functors.
+// decision says what was written of a suspected server's unfinished functors. It may come in pieces, of which the last one
+// takes effect; the first one ends those of an earlier leader that has not come to its last.
 type decision struct {
 	server geo.NodeID
 	epoch  uint64
+	// piece counts the pieces, from 0. More come.
+	piece uint64
+	more  bool
 	// replicated: all replicas have the server's functors up to there.
 	replicated Timestamp
 	survivors  []Functor // beyond, in the order of timestamps
@@ -269,7 +292,8 @@ func (e *suspicion) append(b []byte) []byte {
 }
 
 func (e *decision) append(b []byte) []byte {
-	return appendFunctors(codec.AppendUint64(appendHead(b, entryDecision, e.server, e.epoch), uint64(e.replicated)), e.survivors)
+	b = append(codec.AppendUvarint(appendHead(b, entryDecision, e.server, e.epoch), e.piece), codec.Flags(e.more, false))
+	return appendFunctors(codec.AppendUint64(b, uint64(e.replicated)), e.survivors)
 }
 
 func (e *join) append(b []byte) []byte {
@@ -290,7 +314,7 @@ func readEntry(data []byte, procs *txn.Registry) (e entry, err error) {
 	case entrySuspicion:
 		e = &suspicion{server, epoch}
 	case entryDecision:
-		d := &decision{server: server, epoch: epoch, replicated: readTimestamp(&r)}
+		d := &decision{server: server, epoch: epoch, piece: r.Uvarint(), more: r.Flag(), replicated: readTimestamp(&r)}
 		if d.survivors, err = readFunctors(&r, procs); err != nil {
 			return nil, err
 		}
@@ -325,7 +349,7 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 	case kindGossip:
 		m = &Gossip{r.Uvarint(), r.Uvarint(), readTimestamp(&r), readTimestamp(&r), r.Uvarint(), r.Uvarint()}
 	case kindReport:
-		rep := &Report{Server: readNode(&r), Epoch: r.Uvarint(), Replicated: readTimestamp(&r)}
+		rep := &Report{Server: readNode(&r), Epoch: r.Uvarint(), Piece: r.Uvarint(), More: r.Flag(), Replicated: readTimestamp(&r)}
 		rep.Functors, err = readFunctors(&r, procs)
 		m = rep
 	case kindJoinRequest:

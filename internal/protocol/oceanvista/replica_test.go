@@ -231,27 +231,134 @@ func TestHeldIsBounded(t *testing.T) {
 	}
 }
 
-// What replicas keep at most of a lost server fits a frame, both what each reports and the decision, which has what is found
-// in any partition, with as much again for what is written until somebody is given up.
-func TestDecisionFitsFrame(t *testing.T) {
-	for _, partitions := range []int{1, 2, 4} {
-		topology, rows := simtest.ThreeRegions(partitions), store.NewHash()
+// What a replica counts of the functors that it keeps is what they have in a report, and a piece of a report or a decision
+// fits a frame whatever a server had unfinished: beside a functor too many it is half of one.
+func TestPiecesFitFrame(t *testing.T) {
+	topology, rows := simtest.ThreeRegions(2), store.NewHash()
+	simtest.Fill(topology, 4, 10, func(geo.NodeID) store.Store { return rows })
+	r := newReplica(protocol.Config{
+		Self: 0, Topology: topology, Params: protocoltest.Params(t, Engine, nil), Procedures: simtest.Procedures, Store: rows, Env: &world{},
+	}, none)
+	var kept []Functor
+	for us := range uint64(100) {
+		f := Functor{makeTimestamp(us+1, 1), simtest.Txn(txn.MakeID(1, us), "a1+5")}
+		r.functors.enter(f)
+		kept = append(kept, f)
+	}
+	if got, want := r.functors.keptBytes, int64(sizeFunctors(kept)-1); got != want {
+		t.Errorf("it counts %d bytes, and they have %d in a report", got, want)
+	}
+	if 2*r.membership.pieceBytes > wire.MaxFrame {
+		t.Errorf("a piece may have %d bytes, twice which a frame of %d does not hold", r.membership.pieceBytes, wire.MaxFrame)
+	}
+}
+
+// A server has much unfinished when it is lost. The reports and the decision about it go in pieces, and all that may survive
+// does, also where the leader is lost when the first piece of a report has come.
+func TestPieces(t *testing.T) {
+	const bound, written = 60, 60
+	for name, leaderLost := range map[string]bool{"the leader stays": false, "the leader is lost": true} {
+		t.Run(name, func(t *testing.T) {
+			topology := simtest.Topology(2, 1, [][]float64{
+				{0, 20, 20, 20, 20}, {20, 0, 20, 20, 20}, {20, 20, 0, 20, 20}, {20, 20, 20, 0, 20}, {20, 20, 20, 20, 0},
+			})
+			largest, pieces := 0, 0
+			var simulator *sim.Sim
+			replicas := map[geo.NodeID]*Replica{}
+			e := *Engine
+			e.New = func(c protocol.Config) protocol.Replica {
+				r := newReplica(c, none)
+				r.membership.pieceBytes = bound
+				replicas[c.Self] = r
+				return &spying{r, func(m protocol.Message) {
+					if rep, is := m.(*Report); is {
+						if pieces == 0 && leaderLost {
+							simulator.At(simulator.Now(), func() { simulator.Crash(0); simulator.Crash(1) })
+						}
+						largest, pieces = max(largest, rep.Size()), pieces+1
+					}
+				}}
+			}
+			s, clients := newSim(t, topology, &e, map[string]string{"failureTimeout": "500ms"})
+			simulator = s
+			s.At(time.Second, func() {
+				for i := range uint64(written) {
+					clients[4].submit(i, "a1+5 a2+5")
+				}
+			})
+			s.At(1025*time.Millisecond, func() { s.Crash(8); s.Crash(9) }) // its functors have come, and nothing has come back
+			s.Run(30 * time.Second)
+			if pieces < 20 || largest > bound+50 {
+				t.Errorf("%d messages bring reports, the largest has %d bytes; want many, of %d and some", pieces, largest, bound)
+			}
+			if entries := replicas[2].membership.group.Last(); entries < 20 {
+				t.Errorf("the log has %d entries, so the decision is in few pieces", entries)
+			}
+			for n := geo.NodeID(2); n < 8; n++ {
+				row := uint64(1)
+				if _, here := s.Store(n).Get(simtest.Key(row)); !here {
+					row = 2
+				}
+				if got := value(s, n, row); got != 10+5*written {
+					t.Errorf("row %d is %d at node %d, want %d", row, got, n, 10+5*written)
+				}
+			}
+			if got := replicas[2].membership.survived; got != written {
+				t.Errorf("%d functors have survived, want %d", got, written)
+			}
+		})
+	}
+}
+
+// spying shows what a replica is sent.
+type spying struct {
+	*Replica
+	see func(protocol.Message)
+}
+
+func (s *spying) Receive(from geo.NodeID, m protocol.Message) {
+	s.see(m)
+	s.Replica.Receive(from, m)
+}
+
+// Pieces of a decision count in their order, and those of the last leader that has begun one; a member that was restored in
+// between closes the server with the others.
+func TestPiecesOfTwoLeaders(t *testing.T) {
+	topology := simtest.ThreeRegions(1)
+	newNode := func(n geo.NodeID) *Replica {
+		rows := store.NewHash()
 		simtest.Fill(topology, 4, 10, func(geo.NodeID) store.Store { return rows })
-		r := newReplica(protocol.Config{
-			Self: 0, Topology: topology, Params: protocoltest.Params(t, Engine, nil), Procedures: simtest.Procedures, Store: rows, Env: &world{},
+		return newReplica(protocol.Config{
+			Self: n, Topology: topology, Params: protocoltest.Params(t, Engine, nil), Procedures: simtest.Procedures, Store: rows, Env: &world{},
 		}, none)
-		var kept []Functor
-		for us := range uint64(100) {
-			f := Functor{makeTimestamp(us+1, 1), simtest.Txn(txn.MakeID(1, us), "a1+5")}
-			r.functors.enter(f)
-			kept = append(kept, f)
+	}
+	functor := func(us uint64) Functor {
+		return Functor{makeTimestamp(us, 2), simtest.Txn(txn.MakeID(2, us), "a1+5")}
+	}
+	whole, restored := newNode(0), newNode(1)
+	for i, e := range []entry{
+		&suspicion{server: 2},
+		&decision{server: 2, more: true, survivors: []Functor{functor(1)}},           // an earlier leader's
+		&decision{server: 2, more: true, survivors: []Functor{functor(2)}},           // the next one's
+		&decision{server: 2, piece: 2, survivors: []Functor{functor(9)}},             // out of order
+		&decision{server: 2, piece: 1, more: true, survivors: []Functor{functor(3)}}, // restored here
+		&decision{server: 2, piece: 2, survivors: []Functor{functor(4)}},
+	} {
+		if whole.membership.apply(e.append(nil)); i == 4 {
+			restored.membership.restore(whole.membership.snapshot())
+		} else if i > 4 {
+			restored.membership.apply(e.append(nil))
 		}
-		if got, want := r.functors.keptBytes, int64(sizeFunctors(kept)-1); got != want {
-			t.Errorf("%d partitions: it counts %d bytes, and they have %d in a report", partitions, got, want)
+		if got, want := whole.membership.servers[2].status, map[bool]status{true: closed, false: suspected}[i == 5]; got != want {
+			t.Fatalf("after entry %d the server has status %d, want %d", i, got, want)
 		}
-		if all := r.membership.keepBytes * int64(topology.Partitions); 2*all > wire.MaxFrame {
-			t.Errorf("%d partitions: a decision may have %d bytes, twice which a frame of %d does not hold", partitions, all, wire.MaxFrame)
-		}
+	}
+	if got := whole.membership.survived; got != 3 {
+		t.Errorf("%d functors have survived, want 3", got)
+	}
+	a, b := &whole.membership, &restored.membership
+	if a.view != b.view || b.servers[2].status != closed || b.servers[2].epoch != a.servers[2].epoch {
+		t.Errorf("the restored member is in view %d with %+v, want %d with %+v", b.view, b.servers[2], a.view, a.servers[2])
 	}
 }
 

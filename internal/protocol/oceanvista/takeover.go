@@ -36,6 +36,9 @@ type server struct {
 	joins int
 	// reports are those about the epoch, by node, nil where there is none.
 	reports []*Report
+	// pieces counts those of a decision about the epoch that have come, and survivors are what they have said.
+	pieces    uint64
+	survivors []Functor
 	// reportedIn is the leader's term for which this node has reported, proposedIn that in which it has proposed a
 	// decision.
 	reportedIn, proposedIn uint64
@@ -58,14 +61,17 @@ type membership struct {
 	sponsored *join
 	asked     int   // how often this server has asked for a sponsor
 	keepBytes int64 // of functors that a closed server may lack
+	// pieceBytes bounds the functors of one report and one entry.
+	pieceBytes int
 
 	suspected, survived, neverWritten, joined, terms int64
 }
 
 const (
-	// decisionBytes is how much the replicas of all partitions together keep for closed servers. Less than a frame, so that
-	// a decision about all of it is a message that can be sent even if more is written until a server is given up.
+	// decisionBytes is how much the replicas of all partitions together keep for closed servers.
 	decisionBytes = 16 << 20
+	// pieceBytes is how much of a report or a decision is one message: less than a frame, whatever a server had unfinished.
+	pieceBytes = 8 << 20
 	// logBytes is how much of the group's log a member keeps.
 	logBytes = 64 << 20
 )
@@ -73,6 +79,7 @@ const (
 func (m *membership) init(r *Replica, t *geo.Topology, p protocol.Params) {
 	timeout, longest := p.Duration("failureTimeout"), t.LongestRTT()
 	m.r, m.servers, m.keepBytes = r, make([]server, t.Nodes()), decisionBytes/int64(t.Partitions)
+	m.pieceBytes = pieceBytes
 	m.silence, m.interval = timeout+longest+2*p.Duration("gossip"), timeout/4
 	members := make([]geo.NodeID, t.Nodes())
 	for n := range members {
@@ -194,13 +201,19 @@ func (m *membership) report(n geo.NodeID) {
 		return
 	}
 	s.reportedIn = m.group.Term()
-	rep := &Report{Server: n, Epoch: s.epoch, Replicated: m.r.functors.replicated[n]}
-	m.r.functors.recent[n].Each(func(f Functor) { rep.Functors = append(rep.Functors, f) })
+	var held []Functor
+	m.r.functors.recent[n].Each(func(f Functor) { held = append(held, f) })
+	rep := &Report{Server: n, Epoch: s.epoch, Replicated: m.r.functors.replicated[n], Functors: held}
 	if leader == m.r.self {
 		m.reported(leader, rep)
-	} else {
-		m.r.env.Send(leader, rep)
+		return
 	}
+	inPieces(held, m.pieceBytes, func(piece []Functor, more bool) {
+		part := *rep
+		part.Functors, part.More = piece, more
+		m.r.env.Send(leader, &part)
+		rep.Piece++
+	})
 }
 
 // reported takes a report. It may come before this node knows that it leads, or that the server is suspected.
@@ -211,6 +224,16 @@ func (m *membership) reported(from geo.NodeID, rep *Report) {
 	s := &m.servers[rep.Server]
 	if old := s.reports[from]; rep.Epoch < s.epoch || old != nil && old.Epoch > rep.Epoch {
 		return
+	}
+	if rep.Piece > 0 {
+		// Pieces come in order; the first one begins anew.
+		old := s.reports[from]
+		if old == nil || old.Epoch != rep.Epoch || !old.More || old.Piece+1 != rep.Piece {
+			return
+		}
+		whole := *rep
+		whole.Functors = append(slices.Clip(old.Functors), rep.Functors...)
+		rep = &whole
 	}
 	s.reports[from] = rep
 	m.decide(rep.Server)
@@ -228,7 +251,7 @@ func (m *membership) decide(n geo.NodeID) {
 	for _, replicas := range m.r.group {
 		have := 0
 		for _, from := range replicas {
-			if s.reports[from] != nil && s.reports[from].Epoch == s.epoch {
+			if s.reports[from].of(s.epoch) {
 				have++
 			}
 		}
@@ -240,7 +263,7 @@ func (m *membership) decide(n geo.NodeID) {
 	found := map[Timestamp][]bool{} // by partition
 	var all []Functor
 	for from, rep := range s.reports {
-		if rep == nil || rep.Epoch != s.epoch {
+		if !rep.of(s.epoch) {
 			continue
 		}
 		d.replicated = max(d.replicated, rep.Replicated)
@@ -260,8 +283,17 @@ func (m *membership) decide(n geo.NodeID) {
 		}
 	}
 	s.proposedIn = m.group.Term()
-	m.propose(d.append(nil))
+	// All of them in one step, and by this leader alone: pieces of two leaders' decisions do not mix in the log.
+	inPieces(d.survivors, m.pieceBytes, func(piece []Functor, more bool) {
+		part := *d
+		part.survivors, part.more = piece, more
+		m.group.Propose(part.append(nil))
+		d.piece++
+	})
 }
+
+// of reports whether there is a whole report about an epoch.
+func (m *Report) of(epoch uint64) bool { return m != nil && m.Epoch == epoch && !m.More }
 
 // join asks an active server to let this one join, if it is closed and has all that was decided on.
 func (m *membership) join() {
@@ -335,6 +367,7 @@ func (e *suspicion) apply(m *membership) bool {
 	}
 	m.become(s, suspected)
 	s.reportedIn, s.proposedIn = 0, 0
+	s.pieces, s.survivors = 0, nil
 	m.suspected++
 	m.report(e.server)
 	return true
@@ -345,13 +378,25 @@ func (e *decision) apply(m *membership) bool {
 	if s == nil || s.status != suspected {
 		return false
 	}
+	if e.piece == 0 {
+		s.pieces, s.survivors = 0, nil
+	}
+	if e.piece != s.pieces {
+		return false // what came before is lost, with its leader
+	}
+	s.pieces++
+	survivors := append(s.survivors, e.survivors...)
+	if s.survivors = survivors; e.more {
+		return false
+	}
 	m.become(s, closed)
 	s.epoch++
+	s.pieces, s.survivors = 0, nil
 	clear(s.reports)
-	m.survived += int64(len(e.survivors))
-	m.neverWritten += int64(m.r.functors.decided(e.server, e.replicated, e.survivors))
+	m.survived += int64(len(survivors))
+	m.neverWritten += int64(m.r.functors.decided(e.server, e.replicated, survivors))
 	if e.server == m.r.self {
-		m.closedSelf(e.survivors)
+		m.closedSelf(survivors)
 		m.join()
 	}
 	return true
@@ -401,6 +446,7 @@ func (m *membership) snapshot() []byte {
 	for n := range m.servers {
 		s := &m.servers[n]
 		b = codec.AppendUvarint(codec.AppendUvarint(append(b, byte(s.status)), s.epoch), uint64(s.joins))
+		b = codec.AppendUvarint(b, s.pieces)
 	}
 	return b
 }
@@ -415,6 +461,7 @@ func (m *membership) restore(data []byte) {
 		s := &m.servers[n]
 		was := s.epoch
 		s.status, s.epoch, s.joins = status(r.Uint8()), r.Uvarint(), int(r.Uvarint())
+		s.pieces, s.survivors = r.Uvarint(), nil
 		s.reportedIn, s.proposedIn = 0, 0
 		if s.epoch != was {
 			// What this node holds of the server was decided on meanwhile.
