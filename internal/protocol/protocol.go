@@ -66,6 +66,14 @@ type Replica interface {
 	Counters(dst []Counter) []Counter
 }
 
+// Offloader is a replica whose node has a server beside it that does some of its work, as a storage server does for a compute
+// node. A driver that models what a node's CPU does, the simulator, charges it for none of that. One that runs the node
+// in a process does all of the work there.
+type Offloader interface {
+	// Offloads reports whether the other server sends m to the peer, or takes it from there and does what it asks for.
+	Offloads(peer geo.NodeID, m Message) bool
+}
+
 // RoleHolder is a replica whose nodes play different parts: a fault of a run's timeline can aim at those that play one.
 type RoleHolder interface {
 	// Roles returns those that the node has now, as far as it knows, of those that Engine.Roles lists.

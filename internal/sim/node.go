@@ -19,6 +19,7 @@ type node struct {
 	id      int32
 	replica protocol.Replica
 	worker  protocol.Worker // the replica, if it is one
+	offload protocol.Offloader
 	store   store.Store
 	rng     *rand.Rand
 	offset  time.Duration // of its clock
@@ -34,7 +35,8 @@ type node struct {
 	head, tail int32  // of the items that wait for the CPU, linked by next
 	queued     int
 	out        []output // what the current step sends when it is over
-	outBytes   int
+	outBytes   int      // of those that the CPU is charged for
+	free       int      // outputs that it is not charged for
 
 	waiting map[txn.ID]int32 // the client of each transaction submitted and not answered
 	busyFor time.Duration
@@ -48,6 +50,7 @@ func (n *node) makeReplica() {
 		Self: geo.NodeID(n.id), Topology: c.Topology, Params: c.Params, Procedures: c.Procedures, Store: n.store, Env: n,
 	})
 	n.worker, _ = n.replica.(protocol.Worker)
+	n.offload, _ = n.replica.(protocol.Offloader)
 }
 
 // steps returns the steps that the replica has taken so far.
@@ -132,8 +135,14 @@ func (n *node) serve(i int32) {
 		n.record(&it)
 	}
 	n.feed(it.kind, it.from, it.msg, it.t, it.timer)
-	cost := s.c.Costs.of(1+len(n.out), int(it.size)+n.outBytes, int64(n.store.Ops()-ops), n.steps()-steps)
-	n.outBytes = 0
+	messages, bytes, keys, steps := len(n.out)-n.free, n.outBytes, int64(n.store.Ops()-ops), n.steps()-steps
+	if it.kind == onMessage && n.offloads(it.from, it.msg) {
+		keys, steps = 0, 0
+	} else {
+		messages, bytes = messages+1, bytes+int(it.size)
+	}
+	cost := s.c.Costs.of(messages, bytes, keys, steps)
+	n.outBytes, n.free = 0, 0
 	if n.slow > 0 {
 		cost += cost * time.Duration(n.slow) / 100
 	}
@@ -144,6 +153,11 @@ func (n *node) serve(i int32) {
 	}
 	n.busy = true
 	s.after(cost, item{kind: onIdle, to: n.id, life: n.life})
+}
+
+// offloads reports whether another server than the node's CPU handles a message from or to a peer.
+func (n *node) offloads(peer int32, m protocol.Message) bool {
+	return n.offload != nil && n.offload.Offloads(geo.NodeID(peer), m)
 }
 
 // feed hands an input to the replica.
@@ -273,7 +287,11 @@ func (n *node) Send(to geo.NodeID, m protocol.Message) {
 		m = n.s.checkCodec(m)
 	}
 	size := FrameBytes + m.Size()
-	n.outBytes += size
+	if n.offloads(int32(to), m) {
+		n.free++
+	} else {
+		n.outBytes += size
+	}
 	n.out = append(n.out, output{to: int32(to), size: int32(size), msg: m})
 }
 

@@ -263,7 +263,7 @@ func (s *Sim) Crash(id geo.NodeID) {
 		s.release(i)
 		i = next
 	}
-	n.head, n.tail, n.queued, n.out, n.outBytes = -1, -1, 0, nil, 0
+	n.head, n.tail, n.queued, n.out, n.outBytes, n.free = -1, -1, 0, nil, 0, 0
 	for _, p := range s.all {
 		if p.to == n.id {
 			p.down = s.c.Durable

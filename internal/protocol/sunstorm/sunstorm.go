@@ -40,6 +40,12 @@ const (
 	votesAcknowledged = "acknowledged"
 )
 
+// Values of the parameter copies.
+const (
+	copiesWriter  = "writer"
+	copiesStorage = "storage"
+)
+
 // Engine is SunStorm.
 var Engine = &protocol.Engine{
 	Name:  "sunstorm",
@@ -56,6 +62,11 @@ var Engine = &protocol.Engine{
 			Name: "interactive", Default: "false", OneOf: []string{"false", "true"},
 			Doc: "Whether rows are asked for one after the other as the procedure comes to them, as for a client that sends " +
 				"statements, and not side by side as far as they are known beforehand.",
+		},
+		{
+			Name: "copies", Default: copiesWriter, OneOf: []string{copiesWriter, copiesStorage},
+			Doc: "Who ships a region's log to the others and applies theirs: writer, the CPU of the node that executes transactions; storage, " +
+				"servers beside it, as the paper's storage layer, whose CPU the simulator does not model. Processes do it themselves either way.",
 		},
 	},
 	Roles:    []string{RoleWriter},
@@ -84,7 +95,7 @@ type Replica struct {
 	store      *store.Versioned
 	wrong      mistake
 
-	acknowledged, interactive bool
+	acknowledged, interactive, offloads bool
 
 	// version counts what was applied to the store; snapshots are named by it.
 	version uint64
@@ -116,7 +127,8 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 		self: c.Self, region: t.RegionOf(c.Self), partition: t.PartitionOf(c.Self), topology: t, placement: t.Placement(), env: c.Env,
 		procedures: c.Procedures, store: c.Store.(*store.Versioned), wrong: m,
 		acknowledged: c.Params.Word("votes") == votesAcknowledged, interactive: c.Params.Word("interactive") == "true",
-		version: 1, oldest: 1, mark: 1, copies: make([]copyOf, len(t.Regions)),
+		offloads: c.Params.Word("copies") == copiesStorage,
+		version:  1, oldest: 1, mark: 1, copies: make([]copyOf, len(t.Regions)),
 		transactions: map[txn.ID]*transaction{}, forwarded: map[txn.ID]bool{},
 	}
 	for i := range r.copies {
@@ -185,6 +197,13 @@ func (r *Replica) finishStep() {
 		r.store.Trim(r.mark)
 		r.oldest, r.mark, r.trimAt = r.mark, r.version, now+keptBehind
 	}
+}
+
+// Offloads implements protocol.Offloader: the paper's storage layers ship the logs between regions and apply them (section
+// 3). What a writer sends to the storage copies of its own region it sends itself.
+func (r *Replica) Offloads(peer geo.NodeID, m protocol.Message) bool {
+	_, log := m.(*Log)
+	return log && r.offloads && r.topology.RegionOf(peer) != r.region
 }
 
 // Roles implements protocol.RoleHolder.

@@ -1,0 +1,48 @@
+package sunstorm_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol/protocoltest"
+	"github.com/geobench/geobench/internal/protocol/sunstorm"
+	"github.com/geobench/geobench/internal/sim"
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/store"
+)
+
+// A region that writes nothing pays for the others' writes where its writer applies the copies, and not where storage
+// servers do; the writer that ships its log pays less. Rows and messages are the same in both.
+func TestCopies(t *testing.T) {
+	type load struct{ shipper, idle time.Duration }
+	run := func(copies string) (l load, traffic sim.Traffic, sum int64) {
+		topology := simtest.ThreeRegions(1)
+		p := protocoltest.Params(t, sunstorm.Engine, map[string]string{"copies": copies})
+		s := sim.New(sim.Config{
+			Topology: topology, Engine: sunstorm.Engine, Params: p, Procedures: simtest.Procedures, Costs: sim.DefaultCosts,
+		})
+		simtest.Fill(topology, 30, 10, func(id geo.NodeID) store.Store { return s.Store(id) })
+		own := func(r *rand.Rand) string { return fmt.Sprintf("a%d+1", 3*r.IntN(10)) }
+		simtest.Add(s, 0, 1, simtest.Load{Clients: 20, Next: own, Think: time.Millisecond, Until: time.Second})
+		s.Run(2 * time.Second)
+		return load{s.Node(0).Busy, s.Node(1).Busy}, s.Traffic(0, 1), simtest.Sum(s.Store(1))
+	}
+	writer, traffic, sum := run("writer")
+	storage, traffic2, sum2 := run("storage")
+	t.Logf("writer %+v, storage %+v, %+v", writer, storage, traffic)
+	if writer.idle < writer.shipper/10 {
+		t.Errorf("a region pays %v for the writes of another, which pays %v itself", writer.idle, writer.shipper)
+	}
+	if storage.idle > writer.idle/100 {
+		t.Errorf("with storage servers a region pays %v for the writes of another, %v without", storage.idle, writer.idle)
+	}
+	if storage.shipper >= writer.shipper {
+		t.Errorf("a writer whose log is shipped by storage servers pays %v, %v without them", storage.shipper, writer.shipper)
+	}
+	if sum == 300 || sum2 == 300 || traffic.Messages == 0 || traffic2.Messages == 0 {
+		t.Errorf("copies were not brought up to date: sums %d and %d, traffic %+v and %+v", sum, sum2, traffic, traffic2)
+	}
+}
