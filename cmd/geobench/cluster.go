@@ -6,5 +6,5 @@ import "github.com/spf13/cobra"
 
 // clusterCommands are the commands that talk to a Kubernetes API server.
 func clusterCommands() []*cobra.Command {
-	return []*cobra.Command{newOperatorCommand(), newWorkerCommand(), newSelftestCommand(), newWANCommand()}
+	return []*cobra.Command{newOperatorCommand(), newWorkerCommand(), newStewardCommand(), newSelftestCommand(), newWANCommand()}
 }

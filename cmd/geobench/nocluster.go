@@ -22,6 +22,7 @@ func clusterCommands() []*cobra.Command {
 	return unavailable(map[string]string{
 		"operator": "Run the operator (what the operator's pod runs)",
 		"worker":   "Play the clients of one region (what worker pods run)",
+		"steward":  "Load and audit a database that is not Geobench's own (what steward pods run)",
 		"wan":      "Emulate the wide-area network of a pod (what sidecars run)",
 		"selftest": "Check an installation (what helm test runs)",
 	})

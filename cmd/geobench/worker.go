@@ -23,6 +23,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/external"
 	"github.com/geobench/geobench/internal/identity"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/meeting"
@@ -117,8 +118,6 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place
 	if err != nil {
 		return err
 	}
-	t := target.NewNative(&w.Database, w.Database.Topology.Index(w.Region))
-	defer t.Close() //nolint:errcheck // connections of a process that ends
 	server, err := metrics.Serve(addresses.metrics, registry)
 	if err != nil {
 		return err
@@ -130,6 +129,11 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place
 
 	waiting, cancel := context.WithDeadline(ctx, w.Deadline)
 	defer cancel()
+	t, err := clientOf(waiting, w, index)
+	if err != nil {
+		return err
+	}
+	defer t.Close() //nolint:errcheck // connections of a process that ends
 	if err := reach(waiting, t); err != nil {
 		return err
 	}
@@ -184,8 +188,17 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place
 	return nil
 }
 
+// clientOf is what the clients of a worker talk to.
+func clientOf(ctx context.Context, w *deploy.Worker, index int) (target.Target, error) {
+	region := w.Database.Topology.Index(w.Region)
+	if w.Database.Client == nil {
+		return target.NewNative(&w.Database, region), nil
+	}
+	return external.Join(ctx, &w.Database, deploy.SecretFolder, w.Application(), region, index, w.Workers)
+}
+
 // reach connects to all nodes of the region once, so that a worker that says it is ready can start.
-func reach(ctx context.Context, t *target.Native) error {
+func reach(ctx context.Context, t target.Target) error {
 	session, err := t.Open(ctx, func([]txn.Outcome) {})
 	if err != nil {
 		return err
@@ -203,10 +216,14 @@ func newPlayer(w *deploy.Worker, index int, rec *recording) (*load.Worker, *prom
 	if err := json.Unmarshal(w.Load, &l); err != nil {
 		return nil, nil, fmt.Errorf("spec.load: %w", err)
 	}
+	shards := 0
+	if w.Database.Client != nil {
+		shards = 1 // each would open all of the worker's connections
+	}
 	live := metrics.NewWorker(metrics.WorkerLabels{Run: w.Run, Database: w.Database.Name, Region: w.Region, Index: index}, wl.Types())
 	player, err := load.NewWorker(load.WorkerConfig{
 		Workload: wl, Topology: &w.Database.Topology, Region: w.Database.Topology.Index(w.Region),
-		Index: index, Workers: w.Workers, Load: l, Seed: w.Seed, Observer: live, Trace: rec.trace(), Fine: w.Fine,
+		Index: index, Workers: w.Workers, Load: l, Seed: w.Seed, Observer: live, Trace: rec.trace(), Fine: w.Fine, Shards: shards,
 	})
 	if err != nil {
 		return nil, nil, err

@@ -95,6 +95,8 @@ type LoadRequest struct {
 type LoadResponse struct {
 	Rows  int64 `json:"rows"`
 	Bytes int64 `json:"bytes"`
+	// Target is a result.Target, of a database that is not geobench's own.
+	Target json.RawMessage `json:"target,omitempty"`
 }
 
 // Audit is what invariants need of the node's rows, by shard.

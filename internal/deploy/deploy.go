@@ -30,6 +30,8 @@ type Database struct {
 	Incarnation string `json:"incarnation"`
 	// Nodes are the addresses, in the order of geo.NodeID.
 	Nodes Nodes `json:"nodes"`
+	// Client is how to talk to a database that is not made of Geobench's own nodes; nil for one that is.
+	Client *Client `json:"client,omitempty"`
 
 	// Run and ClientKey are what clients prove themselves with, where nodes ask for it. They are nobody else's business.
 	Run       string `json:"-"`

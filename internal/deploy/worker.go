@@ -37,6 +37,11 @@ type Worker struct {
 	digest string // of the file that it was read from
 }
 
+// Application is the name that all sessions of this execution of the run have at a database that is not Geobench's own.
+func (w *Worker) Application() string {
+	return "geobench-" + w.Attempt
+}
+
 // Digest is that of the file that the worker was read from.
 func (w *Worker) Digest() string { return w.digest }
 

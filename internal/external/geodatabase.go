@@ -9,9 +9,12 @@ import (
 	"strings"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/catalog"
@@ -31,7 +34,12 @@ func Plan(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase) (*plan.Plan, err
 // database is asked, and is a mistake in the GeoDatabase, is check.Problems. Cancelled as local.Run.
 func Play(ctx context.Context, p *plan.Plan, secrets string, report local.Report) (d *result.Document, err error) {
 	report(local.Progress{Stage: "connecting to " + p.Engine.Name})
-	db, err := open(ctx, p, secrets)
+	c := deploy.ClientOf(p.Database)
+	s := server(c)
+	if err := readSecret(&s, p.Engine.Name, secrets, c.Secret); err != nil {
+		return nil, problems(p.Database.Name, err)
+	}
+	db, err := catalog.Targets{}.Open(ctx, p.Engine.Name, &p.Topology, s, p.Params, sqltarget.Session())
 	if err != nil {
 		return nil, problems(p.Database.Name, err)
 	}
@@ -44,21 +52,68 @@ func Play(ctx context.Context, p *plan.Plan, secrets string, report local.Report
 	return local.On(ctx, p, db, report)
 }
 
-// open opens a database that catalog has.
-func open(ctx context.Context, p *plan.Plan, secrets string) (sqltarget.Database, error) {
-	x := p.Database.Spec.External
-	s := sqltarget.Server{Database: x.Database}
-	if err := readSecret(&s, p.Engine.Name, secrets, x.SecretRef); err != nil {
+// Open opens the database of d.Client to load and to audit it, for a run whose sessions have the name session there. folder has the keys
+// of its Secret as files. A mistake in the GeoDatabase is a *target.FieldError.
+func Open(ctx context.Context, d *deploy.Database, folder, session string) (sqltarget.Database, error) {
+	s, params, err := settings(d, folder)
+	if err != nil {
 		return nil, err
 	}
-	for _, region := range p.Topology.Regions {
-		for _, e := range x.Endpoints {
-			if e.Region == region {
-				s.Endpoints = append(s.Endpoints, sqltarget.Endpoint{Region: region, Address: e.Address})
-			}
-		}
+	db, err := catalog.Targets{}.Open(ctx, d.Engine, &d.Topology, s, params, session)
+	if err != nil {
+		return nil, fieldsOf(d.Client, err)
 	}
-	return catalog.Targets{}.Open(ctx, p.Engine.Name, &p.Topology, s, p.Params)
+	return db, nil
+}
+
+// Join returns what the clients of a region talk to, of a database that another process has opened with Open for the same run. They are one
+// of so many workers that share the connections of the region, counted from 0.
+func Join(ctx context.Context, d *deploy.Database, folder, session string, region geo.Region, index, workers int) (target.Target, error) {
+	s, params, err := settings(d, folder)
+	if err != nil {
+		return nil, err
+	}
+	all := catalog.Connections(params)
+	clients, err := catalog.Shared{}.Join(ctx, d.Engine, &d.Topology, s, params, session, region, (index+1)*all/workers-index*all/workers)
+	return clients, fieldsOf(d.Client, err)
+}
+
+func settings(d *deploy.Database, folder string) (s sqltarget.Server, params protocol.Params, err error) {
+	engine, ok := catalog.Shared{}.Lookup(d.Engine)
+	if !ok {
+		return s, nil, fmt.Errorf("engine: %q is not one of %v", d.Engine, catalog.Shared{}.Names())
+	}
+	params, errs := engine.Resolve(d.Parameters)
+	if len(errs) > 0 {
+		return s, nil, fmt.Errorf("parameters.%w", errs[0])
+	}
+	s = server(d.Client)
+	return s, params, fieldsOf(d.Client, readMounted(&s, folder, d.Client.Secret))
+}
+
+// fieldsOf names the fields of a database that is deployed, where an error names those of one that runs elsewhere.
+func fieldsOf(c *deploy.Client, err error) error {
+	var wrong *target.FieldError
+	if !c.Deployed || !errors.As(err, &wrong) {
+		return err
+	}
+	field := wrong.Field
+	switch {
+	case strings.HasPrefix(field, "spec.external.endpoints"):
+		field = "spec.pods.client.region"
+	case strings.HasPrefix(field, "spec.external."):
+		field = "spec.pods.client." + strings.TrimPrefix(field, "spec.external.")
+	}
+	return &target.FieldError{Field: field, Value: wrong.Value, Message: wrong.Message}
+}
+
+// server is where a database is.
+func server(c *deploy.Client) sqltarget.Server {
+	s := sqltarget.Server{Database: c.Database}
+	for _, e := range c.Endpoints {
+		s.Endpoints = append(s.Endpoints, sqltarget.Endpoint{Region: e.Region, Address: e.Address})
+	}
+	return s
 }
 
 // problems names the GeoDatabase that has a field wrong.
@@ -70,32 +125,51 @@ func problems(database string, err error) error {
 	return check.Problems{{Object: "GeoDatabase " + database, Field: field.Field, Value: field.Value, Message: field.Message}}
 }
 
+const secretField = "spec.external.secretRef.name"
+
 // readSecret reads the keys of a Secret from files, as Kubernetes mounts them: FOLDER/NAME/username, password and ca.crt. Without a folder,
 // user and password are those of the environment.
-func readSecret(s *sqltarget.Server, engine, folder string, ref *v1alpha1.LocalReference) error {
-	const field = "spec.external.secretRef.name"
+func readSecret(s *sqltarget.Server, engine, folder, name string) error {
 	user, password := catalog.Targets{}.Environment(engine)
 	switch {
-	case ref == nil:
+	case name == "":
 		return nil
 	case folder == "" && os.Getenv(user) != "":
 		return nil
 	case folder == "":
-		return &target.FieldError{Field: field, Value: ref.Name, Message: fmt.Sprintf("there are no Secrets here: put username and password into files %s/username and %s/password of a folder "+
-			"and name it with --secrets, or set %s and %s", ref.Name, ref.Name, user, password)}
+		return &target.FieldError{Field: secretField, Value: name, Message: fmt.Sprintf("there are no Secrets here: put username and password into files %s/username and %s/password of a folder "+
+			"and name it with --secrets, or set %s and %s", name, name, user, password)}
 	}
+	return readKeys(s, filepath.Join(folder, name), func(key string, err error) error {
+		return &target.FieldError{Field: secretField, Value: name, Message: fmt.Sprintf("the key %s cannot be read: %v; --secrets names a folder with a folder %s, whose files are the Secret's keys username, password and, if need be, ca.crt",
+			key, err, name)}
+	})
+}
+
+// readMounted reads the keys of a Secret that is mounted at folder, as far as it was there when the pod started.
+func readMounted(s *sqltarget.Server, folder, name string) error {
+	if name == "" {
+		return &target.FieldError{Field: strings.TrimSuffix(secretField, ".name"), Message: "no Secret is named: name one with the keys username and password, in the namespace of the GeoDatabase"}
+	}
+	return readKeys(s, folder, func(key string, _ error) error {
+		return &target.FieldError{Field: secretField, Value: name, Message: fmt.Sprintf("there is no such Secret, or it has no key %s: make it, for example with "+
+			"kubectl create secret generic %s --from-literal=username=... --from-literal=password=..., and run again", key, name)}
+	})
+}
+
+// readKeys reads the keys of a Secret from the files of a folder; missing makes the error for one that is not there.
+func readKeys(s *sqltarget.Server, folder string, missing func(key string, err error) error) error {
 	for _, key := range []struct {
 		name string
 		to   *string
 	}{{"username", &s.User}, {"password", &s.Password}} {
-		text, err := os.ReadFile(filepath.Join(folder, ref.Name, key.name))
+		text, err := os.ReadFile(filepath.Join(folder, key.name))
 		if err != nil {
-			return &target.FieldError{Field: field, Value: ref.Name, Message: fmt.Sprintf("the key %s cannot be read: %v; --secrets names a folder with a folder %s, whose files are the Secret's keys username, password and, if need be, ca.crt",
-				key.name, err, ref.Name)}
+			return missing(key.name, err)
 		}
 		*key.to = strings.TrimRight(string(text), "\r\n")
 	}
-	if ca := filepath.Join(folder, ref.Name, "ca.crt"); fileExists(ca) {
+	if ca := filepath.Join(folder, "ca.crt"); fileExists(ca) {
 		s.CAFile = ca
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/mysql"
 	"github.com/geobench/geobench/internal/target/postgres"
 	"github.com/geobench/geobench/internal/target/sqltarget"
@@ -17,23 +18,33 @@ import (
 // Targets are the databases, by what a manifest may say of them. They are deployed by nobody, and have no replicas.
 type Targets struct{}
 
+// Shared are those of them that the processes of a run can share: one opens it, others join. On a cluster they must.
+type Shared struct{}
+
 // entry is a database: what a manifest may say of it, how it is opened, and what in the environment names user and password where there is
 // no Secret.
 type entry struct {
 	engine         *protocol.Engine
 	user, password string
-	open           func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params) (sqltarget.Database, error)
+	open           func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error)
+	// join is nil where only the process that has opened a database can tell which sessions are the run's.
+	join func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, error)
 }
 
 // all are the databases, sorted by name.
 var all = []entry{
-	{mysql.Engine, mysql.UserVariable, mysql.PasswordVariable,
-		func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params) (sqltarget.Database, error) {
-			return mysql.Open(ctx, t, s, mysql.OptionsOf(p))
+	{engine: mysql.Engine, user: mysql.UserVariable, password: mysql.PasswordVariable,
+		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
+			return mysql.Open(ctx, t, s, mysql.OptionsOf(p), session)
 		}},
-	{postgres.Engine, postgres.UserVariable, postgres.PasswordVariable,
-		func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params) (sqltarget.Database, error) {
-			return postgres.Open(ctx, t, s, postgres.OptionsOf(p))
+	{engine: postgres.Engine, user: postgres.UserVariable, password: postgres.PasswordVariable,
+		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
+			return postgres.Open(ctx, t, s, postgres.OptionsOf(p), session)
+		},
+		join: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, error) {
+			o := postgres.OptionsOf(p)
+			o.Connections = connections
+			return postgres.Join(ctx, t, s, o, session, region)
 		}},
 }
 
@@ -45,6 +56,33 @@ func (Targets) Names() []string {
 	}
 	return names
 }
+
+// Names returns the names of those that processes can share, sorted.
+func (Shared) Names() []string {
+	return slices.DeleteFunc(Targets{}.Names(), func(name string) bool {
+		e, _ := lookup(name)
+		return e.join == nil
+	})
+}
+
+// Lookup returns the database called name, if processes can share it.
+func (Shared) Lookup(name string) (*protocol.Engine, bool) {
+	e, ok := lookup(name)
+	return e.engine, ok && e.join != nil
+}
+
+// Join joins the clients of a region to the database called name, which another process has opened for the run called session, over so many
+// connections: sqltarget.Join.
+func (Shared) Join(ctx context.Context, name string, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, error) {
+	e, ok := lookup(name)
+	if !ok || e.join == nil {
+		return nil, fmt.Errorf("engine: %q is not one of %v", name, Shared{}.Names())
+	}
+	return e.join(ctx, t, s, p, session, region, connections)
+}
+
+// Connections is how many connections the clients of a region have to a database with these parameters, one transaction each.
+func Connections(p protocol.Params) int { return int(p.Int(sqltarget.ConnectionsParameter)) }
 
 // Lookup returns the database called name.
 func (Targets) Lookup(name string) (*protocol.Engine, bool) {
@@ -66,11 +104,11 @@ func (Targets) Environment(name string) (user, password string) {
 	return e.user, e.password
 }
 
-// Open opens the database called name with parameters that have been checked: sqltarget.Open.
-func (Targets) Open(ctx context.Context, name string, t *geo.Topology, s sqltarget.Server, p protocol.Params) (sqltarget.Database, error) {
+// Open opens the database called name with parameters that have been checked, for the run called session: sqltarget.Open.
+func (Targets) Open(ctx context.Context, name string, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
 	e, ok := lookup(name)
 	if !ok {
 		return nil, fmt.Errorf("engine: %q is not one of %v", name, Targets{}.Names())
 	}
-	return e.open(ctx, t, s, p)
+	return e.open(ctx, t, s, p, session)
 }

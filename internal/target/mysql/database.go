@@ -44,7 +44,7 @@ type dialect struct {
 }
 
 // Open opens a database: sqltarget.Open.
-func Open(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options) (sqltarget.Database, error) {
+func Open(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, session string) (sqltarget.Database, error) {
 	l, err := levelOf(o.Isolation)
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func Open(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options) (
 			return nil, err
 		}
 	}
-	return sqltarget.Open(ctx, t, s, o.Options, d, sqltarget.Session())
+	return sqltarget.Open(ctx, t, s, o.Options, d, session)
 }
 
 // config is how to connect to an endpoint. The password is in no text on the way, and the driver writes to no log.

@@ -30,18 +30,35 @@ type dialect struct {
 }
 
 // Open opens a database: sqltarget.Open.
-func Open(ctx context.Context, t *geo.Topology, s sqltarget.Server, o sqltarget.Options) (sqltarget.Database, error) {
+func Open(ctx context.Context, t *geo.Topology, s sqltarget.Server, o sqltarget.Options, session string) (sqltarget.Database, error) {
+	d, err := newDialect(&s, &o, session)
+	if err != nil {
+		return nil, err
+	}
+	return sqltarget.Open(ctx, t, s, o, d, session)
+}
+
+// Join joins a database that another process has opened: sqltarget.Join.
+func Join(ctx context.Context, t *geo.Topology, s sqltarget.Server, o sqltarget.Options, session string, region geo.Region) (target.Target, error) {
+	d, err := newDialect(&s, &o, session)
+	if err != nil {
+		return nil, err
+	}
+	return sqltarget.Join(ctx, t, s, o, d, session, region)
+}
+
+func newDialect(s *sqltarget.Server, o *sqltarget.Options, session string) (*dialect, error) {
 	l, err := levelOf(o.Isolation)
 	if err != nil {
 		return nil, err
 	}
-	d := &dialect{server: s, options: o, level: l, table: o.Place + ".rows", configs: map[sqltarget.Endpoint]*pgconn.Config{}, application: sqltarget.Session()}
+	d := &dialect{server: *s, options: *o, level: l, table: o.Place + ".rows", configs: map[sqltarget.Endpoint]*pgconn.Config{}, application: session}
 	for _, e := range s.Endpoints {
-		if d.configs[e], err = config(&s, e, &o); err != nil {
+		if d.configs[e], err = config(s, e, o); err != nil {
 			return nil, sqltarget.Wrong(s.Field(e), e.Address, "cannot be connected to: %v", err)
 		}
 	}
-	return sqltarget.Open(ctx, t, s, o, d, d.application)
+	return d, nil
 }
 
 // conn implements sqltarget.Conn.

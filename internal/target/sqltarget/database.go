@@ -57,21 +57,46 @@ type asked[C Conn] struct {
 	open bool
 }
 
-// Session is a name for what a run does at a server: no other run has it.
+// Session is a name for what a run does at a server, of letters, digits and dashes: no other run has it.
 func Session() string { return "geobench-" + strings.ToLower(rand.Text()) }
 
 // Open opens a database for a topology, whose regions are those of the server's endpoints, looks whether it can be used, and makes
 // the table. What a manifest has wrong is a *target.FieldError, and nothing is left behind then. The caller closes the database. session is a
 // name of Session.
 func Open[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d Dialect[C], session string) (Database, error) {
-	db := &database[C]{
-		topology: t, server: s, options: o, dialect: d, mark: Mark + session, asked: make([]asked[C], len(s.Endpoints)),
-		described: result.Target{Isolation: d.IsolationName()},
-	}
+	db := newDatabase(t, s, o, d, session)
 	if err := db.open(ctx); err != nil {
 		return nil, errors.Join(err, db.undo())
 	}
 	return db, nil
+}
+
+// Join returns what the clients of a region talk to, of a database that another process has opened with the same session: nothing is made
+// there. The error is as that of Open. Of a Dialect whose Working counts the sessions of one process alone, a database is not to be joined.
+func Join[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d Dialect[C], session string, region geo.Region) (target.Target, error) {
+	db := newDatabase(t, s, o, d, session)
+	ctx, cancel := context.WithTimeout(ctx, ConnectWithin+Silence)
+	defer cancel()
+	e := s.Endpoints[region]
+	c, err := d.Dial(ctx, e)
+	if err != nil {
+		return nil, d.Explain(ctx, e, err)
+	}
+	defer c.Close() //nolint:errcheck // it has said what it was asked
+	if _, _, err := d.Look(ctx, c, e); err != nil {
+		return nil, err
+	}
+	if err := db.sameDatabase(ctx, c, e); err != nil {
+		return nil, err
+	}
+	return db.Clients(region), nil
+}
+
+func newDatabase[C Conn](t *geo.Topology, s Server, o Options, d Dialect[C], session string) *database[C] {
+	return &database[C]{
+		topology: t, server: s, options: o, dialect: d, mark: Mark + session, asked: make([]asked[C], len(s.Endpoints)),
+		described: result.Target{Isolation: d.IsolationName()},
+	}
 }
 
 // open looks at every endpoint before anything is made.

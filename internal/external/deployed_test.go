@@ -1,0 +1,166 @@
+package external_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/audit"
+	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/external"
+	"github.com/geobench/geobench/internal/geo"
+	loads "github.com/geobench/geobench/internal/load"
+	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/steward"
+	"github.com/geobench/geobench/internal/target/postgres/postgrestest"
+	"github.com/geobench/geobench/internal/workload/catalog"
+)
+
+// deployed is a database of pods as workers and its steward are told of it: both regions connect to the primary in the first.
+func deployed(address string) *deploy.Database {
+	return &deploy.Database{
+		Name: "pg", Engine: "postgres", Parameters: map[string]string{"tls": "disable", "connections": "5"},
+		Topology: geo.Topology{Regions: []string{"east", "west"}, Partitions: 1, Replicas: 1, Links: [][]geo.Link{{{}, {}}, {{}, {}}}},
+		Client: &deploy.Client{Database: "postgres", Secret: "login", Deployed: true, Steward: "east",
+			Endpoints: []deploy.Endpoint{{Region: "east", Address: address}, {Region: "west", Address: address}}},
+	}
+}
+
+// A steward loads, four workers of two regions share its run, and the steward's audit agrees with what they say.
+func TestStewardAndWorkers(t *testing.T) {
+	s := postgrestest.Start(t)
+	d, folder := deployed(s.Address), filepath.Join(secrets(t), "pg")
+	const application, workers = "geobench-test", 2
+	spec := json.RawMessage(`{"smallbank":{"customers":200,"mix":{"balance":40,"writeCheck":25,"depositChecking":15,"transactSavings":15,"amalgamate":5}}}`)
+	of := &steward.Steward{Topology: &d.Topology, Open: func(ctx context.Context) (steward.Database, error) { return external.Open(ctx, d, folder, application) }}
+	defer func() {
+		if err := of.Close(); err != nil {
+			t.Error(err)
+		}
+		s.AwaitNoSessions(t, application)
+	}()
+	if _, err := external.Join(t.Context(), d, folder, application, 0, 0, workers); err == nil || !strings.Contains(err.Error(), "is not the one of this run") {
+		t.Errorf("a worker joined what nobody has opened: %v", err)
+	}
+	if _, err := of.Load(t.Context(), &admin.LoadRequest{Dataset: "d", Workload: spec, Seed: 1}); err != nil {
+		t.Fatal(err)
+	}
+	w, err := catalog.Parse(spec, 1, &d.Topology)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := v1alpha1.Load{ClientsPerRegion: 6, WorkersPerRegion: workers, Arrival: v1alpha1.ArrivalClosed, Repetitions: 1,
+		Duration: v1alpha1.DurationOf(300 * time.Millisecond), RequestTimeout: v1alpha1.DurationOf(5 * time.Second)}
+	reports := make([]*result.Report, 2*workers)
+	var group errgroup.Group
+	start := time.Now().Add(time.Second)
+	connections := 0
+	for i := range reports {
+		region, index := geo.Region(i/workers), i%workers
+		to, err := external.Join(t.Context(), d, folder, application, region, index, workers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		connections += to.(interface{ PoolSize() int }).PoolSize()
+		player, err := loads.NewWorker(loads.WorkerConfig{Workload: w, Topology: &d.Topology, Region: region, Index: index, Workers: workers, Load: l, Seed: 1, Shards: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		group.Go(func() (err error) {
+			reports[i], err = player.Run(t.Context(), to, start)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if connections != 2*5 {
+		t.Errorf("the workers of two regions have %d connections, not 10", connections)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		st, err := of.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.Pending == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d are pending", st.Pending)
+		}
+	}
+	a, err := of.Audit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	layout := d.Topology.Whole(0)
+	checks := audit.Verify(&layout, w, audit.Audits{Nodes: [][]audit.Shard{a.Shards}}, result.MergeLedgers(reports), []v1alpha1.Verification{v1alpha1.VerifyInvariants})
+	if len(checks) == 0 {
+		t.Error("nothing was checked")
+	}
+	for _, c := range checks {
+		if !c.Passed {
+			t.Errorf("%s: %s", c.Name, c.Message)
+		}
+	}
+}
+
+// A steward names the field that is wrong, its value and the cure, never the password, and leaves nothing behind.
+func TestStewardRefusesDatabases(t *testing.T) {
+	s := postgrestest.Start(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := silent.Addr().String()
+	_ = silent.Close()
+	for name, tc := range map[string]struct {
+		change func(d *deploy.Database, folder string)
+		says   []string
+	}{
+		"no Secret":   {func(_ *deploy.Database, folder string) { _ = os.RemoveAll(folder) }, []string{"spec.pods.client.secretRef.name: login: ", "no key username", "kubectl create secret generic login"}},
+		"no password": {func(_ *deploy.Database, folder string) { _ = os.Remove(filepath.Join(folder, "password")) }, []string{"spec.pods.client.secretRef.name: login: ", "no key password"}},
+		"wrong password": {func(_ *deploy.Database, folder string) {
+			_ = os.WriteFile(filepath.Join(folder, "password"), []byte("hush-hush"), 0o600)
+		}, []string{"spec.pods.client.secretRef: ", "28P01"}},
+		"no database":    {func(d *deploy.Database, _ string) { d.Client.Database = "nope" }, []string{"spec.pods.client.database: nope: ", "createdb nope"}},
+		"nobody listens": {func(d *deploy.Database, _ string) { d.Client.Endpoints[1].Address = nobody }, []string{"spec.pods.client.region: " + nobody, "see that the server runs"}},
+		"TLS":            {func(d *deploy.Database, _ string) { d.Parameters["tls"] = "require" }, []string{"spec.engine.parameters.tls: require: ", "use tls: disable"}},
+		"connections":    {func(d *deploy.Database, _ string) { d.Parameters["connections"] = "4000" }, []string{"spec.engine.parameters.connections: 4000: ", "raise its max_connections"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, folder := deployed(s.Address), filepath.Join(secrets(t), "pg")
+			tc.change(d, folder)
+			of := &steward.Steward{Topology: &d.Topology, Open: func(ctx context.Context) (steward.Database, error) {
+				return external.Open(ctx, d, folder, "geobench-bad")
+			}}
+			_, err := of.Load(t.Context(), &admin.LoadRequest{Dataset: "d", Workload: json.RawMessage(`{"smallbank":{"customers":200,"mix":{"balance":40,"writeCheck":25,"depositChecking":15,"transactSavings":15,"amalgamate":5}}}`), Seed: 1})
+			var bad *admin.BadRequest
+			if !errors.As(err, &bad) {
+				t.Fatalf("%v is no refusal", err)
+			}
+			for _, want := range tc.says {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%v\ndoes not say %q", err, want)
+				}
+			}
+			if strings.Contains(err.Error(), "hush-hush") || strings.Contains(err.Error(), postgrestest.Password) && postgrestest.Password != "" {
+				t.Errorf("the password is in %v", err)
+			}
+		})
+	}
+	if left := s.Query(t, "postgres", "select nspname from pg_namespace where nspname like 'geobench%'"); len(left) > 0 {
+		t.Errorf("the schemas %v are left", left)
+	}
+	s.AwaitNoSessions(t, "geobench-bad")
+}
