@@ -129,6 +129,12 @@ func (b *runBuilder) by(how v1alpha1.FaultInjection) *runBuilder {
 
 func (b *runBuilder) obj() *v1alpha1.BenchmarkRun { return &b.BenchmarkRun }
 
+// client says how runs talk to the program: to the primary in its first region.
+func (b *databaseBuilder) client() *databaseBuilder {
+	b.Spec.Pods.Client = &v1alpha1.PodsClient{Region: b.Spec.Regions[0].Name, Database: "bench", SecretRef: v1alpha1.LocalReference{Name: "login"}}
+	return b
+}
+
 // program makes the database one of a program that knows nothing of Geobench.
 func (b *databaseBuilder) program() *databaseBuilder {
 	b.Spec.Engine = v1alpha1.Engine{Name: "postgres"}

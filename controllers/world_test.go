@@ -150,6 +150,8 @@ type fakeNode struct {
 	traced   bool
 	workload []byte
 	broken   bool
+	// steward: it is no node, but has the rows of a database that is not Geobench's own.
+	steward bool
 	// zero is when its monotonic clock showed 0. agenda is what it was told, taken how many of the steps it has taken, told when.
 	zero   time.Time
 	agenda admin.Agenda
@@ -486,10 +488,26 @@ func (w *world) ensurePod(owner client.Object, name string, template *corev1.Pod
 		ContainerStatuses: []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, Ready: true, Image: testImage, ImageID: "x",
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}
 	w.must(w.client.Status().Update(w.ctx, pod))
-	if template.Labels[kube.LabelRole] == kube.RoleNode {
+	switch {
+	case template.Labels[kube.LabelRole] == kube.RoleNode:
 		w.startNode(ip, string(pod.UID), pod)
+	case isSteward(pod):
+		w.startSteward(ip, pod)
 	}
 	return true
+}
+
+func isSteward(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Name == "steward" }
+
+// startSteward starts a steward's process as geobench steward does, whose database has no pending transactions.
+func (w *world) startSteward(ip string, pod *corev1.Pod) {
+	w.t.Helper()
+	cm := w.get(pod.Spec.Volumes[0].ConfigMap.Name, &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	var dw deploy.Worker
+	w.must(json.Unmarshal([]byte(cm.Data[run.WorkerKey]), &dw))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.nodes[ip] = &fakeNode{pod: pod.Name, process: string(pod.UID), zero: w.clock.Now().Add(-time.Hour), database: dw.Database, steward: true}
 }
 
 // startNode starts a node's process as geobench node does: from the pod's ConfigMap, arguments and name.
@@ -549,7 +567,7 @@ func (w *world) playWorkers() {
 	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelRole: kube.RoleWorker}))
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
+		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || isSteward(pod) {
 			continue
 		}
 		config := &corev1.ConfigMap{}
@@ -880,7 +898,13 @@ func (w *world) Load(ctx context.Context, addr string, req *admin.LoadRequest) (
 		n.dataset, n.run, n.workload, n.traced = req.Dataset, req.Run, req.Workload, req.Traced
 		w.loads++
 	}
-	return &admin.LoadResponse{Rows: 100, Bytes: 10_000}, nil
+	resp := &admin.LoadResponse{Rows: 100, Bytes: 10_000}
+	if n.steward {
+		resp.Target = json.RawMessage(`{"server":"PostgreSQL 15.0","isolation":"serializable"}`)
+	} else if n.database.Client != nil {
+		w.t.Errorf("%s is asked to load, and is a probe", n.pod)
+	}
+	return resp, nil
 }
 
 // follow takes the steps of the node's agenda that are due.
@@ -950,6 +974,9 @@ func (w *world) Audit(_ context.Context, addr string) (*admin.Audit, error) {
 		return nil, err
 	}
 	rows, layout := store.NewHash(), n.database.Topology.Full()
+	if n.steward {
+		layout = n.database.Topology.Whole(0)
+	}
 	if err := workload.Fill(wl, &layout, n.id, rows.Load); err != nil {
 		return nil, err
 	}

@@ -88,7 +88,7 @@ type GeoDatabaseSpec struct {
 	External *External `json:"external,omitempty"`
 
 	// Pods says what the nodes run when the engine is not one of Geobench's own: any program in any image. engine.name
-	// is then a name for results, and engine.parameters must be empty.
+	// is then a name for results, and engine.parameters must be empty, unless pods.client says how to talk to the program.
 	// +optional
 	Pods *Pods `json:"pods,omitempty"`
 }
@@ -188,12 +188,34 @@ type Pods struct {
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	User *int64 `json:"user,omitempty"`
+	// Client says how BenchmarkRuns talk to the program, which is then a database that Geobench is a client of: engine.name is the
+	// database's, as with spec.external, and engine.parameters are those of its clients. Without it the program can be deployed,
+	// and not measured.
+	// +optional
+	Client *PodsClient `json:"client,omitempty"`
 	// TerminationGracePeriodSeconds is how long a pod that is deleted may take to end.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=600
 	// +kubebuilder:default=10
 	// +optional
 	TerminationGracePeriodSeconds *int32 `json:"terminationGracePeriodSeconds,omitempty"`
+}
+
+// PodsClient is how the clients of BenchmarkRuns reach the database that runs in the pods: at the first of their ports.
+type PodsClient struct {
+	// Region whose first pod the clients of all regions connect to, over the emulated network: that of a primary. Without it, clients
+	// connect to the first pod of their own region, all of which must take writes then.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=24
+	// +optional
+	Region string `json:"region,omitempty"`
+	// SecretRef names a Secret of the same namespace with the keys username and password, and optionally ca.crt.
+	// +required
+	SecretRef LocalReference `json:"secretRef"`
+	// Database is the name of the database to use, by default the user's name.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Database string `json:"database,omitempty"`
 }
 
 // PodEnv is a variable of the environment: a value, or a key of a Secret.

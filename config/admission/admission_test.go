@@ -223,6 +223,12 @@ func withVolume(db *v1alpha1.GeoDatabase, v v1alpha1.PodVolume) *v1alpha1.GeoDat
 	return db
 }
 
+func withClient(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
+	db = withEnv(db, "")
+	db.Spec.Pods.Env, db.Spec.Pods.Client = nil, &v1alpha1.PodsClient{SecretRef: v1alpha1.LocalReference{Name: secret}}
+	return db
+}
+
 func withExternal(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
 	db.Spec.External = &v1alpha1.External{
 		Endpoints: []v1alpha1.ExternalEndpoint{{Region: "us", Address: "us:1"}, {Region: "eu", Address: "eu:1"}}, SecretRef: &v1alpha1.LocalReference{Name: secret},
@@ -611,6 +617,8 @@ func TestReferences(t *testing.T) {
 		"another ConfigMap as a volume":        {create(withVolume(database(lab), v1alpha1.PodVolume{ConfigMapRef: ref("other")}), configMap), true, true},
 		"an empty folder":                      {create(withVolume(database(lab), v1alpha1.PodVolume{}), ""), false, false},
 		"the Secret of an external database":   {create(withExternal(database(lab), "known"), secret), true, false},
+		"the Secret of a program's clients":    {create(withClient(database(lab), "known"), secret), true, false},
+		"another Secret of its clients":        {create(withClient(database(lab), "d-credentials"), secret), true, true},
 		"a Secret in an experiment":            {create(experiment(withEnv(database(lab), "known"), ""), secret), true, false},
 		"another Secret in an experiment":      {create(experiment(withEnv(database(lab), "other"), ""), secret), true, true},
 		"an experiment that sweeps Secrets":    {create(experiment(withVolume(database(lab), v1alpha1.PodVolume{}), "database.spec.pods.volumes[0].secretRef.name"), sweep), true, true},

@@ -73,6 +73,7 @@ func NewPlan(ctx context.Context, reader client.Reader, abilities check.Abilitie
 		Emulate:    p.Emulation == v1alpha1.EmulationBuiltIn,
 		Seed:       1,
 		Nodes:      nodeAddresses(db),
+		Client:     deploy.ClientOf(db),
 	}
 	// What makes no difference to the engine but to its pods is part of the hash too: pods are replaced together or not
 	// at all.
@@ -126,14 +127,18 @@ func ResolveProfile(ctx context.Context, reader client.Reader, db *v1alpha1.GeoD
 		db.Namespace, name, strings.Join(presets.Names(), ", "))
 }
 
-// resolveParameters returns the engine's parameters, complete; a program of the user's own has none.
+// resolveParameters returns the engine's parameters, complete; a program of the user's own has those of its clients, or none.
 func resolveParameters(abilities check.Abilities, db *v1alpha1.GeoDatabase) (map[string]string, error) {
+	engines := abilities.Engines
 	if db.Spec.Pods != nil {
-		return nil, nil
+		if db.Spec.Pods.Client == nil {
+			return nil, nil
+		}
+		engines = abilities.Clients
 	}
-	engine, ok := abilities.Engines.Lookup(db.Spec.Engine.Name)
+	engine, ok := engines.Lookup(db.Spec.Engine.Name)
 	if !ok {
-		return nil, kube.Refuse("InvalidSpec", "spec.engine.name: %q is not one of %s", db.Spec.Engine.Name, strings.Join(abilities.Engines.Names(), ", "))
+		return nil, kube.Refuse("InvalidSpec", "spec.engine.name: %q is not one of %s", db.Spec.Engine.Name, strings.Join(engines.Names(), ", "))
 	}
 	params, problems := engine.Resolve(db.Spec.Engine.Parameters)
 	if len(problems) > 0 {

@@ -84,6 +84,11 @@ func WorkerName(run *v1alpha1.BenchmarkRun, region string) string {
 	return JoinName(maxWorkerName, run.Name, region, Attempt(run))
 }
 
+// StewardName names the Job that loads and audits a database for a run, and the ConfigMap that it reads.
+func StewardName(run *v1alpha1.BenchmarkRun) string {
+	return JoinName(maxWorkerName, run.Name, "steward", Attempt(run))
+}
+
 // ReportName names the ConfigMap where worker number index of a region meets the operator.
 func ReportName(run *v1alpha1.BenchmarkRun, region string, index int) string {
 	return fmt.Sprintf("%s-%d", WorkerName(run, region), index)

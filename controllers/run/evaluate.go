@@ -26,6 +26,7 @@ import (
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/rtt"
+	targets "github.com/geobench/geobench/internal/target/catalog"
 )
 
 // evaluate judges the run: it waits until the database is quiet, asks every node for the sums of its rows, merges the
@@ -202,6 +203,22 @@ func (s *scope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, err
 		}
 		f.Unfinished += n.Status.Pending
 	}
+	if s.stewarded() {
+		n, err := s.steward(ctx)
+		if err != nil {
+			return false, err
+		}
+		if !n.Ready {
+			s.condition(v1alpha1.ConditionDatabaseQuiet, false, "DatabaseSilent", fmt.Sprintf("steward %s: %s", n.PodName, n.Problem))
+			if s.inStage() > judge.QuietWithin {
+				f.Unaudited = fmt.Errorf("what goes on in the database after the last answer is not known: %s", n.Problem)
+				return true, nil
+			}
+			return false, nil
+		}
+		f.Unfinished += n.Status.Pending
+		gone = nil // what a program remembers is its own business: its rows are read all the same
+	}
 	if f.Unfinished > 0 && !s.stalled(f.Unfinished, len(gone) > 0) {
 		return s.inStage() > judge.QuietWithin, nil
 	}
@@ -260,7 +277,15 @@ func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 	if f.Plan, err = plan.Deployed(s.run.DeepCopy(), d, m.Database, m.Network); err != nil {
 		return err
 	}
-	f.Layout = f.Plan.Engine.Layout(&d.Topology, f.Plan.Params)
+	if s.stewarded() {
+		f.Layout = s.oneCopy()
+		if f.Target, err = s.target(ctx); err != nil {
+			return err
+		}
+		f.Target.Promises, f.Target.ConnectionsPerRegion = f.Plan.Engine.Promises(f.Plan.Params).String(), targets.Connections(f.Plan.Params)
+	} else {
+		f.Layout = f.Plan.Engine.Layout(&d.Topology, f.Plan.Params)
+	}
 	if f.Clocks, err = s.workerClocks(ctx); err != nil {
 		return err
 	}
@@ -392,6 +417,9 @@ func microseconds(us int64) v1alpha1.Duration {
 
 // audit asks every node that is not left out for the sums over its rows, in the order of geo.NodeID.
 func (s *scope) audit(ctx context.Context, leftOut func(geo.NodeID) bool) ([][]audit.Shard, error) {
+	if s.stewarded() {
+		return s.stewardAudit(ctx)
+	}
 	audits := make([][]audit.Shard, len(s.nodes))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(podclient.AtOnce)

@@ -40,12 +40,20 @@ func (s *scope) load(ctx context.Context) error {
 		s.again = kube.PollFast
 		return nil
 	case state == errand.Done:
+		if s.stewarded() {
+			if err := s.note(ctx, noteTarget, loaded.Target); err != nil {
+				return err
+			}
+			s.condition(v1alpha1.ConditionDataLoaded, true, "Loaded", fmt.Sprintf("%d rows in the database", loaded.Rows))
+			s.enter(v1alpha1.StageWarmup)
+			return nil
+		}
 		s.condition(v1alpha1.ConditionDataLoaded, true, "Loaded",
 			fmt.Sprintf("%d rows, %d bytes in %d nodes", loaded.Rows, loaded.Bytes, s.current.Database.Topology.Nodes()))
 		s.enter(v1alpha1.StageWarmup)
 		return nil
 	case state == errand.None:
-		nodes, err := database.ObserveNodes(ctx, s.Client, s.Pods, s.db, &s.current.Database)
+		nodes, err := s.loaders(ctx)
 		if err != nil {
 			return err
 		}
@@ -68,9 +76,25 @@ func (s *scope) load(ctx context.Context) error {
 	return nil
 }
 
-// loadNodes has all nodes load a data set, and returns what they hold together.
+// loaders are those who are asked to load: all nodes, or the steward of a database that is not Geobench's own.
+func (s *scope) loaders(ctx context.Context) ([]database.Node, error) {
+	if !s.stewarded() {
+		return database.ObserveNodes(ctx, s.Client, s.Pods, s.db, &s.current.Database)
+	}
+	if err := s.createSteward(ctx); err != nil {
+		return nil, err
+	}
+	n, err := s.steward(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return []database.Node{*n}, nil
+}
+
+// loadNodes has all nodes load a data set, and returns what they hold together. A steward is the only one, and says what the database is.
 func loadNodes(ctx context.Context, clients podclient.Nodes, nodes []database.Node, req *admin.LoadRequest) (*admin.LoadResponse, error) {
 	var rows, bytes atomic.Int64
+	targets := make([]json.RawMessage, len(nodes))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(podclient.AtOnce)
 	for i := range nodes {
@@ -82,11 +106,12 @@ func loadNodes(ctx context.Context, clients podclient.Nodes, nodes []database.No
 			}
 			rows.Add(resp.Rows)
 			bytes.Add(resp.Bytes)
+			targets[i] = resp.Target
 			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	return &admin.LoadResponse{Rows: rows.Load(), Bytes: bytes.Load()}, nil
+	return &admin.LoadResponse{Rows: rows.Load(), Bytes: bytes.Load(), Target: targets[0]}, nil
 }

@@ -88,8 +88,22 @@ func (s *scope) noteProcesses(ctx context.Context) (bool, error) {
 			s.condition(v1alpha1.ConditionMeasured, false, "WaitingForNodes", fmt.Sprintf("node %s: %s", n.PodName, n.Problem))
 			return false, nil
 		}
-		if n.Status.Dataset != want {
+		if !s.stewarded() && n.Status.Dataset != want {
 			s.invalidate("NodeLost", "node %s has lost the data set that it had loaded: it has %q, not %q", n.PodName, n.Status.Dataset, want)
+			return false, nil
+		}
+	}
+	if s.stewarded() {
+		n, err := s.steward(ctx)
+		if err != nil {
+			return false, err
+		}
+		if !n.Ready {
+			s.condition(v1alpha1.ConditionMeasured, false, "WaitingForNodes", fmt.Sprintf("steward %s: %s", n.PodName, n.Problem))
+			return false, nil
+		}
+		if n.Status.Dataset != want {
+			s.invalidate("StewardLost", "steward %s has not loaded the data of this run: it has %q, not %q", n.PodName, n.Status.Dataset, want)
 			return false, nil
 		}
 	}

@@ -87,6 +87,7 @@ func buildWorkerObjects(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, re
 	)
 	pod := &objects[len(objects)-1].(*batchv1.Job).Spec.Template.Spec
 	addReportKey(pod, run, region.Name, w.Workers)
+	addSecret(pod, w.Database.Client)
 	if w.HistoryLimit > 0 {
 		addHistoryFolder(pod, w.HistoryLimit)
 	}

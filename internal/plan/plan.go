@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	targets "github.com/geobench/geobench/internal/target/catalog"
 	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
@@ -56,9 +57,13 @@ func New(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1
 func Deployed(run *v1alpha1.BenchmarkRun, d *deploy.Database, spec *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec) (*Plan, error) {
 	p := &Plan{Run: run, Database: &v1alpha1.GeoDatabase{Spec: *spec}, Profile: profile, Topology: d.Topology}
 	p.Database.Name = d.Name
+	lookup, names := engines.Lookup, engines.Names
+	if d.Client != nil {
+		lookup, names = targets.Targets{}.Lookup, targets.Targets{}.Names
+	}
 	var ok bool
-	if p.Engine, ok = engines.Lookup(d.Engine); !ok {
-		return nil, fmt.Errorf("engine: %q is not one of %v", d.Engine, engines.Names())
+	if p.Engine, ok = lookup(d.Engine); !ok {
+		return nil, fmt.Errorf("engine: %q is not one of %v", d.Engine, names())
 	}
 	var errs []*protocol.ParamError
 	if p.Params, errs = p.Engine.Resolve(d.Parameters); len(errs) > 0 {

@@ -67,7 +67,8 @@ type Measured struct {
 	SharedProcess bool
 	// RTTs replaces the measured round trips of Before and After where nodes don't measure.
 	RTTs []MeasuredRTT
-	// Target describes a database that was there already; nil for nodes of geobench. Nobody has declared or measures the network
+	// Target describes a database that is not geobench's own; nil for nodes of geobench. Unless it was deployed, so that Before and After are
+	// what probes beside it say, nobody has declared or measures the network
 	// between its regions, so links are left out, and nobody counts its bytes and its cost.
 	Target *Target
 	// Gaps are when the emulated network was not as it should be.
@@ -542,7 +543,7 @@ func (d *Document) fillTimeline(regions []string, r *Report) {
 }
 
 func (d *Document) fillNetwork(in *Inputs, r *Report) {
-	if in.Target != nil {
+	if in.Target != nil && len(in.Before) == 0 {
 		return
 	}
 	before := make(map[string]*admin.Status, len(in.Before))
@@ -575,6 +576,15 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 		}
 	}
 	for i := range in.After {
+		if in.Target != nil { // probes beside its nodes, whose own figures are nobody's to tell
+			for j := range in.After[i].Links {
+				l := &in.After[i].Links[j]
+				if at := place(&in.After[i], l); at >= 0 {
+					loaded[at] = mergeRTT(loaded[at], l.RTT)
+				}
+			}
+			continue
+		}
 		s := &in.After[i]
 		b := before[s.Node]
 		if b == nil || b.Process != s.Process {
@@ -626,6 +636,9 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 		links[i].ToleranceMicroseconds = Microseconds(in.Topology.RTTTolerance(geo.Region(i/n), geo.Region(i%n), links[i].Samples))
 	}
 	d.Links = links
+	if in.Target != nil {
+		return
+	}
 
 	// The transactions that the bytes were sent for.
 	transferred := r.Total.Committed

@@ -42,8 +42,10 @@ type Abilities struct {
 	Engines EngineCatalog
 	// Targets are the databases of others that can be reached by spec.external; nil for none.
 	Targets EngineCatalog
-	// Pods: databases that are programs of any image can be deployed.
-	Pods bool
+	// Pods: databases that are programs of any image can be deployed. Clients are those of them that can be talked to, by
+	// spec.pods.client.
+	Pods    bool
+	Clients EngineCatalog
 	// Emulations that work, Auto included.
 	Emulations []v1alpha1.Emulation
 	// Verifications that work.
@@ -67,6 +69,7 @@ func Default(engines EngineCatalog) Abilities {
 	return Abilities{
 		Engines:    engines,
 		Pods:       true,
+		Clients:    targets.Shared{},
 		Emulations: []v1alpha1.Emulation{v1alpha1.EmulationAuto, v1alpha1.EmulationChaosMesh, v1alpha1.EmulationSidecar, v1alpha1.EmulationBuiltIn, v1alpha1.EmulationNone},
 		Verifications: []v1alpha1.Verification{
 			v1alpha1.VerifyInvariants, v1alpha1.VerifyIsolation, v1alpha1.VerifyReadCommitted, v1alpha1.VerifySnapshotIsolation, v1alpha1.VerifySessionSnapshotIsolation,
@@ -83,7 +86,7 @@ func Default(engines EngineCatalog) Abilities {
 // the simulator or the process.
 func local(engines EngineCatalog, place string, faults []string) Abilities {
 	a := Default(engines)
-	a.Pods = false
+	a.Pods, a.Clients = false, nil
 	a.Faults, a.Timeline, a.Place = faults, 0, place
 	return a
 }
@@ -212,11 +215,17 @@ func (d *database) external(ps *Problems) {
 
 // catalog is where the engine's name is looked up.
 func (d *database) catalog() EngineCatalog {
-	if d.Spec.External != nil {
+	switch {
+	case d.Spec.External != nil:
 		return d.Targets
+	case d.talked():
+		return d.Clients
 	}
 	return d.Engines
 }
+
+// talked: it is a program of pods that clients can talk to.
+func (d *database) talked() bool { return d.Spec.Pods != nil && d.Spec.Pods.Client != nil }
 
 // pods: there are containers here, and the program takes its parameters from them.
 func (d *database) pods(ps *Problems) {
@@ -227,7 +236,15 @@ func (d *database) pods(ps *Problems) {
 		ps.add("spec.pods", d.Spec.Pods.Image, "image %s needs a cluster to run in: apply the manifest to one, or remove pods to use one of the engines %s",
 			d.Spec.Pods.Image, list(d.Engines.Names()))
 	}
+	if d.talked() {
+		if r, regions := d.Spec.Pods.Client.Region, d.Spec.RegionNames(); r != "" && !slices.Contains(regions, r) {
+			ps.add("spec.pods.client.region", r, "region %s is not in spec.regions%s; they are %s", r, didYouMean(r, regions), list(regions))
+		}
+	}
 	for name, value := range d.Spec.Engine.Parameters {
+		if d.talked() {
+			break // they are those of its clients
+		}
 		ps.add("spec.engine.parameters."+name, value, "a program in pods of its own has no parameters here: set them by spec.pods.args or spec.pods.env")
 	}
 	if d.Spec.Network.Emulation == v1alpha1.EmulationBuiltIn {
@@ -265,7 +282,7 @@ func (d *database) hosts(ps *Problems) {
 // engine: its name and each of its parameters are known, and the values allowed.
 func (d *database) engine(ps *Problems) {
 	engines := d.catalog()
-	if d.Spec.Pods != nil || engines == nil {
+	if d.Spec.Pods != nil && !d.talked() || engines == nil {
 		return
 	}
 	name := d.Spec.Engine.Name
@@ -275,6 +292,8 @@ func (d *database) engine(ps *Problems) {
 		switch _, own := d.Engines.Lookup(name); {
 		case d.Spec.External != nil && own:
 			ps.add("spec.engine.name", name, "engine %s is geobench's own, and runs nowhere already: leave external out to deploy it; databases that can be external are %s", name, list(names))
+		case d.talked():
+			ps.add("spec.engine.name", name, "no client of %s is built in%s; programs that can have spec.pods.client are %s", name, didYouMean(name, names), list(names))
 		case d.Spec.External != nil:
 			ps.add("spec.engine.name", name, "no client of %s is built in%s; databases that can be external are %s", name, didYouMean(name, names), list(names))
 		default:
@@ -456,9 +475,25 @@ type benchmarkRun struct {
 
 // target: the load generators can talk to the database.
 func (r *benchmarkRun) target(ps *Problems) {
-	if r.db.Spec.Pods != nil && len(Database(r.db, nil, r.Abilities)) == 0 {
-		ps.add("spec.databaseRef.name", r.db.Name, "GeoDatabase %s runs a program of its own, which load generators cannot talk to yet; name a database with one of the engines %s",
-			r.db.Name, list(r.Engines.Names()))
+	if r.db.Spec.Pods == nil || len(Database(r.db, nil, r.Abilities)) > 0 {
+		return
+	}
+	if r.db.Spec.Pods.Client == nil {
+		ps.add("spec.databaseRef.name", r.db.Name, "GeoDatabase %s runs a program of its own, and does not say how load generators talk to it: set its spec.pods.client, for one of %s, or name a database with one of the engines %s",
+			r.db.Name, list(r.Clients.Names()), list(r.Engines.Names()))
+		return
+	}
+	engine, ok := r.Clients.Lookup(r.db.Spec.Engine.Name)
+	if !ok {
+		return
+	}
+	params, errs := engine.Resolve(r.db.Spec.Engine.Parameters)
+	if len(errs) > 0 {
+		return
+	}
+	if n := targets.Connections(params); n > 0 && int(r.Spec.Load.WorkersPerRegion) > n {
+		ps.add("spec.load.workersPerRegion", strconv.Itoa(int(r.Spec.Load.WorkersPerRegion)), "%d workers share the %d connections that the clients of a region have: take at most as many workers, or raise spec.engine.parameters.connections of GeoDatabase %s",
+			r.Spec.Load.WorkersPerRegion, n, r.db.Name)
 	}
 }
 

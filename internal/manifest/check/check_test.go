@@ -184,3 +184,38 @@ func TestPods(t *testing.T) {
 		t.Errorf("a run: %s", ps)
 	}
 }
+
+// A program that says how clients talk to it is measured as any other database, if what it says can be.
+func TestPodsClient(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change  func(*v1alpha1.GeoDatabaseSpec)
+		workers int32
+		says    string
+	}{
+		"as it should be": {},
+		"engine":          {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "postgress" }, 1, "spec.engine.name: no client of postgress is built in (did you mean postgres?)"},
+		"isolation":       {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Parameters = map[string]string{"isolation": "Dirty"} }, 1, "spec.engine.parameters.isolation"},
+		"parameter":       {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Parameters = map[string]string{"conections": "9"} }, 1, "did you mean connections"},
+		"region":          {func(s *v1alpha1.GeoDatabaseSpec) { s.Pods.Client.Region = "mars" }, 1, "spec.pods.client.region: region mars is not in spec.regions"},
+		"workers":         {nil, 17, "spec.load.workersPerRegion: 17 workers share the 16 connections"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := database(func(s *v1alpha1.GeoDatabaseSpec) {
+				s.Engine = v1alpha1.Engine{Name: "postgres"}
+				s.Pods = &v1alpha1.Pods{Image: "localhost/postgres:1", Ports: []v1alpha1.PodPort{{Name: "sql", Port: 5432}},
+					Client: &v1alpha1.PodsClient{SecretRef: v1alpha1.LocalReference{Name: "login"}}}
+				s.Pods.Client.Region = s.Regions[0].Name
+				if tc.change != nil {
+					tc.change(s)
+				}
+			})
+			run := &v1alpha1.BenchmarkRun{}
+			run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
+			run.Spec.Load.WorkersPerRegion = tc.workers
+			ps := append(check.Database(db, db.Spec.Network.Profile, abilities()), check.Run(run, db, abilities())...)
+			if tc.says == "" && len(ps) > 0 || tc.says != "" && (len(ps) != 1 || !strings.Contains(ps.Error(), tc.says)) {
+				t.Errorf("%d problems: %s\nwant: %s", len(ps), ps, tc.says)
+			}
+		})
+	}
+}

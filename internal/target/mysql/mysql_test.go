@@ -43,7 +43,7 @@ func TestConform(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			open := func(t *testing.T, p *plan.Plan) target.Database {
-				db, err := mysql.Open(t.Context(), &p.Topology, server(s, p.Topology.Regions...), options(name))
+				db, err := mysql.Open(t.Context(), &p.Topology, server(s, p.Topology.Regions...), options(name), sqltarget.Session())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -131,7 +131,7 @@ func TestOpenRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			to, o := server(s, topology.Regions...), options(mysql.Serializable)
 			tc.change(&to, &o)
-			db, err := mysql.Open(t.Context(), &topology, to, o)
+			db, err := mysql.Open(t.Context(), &topology, to, o, sqltarget.Session())
 			if err == nil {
 				_ = db.Close()
 			}
@@ -156,12 +156,12 @@ func TestTableHasOneRun(t *testing.T) {
 	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}
 	o := options(mysql.Serializable)
 	o.Drop = true
-	db, err := mysql.Open(t.Context(), &topology, server(s, "east"), o)
+	db, err := mysql.Open(t.Context(), &topology, server(s, "east"), o, sqltarget.Session())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var wrong *target.FieldError
-	if _, err := mysql.Open(t.Context(), &topology, server(s, "east"), o); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "another run uses this table") {
+	if _, err := mysql.Open(t.Context(), &topology, server(s, "east"), o, sqltarget.Session()); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "another run uses this table") {
 		t.Errorf("%v", err)
 	}
 	if d := db.Describe(); !strings.HasPrefix(d.Server, "MariaDB ") || d.Isolation != "serializable" || d.Endpoints[0].RTTMicroseconds <= 0 {
@@ -182,7 +182,7 @@ func TestTLS(t *testing.T) {
 	open := func(mode, ca string) error {
 		to, o := server(s, "east"), options(mysql.Serializable)
 		o.TLS, to.CAFile = mode, ca
-		db, err := mysql.Open(t.Context(), &topology, to, o)
+		db, err := mysql.Open(t.Context(), &topology, to, o, sqltarget.Session())
 		if err != nil {
 			return err
 		}

@@ -82,7 +82,7 @@ func BenchmarkClientCPU(b *testing.B) {
 	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}
 	to, o := server(s, "postgres", "east"), options(postgres.ReadCommitted)
 	o.Connections = connections
-	db, err := postgres.Open(b.Context(), &topology, to, o)
+	db, err := postgres.Open(b.Context(), &topology, to, o, sqltarget.Session())
 	if err != nil {
 		b.Fatal(err)
 	}

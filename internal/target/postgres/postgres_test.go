@@ -44,7 +44,7 @@ func TestConform(t *testing.T) {
 			database := strings.ToLower(name)
 			s.Database(t, database)
 			open := func(t *testing.T, p *plan.Plan) target.Database {
-				db, err := postgres.Open(t.Context(), &p.Topology, server(s, database, p.Topology.Regions...), options(name))
+				db, err := postgres.Open(t.Context(), &p.Topology, server(s, database, p.Topology.Regions...), options(name), sqltarget.Session())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -132,7 +132,7 @@ func TestOpenRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			to, o := server(s, "app", topology.Regions...), options(postgres.Serializable)
 			tc.change(&to, &o)
-			db, err := postgres.Open(t.Context(), &topology, to, o)
+			db, err := postgres.Open(t.Context(), &topology, to, o, sqltarget.Session())
 			if err == nil {
 				_ = db.Close()
 			}
@@ -157,7 +157,7 @@ func TestEndpointsLeadToOneDatabase(t *testing.T) {
 	topology := geo.Topology{Regions: []string{"east", "west"}, Partitions: 1, Replicas: 1}
 	to := server(one, "postgres", topology.Regions...)
 	to.Endpoints[1].Address = two.Address
-	_, err := postgres.Open(t.Context(), &topology, to, options(postgres.Serializable))
+	_, err := postgres.Open(t.Context(), &topology, to, options(postgres.Serializable), sqltarget.Session())
 	var wrong *target.FieldError
 	if !errors.As(err, &wrong) || wrong.Field != "spec.external.endpoints[1].address" || !strings.Contains(err.Error(), "is not the one of this run") {
 		t.Errorf("%v", err)
@@ -175,7 +175,7 @@ func TestDropSchema(t *testing.T) {
 		t.Helper()
 		o := options(postgres.Serializable)
 		o.Drop = drop
-		db, err := postgres.Open(t.Context(), &topology, server(s, "postgres", "east"), o)
+		db, err := postgres.Open(t.Context(), &topology, server(s, "postgres", "east"), o, sqltarget.Session())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,18 +211,18 @@ func TestDropSchema(t *testing.T) {
 func TestSchemaHasOneRun(t *testing.T) {
 	s := postgrestest.Start(t)
 	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}
-	db, err := postgres.Open(t.Context(), &topology, server(s, "postgres", "east"), options(postgres.Serializable))
+	db, err := postgres.Open(t.Context(), &topology, server(s, "postgres", "east"), options(postgres.Serializable), sqltarget.Session())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var wrong *target.FieldError
-	if _, err := postgres.Open(t.Context(), &topology, server(s, "postgres", "east"), options(postgres.Serializable)); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "another run uses this schema") {
+	if _, err := postgres.Open(t.Context(), &topology, server(s, "postgres", "east"), options(postgres.Serializable), sqltarget.Session()); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "another run uses this schema") {
 		t.Errorf("%v", err)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	db, err = postgres.Open(t.Context(), &topology, server(s, "postgres", "east"), options(postgres.Serializable))
+	db, err = postgres.Open(t.Context(), &topology, server(s, "postgres", "east"), options(postgres.Serializable), sqltarget.Session())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestTLS(t *testing.T) {
 	open := func(mode, ca string) error {
 		to, o := server(s, "postgres", "east"), options(postgres.Serializable)
 		o.TLS, to.CAFile = mode, ca
-		db, err := postgres.Open(context.Background(), &topology, to, o)
+		db, err := postgres.Open(context.Background(), &topology, to, o, sqltarget.Session())
 		if err != nil {
 			return err
 		}

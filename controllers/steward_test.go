@@ -1,0 +1,144 @@
+package controllers
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/deploy"
+)
+
+// A database that knows nothing of Geobench is loaded by a steward, measured by workers that have its Secret, audited by the steward, and
+// judged as any other. The result says what it is, and shows the links that the probes have measured.
+func TestRunOnAProgram(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	db := makeDatabase("d").program().client().emulation(v1alpha1.EmulationSidecar)
+	db.Spec.Engine.Parameters = map[string]string{"tls": "disable", "connections": "8"}
+	w.create(db.obj(), makeRun("r").database("d").workers(2).obj())
+	w.untilStage("r", v1alpha1.StageMeasure)
+
+	jobs := &batchv1.JobList{}
+	w.must(w.client.List(w.ctx, jobs, client.InNamespace(w.namespace)))
+	var made []string
+	for i := range jobs.Items {
+		pod := &jobs.Items[i].Spec.Template.Spec
+		c := &pod.Containers[0]
+		made = append(made, c.Name+" "+jobs.Items[i].Labels[kube.LabelRegion])
+		if !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == deploy.SecretFolder && m.ReadOnly }) ||
+			!slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
+				return v.Secret != nil && v.Secret.SecretName == "login" && *v.Secret.Optional
+			}) {
+			t.Errorf("%s has no Secret: %+v", c.Name, pod.Volumes)
+		}
+		if c.Name == "steward" && (pod.ServiceAccountName != "" || *pod.AutomountServiceAccountToken) {
+			t.Errorf("the steward has a service account %q", pod.ServiceAccountName)
+		}
+	}
+	slices.Sort(made)
+	if want := []string{"steward us-west-2", "worker ap-northeast-1", "worker us-west-2"}; !slices.Equal(made, want) {
+		t.Errorf("jobs of %q, want %q", made, want)
+	}
+	d := w.nodesOf("d")
+	if c := d.Client; c == nil || len(c.Endpoints) != 2 || c.Endpoints[1].Region != "ap-northeast-1" || c.Endpoints[1].Address != "d-us-west-2-0.d-us-west-2."+w.namespace+".svc:5432" ||
+		c.Steward != "us-west-2" || c.Database != "bench" || d.Parameters["connections"] != "8" || d.Parameters["isolation"] != "Serializable" {
+		t.Errorf("what workers are told of the database: %+v of %+v", c, d)
+	}
+
+	run := w.untilOver("r")
+	if run.Status.Verdict != v1alpha1.VerdictPassed {
+		t.Fatalf("%s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+	}
+	if w.loads != 1 {
+		t.Errorf("%d loads, want that of the steward", w.loads)
+	}
+	doc := w.document("r")
+	if is := doc.Target; is == nil || is.Server != "PostgreSQL 15.0" || is.Isolation != "serializable" || is.Promises != "serializable" || is.ConnectionsPerRegion != 8 {
+		t.Errorf("the result says of the database: %+v", doc.Target)
+	}
+	if len(doc.Nodes) != 0 || len(doc.Links) != 4 || doc.Links[1].DeclaredRTTMicroseconds != 100_000 || doc.Links[1].Samples == 0 || doc.Links[1].Bytes != 0 {
+		t.Errorf("%d nodes, links %+v", len(doc.Nodes), doc.Links)
+	}
+	if m := doc.Manifests; m == nil || m.Database == nil || m.Database.Pods.Client == nil || m.Network == nil {
+		t.Errorf("manifests %+v", doc.Manifests)
+	}
+	w.until("nothing is left but the result", func() bool { return slices.Equal(w.leftovers("r"), []string{"ConfigMap r-result"}) })
+}
+
+// nodesOf is what the steward of the only run on a database was told of it.
+func (w *world) nodesOf(name string) *deploy.Database {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range w.nodes {
+		if n.steward && n.database.Name == name {
+			return &n.database
+		}
+	}
+	w.t.Fatalf("database %s has no steward", name)
+	return nil
+}
+
+// What the steward finds wrong with the manifest ends the run with the field and its cure, and nothing is left behind.
+func TestStewardRefusesTheManifest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.tooMuch = "spec.pods.client.secretRef.name: login: there is no such Secret, or it has no key password: make it"
+	w.create(makeDatabase("d").program().client().obj(), makeRun("r").database("d").obj())
+	st := w.untilOver("r").Status
+	if st.Verdict != v1alpha1.VerdictFailed || st.Reason != "DataRefused" || !strings.Contains(st.Message, w.tooMuch) {
+		t.Errorf("the run ended %s %s: %s", st.Verdict, st.Reason, st.Message)
+	}
+	w.until("nothing is left", func() bool { return len(w.leftovers("r")) == 0 })
+}
+
+// A steward that is lost makes the run Invalid, whenever that is.
+func TestStewardIsLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").program().client().obj(), makeRun("r").database("d").obj())
+	run := w.untilStage("r", v1alpha1.StageMeasure)
+	job := &batchv1.Job{}
+	w.must(w.client.Get(w.ctx, types.NamespacedName{Namespace: w.namespace, Name: kube.StewardName(run)}, job))
+	w.must(w.client.Delete(w.ctx, job, client.PropagationPolicy("Background"), client.GracePeriodSeconds(0)))
+	if st := w.untilOver("r").Status; st.Verdict != v1alpha1.VerdictInvalid || st.Reason != "StewardLost" {
+		t.Errorf("the run ended %s %s: %s", st.Verdict, st.Reason, st.Message)
+	}
+}
+
+// Manifests with a wrong client are refused before anything is made.
+func TestProgramClientIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, tc := range map[string]struct {
+		db      func(*v1alpha1.GeoDatabaseSpec)
+		workers int32
+		says    string
+	}{
+		"engine": {db: func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "postgress" }, says: "spec.engine.name: no client of postgress is built in (did you mean postgres?)"},
+		"isolation": {db: func(s *v1alpha1.GeoDatabaseSpec) {
+			s.Engine.Parameters = map[string]string{"isolation": "ReadUncommitted"}
+		}, says: "spec.engine.parameters.isolation"},
+		"parameter": {db: func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Parameters = map[string]string{"sslmode": "prefer"} }, says: "spec.engine.parameters.sslmode"},
+		"region":    {db: func(s *v1alpha1.GeoDatabaseSpec) { s.Pods.Client.Region = "mars" }, says: "spec.pods.client.region: region mars is not in spec.regions"},
+		"workers":   {db: func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Parameters = map[string]string{"connections": "1"} }, workers: 2, says: "spec.load.workersPerRegion: 2 workers share the 1 connections"},
+		"none":      {db: func(s *v1alpha1.GeoDatabaseSpec) { s.Pods.Client = nil }, says: "set its spec.pods.client, for one of"},
+	} {
+		db := makeDatabase(name).program().client()
+		tc.db(&db.Spec)
+		w.create(db.obj(), makeRun("run-"+name).database(name).workers(max(1, tc.workers)).obj())
+		if st := w.untilOver("run-" + name).Status; st.Verdict != v1alpha1.VerdictFailed || !strings.Contains(st.Message, tc.says) {
+			t.Errorf("%s: the run ended %s %s: %s", name, st.Verdict, st.Reason, st.Message)
+		}
+		if left := w.leftovers("run-" + name); len(left) > 0 {
+			t.Errorf("%s: %v are left", name, left)
+		}
+	}
+}
