@@ -495,7 +495,7 @@ type TPCC struct {
 	// +optional
 	WarehousesPerPartition int32 `json:"warehousesPerPartition,omitempty"`
 	// Mix is the share of each transaction (clause 5.2.3).
-	// +kubebuilder:default={newOrder: 45, payment: 43, orderStatus: 4, delivery: 4, stockLevel: 4}
+	// +kubebuilder:default={newOrder: 45, payment: 43, orderStatus: 4, delivery: 4, stockLevel: 4, updateStock: 0, updateBalance: 0, selectBalance: 0}
 	// +optional
 	Mix TPCCMix `json:"mix,omitzero"`
 	// MixPhases are mixes that follow each other in equal parts of the measured time, in the place of mix. Warm-ups have the

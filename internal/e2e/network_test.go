@@ -104,8 +104,9 @@ func postgres(t *testing.T, change func(*v1alpha1.NetworkProfileSpec)) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	database, _, _ := strings.Cut(string(b), "---\n") // the run is behind it
 	if change == nil {
-		return string(b)
+		return database
 	}
 	p := &v1alpha1.NetworkProfileSpec{Links: []v1alpha1.Link{
 		{From: "us-east-1", To: "eu-west-1", RTT: v1alpha1.DurationOf(40 * time.Millisecond)},
@@ -118,10 +119,10 @@ func postgres(t *testing.T, change func(*v1alpha1.NetworkProfileSpec)) string {
 		t.Fatal(err)
 	}
 	const ref = "    profileRef:\n      name: aws\n"
-	if !strings.Contains(string(b), ref) {
+	if !strings.Contains(database, ref) {
 		t.Fatal("experiments/postgres.yaml names no profile as this test expects it")
 	}
-	return strings.Replace(string(b), ref, "    profile: "+string(inline)+"\n", 1)
+	return strings.Replace(database, ref, "    profile: "+string(inline)+"\n", 1)
 }
 
 var postgresRegions = []string{"us-east-1", "eu-west-1", "ap-northeast-1"}
@@ -234,6 +235,67 @@ func TestPostgresOverThreeRegions(t *testing.T) {
 	for _, other := range []string{"us-east-1", "ap-northeast-1"} {
 		pings("eu-west-1", other)
 		pings(other, "eu-west-1")
+	}
+}
+
+// TestPostgresIsMeasured runs SmallBank on a PostgreSQL that the operator has deployed: a steward loads and audits it, clients of three
+// regions send statements over the emulated network to the primary, the history is serializable. Before the Secret is
+// there the run is refused.
+func TestPostgresIsMeasured(t *testing.T) {
+	needsPostgres(t)
+	c := newCluster(t)
+	c.privileged(t)
+	const password = "geobench"
+	b, err := os.ReadFile("../../experiments/postgres.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	database, run, _ := strings.Cut(string(b), "---\n")
+	ready := time.Now()
+	c.apply(t, database)
+	c.awaitVerified(t, "postgres", 3*time.Minute)
+	t.Logf("ready and verified after %s", time.Since(ready).Round(time.Second))
+
+	const nobody = "  name: postgres\nspec:\n  databaseRef"
+	if !strings.Contains(run, nobody) {
+		t.Fatal("experiments/postgres.yaml names no run as this test expects it")
+	}
+	c.apply(t, strings.Replace(strings.Replace(run, nobody, "  name: early\nspec:\n  databaseRef", 1), "postgres-0001", "early-0001", 1))
+	early := c.awaitEnd(t, "early", 3*time.Minute)
+	if m := early.Status.Message; early.Status.Reason != "DataRefused" || !strings.Contains(m, "spec.pods.client.secretRef.name") || !strings.Contains(m, "postgres-login") {
+		t.Errorf("without a Secret: %s: %s", early.Status.Reason, m)
+	}
+
+	c.apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: postgres-login}\nstringData: {username: postgres, password: "+password+"}\n")
+	c.apply(t, run)
+	r := c.awaitEnd(t, "postgres", 6*time.Minute)
+	c.mustPass(t, r)
+	d := c.document(t, r)
+	if d.Target == nil || !strings.HasPrefix(d.Target.Server, "PostgreSQL 15") || d.Target.Isolation != "serializable" {
+		t.Errorf("the result says of the server: %+v", d.Target)
+	}
+	declared := map[string]int64{"us-east-1": 0}
+	for _, l := range d.Links {
+		if l.From == "us-east-1" {
+			declared[l.To] = l.DeclaredRTTMicroseconds
+		} else if l.To == "us-east-1" {
+			declared[l.From] = l.DeclaredRTTMicroseconds
+		}
+	}
+	for _, region := range d.Regions {
+		p50 := region.LatencyMicroseconds.P50
+		t.Logf("%s: declared round trip %.1f ms, p50 %.1f ms, %d committed", region.Name, float64(declared[region.Name])/1000, float64(p50)/1000, region.Committed)
+		// Statements go one by one: a transaction takes two round trips or more.
+		if p50 < 2*declared[region.Name] {
+			t.Errorf("%s: a transaction of several statements takes %d us over a round trip of %d us", region.Name, p50, declared[region.Name])
+		}
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), `"`+password+`"`) {
+		t.Error("the password is in the result")
 	}
 }
 

@@ -547,8 +547,9 @@ func TestShippedExperiments(t *testing.T) {
 		path := filepath.Join("../../experiments", entry.Name())
 		t.Run(entry.Name(), func(t *testing.T) {
 			abilities := check.Simulator(nil)
-			abilities.Pods = true                          // of postgres.yaml
-			abilities.Targets = check.Process(nil).Targets // of own-postgres.yaml and own-mysql.yaml
+			cluster := check.Default(nil)
+			abilities.Pods, abilities.Clients = cluster.Pods, cluster.Clients // of postgres.yaml
+			abilities.Targets = check.Process(nil).Targets                    // of own-postgres.yaml and own-mysql.yaml
 			b, err := manifest.Load(nil, abilities, path)
 			if err != nil {
 				t.Fatal(err)

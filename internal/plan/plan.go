@@ -31,15 +31,14 @@ type Plan struct {
 // example that the customers do not suffice for the topology, is an error here that names the field.
 func New(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec) (*Plan, error) {
 	p := &Plan{Run: run, Database: db, Profile: profile}
-	var ok bool
-	if p.Engine, ok = engines.Lookup(db.Spec.Engine.Name); !ok {
-		return nil, fmt.Errorf("spec.engine.name: %q is not one of %v", db.Spec.Engine.Name, engines.Names())
+	var err error
+	if p.Engine, err = engine(db.Spec.Engine.Name, deploy.ClientOf(db) != nil); err != nil {
+		return nil, fmt.Errorf("spec.engine.name: %w", err)
 	}
 	var errs []*protocol.ParamError
 	if p.Params, errs = p.Engine.Resolve(db.Spec.Engine.Parameters); len(errs) > 0 {
 		return nil, fmt.Errorf("spec.engine.parameters.%w", errs[0])
 	}
-	var err error
 	if p.Topology, err = Topology(&db.Spec, profile); err != nil {
 		return nil, fmt.Errorf("spec.network: %w", err)
 	}
@@ -52,24 +51,31 @@ func New(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1
 	return p, nil
 }
 
+// engine is the one of a name: one of Geobench's own, or a database that it is a client of.
+func engine(name string, client bool) (*protocol.Engine, error) {
+	lookup, names := engines.Lookup, engines.Names
+	if client {
+		lookup, names = targets.Shared{}.Lookup, targets.Shared{}.Names
+	}
+	if e, ok := lookup(name); ok {
+		return e, nil
+	}
+	return nil, fmt.Errorf("%q is not one of %v", name, names())
+}
+
 // Deployed plans a run of a database that is deployed already: what is deployed counts, whatever its manifests would make of it now.
 // spec and profile are the manifests that it was deployed from.
 func Deployed(run *v1alpha1.BenchmarkRun, d *deploy.Database, spec *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec) (*Plan, error) {
 	p := &Plan{Run: run, Database: &v1alpha1.GeoDatabase{Spec: *spec}, Profile: profile, Topology: d.Topology}
 	p.Database.Name = d.Name
-	lookup, names := engines.Lookup, engines.Names
-	if d.Client != nil {
-		lookup, names = targets.Targets{}.Lookup, targets.Targets{}.Names
-	}
-	var ok bool
-	if p.Engine, ok = lookup(d.Engine); !ok {
-		return nil, fmt.Errorf("engine: %q is not one of %v", d.Engine, names())
+	var err error
+	if p.Engine, err = engine(d.Engine, d.Client != nil); err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
 	}
 	var errs []*protocol.ParamError
 	if p.Params, errs = p.Engine.Resolve(d.Parameters); len(errs) > 0 {
 		return nil, fmt.Errorf("parameters.%w", errs[0])
 	}
-	var err error
 	p.Workload, err = catalog.New(run.Spec.Workload, p.Seed(), &p.Topology)
 	return p, err
 }
