@@ -955,6 +955,9 @@ func (w *world) Log(_ context.Context, addr string) (*admin.Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n.database.Client != nil {
+		return nil, fmt.Errorf("GET %s/log: 404 Not Found", addr) // a probe keeps none, as it disturbs nothing
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n.follow(w.clock.Since(n.zero))

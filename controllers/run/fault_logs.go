@@ -29,9 +29,10 @@ type nodeLog struct {
 	zero, within time.Duration
 }
 
-// readLogs asks all nodes that are not lost for their logs, once in a reconciliation.
+// readLogs asks all nodes that are not lost for their logs, once in a reconciliation. Programs that are not Geobench's are told nothing, and
+// the probes beside them keep no log.
 func (in *clusterInjector) readLogs(ctx context.Context) error {
-	if in.nodeTracks != nil {
+	if in.nodeTracks != nil || in.current.Database.Client != nil {
 		return nil
 	}
 	nodes := in.reachable()
