@@ -290,6 +290,7 @@ func TestPostgresIsMeasured(t *testing.T) {
 			t.Errorf("%s: a transaction of several statements takes %d us over a round trip of %d us", region.Name, p50, declared[region.Name])
 		}
 	}
+	d.Manifests = nil // the server's own password is in its manifest
 	text, err := json.Marshal(d)
 	if err != nil {
 		t.Fatal(err)

@@ -109,6 +109,12 @@ func TestSeedsThatFailed(t *testing.T) {
 		"nobody had the rows any more but who was left out": {
 			"coco", true, []uint64{273},
 		},
+		"transactions held by a server that counts again only behind epochs that all others end": {
+			"geogauss", true, []uint64{3086},
+		},
+		"messages that wait at a busy node when their sender starts again": {
+			"geogauss", true, []uint64{2149},
+		},
 		"decisions of a lost region that not all have heard, with short recovery": {
 			"janus", true, []uint64{1548, 3300, 3644, 5278, 9011, 11043, 11307, 12145, 12648, 13706, 15866, 17933, 18856},
 		},

@@ -108,6 +108,10 @@ func (n *node) next() {
 		i := n.head
 		n.head = n.s.items[i].next
 		n.queued--
+		if n.stale(&n.s.items[i]) { // the sender has started again meanwhile, and sends it once more
+			n.s.release(i)
+			continue
+		}
 		n.serve(i)
 	}
 }

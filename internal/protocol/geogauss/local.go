@@ -109,15 +109,19 @@ func (l *local) close(epoch uint64) {
 	l.epochs++
 	e := &l.r.epochs
 	m := &End{
-		Epoch: epoch, After: c.After, Count: uint64(len(c.Sets)), View: c.View, Complete: e.frontier, Wanted: e.wanted, Busy: e.busy(),
+		Epoch: epoch, After: c.After, Count: uint64(len(c.Sets)), View: c.View, Complete: e.frontier, Wanted: e.wanted, Busy: l.waits(),
 	}
 	l.r.others(func(n geo.NodeID) { l.r.env.Send(n, m) })
 	e.put(c)
 }
 
+// waits reports whether something waits for epochs to end: write sets to be merged, or transactions that are held until the server counts
+// again, which it does behind epochs that all others end.
+func (l *local) waits() bool { return l.held.Len() > 0 || l.r.epochs.busy() }
+
 // awake reports whether the server ends epochs: somebody has something to merge, or has had so a while ago.
 func (l *local) awake() bool {
-	return l.r.epochs.busy() || l.r.nodes > 1 && l.r.env.Now() < l.active+rest
+	return l.waits() || l.r.nodes > 1 && l.r.env.Now() < l.active+rest
 }
 
 // wake sets the timer for the end of the running epoch, while there are write sets to be merged and for a while after
