@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // NoCopy is the message of a check that has nothing to look at.
@@ -29,7 +28,8 @@ func SumNames(a, b map[string]int64) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// CopiesAgree checks that every copy has the same sums. Without any it fails.
+// CopiesAgree checks that every copy has the same sums, and says the first few that differ, in the order of copies and names.
+// Without any copy it fails.
 func CopiesAgree(copies []Copy) Check {
 	var wrong []string
 	for i := 1; i < len(copies); i++ {
@@ -44,7 +44,7 @@ func CopiesAgree(copies []Copy) Check {
 	if len(copies) == 1 {
 		right = "the only copy has no other to agree with"
 	}
-	return Judge("copies-agree", copies, strings.Join(wrong, "; "), right)
+	return Judge("copies-agree", copies, FirstOf(wrong), right)
 }
 
 // WithinLedger checks, in every copy, that the sum called name has moved from initial by what the clients know to have been
@@ -69,11 +69,12 @@ func WithinLedger(check, name string, initial int64, copies []Copy, effect Inter
 	return JudgeHeld(check, copies, wrong, expected)
 }
 
-// JudgeHeld is Judge of copies that should all hold what is expected; wrong says of each that does not what it holds.
+// JudgeHeld is Judge of copies that should all hold what is expected; wrong says of each that does not what it holds,
+// of which the message has the first few.
 func JudgeHeld(check string, copies []Copy, wrong []string, expected string) Check {
 	said := ""
 	if len(wrong) > 0 {
-		said = strings.Join(wrong, ", ") + "; " + expected
+		said = firstOf(wrong, ", ") + "; " + expected
 	}
 	held := fmt.Sprintf("%d of %d copies hold it", len(copies), len(copies))
 	if len(copies) == 1 {

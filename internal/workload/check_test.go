@@ -1,6 +1,9 @@
 package workload
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 // Messages of checks say how many copies there are, and do not count to one.
 func TestChecksCountCopies(t *testing.T) {
@@ -40,5 +43,23 @@ func TestChecksWithoutCopies(t *testing.T) {
 		if got.Passed || got.Message != NoCopy {
 			t.Errorf("%+v", got)
 		}
+	}
+}
+
+// A database that lost much has a message that a person can read: the first differences in the order of copies and names.
+func TestChecksSayTheFirstDifferences(t *testing.T) {
+	full, empty := map[string]int64{}, map[string]int64{}
+	for i := range 20 {
+		full[fmt.Sprintf("s%02d", i)] = 1
+		empty[fmt.Sprintf("s%02d", i)] = 0
+	}
+	got := CopiesAgree([]Copy{{"a", full}, {"b", full}, {"c", empty}, {"d", nil}})
+	if want := "s00 is 1 in a and 0 in c; s01 is 1 in a and 0 in c; s02 is 1 in a and 0 in c; and at 37 more places"; got.Passed || got.Message != want {
+		t.Errorf("copies agree: %+v, want %s", got, want)
+	}
+	copies := []Copy{{"a", nil}, {"b", nil}, {"c", nil}, {"d", nil}}
+	got = WithinLedger("total", "total", 5, copies, Interval{})
+	if want := "a holds 0 (-5), b holds 0 (-5), c holds 0 (-5); and at 1 more place; initial 5 and committed +0 make 5"; got.Passed || got.Message != want {
+		t.Errorf("ledger: %+v, want %s", got, want)
 	}
 }

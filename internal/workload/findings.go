@@ -68,12 +68,18 @@ func NoFindings(check, rule string, copies []Copy, says func(Finding) (where, wh
 }
 
 // FirstOf says the first few of what is wrong, and how many more there are.
-func FirstOf(wrong []string) string {
+func FirstOf(wrong []string) string { return firstOf(wrong, "; ") }
+
+func firstOf(wrong []string, separator string) string {
 	const most = 3
-	if len(wrong) <= most {
-		return strings.Join(wrong, "; ")
+	switch more := len(wrong) - most; {
+	case more <= 0:
+		return strings.Join(wrong, separator)
+	case more == 1:
+		return strings.Join(wrong[:most], separator) + "; and at 1 more place"
+	default:
+		return fmt.Sprintf("%s; and at %d more places", strings.Join(wrong[:most], separator), more)
 	}
-	return fmt.Sprintf("%s; and at %d more places", strings.Join(wrong[:most], "; "), len(wrong)-most)
 }
 
 // Imbalance adds up what numbered rows are off by, such as the customers of a district, where the rows of each may lie in
