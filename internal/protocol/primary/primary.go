@@ -52,6 +52,9 @@ const (
 	shippedByWriter  = "Writer"
 	shippedByStorage = "Storage"
 
+	copiesInstance = "Instance"
+	copiesStorage  = "Storage"
+
 	forwardStatements = "Statements"
 	forwardProcedures = "Procedures"
 
@@ -121,6 +124,11 @@ var Engine = &protocol.Engine{
 			Doc: "Who sends the log to the other regions: the writer; or the storage, as an Aurora global database does, so that the writer's " +
 				"work does not grow with their number: the region's second node sends it to the first of each region, which passes it on. " +
 				"Where a region has one node it is the writer.",
+		},
+		{
+			Name: "copies", Default: copiesInstance, OneOf: []string{copiesInstance, copiesStorage},
+			Doc: "Whose CPU ships the log between regions, unless the writer does (parameter shippedBy), and applies it there: the nodes', which " +
+				"answer clients; or storage servers' beside them, which the simulator does not model. Processes do it themselves either way.",
 		},
 	},
 	Roles:         []string{RoleWriter},
@@ -213,11 +221,22 @@ func (r *Replica) passOn(from geo.NodeID, m protocol.Message) {
 	}
 }
 
+// Offloads implements protocol.Offloader: the storage of an Aurora global database ships the log to other regions and
+// applies it there. What the writer sends, and what is stored in its own region before it answers, is charged.
+func (r *Replica) Offloads(peer geo.NodeID, m protocol.Message) bool {
+	_, log := m.(*Append)
+	if !log || !r.offloads || r.writes() {
+		return false
+	}
+	return r.topology.RegionOf(peer) != r.region || r.topology.RegionOf(r.log.writer) != r.region
+}
+
 // Timer kinds.
 const (
 	shipTimer = iota + 1
 	reconnectTimer
 	failoverTimer
+	progressTimer
 )
 
 // Replica is one node.
@@ -232,6 +251,8 @@ type Replica struct {
 	wrong    mistake
 	// copyBytes bounds the rows of a Copy.
 	copyBytes int
+	// offloads says that storage servers apply the log; see Offloads.
+	offloads bool
 
 	execution   optimistic.Execution
 	log         log
@@ -245,6 +266,7 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	r := &Replica{
 		self: c.Self, region: t.RegionOf(c.Self), topology: t, params: c.Params, env: c.Env, procs: c.Procedures,
 		store: c.Store.(*store.Hash), wrong: m, copyBytes: copyBytes,
+		offloads: c.Params.Word("copies") == copiesStorage,
 	}
 	r.execution = optimistic.Execution{Committed: r.store}
 	r.log.init(r)
@@ -310,6 +332,8 @@ func (r *Replica) Fire(t protocol.Timer) {
 		r.coordinator.reconnect()
 	case failoverTimer:
 		r.failover.begin()
+	case progressTimer:
+		r.coordinator.progress()
 	}
 }
 
