@@ -165,21 +165,24 @@ func (g *generator) draw(n int32) bool { return g.rng.Int32N(100) < n }
 // newOrder draws an order (clause 2.4.1).
 func (g *generator) newOrder(x *terminal, date uint64, counts []workload.Count) []byte {
 	n := 5 + g.rng.IntN(maxOrderLines-4)
-	w, d := x.warehouse, g.district(x)
+	w := x.warehouse
 	if x.contends {
-		w, d = contendedWarehouse, contendedDistrict
+		w = contendedWarehouse
 	}
 	x.rollback = g.draw(g.t.spec.RollbackPercent)
 	counts[shareRollbacks].Add(x.rollback)
 	// Either each line is remote with some probability, or one line of some orders is.
 	ofLines, remoteLine := g.t.spec.Remote.OrderLinePercent, -1
-	if g.t.spec.Remote.NewOrderPercent != nil && g.draw(*g.t.spec.Remote.NewOrderPercent) {
+	if ofLines == nil && g.draw(percentOf(g.t.spec.Remote.NewOrderPercent)) {
 		remoteLine = g.rng.IntN(n)
 	}
 	// Of a distributed order, one line each is supplied by the other partitions (Dike, algorithm 1).
 	others := g.distribute(w, counts[shareDistributedOrders:])
 	n = max(n, len(others)+1)
-	isRemote := false
+	isRemote, d := false, g.district(x)
+	if x.contends {
+		d = contendedDistrict
+	}
 	b := appendNewOrder(g.room(newOrderHead+n*lineArgs), w, d, g.t.constants.drawCustomer(g.rng, g.t.size.customers), date, n)
 	for i := range n {
 		item := g.t.constants.drawItem(g.rng, g.t.size.items)
