@@ -125,7 +125,7 @@ func problems(database string, err error) error {
 	return check.Problems{{Object: "GeoDatabase " + database, Field: field.Field, Value: field.Value, Message: field.Message}}
 }
 
-const secretField = "spec.external.secretRef.name"
+const secretField = sqltarget.SecretField + ".name"
 
 // readSecret reads the keys of a Secret from files, as Kubernetes mounts them: FOLDER/NAME/username, password and ca.crt. Without a folder,
 // user and password are those of the environment.
@@ -149,7 +149,7 @@ func readSecret(s *sqltarget.Server, engine, folder, name string) error {
 // readMounted reads the keys of a Secret that is mounted at folder, as far as it was there when the pod started.
 func readMounted(s *sqltarget.Server, folder, name string) error {
 	if name == "" {
-		return &target.FieldError{Field: strings.TrimSuffix(secretField, ".name"), Message: "no Secret is named: name one with the keys username and password, in the namespace of the GeoDatabase"}
+		return &target.FieldError{Field: sqltarget.SecretField, Message: "no Secret is named: name one with the keys username and password, in the namespace of the GeoDatabase"}
 	}
 	return readKeys(s, folder, func(key string, _ error) error {
 		return &target.FieldError{Field: secretField, Value: name, Message: fmt.Sprintf("there is no such Secret, or it has no key %s: make it, for example with "+
