@@ -155,9 +155,13 @@ func (c *cluster) agreement(t *testing.T, engine, name string) {
 			percentile, of = "p90", func(where string) float64 { return float64(latency(where).P90) / 1000 }
 		}
 		t.Logf("%-16s %s %8.2fms %8.2fms %8.2fms", region.Name, percentile, of("simulate"), of("run"), of("cluster"))
-		// The clients beside a single writer send nothing elsewhere; those of the other region do.
-		if of("simulate") < 2 && (engine != "primary" || i > 0) {
-			t.Errorf("%s: the %s of the simulator is %.2f ms, which says nothing of the network", region.Name, percentile, of("simulate"))
+		if of("simulate") < 2 {
+			// The clients beside a single writer send nothing elsewhere, so theirs is the time that this machine takes; those of
+			// the other region pay the distance.
+			if engine != "primary" || i > 0 {
+				t.Errorf("%s: the %s of the simulator is %.2f ms, which says nothing of the network", region.Name, percentile, of("simulate"))
+			}
+			continue
 		}
 		for _, where := range []string{"run", "cluster"} {
 			// 10%, and 1 ms for what else this machine does: the aim of 10% alone is for a quiet one.
