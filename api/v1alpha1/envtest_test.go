@@ -116,6 +116,15 @@ func testSearches(t *testing.T, c client.Client) {
 		"a swept rate": {func(spec, _, _ map[string]any) {
 			spec["sweep"] = []any{map[string]any{"path": "spec.load.ratePerSecond", "values": []any{int64(5)}}}
 		}, "spec.sweep", "which search chooses"},
+		"a rate in step with a swept field": {func(spec, _, _ map[string]any) {
+			spec["sweep"].([]any)[0].(map[string]any)["with"] = []any{map[string]any{"path": "spec.load.ratePerSecond", "values": []any{int64(1), int64(2), int64(3)}}}
+		}, "spec.sweep", "which search chooses"},
+		"fields in step with a swept one": {func(spec, _, _ map[string]any) {
+			spec["sweep"].([]any)[0].(map[string]any)["with"] = []any{map[string]any{"path": "spec.load.clientsPerRegion", "values": []any{int64(1), int64(2), int64(3)}}}
+		}, "", ""},
+		"fields out of step with a swept one": {func(spec, _, _ map[string]any) {
+			spec["sweep"].([]any)[0].(map[string]any)["with"] = []any{map[string]any{"path": "spec.load.clientsPerRegion", "values": []any{int64(1)}}}
+		}, "spec.sweep[0].with", "list one value for each"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := runtime.DeepCopyJSON(docs[0].Object)

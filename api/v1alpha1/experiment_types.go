@@ -9,14 +9,14 @@ import (
 // what the results are claimed to show.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.databases) || has(self.databaseRefs)",message="databases and databaseRefs are both missing: list at least one database"
-// +kubebuilder:validation:XValidation:rule="!has(self.databaseRefs) || !has(self.sweep) || !self.sweep.exists(s, s.path.startsWith('database.'))",message="sweep changes databases, but databaseRefs names ones that already exist and cannot be changed: write them as templates in databases",fieldPath=".databaseRefs"
+// +kubebuilder:validation:XValidation:rule="!has(self.databaseRefs) || !has(self.sweep) || !self.sweep.exists(s, s.path.startsWith('database.') || has(s.with) && s.with.exists(w, w.path.startsWith('database.')))",message="sweep changes databases, but databaseRefs names ones that already exist and cannot be changed: write them as templates in databases",fieldPath=".databaseRefs"
 // +kubebuilder:validation:XValidation:rule="!has(self.gate) || has(self.claims) && size(self.claims) > 0",message="gate is Claims, but nothing is claimed: list claims, or leave gate out",fieldPath=".gate"
 // +kubebuilder:validation:XValidation:rule="!has(self.databaseRefs) || !has(self.databases) || !self.databaseRefs.exists(r, self.databases.exists(d, d.name == r.name))",message="databaseRefs and databases share a name: claims and plots tell databases apart by their names",fieldPath=".databaseRefs"
 // +kubebuilder:validation:XValidation:rule="!has(self.search) || self.run.spec.load.arrival != 'Closed'",message="search looks for a rate, but arrival Closed has none: set arrival to Constant or Poisson, and ratePerSecond to the least rate to try",fieldPath=".run.spec.load.arrival"
 // +kubebuilder:validation:XValidation:rule="!has(self.search) || self.run.spec.load.arrival == 'Closed' || self.search.maxRatePerSecond > self.run.spec.load.ratePerSecond",messageExpression="'maxRatePerSecond %d is not more than ratePerSecond of the run (%d), the least rate to try'.format([self.search.maxRatePerSecond, self.run.spec.load.ratePerSecond])",fieldPath=".search.maxRatePerSecond"
 // +kubebuilder:validation:XValidation:rule="!has(self.search) || self.search.committedPercent > 0 || has(self.run.spec.objectives) && size(self.run.spec.objectives) > 0",message="committedPercent is 0 and the run has no objectives, so every rate would do: list objectives in run.spec, or make committedPercent at least 1",fieldPath=".search.committedPercent"
 // +kubebuilder:validation:XValidation:rule="!has(self.search) || !has(self.run.spec.objectives) || self.run.spec.objectives.all(o, !has(o.min))",message="an objective has a min, which low rates may miss and higher ones meet: search finds the highest rate that keeps what all lower rates keep, so give every objective a max, and set search.committedPercent for throughput",fieldPath=".run.spec.objectives"
-// +kubebuilder:validation:XValidation:rule="!has(self.search) || !has(self.sweep) || !self.sweep.exists(s, s.path == 'spec.load.ratePerSecond' || s.path == 'spec.load.arrival' || s.path == 'spec.seed')",message="sweep changes spec.load.ratePerSecond, spec.load.arrival or spec.seed, which search chooses: sweep another field, or leave search out",fieldPath=".sweep"
+// +kubebuilder:validation:XValidation:rule="!has(self.search) || !has(self.sweep) || !self.sweep.exists(s, s.path in ['spec.load.ratePerSecond', 'spec.load.arrival', 'spec.seed'] || has(s.with) && s.with.exists(w, w.path in ['spec.load.ratePerSecond', 'spec.load.arrival', 'spec.seed']))",message="sweep changes spec.load.ratePerSecond, spec.load.arrival or spec.seed, which search chooses: sweep another field, or leave search out",fieldPath=".sweep"
 type ExperimentSpec struct {
 	// Databases that are compared, as templates. Claims call them by their names.
 	// +listType=map
@@ -161,10 +161,11 @@ type RunTemplateSpec struct {
 	Deadline *Duration `json:"deadline,omitempty"`
 }
 
-// SweepParameter is a field and the values that it takes.
+// SweepParameter is a field and the values that it takes, and the fields that change in step with it.
 //
 // +kubebuilder:validation:XValidation:rule="size(self.values) > 0",message="values is empty, and so is the cross product: list at least one value",fieldPath=".values"
 // +kubebuilder:validation:XValidation:rule="self.path.startsWith('spec.') || self.path.startsWith('database.spec.')",messageExpression="'path ' + self.path + ' names no field: begin with spec. for a field of the run, for example spec.load.clientsPerRegion, or with database.spec. for one of the database'",fieldPath=".path"
+// +kubebuilder:validation:XValidation:rule="!has(self.with) || self.with.all(w, size(w.values) == size(self.values))",message="a field of with has another number of values than the field that it changes in step with: list one value for each of its values",fieldPath=".with"
 type SweepParameter struct {
 	// Path of the field: spec. and a field of the run, or database.spec. and a field of the database. Elements of lists
 	// are counted from 0: database.spec.network.profile.links[0].rtt.
@@ -174,6 +175,29 @@ type SweepParameter struct {
 	Path string `json:"path"`
 	// Values that the field takes, in the order of the plots: numbers or strings. Write "true" and "false" for a field
 	// that is one of these.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	// +required
+	Values []SweepValue `json:"values"`
+	// With lists fields that change in step with this one: at the point of its n-th value each has its own n-th value, for example
+	// the rate that suits a share of multi-home transactions. They add no points, and plots and claims do not name them.
+	// +listType=map
+	// +listMapKey=path
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	With []SweepCompanion `json:"with,omitempty"`
+}
+
+// SweepCompanion is a field that changes in step with a swept one.
+//
+// +kubebuilder:validation:XValidation:rule="self.path.startsWith('spec.') || self.path.startsWith('database.spec.')",messageExpression="'path ' + self.path + ' names no field: begin with spec. for a field of the run, for example spec.load.ratePerSecond, or with database.spec. for one of the database'",fieldPath=".path"
+type SweepCompanion struct {
+	// Path of the field, as of a swept one.
+	// +kubebuilder:validation:MinLength=6
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Path string `json:"path"`
+	// Values that the field takes, one for each value of the swept field. They may repeat.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	// +required

@@ -56,6 +56,38 @@ type Parameter struct {
 	// where two parameters end alike.
 	Path, Name string
 	Values     []v1alpha1.SweepValue
+	// with are fields that change in step, which neither claims nor plots name.
+	with []v1alpha1.SweepCompanion
+}
+
+// change is a field that a parameter changes.
+type change struct {
+	field  string // of the Experiment that says so
+	path   string
+	values []v1alpha1.SweepValue
+}
+
+// changes lists what the i-th parameter of an experiment changes, itself first.
+func (p *Parameter) changes(i int) []change {
+	field := fmt.Sprintf("spec.sweep[%d]", i)
+	list := []change{{field, p.Path, p.Values}}
+	for k, w := range p.with {
+		list = append(list, change{fmt.Sprintf("%s.with[%d]", field, k), w.Path, w.Values})
+	}
+	return list
+}
+
+// set gives the field of a database or of a run its n-th value.
+func (c *change) set(database, run map[string]any, n int) error {
+	kind, object, path := "BenchmarkRun", run, c.path
+	if rest, ok := strings.CutPrefix(c.path, "database."); ok {
+		kind, object, path = "GeoDatabase", database, rest
+	}
+	var value any = c.values[n].StrVal
+	if c.values[n].Type == intstr.Int {
+		value = int64(c.values[n].IntVal)
+	}
+	return manifest.Set(kind, object, path, value)
 }
 
 // Point is one database at one combination of values.
@@ -191,8 +223,19 @@ func (x *expansion) parameters() {
 			}
 		}
 	}
+	fields := map[string]string{}
 	for i, s := range x.object.Spec.Sweep {
-		p := Parameter{Path: s.Path, Name: lastName(s.Path), Values: s.Values}
+		fields[s.Path] = fmt.Sprintf("spec.sweep[%d]", i)
+	}
+	for i, s := range x.object.Spec.Sweep {
+		p := Parameter{Path: s.Path, Name: lastName(s.Path), Values: s.Values, with: s.With}
+		for k, w := range s.With {
+			field := fmt.Sprintf("spec.sweep[%d].with[%d]", i, k)
+			if other, twice := fields[w.Path]; twice {
+				x.problem(field+".path", w.Path, "%s already changes at %s: a field can have one value at a point", w.Path, other)
+			}
+			fields[w.Path] = field
+		}
 		if last[p.Name] > 1 {
 			p.Name = p.Path
 		}
@@ -245,7 +288,7 @@ func (x *expansion) expand() {
 		indices  []int
 		problems manifest.Problems
 		pathErr  error
-		path     int // of the parameter, when pathErr is set
+		field    string // of the sweep that has a wrong path, when pathErr is set
 	}
 	var all []*made
 	for d := range x.databases {
@@ -263,7 +306,7 @@ func (x *expansion) expand() {
 		}
 	}
 	make1 := func(m *made) {
-		m.points, m.problems, m.path, m.pathErr = x.point(run, m.database, m.indices)
+		m.points, m.problems, m.field, m.pathErr = x.point(run, m.database, m.indices)
 	}
 	// The first point of each database finds wrong paths and templates, and is shown alone: the others would repeat it.
 	for i, m := range all {
@@ -272,7 +315,7 @@ func (x *expansion) expand() {
 		}
 		make1(m)
 		if m.pathErr != nil {
-			x.problem(fmt.Sprintf("spec.sweep[%d].path", m.path), "", "%v", m.pathErr)
+			x.problem(m.field+".path", "", "%v", m.pathErr)
 		}
 	}
 	if len(x.problems) > 0 {
@@ -288,7 +331,7 @@ func (x *expansion) expand() {
 	_ = g.Wait() // no task fails
 	for _, m := range all {
 		if m.pathErr != nil {
-			x.problem(fmt.Sprintf("spec.sweep[%d].path", m.path), "", "%v", m.pathErr)
+			x.problem(m.field+".path", "", "%v", m.pathErr)
 		}
 		for _, p := range m.problems {
 			x.blame(p, m.database, m.indices)
@@ -333,12 +376,15 @@ func (x *expansion) blame(p manifest.Problem, database int, indices []int) {
 		prefix, template = "database.", x.databases[database].field+"."
 	}
 	for i, s := range x.Parameters {
-		if s.Path == prefix+p.Field {
+		for _, c := range s.changes(i) {
+			if c.path != prefix+p.Field {
+				continue
+			}
 			text := p.Message
-			if v := s.Values[indices[i]].String(); !strings.Contains(text, v) {
+			if v := c.values[indices[i]].String(); !strings.Contains(text, v) {
 				text = v + " " + text
 			}
-			p.Field, p.Value, p.Message = fmt.Sprintf("spec.sweep[%d].values[%d]", i, indices[i]), "", s.Path+": "+text
+			p.Field, p.Value, p.Message = fmt.Sprintf("%s.values[%d]", c.field, indices[i]), "", c.path+": "+text
 			x.report(p)
 			return
 		}
@@ -364,28 +410,21 @@ func (x *expansion) label(database int, indices []int) string {
 	return strings.Join(parts, " ")
 }
 
-// point makes and validates a point or, with a search, those of one peak. A wrong path comes with the index of its
-// parameter.
-func (x *expansion) point(run []byte, database int, indices []int) ([]*Point, manifest.Problems, int, error) {
+// point makes and validates a point or, with a search, those of one peak. A wrong path comes with the field that has
+// it.
+func (x *expansion) point(run []byte, database int, indices []int) ([]*Point, manifest.Problems, string, error) {
 	t := x.databases[database]
 	point := &Point{System: t.name, Label: x.label(database, indices)}
 	db, r, err := decode(t.text, run)
 	if err != nil {
-		return nil, manifest.Problems{{Object: "BenchmarkRun " + x.Name, Field: "spec", Message: err.Error()}}, 0, nil
+		return nil, manifest.Problems{{Object: "BenchmarkRun " + x.Name, Field: "spec", Message: err.Error()}}, "", nil
 	}
 	for i, p := range x.Parameters {
-		v := p.Values[indices[i]]
-		point.Values = append(point.Values, v)
-		kind, object, path := "BenchmarkRun", r, p.Path
-		if rest, ok := strings.CutPrefix(p.Path, "database."); ok {
-			kind, object, path = "GeoDatabase", db, rest
-		}
-		var value any = v.StrVal
-		if v.Type == 0 {
-			value = int64(v.IntVal)
-		}
-		if err := manifest.Set(kind, object, path, value); err != nil {
-			return nil, nil, i, err
+		point.Values = append(point.Values, p.Values[indices[i]])
+		for _, c := range p.changes(i) {
+			if err := c.set(db, r, indices[i]); err != nil {
+				return nil, nil, c.field, err
+			}
 		}
 	}
 	spec := r["spec"].(map[string]any)
@@ -393,7 +432,7 @@ func (x *expansion) point(run []byte, database int, indices []int) ([]*Point, ma
 	first, _ := spec["seed"].(int64)
 	if x.object.Spec.Search != nil {
 		points, problems := x.searched(point, db, r, first)
-		return points, problems, 0, nil
+		return points, problems, "", nil
 	}
 	for k := range x.object.Spec.Repetitions {
 		spec["seed"] = first + int64(k)
@@ -402,12 +441,12 @@ func (x *expansion) point(run []byte, database int, indices []int) ([]*Point, ma
 			made.Label += fmt.Sprintf(" (repetition %d of %d)", k+1, x.object.Spec.Repetitions)
 		}
 		if problems := x.validate(made, db, r, k == 0); len(problems) > 0 {
-			return nil, problems, 0, nil
+			return nil, problems, "", nil
 		}
 		point.Runs = append(point.Runs, made)
 	}
 	point.manifests = point.Runs[0]
-	return []*Point{point}, nil, 0, nil
+	return []*Point{point}, nil, "", nil
 }
 
 // searched makes the points of a search: shares of the peak that it will find. The manifests are valid at the least

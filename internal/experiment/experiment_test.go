@@ -140,7 +140,29 @@ func TestSweptValuesArriveInTheManifests(t *testing.T) {
 	}
 }
 
+// Companions change in step with their parameter, of runs and of databases alike, and are no parameters of their own.
+func TestCompanionsOfSweptValues(t *testing.T) {
+	e := mustRead(t, replaced(t, sweepLine, sweepLine[:len(sweepLine)-1]+", with: [{path: spec.workload.smallbank.hotPercent, values: [30, 30]},"+
+		" {path: \"database.spec.network.profile.links[0].rtt\", values: [10ms, 50ms]}]}\n    - {path: spec.workload.smallbank.multiHomePercent, values: [0, 100]}"))
+	var got []string
+	for _, p := range e.Points[:4] {
+		run := p.Runs[0]
+		bank := run.Run.Spec.Workload.SmallBank
+		got = append(got, fmt.Sprintf("%s: %d hot, %s", p.Label, bank.HotPercent, run.Profile.Links[0].RTT))
+	}
+	want := []string{
+		"near clientsPerRegion=2 multiHomePercent=0: 30 hot, 10ms", "near clientsPerRegion=2 multiHomePercent=100: 30 hot, 10ms",
+		"near clientsPerRegion=4 multiHomePercent=0: 30 hot, 50ms", "near clientsPerRegion=4 multiHomePercent=100: 30 hot, 50ms",
+	}
+	if !slices.Equal(got, want) || len(e.Points) != 8 || len(e.Parameters) != 2 {
+		t.Errorf("%d points with %d parameters, the first of which are\n%s\nwant 8, 2 and\n%s", len(e.Points), len(e.Parameters), strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 func TestBadInput(t *testing.T) {
+	with := func(companion string) string {
+		return replaced(t, sweepLine, sweepLine[:len(sweepLine)-1]+", with: ["+companion+"]}")
+	}
 	claim := "expression: \"min(tput('near')) > max(tput('far'))\""
 	measured := func(expression string) string { return "expression: \"" + expression + "\"" }
 	big := make([]string, 1000)
@@ -180,6 +202,17 @@ func TestBadInput(t *testing.T) {
 		"unknown engine": {replaced(t, "name: calvin}", "name: clavin}"), "spec.databases[0].template.spec.engine.name", "did you mean calvin?"},
 		"engine that is swept": {replaced(t, sweepLine, "- {path: database.spec.engine.name, values: [calvin, nonesuch]}"),
 			"spec.sweep[0].values[1]", "nonesuch"},
+		"companion with another number of values": {with("{path: spec.workload.smallbank.hotPercent, values: [1]}"), "spec.sweep[0].with",
+			"list one value for each of its values"},
+		"misspelt companion":       {with("{path: spec.workload.smallbank.hotPercents, values: [1, 2]}"), "spec.sweep[0].with[0].path", "did you mean hotPercent?"},
+		"companion out of bounds":  {with("{path: spec.workload.smallbank.hotPercent, values: [1, 200]}"), "spec.sweep[0].with[0].values[1]", "less than or equal to 100"},
+		"companion of nothing":     {with("{path: workload.smallbank.hotPercent, values: [1, 2]}"), "spec.sweep[0].with[0].path", "begin with spec."},
+		"companion that is swept":  {with("{path: spec.load.clientsPerRegion, values: [1, 2]}"), "spec.sweep[0].with[0].path", "already changes at spec.sweep[0]"},
+		"companion in two entries": {strings.Replace(with("{path: spec.workload.smallbank.hotPercent, values: [1, 2]}"), "\n  claims:", "\n    - {path: spec.seed, values: [1], with: [{path: spec.workload.smallbank.hotPercent, values: [3]}]}\n  claims:", 1), "spec.sweep[1].with[0].path", "already changes at spec.sweep[0].with[0]"},
+		"companion of a database that exists": {replaced(t, "  run:\n", "  databaseRefs: [{name: other}]\n  run:\n", sweepLine,
+			sweepLine[:len(sweepLine)-1]+", with: [{path: database.spec.partitionsPerRegion, values: [1, 2]}]}"), "spec.databaseRefs", "write them as templates"},
+		"companion of a search that is a rate": {strings.Replace(searched(t, "{maxRatePerSecond: 100}"), "values: [0]}", "values: [0], with: [{path: spec.load.ratePerSecond, values: [10]}]}", 1),
+			"spec.sweep", "which search chooses"},
 		"too many points": {replaced(t, sweepLine, sweepLine+"\n    - {path: spec.seed, values: ["+strings.Join(big, ",")+"]}",
 			"  sweep:", "  repetitions: 3\n  sweep:"), "spec.sweep", "an experiment has at most 10000"},
 		"search in a closed loop": {replaced(t, sweepLine, "- {path: spec.workload.smallbank.hotPercent, values: [0]}\n  search: {maxRatePerSecond: 100}"),
