@@ -91,6 +91,7 @@ func All() []Database {
 		{Engine: sunstorm.AppliedOutOfOrder, Mistake: "SunStorm; copies apply the entries of a log in an order of chance"},
 		{Engine: sunstorm.Unvalidated, Mistake: "SunStorm; what was read of stale copies is not compared with what the rows are"},
 		{Engine: sunstorm.RowsOnly, Mistake: "SunStorm; of a scan the rows that it has met are validated, and not that there are no others"},
+		{Engine: sunstorm.NobodyDies, Mistake: "SunStorm; a multi-region transaction waits for one that is prepared to write the same row, and does not die"},
 	}
 }
 

@@ -13,6 +13,7 @@ const (
 	outOfOrder
 	unvalidated
 	rowsOnly
+	nobodyDies
 )
 
 // These are the database with mistakes that are easily made. They are in no table of engines, and there to test those
@@ -30,6 +31,9 @@ var (
 	Unvalidated = mistaken("sunstorm-unvalidated", unvalidated)
 	// RowsOnly validates of a scan the rows that it has met, and not that there are no others.
 	RowsOnly = mistaken("sunstorm-rows-only", rowsOnly)
+	// NobodyDies lets a multi-region transaction wait for another one that is prepared to write the same row, as a single-region
+	// one does, so that two that have prepared each the row that the other wants wait for ever.
+	NobodyDies = mistaken("sunstorm-nobody-dies", nobodyDies)
 )
 
 // lateEntry is an entry of a log that a copy which applies them out of order has not applied yet.

@@ -42,8 +42,8 @@ type participation struct {
 	decided     bool
 	part        Part
 	initiated   *transaction
-	// behind are single-region transactions that wait for this one to end.
-	behind []*transaction
+	// behind is called, in the order of those who wait for this one to end, when it has.
+	behind []func(committed bool)
 }
 
 // writer is what a writer knows of multi-region transactions.
@@ -150,7 +150,14 @@ func (w *writer) overwritesRead(p *Part) bool {
 func (w *writer) single(x *transaction, p *Part) {
 	if b := w.blocker(p); b != nil {
 		w.r.counters.waits++
-		b.behind = append(b.behind, x)
+		b.behind = append(b.behind, func(committed bool) {
+			if committed { // the first updater wins
+				w.r.counters.serialization++
+				w.r.abort(x, ReasonSerialization)
+			} else {
+				w.r.execute(x)
+			}
+		})
 		return
 	}
 	if !w.checkSerializable(p) {
@@ -176,6 +183,12 @@ func (w *writer) judge(p *Part) Verdict {
 		v = Serialization
 	}
 	return v
+}
+
+// awaits does something again once the transaction that blocks the part has ended: see NobodyDies.
+func (w *writer) awaits(p *Part, again func()) {
+	b := w.blocker(p)
+	b.behind = append(b.behind, func(bool) { again() })
 }
 
 // count counts why a writer has found against a transaction.
@@ -212,6 +225,10 @@ func (w *writer) initiate(x *transaction, writers []geo.NodeID, parts []Part) {
 		return
 	}
 	v := w.judge(&parts[at])
+	if v == Deadlock && w.r.wrong == nobodyDies {
+		w.awaits(&parts[at], func() { w.initiate(x, writers, parts) })
+		return
+	}
 	if v == OutdatedTuple || v == OutdatedIndexPage {
 		v = Serialization // the rows are its own: another transaction has committed since its snapshot
 	}
@@ -279,6 +296,10 @@ func (w *writer) prepare(from geo.NodeID, m *Prepare) {
 		p.expected--
 	}
 	v := w.judge(&p.part)
+	if v == Deadlock && w.r.wrong == nobodyDies {
+		w.awaits(&p.part, func() { w.prepare(from, m) })
+		return
+	}
 	send := func() {
 		w.r.counters.votes++
 		vote := &Vote{m.ID, v}
@@ -365,12 +386,7 @@ func (w *writer) end(p *participation) {
 	}
 	behind := p.behind
 	p.behind = nil
-	for _, x := range behind {
-		if p.no == 0 { // the first updater wins
-			w.r.counters.serialization++
-			w.r.abort(x, ReasonSerialization)
-		} else {
-			w.r.execute(x)
-		}
+	for _, hear := range behind {
+		hear(p.no == 0)
 	}
 }
