@@ -118,6 +118,33 @@ func (o *Objective) Name() string {
 	return name
 }
 
+// Gaussian is when a Gaussian load is at its peak, and its standard deviation, both in shares of the measured time.
+func (c *LoadCurve) Gaussian() (peak, deviation float64) {
+	peak, deviation = 0.5, 0.15 // Dike's DynamicLoad: 500 and 150 thousandths of the run time
+	if c.PeakAtPercent != nil {
+		peak = float64(*c.PeakAtPercent) / 100
+	}
+	if c.DeviationPercent != nil {
+		deviation = float64(*c.DeviationPercent) / 100
+	}
+	return peak, deviation
+}
+
+// Describe says in a few words how the load changes, for example "in steps of 100, 20, 60%"; nothing for nil.
+func (c *LoadCurve) Describe() string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Shape == LoadSteps:
+		steps := fmt.Sprint(c.StepsPercent)
+		return "in steps of " + strings.ReplaceAll(steps[1:len(steps)-1], " ", ", ") + "%"
+	case c.Shape == LoadGaussian:
+		peak, deviation := c.Gaussian()
+		return fmt.Sprintf("Gaussian around %g%% (deviation %g%%)", 100*peak, 100*deviation)
+	}
+	return "uniform"
+}
+
 // Describe says in a few words what is tried again, for example "up to 3 attempts, 10ms to 1s apart (jitter 50%), after
 // Conflict".
 func (r *Retry) Describe() string {

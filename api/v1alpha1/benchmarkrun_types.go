@@ -839,6 +839,7 @@ type SocialMix struct {
 // +kubebuilder:validation:XValidation:rule="self.arrival == 'Closed' || self.ratePerSecond > 0",messageExpression="'ratePerSecond is 0, but arrival %s is an open loop: say how many transactions arrive per second in each region'.format([self.arrival])",fieldPath=".ratePerSecond"
 // +kubebuilder:validation:XValidation:rule="self.arrival != 'Closed' || self.ratePerSecond == 0",messageExpression="'ratePerSecond is %d, but arrival Closed has no rate: set arrival to Constant or Poisson, or leave ratePerSecond 0'.format([self.ratePerSecond])",fieldPath=".ratePerSecond"
 // +kubebuilder:validation:XValidation:rule="self.arrival == 'Closed' || self.thinkTime == duration('0s')",messageExpression="'thinkTime is %s, but arrival %s has no think time: set arrival to Closed, or leave thinkTime 0s'.format([self.thinkTime, self.arrival])",fieldPath=".thinkTime"
+// +kubebuilder:validation:XValidation:rule="!has(self.curve) || self.arrival != 'Closed' || !has(self.curve.stepsPercent) || self.curve.stepsPercent.exists(p, p * self.clientsPerRegion >= 50)",messageExpression="'stepsPercent of clientsPerRegion %d is less than half a client in every step, so that nothing would be sent: take more clients, or higher steps'.format([self.clientsPerRegion])",fieldPath=".curve.stepsPercent"
 // +kubebuilder:validation:XValidation:rule="self.workersPerRegion <= self.clientsPerRegion",messageExpression="'workersPerRegion %d is more than clientsPerRegion (%d): each worker needs a client'.format([self.workersPerRegion, self.clientsPerRegion])",fieldPath=".workersPerRegion"
 // +kubebuilder:validation:XValidation:rule="!has(self.retry) || self.retry.backoff < self.requestTimeout",messageExpression="'backoff %s is not shorter than requestTimeout (%s), which covers all attempts: there would be no time for a second one'.format([self.retry.backoff, self.requestTimeout])",fieldPath=".retry.backoff"
 type Load struct {
@@ -866,6 +867,9 @@ type Load struct {
 	// +kubebuilder:default=0
 	// +optional
 	RatePerSecond int64 `json:"ratePerSecond"`
+	// Curve makes the load change over the measured time of each repetition. Unset, it is the same all the time.
+	// +optional
+	Curve *LoadCurve `json:"curve,omitempty"`
 	// ThinkTime is the mean of what passes between an answer and the client's next transaction, in a closed loop: think times
 	// are exponentially distributed, as in TPC-C, and at most ten times the mean.
 	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('1h')",message="must be 0s to 1h"
@@ -902,6 +906,51 @@ type Load struct {
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 }
+
+// LoadCurve says how much of the load there is at a time of the measured window: of ratePerSecond in an open loop, of
+// clientsPerRegion in a closed one. Every repetition follows it from the beginning, and warms up with the load that it begins with.
+//
+// +kubebuilder:validation:XValidation:rule="(self.shape == 'Steps') == has(self.stepsPercent)",messageExpression="self.shape == 'Steps' ? 'stepsPercent is missing, but shape is Steps: say how much of the load there is in each of the equal parts of the measured time, for example [100, 20, 60]' : 'stepsPercent is set, but shape %s has no steps: set shape to Steps, or leave stepsPercent out'.format([self.shape])",fieldPath=".stepsPercent"
+// +kubebuilder:validation:XValidation:rule="self.shape == 'Gaussian' || !has(self.peakAtPercent)",messageExpression="'peakAtPercent is %d, but shape %s has no peak: set shape to Gaussian, or leave peakAtPercent out'.format([self.peakAtPercent, self.shape])",fieldPath=".peakAtPercent"
+// +kubebuilder:validation:XValidation:rule="self.shape == 'Gaussian' || !has(self.deviationPercent)",messageExpression="'deviationPercent is %d, but shape %s has no deviation: set shape to Gaussian, or leave deviationPercent out'.format([self.deviationPercent, self.shape])",fieldPath=".deviationPercent"
+// +kubebuilder:validation:XValidation:rule="!has(self.stepsPercent) || self.stepsPercent.exists(p, p > 0)",message="stepsPercent has no step above 0, so that nothing would be sent: make one at least 1",fieldPath=".stepsPercent"
+type LoadCurve struct {
+	// Shape is Uniform (the same load all the time, as without a curve), Gaussian (it rises to its peak and falls again, as Dike's
+	// dynamic load) or Steps.
+	// +required
+	Shape LoadShape `json:"shape"`
+	// PeakAtPercent is when a Gaussian load is all of the load, in percent of the measured time; 50 if it is left out.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	PeakAtPercent *int32 `json:"peakAtPercent,omitempty"`
+	// DeviationPercent is the standard deviation of a Gaussian load, in percent of the measured time; 15 if it is left out.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	DeviationPercent *int32 `json:"deviationPercent,omitempty"`
+	// StepsPercent is the load in each of the equal parts of the measured time, in percent of the whole load.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:Minimum=0
+	// +kubebuilder:validation:items:Maximum=100
+	// +optional
+	StepsPercent []int32 `json:"stepsPercent,omitempty"`
+}
+
+// LoadShape is the shape of a LoadCurve.
+// +kubebuilder:validation:Enum=Uniform;Gaussian;Steps
+type LoadShape string
+
+const (
+	// LoadUniform is the same load all the time.
+	LoadUniform LoadShape = "Uniform"
+	// LoadGaussian rises and falls as the density of a normal distribution.
+	LoadGaussian LoadShape = "Gaussian"
+	// LoadSteps is another load in each of several equal parts of the measured time.
+	LoadSteps LoadShape = "Steps"
+)
 
 // Arrival says how transactions arrive.
 // +kubebuilder:validation:Enum=Closed;Constant;Poisson

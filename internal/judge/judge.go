@@ -5,6 +5,7 @@ package judge
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/geobench/geobench/internal/audit"
@@ -122,7 +123,7 @@ func (f *Facts) inputs() result.Inputs {
 	return result.Inputs{
 		Name: p.Run.Name, Database: p.Database.Name, Engine: p.Engine.Name, Parameters: p.Params, Seed: p.Run.Spec.Seed,
 		Topology: &p.Topology, Manifests: manifests,
-		Workload: p.Run.Spec.Workload, Load: p.Run.Spec.Load, Shares: p.Workload.Shares(), TpmCType: catalog.TpmCType(p.Run.Spec.Workload),
+		Workload: p.Run.Spec.Workload, Load: p.Run.Spec.Load, Shares: slices.Concat(p.Workload.Shares(), load.Shares(&p.Run.Spec.Load)), TpmCType: catalog.TpmCType(p.Run.Spec.Workload),
 		Prices: plan.Prices(p.Profile.Prices), Objectives: p.Run.Spec.Objectives,
 		Measured: f.Measured, Faults: faults(f.Timeline, f.Unfinished), Deviations: deviations(f.Deviations), FastLinks: fastLinks(f.FastLinks),
 	}

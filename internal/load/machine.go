@@ -12,6 +12,9 @@
 // attempt, its latencies from the first one's beginning, and its patience covers all attempts and the pauses between
 // them. An attempt that would begin after that, or after the window, is not made.
 //
+// A curve (spec.load.curve) makes the load change over the window: the rate of an open loop, or the number of clients of a closed
+// one, of whom those that it takes away go when they have their answer. Every generator reckons it from the schedule.
+//
 // What is measured. A repetition's window is [from, to). A transaction is recorded when it was due in the window and
 // ended in it. One that was due earlier is never recorded; if it commits in the window it is counted as carried in, so
 // that throughput, (committed + carried in) / window, is unbiased. One that has not ended when the window closes is
@@ -56,6 +59,10 @@ type Config struct {
 	// RatePerSecond is the rate of the whole region, of which this machine is generator Share (from 0) of Shares.
 	RatePerSecond int64
 	Share, Shares int
+	// Curve makes the load change over the window; nil for none. ClientsPerRegion is the number of clients whose load it is
+	// in a closed loop: client i of this machine is number i x Shares + Share of them.
+	Curve            *Curve
+	ClientsPerRegion int
 	// ThinkTime is the mean of what passes between an answer and the client's next transaction in a closed loop.
 	ThinkTime time.Duration
 	// Retry says which transactions are tried again; nil for none.
@@ -106,6 +113,7 @@ const (
 	timerTimeout
 	timerClient  // Arg is the client
 	timerAttempt // Arg is the id of the last attempt, or of the first one where it is still to be sent
+	timerCurve   // Arg is the repetition
 )
 
 // client states.
@@ -203,7 +211,11 @@ type Machine struct {
 	ramped     int           // clients that this repetition has started
 	due        time.Duration // the next arrival
 	arrivals   uint64
-	poisson    float64 // the next arrival's distance from the repetition's begin, in nanoseconds
+	poisson    float64 // the next arrival's distance from the repetition's begin, in nanoseconds of the whole load
+	active     int     // clients that take part in a closed loop: the first ones
+	slice      int     // of the curve
+	counted    int64   // milliseconds of the window whose clients are in volume
+	volume     volume
 
 	recorder *recorder
 	report   *result.Report
@@ -256,6 +268,9 @@ func New(cfg Config) (*Machine, error) {
 	default:
 		return nil, fmt.Errorf("spec.load.arrival: %q is not one of Closed, Constant, Poisson", cfg.Arrival)
 	}
+	if cfg.Curve != nil && (cfg.Shares < 1 || cfg.Share < 0 || cfg.Share >= cfg.Shares) {
+		return nil, fmt.Errorf("share %d of %d of the region's load", cfg.Share, cfg.Shares)
+	}
 	if cfg.Queue == 0 {
 		cfg.Queue = DefaultQueue
 	}
@@ -271,8 +286,8 @@ func New(cfg Config) (*Machine, error) {
 			Stream: cfg.Stream, Measured: s.Duration,
 		}),
 		rng:     rand.New(rand.NewPCG(cfg.Seed^0x6c6f6164, uint64(cfg.Stream))),
-		clients: make([]client, cfg.Clients),
-		oldest:  none, newest: none,
+		clients: make([]client, cfg.Clients), active: cfg.Clients,
+		oldest: none, newest: none,
 		report: &result.Report{
 			Kind: result.ReportKind, Version: result.ReportVersion, Build: version.String(),
 			Workload: cfg.Workload.Name(), Types: cfg.Workload.Types(), Arrival: string(cfg.Arrival),
@@ -382,6 +397,8 @@ func (m *Machine) nextStage(now time.Duration) {
 		m.from, m.to = s.Window(m.repetition)
 		m.stage, m.change = Warmup, m.from
 		m.wake(now)
+		m.slice = 0
+		m.active = m.activeIn(0)
 		if m.open() {
 			m.arrivals, m.poisson = 0, 0
 			m.due = m.nextArrival()
@@ -393,12 +410,18 @@ func (m *Machine) nextStage(now time.Duration) {
 		m.recorder = newRecorder(m.cfg.RegionName, m.report.Types, m.open(), m.cfg.Fine, int(m.retry.attempts), m.repetition, m.from)
 		m.recorder.window.Discarded = int64(m.queue.len())
 		m.queue.clear()
+		if m.cfg.Curve != nil {
+			m.counted = 0
+			m.volume.newWindow(m.cfg.Curve)
+			m.awaitSlice(now)
+		}
 		m.wake(now)
 	case Measure:
 		m.arrive(min(now, m.to-1))
+		m.tally(now)
 		m.recorder.window.Backlog = int64(m.queue.len())
 		m.queue.clear()
-		m.recorder.seal(m.report)
+		m.recorder.seal(m.report, m.volume.seconds)
 		m.recorder = nil
 		m.stage, m.change = Drain, m.to+drain
 		if m.repetition == s.Repetitions {
@@ -431,18 +454,14 @@ const maxRamp = time.Second
 // at most a second: all at once, they would queue up in front of the database and go on in step.
 func (m *Machine) ramp(now time.Duration) {
 	if m.cfg.ThinkTime > 0 {
-		for i := range m.clients {
-			if m.clients[i].state == idle {
-				m.rest(int32(i), m.think())
-			}
-		}
+		m.activate(0, now)
 		return
 	}
 	begin := m.cfg.Schedule.begin(m.repetition)
 	over := min(m.cfg.Schedule.Warmup/2, maxRamp)
-	n := len(m.clients)
+	n := m.active
 	started := n
-	if past := now - begin; past < over {
+	if past := now - begin; past < over && n > 0 {
 		started = 1 + int(float64(n-1)*float64(past)/float64(over))
 	}
 	for ; m.ramped < started; m.ramped++ {
@@ -455,9 +474,65 @@ func (m *Machine) ramp(now time.Duration) {
 	}
 }
 
+// activeIn is how many of the machine's clients take part in a slice of the curve.
+func (m *Machine) activeIn(slice int) int {
+	c := m.cfg.Curve
+	if c == nil {
+		return len(m.clients)
+	}
+	n := c.clients(slice, m.cfg.ClientsPerRegion) - m.cfg.Share + m.cfg.Shares - 1
+	return min(max(0, n)/m.cfg.Shares, len(m.clients))
+}
+
+// awaitSlice asks for a timer at the next slice of the curve, in a closed loop.
+func (m *Machine) awaitSlice(now time.Duration) {
+	if next := m.slice + 1; !m.open() && next < len(m.cfg.Curve.levels) {
+		m.env.After(max(0, m.from+m.cfg.Curve.start(next)-now), protocol.Timer{Kind: timerCurve, Arg: uint64(m.repetition)})
+	}
+}
+
+// follow goes on to the slice of the curve that now is in. Clients that no longer take part end the transaction that they have
+// under way; those that do again begin at once, for a step is a step.
+func (m *Machine) follow(now time.Duration) {
+	m.tally(now)
+	for next := m.slice + 1; next < len(m.cfg.Curve.levels) && m.from+m.cfg.Curve.start(next) <= now; next++ {
+		m.slice = next
+	}
+	before := m.active
+	m.active = m.activeIn(m.slice)
+	m.activate(before, now)
+	m.awaitSlice(now)
+}
+
+// activate starts the clients that take part, from number first on, unless they are busy. Those that think begin by thinking.
+func (m *Machine) activate(first int, now time.Duration) {
+	for i := first; i < m.active; i++ {
+		switch {
+		case m.clients[i].state != idle:
+		case m.cfg.ThinkTime > 0:
+			m.rest(int32(i), m.think())
+		default:
+			m.begin(int32(i), now, now)
+		}
+	}
+}
+
+// tally counts the time of the clients that take part in the open window until now.
+func (m *Machine) tally(now time.Duration) {
+	if m.cfg.Curve == nil || m.open() || m.recorder == nil {
+		return
+	}
+	until := (min(now, m.to) - m.from).Milliseconds()
+	m.volume.take(m.cfg.Curve, int64(m.active), m.counted, until)
+	m.counted = max(m.counted, until)
+}
+
 // nextArrival returns when the next transaction of an open loop is due.
 func (m *Machine) nextArrival() time.Duration {
 	begin := m.cfg.Schedule.begin(m.repetition)
+	if m.cfg.Curve != nil {
+		return m.nextArrivalOnCurve(begin)
+	}
 	if m.cfg.Arrival == v1alpha1.ArrivalConstant {
 		// The region's arrivals are dealt to its machines by turns.
 		n := m.arrivals*uint64(m.cfg.Shares) + uint64(m.cfg.Share)
@@ -468,6 +543,25 @@ func (m *Machine) nextArrival() time.Duration {
 	}
 	m.poisson += m.rng.ExpFloat64() * float64(time.Second) * float64(m.cfg.Shares) / float64(m.cfg.RatePerSecond)
 	return begin + time.Duration(m.poisson)
+}
+
+// nextArrivalOnCurve stretches the time between arrivals of the whole load, so that as many come by any instant as the integral of
+// the curve says: a Poisson process stays one (Lewis and Shedler, 1979, by inversion), and equal gaps stay equal where the curve is.
+// After the last one the next is due when the window closes, and is not sent.
+func (m *Machine) nextArrivalOnCurve(begin time.Duration) time.Duration {
+	var seconds float64
+	if m.cfg.Arrival == v1alpha1.ArrivalConstant {
+		seconds = float64(m.arrivals*uint64(m.cfg.Shares)+uint64(m.cfg.Share)) / float64(m.cfg.RatePerSecond)
+		m.arrivals++
+	} else {
+		m.poisson += m.rng.ExpFloat64() * float64(time.Second) * float64(m.cfg.Shares) / float64(m.cfg.RatePerSecond)
+		seconds = m.poisson / float64(time.Second)
+	}
+	at, ok := m.cfg.Curve.when(seconds)
+	if !ok {
+		return m.to
+	}
+	return begin + at
 }
 
 // arrive handles the arrivals of an open loop that are due by now.
@@ -488,6 +582,9 @@ func (m *Machine) awaitArrival(now time.Duration) {
 
 // admit takes one arrival: a free client sends it, or it waits, or it is dropped.
 func (m *Machine) admit(due time.Duration) {
+	if m.cfg.Curve != nil && m.recorder != nil {
+		m.volume.add(m.cfg.Curve, due-m.from, 1)
+	}
 	if n := len(m.idle); n > 0 {
 		i := m.idle[n-1]
 		m.idle = m.idle[:n-1]
@@ -737,7 +834,7 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 		} else {
 			m.idle = append(m.idle, i)
 		}
-	case !m.running():
+	case !m.running() || int(i) >= m.active:
 	case rest > 0:
 		m.rest(i, rest)
 	default:
@@ -779,8 +876,12 @@ func (m *Machine) Fire(t protocol.Timer) {
 		}
 	case timerClient:
 		m.clients[t.Arg].state = idle
-		if m.running() {
+		if m.running() && int(t.Arg) < m.active {
 			m.begin(int32(t.Arg), now, now)
+		}
+	case timerCurve:
+		if m.stage == Measure && t.Arg == uint64(m.repetition) {
+			m.follow(now)
 		}
 	case timerAttempt:
 		m.attempt(txn.ID(t.Arg), now)
@@ -825,7 +926,8 @@ func (m *Machine) expire(now time.Duration) {
 // schedule says.
 func (m *Machine) Stop() {
 	if m.recorder != nil {
-		m.recorder.seal(m.report)
+		m.tally(m.env.Now())
+		m.recorder.seal(m.report, m.volume.seconds)
 		m.recorder = nil
 	}
 	m.stage = Done
@@ -842,6 +944,9 @@ func (m *Machine) Underway() int { return m.underway }
 // caller must not change it.
 func (m *Machine) Report() *result.Report {
 	m.report.Ledger, m.report.Shares = m.generator.Ledger(), m.generator.Realised()
+	if c := m.cfg.Curve; c != nil {
+		m.report.Shares = slices.Concat(m.report.Shares, m.volume.counts(c))
+	}
 	return m.report
 }
 

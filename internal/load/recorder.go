@@ -224,9 +224,10 @@ func (r *recorder) closeSecond(next int) {
 	r.current = result.Second{Region: r.region, Repetition: r.window.Repetition, Second: next}
 }
 
-// seal ends the window and appends what was counted to report.
-func (r *recorder) seal(report *result.Report) {
+// seal ends the window and appends what was counted to report: with what was offered in each second, where the load changes.
+func (r *recorder) seal(report *result.Report, offered []int64) {
 	r.closeSecond(0)
+	r.offer(offered)
 	r.window.Unfinished = r.window.Sent
 	for i, c := range r.cells {
 		if c == nil {
@@ -254,4 +255,20 @@ func (r *recorder) seal(report *result.Report) {
 	}
 	report.Windows = append(report.Windows, r.window)
 	report.Timeline = append(report.Timeline, r.timeline...)
+}
+
+// offer adds the load of each second to the timeline.
+func (r *recorder) offer(offered []int64) {
+	at := map[int]int{}
+	for i, s := range r.timeline {
+		at[s.Second] = i
+	}
+	for second, n := range offered {
+		i, ok := at[second]
+		if !ok {
+			i = len(r.timeline)
+			r.timeline = append(r.timeline, result.Second{Region: r.region, Repetition: r.window.Repetition, Second: second})
+		}
+		r.timeline[i].Offered = n
+	}
 }

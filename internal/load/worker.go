@@ -81,6 +81,7 @@ func Machines(c WorkerConfig) ([]*Machine, error) {
 		first += part(int(c.Load.ClientsPerRegion), i, workers)
 	}
 	var machines []*Machine
+	curve := NewCurve(&c.Load)
 	for s := range shards {
 		m, err := New(Config{
 			FirstClient: first, RegionClients: all, Trace: c.Trace, Placement: c.Topology.Placement(), Fine: c.Fine, Observer: c.Observer,
@@ -90,6 +91,7 @@ func Machines(c WorkerConfig) ([]*Machine, error) {
 			Seed:    c.Seed, Arrival: c.Load.Arrival, RatePerSecond: c.Load.RatePerSecond,
 			// The region's arrivals go to the workers by turns, and each worker's to its shards.
 			Share: s*workers + c.Index, Shares: shards * workers,
+			Curve: curve, ClientsPerRegion: int(c.Load.ClientsPerRegion),
 			ThinkTime: c.Load.ThinkTime.Duration, Retry: c.Load.Retry, Queue: max(1, DefaultQueue/(shards*workers)),
 			Schedule: PlanOf(c.Load, c.Start),
 		})

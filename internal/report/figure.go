@@ -5,10 +5,13 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/chart"
+	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -49,7 +52,7 @@ func simulatedMark(d *result.Document) string {
 // figures of one result, those that it has the numbers for.
 func figures(prefix string, d *result.Document) map[string]*Figure {
 	out := map[string]*Figure{}
-	for _, f := range []*Figure{rtt(d), throughput(d), attempts(d), regionLatency(d), transactionLatency(d), timelineThroughput(d), timelineLatency(d), availability(d),
+	for _, f := range []*Figure{rtt(d), throughput(d), attempts(d), regionLatency(d), transactionLatency(d), timelineThroughput(d), timelineLoad(d), timelineLatency(d), availability(d),
 		traffic(d), cost(d), balance(d, "operations"), balance(d, "data")} {
 		if f != nil {
 			out[f.ID] = f
@@ -301,10 +304,12 @@ const maxBins = 300
 // bin is some consecutive seconds of a timeline.
 type bin struct {
 	at        float64 // their middle, counted through all repetitions
+	from      int     // the first of them, from the window's start
 	seconds   int
 	committed []int64 // by region
 	failed    int64
 	attempts  int64
+	offered   int64
 	p50, p99  int64 // the largest of its seconds
 }
 
@@ -321,7 +326,7 @@ func binned(d *result.Document) (bins [][]bin, starts []float64) {
 		}
 		length = t.Second + 1
 		if t.Second%width == 0 {
-			current = append(current, bin{committed: make([]int64, len(d.Regions))})
+			current = append(current, bin{from: t.Second, committed: make([]int64, len(d.Regions))})
 		}
 		b := &current[len(current)-1]
 		b.seconds++
@@ -333,6 +338,7 @@ func binned(d *result.Document) (bins [][]bin, starts []float64) {
 		}
 		b.failed += t.Aborted + t.Failed
 		b.attempts += t.Attempts
+		b.offered += t.Offered
 		b.p50, b.p99 = max(b.p50, t.P50), max(b.p99, t.P99)
 	}
 	if current != nil {
@@ -426,6 +432,11 @@ func timelineThroughput(d *result.Document) *Figure {
 	if len(bins) == 0 {
 		return nil
 	}
+	curve, arrivals := loadOverTime(d)
+	if curve != nil && arrivals {
+		f.Caption += " Configured: the arrivals of a region, as spec.load has them."
+		c.Series = append(c.Series, configuredLoad(bins, func(b *bin) float64 { return curve(b) / float64(len(d.Regions)) })...)
+	}
 	var about []string
 	for i, r := range d.Regions {
 		f.Header = append(f.Header, r.Name)
@@ -462,6 +473,79 @@ func timelineThroughput(d *result.Document) *Figure {
 		}
 	}
 	c.About = words(about...)
+	f.scene = c.Draw()
+	return f
+}
+
+// configuredClass is the colour of what a manifest asks for, which no region has.
+const configuredClass = 7
+
+// loadOverTime returns the load of all regions that the manifest asks for in a bin, where it changes: in arrivals per second, or
+// else in clients. It is nil where the load has no curve.
+func loadOverTime(d *result.Document) (configured func(*bin) float64, arrivals bool) {
+	curve := load.NewCurve(&d.Spec.Load)
+	if curve == nil {
+		return nil, false
+	}
+	arrivals = d.Spec.Load.Arrival != v1alpha1.ArrivalClosed
+	whole := float64(d.Spec.Load.ClientsPerRegion)
+	if arrivals {
+		whole = float64(d.Spec.Load.RatePerSecond)
+	}
+	whole *= float64(len(d.Regions))
+	return func(b *bin) float64 {
+		from := time.Duration(b.from) * time.Second
+		return whole * curve.Mean(from, from+time.Duration(b.seconds)*time.Second)
+	}, arrivals
+}
+
+// configuredLoad draws what the manifest asks for, a line for each repetition.
+func configuredLoad(bins [][]bin, at func(*bin) float64) (lines []chart.Series) {
+	for k, repetition := range bins {
+		line := chart.Series{Class: configuredClass}
+		if k == 0 {
+			line.Name = "configured"
+		}
+		for _, b := range repetition {
+			line.Points = append(line.Points, chart.Point{X: b.at, Y: at(&b)})
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// timelineLoad compares the load with the configured one, where that changes.
+func timelineLoad(d *result.Document) *Figure {
+	configured, arrivals := loadOverTime(d)
+	if configured == nil {
+		return nil
+	}
+	f := &Figure{ID: "timeline-load", Title: "Load over time", Header: []string{"second", "configured", "realised"}}
+	c := &chart.Lines{YLabel: "clients that take part, in all regions"}
+	unit := 1000.0 // client-milliseconds in a second of a client
+	if arrivals {
+		c.YLabel, unit = "transactions due per second, in all regions", 1
+	}
+	bins, _ := timeline(d, f, c)
+	if len(bins) == 0 {
+		return nil
+	}
+	c.Series = configuredLoad(bins, configured)
+	highest := 0.0
+	for k, repetition := range bins {
+		line := chart.Series{Class: 0}
+		if k == 0 {
+			line.Name = "realised"
+		}
+		for _, b := range repetition {
+			v := float64(b.offered) / unit / float64(b.seconds)
+			highest = max(highest, v)
+			line.Points = append(line.Points, chart.Point{X: b.at, Y: v})
+			f.row(fmt.Sprintf("%g", b.at), fmt.Sprintf("%.1f", configured(&b)), fmt.Sprintf("%.1f", v))
+		}
+		c.Series = append(c.Series, line)
+	}
+	c.About = fmt.Sprintf("The realised load beside the configured one, up to %.0f; the table below has the numbers.", highest)
 	f.scene = c.Draw()
 	return f
 }

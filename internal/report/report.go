@@ -312,6 +312,9 @@ func (r *run) facts() {
 	if l.RatePerSecond > 0 {
 		how = fmt.Sprintf("%s arrivals, %d per second and region, at most %d under way", strings.ToLower(string(l.Arrival)), l.RatePerSecond, l.ClientsPerRegion)
 	}
+	if l.Curve != nil {
+		how += ", over time " + l.Curve.Describe()
+	}
 	add("Workload", "%s", d.Workload)
 	add("Load", "%s; %s of %s after %s of warm-up", how, experiment.Counted(max(1, int(l.Repetitions)), "window"), l.Duration, l.Warmup)
 	if l.Retry != nil {

@@ -535,6 +535,7 @@ func (d *Document) fillTimeline(regions []string, r *Report) {
 		t.Aborted += s.Aborted
 		t.Failed += s.Failed
 		t.Attempts += s.Attempts
+		t.Offered += s.Offered
 		t.Regions[i] += s.Committed
 		t.Tenths = t.Tenths.plus(s.Tenths)
 		_ = latency.Add(s.Latency) // checked when the report was decoded

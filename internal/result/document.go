@@ -486,8 +486,11 @@ type Tick struct {
 	Failed     int64 `json:"failed,omitempty"`
 	// Attempts that ended in this second.
 	Attempts int64 `json:"attempts,omitempty"`
-	P50      int64 `json:"p50"`
-	P99      int64 `json:"p99"`
+	// Offered is the load of this second where spec.load has a curve: the transactions that were due, in an open loop, or the
+	// time of the clients that took part, in milliseconds.
+	Offered int64 `json:"offered,omitempty"`
+	P50     int64 `json:"p50"`
+	P99     int64 `json:"p99"`
 	// Regions are the committed transactions of each, in the order of Document.Regions.
 	Regions []int64 `json:"regions"`
 	// Tenths split the second, in runs with faults. Faults names those that may have had an effect in this second.

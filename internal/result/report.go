@@ -245,6 +245,9 @@ type Second struct {
 	Failed    int64 `json:"failed,omitempty"`
 	// Attempts that ended in this second, whenever their transactions were due.
 	Attempts int64 `json:"attempts,omitempty"`
+	// Offered is the load of this second where spec.load has a curve: the transactions that were due, in an open loop, or the
+	// time of the clients that took part, in milliseconds.
+	Offered int64 `json:"offered,omitempty"`
 	// Latency is a SecondHistogram of the committed ones.
 	Latency []byte `json:"latency,omitempty"`
 	// Tenths split the counts; nil where nobody asked for them.
@@ -404,6 +407,7 @@ func Merge(reports []*Report) (*Report, error) {
 			t.Aborted += s.Aborted
 			t.Failed += s.Failed
 			t.Attempts += s.Attempts
+			t.Offered += s.Offered
 			t.Tenths = t.Tenths.plus(s.Tenths)
 			var h SecondHistogram
 			if err := h.Add(t.Latency); err != nil {

@@ -218,6 +218,9 @@ func load(d *Document) string {
 	if l.RatePerSecond > 0 {
 		clients = fmt.Sprintf("%s %d/s per region", strings.ToLower(string(l.Arrival)), l.RatePerSecond)
 	}
+	if l.Curve != nil {
+		clients += " " + l.Curve.Describe()
+	}
 	if l.Repetitions > 1 {
 		return fmt.Sprintf("%s, %d x %s", clients, l.Repetitions, l.Duration)
 	}
