@@ -15,7 +15,7 @@ import (
 const (
 	// ReasonOutdatedTuple: a row that was read has been changed since.
 	ReasonOutdatedTuple = "outdated-tuple"
-	// ReasonOutdatedIndexPage: a row has come where none was when it was looked for.
+	// ReasonOutdatedIndexPage: a row has come where none was when it was looked for, or an index page that was read has changed.
 	ReasonOutdatedIndexPage = "outdated-index-page"
 	// ReasonSerialization: the reader rule, the writer rule, or snapshot isolation at the writer forbid it.
 	ReasonSerialization = "serialization-failure"
@@ -33,6 +33,8 @@ type transaction struct {
 	task   *task.Task
 	// snapshots are the versions at which it reads at the region's node of each partition, 0 before the first read.
 	snapshots []uint64
+	// lsns are up to where these nodes had the log of each region then, where index pages are modelled.
+	lsns [][]uint64
 	// round counts the reads; needs are the present ones, by partition, of which waiting nodes have not answered.
 	round   uint64
 	needs   [][]txn.Range
@@ -51,7 +53,7 @@ func (r *Replica) begin(t *txn.Transaction, origin geo.NodeID) {
 // execute runs a transaction from its start.
 func (r *Replica) execute(x *transaction) {
 	x.task = task.New(r.procedures, x.t, r.store, r.interactive)
-	x.snapshots = make([]uint64, r.topology.Partitions)
+	x.snapshots, x.lsns = make([]uint64, r.topology.Partitions), make([][]uint64, r.topology.Partitions)
 	r.step(x)
 }
 
@@ -74,7 +76,7 @@ func (r *Replica) step(x *transaction) {
 			case len(ranges) == 0:
 			case p == r.partition:
 				if x.snapshots[p] == 0 {
-					x.snapshots[p] = r.version
+					x.snapshots[p], x.lsns[p] = r.version, r.lsns()
 				}
 				if x.snapshots[p] < r.oldest {
 					r.tooOld(x)
@@ -111,7 +113,7 @@ func find(rows store.Reader, g *txn.Range) (found []task.Row) {
 func (r *Replica) read(from geo.NodeID, m *Read) {
 	a := &Rows{ID: m.ID, Round: m.Round, Snapshot: m.Snapshot}
 	if a.Snapshot == 0 {
-		a.Snapshot = r.version
+		a.Snapshot, a.LSNs = r.version, r.lsns()
 	}
 	if a.Snapshot >= r.oldest {
 		rows := r.store.At(a.Snapshot)
@@ -134,6 +136,9 @@ func (r *Replica) rows(from geo.NodeID, m *Rows) {
 		return
 	}
 	x.snapshots[p] = m.Snapshot
+	if m.LSNs != nil {
+		x.lsns[p] = m.LSNs
+	}
 	for i, g := range x.needs[p] {
 		x.task.Supply(task.Read{Range: g, Rows: m.Found[i]})
 	}
@@ -151,15 +156,21 @@ func (r *Replica) tooOld(x *transaction) {
 type Part struct {
 	Reads  optimistic.Reads
 	Writes []txn.WriteEntry
+	// LSN is up to where the reader had the writer's log, where index pages are modelled; otherwise 0.
+	LSN uint64
 }
 
 // parts splits what a transaction has read and writes by writers, in the order of their nodes.
 func (r *Replica) parts(x *transaction) (writers []geo.NodeID, parts []Part) {
 	part := func(k txn.Key) *Part {
-		n := r.topology.Node(r.placement.Home(k), r.placement.Partition(k), 0)
+		home, partition := r.placement.Home(k), r.placement.Partition(k)
+		n := r.topology.Node(home, partition, 0)
 		i, found := slices.BinarySearch(writers, n)
 		if !found {
 			writers, parts = slices.Insert(writers, i, n), slices.Insert(parts, i, Part{})
+			if lsns := x.lsns[partition]; lsns != nil {
+				parts[i].LSN = lsns[home]
+			}
 		}
 		return &parts[i]
 	}

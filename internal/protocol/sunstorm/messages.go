@@ -1,6 +1,7 @@
 package sunstorm
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -95,6 +96,9 @@ type Rows struct {
 	Round    uint64
 	Snapshot uint64
 	Found    [][]task.Row
+	// LSNs are up to where the sender has the log of each region at the snapshot: in its first answer to a transaction, where
+	// index pages are modelled.
+	LSNs []uint64
 }
 
 // Kind implements protocol.Message.
@@ -102,7 +106,13 @@ func (m *Rows) Kind() uint8 { return kindRows }
 
 // Size implements protocol.Message.
 func (m *Rows) Size() int {
-	n := codec.SizeID(m.ID) + codec.SizeUvarint(m.Round) + codec.SizeUvarint(m.Snapshot) + codec.SizeUvarint(uint64(len(m.Found)))
+	n := codec.SizeID(m.ID) + codec.SizeUvarint(m.Round) + codec.SizeUvarint(m.Snapshot) + codec.SizeUvarint(head(len(m.Found), m.LSNs != nil))
+	if m.LSNs != nil {
+		n += codec.SizeUvarint(uint64(len(m.LSNs)))
+		for _, l := range m.LSNs {
+			n += codec.SizeUvarint(l)
+		}
+	}
 	for _, f := range m.Found {
 		n += codec.SizeUvarint(uint64(len(f)))
 		for i := range f {
@@ -115,7 +125,13 @@ func (m *Rows) Size() int {
 // AppendTo implements protocol.Message.
 func (m *Rows) AppendTo(b []byte) []byte {
 	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendID(b, m.ID), m.Round), m.Snapshot)
-	b = codec.AppendUvarint(b, uint64(len(m.Found)))
+	b = codec.AppendUvarint(b, head(len(m.Found), m.LSNs != nil))
+	if m.LSNs != nil {
+		b = codec.AppendUvarint(b, uint64(len(m.LSNs)))
+		for _, l := range m.LSNs {
+			b = codec.AppendUvarint(b, l)
+		}
+	}
 	for _, f := range m.Found {
 		b = codec.AppendUvarint(b, uint64(len(f)))
 		for i := range f {
@@ -139,10 +155,37 @@ func (m *Rows) String() string {
 	return s
 }
 
+// head is a number of elements, together with whether something more follows.
+func head(n int, more bool) uint64 {
+	if more {
+		return uint64(n)<<1 | 1
+	}
+	return uint64(n) << 1
+}
+
+// readHead reads one. It refuses a number of elements that the body cannot hold at a byte each.
+func readHead(r *codec.Reader) (n int, more bool) {
+	h := r.Uvarint()
+	if h>>1 > uint64(r.Len()) {
+		r.Fail(fmt.Errorf("%d elements do not fit into %d bytes", h>>1, r.Len()))
+		return 0, false
+	}
+	return int(h >> 1), h&1 != 0
+}
+
 func readRows(r *codec.Reader) *Rows {
 	m := &Rows{ID: r.ID(), Round: r.Uvarint(), Snapshot: r.Uvarint()}
-	n := r.Count(1)
-	if n == 0 {
+	n, lsns := readHead(r)
+	if lsns {
+		m.LSNs = make([]uint64, r.Count(1))
+		for i := range m.LSNs {
+			m.LSNs[i] = r.Uvarint()
+		}
+	}
+	if n > r.Len() {
+		r.Fail(fmt.Errorf("the rows of %d ranges do not fit into %d bytes", n, r.Len()))
+	}
+	if n == 0 || r.Err() != nil {
 		return m
 	}
 	m.Found = make([][]task.Row, n)
@@ -173,7 +216,10 @@ func (m *Prepare) Kind() uint8 { return kindPrepare }
 
 // Size implements protocol.Message.
 func (m *Prepare) Size() int {
-	n := codec.SizeID(m.ID) + codec.SizeUvarint(uint64(len(m.Writers)))
+	n := codec.SizeID(m.ID) + codec.SizeUvarint(head(len(m.Writers), m.LSN != 0))
+	if m.LSN != 0 {
+		n += codec.SizeUvarint(m.LSN)
+	}
 	for _, w := range m.Writers {
 		n += codec.SizeUvarint(uint64(w))
 	}
@@ -182,7 +228,10 @@ func (m *Prepare) Size() int {
 
 // AppendTo implements protocol.Message.
 func (m *Prepare) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(codec.AppendID(b, m.ID), uint64(len(m.Writers)))
+	b = codec.AppendUvarint(codec.AppendID(b, m.ID), head(len(m.Writers), m.LSN != 0))
+	if m.LSN != 0 {
+		b = codec.AppendUvarint(b, m.LSN)
+	}
 	for _, w := range m.Writers {
 		b = codec.AppendUvarint(b, uint64(w))
 	}
@@ -195,7 +244,16 @@ func (m *Prepare) String() string {
 
 func readPrepare(r *codec.Reader) *Prepare {
 	m := &Prepare{ID: r.ID()}
-	if n := r.Count(1); n > 0 {
+	n, lsn := readHead(r)
+	if lsn {
+		if m.LSN = r.Uvarint(); r.Err() == nil && m.LSN == 0 {
+			r.Fail(errors.New("log sequence number 0 is not sent"))
+		}
+	}
+	if n > r.Len() {
+		r.Fail(fmt.Errorf("%d writers do not fit into %d bytes", n, r.Len()))
+	}
+	if n > 0 && r.Err() == nil {
 		m.Writers = make([]geo.NodeID, n)
 		for i := range m.Writers {
 			m.Writers[i] = geo.NodeID(r.UvarintMax(raftgroup.MaxNode))

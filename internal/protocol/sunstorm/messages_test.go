@@ -21,21 +21,23 @@ func sampleMessages() map[string]protocol.Message {
 		"forward": &Forward{simtest.Txn(id, "a1+5")},
 		"answer":  &Answer{txn.Outcome{ID: id, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: ReasonDeadlock}},
 		"read":    &Read{id, 2, 300, []txn.Range{txn.Point(k), {From: ordered, To: end}}},
-		"rows": &Rows{id, 2, 300, [][]task.Row{
+		"rows": &Rows{ID: id, Round: 2, Snapshot: 300, Found: [][]task.Row{
 			{{Key: k, Record: store.Record{Value: []byte("v"), Writer: id}}}, nil, {{Key: ordered, Record: store.Record{Value: []byte("w")}}},
 		}},
-		"too old": &Rows{ID: id, Round: 1},
+		"rows of a first read": &Rows{ID: id, Round: 1, Snapshot: 3, Found: [][]task.Row{nil, nil}, LSNs: []uint64{0, 300}},
+		"too old":              &Rows{ID: id, Round: 1},
 		"prepare": &Prepare{id, []geo.NodeID{0, 300}, Part{optimistic.Reads{
 			Points: []optimistic.Point{{Key: k, Writer: id}, {Key: ordered, Absent: true}},
 			Ranges: []optimistic.Range{{From: ordered, To: end, Rows: []optimistic.Version{{Key: ordered, Writer: id}}}},
-		}, writes}},
-		"prepare nothing": &Prepare{},
-		"yes":             &Vote{id, Yes},
-		"no":              &Vote{id, Deadlock},
-		"received":        &Received{id},
-		"log":             &Log{300, []Entry{{Committed, id, writes}, {Kind: AbortPrepared, ID: id}}},
-		"empty log":       &Log{},
-		"persisted":       &Persisted{300},
+		}, writes, 0}},
+		"prepare with pages": &Prepare{id, []geo.NodeID{1}, Part{Writes: writes, LSN: 300}},
+		"prepare nothing":    &Prepare{},
+		"yes":                &Vote{id, Yes},
+		"no":                 &Vote{id, Deadlock},
+		"received":           &Received{id},
+		"log":                &Log{300, []Entry{{Committed, id, writes}, {Kind: AbortPrepared, ID: id}}},
+		"empty log":          &Log{},
+		"persisted":          &Persisted{300},
 	}
 }
 

@@ -12,6 +12,8 @@ var (
 	interactive = map[string]string{"interactive": "true"}
 	// acknowledged waits for the others to have the votes.
 	acknowledged = map[string]string{"votes": "acknowledged"}
+	// paged has index pages of four keys.
+	paged = map[string]string{"keysPerPage": "4", "pageUpdates": "all"}
 )
 
 // Whatever the shape and the network, the copies stay equal, no money is made or lost, readers see all of a transaction
@@ -35,7 +37,7 @@ func TestLaw(t *testing.T) { protocoltest.Law(t, sunstorm.Engine, nil) }
 
 // Edges of the parameters and of the topology.
 func TestShapes(t *testing.T) {
-	protocoltest.Shapes(t, sunstorm.Engine, []map[string]string{nil, interactive, acknowledged})
+	protocoltest.Shapes(t, sunstorm.Engine, []map[string]string{nil, interactive, acknowledged, paged})
 }
 
 // Rows of groups are inserted, deleted and scanned, and rows are used whose keys depend on what is read.
@@ -43,4 +45,5 @@ func TestGroups(t *testing.T) {
 	t.Run("hinted", func(t *testing.T) { protocoltest.Groups(t, sunstorm.Engine, nil) })
 	t.Run("interactive", func(t *testing.T) { protocoltest.Groups(t, sunstorm.Engine, interactive) })
 	t.Run("acknowledged", func(t *testing.T) { protocoltest.Groups(t, sunstorm.Engine, acknowledged) })
+	t.Run("pages", func(t *testing.T) { protocoltest.Groups(t, sunstorm.Engine, paged) })
 }

@@ -26,6 +26,7 @@
 package sunstorm
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
@@ -68,12 +69,34 @@ var Engine = &protocol.Engine{
 			Doc: "Who ships a region's log to the others and applies theirs: writer, the CPU of the node that executes transactions; storage, " +
 				"servers beside it, as the paper's storage layer, whose CPU the simulator does not model. Processes do it themselves either way.",
 		},
+		{
+			Name: "keysPerPage", Default: "0", Integer: true, MinInt: 0, MaxInt: 10_000,
+			Doc: "The number of neighbouring keys that share a page of an index. Who has read one of them is aborted as soon as another of the page " +
+				"is inserted at its writer. 0 is no pages: ranges and missing rows are validated by themselves.",
+		},
+		{
+			Name: "pageUpdates", Default: updatesInserts, OneOf: []string{updatesInserts, updatesAll},
+			Doc: "What changes an index page: inserts alone, as where all of PostgreSQL's updates are heap-only; all, updates and deletions " +
+				"as well, as where none is. It needs keysPerPage.",
+		},
 	},
+	Check:    check,
 	Roles:    []string{RoleWriter},
 	NewStore: func() store.Store { return store.NewVersioned() },
 	New:      func(c protocol.Config) protocol.Replica { return newReplica(c, none) },
 	Decode:   decode,
 	Law:      law,
+}
+
+// check is Engine.Check.
+func check(p protocol.Params) []*protocol.ParamError {
+	if p.Word("pageUpdates") != updatesInserts && p.Int("keysPerPage") == 0 {
+		return []*protocol.ParamError{{
+			Name:    "pageUpdates",
+			Message: fmt.Sprintf("%q needs pages: set keysPerPage to 1 or more, or leave pageUpdates out", p.Word("pageUpdates")),
+		}}
+	}
+	return nil
 }
 
 // RoleWriter is the role of the nodes that write: one in each region and partition.
@@ -117,6 +140,7 @@ type Replica struct {
 
 type counters struct {
 	transactions, forwarded, single, multi, tooOld                         int64
+	neighbours                                                             int64
 	outdatedTuple, outdatedPage, serialization, deadlock, readers, writers int64
 	waits, validations, votes, entries, applied                            int64
 }
@@ -136,6 +160,9 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	}
 	r.wal.init(r)
 	r.writer.init(r)
+	r.writer.pages = pages{
+		r: r, keys: uint64(c.Params.Int("keysPerPage")), updates: c.Params.Word("pageUpdates") == updatesAll, changed: map[page]uint64{},
+	}
 	return r
 }
 
@@ -233,6 +260,7 @@ func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
 	count("multi_region", c.multi)
 	count("outdated_tuple", c.outdatedTuple)
 	count("outdated_index_page", c.outdatedPage)
+	count("outdated_by_neighbours", c.neighbours)
 	count("serialization_failures", c.serialization)
 	count("deadlock_preventions", c.deadlock)
 	count("snapshots_too_old", c.tooOld)

@@ -55,6 +55,7 @@ type writer struct {
 	ranged   int
 	writes   map[txn.Key]*participation
 	reads    map[txn.Key]int
+	pages    pages
 }
 
 func (w *writer) init(r *Replica) {
@@ -69,6 +70,11 @@ func (w *writer) validate(p *Part) Verdict {
 	switch {
 	case w.r.wrong == unvalidated:
 		return Yes
+	case w.r.wrong != rowsOnly && w.pages.outdated(&p.Reads, p.LSN): // pages first, as in the authors' code
+		if p.Reads.Hold(rows) {
+			w.r.counters.neighbours++
+		}
+		return OutdatedIndexPage
 	case p.Reads.Hold(rows), w.r.wrong == rowsOnly && !p.Reads.Overtaken(rows):
 		return Yes
 	case p.Reads.Overtaken(rows):
@@ -167,6 +173,7 @@ func (w *writer) single(x *transaction, p *Part) {
 	}
 	if len(p.Writes) > 0 {
 		w.r.wal.append(Entry{Committed, x.t.ID, p.Writes})
+		w.pages.write(p.Writes)
 		w.r.install(p.Writes, x.t.ID)
 	}
 	w.r.wal.whenDurable(func() { w.r.reply(x, x.outcome) })
@@ -372,6 +379,7 @@ func (w *writer) end(p *participation) {
 		w.release(p)
 		if p.no == 0 {
 			w.r.wal.append(Entry{Kind: CommitPrepared, ID: p.id})
+			w.pages.write(p.part.Writes)
 			w.r.install(p.part.Writes, p.id)
 		} else {
 			w.r.wal.append(Entry{Kind: AbortPrepared, ID: p.id})
