@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geobench/geobench/internal/explore"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol/primary"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
 	"github.com/geobench/geobench/internal/sim"
@@ -43,5 +45,43 @@ func TestCopies(t *testing.T) {
 	}
 	if sum <= 300 || sum2 <= 300 || traffic.Messages == 0 || traffic2.Messages == 0 {
 		t.Errorf("copies were not brought up to date: sums %d and %d, traffic %+v and %+v", sum, sum2, traffic, traffic2)
+	}
+}
+
+// Global reads that wait for the log where storage servers apply it are strictly serializable, and the node's CPU pays for them, not
+// for the log.
+func TestGlobalReadsOfStorageCopies(t *testing.T) {
+	e := *primary.Engine
+	for parameter, value := range map[string]string{"reads": "Global", "shippedBy": "Storage", "copies": "Storage"} {
+		e.Parameters = with(e.Parameters, parameter, value)
+	}
+	for seed := range uint64(30) {
+		if r := explore.Run(explore.Config{Engine: &e, Seed: 1 + seed, Level: isolation.StrictSerializable}); !r.Passed() {
+			t.Error(r)
+		}
+	}
+	run := func(copies string) (busy time.Duration, waits int64) {
+		topology := simtest.Topology(1, 3, [][]float64{{0, 5}, {5, 0}})
+		p := protocoltest.Params(t, primary.Engine, map[string]string{"reads": "Global", "readers": "Instance", "shippedBy": "Storage", "copies": copies})
+		s := sim.New(sim.Config{Topology: topology, Engine: primary.Engine, Params: p, Procedures: simtest.Procedures, Costs: sim.DefaultCosts})
+		simtest.FillLayout(primary.Engine.Layout(topology, p), 30, 10, s.Store)
+		for region, ops := range []string{"a%d+1", "r%d"} { // the first writes, the second reads
+			next := func(r *rand.Rand) string { return fmt.Sprintf(ops, r.IntN(30)) }
+			simtest.Add(s, geo.Region(region), 1, simtest.Load{Clients: 10, Next: next, Think: time.Millisecond, Until: time.Second})
+		}
+		s.Run(2 * time.Second)
+		if s.Pending() > 0 {
+			t.Errorf("copies: %s: %d are pending", copies, s.Pending())
+		}
+		return s.Node(3).Busy, protocoltest.Counter(s, topology, "log_waits")
+	}
+	instance, waits := run("Instance")
+	storage, waits2 := run("Storage")
+	t.Logf("a region's instance pays %v itself, and %v with storage servers; %d and %d reads wait for the log", instance, storage, waits, waits2)
+	if waits == 0 || waits2 == 0 {
+		t.Errorf("%d and %d reads have waited for the log, which shows nothing", waits, waits2)
+	}
+	if storage >= instance*9/10 {
+		t.Errorf("with storage servers a region's instance pays %v, %v without", storage, instance)
 	}
 }

@@ -19,10 +19,16 @@ import (
 // only returns the engine with one value of a parameter alone, so that all worlds have it.
 func only(parameter, value string) *protocol.Engine {
 	e := *primary.Engine
-	e.Parameters = slices.Clone(e.Parameters)
-	i := slices.IndexFunc(e.Parameters, func(p protocol.Parameter) bool { return p.Name == parameter })
-	e.Parameters[i].Default, e.Parameters[i].OneOf = value, []string{value}
+	e.Parameters = with(e.Parameters, parameter, value)
 	return &e
+}
+
+// with returns parameters of which one has one value alone.
+func with(all []protocol.Parameter, parameter, value string) []protocol.Parameter {
+	all = slices.Clone(all)
+	i := slices.IndexFunc(all, func(p protocol.Parameter) bool { return p.Name == parameter })
+	all[i].Default, all[i].OneOf = value, []string{value}
+	return all
 }
 
 // Each mode of reading gives its level, and no stronger one: the checker shows two transactions that rule that out.
