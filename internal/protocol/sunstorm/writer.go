@@ -71,9 +71,6 @@ func (w *writer) validate(p *Part) Verdict {
 	case w.r.wrong == unvalidated:
 		return Yes
 	case w.r.wrong != rowsOnly && w.pages.outdated(&p.Reads, p.LSN): // pages first, as in the authors' code
-		if p.Reads.Hold(rows) {
-			w.r.counters.neighbours++
-		}
 		return OutdatedIndexPage
 	case p.Reads.Hold(rows), w.r.wrong == rowsOnly && !p.Reads.Overtaken(rows):
 		return Yes
@@ -327,6 +324,9 @@ func (w *writer) prepare(from geo.NodeID, m *Prepare) {
 	}
 	if v != Yes {
 		w.count(v)
+		if v == OutdatedIndexPage && p.part.Reads.Hold(w.r.store) {
+			w.r.counters.neighbours++
+		}
 		if p.no == 0 {
 			p.no = v
 		}
