@@ -49,7 +49,17 @@ func Play(ctx context.Context, p *plan.Plan, secrets string, report local.Report
 			err = errors.Join(err, wrong)
 		}
 	}()
-	return local.On(ctx, p, db, report)
+	d, err = local.On(ctx, p, db, report)
+	return d, workloadProblem(p, err)
+}
+
+// workloadProblem names the run whose workload a database does not take.
+func workloadProblem(p *plan.Plan, err error) error {
+	var field *target.FieldError
+	if !errors.As(err, &field) || !strings.HasPrefix(field.Field, "spec.workload") {
+		return err
+	}
+	return check.Problems{{Object: "BenchmarkRun " + p.Run.Name, Field: field.Field, Value: field.Value, Message: field.Message}}
 }
 
 // Open opens the database of d.Client to load and to audit it, for a run whose sessions have the name session there. folder has the keys

@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/target"
+	"github.com/geobench/geobench/internal/target/etcd"
 	"github.com/geobench/geobench/internal/target/mysql"
 	"github.com/geobench/geobench/internal/target/postgres"
 	"github.com/geobench/geobench/internal/target/sqltarget"
@@ -33,6 +34,15 @@ type entry struct {
 
 // all are the databases, sorted by name.
 var all = []entry{
+	{engine: etcd.Engine, user: etcd.UserVariable, password: etcd.PasswordVariable,
+		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
+			return etcd.Open(ctx, t, s, etcd.OptionsOf(p), session)
+		},
+		join: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, error) {
+			o := etcd.OptionsOf(p)
+			o.Connections = connections
+			return etcd.Join(ctx, t, s, o, session, region)
+		}},
 	{engine: mysql.Engine, user: mysql.UserVariable, password: mysql.PasswordVariable,
 		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
 			return mysql.Open(ctx, t, s, mysql.OptionsOf(p), session)

@@ -3,7 +3,6 @@ package mysql
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"database/sql/driver"
 	"encoding/hex"
 	"errors"
@@ -81,38 +80,8 @@ func config(s *sqltarget.Server, e sqltarget.Endpoint, o *sqltarget.Options) (*m
 	c.Net, c.Addr = "tcp", net.JoinHostPort(host, port)
 	c.User, c.Passwd, c.DBName = s.User, s.Password, s.Database
 	c.Timeout, c.Logger = sqltarget.ConnectWithin, &mysql.NopLogger{}
-	if o.TLS == sqltarget.TLSDisable {
-		return c, nil
-	}
-	c.TLS = &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
-	if s.CAFile != "" {
-		text, err := os.ReadFile(s.CAFile)
-		if err != nil {
-			return nil, sqltarget.Wrong(sqltarget.SecretField, "", "ca.crt cannot be read: %v", err)
-		}
-		c.TLS.RootCAs = x509.NewCertPool()
-		if !c.TLS.RootCAs.AppendCertsFromPEM(text) {
-			return nil, sqltarget.Wrong(sqltarget.SecretField, "", "ca.crt holds no certificate in PEM")
-		}
-	}
-	switch o.TLS {
-	case sqltarget.TLSRequire:
-		c.TLS.InsecureSkipVerify = true
-	case sqltarget.TLSVerifyCA: // the chain, and not the name
-		roots := c.TLS.RootCAs
-		c.TLS.InsecureSkipVerify = true
-		c.TLS.VerifyConnection = func(state tls.ConnectionState) error {
-			options := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
-			for _, intermediate := range state.PeerCertificates[1:] {
-				options.Intermediates.AddCert(intermediate)
-			}
-			if _, err := state.PeerCertificates[0].Verify(options); err != nil {
-				return &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}
-			}
-			return nil
-		}
-	}
-	return c, nil
+	c.TLS, err = sqltarget.TLSConfig(s, host, o.TLS)
+	return c, err
 }
 
 // Name implements sqltarget.Dialect.

@@ -370,6 +370,11 @@ const (
 func (d *database[C]) Load(ctx context.Context, data target.Dataset) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if f, ok := any(d.dialect).(Fitter); ok {
+		if err := f.Fits(d.topology, data); err != nil {
+			return err
+		}
+	}
 	c, err := d.reach(ctx, 0)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package sqltarget
 import (
 	"context"
 
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -64,4 +65,10 @@ type Dialect[C Conn] interface {
 	Copy(ctx context.Context, e Endpoint, chunks <-chan []byte) error
 	// Rows reads all rows in one snapshot. The bytes are valid until f returns.
 	Rows(ctx context.Context, c C, f func(k, value []byte)) error
+}
+
+// Fitter is a Dialect that does not take every data set and every transaction. What does not fit is refused by a *target.FieldError before
+// anything is loaded.
+type Fitter interface {
+	Fits(t *geo.Topology, data target.Dataset) error
 }

@@ -2,9 +2,12 @@ package sqltarget
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"time"
 
@@ -76,6 +79,42 @@ func (s *Server) Unreachable(e Endpoint, kind, listens string, err error) error 
 func (o *Options) Untrusted(e Endpoint, err error) error {
 	return Wrong(ParameterField(TLSParameter), o.TLS,
 		"the certificate of %s is not to be trusted (%v): put the certificate authority's ca.crt into the Secret, or use %s, which does not ask who the server is", e.Address, err, TLSRequire)
+}
+
+// TLSConfig is how connections to a host are encrypted with a mode of the parameter tls; nil for not at all.
+func TLSConfig(s *Server, host, mode string) (*tls.Config, error) {
+	if mode == TLSDisable {
+		return nil, nil
+	}
+	c := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
+	if s.CAFile != "" {
+		text, err := os.ReadFile(s.CAFile)
+		if err != nil {
+			return nil, Wrong(SecretField, "", "ca.crt cannot be read: %v", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, Wrong(SecretField, "", "ca.crt holds no certificate in PEM")
+		}
+	}
+	switch mode {
+	case TLSRequire:
+		c.InsecureSkipVerify = true
+	case TLSVerifyCA: // the chain, and not the name
+		roots := c.RootCAs
+		c.InsecureSkipVerify = true
+		c.VerifyConnection = func(state tls.ConnectionState) error {
+			options := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
+			for _, intermediate := range state.PeerCertificates[1:] {
+				options.Intermediates.AddCert(intermediate)
+			}
+			if _, err := state.PeerCertificates[0].Verify(options); err != nil {
+				return &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}
+			}
+			return nil
+		}
+	}
+	return c, nil
 }
 
 // roundTrip is the median of some round trips to the server.
