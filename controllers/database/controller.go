@@ -36,6 +36,7 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
 	"github.com/geobench/geobench/internal/deploy/netpol"
+	"github.com/geobench/geobench/internal/deploy/servers"
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/fault"
@@ -72,6 +73,8 @@ type Reconciler struct {
 type scope struct {
 	*Reconciler
 	db *v1alpha1.GeoDatabase
+	// logins are the users that the operator makes passwords for, by the names of their Secrets.
+	logins map[string]string
 	// plan is set unless the spec is refused.
 	plan *Plan
 	// current is the present incarnation: set by incarnate. It may be one of an earlier spec while a run uses it.
@@ -139,8 +142,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.Live.Get(ctx, req.NamespacedName, db); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	logins := map[string]string(nil)
+	if servers.Renders(db) && len(servers.Render(db)) == 0 { // what cannot be rendered is refused with the plan
+		logins = servers.Secrets(db)
+	}
 	before := db.DeepCopy()
-	s := &scope{Reconciler: r, db: db}
+	s := &scope{Reconciler: r, db: db, logins: logins}
 	var err error
 	if db.DeletionTimestamp != nil {
 		// Everything is owned by the database and goes with it; a run that uses it notices by itself.
@@ -175,6 +182,7 @@ func (s *scope) reconcile(ctx context.Context) error {
 		s.findFaults,
 		s.admit,
 		s.giveCredentials,
+		s.giveLogins,
 		s.deploy,
 		s.replacePods,
 		s.emulate,

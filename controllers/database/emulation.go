@@ -126,11 +126,11 @@ func (s *scope) holdForRelease(ctx context.Context) error {
 }
 
 func (s *scope) patchFinalizer(ctx context.Context, change func(client.Object, string) bool) error {
-	status := s.db.Status.DeepCopy()
+	status, spec := s.db.Status.DeepCopy(), s.db.Spec.DeepCopy() // the spec may be rendered, and the answer's is not
 	base := s.db.DeepCopy()
 	change(s.db, kube.Finalizer)
 	err := s.Client.Patch(ctx, s.db, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
-	s.db.Status = *status
+	s.db.Status, s.db.Spec = *status, *spec
 	return err
 }
 

@@ -84,11 +84,12 @@ func (s *scope) preflight(ctx context.Context) error {
 	}
 	if s.db.Status.ActiveRun != s.run.Name {
 		// The lock on the resource version makes sure that this is the database that was looked at.
-		base := s.db.DeepCopy()
+		base, spec := s.db.DeepCopy(), s.db.Spec.DeepCopy() // the spec may be rendered, and the answer's is not
 		s.db.Status.ActiveRun = s.run.Name
 		if err := s.Client.Status().Patch(ctx, s.db, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
 			return err
 		}
+		s.db.Spec = *spec
 	}
 	s.condition(v1alpha1.ConditionAccepted, true, "Possible", fmt.Sprintf("GeoDatabase %s is this run's", s.db.Name))
 	s.enter(v1alpha1.StageProvision)

@@ -15,6 +15,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/deploy/servers"
 	"github.com/geobench/geobench/internal/health"
 )
 
@@ -187,6 +188,7 @@ func (s *scope) checkDatabase(ctx context.Context) error {
 	}
 	if err == nil && db.DeletionTimestamp == nil {
 		s.db = db
+		servers.Render(db) // what cannot be is refused by the preflight
 	}
 	if !s.atLeast(v1alpha1.StageProvision) {
 		return nil

@@ -18,6 +18,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/deploy/servers"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
@@ -140,8 +141,11 @@ func profileSpec(path string, s *v1alpha1.NetworkProfileSpec) Problems {
 
 // Database checks a database against its network profile (spec.network.profile, or the one that profileRef names).
 func Database(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a Abilities) Problems {
+	db, ps := rendered(db, a)
+	if len(ps) > 0 {
+		return ps.about("GeoDatabase", db.Name)
+	}
 	d := database{db, profile, a}
-	var ps Problems
 	for _, rule := range []func(*Problems){
 		d.external,
 		d.pods,
@@ -155,6 +159,24 @@ func Database(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a 
 		rule(&ps)
 	}
 	return ps.about("GeoDatabase", db.Name)
+}
+
+// rendered is the database with the pods that its engine's name stands for, where there are containers.
+func rendered(db *v1alpha1.GeoDatabase, a Abilities) (*v1alpha1.GeoDatabase, Problems) {
+	var ps Problems
+	if !a.Pods || !servers.Renders(db) {
+		return db, nil
+	}
+	db = db.DeepCopy()
+	for _, p := range servers.Render(db) {
+		hint := ""
+		if len(p.Known) > 0 {
+			const path = "spec.engine.parameters."
+			hint = didYouMean(strings.TrimPrefix(p.Field, path), p.Known)
+		}
+		ps.add(p.Field, p.Value, "%s%s", p.Message, hint)
+	}
+	return db, ps
 }
 
 type database struct {
@@ -451,6 +473,7 @@ func Run(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a Abilities) Prob
 	if t := Target(); db.Spec.External != nil {
 		a.Faults, a.Place = t.Faults, t.Place
 	}
+	db, _ = rendered(db, a)
 	r := benchmarkRun{run, db, a}
 	var ps Problems
 	for _, rule := range []func(*Problems){

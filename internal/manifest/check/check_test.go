@@ -219,3 +219,37 @@ func TestPodsClient(t *testing.T) {
 		})
 	}
 }
+
+// A PostgreSQL that is named without pods is deployed by a cluster, measured as one in pods is, and refused by who has no containers.
+func TestRendered(t *testing.T) {
+	for name, tc := range map[string]struct {
+		parameters map[string]string
+		workers    int32
+		says       string
+	}{
+		"as it should be": {map[string]string{"synchronous": "Quorum", "isolation": "Serializable", "settings.work_mem": "8MB"}, 1, ""},
+		"server":          {map[string]string{"synchronous": "Always"}, 1, `spec.engine.parameters.synchronous: "Always" is not one of Off, Quorum, RemoteApply`},
+		"setting":         {map[string]string{"settings.shared_bufers": "1GB"}, 1, "did you mean settings.shared_buffers"},
+		"client":          {map[string]string{"isolation": "Dirty"}, 1, "spec.engine.parameters.isolation"},
+		"neither":         {map[string]string{"conections": "9"}, 1, "did you mean connections"},
+		"workers":         {nil, 17, "spec.load.workersPerRegion: 17 workers share the 16 connections"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := database(func(s *v1alpha1.GeoDatabaseSpec) { s.Engine = v1alpha1.Engine{Name: "postgres", Parameters: tc.parameters} })
+			run := &v1alpha1.BenchmarkRun{}
+			run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
+			run.Spec.Load.WorkersPerRegion = tc.workers
+			ps := append(check.Database(db, db.Spec.Network.Profile, abilities()), check.Run(run, db, abilities())...)
+			if tc.says == "" && len(ps) > 0 || tc.says != "" && (len(ps) != 1 || !strings.Contains(ps.Error(), tc.says)) {
+				t.Errorf("%d problems: %s\nwant: %s", len(ps), ps, tc.says)
+			}
+			if db.Spec.Pods != nil {
+				t.Error("the check has changed the database")
+			}
+		})
+	}
+	db := database(func(s *v1alpha1.GeoDatabaseSpec) { s.Engine = v1alpha1.Engine{Name: "postgres"} })
+	if ps := check.Database(db, db.Spec.Network.Profile, check.Process(nil)); len(ps) != 1 || !strings.Contains(ps.Error(), "spec.external") {
+		t.Errorf("without containers: %s", ps)
+	}
+}

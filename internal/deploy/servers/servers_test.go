@@ -1,0 +1,117 @@
+package servers
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "write the golden manifests")
+
+func database(parameters map[string]string) *v1alpha1.GeoDatabase {
+	db := &v1alpha1.GeoDatabase{}
+	db.Name, db.Namespace = "bank", "default"
+	db.Spec.Engine = v1alpha1.Engine{Name: "postgres", Parameters: parameters}
+	db.Spec.PartitionsPerRegion, db.Spec.ReplicasPerPartition = 1, 1
+	for _, r := range []string{"us", "eu", "asia"} {
+		db.Spec.Regions = append(db.Spec.Regions, v1alpha1.Region{Name: r})
+	}
+	return db
+}
+
+// What is rendered can be read in testdata, and is the same each time.
+func TestGolden(t *testing.T) {
+	for name, parameters := range map[string]map[string]string{
+		"postgres": {"isolation": "Serializable"},
+		"postgres-quorum": {"primary": "eu", "synchronous": "Quorum", "image": "localhost/geobench-postgres:15", "user": "65532", "connections": "20",
+			"settings.shared_buffers": "256MB", "settings.max_connections": "200"},
+		"postgres-remote-apply": {"synchronous": "RemoteApply"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := database(parameters)
+			if problems := Render(db); len(problems) > 0 {
+				t.Fatalf("refused: %+v", problems)
+			}
+			got, err := yaml.Marshal(map[string]any{"engine": db.Spec.Engine, "pods": db.Spec.Pods})
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := "testdata/" + name + ".yaml"
+			if *update {
+				if err := os.WriteFile(path, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != string(want) {
+				t.Errorf("%s differs; go test -update writes it:\n%s", path, got)
+			}
+		})
+	}
+}
+
+// Each wrong parameter is named with its value, and nothing is rendered.
+func TestRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		parameter, value, says string
+		shape                  func(*v1alpha1.GeoDatabaseSpec)
+	}{
+		"primary":         {"primary", "mars", "region mars is not in spec.regions; they are us, eu, asia", nil},
+		"synchronous":     {"synchronous", "on", "not one of Off, Quorum, RemoteApply", nil},
+		"no standby":      {"synchronous", "Quorum", "no standby to wait for", func(s *v1alpha1.GeoDatabaseSpec) { s.Regions = s.Regions[:1] }},
+		"image":           {"image", "post gres", "not REGISTRY/NAME:TAG", nil},
+		"root":            {"user", "0", "root runs no server", nil},
+		"user's name":     {"user", "postgres", "not the number of a user", nil},
+		"TLS":             {"tls", "verify-full", "has no certificate", nil},
+		"setting":         {"settings.shared_bufers", "1GB", "no setting of PostgreSQL", nil},
+		"renderer's own":  {"settings.port", "5433", "no setting of PostgreSQL", nil},
+		"no unit":         {"settings.shared_buffers", "256", "size with its unit", nil},
+		"boolean":         {"settings.fsync", "yes", "not on or off", nil},
+		"duration":        {"settings.deadlock_timeout", "1 second", "duration with its unit", nil},
+		"injection":       {"settings.work_mem", "1MB\nport=1", "size with its unit", nil},
+		"connections":     {"settings.max_connections", "3", "not from 4", nil},
+		"too many":        {"settings.max_connections", "99999999999999999999", "to 262143", nil},
+		"partitions":      {"", "2", "every server of postgres has all rows", func(s *v1alpha1.GeoDatabaseSpec) { s.PartitionsPerRegion = 2 }},
+		"negative number": {"settings.max_parallel_workers", "-1", "whole number", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, field := database(nil), "spec.partitionsPerRegion"
+			if tc.parameter != "" {
+				db.Spec.Engine.Parameters, field = map[string]string{tc.parameter: tc.value}, "spec.engine.parameters."+tc.parameter
+			}
+			if tc.shape != nil {
+				tc.shape(&db.Spec)
+			}
+			problems := Render(db)
+			if len(problems) != 1 || problems[0].Field != field || problems[0].Value != tc.value || !strings.Contains(problems[0].Message, tc.says) {
+				t.Errorf("%+v\nwant %s: %q: %s", problems, field, tc.value, tc.says)
+			}
+			if db.Spec.Pods != nil {
+				t.Error("pods were rendered")
+			}
+		})
+	}
+}
+
+// Who says where a database runs is not overruled, and what is rendered stays as it is.
+func TestRendersOnce(t *testing.T) {
+	db := database(nil)
+	db.Spec.External = &v1alpha1.External{}
+	if Render(db); db.Spec.Pods != nil {
+		t.Error("an external database was given pods")
+	}
+	db = database(map[string]string{"primary": "eu"})
+	Render(db)
+	once := db.DeepCopy()
+	if Render(db); db.Spec.Pods.Client.Region != "eu" || len(db.Spec.Engine.Parameters) != len(once.Spec.Engine.Parameters) {
+		t.Errorf("rendered twice: %+v", db.Spec)
+	}
+}
