@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/api/v1alpha1"
-	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/ping"
+	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/wan"
 )
 
