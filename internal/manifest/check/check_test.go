@@ -235,7 +235,9 @@ func TestRendered(t *testing.T) {
 		"workers":         {nil, 17, "spec.load.workersPerRegion: 17 workers share the 16 connections"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db := database(func(s *v1alpha1.GeoDatabaseSpec) { s.Engine = v1alpha1.Engine{Name: "postgres", Parameters: tc.parameters} })
+			db := database(func(s *v1alpha1.GeoDatabaseSpec) {
+				s.Engine = v1alpha1.Engine{Name: "postgres", Parameters: tc.parameters}
+			})
 			run := &v1alpha1.BenchmarkRun{}
 			run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
 			run.Spec.Load.WorkersPerRegion = tc.workers
