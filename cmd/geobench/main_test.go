@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/manifest/wrong"
@@ -98,6 +100,47 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 			code, _, stderr := geobench(t, profile, tc.args...)
 			if code != exit.Usage || !strings.Contains(stderr, tc.want) {
 				t.Errorf("exit code %d, want %d; stderr %q, want %q", code, exit.Usage, stderr, tc.want)
+			}
+		})
+	}
+}
+
+// A load that changes is the one that the manifest asks for, from there to the verdict: in arrivals of an open loop, and in clients
+// that take part in a closed one.
+func TestLoadOverTime(t *testing.T) {
+	const curve = ", warmup: 1s, duration: 4s, curve: {shape: Steps, stepsPercent: [20, 100]}}"
+	for name, tc := range map[string]struct {
+		load  string
+		least [4]int64 // of what is offered in each second, and most
+		most  [4]int64
+	}{
+		"arrivals": {"{arrival: Constant, ratePerSecond: 100, clientsPerRegion: 100", [4]int64{38, 38, 198, 198}, [4]int64{42, 42, 202, 202}},
+		"clients":  {"{clientsPerRegion: 10", [4]int64{4000, 4000, 20000, 20000}, [4]int64{4000, 4000, 20000, 20000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := strings.Index(wrong.Valid, "  load: {")
+			line, rest, _ := strings.Cut(wrong.Valid[at:], "\n")
+			code, stdout, stderr := geobench(t, wrong.Valid[:at]+"  load: "+tc.load+curve+"\n"+rest, "simulate", "-q", "-f", "-", "-o", "json")
+			d, err := result.Parse([]byte(stdout))
+			if code != 0 || err != nil {
+				t.Fatalf("exit code %d, %v, in place of %s: %s", code, err, line, stderr)
+			}
+			if d.Verdict != v1alpha1.VerdictPassed || len(d.Timeline) != 4 {
+				t.Fatalf("%s %v, %d seconds", d.Verdict, d.Reasons, len(d.Timeline))
+			}
+			for i, tick := range d.Timeline {
+				if tick.Offered < tc.least[i] || tick.Offered > tc.most[i] {
+					t.Errorf("second %d is offered %d, want %d to %d", i, tick.Offered, tc.least[i], tc.most[i])
+				}
+			}
+			var parts []int64
+			for _, s := range d.Summary.Realised.Shares {
+				if strings.HasPrefix(s.Name, "in part") {
+					parts = append(parts, s.ConfiguredPPM)
+				}
+			}
+			if !slices.Equal(parts, []int64{166667, 833333}) {
+				t.Errorf("configured shares %v", parts)
 			}
 		})
 	}

@@ -142,7 +142,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.Live.Get(ctx, req.NamespacedName, db); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	logins := map[string]string(nil)
+	var logins map[string]string
 	if servers.Renders(db) && len(servers.Render(db)) == 0 { // what cannot be rendered is refused with the plan
 		logins = servers.Secrets(db)
 	}

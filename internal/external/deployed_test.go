@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -118,12 +117,7 @@ func TestStewardAndWorkers(t *testing.T) {
 // A steward names the field that is wrong, its value and the cure, never the password, and leaves nothing behind.
 func TestStewardRefusesDatabases(t *testing.T) {
 	s := postgrestest.Start(t)
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := silent.Addr().String()
-	_ = silent.Close()
+	nobody := postgrestest.FreeAddresses(t, 1)[0]
 	for name, tc := range map[string]struct {
 		change func(d *deploy.Database, folder string)
 		says   []string

@@ -199,16 +199,16 @@ func (g *game) deal(n int) *play {
 	return p
 }
 
-// regionOf is the region whose client sends a transaction.
-func (g *game) regionOf(p *play, txn int) *region {
-	n := len(g.regions)
-	return g.regions[(g.c.txns[txn].client+p.n/n)%n]
+// sender is the region whose client sends a transaction.
+func (g *game) sender(p *play, txn int) geo.Region {
+	n := len(g.topology.Regions)
+	return geo.Region((g.c.txns[txn].client + p.n/n) % n)
 }
 
 // ready reports whether a transaction can be sent: those that it waits for are answered.
 func (g *game) ready(p *play, txn int) bool {
 	for before := range txn {
-		if !p.done[before] && (g.c.txns[before].client == g.c.txns[txn].client || slices.Contains(g.c.txns[txn].after, before)) {
+		if !p.done[before] && g.waits(txn, before) {
 			return false
 		}
 	}
@@ -232,17 +232,11 @@ type region struct {
 func (r *region) Start() {
 	for _, p := range r.plays {
 		for i := range r.c.txns {
-			if r.home(p, i) && r.ready(p, i) {
+			if r.sender(p, i) == r.n && r.ready(p, i) {
 				r.later(p, i, settle+time.Duration(p.n)*apart)
 			}
 		}
 	}
-}
-
-// home reports whether a transaction is one of this region's clients. Regions start one after the other.
-func (r *region) home(p *play, txn int) bool {
-	n := len(r.topology.Regions)
-	return geo.Region((r.c.txns[txn].client+p.n/n)%n) == r.n
 }
 
 // later sends a transaction a while after d.
@@ -273,7 +267,7 @@ func (r *region) Complete(o txn.Outcome) {
 	r.answered++
 	for i := range r.c.txns {
 		if r.waits(i, c.txn) && r.ready(c.p, i) {
-			r.regionOf(c.p, i).later(c.p, i, 0)
+			r.regions[r.sender(c.p, i)].later(c.p, i, 0)
 		}
 	}
 }

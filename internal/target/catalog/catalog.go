@@ -37,11 +37,6 @@ var all = []entry{
 	{engine: etcd.Engine, user: etcd.UserVariable, password: etcd.PasswordVariable,
 		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
 			return etcd.Open(ctx, t, s, etcd.OptionsOf(p), session)
-		},
-		join: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, error) {
-			o := etcd.OptionsOf(p)
-			o.Connections = connections
-			return etcd.Join(ctx, t, s, o, session, region)
 		}},
 	{engine: mysql.Engine, user: mysql.UserVariable, password: mysql.PasswordVariable,
 		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {

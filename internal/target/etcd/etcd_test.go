@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/etcd"
 	"github.com/geobench/geobench/internal/target/etcd/etcdtest"
+	"github.com/geobench/geobench/internal/target/postgres/postgrestest"
 	"github.com/geobench/geobench/internal/target/sqltarget"
 	"github.com/geobench/geobench/internal/target/targettest"
 	"github.com/geobench/geobench/internal/txn"
@@ -121,12 +121,7 @@ func TestOpenRefuses(t *testing.T) {
 	if _, err := client.Put(t.Context(), "geobench_b/mine", "x"); err != nil {
 		t.Fatal(err)
 	}
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := silent.Addr().String()
-	_ = silent.Close()
+	nobody := postgrestest.FreeAddresses(t, 1)[0]
 	for name, tc := range map[string]struct {
 		change func(*sqltarget.Server, *etcd.Options)
 		field  string

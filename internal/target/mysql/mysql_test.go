@@ -16,6 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/mysql"
 	"github.com/geobench/geobench/internal/target/mysql/mysqltest"
+	"github.com/geobench/geobench/internal/target/postgres/postgrestest"
 	"github.com/geobench/geobench/internal/target/sqltarget"
 	"github.com/geobench/geobench/internal/target/targettest"
 	"github.com/geobench/geobench/internal/txn"
@@ -104,12 +105,7 @@ func TestOpenRefuses(t *testing.T) {
 		"create table geobench_rows_b (k int)", "create database other")
 	t.Setenv(mysql.UserVariable, "")
 	topology := geo.Topology{Regions: []string{"east", "west"}, Partitions: 1, Replicas: 1}
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := silent.Addr().String()
-	_ = silent.Close()
+	nobody := postgrestest.FreeAddresses(t, 1)[0]
 	for name, tc := range map[string]struct {
 		change func(*sqltarget.Server, *mysql.Options)
 		field  string

@@ -107,12 +107,7 @@ func TestOpenRefuses(t *testing.T) {
 	s.Database(t, "taken")
 	s.Query(t, "taken", "create schema geobench; create table geobench.rows (k bytea, v bytea)")
 	topology := geo.Topology{Regions: []string{"east", "west"}, Partitions: 1, Replicas: 1}
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := silent.Addr().String()
-	_ = silent.Close()
+	nobody := postgrestest.FreeAddresses(t, 1)[0]
 	for name, tc := range map[string]struct {
 		change func(*sqltarget.Server, *sqltarget.Options)
 		field  string

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,7 +82,7 @@ func start(t testing.TB, scheme string, members int, settings ...string) (all []
 			t.Error(err)
 		}
 	})
-	ports := freeAddresses(t, 2*members) // of clients and of other members
+	ports := postgrestest.FreeAddresses(t, 2*members) // of clients and of other members
 	var cluster []string
 	for i := range members {
 		cluster = append(cluster, fmt.Sprintf("m%d=http://%s", i, ports[2*i+1]))
@@ -121,20 +120,6 @@ func start(t testing.TB, scheme string, members int, settings ...string) (all []
 		m.ready(t, encryption)
 	}
 	return all
-}
-
-// freeAddresses are some that nobody listens on.
-func freeAddresses(t testing.TB, n int) (addresses []string) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close() //nolint:revive // all at the end, so that they differ
-		addresses = append(addresses, l.Addr().String())
-	}
-	return addresses
 }
 
 // Client is a client of the member, closed with the test; user may be empty.

@@ -8,6 +8,7 @@ import (
 	"database/sql"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"os/user"
@@ -283,13 +284,8 @@ func stateOf(text, name string) string {
 // freePorts are some that nobody listens on.
 func freePorts(t testing.TB, n int) (ports []int) {
 	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close() //nolint:revive // all at the end, so that they differ
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	for _, address := range postgrestest.FreeAddresses(t, n) {
+		ports = append(ports, int(netip.MustParseAddrPort(address).Port()))
 	}
 	return ports
 }
