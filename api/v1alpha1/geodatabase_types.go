@@ -367,7 +367,25 @@ type Network struct {
 	// +kubebuilder:default=Auto
 	// +optional
 	Emulation Emulation `json:"emulation,omitempty"`
+	// Congestion is what the connections that Geobench models, in simulations and with the emulation BuiltIn, do about lost packets. Open, and
+	// without it: a lost packet costs time, but the window stays open. Reno and Cubic: slow start, and a window that shrinks with each
+	// loss, as the kernel's; Cubic is the default of Linux. Connections that are delayed from outside have the kernel's own.
+	// +optional
+	Congestion Congestion `json:"congestion,omitempty"`
 }
+
+// Congestion names a congestion control.
+// +kubebuilder:validation:Enum=Open;Reno;Cubic
+type Congestion string
+
+const (
+	// CongestionOpen is a window that is always open.
+	CongestionOpen Congestion = "Open"
+	// CongestionReno is RFC 5681.
+	CongestionReno Congestion = "Reno"
+	// CongestionCubic is RFC 9438.
+	CongestionCubic Congestion = "Cubic"
+)
 
 // Emulation names a backend of network emulation.
 // +kubebuilder:validation:Enum=Auto;ChaosMesh;Sidecar;BuiltIn;None

@@ -115,5 +115,8 @@ func linkText(l geo.Link) string {
 	if l.BandwidthMbps != 0 {
 		text += fmt.Sprintf(", %d Mbit/s", l.BandwidthMbps)
 	}
+	if l.Congestion != geo.CongestionOpen {
+		text += ", " + string(l.Congestion)
+	}
 	return text
 }

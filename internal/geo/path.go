@@ -18,6 +18,9 @@ const (
 	MaxRTO = 60 * time.Second
 )
 
+// never is when what has no way arrives.
+const never = time.Duration(math.MaxInt64 / 4)
+
 // dupAcks is the number of later segments whose arrival tells a sender of a loss (RFC 5681, section 3.2).
 const dupAcks = 3
 
@@ -41,7 +44,8 @@ const dupAcks = 3
 // same frame count, and as many as this connection carried during the last round trip, since a busy connection stays
 // busy. Otherwise, and whenever a retransmission is lost, it is repeated after a timeout that starts at
 // max(MinRTO, RTT + 4 RTTVAR) and doubles each time (RFC 6298). All that was sent later waits: head-of-line blocking.
-// Slow start and congestion control are left out: a long-lived connection's window is taken to be open.
+// Slow start and congestion control are left out where Link.Congestion is CongestionOpen: a long-lived connection's window is taken to
+// be open. Otherwise all this is as window has it: a loss closes the window, and the rate falls with it.
 //
 // Datagrams. What measures the link must not measure the connection: on a busy connection every lost segment holds up
 // hundreds of frames, and the median of round trips would tell of retransmissions. So probes go beside the connection as
@@ -56,8 +60,10 @@ const dupAcks = 3
 // work off a queue at the old rate, a path that was changed refuses frames while its queue is longer than MaxQueue.
 type Path struct {
 	link Link
+	back time.Duration // the delay of acknowledgements
 	rtt  time.Duration
 	rto  time.Duration
+	tcp  *window // nil: always open
 
 	free     time.Duration // when the last frame or datagram has left the sender
 	arrival  time.Duration // when the last frame arrives
@@ -84,11 +90,18 @@ func NewPath(link, back Link) *Path {
 }
 
 func (p *Path) set(link, back Link) {
-	p.link, p.rtt, p.lossless = link, link.Delay+back.Delay, -1
+	p.link, p.back, p.rtt, p.lossless = link, back.Delay, link.Delay+back.Delay, -1
 	p.wander = NewWander(link.Delay, link.Jitter)
 	// RTTVAR is a mean deviation: sqrt(2/pi) of a normal standard deviation, both directions together.
 	rttvar := time.Duration(math.Sqrt(2/math.Pi) * math.Hypot(float64(link.Jitter), float64(back.Jitter)))
-	p.rto = max(MinRTO, p.rtt+4*rttvar)
+	if p.rto = max(MinRTO, p.rtt+4*rttvar); link.Congestion == CongestionOpen {
+		p.tcp = nil
+		return
+	}
+	p.rto = p.rtt + max(MinRTO, 4*rttvar)
+	if p.tcp == nil || p.tcp.congestion != link.Congestion {
+		p.tcp = newWindow(link.Congestion)
+	}
 }
 
 // MaxQueue is how long a frame may wait in front of a link whose path was changed; longer queues are the driver's.
@@ -120,6 +133,13 @@ func (p *Path) Send(now time.Duration, size int, rng *rand.Rand) (arrival time.D
 	if p.full(now) {
 		return 0, false
 	}
+	if p.tcp != nil {
+		if p.link.LossPPM >= 1e6 {
+			return never, true
+		}
+		arrival, p.free = p.tcp.send(p, now, size, rng)
+		return arrival, true
+	}
 	segments := int64(max(1, (size+SegmentBytes-1)/SegmentBytes))
 	depart := p.depart(now, size, segments)
 	arrival = depart + p.link.Delay + p.wander.At(depart, rng)
@@ -137,7 +157,12 @@ func (p *Path) Datagram(now time.Duration, size int, rng *rand.Rand) (arrival ti
 	if p.Silent(now) || p.link.LossPPM > 0 && rng.Int64N(1e6) < p.link.LossPPM {
 		return 0, false
 	}
-	depart := p.depart(now, size, 1)
+	var depart time.Duration
+	if p.tcp != nil {
+		depart = p.tcp.pass(p, now, size)
+	} else {
+		depart = p.depart(now, size, 1)
+	}
 	p.datagram = max(p.datagram, depart+p.link.Delay+p.wander.At(depart, rng))
 	return p.datagram, true
 }
@@ -145,12 +170,32 @@ func (p *Path) Datagram(now time.Duration, size int, rng *rand.Rand) (arrival ti
 // depart returns when what is sent now has left the sender.
 func (p *Path) depart(now time.Duration, size int, segments int64) time.Duration {
 	p.free = max(now, p.free)
-	if p.link.BandwidthMbps > 0 {
-		bits := 8 * (int64(size) + segments*HeaderBytes)
-		p.free += time.Duration(bits * 1000 / p.link.BandwidthMbps)
-	}
+	p.free += p.transmission(size, segments)
 	return p.free
 }
+
+// transmission is how long so many bytes take to leave the sender.
+func (p *Path) transmission(size int, segments int64) time.Duration {
+	if p.link.BandwidthMbps == 0 {
+		return 0
+	}
+	return time.Duration(8 * (int64(size) + segments*HeaderBytes) * 1000 / p.link.BandwidthMbps)
+}
+
+// lostNext reports whether the next segment is lost.
+func (p *Path) lostNext(rng *rand.Rand) bool {
+	if p.link.LossPPM == 0 {
+		return false
+	}
+	if p.lossless < 0 {
+		p.lossless = p.nextLoss(rng)
+	}
+	p.lossless--
+	return p.lossless < 0
+}
+
+// lossAgain reports whether a retransmission is lost.
+func (p *Path) lossAgain(rng *rand.Rand) bool { return rng.Int64N(1e6) < p.link.LossPPM }
 
 // Silent reports whether the path is cut now, or healed and not speaking yet.
 func (p *Path) Silent(now time.Duration) bool { return p.cut || now < p.resume }
@@ -182,6 +227,9 @@ func (p *Path) Heal(now time.Duration) time.Duration {
 		for rto := p.rto; p.resume < now; rto = min(2*rto, MaxRTO) {
 			p.resume += rto
 		}
+		if p.tcp != nil {
+			p.tcp.silence(p.resume)
+		}
 	}
 	return p.resume
 }
@@ -189,7 +237,7 @@ func (p *Path) Heal(now time.Duration) time.Duration {
 // recovery returns how long the loss of segments of a frame that leaves at depart holds the frame up.
 func (p *Path) recovery(depart time.Duration, segments int64, rng *rand.Rand) time.Duration {
 	if p.link.LossPPM >= 1e6 {
-		return math.MaxInt64 / 4 // nothing ever arrives
+		return never
 	}
 	window := max(p.rtt, time.Millisecond)
 	if depart >= p.window+window {

@@ -25,6 +25,8 @@ type Link struct {
 	LossPPM int64 `json:"lossPPM,omitempty"`
 	// BandwidthMbps limits the rate of each connection between two nodes, in 10^6 bits per second; 0 is unlimited.
 	BandwidthMbps int64 `json:"bandwidthMbps,omitempty"`
+	// Congestion is what the connections that Geobench models do about loss.
+	Congestion Congestion `json:"congestion,omitempty"`
 }
 
 // Topology is the shape of a database: regions x partitions x replicas, and the network between the regions.

@@ -44,6 +44,9 @@ func Topology(db *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec
 			if !ok {
 				return t, &MissingLinkError{a, b}
 			}
+			if c := db.Network.Congestion; c != v1alpha1.CongestionOpen {
+				l.Congestion = geo.Congestion(c)
+			}
 			row = append(row, l)
 		}
 		t.Links = append(t.Links, row)

@@ -62,6 +62,8 @@ type namespace struct {
 	handle  *os.File
 	// credentials of the sidecar; empty: it has none.
 	credentials string
+	// congestion is the congestion control of what it sends; empty: the machine's.
+	congestion string
 }
 
 // podPair makes two namespaces joined by a pair of virtual interfaces, and removes them after the test.
@@ -413,45 +415,83 @@ func (n *namespace) sink() {
 // acknowledged.
 func (n *namespace) send(to *namespace, connections int) (acknowledged func() int64, stop func()) {
 	n.t.Helper()
-	conns := make([]*net.TCPConn, connections)
-	for i := range conns {
+	f := n.flood(to, connections)
+	return f.acknowledged, f.stop
+}
+
+// flows are TCP connections that always have something to send.
+type flows struct {
+	t     testing.TB
+	conns []*net.TCPConn
+}
+
+func (n *namespace) flood(to *namespace, connections int) *flows {
+	n.t.Helper()
+	f := &flows{t: n.t, conns: make([]*net.TCPConn, connections)}
+	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+		if n.congestion != "" {
+			_ = raw.Control(func(fd uintptr) {
+				err = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, n.congestion)
+			})
+		}
+		return err
+	}}
+	for i := range f.conns {
 		n.run(func() error {
-			c, err := net.Dial("tcp4", to.address+":10")
+			c, err := dialer.Dial("tcp4", to.address+":10")
 			if err == nil {
-				conns[i] = c.(*net.TCPConn)
+				f.conns[i] = c.(*net.TCPConn)
 			}
 			return err
 		})
-		n.t.Cleanup(func() { conns[i].Close() })
+		n.t.Cleanup(func() { f.conns[i].Close() })
 		go func() {
 			b := make([]byte, 1<<18)
 			for {
-				if _, err := conns[i].Write(b); err != nil {
+				if _, err := f.conns[i].Write(b); err != nil {
 					return
 				}
 			}
 		}()
 	}
-	stop = func() {
-		for _, c := range conns {
-			c.Close()
-		}
+	return f
+}
+
+func (f *flows) stop() {
+	for _, c := range f.conns {
+		c.Close()
 	}
-	return func() (sum int64) {
-		for _, c := range conns {
-			raw, err := c.SyscallConn()
-			if err != nil {
-				n.t.Fatal(err)
-			}
-			_ = raw.Control(func(fd uintptr) {
-				info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-				if err != nil {
-					n.t.Error(err)
-					return
-				}
-				sum += int64(info.Bytes_acked)
-			})
+}
+
+func (f *flows) acknowledged() (sum int64) {
+	for _, info := range f.infos() {
+		sum += int64(info.Bytes_acked)
+	}
+	return sum
+}
+
+// roundTrips are those of the connections, as the kernel has smoothed them.
+func (f *flows) roundTrips() (out []time.Duration) {
+	for _, info := range f.infos() {
+		out = append(out, time.Duration(info.Rtt)*time.Microsecond)
+	}
+	return out
+}
+
+func (f *flows) infos() (out []*unix.TCPInfo) {
+	for _, c := range f.conns {
+		raw, err := c.SyscallConn()
+		if err != nil {
+			f.t.Fatal(err)
 		}
-		return sum
-	}, stop
+		_ = raw.Control(func(fd uintptr) {
+			info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+			if err != nil {
+				f.t.Error(err)
+				return
+			}
+			out = append(out, info)
+		})
+	}
+	return out
 }

@@ -348,11 +348,20 @@ func (d *database) wantsExternal(name string) string {
 	return fmt.Sprintf("; a %s that runs already is reached by spec.external", name)
 }
 
-// emulation: the backend works here.
+// emulation: the backend works here, and what only our own connections can do is asked of them.
 func (d *database) emulation(ps *Problems) {
 	if e := d.Spec.Network.Emulation; e != "" && !slices.Contains(d.Emulations, e) {
 		ps.add("spec.network.emulation", string(e), "emulation %s is not available; choose one of %s", e, list(d.Emulations))
 	}
+	c, modelled := d.Spec.Network.Congestion, []v1alpha1.Emulation{"", v1alpha1.EmulationAuto, v1alpha1.EmulationBuiltIn}
+	if c == "" || d.Spec.Pods == nil && slices.Contains(modelled, d.Spec.Network.Emulation) {
+		return
+	}
+	why := "emulation " + string(d.Spec.Network.Emulation)
+	if d.Spec.Pods != nil {
+		why = "spec.pods"
+	}
+	ps.add("spec.network.congestion", string(c), "with %s connections have the congestion control of their kernel: leave congestion out, or let emulation BuiltIn delay one of Geobench's own engines", why)
 }
 
 // regions: each is in the profile, and so is the link between each two.

@@ -82,6 +82,23 @@ func TestDatabase(t *testing.T) {
 			},
 			want: "spec.network.profile.prices.transfer[0].to: region c is in no link",
 		},
+		"a congestion control of connections that we model": {
+			change: func(s *v1alpha1.GeoDatabaseSpec) {
+				s.Network.Congestion, s.Network.Emulation = v1alpha1.CongestionCubic, v1alpha1.EmulationBuiltIn
+			},
+		},
+		"a congestion control of the kernel's connections": {
+			change: func(s *v1alpha1.GeoDatabaseSpec) {
+				s.Network.Congestion, s.Network.Emulation = v1alpha1.CongestionCubic, v1alpha1.EmulationSidecar
+			},
+			want: "spec.network.congestion: Cubic: with emulation Sidecar connections have the congestion control of their kernel: leave congestion out, or let emulation BuiltIn",
+		},
+		"a congestion control of programs": {
+			change: func(s *v1alpha1.GeoDatabaseSpec) {
+				s.Network.Congestion, s.Pods = v1alpha1.CongestionReno, &v1alpha1.Pods{}
+			},
+			want: "spec.network.congestion: Reno: with spec.pods connections have the congestion control of their kernel",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := database(tc.change)

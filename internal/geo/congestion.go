@@ -1,0 +1,346 @@
+package geo
+
+import (
+	"container/heap"
+	"math"
+	"math/rand/v2"
+	"sort"
+	"time"
+)
+
+// Congestion says how the connections over a link hold back what they send.
+type Congestion string
+
+const (
+	// CongestionOpen is a window that is always open: loss costs time, and never rate.
+	CongestionOpen Congestion = ""
+	// CongestionReno halves the window for a loss, and adds a segment for each round trip (RFC 5681).
+	CongestionReno Congestion = "Reno"
+	// CongestionCubic is the default of Linux: RFC 9438.
+	CongestionCubic Congestion = "Cubic"
+)
+
+const (
+	// initialWindow is the window of a new connection, in segments (RFC 6928).
+	initialWindow = 10
+	// leastWindow is what a window is not reduced below when a loss is repaired.
+	leastWindow = 2
+	// MaxWindowBytes bounds a window: what Linux advertises of the 6 MiB that it has for received data by default.
+	MaxWindowBytes = 3 << 20
+	// probeSlack is what Linux adds to two round trips before it probes for a lost tail of several segments.
+	probeSlack = 2 * time.Millisecond
+	// tick is that of Linux's clock as distributions have it: a jiffy of 250 Hz.
+	tick = 4 * time.Millisecond
+
+	// The constants of RFC 9438, section 5: the window grows by cubicC segments per cubed second, a loss leaves cubicBeta of it, and
+	// cubicAlpha segments per round trip are what Reno would be as fast with.
+	cubicC     = 0.4
+	cubicBeta  = 0.7
+	cubicAlpha = 3 * (1 - cubicBeta) / (1 + cubicBeta)
+)
+
+// window is the sender of a TCP connection as Linux has it: slow start, Reno or CUBIC, losses told by the time at which segments that were
+// sent later are acknowledged (RACK, RFC 8985), a probe for a lost tail, and timeouts that double. It works ahead: what becomes of a
+// segment is known once it is sent, so frames that wait for the window are given the time at which it opens.
+type window struct {
+	congestion Congestion
+	size       float64 // segments
+	threshold  float64 // of slow start
+	flight     int     // segments that are sent and not acknowledged
+	events     events
+	sent       time.Duration // when the last segment entered the link
+	blocked    time.Duration // when a segment last waited for the window
+	most       [2]int        // segments in flight, at most: in the last and in the current round trip
+	round      time.Duration // when the current round trip began
+	reduced    time.Duration // when the window was last reduced
+	recovered  time.Duration // when what was lost then is acknowledged
+
+	// CUBIC: the curve begins at epoch, -1 if it has not, and is flat at k seconds after it, where it has origin segments.
+	epoch  time.Duration
+	k      float64
+	origin float64
+	last   float64 // window at the last loss
+	reno   float64 // window that Reno would have
+	// step is what a segment adds, as it was when CUBIC last looked, with lookedSize segments.
+	step       float64
+	looked     time.Duration
+	lookedSize int
+
+	// tail is the last segment as long as it waits for the window: frames that are sent meanwhile fill it.
+	tail struct {
+		room   int
+		leaves time.Duration
+	}
+	// free is when the last segment has left the link, and queue when each entered it and left: of those that may not have yet.
+	free  time.Duration
+	queue []passage
+}
+
+type passage struct{ enters, leaves time.Duration }
+
+func newWindow(c Congestion) *window {
+	return &window{congestion: c, size: initialWindow, threshold: math.Inf(1), sent: -1, blocked: math.MinInt64 / 2, reduced: -1, recovered: -1, epoch: -1}
+}
+
+// event is an acknowledgement of a segment, or the notice of a loss of one that left at left.
+type event struct {
+	at, left time.Duration
+	kind     eventKind
+}
+
+type eventKind uint8
+
+const (
+	acknowledged eventKind = iota
+	lost                   // and repaired while others are under way
+	timedOut
+)
+
+// events are a heap: a repaired segment is acknowledged after those that were sent after it.
+type events []event
+
+func (e events) Len() int           { return len(e) }
+func (e events) Less(i, j int) bool { return e[i].at < e[j].at }
+func (e events) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)        { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	last := len(*e) - 1
+	x := (*e)[last]
+	*e = (*e)[:last]
+	return x
+}
+
+// send puts a frame on its way and returns when it arrives, and when its last segment has left.
+func (w *window) send(p *Path, now time.Duration, size int, rng *rand.Rand) (arrival, left time.Duration) {
+	w.forget(now)
+	for size = max(size, 1); size > 0; {
+		if now < w.tail.leaves && w.tail.room > 0 {
+			n := min(size, w.tail.room)
+			w.tail.room -= n
+			size -= n
+			arrival = max(arrival, p.arrival)
+			continue
+		}
+		n := min(size, SegmentBytes)
+		size -= n
+		following := (size + SegmentBytes - 1) / SegmentBytes
+		enters := w.enter(p, now)
+		left = w.leave(p, enters, n)
+		at := left + p.link.Delay + p.wander.At(left, rng)
+		if p.lostNext(rng) {
+			at = w.repair(p, enters, at-left, following, rng)
+		} else {
+			heap.Push(&w.events, event{at: at + p.back, kind: acknowledged})
+		}
+		w.tail.room, w.tail.leaves = SegmentBytes-n, enters
+		arrival = max(arrival, at, p.arrival)
+		p.arrival = arrival
+	}
+	return arrival, w.sent
+}
+
+// enter returns when the next segment enters the link: once the window is open.
+func (w *window) enter(p *Path, now time.Duration) time.Duration {
+	t := max(now, w.sent)
+	w.until(p, t)
+	if w.flight == 0 && w.sent >= 0 && t-w.sent > p.rto {
+		w.restart(t-w.sent, p.rto)
+	}
+	for w.flight >= int(w.size) {
+		t = max(t, w.events[0].at)
+		w.until(p, t)
+		w.blocked = t
+	}
+	if span := max(p.rtt, time.Millisecond); t >= w.round+span {
+		w.most[0], w.most[1] = w.most[1], 0
+		if t >= w.round+2*span {
+			w.most[0] = 0
+		}
+		w.round = t
+	}
+	w.flight++
+	w.most[1] = max(w.most[1], w.flight)
+	w.sent = t
+	return t
+}
+
+// leave returns when a segment that enters the link has left it.
+func (w *window) leave(p *Path, enters time.Duration, size int) time.Duration {
+	if p.link.BandwidthMbps == 0 {
+		return enters
+	}
+	w.free = max(enters, w.free) + p.transmission(size, 1)
+	w.queue = append(w.queue, passage{enters, w.free})
+	return w.free
+}
+
+// pass returns when a datagram of size bytes has left the link, behind what has entered it.
+func (w *window) pass(p *Path, now time.Duration, size int) time.Duration {
+	w.forget(now)
+	leaves := now
+	for _, q := range w.queue {
+		if q.enters > now {
+			break
+		}
+		leaves = max(now, q.leaves)
+	}
+	return leaves + p.transmission(size, 1)
+}
+
+// forget drops what has left the link by now, once that is most of the queue.
+func (w *window) forget(now time.Duration) {
+	n := sort.Search(len(w.queue), func(i int) bool { return w.queue[i].leaves > now })
+	if 2*n > len(w.queue) {
+		w.queue = append(w.queue[:0], w.queue[n:]...)
+	}
+}
+
+// repair returns when a lost segment arrives after all, which entered the link at enters and would have taken trip. following of its frame
+// come behind it.
+func (w *window) repair(p *Path, enters, trip time.Duration, following int, rng *rand.Rand) time.Duration {
+	rtt := trip + p.back
+	// How many segments come behind it within a round trip, and how far apart: the next ones are as dense as those before were.
+	behind, gap := min(following, int(w.size)-1), time.Duration(0)
+	if behind < dupAcks && w.most[0] > behind {
+		behind, gap = w.most[0], rtt/time.Duration(w.most[0])
+		if enters-w.blocked <= rtt { // as dense as the window allows
+			behind, gap = max(1, min(behind, int(w.size)-1)), 0
+		}
+	}
+	reordering := rtt/4 + probeSlack // how long a segment may be overtaken, and the least time that a timer waits
+	var at time.Duration
+	switch {
+	case behind >= dupAcks:
+		at = enters + rtt + min(dupAcks*gap, reordering)
+	case behind > 0 && gap > 0:
+		at = enters + rtt + max(gap, reordering)
+	case behind > 0:
+		// Each acknowledgement lets another segment go, until three have come.
+		at = enters + rtt + min(reordering, rtt*time.Duration((dupAcks-1)/behind))
+	case w.flight > 1:
+		at = enters + min(2*rtt+probeSlack, p.rto)
+	default:
+		at = enters + p.rto
+	}
+	heap.Push(&w.events, event{at: at, left: enters, kind: lost})
+	for rto := p.rto; p.lossAgain(rng); {
+		if w.told(p, behind, rng) {
+			at += rtt
+			continue
+		}
+		at += rto
+		rto = min(2*rto, MaxRTO)
+		heap.Push(&w.events, event{at: at, left: enters, kind: timedOut})
+	}
+	heap.Push(&w.events, event{at: at + rtt, kind: acknowledged})
+	return at + trip
+}
+
+// told reports whether the acknowledgement of a segment that was sent after a lost retransmission tells of it.
+func (w *window) told(p *Path, behind int, rng *rand.Rand) bool {
+	for range min(behind, int(w.size*w.keeps())-1) {
+		if !p.lossAgain(rng) {
+			return true
+		}
+	}
+	return false
+}
+
+// until lets happen what happens up to t.
+func (w *window) until(p *Path, t time.Duration) {
+	for len(w.events) > 0 && w.events[0].at <= t {
+		e := heap.Pop(&w.events).(event)
+		switch {
+		case e.kind == acknowledged:
+			w.flight--
+			w.grow(p, e.at)
+		case e.kind == timedOut:
+			w.reduce(e.at, 0)
+			w.size = 1
+		case e.left > w.reduced:
+			w.reduce(e.at, p.rtt)
+		}
+	}
+}
+
+// limited reports whether the window was what held the sender back lately; one that was not does not grow.
+func (w *window) limited(p *Path, at time.Duration) bool {
+	if at-w.blocked <= max(p.rtt, time.Millisecond) {
+		return true
+	}
+	return w.size < w.threshold && w.size < 2*float64(max(w.most[0], w.most[1]))
+}
+
+func (w *window) grow(p *Path, at time.Duration) {
+	if at <= w.recovered || !w.limited(p, at) {
+		return
+	}
+	switch {
+	case w.size < w.threshold:
+		w.size++
+	case w.congestion == CongestionReno:
+		w.size += 1 / w.size
+	default:
+		w.size += w.cubic(p, at)
+	}
+	w.size = min(w.size, float64(MaxWindowBytes/SegmentBytes))
+}
+
+// cubic is what an acknowledged segment adds to the window. Linux looks at its curve once the window has grown by a segment, or more than a
+// tick after it last did; so where losses come faster than ticks, as on a short round trip, the window stays where they have brought it.
+func (w *window) cubic(p *Path, at time.Duration) float64 {
+	begins := w.epoch < 0
+	if begins {
+		w.epoch, w.reno = at, w.size
+		w.k, w.origin = 0, w.size
+		if w.size < w.last {
+			w.k, w.origin = math.Cbrt((w.last-w.size)/cubicC), w.last
+		}
+	}
+	w.reno += cubicAlpha / w.size
+	if !begins && int(w.size) == w.lookedSize && at-w.looked <= tick {
+		return w.step
+	}
+	w.lookedSize, w.looked = int(w.size), at
+	since := (at - w.epoch + p.rtt).Seconds() - w.k
+	target := max(w.origin+cubicC*since*since*since, w.reno)
+	// At least a hundredth of a segment per round trip, at most half the window.
+	w.step = min(max((target-w.size)/w.size, 0.01/w.size), 0.5)
+	return w.step
+}
+
+// keeps is the share of the window that a loss leaves.
+func (w *window) keeps() float64 {
+	if w.congestion == CongestionReno {
+		return 0.5
+	}
+	return cubicBeta
+}
+
+// silence says that nothing came through until a retransmission at that time.
+func (w *window) silence(until time.Duration) {
+	heap.Push(&w.events, event{at: until, kind: timedOut})
+}
+
+// reduce takes a loss for a sign of congestion, which takes some time to repair.
+func (w *window) reduce(at, repair time.Duration) {
+	last := w.size
+	if last < w.last {
+		last *= (1 + cubicBeta) / 2 // fast convergence: who has not come back to where the last loss was leaves room for others
+	}
+	w.last, w.epoch = last, -1
+	w.size = max(leastWindow, math.Floor(w.size*w.keeps()))
+	w.threshold = w.size
+	w.reduced, w.recovered = at, at+repair
+}
+
+// restart halves the window for each timeout that nothing was sent in: nobody knows the path any more (RFC 2861).
+func (w *window) restart(idle, rto time.Duration) {
+	w.threshold = max(w.threshold, 0.75*w.size)
+	for ; idle > rto && w.size > initialWindow; idle -= rto {
+		w.size = max(initialWindow, w.size/2)
+	}
+	if w.epoch >= 0 {
+		w.epoch += idle
+	}
+}
