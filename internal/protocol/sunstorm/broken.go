@@ -42,9 +42,6 @@ type lateEntry struct {
 	e *Entry
 }
 
-// lateTimer says that it does now. No other timer is ever set.
-const lateTimer = 1
-
 func mistaken(name string, m mistake) *protocol.Engine {
 	return Engine.Variant(name, func(c protocol.Config) protocol.Replica { return newReplica(c, m) })
 }

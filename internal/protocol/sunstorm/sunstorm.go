@@ -18,7 +18,8 @@
 // vote, to all other writers involved. Each validates that what was read is what it has, prepares, and votes to all. Who
 // has all votes decides by itself. A transaction that is prepared holds what it has read and will write: who reads what it
 // will write (reader rule), or writes what it has read (writer rule), is aborted. Who writes what it will write waits
-// if it is a single-region transaction, and dies if it is not, since distributed deadlocks could not be found.
+// if it is a single-region transaction, and dies if it is not, since distributed deadlocks could not be found: at once, or,
+// with waitDie, once it has waited for long.
 //
 // Strict serializability. From the last vote on and until the first commit, all that a multi-region transaction has
 // read and writes is held everywhere, and is as it was read. So it takes effect at that instant. A single-region one
@@ -29,6 +30,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/store"
@@ -39,6 +41,12 @@ import (
 const (
 	votesDirect       = "direct"
 	votesAcknowledged = "acknowledged"
+)
+
+// Values of the parameter waitDie.
+const (
+	waitDieImmediate = "immediate"
+	waitDieTimeout   = "timeout"
 )
 
 // Values of the parameter copies.
@@ -78,6 +86,19 @@ var Engine = &protocol.Engine{
 			Name: "pageUpdates", Default: updatesInserts, OneOf: []string{updatesInserts, updatesAll},
 			Doc: "What changes an index page: inserts alone, as where all of PostgreSQL's updates are heap-only; all, updates and deletions " +
 				"as well, as where none is. It needs keysPerPage.",
+		},
+		{
+			Name: "waitDie", Default: waitDieImmediate, OneOf: []string{waitDieImmediate, waitDieTimeout},
+			Doc: "When a multi-region transaction dies that writes what another one is prepared to write: immediate, at once, as the paper has it; " +
+				"timeout, once it has waited for deadlockTimeout, as in the authors' code, where PostgreSQL's deadlock checker decides.",
+		},
+		{
+			Name: "deadlockTimeout", Default: "1s", Min: time.Millisecond, Max: time.Minute,
+			Doc: "How long it waits, of waitDie: timeout. The default is PostgreSQL's, which the authors left as it is.",
+		},
+		{
+			Name: "copyLag", Default: "0s", Max: time.Minute,
+			Doc: "How much later than it comes another region's log is applied to the copies of its rows, as by page servers that are behind.",
 		},
 	},
 	Check:    check,
@@ -129,7 +150,11 @@ type Replica struct {
 	wal    wal
 	writer writer
 	// copies are those of the other writers' rows, by home.
-	copies       []copyOf
+	copies []copyOf
+	// lag is how much later than it comes another region's log is applied, and lagging what has come.
+	lag     time.Duration
+	lagging fifo.Queue[lag]
+
 	transactions map[txn.ID]*transaction
 	// forwarded are transactions of own clients that the region's writer executes.
 	forwarded map[txn.ID]bool
@@ -142,7 +167,7 @@ type counters struct {
 	transactions, forwarded, single, multi, tooOld                         int64
 	neighbours                                                             int64
 	outdatedTuple, outdatedPage, serialization, deadlock, readers, writers int64
-	waits, validations, votes, entries, applied                            int64
+	waits, multiWaits, validations, votes, entries, applied                int64
 }
 
 func newReplica(c protocol.Config, m mistake) *Replica {
@@ -160,6 +185,10 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	}
 	r.wal.init(r)
 	r.writer.init(r)
+	r.lag = c.Params.Duration("copyLag")
+	if c.Params.Word("waitDie") == waitDieTimeout {
+		r.writer.patience = c.Params.Duration("deadlockTimeout")
+	}
 	r.writer.pages = pages{
 		r: r, keys: uint64(c.Params.Int("keysPerPage")), updates: c.Params.Word("pageUpdates") == updatesAll, changed: map[page]uint64{},
 	}
@@ -211,10 +240,26 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	r.finishStep()
 }
 
-// Fire implements protocol.Replica: timers are set by AppliedOutOfOrder alone.
+// The kinds of timers.
+const (
+	deadlockTimer = iota + 1
+	lagTimer
+	lateTimer // see AppliedOutOfOrder
+)
+
+// Fire implements protocol.Replica.
 func (r *Replica) Fire(t protocol.Timer) {
-	l := r.late[t.Arg]
-	r.applyEntry(l.c, l.e)
+	if t.Kind == lateTimer {
+		l := r.late[t.Arg]
+		r.applyEntry(l.c, l.e)
+		return
+	}
+	if t.Kind == lagTimer {
+		r.catchUp()
+	} else {
+		r.writer.giveUp(txn.ID(t.Arg))
+	}
+	r.finishStep()
 }
 
 // finishStep sends what the step has logged, and forgets old versions.
@@ -247,6 +292,7 @@ func (r *Replica) Pending() int {
 	if r.wal.shipped < r.wal.last {
 		n++
 	}
+	n += r.lagging.Len()
 	return n
 }
 
@@ -267,6 +313,7 @@ func (r *Replica) Counters(dst []protocol.Counter) []protocol.Counter {
 	count("reader_rule", c.readers)
 	count("writer_rule", c.writers)
 	count("waits_for_prepared", c.waits)
+	count("multi_region_waits", c.multiWaits)
 	count("validations", c.validations)
 	count("votes", c.votes)
 	count("log_entries", c.entries)

@@ -136,16 +136,46 @@ func (r *Replica) apply(from geo.NodeID, m *Log) {
 		panic("sunstorm: a part of a log is missing")
 	}
 	c.next += uint64(len(m.Entries))
-	for i := range m.Entries {
+	if near := r.topology.RegionOf(from) == r.region; near || r.lag == 0 {
+		r.applyAll(c, m.Entries)
+		if near {
+			r.env.Send(from, &Persisted{c.next - 1})
+		}
+		return
+	}
+	if r.lagging.Len() == 0 {
+		r.env.After(r.lag, protocol.Timer{Kind: lagTimer})
+	}
+	r.lagging.Push(lag{r.env.Now() + r.lag, c, m.Entries})
+}
+
+// lag is a part of a log that copies have not applied yet.
+type lag struct {
+	due     time.Duration
+	c       *copyOf
+	entries []Entry
+}
+
+// catchUp applies what is due.
+func (r *Replica) catchUp() {
+	for now := r.env.Now(); r.lagging.Len() > 0; r.lagging.Pop() {
+		l := r.lagging.Front()
+		if l.due > now {
+			r.env.After(l.due-now, protocol.Timer{Kind: lagTimer})
+			return
+		}
+		r.applyAll(l.c, l.entries)
+	}
+}
+
+func (r *Replica) applyAll(c *copyOf, entries []Entry) {
+	for i := range entries {
 		if r.wrong == outOfOrder {
-			r.late = append(r.late, lateEntry{c, &m.Entries[i]})
+			r.late = append(r.late, lateEntry{c, &entries[i]})
 			r.env.After(time.Duration(r.env.Rand().IntN(10_000))*time.Microsecond, protocol.Timer{Kind: lateTimer, Arg: uint64(len(r.late) - 1)})
 			continue
 		}
-		r.applyEntry(c, &m.Entries[i])
-	}
-	if r.topology.RegionOf(from) == r.region {
-		r.env.Send(from, &Persisted{c.next - 1})
+		r.applyEntry(c, &entries[i])
 	}
 }
 

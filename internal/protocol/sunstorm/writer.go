@@ -2,8 +2,10 @@ package sunstorm
 
 import (
 	"slices"
+	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -56,10 +58,17 @@ type writer struct {
 	writes   map[txn.Key]*participation
 	reads    map[txn.Key]int
 	pages    pages
+	// patience is how long a multi-region transaction waits for others before it dies; waiting are those that do.
+	patience time.Duration
+	waiting  map[txn.ID]*wait
 }
+
+// wait is a multi-region transaction that waits for another one to end.
+type wait struct{ judged func(Verdict) }
 
 func (w *writer) init(r *Replica) {
 	w.r, w.open, w.writes, w.reads = r, map[txn.ID]*participation{}, map[txn.Key]*participation{}, map[txn.Key]int{}
+	w.waiting = map[txn.ID]*wait{}
 }
 
 // validate reports whether what was read is what the writer has now (section 4.4.2). That a version is another one than was
@@ -189,10 +198,38 @@ func (w *writer) judge(p *Part) Verdict {
 	return v
 }
 
-// awaits does something again once the transaction that blocks the part has ended: see NobodyDies.
-func (w *writer) awaits(p *Part, again func()) {
+// judgeInTime judges a multi-region transaction's part: now or, if it may wait for those that are prepared to write the same rows, once they
+// have ended.
+func (w *writer) judgeInTime(id txn.ID, p *Part, judged func(Verdict)) {
+	v := w.judge(p)
+	if v != Deadlock || w.patience == 0 && w.r.wrong != nobodyDies {
+		delete(w.waiting, id)
+		judged(v)
+		return
+	}
+	now := w.waiting[id]
+	if now == nil {
+		now = &wait{judged}
+		w.waiting[id] = now
+		w.r.counters.multiWaits++
+		if w.patience > 0 {
+			w.r.env.After(w.patience, protocol.Timer{Kind: deadlockTimer, Arg: uint64(id)})
+		}
+	}
 	b := w.blocker(p)
-	b.behind = append(b.behind, func(bool) { again() })
+	b.behind = append(b.behind, func(bool) {
+		if w.waiting[id] == now {
+			w.judgeInTime(id, p, judged)
+		}
+	})
+}
+
+// giveUp lets a transaction die that still waits for others.
+func (w *writer) giveUp(id txn.ID) {
+	if now := w.waiting[id]; now != nil {
+		delete(w.waiting, id)
+		now.judged(Deadlock)
+	}
 }
 
 // count counts why a writer has found against a transaction.
@@ -228,24 +265,21 @@ func (w *writer) initiate(x *transaction, writers []geo.NodeID, parts []Part) {
 		send()
 		return
 	}
-	v := w.judge(&parts[at])
-	if v == Deadlock && w.r.wrong == nobodyDies {
-		w.awaits(&parts[at], func() { w.initiate(x, writers, parts) })
-		return
-	}
-	if v == OutdatedTuple || v == OutdatedIndexPage {
-		v = Serialization // the rows are its own: another transaction has committed since its snapshot
-	}
-	if v != Yes {
-		w.count(v)
-		w.r.abort(x, v.reason())
-		return
-	}
-	p.expected--
-	p.part = parts[at]
-	w.open[p.id] = p
-	w.hold(p)
-	w.r.wal.whenDurable(send)
+	w.judgeInTime(p.id, &parts[at], func(v Verdict) {
+		if v == OutdatedTuple || v == OutdatedIndexPage {
+			v = Serialization // the rows are its own: another transaction has committed since its snapshot
+		}
+		if v != Yes {
+			w.count(v)
+			w.r.abort(x, v.reason())
+			return
+		}
+		p.expected--
+		p.part = parts[at]
+		w.open[p.id] = p
+		w.hold(p)
+		w.r.wal.whenDurable(send)
+	})
 }
 
 // hold prepares a transaction, tentatively.
@@ -292,18 +326,18 @@ func (w *writer) participation(id txn.ID) *participation {
 	return p
 }
 
-// prepare takes Prepare, which is the initiator's yes (steps 3 to 5).
+// prepare takes Prepare, which is the initiator's yes (step 3).
 func (w *writer) prepare(from geo.NodeID, m *Prepare) {
 	p := w.participation(m.ID)
 	p.known, p.expected, p.part = true, len(m.Writers)-1, m.Part
 	if slices.Contains(m.Writers, from) {
 		p.expected--
 	}
-	v := w.judge(&p.part)
-	if v == Deadlock && w.r.wrong == nobodyDies {
-		w.awaits(&p.part, func() { w.prepare(from, m) })
-		return
-	}
+	w.judgeInTime(m.ID, &p.part, func(v Verdict) { w.judged(p, from, m, v) })
+}
+
+// judged votes (steps 4 and 5).
+func (w *writer) judged(p *participation, from geo.NodeID, m *Prepare, v Verdict) {
 	send := func() {
 		w.r.counters.votes++
 		vote := &Vote{m.ID, v}
