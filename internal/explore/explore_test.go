@@ -375,7 +375,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 		"spanner-stale-lease":             {100, []string{"not strict-serializable (the history is session-serializable)"}},
 		"spanner-early-snapshot":          {400, []string{"not serializable"}},
 		"sunstorm-without-reader-rule":    {20, []string{"not "}},
-		"sunstorm-without-writer-rule":    {50, []string{"not "}},
+		"sunstorm-without-writer-rule":    {100, []string{"not "}},
 		"sunstorm-votes-counted-twice":    {20, []string{"not ", "history", "convergence"}},
 		"sunstorm-applied-out-of-order":   {20, []string{"convergence"}},
 		"sunstorm-unvalidated":            {20, []string{"not "}},
