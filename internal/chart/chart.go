@@ -203,7 +203,7 @@ func (s *Drawing) legend(y float64, all []Series, line bool) float64 {
 	}
 	x := 8.0
 	for _, l := range all {
-		name := clip(l.Name, 48)
+		name := clip(l.Name, int((s.width-swatch-24)/textWidth("x")))
 		w := swatch + 6 + textWidth(name) + 12
 		if x > 8 && x+w > s.width {
 			x, y = 8, y+18

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/result"
@@ -13,9 +14,9 @@ import (
 
 // Curves are a figure over the first parameter that has several values: all that a plot shows, as numbers and words.
 type Curves struct {
-	// Metric is the name by which claims ask for the figure, Type the type of transactions that it is of; empty for
-	// all.
-	Metric, Type string
+	// Metric is the name by which claims ask for the figure, Type the type of transactions that it is of, and Region the region of
+	// their clients; empty for all.
+	Metric, Type, Region string
 	// Title names the experiment and the figure, and says when results are simulated. Unit is the figure's.
 	Title, Unit string
 	Axis        Axis
@@ -58,8 +59,8 @@ type Reasons struct {
 
 // ReasonsPoint is a point of Reasons.
 type ReasonsPoint struct {
-	// Label is the point's: its system and its swept values.
-	Label string
+	// System is the point's, and Label its swept values.
+	System, Label string
 	// Percent of all attempts, in the order of Reasons.Reasons: medians of the repetitions.
 	Percent []float64
 }
@@ -80,14 +81,15 @@ type FaultSpan struct {
 	From, To float64
 }
 
-// curved are the figures of Curves, curvedByType those of each type of transactions.
+// curved are the figures of Curves, curvedByType those of each type of transactions, curvedByRegion those of each region's clients.
 var (
-	curved       = metricsNamed("tput", "p50", "p90", "bytes", "cost")
-	curvedByType = metricsNamed("tput", "mean", "p99")
+	curved         = metricsNamed("tput", "p50", "p90", "bytes", "cost")
+	curvedByType   = metricsNamed("tput", "mean", "p99")
+	curvedByRegion = metricsNamed("p50", "p99")
 )
 
 // Curves are the most asked-for figures over the sweep, those of all transactions and, where results have several
-// types, those of each type; none for an experiment that sweeps nothing. Points that could not run are left out: the
+// types or regions, those of each type and region; none for an experiment that sweeps nothing. Points that could not run are left out: the
 // report names them.
 func (e *Experiment) Curves(r *Results) (out []Curves) {
 	x := slices.IndexFunc(e.Parameters, func(p Parameter) bool { return len(p.Values) > 1 })
@@ -97,6 +99,16 @@ func (e *Experiment) Curves(r *Results) (out []Curves) {
 	axis := e.Parameters[x].axis()
 	for _, m := range curved {
 		out = append(out, Curves{Metric: m.name, Title: e.title(m.title, r), Unit: m.unit, Axis: axis, Lines: e.lines(r, m, scope{}, x, axis.At)})
+	}
+	if regions := e.regions(); len(regions) > 1 {
+		for _, region := range regions {
+			for _, m := range curvedByRegion {
+				lines := e.lines(r, m, scope{region: region}, x, axis.At)
+				if slices.ContainsFunc(lines, func(l Line) bool { return len(l.X) > 0 }) {
+					out = append(out, Curves{Metric: m.name, Region: region, Title: e.title(m.title+" in "+region, r), Unit: m.unit, Axis: axis, Lines: lines})
+				}
+			}
+		}
 	}
 	types := e.typesRun(r)
 	if len(types) < 2 {
@@ -109,6 +121,18 @@ func (e *Experiment) Curves(r *Results) (out []Curves) {
 		}
 	}
 	return out
+}
+
+// regions are those of all points, in the order of the databases.
+func (e *Experiment) regions() (regions []string) {
+	for _, p := range e.Points {
+		for _, region := range p.manifests.Database.Spec.RegionNames() {
+			if !slices.Contains(regions, region) {
+				regions = append(regions, region)
+			}
+		}
+	}
+	return regions
 }
 
 // typesRun are the types of the transactions that results have, in the order of the workload.
@@ -212,7 +236,7 @@ func (e *Experiment) Reasons(r *Results) *Reasons {
 	}
 	out.Reasons = slices.Sorted(maps.Keys(occur))
 	for _, point := range e.Points {
-		p := ReasonsPoint{Label: point.Label}
+		p := ReasonsPoint{System: point.System, Label: strings.TrimSpace(strings.TrimPrefix(point.Label, point.System))}
 		for _, reason := range out.Reasons {
 			f, err := r.figure(point, abortedFor(reason), scope{})
 			if err != nil {

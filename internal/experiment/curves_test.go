@@ -47,15 +47,22 @@ func TestCurves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := mustRead(t, tc.text)
 			all := e.Curves(invented(e, tc.figures...))
-			var metrics []string
+			var metrics, regional []string
 			for _, c := range all {
-				metrics = append(metrics, c.Metric)
+				if c.Region == "" {
+					metrics = append(metrics, c.Metric)
+				} else {
+					regional = append(regional, c.Metric+" "+c.Region)
+				}
 				if d := cmp.Diff(tc.axis, c.Axis); d != "" {
 					t.Errorf("the axis of %s (-want +got):\n%s", c.Metric, d)
 				}
 			}
 			if want := []string{"tput", "p50", "p90", "bytes", "cost"}; !slices.Equal(metrics, want) {
 				t.Fatalf("curves of %q, want %q", metrics, want)
+			}
+			if want := []string{"p50 a", "p99 a", "p50 b", "p99 b"}; !slices.Equal(regional, want) {
+				t.Errorf("curves of regions' clients %q, want %q", regional, want)
 			}
 			if tput := all[0]; tput.Title != "small: throughput (SIMULATED)" || tput.Unit != "committed transactions/s" {
 				t.Errorf("title %q, unit %q", tput.Title, tput.Unit)

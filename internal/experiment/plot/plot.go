@@ -20,7 +20,7 @@ const (
 )
 
 // Draw writes plots of an experiment's curves into a folder, one per figure: EXPERIMENT-METRIC.svg and .png, and
-// EXPERIMENT-METRIC-TYPE for those of one type of transactions; where attempts were aborted, of the reasons:
+// EXPERIMENT-METRIC-TYPE for those of one type of transactions, EXPERIMENT-METRIC-in-REGION for those of a region's clients; where attempts were aborted, of the reasons:
 // EXPERIMENT-reasons; and where runs have faults, of the throughput over time: EXPERIMENT-timeline. An experiment that sweeps nothing and has no faults has no curves and no timeline. It returns the files.
 // The same results give the same bytes.
 func Draw(e *experiment.Experiment, r *experiment.Results, folder string) ([]string, error) {
@@ -60,6 +60,9 @@ func Draw(e *experiment.Experiment, r *experiment.Results, folder string) ([]str
 		if all[i].Type != "" {
 			name += "-" + all[i].Type
 		}
+		if all[i].Region != "" {
+			name += "-in-" + all[i].Region
+		}
 		if err := save(name, alone(curves(&all[i]))); err != nil {
 			return nil, err
 		}
@@ -74,18 +77,35 @@ func alone(c *chart.Lines) *chart.Drawing {
 	return c.Draw()
 }
 
-// reasons are bars, one for each point, whose parts have a colour for each reason.
+// leastShown is the share of attempts in percent that a bar stands for at least: less would be 0.00%.
+const leastShown = 0.005
+
+// reasons are bars, one for each point, whose parts have a colour for each reason. Points at which next to nothing was aborted
+// have no bar: how many they are stands beside their system.
 func reasons(a *experiment.Reasons) *chart.Drawing {
 	out := &chart.Rows{Title: a.Title, About: a.Unit + " that were aborted, by reason, at each point.", XLabel: a.Unit, Heading: true, Width: width}
 	for i, reason := range a.Reasons {
 		out.Legend = append(out.Legend, chart.Series{Name: reason, Class: i})
 	}
-	for _, p := range a.Points {
-		all := 0.0
-		for _, percent := range p.Percent {
-			all += percent
+	for from := 0; from < len(a.Points); {
+		system, to := a.Points[from].System, from
+		var bars []chart.Row
+		for ; to < len(a.Points) && a.Points[to].System == system; to++ {
+			p := a.Points[to]
+			all := 0.0
+			for _, percent := range p.Percent {
+				all += percent
+			}
+			if all >= leastShown {
+				bars = append(bars, chart.Row{Name: p.Label, Stack: p.Percent, Value: fmt.Sprintf("%.2f%%", all)})
+			}
 		}
-		out.Rows = append(out.Rows, chart.Row{Name: p.Label, Stack: p.Percent, Value: fmt.Sprintf("%.2f%%", all)})
+		head := system
+		if without := to - from - len(bars); without > 0 {
+			head += fmt.Sprintf(": %d of %d points without a bar, below %v%%", without, to-from, leastShown)
+		}
+		out.Rows = append(append(out.Rows, chart.Row{Head: true, Name: head}), bars...)
+		from = to
 	}
 	return out.Draw()
 }

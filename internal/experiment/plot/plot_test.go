@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,8 +35,12 @@ func TestDrawings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(files) != 2*5 {
-				t.Fatalf("%d files, want SVG and PNG of each of 5 figures", len(files))
+			drawings := 5 + 2*2 // figures, and two in each region
+			if slices.Equal(tc.figures, []float64{0}) {
+				drawings = 5 // nobody in a region has any
+			}
+			if len(files) != 2*drawings {
+				t.Fatalf("%d files, want SVG and PNG of each of %d drawings", len(files), drawings)
 			}
 			say(t, files, tc.want, "(SIMULATED)")
 		})
@@ -47,11 +52,12 @@ func TestDrawings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(files) != 2*(5+2*3+1) {
-			t.Fatalf("%d files, want SVG and PNG of each of 5 figures, of 3 of each of 2 types, and of the reasons of aborts", len(files))
+		if len(files) != 2*(5+2*2+2*3+1) {
+			t.Fatalf("%d files, want SVG and PNG of each of 5 figures, of 2 in each of 2 regions, of 3 of each of 2 types, and of the reasons of aborts", len(files))
 		}
+		say(t, []string{filepath.Join(folder, "small-p50-in-b.svg")}, "median latency in b (SIMULATED)", ">near<", ">far<")
 		say(t, []string{filepath.Join(folder, "small-reasons.svg"), filepath.Join(folder, "small-reasons.png")},
-			">near clientsPerRegion=2<", ">far clientsPerRegion=4<", ">certification<", ">wounded<", ">42.86%<", "(SIMULATED)")
+			">near<", ">clientsPerRegion=2<", ">far<", ">clientsPerRegion=4<", ">certification<", ">wounded<", ">42.86%<", "(SIMULATED)")
 		say(t, []string{filepath.Join(folder, "small-p99-amalgamate.svg")}, "99th percentile of latency of amalgamate (SIMULATED)", ">near<", ">far<")
 	})
 	t.Run("nothing to draw", func(t *testing.T) {
@@ -71,8 +77,8 @@ func TestTimeline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) != 2*6 {
-		t.Fatalf("%d files, want SVG and PNG of each of 5 figures and of the timeline", len(files))
+	if len(files) != 2*(5+2*2+1) {
+		t.Fatalf("%d files, want SVG and PNG of each of 5 figures, of 2 in each of 2 regions, and of the timeline", len(files))
 	}
 	say(t, []string{filepath.Join(folder, "small-timeline.svg"), filepath.Join(folder, "small-timeline.png")},
 		">cut<", ">kill<", ">near clientsPerRegion=8<", ">far clientsPerRegion=8<", "stroke-dasharray", "(SIMULATED)")
