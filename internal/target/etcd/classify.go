@@ -25,7 +25,6 @@ var known = []struct {
 	err    error
 	reason string
 }{
-	{rpctypes.ErrNoSpace, "out-of-resources"},
 	{rpctypes.ErrTooManyRequests, "out-of-resources"},
 	{rpctypes.ErrTooManyOps, "too-large"},
 	{rpctypes.ErrRequestTooLarge, "too-large"},
@@ -47,6 +46,10 @@ func Classify(err error) target.Failure {
 		return target.Failure{Cause: txn.CauseConflict, Reason: "serialization-failure", RolledBack: true}
 	case errors.Is(err, rpctypes.ErrCompacted):
 		return target.Failure{Cause: txn.CauseConflict, Reason: "snapshot-compacted", RolledBack: true}
+	}
+	// A member that finds the quota exceeded while it applies a request says so, and has applied it (quotaApplierV3).
+	if errors.Is(err, rpctypes.ErrNoSpace) {
+		return target.Failure{Cause: txn.CauseNode, Reason: "out-of-resources"}
 	}
 	for _, k := range known {
 		if errors.Is(err, k.err) {

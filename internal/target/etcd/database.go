@@ -16,6 +16,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/target"
@@ -83,11 +84,18 @@ func newDialect(s *sqltarget.Server, o *Options) (*dialect, error) {
 	return d, nil
 }
 
+// failFast makes requests fail while nobody answers at the endpoint. etcd's client lets them wait until somebody does, so that clients would
+// hang with their member instead of being refused.
+func failFast(ctx context.Context, method string, request, answer any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	return invoke(ctx, method, request, answer, c, append(options, grpc.WaitForReady(false))...)
+}
+
 // client opens a client for an endpoint. It sends a request once: second tries would hide what this package measures.
 func (d *dialect) client(e sqltarget.Endpoint) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{
 		Endpoints: []string{e.Address}, DialTimeout: sqltarget.ConnectWithin, TLS: d.tls[e], Username: d.server.User, Password: d.server.Password,
 		Logger: zap.NewNop(), MaxUnaryRetries: 1,
+		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(failFast)},
 	})
 }
 

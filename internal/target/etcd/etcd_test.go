@@ -78,7 +78,7 @@ func TestClassify(t *testing.T) {
 		want target.Failure
 	}{
 		"compacted":         {rpctypes.ErrCompacted, target.Failure{Cause: txn.CauseConflict, Reason: "snapshot-compacted", RolledBack: true}},
-		"out of space":      {rpctypes.ErrNoSpace, target.Failure{Cause: txn.CauseNode, Reason: "out-of-resources", RolledBack: true}},
+		"out of space":      {rpctypes.ErrNoSpace, target.Failure{Cause: txn.CauseNode, Reason: "out-of-resources"}},
 		"not queued":        {rpctypes.ErrTooManyRequests, target.Failure{Cause: txn.CauseNode, Reason: "out-of-resources", RolledBack: true}},
 		"too many":          {rpctypes.ErrTooManyOps, target.Failure{Cause: txn.CauseNode, Reason: "too-large", RolledBack: true}},
 		"denied":            {rpctypes.ErrPermissionDenied, target.Failure{Cause: txn.CauseNode, Reason: "denied", RolledBack: true}},
@@ -264,4 +264,23 @@ func TestTLS(t *testing.T) {
 			t.Errorf("%s: %v", mode, err)
 		}
 	}
+}
+
+// Nobody is told how a commit has ended whose connection was cut, and it is not sent a second time.
+func TestCommitIsCut(t *testing.T) {
+	members := etcdtest.Start(t, 1)
+	proxy := postgrestest.NewProxy(t, members[0].Address)
+	p := targettest.Plan(t, "etcd", "{smallbank: {customers: 200}}", isolation.StrictSerializable)
+	to, o := server(members, p.Topology.Regions...), options(etcd.Linearizable)
+	o.Connections, o.Interactive = 1, true
+	for i := range to.Endpoints {
+		to.Endpoints[i].Address = proxy.Address
+	}
+	db, err := etcd.Open(t.Context(), &p.Topology, to, o, sqltarget.Session())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // the server goes with the test
+	// A transaction that only writes sends one request, which alone names a row.
+	targettest.CutAtCommit(t, p, db, func(served bool) { proxy.CutOnce("geobench/rows/", served) })
 }

@@ -196,3 +196,22 @@ func TestTLS(t *testing.T) {
 		}
 	}
 }
+
+// Nobody is told how a commit has ended whose connection was cut.
+func TestCommitIsCut(t *testing.T) {
+	s := mysqltest.Start(t)
+	proxy := postgrestest.NewProxy(t, s.Address)
+	p := targettest.Plan(t, "mysql", "{smallbank: {customers: 200}}", isolation.Serializable)
+	to, o := server(s, p.Topology.Regions...), options(mysql.Serializable)
+	o.Connections = 1
+	for i := range to.Endpoints {
+		to.Endpoints[i].Address = proxy.Address
+	}
+	db, err := mysql.Open(t.Context(), &p.Topology, to, o, sqltarget.Session())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()     //nolint:errcheck // the server goes with the test
+	const query = "\x03" // COM_QUERY
+	targettest.CutAtCommit(t, p, db, func(served bool) { proxy.CutOnce(query+"commit", served) })
+}

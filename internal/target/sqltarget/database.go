@@ -255,7 +255,7 @@ func (d *database[C]) reach(ctx context.Context, endpoint int) (c C, err error) 
 	}
 	_ = d.end(endpoint)
 	e := d.server.Endpoints[endpoint]
-	c, err = d.dialect.Dial(ctx, e)
+	c, err = d.dial(ctx, e)
 	if err != nil {
 		return c, err
 	}
@@ -264,6 +264,26 @@ func (d *database[C]) reach(ctx context.Context, endpoint int) (c C, err error) 
 	}
 	d.asked[endpoint] = asked[C]{c, true}
 	return c, nil
+}
+
+// dial opens a connection for questions.
+func (d *database[C]) dial(ctx context.Context, e Endpoint) (c C, err error) {
+	err = openWithin(ctx, func(ctx context.Context) error {
+		c, err = d.dialect.Dial(ctx, e)
+		return err
+	})
+	return c, err
+}
+
+// openWithin bounds the opening of a connection by ConnectWithin, with all that is said on it until it is of use: dialects bound the first
+// answers alone.
+func openWithin(ctx context.Context, open func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, ConnectWithin, fmt.Errorf("the server said nothing more while a connection was opened, which took longer than %v", ConnectWithin))
+	defer cancel()
+	if err := open(ctx); err != nil {
+		return causeOf(ctx, err)
+	}
+	return nil
 }
 
 // ask asks the server of an endpoint something that changes nothing, and once more where the connection turns out to be broken.
@@ -286,8 +306,12 @@ func (d *database[C]) Describe() result.Target { return d.described }
 func (d *database[C]) Clients(region geo.Region) target.Target {
 	return &target.Statements{
 		Procedures: catalog.Procedures(), Placement: d.topology.Placement(), Connections: d.options.Connections, Pending: &d.pending,
-		Connect: func(ctx context.Context) (target.Connection, error) {
-			return d.dialect.Connect(ctx, d.server.Endpoints[region])
+		Connect: func(ctx context.Context) (c target.Connection, err error) {
+			err = openWithin(ctx, func(ctx context.Context) error {
+				c, err = d.dialect.Connect(ctx, d.server.Endpoints[region])
+				return err
+			})
+			return c, err
 		},
 		Classify: d.dialect.Classify,
 	}
@@ -301,7 +325,7 @@ func (d *database[C]) Status(context.Context) ([]admin.Status, error) { return n
 
 // Activity implements target.Database. Transactions whose connections broke may go on at the servers, which know them.
 func (d *database[C]) Activity(ctx context.Context) (a target.Activity, err error) {
-	ctx, cancel := context.WithTimeout(ctx, Silence)
+	ctx, cancel := context.WithTimeoutCause(ctx, Silence, fmt.Errorf("the server did not say within %v what it works on", Silence))
 	defer cancel()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -314,7 +338,7 @@ func (d *database[C]) Activity(ctx context.Context) (a target.Activity, err erro
 			return err
 		})
 		if err != nil {
-			return target.Activity{}, err
+			return target.Activity{}, fmt.Errorf("%s: %w", d.server.Endpoints[endpoint].Address, causeOf(ctx, err))
 		}
 	}
 	a.Pending = max(a.Pending, int(d.pending.Load()))
@@ -366,7 +390,8 @@ const (
 	loadersMost = 8
 )
 
-// Load implements target.Database, over several connections to the first endpoint.
+// Load implements target.Database, over several connections to the first endpoint. What a server does meanwhile may take as long as it likes
+// while it answers other questions.
 func (d *database[C]) Load(ctx context.Context, data target.Dataset) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -375,27 +400,66 @@ func (d *database[C]) Load(ctx context.Context, data target.Dataset) error {
 			return err
 		}
 	}
+	if err := d.ordered(ctx, 0, d.dialect.Empty); err != nil {
+		return fmt.Errorf("removing the rows that were there: %w", err)
+	}
+	d.data = data
 	c, err := d.reach(ctx, 0)
 	if err != nil {
 		return err
 	}
-	if err := d.dialect.Empty(ctx, c); err != nil {
-		return err
-	}
-	d.data = data
-	if err := d.copyIn(ctx, data); err != nil {
+	if err := whileItAnswers(ctx, c, func(ctx context.Context) error { return d.copyIn(ctx, data) }); err != nil {
 		return fmt.Errorf("loading: %w", err)
 	}
 	for _, endpoint := range d.servers {
-		c, err := d.reach(ctx, endpoint)
-		if err != nil {
-			return err
-		}
-		if err := d.dialect.Settle(ctx, c); err != nil {
-			return err
+		if err := d.ordered(ctx, endpoint, d.dialect.Settle); err != nil {
+			return fmt.Errorf("settling what was loaded: %w", err)
 		}
 	}
 	return nil
+}
+
+// ordered orders something of the server of an endpoint, and asks over another connection whether it is still there: clients have none yet.
+func (d *database[C]) ordered(ctx context.Context, endpoint int, order func(context.Context, C) error) error {
+	c, err := d.reach(ctx, endpoint)
+	if err != nil {
+		return err
+	}
+	beside, err := d.dial(ctx, d.server.Endpoints[endpoint])
+	if err != nil {
+		return err
+	}
+	defer beside.Close() //nolint:errcheck // it was asked
+	return whileItAnswers(ctx, beside, func(ctx context.Context) error { return order(ctx, c) })
+}
+
+// whileItAnswers does something that has no bound of its own until the server at the other end of c, which is idle, no longer answers.
+func whileItAnswers(ctx context.Context, c Conn, do func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		tick := time.NewTicker(Silence / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			asked, stop := context.WithTimeout(ctx, Silence)
+			if err := c.Ping(asked); err != nil {
+				cancel(fmt.Errorf("the server no longer answers: it was asked for a sign of life, and there was none within %v (%w)", Silence, err))
+			}
+			stop()
+		}
+	})
+	err := do(ctx)
+	if err != nil {
+		err = causeOf(ctx, err)
+	}
+	cancel(nil)
+	asking.Wait()
+	return err
 }
 
 func (d *database[C]) copyIn(ctx context.Context, data target.Dataset) error {

@@ -174,6 +174,36 @@ func (m *Member) Keys(t testing.TB, prefix string) (keys []string) {
 	return keys
 }
 
+// Lead makes the member the leader of its cluster.
+func (m *Member) Lead(t testing.TB) {
+	t.Helper()
+	c := m.Client(t, "", "")
+	own, err := c.Status(t.Context(), m.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own.Leader == own.Header.MemberId {
+		return
+	}
+	all, err := c.MemberList(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range all.Members {
+		if other.ID != own.Leader {
+			continue
+		}
+		leader, err := clientv3.New(clientv3.Config{Endpoints: other.ClientURLs, DialTimeout: readyWithin, Logger: zap.NewNop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer leader.Close() //nolint:errcheck // it has its answer
+		if _, err := leader.MoveLeader(t.Context(), own.Header.MemberId); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Pause stops the member where it is, until Continue: its connections stay, and it says nothing.
 func (m *Member) Pause(t testing.TB) { m.signal(t, syscall.SIGSTOP) }
 

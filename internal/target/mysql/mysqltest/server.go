@@ -357,6 +357,19 @@ func (s *Server) AwaitNoSessions(t testing.TB) {
 	}
 }
 
+// Pause stops the server where it is, until Continue: its connections stay, and it says nothing.
+func (s *Server) Pause(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
+
+// Continue lets a paused server go on.
+func (s *Server) Continue(t testing.TB) { s.signal(t, syscall.SIGCONT) }
+
+func (s *Server) signal(t testing.TB, signal os.Signal) {
+	t.Helper()
+	if err := s.process.Process.Signal(signal); err != nil {
+		t.Error(err)
+	}
+}
+
 // Stop ends the server at once, as if its machine had lost its power.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()

@@ -1,10 +1,13 @@
 package postgrestest
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // Proxy stands between clients and a server, and can hang or break what goes through it.
@@ -18,9 +21,22 @@ type Proxy struct {
 	thawed   *sync.Cond
 	frozen   bool
 	closed   bool
+	delay    time.Duration
+	judge    func(sent []byte) Fate
 	open     map[net.Conn]bool
 	wg       sync.WaitGroup
 }
+
+// Fate is what becomes of something that a client sends.
+type Fate int
+
+// Fates: Lost cuts the connection before the server has it, Unanswered cuts it once the server has answered, and Stuck is never delivered.
+const (
+	Delivered Fate = iota
+	Lost
+	Unanswered
+	Stuck
+)
 
 // NewProxy starts a proxy, and ends it with the test.
 func NewProxy(t testing.TB, server string) *Proxy {
@@ -56,8 +72,21 @@ func (p *Proxy) accept() {
 			continue
 		}
 		p.wg.Add(2)
-		go p.forward(client, server)
-		go p.forward(server, client)
+		var unanswered atomic.Bool
+		go p.forward(client, server, func([]byte) Fate {
+			if unanswered.Load() {
+				return Lost
+			}
+			p.pause()
+			return Delivered
+		})
+		go p.forward(server, client, func(sent []byte) Fate {
+			fate := p.judged(sent)
+			if fate == Unanswered {
+				unanswered.Store(true)
+			}
+			return fate
+		})
 	}
 }
 
@@ -74,9 +103,10 @@ func (p *Proxy) keep(conns ...net.Conn) bool {
 	return !p.closed
 }
 
-func (p *Proxy) forward(to, from net.Conn) {
+// forward forwards what is fated to be delivered.
+func (p *Proxy) forward(to, from net.Conn, fate func(b []byte) Fate) {
 	defer p.wg.Done()
-	_, _ = io.Copy(gate{p, to}, from)
+	_, _ = io.Copy(gate{p, to, fate}, from)
 	_, _ = to.Close(), from.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,10 +114,11 @@ func (p *Proxy) forward(to, from net.Conn) {
 	delete(p.open, from)
 }
 
-// gate lets nothing through while the proxy is frozen.
+// gate lets nothing through while the proxy is frozen, and asks for the fate of what it does.
 type gate struct {
 	*Proxy
-	to net.Conn
+	to   net.Conn
+	fate func(b []byte) Fate
 }
 
 func (g gate) Write(b []byte) (int, error) {
@@ -96,7 +127,59 @@ func (g gate) Write(b []byte) (int, error) {
 		g.thawed.Wait()
 	}
 	g.mu.Unlock()
+	switch g.fate(b) {
+	case Lost:
+		return 0, io.ErrClosedPipe
+	case Stuck:
+		return len(b), nil
+	}
 	return g.to.Write(b)
+}
+
+// Judge makes f say what becomes of all that clients send from now on, as it comes off the wire; nil: everything is delivered. It is called
+// by several goroutines.
+func (p *Proxy) Judge(f func(sent []byte) Fate) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.judge = f
+}
+
+// CutOnce cuts the connection on which a client next sends something with this word in it: before the server has that, or when it has served it.
+func (p *Proxy) CutOnce(word string, served bool) {
+	var done atomic.Bool
+	p.Judge(func(sent []byte) Fate {
+		switch {
+		case !bytes.Contains(sent, []byte(word)) || done.Swap(true):
+			return Delivered
+		case served:
+			return Unanswered
+		}
+		return Lost
+	})
+}
+
+func (p *Proxy) judged(b []byte) Fate {
+	p.mu.Lock()
+	judge := p.judge
+	p.mu.Unlock()
+	if judge == nil {
+		return Delivered
+	}
+	return judge(b)
+}
+
+// Delay makes answers come so much later from now on.
+func (p *Proxy) Delay(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = d
+}
+
+func (p *Proxy) pause() {
+	p.mu.Lock()
+	d := p.delay
+	p.mu.Unlock()
+	time.Sleep(d)
 }
 
 // Freeze holds back all that is sent, in both directions, until Thaw: connections are there, and nobody answers.

@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -42,6 +43,7 @@ type Server struct {
 	Address, Folder string
 	// CAFile is the certificate authority of a server with TLS.
 	CAFile  string
+	start   func(t testing.TB) *exec.Cmd
 	process *exec.Cmd
 	ended   chan struct{}
 }
@@ -74,7 +76,7 @@ func Start(t testing.TB, settings ...string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{Folder: filepath.Join(folder, "data"), ended: make(chan struct{})}
+	s := &Server{Folder: filepath.Join(folder, "data")}
 	t.Cleanup(func() {
 		if err := os.RemoveAll(folder); err != nil {
 			t.Error(err)
@@ -104,23 +106,34 @@ func Start(t testing.TB, settings ...string) *Server {
 	for _, setting := range append([]string{"listen_addresses=127.0.0.1", "port=" + port, "unix_socket_directories=", "fsync=off", "shared_buffers=64MB", "log_statement=all"}, settings...) {
 		args = append(args, "-c", setting)
 	}
-	log, err := os.Create(filepath.Join(folder, "log"))
-	if err != nil {
-		t.Fatal(err)
+	s.start = func(t testing.TB) *exec.Cmd {
+		log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer log.Close()
+		c := run(Program(t, "postgres"), args...)
+		c.Stdout, c.Stderr = log, log
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return c
 	}
-	defer log.Close()
-	s.process = run(Program(t, "postgres"), args...)
-	s.process.Stdout, s.process.Stderr = log, log
-	if err := s.process.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = s.process.Wait()
-		close(s.ended)
-	}()
 	t.Cleanup(func() { s.Stop(t) })
-	s.ready(t, log.Name())
+	s.Restart(t)
 	return s
+}
+
+// Restart starts the server again on its data, at its address, once it has ended.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	process, ended := s.start(t), make(chan struct{})
+	s.process, s.ended = process, ended
+	go func() {
+		_ = process.Wait()
+		close(ended)
+	}()
+	s.ready(t)
 }
 
 // unprivileged is who runs the server, which refuses to run as root, and owns the folder; nil for who runs the test.
@@ -188,7 +201,7 @@ func freeAddress(t testing.TB) string {
 	return l.Addr().String()
 }
 
-func (s *Server) ready(t testing.TB, log string) {
+func (s *Server) ready(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), readyWithin)
 	defer cancel()
@@ -203,7 +216,7 @@ func (s *Server) ready(t testing.TB, log string) {
 		select {
 		case <-tick.C:
 		case <-s.ended:
-			text, _ := os.ReadFile(log)
+			text, _ := os.ReadFile(s.log())
 			t.Fatalf("the server ended: %s", text)
 		case <-ctx.Done():
 			t.Fatalf("the server was not ready within %v: %v", readyWithin, err)
@@ -211,10 +224,12 @@ func (s *Server) ready(t testing.TB, log string) {
 	}
 }
 
+func (s *Server) log() string { return filepath.Join(filepath.Dir(s.Folder), "log") }
+
 // Log is what the server has logged.
 func (s *Server) Log(t testing.TB) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(s.Folder), "log"))
+	text, err := os.ReadFile(s.log())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,9 +298,41 @@ func (s *Server) AwaitNoSessions(t testing.TB, prefix string) {
 	}
 }
 
+// Pause stops the processes of the server where they are, until Continue: its connections stay, and it says nothing.
+func (s *Server) Pause(t testing.TB) { s.signalAll(t, syscall.SIGSTOP) }
+
+// Continue lets a paused server go on.
+func (s *Server) Continue(t testing.TB) { s.signalAll(t, syscall.SIGCONT) }
+
+// signalAll sends a signal to the server's first process, which starts none while it is stopped, and then to those that it has started.
+func (s *Server) signalAll(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	first := s.process.Process.Pid
+	if err := syscall.Kill(first, signal); err != nil {
+		t.Error(err)
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", first))
+	if err != nil {
+		t.Error(err)
+	}
+	for _, child := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(child)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Error(err)
+		}
+	}
+}
+
 // Stop ends the server at once, as if its machine had lost its power.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
+	if s.process == nil {
+		return
+	}
 	select {
 	case <-s.ended:
 		return
