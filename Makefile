@@ -48,6 +48,10 @@ race: ## Run the tests of concurrent packages with the race detector
 soak: ## Explore SEEDS (default 10000) seeds per protocol in the simulator: faults, hot rows, checked histories (HOSTILE=1: worlds that nobody would choose; SLOW=1: slow clients, long cuts)
 	go run ./cmd/geobench explore --seeds "$(or $(SEEDS),10000)" $(if $(ENGINE),--engine "$(ENGINE)") $(if $(HOSTILE),--hostile) $(if $(SLOW),--slow)
 
+.PHONY: soak-databases
+soak-databases: ## Something happens to a PostgreSQL, a MariaDB or an etcd in the middle of RUNS (default 100) runs in a row each: verdicts, answers, connections, descriptors (30 min)
+	GEOBENCH_FAILURES="$(or $(RUNS),100)" KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -count 1 -timeout 60m -v -run 'FailsInTheMiddleOfARun' ./internal/external
+
 .PHONY: crowd
 crowd: ## Twenty runs measure at once; a thousand wait for one database beside two hundred that hang: lateness of faults, requests to the API server (7 min)
 	GEOBENCH_CROWD=1 KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -count 1 -timeout 20m -v -run 'TestCrowd|TestTwentyRuns' ./controllers

@@ -13,15 +13,14 @@ import (
 	"github.com/geobench/geobench/internal/target/etcd/etcdtest"
 )
 
-// playEtcd plays a workload on a cluster as a manifest has it: a region for each member.
-func playEtcd(t *testing.T, members []*etcdtest.Member, reads, workload, verify string) (*result.Document, error) {
-	t.Helper()
+// etcdText is a run on a cluster as manifests have it: a region for each member.
+func etcdText(members []*etcdtest.Member, reads, workload, load, verify string) string {
 	var regions, endpoints []string
 	for i, m := range members {
 		regions = append(regions, fmt.Sprintf("{name: r%d}", i))
 		endpoints = append(endpoints, fmt.Sprintf("{region: r%d, address: %q}", i, m.Address))
 	}
-	text := fmt.Sprintf(`apiVersion: geobench.dev/v1alpha1
+	return fmt.Sprintf(`apiVersion: geobench.dev/v1alpha1
 kind: GeoDatabase
 metadata: {name: own}
 spec:
@@ -39,7 +38,12 @@ spec:
   load: %s
   verify: %s
 `, reads, strings.Join(regions, ", "), strings.Join(endpoints, ", "), workload, load, verify)
-	d, err := external.Play(t.Context(), planned(t, text), "", func(local.Progress) {})
+}
+
+// playEtcd plays a workload on a cluster.
+func playEtcd(t *testing.T, members []*etcdtest.Member, reads, workload, verify string) (*result.Document, error) {
+	t.Helper()
+	d, err := external.Play(t.Context(), planned(t, etcdText(members, reads, workload, load, verify)), "", func(local.Progress) {})
 	if d != nil {
 		for _, c := range d.Checks {
 			t.Logf("%s: passed %v: %s", c.Name, c.Passed, c.Message)

@@ -23,7 +23,7 @@ type ownMySQL struct {
 func (o ownMySQL) text() string {
 	servers := o.servers
 	if len(servers) == 1 {
-		servers = append(servers, servers[0])
+		servers = append(servers[:1:1], servers[0])
 	}
 	var regions, endpoints []string
 	for i, s := range servers {

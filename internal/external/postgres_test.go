@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -171,52 +169,6 @@ func TestReadCommittedLosesMoney(t *testing.T) {
 				!strings.Contains(why, "lost-update: two transactions read the same version and replaced it") || !strings.Contains(why, "T2 is ") {
 				t.Errorf("%v", failed)
 			}
-		})
-	}
-}
-
-// A database that dies, hangs or loses its connections in the middle of a run: the run ends, its verdict says why, every client has its
-// answers, and no connection is left.
-func TestDatabaseFailsInTheMiddleOfARun(t *testing.T) {
-	s := postgrestest.Start(t)
-	for name, tc := range map[string]struct {
-		fail func(*postgrestest.Proxy)
-		// verdict and reasons are what may come of it; refused and unknown what clients were told.
-		reason  string
-		verdict v1alpha1.Verdict
-	}{
-		"dies":  {func(p *postgrestest.Proxy) { p.Close() }, result.ReasonTargetFailed, v1alpha1.VerdictInvalid},
-		"hangs": {func(p *postgrestest.Proxy) { p.Freeze() }, result.ReasonNotAudited, v1alpha1.VerdictInvalid},
-		"drops": {func(p *postgrestest.Proxy) { p.Break() }, "", v1alpha1.VerdictPassed},
-		"is late": {func(p *postgrestest.Proxy) {
-			p.Freeze()
-			time.AfterFunc(700*time.Millisecond, p.Thaw) // after the clients' patience
-		}, "", v1alpha1.VerdictPassed},
-	} {
-		t.Run(name, func(t *testing.T) {
-			proxy := postgrestest.NewProxy(t, s.Address)
-			before := descriptors(t)
-			o := own{address: proxy.Address, workload: "{smallbank: {customers: 500}}", verify: "[Invariants, Isolation]",
-				load: "{clientsPerRegion: 8, requestTimeout: 300ms, warmup: 200ms, duration: 4s}"}
-			once := sync.OnceFunc(func() { tc.fail(proxy) })
-			d, err := external.Play(t.Context(), planned(t, o.text()), secrets(t), func(p local.Progress) {
-				if p.Elapsed > time.Second {
-					once()
-				}
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("verdict %s %v: %d committed, causes %v", d.Verdict, d.Reasons, d.Summary.Committed, d.Summary.Causes)
-			if d.Verdict != tc.verdict || tc.reason != "" && !slices.ContainsFunc(d.Reasons, func(r result.Reason) bool { return r.Reason == tc.reason }) {
-				t.Errorf("verdict %s %v, not %s %s", d.Verdict, d.Reasons, tc.verdict, tc.reason)
-			}
-			if d.Summary.Causes["node"]+d.Summary.Causes["client"] == 0 {
-				t.Errorf("no client was told of it: %v", d.Summary.Causes)
-			}
-			proxy.Close()
-			await(t, "descriptors are those of before", func() bool { return descriptors(t) <= before })
-			s.AwaitNoSessions(t, "geobench-")
 		})
 	}
 }
