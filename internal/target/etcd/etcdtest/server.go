@@ -3,6 +3,7 @@
 package etcdtest
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -33,6 +34,8 @@ type Member struct {
 	process *exec.Cmd
 	log     string
 	ended   chan struct{}
+	number  int
+	proxies []*postgrestest.Proxy // before the members of StartApart, for each other
 }
 
 // program is etcd. It skips the test where there is none.
@@ -53,7 +56,13 @@ func program(t testing.TB) string {
 // Start starts a cluster of so many members with these settings besides the usual ones, as in "--max-txn-ops=64", and ends it with the test.
 func Start(t testing.TB, members int, settings ...string) []*Member {
 	t.Helper()
-	return start(t, "http", members, settings...)
+	return start(t, "http", members, false, settings...)
+}
+
+// StartApart starts a cluster whose members can be isolated from each other.
+func StartApart(t testing.TB, members int) []*Member {
+	t.Helper()
+	return start(t, "http", members, true)
 }
 
 // StartTLS starts a member with a certificate for 127.0.0.1 that is its own authority, which caFile holds.
@@ -67,10 +76,10 @@ func StartTLS(t testing.TB) (m *Member, caFile string) {
 			t.Fatal(err)
 		}
 	}
-	return start(t, "https", 1, "--cert-file="+caFile, "--key-file="+keyFile)[0], caFile
+	return start(t, "https", 1, false, "--cert-file="+caFile, "--key-file="+keyFile)[0], caFile
 }
 
-func start(t testing.TB, scheme string, members int, settings ...string) (all []*Member) {
+func start(t testing.TB, scheme string, members int, apart bool, settings ...string) (all []*Member) {
 	t.Helper()
 	path := program(t)
 	folder, err := os.MkdirTemp("", "geobench-etcd-")
@@ -84,15 +93,22 @@ func start(t testing.TB, scheme string, members int, settings ...string) (all []
 	})
 	ports := postgrestest.FreeAddresses(t, 2*members) // of clients and of other members
 	var cluster []string
+	advertised := make([]string, members) // to other members
+	var proxies []*postgrestest.Proxy
 	for i := range members {
-		cluster = append(cluster, fmt.Sprintf("m%d=http://%s", i, ports[2*i+1]))
+		advertised[i] = "http://" + ports[2*i+1]
+		if apart {
+			proxies = append(proxies, postgrestest.NewProxy(t, ports[2*i+1]))
+			advertised[i] = "http://" + proxies[i].Address
+		}
+		cluster = append(cluster, fmt.Sprintf("m%d=%s", i, advertised[i]))
 	}
 	for i := range members {
 		client, peer := scheme+"://"+ports[2*i], "http://"+ports[2*i+1]
-		m := &Member{Address: ports[2*i], ended: make(chan struct{}), log: filepath.Join(folder, fmt.Sprintf("m%d.log", i))}
+		m := &Member{number: i, proxies: proxies, Address: ports[2*i], ended: make(chan struct{}), log: filepath.Join(folder, fmt.Sprintf("m%d.log", i))}
 		m.process = exec.Command(path, append([]string{
 			fmt.Sprintf("--name=m%d", i), "--data-dir=" + filepath.Join(folder, fmt.Sprint("m", i)), "--listen-client-urls=" + client, "--advertise-client-urls=" + client,
-			"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=" + strings.Join(cluster, ","), "--unsafe-no-fsync",
+			"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + advertised[i], "--initial-cluster=" + strings.Join(cluster, ","), "--unsafe-no-fsync",
 			"--heartbeat-interval=50", "--election-timeout=500", "--log-level=warn",
 		}, settings...)...)
 		log, err := os.Create(m.log)
@@ -201,6 +217,26 @@ func (m *Member) Lead(t testing.TB) {
 		if _, err := leader.MoveLeader(t.Context(), own.Header.MemberId); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Isolate cuts a member of StartApart from the others for good: it answers its clients, as far as it can alone.
+func (m *Member) Isolate(t testing.TB) {
+	t.Helper()
+	own, err := m.Client(t, "", "").Status(t.Context(), m.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Every connection between members begins by saying who asks.
+	from := fmt.Appendf(nil, "X-Server-From: %x\r\n", own.Header.MemberId)
+	for i, p := range m.proxies {
+		p.Judge(func(sent []byte) postgrestest.Fate {
+			if i == m.number || bytes.Contains(sent, from) {
+				return postgrestest.Lost
+			}
+			return postgrestest.Delivered
+		})
+		p.Break()
 	}
 }
 

@@ -337,6 +337,30 @@ func (s *Server) Query(t testing.TB, database string, statements ...string) (row
 	return rows
 }
 
+// HoldBack keeps a node of Galera from applying what others commit, until resume is called: it serves reads meanwhile.
+func (s *Server) HoldBack(t testing.TB) (resume func()) {
+	t.Helper()
+	db := s.open(Database)
+	c, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{"set global wsrep_desync = on", "flush tables with read lock"} {
+		if _, err := c.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	return func() {
+		t.Helper()
+		for _, statement := range []string{"unlock tables", "set global wsrep_desync = off"} {
+			if _, err := c.ExecContext(t.Context(), statement); err != nil {
+				t.Errorf("%s: %v", statement, err)
+			}
+		}
+		_, _ = c.Close(), db.Close()
+	}
+}
+
 // sessionsEndWithin bounds how long a server may take to notice that clients are gone.
 const sessionsEndWithin = 30 * time.Second
 

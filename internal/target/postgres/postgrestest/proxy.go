@@ -63,7 +63,10 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", p.server)
+		p.mu.Lock()
+		to := p.server
+		p.mu.Unlock()
+		server, err := net.Dial("tcp", to)
 		if err != nil {
 			_ = client.Close()
 			continue
@@ -134,6 +137,13 @@ func (g gate) Write(b []byte) (int, error) {
 		return len(b), nil
 	}
 	return g.to.Write(b)
+}
+
+// Lead leads those who connect from now on to another server, as a balancer may.
+func (p *Proxy) Lead(server string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.server = server
 }
 
 // Judge makes f say what becomes of all that clients send from now on, as it comes off the wire; nil: everything is delivered. It is called

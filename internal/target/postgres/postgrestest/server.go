@@ -106,6 +106,46 @@ func Start(t testing.TB, settings ...string) *Server {
 	for _, setting := range append([]string{"listen_addresses=127.0.0.1", "port=" + port, "unix_socket_directories=", "fsync=off", "shared_buffers=64MB", "log_statement=all"}, settings...) {
 		args = append(args, "-c", setting)
 	}
+	s.launch(t, run, args)
+	return s
+}
+
+// Standby starts a standby that streams from the server, and ends it with the test.
+func (s *Server) Standby(t testing.TB) *Server {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "geobench-postgres-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
+	})
+	b := &Server{Folder: filepath.Join(folder, "data"), Address: freeAddress(t)}
+	credential := unprivileged(t, folder)
+	run := func(program string, args ...string) *exec.Cmd {
+		c := exec.Command(program, args...)
+		c.Dir, c.SysProcAttr = folder, &syscall.SysProcAttr{Credential: credential}
+		c.Env = append(os.Environ(), "PGPASSWORD="+Password)
+		return c
+	}
+	host, port, _ := net.SplitHostPort(s.Address)
+	if out, err := run(Program(t, "pg_basebackup"), "-D", b.Folder, "-h", host, "-p", port, "-U", User, "-R", "-c", "fast", "-X", "stream").CombinedOutput(); err != nil {
+		t.Fatalf("pg_basebackup: %v: %s", err, out)
+	}
+	_, port, _ = net.SplitHostPort(b.Address)
+	args := []string{"-D", b.Folder}
+	for _, setting := range []string{"listen_addresses=127.0.0.1", "port=" + port, "unix_socket_directories=", "fsync=off", "shared_buffers=64MB"} {
+		args = append(args, "-c", setting)
+	}
+	b.launch(t, run, args)
+	return b
+}
+
+// launch starts the server, and ends it with the test.
+func (s *Server) launch(t testing.TB, run func(program string, args ...string) *exec.Cmd, args []string) {
+	t.Helper()
 	s.start = func(t testing.TB) *exec.Cmd {
 		log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
@@ -121,7 +161,6 @@ func Start(t testing.TB, settings ...string) *Server {
 	}
 	t.Cleanup(func() { s.Stop(t) })
 	s.Restart(t)
-	return s
 }
 
 // Restart starts the server again on its data, at its address, once it has ended.
@@ -279,6 +318,19 @@ func (s *Server) Database(t testing.TB, name string) {
 
 // sessionsEndWithin bounds how long a server may take to notice that clients are gone.
 const sessionsEndWithin = 30 * time.Second
+
+// AwaitStandby waits until a standby shows all that the server has committed.
+func (s *Server) AwaitStandby(t testing.TB, standby *Server) {
+	t.Helper()
+	at := s.Query(t, "postgres", "select pg_current_wal_lsn()")[0][0]
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for begin := time.Now(); standby.Query(t, "postgres", "select pg_last_wal_replay_lsn() >= '"+at+"'")[0][0] != "t"; <-tick.C {
+		if time.Since(begin) > readyWithin {
+			t.Fatalf("the standby did not reach %s within %v", at, readyWithin)
+		}
+	}
+}
 
 // AwaitNoSessions fails unless clients that call themselves by a name that begins with prefix are soon gone: the server notices their end
 // by itself.
