@@ -22,6 +22,7 @@ const (
 	invalidAuthorization = "28000"
 	noSuchDatabase       = "3D000"
 	noPrivilege          = "42501"
+	notPossibleNow       = "55000" // object_not_in_prerequisite_state
 )
 
 // errNotCommitted is what a COMMIT comes to that the server answers by ROLLBACK.

@@ -53,6 +53,10 @@ func newDialect(s *sqltarget.Server, o *sqltarget.Options, session string) (*dia
 		return nil, err
 	}
 	d := &dialect{server: *s, options: *o, level: l, table: o.Place + ".rows", configs: map[sqltarget.Endpoint]*pgconn.Config{}, application: session}
+	// The driver says less of a certificate authority that it cannot read.
+	if _, err := sqltarget.TLSConfig(s, "", o.TLS); err != nil {
+		return nil, err
+	}
 	for _, e := range s.Endpoints {
 		if d.configs[e], err = config(s, e, o); err != nil {
 			return nil, sqltarget.Wrong(s.Field(e), e.Address, "cannot be connected to: %v", err)

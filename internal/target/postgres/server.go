@@ -59,9 +59,17 @@ func (d *dialect) Explain(ctx context.Context, e sqltarget.Endpoint, err error) 
 			return wrong(sqltarget.SecretField, "", "%s does not let user %s in with this password (SQLSTATE %s): give the Secret's keys username and password, or PGUSER and PGPASSWORD, as they are there",
 				e.Address, c.User, answer.Code)
 		case invalidAuthorization:
-			return wrong(sqltarget.SecretField, "", "%s does not let user %s in (%s): name another user, or let this one in by pg_hba.conf", e.Address, c.User, answer.Message)
+			encrypt := ""
+			if o.TLS == sqltarget.TLSDisable && !refusesTLS(ctx, c) {
+				encrypt = "; where only those are let in who encrypt (hostssl), use tls: " + sqltarget.TLSRequire
+			}
+			return wrong(sqltarget.SecretField, "", "%s does not let user %s in (%s): name another user, let this one log in (alter role %[2]s login), or in by pg_hba.conf%[4]s", e.Address, c.User, answer.Message, encrypt)
 		case noSuchDatabase:
 			return wrong(sqltarget.DatabaseField, c.Database, "there is no such database at %s: make it (createdb %s), or name one that is there", e.Address, c.Database)
+		case notPossibleNow:
+			return wrong(sqltarget.DatabaseField, c.Database, "%s lets nobody into it (%s): alter database %s allow_connections true, or name another one", e.Address, answer.Message, c.Database)
+		case noPrivilege:
+			return wrong(sqltarget.DatabaseField, c.Database, "user %s may not connect to it at %s (%s): grant connect on database %s to %[1]s, or name another user or database", c.User, e.Address, answer.Message, c.Database)
 		case tooManyConnections:
 			return wrong(s.Field(e), e.Address, "the server has no connection left (%s): raise its max_connections, or end other clients", answer.Message)
 		}

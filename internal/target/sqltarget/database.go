@@ -78,7 +78,7 @@ func Join[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d D
 	ctx, cancel := context.WithTimeout(ctx, ConnectWithin+Silence)
 	defer cancel()
 	e := s.Endpoints[region]
-	c, err := d.Dial(ctx, e)
+	c, err := db.dial(ctx, e)
 	if err != nil {
 		return nil, d.Explain(ctx, e, err)
 	}
@@ -107,7 +107,7 @@ func (d *database[C]) open(ctx context.Context) error {
 	first := map[string]int{}
 	var servers []string
 	for i, e := range d.server.Endpoints {
-		c, err := d.dialect.Dial(ctx, e)
+		c, err := d.dial(ctx, e)
 		if err != nil {
 			return d.dialect.Explain(ctx, e, err)
 		}

@@ -350,6 +350,34 @@ func (s *Server) AwaitNoSessions(t testing.TB, prefix string) {
 	}
 }
 
+// Only makes these lines all of pg_hba.conf, which no longer let in who does not encrypt, and waits until that is so.
+func (s *Server) Only(t testing.TB, lines ...string) {
+	t.Helper()
+	c, err := s.connect(t.Context(), "postgres") // before nobody may
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background()) //nolint:errcheck // the answer is there
+	if err := os.WriteFile(filepath.Join(s.Folder, "pg_hba.conf"), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Exec(t.Context(), "select pg_reload_conf()").ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for begin := time.Now(); ; <-tick.C {
+		plain, err := s.connect(t.Context(), "postgres")
+		if err != nil {
+			return
+		}
+		_ = plain.Close(t.Context())
+		if time.Since(begin) > readyWithin {
+			t.Fatalf("pg_hba.conf was not read within %v", readyWithin)
+		}
+	}
+}
+
 // Pause stops the processes of the server where they are, until Continue: its connections stay, and it says nothing.
 func (s *Server) Pause(t testing.TB) { s.signalAll(t, syscall.SIGSTOP) }
 
