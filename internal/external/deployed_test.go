@@ -21,9 +21,18 @@ import (
 	loads "github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/steward"
+	"github.com/geobench/geobench/internal/target/etcd/etcdtest"
+	"github.com/geobench/geobench/internal/target/mysql/mysqltest"
 	"github.com/geobench/geobench/internal/target/postgres/postgrestest"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
+
+// another makes of what deployed returns a database of another kind, whose regions have these endpoints.
+func another(d *deploy.Database, engine, database string, east, west string) *deploy.Database {
+	d.Engine, d.Client.Database = engine, database
+	d.Client.Endpoints[0].Address, d.Client.Endpoints[1].Address = east, west
+	return d
+}
 
 // deployed is a database of pods as workers and its steward are told of it: both regions connect to the primary in the first.
 func deployed(address string) *deploy.Database {
@@ -35,18 +44,49 @@ func deployed(address string) *deploy.Database {
 	}
 }
 
-// A steward loads, four workers of two regions share its run, and the steward's audit agrees with what they say.
+// A steward loads, four workers of two regions share its run, and the steward's audit agrees with what they say: of PostgreSQL, of
+// MariaDB, and of etcd, whose regions each have a member of their own.
 func TestStewardAndWorkers(t *testing.T) {
-	s := postgrestest.Start(t)
-	d, folder := deployed(s.Address), filepath.Join(secrets(t), "pg")
-	const application, workers = "geobench-test", 2
+	t.Run("postgres", func(t *testing.T) {
+		s := postgrestest.Start(t)
+		stewardAndWorkers(t, deployed(s.Address), filepath.Join(secrets(t), "pg"))
+		s.AwaitNoSessions(t, application)
+	})
+	t.Run("mysql", func(t *testing.T) {
+		s := mysqltest.Start(t)
+		stewardAndWorkers(t, another(deployed(""), "mysql", mysqltest.Database, s.Address, s.Address), login(t, mysqltest.User, mysqltest.Password))
+		s.AwaitNoSessions(t)
+	})
+	t.Run("etcd", func(t *testing.T) {
+		m := etcdtest.Start(t, 3)
+		// It asks nobody who he is.
+		stewardAndWorkers(t, another(deployed(""), "etcd", "", m[0].Address, m[1].Address), login(t, "anybody", "any-password"))
+	})
+}
+
+// login makes a folder with the keys of a Secret.
+func login(t *testing.T, user, password string) string {
+	t.Helper()
+	folder := t.TempDir()
+	for key, value := range map[string]string{"username": user, "password": password} {
+		if err := os.WriteFile(filepath.Join(folder, key), []byte(value), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+// application names the sessions of these tests to the servers.
+const application = "geobench-test"
+
+func stewardAndWorkers(t *testing.T, d *deploy.Database, folder string) {
+	const workers = 2
 	spec := json.RawMessage(`{"smallbank":{"customers":200,"mix":{"balance":40,"writeCheck":25,"depositChecking":15,"transactSavings":15,"amalgamate":5}}}`)
 	of := &steward.Steward{Topology: &d.Topology, Open: func(ctx context.Context) (steward.Database, error) { return external.Open(ctx, d, folder, application) }}
 	defer func() {
 		if err := of.Close(); err != nil {
 			t.Error(err)
 		}
-		s.AwaitNoSessions(t, application)
 	}()
 	if _, err := external.Join(t.Context(), d, folder, application, 0, 0, workers); err == nil || !strings.Contains(err.Error(), "is not the one of this run") {
 		t.Errorf("a worker joined what nobody has opened: %v", err)

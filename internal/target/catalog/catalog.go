@@ -28,7 +28,7 @@ type entry struct {
 	engine         *protocol.Engine
 	user, password string
 	open           func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error)
-	// join is nil where only the process that has opened a database can tell which sessions are the run's.
+	// join is nil where processes cannot share a run.
 	join func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, error)
 }
 
@@ -37,10 +37,20 @@ var all = []entry{
 	{engine: etcd.Engine, user: etcd.UserVariable, password: etcd.PasswordVariable,
 		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
 			return etcd.Open(ctx, t, s, etcd.OptionsOf(p), session)
+		},
+		join: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, error) {
+			o := etcd.OptionsOf(p)
+			o.Connections = connections
+			return etcd.Join(ctx, t, s, o, session, region)
 		}},
 	{engine: mysql.Engine, user: mysql.UserVariable, password: mysql.PasswordVariable,
 		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
 			return mysql.Open(ctx, t, s, mysql.OptionsOf(p), session)
+		},
+		join: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, error) {
+			o := mysql.OptionsOf(p)
+			o.Connections = connections
+			return mysql.Join(ctx, t, s, o, session, region)
 		}},
 	{engine: postgres.Engine, user: postgres.UserVariable, password: postgres.PasswordVariable,
 		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {

@@ -52,6 +52,15 @@ func Open(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, s
 	return sqltarget.Open(ctx, t, s, o.Options, d, session)
 }
 
+// Join joins a database that another process has opened: sqltarget.Join.
+func Join(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, session string, region geo.Region) (target.Target, error) {
+	d, err := newDialect(&s, &o)
+	if err != nil {
+		return nil, err
+	}
+	return sqltarget.Join(ctx, t, s, o.Options, d, session, region)
+}
+
 func newDialect(s *sqltarget.Server, o *Options) (*dialect, error) {
 	if s.User == "" {
 		// etcdctl takes the password with the user, too.

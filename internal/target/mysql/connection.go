@@ -15,10 +15,7 @@ import (
 )
 
 // conn is a connection of the driver, used without database/sql: its pool, and its second tries, would hide what this package measures.
-type conn struct {
-	driver.Conn
-	id int64 // of the session at the server
-}
+type conn struct{ driver.Conn }
 
 // Ping implements sqltarget.Conn.
 func (c *conn) Ping(ctx context.Context) error { return c.Conn.(driver.Pinger).Ping(ctx) }
@@ -85,7 +82,7 @@ func read(rows driver.Rows, row func(values []driver.Value) bool) error {
 // connection implements target.Connection. It holds the statement that runs on it, since there is one at a time.
 type connection struct {
 	*conn
-	table                            string
+	table, said                      string
 	get, put, remove, scan, scanBack driver.Stmt
 	// getAll are statements for so many keys, a power of two.
 	getAll map[int]driver.Stmt
@@ -102,7 +99,7 @@ func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Con
 	if err != nil {
 		return nil, err
 	}
-	c := &connection{conn: opened, table: d.table, getAll: map[int]driver.Stmt{}}
+	c := &connection{conn: opened, table: d.table, said: d.said, getAll: map[int]driver.Stmt{}}
 	settings := []string{"set session transaction isolation level " + d.level.sql, "set autocommit = 0"}
 	if d.snapshots {
 		settings = append(settings, fmt.Sprintf("set innodb_snapshot_isolation = %t", d.level.strict))
@@ -119,11 +116,11 @@ func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Con
 		}
 		return s
 	}
-	c.get = prepare("select v from " + c.table + force + " where k = ?")
-	c.put = prepare("insert into " + c.table + " (k, v) values (?, ?) on duplicate key update v = values(v)")
-	c.remove = prepare("delete from " + c.table + " where k = ?")
-	c.scan = prepare("select k, v from " + c.table + force + " where k >= ? and k < ? order by k limit ?")
-	c.scanBack = prepare("select k, v from " + c.table + force + " where k >= ? and k < ? order by k desc limit ?")
+	c.get = prepare("select" + d.said + " v from " + c.table + force + " where k = ?")
+	c.put = prepare("insert" + d.said + " into " + c.table + " (k, v) values (?, ?) on duplicate key update v = values(v)")
+	c.remove = prepare("delete" + d.said + " from " + c.table + " where k = ?")
+	c.scan = prepare("select" + d.said + " k, v from " + c.table + force + " where k >= ? and k < ? order by k limit ?")
+	c.scanBack = prepare("select" + d.said + " k, v from " + c.table + force + " where k >= ? and k < ? order by k desc limit ?")
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -197,7 +194,7 @@ func (s *statement) GetAll(keys []txn.Key) ([][]byte, error) {
 	q, ok := s.c.getAll[n]
 	if !ok {
 		var err error
-		if q, err = s.c.prepare(s.ctx, "select k, v from "+s.c.table+force+" where k in (?"+strings.Repeat(", ?", n-1)+")"); err != nil {
+		if q, err = s.c.prepare(s.ctx, "select"+s.c.said+" k, v from "+s.c.table+force+" where k in (?"+strings.Repeat(", ?", n-1)+")"); err != nil {
 			return nil, err
 		}
 		s.c.getAll[n] = q
@@ -256,7 +253,7 @@ func (s *statement) Commit(ctx context.Context) error {
 	if !s.began {
 		return nil
 	}
-	return s.c.conn.exec(ctx, "commit")
+	return s.c.conn.exec(ctx, "commit"+s.c.said)
 }
 
 // Rollback implements target.Statement.
@@ -264,5 +261,5 @@ func (s *statement) Rollback(ctx context.Context) error {
 	if !s.began {
 		return nil
 	}
-	return s.c.conn.exec(ctx, "rollback")
+	return s.c.conn.exec(ctx, "rollback"+s.c.said)
 }

@@ -7,11 +7,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -38,13 +38,29 @@ type dialect struct {
 	// What the servers are: whether they are nodes of Galera, and whether they know innodb_snapshot_isolation.
 	galera, snapshots bool
 	nodes             map[string]bool
-
-	mu       sync.Mutex
-	sessions []int64 // that this run has opened
+	// said is a comment in every statement of this run: the server tells whose a session is by what it runs.
+	said string
 }
 
 // Open opens a database: sqltarget.Open.
 func Open(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, session string) (sqltarget.Database, error) {
+	d, err := newDialect(&s, &o, session)
+	if err != nil {
+		return nil, err
+	}
+	return sqltarget.Open(ctx, t, s, o.Options, d, session)
+}
+
+// Join joins a database that another process has opened: sqltarget.Join.
+func Join(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, session string, region geo.Region) (target.Target, error) {
+	d, err := newDialect(&s, &o, session)
+	if err != nil {
+		return nil, err
+	}
+	return sqltarget.Join(ctx, t, s, o.Options, d, session, region)
+}
+
+func newDialect(s *sqltarget.Server, o *Options, session string) (*dialect, error) {
 	l, err := levelOf(o.Isolation)
 	if err != nil {
 		return nil, err
@@ -61,13 +77,16 @@ func Open(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, s
 	case s.User == "":
 		return nil, sqltarget.Wrong(sqltarget.SecretField, "", "no user is named: give a Secret with the keys username and password, or set %s and %s", UserVariable, PasswordVariable)
 	}
-	d := &dialect{server: s, options: o, level: l, table: o.Place, configs: map[sqltarget.Endpoint]*mysql.Config{}, nodes: map[string]bool{}}
+	d := &dialect{
+		server: *s, options: *o, level: l, table: o.Place, configs: map[sqltarget.Endpoint]*mysql.Config{}, nodes: map[string]bool{},
+		said: " /* " + session + " */",
+	}
 	for _, e := range s.Endpoints {
-		if d.configs[e], err = config(&s, e, &o.Options); err != nil {
+		if d.configs[e], err = config(s, e, &o.Options); err != nil {
 			return nil, err
 		}
 	}
-	return sqltarget.Open(ctx, t, s, o.Options, d, session)
+	return d, nil
 }
 
 // config is how to connect to an endpoint. The password is in no text on the way, and the driver writes to no log.
@@ -109,7 +128,7 @@ func (d *dialect) syncWait() int {
 	return syncNothing
 }
 
-// dial opens a connection, and keeps the number of its session.
+// dial opens a connection.
 func (d *dialect) dial(ctx context.Context, e sqltarget.Endpoint) (*conn, error) {
 	connector, err := mysql.NewConnector(d.configs[e])
 	if err != nil {
@@ -119,18 +138,7 @@ func (d *dialect) dial(ctx context.Context, e sqltarget.Endpoint) (*conn, error)
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: opened}
-	id, err := c.row(ctx, "select connection_id()")
-	if err == nil {
-		c.id, err = strconv.ParseInt(id[0], 10, 64)
-	}
-	if err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.sessions = append(d.sessions, c.id)
-	return c, nil
+	return &conn{opened}, nil
 }
 
 // variable is a variable of the server; empty where it has none of this name.
@@ -275,24 +283,16 @@ func (d *dialect) Drop(ctx context.Context, c *conn, _ bool) error {
 // Classify implements sqltarget.Dialect.
 func (d *dialect) Classify(err error) target.Failure { return Classify(err) }
 
-// Working implements sqltarget.Dialect. A session that sleeps commits nothing until it is asked to, and one that quits never. A server
-// answers before it says that a session sleeps, so those that are said to work are counted again, a few times.
+// Working implements sqltarget.Dialect: the server says what its sessions run, and the comment whose that is, of whichever process. A session
+// that sleeps commits nothing until it is asked to, and one that quits never; one that works on what it does not say yet may be this run's. A
+// server answers before it says that a session sleeps, so those that are said to work are counted again, a few times.
 func (d *dialect) Working(ctx context.Context, c *conn) (int, error) {
 	const times, apart = 10, 10 * time.Millisecond
-	d.mu.Lock()
-	var ids []string
-	for _, id := range d.sessions {
-		if id != c.id {
-			ids = append(ids, strconv.FormatInt(id, 10))
-		}
-	}
-	d.mu.Unlock()
-	if len(ids) == 0 {
-		return 0, nil
-	}
-	least := len(ids)
+	count := "select count(*) from information_schema.processlist where command not in ('Sleep', 'Quit') and user = substring_index(current_user(), '@', 1)" +
+		" and id <> connection_id() and (info is null or instr(info, '" + d.said + "') > 0)"
+	least := math.MaxInt
 	for range times {
-		facts, err := c.row(ctx, "select count(*) from information_schema.processlist where command not in ('Sleep', 'Quit') and user = substring_index(current_user(), '@', 1) and id in ("+strings.Join(ids, ", ")+")")
+		facts, err := c.row(ctx, count)
 		if err != nil {
 			return 0, err
 		}
@@ -340,7 +340,7 @@ func (d *dialect) Copy(ctx context.Context, e sqltarget.Endpoint, chunks <-chan 
 	}
 	defer c.Close() //nolint:errcheck // the rows are there, or the error is the insert's
 	for rows := range chunks {
-		if err := c.exec(ctx, "insert into "+d.table+" (k, v) values "+string(rows[len(","):])); err != nil {
+		if err := c.exec(ctx, "insert"+d.said+" into "+d.table+" (k, v) values "+string(rows[len(","):])); err != nil {
 			return err
 		}
 	}

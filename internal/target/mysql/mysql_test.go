@@ -215,3 +215,78 @@ func TestCommitIsCut(t *testing.T) {
 	const query = "\x03" // COM_QUERY
 	targettest.CutAtCommit(t, p, db, func(served bool) { proxy.CutOnce(query+"commit", served) })
 }
+
+// Another process joins a run by its name, and the one that has opened it counts the sessions at work of both, and of no other run.
+func TestJoin(t *testing.T) {
+	s := mysqltest.Start(t)
+	topology := geo.Topology{Regions: []string{"east", "west"}, Partitions: 1, Replicas: 1}
+	to, o := server(s, topology.Regions...), options(mysql.Serializable)
+	elsewhere := o
+	elsewhere.Place = "geobench_rows_a"
+	open := func(o mysql.Options, session string) sqltarget.Database {
+		db, err := mysql.Open(t.Context(), &topology, to, o, session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}
+	session := sqltarget.Session()
+	mine, others := open(o, session), open(elsewhere, sqltarget.Session())
+	var wrong *target.FieldError
+	if _, err := mysql.Join(t.Context(), &topology, to, o, sqltarget.Session(), 0); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "is not the one of this run") {
+		t.Errorf("a run that nobody has opened was joined: %v", err)
+	}
+	joined, err := mysql.Join(t.Context(), &topology, to, o, session, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pending := func(db target.Database) int {
+		a, err := db.Activity(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Pending
+	}
+	begin := func() (target.Connection, target.Statement) {
+		c, err := joined.(*target.Statements).Connect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		statement, err := c.Begin(t.Context(), &txn.Transaction{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c, statement
+	}
+	k := txn.IntKey(1, 1)
+	one, first := begin()
+	if err := first.Put(k, []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	if n := pending(mine); n != 0 {
+		t.Errorf("%d sessions are at work while the only one waits for its client", n)
+	}
+	two, second := begin()
+	done := make(chan error, 1)
+	go func() { done <- errors.Join(second.Put(k, []byte("2")), second.Commit(t.Context())) }()
+	for pending(mine) != 1 { // until it waits for the first one's lock
+		select {
+		case err := <-done:
+			t.Fatalf("the second one did not wait: %v", err)
+		default:
+		}
+	}
+	if n := pending(others); n != 0 {
+		t.Errorf("another run sees %d sessions at work", n)
+	}
+	if err := errors.Join(first.Commit(t.Context()), <-done); err != nil {
+		t.Fatal(err)
+	}
+	if n := pending(mine); n != 0 {
+		t.Errorf("%d sessions are at work after all have committed", n)
+	}
+	if err := errors.Join(one.Close(), two.Close(), joined.Close(), mine.Close(), others.Close()); err != nil {
+		t.Error(err)
+	}
+	s.AwaitNoSessions(t)
+}

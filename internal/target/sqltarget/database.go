@@ -72,7 +72,7 @@ func Open[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d D
 }
 
 // Join returns what the clients of a region talk to, of a database that another process has opened with the same session: nothing is made
-// there. The error is as that of Open. Of a Dialect whose Working counts the sessions of one process alone, a database is not to be joined.
+// there. The error is as that of Open.
 func Join[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d Dialect[C], session string, region geo.Region) (target.Target, error) {
 	db := newDatabase(t, s, o, d, session)
 	ctx, cancel := context.WithTimeout(ctx, ConnectWithin+Silence)

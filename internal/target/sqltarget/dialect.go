@@ -55,7 +55,7 @@ type Dialect[C Conn] interface {
 	Marked(ctx context.Context, c C) (string, error)
 	// Drop drops the table, and where place is set the place, if nobody else has something there.
 	Drop(ctx context.Context, c C, place bool) error
-	// Working is how many sessions of this run have work under way at the server that the connection leads to.
+	// Working is how many sessions of this run, of whichever process, have work under way at the server that the connection leads to.
 	Working(ctx context.Context, c C) (int, error)
 	// Empty removes all rows, and Settle ends a load: statistics, and whatever makes the rows seen everywhere.
 	Empty(ctx context.Context, c C) error
