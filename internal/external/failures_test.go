@@ -163,7 +163,7 @@ func (f failed) mustBe(t *testing.T, verdict v1alpha1.Verdict, reason string) {
 // patience is how long the clients of these tests wait for an answer, and interrupted is the load of runs in whose middle something happens.
 const (
 	patience    = 300 * time.Millisecond
-	interrupted = "{clientsPerRegion: 8, requestTimeout: 300ms, warmup: 200ms, duration: 2s}"
+	interrupted = "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 200ms, duration: 2s}"
 )
 
 // failuresVariable names the environment that says how many runs in a row these tests play; none plays each failure once.
@@ -313,7 +313,7 @@ func TestMySQLFailsInTheMiddleOfARun(t *testing.T) {
 // that reason.
 func TestGaleraLosesItsQuorum(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 3)
-	o := ownMySQL{servers: nodes[:1], isolation: "SnapshotIsolation", workload: "{smallbank: {customers: 500}}", load: "{clientsPerRegion: 8, requestTimeout: 300ms, warmup: 200ms, duration: 8s}", verify: "[Invariants, Isolation]"}
+	o := ownMySQL{servers: nodes[:1], isolation: "SnapshotIsolation", workload: "{smallbank: {customers: 500}}", load: "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 200ms, duration: 8s}", verify: "[Invariants, Isolation]"}
 	p := planned(t, o.text())
 	to := at(p, sqltarget.Server{Database: mysqltest.Database, User: mysqltest.User, Password: mysqltest.Password}, nodes[0].Address)
 	f := failing(t, p, to, func() {
@@ -338,7 +338,7 @@ func TestEtcdFailsInTheMiddleOfARun(t *testing.T) {
 		tc := failures[name]
 		members := etcdtest.Start(t, 3)
 		members[2].Lead(t)
-		p := planned(t, etcdText(members[:2], "Linearizable", "{smallbank: {customers: 500}}", "{clientsPerRegion: 8, requestTimeout: 300ms, warmup: 200ms, duration: 4s}", "[Invariants, Isolation]"))
+		p := planned(t, etcdText(members[:2], "Linearizable", "{smallbank: {customers: 500}}", "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 200ms, duration: 4s}", "[Invariants, Isolation]"))
 		failing(t, p, at(p, sqltarget.Server{}, members[0].Address, members[1].Address), func() { tc.fail(members) }, func() {}).mustBe(t, tc.verdict, tc.reason)
 	})
 }
