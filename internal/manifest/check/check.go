@@ -262,6 +262,14 @@ func (d *database) pods(ps *Problems) {
 		if r, regions := d.Spec.Pods.Client.Region, d.Spec.RegionNames(); r != "" && !slices.Contains(regions, r) {
 			ps.add("spec.pods.client.region", r, "region %s is not in spec.regions%s; they are %s", r, didYouMean(r, regions), list(regions))
 		}
+		const field = "spec.pods.client.database"
+		must, may := targets.Databases(d.Spec.Engine.Name)
+		switch name := d.Spec.Pods.Client.Database; {
+		case must && name == "":
+			ps.add(field, "", "a server of %s has no database of its own accord: name one that is there, whose user the Secret has", d.Spec.Engine.Name)
+		case !may && name != "":
+			ps.add(field, name, "%s has no databases: leave it out", d.Spec.Engine.Name)
+		}
 	}
 	for name, value := range d.Spec.Engine.Parameters {
 		if d.talked() {

@@ -215,6 +215,10 @@ func TestPodsClient(t *testing.T) {
 		"parameter":       {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Parameters = map[string]string{"conections": "9"} }, 1, "did you mean connections"},
 		"region":          {func(s *v1alpha1.GeoDatabaseSpec) { s.Pods.Client.Region = "mars" }, 1, "spec.pods.client.region: region mars is not in spec.regions"},
 		"workers":         {nil, 17, "spec.load.workersPerRegion: 17 workers share the 16 connections"},
+		"mysql":           {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name, s.Pods.Client.Database = "mysql", "app" }, 1, ""},
+		"mysql, no name":  {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "mysql" }, 1, "spec.pods.client.database: a server of mysql has no database of its own accord: name one"},
+		"etcd":            {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "etcd" }, 1, ""},
+		"etcd, a name":    {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name, s.Pods.Client.Database = "etcd", "app" }, 1, "spec.pods.client.database: app: etcd has no databases: leave it out"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := database(func(s *v1alpha1.GeoDatabaseSpec) {

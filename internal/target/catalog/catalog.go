@@ -28,13 +28,15 @@ type entry struct {
 	engine         *protocol.Engine
 	user, password string
 	open           func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error)
+	// needsDatabase: a server has several databases and none of its own accord; noDatabase: it has only one, without a name.
+	needsDatabase, noDatabase bool
 	// join is nil where processes cannot share a run.
 	join func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, error)
 }
 
 // all are the databases, sorted by name.
 var all = []entry{
-	{engine: etcd.Engine, user: etcd.UserVariable, password: etcd.PasswordVariable,
+	{engine: etcd.Engine, user: etcd.UserVariable, password: etcd.PasswordVariable, noDatabase: true,
 		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
 			return etcd.Open(ctx, t, s, etcd.OptionsOf(p), session)
 		},
@@ -43,7 +45,7 @@ var all = []entry{
 			o.Connections = connections
 			return etcd.Join(ctx, t, s, o, session, region)
 		}},
-	{engine: mysql.Engine, user: mysql.UserVariable, password: mysql.PasswordVariable,
+	{engine: mysql.Engine, user: mysql.UserVariable, password: mysql.PasswordVariable, needsDatabase: true,
 		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
 			return mysql.Open(ctx, t, s, mysql.OptionsOf(p), session)
 		},
@@ -94,6 +96,12 @@ func (Shared) Join(ctx context.Context, name string, t *geo.Topology, s sqltarge
 		return nil, fmt.Errorf("engine: %q is not one of %v", name, Shared{}.Names())
 	}
 	return e.join(ctx, t, s, p, session, region, connections)
+}
+
+// Databases tells whether clients of the server called name must say which of its databases they use, and whether they may.
+func Databases(name string) (must, may bool) {
+	e, _ := lookup(name)
+	return e.needsDatabase, !e.noDatabase
 }
 
 // Connections is how many connections the clients of a region have to a database with these parameters, one transaction each.
