@@ -169,12 +169,27 @@ type SmallBank struct {
 	// +kubebuilder:default=0
 	// +optional
 	HotPercent int32 `json:"hotPercent"`
+	// Lookups says where the customers of multi-home transactions may live. Local, and without it: the names that are looked up are in the
+	// client's region. AnyHome: they are those of all regions, as in the code of SmallBank on Detock, so that their lookups may be remote.
+	// +optional
+	Lookups SmallBankLookups `json:"lookups,omitempty"`
 	// Sunflower moves the load from region to region: each entry is active for an equal share of the measured time.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	Sunflower []SunflowerTarget `json:"sunflower,omitempty"`
 }
+
+// SmallBankLookups says where names are looked up.
+// +kubebuilder:validation:Enum=Local;AnyHome
+type SmallBankLookups string
+
+const (
+	// SmallBankLookupsLocal looks up names of the client's region alone.
+	SmallBankLookupsLocal SmallBankLookups = "Local"
+	// SmallBankLookupsAnyHome looks up names of any region for multi-home transactions.
+	SmallBankLookupsAnyHome SmallBankLookups = "AnyHome"
+)
 
 // SmallBankMix is the share of each transaction in percent; the shares sum to 100.
 //

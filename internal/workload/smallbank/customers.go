@@ -80,14 +80,15 @@ func namesByCell(n uint64, p geo.Placement) map[geo.Cell][]uint32 {
 	return cells
 }
 
-// need is the number of customers that a cell must have for the mix: two where Amalgamate stays inside it.
-func need(name, id geo.Region, amalgamate, multiHome bool) int {
+// need is the number of customers that a cell must have for the mix: two where Amalgamate stays inside it, and one where it does not and
+// its second customer's name must be local.
+func need(name, id geo.Region, amalgamate, localNames bool) int {
 	switch {
 	case name == id && amalgamate:
 		return 2
 	case name == id:
 		return 1
-	case amalgamate && multiHome:
+	case amalgamate && localNames:
 		return 1
 	}
 	return 0
@@ -95,14 +96,14 @@ func need(name, id geo.Region, amalgamate, multiHome bool) int {
 
 // checkCustomers returns an error, with the number of customers that would do, when a combination of homes and partition
 // that the parameters need has too few.
-func checkCustomers(n uint64, p geo.Placement, amalgamate, multiHome bool) error {
+func checkCustomers(n uint64, p geo.Placement, amalgamate, localNames bool) error {
 	missing := 0
 	short := make([]int, p.Regions*p.Regions*p.Partitions)
 	for name := range geo.Region(p.Regions) {
 		for id := range geo.Region(p.Regions) {
 			for partition := range p.Partitions {
 				i := cellIndex(p, name, geo.Cell{Home: id, Partition: partition})
-				short[i] = need(name, id, amalgamate, multiHome)
+				short[i] = need(name, id, amalgamate, localNames)
 				missing += short[i]
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
@@ -123,19 +124,25 @@ func (g *generator) plan(c *client, home geo.Region) {
 	kind := g.mix.Draw(rng)
 	multiHome := rng.Int32N(100) < g.s.spec.MultiHomePercent
 	multiPartition := rng.Int32N(100) < g.s.spec.MultiPartitionPercent
-	locals := g.index.all(home, home)
-	first := locals[g.skew.draw(rng, uint64(len(locals)))]
+	anywhere := multiHome && g.s.spec.Lookups == v1alpha1.SmallBankLookupsAnyHome
+	var first uint32
+	if anywhere {
+		first = uint32(g.skew.draw(rng, uint64(g.s.spec.Customers)))
+	} else {
+		locals := g.index.all(home, home)
+		first = locals[g.skew.draw(rng, uint64(len(locals)))]
+	}
 	*c = client{id1: first, id2: first, kind: uint8(kind)}
 
 	second, _ := g.place.Locate(uint64(first)) // the cell of the second customer
 	if multiHome {
-		second.Home = other(rng, home, g.place.Regions)
+		second.Home = other(rng, second.Home, g.place.Regions)
 	}
 	if multiPartition {
 		second.Partition = other(rng, second.Partition, g.place.Partitions)
 	}
 	switch {
-	case kind == typeAmalgamate:
+	case kind == typeAmalgamate && !anywhere:
 		// The second customer is looked up too, so its name must be local.
 		cell := g.index.cell(home, second.Home, second.Partition)
 		for c.id2 = first; c.id2 == first; {

@@ -75,6 +75,9 @@ func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, err
 	case spec.HotPercent < 0 || spec.HotPercent > 100:
 		return nil, fmt.Errorf(field+"hotPercent: %d is not between 0 and 100", spec.HotPercent)
 	}
+	if known := []v1alpha1.SmallBankLookups{"", v1alpha1.SmallBankLookupsLocal, v1alpha1.SmallBankLookupsAnyHome}; !slices.Contains(known, spec.Lookups) {
+		return nil, fmt.Errorf(field+"lookups: %q is not one of %v", spec.Lookups, known[1:])
+	}
 	l := workload.Locality{MultiHomePercent: spec.MultiHomePercent, MultiPartitionPercent: spec.MultiPartitionPercent}
 	if err := l.Validate(t, "spec.workload.smallbank"); err != nil {
 		return nil, err
@@ -93,7 +96,8 @@ func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, err
 		}
 		s.targets = append(s.targets, target{r, f.HitPercent})
 	}
-	if err := checkCustomers(uint64(spec.Customers), t.Placement(), spec.Mix.Amalgamate > 0, spec.MultiHomePercent > 0); err != nil {
+	localNames := spec.MultiHomePercent > 0 && spec.Lookups != v1alpha1.SmallBankLookupsAnyHome
+	if err := checkCustomers(uint64(spec.Customers), t.Placement(), spec.Mix.Amalgamate > 0, localNames); err != nil {
 		return nil, err
 	}
 	s.index = sync.OnceValue(func() *customers { return newCustomers(uint64(spec.Customers), t.Placement()) })

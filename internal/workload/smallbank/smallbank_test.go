@@ -212,6 +212,38 @@ func TestGenerator(t *testing.T) {
 	}
 }
 
+// With lookups at any home the customers of multi-home transactions live anywhere, so that half of their lookups leave one of two regions,
+// and those of single-home ones do not.
+func TestLookupsAtAnyHome(t *testing.T) {
+	top := topology(2, 2)
+	place := top.Placement()
+	for _, multiHome := range []int32{0, 40, 100} {
+		spec := v1alpha1.SmallBank{Customers: 20_000, Mix: paperMix, MultiHomePercent: multiHome, MultiPartitionPercent: 50, Lookups: v1alpha1.SmallBankLookupsAnyHome}
+		finals, multi, lookups, remote := 0, 0, 0, 0
+		c := workloadtest.Bind(t, New, spec, top, Procedures())
+		if multiHome > 0 {
+			c.AnyHome = "lookups of multi-home transactions are remote as well"
+		}
+		workloadtest.Shares(t, c, 20_000, func(region geo.Region, tx *txn.Transaction, r workload.Request) {
+			if r.Type == typeLookup {
+				lookups++
+				if place.Home(tx.Accesses[0].Key) != region {
+					remote++
+				}
+				return
+			}
+			finals++
+			if r.Class.MultiHome() {
+				multi++
+			} else if place.Home(tx.Accesses[0].Key) != region {
+				t.Fatalf("a single-home %s works elsewhere", typeNames[r.Type])
+			}
+		})
+		workloadtest.NearShare(t, "multi-home", multi, finals, float64(multiHome)/100)
+		workloadtest.NearShare(t, "remote lookups", remote, lookups, float64(multiHome)/200)
+	}
+}
+
 func TestSunflower(t *testing.T) {
 	top := topology(3, 1)
 	s := newSmallBank(t, v1alpha1.SmallBank{Customers: 10_000, Mix: v1alpha1.SmallBankMix{Balance: 100}, Sunflower: []v1alpha1.SunflowerTarget{
