@@ -23,7 +23,7 @@ func TestLinksOfATargetAreReal(t *testing.T) {
 	}
 	slow := geo.Link{Delay: 50 * time.Millisecond}
 	topology.Links = [][]geo.Link{{{}, slow}, {slow, {}}}
-	want := "links[east][west]: {Delay:50ms Jitter:0s LossPPM:0 BandwidthMbps:0} is declared, but the links to sqlite are real and nobody delays them: leave out links"
+	want := "links[east][west]: {Delay:50ms Jitter:0s LossPPM:0 BandwidthMbps:0 Congestion:} is declared, but the links to sqlite are real and nobody delays them: leave out links"
 	if _, err := PlanOn(run, "sqlite", isolation.Serializable, topology); err == nil || err.Error() != want {
 		t.Errorf("%v\nnot %s", err, want)
 	}
