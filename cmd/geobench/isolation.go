@@ -40,7 +40,8 @@ func newIsolationCommand() *cobra.Command {
 		Long: `Isolation plays the cases of Hermitage (dirty write, aborted read, lost update, write skew, ...) and those of replicated
 databases (long fork, stale read, ...) between clients in different regions, each case many times in the simulator. It prints
 which of them were seen, and holds each database to the level that it promises: with its parameters, and with those by which
-its engine promises another level. Without -f it plays the engines over three regions of the network profile aws.
+its engine promises another level. A case is prevented only where its transactions were under way at the same time, and the
+plays in which they were are counted. Without -f it plays the engines over three regions of the network profile aws.
 
 Exit codes: 0 every database keeps its promise; 1 one does not; 2 wrong input; 3 could not run.`,
 		Example: "  geobench isolation -f database.yaml\n  geobench isolation --engine geogauss,primary --plays 500\n  geobench isolation -o markdown    # the table of docs/isolation.md",

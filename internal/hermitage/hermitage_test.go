@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,9 @@ func TestDatabases(t *testing.T) {
 				if (f.Seen > 0 || f.Broken > 0) && f.Example == "" {
 					t.Errorf("%s was seen, and no play is told", f.Case)
 				}
+				if f.Seen == 0 && f.Overlapped == 0 {
+					t.Errorf("%s: the transactions never overlapped in %d plays", f.Case, f.Plays)
+				}
 				if f.Forbidden && f.Seen > f.Broken {
 					t.Errorf("%s is ruled out and was seen %d times, %d of them broke the promise", f.Case, f.Seen, f.Broken)
 				}
@@ -121,7 +125,7 @@ func TestCases(t *testing.T) {
 		"lost-own-write":                {"wx0", "rx0"},
 		"reads-go-back":                 {"wx0", "rx1", "rx0", "rx1"},
 		"stale-read":                    {"wx0", "rx0"},
-		"causal-reverse":                {"wx0", "wy0", "rx0 ry2"},
+		"causal-reverse":                {"wx0", "wy0", "rx0 ry2", ""},
 		"write-skew":                    {"rx0 ry0 wy0", "ry0 rx0 wx0"},
 		"predicate-write-skew":          {"l wg0", "l wh0"},
 	}
@@ -175,6 +179,121 @@ func TestCases(t *testing.T) {
 				t.Errorf("%s, told %v: %+v", c.Name, seen, f)
 			}
 		}
+	}
+}
+
+// TestOverlapped holds the overlaps that are counted against histories told in milliseconds: the longest round trip is 60 ms.
+func TestOverlapped(t *testing.T) {
+	// A word is a transaction: when it was sent and answered, and c for committed, a for aborted by itself, x for aborted for a
+	// conflict, or u for unknown.
+	for _, test := range []struct {
+		name, told string
+		want       bool
+	}{
+		{"lost-update", "0-10c 5-15c", true},
+		{"lost-update", "5-15c 0-10c", true},
+		{"lost-update", "0-10c 11-15c", false},
+		{"lost-update", "11-15c 0-10c", false},
+		{"lost-update", "0-10c 5-15x", true},
+		{"lost-update", "0-10x 5-15x", false}, // nobody committed
+		{"lost-update", "0-10c 5-15u", false},
+		{"lost-update", "0-10c 5-15a", false}, // it was refused, and met nobody
+		{"dirty-write", "0-10c 5-15c 20-30c", true},
+		{"dirty-write", "0-10c 12-15c 20-30c", false},
+		{"aborted-read", "0-10a 5-15c 50-60c", true},
+		{"aborted-read", "0-10a 50-60c 5-15c", true},
+		{"aborted-read", "0-10a 50-60c 50-60c", false},
+		{"aborted-read", "0-10a 5-15x 50-60c", false},
+		{"intermediate-read", "0-10c 5-15c", true},
+		{"intermediate-read", "0-10c 15-25c", false},
+		{"circular-information-flow", "0-10c 5-15c", true},
+		{"circular-information-flow", "0-10c 15-25c", false},
+		{"observed-transaction-vanishes", "0-10c 5-15c 8-20c", true},
+		{"observed-transaction-vanishes", "0-10c 5-15c 12-20c", false}, // the reader met one of the writers only
+		{"observed-transaction-vanishes", "0-10c 12-22c 8-20c", false}, // the writers did not meet
+		{"predicate-many-preceders", "0-10c 5-15c", true},
+		{"predicate-many-preceders", "0-10c 15-25c", false},
+		{"read-skew", "0-10c 5-15c", true},
+		{"read-skew", "0-10c 15-25c", false},
+		{"long-fork", "0-10c 0-10c 5-15c 65-75c", true},
+		{"long-fork", "0-10c 0-10c 5-15c 75-85c", false}, // copies have had their time
+		{"long-fork", "0-10c 40-50c 5-15c 65-75c", false},
+		{"long-fork", "0-10c 0-10x 5-15c 5-15c", false},
+		{"lost-own-write", "0-10c 60-70c", true},
+		{"lost-own-write", "0-10c 71-80c", false},
+		{"lost-own-write", "0-10u 20-30c", false},
+		{"reads-go-back", "0-10c 5-8c 20-30c 90-95c", true},
+		{"reads-go-back", "20-30c 5-8c 25-30c 40-45c", true},
+		{"reads-go-back", "50-60c 5-8c 20-30c 55-65c", false}, // whoever sees it has no second look
+		{"stale-read", "0-10c 60-70c", true},
+		{"stale-read", "0-10c 75-80c", false},
+		{"stale-read", "0-10x 15-20c", false},
+		{"causal-reverse", "0-10c 20-30c 5-25c 200-210c", true},
+		{"causal-reverse", "0-10c 20-30c 0-5c 25-28c", true},
+		{"causal-reverse", "0-10c 20-30c 0-15c 12-18c", false}, // the readers were done before the second write
+		{"causal-reverse", "0-10c 120-130c 100-125c 110-140c", false},
+		{"write-skew", "0-10c 5-15c", true},
+		{"write-skew", "0-10c 15-25c", false},
+		{"predicate-write-skew", "0-10c 5-15c", true},
+		{"predicate-write-skew", "0-10c 15-25c", false},
+	} {
+		i := slices.IndexFunc(cases, func(c Case) bool { return c.Name == test.name })
+		words := strings.Fields(test.told)
+		p := &play{conflict: make([]bool, len(words)), txns: make([]history.Txn, len(words))}
+		for n, word := range words {
+			var sent, answered int
+			var fate rune
+			if _, err := fmt.Sscanf(word, "%d-%d%c", &sent, &answered, &fate); err != nil {
+				t.Fatal(word, err)
+			}
+			p.conflict[n] = fate == 'x'
+			p.txns[n] = history.Txn{
+				Invoked: time.Duration(sent) * time.Millisecond, Answered: time.Duration(answered) * time.Millisecond,
+				Status: map[rune]txn.Status{'c': txn.Committed, 'a': txn.Aborted, 'x': txn.Aborted, 'u': txn.Unknown}[fate],
+			}
+		}
+		if got := p.overlapped(&cases[i], regions().LongestRTT()); got != test.want {
+			t.Errorf("%s, %s: %v", test.name, test.told, got)
+		}
+	}
+}
+
+func TestFinding(t *testing.T) {
+	for want, f := range map[string]Finding{
+		"prevented (overlapped in 7 of 9), aborts in 3":         {Plays: 9, Forbidden: true, Overlapped: 7, Aborted: 3},
+		"never overlapped, aborts in 9":                         {Plays: 9, Forbidden: true, Aborted: 9},
+		"never overlapped":                                      {Plays: 9},
+		"not seen (overlapped in 7 of 9)":                       {Plays: 9, Overlapped: 7},
+		"not seen (overlapped in 7 of 9), another anomaly in 2": {Plays: 9, Overlapped: 7, Other: 2},
+		"allowed (2 of 9)":                                      {Plays: 9, Overlapped: 7, Seen: 2},
+		"allowed (1 of 9)":                                      {Plays: 9, Seen: 1},
+		"BROKEN (1 of 9)":                                       {Plays: 9, Forbidden: true, Broken: 1},
+	} {
+		if got := f.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		var b strings.Builder
+		r := &Report{Databases: []Result{{Database: "it", Cases: []Finding{f}}}}
+		if err := r.Print(&b, "markdown"); err != nil || strings.Contains(b.String(), "prevented") != strings.Contains(want, "prevented") {
+			t.Errorf("%s: %v %s", want, err, b.String())
+		}
+	}
+}
+
+// TestRefused is of a database that aborts whatever meets: it has prevented nothing.
+func TestRefused(t *testing.T) {
+	skew := slices.IndexFunc(cases, func(c Case) bool { return c.Name == "write-skew" })
+	g := &game{
+		c: &cases[skew], topology: regions(), placement: regions().Placement(), calls: map[txn.ID]call{}, chance: rand.New(rand.NewPCG(1, 1)),
+	}
+	p := g.deal(0)
+	for n := range p.txns {
+		p.ids[n], p.conflict[n] = txn.ID(n+1), true
+		g.calls[p.ids[n]] = call{p, n, g}
+		g.record(0, &history.Txn{ID: p.ids[n], Answered: time.Second, Status: txn.Aborted})
+	}
+	if f := g.find(isolation.Serializable); f.Word() != "never overlapped" || f.Aborted != 1 {
+		t.Errorf("%+v", f)
 	}
 }
 

@@ -56,19 +56,27 @@ type Finding struct {
 	Plays   int `json:"plays"`
 	Aborted int `json:"aborted"`
 	Seen    int `json:"seen"`
+	// Overlapped is in how many plays the transactions met so that the anomaly could have come of it: see play.overlapped. Nothing
+	// is prevented where none did.
+	Overlapped int `json:"overlapped"`
+	// Other counts the plays that did not show the anomaly, and another one that the case's level rules out as well.
+	Other int `json:"other,omitempty"`
 	// Broken counts the plays whose history, whatever is wrong with it, has not the level that the database promises.
 	Broken int `json:"broken"`
-	// Example is the first play that was broken, or else the first that showed the anomaly, in words.
+	// Example is the first play that was broken, or else the first that showed the anomaly, or else another one, in words.
 	Example string `json:"example,omitempty"`
 }
 
-// Word says what came of it: prevented (never seen, and the promised level rules it out), not seen (no level rules it out), allowed, or BROKEN.
+// Word says what came of it: prevented (never seen, and the promised level rules it out), not seen (no level rules it out), allowed,
+// BROKEN, or never overlapped (never seen, and in no play could it have been).
 func (f *Finding) Word() string {
 	switch {
 	case f.Broken > 0:
 		return "BROKEN"
 	case f.Seen > 0:
 		return "allowed"
+	case f.Overlapped == 0:
+		return "never overlapped"
 	case f.Forbidden:
 		return "prevented"
 	}
@@ -82,10 +90,18 @@ func (f *Finding) String() string {
 		return fmt.Sprintf("BROKEN (%d of %d)", f.Broken, f.Plays)
 	case f.Seen > 0:
 		return fmt.Sprintf("allowed (%d of %d)", f.Seen, f.Plays)
-	case f.Aborted > 0:
-		return fmt.Sprintf("%s (aborts in %d of %d)", f.Word(), f.Aborted, f.Plays)
 	}
-	return f.Word()
+	text := f.Word()
+	if f.Overlapped > 0 {
+		text += fmt.Sprintf(" (overlapped in %d of %d)", f.Overlapped, f.Plays)
+	}
+	if f.Aborted > 0 {
+		text += fmt.Sprintf(", aborts in %d", f.Aborted)
+	}
+	if f.Other > 0 {
+		text += fmt.Sprintf(", another anomaly in %d", f.Other)
+	}
+	return text
 }
 
 // Play plays a case so often, at least once. The same database, case, number and seed give the same finding. It fails when the context
@@ -154,9 +170,10 @@ type play struct {
 	within  time.Duration
 	ids     []txn.ID // of the transactions that are sent
 	done    []bool
-	aborted bool
-	history history.History
-	txns    []history.Txn // by transaction
+	// conflict says which transactions the database aborted for a conflict.
+	conflict []bool
+	history  history.History
+	txns     []history.Txn // by transaction
 }
 
 // call is a transaction of a play.
@@ -183,7 +200,7 @@ func (g *game) deal(n int) *play {
 	}
 	count := len(g.c.txns)
 	p := &play{n: n, x: number(0), y: number(1), g: number(2), within: min(within, max(longest, time.Millisecond)), ids: make([]txn.ID, count),
-		done: make([]bool, count), txns: make([]history.Txn, count)}
+		done: make([]bool, count), conflict: make([]bool, count), txns: make([]history.Txn, count)}
 	p.history.KeyName = func(k txn.Key) string {
 		switch {
 		case k.Ordered() && len(k) > 10:
@@ -263,7 +280,7 @@ func (r *region) Fire(t protocol.Timer) {
 func (r *region) Complete(o txn.Outcome) {
 	c := r.calls[o.ID]
 	c.p.done[c.txn] = true
-	c.p.aborted = c.p.aborted || o.Status != txn.Committed && o.Cause == txn.CauseConflict
+	c.p.conflict[c.txn] = o.Status != txn.Committed && o.Cause == txn.CauseConflict
 	r.answered++
 	for i := range r.c.txns {
 		if r.waits(i, c.txn) && r.ready(c.p, i) {
@@ -287,8 +304,11 @@ func (g *game) record(region int, t *history.Txn) {
 func (g *game) find(promised isolation.Level) *Finding {
 	f := &Finding{Case: g.c.Name, Class: g.c.Class, Forbidden: isolation.Implies(promised, g.c.Level), Plays: len(g.plays)}
 	for _, p := range g.plays {
-		if p.aborted {
+		if slices.Contains(p.conflict, true) {
 			f.Aborted++
+		}
+		if p.overlapped(g.c, g.topology.LongestRTT()) {
+			f.Overlapped++
 		}
 		v := history.Check(&p.history, g.c.Level)
 		text := v.Explanation
@@ -296,8 +316,13 @@ func (g *game) find(promised isolation.Level) *Finding {
 		if g.c.reader > 0 {
 			seen = p.reversed(g.c.reader)
 		}
-		if seen {
-			if f.Seen++; f.Example == "" {
+		switch {
+		case seen:
+			if f.Seen++; f.Seen == 1 && f.Broken == 0 {
+				f.Example = text
+			}
+		case !v.Passed:
+			if f.Other++; f.Example == "" {
 				f.Example = text
 			}
 		}
@@ -310,13 +335,43 @@ func (g *game) find(promised isolation.Level) *Finding {
 	return f
 }
 
-// reversed reports whether the reader has seen what the second transaction wrote into y, and x as it was before the first one, which
-// was answered before the second was sent.
-func (p *play) reversed(reader int) bool {
-	old, young := false, false
-	for _, o := range p.txns[reader].Ops {
-		old = old || o.Key == simtest.Key(p.x) && o.Known && o.Version != p.ids[0]
-		young = young || o.Key == simtest.Key(p.y) && o.Known && o.Version == p.ids[1]
+// reversed reports whether one of the readers, from the first on, has seen what the second transaction wrote into y, and x as it was
+// before the first one, which was answered before the second was sent.
+func (p *play) reversed(first int) bool {
+	return p.txns[0].Status == txn.Committed && slices.ContainsFunc(p.txns[first:], func(t history.Txn) bool {
+		old, young := false, false
+		for _, o := range t.Ops {
+			old = old || o.Key == simtest.Key(p.x) && o.Known && o.Version != p.ids[0]
+			young = young || o.Key == simtest.Key(p.y) && o.Known && o.Version == p.ids[1]
+		}
+		return old && young
+	})
+}
+
+// overlapped reports whether the transactions of the case met in one of its dangers: each meeting's two were under way at the same
+// time, as their clients saw it. Where the anomaly is one of copies that lag behind, the write has to be committed, and the second
+// may also be sent up to lag, the longest round trip, after the answer to it. A transaction that failed for another reason than
+// a conflict, or whose fate is unknown, met nobody, and of those that meet one has to be committed: who refuses everybody prevents nothing.
+func (p *play) overlapped(c *Case, lag time.Duration) bool {
+	replicated := c.replicated()
+	if !replicated {
+		lag = 0
 	}
-	return old && young && p.txns[0].Status == txn.Committed
+	return slices.ContainsFunc(c.dangers, func(d danger) bool {
+		committed := false
+		for _, m := range d {
+			a, b := &p.txns[m[0]], &p.txns[m[1]]
+			if !p.took(c, m[0]) || !p.took(c, m[1]) || replicated && a.Status != txn.Committed ||
+				b.Invoked > a.Answered+lag || a.Invoked > b.Answered {
+				return false
+			}
+			committed = committed || a.Status == txn.Committed || b.Status == txn.Committed
+		}
+		return committed
+	})
+}
+
+// took reports whether the database took a transaction up: it committed it, or aborted it for a conflict or as the case has it.
+func (p *play) took(c *Case, n int) bool {
+	return p.txns[n].Status == txn.Committed || p.conflict[n] || p.txns[n].Status == txn.Aborted && c.txns[n].fails()
 }

@@ -193,8 +193,16 @@ func (r *Report) markdown(w io.Writer) error {
 				text = fmt.Sprintf("**BROKEN** %d", f.Broken)
 			case f.Seen > 0:
 				text = fmt.Sprintf("**allowed** %d", f.Seen)
-			case f.Aborted > 0:
-				text += fmt.Sprintf(", aborts %d", f.Aborted)
+			default:
+				if f.Overlapped > 0 {
+					text += fmt.Sprintf(" %d", f.Overlapped)
+				}
+				if f.Aborted > 0 {
+					text += fmt.Sprintf(", aborts %d", f.Aborted)
+				}
+				if f.Other > 0 {
+					text += fmt.Sprintf(", other %d", f.Other)
+				}
 			}
 			fmt.Fprintf(w, " %s |", text)
 		}
