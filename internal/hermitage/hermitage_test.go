@@ -297,6 +297,18 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestOther is of updates that are lost in a case that looks for another anomaly.
+func TestOther(t *testing.T) {
+	otv := slices.IndexFunc(cases, func(c Case) bool { return c.Name == "observed-transaction-vanishes" })
+	f, err := Play(context.Background(), of(t, geogauss.Engine, map[string]string{"isolation": "ReadCommitted"}), &cases[otv], plays, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Seen != 0 || f.Other == 0 || !strings.Contains(f.Example, string(history.LostUpdate)) {
+		t.Errorf("%+v", f)
+	}
+}
+
 func TestReproducible(t *testing.T) {
 	d := of(t, geogauss.Engine, nil)
 	for i := range cases {
