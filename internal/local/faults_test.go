@@ -263,9 +263,11 @@ func TestRunRestarts(t *testing.T) {
 					t.Fatalf("%+v %+v", f, a)
 				}
 			}
-			normal, last := d.Faults[0].Availability.NormalPerSecond, d.Timeline[len(d.Timeline)-1]
-			if last.Committed < normal/2 {
-				t.Errorf("%d transactions were committed in the last second, and %d per second before the faults", last.Committed, normal)
+			last := d.Timeline[len(d.Timeline)-1]
+			for i, committed := range last.Regions { // how much else the machine does decides how many
+				if committed == 0 {
+					t.Errorf("the clients of %s committed nothing in the last second", d.Regions[i].Name)
+				}
 			}
 		})
 	}
