@@ -6,6 +6,8 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"math"
+	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -102,6 +104,51 @@ func TestLossPerPacket(t *testing.T) {
 				t.Errorf("metrics (%v):\n%s", err, metrics)
 			}
 		})
+	}
+}
+
+// No packet passes the sidecar while the kernel's rules are replaced, which happens when peers come and go and when the pod gets an address.
+func TestChangesLetNothingPass(t *testing.T) {
+	a, b := podPair(t)
+	// An address that comes would make the sidecar replace rules, too, and one of two at once fails.
+	b.run(func() error { return os.WriteFile("/proc/sys/net/ipv6/conf/all/disable_ipv6", []byte("1"), 0) })
+	b.write(oneWay(a, 1, Link{DelayMicros: 100}))
+	b.start()
+	to, from := b.listen(), a.dial(b)
+	defer to.Close()
+	defer from.Close()
+	changed := make(chan struct{})
+	go func() {
+		defer close(changed)
+		b.run(func() error {
+			r := newRules()
+			for range 150 {
+				spans := spansOf([]match{{netip.PrefixFrom(netip.MustParseAddr(a.address), 32), "other"}}, true)
+				if err := r.install(&ruleset{queues: map[string]uint16{"other": firstQueue}, spans4: spans, exempt: []int{AdminPort, StatusPort}}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for changing := true; changing; {
+		for range 20 {
+			if _, err := from.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		select {
+		case <-changed:
+			changing = false
+		case <-tick.C:
+		}
+	}
+	received := receivedBy(to)
+	st, err := b.status()
+	if err != nil || received < 1000 || int64(received) > st.Links[0].Packets {
+		t.Errorf("%d packets arrive, the sidecar says %+v (%v)", received, st, err)
 	}
 }
 

@@ -78,8 +78,8 @@ func connect() (*nftables.Conn, error) {
 	}))
 }
 
-// install replaces what is there, by whomever it was left, in one step. It leaves the chains where they are: when a chain
-// is taken from its hook, the kernel drops every packet of the network namespace that waits in a queue, and counts none.
+// install replaces what is there, by whomever it was left, and no packet passes meanwhile. It leaves the chains where they are: when a
+// chain is taken from its hook, the kernel drops every packet of the network namespace that waits in a queue, and counts none.
 func (r *rules) install(set *ruleset) error {
 	if r.works < 0 {
 		// Asked apart: rules for no address at all would not tell.
@@ -115,11 +115,14 @@ func probe(statement queueStatement) error {
 	return c.Flush()
 }
 
+// try puts new rules in front of those that are there, and takes those away in a second step. Done in one, a packet passes now and then
+// (Linux 6.18): the kernel judges it by the rules of one generation and the sets of the other.
 func (r *rules) try(set *ruleset, statement queueStatement) error {
 	c, err := connect()
 	if err != nil {
 		return err
 	}
+	var before []remains
 	for _, family := range families {
 		spans := set.spans4
 		if family == nftables.TableFamilyIPv6 {
@@ -132,30 +135,78 @@ func (r *rules) try(set *ruleset, statement queueStatement) error {
 		if len(spans) == 0 && len(there) == 0 && family == nftables.TableFamilyIPv6 {
 			continue
 		}
-		var old []*nftables.Set
+		var old remains
 		if len(there) > 0 {
-			if old, err = c.GetSets(there[0]); err != nil {
-				return fmt.Errorf("sets of netfilter table %s: %w", tableName, err)
+			if old, err = remainsOf(c, there[0]); err != nil {
+				return err
 			}
+			before = append(before, old)
 		}
 		if err := fill(c, set, family, spans, statement, old); err != nil {
+			return err
+		}
+	}
+	if err := c.Flush(); err != nil || len(before) == 0 {
+		return err
+	}
+	for _, old := range before {
+		if err := old.remove(c); err != nil {
 			return err
 		}
 	}
 	return c.Flush()
 }
 
+// remains are the rules and sets of a table that new ones are to replace.
+type remains struct {
+	rules []*nftables.Rule
+	sets  []*nftables.Set
+}
+
+func remainsOf(c *nftables.Conn, table *nftables.Table) (old remains, err error) {
+	chain := &nftables.Chain{Name: chainName, Table: table}
+	if old.rules, err = c.GetRules(table, chain); err != nil {
+		return remains{}, fmt.Errorf("rules of netfilter table %s: %w", tableName, err)
+	}
+	if old.sets, err = c.GetSets(table); err != nil {
+		return remains{}, fmt.Errorf("sets of netfilter table %s: %w", tableName, err)
+	}
+	for _, s := range old.sets {
+		s.Table = table
+	}
+	return old, nil
+}
+
+// free is a name that no set has.
+func (old remains) free(name string) string {
+	for slices.ContainsFunc(old.sets, func(s *nftables.Set) bool { return s.Name == name }) {
+		name += "-next"
+	}
+	return name
+}
+
+func (old remains) remove(c *nftables.Conn) error {
+	for _, r := range old.rules {
+		if err := c.DelRule(r); err != nil {
+			return err
+		}
+	}
+	for _, s := range old.sets {
+		c.DelSet(s)
+	}
+	return nil
+}
+
 var families = []nftables.TableFamily{nftables.TableFamilyIPv4, nftables.TableFamilyIPv6}
 
-// empty adds what makes the table if there is none, and takes its rules away.
-func empty(c *nftables.Conn, family nftables.TableFamily) (*nftables.Table, *nftables.Chain) {
+// hooked adds what makes the table and its chain if there is none.
+func hooked(c *nftables.Conn, family nftables.TableFamily) (*nftables.Table, *nftables.Chain) {
 	table := c.AddTable(&nftables.Table{Family: family, Name: tableName})
 	// Before anything that rewrites addresses or remembers connections for that.
 	chain := c.AddChain(&nftables.Chain{
 		Name: chainName, Table: table, Type: nftables.ChainTypeFilter,
 		Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityRaw,
 	})
-	c.FlushChain(chain)
 	return table, chain
 }
 
@@ -171,25 +222,21 @@ func quiet() error {
 			return err
 		}
 		if len(there) > 0 {
-			empty(c, family)
+			_, chain := hooked(c, family)
+			c.FlushChain(chain)
 		}
 	}
 	return c.Flush()
 }
 
-// fill adds what makes the rules and sets of a table anew; old are the sets that it has.
-func fill(c *nftables.Conn, set *ruleset, family nftables.TableFamily, spans []span, statement queueStatement, old []*nftables.Set) error {
-	table, chain := empty(c, family)
-	taken := map[string]bool{}
-	for _, s := range old {
-		s.Table = table
-		c.DelSet(s)
-		taken[s.Name] = true
-	}
+// fill adds rules and sets to a table, in front of the old ones.
+func fill(c *nftables.Conn, set *ruleset, family nftables.TableFamily, spans []span, statement queueStatement, old remains) error {
+	table, chain := hooked(c, family)
+	var rules []*nftables.Rule
 	for _, port := range set.exempt {
 		for _, protocol := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
 			for _, offset := range []uint32{0, 2} { // source and destination
-				c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
+				rules = append(rules, &nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
 					&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
 					&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{protocol}},
 					&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: 2},
@@ -214,12 +261,7 @@ func fill(c *nftables.Conn, set *ruleset, family nftables.TableFamily, spans []s
 	}
 	slices.Sort(numbers)
 	for _, queue := range numbers {
-		// A set that goes in the same step keeps its name until then.
-		name := fmt.Sprintf("queue%d", queue)
-		if taken[name] {
-			name += "-next"
-		}
-		s := &nftables.Set{Table: table, Name: name, KeyType: kind, Interval: true}
+		s := &nftables.Set{Table: table, Name: old.free(fmt.Sprintf("queue%d", queue)), KeyType: kind, Interval: true}
 		if err := c.AddSet(s, nil); err != nil {
 			return err
 		}
@@ -229,11 +271,14 @@ func fill(c *nftables.Conn, set *ruleset, family nftables.TableFamily, spans []s
 			}
 		}
 		from := source
-		c.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
+		rules = append(rules, &nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
 			&from,
 			&expr.Lookup{SourceRegister: 1, SetName: s.Name, SetID: s.ID},
 			statement(queue, set.bypass),
 		}})
+	}
+	for _, r := range slices.Backward(rules) {
+		c.InsertRule(r)
 	}
 	return nil
 }
