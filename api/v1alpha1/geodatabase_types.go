@@ -212,7 +212,8 @@ type PodsClient struct {
 	// SecretRef names a Secret of the same namespace with the keys username and password, and optionally ca.crt.
 	// +required
 	SecretRef LocalReference `json:"secretRef"`
-	// Database is the name of the database to use, by default the user's name.
+	// Database is the name of the database to use. PostgreSQL uses the one of the user's name by default, MySQL has no default, and etcd has
+	// only one database, without a name.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Database string `json:"database,omitempty"`

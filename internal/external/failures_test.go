@@ -32,23 +32,48 @@ import (
 type answered struct {
 	target.Database
 	t    *testing.T
-	open *sync.WaitGroup
+	open sync.WaitGroup
+
+	mu      sync.Mutex
+	waiting map[geo.Region]int // transactions without an answer
 }
 
 // Describe implements target.Described.
-func (a answered) Describe() result.Target { return a.Database.(target.Described).Describe() }
+func (a *answered) Describe() result.Target { return a.Database.(target.Described).Describe() }
 
-func (a answered) Clients(region geo.Region) target.Target {
-	return answeredTarget{a.Database.Clients(region), a}
+func (a *answered) Clients(region geo.Region) target.Target {
+	a.count(region, 0)
+	return answeredTarget{a.Database.Clients(region), region, a}
+}
+
+func (a *answered) count(region geo.Region, more int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waiting[region] += more
+}
+
+// losePatience waits until clients of every region ask for other transactions while their last ones have no answer.
+func (a *answered) losePatience() {
+	await(a.t, "clients lose patience", func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for _, n := range a.waiting {
+			if n <= impatientClients {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 type answeredTarget struct {
 	target.Target
-	a answered
+	region geo.Region
+	a      *answered
 }
 
 func (c answeredTarget) Open(ctx context.Context, sink target.Sink) (target.Session, error) {
-	s := &answeredSession{t: c.a.t, asked: map[txn.ID]bool{}, open: c.a.open}
+	s := &answeredSession{of: c, asked: map[txn.ID]bool{}}
 	var err error
 	s.Session, err = c.Target.Open(ctx, func(outcomes []txn.Outcome) {
 		s.answer(outcomes)
@@ -60,8 +85,7 @@ func (c answeredTarget) Open(ctx context.Context, sink target.Sink) (target.Sess
 
 type answeredSession struct {
 	target.Session
-	t     *testing.T
-	open  *sync.WaitGroup
+	of    answeredTarget
 	mu    sync.Mutex
 	asked map[txn.ID]bool // without an answer
 	all   int
@@ -72,27 +96,29 @@ func (s *answeredSession) Submit(t *txn.Transaction) {
 	s.asked[t.ID] = true
 	s.all++
 	s.mu.Unlock()
+	s.of.a.count(s.of.region, 1)
 	s.Session.Submit(t)
 }
 
 func (s *answeredSession) answer(outcomes []txn.Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.of.a.count(s.of.region, -len(outcomes))
 	for _, o := range outcomes {
 		if !s.asked[o.ID] {
-			s.t.Errorf("transaction %v was answered twice, or never asked", o.ID)
+			s.of.a.t.Errorf("transaction %v was answered twice, or never asked", o.ID)
 		}
 		delete(s.asked, o.ID)
 	}
 }
 
 func (s *answeredSession) Close() error {
-	defer s.open.Done()
+	defer s.of.a.open.Done()
 	err := s.Session.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.asked) > 0 || s.all == 0 {
-		s.t.Errorf("%d of %d transactions have no answer", len(s.asked), s.all)
+		s.of.a.t.Errorf("%d of %d transactions have no answer", len(s.asked), s.all)
 	}
 	return err
 }
@@ -104,9 +130,10 @@ type failed struct {
 	closing error
 }
 
-// failing plays a plan on a database at s, and lets fail happen to it once clients have had their time of undisturbed work. It fails unless every
-// transaction has one answer, every session is closed, and goroutines and descriptors are those of before once mend has been called.
-func failing(t *testing.T, p *plan.Plan, s sqltarget.Server, fail, mend func()) (f failed) {
+// failing plays a plan on a database at s, and lets fail happen to it once clients have had their time of undisturbed work; fail may wait until
+// they lose patience. The test fails unless every transaction has one answer, every session is closed, and goroutines and descriptors are those
+// of before once mend has been called.
+func failing(t *testing.T, p *plan.Plan, s sqltarget.Server, fail func(losePatience func()), mend func()) (f failed) {
 	t.Helper()
 	descriptorsBefore, goroutinesBefore := descriptors(t), runtime.NumGoroutine()
 	db, err := catalog.Targets{}.Open(t.Context(), p.Engine.Name, &p.Topology, s, p.Params, sqltarget.Session())
@@ -116,10 +143,10 @@ func failing(t *testing.T, p *plan.Plan, s sqltarget.Server, fail, mend func()) 
 	const undisturbed = 600 * time.Millisecond
 	begun, over := make(chan struct{}), make(chan struct{})
 	begin := sync.OnceFunc(func() { close(begun) })
-	var sessions sync.WaitGroup
+	clients := &answered{Database: db, t: t, waiting: map[geo.Region]int{}}
 	go func() {
 		defer close(over)
-		f.document, err = local.On(t.Context(), p, answered{db, t, &sessions}, func(p local.Progress) {
+		f.document, err = local.On(t.Context(), p, clients, func(p local.Progress) {
 			if p.Elapsed > undisturbed {
 				begin()
 			}
@@ -127,12 +154,12 @@ func failing(t *testing.T, p *plan.Plan, s sqltarget.Server, fail, mend func()) 
 	}()
 	select {
 	case <-begun:
-		fail()
+		fail(clients.losePatience)
 		<-over
 	case <-over:
 		t.Error("the run was over before anything happened to the database")
 	}
-	sessions.Wait()
+	clients.open.Wait()
 	f.closing = db.Close()
 	mend()
 	if err != nil {
@@ -160,10 +187,12 @@ func (f failed) mustBe(t *testing.T, verdict v1alpha1.Verdict, reason string) {
 	}
 }
 
-// patience is how long the clients of these tests wait for an answer, and interrupted is the load of runs in whose middle something happens.
+// patience is how long the clients of these tests wait for an answer, so many in each region, and interrupted is the load of runs in whose middle
+// something happens.
 const (
-	patience    = 300 * time.Millisecond
-	interrupted = "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 200ms, duration: 2s}"
+	patience         = 300 * time.Millisecond
+	impatientClients = 8
+	interrupted      = "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 200ms, duration: 2s}"
 )
 
 // failuresVariable names the environment that says how many runs in a row these tests play; none plays each failure once.
@@ -191,6 +220,9 @@ func inTurn(t *testing.T, names []string, run func(t *testing.T, name string)) {
 		t.Run(fmt.Sprintf("%d %s", i, name), func(t *testing.T) { run(t, name) })
 	}
 }
+
+// passing are the failures that are mended as soon as clients have lost patience.
+var passing = map[string]bool{"hangs for a while": true, "answers after the timeout": true}
 
 // someOf gives a fate to every twentieth of those that are.
 func someOf(fate postgrestest.Fate, are func(sent []byte) bool) func(sent []byte) postgrestest.Fate {
@@ -229,19 +261,11 @@ func TestPostgresFailsInTheMiddleOfARun(t *testing.T) {
 			s.Stop(t)
 			s.Restart(t)
 		}, nothing, v1alpha1.VerdictInvalid, result.ReasonTargetFailed, false},
-		"hangs": {func(*postgrestest.Proxy) { s.Pause(t) }, func(*postgrestest.Proxy) { s.Continue(t) }, v1alpha1.VerdictInvalid, result.ReasonNotAudited, false},
-		"hangs for a while": {func(*postgrestest.Proxy) {
-			s.Pause(t)
-			time.Sleep(2 * patience)
-			s.Continue(t)
-		}, nothing, v1alpha1.VerdictPassed, "", false},
-		"is unreachable":        {func(p *postgrestest.Proxy) { p.Close() }, nothing, v1alpha1.VerdictInvalid, result.ReasonTargetFailed, false},
-		"drops its connections": {func(p *postgrestest.Proxy) { p.Break() }, nothing, v1alpha1.VerdictPassed, "", false},
-		"answers after the timeout": {func(p *postgrestest.Proxy) {
-			p.Delay(patience)
-			time.Sleep(3 * patience)
-			p.Delay(0)
-		}, nothing, v1alpha1.VerdictPassed, "", false},
+		"hangs":                             {func(*postgrestest.Proxy) { s.Pause(t) }, func(*postgrestest.Proxy) { s.Continue(t) }, v1alpha1.VerdictInvalid, result.ReasonNotAudited, false},
+		"hangs for a while":                 {func(*postgrestest.Proxy) { s.Pause(t) }, func(*postgrestest.Proxy) { s.Continue(t) }, v1alpha1.VerdictPassed, "", false},
+		"is unreachable":                    {func(p *postgrestest.Proxy) { p.Close() }, nothing, v1alpha1.VerdictInvalid, result.ReasonTargetFailed, false},
+		"drops its connections":             {func(p *postgrestest.Proxy) { p.Break() }, nothing, v1alpha1.VerdictPassed, "", false},
+		"answers after the timeout":         {func(p *postgrestest.Proxy) { p.Delay(patience) }, func(p *postgrestest.Proxy) { p.Delay(0) }, v1alpha1.VerdictPassed, "", false},
 		"never gets some commits":           {cut(postgrestest.Lost), nothing, v1alpha1.VerdictPassed, "", true},
 		"commits and some answers are lost": {cut(postgrestest.Unanswered), nothing, v1alpha1.VerdictPassed, "", true},
 	}
@@ -251,9 +275,17 @@ func TestPostgresFailsInTheMiddleOfARun(t *testing.T) {
 		defer proxy.Close()
 		p := planned(t, own{address: proxy.Address, workload: "{smallbank: {customers: 500}}", verify: "[Invariants, Isolation]", load: interrupted}.text())
 		to := at(p, sqltarget.Server{Database: "postgres", User: postgrestest.User, Password: postgrestest.Password}, proxy.Address)
-		f := failing(t, p, to, func() { tc.fail(proxy) }, func() {
+		f := failing(t, p, to, func(losePatience func()) {
+			tc.fail(proxy)
+			if passing[name] {
+				losePatience()
+				tc.mend(proxy)
+			}
+		}, func() {
 			proxy.Close()
-			tc.mend(proxy)
+			if !passing[name] {
+				tc.mend(proxy)
+			}
 		})
 		f.mustBe(t, tc.verdict, tc.reason)
 		if d := f.document; tc.uncertain && d.Summary.Unknown-d.Summary.Timeouts < 10 {
@@ -282,13 +314,9 @@ func TestMySQLFailsInTheMiddleOfARun(t *testing.T) {
 		reason  string
 	}{
 		"drops its connections": {func(p *postgrestest.Proxy) { p.Break() }, func() {}, v1alpha1.VerdictPassed, ""},
-		"hangs for a while": {func(*postgrestest.Proxy) {
-			s.Pause(t)
-			time.Sleep(2 * patience)
-			s.Continue(t)
-		}, func() {}, v1alpha1.VerdictPassed, ""},
-		"hangs":          {func(*postgrestest.Proxy) { s.Pause(t) }, func() { s.Continue(t) }, v1alpha1.VerdictInvalid, result.ReasonNotAudited},
-		"is unreachable": {func(p *postgrestest.Proxy) { p.Close() }, func() {}, v1alpha1.VerdictInvalid, result.ReasonTargetFailed},
+		"hangs for a while":     {func(*postgrestest.Proxy) { s.Pause(t) }, func() { s.Continue(t) }, v1alpha1.VerdictPassed, ""},
+		"hangs":                 {func(*postgrestest.Proxy) { s.Pause(t) }, func() { s.Continue(t) }, v1alpha1.VerdictInvalid, result.ReasonNotAudited},
+		"is unreachable":        {func(p *postgrestest.Proxy) { p.Close() }, func() {}, v1alpha1.VerdictInvalid, result.ReasonTargetFailed},
 		"commits and some answers are lost": {func(p *postgrestest.Proxy) {
 			p.Judge(someOf(postgrestest.Unanswered, func(sent []byte) bool { return bytes.Contains(sent, []byte("\x03commit")) }))
 		}, func() {}, v1alpha1.VerdictPassed, ""},
@@ -300,9 +328,17 @@ func TestMySQLFailsInTheMiddleOfARun(t *testing.T) {
 		o := ownMySQL{servers: []*mysqltest.Server{s}, isolation: "Serializable", workload: "{smallbank: {customers: 500}}", load: interrupted, verify: "[Invariants, Isolation]"}
 		p := planned(t, o.text())
 		to := at(p, sqltarget.Server{Database: mysqltest.Database, User: mysqltest.User, Password: mysqltest.Password}, proxy.Address)
-		failing(t, p, to, func() { tc.fail(proxy) }, func() {
+		failing(t, p, to, func(losePatience func()) {
+			tc.fail(proxy)
+			if passing[name] {
+				losePatience()
+				tc.mend()
+			}
+		}, func() {
 			proxy.Close()
-			tc.mend()
+			if !passing[name] {
+				tc.mend()
+			}
 		}).mustBe(t, tc.verdict, tc.reason)
 		s.AwaitNoSessions(t)
 		s.Query(t, mysqltest.Database, "drop table if exists geobench_rows")
@@ -316,7 +352,7 @@ func TestGaleraLosesItsQuorum(t *testing.T) {
 	o := ownMySQL{servers: nodes[:1], isolation: "SnapshotIsolation", workload: "{smallbank: {customers: 500}}", load: "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 200ms, duration: 8s}", verify: "[Invariants, Isolation]"}
 	p := planned(t, o.text())
 	to := at(p, sqltarget.Server{Database: mysqltest.Database, User: mysqltest.User, Password: mysqltest.Password}, nodes[0].Address)
-	f := failing(t, p, to, func() {
+	f := failing(t, p, to, func(func()) {
 		nodes[1].Stop(t)
 		nodes[2].Stop(t)
 	}, func() {})
@@ -339,6 +375,6 @@ func TestEtcdFailsInTheMiddleOfARun(t *testing.T) {
 		members := etcdtest.Start(t, 3)
 		members[2].Lead(t)
 		p := planned(t, etcdText(members[:2], "Linearizable", "{smallbank: {customers: 500}}", "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 200ms, duration: 4s}", "[Invariants, Isolation]"))
-		failing(t, p, at(p, sqltarget.Server{}, members[0].Address, members[1].Address), func() { tc.fail(members) }, func() {}).mustBe(t, tc.verdict, tc.reason)
+		failing(t, p, at(p, sqltarget.Server{}, members[0].Address, members[1].Address), func(func()) { tc.fail(members) }, func() {}).mustBe(t, tc.verdict, tc.reason)
 	})
 }

@@ -84,14 +84,14 @@ func Join(ctx context.Context, d *deploy.Database, folder, session string, regio
 		return nil, err
 	}
 	all := catalog.Connections(params)
-	clients, err := catalog.Shared{}.Join(ctx, d.Engine, &d.Topology, s, params, session, region, (index+1)*all/workers-index*all/workers)
+	clients, err := catalog.Targets{}.Join(ctx, d.Engine, &d.Topology, s, params, session, region, (index+1)*all/workers-index*all/workers)
 	return clients, fieldsOf(d.Client, err)
 }
 
 func settings(d *deploy.Database, folder string) (s sqltarget.Server, params protocol.Params, err error) {
-	engine, ok := catalog.Shared{}.Lookup(d.Engine)
+	engine, ok := catalog.Targets{}.Lookup(d.Engine)
 	if !ok {
-		return s, nil, fmt.Errorf("engine: %q is not one of %v", d.Engine, catalog.Shared{}.Names())
+		return s, nil, fmt.Errorf("engine: %q is not one of %v", d.Engine, catalog.Targets{}.Names())
 	}
 	params, errs := engine.Resolve(d.Parameters)
 	if len(errs) > 0 {

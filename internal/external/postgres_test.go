@@ -70,16 +70,7 @@ func planned(t *testing.T, text string) *plan.Plan {
 // secrets is a folder with the Secret pg.
 func secrets(t *testing.T) string {
 	t.Helper()
-	folder := t.TempDir()
-	if err := os.Mkdir(filepath.Join(folder, "pg"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for key, value := range map[string]string{"username": postgrestest.User + "\n", "password": postgrestest.Password + "\n"} {
-		if err := os.WriteFile(filepath.Join(folder, "pg", key), []byte(value), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return folder
+	return keys(t, map[string]string{"username": postgrestest.User + "\n", "password": postgrestest.Password + "\n"})
 }
 
 func play(t *testing.T, o own) *result.Document {

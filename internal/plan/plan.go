@@ -55,7 +55,7 @@ func New(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1
 func engine(name string, client bool) (*protocol.Engine, error) {
 	lookup, names := engines.Lookup, engines.Names
 	if client {
-		lookup, names = targets.Shared{}.Lookup, targets.Shared{}.Names
+		lookup, names = targets.Targets{}.Lookup, targets.Targets{}.Names
 	}
 	if e, ok := lookup(name); ok {
 		return e, nil

@@ -70,7 +70,7 @@ func Default(engines EngineCatalog) Abilities {
 	return Abilities{
 		Engines:    engines,
 		Pods:       true,
-		Clients:    targets.Shared{},
+		Clients:    targets.Targets{},
 		Emulations: []v1alpha1.Emulation{v1alpha1.EmulationAuto, v1alpha1.EmulationChaosMesh, v1alpha1.EmulationSidecar, v1alpha1.EmulationBuiltIn, v1alpha1.EmulationNone},
 		Verifications: []v1alpha1.Verification{
 			v1alpha1.VerifyInvariants, v1alpha1.VerifyIsolation, v1alpha1.VerifyReadCommitted, v1alpha1.VerifySnapshotIsolation, v1alpha1.VerifySessionSnapshotIsolation,

@@ -19,9 +19,6 @@ import (
 // Targets are the databases, by what a manifest may say of them. They are deployed by nobody, and have no replicas.
 type Targets struct{}
 
-// Shared are those of them that the processes of a run can share: one opens it, others join. On a cluster they must.
-type Shared struct{}
-
 // entry is a database: what a manifest may say of it, how it is opened, and what in the environment names user and password where there is
 // no Secret.
 type entry struct {
@@ -30,8 +27,7 @@ type entry struct {
 	open           func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error)
 	// needsDatabase: a server has several databases and none of its own accord; noDatabase: it has only one, without a name.
 	needsDatabase, noDatabase bool
-	// join is nil where processes cannot share a run.
-	join func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, error)
+	join                      func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, error)
 }
 
 // all are the databases, sorted by name.
@@ -74,30 +70,6 @@ func (Targets) Names() []string {
 	return names
 }
 
-// Names returns the names of those that processes can share, sorted.
-func (Shared) Names() []string {
-	return slices.DeleteFunc(Targets{}.Names(), func(name string) bool {
-		e, _ := lookup(name)
-		return e.join == nil
-	})
-}
-
-// Lookup returns the database called name, if processes can share it.
-func (Shared) Lookup(name string) (*protocol.Engine, bool) {
-	e, ok := lookup(name)
-	return e.engine, ok && e.join != nil
-}
-
-// Join joins the clients of a region to the database called name, which another process has opened for the run called session, over so many
-// connections: sqltarget.Join.
-func (Shared) Join(ctx context.Context, name string, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, error) {
-	e, ok := lookup(name)
-	if !ok || e.join == nil {
-		return nil, fmt.Errorf("engine: %q is not one of %v", name, Shared{}.Names())
-	}
-	return e.join(ctx, t, s, p, session, region, connections)
-}
-
 // Databases tells whether clients of the server called name must say which of its databases they use, and whether they may.
 func Databases(name string) (must, may bool) {
 	e, _ := lookup(name)
@@ -131,7 +103,21 @@ func (Targets) Environment(name string) (user, password string) {
 func (Targets) Open(ctx context.Context, name string, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
 	e, ok := lookup(name)
 	if !ok {
-		return nil, fmt.Errorf("engine: %q is not one of %v", name, Targets{}.Names())
+		return nil, unknown(name)
 	}
 	return e.open(ctx, t, s, p, session)
+}
+
+// Join joins the clients of a region to the database called name, which another process has opened for the run called session, over so many
+// connections: sqltarget.Join.
+func (Targets) Join(ctx context.Context, name string, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, error) {
+	e, ok := lookup(name)
+	if !ok {
+		return nil, unknown(name)
+	}
+	return e.join(ctx, t, s, p, session, region, connections)
+}
+
+func unknown(name string) error {
+	return fmt.Errorf("engine: %q is not one of %v", name, Targets{}.Names())
 }

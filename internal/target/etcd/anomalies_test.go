@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/geobench/geobench/internal/isolation"
-	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/etcd"
 	"github.com/geobench/geobench/internal/target/etcd/etcdtest"
 	"github.com/geobench/geobench/internal/target/sqltarget"
@@ -25,11 +24,7 @@ func TestSerializableReadsAreStale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // the members go with the test
-	if err := db.Load(t.Context(), target.Dataset{Name: "bank", Workload: p.Workload, Seed: p.Seed()}); err != nil {
-		t.Fatal(err)
-	}
-	x := targettest.NewScript(t, db, map[txn.Key]string{checking: "checking(1)"})
+	x := targettest.NewScript(t, p, db, map[txn.Key]string{checking: "checking(1)"})
 	one, two := x.Client(0, "east"), x.Client(1, "west")
 	members[2].Isolate(t)
 	one.Begin()

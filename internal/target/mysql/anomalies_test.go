@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/geobench/geobench/internal/isolation"
-	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/mysql"
 	"github.com/geobench/geobench/internal/target/mysql/mysqltest"
 	"github.com/geobench/geobench/internal/target/sqltarget"
@@ -28,15 +27,7 @@ func TestAnomaliesOfGalera(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
-			if err := db.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		if err := db.Load(t.Context(), target.Dataset{Name: "bank", Workload: p.Workload, Seed: p.Seed()}); err != nil {
-			t.Fatal(err)
-		}
-		x = targettest.NewScript(t, db, names)
+		x = targettest.NewScript(t, p, db, names)
 		return x.Client(0, "east"), x.Client(1, "west"), x
 	}
 	// applied waits until the second node has what the first one has committed.

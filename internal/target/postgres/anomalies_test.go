@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/geobench/geobench/internal/isolation"
-	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/postgres"
 	"github.com/geobench/geobench/internal/target/postgres/postgrestest"
 	"github.com/geobench/geobench/internal/target/sqltarget"
@@ -28,15 +27,7 @@ func scripted(t *testing.T, s *postgrestest.Server, level, place string) (*targe
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := db.Load(t.Context(), target.Dataset{Name: "bank", Workload: p.Workload, Seed: p.Seed()}); err != nil {
-		t.Fatal(err)
-	}
-	return targettest.NewScript(t, db, names), proxy
+	return targettest.NewScript(t, p, db, names), proxy
 }
 
 // Two deposits at READ COMMITTED of which one is lost, and two withdrawals at REPEATABLE READ that each look at the other account, are found in

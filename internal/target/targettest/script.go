@@ -10,7 +10,9 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/isolation"
+	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/target"
+	"github.com/geobench/geobench/internal/target/sqltarget"
 	"github.com/geobench/geobench/internal/txn"
 )
 
@@ -25,10 +27,19 @@ type Script struct {
 	clients uint64
 }
 
-// NewScript begins a script on a database that is loaded. names names keys.
-func NewScript(t testing.TB, db target.Database, names map[txn.Key]string) *Script {
+// NewScript loads what a plan's workload needs and begins a script on it, at whose end the database is closed. names names keys.
+func NewScript(t testing.TB, p *plan.Plan, db sqltarget.Database, names map[txn.Key]string) *Script {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), Within)
 	t.Cleanup(cancel)
+	if err := db.Load(ctx, target.Dataset{Name: "script", Workload: p.Workload, Seed: p.Seed()}); err != nil {
+		t.Fatal(err)
+	}
 	s := &Script{t: t, ctx: ctx, db: db}
 	s.history.KeyName = func(k txn.Key) string { return names[k] }
 	return s
