@@ -72,6 +72,10 @@ e2e-network: ## Run PostgreSQL over an emulated network on the local node: delay
 cluster-chaos: ## Run the tests of the real Chaos Mesh on the local node (Debian 12, C compiler; 10 min, 7 more the first time)
 	hack/chaos.sh "$(IMAGE)"
 
+.PHONY: e2e-databases
+e2e-databases: ## Deploy PostgreSQL, Galera and etcd over three regions by name on the local node and measure them: SmallBank with a cut, TPC-C (Debian 12; 10 min)
+	GEOBENCH_E2E_DATABASES=1 hack/e2e.sh "$(IMAGE)" -run 'TestDatabases'
+
 .PHONY: e2e-baseline
 e2e-baseline: ## Play experiments/smallbank-cluster on the local node and compare who wins with the simulator (minutes)
 	GEOBENCH_E2E_ALL=1 hack/e2e.sh "$(IMAGE)" -run 'TestExperiment$$'

@@ -15,6 +15,14 @@ if [[ -n ${GEOBENCH_E2E_NETWORK:-} ]]; then
   cluster load "$root/out/postgres.tar" >&2
   export GEOBENCH_POSTGRES=localhost/geobench-postgres:15
 fi
+if [[ -n ${GEOBENCH_E2E_DATABASES:-} ]]; then
+  for database in postgres:15 galera:10.11 etcd:3.7; do
+    name=${database%:*}
+    "images/$name/build.sh" "out/$name.tar" "localhost/geobench-$database" >&2
+    cluster load "$root/out/$name.tar" >&2
+    export "GEOBENCH_${name^^}=localhost/geobench-$database"
+  done
+fi
 install_geobench "$image"
 kubectl -n geobench-system rollout restart deployment -l app.kubernetes.io/name=geobench >&2
 kubectl -n geobench-system rollout status deployment -l app.kubernetes.io/name=geobench --timeout 2m >&2

@@ -100,6 +100,8 @@ type Target struct {
 	// are empty where it does not tell.
 	Server    string `json:"server,omitempty"`
 	Isolation string `json:"isolation,omitempty"`
+	// Leader is the region whose clients talk to the server that leads the others when the run begins; empty where none does.
+	Leader string `json:"leader,omitempty"`
 	// Endpoints are what the clients of each region talk to.
 	Endpoints []TargetEndpoint `json:"endpoints,omitempty"`
 }
@@ -132,6 +134,9 @@ func (t *Target) Where() string {
 			separator = "; round trips "
 		}
 		s += fmt.Sprintf("%s%s %.3g ms", separator, e.Region, float64(e.RTTMicroseconds)/1000)
+	}
+	if t.Leader != "" {
+		s += "; led from " + t.Leader
 	}
 	return s
 }

@@ -7,10 +7,17 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/deploy"
 )
 
 // The keys of the Secrets: those of every Secret of clients.
@@ -36,15 +43,113 @@ type login struct {
 
 // server is one kind of database.
 type server struct {
+	// product is what people call it, and settings are those of its parameters, in full, that are handed to the servers as they are, with
+	// the form of their values. The others are the renderer's, or would make of it another database.
+	product  string
+	settings map[string]*regexp.Regexp
+	// image is the default, and user the number that it runs as there.
+	image string
+	user  int64
 	// logins are its users, the clients' first.
 	logins []login
-	render func(*v1alpha1.GeoDatabase) (*v1alpha1.Pods, map[string]string, []Problem)
+	// own takes a parameter that is neither a setting nor one of all kinds, and tells whether it did; what nobody takes is the clients'.
+	own func(r *reading, name, value string) bool
+	// pods are the rest of what was read: image, user, and what all servers have in common are filled in.
+	pods func(*reading) *v1alpha1.Pods
 }
 
-var kinds = map[string]server{"postgres": {
-	logins: postgresLogins,
-	render: renderPostgres,
-}}
+var kinds = map[string]server{"postgres": postgres, "galera": galera, "etcd": etcd}
+
+// reading is a database's parameters, told apart.
+type reading struct {
+	*v1alpha1.GeoDatabase
+	kind     server
+	regions  []string
+	image    string
+	user     int64
+	settings map[string]string
+	words    map[string]string // the kind's own, as it took them
+	clients  map[string]string
+	problems []Problem
+}
+
+func (r *reading) bad(name, value, format string, args ...any) {
+	r.problems = append(r.problems, Problem{Field: "spec.engine.parameters." + name, Value: value, Message: fmt.Sprintf(format, args...)})
+}
+
+// word takes a parameter that is one of some words.
+func (r *reading) word(name, value string, words []string) {
+	if !slices.Contains(words, value) {
+		r.bad(name, value, "%q is not one of %s", value, strings.Join(words, ", "))
+		return
+	}
+	r.words[name] = value
+}
+
+// servers is how many there are.
+func (r *reading) servers() int { return len(r.regions) * r.perRegion() }
+
+func (r *reading) perRegion() int { return int(max(r.Spec.NodesPerRegion(), 1)) }
+
+// hosts are those of all servers, in the order of regions and numbers.
+func (r *reading) hosts() (hosts []string) {
+	for _, region := range r.regions {
+		for i := range r.perRegion() {
+			hosts = append(hosts, deploy.Host(r.Name, region, r.Namespace, i))
+		}
+	}
+	return hosts
+}
+
+// secret is the name of the Secret of one of the kind's users.
+func (r *reading) secret(i int) string { return secretName(r.GeoDatabase, r.kind.logins[i]) }
+
+// password is a variable of the environment that holds one user's.
+func (r *reading) password(variable string, i int) v1alpha1.PodEnv {
+	return v1alpha1.PodEnv{Name: variable, SecretKeyRef: &v1alpha1.SecretKeyReference{Name: r.secret(i), Key: KeyPassword}}
+}
+
+func (r *reading) parameter(name, value string) {
+	rule, isSetting := r.kind.settings[name]
+	family, setting, _ := strings.Cut(name, ".")
+	switch {
+	case isSetting && !rule.MatchString(value):
+		r.bad(name, value, "%q is not %s", value, form(rule))
+	case isSetting:
+		r.settings[name] = value
+	case slices.ContainsFunc(slices.Collect(maps.Keys(r.kind.settings)), func(known string) bool { return strings.HasPrefix(known, family+".") }):
+		r.problems = append(r.problems, Problem{Field: "spec.engine.parameters." + name, Value: value, Known: slices.Sorted(maps.Keys(r.kind.settings)),
+			Message: fmt.Sprintf("%s is no setting of %s that can be set here; use spec.pods for a server of another make", setting, r.kind.product)})
+	case name == "image":
+		if u, err := url.Parse("docker://" + value); err != nil || u.Path == "" || strings.ContainsAny(value, " \t\n") {
+			r.bad(name, value, "%q is not REGISTRY/NAME:TAG", value)
+			return
+		}
+		r.image = value
+	case name == "user":
+		n, err := strconv.ParseInt(value, 10, 32)
+		if err != nil || n < 1 {
+			r.bad(name, value, "%q is not the number of a user of the image, from 1 on: root runs no server", value)
+			return
+		}
+		r.user = n
+	case name == "tls" && value != "disable":
+		r.bad(name, value, "a server that the operator makes has no certificate: set tls to disable or leave it out; spec.pods can bring a server that has one")
+	case !r.kind.own(r, name, value):
+		r.clients[name] = value
+	}
+}
+
+func read(db *v1alpha1.GeoDatabase, kind server) *reading {
+	r := &reading{
+		GeoDatabase: db, kind: kind, regions: db.Spec.RegionNames(), image: kind.image, user: kind.user,
+		settings: map[string]string{}, words: map[string]string{}, clients: map[string]string{"tls": "disable"}, problems: nodes(db),
+	}
+	for _, name := range slices.Sorted(maps.Keys(db.Spec.Engine.Parameters)) {
+		r.parameter(name, db.Spec.Engine.Parameters[name])
+	}
+	return r
+}
 
 // Names of the databases that can be rendered, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(kinds)) }
@@ -61,12 +166,17 @@ func Render(db *v1alpha1.GeoDatabase) []Problem {
 	if !Renders(db) {
 		return nil
 	}
-	pods, clients, problems := kinds[db.Spec.Engine.Name].render(db)
-	if len(problems) > 0 {
-		slices.SortFunc(problems, func(a, b Problem) int { return cmp.Compare(a.Field, b.Field) })
-		return problems
+	r := read(db, kinds[db.Spec.Engine.Name])
+	pods := r.kind.pods(r)
+	if len(r.problems) > 0 {
+		slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Compare(a.Field, b.Field) })
+		return r.problems
 	}
-	db.Spec.Pods, db.Spec.Engine.Parameters = pods, clients
+	pods.Image, pods.User = r.image, &r.user
+	pods.Volumes = []v1alpha1.PodVolume{{Name: "data", MountPath: "/data", SizeLimit: ptr.To(resource.MustParse("8Gi"))}}
+	pods.TerminationGracePeriodSeconds = ptr.To[int32](10)
+	pods.Client.SecretRef = v1alpha1.LocalReference{Name: r.secret(0)}
+	db.Spec.Pods, db.Spec.Engine.Parameters = pods, r.clients
 	return nil
 }
 
@@ -91,4 +201,34 @@ func nodes(db *v1alpha1.GeoDatabase) []Problem {
 	return nil
 }
 
-func oneOf(words []string) string { return strings.Join(words, ", ") }
+// The forms of settings.
+var (
+	boolean  = regexp.MustCompile(`^(on|off)$`)
+	integer  = regexp.MustCompile(`^[0-9]+$`)
+	number   = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?$`)
+	size     = regexp.MustCompile(`^[0-9]+(B|kB|MB|GB)$`)
+	duration = regexp.MustCompile(`^(0|-1|[0-9]+(us|ms|s|min|h|d))$`)
+)
+
+// form says what a value has to be, for people.
+func form(r *regexp.Regexp) string {
+	switch r {
+	case boolean:
+		return "on or off"
+	case integer:
+		return "a whole number, 0 or more"
+	case number:
+		return "a number like 0.9"
+	case size:
+		return "a size with its unit, B, kB, MB or GB, like 256MB"
+	case duration:
+		return "a duration with its unit, us, ms, s, min, h or d, like 30s"
+	case shortSize:
+		return "a size with its unit, K, M or G, like 256M"
+	case period:
+		return "a period of ISO 8601 in seconds, like PT5S"
+	case goDuration:
+		return "a duration with its unit, ms, s, m or h, like 100ms"
+	}
+	return "of the form " + r.String()
+}

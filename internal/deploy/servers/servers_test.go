@@ -13,10 +13,10 @@ import (
 
 var update = flag.Bool("update", false, "write the golden manifests")
 
-func database(parameters map[string]string) *v1alpha1.GeoDatabase {
+func database(engine string, parameters map[string]string) *v1alpha1.GeoDatabase {
 	db := &v1alpha1.GeoDatabase{}
 	db.Name, db.Namespace = "bank", "default"
-	db.Spec.Engine = v1alpha1.Engine{Name: "postgres", Parameters: parameters}
+	db.Spec.Engine = v1alpha1.Engine{Name: engine, Parameters: parameters}
 	db.Spec.PartitionsPerRegion, db.Spec.ReplicasPerPartition = 1, 1
 	for _, r := range []string{"us", "eu", "asia"} {
 		db.Spec.Regions = append(db.Spec.Regions, v1alpha1.Region{Name: r})
@@ -31,9 +31,15 @@ func TestGolden(t *testing.T) {
 		"postgres-quorum": {"primary": "eu", "synchronous": "Quorum", "image": "localhost/geobench-postgres:15", "user": "65532", "connections": "20",
 			"settings.shared_buffers": "256MB", "settings.max_connections": "200"},
 		"postgres-remote-apply": {"synchronous": "RemoteApply"},
+		"galera":                {},
+		"galera-settings": {"isolation": "RepeatableRead", "syncWait": "true", "image": "localhost/geobench-galera:10.11", "user": "65532",
+			"settings.innodb_buffer_pool_size": "256M", "provider.evs.suspect_timeout": "PT10S", "provider.gcache.size": "32M"},
+		"etcd":          {},
+		"etcd-settings": {"reads": "Serializable", "maxTxnOps": "512", "settings.heartbeat-interval": "150", "settings.election-timeout": "1500"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db := database(parameters)
+			engine, _, _ := strings.Cut(name, "-")
+			db := database(engine, parameters)
 			if problems := Render(db); len(problems) > 0 {
 				t.Fatalf("refused: %+v", problems)
 			}
@@ -58,32 +64,44 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+func galeraSpec(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "galera" }
+
+func etcdSpec(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "etcd" }
+
 // Each wrong parameter is named with its value, and nothing is rendered.
 func TestRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		parameter, value, says string
 		shape                  func(*v1alpha1.GeoDatabaseSpec)
 	}{
-		"primary":         {"primary", "mars", "region mars is not in spec.regions; they are us, eu, asia", nil},
-		"synchronous":     {"synchronous", "on", "not one of Off, Quorum, RemoteApply", nil},
-		"no standby":      {"synchronous", "Quorum", "no standby to wait for", func(s *v1alpha1.GeoDatabaseSpec) { s.Regions = s.Regions[:1] }},
-		"image":           {"image", "post gres", "not REGISTRY/NAME:TAG", nil},
-		"root":            {"user", "0", "root runs no server", nil},
-		"user's name":     {"user", "postgres", "not the number of a user", nil},
-		"TLS":             {"tls", "verify-full", "has no certificate", nil},
-		"setting":         {"settings.shared_bufers", "1GB", "no setting of PostgreSQL", nil},
-		"renderer's own":  {"settings.port", "5433", "no setting of PostgreSQL", nil},
-		"no unit":         {"settings.shared_buffers", "256", "size with its unit", nil},
-		"boolean":         {"settings.fsync", "yes", "not on or off", nil},
-		"duration":        {"settings.deadlock_timeout", "1 second", "duration with its unit", nil},
-		"injection":       {"settings.work_mem", "1MB\nport=1", "size with its unit", nil},
-		"connections":     {"settings.max_connections", "3", "not from 4", nil},
-		"too many":        {"settings.max_connections", "99999999999999999999", "to 262143", nil},
-		"partitions":      {"", "2", "every server of postgres has all rows", func(s *v1alpha1.GeoDatabaseSpec) { s.PartitionsPerRegion = 2 }},
-		"negative number": {"settings.max_parallel_workers", "-1", "whole number", nil},
+		"galera's size":        {"settings.innodb_buffer_pool_size", "256MB", "size with its unit, K, M or G", galeraSpec},
+		"galera's period":      {"provider.evs.suspect_timeout", "10s", "period of ISO 8601", galeraSpec},
+		"galera's provider":    {"provider.base_port", "4000", "no setting of MariaDB or Galera", galeraSpec},
+		"galera's connections": {"settings.max_connections", "5", "not from 10", galeraSpec},
+		"galera's partitions":  {"", "2", "every server of galera has all rows", func(s *v1alpha1.GeoDatabaseSpec) { galeraSpec(s); s.PartitionsPerRegion = 2 }},
+		"etcd's flag":          {"settings.listen-client-urls", "http://0.0.0.0:1", "no setting of etcd", etcdSpec},
+		"etcd's number":        {"settings.heartbeat-interval", "100ms", "whole number", etcdSpec},
+		"etcd's election":      {"settings.election-timeout", "1000", "at least five times", etcdSpec},
+		"primary":              {"primary", "mars", "region mars is not in spec.regions; they are us, eu, asia", nil},
+		"synchronous":          {"synchronous", "on", "not one of Off, Quorum, RemoteApply", nil},
+		"no standby":           {"synchronous", "Quorum", "no standby to wait for", func(s *v1alpha1.GeoDatabaseSpec) { s.Regions = s.Regions[:1] }},
+		"image":                {"image", "post gres", "not REGISTRY/NAME:TAG", nil},
+		"root":                 {"user", "0", "root runs no server", nil},
+		"user's name":          {"user", "postgres", "not the number of a user", nil},
+		"TLS":                  {"tls", "verify-full", "has no certificate", nil},
+		"setting":              {"settings.shared_bufers", "1GB", "no setting of PostgreSQL", nil},
+		"renderer's own":       {"settings.port", "5433", "no setting of PostgreSQL", nil},
+		"no unit":              {"settings.shared_buffers", "256", "size with its unit", nil},
+		"boolean":              {"settings.fsync", "yes", "not on or off", nil},
+		"duration":             {"settings.deadlock_timeout", "1 second", "duration with its unit", nil},
+		"injection":            {"settings.work_mem", "1MB\nport=1", "size with its unit", nil},
+		"connections":          {"settings.max_connections", "3", "not from 4", nil},
+		"too many":             {"settings.max_connections", "99999999999999999999", "to 262143", nil},
+		"partitions":           {"", "2", "every server of postgres has all rows", func(s *v1alpha1.GeoDatabaseSpec) { s.PartitionsPerRegion = 2 }},
+		"negative number":      {"settings.max_parallel_workers", "-1", "whole number", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db, field := database(nil), "spec.partitionsPerRegion"
+			db, field := database("postgres", nil), "spec.partitionsPerRegion"
 			if tc.parameter != "" {
 				db.Spec.Engine.Parameters, field = map[string]string{tc.parameter: tc.value}, "spec.engine.parameters."+tc.parameter
 			}
@@ -103,12 +121,12 @@ func TestRefused(t *testing.T) {
 
 // Who says where a database runs is not overruled, and what is rendered stays as it is.
 func TestRendersOnce(t *testing.T) {
-	db := database(nil)
+	db := database("postgres", nil)
 	db.Spec.External = &v1alpha1.External{}
 	if Render(db); db.Spec.Pods != nil {
 		t.Error("an external database was given pods")
 	}
-	db = database(map[string]string{"primary": "eu"})
+	db = database("postgres", map[string]string{"primary": "eu"})
 	Render(db)
 	once := db.DeepCopy()
 	if Render(db); db.Spec.Pods.Client.Region != "eu" || len(db.Spec.Engine.Parameters) != len(once.Spec.Engine.Parameters) {

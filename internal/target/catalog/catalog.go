@@ -41,15 +41,8 @@ var all = []entry{
 			o.Connections = connections
 			return etcd.Join(ctx, t, s, o, session, region)
 		}},
-	{engine: mysql.Engine, user: mysql.UserVariable, password: mysql.PasswordVariable, needsDatabase: true,
-		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
-			return mysql.Open(ctx, t, s, mysql.OptionsOf(p), session)
-		},
-		join: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, error) {
-			o := mysql.OptionsOf(p)
-			o.Connections = connections
-			return mysql.Join(ctx, t, s, o, session, region)
-		}},
+	ofMySQL(mysql.Galera, true),
+	ofMySQL(mysql.Engine, false),
 	{engine: postgres.Engine, user: postgres.UserVariable, password: postgres.PasswordVariable,
 		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
 			return postgres.Open(ctx, t, s, postgres.OptionsOf(p), session)
@@ -59,6 +52,25 @@ var all = []entry{
 			o.Connections = connections
 			return postgres.Join(ctx, t, s, o, session, region)
 		}},
+}
+
+func ofMySQL(engine *protocol.Engine, galera bool) entry {
+	options := func(p protocol.Params) mysql.Options {
+		o := mysql.OptionsOf(p)
+		o.Galera = galera
+		return o
+	}
+	return entry{
+		engine: engine, user: mysql.UserVariable, password: mysql.PasswordVariable, needsDatabase: true,
+		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
+			return mysql.Open(ctx, t, s, options(p), session)
+		},
+		join: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, error) {
+			o := options(p)
+			o.Connections = connections
+			return mysql.Join(ctx, t, s, o, session, region)
+		},
+	}
 }
 
 // Names returns the databases' names, sorted.

@@ -13,6 +13,11 @@
 package etcd
 
 import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/target/sqltarget"
@@ -23,6 +28,7 @@ const (
 	readsParameter       = "reads"
 	interactiveParameter = "interactive"
 	maxTxnOpsParameter   = "maxTxnOps"
+	leaderParameter      = "leader"
 	prefixParameter      = "prefix"
 	dropPrefixParameter  = "dropPrefix"
 )
@@ -42,10 +48,10 @@ const (
 // prefixes are the names that the parameter prefix may have, the default first: none is the beginning of another with its slash.
 var prefixes = []string{"geobench", "geobench_a", "geobench_b", "geobench_c"}
 
-// Engine says what a manifest may ask of etcd. It has no replicas: nobody deploys it.
+// Engine says what a manifest may ask of etcd.
 var Engine = &protocol.Engine{
 	Name: "etcd",
-	Doc:  "etcd that runs already, reached with its Go client; transactions read at a revision, and commit by one Txn if what they read is still the newest",
+	Doc:  "etcd, reached with its Go client; transactions read at a revision, and commit by one Txn if what they read is still the newest",
 	Parameters: []protocol.Parameter{
 		{Name: readsParameter, Default: Linearizable, OneOf: []string{Linearizable, Serializable},
 			Doc: "reads of the newest revision, or of what the endpoint's member has; the latter are stale where it lags, but no transaction that writes commits on them"},
@@ -53,6 +59,8 @@ var Engine = &protocol.Engine{
 			Doc: "whether rows are read one after the other; otherwise those that a transaction is known to read are fetched with the first of them, in one request"},
 		{Name: maxTxnOpsParameter, Default: "128", Integer: true, MinInt: 16, MaxInt: 1 << 16,
 			Doc: "the servers' --max-txn-ops: how many comparisons or operations one request may have"},
+		{Name: leaderParameter, Default: "-1", Integer: true, MinInt: -1, MaxInt: 63,
+			Doc: "number of the region, from 0, whose endpoint's member is made the leader before the run, which decides latencies; -1 leaves the one that was elected"},
 		sqltarget.Connections,
 		sqltarget.TLS,
 		{Name: prefixParameter, Default: prefixes[0], OneOf: prefixes,
@@ -61,6 +69,12 @@ var Engine = &protocol.Engine{
 			Doc: "whether the keys are deleted after the run"},
 	},
 	Isolation: func(p protocol.Params) isolation.Level { return promises(p.Word(readsParameter)) },
+	CheckTopology: func(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
+		if n := p.Int(leaderParameter); n >= int64(len(t.Regions)) {
+			return &protocol.TopologyError{Field: "spec.engine.parameters." + leaderParameter, Value: strconv.FormatInt(n, 10), Message: fmt.Sprintf("there are %d regions, numbered from 0: %s", len(t.Regions), strings.Join(t.Regions, ", "))}
+		}
+		return nil
+	},
 }
 
 // promises is what histories have with these reads.
@@ -78,6 +92,8 @@ type Options struct {
 	Interactive bool
 	// MaxTxnOps is the servers' limit of comparisons and operations of a request.
 	MaxTxnOps int
+	// Leader is the number of the endpoint whose member is to lead; negative for any.
+	Leader int
 }
 
 // OptionsOf reads the parameters of Engine, which have been checked.
@@ -87,6 +103,6 @@ func OptionsOf(p protocol.Params) Options {
 			Isolation: p.Word(readsParameter), Connections: int(p.Int(sqltarget.ConnectionsParameter)), TLS: p.Word(sqltarget.TLSParameter),
 			Place: p.Word(prefixParameter), Drop: p.Word(dropPrefixParameter) == "true",
 		},
-		Interactive: p.Word(interactiveParameter) == "true", MaxTxnOps: int(p.Int(maxTxnOpsParameter)),
+		Interactive: p.Word(interactiveParameter) == "true", MaxTxnOps: int(p.Int(maxTxnOpsParameter)), Leader: int(p.Int(leaderParameter)),
 	}
 }

@@ -34,7 +34,7 @@ func server(members []*etcdtest.Member, regions ...string) (to sqltarget.Server)
 }
 
 func options(reads string) etcd.Options {
-	return etcd.Options{Options: sqltarget.Options{Isolation: reads, Connections: 8, TLS: "disable", Place: "geobench"}, MaxTxnOps: etcd.DefaultMaxTxnOps}
+	return etcd.Options{Options: sqltarget.Options{Isolation: reads, Connections: 8, TLS: "disable", Place: "geobench"}, MaxTxnOps: etcd.DefaultMaxTxnOps, Leader: -1}
 }
 
 // etcd keeps the contract of a target: with linearizable reads histories are strictly serializable, with serializable ones serializable. Every
@@ -189,6 +189,44 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 // Two runs do not share a prefix: one would replace the rows of the other. The keys are deleted where that is asked for.
+func TestLeaderIsWhereItIsAskedFor(t *testing.T) {
+	members := etcdtest.Start(t, 3)
+	p := targettest.Plan(t, "etcd", "{smallbank: {customers: 100}}", isolation.StrictSerializable)
+	open := func(leader int, members ...*etcdtest.Member) (sqltarget.Database, error) {
+		o := options(etcd.Linearizable)
+		o.Leader = leader
+		return etcd.Open(t.Context(), &p.Topology, server(members, p.Topology.Regions...), o, sqltarget.Session())
+	}
+	members[0].Lead(t)
+	for leader, region := range map[int]string{0: "east", 1: "west", -1: ""} {
+		db, err := open(leader, members[0], members[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := db.(target.Described).Describe().Leader; got != region && region != "" || got == "" {
+			t.Errorf("asked for %d: led from %q, not %q", leader, got, region)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	members[2].Lead(t)
+	var wrong *target.FieldError
+	if _, err := open(0, members[0], members[1]); !errors.As(err, &wrong) || wrong.Value != "0" || !strings.Contains(err.Error(), "no endpoint leads to") {
+		t.Errorf("the leader is behind no endpoint: %v", err)
+	}
+	db, err := open(-1, members[0], members[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := db.(target.Described).Describe().Leader; got != "" {
+		t.Errorf("led from %q, where no endpoint leads", got)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPrefixHasOneRun(t *testing.T) {
 	members := etcdtest.Start(t, 1)
 	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}

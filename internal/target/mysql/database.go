@@ -187,6 +187,9 @@ func (d *dialect) Look(ctx context.Context, c *conn, e sqltarget.Endpoint) (vers
 	if err != nil {
 		return "", "", err
 	}
+	if d.options.Galera && !galera {
+		return "", "", sqltarget.Wrong(field, e.Address, "the server is no node of Galera (wsrep_on is not ON): name one that is, or set spec.engine.name to %s", Engine.Name)
+	}
 	if facts[2] != "0" {
 		return "", "", sqltarget.Wrong(field, e.Address, "the server is read-only (read_only is on): name the primary, or turn it off")
 	}

@@ -57,13 +57,31 @@ var levels = map[string]level{
 // tables are the names that the parameter table may have, the default first: they need no quotes, and are nobody's by accident.
 var tables = []string{"geobench_rows", "geobench_rows_a", "geobench_rows_b", "geobench_rows_c"}
 
-// Engine says what a manifest may ask of MySQL. It has no replicas: nobody deploys it.
+// Engine says what a manifest may ask of MySQL.
 var Engine = &protocol.Engine{
 	Name: "mysql",
-	Doc:  "MySQL, MariaDB or Galera that runs already, reached with go-sql-driver; its transactions are interactive, a statement after the other",
-	Parameters: []protocol.Parameter{
-		{Name: sqltarget.IsolationParameter, Default: Serializable, OneOf: []string{ReadCommitted, RepeatableRead, SnapshotIsolation, Serializable},
-			Doc: "isolation level of all transactions; InnoDB's RepeatableRead loses updates, and SnapshotIsolation is the same with MariaDB's innodb_snapshot_isolation"},
+	Doc:  "MySQL, MariaDB or Galera, reached with go-sql-driver; its transactions are interactive, a statement after the other",
+	Parameters: parameters(protocol.Parameter{
+		Name: sqltarget.IsolationParameter, Default: Serializable, OneOf: []string{ReadCommitted, RepeatableRead, SnapshotIsolation, Serializable},
+		Doc: "isolation level of all transactions; InnoDB's RepeatableRead loses updates, and SnapshotIsolation is the same with MariaDB's innodb_snapshot_isolation",
+	}),
+	Isolation: promises,
+}
+
+// Galera is the same for several nodes that take writes, where SERIALIZABLE is of one node and promises nothing.
+var Galera = &protocol.Engine{
+	Name: "galera",
+	Doc:  "MariaDB with Galera, a writer in every region, reached with go-sql-driver; its transactions are interactive, a statement after the other",
+	Parameters: parameters(protocol.Parameter{
+		Name: sqltarget.IsolationParameter, Default: SnapshotIsolation, OneOf: []string{ReadCommitted, RepeatableRead, SnapshotIsolation},
+		Doc: "isolation level of all transactions; RepeatableRead loses updates, and SnapshotIsolation is the same with innodb_snapshot_isolation; SERIALIZABLE locks on one node only",
+	}),
+	Isolation: promises,
+}
+
+func parameters(isolation protocol.Parameter) []protocol.Parameter {
+	return []protocol.Parameter{
+		isolation,
 		sqltarget.Connections,
 		sqltarget.TLS,
 		{Name: syncWaitParameter, Default: "false", OneOf: []string{"false", "true"},
@@ -72,8 +90,11 @@ var Engine = &protocol.Engine{
 			Doc: "table of the rows, made where it is not there; several let runs share a database"},
 		{Name: dropTableParameter, Default: "false", OneOf: []string{"false", "true"},
 			Doc: "whether the table is dropped after the run"},
-	},
-	Isolation: func(p protocol.Params) isolation.Level { return levels[p.Word(sqltarget.IsolationParameter)].promises },
+	}
+}
+
+func promises(p protocol.Params) isolation.Level {
+	return levels[p.Word(sqltarget.IsolationParameter)].promises
 }
 
 // Options are how a database is used, beside where it is.
@@ -81,6 +102,8 @@ type Options struct {
 	sqltarget.Options
 	// SyncWait lets statements on Galera wait for what other nodes have committed.
 	SyncWait bool
+	// Galera refuses servers that are no nodes of Galera.
+	Galera bool
 }
 
 // OptionsOf reads the parameters of Engine, which have been checked.

@@ -1,0 +1,158 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/geobench/geobench/internal/result"
+)
+
+// deployed is a database that people run, which the operator deploys by its name.
+type deployed struct {
+	engine     string
+	image      string // the variable that names it
+	parameters string
+	server     string // how it calls itself
+	level      string // the check of its histories
+	retry      string // of the clients of SmallBank
+}
+
+var deployedDatabases = []deployed{
+	{"postgres", "GEOBENCH_POSTGRES", "{primary: us-east-1, isolation: Serializable, settings.shared_buffers: 64MB}", "PostgreSQL 15", "serializable", "{attempts: 20, causes: [Conflict]}"},
+	{"galera", "GEOBENCH_GALERA", "{isolation: SnapshotIsolation, settings.innodb_buffer_pool_size: 64M, provider.gcache.size: 16M}", "MariaDB 10.11", "snapshot-isolation", "{attempts: 20, causes: [Conflict]}"},
+	{"etcd", "GEOBENCH_ETCD", "{maxTxnOps: \"512\", leader: \"0\"}", "etcd 3.7", "strict-serializable", "{attempts: 20, causes: [Conflict]}"},
+}
+
+// needsImage skips where the node has not been given the image that a variable names.
+func needsImage(t *testing.T, variable string) string {
+	t.Helper()
+	image := os.Getenv(variable)
+	if image == "" {
+		t.Skipf("%s is not set: the image is not on the node; make e2e-databases loads it", variable)
+	}
+	return image
+}
+
+// TestDatabases has the operator deploy each database over three regions by its name, measures SmallBank with a region that is cut off for a
+// while and TPC-C on it, and holds the histories to what the database promises.
+func TestDatabases(t *testing.T) {
+	for _, d := range deployedDatabases {
+		t.Run(d.engine, func(t *testing.T) {
+			image := needsImage(t, d.image)
+			c := newCluster(t)
+			c.privileged(t)
+			begin := time.Now()
+			c.apply(t, fmt.Sprintf(`apiVersion: geobench.dev/v1alpha1
+kind: GeoDatabase
+metadata: {name: db}
+spec:
+  engine:
+    name: %s
+    parameters: {image: %q, user: "65532", connections: "20", %s
+  regions: [{name: us-east-1}, {name: eu-west-1}, {name: ap-northeast-1}]
+  network: {profileRef: {name: aws}, emulation: Sidecar}
+`, d.engine, image, strings.TrimPrefix(d.parameters, "{")))
+			db := c.awaitVerified(t, "db", 4*time.Minute)
+			ready := time.Since(begin).Round(time.Second)
+			for _, l := range db.Status.Links {
+				t.Logf("%s -> %s: declared %d us, measured %d us", l.From, l.To, l.DeclaredRTTMicroseconds, l.MeasuredRTTMicroseconds.P50)
+			}
+
+			smallbank := c.measure(t, "smallbank", "{smallbank: {customers: 3000, multiHomePercent: 30}}", "[Isolation, Invariants]", "20s", d.retry, `
+  faults:
+  - {name: cut, at: 8s, duration: 3s, networkPartition: {from: {regions: [ap-northeast-1]}}}`)
+			checked := false
+			for _, check := range smallbank.Checks {
+				t.Logf("%s: %s", check.Name, check.Message)
+				checked = checked || check.Name == d.level && check.Passed
+			}
+			if !checked {
+				t.Errorf("its histories were not held to %s", d.level)
+			}
+			if smallbank.Target == nil || !strings.HasPrefix(smallbank.Target.Server, d.server) {
+				t.Errorf("the result says of the server: %+v", smallbank.Target)
+			}
+			text, err := json.Marshal(smallbank)
+			if err != nil {
+				t.Fatal(err)
+			}
+			secret := &corev1.Secret{}
+			if err := c.Get(t.Context(), types.NamespacedName{Namespace: c.namespace, Name: "db-" + d.engine + "-login"}, secret); err != nil {
+				t.Fatal(err)
+			}
+			if password := string(secret.Data["password"]); len(password) < 16 || strings.Contains(string(text), password) {
+				t.Errorf("the password has %d characters, or is in the result", len(password))
+			}
+			memory := c.memory(t)
+			c.measure(t, "tpcc", "{tpcc: {remote: {newOrderPercent: 10, paymentPercent: 15, multiHomePercent: 100}}}", "[Invariants]", "15s", d.retry, "")
+			t.Logf("%s: ready and verified after %s; memory of each server after SmallBank, in MiB: %v", d.engine, ready, memory)
+		})
+	}
+}
+
+// measure plays a run on the database db and returns its document. It must pass.
+func (c *cluster) measure(t *testing.T, name, workload, verify, duration, retry, more string) *result.Document {
+	t.Helper()
+	c.apply(t, fmt.Sprintf(`apiVersion: geobench.dev/v1alpha1
+kind: BenchmarkRun
+metadata: {name: %[1]s}
+spec:
+  databaseRef: {name: db}
+  runID: %[1]s-0001
+  workload: %[2]s
+  load: {clientsPerRegion: 10, warmup: 3s, duration: %[3]s, requestTimeout: 10s, retry: %[4]s}
+  verify: %[5]s%[6]s
+`, name, workload, duration, retry, verify, more))
+	r := c.awaitEnd(t, name, 6*time.Minute)
+	c.mustPass(t, r)
+	d := c.document(t, r)
+	t.Logf("%s: %d committed, %d refused, %d unknown, causes %v", name, d.Summary.Committed, d.Summary.Refused, d.Summary.Unknown, d.Summary.Causes)
+	for _, region := range d.Regions {
+		t.Logf("%s, %s: p50 %.1f ms, %d committed", name, region.Name, float64(region.LatencyMicroseconds.P50)/1000, region.Committed)
+	}
+	return d
+}
+
+// memory is what kubelet says that the programs of the namespace's pods use, in MiB, by pod.
+func (c *cluster) memory(t *testing.T) map[string]int64 {
+	t.Helper()
+	nodes := &corev1.NodeList{}
+	if err := c.List(t.Context(), nodes); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]int64{}
+	for _, node := range nodes.Items {
+		text, err := exec.CommandContext(t.Context(), "kubectl", "get", "--raw", "/api/v1/nodes/"+node.Name+"/proxy/metrics/resource").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		parser := expfmt.NewTextParser(model.LegacyValidation)
+		families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range families["container_memory_working_set_bytes"].GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.Label {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if labels["namespace"] == c.namespace && labels["container"] == "database" {
+				out[labels["pod"]] = int64(m.GetGauge().GetValue()) >> 20
+			}
+		}
+	}
+	return out
+}
