@@ -5,8 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -68,6 +71,47 @@ func TestRunOnAProgram(t *testing.T) {
 	}
 	if m := doc.Manifests; m == nil || m.Database == nil || m.Database.Pods.Client == nil || m.Network == nil {
 		t.Errorf("manifests %+v", doc.Manifests)
+	}
+	w.until("nothing is left but the result", func() bool { return slices.Equal(w.leftovers("r"), []string{"ConfigMap r-result"}) })
+}
+
+// A database that runs elsewhere is ready as soon as its spec is possible, with nothing deployed. A run on it has a steward, and workers that
+// connect to the endpoint of their region; the network is what it is.
+func TestRunOnADatabaseElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").elsewhere().obj(), makeRun("r").database("d").workers(2).obj())
+	w.untilStage("r", v1alpha1.StageMeasure)
+
+	db := w.getDatabase("d")
+	for kind, reason := range map[string]string{v1alpha1.ConditionNodesReady: "RunsElsewhere", v1alpha1.ConditionNetworkVerified: "NotDeclared"} {
+		if c := meta.FindStatusCondition(db.Status.Conditions, kind); c == nil || c.Status != metav1.ConditionTrue || c.Reason != reason {
+			t.Errorf("condition %s is %+v, not %s", kind, c, reason)
+		}
+	}
+	if db.Status.ReadyNodes != "0/0" || db.Status.Emulation != v1alpha1.EmulationNone {
+		t.Errorf("%s nodes are ready, emulation %s", db.Status.ReadyNodes, db.Status.Emulation)
+	}
+	sets, pods := &appsv1.StatefulSetList{}, &corev1.PodList{}
+	w.must(w.client.List(w.ctx, sets, client.InNamespace(w.namespace)))
+	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelRole: kube.RoleNode}))
+	if len(sets.Items)+len(pods.Items) > 0 {
+		t.Errorf("%d StatefulSets and %d pods of nodes", len(sets.Items), len(pods.Items))
+	}
+	if c := w.nodesOf("d").Client; c == nil || c.Deployed || c.Steward != "us-west-2" || c.Secret != "login" || len(c.Endpoints) != 2 || c.Endpoints[1].Address != "db.asia.example.com:5432" {
+		t.Errorf("what workers are told of the database: %+v", c)
+	}
+
+	run := w.untilOver("r")
+	if run.Status.Verdict != v1alpha1.VerdictPassed {
+		t.Fatalf("%s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
+	}
+	doc := w.document("r")
+	if is := doc.Target; w.loads != 1 || is == nil || is.Server != "PostgreSQL 15.0" || is.ConnectionsPerRegion != 16 || len(is.Endpoints) != 2 || is.Endpoints[1].RTTMicroseconds != 1234 {
+		t.Errorf("%d loads; the result says of the database: %+v", w.loads, doc.Target)
+	}
+	if len(doc.Nodes)+len(doc.Links) != 0 || doc.Manifests == nil || doc.Manifests.Database == nil || doc.Manifests.Network != nil {
+		t.Errorf("nodes %+v, links %+v, manifests %+v", doc.Nodes, doc.Links, doc.Manifests)
 	}
 	w.until("nothing is left but the result", func() bool { return slices.Equal(w.leftovers("r"), []string{"ConfigMap r-result"}) })
 }

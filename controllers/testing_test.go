@@ -135,6 +135,16 @@ func (b *databaseBuilder) client() *databaseBuilder {
 	return b
 }
 
+// elsewhere makes the database one that runs already, with an endpoint for each region.
+func (b *databaseBuilder) elsewhere() *databaseBuilder {
+	b.Spec.Engine = v1alpha1.Engine{Name: "postgres", Parameters: map[string]string{"tls": "disable"}}
+	b.Spec.Network = v1alpha1.Network{}
+	b.Spec.External = &v1alpha1.External{Database: "bench", SecretRef: &v1alpha1.LocalReference{Name: "login"}, Endpoints: []v1alpha1.ExternalEndpoint{
+		{Region: b.Spec.Regions[0].Name, Address: "db.us.example.com:5432"}, {Region: b.Spec.Regions[1].Name, Address: "db.asia.example.com:5432"},
+	}}
+	return b
+}
+
 // program makes the database one of a program that knows nothing of Geobench.
 func (b *databaseBuilder) program() *databaseBuilder {
 	b.Spec.Engine = v1alpha1.Engine{Name: "postgres"}

@@ -722,6 +722,14 @@ func (w *world) Clock(ctx context.Context, addr string) (podclient.Clock, error)
 	return podclient.Clock{}, fmt.Errorf("dial tcp %s: connection refused", addr)
 }
 
+// targetRTT is what a worker measures of a database that is not Geobench's own.
+func targetRTT(dw *deploy.Worker) int64 {
+	if dw.Database.Client == nil {
+		return 0
+	}
+	return 1234
+}
+
 // report is what a worker hands in: transactions that only read, so that no ledger moves.
 func (w *world) report(dw *deploy.Worker, spec *v1alpha1.Load, index int) *result.Report {
 	wl, err := catalog.Parse(dw.Workload, dw.Seed, &dw.Database.Topology)
@@ -729,7 +737,7 @@ func (w *world) report(dw *deploy.Worker, spec *v1alpha1.Load, index int) *resul
 	r := &result.Report{
 		Kind: result.ReportKind, Version: result.ReportVersion, Workload: wl.Name(), Types: wl.Types(), Arrival: string(spec.Arrival),
 		DurationMicroseconds: spec.Duration.Microseconds(), Repetitions: int(spec.Repetitions),
-		Workers: []result.Worker{{Region: dw.Region, Index: index, Clients: int(spec.ClientsPerRegion)}},
+		Workers: []result.Worker{{Region: dw.Region, Index: index, Clients: int(spec.ClientsPerRegion), TargetRTTMicroseconds: targetRTT(dw)}},
 		Ledger:  workload.Ledger{}, Shares: make([]workload.Count, len(wl.Shares())),
 	}
 	h := result.NewHistogram()

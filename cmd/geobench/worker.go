@@ -28,6 +28,7 @@ import (
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/meeting"
 	"github.com/geobench/geobench/internal/metrics"
+	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload/catalog"
@@ -129,7 +130,7 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place
 
 	waiting, cancel := context.WithDeadline(ctx, w.Deadline)
 	defer cancel()
-	t, err := clientOf(waiting, w, index)
+	t, took, err := clientOf(waiting, w, index)
 	if err != nil {
 		return err
 	}
@@ -161,6 +162,9 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place
 		return err
 	}
 	report.Incidents = append(report.Incidents, t.Incidents()...)
+	for i := range report.Workers {
+		report.Workers[i].TargetRTTMicroseconds = result.Microseconds(took)
+	}
 	h := &deploy.HandIn{Run: w.UID, Region: w.Region, Index: index, Config: w.Digest(), StartAt: start.UTC().Format(time.RFC3339Nano)}
 	if h.Report, err = report.Encode(); err != nil {
 		return err
@@ -188,11 +192,11 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place
 	return nil
 }
 
-// clientOf is what the clients of a worker talk to.
-func clientOf(ctx context.Context, w *deploy.Worker, index int) (target.Target, error) {
+// clientOf is what the clients of a worker talk to, and how long a round trip to it takes where that is not a node, which measures it itself.
+func clientOf(ctx context.Context, w *deploy.Worker, index int) (target.Target, time.Duration, error) {
 	region := w.Database.Topology.Index(w.Region)
 	if w.Database.Client == nil {
-		return target.NewNative(&w.Database, region), nil
+		return target.NewNative(&w.Database, region), 0, nil
 	}
 	return external.Join(ctx, &w.Database, deploy.SecretFolder, w.Application(), region, index, w.Workers)
 }

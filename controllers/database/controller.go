@@ -301,6 +301,9 @@ func (s *scope) deploy(ctx context.Context) error {
 	if err := s.holdForRelease(ctx); err != nil {
 		return err
 	}
+	if s.current.Database.Elsewhere() {
+		return nil
+	}
 	for i := range s.db.Spec.Regions {
 		region := &s.db.Spec.Regions[i]
 		if err := kube.Ensure(ctx, s.Client, s.Live, s.db, buildService(s.db, region.Name)); err != nil {
@@ -458,11 +461,11 @@ func (s *scope) describe(context.Context) error {
 		Message: "the database can be deployed as the spec says"})
 	st.TopologyHash, st.Incarnation = s.current.Hash, s.current.ID()
 	st.Emulation, st.EmulationReason = s.current.Emulation(), kube.Truncate(cmp.Or(s.current.Why, s.plan.Why), 1024)
-	t := &s.current.Database.Topology
+	t, elsewhere := &s.current.Database.Topology, s.current.Database.Elsewhere()
 	st.RegionNames = kube.Truncate(strings.Join(t.Regions, ","), 1024)
 	st.Regions = nil
 	for _, region := range t.Regions {
-		st.Regions = append(st.Regions, v1alpha1.RegionStatus{Name: region, Nodes: int32(t.Partitions * t.Replicas)})
+		st.Regions = append(st.Regions, v1alpha1.RegionStatus{Name: region, Nodes: int32(s.current.Database.NodeCount() / len(t.Regions))})
 	}
 	ready, problem := 0, ""
 	for i := range s.nodes {
@@ -475,7 +478,7 @@ func (s *scope) describe(context.Context) error {
 		}
 	}
 	st.Groups = s.groups()
-	total := t.Nodes()
+	total := s.current.Database.NodeCount()
 	st.ReadyNodes = fmt.Sprintf("%d/%d", ready, total)
 	all := ready == total
 
@@ -485,8 +488,11 @@ func (s *scope) describe(context.Context) error {
 		if was == nil || was.Status != metav1.ConditionTrue {
 			s.events = append(s.events, eventDatabaseReady(st.ReadyNodes))
 		}
-		s.condition(metav1.Condition{Type: v1alpha1.ConditionNodesReady, Status: metav1.ConditionTrue, Reason: "NodesReady",
-			Message: fmt.Sprintf("all %d nodes serve", total)})
+		ready := metav1.Condition{Type: v1alpha1.ConditionNodesReady, Status: metav1.ConditionTrue, Reason: "NodesReady", Message: fmt.Sprintf("all %d nodes serve", total)}
+		if elsewhere {
+			ready.Reason, ready.Message = "RunsElsewhere", "nothing is deployed; whether the endpoints can be connected to is found out by each run"
+		}
+		s.condition(ready)
 		if s.upToDate() {
 			s.condition(metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: "UpToDate",
 				Message: "the nodes run what the spec says"})

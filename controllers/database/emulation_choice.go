@@ -38,6 +38,9 @@ func NewEmulationChoice(c client.Client, live client.Reader, image string, clock
 // Choose picks the backend and says why that one. What Auto has picked stays until the spec asks for another backend by
 // name: a database is not deployed anew because something was installed beside it.
 func (e *emulationChoice) Choose(ctx context.Context, db *v1alpha1.GeoDatabase) (v1alpha1.Emulation, string, error) {
+	if db.Spec.External != nil {
+		return v1alpha1.EmulationNone, "the database runs elsewhere, over links that nobody delays", nil
+	}
 	switch b := db.Spec.Network.Emulation; b {
 	case v1alpha1.EmulationAuto, "":
 		return e.auto(ctx, db)

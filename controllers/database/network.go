@@ -6,6 +6,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/rtt"
 )
@@ -21,8 +22,14 @@ func Measure(t *geo.Topology, nodes []Node) ([]rtt.Link, error) {
 	return rtt.Measure(t, answers)
 }
 
+// notDeclared is the reason of links that are what they are.
+const notDeclared = "NotDeclared"
+
 // VerifyNetwork judges the links, for the condition NetworkVerified.
-func VerifyNetwork(links []rtt.Link, emulation v1alpha1.Emulation) rtt.Verdict {
+func VerifyNetwork(d *deploy.Database, links []rtt.Link, emulation v1alpha1.Emulation) rtt.Verdict {
+	if d.Elsewhere() {
+		return rtt.Verdict{Verified: true, Reason: notDeclared, Message: "the links to a database that runs elsewhere are real, and none was declared"}
+	}
 	v := rtt.Judge(links)
 	if v.Reason == rtt.OutOfTolerance && emulation == v1alpha1.EmulationNone {
 		v.Message += "; nothing is injected, so the profile must declare the round trips of the real network"
@@ -88,7 +95,7 @@ func (s *scope) networkConditions(links []rtt.Link, running bool) {
 	case !s.state.Injected:
 		verified.Reason, verified.Message = s.state.Reason, kube.Truncate(s.state.Message, 1024)
 	default:
-		v := VerifyNetwork(links, s.current.Emulation())
+		v := VerifyNetwork(&s.current.Database, links, s.current.Emulation())
 		if v.Verified {
 			verified.Status = metav1.ConditionTrue
 		}

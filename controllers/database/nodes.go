@@ -52,7 +52,7 @@ func ObserveNodes(ctx context.Context, reader client.Reader, clients podclient.C
 		byName[pods.Items[i].Name] = &pods.Items[i]
 	}
 	t := &d.Topology
-	states := make([]Node, t.Nodes())
+	states := make([]Node, d.NodeCount())
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(podclient.AtOnce)
 	for i := range states {

@@ -105,7 +105,7 @@ func ResolveProfile(ctx context.Context, reader client.Reader, db *v1alpha1.GeoD
 	if db.Spec.Network.Profile != nil {
 		return &Profile{Spec: db.Spec.Network.Profile}, nil
 	}
-	if db.Spec.Network.ProfileRef == nil && db.Spec.External != nil { // which package check refuses
+	if db.Spec.External != nil { // package check refuses any
 		return &Profile{Spec: &v1alpha1.NetworkProfileSpec{}}, nil
 	}
 	if db.Spec.Network.ProfileRef == nil {
@@ -130,10 +130,12 @@ func ResolveProfile(ctx context.Context, reader client.Reader, db *v1alpha1.GeoD
 // resolveParameters returns the engine's parameters, complete; a program of the user's own has those of its clients, or none.
 func resolveParameters(abilities check.Abilities, db *v1alpha1.GeoDatabase) (map[string]string, error) {
 	engines := abilities.Engines
-	if db.Spec.Pods != nil {
-		if db.Spec.Pods.Client == nil {
-			return nil, nil
-		}
+	switch {
+	case db.Spec.External != nil:
+		engines = abilities.Targets
+	case db.Spec.Pods != nil && db.Spec.Pods.Client == nil:
+		return nil, nil
+	case db.Spec.Pods != nil:
 		engines = abilities.Clients
 	}
 	engine, ok := engines.Lookup(db.Spec.Engine.Name)
@@ -151,6 +153,9 @@ func resolveParameters(abilities check.Abilities, db *v1alpha1.GeoDatabase) (map
 // outlive the pods.
 func nodeAddresses(db *v1alpha1.GeoDatabase) []deploy.Node {
 	var nodes []deploy.Node
+	if db.Spec.External != nil {
+		return nil
+	}
 	for _, region := range db.Spec.Regions {
 		for ordinal := range nodesPerRegion(db) {
 			host := nodeHost(db, region.Name, ordinal)

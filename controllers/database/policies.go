@@ -2,9 +2,13 @@ package database
 
 import (
 	"context"
+	"net"
+	"slices"
+	"strconv"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/deploy/netpol"
 )
 
@@ -30,6 +34,16 @@ func policed(db *v1alpha1.GeoDatabase) *netpol.Database {
 	out := &netpol.Database{
 		Name: db.Name, Namespace: db.Namespace, Labels: kube.DatabaseLabels(db, kube.RoleNetwork),
 		Nodes: pods(kube.RoleNode), Workers: pods(kube.RoleWorker),
+	}
+	if c := deploy.ClientOf(db); db.Spec.External != nil {
+		for _, e := range c.Endpoints {
+			if _, port, err := net.SplitHostPort(e.Address); err == nil {
+				if n, err := strconv.ParseUint(port, 10, 16); err == nil && !slices.Contains(out.Endpoints, int32(n)) {
+					out.Endpoints = append(out.Endpoints, int32(n))
+				}
+			}
+		}
+		slices.Sort(out.Endpoints)
 	}
 	if db.Spec.Pods != nil {
 		for _, p := range db.Spec.Pods.Ports {

@@ -52,7 +52,7 @@ func (s *scope) emulate(ctx context.Context) error {
 		s.condition(v1alpha1.ConditionNetworkVerified, false, state.Reason, state.Message)
 		return nil
 	}
-	v := database.VerifyNetwork(links, current.Emulation())
+	v := database.VerifyNetwork(&current.Database, links, current.Emulation())
 	s.condition(v1alpha1.ConditionNetworkVerified, v.Verified, v.Reason, v.Message)
 	if !v.Verified {
 		return nil

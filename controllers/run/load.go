@@ -72,7 +72,11 @@ func (s *scope) load(ctx context.Context) error {
 		clients := s.Pods.Nodes(s.db.UID)
 		errand.Go(s.Errands, loading, s.Loads, 1, func(ctx context.Context) (*admin.LoadResponse, error) { return loadNodes(ctx, clients, nodes, req) })
 	}
-	s.underway(state, v1alpha1.ConditionDataLoaded, metav1.ConditionFalse, "Loading", fmt.Sprintf("%d nodes load their data", s.current.Database.Topology.Nodes()))
+	loads := fmt.Sprintf("%d nodes load their data", s.current.Database.Topology.Nodes())
+	if s.stewarded() {
+		loads = "the steward loads the data into the database"
+	}
+	s.underway(state, v1alpha1.ConditionDataLoaded, metav1.ConditionFalse, "Loading", loads)
 	return nil
 }
 

@@ -140,7 +140,7 @@ func (s *scope) readSnapshot(ctx context.Context, key string) (*snapshot, error)
 	if found, err := s.noted(ctx, key, snap); !found {
 		return nil, err
 	}
-	if nodes := s.current.Database.Topology.Nodes(); len(snap.Nodes) != nodes {
+	if nodes := s.current.Database.NodeCount(); len(snap.Nodes) != nodes {
 		return nil, fmt.Errorf("config map %s: %s: %d nodes, not %d", kube.SnapshotName(s.run), key, len(snap.Nodes), nodes)
 	}
 	return snap, nil

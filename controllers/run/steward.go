@@ -155,7 +155,7 @@ func (s *scope) stewardAudit(ctx context.Context) ([][]audit.Shard, error) {
 }
 
 // target is what the result says of a database that is not Geobench's own; nil for one that is. How far its endpoints are from the steward
-// is not told: the clients of other regions are elsewhere, and probes measure that.
+// is not told: the clients of other regions are elsewhere, and their workers measure that.
 func (s *scope) target(ctx context.Context) (*result.Target, error) {
 	if !s.stewarded() {
 		return nil, nil

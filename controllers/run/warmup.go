@@ -126,7 +126,7 @@ func (s *scope) networkHolds() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	v := database.VerifyNetwork(links, s.current.Emulation())
+	v := database.VerifyNetwork(&s.current.Database, links, s.current.Emulation())
 	if v.Verified {
 		return true, nil
 	}

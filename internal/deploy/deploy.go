@@ -38,6 +38,17 @@ type Database struct {
 	ClientKey []byte `json:"-"`
 }
 
+// Elsewhere tells whether nothing of the database runs in pods of the GeoDatabase.
+func (d *Database) Elsewhere() bool { return d.Client != nil && !d.Client.Deployed }
+
+// NodeCount is how many nodes run in pods of the GeoDatabase: as many as the topology has, or none of a database that runs elsewhere.
+func (d *Database) NodeCount() int {
+	if d.Elsewhere() {
+		return 0
+	}
+	return d.Topology.Nodes()
+}
+
 // Node is where a node listens.
 type Node struct {
 	// Address is host:port for peers and clients.

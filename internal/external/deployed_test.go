@@ -88,7 +88,7 @@ func stewardAndWorkers(t *testing.T, d *deploy.Database, folder string) {
 			t.Error(err)
 		}
 	}()
-	if _, err := external.Join(t.Context(), d, folder, application, 0, 0, workers); err == nil || !strings.Contains(err.Error(), "is not the one of this run") {
+	if _, _, err := external.Join(t.Context(), d, folder, application, 0, 0, workers); err == nil || !strings.Contains(err.Error(), "is not the one of this run") {
 		t.Errorf("a worker joined what nobody has opened: %v", err)
 	}
 	if _, err := of.Load(t.Context(), &admin.LoadRequest{Dataset: "d", Workload: spec, Seed: 1}); err != nil {
@@ -106,9 +106,12 @@ func stewardAndWorkers(t *testing.T, d *deploy.Database, folder string) {
 	connections := 0
 	for i := range reports {
 		region, index := geo.Region(i/workers), i%workers
-		to, err := external.Join(t.Context(), d, folder, application, region, index, workers)
+		to, took, err := external.Join(t.Context(), d, folder, application, region, index, workers)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if took <= 0 || took > time.Second {
+			t.Errorf("a round trip to the database takes %v", took)
 		}
 		connections += to.(interface{ PoolSize() int }).PoolSize()
 		player, err := loads.NewWorker(loads.WorkerConfig{Workload: w, Topology: &d.Topology, Region: region, Index: index, Workers: workers, Load: l, Seed: 1, Shards: 1})

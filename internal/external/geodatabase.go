@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
@@ -76,16 +77,16 @@ func Open(ctx context.Context, d *deploy.Database, folder, session string) (sqlt
 	return db, nil
 }
 
-// Join returns what the clients of a region talk to, of a database that another process has opened with Open for the same run. They are one
-// of so many workers that share the connections of the region, counted from 0.
-func Join(ctx context.Context, d *deploy.Database, folder, session string, region geo.Region, index, workers int) (target.Target, error) {
+// Join returns what the clients of a region talk to, of a database that another process has opened with Open for the same run, and how long a
+// round trip to it takes. They are one of so many workers that share the connections of the region, counted from 0.
+func Join(ctx context.Context, d *deploy.Database, folder, session string, region geo.Region, index, workers int) (target.Target, time.Duration, error) {
 	s, params, err := settings(d, folder)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	all := catalog.Connections(params)
-	clients, err := catalog.Targets{}.Join(ctx, d.Engine, &d.Topology, s, params, session, region, (index+1)*all/workers-index*all/workers)
-	return clients, fieldsOf(d.Client, err)
+	clients, took, err := catalog.Targets{}.Join(ctx, d.Engine, &d.Topology, s, params, session, region, (index+1)*all/workers-index*all/workers)
+	return clients, took, fieldsOf(d.Client, err)
 }
 
 func settings(d *deploy.Database, folder string) (s sqltarget.Server, params protocol.Params, err error) {

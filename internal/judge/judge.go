@@ -72,7 +72,29 @@ func Document(f *Facts) (*result.Document, error) {
 			"the database was not quiet %v after the last answer, with %d unfinished transactions; its rows were not audited", QuietWithin, f.Unfinished)})
 	}
 	in.Checks = f.checks()
+	f.locateEndpoints()
 	return result.Build(in)
+}
+
+// locateEndpoints says how far the endpoints of a database are from their clients, as the workers of each region have measured: the least of
+// their medians.
+func (f *Facts) locateEndpoints() {
+	if f.Target == nil || len(f.Target.Endpoints) > 0 {
+		return
+	}
+	for _, region := range f.Plan.Topology.Regions {
+		var least int64
+		for _, r := range f.Reports {
+			for _, w := range r.Workers {
+				if took := w.TargetRTTMicroseconds; w.Region == region && took > 0 && (least == 0 || took < least) {
+					least = took
+				}
+			}
+		}
+		if least > 0 {
+			f.Target.Endpoints = append(f.Target.Endpoints, result.TargetEndpoint{Region: region, RTTMicroseconds: least})
+		}
+	}
 }
 
 // Cancelled is the result of a run that was cancelled when so much of its schedule was over: of the repetitions that were

@@ -41,7 +41,7 @@ func Topology(db *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec
 			if !ok && a == b {
 				l, ok = intra, true
 			}
-			if !ok {
+			if !ok && db.External == nil { // links to what runs elsewhere are not declared
 				return t, &MissingLinkError{a, b}
 			}
 			if c := db.Network.Congestion; c != v1alpha1.CongestionOpen {

@@ -75,6 +75,8 @@ type Worker struct {
 	// Index counts the workers of a region from 0.
 	Index   int `json:"index"`
 	Clients int `json:"clients"`
+	// TargetRTTMicroseconds is how far what its clients talk to was before the run; 0 where nodes measure that.
+	TargetRTTMicroseconds int64 `json:"targetRTTMicroseconds,omitempty"`
 	// Driver says how busy the worker was while measuring; nil when somebody else measured it.
 	Driver *Driver `json:"driver,omitempty"`
 }

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,6 +72,7 @@ func Default(engines EngineCatalog) Abilities {
 		Engines:    engines,
 		Pods:       true,
 		Clients:    targets.Targets{},
+		Targets:    targets.Targets{},
 		Emulations: []v1alpha1.Emulation{v1alpha1.EmulationAuto, v1alpha1.EmulationChaosMesh, v1alpha1.EmulationSidecar, v1alpha1.EmulationBuiltIn, v1alpha1.EmulationNone},
 		Verifications: []v1alpha1.Verification{
 			v1alpha1.VerifyInvariants, v1alpha1.VerifyIsolation, v1alpha1.VerifyReadCommitted, v1alpha1.VerifySnapshotIsolation, v1alpha1.VerifySessionSnapshotIsolation,
@@ -87,7 +89,7 @@ func Default(engines EngineCatalog) Abilities {
 // the simulator or the process.
 func local(engines EngineCatalog, place string, faults []string) Abilities {
 	a := Default(engines)
-	a.Pods, a.Clients = false, nil
+	a.Pods, a.Clients, a.Targets = false, nil, nil
 	a.Faults, a.Timeline, a.Place = faults, 0, place
 	return a
 }
@@ -193,13 +195,16 @@ func (d *database) external(ps *Problems) {
 	case x == nil:
 		return
 	case d.Targets == nil:
-		ps.add("spec.external", "", "external databases are not supported yet but for a BenchmarkRun that geobench run plays; remove external to deploy one of the engines %s",
+		ps.add("spec.external", "", "a database that runs already cannot be simulated: use geobench run or a cluster, or remove external to deploy one of the engines %s",
 			list(d.Engines.Names()))
 		return
 	}
 	const real = "external is there already, and nobody changes it: leave %s out"
 	if n := d.Spec.Network; n.Profile != nil || n.ProfileRef != nil {
 		ps.add("spec.network", "", "the links to a database that is there already are real, and nobody delays them: leave network out")
+	}
+	if e := d.Spec.Network.Emulation; !slices.Contains([]v1alpha1.Emulation{"", v1alpha1.EmulationAuto, v1alpha1.EmulationNone}, e) {
+		ps.add("spec.network.emulation", string(e), "the links to a database that is there already are real, and nobody delays them: leave emulation out, or None")
 	}
 	if n := d.Spec.ReplicasPerPartition; n > 1 {
 		ps.add("spec.replicasPerPartition", strconv.Itoa(int(n)), real, "replicasPerPartition")
@@ -223,9 +228,11 @@ func (d *database) external(ps *Problems) {
 		if !slices.Contains(regions, e.Region) {
 			ps.add(path+".region", e.Region, "region %s is not in spec.regions%s; they are %s", e.Region, didYouMean(e.Region, regions), list(regions))
 		}
-		_, port, err := net.SplitHostPort(e.Address)
+		host, port, err := net.SplitHostPort(e.Address)
 		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
 			ps.add(path+".address", e.Address, "%s is not host:port, with a port from 1 to 65535 and an IPv6 address in brackets", e.Address)
+		} else if d.Pods && ownHost(host) {
+			ps.add(path+".address", e.Address, "%s is, for a worker, its own pod or machine: name the database by an address that pods of the cluster reach", host)
 		}
 	}
 	for i, r := range regions {
@@ -233,6 +240,17 @@ func (d *database) external(ps *Problems) {
 			ps.add(fmt.Sprintf("spec.regions[%d].name", i), r, "region %s has no endpoint that its clients could connect to: add {region: %s, address: host:port} to spec.external.endpoints", r, r)
 		}
 	}
+}
+
+// ownHost tells whether a host is another one for everybody who asks, or none.
+func ownHost(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		host = strings.ToLower(strings.TrimSuffix(host, "."))
+		return host == "localhost" || strings.HasSuffix(host, ".localhost")
+	}
+	ip = ip.Unmap()
+	return ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast()
 }
 
 // catalog is where the engine's name is looked up.
@@ -515,15 +533,16 @@ type benchmarkRun struct {
 
 // target: the load generators can talk to the database.
 func (r *benchmarkRun) target(ps *Problems) {
-	if r.db.Spec.Pods == nil || len(Database(r.db, nil, r.Abilities)) > 0 {
+	d := database{GeoDatabase: r.db, Abilities: r.Abilities}
+	if r.db.Spec.Pods == nil && (r.db.Spec.External == nil || !r.Pods) || len(Database(r.db, nil, r.Abilities)) > 0 {
 		return
 	}
-	if r.db.Spec.Pods.Client == nil {
+	if r.db.Spec.Pods != nil && !d.talked() {
 		ps.add("spec.databaseRef.name", r.db.Name, "GeoDatabase %s runs a program of its own, and does not say how load generators talk to it: set its spec.pods.client, for one of %s, or name a database with one of the engines %s",
 			r.db.Name, list(r.Clients.Names()), list(r.Engines.Names()))
 		return
 	}
-	engine, ok := r.Clients.Lookup(r.db.Spec.Engine.Name)
+	engine, ok := d.catalog().Lookup(r.db.Spec.Engine.Name)
 	if !ok {
 		return
 	}

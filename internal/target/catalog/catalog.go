@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
@@ -27,7 +28,7 @@ type entry struct {
 	open           func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error)
 	// needsDatabase: a server has several databases and none of its own accord; noDatabase: it has only one, without a name.
 	needsDatabase, noDatabase bool
-	join                      func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, error)
+	join                      func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error)
 }
 
 // all are the databases, sorted by name.
@@ -36,7 +37,7 @@ var all = []entry{
 		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
 			return etcd.Open(ctx, t, s, etcd.OptionsOf(p), session)
 		},
-		join: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, error) {
+		join: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error) {
 			o := etcd.OptionsOf(p)
 			o.Connections = connections
 			return etcd.Join(ctx, t, s, o, session, region)
@@ -47,7 +48,7 @@ var all = []entry{
 		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
 			return postgres.Open(ctx, t, s, postgres.OptionsOf(p), session)
 		},
-		join: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, error) {
+		join: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error) {
 			o := postgres.OptionsOf(p)
 			o.Connections = connections
 			return postgres.Join(ctx, t, s, o, session, region)
@@ -65,7 +66,7 @@ func ofMySQL(engine *protocol.Engine, galera bool) entry {
 		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
 			return mysql.Open(ctx, t, s, options(p), session)
 		},
-		join: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, error) {
+		join: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error) {
 			o := options(p)
 			o.Connections = connections
 			return mysql.Join(ctx, t, s, o, session, region)
@@ -122,10 +123,10 @@ func (Targets) Open(ctx context.Context, name string, t *geo.Topology, s sqltarg
 
 // Join joins the clients of a region to the database called name, which another process has opened for the run called session, over so many
 // connections: sqltarget.Join.
-func (Targets) Join(ctx context.Context, name string, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, error) {
+func (Targets) Join(ctx context.Context, name string, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error) {
 	e, ok := lookup(name)
 	if !ok {
-		return nil, unknown(name)
+		return nil, 0, unknown(name)
 	}
 	return e.join(ctx, t, s, p, session, region, connections)
 }

@@ -117,10 +117,10 @@ func (d *dialect) lead(ctx context.Context, endpoint int) (region string, err er
 }
 
 // Join joins a database that another process has opened: sqltarget.Join.
-func Join(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, session string, region geo.Region) (target.Target, error) {
+func Join(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, session string, region geo.Region) (target.Target, time.Duration, error) {
 	d, err := newDialect(&s, &o)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	return sqltarget.Join(ctx, t, s, o.Options, d, session, region)
 }

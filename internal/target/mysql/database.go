@@ -52,10 +52,10 @@ func Open(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, s
 }
 
 // Join joins a database that another process has opened: sqltarget.Join.
-func Join(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, session string, region geo.Region) (target.Target, error) {
+func Join(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, session string, region geo.Region) (target.Target, time.Duration, error) {
 	d, err := newDialect(&s, &o, session)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	return sqltarget.Join(ctx, t, s, o.Options, d, session, region)
 }

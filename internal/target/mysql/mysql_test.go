@@ -233,10 +233,10 @@ func TestJoin(t *testing.T) {
 	session := sqltarget.Session()
 	mine, others := open(o, session), open(elsewhere, sqltarget.Session())
 	var wrong *target.FieldError
-	if _, err := mysql.Join(t.Context(), &topology, to, o, sqltarget.Session(), 0); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "is not the one of this run") {
+	if _, _, err := mysql.Join(t.Context(), &topology, to, o, sqltarget.Session(), 0); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "is not the one of this run") {
 		t.Errorf("a run that nobody has opened was joined: %v", err)
 	}
-	joined, err := mysql.Join(t.Context(), &topology, to, o, session, 1)
+	joined, _, err := mysql.Join(t.Context(), &topology, to, o, session, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

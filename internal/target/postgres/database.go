@@ -9,6 +9,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -39,10 +40,10 @@ func Open(ctx context.Context, t *geo.Topology, s sqltarget.Server, o sqltarget.
 }
 
 // Join joins a database that another process has opened: sqltarget.Join.
-func Join(ctx context.Context, t *geo.Topology, s sqltarget.Server, o sqltarget.Options, session string, region geo.Region) (target.Target, error) {
+func Join(ctx context.Context, t *geo.Topology, s sqltarget.Server, o sqltarget.Options, session string, region geo.Region) (target.Target, time.Duration, error) {
 	d, err := newDialect(&s, &o, session)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	return sqltarget.Join(ctx, t, s, o, d, session, region)
 }

@@ -71,25 +71,26 @@ func Open[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d D
 	return db, nil
 }
 
-// Join returns what the clients of a region talk to, of a database that another process has opened with the same session: nothing is made
-// there. The error is as that of Open.
-func Join[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d Dialect[C], session string, region geo.Region) (target.Target, error) {
+// Join returns what the clients of a region talk to, of a database that another process has opened with the same session, and how long a
+// round trip to it takes: nothing is made there. The error is as that of Open.
+func Join[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d Dialect[C], session string, region geo.Region) (target.Target, time.Duration, error) {
 	db := newDatabase(t, s, o, d, session)
 	ctx, cancel := context.WithTimeout(ctx, ConnectWithin+Silence)
 	defer cancel()
 	e := s.Endpoints[region]
 	c, err := db.dial(ctx, e)
 	if err != nil {
-		return nil, d.Explain(ctx, e, err)
+		return nil, 0, d.Explain(ctx, e, err)
 	}
 	defer c.Close() //nolint:errcheck // it has said what it was asked
 	if _, _, err := d.Look(ctx, c, e); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if err := db.sameDatabase(ctx, c, e); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return db.Clients(region), nil
+	took, err := roundTrip(ctx, c)
+	return db.Clients(region), took, err
 }
 
 func newDatabase[C Conn](t *geo.Topology, s Server, o Options, d Dialect[C], session string) *database[C] {
