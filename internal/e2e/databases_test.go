@@ -27,13 +27,15 @@ type deployed struct {
 	parameters string
 	server     string // how it calls itself
 	level      string // the check of its histories
-	retry      string // of the clients of SmallBank
+	retry      string // of its clients
+	database   string // what clients name, and the port
+	port       int
 }
 
 var deployedDatabases = []deployed{
-	{"postgres", "GEOBENCH_POSTGRES", "{primary: us-east-1, isolation: Serializable, settings.shared_buffers: 64MB}", "PostgreSQL 15", "serializable", "{attempts: 20, causes: [Conflict]}"},
-	{"galera", "GEOBENCH_GALERA", "{isolation: SnapshotIsolation, settings.innodb_buffer_pool_size: 64M, provider.gcache.size: 16M}", "MariaDB 10.11", "snapshot-isolation", "{attempts: 20, causes: [Conflict]}"},
-	{"etcd", "GEOBENCH_ETCD", "{maxTxnOps: \"512\", leader: \"0\"}", "etcd 3.7", "strict-serializable", "{attempts: 20, causes: [Conflict]}"},
+	{"postgres", "GEOBENCH_POSTGRES", "{primary: us-east-1, isolation: Serializable, settings.shared_buffers: 64MB}", "PostgreSQL 15", "serializable", "{attempts: 20, causes: [Conflict]}", "postgres", 5432},
+	{"galera", "GEOBENCH_GALERA", "{isolation: SnapshotIsolation, settings.innodb_buffer_pool_size: 64M, provider.gcache.size: 16M}", "MariaDB 10.11", "snapshot-isolation", "{attempts: 20, causes: [Conflict]}", "bench", 3306},
+	{"etcd", "GEOBENCH_ETCD", "{maxTxnOps: \"512\", leader: \"0\"}", "etcd 3.7", "strict-serializable", "{attempts: 20, causes: [Conflict]}", "", 2379},
 }
 
 // needsImage skips where the node has not been given the image that a variable names.
@@ -97,26 +99,61 @@ spec:
 				t.Errorf("the password has %d characters, or is in the result", len(password))
 			}
 			memory := c.memory(t)
+			c.measuredFromOutside(t, &d)
 			c.measure(t, "tpcc", "{tpcc: {remote: {newOrderPercent: 10, paymentPercent: 15, multiHomePercent: 100}}}", "[Invariants]", "15s", d.retry, "")
 			t.Logf("%s: ready and verified after %s; memory of each server after SmallBank, in MiB: %v", d.engine, ready, memory)
 		})
 	}
 }
 
+// measuredFromOutside names the servers of db as a database that runs elsewhere, and measures that.
+func (c *cluster) measuredFromOutside(t *testing.T, d *deployed) {
+	t.Helper()
+	var endpoints strings.Builder
+	for _, region := range postgresRegions {
+		at := region
+		if d.engine == "postgres" {
+			at = postgresRegions[0]
+		}
+		fmt.Fprintf(&endpoints, "    - {region: %s, address: \"db-%s-0.db-%s.%s.svc:%d\"}\n", region, at, at, c.namespace, d.port)
+	}
+	c.apply(t, fmt.Sprintf(`apiVersion: geobench.dev/v1alpha1
+kind: GeoDatabase
+metadata: {name: outside}
+spec:
+  engine: {name: %s, parameters: {tls: disable, connections: "10"}}
+  regions: [{name: us-east-1}, {name: eu-west-1}, {name: ap-northeast-1}]
+  external:
+    database: %q
+    secretRef: {name: db-%s-login}
+    endpoints:
+%s`, d.engine, d.database, d.engine, endpoints.String()))
+	doc := c.measureOn(t, "outside", "outside", "{smallbank: {customers: 300}}", "[Isolation, Invariants]", "5s", d.retry, "")
+	if doc.Target == nil || len(doc.Target.Endpoints) != 3 || doc.Target.Endpoints[1].RTTMicroseconds <= 0 || len(doc.Nodes)+len(doc.Links) != 0 {
+		t.Errorf("the result says of the database %+v, nodes %+v, links %+v", doc.Target, doc.Nodes, doc.Links)
+	}
+	t.Log(doc.Target.Where())
+}
+
 // measure plays a run on the database db and returns its document. It must pass.
 func (c *cluster) measure(t *testing.T, name, workload, verify, duration, retry, more string) *result.Document {
+	t.Helper()
+	return c.measureOn(t, "db", name, workload, verify, duration, retry, more)
+}
+
+func (c *cluster) measureOn(t *testing.T, database, name, workload, verify, duration, retry, more string) *result.Document {
 	t.Helper()
 	c.apply(t, fmt.Sprintf(`apiVersion: geobench.dev/v1alpha1
 kind: BenchmarkRun
 metadata: {name: %[1]s}
 spec:
-  databaseRef: {name: db}
+  databaseRef: {name: %[7]s}
   runID: %[1]s-0001
   workload: %[2]s
   load: {clientsPerRegion: 10, warmup: 3s, duration: %[3]s, requestTimeout: 10s, retry: %[4]s}
   verify: %[5]s%[6]s
-`, name, workload, duration, retry, verify, more))
-	r := c.awaitEnd(t, name, 6*time.Minute)
+`, name, workload, duration, retry, verify, more, database))
+	r := c.awaitEnd(t, name, 12*time.Minute) // TPC-C has half a million rows for each region
 	c.mustPass(t, r)
 	d := c.document(t, r)
 	t.Logf("%s: %d committed, %d refused, %d unknown, causes %v", name, d.Summary.Committed, d.Summary.Refused, d.Summary.Unknown, d.Summary.Causes)
