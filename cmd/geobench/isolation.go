@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/exit"
+	"github.com/geobench/geobench/internal/external"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/hermitage"
 	"github.com/geobench/geobench/internal/manifest/check"
@@ -23,53 +25,70 @@ const isolationProfile = "aws"
 
 var isolationRegions = []string{"us-east-1", "eu-west-1", "ap-northeast-1"}
 
-// isolationDatabase is a database with its name.
+// How often each case is played if nobody says: every play on a database that runs already takes its time.
+const (
+	simulatedPlays = 100
+	livePlays      = 12
+)
+
+// allWord stands for all engines, or levels.
+const allWord = "all"
+
+// isolationDatabase is a database with its name: one of the simulator, or one that runs already.
 type isolationDatabase struct {
 	name string
 	*hermitage.Database
+	external *v1alpha1.GeoDatabase
+}
+
+// isolationFlags are the flags of geobench isolation.
+type isolationFlags struct {
+	files, engines, levels []string
+	format, secrets        string
+	seed                   uint64
+	plays                  int
 }
 
 func newIsolationCommand() *cobra.Command {
-	var files, names []string
-	var format string
-	var seed uint64
-	var plays int
+	var f isolationFlags
 	cmd := &cobra.Command{
 		Use:   "isolation [-f FILE...]",
 		Short: "Play the classic isolation anomalies between regions, and say which a database lets happen",
 		Long: `Isolation plays the cases of Hermitage (dirty write, aborted read, lost update, write skew, ...) and those of replicated
-databases (long fork, stale read, ...) between clients in different regions, each case many times in the simulator. It prints
-which of them were seen, and holds each database to the level that it promises: with its parameters, and with those by which
-its engine promises another level. A case is prevented only where its transactions were under way at the same time, and the
-plays in which they were are counted. Without -f it plays the engines over three regions of the network profile aws.
+databases (long fork, stale read, ...) between clients in different regions. It prints which of them were seen, and holds each
+database to the level that it promises.
+
+Engines are played in the simulator, each case many times: with their parameters, and with those by which they promise another
+level. A case is prevented only where its transactions were under way at the same time, and the plays in which they were are
+counted. Without -f it plays all engines over three regions of the network profile aws.
+
+Where the GeoDatabase has spec.external, the cases are played on the database that runs there, statement by statement in an order in
+which they show unless they are prevented: at the level that its parameters name, or else at each that it has. Its rows are in the
+place of runs (schema, table, prefix), which is dropped in the end.
 
 Exit codes: 0 every database keeps its promise; 1 one does not; 2 wrong input; 3 could not run.`,
-		Example: "  geobench isolation -f database.yaml\n  geobench isolation --engine geogauss,primary --plays 500\n  geobench isolation -o markdown    # the table of docs/isolation.md",
-		Args:    onlyFlags,
+		Example: "  geobench isolation -f database.yaml\n  geobench isolation --engine geogauss,primary --plays 500\n  geobench isolation -o markdown    # of all engines\n" +
+			"  geobench isolation -f experiments/own-postgres.yaml --levels all    # your own PostgreSQL, with PGUSER and PGPASSWORD",
+		Args: onlyFlags,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
-			case !slices.Contains(hermitage.Formats, format):
-				return usageError("--output: %q is not one of %s", format, strings.Join(hermitage.Formats, ", "))
-			case plays < 1 || plays > maxPlays:
-				return usageError("--plays: %d is not from 1 to %d", plays, maxPlays)
-			case len(files) > 0 && len(names) > 0:
-				return usageError("--engine: the manifests of -f name their engines: leave one of both out")
+			case !slices.Contains(hermitage.Formats, f.format):
+				return usageError("--output: %q is not one of %s", f.format, strings.Join(hermitage.Formats, ", "))
+			case cmd.Flags().Changed("plays") && (f.plays < 1 || f.plays > maxPlays):
+				return usageError("--plays: %d is not from 1 to %d", f.plays, maxPlays)
 			}
-			databases, err := isolationDatabases(cmd, files, names)
+			databases, err := isolationDatabases(cmd, f.files, f.engines)
 			if err != nil {
 				return err
 			}
-			report := &hermitage.Report{Simulated: true, Seed: seed, Plays: plays}
-			for _, named := range databases {
-				for _, d := range hermitage.Levels(named.Database) {
-					r, err := hermitage.PlayAll(cmd.Context(), named.name, d, plays, seed)
-					if err != nil {
-						return err
-					}
-					report.Databases = append(report.Databases, *r)
-				}
+			if err := checkLevels(databases, f.levels); err != nil {
+				return err
 			}
-			if err := report.Print(cmd.OutOrStdout(), format); err != nil {
+			report, err := playIsolation(cmd, &f, databases)
+			if err != nil {
+				return err
+			}
+			if err := report.Print(cmd.OutOrStdout(), f.format); err != nil {
 				return err
 			}
 			if err := report.Err(); err != nil {
@@ -78,24 +97,91 @@ Exit codes: 0 every database keeps its promise; 1 one does not; 2 wrong input; 3
 			return nil
 		},
 	}
-	addFiles(cmd, &files)
-	cmd.Flags().StringSliceVar(&names, "engine", nil, "`engines` to play without a manifest (default all)")
-	cmd.Flags().Uint64Var(&seed, "seed", 1, "the `seed` of every chance")
-	cmd.Flags().IntVar(&plays, "plays", 100, "how `often` each case is played")
-	cmd.Flags().StringVarP(&format, "output", "o", "table", "`format` on standard output: "+strings.Join(hermitage.Formats, ", "))
+	addFiles(cmd, &f.files)
+	cmd.Flags().StringSliceVar(&f.engines, "engine", nil, "`engines` to play without a manifest, or beside those of -f: names, or all (default all without -f)")
+	cmd.Flags().StringSliceVar(&f.levels, "levels", nil, "isolation `levels` to play databases with spec.external at, as values of their parameter: names, or all (default what the manifest names, or else all)")
+	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "the `seed` of every chance in the simulator")
+	cmd.Flags().IntVar(&f.plays, "plays", 0, fmt.Sprintf("how `often` each case is played (default %d in the simulator, %d on a database with spec.external)", simulatedPlays, livePlays))
+	cmd.Flags().StringVar(&f.secrets, "secrets", "", "`folder` in which NAME/username, NAME/password and NAME/ca.crt are the keys of the Secret NAME of spec.external.secretRef")
+	cmd.Flags().StringVarP(&f.format, "output", "o", "table", "`format` on standard output: "+strings.Join(hermitage.Formats, ", "))
+	_ = cmd.MarkFlagDirname("secrets")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(hermitage.Formats, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(engines.Names(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(append(engines.Names(), allWord), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// playIsolation plays databases one after the other.
+func playIsolation(cmd *cobra.Command, f *isolationFlags, databases []isolationDatabase) (*hermitage.Report, error) {
+	report := &hermitage.Report{Seed: f.seed}
+	for _, named := range databases {
+		if named.external != nil {
+			parameter, picked, levels := levelsOf(named.external, f.levels)
+			for _, level := range levels {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s %s\n", named.name, parameter, level)
+				r, err := external.PlayIsolation(cmd.Context(), named.external, f.secrets, level, picked, cmp.Or(f.plays, livePlays))
+				if problems, ok := check.As(err); ok {
+					return nil, &codedError{code: exit.Usage, err: problems}
+				}
+				if err != nil {
+					return nil, err
+				}
+				report.Databases = append(report.Databases, *r)
+			}
+			continue
+		}
+		for _, d := range hermitage.Levels(named.Database) {
+			r, err := hermitage.PlayAll(cmd.Context(), named.name, d, cmp.Or(f.plays, simulatedPlays), f.seed)
+			if err != nil {
+				return nil, err
+			}
+			report.Databases = append(report.Databases, *r)
+		}
+	}
+	return report, nil
+}
+
+// levelsOf are the levels of a database that runs already which are played, as values of its parameter, and whether somebody has picked them.
+func levelsOf(db *v1alpha1.GeoDatabase, given []string) (parameter string, picked bool, levels []string) {
+	parameter, picked, levels = external.Levels(db)
+	switch {
+	case slices.Equal(given, []string{allWord}):
+		return parameter, false, external.AllLevels(db.Spec.Engine.Name)
+	case len(given) > 0:
+		return parameter, true, given
+	}
+	return parameter, picked, levels
+}
+
+// checkLevels sees whether each of the databases that run already has all of the levels.
+func checkLevels(databases []isolationDatabase, levels []string) error {
+	if len(levels) == 0 || slices.Equal(levels, []string{allWord}) {
+		return nil
+	}
+	if !slices.ContainsFunc(databases, func(d isolationDatabase) bool { return d.external != nil }) {
+		return usageError("--levels: there is no GeoDatabase with spec.external, and engines are played at all levels that they promise: leave it out")
+	}
+	for _, d := range databases {
+		if d.external == nil {
+			continue
+		}
+		known := external.AllLevels(d.external.Spec.Engine.Name)
+		for _, l := range levels {
+			if !slices.Contains(known, l) {
+				return usageError("--levels: %q is not one of %s, which GeoDatabase %s has (engine %s)", l, strings.Join(append(known, allWord), ", "), d.name, d.external.Spec.Engine.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // maxPlays bounds the plays of a case: all of them are in memory.
 const maxPlays = 100_000
 
-// isolationDatabases are those of the manifests, or of the engines named, or of all.
+// isolationDatabases are those of the manifests, and of the engines named, or else of all.
 func isolationDatabases(cmd *cobra.Command, files, names []string) ([]isolationDatabase, error) {
 	var out []isolationDatabase
 	if len(files) > 0 {
-		bundle, err := loadManifests(cmd, check.Simulator(nil), files)
+		bundle, err := loadManifests(cmd, check.Isolation(nil), files)
 		if err != nil {
 			return nil, err
 		}
@@ -106,9 +192,13 @@ func isolationDatabases(cmd *cobra.Command, files, names []string) ([]isolationD
 			if err != nil {
 				return nil, &codedError{code: exit.Usage, err: err}
 			}
+			if spec.Spec.External != nil {
+				out = append(out, isolationDatabase{name: name, external: spec})
+				continue
+			}
 			e, ok := engines.Lookup(spec.Spec.Engine.Name)
 			if !ok {
-				return nil, usageError("GeoDatabase %s: spec.engine.name: %q: the cases are played in the simulator, which has %s",
+				return nil, usageError("GeoDatabase %s: spec.engine.name: %q: the cases are played in the simulator, which has %s, and on databases with spec.external",
 					name, spec.Spec.Engine.Name, strings.Join(engines.Names(), ", "))
 			}
 			params, errs := e.Resolve(spec.Spec.Engine.Parameters)
@@ -125,14 +215,16 @@ func isolationDatabases(cmd *cobra.Command, files, names []string) ([]isolationD
 			if err := e.Accepts(&t, params); err != nil {
 				return nil, usageError("GeoDatabase %s: %w", name, err)
 			}
-			out = append(out, isolationDatabase{name, &hermitage.Database{Engine: e, Params: params, Topology: &t}})
+			out = append(out, isolationDatabase{name: name, Database: &hermitage.Database{Engine: e, Params: params, Topology: &t}})
 		}
 		if len(out) == 0 {
 			return nil, usageError("%s: there is no GeoDatabase, so there is nothing to play on", strings.Join(files, ", "))
 		}
-		return out, nil
+		if len(names) == 0 {
+			return out, nil
+		}
 	}
-	if len(names) == 0 {
+	if len(names) == 0 || slices.Equal(names, []string{allWord}) {
 		names = engines.Names()
 	}
 	topology, err := isolationTopology()
@@ -142,13 +234,13 @@ func isolationDatabases(cmd *cobra.Command, files, names []string) ([]isolationD
 	for _, name := range names {
 		e, ok := engines.Lookup(name)
 		if !ok {
-			return nil, usageError("--engine: %q is not one of %s", name, strings.Join(engines.Names(), ", "))
+			return nil, usageError("--engine: %q is not one of %s", name, strings.Join(append(engines.Names(), allWord), ", "))
 		}
 		d, err := hermitage.Default(e, topology)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, isolationDatabase{name, d})
+		out = append(out, isolationDatabase{name: name, Database: d})
 	}
 	return out, nil
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,16 +29,23 @@ func TestIsolation(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
 		t.Fatal(code, err, errs)
 	}
-	if len(r.Databases) != 1 || r.Databases[0].Database != "calvin" || len(r.Databases[0].Cases) != len(hermitage.Cases()) || !r.Simulated ||
+	if len(r.Databases) != 1 || r.Databases[0].Database != "calvin" || len(r.Databases[0].Cases) != len(hermitage.Cases()) || !r.Databases[0].Simulated || r.Databases[0].Plays != 2 ||
 		r.Databases[0].Network.LinksMs["us-west-2 to ap-northeast-1"] == 0 {
 		t.Errorf("%+v", r)
 	}
+	own := filepath.Join(t.TempDir(), "own.yaml")
+	const manifest = `{apiVersion: geobench.dev/v1alpha1, kind: GeoDatabase, metadata: {name: own}, spec: {engine: {name: postgres}, regions: [{name: here}],
+		external: {endpoints: [{region: here, address: "127.0.0.1:1"}], database: bench, secretRef: {name: pg}}}}`
+	if err := os.WriteFile(own, []byte(manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for want, args := range map[string][]string{
-		`--engine: "postgres" is not one of`: {"--engine", "postgres"},
-		"--plays: 0 is not from 1":           {"--plays", "0"},
-		`--output: "xml" is not one of`:      {"-o", "xml"},
-		"leave one of both out":              {"-f", "../../experiments/quickstart.yaml", "--engine", "calvin"},
-		"spec.external":                      {"-f", "../../experiments/own-postgres.yaml"},
+		`--engine: "postgres" is not one of`:                   {"--engine", "postgres"},
+		"--plays: 0 is not from 1":                             {"--plays", "0"},
+		`--output: "xml" is not one of`:                        {"-o", "xml"},
+		"--levels: there is no GeoDatabase with spec.external": {"-f", "../../experiments/quickstart.yaml", "--levels", "Serializable"},
+		`--levels: "SnapshotIsolation" is not one of ReadCommitted, RepeatableRead, Serializable`: {"-f", "../../experiments/own-postgres.yaml", "--levels", "SnapshotIsolation"},
+		"spec.external.secretRef.name: the key username cannot be read":                           {"-f", own, "--secrets", t.TempDir()},
 	} {
 		if code, _, errs := runIsolation(t, args...); code != exit.Usage || !strings.Contains(errs, want) {
 			t.Errorf("%v: exit code %d, %s", args, code, errs)

@@ -252,7 +252,7 @@ func TestOverlapped(t *testing.T) {
 				Status: map[rune]txn.Status{'c': txn.Committed, 'a': txn.Aborted, 'x': txn.Aborted, 'u': txn.Unknown}[fate],
 			}
 		}
-		if got := p.overlapped(&cases[i], regions().LongestRTT()); got != test.want {
+		if got := p.overlapped(&cases[i], cases[i].lag(regions().LongestRTT())); got != test.want {
 			t.Errorf("%s, %s: %v", test.name, test.told, got)
 		}
 	}

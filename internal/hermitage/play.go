@@ -14,8 +14,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
@@ -110,7 +108,7 @@ func Play(ctx context.Context, d *Database, c *Case, plays int, seed uint64) (*F
 	s := sim.New(sim.Config{
 		Topology: d.Topology, Engine: d.Engine, Params: d.Params, Procedures: simtest.Traced, Seed: seed, Costs: sim.DefaultCosts,
 	})
-	g := &game{c: c, topology: d.Topology, placement: d.Topology.Placement(), calls: map[txn.ID]call{}, chance: rand.New(rand.NewPCG(seed, 0))}
+	g := &game{c: c, topology: d.Topology, placement: d.Topology.Placement(), lag: c.lag(d.Topology.LongestRTT()), calls: map[txn.ID]call{}, chance: rand.New(rand.NewPCG(seed, 0))}
 	layout := d.Engine.Layout(d.Topology, d.Params)
 	for n := range plays {
 		p := g.deal(n)
@@ -154,13 +152,16 @@ type game struct {
 	c         *Case
 	topology  *geo.Topology
 	placement geo.Placement
-	chance    *rand.Rand
-	plays     []*play
-	calls     map[txn.ID]call
-	regions   []*region
-	taps      []*history.Tap
-	ids       uint64
-	answered  int
+	// lag is how long after the answer to a write others still meet it.
+	lag      time.Duration
+	chance   *rand.Rand
+	first    uint64 // number of rows that earlier games have used
+	plays    []*play
+	calls    map[txn.ID]call
+	regions  []*region
+	taps     []*history.Tap
+	ids      uint64
+	answered int
 }
 
 // play is one of its plays.
@@ -191,7 +192,7 @@ func (g *game) deal(n int) *play {
 	regions, partitions := g.placement.Regions, g.placement.Partitions
 	number := func(offset int) uint64 {
 		cell := geo.Cell{Home: geo.Region((n + offset) % regions), Partition: (n + offset) % partitions}
-		return g.placement.ShardNumber(cell, uint64(3*n+offset))
+		return g.placement.ShardNumber(cell, g.first+uint64(3*n+offset))
 	}
 	longest := 2 * g.topology.LongestRTT()
 	within := time.Millisecond
@@ -266,12 +267,10 @@ func (r *region) later(p *play, txn int, d time.Duration) {
 func (r *region) Fire(t protocol.Timer) {
 	n := len(r.c.txns)
 	p, i := r.plays[int(t.Arg)/n], int(t.Arg)%n
-	ops := strings.NewReplacer("X", strconv.FormatUint(p.x, 10), "Y", strconv.FormatUint(p.y, 10), "G", strconv.FormatUint(p.g, 10)).
-		Replace(r.c.txns[i].ops)
 	r.ids++
 	p.ids[i] = txn.MakeID(uint32(r.n)+1, r.ids)
 	r.calls[p.ids[i]] = call{p, i, r.game}
-	x := simtest.Txn(p.ids[i], ops)
+	x := simtest.Txn(p.ids[i], p.ops(r.c.txns[i].ops))
 	x.Home = uint16(r.n)
 	r.env.Submit(x)
 }
@@ -292,12 +291,17 @@ func (r *region) Complete(o txn.Outcome) {
 // record takes what a client knows of a transaction.
 func (g *game) record(region int, t *history.Txn) {
 	c := g.calls[t.ID]
+	g.add(c.p, c.txn, region, t)
+}
+
+// add adds a transaction to a play.
+func (g *game) add(p *play, n, region int, t *history.Txn) {
 	for _, name := range g.topology.Regions { // regions are numbered as in the topology
-		c.p.history.Region(name)
+		p.history.Region(name)
 	}
-	c.p.history.Add(region, t)
-	c.p.txns[c.txn] = *t
-	c.p.txns[c.txn].Ops = slices.Clone(t.Ops)
+	p.history.Add(region, t)
+	p.txns[n] = *t
+	p.txns[n].Ops = slices.Clone(t.Ops)
 }
 
 // find judges the plays.
@@ -307,7 +311,7 @@ func (g *game) find(promised isolation.Level) *Finding {
 		if slices.Contains(p.conflict, true) {
 			f.Aborted++
 		}
-		if p.overlapped(g.c, g.topology.LongestRTT()) {
+		if p.overlapped(g.c, g.lag) {
 			f.Overlapped++
 		}
 		v := history.Check(&p.history, g.c.Level)
@@ -349,14 +353,11 @@ func (p *play) reversed(first int) bool {
 }
 
 // overlapped reports whether the transactions of the case met in one of its dangers: each meeting's two were under way at the same
-// time, as their clients saw it. Where the anomaly is one of copies that lag behind, the write has to be committed, and the second
-// may also be sent up to lag, the longest round trip, after the answer to it. A transaction that failed for another reason than
+// time, as their clients saw it, or the second was sent up to lag after the answer to the first. Where the anomaly is one of copies that
+// lag behind, the write has to be committed. A transaction that failed for another reason than
 // a conflict, or whose fate is unknown, met nobody, and of those that meet one has to be committed: who refuses everybody prevents nothing.
 func (p *play) overlapped(c *Case, lag time.Duration) bool {
 	replicated := c.replicated()
-	if !replicated {
-		lag = 0
-	}
 	return slices.ContainsFunc(c.dangers, func(d danger) bool {
 		committed := false
 		for _, m := range d {

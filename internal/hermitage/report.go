@@ -13,14 +13,13 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/result"
 )
 
 // Report is what came of all cases on some databases.
 type Report struct {
-	// Simulated is always true: engines run in the simulator.
-	Simulated bool   `json:"simulated"`
-	Seed      uint64 `json:"seed"`
-	Plays     int    `json:"plays"`
+	// Seed is that of what is simulated.
+	Seed uint64 `json:"seed"`
 	// Databases in the order in which they were played.
 	Databases []Result `json:"databases"`
 }
@@ -33,25 +32,33 @@ type Result struct {
 	// Parameters are those that differ from the engine's defaults.
 	Parameters map[string]string `json:"parameters,omitempty"`
 	// Level is what the database promises.
-	Level   string    `json:"level"`
-	Network Network   `json:"network"`
+	Level string `json:"level"`
+	// Simulated is true of engines, which run in the simulator, and false of databases that run already.
+	Simulated bool `json:"simulated"`
+	// Plays is how often each case was played.
+	Plays   int     `json:"plays"`
+	Network Network `json:"network"`
+	// Target is a database that runs already, as it tells of itself.
+	Target *result.Target `json:"target,omitempty"`
+	// Refused is why the database cannot have this level; there are no cases then.
+	Refused string    `json:"refused,omitempty"`
 	Cases   []Finding `json:"cases"`
 }
 
 // Network is what the database was played on.
 type Network struct {
 	Regions              []string `json:"regions"`
-	PartitionsPerRegion  int      `json:"partitionsPerRegion"`
-	ReplicasPerPartition int      `json:"replicasPerPartition"`
-	// LinksMs are the declared round trips between each two regions, in milliseconds.
-	LinksMs map[string]float64 `json:"linksMs"`
+	PartitionsPerRegion  int      `json:"partitionsPerRegion,omitempty"`
+	ReplicasPerPartition int      `json:"replicasPerPartition,omitempty"`
+	// LinksMs are the declared round trips between each two regions, in milliseconds; none where links are real.
+	LinksMs map[string]float64 `json:"linksMs,omitempty"`
 }
 
 // PlayAll plays all cases on a database.
 func PlayAll(ctx context.Context, name string, d *Database, plays int, seed uint64) (*Result, error) {
 	t := d.Topology
 	r := &Result{
-		Database: name, Engine: d.Engine.Name, Parameters: map[string]string{}, Level: d.Promises().String(),
+		Database: name, Engine: d.Engine.Name, Parameters: map[string]string{}, Level: d.Promises().String(), Simulated: true, Plays: plays,
 		Network: Network{t.Regions, t.Partitions, t.Replicas, map[string]float64{}},
 	}
 	for _, p := range d.Engine.Parameters {
@@ -156,8 +163,15 @@ func (r *Report) Print(w io.Writer, format string) error {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		fmt.Fprintf(w, "%s promises %s. Simulated; regions %s; seed %d, %d plays of each case.\n\n",
-			d.title(), d.Level, strings.Join(d.Network.Regions, ", "), r.Seed, r.Plays)
+		if d.Refused != "" {
+			fmt.Fprintf(w, "%s is not possible. %s\n", d.title(), d.Refused)
+			continue
+		}
+		level, where := d.Level, fmt.Sprintf("Simulated; regions %s; seed %d", strings.Join(d.Network.Regions, ", "), r.Seed)
+		if d.Target != nil {
+			level, where = fmt.Sprintf("%s at its level %s", d.Level, d.Target.Isolation), d.Target.Where()
+		}
+		fmt.Fprintf(w, "%s promises %s. %s; %d plays of each case.\n\n", d.title(), level, where, d.Plays)
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t, "CASE\tCLASS\tRULED OUT BY\tFOUND")
 		for j := range d.Cases {
@@ -184,6 +198,10 @@ func (r *Report) markdown(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "| database | promises |%s\n|---|---|%s\n", classes.String(), strings.Repeat("---|", len(cases)))
 	for _, d := range r.Databases {
+		if d.Refused != "" {
+			fmt.Fprintf(w, "| `%s` | not possible |%s\n", d.title(), strings.Repeat(" |", len(cases)))
+			continue
+		}
 		fmt.Fprintf(w, "| `%s` | %s |", d.title(), d.Level)
 		for i := range d.Cases {
 			f := &d.Cases[i]

@@ -106,6 +106,13 @@ func Process(engines EngineCatalog) Abilities {
 	return a
 }
 
+// Isolation is what geobench isolation can do: it plays engines in the simulator, and databases that run already.
+func Isolation(engines EngineCatalog) Abilities {
+	a := local(engines, "geobench isolation", fault.SimulatorKinds)
+	a.Targets = targets.Targets{}
+	return a
+}
+
 // Target is what can be done with a database that runs already and is not geobench's: it is loaded, measured and verified, and
 // no fault is injected into it.
 func Target() Abilities {

@@ -28,12 +28,14 @@ type entry struct {
 	open           func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error)
 	// needsDatabase: a server has several databases and none of its own accord; noDatabase: it has only one, without a name.
 	needsDatabase, noDatabase bool
+	names                     Names
 	join                      func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error)
 }
 
 // all are the databases, sorted by name.
 var all = []entry{
 	{engine: etcd.Engine, user: etcd.UserVariable, password: etcd.PasswordVariable, noDatabase: true,
+		names: Names{Levels: "reads", Place: "prefix", Drop: "dropPrefix"},
 		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
 			return etcd.Open(ctx, t, s, etcd.OptionsOf(p), session)
 		},
@@ -45,6 +47,7 @@ var all = []entry{
 	ofMySQL(mysql.Galera, true),
 	ofMySQL(mysql.Engine, false),
 	{engine: postgres.Engine, user: postgres.UserVariable, password: postgres.PasswordVariable,
+		names: Names{Levels: sqltarget.IsolationParameter, Place: "schema", Drop: "dropSchema"},
 		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
 			return postgres.Open(ctx, t, s, postgres.OptionsOf(p), session)
 		},
@@ -63,6 +66,7 @@ func ofMySQL(engine *protocol.Engine, galera bool) entry {
 	}
 	return entry{
 		engine: engine, user: mysql.UserVariable, password: mysql.PasswordVariable, needsDatabase: true,
+		names: Names{Levels: sqltarget.IsolationParameter, Place: "table", Drop: "dropTable"},
 		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
 			return mysql.Open(ctx, t, s, options(p), session)
 		},
@@ -87,6 +91,20 @@ func (Targets) Names() []string {
 func Databases(name string) (must, may bool) {
 	e, _ := lookup(name)
 	return e.needsDatabase, !e.noDatabase
+}
+
+// Names are the names of a database's parameters.
+type Names struct {
+	// Levels is the parameter by which the database promises one level or another.
+	Levels string
+	// Place is the parameter that says what Geobench has for itself there, and Drop whether that is dropped in the end.
+	Place, Drop string
+}
+
+// NamesOf returns the names of the parameters of the database called name.
+func NamesOf(name string) Names {
+	e, _ := lookup(name)
+	return e.names
 }
 
 // Connections is how many connections the clients of a region have to a database with these parameters, one transaction each.

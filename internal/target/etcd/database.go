@@ -472,6 +472,12 @@ func (d *dialect) Settle(ctx context.Context, c *conn) error {
 	return err
 }
 
+// Waits implements sqltarget.Dialect: nothing is locked.
+func (d *dialect) Waits(context.Context, *conn, target.Connection) (bool, error) { return false, nil }
+
+// CatchUp implements sqltarget.Dialect: a linearizable read is answered by a member that has applied what was committed before.
+func (d *dialect) CatchUp(ctx context.Context, c *conn) error { return d.Settle(ctx, c) }
+
 // AppendRow implements sqltarget.Dialect: the lengths of key and value, and both.
 func (d *dialect) AppendRow(b []byte, k txn.Key, value []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(k)))

@@ -28,6 +28,7 @@ const (
 	lockWaitTimeout     = 1205
 	deadlock            = 1213
 	readOnlyOption      = 1290
+	privilegeDenied     = 1227
 	queryInterrupted    = 1317
 	readOnlyTransaction = 1792
 	readOnlyMode        = 1836

@@ -83,6 +83,7 @@ func read(rows driver.Rows, row func(values []driver.Value) bool) error {
 type connection struct {
 	*conn
 	table, said                      string
+	id                               string // of the session at the server
 	get, put, remove, scan, scanBack driver.Stmt
 	// getAll are statements for so many keys, a power of two.
 	getAll map[int]driver.Stmt
@@ -115,6 +116,12 @@ func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Con
 			s, err = c.prepare(ctx, sql)
 		}
 		return s
+	}
+	if err == nil {
+		var id []string
+		if id, err = c.row(ctx, "select connection_id()"); err == nil {
+			c.id = id[0]
+		}
 	}
 	c.get = prepare("select" + d.said + " v from " + c.table + force + " where k = ?")
 	c.put = prepare("insert" + d.said + " into " + c.table + " (k, v) values (?, ?) on duplicate key update v = values(v)")

@@ -40,6 +40,8 @@ type dialect struct {
 	nodes             map[string]bool
 	// said is a comment in every statement of this run: the server tells whose a session is by what it runs.
 	said string
+	// locksSeen is when the server was last asked for its locks.
+	locksSeen time.Time
 }
 
 // Open opens a database: sqltarget.Open.
@@ -320,10 +322,35 @@ func (d *dialect) Empty(ctx context.Context, c *conn) error {
 // Settle implements sqltarget.Dialect: statistics are those of a table that is not new, and a node of Galera has applied all rows, which
 // the statement waits for.
 func (d *dialect) Settle(ctx context.Context, c *conn) error {
-	if err := c.query(ctx, "select 1 from "+d.table+" limit 1", func([]driver.Value) {}); err != nil {
+	if err := d.CatchUp(ctx, c); err != nil {
 		return err
 	}
 	return c.query(ctx, "analyze local table "+d.table, func([]driver.Value) {})
+}
+
+// lockCache is how long the server shows the same of its transactions, as long as somebody looks more often than that (trx0i_s.cc,
+// CACHE_MIN_IDLE_TIME_NS), and a bit more.
+const lockCache = 110 * time.Millisecond
+
+// Waits implements sqltarget.Dialect.
+func (d *dialect) Waits(ctx context.Context, c *conn, client target.Connection) (bool, error) {
+	select {
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-time.After(time.Until(d.locksSeen.Add(lockCache))):
+	}
+	waiting, err := c.row(ctx, "select count(*) from information_schema.innodb_trx where trx_state = 'LOCK WAIT' and trx_mysql_thread_id = "+client.(*connection).id)
+	d.locksSeen = time.Now()
+	var answer *mysql.MySQLError
+	if errors.As(err, &answer) && answer.Number == privilegeDenied {
+		return false, sqltarget.Wrong(sqltarget.SecretField, "", "user %s may not see who waits for whose locks (%s): grant process on *.* to this user", d.server.User, answer.Message)
+	}
+	return err == nil && waiting[0] != "0", err
+}
+
+// CatchUp implements sqltarget.Dialect: a node of Galera has applied all rows, which the statement waits for.
+func (d *dialect) CatchUp(ctx context.Context, c *conn) error {
+	return c.query(ctx, "select 1 from "+d.table+" limit 1", func([]driver.Value) {})
 }
 
 // AppendRow implements sqltarget.Dialect: bytes are hexadecimal literals.

@@ -211,6 +211,15 @@ func (d *dialect) Working(ctx context.Context, c conn) (int, error) {
 	return strconv.Atoi(working[0])
 }
 
+// Waits implements sqltarget.Dialect. Whoever waits for a lock of any kind is blocked by somebody.
+func (d *dialect) Waits(ctx context.Context, c conn, client target.Connection) (bool, error) {
+	blocked, err := row(ctx, c, "select cardinality(pg_blocking_pids($1::int)) > 0", strconv.FormatUint(uint64(client.(*connection).PID()), 10))
+	return err == nil && blocked[0] == "t", err
+}
+
+// CatchUp implements sqltarget.Dialect: all endpoints lead to one server.
+func (d *dialect) CatchUp(context.Context, conn) error { return nil }
+
 // Rows implements sqltarget.Dialect.
 func (d *dialect) Rows(ctx context.Context, c conn, f func(k, value []byte)) error {
 	r := c.ExecParams(ctx, "select k, v from "+d.table, nil, nil, nil, binaryFormat)

@@ -29,6 +29,10 @@ import (
 type Database interface {
 	target.Database
 	target.Described
+	// Waits reports whether the database says that a statement of a client of a region, which is under way, waits for another transaction.
+	Waits(ctx context.Context, region geo.Region, client target.Connection) (bool, error)
+	// CatchUp returns once the clients of every region are shown all that was committed before.
+	CatchUp(ctx context.Context) error
 	// Close drops what Options.Drop asks for, and ends the last connections. The clients are gone by then.
 	Close() error
 }
@@ -50,6 +54,8 @@ type database[C Conn] struct {
 	// broke, is not open. servers has one endpoint of each server.
 	asked   []asked[C]
 	servers []int
+	// serverOf is, for each endpoint, the one of servers that leads to the same server.
+	serverOf []int
 }
 
 type asked[C Conn] struct {
@@ -128,6 +134,7 @@ func (d *database[C]) open(ctx context.Context) error {
 			servers = append(servers, server)
 			d.servers = append(d.servers, i)
 		}
+		d.serverOf = append(d.serverOf, first[server])
 		regions[server]++
 	}
 	for _, server := range servers {
@@ -344,6 +351,40 @@ func (d *database[C]) Activity(ctx context.Context) (a target.Activity, err erro
 	}
 	a.Pending = max(a.Pending, int(d.pending.Load()))
 	return a, nil
+}
+
+// Waits implements Database.
+func (d *database[C]) Waits(ctx context.Context, region geo.Region, client target.Connection) (waits bool, err error) {
+	endpoint := d.serverOf[region]
+	err = d.questioned(ctx, endpoint, func(ctx context.Context, c C) error {
+		waits, err = d.dialect.Waits(ctx, c, client)
+		return err
+	})
+	return waits, err
+}
+
+// CatchUp implements Database.
+func (d *database[C]) CatchUp(ctx context.Context) error {
+	for _, endpoint := range d.servers {
+		if err := d.questioned(ctx, endpoint, d.dialect.CatchUp); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// questioned asks the server of an endpoint something that it answers at once.
+func (d *database[C]) questioned(ctx context.Context, endpoint int, question func(context.Context, C) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, Silence, fmt.Errorf("the server has said nothing for %v", Silence))
+	defer cancel()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.ask(ctx, endpoint, func(c C) error { return question(ctx, c) })
+	var field *target.FieldError
+	if err != nil && !errors.As(err, &field) {
+		err = fmt.Errorf("%s: %w", d.server.Endpoints[endpoint].Address, causeOf(ctx, err))
+	}
+	return err
 }
 
 // Audit implements target.Database: one statement reads all rows, in a snapshot.

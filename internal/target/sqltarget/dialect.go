@@ -63,6 +63,11 @@ type Dialect[C Conn] interface {
 	// AppendRow appends a row as Copy takes it, and Copy loads chunks of them until there are no more.
 	AppendRow(b []byte, k txn.Key, value []byte) []byte
 	Copy(ctx context.Context, e Endpoint, chunks <-chan []byte) error
+	// Waits reports whether the server that c leads to says that a client's statement, which is under way there, waits for another
+	// transaction.
+	Waits(ctx context.Context, c C, client target.Connection) (bool, error)
+	// CatchUp returns once the server that c leads to shows its clients all that was committed before, on whichever server.
+	CatchUp(ctx context.Context, c C) error
 	// Rows reads all rows in one snapshot. The bytes are valid until f returns.
 	Rows(ctx context.Context, c C, f func(k, value []byte)) error
 }

@@ -1,0 +1,118 @@
+package hermitage
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/isolation"
+	"github.com/geobench/geobench/internal/target"
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// unisolated is a database in memory whose writes everybody sees at once, and which undoes those of who rolls back.
+type unisolated struct {
+	mu   sync.Mutex
+	rows map[txn.Key][]byte
+}
+
+// Waits implements script.Database: nobody waits.
+func (*unisolated) Waits(context.Context, geo.Region, target.Connection) (bool, error) {
+	return false, nil
+}
+
+// CatchUp implements script.Database.
+func (*unisolated) CatchUp(context.Context) error { return nil }
+
+// Close implements target.Connection.
+func (*unisolated) Close() error { return nil }
+
+// Begin implements target.Connection.
+func (u *unisolated) Begin(context.Context, *txn.Transaction) (target.Statement, error) {
+	return &dirty{unisolated: u, before: map[txn.Key][]byte{}}, nil
+}
+
+// dirty is a transaction there.
+type dirty struct {
+	*unisolated
+	before map[txn.Key][]byte
+}
+
+func (d *dirty) Get(k txn.Key) ([]byte, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if v, ok := d.rows[k]; ok {
+		return v, nil
+	}
+	return nil, txn.ErrNotFound
+}
+
+func (d *dirty) GetAll([]txn.Key) ([][]byte, error) { panic("no case gets several rows at once") }
+
+func (d *dirty) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, k := range slices.Sorted(maps.Keys(d.rows)) {
+		if k >= r.From && k < r.To && !f(k, d.rows[k]) {
+			break
+		}
+	}
+	return nil
+}
+
+func (d *dirty) Put(k txn.Key, value []byte) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.before[k]; !ok {
+		d.before[k] = d.rows[k]
+	}
+	d.rows[k] = value
+	return nil
+}
+
+func (d *dirty) Delete(k txn.Key) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.rows, k)
+	return nil
+}
+
+func (d *dirty) Commit(context.Context) error { return nil }
+
+func (d *dirty) Rollback(context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.Copy(d.rows, d.before)
+	return nil
+}
+
+// live is the database of a test with clients in three regions.
+func live(u *unisolated, promises isolation.Level) *Live {
+	return &Live{Topology: regions(), Promises: promises, Steps: u, Clients: func(geo.Region) *target.Statements {
+		return &target.Statements{
+			Connect:  func(context.Context) (target.Connection, error) { return u, nil },
+			Classify: func(error) target.Failure { return target.Failure{Cause: txn.CauseNode} },
+		}
+	}}
+}
+
+// The order of the statements of each case is one in which it shows where nothing prevents it, but for those of copies that lag behind.
+func TestOrderOfStatements(t *testing.T) {
+	l := live(&unisolated{rows: map[txn.Key][]byte{}}, isolation.ReadCommitted)
+	defer l.Close()
+	for i := range cases {
+		c := &cases[i]
+		f, err := l.Play(t.Context(), c, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lags := strings.Contains("long-fork lost-own-write reads-go-back stale-read", c.Name)
+		if want := map[bool]int{false: 4, true: 0}[lags]; f.Seen != want || f.Overlapped != 4 || f.Other != 0 {
+			t.Errorf("%s: %v, seen in %d of 4 and not %d, overlapped %d, other %d: %s", c.Name, f, f.Seen, want, f.Overlapped, f.Other, f.Example)
+		}
+	}
+}
