@@ -1,6 +1,7 @@
 package external_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/hermitage"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
+	"github.com/geobench/geobench/internal/target/etcd/etcdtest"
+	"github.com/geobench/geobench/internal/target/mysql/mysqltest"
 	"github.com/geobench/geobench/internal/target/postgres/postgrestest"
 )
 
@@ -69,4 +72,98 @@ func TestIsolationOfPostgres(t *testing.T) {
 		t.Errorf("the schemas %v are left", rows)
 	}
 	s.AwaitNoSessions(t, "geobench-")
+}
+
+// MariaDB lets happen what InnoDB does at its levels, and leaves nothing behind.
+func TestIsolationOfMariaDB(t *testing.T) {
+	s := mysqltest.Start(t)
+	db := geoDatabase(t, ownMySQL{servers: []*mysqltest.Server{s}, isolation: "Serializable", workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text())
+	folder := keys(t, map[string]string{"username": mysqltest.User, "password": mysqltest.Password})
+	for level, want := range map[string]string{
+		"ReadCommitted":     "predicate-many-preceders lost-update read-skew causal-reverse write-skew predicate-write-skew",
+		"RepeatableRead":    "lost-update write-skew predicate-write-skew",
+		"SnapshotIsolation": "write-skew predicate-write-skew",
+		"Serializable":      "",
+	} {
+		t.Run(level, func(t *testing.T) {
+			seen, _ := isolated(t, db, folder, level, 2)
+			if got := strings.Join(seen, " "); got != want {
+				t.Errorf("seen: %s\nwant: %s", got, want)
+			}
+		})
+	}
+	if rows := s.Query(t, mysqltest.Database, "show tables like 'geobench%'"); len(rows) > 0 {
+		t.Errorf("the tables %v are left", rows)
+	}
+	s.AwaitNoSessions(t)
+}
+
+// Who may not see the locks of a server is told so, and what was made is dropped.
+func TestIsolationNeedsPrivilege(t *testing.T) {
+	s := mysqltest.Start(t)
+	s.Query(t, "mysql", "create user few@'%' identified by 'few-rights'", "grant all on "+mysqltest.Database+".* to few@'%'")
+	db := geoDatabase(t, ownMySQL{servers: []*mysqltest.Server{s}, isolation: "ReadCommitted", workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text())
+	_, err := external.PlayIsolation(t.Context(), db, keys(t, map[string]string{"username": "few", "password": "few-rights"}), "ReadCommitted", true, 1)
+	const want = "GeoDatabase own: spec.external.secretRef: user few may not see who waits for whose locks"
+	if ps, ok := check.As(err); !ok || !strings.HasPrefix(ps[0].String(), want) || !strings.Contains(err.Error(), "grant process on *.* to this user") {
+		t.Errorf("%v\nnot %s", err, want)
+	}
+	if rows := s.Query(t, mysqltest.Database, "show tables like 'geobench%'"); len(rows) > 0 {
+		t.Errorf("the tables %v are left", rows)
+	}
+}
+
+// Galera over two nodes loses updates at REPEATABLE READ and allows write skew with snapshots, each time the second node has what the first one has
+// committed. Whether it lags behind is up to the machine, and with it what is stale.
+func TestIsolationOfGalera(t *testing.T) {
+	nodes := mysqltest.StartGalera(t, 2)
+	db := geoDatabase(t, ownMySQL{servers: nodes, isolation: "ReadCommitted", workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text())
+	folder := keys(t, map[string]string{"username": mysqltest.User, "password": mysqltest.Password})
+	for level, want := range map[string]string{
+		"ReadCommitted":     "predicate-many-preceders lost-update read-skew write-skew predicate-write-skew",
+		"RepeatableRead":    "lost-update write-skew predicate-write-skew",
+		"SnapshotIsolation": "write-skew predicate-write-skew",
+	} {
+		t.Run(level, func(t *testing.T) {
+			seen, _ := isolated(t, db, folder, level, 2)
+			seen = slices.DeleteFunc(seen, func(c string) bool { return c == "stale-read" || c == "causal-reverse" })
+			if got := strings.Join(seen, " "); got != want {
+				t.Errorf("seen: %s\nwant: %s", got, want)
+			}
+		})
+	}
+	t.Run("Serializable", func(t *testing.T) {
+		r, err := external.PlayIsolation(t.Context(), db, folder, "Serializable", false, 1)
+		if err != nil || len(r.Cases) > 0 || !strings.Contains(r.Refused, "the locks of SERIALIZABLE are of one node") {
+			t.Errorf("%v: %+v", err, r)
+		}
+		if _, err := external.PlayIsolation(t.Context(), db, folder, "Serializable", true, 1); err == nil {
+			t.Error("a level that was picked is left out")
+		}
+	})
+}
+
+// What etcd commits is serializable, and with linearizable reads strictly so. What it calls serializable reads may be stale, where a member lags behind.
+func TestIsolationOfEtcd(t *testing.T) {
+	members := etcdtest.Start(t, 3)
+	db := geoDatabase(t, etcdText(members, "Linearizable", "{smallbank: {customers: 100}}", load, "[Invariants]"))
+	for _, level := range []string{"Linearizable", "Serializable"} {
+		t.Run(level, func(t *testing.T) {
+			seen, r := isolated(t, db, "", level, 2)
+			stale := slices.DeleteFunc(seen, func(c string) bool {
+				return level == "Serializable" && (c == "stale-read" || c == "causal-reverse" || c == "long-fork")
+			})
+			if len(stale) > 0 {
+				t.Errorf("seen: %s", seen)
+			}
+			for _, f := range r.Cases {
+				if strings.Contains("lost-update write-skew predicate-write-skew", f.Case) && f.Aborted != f.Plays {
+					t.Errorf("%s: %d of %d plays have an abort", f.Case, f.Aborted, f.Plays)
+				}
+			}
+		})
+	}
+	if left := members[0].Keys(t, ""); len(left) > 0 {
+		t.Errorf("the keys %q are left", left)
+	}
 }

@@ -116,3 +116,19 @@ func TestOrderOfStatements(t *testing.T) {
 		}
 	}
 }
+
+// A database that runs is held to its promise: what it shows against it is an error, told in words.
+func TestBrokenLive(t *testing.T) {
+	l := live(&unisolated{rows: map[txn.Key][]byte{}}, isolation.Serializable)
+	defer l.Close()
+	all, err := l.PlayAll(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Report{Databases: []Result{{Database: "it", Level: "serializable", Cases: all}}}
+	for _, want := range []string{"2 of 2 plays of dirty-write (G0) are not", "2 of 2 plays of aborted-read (G1a)", "2 of 2 plays of write-skew (G2-item)", "lost-update: two transactions"} {
+		if err := r.Err(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %s", err, want)
+		}
+	}
+}
