@@ -113,6 +113,9 @@ func (l *Live) play(ctx context.Context, g *game, p *play) (err error) {
 	if err := l.alone(ctx, made); err != nil {
 		return fmt.Errorf("making its rows: %w", err)
 	}
+	if err := l.Steps.CatchUp(ctx); err != nil {
+		return err
+	}
 	steps, err := script.Steps(g.c.steps)
 	if err != nil {
 		return err
@@ -161,7 +164,7 @@ func (l *Live) play(ctx context.Context, g *game, p *play) (err error) {
 	return nil
 }
 
-// alone runs a transaction of the first region while nobody else does, and lets every region have what it commits.
+// alone runs a transaction of the first region while nobody else does.
 func (l *Live) alone(ctx context.Context, do func(target.Statement) error) error {
 	s, err := l.take(ctx, 0)
 	if err != nil {
@@ -179,41 +182,39 @@ func (l *Live) alone(ctx context.Context, do func(target.Statement) error) error
 		return err
 	}
 	l.give(s)
-	return l.Steps.CatchUp(ctx)
+	return nil
 }
 
 // order finds out what those writes replaced whose transactions have not read the row before: of a row, at most two have been committed, and the
 // one that is left came last.
 func (l *Live) order(ctx context.Context, p *play, played []script.Played, keys []txn.Key) error {
 	writes := map[txn.Key][]int{} // by whom, of those that have committed
-	blind := false
 	for i, x := range played {
 		for _, o := range x.Ops {
 			if o.Kind == history.Write {
 				writes[o.Key] = append(writes[o.Key], i)
-				blind = blind || !o.Known
 			}
 		}
-	}
-	if !blind {
-		return nil
 	}
 	last := map[txn.Key]txn.ID{}
-	if err := l.Steps.CatchUp(ctx); err != nil {
-		return err
-	}
-	err := l.alone(ctx, func(s target.Statement) error {
-		for _, k := range keys {
-			stored, err := s.Get(k)
-			if err != nil && err != txn.ErrNotFound {
-				return err
-			}
-			_, last[k], _ = script.Stamped(stored)
+	keys = slices.DeleteFunc(slices.Clone(keys), func(k txn.Key) bool { return len(writes[k]) < 2 })
+	if len(keys) > 0 {
+		if err := l.Steps.CatchUp(ctx); err != nil {
+			return err
 		}
-		return nil
-	})
-	if err != nil {
-		return err
+		err := l.alone(ctx, func(s target.Statement) error {
+			for _, k := range keys {
+				stored, err := s.Get(k)
+				if err != nil && err != txn.ErrNotFound {
+					return err
+				}
+				_, last[k], _ = script.Stamped(stored)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 	}
 	for i, x := range played {
 		for n := range x.Ops {

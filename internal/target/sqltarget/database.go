@@ -355,36 +355,42 @@ func (d *database[C]) Activity(ctx context.Context) (a target.Activity, err erro
 
 // Waits implements Database.
 func (d *database[C]) Waits(ctx context.Context, region geo.Region, client target.Connection) (waits bool, err error) {
-	endpoint := d.serverOf[region]
-	err = d.questioned(ctx, endpoint, func(ctx context.Context, c C) error {
-		waits, err = d.dialect.Waits(ctx, c, client)
-		return err
-	})
-	return waits, err
-}
-
-// CatchUp implements Database.
-func (d *database[C]) CatchUp(ctx context.Context) error {
-	for _, endpoint := range d.servers {
-		if err := d.questioned(ctx, endpoint, d.dialect.CatchUp); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// questioned asks the server of an endpoint something that it answers at once.
-func (d *database[C]) questioned(ctx context.Context, endpoint int, question func(context.Context, C) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, Silence, fmt.Errorf("the server has said nothing for %v", Silence))
+	ctx, cancel := context.WithTimeoutCause(ctx, Silence, fmt.Errorf("the server did not say within %v who waits for whom", Silence))
 	defer cancel()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	err := d.ask(ctx, endpoint, func(c C) error { return question(ctx, c) })
+	endpoint := d.serverOf[region]
+	err = d.ask(ctx, endpoint, func(c C) error {
+		waits, err = d.dialect.Waits(ctx, c, client)
+		return err
+	})
 	var field *target.FieldError
 	if err != nil && !errors.As(err, &field) {
 		err = fmt.Errorf("%s: %w", d.server.Endpoints[endpoint].Address, causeOf(ctx, err))
 	}
-	return err
+	return waits, err
+}
+
+// CatchUp implements Database. Servers catch up at the same time.
+func (d *database[C]) CatchUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, Silence, fmt.Errorf("the server did not show within %v what was committed", Silence))
+	defer cancel()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var g errgroup.Group
+	for _, endpoint := range d.servers {
+		c, err := d.reach(ctx, endpoint)
+		g.Go(func() error {
+			if err == nil {
+				err = d.dialect.CatchUp(ctx, c)
+			}
+			if err != nil {
+				err = fmt.Errorf("%s: %w", d.server.Endpoints[endpoint].Address, causeOf(ctx, err))
+			}
+			return err
+		})
+	}
+	return g.Wait()
 }
 
 // Audit implements target.Database: one statement reads all rows, in a snapshot.

@@ -26,7 +26,7 @@ type Made struct {
 }
 
 // Dialect is what one database has of its own. C is its connection. Its methods are called by one goroutine at a time, but for Connect,
-// Copy and Classify.
+// Copy, CatchUp and Classify.
 type Dialect[C Conn] interface {
 	// Name of the kind of server, and SQL's name of the isolation level.
 	Name() string
