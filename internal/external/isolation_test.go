@@ -1,6 +1,8 @@
 package external_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -166,4 +168,31 @@ func TestIsolationOfEtcd(t *testing.T) {
 	if left := members[0].Keys(t, ""); len(left) > 0 {
 		t.Errorf("the keys %q are left", left)
 	}
+}
+
+// Who interrupts it finds nothing left behind, whatever was under way.
+func TestIsolationIsInterrupted(t *testing.T) {
+	s := postgrestest.Start(t)
+	db := geoDatabase(t, own{address: s.Address, workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	folder := secrets(t)
+	const never = 1_000_000 // plays, which would take hours
+	ended := make(chan error, 1)
+	go func() {
+		_, err := external.PlayIsolation(ctx, db, folder, "ReadCommitted", true, never)
+		ended <- err
+	}()
+	await(t, "rows of a play", func() bool {
+		there := s.Query(t, "postgres", "select count(*) from pg_stat_user_tables where schemaname = 'geobench' and n_tup_ins > 0")
+		return len(there) == 1 && there[0][0] != "0"
+	})
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("it ends with %v", err)
+	}
+	if rows := s.Query(t, "postgres", "select nspname from pg_namespace where nspname like 'geobench%'"); len(rows) > 0 {
+		t.Errorf("the schemas %v are left", rows)
+	}
+	s.AwaitNoSessions(t, "geobench-")
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// LiveConnections is how many connections for each region a database needs on which cases are played.
+// LiveConnections is how many connections for each region a database needs on which cases are played: no case has more clients.
 const LiveConnections = 4
 
 // Live is a database that runs, whose transactions are a statement after the other: each case is played in an order of statements in
@@ -91,6 +91,14 @@ func (l *Live) take(ctx context.Context, r geo.Region) (script.Session, error) {
 	return s, nil
 }
 
+// end ends the connections of sessions that are of no more use.
+func (l *Live) end(sessions []script.Session) {
+	for _, s := range sessions {
+		_ = s.Connection.Close()
+	}
+}
+
+// give gives a connection back.
 func (l *Live) give(s script.Session) { l.idle[s.Region] = append(l.idle[s.Region], s.Connection) }
 
 // play plays a case once, on rows that it makes.
@@ -129,6 +137,7 @@ func (l *Live) play(ctx context.Context, g *game, p *play) (err error) {
 		for len(sessions) <= t.client {
 			s, err := l.take(ctx, geo.Region((len(sessions)+p.n)%regions))
 			if err != nil {
+				l.end(sessions)
 				return err
 			}
 			sessions = append(sessions, s)
@@ -144,9 +153,7 @@ func (l *Live) play(ctx context.Context, g *game, p *play) (err error) {
 	}
 	played, err := script.Play(ctx, l.Steps, sessions, txns, steps)
 	if err != nil {
-		for _, s := range sessions {
-			_ = s.Connection.Close()
-		}
+		l.end(sessions)
 		return err
 	}
 	for _, s := range sessions {

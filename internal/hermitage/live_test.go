@@ -132,3 +132,14 @@ func TestBrokenLive(t *testing.T) {
 		}
 	}
 }
+
+// No case has more clients than a database is asked for connections.
+func TestConnections(t *testing.T) {
+	for _, c := range cases {
+		for _, x := range c.txns {
+			if x.client >= LiveConnections {
+				t.Errorf("%s: client %d of %d connections", c.Name, x.client, LiveConnections)
+			}
+		}
+	}
+}

@@ -7,6 +7,9 @@
 // up to twice the longest round trip, by clients and for rows whose regions change from play to play. What the
 // clients saw of a play is a history by itself, and package history judges it. So a case that was seen can happen, and one that was
 // not seen in so many plays may still: only the promise rules it out.
+//
+// Databases that run already take a statement after the other. There, a case is played in an order of statements in which it shows unless
+// the database prevents it: see Live and package script.
 package hermitage
 
 import (
