@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/hermitage"
+	"github.com/geobench/geobench/internal/target/postgres/postgrestest"
 )
 
 func runIsolation(t *testing.T, args ...string) (code int, out, errs string) {
@@ -50,5 +52,30 @@ func TestIsolation(t *testing.T) {
 		if code, _, errs := runIsolation(t, args...); code != exit.Usage || !strings.Contains(errs, want) {
 			t.Errorf("%v: exit code %d, %s", args, code, errs)
 		}
+	}
+}
+
+// The command plays a PostgreSQL that runs at the levels that are asked for, beside an engine of the simulator, and prints both in one table.
+func TestIsolationOfPostgres(t *testing.T) {
+	server := postgrestest.Start(t)
+	t.Setenv("PGUSER", postgrestest.User)
+	t.Setenv("PGPASSWORD", postgrestest.Password)
+	own := filepath.Join(t.TempDir(), "own.yaml")
+	manifest := fmt.Sprintf(`{apiVersion: geobench.dev/v1alpha1, kind: GeoDatabase, metadata: {name: own}, spec: {engine: {name: postgres, parameters: {isolation: Serializable, tls: disable}},
+		regions: [{name: here}], external: {endpoints: [{region: here, address: %q}], database: postgres}}}`, server.Address)
+	if err := os.WriteFile(own, []byte(manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := runIsolation(t, "-f", own, "--levels", "ReadCommitted,Serializable", "--engine", "calvin", "--plays", "1", "-o", "markdown")
+	for _, want := range []string{"| `own isolation=ReadCommitted` | read-committed | prevented 1 |", "| **allowed** 1 | **allowed** 1 |\n| `own isolation=Serializable` | serializable | ", "| `calvin` | strict-serializable | "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%s is not in\n%s", want, out)
+		}
+	}
+	if code != 0 || strings.Count(out, "\n") != 5 || errs != "own: isolation ReadCommitted\nown: isolation Serializable\n" {
+		t.Errorf("exit code %d, %d lines, %s", code, strings.Count(out, "\n"), errs)
+	}
+	if code, out, errs = runIsolation(t, "-f", own, "--plays", "1", "-o", "markdown"); code != 0 || strings.Contains(out, "ReadCommitted") {
+		t.Errorf("without --levels, exit code %d: %s\n%s", code, out, errs)
 	}
 }
