@@ -8,11 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/rtt"
 )
 
 func TestNothingInjectedIsExplained(t *testing.T) {
-	v := VerifyNetwork([]rtt.Link{{Declared: 100 * time.Millisecond, P50: time.Millisecond, Samples: rtt.MinSamples}}, v1alpha1.EmulationNone)
+	v := VerifyNetwork(&deploy.Database{}, []rtt.Link{{Declared: 100 * time.Millisecond, P50: time.Millisecond, Samples: rtt.MinSamples}}, v1alpha1.EmulationNone)
 	if v.Verified || !strings.Contains(v.Message, "must declare") {
 		t.Errorf("%+v", v)
 	}
