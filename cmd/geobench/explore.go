@@ -26,6 +26,7 @@ func newExploreCommand() *cobra.Command {
 		wrong       bool
 		hostile     bool
 		slow        bool
+		probes      bool
 	)
 	cmd := &cobra.Command{
 		Use:   "explore",
@@ -34,8 +35,9 @@ func newExploreCommand() *cobra.Command {
 in the simulator, and checks that the history is what the engine promises, or what --level says, that the copies are equal in the
 end and that every transaction was answered. With --hostile a seed makes another world, such as nobody would choose, and with --slow
 one in which clients send for ten times as long.
+With --probes it counts the rare places of the protocols that the worlds reach, such as recoveries and elections.
 With --broken it does so to databases that are wrong on purpose, each of which must be caught. The same seed gives the same execution. A failure is described with the command that replays it.`,
-		Example: "  geobench explore --seeds 1000\n  geobench explore --broken --seeds 400\n  geobench explore --engine calvin --seed 1234 --trace",
+		Example: "  geobench explore --seeds 1000\n  geobench explore --broken --seeds 400\n  geobench explore --probes --seeds 10000\n  geobench explore --engine calvin --seed 1234 --trace",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all := engines.All()
@@ -73,10 +75,15 @@ With --broken it does so to databases that are wrong on purpose, each of which m
 				return usageError("--seeds: 0 is not at least 1")
 			case (hostile || slow) && wrong:
 				return usageError("--hostile, --slow: databases that are wrong on purpose are caught in the worlds that suit their mistakes; leave these or --broken out")
+			case probes && (wrong || trace):
+				return usageError("--probes: it counts what happens in the worlds of engines that are right; leave --broken and --trace out")
+			case probes && seeds < 2 && !hostile && !slow:
+				return usageError("--seeds: %d is not at least 2 with --probes, which makes hostile worlds of half of them", seeds)
 			case trace && (seeds > 1 || len(names) > 1):
 				return usageError("--trace: it shows one seed of one engine, for example --engine calvin --seed 1234")
 			}
 			out, failed := cmd.OutOrStdout(), 0
+			reach := explore.NewReach(names)
 			for _, name := range names {
 				d, isBroken := hunted[name]
 				c := explore.Config{
@@ -101,7 +108,8 @@ With --broken it does so to databases that are wrong on purpose, each of which m
 				}
 				var more []string
 				shown := 0
-				sum := explore.Soak(cmd.Context(), c, seeds, func(r *explore.Result) {
+				tell := func(r *explore.Result) {
+					reach.Add(r)
 					if r.Passed() {
 						return
 					}
@@ -110,7 +118,16 @@ With --broken it does so to databases that are wrong on purpose, each of which m
 					} else {
 						more = append(more, fmt.Sprint(r.Seed))
 					}
-				})
+				}
+				usual := seeds
+				if probes && !hostile && !slow {
+					usual = seeds / 2
+				}
+				sum := explore.Soak(cmd.Context(), c, usual, tell)
+				if usual < seeds {
+					c.Hostile = true
+					sum.Add(explore.Soak(cmd.Context(), c, seeds-usual, tell))
+				}
 				if len(more) > 0 {
 					fmt.Fprintf(out, "%s fails with these seeds, too: %s\n", name, strings.Join(more, " "))
 				}
@@ -120,11 +137,23 @@ With --broken it does so to databases that are wrong on purpose, each of which m
 					return fmt.Errorf("interrupted: %w", err)
 				}
 			}
+			var unhit []string
+			if probes {
+				all := len(names) == len(known)
+				fmt.Fprint(out, reach.Table(all))
+				for _, p := range reach.Unhit(all) {
+					unhit = append(unhit, p.Name)
+				}
+			}
 			if failed > 0 && wrong && !trace {
 				return &codedError{code: exit.Failed, err: fmt.Errorf("%d broken databases were not caught", failed)}
 			}
 			if failed > 0 {
 				return &codedError{code: exit.Failed, err: fmt.Errorf("%d seeds failed", failed)}
+			}
+			if len(unhit) > 0 {
+				return &codedError{code: exit.Failed, err: fmt.Errorf("%d probes were not hit with %d seeds per engine (all are with 10,000): %s",
+					len(unhit), seeds, strings.Join(unhit, ", "))}
 			}
 			return nil
 		},
@@ -136,6 +165,7 @@ With --broken it does so to databases that are wrong on purpose, each of which m
 	cmd.Flags().BoolVar(&wrong, "broken", false, "hunt the databases that are wrong on purpose, to see that they are caught")
 	cmd.Flags().BoolVar(&hostile, "hostile", false, "make worlds that nobody would choose: least durations, five regions, many cuts, two lost regions")
 	cmd.Flags().BoolVar(&slow, "slow", false, "make worlds whose clients take their time and whose cuts are long, so that leaders change under load")
+	cmd.Flags().BoolVar(&probes, "probes", false, "print how often the worlds reach the probes of the protocols, with half of the seeds in hostile worlds, and fail when one is never reached")
 	cmd.Flags().BoolVar(&trace, "trace", false, "print everything that happens with the seed")
 	_ = cmd.RegisterFlagCompletionFunc("level", cobra.FixedCompletions(isolation.Names(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(engines.Names(), cobra.ShellCompDirectiveNoFileComp))

@@ -132,6 +132,7 @@ func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	g.c.Env.Probe(snapshot)
 	return &raftpb.Snapshot{Data: g.c.Snapshot(), Metadata: &raftpb.SnapshotMetadata{
 		Index: new(g.applied), Term: new(term), ConfState: g.members(),
 	}}, nil
@@ -278,6 +279,7 @@ func (g *Group) Propose(data []byte) bool {
 		return true
 	}
 	if !g.leading || g.node.Propose(data) != nil {
+		g.c.Env.Probe(proposalRefused)
 		return false
 	}
 	g.drain()
@@ -299,19 +301,24 @@ func (g *Group) Receive(from geo.NodeID, m *Message) {
 		if msg.GetTerm() >= g.term {
 			g.gap = max(g.gap, now-g.heard)
 			g.heard, g.promised, g.fruitless = now, true, false
+		} else {
+			g.c.Env.Probe(oldLeader)
 		}
 	case raftpb.MsgPreVote:
 		if g.leading || (g.hasLeader && now-g.heard < g.c.Election) || g.bound(now) {
+			g.c.Env.Probe(preVoteIgnored)
 			return
 		}
 	case raftpb.MsgVote:
 		if g.bound(now) {
+			g.c.Env.Probe(voteWithheld)
 			return
 		}
 	case raftpb.MsgAppResp:
 		// Logs begin at index 1, so index 0 acknowledges nothing: it answers a leader of an earlier term, who is to learn of
 		// this one. Who leads in this one would take it for an acknowledgement of an empty log, which needs a snapshot.
 		if msg.GetIndex() == 0 && !msg.GetReject() && msg.GetTerm() <= g.node.BasicStatus().GetTerm() {
+			g.c.Env.Probe(oldTermAnswered)
 			return
 		}
 	case raftpb.MsgHeartbeatResp:
@@ -339,6 +346,7 @@ func (g *Group) renew(from geo.NodeID, m *raftpb.Message) {
 	sent := time.Duration(binary.LittleEndian.Uint64(m.GetContext()))
 	at := slices.Index(g.c.Members, from)
 	if sent <= g.acknowledged[at] {
+		g.c.Env.Probe(ackRepeated)
 		return
 	}
 	g.acknowledged[at] = sent
@@ -378,9 +386,11 @@ func (g *Group) Fire(t protocol.Timer) {
 			g.awaitLeader(g.electionTimeout() - silence)
 		default:
 			if g.fruitless && g.silence() < enoughElection {
+				g.c.Env.Probe(timeoutDoubled)
 				g.doublings++
 			}
 			timeout := g.electionTimeout()
+			g.c.Env.Probe(campaign)
 			g.fruitless = true
 			g.campaign()
 			g.awaitLeader(timeout)
@@ -400,6 +410,7 @@ func (g *Group) silence() time.Duration { return g.c.Election << g.doublings }
 // shorten halves the timeout where one half as long would have been long enough lately, with a quarter to spare.
 func (g *Group) shorten() {
 	if g.doublings > 0 && g.gap+g.gap/4 < g.silence()/2 {
+		g.c.Env.Probe(timeoutHalved)
 		g.doublings--
 	}
 	g.gap = 0
@@ -435,6 +446,7 @@ func (g *Group) drain() {
 			g.applied, g.newest = rd.Snapshot.GetMetadata().GetIndex(), rd.Snapshot.GetMetadata().GetTerm()
 			g.compacted, g.uncut = g.applied, 0
 			g.queue = g.queue[:0]
+			g.c.Env.Probe(restored)
 			g.c.Restore(rd.Snapshot.GetData())
 		}
 		if err := g.storage.Append(rd.Entries); err != nil {
@@ -461,6 +473,9 @@ func (g *Group) drain() {
 		if st := g.node.BasicStatus(); st.Lead != raft.None {
 			g.lead(geo.NodeID(st.Lead-1), st.HardState.GetTerm())
 		} else {
+			if g.hasLeader {
+				g.c.Env.Probe(leaderless)
+			}
 			g.hasLeader, g.leading = false, false
 		}
 		g.apply()
@@ -505,6 +520,12 @@ func (g *Group) lead(leader geo.NodeID, term uint64) {
 	if g.hasLeader && g.leader == leader && g.term == term {
 		return
 	}
+	if g.term > 0 && leader != g.leader {
+		g.c.Env.Probe(newLeader)
+	}
+	if g.leading && leader != g.c.Self {
+		g.c.Env.Probe(deposed)
+	}
 	g.leader, g.hasLeader, g.term = leader, true, term
 	g.leading = leader == g.c.Self
 	g.heard, g.fruitless = g.c.Env.Now(), false
@@ -532,6 +553,7 @@ func (g *Group) compact() {
 		cut = max(cut, g.tooMuch())
 	}
 	if cut > 1 {
+		g.c.Env.Probe(logCut)
 		// ErrCompacted only says that there is nothing to cut.
 		_ = g.storage.Compact(uint64(cut))
 	}

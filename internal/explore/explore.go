@@ -10,6 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/isolation"
+	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/sim/simtest"
@@ -68,6 +69,8 @@ type Result struct {
 	// Virtual is the virtual time that passed, Events how many things happened.
 	Virtual time.Duration
 	Events  uint64
+	// Probes counts those that the world has hit.
+	Probes probe.Hits
 }
 
 // Passed reports whether nothing is wrong.
@@ -138,7 +141,7 @@ func Run(c Config) (res *Result) {
 			res.Problems = append(res.Problems, fmt.Sprintf("panic: %v\n%s", p, debug.Stack()))
 		}
 	}()
-	e := newExecution(c, w)
+	e := newExecution(c, w, &res.Probes)
 	e.run(c, res)
 	e.judge(c, res)
 	return res
@@ -158,14 +161,14 @@ type execution struct {
 	pending int
 }
 
-func newExecution(c Config, w *world) *execution {
+func newExecution(c Config, w *world, probes *probe.Hits) *execution {
 	procedures := w.load.procedures()
 	e := &execution{world: w, taps: history.Taps{
 		Placement: w.topology.Placement(), Procedures: procedures, History: history.History{KeyName: w.load.keyName()},
 	}}
 	e.sim = sim.New(sim.Config{
 		Topology: w.topology, Engine: c.Engine, Params: w.params, Procedures: procedures, Seed: c.Seed,
-		Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Durable: w.durable, Trace: c.Trace,
+		Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Durable: w.durable, Probes: probes, Trace: c.Trace,
 	})
 	e.layout = c.Engine.Layout(w.topology, w.params)
 	w.load.fill(e.layout, e.sim)

@@ -67,6 +67,17 @@ func Soak(ctx context.Context, c Config, n uint64, each func(*Result)) Summary {
 	return sum
 }
 
+// Add adds the seeds of other worlds of the same engine.
+func (s *Summary) Add(o Summary) {
+	s.Passed += o.Passed
+	s.Failed += o.Failed
+	s.Transactions += o.Transactions
+	s.Committed += o.Committed
+	s.Lost += o.Lost
+	s.Restarted += o.Restarted
+	s.Virtual += o.Virtual
+}
+
 func (s *Summary) add(r *Result) {
 	if r.Passed() {
 		s.Passed++

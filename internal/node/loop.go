@@ -8,6 +8,7 @@ import (
 
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/timers"
@@ -265,6 +266,9 @@ func (l *loop) Reply(o txn.Outcome) {
 		l.answer(c, &o)
 	}
 }
+
+// Probe implements protocol.Env. Nobody asks a process what has happened in it.
+func (l *loop) Probe(*probe.Probe) {}
 
 // Rand implements protocol.Env.
 func (l *loop) Rand() *rand.Rand { return l.rng }

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -132,6 +133,8 @@ type Env interface {
 	Reply(o txn.Outcome)
 	// Rand is the node's own source of chance, from the manifest's seed.
 	Rand() *rand.Rand
+	// Probe marks that something rare has happened, for those who explore the protocol. It changes nothing.
+	Probe(p *probe.Probe)
 }
 
 // Config is what a replica is made of.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
@@ -306,6 +307,17 @@ func (n *node) After(d time.Duration, t protocol.Timer) {
 		return
 	}
 	n.s.after(d, item{kind: onTimer, to: n.id, timer: t, life: n.life})
+}
+
+// Probe implements protocol.Env.
+func (n *node) Probe(p *probe.Probe) {
+	if n.s.c.Probes == nil || n.replaying {
+		return
+	}
+	n.s.c.Probes.Hit(p)
+	if n.s.c.Trace != nil {
+		n.s.trace(n.id, "probe %s", p.Name)
+	}
 }
 
 // Reply implements protocol.Env.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
@@ -48,6 +49,8 @@ type Config struct {
 	Durable bool
 	// CheckCodec encodes and decodes every message on its way, and panics when its Size is wrong or it is refused.
 	CheckCodec bool
+	// Probes, if not nil, counts the probes that replicas hit.
+	Probes *probe.Hits
 	// Trace, if not nil, gets a line for everything that happens on a node. It is slow.
 	Trace func(line string)
 }

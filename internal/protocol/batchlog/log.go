@@ -170,6 +170,7 @@ func (l *Log) follow(leader geo.NodeID, term uint64) {
 	}
 	l.leader, l.term = leader, term
 	if len(l.unordered) > 0 {
+		l.c.Env.Probe(askedAgain)
 		l.ask(append([]Request(nil), l.unordered...))
 	}
 }
@@ -182,6 +183,9 @@ func (l *Log) settle(number uint64, void bool) {
 		if q.Number != number && !(void && q.Number < number) {
 			kept = append(kept, q)
 		} else if l.c.Settled != nil {
+			if void {
+				l.c.Env.Probe(placedInVoid)
+			}
 			l.c.Settled(q.Number, void)
 		}
 	}
@@ -196,6 +200,7 @@ func (l *Log) ordered(from geo.NodeID, term, first uint64, entries []Ordered) {
 		if l.asked < term {
 			l.asked = term
 			l.fetches++
+			l.c.Env.Probe(missed)
 			if from == l.c.Self {
 				l.member.fetch(from, known)
 			} else {
@@ -205,6 +210,9 @@ func (l *Log) ordered(from geo.NodeID, term, first uint64, entries []Ordered) {
 		return
 	}
 	if first+uint64(len(entries)) <= known {
+		if len(entries) > 0 {
+			l.c.Env.Probe(toldTwice)
+		}
 		return
 	}
 	for _, o := range entries[known-first:] {

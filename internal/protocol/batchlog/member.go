@@ -62,6 +62,7 @@ func newMember(l *Log) *member {
 // request takes a sequencer's requests. Only the leader can do something about them.
 func (m *member) request(from geo.NodeID, requests []Request) {
 	if !m.group.Leading() {
+		m.l.c.Env.Probe(misaddressed)
 		return
 	}
 	for _, q := range requests {
@@ -79,6 +80,7 @@ func (m *member) propose() {
 	}
 	if wait := m.last + announceEvery - m.l.c.Env.Now(); m.proposed && wait > 0 {
 		m.waiting = true
+		m.l.c.Env.Probe(heldBack)
 		m.l.c.Env.After(wait, protocol.Timer{Kind: m.l.c.OrderTimer})
 		return
 	}
@@ -123,6 +125,7 @@ func (m *member) apply(entry []byte) {
 		}
 	}
 	if len(accepted) == 0 {
+		m.l.c.Env.Probe(repeated)
 		return
 	}
 	m.recent = append(m.recent, accepted...)
@@ -137,12 +140,16 @@ func (m *member) apply(entry []byte) {
 // lead learns of a new leader. If that is this member, everybody else must know.
 func (m *member) lead(leader geo.NodeID, term uint64) {
 	if leader != m.l.c.Self {
+		if len(m.requests) > 0 {
+			m.l.c.Env.Probe(deposed)
+		}
 		m.requests = m.requests[:0]
 		return
 	}
 	if len(m.l.c.Members) == 1 {
 		return // everybody knows
 	}
+	m.l.c.Env.Probe(newLeader)
 	m.announce(m.count, nil)
 	m.l.follow(leader, term)
 }
@@ -163,6 +170,7 @@ func (m *member) fetch(from geo.NodeID, first uint64) {
 	if first < oldest || first > m.count || !m.group.Leading() {
 		return
 	}
+	m.l.c.Env.Probe(fetched)
 	entries := append([]Ordered(nil), m.recent[first-oldest:]...)
 	p := &Positions{Log: m.l.c.Log, Term: m.group.Term(), First: first, Entries: entries}
 	if from == m.l.c.Self {

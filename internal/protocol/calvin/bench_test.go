@@ -11,6 +11,7 @@ import (
 
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/batchlog"
 	"github.com/geobench/geobench/internal/protocol/deterministic"
@@ -90,6 +91,7 @@ func (e *benchEnv) Now() time.Duration                      { return e.now }
 func (e *benchEnv) Send(_ geo.NodeID, m protocol.Message)   { e.sent = append(e.sent, m) }
 func (e *benchEnv) After(_ time.Duration, t protocol.Timer) { e.timers = append(e.timers, t) }
 func (e *benchEnv) Reply(txn.Outcome)                       { e.replies++ }
+func (*benchEnv) Probe(*probe.Probe)                        {}
 func (e *benchEnv) Rand() *rand.Rand                        { return e.rng }
 
 func benchNode(self geo.NodeID, partitions int) (*Replica, *benchEnv) {

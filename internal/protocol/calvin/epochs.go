@@ -57,6 +57,9 @@ func (e *epochs) tick() {
 
 // close closes all open epochs up to last. What has been collected belongs to that one.
 func (e *epochs) close(last uint64) {
+	if last > e.open {
+		e.r.env.Probe(epochsClosedTogether)
+	}
 	e.open = last + 1
 	q := &e.r.sequencer
 	q.distribute(last, true)
@@ -75,6 +78,7 @@ func (e *epochs) receive(from geo.NodeID, m *SubBatch) {
 	}
 	if m.Batch >= e.open {
 		e.jumps++
+		e.r.env.Probe(epochJump)
 		e.close(m.Batch)
 	}
 	e.hear(from, m.Batch)
@@ -109,6 +113,9 @@ func (e *epochs) hear(from geo.NodeID, last uint64) {
 		for i := range s.inbox {
 			if m := s.inbox[i].Front(); m != nil && m.Batch == next {
 				s.inbox[i].Pop()
+				if s.position > next*uint64(e.r.nodes) {
+					e.r.env.Probe(epochShared)
+				}
 				s.position = next*uint64(e.r.nodes) + uint64(i)
 				s.schedule(geo.NodeID(i), m)
 			}

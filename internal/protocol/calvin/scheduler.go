@@ -43,6 +43,7 @@ func (s *scheduler) init(r *Replica) {
 // arrive takes a sub-batch of a sequencer.
 func (s *scheduler) arrive(from geo.NodeID, m *SubBatch) {
 	if m.Batch < s.void[from] {
+		s.r.env.Probe(voidBatchLate)
 		return
 	}
 	s.last[from] = m.Batch
@@ -60,11 +61,13 @@ func (s *scheduler) advance() {
 			return
 		}
 		if o.Void() {
+			s.r.env.Probe(voidEntry)
 			s.drop(o.Batch)
 		} else if o.Readers.Has(s.r.partition) {
 			inbox := &s.inbox[o.Batch.Sequencer]
 			m := inbox.Front()
 			if m == nil || m.Batch != o.Batch.Number {
+				s.r.env.Probe(placeBeforeData)
 				return
 			}
 			inbox.Pop()
@@ -92,6 +95,7 @@ func (s *scheduler) drop(b batchlog.BatchID) {
 			s.foreign -= int64(len(m.Txns))
 		}
 		s.voided++
+		s.r.env.Probe(voidBatchDropped)
 		inbox.Pop()
 	}
 }
@@ -118,9 +122,11 @@ func (s *scheduler) lookForAbandoned() {
 		if geo.NodeID(n) != s.r.self && s.last[n] > settled {
 			s.watched[n] = s.last[n]
 			again = true
+			s.r.env.Probe(batchWatched)
 		}
 	}
 	if len(abandoned) > 0 {
+		s.r.env.Probe(batchAbandoned)
 		s.r.log.Void(abandoned)
 	}
 	if again {

@@ -50,6 +50,7 @@ func (s *sequencer) submit(t *txn.Transaction) {
 	if t.Exact {
 		s.order(t)
 	} else {
+		s.r.env.Probe(footprintUnknown)
 		s.r.recon.Begin(t)
 	}
 }
@@ -61,6 +62,7 @@ func (s *sequencer) order(t *txn.Transaction) {
 		return // the clock closes the batch
 	}
 	if s.interval == 0 {
+		s.r.env.Probe(unbatched)
 		s.close()
 	} else if len(s.batch) == 1 {
 		s.r.env.After(s.interval, protocol.Timer{Kind: batchTimer, Arg: s.number})
@@ -80,6 +82,9 @@ func (s *sequencer) close() {
 	s.number++
 	touched := s.distribute(number, false)
 	s.sent.Push(sentBatch{number, s.batch})
+	if s.sent.Len() > 1 {
+		s.r.env.Probe(batchesUnderway)
+	}
 	s.batch = nil
 	if n := len(s.free); n > 0 {
 		s.batch, s.free = s.free[n-1], s.free[:n-1]
@@ -93,6 +98,7 @@ func (s *sequencer) settled(number uint64, void bool) {
 	b := s.sent.Front()
 	s.sent.Pop()
 	if void {
+		s.r.env.Probe(batchAgain)
 		if len(s.batch) == 0 {
 			s.r.env.After(s.interval, protocol.Timer{Kind: batchTimer, Arg: s.number})
 		}
@@ -129,6 +135,7 @@ func (s *sequencer) distribute(batch uint64, everybody bool) batchlog.Set {
 	}
 	for q := range s.r.partitions {
 		if !everybody && !touched.Has(q) {
+			s.r.env.Probe(partitionLeftOut)
 			continue
 		}
 		m := newSubBatch(batch, s.indexes[q], s.parts[q])

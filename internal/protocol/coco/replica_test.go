@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
 	"github.com/geobench/geobench/internal/protocol/raftgroup"
@@ -32,6 +33,7 @@ func (w *world) Now() time.Duration                     { return w.now }
 func (w *world) Send(to geo.NodeID, m protocol.Message) { w.sent = append(w.sent, envelopeTo{to, m}) }
 func (w *world) After(time.Duration, protocol.Timer)    {}
 func (w *world) Reply(o txn.Outcome)                    { w.answers = append(w.answers, o) }
+func (*world) Probe(*probe.Probe)                       {}
 func (w *world) Rand() *rand.Rand                       { return rand.New(rand.NewPCG(1, 1)) }
 
 // alone returns a node of three regions, one in each, with 30 rows.

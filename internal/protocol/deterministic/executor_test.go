@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/sim/simtest"
 	"github.com/geobench/geobench/internal/store"
@@ -40,6 +41,7 @@ func (s *scene) Now() time.Duration                    { return 0 }
 func (s *scene) Send(_ geo.NodeID, m protocol.Message) { s.out = append(s.out, fmt.Sprint(m)) }
 func (s *scene) After(time.Duration, protocol.Timer)   {}
 func (s *scene) Reply(txn.Outcome)                     {}
+func (*scene) Probe(*probe.Probe)                      {}
 func (s *scene) Rand() *rand.Rand                      { return nil }
 
 // said returns what was said since the last time.

@@ -53,10 +53,14 @@ func (l *latencies) probe() {
 
 // measured takes the answer to a probe.
 func (l *latencies) measured(region geo.Region, oneWay time.Duration) {
+	if oneWay < 0 {
+		l.r.Env.Probe(negativeLatency)
+	}
 	if len(l.samples[region]) < window {
 		l.samples[region] = append(l.samples[region], oneWay)
 		return
 	}
+	l.r.Env.Probe(windowFull)
 	l.samples[region][l.next[region]] = oneWay
 	l.next[region] = (l.next[region] + 1) % window
 }
@@ -105,12 +109,17 @@ func (p *heldPart) less(q *heldPart) bool {
 func (s *inserter) arrive(coordinator geo.NodeID, f locallog.Forwarded) {
 	now := s.r.Env.Now()
 	if f.NotBefore <= now {
+		if f.NotBefore == 0 {
+			s.r.Env.Probe(unorderedPart)
+		}
 		if f.NotBefore > 0 && f.NotBefore < now {
 			s.late++
+			s.r.Env.Probe(partLate)
 		}
 		s.r.AddPart(f.Txn, coordinator, f.Placing, f.NotBefore)
 		return
 	}
+	s.r.Env.Probe(partHeld)
 	s.push(heldPart{f, coordinator})
 	s.arm()
 }
@@ -160,6 +169,9 @@ func (s *inserter) arm() {
 		return
 	}
 	if at := s.held[0].NotBefore; !s.waiting || at < s.armed {
+		if s.waiting {
+			s.r.Env.Probe(earlierTimer)
+		}
 		s.waiting, s.armed = true, at
 		s.r.Env.After(at-s.r.Env.Now(), protocol.Timer{Kind: insertTimer, Arg: uint64(at)})
 	}
@@ -169,6 +181,9 @@ func (s *inserter) arm() {
 // meanwhile, the timer comes before its time by the clock, and another one is set.
 func (s *inserter) expire(armed time.Duration) {
 	now := s.r.Env.Now()
+	if len(s.held) == 0 || s.held[0].NotBefore > now {
+		s.r.Env.Probe(timerEarly)
+	}
 	for len(s.held) > 0 && s.held[0].NotBefore <= now {
 		p := s.pop()
 		s.r.AddPart(p.Txn, p.coordinator, p.Placing, p.NotBefore)

@@ -64,12 +64,14 @@ func (s *resolver) tick() {
 	vertices, over := s.r.Executor.Graph()
 	switch {
 	case len(vertices)+len(over) == 0:
+		s.r.Env.Probe(resolverIdle)
 	case len(s.copy) == 1:
 		s.graph.add(vertices, over)
 		s.resolve()
 	case s.gatherer == s.r.Self:
 		s.gather(vertices, over)
 	default:
+		s.r.Env.Probe(graphSent)
 		s.r.Env.Send(s.gatherer, &Graph{vertices, over})
 	}
 }
@@ -90,12 +92,20 @@ func (s *resolver) resolve() {
 	if len(deadlocks) == 0 {
 		return
 	}
+	s.r.Env.Probe(deadlockFound)
+	if len(deadlocks) > 1 {
+		s.r.Env.Probe(severalDeadlocks)
+	}
 	s.resolved += int64(len(deadlocks))
 	for _, d := range deadlocks {
 		s.members += int64(len(d))
+		if len(d) > 2 {
+			s.r.Env.Probe(largeDeadlock)
+		}
 	}
 	for _, n := range s.copy {
 		if n != s.r.Self {
+			s.r.Env.Probe(resolutionSent)
 			s.r.Env.Send(n, &Resolution{deadlocks})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/sim/simtest"
 	"github.com/geobench/geobench/internal/txn"
@@ -18,6 +19,7 @@ func (e *recorder) Now() time.Duration                    { return 0 }
 func (e *recorder) Send(_ geo.NodeID, m protocol.Message) { e.sent = append(e.sent, m) }
 func (e *recorder) After(time.Duration, protocol.Timer)   {}
 func (e *recorder) Reply(txn.Outcome)                     {}
+func (*recorder) Probe(*probe.Probe)                      {}
 func (e *recorder) Rand() *rand.Rand                      { return rand.New(rand.NewPCG(1, 2)) }
 
 // newServer returns the first of three servers.

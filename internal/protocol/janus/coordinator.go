@@ -194,6 +194,7 @@ func (c *coordinator) accepted(from geo.NodeID, m *AcceptOK) {
 		return
 	}
 	if m.Promised > m.Ballot {
+		c.r.env.Probe(acceptOutbid)
 		rec.promised = max(rec.promised, m.Promised)
 		c.abandon(rec)
 		return
@@ -226,6 +227,7 @@ func (c *coordinator) decide(rec *record) {
 		for i := range l.tallies {
 			t := &l.tallies[i]
 			if t.grants+len(t.missing) < c.r.majority {
+				c.r.env.Probe(rowClosedFirst)
 				// Others have closed the row before this instance came: what is left is to find out what they know.
 				c.r.recovery.takeOver(rec)
 				return
@@ -242,6 +244,7 @@ func (c *coordinator) decide(rec *record) {
 			return
 		}
 		c.r.counters.slow++
+		c.r.env.Probe(slowPath)
 		c.propose(rec, false, deps)
 	case preparing:
 		fresh, late := true, true
@@ -255,11 +258,14 @@ func (c *coordinator) decide(rec *record) {
 		}
 		switch {
 		case l.found:
+			c.r.env.Probe(recoveredProposal)
 			c.propose(rec, l.noop, l.deps)
 		case fresh:
+			c.r.env.Probe(recoveredPreAccepted)
 			c.propose(rec, false, c.union(l))
 		case late:
 			c.r.counters.noops++
+			c.r.env.Probe(noop)
 			deps := append(c.union(l), l.leftover...)
 			slices.SortFunc(deps, compareDeps)
 			c.propose(rec, true, slices.CompactFunc(deps, func(a, b Dep) bool { return a.ID == b.ID && a.Partition == b.Partition }))
@@ -347,6 +353,7 @@ func (c *coordinator) commit(rec *record, noop bool, deps []Dep) {
 		m.T = rec.t
 	}
 	if l.wide {
+		r.env.Probe(allPartitionsTold)
 		for n := range geo.NodeID(r.nodes) {
 			if n != r.self {
 				r.env.Send(n, m)
@@ -375,6 +382,7 @@ func (c *coordinator) tick() {
 		}
 		l := rec.lead
 		l.late = true
+		c.r.env.Probe(patienceOver)
 		for i := range l.tallies {
 			for _, n := range l.tallies[i].missing {
 				c.r.recovery.suspect[n] = true
@@ -417,6 +425,7 @@ func (r *Replica) receivePreAccept(from geo.NodeID, m *PreAccept) {
 	ok := &PreAcceptOK{Seq: m.Seq}
 	if rec.phase != Unknown || rec.promised > 0 || m.Seq <= row.closed {
 		ok.Refused = true
+		r.env.Probe(preAcceptRefused)
 	} else {
 		rec.phase, rec.deps = PreAccepted, slices.Clone(r.enter(rec.id, m.T))
 		ok.Deps = rec.deps
@@ -462,6 +471,7 @@ func (r *Replica) receiveCommit(m *Commit) {
 		return // whoever decided knows the transaction and sends it where it may be missing
 	}
 	if l := rec.lead; l != nil && l.ballot > 0 && !r.forgotten(m.ID) {
+		r.env.Probe(decisionForwarded)
 		// Who has taken the instance over is told what was decided. The others that do not know may be waiting for it, and each would
 		// have to find out for itself.
 		r.coordinator.commit(rec, m.Noop, m.Deps)
@@ -482,6 +492,7 @@ func (r *Replica) present(from geo.NodeID, id Instance, t *txn.Transaction) *rec
 	}
 	rec := r.find(id)
 	if rec == nil && r.forgotten(id) || rec != nil && r.orderedBefore(rec) {
+		r.env.Probe(forgottenAskedFor)
 		r.env.Send(from, &Ancestors{[]Ancestor{{ID: id}}})
 		return nil
 	}
@@ -518,6 +529,7 @@ func (r *Replica) commit(rec *record, noop bool, deps []Dep) {
 	if noop && rec.client {
 		rec.client = false
 		r.counters.restarts++
+		r.env.Probe(restarted)
 		r.coordinator.preAccept(rec.t)
 	}
 }

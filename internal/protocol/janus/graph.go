@@ -221,6 +221,7 @@ func (g *graph) component(rec *record) {
 	var shared *component
 	if len(members) > 1 {
 		slices.SortFunc(members, byName)
+		g.r.env.Probe(cycle)
 		shared = componentOf(members, g.r.nodes)
 		g.r.counters.components++
 		g.r.counters.largest = max(g.r.counters.largest, int64(len(members)))
@@ -279,6 +280,7 @@ func (g *graph) ask(q int, id Instance) {
 
 // askAgain asks other copies: the own one may have lost a node.
 func (g *graph) askAgain(rec *record) {
+	g.r.env.Probe(askedAgain)
 	r := g.r
 	rec.resends++
 	group := r.group[rec.askedOf]

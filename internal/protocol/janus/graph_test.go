@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/sim/simtest"
 	"github.com/geobench/geobench/internal/store"
@@ -20,6 +21,7 @@ func (quiet) Now() time.Duration                  { return 0 }
 func (quiet) Send(geo.NodeID, protocol.Message)   {}
 func (quiet) After(time.Duration, protocol.Timer) {}
 func (quiet) Reply(txn.Outcome)                   {}
+func (quiet) Probe(*probe.Probe)                  {}
 func (q quiet) Rand() *rand.Rand                  { return q.rng }
 
 // Instances of random graphs commit in random order. After each, those are resolved of which everything that they depend on

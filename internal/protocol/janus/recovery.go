@@ -95,6 +95,7 @@ func (v *recovery) tick() {
 func (v *recovery) takeOver(rec *record) {
 	r := v.r
 	r.counters.recoveries++
+	r.env.Probe(takenOver)
 	r.coordinator.abandon(rec)
 	b := rec.promised.next(r.self)
 	partitions := v.all
@@ -122,10 +123,12 @@ func (v *recovery) prepare(from geo.NodeID, m *Prepare) {
 	switch {
 	case rec == nil:
 	case rec.phase >= Committed && !rec.foreign:
+		r.env.Probe(decisionKnown)
 		r.tell(from, rec)
 	case rec.phase >= Committed:
 		r.env.Send(from, &Promise{Proposal: Proposal{ID: m.ID}, Ballot: m.Ballot, Promised: m.Ballot})
 	case m.Ballot < rec.promised:
+		r.env.Probe(prepareRefused)
 		r.env.Send(from, &Promise{Proposal: Proposal{ID: m.ID}, Ballot: m.Ballot, Promised: rec.promised})
 	default:
 		r.coordinator.abandon(rec)
@@ -162,6 +165,7 @@ func (v *recovery) promised(from geo.NodeID, m *Promise) {
 		return
 	}
 	if m.Promised > m.Ballot {
+		r.env.Probe(prepareOutbid)
 		rec.promised = max(rec.promised, m.Promised)
 		r.coordinator.abandon(rec)
 		return

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/sim/simtest"
 	"github.com/geobench/geobench/internal/store"
@@ -27,6 +28,7 @@ type scripted struct {
 func (s *scripted) Now() time.Duration                  { return s.now }
 func (s *scripted) After(time.Duration, protocol.Timer) {}
 func (s *scripted) Reply(txn.Outcome)                   {}
+func (*scripted) Probe(*probe.Probe)                    {}
 func (s *scripted) Rand() *rand.Rand                    { return s.rng }
 func (s *scripted) Send(to geo.NodeID, m protocol.Message) {
 	if _, ok := m.(*Progress); !ok {

@@ -101,7 +101,9 @@ func (l *Log) Fire(t protocol.Timer) {
 // close sends each group of readers its part of the batch, and asks for the batch's place in the log.
 func (l *Log) close() {
 	l.batches++
-	l.sortTimed()
+	if l.sortTimed() {
+		l.env.Probe(lateSorted)
+	}
 	var touched batchlog.Set
 	clear(l.seen)
 	for i := range l.batch {
@@ -145,8 +147,8 @@ func (l *Log) close() {
 }
 
 // sortTimed puts the entries of the batch that have a time in its order, and in the order of their ids at the same time.
-// The others keep their places.
-func (l *Log) sortTimed() {
+// The others keep their places. It reports whether any has got another one.
+func (l *Log) sortTimed() (moved bool) {
 	before := func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.notBefore, b.notBefore), cmp.Compare(a.Txn.ID, b.Txn.ID))
 	}
@@ -158,7 +160,7 @@ func (l *Log) sortTimed() {
 	}
 	if slices.IsSortedFunc(l.timed, before) { // as when none was late
 		clear(l.timed)
-		return
+		return false
 	}
 	slices.SortFunc(l.timed, before)
 	k := 0
@@ -169,6 +171,7 @@ func (l *Log) sortTimed() {
 		}
 	}
 	clear(l.timed)
+	return true
 }
 
 // Receive takes a batch of a sequencer.
@@ -209,6 +212,7 @@ func (l *Log) advance() {
 		inbox := &l.inbox[o.Batch.Sequencer]
 		m := inbox.Front()
 		if m == nil || m.Number != o.Batch.Number {
+			l.env.Probe(placeBeforeData)
 			return
 		}
 		inbox.Pop()

@@ -246,6 +246,7 @@ func (n *Node) route(t *txn.Transaction, attempt uint64) {
 		n.Own().Add(e)
 		return
 	}
+	n.Env.Probe(forwarded)
 	n.Forward(n.Topology.Node(home, n.Topology.PartitionOf(n.Self), n.Topology.ReplicaOf(n.Self)), Forwarded{Txn: t, Placing: e.Placing})
 }
 
@@ -262,6 +263,9 @@ func (n *Node) Forward(to geo.NodeID, f Forwarded) {
 
 func (n *Node) sendForward(to geo.NodeID) {
 	if txns := n.outbox[to]; len(txns) > 0 {
+		if len(txns) > 1 {
+			n.Env.Probe(forwardedTogether)
+		}
 		delete(n.outbox, to)
 		n.Env.Send(to, &Forward{txns})
 	}
@@ -293,6 +297,7 @@ func (n *Node) lockOnly(e Entry, q int, home geo.Region) Entry {
 	if lowest == home {
 		return e
 	}
+	n.Env.Probe(lockOnly)
 	locks := &txn.Transaction{ID: e.Txn.ID}
 	locks.Accesses = make([]txn.Access, 0, own)
 	var homes deterministic.Homes

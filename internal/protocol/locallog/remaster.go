@@ -89,6 +89,7 @@ func (m *remasterer) Count(k txn.Key) uint64 { return m.rows[k].count }
 
 // Later implements deterministic.Moves.
 func (m *remasterer) Later(k txn.Key, count uint64, f func()) {
+	m.n.Env.Probe(requestWaits)
 	m.later[k] = append(m.later[k], laterRequest{count, f})
 }
 
@@ -99,6 +100,7 @@ func (m *remasterer) homes(t *txn.Transaction) (homes deterministic.Homes) {
 	}
 	for i := range t.Accesses {
 		if r, ok := m.known[t.Accesses[i].Key]; ok {
+			m.n.Env.Probe(movedAhead)
 			homes = append(homes, deterministic.Moved{Access: uint32(i), Home: r.home, Count: r.count})
 		}
 	}
@@ -113,6 +115,9 @@ func (m *remasterer) read(home geo.Region, e *Entry) {
 	case home != from:
 		h := m.halves[e.Txn.ID]
 		h.arrived = true
+		if !h.departed {
+			m.n.Env.Probe(arrivedFirst)
+		}
 		m.half(k, e.Txn.ID, h)
 	case count > m.Count(k):
 		m.Later(k, count, func() { m.depart(k, count, e) })
@@ -129,11 +134,15 @@ func (m *remasterer) depart(k txn.Key, count uint64, e *Entry) {
 	if !h.void {
 		m.rows[k] = h.residence
 		m.moved++
+		m.n.Env.Probe(moved)
+	} else {
+		m.n.Env.Probe(moveVoid)
 	}
 	m.half(k, e.Txn.ID, h)
 	for i := 0; i < len(m.later[k]); {
 		if r := m.later[k][i]; r.count <= m.Count(k) {
 			m.later[k] = append(m.later[k][:i:i], m.later[k][i+1:]...)
+			m.n.Env.Probe(requestGoesOn)
 			r.f()
 			i = 0 // it may have moved the row on
 		} else {
@@ -153,6 +162,7 @@ func (m *remasterer) half(k txn.Key, id txn.ID, h half) {
 	}
 	delete(m.halves, id)
 	if !h.void && h.count > m.known[k].count {
+		m.n.Env.Probe(movedKnown)
 		m.known[k] = h.residence
 	}
 }
@@ -193,6 +203,7 @@ const firstStream = 1<<24 - 1<<16
 // begin has a row moved.
 func (m *remasterer) begin(k txn.Key, r residence, to geo.Region) {
 	m.count++
+	m.n.Env.Probe(moveBegun)
 	e := Entry{
 		Txn: &txn.Transaction{
 			ID:        txn.MakeID(firstStream+uint32(m.n.Self), m.count),
@@ -210,6 +221,7 @@ func (m *remasterer) begin(k txn.Key, r residence, to geo.Region) {
 // restart sends a transaction again, a little later.
 func (m *remasterer) restart(t *txn.Transaction) {
 	m.restarts++
+	m.n.Env.Probe(restarted)
 	m.stale = append(m.stale, t)
 	m.wait()
 }

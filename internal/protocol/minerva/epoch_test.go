@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/minerva/mwis"
 	"github.com/geobench/geobench/internal/sim/simtest"
@@ -29,6 +30,7 @@ type world struct {
 func (w *world) Now() time.Duration                  { return w.now }
 func (w *world) After(time.Duration, protocol.Timer) {}
 func (w *world) Reply(o txn.Outcome)                 { w.answers = append(w.answers, o) }
+func (*world) Probe(*probe.Probe)                    {}
 func (w *world) Rand() *rand.Rand                    { return rand.New(rand.NewPCG(1, 1)) }
 func (w *world) Send(_ geo.NodeID, m protocol.Message) {
 	switch m := m.(type) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
 	"github.com/geobench/geobench/internal/sim"
@@ -373,6 +374,7 @@ func (w *world) Now() time.Duration                    { return w.now }
 func (w *world) Send(_ geo.NodeID, m protocol.Message) { w.sent = append(w.sent, m) }
 func (w *world) After(time.Duration, protocol.Timer)   {}
 func (w *world) Reply(o txn.Outcome)                   { w.answers = append(w.answers, o) }
+func (*world) Probe(*probe.Probe)                      {}
 func (w *world) Rand() *rand.Rand                      { return rand.New(rand.NewPCG(1, 1)) }
 
 // Timestamps rise whatever the clock does, and stay above what the server has promised and heard of.

@@ -18,6 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/consensus"
 	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -150,6 +151,9 @@ func (e *env) Reply(txn.Outcome) {}
 // Rand implements protocol.Env.
 func (e *env) Rand() *rand.Rand { return e.n.Env.Rand() }
 
+// Probe implements protocol.Env.
+func (e *env) Probe(p *probe.Probe) { e.n.Env.Probe(p) }
+
 // Send sends a message, to this node at the end of the step.
 func (n *Node) Send(to geo.NodeID, m protocol.Message) {
 	switch {
@@ -233,8 +237,10 @@ func (m *Member) step(leads bool) {
 	}
 	m.machine.Step(leads)
 	if !leads {
+		m.node.Env.Probe(deposed)
 		return
 	}
+	m.node.Env.Probe(nowLeads)
 	news := &Lead{m.Shard, m.Term}
 	for n := range geo.NodeID(m.node.Nodes) {
 		m.node.Send(n, news)
@@ -251,9 +257,11 @@ func (m *Member) Admit(from geo.NodeID, term uint64, request protocol.Message) {
 func (m *Member) admit(from geo.NodeID, term uint64, q protocol.Message) {
 	switch {
 	case term < m.Raft.Term():
+		m.node.Env.Probe(requestLate)
 	case m.Leads() && term == m.Term:
 		m.machine.Serve(from, q)
 	default:
+		m.node.Env.Probe(requestEarly)
 		m.held = append(m.held, request{from, term, q})
 	}
 }
@@ -275,6 +283,7 @@ func (m *Member) settle() {
 	held := m.held
 	m.held = nil
 	for _, q := range held {
+		m.node.Env.Probe(heldAgain)
 		m.admit(q.from, q.term, q.m)
 	}
 	if m.Serving {
@@ -290,6 +299,7 @@ func (m *Member) flush() {
 	}
 	if wait := m.Proposed + proposeEvery - m.node.Env.Now(); m.underway > 0 && wait > 0 {
 		m.waiting = true
+		m.node.Env.Probe(shared)
 		m.node.Env.After(wait, protocol.Timer{Kind: m.node.ProposeTimer, Arg: uint64(m.Shard)})
 		return
 	}
@@ -299,10 +309,12 @@ func (m *Member) flush() {
 // Propose proposes what has gathered. What is refused or lost is asked for again when the next leader speaks.
 func (m *Member) Propose() {
 	if !m.Leads() {
+		m.node.Env.Probe(tooLate)
 		return
 	}
 	entry := m.machine.Entry(m.Batch)
 	if entry == nil {
+		m.node.Env.Probe(nothing)
 		return
 	}
 	full := len(m.Batch) > 0

@@ -3,13 +3,20 @@ package recon
 import (
 	"testing"
 
+	"github.com/geobench/geobench/internal/probe"
+	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/txn"
 )
+
+// world is one in which nothing is sent.
+type world struct{ protocol.Env }
+
+func (world) Probe(*probe.Probe) {}
 
 // A transaction whose row has moved goes there with the footprint that was found: it is not looked for again, and does not count as
 // stale. One whose footprint was stale for the last time ends as a conflict.
 func TestOutcome(t *testing.T) {
-	r := &Reconnaissance{most: 1, open: map[txn.ID]*mission{7: {looks: 1}}}
+	r := &Reconnaissance{c: Config{Config: protocol.Config{Env: world{}}}, most: 1, open: map[txn.ID]*mission{7: {looks: 1}}}
 	moved := txn.Outcome{ID: 7, Status: txn.Refused, Cause: txn.CauseMoved, Reason: "moved"}
 	if !r.Outcome(&moved) || moved.Reason != "moved" || r.stale != 0 || r.open[7] == nil {
 		t.Errorf("a row has moved: %+v, %d stale, open %v", moved, r.stale, r.open)

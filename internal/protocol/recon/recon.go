@@ -81,12 +81,14 @@ func (r *Reconnaissance) Outcome(o *txn.Outcome) bool {
 	switch o.Cause {
 	case txn.CauseStale:
 	case txn.CauseMoved: // it will be sent again as it is
+		r.c.Env.Probe(moved)
 		return true
 	default:
 		delete(r.open, o.ID)
 		return true
 	}
 	r.stale++
+	r.c.Env.Probe(stale)
 	if m.looks < r.most {
 		if len(r.again) == 0 {
 			r.c.Env.After(againAfter, protocol.Timer{Kind: r.c.Timer})
@@ -95,6 +97,7 @@ func (r *Reconnaissance) Outcome(o *txn.Outcome) bool {
 		return false
 	}
 	delete(r.open, o.ID)
+	r.c.Env.Probe(givenUp)
 	o.Status, o.Cause = txn.Aborted, txn.CauseConflict
 	return true
 }
@@ -141,6 +144,7 @@ func (r *Reconnaissance) step(m *mission) {
 			last.Ranges = append(last.Ranges, n.Range)
 		}
 		if m.waiting > 0 {
+			r.c.Env.Probe(lookedElsewhere)
 			return
 		}
 	}
@@ -173,6 +177,7 @@ func (r *Reconnaissance) end(m *mission) {
 	m.task = nil
 	r.found++
 	if len(f.Accesses) == 0 {
+		r.c.Env.Probe(empty)
 		delete(r.open, m.t.ID)
 		o := txn.Outcome{ID: m.t.ID, Status: txn.Committed, Result: result}
 		if err != nil {

@@ -84,7 +84,7 @@ func newReplica(c protocol.Config, mergeOnArrival bool) *Replica {
 		MergeOnArrival: mergeOnArrival,
 		Remaster:       c.Params.Int("remaster"),
 		HomeOnly:       locallog.KeepsHomeOnly(c.Params),
-		MultiHome:      func(e locallog.Entry) { r.orderer.Add(e) },
+		MultiHome:      r.multiHome,
 	})
 	lc := locallog.LogConfig{
 		Number: uint64(len(r.Logs)), Members: ordererMembers(c.Topology), Interval: c.Params.Duration("multiHomeBatch"),
@@ -99,6 +99,19 @@ func newReplica(c protocol.Config, mergeOnArrival bool) *Replica {
 	r.orderer = locallog.NewLog(c, lc)
 	r.Logs = append(r.Logs, r.orderer)
 	return r
+}
+
+// multiHome gives a transaction of several homes, or a remastering, to the orderer.
+func (r *Replica) multiHome(e locallog.Entry) {
+	switch {
+	case e.Remaster:
+		r.Env.Probe(remastering)
+	case e.Attempt > 0:
+		r.Env.Probe(multiHomeAgain)
+	default:
+		r.Env.Probe(multiHome)
+	}
+	r.orderer.Add(e)
 }
 
 // ordererMembers returns the nodes that keep the global order, the first leader first: nodes of the first region, three
@@ -122,7 +135,15 @@ func (r *Replica) involved(e *locallog.Entry, homes []int) []int {
 }
 
 // addLockOnly puts the region's part of a multi-home transaction into the local log.
-func (r *Replica) addLockOnly(e *locallog.Entry) { r.AddPart(e.Txn, e.Coordinator, e.Placing, 0) }
+func (r *Replica) addLockOnly(e *locallog.Entry) {
+	if r.Topology.RegionOf(e.Coordinator) != r.Region {
+		r.Env.Probe(partOfElsewhere)
+	}
+	if len(r.Homes(e, nil)) > 2 {
+		r.Env.Probe(threeHomes)
+	}
+	r.AddPart(e.Txn, e.Coordinator, e.Placing, 0)
+}
 
 // Submit implements protocol.Replica.
 func (r *Replica) Submit(t *txn.Transaction) {
@@ -139,6 +160,7 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 // Fire implements protocol.Replica.
 func (r *Replica) Fire(t protocol.Timer) {
 	if t.Kind >= ordererTimers {
+		r.Env.Probe(ordererBatch)
 		r.orderer.Fire(t)
 	} else {
 		r.Node.Fire(t)

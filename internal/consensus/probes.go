@@ -1,0 +1,22 @@
+package consensus
+
+import "github.com/geobench/geobench/internal/probe"
+
+// What the explorer wants to see happen: see package probe.
+var (
+	campaign        = probe.New("consensus.campaign", "A member has heard of no leader for so long that it wants to lead")
+	timeoutDoubled  = probe.New("consensus.timeout-doubled", "A member campaigns again without having heard of a leader, and waits twice as long for the next")
+	timeoutHalved   = probe.New("consensus.timeout-halved", "A leader gives its signs of life in time, and a member expects them sooner again")
+	preVoteIgnored  = probe.New("consensus.pre-vote-ignored", "A member that hears its leader ignores one that wants to be elected")
+	voteWithheld    = probe.New("consensus.vote-withheld", "A member grants no vote since it has acknowledged a lease")
+	oldTermAnswered = probe.New("consensus.old-term-answered", "A leader gets an answer to a leader of an earlier term")
+	oldLeader       = probe.New("consensus.old-leader", "A member hears a leader that has been replaced")
+	restored        = probe.New("consensus.restored", "A member that has fallen behind gets a snapshot")
+	snapshot        = probe.New("consensus.snapshot", "A snapshot is made for a member that has fallen behind")
+	newLeader       = probe.New("consensus.new-leader", "A member learns that another one leads than before")
+	deposed         = probe.New("consensus.deposed", "A leader learns that another one leads")
+	leaderless      = probe.New("consensus.leaderless", "A member that had a leader has none")
+	proposalRefused = probe.New("consensus.proposal-refused", "Something is proposed to a member that does not lead")
+	logCut          = probe.New("consensus.log-cut", "A member cuts its log behind what it has applied")
+	ackRepeated     = probe.New("consensus.ack-late", "The acknowledgement of a heartbeat comes after that of a later one, or twice")
+)

@@ -1,0 +1,67 @@
+package explore
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/geobench/geobench/internal/probe"
+	"github.com/geobench/geobench/internal/protocol/janus"
+)
+
+// A world is the same whether its probes are counted or not.
+func TestProbesChangeNothing(t *testing.T) {
+	c := Config{Engine: janus.Engine, Seed: 5, Hostile: true, MaxEvents: 50_000_000}
+	run := func(hits *probe.Hits) (r Result) {
+		e := newExecution(c, worldOf(t, c), hits)
+		e.run(c, &r)
+		e.judge(c, &r)
+		return r
+	}
+	var hits probe.Hits
+	counted, plain := run(&hits), run(nil)
+	if counted.Events != plain.Events || counted.Virtual != plain.Virtual || counted.Committed != plain.Committed {
+		t.Errorf("%d events in %v and %d in %v", counted.Events, counted.Virtual, plain.Events, plain.Virtual)
+	}
+	n := int64(0)
+	for _, p := range probe.All() {
+		n += hits.Of(p)
+	}
+	if n == 0 {
+		t.Error("nothing was counted")
+	}
+}
+
+// What no world has reached is named, and what engines share only when all of them were explored.
+func TestUnhitProbesAreNamed(t *testing.T) {
+	reach := NewReach([]string{"janus"})
+	var missed *probe.Probe
+	r := &Result{Engine: "janus"}
+	for _, p := range probe.All() {
+		switch {
+		case p.Part() != "janus":
+		case missed == nil:
+			missed = p
+		default:
+			r.Probes.Hit(p)
+		}
+	}
+	reach.Add(r)
+	reach.Add(&Result{Engine: "janus"})
+	if got := reach.Unhit(false); len(got) != 1 || got[0] != missed {
+		t.Errorf("unhit are %v, want %s alone", got, missed.Name)
+	}
+	shared := false
+	for _, p := range reach.Unhit(true) {
+		shared = shared || p.Part() == "consensus"
+		if p.Part() == "wire" || p.Part() == "journal" {
+			t.Errorf("%s does not run here", p.Name)
+		}
+	}
+	if !shared {
+		t.Error("with all engines consensus counts")
+	}
+	if table := reach.Table(false); !strings.Contains(table, "| `"+missed.Name+"` | "+missed.Doc+" | 0 | 0 |\n") ||
+		!strings.Contains(table, " | 500 | 500 |\n") {
+		t.Errorf("the table is\n%s", table)
+	}
+}

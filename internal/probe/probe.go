@@ -1,0 +1,114 @@
+// Package probe marks the rare and interesting places of protocols, such as a slow path or an election, so that those who explore
+// a protocol know which of them their worlds have reached. A test that never elects a second leader says nothing about elections,
+// and passes.
+//
+// A replica hits a probe of its package through its world:
+//
+//	var slowPath = probe.New("janus.slow-path", "replicas have named different dependencies, which are written to majorities first")
+//
+//	r.env.Probe(slowPath)
+//
+// The simulator counts the hits of a world, and leaves those out that a replay repeats. A node in a process counts nothing. A mark
+// changes nothing that a replica does, draws no chance and sends nothing, and stands where few transactions pass.
+//
+// Packages that the simulator does not run, such as wire, hit their probes by themselves: see Probe.Hit.
+package probe
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Probe is a mark.
+type Probe struct {
+	// Name is the part that it belongs to and what has happened there, such as "janus.slow-path".
+	Name string
+	// Doc says in a line what has happened.
+	Doc string
+
+	number int
+}
+
+// Part is the first half of the name: an engine, or a building block.
+func (p *Probe) Part() string { return p.Name[:strings.IndexByte(p.Name, '.')] }
+
+var (
+	registry  []*Probe
+	wellNamed = regexp.MustCompile(`^[a-z]+\.[a-z0-9]+(-[a-z0-9]+)*$`)
+)
+
+// New registers a probe. It is called where a package's variables are made, and panics when the name is taken or is none.
+func New(name, doc string) *Probe {
+	if !wellNamed.MatchString(name) || doc == "" || strings.ContainsAny(doc, "\n|") {
+		panic(fmt.Sprintf("probe: %q (%q) should be named like janus.slow-path and described in a line without a bar", name, doc))
+	}
+	if slices.ContainsFunc(registry, func(p *Probe) bool { return p.Name == name }) {
+		panic(fmt.Sprintf("probe: there are two of the name %q", name))
+	}
+	p := &Probe{Name: name, Doc: doc, number: len(registry)}
+	registry = append(registry, p)
+	return p
+}
+
+// All returns the probes of all packages of the program, by name.
+func All() []*Probe {
+	all := slices.Clone(registry)
+	slices.SortFunc(all, func(a, b *Probe) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Hits counts how often probes were hit. The zero value has counted none; it is for one goroutine.
+type Hits struct{ counts []int64 }
+
+// Hit counts one.
+func (h *Hits) Hit(p *Probe) {
+	if h.counts == nil {
+		h.counts = make([]int64, len(registry))
+	}
+	h.counts[p.number]++
+}
+
+// Of returns how often a probe was hit.
+func (h *Hits) Of(p *Probe) int64 {
+	if h.counts == nil {
+		return 0
+	}
+	return h.counts[p.number]
+}
+
+// recorder counts for those who have no world of their own; nil when nobody asks.
+var recorder atomic.Pointer[locked]
+
+type locked struct {
+	mu   sync.Mutex
+	hits Hits
+}
+
+// Hit counts a hit in the whole program while somebody records, and is all that there is for packages that run outside the simulator.
+func (p *Probe) Hit() {
+	if r := recorder.Load(); r != nil {
+		r.mu.Lock()
+		r.hits.Hit(p)
+		r.mu.Unlock()
+	}
+}
+
+// Record begins to count what Probe.Hit marks. Tests do.
+func Record() { recorder.Store(&locked{}) }
+
+// Unhit returns the probes of a part that have not been hit since Record.
+func Unhit(part string) (unhit []*Probe) {
+	r := recorder.Load()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range All() {
+		if p.Part() == part && r.hits.Of(p) == 0 {
+			unhit = append(unhit, p)
+		}
+	}
+	return unhit
+}

@@ -1,0 +1,21 @@
+package calvin
+
+import "github.com/geobench/geobench/internal/probe"
+
+// What the explorer wants to see happen: see package probe.
+var (
+	voidEntry            = probe.New("calvin.void-entry", "The log says that batches of a sequencer have no place and never will")
+	voidBatchDropped     = probe.New("calvin.void-batch-dropped", "A scheduler drops the data of a batch that the log has made void")
+	voidBatchLate        = probe.New("calvin.void-batch-late", "The data of a batch comes when the log has made it void")
+	batchWatched         = probe.New("calvin.batch-watched", "A look for abandoned batches finds one without a place")
+	batchAbandoned       = probe.New("calvin.batch-abandoned", "A batch has had no place for so long that its reader asks for it to be made void")
+	batchAgain           = probe.New("calvin.batch-again", "A sequencer learns that its batch is void and puts the transactions into a new one")
+	placeBeforeData      = probe.New("calvin.place-before-data", "A batch has its place in the log and its data has not arrived")
+	unbatched            = probe.New("calvin.unbatched", "A transaction leaves in a batch of its own, since batches take no time")
+	batchesUnderway      = probe.New("calvin.batches-underway", "A sequencer sends a batch before the last one has its place")
+	partitionLeftOut     = probe.New("calvin.partition-left-out", "A batch goes to fewer partitions than there are")
+	footprintUnknown     = probe.New("calvin.footprint-unknown", "A transaction cannot name its rows and is looked at before it is ordered")
+	epochJump            = probe.New("calvin.epoch-jump", "A sequencer hears of an epoch that is closed and not over by its own clock")
+	epochsClosedTogether = probe.New("calvin.epochs-closed-together", "A sequencer closes several epochs at once")
+	epochShared          = probe.New("calvin.epoch-shared", "An epoch has batches of several sequencers")
+)

@@ -1,0 +1,21 @@
+package locallog
+
+import "github.com/geobench/geobench/internal/probe"
+
+// What the explorer wants to see happen: see package probe.
+var (
+	forwarded         = probe.New("locallog.forwarded", "A transaction goes to another region, which its rows call home")
+	forwardedTogether = probe.New("locallog.forwarded-together", "Several transactions share a message to another region")
+	placeBeforeData   = probe.New("locallog.place-before-data", "A batch has its place in a log and its data has not arrived")
+	lateSorted        = probe.New("locallog.late-sorted", "Parts of one batch have come in another order than that of their times")
+	lockOnly          = probe.New("locallog.lock-only", "A partition gets the locks of a part alone, and the transaction with another one")
+	moveBegun         = probe.New("locallog.move-begun", "A row has been used so often from another region that it is to move there")
+	moveVoid          = probe.New("locallog.move-void", "A row was to be moved that another remastering has moved before")
+	moved             = probe.New("locallog.moved", "A row has left its home")
+	movedKnown        = probe.New("locallog.moved-known", "Both parts of a remastering are read, and coordinators count on it")
+	arrivedFirst      = probe.New("locallog.arrived-first", "The new home of a row knows of a move before the old one's log says so")
+	requestWaits      = probe.New("locallog.request-waits", "A request for a row waits until the row has come")
+	requestGoesOn     = probe.New("locallog.request-goes-on", "A request for a row goes on since the row has come")
+	restarted         = probe.New("locallog.restarted", "A transaction whose rows have moved is sent again")
+	movedAhead        = probe.New("locallog.knows-moved", "A coordinator sends a transaction to where a row has moved")
+)
