@@ -505,6 +505,7 @@ func (w *world) startSteward(ip string, pod *corev1.Pod) {
 	cm := w.get(pod.Spec.Volumes[0].ConfigMap.Name, &corev1.ConfigMap{}).(*corev1.ConfigMap)
 	var dw deploy.Worker
 	w.must(json.Unmarshal([]byte(cm.Data[run.WorkerKey]), &dw))
+	w.must(dw.Database.Validate())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.nodes[ip] = &fakeNode{pod: pod.Name, process: string(pod.UID), zero: w.clock.Now().Add(-time.Hour), database: dw.Database, steward: true}

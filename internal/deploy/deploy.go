@@ -92,8 +92,8 @@ func (d *Database) Validate() error {
 	if err := d.Topology.Validate(); err != nil {
 		return fmt.Errorf("topology.%w", err)
 	}
-	if len(d.Nodes) != d.Topology.Nodes() {
-		return fmt.Errorf("nodes: %d addresses for %d nodes", len(d.Nodes), d.Topology.Nodes())
+	if len(d.Nodes) != d.NodeCount() {
+		return fmt.Errorf("nodes: %d addresses for %d nodes", len(d.Nodes), d.NodeCount())
 	}
 	if d.Engine == "" || d.Incarnation == "" {
 		return fmt.Errorf("engine and incarnation: both are needed, got %q and %q", d.Engine, d.Incarnation)
