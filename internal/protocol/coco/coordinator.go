@@ -91,6 +91,7 @@ func (c *coordinator) advance() {
 	}
 	if c.stage != idle && (!c.group.Leading() || c.group.Term() != c.term) {
 		c.stage = idle
+		c.r.env.Probe(coordinatorDeposed)
 	}
 	if c.stage == idle && c.group.Current() && c.group.Term() != c.term {
 		c.term = c.group.Term()
@@ -138,6 +139,7 @@ func (c *coordinator) collect() {
 	}
 	c.ballot++
 	c.vain++
+	c.r.env.Probe(statesCollected)
 	c.stage = collecting
 	clear(c.states)
 	clear(c.joining)
@@ -164,6 +166,7 @@ func (c *coordinator) form() {
 		s, member := c.states[n], c.latest.has(n)
 		if s == nil {
 			if member && !c.silent(n) {
+				c.r.env.Probe(memberAwaited)
 				return
 			}
 			continue
@@ -179,6 +182,7 @@ func (c *coordinator) form() {
 	}
 	for _, n := range v.Members {
 		if s := c.states[n]; s.Epoch != v.Committed && s.Base != v.Committed {
+			c.r.env.Probe(stateLacking)
 			v.Joining = append(v.Joining, n)
 		}
 	}
@@ -206,6 +210,7 @@ func (c *coordinator) covers(v *View) bool {
 			}
 		}
 		if held < c.faults+1 || !complete {
+			c.r.env.Probe(notCovered)
 			return false
 		}
 	}
@@ -232,6 +237,7 @@ func (c *coordinator) apply(entry []byte) {
 	}
 	c.latest = v
 	if c.stage != proposing || v.Ballot != c.ballot {
+		c.r.env.Probe(viewOfAnother)
 		return
 	}
 	for n := range geo.NodeID(len(c.states)) {
@@ -244,6 +250,7 @@ func (c *coordinator) apply(entry []byte) {
 func (c *coordinator) restore(snapshot []byte) {
 	r := codec.NewReader(snapshot)
 	if v := readView(&r); r.Done() == nil {
+		c.r.env.Probe(viewRestored)
 		c.latest = v
 	}
 }
@@ -286,6 +293,7 @@ func (c *coordinator) decide() {
 	if slices.Contains(c.joining, true) || len(c.latest.Joining) > 0 {
 		c.ballot++
 		v := &View{Ballot: c.ballot, Committed: c.epoch}
+		c.r.env.Probe(viewWithJoiners)
 		for n := range geo.NodeID(len(c.states)) {
 			if c.joining[n] {
 				v.Joining = append(v.Joining, n)
@@ -317,6 +325,7 @@ func (c *coordinator) ownRegionVoted() bool {
 func (c *coordinator) alive(from geo.NodeID, m *Alive) {
 	if (c.stage == executing || c.stage == voting) && m.Ballot == c.ballot && !c.latest.has(from) {
 		c.joining[from] = true
+		c.r.env.Probe(nodeReturns)
 	}
 }
 
@@ -331,6 +340,7 @@ func (c *coordinator) watch(term uint64) {
 	case c.stage == collecting:
 		c.form()
 	case c.stage != proposing && slices.ContainsFunc(c.latest.Members, c.silent):
+		c.r.env.Probe(memberSilent)
 		c.collect()
 	}
 }

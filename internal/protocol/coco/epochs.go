@@ -69,6 +69,7 @@ func sortedKeys[V any](m map[uint64]V) []uint64 { return slices.Sorted(maps.Keys
 func (r *Replica) receive(from geo.NodeID, m epochal) {
 	switch {
 	case m.epoch() > r.epoch:
+		r.env.Probe(messageHeld)
 		r.held = append(r.held, envelope{from, m})
 	case m.epoch() == r.epoch && r.phase != outside:
 		r.deliver(from, m)
@@ -175,6 +176,7 @@ func (r *Replica) drain() {
 // collect takes part in a new ballot, and in no earlier one any more.
 func (r *Replica) collect(from geo.NodeID, m *Collect) {
 	if m.Ballot < r.ballot {
+		r.env.Probe(collectOutbid)
 		return
 	}
 	r.ballot, r.epochs.coordinator = m.Ballot, from
@@ -189,6 +191,7 @@ func (r *Replica) enter(from geo.NodeID, v *View) {
 	r.ballot, r.epochs.coordinator = v.Ballot, from
 	member, joins := v.has(r.self), v.joins(r.self)
 	if r.phase != outside {
+		r.env.Probe(settled)
 		r.settle(v)
 	}
 	r.view = v
@@ -196,6 +199,7 @@ func (r *Replica) enter(from geo.NodeID, v *View) {
 	if !member {
 		if r.phase != outside {
 			r.counters.exclusions++
+			r.env.Probe(excluded)
 		}
 		r.phase = outside
 		return
@@ -224,6 +228,7 @@ func (r *Replica) settle(v *View) {
 		r.conclude()
 	case r.epoch > v.Committed || aborted:
 		r.counters.abortedEpochs++
+		r.env.Probe(epochAborted)
 		if r.mistake == forgottenCopy && r.self != 0 {
 			r.rows.commit()
 		}
@@ -255,6 +260,7 @@ func (r *Replica) join(m *Snapshot) {
 	}
 	if len(r.awaiting) == 0 {
 		r.base = r.view.Committed
+		r.env.Probe(joined)
 	}
 }
 
@@ -283,6 +289,7 @@ func (r *Replica) bring() {
 				pieces = r.rows.snapshot(&r.layout, shard, r.snapshotBytes)
 			}
 			r.counters.snapshots++
+			r.env.Probe(rowsSent)
 			for i, rows := range pieces {
 				r.send(n, &Snapshot{r.view.First, shard, i == len(pieces)-1, rows})
 			}

@@ -120,6 +120,7 @@ func (r *Replica) Submit(t *txn.Transaction) {
 
 func (r *Replica) submit(t request) {
 	if r.phase != running {
+		r.env.Probe(awaitsEpoch)
 		r.txns.waiting.Push(t)
 		return
 	}
@@ -208,6 +209,7 @@ func (r *Replica) lock(x *transaction) {
 	slices.SortFunc(x.points, func(a, b Expected) int { return strings.Compare(string(a.Key), string(b.Key)) })
 	for i := range x.points {
 		if i > 0 && x.points[i-1].Key == x.points[i].Key && x.points[i-1].Version != x.points[i].Version {
+			r.env.Probe(readTwice)
 			r.giveUp(x, ReadChanged)
 			return
 		}
@@ -254,6 +256,7 @@ func (r *Replica) lockAnswered(from geo.NodeID, m *Locked) {
 		return
 	}
 	if m.Verdict != Valid {
+		r.env.Probe(lockRefused)
 		r.giveUp(x, m.Verdict)
 		return
 	}
@@ -299,6 +302,7 @@ func (r *Replica) validationAnswered(from geo.NodeID, m *Validated) {
 		return
 	}
 	if m.Verdict != Valid {
+		r.env.Probe(validationFailed)
 		r.giveUp(x, m.Verdict)
 		return
 	}
@@ -365,6 +369,7 @@ func (r *Replica) giveUp(x *transaction, v Verdict) {
 			longest = max(longest, r.topology.LongestRTT()<<min(x.t.tried-1, maxDoublings))
 		}
 		x.t.tried++
+		r.env.Probe(retried)
 		r.txns.paused[x.Run] = x.t
 		r.env.After(time.Duration(r.env.Rand().Int64N(int64(longest)+1)), protocol.Timer{Kind: retryTimer, Arg: x.Run})
 		return

@@ -126,6 +126,7 @@ func (e *epochs) put(c *Closed) {
 	}
 	s := &e.servers[c.Server]
 	if c.After != s.ended || c.Epoch <= s.ended {
+		e.r.env.Probe(epochRepeated)
 		return // they are here, or there is a gap that will be asked for
 	}
 	s.log = append(s.log, c)
@@ -216,6 +217,7 @@ func (e *epochs) next() (g segment, complete bool) {
 		g.end, g.view = min(g.end, c.Epoch), min(g.view, c.View)
 	}
 	if members == 0 && e.resume(first) {
+		e.r.env.Probe(walkResumed)
 		return e.next()
 	}
 	if members == 0 || g.end == forever {
@@ -271,6 +273,9 @@ func (e *epochs) counts(n geo.NodeID, epoch uint64) bool {
 
 // rewind walks again from the last epoch that is merged, since the membership has changed.
 func (e *epochs) rewind() {
+	if len(e.ready) > 0 {
+		e.r.env.Probe(rewound)
+	}
 	e.frontier, e.view, e.ready, e.awaited = e.base, e.baseView, nil, nobody
 }
 
@@ -310,6 +315,7 @@ func (e *epochs) requested(from geo.NodeID, m *Request) {
 	for _, c := range s.log {
 		if c.Epoch > after {
 			e.passedOn++
+			e.r.env.Probe(epochPassedOn)
 			s.passedOn[from] = c.Epoch
 			e.r.env.Send(from, c)
 		}

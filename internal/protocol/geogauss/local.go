@@ -59,6 +59,7 @@ func (l *local) submit(t *txn.Transaction) {
 		l.snapshotReads++
 		l.r.env.Reply(l.r.execution.Outcome(l.r.procs, t, l.r.placement))
 	case l.held.Len() > 0 || !l.r.members.counts(l.r.self):
+		l.r.env.Probe(transactionHeld)
 		l.held.Push(t)
 	default:
 		l.execute(t)
@@ -68,6 +69,7 @@ func (l *local) submit(t *txn.Transaction) {
 // release executes the transactions that were held, once the server is a member again.
 func (l *local) release() {
 	for l.held.Len() > 0 && l.r.members.counts(l.r.self) {
+		l.r.env.Probe(transactionReleased)
 		t := l.held.Front()
 		l.held.Pop()
 		l.execute(t)
@@ -149,6 +151,7 @@ func (l *local) settle(epoch uint64) {
 		id := l.open.Front().set.ID
 		l.open.Pop()
 		l.leftOut++
+		l.r.env.Probe(leftOut)
 		l.r.env.Reply(txn.Outcome{ID: id, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: ReasonLeftOut})
 	}
 }

@@ -126,6 +126,7 @@ func (m *members) look() {
 	e := &m.r.epochs
 	if e.awaited != nobody && e.awaited == m.missed && e.frontier == m.frontier {
 		m.requests++
+		m.r.env.Probe(epochsMissed)
 		m.r.env.Send(m.next(), &Request{e.awaited, e.servers[e.awaited].ended})
 	}
 	m.missed, m.frontier = e.awaited, e.frontier
@@ -141,9 +142,11 @@ func (m *members) look() {
 		return
 	}
 	if n := m.limiting(); n != nobody {
+		m.r.env.Probe(reportedAgain)
 		m.r.env.Send(leader, &Report{m.view, n, e.servers[n].limit})
 	}
 	if !m.current(m.r.self) {
+		m.r.env.Probe(rejoinAsked)
 		m.r.env.Send(leader, &Rejoin{m.view})
 	}
 }
@@ -176,8 +179,10 @@ func (m *members) suspect() {
 	}
 	switch {
 	case n != nobody:
+		m.r.env.Probe(serverSuspected)
 		m.begin(n)
 	case !m.current(m.r.self):
+		m.r.env.Probe(leaderRejoins)
 		m.rejoin(m.r.self, &Rejoin{m.view})
 	}
 }
@@ -203,6 +208,7 @@ func (m *members) inquire() {
 func (m *members) limitTo(n geo.NodeID) uint64 {
 	s := &m.r.epochs.servers[n]
 	if !s.limited {
+		m.r.env.Probe(limited)
 		s.limited, s.limit = true, s.ended
 	}
 	return s.limit
@@ -211,6 +217,7 @@ func (m *members) limitTo(n geo.NodeID) uint64 {
 // inquired answers the leader.
 func (m *members) inquired(from geo.NodeID, q *Inquiry) {
 	if q.View != m.view || int(q.Server) >= m.r.nodes || m.group == nil {
+		m.r.env.Probe(inquiryOfAnotherView)
 		return // it will ask again when both are in the same view
 	}
 	m.r.env.Send(from, &Report{m.view, q.Server, m.limitTo(q.Server)})
@@ -222,6 +229,7 @@ func (m *members) reported(from geo.NodeID, p *Report) {
 		return
 	}
 	if m.round.server == nobody {
+		m.r.env.Probe(roundInherited)
 		m.begin(p.Server)
 	}
 	if p.Server == m.round.server {
@@ -251,6 +259,7 @@ func (m *members) propose() {
 	}
 	s := &m.r.epochs.servers[q.server]
 	if s.ended < last {
+		m.r.env.Probe(leaderLacksEpochs)
 		m.r.env.Send(holder, &Request{q.server, s.ended})
 		return
 	}
@@ -294,9 +303,11 @@ func (m *members) apply(entry []byte) {
 	s := &e.servers[c.Server]
 	if c.Joins {
 		m.joined++
+		m.r.env.Probe(joined)
 		s.tenures = append(s.tenures, tenure{m.view, forever})
 	} else {
 		m.left++
+		m.r.env.Probe(left)
 		last := c.Last
 		if m.r.wrong == ownLast && s.limited {
 			last = s.limit

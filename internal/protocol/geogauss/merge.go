@@ -125,6 +125,7 @@ func (m *merge) validate() {
 			c.verdict = tooOld
 		case m.r.wrong != overwrites && slices.ContainsFunc(c.set.Writes, func(w txn.WriteEntry) bool { return m.r.store.Newest(w.Key) > c.set.Start }):
 			c.verdict = changedRow
+			m.r.env.Probe(rowChanged)
 		}
 	}
 }
@@ -146,10 +147,12 @@ func (m *merge) mark() {
 			other, taken := m.winners[w.Key]
 			if taken && !m.beats(c, &m.candidates[other]) {
 				c.verdict = lostRow
+				m.r.env.Probe(rowLost)
 				continue
 			}
 			if taken {
 				m.candidates[other].verdict = lostRow
+				m.r.env.Probe(rowTaken)
 			}
 			m.winners[w.Key] = int32(i)
 		}

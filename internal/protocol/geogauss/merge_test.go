@@ -14,7 +14,7 @@ import (
 
 // marked returns the verdicts of write sets, by transaction, when they are looked at in the order that is given.
 func marked(all []candidate) map[txn.ID]verdict {
-	m := merge{r: &Replica{}, winners: map[txn.Key]int32{}, candidates: slices.Clone(all)}
+	m := merge{r: &Replica{env: &recorder{}}, winners: map[txn.Key]int32{}, candidates: slices.Clone(all)}
 	m.mark()
 	verdicts := map[txn.ID]verdict{}
 	for _, c := range m.candidates {
@@ -39,7 +39,7 @@ func TestMergeRule(t *testing.T) {
 		}
 		want := marked(all)
 		best, writers := &all[0], map[txn.Key]txn.ID{}
-		m := merge{r: &Replica{}}
+		m := merge{r: &Replica{env: &recorder{}}}
 		for j := range all {
 			c := &all[j]
 			if m.beats(c, best) {
@@ -79,7 +79,7 @@ func TestBeats(t *testing.T) {
 		"the lower sequence number": {candidate{set: &WriteSet{Start: 1, Sequence: 1}, server: 2}, candidate{set: &WriteSet{Start: 1, Sequence: 2}}},
 		"the lower server":          {candidate{set: &WriteSet{Start: 1, Sequence: 1}}, candidate{set: &WriteSet{Start: 1, Sequence: 1}, server: 1}},
 	} {
-		m := merge{r: &Replica{}}
+		m := merge{r: &Replica{env: &recorder{}}}
 		if !m.beats(&tc.a, &tc.b) || m.beats(&tc.b, &tc.a) {
 			t.Errorf("%s does not win", name)
 		}
@@ -110,7 +110,7 @@ func TestFirstCommitterWins(t *testing.T) {
 		"a row that nobody wrote": {simtest.Key(9), 0, 7, wins},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := merge{r: &Replica{store: rows}, snapshot: true, number: tc.number}
+			m := merge{r: &Replica{env: &recorder{}, store: rows}, snapshot: true, number: tc.number}
 			m.candidates = []candidate{{set: &WriteSet{Start: tc.start, Writes: []txn.WriteEntry{{Key: tc.key}}}}}
 			if m.validate(); m.candidates[0].verdict != tc.want {
 				t.Errorf("verdict %d, want %d", m.candidates[0].verdict, tc.want)

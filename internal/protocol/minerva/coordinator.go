@@ -59,6 +59,9 @@ func (c *coordinator) leads() bool {
 func (c *coordinator) lead(geo.NodeID, uint64) {
 	c.terms++
 	for n := range c.proposed {
+		if c.proposed[n] != c.r.logs.all[n].cut {
+			c.r.env.Probe(coordinatorNew)
+		}
 		c.proposed[n] = c.r.logs.all[n].cut // proposals of earlier terms may be lost
 	}
 	c.propose()

@@ -111,6 +111,7 @@ func (e *epochs) agreed(h Heads) {
 		cut[n] = max(cut[n], h[n])
 	}
 	if slices.Equal(cut, e.head) {
+		e.r.env.Probe(cutRepeated)
 		return
 	}
 	e.append(cut)
@@ -169,6 +170,7 @@ func (e *epochs) fetch() {
 	for n, head := range e.queue.Front() {
 		if g := &e.r.logs.all[n]; g.received < head && geo.NodeID(n) != e.r.self {
 			e.requests++
+			e.r.env.Probe(batchFetched)
 			e.r.env.Send(e.holder(geo.NodeID(n)), &Request{geo.NodeID(n), max(g.received+1, g.first), head})
 		}
 	}
@@ -191,6 +193,7 @@ func (e *epochs) holder(origin geo.NodeID) geo.NodeID {
 			return e.asked
 		}
 	}
+	e.r.env.Probe(holderUnknown)
 	return origin
 }
 
@@ -283,8 +286,10 @@ func (e *epochs) chain() {
 				v := max(e.entries[a].verdict, e.entries[b].verdict)
 				a, b = min(a, b), max(a, b)
 				e.entries[b].parent = a
+				e.r.env.Probe(chained)
 				e.entries[a].verdict = v
 			} else if !e.acrossEpochs || p.Back >= x.place || e.reexecuted(int(x.origin), x.place-p.Back) || !e.current(p) {
+				e.r.env.Probe(staleChainMet)
 				e.condemn(int32(i), staleChain)
 			}
 		}
@@ -328,6 +333,7 @@ func (e *epochs) findStale() {
 			}
 			if !held {
 				root.verdict = staleRead
+				e.r.env.Probe(staleReadMet)
 			}
 		}
 		if root == x && x.verdict != notExecuted {
@@ -368,6 +374,7 @@ func (e *epochs) addChains() (heads []int32) {
 
 // solve finds the independent set in the conflict graph, and condemns the other chains.
 func (e *epochs) solve(heads []int32) {
+	e.r.env.Probe(conflictsSolved)
 	in := mwis.Solve(&e.conflicts.graph, e.method, &e.solved)
 	for i := range e.entries {
 		if heads[i] < 0 {
@@ -375,6 +382,7 @@ func (e *epochs) solve(heads []int32) {
 		}
 		if v := e.conflicts.vertexOf[e.entries[i].chain]; v >= 0 && !in[v] {
 			e.entries[i].verdict = inConflict
+			e.r.env.Probe(inConflictMet)
 		}
 	}
 }
@@ -395,6 +403,7 @@ func (e *epochs) list() (count int) {
 		case inConflict:
 			e.conflicting++
 		case notExecuted:
+			e.r.env.Probe(executedLate)
 			e.unexecuted++
 		}
 		e.rest = append(e.rest, int32(i))
@@ -519,6 +528,7 @@ func (e *epochs) restore(data []byte) {
 // have to ask for them.
 func (e *epochs) fallBehind(number uint64, cut Heads) {
 	e.behind = true
+	e.r.env.Probe(tooFarBehind)
 	e.queue = fifo.Queue[Heads]{}
 	e.cuts, e.first, e.agreedCuts = nil, number, number-1
 	for n, head := range cut {

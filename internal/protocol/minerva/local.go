@@ -187,6 +187,7 @@ func (l *local) doomed(x *transaction) bool {
 	x.checked = l.r.epochs.committed
 	if l.lost(x) || x.record.Reads.Overtaken(l.r.store) {
 		x.status = doomed
+		l.r.env.Probe(doomedMet)
 	}
 	return x.status == doomed
 }
@@ -220,6 +221,7 @@ func (l *local) commit(again bool, o txn.Outcome) {
 	x.status, x.after = committed, nil
 	if again {
 		x.status, x.outcome = reexecuted, o
+		l.r.env.Probe(reexecutedOwn)
 	}
 	for _, w := range x.record.Writes {
 		l.forget(w.Key, x)

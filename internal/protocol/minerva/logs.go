@@ -68,6 +68,7 @@ func (l *logs) append(rec *Record, place uint64) {
 	wait := l.sent + l.timeout - l.r.env.Now()
 	switch {
 	case l.size >= l.full || wait <= 0:
+		l.r.env.Probe(batchFull)
 		l.send()
 	case l.timed != l.number:
 		l.timed = l.number
@@ -98,6 +99,7 @@ func (l *logs) send() {
 func (l *logs) put(m *Batch) {
 	g := &l.all[m.Origin]
 	if m.Number < g.first {
+		l.r.env.Probe(batchLate)
 		return // it was committed
 	}
 	at := int(m.Number - g.first)
@@ -193,6 +195,7 @@ func (l *logs) requested(from geo.NodeID, m *Request) {
 	for n := max(m.From, g.first); n <= min(m.To, g.received); n++ {
 		if b := g.get(n); b != nil {
 			l.passedOn++
+			l.r.env.Probe(batchPassedOn)
 			l.r.env.Send(from, b)
 		}
 	}

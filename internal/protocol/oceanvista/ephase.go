@@ -57,6 +57,7 @@ func (s *functors) init(r *Replica, nodes int) {
 func (s *functors) receive(from geo.NodeID, m *Write) {
 	server := &s.r.membership.servers[from]
 	if m.Functor.Server() != from || (server.status != active || server.epoch != m.Epoch) && s.r.wrong != lateSPhase {
+		s.r.env.Probe(writeOfSuspect)
 		return
 	}
 	s.enter(m.Functor)
@@ -98,11 +99,15 @@ func (s *functors) decided(server geo.NodeID, beyond Timestamp, survivors []Func
 		return f.Server() == server && f.Timestamp > beyond && !survives(survivors, f.Timestamp)
 	})
 	dropped -= len(s.invisible)
+	if dropped > 0 {
+		s.r.env.Probe(functorDropped)
+	}
 	heap.Init(&s.invisible)
 	have := map[Timestamp]bool{}
 	s.recent[server].Each(func(f Functor) { have[f.Timestamp] = true })
 	for _, f := range survivors {
 		if !have[f.Timestamp] && f.Timestamp > s.replicated[server] && slices.Contains(s.r.partitionsOf(f.T), s.r.partition) {
+			s.r.env.Probe(functorLearned)
 			s.enter(f)
 		}
 		beyond = max(beyond, f.Timestamp)

@@ -88,6 +88,7 @@ func (r *Replica) clock() Timestamp {
 func (w *writes) issue(t *txn.Transaction) {
 	r := w.r
 	if !r.membership.active(r.self) {
+		w.r.env.Probe(writeWaits)
 		w.waiting = append(w.waiting, t)
 		return
 	}
@@ -175,6 +176,7 @@ func (w *writes) settle(q *fifo.Queue[write], have []Timestamp, each func(Timest
 func (w *writes) watermark() Timestamp {
 	switch {
 	case w.capped:
+		w.r.env.Probe(watermarkCapped)
 	case w.unstable.Len() > 0 && w.r.wrong != visibleBeforeStable:
 		w.promised = max(w.promised, w.unstable.Front().Timestamp-1)
 	default:
@@ -192,6 +194,7 @@ func (w *writes) decided(survivors []Functor) {
 	w.unreplicated.Each(func(own write) {
 		if !survives(survivors, own.Timestamp) && !w.r.behind {
 			w.again++
+			w.r.env.Probe(writeAgain)
 			w.r.unanswered[own.T.ID] = false
 			w.waiting = append(w.waiting, own.T)
 		}

@@ -121,6 +121,7 @@ func (m *membership) laggards() (n int) {
 func (m *membership) tick() {
 	now := m.r.env.Now()
 	if now-m.ticked > 2*m.interval {
+		m.r.env.Probe(stoodStill)
 		// Nobody else was silent: this node stood still, or its clock has jumped.
 		for n := range m.servers {
 			m.r.watermarks.hear(geo.NodeID(n))
@@ -136,6 +137,7 @@ func (m *membership) tick() {
 	for n := range m.servers {
 		s := &m.servers[n]
 		if m.group.Leading() && s.status == active && m.silent(geo.NodeID(n)) && inactive < m.mayBeInactive() {
+			m.r.env.Probe(suspicionProposed)
 			m.propose((&suspicion{server: geo.NodeID(n), epoch: s.epoch}).append(nil))
 			inactive++
 		}
@@ -180,6 +182,7 @@ func (m *membership) propose(entry []byte) {
 	if m.group.Leading() {
 		m.group.Propose(entry)
 	} else if leader, known := m.group.Leader(); known && leader != m.r.self {
+		m.r.env.Probe(proposalSent)
 		m.r.env.Send(leader, &Proposal{entry})
 	}
 }
@@ -256,6 +259,7 @@ func (m *membership) decide(n geo.NodeID) {
 			}
 		}
 		if have < m.r.majority {
+			m.r.env.Probe(reportsMissing)
 			return
 		}
 	}
@@ -277,8 +281,10 @@ func (m *membership) decide(n geo.NodeID) {
 	}
 	slices.SortFunc(all, func(a, b Functor) int { return cmp.Compare(a.Timestamp, b.Timestamp) })
 	for _, f := range all {
+		m.r.env.Probe(functorReported)
 		missing := slices.ContainsFunc(m.r.partitionsOf(f.T), func(q int) bool { return !found[f.Timestamp][q] })
 		if f.Timestamp > d.replicated && !missing && m.r.wrong != forgottenFunctors {
+			m.r.env.Probe(functorSurvives)
 			d.survivors = append(d.survivors, f)
 		}
 	}
@@ -303,6 +309,7 @@ func (m *membership) join() {
 	for range m.servers {
 		m.asked++
 		if n := geo.NodeID(m.asked % len(m.servers)); n != m.r.self && m.active(n) && m.heard(n) {
+			m.r.env.Probe(sponsorAsked)
 			m.r.env.Send(n, &JoinRequest{m.servers[m.r.self].epoch})
 			return
 		}
@@ -318,6 +325,7 @@ func (m *membership) requested(from geo.NodeID, req *JoinRequest) {
 		return
 	}
 	m.r.writes.capped = true
+	m.r.env.Probe(sponsored)
 	m.sponsored = &join{server: from, epoch: s.epoch, sponsor: m.r.self, sponsorEpoch: own.epoch, above: m.r.writes.promised}
 	m.propose(m.sponsored.append(nil))
 }
@@ -369,6 +377,7 @@ func (e *suspicion) apply(m *membership) bool {
 	s.reportedIn, s.proposedIn = 0, 0
 	s.pieces, s.survivors = 0, nil
 	m.suspected++
+	m.r.env.Probe(serverSuspected)
 	m.report(e.server)
 	return true
 }
@@ -390,12 +399,14 @@ func (e *decision) apply(m *membership) bool {
 		return false
 	}
 	m.become(s, closed)
+	m.r.env.Probe(serverClosed)
 	s.epoch++
 	s.pieces, s.survivors = 0, nil
 	clear(s.reports)
 	m.survived += int64(len(survivors))
 	m.neverWritten += int64(m.r.functors.decided(e.server, e.replicated, survivors))
 	if e.server == m.r.self {
+		m.r.env.Probe(closedItself)
 		m.closedSelf(survivors)
 		m.join()
 	}
@@ -414,6 +425,7 @@ func (e *join) apply(m *membership) bool {
 		return false
 	}
 	m.become(s, active)
+	m.r.env.Probe(serverJoined)
 	m.joined++
 	s.joins++
 	p := &m.r.watermarks.peers[e.server]

@@ -67,6 +67,7 @@ func (w *watermarks) tick() {
 		if p := &w.peers[n]; geo.NodeID(n) != w.r.self && w.r.membership.servers[n].status != abandoned {
 			if p.sent-p.arrived >= p.window && p.received == p.acknowledged {
 				w.heldBack++
+				w.r.env.Probe(gossipHeldBack)
 				continue
 			}
 			w.tell(geo.NodeID(n))
@@ -96,6 +97,7 @@ func (w *watermarks) count(from geo.NodeID, m *Gossip) {
 func (w *watermarks) receive(from geo.NodeID, m *Gossip) {
 	s := &w.r.membership.servers[from]
 	if s.status != active || s.epoch != m.Epoch {
+		w.r.env.Probe(gossipOfSuspect)
 		return
 	}
 	p := &w.peers[from]

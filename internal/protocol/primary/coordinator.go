@@ -115,6 +115,7 @@ func (c *coordinator) elsewhere() bool {
 // relay sends a transaction to the region's instance.
 func (c *coordinator) relay(x *transaction) {
 	c.relayedAway++
+	c.r.env.Probe(relayed)
 	c.send(x, instance(c.r.topology, c.r.region), &Relay{Number: x.number, Oldest: c.oldest(), Transaction: x.Transaction})
 }
 
@@ -161,12 +162,14 @@ func (c *coordinator) trips(reads int) int {
 func (c *coordinator) read(x *transaction) {
 	switch {
 	case c.r.writes(): // since a failover; its rows are ahead of what is committed
+	c.r.env.Probe(readAtWriter)
 		c.call(x)
 	case x.asked < c.trips(0):
 		x.asked++
 		c.ask(x, &Request{Barrier: true})
 	case c.r.failover.asked || x.position > c.r.log.applied:
 		c.logWaits++
+		c.r.env.Probe(logAwaited)
 		x.request = nil
 		c.waiting = append(c.waiting, x)
 	default:
@@ -266,6 +269,7 @@ func (c *coordinator) relayed(from geo.NodeID, m *Relay) {
 	c.relays.forget(from, m.Oldest)
 	n := raftgroup.Name{Coordinator: from, Number: m.Number}
 	if s := c.relays.find(n); s != nil {
+		c.r.env.Probe(relayRepeated)
 		if s.answer != nil {
 			c.r.env.Send(from, s.answer)
 		}
@@ -310,6 +314,7 @@ func (c *coordinator) reconnect() {
 // resend sends a transaction's request again, to the writer that is known now.
 func (c *coordinator) resend(x *transaction) {
 	c.resent++
+	c.r.env.Probe(resent)
 	to, term, oldest := c.r.log.writer, c.r.log.term, c.oldest()
 	switch m := x.request.(type) {
 	case *Relay:
@@ -341,8 +346,10 @@ func (c *coordinator) moved(base uint64, planned bool) {
 		switch {
 		case x.request == nil || relayed:
 		case called && c.elsewhere() && planned:
+			c.r.env.Probe(relayedAfterHandover)
 			c.relay(x)
 		case called && c.elsewhere():
+			c.r.env.Probe(connectionLost)
 			c.finish(x, txn.Outcome{ID: x.ID, Status: txn.Unknown, Cause: txn.CauseNode, Reason: ReasonSessionLost}, 0)
 		default:
 			c.resend(x)

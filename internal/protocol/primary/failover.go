@@ -65,6 +65,7 @@ func (f *failover) arm() {
 func (f *failover) begin() {
 	if f.kind == failoverManaged {
 		f.leaving = true
+		f.r.env.Probe(handover)
 		f.advance()
 		return
 	}
@@ -89,6 +90,7 @@ func (f *failover) advance() {
 // announce tells everybody of a new writer. Where the storage ships the log, it passes on what is to follow the log.
 func (f *failover) announce(m *Takeover) {
 	f.failovers++
+	f.r.env.Probe(failoverMet)
 	follows := m.Planned && f.r.writer.shipper != f.r.self
 	f.r.others(func(n geo.NodeID) {
 		if !follows || f.r.topology.RegionOf(n) == f.r.region {
@@ -119,6 +121,7 @@ func (f *failover) adopt(m *Takeover) {
 	l.outbox, l.posted = nil, m.Base
 	f.leaving = false
 	if !m.Planned && l.applied != m.Base {
+		f.r.env.Probe(aheadOfNewWriter)
 		f.lost += max(0, int64(l.applied)-int64(m.Base))
 		f.asked = true
 		f.r.env.Send(m.Writer, &Behind{Term: m.Term})
@@ -136,6 +139,7 @@ func (f *failover) adopt(m *Takeover) {
 func (f *failover) atTerm(from geo.NodeID, m protocol.Message, term uint64, do func()) {
 	switch {
 	case term > f.r.log.term || term == f.r.log.term && f.asked:
+		f.r.env.Probe(laterTerm)
 		f.held = append(f.held, held{from, m})
 	case term == f.r.log.term:
 		do()

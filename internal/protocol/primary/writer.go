@@ -88,6 +88,7 @@ func (w *writer) session(n raftgroup.Name, oldest uint64, first bool) *session {
 	s := w.sessions.find(n)
 	if s != nil {
 		if s.answer != nil && w.r.wrong != appliedTwice {
+			w.r.env.Probe(answerRepeated)
 			w.known++
 			w.send(n.Coordinator, s.answer)
 			return nil
@@ -97,6 +98,7 @@ func (w *writer) session(n raftgroup.Name, oldest uint64, first bool) *session {
 	if o, over, forgotten := w.r.log.endings.Look(n); over || forgotten {
 		w.known++
 		if over { // by an earlier writer
+		w.r.env.Probe(answeredBefore)
 			w.sessions.open(n).executed = true // sent once more, it finds this session
 			w.await(n, o)
 		}
@@ -105,6 +107,7 @@ func (w *writer) session(n raftgroup.Name, oldest uint64, first bool) *session {
 	s = w.sessions.open(n)
 	if !first {
 		w.lostSessions++
+		w.r.env.Probe(sessionLost)
 		w.answer(n, txn.Outcome{Status: txn.Aborted, Cause: txn.CauseConflict, Reason: ReasonSessionLost}, 0)
 		return nil
 	}
@@ -166,6 +169,7 @@ func (w *writer) commit(from geo.NodeID, m *Commit) {
 	s.executed = true
 	if !again && !m.Reads.Hold(w.r.store) && w.r.wrong != unvalidated {
 		w.staleReads++
+		w.r.env.Probe(staleRead)
 		w.ship() // so that the next attempt finds what has changed
 		w.answer(n, txn.Outcome{ID: m.ID, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: ReasonStaleRead}, 0)
 		return
@@ -191,6 +195,7 @@ func (w *writer) await(n raftgroup.Name, o txn.Outcome) {
 		w.answer(n, o, w.r.log.applied)
 		return
 	}
+	w.r.env.Probe(commitAwaited)
 	w.waiting.Push(await{w.r.log.applied, n, o})
 }
 
@@ -267,6 +272,7 @@ func (w *writer) ship() {
 		if w.shipper == w.r.self {
 			w.r.log.ship(w.shipped+1, w.between(w.shipped, w.committed))
 		} else {
+			w.r.env.Probe(shippedByStorageMet)
 			tell = true
 		}
 		w.log = w.log[w.committed-w.shipped:]

@@ -26,6 +26,7 @@ type waitingRead struct {
 // read takes a request for rows.
 func (g *group) read(from geo.NodeID, m *Read) {
 	if q := (&waitingRead{from, m}); !g.answerRead(q) {
+		g.r.env.Probe(readWaits)
 		g.reads = append(g.reads, q)
 		g.r.tickLater()
 	}
@@ -42,6 +43,7 @@ func (g *group) answerRead(q *waitingRead) bool {
 		at = store.Newest
 	case q.Snapshot.At < g.oldest:
 		a.TooOld = true
+		g.r.env.Probe(readTooOld)
 	case q.View == Same && g.completed < q.Snapshot.Count, q.View == Cut && g.closed() < q.Snapshot.At:
 		return false
 	}
@@ -152,6 +154,7 @@ func (r *Replica) reader(x *transaction, p *part) geo.NodeID {
 			return m
 		}
 	}
+	r.env.Probe(allSilent)
 	p.try++ // all are silent
 	return members[p.try%len(members)]
 }
@@ -162,6 +165,7 @@ func (r *Replica) retryReads(x *transaction) {
 		if p.open && x.phase == reading && r.env.Now()-p.asked >= r.patience {
 			if p.member != r.self {
 				r.suspect[p.member] = true
+				r.env.Probe(memberSuspected)
 			}
 			r.ask(x, p)
 		}

@@ -44,10 +44,13 @@ func (g *group) voted(m *Vote) {
 	switch {
 	case x == nil:
 		if _, over, forgotten := g.ended.Look(m.Of); !over && !forgotten {
+			g.r.env.Probe(voteEarly)
 			g.early[m.Of] = append(g.early[m.Of], m)
 		}
 	case x.decided:
+		g.r.env.Probe(voteLate)
 	case m.Final:
+		g.r.env.Probe(voteFinal)
 		g.decide(x, ending{m.Verdict, m.Timestamp})
 	default:
 		g.note(x, m.About, ending{m.Verdict, m.Timestamp})
@@ -101,6 +104,7 @@ func (g *group) asked(by int, n raftgroup.Name, want Request) {
 	if x := g.globals[n]; x != nil {
 		m := &Vote{Of: n, Verdict: Commit, Timestamp: x.earliest}
 		if x.decided {
+			g.r.env.Probe(askedAboutDecided)
 			m.Verdict, m.Timestamp, m.Final = x.verdict, x.timestamp, true
 		}
 		g.tell(by, m)
@@ -128,6 +132,7 @@ func (g *group) recover() {
 		}
 		x.since = now
 		g.r.counters.recoveries++
+		g.r.env.Probe(voteDemanded)
 		for i, p := range x.Participants {
 			if x.votes[i].verdict == 0 {
 				g.tell(p, &Vote{Of: x.name, Verdict: Commit, Timestamp: x.earliest, Request: Demand})

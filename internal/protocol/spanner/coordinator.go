@@ -348,6 +348,7 @@ func (r *Replica) abort(x *transaction) {
 // told nothing and would only send it again.
 func (r *Replica) restart(x *transaction) {
 	r.counters.restarts++
+	r.env.Probe(restarted)
 	r.abort(x)
 	r.run(r.begin(x.t, x.age))
 }
@@ -419,6 +420,7 @@ func (r *Replica) answer(m *Answer) {
 			return
 		}
 		p.refused = true
+		r.env.Probe(refused)
 		if m.Reply == Lost {
 			r.restart(x)
 			return

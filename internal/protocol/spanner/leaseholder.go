@@ -76,6 +76,7 @@ func (g *group) Step(leads bool) {
 	g.r.counters.terms++
 	g.r.tickLater()
 	for _, n := range g.names() {
+		g.r.env.Probe(lockReinstated)
 		e := g.prepared[n]
 		// Its age is not known. It can't be wounded, and as the youngest it is told of all that wait for it.
 		h := &holder{name: n, stage: holding, age: Age{Start: 1<<64 - 1}}
@@ -121,6 +122,7 @@ func (g *group) read(n raftgroup.Name, m *Read) {
 	h := g.holders[n]
 	if h == nil {
 		if m.Again {
+			g.r.env.Probe(readLost)
 			g.answer(n, Lost, 0)
 			return
 		}
@@ -161,8 +163,10 @@ func (g *group) effects(n raftgroup.Name, e *Effects, m protocol.Message) {
 		if e.Again {
 			switch f, o := g.look(n); {
 			case f == forgotten:
+				g.r.env.Probe(endingForgotten)
 				return
 			case f == over && o.Committed:
+				g.r.env.Probe(committedBefore)
 				reply := Committed
 				if _, several := m.(*Prepare); several {
 					reply = Prepared // as all others have, and none later
@@ -172,6 +176,7 @@ func (g *group) effects(n raftgroup.Name, e *Effects, m protocol.Message) {
 			}
 		}
 		if e.Held != 0 || g.prevented[n] {
+			g.r.env.Probe(effectsLost)
 			g.answer(n, Lost, 0)
 			return
 		}
@@ -179,6 +184,7 @@ func (g *group) effects(n raftgroup.Name, e *Effects, m protocol.Message) {
 	}
 	switch h.stage {
 	case holding:
+		g.r.env.Probe(preparedBefore)
 		g.answer(n, Prepared, g.prepared[n].timestamp)
 	case growing:
 		h.op = m
@@ -252,6 +258,7 @@ func (g *group) awaitLease(h *holder) bool {
 		return true
 	}
 	g.r.counters.leaseWaits++
+	g.r.env.Probe(leaseAwaited)
 	g.unleased = append(g.unleased, h)
 	return false
 }
@@ -282,6 +289,7 @@ func (g *group) rows(h *holder, m *Read) []raftgroup.Found {
 		for _, l := range h.locks {
 			if l.limited && l.rows.From == w.From && l.rows.To == w.To {
 				l.limited = false
+				g.r.env.Probe(lockNarrowed)
 				if last := found[i][n-1].Key; w.Reverse {
 					g.locks.narrow(l, txn.Range{From: last, To: w.To})
 				} else {
@@ -305,6 +313,7 @@ func (g *group) drop(h *holder) {
 func (g *group) wounded(h *holder) {
 	h.op = nil
 	g.r.counters.wounds++
+	g.r.env.Probe(wounded)
 	g.answer(h.name, Wounded, 0)
 }
 
@@ -315,6 +324,7 @@ func (g *group) contended(h *holder) {
 		return
 	}
 	h.contended = true
+	g.r.env.Probe(contendedPrepared)
 	g.answer(h.name, Contended, 0)
 }
 
@@ -336,6 +346,7 @@ func (g *group) asked(n raftgroup.Name, m *Ask) {
 		g.ready(h)
 	case m.Request == Cancel:
 		if _, ok := h.op.(*Prepare); ok {
+			g.r.env.Probe(cancelled)
 			g.locks.release(h)
 			h.stage = lost
 			g.wounded(h)
@@ -379,6 +390,7 @@ func (g *group) prepareApplied(e *effect) {
 	switch {
 	case h == nil:
 	case g.prepared[e.name] == nil:
+		g.r.env.Probe(preparePrevented)
 		g.drop(h)
 		g.answer(e.name, Lost, 0)
 	default:

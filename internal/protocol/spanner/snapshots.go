@@ -37,6 +37,7 @@ func (r *Replica) retrySnapshots(x *transaction) {
 	for _, p := range x.parts {
 		if p.open == toRead && r.env.Now()-p.at >= r.patience {
 			p.try++
+			r.env.Probe(snapshotRetried)
 			r.readSnapshot(x, p)
 		}
 	}
@@ -56,7 +57,9 @@ func (g *group) answerSnapshot(q *snapshotRead) bool {
 	switch {
 	case q.At < max(g.oldest, g.r.trimmed):
 		a.TooOld = true
+		g.r.env.Probe(snapshotTooOld)
 	case q.At > g.closed && g.r.mistake != earlySnapshot:
+		g.r.env.Probe(snapshotEarly)
 		return false
 	default:
 		a.Found = raftgroup.Find(g.r.store, q.At, len(q.Ranges), func(i int) *txn.Range { return &q.Ranges[i] })

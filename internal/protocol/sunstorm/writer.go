@@ -80,10 +80,12 @@ func (w *writer) validate(p *Part) Verdict {
 	case w.r.wrong == unvalidated:
 		return Yes
 	case w.r.wrong != rowsOnly && w.pages.outdated(&p.Reads, p.LSN): // pages first, as in the authors' code
+		w.r.env.Probe(indexPageOutdated)
 		return OutdatedIndexPage
 	case p.Reads.Hold(rows), w.r.wrong == rowsOnly && !p.Reads.Overtaken(rows):
 		return Yes
 	case p.Reads.Overtaken(rows):
+		w.r.env.Probe(tupleOutdated)
 		return OutdatedTuple
 	default:
 		return OutdatedIndexPage
@@ -111,10 +113,12 @@ func (w *writer) checkSerializable(p *Part) bool {
 	}
 	if w.r.wrong != noReaderRule && w.readsPrepared(p) {
 		w.r.counters.readers++
+		w.r.env.Probe(readerRefused)
 		return false
 	}
 	if w.r.wrong != noWriterRule && w.overwritesRead(p) {
 		w.r.counters.writers++
+		w.r.env.Probe(writerRefused)
 		return false
 	}
 	return true
@@ -162,11 +166,14 @@ func (w *writer) overwritesRead(p *Part) bool {
 func (w *writer) single(x *transaction, p *Part) {
 	if b := w.blocker(p); b != nil {
 		w.r.counters.waits++
+		w.r.env.Probe(singleWaits)
 		b.behind = append(b.behind, func(committed bool) {
 			if committed { // the first updater wins
 				w.r.counters.serialization++
+				w.r.env.Probe(updatedFirst)
 				w.r.abort(x, ReasonSerialization)
 			} else {
+				w.r.env.Probe(singleAgain)
 				w.r.execute(x)
 			}
 		})
@@ -212,6 +219,7 @@ func (w *writer) judgeInTime(id txn.ID, p *Part, judged func(Verdict)) {
 		now = &wait{judged}
 		w.waiting[id] = now
 		w.r.counters.multiWaits++
+		w.r.env.Probe(multiWaits)
 		if w.patience > 0 {
 			w.r.env.After(w.patience, protocol.Timer{Kind: deadlockTimer, Arg: uint64(id)})
 		}
@@ -219,6 +227,7 @@ func (w *writer) judgeInTime(id txn.ID, p *Part, judged func(Verdict)) {
 	b := w.blocker(p)
 	b.behind = append(b.behind, func(bool) {
 		if w.waiting[id] == now {
+			w.r.env.Probe(judgedAgain)
 			w.judgeInTime(id, p, judged)
 		}
 	})
@@ -228,6 +237,7 @@ func (w *writer) judgeInTime(id txn.ID, p *Part, judged func(Verdict)) {
 func (w *writer) giveUp(id txn.ID) {
 	if now := w.waiting[id]; now != nil {
 		delete(w.waiting, id)
+		w.r.env.Probe(patienceOver)
 		now.judged(Deadlock)
 	}
 }
@@ -267,6 +277,7 @@ func (w *writer) initiate(x *transaction, writers []geo.NodeID, parts []Part) {
 	}
 	w.judgeInTime(p.id, &parts[at], func(v Verdict) {
 		if v == OutdatedTuple || v == OutdatedIndexPage {
+			w.r.env.Probe(ownRowsChanged)
 			v = Serialization // the rows are its own: another transaction has committed since its snapshot
 		}
 		if v != Yes {
@@ -360,6 +371,7 @@ func (w *writer) judged(p *participation, from geo.NodeID, m *Prepare, v Verdict
 		w.count(v)
 		if v == OutdatedIndexPage && p.part.Reads.Hold(w.r.store) {
 			w.r.counters.neighbours++
+			w.r.env.Probe(neighbourChanged)
 		}
 		if p.no == 0 {
 			p.no = v
@@ -374,11 +386,13 @@ func (w *writer) judged(p *participation, from geo.NodeID, m *Prepare, v Verdict
 // vote takes another participant's vote.
 func (w *writer) vote(from geo.NodeID, m *Vote) {
 	if w.r.acknowledged {
+		w.r.env.Probe(voteAcknowledged)
 		w.r.env.Send(from, &Received{m.ID})
 	}
 	p := w.participation(m.ID)
 	p.counted++
 	if m.Verdict != Yes && p.no == 0 {
+		w.r.env.Probe(voteNo)
 		p.no = m.Verdict
 	}
 	w.decide(p)
@@ -416,6 +430,7 @@ func (w *writer) end(p *participation) {
 			w.pages.write(p.part.Writes)
 			w.r.install(p.part.Writes, p.id)
 		} else {
+			w.r.env.Probe(preparedAborted)
 			w.r.wal.append(Entry{Kind: AbortPrepared, ID: p.id})
 		}
 	}

@@ -1,0 +1,25 @@
+package minerva
+
+import "github.com/geobench/geobench/internal/probe"
+
+// What the explorer wants to see happen: see package probe.
+var (
+	batchFetched    = probe.New("minerva.batch-fetched", "A replica asks for batches of a cut that it lacks")
+	staleChainMet   = probe.New("minerva.stale-chain", "A chain has read from a transaction of an earlier epoch that is executed again")
+	staleReadMet    = probe.New("minerva.stale-read", "A chain has read what an earlier epoch has changed")
+	inConflictMet   = probe.New("minerva.in-conflict", "A chain is not in the independent set")
+	tooFarBehind    = probe.New("minerva.too-far-behind", "A replica lacks what the others have forgotten")
+	cutRepeated     = probe.New("minerva.cut-repeated", "A cut is agreed on that holds nothing new")
+	holderUnknown   = probe.New("minerva.holder-unknown", "No replica lives that might have a batch, and its origin is asked")
+	conflictsSolved = probe.New("minerva.conflicts-solved", "An epoch's chains are in conflict with each other")
+	chained         = probe.New("minerva.chained", "A transaction has read from another one of its epoch")
+	executedLate    = probe.New("minerva.executed-late", "A transaction of the high-contention mode is executed by all")
+	batchPassedOn   = probe.New("minerva.batch-passed-on", "A replica passes on a batch of another one")
+	batchLate       = probe.New("minerva.batch-late", "A batch comes that has been committed")
+	batchFull       = probe.New("minerva.batch-full", "A batch leaves before its time is up")
+	doomedMet       = probe.New("minerva.doomed", "A transaction is known to be executed again before its epoch is committed")
+	reexecutedOwn   = probe.New("minerva.reexecuted-own", "A client is answered with the outcome of the second execution")
+	coordinatorNew  = probe.New("minerva.coordinator-new", "A replica leads, or hears who does, and proposes again what may be lost")
+	progressLate    = probe.New("minerva.progress-late", "Proofs have waited for a cut, and the others are told")
+	contentionMode  = probe.New("minerva.contention-mode", "Most transactions are executed again, and new ones are not executed at first")
+)

@@ -1,0 +1,24 @@
+package sunstorm
+
+import "github.com/geobench/geobench/internal/probe"
+
+// What the explorer wants to see happen: see package probe.
+var (
+	indexPageOutdated = probe.New("sunstorm.index-page-outdated", "An index page that a scan has used has changed")
+	tupleOutdated     = probe.New("sunstorm.tuple-outdated", "A row that was read of a copy has changed")
+	readerRefused     = probe.New("sunstorm.reader-refused", "A transaction has read what a prepared one will write")
+	writerRefused     = probe.New("sunstorm.writer-refused", "A transaction writes what a prepared one has read")
+	singleWaits       = probe.New("sunstorm.single-waits", "A single-region transaction waits for one that is prepared")
+	singleAgain       = probe.New("sunstorm.single-again", "The prepared transaction aborts, and who has waited for it is executed again")
+	multiWaits        = probe.New("sunstorm.multi-waits", "A multi-region transaction waits for one that is prepared, for a while")
+	patienceOver      = probe.New("sunstorm.patience-over", "A multi-region transaction has waited too long and dies")
+	judgedAgain       = probe.New("sunstorm.judged-again", "A transaction that has waited is judged again")
+	ownRowsChanged    = probe.New("sunstorm.own-rows-changed", "The initiator's own rows have changed since its snapshot")
+	neighbourChanged  = probe.New("sunstorm.neighbour-changed", "An index page has changed and the rows of the scan have not")
+	voteNo            = probe.New("sunstorm.vote-no", "A participant hears that another one votes no")
+	preparedAborted   = probe.New("sunstorm.prepared-aborted", "A prepared transaction aborts")
+	voteAcknowledged  = probe.New("sunstorm.vote-acknowledged", "A vote is acknowledged")
+	updatedFirst      = probe.New("sunstorm.updated-first", "A transaction aborts since the prepared one that it has waited for commits")
+	copyLags          = probe.New("sunstorm.copy-lags", "A copy applies a log later than it comes")
+	snapshotTooOld    = probe.New("sunstorm.snapshot-too-old", "A transaction's snapshot is older than the versions that are kept")
+)
