@@ -162,7 +162,7 @@ func (c *coordinator) trips(reads int) int {
 func (c *coordinator) read(x *transaction) {
 	switch {
 	case c.r.writes(): // since a failover; its rows are ahead of what is committed
-	c.r.env.Probe(readAtWriter)
+		c.r.env.Probe(readAtWriter)
 		c.call(x)
 	case x.asked < c.trips(0):
 		x.asked++

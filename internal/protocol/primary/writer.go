@@ -98,7 +98,7 @@ func (w *writer) session(n raftgroup.Name, oldest uint64, first bool) *session {
 	if o, over, forgotten := w.r.log.endings.Look(n); over || forgotten {
 		w.known++
 		if over { // by an earlier writer
-		w.r.env.Probe(answeredBefore)
+			w.r.env.Probe(answeredBefore)
 			w.sessions.open(n).executed = true // sent once more, it finds this session
 			w.await(n, o)
 		}
