@@ -27,6 +27,7 @@ func newExploreCommand() *cobra.Command {
 		hostile     bool
 		slow        bool
 		probes      bool
+		core        bool
 	)
 	cmd := &cobra.Command{
 		Use:   "explore",
@@ -35,6 +36,7 @@ func newExploreCommand() *cobra.Command {
 in the simulator, and checks that the history is what the engine promises, or what --level says, that the copies are equal in the
 end and that every transaction was answered. With --hostile a seed makes another world, such as nobody would choose, and with --slow
 one in which clients send for ten times as long.
+With --core a world goes on when its faults are over: regions are lost for good, and what is left must answer within the protocol's bound.
 With --probes it counts the rare places of the protocols that the worlds reach, such as recoveries and elections.
 With --broken it does so to databases that are wrong on purpose, each of which must be caught. The same seed gives the same execution. A failure is described with the command that replays it.`,
 		Example: "  geobench explore --seeds 1000\n  geobench explore --broken --seeds 400\n  geobench explore --probes --seeds 10000\n  geobench explore --engine calvin --seed 1234 --trace",
@@ -73,8 +75,8 @@ With --broken it does so to databases that are wrong on purpose, each of which m
 				return usageError("--level: %v", err)
 			case seeds < 1:
 				return usageError("--seeds: 0 is not at least 1")
-			case (hostile || slow) && wrong:
-				return usageError("--hostile, --slow: databases that are wrong on purpose are caught in the worlds that suit their mistakes; leave these or --broken out")
+			case (hostile || slow || core) && wrong:
+				return usageError("--hostile, --slow, --core: databases that are wrong on purpose are caught in the worlds that suit their mistakes; leave these or --broken out")
 			case probes && (wrong || trace):
 				return usageError("--probes: it counts what happens in the worlds of engines that are right; leave --broken and --trace out")
 			case probes && seeds < 2 && !hostile && !slow:
@@ -88,7 +90,7 @@ With --broken it does so to databases that are wrong on purpose, each of which m
 				d, isBroken := hunted[name]
 				c := explore.Config{
 					Engine: table[name], Seed: seed, Level: asked, Broken: isBroken, OnePartition: d.OnePartition,
-					Hostile: hostile || d.Hostile, Slow: slow || d.Slow,
+					Hostile: hostile || d.Hostile, Slow: slow || d.Slow, Core: core || d.Core,
 				}
 				if isBroken && !trace {
 					c := explore.Hunt(cmd.Context(), d, seeds, nil)
@@ -165,6 +167,7 @@ With --broken it does so to databases that are wrong on purpose, each of which m
 	cmd.Flags().BoolVar(&wrong, "broken", false, "hunt the databases that are wrong on purpose, to see that they are caught")
 	cmd.Flags().BoolVar(&hostile, "hostile", false, "make worlds that nobody would choose: least durations, five regions, many cuts, two lost regions")
 	cmd.Flags().BoolVar(&slow, "slow", false, "make worlds whose clients take their time and whose cuts are long, so that leaders change under load")
+	cmd.Flags().BoolVar(&core, "core", false, "add a second phase to the worlds, in which regions that the database survives without are lost for good and the clients of the others must be answered in time")
 	cmd.Flags().BoolVar(&probes, "probes", false, "print how often the worlds reach the probes of the protocols, with half of the seeds in hostile worlds, and fail when one is never reached")
 	cmd.Flags().BoolVar(&trace, "trace", false, "print everything that happens with the seed")
 	_ = cmd.RegisterFlagCompletionFunc("level", cobra.FixedCompletions(isolation.Names(), cobra.ShellCompDirectiveNoFileComp))

@@ -3,6 +3,7 @@ package explore
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,10 @@ type Config struct {
 	// Slow makes clients take their time: they send as much over ten times as long, those of every second region only
 	// read, and cuts are long, so that leaders change under load.
 	Slow bool
+	// Core adds a second phase to the worlds of databases that survive the loss of regions: when the faults are over, links lose
+	// nothing any more, regions that the database survives without are lost for good, and the clients of the others send again. Each of
+	// these transactions must be answered in time: see protocol.Survival.
+	Core bool
 	// MaxEvents bounds the events of a world; 0 is 50 million, which take less than a minute. Worlds that pass have 2
 	// million at most. A protocol that goes in a circle, and uses CPU time on the way, would take hours until its
 	// patience ends.
@@ -47,6 +52,7 @@ type Config struct {
 type Result struct {
 	Engine                string
 	Broken, Hostile, Slow bool
+	Core                  bool
 	Seed                  uint64
 	// Level is the Config's.
 	Level isolation.Level
@@ -66,6 +72,9 @@ type Result struct {
 	// crashed and started again from their logs.
 	Transactions, Committed int
 	Lost, Restarted         bool
+	// Cored tells that there was a second phase, and Slowest is how long its slowest transaction took.
+	Cored   bool
+	Slowest time.Duration
 	// Virtual is the virtual time that passed, Events how many things happened.
 	Virtual time.Duration
 	Events  uint64
@@ -87,6 +96,9 @@ func (r *Result) Replay() string {
 	}
 	if r.Slow && !r.Broken {
 		flags += " --slow"
+	}
+	if r.Core && !r.Broken {
+		flags += " --core"
 	}
 	level := ""
 	if r.Level != 0 {
@@ -124,13 +136,13 @@ func Run(c Config) (res *Result) {
 	if c.MaxEvents == 0 {
 		c.MaxEvents = 50_000_000
 	}
-	res = &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Seed: c.Seed, Level: c.Level}
+	res = &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Core: c.Core, Seed: c.Seed, Level: c.Level}
 	w, err := newWorld(c)
 	if err != nil {
 		res.Problems = append(res.Problems, fmt.Sprintf("world: %v", err))
 		return res
 	}
-	res.World, res.Lost, res.Restarted = w.String(), len(w.lost()) > 0, w.durable
+	res.World, res.Lost, res.Restarted, res.Cored = w.String(), len(w.lost())+len(w.core.faults) > 0, w.durable, w.core.begins > 0
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -175,6 +187,7 @@ func newExecution(c Config, w *world, probes *probe.Hits) *execution {
 	for r, name := range w.topology.Regions {
 		cl := &clients{
 			load: &w.load, rng: chance(c.Seed, uint64(chanceClients+r)), stream: uint32(r) + 1, sent: make([]uint64, w.load.clients),
+			waits: make([]bool, w.load.clients),
 		}
 		e.clients = append(e.clients, cl)
 		e.sim.AddClient(geo.Region(r), e.taps.Client(name, cl.clientOf, func(env protocol.ClientEnv) protocol.Client {
@@ -182,13 +195,17 @@ func newExecution(c Config, w *world, probes *probe.Hits) *execution {
 			return cl
 		}))
 	}
-	for _, f := range w.faults {
+	for _, f := range slices.Concat(w.faults, w.core.faults) {
 		e.sim.At(f.at, func() {
 			if c.Trace != nil {
 				c.Trace(fmt.Sprintf("%11.3fms fault: %s", float64(f.at)/1e6, f.describe(w.topology)))
 			}
 			e.inject(f)
 		})
+	}
+	if e.core.begins > 0 {
+		e.sim.At(e.core.breaks, func() { e.sim.SetLinks(e.core.links) })
+		e.sim.At(e.core.begins, e.beginCore)
 	}
 	return e
 }
@@ -218,7 +235,7 @@ func (e *execution) inject(f fault) {
 // run lets time pass until everything is complete, at most to the end of patience or of events.
 func (e *execution) run(c Config, res *Result) {
 	// Overlapping cuts of a link heal with the first heal: after the last, none is left.
-	calm := max(e.calm, e.load.until)
+	calm := max(e.calm, e.load.until, e.core.ends)
 	for e.sim.Now() < calm+patience && e.sim.Events() < c.MaxEvents {
 		if e.sim.Now() < calm {
 			e.sim.Run(min(e.sim.Now()+look, calm))
@@ -312,6 +329,7 @@ func (e *execution) judge(c Config, res *Result) {
 		res.Diverged = true
 		problem("convergence: %s%s", check.Message, e.difference())
 	}
+	e.judgeCore(res, problem)
 	level := c.Level
 	if level == 0 {
 		level = c.Engine.Promises(e.params)

@@ -29,7 +29,7 @@ type Catch struct {
 // Hunt runs seeds 1 to n of a database that is wrong on purpose.
 func Hunt(ctx context.Context, d broken.Database, n uint64, each func(*Result)) Catch {
 	c := Catch{Database: d, Anomalies: map[history.Anomaly]int{}}
-	Soak(ctx, Config{Engine: d.Engine, Broken: true, OnePartition: d.OnePartition, Hostile: d.Hostile, Slow: d.Slow, Seed: 1}, n, func(r *Result) {
+	Soak(ctx, Config{Engine: d.Engine, Broken: true, OnePartition: d.OnePartition, Hostile: d.Hostile, Slow: d.Slow, Core: d.Core, Seed: 1}, n, func(r *Result) {
 		c.Seeds++
 		if !r.Passed() {
 			c.Caught++

@@ -231,9 +231,15 @@ type clients struct {
 	rng    *rand.Rand
 	stream uint32
 	sent   []uint64 // by client
+	waits  []bool   // by client, for an answer
 	open   int
 	// outcomes counts by status.
 	outcomes [txn.Unknown + 1]int
+	// last says that the second phase has begun, until when, and since when each client waits in it.
+	last  time.Duration
+	asked []time.Duration
+	// slowest is how long the slowest transaction of the second phase took.
+	slowest time.Duration
 }
 
 // clientOf returns the client that sent a transaction.
@@ -251,20 +257,31 @@ func (c *clients) Start() {
 // Fire implements protocol.Client: a client has thought.
 func (c *clients) Fire(t protocol.Timer) {
 	i := t.Arg
-	if c.env.Now() >= c.until || c.sent[i] == maxSent {
+	switch {
+	case c.last > 0 && c.env.Now() < c.last:
+		c.asked[i] = c.env.Now()
+	case c.last > 0, c.env.Now() >= c.until, c.sent[i] == maxSent:
 		return
 	}
 	id := txn.MakeID(c.stream, c.sent[i]*uint64(c.clients)+i+1)
 	c.sent[i]++
 	c.open++
+	c.waits[i] = true
 	c.env.Submit(c.next(c.rng, id))
 }
 
 // Complete implements protocol.Client.
 func (c *clients) Complete(o txn.Outcome) {
 	c.open--
+	c.waits[c.clientOf(o.ID)] = false
 	c.outcomes[o.Status]++
+	if c.last > 0 && c.asked[c.clientOf(o.ID)] > 0 {
+		c.slowest = max(c.slowest, c.env.Now()-c.asked[c.clientOf(o.ID)])
+	}
 	pause := upTo(c.rng, 2*c.think)
+	if c.last > 0 {
+		pause += corePause
+	}
 	if o.Status > txn.Aborted {
 		pause += 10 * time.Millisecond
 	}

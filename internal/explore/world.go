@@ -24,6 +24,7 @@ type world struct {
 	faults   []fault
 	calm     time.Duration // when the last fault is over
 	load     load
+	core     core
 }
 
 // fault is something that happens to the network or to a region.
@@ -76,6 +77,7 @@ const (
 	chancePlaces  = 103
 	chanceClocks  = 104
 	chanceAppends = 105
+	chanceCore    = 110
 	chanceHomes   = 109 // 106 to 108 would change worlds of seeds that once failed
 )
 
@@ -114,6 +116,9 @@ func newWorld(c Config) (*world, error) {
 	w.makeFaults(c, chance(c.Seed, chanceFaults), chance(c.Seed, chanceLength).IntN(8) == 0 || c.Slow)
 	w.makeCrashes(c.Engine, chance(c.Seed, chanceCrashes))
 	w.makeJumps(c.Engine, chance(c.Seed, chanceClocks))
+	if c.Core {
+		w.makeCore(c.Engine, chance(c.Seed, chanceCore))
+	}
 	return w, nil
 }
 
@@ -428,5 +433,6 @@ func (w *world) String() string {
 	for _, f := range w.faults {
 		fmt.Fprintf(&b, "%v: %s\n", f.at, f.describe(t))
 	}
+	w.core.describe(&b, t)
 	return b.String()
 }

@@ -74,6 +74,10 @@ type Survival struct {
 	// InFlight says that they may be lost even when what their nodes had sent is lost with them, because a link was cut or the
 	// receiver was down.
 	InFlight bool
+	// Settles is how long after the loss, over a network that is whole among the rest, the rest may take until it works as if the
+	// lost regions had never been; from then on it answers every transaction of a light load within Answers. 0 where the
+	// protocol promises no more than that everything is answered in the end.
+	Settles, Answers time.Duration
 }
 
 // Describe says it in words, for example "1 of 3 regions".

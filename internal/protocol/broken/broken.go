@@ -8,6 +8,7 @@ import (
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/calvin"
 	"github.com/geobench/geobench/internal/protocol/coco"
 	"github.com/geobench/geobench/internal/protocol/geogauss"
 	"github.com/geobench/geobench/internal/protocol/janus"
@@ -32,6 +33,8 @@ type Database struct {
 	OnePartition bool
 	// Hostile and Slow say that the mistake shows in such worlds of package explore.
 	Hostile, Slow bool
+	// Core says that it shows in their second phase, in which regions are lost for good.
+	Core bool
 }
 
 // All returns the broken databases.
@@ -42,6 +45,7 @@ func All() []Database {
 		{Engine: ArrivalOrder, Mistake: "every region executes at once and applies the others' writes as they arrive", OnePartition: true},
 		{Engine: NearbyReads, Mistake: "what only reads is answered from a copy nearby that lags behind", OnePartition: true},
 		{Engine: Forgetful, Mistake: "loses one transaction in a hundred on its way", OnePartition: true},
+		{Engine: calvin.AcknowledgedEverywhere, Mistake: "Calvin; a transaction is answered when all regions have acknowledged it, or after 30 s", Core: true},
 		{Engine: coco.CommittedInOneRegion, Mistake: "COCO; an epoch is committed when the nodes of the coordinator's region have voted"},
 		{Engine: coco.AnsweredEarly, Mistake: "COCO; a transaction is answered before its epoch is committed"},
 		{Engine: coco.ForgottenCopy, Mistake: "COCO; an epoch that is aborted is rolled back on one node alone"},

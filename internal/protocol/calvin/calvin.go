@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/geobench/geobench/internal/consensus"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/batchlog"
@@ -67,8 +68,20 @@ func survives(t *geo.Topology, p protocol.Params) (s protocol.Survival) {
 	case orderingConsensus:
 		s = protocol.AnyRegions(t, false)
 	}
+	// A member that campaigns in vain waits twice as long for the next time, and a batch that was left behind is abandoned at the
+	// second look.
+	rtt := t.LongestRTT()
+	s.Settles = 4*consensus.DefaultElection + 2*abandonedAfter + 10*rtt
+	s.Answers = answerTrips*(rtt+p.Duration("batch")) + answerWork
 	return s
 }
+
+// A transaction needs two round trips: to the log's leader, and from there to a majority. One whose rows have to be found is looked for
+// again while others change them, a few times under a light load; answerWork is for what nodes do on the way.
+const (
+	answerTrips = 10
+	answerWork  = time.Second
+)
 
 // RoleLeader is the role of the node that leads the log; with ordering epochs nobody has it.
 const RoleLeader = "leader"

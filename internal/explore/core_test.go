@@ -1,0 +1,63 @@
+package explore
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/protocol/calvin"
+)
+
+// What is left of a database answers within its bound when regions are lost for good. A Calvin that waits for the acknowledgements
+// of all regions for half a minute passes in the same worlds where they have no second phase, and fails in those that lose a region
+// in it.
+func TestCoreAnswersInTime(t *testing.T) {
+	cored, late := 0, 0
+	for seed := range uint64(30) {
+		right := Run(Config{Engine: calvin.Engine, Seed: 1 + seed, Core: true})
+		if !right.Passed() {
+			t.Error(right)
+		}
+		if old := Run(Config{Engine: calvin.AcknowledgedEverywhere, Seed: 1 + seed}); !old.Passed() {
+			t.Errorf("without a second phase it should pass: %v", old)
+		}
+		if !right.Cored {
+			continue
+		}
+		cored++
+		if right.Slowest == 0 {
+			t.Errorf("seed %d: nothing was sent in the second phase", right.Seed)
+		}
+		wrong := Run(Config{Engine: calvin.AcknowledgedEverywhere, Seed: 1 + seed, Core: true})
+		if wrong.Passed() {
+			continue
+		}
+		late++
+		if p := wrong.Problems; len(p) == 0 || !strings.HasPrefix(p[0], "core: a transaction of ") {
+			t.Errorf("seed %d: it fails for something else: %v", wrong.Seed, wrong)
+		}
+	}
+	if cored < 5 || late != cored {
+		t.Errorf("%d of %d worlds with a second phase show the mistake", late, cored)
+	}
+}
+
+// Other databases answer everything in the end, keep their promises, and have equal copies.
+func TestCoresGoOn(t *testing.T) {
+	for _, e := range engines.All() {
+		t.Run(e.Name, func(t *testing.T) {
+			cored := 0
+			Soak(t.Context(), Config{Engine: e, Seed: 1, Core: true}, 20, func(r *Result) {
+				if !r.Passed() {
+					t.Error(r)
+				}
+				if r.Cored {
+					cored++
+				}
+			})
+			if losing := len(worldsThatLose(t, e)) > 0; losing != (cored > 0) {
+				t.Errorf("%d worlds have a second phase, and the database survives a loss: %v", cored, losing)
+			}
+		})
+	}
+}
