@@ -2,7 +2,6 @@ package explore
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/geobench/geobench/internal/probe"
@@ -41,9 +40,6 @@ func (c *Reach) Add(r *Result) {
 	}
 }
 
-// outside are the parts that run in processes only: their own tests hit their probes.
-var outside = []string{"journal", "wire"}
-
 // probes are those that the worlds should hit: the engines' own, and with all engines those of what they are built of.
 func (c *Reach) probes(all bool) (probes []*probe.Probe) {
 	known := map[string]bool{}
@@ -51,7 +47,7 @@ func (c *Reach) probes(all bool) (probes []*probe.Probe) {
 		known[e] = true
 	}
 	for _, p := range probe.All() {
-		if known[p.Part()] || all && !slices.Contains(outside, p.Part()) || c.rows[p] != nil {
+		if known[p.Part()] || all || c.rows[p] != nil {
 			probes = append(probes, p)
 		}
 	}

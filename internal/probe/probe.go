@@ -10,8 +10,6 @@
 //
 // The simulator counts the hits of a world, and leaves those out that a replay repeats. A node in a process counts nothing. A mark
 // changes nothing that a replica does, draws no chance and sends nothing, and stands where few transactions pass.
-//
-// Packages that the simulator does not run, such as wire, hit their probes by themselves: see Probe.Hit.
 package probe
 
 import (
@@ -19,8 +17,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 )
 
 // Probe is a mark.
@@ -78,37 +74,4 @@ func (h *Hits) Of(p *Probe) int64 {
 		return 0
 	}
 	return h.counts[p.number]
-}
-
-// recorder counts for those who have no world of their own; nil when nobody asks.
-var recorder atomic.Pointer[locked]
-
-type locked struct {
-	mu   sync.Mutex
-	hits Hits
-}
-
-// Hit counts a hit in the whole program while somebody records, and is all that there is for packages that run outside the simulator.
-func (p *Probe) Hit() {
-	if r := recorder.Load(); r != nil {
-		r.mu.Lock()
-		r.hits.Hit(p)
-		r.mu.Unlock()
-	}
-}
-
-// Record begins to count what Probe.Hit marks. Tests do.
-func Record() { recorder.Store(&locked{}) }
-
-// Unhit returns the probes of a part that have not been hit since Record.
-func Unhit(part string) (unhit []*Probe) {
-	r := recorder.Load()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, p := range All() {
-		if p.Part() == part && r.hits.Of(p) == 0 {
-			unhit = append(unhit, p)
-		}
-	}
-	return unhit
 }
