@@ -200,8 +200,11 @@ func (c *httpNodes) Log(ctx context.Context, addr string) (*admin.Log, error) {
 	return out, c.do(ctx, http.MethodGet, addr, "/log", nil, out, listBound)
 }
 
+// auditWithin is how long an audit may take: a steward reads all rows over a network.
+const auditWithin = 2 * time.Minute
+
 func (c *httpNodes) Audit(ctx context.Context, addr string) (*admin.Audit, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, auditWithin)
 	defer cancel()
 	out := &admin.Audit{}
 	return out, c.do(ctx, http.MethodGet, addr, "/audit", nil, out, auditBound)

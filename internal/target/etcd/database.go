@@ -534,7 +534,8 @@ func (d *dialect) Rows(ctx context.Context, c *conn, f func(k, value []byte)) er
 			return err
 		}
 		if from == d.keys.rows {
-			options = append(options, clientv3.WithRev(r.Header.Revision))
+			// The member has this revision, and need not ask the others each time whether there is a newer one.
+			options = append(options, clientv3.WithRev(r.Header.Revision), clientv3.WithSerializable())
 		}
 		for _, kv := range r.Kvs {
 			f(kv.Key[len(d.keys.rows):], kv.Value)
