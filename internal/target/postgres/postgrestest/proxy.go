@@ -23,6 +23,7 @@ type Proxy struct {
 	closed   bool
 	delay    time.Duration
 	judge    func(sent []byte) Fate
+	answer   func(sent []byte) bool
 	open     map[net.Conn]bool
 	wg       sync.WaitGroup
 }
@@ -76,8 +77,8 @@ func (p *Proxy) accept() {
 		}
 		p.wg.Add(2)
 		var unanswered atomic.Bool
-		go p.forward(client, server, func([]byte) Fate {
-			if unanswered.Load() {
+		go p.forward(client, server, func(sent []byte) Fate {
+			if unanswered.Load() && p.answers(sent) {
 				return Lost
 			}
 			p.pause()
@@ -152,6 +153,21 @@ func (p *Proxy) Judge(f func(sent []byte) Fate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.judge = f
+}
+
+// Answers makes f say whether something that a server sends is an answer to what was asked, for protocols in which servers also send other
+// things; nil: all is.
+func (p *Proxy) Answers(f func(sent []byte) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answer = f
+}
+
+func (p *Proxy) answers(b []byte) bool {
+	p.mu.Lock()
+	answer := p.answer
+	p.mu.Unlock()
+	return answer == nil || answer(b)
 }
 
 // CutOnce cuts the connection on which a client next sends something with this word in it: before the server has that, or when it has served it.
