@@ -154,7 +154,7 @@ With --broken it does so to databases that are wrong on purpose, each of which m
 				return &codedError{code: exit.Failed, err: fmt.Errorf("%d seeds failed", failed)}
 			}
 			if len(unhit) > 0 {
-				return &codedError{code: exit.Failed, err: fmt.Errorf("%d probes were not hit with %d seeds per engine (all are with 10,000): %s",
+				return &codedError{code: exit.Failed, err: fmt.Errorf("%d probes were not hit with %d seeds per engine: %s",
 					len(unhit), seeds, strings.Join(unhit, ", "))}
 			}
 			return nil

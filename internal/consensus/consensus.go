@@ -132,7 +132,6 @@ func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.c.Env.Probe(snapshot)
 	return &raftpb.Snapshot{Data: g.c.Snapshot(), Metadata: &raftpb.SnapshotMetadata{
 		Index: new(g.applied), Term: new(term), ConfState: g.members(),
 	}}, nil
@@ -279,7 +278,6 @@ func (g *Group) Propose(data []byte) bool {
 		return true
 	}
 	if !g.leading || g.node.Propose(data) != nil {
-		g.c.Env.Probe(proposalRefused)
 		return false
 	}
 	g.drain()
@@ -446,7 +444,6 @@ func (g *Group) drain() {
 			g.applied, g.newest = rd.Snapshot.GetMetadata().GetIndex(), rd.Snapshot.GetMetadata().GetTerm()
 			g.compacted, g.uncut = g.applied, 0
 			g.queue = g.queue[:0]
-			g.c.Env.Probe(restored)
 			g.c.Restore(rd.Snapshot.GetData())
 		}
 		if err := g.storage.Append(rd.Entries); err != nil {
@@ -523,9 +520,6 @@ func (g *Group) lead(leader geo.NodeID, term uint64) {
 	if g.term > 0 && leader != g.leader {
 		g.c.Env.Probe(newLeader)
 	}
-	if g.leading && leader != g.c.Self {
-		g.c.Env.Probe(deposed)
-	}
 	g.leader, g.hasLeader, g.term = leader, true, term
 	g.leading = leader == g.c.Self
 	g.heard, g.fruitless = g.c.Env.Now(), false
@@ -553,7 +547,6 @@ func (g *Group) compact() {
 		cut = max(cut, g.tooMuch())
 	}
 	if cut > 1 {
-		g.c.Env.Probe(logCut)
 		// ErrCompacted only says that there is nothing to cut.
 		_ = g.storage.Compact(uint64(cut))
 	}

@@ -1,9 +1,12 @@
 package explore
 
 import (
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol/janus"
 )
@@ -60,5 +63,42 @@ func TestUnhitProbesAreNamed(t *testing.T) {
 	if table := reach.Table(false); !strings.Contains(table, "| `"+missed.Name+"` | "+missed.Doc+" | 0 | 0 |\n") ||
 		!strings.Contains(table, " | 500 | 500 |\n") {
 		t.Errorf("the table is\n%s", table)
+	}
+}
+
+// The table of docs/correctness.md is that of the probes that there are. geobench explore --probes prints it.
+func TestProbesAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/correctness.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, p := range probe.All() {
+		known[p.Name] = true
+		if !strings.Contains(string(text), "\n| `"+p.Name+"` | "+p.Doc+" | ") {
+			t.Errorf("the table lacks %s, or says something else of it than: %s", p.Name, p.Doc)
+		}
+	}
+	for _, m := range regexp.MustCompile("\n\\| `([a-z]+\\.[a-z0-9-]+)` \\|").FindAllStringSubmatch(string(text), -1) {
+		if !known[m[1]] {
+			t.Errorf("there is no probe %s", m[1])
+		}
+	}
+	parts := map[string]int{}
+	for name := range known {
+		part, _, _ := strings.Cut(name, ".")
+		parts[part]++
+	}
+	for _, e := range engines.All() {
+		n := parts[e.Name]
+		if e.Name == "slog" { // which is little beside what it shares with Detock
+			n += parts["locallog"]
+		}
+		if n < 10 {
+			t.Errorf("engine %s has %d probes", e.Name, n)
+		}
+	}
+	if n := parts["consensus"] + parts["raftgroup"]; n < 10 {
+		t.Errorf("consensus has %d probes", n)
 	}
 }

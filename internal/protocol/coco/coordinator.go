@@ -250,7 +250,6 @@ func (c *coordinator) apply(entry []byte) {
 func (c *coordinator) restore(snapshot []byte) {
 	r := codec.NewReader(snapshot)
 	if v := readView(&r); r.Done() == nil {
-		c.r.env.Probe(viewRestored)
 		c.latest = v
 	}
 }

@@ -13,7 +13,6 @@ var (
 	nodeReturns        = probe.New("coco.node-returns", "A node that is outside of the view wants to join")
 	memberSilent       = probe.New("coco.member-silent", "A member is silent, and a view without it is formed")
 	viewWithJoiners    = probe.New("coco.view-with-joiners", "An epoch has ended, and nodes join with the next one")
-	viewRestored       = probe.New("coco.view-restored", "A member of the coordinators' group that has fallen behind gets the view")
 	messageHeld        = probe.New("coco.message-held", "A message of a later epoch comes")
 	excluded           = probe.New("coco.excluded", "A node learns that it is not in the view")
 	epochAborted       = probe.New("coco.epoch-aborted", "An epoch is aborted")

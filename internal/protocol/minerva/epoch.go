@@ -528,7 +528,6 @@ func (e *epochs) restore(data []byte) {
 // have to ask for them.
 func (e *epochs) fallBehind(number uint64, cut Heads) {
 	e.behind = true
-	e.r.env.Probe(tooFarBehind)
 	e.queue = fifo.Queue[Heads]{}
 	e.cuts, e.first, e.agreedCuts = nil, number, number-1
 	for n, head := range cut {

@@ -8,7 +8,6 @@ var (
 	staleChainMet   = probe.New("minerva.stale-chain", "A chain has read from a transaction of an earlier epoch that is executed again")
 	staleReadMet    = probe.New("minerva.stale-read", "A chain has read what an earlier epoch has changed")
 	inConflictMet   = probe.New("minerva.in-conflict", "A chain is not in the independent set")
-	tooFarBehind    = probe.New("minerva.too-far-behind", "A replica lacks what the others have forgotten")
 	cutRepeated     = probe.New("minerva.cut-repeated", "A cut is agreed on that holds nothing new")
 	holderUnknown   = probe.New("minerva.holder-unknown", "No replica lives that might have a batch, and its origin is asked")
 	conflictsSolved = probe.New("minerva.conflicts-solved", "An epoch's chains are in conflict with each other")

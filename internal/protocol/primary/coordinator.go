@@ -349,7 +349,6 @@ func (c *coordinator) moved(base uint64, planned bool) {
 			c.r.env.Probe(relayedAfterHandover)
 			c.relay(x)
 		case called && c.elsewhere():
-			c.r.env.Probe(connectionLost)
 			c.finish(x, txn.Outcome{ID: x.ID, Status: txn.Unknown, Cause: txn.CauseNode, Reason: ReasonSessionLost}, 0)
 		default:
 			c.resend(x)

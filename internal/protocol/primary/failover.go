@@ -121,7 +121,6 @@ func (f *failover) adopt(m *Takeover) {
 	l.outbox, l.posted = nil, m.Base
 	f.leaving = false
 	if !m.Planned && l.applied != m.Base {
-		f.r.env.Probe(aheadOfNewWriter)
 		f.lost += max(0, int64(l.applied)-int64(m.Base))
 		f.asked = true
 		f.r.env.Send(m.Writer, &Behind{Term: m.Term})

@@ -7,6 +7,5 @@ var (
 	stale           = probe.New("recon.stale", "A footprint is found stale when its transaction executes")
 	givenUp         = probe.New("recon.given-up", "A footprint is stale once too often, and the transaction is aborted")
 	lookedElsewhere = probe.New("recon.looked-elsewhere", "A reconnaissance needs rows of another node")
-	empty           = probe.New("recon.empty", "A transaction turns out to touch no row and is answered without an order")
 	moved           = probe.New("recon.moved", "Rows have moved since they were looked at")
 )

@@ -177,7 +177,6 @@ func (r *Reconnaissance) end(m *mission) {
 	m.task = nil
 	r.found++
 	if len(f.Accesses) == 0 {
-		r.c.Env.Probe(empty)
 		delete(r.open, m.t.ID)
 		o := txn.Outcome{ID: m.t.ID, Status: txn.Committed, Result: result}
 		if err != nil {

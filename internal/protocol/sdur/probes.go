@@ -25,5 +25,4 @@ var (
 	readWaits          = probe.New("sdur.read-waits", "A member waits until it has the state that a transaction wants to read")
 	allSilent          = probe.New("sdur.all-silent", "No member of a group is known to live, and they are asked in turn")
 	memberSuspected    = probe.New("sdur.member-suspected", "A member that does not answer is not asked any more")
-	restored           = probe.New("sdur.restored", "A member that has fallen behind gets a snapshot")
 )

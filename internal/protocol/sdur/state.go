@@ -130,7 +130,6 @@ func (g *group) Restore(data []byte) {
 		panic("sdur: a snapshot is malformed: " + err.Error())
 	}
 	g.r.counters.restored++
-	g.r.env.Probe(restored)
 	g.oldest = g.last // versions before are missing
 	g.wakeReads()
 }

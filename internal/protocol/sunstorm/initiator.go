@@ -148,7 +148,6 @@ func (r *Replica) rows(from geo.NodeID, m *Rows) {
 
 func (r *Replica) tooOld(x *transaction) {
 	r.counters.tooOld++
-	r.env.Probe(snapshotTooOld)
 	r.abort(x, ReasonTooOld)
 }
 

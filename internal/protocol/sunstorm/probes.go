@@ -19,6 +19,4 @@ var (
 	preparedAborted   = probe.New("sunstorm.prepared-aborted", "A prepared transaction aborts")
 	voteAcknowledged  = probe.New("sunstorm.vote-acknowledged", "A vote is acknowledged")
 	updatedFirst      = probe.New("sunstorm.updated-first", "A transaction aborts since the prepared one that it has waited for commits")
-	copyLags          = probe.New("sunstorm.copy-lags", "A copy applies a log later than it comes")
-	snapshotTooOld    = probe.New("sunstorm.snapshot-too-old", "A transaction's snapshot is older than the versions that are kept")
 )

@@ -161,7 +161,6 @@ func (r *Replica) catchUp() {
 	for now := r.env.Now(); r.lagging.Len() > 0; r.lagging.Pop() {
 		l := r.lagging.Front()
 		if l.due > now {
-			r.env.Probe(copyLags)
 			r.env.After(l.due-now, protocol.Timer{Kind: lagTimer})
 			return
 		}
