@@ -448,7 +448,7 @@ func (d *dialect) Working(ctx context.Context, c *conn) (int, error) {
 
 // Empty implements sqltarget.Dialect. One request that deletes all would keep the members from anything else for seconds.
 func (d *dialect) Empty(ctx context.Context, c *conn) error {
-	const some = 5000
+	const some = 20_000 // as in Rows
 	for _, prefix := range []string{d.keys.rows, d.keys.deletions} {
 		for end := clientv3.GetPrefixRangeEnd(prefix); ; {
 			r, err := c.Get(ctx, prefix, clientv3.WithRange(end), clientv3.WithKeysOnly(), clientv3.WithLimit(some))
@@ -526,7 +526,7 @@ func (d *dialect) Copy(ctx context.Context, e sqltarget.Endpoint, chunks <-chan 
 
 // Rows implements sqltarget.Dialect: in pages of one revision.
 func (d *dialect) Rows(ctx context.Context, c *conn, f func(k, value []byte)) error {
-	const some = 2000
+	const some = 20_000 // etcd counts all that is left of the range for each request
 	options := []clientv3.OpOption{clientv3.WithRange(clientv3.GetPrefixRangeEnd(d.keys.rows)), clientv3.WithLimit(some)}
 	for from := d.keys.rows; ; {
 		r, err := c.Get(ctx, from, options...)
