@@ -21,9 +21,11 @@ import (
 	loads "github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/steward"
+	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/etcd/etcdtest"
 	"github.com/geobench/geobench/internal/target/mysql/mysqltest"
 	"github.com/geobench/geobench/internal/target/postgres/postgrestest"
+	"github.com/geobench/geobench/internal/target/sqltarget"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
@@ -201,3 +203,22 @@ func TestStewardRefusesDatabases(t *testing.T) {
 	}
 	s.AwaitNoSessions(t, "geobench-bad")
 }
+
+// A name that leads a worker to its own pod is refused by who connects; before that, nobody can know.
+func TestNamesThatLeadBackAreRefused(t *testing.T) {
+	d := deployed("localhost:5432")
+	d.Client.Deployed = false
+	for what, err := range map[string]error{
+		"steward": second(external.Open(t.Context(), d, t.TempDir(), sqltarget.Session())),
+		"worker":  third(external.Join(t.Context(), d, t.TempDir(), sqltarget.Session(), 0, 0, 1)),
+	} {
+		var wrong *target.FieldError
+		if !errors.As(err, &wrong) || wrong.Field != "spec.external.endpoints[0].address" || wrong.Value != "localhost:5432" || !strings.Contains(err.Error(), "its own pod or machine") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func second[A any](_ A, err error) error { return err }
+
+func third[A, B any](_ A, _ B, err error) error { return err }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,7 +68,7 @@ func workloadProblem(p *plan.Plan, err error) error {
 // Open opens the database of d.Client to load and to audit it, for a run whose sessions have the name session there. folder has the keys
 // of its Secret as files. A mistake in the GeoDatabase is a *target.FieldError.
 func Open(ctx context.Context, d *deploy.Database, folder, session string) (sqltarget.Database, error) {
-	s, params, err := settings(d, folder)
+	s, params, err := settings(ctx, d, folder)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +82,7 @@ func Open(ctx context.Context, d *deploy.Database, folder, session string) (sqlt
 // Join returns what the clients of a region talk to, of a database that another process has opened with Open for the same run, and how long a
 // round trip to it takes. They are one of so many workers that share the connections of the region, counted from 0.
 func Join(ctx context.Context, d *deploy.Database, folder, session string, region geo.Region, index, workers int) (target.Target, time.Duration, error) {
-	s, params, err := settings(d, folder)
+	s, params, err := settings(ctx, d, folder)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -89,7 +91,7 @@ func Join(ctx context.Context, d *deploy.Database, folder, session string, regio
 	return clients, took, fieldsOf(d.Client, err)
 }
 
-func settings(d *deploy.Database, folder string) (s sqltarget.Server, params protocol.Params, err error) {
+func settings(ctx context.Context, d *deploy.Database, folder string) (s sqltarget.Server, params protocol.Params, err error) {
 	engine, ok := catalog.Targets{}.Lookup(d.Engine)
 	if !ok {
 		return s, nil, fmt.Errorf("engine: %q is not one of %v", d.Engine, catalog.Targets{}.Names())
@@ -99,7 +101,28 @@ func settings(d *deploy.Database, folder string) (s sqltarget.Server, params pro
 		return s, nil, fmt.Errorf("parameters.%w", errs[0])
 	}
 	s = server(d.Client)
+	if d.Elsewhere() {
+		if err := leadAway(ctx, &s); err != nil {
+			return s, nil, err
+		}
+	}
 	return s, params, fieldsOf(d.Client, readMounted(&s, folder, d.Client.Secret))
+}
+
+// leadAway refuses endpoints whose names lead whoever connects to itself, which nobody can know before. A name that leads nowhere is left to who
+// connects.
+func leadAway(ctx context.Context, s *sqltarget.Server) error {
+	for _, e := range s.Endpoints {
+		host, _, err := net.SplitHostPort(e.Address)
+		if err != nil {
+			continue
+		}
+		found, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		if slices.ContainsFunc(found, check.OwnAddress) {
+			return sqltarget.Wrong(s.Field(e), e.Address, "%s", check.OwnMessage(host))
+		}
+	}
+	return nil
 }
 
 // fieldsOf names the fields of a database that is deployed, where an error names those of one that runs elsewhere.

@@ -269,9 +269,22 @@ func TestWrongManifestsOfExternalDatabases(t *testing.T) {
 			}
 		})
 	}
-	for name, place := range map[string]check.Abilities{"cluster": check.Default(nil), "simulator": check.Simulator(nil)} {
-		if _, err := manifest.Load(strings.NewReader(good), place, "-"); err == nil || !strings.Contains(err.Error(), "spec.external: external databases are not supported yet but for a BenchmarkRun that geobench run plays") {
-			t.Errorf("%s: %v", name, err)
+	for name, tc := range map[string]struct {
+		place      check.Abilities
+		text, want string // empty: it is taken
+	}{
+		"cluster":             {check.Default(nil), good, ""},
+		"simulator":           {check.Simulator(nil), good, "spec.external: a database that runs already cannot be simulated"},
+		"a pod's own address": {check.Default(nil), replace("db.example:5432", "127.0.0.1:5432"), "spec.external.endpoints[0].address: 127.0.0.1:5432: 127.0.0.1 leads a worker to its own pod or machine"},
+		"a link's address":    {check.Default(nil), replace("db.example:5432", "[fe80::1%eth0]:5432"), "its own pod or machine"},
+		"a cloud's metadata":  {check.Default(nil), replace("db.example:5432", "[64:ff9b::a9fe:a9fe]:5432"), "a cloud's metadata"},
+		"another cloud's":     {check.Default(nil), replace("db.example:5432", "100.100.100.200:5432"), "a cloud's metadata"},
+		"a pod's own name":    {check.Default(nil), replace("db.example:5432", "localhost:5432"), "its own pod or machine"},
+		"its own address":     {check.Process(nil), replace("db.example:5432", "127.0.0.1:5432"), ""},
+		"too many workers":    {check.Default(nil), strings.Replace(good, "clientsPerRegion: 8", "clientsPerRegion: 9, workersPerRegion: 9", 1), "spec.load.workersPerRegion: 9 workers share the 8 connections"},
+	} {
+		if _, err := manifest.Load(strings.NewReader(tc.text), tc.place, "-"); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v\nnot %s", name, err, tc.want)
 		}
 	}
 }

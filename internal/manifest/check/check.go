@@ -210,9 +210,6 @@ func (d *database) external(ps *Problems) {
 	if n := d.Spec.Network; n.Profile != nil || n.ProfileRef != nil {
 		ps.add("spec.network", "", "the links to a database that is there already are real, and nobody delays them: leave network out")
 	}
-	if e := d.Spec.Network.Emulation; !slices.Contains([]v1alpha1.Emulation{"", v1alpha1.EmulationAuto, v1alpha1.EmulationNone}, e) {
-		ps.add("spec.network.emulation", string(e), "the links to a database that is there already are real, and nobody delays them: leave emulation out, or None")
-	}
 	if n := d.Spec.ReplicasPerPartition; n > 1 {
 		ps.add("spec.replicasPerPartition", strconv.Itoa(int(n)), real, "replicasPerPartition")
 	}
@@ -239,7 +236,7 @@ func (d *database) external(ps *Problems) {
 		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
 			ps.add(path+".address", e.Address, "%s is not host:port, with a port from 1 to 65535 and an IPv6 address in brackets", e.Address)
 		} else if d.Pods && ownHost(host) {
-			ps.add(path+".address", e.Address, "%s is, for a worker, its own pod or machine: name the database by an address that pods of the cluster reach", host)
+			ps.add(path+".address", e.Address, "%s", OwnMessage(host))
 		}
 	}
 	for i, r := range regions {
@@ -249,15 +246,35 @@ func (d *database) external(ps *Problems) {
 	}
 }
 
-// ownHost tells whether a host is another one for everybody who asks, or none.
+// ownHost tells whether a host is another one for everybody who asks, or none. What a name resolves to is found out by who connects.
 func ownHost(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
 		host = strings.ToLower(strings.TrimSuffix(host, "."))
 		return host == "localhost" || strings.HasSuffix(host, ".localhost")
 	}
-	ip = ip.Unmap()
-	return ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast()
+	return OwnAddress(ip)
+}
+
+var (
+	// metadata are where clouds tell a machine who it is, beside link-local addresses.
+	metadata = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200")}
+	// translated are IPv4 addresses in IPv6 (RFC 6052).
+	translated = netip.MustParsePrefix("64:ff9b::/96")
+)
+
+// OwnAddress tells whether an address leads whoever connects to it to itself, or to the metadata of a cloud.
+func OwnAddress(ip netip.Addr) bool {
+	if ip = ip.Unmap().WithZone(""); translated.Contains(ip) {
+		b := ip.As16()
+		ip = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() || slices.Contains(metadata, ip)
+}
+
+// OwnMessage says what is wrong with a host that leads to an OwnAddress.
+func OwnMessage(host string) string {
+	return host + " leads a worker to its own pod or machine, or to a cloud's metadata: name the database by an address that pods of the cluster reach"
 }
 
 // catalog is where the engine's name is looked up.

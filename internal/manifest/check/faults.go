@@ -50,7 +50,7 @@ func (c *faultChecks) one(ps *Problems, path, kind string, f *v1alpha1.Fault) {
 		if len(c.Faults) == 0 {
 			cure = "remove the fault"
 		}
-		ps.add(path+"."+kind, f.Name, "fault %s is a %s, which is not supported %s%s; %s", f.Name, kind, c.place(), whoCan(kind), cure)
+		ps.add(path+"."+kind, f.Name, "fault %s is a %s, which is not supported %s%s; %s", f.Name, kind, c.place(), c.whoCan(kind), cure)
 		return
 	}
 	if c.RealTime && slices.Contains(fault.NetworkKinds, kind) && c.db.Spec.Network.Emulation == v1alpha1.EmulationNone {
@@ -102,9 +102,11 @@ func (c *faultChecks) place() string {
 	return "by " + c.Place
 }
 
-// whoCan names a driver that can inject a kind.
-func whoCan(kind string) string {
+// whoCan names a driver that can inject a kind. Nobody can into a database that runs already.
+func (c *faultChecks) whoCan(kind string) string {
 	switch {
+	case c.db.Spec.External != nil:
+		return ""
 	case slices.Contains(fault.BuiltInKinds, kind):
 		return " (geobench simulate and geobench run can)"
 	case slices.Contains(fault.SimulatorKinds, kind):
