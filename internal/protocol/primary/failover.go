@@ -18,9 +18,9 @@ import (
 // the news that the next region's instance writes from there on (Takeover). Links keep their order, and the news takes
 // the way of the log, so that whoever hears of it has the whole log. Requests that the old writer has dropped are sent again to the new one.
 //
-// Unplanned. The next region's instance says that it writes from its own last entry on. A node that is ahead of that has
-// committed transactions which are lost, counts them, and asks for a copy of the new writer's rows; one that is behind
-// does so, too, as the rest may never come.
+// Unplanned. The next region's instance says that it writes from its own last entry on. What the old writer has committed
+// beyond that is lost, and it counts it when it hears. A node whose rows are not as of that entry asks for a copy of the new
+// writer's: what is ahead must go, and what is missing may never come.
 type failover struct {
 	r         *Replica
 	kind      string
@@ -117,11 +117,13 @@ func (f *failover) adopt(m *Takeover) {
 	if m.Term <= l.term {
 		return
 	}
+	if !m.Planned && f.r.writes() {
+		f.lost += max(0, int64(f.r.writer.committed)-int64(m.Base))
+	}
 	l.term, l.writer, l.tail = m.Term, m.Writer, nil
 	l.outbox, l.posted = nil, m.Base
 	f.leaving = false
 	if !m.Planned && l.applied != m.Base {
-		f.lost += max(0, int64(l.applied)-int64(m.Base))
 		f.asked = true
 		f.r.env.Send(m.Writer, &Behind{Term: m.Term})
 	}

@@ -89,6 +89,11 @@ func failingOver(t *testing.T, engine *protocol.Engine, kind, shippedBy string) 
 	protocoltest.CheckCopies(t, s, layout, 300*100)
 	count := func(name string) int64 { return protocoltest.Counter(s, topology, name) }
 	next := topology.Node(1, 0, 0)
+	at := func(n geo.NodeID, name string) int64 { return protocoltest.CounterOf(s, n, name) }
+	// What the first writer has made, behind the entry after which the next one has written.
+	if beyond := at(topology.Node(0, 0, 0), "commits") - (at(next, "entries_applied") - at(next, "commits")); count("lost_transactions") != beyond {
+		t.Errorf("%d lost, want %d", count("lost_transactions"), beyond)
+	}
 	if count("failovers") != 1 || !slices.Contains(s.Roles(next), primary.RoleWriter) {
 		t.Errorf("%d failovers, and the roles of the next region's node are %v", count("failovers"), s.Roles(next))
 	}

@@ -533,10 +533,16 @@ func Shapes(t *testing.T, engine *protocol.Engine, params []map[string]string) {
 // Counter sums up a counter over all nodes.
 func Counter(s *sim.Sim, topology *geo.Topology, name string) (sum int64) {
 	for n := range topology.Nodes() {
-		counters := s.Counters(geo.NodeID(n))
-		if i := slices.IndexFunc(counters, func(c protocol.Counter) bool { return c.Name == name }); i >= 0 {
-			sum += counters[i].Value
-		}
+		sum += CounterOf(s, geo.NodeID(n), name)
 	}
 	return sum
+}
+
+// CounterOf returns a counter of a node, 0 if it has none of that name.
+func CounterOf(s *sim.Sim, n geo.NodeID, name string) int64 {
+	counters := s.Counters(n)
+	if i := slices.IndexFunc(counters, func(c protocol.Counter) bool { return c.Name == name }); i >= 0 {
+		return counters[i].Value
+	}
+	return 0
 }
