@@ -48,7 +48,8 @@ type pages struct {
 	// keys is the parameter keysPerPage; 0 for no pages. updates says that updates and deletions change a page, too.
 	keys    uint64
 	updates bool
-	// changed is the log sequence number of the last entry that has changed a page.
+	// changed is the log sequence number of the last entry that has changed a page. It has an entry for each page that was ever
+	// changed, so it grows with the rows and not with time.
 	changed map[page]uint64
 }
 
@@ -94,15 +95,15 @@ func (g *pages) outdated(reads *optimistic.Reads, lsn uint64) bool {
 	return false
 }
 
-// lsns returns up to where the node has the log of each region's writer of its partition, and nothing where pages are not
-// modelled.
+// lsns returns up to where the node's rows have the log of each region's writer of its partition, and nothing where pages are
+// not modelled.
 func (r *Replica) lsns() []uint64 {
 	if r.writer.pages.keys == 0 {
 		return nil
 	}
 	lsns := make([]uint64, len(r.copies))
 	for home := range lsns {
-		lsns[home] = r.copies[home].next - 1
+		lsns[home] = r.copies[home].applied
 	}
 	lsns[r.region] = r.wal.last
 	return lsns

@@ -123,8 +123,8 @@ func (l *wal) ship() {
 
 // copyOf is a copy of the rows of another writer.
 type copyOf struct {
-	// next is the log sequence number of the entry to be applied next.
-	next uint64
+	// next is the log sequence number of the entry that is to come next, and applied that of the last one that the rows have.
+	next, applied uint64
 	// tentative are the writes of transactions that are prepared.
 	tentative map[txn.ID][]txn.WriteEntry
 }
@@ -177,6 +177,7 @@ func (r *Replica) applyAll(c *copyOf, entries []Entry) {
 		}
 		r.applyEntry(c, &entries[i])
 	}
+	c.applied += uint64(len(entries))
 }
 
 func (r *Replica) applyEntry(c *copyOf, e *Entry) {
