@@ -16,6 +16,7 @@ var (
 	ownRowsChanged    = probe.New("sunstorm.own-rows-changed", "The initiator's own rows have changed since its snapshot")
 	neighbourChanged  = probe.New("sunstorm.neighbour-changed", "An index page has changed and the rows of the scan have not")
 	voteNo            = probe.New("sunstorm.vote-no", "A participant hears that another one votes no")
+	overBefore        = probe.New("sunstorm.over-before", "Prepare comes to a participant that knows of another one's no")
 	preparedAborted   = probe.New("sunstorm.prepared-aborted", "A prepared transaction aborts")
 	voteAcknowledged  = probe.New("sunstorm.vote-acknowledged", "A vote is acknowledged")
 	updatedFirst      = probe.New("sunstorm.updated-first", "A transaction aborts since the prepared one that it has waited for commits")

@@ -344,10 +344,17 @@ func (w *writer) prepare(from geo.NodeID, m *Prepare) {
 	if slices.Contains(m.Writers, from) {
 		p.expected--
 	}
-	w.judgeInTime(m.ID, &p.part, func(v Verdict) { w.judged(p, from, m, v) })
+	judged := func(v Verdict) { w.judged(p, from, m, v) }
+	if p.no != 0 {
+		w.r.env.Probe(overBefore)
+		judged(p.no)
+		return
+	}
+	w.judgeInTime(m.ID, &p.part, judged)
 }
 
-// judged votes (steps 4 and 5).
+// judged votes (steps 4 and 5). Who knows that another participant has voted no votes as that one did, prepares nothing and
+// finds no second reason.
 func (w *writer) judged(p *participation, from geo.NodeID, m *Prepare, v Verdict) {
 	send := func() {
 		w.r.counters.votes++
@@ -367,15 +374,18 @@ func (w *writer) judged(p *participation, from geo.NodeID, m *Prepare, v Verdict
 		p.voted = true
 		w.decide(p)
 	}
+	if p.no != 0 {
+		v = p.no
+		send()
+		return
+	}
 	if v != Yes {
 		w.count(v)
 		if v == OutdatedIndexPage && p.part.Reads.Hold(w.r.store) {
 			w.r.counters.neighbours++
 			w.r.env.Probe(neighbourChanged)
 		}
-		if p.no == 0 {
-			p.no = v
-		}
+		p.no = v
 		send()
 		return
 	}
@@ -394,6 +404,10 @@ func (w *writer) vote(from geo.NodeID, m *Vote) {
 	if m.Verdict != Yes && p.no == 0 {
 		w.r.env.Probe(voteNo)
 		p.no = m.Verdict
+		if now := w.waiting[m.ID]; now != nil { // in vain
+			delete(w.waiting, m.ID)
+			now.judged(p.no)
+		}
 	}
 	w.decide(p)
 }
