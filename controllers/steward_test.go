@@ -63,7 +63,8 @@ func TestRunOnAProgram(t *testing.T) {
 		t.Errorf("%d loads, want that of the steward", w.loads)
 	}
 	doc := w.document("r")
-	if is := doc.Target; is == nil || is.Server != "PostgreSQL 15.0" || is.Isolation != "serializable" || is.Promises != "serializable" || is.ConnectionsPerRegion != 8 {
+	if is := doc.Target; is == nil || is.Server != "PostgreSQL 15.0" || is.Isolation != "serializable" || is.Promises != "serializable" || is.ConnectionsPerRegion != 8 ||
+		is.Elections != 1 || is.LeaderAtEnd != "ap-northeast-1" {
 		t.Errorf("the result says of the database: %+v", doc.Target)
 	}
 	if len(doc.Nodes) != 0 || len(doc.Links) != 4 || doc.Links[1].DeclaredRTTMicroseconds != 100_000 || doc.Links[1].Samples == 0 || doc.Links[1].Bytes != 0 {

@@ -862,6 +862,9 @@ func (w *world) Status(_ context.Context, addr string) (*admin.Status, error) {
 	if n.broken {
 		s.Reason = "a peer started again without its log"
 	}
+	if n.steward { // its etcd has elected another leader since
+		s.Leader, s.Elections = t.Regions[1], 1
+	}
 	for r, region := range t.Regions {
 		l := admin.LinkStatus{To: region, Bytes: 1000, Messages: 10}
 		self := t.RegionOf(n.id) == geo.Region(r)

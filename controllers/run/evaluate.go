@@ -217,6 +217,7 @@ func (s *scope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, err
 			return false, nil
 		}
 		f.Unfinished += n.Status.Pending
+		f.Leader, f.Elections = n.Status.Leader, n.Status.Elections
 		gone = nil // what a program remembers is its own business: its rows are read all the same
 	}
 	if f.Unfinished > 0 && !s.stalled(f.Unfinished, len(gone) > 0) {

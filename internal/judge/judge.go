@@ -47,8 +47,11 @@ type Facts struct {
 	// the database was quiet, but for the nodes that LeftOut names; it is nil for one that had not become so within QuietWithin, or
 	// that could not be audited: Unaudited says why.
 	Unfinished int
-	Audits     *audit.Audits
-	Unaudited  error
+	// Leader and Elections are those of target.Activity when the database was asked last.
+	Leader    string
+	Elections int64
+	Audits    *audit.Audits
+	Unaudited error
 	// History is what clients saw, when a check needs it.
 	History *history.History
 
@@ -73,6 +76,9 @@ func Document(f *Facts) (*result.Document, error) {
 	}
 	in.Checks = f.checks()
 	f.locateEndpoints()
+	if f.Target != nil && f.Elections > 0 {
+		f.Target.Elections, f.Target.LeaderAtEnd = f.Elections, f.Leader
+	}
 	return result.Build(in)
 }
 

@@ -330,6 +330,7 @@ func (m *measurement) auditQuiet(ctx context.Context) error {
 		if now.Pending != f.Unfinished || now.Pending == 0 && now.Operations != operations {
 			f.Unfinished, operations, since = now.Pending, now.Operations, time.Now()
 		}
+		f.Leader, f.Elections = now.Leader, now.Elections
 		if now.Pending == 0 && time.Since(since) > calm || len(gone) > 0 && time.Since(since) > stalled {
 			audits := &audit.Audits{Out: judge.LeftOut(&f.Plan.Topology, gone, func(n geo.NodeID) int { return now.PendingByNode[n] })}
 			if audits.Nodes, err = m.db.Audit(ctx, audits.LeftOut); err != nil {

@@ -102,6 +102,10 @@ type Target struct {
 	Isolation string `json:"isolation,omitempty"`
 	// Leader is the region whose clients talk to the server that leads the others when the run begins; empty where none does.
 	Leader string `json:"leader,omitempty"`
+	// Elections is how often the servers have elected a leader since, and LeaderAtEnd where the last one is, as far as this is known:
+	// figures of regions are of both then.
+	Elections   int64  `json:"elections,omitempty"`
+	LeaderAtEnd string `json:"leaderAtEnd,omitempty"`
 	// Endpoints are what the clients of each region talk to.
 	Endpoints []TargetEndpoint `json:"endpoints,omitempty"`
 }
@@ -137,6 +141,13 @@ func (t *Target) Where() string {
 	}
 	if t.Leader != "" {
 		s += "; led from " + t.Leader
+	}
+	place := cmp.Or(t.LeaderAtEnd, "no region with clients")
+	switch {
+	case t.Elections == 1:
+		s += "; 1 leader was elected while the run went on, in " + place
+	case t.Elections > 1:
+		s += fmt.Sprintf("; %d leaders were elected while the run went on, the last in %s", t.Elections, place)
 	}
 	return s
 }

@@ -653,3 +653,24 @@ func TestTableLeavesOutWhatNobodyKnows(t *testing.T) {
 		}
 	}
 }
+
+// What led the database, and what became of it, is said with what the server is.
+func TestWhereTellsOfElections(t *testing.T) {
+	t1 := Target{Server: "etcd 3.7.3", Leader: "us", Endpoints: []TargetEndpoint{{"us", 500}, {"eu", 1250}}}
+	moved, vanished := t1, t1
+	moved.Elections, moved.LeaderAtEnd = 2, "eu"
+	vanished.Elections = 1
+	const where = "etcd 3.7.3; round trips us 0.5 ms, eu 1.25 ms; led from us"
+	for _, tc := range []struct {
+		of   *Target
+		want string
+	}{
+		{&t1, where},
+		{&moved, where + "; 2 leaders were elected while the run went on, the last in eu"},
+		{&vanished, where + "; 1 leader was elected while the run went on, in no region with clients"},
+	} {
+		if got := tc.of.Where(); got != tc.want {
+			t.Errorf("%q, want %q", got, tc.want)
+		}
+	}
+}

@@ -65,7 +65,7 @@ func (s *Steward) Status(ctx context.Context) (*admin.Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Pending, out.Operations = a.Pending, a.Operations
+	out.Pending, out.Operations, out.Leader, out.Elections = a.Pending, a.Operations, a.Leader, a.Elections
 	return out, nil
 }
 

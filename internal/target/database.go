@@ -59,4 +59,8 @@ type Activity struct {
 	// Operations counts the rows that were used so far; it grows while something goes on that is pending nowhere. 0 where the
 	// database does not tell.
 	Operations int64
+	// Leader is the region whose clients talk to the server that leads the others now, empty where none does or nobody tells, and
+	// Elections how often one was elected since the database was opened.
+	Leader    string
+	Elections int64
 }

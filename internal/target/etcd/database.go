@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/sqltarget"
 	"github.com/geobench/geobench/internal/txn"
@@ -54,66 +53,12 @@ func Open(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, s
 	if err != nil {
 		return nil, err
 	}
-	leader, err := d.lead(ctx, o.Leader)
+	l, err := d.lead(ctx, o.Leader)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return led{db, leader}, nil
-}
-
-// led is a database whose leader is known.
-type led struct {
-	sqltarget.Database
-	region string
-}
-
-// Describe implements target.Described.
-func (l led) Describe() result.Target {
-	out := l.Database.(target.Described).Describe()
-	out.Leader = l.region
-	return out
-}
-
-// lead makes the member of an endpoint the leader; of a negative one it leaves who was elected. It returns the region whose endpoint leads to
-// the leader, empty where none does.
-func (d *dialect) lead(ctx context.Context, endpoint int) (region string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(d.server.Endpoints))*(sqltarget.ConnectWithin+sqltarget.Silence))
-	defer cancel()
-	clients := make([]*clientv3.Client, len(d.server.Endpoints))
-	for i, e := range d.server.Endpoints {
-		if clients[i], err = d.client(e); err != nil {
-			return "", err
-		}
-		defer clients[i].Close() //nolint:errcheck // it was asked
-	}
-	for moved := false; ; moved = true {
-		leader, own, at := uint64(0), uint64(0), -1 // the leader's endpoint
-		for i, e := range d.server.Endpoints {
-			st, err := clients[i].Status(ctx, e.Address)
-			if err != nil {
-				return "", d.refused(e, err)
-			}
-			if st.Leader == st.Header.MemberId && (at < 0 || i == endpoint) {
-				at = i
-			}
-			if i == endpoint {
-				leader, own = st.Leader, st.Header.MemberId
-			}
-		}
-		switch {
-		case at >= 0 && (endpoint < 0 || at == endpoint):
-			return d.server.Endpoints[at].Region, nil
-		case endpoint < 0:
-			return "", nil
-		case at < 0:
-			return "", sqltarget.Wrong(sqltarget.ParameterField(leaderParameter), strconv.Itoa(endpoint), "the leader is a member that no endpoint leads to (%x), and it alone can give its place away: etcdctl move-leader %x, or leave this out", leader, own)
-		case moved:
-			return "", sqltarget.Wrong(sqltarget.ParameterField(leaderParameter), strconv.Itoa(endpoint), "the member of %s was made the leader, and no longer is: %x leads", d.server.Endpoints[endpoint].Region, leader)
-		}
-		if _, err := clients[at].MoveLeader(ctx, own); err != nil {
-			return "", d.refused(d.server.Endpoints[at], err)
-		}
-	}
+	l.Database = db
+	return l, nil
 }
 
 // Join joins a database that another process has opened: sqltarget.Join.

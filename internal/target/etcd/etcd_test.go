@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -188,7 +189,6 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Two runs do not share a prefix: one would replace the rows of the other. The keys are deleted where that is asked for.
 func TestLeaderIsWhereItIsAskedFor(t *testing.T) {
 	members := etcdtest.Start(t, 3)
 	p := targettest.Plan(t, "etcd", "{smallbank: {customers: 100}}", isolation.StrictSerializable)
@@ -203,8 +203,11 @@ func TestLeaderIsWhereItIsAskedFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := db.(target.Described).Describe().Leader; got != region && region != "" || got == "" {
+		if got := db.Describe().Leader; got != region && region != "" || got == "" {
 			t.Errorf("asked for %d: led from %q, not %q", leader, got, region)
+		}
+		if a, err := db.Activity(t.Context()); err != nil || a.Leader != db.Describe().Leader || a.Elections != 0 {
+			t.Errorf("asked for %d: %d elections since, and led from %q now: %v", leader, a.Elections, a.Leader, err)
 		}
 		if err := db.Close(); err != nil {
 			t.Error(err)
@@ -219,7 +222,7 @@ func TestLeaderIsWhereItIsAskedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := db.(target.Described).Describe().Leader; got != "" {
+	if got := db.Describe().Leader; got != "" {
 		t.Errorf("led from %q, where no endpoint leads", got)
 	}
 	if err := db.Close(); err != nil {
@@ -227,6 +230,38 @@ func TestLeaderIsWhereItIsAskedFor(t *testing.T) {
 	}
 }
 
+// A leader that is replaced while a run goes on is noticed, where it leads from now as far as an endpoint leads there, and also when the old
+// one has been elected again meanwhile.
+func TestElectionsAreNoticed(t *testing.T) {
+	members := etcdtest.Start(t, 3)
+	p := targettest.Plan(t, "etcd", "{smallbank: {customers: 100}}", isolation.StrictSerializable)
+	members[0].Lead(t)
+	db, err := etcd.Open(t.Context(), &p.Topology, server(members[:2], p.Topology.Regions...), options(etcd.Linearizable), sqltarget.Session())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct {
+		to     int
+		region string
+	}{{1, "west"}, {2, ""}, {0, "east"}} {
+		members[step.to].Lead(t)
+		// The first member hears of it a little later.
+		var a target.Activity
+		for deadline := time.Now().Add(10 * time.Second); a.Elections < int64(i+1) && time.Now().Before(deadline); {
+			if a, err = db.Activity(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if a.Leader != step.region || a.Elections < int64(i+1) {
+			t.Errorf("after member %d was made the leader: %d elections, led from %q", step.to, a.Elections, a.Leader)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Two runs do not share a prefix: one would replace the rows of the other. The keys are deleted where that is asked for.
 func TestPrefixHasOneRun(t *testing.T) {
 	members := etcdtest.Start(t, 1)
 	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}
