@@ -89,7 +89,7 @@ bench-engine: ## Throughput and CPU per transaction of every engine at 0 to 100%
 	hack/bench-engine.sh
 
 .PHONY: bench-postgres
-bench-postgres: ## Client CPU per transaction beside pgbench: the same statements on the same PostgreSQL, in alternating pairs (Debian's postgresql; 1 min)
+bench-postgres: ## Client CPU per transaction beside pgbench: the same statements on the same PostgreSQL, in alternating pairs (Debian's postgresql; 2 min)
 	go test -run '^$$' -bench '^BenchmarkClientCPU$$' -benchtime 1x ./internal/target/postgres
 
 .PHONY: bench-wan

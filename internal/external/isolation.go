@@ -51,6 +51,9 @@ func PlayIsolation(ctx context.Context, db *v1alpha1.GeoDatabase, secrets, level
 		given = map[string]string{}
 	}
 	given[names.Levels], given[names.Drop], given[sqltarget.ConnectionsParameter] = level, "true", strconv.Itoa(hermitage.LiveConnections)
+	if names.Writes != "" {
+		given[names.Writes] = names.Waits // a play goes on when the statement has its answer, or waits for another transaction
+	}
 	params, errs := engine.Resolve(given)
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("spec.engine.parameters.%w", errs[0])

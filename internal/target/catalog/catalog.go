@@ -47,7 +47,7 @@ var all = []entry{
 	ofMySQL(mysql.Galera, true),
 	ofMySQL(mysql.Engine, false),
 	{engine: postgres.Engine, user: postgres.UserVariable, password: postgres.PasswordVariable,
-		names: Names{Levels: sqltarget.IsolationParameter, Place: "schema", Drop: "dropSchema"},
+		names: Names{Levels: sqltarget.IsolationParameter, Place: "schema", Drop: "dropSchema", Writes: postgres.WritesParameter, Waits: postgres.WritesEach},
 		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
 			return postgres.Open(ctx, t, s, postgres.OptionsOf(p), session)
 		},
@@ -99,6 +99,9 @@ type Names struct {
 	Levels string
 	// Place is the parameter that says what Geobench has for itself there, and Drop whether that is dropped in the end.
 	Place, Drop string
+	// Writes is the parameter that says whether each write waits for its answer, and Waits the value with which it does; empty where it always
+	// does, or never.
+	Writes, Waits string
 }
 
 // NamesOf returns the names of the parameters of the database called name.

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -31,23 +32,43 @@ const (
 	accountRows, tellerRows, branchRows              = 100_000, 10, 10
 )
 
-const pgbenchScript = `\set aid random(1, 100000)
+const (
+	pgbenchVariables = `\set aid random(1, 100000)
 \set tid random(1, 10)
 \set bid random(1, 10)
 \set hid random(1, 1000000000)
-\startpipeline
-begin isolation level read committed;
-select v from geobench.rows where k = '\x01'::bytea || int8send(:aid);
-\endpipeline
-insert into geobench.rows (k, v) values ('\x01'::bytea || int8send(:aid), int8send(:hid)) on conflict (k) do update set v = excluded.v;
-select v from geobench.rows where k = '\x01'::bytea || int8send(:aid);
-select v from geobench.rows where k = '\x02'::bytea || int8send(:tid);
-insert into geobench.rows (k, v) values ('\x02'::bytea || int8send(:tid), int8send(:hid)) on conflict (k) do update set v = excluded.v;
-select v from geobench.rows where k = '\x03'::bytea || int8send(:bid);
-insert into geobench.rows (k, v) values ('\x03'::bytea || int8send(:bid), int8send(:hid)) on conflict (k) do update set v = excluded.v;
-insert into geobench.rows (k, v) values ('\x04'::bytea || int8send(:hid), int8send(:aid)) on conflict (k) do update set v = excluded.v;
-commit;
 `
+	pgbenchBegin = "begin isolation level read committed;\n"
+	pgbenchGet   = "select v from geobench.rows where k = '\\x%02x'::bytea || int8send(:%s);\n"
+	pgbenchPut   = "insert into geobench.rows (k, v) values ('\\x%02x'::bytea || int8send(:%s), int8send(:%s)) on conflict (k) do update set v = excluded.v;\n"
+)
+
+// pgbenchScript is the transaction for pgbench, with its writes as the parameter writes has them.
+func pgbenchScript(together bool) string {
+	get := func(t txn.Table, id string) string { return fmt.Sprintf(pgbenchGet, t, id) }
+	put := func(t txn.Table, id, v string) string { return fmt.Sprintf(pgbenchPut, t, id, v) }
+	trips := [][]string{
+		{pgbenchBegin, get(accounts, "aid")}, {put(accounts, "aid", "hid")}, {get(accounts, "aid")},
+		{get(tellers, "tid")}, {put(tellers, "tid", "hid")}, {get(branches, "bid")}, {put(branches, "bid", "hid")},
+		{put(histories, "hid", "aid")}, {"commit;\n"},
+	}
+	if together {
+		trips = [][]string{
+			{pgbenchBegin, get(accounts, "aid")}, {put(accounts, "aid", "hid"), get(accounts, "aid")},
+			{get(tellers, "tid")}, {put(tellers, "tid", "hid"), get(branches, "bid")},
+			{put(branches, "bid", "hid"), put(histories, "hid", "aid"), "commit;\n"},
+		}
+	}
+	script := pgbenchVariables
+	for _, statements := range trips {
+		if s := strings.Join(statements, ""); len(statements) > 1 {
+			script += "\\startpipeline\n" + s + "\\endpipeline\n"
+		} else {
+			script += s
+		}
+	}
+	return script
+}
 
 // tpcb is the transaction as a procedure; what the branch and the teller are chosen by does not matter.
 func tpcb(ctx txn.Ctx, _ []byte) ([]byte, error) {
@@ -76,12 +97,17 @@ func tpcb(ctx txn.Ctx, _ []byte) ([]byte, error) {
 // BenchmarkClientCPU compares the CPU time that this client and pgbench take for a transaction of the same statements, on the same
 // server, in alternating pairs. It counts connections, procedures and outcomes, and not what a workload takes to make transactions up.
 func BenchmarkClientCPU(b *testing.B) {
+	b.Run(postgres.WritesEach, func(b *testing.B) { clientCPU(b, false) })
+	b.Run(postgres.WritesTogether, func(b *testing.B) { clientCPU(b, true) })
+}
+
+func clientCPU(b *testing.B, together bool) {
 	const connections, pairs, lasts = 4, 6, 4 * time.Second
 	program := postgrestest.Program(b, "pgbench")
 	s := postgrestest.Start(b, "log_statement=none", "synchronous_commit=off")
 	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}
 	to, o := server(s, "postgres", "east"), options(postgres.ReadCommitted)
-	o.Connections = connections
+	o.Connections, o.Together = connections, together
 	db, err := postgres.Open(b.Context(), &topology, to, o, sqltarget.Session())
 	if err != nil {
 		b.Fatal(err)
@@ -92,7 +118,7 @@ func BenchmarkClientCPU(b *testing.B) {
 	}
 	s.Query(b, "postgres", "analyze geobench.rows")
 	script := filepath.Join(b.TempDir(), "tpcb.sql")
-	if err := os.WriteFile(script, []byte(pgbenchScript), 0o600); err != nil {
+	if err := os.WriteFile(script, []byte(pgbenchScript(together)), 0o600); err != nil {
 		b.Fatal(err)
 	}
 	var ours, theirs, ratios []float64

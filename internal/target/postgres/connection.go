@@ -14,7 +14,7 @@ import (
 )
 
 // Names of the prepared statements. BEGIN goes with the first statement of a transaction, as drivers do that care for round trips: it
-// costs none.
+// costs none. So do writes that wait for the next read or COMMIT, where they are sent together.
 const (
 	beginStatement    = "geobench_begin"
 	commitStatement   = "geobench_commit"
@@ -49,6 +49,7 @@ var binaryFormat = []int16{1}
 type connection struct {
 	*pgconn.PgConn
 	prepared map[string]*pgconn.StatementDescription
+	together bool // writes wait for the next statement that needs an answer
 	tx       statement
 }
 
@@ -63,7 +64,7 @@ func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Con
 		_ = c.Close(ctx)
 		return nil, err
 	}
-	return &connection{PgConn: c, prepared: prepared}, nil
+	return &connection{PgConn: c, prepared: prepared, together: d.together}, nil
 }
 
 // prepare prepares statements in one round trip, and returns how the server describes them, so that it need not each time.
@@ -104,31 +105,64 @@ func (c *connection) Close() error { return closeWithin(c.PgConn) }
 
 // statement implements target.Statement.
 type statement struct {
-	c      *connection
-	ctx    context.Context
-	began  bool
-	values [][]byte // of the parameters, used again
+	c     *connection
+	ctx   context.Context
+	began bool
+	// waiting are statements that go to the server with the next one, nil for none.
+	waiting *pgconn.Batch
+	values  [][]byte // of the parameters, used again
 }
 
-// run runs a prepared statement and gives row the values of each row, until it returns false. The values are valid until it returns.
+// queue has a prepared statement wait for the next one.
+func (s *statement) queue(name string) {
+	if s.waiting == nil {
+		s.waiting = &pgconn.Batch{}
+	}
+	if !s.began {
+		s.began = true
+		s.waiting.ExecStatement(s.c.prepared[beginStatement], nil, nil, nil)
+	}
+	s.waiting.ExecStatement(s.c.prepared[name], s.values, binaryFormat, binaryFormat)
+}
+
+// run runs a prepared statement, behind those that wait, and gives row the values of each row, until it returns false. The values are valid
+// until it returns. The error is that of the first statement that has failed; the server ran none behind it.
 func (s *statement) run(ctx context.Context, name string, row func(values [][]byte) bool) (pgconn.CommandTag, error) {
-	if s.began {
+	if s.began && s.waiting == nil {
 		return s.read(s.c.ExecStatement(ctx, s.c.prepared[name], s.values, binaryFormat, binaryFormat), row)
 	}
-	s.began = true
-	batch := &pgconn.Batch{}
-	batch.ExecStatement(s.c.prepared[beginStatement], nil, nil, nil)
-	batch.ExecStatement(s.c.prepared[name], s.values, binaryFormat, binaryFormat)
-	results := s.c.ExecBatch(ctx, batch)
-	var tag pgconn.CommandTag
+	s.queue(name)
+	sent := !s.c.IsClosed() && ctx.Err() == nil
+	results := s.c.ExecBatch(ctx, s.waiting)
+	s.waiting = nil
+	tag, err := s.readAll(results, row)
+	var answer *pgconn.PgError
+	if err != nil && sent && !errors.As(err, &answer) {
+		// The driver may say that it has sent nothing, of a connection that broke while it read the answer.
+		err = fmt.Errorf("statements that were sent together: %v", err)
+	}
+	return tag, err
+}
+
+// readAll reads the results of several statements, and gives row the rows of all. It returns the tag of the last one.
+func (s *statement) readAll(results *pgconn.MultiResultReader, row func(values [][]byte) bool) (tag pgconn.CommandTag, err error) {
 	for results.NextResult() {
-		var err error
 		if tag, err = s.read(results.ResultReader(), row); err != nil {
 			_ = results.Close()
 			return tag, err
 		}
 	}
 	return tag, results.Close()
+}
+
+// write runs a statement that has no rows, now or with the next one.
+func (s *statement) write(name string) error {
+	if s.c.together {
+		s.queue(name)
+		return nil
+	}
+	_, err := s.run(s.ctx, name, nil)
+	return err
 }
 
 func (s *statement) read(r *pgconn.ResultReader, row func(values [][]byte) bool) (pgconn.CommandTag, error) {
@@ -208,15 +242,13 @@ func (s *statement) Put(k txn.Key, value []byte) error {
 		value = []byte{} // nil would be NULL
 	}
 	s.bind([]byte(k), value)
-	_, err := s.run(s.ctx, putStatement, nil)
-	return err
+	return s.write(putStatement)
 }
 
 // Delete implements target.Statement.
 func (s *statement) Delete(k txn.Key) error {
 	s.bind([]byte(k))
-	_, err := s.run(s.ctx, deleteStatement, nil)
-	return err
+	return s.write(deleteStatement)
 }
 
 // Commit implements target.Statement. The server answers the COMMIT of a transaction that has failed before by ROLLBACK, and calls that no
@@ -238,6 +270,7 @@ const idle = 'I'
 
 // Rollback implements target.Statement.
 func (s *statement) Rollback(ctx context.Context) error {
+	s.waiting = nil
 	if !s.c.IsClosed() && s.c.TxStatus() == idle {
 		return nil
 	}

@@ -21,45 +21,46 @@ import (
 
 // dialect implements sqltarget.Dialect.
 type dialect struct {
-	server  sqltarget.Server
-	options sqltarget.Options
-	level   level
-	table   string
-	configs map[sqltarget.Endpoint]*pgconn.Config
+	server   sqltarget.Server
+	options  sqltarget.Options
+	level    level
+	together bool
+	table    string
+	configs  map[sqltarget.Endpoint]*pgconn.Config
 	// application names the sessions of this database to the server.
 	application string
 }
 
 // Open opens a database: sqltarget.Open.
-func Open(ctx context.Context, t *geo.Topology, s sqltarget.Server, o sqltarget.Options, session string) (sqltarget.Database, error) {
+func Open(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, session string) (sqltarget.Database, error) {
 	d, err := newDialect(&s, &o, session)
 	if err != nil {
 		return nil, err
 	}
-	return sqltarget.Open(ctx, t, s, o, d, session)
+	return sqltarget.Open(ctx, t, s, o.Options, d, session)
 }
 
 // Join joins a database that another process has opened: sqltarget.Join.
-func Join(ctx context.Context, t *geo.Topology, s sqltarget.Server, o sqltarget.Options, session string, region geo.Region) (target.Target, time.Duration, error) {
+func Join(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, session string, region geo.Region) (target.Target, time.Duration, error) {
 	d, err := newDialect(&s, &o, session)
 	if err != nil {
 		return nil, 0, err
 	}
-	return sqltarget.Join(ctx, t, s, o, d, session, region)
+	return sqltarget.Join(ctx, t, s, o.Options, d, session, region)
 }
 
-func newDialect(s *sqltarget.Server, o *sqltarget.Options, session string) (*dialect, error) {
+func newDialect(s *sqltarget.Server, o *Options, session string) (*dialect, error) {
 	l, err := levelOf(o.Isolation)
 	if err != nil {
 		return nil, err
 	}
-	d := &dialect{server: *s, options: *o, level: l, table: o.Place + ".rows", configs: map[sqltarget.Endpoint]*pgconn.Config{}, application: session}
+	d := &dialect{server: *s, options: o.Options, level: l, together: o.Together, table: o.Place + ".rows", configs: map[sqltarget.Endpoint]*pgconn.Config{}, application: session}
 	// The driver says less of a certificate authority that it cannot read.
 	if _, err := sqltarget.TLSConfig(s, "", o.TLS); err != nil {
 		return nil, err
 	}
 	for _, e := range s.Endpoints {
-		if d.configs[e], err = config(s, e, o); err != nil {
+		if d.configs[e], err = config(s, e, &o.Options); err != nil {
 			return nil, sqltarget.Wrong(s.Field(e), e.Address, "cannot be connected to: %v", err)
 		}
 	}

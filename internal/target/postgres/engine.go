@@ -17,6 +17,14 @@ import (
 const (
 	schemaParameter     = "schema"
 	dropSchemaParameter = "dropSchema"
+	// WritesParameter is the name of the parameter that says when writes are sent.
+	WritesParameter = "writes"
+)
+
+// The values of the parameter writes.
+const (
+	WritesEach     = "Each"
+	WritesTogether = "Together"
 )
 
 // The values of the parameter isolation.
@@ -50,6 +58,8 @@ var Engine = &protocol.Engine{
 			Doc: "isolation level of all transactions; PostgreSQL's RepeatableRead is snapshot isolation"},
 		sqltarget.Connections,
 		sqltarget.TLS,
+		{Name: WritesParameter, Default: WritesEach, OneOf: []string{WritesEach, WritesTogether},
+			Doc: "when writes are sent: each when the procedure comes to it, which waits for the answer; or together, with the next read or COMMIT in one round trip, as an application does that pipelines its statements"},
 		{Name: schemaParameter, Default: schemas[0], OneOf: schemas,
 			Doc: "schema of the table, made where it is not there; several let runs share a server"},
 		{Name: dropSchemaParameter, Default: "false", OneOf: []string{"false", "true"},
@@ -58,12 +68,19 @@ var Engine = &protocol.Engine{
 	Isolation: func(p protocol.Params) isolation.Level { return levels[p.Word(sqltarget.IsolationParameter)].promises },
 }
 
+// Options are what clients may choose.
+type Options struct {
+	sqltarget.Options
+	// Together has writes wait for the next read, or COMMIT, and go with it in one round trip.
+	Together bool
+}
+
 // OptionsOf reads the parameters of Engine, which have been checked.
-func OptionsOf(p protocol.Params) sqltarget.Options {
-	return sqltarget.Options{
+func OptionsOf(p protocol.Params) Options {
+	return Options{Together: p.Word(WritesParameter) == WritesTogether, Options: sqltarget.Options{
 		Isolation: p.Word(sqltarget.IsolationParameter), Connections: int(p.Int(sqltarget.ConnectionsParameter)), TLS: p.Word(sqltarget.TLSParameter),
 		Place: p.Word(schemaParameter), Drop: p.Word(dropSchemaParameter) == "true",
-	}
+	}}
 }
 
 func levelOf(name string) (level, error) {

@@ -19,7 +19,7 @@ import (
 )
 
 // through opens a database behind a proxy, with one connection for each region.
-func through(t *testing.T, s *postgrestest.Server, proxy *postgrestest.Proxy, place string) (*plan.Plan, sqltarget.Database) {
+func through(t *testing.T, s *postgrestest.Server, proxy *postgrestest.Proxy, place string, together bool) (*plan.Plan, sqltarget.Database) {
 	t.Helper()
 	p := targettest.Plan(t, "postgres", "{smallbank: {customers: 200}}", isolation.Serializable)
 	to := server(s, "postgres", p.Topology.Regions...)
@@ -27,7 +27,7 @@ func through(t *testing.T, s *postgrestest.Server, proxy *postgrestest.Proxy, pl
 		to.Endpoints[i].Address = proxy.Address
 	}
 	o := options(postgres.Serializable)
-	o.Connections, o.Place = 1, place
+	o.Connections, o.Place, o.Together = 1, place, together
 	db, err := postgres.Open(t.Context(), &p.Topology, to, o, sqltarget.Session())
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestHangsAreGivenUp(t *testing.T) {
 		}, "the server said nothing more while a connection was opened"},
 	} {
 		proxy := postgrestest.NewProxy(t, s.Address)
-		p, db := through(t, s, proxy, place)
+		p, db := through(t, s, proxy, place, false)
 		proxy.Judge(func(sent []byte) postgrestest.Fate {
 			if bytes.Contains(sent, []byte(tc.word)) {
 				proxy.Freeze()
@@ -85,10 +85,85 @@ func load(ctx context.Context, p *plan.Plan, db sqltarget.Database) error {
 	return db.Load(ctx, target.Dataset{Name: "bank", Workload: p.Workload, Seed: p.Seed()})
 }
 
-// Nobody is told how a commit has ended whose connection was cut.
+// Nobody is told how a commit has ended whose connection was cut, whether its writes went before it or with it.
 func TestCommitIsCut(t *testing.T) {
 	s := postgrestest.Start(t)
+	for place, together := range map[string]bool{"geobench": false, "geobench_a": true} {
+		proxy := postgrestest.NewProxy(t, s.Address)
+		p, db := through(t, s, proxy, place, together)
+		targettest.CutAtCommit(t, p, db, func(served bool) { proxy.CutOnce("geobench_commit", served) })
+	}
+}
+
+// Writes that are sent together wait for the next statement that has an answer: what was three round trips is one. They are seen by what
+// comes behind them, one that fails is the transaction's failure, and what was not sent needs no rollback.
+func TestWritesAreSentTogether(t *testing.T) {
+	s := postgrestest.Start(t)
 	proxy := postgrestest.NewProxy(t, s.Address)
-	p, db := through(t, s, proxy, "geobench")
-	targettest.CutAtCommit(t, p, db, func(served bool) { proxy.CutOnce("geobench_commit", served) })
+	p, db := through(t, s, proxy, "geobench", true)
+	if err := load(t.Context(), p, db); err != nil {
+		t.Fatal(err)
+	}
+	clients := db.Clients(0).(*target.Statements)
+	c, err := clients.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close() //nolint:errcheck // the server goes
+	sent := 0
+	proxy.Judge(func([]byte) postgrestest.Fate { sent++; return postgrestest.Delivered })
+	begin := func() target.Statement {
+		t.Helper()
+		st, err := c.Begin(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	first, second := txn.IntKey(9, 1), txn.IntKey(9, 2)
+	do := func(want int, what string, step func() error) {
+		t.Helper()
+		before := sent
+		if err := step(); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if sent-before != want {
+			t.Errorf("%s sent %d messages, want %d", what, sent-before, want)
+		}
+	}
+
+	st := begin()
+	do(0, "a write", func() error { return st.Put(first, []byte("one")) })
+	do(0, "another", func() error { return st.Put(second, []byte("two")) })
+	do(1, "a read of what was written", func() error {
+		v, err := st.Get(first)
+		if string(v) != "one" {
+			t.Errorf("it has read %q", v)
+		}
+		return err
+	})
+	do(0, "a deletion", func() error { return st.Delete(first) })
+	do(1, "COMMIT", func() error { return st.Commit(t.Context()) })
+
+	st = begin()
+	do(0, "a write", func() error { return st.Put(first, []byte("gone")) })
+	do(0, "the rollback of what was not sent", func() error { return st.Rollback(t.Context()) })
+
+	s.Query(t, "postgres", "alter table geobench.rows add constraint small check (length(v) < 10)")
+	st = begin()
+	do(0, "a write", func() error { return st.Put(first, []byte("longer than ten")) })
+	do(0, "a write behind one that will fail", func() error { return st.Put(second, []byte("never")) })
+	if f := clients.Classify(st.Commit(t.Context())); f.Reason != "constraint" || !f.RolledBack {
+		t.Errorf("COMMIT behind a write that fails: %+v", f)
+	}
+	do(1, "its rollback", func() error { return st.Rollback(t.Context()) })
+
+	st = begin()
+	values, err := st.GetAll([]txn.Key{first, second})
+	if err != nil || values[0] != nil || string(values[1]) != "two" {
+		t.Errorf("in the end there are %q: %v", values, err)
+	}
+	if err := st.Rollback(t.Context()); err != nil {
+		t.Error(err)
+	}
 }

@@ -30,21 +30,29 @@ func server(s *postgrestest.Server, database string, regions ...string) sqltarge
 	return to
 }
 
-func options(level string) sqltarget.Options {
-	return sqltarget.Options{Isolation: level, Connections: 8, TLS: "disable", Place: "geobench"}
+func options(level string) postgres.Options {
+	return postgres.Options{Options: sqltarget.Options{Isolation: level, Connections: 8, TLS: "disable", Place: "geobench"}}
 }
 
 // PostgreSQL keeps the contract of a target at each level, with the promises that its names stand for.
 func TestConform(t *testing.T) {
 	s := postgrestest.Start(t)
-	for name, promises := range map[string]isolation.Level{
-		postgres.ReadCommitted: isolation.ReadCommitted, postgres.RepeatableRead: isolation.SnapshotIsolation, postgres.Serializable: isolation.Serializable,
+	for name, tc := range map[string]struct {
+		level    string
+		together bool
+		promises isolation.Level
+	}{
+		"readcommitted":  {postgres.ReadCommitted, false, isolation.ReadCommitted},
+		"repeatableread": {postgres.RepeatableRead, false, isolation.SnapshotIsolation},
+		"serializable":   {postgres.Serializable, false, isolation.Serializable},
+		"together":       {postgres.Serializable, true, isolation.Serializable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			database := strings.ToLower(name)
-			s.Database(t, database)
+			s.Database(t, name)
 			open := func(t *testing.T, p *plan.Plan) target.Database {
-				db, err := postgres.Open(t.Context(), &p.Topology, server(s, database, p.Topology.Regions...), options(name), sqltarget.Session())
+				o := options(tc.level)
+				o.Together = tc.together
+				db, err := postgres.Open(t.Context(), &p.Topology, server(s, name, p.Topology.Regions...), o, sqltarget.Session())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -55,11 +63,11 @@ func TestConform(t *testing.T) {
 				})
 				return db
 			}
-			if name == postgres.Serializable {
-				targettest.Conform(t, "postgres", promises, open)
+			if name == "serializable" {
+				targettest.Conform(t, "postgres", tc.promises, open)
 				return
 			}
-			p := targettest.Plan(t, "postgres", "{smallbank: {customers: 200}}", promises)
+			p := targettest.Plan(t, "postgres", "{smallbank: {customers: 200}}", tc.promises)
 			if err := targettest.Statements(t.Context(), p, open(t, p)); err != nil {
 				t.Error(err)
 			}
@@ -109,20 +117,20 @@ func TestOpenRefuses(t *testing.T) {
 	topology := geo.Topology{Regions: []string{"east", "west"}, Partitions: 1, Replicas: 1}
 	nobody := postgrestest.FreeAddresses(t, 1)[0]
 	for name, tc := range map[string]struct {
-		change func(*sqltarget.Server, *sqltarget.Options)
+		change func(*sqltarget.Server, *postgres.Options)
 		field  string
 		want   string
 	}{
-		"a wrong password": {func(s *sqltarget.Server, _ *sqltarget.Options) { s.Password = "wrong-secret" }, "spec.external.secretRef", "does not let user postgres in with this password (SQLSTATE 28P01)"},
-		"no such user":     {func(s *sqltarget.Server, _ *sqltarget.Options) { s.User = "nobody" }, "spec.external.secretRef", "does not let user nobody in with this password"},
-		"no such database": {func(s *sqltarget.Server, _ *sqltarget.Options) { s.Database = "nope" }, "spec.external.database", "make it (createdb nope)"},
-		"nobody listens":   {func(s *sqltarget.Server, _ *sqltarget.Options) { s.Endpoints[1].Address = nobody }, "spec.external.endpoints[1].address", "see that the server runs"},
-		"no such host":     {func(s *sqltarget.Server, _ *sqltarget.Options) { s.Endpoints[0].Address = "no-such-host.invalid:5432" }, "spec.external.endpoints[0].address", "there is no host of this name"},
-		"no TLS":           {func(_ *sqltarget.Server, o *sqltarget.Options) { o.TLS = "require" }, "spec.engine.parameters.tls", "takes no encrypted connections: set ssl = on in its postgresql.conf, or use tls: disable"},
-		"read-only":        {func(s *sqltarget.Server, _ *sqltarget.Options) { s.Database = "frozen" }, "spec.external.endpoints[0].address", "the database is read-only"},
-		"no right to make": {func(s *sqltarget.Server, _ *sqltarget.Options) { s.User, s.Password = "weak", "weak" }, "spec.external.database", "create schema geobench authorization weak"},
-		"somebody's table": {func(s *sqltarget.Server, _ *sqltarget.Options) { s.Database = "taken" }, "spec.engine.parameters.schema", "the table geobench.rows there is not Geobench's"},
-		"too many":         {func(_ *sqltarget.Server, o *sqltarget.Options) { o.Connections = 20 }, "spec.engine.parameters.connections", "2 regions x 20 connections and 1 more are 41, and the server has"},
+		"a wrong password": {func(s *sqltarget.Server, _ *postgres.Options) { s.Password = "wrong-secret" }, "spec.external.secretRef", "does not let user postgres in with this password (SQLSTATE 28P01)"},
+		"no such user":     {func(s *sqltarget.Server, _ *postgres.Options) { s.User = "nobody" }, "spec.external.secretRef", "does not let user nobody in with this password"},
+		"no such database": {func(s *sqltarget.Server, _ *postgres.Options) { s.Database = "nope" }, "spec.external.database", "make it (createdb nope)"},
+		"nobody listens":   {func(s *sqltarget.Server, _ *postgres.Options) { s.Endpoints[1].Address = nobody }, "spec.external.endpoints[1].address", "see that the server runs"},
+		"no such host":     {func(s *sqltarget.Server, _ *postgres.Options) { s.Endpoints[0].Address = "no-such-host.invalid:5432" }, "spec.external.endpoints[0].address", "there is no host of this name"},
+		"no TLS":           {func(_ *sqltarget.Server, o *postgres.Options) { o.TLS = "require" }, "spec.engine.parameters.tls", "takes no encrypted connections: set ssl = on in its postgresql.conf, or use tls: disable"},
+		"read-only":        {func(s *sqltarget.Server, _ *postgres.Options) { s.Database = "frozen" }, "spec.external.endpoints[0].address", "the database is read-only"},
+		"no right to make": {func(s *sqltarget.Server, _ *postgres.Options) { s.User, s.Password = "weak", "weak" }, "spec.external.database", "create schema geobench authorization weak"},
+		"somebody's table": {func(s *sqltarget.Server, _ *postgres.Options) { s.Database = "taken" }, "spec.engine.parameters.schema", "the table geobench.rows there is not Geobench's"},
+		"too many":         {func(_ *sqltarget.Server, o *postgres.Options) { o.Connections = 20 }, "spec.engine.parameters.connections", "2 regions x 20 connections and 1 more are 41, and the server has"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			to, o := server(s, "app", topology.Regions...), options(postgres.Serializable)
