@@ -25,7 +25,7 @@ func TestSimulateYCSB(t *testing.T) {
 				several := strings.Contains(workload, "operationsPerTransaction")
 				switch {
 				case engine == "primary", engine == "sunstorm" && !several: // copies are stale, and most transactions take less than a millisecond
-					load = "{clientsPerRegion: 20, warmup: 500ms, duration: 1s, retry: {attempts: 10}}"
+					load = "{clientsPerRegion: 4, warmup: 500ms, duration: 1s, retry: {attempts: 10}}"
 					objectives = "objectives: []"
 				case engine == "coco", engine == "sdur", several && (engine == "spanner" || engine == "sunstorm"):
 					// Hot rows are locked for round trips here, and who stands in the way of older transactions is
