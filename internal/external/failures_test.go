@@ -130,12 +130,26 @@ type failed struct {
 	closing error
 }
 
-// failing plays a plan on a database at s, and lets fail happen to it once clients have had their time of undisturbed work; fail may wait until
-// they lose patience. The test fails unless every transaction has one answer, every session is closed, and goroutines and descriptors are those
-// of before once mend has been called.
-func failing(t *testing.T, p *plan.Plan, s sqltarget.Server, fail func(losePatience func()), mend func()) (f failed) {
+// nothingIsLeft notes how many goroutines and descriptors there are, and returns what waits until there are as many again.
+func nothingIsLeft(t *testing.T) func() {
 	t.Helper()
 	descriptorsBefore, goroutinesBefore := descriptors(t), runtime.NumGoroutine()
+	return func() {
+		t.Helper()
+		await(t, "descriptors are those of before", func() bool { return descriptors(t) <= descriptorsBefore })
+		await(t, "goroutines are those of before", func() bool { return runtime.NumGoroutine() <= goroutinesBefore })
+	}
+}
+
+// failing plays a plan on a database at s, and lets fail happen to it once clients have had their time of undisturbed work; fail may wait until
+// they lose patience. The test fails unless every transaction has one answer, every session is closed and, where runs are in a row, goroutines and
+// descriptors are those of before once mend has been called.
+func failing(t *testing.T, p *plan.Plan, s sqltarget.Server, fail func(losePatience func()), mend func()) (f failed) {
+	t.Helper()
+	if inARow(t) > 0 {
+		left := nothingIsLeft(t)
+		defer left()
+	}
 	db, err := catalog.Targets{}.Open(t.Context(), p.Engine.Name, &p.Topology, s, p.Params, sqltarget.Session())
 	if err != nil {
 		t.Fatal(err)
@@ -167,8 +181,6 @@ func failing(t *testing.T, p *plan.Plan, s sqltarget.Server, fail func(losePatie
 	}
 	d := f.document
 	t.Logf("verdict %s %v: %d committed, %d refused, %d unknown, %d of them timeouts, causes %v", d.Verdict, d.Reasons, d.Summary.Committed, d.Summary.Refused, d.Summary.Unknown, d.Summary.Timeouts, d.Summary.Causes)
-	await(t, "descriptors are those of before", func() bool { return descriptors(t) <= descriptorsBefore })
-	await(t, "goroutines are those of before", func() bool { return runtime.NumGoroutine() <= goroutinesBefore })
 	return f
 }
 
@@ -236,9 +248,26 @@ func someOf(fate postgrestest.Fate, are func(sent []byte) bool) func(sent []byte
 	}
 }
 
+// Something happens to a database in the middle of a run. The databases fail at the same time, which is mostly waiting, and nothing is left of all
+// their runs; in a row they fail one after the other, and nothing is left of each.
+func TestDatabaseFailsInTheMiddleOfARun(t *testing.T) {
+	left := nothingIsLeft(t)
+	t.Run("at once", func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T){"postgres": postgresFails, "mysql": mysqlFails, "etcd": etcdFails, "galera": galeraLosesItsQuorum} {
+			t.Run(name, func(t *testing.T) {
+				if inARow(t) == 0 {
+					t.Parallel()
+				}
+				test(t)
+			})
+		}
+	})
+	left()
+}
+
 // A PostgreSQL that dies, hangs, is late, restarts or loses its connections in the middle of a run: the run ends, its verdict says why, every
 // transaction has its answer, and neither connection nor goroutine is left.
-func TestPostgresFailsInTheMiddleOfARun(t *testing.T) {
+func postgresFails(t *testing.T) {
 	s := postgrestest.Start(t, "log_statement=none")
 	const commit, rollback = "geobench_commit", "geobench_rollback" // statements, which are prepared together
 	cut := func(fate postgrestest.Fate) func(*postgrestest.Proxy) {
@@ -305,7 +334,7 @@ func at(p *plan.Plan, s sqltarget.Server, addresses ...string) sqltarget.Server 
 }
 
 // What happens to a MariaDB in the middle of a run is told as of a PostgreSQL.
-func TestMySQLFailsInTheMiddleOfARun(t *testing.T) {
+func mysqlFails(t *testing.T) {
 	s := mysqltest.Start(t)
 	failures := map[string]struct {
 		fail    func(*postgrestest.Proxy)
@@ -347,7 +376,7 @@ func TestMySQLFailsInTheMiddleOfARun(t *testing.T) {
 
 // A node of Galera that loses its quorum takes no transactions any more, and what became of the last ones is not known: the run is Invalid for
 // that reason.
-func TestGaleraLosesItsQuorum(t *testing.T) {
+func galeraLosesItsQuorum(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 3)
 	o := ownMySQL{servers: nodes[:1], isolation: "SnapshotIsolation", workload: "{smallbank: {customers: 500}}", load: "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 200ms, duration: 8s}", verify: "[Invariants, Isolation]"}
 	p := planned(t, o.text())
@@ -360,7 +389,7 @@ func TestGaleraLosesItsQuorum(t *testing.T) {
 }
 
 // An etcd that loses its leader chooses another one, and the run goes on; one that loses its majority, or the member of a region, is Invalid.
-func TestEtcdFailsInTheMiddleOfARun(t *testing.T) {
+func etcdFails(t *testing.T) {
 	failures := map[string]struct {
 		fail    func(members []*etcdtest.Member)
 		verdict v1alpha1.Verdict

@@ -106,62 +106,65 @@ func TestDatabasesThatCannotBeUsed(t *testing.T) {
 	super, bench := user(postgrestest.User, postgrestest.Password), user(mysqltest.User, mysqltest.Password)
 	const endpoint, secret = "spec.external.endpoints[0].address", "spec.external.secretRef"
 	const tls = "spec.engine.parameters.tls"
-	for name, tc := range map[string]struct {
-		text  string
-		keys  map[string]string
-		field string
-		// cure is what the message advises.
-		cure string
-	}{
-		"PostgreSQL is MariaDB":      {wrongDatabase("postgres", "disable", "", maria.Address, "app"), super, endpoint, "see that it is PostgreSQL that listens there"},
-		"PostgreSQL is etcd":         {wrongDatabase("postgres", "disable", "", member.Address, ""), super, endpoint, "see that it is PostgreSQL that listens there"},
-		"PostgreSQL is a web server": {wrongDatabase("postgres", "disable", "", web, ""), super, endpoint, "see that it is PostgreSQL that listens there"},
-		"PostgreSQL says nothing":    {wrongDatabase("postgres", "disable", "", silent, ""), super, endpoint, "see that"},
-		"PostgreSQL closes":          {wrongDatabase("postgres", "disable", "", closes, ""), super, endpoint, "see that"},
-		"MariaDB is PostgreSQL":      {wrongDatabase("mysql", "disable", "", pg.Address, "app"), bench, endpoint, "see that it is MySQL that listens there"},
-		"MariaDB closes":             {wrongDatabase("mysql", "disable", "", closes, "app"), bench, endpoint, "see that"},
-		"etcd is PostgreSQL":         {wrongDatabase("etcd", "disable", "", pg.Address, ""), super, endpoint, "see that it is etcd that listens there"},
-		"etcd is MariaDB":            {wrongDatabase("etcd", "disable", "", maria.Address, ""), bench, endpoint, "see that it is etcd that listens there"},
-		"etcd closes":                {wrongDatabase("etcd", "disable", "", closes, ""), super, endpoint, "see that"},
-		"TLS to MariaDB without":     {wrongDatabase("mysql", "require", "", maria.Address, "app"), bench, tls, "disable"},
-		"TLS to etcd without":        {wrongDatabase("etcd", "require", "", member.Address, ""), super, tls, "disable"},
-		"no TLS where it must be":    {wrongDatabase("postgres", "disable", "", hostssl.Address, ""), super, secret, "use tls: require"},
-		"nobody signed":              {wrongDatabase("postgres", "verify-full", "", hostssl.Address, ""), super, tls, "put the certificate authority's ca.crt into the Secret"},
-		"ca.crt is none":             {wrongDatabase("postgres", "verify-full", "", hostssl.Address, ""), map[string]string{"username": "a", "password": "b", "ca.crt": "sesame"}, secret, "ca.crt"},
-		"the user may not log in":    {wrongDatabase("postgres", "disable", "", pg.Address, ""), user("nologin", "sesame-of-nobody"), secret, "alter role nologin login"},
-		"the password has expired":   {wrongDatabase("postgres", "disable", "", pg.Address, ""), user("late", "sesame-of-late"), secret, "as they are there"},
-		"the user has no connection": {wrongDatabase("postgres", "disable", "", pg.Address, "postgres"), user("full", "sesame-of-full"), endpoint, "connection"},
-		"the user only reads":        {wrongDatabase("postgres", "disable", "", pg.Address, "postgres"), user("frozen", "sesame-of-frozen"), endpoint, "turn it off"},
-		"the user may make nothing":  {wrongDatabase("postgres", "disable", "", pg.Address, "postgres"), user("weak", "sesame-of-weak"), "spec.external.database", "create schema geobench authorization weak"},
-		"the database is closed":     {wrongDatabase("postgres", "disable", "", pg.Address, "closed"), super, "spec.external.database", "allow_connections"},
-		"the database is private":    {wrongDatabase("postgres", "disable", "", pg.Address, "private"), user("weak", "sesame-of-weak"), "spec.external.database", "grant connect on database private to weak"},
-		"an empty password":          {wrongDatabase("postgres", "disable", "", pg.Address, ""), user(postgrestest.User, ""), secret, "password"},
-		"an empty user":              {wrongDatabase("mysql", "disable", "", maria.Address, "app"), user("", "sesame-of-who"), secret, "username"},
-		"a wrong password":           {wrongDatabase("mysql", "disable", "", maria.Address, "app"), user(mysqltest.User, "sesame-of-wrong"), secret, "password"},
-		"no such database":           {wrongDatabase("mysql", "disable", "", maria.Address, "nope"), bench, "spec.external.database", "nope"},
-		"no database":                {wrongDatabase("mysql", "disable", "", maria.Address, ""), bench, "spec.external.database", "name one that is there"},
-		"sync wait without Galera":   {wrongDatabase("mysql", "disable", `, syncWait: "true"`, maria.Address, "app"), bench, "spec.engine.parameters.syncWait", "Galera"},
-		"too many connections":       {strings.Replace(wrongDatabase("postgres", "disable", "", pg.Address, "postgres"), `connections: "2"`, `connections: "2000"`, 1), super, "spec.engine.parameters.connections", "take at most"},
-		"etcd has no databases":      {wrongDatabase("etcd", "disable", "", member.Address, "app"), super, "spec.external.database", "leave it out"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var told strings.Builder
-			d, err := external.Play(t.Context(), planned(t, tc.text), keys(t, tc.keys), func(p local.Progress) { told.WriteString(p.Stage) })
-			ps, ok := check.As(err)
-			switch {
-			case !ok || d != nil:
-				t.Fatalf("%v", err)
-			case ps[0].Object != "GeoDatabase own" || !strings.HasPrefix(ps[0].Field, tc.field) || !strings.Contains(ps[0].Message, tc.cure):
-				t.Errorf("%v\nnot %s: ... %s", err, tc.field, tc.cure)
-			}
-			told.WriteString(err.Error())
-			for _, all := range []string{told.String(), processes(t)} {
-				if password := tc.keys["password"]; len(password) > 1 && strings.Contains(all, password) {
-					t.Errorf("the password is told: %s", all)
+	t.Run("at once", func(t *testing.T) {
+		for name, tc := range map[string]struct {
+			text  string
+			keys  map[string]string
+			field string
+			// cure is what the message advises.
+			cure string
+		}{
+			"PostgreSQL is MariaDB":      {wrongDatabase("postgres", "disable", "", maria.Address, "app"), super, endpoint, "see that it is PostgreSQL that listens there"},
+			"PostgreSQL is etcd":         {wrongDatabase("postgres", "disable", "", member.Address, ""), super, endpoint, "see that it is PostgreSQL that listens there"},
+			"PostgreSQL is a web server": {wrongDatabase("postgres", "disable", "", web, ""), super, endpoint, "see that it is PostgreSQL that listens there"},
+			"PostgreSQL says nothing":    {wrongDatabase("postgres", "disable", "", silent, ""), super, endpoint, "see that"},
+			"PostgreSQL closes":          {wrongDatabase("postgres", "disable", "", closes, ""), super, endpoint, "see that"},
+			"MariaDB is PostgreSQL":      {wrongDatabase("mysql", "disable", "", pg.Address, "app"), bench, endpoint, "see that it is MySQL that listens there"},
+			"MariaDB closes":             {wrongDatabase("mysql", "disable", "", closes, "app"), bench, endpoint, "see that"},
+			"etcd is PostgreSQL":         {wrongDatabase("etcd", "disable", "", pg.Address, ""), super, endpoint, "see that it is etcd that listens there"},
+			"etcd is MariaDB":            {wrongDatabase("etcd", "disable", "", maria.Address, ""), bench, endpoint, "see that it is etcd that listens there"},
+			"etcd closes":                {wrongDatabase("etcd", "disable", "", closes, ""), super, endpoint, "see that"},
+			"TLS to MariaDB without":     {wrongDatabase("mysql", "require", "", maria.Address, "app"), bench, tls, "disable"},
+			"TLS to etcd without":        {wrongDatabase("etcd", "require", "", member.Address, ""), super, tls, "disable"},
+			"no TLS where it must be":    {wrongDatabase("postgres", "disable", "", hostssl.Address, ""), super, secret, "use tls: require"},
+			"nobody signed":              {wrongDatabase("postgres", "verify-full", "", hostssl.Address, ""), super, tls, "put the certificate authority's ca.crt into the Secret"},
+			"ca.crt is none":             {wrongDatabase("postgres", "verify-full", "", hostssl.Address, ""), map[string]string{"username": "a", "password": "b", "ca.crt": "sesame"}, secret, "ca.crt"},
+			"the user may not log in":    {wrongDatabase("postgres", "disable", "", pg.Address, ""), user("nologin", "sesame-of-nobody"), secret, "alter role nologin login"},
+			"the password has expired":   {wrongDatabase("postgres", "disable", "", pg.Address, ""), user("late", "sesame-of-late"), secret, "as they are there"},
+			"the user has no connection": {wrongDatabase("postgres", "disable", "", pg.Address, "postgres"), user("full", "sesame-of-full"), endpoint, "connection"},
+			"the user only reads":        {wrongDatabase("postgres", "disable", "", pg.Address, "postgres"), user("frozen", "sesame-of-frozen"), endpoint, "turn it off"},
+			"the user may make nothing":  {wrongDatabase("postgres", "disable", "", pg.Address, "postgres"), user("weak", "sesame-of-weak"), "spec.external.database", "create schema geobench authorization weak"},
+			"the database is closed":     {wrongDatabase("postgres", "disable", "", pg.Address, "closed"), super, "spec.external.database", "allow_connections"},
+			"the database is private":    {wrongDatabase("postgres", "disable", "", pg.Address, "private"), user("weak", "sesame-of-weak"), "spec.external.database", "grant connect on database private to weak"},
+			"an empty password":          {wrongDatabase("postgres", "disable", "", pg.Address, ""), user(postgrestest.User, ""), secret, "password"},
+			"an empty user":              {wrongDatabase("mysql", "disable", "", maria.Address, "app"), user("", "sesame-of-who"), secret, "username"},
+			"a wrong password":           {wrongDatabase("mysql", "disable", "", maria.Address, "app"), user(mysqltest.User, "sesame-of-wrong"), secret, "password"},
+			"no such database":           {wrongDatabase("mysql", "disable", "", maria.Address, "nope"), bench, "spec.external.database", "nope"},
+			"no database":                {wrongDatabase("mysql", "disable", "", maria.Address, ""), bench, "spec.external.database", "name one that is there"},
+			"sync wait without Galera":   {wrongDatabase("mysql", "disable", `, syncWait: "true"`, maria.Address, "app"), bench, "spec.engine.parameters.syncWait", "Galera"},
+			"too many connections":       {strings.Replace(wrongDatabase("postgres", "disable", "", pg.Address, "postgres"), `connections: "2"`, `connections: "2000"`, 1), super, "spec.engine.parameters.connections", "take at most"},
+			"etcd has no databases":      {wrongDatabase("etcd", "disable", "", member.Address, "app"), super, "spec.external.database", "leave it out"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel() // some wait for who says nothing
+				var told strings.Builder
+				d, err := external.Play(t.Context(), planned(t, tc.text), keys(t, tc.keys), func(p local.Progress) { told.WriteString(p.Stage) })
+				ps, ok := check.As(err)
+				switch {
+				case !ok || d != nil:
+					t.Fatalf("%v", err)
+				case ps[0].Object != "GeoDatabase own" || !strings.HasPrefix(ps[0].Field, tc.field) || !strings.Contains(ps[0].Message, tc.cure):
+					t.Errorf("%v\nnot %s: ... %s", err, tc.field, tc.cure)
 				}
-			}
-		})
-	}
+				told.WriteString(err.Error())
+				for _, all := range []string{told.String(), processes(t)} {
+					if password := tc.keys["password"]; len(password) > 1 && strings.Contains(all, password) {
+						t.Errorf("the password is told: %s", all)
+					}
+				}
+			})
+		}
+	})
 	if rows := pg.Query(t, "postgres", "select nspname from pg_namespace where nspname like 'geobench%'"); len(rows) > 0 {
 		t.Errorf("the schemas %v are left", rows)
 	}
