@@ -75,6 +75,14 @@ type Offloader interface {
 	Offloads(peer geo.NodeID, m Message) bool
 }
 
+// Multicore is a replica whose node has a second core for some of its work. A driver that models what a node's CPU does, the
+// simulator, lets both work at the same time; as with all steps, what one does holds at once, and what it sends leaves when it is over.
+// One that runs the node in a process does all of the work in one loop.
+type Multicore interface {
+	// Apart reports whether the second core serves the timer.
+	Apart(t Timer) bool
+}
+
 // RoleHolder is a replica whose nodes play different parts: a fault of a run's timeline can aim at those that play one.
 type RoleHolder interface {
 	// Roles returns those that the node has now, as far as it knows, of those that Engine.Roles lists.

@@ -14,8 +14,48 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// node is a replica with a CPU, and the replica's Env.
+// core is a core of a node's CPU: it serves one item at a time.
+type core struct {
+	busy       bool
+	head, tail int32 // of the items that wait for it, linked by next
+	queued     int
+	out        []output // what its current step sends when it is over
+}
+
+// idleCore has nothing to do.
+var idleCore = core{head: -1, tail: -1}
+
+// take takes an item out of the queue, which is not empty.
+func (c *core) take(s *Sim) int32 {
+	i := c.head
+	c.head = s.items[i].next
+	c.queued--
+	return i
+}
+
+// wait puts an item into the queue.
+func (c *core) wait(s *Sim, i int32) {
+	s.items[i].next = -1
+	if c.head < 0 {
+		c.head = i
+	} else {
+		s.items[c.tail].next = i
+	}
+	c.tail = i
+	c.queued++
+}
+
+// drop empties the queue.
+func (c *core) drop(s *Sim) {
+	for c.head >= 0 {
+		s.release(c.take(s))
+	}
+	*c = idleCore
+}
+
+// node is a replica with a CPU, and the replica's Env. Its first core does all work but that of a protocol.Multicore.
 type node struct {
+	core
 	s       *Sim
 	id      int32
 	replica protocol.Replica
@@ -31,13 +71,13 @@ type node struct {
 	holdShare int64
 	released  time.Duration // when the last output that was held leaves
 
-	busy, dead bool
-	life       uint32 // counts the times that the node has started again
-	head, tail int32  // of the items that wait for the CPU, linked by next
-	queued     int
-	out        []output // what the current step sends when it is over
-	outBytes   int      // of those that the CPU is charged for
-	free       int      // outputs that it is not charged for
+	dead      bool
+	life      uint32 // counts the times that the node has started again
+	outBytes  int    // of the outputs of the step that is served that the CPU is charged for
+	free      int    // outputs that it is not charged for
+	multicore protocol.Multicore
+	second    core
+	serving   *core // that runs the step
 
 	waiting map[txn.ID]int32 // the client of each transaction submitted and not answered
 	busyFor time.Duration
@@ -52,6 +92,15 @@ func (n *node) makeReplica() {
 	})
 	n.worker, _ = n.replica.(protocol.Worker)
 	n.offload, _ = n.replica.(protocol.Offloader)
+	n.multicore, _ = n.replica.(protocol.Multicore)
+}
+
+// coreOf returns the core that serves an item.
+func (n *node) coreOf(it *item) *core {
+	if it.kind == onTimer && n.multicore != nil && n.multicore.Apart(it.timer) {
+		return &n.second
+	}
+	return &n.core
 }
 
 // steps returns the steps that the replica has taken so far.
@@ -72,22 +121,16 @@ type output struct {
 
 // arrive takes an item that has reached the node.
 func (n *node) arrive(i int32) {
+	c := n.coreOf(&n.s.items[i])
 	switch {
 	case n.dead || n.stale(&n.s.items[i]):
 		n.s.release(i)
-	case n.busy:
-		n.s.items[i].next = -1
-		if n.head < 0 {
-			n.head = i
-		} else {
-			n.s.items[n.tail].next = i
-		}
-		n.tail = i
-		n.queued++
+	case c.busy:
+		c.wait(n.s, i)
 	default:
-		n.serve(i)
-		if !n.busy {
-			n.next()
+		n.serve(c, i)
+		if !c.busy {
+			n.next(c)
 		}
 	}
 }
@@ -103,32 +146,34 @@ func (n *node) stale(it *item) bool {
 	return false
 }
 
-// next serves the queue until the CPU is busy or there is nothing left.
-func (n *node) next() {
-	for !n.busy && n.head >= 0 {
-		i := n.head
-		n.head = n.s.items[i].next
-		n.queued--
+// next serves a core's queue until it is busy or there is nothing left.
+func (n *node) next(c *core) {
+	for !c.busy && c.head >= 0 {
+		i := c.take(n.s)
 		if n.stale(&n.s.items[i]) { // the sender has started again meanwhile, and sends it once more
 			n.s.release(i)
 			continue
 		}
-		n.serve(i)
+		n.serve(c, i)
 	}
 }
 
-// idle ends a step: its outputs leave.
-func (n *node) idle() {
+// idle ends a step of a core: its outputs leave.
+func (n *node) idle(second bool) {
 	if n.dead {
 		return
 	}
-	n.busy = false
-	n.leave()
-	n.next()
+	c := &n.core
+	if second {
+		c = &n.second
+	}
+	c.busy = false
+	n.leave(c)
+	n.next(c)
 }
 
 // serve runs a step of the replica and charges its time.
-func (n *node) serve(i int32) {
+func (n *node) serve(c *core, i int32) {
 	s := n.s
 	it := s.take(i)
 	n.handled++
@@ -139,8 +184,9 @@ func (n *node) serve(i int32) {
 	if s.c.Durable {
 		n.record(&it)
 	}
+	n.serving = c
 	n.feed(it.kind, it.from, it.msg, it.t, it.timer)
-	messages, bytes, keys, steps := len(n.out)-n.free, n.outBytes, int64(n.store.Ops()-ops), n.steps()-steps
+	messages, bytes, keys, steps := len(c.out)-n.free, n.outBytes, int64(n.store.Ops()-ops), n.steps()-steps
 	if it.kind == onMessage && n.offloads(it.from, it.msg) {
 		keys, steps = 0, 0
 	} else {
@@ -153,11 +199,11 @@ func (n *node) serve(i int32) {
 	}
 	n.busyFor += cost
 	if cost == 0 {
-		n.leave()
+		n.leave(c)
 		return
 	}
-	n.busy = true
-	s.after(cost, item{kind: onIdle, to: n.id, life: n.life})
+	c.busy = true
+	s.after(cost, item{kind: onIdle, to: n.id, second: c == &n.second, life: n.life})
 }
 
 // offloads reports whether another server than the node's CPU handles a message from or to a peer.
@@ -179,26 +225,26 @@ func (n *node) feed(kind uint8, from int32, m protocol.Message, t *txn.Transacti
 	}
 }
 
-// leave sends what the step has put out, or holds it.
-func (n *node) leave() {
+// leave sends what a core's step has put out, or holds it.
+func (n *node) leave(c *core) {
 	if n.hold > 0 && n.s.rng.Int64N(100) < n.holdShare {
 		n.released = max(n.released, n.s.now+n.hold)
 	}
 	if n.released <= n.s.now {
-		n.send(n.out)
-		clear(n.out)
-		n.out = n.out[:0]
+		n.send(c.out)
+		clear(c.out)
+		c.out = c.out[:0]
 		return
 	}
-	if len(n.out) > 0 {
-		out, life := slices.Clone(n.out), n.life
+	if len(c.out) > 0 {
+		out, life := slices.Clone(c.out), n.life
 		n.s.push(n.released, item{kind: onControl, control: func() {
 			if n.life == life { // or the replay of the log has sent it
 				n.send(out)
 			}
 		}})
-		clear(n.out)
-		n.out = n.out[:0]
+		clear(c.out)
+		c.out = c.out[:0]
 	}
 }
 
@@ -297,7 +343,7 @@ func (n *node) Send(to geo.NodeID, m protocol.Message) {
 	} else {
 		n.outBytes += size
 	}
-	n.out = append(n.out, output{to: int32(to), size: int32(size), msg: m})
+	n.serving.out = append(n.serving.out, output{to: int32(to), size: int32(size), msg: m})
 }
 
 // After implements protocol.Env.
@@ -328,5 +374,5 @@ func (n *node) Reply(o txn.Outcome) {
 	}
 	size := FrameBytes + codec.SizeOutcome(&o)
 	n.outBytes += size
-	n.out = append(n.out, output{size: int32(size), outcome: o})
+	n.serving.out = append(n.serving.out, output{size: int32(size), outcome: o})
 }

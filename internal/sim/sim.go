@@ -127,9 +127,10 @@ func New(c Config) *Sim {
 			waiting: map[txn.ID]int32{},
 			least:   math.MinInt64,
 			durable: durable{orphans: map[txn.ID]bool{}},
-			head:    -1,
-			tail:    -1,
+			core:    idleCore,
+			second:  idleCore,
 		}
+		n.serving = &n.core
 		if len(c.ClockOffsets) > 0 {
 			n.offset = c.ClockOffsets[id]
 		}
@@ -261,12 +262,9 @@ func (s *Sim) Crash(id geo.NodeID) {
 		return
 	}
 	n.dead = true
-	for i := n.head; i >= 0; {
-		next := s.items[i].next
-		s.release(i)
-		i = next
-	}
-	n.head, n.tail, n.queued, n.out, n.outBytes, n.free = -1, -1, 0, nil, 0, 0
+	n.drop(s)
+	n.second.drop(s)
+	n.outBytes, n.free = 0, 0
 	for _, p := range s.all {
 		if p.to == n.id {
 			p.down = s.c.Durable
@@ -324,7 +322,7 @@ func (s *Sim) Events() uint64 { return s.handled }
 
 // NodeStats is the load of a node so far.
 type NodeStats struct {
-	// Busy is the time that the CPU worked.
+	// Busy is the time that the CPU worked, both cores where it has two.
 	Busy time.Duration
 	// Handled counts messages, transactions and timers; Ops the key operations of its store.
 	Handled int64
@@ -339,7 +337,7 @@ type NodeStats struct {
 // Node returns the load of a node.
 func (s *Sim) Node(id geo.NodeID) NodeStats {
 	n := s.nodes[id]
-	return NodeStats{n.busyFor, n.handled, n.store.Ops(), n.queued, n.replica.Pending(), n.dead}
+	return NodeStats{n.busyFor, n.handled, n.store.Ops(), n.queued + n.second.queued, n.replica.Pending(), n.dead}
 }
 
 // Roles returns the roles that a node has now; nil for a dead one.
@@ -407,6 +405,7 @@ const (
 // item is what an event is about. Items are reused and linked by index, so that events cost no allocation.
 type item struct {
 	kind    uint8
+	second  bool  // onIdle: the second core's step is over
 	to      int32 // node or client
 	from    int32
 	size    int32
@@ -455,10 +454,10 @@ func (s *Sim) dispatch(i int32) {
 	case onStart, onMessage, onSubmit, onTimer:
 		s.nodes[it.to].arrive(i)
 	case onIdle:
-		n, life := s.nodes[it.to], it.life
+		n, life, second := s.nodes[it.to], it.life, it.second
 		s.release(i)
 		if life == n.life {
-			n.idle()
+			n.idle(second)
 		}
 	case onClientStart:
 		c := s.clients[it.to]

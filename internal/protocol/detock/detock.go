@@ -43,6 +43,11 @@ var Engine = &protocol.Engine{
 			Doc: "The interval at which each copy looks for deadlocks.",
 		},
 		{
+			Name: "resolverCore", Default: coreShared, OneOf: []string{coreShared, coreOwn},
+			Doc: "Whether the search for deadlocks has a core of its own beside that of the node, as a thread of the paper's servers, " +
+				"or shares the node's. A process does it in one loop either way.",
+		},
+		{
 			Name: "remaster", Default: "0", Integer: true, MinInt: 0, MaxInt: 1000,
 			Doc: "How many transactions in a row from one other region move a row's home there; 0 for homes that don't move.",
 		},
@@ -59,6 +64,12 @@ var Engine = &protocol.Engine{
 	Decode: decode,
 	Law:    law,
 }
+
+// Values of the parameter resolverCore.
+const (
+	coreShared = "shared"
+	coreOwn    = "own"
+)
 
 // Timer kinds.
 const (
@@ -86,6 +97,7 @@ func newReplica(c protocol.Config) *Replica {
 	})
 	r.latencies.init(r)
 	r.inserter.r = r
+	r.resolver.apart = c.Params.Word("resolverCore") == coreOwn
 	r.resolver.init(r, c.Params.Duration("resolver"), locallog.Place(c.Topology, c.Params))
 	return r
 }
@@ -158,6 +170,12 @@ func (r *Replica) Fire(t protocol.Timer) {
 func (r *Replica) end() {
 	r.Flush()
 	r.resolver.watch()
+}
+
+// Apart implements protocol.Multicore: in the steps of these timers a partition looks at its queues, and the gatherer adds what it was
+// told and looks for deadlocks.
+func (r *Replica) Apart(t protocol.Timer) bool {
+	return r.resolver.apart && (t.Kind == resolveTimer || t.Kind == gatherTimer)
 }
 
 // Steps implements protocol.Worker: what the resolver takes.

@@ -32,6 +32,9 @@ type resolver struct {
 	// At the gatherer: the graph of the whole copy, and whether a search is about to begin.
 	graph     graph
 	gathering bool
+	// apart says that a core of its own adds to the graph and searches it; told is what it has not added yet.
+	apart bool
+	told  []Graph
 
 	resolved, members int64
 }
@@ -65,7 +68,7 @@ func (s *resolver) tick() {
 	switch {
 	case len(vertices)+len(over) == 0:
 		s.r.Env.Probe(resolverIdle)
-	case len(s.copy) == 1:
+	case len(s.copy) == 1 && !s.apart:
 		s.graph.add(vertices, over)
 		s.resolve()
 	case s.gatherer == s.r.Self:
@@ -78,7 +81,11 @@ func (s *resolver) tick() {
 
 // gather takes what is new in the graph of a partition.
 func (s *resolver) gather(vertices []deterministic.Vertex, over []deterministic.Place) {
-	s.graph.add(vertices, over)
+	if s.apart {
+		s.told = append(s.told, Graph{vertices, over})
+	} else {
+		s.graph.add(vertices, over)
+	}
 	if !s.gathering {
 		s.gathering = true
 		s.r.Env.After(gatherFor, protocol.Timer{Kind: gatherTimer})
@@ -88,6 +95,10 @@ func (s *resolver) gather(vertices []deterministic.Vertex, over []deterministic.
 // resolve looks for deadlocks and tells all partitions of the copy.
 func (s *resolver) resolve() {
 	s.gathering = false
+	for i := range s.told {
+		s.graph.add(s.told[i].Vertices, s.told[i].Over)
+	}
+	s.told = nil
 	deadlocks := s.graph.deadlocks()
 	if len(deadlocks) == 0 {
 		return

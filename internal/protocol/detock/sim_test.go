@@ -23,6 +23,45 @@ var arrivalOrder = map[string]string{"opportunistic": "false"}
 func TestSerializable(t *testing.T) {
 	t.Run("opportunistic", func(t *testing.T) { protocoltest.Serializable(t, detock.Engine, nil, 4) })
 	t.Run("arrival order", func(t *testing.T) { protocoltest.Serializable(t, detock.Engine, arrivalOrder, 4) })
+	t.Run("a core for the resolver", func(t *testing.T) { protocoltest.Serializable(t, detock.Engine, ownCore, 1) })
+}
+
+// ownCore is Detock whose resolver has a core of its own.
+var ownCore = map[string]string{"resolverCore": "own"}
+
+// Where its steps are long, a resolver with a core of its own leaves the node's to transactions; where they take no time, both are the same, event
+// by event but for when one of several messages of a millisecond comes.
+func TestResolverCore(t *testing.T) {
+	const rows, each = 2400, 1000
+	run := func(given map[string]string, step time.Duration) (committed int64) {
+		topology, costs := simtest.TwoRegions(2), sim.DefaultCosts
+		costs.Step = step
+		p := protocoltest.Params(t, detock.Engine, given)
+		s := sim.New(sim.Config{Topology: topology, Engine: detock.Engine, Procedures: simtest.Procedures, Seed: 1, Costs: costs, Params: p})
+		simtest.Fill(topology, rows, each, s.Store)
+		var loads []*simtest.Clients
+		for r := range topology.Regions {
+			loads = append(loads, simtest.Add(s, geo.Region(r), 1, simtest.Load{Clients: 200, From: time.Second, Until: 3 * time.Second, Next: protocoltest.Transfers(rows)}))
+		}
+		s.Run(time.Minute)
+		protocoltest.CheckCopies(t, s, detock.Engine.Layout(topology, p), rows*each)
+		if s.Pending() != 0 || protocoltest.Counter(s, topology, "deadlocks_resolved") == 0 {
+			t.Errorf("%v: %d pending, %d deadlocks resolved", given, s.Pending(), protocoltest.Counter(s, topology, "deadlocks_resolved"))
+		}
+		for _, l := range loads {
+			committed += int64(l.Outcomes[txn.Committed])
+		}
+		return committed
+	}
+	shared, own := run(nil, 50*time.Microsecond), run(ownCore, 50*time.Microsecond)
+	idle, ownIdle := run(nil, 0), run(ownCore, 0)
+	t.Logf("with steps of 50 us %d and %d, without %d and %d", shared, own, idle, ownIdle)
+	if own*10 < shared*12 {
+		t.Errorf("%d committed with a core of its own, %d with a shared one", own, shared)
+	}
+	if diff := ownIdle - idle; diff*50 > idle || diff*50 < -idle {
+		t.Errorf("%d and %d committed where steps take no time", idle, ownIdle)
+	}
 }
 
 // Links between regions break and come back at random.
