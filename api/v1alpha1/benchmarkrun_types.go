@@ -283,6 +283,13 @@ type RMW struct {
 	// +kubebuilder:default=2
 	// +optional
 	HomesPerMultiHome int32 `json:"homesPerMultiHome,omitempty"`
+	// OtherHomesThetaPercent, if it is set, draws the homes beside the client's by how near they are: the k-th nearest region, by
+	// declared round trips, in proportion to 1 / k^theta. It is theta in hundredths: 100 is Zipf's law. Without it each is drawn as
+	// often as the others.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	OtherHomesThetaPercent *int32 `json:"otherHomesThetaPercent,omitempty"`
 	// MultiPartitionPercent is the share of transactions that touch records of different partitions.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -16,7 +17,11 @@ type Locality struct {
 	HomesPerMultiHome int32
 	// HomesThetaPercent, if it is set, takes the place of HomesPerMultiHome: multi-home transactions touch k + 1 homes, up
 	// to all there are, in proportion to 1 / k^theta. It is theta in hundredths.
-	HomesThetaPercent           *int32
+	HomesThetaPercent *int32
+	// OtherHomesThetaPercent, if it is set, draws the homes beside the client's by how near they are: the k-th nearest region in
+	// proportion to 1 / k^theta, by round trips and, where these are equal, in the order of the regions. It is theta in hundredths. Without it
+	// each is drawn as often as the others.
+	OtherHomesThetaPercent      *int32
 	MultiPartitionPercent       int32
 	PartitionsPerMultiPartition int32
 }
@@ -58,6 +63,10 @@ func (l Locality) Validate(t *geo.Topology, field string) error {
 		return fmt.Errorf("%s.multiHomePercent: %d needs two regions, the database has one; make it 0", field, l.MultiHomePercent)
 	case l.HomesThetaPercent != nil && (*l.HomesThetaPercent < 0 || *l.HomesThetaPercent > 1000):
 		return fmt.Errorf("%s.homesThetaPercent: %d is not between 0 and 1000", field, *l.HomesThetaPercent)
+	case l.OtherHomesThetaPercent != nil && (*l.OtherHomesThetaPercent < 0 || *l.OtherHomesThetaPercent > 1000):
+		return fmt.Errorf("%s.otherHomesThetaPercent: %d is not between 0 and 1000", field, *l.OtherHomesThetaPercent)
+	case l.OtherHomesThetaPercent != nil && t.Links != nil && regions > 1 && t.LongestRTT() == 0:
+		return fmt.Errorf("%s.otherHomesThetaPercent: %d needs to know which regions are near, and no round trips are declared; leave it out", field, *l.OtherHomesThetaPercent)
 	case l.MultiPartitionPercent > 0 && partitions < 2:
 		return fmt.Errorf("%s.multiPartitionPercent: %d needs two partitions per region, the database has one; make it 0", field, l.MultiPartitionPercent)
 	case l.MultiHomePercent > 0 && (homes < 2 || homes > regions):
@@ -84,6 +93,8 @@ type Cells struct {
 	regions, partitions int
 	rng                 *rand.Rand
 	further             *Zipf // of the homes beside the client's, where their number is drawn
+	nearer              *Zipf // of the ranks of the others by distance, where these matter
+	ranks               [][]int
 	homes, parts        []int // of the transaction
 	meet                int   // after so many items homes and parts are at their beginnings again
 }
@@ -94,7 +105,27 @@ func NewCells(l Locality, t *geo.Topology, rng *rand.Rand) *Cells {
 	if l.HomesThetaPercent != nil {
 		c.further = NewZipf(float64(*l.HomesThetaPercent) / 100)
 	}
+	if l.OtherHomesThetaPercent != nil {
+		c.nearer = NewZipf(float64(*l.OtherHomesThetaPercent) / 100)
+		for home := range c.regions {
+			c.ranks = append(c.ranks, byDistance(t, home, c.regions))
+		}
+	}
 	return c
+}
+
+// byDistance returns the regions but home, the nearest first.
+func byDistance(t *geo.Topology, home, regions int) []int {
+	var others []int
+	for r := range regions {
+		if r != home {
+			others = append(others, r)
+		}
+	}
+	slices.SortStableFunc(others, func(a, b int) int {
+		return cmp.Compare(t.RTT(geo.Region(home), geo.Region(a)), t.RTT(geo.Region(home), geo.Region(b)))
+	})
+	return others
 }
 
 // Draw chooses the homes, home and others at random, and the partitions, all at random, of the next transaction.
@@ -109,7 +140,11 @@ func (c *Cells) Draw(home geo.Region) {
 	if c.rng.Int32N(100) < c.locality.MultiPartitionPercent {
 		parts = int(orTwo(c.locality.PartitionsPerMultiPartition))
 	}
-	c.homes = c.choose(c.homes[:0], int(home), homes, c.regions)
+	if c.nearer == nil {
+		c.homes = c.choose(c.homes[:0], int(home), homes, c.regions)
+	} else {
+		c.homes = c.chooseNear(c.homes[:0], int(home), homes)
+	}
 	c.parts = c.choose(c.parts[:0], c.rng.IntN(c.partitions), parts, c.partitions)
 	c.meet = homes * parts / GCD(homes, parts)
 }
@@ -129,6 +164,18 @@ func (c *Cells) choose(dst []int, first, n, of int) []int {
 	dst = append(dst, first)
 	for len(dst) < n {
 		x := c.rng.IntN(of)
+		if !slices.Contains(dst, x) {
+			dst = append(dst, x)
+		}
+	}
+	return dst
+}
+
+// chooseNear appends to dst home and n-1 others, the near ones more often.
+func (c *Cells) chooseNear(dst []int, home, n int) []int {
+	dst = append(dst, home)
+	for len(dst) < n {
+		x := c.ranks[home][c.nearer.Draw(c.rng, uint64(c.regions-1))-1]
 		if !slices.Contains(dst, x) {
 			dst = append(dst, x)
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/geobench/geobench/internal/geo"
 )
@@ -85,6 +86,7 @@ func TestCellsDrawTheNumberOfHomes(t *testing.T) {
 func TestLocalityIsRefused(t *testing.T) {
 	two := &geo.Topology{Regions: []string{"a", "b"}, Partitions: 2, Replicas: 1}
 	one := &geo.Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1}
+	real := &geo.Topology{Regions: two.Regions, Partitions: 2, Replicas: 1, Links: [][]geo.Link{{{}, {}}, {{}, {}}}}
 	for _, c := range []struct {
 		top  *geo.Topology
 		l    Locality
@@ -94,6 +96,8 @@ func TestLocalityIsRefused(t *testing.T) {
 		{two, Locality{MultiPartitionPercent: -1}, "w.multiPartitionPercent: -1 is not between 0 and 100"},
 		{two, Locality{MultiHomePercent: 1, HomesPerMultiHome: 3}, "w.homesPerMultiHome: 3 is not between 2 and the number of regions (2)"},
 		{two, Locality{MultiHomePercent: 1, HomesThetaPercent: new(int32(1001))}, "w.homesThetaPercent: 1001 is not between 0 and 1000"},
+		{two, Locality{MultiHomePercent: 1, OtherHomesThetaPercent: new(int32(-1))}, "w.otherHomesThetaPercent: -1 is not between 0 and 1000"},
+		{real, Locality{MultiHomePercent: 1, OtherHomesThetaPercent: new(int32(100))}, "w.otherHomesThetaPercent: 100 needs to know which regions are near, and no round trips are declared; leave it out"},
 		{two, Locality{MultiHomePercent: 1, HomesThetaPercent: new(int32(260))}, "w.count: 1 items cannot lie in 2 homes and 1 partitions; make it at least 2"},
 		{two, Locality{MultiPartitionPercent: 1, PartitionsPerMultiPartition: 1}, "w.partitionsPerMultiPartition: 1 is not between 2 and partitionsPerRegion (2)"},
 		{two, Locality{MultiHomePercent: 1}, "w.count: 1 items cannot lie in 2 homes and 1 partitions; make it at least 2"},
@@ -108,6 +112,33 @@ func TestLocalityIsRefused(t *testing.T) {
 		}
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%+v in %d regions: error %v, want %q", c.l, len(c.top.Regions), err, c.want)
+		}
+	}
+}
+
+// The homes beside the client's are drawn by their distance: of four regions the nearest other one 6 times of 11, the next 3 and the last 2.
+func TestNearHomesAreDrawnMore(t *testing.T) {
+	top := &geo.Topology{Regions: []string{"a", "b", "c", "d"}, Partitions: 1, Replicas: 1}
+	ms := [][]int{{0, 30, 10, 20}, {30, 0, 40, 50}, {10, 40, 0, 60}, {20, 50, 60, 0}} // from a: c, d, b
+	for i := range ms {
+		top.Links = append(top.Links, make([]geo.Link, len(ms)))
+		for j := range ms {
+			top.Links[i][j].Delay = time.Duration(ms[i][j]) * time.Millisecond / 2
+		}
+	}
+	const draws = 60_000
+	cells := NewCells(Locality{MultiHomePercent: 100, OtherHomesThetaPercent: new(int32(100))}, top, rand.New(rand.NewPCG(1, 2)))
+	var drawn [4]int
+	for range draws {
+		cells.Draw(0)
+		if cells.Homes() != 2 || cells.Of(0).Home != 0 {
+			t.Fatalf("%d homes, the first %d", cells.Homes(), cells.Of(0).Home)
+		}
+		drawn[cells.Of(1).Home]++
+	}
+	for region, share := range [4]float64{0, 2. / 11, 6. / 11, 3. / 11} {
+		if got := float64(drawn[region]) / draws; math.Abs(got-share) > 0.01 {
+			t.Errorf("region %d is drawn %.3f of the time, want %.3f", region, got, share)
 		}
 	}
 }

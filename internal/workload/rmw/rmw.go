@@ -66,7 +66,7 @@ func New(spec v1alpha1.RMW, seed uint64, t *geo.Topology) (*RMW, error) {
 }
 
 func locality(s *v1alpha1.RMW) workload.Locality {
-	return workload.Locality{MultiHomePercent: s.MultiHomePercent, HomesPerMultiHome: s.HomesPerMultiHome,
+	return workload.Locality{MultiHomePercent: s.MultiHomePercent, HomesPerMultiHome: s.HomesPerMultiHome, OtherHomesThetaPercent: s.OtherHomesThetaPercent,
 		MultiPartitionPercent: s.MultiPartitionPercent, PartitionsPerMultiPartition: s.PartitionsPerMultiPartition}
 }
 
