@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -115,6 +116,47 @@ func TestRunOnADatabaseElsewhere(t *testing.T) {
 		t.Errorf("nodes %+v, links %+v, manifests %+v", doc.Nodes, doc.Links, doc.Manifests)
 	}
 	w.until("nothing is left but the result", func() bool { return slices.Equal(w.leftovers("r"), []string{"ConfigMap r-result"}) })
+}
+
+// A run on a database elsewhere that is cancelled or deleted leaves neither steward nor workers, and the next one has the database.
+func TestRunOnADatabaseElsewhereEndsEarly(t *testing.T) {
+	cancelled := func(w *world, run *v1alpha1.BenchmarkRun) {
+		base := run.DeepCopy()
+		run.Spec.Cancel = true
+		w.must(w.client.Patch(w.ctx, run, client.MergeFrom(base)))
+		w.until("the run is over", func() bool { return kube.Over(w.getRun("r")) })
+		if st := w.getRun("r").Status; st.Stage != v1alpha1.StageCompleted && st.Reason != "Cancelled" {
+			w.t.Errorf("the run ended %s %s: %s", st.Verdict, st.Reason, st.Message)
+		}
+	}
+	deleted := func(w *world, run *v1alpha1.BenchmarkRun) {
+		w.must(w.client.Delete(w.ctx, run))
+		w.until("the run is gone", func() bool {
+			return apierrors.IsNotFound(w.client.Get(w.ctx, client.ObjectKeyFromObject(run), &v1alpha1.BenchmarkRun{}))
+		})
+	}
+	for name, tc := range map[string]struct {
+		stage v1alpha1.Stage
+		end   func(*world, *v1alpha1.BenchmarkRun)
+	}{
+		"cancelled in Load":    {v1alpha1.StageLoad, cancelled},
+		"deleted in Load":      {v1alpha1.StageLoad, deleted},
+		"cancelled in Measure": {v1alpha1.StageMeasure, cancelled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.create(makeDatabase("d").elsewhere().obj(), makeRun("r").database("d").workers(2).obj())
+			tc.end(w, w.untilAtLeast("r", tc.stage))
+			w.until("nothing is left that works", func() bool {
+				return !slices.ContainsFunc(w.leftovers("r"), func(what string) bool { return !strings.HasPrefix(what, "ConfigMap ") })
+			})
+			w.create(makeRun("next").database("d").obj())
+			if st := w.untilOver("next").Status; st.Verdict != v1alpha1.VerdictPassed {
+				t.Errorf("the next run ended %s %s: %s", st.Verdict, st.Reason, st.Message)
+			}
+		})
+	}
 }
 
 // nodesOf is what the steward of the only run on a database was told of it.
