@@ -169,6 +169,10 @@ type SmallBank struct {
 	// +kubebuilder:default=0
 	// +optional
 	HotPercent int32 `json:"hotPercent"`
+	// HotSkew says what hotPercent skews. Share, and without it: so many draws are NURand's, the others uniform. Range: all are NURand's
+	// of TPC-C (clause 2.1.6), whose constant A is so much of the customers, as in the code of SmallBank on Detock.
+	// +optional
+	HotSkew SmallBankHotSkew `json:"hotSkew,omitempty"`
 	// Lookups says where the customers of multi-home transactions may live. Local, and without it: the names that are looked up are in the
 	// client's region. AnyHome: they are those of all regions, as in the code of SmallBank on Detock, so that their lookups may be remote.
 	// +optional
@@ -179,6 +183,17 @@ type SmallBank struct {
 	// +optional
 	Sunflower []SunflowerTarget `json:"sunflower,omitempty"`
 }
+
+// SmallBankHotSkew says what hotPercent skews.
+// +kubebuilder:validation:Enum=Share;Range
+type SmallBankHotSkew string
+
+const (
+	// SmallBankHotSkewShare is a share of skewed draws.
+	SmallBankHotSkewShare SmallBankHotSkew = "Share"
+	// SmallBankHotSkewRange is the range of NURand.
+	SmallBankHotSkewRange SmallBankHotSkew = "Range"
+)
 
 // SmallBankLookups says where names are looked up.
 // +kubebuilder:validation:Enum=Local;AnyHome

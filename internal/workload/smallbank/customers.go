@@ -124,20 +124,29 @@ func checkCustomers(n uint64, p geo.Placement, amalgamate, localNames bool) erro
 	return nil
 }
 
-// skew draws places in lists: with probability hot percent by NURand, else uniformly.
+// skew draws places in lists: with probability hot percent by NURand, else uniformly; or, with ranged, always by NURand, whose A is
+// hot percent of the list.
 type skew struct {
-	hot  int32
-	seed uint64
+	hot    int32
+	ranged bool
+	seed   uint64
 }
 
 // draw returns a number below n, which is at least 1. NURand is TPC-C's (clause 2.1.6),
 //
 //	(((random(0, A) | random(0, n-1)) + C) mod n
 //
-// with A the largest 2^k - 1 that is at most n/8 and C, at most A, from the seed.
+// with C, at most A, from the seed, and A the largest 2^k - 1 that is at most n/8, or hot percent of n.
 func (s skew) draw(rng *rand.Rand, n uint64) uint64 {
 	x := rng.Uint64N(n)
-	if s.hot == 0 || rng.Int32N(100) >= s.hot {
+	if s.hot == 0 {
+		return x
+	}
+	if s.ranged {
+		a := uint64(s.hot) * n / 100
+		return ((rng.Uint64N(a+1) | x) + s.seed%(a+1)) % n
+	}
+	if rng.Int32N(100) >= s.hot {
 		return x
 	}
 	a := uint64(1)<<(bits.Len64(n/8+1)-1) - 1

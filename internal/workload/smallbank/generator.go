@@ -57,7 +57,7 @@ func (s *SmallBank) NewGenerator(c workload.GeneratorConfig) workload.Generator 
 		region:  c.Region,
 		rng:     rand.New(rand.NewPCG(s.seed, uint64(c.Stream))),
 		index:   s.index(),
-		skew:    skew{s.spec.HotPercent, s.seed},
+		skew:    skew{s.spec.HotPercent, s.spec.HotSkew == v1alpha1.SmallBankHotSkewRange, s.seed},
 		place:   s.topology.Placement(),
 		mix:     workload.NewMix(types[:]...),
 		clients: make([]client, c.Clients),

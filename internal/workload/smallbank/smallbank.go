@@ -75,6 +75,9 @@ func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, err
 	case spec.HotPercent < 0 || spec.HotPercent > 100:
 		return nil, fmt.Errorf(field+"hotPercent: %d is not between 0 and 100", spec.HotPercent)
 	}
+	if known := []v1alpha1.SmallBankHotSkew{"", v1alpha1.SmallBankHotSkewShare, v1alpha1.SmallBankHotSkewRange}; !slices.Contains(known, spec.HotSkew) {
+		return nil, fmt.Errorf(field+"hotSkew: %q is not one of %v", spec.HotSkew, known[1:])
+	}
 	if known := []v1alpha1.SmallBankLookups{"", v1alpha1.SmallBankLookupsLocal, v1alpha1.SmallBankLookupsAnyHome}; !slices.Contains(known, spec.Lookups) {
 		return nil, fmt.Errorf(field+"lookups: %q is not one of %v", spec.Lookups, known[1:])
 	}

@@ -273,8 +273,9 @@ func TestSunflower(t *testing.T) {
 
 func TestSkew(t *testing.T) {
 	top := topology(1, 1)
+	skewed := v1alpha1.SmallBankHotSkew("")
 	busiest := func(hot int32) float64 {
-		s := newSmallBank(t, v1alpha1.SmallBank{Customers: 8191, HotPercent: hot, Mix: v1alpha1.SmallBankMix{Balance: 100}}, top)
+		s := newSmallBank(t, v1alpha1.SmallBank{Customers: 8191, HotPercent: hot, HotSkew: skewed, Mix: v1alpha1.SmallBankMix{Balance: 100}}, top)
 		g := s.NewGenerator(workload.GeneratorConfig{Clients: 1, Stream: 1})
 		count := map[txn.Key]int{}
 		const n = 100_000
@@ -299,6 +300,18 @@ func TestSkew(t *testing.T) {
 	}
 	if a, b := busiest(50), busiest(100); a > 0.7*b {
 		t.Errorf("hotPercent 50 gives %.1f, 100 gives %.1f", a, b)
+	}
+	// NURand with A = 8191 is the or of two uniform numbers of 13 bits: the customer with all bits set has 2^13 (3/4)^13 = 194.6 times its share.
+	// With A = 1% of the customers, 81, the lowest bits are more often set.
+	skewed = v1alpha1.SmallBankHotSkewRange
+	if x := busiest(0); x > 5 {
+		t.Errorf("range 0: the busiest customer has %.1f times its share", x)
+	}
+	if x := busiest(100); x < 150 || x > 240 {
+		t.Errorf("range 100: the busiest customer has %.1f times its share, want about 195", x)
+	}
+	if x := busiest(1); x < 5 || x > 60 {
+		t.Errorf("range 1: the busiest customer has %.1f times its share", x)
 	}
 }
 
@@ -344,6 +357,7 @@ func TestNewRefuses(t *testing.T) {
 		"too few customers": {func(s *v1alpha1.SmallBank) { s.Customers = 3 }, 2, "customers: 3 customers leave"},
 		"multi-home alone":  {func(s *v1alpha1.SmallBank) { s.MultiHomePercent = 1 }, 1, "multiHomePercent: 1 needs two regions"},
 		"sunflower region":  {func(s *v1alpha1.SmallBank) { s.Sunflower = []v1alpha1.SunflowerTarget{{Region: "x"}} }, 2, `sunflower[0].region: "x" is not one of [a b]`},
+		"hot skew":          {func(s *v1alpha1.SmallBank) { s.HotSkew = "Rank" }, 2, `hotSkew: "Rank" is not one of [Share Range]`},
 		"percent":           {func(s *v1alpha1.SmallBank) { s.HotPercent = 101 }, 2, "hotPercent: 101 is not between 0 and 100"},
 	} {
 		t.Run(name, func(t *testing.T) {
