@@ -92,6 +92,7 @@ func TestLawOnPresets(t *testing.T) {
 		"sdur":                  {"us-east", "us-west", "eu"},
 		"detock-eight-regions": {"us-east-1", "us-east-2", "eu-west-1", "eu-west-2",
 			"ap-northeast-1", "ap-northeast-2", "ap-southeast-1", "ap-southeast-2"},
+		"tiga-four-regions": {"us-east1", "europe-north1", "southamerica-east1", "asia-east2"},
 	}
 	for preset, regions := range presets {
 		for _, ordering := range []string{"leader", "consensus", "epochs"} {
