@@ -50,15 +50,17 @@ type server struct {
 	// image is the default, and user the number that it runs as there.
 	image string
 	user  int64
-	// logins are its users, the clients' first.
+	// logins are its users, the clients' first; without any, its pods have no clients.
 	logins []login
+	// shared: its servers share the rows out themselves, and not every one has all.
+	shared bool
 	// own takes a parameter that is neither a setting nor one of all kinds, and tells whether it did; what nobody takes is the clients'.
 	own func(r *reading, name, value string) bool
 	// pods are the rest of what was read: image, user, and what all servers have in common are filled in.
 	pods func(*reading) *v1alpha1.Pods
 }
 
-var kinds = map[string]server{"postgres": postgres, "galera": galera, "etcd": etcd}
+var kinds = map[string]server{"postgres": postgres, "galera": galera, "etcd": etcd, "cockroachdb": cockroachdb.server()}
 
 // reading is a database's parameters, told apart.
 type reading struct {
@@ -143,7 +145,10 @@ func (r *reading) parameter(name, value string) {
 func read(db *v1alpha1.GeoDatabase, kind server) *reading {
 	r := &reading{
 		GeoDatabase: db, kind: kind, regions: db.Spec.RegionNames(), image: kind.image, user: kind.user,
-		settings: map[string]string{}, words: map[string]string{}, clients: map[string]string{"tls": "disable"}, problems: nodes(db),
+		settings: map[string]string{}, words: map[string]string{}, clients: map[string]string{}, problems: nodes(db, kind),
+	}
+	if len(kind.logins) > 0 {
+		r.clients["tls"] = "disable"
 	}
 	for _, name := range slices.Sorted(maps.Keys(db.Spec.Engine.Parameters)) {
 		r.parameter(name, db.Spec.Engine.Parameters[name])
@@ -175,7 +180,9 @@ func Render(db *v1alpha1.GeoDatabase) []Problem {
 	pods.Image, pods.User = r.image, &r.user
 	pods.Volumes = []v1alpha1.PodVolume{{Name: "data", MountPath: "/data", SizeLimit: ptr.To(resource.MustParse("8Gi"))}}
 	pods.TerminationGracePeriodSeconds = ptr.To[int32](10)
-	pods.Client.SecretRef = v1alpha1.LocalReference{Name: r.secret(0)}
+	if len(r.kind.logins) > 0 {
+		pods.Client.SecretRef = v1alpha1.LocalReference{Name: r.secret(0)}
+	}
 	db.Spec.Pods, db.Spec.Engine.Parameters = pods, r.clients
 	return nil
 }
@@ -194,9 +201,13 @@ func secretName(db *v1alpha1.GeoDatabase, l login) string {
 }
 
 // nodes lists problems of a shape that no such database has.
-func nodes(db *v1alpha1.GeoDatabase) []Problem {
+func nodes(db *v1alpha1.GeoDatabase, kind server) []Problem {
 	if n := db.Spec.PartitionsPerRegion; n > 1 {
-		return []Problem{{Field: "spec.partitionsPerRegion", Value: fmt.Sprint(n), Message: fmt.Sprintf("every server of %s has all rows: leave partitionsPerRegion out, or 1", db.Spec.Engine.Name)}}
+		message := fmt.Sprintf("every server of %s has all rows: leave partitionsPerRegion out, or 1", db.Spec.Engine.Name)
+		if kind.shared {
+			message = fmt.Sprintf("the servers of %s share the rows out themselves: leave partitionsPerRegion out, or 1, and say by replicasPerPartition how many servers a region has", db.Spec.Engine.Name)
+		}
+		return []Problem{{Field: "spec.partitionsPerRegion", Value: fmt.Sprint(n), Message: message}}
 	}
 	return nil
 }
@@ -229,6 +240,10 @@ func form(r *regexp.Regexp) string {
 		return "a period of ISO 8601 in seconds, like PT5S"
 	case goDuration:
 		return "a duration with its unit, ms, s, m or h, like 100ms"
+	case binarySize:
+		return "a size above 0 with its unit, MiB or GiB, like 128MiB"
+	case someDuration:
+		return "a duration above 0 with its unit, ms or s, like 250ms"
 	}
 	return "of the form " + r.String()
 }

@@ -36,6 +36,9 @@ func TestGolden(t *testing.T) {
 			"settings.innodb_buffer_pool_size": "256M", "provider.evs.suspect_timeout": "PT10S", "provider.gcache.size": "32M"},
 		"etcd":          {},
 		"etcd-settings": {"reads": "Serializable", "maxTxnOps": "512", "settings.heartbeat-interval": "150", "settings.election-timeout": "1500"},
+		"cockroachdb":   {},
+		"cockroachdb-settings": {"image": "localhost/geobench-cockroach:v26.2.1", "user": "65532", "settings.cache": "1GiB", "settings.max-sql-memory": "256MiB",
+			"settings.max-offset": "250ms"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			engine, _, _ := strings.Cut(name, "-")
@@ -66,6 +69,8 @@ func TestGolden(t *testing.T) {
 
 func galeraSpec(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "galera" }
 
+func cockroachSpec(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "cockroachdb" }
+
 func etcdSpec(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "etcd" }
 
 // Each wrong parameter is named with its value, and nothing is rendered.
@@ -82,6 +87,13 @@ func TestRefused(t *testing.T) {
 		"etcd's flag":          {"settings.listen-client-urls", "http://0.0.0.0:1", "no setting of etcd", etcdSpec},
 		"etcd's number":        {"settings.heartbeat-interval", "100ms", "whole number", etcdSpec},
 		"etcd's election":      {"settings.election-timeout", "1000", "at least five times", etcdSpec},
+		"CockroachDB's share":  {"settings.cache", "25%", "size above 0 with its unit, MiB or GiB", cockroachSpec},
+		"CockroachDB's memory": {"settings.max-sql-memory", "128MB", "size above 0 with its unit, MiB or GiB", cockroachSpec},
+		"CockroachDB's offset": {"settings.max-offset", "0ms", "duration above 0 with its unit, ms or s", cockroachSpec},
+		"CockroachDB's flag":   {"settings.join", "elsewhere:26257", "no setting of CockroachDB", cockroachSpec},
+		"CockroachDB's TLS":    {"tls", "verify-full", "has no certificate", cockroachSpec},
+		"CockroachDB's client": {"isolation", "Serializable", "it has settings.cache, settings.max-offset, settings.max-sql-memory, image, user", cockroachSpec},
+		"CockroachDB's rows":   {"", "2", "share the rows out themselves", func(s *v1alpha1.GeoDatabaseSpec) { cockroachSpec(s); s.PartitionsPerRegion = 2 }},
 		"primary":              {"primary", "mars", "region mars is not in spec.regions; they are us, eu, asia", nil},
 		"synchronous":          {"synchronous", "on", "not one of Off, Quorum, RemoteApply", nil},
 		"no standby":           {"synchronous", "Quorum", "no standby to wait for", func(s *v1alpha1.GeoDatabaseSpec) { s.Regions = s.Regions[:1] }},

@@ -368,6 +368,8 @@ func (d *database) engine(ps *Problems) {
 			ps.add("spec.engine.name", name, "no client of %s is built in%s; programs that can have spec.pods.client are %s", name, didYouMean(name, names), list(names))
 		case d.Spec.External != nil:
 			ps.add("spec.engine.name", name, "no client of %s is built in%s; databases that can be external are %s", name, didYouMean(name, names), list(names))
+		case !d.Pods && deployedOnly(name):
+			ps.add("spec.engine.name", name, "%s needs a cluster to run in: apply the manifest to one, or use one of the engines %s", name, list(names))
 		default:
 			ps.add("spec.engine.name", name, "engine %s is not known%s; known engines are %s%s", name, didYouMean(name, names), list(names), d.wantsExternal(name))
 		}
@@ -385,6 +387,12 @@ func (d *database) engine(ps *Problems) {
 		}
 		ps.add("spec.engine.parameters."+err.Name, d.Spec.Engine.Parameters[err.Name], "%s%s", err.Message, hint)
 	}
+}
+
+// deployedOnly tells whether clusters deploy a database by its name, and no client of it is built in.
+func deployedOnly(name string) bool {
+	_, talked := targets.Targets{}.Lookup(name)
+	return !talked && slices.Contains(servers.Names(), name)
 }
 
 // wantsExternal says what is missing where the engine is a database of others.
@@ -559,6 +567,11 @@ type benchmarkRun struct {
 func (r *benchmarkRun) target(ps *Problems) {
 	d := database{GeoDatabase: r.db, Abilities: r.Abilities}
 	if r.db.Spec.Pods == nil && (r.db.Spec.External == nil || !r.Pods) || len(Database(r.db, nil, r.Abilities)) > 0 {
+		return
+	}
+	if name := r.db.Spec.Engine.Name; r.db.Spec.Pods != nil && !d.talked() && deployedOnly(name) {
+		ps.add("spec.databaseRef.name", r.db.Name, "GeoDatabase %s is %s, of which no client is built in: it is deployed over the emulated network, and cannot be loaded; name a database of %s, or with one of the engines %s",
+			r.db.Name, name, list(r.Clients.Names()), list(r.Engines.Names()))
 		return
 	}
 	if r.db.Spec.Pods != nil && !d.talked() {

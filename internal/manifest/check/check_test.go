@@ -241,6 +241,37 @@ func TestPodsClient(t *testing.T) {
 	}
 }
 
+// A database of which no client is built in is deployed by a cluster, measured by nobody, and refused by who has no containers.
+func TestDeployedOnly(t *testing.T) {
+	named := func(parameters map[string]string) *v1alpha1.GeoDatabase {
+		return database(func(s *v1alpha1.GeoDatabaseSpec) {
+			s.Engine = v1alpha1.Engine{Name: "cockroachdb", Parameters: parameters}
+		})
+	}
+	run := &v1alpha1.BenchmarkRun{}
+	run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
+	db := named(map[string]string{"settings.cache": "256MiB"})
+	of := func(db *v1alpha1.GeoDatabase, a check.Abilities) check.Problems {
+		return check.Database(db, db.Spec.Network.Profile, a)
+	}
+	for name, tc := range map[string]struct {
+		problems check.Problems
+		says     string
+	}{
+		"as it should be":    {of(db, abilities()), ""},
+		"run":                {check.Run(run, db, abilities()), "cockroachdb, of which no client is built in"},
+		"misspelt":           {of(named(map[string]string{"settings.cahce": "256MiB"}), abilities()), "did you mean settings.cache"},
+		"parameter":          {of(named(map[string]string{"isolation": "Serializable"}), abilities()), "isolation is no parameter of CockroachDB, whose clients are not Geobench's"},
+		"without containers": {of(named(nil), check.Process(nil)), "cockroachdb needs a cluster to run in"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if ps := tc.problems; tc.says == "" && len(ps) > 0 || tc.says != "" && (len(ps) != 1 || !strings.Contains(ps.Error(), tc.says)) {
+				t.Errorf("%d problems: %s\nwant: %s", len(ps), ps, tc.says)
+			}
+		})
+	}
+}
+
 // A PostgreSQL that is named without pods is deployed by a cluster, measured as one in pods is, and refused by who has no containers.
 func TestRendered(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -1,0 +1,114 @@
+package servers
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// pack is a vendor's database as data: servers that are all alike, find each other by the list of hosts and share the rows out themselves. No
+// client here has been held against a pack, so its pods have none, and a run on them is refused: a server that speaks a dialect may lack what
+// is asked in it, as CockroachDB lacks the sessions by which a run on PostgreSQL knows that no transaction is under way.
+type pack struct {
+	product string
+	// image is pinned, and user the number that its server runs as.
+	image string
+	user  int64
+	// ports are the servers', that of clients first.
+	ports []v1alpha1.PodPort
+	// env is the same in all pods, beside what every pod is told.
+	env []v1alpha1.PodEnv
+	// script is bash's. It gets the flags as its arguments, joins the servers to one cluster whatever the order of their starts, and becomes
+	// the server.
+	script string
+	// flags are those that parameters settings.NAME may set, with the form of their values, and defaults are values where the vendor's suit
+	// a machine of its own.
+	flags    map[string]*regexp.Regexp
+	defaults map[string]string
+}
+
+// server renders a pack.
+func (p pack) server() server {
+	settings := map[string]*regexp.Regexp{}
+	for name, rule := range p.flags {
+		settings["settings."+name] = rule
+	}
+	return server{
+		product: p.product, settings: settings, image: p.image, user: p.user, shared: true,
+		own: func(r *reading, name, value string) bool {
+			known := append(slices.Sorted(maps.Keys(settings)), "image", "user")
+			r.problems = append(r.problems, Problem{Field: "spec.engine.parameters." + name, Value: value, Known: known,
+				Message: name + " is no parameter of " + p.product + ", whose clients are not Geobench's: leave it out; it has " + strings.Join(known, ", ")})
+			return true
+		},
+		pods: func(r *reading) *v1alpha1.Pods {
+			flags := maps.Clone(p.defaults)
+			for name, value := range r.settings {
+				flags[strings.TrimPrefix(name, "settings.")] = value
+			}
+			var args []string
+			for _, name := range slices.Sorted(maps.Keys(flags)) {
+				args = append(args, "--"+name+"="+flags[name])
+			}
+			return &v1alpha1.Pods{Command: []string{"bash", "-c", p.script, r.Spec.Engine.Name}, Args: args, Env: slices.Clone(p.env), Ports: slices.Clone(p.ports)}
+		},
+	}
+}
+
+var (
+	// binarySize is a size as CockroachDB takes it.
+	binarySize = regexp.MustCompile(`^[1-9][0-9]*(MiB|GiB)$`)
+	// someDuration is a goDuration that is longer than 0.
+	someDuration = regexp.MustCompile(`^[1-9][0-9]*(ms|s)$`)
+)
+
+// cockroachdb is one cluster of servers that know their region (--locality), without certificates and passwords. Facts are from CockroachDB's
+// documentation of cockroach start and its Helm chart.
+var cockroachdb = pack{
+	product: "CockroachDB",
+	image:   "docker.io/cockroachdb/cockroach:v25.4.11", user: 1000,
+	ports: []v1alpha1.PodPort{{Name: "sql", Port: 26257}, {Name: "http", Port: 8080}},
+	env:   []v1alpha1.PodEnv{{Name: "COCKROACH_SKIP_ENABLING_DIAGNOSTIC_REPORTING", Value: "true"}},
+	flags: map[string]*regexp.Regexp{
+		"cache":          binarySize,
+		"max-offset":     someDuration,
+		"max-sql-memory": binarySize,
+	},
+	// The vendor's shares of the machine's memory are too large where a machine has several servers.
+	defaults: map[string]string{"cache": "128MiB", "max-sql-memory": "128MiB"},
+	script:   cockroachScript,
+}
+
+// cockroachScript becomes a server, and lets the first one begin the cluster. It does so only while all servers say that they belong to none:
+// a server whose files are gone joins the others, and would otherwise begin a second cluster beside them.
+const cockroachScript = `set -eu
+export PATH="/cockroach:$PATH" HOME=/data
+until getent hosts "$GEOBENCH_HOST" >/dev/null; do sleep 1; done
+health() {
+  timeout 10 bash -c 'exec 3<>"/dev/tcp/$1/8080" && printf "GET /health?ready=1 HTTP/1.0\r\n\r\n" >&3 && cat <&3' health "$1" 2>/dev/null || true
+}
+begin() {
+  while true; do
+    waiting=yes
+    for host in ${GEOBENCH_HOSTS//,/ }; do
+      case $(health "$host") in
+      *'waiting for cluster initialization'*) ;;
+      *' 200 '*) return ;;
+      *) waiting= ;;
+      esac
+    done
+    if [ "$waiting" ]; then
+      cockroach init --insecure --host="$GEOBENCH_HOST:26257" || true
+    fi
+    sleep 1
+  done
+}
+if [ "$GEOBENCH_HOST" = "${GEOBENCH_HOSTS%%,*}" ]; then
+  begin &
+fi
+exec cockroach start --insecure --store=path=/data/store --join="$GEOBENCH_HOSTS" --locality="region=$GEOBENCH_REGION" \
+  --listen-addr=:26257 --advertise-addr="$GEOBENCH_HOST:26257" --http-addr=:8080 --logtostderr=WARNING "$@"
+`

@@ -1,0 +1,96 @@
+package servers
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// The first server of CockroachDB begins a cluster once, when all servers say that they belong to none, and never beside one that is there.
+func TestCockroachBegins(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("bash is not installed, which the script needs")
+	}
+	const (
+		waiting = "waiting" // for a cluster
+		serves  = "serves"
+		unready = "unready" // and does not say why
+	)
+	for name, tc := range map[string]struct {
+		first, other string
+		inits        int
+	}{
+		"all wait":                      {waiting, waiting, 1},
+		"its files are gone":            {waiting, serves, 0},
+		"its container has restarted":   {serves, serves, 0},
+		"another is not ready at first": {waiting, unready, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			begun := filepath.Join(dir, "begun")
+			var asked atomic.Int32
+			// answer is that of a server in a state, which serves as soon as there is a cluster; the second request finds it waiting.
+			answer := func(state string) http.HandlerFunc {
+				return func(w http.ResponseWriter, r *http.Request) {
+					if r.RequestURI != "/health?ready=1" {
+						t.Errorf("asked for %s", r.RequestURI)
+					}
+					_, err := os.Stat(begun)
+					switch {
+					case state == serves || err == nil && state == waiting:
+						w.Write([]byte("{}")) //nolint:errcheck // who asks goes without
+						return
+					case state == unready && asked.Add(1) == 1:
+						http.Error(w, `{"error": "node is not healthy"}`, http.StatusServiceUnavailable)
+						return
+					}
+					http.Error(w, `{"error": "node is waiting for cluster initialization"}`, http.StatusServiceUnavailable)
+				}
+			}
+			first, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, port, _ := net.SplitHostPort(first.Addr().String())
+			other, err := net.Listen("tcp", "127.0.0.2:"+port)
+			if err != nil {
+				t.Skipf("this machine has no second loopback address: %v", err)
+			}
+			for l, state := range map[net.Listener]string{first: tc.first, other: tc.other} {
+				s := &http.Server{Handler: answer(state)}
+				go s.Serve(l) //nolint:errcheck // it ends with the test
+				t.Cleanup(func() { s.Close() })
+			}
+			program := "#!/bin/sh\necho \"$1\"\nif [ \"$1\" = init ]; then touch " + begun + "; fi\n"
+			if err := os.WriteFile(filepath.Join(dir, "cockroach"), []byte(program), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			script := strings.NewReplacer("8080", port, "sleep 1", "sleep 0.05", "/cockroach:", dir+":").Replace(cockroachScript)
+			cmd := exec.CommandContext(t.Context(), "bash", "-c", script, "cockroachdb")
+			cmd.Env = append(os.Environ(), "GEOBENCH_HOST=127.0.0.1", "GEOBENCH_HOSTS=127.0.0.1,127.0.0.2", "GEOBENCH_REGION=us")
+			out, err := cmd.Output() // it ends with the last who can write there, and so when nobody may begin a cluster any more
+			if err != nil {
+				t.Fatal(err)
+			}
+			words := strings.Fields(string(out))
+			inits := 0
+			for _, w := range words {
+				if w == "init" {
+					inits++
+				}
+			}
+			if inits != tc.inits || len(words) != tc.inits+1 {
+				t.Errorf("%q: want %d times init and the start", words, tc.inits)
+			}
+			if tc.other == unready && asked.Load() < 2 {
+				t.Error("a cluster was begun while a server was not ready")
+			}
+		})
+	}
+}
