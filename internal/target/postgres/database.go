@@ -88,6 +88,9 @@ func (d *dialect) PlaceParameter() string { return schemaParameter }
 // PlaceWord implements sqltarget.Dialect.
 func (d *dialect) PlaceWord() string { return "schema" }
 
+// yugabyte is in the version of YugabyteDB, which calls itself PostgreSQL.
+const yugabyte = "-YB-"
+
 // Look implements sqltarget.Dialect. All endpoints lead to one server.
 func (d *dialect) Look(ctx context.Context, c conn, e sqltarget.Endpoint) (version, server string, err error) {
 	facts, err := row(ctx, c, "select version(), pg_is_in_recovery(), current_setting('default_transaction_read_only')")
@@ -99,6 +102,10 @@ func (d *dialect) Look(ctx context.Context, c conn, e sqltarget.Endpoint) (versi
 	case facts[2] == "on":
 		return "", "", sqltarget.Wrong(d.server.Field(e), e.Address,
 			"the database is read-only (default_transaction_read_only is on): turn it off, or name a database that can be written to")
+	}
+	if !strings.HasPrefix(facts[0], "PostgreSQL ") || strings.Contains(facts[0], yugabyte) {
+		return "", "", sqltarget.Wrong(d.server.Field(e), e.Address,
+			"the server speaks PostgreSQL's protocol and is %q: whether it is quiet, and whether another run uses it, cannot be asked there as of PostgreSQL, so that rows could be audited under transactions; name a PostgreSQL", facts[0])
 	}
 	version, _, _ = strings.Cut(facts[0], " on ") // and then the machine that it was built for
 	return version, "", nil

@@ -114,6 +114,11 @@ func TestOpenRefuses(t *testing.T) {
 	s.Query(t, "postgres", "alter database frozen set default_transaction_read_only = on; create role weak login password 'weak'; revoke create on database app from public")
 	s.Database(t, "taken")
 	s.Query(t, "taken", "create schema geobench; create table geobench.rows (k bytea, v bytea)")
+	for database, version := range map[string]string{"cockroach": "CockroachDB CCL v25.4.11 (x86_64-pc-linux-gnu)", "yugabyte": "PostgreSQL 15.2-YB-2.25.0.0-b0 on x86_64-pc-linux-gnu"} {
+		s.Database(t, database)
+		s.Query(t, database, "create schema other; create function other.version() returns text language sql as $$ select '"+version+"' $$; "+
+			"alter database "+database+" set search_path = other, pg_catalog, public")
+	}
 	topology := geo.Topology{Regions: []string{"east", "west"}, Partitions: 1, Replicas: 1}
 	nobody := postgrestest.FreeAddresses(t, 1)[0]
 	for name, tc := range map[string]struct {
@@ -128,6 +133,8 @@ func TestOpenRefuses(t *testing.T) {
 		"no such host":     {func(s *sqltarget.Server, _ *postgres.Options) { s.Endpoints[0].Address = "no-such-host.invalid:5432" }, "spec.external.endpoints[0].address", "there is no host of this name"},
 		"no TLS":           {func(_ *sqltarget.Server, o *postgres.Options) { o.TLS = "require" }, "spec.engine.parameters.tls", "takes no encrypted connections: set ssl = on in its postgresql.conf, or use tls: disable"},
 		"read-only":        {func(s *sqltarget.Server, _ *postgres.Options) { s.Database = "frozen" }, "spec.external.endpoints[0].address", "the database is read-only"},
+		"CockroachDB":      {func(s *sqltarget.Server, _ *postgres.Options) { s.Database = "cockroach" }, "spec.external.endpoints[0].address", `is "CockroachDB CCL v25.4.11`},
+		"YugabyteDB":       {func(s *sqltarget.Server, _ *postgres.Options) { s.Database = "yugabyte" }, "spec.external.endpoints[0].address", "name a PostgreSQL"},
 		"no right to make": {func(s *sqltarget.Server, _ *postgres.Options) { s.User, s.Password = "weak", "weak" }, "spec.external.database", "create schema geobench authorization weak"},
 		"somebody's table": {func(s *sqltarget.Server, _ *postgres.Options) { s.Database = "taken" }, "spec.engine.parameters.schema", "the table geobench.rows there is not Geobench's"},
 		"too many":         {func(_ *sqltarget.Server, o *postgres.Options) { o.Connections = 20 }, "spec.engine.parameters.connections", "2 regions x 20 connections and 1 more are 41, and the server has"},
