@@ -330,6 +330,8 @@ func TestClaims(t *testing.T) {
 		"no crossing":            {"crossing(values('clientsPerRegion'), tput('near'), tput('near')) <= 100.0", "", "differs", "infinite <= 100"},
 		"spread":                 {"spread(tput('near')) == 2.0 && median(bytes('near')) == 1500.0", "", "holds", "2 == 2; 1500 == 1500"},
 		"aborts in percent":      {"max(aborts('near')) < 9.1 && min(aborts('near')) > 9.0", "", "holds", "9.091 < 9.1; 9.091 > 9"},
+		"pooled and by regions":  {"p50('near', 2) == 1.0 && p50In('b', 'near', 2) == 2.0 && p50OfRegions('near') == [1.5, 3.0]", "", "holds", "1 == 1; 2 == 2; 1.5, 3 == 1.5, 3"},
+		"cost of an hour":        {"costPerHour('near') == [0.0036, 0.0144]", "", "holds", "0.0036, 0.0144 == 0.0036, 0.0144"},
 		"cost":                   {"cost('near', 2) == 0.001", "", "holds", "0.001 == 0.001"},
 		"measured":               {"avg(tput('near')) > 1.0", "{'near': max(tput('near')), 'far': max(tput('far'))}", "holds", "far: 2500, near: 2000"},
 		"measured in words":      {"avg(tput('near')) > 1.0", "'near ' + text(ratio(10.0, 3.0))", "holds", "near 3.333"},
