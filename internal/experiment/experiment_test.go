@@ -566,9 +566,11 @@ func TestAClaimOverARunThatFailedHasNoResult(t *testing.T) {
 }
 
 func TestNothingCommittedIsNoLatency(t *testing.T) {
-	e := mustRead(t, replaced(t, "min(tput('near')) > max(tput('far'))", "max(p50('near')) < 1000000.0"))
-	if f := judge(t, e, invented(e, 0, 2000)); f.Holds || f.Measured != "infinite < 1000000" {
-		t.Errorf("the finding is %+v", f)
+	for _, figure := range []string{"p50", "p50OfRegions", "cost", "costPerHour"} {
+		e := mustRead(t, replaced(t, "min(tput('near')) > max(tput('far'))", "max("+figure+"('near')) < 1000000.0"))
+		if f := judge(t, e, invented(e, 0, 2000)); f.Holds || f.Measured != "infinite < 1000000" {
+			t.Errorf("the finding of %s is %+v", figure, f)
+		}
 	}
 }
 
