@@ -328,6 +328,8 @@ func TestClaims(t *testing.T) {
 		"share":                  {"share(ratio(tput('near'), tput('far')).map(r, r >= 1.0)) >= 0.5", "", "holds", "0.5 >= 0.5"},
 		"crossing":               {"crossing(values('clientsPerRegion'), tput('far'), tput('near')) == 3.0", "", "holds", "3 == 3"},
 		"no crossing":            {"crossing(values('clientsPerRegion'), tput('near'), tput('near')) <= 100.0", "", "differs", "infinite <= 100"},
+		"scalability":            {"scalability(tput('far'), values('clientsPerRegion')) == [0.4]", "", "holds", "0.4 == 0.4"},
+		"sizes that shrink":      {"scalability(tput('far'), [4.0, 2.0])[0] > 0.0", "", "no result", ""},
 		"spread":                 {"spread(tput('near')) == 2.0 && median(bytes('near')) == 1500.0", "", "holds", "2 == 2; 1500 == 1500"},
 		"aborts in percent":      {"max(aborts('near')) < 9.1 && min(aborts('near')) > 9.0", "", "holds", "9.091 < 9.1; 9.091 > 9"},
 		"pooled and by regions":  {"p50('near', 2) == 1.0 && p50In('b', 'near', 2) == 2.0 && p50OfRegions('near') == [1.5, 3.0]", "", "holds", "1 == 1; 2 == 2; 1.5, 3 == 1.5, 3"},

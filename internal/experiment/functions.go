@@ -357,7 +357,46 @@ func listFunctions() []function {
 				}
 				return crossing(lists[0], lists[1], lists[2]), nil
 			}}}},
+		{name: "scalability", overloads: []overload{{"scalability_lists", []*cel.Type{numberList, numberList}, numberList,
+			func(_ *board, args []ref.Val) (any, error) {
+				throughputs, err := floats(args[0])
+				if err != nil {
+					return nil, err
+				}
+				nodes, err := floats(args[1])
+				if err != nil {
+					return nil, err
+				}
+				return scalability(throughputs, nodes)
+			}}}},
 	}
+}
+
+// scalability is Dike's score (Qu et al., 4.4, equation 3) of each step from a cluster size to the next:
+// 1 - |TPS2/N2 - TPS1/N1| / (TPS2/N2) with N1 < N2. It is 1 where the throughput of a node stays as it was, and has no lower
+// bound. Sizes may be in any unit, as only their ratio counts.
+func scalability(throughputs, nodes []float64) ([]float64, error) {
+	if len(throughputs) != len(nodes) {
+		return nil, fmt.Errorf("scalability of %d throughputs and %d sizes: they must be of the same points", len(throughputs), len(nodes))
+	}
+	if len(nodes) < 2 {
+		return nil, fmt.Errorf("scalability of %d cluster sizes: two at least are compared", len(nodes))
+	}
+	if !(nodes[0] > 0) {
+		return nil, fmt.Errorf("scalability: size %g is not greater than 0", nodes[0])
+	}
+	scores := make([]float64, 0, len(nodes)-1)
+	for i := 1; i < len(nodes); i++ {
+		if !(nodes[i] > nodes[i-1]) {
+			return nil, fmt.Errorf("scalability: size %g follows %g; sizes must grow", nodes[i], nodes[i-1])
+		}
+		if !(throughputs[i] > 0) {
+			return nil, fmt.Errorf("scalability: size %g has no throughput to compare with", nodes[i])
+		}
+		before, now := throughputs[i-1]/nodes[i-1], throughputs[i]/nodes[i]
+		scores = append(scores, 1-math.Abs(now-before)/now)
+	}
+	return scores, nil
 }
 
 // crossing is the x at which a, that was below b, first reaches it, on straight lines between the points; infinite
