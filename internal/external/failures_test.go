@@ -33,6 +33,8 @@ type answered struct {
 	target.Database
 	t    *testing.T
 	open sync.WaitGroup
+	// opened counts the sessions that were opened: one for each region.
+	opened atomic.Int64
 
 	mu      sync.Mutex
 	waiting map[geo.Region]int // transactions without an answer
@@ -79,8 +81,12 @@ func (c answeredTarget) Open(ctx context.Context, sink target.Sink) (target.Sess
 		s.answer(outcomes)
 		sink(outcomes)
 	})
+	if err != nil {
+		return nil, err
+	}
 	c.a.open.Add(1)
-	return s, err
+	c.a.opened.Add(1)
+	return s, nil
 }
 
 type answeredSession struct {
@@ -155,13 +161,14 @@ func failing(t *testing.T, p *plan.Plan, s sqltarget.Server, fail func(losePatie
 		t.Fatal(err)
 	}
 	const undisturbed = 600 * time.Millisecond
+	regions := int64(len(p.Topology.Regions))
 	begun, over := make(chan struct{}), make(chan struct{})
 	begin := sync.OnceFunc(func() { close(begun) })
 	clients := &answered{Database: db, t: t, waiting: map[geo.Region]int{}}
 	go func() {
 		defer close(over)
 		f.document, err = local.On(t.Context(), p, clients, func(p local.Progress) {
-			if p.Elapsed > undisturbed {
+			if p.Elapsed > undisturbed && clients.opened.Load() >= regions { // a busy machine may be late
 				begin()
 			}
 		})
