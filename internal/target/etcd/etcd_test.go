@@ -189,6 +189,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// The member of a region is made the leader where that is asked for, and a leader behind no endpoint is told of.
 func TestLeaderIsWhereItIsAskedFor(t *testing.T) {
 	members := etcdtest.Start(t, 3)
 	p := targettest.Plan(t, "etcd", "{smallbank: {customers: 100}}", isolation.StrictSerializable)

@@ -16,9 +16,9 @@ import (
 // led is a database that tells who leads it.
 type led struct {
 	sqltarget.Database
-	d       *dialect
-	clients []*clientv3.Client // by endpoint, of which the first give are to be given back
-	give    int
+	endpoints []sqltarget.Endpoint
+	// clients are led's own, by endpoint: kept open, one of those that are measured would wait before it connects again to a member that is back.
+	clients []*clientv3.Client
 	regions map[uint64]string // by member: the region whose endpoint leads to it
 	// region is the leader's at the beginning, empty where no endpoint leads to it, and term the term of its election.
 	region string
@@ -32,33 +32,31 @@ func (l *led) Describe() result.Target {
 	return out
 }
 
-// Activity implements target.Database. The first member to answer says who leads; who none of them tells of leads nobody.
+// Activity implements target.Database. Who leads is what the member says that knows of the newest election; the others may not have heard of it.
 func (l *led) Activity(ctx context.Context) (target.Activity, error) {
 	a, err := l.Database.Activity(ctx)
 	if err != nil {
 		return a, err
 	}
-	for i, e := range l.d.server.Endpoints {
+	newest := l.term
+	for i, e := range l.endpoints {
 		asking, cancel := context.WithTimeout(ctx, sqltarget.ConnectWithin)
 		st, err := l.clients[i].Status(asking, e.Address)
 		cancel()
-		if err == nil && st.Leader != 0 {
-			a.Leader, a.Elections = l.regions[st.Leader], int64(st.RaftTerm-l.term)
-			break
+		if err == nil && st.Leader != 0 && st.RaftTerm >= newest {
+			newest, a.Leader = st.RaftTerm, l.regions[st.Leader]
 		}
 	}
+	a.Elections = int64(newest - l.term)
 	return a, nil
 }
 
 // Close implements sqltarget.Database.
-func (l *led) Close() error {
-	err := l.giveBack()
-	return errors.Join(l.Database.Close(), err)
-}
+func (l *led) Close() error { return errors.Join(l.closeClients(), l.Database.Close()) }
 
-func (l *led) giveBack() (err error) {
-	for ; l.give > 0; l.give-- {
-		err = errors.Join(err, l.d.shared.give(l.d.server.Endpoints[l.give-1]))
+func (l *led) closeClients() (err error) {
+	for _, c := range l.clients {
+		err = errors.Join(err, c.Close())
 	}
 	return err
 }
@@ -67,21 +65,22 @@ func (l *led) giveBack() (err error) {
 func (d *dialect) lead(ctx context.Context, endpoint int) (_ *led, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(d.server.Endpoints))*(sqltarget.ConnectWithin+sqltarget.Silence))
 	defer cancel()
-	l := &led{d: d, clients: make([]*clientv3.Client, len(d.server.Endpoints)), regions: map[uint64]string{}}
+	l := &led{endpoints: d.server.Endpoints, regions: map[uint64]string{}}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, l.giveBack())
+			err = errors.Join(err, l.closeClients())
 		}
 	}()
-	for i, e := range d.server.Endpoints {
-		if l.clients[i], err = d.shared.take(e, func() (*clientv3.Client, error) { return d.client(e) }); err != nil {
+	for _, e := range l.endpoints {
+		c, err := d.client(e)
+		if err != nil {
 			return nil, err
 		}
-		l.give++
+		l.clients = append(l.clients, c)
 	}
 	for moved := false; ; moved = true {
 		leader, own, at := uint64(0), uint64(0), -1 // the leader's endpoint
-		for i, e := range d.server.Endpoints {
+		for i, e := range l.endpoints {
 			st, err := l.clients[i].Status(ctx, e.Address)
 			if err != nil {
 				return nil, d.refused(e, err)
@@ -98,7 +97,7 @@ func (d *dialect) lead(ctx context.Context, endpoint int) (_ *led, err error) {
 			l.term = max(l.term, st.RaftTerm)
 		}
 		if at >= 0 {
-			l.region = d.server.Endpoints[at].Region
+			l.region = l.endpoints[at].Region
 		}
 		switch {
 		case endpoint < 0, at == endpoint:
@@ -106,10 +105,10 @@ func (d *dialect) lead(ctx context.Context, endpoint int) (_ *led, err error) {
 		case at < 0:
 			return nil, sqltarget.Wrong(sqltarget.ParameterField(leaderParameter), strconv.Itoa(endpoint), "the leader is a member that no endpoint leads to (%x), and it alone can give its place away: etcdctl move-leader %x, or leave this out", leader, own)
 		case moved:
-			return nil, sqltarget.Wrong(sqltarget.ParameterField(leaderParameter), strconv.Itoa(endpoint), "the member of %s was made the leader, and no longer is: %x leads", d.server.Endpoints[endpoint].Region, leader)
+			return nil, sqltarget.Wrong(sqltarget.ParameterField(leaderParameter), strconv.Itoa(endpoint), "the member of %s was made the leader, and no longer is: %x leads", l.endpoints[endpoint].Region, leader)
 		}
 		if _, err := l.clients[at].MoveLeader(ctx, own); err != nil {
-			return nil, d.refused(d.server.Endpoints[at], err)
+			return nil, d.refused(l.endpoints[at], err)
 		}
 	}
 }
