@@ -307,14 +307,11 @@ func listFunctions() []function {
 		{name: "ratio", overloads: []overload{
 			ofTwo("ratio", func(a, b float64) float64 { return a / b }),
 			{"ratio_lists", []*cel.Type{numberList, numberList}, numberList, func(_ *board, args []ref.Val) (any, error) {
-				a, err := floats(args[0])
+				both, err := lists(args)
 				if err != nil {
 					return nil, err
 				}
-				b, err := floats(args[1])
-				if err != nil {
-					return nil, err
-				}
+				a, b := both[0], both[1]
 				if len(a) != len(b) {
 					return nil, fmt.Errorf("ratio of lists of %d and %d numbers: they must be of the same points", len(a), len(b))
 				}
@@ -345,31 +342,38 @@ func listFunctions() []function {
 		monotone("falls", func(before, now, tolerance float64) bool { return now <= before*(1+tolerance) }),
 		{name: "crossing", overloads: []overload{{"crossing_lists", []*cel.Type{numberList, numberList, numberList}, number,
 			func(_ *board, args []ref.Val) (any, error) {
-				var lists [3][]float64
-				for i := range lists {
-					var err error
-					if lists[i], err = floats(args[i]); err != nil {
-						return nil, err
-					}
-					if len(lists[i]) != len(lists[0]) {
-						return nil, fmt.Errorf("crossing of lists of %d and %d numbers: they must be of the same points", len(lists[0]), len(lists[i]))
+				all, err := lists(args)
+				if err != nil {
+					return nil, err
+				}
+				for _, list := range all {
+					if len(list) != len(all[0]) {
+						return nil, fmt.Errorf("crossing of lists of %d and %d numbers: they must be of the same points", len(all[0]), len(list))
 					}
 				}
-				return crossing(lists[0], lists[1], lists[2]), nil
+				return crossing(all[0], all[1], all[2]), nil
 			}}}},
 		{name: "scalability", overloads: []overload{{"scalability_lists", []*cel.Type{numberList, numberList}, numberList,
 			func(_ *board, args []ref.Val) (any, error) {
-				throughputs, err := floats(args[0])
+				both, err := lists(args)
 				if err != nil {
 					return nil, err
 				}
-				nodes, err := floats(args[1])
-				if err != nil {
-					return nil, err
-				}
-				return scalability(throughputs, nodes)
+				return scalability(both[0], both[1])
 			}}}},
 	}
+}
+
+// lists returns arguments that are lists of numbers.
+func lists(args []ref.Val) ([][]float64, error) {
+	all := make([][]float64, len(args))
+	for i, arg := range args {
+		var err error
+		if all[i], err = floats(arg); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // scalability is Dike's score (Qu et al., 4.4, equation 3) of each step from a cluster size to the next:

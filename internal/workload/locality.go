@@ -140,12 +140,8 @@ func (c *Cells) Draw(home geo.Region) {
 	if c.rng.Int32N(100) < c.locality.MultiPartitionPercent {
 		parts = int(orTwo(c.locality.PartitionsPerMultiPartition))
 	}
-	if c.nearer == nil {
-		c.homes = c.choose(c.homes[:0], int(home), homes, c.regions)
-	} else {
-		c.homes = c.chooseNear(c.homes[:0], int(home), homes)
-	}
-	c.parts = c.choose(c.parts[:0], c.rng.IntN(c.partitions), parts, c.partitions)
+	c.homes = choose(c.homes[:0], int(home), homes, func() int { return c.otherHome(home) })
+	c.parts = choose(c.parts[:0], c.rng.IntN(c.partitions), parts, func() int { return c.rng.IntN(c.partitions) })
 	c.meet = homes * parts / GCD(homes, parts)
 }
 
@@ -159,24 +155,19 @@ func (c *Cells) Of(i int) geo.Cell {
 // Homes returns how many homes the transaction touches. Its first so many items are in one of them each.
 func (c *Cells) Homes() int { return len(c.homes) }
 
-// choose appends to dst first and n-1 others of 0 .. of-1, in random order.
-func (c *Cells) choose(dst []int, first, n, of int) []int {
-	dst = append(dst, first)
-	for len(dst) < n {
-		x := c.rng.IntN(of)
-		if !slices.Contains(dst, x) {
-			dst = append(dst, x)
-		}
+// otherHome draws a region, which may be home where all are drawn alike.
+func (c *Cells) otherHome(home geo.Region) int {
+	if c.nearer == nil {
+		return c.rng.IntN(c.regions)
 	}
-	return dst
+	return c.ranks[home][c.nearer.Draw(c.rng, uint64(c.regions-1))-1]
 }
 
-// chooseNear appends to dst home and n-1 others, the near ones more often.
-func (c *Cells) chooseNear(dst []int, home, n int) []int {
-	dst = append(dst, home)
+// choose appends to dst first and n-1 others as they are drawn.
+func choose(dst []int, first, n int, draw func() int) []int {
+	dst = append(dst, first)
 	for len(dst) < n {
-		x := c.ranks[home][c.nearer.Draw(c.rng, uint64(c.regions-1))-1]
-		if !slices.Contains(dst, x) {
+		if x := draw(); !slices.Contains(dst, x) {
 			dst = append(dst, x)
 		}
 	}

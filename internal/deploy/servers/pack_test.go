@@ -1,8 +1,8 @@
 package servers
 
 import (
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,9 +13,6 @@ import (
 
 // The first server of CockroachDB begins a cluster once, when all servers say that they belong to none, and never beside one that is there.
 func TestCockroachBegins(t *testing.T) {
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("bash is not installed, which the script needs")
-	}
 	const (
 		waiting = "waiting" // for a cluster
 		serves  = "serves"
@@ -53,27 +50,23 @@ func TestCockroachBegins(t *testing.T) {
 					http.Error(w, `{"error": "node is waiting for cluster initialization"}`, http.StatusServiceUnavailable)
 				}
 			}
-			first, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
+			// serve listens as a server in a state, and returns its host as bash's /dev/tcp has it, with its port.
+			serve := func(state string) string {
+				s := httptest.NewServer(answer(state))
+				t.Cleanup(s.Close)
+				return strings.Replace(s.Listener.Addr().String(), ":", "/", 1)
 			}
-			_, port, _ := net.SplitHostPort(first.Addr().String())
-			other, err := net.Listen("tcp", "127.0.0.2:"+port)
-			if err != nil {
-				t.Skipf("this machine has no second loopback address: %v", err)
-			}
-			for l, state := range map[net.Listener]string{first: tc.first, other: tc.other} {
-				s := &http.Server{Handler: answer(state)}
-				go s.Serve(l) //nolint:errcheck // it ends with the test
-				t.Cleanup(func() { s.Close() })
-			}
+			first, other := serve(tc.first), serve(tc.other)
 			program := "#!/bin/sh\necho \"$1\"\nif [ \"$1\" = init ]; then touch " + begun + "; fi\n"
 			if err := os.WriteFile(filepath.Join(dir, "cockroach"), []byte(program), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			script := strings.NewReplacer("8080", port, "sleep 1", "sleep 0.05", "/cockroach:", dir+":").Replace(cockroachScript)
+			if err := os.WriteFile(filepath.Join(dir, "getent"), []byte("#!/bin/sh\n"), 0o755); err != nil { // all hosts are known
+				t.Fatal(err)
+			}
+			script := strings.NewReplacer("$1/8080", "$1", "sleep 1", "sleep 0.05", "/cockroach:", dir+":").Replace(cockroachScript)
 			cmd := exec.CommandContext(t.Context(), "bash", "-c", script, "cockroachdb")
-			cmd.Env = append(os.Environ(), "GEOBENCH_HOST=127.0.0.1", "GEOBENCH_HOSTS=127.0.0.1,127.0.0.2", "GEOBENCH_REGION=us")
+			cmd.Env = append(os.Environ(), "GEOBENCH_HOST="+first, "GEOBENCH_HOSTS="+first+","+other, "GEOBENCH_REGION=us")
 			out, err := cmd.Output() // it ends with the last who can write there, and so when nobody may begin a cluster any more
 			if err != nil {
 				t.Fatal(err)

@@ -29,8 +29,8 @@ func TestSerializable(t *testing.T) {
 // ownCore is Detock whose resolver has a core of its own.
 var ownCore = map[string]string{"resolverCore": "own"}
 
-// Where its steps are long, a resolver with a core of its own leaves the node's to transactions; where they take no time, both are the same, event
-// by event but for when one of several messages of a millisecond comes.
+// Where its steps are long, a resolver with a core of its own leaves the node's to transactions; where they take no time, both commit about
+// the same.
 func TestResolverCore(t *testing.T) {
 	const rows, each = 2400, 1000
 	run := func(given map[string]string, step time.Duration) (committed int64) {
