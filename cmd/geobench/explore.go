@@ -28,6 +28,7 @@ func newExploreCommand() *cobra.Command {
 		slow        bool
 		probes      bool
 		core        bool
+		shrink      bool
 	)
 	cmd := &cobra.Command{
 		Use:   "explore",
@@ -38,8 +39,10 @@ end and that every transaction was answered. With --hostile a seed makes another
 one in which clients send for ten times as long.
 With --core a world goes on when its faults are over: regions are lost for good, and what is left must answer within the protocol's bound.
 With --probes it counts the rare places of the protocols that the worlds reach, such as recoveries and elections.
-With --broken it does so to databases that are wrong on purpose, each of which must be caught. The same seed gives the same execution. A failure is described with the command that replays it.`,
-		Example: "  geobench explore --seeds 1000\n  geobench explore --broken --seeds 400\n  geobench explore --probes --seeds 10000\n  geobench explore --engine calvin --seed 1234 --trace",
+With --broken it does so to databases that are wrong on purpose, each of which must be caught. The same seed gives the same execution.
+A failure is described with the command that replays it. With --shrink the least world in which the same goes wrong is looked for, with a
+few transactions, faults and regions, and what happens in it is told in the order of time; that takes less than a minute for each seed.`,
+		Example: "  geobench explore --seeds 1000\n  geobench explore --broken --seeds 400\n  geobench explore --probes --seeds 10000\n  geobench explore --engine calvin --seed 1234 --trace\n  geobench explore --broken --engine snapshot --seed 2 --shrink",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all := engines.All()
@@ -88,21 +91,43 @@ With --broken it does so to databases that are wrong on purpose, each of which m
 			reach := explore.NewReach(names)
 			for _, name := range names {
 				d, isBroken := hunted[name]
-				c := explore.Config{
-					Engine: table[name], Seed: seed, Level: asked, Broken: isBroken, OnePartition: d.OnePartition,
-					Hostile: hostile || d.Hostile, Slow: slow || d.Slow, Core: core || d.Core,
+				c := explore.Config{Engine: table[name], Hostile: hostile, Slow: slow, Core: core}
+				if isBroken {
+					c = explore.ConfigOf(d)
+				}
+				c.Seed, c.Level = seed, asked
+				tellLeast := func(r *explore.Result) *explore.Least {
+					if !shrink || r.Passed() {
+						return nil
+					}
+					of := c
+					of.Seed, of.Hostile = r.Seed, r.Hostile
+					l := explore.Shrink(cmd.Context(), of, 0)
+					if l != nil {
+						fmt.Fprintln(out, l)
+					}
+					return l
 				}
 				if isBroken && !trace {
-					c := explore.Hunt(cmd.Context(), d, seeds, nil)
-					if fmt.Fprintln(out, &c); c.First == nil {
+					caught := explore.Hunt(cmd.Context(), d, c, seeds, nil)
+					if fmt.Fprintln(out, &caught); caught.First == nil {
 						failed++
+					} else {
+						tellLeast(caught.First)
 					}
 					continue
 				}
 				if trace {
-					c.Trace = func(line string) { fmt.Fprintln(out, line) }
+					line := func(line string) { fmt.Fprintln(out, line) }
+					if !shrink {
+						c.Trace = line
+					}
 					r := explore.Run(c)
-					fmt.Fprint(out, r)
+					if l := tellLeast(r); l != nil {
+						l.Trace(line)
+					} else {
+						fmt.Fprint(out, r)
+					}
 					if !r.Passed() {
 						failed++
 					}
@@ -117,6 +142,7 @@ With --broken it does so to databases that are wrong on purpose, each of which m
 					}
 					if shown++; shown <= maxShown {
 						fmt.Fprintln(out, r)
+						tellLeast(r)
 					} else {
 						more = append(more, fmt.Sprint(r.Seed))
 					}
@@ -169,6 +195,7 @@ With --broken it does so to databases that are wrong on purpose, each of which m
 	cmd.Flags().BoolVar(&slow, "slow", false, "make worlds whose clients take their time and whose cuts are long, so that leaders change under load")
 	cmd.Flags().BoolVar(&core, "core", false, "add a second phase to the worlds, in which regions that the database survives without are lost for good and the clients of the others must be answered in time")
 	cmd.Flags().BoolVar(&probes, "probes", false, "print how often the worlds reach the probes of the protocols, with half of the seeds in hostile worlds, and fail when one is never reached")
+	cmd.Flags().BoolVar(&shrink, "shrink", false, "look for the least world in which the same goes wrong as with a failing seed, and tell what happens in it; with --trace show its messages")
 	cmd.Flags().BoolVar(&trace, "trace", false, "print everything that happens with the seed")
 	_ = cmd.RegisterFlagCompletionFunc("level", cobra.FixedCompletions(isolation.Names(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(engines.Names(), cobra.ShellCompDirectiveNoFileComp))

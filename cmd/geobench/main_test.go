@@ -330,6 +330,14 @@ func TestExplore(t *testing.T) {
 		!strings.Contains(stdout, "replay: geobench explore --broken --engine nearby-reads --seed 2 --trace") {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
+	code, stdout, _ = geobench(t, "", "explore", "--broken", "--engine", "nearby-reads", "--seed", "2", "--shrink")
+	if code != 0 || !strings.Contains(stdout, "\nnearby-reads, seed 2: the least of ") || !strings.Contains(stdout, " has 2 of 88 transactions, 0 of 8 faults, 2 of 3 regions") {
+		t.Errorf("exit code %d: %s", code, stdout)
+	}
+	code, stdout, _ = geobench(t, "", "explore", "--broken", "--engine", "nearby-reads", "--seed", "2", "--shrink", "--trace")
+	if code != exit.Failed || strings.Count(stdout, " submit t") != 2 {
+		t.Errorf("exit code %d: %s", code, stdout)
+	}
 	code, stdout, _ = geobench(t, "", "explore", "--broken", "--engine", "nearby-reads", "--seeds", "1")
 	if code != exit.Failed || !strings.Contains(stdout, "NOT CAUGHT with 1 seeds") {
 		t.Errorf("exit code %d: %s", code, stdout)

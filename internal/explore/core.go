@@ -85,11 +85,11 @@ func (c *core) describe(b *strings.Builder, t *geo.Topology) {
 func (e *execution) beginCore() {
 	for _, region := range e.core.regions {
 		cl := e.clients[region]
-		cl.last, cl.asked = e.core.ends, make([]time.Duration, cl.clients)
-		for i := range cl.clients {
+		cl.last, cl.asked = e.core.ends, make([]time.Duration, e.load.clients)
+		for i := range e.load.clients {
 			if cl.waits[i] {
 				cl.asked[i] = e.sim.Now()
-			} else {
+			} else if cl.script == nil {
 				cl.env.After(upTo(cl.rng, corePause), protocol.Timer{Arg: uint64(i)})
 			}
 		}
@@ -97,13 +97,12 @@ func (e *execution) beginCore() {
 }
 
 // judgeCore looks for transactions of the second phase that took too long.
-func (e *execution) judgeCore(res *Result, problem func(string, ...any)) {
+func (e *execution) judgeCore(res *Result) {
 	for _, region := range e.core.regions {
 		cl := e.clients[region]
 		res.Slowest = max(res.Slowest, cl.slowest)
 		if e.core.answers > 0 && cl.slowest > e.core.answers {
-			res.Incomplete = true
-			problem("core: a transaction of %s took %v although its database, with the regions that are left, answers within %v",
+			res.problem(Late, "core: a transaction of %s took %v although its database, with the regions that are left, answers within %v",
 				e.topology.Regions[region], cl.slowest, e.core.answers)
 		}
 	}

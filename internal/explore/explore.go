@@ -58,12 +58,11 @@ type Result struct {
 	Level isolation.Level
 	// World describes what the seed made, for a person.
 	World string
-	// Problems say what is wrong, each in a few lines. There is none when the seed passed.
-	Problems []string
-	// Anomaly is that of the history, empty if there is none; Diverged says that copies differ, Incomplete that something
-	// had no end.
-	Anomaly              history.Anomaly
-	Diverged, Incomplete bool
+	// Problems are what is wrong. There is none when the seed passed.
+	Problems []Problem
+	// Anomaly is that of the history, empty if there is none; Panic is what the protocol panicked with.
+	Anomaly history.Anomaly
+	Panic   string
 	// Premature tells that at some time nothing was pending, unanswered or under way although copies differed: a driver
 	// that waits for a quiet database would have compared them then. Only Janus promises not to do that, so it is no
 	// problem of its own.
@@ -82,11 +81,60 @@ type Result struct {
 	Probes probe.Hits
 }
 
+// Problem is something that is wrong with an execution.
+type Problem struct {
+	Failure Failure
+	// Text says it in a few lines.
+	Text string
+}
+
+// Failure is a way in which executions can be wrong.
+type Failure string
+
+const (
+	// Unmade is a world that could not be made.
+	Unmade Failure = "world"
+	// Panicked is a protocol that panicked.
+	Panicked Failure = "panic"
+	// Endless is a protocol that does things without end: at one instant, or more than Config.MaxEvents.
+	Endless Failure = "endless"
+	// Unanswered are transactions that have no answer, or that nodes have pending, long after the last fault.
+	Unanswered Failure = "completion"
+	// Doubtful are transactions that were refused or have an unknown outcome although no node was lost.
+	Doubtful Failure = "outcome"
+	// Late are transactions of the second phase that took longer than the protocol promises.
+	Late Failure = "core"
+	// Restless is a database whose rows change although nothing is pending.
+	Restless Failure = "pending"
+	// Diverged are copies that differ.
+	Diverged Failure = "convergence"
+	// Misclassified are committed transactions with a wrong Outcome.Class.
+	Misclassified Failure = "class"
+	// Unrecorded is a history that could not be recorded to its end.
+	Unrecorded Failure = "history"
+	// Anomalous is a history that is not what it must be.
+	Anomalous Failure = "anomaly"
+)
+
 // Passed reports whether nothing is wrong.
 func (r *Result) Passed() bool { return len(r.Problems) == 0 }
 
+// Has reports whether one of the problems is of this kind.
+func (r *Result) Has(f Failure) bool {
+	return slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Failure == f })
+}
+
+// Incomplete reports whether something had no end, or not in time.
+func (r *Result) Incomplete() bool { return r.Has(Endless) || r.Has(Unanswered) || r.Has(Late) }
+
+func (r *Result) problem(f Failure, format string, args ...any) {
+	r.Problems = append(r.Problems, Problem{f, fmt.Sprintf(format, args...)})
+}
+
 // Replay is the command that runs the seed again and shows everything that happens.
-func (r *Result) Replay() string {
+func (r *Result) Replay() string { return r.command() + " --trace" }
+
+func (r *Result) command() string {
 	flags := ""
 	if r.Broken {
 		flags += " --broken"
@@ -104,7 +152,7 @@ func (r *Result) Replay() string {
 	if r.Level != 0 {
 		level = fmt.Sprintf(" --level %v", r.Level)
 	}
-	return fmt.Sprintf("geobench explore%s --engine %s --seed %d%s --trace", flags, r.Engine, r.Seed, level)
+	return fmt.Sprintf("geobench explore%s --engine %s --seed %d%s", flags, r.Engine, r.Seed, level)
 }
 
 // String describes a failure: the world, what is wrong with the execution, and how to see it again.
@@ -112,7 +160,7 @@ func (r *Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, seed %d\n%s", r.Engine, r.Seed, indent(r.World))
 	for _, p := range r.Problems {
-		fmt.Fprintf(&b, "WRONG: %s\n", strings.TrimSpace(p))
+		fmt.Fprintf(&b, "WRONG: %s\n", strings.TrimSpace(p.Text))
 	}
 	fmt.Fprintf(&b, "replay: %s\n", r.Replay())
 	return b.String()
@@ -132,31 +180,45 @@ const (
 
 // Run runs the world of a seed and judges it. A panic of the engine is a problem like others, and so is an engine that takes none
 // of the topologies that the seed draws.
-func Run(c Config) (res *Result) {
-	if c.MaxEvents == 0 {
-		c.MaxEvents = 50_000_000
-	}
-	res = &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Core: c.Core, Seed: c.Seed, Level: c.Level}
+func Run(c Config) *Result {
 	w, err := newWorld(c)
 	if err != nil {
-		res.Problems = append(res.Problems, fmt.Sprintf("world: %v", err))
+		res := newResult(c)
+		res.problem(Unmade, "world: %v", err)
 		return res
 	}
+	res, _ := w.run(c)
+	return res
+}
+
+// maxEvents bounds the events of a world unless the Config does.
+const maxEvents = 50_000_000
+
+func newResult(c Config) *Result {
+	return &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Core: c.Core, Seed: c.Seed, Level: c.Level}
+}
+
+// run runs the world and judges it. What it returns beside the result tells what has happened.
+func (w *world) run(c Config) (res *Result, e *execution) {
+	if c.MaxEvents == 0 {
+		c.MaxEvents = maxEvents
+	}
+	res = newResult(c)
 	res.World, res.Lost, res.Restarted, res.Cored = w.String(), len(w.lost())+len(w.core.faults) > 0, w.durable, w.core.begins > 0
+	e = newExecution(c, w, &res.Probes)
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
 		case *sim.Standstill:
-			res.Incomplete = true
-			res.Problems = append(res.Problems, fmt.Sprintf("completion: %v", p))
+			res.problem(Endless, "completion: %v", p)
 		default:
-			res.Problems = append(res.Problems, fmt.Sprintf("panic: %v\n%s", p, debug.Stack()))
+			res.Panic = fmt.Sprint(p)
+			res.problem(Panicked, "panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	e := newExecution(c, w, &res.Probes)
 	e.run(c, res)
 	e.judge(c, res)
-	return res
+	return res, e
 }
 
 // execution is a world at work.
@@ -168,6 +230,11 @@ type execution struct {
 	clients []*clients
 	// restless says which rows changed although nothing was pending, unanswered or under way; empty for none.
 	restless string
+	// submitted are the transactions that were sent, in the order of time, and answers what became of them.
+	submitted []call
+	answers   map[txn.ID]answer
+	// verdict is the history's; nil where it was not judged.
+	verdict *history.Verdict
 	// pending is what was pending when patience ended, or everything was complete. A quiet group may elect a leader later,
 	// which has to find out what the others have.
 	pending int
@@ -175,22 +242,22 @@ type execution struct {
 
 func newExecution(c Config, w *world, probes *probe.Hits) *execution {
 	procedures := w.load.procedures()
-	e := &execution{world: w, taps: history.Taps{
+	e := &execution{world: w, answers: map[txn.ID]answer{}, taps: history.Taps{
 		Placement: w.topology.Placement(), Procedures: procedures, History: history.History{KeyName: w.load.keyName()},
 	}}
 	e.sim = sim.New(sim.Config{
-		Topology: w.topology, Engine: c.Engine, Params: w.params, Procedures: procedures, Seed: c.Seed,
+		Topology: w.topology, Engine: c.Engine, Params: w.params, Procedures: procedures, Seed: w.seed,
 		Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Durable: w.durable, Probes: probes, Trace: c.Trace,
 	})
 	e.layout = c.Engine.Layout(w.topology, w.params)
 	w.load.fill(e.layout, e.sim)
 	for r, name := range w.topology.Regions {
 		cl := &clients{
-			load: &w.load, rng: chance(c.Seed, uint64(chanceClients+r)), stream: uint32(r) + 1, sent: make([]uint64, w.load.clients),
-			waits: make([]bool, w.load.clients),
+			execution: e, region: geo.Region(r), rng: chance(w.seed, uint64(chanceClients+r)), stream: uint32(r) + 1,
+			sent: make([]uint64, w.load.clients), waits: make([]bool, w.load.clients), script: w.script(geo.Region(r)),
 		}
 		e.clients = append(e.clients, cl)
-		e.sim.AddClient(geo.Region(r), e.taps.Client(name, cl.clientOf, func(env protocol.ClientEnv) protocol.Client {
+		e.sim.AddClient(geo.Region(r), e.taps.Client(name, w.load.clientOf, func(env protocol.ClientEnv) protocol.Client {
 			cl.env = env
 			return cl
 		}))
@@ -236,15 +303,17 @@ func (e *execution) inject(f fault) {
 func (e *execution) run(c Config, res *Result) {
 	// Overlapping cuts of a link heal with the first heal: after the last, none is left.
 	calm := max(e.calm, e.load.until, e.core.ends)
+	differed := uint64(0) // events at which copies differed: none happened since, so they still do
 	for e.sim.Now() < calm+patience && e.sim.Events() < c.MaxEvents {
 		if e.sim.Now() < calm {
 			e.sim.Run(min(e.sim.Now()+look, calm))
 			continue
 		}
-		if e.open() == 0 && e.quiet() {
+		if e.open() == 0 && e.quiet() && differed != e.sim.Events() {
 			if e.converged().Passed {
 				break
 			}
+			differed = e.sim.Events()
 			res.Premature = res.Premature || !e.sim.Underway(e.sim.Now()+1)
 		}
 		e.sim.Run(e.sim.Now() + look)
@@ -290,18 +359,15 @@ func (e *execution) converged() workload.Check {
 
 // judge looks for problems in what has happened.
 func (e *execution) judge(c Config, res *Result) {
-	problem := func(format string, args ...any) { res.Problems = append(res.Problems, fmt.Sprintf(format, args...)) }
 	if res.Events >= c.MaxEvents {
-		res.Incomplete = true
-		problem("completion: %d events have happened by %v, and no end is in sight", res.Events, res.Virtual)
+		res.problem(Endless, "completion: %d events have happened by %v, and no end is in sight", res.Events, res.Virtual)
 		return
 	}
 	if e.pending > 0 {
-		res.Incomplete = true
-		problem("completion: the nodes still have %d transactions pending", e.pending)
+		res.problem(Unanswered, "completion: the nodes still have %d transactions pending", e.pending)
 	}
 	if e.restless != "" {
-		problem("pending: %s", e.restless)
+		res.problem(Restless, "pending: %s", e.restless)
 	}
 	var doubtful int
 	for r, cl := range e.clients {
@@ -311,32 +377,30 @@ func (e *execution) judge(c Config, res *Result) {
 		res.Committed += cl.outcomes[txn.Committed]
 		doubtful += cl.outcomes[txn.Refused] + cl.outcomes[txn.Unknown]
 		if cl.open > 0 {
-			res.Incomplete = true
-			problem("completion: %d transactions of the clients in %s have no answer %v after the last fault and the last transaction",
+			res.problem(Unanswered, "completion: %d transactions of the clients in %s have no answer %v after the last fault and the last transaction",
 				cl.open, e.topology.Regions[r], patience)
 		}
 	}
 	if doubtful > 0 && !res.Lost && !res.Restarted {
-		problem("completion: %d transactions were refused or ended with an unknown outcome, although no node was lost", doubtful)
+		res.problem(Doubtful, "completion: %d transactions were refused or ended with an unknown outcome, although no node was lost", doubtful)
 	}
 	if err := e.taps.Finish(); err != nil {
-		problem("history: %v", err)
+		res.problem(Unrecorded, "history: %v", err)
 	}
 	if n, example := e.taps.Misclassified(); n > 0 {
-		problem("class: %d committed transactions have a wrong Outcome.Class: %s", n, example)
+		res.problem(Misclassified, "class: %d committed transactions have a wrong Outcome.Class: %s", n, example)
 	}
 	if check := e.converged(); !check.Passed {
-		res.Diverged = true
-		problem("convergence: %s%s", check.Message, e.difference())
+		res.problem(Diverged, "convergence: %s%s", check.Message, e.difference())
 	}
-	e.judgeCore(res, problem)
+	e.judgeCore(res)
 	level := c.Level
 	if level == 0 {
 		level = c.Engine.Promises(e.params)
 	}
-	if v := history.Check(&e.taps.History, level); !v.Passed {
-		res.Anomaly = v.Anomaly
-		problem("%s", v.Check().Message)
+	if e.verdict = history.Check(&e.taps.History, level); !e.verdict.Passed {
+		res.Anomaly = e.verdict.Anomaly
+		res.problem(Anomalous, "%s", e.verdict.Check().Message)
 	}
 }
 

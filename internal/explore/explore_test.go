@@ -240,8 +240,8 @@ func TestClassesAreChecked(t *testing.T) {
 	Soak(t.Context(), Config{Engine: &e, Seed: 1}, 50, func(r *Result) {
 		for _, p := range r.Problems {
 			found = true
-			if !strings.HasPrefix(p, "class: ") || !strings.Contains(p, "was answered with class SH-SP") {
-				t.Errorf("seed %d finds what is not wrong: %s", r.Seed, p)
+			if p.Failure != Misclassified || !strings.Contains(p.Text, "was answered with class SH-SP") {
+				t.Errorf("seed %d finds what is not wrong: %s", r.Seed, p.Text)
 			}
 		}
 	})
@@ -263,8 +263,8 @@ func TestQuietDatabasesAreStill(t *testing.T) {
 				return &tardy{Replica: broken.NearbyReads.New(c), config: c, counts: counts}
 			}
 			r := Run(Config{Engine: &e, Seed: alone, OnePartition: true})
-			is := slices.ContainsFunc(r.Problems, func(p string) bool {
-				return strings.HasPrefix(p, "pending: rows of a/0/0 changed when no node had anything pending")
+			is := slices.ContainsFunc(r.Problems, func(p Problem) bool {
+				return strings.HasPrefix(p.Text, "pending: rows of a/0/0 changed when no node had anything pending")
 			})
 			if is == counts {
 				t.Errorf("the problems are %q", r.Problems)
@@ -395,14 +395,14 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 				t.Fatal("there is no such broken database")
 			}
 			first := 0
-			c := Hunt(t.Context(), broken.All()[i], max(50, uint64(tc.within)), func(r *Result) {
+			c := Hunt(t.Context(), broken.All()[i], ConfigOf(broken.All()[i]), max(50, uint64(tc.within)), func(r *Result) {
 				for _, p := range r.Problems {
-					if !slices.ContainsFunc(tc.wrong, func(w string) bool { return strings.HasPrefix(p, w) }) {
-						t.Errorf("seed %d finds what is not wrong: %s", r.Seed, p)
+					if !slices.ContainsFunc(tc.wrong, func(w string) bool { return strings.HasPrefix(p.Text, w) }) {
+						t.Errorf("seed %d finds what is not wrong: %s", r.Seed, p.Text)
 					}
-					if first == 0 && strings.HasPrefix(p, tc.wrong[0]) {
+					if first == 0 && strings.HasPrefix(p.Text, tc.wrong[0]) {
 						first = int(r.Seed)
-						t.Logf("seed %d: %s", r.Seed, p)
+						t.Logf("seed %d: %s", r.Seed, p.Text)
 					}
 				}
 			})
@@ -452,7 +452,7 @@ func TestEndlessCirclesAreFailures(t *testing.T) {
 			e := *broken.ReadCommitted
 			e.New = func(c protocol.Config) protocol.Replica { return circling{broken.ReadCommitted.New(c), c.Env} }
 			r := Run(Config{Engine: &e, Seed: tc.seed, OnePartition: true, MaxEvents: 200_000})
-			if s := r.String(); r.Passed() || !r.Incomplete || !strings.Contains(s, "WRONG: "+tc.want) || !strings.Contains(s, fmt.Sprintf("--seed %d ", tc.seed)) {
+			if s := r.String(); r.Passed() || !r.Incomplete() || !strings.Contains(s, "WRONG: "+tc.want) || !strings.Contains(s, fmt.Sprintf("--seed %d ", tc.seed)) {
 				t.Errorf("got %s", s)
 			}
 		})
@@ -473,8 +473,8 @@ func TestReplaySaysTheLevel(t *testing.T) {
 	if want := "geobench explore --broken --engine snapshot --seed 2 --level snapshot-isolation --trace"; r.Replay() != want {
 		t.Errorf("the replay is %s", r.Replay())
 	}
-	if r.Anomaly != history.LostUpdate || !slices.ContainsFunc(r.Problems, func(p string) bool {
-		return strings.HasPrefix(p, "not snapshot-isolation (the history is read-committed): lost-update")
+	if r.Anomaly != history.LostUpdate || !slices.ContainsFunc(r.Problems, func(p Problem) bool {
+		return strings.HasPrefix(p.Text, "not snapshot-isolation (the history is read-committed): lost-update")
 	}) {
 		t.Errorf("two regions that do not hear of each other in time have snapshot isolation: %s", r)
 	}

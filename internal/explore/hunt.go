@@ -26,10 +26,15 @@ type Catch struct {
 	Diverged, Incomplete int
 }
 
-// Hunt runs seeds 1 to n of a database that is wrong on purpose.
-func Hunt(ctx context.Context, d broken.Database, n uint64, each func(*Result)) Catch {
+// ConfigOf makes the worlds in which the mistake of a database that is wrong on purpose shows, from seed 1 on.
+func ConfigOf(d broken.Database) Config {
+	return Config{Engine: d.Engine, Broken: true, OnePartition: d.OnePartition, Hostile: d.Hostile, Slow: d.Slow, Core: d.Core, Seed: 1}
+}
+
+// Hunt runs n seeds of a database that is wrong on purpose, whose worlds ConfigOf makes.
+func Hunt(ctx context.Context, d broken.Database, worlds Config, n uint64, each func(*Result)) Catch {
 	c := Catch{Database: d, Anomalies: map[history.Anomaly]int{}}
-	Soak(ctx, Config{Engine: d.Engine, Broken: true, OnePartition: d.OnePartition, Hostile: d.Hostile, Slow: d.Slow, Core: d.Core, Seed: 1}, n, func(r *Result) {
+	Soak(ctx, worlds, n, func(r *Result) {
 		c.Seeds++
 		if !r.Passed() {
 			c.Caught++
@@ -43,10 +48,10 @@ func Hunt(ctx context.Context, d broken.Database, n uint64, each func(*Result)) 
 				c.Anomalous = r
 			}
 		}
-		if r.Diverged {
+		if r.Has(Diverged) {
 			c.Diverged++
 		}
-		if r.Incomplete {
+		if r.Incomplete() {
 			c.Incomplete++
 		}
 		if each != nil {
@@ -70,14 +75,14 @@ func (c *Catch) String() string {
 	}
 	fmt.Fprintf(&b, " copies differ %d, not completed %d\n", c.Diverged, c.Incomplete)
 	for _, p := range c.First.Problems {
-		b.WriteString(indent(p))
+		b.WriteString(indent(p.Text))
 	}
 	fmt.Fprintf(&b, "  replay: %s\n", c.First.Replay())
 	if a := c.Anomalous; a != nil && a != c.First {
 		fmt.Fprintf(&b, "  its history is wrong with seed %d:\n", a.Seed)
 		for _, p := range a.Problems {
-			if strings.HasPrefix(p, "not ") {
-				b.WriteString(indent(p))
+			if p.Failure == Anomalous {
+				b.WriteString(indent(p.Text))
 			}
 		}
 	}

@@ -1,10 +1,9 @@
 package explore
 
 import (
-	"bytes"
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -50,6 +49,14 @@ func newLoad(r *rand.Rand, scale time.Duration) load {
 }
 
 func (l *load) String() string {
+	return fmt.Sprintf("%d clients per region, which think for %v, run %s", l.clients, l.think, l.what())
+}
+
+// what says what transactions do.
+func (l *load) what() string {
+	if l.bank {
+		return fmt.Sprintf("SmallBank on %d customers", l.rows)
+	}
 	what := fmt.Sprintf("key-value transactions on %d rows", l.rows)
 	if l.groups {
 		what += " and on groups"
@@ -57,10 +64,12 @@ func (l *load) String() string {
 	if l.appends {
 		what += ", some of which grow"
 	}
-	if l.bank {
-		what = fmt.Sprintf("SmallBank on %d customers", l.rows)
-	}
-	return fmt.Sprintf("%d clients per region, which think for %v, run %s", l.clients, l.think, what)
+	return what
+}
+
+// clientOf returns the client of its region that sent a transaction.
+func (l *load) clientOf(id txn.ID) uint32 {
+	return uint32((uint64(id)&(1<<40-1) - 1) % uint64(l.clients))
 }
 
 // procedures are those of both workloads, which number theirs alike, with their traced forms.
@@ -118,7 +127,7 @@ func (l *load) next(r *rand.Rand, id txn.ID) *txn.Transaction {
 	reads := l.readers && id.Stream()%2 == 0
 	switch {
 	case l.bank && reads:
-		t.Proc, t.Args = bankNumbers["balance"], bytes.Repeat(binary.BigEndian.AppendUint64(nil, uint64(r.IntN(l.rows))), 2)
+		t.Proc, t.Args = bankNumbers["balance"], slices.Repeat(bankArgs(uint64(r.IntN(l.rows))), 2)
 	case l.bank:
 		t.Proc, t.Args = l.nextBank(r)
 	case reads:
@@ -126,20 +135,17 @@ func (l *load) next(r *rand.Rand, id txn.ID) *txn.Transaction {
 	default:
 		t.Args = []byte(l.nextRows(r))
 	}
-	if err := l.procedures().Prepare(t); err != nil {
-		panic(fmt.Sprintf("explore: %v", err))
-	}
 	return t
 }
 
 // nextBank is one of SmallBank's transactions, each as often as the others.
 func (l *load) nextBank(r *rand.Rand) (txn.ProcID, []byte) {
 	a, b := uint64(r.IntN(l.rows)), uint64(r.IntN(l.rows))
-	two := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, a), b)
-	amount := func() []byte { return binary.BigEndian.AppendUint64(two, uint64(1+r.IntN(100))) }
+	two := bankArgs(a, b)
+	amount := func() []byte { return bankArgs(a, b, uint64(1+r.IntN(100))) }
 	switch r.IntN(12) {
 	case 0:
-		return bankNumbers["lookup"], fmt.Appendf(nil, "%-24s", fmt.Sprintf("Client%d", a))
+		return bankNumbers["lookup"], lookupArgs(a)
 	case 1, 2, 3:
 		return bankNumbers["balance"], two
 	case 4, 5:
@@ -224,12 +230,15 @@ func (l *load) nextRows(r *rand.Rand) string {
 	}
 }
 
-// clients are the clients of one region: each sends, waits for the answer, thinks, and goes on.
+// clients are the clients of one region: each sends, waits for the answer, thinks, and goes on. Those that have a script send what
+// that says, when it says so, or when they have the answer before, if that is later.
 type clients struct {
-	*load
+	*execution
+	region geo.Region
 	env    protocol.ClientEnv
 	rng    *rand.Rand
 	stream uint32
+	script [][]call // by client, what it has still to send; nil for those who draw
 	sent   []uint64 // by client
 	waits  []bool   // by client, for an answer
 	open   int
@@ -242,15 +251,19 @@ type clients struct {
 	slowest time.Duration
 }
 
-// clientOf returns the client that sent a transaction.
-func (c *clients) clientOf(id txn.ID) uint32 {
-	return uint32((uint64(id)&(1<<40-1) - 1) % uint64(c.clients))
-}
-
 // Start implements protocol.Client: clients begin over 10 ms.
 func (c *clients) Start() {
-	for i := range c.clients {
-		c.env.After(upTo(c.rng, 10*time.Millisecond), protocol.Timer{Arg: uint64(i)})
+	for i := range c.load.clients {
+		c.pause(i, upTo(c.rng, 10*time.Millisecond))
+	}
+}
+
+// pause lets a client wait before it sends again: as long as its script says, or else as given.
+func (c *clients) pause(i int, drawn time.Duration) {
+	if c.script == nil {
+		c.env.After(drawn, protocol.Timer{Arg: uint64(i)})
+	} else if len(c.script[i]) > 0 {
+		c.env.After(max(0, c.script[i][0].at-c.env.Now()), protocol.Timer{Arg: uint64(i)})
 	}
 }
 
@@ -258,32 +271,45 @@ func (c *clients) Start() {
 func (c *clients) Fire(t protocol.Timer) {
 	i := t.Arg
 	switch {
-	case c.last > 0 && c.env.Now() < c.last:
+	case c.last > 0 && (c.script != nil || c.env.Now() < c.last):
 		c.asked[i] = c.env.Now()
-	case c.last > 0, c.env.Now() >= c.until, c.sent[i] == maxSent:
+	case c.script != nil:
+	case c.last > 0, c.env.Now() >= c.load.until, c.sent[i] == maxSent:
 		return
 	}
-	id := txn.MakeID(c.stream, c.sent[i]*uint64(c.clients)+i+1)
+	var x *txn.Transaction
+	if c.script == nil {
+		x = c.load.next(c.rng, txn.MakeID(c.stream, c.sent[i]*uint64(c.load.clients)+i+1))
+	} else {
+		x = c.script[i][0].transaction()
+		c.script[i] = c.script[i][1:]
+	}
+	if err := c.load.procedures().Prepare(x); err != nil {
+		panic(fmt.Sprintf("explore: %v", err))
+	}
 	c.sent[i]++
 	c.open++
 	c.waits[i] = true
-	c.env.Submit(c.next(c.rng, id))
+	c.submitted = append(c.submitted, call{at: c.env.Now(), region: c.region, id: x.ID, proc: x.Proc, args: x.Args})
+	c.env.Submit(x)
 }
 
 // Complete implements protocol.Client.
 func (c *clients) Complete(o txn.Outcome) {
+	i := c.load.clientOf(o.ID)
 	c.open--
-	c.waits[c.clientOf(o.ID)] = false
+	c.waits[i] = false
 	c.outcomes[o.Status]++
-	if c.last > 0 && c.asked[c.clientOf(o.ID)] > 0 {
-		c.slowest = max(c.slowest, c.env.Now()-c.asked[c.clientOf(o.ID)])
+	c.answers[o.ID] = answer{c.env.Now(), o.Status}
+	if c.last > 0 && c.asked[i] > 0 {
+		c.slowest = max(c.slowest, c.env.Now()-c.asked[i])
 	}
-	pause := upTo(c.rng, 2*c.think)
+	pause := upTo(c.rng, 2*c.load.think)
 	if c.last > 0 {
 		pause += corePause
 	}
 	if o.Status > txn.Aborted {
 		pause += 10 * time.Millisecond
 	}
-	c.env.After(pause, protocol.Timer{Arg: uint64(c.clientOf(o.ID))})
+	c.pause(int(i), pause)
 }

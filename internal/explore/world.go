@@ -15,6 +15,7 @@ import (
 
 // world is what a seed makes.
 type world struct {
+	seed     uint64 // of what happens by chance in it
 	topology *geo.Topology
 	params   protocol.Params
 	offsets  []time.Duration // of clocks, by node
@@ -24,7 +25,9 @@ type world struct {
 	faults   []fault
 	calm     time.Duration // when the last fault is over
 	load     load
-	core     core
+	// calls are the transactions that clients send, in the order of time; nil where clients draw them.
+	calls []call
+	core  core
 }
 
 // fault is something that happens to the network or to a region.
@@ -78,6 +81,7 @@ const (
 	chanceClocks  = 104
 	chanceAppends = 105
 	chanceCore    = 110
+	chanceShakes  = 111
 	chanceHomes   = 109 // 106 to 108 would change worlds of seeds that once failed
 )
 
@@ -94,7 +98,7 @@ const (
 
 // newWorld makes the world of a seed. It fails where the engine takes none of the topologies and parameters that are drawn.
 func newWorld(c Config) (*world, error) {
-	w := &world{}
+	w := &world{seed: c.Seed}
 	scale, r, err := w.draw(c)
 	if err != nil {
 		return nil, err
@@ -398,41 +402,50 @@ func (w *world) lost() (regions []geo.Region) {
 
 // String describes the world in a few lines.
 func (w *world) String() string {
-	t := w.topology
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d regions x %d partitions x %d replicas, parameters %v\n", len(t.Regions), t.Partitions, t.Replicas, map[string]string(w.params))
+	w.describe(&b)
+	if w.calls == nil {
+		fmt.Fprintf(&b, "%v until %v\n", &w.load, w.load.until)
+	} else {
+		fmt.Fprintf(&b, "%d calls of %s\n", len(w.calls), w.load.what())
+	}
+	for _, f := range w.faults {
+		fmt.Fprintf(&b, "%v: %s\n", f.at, f.describe(w.topology))
+	}
+	w.core.describe(&b, w.topology)
+	return b.String()
+}
+
+// describe tells of the nodes and of the network.
+func (w *world) describe(b *strings.Builder) {
+	t := w.topology
+	fmt.Fprintf(b, "%d regions x %d partitions x %d replicas, parameters %v\n", len(t.Regions), t.Partitions, t.Replicas, map[string]string(w.params))
 	for x := range t.Regions {
 		for y := range x + 1 {
 			l := t.Links[x][y]
-			fmt.Fprintf(&b, "link %s-%s: %v", t.Regions[x], t.Regions[y], l.Delay)
+			fmt.Fprintf(b, "link %s-%s: %v", t.Regions[x], t.Regions[y], l.Delay)
 			if back := t.Links[y][x].Delay; back != l.Delay {
-				fmt.Fprintf(&b, " and back %v", back)
+				fmt.Fprintf(b, " and back %v", back)
 			}
 			if l.Jitter > 0 {
-				fmt.Fprintf(&b, ", jitter %v", l.Jitter)
+				fmt.Fprintf(b, ", jitter %v", l.Jitter)
 			}
 			if l.LossPPM > 0 {
-				fmt.Fprintf(&b, ", loss %d ppm", l.LossPPM)
+				fmt.Fprintf(b, ", loss %d ppm", l.LossPPM)
 			}
 			if l.BandwidthMbps > 0 {
-				fmt.Fprintf(&b, ", %d Mbit/s", l.BandwidthMbps)
+				fmt.Fprintf(b, ", %d Mbit/s", l.BandwidthMbps)
 			}
 			b.WriteByte('\n')
 		}
 	}
 	if t.Homes > 0 {
-		fmt.Fprintf(&b, "rows call the first %d regions home\n", t.Homes)
+		fmt.Fprintf(b, "rows call the first %d regions home\n", t.Homes)
 	}
 	for _, g := range t.Groups {
-		fmt.Fprintf(&b, "partition %d of %s: members by region %v, led from %s\n", g.Partition, t.Regions[g.Home], g.Replicas, t.Regions[g.Leader])
+		fmt.Fprintf(b, "partition %d of %s: members by region %v, led from %s\n", g.Partition, t.Regions[g.Home], g.Replicas, t.Regions[g.Leader])
 	}
 	if slices.Max(w.offsets) > 0 {
-		fmt.Fprintf(&b, "clocks ahead by %v\n", w.offsets)
+		fmt.Fprintf(b, "clocks ahead by %v\n", w.offsets)
 	}
-	fmt.Fprintf(&b, "%v until %v\n", &w.load, w.load.until)
-	for _, f := range w.faults {
-		fmt.Fprintf(&b, "%v: %s\n", f.at, f.describe(t))
-	}
-	w.core.describe(&b, t)
-	return b.String()
 }

@@ -1,0 +1,93 @@
+package explore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Least is a world in which the same goes wrong as in that of a seed, and from which nothing can be left out without more ado.
+type Least struct {
+	// Result is the least world's, First that of the seed.
+	*Result
+	First *Result
+	// Runs counts the worlds that were tried.
+	Runs int
+	// Exhausted says that it could not be made smaller with the events that were granted.
+	Exhausted bool
+
+	config           Config
+	first, execution *execution
+}
+
+// Sizes are what can be counted in a world.
+type Sizes struct{ Regions, Nodes, Transactions, Faults int }
+
+func (s Sizes) sum() int { return s.Regions + s.Nodes + s.Transactions + s.Faults }
+
+func (e *execution) sizes() Sizes {
+	return Sizes{
+		Regions: len(e.topology.Regions), Nodes: e.topology.Nodes(), Transactions: len(e.submitted),
+		Faults: len(e.pairs()) + len(e.core.faults),
+	}
+}
+
+// Sizes are those of the least world, and of the seed's. What is cut and heals, or crashes and starts again, is one fault.
+func (l *Least) Sizes() (least, first Sizes) { return l.execution.sizes(), l.first.sizes() }
+
+// Trace runs the least world again, and gives to line everything that happens.
+func (l *Least) Trace(line func(string)) {
+	c := l.config
+	c.Trace = line
+	l.execution.world.clone().run(c)
+}
+
+// happening is something that a person would tell of an execution.
+type happening struct {
+	at   time.Duration
+	text string
+}
+
+// schedule tells what happened in the order of time: what clients sent, what they were told, and the faults.
+func (e *execution) schedule() (told []happening) {
+	t := e.topology
+	add := func(at time.Duration, format string, args ...any) {
+		told = append(told, happening{at, fmt.Sprintf(format, args...)})
+	}
+	for _, f := range slices.Concat(e.faults, e.core.faults) {
+		add(f.at, "%s", f.describe(t))
+	}
+	for _, c := range e.submitted {
+		add(c.at, "client %d of %s sends %v: %s", e.load.clientOf(c.id), t.Regions[c.region], c.id, e.load.describe(&c))
+		if a, ok := e.answers[c.id]; ok {
+			add(a.at, "%v is %v", c.id, a.status)
+		} else {
+			add(e.sim.Now(), "%v has no answer", c.id)
+		}
+	}
+	slices.SortStableFunc(told, func(x, y happening) int { return int(x.at - y.at) })
+	return told
+}
+
+// String says what the least world is, and tells in the order of time what happens in it.
+func (l *Least) String() string {
+	least, first := l.Sizes()
+	var b, world strings.Builder
+	fmt.Fprintf(&b, "%s, seed %d: the least of %d worlds in which the same goes wrong has %d of %d transactions, %d of %d faults, %d of %d regions, %d of %d nodes\n",
+		l.Engine, l.Seed, l.Runs, least.Transactions, first.Transactions, least.Faults, first.Faults, least.Regions, first.Regions, least.Nodes, first.Nodes)
+	if l.Exhausted {
+		b.WriteString("  there may be lesser ones: the events that were granted are used up\n")
+	}
+	l.execution.world.describe(&world)
+	fmt.Fprintf(&world, "%s\n", l.execution.load.what())
+	for _, h := range l.execution.schedule() {
+		fmt.Fprintf(&world, "%11.3fms %s\n", float64(h.at)/1e6, h.text)
+	}
+	b.WriteString(indent(world.String()))
+	for _, p := range l.Problems {
+		fmt.Fprintf(&b, "WRONG: %s\n", strings.TrimSpace(p.Text))
+	}
+	fmt.Fprintf(&b, "replay: %s --shrink --trace\n", l.command())
+	return b.String()
+}
