@@ -46,6 +46,9 @@ type Config struct {
 	MaxEvents uint64
 	// Trace, if not nil, gets a line for everything that happens.
 	Trace func(line string)
+
+	// observe, if not nil, is told of everything that happens on nodes.
+	observe func(sim.Observation)
 }
 
 // Result tells how a seed went.
@@ -242,12 +245,16 @@ type execution struct {
 
 func newExecution(c Config, w *world, probes *probe.Hits) *execution {
 	procedures := w.load.procedures()
+	observe := c.observe
+	if c.Trace != nil {
+		observe = func(o sim.Observation) { c.Trace(o.String()) }
+	}
 	e := &execution{world: w, answers: map[txn.ID]answer{}, taps: history.Taps{
 		Placement: w.topology.Placement(), Procedures: procedures, History: history.History{KeyName: w.load.keyName()},
 	}}
 	e.sim = sim.New(sim.Config{
 		Topology: w.topology, Engine: c.Engine, Params: w.params, Procedures: procedures, Seed: w.seed,
-		Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Durable: w.durable, Probes: probes, Trace: c.Trace,
+		Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Durable: w.durable, Probes: probes, Trace: observe,
 	})
 	e.layout = c.Engine.Layout(w.topology, w.params)
 	w.load.fill(e.layout, e.sim)

@@ -36,6 +36,13 @@ func (e *execution) sizes() Sizes {
 // Sizes are those of the least world, and of the seed's. What is cut and heals, or crashes and starts again, is one fault.
 func (l *Least) Sizes() (least, first Sizes) { return l.execution.sizes(), l.first.sizes() }
 
+// compared says how much of the seed's world is left.
+func (l *Least) compared() string {
+	least, first := l.Sizes()
+	return fmt.Sprintf("%d of %d transactions, %d of %d faults, %d of %d regions, %d of %d nodes", least.Transactions, first.Transactions,
+		least.Faults, first.Faults, least.Regions, first.Regions, least.Nodes, first.Nodes)
+}
+
 // Trace runs the least world again, and gives to line everything that happens.
 func (l *Least) Trace(line func(string)) {
 	c := l.config
@@ -72,10 +79,8 @@ func (e *execution) schedule() (told []happening) {
 
 // String says what the least world is, and tells in the order of time what happens in it.
 func (l *Least) String() string {
-	least, first := l.Sizes()
 	var b, world strings.Builder
-	fmt.Fprintf(&b, "%s, seed %d: the least of %d worlds in which the same goes wrong has %d of %d transactions, %d of %d faults, %d of %d regions, %d of %d nodes\n",
-		l.Engine, l.Seed, l.Runs, least.Transactions, first.Transactions, least.Faults, first.Faults, least.Regions, first.Regions, least.Nodes, first.Nodes)
+	fmt.Fprintf(&b, "%s, seed %d: the least of %d worlds in which the same goes wrong has %s\n", l.Engine, l.Seed, l.Runs, l.compared())
 	if l.Exhausted {
 		b.WriteString("  there may be lesser ones: the events that were granted are used up\n")
 	}

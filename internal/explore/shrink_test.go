@@ -226,3 +226,31 @@ func TestLeastWorldIsTold(t *testing.T) {
 		t.Errorf("%d transactions are traced", submits)
 	}
 }
+
+// The page of a least world shows its transactions, messages and faults, the cycle of a wrong history, and nothing of the minutes in which
+// a database only waits.
+func TestPages(t *testing.T) {
+	for name, tc := range map[string]struct {
+		seed uint64
+		want []string
+	}{
+		"sdur-newest-cut":                {6, []string{`class="edge"`, ">rw<", `class="bar committed marked"`, `class="message"`, "clients of "}},
+		"janus-without-read-write-edges": {28, []string{">crash c/1/0<", "c/1/0 is down", `class="bar doubtful open"`, " has no answer"}},
+		"calvin-acknowledged-everywhere": {2, []string{">lose region b<", "b/0/0 is lost for good", `class="lost"`, "core: a transaction of "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var page strings.Builder
+			if err := Shrink(t.Context(), configOf(t, name, tc.seed), 0).WritePage(&page); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range append(tc.want, ">simulated<", "geobench explore --broken --engine "+name+" --seed ") {
+				if !strings.Contains(page.String(), want) {
+					t.Errorf("%q is not in the page", want)
+				}
+			}
+			if page.Len() > 300_000 {
+				t.Errorf("the page has %d bytes", page.Len())
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -419,7 +420,11 @@ func (w *world) String() string {
 // describe tells of the nodes and of the network.
 func (w *world) describe(b *strings.Builder) {
 	t := w.topology
-	fmt.Fprintf(b, "%d regions x %d partitions x %d replicas, parameters %v\n", len(t.Regions), t.Partitions, t.Replicas, map[string]string(w.params))
+	fmt.Fprintf(b, "%d regions x %d partitions x %d replicas", len(t.Regions), t.Partitions, t.Replicas)
+	for _, name := range slices.Sorted(maps.Keys(w.params)) {
+		fmt.Fprintf(b, ", %s %s", name, w.params[name])
+	}
+	b.WriteByte('\n')
 	for x := range t.Regions {
 		for y := range x + 1 {
 			l := t.Links[x][y]

@@ -23,6 +23,7 @@ import (
 	"github.com/geobench/geobench/internal/chart"
 	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/style"
 	"github.com/geobench/geobench/internal/version"
 )
 
@@ -90,9 +91,6 @@ const Page = "index.html"
 //go:embed page.html
 var pageText string
 
-//go:embed page.css
-var pageStyle string
-
 // page is what the template shows.
 type page struct {
 	Title   string
@@ -124,7 +122,7 @@ type applied struct{ Kind, Text string }
 
 // Write writes the report into a folder and returns the path of the page.
 func Write(folder string, in Input) (string, error) {
-	p := page{Title: "Geobench report", Version: version.String(), Style: template.CSS(pageStyle + chart.CSS(false) + "@media (prefers-color-scheme:dark){" + chart.CSS(true) + "}")} //nolint:gosec // our own
+	p := page{Title: "Geobench report", Version: version.String(), Style: template.CSS(style.CSS + chart.CSS(false) + "@media (prefers-color-scheme:dark){" + chart.CSS(true) + "}")} //nolint:gosec // our own
 	taken := map[string]bool{}
 	files := map[string][]byte{}
 	for _, d := range in.Documents {

@@ -26,6 +26,7 @@ import (
 	"github.com/geobench/geobench/internal/manifest/wrong"
 	"github.com/geobench/geobench/internal/plan/plantest"
 	"github.com/geobench/geobench/internal/result"
+	"github.com/geobench/geobench/internal/style"
 )
 
 // measured is a simulated result with two repetitions and a fault, whose name must not become part of the page.
@@ -359,7 +360,7 @@ func TestSweepFigures(t *testing.T) {
 // TestBadges holds the texts of badges to a contrast of 4.5:1 (WCAG 2.2, 1.4.3).
 func TestBadges(t *testing.T) {
 	pairs := regexp.MustCompile(`--(good|bad|warn|note):(#[0-9a-f]{6});--(?:good|bad|warn|note)-ground:(#[0-9a-f]{6})`)
-	found := pairs.FindAllStringSubmatch(pageStyle, -1)
+	found := pairs.FindAllStringSubmatch(style.CSS, -1)
 	if len(found) != 8 {
 		t.Fatalf("%d badges in the style, want 8", len(found))
 	}

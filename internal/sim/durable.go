@@ -96,7 +96,7 @@ func (s *Sim) Restart(id geo.NodeID) {
 		return
 	}
 	if s.c.Trace != nil {
-		s.trace(n.id, "starts again from a log of %d inputs", len(n.log))
+		n.trace(Observation{Kind: StartsAgain, Inputs: len(n.log)})
 	}
 	n.dead, n.busy = false, false
 	n.life++

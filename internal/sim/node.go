@@ -287,33 +287,6 @@ func (n *node) send(out []output) {
 	}
 }
 
-func (n *node) traceInput(it *item) {
-	s := n.s
-	switch it.kind {
-	case onStart:
-		s.trace(n.id, "starts")
-	case onMessage:
-		s.trace(n.id, "<- %s %v", s.c.Topology.NodeName(geo.NodeID(it.from)), it.msg)
-	case onSubmit:
-		s.trace(n.id, "submit t%v", it.t.ID)
-	case onTimer:
-		s.trace(n.id, "fire %d/%d", it.timer.Kind, it.timer.Arg)
-	}
-}
-
-func (n *node) traceOutput(o *output) {
-	s := n.s
-	if o.msg != nil {
-		s.trace(n.id, "-> %s %v", s.c.Topology.NodeName(geo.NodeID(o.to)), o.msg)
-		return
-	}
-	line := fmt.Sprintf("reply t%v %v", o.outcome.ID, o.outcome.Status)
-	if o.outcome.Reason != "" {
-		line += " " + o.outcome.Reason
-	}
-	s.trace(n.id, "%s", line)
-}
-
 // Now implements protocol.Env.
 func (n *node) Now() time.Duration {
 	if n.replaying {
@@ -362,7 +335,7 @@ func (n *node) Probe(p *probe.Probe) {
 	}
 	n.s.c.Probes.Hit(p)
 	if n.s.c.Trace != nil {
-		n.s.trace(n.id, "probe %s", p.Name)
+		n.trace(Observation{Kind: Hits, Probe: p})
 	}
 }
 

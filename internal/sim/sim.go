@@ -51,8 +51,8 @@ type Config struct {
 	CheckCodec bool
 	// Probes, if not nil, counts the probes that replicas hit.
 	Probes *probe.Hits
-	// Trace, if not nil, gets a line for everything that happens on a node. It is slow.
-	Trace func(line string)
+	// Trace, if not nil, is told of everything that happens on a node. It is slow.
+	Trace func(Observation)
 }
 
 // Sim is a simulation.
@@ -566,10 +566,6 @@ func (s *Sim) probe() {
 	}
 	s.probes++
 	s.after(s.c.ProbeEvery, item{kind: onProbe})
-}
-
-func (s *Sim) trace(n int32, format string, args ...any) {
-	s.c.Trace(fmt.Sprintf("%11.3fms %s %s", float64(s.now)/1e6, s.c.Topology.NodeName(geo.NodeID(n)), fmt.Sprintf(format, args...)))
 }
 
 // checkCodec returns m as it would arrive over a wire.

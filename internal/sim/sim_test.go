@@ -365,7 +365,7 @@ func durable(t *testing.T, offsets []time.Duration, costs sim.Costs) (*sim.Sim, 
 	var trace []string
 	s := sim.New(sim.Config{
 		Topology: simtest.ThreeRegions(2), Engine: calvin.Engine, Params: p, Procedures: simtest.Procedures, Costs: costs, Seed: 3,
-		ClockOffsets: offsets, CheckCodec: true, Durable: true, Trace: func(l string) { trace = append(trace, l) },
+		ClockOffsets: offsets, CheckCodec: true, Durable: true, Trace: func(o sim.Observation) { trace = append(trace, o.String()) },
 	})
 	simtest.Fill(simtest.ThreeRegions(2), 20, 50, s.Store)
 	var loads []*simtest.Clients

@@ -92,7 +92,7 @@ func TestReproducible(t *testing.T) {
 					Topology: topology, Engine: calvin.Engine, Procedures: simtest.Procedures, Seed: seed,
 					Params: protocoltest.Params(t, calvin.Engine, map[string]string{"ordering": ordering}), Costs: sim.DefaultCosts,
 					ProbeEvery: 100 * time.Millisecond,
-					Trace:      func(line string) { h.Write([]byte(line)); h.Write([]byte{'\n'}) },
+					Trace:      func(o sim.Observation) { fmt.Fprintln(h, o) },
 				})
 				simtest.Fill(topology, 100, 50, s.Store)
 				for r := range topology.Regions {

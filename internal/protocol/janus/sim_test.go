@@ -206,7 +206,7 @@ func TestReproducible(t *testing.T) {
 		s := sim.New(sim.Config{
 			Topology: topology, Engine: janus.Engine, Procedures: simtest.Procedures, Seed: seed,
 			Params: params(t, nil), Costs: sim.DefaultCosts, ProbeEvery: 100 * time.Millisecond,
-			Trace: func(line string) { h.Write([]byte(line)); h.Write([]byte{'\n'}) },
+			Trace: func(o sim.Observation) { fmt.Fprintln(h, o) },
 		})
 		simtest.Fill(topology, 100, 50, s.Store)
 		for r := range topology.Regions {

@@ -318,7 +318,7 @@ func Reproducible(t *testing.T, engine *protocol.Engine, given map[string]string
 		s := sim.New(sim.Config{
 			Topology: topology, Engine: engine, Procedures: simtest.Procedures, Seed: seed,
 			Params: p, Costs: sim.DefaultCosts, ProbeEvery: 100 * time.Millisecond,
-			Trace: func(line string) { h.Write([]byte(line)); h.Write([]byte{'\n'}) },
+			Trace: func(o sim.Observation) { fmt.Fprintln(h, o) },
 		})
 		simtest.FillLayout(engine.Layout(topology, p), 100, 50, s.Store)
 		for r := range topology.Regions {

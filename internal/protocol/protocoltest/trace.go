@@ -95,7 +95,7 @@ func newTraceEnv(t *testing.T, d *datadriven.TestData, engine *protocol.Engine, 
 	e.sim = sim.New(sim.Config{
 		Topology: e.topology, Engine: engine, Procedures: simtest.Procedures, Seed: 1, CheckCodec: true,
 		Params: params,
-		Trace:  e.line,
+		Trace:  func(o sim.Observation) { e.line(o.String()) },
 	})
 	simtest.FillLayout(engine.Layout(e.topology, params), uint64(rows), int64(value), e.sim.Store)
 	for r := range regions {
