@@ -1,7 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,24 +17,44 @@ import (
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/broken"
+	"github.com/geobench/geobench/internal/version"
 )
 
-// maxShown bounds the failing seeds that are described in full, for each engine.
-const maxShown = 5
+const (
+	// maxShown bounds the failing seeds that are described in full, for each engine.
+	maxShown = 5
+	// saveEvery is after how many seeds their progress is saved: some seconds'.
+	saveEvery = 100
+)
+
+// exploration is what the flags of explore ask for.
+type exploration struct {
+	names         []string
+	first, count  uint64
+	level         string
+	shard         string
+	state         string
+	page          string
+	trace, shrink bool
+	broken        bool
+	hostile, slow bool
+	core, probes  bool
+
+	ctx    context.Context
+	out    io.Writer
+	known  []string
+	table  map[string]*protocol.Engine
+	hunted map[string]broken.Database
+	asked  isolation.Level // 0 for what the engine promises
+	seeds  explore.Seeds   // of the shard
+	reach  *explore.Reach
+	failed int
+	// pageErr is why the page could not be written.
+	pageErr error
+}
 
 func newExploreCommand() *cobra.Command {
-	var (
-		names       []string
-		seed, seeds uint64
-		level       string
-		trace       bool
-		wrong       bool
-		hostile     bool
-		slow        bool
-		probes      bool
-		core        bool
-		shrink      bool
-	)
+	var x exploration
 	cmd := &cobra.Command{
 		Use:   "explore",
 		Short: "Look for seeds with which a protocol gives wrong answers",
@@ -41,163 +66,267 @@ With --core a world goes on when its faults are over: regions are lost for good,
 With --probes it counts the rare places of the protocols that the worlds reach, such as recoveries and elections.
 With --broken it does so to databases that are wrong on purpose, each of which must be caught. The same seed gives the same execution.
 A failure is described with the command that replays it. With --shrink the least world in which the same goes wrong is looked for, with a
-few transactions, faults and regions, and what happens in it is told in the order of time; that takes less than a minute for each seed.`,
-		Example: "  geobench explore --seeds 1000\n  geobench explore --broken --seeds 400\n  geobench explore --probes --seeds 10000\n  geobench explore --engine calvin --seed 1234 --trace\n  geobench explore --broken --engine snapshot --seed 2 --shrink",
-		Args:    args(cobra.NoArgs),
+few transactions, faults and regions, and what happens in it is told in the order of time; that takes less than a minute for each seed.
+With --shard I/N it runs every N-th of the seeds, so that N machines share them, and with --state FILE it goes on where it was stopped.`,
+		Example: `  geobench explore --seeds 1000
+  geobench explore --broken --seeds 400
+  geobench explore --probes --seeds 10000
+  geobench explore --engine calvin --seed 1234 --trace
+  geobench explore --broken --engine snapshot --seed 2 --shrink
+  geobench explore --seeds 1000000 --shard 0/16 --state shard-0.json`,
+		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all := engines.All()
-			hunted := map[string]broken.Database{}
-			if wrong {
-				all = nil
-				for _, d := range broken.All() {
-					all = append(all, d.Engine)
-					hunted[d.Name] = d
-				}
+			x.ctx, x.out = cmd.Context(), cmd.OutOrStdout()
+			if err := x.check(); err != nil {
+				return err
 			}
-			var known []string
-			table := map[string]*protocol.Engine{}
-			for _, e := range all {
-				known = append(known, e.Name)
-				table[e.Name] = e
-			}
-			for _, name := range names {
-				if table[name] == nil {
-					return usageError("--engine: %q is not one of %s", name, strings.Join(known, ", "))
-				}
-			}
-			if len(names) == 0 {
-				names = known
-			}
-			var asked isolation.Level // 0 for what the engine promises
-			var err error
-			if level != "" {
-				asked, err = isolation.Parse(level)
-			}
-			switch {
-			case err != nil:
-				return usageError("--level: %v", err)
-			case seeds < 1:
-				return usageError("--seeds: 0 is not at least 1")
-			case (hostile || slow || core) && wrong:
-				return usageError("--hostile, --slow, --core: databases that are wrong on purpose are caught in the worlds that suit their mistakes; leave these or --broken out")
-			case probes && (wrong || trace):
-				return usageError("--probes: it counts what happens in the worlds of engines that are right; leave --broken and --trace out")
-			case probes && seeds < 2 && !hostile && !slow:
-				return usageError("--seeds: %d is not at least 2 with --probes, which makes hostile worlds of half of them", seeds)
-			case trace && (seeds > 1 || len(names) > 1):
-				return usageError("--trace: it shows one seed of one engine, for example --engine calvin --seed 1234")
-			}
-			out, failed := cmd.OutOrStdout(), 0
-			reach := explore.NewReach(names)
-			for _, name := range names {
-				d, isBroken := hunted[name]
-				c := explore.Config{Engine: table[name], Hostile: hostile, Slow: slow, Core: core}
-				if isBroken {
-					c = explore.ConfigOf(d)
-				}
-				c.Seed, c.Level = seed, asked
-				tellLeast := func(r *explore.Result) *explore.Least {
-					if !shrink || r.Passed() {
-						return nil
-					}
-					of := c
-					of.Seed, of.Hostile = r.Seed, r.Hostile
-					l := explore.Shrink(cmd.Context(), of, 0)
-					if l != nil {
-						fmt.Fprintln(out, l)
-					}
-					return l
-				}
-				if isBroken && !trace {
-					caught := explore.Hunt(cmd.Context(), d, c, seeds, nil)
-					if fmt.Fprintln(out, &caught); caught.First == nil {
-						failed++
-					} else {
-						tellLeast(caught.First)
-					}
-					continue
-				}
-				if trace {
-					line := func(line string) { fmt.Fprintln(out, line) }
-					if !shrink {
-						c.Trace = line
-					}
-					r := explore.Run(c)
-					if l := tellLeast(r); l != nil {
-						l.Trace(line)
-					} else {
-						fmt.Fprint(out, r)
-					}
-					if !r.Passed() {
-						failed++
-					}
-					continue
-				}
-				var more []string
-				shown := 0
-				tell := func(r *explore.Result) {
-					reach.Add(r)
-					if r.Passed() {
-						return
-					}
-					if shown++; shown <= maxShown {
-						fmt.Fprintln(out, r)
-						tellLeast(r)
-					} else {
-						more = append(more, fmt.Sprint(r.Seed))
-					}
-				}
-				usual := seeds
-				if probes && !hostile && !slow {
-					usual = seeds / 2
-				}
-				sum := explore.Soak(cmd.Context(), c, usual, tell)
-				if usual < seeds {
-					c.Hostile = true
-					sum.Add(explore.Soak(cmd.Context(), c, seeds-usual, tell))
-				}
-				if len(more) > 0 {
-					fmt.Fprintf(out, "%s fails with these seeds, too: %s\n", name, strings.Join(more, " "))
-				}
-				fmt.Fprintln(out, &sum)
-				failed += sum.Failed
-				if err := cmd.Context().Err(); err != nil {
-					return fmt.Errorf("interrupted: %w", err)
-				}
-			}
-			var unhit []string
-			if probes {
-				all := len(names) == len(known)
-				fmt.Fprint(out, reach.Table(all))
-				for _, p := range reach.Unhit(all) {
-					unhit = append(unhit, p.Name)
-				}
-			}
-			if failed > 0 && wrong && !trace {
-				return &codedError{code: exit.Failed, err: fmt.Errorf("%d broken databases were not caught", failed)}
-			}
-			if failed > 0 {
-				return &codedError{code: exit.Failed, err: fmt.Errorf("%d seeds failed", failed)}
-			}
-			if len(unhit) > 0 {
-				return &codedError{code: exit.Failed, err: fmt.Errorf("%d probes were not hit with %d seeds per engine: %s",
-					len(unhit), seeds, strings.Join(unhit, ", "))}
-			}
-			return nil
+			return x.run()
 		},
 	}
-	cmd.Flags().StringSliceVar(&names, "engine", nil, "`engines` to explore (default all)")
-	cmd.Flags().Uint64Var(&seed, "seed", 1, "the first `seed`")
-	cmd.Flags().Uint64Var(&seeds, "seeds", 1, "the `number` of seeds")
-	cmd.Flags().StringVar(&level, "level", "", "what histories must be, in place of what the engine promises: "+strings.Join(isolation.Names(), ", "))
-	cmd.Flags().BoolVar(&wrong, "broken", false, "hunt the databases that are wrong on purpose, to see that they are caught")
-	cmd.Flags().BoolVar(&hostile, "hostile", false, "make worlds that nobody would choose: least durations, five regions, many cuts, two lost regions")
-	cmd.Flags().BoolVar(&slow, "slow", false, "make worlds whose clients take their time and whose cuts are long, so that leaders change under load")
-	cmd.Flags().BoolVar(&core, "core", false, "add a second phase to the worlds, in which regions that the database survives without are lost for good and the clients of the others must be answered in time")
-	cmd.Flags().BoolVar(&probes, "probes", false, "print how often the worlds reach the probes of the protocols, with half of the seeds in hostile worlds, and fail when one is never reached")
-	cmd.Flags().BoolVar(&shrink, "shrink", false, "look for the least world in which the same goes wrong as with a failing seed, and tell what happens in it; with --trace show its messages")
-	cmd.Flags().BoolVar(&trace, "trace", false, "print everything that happens with the seed")
+	cmd.Flags().StringSliceVar(&x.names, "engine", nil, "`engines` to explore (default all)")
+	cmd.Flags().Uint64Var(&x.first, "seed", 1, "the first `seed`")
+	cmd.Flags().Uint64Var(&x.count, "seeds", 1, "the `number` of seeds")
+	cmd.Flags().StringVar(&x.shard, "shard", "", "run the seeds of shard `I/N`, from 0/N to N-1/N: every N-th")
+	cmd.Flags().StringVar(&x.state, "state", "", "keep in this `file` how far it has come, and go on from there")
+	cmd.Flags().StringVar(&x.level, "level", "", "what histories must be, in place of what the engine promises: "+strings.Join(isolation.Names(), ", "))
+	cmd.Flags().BoolVar(&x.broken, "broken", false, "hunt the databases that are wrong on purpose, to see that they are caught")
+	cmd.Flags().BoolVar(&x.hostile, "hostile", false, "make worlds that nobody would choose: least durations, five regions, many cuts, two lost regions")
+	cmd.Flags().BoolVar(&x.slow, "slow", false, "make worlds whose clients take their time and whose cuts are long, so that leaders change under load")
+	cmd.Flags().BoolVar(&x.core, "core", false, "add a second phase to the worlds, in which regions that the database survives without are lost for good and the clients of the others must be answered in time")
+	cmd.Flags().BoolVar(&x.probes, "probes", false, "print how often the worlds reach the probes of the protocols, with half of the seeds in hostile worlds, and fail when one is never reached")
+	cmd.Flags().BoolVar(&x.shrink, "shrink", false, "look for the least world in which the same goes wrong as with a failing seed, and tell what happens in it; with --trace show its messages")
+	cmd.Flags().StringVar(&x.page, "page", "", "write the first least world as a page with a space-time diagram to this HTML `file`")
+	cmd.Flags().BoolVar(&x.trace, "trace", false, "print everything that happens with the seed")
 	_ = cmd.RegisterFlagCompletionFunc("level", cobra.FixedCompletions(isolation.Names(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(engines.Names(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// check refuses flags that don't go together.
+func (x *exploration) check() (err error) {
+	all := engines.All()
+	x.hunted, x.table = map[string]broken.Database{}, map[string]*protocol.Engine{}
+	if x.broken {
+		all = nil
+		for _, d := range broken.All() {
+			all = append(all, d.Engine)
+			x.hunted[d.Name] = d
+		}
+	}
+	for _, e := range all {
+		x.known = append(x.known, e.Name)
+		x.table[e.Name] = e
+	}
+	for _, name := range x.names {
+		if x.table[name] == nil {
+			return usageError("--engine: %q is not one of %s", name, strings.Join(x.known, ", "))
+		}
+	}
+	if len(x.names) == 0 {
+		x.names = x.known
+	}
+	if x.level != "" {
+		x.asked, err = isolation.Parse(x.level)
+	}
+	var index, shards uint64 = 0, 1
+	if x.shard != "" {
+		if n, bad := fmt.Sscanf(x.shard+"\n", "%d/%d\n", &index, &shards); n != 2 || bad != nil || index >= shards {
+			return usageError("--shard: %q is not I/N with I from 0 to N-1, for example 0/16", x.shard)
+		}
+	}
+	switch {
+	case err != nil:
+		return usageError("--level: %v", err)
+	case x.count < 1:
+		return usageError("--seeds: 0 is not at least 1")
+	case index >= x.count:
+		return usageError("--shard: %q has none of %d seeds", x.shard, x.count)
+	case (x.hostile || x.slow || x.core) && x.broken:
+		return usageError("--hostile, --slow, --core: databases that are wrong on purpose are caught in the worlds that suit their mistakes; leave these or --broken out")
+	case x.probes && (x.broken || x.trace):
+		return usageError("--probes: it counts what happens in the worlds of engines that are right; leave --broken and --trace out")
+	case x.probes && x.count < 2 && !x.hostile && !x.slow:
+		return usageError("--seeds: %d is not at least 2 with --probes, which makes hostile worlds of half of them", x.count)
+	case (x.shard != "" || x.state != "") && (x.probes || x.broken || x.trace):
+		return usageError("--shard, --state: they are for many seeds of engines that are right; leave --probes, --broken and --trace, or these out")
+	case x.page != "" && !x.shrink:
+		return usageError("--page: it shows the least world of a failing seed; add --shrink")
+	case x.trace && (x.count > 1 || len(x.names) > 1):
+		return usageError("--trace: it shows one seed of one engine, for example --engine calvin --seed 1234")
+	}
+	x.seeds = explore.Seeds{First: x.first, Count: x.count}.Shard(index, shards)
+	return nil
+}
+
+func (x *exploration) run() error {
+	x.reach = explore.NewReach(x.names)
+	progress, err := x.progress()
+	if err != nil {
+		return usageError("--state: %v", err)
+	}
+	for _, name := range x.names {
+		c := explore.Config{Engine: x.table[name], Hostile: x.hostile, Slow: x.slow, Core: x.core}
+		if d, ok := x.hunted[name]; ok {
+			c = explore.ConfigOf(d)
+		}
+		c.Seed, c.Level = x.first, x.asked
+		switch {
+		case x.trace:
+			x.traceSeed(c)
+		case x.broken:
+			x.hunt(c)
+		default:
+			if err := x.soak(c, progress); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(x.pageErr, x.conclude())
+}
+
+// progress opens the file of --state; nil if there is none.
+func (x *exploration) progress() (*explore.Progress, error) {
+	if x.state == "" {
+		return nil, nil //nolint:nilnil // none was asked for
+	}
+	worlds := fmt.Sprintf("hostile %v, slow %v, core %v, level %s", x.hostile, x.slow, x.core, x.level)
+	return explore.OpenProgress(x.state, version.String(), worlds, x.seeds)
+}
+
+// traceSeed shows everything that happens with a seed, or in its least world.
+func (x *exploration) traceSeed(c explore.Config) {
+	line := func(line string) { fmt.Fprintln(x.out, line) }
+	if !x.shrink {
+		c.Trace = line
+	}
+	r := explore.Run(c)
+	if l := x.tellLeast(c, r); l != nil {
+		l.Trace(line)
+	} else {
+		fmt.Fprint(x.out, r)
+	}
+	if !r.Passed() {
+		x.failed++
+	}
+}
+
+// hunt looks for a seed that catches a database which is wrong on purpose.
+func (x *exploration) hunt(c explore.Config) {
+	caught := explore.Hunt(x.ctx, x.hunted[c.Engine.Name], c, x.seeds, nil)
+	fmt.Fprintln(x.out, &caught)
+	if caught.First == nil {
+		x.failed++
+		return
+	}
+	x.tellLeast(c, caught.First)
+}
+
+// soak runs the seeds of an engine, and tells of those that fail.
+func (x *exploration) soak(c explore.Config, progress *explore.Progress) error {
+	var more []string
+	var saveErr error
+	shown, told := 0, 0
+	tell := func(r *explore.Result) {
+		x.reach.Add(r)
+		if told++; progress != nil {
+			if progress.Add(r); told%saveEvery == 0 {
+				saveErr = progress.Save()
+			}
+		}
+		if r.Passed() {
+			return
+		}
+		if shown++; shown > maxShown {
+			more = append(more, fmt.Sprint(r.Seed))
+			return
+		}
+		fmt.Fprintln(x.out, r)
+		x.tellLeast(c, r)
+	}
+	sum := &explore.Summary{}
+	switch {
+	case progress != nil:
+		sum = progress.Of(c.Engine.Name)
+		if n := sum.Seeds.Count; n > 0 {
+			fmt.Fprintf(x.out, "%s: %d of %v have been run before\n", c.Engine.Name, n, x.seeds)
+		}
+		explore.Soak(x.ctx, c, x.seeds.After(sum.Seeds.Count), tell)
+		saveErr = errors.Join(saveErr, progress.Save())
+	case x.probes && !x.hostile && !x.slow:
+		usual := x.seeds
+		usual.Count /= 2
+		*sum = explore.Soak(x.ctx, c, usual, tell)
+		c.Hostile = true
+		hostile := x.seeds
+		hostile.Count -= usual.Count
+		sum.Add(explore.Soak(x.ctx, c, hostile, tell))
+	default:
+		*sum = explore.Soak(x.ctx, c, x.seeds, tell)
+	}
+	if len(more) > 0 {
+		fmt.Fprintf(x.out, "%s fails with these seeds, too: %s\n", c.Engine.Name, strings.Join(more, " "))
+	}
+	fmt.Fprintln(x.out, sum)
+	x.failed += sum.Failed
+	if saveErr != nil {
+		return fmt.Errorf("--state: %w", saveErr)
+	}
+	if err := x.ctx.Err(); err != nil {
+		return fmt.Errorf("interrupted: %w", err)
+	}
+	return nil
+}
+
+// tellLeast tells the least world of a seed that has failed, if that is asked for, and writes the page of the first.
+func (x *exploration) tellLeast(c explore.Config, r *explore.Result) *explore.Least {
+	if !x.shrink || r.Passed() {
+		return nil
+	}
+	c.Seed, c.Hostile = r.Seed, r.Hostile
+	l := explore.Shrink(x.ctx, c, 0)
+	if l == nil {
+		return nil
+	}
+	fmt.Fprintln(x.out, l)
+	if x.page != "" {
+		x.pageErr = writePage(x.page, l)
+		x.page = ""
+	}
+	return l
+}
+
+// writePage writes the page of a least world to a file.
+func writePage(path string, l *explore.Least) error {
+	var page bytes.Buffer
+	if err := l.WritePage(&page); err != nil {
+		return fmt.Errorf("--page: %w", err)
+	}
+	if err := os.WriteFile(path, page.Bytes(), 0o644); err != nil { //nolint:gosec // a page for everybody
+		return fmt.Errorf("--page: %w", err)
+	}
+	return nil
+}
+
+// conclude prints what the worlds have reached, and says what was wrong.
+func (x *exploration) conclude() error {
+	var unhit []string
+	if x.probes {
+		all := len(x.names) == len(x.known)
+		fmt.Fprint(x.out, x.reach.Table(all))
+		for _, p := range x.reach.Unhit(all) {
+			unhit = append(unhit, p.Name)
+		}
+	}
+	var err error
+	switch {
+	case x.failed > 0 && x.broken && !x.trace:
+		err = fmt.Errorf("%d broken databases were not caught", x.failed)
+	case x.failed > 0:
+		err = fmt.Errorf("%d seeds failed", x.failed)
+	case len(unhit) > 0:
+		err = fmt.Errorf("%d probes were not hit with %d seeds per engine: %s", len(unhit), x.count, strings.Join(unhit, ", "))
+	default:
+		return nil
+	}
+	return &codedError{code: exit.Failed, err: err}
 }

@@ -334,6 +334,15 @@ func TestExplore(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, "\nnearby-reads, seed 2: the least of ") || !strings.Contains(stdout, " has 2 of 88 transactions, 0 of 8 faults, 2 of 3 regions") {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
+	page := filepath.Join(t.TempDir(), "least.html")
+	code, _, stderr = geobench(t, "", "explore", "--broken", "--engine", "nearby-reads", "--seed", "2", "--shrink", "--page", page)
+	if text, err := os.ReadFile(page); code != 0 || err != nil || !strings.Contains(string(text), "<h1>nearby-reads, seed 2: the least failing world</h1>") {
+		t.Errorf("exit code %d, %v: %s", code, err, stderr)
+	}
+	code, _, stderr = geobench(t, "", "explore", "--broken", "--engine", "nearby-reads", "--seed", "2", "--shrink", "--page", filepath.Join(page, "none"))
+	if code != exit.Broken || !strings.Contains(stderr, "--page: open ") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
 	code, stdout, _ = geobench(t, "", "explore", "--broken", "--engine", "nearby-reads", "--seed", "2", "--shrink", "--trace")
 	if code != exit.Failed || strings.Count(stdout, " submit t") != 2 {
 		t.Errorf("exit code %d: %s", code, stdout)
@@ -342,7 +351,22 @@ func TestExplore(t *testing.T) {
 	if code != exit.Failed || !strings.Contains(stdout, "NOT CAUGHT with 1 seeds") {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
+	state := filepath.Join(t.TempDir(), "state.json")
+	shard := []string{"explore", "--engine", "calvin", "--seeds", "9", "--shard", "1/4", "--state", state}
+	_, first, _ := geobench(t, "", shard...)
+	if want := "calvin: seeds 2, 6, ... to 6, "; !strings.HasPrefix(first, want) || !strings.HasSuffix(first, ": 2 passed, 0 failed\n") {
+		t.Errorf("%q is not at the beginning of %q", want, first)
+	}
+	code, stdout, _ = geobench(t, "", shard...)
+	if want := "calvin: 2 of seeds 2, 6, ... to 6 have been run before\n" + first; code != 0 || stdout != want {
+		t.Errorf("exit code %d: %q is not %q", code, stdout, want)
+	}
 	for want, args := range map[string][]string{
+		"is of another exploration":     {"--seeds", "12", "--shard", "1/4", "--state", state},
+		`"4/4" is not I/N`:              {"--shard", "4/4"},
+		`"1of4" is not I/N`:             {"--shard", "1of4"},
+		`"3/4" has none of 2 seeds`:     {"--seeds", "2", "--shard", "3/4"},
+		"leave --probes, --broken":      {"--seeds", "2", "--shard", "0/2", "--probes"},
 		`"oracle" is not one of calvin`: {"--engine", "oracle"},
 		`"calvin" is not one of read-`:  {"--engine", "calvin", "--broken"},
 		`"nearby-reads" is not one of`:  {"--engine", "nearby-reads"},
@@ -350,6 +374,7 @@ func TestExplore(t *testing.T) {
 		`"snapshot" is not one of`:      {"--level", "snapshot"},
 		"--trace: it shows one seed":    {"--trace", "--seeds", "2", "--engine", "calvin"},
 		"leave these or --broken out":   {"--hostile", "--broken"},
+		"--page: it shows the least":    {"--page", "x.html"},
 		"--hostile, --slow":             {"--slow", "--broken"},
 	} {
 		if code, _, stderr := geobench(t, "", append([]string{"explore"}, args...)...); code != exit.Usage || !strings.Contains(stderr, want) {

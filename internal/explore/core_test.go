@@ -46,7 +46,7 @@ func TestCoresGoOn(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {
 			cored := 0
-			Soak(t.Context(), Config{Engine: e, Seed: 1, Core: true}, 20, func(r *Result) {
+			Soak(t.Context(), Config{Engine: e, Core: true}, Seeds{First: 1, Count: 20}, func(r *Result) {
 				if !r.Passed() {
 					t.Error(r)
 				}

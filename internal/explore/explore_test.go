@@ -25,7 +25,7 @@ func TestEngines(t *testing.T) {
 	for _, e := range engines.All() {
 		for name, hostile := range map[string]bool{"usual": false, "hostile": true} {
 			t.Run(e.Name+"/"+name, func(t *testing.T) {
-				sum := Soak(t.Context(), Config{Engine: e, Seed: 1, Hostile: hostile}, 100, func(r *Result) {
+				sum := Soak(t.Context(), Config{Engine: e, Hostile: hostile}, Seeds{First: 1, Count: 100}, func(r *Result) {
 					if !r.Passed() {
 						t.Error(r)
 					}
@@ -142,7 +142,7 @@ func TestQuietCopiesAreEqual(t *testing.T) {
 			t.Errorf("nothing was pending when copies differed: %v", r)
 		}
 	}
-	Soak(t.Context(), Config{Engine: janus.Engine, Seed: 1, Hostile: true}, 300, equal)
+	Soak(t.Context(), Config{Engine: janus.Engine, Hostile: true}, Seeds{First: 1, Count: 300}, equal)
 	for _, seed := range []uint64{5450, 7459, 11887} {
 		equal(Run(Config{Engine: janus.Engine, Seed: seed, Hostile: true}))
 	}
@@ -237,7 +237,7 @@ func TestClassesAreChecked(t *testing.T) {
 		return calvin.Engine.New(c)
 	}
 	found := false
-	Soak(t.Context(), Config{Engine: &e, Seed: 1}, 50, func(r *Result) {
+	Soak(t.Context(), Config{Engine: &e}, Seeds{First: 1, Count: 50}, func(r *Result) {
 		for _, p := range r.Problems {
 			found = true
 			if p.Failure != Misclassified || !strings.Contains(p.Text, "was answered with class SH-SP") {
@@ -395,7 +395,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 				t.Fatal("there is no such broken database")
 			}
 			first := 0
-			c := Hunt(t.Context(), broken.All()[i], ConfigOf(broken.All()[i]), max(50, uint64(tc.within)), func(r *Result) {
+			c := Hunt(t.Context(), broken.All()[i], ConfigOf(broken.All()[i]), Seeds{First: 1, Count: max(50, uint64(tc.within))}, func(r *Result) {
 				for _, p := range r.Problems {
 					if !slices.ContainsFunc(tc.wrong, func(w string) bool { return strings.HasPrefix(p.Text, w) }) {
 						t.Errorf("seed %d finds what is not wrong: %s", r.Seed, p.Text)

@@ -26,15 +26,15 @@ type Catch struct {
 	Diverged, Incomplete int
 }
 
-// ConfigOf makes the worlds in which the mistake of a database that is wrong on purpose shows, from seed 1 on.
+// ConfigOf makes the worlds in which the mistake of a database that is wrong on purpose shows.
 func ConfigOf(d broken.Database) Config {
-	return Config{Engine: d.Engine, Broken: true, OnePartition: d.OnePartition, Hostile: d.Hostile, Slow: d.Slow, Core: d.Core, Seed: 1}
+	return Config{Engine: d.Engine, Broken: true, OnePartition: d.OnePartition, Hostile: d.Hostile, Slow: d.Slow, Core: d.Core}
 }
 
-// Hunt runs n seeds of a database that is wrong on purpose, whose worlds ConfigOf makes.
-func Hunt(ctx context.Context, d broken.Database, worlds Config, n uint64, each func(*Result)) Catch {
+// Hunt runs seeds of a database that is wrong on purpose, whose worlds ConfigOf makes.
+func Hunt(ctx context.Context, d broken.Database, worlds Config, seeds Seeds, each func(*Result)) Catch {
 	c := Catch{Database: d, Anomalies: map[history.Anomaly]int{}}
-	Soak(ctx, worlds, n, func(r *Result) {
+	Soak(ctx, worlds, seeds, func(r *Result) {
 		c.Seeds++
 		if !r.Passed() {
 			c.Caught++

@@ -8,30 +8,69 @@ import (
 	"time"
 )
 
+// Seeds are those to be run: First, First+Step, and so on, Count of them. A Step of 0 is 1.
+type Seeds struct{ First, Count, Step uint64 }
+
+// Shard returns those of the seeds that the i-th of n machines runs, from 0.
+func (s Seeds) Shard(i, n uint64) Seeds {
+	left := s.Count - min(i, s.Count)
+	return Seeds{First: s.at(i), Count: (left + n - 1) / n, Step: s.step() * n}
+}
+
+// After returns those that are left when the first n have been run.
+func (s Seeds) After(n uint64) Seeds {
+	n = min(n, s.Count)
+	return Seeds{First: s.at(n), Count: s.Count - n, Step: s.Step}
+}
+
+func (s Seeds) step() uint64       { return max(s.Step, 1) }
+func (s Seeds) at(i uint64) uint64 { return s.First + i*s.step() }
+
+// String names them, for example "seeds 1 to 100" or "seeds 3, 11, ... to 99".
+func (s Seeds) String() string {
+	switch {
+	case s.Count == 0:
+		return "no seeds"
+	case s.step() == 1:
+		return fmt.Sprintf("seeds %d to %d", s.First, s.at(s.Count-1))
+	case s.Count == 1:
+		return fmt.Sprintf("seed %d", s.First)
+	}
+	return fmt.Sprintf("seeds %d, %d, ... to %d", s.First, s.at(1), s.at(s.Count-1))
+}
+
 // Summary adds up the seeds of one engine.
 type Summary struct {
-	Engine string
-	// First is the first seed; Passed and Failed count those that were run.
-	First          uint64
-	Passed, Failed int
+	Engine string `json:"engine"`
+	// Seeds are those that were run. Passed and Failed count them; Least is the least that has failed, 0 for none.
+	Seeds  Seeds  `json:"seeds"`
+	Passed int    `json:"passed"`
+	Failed int    `json:"failed"`
+	Least  uint64 `json:"least,omitempty"`
 	// Transactions were sent by clients; Lost counts the seeds in which a region was lost, Restarted those in which nodes
 	// crashed and started again.
-	Transactions, Committed int64
-	Lost, Restarted         int
-	Virtual                 time.Duration
+	Transactions int64         `json:"transactions"`
+	Committed    int64         `json:"committed"`
+	Lost         int           `json:"lost"`
+	Restarted    int           `json:"restarted"`
+	Virtual      time.Duration `json:"virtualNanoseconds"`
 }
 
-// String is one line that ends with "N passed, N failed".
+// String is one line that ends with "N passed, N failed", and names the least seed that failed.
 func (s *Summary) String() string {
-	return fmt.Sprintf("%s: seeds %d to %d, %d transactions, %d committed, %v of virtual time, %d seeds lost a region, %d restarted nodes: %d passed, %d failed",
-		s.Engine, s.First, s.First+uint64(s.Passed+s.Failed)-1, s.Transactions, s.Committed, s.Virtual.Round(time.Second), s.Lost, s.Restarted, s.Passed, s.Failed)
+	text := fmt.Sprintf("%s: %v, %d transactions, %d committed, %v of virtual time, %d seeds lost a region, %d restarted nodes: %d passed, %d failed",
+		s.Engine, s.Seeds, s.Transactions, s.Committed, s.Virtual.Round(time.Second), s.Lost, s.Restarted, s.Passed, s.Failed)
+	if s.Least > 0 {
+		text += fmt.Sprintf(", the least of them %d", s.Least)
+	}
+	return text
 }
 
-// Soak runs n seeds, from c.Seed on, on all cores, and calls each for every result in the order of seeds. It ends early
-// with ctx. c.Trace is not used.
-func Soak(ctx context.Context, c Config, n uint64, each func(*Result)) Summary {
+// Soak runs seeds on all cores, and calls each for every result in the order of seeds. It ends early with ctx. c.Seed and c.Trace
+// are not used.
+func Soak(ctx context.Context, c Config, seeds Seeds, each func(*Result)) Summary {
 	c.Trace = nil
-	sum := Summary{Engine: c.Engine.Name, First: c.Seed}
+	sum := Summary{Engine: c.Engine.Name, Seeds: Seeds{First: seeds.First, Step: seeds.Step}}
 	var (
 		mu    sync.Mutex
 		next  uint64 // to be run
@@ -43,11 +82,11 @@ func Soak(ctx context.Context, c Config, n uint64, each func(*Result)) Summary {
 		group.Go(func() {
 			mu.Lock()
 			defer mu.Unlock()
-			for next < n && ctx.Err() == nil {
+			for next < seeds.Count && ctx.Err() == nil {
 				i := next
 				next++
 				one := c
-				one.Seed += i
+				one.Seed = seeds.at(i)
 				mu.Unlock()
 				r := Run(one)
 				mu.Lock()
@@ -67,10 +106,14 @@ func Soak(ctx context.Context, c Config, n uint64, each func(*Result)) Summary {
 	return sum
 }
 
-// Add adds the seeds of other worlds of the same engine.
+// Add adds the seeds of other worlds of the same engine, or those that were run after these.
 func (s *Summary) Add(o Summary) {
+	s.Seeds.Count += o.Seeds.Count
 	s.Passed += o.Passed
 	s.Failed += o.Failed
+	if s.Least == 0 {
+		s.Least = o.Least
+	}
 	s.Transactions += o.Transactions
 	s.Committed += o.Committed
 	s.Lost += o.Lost
@@ -79,18 +122,17 @@ func (s *Summary) Add(o Summary) {
 }
 
 func (s *Summary) add(r *Result) {
+	one := Summary{Seeds: Seeds{Count: 1}, Transactions: int64(r.Transactions), Committed: int64(r.Committed), Virtual: r.Virtual}
 	if r.Passed() {
-		s.Passed++
+		one.Passed = 1
 	} else {
-		s.Failed++
+		one.Failed, one.Least = 1, r.Seed
 	}
 	if r.Lost {
-		s.Lost++
+		one.Lost = 1
 	}
 	if r.Restarted {
-		s.Restarted++
+		one.Restarted = 1
 	}
-	s.Transactions += int64(r.Transactions)
-	s.Committed += int64(r.Committed)
-	s.Virtual += r.Virtual
+	s.Add(one)
 }
