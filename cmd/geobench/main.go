@@ -110,7 +110,7 @@ input or usage; 3 could not run; 130 interrupted.`,
 		c.GroupID = "cluster"
 		root.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{newRunCommand(), newSimulateCommand(), newVerifyCommand(), newValidateCommand(), newCompareCommand(), newReportCommand(), newShowCommand(), newExploreCommand(), newIsolationCommand(), newManCommand()} {
+	for _, c := range []*cobra.Command{newRunCommand(), newSimulateCommand(), newVerifyCommand(), newValidateCommand(), newCompareCommand(), newReportCommand(), newTraceCommand(), newShowCommand(), newExploreCommand(), newIsolationCommand(), newManCommand()} {
 		c.GroupID = "people"
 		root.AddCommand(c)
 	}

@@ -312,6 +312,63 @@ func TestMissedObjectiveExitsWithFailed(t *testing.T) {
 	}
 }
 
+// A run whose history is wrong is shown as a page, from its result document.
+func TestTrace(t *testing.T) {
+	folder := t.TempDir()
+	manifest, page := filepath.Join(folder, "stale.yaml"), filepath.Join(folder, "trace.html")
+	stale := `apiVersion: geobench.dev/v1alpha1
+kind: GeoDatabase
+metadata: {name: stale}
+spec:
+  engine: {name: primary, parameters: {reads: Eventual}}
+  regions: [{name: us-west-2}, {name: ap-northeast-1}]
+  network: {profileRef: {name: smallbank-two-regions}}
+---
+apiVersion: geobench.dev/v1alpha1
+kind: BenchmarkRun
+metadata: {name: stale}
+spec:
+  databaseRef: {name: stale}
+  workload: {smallbank: {customers: 20}}
+  load: {clientsPerRegion: 2, duration: 2s, warmup: 1s}
+  verify: [LEVEL]
+`
+	simulate := func(level string) (path string) {
+		t.Helper()
+		if err := os.WriteFile(manifest, []byte(strings.Replace(stale, "LEVEL", level, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, stdout, stderr := geobench(t, "", "simulate", "-f", manifest, "--save", filepath.Join(folder, level))
+		if stdout == "" {
+			t.Fatal(stderr)
+		}
+		return filepath.Join(folder, level, "stale.json")
+	}
+	wrong, right := simulate("StrictSerializable"), simulate("Serializable")
+	if code, stdout, stderr := geobench(t, "", "trace", wrong, "-o", page); code != 0 || stdout != page+"\n" {
+		t.Fatalf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<h1>stale: not strict-serializable</h1>", ">simulated<", ">rw<", "clients of ap-northeast-1"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is not in the page", want)
+		}
+	}
+	for want, args := range map[string][]string{
+		"no file is given":               {wrong},
+		"no check of isolation failed":   {right, "-o", page},
+		"none.json: there is no such":    {"none.json", "-o", page},
+		"--output: open " + page + "/x:": {wrong, "-o", page + "/x"},
+	} {
+		if code, _, stderr := geobench(t, "", append([]string{"trace"}, args...)...); code == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("exit code %d: %q is not in %q", code, want, stderr)
+		}
+	}
+}
+
 func TestExplore(t *testing.T) {
 	code, stdout, stderr := geobench(t, "", "explore", "--engine", "calvin", "--seed", "5", "--seeds", "3")
 	if code != 0 || !strings.HasPrefix(stdout, "calvin: seeds 5 to 7, ") || !strings.HasSuffix(stdout, ": 3 passed, 0 failed\n") {

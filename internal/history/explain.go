@@ -17,9 +17,11 @@ func (c *checker) verdict(cycle, shorter []hop) *Verdict {
 	case a != "":
 		c.v.Anomaly = a
 		x.direct(c.v, c.direct[a])
+		c.v.Transactions = x.witnesses()
 	case cycle != nil:
 		c.v.Anomaly = classify(cycle)
 		c.v.Cycle, c.v.Explanation = x.cycle(c.v.Anomaly, cycle)
+		c.v.Transactions = x.witnesses()
 		if shorter != nil {
 			x = &explainer{h: c.h, writer: c.writer, snapshots: snapshots}
 			_, text := x.cycle(classify(shorter), shorter)
@@ -157,6 +159,17 @@ func (x *explainer) introduce() string {
 		}
 	}
 	return b.String()
+}
+
+// witnesses returns the transactions that were named.
+func (x *explainer) witnesses() (w []Witness) {
+	for _, i := range x.named {
+		t := &x.h.txns[i]
+		w = append(w, Witness{
+			Txn{ID: t.id, Client: t.client, Invoked: t.invoked, Answered: t.answered, Status: t.status}, x.h.regions[t.region],
+		})
+	}
+	return w
 }
 
 // version names a version of the row at hand.

@@ -127,11 +127,19 @@ type Verdict struct {
 	// Cycle is the smallest found, each step's To the next one's From. For an anomaly that needs no cycle, it holds the
 	// steps that show it.
 	Cycle []Step
+	// Transactions are those of the explanation, which calls them T1, T2, and so on in this order. They have no Ops.
+	Transactions []Witness
 	// Explanation is for a person, a few lines.
 	Explanation string
 	// Holds are the strongest levels that the history has when it does not have Level, in the order of isolation.Levels.
 	Holds []isolation.Level
 	Stats Stats
+}
+
+// Witness is a transaction that shows what is wrong, with the region of its client.
+type Witness struct {
+	Txn
+	Region string
 }
 
 // Check returns the verdict as a run's check.
@@ -152,5 +160,30 @@ func (v *Verdict) Check() workload.Check {
 		has = fmt.Sprintf(" (the history is %s)", strings.Join(holds, " and "))
 	}
 	c.Message = fmt.Sprintf("not %v%s: %s", v.Level, has, v.Explanation)
+	c.Cycle = v.cycle()
+	return c
+}
+
+// maxWitnesses bounds the transactions that a check tells of.
+const maxWitnesses = 100
+
+// cycle returns what shows that the history is wrong.
+func (v *Verdict) cycle() *workload.Cycle {
+	c, names := &workload.Cycle{}, map[txn.ID]string{}
+	for i, w := range v.Transactions[:min(len(v.Transactions), maxWitnesses)] {
+		t := workload.CycleTransaction{
+			Name: fmt.Sprintf("T%d", i+1), ID: w.ID.String(), Region: w.Region, Client: w.Client, Sent: w.Invoked, Outcome: w.Status.String(),
+		}
+		if w.Status != txn.Unknown {
+			t.Answered = w.Answered
+		}
+		names[w.ID] = t.Name
+		c.Transactions = append(c.Transactions, t)
+	}
+	for _, s := range v.Cycle {
+		if from, to := names[s.From], names[s.To]; from != "" && to != "" && from != to {
+			c.Dependencies = append(c.Dependencies, workload.CycleDependency{From: from, To: to, Kind: s.Dependency.String(), Text: s.Text})
+		}
+	}
 	return c
 }

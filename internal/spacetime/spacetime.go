@@ -119,8 +119,13 @@ func (d *Diagram) Write(to io.Writer) error {
 const (
 	margin    = 16
 	laneSpace = 34
-	rowSpace  = 24
 	barHeight = 16
+	// rowSpace is between the bars of a lane, and wideRowSpace where edges are drawn between them.
+	rowSpace, wideRowSpace = 24, 48
+	// leastWidth is that of a diagram in which little happens.
+	leastWidth = 900
+	// letter is the width of a letter of the lanes' names.
+	letter    = 7
 	axisSpace = 24
 	// leastGap and perDecade are the width of a gap between two moments: the least, and what ten times the length adds.
 	leastGap, perDecade = 9, 24
@@ -132,12 +137,15 @@ const (
 // layout is where everything is drawn.
 type layout struct {
 	Width, Height int
-	Lanes         []lane
-	Bars          []box
-	Arrows        []arrow
-	Dots          []dot
-	Edges         []curve
-	Ticks         []tick
+	// Names is the width of the lanes' names, and End where they end.
+	Names, End int
+	rowSpace   int
+	Lanes      []lane
+	Bars       []box
+	Arrows     []arrow
+	Dots       []dot
+	Edges      []curve
+	Ticks      []tick
 	// Moments are all times at which something happens, as the slider goes through them.
 	Moments []moment
 	Story   []told
@@ -199,7 +207,14 @@ type told struct {
 }
 
 func newLayout(d *Diagram) *layout {
-	l := &layout{}
+	l := &layout{rowSpace: rowSpace, Names: 10 * letter}
+	if len(d.Edges) > 0 {
+		l.rowSpace = wideRowSpace
+	}
+	for _, given := range d.Lanes {
+		l.Names = max(l.Names, letter*len([]rune(given.Name)))
+	}
+	l.End, l.Names = l.Names+margin/2, l.Names+margin
 	for _, b := range d.Bars {
 		l.times = append(l.times, b.From, b.To)
 	}
@@ -214,10 +229,20 @@ func newLayout(d *Diagram) *layout {
 	}
 	slices.Sort(l.times)
 	l.times = slices.Compact(l.times)
+	gap := func(i int) float64 {
+		return leastGap + perDecade*math.Log10(1+float64(l.times[i]-l.times[i-1])/float64(gapUnit))
+	}
+	all, stretch := 0.0, 1.0
+	for i := range l.times[min(1, len(l.times)):] {
+		all += gap(i + 1)
+	}
+	if all > 0 && all < leastWidth {
+		stretch = leastWidth / all
+	}
 	x := margin
 	for i, t := range l.times {
 		if i > 0 {
-			x += leastGap + int(perDecade*math.Log10(1+float64(t-l.times[i-1])/float64(gapUnit)))
+			x += int(stretch * gap(i))
 		}
 		l.xs = append(l.xs, x)
 		l.Moments = append(l.Moments, moment{x, show(t)})
@@ -237,7 +262,7 @@ func newLayout(d *Diagram) *layout {
 					most = max(most, row)
 				}
 			}
-			space = (most+1)*rowSpace + rowSpace/2
+			space = (most+1)*l.rowSpace + rowSpace/2
 		}
 		l.Lanes = append(l.Lanes, lane{given.Name, given.Node, y + space/2, y, space})
 		y += space
@@ -273,7 +298,7 @@ func (l *layout) rows(d *Diagram) []int {
 func (l *layout) place(d *Diagram, rows []int) {
 	for i, b := range d.Bars {
 		at := l.Lanes[b.Lane]
-		o := box{span: l.span(b.From, b.To), X: l.x(b.From), Y: at.Top + rowSpace/4 + rows[i]*rowSpace, H: barHeight, Kind: b.Kind, Open: b.Open, Label: b.Label, Text: b.Text}
+		o := box{span: l.span(b.From, b.To), X: l.x(b.From), Y: at.Top + rowSpace/4 + rows[i]*l.rowSpace, H: barHeight, Kind: b.Kind, Open: b.Open, Label: b.Label, Text: b.Text}
 		if at.Node {
 			o.Y, o.H = at.Top+3, at.Space-6
 		}

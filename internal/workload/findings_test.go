@@ -34,11 +34,12 @@ func TestNoFindings(t *testing.T) {
 		copies []Copy
 		want   Check
 	}{
-		"no copy": {nil, Check{"c", false, NoCopy}},
-		"right":   {[]Copy{{"a", nil}, {"b", map[string]int64{"other/1/": 1}}}, Check{"c", true, "all is well in 2 of 2 copies"}},
-		"a copy":  {[]Copy{{"a", nil}, {"b", map[string]int64{"r/1/": 1}}}, Check{"c", false, "item 1 in b: it is wrong"}},
-		"many": {[]Copy{{"a", wrong}}, Check{"c", false,
-			"item 0 in a: it is wrong; item 1 in a: it is wrong; item 2 in a: it is wrong; and at 2 more places"}},
+		"no copy": {nil, Check{Name: "c", Passed: false, Message: NoCopy}},
+		"right":   {[]Copy{{"a", nil}, {"b", map[string]int64{"other/1/": 1}}}, Check{Name: "c", Passed: true, Message: "all is well in 2 of 2 copies"}},
+		"a copy":  {[]Copy{{"a", nil}, {"b", map[string]int64{"r/1/": 1}}}, Check{Name: "c", Passed: false, Message: "item 1 in b: it is wrong"}},
+		"many": {[]Copy{{"a", wrong}}, Check{
+			Name: "c", Message: "item 0 in a: it is wrong; item 1 in a: it is wrong; item 2 in a: it is wrong; and at 2 more places",
+		}},
 	} {
 		if got := NoFindings("c", "r", c.copies, says, "all is well"); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)

@@ -229,4 +229,36 @@ type Check struct {
 	// Message says where what is wrong, with both figures; of a check that passed, what was compared, with the
 	// figures, and in how many copies.
 	Message string `json:"message,omitempty"`
+	// Cycle shows what is wrong with a history; nil for other checks, and those that passed.
+	Cycle *Cycle `json:"cycle,omitempty"`
+}
+
+// Cycle is some transactions of which no order explains what they saw.
+type Cycle struct {
+	// Transactions by the names that the check's message gives them: T1, T2, and so on.
+	Transactions []CycleTransaction `json:"transactions"`
+	// Dependencies say why each comes before the next.
+	Dependencies []CycleDependency `json:"dependencies"`
+}
+
+// CycleTransaction is a transaction of a Cycle, as its client knows it.
+type CycleTransaction struct {
+	Name   string `json:"name"`
+	ID     string `json:"id"`
+	Region string `json:"region"`
+	// Client is numbered within its region.
+	Client uint32 `json:"client"`
+	// Sent and Answered are on the one clock of the history; Answered is 0 when the outcome is unknown.
+	Sent     time.Duration `json:"sentNanoseconds"`
+	Answered time.Duration `json:"answeredNanoseconds,omitempty"`
+	Outcome  string        `json:"outcome"`
+}
+
+// CycleDependency says why a transaction comes before another.
+type CycleDependency struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Kind is ww, wr, rw, predicate-rw, process or realtime, and Text says it in words.
+	Kind string `json:"kind"`
+	Text string `json:"text"`
 }
