@@ -210,7 +210,9 @@ func (w *world) run(c Config) (res *Result, e *execution) {
 	res.World, res.Lost, res.Restarted, res.Cored = w.String(), len(w.lost())+len(w.core.faults) > 0, w.durable, w.core.begins > 0
 	e = newExecution(c, w, &res.Probes)
 	defer func() {
-		switch p := recover().(type) {
+		p := recover()
+		res.Events = e.sim.Events()
+		switch p := p.(type) {
 		case nil:
 		case *sim.Standstill:
 			res.problem(Endless, "completion: %v", p)

@@ -106,13 +106,13 @@ func (s *shrinker) try(w *world) bool {
 	}
 	seed := w.seed
 	for n := range uint64(chances) {
-		if s.used >= s.granted || s.ctx.Err() != nil {
-			s.Exhausted = s.Exhausted || s.used >= s.granted
+		c := s.config
+		c.MaxEvents = max(trialEvents, 2*s.Events) // with fewer, a world that passes would seem to have no end
+		if s.used+c.MaxEvents > s.granted || s.ctx.Err() != nil {
+			s.Exhausted = s.Exhausted || s.used+c.MaxEvents > s.granted
 			return false
 		}
 		w.seed = seed + n<<32 // what is drawn for other seeds has other numbers
-		c := s.config
-		c.MaxEvents = min(max(trialEvents, 2*s.Events), s.granted-s.used)
 		res, e := w.run(c)
 		s.used += res.Events
 		s.Runs++
