@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -190,7 +191,29 @@ func (x *exploration) progress() (*explore.Progress, error) {
 		return nil, nil //nolint:nilnil // none was asked for
 	}
 	worlds := fmt.Sprintf("hostile %v, slow %v, core %v, level %s", x.hostile, x.slow, x.core, x.level)
-	return explore.OpenProgress(x.state, version.String(), worlds, x.seeds)
+	build, err := thisBuild()
+	if err != nil {
+		return nil, err
+	}
+	return explore.OpenProgress(x.state, build, worlds, x.seeds)
+}
+
+// thisBuild names the program by its version and its bytes: what is built from a working tree has no version of its own.
+func thisBuild() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	program, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer program.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, program); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s, sha256 %x", version.String(), sum.Sum(nil)[:8]), nil
 }
 
 // traceSeed shows everything that happens with a seed, or in its least world.

@@ -12,8 +12,8 @@ import (
 
 // Progress is how far an exploration has come, kept in a file so that another process can go on with it.
 type Progress struct {
-	// Version is the build that explores: seeds that two builds have run say nothing about either.
-	Version string `json:"version"`
+	// Build is the program that explores: seeds that two builds have run say nothing about either.
+	Build string `json:"build"`
 	// Worlds says what the worlds are like, and Seeds which there are for each engine.
 	Worlds string `json:"worlds"`
 	Seeds  Seeds  `json:"seeds"`
@@ -25,8 +25,8 @@ type Progress struct {
 
 // OpenProgress reads the progress of an exploration from a file, if there is one. The error says what the file is of, when it is not
 // of this exploration.
-func OpenProgress(path, version, worlds string, seeds Seeds) (*Progress, error) {
-	p := &Progress{Version: version, Worlds: worlds, Seeds: seeds, path: path}
+func OpenProgress(path, build, worlds string, seeds Seeds) (*Progress, error) {
+	p := &Progress{Build: build, Worlds: worlds, Seeds: seeds, path: path}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, p.Save()
@@ -39,7 +39,7 @@ func OpenProgress(path, version, worlds string, seeds Seeds) (*Progress, error) 
 		return nil, fmt.Errorf("%s is not the progress of an exploration: %w", path, err)
 	}
 	for _, differs := range []struct{ what, is, want string }{
-		{"build is", old.Version, version}, {"worlds are", old.Worlds, worlds}, {"seeds are", old.Seeds.String(), seeds.String()},
+		{"build is", old.Build, build}, {"worlds are", old.Worlds, worlds}, {"seeds are", old.Seeds.String(), seeds.String()},
 	} {
 		if differs.is != differs.want {
 			return nil, fmt.Errorf("%s is of another exploration: its %s %q, not %q; name another file, or delete this one", path, differs.what, differs.is, differs.want)

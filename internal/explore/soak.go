@@ -9,7 +9,11 @@ import (
 )
 
 // Seeds are those to be run: First, First+Step, and so on, Count of them. A Step of 0 is 1.
-type Seeds struct{ First, Count, Step uint64 }
+type Seeds struct {
+	First uint64 `json:"first"`
+	Count uint64 `json:"count"`
+	Step  uint64 `json:"step,omitempty"`
+}
 
 // Shard returns those of the seeds that the i-th of n machines runs, from 0.
 func (s Seeds) Shard(i, n uint64) Seeds {
