@@ -82,8 +82,12 @@ func (e *execution) diagram(seen []sim.Observation) *spacetime.Diagram {
 			}
 		}
 	}
+	end = max(end, e.lastAnswer())
 	for _, h := range e.schedule() {
-		d.Story = append(d.Story, spacetime.Moment{At: min(h.at, max(end, e.lastAnswer())), Text: h.text})
+		if h.at > end { // the minutes after it are not drawn
+			h.at, h.text = end, fmt.Sprintf("%s by %.3f ms", h.text, float64(h.at)/1e6)
+		}
+		d.Story = append(d.Story, spacetime.Moment{At: h.at, Text: h.text})
 	}
 	return d
 }

@@ -235,7 +235,7 @@ func TestPages(t *testing.T) {
 		want []string
 	}{
 		"sdur-newest-cut":                {6, []string{`class="edge"`, ">rw<", `class="bar committed marked"`, `class="message"`, "clients of "}},
-		"janus-without-read-write-edges": {4, []string{">cut a-d<", "heal a-d", `class="bar doubtful open"`, " has no answer"}},
+		"janus-without-read-write-edges": {4, []string{">cut a-d<", "heal a-d", `class="bar doubtful open"`, " has no answer by 310194.143 ms"}},
 		"calvin-acknowledged-everywhere": {2, []string{">lose region b<", "b/0/0 is lost for good", `class="lost"`, "core: a transaction of "}},
 	} {
 		t.Run(name, func(t *testing.T) {
