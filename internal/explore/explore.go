@@ -127,6 +127,14 @@ func (r *Result) Has(f Failure) bool {
 	return slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Failure == f })
 }
 
+// wrong is the problem that says most: that of the history, or else the first.
+func (r *Result) wrong() Failure {
+	if r.Has(Anomalous) {
+		return Anomalous
+	}
+	return r.Problems[0].Failure
+}
+
 // Incomplete reports whether something had no end, or not in time.
 func (r *Result) Incomplete() bool { return r.Has(Endless) || r.Has(Unanswered) || r.Has(Late) }
 
@@ -311,7 +319,7 @@ func (e *execution) inject(f fault) {
 // run lets time pass until everything is complete, at most to the end of patience or of events.
 func (e *execution) run(c Config, res *Result) {
 	// Overlapping cuts of a link heal with the first heal: after the last, none is left.
-	calm := max(e.calm, e.load.until, e.core.ends)
+	calm := max(e.calm, e.load.until, e.core.ends, e.lastCall())
 	differed := uint64(0) // events at which copies differed: none happened since, so they still do
 	for e.sim.Now() < calm+patience && e.sim.Events() < c.MaxEvents {
 		if e.sim.Now() < calm {
@@ -346,9 +354,13 @@ func (e *execution) watch(c Config) {
 // quiet reports whether the living nodes have nothing pending.
 func (e *execution) quiet() bool { return e.sim.Pending() == 0 }
 
+// open counts the transactions that have no answer, and those of scripts that are not sent yet.
 func (e *execution) open() (n int) {
 	for _, c := range e.clients {
 		n += c.open
+		for _, left := range c.script {
+			n += len(left)
+		}
 	}
 	return n
 }

@@ -16,6 +16,8 @@ type Least struct {
 	Runs int
 	// Exhausted says that it could not be made smaller with the events that were granted.
 	Exhausted bool
+	// Drawn says that the seed's world fails only as it was drawn, and not when clients send the same by a script: nothing was left out.
+	Drawn bool
 
 	config           Config
 	first, execution *execution
@@ -41,6 +43,17 @@ func (l *Least) compared() string {
 	least, first := l.Sizes()
 	return fmt.Sprintf("%d of %d transactions, %d of %d faults, %d of %d regions, %d of %d nodes", least.Transactions, first.Transactions,
 		least.Faults, first.Faults, least.Regions, first.Regions, least.Nodes, first.Nodes)
+}
+
+// note says why the world may not be the least; empty if nothing does.
+func (l *Least) note() string {
+	switch {
+	case l.Exhausted:
+		return "there may be lesser ones: the events that were granted are used up"
+	case l.Drawn:
+		return "nothing was left out: the same does not go wrong when the clients send by a script what they have drawn"
+	}
+	return ""
 }
 
 // Trace runs the least world again, and gives to line everything that happens.
@@ -81,10 +94,11 @@ func (e *execution) schedule() (told []happening) {
 func (l *Least) String() string {
 	var b, world strings.Builder
 	fmt.Fprintf(&b, "%s, seed %d: the least of %d worlds in which the same goes wrong has %s\n", l.Engine, l.Seed, l.Runs, l.compared())
-	if l.Exhausted {
-		b.WriteString("  there may be lesser ones: the events that were granted are used up\n")
+	if note := l.note(); note != "" {
+		fmt.Fprintf(&b, "  %s\n", note)
 	}
 	l.execution.world.describe(&world)
+	l.execution.core.describe(&world, l.execution.topology)
 	fmt.Fprintf(&world, "%s\n", l.execution.load.what())
 	for _, h := range l.execution.schedule() {
 		fmt.Fprintf(&world, "%11.3fms %s\n", float64(h.at)/1e6, h.text)

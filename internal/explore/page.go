@@ -16,20 +16,31 @@ import (
 // maxDrawn bounds the messages of a page. What a protocol does for minutes, when everything is over, is not what was wrong.
 const maxDrawn = 700
 
+// maxSeen bounds what is kept of an execution in order to draw it.
+const maxSeen = 200_000
+
 // WritePage writes a page that shows the least world's execution as a space-time diagram.
 func (l *Least) WritePage(to io.Writer) error {
 	var seen []sim.Observation
 	c := l.config
-	c.observe = func(o sim.Observation) { seen = append(seen, o) }
+	c.observe = func(o sim.Observation) {
+		if o.Kind != sim.Starts && o.Kind != sim.Fires && len(seen) < maxSeen {
+			seen = append(seen, o)
+		}
+	}
 	res, e := l.execution.world.clone().run(c)
 	d := e.diagram(seen)
 	d.Title = fmt.Sprintf("%s, seed %d: the least failing world", l.Engine, l.Seed)
 	var network strings.Builder
 	e.describe(&network)
+	e.core.describe(&network, e.topology)
 	d.Facts = []string{
 		strings.ReplaceAll(strings.TrimSpace(network.String()), "\n", "; ") + "; " + e.load.what(),
 		fmt.Sprintf("Of %d worlds that were tried this is the least in which the same goes wrong as in that of the seed. It has %s.", l.Runs, l.compared()),
 		"Again: " + l.command() + " --shrink",
+	}
+	if note := l.note(); note != "" {
+		d.Facts = append(d.Facts, note)
 	}
 	for _, p := range res.Problems {
 		d.Problems = append(d.Problems, strings.TrimSpace(p.Text))
@@ -163,6 +174,9 @@ func (e *execution) drawMessages(d *spacetime.Diagram, nodes map[geo.NodeID]int,
 			continue
 		}
 		m.Text = fmt.Sprintf("%s to %s: %v", d.Lanes[m.From].Name, d.Lanes[m.To].Name, o.Message)
+		if m.Lost {
+			m.Text += " (not received)"
+		}
 		end = max(end, m.Received)
 		d.Messages = append(d.Messages, m)
 	}
@@ -201,6 +215,9 @@ func (e *execution) drawFaults(d *spacetime.Diagram, lane int, nodes map[geo.Nod
 	}
 	for _, pair := range e.pairs() {
 		f, to := e.faults[pair[0]], e.faults[pair[len(pair)-1]].at
+		if f.kind == cut {
+			to = e.healed(f)
+		}
 		open := f.kind == lose || f.kind == crash && len(pair) == 1
 		if open {
 			to = max(end, f.at)
@@ -223,4 +240,14 @@ func (e *execution) drawFaults(d *spacetime.Diagram, lane int, nodes map[geo.Nod
 			}
 		}
 	}
+}
+
+// healed returns when a cut ends: with the first heal of the link, also if that belongs to another cut.
+func (e *execution) healed(f fault) time.Duration {
+	for _, g := range e.faults {
+		if g.kind == heal && g.at >= f.at && (g.a == f.a && g.b == f.b || g.a == f.b && g.b == f.a) {
+			return g.at
+		}
+	}
+	return f.at
 }

@@ -193,7 +193,7 @@ func (w *world) legal(e *protocol.Engine) bool {
 		return false
 	}
 	if w.core.begins > 0 {
-		if len(all) == 0 || len(w.core.regions) == 0 {
+		if len(all) == 0 || len(w.core.regions) == 0 || w.core.begins-w.core.breaks < s.Settles {
 			return false
 		}
 		w.core.answers = s.Answers

@@ -44,10 +44,13 @@ func Shrink(ctx context.Context, c Config, events uint64) *Least {
 	if first.Passed() || ctx.Err() != nil {
 		return nil
 	}
+	if first.wrong() == Endless {
+		c.MaxEvents = trialEvents
+	}
 	s := &shrinker{ctx: ctx, granted: events, Least: Least{Result: first, First: first, config: c, first: e, execution: e}}
 	scripted := w.clone()
 	scripted.calls = slices.Clone(e.submitted)
-	if s.try(scripted) {
+	if s.Drawn = !s.try(scripted); !s.Drawn {
 		s.rounds()
 		s.sidestep()
 	}
@@ -107,7 +110,9 @@ func (s *shrinker) try(w *world) bool {
 	seed := w.seed
 	for n := range uint64(chances) {
 		c := s.config
-		c.MaxEvents = max(trialEvents, 2*s.Events) // with fewer, a world that passes would seem to have no end
+		if c.MaxEvents == 0 {
+			c.MaxEvents = max(trialEvents, 2*s.Events) // with fewer, a world that passes would seem to have no end
+		}
 		if s.used+c.MaxEvents > s.granted || s.ctx.Err() != nil {
 			s.Exhausted = s.Exhausted || s.used+c.MaxEvents > s.granted
 			return false
@@ -129,11 +134,7 @@ func (s *shrinker) try(w *world) bool {
 
 // alike reports whether what went wrong in the seed's world has gone wrong again.
 func (s *shrinker) alike(r *Result) bool {
-	first := s.First.Problems[0].Failure
-	if s.First.Anomaly != "" { // the history says more than what else is wrong
-		first = Anomalous
-	}
-	return r.Has(first) && r.Anomaly == s.First.Anomaly && r.Panic == s.First.Panic
+	return r.Has(s.First.wrong()) && r.Anomaly == s.First.Anomaly && r.Panic == s.First.Panic
 }
 
 // change tries the present world with a change.
@@ -208,8 +209,11 @@ func (s *shrinker) dropFaults() {
 		for n, f := range w.faults {
 			if !slices.Contains(gone, n) {
 				left = append(left, f)
+			} else if f.kind == lose && w.core.begins > 0 {
+				w.core.regions = append(w.core.regions, f.a)
 			}
 		}
+		slices.Sort(w.core.regions)
 		w.faults = left
 		w.settle()
 	})
@@ -289,9 +293,10 @@ func (s *shrinker) simplify() {
 // shorten leaves parts of key-value transactions out, and lets things happen at whole milliseconds.
 func (s *shrinker) shorten() {
 	for n := 0; !s.execution.load.bank && n < len(s.execution.calls); n++ {
-		s.drop(func(w *world) int { return len(strings.Fields(string(w.calls[n].args))) - 1 }, func(w *world, i, j int) {
-			w.calls[n].args = []byte(strings.Join(slices.Delete(strings.Fields(string(w.calls[n].args)), i, j), " "))
-		})
+		operands := func() []string { return strings.Fields(string(s.execution.calls[n].args)) }
+		for i := len(operands()) - 1; i >= 0 && len(operands()) > 1; i-- {
+			s.change(func(w *world) { w.calls[n].args = []byte(strings.Join(slices.Delete(operands(), i, i+1), " ")) })
+		}
 	}
 	for n := range s.execution.calls {
 		s.change(func(w *world) {

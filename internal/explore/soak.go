@@ -46,7 +46,7 @@ func (s Seeds) String() string {
 // Summary adds up the seeds of one engine.
 type Summary struct {
 	Engine string `json:"engine"`
-	// Seeds are those that were run. Passed and Failed count them; Least is the least that has failed, 0 for none.
+	// Seeds are those that were run. Passed and Failed count them; Least is the least that has failed.
 	Seeds  Seeds  `json:"seeds"`
 	Passed int    `json:"passed"`
 	Failed int    `json:"failed"`
@@ -64,7 +64,7 @@ type Summary struct {
 func (s *Summary) String() string {
 	text := fmt.Sprintf("%s: %v, %d transactions, %d committed, %v of virtual time, %d seeds lost a region, %d restarted nodes: %d passed, %d failed",
 		s.Engine, s.Seeds, s.Transactions, s.Committed, s.Virtual.Round(time.Second), s.Lost, s.Restarted, s.Passed, s.Failed)
-	if s.Least > 0 {
+	if s.Failed > 0 {
 		text += fmt.Sprintf(", the least of them %d", s.Least)
 	}
 	return text
@@ -112,12 +112,12 @@ func Soak(ctx context.Context, c Config, seeds Seeds, each func(*Result)) Summar
 
 // Add adds the seeds of other worlds of the same engine, or those that were run after these.
 func (s *Summary) Add(o Summary) {
+	if o.Failed > 0 && (s.Failed == 0 || o.Least < s.Least) {
+		s.Least = o.Least
+	}
 	s.Seeds.Count += o.Seeds.Count
 	s.Passed += o.Passed
 	s.Failed += o.Failed
-	if s.Least == 0 {
-		s.Least = o.Least
-	}
 	s.Transactions += o.Transactions
 	s.Committed += o.Committed
 	s.Lost += o.Lost

@@ -167,9 +167,13 @@ func (v *Verdict) Check() workload.Check {
 // maxWitnesses bounds the transactions that a check tells of.
 const maxWitnesses = 100
 
-// cycle returns what shows that the history is wrong.
+// cycle returns what shows that the history is wrong; nil where no transaction does.
 func (v *Verdict) cycle() *workload.Cycle {
-	c, names := &workload.Cycle{}, map[txn.ID]string{}
+	if len(v.Transactions) == 0 {
+		return nil
+	}
+	c := &workload.Cycle{Transactions: []workload.CycleTransaction{}, Dependencies: []workload.CycleDependency{}}
+	names := map[txn.ID]string{}
 	for i, w := range v.Transactions[:min(len(v.Transactions), maxWitnesses)] {
 		t := workload.CycleTransaction{
 			Name: fmt.Sprintf("T%d", i+1), ID: w.ID.String(), Region: w.Region, Client: w.Client, Sent: w.Invoked, Outcome: w.Status.String(),
