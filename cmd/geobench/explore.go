@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,6 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/protocol/broken"
+	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/version"
 )
 
@@ -191,29 +189,11 @@ func (x *exploration) progress() (*explore.Progress, error) {
 		return nil, nil //nolint:nilnil // none was asked for
 	}
 	worlds := fmt.Sprintf("hostile %v, slow %v, core %v, level %s", x.hostile, x.slow, x.core, x.level)
-	build, err := thisBuild()
+	build, err := version.Build()
 	if err != nil {
 		return nil, err
 	}
 	return explore.OpenProgress(x.state, build, worlds, x.seeds)
-}
-
-// thisBuild names the program by its version and its bytes: what is built from a working tree has no version of its own.
-func thisBuild() (string, error) {
-	path, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	program, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer program.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, program); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%s, sha256 %x", version.String(), sum.Sum(nil)[:8]), nil
 }
 
 // traceSeed shows everything that happens with a seed, or in its least world.
@@ -312,22 +292,12 @@ func (x *exploration) tellLeast(c explore.Config, r *explore.Result) *explore.Le
 	}
 	fmt.Fprintln(x.out, l)
 	if x.page != "" {
-		x.pageErr = writePage(x.page, l)
+		if err := result.WriteFile(x.page, l.WritePage); err != nil {
+			x.pageErr = fmt.Errorf("--page: %w", err)
+		}
 		x.page = ""
 	}
 	return l
-}
-
-// writePage writes the page of a least world to a file.
-func writePage(path string, l *explore.Least) error {
-	var page bytes.Buffer
-	if err := l.WritePage(&page); err != nil {
-		return fmt.Errorf("--page: %w", err)
-	}
-	if err := os.WriteFile(path, page.Bytes(), 0o644); err != nil { //nolint:gosec // a page for everybody
-		return fmt.Errorf("--page: %w", err)
-	}
-	return nil
 }
 
 // conclude prints what the worlds have reached, and says what was wrong.

@@ -358,10 +358,10 @@ spec:
 		}
 	}
 	for want, args := range map[string][]string{
-		"no file is given":               {wrong},
-		"no check of isolation failed":   {right, "-o", page},
-		"none.json: there is no such":    {"none.json", "-o", page},
-		"--output: open " + page + "/x:": {wrong, "-o", page + "/x"},
+		"no file is given":             {wrong},
+		"no check of isolation failed": {right, "-o", page},
+		"none.json: there is no such":  {"none.json", "-o", page},
+		"--output: open " + page:       {wrong, "-o", page + "/x"},
 	} {
 		if code, _, stderr := geobench(t, "", append([]string{"trace"}, args...)...); code == 0 || !strings.Contains(stderr, want) {
 			t.Errorf("exit code %d: %q is not in %q", code, want, stderr)

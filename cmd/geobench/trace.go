@@ -1,9 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"os"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -40,11 +39,7 @@ BenchmarkRun on the cluster. What goes wrong in a simulated world of the explore
 			if !ok {
 				return usageError("%s: no check of isolation failed, so that there is nothing to show; spec.verify asks for one", results[0])
 			}
-			var page bytes.Buffer
-			if err := report.WriteTrace(&page, doc, check); err != nil {
-				return err
-			}
-			if err := os.WriteFile(path, page.Bytes(), 0o644); err != nil { //nolint:gosec // a page for everybody
+			if err := result.WriteFile(path, func(to io.Writer) error { return report.WriteTrace(to, doc, check) }); err != nil {
 				return fmt.Errorf("--output: %w", err)
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), path)

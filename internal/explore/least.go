@@ -19,8 +19,9 @@ type Least struct {
 	// Drawn says that the seed's world fails only as it was drawn, and not when clients send the same by a script: nothing was left out.
 	Drawn bool
 
-	config           Config
-	first, execution *execution
+	config    Config
+	before    Sizes // of the seed's world
+	execution *execution
 }
 
 // Sizes are what can be counted in a world.
@@ -36,7 +37,7 @@ func (e *execution) sizes() Sizes {
 }
 
 // Sizes are those of the least world, and of the seed's. What is cut and heals, or crashes and starts again, is one fault.
-func (l *Least) Sizes() (least, first Sizes) { return l.execution.sizes(), l.first.sizes() }
+func (l *Least) Sizes() (least, first Sizes) { return l.execution.sizes(), l.before }
 
 // compared says how much of the seed's world is left.
 func (l *Least) compared() string {

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
+
+	"github.com/geobench/geobench/internal/result"
 )
 
 // Progress is how far an exploration has come, kept in a file so that another process can go on with it.
@@ -63,21 +64,4 @@ func (p *Progress) Of(engine string) *Summary {
 func (p *Progress) Add(r *Result) { p.Of(r.Engine).add(r) }
 
 // Save writes the file, whole or not at all.
-func (p *Progress) Save() error {
-	text, err := json.MarshalIndent(p, "", "  ")
-	if err != nil {
-		return err
-	}
-	to, err := os.CreateTemp(filepath.Dir(p.path), filepath.Base(p.path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = to.Write(append(text, '\n'))
-	if err = errors.Join(err, to.Close()); err == nil {
-		err = os.Rename(to.Name(), p.path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(to.Name()))
-	}
-	return nil
-}
+func (p *Progress) Save() error { return result.WriteJSON(p.path, p) }

@@ -47,7 +47,7 @@ func Shrink(ctx context.Context, c Config, events uint64) *Least {
 	if first.wrong() == Endless {
 		c.MaxEvents = trialEvents
 	}
-	s := &shrinker{ctx: ctx, granted: events, Least: Least{Result: first, First: first, config: c, first: e, execution: e}}
+	s := &shrinker{ctx: ctx, granted: events, Least: Least{Result: first, First: first, config: c, before: e.sizes(), execution: e}}
 	scripted := w.clone()
 	scripted.calls = slices.Clone(e.submitted)
 	if s.Drawn = !s.try(scripted); !s.Drawn {

@@ -124,7 +124,7 @@ const (
 	rowSpace, wideRowSpace = 24, 48
 	// leastWidth is that of a diagram in which little happens.
 	leastWidth = 900
-	// letter is the width of a letter of the lanes' names.
+	// letter is the width of a letter.
 	letter    = 7
 	axisSpace = 24
 	// leastGap and perDecade are the width of a gap between two moments: the least, and what ten times the length adds.
@@ -207,14 +207,19 @@ type told struct {
 }
 
 func newLayout(d *Diagram) *layout {
-	l := &layout{rowSpace: rowSpace, Names: 10 * letter}
+	l := &layout{rowSpace: rowSpace}
 	if len(d.Edges) > 0 {
 		l.rowSpace = wideRowSpace
 	}
-	for _, given := range d.Lanes {
-		l.Names = max(l.Names, letter*len([]rune(given.Name)))
-	}
-	l.End, l.Names = l.Names+margin/2, l.Names+margin
+	l.axis(d)
+	rows := l.rows(d)
+	l.lanes(d, rows)
+	l.place(d, rows)
+	return l
+}
+
+// axis finds out where moments are drawn.
+func (l *layout) axis(d *Diagram) {
 	for _, b := range d.Bars {
 		l.times = append(l.times, b.From, b.To)
 	}
@@ -251,9 +256,13 @@ func newLayout(d *Diagram) *layout {
 		}
 	}
 	l.Width = x + labelSpace
-	rows := l.rows(d)
-	y := axisSpace
+}
+
+// lanes finds out where lanes are drawn, with the rows of their bars.
+func (l *layout) lanes(d *Diagram, rows []int) {
+	y, longest := axisSpace, 10*letter
 	for i, given := range d.Lanes {
+		longest = max(longest, letter*len([]rune(given.Name)))
 		space := laneSpace
 		if !given.Node {
 			most := 0
@@ -267,9 +276,7 @@ func newLayout(d *Diagram) *layout {
 		l.Lanes = append(l.Lanes, lane{given.Name, given.Node, y + space/2, y, space})
 		y += space
 	}
-	l.Height = y + margin
-	l.place(d, rows)
-	return l
+	l.Height, l.End, l.Names = y+margin, longest+margin/2, longest+margin
 }
 
 // rows puts bars that overlap on a lane into rows of it.
@@ -288,7 +295,7 @@ func (l *layout) rows(d *Diagram) []int {
 		}
 		end := l.x(b.To)
 		if b.Label != "" {
-			end = max(end, l.x(b.From)+7*len([]rune(b.Label))+10)
+			end = max(end, l.x(b.From)+letter*len([]rune(b.Label))+10)
 		}
 		free[[2]int{b.Lane, rows[i]}] = end + 4
 	}
@@ -341,14 +348,12 @@ func (l *layout) curve(e Edge, i int) curve {
 	beside := 14 + edgeSpace*i
 	x1, x2 := from.X+beside, to.X+beside
 	y1, y2 := from.Y+from.H, to.Y
-	bend1, bend2 := (y2-y1)/2, (y1-y2)/2
-	switch {
-	case to.Y < from.Y:
+	if to.Y < from.Y {
 		y1, y2 = from.Y, to.Y+to.H
-		bend1, bend2 = (y2-y1)/2, (y1-y2)/2
-	case to.Y == from.Y: // over both
-		y1 = from.Y
-		bend1, bend2 = -rowSpace, -rowSpace
+	}
+	bend1, bend2 := (y2-y1)/2, (y1-y2)/2
+	if to.Y == from.Y { // over both
+		y1, bend1, bend2 = from.Y, -rowSpace, -rowSpace
 	}
 	return curve{
 		span: span{max(from.Begins, to.Begins), len(l.times)}, Label: e.Label, Text: e.Text,

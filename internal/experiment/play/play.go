@@ -8,12 +8,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -74,7 +72,7 @@ func Play(ctx context.Context, experiments []*experiment.Experiment, o Options) 
 	if err := os.MkdirAll(o.Folder, 0o755); err != nil {
 		return nil, fmt.Errorf("the folder of results: %w", err)
 	}
-	build, err := buildID()
+	build, err := version.Build()
 	if err != nil {
 		return nil, err
 	}
@@ -236,26 +234,3 @@ func (p *player) key(run *experiment.Run) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %t %s", run.Run.Name, p.build, p.RealTime, run.Hash()))
 	return hex.EncodeToString(sum[:16])
 }
-
-// buildID tells builds apart: by version, and where that does not say all (uncommitted changes, no version), by the
-// program's own bytes.
-var buildID = sync.OnceValues(func() (string, error) {
-	v := version.String()
-	if v != "devel" && !strings.Contains(v, "dirty") {
-		return v, nil
-	}
-	path, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("results are kept by build, and this program cannot find itself: %w", err)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("results are kept by build, and this program cannot read itself: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // only read
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("results are kept by build, and this program cannot read itself: %w", err)
-	}
-	return v + "-" + hex.EncodeToString(h.Sum(nil)[:8]), nil
-})

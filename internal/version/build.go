@@ -1,0 +1,34 @@
+package version
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+)
+
+// Build tells builds apart: by String, and where that does not say all (uncommitted changes, no version), by the program's own bytes,
+// too. What is kept of one build is not taken for another's.
+var Build = sync.OnceValues(func() (string, error) {
+	v := String()
+	if v != "devel" && !strings.Contains(v, "dirty") {
+		return v, nil
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("builds are told apart by their bytes, and this program cannot find itself: %w", err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("builds are told apart by their bytes, and this program cannot read itself: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("builds are told apart by their bytes, and this program cannot read itself: %w", err)
+	}
+	return v + "-" + hex.EncodeToString(h.Sum(nil)[:8]), nil
+})
