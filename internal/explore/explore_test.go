@@ -64,6 +64,9 @@ func TestSeedsThatFailed(t *testing.T) {
 		"who had heard of a ballot without having promised it said that it had seen nothing": {
 			"janus", true, []uint64{126918, 180459},
 		},
+		"a coordinator waited for the answer of a lost replica, when the other one had refused": {
+			"janus", true, []uint64{49553},
+		},
 		"a server waited for what those needed who had merged it and rested": {
 			"geogauss", false, []uint64{692},
 		},

@@ -226,13 +226,15 @@ func (c *coordinator) decide(rec *record) {
 		fast := true
 		for i := range l.tallies {
 			t := &l.tallies[i]
-			if t.grants+len(t.missing) < c.r.majority {
+			waits := !c.excused(l, t)
+			if t.grants+len(t.missing) < c.r.majority || t.grants < c.r.majority && t.refusals > 0 && !waits {
 				c.r.env.Probe(rowClosedFirst)
-				// Others have closed the row before this instance came: what is left is to find out what they know.
+				// Others have closed the row before this instance came: what is left is to find out what they know. Those that are
+				// missing may never answer.
 				c.r.recovery.takeOver(rec)
 				return
 			}
-			if t.grants < c.r.majority || !c.excused(l, t) {
+			if t.grants < c.r.majority || waits {
 				return
 			}
 			fast = fast && c.unanimous(t)

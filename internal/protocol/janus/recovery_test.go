@@ -3,6 +3,9 @@ package janus
 import (
 	"testing"
 	"time"
+
+	"github.com/geobench/geobench/internal/sim/simtest"
+	"github.com/geobench/geobench/internal/txn"
 )
 
 // Who has promised a ballot accepts nothing of a lower one, promises no lower one, and keeps what it had.
@@ -163,4 +166,17 @@ func TestPreparedByAnotherIsLeftToHim(t *testing.T) {
 	s.pass(10 * time.Second)
 	const prepare = "prepare 0/1, ballot 2 of 2"
 	s.sends("to 0: "+prepare, "to 1: "+prepare, "to 0: query rows of [1]")
+}
+
+// A coordinator whose instance somebody has taken over, and whose only other answer is still to come, finds out what was decided when
+// its patience is over: who has taken it over may be gone, with the answer.
+func TestRefusedAndUnanswered(t *testing.T) {
+	s := newScripted(t, 3, 1, 0)
+	s.r.Submit(simtest.Txn(txn.MakeID(1, 1), "a1+1"))
+	s.sends("to 1: pre-accept 1=t1.1", "to 2: pre-accept 1=t1.1")
+	s.hear(1, &PreAcceptOK{Seq: 1, Refused: true})
+	s.sends()
+	s.pass(200 * time.Millisecond)
+	const prepare = "prepare 0/1, ballot 1 of 0"
+	s.sends("to 1: "+prepare, "to 2: "+prepare)
 }
