@@ -11,7 +11,7 @@ import (
 // repository can ask for a re-run without renaming anything. A new name does the same and keeps the old result.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.workload.tpcc) || self.workload.tpcc.keyingAndThinkTimePercent == 0 || self.load.arrival == 'Closed'",messageExpression="'keyingAndThinkTimePercent is %d, but arrival %s has neither keying nor think times: set spec.load.arrival to Closed, or leave it 0'.format([self.workload.tpcc.keyingAndThinkTimePercent, self.load.arrival])",fieldPath=".workload.tpcc.keyingAndThinkTimePercent"
-// +kubebuilder:validation:XValidation:rule="self.databaseRef == oldSelf.databaseRef && self.seed == oldSelf.seed && self.workload == oldSelf.workload && self.load == oldSelf.load && has(self.faults) == has(oldSelf.faults) && (!has(self.faults) || self.faults == oldSelf.faults) && has(self.faultInjection) == has(oldSelf.faultInjection) && (!has(self.faultInjection) || self.faultInjection == oldSelf.faultInjection) && has(self.objectives) == has(oldSelf.objectives) && (!has(self.objectives) || self.objectives == oldSelf.objectives) && has(self.verify) == has(oldSelf.verify) && (!has(self.verify) || self.verify == oldSelf.verify) && has(self.deadline) == has(oldSelf.deadline) && (!has(self.deadline) || self.deadline == oldSelf.deadline) && has(self.baselineRef) == has(oldSelf.baselineRef) && (!has(self.baselineRef) || self.baselineRef == oldSelf.baselineRef)",message="the spec of a BenchmarkRun cannot change, except runID, cancel, suspend and ttlSecondsAfterFinished: create a run with another name, or change runID to run this one again"
+// +kubebuilder:validation:XValidation:rule="self.databaseRef == oldSelf.databaseRef && self.seed == oldSelf.seed && self.workload == oldSelf.workload && self.load == oldSelf.load && has(self.faults) == has(oldSelf.faults) && (!has(self.faults) || self.faults == oldSelf.faults) && has(self.faultInjection) == has(oldSelf.faultInjection) && (!has(self.faultInjection) || self.faultInjection == oldSelf.faultInjection) && has(self.objectives) == has(oldSelf.objectives) && (!has(self.objectives) || self.objectives == oldSelf.objectives) && has(self.verify) == has(oldSelf.verify) && (!has(self.verify) || self.verify == oldSelf.verify) && has(self.functionalTests) == has(oldSelf.functionalTests) && (!has(self.functionalTests) || self.functionalTests == oldSelf.functionalTests) && has(self.deadline) == has(oldSelf.deadline) && (!has(self.deadline) || self.deadline == oldSelf.deadline) && has(self.baselineRef) == has(oldSelf.baselineRef) && (!has(self.baselineRef) || self.baselineRef == oldSelf.baselineRef)",message="the spec of a BenchmarkRun cannot change, except runID, cancel, suspend and ttlSecondsAfterFinished: create a run with another name, or change runID to run this one again"
 type BenchmarkRunSpec struct {
 	// DatabaseRef names the GeoDatabase, in the same namespace.
 	// +required
@@ -64,6 +64,15 @@ type BenchmarkRunSpec struct {
 	// +optional
 	Verify []Verification `json:"verify,omitempty"`
 
+	// FunctionalTests come before the run, each as a short BenchmarkRun of its own on the same database, called as this one, in at
+	// most 23 characters, with -deadlock or -snapshot behind. This run begins when all have passed; otherwise nothing is measured, and its verdict is theirs. They
+	// load their own rows, so a database has those of this run after them.
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	// +optional
+	FunctionalTests []FunctionalTest `json:"functionalTests,omitempty"`
+
 	// Deadline for the whole run, from its start. Unset, it is what the load takes (all
 	// warm-ups, repetitions and the pauses between them) plus 15m.
 	// +kubebuilder:validation:XValidation:rule="self > duration('0s') && self <= duration('8760h')",message="must be longer than 0s and at most 8760h, for example 15m"
@@ -91,6 +100,19 @@ type BenchmarkRunSpec struct {
 	// +optional
 	TTLSecondsAfterFinished *TTLSecondsAfterFinished `json:"ttlSecondsAfterFinished,omitempty"`
 }
+
+// FunctionalTest is a test that a database passes before it is measured (Dike, section 4.2 and figure 13).
+// +kubebuilder:validation:Enum=GlobalDeadlock;GlobalSnapshot
+type FunctionalTest string
+
+const (
+	// FunctionalGlobalDeadlock adds to five balances of several partitions in any order: no transaction may be left without an
+	// answer, and some must be committed.
+	FunctionalGlobalDeadlock FunctionalTest = "GlobalDeadlock"
+	// FunctionalGlobalSnapshot reads four balances that are always changed together, while they are: those that it reads must be
+	// equal.
+	FunctionalGlobalSnapshot FunctionalTest = "GlobalSnapshot"
+)
 
 // TTLSecondsAfterFinished is how long runs are kept, by their verdicts.
 //
@@ -1063,7 +1085,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.min) || self.metric.startsWith('latency') || (type(self.min) == int && self.min >= 0 && self.min <= 2147483647)",messageExpression="'min is %s: the bound of %s must be a whole number from 0 to 2147483647, for example 1000'.format([self.min, self.metric])",fieldPath=".min"
 type Objective struct {
 	// Metric that is bounded: throughput (committed transactions per second), latencyP50 to latencyP99 (of committed
-	// transactions), or abortPPM (aborted of all, in parts per million). A transaction that is tried again counts once,
+	// transactions), abortPPM or unknownPPM (aborted, or without a known outcome, of all, in parts per million). A transaction that is tried again counts once,
 	// by how its last attempt ended.
 	// +required
 	Metric Metric `json:"metric"`
@@ -1084,7 +1106,7 @@ type Objective struct {
 }
 
 // Metric is a measured figure that an objective can bound.
-// +kubebuilder:validation:Enum=throughput;latencyP50;latencyP90;latencyP95;latencyP99;abortPPM
+// +kubebuilder:validation:Enum=throughput;latencyP50;latencyP90;latencyP95;latencyP99;abortPPM;unknownPPM
 type Metric string
 
 const (
@@ -1101,6 +1123,9 @@ const (
 	// MetricAbortPPM is the share of aborted transactions, in parts per million. Aborted attempts that were tried again
 	// do not count.
 	MetricAbortPPM Metric = "abortPPM"
+	// MetricUnknownPPM is the share of transactions whose outcome is not known, those that were not answered within
+	// requestTimeout among them, in parts per million.
+	MetricUnknownPPM Metric = "unknownPPM"
 )
 
 // Verification is a check of the answers and the data.

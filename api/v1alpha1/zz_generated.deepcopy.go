@@ -109,6 +109,11 @@ func (in *BenchmarkRunSpec) DeepCopyInto(out *BenchmarkRunSpec) {
 		*out = make([]Verification, len(*in))
 		copy(*out, *in)
 	}
+	if in.FunctionalTests != nil {
+		in, out := &in.FunctionalTests, &out.FunctionalTests
+		*out = make([]FunctionalTest, len(*in))
+		copy(*out, *in)
+	}
 	if in.Deadline != nil {
 		in, out := &in.Deadline, &out.Deadline
 		*out = new(Duration)

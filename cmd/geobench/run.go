@@ -123,18 +123,28 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 		}
 		var docs []*result.Document
 		var interrupted error
-		for i, p := range plans {
-			view := newView(cmd.ErrOrStderr(), p, i, len(plans), out.quiet)
-			d, err := play(cmd.Context(), p, view.show)
-			view.end()
-			if err != nil {
+		left, unfit := len(plans), []string(nil)
+		for _, p := range plans {
+			left--
+			all, err := local.Tested(p, func(one *plan.Plan) (*result.Document, error) {
+				view := newView(cmd.ErrOrStderr(), one, len(plans)-left-1, len(plans), out.quiet)
+				defer view.end()
+				return play(cmd.Context(), one, view.show)
+			})
+			if notPassed := (*local.NotPassedError)(nil); errors.As(err, &notPassed) {
+				unfit = append(unfit, err.Error())
+			} else if err != nil {
 				err = fmt.Errorf("BenchmarkRun %s: %w", p.Run.Name, err)
 				if cmd.Context().Err() == nil {
 					return err
 				}
-				interrupted = interruption(p, d, len(plans)-i-1)
+				var last *result.Document
+				if len(all) > 0 {
+					last = all[len(all)-1]
+				}
+				interrupted = interruption(p, last, left)
 			}
-			if d != nil {
+			for _, d := range all {
 				docs = append(docs, d)
 				if save != "" {
 					if err := result.WriteJSON(filepath.Join(save, d.Name+".json"), d); err != nil {
@@ -157,6 +167,9 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 		regressed, err := against.compare(cmd, docs, out.format)
 		if err != nil {
 			return err
+		}
+		if len(unfit) > 0 {
+			return &codedError{code: exit.Failed, err: errors.New(strings.Join(unfit, "\n"))}
 		}
 		for _, d := range docs {
 			if d.Verdict != v1alpha1.VerdictPassed {

@@ -94,15 +94,17 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 	}
 	code := 0
 	var docs []*result.Document
-	for _, plan := range plans {
-		d, err := p.play(ctx, plan, f.quiet, stderr)
-		if err != nil {
-			code = fail(exit.Broken, fmt.Errorf("BenchmarkRun %s: %w", plan.Run.Name, err))
+	for _, run := range plans {
+		all, err := local.Tested(run, func(one *plan.Plan) (*result.Document, error) { return p.play(ctx, one, f.quiet, stderr) })
+		if unfit := (*local.NotPassedError)(nil); errors.As(err, &unfit) {
+			fmt.Fprintf(stderr, "%s: %v\n", p.Engine, err)
+		} else if err != nil {
+			code = fail(exit.Broken, fmt.Errorf("BenchmarkRun %s: %w", run.Run.Name, err))
 			if ctx.Err() != nil {
 				code = exit.Interrupted
 			}
 		}
-		if d != nil {
+		for _, d := range all {
 			docs = append(docs, d)
 			if f.save != "" {
 				if err := result.WriteJSON(filepath.Join(f.save, d.Name+".json"), d); err != nil {

@@ -1,6 +1,7 @@
 package external_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -286,5 +287,41 @@ func TestWrongManifestsOfExternalDatabases(t *testing.T) {
 		if _, err := manifest.Load(strings.NewReader(tc.text), tc.place, "-"); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v\nnot %s", name, err, tc.want)
 		}
+	}
+}
+
+// A database without global snapshots is not measured: at READ COMMITTED balances that are always changed together become different, since
+// transactions overwrite what others have added.
+func TestFunctionalTestsOfPostgres(t *testing.T) {
+	s := postgrestest.Start(t)
+	for level, passes := range map[string]bool{"ReadCommitted": false, "Serializable": true} {
+		t.Run(level, func(t *testing.T) {
+			text := own{address: s.Address, isolation: level, workload: "{smallbank: {customers: 200}}", load: load, verify: "[Invariants]"}.text()
+			p := planned(t, text+"  functionalTests: [GlobalDeadlock, GlobalSnapshot]\n")
+			for _, test := range p.Tests {
+				test.Run.Spec.Load.Duration = v1alpha1.DurationOf(3 * time.Second)
+			}
+			docs, err := local.Tested(p, func(one *plan.Plan) (*result.Document, error) {
+				return external.Play(t.Context(), one, secrets(t), func(local.Progress) {})
+			})
+			var names []string
+			for _, d := range docs {
+				names = append(names, fmt.Sprintf("%s %s", d.Name, d.Verdict))
+			}
+			t.Log(names, err)
+			if passes {
+				if err != nil || len(docs) != 3 || docs[2].Verdict != v1alpha1.VerdictPassed || len(docs[2].FunctionalTests) != 2 {
+					t.Fatalf("%v, and %v", names, err)
+				}
+				return
+			}
+			var unfit *local.NotPassedError
+			if !errors.As(err, &unfit) || len(docs) != 2 || len(unfit.Tests) != 1 || docs[0].Verdict != v1alpha1.VerdictPassed {
+				t.Fatalf("%v, and %v", names, err)
+			}
+			if d := unfit.Tests[0]; d.Name != "own-snapshot" || d.Verdict != v1alpha1.VerdictFailed || !strings.Contains(err.Error(), "equal to the others of their group") {
+				t.Errorf("%s is %s: %v", d.Name, d.Verdict, err)
+			}
+		})
 	}
 }

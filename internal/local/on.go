@@ -83,8 +83,12 @@ func planOn(p *plan.Plan) (*plan.Plan, error) {
 		return nil, err
 	}
 	var err error
-	p.Workload, err = catalog.New(run.Spec.Workload, p.Seed(), &p.Topology)
-	return p, err
+	if p.Workload, err = catalog.New(run.Spec.Workload, p.Seed(), &p.Topology); err != nil {
+		return nil, err
+	}
+	return p, p.PlanTests(func(test *v1alpha1.BenchmarkRun) (*plan.Plan, error) {
+		return planOn(&plan.Plan{Run: test, Database: p.Database, Engine: p.Engine, Params: p.Params, Topology: p.Topology})
+	})
 }
 
 // On runs a plan of PlanOn on a database that is there already, whatever it is: it loads the plan's data set, plays its clients in

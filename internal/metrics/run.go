@@ -70,6 +70,8 @@ func PutObjectives(put Put, o Object, objectives []v1alpha1.Objective) {
 			put(RunThroughputLimit, v, o.labels(of.Region, of.Transaction, bound)...)
 		case of.Metric == v1alpha1.MetricAbortPPM:
 			put(RunAbortLimit, v/1e6, o.labels(of.Region, of.Transaction, bound)...)
+		case of.Metric == v1alpha1.MetricUnknownPPM:
+			put(RunUnknownLimit, v/1e6, o.labels(of.Region, of.Transaction, bound)...)
 		}
 	}
 	for i := range objectives {

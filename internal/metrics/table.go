@@ -173,6 +173,9 @@ var (
 	RunAbortLimit = runs.define(Gauge, "geobench_run_objective_abort_ratio",
 		"Limit of an objective on the share of aborted transactions, 0 to 1; bound is min or max, an empty region or transaction stands for all.",
 		with(objectLabels, "region", "transaction", "bound"))
+	RunUnknownLimit = runs.define(Gauge, "geobench_run_objective_unknown_ratio",
+		"Limit of an objective on the share of transactions whose outcome is not known, 0 to 1; bound is min or max, an empty region or transaction stands for all.",
+		with(objectLabels, "region", "transaction", "bound"))
 	NodePrice = runs.define(Gauge, "geobench_price_node_hour",
 		"Price of one node for an hour, in whole units of the currency.", with(objectLabels, "currency"))
 	TransferPrice = runs.define(Gauge, "geobench_price_transfer_gigabyte",

@@ -8,6 +8,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/engines"
+	"github.com/geobench/geobench/internal/functional"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	targets "github.com/geobench/geobench/internal/target/catalog"
@@ -25,6 +26,20 @@ type Plan struct {
 	Engine   *protocol.Engine
 	Params   protocol.Params
 	Workload workload.Workload
+	// Tests are the runs of spec.functionalTests, which come before it.
+	Tests []*Plan
+}
+
+// PlanTests plans the functional tests of the run with what plans any run on its database.
+func (p *Plan) PlanTests(plan func(*v1alpha1.BenchmarkRun) (*Plan, error)) error {
+	for i, run := range functional.Runs(p.Run) {
+		t, err := plan(run)
+		if err != nil {
+			return fmt.Errorf("spec.functionalTests[%d]: %s: %w", i, p.Run.Spec.FunctionalTests[i], err)
+		}
+		p.Tests = append(p.Tests, t)
+	}
+	return nil
 }
 
 // New plans a run. The objects have their defaults filled in and have been checked; what the checks cannot know, for
@@ -48,7 +63,7 @@ func New(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1
 	if p.Workload, err = catalog.New(run.Spec.Workload, p.Seed(), &p.Topology); err != nil {
 		return nil, err
 	}
-	return p, nil
+	return p, p.PlanTests(func(test *v1alpha1.BenchmarkRun) (*Plan, error) { return New(test, db, profile) })
 }
 
 // engine is the one of a name: one of Geobench's own, or a database that it is a client of.

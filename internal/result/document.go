@@ -77,6 +77,8 @@ type Document struct {
 	Deviations []Deviation `json:"deviations,omitempty"`
 	// FastLinks are when links were faster than declared without a fault that changes them: the first 100.
 	FastLinks []FastLink `json:"fastLinks,omitempty"`
+	// FunctionalTests are those that the database passed before.
+	FunctionalTests []FunctionalTest `json:"functionalTests,omitempty"`
 	// EmulationGaps are when the emulated network was not as it should be; EmulationGapSeconds counts the seconds of the timeline
 	// that they touch, which objectives leave out.
 	EmulationGaps       []Gap            `json:"emulationGaps,omitempty"`
@@ -87,6 +89,14 @@ type Document struct {
 	// Types are those of ByType in a document of WithFiguresOnly. They are never written: Transactions and Histograms
 	// tell them.
 	Types []TypeFigures `json:"-"`
+}
+
+// FunctionalTest is a test that came before the run.
+type FunctionalTest struct {
+	Name v1alpha1.FunctionalTest `json:"name"`
+	// Run is the name of the BenchmarkRun that played it, and Committed how many transactions that has committed.
+	Run       string `json:"run"`
+	Committed int64  `json:"committed"`
 }
 
 // Target is a database that geobench has not deployed.
@@ -231,11 +241,16 @@ func (c *Counts) add(outcome string, n int64, f *Failures) {
 // Ended counts all that ended, however they did.
 func (c *Counts) Ended() int64 { return c.Committed + c.Aborted + c.Refused + c.Unknown }
 
-func (c *Counts) abortPPM() int64 {
+func (c *Counts) abortPPM() int64 { return c.sharePPM(c.Aborted) }
+
+// unknownPPM is the share of transactions whose outcome is not known.
+func (c *Counts) unknownPPM() int64 { return c.sharePPM(c.Unknown) }
+
+func (c *Counts) sharePPM(n int64) int64 {
 	if c.Ended() == 0 {
 		return 0
 	}
-	return ratio(c.Ended(), 1, c.Aborted, 1e6)
+	return ratio(c.Ended(), 1, n, 1e6)
 }
 
 // Attempts are the attempts that ended in the measured windows, whenever their transactions were due: each is a

@@ -35,6 +35,9 @@ func Table(w io.Writer, d *Document, wide bool) error {
 			line(b, "%s", where)
 		}
 	}
+	for _, t := range d.FunctionalTests {
+		line(b, "functional test %s passed with %d committed, in %s", t.Name, t.Committed, t.Run)
+	}
 	line(b, "")
 
 	rows := [][]string{{"REGION", "TXN/S", "P50", "P90", "P95", "P99", "MAX", "COMMITTED", "ABORTED", "OTHER"}}

@@ -331,7 +331,7 @@ func Objectives(r *Report, regions []string, objectives []v1alpha1.Objective) ([
 }
 
 func isLatency(m v1alpha1.Metric) bool {
-	return m != v1alpha1.MetricThroughput && m != v1alpha1.MetricAbortPPM
+	return m.IsLatency()
 }
 
 // measure returns the metric's value; false when there is nothing to measure it on.
@@ -341,6 +341,8 @@ func measure(m v1alpha1.Metric, f *figures, r *Report) (int64, bool) {
 		return f.perSecond(r.DurationMicroseconds * int64(r.Repetitions)), true
 	case v1alpha1.MetricAbortPPM:
 		return f.abortPPM(), f.Ended() > 0
+	case v1alpha1.MetricUnknownPPM:
+		return f.unknownPPM(), f.Ended() > 0
 	}
 	l := f.latency.latency()
 	switch m {

@@ -22,6 +22,7 @@ import (
 	"github.com/geobench/geobench/internal/deploy/servers"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/functional"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/plan"
@@ -58,6 +59,8 @@ type Abilities struct {
 	Timeline time.Duration
 	// RealTime: what is not emulated is real, so that no fault can change the links of a database with emulation None.
 	RealTime bool
+	// FunctionalTests can come before a run.
+	FunctionalTests bool
 	// Place names who runs the manifests, for messages: geobench run, for example. Empty is anybody.
 	Place string
 }
@@ -91,6 +94,7 @@ func local(engines EngineCatalog, place string, faults []string) Abilities {
 	a := Default(engines)
 	a.Pods, a.Clients, a.Targets = false, nil, nil
 	a.Faults, a.Timeline, a.Place = faults, 0, place
+	a.FunctionalTests = true
 	return a
 }
 
@@ -551,6 +555,7 @@ func Run(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a Abilities) Prob
 		r.objectives,
 		r.faults,
 		r.verify,
+		r.functionalTests,
 	} {
 		rule(&ps)
 	}
@@ -674,7 +679,7 @@ func (r *benchmarkRun) objectives(ps *Problems) {
 			ps.add(path+"."+field, "", "%s", strings.TrimPrefix(err.Error(), field+": "))
 		case lo != nil && hi != nil && *lo > *hi:
 			ps.add(path+".min", o.Min.String(), "min %s is greater than max (%s): no value can hold", o.Min.String(), o.Max.String())
-		case o.Metric == v1alpha1.MetricAbortPPM && lo != nil && *lo > 1_000_000:
+		case (o.Metric == v1alpha1.MetricAbortPPM || o.Metric == v1alpha1.MetricUnknownPPM) && lo != nil && *lo > 1_000_000:
 			ps.add(path+".min", o.Min.String(), "min %s is more than 1000000 parts per million: no value can hold", o.Min.String())
 		}
 	}
@@ -686,6 +691,20 @@ func (r *benchmarkRun) verify(ps *Problems) {
 		if !slices.Contains(r.Verifications, v) {
 			ps.add(fmt.Sprintf("spec.verify[%d]", i), string(v), "verification %s is not available; choose from %s", v, list(r.Verifications))
 		}
+	}
+}
+
+// functionalTests: who runs the run can play others before it, and they can have names.
+func (r *benchmarkRun) functionalTests(ps *Problems) {
+	const field = "spec.functionalTests"
+	switch {
+	case len(r.Spec.FunctionalTests) == 0:
+	case !r.FunctionalTests:
+		ps.add(field, "", "functional tests are not supported by %s (geobench run and geobench simulate can): leave them out, and apply the Experiment "+
+			"experiments/dike/functional.yaml for the database before", r.Place)
+	case len(r.Name) > functional.MaxName:
+		ps.add("metadata.name", r.Name, "%s names the BenchmarkRuns of %s too, with -deadlock and -snapshot behind: make it at most %d characters, or leave %[2]s out",
+			r.Name, field, functional.MaxName)
 	}
 }
 
