@@ -342,13 +342,26 @@ func (e *execution) run(c Config, res *Result) {
 }
 
 // watch notes whether the rows of a quiet database change. What was under way when it became quiet is pending nowhere, so that is
-// waited for, as drivers do.
+// waited for, with all that follows from it, as drivers do: a call that a lost node has sent may still be carried out, and shipped.
 func (e *execution) watch(c Config) {
-	quiet, patient := e.sim.Now()+1, e.sim.Now()+patience
-	for e.sim.Underway(quiet) && e.sim.Now() < patient && e.sim.Events() < c.MaxEvents {
-		e.sim.Run(e.sim.Now() + look)
+	patient := e.sim.Now() + patience
+	ends := func() bool { return e.sim.Now() >= patient || e.sim.Events() >= c.MaxEvents }
+	for followed := true; followed && !ends(); {
+		quiet, operations := e.sim.Now()+1, e.operations()
+		for (e.sim.Underway(quiet) || !e.quiet()) && !ends() {
+			e.sim.Run(e.sim.Now() + look)
+		}
+		followed = e.operations() != operations
 	}
 	e.restless = simtest.Restless(e.sim, e.topology)
+}
+
+// operations counts what all nodes have done to rows.
+func (e *execution) operations() (n uint64) {
+	for id := range geo.NodeID(e.topology.Nodes()) {
+		n += e.sim.Node(id).Ops
+	}
+	return n
 }
 
 // quiet reports whether the living nodes have nothing pending.

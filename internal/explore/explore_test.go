@@ -67,6 +67,12 @@ func TestSeedsThatFailed(t *testing.T) {
 		"a coordinator waited for the answer of a lost replica, when the other one had refused": {
 			"janus", true, []uint64{49553},
 		},
+		"what a lost node had sent was carried out when all was quiet, and then shipped": {
+			"primary", true, []uint64{17681},
+		},
+		"the same, in a world that is not hostile": {
+			"primary", false, []uint64{39793},
+		},
 		"a server waited for what those needed who had merged it and rested": {
 			"geogauss", false, []uint64{692},
 		},
