@@ -293,7 +293,7 @@ func TestWrongManifestsOfExternalDatabases(t *testing.T) {
 // A database without global snapshots is not measured: at READ COMMITTED balances that are always changed together become different, since
 // transactions overwrite what others have added.
 func TestFunctionalTestsOfPostgres(t *testing.T) {
-	s := postgrestest.Start(t)
+	s := postgrestest.Start(t, "deadlock_timeout=10ms") // so that a short test has many transactions
 	for level, passes := range map[string]bool{"ReadCommitted": false, "Serializable": true} {
 		t.Run(level, func(t *testing.T) {
 			text := own{address: s.Address, isolation: level, workload: "{smallbank: {customers: 200}}", load: load, verify: "[Invariants]"}.text()
