@@ -64,9 +64,9 @@ type BenchmarkRunSpec struct {
 	// +optional
 	Verify []Verification `json:"verify,omitempty"`
 
-	// FunctionalTests come before the run, each as a short BenchmarkRun of its own on the same database, called as this one, in at
-	// most 23 characters, with -deadlock or -snapshot behind. This run begins when all have passed; otherwise nothing is measured, and its verdict is theirs. They
-	// load their own rows, so a database has those of this run after them.
+	// FunctionalTests come before the run, each as a short run of its own on the same database, with rows and a result of its own,
+	// called as this one, in at most 23 characters, with -deadlock or -snapshot behind. This run begins when all have passed;
+	// otherwise nothing of it is measured. geobench run and geobench simulate play them; a cluster refuses the run.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
@@ -1085,8 +1085,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.min) || self.metric.startsWith('latency') || (type(self.min) == int && self.min >= 0 && self.min <= 2147483647)",messageExpression="'min is %s: the bound of %s must be a whole number from 0 to 2147483647, for example 1000'.format([self.min, self.metric])",fieldPath=".min"
 type Objective struct {
 	// Metric that is bounded: throughput (committed transactions per second), latencyP50 to latencyP99 (of committed
-	// transactions), abortPPM or unknownPPM (aborted, or without a known outcome, of all, in parts per million). A transaction that is tried again counts once,
-	// by how its last attempt ended.
+	// transactions), abortPPM or unknownPPM (aborted, or without a known outcome, of all, in parts per million). A transaction
+	// that is tried again counts once, by how its last attempt ended.
 	// +required
 	Metric Metric `json:"metric"`
 	// Transaction restricts the metric to one type, for example balance; unset, it is over all.

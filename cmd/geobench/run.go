@@ -123,27 +123,15 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 		}
 		var docs []*result.Document
 		var interrupted error
-		left, unfit := len(plans), []string(nil)
-		for _, p := range plans {
-			left--
-			all, err := local.Tested(p, func(one *plan.Plan) (*result.Document, error) {
-				view := newView(cmd.ErrOrStderr(), one, len(plans)-left-1, len(plans), out.quiet)
+		var unfit []string
+		for i, p := range plans {
+			var last *result.Document // of what was played last, if it has any
+			all, err := local.Tested(p, func(one *plan.Plan) (_ *result.Document, err error) {
+				view := newView(cmd.ErrOrStderr(), one, i, len(plans), out.quiet)
 				defer view.end()
-				return play(cmd.Context(), one, view.show)
+				last, err = play(cmd.Context(), one, view.show)
+				return last, err
 			})
-			if notPassed := (*local.NotPassedError)(nil); errors.As(err, &notPassed) {
-				unfit = append(unfit, err.Error())
-			} else if err != nil {
-				err = fmt.Errorf("BenchmarkRun %s: %w", p.Run.Name, err)
-				if cmd.Context().Err() == nil {
-					return err
-				}
-				var last *result.Document
-				if len(all) > 0 {
-					last = all[len(all)-1]
-				}
-				interrupted = interruption(p, last, left)
-			}
 			for _, d := range all {
 				docs = append(docs, d)
 				if save != "" {
@@ -151,6 +139,15 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 						return fmt.Errorf("--save: %w", err)
 					}
 				}
+			}
+			if notPassed := (*local.NotPassedError)(nil); errors.As(err, &notPassed) {
+				unfit = append(unfit, err.Error())
+			} else if err != nil {
+				err = fmt.Errorf("BenchmarkRun %s: %w", p.Run.Name, err)
+				if cmd.Context().Err() == nil {
+					return err
+				}
+				interrupted = interruption(p, last, len(plans)-i-1)
 			}
 			if interrupted != nil {
 				break

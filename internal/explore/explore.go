@@ -347,21 +347,13 @@ func (e *execution) watch(c Config) {
 	patient := e.sim.Now() + patience
 	ends := func() bool { return e.sim.Now() >= patient || e.sim.Events() >= c.MaxEvents }
 	for followed := true; followed && !ends(); {
-		quiet, operations := e.sim.Now()+1, e.operations()
+		quiet, operations := e.sim.Now()+1, e.sim.Operations()
 		for (e.sim.Underway(quiet) || !e.quiet()) && !ends() {
 			e.sim.Run(e.sim.Now() + look)
 		}
-		followed = e.operations() != operations
+		followed = e.sim.Operations() != operations
 	}
 	e.restless = simtest.Restless(e.sim, e.topology)
-}
-
-// operations counts what all nodes have done to rows.
-func (e *execution) operations() (n uint64) {
-	for id := range geo.NodeID(e.topology.Nodes()) {
-		n += e.sim.Node(id).Ops
-	}
-	return n
 }
 
 // quiet reports whether the living nodes have nothing pending.

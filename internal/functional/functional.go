@@ -42,9 +42,6 @@ const (
 // MaxName is the longest name of a run that has tests, whose BenchmarkRuns have names of at most 32 characters.
 const MaxName = 32 - len("-deadlock")
 
-// RunName names the BenchmarkRun of a test that comes before a run.
-func RunName(run string, t v1alpha1.FunctionalTest) string { return run + tests[t].suffix }
-
 // Runs are the BenchmarkRuns of the tests that come before a run, in the order in which the run names them. Their fields are complete,
 // as the API server's defaults would make them. Only names and specs are set.
 func Runs(run *v1alpha1.BenchmarkRun) (out []*v1alpha1.BenchmarkRun) {
@@ -57,7 +54,7 @@ func Runs(run *v1alpha1.BenchmarkRun) (out []*v1alpha1.BenchmarkRun) {
 		}
 		out = append(out, &v1alpha1.BenchmarkRun{
 			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "BenchmarkRun"},
-			ObjectMeta: metav1.ObjectMeta{Name: RunName(run.Name, name), Namespace: run.Namespace},
+			ObjectMeta: metav1.ObjectMeta{Name: run.Name + t.suffix, Namespace: run.Namespace},
 			Spec: v1alpha1.BenchmarkRunSpec{
 				DatabaseRef: run.Spec.DatabaseRef, RunID: run.Spec.RunID, Seed: run.Spec.Seed,
 				Workload: v1alpha1.Workload{TPCC: t.workload()},

@@ -118,7 +118,7 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 		}
 		gone = faults.timeline.Lost()
 	}
-	quiet, err := advance("settling", s.Now()+judge.QuietWithin, settled(p, s))
+	quiet, err := advance("settling", s.Now()+judge.QuietWithin, settled(s))
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func roundTrips(p *plan.Plan, s *sim.Sim) (out []result.MeasuredRTT) {
 
 // settled tells when a database is quiet: nothing is pending anywhere, and nothing that was sent before that has led to
 // operations since it arrived. What is on its way is pending nowhere.
-func settled(p *plan.Plan, s *sim.Sim) func() bool {
+func settled(s *sim.Sim) func() bool {
 	since, operations := time.Duration(-1), uint64(0)
 	return func() bool {
 		if s.Pending() > 0 {
@@ -166,10 +166,7 @@ func settled(p *plan.Plan, s *sim.Sim) func() bool {
 		if since >= 0 && s.Underway(since) {
 			return false
 		}
-		sum := uint64(0)
-		for id := range p.Topology.Nodes() {
-			sum += s.Node(geo.NodeID(id)).Ops
-		}
+		sum := s.Operations()
 		if since >= 0 && sum == operations {
 			return true
 		}

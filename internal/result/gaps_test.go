@@ -36,7 +36,7 @@ func TestGapsAreLeftOut(t *testing.T) {
 	}
 	bound := func(m v1alpha1.Metric, transaction, region string) v1alpha1.Objective {
 		limit := v1alpha1.Bound(intstr.FromInt32(0))
-		if isLatency(m) {
+		if m.IsLatency() {
 			limit = v1alpha1.Bound(intstr.FromString("0s"))
 		}
 		return v1alpha1.Objective{Metric: m, Transaction: transaction, Region: region, Min: &limit}
@@ -44,9 +44,11 @@ func TestGapsAreLeftOut(t *testing.T) {
 	objectives := []v1alpha1.Objective{
 		bound(v1alpha1.MetricThroughput, "", ""), bound(v1alpha1.MetricThroughput, "", "b"), bound(v1alpha1.MetricLatencyP99, "", "a"),
 		bound(v1alpha1.MetricAbortPPM, "", "a"), bound(v1alpha1.MetricAbortPPM, "balance", ""),
+		bound(v1alpha1.MetricUnknownPPM, "", ""),
 	}
 	figures := make([]figures, len(objectives))
 	figures[4].Committed, figures[4].Aborted = 75, 25
+	figures[5].Committed, figures[5].Aborted, figures[5].Refused, figures[5].Unknown = 50, 25, 15, 10
 	for i, want := range []struct {
 		value int64
 		says  string
@@ -56,6 +58,7 @@ func TestGapsAreLeftOut(t *testing.T) {
 		{1008, "1.0ms, 2 s with gaps in the emulated network left out"},
 		{22_801, "22801 ppm, 2 s with gaps in the emulated network left out"}, // 7 of 307
 		{250_000, "250000 ppm, 2 s with gaps in the emulated network included"},
+		{100_000, "100000 ppm, 2 s with gaps in the emulated network included"},
 	} {
 		o := evaluate(objectives, d.measures(objectives, figures, r))[i]
 		if o.Value != want.value || o.Measured != want.says || !o.Holds {

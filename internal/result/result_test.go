@@ -482,6 +482,7 @@ func TestObjectives(t *testing.T) {
 		"type":        {v1alpha1.Objective{Metric: "throughput", Transaction: "amalgamate", Max: number(99)}, Objective{"throughput(amalgamate) <= 99", "99/s", 99, true}},
 		"between":     {v1alpha1.Objective{Metric: "throughput", Min: number(1), Max: number(2)}, Objective{"1 <= throughput <= 2", "1090/s", 1090, false}},
 		"aborts":      {v1alpha1.Objective{Metric: "abortPPM", Region: "b", Max: number(100_000)}, Objective{"abortPPM(b) <= 100000", "99305 ppm", 99_305, true}},
+		"unknown":     {v1alpha1.Objective{Metric: "unknownPPM", Max: number(0)}, Objective{"unknownPPM <= 0", "637 ppm", 637, false}},
 		"latency":     {v1alpha1.Objective{Metric: "latencyP99", Transaction: "balance", Region: "b", Max: text("11ms")}, Objective{"latencyP99(balance, b) <= 11ms", "11.0ms", 10_983, true}},
 		"too slow":    {v1alpha1.Objective{Metric: "latencyP50", Region: "b", Max: text("1ms")}, Objective{"latencyP50(b) <= 1ms", "10.5ms", 10_495, false}},
 		"no such":     {v1alpha1.Objective{Metric: "latencyP50", Transaction: "amalgamate", Region: "b", Max: text("1s")}, Objective{"latencyP50(amalgamate, b) <= 1s", "no transactions", 0, false}},

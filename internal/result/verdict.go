@@ -277,7 +277,7 @@ func (d *Document) measures(objectives []v1alpha1.Objective, f []figures, r *Rep
 		switch {
 		case d.EmulationGapSeconds == 0:
 			m.value, m.ok = measure(o.Metric, &f[i], r)
-		case o.Transaction != "":
+		case o.Transaction != "" || o.Metric == v1alpha1.MetricUnknownPPM: // the timeline does not have it
 			m.value, m.ok = measure(o.Metric, &f[i], r)
 			m.note = fmt.Sprintf(", %d s with gaps in the emulated network included", d.EmulationGapSeconds)
 		default:
@@ -330,10 +330,6 @@ func Objectives(r *Report, regions []string, objectives []v1alpha1.Objective) ([
 	return evaluate(objectives, new(Document).measures(objectives, a.objectives, r)), nil
 }
 
-func isLatency(m v1alpha1.Metric) bool {
-	return m.IsLatency()
-}
-
 // measure returns the metric's value; false when there is nothing to measure it on.
 func measure(m v1alpha1.Metric, f *figures, r *Report) (int64, bool) {
 	switch m {
@@ -360,7 +356,7 @@ func measure(m v1alpha1.Metric, f *figures, r *Report) (int64, bool) {
 
 // boundValue is a bound in the metric's unit.
 func boundValue(m v1alpha1.Metric, b v1alpha1.Bound) (int64, error) {
-	if !isLatency(m) {
+	if !m.IsLatency() {
 		if b.Type != intstr.Int {
 			return 0, fmt.Errorf("the bound %q is not an integer", b.StrVal)
 		}
@@ -395,7 +391,7 @@ func ObjectiveName(o v1alpha1.Objective) string {
 
 func formatMetric(m v1alpha1.Metric, v int64) string {
 	switch {
-	case isLatency(m):
+	case m.IsLatency():
 		return formatMicroseconds(v)
 	case m == v1alpha1.MetricThroughput:
 		return fmt.Sprintf("%d/s", v)

@@ -302,6 +302,14 @@ func (s *Sim) Pending() int {
 	return sum
 }
 
+// Operations counts what all nodes have done to rows so far.
+func (s *Sim) Operations() (n uint64) {
+	for id := range s.nodes {
+		n += s.Node(geo.NodeID(id)).Ops
+	}
+	return n
+}
+
 // Underway reports whether a message between living nodes that was sent before t has not been handled yet.
 func (s *Sim) Underway(t time.Duration) bool {
 	for i := range s.items {

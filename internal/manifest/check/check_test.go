@@ -124,6 +124,29 @@ func TestFaultsFollowTheAbilities(t *testing.T) {
 	}
 }
 
+// A run that has functional tests leaves room in its name for theirs, and is refused where nobody plays them.
+func TestFunctionalTests(t *testing.T) {
+	run := &v1alpha1.BenchmarkRun{}
+	run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
+	run.Spec.FunctionalTests = []v1alpha1.FunctionalTest{v1alpha1.FunctionalGlobalSnapshot}
+	here, elsewhere := check.Process(nil), check.Default(nil)
+	for _, tc := range []struct {
+		name string
+		a    check.Abilities
+		want string
+	}{
+		{"of-twenty-3-characters-", here, ""},
+		{"of-twenty-4-characters--", here, "metadata.name: of-twenty-4-characters-- names the BenchmarkRuns of spec.functionalTests too, with -deadlock and -snapshot behind: make it at most 23 characters"},
+		{"r", elsewhere, "spec.functionalTests: functional tests are not supported by the operator"},
+	} {
+		run.Name = tc.name
+		ps := check.Run(run, database(nil), tc.a)
+		if tc.want == "" && len(ps) > 0 || tc.want != "" && (len(ps) != 1 || !strings.Contains(ps.Error(), tc.want)) {
+			t.Errorf("%s: got %q, want %q", tc.name, ps.Error(), tc.want)
+		}
+	}
+}
+
 func TestNearest(t *testing.T) {
 	fields := []string{"thinkTime", "warmup", "duration", "requestTimeout"}
 	for word, want := range map[string]string{
