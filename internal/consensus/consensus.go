@@ -22,7 +22,9 @@
 // pre-vote, before Config.Election has passed, so that the next leader comes after that; a leader that grants a vote
 // itself leads no more. Both count on their own clocks, from the heartbeat's sending and its arrival. So a lease
 // that is shorter than Election by some time holds as long as the two clocks' durations differ by less than that,
-// whatever time they show.
+// whatever time they show. Where leases cannot be renewed in time, since links stall for longer than they last, a leader
+// can still know that it led at an instant: a majority acknowledges a heartbeat that it sent later (the thesis's read
+// index). That takes no clock, and a round trip.
 package consensus
 
 import (
@@ -114,6 +116,9 @@ type Group struct {
 	// acknowledged are, by member, the times at which this leader sent the last heartbeats that came back.
 	acknowledged []time.Duration
 	leased       time.Duration // until then this leader is the only one
+	// beaten is the latest time of all heartbeats sent by this member, confirmed that of those of this term which a majority
+	// has acknowledged.
+	beaten, confirmed time.Duration
 }
 
 // storage is Raft's view of the log.
@@ -166,7 +171,7 @@ func New(c Config) *Group {
 	if c.Keep == 0 {
 		c.Keep = DefaultKeep
 	}
-	g := &Group{c: c}
+	g := &Group{c: c, beaten: never, confirmed: never}
 	if len(c.Members) == 1 {
 		return g
 	}
@@ -233,6 +238,16 @@ func (g *Group) Current() bool { return g.leading && (g.node == nil || g.newest 
 
 // Leased reports whether this member leads and no other does: see Config.Lease.
 func (g *Group) Leased() bool { return g.leading && (g.node == nil || g.c.Env.Now() < g.leased) }
+
+// Mark returns a mark of this instant, for LedSince.
+func (g *Group) Mark() time.Duration { return g.beaten }
+
+// LedSince reports whether this leader knows that at some instant after a mark nobody of a later term had committed
+// anything: a majority has acknowledged a heartbeat that was sent after the mark. It holds whatever clocks show, and does
+// not say that this member still leads. Config.Lease must be set.
+func (g *Group) LedSince(mark time.Duration) bool {
+	return g.leading && (g.node == nil || g.confirmed > mark)
+}
 
 // Last returns the index of the last entry that this member has.
 func (g *Group) Last() uint64 {
@@ -358,6 +373,7 @@ func (g *Group) renew(from geo.NodeID, m *raftpb.Message) {
 	slices.Sort(others)
 	if base := others[len(others)-len(g.c.Members)/2]; base > never {
 		g.leased = max(g.leased, base+g.c.Lease)
+		g.confirmed = max(g.confirmed, base)
 	}
 }
 
@@ -484,7 +500,9 @@ func (g *Group) drain() {
 func (g *Group) send(msgs []*raftpb.Message) (snapshots []uint64) {
 	for _, m := range msgs {
 		if m.GetType() == raftpb.MsgHeartbeat && g.c.Lease > 0 {
-			m.Context = binary.LittleEndian.AppendUint64(nil, uint64(g.c.Env.Now()))
+			now := g.c.Env.Now()
+			g.beaten = max(g.beaten, now)
+			m.Context = binary.LittleEndian.AppendUint64(nil, uint64(now))
 		}
 		body, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(nil, m)
 		if err != nil {
@@ -527,7 +545,7 @@ func (g *Group) lead(leader geo.NodeID, term uint64) {
 		for i := range g.acknowledged {
 			g.acknowledged[i] = never
 		}
-		g.leased = never
+		g.leased, g.confirmed = never, never
 		if g.c.Lease > 0 {
 			g.node.Tick() // the first lease shall not wait for the timer
 		}

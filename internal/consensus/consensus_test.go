@@ -2,6 +2,7 @@ package consensus_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -360,9 +361,9 @@ func TestKeepBytes(t *testing.T) {
 	}
 }
 
-// leases runs a group whose links are cut and healed at random and whose clocks jump by up to jump, and returns how
-// often two members held the lease, and for which share of the time somebody did.
-func leases(n int, seed uint64, jump time.Duration) (double int, held float64) {
+// troubled runs a group with leases whose links are cut and healed at random and whose clocks jump by up to jump, and
+// calls look every 5 ms.
+func troubled(n int, seed uint64, jump time.Duration, steps int, look func(*cluster)) {
 	c := newClusterWith(n, seed, consensus.Config{Lease: consensus.DefaultElection - 250*time.Millisecond})
 	r := rand.New(rand.NewPCG(seed, 77))
 	base := make([]time.Duration, n) // clocks show any time at all
@@ -370,8 +371,6 @@ func leases(n int, seed uint64, jump time.Duration) (double int, held float64) {
 		base[i] = time.Duration(r.Int64N(int64(time.Hour)))
 		c.SetClock(geo.NodeID(i), base[i])
 	}
-	const steps = 12_000
-	some := 0
 	for range steps {
 		if r.IntN(200) == 0 {
 			a, b := geo.Region(r.IntN(n)), geo.Region(r.IntN(n))
@@ -385,6 +384,15 @@ func leases(n int, seed uint64, jump time.Duration) (double int, held float64) {
 			c.SetClock(geo.NodeID(i), base[i]+time.Duration(r.Int64N(int64(jump)+1)))
 		}
 		c.wait(5 * time.Millisecond)
+		look(c)
+	}
+}
+
+// leases returns how often two members of a troubled group held the lease, and for which share of the time somebody did.
+func leases(n int, seed uint64, jump time.Duration) (double int, held float64) {
+	const steps = 12_000
+	some := 0
+	troubled(n, seed, jump, steps, func(c *cluster) {
 		leased := 0
 		for _, m := range c.members {
 			if m.group.Leased() {
@@ -397,8 +405,62 @@ func leases(n int, seed uint64, jump time.Duration) (double int, held float64) {
 		if leased > 0 {
 			some++
 		}
-	}
+	})
 	return double, float64(some) / steps
+}
+
+// A leader that has marked an instant, and knows later that it led since, was not deposed then: whoever led in a later
+// term began after the mark. Clocks that jump by any time make no difference. A heartbeat from before the mark would be
+// no proof.
+func TestLedSince(t *testing.T) {
+	type marked struct {
+		at   time.Duration // in the simulator's time; 0 for no mark
+		mark time.Duration
+		term uint64
+	}
+	known, unproved := 0, 0
+	for seed := range uint64(20) {
+		n := 3 + 2*int(seed%2)
+		marks := make([]marked, n)
+		began := map[uint64]time.Duration{} // when the leaders of terms were seen to be current first
+		troubled(n, seed, 20*time.Second, 12_000, func(c *cluster) {
+			deposed := func(m marked) bool {
+				for term, at := range began {
+					if term > m.term && at <= m.at {
+						return true
+					}
+				}
+				return false
+			}
+			for i, member := range c.members {
+				g, m := member.group, &marks[i]
+				if !g.Leading() || m.at > 0 && g.Term() != m.term {
+					*m = marked{}
+					continue
+				}
+				if _, there := began[g.Term()]; g.Current() && !there {
+					began[g.Term()] = c.Now()
+				}
+				if g.LedSince(math.MinInt64) && deposed(marked{at: c.Now(), term: g.Term()}) {
+					unproved++ // it has led at some time, and does not at this one
+				}
+				switch {
+				case m.at == 0:
+					*m = marked{c.Now(), g.Mark(), g.Term()}
+				case g.LedSince(m.mark):
+					known++
+					if deposed(*m) {
+						t.Fatalf("seed %d: member %d knows at %v that it led at %v in term %d, and somebody led in a later term by then",
+							seed, i, c.Now(), m.at, m.term)
+					}
+					*m = marked{}
+				}
+			}
+		})
+	}
+	if known < 1000 || unproved == 0 {
+		t.Errorf("leaders knew it %d times; %d times a heartbeat before the mark had been acknowledged to one that was deposed", known, unproved)
+	}
 }
 
 // At no time two members hold the lease, whatever the links do, if clocks jump by less than what the lease is shorter

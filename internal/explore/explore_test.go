@@ -67,6 +67,9 @@ func TestSeedsThatFailed(t *testing.T) {
 		"a coordinator waited for the answer of a lost replica, when the other one had refused": {
 			"janus", true, []uint64{49553},
 		},
+		"a leaseholder's lease was shorter than lost packets hold up its heartbeats, and it answered next to no reads": {
+			"spanner", true, []uint64{23353},
+		},
 		"what a lost node had sent was carried out when all was quiet, and then shipped": {
 			"primary", true, []uint64{17681},
 		},

@@ -27,8 +27,11 @@ func newGroup(r *Replica, shard int) *group {
 	return g
 }
 
-// leased reports whether there is no other leaseholder.
-func (g *group) leased() bool { return g.Raft.Leased() || g.r.mistake == staleLease }
+// current reports whether what this leaseholder has is the newest: there is no other leaseholder, or was none at some
+// instant since a transaction had all its locks.
+func (g *group) current(h *holder) bool {
+	return g.Raft.Leased() || h.unleased && g.Raft.LedSince(h.mark) || g.r.mistake == staleLease
+}
 
 // Entry implements raftgroup.Machine: the timestamp that the entry closes, and commands.
 func (g *group) Entry(batch []byte) []byte {

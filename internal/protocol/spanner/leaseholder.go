@@ -3,6 +3,7 @@ package spanner
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
@@ -16,7 +17,7 @@ type leaseholder struct {
 	holders map[raftgroup.Name]*holder
 	locks   lockTable
 	// readied are the holders that have got all the locks that they have asked for, unleased those of them that wait
-	// for the lease.
+	// until it is known that there is no other leaseholder.
 	readied, unleased []*holder
 
 	// preparing are the timestamps of transactions whose preparation is in such an entry.
@@ -54,6 +55,9 @@ type holder struct {
 	op protocol.Message
 	// contended says that the coordinator knows that an older transaction waits for it.
 	contended bool
+	// unleased says that it has waited for the lease since mark, with all the locks of op.
+	unleased bool
+	mark     time.Duration
 }
 
 func (g *group) init() {
@@ -201,9 +205,16 @@ func (g *group) effects(n raftgroup.Name, e *Effects, m protocol.Message) {
 func (g *group) Advance() {
 	for {
 		g.locks.settle()
-		if len(g.unleased) > 0 && g.leased() {
-			g.readied, g.unleased = append(g.readied, g.unleased...), nil
+		unleased := g.unleased[:0]
+		for _, h := range g.unleased {
+			if g.current(h) {
+				g.readied = append(g.readied, h)
+			} else {
+				unleased = append(unleased, h)
+			}
 		}
+		clear(g.unleased[len(unleased):])
+		g.unleased = unleased
 		if len(g.readied) == 0 {
 			return
 		}
@@ -251,14 +262,17 @@ func (g *group) proceed(h *holder) {
 	h.op = nil
 }
 
-// awaitLease reports whether there is no other leaseholder. If there may be one, the transaction goes on when it is
-// known that there is none.
+// awaitLease reports whether what this leaseholder has is the newest. If it may be deposed already, the transaction goes on
+// when it has a lease again, or when it knows that it was not deposed when all locks were held, whichever is earlier:
+// over links that stall for longer than a lease lasts it may never have one.
 func (g *group) awaitLease(h *holder) bool {
-	if g.leased() {
+	if g.current(h) {
+		h.unleased = false
 		return true
 	}
 	g.r.counters.leaseWaits++
 	g.r.env.Probe(leaseAwaited)
+	h.unleased, h.mark = true, g.Raft.Mark()
 	g.unleased = append(g.unleased, h)
 	return false
 }
