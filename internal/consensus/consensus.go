@@ -89,6 +89,8 @@ type Config struct {
 	Snapshot func() []byte
 	// Restore replaces the owner's state by a snapshot.
 	Restore func(data []byte)
+	// Lossy says that a snapshot does not bring all that the entries did: its owner gives something up with it.
+	Lossy bool
 }
 
 // Group is one member of a replicated log.
@@ -386,7 +388,9 @@ func (g *Group) Fire(t protocol.Timer) {
 	case heartbeatTimer:
 		g.beating = false
 		if g.leading {
-			g.node.Tick()
+			if !g.c.Env.Buggify(heartbeatLeftOut) {
+				g.node.Tick()
+			}
 			g.beat()
 		}
 	case electionTimer:
@@ -556,11 +560,15 @@ func (g *Group) lead(leader geo.NodeID, term uint64) {
 
 // compact cuts the log once a tenth of what is kept has been applied anew.
 func (g *Group) compact() {
-	if g.applied-g.compacted < uint64(max(1, g.c.Keep/10)) && (g.c.KeepBytes == 0 || g.uncut < g.c.KeepBytes/10) {
+	keep := int64(g.c.Keep)
+	switch {
+	case g.applied > g.compacted && !g.c.Lossy && g.c.Env.Buggify(cutShort):
+		keep = 0
+	case g.applied-g.compacted < uint64(max(1, g.c.Keep/10)) && (g.c.KeepBytes == 0 || g.uncut < g.c.KeepBytes/10):
 		return
 	}
 	g.compacted, g.uncut = g.applied, 0
-	cut := int64(g.applied) - int64(g.c.Keep)
+	cut := int64(g.applied) - keep
 	if g.c.KeepBytes > 0 {
 		cut = max(cut, g.tooMuch())
 	}

@@ -1,6 +1,9 @@
 package consensus
 
-import "github.com/geobench/geobench/internal/probe"
+import (
+	"github.com/geobench/geobench/internal/buggify"
+	"github.com/geobench/geobench/internal/probe"
+)
 
 // What the explorer wants to see happen: see package probe.
 var (
@@ -14,4 +17,10 @@ var (
 	newLeader       = probe.New("consensus.new-leader", "A member learns that another one leads than before")
 	leaderless      = probe.New("consensus.leaderless", "A member that had a leader has none")
 	ackRepeated     = probe.New("consensus.ack-late", "The acknowledgement of a heartbeat comes after that of a later one, or twice")
+)
+
+// What replicas may be told to do: see package buggify.
+var (
+	cutShort         = buggify.New("consensus.log-cut", "A member forgets all entries that it has applied, so that who lacks one needs a snapshot")
+	heartbeatLeftOut = buggify.New("consensus.heartbeat-left-out", "A leader gives no sign of life although it is time")
 )

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/audit"
+	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/history"
 	"github.com/geobench/geobench/internal/isolation"
@@ -40,6 +41,9 @@ type Config struct {
 	// nothing any more, regions that the database survives without are lost for good, and the clients of the others send again. Each of
 	// these transactions must be answered in time: see protocol.Survival.
 	Core bool
+	// Buggify has replicas do what is rare, at points that the seed switches on, until the last fault is over and the last transaction
+	// sent: see package buggify. It changes nothing else about the world.
+	Buggify bool
 	// MaxEvents bounds the events of a world; 0 is 50 million, which take less than a minute. Worlds that pass have 2
 	// million at most. A protocol that goes in a circle, and uses CPU time on the way, would take hours until its
 	// patience ends.
@@ -55,7 +59,7 @@ type Config struct {
 type Result struct {
 	Engine                string
 	Broken, Hostile, Slow bool
-	Core                  bool
+	Core, Buggify         bool
 	Seed                  uint64
 	// Level is the Config's.
 	Level isolation.Level
@@ -159,6 +163,9 @@ func (r *Result) command() string {
 	if r.Core && !r.Broken {
 		flags += " --core"
 	}
+	if r.Buggify && !r.Broken {
+		flags += " --buggify"
+	}
 	level := ""
 	if r.Level != 0 {
 		level = fmt.Sprintf(" --level %v", r.Level)
@@ -170,6 +177,11 @@ func (r *Result) command() string {
 func (r *Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, seed %d\n%s", r.Engine, r.Seed, indent(r.World))
+	for _, p := range buggify.All() {
+		if n := r.Probes.Of(p.Probe); n > 0 {
+			fmt.Fprintf(&b, "  on purpose: %s, %d times\n", p.Name, n)
+		}
+	}
 	for _, p := range r.Problems {
 		fmt.Fprintf(&b, "WRONG: %s\n", strings.TrimSpace(p.Text))
 	}
@@ -206,7 +218,7 @@ func Run(c Config) *Result {
 const maxEvents = 50_000_000
 
 func newResult(c Config) *Result {
-	return &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Core: c.Core, Seed: c.Seed, Level: c.Level}
+	return &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Core: c.Core, Buggify: c.Buggify, Seed: c.Seed, Level: c.Level}
 }
 
 // run runs the world and judges it. What it returns beside the result tells what has happened.
@@ -264,7 +276,7 @@ func newExecution(c Config, w *world, probes *probe.Hits) *execution {
 	}}
 	e.sim = sim.New(sim.Config{
 		Topology: w.topology, Engine: c.Engine, Params: w.params, Procedures: procedures, Seed: w.seed,
-		Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Durable: w.durable, Probes: probes, Trace: observe,
+		Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Durable: w.durable, Buggify: w.rare, Probes: probes, Trace: observe,
 	})
 	e.layout = c.Engine.Layout(w.topology, w.params)
 	w.load.fill(e.layout, e.sim)

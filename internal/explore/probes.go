@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/probe"
 )
 
@@ -14,13 +15,15 @@ type Reach struct {
 	seeds map[string]int
 	// engines are those that are explored.
 	engines []string
+	// points says that replicas are told to do what is rare, which has probes of its own: see package buggify.
+	points bool
 }
 
 type reached struct{ worlds, hits int64 }
 
-// NewReach returns one of no worlds. The engines are all that will be explored.
-func NewReach(engines []string) *Reach {
-	return &Reach{rows: map[*probe.Probe]*reached{}, seeds: map[string]int{}, engines: engines}
+// NewReach returns one of no worlds. The engines are all that will be explored, and points says whether with Config.Buggify.
+func NewReach(engines []string, points bool) *Reach {
+	return &Reach{rows: map[*probe.Probe]*reached{}, seeds: map[string]int{}, engines: engines, points: points}
 }
 
 // Add counts the hits of a world.
@@ -47,7 +50,7 @@ func (c *Reach) probes(all bool) (probes []*probe.Probe) {
 		known[e] = true
 	}
 	for _, p := range probe.All() {
-		if known[p.Part()] || all || c.rows[p] != nil {
+		if (known[p.Part()] || all || c.rows[p] != nil) && (c.points || !buggify.Is(p)) {
 			probes = append(probes, p)
 		}
 	}

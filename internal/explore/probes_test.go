@@ -1,11 +1,13 @@
 package explore
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol/janus"
@@ -34,9 +36,49 @@ func TestProbesChangeNothing(t *testing.T) {
 	}
 }
 
+// With points a world is another one, the same each time, and what was done on purpose is told. No engine does wrong then.
+func TestPoints(t *testing.T) {
+	fired, differ := map[*buggify.Point]bool{}, false
+	for _, e := range engines.All() {
+		for seed := range uint64(6) {
+			c := Config{Engine: e, Seed: seed + 1, Buggify: true, Hostile: seed%2 == 1}
+			r := Run(c)
+			if !r.Passed() {
+				t.Errorf("%s", r)
+			}
+			if !strings.Contains(r.Replay(), " --buggify") {
+				t.Errorf("%q replays another world", r.Replay())
+			}
+			for _, p := range buggify.All() {
+				if n := r.Probes.Of(p.Probe); n > 0 {
+					fired[p] = true
+					if line := fmt.Sprintf("  on purpose: %s, %d times\n", p.Name, n); !strings.Contains(r.String(), line) {
+						t.Errorf("%q does not tell that %s", r, line)
+					}
+				}
+			}
+			if seed == 0 {
+				if again := Run(c); again.Events != r.Events || again.Virtual != r.Virtual {
+					t.Errorf("%s: %d events, and %d the second time", e.Name, r.Events, again.Events)
+				}
+				c.Buggify = false
+				if plain := Run(c); plain.Events != r.Events {
+					differ = true
+				}
+			}
+		}
+	}
+	if !differ {
+		t.Error("points make no difference")
+	}
+	if len(fired) < 15 {
+		t.Errorf("%d points have fired", len(fired))
+	}
+}
+
 // What no world has reached is named, and what engines share only when all of them were explored.
 func TestUnhitProbesAreNamed(t *testing.T) {
-	reach := NewReach([]string{"janus"})
+	reach := NewReach([]string{"janus"}, false)
 	var missed *probe.Probe
 	r := &Result{Engine: "janus"}
 	for _, p := range probe.All() {
@@ -85,9 +127,10 @@ func TestProbesAreDocumented(t *testing.T) {
 		}
 	}
 	parts := map[string]int{}
-	for name := range known {
-		part, _, _ := strings.Cut(name, ".")
-		parts[part]++
+	for _, p := range probe.All() {
+		if !buggify.Is(p) {
+			parts[p.Part()]++
+		}
 	}
 	for _, e := range engines.All() {
 		n := parts[e.Name]

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/sim"
@@ -29,6 +30,8 @@ type world struct {
 	// calls are the transactions that clients send, in the order of time; nil where clients draw them.
 	calls []call
 	core  core
+	// rare says when replicas do what is rare; nil for never.
+	rare *buggify.Plan
 }
 
 // fault is something that happens to the network or to a region.
@@ -121,6 +124,9 @@ func newWorld(c Config) (*world, error) {
 	w.makeFaults(c, chance(c.Seed, chanceFaults), chance(c.Seed, chanceLength).IntN(8) == 0 || c.Slow)
 	w.makeCrashes(c.Engine, chance(c.Seed, chanceCrashes))
 	w.makeJumps(c.Engine, chance(c.Seed, chanceClocks))
+	if c.Buggify {
+		w.rare = buggify.NewPlan(c.Seed, max(w.calm, w.load.until))
+	}
 	if c.Core {
 		w.makeCore(c.Engine, chance(c.Seed, chanceCore))
 	}

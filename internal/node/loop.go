@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
@@ -269,6 +270,9 @@ func (l *loop) Reply(o txn.Outcome) {
 
 // Probe implements protocol.Env. Nobody asks a process what has happened in it.
 func (l *loop) Probe(*probe.Probe) {}
+
+// Buggify implements protocol.Env. Rare things happen by themselves here.
+func (l *loop) Buggify(*buggify.Point) bool { return false }
 
 // Rand implements protocol.Env.
 func (l *loop) Rand() *rand.Rand { return l.rng }

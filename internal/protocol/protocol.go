@@ -24,6 +24,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/store"
@@ -143,6 +144,8 @@ type Env interface {
 	Rand() *rand.Rand
 	// Probe marks that something rare has happened, for those who explore the protocol. It changes nothing.
 	Probe(p *probe.Probe)
+	// Buggify reports whether the replica is to do the rare thing that a point names: see package buggify.
+	Buggify(p *buggify.Point) bool
 }
 
 // Config is what a replica is made of.

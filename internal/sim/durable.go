@@ -165,6 +165,7 @@ func (n *node) replay() {
 		}
 	}
 	n.rng = rand.New(rand.NewPCG(s.c.Seed, uint64(n.id)+1))
+	n.buggify = s.c.Buggify.Node(geo.NodeID(n.id))
 	n.store.Reset(len(n.initial))
 	for _, r := range n.initial {
 		n.store.Load(r.key, r.value)

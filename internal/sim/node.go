@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/probe"
@@ -13,6 +14,9 @@ import (
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 )
+
+// timerLate is what every protocol must bear: a timer says when it is early enough, and not when it is too late.
+var timerLate = buggify.New("sim.timer-late", "A timer fires after twice its time")
 
 // core is a core of a node's CPU: it serves one item at a time.
 type core struct {
@@ -63,6 +67,7 @@ type node struct {
 	offload protocol.Offloader
 	store   store.Store
 	rng     *rand.Rand
+	buggify *buggify.Node
 	offset  time.Duration // of its clock
 	least   time.Duration // that its clock shows, since it was set back
 
@@ -321,6 +326,9 @@ func (n *node) Send(to geo.NodeID, m protocol.Message) {
 
 // After implements protocol.Env.
 func (n *node) After(d time.Duration, t protocol.Timer) {
+	if n.buggify != nil && n.Buggify(timerLate) {
+		d *= 2
+	}
 	if n.replaying {
 		n.armed = append(n.armed, armedTimer{n.moment + max(0, d), t})
 		return
@@ -337,6 +345,19 @@ func (n *node) Probe(p *probe.Probe) {
 	if n.s.c.Trace != nil {
 		n.trace(Observation{Kind: Hits, Probe: p})
 	}
+}
+
+// Buggify implements protocol.Env.
+func (n *node) Buggify(p *buggify.Point) bool {
+	now := n.s.now
+	if n.replaying {
+		now = n.moment
+	}
+	if !n.buggify.Fires(p, now) {
+		return false
+	}
+	n.Probe(p.Probe)
+	return true
 }
 
 // Reply implements protocol.Env.

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/probe"
@@ -49,6 +50,8 @@ type Config struct {
 	Durable bool
 	// CheckCodec encodes and decodes every message on its way, and panics when its Size is wrong or it is refused.
 	CheckCodec bool
+	// Buggify, if not nil, says when replicas do what is rare.
+	Buggify *buggify.Plan
 	// Probes, if not nil, counts the probes that replicas hit.
 	Probes *probe.Hits
 	// Trace, if not nil, is told of everything that happens on a node. It is slow.
@@ -124,6 +127,7 @@ func New(c Config) *Sim {
 			id:      int32(id),
 			store:   c.Engine.MakeStore(),
 			rng:     rand.New(rand.NewPCG(c.Seed, uint64(id)+1)),
+			buggify: c.Buggify.Node(geo.NodeID(id)),
 			waiting: map[txn.ID]int32{},
 			least:   math.MinInt64,
 			durable: durable{orphans: map[txn.ID]bool{}},

@@ -78,7 +78,14 @@ func (m *member) propose() {
 	if m.waiting {
 		return
 	}
-	if wait := m.last + announceEvery - m.l.c.Env.Now(); m.proposed && wait > 0 {
+	wait := m.last + announceEvery - m.l.c.Env.Now()
+	if !m.proposed {
+		wait = 0
+	}
+	if m.l.c.Env.Buggify(orderHeldBack) {
+		wait = 20 * announceEvery
+	}
+	if wait > 0 {
 		m.waiting = true
 		m.l.c.Env.Probe(heldBack)
 		m.l.c.Env.After(wait, protocol.Timer{Kind: m.l.c.OrderTimer})

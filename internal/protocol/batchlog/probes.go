@@ -1,6 +1,9 @@
 package batchlog
 
-import "github.com/geobench/geobench/internal/probe"
+import (
+	"github.com/geobench/geobench/internal/buggify"
+	"github.com/geobench/geobench/internal/probe"
+)
 
 // What the explorer wants to see happen: see package probe.
 var (
@@ -14,4 +17,9 @@ var (
 	toldTwice    = probe.New("batchlog.told-twice", "A reader is told positions that it knows")
 	placedInVoid = probe.New("batchlog.settled-void", "A sequencer learns that batches of its own are void")
 	newLeader    = probe.New("batchlog.new-leader", "A member leads a log of several")
+)
+
+// What replicas may be told to do: see package buggify.
+var (
+	orderHeldBack = buggify.New("batchlog.order-held-back", "A leader gives no places for a while although there was no announcement lately")
 )

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/codec"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/probe"
@@ -92,6 +93,7 @@ func (e *benchEnv) Send(_ geo.NodeID, m protocol.Message)   { e.sent = append(e.
 func (e *benchEnv) After(_ time.Duration, t protocol.Timer) { e.timers = append(e.timers, t) }
 func (e *benchEnv) Reply(txn.Outcome)                       { e.replies++ }
 func (*benchEnv) Probe(*probe.Probe)                        {}
+func (*benchEnv) Buggify(*buggify.Point) bool               { return false }
 func (e *benchEnv) Rand() *rand.Rand                        { return e.rng }
 
 func benchNode(self geo.NodeID, partitions int) (*Replica, *benchEnv) {

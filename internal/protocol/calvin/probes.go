@@ -1,6 +1,9 @@
 package calvin
 
-import "github.com/geobench/geobench/internal/probe"
+import (
+	"github.com/geobench/geobench/internal/buggify"
+	"github.com/geobench/geobench/internal/probe"
+)
 
 // What the explorer wants to see happen: see package probe.
 var (
@@ -18,4 +21,11 @@ var (
 	epochJump            = probe.New("calvin.epoch-jump", "A sequencer hears of an epoch that is closed and not over by its own clock")
 	epochsClosedTogether = probe.New("calvin.epochs-closed-together", "A sequencer closes several epochs at once")
 	epochShared          = probe.New("calvin.epoch-shared", "An epoch has batches of several sequencers")
+)
+
+// What replicas may be told to do: see package buggify.
+var (
+	closesEarly = buggify.New("calvin.batch-early", "A batch is closed before its time")
+	looksEarly  = buggify.New("calvin.look-early", "A scheduler looks for batches without a place long before they can have been abandoned")
+	voidsEarly  = buggify.New("calvin.void-early", "Batches without a place are to be void at the first look")
 )

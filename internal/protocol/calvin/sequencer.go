@@ -61,7 +61,7 @@ func (s *sequencer) order(t *txn.Transaction) {
 	if s.r.epochs != nil {
 		return // the clock closes the batch
 	}
-	if s.interval == 0 {
+	if s.interval == 0 || s.r.env.Buggify(closesEarly) {
 		s.r.env.Probe(unbatched)
 		s.close()
 	} else if len(s.batch) == 1 {

@@ -338,7 +338,7 @@ func (c *coordinator) watch(term uint64) {
 	switch {
 	case c.stage == collecting:
 		c.form()
-	case c.stage != proposing && slices.ContainsFunc(c.latest.Members, c.silent):
+	case c.stage != proposing && (slices.ContainsFunc(c.latest.Members, c.silent) || c.r.env.Buggify(impatient)):
 		c.r.env.Probe(memberSilent)
 		c.collect()
 	}

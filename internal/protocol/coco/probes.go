@@ -1,6 +1,9 @@
 package coco
 
-import "github.com/geobench/geobench/internal/probe"
+import (
+	"github.com/geobench/geobench/internal/buggify"
+	"github.com/geobench/geobench/internal/probe"
+)
 
 // What the explorer wants to see happen: see package probe.
 var (
@@ -25,4 +28,9 @@ var (
 	lockRefused        = probe.New("coco.lock-refused", "A row that a transaction writes is locked or has changed")
 	validationFailed   = probe.New("coco.validation-failed", "A row that a transaction has read is locked or has changed")
 	retried            = probe.New("coco.retried", "A transaction is tried again after a conflict")
+)
+
+// What replicas may be told to do: see package buggify.
+var (
+	impatient = buggify.New("coco.impatient", "A coordinator asks all nodes for their states although none is silent")
 )

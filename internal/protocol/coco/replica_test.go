@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
@@ -34,6 +35,7 @@ func (w *world) Send(to geo.NodeID, m protocol.Message) { w.sent = append(w.sent
 func (w *world) After(time.Duration, protocol.Timer)    {}
 func (w *world) Reply(o txn.Outcome)                    { w.answers = append(w.answers, o) }
 func (*world) Probe(*probe.Probe)                       {}
+func (*world) Buggify(*buggify.Point) bool              { return false }
 func (w *world) Rand() *rand.Rand                       { return rand.New(rand.NewPCG(1, 1)) }
 
 // alone returns a node of three regions, one in each, with 30 rows.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
@@ -42,6 +43,7 @@ func (s *scene) Send(_ geo.NodeID, m protocol.Message) { s.out = append(s.out, f
 func (s *scene) After(time.Duration, protocol.Timer)   {}
 func (s *scene) Reply(txn.Outcome)                     {}
 func (*scene) Probe(*probe.Probe)                      {}
+func (*scene) Buggify(*buggify.Point) bool             { return false }
 func (s *scene) Rand() *rand.Rand                      { return nil }
 
 // said returns what was said since the last time.

@@ -1,6 +1,9 @@
 package detock
 
-import "github.com/geobench/geobench/internal/probe"
+import (
+	"github.com/geobench/geobench/internal/buggify"
+	"github.com/geobench/geobench/internal/probe"
+)
 
 // What the explorer wants to see happen: see package probe.
 var (
@@ -17,4 +20,9 @@ var (
 	resolverIdle     = probe.New("detock.resolver-idle", "A tick of the resolver finds nothing new in the graph")
 	negativeLatency  = probe.New("detock.negative-latency", "A probe arrives before it was sent, by the clocks")
 	windowFull       = probe.New("detock.window-full", "A measured latency replaces an older one")
+)
+
+// What replicas may be told to do: see package buggify.
+var (
+	resolvesLater = buggify.New("detock.resolved-later", "A search for deadlocks is put off")
 )

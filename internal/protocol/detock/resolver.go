@@ -94,6 +94,11 @@ func (s *resolver) gather(vertices []deterministic.Vertex, over []deterministic.
 
 // resolve looks for deadlocks and tells all partitions of the copy.
 func (s *resolver) resolve() {
+	if s.r.Env.Buggify(resolvesLater) {
+		s.gathering = true
+		s.r.Env.After(gatherFor, protocol.Timer{Kind: gatherTimer})
+		return
+	}
 	s.gathering = false
 	for i := range s.told {
 		s.graph.add(s.told[i].Vertices, s.told[i].Over)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
@@ -20,6 +21,7 @@ func (e *recorder) Send(_ geo.NodeID, m protocol.Message) { e.sent = append(e.se
 func (e *recorder) After(time.Duration, protocol.Timer)   {}
 func (e *recorder) Reply(txn.Outcome)                     {}
 func (*recorder) Probe(*probe.Probe)                      {}
+func (*recorder) Buggify(*buggify.Point) bool             { return false }
 func (e *recorder) Rand() *rand.Rand                      { return rand.New(rand.NewPCG(1, 2)) }
 
 // newServer returns the first of three servers.

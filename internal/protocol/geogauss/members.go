@@ -174,7 +174,8 @@ func (m *members) suspect() {
 		return
 	}
 	n := m.limiting()
-	if n == nobody && e.awaited != nobody && e.awaited != m.r.self && m.r.env.Now()-max(e.since, e.servers[e.awaited].since) >= m.silence {
+	if n == nobody && e.awaited != nobody && e.awaited != m.r.self &&
+		(m.r.env.Now()-max(e.since, e.servers[e.awaited].since) >= m.silence || m.r.env.Buggify(impatient)) {
 		n = e.awaited
 	}
 	switch {

@@ -1,6 +1,9 @@
 package geogauss
 
-import "github.com/geobench/geobench/internal/probe"
+import (
+	"github.com/geobench/geobench/internal/buggify"
+	"github.com/geobench/geobench/internal/probe"
+)
 
 // What the explorer wants to see happen: see package probe.
 var (
@@ -25,4 +28,9 @@ var (
 	rowChanged           = probe.New("geogauss.row-changed", "An earlier epoch has changed a row that a transaction writes")
 	rowLost              = probe.New("geogauss.row-lost", "Another write set of the epoch has won a row")
 	rowTaken             = probe.New("geogauss.row-taken", "A write set takes a row from one that had won it")
+)
+
+// What replicas may be told to do: see package buggify.
+var (
+	impatient = buggify.New("geogauss.impatient", "A server is left out whose epoch is merely late")
 )

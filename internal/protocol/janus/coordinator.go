@@ -239,6 +239,7 @@ func (c *coordinator) decide(rec *record) {
 			}
 			fast = fast && c.unanimous(t)
 		}
+		fast = fast && !c.r.env.Buggify(votesDoubted)
 		deps := c.union(l)
 		if fast {
 			c.r.counters.fast++

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
@@ -22,6 +23,7 @@ func (quiet) Send(geo.NodeID, protocol.Message)   {}
 func (quiet) After(time.Duration, protocol.Timer) {}
 func (quiet) Reply(txn.Outcome)                   {}
 func (quiet) Probe(*probe.Probe)                  {}
+func (quiet) Buggify(*buggify.Point) bool         { return false }
 func (q quiet) Rand() *rand.Rand                  { return q.rng }
 
 // Instances of random graphs commit in random order. After each, those are resolved of which everything that they depend on

@@ -1,6 +1,9 @@
 package janus
 
-import "github.com/geobench/geobench/internal/probe"
+import (
+	"github.com/geobench/geobench/internal/buggify"
+	"github.com/geobench/geobench/internal/probe"
+)
 
 // What the explorer wants to see happen: see package probe.
 var (
@@ -23,4 +26,10 @@ var (
 	forgottenAskedFor    = probe.New("janus.forgotten-asked-for", "A node speaks of an instance that everybody has ordered")
 	cycle                = probe.New("janus.cycle", "Several instances depend on each other and are ordered by their names")
 	askedAgain           = probe.New("janus.asked-again", "A node asks a second time about an instance of another partition")
+)
+
+// What replicas may be told to do: see package buggify.
+var (
+	votesDoubted = buggify.New("janus.votes-doubted", "Replicas have named the same dependencies, which are written to majorities first all the same")
+	impatient    = buggify.New("janus.impatient", "An undecided instance is taken over from an owner that speaks")
 )

@@ -79,7 +79,7 @@ func (v *recovery) tick() {
 		case rec.lead != nil:
 		case owner == v.r.self:
 			v.takeOver(rec)
-		case now-v.heard[owner] >= silence:
+		case now-v.heard[owner] >= silence || v.r.env.Buggify(impatient):
 			v.suspect[owner] = true
 			v.takeOver(rec)
 		case rec.asked:

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
@@ -29,6 +30,7 @@ func (s *scripted) Now() time.Duration                  { return s.now }
 func (s *scripted) After(time.Duration, protocol.Timer) {}
 func (s *scripted) Reply(txn.Outcome)                   {}
 func (*scripted) Probe(*probe.Probe)                    {}
+func (*scripted) Buggify(*buggify.Point) bool           { return false }
 func (s *scripted) Rand() *rand.Rand                    { return s.rng }
 func (s *scripted) Send(to geo.NodeID, m protocol.Message) {
 	if _, ok := m.(*Progress); !ok {

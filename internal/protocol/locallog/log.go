@@ -82,7 +82,7 @@ func NewLog(n protocol.Config, c LogConfig) *Log {
 func (l *Log) Add(e Entry) {
 	l.entries++
 	l.batch = append(l.batch, e)
-	if l.c.Interval == 0 {
+	if l.c.Interval == 0 || l.env.Buggify(closesEarly) {
 		l.close()
 	} else if len(l.batch) == 1 {
 		l.env.After(l.c.Interval, protocol.Timer{Kind: l.c.Timers, Arg: l.number})

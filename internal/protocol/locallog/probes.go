@@ -1,6 +1,9 @@
 package locallog
 
-import "github.com/geobench/geobench/internal/probe"
+import (
+	"github.com/geobench/geobench/internal/buggify"
+	"github.com/geobench/geobench/internal/probe"
+)
 
 // What the explorer wants to see happen: see package probe.
 var (
@@ -18,4 +21,10 @@ var (
 	requestGoesOn     = probe.New("locallog.request-goes-on", "A request for a row goes on since the row has come")
 	restarted         = probe.New("locallog.restarted", "A transaction whose rows have moved is sent again")
 	movedAhead        = probe.New("locallog.knows-moved", "A coordinator sends a transaction to where a row has moved")
+)
+
+// What replicas may be told to do: see package buggify.
+var (
+	closesEarly = buggify.New("locallog.batch-early", "A batch is closed before its time")
+	movesEarly  = buggify.New("locallog.row-moves-early", "A row moves its home for one transaction from elsewhere")
 )

@@ -188,7 +188,7 @@ func (m *remasterer) visit(e *Entry) {
 		v.n++
 		if from == home {
 			delete(m.visits, k)
-		} else if v.n < m.after {
+		} else if v.n < m.after && !n.Env.Buggify(movesEarly) {
 			m.visits[k] = v
 		} else {
 			delete(m.visits, k)

@@ -180,7 +180,11 @@ func (e *epochs) fetch() {
 // awaitBatches sets the timer after which batches are asked for that are still missing.
 func (e *epochs) awaitBatches() {
 	e.fetching = true
-	e.r.env.After(e.r.longest+fetchAfter, protocol.Timer{Kind: fetchTimer})
+	after := e.r.longest + fetchAfter
+	if e.r.env.Buggify(fetchesEarly) {
+		after = time.Millisecond
+	}
+	e.r.env.After(after, protocol.Timer{Kind: fetchTimer})
 }
 
 // holder returns the replica to ask next for a batch: one that lives, as far as it is known, and not the one that it is

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
@@ -31,6 +32,7 @@ func (w *world) Now() time.Duration                  { return w.now }
 func (w *world) After(time.Duration, protocol.Timer) {}
 func (w *world) Reply(o txn.Outcome)                 { w.answers = append(w.answers, o) }
 func (*world) Probe(*probe.Probe)                    {}
+func (*world) Buggify(*buggify.Point) bool           { return false }
 func (w *world) Rand() *rand.Rand                    { return rand.New(rand.NewPCG(1, 1)) }
 func (w *world) Send(_ geo.NodeID, m protocol.Message) {
 	switch m := m.(type) {

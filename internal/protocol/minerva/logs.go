@@ -67,7 +67,7 @@ func (l *logs) append(rec *Record, place uint64) {
 	l.size += rec.size()
 	wait := l.sent + l.timeout - l.r.env.Now()
 	switch {
-	case l.size >= l.full || wait <= 0:
+	case l.size >= l.full || wait <= 0 || l.r.env.Buggify(sendsEarly):
 		l.r.env.Probe(batchFull)
 		l.send()
 	case l.timed != l.number:

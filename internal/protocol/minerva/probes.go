@@ -1,6 +1,9 @@
 package minerva
 
-import "github.com/geobench/geobench/internal/probe"
+import (
+	"github.com/geobench/geobench/internal/buggify"
+	"github.com/geobench/geobench/internal/probe"
+)
 
 // What the explorer wants to see happen: see package probe.
 var (
@@ -21,4 +24,10 @@ var (
 	coordinatorNew  = probe.New("minerva.coordinator-new", "A replica leads, or hears who does, and proposes again what may be lost")
 	progressLate    = probe.New("minerva.progress-late", "Proofs have waited for a cut, and the others are told")
 	contentionMode  = probe.New("minerva.contention-mode", "Most transactions are executed again, and new ones are not executed at first")
+)
+
+// What replicas may be told to do: see package buggify.
+var (
+	sendsEarly   = buggify.New("minerva.batch-early", "A batch is sent before its time")
+	fetchesEarly = buggify.New("minerva.fetch-early", "Batches are asked for that are still on their way")
 )

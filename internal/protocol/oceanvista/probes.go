@@ -1,6 +1,9 @@
 package oceanvista
 
-import "github.com/geobench/geobench/internal/probe"
+import (
+	"github.com/geobench/geobench/internal/buggify"
+	"github.com/geobench/geobench/internal/probe"
+)
 
 // What the explorer wants to see happen: see package probe.
 var (
@@ -24,4 +27,10 @@ var (
 	functorReported   = probe.New("oceanvista.functor-reported", "A report names a functor of a suspected server")
 	functorSurvives   = probe.New("oceanvista.functor-survives", "A functor of a suspected server is taken for written")
 	proposalSent      = probe.New("oceanvista.proposal-sent", "A proposal goes to the leader")
+)
+
+// What replicas may be told to do: see package buggify.
+var (
+	impatient     = buggify.New("oceanvista.impatient", "A server that speaks is suspected")
+	gossipLeftOut = buggify.New("oceanvista.gossip-left-out", "A server does not tell another its watermarks although it is time")
 )

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
@@ -375,6 +376,7 @@ func (w *world) Send(_ geo.NodeID, m protocol.Message) { w.sent = append(w.sent,
 func (w *world) After(time.Duration, protocol.Timer)   {}
 func (w *world) Reply(o txn.Outcome)                   { w.answers = append(w.answers, o) }
 func (*world) Probe(*probe.Probe)                      {}
+func (*world) Buggify(*buggify.Point) bool             { return false }
 func (w *world) Rand() *rand.Rand                      { return rand.New(rand.NewPCG(1, 1)) }
 
 // Timestamps rise whatever the clock does, and stay above what the server has promised and heard of.

@@ -88,7 +88,7 @@ func (m *membership) init(r *Replica, t *geo.Topology, p protocol.Params) {
 	}
 	m.group = consensus.New(consensus.Config{
 		Self: r.self, Members: members, Preferred: 0, Env: r.env, TimerKind: groupTimer, Heartbeat: m.interval, Election: timeout + 2*longest,
-		KeepBytes: logBytes, Apply: m.apply, Lead: m.lead, Snapshot: m.snapshot, Restore: m.restore,
+		KeepBytes: logBytes, Apply: m.apply, Lead: m.lead, Snapshot: m.snapshot, Restore: m.restore, Lossy: true,
 	})
 }
 
@@ -171,7 +171,7 @@ func (m *membership) silent(n geo.NodeID) bool {
 			patience *= 2
 		}
 	}
-	return n != m.r.self && m.r.env.Now()-m.r.watermarks.peers[n].heard > patience
+	return n != m.r.self && (m.r.env.Now()-m.r.watermarks.peers[n].heard > patience || m.r.env.Buggify(impatient))
 }
 
 // longestSilence ends the doubling.

@@ -70,7 +70,9 @@ func (w *watermarks) tick() {
 				w.r.env.Probe(gossipHeldBack)
 				continue
 			}
-			w.tell(geo.NodeID(n))
+			if !w.r.env.Buggify(gossipLeftOut) {
+				w.tell(geo.NodeID(n))
+			}
 		}
 	}
 	w.tickLater()

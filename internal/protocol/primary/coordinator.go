@@ -304,7 +304,7 @@ func (c *coordinator) tick() {
 func (c *coordinator) reconnect() {
 	c.ticking = false
 	for _, n := range slices.Sorted(maps.Keys(c.open)) {
-		if x := c.open[n]; x != nil && x.request != nil && x.sent+c.patience <= c.r.env.Now() {
+		if x := c.open[n]; x != nil && x.request != nil && (x.sent+c.patience <= c.r.env.Now() || c.r.env.Buggify(resendsEarly)) {
 			c.resend(x)
 		}
 	}

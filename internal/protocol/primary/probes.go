@@ -1,6 +1,9 @@
 package primary
 
-import "github.com/geobench/geobench/internal/probe"
+import (
+	"github.com/geobench/geobench/internal/buggify"
+	"github.com/geobench/geobench/internal/probe"
+)
 
 // What the explorer wants to see happen: see package probe.
 var (
@@ -19,4 +22,9 @@ var (
 	staleRead            = probe.New("primary.stale-read", "What a forwarded transaction has read has changed")
 	commitAwaited        = probe.New("primary.commit-awaited", "An answer waits for the storage")
 	shippedByStorageMet  = probe.New("primary.shipped-by-storage", "The storage ships the log to the other regions")
+)
+
+// What replicas may be told to do: see package buggify.
+var (
+	resendsEarly = buggify.New("primary.resent-early", "A request is sent again whose answer is merely late")
 )

@@ -1,6 +1,9 @@
 package raftgroup
 
-import "github.com/geobench/geobench/internal/probe"
+import (
+	"github.com/geobench/geobench/internal/buggify"
+	"github.com/geobench/geobench/internal/probe"
+)
 
 // What the explorer wants to see happen: see package probe.
 var (
@@ -12,4 +15,9 @@ var (
 	shared       = probe.New("raftgroup.shared-entry", "Commands wait to share an entry of the log with others")
 	tooLate      = probe.New("raftgroup.too-late", "Commands were to be proposed when the member leads no more")
 	nothing      = probe.New("raftgroup.nothing-to-propose", "The commands that gathered turn out to be none")
+)
+
+// What replicas may be told to do: see package buggify.
+var (
+	heldBack = buggify.New("raftgroup.entry-held-back", "A leader proposes nothing for a while although nothing is under way")
 )

@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/consensus"
 	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
@@ -153,6 +154,9 @@ func (e *env) Rand() *rand.Rand { return e.n.Env.Rand() }
 
 // Probe implements protocol.Env.
 func (e *env) Probe(p *probe.Probe) { e.n.Env.Probe(p) }
+
+// Buggify implements protocol.Env.
+func (e *env) Buggify(p *buggify.Point) bool { return e.n.Env.Buggify(p) }
 
 // Send sends a message, to this node at the end of the step.
 func (n *Node) Send(to geo.NodeID, m protocol.Message) {
@@ -297,7 +301,14 @@ func (m *Member) flush() {
 	if len(m.Batch) == 0 || m.waiting {
 		return
 	}
-	if wait := m.Proposed + proposeEvery - m.node.Env.Now(); m.underway > 0 && wait > 0 {
+	wait := m.Proposed + proposeEvery - m.node.Env.Now()
+	if m.underway == 0 {
+		wait = 0
+	}
+	if m.node.Env.Buggify(heldBack) {
+		wait = 20 * proposeEvery
+	}
+	if wait > 0 {
 		m.waiting = true
 		m.node.Env.Probe(shared)
 		m.node.Env.After(wait, protocol.Timer{Kind: m.node.ProposeTimer, Arg: uint64(m.Shard)})

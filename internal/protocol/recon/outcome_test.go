@@ -3,6 +3,7 @@ package recon
 import (
 	"testing"
 
+	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/txn"
@@ -11,7 +12,8 @@ import (
 // world is one in which nothing is sent.
 type world struct{ protocol.Env }
 
-func (world) Probe(*probe.Probe) {}
+func (world) Probe(*probe.Probe)          {}
+func (world) Buggify(*buggify.Point) bool { return false }
 
 // A transaction whose row has moved goes there with the footprint that was found: it is not looked for again, and does not count as
 // stale. One whose footprint was stale for the last time ends as a conflict.

@@ -1,6 +1,9 @@
 package recon
 
-import "github.com/geobench/geobench/internal/probe"
+import (
+	"github.com/geobench/geobench/internal/buggify"
+	"github.com/geobench/geobench/internal/probe"
+)
 
 // What the explorer wants to see happen: see package probe.
 var (
@@ -8,4 +11,9 @@ var (
 	givenUp         = probe.New("recon.given-up", "A footprint is stale once too often, and the transaction is aborted")
 	lookedElsewhere = probe.New("recon.looked-elsewhere", "A reconnaissance needs rows of another node")
 	moved           = probe.New("recon.moved", "Rows have moved since they were looked at")
+)
+
+// What replicas may be told to do: see package buggify.
+var (
+	looksTwice = buggify.New("recon.looks-twice", "A footprint that was found is looked for once more")
 )

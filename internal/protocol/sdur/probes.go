@@ -1,6 +1,9 @@
 package sdur
 
-import "github.com/geobench/geobench/internal/probe"
+import (
+	"github.com/geobench/geobench/internal/buggify"
+	"github.com/geobench/geobench/internal/probe"
+)
 
 // What the explorer wants to see happen: see package probe.
 var (
@@ -25,4 +28,10 @@ var (
 	readWaits          = probe.New("sdur.read-waits", "A member waits until it has the state that a transaction wants to read")
 	allSilent          = probe.New("sdur.all-silent", "No member of a group is known to live, and they are asked in turn")
 	memberSuspected    = probe.New("sdur.member-suspected", "A member that does not answer is not asked any more")
+)
+
+// What replicas may be told to do: see package buggify.
+var (
+	demandsEarly = buggify.New("sdur.demand-early", "Votes are demanded that are merely late")
+	asksAnother  = buggify.New("sdur.asks-another", "A member is taken for silent that has had no time to answer")
 )

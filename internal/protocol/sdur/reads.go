@@ -162,7 +162,7 @@ func (r *Replica) reader(x *transaction, p *part) geo.NodeID {
 // retryReads asks other members for rows that have not come.
 func (r *Replica) retryReads(x *transaction) {
 	for _, p := range x.parts {
-		if p.open && x.phase == reading && r.env.Now()-p.asked >= r.patience {
+		if p.open && x.phase == reading && (r.env.Now()-p.asked >= r.patience || r.env.Buggify(asksAnother)) {
 			if p.member != r.self {
 				r.suspect[p.member] = true
 				r.env.Probe(memberSuspected)

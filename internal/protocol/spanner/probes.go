@@ -1,6 +1,9 @@
 package spanner
 
-import "github.com/geobench/geobench/internal/probe"
+import (
+	"github.com/geobench/geobench/internal/buggify"
+	"github.com/geobench/geobench/internal/probe"
+)
 
 // What the explorer wants to see happen: see package probe.
 var (
@@ -27,4 +30,9 @@ var (
 	snapshotTooOld     = probe.New("spanner.snapshot-too-old", "A snapshot is older than the versions that are kept")
 	snapshotEarly      = probe.New("spanner.snapshot-early", "A member waits until a snapshot's time is closed")
 	snapshotRetried    = probe.New("spanner.snapshot-retried", "A snapshot is read from another member since the nearest one is silent")
+)
+
+// What replicas may be told to do: see package buggify.
+var (
+	impatient = buggify.New("spanner.impatient", "A node that speaks is taken for lost")
 )

@@ -38,7 +38,11 @@ func (r *Replica) hear(n geo.NodeID) { r.peers[n] = liveness{heard: r.env.Now()}
 func (r *Replica) silent(n geo.NodeID) bool {
 	now, p := r.env.Now(), &r.peers[n]
 	switch {
-	case n == r.self || now-p.heard < r.recovery:
+	case n == r.self:
+		return false
+	case r.env.Buggify(impatient):
+		return true
+	case now-p.heard < r.recovery:
 		return false
 	case !p.pinged:
 		p.pinged, p.at = true, now

@@ -1,6 +1,9 @@
 package sunstorm
 
-import "github.com/geobench/geobench/internal/probe"
+import (
+	"github.com/geobench/geobench/internal/buggify"
+	"github.com/geobench/geobench/internal/probe"
+)
 
 // What the explorer wants to see happen: see package probe.
 var (
@@ -20,4 +23,10 @@ var (
 	preparedAborted   = probe.New("sunstorm.prepared-aborted", "A prepared transaction aborts")
 	voteAcknowledged  = probe.New("sunstorm.vote-acknowledged", "A vote is acknowledged")
 	updatedFirst      = probe.New("sunstorm.updated-first", "A transaction aborts since the prepared one that it has waited for commits")
+)
+
+// What replicas may be told to do: see package buggify.
+var (
+	refuses   = buggify.New("sunstorm.refuses", "A writer finds against a transaction that it could have taken")
+	diesEarly = buggify.New("sunstorm.dies-early", "A transaction dies that might have waited")
 )

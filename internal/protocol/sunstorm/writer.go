@@ -199,7 +199,7 @@ func (w *writer) judge(p *Part) Verdict {
 	case v != Yes:
 	case w.blocker(p) != nil:
 		v = Deadlock
-	case !w.checkSerializable(p):
+	case w.r.env.Buggify(refuses), !w.checkSerializable(p):
 		v = Serialization
 	}
 	return v
@@ -209,7 +209,7 @@ func (w *writer) judge(p *Part) Verdict {
 // have ended.
 func (w *writer) judgeInTime(id txn.ID, p *Part, judged func(Verdict)) {
 	v := w.judge(p)
-	if v != Deadlock || w.patience == 0 && w.r.wrong != nobodyDies {
+	if v != Deadlock || w.patience == 0 && w.r.wrong != nobodyDies || w.r.env.Buggify(diesEarly) {
 		delete(w.waiting, id)
 		judged(v)
 		return
