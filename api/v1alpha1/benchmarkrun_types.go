@@ -915,6 +915,11 @@ type Load struct {
 	// +kubebuilder:default=1
 	// +optional
 	WorkersPerRegion int32 `json:"workersPerRegion,omitempty"`
+	// Coordinator is the node of its region that a client sends a transaction to: FirstKey (a node of the partition that holds the first
+	// key, as without it) or RoundRobin (each in turn, whatever the keys, as clients that know nothing of partitions). It is
+	// for Geobench's own engines; engines whose nodes must ask each other for homes (parameter masters) pay for the latter.
+	// +optional
+	Coordinator Coordinator `json:"coordinator,omitempty"`
 	// Arrival is Closed (a client sends its next transaction after the answer and its think time), Constant or Poisson
 	// (transactions arrive at ratePerSecond whatever the database does; latency counts from the intended start).
 	// +kubebuilder:default=Closed
@@ -1009,6 +1014,17 @@ const (
 	LoadGaussian LoadShape = "Gaussian"
 	// LoadSteps is another load in each of several equal parts of the measured time.
 	LoadSteps LoadShape = "Steps"
+)
+
+// Coordinator says which node of its region a client sends a transaction to.
+// +kubebuilder:validation:Enum=FirstKey;RoundRobin
+type Coordinator string
+
+const (
+	// CoordinatorFirstKey is a node of the partition that holds the transaction's first key.
+	CoordinatorFirstKey Coordinator = "FirstKey"
+	// CoordinatorRoundRobin is each node of the region in turn.
+	CoordinatorRoundRobin Coordinator = "RoundRobin"
 )
 
 // Arrival says how transactions arrive.

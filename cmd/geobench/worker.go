@@ -196,7 +196,11 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *meeting.Place
 func clientOf(ctx context.Context, w *deploy.Worker, index int) (target.Target, time.Duration, error) {
 	region := w.Database.Topology.Index(w.Region)
 	if w.Database.Client == nil {
-		return target.NewNative(&w.Database, region), 0, nil
+		l, err := loadOf(w)
+		if err != nil {
+			return nil, 0, err
+		}
+		return target.NewNative(&w.Database, region, load.Coordinators(l)), 0, nil
 	}
 	return external.Join(ctx, &w.Database, deploy.SecretFolder, w.Application(), region, index, w.Workers)
 }
@@ -210,15 +214,24 @@ func reach(ctx context.Context, t target.Target) error {
 	return session.Close()
 }
 
+// loadOf reads the run's spec.load.
+func loadOf(w *deploy.Worker) (*v1alpha1.Load, error) {
+	l := &v1alpha1.Load{}
+	if err := json.Unmarshal(w.Load, l); err != nil {
+		return nil, fmt.Errorf("spec.load: %w", err)
+	}
+	return l, nil
+}
+
 // newPlayer makes the worker, and the metrics that show it.
 func newPlayer(w *deploy.Worker, index int, rec *recording) (*load.Worker, *prometheus.Registry, error) {
 	wl, err := catalog.Parse(w.Workload, w.Seed, &w.Database.Topology)
 	if err != nil {
 		return nil, nil, err
 	}
-	var l v1alpha1.Load
-	if err := json.Unmarshal(w.Load, &l); err != nil {
-		return nil, nil, fmt.Errorf("spec.load: %w", err)
+	l, err := loadOf(w)
+	if err != nil {
+		return nil, nil, err
 	}
 	shards := 0
 	if w.Database.Client != nil {
@@ -227,7 +240,7 @@ func newPlayer(w *deploy.Worker, index int, rec *recording) (*load.Worker, *prom
 	live := metrics.NewWorker(metrics.WorkerLabels{Run: w.Run, Database: w.Database.Name, Region: w.Region, Index: index}, wl.Types())
 	player, err := load.NewWorker(load.WorkerConfig{
 		Workload: wl, Topology: &w.Database.Topology, Region: w.Database.Topology.Index(w.Region),
-		Index: index, Workers: w.Workers, Load: l, Seed: w.Seed, Observer: live, Trace: rec.trace(), Fine: w.Fine, Shards: shards,
+		Index: index, Workers: w.Workers, Load: *l, Seed: w.Seed, Observer: live, Trace: rec.trace(), Fine: w.Fine, Shards: shards,
 	})
 	if err != nil {
 		return nil, nil, err

@@ -276,7 +276,8 @@ func newExecution(c Config, w *world, probes *probe.Hits) *execution {
 	}}
 	e.sim = sim.New(sim.Config{
 		Topology: w.topology, Engine: c.Engine, Params: w.params, Procedures: procedures, Seed: w.seed,
-		Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Durable: w.durable, Buggify: w.rare, Probes: probes, Trace: observe,
+		Coordinators: w.coordinators, Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Durable: w.durable, Buggify: w.rare, Probes: probes,
+		Trace: observe,
 	})
 	e.layout = c.Engine.Layout(w.topology, w.params)
 	w.load.fill(e.layout, e.sim)

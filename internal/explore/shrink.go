@@ -274,6 +274,7 @@ func (s *shrinker) simplify() {
 			l.Delay = unit / 4
 		}
 	}))
+	s.change(func(w *world) { w.coordinators = geo.FirstKey })
 	s.change(func(w *world) { w.costs = sim.Costs{} })
 	s.change(func(w *world) { w.codec = false })
 	s.change(func(w *world) { clear(w.offsets) })

@@ -12,6 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
+	"github.com/geobench/geobench/internal/protocol/locallog"
 	"github.com/geobench/geobench/internal/sim"
 )
 
@@ -20,13 +21,15 @@ type world struct {
 	seed     uint64 // of what happens by chance in it
 	topology *geo.Topology
 	params   protocol.Params
-	offsets  []time.Duration // of clocks, by node
-	costs    sim.Costs
-	codec    bool // messages are encoded and decoded
-	durable  bool // nodes keep logs, so that those that crash can start again
-	faults   []fault
-	calm     time.Duration // when the last fault is over
-	load     load
+	// coordinators is whom clients send their transactions to.
+	coordinators geo.Coordinators
+	offsets      []time.Duration // of clocks, by node
+	costs        sim.Costs
+	codec        bool // messages are encoded and decoded
+	durable      bool // nodes keep logs, so that those that crash can start again
+	faults       []fault
+	calm         time.Duration // when the last fault is over
+	load         load
 	// calls are the transactions that clients send, in the order of time; nil where clients draw them.
 	calls []call
 	core  core
@@ -86,6 +89,7 @@ const (
 	chanceAppends = 105
 	chanceCore    = 110
 	chanceShakes  = 111
+	chanceTurns   = 112
 	chanceHomes   = 109 // 106 to 108 would change worlds of seeds that once failed
 )
 
@@ -106,6 +110,10 @@ func newWorld(c Config) (*world, error) {
 	scale, r, err := w.draw(c)
 	if err != nil {
 		return nil, err
+	}
+	// The choice costs where nodes ask for masters. Elsewhere the worlds of seeds that once failed stay what they were.
+	if w.params[locallog.MastersParameter.Name] != "" && chance(c.Seed, chanceTurns).IntN(2) == 0 && locallog.AsksMasters(w.params) {
+		w.coordinators = geo.RoundRobin
 	}
 	w.costs = []sim.Costs{{}, sim.DefaultCosts, times(sim.DefaultCosts, 10)}[r.IntN(3)]
 	w.codec = r.IntN(4) == 0 && c.Engine.Decode != nil
@@ -429,6 +437,9 @@ func (w *world) describe(b *strings.Builder) {
 	fmt.Fprintf(b, "%d regions x %d partitions x %d replicas", len(t.Regions), t.Partitions, t.Replicas)
 	for _, name := range slices.Sorted(maps.Keys(w.params)) {
 		fmt.Fprintf(b, ", %s %s", name, w.params[name])
+	}
+	if w.coordinators == geo.RoundRobin {
+		b.WriteString(", coordinators by turns")
 	}
 	b.WriteByte('\n')
 	for x := range t.Regions {

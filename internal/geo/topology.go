@@ -230,12 +230,22 @@ func (p Placement) Class(accesses []txn.Access) txn.Class {
 	return txn.ClassOf(mh, mp)
 }
 
-// Coordinator returns the node that a client in region r sends t to: the partition in its own region that holds the first key
-// of the transaction's footprint, so that no hop inside the region is wasted; replicas take turns by transaction id, and
-// so do partitions when nothing is known of the keys.
-func (t *Topology) Coordinator(r Region, tx *txn.Transaction) NodeID {
+// Coordinators says which node of its own region a client sends a transaction to.
+type Coordinators uint8
+
+const (
+	// FirstKey is the partition that holds the first key of the transaction's footprint, so that no hop inside the region is
+	// wasted; replicas take turns by transaction id, and so do partitions when nothing is known of the keys.
+	FirstKey Coordinators = iota
+	// RoundRobin is any partition and replica by turns, whatever the keys, as clients that know nothing of partitions
+	// choose.
+	RoundRobin
+)
+
+// Coordinator returns the node that a client in region r sends a transaction to.
+func (t *Topology) Coordinator(r Region, tx *txn.Transaction, c Coordinators) NodeID {
 	n := uint64(tx.ID)
-	if len(tx.Accesses) == 0 {
+	if c == RoundRobin || len(tx.Accesses) == 0 {
 		return t.Node(r, int(n/uint64(t.Replicas)%uint64(t.Partitions)), int(n%uint64(t.Replicas)))
 	}
 	return t.Node(r, t.Placement().Partition(tx.Accesses[0].Key), int(n%uint64(t.Replicas)))

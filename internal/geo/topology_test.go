@@ -86,9 +86,13 @@ func TestCoordinatorIsInTheClientsRegion(t *testing.T) {
 	top := &Topology{Regions: []string{"a", "b"}, Partitions: 2, Replicas: 3, Links: square(2)}
 	for id := range uint64(6) {
 		tx := &txn.Transaction{ID: txn.ID(id), Footprint: txn.Footprint{Accesses: []txn.Access{{Key: txn.IntKey(1, 3), Mode: txn.Read}}}}
-		n := top.Coordinator(1, tx)
+		n := top.Coordinator(1, tx, FirstKey)
 		if top.RegionOf(n) != 1 || top.PartitionOf(n) != 1 || top.ReplicaOf(n) != int(id%3) {
 			t.Errorf("transaction %d goes to %s", id, top.NodeName(n))
+		}
+		n = top.Coordinator(1, tx, RoundRobin)
+		if top.RegionOf(n) != 1 || top.PartitionOf(n) != int(id/3) || top.ReplicaOf(n) != int(id%3) {
+			t.Errorf("transaction %d goes to %s by turns", id, top.NodeName(n))
 		}
 	}
 }

@@ -40,6 +40,14 @@ type WorkerConfig struct {
 	Observer Observer
 }
 
+// Coordinators is whom the clients of a run's spec.load send their transactions to.
+func Coordinators(l *v1alpha1.Load) geo.Coordinators {
+	if l.Coordinator == v1alpha1.CoordinatorRoundRobin {
+		return geo.RoundRobin
+	}
+	return geo.FirstKey
+}
+
 // PlanOf returns the schedule of a run's spec.load.
 func PlanOf(l v1alpha1.Load, start time.Duration) Schedule {
 	return Schedule{

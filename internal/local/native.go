@@ -6,6 +6,7 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/node"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/target"
@@ -25,7 +26,7 @@ func (n native) Load(ctx context.Context, d target.Dataset) error {
 
 // Clients implements target.Database.
 func (n native) Clients(region geo.Region) target.Target {
-	return target.NewNative(n.nodes.Database(), region)
+	return target.NewNative(n.nodes.Database(), region, load.Coordinators(&n.p.Run.Spec.Load))
 }
 
 // Activity implements target.Database.

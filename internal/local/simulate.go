@@ -34,7 +34,7 @@ func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Documen
 	s := sim.New(sim.Config{
 		Topology: &p.Topology, Engine: p.Engine, Params: p.Params, Procedures: procedures, Seed: p.Seed(),
 		Costs: sim.DefaultCosts.On(p.Database.Spec.Resources.Limits.Cpu().MilliValue()), ProbeEvery: probeEvery,
-		Durable: durable(p),
+		Durable: durable(p), Coordinators: load.Coordinators(&p.Run.Spec.Load),
 	})
 	layout := p.Engine.Layout(&p.Topology, p.Params)
 	for n := range geo.NodeID(p.Topology.Nodes()) {

@@ -39,6 +39,8 @@ type Config struct {
 	Params     protocol.Params // from Engine.Resolve
 	Procedures *txn.Registry
 	Seed       uint64
+	// Coordinators is whom clients send their transactions to.
+	Coordinators geo.Coordinators
 	// Costs of a node's CPU. The zero value is a CPU that takes no time; see DefaultCosts.
 	Costs Costs
 	// ClockOffsets is what each node's clock is ahead of the simulation's, by NodeID; empty for perfect clocks.
@@ -624,7 +626,7 @@ func (c *client) After(d time.Duration, t protocol.Timer) {
 // Submit implements protocol.ClientEnv.
 func (c *client) Submit(t *txn.Transaction) {
 	s := c.s
-	id := s.c.Topology.Coordinator(c.region, t)
+	id := s.c.Topology.Coordinator(c.region, t, s.c.Coordinators)
 	n := s.nodes[id]
 	if n.dead {
 		rtt := s.c.Topology.RTT(c.region, c.region)

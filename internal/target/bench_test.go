@@ -168,7 +168,7 @@ func BenchmarkCalvin(b *testing.B) {
 	}
 	var loops []*closedLoop
 	for r := range geo.Region(2) {
-		tg := target.NewNative(local.Database(), r)
+		tg := target.NewNative(local.Database(), r, geo.FirstKey)
 		defer tg.Close()
 		loops = append(loops, newClosedLoop(b, w, tg, r, clients))
 	}

@@ -39,6 +39,7 @@ const (
 type Native struct {
 	db      *deploy.Database
 	region  geo.Region
+	chooses geo.Coordinators
 	process string
 
 	mu        sync.Mutex
@@ -47,11 +48,13 @@ type Native struct {
 	incidents []result.Incident
 }
 
-// NewNative returns the target of the clients in a region of db. It delays what it sends when db.Emulate says so.
-func NewNative(db *deploy.Database, region geo.Region) *Native {
+// NewNative returns the target of the clients in a region of db, who choose coordinators so. It delays what it sends when
+// db.Emulate says so.
+func NewNative(db *deploy.Database, region geo.Region, chooses geo.Coordinators) *Native {
 	return &Native{
 		db:        db,
 		region:    region,
+		chooses:   chooses,
 		process:   "client-" + crand.Text()[:12],
 		sessions:  map[*nativeSession]struct{}{},
 		processes: map[geo.NodeID]string{},
@@ -189,7 +192,7 @@ type route struct {
 
 // Submit implements Session.
 func (s *nativeSession) Submit(t *txn.Transaction) {
-	r := s.routes[s.n.db.Topology.Coordinator(s.n.region, t)-s.first]
+	r := s.routes[s.n.db.Topology.Coordinator(s.n.region, t, s.n.chooses)-s.first]
 	cause, reason := txn.CauseNode, ReasonNotConnected
 	r.mu.Lock()
 	if r.conn != nil {

@@ -48,7 +48,7 @@ func TestEndToEnd(t *testing.T) {
 	var loops []*closedLoop
 	var targets []*target.Native
 	for r := range geo.Region(2) {
-		tg := target.NewNative(local.Database(), r)
+		tg := target.NewNative(local.Database(), r, geo.FirstKey)
 		c := newClosedLoop(t, w, tg, r, clients)
 		c.measured = true
 		loops, targets = append(loops, c), append(targets, tg)
@@ -153,7 +153,7 @@ func TestLostConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tg := target.NewNative(local.Database(), 1)
+	tg := target.NewNative(local.Database(), 1, geo.FirstKey)
 	defer tg.Close()
 	c := newCollect(t)
 	s, err := tg.Open(context.Background(), c.put)
@@ -203,7 +203,7 @@ var oneRow = txn.Footprint{Accesses: []txn.Access{{Key: txn.IntKey(0, 1), Mode: 
 
 func TestSessionClosed(t *testing.T) {
 	local := startLocal(t, twoRegions(time.Hour, true))
-	tg := target.NewNative(local.Database(), 1)
+	tg := target.NewNative(local.Database(), 1, geo.FirstKey)
 	c := newCollect(t)
 	s, err := tg.Open(context.Background(), c.put)
 	if err != nil {
@@ -243,7 +243,7 @@ func TestOpenFails(t *testing.T) {
 		0: "connecting to the nodes of region west: context deadline exceeded (node west/0/0 at " + dead,
 		2: "region 2: the database has regions 0 to 1",
 	} {
-		if _, err := target.NewNative(&db, region).Open(ctx, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := target.NewNative(&db, region, geo.FirstKey).Open(ctx, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}
 	}

@@ -571,6 +571,9 @@ type benchmarkRun struct {
 // target: the load generators can talk to the database.
 func (r *benchmarkRun) target(ps *Problems) {
 	d := database{GeoDatabase: r.db, Abilities: r.Abilities}
+	if c := r.Spec.Load.Coordinator; c != "" && (r.db.Spec.Pods != nil || r.db.Spec.External != nil) {
+		ps.add("spec.load.coordinator", string(c), "clients choose among the nodes of Geobench's own engines; those of GeoDatabase %s have the connections that it gives them: leave coordinator out", r.db.Name)
+	}
 	if r.db.Spec.Pods == nil && (r.db.Spec.External == nil || !r.Pods) || len(Database(r.db, nil, r.Abilities)) > 0 {
 		return
 	}

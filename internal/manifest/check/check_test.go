@@ -264,6 +264,32 @@ func TestPodsClient(t *testing.T) {
 	}
 }
 
+// Clients choose among nodes where these are Geobench's own.
+func TestCoordinator(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.GeoDatabaseSpec)
+		says   string
+	}{
+		"an engine": {func(*v1alpha1.GeoDatabaseSpec) {}, ""},
+		"another program": {func(s *v1alpha1.GeoDatabaseSpec) {
+			s.Engine = v1alpha1.Engine{Name: "postgres"}
+			s.Pods = &v1alpha1.Pods{Image: "localhost/postgres:1", Ports: []v1alpha1.PodPort{{Name: "sql", Port: 5432}},
+				Client: &v1alpha1.PodsClient{Region: s.Regions[0].Name, SecretRef: v1alpha1.LocalReference{Name: "login"}}}
+		}, "spec.load.coordinator: RoundRobin: clients choose among the nodes of Geobench's own engines"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := database(tc.change)
+			run := &v1alpha1.BenchmarkRun{}
+			run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
+			run.Spec.Load.Coordinator = v1alpha1.CoordinatorRoundRobin
+			ps := append(check.Database(db, db.Spec.Network.Profile, abilities()), check.Run(run, db, abilities())...)
+			if tc.says == "" && len(ps) > 0 || tc.says != "" && (len(ps) != 1 || !strings.Contains(ps.Error(), tc.says)) {
+				t.Errorf("%d problems: %s\nwant: %s", len(ps), ps, tc.says)
+			}
+		})
+	}
+}
+
 // A database of which no client is built in is deployed by a cluster, measured by nobody, and refused by who has no containers.
 func TestDeployedOnly(t *testing.T) {
 	named := func(parameters map[string]string) *v1alpha1.GeoDatabase {

@@ -56,6 +56,7 @@ var Engine = &protocol.Engine{
 			Doc: "Whether every region keeps a copy of all rows, or each row is kept in its home region only.",
 		},
 		recon.Parameter,
+		locallog.MastersParameter,
 	},
 	Check:  locallog.Check,
 	Place:  locallog.Place,
@@ -93,7 +94,8 @@ func newReplica(c protocol.Config) *Replica {
 	r := &Replica{opportunistic: c.Params.Word("opportunistic") == "true"}
 	r.Node = locallog.New(locallog.Config{
 		Config: c, Batch: c.Params.Duration("batch"), Forward: c.Params.Duration("forward"), Reorderable: len(c.Topology.Regions) > 1,
-		Remaster: c.Params.Int("remaster"), HomeOnly: locallog.KeepsHomeOnly(c.Params), MultiHome: r.multiHome, Arrive: r.inserter.arrive,
+		Remaster: c.Params.Int("remaster"), HomeOnly: locallog.KeepsHomeOnly(c.Params),
+		AskMasters: locallog.AsksMasters(c.Params), MultiHome: r.multiHome, Arrive: r.inserter.arrive,
 	})
 	r.latencies.init(r)
 	r.inserter.r = r

@@ -202,3 +202,12 @@ func TestHomeOnlyWithDeadlocks(t *testing.T) {
 func TestHomeOnlyAnswers(t *testing.T) {
 	protocoltest.HomeOnlyAnswers(t, detock.Engine)
 }
+
+// Nodes ask for the homes of rows that other partitions have: everything holds as before.
+func TestMasters(t *testing.T) {
+	protocoltest.Masters(t, detock.Engine)
+}
+
+func TestMastersLaw(t *testing.T) {
+	protocoltest.MastersLaw(t, detock.Engine)
+}

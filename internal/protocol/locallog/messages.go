@@ -368,6 +368,10 @@ func Decode(kind uint8, body []byte, procs *txn.Registry) (m protocol.Message, k
 		m, err = decodeBatch(body, procs)
 	case KindForward:
 		m, err = decodeForward(body, procs)
+	case KindAsk:
+		m, err = decodeAsk(body)
+	case KindTold:
+		m, err = decodeTold(body)
 	default:
 		if m, known, err = batchlog.Decode(kind, body); known {
 			return m, known, err

@@ -41,6 +41,13 @@ func sampleMessages() map[string]protocol.Message {
 			{Txn: txns[0], Placing: moved}, {Txn: row, Part: true, NotBefore: 7, Placing: move}}},
 		"moves":      newBatch(1, 2, []Entry{{Txn: txns[1], Part: true, Placing: moved}, {Txn: row, Part: true, LockOnly: true, Placing: move}}),
 		"no forward": &Forward{},
+		"ask": &Ask{[]Question{
+			{ID: txn.MakeID(7, 1), Attempt: 3, Keys: []txn.Key{txn.IntKey(1, 2), txn.StringKey(3, "x")}},
+			{ID: 1},
+		}},
+		"told":    &Told{[]Answer{{ID: txn.MakeID(7, 1), Attempt: 3, Masters: []Master{{2, 300}, {0, 0}}}, {ID: 1}}},
+		"no ask":  &Ask{},
+		"no told": &Told{},
 	}
 }
 

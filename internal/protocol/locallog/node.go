@@ -26,6 +26,7 @@ const (
 	forwardTimer  = 4
 	remasterTimer = 5
 	reconTimer    = 6
+	mastersTimer  = 7
 	EngineTimers  = 8
 )
 
@@ -48,6 +49,8 @@ type Config struct {
 	HomeOnly bool
 	// Remaster is how many transactions in a row from one other region move a row's home there; 0 for homes that don't move.
 	Remaster int64
+	// AskMasters says that a node knows the homes of its own partition's rows, and asks for others (masters.go).
+	AskMasters bool
 	// MultiHome takes a transaction of this node's clients that has several homes, or a remastering.
 	MultiHome func(e Entry)
 	// Arrive takes a forwarded part of a multi-home transaction.
@@ -73,7 +76,9 @@ type Node struct {
 
 	// remasterer is nil if homes don't move.
 	remasterer *remasterer
-	recon      *recon.Reconnaissance
+	// lookups is nil if every node knows all homes.
+	lookups *lookups
+	recon   *recon.Reconnaissance
 	// attempts are this node's clients' transactions that may have to be sent again.
 	attempts map[txn.ID]*attempt
 
@@ -96,6 +101,9 @@ func New(c Config) *Node {
 	if c.Remaster > 0 {
 		n.remasterer = newRemasterer(n, c.Remaster)
 		dc.Moves = n.remasterer
+	}
+	if c.AskMasters {
+		n.lookups = newLookups(n)
 	}
 	n.Executor = deterministic.New(dc)
 	n.recon = recon.New(recon.Config{Config: c.Config, Layout: n.layout, Order: n.send, Answer: n.reply, Timer: reconTimer})
@@ -229,12 +237,21 @@ func (n *Node) send(t *txn.Transaction) {
 	n.route(t, a.number)
 }
 
-// route sends a transaction to its home or homes.
+// route sends a transaction to its home or homes, once these are known.
 func (n *Node) route(t *txn.Transaction, attempt uint64) {
-	e := Entry{Txn: t, Coordinator: n.Self, Placing: Placing{Attempt: attempt}}
-	if n.remasterer != nil {
-		e.Homes = n.remasterer.homes(t)
+	if n.lookups != nil && n.lookups.begin(t, attempt) {
+		return
 	}
+	var homes deterministic.Homes
+	if n.remasterer != nil {
+		homes = n.remasterer.homes(t)
+	}
+	n.dispatch(t, attempt, homes)
+}
+
+// dispatch sends a transaction to its home or homes, some of which may have moved.
+func (n *Node) dispatch(t *txn.Transaction, attempt uint64, homes deterministic.Homes) {
+	e := Entry{Txn: t, Coordinator: n.Self, Placing: Placing{Attempt: attempt, Homes: homes}}
 	home := n.HomeOf(&e, 0)
 	for i := range t.Accesses[1:] {
 		if n.HomeOf(&e, i+1) != home {
@@ -361,6 +378,12 @@ func (n *Node) Receive(from geo.NodeID, m protocol.Message) bool {
 	case *consensus.Message:
 		// Local logs have one member each: a group is the engine's, whose log is the last one.
 		n.order(uint64(len(n.Logs)-1), from, m)
+	case *Ask:
+		n.tell(from, m)
+	case *Told:
+		if n.lookups != nil { // or it is corrupt
+			n.lookups.told(from, m)
+		}
 	case *deterministic.Reads:
 		n.Executor.Reads(from, m)
 	case *deterministic.Answers:
@@ -395,6 +418,8 @@ func (n *Node) Fire(t protocol.Timer) {
 		n.remasterer.fire()
 	case reconTimer:
 		n.recon.Fire()
+	case mastersTimer:
+		n.lookups.send(geo.NodeID(t.Arg))
 	default:
 		n.Own().Fire(t)
 	}
@@ -445,6 +470,9 @@ func (n *Node) Counters(dst []protocol.Counter) []protocol.Counter {
 	var moved, restarts int64
 	if n.remasterer != nil {
 		moved, restarts = n.remasterer.moved, n.remasterer.restarts
+	}
+	if n.lookups != nil {
+		dst = append(dst, protocol.Counter{Name: "master_lookups", Value: n.lookups.looked})
 	}
 	return append(dst,
 		protocol.Counter{Name: "multi_home", Value: n.Executor.MultiHome},

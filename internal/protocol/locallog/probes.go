@@ -21,6 +21,9 @@ var (
 	requestGoesOn     = probe.New("locallog.request-goes-on", "A request for a row goes on since the row has come")
 	restarted         = probe.New("locallog.restarted", "A transaction whose rows have moved is sent again")
 	movedAhead        = probe.New("locallog.knows-moved", "A coordinator sends a transaction to where a row has moved")
+	mastersAsked      = probe.New("locallog.masters-asked", "A coordinator asks other partitions for the homes of a transaction's rows")
+	mastersOfSeveral  = probe.New("locallog.masters-of-several", "A coordinator waits for the homes of rows of several other partitions")
+	mastersBehind     = probe.New("locallog.masters-behind", "A partition that was asked for a row's home has read less of its moves than who asks")
 )
 
 // What replicas may be told to do: see package buggify.

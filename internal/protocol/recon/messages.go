@@ -9,7 +9,7 @@ import (
 )
 
 // Message kinds, shared by all engines that use the package. Those below, from 240 on, belong to packages consensus, batchlog,
-// deterministic and locallog.
+// deterministic and locallog, and so do those above.
 const (
 	KindLook = 250 + iota
 	KindSeen

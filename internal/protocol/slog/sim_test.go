@@ -131,3 +131,12 @@ func TestHomeOnlyDoesNotRemaster(t *testing.T) {
 func TestHomeOnlyAnswers(t *testing.T) {
 	protocoltest.HomeOnlyAnswers(t, slog.Engine)
 }
+
+// Nodes ask for the homes of rows that other partitions have: everything holds as before.
+func TestMasters(t *testing.T) {
+	protocoltest.Masters(t, slog.Engine)
+}
+
+func TestMastersLaw(t *testing.T) {
+	protocoltest.MastersLaw(t, slog.Engine)
+}

@@ -46,6 +46,7 @@ var Engine = &protocol.Engine{
 			Doc: "Whether every region keeps a copy of all rows, or each row is kept in its home region only.",
 		},
 		recon.Parameter,
+		locallog.MastersParameter,
 	},
 	Check:  locallog.Check,
 	Place:  locallog.Place,
@@ -84,6 +85,7 @@ func newReplica(c protocol.Config, mergeOnArrival bool) *Replica {
 		MergeOnArrival: mergeOnArrival,
 		Remaster:       c.Params.Int("remaster"),
 		HomeOnly:       locallog.KeepsHomeOnly(c.Params),
+		AskMasters:     locallog.AsksMasters(c.Params),
 		MultiHome:      r.multiHome,
 	})
 	lc := locallog.LogConfig{

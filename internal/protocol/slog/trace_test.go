@@ -9,7 +9,7 @@ import (
 
 func TestTrace(t *testing.T) {
 	protocoltest.Traces(t, slog.Engine, map[uint8]string{
-		1: "the batch closes", 2: "requests are proposed", 4: "the forwarder sends", 5: "rows move, stale transactions go again",
+		1: "the batch closes", 2: "requests are proposed", 4: "the forwarder sends", 5: "rows move, stale transactions go again", 7: "questions for homes are sent",
 		8: "the orderer's batch closes", 9: "the orderer's requests are proposed", 10: "raft timer",
 	})
 }
