@@ -866,7 +866,7 @@ func (w *world) Status(_ context.Context, addr string) (*admin.Status, error) {
 		s.Leader, s.Elections = t.Regions[1], 1
 	}
 	for r, region := range t.Regions {
-		l := admin.LinkStatus{To: region, Bytes: 1000, Messages: 10}
+		l := admin.LinkStatus{To: region, Traffic: geo.Traffic{Bytes: 1000, Messages: 10}}
 		self := t.RegionOf(n.id) == geo.Region(r)
 		if !self || t.Partitions*t.Replicas > 1 {
 			rtt := t.RTT(t.RegionOf(n.id), geo.Region(r)) + w.rttOff

@@ -161,7 +161,7 @@ func TestLargestAnswersAreRead(t *testing.T) {
 	}
 	regions := make([]admin.LinkStatus, 32)
 	for i := range regions {
-		regions[i] = admin.LinkStatus{To: "ap-northeast-1", Bytes: 1 << 40, Messages: 1 << 40, RTT: strings.Repeat("x", 2000)}
+		regions[i] = admin.LinkStatus{To: "ap-northeast-1", Traffic: geo.Traffic{Bytes: 1 << 40, Messages: 1 << 40, Segments: 1 << 40}, RTT: strings.Repeat("x", 2000)}
 	}
 	status := &admin.Status{Links: regions, Disturbance: &admin.Disturbance{Cut: all, Lost: all}}
 	link := geo.Link{Delay: time.Minute, Jitter: time.Minute, LossPPM: 999_999, BandwidthMbps: 100_000}

@@ -65,6 +65,9 @@ type Status struct {
 	// LinksComplete is since when no round trip of this node was shorter than declared: since when every link is emulated.
 	// Only probes tell (package ping); without it, one is short now or was not measured yet.
 	LinksComplete *time.Time `json:"linksComplete,omitempty"`
+	// Requests are what clients have sent, Answers what was sent to them.
+	Requests geo.Traffic `json:"requests"`
+	Answers  geo.Traffic `json:"answers"`
 	// Links are the directed links from this node's region, one per peer region, this region itself included.
 	Links []LinkStatus `json:"links"`
 }
@@ -73,9 +76,8 @@ type Status struct {
 type LinkStatus struct {
 	// To is the peer region's name.
 	To string `json:"to"`
-	// Bytes and Messages sent, frames' headers and probes included, retransmissions left out.
-	Bytes    int64 `json:"bytes"`
-	Messages int64 `json:"messages"`
+	// Traffic is what was sent, probes included, retransmissions left out.
+	geo.Traffic
 	// RTT is an HDR histogram (V2 compressed, base64) of the round trips of the last 10 s in microseconds; empty for a
 	// region with no other node.
 	RTT string `json:"rtt,omitempty"`

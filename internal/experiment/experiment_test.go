@@ -334,6 +334,7 @@ func TestClaims(t *testing.T) {
 		"aborts in percent":      {"max(aborts('near')) < 9.1 && min(aborts('near')) > 9.0", "", "holds", "9.091 < 9.1; 9.091 > 9"},
 		"pooled and by regions":  {"p50('near', 2) == 1.0 && p50In('b', 'near', 2) == 2.0 && p50OfRegions('near') == [1.5, 3.0]", "", "holds", "1 == 1; 2 == 2; 1.5, 3 == 1.5, 3"},
 		"cost of an hour":        {"costPerHour('near') == [0.0036, 0.0144]", "", "holds", "0.0036, 0.0144 == 0.0036, 0.0144"},
+		"bytes on the wire":      {"wireBytes('near', 2) == 4000.0 && sentBytes('near', 2) == 3000.0 && sentPerMinute('near', 2) == 180.0 && sentCostPerHour('near', 2) == 0.001", "", "holds", ""},
 		"cost":                   {"cost('near', 2) == 0.001", "", "holds", "0.001 == 0.001"},
 		"measured":               {"avg(tput('near')) > 1.0", "{'near': max(tput('near')), 'far': max(tput('far'))}", "holds", "far: 2500, near: 2000"},
 		"measured in words":      {"avg(tput('near')) > 1.0", "'near ' + text(ratio(10.0, 3.0))", "holds", "near 3.333"},

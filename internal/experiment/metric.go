@@ -95,6 +95,19 @@ func perTransaction(of func(*result.Summary) float64) func(*result.Document) flo
 	}
 }
 
+// onWire is no number where nobody counts what clients and nodes send, and infinite where nothing was committed.
+func onWire(of func(*result.Summary, *result.Wire) float64) func(*result.Document) float64 {
+	return func(d *result.Document) float64 {
+		switch {
+		case d.Summary.Committed == 0:
+			return math.Inf(1)
+		case d.Summary.Wire == nil:
+			return math.NaN()
+		}
+		return of(&d.Summary, d.Summary.Wire)
+	}
+}
+
 // percent of all transactions or attempts that ended.
 func percent(c *result.Counts, n int64) float64 {
 	all := c.Ended()
@@ -188,6 +201,16 @@ var metrics = []metric{
 		perTransaction(func(s *result.Summary) float64 { return float64(s.BytesPerTransaction) }), nil, nil, false},
 	{"wanBytes", "bytes between regions", "bytes/transaction",
 		perTransaction(func(s *result.Summary) float64 { return float64(s.CrossRegionBytesPerTransaction) }), nil, nil, false},
+	{"wireBytes", "bytes on the wire, with headers and clients", "bytes/transaction",
+		onWire(func(_ *result.Summary, w *result.Wire) float64 { return float64(w.BytesPerTransaction) }), nil, nil, false},
+	{"sentBytes", "bytes that nodes send, with headers", "bytes/transaction",
+		onWire(func(_ *result.Summary, w *result.Wire) float64 { return float64(w.SentBytesPerTransaction) }), nil, nil, false},
+	{"sentPerMinute", "bytes that nodes send in a minute, with headers", "MB/min",
+		onWire(func(s *result.Summary, w *result.Wire) float64 {
+			return float64(w.SentBytesPerTransaction) * float64(s.ThroughputPerSecond) * 60 / 1e6
+		}), nil, nil, false},
+	{"sentCostPerHour", "cost of an hour at this throughput, all that nodes send charged", "per hour",
+		onWire(func(_ *result.Summary, w *result.Wire) float64 { return float64(w.CostPerHour) / 1e6 }), nil, nil, false},
 	{"cost", "cost", "per million transactions",
 		perTransaction(func(s *result.Summary) float64 { return float64(s.Cost.PerMillionTransactions) / 1e6 }), nil, nil, false},
 	{"costPerHour", "cost of an hour at this throughput", "per hour",
@@ -404,7 +427,7 @@ func (r *Results) value(p *Point, run *Run, m *metric, of scope) (float64, error
 	case of == scope{}:
 		v := m.of(d)
 		if math.IsNaN(v) {
-			return 0, fmt.Errorf("figure %s: the results of %s have none; summary.realised.shares lists those there are", m.name, p.Label)
+			return 0, fmt.Errorf("figure %s: the results of %s have none; summary.realised.shares and summary.wire list those there are", m.name, p.Label)
 		}
 		return v, nil
 	}

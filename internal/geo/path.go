@@ -140,7 +140,7 @@ func (p *Path) Send(now time.Duration, size int, rng *rand.Rand) (arrival time.D
 		arrival, p.free = p.tcp.send(p, now, size, rng)
 		return arrival, true
 	}
-	segments := int64(max(1, (size+SegmentBytes-1)/SegmentBytes))
+	segments := Segments(size)
 	depart := p.depart(now, size, segments)
 	arrival = depart + p.link.Delay + p.wander.At(depart, rng)
 	if p.link.LossPPM > 0 {

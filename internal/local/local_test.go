@@ -149,6 +149,16 @@ func TestRun(t *testing.T) {
 	if len(stages) < 4 {
 		t.Errorf("the progress went through %v only", stages)
 	}
+	// A few clients send one transaction at a time, so that requests and answers are the simulator's, but for shorter headers of frames.
+	simulated := simulate(t, text).Summary.Wire
+	for what, f := range map[string]func(*result.Wire) int64{
+		"requests": func(w *result.Wire) int64 { return w.RequestBytesPerTransaction },
+		"answers":  func(w *result.Wire) int64 { return w.AnswerBytesPerTransaction },
+	} {
+		if d.Summary.Wire == nil || f(d.Summary.Wire) > f(simulated) || f(d.Summary.Wire) < f(simulated)-16 {
+			t.Errorf("%s: %+v, simulated %+v", what, d.Summary.Wire, simulated)
+		}
+	}
 }
 
 // verifyAll asks for every verification.

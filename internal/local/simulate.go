@@ -191,9 +191,9 @@ func statuses(p *plan.Plan, s *sim.Sim) []admin.Status {
 			st.Counters[c.Name] = c.Value
 		}
 		if t.PartitionOf(n) == 0 && t.ReplicaOf(n) == 0 {
+			st.Requests, st.Answers = s.ClientTraffic(t.RegionOf(n))
 			for b, to := range t.Regions {
-				traffic := s.Traffic(t.RegionOf(n), geo.Region(b))
-				st.Links = append(st.Links, admin.LinkStatus{To: to, Bytes: traffic.Bytes, Messages: traffic.Messages})
+				st.Links = append(st.Links, admin.LinkStatus{To: to, Traffic: s.Traffic(t.RegionOf(n), geo.Region(b))})
 			}
 		}
 		out[id] = st

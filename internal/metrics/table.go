@@ -98,6 +98,8 @@ var (
 		"Bytes sent to clients, headers included.", nodeLabels)
 	NodeClientOutcomes = nodes.define(Counter, "geobench_node_client_sent_outcomes_total",
 		"Outcomes sent to clients.", nodeLabels)
+	NodeClientReceivedBytes = nodes.define(Counter, "geobench_node_client_received_bytes_total",
+		"Bytes received from clients, headers included.", nodeLabels)
 	EngineEvents = nodes.define(Counter, "geobench_engine_events_total",
 		"What the protocol counts, by event, for example batches, lock_waits, deadlocks_resolved. The pages of docs/protocols say what an engine counts.", with(nodeLabels, "event"))
 	EngineState = nodes.define(Gauge, "geobench_engine_state",

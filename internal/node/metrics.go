@@ -54,9 +54,10 @@ func (n *Node) collect(put metrics.Put) {
 	put(metrics.NodeCPU, cpuTime().Seconds())
 	resident, _ := memory()
 	put(metrics.NodeMemory, float64(resident))
-	bytes, messages := e.SentToClients()
-	put(metrics.NodeClientBytes, float64(bytes))
-	put(metrics.NodeClientOutcomes, float64(messages))
+	requests, answers := e.ClientTraffic()
+	put(metrics.NodeClientBytes, float64(answers.Bytes))
+	put(metrics.NodeClientOutcomes, float64(answers.Messages))
+	put(metrics.NodeClientReceivedBytes, float64(requests.Bytes))
 	n.collectLinks(put)
 
 	type figures struct {
@@ -94,9 +95,9 @@ func (n *Node) collectLinks(put metrics.Put) {
 	self := n.topology.RegionOf(n.cfg.ID)
 	for i, name := range n.topology.Regions {
 		r := geo.Region(i)
-		bytes, messages := e.Sent(r)
-		put(metrics.SentBytes, float64(bytes), name)
-		put(metrics.SentMessages, float64(messages), name)
+		sent := e.Sent(r)
+		put(metrics.SentBytes, float64(sent.Bytes), name)
+		put(metrics.SentMessages, float64(sent.Messages), name)
 		metrics.PutRTT(put, n.topology, self, r, e.RoundTrips(r))
 	}
 }

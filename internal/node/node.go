@@ -307,11 +307,12 @@ func (n *Node) Status(ctx context.Context) (*admin.Status, error) {
 		return nil, err
 	}
 	s.Ready, s.Reason = n.endpoint.Ready()
+	s.Requests, s.Answers = n.endpoint.ClientTraffic()
 	s.Broken = n.broken.Load() != nil
 	s.Disturbance, s.Ahead = n.disturbed()
 	for r, name := range n.topology.Regions {
 		l := admin.LinkStatus{To: name}
-		l.Bytes, l.Messages = n.endpoint.Sent(geo.Region(r))
+		l.Traffic = n.endpoint.Sent(geo.Region(r))
 		if l.RTT, err = admin.EncodeRTT(n.endpoint.RoundTrips(geo.Region(r))); err != nil {
 			return nil, err
 		}

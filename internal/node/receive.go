@@ -74,6 +74,8 @@ func (c *clientReceiver) Receive(payload []byte) error {
 	if err := c.n.admits(c.client.conn.Run()); err != nil {
 		return err
 	}
+	before := len(c.batch)
+	defer func() { c.client.conn.Received(len(c.batch) - before) }()
 	return wire.ReadTransactions(payload, c.accesses, func(t *txn.Transaction) {
 		err := c.n.prepare(t)
 		if err != nil && !c.warned {

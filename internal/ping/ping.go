@@ -337,7 +337,7 @@ func (p *Prober) Status(context.Context) (*admin.Status, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.Links = append(s.Links, admin.LinkStatus{To: name, Bytes: p.links[r].bytes, Messages: p.links[r].count, RTT: text})
+		s.Links = append(s.Links, admin.LinkStatus{To: name, Traffic: geo.Traffic{Bytes: p.links[r].bytes, Messages: p.links[r].count}, RTT: text})
 	}
 	return s, nil
 }

@@ -53,7 +53,7 @@ func simulatedMark(d *result.Document) string {
 func figures(prefix string, d *result.Document) map[string]*Figure {
 	out := map[string]*Figure{}
 	for _, f := range []*Figure{rtt(d), throughput(d), attempts(d), regionLatency(d), transactionLatency(d), timelineThroughput(d), timelineLoad(d), timelineLatency(d), availability(d),
-		traffic(d), cost(d), balance(d, "operations"), balance(d, "data")} {
+		traffic(d), onWire(d), cost(d), balance(d, "operations"), balance(d, "data")} {
 		if f != nil {
 			out[f.ID] = f
 			f.ID = prefix + f.ID
@@ -605,6 +605,30 @@ func traffic(d *result.Document) *Figure {
 		return nil
 	}
 	c.About = fmt.Sprintf("%d bytes and %d between regions for each committed transaction.", d.Summary.BytesPerTransaction, d.Summary.CrossRegionBytesPerTransaction)
+	f.scene = c.Draw()
+	return f
+}
+
+// onWire tells what the bytes of a transaction are, as network cards count them.
+func onWire(d *result.Document) *Figure {
+	w := d.Summary.Wire
+	if w == nil {
+		return nil
+	}
+	f := &Figure{ID: "wire", Title: "Bytes on the wire for each transaction", Header: []string{"part", "bytes"},
+		Caption: "Committed transactions; inside regions, too. Headers are Ethernet's, IP's and TCP's of each segment, without acknowledgements alone and retransmissions."}
+	c := &chart.Rows{Title: f.Title, XLabel: "bytes per committed transaction"}
+	for i, part := range []struct {
+		name string
+		of   int64
+	}{
+		{"messages between nodes", w.MessageBytesPerTransaction}, {"requests of clients", w.RequestBytesPerTransaction},
+		{"answers to clients", w.AnswerBytesPerTransaction}, {"headers", w.HeaderBytesPerTransaction}, {"together", w.BytesPerTransaction},
+	} {
+		c.Rows = append(c.Rows, chart.Row{Name: part.name, Class: i, Bar: float64(part.of), Value: byteCount(part.of)})
+		f.row(part.name, part.of)
+	}
+	c.About = fmt.Sprintf("%d bytes together, %d of them sent by nodes.", w.BytesPerTransaction, w.SentBytesPerTransaction)
 	f.scene = c.Draw()
 	return f
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math/big"
 	"slices"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -560,6 +561,7 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 				DeclaredRTTMicroseconds: Microseconds(in.Topology.RTT(geo.Region(a), geo.Region(b)))}
 		}
 	}
+	requests, answers := geo.Traffic{}, make([]geo.Traffic, n) // by region
 	quiet, loaded := make([]*hdrhistogram.Histogram, n*n), make([]*hdrhistogram.Histogram, n*n)
 	place := func(s *admin.Status, l *admin.LinkStatus) int {
 		to := in.Topology.Index(l.To)
@@ -601,6 +603,13 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 			node.CPUSeconds, node.CPUMilliseconds, node.PeakMemoryBytes = int64(cpu+0.5), int64(cpu*1000+0.5), s.PeakMemoryBytes
 		}
 		d.Nodes = append(d.Nodes, node)
+		if s.ID >= 0 && s.ID < in.Topology.Nodes() {
+			requests.Add(s.Requests)
+			requests.Sub(b.Requests)
+			answered := &answers[in.Topology.RegionOf(geo.NodeID(s.ID))]
+			answered.Add(s.Answers)
+			answered.Sub(b.Answers)
+		}
 		for j := range s.Links {
 			l := &s.Links[j]
 			at := place(s, l)
@@ -610,10 +619,12 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 			loaded[at] = mergeRTT(loaded[at], l.RTT)
 			links[at].Bytes += l.Bytes
 			links[at].Messages += l.Messages
+			links[at].Segments += l.Segments
 			for _, bl := range b.Links {
 				if bl.To == l.To {
 					links[at].Bytes -= bl.Bytes
 					links[at].Messages -= bl.Messages
+					links[at].Segments -= bl.Segments
 				}
 			}
 		}
@@ -664,6 +675,48 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 		MachinesPerMillionTransactions: machines, TransferPerMillionTransactions: transfer,
 		Instance: in.Prices.Instance, PriceSource: in.Prices.Source, PriceDate: in.Prices.Date,
 	}
+	d.fillWire(in, transferred, requests, answers)
+}
+
+// fillWire reckons what was sent for transferred transactions: links, requests, and answers by region. Without requests nobody counts them.
+func (d *Document) fillWire(in *Inputs, transferred int64, requests geo.Traffic, answers []geo.Traffic) {
+	if transferred == 0 || requests.Messages == 0 {
+		return
+	}
+	regions := in.Topology.Regions
+	sent := slices.Clone(answers) // by region
+	var between, answered geo.Traffic
+	for i, l := range d.Links {
+		t := geo.Traffic{Bytes: l.Bytes, Messages: l.Messages, Segments: l.Segments}
+		between.Add(t)
+		sent[i/len(regions)].Add(t)
+	}
+	for _, t := range answers {
+		answered.Add(t)
+	}
+	each := func(bytes int64) int64 { return ratio(transferred, 1, bytes) }
+	sentBytes := between.WireBytes() + answered.WireBytes()
+	d.Summary.Wire = &Wire{
+		BytesPerTransaction: each(sentBytes + requests.WireBytes()), SentBytesPerTransaction: each(sentBytes),
+		MessageBytesPerTransaction: each(between.Bytes), RequestBytesPerTransaction: each(requests.Bytes), AnswerBytesPerTransaction: each(answered.Bytes),
+		HeaderBytesPerTransaction: each(geo.HeaderBytes * (between.Segments + requests.Segments + answered.Segments)),
+	}
+	// The price of an hour of all nodes, and of what each region sends for the transactions of an hour.
+	cost := new(big.Rat).SetInt64(int64(in.Topology.Nodes()) * in.Prices.InstanceMicrosPerHour[in.Prices.Instance])
+	for r, t := range sent {
+		price := new(big.Rat)
+		for o := range regions {
+			price.Add(price, new(big.Rat).SetInt64(in.Prices.Transfer(regions[r], regions[o])))
+		}
+		if others := int64(len(regions) - 1); others > 0 {
+			price.Quo(price, new(big.Rat).SetInt64(others))
+		}
+		// bytes / transferred x throughput x 3600 s x price / 10^9
+		perHour := new(big.Rat).SetFrac64(t.WireBytes(), transferred)
+		perHour.Mul(perHour, new(big.Rat).SetFrac64(d.Summary.ThroughputPerSecond*3600, 1e9))
+		cost.Add(cost, perHour.Mul(perHour, price))
+	}
+	d.Summary.Wire.CostPerHour = Micros(new(big.Int).Quo(cost.Num(), cost.Denom()).Int64())
 }
 
 // mergeRTT adds an encoded histogram of round trips to h; nodes choose its shape. An unreadable one counts as not measured.

@@ -300,6 +300,28 @@ type Summary struct {
 	BytesPerTransaction            int64 `json:"bytesPerTransaction,omitzero"`
 	CrossRegionBytesPerTransaction int64 `json:"crossRegionBytesPerTransaction,omitzero"`
 	Cost                           Cost  `json:"cost,omitzero"`
+	// Wire is left out where nobody counts what clients and nodes send.
+	Wire *Wire `json:"wire,omitempty"`
+}
+
+// Wire is all that was sent for each committed transaction, as network cards count it: what nodes send each other, inside a region and between
+// regions, what clients send, what they are sent, and the headers below. SmallBank on Detock counts so (section 4.3). Who runs a
+// database in one process, or simulates it, knows frames, not packets: each frame is reckoned to be sent alone.
+type Wire struct {
+	// BytesPerTransaction is the sum of the next four.
+	BytesPerTransaction int64 `json:"bytesPerTransaction"`
+	// MessageBytesPerTransaction are those between nodes: Summary.BytesPerTransaction.
+	MessageBytesPerTransaction int64 `json:"messageBytesPerTransaction"`
+	// RequestBytesPerTransaction come from clients, AnswerBytesPerTransaction go to them.
+	RequestBytesPerTransaction int64 `json:"requestBytesPerTransaction"`
+	AnswerBytesPerTransaction  int64 `json:"answerBytesPerTransaction"`
+	// HeaderBytesPerTransaction are Ethernet's, IP's and TCP's, geo.HeaderBytes for each segment.
+	HeaderBytesPerTransaction int64 `json:"headerBytesPerTransaction"`
+	// SentBytesPerTransaction is what nodes alone send: all but requests and their headers.
+	SentBytesPerTransaction int64 `json:"sentBytesPerTransaction"`
+	// CostPerHour of the machines, and of all that nodes send, wherever to, at what it costs from their region to others on
+	// average: how SmallBank on Detock charges (section 4.3). Cost charges what leaves a region.
+	CostPerHour Micros `json:"costPerHour"`
 }
 
 // Realised is the mix of the transactions that were due in the measured windows: the shares that the manifest governs,
@@ -472,6 +494,8 @@ type Link struct {
 	// Bytes and Messages sent during the run.
 	Bytes    int64 `json:"bytes"`
 	Messages int64 `json:"messages"`
+	// Segments of TCP that these took: see geo.Traffic. Left out where nobody counts them.
+	Segments int64 `json:"segments,omitzero"`
 }
 
 // Node is one node of the database: what it used during the run, and what it holds.

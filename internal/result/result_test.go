@@ -246,7 +246,9 @@ func small() Inputs {
 	in.Shares = workload.LocalityShares("final phases", 25, 1)
 	in.Checks = []workload.Check{{Name: "smallbank-total", Passed: true, Message: "initial 5 and committed +3 make 8, and 2 of 2 copies hold it"}}
 	status := func(node string, id int, bytes int64) admin.Status {
-		return admin.Status{Node: node, ID: id, Process: "p", Incarnation: "i", Links: []admin.LinkStatus{{To: "a", Bytes: bytes}, {To: "b", Bytes: 2 * bytes}}}
+		return admin.Status{Node: node, ID: id, Process: "p", Incarnation: "i", Links: []admin.LinkStatus{
+			{To: "a", Traffic: geo.Traffic{Bytes: bytes, Segments: bytes / 1000}}, {To: "b", Traffic: geo.Traffic{Bytes: 2 * bytes, Segments: bytes / 500}}},
+			Requests: geo.Traffic{Bytes: bytes / 10, Messages: bytes / 400, Segments: bytes / 400}, Answers: geo.Traffic{Bytes: bytes / 20, Messages: bytes / 400, Segments: bytes / 400}}
 	}
 	for id, node := range []string{"a/0/0", "a/1/0", "b/0/0", "b/1/0"} {
 		in.Before = append(in.Before, status(node, id, 1000))
@@ -281,8 +283,16 @@ func TestBuild(t *testing.T) {
 		"bytes":       {s.BytesPerTransaction, 1200},
 		"cross bytes": {s.CrossRegionBytesPerTransaction, 600},
 		// 4 x 0.768 USD/h for 10 s / 10900 x 10^6, and 7.2 MB / 12000 x 10^6 at 0.02 USD/GB.
-		"machines":                 {int64(s.Cost.MachinesPerMillionTransactions), 782_875},
-		"transfer":                 {int64(s.Cost.TransferPerMillionTransactions), 12_000},
+		"machines": {int64(s.Cost.MachinesPerMillionTransactions), 782_875},
+		"transfer": {int64(s.Cost.TransferPerMillionTransactions), 12_000},
+		// 4 nodes x 120 kB from clients and 60 kB to them, and 54 B for each of 4 x (1200 + 2400 + 2 x 3000) segments.
+		"requests":    {s.Wire.RequestBytesPerTransaction, 40},
+		"answers":     {s.Wire.AnswerBytesPerTransaction, 20},
+		"headers":     {s.Wire.HeaderBytesPerTransaction, 173},
+		"on the wire": {s.Wire.BytesPerTransaction, 1433},
+		"sent":        {s.Wire.SentBytesPerTransaction, 1339}, // without requests and their 54 B
+		// 4 x 0.768 USD, and 1339 B x 1090/s x 3600 s at 0.02 USD/GB; it is 1338.8 before it is rounded.
+		"an hour":                  {int64(s.Wire.CostPerHour), 3_177_069},
 		"a-b bytes":                {d.Links[1].Bytes, 4_800_000},
 		"declared":                 {d.Links[1].DeclaredRTTMicroseconds, 100_000},
 		"timeline length":          {int64(len(d.Timeline)), 10},

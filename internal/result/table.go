@@ -137,6 +137,11 @@ func Table(w io.Writer, d *Document, wide bool) error {
 			s.BytesPerTransaction, s.CrossRegionBytesPerTransaction, s.CPUMicrosecondsPerTransaction,
 			s.Cost.PerMillionTransactions, s.Cost.Currency)
 	}
+	if w := s.Wire; w != nil {
+		line(b, "on the wire: %d bytes (%d of messages, %d of requests, %d of answers, %d of headers); an hour with all that nodes send: %s %s",
+			w.BytesPerTransaction, w.MessageBytesPerTransaction, w.RequestBytesPerTransaction, w.AnswerBytesPerTransaction, w.HeaderBytesPerTransaction,
+			w.CostPerHour, s.Cost.Currency)
+	}
 	if wide && told {
 		line(b, "cost: machines %s (%s), transfer %s; prices of %s", s.Cost.MachinesPerMillionTransactions, s.Cost.Instance,
 			s.Cost.TransferPerMillionTransactions, s.Cost.PriceDate)

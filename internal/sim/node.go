@@ -267,9 +267,7 @@ func (n *node) send(out []output) {
 			n.traceOutput(o)
 		}
 		if o.msg != nil {
-			tr := &s.traffic[region][t.RegionOf(geo.NodeID(o.to))]
-			tr.Bytes += int64(o.size)
-			tr.Messages++
+			s.traffic[region][t.RegionOf(geo.NodeID(o.to))].AddFrame(int(o.size), 1)
 			if s.c.Durable {
 				n.sendDurably(o)
 				continue
@@ -286,7 +284,7 @@ func (n *node) send(out []output) {
 			panic(fmt.Sprintf("sim: node %d answers transaction %v, which no client waits for", n.id, o.outcome.ID))
 		}
 		delete(n.waiting, o.outcome.ID)
-		s.countClient(region, int(o.size))
+		s.answers[region].AddFrame(int(o.size), 1)
 		at, _ := s.clients[client].links[int(n.id)%s.perSite].back.Send(s.now, int(o.size), s.rng)
 		s.push(at, item{kind: onOutcome, to: client, outcome: o.outcome})
 	}

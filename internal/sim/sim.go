@@ -77,18 +77,13 @@ type Sim struct {
 	cut      [][]bool          // by region
 	cutNodes map[[2]int32]bool // by sender and receiver
 	perSite  int               // nodes per region
-	traffic  [][]Traffic
-	toClient []Traffic // by region, both directions
+	traffic  [][]geo.Traffic
+	requests []geo.Traffic // by region, of its clients
+	answers  []geo.Traffic // by region, to its clients
 	probes   int
 	samples  [][][]time.Duration // by region and region
 	handled  uint64
 	instant  instant
-}
-
-// Traffic counts what was sent over a link.
-type Traffic struct {
-	Bytes    int64 `json:"bytes"`
-	Messages int64 `json:"messages"`
 }
 
 // path is one direction of a connection with the frames that wait for a cut to heal.
@@ -113,14 +108,15 @@ func New(c Config) *Sim {
 		free:     -1,
 		rng:      rand.New(rand.NewPCG(c.Seed, 0)),
 		perSite:  t.Partitions * t.Replicas,
-		toClient: make([]Traffic, regions),
+		requests: make([]geo.Traffic, regions),
+		answers:  make([]geo.Traffic, regions),
 		paths:    make([][]*path, t.Nodes()),
 		links:    t.Links,
 		cutNodes: map[[2]int32]bool{},
 	}
 	for range regions {
 		s.cut = append(s.cut, make([]bool, regions))
-		s.traffic = append(s.traffic, make([]Traffic, regions))
+		s.traffic = append(s.traffic, make([]geo.Traffic, regions))
 		s.samples = append(s.samples, make([][]time.Duration, regions))
 	}
 	for id := range t.Nodes() {
@@ -367,10 +363,12 @@ func (s *Sim) Counters(id geo.NodeID) []protocol.Counter { return s.nodes[id].re
 
 // Traffic returns what the nodes of one region have sent to the nodes of another, or of the same. Probes and clients do
 // not count.
-func (s *Sim) Traffic(from, to geo.Region) Traffic { return s.traffic[from][to] }
+func (s *Sim) Traffic(from, to geo.Region) geo.Traffic { return s.traffic[from][to] }
 
-// ClientTraffic returns what the clients of a region have sent and received.
-func (s *Sim) ClientTraffic(r geo.Region) Traffic { return s.toClient[r] }
+// ClientTraffic returns what the clients of a region have sent, and what was sent to them.
+func (s *Sim) ClientTraffic(r geo.Region) (requests, answers geo.Traffic) {
+	return s.requests[r], s.answers[r]
+}
 
 // RTT is a measured round trip. Times are 0 when there is no sample.
 type RTT struct {
@@ -638,12 +636,7 @@ func (c *client) Submit(t *txn.Transaction) {
 	}
 	n.waiting[t.ID] = c.id
 	size := FrameBytes + codec.SizeTransaction(t)
-	s.countClient(c.region, size)
+	s.requests[c.region].AddFrame(size, 1)
 	at, _ := c.links[int(id)%s.perSite].there.Send(s.now, size, s.rng)
 	s.push(at, item{kind: onSubmit, to: n.id, from: c.id, size: int32(size), t: t, life: n.life})
-}
-
-func (s *Sim) countClient(r geo.Region, size int) {
-	s.toClient[r].Bytes += int64(size)
-	s.toClient[r].Messages++
 }

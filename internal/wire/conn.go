@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/geobench/geobench/internal/codec"
@@ -25,17 +24,17 @@ type Conn struct {
 	process string
 	run     string // that the client has proved to belong to
 
-	bytes, messages *atomic.Int64 // sent
-	closing         sync.Once
+	sending, receiving *traffic
+	closing            sync.Once
 }
 
-func newConn(conn net.Conn, fr *frameReader, path *geo.Path, sends, accepts uint8, bytes, messages *atomic.Int64) *Conn {
-	c := &Conn{conn: conn, fr: fr, accepts: accepts, bytes: bytes, messages: messages}
+func newConn(conn net.Conn, fr *frameReader, path *geo.Path, sends, accepts uint8, sending, receiving *traffic) *Conn {
+	c := &Conn{conn: conn, fr: fr, accepts: accepts, sending: sending, receiving: receiving}
 	c.s = sender{wake: make(chan struct{}, 1), path: path}
 	if path != nil {
 		c.s.rng = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	}
-	c.out = outbox{s: &c.s, typ: sends, head: headBytes}
+	c.out = outbox{s: &c.s, typ: sends, head: headBytes, sent: sending}
 	return c
 }
 
@@ -63,7 +62,7 @@ func Dial(ctx context.Context, address string, h Hello, key []byte, path *geo.Pa
 		_ = conn.Close()
 		return nil, err
 	}
-	c := newConn(conn, fr, path, frameSubmit, frameOutcomes, new(atomic.Int64), new(atomic.Int64))
+	c := newConn(conn, fr, path, frameSubmit, frameOutcomes, &traffic{}, &traffic{})
 	c.process = w.process
 	c.start()
 	return c, nil
@@ -87,6 +86,7 @@ func (c *Conn) Serve(r Receiver) error {
 			return fmt.Errorf("a frame of type %d came where %d was due", typ, c.accepts)
 		}
 		c.fr.keep()
+		c.receiving.frame(headBytes + len(body))
 		if err := r.Receive(body); err != nil {
 			return err
 		}
@@ -119,18 +119,17 @@ func (c *Conn) SendOutcome(o *txn.Outcome) (first bool) {
 }
 
 func (c *Conn) sent() {
-	c.messages.Add(1)
+	c.sending.messages.Add(1)
 	if len(c.out.buf) >= sealBytes {
-		c.bytes.Add(int64(c.out.overflow()))
+		c.out.overflow()
 	}
 }
 
 // Flush hands over what was sent. It never blocks.
-func (c *Conn) Flush() {
-	if n := c.out.flush(); n > 0 {
-		c.bytes.Add(int64(n))
-	}
-}
+func (c *Conn) Flush() { c.out.flush() }
+
+// Received counts so many messages among what came: a Conn itself sees frames.
+func (c *Conn) Received(messages int) { c.receiving.messages.Add(int64(messages)) }
 
 // Close ends the connection and waits for its writer. What was sent may be lost.
 func (c *Conn) Close() {

@@ -62,7 +62,7 @@ type Endpoint struct {
 	stalls    atomic.Int64
 	broken    atomic.Pointer[string]
 
-	clientBytes, clientMessages atomic.Int64
+	toClients, fromClients traffic
 
 	mu    sync.Mutex
 	conns map[net.Conn]struct{} // accepted, for Close
@@ -116,7 +116,7 @@ func New(cfg Config) *Endpoint {
 			l.s.path = geo.NewPath(*t.Link(cfg.Self, id), *t.Link(id, cfg.Self))
 			l.s.rng = rand.New(rand.NewPCG(cfg.Seed, 1<<32|uint64(cfg.Self)<<16|uint64(id)))
 		}
-		l.out = outbox{s: &l.s, typ: frameData, head: dataBytes, hold: cfg.Durable}
+		l.out = outbox{s: &l.s, typ: frameData, head: dataBytes, hold: cfg.Durable, sent: &l.sent}
 		e.links[i] = l
 		l.watch.least = e.rtts[t.RegionOf(id)].watch.least
 		e.peers[t.RegionOf(id)] = append(e.peers[t.RegionOf(id)], l)
@@ -200,19 +200,18 @@ func (e *Endpoint) Connected() int {
 	return n
 }
 
-// Sent returns what was sent to the nodes of region r: bytes with headers and probes, without retransmissions, and
+// Sent returns what was sent to the nodes of region r: frames with probes, without retransmissions, and
 // messages with probes and acknowledgements.
-func (e *Endpoint) Sent(r geo.Region) (bytes, messages int64) {
+func (e *Endpoint) Sent(r geo.Region) (t geo.Traffic) {
 	for _, l := range e.peers[r] {
-		bytes += l.bytes.Load()
-		messages += l.messages.Load()
+		t.Add(l.sent.load())
 	}
-	return bytes, messages
+	return t
 }
 
-// SentToClients returns what was sent to clients: bytes with headers, and outcomes.
-func (e *Endpoint) SentToClients() (bytes, messages int64) {
-	return e.clientBytes.Load(), e.clientMessages.Load()
+// ClientTraffic returns what clients have sent, transactions, and what was sent to them, outcomes.
+func (e *Endpoint) ClientTraffic() (requests, answers geo.Traffic) {
+	return e.fromClients.load(), e.toClients.load()
 }
 
 // RoundTrips returns the round trips to region r of the last 10 s, in microseconds; nil when the region has no other
@@ -459,7 +458,7 @@ func (e *Endpoint) serve(conn net.Conn) {
 		return
 	}
 	if h.Role == Client {
-		c := newConn(conn, fr, e.clientPath(), frameOutcomes, frameSubmit, &e.clientBytes, &e.clientMessages)
+		c := newConn(conn, fr, e.clientPath(), frameOutcomes, frameSubmit, &e.toClients, &e.fromClients)
 		c.out.hold, c.run = e.cfg.Durable, h.Run
 		receiver := e.cfg.Client(c)
 		if writeFrame(conn, frameWelcome, &welcome{process: e.cfg.Process}) == nil {

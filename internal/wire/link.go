@@ -40,10 +40,10 @@ type Link struct {
 	delivered uint32        // of the last one that the receiver has got: it belongs to whoever reads
 	logged    atomic.Uint32 // of the last one that is in the node's log, where there is one: see Config.Durable
 
-	bytes, messages atomic.Int64 // sent
-	heard           atomic.Int64 // Now when something arrived last
-	given           atomic.Bool  // up: see GiveUp
-	watch           watch        // of this link's round trips; the lock of its region's samples guards it
+	sent  traffic
+	heard atomic.Int64 // Now when something arrived last
+	given atomic.Bool  // up: see GiveUp
+	watch watch        // of this link's round trips; the lock of its region's samples guards it
 
 	mu      sync.Mutex
 	current *session
@@ -67,15 +67,15 @@ func (l *Link) Send(m Message) (first bool) {
 	first = len(l.out.buf) == 0
 	b := codec.AppendUvarint(l.out.open(), uint64(n))
 	l.out.buf = m.AppendTo(append(b, m.Kind()))
-	l.messages.Add(1)
+	l.sent.messages.Add(1)
 	if len(l.out.buf) >= sealBytes {
-		l.bytes.Add(int64(l.out.overflow()))
+		l.out.overflow()
 	}
 	return first
 }
 
 // Flush hands over what was sent. It never blocks.
-func (l *Link) Flush() { l.bytes.Add(int64(l.out.flush())) }
+func (l *Link) Flush() { l.out.flush() }
 
 // Logged tells that all data frames from the peer up to number seq are in the node's log: the peer may forget them. See
 // Config.Durable.
@@ -141,8 +141,8 @@ func (l *Link) control(typ uint8, stamp uint64) {
 		c.buf = binary.LittleEndian.AppendUint64(c.buf, stamp)
 	}
 	seal(c.buf)
-	l.bytes.Add(int64(len(c.buf)))
-	l.messages.Add(1)
+	l.sent.frame(len(c.buf))
+	l.sent.messages.Add(1)
 	l.s.add(c)
 }
 

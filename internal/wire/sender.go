@@ -411,6 +411,8 @@ type outbox struct {
 	head int // bytes of a frame's header
 	buf  []byte
 	seq  uint32 // of the last data frame
+	// sent counts the frames that are queued.
+	sent *traffic
 	// hold keeps full frames here until flush.
 	hold bool
 	full []*chunk
@@ -428,30 +430,31 @@ func (o *outbox) open() []byte {
 	return o.buf
 }
 
-// overflow takes the frame being filled, which has grown enough, and returns the size of what was queued.
-func (o *outbox) overflow() int {
+// overflow takes the frame being filled, which has grown enough.
+func (o *outbox) overflow() {
 	if !o.hold {
-		return o.flush()
+		o.flush()
+		return
 	}
 	o.full = append(o.full, o.cut())
-	return 0
 }
 
-// flush queues all that was filled and returns its size, 0 when there was none.
-func (o *outbox) flush() int {
-	n := 0
+// flush queues all that was filled.
+func (o *outbox) flush() {
 	for i, c := range o.full {
-		n += len(c.buf)
-		o.s.add(c)
+		o.queue(c)
 		o.full[i] = nil
 	}
 	o.full = o.full[:0]
 	if len(o.buf) > 0 {
-		c := o.cut()
-		n += len(c.buf)
-		o.s.add(c)
+		o.queue(o.cut())
 	}
-	return n
+}
+
+// queue counts a frame before it is somebody else's.
+func (o *outbox) queue(c *chunk) {
+	o.sent.frame(len(c.buf))
+	o.s.add(c)
 }
 
 // cut ends the frame being filled and returns it.

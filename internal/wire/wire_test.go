@@ -266,14 +266,19 @@ func TestCounters(t *testing.T) {
 		t.Errorf("Send says %d times that the link was clean, want 10", first)
 	}
 	wait(t, 10*time.Second, "all messages", nodes[1].receivers[0].done, nodes...)
-	bytes, n := nodes[0].Sent(1)
+	sent := nodes[0].Sent(1)
+	bytes, n := sent.Bytes, sent.Messages
 	// Each message has a length and a kind, each batch a header; probes and acknowledgements may come on top.
 	want := int64(messages*102 + 10*dataBytes)
 	if bytes < want || bytes > want+100*(n-messages) || n < messages {
 		t.Errorf("%d bytes and %d messages sent, want %d and %d and a few probes", bytes, n, want, messages)
 	}
-	if b, n := nodes[0].Sent(0); b != 0 || n != 0 {
-		t.Errorf("%d bytes, %d messages sent to a region without another node", b, n)
+	// Batches of 10,000 bytes take 7 segments each, whatever else is sent one.
+	if sent.Segments < 70 || sent.Segments > 70+n-messages {
+		t.Errorf("%d segments sent, want 70 and a few probes", sent.Segments)
+	}
+	if none := nodes[0].Sent(0); none != (geo.Traffic{}) {
+		t.Errorf("%+v sent to a region without another node", none)
 	}
 }
 

@@ -86,6 +86,7 @@ func Invented(e *experiment.Experiment, figures ...float64) *experiment.Results 
 			Counts: result.Counts{Committed: v, Aborted: v / 10}, ThroughputPerSecond: v, BytesPerTransaction: v,
 			LatencyMicroseconds: result.Latency{P50: v, P90: 2 * v, P95: 3 * v, P99: 4 * v, Mean: v},
 			Cost:                result.Cost{PerMillionTransactions: result.Micros(v)},
+			Wire:                &result.Wire{BytesPerTransaction: 4 * v, SentBytesPerTransaction: 3 * v, CostPerHour: result.Micros(v)},
 		}}
 		for k, name := range run.Database.Spec.RegionNames() {
 			d.Regions = append(d.Regions, result.Region{Name: name, Counts: result.Counts{Committed: v}, ThroughputPerSecond: v / int64(k+2),
