@@ -209,5 +209,5 @@ func TestMasters(t *testing.T) {
 }
 
 func TestMastersLaw(t *testing.T) {
-	protocoltest.MastersLaw(t, detock.Engine)
+	protocoltest.MastersLaw(t, detock.Engine, locallog.LookupLaw)
 }

@@ -19,7 +19,7 @@ import (
 // rows and messages are the same.
 func TestCopies(t *testing.T) {
 	type load struct{ writer, shipper, reader, stored time.Duration }
-	run := func(copies string) (l load, traffic sim.Traffic, sum int64) {
+	run := func(copies string) (l load, traffic geo.Traffic, sum int64) {
 		topology := simtest.Topology(1, 3, [][]float64{{0, 5}, {5, 0}})
 		p := protocoltest.Params(t, primary.Engine, map[string]string{"reads": "Eventual", "readers": "Instance", "shippedBy": "Storage", "copies": copies})
 		s := sim.New(sim.Config{Topology: topology, Engine: primary.Engine, Params: p, Procedures: simtest.Procedures, Costs: sim.DefaultCosts})

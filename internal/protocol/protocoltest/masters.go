@@ -8,7 +8,6 @@ import (
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
-	"github.com/geobench/geobench/internal/protocol/locallog"
 	"github.com/geobench/geobench/internal/sim"
 	"github.com/geobench/geobench/internal/sim/simtest"
 )
@@ -24,8 +23,8 @@ func Masters(t *testing.T, engine *protocol.Engine) {
 }
 
 // MastersLaw measures what the choice of a coordinator costs: nothing where it is the node that holds the key, and
-// locallog.LookupLaw for the half of the transactions that go to the other of two partitions by turns.
-func MastersLaw(t *testing.T, engine *protocol.Engine) {
+// lookup, locallog.LookupLaw, for the half of the transactions that go to the other of two partitions by turns.
+func MastersLaw(t *testing.T, engine *protocol.Engine, lookup func(*geo.Topology, protocol.Params, geo.Region) time.Duration) {
 	topology := simtest.TwoRegions(2)
 	p := Params(t, engine, askMasters)
 	mustAccept(t, engine, topology, p)
@@ -58,7 +57,7 @@ func MastersLaw(t *testing.T, engine *protocol.Engine) {
 	}
 	l, lookups = run(geo.RoundRobin, single)
 	near("by turns, who has the key", l.Percentile(25), law)
-	near("by turns, who has not", l.Percentile(75), law+locallog.LookupLaw(topology, p, 1))
+	near("by turns, who has not", l.Percentile(75), law+lookup(topology, p, 1))
 	if share := float64(lookups) / float64(l.Sent()); share < 0.47 || share > 0.53 {
 		t.Errorf("%d lookups of %d transactions, want half", lookups, l.Sent())
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geobench/geobench/internal/protocol/locallog"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
 	"github.com/geobench/geobench/internal/protocol/slog"
 	"github.com/geobench/geobench/internal/sim"
@@ -138,5 +139,5 @@ func TestMasters(t *testing.T) {
 }
 
 func TestMastersLaw(t *testing.T) {
-	protocoltest.MastersLaw(t, slog.Engine)
+	protocoltest.MastersLaw(t, slog.Engine, locallog.LookupLaw)
 }

@@ -18,7 +18,7 @@ import (
 // servers do; the writer that ships its log pays less. Rows and messages are the same in both.
 func TestCopies(t *testing.T) {
 	type load struct{ shipper, idle time.Duration }
-	run := func(copies string) (l load, traffic sim.Traffic, sum int64) {
+	run := func(copies string) (l load, traffic geo.Traffic, sum int64) {
 		topology := simtest.ThreeRegions(1)
 		p := protocoltest.Params(t, sunstorm.Engine, map[string]string{"copies": copies})
 		s := sim.New(sim.Config{
