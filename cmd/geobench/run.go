@@ -16,6 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/external"
+	"github.com/geobench/geobench/internal/functional"
 	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/plan"
@@ -140,7 +141,7 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 					}
 				}
 			}
-			if notPassed := (*local.NotPassedError)(nil); errors.As(err, &notPassed) {
+			if notPassed := (*functional.NotPassedError)(nil); errors.As(err, &notPassed) {
 				unfit = append(unfit, err.Error())
 			} else if err != nil {
 				err = fmt.Errorf("BenchmarkRun %s: %w", p.Run.Name, err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/exit"
+	"github.com/geobench/geobench/internal/functional"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/local"
@@ -96,7 +97,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 	var docs []*result.Document
 	for _, run := range plans {
 		all, err := local.Tested(run, func(one *plan.Plan) (*result.Document, error) { return p.play(ctx, one, f.quiet, stderr) })
-		if unfit := (*local.NotPassedError)(nil); errors.As(err, &unfit) {
+		if unfit := (*functional.NotPassedError)(nil); errors.As(err, &unfit) {
 			fmt.Fprintf(stderr, "%s: %v\n", p.Engine, err)
 		} else if err != nil {
 			code = fail(exit.Broken, fmt.Errorf("BenchmarkRun %s: %w", run.Run.Name, err))

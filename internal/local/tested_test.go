@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/functional"
 	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/result"
@@ -59,7 +60,7 @@ func TestTested(t *testing.T) {
 			if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 				t.Errorf("error %v, want %q", err, tc.err)
 			}
-			if unfit := (*local.NotPassedError)(nil); errors.As(err, &unfit) != (len(tc.verdicts) > 0 && len(tc.played) == 2) {
+			if unfit := (*functional.NotPassedError)(nil); errors.As(err, &unfit) != (len(tc.verdicts) > 0 && len(tc.played) == 2) {
 				t.Errorf("%v tells of tests", err)
 			}
 			if d := docs[len(docs)-1]; d.Name == "r" && (len(d.FunctionalTests) != 2 ||
