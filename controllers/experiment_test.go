@@ -121,7 +121,7 @@ func (w *world) collectOrphans() {
 	owned := map[types.UID]int{}
 	for _, obj := range dependents {
 		ref := metav1.GetControllerOf(obj)
-		if ref == nil || ref.Kind != "Experiment" && ref.Kind != "GeoDatabase" && obj.GetLabels()[kube.LabelRole] != kube.RoleResult {
+		if ref == nil || ref.Kind != "Experiment" && ref.Kind != "GeoDatabase" && !slices.Contains([]string{kube.RoleResult, kube.RoleFunctionalTest}, obj.GetLabels()[kube.LabelRole]) {
 			continue // a run sees to all else itself
 		}
 		owner := alive[ref.UID]

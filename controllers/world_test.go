@@ -125,6 +125,8 @@ type world struct {
 	committed int64
 	// committedOn is what they report of an engine, where it is another.
 	committedOn map[string]int64
+	// unknownIn are the runs, by name, whose workers did not hear of one transaction's outcome.
+	unknownIn []string
 	// history is what the worker of a region recorded; nil is nothing at all.
 	history func(region string) []history.Txn
 	// historyFull tells that it did not fit into the worker's file, historyAway how often it is not to be had.
@@ -747,8 +749,18 @@ func (w *world) report(dw *deploy.Worker, spec *v1alpha1.Load, index int) *resul
 		committed = n
 	}
 	w.must(h.RecordValues(1500, committed))
+	var unknown int64
+	if slices.Contains(w.unknownIn, dw.Run) {
+		unknown = 1
+	}
 	for rep := range r.Repetitions {
-		r.Windows = append(r.Windows, result.Window{Region: dw.Region, Repetition: rep + 1, Sent: committed, Classified: committed})
+		r.Windows = append(r.Windows, result.Window{Region: dw.Region, Repetition: rep + 1, Sent: committed + unknown, Classified: committed})
+		if unknown > 0 {
+			r.Series = append(r.Series, result.Series{
+				Region: dw.Region, Repetition: rep + 1, Type: r.Types[0], Class: txn.ClassOf(false, false).String(), Outcome: txn.Unknown.String(),
+				Attempts: result.SeriesAttempts{Count: unknown}, Latency: result.Distribution{Count: unknown, SumMicroseconds: 1500, MaxMicroseconds: 1500, Histogram: result.EncodeHistogram(h)},
+			})
+		}
 		r.Series = append(r.Series, result.Series{
 			Region: dw.Region, Repetition: rep + 1, Type: r.Types[0], Class: txn.ClassOf(false, false).String(), Outcome: txn.Committed.String(),
 			Attempts: result.SeriesAttempts{Count: committed},
@@ -1019,7 +1031,7 @@ func (w *world) labelled(run string) (out []client.Object) {
 	w.t.Helper()
 	for _, list := range []client.ObjectList{
 		&batchv1.JobList{}, &corev1.PodList{}, &rbacv1.RoleBindingList{}, &rbacv1.RoleList{}, &corev1.ServiceAccountList{},
-		&corev1.ConfigMapList{}, &corev1.SecretList{},
+		&corev1.ConfigMapList{}, &corev1.SecretList{}, &v1alpha1.BenchmarkRunList{},
 	} {
 		w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelRun: run}))
 		w.must(meta.EachListItem(list, func(obj runtime.Object) error {

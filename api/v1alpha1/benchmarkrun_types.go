@@ -66,7 +66,7 @@ type BenchmarkRunSpec struct {
 
 	// FunctionalTests come before the run, each as a short run of its own on the same database, with rows and a result of its own,
 	// called as this one, in at most 23 characters, with -deadlock or -snapshot behind. This run begins when all have passed;
-	// otherwise nothing of it is measured. geobench run and geobench simulate play them; a cluster refuses the run.
+	// otherwise nothing of it is measured. On a cluster they are BenchmarkRuns that this one owns, which have their turns right before it.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
@@ -1492,6 +1492,7 @@ type CheckStatus struct {
 // +kubebuilder:resource:shortName=brun;br,categories=geobench
 // +kubebuilder:printcolumn:name="Stage",type=string,JSONPath=`.status.stage`
 // +kubebuilder:printcolumn:name="Database",type=string,JSONPath=`.spec.databaseRef.name`
+// +kubebuilder:printcolumn:name="Test of",type=string,JSONPath=`.metadata.labels['geobench\.dev/run']`
 // +kubebuilder:printcolumn:name="Txn/s",type=integer,JSONPath=`.status.summary.throughputPerSecond`
 // +kubebuilder:printcolumn:name="P50(us)",type=integer,JSONPath=`.status.summary.latencyMicroseconds.p50`
 // +kubebuilder:printcolumn:name="P99(us)",type=integer,JSONPath=`.status.summary.latencyMicroseconds.p99`

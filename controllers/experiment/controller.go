@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -63,22 +62,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.Experiment{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.BenchmarkRun{}, ofExperiment, builder.WithPredicates(runSettles{})).
+		Watches(&v1alpha1.BenchmarkRun{}, ofExperiment, builder.WithPredicates(kube.RunSettles{})).
 		Watches(&v1alpha1.GeoDatabase{}, ofExperiment, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.GeoDatabase{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.NetworkProfile{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.Errands.News, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 2}).
 		Complete(r)
-}
-
-// runSettles lets through that a run has ended and given everything back, not its way there.
-type runSettles struct{ predicate.Funcs }
-
-func (runSettles) Update(e ctrlevent.UpdateEvent) bool {
-	was, ok1 := e.ObjectOld.(*v1alpha1.BenchmarkRun)
-	is, ok2 := e.ObjectNew.(*v1alpha1.BenchmarkRun)
-	return ok1 && ok2 && kube.Settled(was) != kube.Settled(is)
 }
 
 // JudgementsAtOnce is how many experiments are judged at the same time.

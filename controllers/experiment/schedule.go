@@ -17,6 +17,7 @@ const maxAttempts = 3
 var outsideReasons = []string{
 	"NodeLost", "DatabaseReplaced", "DatabaseDeleted", "DatabaseLost", "WorkerFailed", "WorkerObjectDeleted", "StartMissed",
 	"ReportUnreadable", "HistoryLost", result.ReasonWorkerLost, result.ReasonNodeRestarted, result.ReasonDriverBound, result.ReasonNetworkNotVerified,
+	result.ReasonTestNotPassed,
 }
 
 // pointState is how far a point is.

@@ -9,8 +9,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/geobench/geobench/api/v1alpha1"
 )
 
 // conflictDelay is how long a reconciliation waits that worked on an object which has changed since.
@@ -53,6 +57,16 @@ func (c Conclusion) Conclude(ctx context.Context, to client.Client) (reconcile.R
 		return reconcile.Result{}, c.Err
 	}
 	return reconcile.Result{RequeueAfter: c.Again}, nil
+}
+
+// RunSettles lets through that a run has ended and given everything back, or begins again, not its way there.
+type RunSettles struct{ predicate.Funcs }
+
+// Update implements predicate.Predicate.
+func (RunSettles) Update(e event.UpdateEvent) bool {
+	was, ok1 := e.ObjectOld.(*v1alpha1.BenchmarkRun)
+	is, ok2 := e.ObjectNew.(*v1alpha1.BenchmarkRun)
+	return ok1 && ok2 && Settled(was) != Settled(is)
 }
 
 // ByLabel enqueues the object that a label of another names. An object counts unless one of the conditions refuses it.

@@ -57,6 +57,8 @@ const (
 	RoleResult = "result"
 	// RolePoint is a database or a run of an Experiment.
 	RolePoint = "point"
+	// RoleFunctionalTest is a BenchmarkRun that a run plays before its own: LabelRun says which.
+	RoleFunctionalTest = "functional-test"
 	// RoleFindings is the ConfigMap with an Experiment's claims and figures.
 	RoleFindings = "findings"
 )

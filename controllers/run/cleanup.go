@@ -24,7 +24,10 @@ func (s *scope) cleanUp(ctx context.Context, everything bool) (bool, error) {
 		s.again = kube.PollFast
 		return false, err
 	}
-	left := ""
+	left, err := s.endTests(ctx, everything)
+	if err != nil {
+		return false, err
+	}
 	for _, list := range cleanupLists() {
 		if err := s.Live.List(ctx, list, client.InNamespace(s.run.Namespace), client.MatchingLabels{kube.LabelRun: s.run.Name, kube.LabelManagedBy: kube.ManagedBy}); err != nil {
 			return false, err

@@ -86,6 +86,8 @@ func Wait(ctx context.Context, d time.Duration) error {
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	// An end of a functional test concerns the run that it comes before.
+	ofTested := kube.ByLabel(kube.LabelRun)
 	ofRun := kube.ByLabel(kube.LabelRun, func(obj client.Object) bool { return obj.GetLabels()[kube.LabelRole] != kube.RoleResult })
 	byDatabase := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
 		db, ok := obj.(*v1alpha1.GeoDatabase)
@@ -109,6 +111,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.ConfigMap{}, ofRun, builder.WithPredicates(stateChanged{})).
 		Watches(&v1alpha1.GeoDatabase{}, byDatabase).
 		Watches(&v1alpha1.BenchmarkRun{}, next, builder.WithPredicates(leavesQueue{})).
+		Watches(&v1alpha1.BenchmarkRun{}, ofTested, builder.WithPredicates(kube.RunSettles{})).
 		WatchesRawSource(source.Channel(r.Errands.News, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: runsAtOnce,

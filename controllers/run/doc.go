@@ -3,13 +3,13 @@
 // A stage is a row of the table in stages.go: what is done in it, the condition that says what it waits for, and for
 // how long. Each is in the file named after it (preflight.go ... evaluate.go); the other deadlines are in deadlines.go,
 // events in events.go, and everything that a run leaves behind goes in cleanup.go. How runs take turns on a database is
-// in queue.go, what they do aside in errand.go, and what need not be read again while a run measures in remember.go.
+// in queue.go, the functional tests that come before one in tests.go, what they do aside in errand.go, and what need not be read again while a run measures in remember.go.
 //
 // The faults of a run are played in faults.go, by an injector that tells nodes, sidecars, Chaos Mesh and Kubernetes
 // what to do (fault_injector.go, fault_chaos.go) and asks them what they did (fault_logs.go).
 package run
 
-// +kubebuilder:rbac:groups=geobench.dev,resources=benchmarkruns,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=geobench.dev,resources=benchmarkruns,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=geobench.dev,resources=benchmarkruns/status,verbs=patch
 // +kubebuilder:rbac:groups=geobench.dev,resources=benchmarkruns/finalizers,verbs=update
 // +kubebuilder:rbac:groups=geobench.dev,resources=geodatabases,verbs=get;list;watch

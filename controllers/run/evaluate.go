@@ -167,7 +167,12 @@ func (s *scope) document(ctx context.Context, f *judge.Facts, workers []workerSt
 	if f.Reports, err = s.readReports(ctx, workers); err != nil {
 		return nil, err
 	}
-	return judge.Document(f)
+	doc, err := judge.Document(f)
+	if err != nil {
+		return nil, err
+	}
+	doc.FunctionalTests, err = s.passedTests(ctx)
+	return doc, err
 }
 
 // inStage is how long the run has been in its stage.

@@ -33,6 +33,12 @@ func eventFault(run *v1alpha1.BenchmarkRun, l *fault.Life, reason, happened, wha
 
 func eventWaiting(message string) kube.Event { return kube.Normal("Waiting", "Queue", message) }
 
+// eventTest tells that a run of its own plays a functional test of a run.
+func eventTest(run *v1alpha1.BenchmarkRun, test v1alpha1.FunctionalTest, by *v1alpha1.BenchmarkRun) kube.Event {
+	return kube.Normal("FunctionalTest", "PlayTests", fmt.Sprintf("BenchmarkRun %s plays functional test %s", by.Name, test)).
+		Logged("functional test begins", "run", run.Name, "stage", run.Status.Stage, "reason", reasonTesting, "test", test, "by", by.Name)
+}
+
 // eventCompleted tells that a run has ended, with the verdict in its status.
 func eventCompleted(run *v1alpha1.BenchmarkRun, message string) kube.Event {
 	st := &run.Status

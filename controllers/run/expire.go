@@ -12,7 +12,7 @@ import (
 )
 
 // expire deletes a run that has given everything back once spec.ttlSecondsAfterFinished is over for its verdict. Its result stays: the
-// operator lets go of it first, so that the garbage collector does not take it with the run.
+// operator lets go of it first, so that the garbage collector does not take it with the run. Its functional tests go with it, and leave theirs.
 func (s *scope) expire(ctx context.Context) error {
 	st := &s.run.Status
 	keep, ok := s.run.Spec.TTLSecondsAfterFinished.Of(st.Verdict)
@@ -23,6 +23,20 @@ func (s *scope) expire(ctx context.Context) error {
 		s.again = left
 		return nil
 	}
+	for _, name := range testNames(s.run) {
+		test, err := s.ownTest(ctx, name)
+		if test != nil && test.DeletionTimestamp == nil {
+			err = (&scope{Reconciler: s.Reconciler, run: test, before: test}).leave(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.leave(ctx)
+}
+
+// leave deletes the run, but for its result.
+func (s *scope) leave(ctx context.Context) error {
 	cm, err := s.resultObject(ctx)
 	if kube.AsRefusal(err) != nil {
 		cm = nil // somebody else's stays as it is

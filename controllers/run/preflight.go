@@ -19,7 +19,8 @@ func (s *scope) preflight(ctx context.Context) error {
 	st := &s.run.Status
 	s.again = kube.PollFast
 	// The run's time counts from when its turn has come.
-	late := !queued(s.run) && s.Clock.Now().Sub(st.StageStartTime.Time) > preflightDeadline
+	waits := queued(s.run) || s.reason(v1alpha1.ConditionAccepted) == reasonTesting
+	late := !waits && s.Clock.Now().Sub(st.StageStartTime.Time) > preflightDeadline
 	if s.db == nil {
 		if late {
 			return s.refuse(kube.Refuse("DatabaseNotFound", "spec.databaseRef.name: namespace %s has no GeoDatabase %q; create it", s.run.Namespace, s.run.Spec.DatabaseRef.Name))
@@ -65,6 +66,10 @@ func (s *scope) preflight(ctx context.Context) error {
 		s.queue(ahead)
 		return nil
 	}
+	passed, done, err := s.playTests(ctx, plan)
+	if !done || err != nil {
+		return s.refuse(err)
+	}
 	if s.db.Status.TopologyHash != plan.Hash {
 		if late {
 			return s.refuse(kube.Refuse("DatabaseChanging", "GeoDatabase %s was not brought to its present spec within %s; see its conditions",
@@ -81,6 +86,11 @@ func (s *scope) preflight(ctx context.Context) error {
 	if kept, err := s.keepManifests(ctx, takeManifests(s.run, s.db, plan)); err != nil || !kept {
 		s.again = time.Millisecond
 		return s.refuse(err)
+	}
+	if len(passed) > 0 {
+		if err := s.note(ctx, noteTests, passed); err != nil {
+			return err
+		}
 	}
 	if s.db.Status.ActiveRun != s.run.Name {
 		// The lock on the resource version makes sure that this is the database that was looked at.

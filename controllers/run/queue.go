@@ -1,13 +1,13 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -84,7 +84,8 @@ func (s *scope) queue(ahead []string) {
 	s.again = kube.PollQueue
 }
 
-// ahead names the runs that use the database or have waited for it longer: who uses it, then in their order.
+// ahead names the runs that use the database or have waited for it longer: who uses it, then in their order. The run's own
+// functional tests are not among them: they are a part of its turn.
 func (s *scope) ahead(ctx context.Context, reader client.Reader) ([]string, error) {
 	active := s.db.Status.ActiveRun
 	if active == s.run.Name {
@@ -94,19 +95,24 @@ func (s *scope) ahead(ctx context.Context, reader client.Reader) ([]string, erro
 	if err != nil {
 		return nil, err
 	}
+	own := testNames(s.run)
 	var out []string
-	if active != "" {
+	if active != "" && !slices.Contains(own, active) {
 		out = []string{active}
 	}
 	for _, other := range waiting {
-		if other.Name != active && other.Name != s.run.Name && earlier(other, s.run) {
+		if other.Name == s.run.Name {
+			return out, nil
+		}
+		if other.Name != active && !slices.Contains(own, other.Name) {
 			out = append(out, other.Name)
 		}
 	}
 	return out, nil
 }
 
-// contenders are the runs on a database that are neither over nor held, in the order of their turns.
+// contenders are the runs on a database that are neither over nor held, in the order of their turns. A functional test has its turn
+// right before the run that it is a test of.
 func contenders(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase) ([]*v1alpha1.BenchmarkRun, error) {
 	list := &v1alpha1.BenchmarkRunList{}
 	if err := reader.List(ctx, list, client.InNamespace(db.Namespace), client.UnsafeDisableDeepCopy); err != nil { // nothing is changed of them
@@ -118,20 +124,40 @@ func contenders(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatab
 			out = append(out, run)
 		}
 	}
+	turns := make(map[*v1alpha1.BenchmarkRun]*v1alpha1.BenchmarkRun, len(out))
+	for _, run := range out {
+		turns[run] = turnOf(run, list.Items)
+	}
 	slices.SortFunc(out, func(a, b *v1alpha1.BenchmarkRun) int {
-		if earlier(a, b) {
+		ta, tb := turns[a], turns[b]
+		switch {
+		case ta.UID != tb.UID:
+			return byAge(ta, tb)
+		case a == ta:
+			return 1
+		case b == tb:
 			return -1
 		}
-		return 1
+		return byAge(a, b)
 	})
 	return out, nil
 }
 
-func earlier(a, b metav1.Object) bool {
-	if ta, tb := a.GetCreationTimestamp(), b.GetCreationTimestamp(); !ta.Equal(&tb) {
-		return ta.Before(&tb)
+// turnOf is the run in whose turn a run goes: its own, or the one that it is a functional test of.
+func turnOf(run *v1alpha1.BenchmarkRun, all []v1alpha1.BenchmarkRun) *v1alpha1.BenchmarkRun {
+	if owner := tested(run); owner != nil {
+		for i := range all {
+			if all[i].UID == owner.UID {
+				return &all[i]
+			}
+		}
 	}
-	return a.GetName() < b.GetName()
+	return run
+}
+
+// byAge orders runs by their creation, then by their names.
+func byAge(a, b *v1alpha1.BenchmarkRun) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
 // wakesUp are the runs that news of a database, or of another run on it, concern: the one that uses it, those that do

@@ -109,7 +109,7 @@ func (s *scope) say(kind string, status metav1.ConditionStatus, reason, message 
 	st, now := &s.run.Status, s.now()
 	switch was := s.reason(kind); {
 	case was == reason || st.StageStartTime == nil:
-	case was == health.DatabaseBusy:
+	case was == health.DatabaseBusy || was == reasonTesting:
 		st.StartTime, st.StageStartTime = &now, &now
 	case was == reasonQueued:
 		if !s.atLeast(v1alpha1.StageWarmup) { // from then on workers go by it

@@ -37,6 +37,8 @@ const (
 	ReasonClocksApart        = "ClocksApart"
 	ReasonObjectiveMissed    = "ObjectiveMissed"
 	ReasonCheckFailed        = "CheckFailed"
+	// ReasonTestNotPassed is that of a run that was not begun, since a functional test before it has not passed.
+	ReasonTestNotPassed = "FunctionalTestNotPassed"
 )
 
 // Reasons of runs that somebody has meddled with.

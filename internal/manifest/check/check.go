@@ -59,8 +59,6 @@ type Abilities struct {
 	Timeline time.Duration
 	// RealTime: what is not emulated is real, so that no fault can change the links of a database with emulation None.
 	RealTime bool
-	// FunctionalTests can come before a run.
-	FunctionalTests bool
 	// Place names who runs the manifests, for messages: geobench run, for example. Empty is anybody.
 	Place string
 }
@@ -94,7 +92,6 @@ func local(engines EngineCatalog, place string, faults []string) Abilities {
 	a := Default(engines)
 	a.Pods, a.Clients, a.Targets = false, nil, nil
 	a.Faults, a.Timeline, a.Place = faults, 0, place
-	a.FunctionalTests = true
 	return a
 }
 
@@ -697,17 +694,20 @@ func (r *benchmarkRun) verify(ps *Problems) {
 	}
 }
 
-// functionalTests: who runs the run can play others before it, and they can have names.
+// functionalTests: their runs can have names, and can be played on the database.
 func (r *benchmarkRun) functionalTests(ps *Problems) {
 	const field = "spec.functionalTests"
-	switch {
-	case len(r.Spec.FunctionalTests) == 0:
-	case !r.FunctionalTests:
-		ps.add(field, "", "functional tests are not supported by %s (geobench run and geobench simulate can): leave them out, and apply the Experiment "+
-			"experiments/dike/functional.yaml for the database before", r.Place)
-	case len(r.Name) > functional.MaxName:
+	if len(r.Spec.FunctionalTests) > 0 && len(r.Name) > functional.MaxName {
 		ps.add("metadata.name", r.Name, "%s names the BenchmarkRuns of %s too, with -deadlock and -snapshot behind: make it at most %d characters, or leave %[2]s out",
 			r.Name, field, functional.MaxName)
+	}
+	for i, test := range functional.Runs(r.BenchmarkRun) {
+		for _, p := range Run(test, r.db, r.Abilities) {
+			if slices.ContainsFunc(*ps, func(own Problem) bool { return own.Field == p.Field && own.Message == p.Message }) {
+				continue // it is the run's as well
+			}
+			ps.add(fmt.Sprintf("%s[%d]", field, i), string(r.Spec.FunctionalTests[i]), "%s cannot be played on GeoDatabase %s: %s: %s", r.Spec.FunctionalTests[i], r.db.Name, p.Field, p.Message)
+		}
 	}
 }
 

@@ -124,20 +124,23 @@ func TestFaultsFollowTheAbilities(t *testing.T) {
 	}
 }
 
-// A run that has functional tests leaves room in its name for theirs, and is refused where nobody plays them.
+// A run that has functional tests leaves room in its name for theirs, and what they cannot be played on is told of the run.
 func TestFunctionalTests(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{}
 	run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
 	run.Spec.FunctionalTests = []v1alpha1.FunctionalTest{v1alpha1.FunctionalGlobalSnapshot}
-	here, elsewhere := check.Process(nil), check.Default(nil)
+	process, operator := check.Process(nil), check.Default(nil)
+	short := check.Default(nil)
+	short.Timeline = 15 * time.Second
 	for _, tc := range []struct {
 		name string
 		a    check.Abilities
 		want string
 	}{
-		{"of-twenty-3-characters-", here, ""},
-		{"of-twenty-4-characters--", here, "metadata.name: of-twenty-4-characters-- names the BenchmarkRuns of spec.functionalTests too, with -deadlock and -snapshot behind: make it at most 23 characters"},
-		{"r", elsewhere, "spec.functionalTests: functional tests are not supported by the operator"},
+		{"of-twenty-3-characters-", process, ""},
+		{"of-twenty-3-characters-", operator, ""},
+		{"of-twenty-4-characters--", process, "metadata.name: of-twenty-4-characters-- names the BenchmarkRuns of spec.functionalTests too, with -deadlock and -snapshot behind: make it at most 23 characters"},
+		{"r", short, "spec.functionalTests[0]: GlobalSnapshot cannot be played on GeoDatabase db: spec.load.duration: 20s x repetitions 1 is 20s"},
 	} {
 		run.Name = tc.name
 		ps := check.Run(run, database(nil), tc.a)

@@ -1,0 +1,208 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/functional"
+	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// A run with spec.functionalTests begins once all of them have passed. Each is a BenchmarkRun that the run owns and that goes through all
+// stages as any other does, so that deadlines, stewards, restarts of the operator and results are those of every run. They are made one
+// after the other when the turn of the run has come, and their turn is before it: nobody gets in between.
+
+const (
+	// reasonTesting is the reason of Accepted while functional tests are played. It is no part of the run's time.
+	reasonTesting = "FunctionalTests"
+	// noteTests are the tests that have passed, as a note of the run: a []result.FunctionalTest.
+	noteTests = "tests.json.gz"
+)
+
+// tested is who owns a run that is a functional test; nil for any other run.
+func tested(run metav1.Object) *metav1.OwnerReference {
+	if run.GetLabels()[kube.LabelRole] != kube.RoleFunctionalTest {
+		return nil
+	}
+	return metav1.GetControllerOf(run)
+}
+
+// testNames are the names of a run's functional tests.
+func testNames(run *v1alpha1.BenchmarkRun) (out []string) {
+	for _, test := range functional.Runs(run) {
+		out = append(out, test.Name)
+	}
+	return out
+}
+
+// playTests has the functional tests of the run played, and returns what its result says of them once all have passed; false until then.
+// Those that have ended count as long as the database is what they were played on.
+func (s *scope) playTests(ctx context.Context, plan *database.Plan) ([]result.FunctionalTest, bool, error) {
+	var outcomes []functional.Outcome
+	for i, want := range functional.Runs(s.run) {
+		name := s.run.Spec.FunctionalTests[i]
+		test, err := s.ensureTest(ctx, name, want)
+		if test == nil || err != nil {
+			return nil, false, err
+		}
+		if !kube.Settled(test) {
+			var progress string
+			if ready := meta.FindStatusCondition(test.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+				progress = ready.Reason
+			}
+			s.testing("BenchmarkRun %s plays functional test %s%s", test.Name, name, kube.Suffix(progress))
+			return nil, false, nil
+		}
+		if same, err := playedOn(test, s.db, plan); err != nil || !same {
+			if err == nil {
+				s.testing("functional test %s is played again: GeoDatabase %s was changed since BenchmarkRun %s", name, s.db.Name, test.Name)
+				err = s.deleteTest(ctx, test)
+			}
+			return nil, false, err
+		}
+		o := functional.Outcome{Test: name, Run: test.Name, Verdict: test.Status.Verdict, Why: test.Status.Message}
+		if test.Status.Summary != nil {
+			o.Committed = test.Status.Summary.Committed
+		}
+		outcomes = append(outcomes, o)
+	}
+	passed, err := functional.Passed(s.run.Name, outcomes)
+	if unfit := (*functional.NotPassedError)(nil); errors.As(err, &unfit) {
+		s.condition(v1alpha1.ConditionAccepted, false, result.ReasonTestNotPassed, err.Error())
+		s.end(v1alpha1.StageFailed, unfit.Verdict(), result.ReasonTestNotPassed, err.Error())
+		return nil, false, nil
+	}
+	return passed, err == nil, err
+}
+
+// testing says what is done about the functional tests.
+func (s *scope) testing(format string, args ...any) {
+	s.condition(v1alpha1.ConditionAccepted, false, reasonTesting, fmt.Sprintf(format, args...))
+	s.again = kube.PollRun
+}
+
+// playedOn tells whether a functional test that is over was played on a database as it is now: it was let in with manifests that are the
+// present ones. One that was not let in is about no other database.
+func playedOn(test *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, plan *database.Plan) (bool, error) {
+	if test.Status.ManifestsDigest == "" {
+		return true, nil
+	}
+	text, err := json.Marshal(takeManifests(test, db, plan))
+	return identity.Digest(text) == test.Status.ManifestsDigest && test.Status.DatabaseUID == string(db.UID), err
+}
+
+// ensureTest returns the run of a functional test, for the present attempt; nil while there is none yet.
+func (s *scope) ensureTest(ctx context.Context, name v1alpha1.FunctionalTest, want *v1alpha1.BenchmarkRun) (*v1alpha1.BenchmarkRun, error) {
+	test := &v1alpha1.BenchmarkRun{}
+	err := s.Live.Get(ctx, client.ObjectKeyFromObject(want), test)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	labels := kube.RunLabels(s.run, kube.RoleFunctionalTest)
+	switch {
+	case err != nil:
+		// From here on there is something to clean up.
+		if err := s.addFinalizer(ctx); err != nil {
+			return nil, err
+		}
+		want.Labels = labels
+		err := kube.EnsureCreated(ctx, s.Client, s.Live, s.run, want)
+		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+			return nil, kube.Refuse("TestRefused", "spec.functionalTests: %s cannot be played: %s", name, err)
+		}
+		if err == nil {
+			s.events = append(s.events, eventTest(s.run, name, want))
+			s.testing("BenchmarkRun %s plays functional test %s", want.Name, name)
+		}
+		return nil, err
+	case !metav1.IsControlledBy(test, s.run):
+		if owner := tested(test); owner == nil || owner.Name != s.run.Name {
+			return nil, kube.NameTaken(test)
+		}
+		s.testing("BenchmarkRun %s of an earlier run of this name is about to go", test.Name)
+		return nil, nil
+	case test.DeletionTimestamp != nil:
+		s.testing("BenchmarkRun %s, which is being deleted, is made anew", test.Name)
+		return nil, nil
+	case test.Spec.RunID != s.run.Spec.RunID || test.Spec.Cancel || test.Spec.Suspend:
+		base := test.DeepCopy()
+		test.Labels = labels
+		test.Spec.RunID, test.Spec.Cancel, test.Spec.Suspend = s.run.Spec.RunID, false, false
+		if err := s.addFinalizer(ctx); err != nil {
+			return nil, err
+		}
+		s.testing("BenchmarkRun %s plays functional test %s", test.Name, name)
+		return nil, s.Client.Patch(ctx, test, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+	}
+	return test, nil
+}
+
+// ownTest returns the run of a functional test by its name; nil when the run has none of that name.
+func (s *scope) ownTest(ctx context.Context, name string) (*v1alpha1.BenchmarkRun, error) {
+	test := &v1alpha1.BenchmarkRun{}
+	err := s.Live.Get(ctx, client.ObjectKey{Namespace: s.run.Namespace, Name: name}, test)
+	if err != nil || !metav1.IsControlledBy(test, s.run) {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return test, nil
+}
+
+// endTests sees to it that no functional test of the run goes on: each is cancelled, or held as the run is, and deleted where everything
+// must go. It returns what is left.
+func (s *scope) endTests(ctx context.Context, everything bool) (left string, err error) {
+	for _, name := range testNames(s.run) {
+		test, err := s.ownTest(ctx, name)
+		switch {
+		case test == nil && err == nil:
+			continue
+		case err != nil:
+			return "", err
+		case everything:
+			err = s.deleteTest(ctx, test)
+		case test.DeletionTimestamp != nil, kube.Settled(test), test.Held() && len(test.Finalizers) == 0:
+			continue
+		default:
+			base := test.DeepCopy()
+			test.Spec.Suspend = s.run.Held()
+			test.Spec.Cancel = !test.Spec.Suspend
+			err = s.Client.Patch(ctx, test, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return "", err
+		}
+		left = "BenchmarkRun " + name
+	}
+	return left, nil
+}
+
+// deleteTest deletes the run of a functional test.
+func (s *scope) deleteTest(ctx context.Context, test *v1alpha1.BenchmarkRun) error {
+	if test.DeletionTimestamp != nil {
+		return nil
+	}
+	err := s.Client.Delete(ctx, test, client.Preconditions{UID: &test.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	return client.IgnoreNotFound(err)
+}
+
+// passedTests are the functional tests that have passed before the run took its database.
+func (s *scope) passedTests(ctx context.Context) (passed []result.FunctionalTest, err error) {
+	if len(s.run.Spec.FunctionalTests) == 0 {
+		return nil, nil
+	}
+	found, err := s.noted(ctx, noteTests, &passed)
+	if err == nil && !found {
+		err = troubled(result.ReasonSnapshotForged, "%s of ConfigMap %s, which the operator has written, is gone", noteTests, kube.SnapshotName(s.run))
+	}
+	return passed, err
+}
