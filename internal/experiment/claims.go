@@ -413,12 +413,8 @@ func (b *board) one(q query) (float64, error) {
 		return 0, err
 	}
 	if len(all) != 1 {
-		var names []string
-		for _, p := range b.Parameters {
-			names = append(names, p.Name)
-		}
-		return 0, lookupf("%s of %s at %s is %d points, not one: fix all of %s, or ask for series('%s', '%s', ...)",
-			q.metric.name, q.system, show(types.DefaultTypeAdapter.NativeToValue(q.at)), len(all), strings.Join(names, ", "), q.metric.name, q.system)
+		return 0, lookupf("%s of %s%s: fix all of %s, or ask for series('%s', '%s', ...)",
+			q.metric.name, q.system, b.notOne(q.at, len(all)), b.swept(), q.metric.name, q.system)
 	}
 	if q.scope.typ != "" {
 		fixed, err := b.where(q.at)
@@ -431,6 +427,20 @@ func (b *board) one(q query) (float64, error) {
 		}
 	}
 	return all[0], nil
+}
+
+// notOne says that what a claim fixes leaves some points, where one is asked for.
+func (b *board) notOne(at any, points int) string {
+	return fmt.Sprintf(" at %s is %d points, not one", show(types.DefaultTypeAdapter.NativeToValue(at)), points)
+}
+
+// swept are the names of all parameters.
+func (b *board) swept() string {
+	var names []string
+	for _, p := range b.Parameters {
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 func (b *board) regions(system string) []string {

@@ -236,7 +236,7 @@ func (e *Experiment) Reasons(r *Results) *Reasons {
 	}
 	out.Reasons = slices.Sorted(maps.Keys(occur))
 	for _, point := range e.Points {
-		p := ReasonsPoint{System: point.System, Label: strings.TrimSpace(strings.TrimPrefix(point.Label, point.System))}
+		p := ReasonsPoint{System: point.System, Label: point.swept()}
 		for _, reason := range out.Reasons {
 			f, err := r.figure(point, abortedFor(reason), scope{})
 			if err != nil {
@@ -250,6 +250,9 @@ func (e *Experiment) Reasons(r *Results) *Reasons {
 	}
 	return out
 }
+
+// swept are the values of the parameters at a point, in words.
+func (p *Point) swept() string { return strings.TrimSpace(strings.TrimPrefix(p.Label, p.System)) }
 
 // Timeline is nil when no run has a fault. Of the repetitions of a point it has the first.
 func (e *Experiment) Timeline(r *Results) *Timeline {

@@ -12,6 +12,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 
 	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/result"
 )
 
 // function is a helper that claims can call.
@@ -50,7 +51,7 @@ var (
 	number     = cel.DoubleType
 )
 
-var functions = slices.Concat(figureFunctions(), listFunctions(), promiseFunctions())
+var functions = slices.Concat(figureFunctions(), nodeFunctions(), listFunctions(), promiseFunctions())
 
 func functionNames() []string {
 	names := []string{"systems", "system"}
@@ -304,6 +305,13 @@ func listFunctions() []function {
 		{name: "avg", overloads: []overload{overList("avg", func(l []float64) float64 { return sum(l) / float64(len(l)) })}},
 		{name: "median", overloads: []overload{overList("median", func(l []float64) float64 { return summarise(l).Median })}},
 		{name: "spread", overloads: []overload{overList("spread", func(l []float64) float64 { return greatest(l) / least(l) })}},
+		{name: "box", overloads: []overload{{"box_list", []*cel.Type{numberList}, numberList, func(_ *board, args []ref.Val) (any, error) {
+			list, err := floats(args[0])
+			if err == nil && len(list) == 0 {
+				err = fmt.Errorf("box of an empty list")
+			}
+			return result.Quartiles(list), err
+		}}}},
 		{name: "ratio", overloads: []overload{
 			ofTwo("ratio", func(a, b float64) float64 { return a / b }),
 			{"ratio_lists", []*cel.Type{numberList, numberList}, numberList, func(_ *board, args []ref.Val) (any, error) {

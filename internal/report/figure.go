@@ -677,10 +677,9 @@ func balance(d *result.Document, what string) *Figure {
 		return nil
 	}
 	add := func(name string, class int, v []float64) {
-		slices.Sort(v)
-		r := chart.Row{Name: name, Class: class, Dots: v, Box: []float64{quantile(v, 0), quantile(v, 0.25), quantile(v, 0.5), quantile(v, 0.75), quantile(v, 1)}}
-		if low := quantile(v, 0); low > 0 {
-			r.Value = fmt.Sprintf("most / least %.2f", quantile(v, 1)/low)
+		r := chart.Row{Name: name, Class: class, Dots: v, Box: result.Quartiles(v)}
+		if low := r.Box[0]; low > 0 {
+			r.Value = fmt.Sprintf("most / least %.2f", r.Box[4]/low)
 		}
 		c.Rows = append(c.Rows, r)
 	}
@@ -693,16 +692,6 @@ func balance(d *result.Document, what string) *Figure {
 	c.About = fmt.Sprintf("Box plots over %d nodes; the table below has the numbers.", len(all))
 	f.scene = c.Draw()
 	return f
-}
-
-// quantile of sorted values, interpolated.
-func quantile(v []float64, q float64) float64 {
-	at := q * float64(len(v)-1)
-	i := int(at)
-	if i+1 >= len(v) {
-		return v[len(v)-1]
-	}
-	return v[i] + (at-float64(i))*(v[i+1]-v[i])
 }
 
 // overview sets several results side by side.

@@ -114,12 +114,18 @@ func (d *Document) WithFiguresOnly() (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := Node{Counters: map[string]int64{}}
+	counters := map[string]int64{}
+	var nodes []Node
 	for i := range d.Nodes {
-		for name, n := range d.Nodes[i].Counters {
-			all.Counters[name] += n
+		n := &d.Nodes[i]
+		nodes = append(nodes, Node{Name: n.Name, DataBytes: n.DataBytes, Rows: n.Rows, Operations: n.Operations})
+		for name, n := range n.Counters {
+			counters[name] += n
 		}
 	}
+	if len(nodes) > 0 {
+		nodes[0].Counters = counters
+	}
 	return &Document{Name: d.Name, Simulated: d.Simulated, Engine: d.Engine, Verdict: d.Verdict, Reasons: d.Reasons,
-		Summary: d.Summary, Regions: d.Regions, Types: types, Faults: d.Faults, Nodes: []Node{all}}, nil
+		Summary: d.Summary, Regions: d.Regions, Types: types, Faults: d.Faults, Nodes: nodes}, nil
 }

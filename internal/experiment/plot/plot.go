@@ -21,7 +21,7 @@ const (
 
 // Draw writes plots of an experiment's curves into a folder, one per figure: EXPERIMENT-METRIC.svg and .png, and
 // EXPERIMENT-METRIC-TYPE for those of one type of transactions, EXPERIMENT-METRIC-in-REGION for those of a region's clients; where attempts were aborted, of the reasons:
-// EXPERIMENT-reasons; and where runs have faults, of the throughput over time: EXPERIMENT-timeline. An experiment that sweeps nothing and has no faults has no curves and no timeline. It returns the files.
+// EXPERIMENT-reasons; where claims ask for figures of nodes, box plots of each: EXPERIMENT-nodes-FIGURE; and where runs have faults, of the throughput over time: EXPERIMENT-timeline. An experiment that sweeps nothing and has no faults has no curves and no timeline. It returns the files.
 // The same results give the same bytes.
 func Draw(e *experiment.Experiment, r *experiment.Results, folder string) ([]string, error) {
 	var files []string
@@ -51,6 +51,12 @@ func Draw(e *experiment.Experiment, r *experiment.Results, folder string) ([]str
 	}
 	if a := e.Reasons(r); a != nil {
 		if err := save("reasons", reasons(a)); err != nil {
+			return nil, err
+		}
+	}
+	of := e.Nodes(r)
+	for i := range of {
+		if err := save("nodes-"+of[i].Figure, boxes(&of[i])); err != nil {
 			return nil, err
 		}
 	}
@@ -108,6 +114,32 @@ func reasons(a *experiment.Reasons) *chart.Drawing {
 		from = to
 	}
 	return out.Draw()
+}
+
+// boxes are box plots over the nodes of each point, with a dot for each node.
+func boxes(n *experiment.Nodes) *chart.Drawing {
+	out := &chart.Rows{Title: n.Title, About: fmt.Sprintf("Box plots of %s over the nodes of each point: least, quartiles and most.", n.Unit), XLabel: n.Unit, Heading: true, Width: width}
+	colours := map[string]int{}
+	for i, p := range n.Points {
+		if i == 0 || n.Points[i-1].System != p.System {
+			colours[p.System] = len(colours)
+			out.Rows = append(out.Rows, chart.Row{Head: true, Name: p.System})
+		}
+		box := result.Quartiles(p.Values)
+		row := chart.Row{Name: p.Label, Class: colours[p.System], Dots: p.Values, Box: box}
+		if mean := avg(p.Values); mean > 0 {
+			row.Value = fmt.Sprintf("most / mean %.2f", box[4]/mean)
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out.Draw()
+}
+
+func avg(values []float64) (mean float64) {
+	for _, v := range values {
+		mean += v / float64(len(values))
+	}
+	return mean
 }
 
 func seriesOf(l *experiment.Line, class int) chart.Series {
