@@ -110,6 +110,8 @@ type Target struct {
 	// are empty where it does not tell.
 	Server    string `json:"server,omitempty"`
 	Isolation string `json:"isolation,omitempty"`
+	// Form says that transactions are SQL of their workload's own, and whether its tables have foreign keys; empty where they are procedures.
+	Form string `json:"form,omitempty"`
 	// Leader is the region whose clients talk to the server that leads the others when the run begins; empty where none does.
 	Leader string `json:"leader,omitempty"`
 	// Elections is how often the servers have elected a leader since, and LeaderAtEnd where the last one is, as far as this is known:
@@ -132,6 +134,9 @@ func (t *Target) String() string {
 	s := "promises " + cmp.Or(t.Promises, "nothing of histories")
 	if t.Isolation != "" {
 		s += " at its level " + t.Isolation
+	}
+	if t.Form != "" {
+		s += ", in the form " + t.Form
 	}
 	if t.ConnectionsPerRegion > 0 {
 		s += fmt.Sprintf(", over %d connections per region", t.ConnectionsPerRegion)

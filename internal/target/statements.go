@@ -2,6 +2,7 @@ package target
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -78,6 +79,15 @@ type Statement interface {
 	// would keep the transaction and its locks. When it fails, the connection is closed: return nil where the database says
 	// that there is nothing left to roll back.
 	Rollback(ctx context.Context) error
+}
+
+// Caller is a Statement of a database that runs transactions by statements of their workload's own, in place of what their procedures do row by
+// row: package sqlform.
+type Caller interface {
+	Statement
+	// Call runs t but for Commit, and returns what its procedure would. use is told of each row that decides the class of t. The error is a
+	// txn.Abort where the transaction gives up by its own decision; any other is the database's, and Classify says what it means.
+	Call(t *txn.Transaction, use func(txn.Key)) (result []byte, err error)
 }
 
 // Failure is what an error of a database means.
@@ -271,7 +281,12 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 		return failed(err, false)
 	}
 	seen := &witness{st: st, placement: s.s.Placement}
-	result, err := procedure.Run(seen, t.Args)
+	var result []byte
+	if caller, ok := st.(Caller); ok {
+		result, err = seen.call(caller, t)
+	} else {
+		result, err = procedure.Run(seen, t.Args)
+	}
 	o.Class = txn.ClassOf(seen.multiHome, seen.multiPartition)
 	switch {
 	case seen.err != nil:
@@ -314,6 +329,15 @@ func (w *witness) use(k txn.Key) {
 	}
 	w.multiHome = w.multiHome || c.Home != w.first.Home
 	w.multiPartition = w.multiPartition || c.Partition != w.first.Partition
+}
+
+// call has the database run a transaction.
+func (w *witness) call(c Caller, t *txn.Transaction) ([]byte, error) {
+	result, err := c.Call(t, w.use)
+	if abort := txn.Abort(""); err != nil && !errors.As(err, &abort) {
+		w.err = err
+	}
+	return result, err
 }
 
 func (w *witness) note(err error) error {

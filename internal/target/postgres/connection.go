@@ -64,7 +64,11 @@ func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Con
 		_ = c.Close(ctx)
 		return nil, err
 	}
-	return &connection{PgConn: c, prepared: prepared, together: d.together}, nil
+	plain := &connection{PgConn: c, prepared: prepared, together: d.together}
+	if d.options.Form == sqltarget.FormSQL {
+		return &formConnection{connection: plain}, nil
+	}
+	return plain, nil
 }
 
 // prepare prepares statements in one round trip, and returns how the server describes them, so that it need not each time.
@@ -96,7 +100,7 @@ func prepare(ctx context.Context, c *pgconn.PgConn, statements map[string]string
 
 // Begin implements target.Connection.
 func (c *connection) Begin(ctx context.Context, _ *txn.Transaction) (target.Statement, error) {
-	c.tx = statement{c: c, ctx: ctx, values: c.tx.values[:0]}
+	c.tx = statement{c: c, ctx: ctx, values: c.tx.values[:0], rows: c.tx.rows[:0]}
 	return &c.tx, nil
 }
 
@@ -108,21 +112,29 @@ type statement struct {
 	c     *connection
 	ctx   context.Context
 	began bool
-	// waiting are statements that go to the server with the next one, nil for none.
+	// waiting are statements that go to the server with the next one, nil for none, and rows what gets the rows of each, nil for nothing.
 	waiting *pgconn.Batch
+	rows    []func(values [][]byte) bool
 	values  [][]byte // of the parameters, used again
 }
 
 // queue has a prepared statement wait for the next one.
-func (s *statement) queue(name string) {
+func (s *statement) queue(name string, row func(values [][]byte) bool) {
+	s.enqueue(s.c.prepared[name], s.values, binaryFormat, row)
+}
+
+// enqueue is queue of any prepared statement, with the format of its parameters and results.
+func (s *statement) enqueue(d *pgconn.StatementDescription, values [][]byte, format []int16, row func(values [][]byte) bool) {
 	if s.waiting == nil {
-		s.waiting = &pgconn.Batch{}
+		s.waiting, s.rows = &pgconn.Batch{}, s.rows[:0]
 	}
 	if !s.began {
 		s.began = true
 		s.waiting.ExecStatement(s.c.prepared[beginStatement], nil, nil, nil)
+		s.rows = append(s.rows, nil)
 	}
-	s.waiting.ExecStatement(s.c.prepared[name], s.values, binaryFormat, binaryFormat)
+	s.waiting.ExecStatement(d, values, format, format)
+	s.rows = append(s.rows, row)
 }
 
 // run runs a prepared statement, behind those that wait, and gives row the values of each row, until it returns false. The values are valid
@@ -131,11 +143,16 @@ func (s *statement) run(ctx context.Context, name string, row func(values [][]by
 	if s.began && s.waiting == nil {
 		return s.read(s.c.ExecStatement(ctx, s.c.prepared[name], s.values, binaryFormat, binaryFormat), row)
 	}
-	s.queue(name)
+	s.queue(name, row)
+	return s.send(ctx)
+}
+
+// send sends the statements that wait. It returns what run does.
+func (s *statement) send(ctx context.Context) (pgconn.CommandTag, error) {
 	sent := !s.c.IsClosed() && ctx.Err() == nil
 	results := s.c.ExecBatch(ctx, s.waiting)
 	s.waiting = nil
-	tag, err := s.readAll(results, row)
+	tag, err := s.readAll(results)
 	var answer *pgconn.PgError
 	if err != nil && sent && !errors.As(err, &answer) {
 		// The driver may say that it has sent nothing, of a connection that broke while it read the answer.
@@ -144,10 +161,10 @@ func (s *statement) run(ctx context.Context, name string, row func(values [][]by
 	return tag, err
 }
 
-// readAll reads the results of several statements, and gives row the rows of all. It returns the tag of the last one.
-func (s *statement) readAll(results *pgconn.MultiResultReader, row func(values [][]byte) bool) (tag pgconn.CommandTag, err error) {
-	for results.NextResult() {
-		if tag, err = s.read(results.ResultReader(), row); err != nil {
+// readAll reads the results of several statements. It returns the tag of the last one.
+func (s *statement) readAll(results *pgconn.MultiResultReader) (tag pgconn.CommandTag, err error) {
+	for i := 0; results.NextResult(); i++ {
+		if tag, err = s.read(results.ResultReader(), s.rows[i]); err != nil {
 			_ = results.Close()
 			return tag, err
 		}
@@ -158,7 +175,7 @@ func (s *statement) readAll(results *pgconn.MultiResultReader, row func(values [
 // write runs a statement that has no rows, now or with the next one.
 func (s *statement) write(name string) error {
 	if s.c.together {
-		s.queue(name)
+		s.queue(name, nil)
 		return nil
 	}
 	_, err := s.run(s.ctx, name, nil)

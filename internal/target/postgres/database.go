@@ -176,6 +176,9 @@ func (d *dialect) Marked(ctx context.Context, c conn) (string, error) {
 
 // Drop implements sqltarget.Dialect.
 func (d *dialect) Drop(ctx context.Context, c conn, schema bool) error {
+	if err := d.dropTables(ctx, c); err != nil {
+		return err
+	}
 	if err := exec(ctx, c, "drop table if exists "+d.table); err != nil || !schema {
 		return err
 	}
@@ -204,6 +207,9 @@ func (d *dialect) dialClient(ctx context.Context, e sqltarget.Endpoint) (*pgconn
 		c.RuntimeParams[setting] = "off"
 	}
 	c.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
+	if d.options.Form == sqltarget.FormSQL {
+		formSettings(c.RuntimeParams, d.options.Place)
+	}
 	return pgconn.ConnectConfig(ctx, c)
 }
 
@@ -221,7 +227,7 @@ func (d *dialect) Working(ctx context.Context, c conn) (int, error) {
 
 // Waits implements sqltarget.Dialect. Whoever waits for a lock of any kind is blocked by somebody.
 func (d *dialect) Waits(ctx context.Context, c conn, client target.Connection) (bool, error) {
-	blocked, err := row(ctx, c, "select cardinality(pg_blocking_pids($1::int)) > 0", strconv.FormatUint(uint64(client.(*connection).PID()), 10))
+	blocked, err := row(ctx, c, "select cardinality(pg_blocking_pids($1::int)) > 0", strconv.FormatUint(uint64(client.(interface{ PID() uint32 }).PID()), 10))
 	return err == nil && blocked[0] == "t", err
 }
 
@@ -240,7 +246,12 @@ func (d *dialect) Rows(ctx context.Context, c conn, f func(k, value []byte)) err
 }
 
 // Empty implements sqltarget.Dialect.
-func (d *dialect) Empty(ctx context.Context, c conn) error { return exec(ctx, c, "truncate "+d.table) }
+func (d *dialect) Empty(ctx context.Context, c conn) error {
+	if err := d.dropTables(ctx, c); err != nil {
+		return err
+	}
+	return exec(ctx, c, "truncate "+d.table)
+}
 
 // Settle implements sqltarget.Dialect: plans and index scans are those of a table that is not new.
 func (d *dialect) Settle(ctx context.Context, c conn) error {

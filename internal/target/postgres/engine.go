@@ -1,5 +1,5 @@
 // Package postgres is a target.Database over PostgreSQL, reached with pgx v5: procedures run statement by statement on a table of keys
-// and values, in transactions of one isolation level. It deploys nothing, and it writes in a schema of its own alone.
+// and values, or a workload's own SQL on its own tables (package sqlform), in transactions of one isolation level. It deploys nothing, and it writes in a schema of its own alone.
 //
 // What the levels promise is what PostgreSQL makes of their names: REPEATABLE READ is snapshot isolation, and SERIALIZABLE is
 // serializable snapshot isolation (Ports and Grittner, Serializable Snapshot Isolation in PostgreSQL, VLDB 2012).
@@ -60,10 +60,14 @@ var Engine = &protocol.Engine{
 		sqltarget.TLS,
 		{Name: WritesParameter, Default: WritesEach, OneOf: []string{WritesEach, WritesTogether},
 			Doc: "when writes are sent: each when the procedure comes to it, which waits for the answer; or together, with the next read or COMMIT in one round trip, as an application does that pipelines its statements"},
+		{Name: sqltarget.FormParameter, Default: sqltarget.FormProcedures, OneOf: []string{sqltarget.FormProcedures, sqltarget.FormSQL},
+			Doc: "what transactions are: the procedures of the workload, row by row on one table of keys and values; or SQL, written by hand for tpcc and smallbank, on their own tables"},
+		{Name: sqltarget.ForeignKeysParameter, Default: "true", OneOf: []string{"true", "false"},
+			Doc: "whether the tables of form SQL have the foreign keys of their specification"},
 		{Name: schemaParameter, Default: schemas[0], OneOf: schemas,
-			Doc: "schema of the table, made where it is not there; several let runs share a server"},
+			Doc: "schema of the tables, made where it is not there; several let runs share a server"},
 		{Name: dropSchemaParameter, Default: "false", OneOf: []string{"false", "true"},
-			Doc: "whether the table, and the schema if it is empty then, are dropped after the run"},
+			Doc: "whether the tables, and the schema if it is empty then, are dropped after the run"},
 	},
 	Isolation: func(p protocol.Params) isolation.Level { return levels[p.Word(sqltarget.IsolationParameter)].promises },
 }
@@ -79,6 +83,7 @@ type Options struct {
 func OptionsOf(p protocol.Params) Options {
 	return Options{Together: p.Word(WritesParameter) == WritesTogether, Options: sqltarget.Options{
 		Isolation: p.Word(sqltarget.IsolationParameter), Connections: int(p.Int(sqltarget.ConnectionsParameter)), TLS: p.Word(sqltarget.TLSParameter),
+		Form: p.Word(sqltarget.FormParameter), ForeignKeys: p.Word(sqltarget.ForeignKeysParameter) == "true",
 		Place: p.Word(schemaParameter), Drop: p.Word(dropSchemaParameter) == "true",
 	}}
 }

@@ -139,3 +139,20 @@ func exec(ctx context.Context, c conn, sql string) error {
 	_, err := c.Exec(ctx, sql).ReadAll()
 	return err
 }
+
+// query gives row the values of each row, as texts, which are valid until it returns.
+func query(ctx context.Context, c conn, sql string, row func(values [][]byte) error, parameters ...string) error {
+	values := make([][]byte, len(parameters))
+	for i, p := range parameters {
+		values[i] = []byte(p)
+	}
+	r := c.ExecParams(ctx, sql, values, nil, nil, nil)
+	for r.NextRow() {
+		if err := row(r.Values()); err != nil {
+			_, _ = r.Close()
+			return err
+		}
+	}
+	_, err := r.Close()
+	return err
+}

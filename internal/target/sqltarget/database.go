@@ -102,7 +102,7 @@ func Join[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d D
 func newDatabase[C Conn](t *geo.Topology, s Server, o Options, d Dialect[C], session string) *database[C] {
 	return &database[C]{
 		topology: t, server: s, options: o, dialect: d, mark: Mark + session, asked: make([]asked[C], len(s.Endpoints)),
-		described: result.Target{Isolation: d.IsolationName()},
+		described: result.Target{Isolation: d.IsolationName(), Form: formName(&o)},
 	}
 }
 
@@ -395,6 +395,9 @@ func (d *database[C]) CatchUp(ctx context.Context) error {
 
 // Audit implements target.Database: one statement reads all rows, in a snapshot.
 func (d *database[C]) Audit(ctx context.Context, _ func(geo.NodeID) bool) ([][]audit.Shard, error) {
+	if d.options.Form == FormSQL {
+		return d.auditForm(ctx)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	hung := time.AfterFunc(Silence, func() { cancel(fmt.Errorf("the server has said nothing for %v", Silence)) })
@@ -448,6 +451,10 @@ func (d *database[C]) Load(ctx context.Context, data target.Dataset) error {
 			return err
 		}
 	}
+	form, err := d.formOf(data.Workload)
+	if err != nil {
+		return err
+	}
 	if err := d.ordered(ctx, 0, d.dialect.Empty); err != nil {
 		return fmt.Errorf("removing the rows that were there: %w", err)
 	}
@@ -456,7 +463,13 @@ func (d *database[C]) Load(ctx context.Context, data target.Dataset) error {
 	if err != nil {
 		return err
 	}
-	if err := whileItAnswers(ctx, c, func(ctx context.Context) error { return d.copyIn(ctx, data) }); err != nil {
+	copyIn := d.copyIn
+	if form != nil {
+		if copyIn, err = d.formed(ctx, c, form, data.Traced); err != nil {
+			return err
+		}
+	}
+	if err := whileItAnswers(ctx, c, func(ctx context.Context) error { return copyIn(ctx, data) }); err != nil {
 		return fmt.Errorf("loading: %w", err)
 	}
 	for _, endpoint := range d.servers {

@@ -6,6 +6,7 @@ import (
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload/sqlform"
 )
 
 // Conn is a connection for questions beside the clients', used by one goroutine.
@@ -70,6 +71,29 @@ type Dialect[C Conn] interface {
 	CatchUp(ctx context.Context, c C) error
 	// Rows reads all rows in one snapshot. The bytes are valid until f returns.
 	Rows(ctx context.Context, c C, f func(k, value []byte)) error
+}
+
+// Former is a Dialect that knows Options.Form: FormSQL. Its connections begin statements that are target.Caller then. Its methods are called by
+// one goroutine at a time, but for CopyInto and Finish.
+type Former[C Conn] interface {
+	Dialect[C]
+	// MakeTables makes the tables of a form, without keys, and marks each as Make does its own. It refuses where others have made one of that
+	// name. recorded says that rows have versions (sqlform.Versions). Empty drops the tables, and so does Drop.
+	MakeTables(ctx context.Context, c C, f *sqlform.Form, recorded bool, mark string) error
+	// CopyInto loads chunks of rows until there are no more.
+	CopyInto(ctx context.Context, e Endpoint, f *sqlform.Form, chunks <-chan Chunk) error
+	// Finish makes the keys and indexes of a table, and Refer the foreign keys of all, which it holds all rows to. Refine ends the load.
+	Finish(ctx context.Context, c C, t *sqlform.Table) error
+	Refer(ctx context.Context, c C, f *sqlform.Form) error
+	Refine(ctx context.Context, c C, f *sqlform.Form) error
+	// Snapshot calls f with queries that all see the same snapshot.
+	Snapshot(ctx context.Context, c C, f func(q sqlform.Query) error) error
+}
+
+// Chunk is some rows of a table of a form, the n-th, as COPY takes them in its text format.
+type Chunk struct {
+	Table int
+	Rows  []byte
 }
 
 // Fitter is a Dialect that does not take every data set and every transaction. What does not fit is refused by a *target.FieldError before

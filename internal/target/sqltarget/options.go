@@ -12,6 +12,14 @@ const (
 	IsolationParameter   = "isolation"
 	ConnectionsParameter = "connections"
 	TLSParameter         = "tls"
+	FormParameter        = "form"
+	ForeignKeysParameter = "foreignKeys"
+)
+
+// The values of the parameter form.
+const (
+	FormProcedures = "Procedures"
+	FormSQL        = "SQL"
 )
 
 // Values of the parameter tls, which libpq calls sslmode. Those of its modes that fall back to no encryption are left out: a result
@@ -42,6 +50,10 @@ type Options struct {
 	Connections int
 	// TLS is the mode of encryption, as libpq's sslmode: disable, require, verify-ca, verify-full.
 	TLS string
+	// Form is FormSQL where transactions are SQL of their workload's own on tables of its own, and else FormProcedures, or empty. ForeignKeys
+	// says that these tables have foreign keys.
+	Form        string
+	ForeignKeys bool
 	// Place is what Geobench has for itself: a schema of PostgreSQL, a table of MySQL. Drop says that closing the database drops it.
 	Place string
 	Drop  bool

@@ -17,6 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/workload/rmw"
 	"github.com/geobench/geobench/internal/workload/smallbank"
 	"github.com/geobench/geobench/internal/workload/social"
+	"github.com/geobench/geobench/internal/workload/sqlform"
 	"github.com/geobench/geobench/internal/workload/tpcc"
 	"github.com/geobench/geobench/internal/workload/ycsb"
 )
@@ -96,6 +97,11 @@ func Procedures() *txn.Registry {
 		all = append(all, history.TraceAll(table[i].procedures()...)...)
 	}
 	return txn.NewRegistry(all...)
+}
+
+// Transactions returns those that workloads have in SQL of their own.
+func Transactions() *sqlform.Transactions {
+	return sqlform.NewTransactions(append(smallbank.Transactions(), tpcc.Transactions()...)...)
 }
 
 // New makes the workload that spec, with its defaults filled in, asks for. Errors name the manifest's field.

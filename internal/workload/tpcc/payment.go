@@ -130,11 +130,16 @@ func runPayment(c txn.Ctx, args []byte) ([]byte, error) {
 // characters (clause 2.5.2.2).
 func (r customerRow) remember(by *selector, a paymentArgs) customerRow {
 	at := r.dataAt()
-	b := append(make([]byte, 0, at+maxData), r[:at]...)
+	b := a.appendNote(append(make([]byte, 0, at+maxData), r[:at]...), by)
+	return append(b, r[at:][:min(len(r)-at, at+maxData-len(b))]...)
+}
+
+// appendNote appends what C_DATA keeps of the payment.
+func (a paymentArgs) appendNote(b []byte, by *selector) []byte {
 	for _, n := range [...]uint64{uint64(by.number), uint64(by.d), uint64(by.w), uint64(a.district()), uint64(a.warehouse()), uint64(a.amount())} {
 		b = append(strconv.AppendUint(b, n, 10), ' ')
 	}
-	return append(b, r[at:][:min(len(r)-at, at+maxData-len(b))]...)
+	return b
 }
 
 // selector says which customer a transaction is about: by number, or by last name (clause 2.5.1.2).
@@ -184,6 +189,10 @@ func (s *selector) find(c txn.Ctx) (uint16, error) {
 	if err != nil {
 		return 0, err
 	}
+	return middle(found)
+}
+
+func middle(found []uint16) (uint16, error) {
 	if len(found) == 0 {
 		return 0, abortNoRow
 	}

@@ -1,0 +1,161 @@
+// Package sqlform is what a workload says of itself in SQL, where running its procedures row by row would be unfair to the database: tables
+// with columns, keys and indexes as its specification has them, and transactions as a good application writes them, of prepared statements
+// that go together where they may. A form comes beside the workload's procedures, and not in their place: its tables hold the columns of the
+// same rows (Form.Row), a transaction takes the arguments of the procedure of the same number and has its result, and an audit has the sums of
+// workload.Workload.Audit, so that clients, ledgers and checks are those of the procedures.
+//
+// Histories are recorded through columns, which the tables of a recorded run have besides: the transaction that wrote a row, and the one that
+// wrote it before. A statement that reads a row returns the first, one that writes it the second, and a transaction reports them as a traced
+// procedure does (package history).
+//
+// Statements are PostgreSQL's. Where another database differs in more than spelling, its form is another one.
+package sqlform
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// Form is a workload in SQL.
+type Form struct {
+	// Tables in an order in which each comes behind those that it references.
+	Tables []Table
+	// Row appends the columns of one of the workload's rows, in the order of its table's, and returns the table's place in Tables, or NoTable.
+	// It fails on what is no row of the workload.
+	Row func(k txn.Key, value []byte, c *Columns) (table int, err error)
+	// Audit sums up the tables, with queries that all see the same snapshot.
+	Audit func(q Query) (Audit, error)
+}
+
+// NoTable is the table of a row that is an entry of an index in SQL, which the database keeps by itself.
+const NoTable = -1
+
+// Workload is a workload.Workload that has a form. Its transactions are listed by its package.
+type Workload interface {
+	Form() *Form
+}
+
+// Table is a table as a specification has it.
+type Table struct {
+	Name string
+	// Columns as they are created: w_name varchar(10). Rows have them in this order.
+	Columns []string
+	// Key are the columns of the primary key, none for a table without one, and Indexes those of the other indexes.
+	Key     string
+	Unique  string
+	Indexes []string
+	// References are the foreign keys.
+	References []Reference
+	// Recorded are columns that the tables of recorded runs have besides Versions.
+	Recorded []string
+}
+
+// Reference is a foreign key.
+type Reference struct {
+	// Columns that refer to Of, a table with its key: district (d_w_id, d_id).
+	Columns, Of string
+}
+
+// Versions are the columns that every table of a recorded run has besides its own: who wrote the row, and who wrote it before. Loaded rows
+// have 0, which is history.Initial.
+var Versions = []string{"version bigint not null default 0", "before bigint not null default 0"}
+
+// ColumnNames lists the names of a table's own columns.
+func (t *Table) ColumnNames() string {
+	var names []string
+	for _, c := range t.Columns {
+		name, _, _ := strings.Cut(c, " ")
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Query asks for rows, and gives each to row.
+type Query func(sql string, row func(r *Row) error) error
+
+// Audit is what the tables add up to.
+type Audit struct {
+	// Sums are those of workload.Workload.Audit.
+	Sums map[string]int64
+	// Rows are those of all tables but Everywhere, which are those that the workload has everywhere.
+	Rows, Everywhere int64
+}
+
+// Statement is a prepared statement. In its text, what is in braces is of recorded runs alone, and $v there is a parameter behind the others,
+// the number of the transaction:
+//
+//	update district set d_next_o_id = d_next_o_id + 1 {, before = version, version = $v} where d_w_id = $1 returning d_tax {, before}
+type Statement struct {
+	Name string
+	SQL  string
+}
+
+const versionParameter = "$v"
+
+// Text returns the statement as it is sent to PostgreSQL.
+func (s *Statement) Text(recorded bool) string {
+	var b strings.Builder
+	for rest := s.SQL; ; {
+		plain, behind, more := strings.Cut(rest, "{")
+		b.WriteString(plain)
+		if !more {
+			break
+		}
+		within, behind, _ := strings.Cut(behind, "}")
+		if recorded {
+			b.WriteString(within)
+		}
+		rest = behind
+	}
+	return strings.ReplaceAll(b.String(), versionParameter, "$"+strconv.Itoa(s.parameters()+1))
+}
+
+// parameters counts those that the statement has in every run.
+func (s *Statement) parameters() (n int) {
+	for n = 0; strings.Contains(s.SQL, "$"+strconv.Itoa(n+1)); n++ {
+	}
+	return n
+}
+
+// stamps reports whether the statement writes versions.
+func (s *Statement) stamps() bool { return strings.Contains(s.SQL, versionParameter) }
+
+// Transaction is one of a workload's transactions in SQL.
+type Transaction struct {
+	// Procedure has the same arguments and the same result.
+	Procedure txn.ProcID
+	// Statements are all that Run uses.
+	Statements []*Statement
+	// Run runs the transaction but for its end. The error is a txn.Abort where the transaction gives up by its own decision, and otherwise
+	// the database's, or about what that has answered.
+	Run func(c *Call) (result []byte, err error)
+}
+
+// Table of transactions by the number of their procedures.
+type Transactions struct{ byID []*Transaction }
+
+// NewTransactions returns those of all workloads. It panics when two have one number, which is a programmer's mistake.
+func NewTransactions(all ...*Transaction) *Transactions {
+	t := &Transactions{}
+	for _, x := range all {
+		for int(x.Procedure) >= len(t.byID) {
+			t.byID = append(t.byID, nil)
+		}
+		if t.byID[x.Procedure] != nil {
+			panic(fmt.Sprintf("sqlform: two transactions have number %d", x.Procedure))
+		}
+		t.byID[x.Procedure] = x
+	}
+	return t
+}
+
+// Lookup returns the transaction whose procedure has number id, or nil.
+func (t *Transactions) Lookup(id txn.ProcID) *Transaction {
+	if int(id) >= len(t.byID) {
+		return nil
+	}
+	return t.byID[id]
+}

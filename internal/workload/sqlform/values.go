@@ -1,0 +1,247 @@
+package sqlform
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Values travel as text, which is the same for COPY, parameters and results, and for every database.
+
+// The digits behind the point of amounts of money, and of taxes and discounts.
+const (
+	moneyDigits = 2
+	shareDigits = 4
+)
+
+// appendFixed appends n / 10^digits.
+func appendFixed(b []byte, n int64, digits int) []byte {
+	u := uint64(n)
+	if n < 0 {
+		b, u = append(b, '-'), -u
+	}
+	scale := uint64(1)
+	for range digits {
+		scale *= 10
+	}
+	b = append(strconv.AppendUint(b, u/scale, 10), '.')
+	at := len(b)
+	for u %= scale; digits > 0; digits-- {
+		b, u = append(b, byte('0'+u%10)), u/10
+	}
+	for i, j := at, len(b)-1; i < j; i, j = i+1, j-1 {
+		b[i], b[j] = b[j], b[i]
+	}
+	return b
+}
+
+const dateLayout = "2006-01-02 15:04:05.999999"
+
+// appendDate appends a time in microseconds since 1970, in UTC.
+func appendDate(b []byte, us uint64) []byte {
+	return time.UnixMicro(int64(us)).UTC().AppendFormat(b, dateLayout)
+}
+
+// Columns are the columns of a row, as COPY takes them in its text format.
+type Columns struct {
+	// Bytes are those so far.
+	Bytes []byte
+	begun bool
+}
+
+// Begin begins the next row.
+func (c *Columns) Begin() { c.begun = false }
+
+// End ends the row.
+func (c *Columns) End() { c.Bytes = append(c.Bytes, '\n') }
+
+func (c *Columns) next() {
+	if c.begun {
+		c.Bytes = append(c.Bytes, '\t')
+	}
+	c.begun = true
+}
+
+// Int appends a whole number.
+func (c *Columns) Int(n int64) {
+	c.next()
+	c.Bytes = strconv.AppendInt(c.Bytes, n, 10)
+}
+
+// Money appends an amount in cents.
+func (c *Columns) Money(cents int64) {
+	c.next()
+	c.Bytes = appendFixed(c.Bytes, cents, moneyDigits)
+}
+
+// Share appends a tax or a discount in 1/10,000.
+func (c *Columns) Share(n int64) {
+	c.next()
+	c.Bytes = appendFixed(c.Bytes, n, shareDigits)
+}
+
+// Date appends a time in microseconds since 1970.
+func (c *Columns) Date(us uint64) {
+	c.next()
+	c.Bytes = appendDate(c.Bytes, us)
+}
+
+// Null appends NULL.
+func (c *Columns) Null() {
+	c.next()
+	c.Bytes = append(c.Bytes, '\\', 'N')
+}
+
+// Text appends a text.
+func (c *Columns) Text(text []byte) {
+	c.next()
+	for _, x := range text {
+		switch x {
+		case '\\':
+			c.Bytes = append(c.Bytes, '\\', '\\')
+		case '\t':
+			c.Bytes = append(c.Bytes, '\\', 't')
+		case '\n':
+			c.Bytes = append(c.Bytes, '\\', 'n')
+		case '\r':
+			c.Bytes = append(c.Bytes, '\\', 'r')
+		default:
+			c.Bytes = append(c.Bytes, x)
+		}
+	}
+}
+
+// Arg is a parameter of a statement.
+type Arg struct {
+	kind  argKind
+	n     int64
+	text  []byte
+	array []int64
+}
+
+type argKind uint8
+
+const (
+	argInt argKind = iota
+	argMoney
+	argDate
+	argText
+	argInts
+	argMonies
+)
+
+// Int is a whole number, Money an amount in cents, Date a time in microseconds since 1970.
+func Int[N ~int | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64](n N) Arg {
+	return Arg{kind: argInt, n: int64(n)}
+}
+func Money(cents int64) Arg { return Arg{kind: argMoney, n: cents} }
+func Date(us uint64) Arg    { return Arg{kind: argDate, n: int64(us)} }
+
+// Text is a text, which is used until the statement is queued.
+func Text(text []byte) Arg { return Arg{kind: argText, text: text} }
+
+// Ints is an array of whole numbers, Monies one of amounts in cents.
+func Ints(n []int64) Arg       { return Arg{kind: argInts, array: n} }
+func Monies(cents []int64) Arg { return Arg{kind: argMonies, array: cents} }
+
+func (a *Arg) append(b []byte) []byte {
+	switch a.kind {
+	case argInt:
+		return strconv.AppendInt(b, a.n, 10)
+	case argMoney:
+		return appendFixed(b, a.n, moneyDigits)
+	case argDate:
+		return appendDate(b, uint64(a.n))
+	case argText:
+		return append(b, a.text...)
+	}
+	b = append(b, '{')
+	for i, n := range a.array {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if a.kind == argMonies {
+			b = appendFixed(b, n, moneyDigits)
+		} else {
+			b = strconv.AppendInt(b, n, 10)
+		}
+	}
+	return append(b, '}')
+}
+
+// Row is a row that a statement returns; its columns are taken one after the other, and valid until the function that it is given to
+// returns. A column that is not what it is taken for makes the statement fail.
+type Row struct {
+	values [][]byte
+	at     int
+	err    error
+}
+
+// NewRow returns a row of these values, nil for NULL.
+func NewRow(values [][]byte) Row { return Row{values: values} }
+
+// Err returns what was wrong with the columns that were taken.
+func (r *Row) Err() error { return r.err }
+
+// Text takes a text; nil is NULL.
+func (r *Row) Text() []byte {
+	if r.at >= len(r.values) {
+		r.fail("the row has %d columns, and another one was asked for", len(r.values))
+		return nil
+	}
+	r.at++
+	return r.values[r.at-1]
+}
+
+func (r *Row) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf("column %d: "+format, append([]any{r.at}, args...)...)
+	}
+}
+
+// Int takes a whole number, or an amount of money in cents, a tax or a discount in 1/10,000; NULL is 0.
+func (r *Row) Int() (n int64) {
+	text := r.Text()
+	digits := text
+	if len(digits) > 0 && digits[0] == '-' {
+		digits = digits[1:]
+	}
+	for _, d := range digits {
+		if d == '.' {
+			continue
+		}
+		if d < '0' || d > '9' {
+			r.fail("%q is no number", text)
+			return 0
+		}
+		n = n*10 + int64(d-'0')
+	}
+	if len(digits) < len(text) {
+		n = -n
+	}
+	return n
+}
+
+// Date takes a time, in microseconds since 1970; NULL is 0.
+func (r *Row) Date() uint64 {
+	text := r.Text()
+	if text == nil {
+		return 0
+	}
+	t, err := time.Parse(dateLayout, string(text))
+	if err != nil {
+		r.fail("%v", err)
+	}
+	return uint64(t.UnixMicro())
+}
+
+// Contains reports whether the next column, a text, contains another one.
+func (r *Row) Contains(text []byte) bool { return bytes.Contains(r.Text(), text) }
+
+// Skip passes over columns.
+func (r *Row) Skip(n int) {
+	for range n {
+		_ = r.Text()
+	}
+}
