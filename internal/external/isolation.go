@@ -54,6 +54,9 @@ func PlayIsolation(ctx context.Context, db *v1alpha1.GeoDatabase, secrets, level
 	if names.Writes != "" {
 		given[names.Writes] = names.Waits // a play goes on when the statement has its answer, or waits for another transaction
 	}
+	if names.Form != "" {
+		given[names.Form] = sqltarget.FormProcedures // the cases are of rows and not of a workload
+	}
 	params, errs := engine.Resolve(given)
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("spec.engine.parameters.%w", errs[0])

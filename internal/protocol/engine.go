@@ -182,6 +182,8 @@ type Parameter struct {
 	Name, Default, Doc string
 	// OneOf lists the allowed words. When it is empty, Min and Max bound a duration.
 	OneOf []string
+	// Instead says of words that are right elsewhere, and not here, what would be right.
+	Instead map[string]string
 	// Min and Max bound a duration parameter, inclusive.
 	Min, Max time.Duration
 	// Integer makes the parameter a whole number between MinInt and MaxInt instead of a duration.
@@ -194,7 +196,11 @@ func (p Parameter) Check(value string) error {
 	switch {
 	case len(p.OneOf) > 0:
 		if !slices.Contains(p.OneOf, value) {
-			return fmt.Errorf("%q is not one of %s", value, strings.Join(p.OneOf, ", "))
+			instead := p.Instead[value]
+			if instead != "" {
+				instead = ": " + instead
+			}
+			return fmt.Errorf("%q is not one of %s%s", value, strings.Join(p.OneOf, ", "), instead)
 		}
 	case p.Integer:
 		n, err := strconv.ParseInt(value, 10, 64)

@@ -28,6 +28,7 @@ import (
 	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/protocol"
 	targets "github.com/geobench/geobench/internal/target/catalog"
+	"github.com/geobench/geobench/internal/target/sqltarget"
 	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
@@ -591,6 +592,10 @@ func (r *benchmarkRun) target(ps *Problems) {
 	params, errs := engine.Resolve(r.db.Spec.Engine.Parameters)
 	if len(errs) > 0 {
 		return
+	}
+	if name, with := r.Spec.Workload.Name(), catalog.WithSQL(); targets.WantsSQL(engine.Name, params) && !slices.Contains(with, name) {
+		ps.add("spec.workload", name, "the workload has no SQL of its own, and GeoDatabase %s has spec.engine.parameters.form: %s: leave that out, or take one of %s",
+			r.db.Name, sqltarget.FormSQL, list(with))
 	}
 	if n := targets.Connections(params); n > 0 && int(r.Spec.Load.WorkersPerRegion) > n {
 		ps.add("spec.load.workersPerRegion", strconv.Itoa(int(r.Spec.Load.WorkersPerRegion)), "%d workers share the %d connections that the clients of a region have: take at most as many workers, or raise spec.engine.parameters.connections of GeoDatabase %s",

@@ -47,7 +47,7 @@ var all = []entry{
 	ofMySQL(mysql.Galera, true),
 	ofMySQL(mysql.Engine, false),
 	{engine: postgres.Engine, user: postgres.UserVariable, password: postgres.PasswordVariable,
-		names: Names{Levels: sqltarget.IsolationParameter, Place: "schema", Drop: "dropSchema", Writes: postgres.WritesParameter, Waits: postgres.WritesEach},
+		names: Names{Levels: sqltarget.IsolationParameter, Place: "schema", Drop: "dropSchema", Writes: postgres.WritesParameter, Waits: postgres.WritesEach, Form: sqltarget.FormParameter},
 		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
 			return postgres.Open(ctx, t, s, postgres.OptionsOf(p), session)
 		},
@@ -102,6 +102,8 @@ type Names struct {
 	// Writes is the parameter that says whether each write waits for its answer, and Waits the value with which it does; empty where it always
 	// does, or never.
 	Writes, Waits string
+	// Form is the parameter that says whether transactions are procedures or SQL of their workload's own; empty where there is no choice.
+	Form string
 }
 
 // NamesOf returns the names of the parameters of the database called name.
@@ -112,6 +114,12 @@ func NamesOf(name string) Names {
 
 // Connections is how many connections the clients of a region have to a database with these parameters, one transaction each.
 func Connections(p protocol.Params) int { return int(p.Int(sqltarget.ConnectionsParameter)) }
+
+// WantsSQL tells whether transactions are SQL of their workload's own on the database called name, with these parameters.
+func WantsSQL(name string, p protocol.Params) bool {
+	form := NamesOf(name).Form
+	return form != "" && p.Word(form) == sqltarget.FormSQL
+}
 
 // Lookup returns the database called name.
 func (Targets) Lookup(name string) (*protocol.Engine, bool) {

@@ -84,6 +84,7 @@ func parameters(isolation protocol.Parameter) []protocol.Parameter {
 		isolation,
 		sqltarget.Connections,
 		sqltarget.TLS,
+		sqltarget.ProceduresOnly,
 		{Name: syncWaitParameter, Default: "false", OneOf: []string{"false", "true"},
 			Doc: "whether statements on Galera wait until the node has applied what was committed before on any other (wsrep_sync_wait = 7)"},
 		{Name: tableParameter, Default: tables[0], OneOf: tables,

@@ -23,6 +23,7 @@ const (
 	noSuchDatabase       = "3D000"
 	noPrivilege          = "42501"
 	notPossibleNow       = "55000" // object_not_in_prerequisite_state
+	dependentObjects     = "2BP01"
 )
 
 // errNotCommitted is what a COMMIT comes to that the server answers by ROLLBACK.

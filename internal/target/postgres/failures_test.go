@@ -21,13 +21,19 @@ import (
 // through opens a database behind a proxy, with one connection for each region.
 func through(t *testing.T, s *postgrestest.Server, proxy *postgrestest.Proxy, place string, together bool) (*plan.Plan, sqltarget.Database) {
 	t.Helper()
+	o := options(postgres.Serializable)
+	o.Place, o.Together = place, together
+	return throughWith(t, s, proxy, o)
+}
+
+func throughWith(t *testing.T, s *postgrestest.Server, proxy *postgrestest.Proxy, o postgres.Options) (*plan.Plan, sqltarget.Database) {
+	t.Helper()
 	p := targettest.Plan(t, "postgres", "{smallbank: {customers: 200}}", isolation.Serializable)
 	to := server(s, "postgres", p.Topology.Regions...)
 	for i := range to.Endpoints {
 		to.Endpoints[i].Address = proxy.Address
 	}
-	o := options(postgres.Serializable)
-	o.Connections, o.Place, o.Together = 1, place, together
+	o.Connections = 1
 	db, err := postgres.Open(t.Context(), &p.Topology, to, o, sqltarget.Session())
 	if err != nil {
 		t.Fatal(err)

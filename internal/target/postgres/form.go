@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -131,7 +132,13 @@ func (d *dialect) dropTables(ctx context.Context, c conn) error {
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	return exec(ctx, c, "drop table "+strings.Join(names, ", "))
+	err = exec(ctx, c, "drop table "+strings.Join(names, ", "))
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) && answer.Code == dependentObjects {
+		return sqltarget.Wrong(sqltarget.ParameterField(schemaParameter), d.options.Place,
+			"the tables that Geobench has made there cannot be dropped, since something else refers to them (%s): drop that, or use another schema", strings.ReplaceAll(answer.Detail, "\n", "; "))
+	}
+	return err
 }
 
 // MakeTables implements sqltarget.Former.

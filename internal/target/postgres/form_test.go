@@ -3,8 +3,11 @@ package postgres_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -12,9 +15,12 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/geobench/geobench/internal/audit"
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/isolation"
 	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/postgres"
 	"github.com/geobench/geobench/internal/target/postgres/postgrestest"
@@ -23,6 +29,7 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/sqlform"
+	"github.com/geobench/geobench/internal/workload/tpcc"
 )
 
 // formed are the options of a database whose transactions are SQL, in a schema of its own.
@@ -207,6 +214,236 @@ func TestFormLosesMoneyAtReadCommitted(t *testing.T) {
 	}
 	if failed["smallbank-total"] == "" || failed["serializable"] == "" {
 		t.Errorf("of the checks failed %v", failed)
+	}
+}
+
+// Nobody is told how a commit of SQL has ended whose connection was cut, and what the next one finds is what has become of it.
+func TestFormsCommitIsCut(t *testing.T) {
+	s := postgrestest.Start(t)
+	for _, together := range []bool{false, true} {
+		t.Run(fmt.Sprint(together), func(t *testing.T) {
+			proxy := postgrestest.NewProxy(t, s.Address)
+			o := formed(postgres.Serializable)
+			o.Together = together
+			p, db := throughWith(t, s, proxy, o)
+			if err := load(t.Context(), p, db); err != nil {
+				t.Fatal(err)
+			}
+			c := newClient(t, db)
+			deposits := uint64(0)
+			deposit := func() txn.Outcome {
+				deposits++
+				args := binary.BigEndian.AppendUint64(make([]byte, 0, 24), 1)
+				args = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(args, 1), 5)
+				return c.run(&txn.Transaction{ID: txn.MakeID(1, deposits), Proc: 4, Args: args}) // depositChecking of 5 to customer 1
+			}
+			balance := func() (n int) {
+				rows := s.Query(t, "postgres", "select balance from geobench_a.checking where customer_id = 1")
+				_, _ = fmt.Sscan(rows[0][0], &n)
+				return n
+			}
+			for _, served := range []bool{false, true, true, false} {
+				before := balance()
+				proxy.CutOnce("geobench_commit", served)
+				if o := deposit(); o.Status != txn.Unknown || o.Cause != txn.CauseNode || o.Reason != "connection-lost" {
+					t.Errorf("a commit that was cut (served: %v) ended as %+v", served, o)
+				}
+				want := before
+				if served {
+					want += 5
+				}
+				if o := deposit(); o.Status != txn.Committed {
+					t.Errorf("after a commit that was cut: %+v", o)
+				}
+				if got := balance(); got != want+5 {
+					t.Errorf("after a commit that was cut (served: %v) and one that was not, %d became %d", served, before, got)
+				}
+			}
+			// What is lost before COMMIT was sent is refused.
+			proxy.CutOnce("geobench_begin", false)
+			if o := deposit(); o.Status != txn.Refused && !together || o.Status == txn.Committed {
+				t.Errorf("a transaction that was cut before COMMIT ended as %+v", o)
+			}
+		})
+	}
+}
+
+// Only the tables that Geobench has made are replaced and dropped, and a load of another form or workload leaves none of the last one's.
+func TestTablesOfForms(t *testing.T) {
+	s := postgrestest.Start(t)
+	bank := targettest.Plan(t, "postgres", formSpecs["smallbank"], isolation.Serializable)
+	shop := targettest.Plan(t, "postgres", "{tpcc: {rowsPercent: 1}}", isolation.Serializable)
+	there := func() string {
+		var names []string
+		for _, r := range s.Query(t, "postgres", "select relname from pg_class where relnamespace = to_regnamespace('geobench_a') and relkind = 'r' order by relname") {
+			names = append(names, r[0])
+		}
+		return strings.Join(names, " ")
+	}
+	use := func(p *plan.Plan, change func(*postgres.Options), meanwhile string) error {
+		t.Helper()
+		o := formed(postgres.Serializable)
+		change(&o)
+		db, err := postgres.Open(t.Context(), &p.Topology, server(s, "postgres", p.Topology.Regions...), o, sqltarget.Session())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if meanwhile != "" {
+			s.Query(t, "postgres", meanwhile)
+		}
+		return errors.Join(db.Load(t.Context(), target.Dataset{Workload: p.Workload, Traced: true}), db.Close())
+	}
+	keep, drop := func(*postgres.Options) {}, func(o *postgres.Options) { o.Drop = true }
+	procedures := func(o *postgres.Options) { o.Form = sqltarget.FormProcedures }
+	const shopTables = "customer district history item new_order order_line orders rows stock warehouse"
+	for _, tc := range []struct {
+		what      string
+		plan      *plan.Plan
+		change    func(*postgres.Options)
+		meanwhile string
+		refused   string
+		want      string
+	}{
+		{"a bank", bank, keep, "", "", "account checking rows savings"},
+		{"a shop", shop, keep, "", "", shopTables},
+		{"a shop again", shop, keep, "", "", shopTables},
+		{"procedures", bank, procedures, "", "", "rows"},
+		{"somebody's table", bank, keep, "create table geobench_a.checking (mine int)", "spec.engine.parameters.schema: geobench_a: the table geobench_a.checking there is not Geobench's", "checking rows"},
+		{"a shop beside it, dropped", shop, drop, "", "", "checking"},
+		{"a shop that somebody's table refers to", shop, keep, "", "", "checking " + shopTables},
+		{"referred to", bank, drop, "create table geobench_a.mine (w int references geobench_a.warehouse)", "constraint mine_w_fkey on table geobench_a.mine depends on table geobench_a.warehouse): drop that, or use another schema", "checking " + strings.Replace(shopTables, "item", "item mine", 1)},
+	} {
+		err := use(tc.plan, tc.change, tc.meanwhile)
+		if tc.refused == "" && err != nil || tc.refused != "" && (err == nil || !strings.Contains(err.Error(), tc.refused)) {
+			t.Errorf("%s: %v, not %q", tc.what, err, tc.refused)
+		}
+		if got := there(); got != tc.want {
+			t.Errorf("%s: there are %s, not %s", tc.what, got, tc.want)
+		}
+	}
+	rmw := targettest.Plan(t, "postgres", "{rmw: {records: 100}}", isolation.Serializable)
+	var wrong *target.FieldError
+	if err := use(rmw, keep, "drop table geobench_a.mine"); !errors.As(err, &wrong) || wrong.Field != "spec.engine.parameters.form" || !strings.Contains(err.Error(), "one of the workloads smallbank, tpcc") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Keys, indexes and foreign keys are those of the specification, and foreign keys are left out where that is asked for.
+func TestKeysOfForms(t *testing.T) {
+	s := postgrestest.Start(t)
+	p := targettest.Plan(t, "postgres", "{tpcc: {rowsPercent: 1}}", isolation.Serializable)
+	for _, foreign := range []bool{true, false} {
+		o := formed(postgres.Serializable)
+		o.ForeignKeys = foreign
+		db, err := postgres.Open(t.Context(), &p.Topology, server(s, "postgres", p.Topology.Regions...), o, sqltarget.Session())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var progress int64
+		if err := errors.Join(db.Load(t.Context(), target.Dataset{Workload: p.Workload, Progress: func(rows int64) { progress = rows }}), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		counts := s.Query(t, "postgres", "select count(*) filter (where contype = 'p'), count(*) filter (where contype = 'f' and convalidated) from pg_constraint where connamespace = 'geobench_a'::regnamespace")
+		want := []string{"9", "0"} // history has no primary key (clause 1.3.1), and rows has one
+		if foreign {
+			want[1] = "10"
+		}
+		if !slices.Equal(counts[0], want) {
+			t.Errorf("foreign keys %v: there are %v primary and foreign keys, not %v", foreign, counts[0], want)
+		}
+		if indexes := s.Query(t, "postgres", "select indexname from pg_indexes where schemaname = 'geobench_a' and indexname not like '%_pkey' order by 1"); len(indexes) != 2 {
+			t.Errorf("the other indexes are %v", indexes)
+		}
+		rows := s.Query(t, "postgres", "select sum(n_live_tup) from pg_stat_user_tables where schemaname = 'geobench_a' and relname <> 'rows'")
+		if fmt.Sprint(progress) != rows[0][0] {
+			t.Errorf("progress told of %d rows in the end, and there are %s", progress, rows[0][0])
+		}
+	}
+}
+
+// spoiled is a workload some of whose rows are wrong when they are loaded.
+type spoiled struct {
+	*tpcc.TPCC
+	seed uint64
+}
+
+// Rows spoils about one row of a hundred: it is left out, doubled under another key, or has another number.
+func (s spoiled) Rows(c geo.Cell, put func(k txn.Key, value []byte)) {
+	rng := rand.New(rand.NewPCG(s.seed, uint64(c.Home)))
+	// Places of numbers in rows, by table: those that audits add up or compare.
+	numbers := map[txn.Table][]int{1: {7}, 2: {7, 11}, 3: {7, 15, 23}, 4: {3}, 5: {5, 7, 23}, 6: {9, 10, 11}, 8: {11}}
+	s.TPCC.Rows(c, func(k txn.Key, value []byte) {
+		rare := 100
+		if k.Table() == 1 || k.Table() == 2 {
+			rare = 3
+		}
+		if rng.IntN(rare) > 0 {
+			put(k, value)
+			return
+		}
+		places := numbers[k.Table()]
+		switch what := rng.IntN(3); {
+		case what == 0:
+		case what == 1 && (k.Table() == 6 || k.Table() == 7 || k.Table() == 8):
+			put(k, value)
+			b := []byte(k)
+			b[14] ^= 0x80 // of O_ID
+			put(txn.Key(b), value)
+		case len(places) > 0:
+			b := slices.Clone(value)
+			b[places[rng.IntN(len(places))]] ^= 1 << rng.IntN(3)
+			put(k, b)
+		default:
+			put(k, value)
+		}
+	})
+}
+
+// The database finds by SQL what Audit finds in the rows, whatever is wrong: the same sums under the same names.
+func TestAuditsAgree(t *testing.T) {
+	s := postgrestest.Start(t, "synchronous_commit=off")
+	p := targettest.Plan(t, "postgres", "{tpcc: {rowsPercent: 2}}", isolation.Serializable)
+	o := formed(postgres.Serializable)
+	o.ForeignKeys = false // rows that refer to nothing can be loaded
+	db := open(t, s, p, "postgres", o)
+	found := map[string]bool{}
+	for seed := range uint64(8) {
+		w := spoiled{p.Workload.(*tpcc.TPCC), seed}
+		if err := db.Load(t.Context(), target.Dataset{Workload: w}); err != nil {
+			t.Fatal(err)
+		}
+		rows := store.NewHash()
+		layout := p.Topology.Whole(0)
+		if err := workload.Fill(w, &layout, 0, rows.Load); err != nil {
+			t.Fatal(err)
+		}
+		a, err := db.Audit(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, want := a[0][1].Sums, w.Audit(audit.All(rows))
+		for _, sums := range []map[string]int64{got, want} {
+			delete(sums, "customers-by-name") // an index of the database's own misses no entry
+			delete(sums, "orders-by-customer")
+			maps.DeleteFunc(sums, func(_ string, n int64) bool { return n == 0 })
+		}
+		for name := range want {
+			rule, _, _ := strings.Cut(name, "/")
+			found[rule] = true
+			if got[name] != want[name] {
+				t.Errorf("seed %d: %s is %d, and %d by SQL", seed, name, want[name], got[name])
+			}
+		}
+		for name := range got {
+			if want[name] == 0 {
+				t.Errorf("seed %d: %s is %d by SQL alone", seed, name, got[name])
+			}
+		}
+	}
+	for condition := range 12 {
+		if name := fmt.Sprint(condition + 1); !found[name] {
+			t.Errorf("condition %s was never broken", name)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/catalog"
 	"github.com/geobench/geobench/internal/workload/sqlform"
 )
 
@@ -32,7 +34,7 @@ func (d *database[C]) formOf(w workload.Workload) (*sqlform.Form, error) {
 	}
 	formed, ok := w.(sqlform.Workload)
 	if !ok {
-		return nil, Wrong(ParameterField(FormParameter), FormSQL, "the workload %s has no SQL of its own: use %s, which runs its procedures, or the workload smallbank or tpcc", w.Name(), FormProcedures)
+		return nil, Wrong(ParameterField(FormParameter), FormSQL, "the workload %s has no SQL of its own: use %s, which runs its procedures, or one of the workloads %s", w.Name(), FormProcedures, strings.Join(catalog.WithSQL(), ", "))
 	}
 	return formed.Form(), nil
 }

@@ -32,6 +32,8 @@ type entry struct {
 	bind  func(spec *v1alpha1.Workload, seed uint64, t *geo.Topology) (workload.Workload, error)
 	types func(spec *v1alpha1.Workload) []string
 	never func(spec *v1alpha1.Workload, transaction string) string
+	// transactions are those in SQL of the workload's own, nil where it has none.
+	transactions func() []*sqlform.Transaction
 }
 
 // table has the entry of each field of v1alpha1.Workload, in their order. The numbers of procedures are fixed for ever:
@@ -39,13 +41,13 @@ type entry struct {
 // social 80 to 82.
 var table = []entry{
 	of("smallbank", func(w *v1alpha1.Workload) *v1alpha1.SmallBank { return w.SmallBank },
-		smallbank.New, smallbank.TypesOf, smallbank.Never, smallbank.Procedures),
+		smallbank.New, smallbank.TypesOf, smallbank.Never, smallbank.Procedures).in(smallbank.Transactions),
 	of("rmw", func(w *v1alpha1.Workload) *v1alpha1.RMW { return w.RMW },
 		rmw.New, rmw.TypesOf, always, rmw.Procedures),
 	of("ycsb", func(w *v1alpha1.Workload) *v1alpha1.YCSB { return w.YCSB },
 		ycsb.New, ycsb.TypesOf, ycsb.Never, ycsb.Procedures),
 	of("tpcc", func(w *v1alpha1.Workload) *v1alpha1.TPCC { return w.TPCC },
-		tpcc.New, tpcc.TypesOf, tpcc.Never, tpcc.Procedures),
+		tpcc.New, tpcc.TypesOf, tpcc.Never, tpcc.Procedures).in(tpcc.Transactions),
 	of("micro", func(w *v1alpha1.Workload) *v1alpha1.Micro { return w.Micro },
 		micro.New, micro.TypesOf, micro.Never, micro.Procedures),
 	of("social", func(w *v1alpha1.Workload) *v1alpha1.Social { return w.Social },
@@ -66,6 +68,12 @@ func of[S any, W workload.Workload](name string, field func(*v1alpha1.Workload) 
 		types: func(w *v1alpha1.Workload) []string { return types(field(w)) },
 		never: func(w *v1alpha1.Workload, transaction string) string { return never(field(w), transaction) },
 	}
+}
+
+// in returns the entry with transactions in SQL.
+func (e entry) in(sql func() []*sqlform.Transaction) entry {
+	e.transactions = sql
+	return e
 }
 
 // always is the never of a workload all of whose types run.
@@ -101,7 +109,23 @@ func Procedures() *txn.Registry {
 
 // Transactions returns those that workloads have in SQL of their own.
 func Transactions() *sqlform.Transactions {
-	return sqlform.NewTransactions(append(smallbank.Transactions(), tpcc.Transactions()...)...)
+	var all []*sqlform.Transaction
+	for i := range table {
+		if table[i].transactions != nil {
+			all = append(all, table[i].transactions()...)
+		}
+	}
+	return sqlform.NewTransactions(all...)
+}
+
+// WithSQL lists the workloads that have SQL of their own.
+func WithSQL() (names []string) {
+	for i := range table {
+		if table[i].transactions != nil {
+			names = append(names, table[i].name)
+		}
+	}
+	return names
 }
 
 // New makes the workload that spec, with its defaults filled in, asks for. Errors name the manifest's field.
