@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -17,12 +18,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/postgres"
 	"github.com/geobench/geobench/internal/target/postgres/postgrestest"
 	"github.com/geobench/geobench/internal/target/sqltarget"
 	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
 // The transaction of pgbench, TPC-B-like, on a table of keys and values: three rows are read and written, one is read again, and a
@@ -221,4 +226,125 @@ func pgbench(b *testing.B, program, script, address string, connections int, las
 	}
 	n, _ := strconv.ParseFloat(string(found[1]), 64)
 	return float64((cpu(b, syscall.RUSAGE_CHILDREN) - before).Microseconds()) / n, n / lasts.Seconds()
+}
+
+// BenchmarkForms compares procedures, with their writes each on its own and together, with SQL, without and with foreign keys: TPC-C of two
+// warehouses on the same server, one after the other in each round. It counts what a run's client does but for its records: generator, session
+// and connections.
+func BenchmarkForms(b *testing.B) {
+	const rounds, lasts = 5, 4 * time.Second
+	s := postgrestest.Start(b, "log_statement=none", "synchronous_commit=off", "shared_buffers=256MB", "max_wal_size=4GB")
+	p := formPlan(b)
+	type side struct {
+		name      string
+		db        sqltarget.Database
+		us, rates []float64
+	}
+	var sides []*side
+	for name, change := range map[string]func(*postgres.Options){
+		"procedures-each":     func(*postgres.Options) {},
+		"procedures-together": func(o *postgres.Options) { o.Together = true },
+		"sql":                 func(o *postgres.Options) { o.Form, o.Together = sqltarget.FormSQL, true },
+		"sql-foreign-keys":    func(o *postgres.Options) { o.Form, o.Together, o.ForeignKeys = sqltarget.FormSQL, true, true },
+	} {
+		o := options(postgres.ReadCommitted)
+		o.Connections = formClients
+		change(&o)
+		database := strings.ReplaceAll(name, "-", "_")
+		s.Database(b, database)
+		db := open(b, s, p, database, o)
+		began := time.Now()
+		if err := db.Load(b.Context(), target.Dataset{Workload: p.Workload}); err != nil {
+			b.Fatal(err)
+		}
+		b.Logf("%s: loaded in %v", name, time.Since(began).Round(100*time.Millisecond))
+		sides = append(sides, &side{name: name, db: db})
+	}
+	slices.SortFunc(sides, func(x, y *side) int { return strings.Compare(x.name, y.name) })
+	for round := range rounds {
+		line := fmt.Sprintf("round %d:", round)
+		for _, x := range sides {
+			us, rate := driveWorkload(b, x.db, p, uint32(round+1), lasts)
+			x.us, x.rates = append(x.us, us), append(x.rates, rate)
+			line += fmt.Sprintf(" %s %.0f us, %.0f txn/s;", x.name, us, rate)
+		}
+		b.Log(line)
+	}
+	for _, x := range sides {
+		b.ReportMetric(median(x.us), x.name+"-us/txn")
+		b.ReportMetric(median(x.rates), x.name+"-txn/s")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// formClients is how many clients BenchmarkForms has, each with a connection.
+const formClients = 8
+
+func formPlan(b *testing.B) *plan.Plan {
+	b.Helper()
+	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}
+	var spec v1alpha1.Workload
+	if err := json.Unmarshal([]byte(`{"tpcc": {"warehousesPerPartition": 2, "rowsPercent": 100, "byLastNamePercent": 60, "rollbackPercent": 1, "warehouses": "Own", "districts": "Any",
+		"remote": {"orderLinePercent": 1, "paymentPercent": 15}, "mix": {"newOrder": 45, "payment": 43, "orderStatus": 4, "delivery": 4, "stockLevel": 4}}}`), &spec); err != nil {
+		b.Fatal(err)
+	}
+	w, err := catalog.New(spec, 1, &topology)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &plan.Plan{Topology: topology, Workload: w}
+}
+
+// driveWorkload has each client run transactions of a workload one after the other, and returns microseconds of CPU of this process for each that is
+// committed, and how many of them there are in a second.
+func driveWorkload(b *testing.B, db sqltarget.Database, p *plan.Plan, stream uint32, lasts time.Duration) (us, rate float64) {
+	b.Helper()
+	done := make(chan txn.Outcome, formClients)
+	session, err := db.Clients(0).Open(context.Background(), func(outcomes []txn.Outcome) {
+		for _, o := range outcomes {
+			done <- o
+		}
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	generator := p.Workload.NewGenerator(workload.GeneratorConfig{Clients: formClients, RegionClients: formClients, Stream: stream, Measured: lasts})
+	client := map[txn.ID]int{}
+	submitted := uint64(0)
+	submit := func(c int) {
+		submitted++
+		x := &txn.Transaction{ID: txn.MakeID(stream, submitted)}
+		generator.Next(c, 0, x)
+		client[x.ID] = c
+		session.Submit(x)
+		session.Flush()
+	}
+	committed := 0
+	finish := func(o txn.Outcome) int {
+		c := client[o.ID]
+		delete(client, o.ID)
+		generator.Done(c, o)
+		if o.Status == txn.Committed {
+			committed++
+		}
+		return c
+	}
+	before, begin := cpu(b, syscall.RUSAGE_SELF), time.Now()
+	for c := range formClients {
+		submit(c)
+	}
+	for time.Since(begin) < lasts {
+		submit(finish(<-done))
+	}
+	for len(client) > 0 {
+		finish(<-done)
+	}
+	took, elapsed := cpu(b, syscall.RUSAGE_SELF)-before, time.Since(begin)
+	if err := session.Close(); err != nil {
+		b.Fatal(err)
+	}
+	if float64(committed) < 0.8*float64(submitted) {
+		b.Fatalf("%d of %d committed", committed, submitted)
+	}
+	return float64(took.Microseconds()) / float64(committed), float64(committed) / elapsed.Seconds()
 }
