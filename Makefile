@@ -92,6 +92,14 @@ bench-engine: ## Throughput and CPU per transaction of every engine at 0 to 100%
 bench-postgres: ## Client CPU per transaction beside pgbench: the same statements on the same PostgreSQL, in alternating pairs (Debian's postgresql; 2 min)
 	go test -run '^$$' -bench '^BenchmarkClientCPU$$' -benchtime 1x ./internal/target/postgres
 
+.PHONY: bench-forms
+bench-forms: ## TPC-C on one PostgreSQL as procedures and as SQL: client CPU and throughput side by side (Debian's postgresql; 4 min)
+	go test -run '^$$' -bench '^BenchmarkForms$$' -benchtime 1x -v ./internal/target/postgres
+
+.PHONY: bench-go-tpc
+bench-go-tpc: ## TPC-C in SQL beside go-tpc on one PostgreSQL: client CPU and tpmC in alternating pairs (Debian's postgresql; 4 min)
+	GEOBENCH_GO_TPC="$$($(TOOL) install go-tpc | tail -1)" go test -run '^$$' -bench '^BenchmarkGoTPC$$' -benchtime 1x -v ./internal/target/postgres
+
 .PHONY: bench-wan
 bench-wan: ## What the sidecar's delays are off, what TCP carries through it and what it costs, beside a bare network (root; 1 min)
 	go test -tags full -run '^$$' -bench '^BenchmarkWAN$$' -benchtime 1x ./internal/wan

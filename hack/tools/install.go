@@ -36,6 +36,7 @@ type tool struct {
 
 var tools = []tool{
 	{name: "controller-gen", readsGo: true},
+	{name: "go-tpc"},
 	{name: "helm", versionVar: "helm.sh/helm/v4/internal/version.version"},
 	{name: "kustomize-controller"},
 	// Of service discovery, Kubernetes and files are all that is needed here: the clouds' libraries take minutes to build.

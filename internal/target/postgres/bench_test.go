@@ -264,7 +264,7 @@ func BenchmarkForms(b *testing.B) {
 	for round := range rounds {
 		line := fmt.Sprintf("round %d:", round)
 		for _, x := range sides {
-			us, rate := driveWorkload(b, x.db, p, uint32(round+1), lasts)
+			us, rate, _ := driveWorkload(b, x.db, p, uint32(round+1), lasts)
 			x.us, x.rates = append(x.us, us), append(x.rates, rate)
 			line += fmt.Sprintf(" %s %.0f us, %.0f txn/s;", x.name, us, rate)
 		}
@@ -296,8 +296,8 @@ func formPlan(b *testing.B) *plan.Plan {
 }
 
 // driveWorkload has each client run transactions of a workload one after the other, and returns microseconds of CPU of this process for each that is
-// committed, and how many of them there are in a second.
-func driveWorkload(b *testing.B, db sqltarget.Database, p *plan.Plan, stream uint32, lasts time.Duration) (us, rate float64) {
+// committed, how many of them there are in a second, and how many of the first type, TPC-C's new orders, in a minute.
+func driveWorkload(b *testing.B, db sqltarget.Database, p *plan.Plan, stream uint32, lasts time.Duration) (us, rate, tpmC float64) {
 	b.Helper()
 	done := make(chan txn.Outcome, formClients)
 	session, err := db.Clients(0).Open(context.Background(), func(outcomes []txn.Outcome) {
@@ -311,21 +311,25 @@ func driveWorkload(b *testing.B, db sqltarget.Database, p *plan.Plan, stream uin
 	generator := p.Workload.NewGenerator(workload.GeneratorConfig{Clients: formClients, RegionClients: formClients, Stream: stream, Measured: lasts})
 	client := map[txn.ID]int{}
 	submitted := uint64(0)
+	var types [formClients]uint8
 	submit := func(c int) {
 		submitted++
 		x := &txn.Transaction{ID: txn.MakeID(stream, submitted)}
-		generator.Next(c, 0, x)
+		types[c] = generator.Next(c, 0, x).Type
 		client[x.ID] = c
 		session.Submit(x)
 		session.Flush()
 	}
-	committed := 0
+	committed, orders := 0, 0
 	finish := func(o txn.Outcome) int {
 		c := client[o.ID]
 		delete(client, o.ID)
 		generator.Done(c, o)
 		if o.Status == txn.Committed {
 			committed++
+			if types[c] == 0 {
+				orders++
+			}
 		}
 		return c
 	}
@@ -346,5 +350,70 @@ func driveWorkload(b *testing.B, db sqltarget.Database, p *plan.Plan, stream uin
 	if float64(committed) < 0.8*float64(submitted) {
 		b.Fatalf("%d of %d committed", committed, submitted)
 	}
-	return float64(took.Microseconds()) / float64(committed), float64(committed) / elapsed.Seconds()
+	return float64(took.Microseconds()) / float64(committed), float64(committed) / elapsed.Seconds(), float64(orders) / elapsed.Minutes()
+}
+
+// BenchmarkGoTPC compares TPC-C in SQL with go-tpc (github.com/pingcap/go-tpc), whose program GEOBENCH_GO_TPC names: two warehouses, as many clients,
+// no foreign keys, READ COMMITTED, on the same server, in alternating pairs. The statements are those that each has.
+func BenchmarkGoTPC(b *testing.B) {
+	const pairs, lasts = 6, 6 * time.Second
+	program := os.Getenv("GEOBENCH_GO_TPC")
+	if program == "" {
+		b.Skip("GEOBENCH_GO_TPC names no go-tpc: make bench-go-tpc builds it")
+	}
+	s := postgrestest.Start(b, "log_statement=none", "synchronous_commit=off", "shared_buffers=256MB", "max_wal_size=4GB")
+	p := formPlan(b)
+	o := options(postgres.ReadCommitted)
+	o.Connections, o.Form, o.Together = formClients, sqltarget.FormSQL, true
+	s.Database(b, "ours")
+	s.Database(b, "theirs")
+	db := open(b, s, p, "ours", o)
+	began := time.Now()
+	if err := db.Load(b.Context(), target.Dataset{Workload: p.Workload}); err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("geobench has loaded in %v", time.Since(began).Round(100*time.Millisecond))
+	began = time.Now()
+	goTPC(b, program, s.Address, "prepare", "--no-check")
+	b.Logf("go-tpc has loaded in %v", time.Since(began).Round(100*time.Millisecond))
+	s.Query(b, "theirs", "analyze")
+	var ours, theirs, cpus, tpmCs []float64
+	for pair := range pairs {
+		us, rate, tpmC := driveWorkload(b, db, p, uint32(pair+1), lasts)
+		before := cpu(b, syscall.RUSAGE_CHILDREN)
+		found := tpm.FindStringSubmatch(goTPC(b, program, s.Address, "run", "--time", lasts.String(), "--isolation", "2", "--ignore-error", "--silence"))
+		if found == nil {
+			b.Fatal("go-tpc does not say its tpmC")
+		}
+		theirTpmC, _ := strconv.ParseFloat(found[1], 64)
+		theirRate, _ := strconv.ParseFloat(found[2], 64)
+		theirRate /= 60
+		theirUs := float64((cpu(b, syscall.RUSAGE_CHILDREN) - before).Microseconds()) / (theirRate * lasts.Seconds())
+		ours, theirs, cpus, tpmCs = append(ours, us), append(theirs, theirUs), append(cpus, us/theirUs), append(tpmCs, tpmC/theirTpmC)
+		b.Logf("geobench %.0f us, %.0f txn/s, tpmC %.0f; go-tpc %.0f us, %.0f txn/s, tpmC %.0f: CPU %.2fx, tpmC %.2fx", us, rate, tpmC, theirUs, theirRate, theirTpmC, us/theirUs, tpmC/theirTpmC)
+	}
+	b.ReportMetric(median(ours), "geobench-us/txn")
+	b.ReportMetric(median(theirs), "go-tpc-us/txn")
+	b.ReportMetric(median(cpus), "cpu-ratio")
+	b.ReportMetric(median(tpmCs), "tpmC-ratio")
+	b.ReportMetric(0, "ns/op")
+}
+
+var tpm = regexp.MustCompile(`tpmC: ([0-9.]+), tpmTotal: ([0-9.]+)`)
+
+// goTPC runs go-tpc's TPC-C on its database.
+func goTPC(b *testing.B, program, address string, command ...string) string {
+	b.Helper()
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		b.Fatal(err)
+	}
+	args := append([]string{"tpcc"}, command...)
+	args = append(args, "-d", "postgres", "-H", host, "-P", port, "-U", postgrestest.User, "-p", postgrestest.Password, "-D", "theirs", "--conn-params", "sslmode=disable",
+		"--warehouses", "2", "-T", strconv.Itoa(formClients))
+	out, err := exec.Command(program, args...).CombinedOutput()
+	if err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	return string(out)
 }
