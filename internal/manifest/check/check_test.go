@@ -241,6 +241,10 @@ func TestPodsClient(t *testing.T) {
 		"parameter":       {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Parameters = map[string]string{"conections": "9"} }, 1, "did you mean connections"},
 		"region":          {func(s *v1alpha1.GeoDatabaseSpec) { s.Pods.Client.Region = "mars" }, 1, "spec.pods.client.region: region mars is not in spec.regions"},
 		"workers":         {nil, 17, "spec.load.workersPerRegion: 17 workers share the 16 connections"},
+		"SQL":             {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Parameters = map[string]string{"form": "SQL"} }, 1, "spec.workload: rmw: the workload has no SQL of its own, and GeoDatabase db has spec.engine.parameters.form: SQL: leave that out, or take one of smallbank, tpcc"},
+		"SQL on mysql": {func(s *v1alpha1.GeoDatabaseSpec) {
+			s.Engine.Name, s.Pods.Client.Database, s.Engine.Parameters = "mysql", "app", map[string]string{"form": "SQL"}
+		}, 1, `spec.engine.parameters.form: "SQL" is not one of Procedures: workloads have SQL of their own for PostgreSQL alone so far; use Procedures, or engine.name: postgres`},
 		"mysql":           {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name, s.Pods.Client.Database = "mysql", "app" }, 1, ""},
 		"mysql, no name":  {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "mysql" }, 1, "spec.pods.client.database: a server of mysql has no database of its own accord: name one"},
 		"etcd":            {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "etcd" }, 1, ""},
@@ -335,6 +339,7 @@ func TestRendered(t *testing.T) {
 		"server":          {map[string]string{"synchronous": "Always"}, 1, `spec.engine.parameters.synchronous: "Always" is not one of Off, Quorum, RemoteApply`},
 		"setting":         {map[string]string{"settings.shared_bufers": "1GB"}, 1, "did you mean settings.shared_buffers"},
 		"client":          {map[string]string{"isolation": "Dirty"}, 1, "spec.engine.parameters.isolation"},
+		"SQL":             {map[string]string{"form": "SQL"}, 1, "spec.workload: rmw: the workload has no SQL of its own"},
 		"neither":         {map[string]string{"conections": "9"}, 1, "did you mean connections"},
 		"workers":         {nil, 17, "spec.load.workersPerRegion: 17 workers share the 16 connections"},
 	} {
