@@ -1,8 +1,16 @@
 // Package journal keeps a file of records that outlives its process: a node's log of its inputs (the log sink of the
 // real-time driver).
 //
-// A record is in the journal once Sync has returned. What a crash leaves behind the last record that is whole, half of
-// a write that nobody was told of, is cut off when the journal is opened again.
+// A record is promised once Sync has returned: others may have been told what follows from it. What a crash leaves behind the
+// last promised record, half of a write that nobody was told of, is cut off when the journal is opened again. A journal
+// that lacks a promised record, or has it otherwise than it was written, is refused with an *Error: whoever went on from what is
+// left would contradict what was said before.
+//
+// To tell the two apart (Alagappan et al., Protocol-Aware Recovery for Consensus-Based Storage, FAST 2018), every record says
+// where the write that it belongs to began: whatever was before that was on the disk when the write was made. And a file of its
+// own, the mark, says up to where Sync has returned. The mark is not synced, so it survives the end of the process, and that of the
+// machine but for the last seconds of it; until the next record is written, the last write of a machine that has crashed may pass for
+// one that nobody was told of.
 package journal
 
 import (
@@ -14,14 +22,21 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
-// A file is its magic and then records: length of the payload, 4 bytes little-endian | its CRC-32C, 4 bytes | payload.
+// A file is its magic and then records, all numbers little-endian: length of the payload, 4 bytes | CRC-32C of the payload, 4 bytes |
+// bytes since the write began that the record is part of, 4 bytes | CRC-32C of the record's place in the file, as 8 bytes, and of
+// what is before, 4 bytes | payload. The mark is the bytes of the journal that are promised, 8 bytes | CRC-32C of these, 4 bytes.
 const (
-	magic       = "geobench journal 1\n"
-	headerBytes = 8
+	magic       = "geobench journal 2\n"
+	headerBytes = 16
+	markBytes   = 12
+	markSuffix  = ".synced"
 	// MaxRecord bounds a record's payload, in bytes.
 	MaxRecord = 1 << 30
+	// maxWrite bounds a write, in bytes.
+	maxWrite = 1<<32 - 1
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -29,72 +44,228 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // ErrLocked says that another process has the journal open.
 var ErrLocked = errors.New("another process has it open")
 
+// Error says that a journal cannot be used: where, why, and what helps.
+type Error struct {
+	// File is the path, Offset the place in it, in bytes.
+	File   string
+	Offset int64
+	// What is wrong. Err is the disk's error, if there is one.
+	What string
+	Err  error
+	// Cure is what a person can do.
+	Cure string
+}
+
+func (e *Error) Error() string {
+	what := e.What
+	if e.Err != nil {
+		what += ": " + e.Err.Error()
+	}
+	return fmt.Sprintf("journal %s, offset %d: %s: %s", e.File, e.Offset, what, e.Cure)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+const (
+	cureLost = "its node cannot go on from what is left; put the file back as it was, or delete it together with " +
+		"the file of the same name and " + markSuffix + " (a pod: delete the pod), which loses the node's state, so that the database is made anew"
+	cureUnreadable = "copy the file to a disk that can be read, or delete it together with the file of the same name and " + markSuffix +
+		" (a pod: delete the pod), which loses the node's state, so that the database is made anew"
+	cureFull = "make room on its volume (a pod: raise spec.resources.limits of ephemeral-storage) and start the node again; " +
+		"it goes on from the last turn that was written whole"
+	cureSync = "what the disk holds from there on is unknown; the node has told nobody of it and ends; mend the disk and start the node again"
+)
+
 // Journal is a file of records, open for more. It belongs to one goroutine.
 type Journal struct {
-	f       *os.File
+	f, mark File
 	name    string
 	size    int64 // of the file, in bytes, with whole records only
 	records int64
 	pending []byte // not written yet
 	added   int64  // records in pending
+	failed  error  // of Sync: nobody knows any more what is on the disk
+	marked  [markBytes]byte
 }
 
 // Open opens the journal of that name in a folder, which it makes if need be, together with the journal. It fails with
-// ErrLocked while another process has it open.
-func Open(folder, name string) (*Journal, error) {
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, err
+// ErrLocked while another process has it open, and with an *Error when it is damaged or cannot be read.
+func Open(d Disk, folder, name string) (*Journal, error) {
+	j := &Journal{name: filepath.Join(folder, name)}
+	var err error
+	if j.f, err = d.Open(j.name); err != nil {
+		return nil, fmt.Errorf("journal %s: %w", j.name, err)
 	}
-	path := filepath.Join(folder, name)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	j := &Journal{f: f, name: path}
-	if err := j.recover(folder); err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("journal %s: %w", path, err)
+	if err := j.recover(d); err != nil {
+		_ = j.Close()
+		var known *Error
+		if errors.As(err, &known) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("journal %s: %w", j.name, err)
 	}
 	return j, nil
 }
 
-// recover finds the end of what is whole and cuts off the rest.
-func (j *Journal) recover(folder string) error {
-	if err := lock(j.f); err != nil {
+// wrong is an error at a place of the journal.
+func (j *Journal) wrong(offset int64, what string, err error, cure string) *Error {
+	return &Error{File: j.name, Offset: offset, What: what, Err: err, Cure: cure}
+}
+
+// recover finds the end of what is whole, cuts off what nobody was told of, and refuses what lacks more.
+func (j *Journal) recover(d Disk) error {
+	if err := j.f.Lock(); err != nil {
 		return err
 	}
-	info, err := j.f.Stat()
+	size, err := j.f.Size()
 	if err != nil {
 		return err
 	}
-	head := make([]byte, min(info.Size(), int64(len(magic))))
-	if _, err := j.f.ReadAt(head, 0); err != nil {
+	if j.mark, err = d.Open(j.name + markSuffix); err != nil {
 		return err
 	}
-	if string(head) != magic[:len(head)] {
-		return errors.New("it is some other file")
+	promised, err := j.readMark()
+	if err != nil {
+		return err
 	}
-	if len(head) < len(magic) { // new, or the process died as it made it
-		if _, err := j.f.WriteAt([]byte(magic), 0); err != nil {
-			return err
-		}
-		if err := syncFolder(folder); err != nil {
-			return err
-		}
+	if err := j.readMagic(size, promised); err != nil {
+		return err
 	}
-	j.size = int64(len(magic))
-	err = j.read(max(info.Size(), j.size), func(payload []byte) error {
+	first := int64(len(magic))
+	j.size = first
+	bad := j.read(max(size, first), func(payload []byte) error {
 		j.size += headerBytes + int64(len(payload))
 		j.records++
 		return nil
 	})
-	if err != nil {
+	if bad != nil && bad.Err != nil {
+		return bad
+	}
+	if promised == 0 && size > first { // the mark is on the disk before the first record is made
+		return &Error{File: j.name + markSuffix, What: "it is missing or empty, so nobody knows up to where the journal beside it was promised", Cure: cureLost}
+	}
+	if bad == nil && j.size < promised {
+		bad = j.wrong(j.size, "the file ends", nil, "")
+	}
+	if bad != nil {
+		if err := j.judge(bad, size, promised); err != nil {
+			return err
+		}
+	}
+	return j.settle(size, max(promised, first))
+}
+
+// readMark returns up to where the journal was promised; 0 when there is no mark yet.
+func (j *Journal) readMark() (int64, error) {
+	size, err := j.mark.Size()
+	if err != nil || size == 0 {
+		return 0, err
+	}
+	name := j.name + markSuffix
+	if n, err := j.mark.ReadAt(j.marked[:], 0); n < markBytes && !errors.Is(err, io.EOF) {
+		return 0, &Error{File: name, What: "it cannot be read", Err: err, Cure: cureUnreadable}
+	}
+	if size == markBytes && j.marked == [markBytes]byte{} { // a crash has left zeros
+		return 0, nil
+	}
+	promised := binary.LittleEndian.Uint64(j.marked[:])
+	if size != markBytes || crc32.Checksum(j.marked[:8], castagnoli) != binary.LittleEndian.Uint32(j.marked[8:]) || promised < uint64(len(magic)) {
+		return 0, &Error{File: name, What: "it does not match its checksum, so nobody knows up to where the journal beside it was promised", Cure: cureLost}
+	}
+	return int64(promised), nil
+}
+
+func (j *Journal) writeMark(promised int64) error {
+	binary.LittleEndian.PutUint64(j.marked[:], uint64(promised))
+	binary.LittleEndian.PutUint32(j.marked[8:], crc32.Checksum(j.marked[:8], castagnoli))
+	return write(j.mark, j.marked[:], 0)
+}
+
+// readMagic checks the first bytes, or writes them where they are missing: the journal is new, or its process died as it made it.
+func (j *Journal) readMagic(size, promised int64) error {
+	head := make([]byte, min(size, int64(len(magic))))
+	if n, err := j.f.ReadAt(head, 0); n < len(head) {
+		return j.wrong(0, "it cannot be read", err, cureUnreadable)
+	}
+	whole := string(head) == magic[:len(head)]
+	switch {
+	case promised > 0 && (!whole || len(head) < len(magic)):
+		return j.wrong(0, fmt.Sprintf("the file does not begin as a journal does, and its node had been promised %d bytes", promised), nil, cureLost)
+	case !whole && strings.Trim(string(head), "\x00") != "": // a crash may leave zeros
+		return j.wrong(0, fmt.Sprintf("the file begins with %q, not with %q", head, magic), nil, "it is some other file; name another folder for journals")
+	case promised > 0:
+		return nil
+	}
+	return write(j.f, []byte(magic), 0) // also where it is there: in the kernel's memory, perhaps
+}
+
+// judge decides whether what is wrong with the file may be cut off.
+func (j *Journal) judge(bad *Error, size, promised int64) error {
+	later := fmt.Sprintf("the journal was promised up to offset %d", promised)
+	if bad.Offset >= promised {
+		at := j.later(bad.Offset, size)
+		if at < 0 {
+			return nil
+		}
+		later = fmt.Sprintf("the record at offset %d was written when this was on the disk", at)
+	}
+	bad.What += ", and " + later
+	bad.Cure = cureLost
+	return bad
+}
+
+// later returns the place of a record which shows that the one at an offset, which is wrong, was on the disk: the write that it is
+// part of began behind that. It returns -1 when there is none.
+func (j *Journal) later(offset, size int64) int64 {
+	step := min(1<<16, size-offset)
+	b := make([]byte, step+headerBytes)
+	for from := offset + 1; from < size; from += step {
+		n, _ := j.f.ReadAt(b, from)
+		for i := 0; i+headerBytes <= n && int64(i) < step; i++ {
+			at := from + int64(i)
+			if h, ok := decode(b[i:], at); ok && h.began > offset {
+				return at
+			}
+		}
+	}
+	return -1
+}
+
+// settle makes what was found the journal. What is behind the mark may be in the kernel's memory alone, which takes it for written after a
+// sync that has failed: it is written once more, so that the sync here says something about it.
+func (j *Journal) settle(size, promised int64) error {
+	const step = 1 << 20
+	b := make([]byte, min(step, max(0, j.size-promised)))
+	for at := promised; at < j.size; at += step {
+		part := b[:min(step, j.size-at)]
+		if n, err := j.f.ReadAt(part, at); n < len(part) {
+			return j.wrong(at, "it cannot be read", err, cureUnreadable)
+		}
+		if err := write(j.f, part, at); err != nil {
+			return j.wrong(at, "it cannot be written", err, cureFull)
+		}
+	}
+	if size > j.size {
+		if err := j.f.Truncate(j.size); err != nil {
+			return j.wrong(j.size, "it cannot be cut off there", err, cureSync)
+		}
+	}
+	if err := j.f.Sync(); err != nil {
+		return j.wrong(promised, "it cannot be synced", err, cureSync)
+	}
+	if err := j.writeMark(j.size); err != nil {
 		return err
 	}
-	if err := j.f.Truncate(j.size); err != nil {
-		return err
+	return j.mark.Sync()
+}
+
+// write is f.WriteAt, held to its word.
+func write(f File, b []byte, at int64) error {
+	n, err := f.WriteAt(b, at)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
 	}
-	return j.f.Sync()
+	return err
 }
 
 // Records is the number of records that Sync has written or Open has found.
@@ -103,43 +274,99 @@ func (j *Journal) Records() int64 { return j.records }
 // Bytes is the size of the journal's file, in bytes.
 func (j *Journal) Bytes() int64 { return j.size }
 
-// Each calls f for every record, in order. The payload's memory is f's only until it returns. An error of f ends it.
+// Each calls f for every record, in order. The payload's memory is f's only until it returns. An error of f ends it, with its place
+// in the file. A record that is not what Open has found is an *Error.
 func (j *Journal) Each(f func(payload []byte) error) error {
-	if err := j.read(j.size, f); err != nil {
-		return fmt.Errorf("journal %s: %w", j.name, err)
+	var failed error
+	at := int64(len(magic))
+	bad := j.read(j.size, func(payload []byte) error {
+		if failed = f(payload); failed != nil {
+			return failed
+		}
+		at += headerBytes + int64(len(payload))
+		return nil
+	})
+	switch {
+	case failed != nil:
+		return fmt.Errorf("journal %s, offset %d: %w", j.name, at, failed)
+	case bad != nil:
+		if bad.Cure == "" {
+			bad.Cure = cureLost
+		}
+		return bad
 	}
 	return nil
 }
 
-// read calls f for every whole record in the first size bytes.
-func (j *Journal) read(size int64, f func([]byte) error) error {
-	r := bufio.NewReaderSize(io.NewSectionReader(j.f, int64(len(magic)), size-int64(len(magic))), 1<<20)
+// header is what a record begins with.
+type header struct {
+	length int64
+	sum    uint32 // of the payload
+	began  int64  // where the write began that the record is part of
+}
+
+func appendHeader(b, payload []byte, at, began int64) []byte {
+	first := len(b)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(payload, castagnoli))
+	b = binary.LittleEndian.AppendUint32(b, uint32(at-began))
+	return binary.LittleEndian.AppendUint32(b, placed(b[first:], at))
+}
+
+// placed is the checksum of a header at its place.
+func placed(head []byte, at int64) uint32 {
+	var place [8]byte
+	binary.LittleEndian.PutUint64(place[:], uint64(at))
+	return crc32.Update(crc32.Checksum(place[:], castagnoli), castagnoli, head)
+}
+
+// decode reads the header at a place of the file.
+func decode(b []byte, at int64) (h header, ok bool) {
+	if placed(b[:headerBytes-4], at) != binary.LittleEndian.Uint32(b[headerBytes-4:]) {
+		return h, false
+	}
+	h.length, h.sum = int64(binary.LittleEndian.Uint32(b)), binary.LittleEndian.Uint32(b[4:])
+	h.began = at - int64(binary.LittleEndian.Uint32(b[8:]))
+	return h, h.length > 0 && h.length <= MaxRecord && h.began >= int64(len(magic))
+}
+
+// read calls f for every whole record in the first size bytes, and returns what is wrong with the next one: an Error without an Err
+// and a Cure where it is not what was written.
+func (j *Journal) read(size int64, f func([]byte) error) *Error {
+	at := int64(len(magic))
+	r := bufio.NewReaderSize(io.NewSectionReader(j.f, at, size-at), int(min(1<<20, size-at)))
 	var head [headerBytes]byte
 	var payload []byte
-	for left := size - int64(len(magic)); ; {
-		if _, err := io.ReadFull(r, head[:]); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil
-		} else if err != nil {
-			return err
+	for at < size {
+		if size-at < headerBytes {
+			return j.wrong(at, "the file ends in a record's header", nil, "")
 		}
-		n := int64(binary.LittleEndian.Uint32(head[:]))
-		if left -= headerBytes + n; n == 0 || n > MaxRecord || left < 0 {
-			return nil
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			return j.wrong(at, "it cannot be read", err, cureUnreadable)
 		}
-		if int64(cap(payload)) < n {
-			payload = make([]byte, n, 2*n)
+		h, ok := decode(head[:], at)
+		if !ok {
+			return j.wrong(at, "the record's header does not match its checksum", nil, "")
 		}
-		payload = payload[:n]
+		if size-at-headerBytes < h.length {
+			return j.wrong(at, "the file ends in a record", nil, "")
+		}
+		if int64(cap(payload)) < h.length {
+			payload = make([]byte, h.length, 2*h.length)
+		}
+		payload = payload[:h.length]
 		if _, err := io.ReadFull(r, payload); err != nil {
-			return err
+			return j.wrong(at, "it cannot be read", err, cureUnreadable)
 		}
-		if crc32.Checksum(payload, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
-			return nil
+		if crc32.Checksum(payload, castagnoli) != h.sum {
+			return j.wrong(at, "the record does not match its checksum", nil, "")
 		}
 		if err := f(payload); err != nil {
-			return err
+			return j.wrong(at, "", err, "")
 		}
+		at += headerBytes + h.length
 	}
+	return nil
 }
 
 // Append adds a record, which must not be empty; Sync writes it. The payload stays the caller's.
@@ -147,24 +374,34 @@ func (j *Journal) Append(payload []byte) error {
 	if len(payload) == 0 || len(payload) > MaxRecord {
 		return fmt.Errorf("journal %s: a record of %d bytes is not between 1 and %d", j.name, len(payload), MaxRecord)
 	}
-	j.pending = binary.LittleEndian.AppendUint32(j.pending, uint32(len(payload)))
-	j.pending = binary.LittleEndian.AppendUint32(j.pending, crc32.Checksum(payload, castagnoli))
+	if len(j.pending)+headerBytes+len(payload) > maxWrite {
+		return fmt.Errorf("journal %s: records of more than %d bytes are not synced", j.name, maxWrite)
+	}
+	j.pending = appendHeader(j.pending, payload, j.size+int64(len(j.pending)), j.size)
 	j.pending = append(j.pending, payload...)
 	j.added++
 	return nil
 }
 
-// Sync writes what was added and returns when it is on the disk. After an error nobody knows what is: the journal must
-// not be used any more.
+// Sync writes what was added and returns when it is on the disk, and the mark says so. After an error nobody knows what is: every
+// further Sync returns the same one, and the journal can only be closed and opened again.
 func (j *Journal) Sync() error {
-	if len(j.pending) == 0 {
-		return nil
+	if j.failed != nil || len(j.pending) == 0 {
+		return j.failed
 	}
-	if _, err := j.f.WriteAt(j.pending, j.size); err != nil {
-		return fmt.Errorf("journal %s: %w", j.name, err)
+	j.failed = j.sync()
+	return j.failed
+}
+
+func (j *Journal) sync() error {
+	if err := write(j.f, j.pending, j.size); err != nil {
+		return j.wrong(j.size, fmt.Sprintf("%d bytes cannot be written", len(j.pending)), err, cureFull)
 	}
-	if err := syncData(j.f); err != nil {
-		return fmt.Errorf("journal %s: %w", j.name, err)
+	if err := j.f.Sync(); err != nil {
+		return j.wrong(j.size, "it cannot be synced", err, cureSync)
+	}
+	if err := j.writeMark(j.size + int64(len(j.pending))); err != nil {
+		return &Error{File: j.name + markSuffix, What: "it cannot be written", Err: err, Cure: cureSync}
 	}
 	j.size += int64(len(j.pending))
 	j.records += j.added
@@ -173,10 +410,16 @@ func (j *Journal) Sync() error {
 }
 
 // Close lets go of the journal. What was not synced is lost.
-func (j *Journal) Close() error { return j.f.Close() }
+func (j *Journal) Close() error {
+	err := j.f.Close()
+	if j.mark != nil {
+		err = errors.Join(err, j.mark.Close())
+	}
+	return err
+}
 
-// RemoveOthers deletes the files of a folder that have name's extension, but for the one of that name: journals of what is
-// no more.
+// RemoveOthers deletes the journals of a folder that have name's extension, with their marks, but for the one of that name: those
+// of what is no more.
 func RemoveOthers(folder, name string) error {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, os.ErrNotExist) {
@@ -186,7 +429,8 @@ func RemoveOthers(folder, name string) error {
 		return err
 	}
 	for _, e := range entries {
-		if e.Name() == name || filepath.Ext(e.Name()) != filepath.Ext(name) || !e.Type().IsRegular() {
+		of := strings.TrimSuffix(e.Name(), markSuffix)
+		if of == name || filepath.Ext(of) != filepath.Ext(name) || !e.Type().IsRegular() {
 			continue
 		}
 		if err := os.Remove(filepath.Join(folder, e.Name())); err != nil {
@@ -194,13 +438,4 @@ func RemoveOthers(folder, name string) error {
 		}
 	}
 	return nil
-}
-
-func syncFolder(folder string) error {
-	d, err := os.Open(folder)
-	if err != nil {
-		return err
-	}
-	defer d.Close() //nolint:errcheck // nothing was written through it
-	return d.Sync()
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/journal"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
@@ -33,6 +34,8 @@ type LocalConfig struct {
 	// Journals is a folder for the nodes' logs of their inputs, a folder each; empty: nodes keep none and cannot be started
 	// again.
 	Journals string
+	// Disk as in Config.
+	Disk journal.Disk
 	// Credentials as in Config.
 	Credentials identity.Folder
 	// Log may be nil.
@@ -146,6 +149,7 @@ func (l *Local) newNode(id geo.NodeID, listener net.Listener) (*Node, error) {
 		Engine:        l.cfg.Engine,
 		Procedures:    l.cfg.Procedures,
 		ParseWorkload: l.cfg.ParseWorkload,
+		Disk:          l.cfg.Disk,
 		Credentials:   l.cfg.Credentials,
 		Log:           l.cfg.Log,
 	}

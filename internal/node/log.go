@@ -68,7 +68,7 @@ func (n *Node) openLog(folder string) error {
 	if err := journal.RemoveOthers(folder, name); err != nil {
 		return err
 	}
-	j, err := journal.Open(folder, name)
+	j, err := journal.Open(n.cfg.Disk, folder, name)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (n *Node) identify(l *nodeLog) error {
 		return err
 	}
 	if me.Process = was.Process; me != was {
-		return fmt.Errorf("the log is of %+v, not of %+v", was, me)
+		return fmt.Errorf("the log in folder %s is of %+v, not of %+v; give every node a folder of its own", n.cfg.Journal, was, me)
 	}
 	n.process = was.Process
 	return nil

@@ -245,7 +245,7 @@ func TestLogIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	db.Name = "other"
-	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "the log is of") {
+	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "is of {") {
 		t.Errorf("another database's log: %v", err)
 	}
 	db.Incarnation = "two"
@@ -254,7 +254,7 @@ func TestLogIsRefused(t *testing.T) {
 	}
 	defer n.loop.log.journal.Close() //nolint:errcheck // nothing was written
 	left, err := os.ReadDir(folder)
-	if err != nil || len(left) != 1 || left[0].Name() != "two.journal" {
+	if err != nil || len(left) != 2 || left[0].Name() != "two.journal" || left[1].Name() != "two.journal.synced" {
 		t.Errorf("%v, %v", left, err)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "one.journal")); !os.IsNotExist(err) {

@@ -32,6 +32,7 @@ type loop struct {
 
 	dirtyLinks   []*wire.Link
 	dirtyClients []*wire.Conn
+	callers      []chan struct{} // wait for the end of the turn: see Node.call
 
 	dataset  string
 	loaded   admin.LoadResponse
@@ -219,6 +220,11 @@ func (l *loop) flush() {
 		l.dirtyClients[i] = nil
 	}
 	l.dirtyLinks, l.dirtyClients = l.dirtyLinks[:0], l.dirtyClients[:0]
+	for i, done := range l.callers {
+		close(done)
+		l.callers[i] = nil
+	}
+	l.callers = l.callers[:0]
 }
 
 // elapsed is the time that timers count by.

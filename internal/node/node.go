@@ -26,6 +26,7 @@ import (
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/identity"
+	"github.com/geobench/geobench/internal/journal"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/wire"
@@ -48,6 +49,8 @@ type Config struct {
 	// Journal is the folder of the node's log of its inputs, from which a process that starts again goes on; empty: none is
 	// kept, and what is in memory is lost with the process.
 	Journal string
+	// Disk is what the log is on; nil for the operating system's.
+	Disk journal.Disk
 	// Credentials are what the node proves itself with, and lets in others by; empty: everybody is let in, which is for nodes that
 	// are all in one process.
 	Credentials identity.Folder
@@ -104,6 +107,9 @@ func New(cfg Config) (*Node, error) {
 	}
 	if cfg.Memory == nil {
 		cfg.Memory = heap
+	}
+	if cfg.Disk == nil {
+		cfg.Disk = journal.OS{}
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -267,10 +273,13 @@ func (n *Node) Healthy() error {
 
 var errStopped = errors.New("the node has stopped")
 
-// call runs f on the loop and waits for it.
+// call runs f on the loop, and waits until what it has done is in the log, where there is one: the caller may tell of it.
 func (n *Node) call(ctx context.Context, f func()) error {
 	done := make(chan struct{})
-	n.box.post(func() { f(); close(done) })
+	n.box.post(func() {
+		f()
+		n.loop.callers = append(n.loop.callers, done)
+	})
 	select {
 	case <-done:
 		return nil
