@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/journal"
 	"github.com/geobench/geobench/internal/judge"
 	"github.com/geobench/geobench/internal/load"
 	"github.com/geobench/geobench/internal/node"
@@ -51,6 +53,8 @@ type Observer struct {
 	// Last is called when the result is there and before the database goes: the last chance to take its metrics. nil for
 	// nothing.
 	Last func(context.Context)
+
+	disk journal.Disk // of journals; nil for the operating system's
 }
 
 // Observed is Run with live metrics.
@@ -64,7 +68,7 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 	starting, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	procedures := catalog.Procedures()
-	cfg := node.LocalConfig{Engine: p.Engine, Procedures: procedures, ParseWorkload: catalog.Parse}
+	cfg := node.LocalConfig{Engine: p.Engine, Procedures: procedures, ParseWorkload: catalog.Parse, Disk: o.disk}
 	if p.Journals() {
 		folder, err := os.MkdirTemp("", "geobench-journals-")
 		if err != nil {
@@ -157,6 +161,23 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 	m.deviations(start)
 	f.History = rec.whole()
 	return judge.Document(f)
+}
+
+// lost returns why a database of this process will never be quiet; nil where nothing is known.
+func (m *measurement) lost() error {
+	if m.nodes == nil {
+		return nil
+	}
+	err := m.nodes.Broken()
+	if m.faults != nil {
+		for id := range geo.NodeID(m.faults.t.Nodes()) {
+			err = cmp.Or(err, m.faults.refused[id])
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("the database has lost state: %w", err)
+	}
+	return nil
 }
 
 // deviations notes what was done to the nodes beside the plan, as far as they are this process's own.
@@ -255,7 +276,7 @@ func (m *measurement) playAll(ctx context.Context, rec *recording) (start time.T
 	}
 	if m.faults != nil {
 		from, _ := schedule(p).Window(1)
-		g.Go(func() error { return m.faults.play(playing, start.Add(from)) })
+		g.Go(func() error { return m.faults.play(playing, start.Add(from), schedule(p).LastWindow()-from) })
 	}
 	err = g.Wait()
 	stop()
@@ -323,6 +344,9 @@ func (m *measurement) auditQuiet(ctx context.Context) error {
 	begin := time.Now()
 	operations, since := int64(-1), begin
 	for {
+		if err := m.lost(); err != nil {
+			return err
+		}
 		now, err := m.db.Activity(ctx)
 		if err != nil {
 			return fmt.Errorf("what goes on in the database after the last answer is not known: %w", err)

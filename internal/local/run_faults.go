@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/fault"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/journal"
 	"github.com/geobench/geobench/internal/node"
 	"github.com/geobench/geobench/internal/plan"
 )
@@ -25,6 +27,8 @@ type process struct {
 	start    time.Time // of measuring
 	// observe is told after every step; nil for nobody.
 	observe func([]*fault.Life)
+	// refused are the nodes that cannot go on from what is in their journals, and why: that is not tried again.
+	refused map[geo.NodeID]error
 }
 
 // injectProcess returns the injector of the plan's faults; nil when there are none.
@@ -33,24 +37,30 @@ func injectProcess(p *plan.Plan, nodes *node.Local) *process {
 	if t == nil {
 		return nil
 	}
-	return &process{nodes: nodes, plan: p, t: &p.Topology, timeline: t}
+	return &process{nodes: nodes, plan: p, t: &p.Topology, timeline: t, refused: map[geo.NodeID]error{}}
 }
 
-// play takes the steps of the timeline, which counts from start, until it is over or ctx ends.
-func (in *process) play(ctx context.Context, start time.Time) error {
+// play takes the steps of the timeline, which counts from start, until it is over or ctx ends. A fault that cannot be taken away, such as
+// the stop of a node whose journal is damaged, is left as it is when its patience is over and clients have sent all.
+func (in *process) play(ctx context.Context, start time.Time, sent time.Duration) error {
 	in.start = start
 	for {
 		next, err := in.timeline.Step(ctx, time.Since(start), in, false)
 		if in.observe != nil {
 			in.observe(in.timeline.Lives)
 		}
-		if err != nil || next == fault.Forever {
+		if err != nil || next == fault.Forever || time.Since(start) > sent && in.stuck() {
 			return err
 		}
 		if err := pause(ctx, max(0, next-time.Since(start))); err != nil {
 			return err
 		}
 	}
+}
+
+// stuck reports whether all faults that are not over have gone wrong.
+func (in *process) stuck() bool {
+	return !slices.ContainsFunc(in.timeline.Lives, func(l *fault.Life) bool { return l.State != fault.Done && l.Problem == "" })
 }
 
 // Roles implements fault.Injector.
@@ -116,8 +126,15 @@ func (in *process) apply(ctx context.Context, c *fault.Conditions) error {
 			continue
 		}
 		if in.nodes.Stopped(id) {
+			if err := in.refused[id]; err != nil {
+				return err
+			}
 			if err := in.nodes.Restart(id); err != nil {
-				return fmt.Errorf("node %s: %w", in.t.NodeName(id), err)
+				err = fmt.Errorf("node %s: %w", in.t.NodeName(id), err)
+				if _, damaged := errors.AsType[*journal.Error](err); damaged {
+					in.refused[id] = err
+				}
+				return err
 			}
 		}
 		if err := in.nodes.Node(id).Disturb(ctx, admin.Now(c.Disturbance(id, in.t, lost))); err != nil {

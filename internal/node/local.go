@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -266,10 +267,35 @@ func each[T any](ctx context.Context, l *Local, f func(*Node, context.Context) (
 	for i := range l.nodes {
 		var err error
 		if out[i], err = f(l.Node(geo.NodeID(i)), ctx); err != nil {
-			return nil, fmt.Errorf("node %s: %w", l.db.Topology.NodeName(geo.NodeID(i)), err)
+			return nil, cmp.Or(l.ended(), fmt.Errorf("node %s: %w", l.db.Topology.NodeName(geo.NodeID(i)), err))
 		}
 	}
 	return out, nil
+}
+
+// Broken returns why the database has lost state, so that it will never be quiet: what a node says of another one. It is nil when it has not.
+func (l *Local) Broken() error {
+	for i := range l.nodes {
+		if reason := l.Node(geo.NodeID(i)).broken.Load(); reason != nil && !l.Stopped(geo.NodeID(i)) {
+			return fmt.Errorf("node %s: %s", l.db.Topology.NodeName(geo.NodeID(i)), *reason)
+		}
+	}
+	return nil
+}
+
+// ended returns why a node has ended by itself, and with it all others; nil when none has.
+func (l *Local) ended() error {
+	for i := range l.nodes {
+		n := l.Node(geo.NodeID(i))
+		select {
+		case <-n.done:
+			if n.ended != nil {
+				return fmt.Errorf("node %s: %w", l.db.Topology.NodeName(geo.NodeID(i)), n.ended)
+			}
+		default:
+		}
+	}
+	return nil
 }
 
 // Close stops all nodes and waits until nothing is left of them.

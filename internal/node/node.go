@@ -185,8 +185,9 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	if err := n.loop.begin(); err != nil {
 		_ = n.cfg.Listener.Close()
+		n.ended = fmt.Errorf("the log: %w", err)
 		close(n.done)
-		return fmt.Errorf("the log: %w", err)
+		return n.ended
 	}
 	go n.loop.run()
 	n.endpoint.Start(n.cfg.Listener)
@@ -284,7 +285,7 @@ func (n *Node) call(ctx context.Context, f func()) error {
 	case <-done:
 		return nil
 	case <-n.done:
-		return errStopped
+		return cmp.Or(n.ended, errStopped)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
