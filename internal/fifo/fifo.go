@@ -1,6 +1,8 @@
 // Package fifo is a queue for state machines: first in, first out, in memory that it reuses.
 package fifo
 
+import "slices"
+
 // Queue is a queue. The zero value is empty.
 type Queue[T any] struct {
 	items []T
@@ -12,6 +14,16 @@ func (q *Queue[T]) Len() int { return len(q.items) - q.head }
 
 // Push appends v.
 func (q *Queue[T]) Push(v T) { q.items = append(q.items, v) }
+
+// PushFront puts v before all others.
+func (q *Queue[T]) PushFront(v T) {
+	if q.head == 0 {
+		q.items = slices.Insert(q.items, 0, v)
+		return
+	}
+	q.head--
+	q.items[q.head] = v
+}
 
 // Front returns the oldest element, or a zero value.
 func (q *Queue[T]) Front() (v T) {

@@ -20,12 +20,19 @@ func TestQueue(t *testing.T) {
 			}
 			q.Pop()
 		}
+		if q.Len() > 0 && round%3 == 0 { // what was taken by mistake goes back
+			v := q.Front()
+			q.Pop()
+			q.PushFront(v)
+		}
 		if q.Len() != in-out {
 			t.Fatalf("length %d, want %d", q.Len(), in-out)
 		}
 	}
-	for q.Len() > 0 {
-		q.Pop()
+	for q.PushFront(-1); q.Len() > 0; q.Pop() {
+		if q.Len() == in-out+1 && q.Front() != -1 {
+			t.Errorf("%d is before what was pushed to the front", q.Front())
+		}
 	}
 	if q.Front() != 0 {
 		t.Error("an empty queue has a front")

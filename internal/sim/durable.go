@@ -18,6 +18,10 @@ import (
 // starts again begins with the rows that it had at first, takes all inputs of its log once more, at the times by its
 // clock at which they came, and is where it was; what it sends and answers on the way is not sent again.
 //
+// What a node has sent or answered follows from inputs that are synced. The last inputs of a log may not be: those whose outputs have not
+// left when the node crashes, since the CPU worked on them, or what follows from them was held (HoldOutput). A crash keeps them unless
+// LoseTail takes them: then they are as if they had never come, and senders send them again.
+//
 // Links go on where they were. Both ends know how many messages have reached the receiver's log; the sender keeps the
 // others, and sends them again once the two have spoken. A sender that has started again has them from its replay.
 
@@ -36,6 +40,10 @@ type input struct {
 type durable struct {
 	initial []initialRow
 	log     []input
+	// synced is how many inputs of the log are known to be synced, and leaving are those whose outputs leave later, in the order of
+	// time.
+	synced  int
+	leaving fifo.Queue[departure]
 	// orphans are the transactions whose clients have been told that the node was lost.
 	orphans map[txn.ID]bool
 
@@ -43,6 +51,12 @@ type durable struct {
 	clock     time.Duration // of the input that is replayed, by the node's clock
 	moment    time.Duration // the same by the simulation's
 	armed     []armedTimer  // set in the replay and not fired in it
+}
+
+// departure is when the outputs of a step leave, and how many inputs are synced by then.
+type departure struct {
+	at     time.Duration
+	synced int
 }
 
 type initialRow struct {
@@ -85,6 +99,45 @@ func (n *node) record(it *item) {
 	n.log = append(n.log, input{it.kind, it.from, n.Now(), n.s.now, it.msg, it.t, it.timer})
 }
 
+// departs notes that the outputs of a core's last step leave at a time, before which its input and all earlier ones are synced.
+func (n *node) departs(c *core, at time.Duration) {
+	for n.leaving.Len() > 0 && n.leaving.Front().at <= n.s.now {
+		n.synced = max(n.synced, n.leaving.Front().synced)
+		n.leaving.Pop()
+	}
+	if at <= n.s.now {
+		n.synced = max(n.synced, c.logged)
+	} else {
+		n.leaving.Push(departure{at, c.logged})
+	}
+}
+
+// LoseTail lets a node that has crashed find less in its log than it had written: of the inputs that were not synced, the first
+// keep, in percent, are left. It returns how many are lost.
+func (s *Sim) LoseTail(id geo.NodeID, keep int) (lost int) {
+	n := s.nodes[id]
+	if !n.dead || !s.c.Durable {
+		panic("sim: only a node that has crashed, and has a log, loses the end of it")
+	}
+	n.departs(&n.core, s.now) // what left earlier; no step is at work any more
+	first := max(n.synced, 1) // a node that has started has synced that
+	unsynced := max(0, len(n.log)-first)
+	lost = unsynced - unsynced*keep/100
+	for i := len(n.log) - 1; i >= len(n.log)-lost; i-- {
+		switch in := &n.log[i]; in.kind {
+		case onMessage: // it is not acknowledged
+			p := s.path(in.from, n.id)
+			p.unlogged.PushFront(unloggedMessage{in.msg, int32(FrameBytes + in.msg.Size()), in.now})
+			p.logged--
+		case onSubmit:
+			delete(n.orphans, in.t.ID)
+		}
+	}
+	clear(n.log[len(n.log)-lost:])
+	n.log = n.log[:len(n.log)-lost]
+	return lost
+}
+
 // Restart starts a crashed node again from its log; Config.Durable must be set. Replaying the log takes the CPU's time.
 // A link to another living node works again after a round trip.
 func (s *Sim) Restart(id geo.NodeID) {
@@ -100,6 +153,7 @@ func (s *Sim) Restart(id geo.NodeID) {
 	}
 	n.dead, n.busy = false, false
 	n.life++
+	n.synced, n.leaving = len(n.log), fifo.Queue[departure]{}
 	ops := n.store.Ops()
 	n.replay()
 	for _, a := range n.armed {

@@ -24,6 +24,7 @@ type core struct {
 	head, tail int32 // of the items that wait for it, linked by next
 	queued     int
 	out        []output // what its current step sends when it is over
+	logged     int      // inputs in the node's log when its current step began, with that of the step
 }
 
 // idleCore has nothing to do.
@@ -188,6 +189,7 @@ func (n *node) serve(c *core, i int32) {
 	}
 	if s.c.Durable {
 		n.record(&it)
+		c.logged = len(n.log)
 	}
 	n.serving = c
 	n.feed(it.kind, it.from, it.msg, it.t, it.timer)
@@ -234,6 +236,9 @@ func (n *node) feed(kind uint8, from int32, m protocol.Message, t *txn.Transacti
 func (n *node) leave(c *core) {
 	if n.hold > 0 && n.s.rng.Int64N(100) < n.holdShare {
 		n.released = max(n.released, n.s.now+n.hold)
+	}
+	if n.s.c.Durable {
+		n.departs(c, n.released)
 	}
 	if n.released <= n.s.now {
 		n.send(c.out)

@@ -360,8 +360,9 @@ func benchmark(b *testing.B, clients int, length time.Duration) {
 	}
 }
 
-// durable runs transfers in Calvin while nodes crash and start again, and returns the simulation, its trace and the clients.
-func durable(t *testing.T, offsets []time.Duration, costs sim.Costs) (*sim.Sim, []string, []*simtest.Clients) {
+// durable runs transfers in Calvin while nodes crash and start again, and returns the simulation, its trace and the clients. A crash is
+// followed by crashed, if that is not nil.
+func durable(t *testing.T, offsets []time.Duration, costs sim.Costs, crashed func(*sim.Sim, geo.NodeID)) (*sim.Sim, []string, []*simtest.Clients) {
 	t.Helper()
 	p, _ := calvin.Engine.Resolve(map[string]string{"ordering": "consensus"})
 	var trace []string
@@ -385,15 +386,21 @@ func durable(t *testing.T, offsets []time.Duration, costs sim.Costs) (*sim.Sim, 
 			}
 		})
 	}
-	at(500*time.Millisecond, s.Crash, 3)
+	crash := func(n geo.NodeID) {
+		dead := s.Node(n).Dead
+		if s.Crash(n); crashed != nil && !dead {
+			crashed(s, n)
+		}
+	}
+	at(500*time.Millisecond, crash, 3)
 	at(900*time.Millisecond, s.Restart, 3)
-	at(950*time.Millisecond, s.Crash, 3) // before its links work again
-	at(time.Second, s.Crash, 0, 1)       // the leader's region
+	at(950*time.Millisecond, crash, 3) // before its links work again
+	at(time.Second, crash, 0, 1)       // the leader's region
 	at(1200*time.Millisecond, s.Restart, 3)
 	s.At(1300*time.Millisecond, func() { s.Cut(0, 1) })
 	at(1400*time.Millisecond, s.Restart, 0, 1)
 	s.At(1900*time.Millisecond, func() { s.Heal(0, 1) })
-	at(2*time.Second, s.Crash, 0, 1, 2, 3, 4, 5) // all at once
+	at(2*time.Second, crash, 0, 1, 2, 3, 4, 5) // all at once
 	at(2500*time.Millisecond, s.Restart, 0, 1, 2, 3, 4, 5)
 	s.Run(30 * time.Second)
 	return s, trace, loads
@@ -402,9 +409,26 @@ func durable(t *testing.T, offsets []time.Duration, costs sim.Costs) (*sim.Sim, 
 // Nodes that crash and start again from their logs lose nothing: what they had been told is done, the copies are equal and
 // complete, and only those clients whose node was down do not know what became of their transactions.
 func TestRestart(t *testing.T) {
-	for name, costs := range map[string]sim.Costs{"instant": {}, "slow": {Message: 200 * time.Microsecond, Key: 20 * time.Microsecond}} {
+	lost := 0
+	slow := sim.Costs{Message: 200 * time.Microsecond, Key: 20 * time.Microsecond}
+	for name, tc := range map[string]struct {
+		costs   sim.Costs
+		crashed func(*sim.Sim, geo.NodeID)
+	}{
+		"instant":                               {},
+		"slow":                                  {costs: slow},
+		"slow, and what was not synced is lost": {slow, func(s *sim.Sim, n geo.NodeID) { lost += s.LoseTail(n, 0) }},
+		"synced in groups, of which some is lost": {sim.Costs{}, func(s *sim.Sim, n geo.NodeID) {
+			s.HoldOutput(n, 20*time.Millisecond, 100) // from now on
+			lost += s.LoseTail(n, 30)
+		}},
+	} {
 		t.Run(name, func(t *testing.T) {
-			s, _, loads := durable(t, []time.Duration{0, 5e6, 1e6, 0, 9e6, 0}, costs)
+			before := lost
+			s, _, loads := durable(t, []time.Duration{0, 5e6, 1e6, 0, 9e6, 0}, tc.costs, tc.crashed)
+			if tc.crashed != nil && lost == before {
+				t.Error("no input was lost")
+			}
 			if n := s.Pending(); n > 0 {
 				t.Errorf("%d transactions are pending", n)
 			}
@@ -429,11 +453,21 @@ func TestRestart(t *testing.T) {
 
 // A simulation with restarts is as reproducible as any.
 func TestRestartIsReproducible(t *testing.T) {
-	_, one, _ := durable(t, nil, sim.DefaultCosts)
-	_, two, _ := durable(t, nil, sim.DefaultCosts)
+	_, one, _ := durable(t, nil, sim.DefaultCosts, nil)
+	_, two, _ := durable(t, nil, sim.DefaultCosts, nil)
 	if !slices.Equal(one, two) || len(one) < 1000 {
 		t.Errorf("two runs of %d and %d lines differ", len(one), len(two))
 	}
+}
+
+// Who loses more than what was not synced has told others what it no longer knows: that is found out.
+func TestLosingWhatWasSynced(t *testing.T) {
+	defer func() {
+		if p := recover(); p == nil || !strings.Contains(fmt.Sprint(p), "other messages than the node did") {
+			t.Errorf("the replay says %v", p)
+		}
+	}()
+	durable(t, nil, sim.DefaultCosts, func(s *sim.Sim, n geo.NodeID) { sim.ForgetSynced(s, n) })
 }
 
 // A replica that does not do the same again is found out, rather than let back in.
