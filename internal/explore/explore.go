@@ -44,6 +44,9 @@ type Config struct {
 	// Buggify has replicas do what is rare, at points that the seed switches on, until the last fault is over and the last transaction
 	// sent: see package buggify. It changes nothing else about the world.
 	Buggify bool
+	// Disk makes other worlds of the seeds: nodes have logs wherever that is possible, syncs take time, those that crash lose what they had
+	// not synced, and logs cannot be read where the database survives that.
+	Disk bool
 	// MaxEvents bounds the events of a world; 0 is 50 million, which take less than a minute. Worlds that pass have 2
 	// million at most. A protocol that goes in a circle, and uses CPU time on the way, would take hours until its
 	// patience ends.
@@ -59,7 +62,7 @@ type Config struct {
 type Result struct {
 	Engine                string
 	Broken, Hostile, Slow bool
-	Core, Buggify         bool
+	Core, Buggify, Disk   bool
 	Seed                  uint64
 	// Level is the Config's.
 	Level isolation.Level
@@ -78,6 +81,9 @@ type Result struct {
 	// crashed and started again from their logs.
 	Transactions, Committed int
 	Lost, Restarted         bool
+	// Torn counts the inputs that logs have lost, Unread tells that one could not be read.
+	Torn   int
+	Unread bool
 	// Cored tells that there was a second phase, and Slowest is how long its slowest transaction took.
 	Cored   bool
 	Slowest time.Duration
@@ -166,6 +172,9 @@ func (r *Result) command() string {
 	if r.Buggify && !r.Broken {
 		flags += " --buggify"
 	}
+	if r.Disk && !r.Broken {
+		flags += " --disk"
+	}
 	level := ""
 	if r.Level != 0 {
 		level = fmt.Sprintf(" --level %v", r.Level)
@@ -218,7 +227,7 @@ func Run(c Config) *Result {
 const maxEvents = 50_000_000
 
 func newResult(c Config) *Result {
-	return &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Core: c.Core, Buggify: c.Buggify, Seed: c.Seed, Level: c.Level}
+	return &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Core: c.Core, Buggify: c.Buggify, Disk: c.Disk, Seed: c.Seed, Level: c.Level}
 }
 
 // run runs the world and judges it. What it returns beside the result tells what has happened.
@@ -227,11 +236,12 @@ func (w *world) run(c Config) (res *Result, e *execution) {
 		c.MaxEvents = maxEvents
 	}
 	res = newResult(c)
+	res.Unread = slices.ContainsFunc(w.faults, func(f fault) bool { return f.kind == unreadable })
 	res.World, res.Lost, res.Restarted, res.Cored = w.String(), len(w.lost())+len(w.core.faults) > 0, w.durable, w.core.begins > 0
 	e = newExecution(c, w, &res.Probes)
 	defer func() {
 		p := recover()
-		res.Events = e.sim.Events()
+		res.Events, res.Torn = e.sim.Events(), e.torn
 		switch p := p.(type) {
 		case nil:
 		case *sim.Standstill:
@@ -263,6 +273,8 @@ type execution struct {
 	// pending is what was pending when patience ended, or everything was complete. A quiet group may elect a leader later,
 	// which has to find out what the others have.
 	pending int
+	// torn counts the inputs that logs have lost.
+	torn int
 }
 
 func newExecution(c Config, w *world, probes *probe.Hits) *execution {
@@ -292,6 +304,11 @@ func newExecution(c Config, w *world, probes *probe.Hits) *execution {
 			return cl
 		}))
 	}
+	if w.disks.sync > 0 {
+		for n := range geo.NodeID(w.topology.Nodes()) {
+			e.sim.HoldOutput(n, w.disks.sync, 100)
+		}
+	}
 	for _, f := range slices.Concat(w.faults, w.core.faults) {
 		e.sim.At(f.at, func() {
 			if c.Trace != nil {
@@ -314,12 +331,12 @@ func (e *execution) inject(f fault) {
 	case heal:
 		e.sim.Heal(f.a, f.b)
 	case crash:
-		e.sim.Crash(f.node)
+		e.crash(f)
 	case restart:
 		e.sim.Restart(f.node)
 	case jump:
 		e.sim.SetClock(f.node, e.offsets[f.node]+f.by)
-	case lose:
+	case lose, unreadable:
 		t := e.topology
 		for n := range geo.NodeID(t.Nodes()) {
 			if t.RegionOf(n) == f.a {

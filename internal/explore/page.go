@@ -218,7 +218,7 @@ func (e *execution) drawFaults(d *spacetime.Diagram, lane int, nodes map[geo.Nod
 		if f.kind == cut {
 			to = e.healed(f)
 		}
-		open := f.kind == lose || f.kind == crash && len(pair) == 1
+		open := f.kind.loss() || f.kind == crash && len(pair) == 1
 		if open {
 			to = max(end, f.at)
 		}
@@ -228,7 +228,7 @@ func (e *execution) drawFaults(d *spacetime.Diagram, lane int, nodes map[geo.Nod
 		}
 	}
 	for _, f := range slices.Concat(e.faults, e.core.faults) {
-		if f.kind != lose {
+		if !f.kind.loss() {
 			continue
 		}
 		if slices.Contains(e.core.faults, f) {

@@ -143,6 +143,9 @@ func (w *world) reshape(kept []geo.Region, partitions, replicas int) {
 				f.b, okB = region(f.b)
 			case lose:
 				f.a, ok = region(f.a)
+			case unreadable:
+				f.a, ok = region(f.a)
+				f.node, okB = node(f.node)
 			default:
 				f.node, ok = node(f.node)
 			}
@@ -210,6 +213,11 @@ func (w *world) legal(e *protocol.Engine) bool {
 		case f.kind == cut && touches && !s.InFlight, f.kind == crash && !w.durable:
 			return false
 		case f.kind == jump && (e.ClockBound == nil || f.by.Abs() > e.ClockBound(w.params)/2):
+			return false
+		}
+	}
+	for n := range geo.NodeID(t.Nodes()) {
+		if down[n] && !slices.Contains(lost, t.RegionOf(n)) { // no protocol replaces it
 			return false
 		}
 	}

@@ -209,7 +209,7 @@ func (s *shrinker) dropFaults() {
 		for n, f := range w.faults {
 			if !slices.Contains(gone, n) {
 				left = append(left, f)
-			} else if f.kind == lose && w.core.begins > 0 {
+			} else if f.kind.loss() && w.core.begins > 0 {
 				w.core.regions = append(w.core.regions, f.a)
 			}
 		}
@@ -281,6 +281,12 @@ func (s *shrinker) simplify() {
 	for n := range s.execution.offsets {
 		s.change(func(w *world) { w.offsets[n] = 0 })
 	}
+	s.change(func(w *world) { w.disks.sync = 0 })
+	s.change(func(w *world) {
+		for i := range w.faults {
+			w.faults[i].loses = 0
+		}
+	})
 	s.change(func(w *world) { w.durable = false })
 	s.change(func(w *world) { w.topology.Homes = 0 })
 	s.drop(func(w *world) int { return len(w.topology.Groups) }, func(w *world, i, j int) {

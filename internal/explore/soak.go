@@ -58,12 +58,19 @@ type Summary struct {
 	Lost         int           `json:"lost"`
 	Restarted    int           `json:"restarted"`
 	Virtual      time.Duration `json:"virtualNanoseconds"`
+	// Torn counts the seeds in which logs lost what was not synced, Unread those in which one could not be read.
+	Torn   int `json:"torn,omitempty"`
+	Unread int `json:"unread,omitempty"`
 }
 
 // String is one line that ends with "N passed, N failed", and names the least seed that failed.
 func (s *Summary) String() string {
-	text := fmt.Sprintf("%s: %v, %d transactions, %d committed, %v of virtual time, %d seeds lost a region, %d restarted nodes: %d passed, %d failed",
-		s.Engine, s.Seeds, s.Transactions, s.Committed, s.Virtual.Round(time.Second), s.Lost, s.Restarted, s.Passed, s.Failed)
+	disks := ""
+	if s.Torn+s.Unread > 0 {
+		disks = fmt.Sprintf(", %d lost the end of a log, %d a whole one", s.Torn, s.Unread)
+	}
+	text := fmt.Sprintf("%s: %v, %d transactions, %d committed, %v of virtual time, %d seeds lost a region, %d restarted nodes%s: %d passed, %d failed",
+		s.Engine, s.Seeds, s.Transactions, s.Committed, s.Virtual.Round(time.Second), s.Lost, s.Restarted, disks, s.Passed, s.Failed)
 	if s.Failed > 0 {
 		text += fmt.Sprintf(", the least of them %d", s.Least)
 	}
@@ -123,6 +130,8 @@ func (s *Summary) Add(o Summary) {
 	s.Lost += o.Lost
 	s.Restarted += o.Restarted
 	s.Virtual += o.Virtual
+	s.Torn += o.Torn
+	s.Unread += o.Unread
 }
 
 func (s *Summary) add(r *Result) {
@@ -137,6 +146,12 @@ func (s *Summary) add(r *Result) {
 	}
 	if r.Restarted {
 		one.Restarted = 1
+	}
+	if r.Torn > 0 {
+		one.Torn = 1
+	}
+	if r.Unread {
+		one.Unread = 1
 	}
 	s.Add(one)
 }

@@ -34,7 +34,8 @@ type world struct {
 	calls []call
 	core  core
 	// rare says when replicas do what is rare; nil for never.
-	rare *buggify.Plan
+	rare  *buggify.Plan
+	disks disks
 }
 
 // fault is something that happens to the network or to a region.
@@ -42,8 +43,10 @@ type fault struct {
 	at   time.Duration
 	kind faultKind
 	a, b geo.Region    // b only for cuts and heals
-	node geo.NodeID    // for crashes, restarts and jumps
+	node geo.NodeID    // for crashes, restarts, jumps, and logs that cannot be read
 	by   time.Duration // for jumps
+	// loses is how much of what a crashed node had not synced is lost, in percent.
+	loses int
 }
 
 type faultKind uint8
@@ -54,8 +57,12 @@ const (
 	lose
 	crash
 	restart
-	jump // of a clock
+	jump       // of a clock
+	unreadable // the log of a node that starts again: its region is lost
 )
+
+// loss reports whether a region is lost for good.
+func (k faultKind) loss() bool { return k == lose || k == unreadable }
 
 func (f fault) describe(t *geo.Topology) string {
 	switch f.kind {
@@ -64,9 +71,14 @@ func (f fault) describe(t *geo.Topology) string {
 	case heal:
 		return fmt.Sprintf("heal %s-%s", t.Regions[f.a], t.Regions[f.b])
 	case crash:
+		if f.loses > 0 {
+			return fmt.Sprintf("crash %s, %d%% of what it has not synced is lost", t.NodeName(f.node), f.loses)
+		}
 		return "crash " + t.NodeName(f.node)
 	case restart:
 		return "restart " + t.NodeName(f.node)
+	case unreadable:
+		return fmt.Sprintf("%s cannot read its log, lose region %s", t.NodeName(f.node), t.Regions[f.a])
 	case jump:
 		return fmt.Sprintf("the clock of %s jumps by %v", t.NodeName(f.node), f.by)
 	default:
@@ -90,6 +102,7 @@ const (
 	chanceCore    = 110
 	chanceShakes  = 111
 	chanceTurns   = 112
+	chanceDisks   = 113
 	chanceHomes   = 109 // 106 to 108 would change worlds of seeds that once failed
 )
 
@@ -132,6 +145,9 @@ func newWorld(c Config) (*world, error) {
 	w.makeFaults(c, chance(c.Seed, chanceFaults), chance(c.Seed, chanceLength).IntN(8) == 0 || c.Slow)
 	w.makeCrashes(c.Engine, chance(c.Seed, chanceCrashes))
 	w.makeJumps(c.Engine, chance(c.Seed, chanceClocks))
+	if c.Disk {
+		w.makeDisks(c.Engine, chance(c.Seed, chanceDisks))
+	}
 	if c.Buggify {
 		w.rare = buggify.NewPlan(c.Seed, max(w.calm, w.load.until))
 	}
@@ -364,10 +380,13 @@ func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 func (w *world) makeCrashes(e *protocol.Engine, r *rand.Rand) {
 	lost := w.lost()
 	w.durable = r.IntN(3) == 0 && (len(lost) == 0 || e.Survival(w.topology, w.params).InFlight)
-	if !w.durable {
-		return
+	if w.durable {
+		w.drawCrashes(r)
 	}
-	t, until := w.topology, w.load.until
+}
+
+func (w *world) drawCrashes(r *rand.Rand) {
+	t, until, lost := w.topology, w.load.until, w.lost()
 	free := make([]time.Duration, t.Nodes()) // when the node may crash
 	for range 1 + r.IntN(5) {
 		n, together := geo.NodeID(r.IntN(t.Nodes())), r.IntN(4) == 0
@@ -408,7 +427,7 @@ func (w *world) sortFaults() {
 // lost returns the regions that are lost.
 func (w *world) lost() (regions []geo.Region) {
 	for _, f := range w.faults {
-		if f.kind == lose {
+		if f.kind.loss() {
 			regions = append(regions, f.a)
 		}
 	}
@@ -467,6 +486,7 @@ func (w *world) describe(b *strings.Builder) {
 	for _, g := range t.Groups {
 		fmt.Fprintf(b, "partition %d of %s: members by region %v, led from %s\n", g.Partition, t.Regions[g.Home], g.Replicas, t.Regions[g.Leader])
 	}
+	w.disks.describe(b)
 	if slices.Max(w.offsets) > 0 {
 		fmt.Fprintf(b, "clocks ahead by %v\n", w.offsets)
 	}
