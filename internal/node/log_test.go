@@ -4,16 +4,20 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/journal/journaltest"
 	"github.com/geobench/geobench/internal/protocol"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
@@ -259,5 +263,41 @@ func TestLogIsRefused(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(folder, "one.journal")); !os.IsNotExist(err) {
 		t.Errorf("the last incarnation's log is there: %v", err)
+	}
+}
+
+// Nobody is told of what is not in the log: a load whose turn cannot be synced has failed, and the next process does not know of it.
+func TestLoadIsInTheLog(t *testing.T) {
+	var broken atomic.Bool
+	disk := &journaltest.Disk{Fail: func(op journaltest.Op) (int, error) {
+		if broken.Load() && op.Kind == journaltest.Sync {
+			return 0, syscall.EIO
+		}
+		return 0, nil
+	}}
+	start := func() (*Local, error) {
+		return StartLocal(t.Context(), database("a"), LocalConfig{Engine: setEngine, Procedures: procedures, ParseWorkload: parse, Journals: "journals", Disk: disk})
+	}
+	l, err := start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken.Store(true)
+	_, err = l.Load(t.Context(), &admin.LoadRequest{Dataset: "d", Workload: json.RawMessage(`{"ten":{}}`)})
+	if !errors.Is(err, syscall.EIO) {
+		t.Errorf("a load that is not in the log: %v", err)
+	}
+	if err := l.Close(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("the node ended with %v", err)
+	}
+	broken.Store(false)
+	disk.Crash(func(*rand.Rand) bool { return false }, nil)
+	l, err = start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // nothing is wrong any more
+	if s := statuses(t, l)[0]; s.Dataset != "" || s.Rows != 0 {
+		t.Errorf("the next process has the data set %q with %d rows", s.Dataset, s.Rows)
 	}
 }
