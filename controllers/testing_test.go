@@ -148,11 +148,11 @@ func (b *databaseBuilder) elsewhere() *databaseBuilder {
 // program makes the database one of a program that knows nothing of Geobench.
 func (b *databaseBuilder) program() *databaseBuilder {
 	b.Spec.Engine = v1alpha1.Engine{Name: "postgres"}
-	b.Spec.Pods = &v1alpha1.Pods{
+	b.Spec.Pods = &v1alpha1.Pods{Program: v1alpha1.Program{
 		Image: "localhost/postgres:test", Args: []string{"$(GEOBENCH_REGION)"},
 		Ports:   []v1alpha1.PodPort{{Name: "sql", Port: 5432}},
 		Env:     []v1alpha1.PodEnv{{Name: "PGDATA", Value: "/data/db"}, {Name: "PGPASSWORD", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "password"}}},
 		Volumes: []v1alpha1.PodVolume{{Name: "data", MountPath: "/data"}, {Name: "config", MountPath: "/etc/db", ConfigMapRef: &v1alpha1.LocalReference{Name: "c"}}},
-	}
+	}}
 	return b
 }

@@ -143,10 +143,23 @@ type GroupReplicas struct {
 // StatefulSet with stable names.
 //
 // Besides env, containers find in their environment: POD_NAME, POD_NAMESPACE and POD_IP; GEOBENCH_DATABASE and
-// GEOBENCH_REGION; GEOBENCH_REGIONS, the regions' names in order with commas between; GEOBENCH_HOST, the pod's own host
-// name; and GEOBENCH_HOSTS, the host names of all pods in the order of regions and numbers, with commas between.
-// $(NAME) in command, args and env stands for one of them.
+// GEOBENCH_REGION; GEOBENCH_REGIONS, the regions' names in order with commas between; GEOBENCH_REGION_INDEX and GEOBENCH_ORDINAL,
+// the numbers of the region and of the pod in it, from 0; GEOBENCH_HOST, the pod's own host name; and GEOBENCH_HOSTS, the host
+// names of all pods in the order of regions and numbers, with commas between. $(NAME) in command, args and env stands for one of them.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.ready) || !has(self.ready.http) || self.ports.exists(p, p.port == self.ready.http.port)",messageExpression="'ready.http.port ' + string(self.ready.http.port) + ' is not one of ports: add it there, or choose one of them'",fieldPath=".ready"
 type Pods struct {
+	Program `json:",inline"`
+
+	// Client says how BenchmarkRuns talk to the program, which is then a database that Geobench is a client of: engine.name is the
+	// database's, as with spec.external, and engine.parameters are those of its clients. Without it the program can be deployed,
+	// and not measured.
+	// +optional
+	Client *PodsClient `json:"client,omitempty"`
+}
+
+// Program is what the pods of a database run that knows nothing of Geobench.
+type Program struct {
 	// Image of the container.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -170,7 +183,7 @@ type Pods struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +optional
 	Env []PodEnv `json:"env,omitempty"`
-	// Ports that the program listens on. The first one tells when a pod is ready: it then accepts connections.
+	// Ports that the program listens on. Without ready, the first one tells when a pod is ready: it then accepts connections.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
@@ -188,17 +201,46 @@ type Pods struct {
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	User *int64 `json:"user,omitempty"`
-	// Client says how BenchmarkRuns talk to the program, which is then a database that Geobench is a client of: engine.name is the
-	// database's, as with spec.external, and engine.parameters are those of its clients. Without it the program can be deployed,
-	// and not measured.
+	// Ready says how a pod shows that it is ready; without it, by a connection to the first of ports. Many servers listen before they serve.
 	// +optional
-	Client *PodsClient `json:"client,omitempty"`
+	Ready *PodReady `json:"ready,omitempty"`
 	// TerminationGracePeriodSeconds is how long a pod that is deleted may take to end.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=600
 	// +kubebuilder:default=10
 	// +optional
 	TerminationGracePeriodSeconds *int32 `json:"terminationGracePeriodSeconds,omitempty"`
+}
+
+// PodReady is how a pod shows that it is ready: by an answer over HTTP, or by a command that ends with 0.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.http) != has(self.command)",messageExpression="has(self.http) ? 'http and command are both set: keep one of them' : 'neither http nor command is set: say by which of them a pod shows that it is ready, or leave ready out'"
+type PodReady struct {
+	// HTTP asks for a path: an answer from 200 to 399 is yes.
+	// +optional
+	HTTP *PodReadyHTTP `json:"http,omitempty"`
+	// Command runs in the container, within ten seconds. Nothing in it is replaced: a shell finds the environment.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=4096
+	// +optional
+	Command []string `json:"command,omitempty"`
+}
+
+// PodReadyHTTP is a path of a pod that answers when it is ready.
+type PodReadyHTTP struct {
+	// Port is one of ports.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +required
+	Port int32 `json:"port"`
+	// Path, with the query, for example /health?ready=1.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^/[!-~]*$`
+	// +required
+	Path string `json:"path"`
 }
 
 // PodsClient is how the clients of BenchmarkRuns reach the database that runs in the pods: at the first of their ports.

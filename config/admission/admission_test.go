@@ -209,10 +209,10 @@ func expiring() *v1alpha1.BenchmarkRun {
 // withEnv makes the nodes a program that reads a Secret.
 func withEnv(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
 	db.Spec.Engine.Name = "postgres"
-	db.Spec.Pods = &v1alpha1.Pods{
+	db.Spec.Pods = &v1alpha1.Pods{Program: v1alpha1.Program{
 		Image: "postgres", Ports: []v1alpha1.PodPort{{Name: "sql", Port: 5432}},
 		Env: []v1alpha1.PodEnv{{Name: "PASSWORD", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: secret, Key: "k"}}},
-	}
+	}}
 	return db
 }
 

@@ -1,6 +1,7 @@
 package database
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +97,24 @@ func TestProbesHaveNames(t *testing.T) {
 		pod := (&kernelProbes{}).pod(&v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, node)
 		if wrong := validation.IsDNS1123Subdomain(pod.Name); wrong != nil {
 			t.Errorf("the probe of node %q is called %q: %v", node, pod.Name, wrong)
+		}
+	}
+}
+
+// A program says how its pods show that they are ready; else a connection to the first port does.
+func TestProgramReady(t *testing.T) {
+	for name, tt := range map[string]struct{ ready, want string }{
+		"by default":   {`null`, `{tcpSocket: {port: 5432}, periodSeconds: 2, timeoutSeconds: 5, failureThreshold: 3, successThreshold: 1}`},
+		"over HTTP":    {`{http: {port: 8080, path: "/health?ready=1"}}`, `{httpGet: {port: 8080, path: "/health?ready=1", scheme: HTTP}, periodSeconds: 2, timeoutSeconds: 5, failureThreshold: 3, successThreshold: 1}`},
+		"by a command": {`{command: [pg_isready, -q]}`, `{exec: {command: [pg_isready, -q]}, periodSeconds: 5, timeoutSeconds: 10, failureThreshold: 3, successThreshold: 1}`},
+	} {
+		p := &v1alpha1.Program{Ports: []v1alpha1.PodPort{{Name: "sql", Port: 5432}, {Name: "http", Port: 8080}}}
+		want := &corev1.Probe{}
+		if err := errors.Join(yaml.Unmarshal([]byte(tt.ready), &p.Ready), yaml.Unmarshal([]byte(tt.want), want)); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, programReady(p)); d != "" {
+			t.Errorf("%s: %s", name, d)
 		}
 	}
 }

@@ -3,9 +3,11 @@ package database
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -54,6 +56,8 @@ func programPodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnati
 		{Name: "GEOBENCH_DATABASE", Value: db.Name},
 		{Name: "GEOBENCH_REGION", Value: region.Name},
 		{Name: "GEOBENCH_REGIONS", Value: strings.Join(db.Spec.RegionNames(), ",")},
+		{Name: "GEOBENCH_REGION_INDEX", Value: strconv.Itoa(slices.Index(db.Spec.RegionNames(), region.Name))},
+		FromField("GEOBENCH_ORDINAL", "metadata.labels['"+appsv1.PodIndexLabel+"']"),
 		{Name: "GEOBENCH_HOST", Value: fmt.Sprintf("$(POD_NAME).%s.$(POD_NAMESPACE).svc", kube.RegionName(db, region.Name))},
 		{Name: "GEOBENCH_HOSTS", Value: strings.Join(hosts, ",")},
 	}
@@ -83,13 +87,7 @@ func programPodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnati
 	for _, port := range p.Ports {
 		program.Ports = append(program.Ports, corev1.ContainerPort{Name: port.Name, ContainerPort: port.Port, Protocol: corev1.ProtocolTCP})
 	}
-	program.ReadinessProbe = &corev1.Probe{
-		ProbeHandler:     corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(p.Ports[0].Port)}},
-		PeriodSeconds:    2,
-		TimeoutSeconds:   5,
-		FailureThreshold: 3,
-		SuccessThreshold: 1,
-	}
+	program.ReadinessProbe = programReady(&p.Program)
 	for _, v := range p.Volumes {
 		program.VolumeMounts = append(program.VolumeMounts, corev1.VolumeMount{Name: userVolume(&v), MountPath: v.MountPath})
 		volumes = append(volumes, podVolume(&v))
@@ -104,6 +102,26 @@ func programPodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnati
 		spec.SecurityContext.FSGroup = p.User
 	}
 	return spec
+}
+
+// programReady tells when a program is ready. A command is asked less often: it takes CPU from what is measured.
+func programReady(p *v1alpha1.Program) *corev1.Probe {
+	probe := &corev1.Probe{
+		ProbeHandler:     corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(p.Ports[0].Port)}},
+		PeriodSeconds:    2,
+		TimeoutSeconds:   5,
+		FailureThreshold: 3,
+		SuccessThreshold: 1,
+	}
+	switch ready := p.Ready; {
+	case ready == nil:
+	case ready.HTTP != nil:
+		probe.ProbeHandler = corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: ready.HTTP.Path, Port: intstr.FromInt32(ready.HTTP.Port), Scheme: corev1.URISchemeHTTP}}
+	default:
+		probe.ProbeHandler = corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: ready.Command}}
+		probe.PeriodSeconds, probe.TimeoutSeconds = 5, 10
+	}
+	return probe
 }
 
 // probeSidecar measures round trips to the other pods, and tells the operator. It starts when the network is there: after

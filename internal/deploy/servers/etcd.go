@@ -46,6 +46,10 @@ const (
 	etcdElection  = "3000"
 )
 
+// etcdReady is answered once a member has joined the cluster, which takes a majority, and then from its own copy: a member that a fault cuts
+// off stays ready, as does one whose space is used up, since what becomes of them is what runs measure.
+const etcdReady = "/health?serializable=true&exclude=NOSPACE"
+
 func etcdPods(r *reading) *v1alpha1.Pods {
 	var members []string
 	for _, host := range r.hosts() {
@@ -74,9 +78,12 @@ func etcdPods(r *reading) *v1alpha1.Pods {
 		args = append(args, "--"+name+"="+flags[name])
 	}
 	return &v1alpha1.Pods{
-		Command: []string{"etcd"},
-		Args:    args,
-		Ports:   []v1alpha1.PodPort{{Name: "clients", Port: 2379}, {Name: "members", Port: 2380}},
-		Client:  &v1alpha1.PodsClient{},
+		Program: v1alpha1.Program{
+			Command: []string{"etcd"},
+			Args:    args,
+			Ports:   []v1alpha1.PodPort{{Name: "clients", Port: 2379}, {Name: "members", Port: 2380}},
+			Ready:   &v1alpha1.PodReady{HTTP: &v1alpha1.PodReadyHTTP{Port: 2379, Path: etcdReady}},
+		},
+		Client: &v1alpha1.PodsClient{},
 	}
 }

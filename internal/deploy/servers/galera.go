@@ -87,13 +87,17 @@ func galeraPods(r *reading) *v1alpha1.Pods {
 		}
 	}
 	return &v1alpha1.Pods{
-		Command: []string{"bash", "-c", galeraScript, "galera"},
-		Args:    append(args, "--wsrep-provider-options="+strings.Join(options, ";")),
-		Env: []v1alpha1.PodEnv{
-			r.password("CLIENT_PASSWORD", 0),
-		},
-		Ports: []v1alpha1.PodPort{
-			{Name: "mysql", Port: 3306}, {Name: "members", Port: 4567}, {Name: "increments", Port: 4568}, {Name: "snapshots", Port: 4444},
+		Program: v1alpha1.Program{
+			Command: []string{"bash", "-c", galeraScript, "galera"},
+			Args:    append(args, "--wsrep-provider-options="+strings.Join(options, ";")),
+			Env: []v1alpha1.PodEnv{
+				r.password("CLIENT_PASSWORD", 0),
+			},
+			Ports: []v1alpha1.PodPort{
+				{Name: "mysql", Port: 3306}, {Name: "members", Port: 4567}, {Name: "increments", Port: 4568}, {Name: "snapshots", Port: 4444},
+			},
+			// A server listens once it has its copy. Whether it is Synced says more, and would make a server that a fault cuts off one that
+			// is not ready, which ends runs.
 		},
 		Client: &v1alpha1.PodsClient{Database: galeraDatabase},
 	}

@@ -19,6 +19,8 @@ type pack struct {
 	user  int64
 	// ports are the servers', that of clients first.
 	ports []v1alpha1.PodPort
+	// ready tells when a server takes clients.
+	ready *v1alpha1.PodReady
 	// env is the same in all pods, beside what every pod is told.
 	env []v1alpha1.PodEnv
 	// script is bash's. It gets the flags as its arguments, joins the servers to one cluster whatever the order of their starts, and becomes
@@ -53,7 +55,9 @@ func (p pack) server() server {
 			for _, name := range slices.Sorted(maps.Keys(flags)) {
 				args = append(args, "--"+name+"="+flags[name])
 			}
-			return &v1alpha1.Pods{Command: []string{"bash", "-c", p.script, r.Spec.Engine.Name}, Args: args, Env: slices.Clone(p.env), Ports: slices.Clone(p.ports)}
+			return &v1alpha1.Pods{Program: v1alpha1.Program{
+				Command: []string{"bash", "-c", p.script, r.Spec.Engine.Name}, Args: args, Env: slices.Clone(p.env), Ports: slices.Clone(p.ports), Ready: p.ready.DeepCopy(),
+			}}
 		},
 	}
 }
@@ -71,6 +75,7 @@ var cockroachdb = pack{
 	product: "CockroachDB",
 	image:   "docker.io/cockroachdb/cockroach:v25.4.11", user: 1000,
 	ports: []v1alpha1.PodPort{{Name: "sql", Port: 26257}, {Name: "http", Port: 8080}},
+	ready: &v1alpha1.PodReady{HTTP: &v1alpha1.PodReadyHTTP{Port: 8080, Path: "/health?ready=1"}},
 	env:   []v1alpha1.PodEnv{{Name: "COCKROACH_SKIP_ENABLING_DIAGNOSTIC_REPORTING", Value: "true"}},
 	flags: map[string]*regexp.Regexp{
 		"cache":          binarySize,

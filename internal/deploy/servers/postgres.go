@@ -108,14 +108,18 @@ func postgresPods(r *reading) *v1alpha1.Pods {
 		}
 	}
 	return &v1alpha1.Pods{
-		Command: []string{"sh", "-c", postgresScript, "postgres"},
-		Args:    postgresArgs(synchronous, r.servers(), r.settings),
-		Env: []v1alpha1.PodEnv{
-			{Name: "PRIMARY", Value: deploy.Host(r.Name, primary, r.Namespace, 0)},
-			r.password("SUPERUSER_PASSWORD", 0),
-			r.password("REPLICATION_PASSWORD", 1),
+		Program: v1alpha1.Program{
+			Command: []string{"sh", "-c", postgresScript, "postgres"},
+			Args:    postgresArgs(synchronous, r.servers(), r.settings),
+			Env: []v1alpha1.PodEnv{
+				{Name: "PRIMARY", Value: deploy.Host(r.Name, primary, r.Namespace, 0)},
+				r.password("SUPERUSER_PASSWORD", 0),
+				r.password("REPLICATION_PASSWORD", 1),
+			},
+			Ports: []v1alpha1.PodPort{{Name: "postgres", Port: 5432}},
+			// A server that starts listens, and refuses who comes. Whether the others can be reached does not matter here.
+			Ready: &v1alpha1.PodReady{Command: []string{"pg_isready", "-q", "-h", "127.0.0.1", "-p", "5432"}},
 		},
-		Ports:  []v1alpha1.PodPort{{Name: "postgres", Port: 5432}},
 		Client: &v1alpha1.PodsClient{Region: primary, Database: "postgres"},
 	}
 }

@@ -211,7 +211,7 @@ func TestVerifications(t *testing.T) {
 func TestPods(t *testing.T) {
 	db := database(func(s *v1alpha1.GeoDatabaseSpec) {
 		s.Engine.Name = "postgres"
-		s.Pods = &v1alpha1.Pods{Image: "localhost/postgres:1", Ports: []v1alpha1.PodPort{{Name: "sql", Port: 5432}}}
+		s.Pods = &v1alpha1.Pods{Program: v1alpha1.Program{Image: "localhost/postgres:1", Ports: []v1alpha1.PodPort{{Name: "sql", Port: 5432}}}}
 	})
 	if ps := check.Database(db, db.Spec.Network.Profile, abilities()); len(ps) > 0 {
 		t.Errorf("a cluster refuses: %s", ps)
@@ -253,7 +253,7 @@ func TestPodsClient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db := database(func(s *v1alpha1.GeoDatabaseSpec) {
 				s.Engine = v1alpha1.Engine{Name: "postgres"}
-				s.Pods = &v1alpha1.Pods{Image: "localhost/postgres:1", Ports: []v1alpha1.PodPort{{Name: "sql", Port: 5432}},
+				s.Pods = &v1alpha1.Pods{Program: v1alpha1.Program{Image: "localhost/postgres:1", Ports: []v1alpha1.PodPort{{Name: "sql", Port: 5432}}},
 					Client: &v1alpha1.PodsClient{SecretRef: v1alpha1.LocalReference{Name: "login"}}}
 				s.Pods.Client.Region = s.Regions[0].Name
 				if tc.change != nil {
