@@ -48,6 +48,10 @@ race: ## Run the tests of concurrent packages with the race detector
 soak: ## Explore SEEDS (default 10000) seeds per protocol in the simulator: faults, hot rows, checked histories (HOSTILE=1: worlds that nobody would choose; SLOW=1: slow clients, long cuts; BUGGIFY=1: rare things on purpose; DISK=1: bad disks; SHARD=I/N: every N-th seed; STATE=FILE: go on from there)
 	go run ./cmd/geobench explore --shrink --seeds "$(or $(SEEDS),10000)" $(if $(ENGINE),--engine "$(ENGINE)") $(if $(HOSTILE),--hostile) $(if $(SLOW),--slow) $(if $(BUGGIFY),--buggify) $(if $(DISK),--disk) $(if $(SHARD),--shard "$(SHARD)") $(if $(STATE),--state "$(STATE)")
 
+.PHONY: mutants
+mutants: ## Break the code in 200 places, one at a time, and hunt each mutant with tests and the explorer (AREA=janus; ONLY=expression; SHARD=I/N; goes on where it was stopped; an hour and a half of one core)
+	go run ./hack/mutants $(if $(AREA),-area "$(AREA)") $(if $(ONLY),-only "$(ONLY)") $(if $(SHARD),-shard "$(SHARD)") $(if $(STATE),-state "$(STATE)")
+
 .PHONY: soak-databases
 soak-databases: ## Something happens to a PostgreSQL, a MariaDB or an etcd in the middle of RUNS (default 100) runs in a row each: verdicts, answers, connections, descriptors (30 min)
 	GEOBENCH_FAILURES="$(or $(RUNS),100)" KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -count 1 -timeout 60m -v -run 'FailsInTheMiddleOfARun' ./internal/external

@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Hunter hunts mutants, one after the other.
+type Hunter struct {
+	Root, Tmp string
+	// Limit is how long a mutant is hunted.
+	Limit   time.Duration
+	Results *Results
+	// Fresh says that results from before are not used.
+	Fresh bool
+	// Log gets a line for each mutant.
+	Log io.Writer
+}
+
+// What has killed a mutant that has no end: the limit, or that of a test.
+const (
+	byTime = "time"
+	noEnd  = ", which has no end"
+)
+
+// errTime is that the time of a mutant was over.
+var errTime = errors.New("no end within the limit")
+
+// Hunt hunts these mutants, and keeps what becomes of each. First it sees that everything passes that hunts them: what fails anyway
+// kills nothing.
+func (h *Hunter) Hunt(ctx context.Context, mutants []*Mutant) error {
+	var waiting []*Mutant
+	sound := map[string]bool{}
+	var hunts []Hunt
+	for _, m := range mutants {
+		now, err := fingerprint(h.Root, m)
+		if err != nil {
+			return err
+		}
+		if r := h.Results.Of(m); !h.Fresh && r != nil && r.Holds(h.Root, now) {
+			continue
+		}
+		waiting = append(waiting, m)
+		for _, hunt := range m.Hunts {
+			if !sound[hunt.String()] {
+				sound[hunt.String()] = true
+				hunts = append(hunts, hunt)
+			}
+		}
+	}
+	whole := &prey{Hunter: h}
+	for _, hunt := range hunts {
+		began := time.Now()
+		limited, cancel := context.WithTimeoutCause(ctx, h.Limit/4, errTime)
+		killer, err := whole.hunt(limited, hunt)
+		cancel()
+		if killer != "" {
+			err = fmt.Errorf("fails by itself: %s", killer)
+		}
+		if err != nil {
+			return fmt.Errorf("%v, without a mutant: %w", hunt, err)
+		}
+		fmt.Fprintf(h.Log, "%v passes without a mutant (%.0f s)\n", hunt, time.Since(began).Seconds())
+	}
+	for i, m := range waiting {
+		r, err := h.hunt(ctx, m)
+		if err != nil {
+			return fmt.Errorf("%s: %s: %w", m.At, m.ID(), err)
+		}
+		fmt.Fprintf(h.Log, "%d/%d %s: %s (%.0f s)\n", i+1, len(waiting), m.ID(), r, r.CPU)
+		if err := h.Results.Keep(m, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hunt hunts one mutant until something kills it.
+func (h *Hunter) hunt(ctx context.Context, m *Mutant) (*Result, error) {
+	now, err := fingerprint(h.Root, m)
+	if err != nil {
+		return nil, err
+	}
+	text, err := m.Apply(h.Root)
+	if err != nil {
+		return nil, err
+	}
+	p := &prey{Hunter: h, overlay: filepath.Join(h.Tmp, "overlay.json")}
+	edited := filepath.Join(h.Tmp, "edited.go")
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(h.Root, m.File): edited}})
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.WriteFile(edited, text, 0o600), os.WriteFile(p.overlay, replace, 0o600)); err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, h.Limit, errTime)
+	defer cancel()
+	if out, err := p.run(limited, nil, "go", "build", "-overlay", p.overlay, "./"+path.Dir(m.File)); err != nil {
+		return nil, fmt.Errorf("the mutant does not compile: %w\n%s", err, out)
+	}
+	r := &Result{Fingerprint: now}
+	for _, hunt := range m.Hunts {
+		killer, err := p.hunt(limited, hunt)
+		if errors.Is(err, errTime) {
+			killer, err = byTime, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%v: %w", hunt, err)
+		}
+		if killer != "" {
+			r.Hunt, r.Killer = hunt.String(), killer
+			r.killedBy(h.Root, hunt)
+			break
+		}
+	}
+	r.CPU = p.cpu.Seconds()
+	return r, nil
+}
+
+// prey is a tree that is hunted: a mutant, or the tree as it is.
+type prey struct {
+	*Hunter
+	overlay  string // empty for the tree as it is
+	explorer string // the program, once it is built
+	cpu      time.Duration
+}
+
+// hunt returns what has failed, empty if nothing has.
+func (p *prey) hunt(ctx context.Context, h Hunt) (killer string, err error) {
+	if h.Engine == "" {
+		return p.tests(ctx, h)
+	}
+	return p.worlds(ctx, h)
+}
+
+// build are the flags of a build. Nobody debugs a mutant, and without symbols it is linked in half the time.
+func (p *prey) build() []string {
+	flags := []string{"-ldflags=-s -w"}
+	if p.overlay != "" {
+		flags = append(flags, "-overlay", p.overlay)
+	}
+	return flags
+}
+
+// tests runs tests until the first that fails.
+func (p *prey) tests(ctx context.Context, h Hunt) (killer string, err error) {
+	args := append([]string{"test", "-json", "-count=1", "-failfast", "-vet=off", "-timeout", (p.Limit / 2).String()}, p.build()...)
+	if h.Run != "" {
+		args = append(args, "-run", h.Run)
+	}
+	ran := 0
+	built := true
+	var said bytes.Buffer
+	_, err = p.run(ctx, func(line []byte) (stop bool) {
+		var event struct{ Action, Test, Output string }
+		if json.Unmarshal(line, &event) != nil {
+			said.Write(append(line, '\n'))
+			return false
+		}
+		said.WriteString(event.Output)
+		switch event.Action {
+		case "run":
+			ran++
+		case "build-fail":
+			built = false
+		case "fail":
+			if killer == "" && event.Test != "" {
+				killer = event.Test
+			}
+		}
+		return false
+	}, "go", append(args, h.Package)...)
+	switch {
+	case errors.Is(err, errTime):
+		return "", err
+	case !built:
+		return "", fmt.Errorf("the tests do not compile: %w\n%s", err, said.Bytes())
+	case err == nil && ran == 0:
+		return "", errors.New("there is no such test")
+	case err == nil:
+		return "", nil
+	case killer == "" && bytes.Contains(said.Bytes(), []byte("panic: ")):
+		return "a panic", nil
+	case killer == "":
+		return "", fmt.Errorf("no test has failed: %w\n%s", err, said.Bytes())
+	case bytes.Contains(said.Bytes(), []byte("panic: test timed out")):
+		return killer + noEnd, nil
+	}
+	return killer, nil
+}
+
+var (
+	explored = regexp.MustCompile(`^[a-z]+, seed (\d+)$`)
+	wrong    = []byte("WRONG: ")
+)
+
+// worlds explores until the first seed that fails.
+func (p *prey) worlds(ctx context.Context, h Hunt) (killer string, err error) {
+	if p.explorer == "" {
+		explorer := filepath.Join(p.Tmp, "geobench")
+		args := append([]string{"build", "-o", explorer}, p.build()...)
+		if out, err := p.run(ctx, nil, "go", append(args, "./cmd/geobench")...); err != nil {
+			return "", fmt.Errorf("the explorer does not compile: %w\n%s", err, out)
+		}
+		p.explorer = explorer
+	}
+	args := []string{"explore", "--engine", h.Engine, "--seeds", strconv.Itoa(h.Seeds)}
+	for _, kind := range h.Worlds {
+		args = append(args, "--"+kind)
+	}
+	seed := ""
+	out, err := p.run(ctx, func(line []byte) (stop bool) {
+		if found := explored.FindSubmatch(line); found != nil {
+			seed = string(found[1])
+		}
+		if bytes.HasPrefix(line, wrong) {
+			what, _, _ := bytes.Cut(line[len(wrong):], []byte(":"))
+			killer = fmt.Sprintf("seed %s, %s", seed, what)
+		}
+		return killer != ""
+	}, p.explorer, args...)
+	switch {
+	case killer != "":
+		return killer, nil
+	case err != nil && bytes.Contains(out, []byte("panic: ")):
+		return "a panic", nil
+	case err != nil:
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return "", nil
+}
+
+// run runs a command in the root, and ends it with all its children when the time is over or one of its lines is enough.
+func (p *prey) run(ctx context.Context, enough func(line []byte) bool, name string, args ...string) (out []byte, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = p.Root
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 10 * time.Second
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	var tail tail
+	cmd.Stderr = &tail
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	stopped := false
+	lines := bufio.NewReader(stdout)
+	for {
+		line, err := lines.ReadBytes('\n')
+		_, _ = tail.Write(line)
+		if line = bytes.TrimRight(line, "\n"); enough != nil && !stopped && len(line) > 0 && enough(line) {
+			stopped = true
+			cancel()
+		}
+		if err != nil {
+			break
+		}
+	}
+	err = cmd.Wait()
+	p.cpu += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	switch {
+	case stopped:
+		err = nil
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	}
+	return []byte(strings.TrimSpace(string(tail.last))), err
+}
+
+// tail keeps the end of what a command has said, which is where it says why it failed.
+type tail struct{ last []byte }
+
+const tailLength = 8 << 10
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.last = append(t.last, b...)
+	if len(t.last) > 2*tailLength {
+		t.last = append(t.last[:0], t.last[len(t.last)-tailLength:]...)
+	}
+	return len(b), nil
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Mutant is a small edit of code that is right, after which it is wrong.
+type Mutant struct {
+	// Area is what the mutant is counted with: an engine, or a part of what engines are built of.
+	Area string
+	// Name is unique in its area.
+	Name string
+	// File is what is edited, from the root on.
+	File string
+	// Wrong is a sentence that says what the edit breaks.
+	Wrong string
+	// Equivalent is why nobody can tell the mutant from what it was made of; empty if somebody can.
+	Equivalent string
+	// Hunts are what should kill it, in the order in which they are tried: its own, then those of its area.
+	Hunts []Hunt
+	// Old are whole lines, found in File exactly once, New those in their place. Indentation does not count.
+	Old, New []string
+	// At is where it is listed.
+	At string
+}
+
+// ID names a mutant among all.
+func (m *Mutant) ID() string { return m.Area + "/" + m.Name }
+
+// Hunt is something that may kill a mutant: the tests of a package, or worlds of the explorer.
+type Hunt struct {
+	// Package is that of the tests, ./internal/wire, and Run a regular expression that chooses some; empty for all.
+	Package, Run string
+	// Engine is explored, with this many Seeds in worlds of these kinds (hostile, slow, core); empty for tests.
+	Engine string
+	Seeds  int
+	Worlds []string
+}
+
+// String is the hunt as lists have it.
+func (h Hunt) String() string {
+	if h.Engine == "" {
+		return strings.TrimSpace("tests " + h.Package + " " + h.Run)
+	}
+	return strings.Join(append([]string{"worlds", h.Engine, strconv.Itoa(h.Seeds)}, h.Worlds...), " ")
+}
+
+func parseHunt(s string) (Hunt, error) {
+	f := strings.Fields(s)
+	switch {
+	case len(f) > 1 && len(f) < 4 && f[0] == "tests" && strings.HasPrefix(f[1], "./"):
+		h := Hunt{Package: f[1]}
+		if len(f) == 3 {
+			h.Run = f[2]
+		}
+		return h, nil
+	case len(f) > 2 && f[0] == "worlds":
+		n, err := strconv.Atoi(f[2])
+		known := func(kind string) bool { return slices.Contains([]string{"hostile", "slow", "core"}, kind) }
+		unknown := slices.IndexFunc(f[3:], func(kind string) bool { return !known(kind) })
+		if err == nil && n > 0 && unknown < 0 {
+			return Hunt{Engine: f[1], Seeds: n, Worlds: f[3:]}, nil
+		}
+	}
+	return Hunt{}, fmt.Errorf("hunt: %q is neither `tests ./PACKAGE [EXPRESSION]` nor `worlds ENGINE SEEDS [hostile] [slow] [core]`", s)
+}
+
+// ReadLists reads all lists of a folder, in the order of their names.
+func ReadLists(dir string) ([]*Mutant, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s: there is no list, a file that ends in .txt", dir)
+	}
+	var all []*Mutant
+	var errs []error
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		list, err := parse(filepath.Base(file), string(text))
+		all, errs = append(all, list...), append(errs, err)
+	}
+	return all, errors.Join(errs...)
+}
+
+// parse reads a list. Blocks are separated by blank lines: first `area` and the hunts of all, then one for each mutant, which ends with
+// the lines of the edit, marked as in a diff: ` ` stays, `-` goes, `+` comes. Lines that begin with # are comments.
+func parse(file, text string) (list []*Mutant, err error) {
+	var area string
+	var shared []Hunt
+	var m *Mutant
+	for i, line := range strings.Split(text, "\n") {
+		at := fmt.Sprintf("%s:%d", file, i+1)
+		key, value, found := strings.Cut(line, ": ")
+		switch {
+		case strings.HasPrefix(line, "#"):
+		case line == "":
+			m = nil
+		case m != nil && strings.ContainsAny(line[:1], " -+"):
+			text := strings.TrimLeft(line[1:], " \t")
+			if line[0] != '+' {
+				m.Old = append(m.Old, text)
+			}
+			if line[0] != '-' {
+				m.New = append(m.New, text)
+			}
+		case !found:
+			return nil, fmt.Errorf("%s: %q is neither `key: value` nor a line of an edit", at, line)
+		case key == "area" && area == "":
+			area = value
+		case key == "mutant" && m == nil && area != "":
+			m = &Mutant{Area: area, Name: value, At: at}
+			list = append(list, m)
+		case key == "hunt":
+			h, err := parseHunt(value)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", at, err)
+			}
+			if m == nil {
+				shared = append(shared, h)
+			} else {
+				m.Hunts = append(m.Hunts, h)
+			}
+		case key == "file" && m != nil:
+			m.File = value
+		case key == "wrong" && m != nil:
+			m.Wrong = value
+		case key == "equivalent" && m != nil:
+			m.Equivalent = value
+		default:
+			return nil, fmt.Errorf("%s: %q cannot stand here: a list begins with `area`, a block of its own with `mutant`", at, key)
+		}
+	}
+	for _, m := range list {
+		m.Hunts = append(m.Hunts, shared...)
+	}
+	return list, nil
+}
+
+// Check holds the lists to the tree: names are unique, everything is said, and what is edited is there exactly once.
+func Check(root string, all []*Mutant) error {
+	var errs []error
+	seen := map[string]string{}
+	for _, m := range all {
+		wrong := func(format string, args ...any) {
+			errs = append(errs, fmt.Errorf("%s: %s: %s", m.At, m.ID(), fmt.Sprintf(format, args...)))
+		}
+		if at := seen[m.ID()]; at != "" {
+			wrong("the name is taken at %s", at)
+		}
+		seen[m.ID()] = m.At
+		if m.Wrong == "" {
+			wrong("wrong: it must say in a sentence what is broken")
+		}
+		if len(m.Hunts) == 0 {
+			wrong("hunt: there must be one, of the mutant or of its area")
+		}
+		for _, h := range m.Hunts {
+			if h.Engine == "" {
+				if files, _ := filepath.Glob(filepath.Join(root, h.Package, "*_test.go")); len(files) == 0 {
+					wrong("hunt: %s has no tests", h.Package)
+				}
+			}
+		}
+		if _, err := m.Apply(root); err != nil {
+			wrong("%v", err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Apply returns the file with the edit.
+func (m *Mutant) Apply(root string) ([]byte, error) {
+	if len(m.Old) == 0 || slices.Equal(m.Old, m.New) {
+		return nil, errors.New("the edit must have lines that go, or lines that come beside one that stays")
+	}
+	text, err := os.ReadFile(filepath.Join(root, m.File))
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(string(text), "\n")
+	var found []int
+	for i := range len(lines) - len(m.Old) + 1 {
+		same := true
+		for j, old := range m.Old {
+			same = same && strings.TrimLeft(lines[i+j], " \t") == old
+		}
+		if same {
+			found = append(found, i)
+		}
+	}
+	if len(found) != 1 {
+		return nil, fmt.Errorf("%s has the lines that are edited %d times, not once: write the edit for the code of today, or with more lines around it", m.File, len(found))
+	}
+	lines = slices.Replace(lines, found[0], found[0]+len(m.Old), m.New...)
+	return []byte(strings.Join(lines, "\n")), nil
+}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/geobench/geobench/internal/result"
+)
+
+// Result is what became of a mutant.
+type Result struct {
+	// Hunt has killed it, and Killer is what has failed: a test, a seed, a panic or time. Both are empty for one that survived.
+	Hunt, Killer string
+	// CPU is what the hunt has used, in seconds.
+	CPU float64
+	// Fingerprint is that of what the result depends on.
+	Fingerprint
+	// Test is the hash of the file that has the killing test. With it, a change of the other tests does not matter.
+	Test, TestFile string
+}
+
+// Killed reports whether something has noticed the mutant.
+func (r *Result) Killed() bool { return r.Killer != "" }
+
+func (r *Result) String() string {
+	if !r.Killed() {
+		return "SURVIVED"
+	}
+	return fmt.Sprintf("killed by %s: %s", r.Hunt, r.Killer)
+}
+
+// Fingerprint tells by hashes whether a result still holds. What the packages are made of that are not among those named here is not part of
+// it: -fresh hunts all again.
+type Fingerprint struct {
+	// Mutant is of the mutant as it is listed, Code of the edited package, of those whose tests hunt it, and of the explorer,
+	// without tests; Tests is of these.
+	Mutant, Code, Tests string
+}
+
+// fingerprint returns that of a mutant in the tree of today.
+func fingerprint(root string, m *Mutant) (f Fingerprint, err error) {
+	code, tests := []string{path.Dir(m.File)}, []string(nil)
+	listed := []any{m.Area, m.Name, m.File, m.Old, m.New}
+	for _, h := range m.Hunts {
+		listed = append(listed, h.String())
+		if h.Engine == "" {
+			code, tests = append(code, path.Clean(h.Package)), append(tests, path.Clean(h.Package))
+		} else {
+			code = append(code, "internal/explore")
+		}
+	}
+	f.Mutant = sum(listed...)
+	if f.Code, err = hashOf(root, code, func(file string) bool { return strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go") }); err != nil {
+		return f, err
+	}
+	f.Tests, err = hashOf(root, tests, func(file string) bool {
+		return strings.HasSuffix(file, "_test.go") || strings.Contains(file, "/testdata/")
+	})
+	return f, err
+}
+
+// hashOf is the hash of the files of these folders that are chosen.
+func hashOf(root string, folders []string, choose func(file string) bool) (string, error) {
+	slices.Sort(folders)
+	var of []any
+	for _, folder := range slices.Compact(folders) {
+		err := fs.WalkDir(os.DirFS(root), folder, func(file string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if e.IsDir() && file != folder && e.Name() != "testdata" && !strings.Contains(file, "/testdata/") {
+				return fs.SkipDir // another package
+			}
+			if e.IsDir() || !choose(file) {
+				return nil
+			}
+			text, err := os.ReadFile(filepath.Join(root, file))
+			of = append(of, file, string(text))
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return sum(of...), nil
+}
+
+func sum(of ...any) string {
+	b, err := json.Marshal(of)
+	if err != nil {
+		panic(err) // strings have a JSON form
+	}
+	s := sha256.Sum256(b)
+	return hex.EncodeToString(s[:8])
+}
+
+// killedBy notes the file of the test that has killed.
+func (r *Result) killedBy(root string, h Hunt) {
+	if h.Engine != "" {
+		return
+	}
+	name, _, _ := strings.Cut(r.Killer, "/")
+	declared, err := regexp.Compile(`(?m)^func ` + regexp.QuoteMeta(name) + `\(`)
+	if err != nil {
+		return
+	}
+	files, _ := filepath.Glob(filepath.Join(root, h.Package, "*_test.go"))
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err == nil && declared.Match(text) {
+			r.TestFile, _ = filepath.Rel(root, file)
+			r.Test = sum(string(text))
+			return
+		}
+	}
+}
+
+// Holds reports whether the result is still what a hunt would end with: nothing has changed that matters.
+func (r *Result) Holds(root string, now Fingerprint) bool {
+	if r.Mutant != now.Mutant || r.Code != now.Code {
+		return false
+	}
+	if r.Tests == now.Tests || r.Killed() && strings.HasPrefix(r.Hunt, "worlds ") {
+		return true
+	}
+	text, err := os.ReadFile(filepath.Join(root, r.TestFile))
+	return r.Killed() && err == nil && r.Test == sum(string(text))
+}
+
+// Results are those of all hunts, in a file.
+type Results struct {
+	path string
+	// By is by Mutant.ID.
+	By map[string]*Result
+}
+
+// OpenResults reads files of results, separated by commas, into one: the first, which is written. None of them needs to be there.
+func OpenResults(paths string) (*Results, error) {
+	all := &Results{By: map[string]*Result{}}
+	for i, path := range strings.Split(paths, ",") {
+		if i == 0 {
+			all.path = path
+		}
+		b, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var r Results
+		if err == nil {
+			err = json.Unmarshal(b, &r)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		for id, of := range r.By {
+			if all.By[id] == nil {
+				all.By[id] = of
+			}
+		}
+	}
+	return all, os.MkdirAll(filepath.Dir(all.path), 0o755)
+}
+
+// Of returns the result of a mutant, nil if it has not been hunted.
+func (r *Results) Of(m *Mutant) *Result { return r.By[m.ID()] }
+
+// Keep notes what became of a mutant, and writes the file, whole or not at all.
+func (r *Results) Keep(m *Mutant, of *Result) error {
+	r.By[m.ID()] = of
+	return result.WriteJSON(r.path, r)
+}
+
+// row is what is counted of an area.
+type row struct {
+	area                                         string
+	mutants, tests, worlds, endless, equal, left int
+	cpu                                          float64
+}
+
+func (w *row) add(m *Mutant, of *Result) {
+	w.mutants++
+	w.cpu += of.CPU
+	switch {
+	case !of.Killed() && m.Equivalent != "":
+		w.equal++
+	case !of.Killed():
+		w.left++
+	case of.Killer == byTime || strings.HasSuffix(of.Killer, noEnd):
+		w.endless++
+	case strings.HasPrefix(of.Hunt, "worlds "):
+		w.worlds++
+	default:
+		w.tests++
+	}
+}
+
+// Table counts the mutants of each area and by what they were killed, and tells of each that survived.
+func (r *Results) Table(mutants []*Mutant) string {
+	all := row{area: "all"}
+	var rows []*row
+	for _, m := range mutants {
+		i := slices.IndexFunc(rows, func(w *row) bool { return w.area == m.Area })
+		if i < 0 {
+			i = len(rows)
+			rows = append(rows, &row{area: m.Area})
+		}
+		rows[i].add(m, r.Of(m))
+		all.add(m, r.Of(m))
+	}
+	slices.SortStableFunc(rows, func(a, b *row) int { return cmp.Compare(a.area, b.area) })
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
+	fmt.Fprintln(w, "| area\t| mutants\t| killed by tests\t| by worlds\t| by time\t| equivalent\t| survive\t| CPU time\t|")
+	fmt.Fprintln(w, "|---\t|---\t|---\t|---\t|---\t|---\t|---\t|---\t|")
+	for _, of := range append(rows, &all) {
+		fmt.Fprintf(w, "| %s\t| %d\t| %d\t| %d\t| %d\t| %d\t| %d\t| %.0f s\t|\n", of.area, of.mutants, of.tests, of.worlds, of.endless, of.equal, of.left, of.cpu)
+	}
+	_ = w.Flush()
+	killed := all.tests + all.worlds + all.endless
+	fmt.Fprintf(&b, "\n%d of %d mutants were killed (%.1f%%; %.1f%% of those that are not equivalent), in %.0f s of CPU time.\n", killed, all.mutants,
+		100*float64(killed)/float64(all.mutants), 100*float64(killed)/float64(max(1, all.mutants-all.equal)), all.cpu)
+	for _, m := range mutants {
+		if r.Of(m).Killed() {
+			continue
+		}
+		why := m.Equivalent
+		if why == "" {
+			why = "nobody knows why"
+		}
+		fmt.Fprintf(&b, "- `%s` survives: %s %s\n", m.ID(), m.Wrong, why)
+	}
+	return b.String()
+}
+
+// Unexplained is an error when a mutant survives that is not listed as equivalent, or one was killed that is.
+func (r *Results) Unexplained(mutants []*Mutant) error {
+	var errs []error
+	for _, m := range mutants {
+		switch of := r.Of(m); {
+		case of.Killed() && m.Equivalent != "":
+			errs = append(errs, fmt.Errorf("%s: %s: it is listed as equivalent and was %v", m.At, m.ID(), of))
+		case !of.Killed() && m.Equivalent == "":
+			errs = append(errs, fmt.Errorf("%s: %s survives: write the test that kills it, or say in its list why nobody can tell (`equivalent: ...`)", m.At, m.ID()))
+		}
+	}
+	return errors.Join(errs...)
+}
