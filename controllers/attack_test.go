@@ -312,7 +312,7 @@ func TestManifestsAreSealed(t *testing.T) {
 	w := newWorld(t)
 	w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
 	run := w.untilStage("r", v1alpha1.StageMeasure)
-	cm := w.get(kube.JoinName(253, run.Name, "manifests", kube.Attempt(run)), &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	cm := w.get(deploy.JoinName(253, run.Name, "manifests", kube.Attempt(run)), &corev1.ConfigMap{}).(*corev1.ConfigMap)
 	if cm.Immutable == nil || !*cm.Immutable {
 		t.Error("the snapshot can be changed")
 	}

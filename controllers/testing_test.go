@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/geobench/geobench/api/v1alpha1"
@@ -142,6 +143,26 @@ func (b *databaseBuilder) elsewhere() *databaseBuilder {
 	b.Spec.External = &v1alpha1.External{Database: "bench", SecretRef: &v1alpha1.LocalReference{Name: "login"}, Endpoints: []v1alpha1.ExternalEndpoint{
 		{Region: b.Spec.Regions[0].Name, Address: "db.us.example.com:5432"}, {Region: b.Spec.Regions[1].Name, Address: "db.asia.example.com:5432"},
 	}}
+	return b
+}
+
+// roles makes the database one of two kinds of servers: one in the first region that all others wait for, and two in each region, with two
+// steps.
+func (b *databaseBuilder) roles() *databaseBuilder {
+	b.Spec.Engine = v1alpha1.Engine{Name: "store"}
+	program := func(port int32) v1alpha1.Program {
+		return v1alpha1.Program{Image: "localhost/store:test", Ports: []v1alpha1.PodPort{{Name: "own", Port: port}}, Volumes: []v1alpha1.PodVolume{{Name: "data", MountPath: "/data"}}}
+	}
+	b.Spec.Roles = []v1alpha1.Role{
+		{Name: "meta", Program: program(2379), FirstRegions: ptr.To[int32](1), PerRegion: 1},
+		{Name: "data", Program: program(5433), PerRegion: 2, Client: true, After: []v1alpha1.RoleAfter{{Role: "meta", Hosts: v1alpha1.RoleHostsAll}},
+			Lists: []v1alpha1.HostList{{Name: "META", Role: "meta", Format: "{pod}=http://{host}:2379"}}},
+	}
+	b.Spec.Roles[1].Ready = &v1alpha1.PodReady{Command: []string{"true"}}
+	b.Spec.Init = []v1alpha1.InitStep{
+		{Name: "begin", Role: "meta", Command: []string{"store", "begin", "$(GEOBENCH_HOSTS_DATA)"}, Timeout: v1alpha1.DurationOf(90 * time.Second)},
+		{Name: "users", Role: "data", Region: b.Spec.Regions[1].Name, Args: []string{"users"}},
+	}
 	return b
 }
 

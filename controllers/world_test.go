@@ -115,6 +115,9 @@ type world struct {
 	tooMuch string
 	// waits are the instants that errands wait for.
 	waits map[<-chan time.Time]time.Time
+	// stepEnds says how steps of spec.init end, by their names: "" with success, running not at all, failing with an error that they say and
+	// are tried again for, late with that for good.
+	stepEnds map[string]stepEnd
 	// workersHang keeps workers from getting further than a state.
 	workersHang *string
 	// jobsRun counts the worker pods that were made for each Job name.
@@ -140,6 +143,15 @@ type world struct {
 	deaths int
 	dead   bool
 }
+
+// stepEnd is how a step of spec.init ends.
+type stepEnd string
+
+const (
+	stepRuns  stepEnd = "runs"
+	stepFails stepEnd = "fails"
+	stepLate  stepEnd = "is late"
+)
 
 // fakeNode is a node's process. It dies with its pod.
 type fakeNode struct {
@@ -458,7 +470,51 @@ func (w *world) playCluster() {
 	w.sidecars.follow()
 	w.collectGarbage()
 	w.collectOrphans()
+	w.playSteps()
 	w.playWorkers()
+}
+
+// playSteps ends the Jobs of steps of spec.init.
+func (w *world) playSteps() {
+	w.t.Helper()
+	jobs, pods := &batchv1.JobList{}, &corev1.PodList{}
+	w.must(w.client.List(w.ctx, jobs, client.InNamespace(w.namespace), client.HasLabels{kube.LabelInit}))
+	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.HasLabels{kube.LabelInit}))
+	for i := range jobs.Items {
+		job := &jobs.Items[i]
+		of := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool { return metav1.IsControlledBy(&p, job) })
+		end := w.stepEnds[job.Labels[kube.LabelInit]]
+		if of < 0 || len(job.Status.Conditions) > 0 || end == stepRuns {
+			continue
+		}
+		pod := &pods.Items[of]
+		ended := corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: metav1.Now()}
+		pod.Status.Phase = corev1.PodSucceeded
+		if end != "" {
+			pod.Status.Phase = corev1.PodFailed
+			ended = corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 3, Message: "it cannot be done\n", FinishedAt: metav1.Now()}
+		}
+		pod.Status.ContainerStatuses[0].State, pod.Status.ContainerStatuses[0].Ready = corev1.ContainerState{Terminated: &ended}, false
+		w.must(w.client.Status().Update(w.ctx, pod))
+		condition := func(kind batchv1.JobConditionType) batchv1.JobCondition {
+			return batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}
+		}
+		now := metav1.Now()
+		job.Status.StartTime = &now
+		switch end {
+		case "":
+			job.Status.CompletionTime, job.Status.Succeeded = &now, 1
+			job.Status.Conditions = []batchv1.JobCondition{condition(batchv1.JobSuccessCriteriaMet), condition(batchv1.JobComplete)}
+		case stepLate:
+			failed := condition(batchv1.JobFailed)
+			failed.Reason, failed.Message = batchv1.JobReasonDeadlineExceeded, "Job was active longer than specified deadline"
+			job.Status.Failed = 1
+			job.Status.Conditions = []batchv1.JobCondition{condition(batchv1.JobFailureTarget), failed}
+		default:
+			job.Status.Failed = 1
+		}
+		w.must(w.client.Status().Update(w.ctx, job))
+	}
 }
 
 // ensurePod makes a pod unless it exists, and tells whether it did.
@@ -529,6 +585,9 @@ func (w *world) startNode(ip, process string, pod *corev1.Pod) {
 	w.must(err)
 	t := &n.database.Topology
 	n.id = t.Node(region, ordinal/t.Replicas, ordinal%t.Replicas)
+	if pod.Labels[kube.LabelServer] != "" { // the pods of several roles are not numbered through
+		n.id = geo.NodeID(slices.IndexFunc([]deploy.Node(n.database.Nodes), func(d deploy.Node) bool { return strings.HasPrefix(d.Admin, pod.Name+".") }))
+	}
 	if host, _, _ := strings.Cut(n.database.Nodes[n.id].Address, "."); host != pod.Name {
 		w.t.Fatalf("node %s is at %s, but its pod is %s", t.NodeName(n.id), n.database.Nodes[n.id].Address, pod.Name)
 	}
@@ -570,7 +629,7 @@ func (w *world) playWorkers() {
 	w.must(w.client.List(w.ctx, pods, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelRole: kube.RoleWorker}))
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || isSteward(pod) {
+		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || isSteward(pod) || pod.Labels[kube.LabelInit] != "" {
 			continue
 		}
 		config := &corev1.ConfigMap{}

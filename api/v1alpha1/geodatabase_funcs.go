@@ -14,6 +14,19 @@ func (s *GeoDatabaseSpec) RegionNames() []string {
 	return names
 }
 
+// RunsPrograms tells whether the database's pods run programs that know nothing of Geobench.
+func (s *GeoDatabaseSpec) RunsPrograms() bool { return s.Pods != nil || len(s.Roles) > 0 }
+
+// Role is the role of that name; nil when there is none.
+func (s *GeoDatabaseSpec) Role(name string) *Role {
+	for i := range s.Roles {
+		if s.Roles[i].Name == name {
+			return &s.Roles[i]
+		}
+	}
+	return nil
+}
+
 // LeaderRegion is the region that leads the group at first.
 func (g *ReplicaGroup) LeaderRegion() string {
 	if g.Leader != "" {

@@ -13,6 +13,12 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.pods) == has(oldSelf.pods)",message="pods cannot be added or removed: create another GeoDatabase"
 // +kubebuilder:validation:XValidation:rule="has(self.network) || has(self.external)",message="network is required: neither profile nor profileRef is set; name a NetworkProfile in network.profileRef or write one inline in network.profile"
 // +kubebuilder:validation:XValidation:rule="!(has(self.pods) && has(self.external))",message="pods and external are both set: keep pods to deploy the database, or external to use one that runs"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || !has(self.pods) && !has(self.external)",message="roles is set beside pods or external: keep one of the three"
+// +kubebuilder:validation:XValidation:rule="has(self.roles) == has(oldSelf.roles)",message="roles cannot be added or removed: create another GeoDatabase"
+// +kubebuilder:validation:XValidation:rule="!has(self.init) || has(self.roles)",message="init runs in the images of roles, and there are none: set roles, or leave init out",fieldPath=".init"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.partitionsPerRegion == 1 && self.replicasPerPartition == 1",message="with roles leave partitionsPerRegion and replicasPerPartition out, or 1: roles[].perRegion says how many pods a region has",fieldPath=".roles"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.all(r, !has(r.firstRegions) || r.firstRegions <= self.regions.size())",message="a role's firstRegions are more than there are regions: make it at most their number, or leave it out",fieldPath=".roles"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.exists(r, !has(r.firstRegions) || r.firstRegions == self.regions.size())",message="no role is in all regions, and each needs a pod that measures its links: leave firstRegions of one role out, or name fewer regions",fieldPath=".roles"
 // +kubebuilder:validation:XValidation:rule="self.regions.size() * self.partitionsPerRegion * self.replicasPerPartition <= 16384",messageExpression="'%d regions x %d partitions x %d replicas are %d nodes: at most 16384 are possible'.format([self.regions.size(), self.partitionsPerRegion, self.replicasPerPartition, self.regions.size() * self.partitionsPerRegion * self.replicasPerPartition])",fieldPath=".partitionsPerRegion"
 // +kubebuilder:validation:XValidation:rule="self.network.emulation != 'Sidecar' || self.regions.size() * (self.partitionsPerRegion * self.replicasPerPartition + 1) <= 4096",messageExpression="'%d regions x %d partitions x %d replicas are %d nodes: a sidecar knows at most 4096 peers, one per region of which are load generators; take fewer, or another spec.network.emulation'.format([self.regions.size(), self.partitionsPerRegion, self.replicasPerPartition, self.regions.size() * self.partitionsPerRegion * self.replicasPerPartition])",fieldPath=".partitionsPerRegion"
 type GeoDatabaseSpec struct {
@@ -91,6 +97,27 @@ type GeoDatabaseSpec struct {
 	// is then a name for results, and engine.parameters must be empty, unless pods.client says how to talk to the program.
 	// +optional
 	Pods *Pods `json:"pods,omitempty"`
+
+	// Roles are the kinds of servers of a database that is made of several, in place of pods: each runs a program of its own in some pods of
+	// each region. engine.name is then a name for results, and engine.parameters must be empty. Such a database is deployed over the emulated
+	// network, and BenchmarkRuns cannot measure it.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=6
+	// +optional
+	Roles []Role `json:"roles,omitempty"`
+
+	// Init are the steps, one after the other, that make a database of pods that run: beginning a cluster, placement, users. Each is a Job in
+	// the emulated network, and the database is ready once all have succeeded. They run once for each incarnation, and again in the next one,
+	// which begins when all pods of a step's role were replaced, whose files went with them. A step that fails is tried again until its
+	// timeout, so it must take what it finds done already for done.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Init []InitStep `json:"init,omitempty"`
 }
 
 // ReplicaGroup places the rows of one home.
@@ -147,7 +174,7 @@ type GroupReplicas struct {
 // the numbers of the region and of the pod in it, from 0; GEOBENCH_HOST, the pod's own host name; and GEOBENCH_HOSTS, the host
 // names of all pods in the order of regions and numbers, with commas between. $(NAME) in command, args and env stands for one of them.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.ready) || !has(self.ready.http) || self.ports.exists(p, p.port == self.ready.http.port)",messageExpression="'ready.http.port ' + string(self.ready.http.port) + ' is not one of ports: add it there, or choose one of them'",fieldPath=".ready"
+// +kubebuilder:validation:XValidation:rule="!has(self.ready) || !has(self.ready.http) || self.ports.exists(p, p.port == self.ready.http.port)",message="ready.http.port is not one of ports: add it there, or choose one of them",fieldPath=".ready"
 type Pods struct {
 	Program `json:",inline"`
 
@@ -210,6 +237,154 @@ type Program struct {
 	// +kubebuilder:default=10
 	// +optional
 	TerminationGracePeriodSeconds *int32 `json:"terminationGracePeriodSeconds,omitempty"`
+}
+
+// Role is one kind of the servers of a database. Its pods in a region are those of a StatefulSet of their own.
+//
+// Its containers find in their environment what those of pods find, and GEOBENCH_ROLE; GEOBENCH_HOSTS has the hosts of their own role, and
+// GEOBENCH_HOSTS_NAME, with the name in capitals, those of each role, in the order of regions and numbers. Names of hosts may be shortened:
+// take them from there.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.ready) || !has(self.ready.http) || self.ports.exists(p, p.port == self.ready.http.port)",message="ready.http.port is not one of ports: add it there, or choose one of them",fieldPath=".ready"
+// +kubebuilder:validation:XValidation:rule="!has(self.after) || self.after.all(a, a.role != self.name || a.hosts == 'First')",messageExpression="'the pods of role ' + self.name + ' would wait for each other for ever: set hosts to First, and all wait for the first of them'",fieldPath=".after"
+type Role struct {
+	// Name of the role: up to eight lower-case letters.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=8
+	// +kubebuilder:validation:Pattern=`^[a-z]+$`
+	// +kubebuilder:validation:XValidation:rule="self != 'workers'",message="must not be workers, which is the name of a region's load generators"
+	// +required
+	Name string `json:"name"`
+
+	Program `json:",inline"`
+
+	// PerRegion is the number of its pods in a region.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9
+	// +kubebuilder:default=1
+	// +optional
+	PerRegion int32 `json:"perRegion,omitempty"`
+	// FirstRegions is the number of regions, from the first on, that have pods of the role; without it, all.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=32
+	// +optional
+	FirstRegions *int32 `json:"firstRegions,omitempty"`
+	// Resources of one pod; without any, those of the database.
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+	// After are the roles whose first port must accept connections before a pod of this one starts its program.
+	// +listType=map
+	// +listMapKey=role
+	// +kubebuilder:validation:MaxItems=6
+	// +optional
+	After []RoleAfter `json:"after,omitempty"`
+	// Lists are hosts joined as a program wants them, each in the variable GEOBENCH_LIST_NAME, for images that have no shell.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Lists []HostList `json:"lists,omitempty"`
+	// Client tells that clients connect to this role, at the first of its ports: those of a region to its first pod there or, where it has
+	// none, to that of the nearest region. status.endpoints has the addresses.
+	// +optional
+	Client bool `json:"client,omitempty"`
+}
+
+// RoleAfter says for which pods another role's pods wait.
+type RoleAfter struct {
+	// Role whose pods are waited for. A role may wait for the first pod of its own, which does not wait for itself.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=8
+	// +required
+	Role string `json:"role"`
+	// Hosts that must accept connections: Any one of them, All, or the First, in the order of regions and numbers.
+	// +kubebuilder:default=Any
+	// +optional
+	Hosts RoleHosts `json:"hosts,omitempty"`
+}
+
+// RoleHosts says how many of the pods of a role are meant.
+// +kubebuilder:validation:Enum=Any;All;First
+type RoleHosts string
+
+const (
+	// RoleHostsAny is any one of them.
+	RoleHostsAny RoleHosts = "Any"
+	// RoleHostsAll is all of them.
+	RoleHostsAll RoleHosts = "All"
+	// RoleHostsFirst is the first one, in the order of regions and numbers.
+	RoleHostsFirst RoleHosts = "First"
+)
+
+// HostList is the hosts of a role in one text.
+type HostList struct {
+	// Name of the list: the variable is GEOBENCH_LIST_ and this.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^[A-Z][A-Z0-9_]*$`
+	// +required
+	Name string `json:"name"`
+	// Role whose hosts they are; without it, the list's own.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=8
+	// +optional
+	Role string `json:"role,omitempty"`
+	// Format of one of them, in which {host}, {pod}, {region} and {ordinal} are replaced; for example {pod}=http://{host}:2380.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[ -~]*$`
+	// +kubebuilder:default="{host}"
+	// +optional
+	Format string `json:"format,omitempty"`
+	// Separator between two of them.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=8
+	// +kubebuilder:validation:Pattern=`^[ -~]*$`
+	// +kubebuilder:default=","
+	// +optional
+	Separator string `json:"separator,omitempty"`
+}
+
+// InitStep is a command that is run once in the database's network. It has the image, user, environment and volumes of a role, but for
+// what tells its pods apart (GEOBENCH_HOST and GEOBENCH_ORDINAL); volumes begin empty.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.command) || has(self.args)",message="neither command nor args is set: the step would start another server of its role"
+type InitStep struct {
+	// Name of the step.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	// +required
+	Name string `json:"name"`
+	// Role whose image runs the command, once all of its pods run. They need not be ready: many are only after a step.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=8
+	// +required
+	Role string `json:"role"`
+	// Region where it runs; without it, the first.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=24
+	// +optional
+	Region string `json:"region,omitempty"`
+	// Command in place of the image's entry point.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=4096
+	// +optional
+	Command []string `json:"command,omitempty"`
+	// Args of the command.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=4096
+	// +optional
+	Args []string `json:"args,omitempty"`
+	// Timeout after which the step has failed, however often it was tried. Pods that do not get their image count too.
+	// +kubebuilder:validation:XValidation:rule="self >= duration('1s') && self <= duration('1h')",message="must be 1s to 1h, for example 10m"
+	// +kubebuilder:default="10m"
+	// +optional
+	Timeout Duration `json:"timeout,omitzero"`
 }
 
 // PodReady is how a pod shows that it is ready: by an answer over HTTP, or by a command that ends with 0.
@@ -487,6 +662,8 @@ const (
 	ConditionNodesReady = "NodesReady"
 	// ConditionNetworkEmulated is true when the declared network is injected on every node.
 	ConditionNetworkEmulated = "NetworkEmulated"
+	// ConditionInitialized is true when all steps of spec.init have succeeded in the present incarnation; there is none without such steps.
+	ConditionInitialized = "Initialized"
 	// ConditionNetworkVerified is true when every link's measured round-trip time is within the
 	// tolerance of the declared: 5% + 1 ms, and the sampling error of the median where jitter is declared.
 	ConditionNetworkVerified = "NetworkVerified"
@@ -497,7 +674,7 @@ type GeoDatabaseStatus struct {
 	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Accepted, Progressing, NodesReady, NetworkEmulated, NetworkVerified; and Ready, Reconciling, Stalled, by which other
+	// Conditions: Accepted, Progressing, NodesReady, Initialized, NetworkEmulated, NetworkVerified; and Ready, Reconciling, Stalled, by which other
 	// tools judge the database.
 	// +listType=map
 	// +listMapKey=type
@@ -516,6 +693,12 @@ type GeoDatabaseStatus struct {
 	// +kubebuilder:validation:MaxItems=256
 	// +optional
 	Groups []GroupStatus `json:"groups,omitempty"`
+	// Endpoints are where clients of each region connect to a database with roles of which one is their client's.
+	// +listType=map
+	// +listMapKey=region
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	Endpoints []EndpointStatus `json:"endpoints,omitempty"`
 	// RegionNames lists the regions for kubectl's column, separated by commas.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
@@ -580,6 +763,18 @@ type EmulationGap struct {
 	// To is when its links were there, or the pod had ended; unset while the gap lasts.
 	// +optional
 	To *metav1.MicroTime `json:"to,omitempty"`
+}
+
+// EndpointStatus is where the clients of a region connect to.
+type EndpointStatus struct {
+	// Region of the clients.
+	// +kubebuilder:validation:MaxLength=24
+	// +required
+	Region string `json:"region"`
+	// Address is host:port.
+	// +kubebuilder:validation:MaxLength=261
+	// +required
+	Address string `json:"address"`
 }
 
 // GroupStatus says who leads a group of nodes that keep the same rows.

@@ -114,7 +114,7 @@ input or usage; 3 could not run; 130 interrupted.`,
 		c.GroupID = "people"
 		root.AddCommand(c)
 	}
-	for _, c := range append(clusterCommands(), newNodeCommand(), newProbeCommand(), newPingCommand(), newProbeKernelCommand()) {
+	for _, c := range append(clusterCommands(), newNodeCommand(), newProbeCommand(), newAwaitCommand(), newPingCommand(), newProbeKernelCommand()) {
 		c.GroupID = "pods"
 		root.AddCommand(c)
 	}

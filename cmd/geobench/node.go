@@ -84,7 +84,13 @@ func (f *podFlags) find() (*deploy.Database, geo.NodeID, error) {
 	if err != nil {
 		return nil, 0, usageError("%w", err)
 	}
-	id, err := nodeOf(&db.Topology, f.region, os.Getenv("POD_NAME"))
+	name := os.Getenv("POD_NAME")
+	for i := range db.Nodes { // of a database with roles, whose pods are not numbered through
+		if host, _, _ := strings.Cut(db.Nodes[i].Admin, "."); host == name && name != "" {
+			return db, geo.NodeID(i), nil
+		}
+	}
+	id, err := nodeOf(&db.Topology, f.region, name)
 	return db, id, err
 }
 

@@ -216,6 +216,23 @@ func withEnv(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
 	return db
 }
 
+// withRole makes the nodes two kinds of servers, of which the second reads a Secret.
+func withRole(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
+	p := withEnv(db, secret).Spec.Pods.Program
+	plain := p
+	plain.Env, db.Spec.Pods = nil, nil
+	db.Spec.Roles = []v1alpha1.Role{{Name: "meta", Program: plain, PerRegion: 1, FirstRegions: ptr.To[int32](1)}, {Name: "data", Program: p, PerRegion: 2}}
+	return db
+}
+
+// withRoleVolume is the same with a volume in place of the variable.
+func withRoleVolume(db *v1alpha1.GeoDatabase, v v1alpha1.PodVolume) *v1alpha1.GeoDatabase {
+	db = withRole(db, "")
+	v.Name, v.MountPath = "v", "/v"
+	db.Spec.Roles[1].Env, db.Spec.Roles[1].Volumes = nil, []v1alpha1.PodVolume{v}
+	return db
+}
+
 func withVolume(db *v1alpha1.GeoDatabase, v v1alpha1.PodVolume) *v1alpha1.GeoDatabase {
 	db = withEnv(db, "")
 	v.Name, v.MountPath = "v", "/v"
@@ -619,6 +636,13 @@ func TestReferences(t *testing.T) {
 		"the Secret of an external database":   {create(withExternal(database(lab), "known"), secret), true, false},
 		"the Secret of a program's clients":    {create(withClient(database(lab), "known"), secret), true, false},
 		"another Secret of its clients":        {create(withClient(database(lab), "d-credentials"), secret), true, true},
+		"a Secret in a role's environment":     {create(withRole(database(lab), "known"), secret), true, false},
+		"another Secret of a role":             {create(withRole(database(lab), "d-credentials"), secret), true, true},
+		"a Secret as a role's volume":          {create(withRoleVolume(database(lab), v1alpha1.PodVolume{SecretRef: ref("other")}), secret), true, true},
+		"a ConfigMap as a role's volume":       {create(withRoleVolume(database(lab), v1alpha1.PodVolume{ConfigMapRef: ref("known")}), configMap), true, false},
+		"another ConfigMap of a role":          {create(withRoleVolume(database(lab), v1alpha1.PodVolume{ConfigMapRef: ref("other")}), configMap), true, true},
+		"a Secret of a role in an experiment":  {create(experiment(withRole(database(lab), "other"), ""), secret), true, true},
+		"an experiment that sweeps roles":      {create(experiment(withRoleVolume(database(lab), v1alpha1.PodVolume{}), "database.spec.roles[0].env"), sweep), true, true},
 		"a Secret in an experiment":            {create(experiment(withEnv(database(lab), "known"), ""), secret), true, false},
 		"another Secret in an experiment":      {create(experiment(withEnv(database(lab), "other"), ""), secret), true, true},
 		"an experiment that sweeps Secrets":    {create(experiment(withVolume(database(lab), v1alpha1.PodVolume{}), "database.spec.pods.volumes[0].secretRef.name"), sweep), true, true},

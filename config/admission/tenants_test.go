@@ -114,6 +114,18 @@ func TestTenants(t *testing.T) {
 		"six pods":         {db(func(s *v1alpha1.GeoDatabaseSpec) { s.PartitionsPerRegion = 3 }), ""},
 		"eight pods":       {db(func(s *v1alpha1.GeoDatabaseSpec) { s.PartitionsPerRegion = 4 }), "are 8 pods, and a database of this tenant may have 6"},
 		"pods of replicas": {db(func(s *v1alpha1.GeoDatabaseSpec) { s.PartitionsPerRegion, s.ReplicasPerPartition = 2, 3 }), "are 12 pods"},
+		"pods of roles":    {withRole(database(lab), "s"), ""},
+		"more pods of roles": {db(func(s *v1alpha1.GeoDatabaseSpec) {
+			*s = withRole(&v1alpha1.GeoDatabase{Spec: *s}, "s").Spec
+			s.Roles[1].PerRegion = 3
+		}), "are 7 pods, and a database of this tenant may have 6"},
+		"an image of a role": {db(func(s *v1alpha1.GeoDatabaseSpec) {
+			*s = withRole(&v1alpha1.GeoDatabase{Spec: *s}, "s").Spec
+			s.Roles[1].Image = "evil"
+		}), "spec.roles: one of the images is none of those"},
+		"an image by a parameter": {db(func(s *v1alpha1.GeoDatabaseSpec) {
+			s.Engine = v1alpha1.Engine{Name: "postgres", Parameters: map[string]string{"image": "evil"}}
+		}), "spec.engine.parameters.image: evil is none of the images"},
 		"an external database": {db(func(s *v1alpha1.GeoDatabaseSpec) {
 			*s = withExternal(&v1alpha1.GeoDatabase{Spec: *s}, "s").Spec
 			s.PartitionsPerRegion = 4

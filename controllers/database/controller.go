@@ -11,6 +11,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -40,6 +41,7 @@ import (
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/engines"
 	"github.com/geobench/geobench/internal/fault"
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/manifest/check"
 )
@@ -82,6 +84,8 @@ type scope struct {
 	old     []corev1.ConfigMap
 	// nodes is set by observe.
 	nodes []Node
+	// steps are the Jobs of spec.init in the present incarnation, by the steps' names. Set by initialize.
+	steps map[string]*batchv1.Job
 	// faults are those that a run plays on the present incarnation; nil when there are none. Set by findFaults.
 	faults *fault.Timeline
 	// network and state are set by emulate.
@@ -119,6 +123,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&v1alpha1.GeoDatabase{}, builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, activeRunChanged{}))).
 		Owns(&appsv1.StatefulSet{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&networkingv1.NetworkPolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Owns(&batchv1.Job{}).
 		Owns(&corev1.Service{}, builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		Watches(&corev1.Pod{}, ofDatabase).
 		Watches(&v1alpha1.NetworkProfile{}, byProfile, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -187,6 +192,7 @@ func (s *scope) reconcile(ctx context.Context) error {
 		s.replacePods,
 		s.emulate,
 		s.observe,
+		s.initialize,
 		s.noticeLoss,
 		s.describe,
 		s.sweep,
@@ -306,16 +312,18 @@ func (s *scope) deploy(ctx context.Context) error {
 	}
 	for i := range s.db.Spec.Regions {
 		region := &s.db.Spec.Regions[i]
-		if err := kube.Ensure(ctx, s.Client, s.Live, s.db, buildService(s.db, region.Name)); err != nil {
-			return err
-		}
-		set := buildStatefulSet(s.db, region, s.current.ID(), s.Image)
-		Prepare(s.backend(), s.db, &s.current.Database.Topology, region.Name, &set.Spec.Template.Spec)
-		if faultstatus.StaysDown(s.faults, region.Name) {
-			set.Spec.Template.Spec.SchedulingGates = faultstatus.ShutdownGates
-		}
-		if err := kube.Ensure(ctx, s.Client, s.Live, s.db, set); err != nil {
-			return err
+		for _, role := range rolesIn(s.db, i) {
+			if err := kube.Ensure(ctx, s.Client, s.Live, s.db, buildService(s.db, region.Name, role)); err != nil {
+				return err
+			}
+			set := buildStatefulSet(s.db, region, role, s.current.ID(), s.Image)
+			Prepare(s.backend(), s.db, &s.current.Database.Topology, region.Name, &set.Spec.Template.Spec)
+			if faultstatus.StaysDown(s.faults, region.Name) {
+				set.Spec.Template.Spec.SchedulingGates = faultstatus.ShutdownGates
+			}
+			if err := kube.Ensure(ctx, s.Client, s.Live, s.db, set); err != nil {
+				return err
+			}
 		}
 		if s.current.Emulation() != v1alpha1.EmulationSidecar {
 			continue
@@ -361,7 +369,10 @@ func (s *scope) observe(ctx context.Context) error {
 // noticeLoss makes the next incarnation once a node of the present one has lost its state.
 func (s *scope) noticeLoss(ctx context.Context) error {
 	why := s.lostState()
-	if why == "" || s.db.Spec.Pods != nil { // what a program of the user's own remembers is its own business
+	if s.db.Spec.RunsPrograms() { // what a program of the user's own remembers is its own business
+		why = s.lostInit()
+	}
+	if why == "" {
 		return nil
 	}
 	if s.current.Database.Topology.Nodes() > 0 && !s.upToDate() {
@@ -464,8 +475,16 @@ func (s *scope) describe(context.Context) error {
 	t, elsewhere := &s.current.Database.Topology, s.current.Database.Elsewhere()
 	st.RegionNames = kube.Truncate(strings.Join(t.Regions, ","), 1024)
 	st.Regions = nil
-	for _, region := range t.Regions {
-		st.Regions = append(st.Regions, v1alpha1.RegionStatus{Name: region, Nodes: int32(s.current.Database.NodeCount() / len(t.Regions))})
+	nodes := make([]int32, len(t.Regions))
+	for i := range s.current.Database.Nodes {
+		if s.current.Database.Nodes[i].Admin != "" {
+			nodes[t.RegionOf(geo.NodeID(i))]++
+		}
+	}
+	total := 0
+	for i, region := range t.Regions {
+		st.Regions = append(st.Regions, v1alpha1.RegionStatus{Name: region, Nodes: nodes[i]})
+		total += int(nodes[i])
 	}
 	ready, problem := 0, ""
 	for i := range s.nodes {
@@ -478,7 +497,6 @@ func (s *scope) describe(context.Context) error {
 		}
 	}
 	st.Groups = s.groups()
-	total := s.current.Database.NodeCount()
 	st.ReadyNodes = fmt.Sprintf("%d/%d", ready, total)
 	all := ready == total
 
@@ -502,6 +520,7 @@ func (s *scope) describe(context.Context) error {
 			Message: kube.Truncate(fmt.Sprintf("%d of %d nodes are ready; %s", ready, total, problem), 1024)})
 	}
 
+	st.Endpoints = endpoints(s.db, t)
 	s.recordGaps()
 	links, err := Measure(t, s.nodes)
 	if err != nil {
@@ -523,7 +542,7 @@ func (s *scope) describe(context.Context) error {
 
 	if s.again == 0 {
 		switch {
-		case !all || !verified:
+		case !all || !verified || len(s.db.Spec.Init) > 0 && !s.isTrue(v1alpha1.ConditionInitialized):
 			s.again = s.patience()
 		case st.ActiveRun != "":
 			s.again = kube.PollRun
@@ -561,8 +580,10 @@ func (s *scope) sweep(ctx context.Context) error {
 		leftovers = append(leftovers, &s.old[i])
 	}
 	keep := map[string]bool{}
-	for _, region := range s.db.Spec.Regions {
-		keep[kube.RegionName(s.db, region.Name)] = true
+	for i, region := range s.db.Spec.Regions {
+		for _, role := range rolesIn(s.db, i) {
+			keep[setName(s.db, region.Name, role)] = true
+		}
 		if s.current.Emulation() == v1alpha1.EmulationSidecar {
 			keep[kube.GeneratorsName(s.db, region.Name)], keep[kube.NetworkName(s.db, region.Name)] = true, true
 		}

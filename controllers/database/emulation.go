@@ -19,6 +19,7 @@ import (
 	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
+	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/emulation/chaosmesh"
 	"github.com/geobench/geobench/internal/geo"
@@ -39,8 +40,8 @@ func NewBackend(c client.Client, live client.Reader, pods podclient.Clients, clo
 			ConfigName:  func(_ *emulation.Network, region string) string { return kube.NetworkName(db, region) },
 			Hosts: func(_ *emulation.Network, region string) (map[string]string, string) {
 				nodes := map[string]string{}
-				for ordinal := range nodesPerRegion(db) {
-					nodes[kube.PodName(db, region, ordinal)] = nodeHost(db, region, ordinal)
+				for _, pod := range deploy.PodsIn(db, region) {
+					nodes[pod.Name] = pod.Host
 				}
 				return nodes, fmt.Sprintf("%s.%s.svc", kube.GeneratorsName(db, region), db.Namespace)
 			},
@@ -161,7 +162,7 @@ const maxGaps = 32
 // recordGaps notes when pods ran without all of their links: a program's pod that was replaced begins while the others do
 // not know it yet. When its links were there, its probe knows.
 func (s *scope) recordGaps() {
-	if s.db.Spec.Pods == nil || s.current.Emulation() == v1alpha1.EmulationNone {
+	if !s.db.Spec.RunsPrograms() || s.current.Emulation() == v1alpha1.EmulationNone {
 		return
 	}
 	gaps := s.db.Status.EmulationGaps

@@ -14,6 +14,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/emulation/chaosmesh"
 	"github.com/geobench/geobench/internal/emulation/kernel"
 )
@@ -75,14 +76,14 @@ func (e *emulationChoice) Choose(ctx context.Context, db *v1alpha1.GeoDatabase) 
 // wayOut says what to do where sidecars are not allowed.
 func wayOut(db *v1alpha1.GeoDatabase) string {
 	way := fmt.Sprintf("label namespace %s pod-security.kubernetes.io/enforce=privileged", db.Namespace)
-	if db.Spec.Pods == nil {
+	if !db.Spec.RunsPrograms() {
 		way += ", or choose BuiltIn, which needs no privileges"
 	}
 	return way
 }
 
 func (e *emulationChoice) auto(ctx context.Context, db *v1alpha1.GeoDatabase) (v1alpha1.Emulation, string, error) {
-	if db.Spec.Pods == nil {
+	if !db.Spec.RunsPrograms() {
 		return v1alpha1.EmulationBuiltIn, "Auto: the engine is a native one, whose connections delay what they send themselves", nil
 	}
 	if st := &db.Status; st.Emulation != "" && strings.HasPrefix(st.EmulationReason, "Auto:") {
@@ -114,7 +115,7 @@ func (e *emulationChoice) chaosMeshUnfit(ctx context.Context, db *v1alpha1.GeoDa
 // sidecarRefused says why the API server would not take a pod with a sidecar; empty when it would. It asks without
 // making the pod. It fails with a *PendingError where no pod is taken.
 func (e *emulationChoice) sidecarRefused(ctx context.Context, db *v1alpha1.GeoDatabase) (string, error) {
-	pod := probePod(db, e.image, kube.JoinName(63, db.Name, "sidecar-probe"))
+	pod := probePod(db, e.image, deploy.JoinName(63, db.Name, "sidecar-probe"))
 	return refusal(ctx, e.client, pod, e.client.Create(ctx, pod.DeepCopy(), client.DryRunAll))
 }
 

@@ -72,7 +72,7 @@ func (i *Incarnation) Emulation() v1alpha1.Emulation {
 }
 
 func incarnationID(db *v1alpha1.GeoDatabase, sequence int) string {
-	return fmt.Sprintf("%s-%d", kube.ShortHash(string(db.UID))[:5], sequence)
+	return fmt.Sprintf("%s-%d", deploy.ShortHash(string(db.UID))[:5], sequence)
 }
 
 // FindIncarnations returns the present incarnation of db, or nil, and the ConfigMaps of earlier ones. It must ask the API

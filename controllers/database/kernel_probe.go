@@ -21,6 +21,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/emulation/kernel"
 )
@@ -214,7 +215,7 @@ func readProbe(pod *corev1.Pod) *kernel.Answer {
 
 // pod tries on one node. It may do what a sidecar may, in a network of its own.
 func (k *kernelProbes) pod(db *v1alpha1.GeoDatabase, node string) *corev1.Pod {
-	pod := probePod(db, k.image, kube.JoinName(63, db.Name, "kernel", cmp.Or(node, "any")))
+	pod := probePod(db, k.image, deploy.JoinName(63, db.Name, "kernel", cmp.Or(node, "any")))
 	if node != anyNode {
 		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{

@@ -19,7 +19,11 @@ func Measure(t *geo.Topology, nodes []Node) ([]rtt.Link, error) {
 			answers = append(answers, *nodes[i].Status)
 		}
 	}
-	return rtt.Measure(t, answers)
+	counts := make([]int, len(t.Regions))
+	for i := range nodes {
+		counts[t.RegionOf(nodes[i].ID)]++
+	}
+	return rtt.Measure(t, answers, func(r geo.Region) bool { return counts[r] == 1 })
 }
 
 // notDeclared is the reason of links that are what they are.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -34,6 +35,8 @@ type Node struct {
 	// Ready: the node serves in this incarnation. Problem says why not.
 	Ready   bool
 	Problem string
+	// role is the pod's in spec.roles; empty where there are none.
+	role string
 	// program: the pod runs a program that knows nothing of Geobench.
 	program bool
 	journal bool // it keeps one
@@ -52,17 +55,23 @@ func ObserveNodes(ctx context.Context, reader client.Reader, clients podclient.C
 		byName[pods.Items[i].Name] = &pods.Items[i]
 	}
 	t := &d.Topology
-	states := make([]Node, d.NodeCount())
+	states := make([]Node, 0, d.NodeCount())
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(podclient.AtOnce)
-	for i := range states {
-		s := &states[i]
-		s.ID = geo.NodeID(i)
+	for i := range d.NodeCount() {
+		if d.Nodes[i].Admin == "" {
+			continue // the region has fewer pods than another one
+		}
+		states = append(states, Node{ID: geo.NodeID(i)})
+		s := &states[len(states)-1]
 		s.region = t.Regions[t.RegionOf(s.ID)]
 		s.PodName = kube.NodePodName(db, t, s.ID)
+		if pods := deploy.PodsIn(db, s.region); len(db.Spec.Roles) > 0 && t.ReplicaOf(s.ID) < len(pods) {
+			s.role = pods[t.ReplicaOf(s.ID)].Role.Name
+		}
 		s.journal = db.Spec.Durability == v1alpha1.DurabilityJournal
 		s.inspectPod(byName[s.PodName], d.Incarnation)
-		s.program = db.Spec.Pods != nil
+		s.program = db.Spec.RunsPrograms()
 		if s.Address == "" {
 			if s.program {
 				s.Lost = ""
@@ -113,7 +122,7 @@ func (s *Node) inspectPod(pod *corev1.Pod, incarnation string) {
 	}
 	if pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "" {
 		if s.Problem == "" {
-			s.Problem = cmp.Or(PodObstacle(pod), "the pod is "+cmp.Or(string(pod.Status.Phase), "new"))
+			s.Problem = cmp.Or(PodObstacle(pod), gate(pod), "the pod is "+cmp.Or(string(pod.Status.Phase), "new"))
 		}
 		return
 	}
@@ -156,6 +165,16 @@ func (s *Node) inspectProgram() {
 	default:
 		s.Problem = cmp.Or(s.Status.Reason, "its probe is not ready")
 	}
+}
+
+// gate says which role's pods a pod waits for before it starts its program, or nothing.
+func gate(pod *corev1.Pod) string {
+	for _, c := range pod.Status.InitContainerStatuses {
+		if role, ok := strings.CutPrefix(c.Name, afterContainer); ok && c.State.Running != nil {
+			return "it waits until role " + role + " accepts connections"
+		}
+	}
+	return ""
 }
 
 // PodObstacle says why a pod does not get to run, or nothing: no Kubernetes node takes it, or its image cannot be pulled.

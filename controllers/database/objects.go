@@ -12,6 +12,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/identity"
 )
 
@@ -25,51 +26,85 @@ const (
 	AnnotationScrapePort = "prometheus.io/port"
 )
 
-// buildService makes the headless Service that gives a region's pods their names. Nodes must find each other before
-// they are ready: being ready means to have found each other.
-func buildService(db *v1alpha1.GeoDatabase, region string) *corev1.Service {
-	labels := kube.WithLabel(kube.DatabaseLabels(db, kube.RoleNode), kube.LabelRegion, region)
+// buildService makes the headless Service that gives the pods of a region, or of a role there, their names. Nodes must find each other
+// before they are ready: being ready means to have found each other.
+func buildService(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) *corev1.Service {
+	labels := ofRole(kube.WithLabel(kube.DatabaseLabels(db, kube.RoleNode), kube.LabelRegion, region), role)
 	ports := []corev1.ServicePort{
 		{Name: "geobench", Port: peerPort, TargetPort: intstr.FromInt32(peerPort), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("tcp")},
 	}
-	if db.Spec.Pods != nil {
-		ports = podServicePorts(db.Spec.Pods)
+	if program := programOf(db, role); program != nil {
+		ports = podServicePorts(program)
 	}
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: kube.RegionName(db, region), Namespace: db.Namespace, Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Name: setName(db, region, role), Namespace: db.Namespace, Labels: labels},
 		Spec: corev1.ServiceSpec{
 			ClusterIP:                corev1.ClusterIPNone,
 			PublishNotReadyAddresses: true,
-			Selector:                 nodeSelector(db, region),
+			Selector:                 nodeSelector(db, region, role),
 			Ports: append(ports,
 				corev1.ServicePort{Name: "admin", Port: AdminPort, TargetPort: intstr.FromInt32(AdminPort), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("https")}),
 		},
 	}
 }
 
-func nodeSelector(db *v1alpha1.GeoDatabase, region string) map[string]string {
-	return map[string]string{kube.LabelDatabase: db.Name, kube.LabelRegion: region, kube.LabelRole: kube.RoleNode}
+func nodeSelector(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) map[string]string {
+	return ofRole(map[string]string{kube.LabelDatabase: db.Name, kube.LabelRegion: region, kube.LabelRole: kube.RoleNode}, role)
 }
 
-// buildStatefulSet makes the nodes of a region: the pod with ordinal o is replica o mod R of partition o div R.
+// ofRole are labels with that of a role of spec.roles, if there is one.
+func ofRole(labels map[string]string, role *v1alpha1.Role) map[string]string {
+	if role == nil {
+		return labels
+	}
+	return kube.WithLabel(labels, kube.LabelServer, role.Name)
+}
+
+func setName(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) string {
+	if role == nil {
+		return kube.RegionName(db, region)
+	}
+	return deploy.SetName(db.Name, region, role.Name)
+}
+
+// rolesIn are the roles that a region has pods of: one nil where the database has no roles.
+func rolesIn(db *v1alpha1.GeoDatabase, region int) []*v1alpha1.Role {
+	if len(db.Spec.Roles) == 0 {
+		return []*v1alpha1.Role{nil}
+	}
+	var roles []*v1alpha1.Role
+	for i := range db.Spec.Roles {
+		if role := &db.Spec.Roles[i]; deploy.InRegion(role, region) {
+			roles = append(roles, role)
+		}
+	}
+	return roles
+}
+
+// buildStatefulSet makes the nodes of a region, or the pods of a role there: without roles the pod with ordinal o is replica o mod R of
+// partition o div R.
 //
 // Its pods are replaced by the operator alone (OnDelete), all at once: a rolling update would wait for a node of the new
 // incarnation to become ready, which it cannot among nodes of the old one.
-func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation, image string) *appsv1.StatefulSet {
-	labels := kube.WithLabel(kube.DatabaseLabels(db, kube.RoleNode), kube.LabelRegion, region.Name)
+func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, role *v1alpha1.Role, incarnation, image string) *appsv1.StatefulSet {
+	labels := ofRole(kube.WithLabel(kube.DatabaseLabels(db, kube.RoleNode), kube.LabelRegion, region.Name), role)
 	spec := nodePodSpec(db, region, incarnation, image)
-	if db.Spec.Pods != nil {
-		spec = programPodSpec(db, region, incarnation, image)
+	replicas := db.Spec.NodesPerRegion()
+	if db.Spec.RunsPrograms() {
+		spec = programPodSpec(db, region, role, incarnation, image)
+	}
+	if role != nil {
+		replicas = max(role.PerRegion, 1)
 	}
 	return &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Name: kube.RegionName(db, region.Name), Namespace: db.Namespace, Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Name: setName(db, region.Name, role), Namespace: db.Namespace, Labels: labels},
 		Spec: appsv1.StatefulSetSpec{
-			ServiceName:          kube.RegionName(db, region.Name),
-			Replicas:             ptr.To(int32(nodesPerRegion(db))),
+			ServiceName:          setName(db, region.Name, role),
+			Replicas:             ptr.To(replicas),
 			PodManagementPolicy:  appsv1.ParallelPodManagement,
 			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
 			RevisionHistoryLimit: ptr.To[int32](1),
-			Selector:             &metav1.LabelSelector{MatchLabels: nodeSelector(db, region.Name)},
+			Selector:             &metav1.LabelSelector{MatchLabels: nodeSelector(db, region.Name, role)},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{
 					Labels: kube.WithLabel(labels, kube.LabelIncarnation, incarnation),

@@ -78,7 +78,12 @@ func NewPlan(ctx context.Context, reader client.Reader, abilities check.Abilitie
 	// What makes no difference to the engine but to its pods is part of the hash too: pods are replaced together or not
 	// at all.
 	parts := []any{&p.Database, db.Spec.Regions, db.Spec.Placement, db.Spec.Resources, image}
-	if db.Spec.Pods != nil || p.Emulation != v1alpha1.EmulationBuiltIn && p.Emulation != v1alpha1.EmulationNone {
+	if len(db.Spec.Roles) > 0 {
+		topology.Replicas = deploy.MostPods(db)
+		p.Database.Topology = topology
+		parts = append(parts, db.Spec.Roles, db.Spec.Init)
+	}
+	if db.Spec.RunsPrograms() || p.Emulation != v1alpha1.EmulationBuiltIn && p.Emulation != v1alpha1.EmulationNone {
 		parts = append(parts, db.Spec.Pods, p.Emulation)
 	}
 	if db.Spec.Durability == v1alpha1.DurabilityJournal {
@@ -88,7 +93,7 @@ func NewPlan(ctx context.Context, reader client.Reader, abilities check.Abilitie
 	if err != nil {
 		return nil, err
 	}
-	p.Hash = kube.ShortHash(string(b))
+	p.Hash = deploy.ShortHash(string(b))
 	return p, nil
 }
 
@@ -133,7 +138,7 @@ func resolveParameters(abilities check.Abilities, db *v1alpha1.GeoDatabase) (map
 	switch {
 	case db.Spec.External != nil:
 		engines = abilities.Targets
-	case db.Spec.Pods != nil && db.Spec.Pods.Client == nil:
+	case len(db.Spec.Roles) > 0 || db.Spec.Pods != nil && db.Spec.Pods.Client == nil:
 		return nil, nil
 	case db.Spec.Pods != nil:
 		engines = abilities.Clients
@@ -150,28 +155,29 @@ func resolveParameters(abilities check.Abilities, db *v1alpha1.GeoDatabase) (map
 }
 
 // nodeAddresses lists where the nodes of db listen, in the order of geo.NodeID. Pod names are stable, so the addresses
-// outlive the pods.
+// outlive the pods. A region of a database with roles that has fewer pods than another has entries without addresses.
 func nodeAddresses(db *v1alpha1.GeoDatabase) []deploy.Node {
 	var nodes []deploy.Node
 	if db.Spec.External != nil {
 		return nil
 	}
-	for _, region := range db.Spec.Regions {
-		for ordinal := range nodesPerRegion(db) {
-			host := nodeHost(db, region.Name, ordinal)
-			n := deploy.Node{
-				Address: net.JoinHostPort(host, strconv.Itoa(peerPort)),
-				Admin:   net.JoinHostPort(host, strconv.Itoa(AdminPort)),
+	most := deploy.MostPods(db)
+	for _, region := range db.Spec.RegionNames() {
+		pods := deploy.PodsIn(db, region)
+		for _, pod := range pods {
+			port := peerPort
+			switch {
+			case pod.Role != nil:
+				port = int(pod.Role.Ports[0].Port)
+			case db.Spec.Pods != nil:
+				port = int(db.Spec.Pods.Ports[0].Port)
 			}
-			if db.Spec.Pods != nil {
-				n.Address = programAddress(db, host)
-			}
-			nodes = append(nodes, n)
+			nodes = append(nodes, deploy.Node{
+				Address: net.JoinHostPort(pod.Host, strconv.Itoa(port)),
+				Admin:   net.JoinHostPort(pod.Host, strconv.Itoa(AdminPort)),
+			})
 		}
+		nodes = append(nodes, make([]deploy.Node, most-len(pods))...)
 	}
 	return nodes
-}
-
-func nodesPerRegion(db *v1alpha1.GeoDatabase) int {
-	return int(db.Spec.PartitionsPerRegion) * int(db.Spec.ReplicasPerPartition)
 }

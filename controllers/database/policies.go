@@ -50,5 +50,12 @@ func policed(db *v1alpha1.GeoDatabase) *netpol.Database {
 			out.Programs = append(out.Programs, p.Port)
 		}
 	}
+	for _, role := range db.Spec.Roles { // steps of spec.init are workers, and talk to any of them
+		for _, p := range role.Ports {
+			if !slices.Contains(out.Programs, p.Port) {
+				out.Programs = append(out.Programs, p.Port)
+			}
+		}
+	}
 	return out
 }

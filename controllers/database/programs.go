@@ -1,6 +1,7 @@
 package database
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/geo"
 )
 
 const (
@@ -25,8 +27,19 @@ const (
 	probeContainer   = "geobench-probe"
 )
 
+// programOf is what the pods of a role run, or those of a database without roles; nil for nodes of Geobench's own engines.
+func programOf(db *v1alpha1.GeoDatabase, role *v1alpha1.Role) *v1alpha1.Program {
+	switch {
+	case role != nil:
+		return &role.Program
+	case db.Spec.Pods != nil:
+		return &db.Spec.Pods.Program
+	}
+	return nil
+}
+
 // podServicePorts are the ports of a program.
-func podServicePorts(p *v1alpha1.Pods) []corev1.ServicePort {
+func podServicePorts(p *v1alpha1.Program) []corev1.ServicePort {
 	var out []corev1.ServicePort
 	for _, port := range p.Ports {
 		out = append(out, corev1.ServicePort{Name: port.Name, Port: port.Port, TargetPort: intstr.FromInt32(port.Port), Protocol: corev1.ProtocolTCP})
@@ -34,33 +47,58 @@ func podServicePorts(p *v1alpha1.Pods) []corev1.ServicePort {
 	return out
 }
 
-// nodeHost is the name under which other pods find a node.
-func nodeHost(db *v1alpha1.GeoDatabase, region string, ordinal int) string {
-	return deploy.Host(db.Name, region, db.Namespace, ordinal)
-}
-
 // programPodSpec is the pod of a program: the program, and beside it the probe. The probe is a native sidecar, which
 // measures from before the program starts.
-func programPodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation, image string) corev1.PodSpec {
-	p := db.Spec.Pods
-	var hosts []string
-	for _, r := range db.Spec.Regions {
-		for ordinal := range nodesPerRegion(db) {
-			hosts = append(hosts, nodeHost(db, r.Name, ordinal))
+func programPodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, role *v1alpha1.Role, incarnation, image string) corev1.PodSpec {
+	p := programOf(db, role)
+	pod := programEnv(db, region.Name, role)
+	pod = append(pod,
+		FromField("GEOBENCH_ORDINAL", "metadata.labels['"+appsv1.PodIndexLabel+"']"),
+		corev1.EnvVar{Name: "GEOBENCH_HOST", Value: fmt.Sprintf("$(POD_NAME).%s.$(POD_NAMESPACE).svc", setName(db, region.Name, role))})
+	program := programContainerOf(p, append(pod, userEnv(p)...))
+	program.Command, program.Args = p.Command, p.Args
+	resources := db.Spec.Resources
+	if role != nil && (len(role.Resources.Limits) > 0 || len(role.Resources.Requests) > 0 || len(role.Resources.Claims) > 0) {
+		resources = role.Resources
+	}
+	program.Resources = WithDefaultRequests(resources, "100m", "128Mi")
+	for _, port := range p.Ports {
+		program.Ports = append(program.Ports, corev1.ContainerPort{Name: port.Name, ContainerPort: port.Port, Protocol: corev1.ProtocolTCP})
+	}
+	program.ReadinessProbe = programReady(p)
+	spec := programPod(db, region, p, incarnation, program)
+	spec.TerminationGracePeriodSeconds = ptr.To(int64(ptr.Deref(p.TerminationGracePeriodSeconds, 10)))
+	spec.InitContainers = []corev1.Container{probeSidecar(region.Name, image)}
+	if role != nil {
+		for i := range role.After {
+			spec.InitContainers = append(spec.InitContainers, awaitContainer(db, &role.After[i], pod, image))
 		}
 	}
+	return spec
+}
+
+// programEnv is what the containers of a program learn of the database and its pods, wherever they are in a region.
+func programEnv(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) []corev1.EnvVar {
 	env := []corev1.EnvVar{
 		FromField("POD_NAME", "metadata.name"),
 		FromField("POD_NAMESPACE", "metadata.namespace"),
 		FromField("POD_IP", "status.podIP"),
 		{Name: "GEOBENCH_DATABASE", Value: db.Name},
-		{Name: "GEOBENCH_REGION", Value: region.Name},
+		{Name: "GEOBENCH_REGION", Value: region},
 		{Name: "GEOBENCH_REGIONS", Value: strings.Join(db.Spec.RegionNames(), ",")},
-		{Name: "GEOBENCH_REGION_INDEX", Value: strconv.Itoa(slices.Index(db.Spec.RegionNames(), region.Name))},
-		FromField("GEOBENCH_ORDINAL", "metadata.labels['"+appsv1.PodIndexLabel+"']"),
-		{Name: "GEOBENCH_HOST", Value: fmt.Sprintf("$(POD_NAME).%s.$(POD_NAMESPACE).svc", kube.RegionName(db, region.Name))},
-		{Name: "GEOBENCH_HOSTS", Value: strings.Join(hosts, ",")},
+		{Name: "GEOBENCH_REGION_INDEX", Value: strconv.Itoa(slices.Index(db.Spec.RegionNames(), region))},
 	}
+	if role != nil {
+		env = append(env, corev1.EnvVar{Name: "GEOBENCH_ROLE", Value: role.Name})
+	}
+	for _, v := range deploy.HostVariables(db, role) {
+		env = append(env, corev1.EnvVar{Name: v.Name, Value: v.Value})
+	}
+	return env
+}
+
+// userEnv is the environment that the user adds.
+func userEnv(p *v1alpha1.Program) (env []corev1.EnvVar) {
 	for _, e := range p.Env {
 		v := corev1.EnvVar{Name: e.Name, Value: e.Value}
 		if ref := e.SecretKeyRef; ref != nil {
@@ -68,14 +106,16 @@ func programPodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnati
 		}
 		env = append(env, v)
 	}
-	program := corev1.Container{
+	return env
+}
+
+// programContainerOf is a container of a program's image, which may do nothing that a program needs not.
+func programContainerOf(p *v1alpha1.Program, env []corev1.EnvVar) corev1.Container {
+	c := corev1.Container{
 		Name:            programContainer,
 		Image:           p.Image,
 		ImagePullPolicy: corev1.PullIfNotPresent,
-		Command:         p.Command,
-		Args:            p.Args,
 		Env:             env,
-		Resources:       WithDefaultRequests(db.Spec.Resources, "100m", "128Mi"),
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: ptr.To(false),
 			RunAsNonRoot:             ptr.To(true),
@@ -83,25 +123,43 @@ func programPodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnati
 			SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 	}
-	var volumes []corev1.Volume
-	for _, port := range p.Ports {
-		program.Ports = append(program.Ports, corev1.ContainerPort{Name: port.Name, ContainerPort: port.Port, Protocol: corev1.ProtocolTCP})
-	}
-	program.ReadinessProbe = programReady(&p.Program)
 	for _, v := range p.Volumes {
-		program.VolumeMounts = append(program.VolumeMounts, corev1.VolumeMount{Name: userVolume(&v), MountPath: v.MountPath})
-		volumes = append(volumes, podVolume(&v))
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: userVolume(&v), MountPath: v.MountPath})
 	}
-	spec := RegionPod(db, region, kube.TopologyName(db, incarnation), CredentialsVolume(db, ServerFiles), program)
-	spec.SecurityContext = &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
-	spec.TerminationGracePeriodSeconds = ptr.To(int64(ptr.Deref(p.TerminationGracePeriodSeconds, 10)))
-	spec.InitContainers = []corev1.Container{probeSidecar(region.Name, image)}
-	spec.Volumes = append(spec.Volumes, volumes...)
 	if p.User != nil {
-		spec.Containers[0].SecurityContext.RunAsUser, spec.Containers[0].SecurityContext.RunAsGroup = p.User, p.User
-		spec.SecurityContext.FSGroup = p.User
+		c.SecurityContext.RunAsUser, c.SecurityContext.RunAsGroup = p.User, p.User
+	}
+	return c
+}
+
+// programPod is a pod with a program's container and volumes.
+func programPod(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, p *v1alpha1.Program, incarnation string, main corev1.Container) corev1.PodSpec {
+	spec := RegionPod(db, region, kube.TopologyName(db, incarnation), CredentialsVolume(db, ServerFiles), main)
+	spec.SecurityContext = &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}, FSGroup: p.User}
+	for _, v := range p.Volumes {
+		spec.Volumes = append(spec.Volumes, podVolume(&v))
 	}
 	return spec
+}
+
+// afterContainer begins the name of the container that waits for a role, which ends it.
+const afterContainer = "after-"
+
+// awaitContainer holds a pod's program back until pods of a role accept connections. It runs when the network is there.
+func awaitContainer(db *v1alpha1.GeoDatabase, after *v1alpha1.RoleAfter, env []corev1.EnvVar, image string) corev1.Container {
+	hosts := cmp.Or(after.Hosts, v1alpha1.RoleHostsAny)
+	c := OwnContainer(corev1.Container{
+		Name:  afterContainer + after.Role,
+		Image: image,
+		Args: []string{"await", "--hosts", "$(" + deploy.HostsVariable(after.Role) + ")", "--port", strconv.Itoa(int(db.Spec.Role(after.Role).Ports[0].Port)),
+			"--need", string(hosts), "--self", "$(GEOBENCH_HOST)"},
+		Env: env,
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
+		}},
+	})
+	c.SecurityContext.RunAsUser, c.SecurityContext.RunAsGroup = ptr.To[int64](nonroot), ptr.To[int64](nonroot)
+	return c
 }
 
 // programReady tells when a program is ready. A command is asked less often: it takes CPU from what is measured.
@@ -158,9 +216,25 @@ func podVolume(v *v1alpha1.PodVolume) corev1.Volume {
 	return out
 }
 
-// programAddress is where a program's node listens: its first port.
-func programAddress(db *v1alpha1.GeoDatabase, host string) string {
-	return net.JoinHostPort(host, strconv.Itoa(int(db.Spec.Pods.Ports[0].Port)))
+// endpoints are where the clients of each region connect to a database with roles: the first pod of the client's role in the region, or in
+// the nearest one that has any.
+func endpoints(db *v1alpha1.GeoDatabase, t *geo.Topology) (out []v1alpha1.EndpointStatus) {
+	i := slices.IndexFunc(db.Spec.Roles, func(r v1alpha1.Role) bool { return r.Client })
+	if i < 0 || !slices.Equal(t.Regions, db.Spec.RegionNames()) { // the nodes may still be those of an earlier spec
+		return nil
+	}
+	role := &db.Spec.Roles[i]
+	for r, region := range t.Regions {
+		at := -1
+		for other := range t.Regions {
+			if deploy.InRegion(role, other) && (at < 0 || other == r || at != r && t.RTT(geo.Region(r), geo.Region(other)) < t.RTT(geo.Region(r), geo.Region(at))) {
+				at = other
+			}
+		}
+		pods := deploy.OfRole(deploy.PodsIn(db, t.Regions[at]), role.Name)
+		out = append(out, v1alpha1.EndpointStatus{Region: region, Address: net.JoinHostPort(pods[0].Host, strconv.Itoa(int(role.Ports[0].Port)))})
+	}
+	return out
 }
 
 // podReady tells whether all containers of a pod are ready.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/experiment"
 )
 
@@ -31,7 +32,7 @@ func pointDatabaseName(e *v1alpha1.Experiment, run *experiment.Run, number int) 
 	if number > 0 {
 		parts = append(parts, run.DatabaseHash, strconv.Itoa(number))
 	}
-	return name + "-" + kube.ShortHash(parts...)
+	return name + "-" + deploy.ShortHash(parts...)
 }
 
 // sweepUp removes runs that the spec has no more, and databases that no point needs any more.

@@ -12,6 +12,9 @@ const (
 	LabelRegion = "geobench.dev/region"
 	// LabelRole is one of the Role constants.
 	LabelRole = "geobench.dev/role"
+	// LabelServer is the role of spec.roles that a pod of a database has, and LabelInit the step of spec.init that a Job carries out.
+	LabelServer = "geobench.dev/server"
+	LabelInit   = "geobench.dev/init"
 	// LabelRun is the BenchmarkRun's name.
 	LabelRun = "geobench.dev/run"
 	// LabelAttempt tells the objects of one spec.runID from those of the next.
@@ -43,7 +46,7 @@ const (
 	RoleTopology = "topology"
 	// RoleNetwork is what the emulation of a database's network needs.
 	RoleNetwork = "network"
-	// RoleWorker is a load generator and what it needs.
+	// RoleWorker is a load generator and what it needs, or a step of spec.init: what talks to a database from a region.
 	RoleWorker = "worker"
 	// RoleReport is the ConfigMap where a worker and the operator meet.
 	RoleReport = "report"

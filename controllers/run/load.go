@@ -16,11 +16,12 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
 	"github.com/geobench/geobench/internal/admin"
+	"github.com/geobench/geobench/internal/deploy"
 )
 
 // datasetName names the data set of a run's attempt: a node that has it need not load it again.
 func datasetName(run *v1alpha1.BenchmarkRun, workload []byte) string {
-	return fmt.Sprintf("%s-%s", run.UID, kube.ShortHash(run.Status.RunID, string(workload), fmt.Sprint(run.Spec.Seed)))
+	return fmt.Sprintf("%s-%s", run.UID, deploy.ShortHash(run.Status.RunID, string(workload), fmt.Sprint(run.Spec.Seed)))
 }
 
 // load puts the data set into every node. Nodes that have it already answer at once, so an operator that was killed in

@@ -59,7 +59,8 @@ type Node struct {
 
 // Host is the name under which pods find the node of a region on a cluster: ordinal is partition x replicas + replica.
 func Host(database, region, namespace string, ordinal int) string {
-	return fmt.Sprintf("%s-%s-%d.%s-%s.%s.svc", database, region, ordinal, database, region, namespace)
+	set := SetName(database, region, "")
+	return fmt.Sprintf("%s-%d.%s.%s.svc", set, ordinal, set, namespace)
 }
 
 func (n *Node) names() []*string { return []*string{&n.Address, &n.Admin} }

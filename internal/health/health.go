@@ -31,6 +31,8 @@ const (
 	DatabaseBusy = "DatabaseBusy"
 	// RunActive is the reason of a database's Progressing while a run keeps it from following its spec.
 	RunActive = "RunActive"
+	// StepFailed is the reason of a database's Initialized when a step of spec.init has failed for good.
+	StepFailed = "StepFailed"
 	// ProfileNotFound, ReferenceNotFound and NameTaken are reasons of Accepted that may go away by themselves: what is missing may
 	// still be applied, what is in the way may be on its way out.
 	ProfileNotFound   = "ProfileNotFound"
@@ -173,6 +175,7 @@ func ofDatabase(db *v1alpha1.GeoDatabase, now time.Time) finding {
 	find := func(kind string) metav1.Condition { return conditionOf(st.Conditions, kind) }
 	accepted, progressing, nodes, network := find(v1alpha1.ConditionAccepted), find(v1alpha1.ConditionProgressing),
 		find(v1alpha1.ConditionNodesReady), find(v1alpha1.ConditionNetworkVerified)
+	initialized := find(v1alpha1.ConditionInitialized)
 	switch {
 	case db.DeletionTimestamp != nil:
 		return finding{reason: terminating, message: "the database is being deleted"}
@@ -180,10 +183,16 @@ func ofDatabase(db *v1alpha1.GeoDatabase, now time.Time) finding {
 		return finding{reason: newGeneration, message: "the present spec was not looked at to its end yet"}
 	case accepted.Status == metav1.ConditionFalse:
 		return refused(accepted, accepted.LastTransitionTime.Time, now)
+	case initialized.Reason == StepFailed: // nodes may never be ready without the step
+		return finding{state: bad, reason: StepFailed, message: initialized.Message}
 	case nodes.Status == "":
 		return finding{reason: deploying, message: "the nodes are being deployed"}
+	case initialized.Status == metav1.ConditionFalse && initialized.Reason != "WaitingForPods":
+		return finding{reason: initialized.Reason, message: initialized.Message}
 	case nodes.Status != metav1.ConditionTrue:
 		return finding{reason: nodes.Reason, message: nodes.Message}
+	case initialized.Status == metav1.ConditionFalse:
+		return finding{reason: initialized.Reason, message: initialized.Message}
 	case progressing.Status == metav1.ConditionTrue || progressing.Reason == RunActive:
 		return finding{reason: progressing.Reason, message: progressing.Message}
 	case network.Status != metav1.ConditionTrue:

@@ -205,7 +205,7 @@ func verifyNetwork(ctx context.Context, p *plan.Plan, nodes *node.Local) error {
 		if err != nil {
 			return err
 		}
-		links, err := rtt.Measure(&p.Topology, statuses)
+		links, err := rtt.Measure(&p.Topology, statuses, nil)
 		if err != nil {
 			return err
 		}

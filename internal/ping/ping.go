@@ -123,7 +123,7 @@ func New(db *deploy.Database, self geo.NodeID, conn net.PacketConn, log *slog.Lo
 	}
 	p.process, p.token = hex.EncodeToString(b[:8]), binary.BigEndian.Uint64(b[8:])
 	for i := range db.Nodes {
-		if geo.NodeID(i) == self {
+		if geo.NodeID(i) == self || db.Nodes[i].Admin == "" { // itself, or none, in a region with fewer pods than another
 			continue
 		}
 		host, _, err := net.SplitHostPort(db.Nodes[i].Admin)

@@ -26,8 +26,11 @@ type Link struct {
 }
 
 // Measure merges what the nodes of each region measured, for each pair of regions, in the order of the topology. A region
-// with one node has no link to itself.
-func Measure(t *geo.Topology, nodes []admin.Status) ([]Link, error) {
+// with one node has no link to itself: alone tells which those are; nil is all or none, as the topology says.
+func Measure(t *geo.Topology, nodes []admin.Status, alone func(geo.Region) bool) ([]Link, error) {
+	if alone == nil {
+		alone = func(geo.Region) bool { return t.Partitions*t.Replicas == 1 }
+	}
 	n := len(t.Regions)
 	merged := make([]*hdrhistogram.Histogram, n*n)
 	for i := range nodes {
@@ -56,7 +59,7 @@ func Measure(t *geo.Topology, nodes []admin.Status) ([]Link, error) {
 	var links []Link
 	for a, from := range t.Regions {
 		for b, to := range t.Regions {
-			if a == b && t.Partitions*t.Replicas == 1 {
+			if a == b && alone(geo.Region(a)) {
 				continue
 			}
 			l := Link{From: from, To: to, Declared: t.RTT(geo.Region(a), geo.Region(b))}

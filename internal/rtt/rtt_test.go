@@ -77,7 +77,7 @@ func TestMeasureMergesHistograms(t *testing.T) {
 		{ID: 0, Links: []admin.LinkStatus{{To: "b", RTT: rtt(100_000, 90)}}},
 		{ID: 1, Links: []admin.LinkStatus{{To: "b", RTT: rtt(900_000, 10)}}},
 		{ID: 2},
-	})
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +87,9 @@ func TestMeasureMergesHistograms(t *testing.T) {
 	}
 	if want := []string{"aa", "ab", "ba", "bb"}; !cmp.Equal(names, want) {
 		t.Fatalf("links are %v, want %v", names, want)
+	}
+	if some, err := Measure(top, nil, func(r geo.Region) bool { return r == 1 }); err != nil || len(some) != 3 || some[2].From != "b" || some[2].To != "a" {
+		t.Errorf("a region with one node has a link to itself: %+v, %v", some, err)
 	}
 	ab := links[1]
 	if ab.Samples != 100 || ab.P50.Round(time.Millisecond) != 100*time.Millisecond || ab.P99.Round(10*time.Millisecond) != 900*time.Millisecond || ab.Declared != 100*time.Millisecond {

@@ -160,6 +160,10 @@ func Database(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a 
 	for _, rule := range []func(*Problems){
 		d.external,
 		d.pods,
+		d.roles,
+		d.initSteps,
+		d.programs,
+		d.names,
 		d.engine,
 		d.emulation,
 		d.regions,
@@ -321,42 +325,190 @@ func (d *database) pods(ps *Problems) {
 		}
 		ps.add("spec.engine.parameters."+name, value, "a program in pods of its own has no parameters here: set them by spec.pods.args or spec.pods.env")
 	}
-	if d.Spec.Network.Emulation == v1alpha1.EmulationBuiltIn {
-		ps.add("spec.network.emulation", string(v1alpha1.EmulationBuiltIn), "emulation BuiltIn is inside the connections of Geobench's own engines; with spec.pods choose Sidecar, ChaosMesh, None or Auto")
-	}
-	if d.Spec.Durability == v1alpha1.DurabilityJournal {
-		ps.add("spec.durability", string(v1alpha1.DurabilityJournal), "the nodes of Geobench's own engines keep journals; a program in pods of its own keeps what it keeps: use durability None, and spec.pods.volumes for its files")
-	}
+	distinctPaths("spec.pods", &d.Spec.Pods.Program, ps)
+}
+
+func distinctPaths(field string, p *v1alpha1.Program, ps *Problems) {
 	paths := map[string]string{}
-	for i, v := range d.Spec.Pods.Volumes {
+	for i, v := range p.Volumes {
 		if other, ok := paths[v.MountPath]; ok {
-			ps.add(fmt.Sprintf("spec.pods.volumes[%d].mountPath", i), v.MountPath, "volume %s is mounted at %s too; choose another path", other, v.MountPath)
+			ps.add(fmt.Sprintf("%s.volumes[%d].mountPath", field, i), v.MountPath, "volume %s is mounted at %s too; choose another path", other, v.MountPath)
 		}
 		paths[v.MountPath] = v.Name
+	}
+}
+
+// programs: nothing is asked of programs that know nothing of Geobench which only its own nodes can do.
+func (d *database) programs(ps *Problems) {
+	if !d.Spec.RunsPrograms() {
+		return
+	}
+	from := d.programsFrom()
+	if d.Spec.Network.Emulation == v1alpha1.EmulationBuiltIn {
+		ps.add("spec.network.emulation", string(v1alpha1.EmulationBuiltIn), "emulation BuiltIn is inside the connections of Geobench's own engines; with %s choose Sidecar, ChaosMesh, None or Auto", from)
+	}
+	if d.Spec.Durability == v1alpha1.DurabilityJournal {
+		volumes := "spec.pods.volumes"
+		if d.Spec.Pods == nil {
+			volumes = "spec.roles[].volumes"
+		}
+		ps.add("spec.durability", string(v1alpha1.DurabilityJournal), "the nodes of Geobench's own engines keep journals; a program in pods of its own keeps what it keeps: use durability None, and %s for its files", volumes)
 	}
 	d.hosts(ps)
 }
 
-// hosts: their list fits into a variable of the environment, or no program would start.
+// programsFrom is the field that says what the pods run.
+func (d *database) programsFrom() string {
+	if d.Spec.Pods != nil {
+		return "spec.pods"
+	}
+	return "spec.roles"
+}
+
+// hosts: their lists fit into variables of the environment, or no program would start.
 func (d *database) hosts(ps *Problems) {
-	const variable, most = "GEOBENCH_HOSTS", 128 << 10 // of Linux: MAX_ARG_STRLEN
-	length, nodes := len(variable)+len("="), 0
-	for _, r := range d.Spec.Regions {
-		for ordinal := range int(d.Spec.NodesPerRegion()) {
-			length += len(deploy.Host(d.GeoDatabase.Name, r.Name, cmp.Or(d.Namespace, "default"), ordinal)) + len(",")
-			nodes++
+	const most = 128 << 10 // of Linux: MAX_ARG_STRLEN
+	db := d.DeepCopy()
+	db.Namespace = cmp.Or(d.Namespace, "default")
+	longest := func(role *v1alpha1.Role) (name string, length int) {
+		for _, v := range deploy.HostVariables(db, role) {
+			if n := len(v.Name) + len("=") + len(v.Value) + 1; n > length { // and a byte that ends it
+				name, length = v.Name, n
+			}
+		}
+		return name, length
+	}
+	nodes := len(deploy.Pods(db))
+	if len(db.Spec.Roles) == 0 {
+		if variable, length := longest(nil); length > most {
+			ps.add("spec.partitionsPerRegion", strconv.Itoa(int(d.Spec.PartitionsPerRegion)),
+				"the list of %d hosts that programs find in %s has %d bytes, and a variable can have %d: at most some %d nodes are possible with spec.pods", nodes, variable, length, most, nodes*most/length)
 		}
 	}
-	if length > most {
-		ps.add("spec.partitionsPerRegion", strconv.Itoa(int(d.Spec.PartitionsPerRegion)),
-			"the list of %d hosts that programs find in %s has %d bytes, and a variable can have %d: at most some %d nodes are possible with spec.pods", nodes, variable, length, most, nodes*most/length)
+	for i := range db.Spec.Roles {
+		if variable, length := longest(&db.Spec.Roles[i]); length > most {
+			ps.add(fmt.Sprintf("spec.roles[%d]", i), db.Spec.Roles[i].Name,
+				"the hosts that its programs find in %s have %d bytes, and a variable can have %d: take fewer pods, or a shorter format", variable, length, most)
+			return // the others have the same lists
+		}
+	}
+}
+
+// roles: those that are named are there, none waits for one that waits for it, and clients know where to go.
+func (d *database) roles(ps *Problems) {
+	if len(d.Spec.Roles) == 0 {
+		return
+	}
+	if !d.Pods {
+		ps.add("spec.roles", d.Spec.Roles[0].Image, "image %s needs a cluster to run in: apply the manifest to one, or remove roles to use one of the engines %s",
+			d.Spec.Roles[0].Image, list(d.Engines.Names()))
+	}
+	for name, value := range d.Spec.Engine.Parameters {
+		ps.add("spec.engine.parameters."+name, value, "a database of several roles has no parameters here: set them by the args or env of spec.roles")
+	}
+	client := ""
+	for i := range d.Spec.Roles {
+		r, path := &d.Spec.Roles[i], fmt.Sprintf("spec.roles[%d]", i)
+		distinctPaths(path, &r.Program, ps)
+		for j, a := range r.After {
+			d.isRole(ps, fmt.Sprintf("%s.after[%d].role", path, j), a.Role)
+		}
+		for j, l := range r.Lists {
+			if l.Role != "" {
+				d.isRole(ps, fmt.Sprintf("%s.lists[%d].role", path, j), l.Role)
+			}
+		}
+		switch {
+		case r.Client && client != "":
+			ps.add(path+".client", "true", "clients connect to role %s already: they go to one role", client)
+		case r.Client:
+			client = r.Name
+		}
+		if circle := d.circle(r.Name); len(circle) > 0 && circle[0] == slices.Min(circle) && circle[0] == r.Name {
+			ps.add(path+".after", "", "roles wait for each other for ever: %s; take one of them out of after", strings.Join(append(circle, circle[0]), " after "))
+		}
+	}
+}
+
+// isRole: a role of that name is there.
+func (d *database) isRole(ps *Problems, field, name string) {
+	var names []string
+	for i := range d.Spec.Roles {
+		names = append(names, d.Spec.Roles[i].Name)
+	}
+	if !slices.Contains(names, name) {
+		ps.add(field, name, "there is no role %s%s; the roles are %s", name, didYouMean(name, names), list(names))
+	}
+}
+
+// circle is a way from a role over those that it waits for back to it, or nothing.
+func (d *database) circle(start string) []string {
+	seen := map[string]bool{}
+	var walk func(name string) []string
+	walk = func(name string) []string {
+		role := d.Spec.Role(name)
+		if role == nil || seen[name] {
+			return nil
+		}
+		seen[name] = true
+		for _, a := range role.After {
+			switch {
+			case a.Role == name: // the first of its own
+			case a.Role == start:
+				return []string{name}
+			default:
+				if rest := walk(a.Role); rest != nil {
+					return append([]string{name}, rest...)
+				}
+			}
+		}
+		return nil
+	}
+	return walk(start)
+}
+
+// initSteps: their roles and regions are there.
+func (d *database) initSteps(ps *Problems) {
+	regions := d.Spec.RegionNames()
+	for i, step := range d.Spec.Init {
+		d.isRole(ps, fmt.Sprintf("spec.init[%d].role", i), step.Role)
+		if step.Region != "" && !slices.Contains(regions, step.Region) {
+			ps.add(fmt.Sprintf("spec.init[%d].region", i), step.Region, "region %s is not in spec.regions%s; they are %s", step.Region, didYouMean(step.Region, regions), list(regions))
+		}
+	}
+}
+
+// names: no two of the objects that are named after regions and roles have the same name.
+func (d *database) names(ps *Problems) {
+	if d.Spec.External != nil {
+		return
+	}
+	taken := map[string]string{}
+	for i, region := range d.Spec.RegionNames() {
+		take := func(name, who string) {
+			if other, ok := taken[name]; ok {
+				ps.add(fmt.Sprintf("spec.regions[%d].name", i), region, "the Service of %s would be called %s, as that of %s: rename one of the regions", who, name, other)
+			}
+			taken[name] = who
+		}
+		take(deploy.GeneratorsName(d.GeoDatabase.Name, region), "the load generators of region "+region)
+		last := ""
+		for _, pod := range deploy.PodsIn(d.GeoDatabase, region) {
+			if who := "region " + region; pod.Set != last {
+				if pod.Role != nil {
+					who = "role " + pod.Role.Name + " in " + who
+				}
+				take(pod.Set, who)
+			}
+			last = pod.Set
+		}
 	}
 }
 
 // engine: its name and each of its parameters are known, and the values allowed.
 func (d *database) engine(ps *Problems) {
 	engines := d.catalog()
-	if d.Spec.Pods != nil && !d.talked() || engines == nil {
+	if d.Spec.RunsPrograms() && !d.talked() || engines == nil {
 		return
 	}
 	name := d.Spec.Engine.Name
@@ -414,12 +566,12 @@ func (d *database) emulation(ps *Problems) {
 		ps.add("spec.network.emulation", string(e), "emulation %s is not available; choose one of %s", e, list(d.Emulations))
 	}
 	c, modelled := d.Spec.Network.Congestion, []v1alpha1.Emulation{"", v1alpha1.EmulationAuto, v1alpha1.EmulationBuiltIn}
-	if c == "" || d.Spec.Pods == nil && slices.Contains(modelled, d.Spec.Network.Emulation) {
+	if c == "" || !d.Spec.RunsPrograms() && slices.Contains(modelled, d.Spec.Network.Emulation) {
 		return
 	}
 	why := "emulation " + string(d.Spec.Network.Emulation)
-	if d.Spec.Pods != nil {
-		why = "spec.pods"
+	if d.Spec.RunsPrograms() {
+		why = d.programsFrom()
 	}
 	ps.add("spec.network.congestion", string(c), "with %s connections have the congestion control of their kernel: leave congestion out, or let emulation BuiltIn delay one of Geobench's own engines", why)
 }
@@ -458,7 +610,7 @@ func (d *database) regions(ps *Problems) {
 
 // homes: they are the first regions, so that the number of a region is that of its home.
 func (d *database) homes(ps *Problems) {
-	if d.Spec.Pods != nil && len(d.Spec.Homes) > 0 {
+	if d.Spec.RunsPrograms() && len(d.Spec.Homes) > 0 {
 		ps.add("spec.homes", "", "a program in pods of its own places its rows itself; leave homes out")
 		return
 	}
@@ -477,7 +629,7 @@ func (d *database) homes(ps *Problems) {
 
 // groups: homes, partitions and replicas are there, no partition is placed twice, and the engine can take the layout.
 func (d *database) groups(ps *Problems) {
-	if d.Spec.Pods != nil && len(d.Spec.Groups) > 0 {
+	if d.Spec.RunsPrograms() && len(d.Spec.Groups) > 0 {
 		ps.add("spec.groups", "", "a program in pods of its own places its rows itself; leave the groups out")
 		return
 	}
@@ -516,7 +668,7 @@ func (d *database) groups(ps *Problems) {
 		}
 	}
 	e, ok := d.Engines.Lookup(d.Spec.Engine.Name)
-	if !ok || len(*ps) > before || d.Spec.Pods != nil {
+	if !ok || len(*ps) > before || d.Spec.RunsPrograms() {
 		return
 	}
 	params, errs := e.Resolve(d.Spec.Engine.Parameters)
@@ -569,15 +721,20 @@ type benchmarkRun struct {
 // target: the load generators can talk to the database.
 func (r *benchmarkRun) target(ps *Problems) {
 	d := database{GeoDatabase: r.db, Abilities: r.Abilities}
-	if c := r.Spec.Load.Coordinator; c != "" && (r.db.Spec.Pods != nil || r.db.Spec.External != nil) {
+	if c := r.Spec.Load.Coordinator; c != "" && (r.db.Spec.RunsPrograms() || r.db.Spec.External != nil) {
 		ps.add("spec.load.coordinator", string(c), "clients choose among the nodes of Geobench's own engines; those of GeoDatabase %s have the connections that it gives them: leave coordinator out", r.db.Name)
 	}
-	if r.db.Spec.Pods == nil && (r.db.Spec.External == nil || !r.Pods) || len(Database(r.db, nil, r.Abilities)) > 0 {
+	if !r.db.Spec.RunsPrograms() && (r.db.Spec.External == nil || !r.Pods) || len(Database(r.db, nil, r.Abilities)) > 0 {
 		return
 	}
-	if name := r.db.Spec.Engine.Name; r.db.Spec.Pods != nil && !d.talked() && deployedOnly(name) {
+	if name := r.db.Spec.Engine.Name; r.db.Spec.RunsPrograms() && !d.talked() && deployedOnly(name) {
 		ps.add("spec.databaseRef.name", r.db.Name, "GeoDatabase %s is %s, of which no client is built in: it is deployed over the emulated network, and cannot be loaded; name a database of %s, or with one of the engines %s",
 			r.db.Name, name, list(r.Clients.Names()), list(r.Engines.Names()))
+		return
+	}
+	if len(r.db.Spec.Roles) > 0 {
+		ps.add("spec.databaseRef.name", r.db.Name, "GeoDatabase %s has roles: it is deployed over the emulated network, and no client knows when such a database is at rest, so that it cannot be loaded and audited; name a database of %s, or with one of the engines %s",
+			r.db.Name, list(r.Clients.Names()), list(r.Engines.Names()))
 		return
 	}
 	if r.db.Spec.Pods != nil && !d.talked() {

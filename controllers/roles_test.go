@@ -1,0 +1,263 @@
+package controllers
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+)
+
+// untilServing steps until the database is ready in all respects.
+func (w *world) untilServing(name string) *v1alpha1.GeoDatabase {
+	w.t.Helper()
+	w.until("database "+name+" serves", func() bool {
+		return conditionIs(w.getDatabase(name).Status.Conditions, v1alpha1.ConditionReady, metav1.ConditionTrue)
+	})
+	return w.getDatabase(name)
+}
+
+// steps are the Jobs of spec.init that there are, by the steps' names.
+func (w *world) steps() map[string]*batchv1.Job {
+	w.t.Helper()
+	jobs, out := &batchv1.JobList{}, map[string]*batchv1.Job{}
+	w.must(w.client.List(w.ctx, jobs, client.InNamespace(w.namespace), client.HasLabels{kube.LabelInit}))
+	for i := range jobs.Items {
+		if job := &jobs.Items[i]; job.DeletionTimestamp == nil {
+			out[job.Labels[kube.LabelInit]] = job
+		}
+	}
+	return out
+}
+
+func initialized(db *v1alpha1.GeoDatabase) metav1.Condition {
+	if c := meta.FindStatusCondition(db.Status.Conditions, v1alpha1.ConditionInitialized); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+func variable(env []corev1.EnvVar, name string) string {
+	if i := slices.IndexFunc(env, func(e corev1.EnvVar) bool { return e.Name == name }); i >= 0 {
+		return env[i].Value
+	}
+	return "none"
+}
+
+// A database of several roles has a StatefulSet and a Service for each of them in each of its regions, all in the emulated network; its steps
+// are carried out one after the other, and then it serves.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").roles().emulation(v1alpha1.EmulationSidecar).obj())
+	w.stepEnds = map[string]stepEnd{"begin": stepRuns}
+	w.until("the first step runs", func() bool { return w.steps()["begin"] != nil })
+	for range 3 {
+		w.step()
+	}
+	db := w.getDatabase("d")
+	if c := initialized(db); c.Reason != "StepRunning" || !strings.Contains(c.Message, "step 1 of 2, begin, runs") || w.steps()["users"] != nil {
+		t.Errorf("%s: %s; steps %v", c.Reason, c.Message, w.steps())
+	}
+	if conditionIs(db.Status.Conditions, v1alpha1.ConditionReady, metav1.ConditionTrue) {
+		t.Error("the database is ready before its steps are carried out")
+	}
+	w.stepEnds = nil
+	db = w.untilServing("d")
+	if db.Status.ReadyNodes != "5/5" || db.Status.Regions[0].Nodes != 3 || db.Status.Regions[1].ReadyNodes != 2 || initialized(db).Status != metav1.ConditionTrue {
+		t.Errorf("%s nodes, %+v, %+v", db.Status.ReadyNodes, db.Status.Regions, initialized(db))
+	}
+	host := func(pod, set string) string { return pod + "." + set + "." + w.namespace + ".svc" }
+	if e := db.Status.Endpoints; len(e) != 2 || e[1].Region != "ap-northeast-1" || e[1].Address != host("d-ap-northeast-1-data-0", "d-ap-northeast-1-data")+":5433" {
+		t.Errorf("endpoints %+v", e)
+	}
+	for set, pods := range map[string]int32{"d-us-west-2-meta": 1, "d-us-west-2-data": 2, "d-ap-northeast-1-data": 2} {
+		s := w.get(set, &appsv1.StatefulSet{}).(*appsv1.StatefulSet)
+		service := w.get(set, &corev1.Service{}).(*corev1.Service)
+		role := set[strings.LastIndexByte(set, '-')+1:]
+		if *s.Spec.Replicas != pods || s.Spec.Selector.MatchLabels[kube.LabelServer] != role || service.Spec.Selector[kube.LabelServer] != role || s.Spec.ServiceName != set {
+			t.Errorf("%s has %d pods that are %v, and its Service's are %v", set, *s.Spec.Replicas, s.Spec.Selector.MatchLabels, service.Spec.Selector)
+		}
+	}
+	if err := w.client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: "d-ap-northeast-1-meta"}, &appsv1.StatefulSet{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the second region has a role that is in the first only: %v", err)
+	}
+
+	pod := w.get("d-ap-northeast-1-data-1", &corev1.Pod{}).(*corev1.Pod)
+	var names []string
+	for _, c := range pod.Spec.InitContainers {
+		names = append(names, c.Name)
+	}
+	if !slices.Equal(names, []string{"geobench-wan", "geobench-probe", "after-meta"}) {
+		t.Errorf("before the program run %v: the network has to be there before who waits", names)
+	}
+	if await := pod.Spec.InitContainers[2]; strings.Join(await.Args, " ") != "await --hosts $(GEOBENCH_HOSTS_META) --port 2379 --need All --self $(GEOBENCH_HOST)" ||
+		variable(await.Env, "GEOBENCH_HOSTS_META") != host("d-us-west-2-meta-0", "d-us-west-2-meta") {
+		t.Errorf("it waits by %v", await.Args)
+	}
+	env := pod.Spec.Containers[0].Env
+	for name, want := range map[string]string{
+		"GEOBENCH_ROLE": "data", "GEOBENCH_REGION": "ap-northeast-1", "GEOBENCH_REGION_INDEX": "1", "GEOBENCH_HOST": "$(POD_NAME).d-ap-northeast-1-data.$(POD_NAMESPACE).svc",
+		"GEOBENCH_LIST_META": "d-us-west-2-meta-0=http://" + host("d-us-west-2-meta-0", "d-us-west-2-meta") + ":2379",
+	} {
+		if got := variable(env, name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	// What the sidecar of a pod delays are packets of all pods of the other region, and of its load generators and steps.
+	network := w.get(kube.NetworkName(db, "us-west-2"), &corev1.ConfigMap{}).(*corev1.ConfigMap)
+	if file := network.Data["d-us-west-2-meta-0.json"]; !strings.Contains(file, "d-ap-northeast-1-data-[0-1].d-ap-northeast-1-data.") || !strings.Contains(file, "d-ap-northeast-1-workers.") {
+		t.Errorf("the sidecar of the first role is told %s", file)
+	}
+	users := w.steps()["users"]
+	if of := users.Spec.Template; of.Labels[kube.LabelRole] != kube.RoleWorker || of.Labels[kube.LabelRegion] != "ap-northeast-1" || of.Spec.InitContainers[0].Name != "geobench-wan" ||
+		of.Spec.RestartPolicy != corev1.RestartPolicyNever || variable(of.Spec.Containers[0].Env, "GEOBENCH_HOST") != "none" || *users.Spec.ActiveDeadlineSeconds != 600 ||
+		*w.steps()["begin"].Spec.ActiveDeadlineSeconds != 90 {
+		t.Errorf("the second step is %+v", users.Spec)
+	}
+	var ports []int32
+	for _, p := range w.get("d-workers", &networkingv1.NetworkPolicy{}).(*networkingv1.NetworkPolicy).Spec.Egress[1].Ports {
+		ports = append(ports, p.Port.IntVal)
+	}
+	if !slices.Equal(ports, []int32{2379, 5433}) {
+		t.Errorf("steps may talk to the ports %v", ports)
+	}
+
+	w.create(makeRun("r").database("d").obj())
+	if run := w.untilOver("r"); run.Status.Verdict != v1alpha1.VerdictFailed || !strings.Contains(run.Status.Message, "GeoDatabase d has roles") {
+		t.Errorf("a run on it: %s %s", run.Status.Verdict, run.Status.Message)
+	}
+}
+
+// A step that fails is tried again, and names itself in the condition with what it said; past its time the database is stalled, until somebody
+// deletes the Job or changes the spec.
+func TestStepFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.stepEnds = map[string]stepEnd{"begin": stepFails}
+	w.create(makeDatabase("d").roles().emulation(v1alpha1.EmulationSidecar).obj())
+	w.until("the step says what is wrong", func() bool {
+		return strings.Contains(initialized(w.getDatabase("d")).Message, "step 1 of 2, begin, runs; its last try ended with exit code 3: it cannot be done")
+	})
+	w.stepEnds["begin"] = stepLate
+	w.must(w.client.DeleteAllOf(w.ctx, &batchv1.Job{}, client.InNamespace(w.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	w.until("the step has failed", func() bool { return initialized(w.getDatabase("d")).Reason == "StepFailed" })
+	db := w.getDatabase("d")
+	job := w.steps()["begin"].Name
+	for _, say := range []string{"step 1 of 2, begin, failed in role meta (DeadlineExceeded: Job was active longer than specified deadline)", "exit code 3: it cannot be done", "delete Job " + job} {
+		if c := initialized(db); !strings.Contains(c.Message, say) {
+			t.Errorf("%q does not say %q", c.Message, say)
+		}
+	}
+	if !conditionIs(db.Status.Conditions, v1alpha1.ConditionStalled, metav1.ConditionTrue) || w.steps()["users"] != nil {
+		t.Errorf("%+v; steps %v", db.Status.Conditions, w.steps())
+	}
+	w.stepEnds = nil
+	w.must(w.client.Delete(w.ctx, w.steps()["begin"], client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	again := w.untilServing("d")
+	if again.Status.Incarnation != db.Status.Incarnation || len(w.steps()) != 2 {
+		t.Errorf("incarnation %s after %s, steps %v", again.Status.Incarnation, db.Status.Incarnation, w.steps())
+	}
+}
+
+// A database that is deleted while a step runs leaves nothing behind: all that was made for it is its own, and nothing is made any more.
+func TestDeletedWhileAStepRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.stepEnds = map[string]stepEnd{"begin": stepRuns}
+	w.create(makeDatabase("d").roles().emulation(v1alpha1.EmulationSidecar).obj())
+	w.until("the step runs", func() bool { return w.steps()["begin"] != nil })
+	w.step()
+	db := w.getDatabase("d")
+	w.must(w.client.Delete(w.ctx, db))
+	w.until("the database is gone", func() bool {
+		return apierrors.IsNotFound(w.client.Get(w.ctx, client.ObjectKeyFromObject(db), &v1alpha1.GeoDatabase{}))
+	})
+	owners := map[string]bool{string(db.UID): true}
+	made := func() (out []client.Object) {
+		for _, list := range []client.ObjectList{
+			&appsv1.StatefulSetList{}, &batchv1.JobList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &networkingv1.NetworkPolicyList{}, &corev1.PodList{},
+		} {
+			w.must(w.client.List(w.ctx, list, client.InNamespace(w.namespace), client.MatchingLabels{kube.LabelDatabase: "d"}))
+			w.must(meta.EachListItem(list, func(obj runtime.Object) error {
+				out = append(out, obj.(client.Object))
+				return nil
+			}))
+		}
+		return out
+	}
+	before := made()
+	for _, obj := range before {
+		owner := metav1.GetControllerOf(obj)
+		if owner == nil || !owners[string(owner.UID)] {
+			t.Errorf("%s %s belongs to %+v, and stays", kube.KindOf(obj), obj.GetName(), owner)
+		}
+		owners[string(obj.GetUID())] = true
+	}
+	if len(before) < 15 {
+		t.Errorf("only %d objects were made", len(before))
+	}
+	w.stepEnds = nil
+	for range 3 {
+		w.step()
+	}
+	for _, obj := range made() {
+		if !owners[string(obj.GetUID())] {
+			t.Errorf("%s %s was made for a database that is gone", kube.KindOf(obj), obj.GetName())
+		}
+	}
+}
+
+// Steps are carried out again when nothing is left of what they were carried out on: in the next incarnation, and never twice in one.
+func TestStepsOfTheNextIncarnation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").roles().emulation(v1alpha1.EmulationSidecar).obj())
+	first := w.untilServing("d")
+	begun := w.steps()["begin"].UID
+	replace := func(names ...string) {
+		for _, name := range names {
+			w.must(w.client.Delete(w.ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}, client.GracePeriodSeconds(0)))
+		}
+		w.playCluster()
+	}
+	replace("d-us-west-2-data-0", "d-us-west-2-data-1", "d-ap-northeast-1-data-0")
+	for range 3 {
+		w.step()
+	}
+	if db := w.untilServing("d"); db.Status.Incarnation != first.Status.Incarnation || w.steps()["begin"].UID != begun {
+		t.Errorf("with one pod of a role left, incarnation %s became %s", first.Status.Incarnation, db.Status.Incarnation)
+	}
+	replace("d-us-west-2-data-0", "d-us-west-2-data-1", "d-ap-northeast-1-data-0", "d-ap-northeast-1-data-1")
+	w.until("the loss is noticed", func() bool { return w.getDatabase("d").Status.Incarnation != first.Status.Incarnation })
+	second := w.untilServing("d")
+	if w.steps()["begin"].UID == begun || len(w.steps()) != 2 {
+		t.Errorf("steps %v", w.steps())
+	}
+
+	// So are they after a change of the spec, and those of before are gone. Without steps there is no condition.
+	db := w.getDatabase("d")
+	db.Spec.Init = db.Spec.Init[:1]
+	w.must(w.client.Update(w.ctx, db))
+	w.until("the change is made", func() bool { return w.getDatabase("d").Status.Incarnation != second.Status.Incarnation })
+	w.untilServing("d")
+	if len(w.steps()) != 1 {
+		t.Errorf("steps %v", w.steps())
+	}
+	db = w.getDatabase("d")
+	db.Spec.Init = nil
+	w.must(w.client.Update(w.ctx, db))
+	w.until("there are no steps", func() bool { return len(w.steps()) == 0 && initialized(w.getDatabase("d")).Type == "" })
+	w.untilServing("d")
+}

@@ -1,0 +1,104 @@
+package deploy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// Pod is one of the pods that a GeoDatabase asks for.
+type Pod struct {
+	Region string
+	// Role is nil where the database has no roles.
+	Role *v1alpha1.Role
+	// Ordinal counts the pods of a role in a region from 0.
+	Ordinal int
+	// Set is the name of its StatefulSet and of its Service, Name its own, and Host that under which other pods find it.
+	Set, Name, Host string
+}
+
+// InRegion tells whether a role has pods in the region of that number, from 0.
+func InRegion(role *v1alpha1.Role, region int) bool {
+	return role.FirstRegions == nil || region < int(*role.FirstRegions)
+}
+
+// PodsIn are the pods of a region: of one role after the other, in the order of the spec.
+func PodsIn(db *v1alpha1.GeoDatabase, region string) (pods []Pod) {
+	add := func(role *v1alpha1.Role, count int) {
+		name := ""
+		if role != nil {
+			name = role.Name
+		}
+		set := SetName(db.Name, region, name)
+		for ordinal := range count {
+			pod := fmt.Sprintf("%s-%d", set, ordinal)
+			pods = append(pods, Pod{Region: region, Role: role, Ordinal: ordinal, Set: set, Name: pod, Host: fmt.Sprintf("%s.%s.%s.svc", pod, set, db.Namespace)})
+		}
+	}
+	if len(db.Spec.Roles) == 0 {
+		add(nil, int(db.Spec.NodesPerRegion()))
+	}
+	for i := range db.Spec.Roles {
+		if role := &db.Spec.Roles[i]; InRegion(role, slices.Index(db.Spec.RegionNames(), region)) {
+			add(role, int(max(role.PerRegion, 1)))
+		}
+	}
+	return pods
+}
+
+// Pods are those of all regions, in the order of regions, roles and ordinals.
+func Pods(db *v1alpha1.GeoDatabase) (pods []Pod) {
+	for _, region := range db.Spec.RegionNames() {
+		pods = append(pods, PodsIn(db, region)...)
+	}
+	return pods
+}
+
+// MostPods is how many pods the region has that has most.
+func MostPods(db *v1alpha1.GeoDatabase) (most int) {
+	for _, region := range db.Spec.RegionNames() {
+		most = max(most, len(PodsIn(db, region)))
+	}
+	return most
+}
+
+// OfRole are the pods of a role, in the order of regions and ordinals.
+func OfRole(pods []Pod, role string) []Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.Role == nil || p.Role.Name != role })
+}
+
+// HostsVariable is the variable of the environment that has the hosts of a role.
+func HostsVariable(role string) string { return "GEOBENCH_HOSTS_" + strings.ToUpper(role) }
+
+// Variable is one of the environment.
+type Variable struct{ Name, Value string }
+
+// HostVariables are those that tell the containers of a role, or of a database without roles (nil), of all hosts.
+func HostVariables(db *v1alpha1.GeoDatabase, role *v1alpha1.Role) []Variable {
+	pods := Pods(db)
+	if role == nil {
+		return []Variable{{"GEOBENCH_HOSTS", JoinHosts(pods, "{host}", ",")}}
+	}
+	out := []Variable{{"GEOBENCH_HOSTS", JoinHosts(OfRole(pods, role.Name), "{host}", ",")}}
+	for i := range db.Spec.Roles {
+		name := db.Spec.Roles[i].Name
+		out = append(out, Variable{HostsVariable(name), JoinHosts(OfRole(pods, name), "{host}", ",")})
+	}
+	for _, l := range role.Lists {
+		out = append(out, Variable{"GEOBENCH_LIST_" + l.Name, JoinHosts(OfRole(pods, cmp.Or(l.Role, role.Name)), cmp.Or(l.Format, "{host}"), cmp.Or(l.Separator, ","))})
+	}
+	return out
+}
+
+// JoinHosts writes pods one after the other: a v1alpha1.HostList's format and separator.
+func JoinHosts(pods []Pod, format, separator string) string {
+	parts := make([]string, len(pods))
+	for i, p := range pods {
+		parts[i] = strings.NewReplacer("{host}", p.Host, "{pod}", p.Name, "{region}", p.Region, "{ordinal}", strconv.Itoa(p.Ordinal)).Replace(format)
+	}
+	return strings.Join(parts, separator)
+}
