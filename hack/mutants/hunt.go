@@ -41,7 +41,7 @@ const (
 var errTime = errors.New("no end within the limit")
 
 // Hunt hunts these mutants, and keeps what becomes of each. First it sees that everything passes that hunts them: what fails anyway
-// kills nothing.
+// kills nothing. A mutant that cannot be hunted, because it does not compile, does not keep it from the others.
 func (h *Hunter) Hunt(ctx context.Context, mutants []*Mutant) error {
 	var waiting []*Mutant
 	sound := map[string]bool{}
@@ -76,17 +76,23 @@ func (h *Hunter) Hunt(ctx context.Context, mutants []*Mutant) error {
 		}
 		fmt.Fprintf(h.Log, "%v passes without a mutant (%.0f s)\n", hunt, time.Since(began).Seconds())
 	}
+	var errs []error
 	for i, m := range waiting {
 		r, err := h.hunt(ctx, m)
 		if err != nil {
-			return fmt.Errorf("%s: %s: %w", m.At, m.ID(), err)
+			err = fmt.Errorf("%s: %s: %w", m.At, m.ID(), err)
+			fmt.Fprintf(h.Log, "%d/%d %v\n", i+1, len(waiting), err)
+			if errs = append(errs, err); ctx.Err() != nil {
+				break
+			}
+			continue
 		}
 		fmt.Fprintf(h.Log, "%d/%d %s: %s (%.0f s)\n", i+1, len(waiting), m.ID(), r, r.CPU)
 		if err := h.Results.Keep(m, r); err != nil {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // hunt hunts one mutant until something kills it.
