@@ -64,8 +64,15 @@ func (h *Hunter) Hunt(ctx context.Context, mutants []*Mutant) error {
 	}
 	whole := &prey{Hunter: h}
 	for _, hunt := range hunts {
+		now, err := soundness(h.Root, hunt)
+		if err != nil {
+			return err
+		}
+		if !h.Fresh && h.Results.Sound[hunt.String()] == now {
+			continue
+		}
 		began := time.Now()
-		limited, cancel := context.WithTimeoutCause(ctx, h.Limit/4, errTime)
+		limited, cancel := context.WithTimeoutCause(ctx, h.Limit, errTime)
 		killer, err := whole.hunt(limited, hunt)
 		cancel()
 		if killer != "" {
@@ -75,6 +82,7 @@ func (h *Hunter) Hunt(ctx context.Context, mutants []*Mutant) error {
 			return fmt.Errorf("%v, without a mutant: %w", hunt, err)
 		}
 		fmt.Fprintf(h.Log, "%v passes without a mutant (%.0f s)\n", hunt, time.Since(began).Seconds())
+		h.Results.Sound[hunt.String()] = now
 	}
 	var errs []error
 	for i, m := range waiting {

@@ -36,7 +36,7 @@ func command(ctx context.Context, args []string) error {
 	only := f.String("only", "", "hunt only mutants whose name this regular `expression` matches")
 	shard := f.String("shard", "", "hunt the mutants of shard `I/N`, from 0/N to N-1/N: every N-th")
 	state := f.String("state", "out/mutants.json", "keep results in this `file`, and take those from there that still hold; several, separated by commas, are merged into the first")
-	limit := f.Duration("limit", 10*time.Minute, "how long a mutant is hunted; one that has not ended by then counts as killed by time")
+	limit := f.Duration("limit", 15*time.Minute, "how long a mutant is hunted; one that has not ended by then counts as killed by time")
 	fresh := f.Bool("fresh", false, "hunt all again")
 	if err := f.Parse(args); err != nil {
 		return err

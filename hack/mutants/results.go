@@ -71,6 +71,16 @@ func fingerprint(root string, m *Mutant) (f Fingerprint, err error) {
 	return f, err
 }
 
+// soundness is the hash of what it depends on whether a hunt passes without a mutant.
+func soundness(root string, h Hunt) (string, error) {
+	file := path.Join(path.Clean(h.Package), "any")
+	if h.Engine != "" {
+		file = "internal/protocol/" + h.Engine + "/any"
+	}
+	f, err := fingerprint(root, &Mutant{File: file, Hunts: []Hunt{h}})
+	return f.Code + f.Tests, err
+}
+
 // hashOf is the hash of the files of these folders that are chosen.
 func hashOf(root string, folders []string, choose func(file string) bool) (string, error) {
 	slices.Sort(folders)
@@ -143,11 +153,13 @@ type Results struct {
 	path string
 	// By is by Mutant.ID.
 	By map[string]*Result
+	// Sound are the hunts that have passed without a mutant, and what they depend on.
+	Sound map[string]string
 }
 
 // OpenResults reads files of results, separated by commas, into one: the first, which is written. None of them needs to be there.
 func OpenResults(paths string) (*Results, error) {
-	all := &Results{By: map[string]*Result{}}
+	all := &Results{By: map[string]*Result{}, Sound: map[string]string{}}
 	for i, path := range strings.Split(paths, ",") {
 		if i == 0 {
 			all.path = path
@@ -166,6 +178,11 @@ func OpenResults(paths string) (*Results, error) {
 		for id, of := range r.By {
 			if all.By[id] == nil {
 				all.By[id] = of
+			}
+		}
+		for hunt, of := range r.Sound {
+			if all.Sound[hunt] == "" {
+				all.Sound[hunt] = of
 			}
 		}
 	}
