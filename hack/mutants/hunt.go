@@ -29,6 +29,9 @@ type Hunter struct {
 	Fresh bool
 	// Log gets a line for each mutant.
 	Log io.Writer
+
+	// sound are the hunts that are known to pass without a mutant.
+	sound map[string]bool
 }
 
 // What has killed a mutant that has no end: the limit, or that of a test.
@@ -40,50 +43,20 @@ const (
 // errTime is that the time of a mutant was over.
 var errTime = errors.New("no end within the limit")
 
-// Hunt hunts these mutants, and keeps what becomes of each. First it sees that everything passes that hunts them: what fails anyway
-// kills nothing. A mutant that cannot be hunted, because it does not compile, does not keep it from the others.
+// Hunt hunts these mutants, and keeps what becomes of each. What has killed one must pass without a mutant, or its failure means nothing. A
+// mutant that cannot be hunted, because it does not compile, does not keep it from the others.
 func (h *Hunter) Hunt(ctx context.Context, mutants []*Mutant) error {
 	var waiting []*Mutant
-	sound := map[string]bool{}
-	var hunts []Hunt
 	for _, m := range mutants {
 		now, err := fingerprint(h.Root, m)
 		if err != nil {
 			return err
 		}
-		if r := h.Results.Of(m); !h.Fresh && r != nil && r.Holds(h.Root, now) {
-			continue
-		}
-		waiting = append(waiting, m)
-		for _, hunt := range m.Hunts {
-			if !sound[hunt.String()] {
-				sound[hunt.String()] = true
-				hunts = append(hunts, hunt)
-			}
+		if r := h.Results.Of(m); h.Fresh || r == nil || !r.Holds(h.Root, now) {
+			waiting = append(waiting, m)
 		}
 	}
-	whole := &prey{Hunter: h}
-	for _, hunt := range hunts {
-		now, err := soundness(h.Root, hunt)
-		if err != nil {
-			return err
-		}
-		if !h.Fresh && h.Results.Sound[hunt.String()] == now {
-			continue
-		}
-		began := time.Now()
-		limited, cancel := context.WithTimeoutCause(ctx, h.Limit, errTime)
-		killer, err := whole.hunt(limited, hunt)
-		cancel()
-		if killer != "" {
-			err = fmt.Errorf("fails by itself: %s", killer)
-		}
-		if err != nil {
-			return fmt.Errorf("%v, without a mutant: %w", hunt, err)
-		}
-		fmt.Fprintf(h.Log, "%v passes without a mutant (%.0f s)\n", hunt, time.Since(began).Seconds())
-		h.Results.Sound[hunt.String()] = now
-	}
+	h.sound = map[string]bool{}
 	var errs []error
 	for i, m := range waiting {
 		r, err := h.hunt(ctx, m)
@@ -95,12 +68,40 @@ func (h *Hunter) Hunt(ctx context.Context, mutants []*Mutant) error {
 			}
 			continue
 		}
+		if err := h.prove(ctx, r.by); err != nil {
+			return err
+		}
 		fmt.Fprintf(h.Log, "%d/%d %s: %s (%.0f s)\n", i+1, len(waiting), m.ID(), r, r.CPU)
 		if err := h.Results.Keep(m, r); err != nil {
 			return err
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// prove sees that a hunt passes without a mutant, unless it has done so, or has passed with one.
+func (h *Hunter) prove(ctx context.Context, hunt *Hunt) error {
+	if hunt == nil || h.sound[hunt.String()] {
+		return nil
+	}
+	now, err := soundness(h.Root, *hunt)
+	if err != nil {
+		return err
+	}
+	if h.Fresh || h.Results.Sound[hunt.String()] != now {
+		limited, cancel := context.WithTimeoutCause(ctx, h.Limit, errTime)
+		defer cancel()
+		killer, err := (&prey{Hunter: h}).hunt(limited, *hunt)
+		if killer != "" {
+			err = fmt.Errorf("fails by itself: %s", killer)
+		}
+		if err != nil {
+			return fmt.Errorf("%v, without a mutant: %w", *hunt, err)
+		}
+		h.Results.Sound[hunt.String()] = now
+	}
+	h.sound[hunt.String()] = true
+	return nil
 }
 
 // hunt hunts one mutant until something kills it.
@@ -137,9 +138,12 @@ func (h *Hunter) hunt(ctx context.Context, m *Mutant) (*Result, error) {
 			return nil, fmt.Errorf("%v: %w", hunt, err)
 		}
 		if killer != "" {
-			r.Hunt, r.Killer = hunt.String(), killer
+			r.Hunt, r.Killer, r.by = hunt.String(), killer, &hunt
 			r.killedBy(h.Root, hunt)
 			break
+		}
+		if h.sound != nil {
+			h.sound[hunt.String()] = true // or it would not pass with a mutant, either
 		}
 	}
 	r.CPU = p.cpu.Seconds()
@@ -208,15 +212,20 @@ func (p *prey) tests(ctx context.Context, h Hunt) (killer string, err error) {
 		return "", errors.New("there is no such test")
 	case err == nil:
 		return "", nil
+	}
+	if running := timedOut.FindSubmatch(said.Bytes()); running != nil {
+		return string(running[1]) + noEnd, nil
+	}
+	switch {
 	case killer == "" && bytes.Contains(said.Bytes(), []byte("panic: ")):
 		return "a panic", nil
 	case killer == "":
 		return "", fmt.Errorf("no test has failed: %w\n%s", err, said.Bytes())
-	case bytes.Contains(said.Bytes(), []byte("panic: test timed out")):
-		return killer + noEnd, nil
 	}
 	return killer, nil
 }
+
+var timedOut = regexp.MustCompile(`panic: test timed out after \S+\s+running tests:\s+(\S+)`)
 
 var (
 	explored = regexp.MustCompile(`^[a-z]+, seed (\d+)$`)

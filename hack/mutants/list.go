@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -166,10 +167,8 @@ func Check(root string, all []*Mutant) error {
 			wrong("hunt: there must be one, of the mutant or of its area")
 		}
 		for _, h := range m.Hunts {
-			if h.Engine == "" {
-				if files, _ := filepath.Glob(filepath.Join(root, h.Package, "*_test.go")); len(files) == 0 {
-					wrong("hunt: %s has no tests", h.Package)
-				}
+			if err := h.check(root); err != nil {
+				wrong("hunt: %v", err)
 			}
 		}
 		if _, err := m.Apply(root); err != nil {
@@ -178,6 +177,33 @@ func Check(root string, all []*Mutant) error {
 	}
 	return errors.Join(errs...)
 }
+
+// check refuses tests that there are not.
+func (h Hunt) check(root string) error {
+	if h.Engine != "" {
+		return nil // the explorer knows its engines
+	}
+	name, _, _ := strings.Cut(h.Run, "/")
+	run, err := regexp.Compile(name)
+	if err != nil {
+		return err
+	}
+	files, _ := filepath.Glob(filepath.Join(root, h.Package, "*_test.go"))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		for _, test := range declaredTest.FindAllSubmatch(text, -1) {
+			if run.Match(test[1]) {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("%s has no test %s", h.Package, name)
+}
+
+var declaredTest = regexp.MustCompile(`(?m)^func (Test\w*)\(`)
 
 // Apply returns the file with the edit.
 func (m *Mutant) Apply(root string) ([]byte, error) {

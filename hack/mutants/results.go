@@ -29,6 +29,8 @@ type Result struct {
 	Fingerprint
 	// Test is the hash of the file that has the killing test. With it, a change of the other tests does not matter.
 	Test, TestFile string
+
+	by *Hunt // the one that has killed it, nil for none or one of an earlier run
 }
 
 // Killed reports whether something has noticed the mutant.
@@ -253,7 +255,7 @@ func (r *Results) Table(mutants []*Mutant) string {
 		}
 		why := m.Equivalent
 		if why == "" {
-			why = "nobody knows why"
+			why = "Nobody knows why."
 		}
 		fmt.Fprintf(&b, "- `%s` survives: %s %s\n", m.ID(), m.Wrong, why)
 	}
