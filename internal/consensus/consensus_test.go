@@ -52,6 +52,12 @@ func newClusterWith(n int, seed uint64, config consensus.Config) *cluster {
 	for i := range delays {
 		delays[i] = slices.Repeat([]float64{20}, n)
 	}
+	return newClusterOver(delays, seed, config)
+}
+
+// newClusterOver returns one whose links have these delays, in milliseconds.
+func newClusterOver(delays [][]float64, seed uint64, config consensus.Config) *cluster {
+	n := len(delays)
 	c := &cluster{}
 	engine := &protocol.Engine{
 		New: func(pc protocol.Config) protocol.Replica {
@@ -478,6 +484,23 @@ func TestLeases(t *testing.T) {
 	}
 	if broken == 0 {
 		t.Error("clocks that jump by 20 s make no difference")
+	}
+}
+
+// A lease lasts from when the heartbeat was sent that a majority has acknowledged, however long the acknowledgements have taken: the others
+// count from when they have heard it.
+func TestLeaseCountsFromSending(t *testing.T) {
+	const lease = 750 * time.Millisecond
+	c := newClusterOver([][]float64{{0, 20, 20}, {400, 0, 20}, {400, 20, 0}}, 1, consensus.Config{Lease: lease})
+	c.wait(5 * time.Second)
+	if g := c.members[0].group; !g.Leading() || !g.Leased() {
+		t.Fatalf("leading %v, leased %v", g.Leading(), g.Leased())
+	}
+	c.Crash(1)
+	c.Crash(2) // heartbeats that are sent from now on are acknowledged by nobody, and acknowledgements are under way
+	c.wait(lease - 20*time.Millisecond)
+	if c.members[0].group.Leased() {
+		t.Errorf("a member is leased %v after the last heartbeat that others have heard", lease)
 	}
 }
 

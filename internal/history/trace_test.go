@@ -332,6 +332,53 @@ func TestTapClasses(t *testing.T) {
 	}
 }
 
+// A tap records when a transaction was sent and when its answer came, to the nanosecond: later answers would put fewer transactions in the
+// order of time, and earlier ones more. What was never answered may have been committed.
+func TestTapTimes(t *testing.T) {
+	procedures := txn.NewRegistry(history.TraceAll(&txn.Procedure{ID: 1, Name: "p", Declare: func(_ []byte, f *txn.Footprint) error {
+		f.Add(txn.IntKey(1, 1), txn.Read)
+		f.Exact = true
+		return nil
+	}})...)
+	env := &clock{now: 7 * time.Millisecond}
+	var recorded []history.Txn
+	tap := history.NewTap(env, history.TapConfig{
+		Placement: geo.Placement{Regions: 1, Partitions: 1}, Procedures: procedures,
+		Client: func(id txn.ID) uint32 { return uint32(id) }, Record: func(x *history.Txn) { recorded = append(recorded, *x) },
+	})
+	client := tap.Attach(nobody{})
+	answered, aborted, never := txn.MakeID(1, 1), txn.MakeID(1, 2), txn.MakeID(1, 3)
+	for _, id := range []txn.ID{answered, aborted, never} {
+		tap.Submit(&txn.Transaction{ID: id, Proc: 1})
+		env.now++
+	}
+	env.now = 9 * time.Millisecond
+	client.Complete(txn.Outcome{ID: answered, Status: txn.Committed, Result: history.AppendTrace(nil, nil)})
+	env.now++
+	client.Complete(txn.Outcome{ID: aborted, Status: txn.Aborted})
+	if err := tap.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	const sent = 7 * time.Millisecond
+	for i, want := range []history.Txn{
+		{ID: answered, Client: uint32(answered), Invoked: sent, Answered: 9 * time.Millisecond, Status: txn.Committed},
+		{ID: aborted, Client: uint32(aborted), Invoked: sent + 1, Answered: 9*time.Millisecond + 1, Status: txn.Aborted},
+		{ID: never, Client: uint32(never), Invoked: sent + 2, Answered: sent + 2, Status: txn.Unknown},
+	} {
+		if len(recorded) != 3 || fmt.Sprintf("%+v", recorded[i]) != fmt.Sprintf("%+v", want) {
+			t.Errorf("%d were recorded, number %d as %+v, want %+v", len(recorded), i, recorded[i], want)
+		}
+	}
+}
+
+// clock is a world in which nothing happens but that time passes.
+type clock struct {
+	nowhere
+	now time.Duration
+}
+
+func (c *clock) Now() time.Duration { return c.now }
+
 // nowhere is a world in which nothing happens, nobody a client that does nothing.
 type (
 	nowhere struct{ protocol.ClientEnv }

@@ -180,3 +180,22 @@ func TestRefusedAndUnanswered(t *testing.T) {
 	const prepare = "prepare 0/1, ballot 1 of 0"
 	s.sends("to 1: "+prepare, "to 2: "+prepare)
 }
+
+// Who proposes, and hears from a replica that it has promised a higher ballot, leaves the instance to that one's owner: the answer is no
+// acceptance, and a majority without it may have been reached by the other.
+func TestRefusalIsNoAcceptance(t *testing.T) {
+	id := instance(4, 1)
+	s := newScripted(t, 5, 1, 0)
+	s.hear(4, preAccept(id, "a1+1"))
+	s.sends("to 4: pre-accept ok 1: after {}")
+	s.pass(2 * time.Second)
+	s.sent = nil
+	fresh := &Promise{Proposal: Proposal{ID: id}, Ballot: ballot(1, 0), Promised: ballot(1, 0), Phase: PreAccepted}
+	s.hear(1, fresh)
+	s.hear(2, fresh)
+	const accept = "accept 4/1: after {}, ballot 1 of 0"
+	s.sends("to 1: "+accept, "to 2: "+accept, "to 3: "+accept, "to 4: "+accept)
+	s.hear(1, &AcceptOK{ID: id, Ballot: ballot(1, 0), Promised: ballot(1, 3)})
+	s.hear(2, &AcceptOK{ID: id, Ballot: ballot(1, 0), Promised: ballot(1, 0)})
+	s.sends()
+}
