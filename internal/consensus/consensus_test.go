@@ -274,6 +274,20 @@ func TestReturningMemberDoesNotDisturb(t *testing.T) {
 	}
 }
 
+// A member that is cut off from the leader alone does not depose it: the others hear the leader and answer no pre-vote.
+func TestMemberCutOffFromTheLeaderDoesNotDisturb(t *testing.T) {
+	for seed := range uint64(10) {
+		c := newCluster(3, 0, seed)
+		c.wait(time.Second)
+		term := c.members[0].group.Term()
+		c.Cut(0, 2)
+		c.wait(10 * time.Second)
+		if g := c.members[1].group; c.leader() != 0 || g.Term() != term {
+			t.Errorf("seed %d: member %d leads in term %d, it was member 0 in term %d", seed, c.leader(), g.Term(), term)
+		}
+	}
+}
+
 // The log is cut, and a member that missed too much gets the state instead.
 func TestSnapshot(t *testing.T) {
 	c := newCluster(3, 20, 1)
