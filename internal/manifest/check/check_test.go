@@ -245,10 +245,10 @@ func TestPodsClient(t *testing.T) {
 		"SQL on mysql": {func(s *v1alpha1.GeoDatabaseSpec) {
 			s.Engine.Name, s.Pods.Client.Database, s.Engine.Parameters = "mysql", "app", map[string]string{"form": "SQL"}
 		}, 1, `spec.engine.parameters.form: "SQL" is not one of Procedures: workloads have SQL of their own for PostgreSQL alone so far; use Procedures, or engine.name: postgres`},
-		"mysql":           {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name, s.Pods.Client.Database = "mysql", "app" }, 1, ""},
-		"mysql, no name":  {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "mysql" }, 1, "spec.pods.client.database: a server of mysql has no database of its own accord: name one"},
-		"etcd":            {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "etcd" }, 1, ""},
-		"etcd, a name":    {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name, s.Pods.Client.Database = "etcd", "app" }, 1, "spec.pods.client.database: app: etcd has no databases: leave it out"},
+		"mysql":          {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name, s.Pods.Client.Database = "mysql", "app" }, 1, ""},
+		"mysql, no name": {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "mysql" }, 1, "spec.pods.client.database: a server of mysql has no database of its own accord: name one"},
+		"etcd":           {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "etcd" }, 1, ""},
+		"etcd, a name":   {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name, s.Pods.Client.Database = "etcd", "app" }, 1, "spec.pods.client.database: app: etcd has no databases: leave it out"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := database(func(s *v1alpha1.GeoDatabaseSpec) {
