@@ -199,6 +199,26 @@ type SmallBank struct {
 	// client's region. AnyHome: they are those of all regions, as in the code of SmallBank on Detock, so that their lookups may be remote.
 	// +optional
 	Lookups SmallBankLookups `json:"lookups,omitempty"`
+	// ForeignSingleHomePercent is the share of single-home final phases whose home is not the client's region but another one, each as
+	// often as the others.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	ForeignSingleHomePercent int32 `json:"foreignSingleHomePercent,omitempty"`
+	// DependentPercent is the share of transactions that are not split into phases: one transaction reads the customer's id by name and then
+	// works with the accounts of that id, which nobody can know before. Engines that must know a transaction's rows beforehand look for
+	// them first.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	DependentPercent int32 `json:"dependentPercent,omitempty"`
+	// MixPhases are mixes that follow each other in equal parts of the measured time, in the place of mix. Warm-ups have the
+	// first.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	MixPhases []SmallBankMix `json:"mixPhases,omitempty"`
 	// Sunflower moves the load from region to region: each entry is active for an equal share of the measured time.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
@@ -351,6 +371,100 @@ type RMW struct {
 	// +kubebuilder:default=0
 	// +optional
 	HotRecordsPerTransaction int32 `json:"hotRecordsPerTransaction"`
+	// ForeignSingleHomePercent is the share of single-home transactions whose home is not the client's region but another one, each as
+	// often as the others.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	ForeignSingleHomePercent int32 `json:"foreignSingleHomePercent,omitempty"`
+	// DependentPercent is the share of transactions whose last record depends on what they read in the first one: it is one of two records, of the
+	// same home and partition. Engines that must know a transaction's rows beforehand look for them first.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	DependentPercent int32 `json:"dependentPercent,omitempty"`
+	// Types are types of transactions, each with a share of its own, that differ from the parameters above in what they say. Without
+	// them there is one, called rmw.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Types []RMWType `json:"types,omitempty"`
+	// MixPhases are mixes of the types that follow each other in equal parts of the measured time, in the place of the types'
+	// percent. Warm-ups have the first.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	MixPhases []RMWMix `json:"mixPhases,omitempty"`
+}
+
+// RMWMix is the share of each type.
+type RMWMix struct {
+	// Percents are the shares of the types, in their order; they sum to 100.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:Minimum=0
+	// +kubebuilder:validation:items:Maximum=100
+	// +required
+	Percents []int32 `json:"percents"`
+}
+
+// RMWType is a type of transactions. What it leaves out is as in the workload's own parameters.
+type RMWType struct {
+	// Name of the type, as results have it.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=24
+	// +kubebuilder:validation:Pattern=`^[a-z][A-Za-z0-9]*$`
+	// +required
+	Name string `json:"name"`
+	// Percent of the transactions that are of the type; those of all types sum to 100. Not used with mixPhases.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	Percent int32 `json:"percent,omitempty"`
+	// RecordsPerTransaction is how many distinct records a transaction touches.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	RecordsPerTransaction *int32 `json:"recordsPerTransaction,omitempty"`
+	// WritesPerTransaction is how many of those are written.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	WritesPerTransaction *int32 `json:"writesPerTransaction,omitempty"`
+	// HotRecords is the number of hot records of each partition and home.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000000
+	// +optional
+	HotRecords *int64 `json:"hotRecords,omitempty"`
+	// HotRecordsPerTransaction is how many of a transaction's records are hot ones.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	HotRecordsPerTransaction *int32 `json:"hotRecordsPerTransaction,omitempty"`
+	// MultiHomePercent is the share of the type's transactions that touch records with different home regions.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	MultiHomePercent *int32 `json:"multiHomePercent,omitempty"`
+	// MultiPartitionPercent is the share of the type's transactions that touch records of different partitions.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	MultiPartitionPercent *int32 `json:"multiPartitionPercent,omitempty"`
+	// ForeignSingleHomePercent is the share of the type's single-home transactions whose home is not the client's region.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	ForeignSingleHomePercent *int32 `json:"foreignSingleHomePercent,omitempty"`
+	// DependentPercent is the share of the type's transactions whose last record depends on what they read in the first one.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	DependentPercent *int32 `json:"dependentPercent,omitempty"`
 }
 
 // YCSB reads, updates, inserts and scans records.
@@ -453,6 +567,12 @@ type YCSB struct {
 	// +kubebuilder:default=2
 	// +optional
 	HomesPerMultiHome int32 `json:"homesPerMultiHome,omitempty"`
+	// ForeignSingleHomePercent is the share of single-home transactions whose home is not the client's region but another one, each as
+	// often as the others. It needs locality Home.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	ForeignSingleHomePercent int32 `json:"foreignSingleHomePercent,omitempty"`
 	// HomesThetaPercent, if it is set, takes the place of homesPerMultiHome: multi-home transactions touch two homes or
 	// more, up to all of them, k + 1 homes in proportion to 1 / k^theta. It is theta in hundredths; 0 is uniform. The types of
 	// transactions are then oneHome, twoHomes and moreHomes.

@@ -24,6 +24,9 @@ type Locality struct {
 	OtherHomesThetaPercent      *int32
 	MultiPartitionPercent       int32
 	PartitionsPerMultiPartition int32
+	// ForeignSingleHomePercent, in percent, of those that touch one home touch another one than the client's, each as often as the
+	// others (delftdata/Penteract's foreign single-home transactions).
+	ForeignSingleHomePercent int32
 }
 
 // most returns how many homes, of so many regions, and partitions the transactions touch that touch the most.
@@ -69,6 +72,10 @@ func (l Locality) Validate(t *geo.Topology, field string) error {
 		return fmt.Errorf("%s.otherHomesThetaPercent: %d needs to know which regions are near, and no round trips are declared; leave it out", field, *l.OtherHomesThetaPercent)
 	case l.MultiPartitionPercent > 0 && partitions < 2:
 		return fmt.Errorf("%s.multiPartitionPercent: %d needs two partitions per region, the database has one; make it 0", field, l.MultiPartitionPercent)
+	case l.ForeignSingleHomePercent < 0 || l.ForeignSingleHomePercent > 100:
+		return fmt.Errorf("%s.foreignSingleHomePercent: %d is not between 0 and 100", field, l.ForeignSingleHomePercent)
+	case l.ForeignSingleHomePercent > 0 && regions < 2:
+		return fmt.Errorf("%s.foreignSingleHomePercent: %d needs two regions, the database has one; make it 0", field, l.ForeignSingleHomePercent)
 	case l.MultiHomePercent > 0 && (homes < 2 || homes > regions):
 		return fmt.Errorf("%s.homesPerMultiHome: %d is not between 2 and the number of regions (%d)", field, homes, regions)
 	case l.MultiPartitionPercent > 0 && (parts < 2 || parts > partitions):
@@ -96,6 +103,7 @@ type Cells struct {
 	nearer              *Zipf // of the ranks of the others by distance, where these matter
 	ranks               [][]int
 	homes, parts        []int // of the transaction
+	foreign             bool  // the transaction's one home is not the client's
 	meet                int   // after so many items homes and parts are at their beginnings again
 }
 
@@ -137,6 +145,11 @@ func (c *Cells) Draw(home geo.Region) {
 			homes = 1 + int(c.further.Draw(c.rng, uint64(c.regions-1)))
 		}
 	}
+	// Chance is drawn for what is asked for alone, so that workloads without it stay what they were.
+	c.foreign = homes == 1 && c.locality.ForeignSingleHomePercent > 0 && c.rng.Int32N(100) < c.locality.ForeignSingleHomePercent
+	if c.foreign {
+		home = Other(c.rng, home, c.regions)
+	}
 	if c.rng.Int32N(100) < c.locality.MultiPartitionPercent {
 		parts = int(orTwo(c.locality.PartitionsPerMultiPartition))
 	}
@@ -146,7 +159,7 @@ func (c *Cells) Draw(home geo.Region) {
 }
 
 // Of returns the cell of the transaction's i-th item, counted from 0: items go round the chosen homes and partitions by
-// turns. Of(0) is in the home that Draw was given, the client's own.
+// turns. Of(0) is in the home that Draw was given, the client's own, unless the transaction is foreign.
 func (c *Cells) Of(i int) geo.Cell {
 	// Both rings turn together, and shift by one when they meet again, so that all pairs occur.
 	return geo.Cell{Home: geo.Region(c.homes[i%len(c.homes)]), Partition: c.parts[(i+i/c.meet)%len(c.parts)]}
@@ -154,6 +167,18 @@ func (c *Cells) Of(i int) geo.Cell {
 
 // Homes returns how many homes the transaction touches. Its first so many items are in one of them each.
 func (c *Cells) Homes() int { return len(c.homes) }
+
+// Foreign reports whether the transaction touches one home, which is not the client's.
+func (c *Cells) Foreign() bool { return c.foreign }
+
+// Other draws one of 0 .. n-1 that is not x, uniformly.
+func Other[T ~int](rng *rand.Rand, x T, n int) T {
+	o := T(rng.IntN(n - 1))
+	if o >= x {
+		o++
+	}
+	return o
+}
 
 // otherHome draws a region, which may be home where all are drawn alike.
 func (c *Cells) otherHome(home geo.Region) int {

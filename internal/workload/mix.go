@@ -3,6 +3,7 @@ package workload
 import (
 	"fmt"
 	"math/rand/v2"
+	"time"
 )
 
 // Mix draws one of several kinds, each as often as its share of all shares says.
@@ -33,6 +34,67 @@ func NewMix(shares ...int32) Mix {
 		m[kind] = sum
 	}
 	return m
+}
+
+// PartOf returns in which of n equal parts of the measured time an instant is: 0 before it, and the last one after it.
+func PartOf(elapsed, measured time.Duration, n int) int {
+	if n <= 1 || elapsed < 0 || measured <= 0 {
+		return 0
+	}
+	return min(n-1, int(float64(elapsed)/float64(measured)*float64(n)))
+}
+
+// Mixes are mixes of the same kinds that follow each other in equal parts of the measured time; one alone never changes.
+type Mixes struct {
+	Of       [][]int32 // shares of kinds, in percent
+	measured time.Duration
+	draw     []Mix
+}
+
+// NewMixes returns these mixes over the measured time.
+func NewMixes(measured time.Duration, of ...[]int32) *Mixes {
+	m := &Mixes{Of: of, measured: measured}
+	for _, shares := range of {
+		m.draw = append(m.draw, NewMix(shares...))
+	}
+	return m
+}
+
+// CheckMixes checks the shares of mixes, in percent. Errors name field, such as spec.workload.smallbank.mixPhases, and the place there.
+func CheckMixes(field string, of ...[]int32) error {
+	for i, shares := range of {
+		if err := CheckMix(fmt.Sprintf("%s[%d]", field, i), shares...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MixShares is the part of Shares of a workload whose transactions are so mixed; the counts are those that Mixes.Draw makes.
+func MixShares(names []string, of ...[]int32) (out []Share) {
+	for i, shares := range of {
+		all := "transactions"
+		if len(of) > 1 {
+			all = fmt.Sprintf("transactions of mix %d", i+1)
+		}
+		for kind, percent := range shares {
+			out = append(out, Percent(names[kind], all, percent))
+		}
+	}
+	return out
+}
+
+// Draw returns a kind at an instant, and counts it among counts, those of MixShares, unless it is before measuring or counts is nil.
+func (m *Mixes) Draw(rng *rand.Rand, elapsed time.Duration, counts []Count) int {
+	part := PartOf(elapsed, m.measured, len(m.Of))
+	kind := m.draw[part].Draw(rng)
+	if elapsed >= 0 && counts != nil {
+		kinds := len(m.Of[0])
+		for i := range kinds {
+			counts[part*kinds+i].Add(i == kind)
+		}
+	}
+	return kind
 }
 
 // Draw returns a kind.

@@ -204,6 +204,32 @@ func CountLocality(counts []Count, c txn.Class) {
 	counts[1].Add(c.MultiPartition())
 }
 
+// ForeignShare is the part of Shares of a workload whose manifest says how many single-home transactions have another home than their
+// client's region: nothing where it says none. CountForeign is its part of Realised.
+func ForeignShare(of string, percent int32) []Share {
+	if percent == 0 {
+		return nil
+	}
+	return []Share{Percent("foreign", "single-home "+of, percent)}
+}
+
+// CountForeign counts a request of a client in region, of this class and whose first row calls home home, among those that ForeignShare is
+// about: the single-home ones.
+func CountForeign(count *Count, c txn.Class, home, region geo.Region) {
+	if !c.MultiHome() {
+		count.Add(home != region)
+	}
+}
+
+// DependentShare is the part of Shares of a workload whose manifest says how many transactions use rows that depend on what they read:
+// nothing where it says none.
+func DependentShare(of string, percent int32) []Share {
+	if percent == 0 {
+		return nil
+	}
+	return []Share{Percent("dependent", of, percent)}
+}
+
 // Ledger sums up the effects of transactions as their clients know them. Low and High differ where outcomes are
 // unknown.
 type Ledger map[string]Interval

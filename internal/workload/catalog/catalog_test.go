@@ -134,7 +134,8 @@ func TestTpmCType(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	r := Procedures()
 	pinned := map[txn.ProcID]string{1: "lookup", 2: "balance", 3: "writeCheck", 4: "depositChecking",
-		5: "transactSavings", 6: "amalgamate", 16: "rmw", 48: "ycsb", 49: "ycsbOrdered",
+		5: "transactSavings", 6: "amalgamate", 7: "balanceByName", 8: "writeCheckByName", 9: "depositCheckingByName", 10: "transactSavingsByName",
+		11: "amalgamateByName", 16: "rmw", 17: "dependent", 48: "ycsb", 49: "ycsbOrdered",
 		32: "newOrder", 33: "payment", 34: "orderStatus", 35: "delivery", 36: "stockLevel", 37: "updateStock", 38: "updateBalance", 39: "selectBalance",
 		64: "microUpdate", 80: "timeline", 81: "post", 82: "follow"}
 	for id, name := range pinned {

@@ -8,8 +8,11 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 )
 
-// procRMW is the procedure's number. It travels, so it never changes.
-const procRMW txn.ProcID = 16
+// Numbers of the procedures. They travel, so they never change.
+const (
+	procRMW       txn.ProcID = 16
+	procDependent txn.ProcID = 17
+)
 
 const table txn.Table = 0
 
@@ -25,8 +28,8 @@ const maxRecords = 1000
 // keySize is the length of txn.IntKey.
 const keySize = 9
 
-// Procedures is the one stored procedure.
-func Procedures() []*txn.Procedure { return []*txn.Procedure{readModifyWrite} }
+// Procedures are the stored procedures.
+func Procedures() []*txn.Procedure { return []*txn.Procedure{readModifyWrite, dependent} }
 
 // The arguments:
 //
@@ -112,41 +115,86 @@ var readModifyWrite = &txn.Procedure{
 		if err := a.check(); err != nil {
 			return err
 		}
-		n, writes := a.records(), a.writes()
+		n := a.records()
 		f.Accesses, f.Exact = slices.Grow(f.Accesses, n), true
 		keys := a.keys()
 		for i := range n {
-			k := keys[i*keySize : (i+1)*keySize]
-			mode := txn.Read
-			if i < writes {
-				mode = txn.ReadWrite
-			}
-			f.Accesses = append(f.Accesses, txn.Access{Key: k, Mode: mode})
+			f.Accesses = append(f.Accesses, txn.Access{Key: keys[i*keySize : (i+1)*keySize], Mode: a.mode(i)})
+		}
+		return nil
+	},
+	Run: func(c txn.Ctx, b []byte) ([]byte, error) { return nil, args(b).run(c, args(b).keys(), nil) },
+}
+
+// dependent is readModifyWrite of one record less than its arguments name, and two at least: the last one is one of the last two that they
+// name, which one, the counter of the first says, even or odd. Nobody knows before that has been read.
+var dependent = &txn.Procedure{
+	ID:   procDependent,
+	Name: "dependent",
+	Declare: func(b []byte, f *txn.Footprint) error {
+		a := args(b)
+		if err := a.check(); err != nil {
+			return err
+		}
+		n := a.records() - 1
+		if n < 2 || a.writes() > n {
+			return fmt.Errorf("%d records of which %d are written cannot have one that depends on another", n, a.writes())
+		}
+		f.Accesses = slices.Grow(f.Accesses, n-1)
+		keys := a.keys()
+		for i := range n - 1 {
+			f.Accesses = append(f.Accesses, txn.Access{Key: keys[i*keySize : (i+1)*keySize], Mode: a.mode(i)})
 		}
 		return nil
 	},
 	Run: func(c txn.Ctx, b []byte) ([]byte, error) {
 		a := args(b)
-		n, writes, payload := a.records(), a.writes(), a.payloadSize()
 		keys := a.keys()
-		// The new values share one piece of memory: at most a few times what is live stays, for one allocation
-		// instead of one per write.
-		size := counterSize + payload
-		values := make([]byte, writes*size)
-		for i := range n {
-			k := keys[i*keySize : (i+1)*keySize]
-			old, err := txn.GetRow(c, k, counterSize, abortNoRecord)
-			if err != nil {
-				return nil, err
-			}
-			if i >= writes {
-				continue
-			}
-			v := values[i*size : (i+1)*size : (i+1)*size]
-			binary.BigEndian.PutUint64(v, binary.BigEndian.Uint64(old)+1)
-			copy(v[counterSize:], a.payload(i))
-			c.Put(k, v)
-		}
-		return nil, nil
+		last := (a.records() - 1) * keySize
+		return nil, a.run(c, keys[:last], func(first uint64) txn.Key {
+			from := last - keySize*int(1-first%2)
+			return keys[from : from+keySize]
+		})
 	},
+}
+
+// mode is how the i-th record is used.
+func (a args) mode(i int) txn.Mode {
+	if i < a.writes() {
+		return txn.ReadWrite
+	}
+	return txn.Read
+}
+
+// run reads the records of keys, and writes those that are to be written. choose, if not nil, replaces the last key by the one that the
+// counter of the first record says.
+func (a args) run(c txn.Ctx, keys txn.Key, choose func(first uint64) txn.Key) error {
+	n, writes, payload := len(keys)/keySize, a.writes(), a.payloadSize()
+	// The new values share one piece of memory: at most a few times what is live stays, for one allocation
+	// instead of one per write.
+	size := counterSize + payload
+	values := make([]byte, writes*size)
+	first := uint64(0)
+	for i := range n {
+		k := keys[i*keySize : (i+1)*keySize]
+		if i == n-1 && choose != nil {
+			k = choose(first)
+		}
+		old, err := txn.GetRow(c, k, counterSize, abortNoRecord)
+		if err != nil {
+			return err
+		}
+		counter := binary.BigEndian.Uint64(old)
+		if i == 0 {
+			first = counter
+		}
+		if i >= writes {
+			continue
+		}
+		v := values[i*size : (i+1)*size : (i+1)*size]
+		binary.BigEndian.PutUint64(v, counter+1)
+		copy(v[counterSize:], a.payload(i))
+		c.Put(k, v)
+	}
+	return nil
 }

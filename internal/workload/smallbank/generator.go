@@ -20,11 +20,12 @@ const (
 
 // client is what a client does now: the transaction that it has planned, and how far it is. There may be 100,000.
 type client struct {
-	id1, id2 uint32 // the customers
-	amount   int32
-	kind     uint8 // the final phase's type, 0: nothing is planned
-	phase    uint8 // helper phases that are done
-	final    bool  // the final phase is under way
+	id1, id2  uint32 // the customers
+	amount    int32
+	kind      uint8 // the final phase's type, 0: nothing is planned
+	phase     uint8 // helper phases that are done
+	final     bool  // the final phase is under way
+	dependent bool  // one transaction does it all
 }
 
 // phases is the number of helper phases of each type.
@@ -38,20 +39,22 @@ type generator struct {
 	index   *customers
 	skew    skew
 	place   geo.Placement
-	mix     workload.Mix // of types
+	mixes   *workload.Mixes // of types, from typeBalance on
 	clients []client
 
-	counts  [2]workload.Count // of SmallBank.Shares
-	total   workload.Interval // of finished transactions
-	wrong   int64             // lookups
-	unknown map[txn.ID]client
-	procs   [numTypes]*txn.Procedure
-	slab    workload.Slab
+	counts             [2]workload.Count // of SmallBank.Shares, as are the next
+	foreign, dependent workload.Count
+	mixed              []workload.Count
+	total              workload.Interval // of finished transactions
+	wrong              int64             // lookups
+	unknown            map[txn.ID]client
+	procs              [numTypes]*txn.Procedure
+	wholes             [numTypes]*txn.Procedure // dependent transactions
+	slab               workload.Slab
 }
 
 // NewGenerator makes the transactions of the clients of one load generator.
 func (s *SmallBank) NewGenerator(c workload.GeneratorConfig) workload.Generator {
-	types := shares(&s.spec.Mix)
 	g := &generator{
 		s:       s,
 		region:  c.Region,
@@ -59,11 +62,14 @@ func (s *SmallBank) NewGenerator(c workload.GeneratorConfig) workload.Generator 
 		index:   s.index(),
 		skew:    skew{s.spec.HotPercent, s.spec.HotSkew == v1alpha1.SmallBankHotSkewRange, s.seed},
 		place:   s.topology.Placement(),
-		mix:     workload.NewMix(types[:]...),
+		mixes:   workload.NewMixes(c.Measured, s.mixes...),
+		mixed:   make([]workload.Count, len(s.mixes)*(numTypes-typeBalance)),
 		clients: make([]client, c.Clients),
 		unknown: map[txn.ID]client{},
 		procs: [numTypes]*txn.Procedure{typeLookup: lookup, typeBalance: balance, typeWriteCheck: writeCheck,
 			typeDepositChecking: depositChecking, typeTransactSavings: transactSavings, typeAmalgamate: amalgamate},
+		wholes: [numTypes]*txn.Procedure{typeBalance: balanceByName, typeWriteCheck: writeCheckByName,
+			typeDepositChecking: depositCheckingByName, typeTransactSavings: transactSavingsByName, typeAmalgamate: amalgamateByName},
 	}
 	if n := len(s.targets); n > 0 {
 		g.period = max(1, c.Measured/time.Duration(n))
@@ -75,12 +81,15 @@ func (s *SmallBank) NewGenerator(c workload.GeneratorConfig) workload.Generator 
 func (g *generator) Next(i int, elapsed time.Duration, t *txn.Transaction) workload.Request {
 	c := &g.clients[i]
 	if c.kind == 0 {
-		g.plan(c, g.target(elapsed))
+		g.plan(c, g.target(elapsed), elapsed)
 	}
-	c.final = c.phase == phases[c.kind]
+	c.final = c.dependent || c.phase == phases[c.kind]
 	r := workload.Request{Type: c.kind}
+	procs := &g.procs
 	var args []byte
 	switch {
+	case c.dependent:
+		procs, args = &g.wholes, g.dependentArgs(c)
 	case !c.final:
 		id := c.id1
 		if c.phase == 1 {
@@ -94,12 +103,37 @@ func (g *generator) Next(i int, elapsed time.Duration, t *txn.Transaction) workl
 		b := appendArgs(g.args(twoIDsAndAmount), uint64(c.id1), uint64(c.id2))
 		args = binary.BigEndian.AppendUint64(b, uint64(int64(c.amount)))
 	}
-	g.procs[r.Type].Call(t, args)
+	procs[r.Type].Call(t, args)
 	r.Class = g.place.Class(t.Accesses)
 	if c.final && elapsed >= 0 {
-		workload.CountLocality(g.counts[:], r.Class)
+		first, _ := g.place.Locate(uint64(c.id1))
+		class := r.Class
+		if c.dependent { // of the accounts, which the footprint lacks
+			second, _ := g.place.Locate(uint64(c.id2))
+			class = txn.ClassOf(first.Home != second.Home, first.Partition != second.Partition)
+		}
+		workload.CountLocality(g.counts[:], class)
+		workload.CountForeign(&g.foreign, class, first.Home, g.region)
+		g.dependent.Add(c.dependent)
 	}
 	return r
+}
+
+// dependentArgs are the arguments of a transaction that is not split into phases: see byName.
+func (g *generator) dependentArgs(c *client) []byte {
+	b := appendName(g.args(2*nameSize+twoIDsAndAmount), uint64(c.id1))
+	switch {
+	case c.kind == typeAmalgamate:
+		return appendName(b, uint64(c.id2))
+	case c.id2 == c.id1:
+		b = binary.BigEndian.AppendUint64(b, sameID)
+	default:
+		b = binary.BigEndian.AppendUint64(b, uint64(c.id2))
+	}
+	if c.kind != typeBalance {
+		b = binary.BigEndian.AppendUint64(b, uint64(int64(c.amount)))
+	}
+	return b
 }
 
 // args returns room for n bytes of arguments, which procedures keep no reference to.
@@ -118,13 +152,17 @@ func (g *generator) target(elapsed time.Duration) geo.Region {
 	return g.region
 }
 
-// plan draws a transaction on the data of the region home.
-func (g *generator) plan(c *client, home geo.Region) {
+// plan draws a transaction on the data of the region home. Chance is drawn for what is asked for alone, so that workloads without it stay what they were.
+func (g *generator) plan(c *client, home geo.Region, elapsed time.Duration) {
 	rng := g.rng
-	kind := g.mix.Draw(rng)
+	kind := typeBalance + g.mixes.Draw(rng, elapsed, g.mixed)
 	multiHome := rng.Int32N(100) < g.s.spec.MultiHomePercent
 	multiPartition := rng.Int32N(100) < g.s.spec.MultiPartitionPercent
-	anywhere := multiHome && g.s.spec.Lookups == v1alpha1.SmallBankLookupsAnyHome
+	dependent := g.s.spec.DependentPercent > 0 && rng.Int32N(100) < g.s.spec.DependentPercent
+	if foreign := g.s.spec.ForeignSingleHomePercent; !multiHome && foreign > 0 && rng.Int32N(100) < foreign {
+		home = workload.Other(rng, home, g.place.Regions)
+	}
+	anywhere := multiHome && !dependent && g.s.spec.Lookups == v1alpha1.SmallBankLookupsAnyHome
 	var first uint32
 	if anywhere {
 		first = uint32(g.skew.draw(rng, uint64(g.s.spec.Customers)))
@@ -132,14 +170,14 @@ func (g *generator) plan(c *client, home geo.Region) {
 		locals := g.index.all(home, home)
 		first = locals[g.skew.draw(rng, uint64(len(locals)))]
 	}
-	*c = client{id1: first, id2: first, kind: uint8(kind)}
+	*c = client{id1: first, id2: first, kind: uint8(kind), dependent: dependent}
 
 	second, _ := g.place.Locate(uint64(first)) // the cell of the second customer
 	if multiHome {
-		second.Home = other(rng, second.Home, g.place.Regions)
+		second.Home = workload.Other(rng, second.Home, g.place.Regions)
 	}
 	if multiPartition {
-		second.Partition = other(rng, second.Partition, g.place.Partitions)
+		second.Partition = workload.Other(rng, second.Partition, g.place.Partitions)
 	}
 	switch {
 	case kind == typeAmalgamate && !anywhere:
@@ -163,15 +201,6 @@ func (g *generator) plan(c *client, home geo.Region) {
 			c.amount = -c.amount
 		}
 	}
-}
-
-// other draws one of 0 .. n-1 that is not x, uniformly.
-func other[T ~int](rng *rand.Rand, x T, n int) T {
-	o := T(rng.IntN(n - 1))
-	if o >= x {
-		o++
-	}
-	return o
 }
 
 // effect bounds what the transaction under way does to the sum of all balances.
@@ -264,5 +293,17 @@ func (g *generator) Ledger() workload.Ledger {
 	return workload.Ledger{ledgerTotal: t, ledgerWrongLookups: {Low: g.wrong, High: g.wrong}}
 }
 
-// Realised counts multi-home and multi-partition final phases.
-func (g *generator) Realised() []workload.Count { return g.counts[:] }
+// Realised counts what SmallBank.Shares lists.
+func (g *generator) Realised() []workload.Count {
+	out := g.counts[:2:2]
+	if g.s.spec.ForeignSingleHomePercent > 0 {
+		out = append(out, g.foreign)
+	}
+	if g.s.spec.DependentPercent > 0 {
+		out = append(out, g.dependent)
+	}
+	if len(g.s.mixes) > 1 {
+		out = append(out, g.mixed...)
+	}
+	return out
+}

@@ -14,6 +14,12 @@ const (
 	procDepositChecking txn.ProcID = 4
 	procTransactSavings txn.ProcID = 5
 	procAmalgamate      txn.ProcID = 6
+
+	procBalanceByName         txn.ProcID = 7
+	procWriteCheckByName      txn.ProcID = 8
+	procDepositCheckingByName txn.ProcID = 9
+	procTransactSavingsByName txn.ProcID = 10
+	procAmalgamateByName      txn.ProcID = 11
 )
 
 // Tables of the schema (SmallBank on Detock, figure 1).
@@ -31,7 +37,8 @@ const (
 
 // Procedures are the stored procedures of SmallBank.
 func Procedures() []*txn.Procedure {
-	return []*txn.Procedure{lookup, balance, writeCheck, depositChecking, transactSavings, amalgamate}
+	return []*txn.Procedure{lookup, balance, writeCheck, depositChecking, transactSavings, amalgamate,
+		balanceByName, writeCheckByName, depositCheckingByName, transactSavingsByName, amalgamateByName}
 }
 
 // The arguments of a final phase are the two customers' ids and, for those that move money, an amount: 8 bytes each,

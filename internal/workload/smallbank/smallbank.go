@@ -51,7 +51,8 @@ type SmallBank struct {
 	spec     v1alpha1.SmallBank
 	seed     uint64
 	topology *geo.Topology
-	targets  []target // of the sunflower
+	targets  []target  // of the sunflower
+	mixes    [][]int32 // of the final phases, in percent
 	// index is made when the first generator is: nodes, which only load, don't need it. They need names.
 	index func() *customers
 	names func() map[geo.Cell][]uint32
@@ -65,8 +66,12 @@ type target struct {
 // New binds the workload to a topology. Errors name the manifest's field and what would be right.
 func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, error) {
 	const field = "spec.workload.smallbank."
-	types := shares(&spec.Mix)
-	if err := workload.CheckMix(field+"mix", types[:]...); err != nil {
+	all := mixes(&spec)
+	err := workload.CheckMix(field+"mix", all[0]...)
+	if len(spec.MixPhases) > 0 {
+		err = workload.CheckMixes(field+"mixPhases", all...)
+	}
+	if err != nil {
 		return nil, err
 	}
 	switch {
@@ -74,6 +79,10 @@ func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, err
 		return nil, fmt.Errorf(field+"customers: %d is not between 1 and %d", spec.Customers, uint32(1<<32-1))
 	case spec.HotPercent < 0 || spec.HotPercent > 100:
 		return nil, fmt.Errorf(field+"hotPercent: %d is not between 0 and 100", spec.HotPercent)
+	case spec.DependentPercent < 0 || spec.DependentPercent > 100:
+		return nil, fmt.Errorf(field+"dependentPercent: %d is not between 0 and 100", spec.DependentPercent)
+	case spec.ForeignSingleHomePercent > 0 && len(spec.Sunflower) > 0:
+		return nil, fmt.Errorf(field+"foreignSingleHomePercent: %d, but sunflower says already whose data single-home transactions use: leave one of them out", spec.ForeignSingleHomePercent)
 	}
 	if known := []v1alpha1.SmallBankHotSkew{"", v1alpha1.SmallBankHotSkewShare, v1alpha1.SmallBankHotSkewRange}; !slices.Contains(known, spec.HotSkew) {
 		return nil, fmt.Errorf(field+"hotSkew: %q is not one of %v", spec.HotSkew, known[1:])
@@ -81,11 +90,12 @@ func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, err
 	if known := []v1alpha1.SmallBankLookups{"", v1alpha1.SmallBankLookupsLocal, v1alpha1.SmallBankLookupsAnyHome}; !slices.Contains(known, spec.Lookups) {
 		return nil, fmt.Errorf(field+"lookups: %q is not one of %v", spec.Lookups, known[1:])
 	}
-	l := workload.Locality{MultiHomePercent: spec.MultiHomePercent, MultiPartitionPercent: spec.MultiPartitionPercent}
+	l := workload.Locality{MultiHomePercent: spec.MultiHomePercent, MultiPartitionPercent: spec.MultiPartitionPercent,
+		ForeignSingleHomePercent: spec.ForeignSingleHomePercent}
 	if err := l.Validate(t, "spec.workload.smallbank"); err != nil {
 		return nil, err
 	}
-	s := &SmallBank{spec: spec, seed: seed, topology: t}
+	s := &SmallBank{spec: spec, seed: seed, topology: t, mixes: all}
 	for i, f := range spec.Sunflower {
 		r := t.Index(f.Region)
 		if r < 0 {
@@ -99,8 +109,9 @@ func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, err
 		}
 		s.targets = append(s.targets, target{r, f.HitPercent})
 	}
-	localNames := spec.MultiHomePercent > 0 && spec.Lookups != v1alpha1.SmallBankLookupsAnyHome
-	if err := checkCustomers(uint64(spec.Customers), t.Placement(), spec.Mix.Amalgamate > 0, localNames); err != nil {
+	// Who reads its names itself has them in its home.
+	localNames := spec.MultiHomePercent > 0 && (spec.Lookups != v1alpha1.SmallBankLookupsAnyHome || spec.DependentPercent > 0)
+	if err := checkCustomers(uint64(spec.Customers), t.Placement(), Never(&spec, typeNames[typeAmalgamate]) == "", localNames); err != nil {
 		return nil, err
 	}
 	s.index = sync.OnceValue(func() *customers { return newCustomers(uint64(spec.Customers), t.Placement()) })
@@ -119,21 +130,40 @@ func TypesOf(*v1alpha1.SmallBank) []string { return typeNames }
 
 // Never says why no transaction of a type runs, or nothing if some do.
 func Never(spec *v1alpha1.SmallBank, transaction string) string {
-	if kind := slices.Index(typeNames, transaction); kind > typeLookup && shares(&spec.Mix)[kind] == 0 {
-		return "its share in spec.workload.smallbank.mix is 0"
+	kind := slices.Index(typeNames, transaction)
+	if kind == typeLookup && spec.DependentPercent == 100 {
+		return "spec.workload.smallbank.dependentPercent is 100"
 	}
-	return ""
+	if kind <= typeLookup || slices.ContainsFunc(mixes(spec), func(m []int32) bool { return m[kind-typeBalance] > 0 }) {
+		return ""
+	}
+	if len(spec.MixPhases) > 0 {
+		return "its share in spec.workload.smallbank.mixPhases is 0"
+	}
+	return "its share in spec.workload.smallbank.mix is 0"
 }
 
-// shares lists a mix by type.
-func shares(m *v1alpha1.SmallBankMix) [numTypes]int32 {
-	return [numTypes]int32{typeBalance: m.Balance, typeWriteCheck: m.WriteCheck, typeDepositChecking: m.DepositChecking,
-		typeTransactSavings: m.TransactSavings, typeAmalgamate: m.Amalgamate}
+// mixes lists the mixes that follow each other, by type from typeBalance on.
+func mixes(spec *v1alpha1.SmallBank) (out [][]int32) {
+	all := spec.MixPhases
+	if len(all) == 0 {
+		all = []v1alpha1.SmallBankMix{spec.Mix}
+	}
+	for _, m := range all {
+		out = append(out, []int32{m.Balance, m.WriteCheck, m.DepositChecking, m.TransactSavings, m.Amalgamate})
+	}
+	return out
 }
 
-// Shares are those of multi-home and multi-partition final phases.
+// Shares are those of multi-home, multi-partition, foreign and dependent final phases, and of the types where mixes follow each other.
 func (s *SmallBank) Shares() []workload.Share {
-	return workload.LocalityShares("final phases", s.spec.MultiHomePercent, s.spec.MultiPartitionPercent)
+	out := workload.LocalityShares("final phases", s.spec.MultiHomePercent, s.spec.MultiPartitionPercent)
+	out = append(out, workload.ForeignShare("final phases", s.spec.ForeignSingleHomePercent)...)
+	out = append(out, workload.DependentShare("final phases", s.spec.DependentPercent)...)
+	if len(s.mixes) > 1 {
+		out = append(out, workload.MixShares(typeNames[typeBalance:], s.mixes...)...)
+	}
+	return out
 }
 
 // Rows loads one cell: accounts by the hash of the name, checking and savings by id.

@@ -358,7 +358,13 @@ func TestNewRefuses(t *testing.T) {
 		"multi-home alone":  {func(s *v1alpha1.SmallBank) { s.MultiHomePercent = 1 }, 1, "multiHomePercent: 1 needs two regions"},
 		"sunflower region":  {func(s *v1alpha1.SmallBank) { s.Sunflower = []v1alpha1.SunflowerTarget{{Region: "x"}} }, 2, `sunflower[0].region: "x" is not one of [a b]`},
 		"hot skew":          {func(s *v1alpha1.SmallBank) { s.HotSkew = "Rank" }, 2, `hotSkew: "Rank" is not one of [Share Range]`},
-		"percent":           {func(s *v1alpha1.SmallBank) { s.HotPercent = 101 }, 2, "hotPercent: 101 is not between 0 and 100"},
+		"mix of a phase":    {func(s *v1alpha1.SmallBank) { s.MixPhases = []v1alpha1.SmallBankMix{paperMix, {Balance: 9}} }, 2, "mixPhases[1]: the shares sum to 9"},
+		"dependent":         {func(s *v1alpha1.SmallBank) { s.DependentPercent = 101 }, 2, "dependentPercent: 101 is not between 0 and 100"},
+		"foreign alone":     {func(s *v1alpha1.SmallBank) { s.ForeignSingleHomePercent = 1 }, 1, "foreignSingleHomePercent: 1 needs two regions"},
+		"foreign sunflower": {func(s *v1alpha1.SmallBank) {
+			s.ForeignSingleHomePercent, s.Sunflower = 1, []v1alpha1.SunflowerTarget{{Region: "a"}}
+		}, 2, "foreignSingleHomePercent: 1, but sunflower says already"},
+		"percent": {func(s *v1alpha1.SmallBank) { s.HotPercent = 101 }, 2, "hotPercent: 101 is not between 0 and 100"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := good

@@ -106,14 +106,6 @@ func (t *TPCC) runs(kind int) bool {
 // balances reports whether warehouses have balances.
 func (t *TPCC) balances() bool { return t.runs(typeUpdateBalance) || t.runs(typeSelectBalance) }
 
-// part returns in which of n equal parts of the measured time an instant is.
-func part(elapsed, measured time.Duration, n int) int {
-	if n <= 1 || elapsed < 0 || measured <= 0 {
-		return 0
-	}
-	return min(n-1, int(float64(elapsed)/float64(measured)*float64(n)))
-}
-
 // zipfShares are the shares of ranks 1 .. n in proportion to 1 / rank^theta.
 func zipfShares(n int, thetaPercent int32) []float64 {
 	out, sum := make([]float64, n), 0.
@@ -274,7 +266,7 @@ func newContention(t *TPCC, c workload.GeneratorConfig) contention {
 
 // wants reports whether a transaction that begins at elapsed should contend.
 func (x *contention) wants(elapsed time.Duration) bool {
-	return len(x.targets) > 0 && x.now < x.targets[part(elapsed, x.measured, len(x.targets))]
+	return len(x.targets) > 0 && x.now < x.targets[workload.PartOf(elapsed, x.measured, len(x.targets))]
 }
 
 // observe counts the samples that are due. Between two transactions of a generator nothing begins, so what was under way after
@@ -289,7 +281,7 @@ func (x *contention) observe(elapsed time.Duration, first bool, counts []workloa
 	x.last = elapsed
 	for ; x.sample <= elapsed && x.sample < x.measured; x.sample += sampleGap {
 		// Every generator adds what it has under way, one of all that there was a sample.
-		n := &counts[part(x.sample, x.measured, len(x.targets))]
+		n := &counts[workload.PartOf(x.sample, x.measured, len(x.targets))]
 		n.Hits += int64(x.before)
 		if first {
 			n.Of++

@@ -97,7 +97,7 @@ func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) 
 	if g.t.spec.Warehouses == v1alpha1.WarehousesAny {
 		x.warehouse = g.t.nthOfAll(g.rng.IntN(g.t.warehouses()))
 	}
-	phase := part(elapsed, g.measured, len(g.mixes))
+	phase := workload.PartOf(elapsed, g.measured, len(g.mixes))
 	kind := uint8(g.mixes[phase].Draw(g.rng))
 	x.kind, x.underway, x.amount, x.rollback, x.contends = kind, true, 0, false, false
 	counts := g.counts

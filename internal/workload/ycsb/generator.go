@@ -29,8 +29,10 @@ type generator struct {
 	underway   []args      // by client
 	unknown    map[txn.ID]args
 	tally      tally
-	counts     [3]workload.Count // of YCSB.Shares
-	marked     []uint64          // a bit for each loaded record that is known to be written
+	counts     [2]workload.Count // of YCSB.Shares
+	moreHomes  workload.Count
+	foreign    workload.Count
+	marked     []uint64 // a bit for each loaded record that is known to be written
 }
 
 // tally sums up what transactions have done.
@@ -182,12 +184,13 @@ func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) 
 	r := workload.Request{Type: uint8(g.operations[0].kind), Class: g.w.placement.Class(t.Accesses)}
 	if elapsed >= 0 {
 		workload.CountLocality(g.counts[:], r.Class)
+		workload.CountForeign(&g.foreign, r.Class, g.w.placement.Home(t.Accesses[0].Key), g.region)
 	}
 	switch {
 	case g.w.spec.HomesThetaPercent != nil:
 		homes := g.cells.Homes()
 		if elapsed >= 0 && homes > 1 {
-			g.counts[2].Add(homes > 2)
+			g.moreHomes.Add(homes > 2)
 		}
 		r.Type = uint8(min(homes-1, typeMoreHomes))
 	case g.w.spec.OperationsPerTransaction > 1:
@@ -300,8 +303,12 @@ func (g *generator) Ledger() workload.Ledger {
 
 // Realised counts what YCSB.Shares lists.
 func (g *generator) Realised() []workload.Count {
-	if g.w.spec.HomesThetaPercent == nil {
-		return g.counts[:2]
+	counts := g.counts[:2:2]
+	if g.w.spec.HomesThetaPercent != nil {
+		counts = append(counts, g.moreHomes)
 	}
-	return g.counts[:]
+	if g.w.spec.ForeignSingleHomePercent > 0 {
+		counts = append(counts, g.foreign)
+	}
+	return counts
 }

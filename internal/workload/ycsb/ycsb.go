@@ -84,6 +84,8 @@ func New(spec v1alpha1.YCSB, seed uint64, t *geo.Topology) (*YCSB, error) {
 			spec.MaxScanRecords, fields, scanned, maxResultBytes/fields/int64(spec.OperationsPerTransaction))
 	case w.anywhere() && (spec.MultiHomePercent != 0 || spec.MultiPartitionPercent != 0):
 		return nil, fmt.Errorf(field + "locality: None draws records wherever they live; make multiHomePercent and multiPartitionPercent 0, or make it Home")
+	case w.anywhere() && spec.ForeignSingleHomePercent != 0:
+		return nil, fmt.Errorf(field+"foreignSingleHomePercent: %d, but locality None draws records wherever they live; make it 0, or locality Home", spec.ForeignSingleHomePercent)
 	case w.anywhere() && (w.distribution == v1alpha1.YCSBLatest || w.distribution == v1alpha1.YCSBOneHotPerHome):
 		return nil, fmt.Errorf(field+"distribution: %s needs locality Home", w.distribution)
 	case w.anywhere() && spec.HomesThetaPercent != nil:
@@ -103,7 +105,8 @@ func New(spec v1alpha1.YCSB, seed uint64, t *geo.Topology) (*YCSB, error) {
 func (w *YCSB) locality() workload.Locality {
 	s := &w.spec
 	return workload.Locality{MultiHomePercent: s.MultiHomePercent, HomesPerMultiHome: s.HomesPerMultiHome,
-		HomesThetaPercent: s.HomesThetaPercent, MultiPartitionPercent: s.MultiPartitionPercent, PartitionsPerMultiPartition: s.PartitionsPerMultiPartition}
+		HomesThetaPercent: s.HomesThetaPercent, MultiPartitionPercent: s.MultiPartitionPercent, PartitionsPerMultiPartition: s.PartitionsPerMultiPartition,
+		ForeignSingleHomePercent: s.ForeignSingleHomePercent}
 }
 
 // anywhere reports whether clients work on records wherever these live.
@@ -196,7 +199,7 @@ func (w *YCSB) Shares() []workload.Share {
 			shares[i].ConfiguredPPM = ppm
 		}
 	}
-	return shares
+	return append(shares, workload.ForeignShare("transactions", w.spec.ForeignSingleHomePercent)...)
 }
 
 // moreHomes returns the share of multi-home transactions that touch more than two homes, in parts per million.

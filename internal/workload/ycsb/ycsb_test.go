@@ -223,6 +223,26 @@ func TestLedgerOfBlindUpdates(t *testing.T) {
 	}
 }
 
+// Foreign single-home transactions are as many as the manifest asks for, counted from what is sent.
+func TestForeign(t *testing.T) {
+	spec := defaults("A")
+	spec.OperationsPerTransaction, spec.MultiHomePercent, spec.ForeignSingleHomePercent = 4, 30, 45
+	top := topology(3, 2)
+	place := top.Placement()
+	c := workloadtest.Bind(t, New, spec, top, Procedures())
+	c.AnyHome = "foreign transactions are asked for"
+	single, foreign := 0, 0
+	workloadtest.Shares(t, c, 4000, func(region geo.Region, tx *txn.Transaction, r workload.Request) {
+		if !r.Class.MultiHome() {
+			single++
+			if place.Home(tx.Accesses[0].Key) != region {
+				foreign++
+			}
+		}
+	})
+	workloadtest.NearShare(t, "foreign", foreign, single, 0.45)
+}
+
 func TestNewRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.YCSB)
@@ -232,6 +252,7 @@ func TestNewRefuses(t *testing.T) {
 		"preset and mix":           {func(s *v1alpha1.YCSB) { s.Mix = &v1alpha1.YCSBMix{Read: 100} }, "ycsb: exactly one of preset and mix"},
 		"mix":                      {func(s *v1alpha1.YCSB) { s.Preset, s.Mix = "", &v1alpha1.YCSBMix{Read: 99} }, "ycsb.mix: the shares sum to 99"},
 		"negative share":           {func(s *v1alpha1.YCSB) { s.Preset, s.Mix = "", &v1alpha1.YCSBMix{Read: 101, Scan: -1} }, "ycsb.mix: "},
+		"foreign anywhere":         {func(s *v1alpha1.YCSB) { s.Locality, s.ForeignSingleHomePercent = v1alpha1.YCSBAnywhere, 5 }, "ycsb.foreignSingleHomePercent: 5, but locality None"},
 		"few records":              {func(s *v1alpha1.YCSB) { s.Records = 3 }, "ycsb.records: 3 is too few for 2 regions with 2 partitions each; make it at least 4"},
 		"many records":             {func(s *v1alpha1.YCSB) { s.Records = 2_000_000_000 }, "ycsb.records: 2000000000 is more"},
 		"no fields":                {func(s *v1alpha1.YCSB) { s.FieldCount = 0 }, "ycsb.fieldBytes: 0 fields"},

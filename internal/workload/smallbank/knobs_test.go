@@ -1,0 +1,93 @@
+package smallbank
+
+import (
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/workloadtest"
+)
+
+// Foreign single-home and dependent final phases are as many as the manifest asks for, counted from what is sent.
+func TestKnobs(t *testing.T) {
+	for name, spec := range map[string]v1alpha1.SmallBank{
+		"foreign":                    {ForeignSingleHomePercent: 40, MultiHomePercent: 25, MultiPartitionPercent: 50},
+		"dependent":                  {DependentPercent: 35, MultiHomePercent: 50, MultiPartitionPercent: 50},
+		"dependent, lookups anyhome": {DependentPercent: 35, MultiHomePercent: 50, Lookups: v1alpha1.SmallBankLookupsAnyHome},
+		"both":                       {DependentPercent: 100, ForeignSingleHomePercent: 100, HotPercent: 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec.Customers, spec.Mix = 20_000, paperMix
+			top := topology(3, 2)
+			place := top.Placement()
+			c := workloadtest.Bind(t, New, spec, top, Procedures())
+			if spec.ForeignSingleHomePercent > 0 || spec.Lookups != "" {
+				c.AnyHome = "foreign transactions are asked for"
+			}
+			single, foreign, dependents, finals, abroad := 0, 0, 0, 0, 0
+			workloadtest.Shares(t, c, 10_000, func(region geo.Region, tx *txn.Transaction, r workload.Request) {
+				if tx.Proc == procLookup {
+					return
+				}
+				finals++
+				if tx.Proc >= procBalanceByName {
+					dependents++
+					// The names of those who read them are in one home with the accounts, foreign or not: that of the client, else.
+					if place.Home(tx.Accesses[0].Key) != region {
+						abroad++
+					}
+					return
+				}
+				if !r.Class.MultiHome() {
+					single++
+					if place.Home(tx.Accesses[0].Key) != region {
+						foreign++
+					}
+				}
+			})
+			workloadtest.NearShare(t, "dependent", dependents, finals, float64(spec.DependentPercent)/100)
+			if single > 0 {
+				workloadtest.NearShare(t, "foreign", foreign, single, float64(spec.ForeignSingleHomePercent)/100)
+			}
+			if dependents > 0 {
+				workloadtest.NearShare(t, "dependent and foreign", abroad, dependents, float64(spec.ForeignSingleHomePercent)/100)
+			}
+		})
+	}
+}
+
+// Dependent transactions move money as phases do, and none is lost.
+func TestDependentSuite(t *testing.T) {
+	c := workloadtest.Bind(t, New, v1alpha1.SmallBank{Customers: 1000, Mix: paperMix, MultiHomePercent: 50, MultiPartitionPercent: 50, DependentPercent: 60},
+		topology(3, 2), Procedures())
+	workloadtest.Ledger(t, c, 5000, "amalgamate lost", "amalgamate doubled", "amalgamate invented")
+	workloadtest.Streams(t, c, 1000)
+}
+
+// Mixes follow each other over the measured time, and a warm-up has the first.
+func TestMixPhases(t *testing.T) {
+	spec := v1alpha1.SmallBank{Customers: 1000, Mix: paperMix, DependentPercent: 100, MixPhases: []v1alpha1.SmallBankMix{{Balance: 100}, {Balance: 30, Amalgamate: 70}}}
+	s := newSmallBank(t, spec, topology(2, 2))
+	g := s.NewGenerator(workload.GeneratorConfig{Clients: 1, Measured: 20 * time.Second})
+	const each = 4000
+	for part, want := range []float64{1, 1, 0.3} { // the warm-up first
+		balances := 0
+		for i := range each {
+			elapsed := time.Duration(part-1)*10*time.Second + time.Duration(i)*10*time.Second/each
+			if g.Next(0, elapsed, &txn.Transaction{}).Type == typeBalance {
+				balances++
+			}
+			g.Done(0, txn.Outcome{Status: txn.Aborted})
+		}
+		workloadtest.NearShare(t, "balance", balances, each, want)
+	}
+	workloadtest.Near(t, s.Shares(), g.Realised())
+	for kind, want := range map[string]string{"amalgamate": "", "writeCheck": "its share in spec.workload.smallbank.mixPhases is 0", "lookup": "spec.workload.smallbank.dependentPercent is 100"} {
+		if got := Never(&spec, kind); got != want {
+			t.Errorf("%s never runs: %q, want %q", kind, got, want)
+		}
+	}
+}
