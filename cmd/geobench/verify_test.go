@@ -80,7 +80,7 @@ func TestVerifyWritesPlotsAndGoesOn(t *testing.T) {
 	if !strings.Contains(stderr, "2 of 2: calvin clientsPerRegion=") {
 		t.Errorf("progress: %s", stderr)
 	}
-	for _, name := range []string{"clients-tput.svg", "clients-p50.png", "clients-p90.svg", "clients-bytes.svg", "clients-cost.png", "report.json"} {
+	for _, name := range []string{"clients-tput.svg", "clients-p50.png", "clients-p90.svg", "clients-bytes.svg", "clients-cost.png", "clients-sentPerMinute.svg", "report.json"} {
 		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}

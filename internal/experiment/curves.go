@@ -81,9 +81,11 @@ type FaultSpan struct {
 	From, To float64
 }
 
-// curved are the figures of Curves, curvedByType those of each type of transactions, curvedByRegion those of each region's clients.
+// curved are the figures of Curves, curvedOnWire those of them that only results have which count all bytes, curvedByType those of each
+// type of transactions, curvedByRegion those of each region's clients.
 var (
 	curved         = metricsNamed("tput", "p50", "p90", "bytes", "cost")
+	curvedOnWire   = metricsNamed("wireBytes", "sentPerMinute", "sentCostPerHour")
 	curvedByType   = metricsNamed("tput", "mean", "p99")
 	curvedByRegion = metricsNamed("p50", "p99")
 )
@@ -99,6 +101,12 @@ func (e *Experiment) Curves(r *Results) (out []Curves) {
 	axis := e.Parameters[x].axis()
 	for _, m := range curved {
 		out = append(out, Curves{Metric: m.name, Title: e.title(m.title, r), Unit: m.unit, Axis: axis, Lines: e.lines(r, m, scope{}, x, axis.At)})
+	}
+	for _, m := range curvedOnWire {
+		lines := e.lines(r, m, scope{}, x, axis.At)
+		if slices.ContainsFunc(lines, func(l Line) bool { return len(l.X) > 0 }) {
+			out = append(out, Curves{Metric: m.name, Title: e.title(m.title, r), Unit: m.unit, Axis: axis, Lines: lines})
+		}
 	}
 	if regions := e.regions(); len(regions) > 1 {
 		for _, region := range regions {

@@ -58,7 +58,7 @@ func TestCurves(t *testing.T) {
 					t.Errorf("the axis of %s (-want +got):\n%s", c.Metric, d)
 				}
 			}
-			if want := []string{"tput", "p50", "p90", "bytes", "cost"}; !slices.Equal(metrics, want) {
+			if want := []string{"tput", "p50", "p90", "bytes", "cost", "wireBytes", "sentPerMinute", "sentCostPerHour"}; !slices.Equal(metrics, want) {
 				t.Fatalf("curves of %q, want %q", metrics, want)
 			}
 			if want := []string{"p50 a", "p99 a", "p50 b", "p99 b"}; !slices.Equal(regional, want) {
