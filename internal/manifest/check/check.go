@@ -754,6 +754,10 @@ func (r *benchmarkRun) target(ps *Problems) {
 		ps.add("spec.workload", name, "the workload has no SQL of its own, and GeoDatabase %s has spec.engine.parameters.form: %s: leave that out, or take one of %s",
 			r.db.Name, sqltarget.FormSQL, list(with))
 	}
+	if sb := r.Spec.Workload.SmallBank; sb != nil && sb.DependentPercent > 0 && targets.WantsSQL(engine.Name, params) {
+		ps.add("spec.workload.smallbank.dependentPercent", strconv.Itoa(int(sb.DependentPercent)), "transactions that are not split into phases have no SQL of their own, and GeoDatabase %s has spec.engine.parameters.form: %s: make it 0, or leave form out",
+			r.db.Name, sqltarget.FormSQL)
+	}
 	if n := targets.Connections(params); n > 0 && int(r.Spec.Load.WorkersPerRegion) > n {
 		ps.add("spec.load.workersPerRegion", strconv.Itoa(int(r.Spec.Load.WorkersPerRegion)), "%d workers share the %d connections that the clients of a region have: take at most as many workers, or raise spec.engine.parameters.connections of GeoDatabase %s",
 			r.Spec.Load.WorkersPerRegion, n, r.db.Name)

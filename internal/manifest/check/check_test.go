@@ -280,7 +280,7 @@ func TestCoordinator(t *testing.T) {
 		"an engine": {func(*v1alpha1.GeoDatabaseSpec) {}, ""},
 		"another program": {func(s *v1alpha1.GeoDatabaseSpec) {
 			s.Engine = v1alpha1.Engine{Name: "postgres"}
-			s.Pods = &v1alpha1.Pods{Image: "localhost/postgres:1", Ports: []v1alpha1.PodPort{{Name: "sql", Port: 5432}},
+			s.Pods = &v1alpha1.Pods{Program: v1alpha1.Program{Image: "localhost/postgres:1", Ports: []v1alpha1.PodPort{{Name: "sql", Port: 5432}}},
 				Client: &v1alpha1.PodsClient{Region: s.Regions[0].Name, SecretRef: v1alpha1.LocalReference{Name: "login"}}}
 		}, "spec.load.coordinator: RoundRobin: clients choose among the nodes of Geobench's own engines"},
 	} {
@@ -294,6 +294,20 @@ func TestCoordinator(t *testing.T) {
 				t.Errorf("%d problems: %s\nwant: %s", len(ps), ps, tc.says)
 			}
 		})
+	}
+}
+
+// SmallBank in SQL has no transactions that find their customers themselves.
+func TestDependentSQL(t *testing.T) {
+	db := database(func(s *v1alpha1.GeoDatabaseSpec) {
+		s.Engine = v1alpha1.Engine{Name: "postgres", Parameters: map[string]string{"form": "SQL"}}
+		s.Pods = &v1alpha1.Pods{Program: v1alpha1.Program{Image: "localhost/postgres:1", Ports: []v1alpha1.PodPort{{Name: "sql", Port: 5432}}},
+			Client: &v1alpha1.PodsClient{Region: s.Regions[0].Name, SecretRef: v1alpha1.LocalReference{Name: "login"}}}
+	})
+	run := &v1alpha1.BenchmarkRun{}
+	run.Spec.Workload.SmallBank = &v1alpha1.SmallBank{Customers: 1000, Mix: v1alpha1.SmallBankMix{Balance: 100}, DependentPercent: 5}
+	if ps := check.Run(run, db, abilities()); len(ps) != 1 || !strings.Contains(ps.Error(), "spec.workload.smallbank.dependentPercent: 5: transactions that are not split") {
+		t.Errorf("%d problems: %s", len(ps), ps)
 	}
 }
 
