@@ -465,7 +465,7 @@ func (d *database[C]) Load(ctx context.Context, data target.Dataset) error {
 	}
 	copyIn := d.copyIn
 	if form != nil {
-		if copyIn, err = d.formed(ctx, c, form, data.Traced); err != nil {
+		if copyIn, err = d.formed(ctx, form, data.Traced); err != nil {
 			return err
 		}
 	}

@@ -43,9 +43,10 @@ func (d *database[C]) formOf(w workload.Workload) (*sqlform.Form, error) {
 func (d *database[C]) former() Former[C] { return d.dialect.(Former[C]) }
 
 // formed makes the tables of a form, and returns what loads them.
-func (d *database[C]) formed(ctx context.Context, c C, form *sqlform.Form, recorded bool) (func(context.Context, target.Dataset) error, error) {
-	if err := d.former().MakeTables(ctx, c, form, recorded, d.mark); err != nil {
-		return nil, err
+func (d *database[C]) formed(ctx context.Context, form *sqlform.Form, recorded bool) (func(context.Context, target.Dataset) error, error) {
+	err := d.ordered(ctx, 0, func(ctx context.Context, c C) error { return d.former().MakeTables(ctx, c, form, recorded, d.mark) })
+	if err != nil {
+		return nil, fmt.Errorf("making the tables: %w", err)
 	}
 	return func(ctx context.Context, data target.Dataset) error { return d.loadForm(ctx, form, data) }, nil
 }
