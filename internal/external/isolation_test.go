@@ -56,6 +56,7 @@ func TestIsolationOfPostgres(t *testing.T) {
 	s := postgrestest.Start(t)
 	db := geoDatabase(t, own{address: s.Address, workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text())
 	db.Spec.Engine.Parameters["writes"] = "Together" // plays need answers to their writes, and get them
+	db.Spec.Engine.Parameters["form"] = "SQL"        // and are of rows, not of a workload
 	for level, want := range map[string]string{
 		"ReadCommitted":  "predicate-many-preceders lost-update read-skew causal-reverse write-skew predicate-write-skew",
 		"RepeatableRead": "write-skew predicate-write-skew",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/external"
+	"github.com/geobench/geobench/internal/functional"
 	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/manifest"
 	"github.com/geobench/geobench/internal/manifest/check"
@@ -315,7 +316,7 @@ func TestFunctionalTestsOfPostgres(t *testing.T) {
 				}
 				return
 			}
-			var unfit *local.NotPassedError
+			var unfit *functional.NotPassedError
 			if !errors.As(err, &unfit) || len(docs) != 2 || len(unfit.Tests) != 1 || docs[0].Verdict != v1alpha1.VerdictPassed {
 				t.Fatalf("%v, and %v", names, err)
 			}

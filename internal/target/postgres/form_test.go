@@ -201,19 +201,27 @@ func TestFormIsSerializable(t *testing.T) {
 // At READ COMMITTED money is lost, by amalgamate, which writes what it has read before: the sums and the history both say so.
 func TestFormLosesMoneyAtReadCommitted(t *testing.T) {
 	s := postgrestest.Start(t, "synchronous_commit=off")
-	p := targettest.Plan(t, "postgres", "{smallbank: {customers: 100, hotPercent: 90}}", isolation.Serializable)
-	d, err := local.On(t.Context(), p, open(t, s, p, "postgres", formed(postgres.ReadCommitted)), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	failed := map[string]string{}
-	for _, c := range d.Checks {
-		if t.Logf("%s: passed %v: %s", c.Name, c.Passed, c.Message); !c.Passed {
-			failed[c.Name] = c.Message
-		}
-	}
-	if failed["smallbank-total"] == "" || failed["serializable"] == "" {
-		t.Errorf("of the checks failed %v", failed)
+	for name, mix := range map[string]string{
+		"all":      "",
+		"deposits": ", mix: {balance: 0, writeCheck: 0, depositChecking: 40, transactSavings: 20, amalgamate: 40}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.Database(t, name+"_of_them")
+			p := targettest.Plan(t, "postgres", "{smallbank: {customers: 100, hotPercent: 90"+mix+"}}", isolation.Serializable)
+			d, err := local.On(t.Context(), p, open(t, s, p, name+"_of_them", formed(postgres.ReadCommitted)), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			failed := map[string]string{}
+			for _, c := range d.Checks {
+				if t.Logf("%s: passed %v: %s", c.Name, c.Passed, c.Message); !c.Passed {
+					failed[c.Name] = c.Message
+				}
+			}
+			if failed["smallbank-total"] == "" || failed["serializable"] == "" {
+				t.Errorf("of the checks failed %v", failed)
+			}
+		})
 	}
 }
 
@@ -325,6 +333,40 @@ func TestTablesOfForms(t *testing.T) {
 	var wrong *target.FieldError
 	if err := use(rmw, keep, "drop table geobench_a.mine"); !errors.As(err, &wrong) || wrong.Field != "spec.engine.parameters.form" || !strings.Contains(err.Error(), "one of the workloads smallbank, tpcc") {
 		t.Errorf("%v", err)
+	}
+}
+
+// Clients of another process, which knows no more than the parameters, run the same SQL.
+func TestFormsAreJoined(t *testing.T) {
+	s := postgrestest.Start(t)
+	p := targettest.Plan(t, "postgres", formSpecs["smallbank"], isolation.Serializable)
+	o, session := formed(postgres.Serializable), sqltarget.Session()
+	to := server(s, "postgres", p.Topology.Regions...)
+	db, err := postgres.Open(t.Context(), &p.Topology, to, o, session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // the server goes
+	if err := db.Load(t.Context(), target.Dataset{Workload: p.Workload}); err != nil {
+		t.Fatal(err)
+	}
+	o.Connections = 1
+	clients, _, err := postgres.Join(t.Context(), &p.Topology, to, o, session, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan txn.Outcome, 1)
+	opened, err := clients.Open(t.Context(), func(outcomes []txn.Outcome) { done <- outcomes[0] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close() //nolint:errcheck // the server goes
+	x := &txn.Transaction{ID: txn.MakeID(1, 1)}
+	p.Workload.NewGenerator(workload.GeneratorConfig{Region: 1, Clients: 1, RegionClients: 1, Stream: 1}).Next(0, 0, x)
+	opened.Submit(x)
+	opened.Flush()
+	if got := <-done; got.Status != txn.Committed || len(got.Result) != 8 {
+		t.Errorf("a lookup ended as %+v", got)
 	}
 }
 
