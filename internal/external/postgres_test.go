@@ -320,8 +320,8 @@ func TestFunctionalTestsOfPostgres(t *testing.T) {
 			if !errors.As(err, &unfit) || len(docs) != 2 || len(unfit.Tests) != 1 || docs[0].Verdict != v1alpha1.VerdictPassed {
 				t.Fatalf("%v, and %v", names, err)
 			}
-			if d := unfit.Tests[0]; d.Name != "own-snapshot" || d.Verdict != v1alpha1.VerdictFailed || !strings.Contains(err.Error(), "equal to the others of their group") {
-				t.Errorf("%s is %s: %v", d.Name, d.Verdict, err)
+			if d := unfit.Tests[0]; d.Run != "own-snapshot" || d.Verdict != v1alpha1.VerdictFailed || !strings.Contains(err.Error(), "equal to the others of their group") {
+				t.Errorf("%s is %s: %v", d.Run, d.Verdict, err)
 			}
 		})
 	}
