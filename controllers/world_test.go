@@ -809,15 +809,17 @@ func (w *world) report(dw *deploy.Worker, spec *v1alpha1.Load, index int) *resul
 	}
 	w.must(h.RecordValues(1500, committed))
 	var unknown int64
+	one := result.NewHistogram()
 	if slices.Contains(w.unknownIn, dw.Run) {
 		unknown = 1
+		w.must(one.RecordValue(1500))
 	}
 	for rep := range r.Repetitions {
 		r.Windows = append(r.Windows, result.Window{Region: dw.Region, Repetition: rep + 1, Sent: committed + unknown, Classified: committed})
 		if unknown > 0 {
 			r.Series = append(r.Series, result.Series{
 				Region: dw.Region, Repetition: rep + 1, Type: r.Types[0], Class: txn.ClassOf(false, false).String(), Outcome: txn.Unknown.String(),
-				Attempts: result.SeriesAttempts{Count: unknown}, Latency: result.Distribution{Count: unknown, SumMicroseconds: 1500, MaxMicroseconds: 1500, Histogram: result.EncodeHistogram(h)},
+				Attempts: result.SeriesAttempts{Count: unknown}, Latency: result.Distribution{Count: unknown, SumMicroseconds: 1500, MaxMicroseconds: 1500, Histogram: result.EncodeHistogram(one)},
 			})
 		}
 		r.Series = append(r.Series, result.Series{

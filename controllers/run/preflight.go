@@ -87,10 +87,8 @@ func (s *scope) preflight(ctx context.Context) error {
 		s.again = time.Millisecond
 		return s.refuse(err)
 	}
-	if len(passed) > 0 {
-		if err := s.note(ctx, noteTests, passed); err != nil {
-			return err
-		}
+	if err := s.noteTests(ctx, passed); err != nil {
+		return err
 	}
 	if s.db.Status.ActiveRun != s.run.Name {
 		// The lock on the resource version makes sure that this is the database that was looked at.

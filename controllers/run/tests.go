@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,8 +27,8 @@ import (
 const (
 	// reasonTesting is the reason of Accepted while functional tests are played. It is no part of the run's time.
 	reasonTesting = "FunctionalTests"
-	// noteTests are the tests that have passed, as a note of the run: a []result.FunctionalTest.
-	noteTests = "tests.json.gz"
+	// passedKey has the tests that have passed, as a note of the run: a []result.FunctionalTest.
+	passedKey = "tests.json.gz"
 )
 
 // tested is who owns a run that is a functional test; nil for any other run.
@@ -195,14 +196,26 @@ func (s *scope) deleteTest(ctx context.Context, test *v1alpha1.BenchmarkRun) err
 	return client.IgnoreNotFound(err)
 }
 
+// noteTests keeps the functional tests that have passed, once: an operator that is killed after each write gets on.
+func (s *scope) noteTests(ctx context.Context, passed []result.FunctionalTest) error {
+	if len(passed) == 0 {
+		return nil
+	}
+	var was []result.FunctionalTest
+	if _, err := s.noted(ctx, passedKey, &was); err != nil || slices.Equal(was, passed) {
+		return err
+	}
+	return s.note(ctx, passedKey, passed)
+}
+
 // passedTests are the functional tests that have passed before the run took its database.
 func (s *scope) passedTests(ctx context.Context) (passed []result.FunctionalTest, err error) {
 	if len(s.run.Spec.FunctionalTests) == 0 {
 		return nil, nil
 	}
-	found, err := s.noted(ctx, noteTests, &passed)
+	found, err := s.noted(ctx, passedKey, &passed)
 	if err == nil && !found {
-		err = troubled(result.ReasonSnapshotForged, "%s of ConfigMap %s, which the operator has written, is gone", noteTests, kube.SnapshotName(s.run))
+		err = troubled(result.ReasonSnapshotForged, "%s of ConfigMap %s, which the operator has written, is gone", passedKey, kube.SnapshotName(s.run))
 	}
 	return passed, err
 }
