@@ -431,6 +431,9 @@ func (b *board) one(q query) (float64, error) {
 
 // notOne says that what a claim fixes leaves some points, where one is asked for.
 func (b *board) notOne(at any, points int) string {
+	if at == nil {
+		return fmt.Sprintf(" is %d points, not one", points)
+	}
 	return fmt.Sprintf(" at %s is %d points, not one", show(types.DefaultTypeAdapter.NativeToValue(at)), points)
 }
 

@@ -256,6 +256,8 @@ func TestBadInput(t *testing.T) {
 		"unknown parameter":              {replaced(t, claim, measured("tput('near', {'clients': 2}) > 1.0")), "spec.claims[0].expression", "does not sweep clients"},
 		"unknown parameter's values":     {replaced(t, claim, measured("max(values('hotPercent')) > 1.0")), "spec.claims[0].expression", "does not sweep hotPercent"},
 		"unknown region":                 {replaced(t, claim, measured("max(p50In('c', 'near')) > 1.0")), "spec.claims[0].expression", "no region of near is called c"},
+		"nodes of a whole sweep":         {replaced(t, claim, measured("max(ofNodes('operations', 'near')) > 1.0")), "spec.claims[0].expression", "operations of nodes of near is 2 points, not one: fix all of clientsPerRegion"},
+		"unknown figure of nodes":        {replaced(t, claim, measured("max(ofNodes('operation', 'near', 2)) > 1.0")), "spec.claims[0].expression", "nodes have no figure operation; did you mean operations?"},
 		"unknown type":                   {replaced(t, claim, measured("max(p50Of('balanse', 'near')) > 1.0")), "spec.claims[0].expression", "no transaction of near is of type balanse; did you mean balance? (there is"},
 		"unknown type in a list":         {replaced(t, claim, measured("['balance', 'global'].all(t, max(p99Of(t, 'near')) > 1.0)")), "spec.claims[0].expression", "no transaction of near is of type global (there is"},
 		"unknown region of a type":       {replaced(t, claim, measured("max(p50OfIn('balance', 'c', 'near')) > 1.0")), "spec.claims[0].expression", "no region of near is called c"},
@@ -354,6 +356,40 @@ func TestClaims(t *testing.T) {
 				t.Errorf("%s (%s) measured %q, want %s, %q", f.Answer(), f.Error, f.Measured, tc.answer, tc.shows)
 			}
 		})
+	}
+}
+
+// Nodes have the same figures in whole documents and in what the operator keeps of them; claims name one point of a sweep.
+func TestClaimsOfNodes(t *testing.T) {
+	for name, tc := range map[string]struct{ expression, answer, shows string }{
+		"one point":    {"ofNodes('operations', 'near', 4) == [2000.0, 4000.0]", "holds", "2000, 4000 == 2000, 4000"},
+		"by name":      {"ofNodes('operations', 'far', {'clientsPerRegion': 2}) == [500.0, 1000.0]", "holds", ""},
+		"box":          {"box(ofNodes('dataBytes', 'near', 2)) == [1000.0, 1250.0, 1500.0, 1750.0, 2000.0]", "holds", ""},
+		"a sweep":      {"[2, 4].all(n, spread(ofNodes('dataBytes', 'near', n)) == 2.0)", "holds", ""},
+		"none is idle": {"ofNodes('rows', 'near', 2).exists(n, n > 0.0)", "differs", ""},
+		"counters":     {"counter('batches', 'near', 2) == 3000.0", "holds", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := mustRead(t, replaced(t, "expression: \"min(tput('near')) > max(tput('far'))\"", fmt.Sprintf("expression: %q", tc.expression)))
+			full := experimenttest.WithTypes(t, e, invented(e, 1000, 2000, 500, 2500))
+			for kept, r := range map[string]*experiment.Results{"whole documents": full, "figures only": experimenttest.WithFiguresOnly(t, e, full)} {
+				if f := judge(t, e, r); f.Answer() != tc.answer || f.Measured != tc.shows && tc.shows != "" {
+					t.Errorf("%s: %s (%s) measured %q, want %s, %q", kept, f.Answer(), f.Error, f.Measured, tc.answer, tc.shows)
+				}
+			}
+		})
+	}
+	e := mustRead(t, replaced(t, "expression: \"min(tput('near')) > max(tput('far'))\"", "expression: \"max(ofNodes('rows', 'near', 2)) > 1.0\""))
+	r := invented(e, 1000)
+	for _, run := range e.Runs() {
+		d, err := r.Document(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Nodes = nil
+	}
+	if f := judge(t, e, r); f.Answer() != "no result" || !strings.Contains(f.Error, "rows of nodes of near clientsPerRegion=2: calvin tells nothing of its nodes") {
+		t.Errorf("a database that tells nothing: %+v", f)
 	}
 }
 

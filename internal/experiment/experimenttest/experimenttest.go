@@ -76,7 +76,8 @@ func MustRead(t *testing.T, text string) *experiment.Experiment {
 }
 
 // Invented are results whose throughput is what figures says for each point, in order; each run's latencies are a
-// thousandth of it in milliseconds. Each node has a counter, "batches": the throughput times the number of its region.
+// thousandth of it in milliseconds. Each region has a node, whose counter "batches" and operations are the throughput times the
+// number of its region, and whose data is a thousand bytes times that.
 func Invented(e *experiment.Experiment, figures ...float64) *experiment.Results {
 	r := experiment.NewResults("")
 	r.Simulated = true
@@ -91,7 +92,7 @@ func Invented(e *experiment.Experiment, figures ...float64) *experiment.Results 
 		for k, name := range run.Database.Spec.RegionNames() {
 			d.Regions = append(d.Regions, result.Region{Name: name, Counts: result.Counts{Committed: v}, ThroughputPerSecond: v / int64(k+2),
 				LatencyMicroseconds: result.Latency{P50: v * int64(k+1)}})
-			d.Nodes = append(d.Nodes, result.Node{Counters: map[string]int64{"batches": v * int64(k+1)}})
+			d.Nodes = append(d.Nodes, result.Node{Name: name + "/0/0", DataBytes: int64(k+1) * 1000, Operations: v * int64(k+1), Counters: map[string]int64{"batches": v * int64(k+1)}})
 		}
 		r.Add(run, d, nil)
 	}

@@ -60,6 +60,21 @@ func TestDrawings(t *testing.T) {
 			">near<", ">clientsPerRegion=2<", ">far<", ">clientsPerRegion=4<", ">certification<", ">wounded<", ">42.86%<", "(SIMULATED)")
 		say(t, []string{filepath.Join(folder, "small-p99-amalgamate.svg")}, "99th percentile of latency of amalgamate (SIMULATED)", ">near<", ">far<")
 	})
+	t.Run("nodes", func(t *testing.T) {
+		e := experimenttest.MustRead(t, experimenttest.Replaced(t, "expression: \"min(tput('near')) > max(tput('far'))\"",
+			"expression: \"[2, 4].all(n, spread(ofNodes('dataBytes', 'near', n)) < 2.0)\", measured: \"box(ofNodes('operations', 'far', 4))\""))
+		folder := t.TempDir()
+		files, err := Draw(e, experimenttest.Invented(e, 1000, 2000), folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(files) != 2*(5+2*2+2) {
+			t.Fatalf("%d files, want SVG and PNG of each of 5 figures, of 2 in each of 2 regions, and of 2 of the nodes", len(files))
+		}
+		say(t, []string{filepath.Join(folder, "small-nodes-dataBytes.svg"), filepath.Join(folder, "small-nodes-dataBytes.png")},
+			"small: data per node (SIMULATED)", ">near<", ">clientsPerRegion=2<", ">far<", ">clientsPerRegion=4<", ">most / mean 1.33<")
+		say(t, []string{filepath.Join(folder, "small-nodes-operations.svg")}, "operations during the run")
+	})
 	t.Run("nothing to draw", func(t *testing.T) {
 		e := experimenttest.MustRead(t, experimenttest.Replaced(t, "  sweep:\n    "+experimenttest.SweepLine+"\n", ""))
 		if files, err := Draw(e, experimenttest.Invented(e, 1), t.TempDir()); err != nil || len(files) > 0 {
