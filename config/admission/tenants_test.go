@@ -48,13 +48,14 @@ func runOf(change func(*v1alpha1.Load)) *v1alpha1.BenchmarkRun {
 }
 
 // TestTenants holds the manifests of a tenant to its limits: three regions, six pods, two workers in a region, two minutes, images of two
-// repositories.
+// repositories, and endpoints of databases that run elsewhere.
 func TestTenants(t *testing.T) {
 	c := startCluster(t)
 	c.create(t, operatorsRights(t)...)
 	limits := configMap("geobench-system", "limits", nil)
 	limits.Data = map[string]string{
 		"regions": "3", "podsPerDatabase": "6", "workersPerRegion": "2", "duration": "2m", "images": "registry.example/lab\npostgres",
+		"endpoints": "us:1\neu\n*.Lab.example:5432\n*.any.example\n[fd00::7]:5432",
 	}
 	// The second tenant's limits leave all open, the third's are lost.
 	namespaces := []string{lab, "open", "lost", "free"}
@@ -82,6 +83,15 @@ func TestTenants(t *testing.T) {
 		d := withVolume(database(lab), v1alpha1.PodVolume{})
 		d.Spec.Pods.Image = name
 		return d
+	}
+	at := func(addresses ...string) *v1alpha1.GeoDatabase {
+		return db(func(s *v1alpha1.GeoDatabaseSpec) {
+			*s = withExternal(&v1alpha1.GeoDatabase{Spec: *s}, "s").Spec
+			s.External.Endpoints = nil
+			for i, address := range addresses {
+				s.External.Endpoints = append(s.External.Endpoints, v1alpha1.ExternalEndpoint{Region: s.Regions[i].Name, Address: address})
+			}
+		})
 	}
 	regions := func(names ...string) func(*v1alpha1.GeoDatabaseSpec) {
 		return func(s *v1alpha1.GeoDatabaseSpec) {
@@ -130,9 +140,24 @@ func TestTenants(t *testing.T) {
 			*s = withExternal(&v1alpha1.GeoDatabase{Spec: *s}, "s").Spec
 			s.PartitionsPerRegion = 4
 		}), ""},
-		"an image":           {image("postgres:18"), ""},
-		"an image by digest": {image("postgres@sha256:" + strings.Repeat("0", 64)), ""},
-		"an image of a path": {image("registry.example/lab/db:1"), ""},
+		"an endpoint":                          {at("us:1"), ""},
+		"another port of it":                   {at("us:2"), "spec.external.endpoints.address: us:2 is none of the endpoints that databases of this tenant may name: us:1, eu, *.lab.example:5432, *.any.example, [fd00::7]:5432"},
+		"a machine whose ports are all open":   {at("eu:65000"), ""},
+		"a machine whose name begins like one": {at("europe:1"), "europe:1 is none"},
+		"a machine below a domain":             {at("DB.lab.example:5432"), ""},
+		"another port there":                   {at("db.lab.example:5433"), "db.lab.example:5433 is none"},
+		"the domain itself":                    {at("lab.example:5432"), "lab.example:5432 is none"},
+		"a domain whose name ends like it":     {at("db.evillab.example:5432"), "db.evillab.example:5432 is none"},
+		"any port below a domain":              {at("a.b.any.example:9"), ""},
+		"a machine named after a domain":       {at("any.example.evil.example:9"), "any.example.evil.example:9 is none"},
+		"an address":                           {at("[fd00::7]:5432"), ""},
+		"another address":                      {at("[fd00::8]:5432"), "[fd00::8]:5432 is none"},
+		"the second endpoint":                  {at("us:1", "169.254.169.254:80"), "169.254.169.254:80 is none"},
+		"an experiment elsewhere":              {experiment(at("us:1"), ""), ""},
+		"an experiment at another endpoint":    {experiment(at("evil.example:1"), ""), "evil.example:1 is none"},
+		"an image":                             {image("postgres:18"), ""},
+		"an image by digest":                   {image("postgres@sha256:" + strings.Repeat("0", 64)), ""},
+		"an image of a path":                   {image("registry.example/lab/db:1"), ""},
 		"an image whose name begins like one": {image("registry.example/lab-of-others/db:1"),
 			"spec.pods.image: registry.example/lab-of-others/db:1 is none of the images that this tenant may run: registry.example/lab, postgres"},
 		"an image of others":            {image("evil.example/postgres:18"), "spec.pods.image"},

@@ -557,14 +557,15 @@ func TestTenants(t *testing.T) {
 		t.Fatal(err)
 	}
 	objects := c.objects(t, `tenants=[{"name": "a", "namespaces": ["one", "two"], "regions": 3, "podsPerDatabase": 18432, "workersPerRegion": 2, "duration": "1h30m",
-		"images": ["registry.example/a", "postgres"], "quota": {"pods": 20, "requests.cpu": "4"}}, {"name": "b", "namespaces": ["three"], "images": []}]`)
+		"images": ["registry.example/a", "postgres"], "endpoints": ["db.example:5432", "*.lab.example", "[fd00::7]:1"], "quota": {"pods": 20, "requests.cpu": "4"}},
+		{"name": "b", "namespaces": ["three"], "images": [], "endpoints": []}]`)
 	if diff := cmp.Diff(want.Spec, find[*admissionregistrationv1.ValidatingAdmissionPolicy](t, objects, want.Name).Spec); diff != "" {
 		t.Errorf("policy (-%s +chart):\n%s", tenantSource, diff)
 	}
 	for name, limits := range map[string]map[string]string{
-		"geobench-tenant-a": {"regions": "3", "podsPerDatabase": "18432", "workersPerRegion": "2", "duration": "1h30m", "images": "registry.example/a\npostgres"},
-		// No images are another thing than no limit of them.
-		"geobench-tenant-b": {"images": ""},
+		"geobench-tenant-a": {"regions": "3", "podsPerDatabase": "18432", "workersPerRegion": "2", "duration": "1h30m", "images": "registry.example/a\npostgres", "endpoints": "db.example:5432\n*.lab.example\n[fd00::7]:1"},
+		// No images and no endpoints are another thing than no limit of them.
+		"geobench-tenant-b": {"images": "", "endpoints": ""},
 	} {
 		if diff := cmp.Diff(limits, find[*corev1.ConfigMap](t, objects, name).Data); diff != "" {
 			t.Errorf("limits %s (-want +got):\n%s", name, diff)
@@ -666,12 +667,14 @@ func TestRefusals(t *testing.T) {
 		`fullnameOverride="Geo"`:                                  "/fullnameOverride",
 		`tenants=[{"name": "a"}]`:                                 "namespaces",
 		`tenants=[{"name": "a", "namespaces": ["x"], "pods": 3}]`: "pods",
-		`tenants=[{"name": "a", "namespaces": ["x"], "duration": "10"}]`:    "/duration",
-		`tenants=[{"name": "a", "namespaces": ["x"], "images": ["r.io/"]}]`: "/images/0",
-		`admission.protectedNamespaces=[]`:                                  "/admission/protectedNamespaces",
-		`tolerations={"operator": "x"}`:                                     "/tolerations",
-		`imagePullSecrets=["x"]`:                                            "/imagePullSecrets/0",
-		`podDisruptionBudget.minAvailable="x"`:                              "/podDisruptionBudget/minAvailable",
+		`tenants=[{"name": "a", "namespaces": ["x"], "duration": "10"}]`:             "/duration",
+		`tenants=[{"name": "a", "namespaces": ["x"], "images": ["r.io/"]}]`:          "/images/0",
+		`tenants=[{"name": "a", "namespaces": ["x"], "endpoints": ["a.*.example"]}]`: "/endpoints/0",
+		`tenants=[{"name": "a", "namespaces": ["x"], "endpoints": ["a:1", "a:b"]}]`:  "/endpoints/1",
+		`admission.protectedNamespaces=[]`:                                           "/admission/protectedNamespaces",
+		`tolerations={"operator": "x"}`:                                              "/tolerations",
+		`imagePullSecrets=["x"]`:                                                     "/imagePullSecrets/0",
+		`podDisruptionBudget.minAvailable="x"`:                                       "/podDisruptionBudget/minAvailable",
 	} {
 		if _, err := c.template(t, value); err == nil {
 			t.Errorf("%s is accepted", value)
