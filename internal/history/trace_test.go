@@ -148,6 +148,40 @@ func TestTraceDeletes(t *testing.T) {
 	}
 }
 
+// A scan records the deleted rows that it has met, by the stamps that were left there: who has deleted them comes before it.
+func TestScanMeetsDeletedRows(t *testing.T) {
+	const queue = txn.Table(2)
+	row := func(n byte) txn.Key { return txn.OrderedKey(queue, 0, nil, []byte{n}) }
+	declare := func([]byte, *txn.Footprint) error { return nil }
+	remove := &txn.Procedure{ID: 1, Name: "remove", Deletes: txn.TablesOf(queue), Declare: declare, Run: func(c txn.Ctx, _ []byte) ([]byte, error) {
+		c.Delete(row(1))
+		return nil, nil
+	}}
+	met := 0
+	scan := &txn.Procedure{ID: 2, Name: "scan", Declare: declare, Run: func(c txn.Ctx, _ []byte) ([]byte, error) {
+		return nil, c.Scan(txn.Prefix(row(0).Unit()), func(txn.Key, []byte) bool { met++; return true })
+	}}
+	traced := txn.NewRegistry(history.TraceAll(remove, scan)...)
+	s := store.NewHash()
+	s.Put(row(1), []byte("a"), 0)
+	s.Put(row(2), []byte("b"), 0)
+	var result []byte
+	for _, p := range []*txn.Procedure{remove, scan} {
+		var err error
+		if result, err = runOn(s, traced.Lookup(p.ID+history.Traced), txn.ID(p.ID), codec.AppendID(nil, txn.ID(p.ID))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, ops, err := history.SplitTrace(result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := slices.IndexFunc(ops, func(o history.Op) bool { return o.Kind == history.Read && o.Key == row(1) })
+	if met != 1 || gone < 0 || !ops[gone].Gone || ops[gone].Version != txn.ID(remove.ID) || !ops[gone].Known {
+		t.Errorf("%d rows were met, and recorded was %+v; want the row that is left, and the other one as transaction %d has deleted it", met, ops, remove.ID)
+	}
+}
+
 // BenchmarkTrace is a transfer between two rows, plain and traced.
 func BenchmarkTrace(b *testing.B) {
 	for name, proc := range map[string]txn.ProcID{"plain": 1, "traced": 1 + history.Traced} {
@@ -241,10 +275,49 @@ func TestRecorder(t *testing.T) {
 		r.Put(simtest.Key(2), []byte("d"))
 		r.Delete(simtest.Key(2))
 		r.Get(simtest.Key(3))
-		if got := tell(r.Ops()); got != "r1:0.5.0 w1:0.5.2 w2:0.0.2-? r3:0.0.0-?" {
+		r.Put(simtest.Key(4), []byte("e"))
+		r.Get(simtest.Key(4))
+		if got := tell(r.Ops()); got != "r1:0.5.0 w1:0.5.2 w2:0.0.2-? r3:0.0.0-? w4:0.0.1?" {
 			t.Errorf("recorded %s", got)
 		}
 		s.Put(simtest.Key(1), []byte("a"), 5)
+	}
+}
+
+// A scan is recorded as far as it has looked: up to its limit, or to where the procedure has had enough, with the row that it has met there.
+func TestRecorderOfScans(t *testing.T) {
+	s := store.NewHash()
+	key := func(n byte) txn.Key { return txn.OrderedKey(1, 1, nil, []byte{n}) }
+	for n := range byte(4) {
+		s.Put(key(n), []byte{n}, 5)
+	}
+	lookup := func(txn.Key) (txn.ID, uint8, bool) { return 5, 0, true }
+	all := txn.Range{From: key(0), To: key(9)}
+	for name, tc := range map[string]struct {
+		limit   int
+		reverse bool
+		enough  int // rows after which the procedure stops
+		want    txn.Range
+	}{
+		"all":                 {want: all},
+		"to the limit":        {limit: 2, want: txn.Range{From: key(0), To: key(1) + "\x00"}},
+		"backwards":           {limit: 2, reverse: true, want: txn.Range{From: key(2), To: key(9)}},
+		"until it has enough": {enough: 3, want: txn.Range{From: key(0), To: key(2) + "\x00"}},
+		"beyond all rows":     {limit: 5, want: all},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r history.Recorder
+			r.Reset(&store.View{Rows: s}, lookup)
+			g, met := all, 0
+			g.Limit, g.Reverse = tc.limit, tc.reverse
+			if err := r.Scan(g, func(txn.Key, []byte) bool { met++; return met != tc.enough }); err != nil {
+				t.Fatal(err)
+			}
+			ops := r.Ops()
+			if o := ops[len(ops)-1]; o.Kind != history.Scan || o.Key != tc.want.From || o.To != tc.want.To || len(ops) != met+1 {
+				t.Errorf("%d rows were met, and %d operations recorded, the last one from %q to %q; want %q to %q", met, len(ops), o.Key, o.To, tc.want.From, tc.want.To)
+			}
+		})
 	}
 }
 
@@ -269,7 +342,9 @@ func TestConverged(t *testing.T) {
 		"one":        {[]history.Copy{a, b}, workload.Check{Passed: true, Message: "the 2 copies of 1 partition hold the same rows"}},
 		"equal":      {[]history.Copy{a, other, b}, workload.Check{Passed: true, Message: "the 3 copies of 2 partitions hold the same rows"}},
 		"sums":       {[]history.Copy{a, other, c}, workload.Check{Message: "1 of 3 copies differ: b/0/0 differs from a/0/0: total 6, not 5"}},
-		"rows":       {[]history.Copy{a, d}, workload.Check{Message: "1 of 2 copies differ: b/0/0 differs from a/0/0: other values or other rows"}},
+		"no sums": {[]history.Copy{{Name: "a/0/0", Rows: 2, Digest: 1}, {Name: "b/0/0", Rows: 2, Digest: 2}},
+			workload.Check{Message: "1 of 2 copies differ: b/0/0 differs from a/0/0: other values or other rows"}},
+		"rows": {[]history.Copy{a, d}, workload.Check{Message: "1 of 2 copies differ: b/0/0 differs from a/0/0: other values or other rows"}},
 	} {
 		tc.want.Name = "convergence"
 		if got := history.Converged(tc.copies); got != tc.want {

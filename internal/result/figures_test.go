@@ -1,0 +1,118 @@
+package result
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/geobench/geobench/internal/txn"
+)
+
+// series returns one with these latencies in microseconds, and their histogram.
+func series(outcome txn.Status, latencies ...int64) (s *Series, h *hdrhistogram.Histogram) {
+	s, h = &Series{Outcome: outcome.String()}, NewHistogram()
+	for _, us := range latencies {
+		s.Latency.Count++
+		s.Latency.SumMicroseconds += us
+		s.Latency.MaxMicroseconds = max(s.Latency.MaxMicroseconds, us)
+		_ = h.RecordValue(us)
+	}
+	s.Attempts.Count = s.Latency.Count
+	return s, h
+}
+
+// Latencies are those of transactions that were committed: one that is aborted after a long wait, or at once, is not among them. A
+// percentile is never above the largest, although the histogram knows it only as the end of a bucket.
+func TestLatencyIsOfWhatWasCommitted(t *testing.T) {
+	var f figures
+	for _, status := range []txn.Status{txn.Aborted, txn.Refused, txn.Unknown, txn.Committed} {
+		latency := int64(100_001)
+		if status != txn.Committed {
+			latency = 900_000
+		}
+		s, h := series(status, latency)
+		f.add(s, h, nil)
+	}
+	if got, want := f.latency.latency(), (Latency{P50: 100_001, P90: 100_001, P95: 100_001, P99: 100_001, Max: 100_001, Mean: 100_001}); got != want {
+		t.Errorf("latency %+v, want %+v", got, want)
+	}
+	if f.Committed != 1 || f.Aborted != 1 || f.Refused != 1 || f.Unknown != 1 {
+		t.Errorf("counts %+v, want one of each", f.Counts)
+	}
+}
+
+// Of an even number of repetitions the median is the lower of the two in the middle, which was measured.
+func TestMedianOfRepetitions(t *testing.T) {
+	for _, tc := range []struct {
+		throughput []int64
+		want       int64
+	}{{[]int64{5}, 5}, {[]int64{9, 3}, 3}, {[]int64{9, 3, 5}, 5}, {[]int64{9, 3, 5, 4}, 4}} {
+		var reps []Repetition
+		for _, n := range tc.throughput {
+			reps = append(reps, Repetition{ThroughputPerSecond: n, LatencyMicroseconds: Latency{P99: 10 * n}})
+		}
+		m := medianOf(slices.Clone(reps))
+		if m.ThroughputPerSecond != tc.want || m.LatencyMicroseconds.P99 != 10*tc.want {
+			t.Errorf("of %v the median is %d, with a p99 of %d, want %d", tc.throughput, m.ThroughputPerSecond, m.LatencyMicroseconds.P99, tc.want)
+		}
+	}
+}
+
+// A node that has started again counts from nothing, and not from what its earlier process had counted.
+func TestCountersOfANodeThatStartedAgain(t *testing.T) {
+	in := small()
+	in.Before[0].Operations, in.Before[0].Process = 1000, "first"
+	in.After[0].Operations, in.After[0].Process = 30, "second"
+	in.Before[1].Operations, in.After[1].Operations = 1000, 1070
+	d, err := Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := d.Nodes[0].Operations, d.Nodes[1].Operations; a != 30 || b != 70 {
+		t.Errorf("%d and %d operations, want 30 of the node that has started again, and 70 of the other", a, b)
+	}
+}
+
+// The percentiles of a second are of that second, in all regions.
+func TestPercentilesOfASecond(t *testing.T) {
+	of := func(us int64) []byte {
+		var h SecondHistogram
+		h.Record(us)
+		return h.AppendTo(nil)
+	}
+	d, r := &Document{}, &Report{DurationMicroseconds: 2e6, Repetitions: 1, Timeline: []Second{
+		{Region: "a", Repetition: 1, Second: 0, Committed: 1, Latency: of(10)},
+		{Region: "b", Repetition: 1, Second: 0, Committed: 1, Latency: of(20)},
+		{Region: "a", Repetition: 1, Second: 1, Committed: 1, Latency: of(30)},
+	}}
+	d.fillTimeline([]string{"a", "b"}, r)
+	for i, want := range [][2]int64{{10, 20}, {30, 30}} {
+		if tick := d.Timeline[i]; tick.P50 != want[0] || tick.P99 != want[1] {
+			t.Errorf("second %d: p50 %d, p99 %d, want %v", i, tick.P50, tick.P99, want)
+		}
+	}
+}
+
+func TestMicroseconds(t *testing.T) {
+	for d, want := range map[time.Duration]int64{0: 0, 499: 0, 500: 1, 1499: 1, 1500: 2, time.Second: 1_000_000, -time.Second: 0} {
+		if got := Microseconds(d); got != want {
+			t.Errorf("%d ns are %d us, want %d", d, got, want)
+		}
+	}
+}
+
+// Histograms of other shapes are refused, in whichever bound they differ: merging them would shift what they hold.
+func TestOtherHistogramsAreRefused(t *testing.T) {
+	for name, h := range map[string]*hdrhistogram.Histogram{
+		"digits":  hdrhistogram.New(HistogramLowest, HistogramHighest, HistogramDigits-1),
+		"lowest":  hdrhistogram.New(HistogramLowest+1, HistogramHighest, HistogramDigits),
+		"highest": hdrhistogram.New(HistogramLowest, HistogramHighest/2, HistogramDigits),
+	} {
+		_ = h.RecordValue(1000)
+		if _, err := DecodeHistogram(EncodeHistogram(h)); err == nil {
+			t.Errorf("a histogram with another %s is read", name)
+		}
+	}
+}
