@@ -142,3 +142,39 @@ func TestVerifyChecksWhatIsAsked(t *testing.T) {
 		})
 	}
 }
+
+// An audit that tells nothing of a shard that the layout puts on a node is not complete, whether the node is missing or only the shard,
+// unless the node is left out.
+func TestComplete(t *testing.T) {
+	topology := geo.Topology{Regions: []string{"a", "b"}, Partitions: 2, Replicas: 2}
+	l := topology.Full()
+	all := func() (a Audits) {
+		for n := range geo.NodeID(topology.Nodes()) {
+			held := []Shard{{Shard: Everywhere}}
+			for _, shard := range l.ShardsOf(n) {
+				held = append(held, Shard{Shard: shard})
+			}
+			a.Nodes = append(a.Nodes, held)
+		}
+		return a
+	}
+	last := topology.Nodes() - 1
+	for name, tc := range map[string]struct {
+		spoil func(*Audits)
+		fails bool
+	}{
+		"all":                     {func(*Audits) {}, false},
+		"a node is missing":       {func(a *Audits) { a.Nodes = a.Nodes[:last] }, true},
+		"a node tells nothing":    {func(a *Audits) { a.Nodes[last] = nil }, true},
+		"a shard is missing":      {func(a *Audits) { a.Nodes[last] = a.Nodes[last][:1] }, true},
+		"a node that is left out": {func(a *Audits) { a.Nodes[last], a.Out = nil, make([]string, last+1); a.Out[last] = "is gone" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := all()
+			tc.spoil(&a)
+			if err := a.Complete(&l); (err != nil) != tc.fails {
+				t.Errorf("error %v, want one: %v", err, tc.fails)
+			}
+		})
+	}
+}

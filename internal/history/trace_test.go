@@ -342,6 +342,8 @@ func TestConverged(t *testing.T) {
 		"one":        {[]history.Copy{a, b}, workload.Check{Passed: true, Message: "the 2 copies of 1 partition hold the same rows"}},
 		"equal":      {[]history.Copy{a, other, b}, workload.Check{Passed: true, Message: "the 3 copies of 2 partitions hold the same rows"}},
 		"sums":       {[]history.Copy{a, other, c}, workload.Check{Message: "1 of 3 copies differ: b/0/0 differs from a/0/0: total 6, not 5"}},
+		"two alike": {[]history.Copy{a, d, {Name: "c/0/0", Digest: 9, Rows: 2, Sums: d.Sums}}, workload.Check{
+			Message: "2 of 3 copies differ: b/0/0 differs from a/0/0: other values or other rows; c/0/0 differs from a/0/0: other values or other rows"}},
 		"no sums": {[]history.Copy{{Name: "a/0/0", Rows: 2, Digest: 1}, {Name: "b/0/0", Rows: 2, Digest: 2}},
 			workload.Check{Message: "1 of 2 copies differ: b/0/0 differs from a/0/0: other values or other rows"}},
 		"rows": {[]history.Copy{a, d}, workload.Check{Message: "1 of 2 copies differ: b/0/0 differs from a/0/0: other values or other rows"}},
