@@ -7,6 +7,7 @@ import (
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
 )
@@ -176,5 +177,23 @@ func TestComplete(t *testing.T) {
 				t.Errorf("error %v, want one: %v", err, tc.fails)
 			}
 		})
+	}
+}
+
+// Rows on a node where the layout does not put them are told, as a shard that no other copy has like that.
+func TestRowsWhereTheyDoNotBelong(t *testing.T) {
+	topology := geo.Topology{Regions: []string{"a"}, Partitions: 2, Replicas: 1}
+	l := topology.Full()
+	rows := store.NewHash()
+	for n := range uint64(2) { // one of each partition
+		rows.Put(txn.IntKey(1, n), []byte{1}, 1)
+	}
+	for n := range geo.NodeID(2) {
+		told := Digests(n, &l, rows, false)
+		stranger := l.ShardsOf(1 - n)[0]
+		i := slices.IndexFunc(told, func(s Shard) bool { return s.Shard == stranger })
+		if i < 0 || told[i].Rows != 1 || told[i].Digest == 0 {
+			t.Errorf("node %d tells %+v, and nothing of its row of shard %d", n, told, stranger)
+		}
 	}
 }

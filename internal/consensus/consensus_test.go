@@ -256,6 +256,26 @@ func TestTimeoutsAreThoseOfTheConfiguration(t *testing.T) {
 	}
 }
 
+// An entry has reached the members that have it, and not one that has all before it.
+func TestReached(t *testing.T) {
+	c := newCluster(3, 0, 1)
+	c.wait(time.Second)
+	c.propose(0)
+	c.wait(time.Second)
+	everybody := func(geo.NodeID) bool { return true }
+	others := func(n geo.NodeID) bool { return n != 2 }
+	g := c.members[0].group
+	if !g.Reached(g.Last(), everybody) {
+		t.Error("an entry has not reached all members after a second")
+	}
+	c.Cut(0, 2)
+	c.propose(0)
+	c.wait(time.Second)
+	if g.Reached(g.Last(), everybody) || !g.Reached(g.Last(), others) || !g.Reached(g.Last()-1, everybody) {
+		t.Error("the last entry has reached a member that is cut off, or the one before it has not")
+	}
+}
+
 // A member that was cut off must not depose the leader when it comes back: it has asked for pre-votes only.
 func TestReturningMemberDoesNotDisturb(t *testing.T) {
 	for seed := range uint64(10) {

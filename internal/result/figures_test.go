@@ -116,3 +116,15 @@ func TestOtherHistogramsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// A clock is too far off when it is so whatever the error of its measurement was, ahead or behind.
+func TestClocksApart(t *testing.T) {
+	for _, tc := range []struct {
+		ahead, within int64
+		want          int
+	}{{100_500, 1000, 0}, {101_001, 1000, 1}, {-100_500, 1000, 0}, {-101_001, 1000, 1}, {0, 0, 0}} {
+		if got := ClocksApart([]Clock{{Region: "a", AheadMicroseconds: tc.ahead, WithinMicroseconds: tc.within}}); len(got) != tc.want {
+			t.Errorf("%d us ahead within %d us: %v, want %d", tc.ahead, tc.within, got, tc.want)
+		}
+	}
+}

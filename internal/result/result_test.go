@@ -422,6 +422,7 @@ func TestVerdict(t *testing.T) {
 		"share in noise":     {func(in *Inputs) { in.Shares[0].ConfiguredPPM = 270_000 }, "Passed", ""}, // 25% of 4000: 1 point + 3 x 0.70
 		"multi-home off":     {func(in *Inputs) { in.Shares[0].ConfiguredPPM = 290_000 }, "Invalid", ReasonShareMismatch},
 		"partitions off":     {func(in *Inputs) { in.Shares[1].ConfiguredPPM = 40_000 }, "Invalid", ReasonShareMismatch},
+		"faster network":     {func(in *Inputs) { in.RTTs[0].P50 = 93_999 }, "Invalid", ReasonNetworkNotVerified},
 		"wrong network":      {func(in *Inputs) { in.RTTs[0].P50 = 106_001 }, "Invalid", ReasonNetworkNotVerified},
 		"network in bounds":  {func(in *Inputs) { in.RTTs[0].P50 = 106_000 }, "Passed", ""},
 		"chance with jitter": {func(in *Inputs) { jittery(in); in.RTTs[0].P50 = 108_000 }, "Passed", ""},

@@ -1,0 +1,63 @@
+package batchlog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/probe"
+	"github.com/geobench/geobench/internal/protocol"
+)
+
+// still is a world in which nothing happens.
+type still struct{ protocol.Env }
+
+func (still) Now() time.Duration                { return 0 }
+func (still) Send(geo.NodeID, protocol.Message) {}
+func (still) Probe(*probe.Probe)                {}
+
+// newStill returns a member of a log that three nodes keep, which follows.
+func newStill() *member {
+	nodes := []geo.NodeID{0, 1, 2}
+	return New(Config{Self: 2, Nodes: 3, Members: nodes, Audience: nodes, Env: still{}, Advance: func() {}}).member
+}
+
+func entry(batches ...Ordered) []byte { return appendEntries(nil, batches) }
+
+func placed(sequencer geo.NodeID, number uint64) Ordered {
+	return Ordered{BatchID{sequencer, number}, Set(0).With(0)}
+}
+
+// A member that takes a snapshot gives the same positions from there on as those that have applied every entry, and tells nobody positions
+// from before it.
+func TestSnapshotRestoresThePosition(t *testing.T) {
+	a, b := newStill(), newStill()
+	a.apply(entry(placed(0, 1), placed(1, 1)))
+	a.apply(entry(placed(0, 2), Ordered{Batch: BatchID{1, 3}}))
+	b.apply(entry(placed(0, 1)))
+	b.restore(a.snapshot())
+	if b.count != 4 || len(b.recent) != 0 || !cmp.Equal(a.next, b.next) {
+		t.Errorf("after the snapshot %d positions are given, %v are known, and next are %v; want 4, none, and %v", b.count, b.recent, b.next, a.next)
+	}
+	more := entry(placed(0, 2), placed(0, 3), placed(1, 3), placed(1, 4)) // the first and the third are repetitions
+	a.apply(more)
+	b.apply(more)
+	if a.count != 6 || b.count != 6 || !cmp.Equal(a.next, b.next) || !cmp.Equal(a.recent[4:], b.recent) {
+		t.Errorf("one has given %d positions and the other %d, next are %v and %v", a.count, b.count, a.next, b.next)
+	}
+}
+
+// Batches of a sequencer get their places in the order of their numbers, each once: what overtakes one that is lost waits until it is asked
+// for again.
+func TestPlacesInOrder(t *testing.T) {
+	m := newStill()
+	m.apply(entry(placed(0, 2)))
+	m.apply(entry(placed(0, 1), placed(0, 1)))
+	m.apply(entry(placed(0, 3), placed(0, 2)))
+	m.apply(entry(placed(0, 3)))
+	if want := []Ordered{placed(0, 1), placed(0, 2), placed(0, 3)}; !cmp.Equal(m.recent, want) {
+		t.Errorf("places have %v, want %v", m.recent, want)
+	}
+}
