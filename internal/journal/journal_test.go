@@ -110,3 +110,33 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("Each: %v", err)
 	}
 }
+
+// Records that are written together count one by one, before and after the process.
+func TestRecordsWrittenTogether(t *testing.T) {
+	folder := t.TempDir()
+	j, err := Open(OS{}, folder, "a.journal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, batch := range [][]string{{"one", "two", "three"}, {"four"}} {
+		for _, record := range batch {
+			if err := j.Append([]byte(record)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := j.Sync(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	written := j.Records()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if j, err = Open(OS{}, folder, "a.journal"); err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close() //nolint:errcheck // nothing was written through it
+	if written != 4 || j.Records() != 4 {
+		t.Errorf("%d records before, %d after, want 4", written, j.Records())
+	}
+}
