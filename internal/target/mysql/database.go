@@ -169,6 +169,16 @@ func (d *dialect) Dial(ctx context.Context, e sqltarget.Endpoint) (*conn, error)
 	return c, nil
 }
 
+// onlySpeaks names the database of a server, by its version and version_comment, that is neither MySQL nor MariaDB; empty is one of these.
+func onlySpeaks(version, comment string) string {
+	for _, other := range []string{"TiDB", "OceanBase"} {
+		if strings.Contains(version, other) || strings.Contains(comment, other) {
+			return other
+		}
+	}
+	return ""
+}
+
 // Look implements sqltarget.Dialect.
 func (d *dialect) Look(ctx context.Context, c *conn, e sqltarget.Endpoint) (version, server string, err error) {
 	// wsrep_ready comes first: a node that is not asks for patience with every other statement.
@@ -188,6 +198,10 @@ func (d *dialect) Look(ctx context.Context, c *conn, e sqltarget.Endpoint) (vers
 	facts, err := c.row(ctx, "select version(), @@version_comment, @@global.read_only, @@hostname, @@port, @@datadir")
 	if err != nil {
 		return "", "", err
+	}
+	if other := onlySpeaks(facts[0], facts[1]); other != "" {
+		return "", "", sqltarget.Wrong(field, e.Address, "the server is %q, which speaks MySQL's protocol and is %s: it does not say which sessions are at work on its other servers, and an audit could begin while transactions are under way; name a MySQL or MariaDB",
+			facts[0], other)
 	}
 	if d.options.Galera && !galera {
 		return "", "", sqltarget.Wrong(field, e.Address, "the server is no node of Galera (wsrep_on is not ON): name one that is, or set spec.engine.name to %s", Engine.Name)
