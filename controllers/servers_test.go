@@ -1,14 +1,57 @@
 package controllers
 
 import (
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 )
+
+// A vendor's database of several kinds of servers is named by its engine alone, begun by its steps, told of the longest round trip, and said to be
+// untested. The API server keeps what the user wrote.
+func TestRenderedRoles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	db := makeDatabase("d").emulation(v1alpha1.EmulationSidecar)
+	db.Spec.Engine = v1alpha1.Engine{Name: "yugabytedb"}
+	db.Spec.Network.Profile.Links[0].RTT = v1alpha1.DurationOf(400 * time.Millisecond)
+	citus := makeDatabase("c").emulation(v1alpha1.EmulationSidecar)
+	citus.Spec.Engine = v1alpha1.Engine{Name: "citus"}
+	w.create(db.obj(), citus.obj())
+	kept := w.untilServing("d")
+	if len(kept.Spec.Roles) > 0 || kept.Status.ReadyNodes != "3/3" || w.steps()["placement"] == nil {
+		t.Errorf("%s nodes, spec %+v, steps %v", kept.Status.ReadyNodes, kept.Spec, w.steps())
+	}
+	if c := meta.FindStatusCondition(kept.Status.Conditions, v1alpha1.ConditionAccepted); !strings.Contains(c.Message, "untested: nobody has run YugabyteDB") {
+		t.Errorf("accepted: %s", c.Message)
+	}
+	tserver := w.get("d-ap-northeast-1-tserver", &appsv1.StatefulSet{}).(*appsv1.StatefulSet)
+	if args := tserver.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--raft_heartbeat_interval_ms=1200") {
+		t.Errorf("with round trips of 400 ms it is started with %v", args)
+	}
+	w.untilServing("c")
+	password := string(w.get("c-citus-login", &corev1.Secret{}).(*corev1.Secret).Data["password"])
+	step := w.steps()["nodes"].Spec.Template.Spec.Containers[0]
+	if i := slices.IndexFunc(step.Env, func(e corev1.EnvVar) bool { return e.Name == "POSTGRES_PASSWORD" }); password == "" || i < 0 || step.Env[i].ValueFrom.SecretKeyRef.Name != "c-citus-login" {
+		t.Errorf("the step logs in by %+v", step.Env)
+	}
+	// A longer link is another incarnation.
+	db.Spec.Network.Profile.Links[0].RTT = v1alpha1.DurationOf(500 * time.Millisecond)
+	now := w.getDatabase("d")
+	now.Spec.Network = db.Spec.Network
+	w.must(w.client.Update(w.ctx, now))
+	w.until("the servers are told", func() bool {
+		set := w.get("d-us-west-2-master", &appsv1.StatefulSet{}).(*appsv1.StatefulSet)
+		return slices.Contains(set.Spec.Template.Spec.Containers[0].Args, "--raft_heartbeat_interval_ms=1500")
+	})
+}
 
 // A PostgreSQL that is named by the engine alone is deployed with passwords of chance, in Secrets that go with it, and measured as one in pods of
 // the user's. The API server keeps what the user wrote.

@@ -500,7 +500,9 @@ func (w *world) playSteps() {
 			return batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}
 		}
 		now := metav1.Now()
-		job.Status.StartTime = &now
+		if job.Status.StartTime == nil {
+			job.Status.StartTime = &now
+		}
 		switch end {
 		case "":
 			job.Status.CompletionTime, job.Status.Succeeded = &now, 1

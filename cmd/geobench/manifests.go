@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/deploy/servers"
 	"github.com/geobench/geobench/internal/exit"
 	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/external"
@@ -117,17 +119,17 @@ Exit code 2 when there is a mistake.`,
 				}
 			}
 			var summary string
-			var valid, invalid []string
+			var valid, invalid, notes []string
 			var first error
 			for _, p := range places {
 				if place != "any" && place != p.name {
 					continue
 				}
 				cmd.SetIn(bytes.NewReader(stdin))
-				text, err := validate(cmd, p.abilities(), files)
+				text, said, err := validate(cmd, p.abilities(), files)
 				switch {
 				case err == nil:
-					summary, valid = text, append(valid, p.says)
+					summary, notes, valid = text, said, append(valid, p.says)
 				default:
 					first = cmp.Or(first, err)
 					invalid = append(invalid, fmt.Sprintf("not for %s:\n%s", p.says, indent(err.Error())))
@@ -140,7 +142,7 @@ Exit code 2 when there is a mistake.`,
 				summary += ", for " + strings.Join(valid, " and ")
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), summary)
-			for _, text := range invalid {
+			for _, text := range append(notes, invalid...) {
 				fmt.Fprintln(cmd.OutOrStdout(), text)
 			}
 			return nil
@@ -154,17 +156,28 @@ Exit code 2 when there is a mistake.`,
 
 func indent(text string) string { return "  " + strings.ReplaceAll(text, "\n", "\n  ") }
 
-// validate checks manifests for one place, and counts what there is.
-func validate(cmd *cobra.Command, abilities check.Abilities, files []string) (string, error) {
+// untested says of each database that is deployed by its name, and that nobody has run yet, that it is.
+func untested(databases map[string]*v1alpha1.GeoDatabase) (notes []string) {
+	for _, name := range slices.Sorted(maps.Keys(databases)) {
+		db := databases[name]
+		if f := servers.FactsOf(db.Spec.Engine.Name); f != nil && servers.Renders(db) {
+			notes = append(notes, fmt.Sprintf("untested: GeoDatabase %s is %s, which nobody has run as it is deployed here; no BenchmarkRun can measure it: %s", db.Name, f.Product, f.Unmeasured))
+		}
+	}
+	return notes
+}
+
+// validate checks manifests for one place, and counts what there is. The notes are what else should be known.
+func validate(cmd *cobra.Command, abilities check.Abilities, files []string) (summary string, notes []string, err error) {
 	plans, bundle, err := loadPlans(cmd, abilities, files)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	// The points of an Experiment may be for the simulator alone, whose faults no other driver has.
 	abilities.Faults = fault.SimulatorKinds
 	experiments, err := expand(bundle, abilities)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	text := fmt.Sprintf("valid: %s, %s, %s", experiment.Counted(len(bundle.Profiles), "NetworkProfile"),
 		experiment.Counted(len(bundle.Databases), "GeoDatabase"), experiment.Counted(len(plans), "BenchmarkRun"))
@@ -179,5 +192,5 @@ func validate(cmd *cobra.Command, abilities check.Abilities, files []string) (st
 			text += fmt.Sprintf(", %d of which begin the search of a rate", searching)
 		}
 	}
-	return text, nil
+	return text, untested(bundle.Databases), nil
 }

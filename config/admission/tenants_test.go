@@ -135,7 +135,10 @@ func TestTenants(t *testing.T) {
 		}), "spec.roles: one of the images is none of those"},
 		"an image by a parameter": {db(func(s *v1alpha1.GeoDatabaseSpec) {
 			s.Engine = v1alpha1.Engine{Name: "postgres", Parameters: map[string]string{"image": "evil"}}
-		}), "spec.engine.parameters.image: evil is none of the images"},
+		}), "spec.engine.parameters.image: it is none of the images"},
+		"an image of one kind of servers": {db(func(s *v1alpha1.GeoDatabaseSpec) {
+			s.Engine = v1alpha1.Engine{Name: "tidb", Parameters: map[string]string{"image.tikv": "evil"}}
+		}), "spec.engine.parameters.image: it is none of the images"},
 		"an external database": {db(func(s *v1alpha1.GeoDatabaseSpec) {
 			*s = withExternal(&v1alpha1.GeoDatabase{Spec: *s}, "s").Spec
 			s.PartitionsPerRegion = 4

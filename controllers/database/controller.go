@@ -77,6 +77,8 @@ type scope struct {
 	db *v1alpha1.GeoDatabase
 	// logins are the users that the operator makes passwords for, by the names of their Secrets.
 	logins map[string]string
+	// untested says so of a database that was rendered and that nobody has run yet; empty of every other.
+	untested string
 	// plan is set unless the spec is refused.
 	plan *Plan
 	// current is the present incarnation: set by incarnate. It may be one of an earlier spec while a run uses it.
@@ -148,12 +150,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	var logins map[string]string
-	if servers.Renders(db) && len(servers.Render(db)) == 0 { // what cannot be rendered is refused with the plan
+	rendered, err := Render(ctx, r.Client, db)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if rendered { // what cannot be is refused with the plan
 		logins = servers.Secrets(db)
 	}
 	before := db.DeepCopy()
 	s := &scope{Reconciler: r, db: db, logins: logins}
-	var err error
+	if f := servers.FactsOf(db.Spec.Engine.Name); rendered && f != nil {
+		s.untested = "; untested: nobody has run " + f.Product + " as it is deployed here"
+	}
 	if db.DeletionTimestamp != nil {
 		// Everything is owned by the database and goes with it; a run that uses it notices by itself.
 		r.processes.Delete(db.UID)
@@ -469,7 +477,7 @@ func (s *scope) groups() []v1alpha1.GroupStatus {
 func (s *scope) describe(context.Context) error {
 	st := &s.db.Status
 	s.condition(metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: "Possible",
-		Message: "the database can be deployed as the spec says"})
+		Message: "the database can be deployed as the spec says" + s.untested})
 	st.TopologyHash, st.Incarnation = s.current.Hash, s.current.ID()
 	st.Emulation, st.EmulationReason = s.current.Emulation(), kube.Truncate(cmp.Or(s.current.Why, s.plan.Why), 1024)
 	t, elsewhere := &s.current.Database.Topology, s.current.Database.Elsewhere()

@@ -14,6 +14,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/deploy/servers"
 	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/manifest/check"
 	"github.com/geobench/geobench/internal/plan"
@@ -130,6 +131,22 @@ func ResolveProfile(ctx context.Context, reader client.Reader, db *v1alpha1.GeoD
 	}
 	return nil, kube.Refuse(health.ProfileNotFound, "spec.network.profileRef.name: namespace %s has no NetworkProfile %q, and it is not one of the built-in %s",
 		db.Namespace, name, strings.Join(presets.Names(), ", "))
+}
+
+// Render writes what a database's engine stands for into its spec, and tells whether it did: where its name is all that is said of a database
+// that people run, and its profile and parameters are as they should be.
+func Render(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase) (bool, error) {
+	if !servers.Renders(db) {
+		return false, nil
+	}
+	profile, err := ResolveProfile(ctx, reader, db)
+	if kube.AsRefusal(err) != nil {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return len(servers.Render(db, servers.Longest(db, profile.Spec))) == 0, nil
 }
 
 // resolveParameters returns the engine's parameters, complete; a program of the user's own has those of its clients, or none.

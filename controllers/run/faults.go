@@ -17,7 +17,6 @@ import (
 	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/internal/admin"
-	"github.com/geobench/geobench/internal/deploy/servers"
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/emulation/chaosmesh"
 	"github.com/geobench/geobench/internal/fault"
@@ -145,7 +144,9 @@ func (s *scope) endDisturbances(ctx context.Context) (bool, error) {
 	if err != nil || db.Status.ActiveRun != s.run.Name || db.DeletionTimestamp != nil {
 		return client.IgnoreNotFound(err) == nil, client.IgnoreNotFound(err)
 	}
-	servers.Render(db)
+	if _, err := database.Render(ctx, s.Client, db); err != nil {
+		return false, err
+	}
 	current, _, err := database.FindIncarnations(ctx, s.Live, s.Credentials, db)
 	if err != nil || current == nil || current.Foreign || current.ID() != s.run.Status.DatabaseIncarnation {
 		return err == nil, err

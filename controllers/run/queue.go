@@ -18,7 +18,6 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/deploy/servers"
 	"github.com/geobench/geobench/internal/health"
 	"github.com/geobench/geobench/internal/manifest/check"
 )
@@ -49,7 +48,9 @@ func (r *Reconciler) waitInQueue(ctx context.Context, name types.NamespacedName)
 		r.Client.Get(ctx, types.NamespacedName{Namespace: name.Namespace, Name: run.Spec.DatabaseRef.Name}, db) != nil {
 		return false, reconcile.Result{}, nil
 	}
-	servers.Render(db)
+	if _, err := database.Render(ctx, r.Client, db); err != nil {
+		return false, reconcile.Result{}, err
+	}
 	s := &scope{Reconciler: r, run: run, before: run.DeepCopy(), db: db}
 	ahead, err := s.ahead(ctx, r.Client)
 	if err != nil || len(ahead) == 0 {

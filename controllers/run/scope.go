@@ -15,7 +15,6 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/controllers/database"
 	"github.com/geobench/geobench/controllers/kube"
-	"github.com/geobench/geobench/internal/deploy/servers"
 	"github.com/geobench/geobench/internal/health"
 )
 
@@ -188,7 +187,9 @@ func (s *scope) checkDatabase(ctx context.Context) error {
 	}
 	if err == nil && db.DeletionTimestamp == nil {
 		s.db = db
-		servers.Render(db) // what cannot be is refused by the preflight
+		if _, err := database.Render(ctx, s.Client, db); err != nil { // what cannot be is refused by the preflight
+			return err
+		}
 	}
 	if !s.atLeast(v1alpha1.StageProvision) {
 		return nil

@@ -13,7 +13,7 @@ import (
 // client here has been held against a pack, so its pods have none, and a run on them is refused: a server that speaks a dialect may lack what
 // is asked in it, as CockroachDB lacks the sessions by which a run on PostgreSQL knows that no transaction is under way.
 type pack struct {
-	product string
+	facts Facts
 	// image is pinned, and user the number that its server runs as.
 	image string
 	user  int64
@@ -39,11 +39,11 @@ func (p pack) server() server {
 		settings["settings."+name] = rule
 	}
 	return server{
-		product: p.product, settings: settings, image: p.image, user: p.user, shared: true,
+		product: p.facts.Product, facts: &p.facts, settings: settings, image: p.image, user: p.user, shared: true,
 		own: func(r *reading, name, value string) bool {
 			known := append(slices.Sorted(maps.Keys(settings)), "image", "user")
 			r.problems = append(r.problems, Problem{Field: "spec.engine.parameters." + name, Value: value, Known: known,
-				Message: name + " is no parameter of " + p.product + ", whose clients are not Geobench's: leave it out; it has " + strings.Join(known, ", ")})
+				Message: name + " is no parameter of " + p.facts.Product + ", whose clients are not Geobench's: leave it out; it has " + strings.Join(known, ", ")})
 			return true
 		},
 		pods: func(r *reading) *v1alpha1.Pods {
@@ -72,8 +72,16 @@ var (
 // cockroachdb is one cluster of servers that know their region (--locality), without certificates and passwords. Facts are from CockroachDB's
 // documentation of cockroach start and its Helm chart.
 var cockroachdb = pack{
-	product: "CockroachDB",
-	image:   "docker.io/cockroachdb/cockroach:v25.4.11", user: 1000,
+	facts: Facts{
+		Product: "CockroachDB", Protocol: "PostgreSQL", Port: 26257, User: "root, without a password",
+		Isolation: []string{"Serializable", "ReadCommitted"},
+		Retry:     []string{"40001"}, Ambiguous: []string{"40003"},
+		Survives:   "one region of three; a server whose pod is deleted joins as a new one",
+		Placement:  "ALTER DATABASE SET PRIMARY REGION, SURVIVE REGION FAILURE; tables REGIONAL BY ROW, REGIONAL BY TABLE, GLOBAL",
+		Licence:    "CockroachDB's own: throttled to five transactions at a time after seven days without a key",
+		Unmeasured: "a run on PostgreSQL asks pg_stat_activity which sessions are at work, which is empty there, and keeps other runs out by advisory locks, which lock nothing",
+	},
+	image: "docker.io/cockroachdb/cockroach:v25.4.11", user: 1000,
 	ports: []v1alpha1.PodPort{{Name: "sql", Port: 26257}, {Name: "http", Port: 8080}},
 	ready: &v1alpha1.PodReady{HTTP: &v1alpha1.PodReadyHTTP{Port: 8080, Path: "/health?ready=1"}},
 	env:   []v1alpha1.PodEnv{{Name: "COCKROACH_SKIP_ENABLING_DIAGNOSTIC_REPORTING", Value: "true"}},

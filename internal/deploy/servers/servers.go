@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
@@ -56,11 +57,18 @@ type server struct {
 	shared bool
 	// own takes a parameter that is neither a setting nor one of all kinds, and tells whether it did; what nobody takes is the clients'.
 	own func(r *reading, name, value string) bool
-	// pods are the rest of what was read: image, user, and what all servers have in common are filled in.
-	pods func(*reading) *v1alpha1.Pods
+	// pods are the rest of what was read: image, user, and what all servers have in common are filled in. A database of several kinds of
+	// servers has roles and steps in their place.
+	pods  func(*reading) *v1alpha1.Pods
+	roles func(*reading) ([]v1alpha1.Role, []v1alpha1.InitStep)
+	// images: its kinds of servers have images of their own, and none is that of all.
+	images bool
+	// facts are those of a database that nobody has run yet; nil for one that was.
+	facts *Facts
 }
 
-var kinds = map[string]server{"postgres": postgres, "galera": galera, "etcd": etcd, "cockroachdb": cockroachdb.server()}
+var kinds = map[string]server{"postgres": postgres, "galera": galera, "etcd": etcd, "cockroachdb": cockroachdb.server(),
+	"yugabytedb": yugabytedb.server(), "tidb": tidb.server(), "citus": citus.server()}
 
 // reading is a database's parameters, told apart.
 type reading struct {
@@ -72,6 +80,8 @@ type reading struct {
 	settings map[string]string
 	words    map[string]string // the kind's own, as it took them
 	clients  map[string]string
+	// longest is the longest round trip between two of its regions; 0 where that is not known.
+	longest  time.Duration
 	problems []Problem
 }
 
@@ -111,6 +121,14 @@ func (r *reading) password(variable string, i int) v1alpha1.PodEnv {
 	return v1alpha1.PodEnv{Name: variable, SecretKeyRef: &v1alpha1.SecretKeyReference{Name: r.secret(i), Key: KeyPassword}}
 }
 
+// field is what says more of such a database than parameters can.
+func (r *reading) field() string {
+	if r.kind.roles != nil {
+		return "spec.roles"
+	}
+	return "spec.pods"
+}
+
 func (r *reading) parameter(name, value string) {
 	rule, isSetting := r.kind.settings[name]
 	family, setting, _ := strings.Cut(name, ".")
@@ -121,9 +139,9 @@ func (r *reading) parameter(name, value string) {
 		r.settings[name] = value
 	case slices.ContainsFunc(slices.Collect(maps.Keys(r.kind.settings)), func(known string) bool { return strings.HasPrefix(known, family+".") }):
 		r.problems = append(r.problems, Problem{Field: "spec.engine.parameters." + name, Value: value, Known: slices.Sorted(maps.Keys(r.kind.settings)),
-			Message: fmt.Sprintf("%s is no setting of %s that can be set here; use spec.pods for a server of another make", setting, r.kind.product)})
-	case name == "image":
-		if u, err := url.Parse("docker://" + value); err != nil || u.Path == "" || strings.ContainsAny(value, " \t\n") {
+			Message: fmt.Sprintf("%s is no setting of %s that can be set here; use %s for a server of another make", setting, r.kind.product, r.field())})
+	case name == "image" && !r.kind.images:
+		if !isImage(value) {
 			r.bad(name, value, "%q is not REGISTRY/NAME:TAG", value)
 			return
 		}
@@ -142,12 +160,18 @@ func (r *reading) parameter(name, value string) {
 	}
 }
 
+// isImage tells whether a text can be the reference of an image.
+func isImage(text string) bool {
+	u, err := url.Parse("docker://" + text)
+	return err == nil && u.Path != "" && !strings.ContainsAny(text, " \t\n")
+}
+
 func read(db *v1alpha1.GeoDatabase, kind server) *reading {
 	r := &reading{
 		GeoDatabase: db, kind: kind, regions: db.Spec.RegionNames(), image: kind.image, user: kind.user,
 		settings: map[string]string{}, words: map[string]string{}, clients: map[string]string{}, problems: nodes(db, kind),
 	}
-	if len(kind.logins) > 0 {
+	if len(kind.logins) > 0 && kind.roles == nil {
 		r.clients["tls"] = "disable"
 	}
 	for _, name := range slices.Sorted(maps.Keys(db.Spec.Engine.Parameters)) {
@@ -159,23 +183,52 @@ func read(db *v1alpha1.GeoDatabase, kind server) *reading {
 // Names of the databases that can be rendered, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(kinds)) }
 
-// Renders tells whether the pods of a database are to be rendered: it is of a kind that Names has, and neither pods nor external say where it runs.
+// Renders tells whether the pods of a database are to be rendered: it is of a kind that Names has, and neither pods, roles nor external say what runs, or where.
 func Renders(db *v1alpha1.GeoDatabase) bool {
 	_, ok := kinds[db.Spec.Engine.Name]
-	return ok && db.Spec.Pods == nil && db.Spec.External == nil
+	return ok && !db.Spec.RunsPrograms() && db.Spec.External == nil
 }
 
-// Render writes the pods of a database into its spec, and leaves there the parameters of its clients. It changes nothing where there are
+// Longest is the longest round trip between two of a database's regions; 0 where the profile is not known or has none.
+func Longest(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec) (longest time.Duration) {
+	if profile == nil {
+		return 0
+	}
+	names := db.Spec.RegionNames()
+	for i, a := range names {
+		for _, b := range names[i+1:] {
+			if l, ok := profile.Link(a, b); ok {
+				longest = max(longest, l.RTT.Duration)
+			}
+		}
+	}
+	return longest
+}
+
+// Render writes the pods, or the roles, of a database into its spec, and leaves there the parameters of its clients. longest is the longest round
+// trip between its regions (Longest), by which some databases are told how long to wait for each other. It changes nothing where there are
 // problems, or nothing to render.
-func Render(db *v1alpha1.GeoDatabase) []Problem {
+func Render(db *v1alpha1.GeoDatabase, longest time.Duration) []Problem {
 	if !Renders(db) {
 		return nil
 	}
 	r := read(db, kinds[db.Spec.Engine.Name])
-	pods := r.kind.pods(r)
+	r.longest = longest
+	var pods *v1alpha1.Pods
+	var roles []v1alpha1.Role
+	var steps []v1alpha1.InitStep
+	if r.kind.roles != nil {
+		roles, steps = r.kind.roles(r)
+	} else {
+		pods = r.kind.pods(r)
+	}
 	if len(r.problems) > 0 {
 		slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Compare(a.Field, b.Field) })
 		return r.problems
+	}
+	if roles != nil {
+		db.Spec.Roles, db.Spec.Init, db.Spec.Engine.Parameters = roles, steps, nil
+		return nil
 	}
 	pods.Image, pods.User = r.image, &r.user
 	pods.Volumes = []v1alpha1.PodVolume{{Name: "data", MountPath: "/data", SizeLimit: ptr.To(resource.MustParse("8Gi"))}}
@@ -204,7 +257,10 @@ func secretName(db *v1alpha1.GeoDatabase, l login) string {
 func nodes(db *v1alpha1.GeoDatabase, kind server) []Problem {
 	if n := db.Spec.PartitionsPerRegion; n > 1 {
 		message := fmt.Sprintf("every server of %s has all rows: leave partitionsPerRegion out, or 1", db.Spec.Engine.Name)
-		if kind.shared {
+		switch {
+		case kind.roles != nil:
+			message = fmt.Sprintf("the servers of %s share the rows out themselves: leave partitionsPerRegion out, or 1", db.Spec.Engine.Name)
+		case kind.shared:
 			message = fmt.Sprintf("the servers of %s share the rows out themselves: leave partitionsPerRegion out, or 1, and say by replicasPerPartition how many servers a region has", db.Spec.Engine.Name)
 		}
 		return []Problem{{Field: "spec.partitionsPerRegion", Value: fmt.Sprint(n), Message: message}}
@@ -242,6 +298,10 @@ func form(r *regexp.Regexp) string {
 		return "a duration with its unit, ms, s, m or h, like 100ms"
 	case binarySize:
 		return "a size above 0 with its unit, MiB or GiB, like 128MiB"
+	case someInteger:
+		return "a whole number above 0"
+	case yugabyteBool:
+		return "true or false"
 	case someDuration:
 		return "a duration above 0 with its unit, ms or s, like 250ms"
 	}

@@ -152,7 +152,7 @@ func profileSpec(path string, s *v1alpha1.NetworkProfileSpec) Problems {
 
 // Database checks a database against its network profile (spec.network.profile, or the one that profileRef names).
 func Database(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a Abilities) Problems {
-	db, ps := rendered(db, a)
+	db, ps := rendered(db, profile, a)
 	if len(ps) > 0 {
 		return ps.about("GeoDatabase", db.Name)
 	}
@@ -177,13 +177,13 @@ func Database(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a 
 }
 
 // rendered is the database with the pods that its engine's name stands for, where there are containers.
-func rendered(db *v1alpha1.GeoDatabase, a Abilities) (*v1alpha1.GeoDatabase, Problems) {
+func rendered(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a Abilities) (*v1alpha1.GeoDatabase, Problems) {
 	var ps Problems
 	if !a.Pods || !servers.Renders(db) {
 		return db, nil
 	}
 	db = db.DeepCopy()
-	for _, p := range servers.Render(db) {
+	for _, p := range servers.Render(db, servers.Longest(db, profile)) {
 		hint := ""
 		if len(p.Known) > 0 {
 			const path = "spec.engine.parameters."
@@ -694,7 +694,7 @@ func Run(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a Abilities) Prob
 	if t := Target(); db.Spec.External != nil {
 		a.Faults, a.Place = t.Faults, t.Place
 	}
-	db, _ = rendered(db, a)
+	db, _ = rendered(db, nil, a) // how long its servers wait for each other is no matter here
 	r := benchmarkRun{run, db, a}
 	var ps Problems
 	for _, rule := range []func(*Problems){
@@ -728,8 +728,12 @@ func (r *benchmarkRun) target(ps *Problems) {
 		return
 	}
 	if name := r.db.Spec.Engine.Name; r.db.Spec.RunsPrograms() && !d.talked() && deployedOnly(name) {
-		ps.add("spec.databaseRef.name", r.db.Name, "GeoDatabase %s is %s, of which no client is built in: it is deployed over the emulated network, and cannot be loaded; name a database of %s, or with one of the engines %s",
-			r.db.Name, name, list(r.Clients.Names()), list(r.Engines.Names()))
+		why := ""
+		if f := servers.FactsOf(name); f != nil {
+			why = ": " + f.Unmeasured
+		}
+		ps.add("spec.databaseRef.name", r.db.Name, "GeoDatabase %s is %s, of which no client is built in%s; it is deployed over the emulated network (untested), and cannot be loaded; name a database of %s, or with one of the engines %s",
+			r.db.Name, name, why, list(r.Clients.Names()), list(r.Engines.Names()))
 		return
 	}
 	if len(r.db.Spec.Roles) > 0 {

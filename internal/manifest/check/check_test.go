@@ -324,15 +324,25 @@ func TestDeployedOnly(t *testing.T) {
 	of := func(db *v1alpha1.GeoDatabase, a check.Abilities) check.Problems {
 		return check.Database(db, db.Spec.Network.Profile, a)
 	}
+	of3 := func(engine string) *v1alpha1.GeoDatabase {
+		return database(func(s *v1alpha1.GeoDatabaseSpec) { s.Engine = v1alpha1.Engine{Name: engine} })
+	}
 	for name, tc := range map[string]struct {
 		problems check.Problems
 		says     string
 	}{
-		"as it should be":    {of(db, abilities()), ""},
-		"run":                {check.Run(run, db, abilities()), "cockroachdb, of which no client is built in"},
-		"misspelt":           {of(named(map[string]string{"settings.cahce": "256MiB"}), abilities()), "did you mean settings.cache"},
-		"parameter":          {of(named(map[string]string{"isolation": "Serializable"}), abilities()), "isolation is no parameter of CockroachDB, whose clients are not Geobench's"},
-		"without containers": {of(named(nil), check.Process(nil)), "cockroachdb needs a cluster to run in"},
+		"YugabyteDB":          {of(of3("yugabytedb"), abilities()), ""},
+		"TiDB":                {of(of3("tidb"), abilities()), ""},
+		"Citus":               {of(of3("citus"), abilities()), ""},
+		"a run on YugabyteDB": {check.Run(run, of3("yugabytedb"), abilities()), "each tserver knows its own sessions only; it is deployed over the emulated network (untested)"},
+		"a run on TiDB":       {check.Run(run, of3("tidb"), abilities()), "each server of TiDB knows its own sessions only"},
+		"a run on Citus":      {check.Run(run, of3("citus"), abilities()), "no snapshot over servers that an audit could read"},
+		"Citus in a process":  {of(of3("citus"), check.Process(nil)), "citus needs a cluster to run in"},
+		"as it should be":     {of(db, abilities()), ""},
+		"run":                 {check.Run(run, db, abilities()), "cockroachdb, of which no client is built in"},
+		"misspelt":            {of(named(map[string]string{"settings.cahce": "256MiB"}), abilities()), "did you mean settings.cache"},
+		"parameter":           {of(named(map[string]string{"isolation": "Serializable"}), abilities()), "isolation is no parameter of CockroachDB, whose clients are not Geobench's"},
+		"without containers":  {of(named(nil), check.Process(nil)), "cockroachdb needs a cluster to run in"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if ps := tc.problems; tc.says == "" && len(ps) > 0 || tc.says != "" && (len(ps) != 1 || !strings.Contains(ps.Error(), tc.says)) {

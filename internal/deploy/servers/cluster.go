@@ -1,0 +1,257 @@
+package servers
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// cluster is a vendor's database of several kinds of servers, as data. Nobody has run one yet, and no client here has been held against one: its
+// facts say why a run on it is refused.
+type cluster struct {
+	facts Facts
+	parts []part
+	// copies: parameter replicas says how many copies of its rows there are, in as many regions.
+	copies bool
+	// leader: parameter leader names the region that is to lead, one of those that have pods of this part; empty is no such parameter.
+	leader string
+	logins []login
+	// knobs fills in settings, by name, that depend on the longest round trip, and finds those that do not go together.
+	knobs func(r *reading, set map[string]string)
+	// steps are those of spec.init.
+	steps func(*reading) []v1alpha1.InitStep
+}
+
+// part is one kind of servers.
+type part struct {
+	name string
+	// image is pinned, and user the number that its server runs as.
+	image string
+	user  int64
+	ports []v1alpha1.PodPort
+	ready *v1alpha1.PodReady
+	after []v1alpha1.RoleAfter
+	lists []v1alpha1.HostList
+	env   []v1alpha1.PodEnv
+	// secret is the variable that has the password of the database's user; empty for none.
+	secret string
+	// copies: it is in the first regions only, one for each copy of a row. first: it is in the first region only.
+	copies, first bool
+	client        bool
+	// settings are those that parameters settings.NAME may set, with the form of their values; two parts may have the same. defaults are
+	// values where the vendor's suit a machine of its own.
+	settings map[string]*regexp.Regexp
+	defaults map[string]string
+	// script is the shell's. It becomes the server.
+	shell, script string
+	// args are the script's, made of the settings by name.
+	args func(settings map[string]string) []string
+	// volumes beside data.
+	volumes []v1alpha1.PodVolume
+	memory  string
+}
+
+// server renders a cluster.
+func (c cluster) server() server {
+	settings := map[string]*regexp.Regexp{}
+	for _, p := range c.parts {
+		for name, rule := range p.settings {
+			settings["settings."+name] = rule
+		}
+	}
+	known := c.parameters(settings)
+	return server{
+		product: c.facts.Product, settings: settings, image: c.parts[0].image, user: c.parts[0].user, shared: true, logins: c.logins, facts: &c.facts,
+		images: len(c.images()) > 1,
+		own: func(r *reading, name, value string) bool {
+			family, what, _ := strings.Cut(name, ".")
+			switch {
+			case name == "replicas" && c.copies:
+				n, err := strconv.Atoi(value)
+				if err != nil || n < 1 || n > 5 || n%2 == 0 || n > len(r.regions) {
+					r.bad(name, value, "%q is not 1, 3 or 5, and at most the number of regions, which is %d", value, len(r.regions))
+				}
+				r.words[name] = value
+			case name == "leader" && c.leader != "":
+				r.words[name] = value // held against the regions once the number of copies is known
+			case family == "perRegion" && slices.ContainsFunc(c.parts, func(p part) bool { return p.name == what && !p.copies && !p.first }):
+				if n, err := strconv.Atoi(value); err != nil || n < 1 || n > 9 {
+					r.bad(name, value, "%q is not a number of servers from 1 to 9", value)
+				}
+				r.words[name] = value
+			case family == "image" && len(c.images()) > 1 && slices.Contains(c.images(), what):
+				if !isImage(value) {
+					r.bad(name, value, "%q is not REGISTRY/NAME:TAG", value)
+				}
+				r.words[name] = value
+			default:
+				r.problems = append(r.problems, Problem{Field: "spec.engine.parameters." + name, Value: value, Known: known,
+					Message: name + " is no parameter of " + c.facts.Product + ", whose clients are not Geobench's: leave it out; it has " + strings.Join(known, ", ")})
+			}
+			return true
+		},
+		roles: func(r *reading) ([]v1alpha1.Role, []v1alpha1.InitStep) { return c.render(r) },
+	}
+}
+
+// images are the parts that have an image of their own.
+func (c cluster) images() (parts []string) {
+	seen := map[string]bool{}
+	for _, p := range c.parts {
+		if !seen[p.image] {
+			parts = append(parts, p.name)
+		}
+		seen[p.image] = true
+	}
+	return parts
+}
+
+// parameters are the names of all of them.
+func (c cluster) parameters(settings map[string]*regexp.Regexp) []string {
+	known := append(slices.Sorted(maps.Keys(settings)), "user")
+	if images := c.images(); len(images) == 1 {
+		known = append(known, "image")
+	} else {
+		for _, name := range images {
+			known = append(known, "image."+name)
+		}
+	}
+	for _, p := range c.parts {
+		if !p.copies && !p.first {
+			known = append(known, "perRegion."+p.name)
+		}
+	}
+	if c.copies {
+		known = append(known, "replicas")
+	}
+	if c.leader != "" {
+		known = append(known, "leader")
+	}
+	slices.Sort(known)
+	return known
+}
+
+// copiesOf is how many copies of its rows a database has: three, where there are as many regions.
+func copiesOf(r *reading) int {
+	if n, err := strconv.Atoi(r.words["replicas"]); err == nil {
+		return n
+	}
+	if len(r.regions) < 3 {
+		return 1
+	}
+	return 3
+}
+
+func (c cluster) render(r *reading) ([]v1alpha1.Role, []v1alpha1.InitStep) {
+	if n := r.Spec.ReplicasPerPartition; n > 1 {
+		var counts []string
+		for _, name := range c.parameters(nil) {
+			if strings.HasPrefix(name, "perRegion.") {
+				counts = append(counts, "spec.engine.parameters."+name)
+			}
+		}
+		r.problems = append(r.problems, Problem{Field: "spec.replicasPerPartition", Value: fmt.Sprint(n), Message: fmt.Sprintf(
+			"%s has several kinds of servers: leave replicasPerPartition out, or 1, and say by %s how many a region has", c.facts.Product, strings.Join(counts, " and "))})
+	}
+	if at := r.words["leader"]; at != "" {
+		if may := r.regions[:min(copiesOf(r), len(r.regions))]; !slices.Contains(may, at) {
+			r.bad("leader", at, "region %s has no server that could lead; those that have are %s", at, strings.Join(may, ", "))
+		}
+	}
+	set := map[string]string{}
+	for name, value := range r.settings {
+		set[strings.TrimPrefix(name, "settings.")] = value
+	}
+	if c.knobs != nil {
+		c.knobs(r, set)
+	}
+	images, roles := c.images(), []v1alpha1.Role{}
+	for _, p := range c.parts {
+		image := p.image
+		switch {
+		case len(images) == 1:
+			image = r.image
+		case r.words["image."+p.name] != "":
+			image = r.words["image."+p.name]
+		}
+		own := maps.Clone(p.defaults)
+		if own == nil {
+			own = map[string]string{}
+		}
+		for name := range p.settings {
+			if value, ok := set[name]; ok {
+				own[name] = value
+			}
+		}
+		user := p.user
+		if r.user != c.parts[0].user {
+			user = r.user
+		}
+		role := v1alpha1.Role{
+			Name: p.name, PerRegion: 1, After: p.after, Lists: p.lists, Client: p.client,
+			Program: v1alpha1.Program{
+				Image: image, Command: []string{p.shell, "-c", p.script, p.name}, Args: p.args(own), Env: slices.Clone(p.env), Ports: p.ports, Ready: p.ready, User: &user,
+				Volumes:                       append([]v1alpha1.PodVolume{{Name: "data", MountPath: "/data", SizeLimit: ptr.To(resource.MustParse("8Gi"))}}, p.volumes...),
+				TerminationGracePeriodSeconds: ptr.To[int32](10),
+			},
+		}
+		if p.secret != "" {
+			role.Env = append(role.Env, r.password(p.secret, 0))
+		}
+		switch {
+		case p.first && len(r.regions) > 1:
+			role.FirstRegions = ptr.To[int32](1)
+		case p.copies && copiesOf(r) < len(r.regions):
+			role.FirstRegions = ptr.To(int32(copiesOf(r)))
+		}
+		if n, err := strconv.Atoi(r.words["perRegion."+p.name]); err == nil {
+			role.PerRegion = int32(n)
+		}
+		if len(r.Spec.Resources.Requests) == 0 && len(r.Spec.Resources.Limits) == 0 {
+			role.Resources = requests(p.memory)
+		}
+		roles = append(roles, role)
+	}
+	return roles, c.steps(r)
+}
+
+// flags are the settings as arguments.
+func flags(settings map[string]string) (args []string) {
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		args = append(args, "--"+name+"="+settings[name])
+	}
+	return args
+}
+
+// none has no arguments.
+func none(map[string]string) []string { return nil }
+
+// milliseconds is a duration as a whole number of them, rounded up.
+func milliseconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
+}
+
+// fill sets a setting that is left out.
+func fill(set map[string]string, name, value string) {
+	if _, ok := set[name]; !ok {
+		set[name] = value
+	}
+}
+
+// step is one of spec.init.
+func step(name, role string, command ...string) v1alpha1.InitStep {
+	return v1alpha1.InitStep{Name: name, Role: role, Command: command, Timeout: v1alpha1.DurationOf(10 * time.Minute)}
+}
+
+// leaderOf is the region that is to lead.
+func leaderOf(r *reading) string { return cmp.Or(r.words["leader"], r.regions[0]) }

@@ -1,0 +1,39 @@
+package servers
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Facts are what whoever loads and measures a vendor's database has to know of it, from the vendor's documentation. Nobody has run these
+// databases here yet.
+type Facts struct {
+	// Product is what people call it.
+	Product string
+	// Protocol is what clients speak, and Port where; User is one that is there from the start.
+	Protocol string
+	Port     int32
+	User     string
+	// Isolation are the levels that it knows, the default first.
+	Isolation []string
+	// Retry are the errors after which a transaction was rolled back and may be tried again; after Ambiguous ones nobody knows whether it was
+	// committed.
+	Retry, Ambiguous []string
+	// Survives says which losses it gets over, as it is deployed here.
+	Survives string
+	// Placement says how rows get a home.
+	Placement string
+	// Licence in a few words.
+	Licence string
+	// Unmeasured says why none of the clients that are built in can measure it.
+	Unmeasured string
+}
+
+// FactsOf are those of a database that is deployed, and that nobody has run yet; nil for every other.
+func FactsOf(engine string) *Facts { return kinds[engine].facts }
+
+// requests of memory, which bound it too: servers of these databases size themselves by it.
+func requests(memory string) corev1.ResourceRequirements {
+	q := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}
+	return corev1.ResourceRequirements{Requests: q, Limits: q.DeepCopy()}
+}

@@ -1,0 +1,131 @@
+package servers
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// tidb is placement drivers, one for each copy, of which one hands out timestamps; stores, which say their region; and servers that take SQL in
+// each region. Facts are from TiDB's documentation and its operator.
+var tidb = cluster{
+	facts: Facts{
+		Product: "TiDB", Protocol: "MySQL", Port: 4000, User: "root, without a password",
+		Isolation: []string{"Snapshot (named REPEATABLE READ)", "ReadCommitted"},
+		Retry:     []string{"8002", "8005", "8022", "8028", "9007", "1213", "1205"}, Ambiguous: []string{"8501"},
+		Survives:   "one region of three copies, two of five; neither a pd nor a tikv whose pod is deleted comes back, since the cluster knows it with its files",
+		Placement:  "placement policies: PRIMARY_REGION, REGIONS, FOLLOWERS",
+		Licence:    "Apache 2.0",
+		Unmeasured: "a run on MySQL asks the process list of one server which sessions are at work, and each server of TiDB knows its own sessions only",
+	},
+	copies: true, leader: "pd",
+	parts: []part{
+		{
+			name: "pd", image: "docker.io/pingcap/pd:v8.5.2", user: 65532, copies: true, memory: "512Mi",
+			ports: []v1alpha1.PodPort{{Name: "client", Port: 2379}, {Name: "peer", Port: 2380}},
+			// A connection only: whether pd serves depends on the majority, and nobody has tried how its paths answer without one.
+			lists:    []v1alpha1.HostList{{Name: "MEMBERS", Role: "pd", Format: "{pod}=http://{host}:2380", Separator: ","}},
+			settings: map[string]*regexp.Regexp{"pd.election-interval": goDuration, "pd.lease": someInteger, "pd.tick-interval": goDuration},
+			shell:    "sh", script: tidbPD, args: toml("pd"),
+		},
+		{
+			name: "tikv", image: "docker.io/pingcap/tikv:v8.5.2", user: 65532, memory: "2Gi",
+			ports: []v1alpha1.PodPort{{Name: "server", Port: 20160}, {Name: "status", Port: 20180}},
+			after: []v1alpha1.RoleAfter{{Role: "pd", Hosts: v1alpha1.RoleHostsAll}},
+			lists: []v1alpha1.HostList{{Name: "PD", Role: "pd", Format: "{host}:2379", Separator: ","}},
+			settings: map[string]*regexp.Regexp{
+				"tikv.storage.block-cache.capacity": size, "tikv.server.grpc-compression-type": regexp.MustCompile(`^(none|deflate|gzip)$`),
+			},
+			// The vendor's is a share of the machine's memory.
+			defaults: map[string]string{"tikv.storage.block-cache.capacity": "256MB"},
+			shell:    "sh", script: tidbTiKV, args: toml("tikv"),
+		},
+		{
+			name: "tidb", image: "docker.io/pingcap/tidb:v8.5.2", user: 65532, client: true, memory: "1Gi",
+			ports: []v1alpha1.PodPort{{Name: "sql", Port: 4000}, {Name: "status", Port: 10080}},
+			ready: &v1alpha1.PodReady{HTTP: &v1alpha1.PodReadyHTTP{Port: 10080, Path: "/status"}},
+			after: []v1alpha1.RoleAfter{{Role: "pd", Hosts: v1alpha1.RoleHostsAll}, {Role: "tikv", Hosts: v1alpha1.RoleHostsAll}},
+			lists: []v1alpha1.HostList{{Name: "PD", Role: "pd", Format: "{host}:2379", Separator: ","}},
+			shell: "sh", script: tidbTiDB, args: none,
+		},
+	},
+	knobs: func(r *reading, set map[string]string) {
+		fill(set, "pd.election-interval", milliseconds(max(3*time.Second, 10*r.longest))+"ms")
+	},
+	steps: func(r *reading) []v1alpha1.InitStep {
+		locations := step("locations", "pd", "sh", "-c", tidbLocations, "locations", strconv.Itoa(copiesOf(r)))
+		leader := step("leader", "pd", "sh", "-c", tidbLeader, "leader")
+		leader.Region = leaderOf(r)
+		return []v1alpha1.InitStep{locations, leader}
+	},
+}
+
+// toml are the settings of a part as lines of its configuration file: PD and TiKV take few of them as flags.
+func toml(part string) func(map[string]string) []string {
+	return func(settings map[string]string) (lines []string) {
+		for _, name := range slices.Sorted(maps.Keys(settings)) {
+			value := settings[name]
+			if !someInteger.MatchString(value) {
+				value = `"` + value + `"`
+			}
+			lines = append(lines, strings.TrimPrefix(name, part+".")+" = "+value)
+		}
+		return lines
+	}
+}
+
+// A pd begins a cluster with those whom all of them name alike, or goes on from its files, by which the names no longer count.
+const tidbPD = `set -eu
+cd /data
+until getent hosts "$GEOBENCH_HOST" >/dev/null; do sleep 1; done
+for line in "$@"; do echo "$line"; done >/data/pd.toml
+exec /pd-server --name="$POD_NAME" --data-dir=/data/pd --config=/data/pd.toml \
+  --client-urls=http://0.0.0.0:2379 --advertise-client-urls="http://$GEOBENCH_HOST:2379" \
+  --peer-urls=http://0.0.0.0:2380 --advertise-peer-urls="http://$GEOBENCH_HOST:2380" --initial-cluster="$GEOBENCH_LIST_MEMBERS"
+`
+
+const tidbTiKV = `set -eu
+cd /data
+until getent hosts "$GEOBENCH_HOST" >/dev/null; do sleep 1; done
+for line in "$@"; do echo "$line"; done >/data/tikv.toml
+exec /tikv-server --pd="$GEOBENCH_LIST_PD" --data-dir=/data/tikv --config=/data/tikv.toml \
+  --addr=0.0.0.0:20160 --advertise-addr="$GEOBENCH_HOST:20160" --status-addr=0.0.0.0:20180 --advertise-status-addr="$GEOBENCH_HOST:20180" \
+  --labels="region=$GEOBENCH_REGION,host=$POD_NAME"
+`
+
+const tidbTiDB = `set -eu
+cd /data
+until getent hosts "$GEOBENCH_HOST" >/dev/null; do sleep 1; done
+exec /tidb-server --store=tikv --path="$GEOBENCH_LIST_PD" --host=0.0.0.0 --advertise-address="$GEOBENCH_HOST" -P 4000 --status=10080
+`
+
+// tidbLocations says that copies go to different regions, and how many there are.
+const tidbLocations = `set -eu
+pd=http://${GEOBENCH_HOSTS_PD%%,*}:2379
+` + tidbTry + `
+try config set location-labels region,host
+try config set max-replicas "$1"
+`
+
+// tidbTry goes on until pd-ctl says that it was done: it ends with 0 in any case.
+const tidbTry = `try() {
+  until said=$(/pd-ctl -u "$pd" "$@" 2>&1) && [ "${said#*Success}" != "$said" ]; do echo "$said"; sleep 2; done
+}`
+
+// tidbLeader has the pd of this region hand out the timestamps, as long as it is there: each transaction takes two from it, so latencies cannot be
+// compared where it is somewhere else each time.
+const tidbLeader = `set -eu
+pd=http://${GEOBENCH_HOSTS_PD%%,*}:2379 own=
+index=0
+for host in $(echo "$GEOBENCH_HOSTS_PD" | tr , ' '); do
+  if [ "$index" = "$GEOBENCH_REGION_INDEX" ]; then own=${host%%.*}; fi
+  index=$((index + 1))
+done
+` + tidbTry + `
+try member leader_priority "$own" 5
+`
