@@ -449,3 +449,36 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+// A disk that writes to the wrong place, or not at all where it should, leaves records that are whole by themselves.
+func TestMisplacedRecords(t *testing.T) {
+	d := &journaltest.Disk{}
+	j, err := journal.Open(d, "folder", "a.journal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := []int64{j.Bytes()}
+	for _, r := range []string{"first", "other", "third"} {
+		if err := errors.Join(j.Append([]byte(r)), j.Sync()); err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, j.Bytes())
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole := d.Contents(file)
+	for to := range 3 {
+		for from := range 3 {
+			b := bytes.Clone(whole)
+			copy(b[ends[to]:ends[to+1]], whole[ends[from]:ends[from+1]])
+			d.Put(file, b)
+			_, err := reopen(d)
+			if to == from && err != nil {
+				t.Error(err)
+			} else if to != from {
+				refused(t, fmt.Sprintf("record %d in the place of record %d", from, to), err)
+			}
+		}
+	}
+}
