@@ -47,6 +47,8 @@ type Config struct {
 	// Disk makes other worlds of the seeds: nodes have logs wherever that is possible, syncs take time, those that crash lose what they had
 	// not synced, and logs cannot be read where the database survives that.
 	Disk bool
+	// Unchecked asks replicas for no invariants: what is wrong shows in answers and copies alone.
+	Unchecked bool
 	// MaxEvents bounds the events of a world; 0 is 50 million, which take less than a minute. Worlds that pass have 2
 	// million at most. A protocol that goes in a circle, and uses CPU time on the way, would take hours until its
 	// patience ends.
@@ -70,6 +72,8 @@ type Result struct {
 	World string
 	// Problems are what is wrong. There is none when the seed passed.
 	Problems []Problem
+	// Invariant is the name of the first one that did not hold, empty if all did.
+	Invariant string
 	// Anomaly is that of the history, empty if there is none; Panic is what the protocol panicked with.
 	Anomaly history.Anomaly
 	Panic   string
@@ -107,6 +111,8 @@ type Failure string
 const (
 	// Unmade is a world that could not be made.
 	Unmade Failure = "world"
+	// Violated is an invariant that did not hold, the first one. What follows from it is told, too.
+	Violated Failure = "invariant"
 	// Panicked is a protocol that panicked.
 	Panicked Failure = "panic"
 	// Endless is a protocol that does things without end: at one instant, or more than Config.MaxEvents.
@@ -242,6 +248,12 @@ func (w *world) run(c Config) (res *Result, e *execution) {
 	defer func() {
 		p := recover()
 		res.Events, res.Torn = e.sim.Events(), e.torn
+		defer func() {
+			if b := e.sim.Broken(); b != nil {
+				res.Invariant = b.Name
+				res.Problems = slices.Insert(res.Problems, 0, Problem{Violated, "invariant: " + b.String()})
+			}
+		}()
 		switch p := p.(type) {
 		case nil:
 		case *sim.Standstill:
@@ -289,7 +301,7 @@ func newExecution(c Config, w *world, probes *probe.Hits) *execution {
 	e.sim = sim.New(sim.Config{
 		Topology: w.topology, Engine: c.Engine, Params: w.params, Procedures: procedures, Seed: w.seed,
 		Coordinators: w.coordinators, Costs: w.costs, ClockOffsets: w.offsets, CheckCodec: w.codec, Durable: w.durable, Buggify: w.rare, Probes: probes,
-		Trace: observe,
+		Trace: observe, Check: !c.Unchecked,
 	})
 	e.layout = c.Engine.Layout(w.topology, w.params)
 	w.load.fill(e.layout, e.sim)

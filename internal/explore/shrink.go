@@ -134,7 +134,7 @@ func (s *shrinker) try(w *world) bool {
 
 // alike reports whether what went wrong in the seed's world has gone wrong again.
 func (s *shrinker) alike(r *Result) bool {
-	return r.Has(s.First.wrong()) && r.Anomaly == s.First.Anomaly && r.Panic == s.First.Panic
+	return r.Has(s.First.wrong()) && (s.First.wrong() != Violated || r.Invariant == s.First.Invariant) && r.Anomaly == s.First.Anomaly && r.Panic == s.First.Panic
 }
 
 // change tries the present world with a change.

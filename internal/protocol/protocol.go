@@ -26,6 +26,7 @@ import (
 
 	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/invariant"
 	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/txn"
@@ -121,6 +122,12 @@ func LeadsOf(r Replica, l *geo.Layout) []string {
 type Worker interface {
 	// Steps counts the elementary steps of that so far, each some memory that is not in the cache. Simulators charge them.
 	Steps() int64
+}
+
+// Checked is a replica that can tell whether what it believes holds. A driver that explores asks it after every step; no other does.
+type Checked interface {
+	// Check says what holds now. It changes nothing, and what it says does not depend on the order of a Go map.
+	Check(c *invariant.Checker)
 }
 
 // Counter is a named figure of a protocol, for example the number of batches. Names are snake_case.

@@ -156,6 +156,9 @@ func (s *Sim) Restart(id geo.NodeID) {
 	n.synced, n.leaving = len(n.log), fifo.Queue[departure]{}
 	ops := n.store.Ops()
 	n.replay()
+	if s.checks != nil {
+		s.checks.restarted(n)
+	}
 	for _, a := range n.armed {
 		s.push(max(s.now, a.due), item{kind: onTimer, to: n.id, timer: a.timer, life: n.life})
 	}

@@ -193,6 +193,9 @@ func (n *node) serve(c *core, i int32) {
 	}
 	n.serving = c
 	n.feed(it.kind, it.from, it.msg, it.t, it.timer)
+	if s.checks != nil {
+		s.checks.check(n, n.store.Ops() != ops)
+	}
 	messages, bytes, keys, steps := len(c.out)-n.free, n.outBytes, int64(n.store.Ops()-ops), n.steps()-steps
 	if it.kind == onMessage && n.offloads(it.from, it.msg) {
 		keys, steps = 0, 0
@@ -279,6 +282,9 @@ func (n *node) send(out []output) {
 			}
 			s.transmit(n.id, o.to, s.keep(item{kind: onMessage, from: n.id, to: o.to, size: o.size, msg: o.msg, sent: s.now}), int(o.size))
 			continue
+		}
+		if s.checks != nil {
+			s.checks.answered(n, &o.outcome)
 		}
 		client, ok := n.waiting[o.outcome.ID]
 		if !ok && n.orphans[o.outcome.ID] {

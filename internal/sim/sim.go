@@ -56,6 +56,8 @@ type Config struct {
 	Buggify *buggify.Plan
 	// Probes, if not nil, counts the probes that replicas hit.
 	Probes *probe.Hits
+	// Check asks replicas for their invariants after every step, and looks at their rows: see Broken. It changes nothing, and is slow.
+	Check bool
 	// Trace, if not nil, is told of everything that happens on a node. It is slow.
 	Trace func(Observation)
 }
@@ -84,6 +86,7 @@ type Sim struct {
 	samples  [][][]time.Duration // by region and region
 	handled  uint64
 	instant  instant
+	checks   *checks // nil: nothing is checked
 }
 
 // path is one direction of a connection with the frames that wait for a cut to heal.
@@ -142,6 +145,9 @@ func New(c Config) *Sim {
 	}
 	if c.ProbeEvery > 0 {
 		s.after(0, item{kind: onProbe})
+	}
+	if c.Check {
+		s.checks = newChecks(&c)
 	}
 	return s
 }
