@@ -156,3 +156,13 @@ func (c *Checker) Agree(i *Invariant, key, value any) {
 	}
 	c.facts[s] = f
 }
+
+// Hash makes one value of several, to be agreed on.
+func Hash[T ~uint64](values ...T) uint64 {
+	h := uint64(14695981039346656037)
+	for _, v := range values {
+		h = (h ^ uint64(v)) * 1099511628211
+		h ^= h >> 32
+	}
+	return h
+}

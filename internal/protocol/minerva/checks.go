@@ -1,0 +1,34 @@
+package minerva
+
+import (
+	"fmt"
+
+	"github.com/geobench/geobench/internal/invariant"
+)
+
+var (
+	cutsGrow  = invariant.New("minerva.cuts-grow", "the cuts that a replica knows and has committed never go back, and none is committed that was not agreed on")
+	sameCut   = invariant.New("minerva.same-cut", "replicas that have committed as many cuts have committed the same")
+	logsGrow  = invariant.New("minerva.logs-grow", "what a replica has of another's log, and what of it is proven and in a cut, never goes back")
+	nothingIn = invariant.New("minerva.available", "a committed cut has no batch that a replica of it lacks")
+)
+
+// Check implements protocol.Checked.
+func (r *Replica) Check(c *invariant.Checker) {
+	e := &r.epochs
+	c.Grows(cutsGrow, "cuts agreed on", e.agreedCuts)
+	c.Grows(cutsGrow, "cuts committed", e.committed)
+	c.That(cutsGrow, e.committed <= e.agreedCuts, "%d cuts are committed, and %d were agreed on", e.committed, e.agreedCuts)
+	if !e.behind {
+		c.Agree(sameCut, e.committed, invariant.Hash(e.tail...))
+	}
+	for i := range r.logs.all {
+		l := &r.logs.all[i]
+		c.Grows(logsGrow, fmt.Sprintf("received from replica %d", i), l.received)
+		c.Grows(logsGrow, fmt.Sprintf("proven of replica %d", i), l.proven)
+		c.Grows(logsGrow, fmt.Sprintf("cut of replica %d", i), l.cut)
+		if !e.behind && i < len(e.tail) {
+			c.That(nothingIn, uint64(e.tail[i]) <= l.received, "replica %d has %d batches in a committed cut, and %d are here", i, e.tail[i], l.received)
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package sunstorm
+
+import (
+	"fmt"
+
+	"github.com/geobench/geobench/internal/invariant"
+)
+
+var (
+	logOrder   = invariant.New("sunstorm.log-order", "an entry is shipped when it is durable, and durable when it was sent")
+	logGrows   = invariant.New("sunstorm.log-grows", "a log's last, sent, durable and shipped entries never go back")
+	copyGrows  = invariant.New("sunstorm.copy-grows", "what a copy has applied of another region's log never goes back, and has come")
+	rowsOfOpen = invariant.New("sunstorm.rows-of-open", "who holds rows has not ended")
+)
+
+// Check implements protocol.Checked.
+func (r *Replica) Check(c *invariant.Checker) {
+	w := &r.wal
+	for name, v := range map[string]uint64{"last": w.last, "sent": w.sent, "durable": w.durable, "shipped": w.shipped} {
+		c.Grows(logGrows, name, v)
+	}
+	c.That(logOrder, w.shipped <= w.durable && w.durable <= w.last && w.sent <= w.last, "%d shipped, %d durable, %d sent, %d last", w.shipped, w.durable, w.sent, w.last)
+	for home := range r.copies {
+		k := &r.copies[home]
+		c.Grows(copyGrows, fmt.Sprintf("region %d", home), k.applied)
+		c.That(copyGrows, k.applied < max(1, k.next), "of region %d's log %d is applied, and %d is to come next", home, k.applied, k.next)
+	}
+	for _, p := range r.writer.prepared {
+		c.That(rowsOfOpen, r.writer.open[p.id] == p, "%v is prepared and has ended", p.id)
+	}
+}
