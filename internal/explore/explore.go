@@ -318,7 +318,7 @@ func newExecution(c Config, w *world, probes *probe.Hits) *execution {
 	}
 	if w.disks.sync > 0 {
 		for n := range geo.NodeID(w.topology.Nodes()) {
-			e.sim.HoldOutput(n, w.disks.sync, 100)
+			e.sim.HoldOutput(n, w.disks.sync, slowSyncs)
 		}
 	}
 	for _, f := range slices.Concat(w.faults, w.core.faults) {

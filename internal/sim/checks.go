@@ -117,3 +117,9 @@ func (k *checks) restarted(n *node) {
 	k.Forget(geo.NodeID(n.id))
 	k.rows[n.id] = map[txn.Key]*checkedRow{}
 }
+
+// Checked reports whether a node's replica can be checked.
+func (s *Sim) Checked(id geo.NodeID) bool {
+	_, ok := s.nodes[id].replica.(protocol.Checked)
+	return ok
+}
