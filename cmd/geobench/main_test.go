@@ -433,7 +433,7 @@ func TestExplore(t *testing.T) {
 		"leave these or --broken out":   {"--hostile", "--broken"},
 		"--page: it shows the least":    {"--page", "x.html"},
 		"--hostile, --slow":             {"--slow", "--broken"},
-		"--core, --disk":                {"--disk", "--broken"},
+		"--core, --buggify, --disk":     {"--disk", "--broken"},
 	} {
 		if code, _, stderr := geobench(t, "", append([]string{"explore"}, args...)...); code != exit.Usage || !strings.Contains(stderr, want) {
 			t.Errorf("%v: exit code %d: %s", args, code, stderr)
