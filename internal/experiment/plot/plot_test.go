@@ -35,9 +35,9 @@ func TestDrawings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			drawings := 5 + 2*2 // figures, and two in each region
+			drawings := figures + 2*2 // and two in each region
 			if slices.Equal(tc.figures, []float64{0}) {
-				drawings = 5 // nobody in a region has any
+				drawings = figures - 3 // nobody in a region has any, and no transaction its bytes on the wire and their cost
 			}
 			if len(files) != 2*drawings {
 				t.Fatalf("%d files, want SVG and PNG of each of %d drawings", len(files), drawings)
@@ -52,8 +52,8 @@ func TestDrawings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(files) != 2*(5+2*2+2*3+1) {
-			t.Fatalf("%d files, want SVG and PNG of each of 5 figures, of 2 in each of 2 regions, of 3 of each of 2 types, and of the reasons of aborts", len(files))
+		if len(files) != 2*(figures+2*2+2*3+1) {
+			t.Fatalf("%d files, want SVG and PNG of each of the figures, of 2 in each of 2 regions, of 3 of each of 2 types, and of the reasons of aborts", len(files))
 		}
 		say(t, []string{filepath.Join(folder, "small-p50-in-b.svg")}, "median latency in b (SIMULATED)", ">near<", ">far<")
 		say(t, []string{filepath.Join(folder, "small-reasons.svg"), filepath.Join(folder, "small-reasons.png")},
@@ -68,8 +68,8 @@ func TestDrawings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(files) != 2*(5+2*2+2) {
-			t.Fatalf("%d files, want SVG and PNG of each of 5 figures, of 2 in each of 2 regions, and of 2 of the nodes", len(files))
+		if len(files) != 2*(figures+2*2+2) {
+			t.Fatalf("%d files, want SVG and PNG of each of the figures, of 2 in each of 2 regions, and of 2 of the nodes", len(files))
 		}
 		say(t, []string{filepath.Join(folder, "small-nodes-dataBytes.svg"), filepath.Join(folder, "small-nodes-dataBytes.png")},
 			"small: data per node (SIMULATED)", ">near<", ">clientsPerRegion=2<", ">far<", ">clientsPerRegion=4<", ">most / mean 1.33<")
@@ -83,6 +83,9 @@ func TestDrawings(t *testing.T) {
 	})
 }
 
+// figures are those of every experiment that sweeps something.
+const figures = 8
+
 // TestTimeline draws more lines than there are colours.
 func TestTimeline(t *testing.T) {
 	e := experimenttest.MustRead(t, experimenttest.Replaced(t, "values: [2, 4]", "values: [2, 4, 6, 8]"))
@@ -92,8 +95,8 @@ func TestTimeline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) != 2*(5+2*2+1) {
-		t.Fatalf("%d files, want SVG and PNG of each of 5 figures, of 2 in each of 2 regions, and of the timeline", len(files))
+	if len(files) != 2*(figures+2*2+1) {
+		t.Fatalf("%d files, want SVG and PNG of each of the figures, of 2 in each of 2 regions, and of the timeline", len(files))
 	}
 	say(t, []string{filepath.Join(folder, "small-timeline.svg"), filepath.Join(folder, "small-timeline.png")},
 		">cut<", ">kill<", ">near clientsPerRegion=8<", ">far clientsPerRegion=8<", "stroke-dasharray", "(SIMULATED)")
