@@ -153,6 +153,7 @@ func (s *Sim) Restart(id geo.NodeID) {
 	}
 	n.dead, n.busy = false, false
 	n.life++
+	n.held = fifo.Queue[time.Duration]{}
 	n.synced, n.leaving = len(n.log), fifo.Queue[departure]{}
 	ops := n.store.Ops()
 	n.replay()

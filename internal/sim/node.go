@@ -8,6 +8,7 @@ import (
 
 	"github.com/geobench/geobench/internal/buggify"
 	"github.com/geobench/geobench/internal/codec"
+	"github.com/geobench/geobench/internal/fifo"
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/probe"
 	"github.com/geobench/geobench/internal/protocol"
@@ -76,6 +77,8 @@ type node struct {
 	hold      time.Duration // of a share of its steps' outputs
 	holdShare int64
 	released  time.Duration // when the last output that was held leaves
+	// held is when the steps of this life ended whose outputs have not left, perhaps at this instant.
+	held fifo.Queue[time.Duration]
 
 	dead      bool
 	life      uint32 // counts the times that the node has started again
@@ -243,7 +246,7 @@ func (n *node) leave(c *core) {
 	if n.s.c.Durable {
 		n.departs(c, n.released)
 	}
-	if n.released <= n.s.now {
+	if n.released <= n.s.now && n.held.Len() == 0 {
 		n.send(c.out)
 		clear(c.out)
 		c.out = c.out[:0]
@@ -251,8 +254,10 @@ func (n *node) leave(c *core) {
 	}
 	if len(c.out) > 0 {
 		out, life := slices.Clone(c.out), n.life
-		n.s.push(n.released, item{kind: onControl, control: func() {
+		n.held.Push(n.s.now)
+		n.s.push(max(n.released, n.s.now), item{kind: onControl, control: func() {
 			if n.life == life { // or the replay of the log has sent it
+				n.held.Pop()
 				n.send(out)
 			}
 		}})

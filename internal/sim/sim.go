@@ -325,6 +325,11 @@ func (s *Sim) Underway(t time.Duration) bool {
 			return true
 		}
 	}
+	for _, n := range s.nodes { // what a step sends is sent when the step is over, however long it is held
+		if !n.dead && n.held.Len() > 0 && n.held.Front() < t {
+			return true
+		}
+	}
 	for _, p := range s.all { // a node that has started again is not connected at once
 		if p.down && p.unlogged.Len() > 0 && p.unlogged.Front().sent < t && !s.nodes[p.from].dead && !s.nodes[p.to].dead {
 			return true
