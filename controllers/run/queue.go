@@ -132,7 +132,7 @@ func contenders(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatab
 	slices.SortFunc(out, func(a, b *v1alpha1.BenchmarkRun) int {
 		ta, tb := turns[a], turns[b]
 		switch {
-		case ta.UID != tb.UID:
+		case ta != tb:
 			return byAge(ta, tb)
 		case a == ta:
 			return 1
