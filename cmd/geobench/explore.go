@@ -39,6 +39,7 @@ type exploration struct {
 	hostile, slow bool
 	core, probes  bool
 	buggify, disk bool
+	invariants    bool
 
 	ctx    context.Context
 	out    io.Writer
@@ -65,6 +66,7 @@ one in which clients send for ten times as long.
 With --core a world goes on when its faults are over: regions are lost for good, and what is left must answer within the protocol's bound.
 With --buggify replicas do on purpose what they may do and rarely do, at points that the seed switches on: FoundationDB's word for it.
 With --disk nodes keep logs on disks that take time to sync, lose what was not synced when their node crashes, and cannot always be read.
+With --invariants replicas are asked after every step whether what they believe holds, which takes some times as long.
 With --probes it counts the rare places of the protocols that the worlds reach, such as recoveries and elections.
 With --broken it does so to databases that are wrong on purpose, each of which must be caught. The same seed gives the same execution.
 A failure is described with the command that replays it. With --shrink the least world in which the same goes wrong is looked for, with a
@@ -97,6 +99,7 @@ With --shard I/N it runs every N-th of the seeds, so that N machines share them,
 	cmd.Flags().BoolVar(&x.core, "core", false, "add a second phase to the worlds, in which regions that the database survives without are lost for good and the clients of the others must be answered in time")
 	cmd.Flags().BoolVar(&x.buggify, "buggify", false, "have replicas do now and then what they may do and rarely do, such as to suspect a node that is merely slow")
 	cmd.Flags().BoolVar(&x.disk, "disk", false, "make worlds of bad disks: nodes that crash lose what they had not synced, and logs cannot be read where the database survives that")
+	cmd.Flags().BoolVar(&x.invariants, "invariants", false, "ask replicas after every step whether what they believe holds, and name the first invariant that does not")
 	cmd.Flags().BoolVar(&x.probes, "probes", false, "print how often the worlds reach the probes of the protocols, with half of the seeds in hostile worlds, and fail when one is never reached")
 	cmd.Flags().BoolVar(&x.shrink, "shrink", false, "look for the least world in which the same goes wrong as with a failing seed, and tell what happens in it; with --trace show its messages")
 	cmd.Flags().StringVar(&x.page, "page", "", "write the first least world as a page with a space-time diagram to this HTML `file`")
@@ -173,7 +176,7 @@ func (x *exploration) run() error {
 		if d, ok := x.hunted[name]; ok {
 			c = explore.ConfigOf(d)
 		}
-		c.Seed, c.Level = x.first, x.asked
+		c.Seed, c.Level, c.Invariants = x.first, x.asked, x.invariants
 		switch {
 		case x.trace:
 			x.traceSeed(c)
@@ -193,7 +196,7 @@ func (x *exploration) progress() (*explore.Progress, error) {
 	if x.state == "" {
 		return nil, nil //nolint:nilnil // none was asked for
 	}
-	worlds := fmt.Sprintf("hostile %v, slow %v, core %v, buggify %v, disk %v, level %s", x.hostile, x.slow, x.core, x.buggify, x.disk, x.level)
+	worlds := fmt.Sprintf("hostile %v, slow %v, core %v, buggify %v, disk %v, invariants %v, level %s", x.hostile, x.slow, x.core, x.buggify, x.disk, x.invariants, x.level)
 	build, err := version.Build()
 	if err != nil {
 		return nil, err

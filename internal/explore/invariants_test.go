@@ -17,8 +17,8 @@ import (
 // Every engine's replicas can be checked.
 func TestEveryEngineIsChecked(t *testing.T) {
 	for _, e := range engines.All() {
-		w := worldOf(t, Config{Engine: e, Seed: 1})
-		x := newExecution(Config{Engine: e, Seed: 1}, w, nil)
+		c := Config{Engine: e, Seed: 1, Invariants: true}
+		x := newExecution(c, worldOf(t, c), nil)
 		if !x.sim.Checked(0) {
 			t.Errorf("the replicas of %s are no protocol.Checked", e.Name)
 		}
@@ -28,9 +28,12 @@ func TestEveryEngineIsChecked(t *testing.T) {
 // A world is the same whether its invariants are checked or not.
 func TestChecksChangeNothing(t *testing.T) {
 	for _, e := range engines.All() {
-		c := Config{Engine: e, Seed: 7}
+		c := Config{Engine: e, Seed: 7, Invariants: true}
 		checked := Run(c)
-		c.Unchecked = true
+		if !strings.Contains(checked.Replay(), " --invariants") {
+			t.Errorf("%q checks nothing", checked.Replay())
+		}
+		c.Invariants = false
 		plain := Run(c)
 		if checked.Events != plain.Events || checked.Virtual != plain.Virtual || checked.Committed != plain.Committed || !checked.Passed() {
 			t.Errorf("%s: %d events in %v and %d in %v; %v", e.Name, checked.Events, checked.Virtual, plain.Events, plain.Virtual, checked.Problems)
@@ -53,14 +56,15 @@ func TestBrokenInvariantIsTold(t *testing.T) {
 	e := primary.Engine.Variant("shy", func(c protocol.Config) protocol.Replica {
 		return shy{primary.Engine.New(c).(*primary.Replica), uint64(c.Self)}
 	})
-	r := Run(Config{Engine: e, Seed: 3})
+	c := Config{Engine: e, Seed: 3, Invariants: true}
+	r := Run(c)
 	if r.Passed() || r.Problems[0].Failure != Violated || r.Invariant != lie.Name {
 		t.Fatalf("%v", r)
 	}
 	if ok, _ := regexp.MatchString(`^invariant: \S+ of shy at \S+ breaks test\.everybody-is-one \(all nodes .*\): the number of everybody is \d here, and was \d on a/0/0$`, r.Problems[0].Text); !ok {
 		t.Errorf("%q", r.Problems[0].Text)
 	}
-	l := Shrink(t.Context(), Config{Engine: e, Seed: 3}, 2_000_000)
+	l := Shrink(t.Context(), c, 2_000_000)
 	if l == nil || l.Invariant != lie.Name || !strings.Contains(l.String(), "breaks test.everybody-is-one") {
 		t.Fatalf("%v", l)
 	}
@@ -89,7 +93,7 @@ func TestBrokenDatabasesBreakInvariants(t *testing.T) {
 		"slog-merged-on-arrival":         {6, "store.one-value"},
 	} {
 		c := ConfigOf(all[slices.IndexFunc(all, func(d broken.Database) bool { return d.Name == name })])
-		c.Seed = tc.seed
+		c.Seed, c.Invariants = tc.seed, true
 		if r := Run(c); r.Invariant != tc.invariant {
 			t.Errorf("%s, seed %d: breaks %q, not %s", name, tc.seed, r.Invariant, tc.invariant)
 		}
