@@ -12,11 +12,11 @@ var (
 )
 
 // Check says what holds of the locks. Of several rows the least is told of.
-func (e *Executor) Check(c *invariant.Checker) {
-	c.Grows(executedUp, "transactions", uint64(e.Executed))
+func (x *Executor) Check(c *invariant.Checker) {
+	c.Grows(executedUp, "transactions", uint64(x.Executed))
 	var least txn.Key
 	var broken *invariant.Invariant
-	for key, l := range e.locks.locks {
+	for key, l := range x.locks.locks {
 		if i := l.broken(); i != nil && (broken == nil || key < least) {
 			least, broken = key, i
 		}

@@ -76,9 +76,6 @@ func (e entry) in(sql func() []*sqlform.Transaction) entry {
 	return e
 }
 
-// always is the never of a workload all of whose types run.
-func always[S any](*S, string) string { return "" }
-
 // find returns the entry of a workload that is set, or nil.
 func find(spec *v1alpha1.Workload) *entry {
 	for i := range table {

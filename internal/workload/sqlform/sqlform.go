@@ -134,7 +134,7 @@ type Transaction struct {
 	Run func(c *Call) (result []byte, err error)
 }
 
-// Table of transactions by the number of their procedures.
+// Transactions are those of all workloads, by the number of their procedures.
 type Transactions struct{ byID []*Transaction }
 
 // NewTransactions returns those of all workloads. It panics when two have one number, which is a programmer's mistake.
