@@ -2,6 +2,7 @@ package hermitage
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -130,6 +131,52 @@ func TestBrokenLive(t *testing.T) {
 		if err := r.Err(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %s", err, want)
 		}
+	}
+}
+
+// applying is a database some of whose transactions meet writes that others have committed long ago.
+type applying struct {
+	unisolated
+	conflicts int // how many more
+}
+
+var errConflict = errors.New("a conflict with what is being applied")
+
+// Begin implements target.Connection. Transactions of a case have numbers.
+func (a *applying) Begin(ctx context.Context, t *txn.Transaction) (target.Statement, error) {
+	if t.ID == 0 && a.conflicts > 0 {
+		a.conflicts--
+		return nil, errConflict
+	}
+	return a.unisolated.Begin(ctx, t)
+}
+
+// What nobody's transaction is in the way of is tried again when the database says otherwise, but not for ever; other errors are told at once.
+func TestConflictsWhileAlone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		conflicts int
+		cause     txn.Cause
+		left      int
+	}{
+		"some":        {conflicts: 3, cause: txn.CauseConflict},
+		"for ever":    {conflicts: 1000, cause: txn.CauseConflict, left: 1000 - mostTries},
+		"no conflict": {conflicts: 3, cause: txn.CauseNode, left: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &applying{unisolated: unisolated{rows: map[txn.Key][]byte{}}, conflicts: tc.conflicts}
+			l := live(&a.unisolated, isolation.Serializable)
+			l.Clients = func(geo.Region) *target.Statements {
+				return &target.Statements{
+					Connect:  func(context.Context) (target.Connection, error) { return a, nil },
+					Classify: func(error) target.Failure { return target.Failure{Cause: tc.cause} },
+				}
+			}
+			defer l.Close()
+			_, err := l.Play(t.Context(), &cases[0], 1)
+			if errors.Is(err, errConflict) != (tc.left > 0) || a.conflicts != tc.left {
+				t.Errorf("%v, and %d conflicts are left, not %d", err, a.conflicts, tc.left)
+			}
+		})
 	}
 }
 
