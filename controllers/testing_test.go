@@ -55,6 +55,11 @@ func (b *databaseBuilder) emulation(e v1alpha1.Emulation) *databaseBuilder {
 	return b
 }
 
+func (b *databaseBuilder) mesh(m v1alpha1.Mesh) *databaseBuilder {
+	b.Spec.Network.Mesh = m
+	return b
+}
+
 func (b *databaseBuilder) profileRef(name string) *databaseBuilder {
 	b.Spec.Network.Profile, b.Spec.Network.ProfileRef = nil, &v1alpha1.LocalReference{Name: name}
 	return b

@@ -46,6 +46,7 @@ import (
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/audit"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/deploy/mesh"
 	"github.com/geobench/geobench/internal/deploy/netpol"
 	"github.com/geobench/geobench/internal/emulation"
 	"github.com/geobench/geobench/internal/geo"
@@ -118,6 +119,8 @@ type world struct {
 	// stepEnds says how steps of spec.init end, by their names: "" with success, running not at all, failing with an error that they say and
 	// are tried again for, late with that for good.
 	stepEnds map[string]stepEnd
+	// mesh is the version of an Istio that puts its proxy into each new pod that has not said no; empty for none.
+	mesh string
 	// workersHang keeps workers from getting further than a state.
 	workersHang *string
 	// jobsRun counts the worker pods that were made for each Job name.
@@ -547,6 +550,10 @@ func (w *world) ensurePod(owner client.Object, name string, template *corev1.Pod
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 		ContainerStatuses: []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, Ready: true, Image: testImage, ImageID: "x",
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}
+	if w.mesh != "" && pod.Labels["sidecar.istio.io/inject"] != "false" {
+		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: mesh.ProxyContainer, Ready: true, Image: "docker.io/istio/proxyv2:" + w.mesh, ImageID: "x",
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	}
 	w.must(w.client.Status().Update(w.ctx, pod))
 	switch {
 	case template.Labels[kube.LabelRole] == kube.RoleNode:

@@ -590,6 +590,57 @@ type Network struct {
 	// loss, as the kernel's; Cubic is the default of Linux. Connections that are delayed from outside have the kernel's own.
 	// +optional
 	Congestion Congestion `json:"congestion,omitempty"`
+	// Mesh is the service mesh that the pods of the database and the workers of its runs are to be in. Auto, and without it: whatever
+	// the namespace says; status.mesh names what was found. None keeps a mesh of the namespace away from them. Sidecar: an Istio
+	// proxy in each pod. Ambient: Istio's proxy on each machine. Databases whose pods are in another mesh than this do not get ready.
+	// +optional
+	Mesh Mesh `json:"mesh,omitempty"`
+}
+
+// Mesh says which kind of service mesh pods are in.
+// +kubebuilder:validation:Enum=Auto;None;Sidecar;Ambient
+type Mesh string
+
+const (
+	// MeshAuto leaves it to the labels of the namespace.
+	MeshAuto Mesh = "Auto"
+	// MeshNone is no mesh.
+	MeshNone Mesh = "None"
+	// MeshSidecar is Istio with a proxy in each pod.
+	MeshSidecar Mesh = "Sidecar"
+	// MeshAmbient is Istio with a proxy on each machine (ztunnel).
+	MeshAmbient Mesh = "Ambient"
+)
+
+// MutualTLS says what a mesh asks of the connections that come to a pod.
+// +kubebuilder:validation:Enum=Strict;Permissive;Disabled;Unknown
+type MutualTLS string
+
+const (
+	// MutualTLSStrict lets nobody in who has no certificate of the mesh.
+	MutualTLSStrict MutualTLS = "Strict"
+	// MutualTLSPermissive takes both: pods of the mesh encrypt, others need not.
+	MutualTLSPermissive MutualTLS = "Permissive"
+	// MutualTLSDisabled encrypts nothing.
+	MutualTLSDisabled MutualTLS = "Disabled"
+	// MutualTLSUnknown is what the operator may not read.
+	MutualTLSUnknown MutualTLS = "Unknown"
+)
+
+// MeshStatus is the service mesh in which pods were found.
+type MeshStatus struct {
+	// Mode is the kind of mesh, never Auto.
+	// +kubebuilder:validation:Enum=None;Sidecar;Ambient
+	// +required
+	Mode Mesh `json:"mode,omitempty"`
+	// MutualTLS is what PeerAuthentications ask of connections to the port of the nodes, or of the database's first port. It is left out without
+	// a mesh.
+	// +optional
+	MutualTLS MutualTLS `json:"mutualTLS,omitempty"`
+	// Version of the proxies' image, which its tag or its revision label names; empty where neither does.
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	Version string `json:"version,omitempty"`
 }
 
 // Congestion names a congestion control.
@@ -715,6 +766,9 @@ type GeoDatabaseStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	EmulationReason string `json:"emulationReason,omitempty"`
+	// Mesh is the service mesh that the pods are in.
+	// +optional
+	Mesh *MeshStatus `json:"mesh,omitempty"`
 	// EmulationGaps are the latest times in which a pod ran, but not all of its links were as they should be; the newest
 	// is last.
 	// +listType=atomic

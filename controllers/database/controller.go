@@ -370,8 +370,10 @@ func (s *scope) replacePods(ctx context.Context) error {
 
 func (s *scope) observe(ctx context.Context) error {
 	var err error
-	s.nodes, err = ObserveNodes(ctx, s.Client, s.Pods, s.db, &s.current.Database)
-	return err
+	if s.nodes, err = ObserveNodes(ctx, s.Client, s.Pods, s.db, &s.current.Database); err != nil {
+		return err
+	}
+	return s.findMesh(ctx)
 }
 
 // noticeLoss makes the next incarnation once a node of the present one has lost its state.

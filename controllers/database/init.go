@@ -152,6 +152,8 @@ func (s *scope) buildStep(step *v1alpha1.InitStep) *batchv1.Job {
 	labels := ofRole(kube.WithLabel(kube.DatabaseLabels(db, kube.RoleWorker), kube.LabelRegion, region.Name), role)
 	labels = kube.WithLabel(kube.WithLabel(labels, kube.LabelInit, step.Name), kube.LabelIncarnation, s.current.ID())
 	timeout := cmp.Or(step.Timeout.Duration, defaultStepTimeout)
+	podMeta := metav1.ObjectMeta{Labels: labels}
+	Meshed(db, &podMeta)
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: kube.InitName(db, s.current.ID(), step.Name), Namespace: db.Namespace, Labels: labels,
@@ -163,7 +165,7 @@ func (s *scope) buildStep(step *v1alpha1.InitStep) *batchv1.Job {
 			BackoffLimit:          ptr.To[int32](initAttempts),
 			ActiveDeadlineSeconds: ptr.To(max(int64(timeout/time.Second), 1)),
 			PodReplacementPolicy:  ptr.To(batchv1.Failed),
-			Template:              corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod},
+			Template:              corev1.PodTemplateSpec{ObjectMeta: podMeta, Spec: pod},
 		},
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/geobench/geobench/controllers/podclient"
 	"github.com/geobench/geobench/internal/admin"
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/deploy/mesh"
 	"github.com/geobench/geobench/internal/geo"
 )
 
@@ -106,6 +107,9 @@ func (s *Node) inspectPod(pod *corev1.Pod, incarnation string) {
 	}
 	s.Pod = pod
 	for _, c := range pod.Status.ContainerStatuses {
+		if c.Name == mesh.ProxyContainer {
+			continue // it has none of the node's state
+		}
 		// With a journal, a container that is started again is the same process as before, or else tells so itself.
 		if c.RestartCount > 0 && !s.journal {
 			s.Lost = fmt.Sprintf("its container restarted %d times", c.RestartCount)

@@ -96,6 +96,14 @@ func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, role *v
 	if role != nil {
 		replicas = max(role.PerRegion, 1)
 	}
+	pod := metav1.ObjectMeta{
+		Labels: kube.WithLabel(labels, kube.LabelIncarnation, incarnation),
+		Annotations: map[string]string{
+			AnnotationScrape:     "true",
+			AnnotationScrapePort: strconv.Itoa(MetricsPort),
+		},
+	}
+	Meshed(db, &pod)
 	return &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: setName(db, region.Name, role), Namespace: db.Namespace, Labels: labels},
 		Spec: appsv1.StatefulSetSpec{
@@ -105,16 +113,7 @@ func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, role *v
 			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
 			RevisionHistoryLimit: ptr.To[int32](1),
 			Selector:             &metav1.LabelSelector{MatchLabels: nodeSelector(db, region.Name, role)},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{
-					Labels: kube.WithLabel(labels, kube.LabelIncarnation, incarnation),
-					Annotations: map[string]string{
-						AnnotationScrape:     "true",
-						AnnotationScrapePort: strconv.Itoa(MetricsPort),
-					},
-				},
-				Spec: spec,
-			},
+			Template:             corev1.PodTemplateSpec{ObjectMeta: pod, Spec: spec},
 		},
 	}
 }

@@ -90,6 +90,9 @@ func NewPlan(ctx context.Context, reader client.Reader, abilities check.Abilitie
 	if db.Spec.Durability == v1alpha1.DurabilityJournal {
 		parts = append(parts, db.Spec.Durability)
 	}
+	if m := db.Spec.Network.Mesh; m != "" && m != v1alpha1.MeshAuto {
+		parts = append(parts, m)
+	}
 	b, err := json.Marshal(parts)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,10 @@ func policed(db *v1alpha1.GeoDatabase) *netpol.Database {
 	}
 	out := &netpol.Database{
 		Name: db.Name, Namespace: db.Namespace, Labels: kube.DatabaseLabels(db, kube.RoleNetwork),
-		Nodes: pods(kube.RoleNode), Workers: pods(kube.RoleWorker),
+		Nodes: pods(kube.RoleNode), Workers: pods(kube.RoleWorker), Mesh: db.Spec.Network.Mesh,
+	}
+	if m := db.Status.Mesh; m != nil && (out.Mesh == "" || out.Mesh == v1alpha1.MeshAuto) {
+		out.Mesh = m.Mode
 	}
 	if c := deploy.ClientOf(db); db.Spec.External != nil {
 		for _, e := range c.Endpoints {

@@ -38,11 +38,11 @@ func programOf(db *v1alpha1.GeoDatabase, role *v1alpha1.Role) *v1alpha1.Program 
 	return nil
 }
 
-// podServicePorts are the ports of a program.
+// podServicePorts are the ports of a program. A mesh that guessed what they speak would wait for the client to speak first, and some servers do.
 func podServicePorts(p *v1alpha1.Program) []corev1.ServicePort {
 	var out []corev1.ServicePort
 	for _, port := range p.Ports {
-		out = append(out, corev1.ServicePort{Name: port.Name, Port: port.Port, TargetPort: intstr.FromInt32(port.Port), Protocol: corev1.ProtocolTCP})
+		out = append(out, corev1.ServicePort{Name: port.Name, Port: port.Port, TargetPort: intstr.FromInt32(port.Port), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("tcp")})
 	}
 	return out
 }

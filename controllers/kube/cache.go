@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/geobench/geobench/internal/deploy"
+	"github.com/geobench/geobench/internal/deploy/mesh"
 )
 
 // resync finds what a missed watch event hid.
@@ -82,7 +83,7 @@ func strip(obj any) (any, error) {
 	if m, ok := obj.(metav1.Object); ok {
 		m.SetManagedFields(nil)
 		maps.DeleteFunc(m.GetAnnotations(), func(key, value string) bool {
-			return !strings.HasPrefix(key, ownAnnotations) || len(value) > longestAnnotation
+			return !strings.HasPrefix(key, ownAnnotations) && !mesh.Tells(key) || len(value) > longestAnnotation
 		})
 	}
 	return obj, nil

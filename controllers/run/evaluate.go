@@ -259,6 +259,11 @@ func (s *scope) stalled(pending int, gone bool) bool {
 func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 	d := &s.current.Database
 	f.Emulation, f.Machine = string(s.current.Emulation()), result.ThisMachine()
+	found, changed, err := s.leftMesh(ctx)
+	if err != nil {
+		return err
+	}
+	f.Mesh, f.Incidents = found, append(f.Incidents, changed...)
 	before, err := s.startSnapshot(ctx)
 	if err != nil {
 		return err

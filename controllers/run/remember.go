@@ -22,6 +22,7 @@ type remembered struct {
 	topologies  string
 	incarnation *database.Incarnation
 	before      *snapshot
+	mesh        *meshNote
 }
 
 // remember returns what is remembered of the run in its present stage; nil in the stages in which everything is read

@@ -52,6 +52,8 @@ func buildSteward(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *
 	}))
 	pod.RestartPolicy = corev1.RestartPolicyNever
 	addSecret(&pod, w.Database.Client)
+	podMeta := metav1.ObjectMeta{Labels: meta.Labels}
+	database.Meshed(db, &podMeta)
 	return &corev1.ConfigMap{ObjectMeta: meta, Immutable: ptr.To(true), Data: map[string]string{WorkerKey: string(config)}},
 		&batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{
 			BackoffLimit:          ptr.To[int32](0),
@@ -59,7 +61,7 @@ func buildSteward(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *
 			PodReplacementPolicy:  ptr.To(batchv1.Failed),
 			Completions:           ptr.To[int32](1),
 			Parallelism:           ptr.To[int32](1),
-			Template:              corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: meta.Labels}, Spec: pod},
+			Template:              corev1.PodTemplateSpec{ObjectMeta: podMeta, Spec: pod},
 		}}, nil
 }
 

@@ -116,6 +116,9 @@ func (s *scope) noteProcesses(ctx context.Context) (bool, error) {
 	if ok, err := s.networkHolds(); !ok {
 		return false, err
 	}
+	if ok, err := s.enterMesh(ctx); !ok || err != nil {
+		return false, err
+	}
 	_, err = s.takeSnapshot(ctx, snapshotBefore)
 	return err == nil, err
 }

@@ -156,6 +156,16 @@ func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1al
 	pod.RestartPolicy = corev1.RestartPolicyNever
 	// It writes its report.
 	pod.ServiceAccountName, pod.AutomountServiceAccountToken = meta.Name, ptr.To(true)
+	podMeta := metav1.ObjectMeta{
+		Labels: meta.Labels,
+		Annotations: map[string]string{
+			database.AnnotationScrape:     "true",
+			database.AnnotationScrapePort: strconv.Itoa(database.MetricsPort),
+			// Evicting a worker to make room spoils the run.
+			"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+		},
+	}
+	database.Meshed(db, &podMeta)
 	return &batchv1.Job{
 		ObjectMeta: meta,
 		Spec: batchv1.JobSpec{
@@ -165,18 +175,7 @@ func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1al
 			BackoffLimit:          ptr.To[int32](0),
 			ActiveDeadlineSeconds: ptr.To(int64(max(lifetime, time.Second) / time.Second)),
 			PodReplacementPolicy:  ptr.To(batchv1.Failed),
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{
-					Labels: meta.Labels,
-					Annotations: map[string]string{
-						database.AnnotationScrape:     "true",
-						database.AnnotationScrapePort: strconv.Itoa(database.MetricsPort),
-						// Evicting a worker to make room spoils the run.
-						"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
-					},
-				},
-				Spec: pod,
-			},
+			Template:              corev1.PodTemplateSpec{ObjectMeta: podMeta, Spec: pod},
 		},
 	}
 }
@@ -336,6 +335,9 @@ func (s *scope) checkHealth(ctx context.Context) error {
 		if s.nodeLost(&s.nodes[i], before); s.moved() {
 			return nil
 		}
+	}
+	if err := s.proxyLost(ctx); err != nil || s.moved() {
+		return err
 	}
 	if !s.isTrue(v1alpha1.ConditionWorkersCreated) {
 		return nil

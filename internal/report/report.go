@@ -302,6 +302,9 @@ func (r *run) facts() {
 	}
 	add("Layout", "%s x %s x %s", experiment.Counted(len(d.Regions), "region"), experiment.Counted(d.PartitionsPerRegion, "partition"), experiment.Counted(d.ReplicasPerPartition, "replica"))
 	add("Network", "emulation %s", d.Emulation)
+	if d.Mesh != nil {
+		add("Service mesh", "%s", result.MeshName(d.Mesh))
+	}
 	if d.Durability != "" {
 		add("Durability", "%s", d.Durability)
 	}

@@ -54,6 +54,8 @@ type Measured struct {
 	Machine *Machine
 	// Emulation says who made the links what they are: Simulated, or a v1alpha1.Emulation.
 	Emulation string
+	// Mesh is the service mesh of nodes and workers; nil where nobody looked for one.
+	Mesh *v1alpha1.MeshStatus
 	// Reports of all workers.
 	Reports []*Report
 	// Driver tells how busy the load generators were where they could not measure it themselves; DriverName says whose
@@ -98,7 +100,7 @@ func Build(in Inputs) (*Document, error) {
 	}
 	d := &Document{
 		APIVersion: APIVersion, Kind: Kind, Name: in.Name, Simulated: in.Simulated, Seed: in.Seed,
-		Engine: in.Engine, Parameters: in.Parameters, Database: in.Database, Emulation: in.Emulation,
+		Engine: in.Engine, Parameters: in.Parameters, Database: in.Database, Emulation: in.Emulation, Mesh: in.Mesh,
 		Homes: in.Topology.Homes, PartitionsPerRegion: in.Topology.Partitions, ReplicasPerPartition: in.Topology.Replicas,
 		Target: in.Target, Workload: r.Workload, Version: version.String(),
 		Spec:      Spec{Workload: in.Workload, Load: in.Load, WorkloadHash: hash(in.Workload), LoadHash: hash(in.Load), TopologyHash: hash(in.Topology)},

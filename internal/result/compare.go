@@ -164,6 +164,7 @@ func warnings(as, bs []*Document) []string {
 	if !slices.ContainsFunc(slices.Concat(as, bs), func(d *Document) bool { return d.Simulated }) {
 		differ("emulations of the network differ", func(d *Document) any { return d.Emulation })
 	}
+	differ("service meshes differ", func(d *Document) any { return MeshName(d.Mesh) })
 	differ("connections per region differ", func(d *Document) any {
 		if d.Target == nil {
 			return 0

@@ -43,6 +43,8 @@ type Document struct {
 	PartitionsPerRegion  int    `json:"partitionsPerRegion,omitempty"`
 	ReplicasPerPartition int    `json:"replicasPerPartition,omitempty"`
 	Emulation            string `json:"emulation,omitempty"`
+	// Mesh is the service mesh that nodes and workers were in, on a cluster.
+	Mesh *v1alpha1.MeshStatus `json:"mesh,omitempty"`
 	// Target is set for a database that was there already: its figures beside the clients' are nobody's to tell.
 	Target *Target `json:"target,omitempty"`
 	// Durability of the nodes; left out when it is None.
@@ -89,6 +91,21 @@ type Document struct {
 	// Types are those of ByType in a document of WithFiguresOnly. They are never written: Transactions and Histograms
 	// tell them.
 	Types []TypeFigures `json:"-"`
+}
+
+// MeshName says which mesh it is, in a few words. Nil is none.
+func MeshName(m *v1alpha1.MeshStatus) string {
+	if m == nil || m.Mode == v1alpha1.MeshNone {
+		return "none"
+	}
+	name := string(m.Mode)
+	if m.Version != "" {
+		name += " " + m.Version
+	}
+	if m.MutualTLS != "" {
+		name += ", mutual TLS " + string(m.MutualTLS)
+	}
+	return name
 }
 
 // FunctionalTest is a test that came before the run.

@@ -45,6 +45,8 @@ const (
 const (
 	// ReasonUndeclaredDisturbance: something was done to a node or a link that no fault of the manifest declares.
 	ReasonUndeclaredDisturbance = "UndeclaredDisturbance"
+	// ReasonMeshChanged: a proxy of the service mesh ended, or the mesh at the end is not the one of the beginning.
+	ReasonMeshChanged = "MeshChanged"
 	// ReasonLinkTooFast: a link was faster than declared for a while, and no fault of the manifest changes it then.
 	ReasonLinkTooFast = "LinkTooFast"
 	// ReasonReportForged: what a worker handed in is not its own, or it went by something else than it was told.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
+	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/deploy"
 	"github.com/geobench/geobench/internal/ping"
 	"github.com/geobench/geobench/internal/wan"
@@ -26,6 +27,10 @@ const (
 	firstOwnPort = 7001
 	lastOwnPort  = 7009
 	dnsPort      = 53
+	// controlPlane is where Istio's proxies get their certificates and configuration, tunnels where those on machines talk to each other for
+	// the pods (HBONE), in the pods' name and network.
+	controlPlane = 15012
+	tunnels      = 15008
 )
 
 // Database is what the policies have to know of a database.
@@ -41,6 +46,8 @@ type Database struct {
 	Programs []int32
 	// Endpoints are the TCP ports of a database that runs elsewhere, which has no nodes here: workers reach them at any address.
 	Endpoints []int32
+	// Mesh is that of its pods: empty or None for no mesh.
+	Mesh v1alpha1.Mesh
 }
 
 // Cluster is what the policies have to know of what is around the database.
@@ -81,6 +88,12 @@ func nodes(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 				span(corev1.ProtocolUDP, 1, 65535), tcp(ping.Port)), peers),
 			ingress(tcp(db.Programs...), clients))
 	}
+	if db.Mesh == v1alpha1.MeshAmbient {
+		spec.Ingress = append(spec.Ingress, ingress(tcp(tunnels), peers, clients))
+	}
+	if len(db.Programs) == 0 {
+		spec.Egress = append(spec.Egress, meshed(db, peers)...)
+	}
 	spec.Ingress = append(spec.Ingress, administration(c), metrics(c))
 	return p
 }
@@ -101,8 +114,19 @@ func workers(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 	for _, cidr := range c.APIServerCIDRs {
 		apiServer = append(apiServer, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr}})
 	}
-	p.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{dns(), database, egress(tcp(c.APIServerPorts...), apiServer...)}
+	p.Spec.Egress = append([]networkingv1.NetworkPolicyEgressRule{dns(), database, egress(tcp(c.APIServerPorts...), apiServer...)}, meshed(db, pods(db.Nodes))...)
 	return p
+}
+
+// meshed is what the proxy of a pod must reach so that the pod reaches others.
+func meshed(db *Database, others networkingv1.NetworkPolicyPeer) []networkingv1.NetworkPolicyEgressRule {
+	switch db.Mesh {
+	case v1alpha1.MeshSidecar:
+		return []networkingv1.NetworkPolicyEgressRule{egress(tcp(controlPlane))}
+	case v1alpha1.MeshAmbient:
+		return []networkingv1.NetworkPolicyEgressRule{egress(tcp(tunnels), others)}
+	}
+	return nil
 }
 
 func policy(db *Database, suffix string, selected map[string]string) *networkingv1.NetworkPolicy {

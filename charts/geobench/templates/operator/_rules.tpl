@@ -151,6 +151,12 @@
   - delete
   - get
   - list
+- apiGroups:
+  - security.istio.io
+  resources:
+  - peerauthentications
+  verbs:
+  - list
 {{- end }}
 {{- define "geobench.rules.release" -}}
 - apiGroups:

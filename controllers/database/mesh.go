@@ -1,0 +1,107 @@
+package database
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/deploy/mesh"
+	"github.com/geobench/geobench/internal/wan"
+)
+
+// Meshed puts a pod into the mesh that spec.network.mesh names, or keeps it out. The operator, Prometheus and kubelet need not be in it: they
+// call the administration, which has TLS of its own, and metrics, which tell no secret.
+func Meshed(db *v1alpha1.GeoDatabase, pod *metav1.ObjectMeta) {
+	labels, annotations := mesh.Wanted(db.Spec.Network.Mesh, MetricsPort, wan.StatusPort, AdminPort, wan.AdminPort)
+	for k, v := range labels {
+		pod.Labels = kube.WithLabel(pod.Labels, k, v)
+	}
+	for k, v := range annotations {
+		pod.Annotations = kube.WithLabel(pod.Annotations, k, v)
+	}
+}
+
+// FindMesh finds out in which mesh pods are, and what it asks of connections to the nodes. The problem says why they are not all in the one that they
+// should be in.
+func FindMesh(ctx context.Context, live client.Reader, db *v1alpha1.GeoDatabase, pods []*corev1.Pod) (found *v1alpha1.MeshStatus, problem string, err error) {
+	if len(pods) == 0 {
+		return nil, "", nil
+	}
+	is, problem := mesh.All(db.Spec.Network.Mesh, pods)
+	if is.Mode == v1alpha1.MeshNone {
+		return &is, problem, nil
+	}
+	port := int32(peerPort)
+	switch {
+	case len(db.Spec.Roles) > 0:
+		port = db.Spec.Roles[0].Ports[0].Port
+	case db.Spec.Pods != nil:
+		port = db.Spec.Pods.Ports[0].Port
+	}
+	is.MutualTLS, err = mutualTLS(ctx, live, db.Namespace, pods[0].Labels, port)
+	return &is, problem, err
+}
+
+// peerAuthentications is the kind of lists of what a mesh asks of connections.
+var peerAuthentications = schema.GroupVersionKind{Group: "security.istio.io", Version: "v1", Kind: "PeerAuthenticationList"}
+
+// mutualTLS is what PeerAuthentications ask of connections to a port of a pod. An operator that may not see those of the mesh does not know.
+func mutualTLS(ctx context.Context, live client.Reader, namespace string, labels map[string]string, port int32) (v1alpha1.MutualTLS, error) {
+	var policies []mesh.PeerAuthentication
+	for _, in := range []string{namespace, mesh.RootNamespace} {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(peerAuthentications)
+		err := live.List(ctx, list, client.InNamespace(in))
+		switch {
+		case meta.IsNoMatchError(err), apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+			return v1alpha1.MutualTLSUnknown, nil
+		case err != nil:
+			return "", err
+		}
+		for i := range list.Items {
+			policies = append(policies, peerAuthentication(&list.Items[i]))
+		}
+		if namespace == mesh.RootNamespace {
+			break
+		}
+	}
+	return mesh.MutualTLS(policies, namespace, labels, port), nil
+}
+
+func peerAuthentication(o *unstructured.Unstructured) mesh.PeerAuthentication {
+	p := mesh.PeerAuthentication{Namespace: o.GetNamespace(), Created: o.GetCreationTimestamp().Time, Ports: map[string]string{}}
+	p.Selector, _, _ = unstructured.NestedStringMap(o.Object, "spec", "selector", "matchLabels")
+	p.Mode, _, _ = unstructured.NestedString(o.Object, "spec", "mtls", "mode")
+	ports, _, _ := unstructured.NestedMap(o.Object, "spec", "portLevelMtls")
+	for port := range ports {
+		p.Ports[port], _, _ = unstructured.NestedString(ports, port, "mode")
+	}
+	return p
+}
+
+// findMesh notes in which mesh the pods of the database are. Pods that are in another one than they should be are not ready: what they measure
+// would be another database.
+func (s *scope) findMesh(ctx context.Context) (err error) {
+	var pods []*corev1.Pod
+	for i := range s.nodes {
+		if n := &s.nodes[i]; n.Pod != nil && n.Pod.DeletionTimestamp == nil && mesh.Begun(n.Pod) {
+			pods = append(pods, n.Pod)
+		}
+	}
+	var problem string
+	if s.db.Status.Mesh, problem, err = FindMesh(ctx, s.Live, s.db, pods); problem == "" {
+		return err
+	}
+	for i := range s.nodes {
+		s.nodes[i].Ready, s.nodes[i].Problem = false, problem
+	}
+	return err
+}

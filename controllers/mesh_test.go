@@ -1,0 +1,134 @@
+package controllers
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// A database is not ready in another mesh than the one that it asks for, and says what is missing.
+func TestMeshIsMissing(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		asked v1alpha1.Mesh
+		there string
+		says  []string
+	}{
+		"no sidecars": {asked: v1alpha1.MeshSidecar, says: []string{"spec.network.mesh is Sidecar", "d-us-west-2-0 is in no mesh", "sidecar injector", "leave mesh out"}},
+		"no ambient":  {asked: v1alpha1.MeshAmbient, says: []string{"spec.network.mesh is Ambient", "is in no mesh", "profile ambient"}},
+		"unasked":     {asked: v1alpha1.MeshNone, there: "1.30.1", says: nil}, // the pods say no
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.mesh = tc.there
+			w.create(makeDatabase("d").mesh(tc.asked).obj())
+			if tc.says == nil {
+				if m := w.untilReady("d").Status.Mesh; m == nil || *m != (v1alpha1.MeshStatus{Mode: v1alpha1.MeshNone}) {
+					t.Errorf("it is in %+v", m)
+				}
+				return
+			}
+			w.until("the mesh is missed", func() bool {
+				c := meta.FindStatusCondition(w.getDatabase("d").Status.Conditions, v1alpha1.ConditionNodesReady)
+				return c != nil && strings.Contains(c.Message, tc.says[0])
+			})
+			c := meta.FindStatusCondition(w.getDatabase("d").Status.Conditions, v1alpha1.ConditionNodesReady)
+			for _, part := range tc.says {
+				if c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, part) {
+					t.Errorf("%s: %q does not say %q", c.Status, c.Message, part)
+				}
+			}
+		})
+	}
+}
+
+// Nodes and workers are in the mesh that the database asks for, and the result says which.
+func TestRunInAMesh(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mesh = "1.30.1"
+	w.create(makeDatabase("d").mesh(v1alpha1.MeshSidecar).obj(), makeRun("r").database("d").obj())
+	w.untilStage("r", v1alpha1.StageMeasure)
+	for name, template := range map[string]corev1.PodTemplateSpec{
+		"nodes":   w.get("d-us-west-2", &appsv1.StatefulSet{}).(*appsv1.StatefulSet).Spec.Template,
+		"workers": w.get(kube.WorkerName(w.getRun("r"), "us-west-2"), &batchv1.Job{}).(*batchv1.Job).Spec.Template,
+	} {
+		if template.Labels["sidecar.istio.io/inject"] != "true" || template.Annotations["sidecar.istio.io/nativeSidecar"] != "true" ||
+			template.Annotations["traffic.sidecar.istio.io/excludeInboundPorts"] != "7001,7003,7004,7005" {
+			t.Errorf("%s have labels %v and annotations %v", name, template.Labels, template.Annotations)
+		}
+	}
+	egress := false
+	for _, rule := range w.get("d-workers", &networkingv1.NetworkPolicy{}).(*networkingv1.NetworkPolicy).Spec.Egress {
+		egress = egress || len(rule.Ports) == 1 && rule.Ports[0].Port.IntValue() == 15012
+	}
+	if !egress {
+		t.Error("the proxies of workers do not reach their control plane")
+	}
+	w.untilOver("r")
+	doc := w.document("r")
+	want := v1alpha1.MeshStatus{Mode: v1alpha1.MeshSidecar, Version: "1.30.1", MutualTLS: v1alpha1.MutualTLSUnknown} // there are no PeerAuthentications here
+	if doc.Verdict != v1alpha1.VerdictPassed || doc.Mesh == nil || *doc.Mesh != want || *w.getDatabase("d").Status.Mesh != want {
+		t.Errorf("%s %v: in %+v, and the database in %+v", doc.Verdict, doc.Reasons, doc.Mesh, w.getDatabase("d").Status.Mesh)
+	}
+}
+
+// A run whose proxies end in the middle, or whose mesh is another one at the end, has not measured what it says.
+func TestMeshChanges(t *testing.T) {
+	t.Parallel()
+	pod := func(w *world, name string) *corev1.Pod { return w.get(name, &corev1.Pod{}).(*corev1.Pod) }
+	for name, tc := range map[string]struct {
+		happens func(w *world)
+		says    string
+	}{
+		"a node's proxy is started again": {func(w *world) {
+			p := pod(w, "d-us-west-2-0")
+			p.Status.InitContainerStatuses[0].RestartCount++
+			w.must(w.client.Status().Update(w.ctx, p))
+		}, "the mesh's proxy in pod d-us-west-2-0 was started again in stage Measure"},
+		"a worker's proxy ends": {func(w *world) {
+			p := pod(w, kube.WorkerName(w.getRun("r"), "us-west-2")+"-0-aaaaa")
+			p.Status.InitContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}
+			w.must(w.client.Status().Update(w.ctx, p))
+		}, "-0-aaaaa: its proxy ended (OOMKilled, exit code 137)"},
+		"it has another version": {func(w *world) {
+			for _, name := range []string{"d-us-west-2-0", "d-ap-northeast-1-0"} {
+				p := pod(w, name)
+				p.Status.InitContainerStatuses[0].Image = "docker.io/istio/proxyv2:1.30.2"
+				w.must(w.client.Status().Update(w.ctx, p))
+			}
+		}, "the proxy of pod d-us-west-2-0 is 1.30.2"},
+		"it is gone": {func(w *world) {
+			for _, name := range []string{"d-us-west-2-0", "d-ap-northeast-1-0"} {
+				p := pod(w, name)
+				p.Status.InitContainerStatuses = nil
+				w.must(w.client.Status().Update(w.ctx, p))
+			}
+		}, "pod d-us-west-2-0 is in no mesh"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.mesh = "1.30.1"
+			w.create(makeDatabase("d").obj(), makeRun("r").database("d").obj())
+			w.untilStage("r", v1alpha1.StageMeasure)
+			tc.happens(w)
+			run := w.untilOver("r")
+			c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionCompleted)
+			if run.Status.Verdict != v1alpha1.VerdictInvalid || c == nil || c.Reason != result.ReasonMeshChanged || !strings.Contains(c.Message, tc.says) {
+				t.Errorf("%s: %+v", run.Status.Verdict, c)
+			}
+		})
+	}
+}

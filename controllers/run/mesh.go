@@ -1,0 +1,155 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/database"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/deploy/mesh"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// noteMesh is the key of the note of the mesh that a run began in.
+const noteMesh = "mesh.json.gz"
+
+// meshNote is the mesh in which a run began.
+type meshNote struct {
+	Mesh v1alpha1.MeshStatus `json:"mesh"`
+	// Proxies are those in pods, by the name of the pod.
+	Proxies map[string]proxy `json:"proxies,omitempty"`
+}
+
+// proxy is a proxy in a pod.
+type proxy struct {
+	UID      string `json:"uid"` // the pod's
+	Restarts int32  `json:"restarts"`
+}
+
+// meshPods are those whose messages a mesh carries: the database's and the run's.
+func (s *scope) meshPods(ctx context.Context) (pods []*corev1.Pod, err error) {
+	for i := range s.nodes {
+		if p := s.nodes[i].Pod; p != nil && p.DeletionTimestamp == nil && mesh.Begun(p) {
+			pods = append(pods, p)
+		}
+	}
+	list := &corev1.PodList{}
+	err = s.Client.List(ctx, list, client.InNamespace(s.run.Namespace), client.MatchingLabels{kube.LabelRun: s.run.Name, kube.LabelAttempt: kube.Attempt(s.run)})
+	for i := range list.Items {
+		if p := &list.Items[i]; p.Status.Phase == corev1.PodRunning {
+			pods = append(pods, p)
+		}
+	}
+	return pods, err
+}
+
+// enterMesh notes the mesh in which nodes and workers are before anything is measured. It reports false while they are not in the same one.
+func (s *scope) enterMesh(ctx context.Context) (bool, error) {
+	pods, err := s.meshPods(ctx)
+	if err != nil {
+		return false, err
+	}
+	found, problem, err := database.FindMesh(ctx, s.Live, s.db, pods)
+	if err != nil || found == nil {
+		return err == nil, err
+	}
+	if problem != "" {
+		s.condition(v1alpha1.ConditionMeasured, false, "WaitingForMesh", problem)
+		if s.inStage() > readyDeadline {
+			s.fail("MeshMismatch", "%s", problem)
+		}
+		return false, nil
+	}
+	if found.Mode == v1alpha1.MeshNone {
+		return true, nil
+	}
+	n := meshNote{Mesh: *found, Proxies: map[string]proxy{}}
+	for _, pod := range pods {
+		p := mesh.Of(pod)
+		if p.Down != "" {
+			s.condition(v1alpha1.ConditionMeasured, false, "WaitingForMesh", fmt.Sprintf("pod %s: %s", pod.Name, p.Down))
+			return false, nil
+		}
+		if p.Mode == v1alpha1.MeshSidecar {
+			n.Proxies[pod.Name] = proxy{string(pod.UID), p.Restarts}
+		}
+	}
+	return true, s.note(ctx, noteMesh, n)
+}
+
+// beganInMesh is what enterMesh has noted: nothing for a run that began in no mesh, or has not begun.
+func (s *scope) beganInMesh(ctx context.Context) (*meshNote, error) {
+	n := &meshNote{Mesh: v1alpha1.MeshStatus{Mode: v1alpha1.MeshNone}}
+	if s.run.Status.WarmupStartTime == nil {
+		return n, nil
+	}
+	m := s.remember()
+	if m != nil && m.mesh != nil {
+		return m.mesh, nil
+	}
+	if _, err := s.noted(ctx, noteMesh, n); err != nil {
+		return nil, err
+	}
+	if m != nil {
+		m.mesh = n
+	}
+	return n, nil
+}
+
+// proxyLost ends the run when a proxy of its mesh has ended: what was under way broke off, and no fault of the manifest says so.
+func (s *scope) proxyLost(ctx context.Context) error {
+	began, err := s.beganInMesh(ctx)
+	if err != nil || len(began.Proxies) == 0 {
+		return err
+	}
+	pods, err := s.meshPods(ctx)
+	if err != nil {
+		return err
+	}
+	for _, pod := range pods {
+		was, known := began.Proxies[pod.Name]
+		if !known || was.UID != string(pod.UID) || pod.DeletionTimestamp != nil {
+			continue // another pod is another matter
+		}
+		switch p := mesh.Of(pod); {
+		case p.Restarts > was.Restarts:
+			s.invalidate(result.ReasonMeshChanged, "the mesh's proxy in pod %s was started again in stage %s", pod.Name, s.run.Status.Stage)
+			return nil
+		case p.Down != "":
+			s.invalidate(result.ReasonMeshChanged, "in stage %s, pod %s: %s", s.run.Status.Stage, pod.Name, p.Down)
+			return nil
+		}
+	}
+	return nil
+}
+
+// leftMesh is the mesh of the result, nil for none, and what has changed of it since the run began.
+func (s *scope) leftMesh(ctx context.Context) (*v1alpha1.MeshStatus, []result.Reason, error) {
+	began, err := s.beganInMesh(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	pods, err := s.meshPods(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	now, problem, err := database.FindMesh(ctx, s.Live, s.db, pods)
+	if err != nil {
+		return nil, nil, err
+	}
+	if problem == "" && now != nil && *now != began.Mesh {
+		problem = fmt.Sprintf("it was %s when the run began and is %s at its end", result.MeshName(&began.Mesh), result.MeshName(now))
+	}
+	var changed []result.Reason
+	if problem != "" {
+		changed = []result.Reason{{Reason: result.ReasonMeshChanged, Message: "the service mesh has changed: " + problem}}
+	}
+	if began.Mesh.Mode == v1alpha1.MeshNone {
+		return nil, changed, nil
+	}
+	return &began.Mesh, changed, nil
+}

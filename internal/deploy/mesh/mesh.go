@@ -1,0 +1,151 @@
+// Package mesh knows Istio as far as Geobench meets it: what puts pods into a mesh or keeps them out, how one sees in which mesh a pod is,
+// and what a mesh asks of connections to it. It does no I/O.
+package mesh
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// ProxyContainer is the name that Istio gives to the proxy that it puts into a pod.
+const ProxyContainer = "istio-proxy"
+
+// Labels and annotations of pods, and what Istio makes of them: https://istio.io/latest/docs/reference/config/labels/ and .../annotations/.
+const (
+	labelInject   = "sidecar.istio.io/inject"
+	labelDataMode = "istio.io/dataplane-mode"
+	labelRevision = "istio.io/rev"
+
+	annotationNative       = "sidecar.istio.io/nativeSidecar"
+	annotationHold         = "proxy.istio.io/config"
+	annotationExcludeIn    = "traffic.sidecar.istio.io/excludeInboundPorts"
+	annotationRedirected   = "ambient.istio.io/redirection"
+	annotationTheRevision  = "istio.io/rev"
+	redirectionEnabled     = "enabled"
+	modeAmbient, modeNone  = "ambient", "none"
+	injectTrue, injectNone = "true", "false"
+)
+
+// Wanted returns the labels and annotations of a pod that is to be in a mesh. The mesh lets ports outside alone: those that whoever is in no
+// mesh calls, such as the operator, Prometheus and kubelet, behind TLS of their own or with nothing to hide.
+//
+// A proxy is a native sidecar, which starts before the pod's containers and ends after them: so the pods of Jobs end, too. Where Istio is older than
+// that (before 1.27 it is an option), containers are held until the proxy is there.
+func Wanted(m v1alpha1.Mesh, outside ...int32) (labels, annotations map[string]string) {
+	switch m {
+	case v1alpha1.MeshNone:
+		return map[string]string{labelInject: injectNone, labelDataMode: modeNone}, nil
+	case v1alpha1.MeshAmbient:
+		return map[string]string{labelInject: injectNone, labelDataMode: modeAmbient}, nil
+	case v1alpha1.MeshSidecar:
+		var ports []string
+		for _, p := range outside {
+			ports = append(ports, strconv.Itoa(int(p)))
+		}
+		return map[string]string{labelInject: injectTrue, labelDataMode: modeNone}, map[string]string{
+			annotationNative: "true", annotationHold: `{"holdApplicationUntilProxyStarts":true}`, annotationExcludeIn: strings.Join(ports, ","),
+		}
+	}
+	return nil, nil
+}
+
+// Pod is what one sees of the mesh at a pod.
+type Pod struct {
+	// Mode is never Auto.
+	Mode v1alpha1.Mesh
+	// Version is the tag of its proxy's image or the revision of the control plane; empty where nothing tells.
+	Version string
+	// Restarts counts how often its proxy was started again, and Down says why it does not run. Both are of proxies in pods alone.
+	Restarts int32
+	Down     string
+}
+
+// Of tells in which mesh a pod is that has Begun, by what the mesh has made of it. It goes by the status of the pod: the spec may be left out.
+func Of(pod *corev1.Pod) Pod {
+	revision := cmp.Or(pod.Annotations[annotationTheRevision], pod.Labels[labelRevision])
+	containers := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+	i := slices.IndexFunc(containers, func(c corev1.ContainerStatus) bool { return c.Name == ProxyContainer })
+	if i < 0 {
+		if pod.Annotations[annotationRedirected] == redirectionEnabled {
+			return Pod{Mode: v1alpha1.MeshAmbient, Version: revision}
+		}
+		return Pod{Mode: v1alpha1.MeshNone}
+	}
+	c := &containers[i]
+	p := Pod{Mode: v1alpha1.MeshSidecar, Version: cmp.Or(tag(c.Image), revision), Restarts: c.RestartCount}
+	switch t := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated); {
+	case c.State.Running != nil:
+	case t != nil:
+		p.Down = fmt.Sprintf("its proxy ended (%s, exit code %d)", t.Reason, t.ExitCode)
+	default:
+		p.Down = "its proxy does not run"
+	}
+	return p
+}
+
+// Tells reports whether Of reads an annotation of that name.
+func Tells(annotation string) bool {
+	return annotation == annotationRedirected || annotation == annotationTheRevision
+}
+
+// Begun reports whether a pod runs so far that Of can tell.
+func Begun(pod *corev1.Pod) bool {
+	return len(pod.Status.InitContainerStatuses)+len(pod.Status.ContainerStatuses) > 0
+}
+
+// tag is that of an image, or nothing.
+func tag(image string) string {
+	if strings.Contains(image, "@") {
+		return ""
+	}
+	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+	return tag
+}
+
+// All is Of several pods that should be in the same mesh. The problem names one that is in another than the first, or than wanted where that says
+// one.
+func All(wanted v1alpha1.Mesh, pods []*corev1.Pod) (is v1alpha1.MeshStatus, problem string) {
+	for i, pod := range pods {
+		p := Of(pod)
+		if i == 0 {
+			is = v1alpha1.MeshStatus{Mode: p.Mode, Version: p.Version}
+		}
+		switch {
+		case wanted != "" && wanted != v1alpha1.MeshAuto && p.Mode != wanted:
+			return is, fmt.Sprintf("spec.network.mesh is %s, and pod %s is %s: %s", wanted, pod.Name, place(p.Mode), cure(wanted))
+		case p.Mode != is.Mode:
+			return is, fmt.Sprintf("pod %s is %s, and pod %s is %s: say which by spec.network.mesh, or replace the pods that are older than the labels of their namespace",
+				pods[0].Name, place(is.Mode), pod.Name, place(p.Mode))
+		case p.Version != is.Version:
+			return is, fmt.Sprintf("the proxy of pod %s is %s, that of pod %s is %s: replace the pods that are older than the mesh", pods[0].Name, cmp.Or(is.Version, "of no known version"), pod.Name, cmp.Or(p.Version, "of no known version"))
+		}
+	}
+	return is, ""
+}
+
+func place(m v1alpha1.Mesh) string {
+	switch m {
+	case v1alpha1.MeshSidecar:
+		return "in a mesh with a proxy in the pod"
+	case v1alpha1.MeshAmbient:
+		return "in an ambient mesh"
+	}
+	return "in no mesh"
+}
+
+func cure(wanted v1alpha1.Mesh) string {
+	switch wanted {
+	case v1alpha1.MeshSidecar:
+		return "install Istio with its sidecar injector, of the revision that the namespace's label istio.io/rev names, or leave mesh out"
+	case v1alpha1.MeshAmbient:
+		return "install Istio with its profile ambient (istio-cni and ztunnel on every machine), or leave mesh out"
+	}
+	return "a mesh that takes no notice of the pods' labels is there: exclude the namespace from it"
+}
