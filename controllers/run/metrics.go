@@ -80,7 +80,7 @@ const (
 
 // NewCollector returns the metrics of all runs and databases, read from reader when asked.
 func NewCollector(reader client.Reader, now clock.PassiveClock) prometheus.Collector {
-	of := append(metrics.RunMetrics(), metrics.Runs, metrics.Databases, metrics.NetworkVerified)
+	of := append(metrics.RunMetrics(), metrics.Runs, metrics.Databases, metrics.NetworkVerified, metrics.DatabaseMesh)
 	return metrics.NewCollector(of, func(put metrics.Put) {
 		ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 		defer cancel()
@@ -107,6 +107,9 @@ func collectDatabases(put metrics.Put, databases []v1alpha1.GeoDatabase) {
 			verified = 1
 		}
 		put(metrics.NetworkVerified, verified, db.Namespace, db.Name)
+		if m := db.Status.Mesh; m != nil {
+			put(metrics.DatabaseMesh, 1, db.Namespace, db.Name, string(m.Mode), string(m.MutualTLS), m.Version)
+		}
 	}
 	for k, n := range counts {
 		put(metrics.Databases, n, k.engine, k.ready)

@@ -2,6 +2,9 @@ package main
 
 import "github.com/geobench/geobench/internal/metrics"
 
+// recorded is a series of links of dashboards/rules.yaml.
+func recorded(rule string) string { return rule + "{" + ofDatabase + "}" }
+
 // networkDashboard shows whether the network is the one that was declared, and what goes over it.
 func networkDashboard() *Dashboard {
 	link := "database, region, to"
@@ -69,6 +72,18 @@ func networkDashboard() *Dashboard {
 					query{"count by (region) (" + of(metrics.WANReady, ofSidecar) + ")", "all {{region}}"}),
 				lines("Configurations refused", "Configurations per second that sidecars refused: they keep the one from before.", "ops",
 					query{sum("region", rate(metrics.WANConfigErrors, ofSidecar)), "{{region}}"}),
+			)},
+			{"Service mesh", empty("no service mesh",
+				lines("Bytes by three witnesses", "Bytes per second from one region to another as nodes, the sidecars that emulate the network and a service mesh count them. Sidecars count headers from IP upwards, too.", "Bps",
+					query{recorded("geobench:link_bytes:engine_rate1m"), "nodes {{database}} {{region}} → {{to}}"},
+					query{recorded("geobench:link_bytes:emulator_rate1m"), "emulator {{database}} {{region}} → {{to}}"},
+					query{recorded("geobench:link_bytes:mesh_rate1m"), "mesh {{database}} {{region}} → {{to}}"}),
+				func() chart {
+					c := lines("Mesh beside nodes", "How far the bytes that a service mesh counts are from those that nodes count. Beyond 2% one of them does not see all traffic: a port that is left out, or a pod that is not in the mesh.", "percentunit",
+						query{recorded("geobench:link_bytes:mesh_off_ratio"), "{{database}} {{region}} → {{to}}"})
+					c.limit = num(0.02)
+					return c
+				}(),
 			)},
 			{"Cost per hour", []chart{
 				lines("Transfer per link", "Price of an hour of the present traffic between regions, by the price table of the network profile (AWS's list prices where it has none).", "currencyUSD",

@@ -194,6 +194,9 @@ var (
 		"GeoDatabases by engine, and by whether they are ready (true, false).", []string{"engine", "ready"})
 	NetworkVerified = operator.define(Gauge, "geobench_database_network_verified",
 		"1 when the measured network of a database is the declared one, else 0.", []string{"namespace", "database"})
+	DatabaseMesh = operator.define(Gauge, "geobench_database_mesh_info",
+		"1 with the service mesh that a database's pods are in: mode is None, Sidecar or Ambient, mutual_tls Strict, Permissive, Disabled, Unknown or empty.",
+		[]string{"namespace", "database", "mode", "mutual_tls", "version"})
 	StageSeconds = operator.define(Histogram, "geobench_run_stage_duration_seconds",
 		"How long runs stayed in a stage before they left it.", []string{"stage"}, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 	FaultLateness = operator.define(Histogram, "geobench_fault_lateness_seconds",
