@@ -57,6 +57,9 @@ func TestShrink(t *testing.T) {
 			if m := tc.least; least.Regions > m.Regions || least.Nodes > m.Nodes || least.Transactions > m.Transactions || least.Faults > m.Faults {
 				t.Errorf("%+v is more than %+v:\n%s", least, m, l)
 			}
+			if name != "read-committed" && name != "primary-unasked-writer" { // two say whether it is deterministic
+				return
+			}
 			if again := Shrink(t.Context(), c, 0); again.String() != l.String() {
 				t.Errorf("another time the least world is\n%sand not\n%s", again, l)
 			}
