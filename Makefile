@@ -80,6 +80,10 @@ cluster-chaos: ## Run the tests of the real Chaos Mesh on the local node (Debian
 e2e-databases: ## Deploy PostgreSQL, Galera and etcd over three regions by name on the local node and measure them: SmallBank with a cut, TPC-C (Debian 12; 10 min)
 	GEOBENCH_E2E_DATABASES=1 hack/e2e.sh "$(IMAGE)" -run 'TestDatabases'
 
+.PHONY: e2e-mesh
+e2e-mesh: ## Play a run outside of a mesh and in one on the local node: real Envoys beside nodes and workers, mutual TLS, bytes, a proxy that ends (Debian 12, pip; 6 min)
+	GEOBENCH_E2E_MESH=1 hack/e2e.sh "$(IMAGE)" -run 'TestMesh'
+
 .PHONY: e2e-baseline
 e2e-baseline: ## Play experiments/smallbank-cluster on the local node and compare who wins with the simulator (minutes)
 	GEOBENCH_E2E_ALL=1 hack/e2e.sh "$(IMAGE)" -run 'TestExperiment$$'

@@ -23,6 +23,11 @@ if [[ -n ${GEOBENCH_E2E_DATABASES:-} ]]; then
     export "GEOBENCH_${name^^}=localhost/geobench-$database"
   done
 fi
+if [[ -n ${GEOBENCH_E2E_MESH:-} ]]; then
+  GEOBENCH_ISTIO_PROXY=$(images/istio-proxy/build.sh out/istio-proxy.tar | tail -1)
+  cluster load "$root/out/istio-proxy.tar" >&2
+  export GEOBENCH_ISTIO_PROXY
+fi
 install_geobench "$image"
 kubectl -n geobench-system rollout restart deployment -l app.kubernetes.io/name=geobench >&2
 kubectl -n geobench-system rollout status deployment -l app.kubernetes.io/name=geobench --timeout 2m >&2

@@ -36,6 +36,7 @@ import (
 	"github.com/geobench/geobench/controllers/faultstatus"
 	"github.com/geobench/geobench/controllers/kube"
 	"github.com/geobench/geobench/controllers/podclient"
+	"github.com/geobench/geobench/internal/deploy/mesh"
 	"github.com/geobench/geobench/internal/deploy/netpol"
 	"github.com/geobench/geobench/internal/deploy/servers"
 	"github.com/geobench/geobench/internal/emulation"
@@ -505,6 +506,9 @@ func (s *scope) describe(context.Context) error {
 		} else if problem == "" {
 			problem = fmt.Sprintf("node %s: %s", n.PodName, n.Problem)
 		}
+	}
+	if m := st.Mesh; m != nil && m.Mode != v1alpha1.MeshNone && problem != "" {
+		problem += fmt.Sprintf("; nodes reach each other through a service mesh (%s): what it refuses is in the log of its proxies", mesh.Name(m))
 	}
 	st.Groups = s.groups()
 	st.ReadyNodes = fmt.Sprintf("%d/%d", ready, total)

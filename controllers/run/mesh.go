@@ -142,7 +142,7 @@ func (s *scope) leftMesh(ctx context.Context) (*v1alpha1.MeshStatus, []result.Re
 		return nil, nil, err
 	}
 	if problem == "" && now != nil && *now != began.Mesh {
-		problem = fmt.Sprintf("it was %s when the run began and is %s at its end", result.MeshName(&began.Mesh), result.MeshName(now))
+		problem = fmt.Sprintf("it was %s when the run began and is %s at its end", mesh.Name(&began.Mesh), mesh.Name(now))
 	}
 	var changed []result.Reason
 	if problem != "" {

@@ -20,6 +20,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/geobench/geobench/internal/deploy/mesh"
 	"github.com/geobench/geobench/internal/chart"
 	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/result"
@@ -303,7 +304,7 @@ func (r *run) facts() {
 	add("Layout", "%s x %s x %s", experiment.Counted(len(d.Regions), "region"), experiment.Counted(d.PartitionsPerRegion, "partition"), experiment.Counted(d.ReplicasPerPartition, "replica"))
 	add("Network", "emulation %s", d.Emulation)
 	if d.Mesh != nil {
-		add("Service mesh", "%s", result.MeshName(d.Mesh))
+		add("Service mesh", "%s", mesh.Name(d.Mesh))
 	}
 	if d.Durability != "" {
 		add("Durability", "%s", d.Durability)

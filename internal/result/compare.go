@@ -15,6 +15,7 @@ import (
 	"golang.org/x/perf/benchmath"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/deploy/mesh"
 )
 
 // Comparison sets two results side by side and judges whether the second is worse or better than the first.
@@ -164,7 +165,7 @@ func warnings(as, bs []*Document) []string {
 	if !slices.ContainsFunc(slices.Concat(as, bs), func(d *Document) bool { return d.Simulated }) {
 		differ("emulations of the network differ", func(d *Document) any { return d.Emulation })
 	}
-	differ("service meshes differ", func(d *Document) any { return MeshName(d.Mesh) })
+	differ("service meshes differ", func(d *Document) any { return mesh.Name(d.Mesh) })
 	differ("connections per region differ", func(d *Document) any {
 		if d.Target == nil {
 			return 0

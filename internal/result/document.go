@@ -93,21 +93,6 @@ type Document struct {
 	Types []TypeFigures `json:"-"`
 }
 
-// MeshName says which mesh it is, in a few words. Nil is none.
-func MeshName(m *v1alpha1.MeshStatus) string {
-	if m == nil || m.Mode == v1alpha1.MeshNone {
-		return "none"
-	}
-	name := string(m.Mode)
-	if m.Version != "" {
-		name += " " + m.Version
-	}
-	if m.MutualTLS != "" {
-		name += ", mutual TLS " + string(m.MutualTLS)
-	}
-	return name
-}
-
 // FunctionalTest is a test that came before the run.
 type FunctionalTest struct {
 	Name v1alpha1.FunctionalTest `json:"name"`

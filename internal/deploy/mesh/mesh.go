@@ -149,3 +149,18 @@ func cure(wanted v1alpha1.Mesh) string {
 	}
 	return "a mesh that takes no notice of the pods' labels is there: exclude the namespace from it"
 }
+
+// Name says which mesh it is, in a few words. Nil is none.
+func Name(m *v1alpha1.MeshStatus) string {
+	if m == nil || m.Mode == v1alpha1.MeshNone {
+		return "none"
+	}
+	name := string(m.Mode)
+	if m.Version != "" {
+		name += " " + m.Version
+	}
+	if m.MutualTLS != "" {
+		name += ", mutual TLS " + string(m.MutualTLS)
+	}
+	return name
+}

@@ -1,0 +1,279 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math"
+	"math/big"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/controllers/kube"
+	"github.com/geobench/geobench/internal/result"
+)
+
+// authority signs the certificates of a mesh.
+type authority struct {
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+}
+
+func sign(t *testing.T, by *authority, name string) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, BasicConstraintsValid: true, IsCA: by == nil,
+	}
+	parent, signer := template, key
+	if by != nil {
+		template.KeyUsage = x509.KeyUsageDigitalSignature
+		parent, signer = by.cert, by.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert, key
+}
+
+func newAuthority(t *testing.T) *authority {
+	cert, key := sign(t, nil, "a mesh of tests")
+	return &authority{key, cert}
+}
+
+// certificates are the Secret of a region's proxies: they trust one authority, and are signed by the other.
+func certificates(t *testing.T, namespace, region string, trusts, by *authority) *corev1.Secret {
+	t.Helper()
+	cert, key := sign(t, by, region)
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := func(kind string, b []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}) }
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mesh-" + region, Namespace: namespace}, Data: map[string][]byte{
+		"ca.crt": block("CERTIFICATE", trusts.cert.Raw), "tls.crt": block("CERTIFICATE", cert.Raw), "tls.key": block("EC PRIVATE KEY", der),
+	}}
+}
+
+// startMesh has a proxy put into pods of the namespace that ask for one.
+func (c *cluster) startMesh(t *testing.T, image string) {
+	t.Helper()
+	c.privileged(t) // what leads connections through a proxy needs NET_ADMIN
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"geobench.dev/mesh-of-tests":""}}}`))
+	if err := c.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}, patch); err != nil {
+		t.Fatal(err)
+	}
+	policy, err := os.ReadFile("../../images/istio-proxy/inject.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl := func(verb string, arguments ...string) {
+		command := exec.Command("kubectl", append([]string{verb, "-f", "-"}, arguments...)...)
+		command.Stdin = strings.NewReader(strings.ReplaceAll(string(policy), "IMAGE", image))
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Errorf("kubectl %s: %v\n%s", verb, err, out)
+		}
+	}
+	kubectl("apply")
+	t.Cleanup(func() { kubectl("delete", "--ignore-not-found") })
+}
+
+// awaitInjection waits until the API server knows the policy: it puts a proxy into a pod that it is asked about and does not make.
+func (c *cluster) awaitInjection(t *testing.T, region string) {
+	t.Helper()
+	ctx := within(t, time.Minute)
+	c.eventually(t, ctx, "proxies are injected", func() (bool, error) {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "asked", Namespace: c.namespace, Labels: map[string]string{"sidecar.istio.io/inject": "true", kube.LabelRegion: region},
+				Annotations: map[string]string{"traffic.sidecar.istio.io/excludeInboundPorts": "7001"}},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "localhost/none"}}, Volumes: []corev1.Volume{{Name: "v"}}},
+		}
+		err := c.Create(ctx, pod, client.DryRunAll)
+		return err == nil && len(pod.Spec.InitContainers) == 2, err
+	})
+}
+
+// meshed is a database in a mesh.
+func meshed(name string, m v1alpha1.Mesh) string {
+	return fmt.Sprintf(`apiVersion: geobench.dev/v1alpha1
+kind: GeoDatabase
+metadata: {name: %s}
+spec:
+  engine: {name: calvin}
+  regions: [{name: us-west-2}, {name: ap-northeast-1}]
+  network: {profileRef: {name: smallbank-two-regions}, mesh: %s}
+`, name, m)
+}
+
+// proxyStat reads figures of a pod's Envoy.
+func (c *cluster) proxyStat(t *testing.T, pod, name string) float64 {
+	t.Helper()
+	out := c.exec(t, time.Minute, pod, "istio-proxy", "busybox", "wget", "-q", "-O", "-", "http://127.0.0.1:15000/stats?filter=^"+name+"$")
+	_, value, found := strings.Cut(strings.TrimSpace(out), ": ")
+	v, err := strconv.ParseFloat(value, 64)
+	if !found || err != nil {
+		t.Fatalf("%s of pod %s: %q", name, pod, out)
+	}
+	return v
+}
+
+// sent sums up what a node says that it has sent to nodes.
+func sent(t *testing.T, pod *corev1.Pod) (bytes float64) {
+	t.Helper()
+	resp, err := (&http.Client{Timeout: 5 * time.Second}).Get(fmt.Sprintf("http://%s:7001/metrics", pod.Status.PodIP))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if strings.HasPrefix(line, "geobench_network_sent_bytes_total{") {
+			v, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' '):]), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bytes += v
+		}
+	}
+	return bytes
+}
+
+// TestMesh plays the same run outside of a mesh and in one: nodes and workers behind real Envoys, two on each path, with mutual TLS that takes nobody without
+// a certificate. Then a proxy ends in the middle of a run, and at last one region has certificates that the other does not trust.
+func TestMesh(t *testing.T) {
+	image := needsImage(t, "GEOBENCH_ISTIO_PROXY")
+	c := newCluster(t)
+	c.startMesh(t, image)
+	ours := newAuthority(t)
+	for _, region := range []string{"us-west-2", "ap-northeast-1"} {
+		if err := c.Create(t.Context(), certificates(t, c.namespace, region, ours, ours)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.awaitInjection(t, "us-west-2")
+
+	documents := map[v1alpha1.Mesh]*result.Document{}
+	for _, m := range []v1alpha1.Mesh{v1alpha1.MeshNone, v1alpha1.MeshSidecar} {
+		name := strings.ToLower(string(m))
+		c.apply(t, meshed(name, m)+separator+runOn(name, name, 200, "2s", "10s"))
+		r := c.awaitEnd(t, name, 4*time.Minute)
+		c.mustPass(t, r)
+		documents[m] = c.document(t, r)
+		if m == v1alpha1.MeshSidecar {
+			c.bytesOfWitnesses(t)
+			t.Logf("Envoys have used %.1f s of CPU, %.0f us for each transaction, warm-up and loading included", c.proxyCPU(t), 1e6*c.proxyCPU(t)/float64(documents[m].Summary.Committed))
+		}
+		c.deleteRun(t, name) // its Jobs have ended, though a proxy ran beside each worker
+		if m == v1alpha1.MeshNone {
+			if err := c.Delete(t.Context(), &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.namespace}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	is := documents[v1alpha1.MeshSidecar].Mesh
+	if is == nil || is.Mode != v1alpha1.MeshSidecar || !strings.HasSuffix(image, ":"+is.Version) || documents[v1alpha1.MeshNone].Mesh != nil {
+		t.Errorf("the results say %+v and %+v", is, documents[v1alpha1.MeshNone].Mesh)
+	}
+	for _, m := range []v1alpha1.Mesh{v1alpha1.MeshNone, v1alpha1.MeshSidecar} {
+		d := documents[m]
+		t.Logf("%-8s %d txn/s, p50 %.2f and %.2f ms, p99 %.2f ms, node CPU %.0f us per transaction", m, d.Summary.ThroughputPerSecond, float64(d.Regions[0].LatencyMicroseconds.P50)/1000,
+			float64(d.Regions[1].LatencyMicroseconds.P50)/1000, float64(d.Summary.LatencyMicroseconds.P99)/1000, nodeCPU(d))
+	}
+
+	// A proxy that ends takes connections with it.
+	c.apply(t, runOn("sidecar", "broken", 20, "1s", "20s"))
+	c.awaitStage(t, "broken", 4*time.Minute, v1alpha1.StageMeasure)
+	c.exec(t, time.Minute, "sidecar-us-west-2-0", "istio-proxy", "busybox", "kill", "1")
+	r := c.awaitEnd(t, "broken", 4*time.Minute)
+	if r.Status.Verdict != v1alpha1.VerdictInvalid || !strings.Contains(r.Status.Message, "proxy") || !strings.Contains(r.Status.Message, "sidecar-us-west-2-0") {
+		t.Errorf("a run whose proxy has ended is %s: %s", r.Status.Verdict, r.Status.Message)
+	}
+	c.deleteRun(t, "broken")
+
+	// Who is not trusted gets no byte through.
+	strange := certificates(t, c.namespace, "ap-northeast-1", ours, newAuthority(t))
+	if err := c.Update(t.Context(), strange); err != nil {
+		t.Fatal(err)
+	}
+	c.apply(t, meshed("strange", v1alpha1.MeshSidecar))
+	var message string
+	ctx := within(t, 3*time.Minute)
+	c.eventually(t, ctx, "the mesh refuses the other region", func() (bool, error) {
+		db, err := c.database(ctx, "strange")
+		if err != nil {
+			return false, err
+		}
+		for _, x := range db.Status.Conditions {
+			if x.Type == v1alpha1.ConditionNodesReady && x.Status == metav1.ConditionFalse {
+				message = x.Message
+			}
+		}
+		return strings.Contains(message, "mesh"), fmt.Errorf("it says %q", message)
+	})
+	refused, through := c.proxyStat(t, "strange-us-west-2-0", "listener.0.0.0.0_15006.ssl.fail_verify_error"), c.proxyStat(t, "strange-us-west-2-0", "cluster.inbound.upstream_cx_tx_bytes_total")
+	t.Logf("a region that is not trusted: %.0f connections refused, %.0f bytes came through; the database says %q", refused, through, message)
+	if refused == 0 || through > 0 {
+		t.Errorf("%.0f connections were refused and %.0f bytes came through", refused, through)
+	}
+}
+
+// bytesOfWitnesses holds what the Envoys beside the nodes have carried to what the nodes say that they have sent.
+func (c *cluster) bytesOfWitnesses(t *testing.T) {
+	t.Helper()
+	var nodes, proxies float64
+	for _, pod := range c.nodes(t) {
+		nodes += sent(t, &pod)
+		proxies += c.proxyStat(t, pod.Name, "cluster.outbound.upstream_cx_tx_bytes_total") + c.proxyStat(t, pod.Name, "cluster.outbound.upstream_cx_rx_bytes_total")
+	}
+	t.Logf("nodes have sent %.2f MB to each other, and their Envoys have carried %.2f MB: %.2f%% off", nodes/1e6, proxies/1e6, 100*math.Abs(proxies/nodes-1))
+	if math.Abs(proxies/nodes-1) > 0.01 {
+		t.Errorf("nodes have sent %.0f bytes to each other, and their Envoys have carried %.0f", nodes, proxies)
+	}
+}
+
+// proxyCPU is the CPU time, in seconds, of the Envoys beside the nodes since they began, as kubelet counts it.
+func (c *cluster) proxyCPU(t *testing.T) (seconds float64) {
+	t.Helper()
+	c.containers(t, "container_cpu_usage_seconds_total", "istio-proxy", func(_ string, m *dto.Metric) { seconds += m.GetCounter().GetValue() })
+	return seconds
+}
+
+// nodeCPU is the CPU time of all nodes for a transaction, in microseconds.
+func nodeCPU(d *result.Document) (us float64) {
+	for _, n := range d.Nodes {
+		us += float64(n.CPUMilliseconds) * 1000
+	}
+	return us / float64(max(d.Summary.Committed, 1))
+}
