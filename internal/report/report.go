@@ -20,8 +20,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/geobench/geobench/internal/deploy/mesh"
 	"github.com/geobench/geobench/internal/chart"
+	"github.com/geobench/geobench/internal/deploy/mesh"
 	"github.com/geobench/geobench/internal/experiment"
 	"github.com/geobench/geobench/internal/result"
 	"github.com/geobench/geobench/internal/style"
