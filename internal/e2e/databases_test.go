@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
@@ -167,18 +166,11 @@ spec:
 // memory is what kubelet says that the programs of the namespace's pods use, in MiB, by pod.
 func (c *cluster) memory(t *testing.T) map[string]int64 {
 	t.Helper()
-	out := map[string]int64{}
-	c.containers(t, "container_memory_working_set_bytes", "database", func(pod string, m *dto.Metric) { out[pod] = int64(m.GetGauge().GetValue()) >> 20 })
-	return out
-}
-
-// containers tells what kubelet says of the containers of that name in the namespace's pods.
-func (c *cluster) containers(t *testing.T, figure, container string, tell func(pod string, m *dto.Metric)) {
-	t.Helper()
 	nodes := &corev1.NodeList{}
 	if err := c.List(t.Context(), nodes); err != nil {
 		t.Fatal(err)
 	}
+	out := map[string]int64{}
 	for _, node := range nodes.Items {
 		text, err := exec.CommandContext(t.Context(), "kubectl", "get", "--raw", "/api/v1/nodes/"+node.Name+"/proxy/metrics/resource").Output()
 		if err != nil {
@@ -189,14 +181,15 @@ func (c *cluster) containers(t *testing.T, figure, container string, tell func(p
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range families[figure].GetMetric() {
+		for _, m := range families["container_memory_working_set_bytes"].GetMetric() {
 			labels := map[string]string{}
 			for _, l := range m.Label {
 				labels[l.GetName()] = l.GetValue()
 			}
-			if labels["namespace"] == c.namespace && labels["container"] == container {
-				tell(labels["pod"], m)
+			if labels["namespace"] == c.namespace && labels["container"] == "database" {
+				out[labels["pod"]] = int64(m.GetGauge().GetValue()) >> 20
 			}
 		}
 	}
+	return out
 }
