@@ -32,6 +32,7 @@ type formConnection struct {
 	*connection
 	known map[preparation]*pgconn.StatementDescription
 	call  sqlform.Call
+	texts texts
 	form  formStatement
 }
 
@@ -85,6 +86,27 @@ type formStatement struct {
 	recorded bool
 }
 
+// texts are parameters as the server takes them, of one statement at a time.
+type texts struct {
+	arena  []byte
+	ends   []int
+	values [][]byte
+}
+
+// of returns the texts of parameters, until it is called again.
+func (t *texts) of(args []sqlform.Arg) [][]byte {
+	t.arena, t.ends, t.values = t.arena[:0], t.ends[:0], t.values[:0]
+	for i := range args {
+		t.arena = args[i].Append(t.arena)
+		t.ends = append(t.ends, len(t.arena))
+	}
+	from := 0
+	for _, to := range t.ends {
+		t.values, from = append(t.values, t.arena[from:to:to]), to
+	}
+	return t.values
+}
+
 // Call implements target.Caller.
 func (s *formStatement) Call(t *txn.Transaction, use func(txn.Key)) ([]byte, error) {
 	x := transactions.Lookup(sqlform.Number(t))
@@ -103,8 +125,8 @@ func (s *formStatement) Call(t *txn.Transaction, use func(txn.Key)) ([]byte, err
 }
 
 // Queue implements sqlform.Connection.
-func (s *formStatement) Queue(q *sqlform.Statement, args [][]byte, row func(values [][]byte) bool) {
-	s.enqueue(s.on.known[preparation{q, s.recorded}], args, nil, row)
+func (s *formStatement) Queue(q *sqlform.Statement, args []sqlform.Arg, row func(values [][]byte) bool) {
+	s.enqueue(s.on.known[preparation{q, s.recorded}], s.on.texts.of(args), nil, row)
 }
 
 // Send implements sqlform.Connection.

@@ -3,8 +3,8 @@ package smallbank
 import "github.com/geobench/geobench/internal/workload/sqlform"
 
 var (
-	emptyChecking = &sqlform.Statement{Name: "empty_checking", SQL: "update checking set balance = 0 {, before = version, version = $v} where customer_id = $1 returning customer_id {, before}"}
-	emptySavings  = &sqlform.Statement{Name: "empty_savings", SQL: "update savings set balance = 0 {, before = version, version = $v} where customer_id = $1 returning customer_id {, before}"}
+	emptyChecking = &sqlform.Statement{Name: "empty_checking", SQL: "update checking set balance = 0 {, prior = version, version = $v} where customer_id = $1 returning customer_id {, prior}"}
+	emptySavings  = &sqlform.Statement{Name: "empty_savings", SQL: "update savings set balance = 0 {, prior = version, version = $v} where customer_id = $1 returning customer_id {, prior}"}
 )
 
 // amalgamateSQL reads what a customer has, and moves it, as the paper's does. At READ COMMITTED a deposit in between is lost.

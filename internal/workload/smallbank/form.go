@@ -61,7 +61,7 @@ func appendColumns(k txn.Key, v []byte, c *sqlform.Columns) (table int, err erro
 func auditSQL(q sqlform.Query) (sqlform.Audit, error) {
 	var total, named, rows int64
 	err := q(`select (select coalesce(sum(balance), 0) from checking) + (select coalesce(sum(balance), 0) from savings),
-		(select count(*) filter (where name = 'Client' || customer_id) - count(*) filter (where name <> 'Client' || customer_id) from account),
+		(select coalesce(sum(case when name = concat('Client', customer_id) then 1 else -1 end), 0) from account),
 		(select count(*) from account), (select count(*) from checking) + (select count(*) from savings)`, func(r *sqlform.Row) error {
 		total, named = r.Int(), r.Int()
 		accounts, balances := r.Int(), r.Int()
@@ -75,8 +75,8 @@ func auditSQL(q sqlform.Query) (sqlform.Audit, error) {
 var (
 	selectChecking = &sqlform.Statement{Name: "select_checking", SQL: "select balance {, version} from checking where customer_id = $1"}
 	selectSavings  = &sqlform.Statement{Name: "select_savings", SQL: "select balance {, version} from savings where customer_id = $1"}
-	addToChecking  = &sqlform.Statement{Name: "add_to_checking", SQL: "update checking set balance = balance + $2 {, before = version, version = $v} where customer_id = $1 returning customer_id {, before}"}
-	addToSavings   = &sqlform.Statement{Name: "add_to_savings", SQL: "update savings set balance = balance + $2 {, before = version, version = $v} where customer_id = $1 returning customer_id {, before}"}
+	addToChecking  = &sqlform.Statement{Name: "add_to_checking", SQL: "update checking set balance = balance + $2 {, prior = version, version = $v} where customer_id = $1 returning customer_id {, prior}"}
+	addToSavings   = &sqlform.Statement{Name: "add_to_savings", SQL: "update savings set balance = balance + $2 {, prior = version, version = $v} where customer_id = $1 returning customer_id {, prior}"}
 )
 
 // sqlCall is a call with how many rows its statements have found.

@@ -12,7 +12,7 @@ import (
 type Connection interface {
 	// Queue has a statement go with the next Send. Args are used until it returns. row, which may be nil, gets the values of each row, which
 	// are valid until it returns, until it returns false.
-	Queue(s *Statement, args [][]byte, row func(values [][]byte) bool)
+	Queue(s *Statement, args []Arg, row func(values [][]byte) bool)
 	// Send sends what is queued, in one round trip, and returns once all has been answered. The error is that of the first statement that has
 	// failed; none behind it was run.
 	Send() error
@@ -32,9 +32,7 @@ type Call struct {
 	ops      []history.Op
 	room     [32]history.Op
 
-	arena []byte
-	ends  []int
-	args  [][]byte
+	args []Arg // of the statement that is queued, used again
 }
 
 // Run runs the transaction that t is a call of, traced where its number is that of a traced procedure, but for its end. use is told of each
@@ -66,20 +64,9 @@ func Number(t *txn.Transaction) txn.ProcID { return t.Proc &^ history.Traced }
 
 // Do queues a statement. row gets its rows, once they are sent for; its error is what Send returns.
 func (c *Call) Do(s *Statement, row func(r *Row) error, args ...Arg) {
-	c.arena, c.ends = c.arena[:0], c.ends[:0]
-	for i := range args {
-		c.arena = args[i].append(c.arena)
-		c.ends = append(c.ends, len(c.arena))
-	}
+	c.args = append(c.args[:0], args...)
 	if c.recorded && s.stamps() {
-		version := Int(c.id)
-		c.arena = version.append(c.arena)
-		c.ends = append(c.ends, len(c.arena))
-	}
-	c.args = c.args[:0]
-	from := 0
-	for _, to := range c.ends {
-		c.args, from = append(c.args, c.arena[from:to:to]), to
+		c.args = append(c.args, Int(c.id))
 	}
 	if row == nil {
 		c.conn.Queue(s, c.args, nil)

@@ -8,11 +8,14 @@
 // wrote it before. A statement that reads a row returns the first, one that writes it the second, and a transaction reports them as a traced
 // procedure does (package history).
 //
-// Statements are PostgreSQL's. Where another database differs in more than spelling, its form is another one.
+// Statements are PostgreSQL's, which takes arrays and returns what it updates. MySQL and MariaDB do neither, and take several statements in one
+// message instead: MySQLText makes those of the same statement, or Statement.MySQL says them. What a transaction does with the rows is the same
+// for all.
 package sqlform
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -61,7 +64,7 @@ type Reference struct {
 
 // Versions are the columns that every table of a recorded run has besides its own: who wrote the row, and who wrote it before. Loaded rows
 // have 0, which is history.Initial.
-var Versions = []string{"version bigint not null default 0", "before bigint not null default 0"}
+var Versions = []string{"version bigint not null default 0", "prior bigint not null default 0"}
 
 // ColumnNames lists the names of a table's own columns.
 func (t *Table) ColumnNames() string {
@@ -87,18 +90,26 @@ type Audit struct {
 // Statement is a prepared statement. In its text, what is in braces is of recorded runs alone, and $v there is a parameter behind the others,
 // the number of the transaction:
 //
-//	update district set d_next_o_id = d_next_o_id + 1 {, before = version, version = $v} where d_w_id = $1 returning d_tax {, before}
+//	update district set d_next_o_id = d_next_o_id + 1 {, prior = version, version = $v} where d_w_id = $1 returning d_tax {, prior}
 type Statement struct {
 	Name string
 	SQL  string
+	// MySQL is for MySQL and MariaDB, where what MySQLText makes of SQL is not to be used: one statement or several, between semicolons, whose
+	// selects return the rows together. What is in brackets is repeated for each element of the arrays whose parameters are there, with what
+	// comes between two of them in angle brackets, else a comma:
+	//
+	//	[<; >update orders set o_carrier_id = $3 where o_w_id = $1 and o_id = $2]; select o_c_id from orders where o_w_id = $1 and o_id in ([$2])
+	MySQL string
 }
 
 const versionParameter = "$v"
 
 // Text returns the statement as it is sent to PostgreSQL.
-func (s *Statement) Text(recorded bool) string {
+func (s *Statement) Text(recorded bool) string { return s.text(s.SQL, recorded) }
+
+func (s *Statement) text(sql string, recorded bool) string {
 	var b strings.Builder
-	for rest := s.SQL; ; {
+	for rest := sql; ; {
 		plain, behind, more := strings.Cut(rest, "{")
 		b.WriteString(plain)
 		if !more {
@@ -111,6 +122,25 @@ func (s *Statement) Text(recorded bool) string {
 		rest = behind
 	}
 	return strings.ReplaceAll(b.String(), versionParameter, "$"+strconv.Itoa(s.parameters()+1))
+}
+
+// cast is what PostgreSQL is told of a parameter's type.
+var cast = regexp.MustCompile(`::[a-z]+`)
+
+// MySQLText returns the statements that are sent to MySQL in the place of this one, with brackets as in Statement.MySQL. What an update of one
+// row returns is selected behind it, in the same message and transaction: it is what the update has left there, at every level of isolation.
+func (s *Statement) MySQLText(recorded bool) string {
+	if s.MySQL != "" {
+		return s.text(s.MySQL, recorded)
+	}
+	sql := cast.ReplaceAllString(s.Text(recorded), "")
+	update, returning, returns := strings.Cut(sql, " returning ")
+	if !returns {
+		return sql
+	}
+	table := strings.Fields(update)[1] // update TABLE set
+	where := update[strings.LastIndex(update, " where "):]
+	return update + "; select " + returning + " from " + table + where
 }
 
 // parameters counts those that the statement has in every run.

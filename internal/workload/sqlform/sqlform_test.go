@@ -15,11 +15,11 @@ import (
 
 // What is in braces is of recorded runs alone, and the version is the parameter behind the last one.
 func TestStatementText(t *testing.T) {
-	s := &Statement{SQL: "update t set n = n + $2 {, before = version, version = $v} where id = $1 returning n {, before}"}
+	s := &Statement{SQL: "update t set n = n + $2 {, prior = version, version = $v} where id = $1 returning n {, prior}"}
 	if got, want := s.Text(false), "update t set n = n + $2  where id = $1 returning n "; got != want {
 		t.Errorf("%q, not %q", got, want)
 	}
-	if got, want := s.Text(true), "update t set n = n + $2 , before = version, version = $3 where id = $1 returning n , before"; got != want {
+	if got, want := s.Text(true), "update t set n = n + $2 , prior = version, version = $3 where id = $1 returning n , prior"; got != want {
 		t.Errorf("%q, not %q", got, want)
 	}
 	if reads := (&Statement{SQL: "select n {, version} from t"}); !s.stamps() || reads.stamps() {
@@ -51,7 +51,7 @@ func TestRow(t *testing.T) {
 	const us = 1_767_225_600_000_123
 	var values [][]byte
 	for _, a := range []Arg{Int(int64(-1 << 63)), Money(-1_05), Date(us), Text([]byte("text"))} {
-		values = append(values, a.append(nil))
+		values = append(values, a.Append(nil))
 	}
 	r := NewRow(append(values, nil, nil, []byte("0.1234")))
 	if a, b, c, d := r.Int(), r.Int(), r.Date(), string(r.Text()); a != -1<<63 || b != -1_05 || c != us || d != "text" {
@@ -68,7 +68,7 @@ func TestRow(t *testing.T) {
 		t.Errorf("%v", r.Err())
 	}
 	ints, monies := Ints([]int64{1, -2}), Monies([]int64{1, -200})
-	if a, b := string(ints.append(nil)), string(monies.append(nil)); a != "{1,-2}" || b != "{0.01,-2.00}" {
+	if a, b := string(ints.Append(nil)), string(monies.Append(nil)); a != "{1,-2}" || b != "{0.01,-2.00}" {
 		t.Errorf("%s, %s", a, b)
 	}
 }
@@ -81,8 +81,12 @@ type answering struct {
 	fails error
 }
 
-func (a *answering) Queue(s *Statement, args [][]byte, row func(values [][]byte) bool) {
-	a.sent = append(a.sent, fmt.Sprintf("%s%q", s.Name, args))
+func (a *answering) Queue(s *Statement, args []Arg, row func(values [][]byte) bool) {
+	var texts []string
+	for i := range args {
+		texts = append(texts, string(args[i].Append(nil)))
+	}
+	a.sent = append(a.sent, fmt.Sprintf("%s%q", s.Name, texts))
 	a.queue = append(a.queue, func() bool {
 		if row == nil {
 			return true
@@ -106,7 +110,7 @@ func (a *answering) Send() error {
 // A recorded call reports what its statements have returned behind its result, and one that is not recorded reports nothing.
 func TestCall(t *testing.T) {
 	read := &Statement{Name: "read", SQL: "select n {, version} from t where id = $1"}
-	write := &Statement{Name: "write", SQL: "update t set n = $2 {, before = version, version = $v} where id = $1 returning id {, before}"}
+	write := &Statement{Name: "write", SQL: "update t set n = $2 {, prior = version, version = $v} where id = $1 returning id {, prior}"}
 	one, two, group := txn.IntKey(1, 1), txn.IntKey(1, 2), txn.OrderedKey(2, 1, nil, nil)
 	x := &Transaction{Procedure: 5, Run: func(c *Call) ([]byte, error) {
 		var n int64

@@ -145,7 +145,8 @@ func Text(text []byte) Arg { return Arg{kind: argText, text: text} }
 func Ints(n []int64) Arg       { return Arg{kind: argInts, array: n} }
 func Monies(cents []int64) Arg { return Arg{kind: argMonies, array: cents} }
 
-func (a *Arg) append(b []byte) []byte {
+// Append appends the parameter as text, an array as PostgreSQL writes one.
+func (a *Arg) Append(b []byte) []byte {
 	switch a.kind {
 	case argInt:
 		return strconv.AppendInt(b, a.n, 10)
@@ -157,17 +158,51 @@ func (a *Arg) append(b []byte) []byte {
 		return append(b, a.text...)
 	}
 	b = append(b, '{')
-	for i, n := range a.array {
+	for i := range a.array {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		if a.kind == argMonies {
-			b = appendFixed(b, n, moneyDigits)
-		} else {
-			b = strconv.AppendInt(b, n, 10)
-		}
+		b = a.AppendElement(b, i)
 	}
 	return append(b, '}')
+}
+
+// Len is how many elements an array has, and -1 for what is none.
+func (a *Arg) Len() int {
+	if a.kind == argInts || a.kind == argMonies {
+		return len(a.array)
+	}
+	return -1
+}
+
+// AppendElement appends an element of an array as a number.
+func (a *Arg) AppendElement(b []byte, i int) []byte {
+	if a.kind == argMonies {
+		return appendFixed(b, a.array[i], moneyDigits)
+	}
+	return strconv.AppendInt(b, a.array[i], 10)
+}
+
+// AppendLiteral appends the parameter, which is no array, as a literal of SQL whose strings know the backslash, as MySQL's do.
+func (a *Arg) AppendLiteral(b []byte) []byte {
+	switch a.kind {
+	case argInt, argMoney:
+		return a.Append(b)
+	case argDate:
+		return append(a.Append(append(b, '\'')), '\'')
+	}
+	b = append(b, '\'')
+	for _, x := range a.text {
+		switch x {
+		case '\'', '\\':
+			b = append(b, '\\', x)
+		case 0:
+			b = append(b, '\\', '0')
+		default:
+			b = append(b, x)
+		}
+	}
+	return append(b, '\'')
 }
 
 // Row is a row that a statement returns; its columns are taken one after the other, and valid until the function that it is given to

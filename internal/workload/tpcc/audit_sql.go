@@ -77,8 +77,9 @@ type sqlFinding struct {
 }
 
 // sqlWarehouses are the warehouses that are there, or have a district that is: w, and W_YTD.
-const sqlWarehouses = `(select coalesce(w_id, d_w_id) as w, coalesce(w_ytd, 0) as ytd, coalesce(districts, 0) as districts
-	from warehouse full join (select d_w_id, sum(d_ytd) as districts from district where d_id between 1 and 10 group by d_w_id) as d on w_id = d_w_id) as there`
+const sqlWarehouses = `(select w, sum(warehouses) as ytd, sum(districts) as districts from
+	(select w_id as w, w_ytd as warehouses, 0.00 as districts from warehouse union all select d_w_id, 0.00, d_ytd from district where d_id between 1 and 10) as parts
+	group by w) as there`
 
 var sqlFindings = []sqlFinding{
 	{1, []string{""}, "select w, 0, round(ytd - districts, 2) from " + sqlWarehouses + " where ytd <> districts"},

@@ -13,9 +13,10 @@ var updateBalanceSQL = &sqlform.Transaction{Procedure: procUpdateBalance, Statem
 var selectBalanceSQL = &sqlform.Transaction{Procedure: procSelectBalance, Statements: []*sqlform.Statement{selectBalanceGroup}, Run: selectBalanceInSQL}
 
 var (
-	updateBalanceStep = &sqlform.Statement{Name: "update_balance_step", SQL: "update balance set b_amount = b_amount + $2 {, before = version, version = $v} " +
-		"where b_w_id = $1 returning b_w_id {, before}"}
-	selectBalanceGroup = &sqlform.Statement{Name: "select_balance_group", SQL: "select b_w_id, b_amount {, version} from balance where b_w_id = any($1::integer[])"}
+	updateBalanceStep = &sqlform.Statement{Name: "update_balance_step", SQL: "update balance set b_amount = b_amount + $2 {, prior = version, version = $v} " +
+		"where b_w_id = $1 returning b_w_id {, prior}"}
+	selectBalanceGroup = &sqlform.Statement{Name: "select_balance_group", SQL: "select b_w_id, b_amount {, version} from balance where b_w_id = any($1::integer[])",
+		MySQL: "select b_w_id, b_amount {, version} from balance where b_w_id in ([$1])"}
 )
 
 func updateBalanceInSQL(c *sqlform.Call) ([]byte, error) {

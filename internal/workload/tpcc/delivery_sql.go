@@ -1,6 +1,9 @@
 package tpcc
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload/sqlform"
 )
@@ -15,16 +18,35 @@ var deliverySQL = &sqlform.Transaction{
 
 var (
 	deliveryOldest = &sqlform.Statement{Name: "delivery_oldest", SQL: "select no_d_id, no_o_id {, version} from generate_series(1, 10) as d cross join lateral " +
-		"(select * from new_order where no_w_id = $1 and no_d_id = d order by no_o_id limit 1 for update) as oldest"}
+		"(select * from new_order where no_w_id = $1 and no_d_id = d order by no_o_id limit 1 for update) as oldest",
+		MySQL: strings.Join(deliveryOldestOf(), "; ")}
 	deliveryNewOrders = &sqlform.Statement{Name: "delivery_new_orders", SQL: "delete from new_order using unnest($2::smallint[], $3::integer[]) as x (d, o) " +
-		"where no_w_id = $1 and no_d_id = x.d and no_o_id = x.o"}
-	deliveryOrders = &sqlform.Statement{Name: "delivery_orders", SQL: "update orders set o_carrier_id = $4 {, before = version, version = $v} " +
-		"from unnest($2::smallint[], $3::integer[]) as x (d, o) where o_w_id = $1 and o_d_id = x.d and o_id = x.o returning o_d_id, o_c_id {, before}"}
-	deliveryLines = &sqlform.Statement{Name: "delivery_lines", SQL: "update order_line set ol_delivery_d = $4 {, before = version, version = $v} " +
-		"from unnest($2::smallint[], $3::integer[]) as x (d, o) where ol_w_id = $1 and ol_d_id = x.d and ol_o_id = x.o returning ol_d_id, ol_amount {, ol_number, before}"}
-	deliveryCustomers = &sqlform.Statement{Name: "delivery_customers", SQL: "update customer set c_balance = c_balance + x.amount, c_delivery_cnt = c_delivery_cnt + 1 {, before = version, version = $v} " +
-		"from unnest($2::smallint[], $3::integer[], $4::numeric[]) as x (d, c, amount) where c_w_id = $1 and c_d_id = x.d and c_id = x.c returning c_d_id {, before}"}
+		"where no_w_id = $1 and no_d_id = x.d and no_o_id = x.o",
+		MySQL: "[<; >delete from new_order where no_w_id = $1 and no_d_id = $2 and no_o_id = $3]"}
+	deliveryOrders = &sqlform.Statement{Name: "delivery_orders", SQL: "update orders set o_carrier_id = $4 {, prior = version, version = $v} " +
+		"from unnest($2::smallint[], $3::integer[]) as x (d, o) where o_w_id = $1 and o_d_id = x.d and o_id = x.o returning o_d_id, o_c_id {, prior}",
+		MySQL: "[<; >update orders set o_carrier_id = $4 {, prior = version, version = $v} where o_w_id = $1 and o_d_id = $2 and o_id = $3]; " +
+			"select o_d_id, o_c_id {, prior} from " + deliveryOf + " straight_join orders on o_w_id = $1 and o_d_id = x.d and o_id = x.o"}
+	deliveryLines = &sqlform.Statement{Name: "delivery_lines", SQL: "update order_line set ol_delivery_d = $4 {, prior = version, version = $v} " +
+		"from unnest($2::smallint[], $3::integer[]) as x (d, o) where ol_w_id = $1 and ol_d_id = x.d and ol_o_id = x.o returning ol_d_id, ol_amount {, ol_number, prior}",
+		MySQL: "[<; >update order_line set ol_delivery_d = $4 {, prior = version, version = $v} where ol_w_id = $1 and ol_d_id = $2 and ol_o_id = $3]; " +
+			"select ol_d_id, ol_amount {, ol_number, prior} from " + deliveryOf + " straight_join order_line on ol_w_id = $1 and ol_d_id = x.d and ol_o_id = x.o"}
+	deliveryCustomers = &sqlform.Statement{Name: "delivery_customers", SQL: "update customer set c_balance = c_balance + x.amount, c_delivery_cnt = c_delivery_cnt + 1 {, prior = version, version = $v} " +
+		"from unnest($2::smallint[], $3::integer[], $4::numeric[]) as x (d, c, amount) where c_w_id = $1 and c_d_id = x.d and c_id = x.c returning c_d_id {, prior}",
+		MySQL: "[<; >update customer set c_balance = c_balance + $4, c_delivery_cnt = c_delivery_cnt + 1 {, prior = version, version = $v} where c_w_id = $1 and c_d_id = $2 and c_id = $3]; " +
+			"select c_d_id {, prior} from " + deliveryOf + " straight_join customer on c_w_id = $1 and c_d_id = x.d and c_id = x.o"}
 )
+
+// deliveryOf are the orders of a delivery, or its customers, for MySQL.
+const deliveryOf = "([< union all >select $2 as d, $3 as o]) as x"
+
+// deliveryOldestOf finds and locks the oldest new order of a district after the other, for MySQL, which cannot join what depends on the row before.
+func deliveryOldestOf() (districts []string) {
+	for d := range districtsPerWarehouse {
+		districts = append(districts, fmt.Sprintf("select no_d_id, no_o_id {, version} from new_order where no_w_id = $1 and no_d_id = %d order by no_o_id limit 1 for update", d+1))
+	}
+	return districts
+}
 
 func deliveryInSQL(c *sqlform.Call) ([]byte, error) {
 	a := deliveryArgs(c.Args)

@@ -18,28 +18,38 @@ var newOrderSQL = &sqlform.Transaction{
 
 var (
 	newOrderWarehouse = &sqlform.Statement{Name: "new_order_warehouse", SQL: "select w_tax {, version} from warehouse where w_id = $1"}
-	newOrderDistrict  = &sqlform.Statement{Name: "new_order_district", SQL: "update district set d_next_o_id = d_next_o_id + 1 {, before = version, version = $v} " +
-		"where d_w_id = $1 and d_id = $2 returning d_next_o_id - 1, d_tax {, before}"}
+	newOrderDistrict  = &sqlform.Statement{Name: "new_order_district", SQL: "update district set d_next_o_id = d_next_o_id + 1 {, prior = version, version = $v} " +
+		"where d_w_id = $1 and d_id = $2 returning d_next_o_id - 1, d_tax {, prior}"}
 	newOrderCustomer = &sqlform.Statement{Name: "new_order_customer", SQL: "select c_discount, c_last, c_credit {, version} " +
 		"from customer where c_w_id = $1 and c_d_id = $2 and c_id = $3"}
-	newOrderItems = &sqlform.Statement{Name: "new_order_items", SQL: "select i_id, i_price, i_name, i_data {, version} from item where i_id = any($1::integer[])"}
+	newOrderItems = &sqlform.Statement{Name: "new_order_items", SQL: "select i_id, i_price, i_name, i_data {, version} from item where i_id = any($1::integer[])",
+		MySQL: "select i_id, i_price, i_name, i_data {, version} from item where i_id in ([$1])"}
 	newOrderOrder = &sqlform.Statement{Name: "new_order_order", SQL: "insert into orders (o_id, o_d_id, o_w_id, o_c_id, o_entry_d, o_ol_cnt, o_all_local {, version, entered}) " +
 		"values ($1, $2, $3, $4, $5, $6, $7 {, $v, $v})"}
 	newOrderNewOrder = &sqlform.Statement{Name: "new_order_new_order", SQL: "insert into new_order (no_o_id, no_d_id, no_w_id {, version}) values ($1, $2, $3 {, $v})"}
 	newOrderLines    = &sqlform.Statement{Name: "new_order_lines", SQL: `with taken as (
 	update stock set s_quantity = s_quantity - l.quantity + case when s_quantity - l.quantity < 10 then 91 else 0 end,
-		s_ytd = s_ytd + l.quantity, s_order_cnt = s_order_cnt + 1, s_remote_cnt = s_remote_cnt + l.remote {, before = version, version = $v}
+		s_ytd = s_ytd + l.quantity, s_order_cnt = s_order_cnt + 1, s_remote_cnt = s_remote_cnt + l.remote {, prior = version, version = $v}
 	from unnest($4::smallint[], $5::integer[], $6::integer[], $7::smallint[], $8::smallint[], $9::numeric[]) as l (number, item, supplier, quantity, remote, amount)
 	where s_w_id = l.supplier and s_i_id = l.item
 	returning l.number, l.item, l.supplier, l.quantity, l.amount, s_quantity, s_data,
-		case $2::smallint when 1 then s_dist_01 when 2 then s_dist_02 when 3 then s_dist_03 when 4 then s_dist_04 when 5 then s_dist_05
-			when 6 then s_dist_06 when 7 then s_dist_07 when 8 then s_dist_08 when 9 then s_dist_09 else s_dist_10 end as dist_info {, before}
+		case $2::smallint ` + distInfo + ` as dist_info {, prior}
 ), lines as (
 	insert into order_line (ol_o_id, ol_d_id, ol_w_id, ol_number, ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, ol_dist_info {, version})
 	select $1::integer, $2::smallint, $3::integer, number, item, supplier, quantity, amount, dist_info {, $v::bigint} from taken
 )
-select number, s_quantity, s_data {, before} from taken`}
+select number, s_quantity, s_data {, prior} from taken`,
+		MySQL: `[<; >update stock set s_quantity = s_quantity - $7 + case when s_quantity - $7 < 10 then 91 else 0 end,
+		s_ytd = s_ytd + $7, s_order_cnt = s_order_cnt + 1, s_remote_cnt = s_remote_cnt + $8 {, prior = version, version = $v}
+	where s_w_id = $6 and s_i_id = $5]; insert into order_line (ol_o_id, ol_d_id, ol_w_id, ol_number, ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, ol_dist_info {, version})
+	select $1, $2, $3, number, item, supplier, quantity, amount, case $2 ` + distInfo + ` {, $v}
+	from ([< union all >select $4 as number, $5 as item, $6 as supplier, $7 as quantity, $9 as amount]) as l straight_join stock on s_w_id = supplier and s_i_id = item; ` +
+			"select number, s_quantity, s_data {, prior} from ([< union all >select $4 as number, $5 as item, $6 as supplier]) as l straight_join stock on s_w_id = supplier and s_i_id = item"}
 )
+
+// distInfo goes on with S_DIST_xx of the district that it is the case of.
+const distInfo = `when 1 then s_dist_01 when 2 then s_dist_02 when 3 then s_dist_03 when 4 then s_dist_04 when 5 then s_dist_05
+		when 6 then s_dist_06 when 7 then s_dist_07 when 8 then s_dist_08 when 9 then s_dist_09 else s_dist_10 end`
 
 // orderedLine is what an order's line needs to know of its item.
 type orderedLine struct {

@@ -14,17 +14,17 @@ var paymentSQL = &sqlform.Transaction{
 }
 
 var (
-	paymentWarehouse = &sqlform.Statement{Name: "payment_warehouse", SQL: "update warehouse set w_ytd = w_ytd + $2 {, before = version, version = $v} " +
-		"where w_id = $1 returning w_name, w_street_1, w_street_2, w_city, w_state, w_zip {, before}"}
-	paymentDistrict = &sqlform.Statement{Name: "payment_district", SQL: "update district set d_ytd = d_ytd + $3 {, before = version, version = $v} " +
-		"where d_w_id = $1 and d_id = $2 returning d_name, d_street_1, d_street_2, d_city, d_state, d_zip {, before}"}
+	paymentWarehouse = &sqlform.Statement{Name: "payment_warehouse", SQL: "update warehouse set w_ytd = w_ytd + $2 {, prior = version, version = $v} " +
+		"where w_id = $1 returning w_name, w_street_1, w_street_2, w_city, w_state, w_zip {, prior}"}
+	paymentDistrict = &sqlform.Statement{Name: "payment_district", SQL: "update district set d_ytd = d_ytd + $3 {, prior = version, version = $v} " +
+		"where d_w_id = $1 and d_id = $2 returning d_name, d_street_1, d_street_2, d_city, d_state, d_zip {, prior}"}
 	customersByName = &sqlform.Statement{Name: "customers_by_name", SQL: "select c_id {, version} from customer " +
 		"where c_w_id = $1 and c_d_id = $2 and c_last = $3 order by c_first, c_id"}
 	paymentCustomer = &sqlform.Statement{Name: "payment_customer", SQL: "update customer set c_balance = c_balance - $4, c_ytd_payment = c_ytd_payment + $4, " +
-		"c_payment_cnt = c_payment_cnt + 1, c_data = case c_credit when 'BC' then left($5::text || c_data, 500) else c_data end {, before = version, version = $v} " +
+		"c_payment_cnt = c_payment_cnt + 1, c_data = case c_credit when 'BC' then left($5::text || c_data, 500) else c_data end {, prior = version, version = $v} " +
 		"where c_w_id = $1 and c_d_id = $2 and c_id = $3 " +
 		"returning c_balance, c_first, c_middle, c_last, c_street_1, c_street_2, c_city, c_state, c_zip, c_phone, c_since, c_credit, c_credit_lim, c_discount, " +
-		"case c_credit when 'BC' then left(c_data, 200) end {, before}"}
+		"case c_credit when 'BC' then left(c_data, 200) end {, prior}"}
 	paymentHistory = &sqlform.Statement{Name: "payment_history", SQL: "insert into history (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data {, version}) " +
 		"values ($1, $2, $3, $4, $5, $6, $7, $8 {, $v})"}
 )

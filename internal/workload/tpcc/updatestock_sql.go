@@ -12,9 +12,12 @@ import (
 var updateStockSQL = &sqlform.Transaction{Procedure: procUpdateStock, Statements: []*sqlform.Statement{updateStockLines}, Run: updateStockInSQL}
 
 var updateStockLines = &sqlform.Statement{Name: "update_stock_lines", SQL: "update stock set s_quantity = s_quantity - l.quantity + case when s_quantity - l.quantity < 10 then 91 else 0 end, " +
-	"s_ytd = s_ytd + l.quantity, s_order_cnt = s_order_cnt + 1, s_remote_cnt = s_remote_cnt + l.remote {, before = version, version = $v} " +
+	"s_ytd = s_ytd + l.quantity, s_order_cnt = s_order_cnt + 1, s_remote_cnt = s_remote_cnt + l.remote {, prior = version, version = $v} " +
 	"from unnest($1::integer[], $2::integer[], $3::smallint[], $4::smallint[]) as l (warehouse, item, quantity, remote) " +
-	"where s_w_id = l.warehouse and s_i_id = l.item returning s_w_id, s_i_id {, before}"}
+	"where s_w_id = l.warehouse and s_i_id = l.item returning s_w_id, s_i_id {, prior}",
+	MySQL: "[<; >update stock set s_quantity = s_quantity - $3 + case when s_quantity - $3 < 10 then 91 else 0 end, " +
+		"s_ytd = s_ytd + $3, s_order_cnt = s_order_cnt + 1, s_remote_cnt = s_remote_cnt + $4 {, prior = version, version = $v} where s_w_id = $1 and s_i_id = $2]; " +
+		"select s_w_id, s_i_id {, prior} from ([< union all >select $1 as warehouse, $2 as item]) as l straight_join stock on s_w_id = l.warehouse and s_i_id = l.item"}
 
 func updateStockInSQL(c *sqlform.Call) ([]byte, error) {
 	a := updateStockArgs(c.Args)
