@@ -6,21 +6,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/geobench/geobench/internal/audit"
-	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/isolation"
-	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/plan"
-	"github.com/geobench/geobench/internal/store"
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/postgres"
 	"github.com/geobench/geobench/internal/target/postgres/postgrestest"
@@ -29,7 +22,6 @@ import (
 	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/sqlform"
-	"github.com/geobench/geobench/internal/workload/tpcc"
 )
 
 // formed are the options of a database whose transactions are SQL, in a schema of its own.
@@ -54,48 +46,10 @@ func open(t testing.TB, s *postgrestest.Server, p *plan.Plan, database string, o
 	return db
 }
 
-// client runs one transaction after the other.
-type client struct {
-	session target.Session
-	done    chan txn.Outcome
-}
-
-func newClient(t testing.TB, db target.Database) *client {
-	t.Helper()
-	c := &client{done: make(chan txn.Outcome, 1)}
-	clients := db.Clients(0).(*target.Statements)
-	clients.Connections = 1
-	var err error
-	c.session, err = clients.Open(t.Context(), func(outcomes []txn.Outcome) {
-		for _, o := range outcomes {
-			o.Result = slices.Clone(o.Result)
-			c.done <- o
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.session.Close() })
-	return c
-}
-
-func (c *client) run(x *txn.Transaction) txn.Outcome {
-	c.session.Submit(x)
-	c.session.Flush()
-	return <-c.done
-}
-
-// specs are workloads with all of their transactions, as in spec.workload.
-var formSpecs = map[string]string{
-	"smallbank": "{smallbank: {customers: 100, multiHomePercent: 30, hotPercent: 50}}",
-	"tpcc": "{tpcc: {rowsPercent: 2, warehousesPerPartition: 2, rollbackPercent: 10, remote: {distributionRatioPercent: 30, distributionDegree: 2, paymentPercent: 30}, " +
-		"mix: {newOrder: 30, payment: 20, orderStatus: 8, delivery: 20, stockLevel: 7, updateStock: 5, updateBalance: 5, selectBalance: 5}, dike: {balanceGroup: 2}}}",
-}
-
 // The same calls have the same outcomes as procedures and as SQL, and leave the same rows.
 func TestFormsAgree(t *testing.T) {
 	s := postgrestest.Start(t, "synchronous_commit=off")
-	for name, spec := range formSpecs {
+	for name, spec := range targettest.FormSpecs {
 		for _, together := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s together %v", name, together), func(t *testing.T) {
 				database := fmt.Sprintf("%s_%v", name, together)
@@ -103,64 +57,13 @@ func TestFormsAgree(t *testing.T) {
 				p := targettest.Plan(t, "postgres", spec, isolation.Serializable)
 				procedures, o := options(postgres.Serializable), formed(postgres.Serializable)
 				procedures.Together, o.Together = true, together
-				dbs := []sqltarget.Database{open(t, s, p, database, procedures), open(t, s, p, database, o)}
-				var clients []*client
-				for _, db := range dbs {
-					if err := db.Load(t.Context(), target.Dataset{Workload: p.Workload}); err != nil {
-						t.Fatal(err)
+				targettest.FormsAgree(t, p, open(t, s, p, database, procedures), open(t, s, p, database, o), func(put func(k, value string)) map[string][]string {
+					rows := lines(t, s, database, "select unnest(array[encode(k, 'hex'), encode(v, 'hex')]) from geobench.rows")
+					for i := 0; i+1 < len(rows); i += 2 {
+						put(rows[i], rows[i+1])
 					}
-					clients = append(clients, newClient(t, db))
-				}
-				const terminals, transactions = 20, 800
-				seen := map[string]int{}
-				generator := p.Workload.NewGenerator(workload.GeneratorConfig{Clients: terminals, RegionClients: terminals, Stream: 1, Measured: time.Minute})
-				for i := range transactions {
-					x := &txn.Transaction{ID: txn.MakeID(1, uint64(i+1))}
-					r := generator.Next(i%terminals, 0, x)
-					want, got := clients[0].run(x), clients[1].run(x)
-					if want.Status != got.Status || want.Cause != got.Cause || want.Reason != got.Reason || want.Class != got.Class || !bytes.Equal(want.Result, got.Result) {
-						t.Fatalf("transaction %d, %s with arguments %x:\nprocedure %+v\nSQL       %+v", i, p.Workload.Types()[r.Type], x.Args, want, got)
-					}
-					seen[p.Workload.Types()[r.Type]+" "+strings.TrimSpace(want.Status.String()+" "+want.Reason)]++
-					generator.Done(i%terminals, want)
-				}
-				t.Logf("%v", seen)
-				for _, kind := range p.Workload.Types() {
-					if seen[kind+" committed"] < 10 {
-						t.Errorf("%d of %s were committed", seen[kind+" committed"], kind)
-					}
-				}
-				if name == "tpcc" && seen["newOrder aborted unused-item"] < 10 {
-					t.Error("next to no order had an unused item")
-				}
-				want, got := columns(t, s, p.Workload, database), tables(t, s, p.Workload, database)
-				for _, table := range slices.Sorted(maps.Keys(want)) {
-					if len(got[table]) != len(want[table]) {
-						t.Errorf("%s has %d rows, not %d", table, len(got[table]), len(want[table]))
-						continue
-					}
-					for i := range want[table] {
-						if got[table][i] != want[table][i] {
-							t.Errorf("%s has the row\n%s\nnot\n%s", table, got[table][i], want[table][i])
-							break
-						}
-					}
-				}
-				var sums []map[string]int64
-				for _, db := range dbs {
-					a, err := db.Audit(t.Context(), nil)
-					if err != nil {
-						t.Fatal(err)
-					}
-					for _, shard := range a[0] {
-						if shard.Sums != nil {
-							sums = append(sums, shard.Sums)
-						}
-					}
-				}
-				if len(sums) != 2 || !maps.Equal(sums[0], sums[1]) {
-					t.Errorf("the audits differ: %v", sums)
-				}
+					return tables(t, s, p.Workload, database)
+				})
 			})
 		}
 	}
@@ -178,22 +81,14 @@ func TestFormIsSerializable(t *testing.T) {
 		"smallbank_together": {"{smallbank: {customers: 200, multiHomePercent: 30, hotPercent: 50}}", true},
 		"tpcc":               {"{tpcc: {rowsPercent: 2}}", false},
 		"tpcc_together":      {"{tpcc: {rowsPercent: 2}}", true},
-		"dike":               {formSpecs["tpcc"], true},
+		"dike":               {targettest.FormSpecs["tpcc"], true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.Database(t, name)
 			p := targettest.Plan(t, "postgres", tc.spec, isolation.Serializable)
 			o := formed(postgres.Serializable)
 			o.Together = tc.together
-			d, err := local.On(t.Context(), p, open(t, s, p, name, o), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			targettest.Judge(t, d)
-			t.Logf("%d committed", d.Summary.Committed)
-			if want := "SQL, foreign keys"; d.Target.Form != want {
-				t.Errorf("the form is %q, not %q", d.Target.Form, want)
-			}
+			targettest.FormIsSerializable(t, p, open(t, s, p, name, o))
 		})
 	}
 }
@@ -201,26 +96,11 @@ func TestFormIsSerializable(t *testing.T) {
 // At READ COMMITTED money is lost, by amalgamate, which writes what it has read before: the sums and the history both say so.
 func TestFormLosesMoneyAtReadCommitted(t *testing.T) {
 	s := postgrestest.Start(t, "synchronous_commit=off")
-	for name, mix := range map[string]string{
-		"all":      "",
-		"deposits": ", mix: {balance: 0, writeCheck: 0, depositChecking: 40, transactSavings: 20, amalgamate: 40}",
-	} {
+	for name, spec := range targettest.LosingSpecs {
 		t.Run(name, func(t *testing.T) {
 			s.Database(t, name+"_of_them")
-			p := targettest.Plan(t, "postgres", "{smallbank: {customers: 100, hotPercent: 90"+mix+"}}", isolation.Serializable)
-			d, err := local.On(t.Context(), p, open(t, s, p, name+"_of_them", formed(postgres.ReadCommitted)), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			failed := map[string]string{}
-			for _, c := range d.Checks {
-				if t.Logf("%s: passed %v: %s", c.Name, c.Passed, c.Message); !c.Passed {
-					failed[c.Name] = c.Message
-				}
-			}
-			if failed["smallbank-total"] == "" || failed["serializable"] == "" {
-				t.Errorf("of the checks failed %v", failed)
-			}
+			p := targettest.Plan(t, "postgres", spec, isolation.Serializable)
+			targettest.FormLosesMoney(t, p, open(t, s, p, name+"_of_them", formed(postgres.ReadCommitted)))
 		})
 	}
 }
@@ -237,13 +117,13 @@ func TestFormsCommitIsCut(t *testing.T) {
 			if err := load(t.Context(), p, db); err != nil {
 				t.Fatal(err)
 			}
-			c := newClient(t, db)
+			c := targettest.NewClient(t, db)
 			deposits := uint64(0)
 			deposit := func() txn.Outcome {
 				deposits++
 				args := binary.BigEndian.AppendUint64(make([]byte, 0, 24), 1)
 				args = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(args, 1), 5)
-				return c.run(&txn.Transaction{ID: txn.MakeID(1, deposits), Proc: 4, Args: args}) // depositChecking of 5 to customer 1
+				return c.Run(&txn.Transaction{ID: txn.MakeID(1, deposits), Proc: 4, Args: args}) // depositChecking of 5 to customer 1
 			}
 			balance := func() (n int) {
 				rows := s.Query(t, "postgres", "select balance from geobench_a.checking where customer_id = 1")
@@ -279,7 +159,7 @@ func TestFormsCommitIsCut(t *testing.T) {
 // Only the tables that Geobench has made are replaced and dropped, and a load of another form or workload leaves none of the last one's.
 func TestTablesOfForms(t *testing.T) {
 	s := postgrestest.Start(t)
-	bank := targettest.Plan(t, "postgres", formSpecs["smallbank"], isolation.Serializable)
+	bank := targettest.Plan(t, "postgres", targettest.FormSpecs["smallbank"], isolation.Serializable)
 	shop := targettest.Plan(t, "postgres", "{tpcc: {rowsPercent: 1}}", isolation.Serializable)
 	there := func() string {
 		var names []string
@@ -339,7 +219,7 @@ func TestTablesOfForms(t *testing.T) {
 // Clients of another process, which knows no more than the parameters, run the same SQL.
 func TestFormsAreJoined(t *testing.T) {
 	s := postgrestest.Start(t)
-	p := targettest.Plan(t, "postgres", formSpecs["smallbank"], isolation.Serializable)
+	p := targettest.Plan(t, "postgres", targettest.FormSpecs["smallbank"], isolation.Serializable)
 	o, session := formed(postgres.Serializable), sqltarget.Session()
 	to := server(s, "postgres", p.Topology.Regions...)
 	db, err := postgres.Open(t.Context(), &p.Topology, to, o, session)
@@ -403,121 +283,13 @@ func TestKeysOfForms(t *testing.T) {
 	}
 }
 
-// spoiled is a workload some of whose rows are wrong when they are loaded.
-type spoiled struct {
-	*tpcc.TPCC
-	seed uint64
-}
-
-// Rows spoils about one row of a hundred: it is left out, doubled under another key, or has another number.
-func (s spoiled) Rows(c geo.Cell, put func(k txn.Key, value []byte)) {
-	rng := rand.New(rand.NewPCG(s.seed, uint64(c.Home)))
-	// Places of numbers in rows, by table: those that audits add up or compare.
-	numbers := map[txn.Table][]int{1: {7}, 2: {7, 11}, 3: {7, 15, 23}, 4: {3}, 5: {5, 7, 23}, 6: {9, 10, 11}, 8: {11}}
-	s.TPCC.Rows(c, func(k txn.Key, value []byte) {
-		rare := 100
-		if k.Table() == 1 || k.Table() == 2 {
-			rare = 3
-		}
-		if rng.IntN(rare) > 0 {
-			put(k, value)
-			return
-		}
-		places := numbers[k.Table()]
-		switch what := rng.IntN(3); {
-		case what == 0:
-		case what == 1 && (k.Table() == 6 || k.Table() == 7 || k.Table() == 8):
-			put(k, value)
-			b := []byte(k)
-			b[14] ^= 0x80 // of O_ID
-			put(txn.Key(b), value)
-		case len(places) > 0:
-			b := slices.Clone(value)
-			b[places[rng.IntN(len(places))]] ^= 1 << rng.IntN(3)
-			put(k, b)
-		default:
-			put(k, value)
-		}
-	})
-}
-
 // The database finds by SQL what Audit finds in the rows, whatever is wrong: the same sums under the same names.
 func TestAuditsAgree(t *testing.T) {
 	s := postgrestest.Start(t, "synchronous_commit=off")
 	p := targettest.Plan(t, "postgres", "{tpcc: {rowsPercent: 2}}", isolation.Serializable)
 	o := formed(postgres.Serializable)
 	o.ForeignKeys = false // rows that refer to nothing can be loaded
-	db := open(t, s, p, "postgres", o)
-	found := map[string]bool{}
-	for seed := range uint64(5) {
-		w := spoiled{p.Workload.(*tpcc.TPCC), seed}
-		if err := db.Load(t.Context(), target.Dataset{Workload: w}); err != nil {
-			t.Fatal(err)
-		}
-		rows := store.NewHash()
-		layout := p.Topology.Whole(0)
-		if err := workload.Fill(w, &layout, 0, rows.Load); err != nil {
-			t.Fatal(err)
-		}
-		a, err := db.Audit(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, want := a[0][1].Sums, w.Audit(audit.All(rows))
-		for _, sums := range []map[string]int64{got, want} {
-			delete(sums, "customers-by-name") // an index of the database's own misses no entry
-			delete(sums, "orders-by-customer")
-			maps.DeleteFunc(sums, func(_ string, n int64) bool { return n == 0 })
-		}
-		for name := range want {
-			rule, _, _ := strings.Cut(name, "/")
-			found[rule] = true
-			if got[name] != want[name] {
-				t.Errorf("seed %d: %s is %d, and %d by SQL", seed, name, want[name], got[name])
-			}
-		}
-		for name := range got {
-			if want[name] == 0 {
-				t.Errorf("seed %d: %s is %d by SQL alone", seed, name, got[name])
-			}
-		}
-	}
-	for condition := range 12 {
-		if name := fmt.Sprint(condition + 1); !found[name] {
-			t.Errorf("condition %s was never broken", name)
-		}
-	}
-}
-
-// columns takes the rows of the procedures apart, as COPY would print them, and sorts them by table.
-func columns(t testing.TB, s *postgrestest.Server, w workload.Workload, database string) map[string][]string {
-	t.Helper()
-	form := w.(sqlform.Workload).Form()
-	rows := map[string][]string{}
-	var key []byte
-	for i, v := range lines(t, s, database, "select unnest(array[encode(k, 'hex'), encode(v, 'hex')]) from geobench.rows") {
-		b := make([]byte, len(v)/2)
-		if _, err := fmt.Sscanf(v+"\n", "%x", &b); err != nil && v != "" {
-			t.Fatal(err)
-		}
-		if i%2 == 0 {
-			key = b
-			continue
-		}
-		var c sqlform.Columns
-		table, err := form.Row(txn.Key(key), b, &c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if table != sqlform.NoTable {
-			name := form.Tables[table].Name
-			rows[name] = append(rows[name], string(c.Bytes))
-		}
-	}
-	for _, r := range rows {
-		slices.Sort(r)
-	}
-	return rows
+	targettest.AuditsAgree(t, p, open(t, s, p, "postgres", o))
 }
 
 // tables are the rows of the form.

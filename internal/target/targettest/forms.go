@@ -1,0 +1,269 @@
+package targettest
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/audit"
+	"github.com/geobench/geobench/internal/geo"
+	"github.com/geobench/geobench/internal/local"
+	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/store"
+	"github.com/geobench/geobench/internal/target"
+	"github.com/geobench/geobench/internal/target/sqltarget"
+	"github.com/geobench/geobench/internal/txn"
+	"github.com/geobench/geobench/internal/workload"
+	"github.com/geobench/geobench/internal/workload/sqlform"
+	"github.com/geobench/geobench/internal/workload/tpcc"
+)
+
+// Client runs one transaction after the other.
+type Client struct {
+	session target.Session
+	done    chan txn.Outcome
+}
+
+// NewClient opens a client of the first region, which ends with the test.
+func NewClient(t testing.TB, db target.Database) *Client {
+	t.Helper()
+	c := &Client{done: make(chan txn.Outcome, 1)}
+	clients := db.Clients(0).(*target.Statements)
+	clients.Connections = 1
+	var err error
+	c.session, err = clients.Open(t.Context(), func(outcomes []txn.Outcome) {
+		for _, o := range outcomes {
+			o.Result = slices.Clone(o.Result)
+			c.done <- o
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.session.Close() })
+	return c
+}
+
+// Run runs a transaction to its end.
+func (c *Client) Run(x *txn.Transaction) txn.Outcome {
+	c.session.Submit(x)
+	c.session.Flush()
+	return <-c.done
+}
+
+// FormSpecs are the workloads that have SQL of their own with all of their transactions, as in spec.workload.
+var FormSpecs = map[string]string{
+	"smallbank": "{smallbank: {customers: 100, multiHomePercent: 30, hotPercent: 50}}",
+	"tpcc": "{tpcc: {rowsPercent: 2, warehousesPerPartition: 2, rollbackPercent: 10, remote: {distributionRatioPercent: 30, distributionDegree: 2, paymentPercent: 30}, " +
+		"mix: {newOrder: 30, payment: 20, orderStatus: 8, delivery: 20, stockLevel: 7, updateStock: 5, updateBalance: 5, selectBalance: 5}, dike: {balanceGroup: 2}}}",
+}
+
+// LosingSpecs are mixes of SmallBank of which amalgamate, which writes what it has read before, loses money where updates are lost.
+var LosingSpecs = map[string]string{
+	"all":      "{smallbank: {customers: 100, hotPercent: 90}}",
+	"deposits": "{smallbank: {customers: 100, hotPercent: 90, mix: {balance: 0, writeCheck: 0, depositChecking: 40, transactSavings: 20, amalgamate: 40}}}",
+}
+
+// FormsAgree plays the same calls on two databases of a plan, whose transactions are procedures and SQL, and fails unless they have the same
+// outcomes, leave the same rows and have the same audits. rows gives put the rows of the procedures, in hexadecimal digits, and returns those of
+// SQL by the names of their tables, as COPY prints them.
+func FormsAgree(t *testing.T, p *plan.Plan, procedures, sql sqltarget.Database, rows func(put func(k, value string)) map[string][]string) {
+	t.Helper()
+	dbs := []sqltarget.Database{procedures, sql}
+	var clients []*Client
+	for _, db := range dbs {
+		if err := db.Load(t.Context(), target.Dataset{Workload: p.Workload}); err != nil {
+			t.Fatal(err)
+		}
+		clients = append(clients, NewClient(t, db))
+	}
+	const terminals, transactions = 20, 800
+	seen := map[string]int{}
+	generator := p.Workload.NewGenerator(workload.GeneratorConfig{Clients: terminals, RegionClients: terminals, Stream: 1, Measured: time.Minute})
+	for i := range transactions {
+		x := &txn.Transaction{ID: txn.MakeID(1, uint64(i+1))}
+		r := generator.Next(i%terminals, 0, x)
+		want, got := clients[0].Run(x), clients[1].Run(x)
+		if want.Status != got.Status || want.Cause != got.Cause || want.Reason != got.Reason || want.Class != got.Class || !bytes.Equal(want.Result, got.Result) {
+			t.Fatalf("transaction %d, %s with arguments %x:\nprocedure %+v\nSQL       %+v", i, p.Workload.Types()[r.Type], x.Args, want, got)
+		}
+		seen[p.Workload.Types()[r.Type]+" "+strings.TrimSpace(want.Status.String()+" "+want.Reason)]++
+		generator.Done(i%terminals, want)
+	}
+	t.Logf("%v", seen)
+	for _, kind := range p.Workload.Types() {
+		if seen[kind+" committed"] < 10 {
+			t.Errorf("%d of %s were committed", seen[kind+" committed"], kind)
+		}
+	}
+	if p.Workload.Name() == "tpcc" && seen["newOrder aborted unused-item"] < 10 {
+		t.Error("next to no order had an unused item")
+	}
+	want, form := map[string][]string{}, p.Workload.(sqlform.Workload).Form()
+	got := rows(func(k, value string) {
+		key, err := hex.DecodeString(k)
+		v, wrong := hex.DecodeString(value)
+		if err != nil || wrong != nil {
+			t.Fatal(err, wrong)
+		}
+		var c sqlform.Columns
+		table, err := form.Row(txn.Key(key), v, &c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if table != sqlform.NoTable {
+			name := form.Tables[table].Name
+			want[name] = append(want[name], string(c.Bytes))
+		}
+	})
+	for _, table := range slices.Sorted(maps.Keys(want)) {
+		slices.Sort(want[table])
+		slices.Sort(got[table])
+		if len(got[table]) != len(want[table]) {
+			t.Errorf("%s has %d rows, not %d", table, len(got[table]), len(want[table]))
+			continue
+		}
+		for i := range want[table] {
+			if got[table][i] != want[table][i] {
+				t.Errorf("%s has the row\n%s\nnot\n%s", table, got[table][i], want[table][i])
+				break
+			}
+		}
+	}
+	var sums []map[string]int64
+	for _, db := range dbs {
+		a, err := db.Audit(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, shard := range a[0] {
+			if shard.Sums != nil {
+				sums = append(sums, shard.Sums)
+			}
+		}
+	}
+	if len(sums) != 2 || !maps.Equal(sums[0], sums[1]) {
+		t.Errorf("the audits differ: %v", sums)
+	}
+}
+
+// FormIsSerializable runs a plan on a database at SERIALIZABLE, whose history must be, and the data what was committed.
+func FormIsSerializable(t *testing.T, p *plan.Plan, db sqltarget.Database) {
+	t.Helper()
+	d, err := local.On(t.Context(), p, db, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Judge(t, d)
+	t.Logf("%d committed", d.Summary.Committed)
+	if want := "SQL, foreign keys"; d.Target.Form != want {
+		t.Errorf("the form is %q, not %q", d.Target.Form, want)
+	}
+}
+
+// FormLosesMoney runs a plan of LosingSpecs, as for a serializable database, on one that loses updates: sums and history must both say so.
+func FormLosesMoney(t *testing.T, p *plan.Plan, db sqltarget.Database) {
+	t.Helper()
+	d, err := local.On(t.Context(), p, db, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := map[string]string{}
+	for _, c := range d.Checks {
+		if t.Logf("%s: passed %v: %s", c.Name, c.Passed, c.Message); !c.Passed {
+			failed[c.Name] = c.Message
+		}
+	}
+	if failed["smallbank-total"] == "" || failed["serializable"] == "" {
+		t.Errorf("of the checks failed %v", failed)
+	}
+}
+
+// spoiled is a workload some of whose rows are wrong when they are loaded.
+type spoiled struct {
+	*tpcc.TPCC
+	seed uint64
+}
+
+// Rows spoils about one row of a hundred: it is left out, doubled under another key, or has another number.
+func (s spoiled) Rows(c geo.Cell, put func(k txn.Key, value []byte)) {
+	rng := rand.New(rand.NewPCG(s.seed, uint64(c.Home)))
+	// Places of numbers in rows, by table: those that audits add up or compare.
+	numbers := map[txn.Table][]int{1: {7}, 2: {7, 11}, 3: {7, 15, 23}, 4: {3}, 5: {5, 7, 23}, 6: {9, 10, 11}, 8: {11}}
+	s.TPCC.Rows(c, func(k txn.Key, value []byte) {
+		rare := 100
+		if k.Table() == 1 || k.Table() == 2 {
+			rare = 3
+		}
+		if rng.IntN(rare) > 0 {
+			put(k, value)
+			return
+		}
+		places := numbers[k.Table()]
+		switch what := rng.IntN(3); {
+		case what == 0:
+		case what == 1 && (k.Table() == 6 || k.Table() == 7 || k.Table() == 8):
+			put(k, value)
+			b := []byte(k)
+			b[14] ^= 0x80 // of O_ID
+			put(txn.Key(b), value)
+		case len(places) > 0:
+			b := slices.Clone(value)
+			b[places[rng.IntN(len(places))]] ^= 1 << rng.IntN(3)
+			put(k, b)
+		default:
+			put(k, value)
+		}
+	})
+}
+
+// AuditsAgree loads TPC-C of which some rows are wrong, and fails unless the database finds by SQL what Audit finds in the rows: the same sums
+// under the same names, and each of the twelve conditions broken. The database has no foreign keys.
+func AuditsAgree(t *testing.T, p *plan.Plan, db sqltarget.Database) {
+	t.Helper()
+	found := map[string]bool{}
+	for seed := range uint64(5) {
+		w := spoiled{p.Workload.(*tpcc.TPCC), seed}
+		if err := db.Load(t.Context(), target.Dataset{Workload: w}); err != nil {
+			t.Fatal(err)
+		}
+		rows := store.NewHash()
+		layout := p.Topology.Whole(0)
+		if err := workload.Fill(w, &layout, 0, rows.Load); err != nil {
+			t.Fatal(err)
+		}
+		a, err := db.Audit(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, want := a[0][1].Sums, w.Audit(audit.All(rows))
+		for _, sums := range []map[string]int64{got, want} {
+			delete(sums, "customers-by-name") // an index of the database's own misses no entry
+			delete(sums, "orders-by-customer")
+			maps.DeleteFunc(sums, func(_ string, n int64) bool { return n == 0 })
+		}
+		for name := range want {
+			rule, _, _ := strings.Cut(name, "/")
+			found[rule] = true
+			if got[name] != want[name] {
+				t.Errorf("seed %d: %s is %d, and %d by SQL", seed, name, want[name], got[name])
+			}
+		}
+		for name := range got {
+			if want[name] == 0 {
+				t.Errorf("seed %d: %s is %d by SQL alone", seed, name, got[name])
+			}
+		}
+	}
+	for condition := range 12 {
+		if name := fmt.Sprint(condition + 1); !found[name] {
+			t.Errorf("condition %s was never broken", name)
+		}
+	}
+}
