@@ -66,7 +66,7 @@ func ofMySQL(engine *protocol.Engine, galera bool) entry {
 	}
 	return entry{
 		engine: engine, user: mysql.UserVariable, password: mysql.PasswordVariable, needsDatabase: true,
-		names: Names{Levels: sqltarget.IsolationParameter, Place: "table", Drop: "dropTable"},
+		names: Names{Levels: sqltarget.IsolationParameter, Place: "table", Drop: "dropTable", Form: sqltarget.FormParameter},
 		open: func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
 			return mysql.Open(ctx, t, s, options(p), session)
 		},

@@ -90,13 +90,16 @@ type connection struct {
 	tx     statement
 }
 
+// session is the connection's number at the server.
+func (c *connection) session() string { return c.id }
+
 // force keeps the optimizer from reading a small table as a whole, which SERIALIZABLE would lock as a whole.
 const force = " force index (primary)"
 
 // Connect implements sqltarget.Dialect: a connection of a client, with its statements prepared. Transactions begin with their first
 // statement, since autocommit is off: BEGIN would cost a round trip.
 func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Connection, error) {
-	opened, err := d.dial(ctx, e)
+	opened, err := dial(ctx, d.clientConfig(e))
 	if err != nil {
 		return nil, err
 	}
@@ -108,9 +111,10 @@ func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Con
 	if d.galera {
 		settings = append(settings, fmt.Sprintf("set wsrep_sync_wait = %d", d.syncWait()))
 	}
-	for _, sql := range settings {
-		err = errors.Join(err, c.exec(ctx, sql))
+	if d.options.Form == sqltarget.FormSQL {
+		settings = append(settings, formSettings...)
 	}
+	err = c.set(ctx, settings...)
 	prepare := func(sql string) (s driver.Stmt) {
 		if err == nil {
 			s, err = c.prepare(ctx, sql)
@@ -130,6 +134,9 @@ func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Con
 	c.scanBack = prepare("select" + d.said + " k, v from " + c.table + force + " where k >= ? and k < ? order by k desc limit ?")
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
+	}
+	if d.options.Form == sqltarget.FormSQL {
+		return &formConnection{connection: c, known: map[preparation]*template{}}, nil
 	}
 	return c, nil
 }

@@ -132,7 +132,11 @@ func (d *dialect) syncWait() int {
 
 // dial opens a connection.
 func (d *dialect) dial(ctx context.Context, e sqltarget.Endpoint) (*conn, error) {
-	connector, err := mysql.NewConnector(d.configs[e])
+	return dial(ctx, d.configs[e])
+}
+
+func dial(ctx context.Context, config *mysql.Config) (*conn, error) {
+	connector, err := mysql.NewConnector(config)
 	if err != nil {
 		return nil, err
 	}
@@ -255,6 +259,11 @@ func (d *dialect) Left(ctx context.Context, c *conn) (int, error) {
 
 // Lock implements sqltarget.Dialect. The session of a run that has just ended may be about to end.
 func (d *dialect) Lock(ctx context.Context, c *conn) (bool, error) {
+	if d.options.Form == sqltarget.FormSQL {
+		if err := d.lockTables(ctx, c); err != nil {
+			return false, err
+		}
+	}
 	locked, err := c.row(ctx, "select get_lock(concat('geobench.', md5(concat(database(), '."+d.table+"'))), 2)")
 	if err != nil {
 		return false, err
@@ -296,6 +305,11 @@ func (d *dialect) Marked(ctx context.Context, c *conn) (string, error) {
 
 // Drop implements sqltarget.Dialect: a database is nobody's but who has made it.
 func (d *dialect) Drop(ctx context.Context, c *conn, _ bool) error {
+	if d.options.Form == sqltarget.FormSQL {
+		if err := d.dropTables(ctx, c); err != nil {
+			return err
+		}
+	}
 	return c.exec(ctx, "drop table if exists "+d.table)
 }
 
@@ -328,8 +342,13 @@ func (d *dialect) Working(ctx context.Context, c *conn) (int, error) {
 	return least, nil
 }
 
-// Empty implements sqltarget.Dialect.
+// Empty implements sqltarget.Dialect. The tables of forms may be another run's unless this one has their lock.
 func (d *dialect) Empty(ctx context.Context, c *conn) error {
+	if d.options.Form == sqltarget.FormSQL {
+		if err := d.dropTables(ctx, c); err != nil {
+			return err
+		}
+	}
 	return c.exec(ctx, "truncate table "+d.table)
 }
 
@@ -353,7 +372,7 @@ func (d *dialect) Waits(ctx context.Context, c *conn, client target.Connection) 
 		return false, ctx.Err()
 	case <-time.After(time.Until(d.locksSeen.Add(lockCache))):
 	}
-	waiting, err := c.row(ctx, "select count(*) from information_schema.innodb_trx where trx_state = 'LOCK WAIT' and trx_mysql_thread_id = "+client.(*connection).id)
+	waiting, err := c.row(ctx, "select count(*) from information_schema.innodb_trx where trx_state = 'LOCK WAIT' and trx_mysql_thread_id = "+client.(interface{ session() string }).session())
 	d.locksSeen = time.Now()
 	var answer *mysql.MySQLError
 	if errors.As(err, &answer) && answer.Number == privilegeDenied {

@@ -1,6 +1,6 @@
 // Package mysql is a target.Database over MySQL, MariaDB and Galera, reached with go-sql-driver/mysql: procedures run statement by statement
-// on a table of keys and values of InnoDB, in transactions of one isolation level. It deploys nothing, and it writes in a table of its own
-// alone.
+// on a table of keys and values of InnoDB, in transactions of one isolation level, or transactions are SQL of their workload's own on tables of
+// their own (package sqlform). It deploys nothing, and it writes in tables that it has made alone.
 //
 // What the levels promise is what InnoDB does, not what their names say elsewhere. REPEATABLE READ reads from a snapshot and writes the newest
 // version whatever the snapshot held, so two transactions that read a row and write it may lose one of the two writes: of the levels of
@@ -84,13 +84,14 @@ func parameters(isolation protocol.Parameter) []protocol.Parameter {
 		isolation,
 		sqltarget.Connections,
 		sqltarget.TLS,
-		sqltarget.ProceduresOnly,
+		sqltarget.Form,
+		sqltarget.ForeignKeys,
 		{Name: syncWaitParameter, Default: "false", OneOf: []string{"false", "true"},
 			Doc: "whether statements on Galera wait until the node has applied what was committed before on any other (wsrep_sync_wait = 7)"},
 		{Name: tableParameter, Default: tables[0], OneOf: tables,
-			Doc: "table of the rows, made where it is not there; several let runs share a database"},
+			Doc: "table of the rows, made where it is not there; several let runs of procedures share a database"},
 		{Name: dropTableParameter, Default: "false", OneOf: []string{"false", "true"},
-			Doc: "whether the table is dropped after the run"},
+			Doc: "whether the table, and those of form SQL, are dropped after the run"},
 	}
 }
 
@@ -112,6 +113,7 @@ func OptionsOf(p protocol.Params) Options {
 	return Options{
 		Options: sqltarget.Options{
 			Isolation: p.Word(sqltarget.IsolationParameter), Connections: int(p.Int(sqltarget.ConnectionsParameter)), TLS: p.Word(sqltarget.TLSParameter),
+			Form: p.Word(sqltarget.FormParameter), ForeignKeys: p.Word(sqltarget.ForeignKeysParameter) == "true",
 			Place: p.Word(tableParameter), Drop: p.Word(dropTableParameter) == "true",
 		},
 		SyncWait: p.Word(syncWaitParameter) == "true",

@@ -42,10 +42,13 @@ var (
 		Doc: "encryption of connections; verify-ca and verify-full check the server's certificate by ca.crt of the Secret, else by the system's roots"}
 )
 
-// ProceduresOnly is the parameter form of an engine of this kind for which no workload has SQL of its own.
-var ProceduresOnly = protocol.Parameter{Name: FormParameter, Default: FormProcedures, OneOf: []string{FormProcedures},
-	Instead: map[string]string{FormSQL: "workloads have SQL of their own for PostgreSQL alone so far; use " + FormProcedures + ", or engine.name: postgres"},
-	Doc:     "what transactions are: the procedures of the workload, row by row on one table of keys and values"}
+// Form and ForeignKeys are the parameters of an engine of this kind for which workloads have SQL of their own.
+var (
+	Form = protocol.Parameter{Name: FormParameter, Default: FormProcedures, OneOf: []string{FormProcedures, FormSQL},
+		Doc: "what transactions are: the procedures of the workload, row by row on one table of keys and values; or SQL, written by hand for tpcc and smallbank, on their own tables"}
+	ForeignKeys = protocol.Parameter{Name: ForeignKeysParameter, Default: "true", OneOf: []string{"true", "false"},
+		Doc: "whether the tables of form SQL have the foreign keys of their specification"}
+)
 
 // Options are how a database is used, beside where it is.
 type Options struct {
