@@ -244,7 +244,13 @@ func TestPodsClient(t *testing.T) {
 		"SQL":             {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Parameters = map[string]string{"form": "SQL"} }, 1, "spec.workload: rmw: the workload has no SQL of its own, and GeoDatabase db has spec.engine.parameters.form: SQL: leave that out, or take one of smallbank, tpcc"},
 		"SQL on mysql": {func(s *v1alpha1.GeoDatabaseSpec) {
 			s.Engine.Name, s.Pods.Client.Database, s.Engine.Parameters = "mysql", "app", map[string]string{"form": "SQL"}
-		}, 1, `spec.engine.parameters.form: "SQL" is not one of Procedures: workloads have SQL of their own for PostgreSQL alone so far; use Procedures, or engine.name: postgres`},
+		}, 1, "spec.workload: rmw: the workload has no SQL of its own, and GeoDatabase db has spec.engine.parameters.form: SQL: leave that out, or take one of smallbank, tpcc"},
+		"SQL on etcd": {func(s *v1alpha1.GeoDatabaseSpec) {
+			s.Engine.Name, s.Engine.Parameters = "etcd", map[string]string{"form": "SQL"}
+		}, 1, "spec.engine.parameters.form"},
+		"foreign keys on mysql": {func(s *v1alpha1.GeoDatabaseSpec) {
+			s.Engine.Name, s.Pods.Client.Database, s.Engine.Parameters = "mysql", "app", map[string]string{"foreignKeys": "no"}
+		}, 1, `spec.engine.parameters.foreignKeys: "no" is not one of true, false`},
 		"mysql":          {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name, s.Pods.Client.Database = "mysql", "app" }, 1, ""},
 		"mysql, no name": {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "mysql" }, 1, "spec.pods.client.database: a server of mysql has no database of its own accord: name one"},
 		"etcd":           {func(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "etcd" }, 1, ""},

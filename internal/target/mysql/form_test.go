@@ -1,14 +1,20 @@
 package mysql_test
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/geobench/geobench/internal/isolation"
+	"github.com/geobench/geobench/internal/local"
 	"github.com/geobench/geobench/internal/plan"
+	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/mysql"
 	"github.com/geobench/geobench/internal/target/mysql/mysqltest"
+	"github.com/geobench/geobench/internal/target/postgres/postgrestest"
 	"github.com/geobench/geobench/internal/target/sqltarget"
 	"github.com/geobench/geobench/internal/target/targettest"
 	"github.com/geobench/geobench/internal/workload"
@@ -122,4 +128,180 @@ func TestAuditsAgree(t *testing.T) {
 	o := formed(mysql.Serializable)
 	o.ForeignKeys = false // rows that refer to nothing can be loaded
 	targettest.AuditsAgree(t, p, open(t, p, server(s, p.Topology.Regions...), o))
+}
+
+// Two nodes of Galera commit what clients of both do at the same time, in one order: transactions that fail their certification at COMMIT, or
+// stand in the way of one of another node, are conflicts, and are tried again.
+func TestFormsOnGalera(t *testing.T) {
+	nodes := mysqltest.StartGalera(t, 2)
+	conflicts := func() (n int) {
+		for _, node := range nodes {
+			for _, row := range node.Query(t, mysqltest.Database, "show status where variable_name in ('wsrep_local_cert_failures', 'wsrep_local_bf_aborts')") {
+				count, err := strconv.Atoi(row[1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				n += count
+			}
+		}
+		return n
+	}
+	before := conflicts()
+	for name, spec := range map[string]string{
+		"smallbank": "{smallbank: {customers: 100, multiHomePercent: 30, hotPercent: 90}}",
+		"tpcc":      targettest.FormSpecs["tpcc"],
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := targettest.Plan(t, "galera", spec, isolation.SnapshotIsolation)
+			to := database(t, nodes[0], p, name)
+			to.Endpoints[1].Address = nodes[1].Address
+			o := formed(mysql.SnapshotIsolation)
+			o.Galera = true
+			d, err := local.On(t.Context(), p, open(t, p, to, o), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			targettest.Judge(t, d)
+			t.Logf("%d committed", d.Summary.Committed)
+		})
+	}
+	if n := conflicts() - before; n == 0 {
+		t.Error("no two transactions of different nodes were in conflict")
+	} else {
+		t.Logf("%d conflicts between nodes", n)
+	}
+}
+
+// Only the tables that Geobench has made are replaced and dropped, and a load of another workload leaves none of the last one's.
+func TestTablesOfForms(t *testing.T) {
+	s := mysqltest.Start(t)
+	bank := targettest.Plan(t, "mysql", targettest.FormSpecs["smallbank"], isolation.Serializable)
+	shop := targettest.Plan(t, "mysql", "{tpcc: {rowsPercent: 1}}", isolation.Serializable)
+	rmw := targettest.Plan(t, "mysql", "{rmw: {records: 100}}", isolation.Serializable)
+	keep, drop := func(*mysql.Options) {}, func(o *mysql.Options) { o.Drop = true }
+	procedures := func(o *mysql.Options) { o.Form = sqltarget.FormProcedures }
+	const shopTables = "customer district geobench_rows_a history item new_order order_line orders stock warehouse"
+	for _, tc := range []struct {
+		what      string
+		plan      *plan.Plan
+		change    func(*mysql.Options)
+		meanwhile string
+		refused   string
+		want      string
+	}{
+		{"a bank", bank, keep, "", "", "account checking geobench_rows_a savings"},
+		{"a shop", shop, keep, "", "", shopTables},
+		{"a shop again", shop, keep, "", "", shopTables},
+		{"procedures, whose run may be beside another one's", bank, procedures, "", "", shopTables},
+		{"a shop that is dropped", shop, drop, "", "", ""},
+		{"somebody's table", bank, keep, "create table savings (mine int)", "making the tables: spec.external.database: app: the table savings there is not Geobench's", "account checking geobench_rows_a savings"},
+		{"a shop beside it", shop, keep, "", "", strings.Replace(shopTables, "stock", "savings stock", 1)},
+		{"referred to", bank, drop, "create table mine (w int, foreign key (w) references warehouse (w_id))", "cannot be dropped, since the tables app.mine refer to them: drop these, or name another database",
+			strings.Replace(strings.Replace(shopTables, "stock", "savings stock", 1), "new_order", "mine new_order", 1)},
+		{"without SQL of its own", rmw, keep, "drop table mine", "spec.engine.parameters.form: SQL: the workload rmw has no SQL of its own", strings.Replace(shopTables, "stock", "savings stock", 1)},
+	} {
+		o := formed(mysql.Serializable)
+		tc.change(&o)
+		db, err := mysql.Open(t.Context(), &tc.plan.Topology, server(s, tc.plan.Topology.Regions...), o, sqltarget.Session())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tc.meanwhile != "" {
+			s.Query(t, mysqltest.Database, tc.meanwhile)
+		}
+		err = errors.Join(db.Load(t.Context(), target.Dataset{Workload: tc.plan.Workload, Traced: true}), db.Close())
+		if tc.refused == "" && err != nil || tc.refused != "" && (err == nil || !strings.Contains(err.Error(), tc.refused)) {
+			t.Errorf("%s: %v, not %q", tc.what, err, tc.refused)
+		}
+		var there []string
+		for _, row := range s.Query(t, mysqltest.Database, "select table_name from information_schema.tables where table_schema = database()") {
+			there = append(there, row[0])
+		}
+		slices.Sort(there)
+		if got := strings.Join(there, " "); got != tc.want {
+			t.Errorf("%s: there are %s, not %s", tc.what, got, tc.want)
+		}
+	}
+}
+
+// The tables of a form belong to one run of the database, whichever table it has named; procedures of another one go on beside it.
+func TestFormHasOneRun(t *testing.T) {
+	s := mysqltest.Start(t)
+	p := targettest.Plan(t, "mysql", targettest.FormSpecs["smallbank"], isolation.Serializable)
+	to := server(s, p.Topology.Regions...)
+	open(t, p, to, formed(mysql.Serializable))
+	other := formed(mysql.Serializable)
+	other.Place = "geobench_rows_b"
+	var wrong *target.FieldError
+	if _, err := mysql.Open(t.Context(), &p.Topology, to, other, sqltarget.Session()); !errors.As(err, &wrong) || wrong.Field != "spec.external.database" || !strings.Contains(err.Error(), "wait for it, or name another database") {
+		t.Errorf("%v", err)
+	}
+	other.Form = sqltarget.FormProcedures
+	open(t, p, to, other)
+}
+
+// Keys, indexes and foreign keys are those of the specification, and foreign keys are left out where that is asked for.
+func TestKeysOfForms(t *testing.T) {
+	s := mysqltest.Start(t)
+	p := targettest.Plan(t, "mysql", "{tpcc: {rowsPercent: 1}}", isolation.Serializable)
+	for _, foreign := range []bool{true, false} {
+		o := formed(mysql.Serializable)
+		o.ForeignKeys = foreign
+		db := open(t, p, database(t, s, p, fmt.Sprintf("foreign_%v", foreign)), o)
+		var progress int64
+		if err := db.Load(t.Context(), target.Dataset{Workload: p.Workload, Progress: func(rows int64) { progress = rows }}); err != nil {
+			t.Fatal(err)
+		}
+		const ours = " where table_schema = database() and table_name <> 'geobench_rows_a'"
+		counts := s.Query(t, fmt.Sprintf("foreign_%v", foreign), "select count(case when constraint_type = 'PRIMARY KEY' then 1 end), count(case when constraint_type = 'FOREIGN KEY' then 1 end) from information_schema.table_constraints"+ours)
+		want := []string{"8", "0"} // history has no primary key (clause 1.3.1)
+		if foreign {
+			want[1] = "10"
+		}
+		if !slices.Equal(counts[0], want) {
+			t.Errorf("foreign keys %v: there are %v primary and foreign keys, not %v", foreign, counts[0], want)
+		}
+		indexes := s.Query(t, fmt.Sprintf("foreign_%v", foreign), "select distinct table_name, index_name from information_schema.statistics"+ours+" and index_name <> 'PRIMARY' order by 1")
+		if want := 2; !foreign && len(indexes) != want {
+			t.Errorf("the other indexes are %v", indexes)
+		}
+		var rows int64
+		for _, table := range p.Workload.(sqlform.Workload).Form().Tables {
+			n, err := strconv.ParseInt(s.Query(t, fmt.Sprintf("foreign_%v", foreign), "select count(*) from "+table.Name)[0][0], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows += n
+		}
+		if progress != rows {
+			t.Errorf("progress told of %d rows in the end, and there are %d", progress, rows)
+		}
+	}
+}
+
+// Nobody is told how a commit of SQL has ended whose connection was cut, and what the next one finds is what has become of it. Clients of another
+// process, which knows no more than the parameters, run the same SQL.
+func TestFormsCommitIsCut(t *testing.T) {
+	s := mysqltest.Start(t)
+	proxy := postgrestest.NewProxy(t, s.Address)
+	p := targettest.Plan(t, "mysql", targettest.FormSpecs["smallbank"], isolation.Serializable)
+	to, o, session := server(s, p.Topology.Regions...), formed(mysql.Serializable), sqltarget.Session()
+	db, err := mysql.Open(t.Context(), &p.Topology, to, o, session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if err := db.Load(t.Context(), target.Dataset{Workload: p.Workload}); err != nil {
+		t.Fatal(err)
+	}
+	to.Endpoints[0].Address, o.Connections = proxy.Address, 1
+	clients, _, err := mysql.Join(t.Context(), &p.Topology, to, o, session, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const query = "\x03" // COM_QUERY
+	targettest.FormCutAtCommit(t, clients.(*target.Statements), func(served bool) { proxy.CutOnce(query+"commit", served) }, func() (n int) {
+		_, _ = fmt.Sscan(s.Query(t, mysqltest.Database, "select balance from checking where customer_id = 1")[0][0], &n)
+		return n
+	})
 }

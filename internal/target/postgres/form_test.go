@@ -3,7 +3,6 @@ package postgres_test
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -117,36 +116,10 @@ func TestFormsCommitIsCut(t *testing.T) {
 			if err := load(t.Context(), p, db); err != nil {
 				t.Fatal(err)
 			}
-			c := targettest.NewClient(t, db)
-			deposits := uint64(0)
-			deposit := func() txn.Outcome {
-				deposits++
-				args := binary.BigEndian.AppendUint64(make([]byte, 0, 24), 1)
-				args = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(args, 1), 5)
-				return c.Run(&txn.Transaction{ID: txn.MakeID(1, deposits), Proc: 4, Args: args}) // depositChecking of 5 to customer 1
-			}
-			balance := func() (n int) {
-				rows := s.Query(t, "postgres", "select balance from geobench_a.checking where customer_id = 1")
-				_, _ = fmt.Sscan(rows[0][0], &n)
+			deposit := targettest.FormCutAtCommit(t, db.Clients(0).(*target.Statements), func(served bool) { proxy.CutOnce("geobench_commit", served) }, func() (n int) {
+				_, _ = fmt.Sscan(s.Query(t, "postgres", "select balance from geobench_a.checking where customer_id = 1")[0][0], &n)
 				return n
-			}
-			for _, served := range []bool{false, true, true, false} {
-				before := balance()
-				proxy.CutOnce("geobench_commit", served)
-				if o := deposit(); o.Status != txn.Unknown || o.Cause != txn.CauseNode || o.Reason != "connection-lost" {
-					t.Errorf("a commit that was cut (served: %v) ended as %+v", served, o)
-				}
-				want := before
-				if served {
-					want += 5
-				}
-				if o := deposit(); o.Status != txn.Committed {
-					t.Errorf("after a commit that was cut: %+v", o)
-				}
-				if got := balance(); got != want+5 {
-					t.Errorf("after a commit that was cut (served: %v) and one that was not, %d became %d", served, before, got)
-				}
-			}
+			})
 			// What is lost before COMMIT was sent is refused.
 			proxy.CutOnce("geobench_begin", false)
 			if o := deposit(); o.Status != txn.Refused && !together || o.Status == txn.Committed {

@@ -2,6 +2,7 @@ package targettest
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -33,8 +34,12 @@ type Client struct {
 // NewClient opens a client of the first region, which ends with the test.
 func NewClient(t testing.TB, db target.Database) *Client {
 	t.Helper()
+	return clientOf(t, db.Clients(0).(*target.Statements))
+}
+
+func clientOf(t testing.TB, clients *target.Statements) *Client {
+	t.Helper()
 	c := &Client{done: make(chan txn.Outcome, 1)}
-	clients := db.Clients(0).(*target.Statements)
 	clients.Connections = 1
 	var err error
 	c.session, err = clients.Open(t.Context(), func(outcomes []txn.Outcome) {
@@ -183,6 +188,38 @@ func FormLosesMoney(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 	if failed["smallbank-total"] == "" || failed["serializable"] == "" {
 		t.Errorf("of the checks failed %v", failed)
 	}
+}
+
+// FormCutAtCommit cuts the connection of a client of SmallBank in SQL in the middle of commits: before the database has them, and when they have
+// been served. Either way the outcome is unknown, and what the next deposit finds is what has become of the last one. arm makes the next commit be
+// cut, and balance is what the checking account of customer 1 holds. It returns what deposits 5 there.
+func FormCutAtCommit(t *testing.T, clients *target.Statements, arm func(served bool), balance func() int) (deposit func() txn.Outcome) {
+	t.Helper()
+	c, deposits := clientOf(t, clients), uint64(0)
+	deposit = func() txn.Outcome {
+		deposits++
+		args := binary.BigEndian.AppendUint64(make([]byte, 0, 24), 1)
+		args = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(args, 1), 5)
+		return c.Run(&txn.Transaction{ID: txn.MakeID(1, deposits), Proc: 4, Args: args}) // depositChecking of 5 to customer 1
+	}
+	for _, served := range []bool{false, true, true, false} {
+		before := balance()
+		arm(served)
+		if o := deposit(); o.Status != txn.Unknown || o.Cause != txn.CauseNode || o.Reason != "connection-lost" {
+			t.Errorf("a commit that was cut (served: %v) ended as %+v", served, o)
+		}
+		want := before
+		if served {
+			want += 5
+		}
+		if o := deposit(); o.Status != txn.Committed {
+			t.Errorf("after a commit that was cut: %+v", o)
+		}
+		if got := balance(); got != want+5 {
+			t.Errorf("after a commit that was cut (served: %v) and one that was not, %d became %d", served, before, got)
+		}
+	}
+	return deposit
 }
 
 // spoiled is a workload some of whose rows are wrong when they are loaded.
