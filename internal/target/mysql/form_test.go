@@ -305,3 +305,23 @@ func TestFormsCommitIsCut(t *testing.T) {
 		return n
 	})
 }
+
+// Transactions take no more round trips than on PostgreSQL.
+func TestRoundTripsOfForms(t *testing.T) {
+	s := mysqltest.Start(t)
+	proxy := postgrestest.NewProxy(t, s.Address)
+	for name, spec := range targettest.FormSpecs {
+		t.Run(name, func(t *testing.T) {
+			p := targettest.Plan(t, "mysql", spec, isolation.Serializable)
+			to := database(t, s, p, name)
+			for i := range to.Endpoints {
+				to.Endpoints[i].Address = proxy.Address
+			}
+			db := open(t, p, to, formed(mysql.Serializable))
+			if err := db.Load(t.Context(), target.Dataset{Workload: p.Workload}); err != nil {
+				t.Fatal(err)
+			}
+			targettest.FormRoundTrips(t, p, db.Clients(0).(*target.Statements), proxy.Count())
+		})
+	}
+}

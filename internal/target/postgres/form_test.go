@@ -68,6 +68,31 @@ func TestFormsAgree(t *testing.T) {
 	}
 }
 
+// Transactions take as many round trips as an application would.
+func TestRoundTripsOfForms(t *testing.T) {
+	s := postgrestest.Start(t, "synchronous_commit=off")
+	proxy := postgrestest.NewProxy(t, s.Address)
+	for name, spec := range targettest.FormSpecs {
+		t.Run(name, func(t *testing.T) {
+			s.Database(t, name)
+			p := targettest.Plan(t, "postgres", spec, isolation.Serializable)
+			to := server(s, name, p.Topology.Regions...)
+			for i := range to.Endpoints {
+				to.Endpoints[i].Address = proxy.Address
+			}
+			db, err := postgres.Open(t.Context(), &p.Topology, to, formed(postgres.Serializable), sqltarget.Session())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close() //nolint:errcheck // the server goes with the test
+			if err := db.Load(t.Context(), target.Dataset{Workload: p.Workload}); err != nil {
+				t.Fatal(err)
+			}
+			targettest.FormRoundTrips(t, p, db.Clients(0).(*target.Statements), proxy.Count())
+		})
+	}
+}
+
 // At SERIALIZABLE the histories of SQL are serializable and the money adds up, recorded or not, with COMMIT together with the last statements or
 // after them.
 func TestFormIsSerializable(t *testing.T) {

@@ -222,6 +222,48 @@ func FormCutAtCommit(t *testing.T, clients *target.Statements, arm func(served b
 	return deposit
 }
 
+// roundTrips are how many the transactions of FormSpecs take, with that of COMMIT: two numbers where a last name
+// may have to be looked for, or nothing is left to deliver.
+var roundTrips = map[string][]int64{
+	"lookup": {2}, "balance": {2}, "writeCheck": {3}, "depositChecking": {2}, "transactSavings": {2}, "amalgamate": {3},
+	"newOrder": {3}, "payment": {3, 4}, "orderStatus": {3, 4}, "delivery": {2, 4}, "stockLevel": {2}, "updateStock": {2}, "updateBalance": {2}, "selectBalance": {2},
+}
+
+// FormRoundTrips plays transactions of a plan of FormSpecs, one after the other, and fails unless each takes as many round trips as it may. sent is
+// how many messages clients have sent so far, each of which waits for the answer to the last one.
+func FormRoundTrips(t *testing.T, p *plan.Plan, clients *target.Statements, sent func() int64) {
+	t.Helper()
+	const terminals, known, transactions, rare = 20, 200, 800, 10
+	c := clientOf(t, clients)
+	counts := map[string]map[int64]int{}
+	generator := p.Workload.NewGenerator(workload.GeneratorConfig{Clients: terminals, RegionClients: terminals, Stream: 1, Measured: time.Minute})
+	for i := range transactions {
+		x := &txn.Transaction{ID: txn.MakeID(1, uint64(i+1))}
+		r := generator.Next(i%terminals, 0, x)
+		before := sent()
+		o := c.Run(x)
+		if kind := p.Workload.Types()[r.Type]; o.Status == txn.Committed && i >= known { // the first ones have their statements prepared
+			if counts[kind] == nil {
+				counts[kind] = map[int64]int{}
+			}
+			counts[kind][sent()-before]++
+		}
+		generator.Done(i%terminals, o)
+	}
+	for _, kind := range p.Workload.Types() {
+		all := 0
+		for _, n := range counts[kind] {
+			all += n
+		}
+		// A message may come in two pieces, rarely.
+		maps.DeleteFunc(counts[kind], func(_ int64, n int) bool { return rare*n < all })
+		got := slices.Sorted(maps.Keys(counts[kind]))
+		if t.Logf("%s: %v round trips, %d times", kind, got, all); !slices.Equal(got, roundTrips[kind]) {
+			t.Errorf("%s takes %v round trips, not %v", kind, got, roundTrips[kind])
+		}
+	}
+}
+
 // spoiled is a workload some of whose rows are wrong when they are loaded.
 type spoiled struct {
 	*tpcc.TPCC

@@ -184,6 +184,16 @@ func (p *Proxy) CutOnce(word string, served bool) {
 	})
 }
 
+// Count delivers everything from now on, and returns what tells how many messages clients have sent since, as they come off the wire.
+func (p *Proxy) Count() func() int64 {
+	var n atomic.Int64
+	p.Judge(func([]byte) Fate {
+		n.Add(1)
+		return Delivered
+	})
+	return n.Load
+}
+
 func (p *Proxy) judged(b []byte) Fate {
 	p.mu.Lock()
 	judge := p.judge
