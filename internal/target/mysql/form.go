@@ -248,8 +248,11 @@ func (d *dialect) dropTables(ctx context.Context, c *conn) error {
 	for i, name := range names {
 		names[i] = quoted(name)
 	}
-	// They refer to each other, and to nothing else.
-	return c.set(ctx, "set foreign_key_checks = 0", "drop table "+strings.Join(names, ", "), "set foreign_key_checks = 1")
+	// They refer to each other, and nothing else refers to them.
+	if err := c.exec(ctx, "set foreign_key_checks = 0"); err != nil {
+		return err
+	}
+	return errors.Join(c.exec(ctx, "drop table "+strings.Join(names, ", ")), c.exec(ctx, "set foreign_key_checks = 1"))
 }
 
 // columnTypes are those of MySQL in the place of PostgreSQL's: its timestamp ends in 2038, and knows no fractions unless told to.
