@@ -28,21 +28,6 @@ func formed(level string) mysql.Options {
 	return o
 }
 
-// open opens a database of this name for a plan, and closes it when the test ends.
-func open(t testing.TB, p *plan.Plan, to sqltarget.Server, o mysql.Options) sqltarget.Database {
-	t.Helper()
-	db, err := mysql.Open(t.Context(), &p.Topology, to, o, sqltarget.Session())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return db
-}
-
 // database makes a database for a test, for the regions of a plan.
 func database(t testing.TB, s *mysqltest.Server, p *plan.Plan, name string) sqltarget.Server {
 	t.Helper()
@@ -181,47 +166,25 @@ func TestTablesOfForms(t *testing.T) {
 	keep, drop := func(*mysql.Options) {}, func(o *mysql.Options) { o.Drop = true }
 	procedures := func(o *mysql.Options) { o.Form = sqltarget.FormProcedures }
 	const shopTables = "customer district geobench_rows_a history item new_order order_line orders stock warehouse"
-	for _, tc := range []struct {
-		what      string
-		plan      *plan.Plan
-		change    func(*mysql.Options)
-		meanwhile string
-		refused   string
-		want      string
-	}{
-		{"a bank", bank, keep, "", "", "account checking geobench_rows_a savings"},
-		{"a shop", shop, keep, "", "", shopTables},
-		{"a shop again", shop, keep, "", "", shopTables},
-		{"procedures, whose run may be beside another one's", bank, procedures, "", "", shopTables},
-		{"a shop that is dropped", shop, drop, "", "", ""},
-		{"somebody's table", bank, keep, "create table savings (mine int)", "making the tables: spec.external.database: app: the table savings there is not Geobench's", "account checking geobench_rows_a savings"},
-		{"a shop beside it", shop, keep, "", "", strings.Replace(shopTables, "stock", "savings stock", 1)},
-		{"referred to", bank, drop, "create table mine (w int, foreign key (w) references warehouse (w_id))", "cannot be dropped, since the tables app.mine refer to them: drop these, or name another database",
-			strings.Replace(strings.Replace(shopTables, "stock", "savings stock", 1), "new_order", "mine new_order", 1)},
-		{"without SQL of its own", rmw, keep, "drop table mine", "spec.engine.parameters.form: SQL: the workload rmw has no SQL of its own", strings.Replace(shopTables, "stock", "savings stock", 1)},
-	} {
-		o := formed(mysql.Serializable)
-		tc.change(&o)
-		db, err := mysql.Open(t.Context(), &tc.plan.Topology, server(s, tc.plan.Topology.Regions...), o, sqltarget.Session())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if tc.meanwhile != "" {
-			s.Query(t, mysqltest.Database, tc.meanwhile)
-		}
-		err = errors.Join(db.Load(t.Context(), target.Dataset{Workload: tc.plan.Workload, Traced: true}), db.Close())
-		if tc.refused == "" && err != nil || tc.refused != "" && (err == nil || !strings.Contains(err.Error(), tc.refused)) {
-			t.Errorf("%s: %v, not %q", tc.what, err, tc.refused)
-		}
-		var there []string
-		for _, row := range s.Query(t, mysqltest.Database, "select table_name from information_schema.tables where table_schema = database()") {
-			there = append(there, row[0])
-		}
-		slices.Sort(there)
-		if got := strings.Join(there, " "); got != tc.want {
-			t.Errorf("%s: there are %s, not %s", tc.what, got, tc.want)
-		}
+	cases := []targettest.FormTables[mysql.Options]{
+		{What: "a bank", Plan: bank, Change: keep, Want: "account checking geobench_rows_a savings"},
+		{What: "a shop", Plan: shop, Change: keep, Want: shopTables},
+		{What: "a shop again", Plan: shop, Change: keep, Want: shopTables},
+		{What: "procedures, whose run may be beside another one's", Plan: bank, Change: procedures, Want: shopTables},
+		{What: "a shop that is dropped", Plan: shop, Change: drop},
+		{What: "somebody's table", Plan: bank, Change: keep, Meanwhile: "create table savings (mine int)", Refused: "making the tables: spec.external.database: app: the table savings there is not Geobench's", Want: "account checking geobench_rows_a savings"},
+		{What: "a shop beside it", Plan: shop, Change: keep, Want: strings.Replace(shopTables, "stock", "savings stock", 1)},
+		{What: "referred to", Plan: bank, Change: drop, Meanwhile: "create table mine (w int, foreign key (w) references warehouse (w_id))", Refused: "cannot be dropped, since the tables app.mine refer to them: drop these, or name another database", Want: strings.Replace(strings.Replace(shopTables, "stock", "savings stock", 1), "new_order", "mine new_order", 1)},
+		{What: "without SQL of its own", Plan: rmw, Change: keep, Meanwhile: "drop table mine", Refused: "spec.engine.parameters.form: SQL: the workload rmw has no SQL of its own", Want: strings.Replace(shopTables, "stock", "savings stock", 1)},
 	}
+	targettest.FormsTables(t, cases, func() mysql.Options { return formed(mysql.Serializable) }, func(p *plan.Plan, o mysql.Options) (sqltarget.Database, error) {
+		return mysql.Open(t.Context(), &p.Topology, server(s, p.Topology.Regions...), o, sqltarget.Session())
+	}, func(sql string) { s.Query(t, mysqltest.Database, sql) }, func() (names []string) {
+		for _, row := range s.Query(t, mysqltest.Database, "select table_name from information_schema.tables where table_schema = database()") {
+			names = append(names, row[0])
+		}
+		return names
+	})
 }
 
 // The tables of a form belong to one run of the database, whichever table it has named; procedures of another one go on beside it.

@@ -35,6 +35,21 @@ func options(level string) mysql.Options {
 	return mysql.Options{Options: sqltarget.Options{Isolation: level, Connections: 8, TLS: "disable", Place: "geobench_rows"}}
 }
 
+// open opens a database for a plan, and closes it when the test ends.
+func open(t testing.TB, p *plan.Plan, to sqltarget.Server, o mysql.Options) sqltarget.Database {
+	t.Helper()
+	db, err := mysql.Open(t.Context(), &p.Topology, to, o, sqltarget.Session())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
 // MariaDB keeps the contract of a target at each level, with the promises that InnoDB keeps.
 func TestConform(t *testing.T) {
 	s := mysqltest.Start(t)
@@ -43,24 +58,15 @@ func TestConform(t *testing.T) {
 		mysql.SnapshotIsolation: isolation.SnapshotIsolation, mysql.Serializable: isolation.Serializable,
 	} {
 		t.Run(name, func(t *testing.T) {
-			open := func(t *testing.T, p *plan.Plan) target.Database {
-				db, err := mysql.Open(t.Context(), &p.Topology, server(s, p.Topology.Regions...), options(name), sqltarget.Session())
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() {
-					if err := db.Close(); err != nil {
-						t.Error(err)
-					}
-				})
-				return db
+			opened := func(t *testing.T, p *plan.Plan) target.Database {
+				return open(t, p, server(s, p.Topology.Regions...), options(name))
 			}
 			if name == mysql.Serializable {
-				targettest.Conform(t, "mysql", promises, open)
+				targettest.Conform(t, "mysql", promises, opened)
 				return
 			}
 			p := targettest.Plan(t, "mysql", "{smallbank: {customers: 200}}", promises)
-			if err := targettest.Statements(t.Context(), p, open(t, p)); err != nil {
+			if err := targettest.Statements(t.Context(), p, opened(t, p)); err != nil {
 				t.Error(err)
 			}
 		})

@@ -159,59 +159,29 @@ func TestTablesOfForms(t *testing.T) {
 	s := postgrestest.Start(t)
 	bank := targettest.Plan(t, "postgres", targettest.FormSpecs["smallbank"], isolation.Serializable)
 	shop := targettest.Plan(t, "postgres", "{tpcc: {rowsPercent: 1}}", isolation.Serializable)
-	there := func() string {
-		var names []string
-		for _, r := range s.Query(t, "postgres", "select relname from pg_class where relnamespace = to_regnamespace('geobench_a') and relkind = 'r' order by relname") {
-			names = append(names, r[0])
-		}
-		return strings.Join(names, " ")
-	}
-	use := func(p *plan.Plan, change func(*postgres.Options), meanwhile string) error {
-		t.Helper()
-		o := formed(postgres.Serializable)
-		change(&o)
-		db, err := postgres.Open(t.Context(), &p.Topology, server(s, "postgres", p.Topology.Regions...), o, sqltarget.Session())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if meanwhile != "" {
-			s.Query(t, "postgres", meanwhile)
-		}
-		return errors.Join(db.Load(t.Context(), target.Dataset{Workload: p.Workload, Traced: true}), db.Close())
-	}
 	keep, drop := func(*postgres.Options) {}, func(o *postgres.Options) { o.Drop = true }
 	procedures := func(o *postgres.Options) { o.Form = sqltarget.FormProcedures }
 	const shopTables = "customer district history item new_order order_line orders rows stock warehouse"
-	for _, tc := range []struct {
-		what      string
-		plan      *plan.Plan
-		change    func(*postgres.Options)
-		meanwhile string
-		refused   string
-		want      string
-	}{
-		{"a bank", bank, keep, "", "", "account checking rows savings"},
-		{"a shop", shop, keep, "", "", shopTables},
-		{"a shop again", shop, keep, "", "", shopTables},
-		{"procedures", bank, procedures, "", "", "rows"},
-		{"somebody's table", bank, keep, "create table geobench_a.checking (mine int)", "making the tables: spec.engine.parameters.schema: geobench_a: the table geobench_a.checking there is not Geobench's", "checking rows"},
-		{"a shop beside it, dropped", shop, drop, "", "", "checking"},
-		{"a shop that somebody's table refers to", shop, keep, "", "", "checking " + shopTables},
-		{"referred to", bank, drop, "create table geobench_a.mine (w int references geobench_a.warehouse)", "constraint mine_w_fkey on table geobench_a.mine depends on table geobench_a.warehouse): drop that, or use another schema", "checking " + strings.Replace(shopTables, "item", "item mine", 1)},
-	} {
-		err := use(tc.plan, tc.change, tc.meanwhile)
-		if tc.refused == "" && err != nil || tc.refused != "" && (err == nil || !strings.Contains(err.Error(), tc.refused)) {
-			t.Errorf("%s: %v, not %q", tc.what, err, tc.refused)
-		}
-		if got := there(); got != tc.want {
-			t.Errorf("%s: there are %s, not %s", tc.what, got, tc.want)
-		}
-	}
 	rmw := targettest.Plan(t, "postgres", "{rmw: {records: 100}}", isolation.Serializable)
-	var wrong *target.FieldError
-	if err := use(rmw, keep, "drop table geobench_a.mine"); !errors.As(err, &wrong) || wrong.Field != "spec.engine.parameters.form" || !strings.Contains(err.Error(), "one of the workloads smallbank, tpcc") {
-		t.Errorf("%v", err)
+	cases := []targettest.FormTables[postgres.Options]{
+		{What: "a bank", Plan: bank, Change: keep, Want: "account checking rows savings"},
+		{What: "a shop", Plan: shop, Change: keep, Want: shopTables},
+		{What: "a shop again", Plan: shop, Change: keep, Want: shopTables},
+		{What: "procedures", Plan: bank, Change: procedures, Want: "rows"},
+		{What: "somebody's table", Plan: bank, Change: keep, Meanwhile: "create table geobench_a.checking (mine int)", Refused: "making the tables: spec.engine.parameters.schema: geobench_a: the table geobench_a.checking there is not Geobench's", Want: "checking rows"},
+		{What: "a shop beside it, dropped", Plan: shop, Change: drop, Want: "checking"},
+		{What: "a shop that somebody's table refers to", Plan: shop, Change: keep, Want: "checking " + shopTables},
+		{What: "referred to", Plan: bank, Change: drop, Meanwhile: "create table geobench_a.mine (w int references geobench_a.warehouse)", Refused: "constraint mine_w_fkey on table geobench_a.mine depends on table geobench_a.warehouse): drop that, or use another schema", Want: "checking " + strings.Replace(shopTables, "item", "item mine", 1)},
+		{What: "without SQL of its own", Plan: rmw, Change: keep, Meanwhile: "drop table geobench_a.mine", Refused: "spec.engine.parameters.form: SQL: the workload rmw has no SQL of its own: use Procedures, which runs its procedures, or one of the workloads smallbank, tpcc", Want: "checking " + shopTables},
 	}
+	targettest.FormsTables(t, cases, func() postgres.Options { return formed(postgres.Serializable) }, func(p *plan.Plan, o postgres.Options) (sqltarget.Database, error) {
+		return postgres.Open(t.Context(), &p.Topology, server(s, "postgres", p.Topology.Regions...), o, sqltarget.Session())
+	}, func(sql string) { s.Query(t, "postgres", sql) }, func() (names []string) {
+		for _, r := range s.Query(t, "postgres", "select relname from pg_class where relnamespace = to_regnamespace('geobench_a') and relkind = 'r'") {
+			names = append(names, r[0])
+		}
+		return names
+	})
 }
 
 // Clients of another process, which knows no more than the parameters, run the same SQL.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -187,6 +188,41 @@ func FormLosesMoney(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 	}
 	if failed["smallbank-total"] == "" || failed["serializable"] == "" {
 		t.Errorf("of the checks failed %v", failed)
+	}
+}
+
+// FormTables is a load of a database whose transactions are SQL, and which tables are there after it. O are the options of the database.
+type FormTables[O any] struct {
+	What   string
+	Plan   *plan.Plan
+	Change func(*O)
+	// Meanwhile is SQL of somebody else after the database was opened, and Refused what the error of the load has then; empty is nothing.
+	Meanwhile, Refused string
+	Want               string
+}
+
+// FormsTables plays loads, one after the other, on a database that is opened for each. run runs SQL of somebody else, and there lists the tables.
+func FormsTables[O any](t *testing.T, cases []FormTables[O], options func() O, open func(*plan.Plan, O) (sqltarget.Database, error), run func(sql string), there func() []string) {
+	t.Helper()
+	for _, tc := range cases {
+		o := options()
+		tc.Change(&o)
+		db, err := open(tc.Plan, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tc.Meanwhile != "" {
+			run(tc.Meanwhile)
+		}
+		err = errors.Join(db.Load(t.Context(), target.Dataset{Workload: tc.Plan.Workload, Traced: true}), db.Close())
+		if tc.Refused == "" && err != nil || tc.Refused != "" && (err == nil || !strings.Contains(err.Error(), tc.Refused)) {
+			t.Errorf("%s: %v, not %q", tc.What, err, tc.Refused)
+		}
+		names := there()
+		slices.Sort(names)
+		if got := strings.Join(names, " "); got != tc.Want {
+			t.Errorf("%s: there are %s, not %s", tc.What, got, tc.Want)
+		}
 	}
 }
 
