@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -10,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -18,16 +16,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/geo"
-	"github.com/geobench/geobench/internal/plan"
 	"github.com/geobench/geobench/internal/target"
 	"github.com/geobench/geobench/internal/target/postgres"
 	"github.com/geobench/geobench/internal/target/postgres/postgrestest"
 	"github.com/geobench/geobench/internal/target/sqltarget"
+	"github.com/geobench/geobench/internal/target/targettest"
 	"github.com/geobench/geobench/internal/txn"
-	"github.com/geobench/geobench/internal/workload"
-	"github.com/geobench/geobench/internal/workload/catalog"
 )
 
 // The transaction of pgbench, TPC-B-like, on a table of keys and values: three rows are read and written, one is read again, and a
@@ -133,25 +128,10 @@ func clientCPU(b *testing.B, together bool) {
 		ours, theirs, ratios = append(ours, a), append(theirs, p), append(ratios, a/p)
 		b.Logf("geobench %.1f us, %.0f txn/s; pgbench %.1f us, %.0f txn/s: %.2fx", a, aRate, p, pRate, a/p)
 	}
-	b.ReportMetric(median(ours), "geobench-us/txn")
-	b.ReportMetric(median(theirs), "pgbench-us/txn")
-	b.ReportMetric(median(ratios), "ratio")
+	b.ReportMetric(targettest.Median(ours), "geobench-us/txn")
+	b.ReportMetric(targettest.Median(theirs), "pgbench-us/txn")
+	b.ReportMetric(targettest.Median(ratios), "ratio")
 	b.ReportMetric(0, "ns/op")
-}
-
-func median(x []float64) float64 {
-	x = slices.Sorted(slices.Values(x))
-	return x[len(x)/2]
-}
-
-// cpu is the time that this process, or its children that have ended, have used.
-func cpu(b *testing.B, who int) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(who, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // drive keeps all connections busy, and returns microseconds of CPU per transaction and transactions per second.
@@ -182,7 +162,7 @@ func drive(b *testing.B, db sqltarget.Database, lasts time.Duration) (us, rate f
 		session.Submit(&txn.Transaction{ID: txn.MakeID(1, submitted), Proc: procedure})
 		session.Flush()
 	}
-	before, begin := cpu(b, syscall.RUSAGE_SELF), time.Now()
+	before, begin := targettest.CPU(b, syscall.RUSAGE_SELF), time.Now()
 	for range clients.Connections {
 		submit()
 	}
@@ -193,7 +173,7 @@ func drive(b *testing.B, db sqltarget.Database, lasts time.Duration) (us, rate f
 	for range clients.Connections {
 		<-done
 	}
-	took, elapsed := cpu(b, syscall.RUSAGE_SELF)-before, time.Since(begin)
+	took, elapsed := targettest.CPU(b, syscall.RUSAGE_SELF)-before, time.Since(begin)
 	if err := session.Close(); err != nil {
 		b.Fatal(err)
 	}
@@ -213,7 +193,7 @@ func pgbench(b *testing.B, program, script, address string, connections int, las
 	if err != nil {
 		b.Fatal(err)
 	}
-	before := cpu(b, syscall.RUSAGE_CHILDREN)
+	before := targettest.CPU(b, syscall.RUSAGE_CHILDREN)
 	c := exec.Command(program, "-n", "-M", "prepared", "-c", strconv.Itoa(connections), "-j", "2", "-T", strconv.Itoa(int(lasts.Seconds())), "-f", script, "-h", host, "-p", port, "-U", postgrestest.User, "postgres")
 	c.Env = append(os.Environ(), "PGPASSWORD="+postgrestest.Password, "PGOPTIONS=-c enable_seqscan=off -c enable_bitmapscan=off -c plan_cache_mode=force_generic_plan")
 	out, err := c.CombinedOutput()
@@ -225,22 +205,16 @@ func pgbench(b *testing.B, program, script, address string, connections int, las
 		b.Fatalf("pgbench says %s", out)
 	}
 	n, _ := strconv.ParseFloat(string(found[1]), 64)
-	return float64((cpu(b, syscall.RUSAGE_CHILDREN) - before).Microseconds()) / n, n / lasts.Seconds()
+	return float64((targettest.CPU(b, syscall.RUSAGE_CHILDREN) - before).Microseconds()) / n, n / lasts.Seconds()
 }
 
 // BenchmarkForms compares procedures, with their writes each on its own and together, with SQL, without and with foreign keys: TPC-C of two
 // warehouses on the same server, one after the other in each round. It counts what a run's client does but for its records: generator, session
 // and connections.
 func BenchmarkForms(b *testing.B) {
-	const rounds, lasts = 5, 4 * time.Second
 	s := postgrestest.Start(b, "log_statement=none", "synchronous_commit=off", "shared_buffers=256MB", "max_wal_size=4GB")
-	p := formPlan(b)
-	type side struct {
-		name      string
-		db        sqltarget.Database
-		us, rates []float64
-	}
-	var sides []*side
+	p := targettest.FormPlan(b)
+	sides := map[string]sqltarget.Database{}
 	for name, change := range map[string]func(*postgres.Options){
 		"procedures-each":     func(*postgres.Options) {},
 		"procedures-together": func(o *postgres.Options) { o.Together = true },
@@ -248,109 +222,13 @@ func BenchmarkForms(b *testing.B) {
 		"sql-foreign-keys":    func(o *postgres.Options) { o.Form, o.Together, o.ForeignKeys = sqltarget.FormSQL, true, true },
 	} {
 		o := options(postgres.ReadCommitted)
-		o.Connections = formClients
+		o.Connections = targettest.FormClients
 		change(&o)
 		database := strings.ReplaceAll(name, "-", "_")
 		s.Database(b, database)
-		db := open(b, s, p, database, o)
-		began := time.Now()
-		if err := db.Load(b.Context(), target.Dataset{Workload: p.Workload}); err != nil {
-			b.Fatal(err)
-		}
-		b.Logf("%s: loaded in %v", name, time.Since(began).Round(100*time.Millisecond))
-		sides = append(sides, &side{name: name, db: db})
+		sides[name] = open(b, s, p, database, o)
 	}
-	slices.SortFunc(sides, func(x, y *side) int { return strings.Compare(x.name, y.name) })
-	for round := range rounds {
-		line := fmt.Sprintf("round %d:", round)
-		for _, x := range sides {
-			us, rate, _ := driveWorkload(b, x.db, p, uint32(round+1), lasts)
-			x.us, x.rates = append(x.us, us), append(x.rates, rate)
-			line += fmt.Sprintf(" %s %.0f us, %.0f txn/s;", x.name, us, rate)
-		}
-		b.Log(line)
-	}
-	for _, x := range sides {
-		b.ReportMetric(median(x.us), x.name+"-us/txn")
-		b.ReportMetric(median(x.rates), x.name+"-txn/s")
-	}
-	b.ReportMetric(0, "ns/op")
-}
-
-// formClients is how many clients BenchmarkForms has, each with a connection.
-const formClients = 8
-
-func formPlan(b *testing.B) *plan.Plan {
-	b.Helper()
-	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}
-	var spec v1alpha1.Workload
-	if err := json.Unmarshal([]byte(`{"tpcc": {"warehousesPerPartition": 2, "rowsPercent": 100, "byLastNamePercent": 60, "rollbackPercent": 1, "warehouses": "Own", "districts": "Any",
-		"remote": {"orderLinePercent": 1, "paymentPercent": 15}, "mix": {"newOrder": 45, "payment": 43, "orderStatus": 4, "delivery": 4, "stockLevel": 4}}}`), &spec); err != nil {
-		b.Fatal(err)
-	}
-	w, err := catalog.New(spec, 1, &topology)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return &plan.Plan{Topology: topology, Workload: w}
-}
-
-// driveWorkload has each client run transactions of a workload one after the other, and returns microseconds of CPU of this process for each that is
-// committed, how many of them there are in a second, and how many of the first type, TPC-C's new orders, in a minute.
-func driveWorkload(b *testing.B, db sqltarget.Database, p *plan.Plan, stream uint32, lasts time.Duration) (us, rate, tpmC float64) {
-	b.Helper()
-	done := make(chan txn.Outcome, formClients)
-	session, err := db.Clients(0).Open(context.Background(), func(outcomes []txn.Outcome) {
-		for _, o := range outcomes {
-			done <- o
-		}
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	generator := p.Workload.NewGenerator(workload.GeneratorConfig{Clients: formClients, RegionClients: formClients, Stream: stream, Measured: lasts})
-	client := map[txn.ID]int{}
-	submitted := uint64(0)
-	var types [formClients]uint8
-	submit := func(c int) {
-		submitted++
-		x := &txn.Transaction{ID: txn.MakeID(stream, submitted)}
-		types[c] = generator.Next(c, 0, x).Type
-		client[x.ID] = c
-		session.Submit(x)
-		session.Flush()
-	}
-	committed, orders := 0, 0
-	finish := func(o txn.Outcome) int {
-		c := client[o.ID]
-		delete(client, o.ID)
-		generator.Done(c, o)
-		if o.Status == txn.Committed {
-			committed++
-			if types[c] == 0 {
-				orders++
-			}
-		}
-		return c
-	}
-	before, begin := cpu(b, syscall.RUSAGE_SELF), time.Now()
-	for c := range formClients {
-		submit(c)
-	}
-	for time.Since(begin) < lasts {
-		submit(finish(<-done))
-	}
-	for len(client) > 0 {
-		finish(<-done)
-	}
-	took, elapsed := cpu(b, syscall.RUSAGE_SELF)-before, time.Since(begin)
-	if err := session.Close(); err != nil {
-		b.Fatal(err)
-	}
-	if float64(committed) < 0.8*float64(submitted) {
-		b.Fatalf("%d of %d committed", committed, submitted)
-	}
-	return float64(took.Microseconds()) / float64(committed), float64(committed) / elapsed.Seconds(), float64(orders) / elapsed.Minutes()
+	targettest.CompareForms(b, p, sides)
 }
 
 // BenchmarkGoTPC compares TPC-C in SQL with go-tpc (github.com/pingcap/go-tpc), whose program GEOBENCH_GO_TPC names: two warehouses, as many clients,
@@ -362,9 +240,9 @@ func BenchmarkGoTPC(b *testing.B) {
 		b.Skip("GEOBENCH_GO_TPC names no go-tpc: make bench-go-tpc builds it")
 	}
 	s := postgrestest.Start(b, "log_statement=none", "synchronous_commit=off", "shared_buffers=256MB", "max_wal_size=4GB")
-	p := formPlan(b)
+	p := targettest.FormPlan(b)
 	o := options(postgres.ReadCommitted)
-	o.Connections, o.Form, o.Together = formClients, sqltarget.FormSQL, true
+	o.Connections, o.Form, o.Together = targettest.FormClients, sqltarget.FormSQL, true
 	s.Database(b, "ours")
 	s.Database(b, "theirs")
 	db := open(b, s, p, "ours", o)
@@ -379,8 +257,8 @@ func BenchmarkGoTPC(b *testing.B) {
 	s.Query(b, "theirs", "analyze")
 	var ours, theirs, cpus, tpmCs []float64
 	for pair := range pairs {
-		us, rate, tpmC := driveWorkload(b, db, p, uint32(pair+1), lasts)
-		before := cpu(b, syscall.RUSAGE_CHILDREN)
+		us, rate, tpmC := targettest.DriveWorkload(b, db, p, uint32(pair+1), lasts)
+		before := targettest.CPU(b, syscall.RUSAGE_CHILDREN)
 		found := tpm.FindStringSubmatch(goTPC(b, program, s.Address, "run", "--time", lasts.String(), "--isolation", "2", "--ignore-error", "--silence"))
 		if found == nil {
 			b.Fatal("go-tpc does not say its tpmC")
@@ -388,14 +266,14 @@ func BenchmarkGoTPC(b *testing.B) {
 		theirTpmC, _ := strconv.ParseFloat(found[1], 64)
 		theirRate, _ := strconv.ParseFloat(found[2], 64)
 		theirRate /= 60
-		theirUs := float64((cpu(b, syscall.RUSAGE_CHILDREN) - before).Microseconds()) / (theirRate * lasts.Seconds())
+		theirUs := float64((targettest.CPU(b, syscall.RUSAGE_CHILDREN) - before).Microseconds()) / (theirRate * lasts.Seconds())
 		ours, theirs, cpus, tpmCs = append(ours, us), append(theirs, theirUs), append(cpus, us/theirUs), append(tpmCs, tpmC/theirTpmC)
 		b.Logf("geobench %.0f us, %.0f txn/s, tpmC %.0f; go-tpc %.0f us, %.0f txn/s, tpmC %.0f: CPU %.2fx, tpmC %.2fx", us, rate, tpmC, theirUs, theirRate, theirTpmC, us/theirUs, tpmC/theirTpmC)
 	}
-	b.ReportMetric(median(ours), "geobench-us/txn")
-	b.ReportMetric(median(theirs), "go-tpc-us/txn")
-	b.ReportMetric(median(cpus), "cpu-ratio")
-	b.ReportMetric(median(tpmCs), "tpmC-ratio")
+	b.ReportMetric(targettest.Median(ours), "geobench-us/txn")
+	b.ReportMetric(targettest.Median(theirs), "go-tpc-us/txn")
+	b.ReportMetric(targettest.Median(cpus), "cpu-ratio")
+	b.ReportMetric(targettest.Median(tpmCs), "tpmC-ratio")
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -410,7 +288,7 @@ func goTPC(b *testing.B, program, address string, command ...string) string {
 	}
 	args := append([]string{"tpcc"}, command...)
 	args = append(args, "-d", "postgres", "-H", host, "-P", port, "-U", postgrestest.User, "-p", postgrestest.Password, "-D", "theirs", "--conn-params", "sslmode=disable",
-		"--warehouses", "2", "-T", strconv.Itoa(formClients))
+		"--warehouses", "2", "-T", strconv.Itoa(targettest.FormClients))
 	out, err := exec.Command(program, args...).CombinedOutput()
 	if err != nil {
 		b.Fatalf("%v: %s", err, out)
