@@ -101,8 +101,8 @@ bench-postgres: ## Client CPU per transaction beside pgbench: the same statement
 	go test -run '^$$' -bench '^BenchmarkClientCPU$$' -benchtime 1x ./internal/target/postgres
 
 .PHONY: bench-forms
-bench-forms: ## TPC-C on one PostgreSQL as procedures and as SQL: client CPU and throughput side by side (Debian's postgresql; 4 min)
-	go test -run '^$$' -bench '^BenchmarkForms$$' -benchtime 1x -v ./internal/target/postgres
+bench-forms: ## TPC-C as procedures and as SQL, on one PostgreSQL and one MariaDB: client CPU and throughput side by side (Debian's postgresql and mariadb-server-core; 7 min)
+	go test -p 1 -run '^$$' -bench '^BenchmarkForms$$' -benchtime 1x -v ./internal/target/postgres ./internal/target/mysql
 
 .PHONY: bench-go-tpc
 bench-go-tpc: ## TPC-C in SQL beside go-tpc on one PostgreSQL: client CPU and tpmC in alternating pairs (Debian's postgresql; 4 min)

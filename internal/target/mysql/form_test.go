@@ -17,6 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/target/postgres/postgrestest"
 	"github.com/geobench/geobench/internal/target/sqltarget"
 	"github.com/geobench/geobench/internal/target/targettest"
+	"github.com/geobench/geobench/internal/txn"
 	"github.com/geobench/geobench/internal/workload"
 	"github.com/geobench/geobench/internal/workload/sqlform"
 )
@@ -267,6 +268,54 @@ func TestFormsCommitIsCut(t *testing.T) {
 		_, _ = fmt.Sscan(s.Query(t, mysqltest.Database, "select balance from checking where customer_id = 1")[0][0], &n)
 		return n
 	})
+}
+
+// Whoever has opened a database sees which statement of another process's SQL is at work, of several that were sent together.
+func TestFormIsAtWork(t *testing.T) {
+	s := mysqltest.Start(t)
+	p := targettest.Plan(t, "mysql", targettest.FormSpecs["smallbank"], isolation.Serializable)
+	to, o, session := server(s, p.Topology.Regions...), formed(mysql.Serializable), sqltarget.Session()
+	db, err := mysql.Open(t.Context(), &p.Topology, to, o, session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // the server goes with the test
+	if err := db.Load(t.Context(), target.Dataset{Workload: p.Workload}); err != nil {
+		t.Fatal(err)
+	}
+	o.Connections = 1
+	joined, _, err := mysql.Join(t.Context(), &p.Topology, to, o, session, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan txn.Outcome, 1)
+	client, err := joined.Open(t.Context(), func(outcomes []txn.Outcome) { done <- outcomes[0] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close() //nolint:errcheck // the server goes with the test
+	release := s.Hold(t, "update checking set balance = balance + 1 where customer_id = 1")
+	client.Submit(targettest.Deposit(1, 5))
+	client.Flush()
+	for pending := 0; pending != 1; { // until it waits for the lock
+		a, err := db.Activity(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		pending = a.Pending
+		select {
+		case o := <-done:
+			t.Fatalf("it did not wait: %+v", o)
+		default:
+		}
+	}
+	release()
+	if o := <-done; o.Status != txn.Committed {
+		t.Errorf("%+v", o)
+	}
+	if a, err := db.Activity(t.Context()); err != nil || a.Pending != 0 {
+		t.Errorf("%+v after all have committed: %v", a, err)
+	}
 }
 
 // Transactions take no more round trips than on PostgreSQL.

@@ -226,6 +226,14 @@ func FormsTables[O any](t *testing.T, cases []FormTables[O], options func() O, o
 	}
 }
 
+// Deposit is the n-th transaction of SmallBank that deposits an amount in the checking account of customer 1.
+func Deposit(n, amount uint64) *txn.Transaction {
+	const depositChecking, customer = 4, 1
+	args := binary.BigEndian.AppendUint64(make([]byte, 0, 24), customer)
+	args = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(args, customer), amount)
+	return &txn.Transaction{ID: txn.MakeID(1, n), Proc: depositChecking, Args: args}
+}
+
 // FormCutAtCommit cuts the connection of a client of SmallBank in SQL in the middle of commits: before the database has them, and when they have
 // been served. Either way the outcome is unknown, and what the next deposit finds is what has become of the last one. arm makes the next commit be
 // cut, and balance is what the checking account of customer 1 holds. It returns what deposits 5 there.
@@ -234,9 +242,7 @@ func FormCutAtCommit(t *testing.T, clients *target.Statements, arm func(served b
 	c, deposits := clientOf(t, clients), uint64(0)
 	deposit = func() txn.Outcome {
 		deposits++
-		args := binary.BigEndian.AppendUint64(make([]byte, 0, 24), 1)
-		args = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(args, 1), 5)
-		return c.Run(&txn.Transaction{ID: txn.MakeID(1, deposits), Proc: 4, Args: args}) // depositChecking of 5 to customer 1
+		return c.Run(Deposit(deposits, 5))
 	}
 	for _, served := range []bool{false, true, true, false} {
 		before := balance()

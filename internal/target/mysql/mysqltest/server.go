@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -335,6 +336,25 @@ func (s *Server) Query(t testing.TB, database string, statements ...string) (row
 		}
 	}
 	return rows
+}
+
+// Hold runs a statement in a transaction that keeps its locks until release is called, which undoes it.
+func (s *Server) Hold(t testing.TB, statement string) (release func()) {
+	t.Helper()
+	db := s.open(Database)
+	x, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.ExecContext(t.Context(), statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+	return func() {
+		t.Helper()
+		if err := errors.Join(x.Rollback(), db.Close()); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // HoldBack keeps a node of Galera from applying what others commit, until resume is called: it serves reads meanwhile.
