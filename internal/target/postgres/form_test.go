@@ -112,7 +112,7 @@ func TestFormIsSerializable(t *testing.T) {
 			p := targettest.Plan(t, "postgres", tc.spec, isolation.Serializable)
 			o := formed(postgres.Serializable)
 			o.Together = tc.together
-			targettest.FormIsSerializable(t, p, open(t, s, p, name, o))
+			targettest.FormHolds(t, p, open(t, s, p, name, o))
 		})
 	}
 }

@@ -159,8 +159,8 @@ func FormsAgree(t *testing.T, p *plan.Plan, procedures, sql sqltarget.Database, 
 	}
 }
 
-// FormIsSerializable runs a plan on a database at SERIALIZABLE, whose history must be, and the data what was committed.
-func FormIsSerializable(t *testing.T, p *plan.Plan, db sqltarget.Database) {
+// FormHolds runs a plan on a database, whose history must have the level that was planned, and whose data must be what was committed.
+func FormHolds(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 	t.Helper()
 	d, err := local.On(t.Context(), p, db, nil)
 	if err != nil {
