@@ -175,7 +175,7 @@ func TestTablesOfForms(t *testing.T) {
 	keep, drop := func(*mysql.Options) {}, func(o *mysql.Options) { o.Drop = true }
 	procedures := func(o *mysql.Options) { o.Form = sqltarget.FormProcedures }
 	const shopTables = "customer district geobench_rows_a history item new_order order_line orders stock warehouse"
-	cases := []targettest.FormTables[mysql.Options]{
+	cases := []targettest.FormLoad[mysql.Options]{
 		{What: "a bank", Plan: bank, Change: keep, Want: "account checking geobench_rows_a savings"},
 		{What: "a shop", Plan: shop, Change: keep, Want: shopTables},
 		{What: "a shop again", Plan: shop, Change: keep, Want: shopTables},
@@ -186,7 +186,7 @@ func TestTablesOfForms(t *testing.T) {
 		{What: "referred to", Plan: bank, Change: drop, Meanwhile: "create table mine (w int, foreign key (w) references warehouse (w_id))", Refused: "cannot be dropped, since the tables app.mine refer to them: drop these, or name another database", Want: strings.Replace(strings.Replace(shopTables, "stock", "savings stock", 1), "new_order", "mine new_order", 1)},
 		{What: "without SQL of its own", Plan: rmw, Change: keep, Meanwhile: "drop table mine", Refused: "spec.engine.parameters.form: SQL: the workload rmw has no SQL of its own", Want: strings.Replace(shopTables, "stock", "savings stock", 1)},
 	}
-	targettest.FormsTables(t, cases, func() mysql.Options { return formed(mysql.Serializable) }, func(p *plan.Plan, o mysql.Options) (sqltarget.Database, error) {
+	targettest.FormLoads(t, cases, func() mysql.Options { return formed(mysql.Serializable) }, func(p *plan.Plan, o mysql.Options) (sqltarget.Database, error) {
 		return mysql.Open(t.Context(), &p.Topology, server(s, p.Topology.Regions...), o, sqltarget.Session())
 	}, func(sql string) { s.Query(t, mysqltest.Database, sql) }, func() (names []string) {
 		for _, row := range s.Query(t, mysqltest.Database, "select table_name from information_schema.tables where table_schema = database()") {

@@ -163,7 +163,7 @@ func TestTablesOfForms(t *testing.T) {
 	procedures := func(o *postgres.Options) { o.Form = sqltarget.FormProcedures }
 	const shopTables = "customer district history item new_order order_line orders rows stock warehouse"
 	rmw := targettest.Plan(t, "postgres", "{rmw: {records: 100}}", isolation.Serializable)
-	cases := []targettest.FormTables[postgres.Options]{
+	cases := []targettest.FormLoad[postgres.Options]{
 		{What: "a bank", Plan: bank, Change: keep, Want: "account checking rows savings"},
 		{What: "a shop", Plan: shop, Change: keep, Want: shopTables},
 		{What: "a shop again", Plan: shop, Change: keep, Want: shopTables},
@@ -174,7 +174,7 @@ func TestTablesOfForms(t *testing.T) {
 		{What: "referred to", Plan: bank, Change: drop, Meanwhile: "create table geobench_a.mine (w int references geobench_a.warehouse)", Refused: "constraint mine_w_fkey on table geobench_a.mine depends on table geobench_a.warehouse): drop that, or use another schema", Want: "checking " + strings.Replace(shopTables, "item", "item mine", 1)},
 		{What: "without SQL of its own", Plan: rmw, Change: keep, Meanwhile: "drop table geobench_a.mine", Refused: "spec.engine.parameters.form: SQL: the workload rmw has no SQL of its own: use Procedures, which runs its procedures, or one of the workloads smallbank, tpcc", Want: "checking " + shopTables},
 	}
-	targettest.FormsTables(t, cases, func() postgres.Options { return formed(postgres.Serializable) }, func(p *plan.Plan, o postgres.Options) (sqltarget.Database, error) {
+	targettest.FormLoads(t, cases, func() postgres.Options { return formed(postgres.Serializable) }, func(p *plan.Plan, o postgres.Options) (sqltarget.Database, error) {
 		return postgres.Open(t.Context(), &p.Topology, server(s, "postgres", p.Topology.Regions...), o, sqltarget.Session())
 	}, func(sql string) { s.Query(t, "postgres", sql) }, func() (names []string) {
 		for _, r := range s.Query(t, "postgres", "select relname from pg_class where relnamespace = to_regnamespace('geobench_a') and relkind = 'r'") {

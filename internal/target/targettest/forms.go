@@ -191,8 +191,8 @@ func FormLosesMoney(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 	}
 }
 
-// FormTables is a load of a database whose transactions are SQL, and which tables are there after it. O are the options of the database.
-type FormTables[O any] struct {
+// FormLoad is a load of a database whose transactions are SQL, and which tables are there after it. O are the options of the database.
+type FormLoad[O any] struct {
 	What   string
 	Plan   *plan.Plan
 	Change func(*O)
@@ -201,8 +201,8 @@ type FormTables[O any] struct {
 	Want               string
 }
 
-// FormsTables plays loads, one after the other, on a database that is opened for each. run runs SQL of somebody else, and there lists the tables.
-func FormsTables[O any](t *testing.T, cases []FormTables[O], options func() O, open func(*plan.Plan, O) (sqltarget.Database, error), run func(sql string), there func() []string) {
+// FormLoads plays loads, one after the other, on a database that is opened for each. run runs SQL of somebody else, and there lists the tables.
+func FormLoads[O any](t *testing.T, cases []FormLoad[O], options func() O, open func(*plan.Plan, O) (sqltarget.Database, error), run func(sql string), there func() []string) {
 	t.Helper()
 	for _, tc := range cases {
 		o := options()
