@@ -389,3 +389,37 @@ func TestNameOfATestIsTaken(t *testing.T) {
 		t.Error("the run that has the name was touched")
 	}
 }
+
+// A run that plays something else than a functional test does not pass for it, whoever calls himself its owner: the test is played in its
+// place, and one that does not say that it is the operator's is left alone.
+func TestForgedTestDoesNotCount(t *testing.T) {
+	for name, labelled := range map[string]bool{"labelled": true, "plain": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			run := makeRun("r").database("d").tests()
+			run.Spec.Suspend = true
+			w.create(makeDatabase("d").obj(), run.obj())
+			w.step()
+			forged := makeRun("r-deadlock").database("d").obj()
+			forged.Namespace = w.namespace
+			w.must(controllerutil.SetControllerReference(w.getRun("r"), forged, w.client.Scheme()))
+			if labelled {
+				forged.Labels = kube.RunLabels(w.getRun("r"), kube.RoleFunctionalTest)
+			}
+			w.create(forged)
+			w.untilOver("r-deadlock")
+			w.changeRun(func(s *v1alpha1.BenchmarkRunSpec) { s.Suspend = false })
+			st := w.untilOver("r").Status
+			if !labelled {
+				if st.Verdict != v1alpha1.VerdictFailed || st.Reason != "NameTaken" || w.getRun("r-deadlock").UID != forged.UID {
+					t.Errorf("the run ended %s %s: %s", st.Verdict, st.Reason, st.Message)
+				}
+				return
+			}
+			if got := w.document("r-deadlock").Workload; st.Verdict != v1alpha1.VerdictPassed || got != "tpcc" {
+				t.Errorf("the run ended %s %s, after a test of workload %s: %s", st.Verdict, st.Reason, got, st.Message)
+			}
+		})
+	}
+}

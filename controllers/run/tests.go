@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -103,6 +104,14 @@ func playedOn(test *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, plan *datab
 	return identity.Digest(text) == test.Status.ManifestsDigest && test.Status.DatabaseUID == string(db.UID), err
 }
 
+// plays tells whether a run plays the functional test that want does: somebody else may have made it, or an earlier version of the
+// operator. What may change of a spec is not compared.
+func plays(test, want *v1alpha1.BenchmarkRun) bool {
+	spec := test.Spec
+	spec.RunID, spec.Cancel, spec.Suspend, spec.TTLSecondsAfterFinished = want.Spec.RunID, want.Spec.Cancel, want.Spec.Suspend, want.Spec.TTLSecondsAfterFinished
+	return equality.Semantic.DeepEqual(&spec, &want.Spec)
+}
+
 // ensureTest returns the run of a functional test, for the present attempt; nil while there is none yet.
 func (s *scope) ensureTest(ctx context.Context, name v1alpha1.FunctionalTest, want *v1alpha1.BenchmarkRun) (*v1alpha1.BenchmarkRun, error) {
 	test := &v1alpha1.BenchmarkRun{}
@@ -136,6 +145,11 @@ func (s *scope) ensureTest(ctx context.Context, name v1alpha1.FunctionalTest, wa
 	case test.DeletionTimestamp != nil:
 		s.testing("BenchmarkRun %s, which is being deleted, is made anew", test.Name)
 		return nil, nil
+	case test.Labels[kube.LabelManagedBy] != kube.ManagedBy || tested(test) == nil:
+		return nil, kube.NameTaken(test) // whoever has made it calls the run its owner
+	case !plays(test, want):
+		s.testing("BenchmarkRun %s is made anew: its spec is not that of functional test %s", test.Name, name)
+		return nil, s.deleteTest(ctx, test)
 	case test.Spec.RunID != s.run.Spec.RunID || test.Spec.Cancel || test.Spec.Suspend:
 		base := test.DeepCopy()
 		test.Labels = labels
