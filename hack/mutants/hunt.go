@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -310,12 +311,17 @@ func (p *prey) run(ctx context.Context, enough func(line []byte) bool, name stri
 	return []byte(strings.TrimSpace(string(tail.last))), err
 }
 
-// tail keeps the end of what a command has said, which is where it says why it failed.
-type tail struct{ last []byte }
+// tail keeps the end of what a command has said on both of its outputs, which is where it says why it failed.
+type tail struct {
+	mu   sync.Mutex
+	last []byte
+}
 
 const tailLength = 8 << 10
 
 func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.last = append(t.last, b...)
 	if len(t.last) > 2*tailLength {
 		t.last = append(t.last[:0], t.last[len(t.last)-tailLength:]...)
