@@ -250,8 +250,9 @@ func (c *Counts) Ended() int64 { return c.Committed + c.Aborted + c.Refused + c.
 
 func (c *Counts) abortPPM() int64 { return c.sharePPM(c.Aborted) }
 
-// unknownPPM is the share of transactions whose outcome is not known.
-func (c *Counts) unknownPPM() int64 { return c.sharePPM(c.Unknown) }
+// unknownPPM is the share of transactions whose outcome is not known. It is 0 only where there is none: an objective that allows none does
+// not allow one among millions.
+func (c *Counts) unknownPPM() int64 { return max(c.sharePPM(c.Unknown), min(c.Unknown, 1)) }
 
 func (c *Counts) sharePPM(n int64) int64 {
 	if c.Ended() == 0 {

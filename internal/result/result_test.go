@@ -477,6 +477,19 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// An objective that allows no unknown outcome does not hold with one among millions, which is less than half a millionth.
+func TestOneUnknownOfMillions(t *testing.T) {
+	none := intstr.FromInt32(0)
+	o := []v1alpha1.Objective{{Metric: v1alpha1.MetricUnknownPPM, Max: &none}}
+	for unknown, want := range map[int64]int64{0: 0, 1: 1, 9: 1, 31: 3} {
+		f := figures{Counts: Counts{Committed: 10_000_000 - unknown, Unknown: unknown}}
+		got := evaluate(o, new(Document).measures(o, []figures{f}, &Report{}))
+		if got[0].Value != want || got[0].Holds != (unknown == 0) {
+			t.Errorf("%d of 10,000,000 are unknown: %+v", unknown, got[0])
+		}
+	}
+}
+
 func TestObjectives(t *testing.T) {
 	r, err := Merge(small().Reports)
 	if err != nil {
