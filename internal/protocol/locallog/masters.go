@@ -204,27 +204,18 @@ type Question struct {
 func (m *Ask) Kind() uint8 { return KindAsk }
 
 // Size implements protocol.Message.
-func (m *Ask) Size() int {
-	n := codec.SizeUvarint(uint64(len(m.Questions)))
-	for _, q := range m.Questions {
-		n += codec.SizeID(q.ID) + codec.SizeUvarint(q.Attempt) + codec.SizeUvarint(uint64(len(q.Keys)))
-		for _, k := range q.Keys {
-			n += codec.SizeString(string(k))
-		}
-	}
-	return n
+func (m *Ask) Size() int { return sizeList(m.Questions, (*Question).size) }
+
+func (q *Question) size() int {
+	return sizeAttempt(q.ID, q.Attempt) + sizeList(q.Keys, func(k *txn.Key) int { return codec.SizeString(string(*k)) })
 }
 
 // AppendTo implements protocol.Message.
-func (m *Ask) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(b, uint64(len(m.Questions)))
-	for _, q := range m.Questions {
-		b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendID(b, q.ID), q.Attempt), uint64(len(q.Keys)))
-		for _, k := range q.Keys {
-			b = codec.AppendString(b, string(k))
-		}
-	}
-	return b
+func (m *Ask) AppendTo(b []byte) []byte { return appendList(b, m.Questions, (*Question).appendTo) }
+
+func (q *Question) appendTo(b []byte) []byte {
+	b = appendAttempt(b, q.ID, q.Attempt)
+	return appendList(b, q.Keys, func(k *txn.Key, b []byte) []byte { return codec.AppendString(b, string(*k)) })
 }
 
 func (m *Ask) String() string {
@@ -237,20 +228,11 @@ func (m *Ask) String() string {
 
 func decodeAsk(body []byte) (*Ask, error) {
 	r := codec.NewReader(body)
-	m := &Ask{}
-	if n := r.Count(4); n > 0 {
-		m.Questions = make([]Question, n)
-	}
-	for i := range m.Questions {
-		q := Question{ID: r.ID(), Attempt: r.UvarintMax(1<<32 - 1)}
-		if n := r.Count(1); n > 0 {
-			q.Keys = make([]txn.Key, n)
-		}
-		for j := range q.Keys {
-			q.Keys[j] = r.Key()
-		}
-		m.Questions[i] = q
-	}
+	m := &Ask{Questions: readList(&r, 4, func(r *codec.Reader) (q Question) {
+		q.ID, q.Attempt = readAttempt(r)
+		q.Keys = readList(r, 1, (*codec.Reader).Key)
+		return q
+	})}
 	return m, r.Done()
 }
 
@@ -274,27 +256,21 @@ type Master struct {
 func (m *Told) Kind() uint8 { return KindTold }
 
 // Size implements protocol.Message.
-func (m *Told) Size() int {
-	n := codec.SizeUvarint(uint64(len(m.Answers)))
-	for _, a := range m.Answers {
-		n += codec.SizeID(a.ID) + codec.SizeUvarint(a.Attempt) + codec.SizeUvarint(uint64(len(a.Masters)))
-		for _, h := range a.Masters {
-			n += codec.SizeUvarint(uint64(h.Home)) + codec.SizeUvarint(h.Count)
-		}
-	}
-	return n
+func (m *Told) Size() int { return sizeList(m.Answers, (*Answer).size) }
+
+func (a *Answer) size() int {
+	return sizeAttempt(a.ID, a.Attempt) +
+		sizeList(a.Masters, func(h *Master) int { return codec.SizeUvarint(uint64(h.Home)) + codec.SizeUvarint(h.Count) })
 }
 
 // AppendTo implements protocol.Message.
-func (m *Told) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(b, uint64(len(m.Answers)))
-	for _, a := range m.Answers {
-		b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendID(b, a.ID), a.Attempt), uint64(len(a.Masters)))
-		for _, h := range a.Masters {
-			b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(h.Home)), h.Count)
-		}
-	}
-	return b
+func (m *Told) AppendTo(b []byte) []byte { return appendList(b, m.Answers, (*Answer).appendTo) }
+
+func (a *Answer) appendTo(b []byte) []byte {
+	b = appendAttempt(b, a.ID, a.Attempt)
+	return appendList(b, a.Masters, func(h *Master, b []byte) []byte {
+		return codec.AppendUvarint(codec.AppendUvarint(b, uint64(h.Home)), h.Count)
+	})
 }
 
 func (m *Told) String() string {
@@ -313,19 +289,49 @@ func (m *Told) String() string {
 
 func decodeTold(body []byte) (*Told, error) {
 	r := codec.NewReader(body)
-	m := &Told{}
-	if n := r.Count(4); n > 0 {
-		m.Answers = make([]Answer, n)
-	}
-	for i := range m.Answers {
-		a := Answer{ID: r.ID(), Attempt: r.UvarintMax(1<<32 - 1)}
-		if n := r.Count(2); n > 0 {
-			a.Masters = make([]Master, n)
-		}
-		for j := range a.Masters {
-			a.Masters[j] = Master{Home: geo.Region(r.UvarintMax(1<<16 - 1)), Count: r.Uvarint()}
-		}
-		m.Answers[i] = a
-	}
+	m := &Told{Answers: readList(&r, 4, func(r *codec.Reader) (a Answer) {
+		a.ID, a.Attempt = readAttempt(r)
+		a.Masters = readList(r, 2, func(r *codec.Reader) Master {
+			return Master{Home: geo.Region(r.UvarintMax(1<<16 - 1)), Count: r.Uvarint()}
+		})
+		return a
+	})}
 	return m, r.Done()
 }
+
+// Lists travel with their length before them, attempts of transactions as an id and a number.
+
+func sizeList[T any](list []T, size func(*T) int) int {
+	n := codec.SizeUvarint(uint64(len(list)))
+	for i := range list {
+		n += size(&list[i])
+	}
+	return n
+}
+
+func appendList[T any](b []byte, list []T, appendTo func(x *T, b []byte) []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(len(list)))
+	for i := range list {
+		b = appendTo(&list[i], b)
+	}
+	return b
+}
+
+// readList reads a list of elements of at least so many bytes each; nil for none.
+func readList[T any](r *codec.Reader, least int, read func(r *codec.Reader) T) (list []T) {
+	if n := r.Count(least); n > 0 {
+		list = make([]T, n)
+	}
+	for i := range list {
+		list[i] = read(r)
+	}
+	return list
+}
+
+func sizeAttempt(id txn.ID, attempt uint64) int { return codec.SizeID(id) + codec.SizeUvarint(attempt) }
+
+func appendAttempt(b []byte, id txn.ID, attempt uint64) []byte {
+	return codec.AppendUvarint(codec.AppendID(b, id), attempt)
+}
+
+func readAttempt(r *codec.Reader) (txn.ID, uint64) { return r.ID(), r.UvarintMax(1<<32 - 1) }
