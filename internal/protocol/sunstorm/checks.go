@@ -16,9 +16,10 @@ var (
 // Check implements protocol.Checked.
 func (r *Replica) Check(c *invariant.Checker) {
 	w := &r.wal
-	for name, v := range map[string]uint64{"last": w.last, "sent": w.sent, "durable": w.durable, "shipped": w.shipped} {
-		c.Grows(logGrows, name, v)
-	}
+	c.Grows(logGrows, "last", w.last)
+	c.Grows(logGrows, "sent", w.sent)
+	c.Grows(logGrows, "durable", w.durable)
+	c.Grows(logGrows, "shipped", w.shipped)
 	c.That(logOrder, w.shipped <= w.durable && w.durable <= w.last && w.sent <= w.last, "%d shipped, %d durable, %d sent, %d last", w.shipped, w.durable, w.sent, w.last)
 	for home := range r.copies {
 		k := &r.copies[home]
