@@ -423,3 +423,20 @@ func TestForgedTestDoesNotCount(t *testing.T) {
 		})
 	}
 }
+
+// What is not the operator's it may not delete, whoever it calls its owner: a run must be able to go without.
+func TestForgedTestHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create(makeDatabase("d").obj(), makeRun("r").database("d").tests().obj())
+	w.inTest(v1alpha1.StageMeasure)
+	forged := makeRun("r-deadlock").database("d").obj()
+	forged.Namespace = w.namespace
+	w.must(controllerutil.SetControllerReference(w.getRun("r"), forged, w.client.Scheme()))
+	w.create(forged)
+	w.must(w.client.Delete(w.ctx, w.getRun("r")))
+	w.until("the run and its test are gone", func() bool { return w.maybeRun("r") == nil && w.maybeRun("r-snapshot") == nil })
+	if was := w.maybeRun("r-deadlock"); was == nil || was.DeletionTimestamp != nil || was.Spec.Cancel {
+		t.Error("the operator has touched what is not its own")
+	}
+}

@@ -40,6 +40,11 @@ func tested(run metav1.Object) *metav1.OwnerReference {
 	return metav1.GetControllerOf(run)
 }
 
+// testOf tells whether a run is the operator's, as a functional test of run: what has not its labels it may neither change nor delete.
+func testOf(test, run *v1alpha1.BenchmarkRun) bool {
+	return metav1.IsControlledBy(test, run) && tested(test) != nil && test.Labels[kube.LabelManagedBy] == kube.ManagedBy
+}
+
 // testNames are the names of a run's functional tests.
 func testNames(run *v1alpha1.BenchmarkRun) (out []string) {
 	for _, test := range functional.Runs(run) {
@@ -145,7 +150,7 @@ func (s *scope) ensureTest(ctx context.Context, name v1alpha1.FunctionalTest, wa
 	case test.DeletionTimestamp != nil:
 		s.testing("BenchmarkRun %s, which is being deleted, is made anew", test.Name)
 		return nil, nil
-	case test.Labels[kube.LabelManagedBy] != kube.ManagedBy || tested(test) == nil:
+	case !testOf(test, s.run):
 		return nil, kube.NameTaken(test) // whoever has made it calls the run its owner
 	case !plays(test, want):
 		s.testing("BenchmarkRun %s is made anew: its spec is not that of functional test %s", test.Name, name)
@@ -167,7 +172,7 @@ func (s *scope) ensureTest(ctx context.Context, name v1alpha1.FunctionalTest, wa
 func (s *scope) ownTest(ctx context.Context, name string) (*v1alpha1.BenchmarkRun, error) {
 	test := &v1alpha1.BenchmarkRun{}
 	err := s.Live.Get(ctx, client.ObjectKey{Namespace: s.run.Namespace, Name: name}, test)
-	if err != nil || !metav1.IsControlledBy(test, s.run) {
+	if err != nil || !testOf(test, s.run) {
 		return nil, client.IgnoreNotFound(err)
 	}
 	return test, nil
