@@ -144,12 +144,12 @@ func contenders(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatab
 	return out, nil
 }
 
-// turnOf is the run in whose turn a run goes: its own, or the one that it is a functional test of.
+// turnOf is the run in whose turn a run goes: its own, or the one that it is a functional test of. Who only says so waits as any other.
 func turnOf(run *v1alpha1.BenchmarkRun, all []v1alpha1.BenchmarkRun) *v1alpha1.BenchmarkRun {
 	if owner := tested(run); owner != nil {
 		for i := range all {
-			if all[i].UID == owner.UID {
-				return &all[i]
+			if of := &all[i]; of.UID == owner.UID && !kube.Over(of) && slices.Contains(testNames(of), run.Name) {
+				return of
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -70,5 +71,38 @@ func TestQueueSaysWhoIsAhead(t *testing.T) {
 		if got := s.run.Status.Conditions[0].Message; got != want {
 			t.Errorf("%d ahead: %q, want %q", n, got, want)
 		}
+	}
+}
+
+// Who calls himself a functional test has the turn of the run that he is a test of, and nobody else's: not that of a run that is over, or
+// has no such test.
+func TestTurnsOfTests(t *testing.T) {
+	created := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	run := func(name string, owner *v1alpha1.BenchmarkRun) *v1alpha1.BenchmarkRun {
+		created = created.Add(time.Second)
+		r := &v1alpha1.BenchmarkRun{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(created)}}
+		r.Spec.DatabaseRef.Name = "d"
+		if owner != nil {
+			r.Labels = kube.RunLabels(owner, kube.RoleFunctionalTest)
+			r.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, v1alpha1.GroupVersion.WithKind("BenchmarkRun"))}
+		}
+		return r
+	}
+	tests := []v1alpha1.FunctionalTest{v1alpha1.FunctionalGlobalDeadlock}
+	over, first, waits := run("over", nil), run("first", nil), run("waits", nil)
+	over.Spec.FunctionalTests, first.Spec.FunctionalTests = tests, tests
+	over.Status.Stage = v1alpha1.StageCompleted
+	reader := fake.NewClientBuilder().WithScheme(kube.Scheme()).WithObjects(over, first, waits,
+		run("over-deadlock", over), run("cuts-in", first), run("first-deadlock", first)).Build()
+	runs, err := contenders(t.Context(), reader, &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "d"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range runs {
+		got = append(got, r.Name)
+	}
+	if want := []string{"first-deadlock", "first", "waits", "over-deadlock", "cuts-in"}; !slices.Equal(got, want) {
+		t.Errorf("the turns are %v, want %v", got, want)
 	}
 }
