@@ -140,7 +140,7 @@ func (s *formStatement) Send() error {
 
 // madeTables lists the tables of the schema that Geobench has made for a form.
 func (d *dialect) madeTables(ctx context.Context, c conn) (names []string, err error) {
-	err = query(ctx, c, "select relname from pg_class where relnamespace = to_regnamespace($1) and relkind = 'r' and relname <> 'rows' "+
+	err = query(ctx, c, "select quote_ident(relname) from pg_class where relnamespace = to_regnamespace($1) and relkind = 'r' and relname <> 'rows' "+
 		"and obj_description(oid, 'pg_class') like $2 order by relname", func(values [][]byte) error {
 		names = append(names, d.options.Place+"."+string(values[0]))
 		return nil

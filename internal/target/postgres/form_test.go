@@ -167,6 +167,8 @@ func TestTablesOfForms(t *testing.T) {
 		{What: "a bank", Plan: bank, Change: keep, Want: "account checking rows savings"},
 		{What: "a shop", Plan: shop, Change: keep, Want: shopTables},
 		{What: "a shop again", Plan: shop, Change: keep, Want: shopTables},
+		// A name is a name, whatever it would be as SQL.
+		{What: "one that was renamed", Plan: shop, Change: keep, Meanwhile: `create table public.mine (mine int); alter table geobench_a.history rename to "warehouse, public.mine"`, Want: shopTables},
 		{What: "procedures", Plan: bank, Change: procedures, Want: "rows"},
 		{What: "somebody's table", Plan: bank, Change: keep, Meanwhile: "create table geobench_a.checking (mine int)", Refused: "making the tables: spec.engine.parameters.schema: geobench_a: the table geobench_a.checking there is not Geobench's", Want: "checking rows"},
 		{What: "a shop beside it, dropped", Plan: shop, Change: drop, Want: "checking"},
@@ -182,6 +184,9 @@ func TestTablesOfForms(t *testing.T) {
 		}
 		return names
 	})
+	if r := s.Query(t, "postgres", "select to_regclass('public.mine') is not null"); r[0][0] != "t" {
+		t.Error("a table of another schema was dropped")
+	}
 }
 
 // Clients of another process, which knows no more than the parameters, run the same SQL.
