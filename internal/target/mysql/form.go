@@ -214,7 +214,12 @@ func (d *dialect) lockTables(ctx context.Context, c *conn) error {
 }
 
 // quoted is a name in the backquotes of MySQL.
-func quoted(name string) string { return "`" + name + "`" }
+func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+
+// literal writes a text as SQL, unless sql_mode has NO_BACKSLASH_ESCAPES, which the driver's sessions have not.
+func literal(text string) string {
+	return "'" + strings.NewReplacer("'", "''", `\`, `\\`).Replace(text) + "'"
+}
 
 // madeTables lists the tables of the database that Geobench has made for a form.
 func (d *dialect) madeTables(ctx context.Context, c *conn) (names []string, err error) {
@@ -233,7 +238,11 @@ func (d *dialect) dropTables(ctx context.Context, c *conn) error {
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	list := "'" + strings.Join(names, "', '") + "'"
+	literals := make([]string, len(names))
+	for i, name := range names {
+		literals[i] = literal(name)
+	}
+	list := strings.Join(literals, ", ")
 	var others []string
 	err = c.query(ctx, "select distinct concat(table_schema, '.', table_name) from information_schema.key_column_usage where referenced_table_schema = database() and referenced_table_name in ("+list+
 		") and not (table_schema = database() and table_name in ("+list+")) order by 1", func(values []driver.Value) {

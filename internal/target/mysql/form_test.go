@@ -179,6 +179,8 @@ func TestTablesOfForms(t *testing.T) {
 		{What: "a bank", Plan: bank, Change: keep, Want: "account checking geobench_rows_a savings"},
 		{What: "a shop", Plan: shop, Change: keep, Want: shopTables},
 		{What: "a shop again", Plan: shop, Change: keep, Want: shopTables},
+		// A name is a name, whatever it would be as SQL.
+		{What: "one that was renamed", Plan: shop, Change: keep, Meanwhile: "rename table history to `it's \\ a``name`", Want: shopTables},
 		{What: "procedures, whose run may be beside another one's", Plan: bank, Change: procedures, Want: shopTables},
 		{What: "a shop that is dropped", Plan: shop, Change: drop},
 		{What: "somebody's table", Plan: bank, Change: keep, Meanwhile: "create table savings (mine int)", Refused: "making the tables: spec.external.database: app: the table savings there is not Geobench's", Want: "account checking geobench_rows_a savings"},
