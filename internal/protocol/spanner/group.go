@@ -47,6 +47,13 @@ func (g *group) Entry(batch []byte) []byte {
 	return append(codec.AppendUvarint(entry, closing), batch...)
 }
 
+// hasCommands reports whether an entry is more than a closed timestamp. Raft's own entries are empty.
+func hasCommands(entry []byte) bool {
+	r := codec.NewReader(entry)
+	r.Uvarint()
+	return r.Len() > 0
+}
+
 // spread reports whether the members that live have all that the log holds.
 func (g *group) spread() bool {
 	return g.Spread(func(n geo.NodeID) bool { return g.r.env.Now()-g.r.peers[n].heard < g.r.election })

@@ -361,7 +361,7 @@ func (r *Replica) tick() {
 }
 
 // Pending implements protocol.Replica: the transactions of own clients that have not ended everywhere, those of others
-// that have something here, and the groups whose log has not reached all members that live.
+// that have something here, and the groups whose log has not reached all members that live, or may commit what it has.
 func (r *Replica) Pending() int {
 	n := len(r.open)
 	for _, g := range r.groups {
@@ -369,11 +369,12 @@ func (r *Replica) Pending() int {
 			continue
 		}
 		n += len(g.snapshots)
-		if !g.Serving {
+		if g.Serving {
+			n += len(g.holders)
+		} else {
 			n += len(g.prepared)
-			continue
 		}
-		if n += len(g.holders); !g.spread() {
+		if g.Serving && !g.spread() || g.Raft.Awaits(hasCommands) {
 			n++
 		}
 	}
