@@ -21,8 +21,9 @@ var (
 // checks are what the simulation knows of the invariants of its nodes.
 type checks struct {
 	*invariant.Checker
-	aborted, wrote map[txn.ID]bool
-	rows           []map[txn.Key]*checkedRow // by node
+	aborted map[txn.ID]bool
+	wrote   []map[txn.ID]bool         // by node
+	rows    []map[txn.Key]*checkedRow // by node
 }
 
 type checkedRow struct {
@@ -38,8 +39,9 @@ type version struct {
 }
 
 func newChecks(c *Config) *checks {
-	k := &checks{Checker: invariant.NewChecker(c.Engine.Name, c.Topology), aborted: map[txn.ID]bool{}, wrote: map[txn.ID]bool{}}
+	k := &checks{Checker: invariant.NewChecker(c.Engine.Name, c.Topology), aborted: map[txn.ID]bool{}}
 	for range c.Topology.Nodes() {
+		k.wrote = append(k.wrote, map[txn.ID]bool{})
 		k.rows = append(k.rows, map[txn.Key]*checkedRow{})
 	}
 	return k
@@ -95,7 +97,7 @@ func (k *checks) checkRows(n *node) {
 		if r.writer == 0 {
 			continue
 		}
-		k.wrote[r.writer] = true
+		k.wrote[n.id][r.writer] = true
 		k.That(notAborted, !k.aborted[r.writer], "%v has the version of %v", key, r.writer)
 		k.That(neverBack, !old.replaced[r.writer], "%v has the version of %v again", key, r.writer)
 		k.Agree(oneValue, version{key, r.writer}, r.digest)
@@ -109,13 +111,21 @@ func (k *checks) answered(n *node, o *txn.Outcome) {
 	}
 	k.At(geo.NodeID(n.id), n.s.now)
 	k.aborted[o.ID] = true
-	k.That(notAborted, !k.wrote[o.ID], "%v is answered as aborted (%s), and a copy has its version of a row", o.ID, o.Reason)
+	wrote := slices.ContainsFunc(k.wrote, func(w map[txn.ID]bool) bool { return w[o.ID] })
+	k.That(notAborted, !wrote, "%v is answered as aborted (%s), and a copy has its version of a row", o.ID, o.Reason)
 }
 
-// restarted forgets what a node may have lost.
+// crashed forgets what a node has written, since its disk may lose that. What it still has when it starts again is looked at then.
+func (k *checks) crashed(n *node) { k.wrote[n.id] = map[txn.ID]bool{} }
+
+// restarted forgets what a node may have lost, and looks at what it has.
 func (k *checks) restarted(n *node) {
 	k.Forget(geo.NodeID(n.id))
 	k.rows[n.id] = map[txn.Key]*checkedRow{}
+	if k.Broken() == nil {
+		k.At(geo.NodeID(n.id), n.s.now)
+		k.checkRows(n)
+	}
 }
 
 // Checked reports whether a node's replica can be checked.

@@ -270,6 +270,9 @@ func (s *Sim) Crash(id geo.NodeID) {
 		return
 	}
 	n.dead = true
+	if s.checks != nil {
+		s.checks.crashed(n)
+	}
 	n.drop(s)
 	n.second.drop(s)
 	n.outBytes, n.free = 0, 0

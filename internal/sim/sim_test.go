@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -490,6 +491,62 @@ func TestRestartNoticesChance(t *testing.T) {
 		s.Restart(1)
 	})
 	s.Run(time.Second)
+}
+
+// A version that a node has lost with its disk was never there: its transaction may be aborted. One that is still there may not.
+func TestLostVersionsAreNoVersions(t *testing.T) {
+	for name, tc := range map[string]struct {
+		keep int
+		want string
+	}{"lost": {0, ""}, "kept": {100, "store.not-aborted"}} {
+		t.Run(name, func(t *testing.T) {
+			e := &protocol.Engine{Name: "fickle", New: func(c protocol.Config) protocol.Replica { return &fickle{moody: moody{c: c}} },
+				Decode: func(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) {
+					return &note{kind, body}, nil
+				}}
+			s := sim.New(sim.Config{Topology: simtest.TwoRegions(1), Engine: e, Procedures: simtest.Procedures, Durable: true, Check: true})
+			s.HoldOutput(0, time.Second, 100)
+			l := simtest.Add(s, 1, 1, simtest.Load{Clients: 1, Next: func(*rand.Rand) string { return "a1+1" }, Until: 100 * time.Millisecond})
+			s.At(300*time.Millisecond, func() {
+				s.Crash(0)
+				s.LoseTail(0, tc.keep)
+			})
+			s.At(time.Second, func() { s.Restart(0) })
+			s.Run(10 * time.Second)
+			got := ""
+			if b := s.Broken(); b != nil {
+				got = b.Name
+			}
+			if got != tc.want || l.Sent() != 1 {
+				t.Errorf("%q is broken, want %q; %d sent", got, tc.want, l.Sent())
+			}
+		})
+	}
+}
+
+// fickle hands transactions to the first node, which writes a row in the first second and nothing later. Who has handed one on answers
+// after five seconds that it is aborted.
+type fickle struct {
+	moody
+	id txn.ID
+}
+
+func (f *fickle) Start() {}
+
+func (f *fickle) Submit(t *txn.Transaction) {
+	f.id = t.ID
+	f.c.Env.Send(0, &note{1, binary.BigEndian.AppendUint64(nil, uint64(t.ID))})
+	f.c.Env.After(5*time.Second, protocol.Timer{})
+}
+
+func (f *fickle) Receive(_ geo.NodeID, m protocol.Message) {
+	if f.c.Env.Now() < time.Second {
+		f.c.Store.(*store.Hash).Put(simtest.Key(1), []byte("new"), txn.ID(binary.BigEndian.Uint64(m.(*note).body)))
+	}
+}
+
+func (f *fickle) Fire(protocol.Timer) {
+	f.c.Env.Reply(txn.Outcome{ID: f.id, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: "fickle"})
 }
 
 // What was sent to a node that was down is under way once it has started again, while the two have no connection yet; to a node that
