@@ -85,7 +85,7 @@ var Engine = &protocol.Engine{
 		{
 			Name: "retry", Default: retryClient, OneOf: []string{retryClient, retryNode},
 			Doc: "Who tries a transaction again that is in conflict with another one, or whose epoch is aborted: the client, who is told, " +
-				"or, as in the authors' code, the node, up to 1ms later; after further conflicts later, by some round trips.",
+				"or, as in the authors' code, the node, up to 1ms later; after further conflicts later, by some round trips, or some epochs where these are longer.",
 		},
 		{
 			Name: "interactive", Default: "false", OneOf: []string{"false", "true"},

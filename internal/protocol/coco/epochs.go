@@ -3,6 +3,7 @@ package coco
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol"
@@ -40,6 +41,8 @@ type epochs struct {
 
 	epoch uint64
 	phase phase
+	// began is when the running epoch did, and lasted is how long the one before it took, once it was committed.
+	began, lasted time.Duration
 	// done are the members, by node, that have executed their transactions of the epoch, and counts them.
 	done   []bool
 	doneBy int
@@ -120,6 +123,7 @@ func (r *Replica) start(m *Start) {
 	}
 	r.conclude()
 	r.coordination.vain = 0
+	r.lasted = r.env.Now() - r.began
 	r.run(m.Epoch)
 }
 
@@ -133,7 +137,7 @@ func (r *Replica) conclude() {
 
 // run begins an epoch.
 func (r *Replica) run(epoch uint64) {
-	r.epoch, r.phase, r.doneBy = epoch, running, 0
+	r.epoch, r.phase, r.doneBy, r.began = epoch, running, 0, r.env.Now()
 	clear(r.done)
 	held := r.held
 	r.held = nil

@@ -1,9 +1,11 @@
 package coco_test
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
+	"github.com/geobench/geobench/internal/geo"
 	"github.com/geobench/geobench/internal/protocol/coco"
 	"github.com/geobench/geobench/internal/protocol/protocoltest"
 	"github.com/geobench/geobench/internal/sim"
@@ -83,5 +85,27 @@ func TestCoordinatorStoodStill(t *testing.T) {
 	}
 	if after := protocoltest.Counter(s, topology, "epochs"); after == before {
 		t.Errorf("no epoch was committed after the coordinator had started again: %d", after)
+	}
+}
+
+// Two transactions of different regions that write the same rows do not conflict for ever, even where what nodes send waits for disks so
+// long that all pauses of some round trips end with the same next epoch, which both then begin with.
+func TestConflictsEndWhereEpochsAreLong(t *testing.T) {
+	topology := simtest.Topology(1, 1, [][]float64{{0, 0.5}, {0.5, 0}})
+	p := protocoltest.Params(t, coco.Engine, measured)
+	for seed := range uint64(10) {
+		s := sim.New(sim.Config{Topology: topology, Engine: coco.Engine, Procedures: simtest.Procedures, Seed: seed, Params: p})
+		simtest.FillLayout(coco.Engine.Layout(topology, p), 2, 10, s.Store)
+		var loads []*simtest.Clients
+		for r := range topology.Regions {
+			s.HoldOutput(geo.NodeID(r), 50*time.Millisecond, 100)
+			loads = append(loads, simtest.Add(s, geo.Region(r), seed, simtest.Load{
+				Clients: 1, Next: func(*rand.Rand) string { return "a0+1 a1+1" }, Until: 100 * time.Millisecond,
+			}))
+		}
+		s.Run(time.Minute)
+		if open := loads[0].Open() + loads[1].Open(); open > 0 {
+			t.Errorf("seed %d: %d have no answer after a minute and %d attempts", seed, open, protocoltest.Counter(s, topology, "retries"))
+		}
 	}
 }

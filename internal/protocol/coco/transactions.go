@@ -20,6 +20,9 @@ const (
 	// trip. The authors' code knows no others. But all that wait for an epoch begin with it, so that those of different
 	// regions which lock their own rows first would be in each other's way for ever.
 	maxDoublings = 5
+	// epochsApart is how many epochs a pause may last before it is doubled no more, even if that takes more doublings:
+	// where disks or stalled links make epochs long, pauses of some round trips all end with the same next epoch.
+	epochsApart = 8
 )
 
 // ReasonEpochAborted is the reason of transactions whose epoch was aborted because a node did not answer.
@@ -364,10 +367,7 @@ func (r *Replica) giveUp(x *transaction, v Verdict) {
 	}
 	if r.retries {
 		r.counters.retries++
-		longest := firstBackoff
-		if x.t.tried > 0 {
-			longest = max(longest, r.topology.LongestRTT()<<min(x.t.tried-1, maxDoublings))
-		}
+		longest := r.longestPause(x.t.tried)
 		x.t.tried++
 		r.env.Probe(retried)
 		r.txns.paused[x.Run] = x.t
@@ -375,6 +375,18 @@ func (r *Replica) giveUp(x *transaction, v Verdict) {
 		return
 	}
 	r.env.Reply(r.outcome(x, txn.Outcome{ID: x.t.ID, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: v.String()}))
+}
+
+// longestPause bounds the pause after an attempt, before which there were some others.
+func (r *Replica) longestPause(tried int) time.Duration {
+	if tried == 0 {
+		return firstBackoff
+	}
+	longest := max(firstBackoff, r.topology.LongestRTT()<<min(tried-1, maxDoublings))
+	for i := maxDoublings + 1; i < tried && longest < epochsApart*r.lasted; i++ {
+		longest *= 2
+	}
+	return longest
 }
 
 // retry begins another attempt, now or with the next epoch.
