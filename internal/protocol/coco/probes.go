@@ -24,7 +24,6 @@ var (
 	joined             = probe.New("coco.joined", "A node that joins has all rows")
 	settled            = probe.New("coco.settled", "A view ends an epoch that was under way")
 	awaitsEpoch        = probe.New("coco.awaits-epoch", "A transaction waits for the next epoch")
-	readTwice          = probe.New("coco.read-twice", "A transaction has read two versions of a row")
 	lockRefused        = probe.New("coco.lock-refused", "A row that a transaction writes is locked or has changed")
 	validationFailed   = probe.New("coco.validation-failed", "A row that a transaction has read is locked or has changed")
 	retried            = probe.New("coco.retried", "A transaction is tried again after a conflict")

@@ -386,16 +386,14 @@ func (g *group) Serve(from geo.NodeID, m protocol.Message) {
 	}
 }
 
-// submit broadcasts a transaction in the group. One that was sent to an earlier leader, too, may have been delivered.
+// submit broadcasts a transaction in the group. One that was sent to an earlier leader, too, may have been delivered. It is not
+// forgotten: that all its coordinator's transactions up to it have ended comes after it, over the same link to the leader of a term.
 func (g *group) submit(n raftgroup.Name, m *Submit) {
 	g.r.clock.See(m.Floor)
 	if m.Again {
-		e, over, forgotten := g.ended.Look(n)
+		e, over, _ := g.ended.Look(n)
 		x := g.globals[n]
 		switch {
-		case forgotten:
-			g.r.env.Probe(submittedForgotten)
-			return
 		case x != nil:
 			g.r.env.Probe(submittedPending)
 			g.report(x)

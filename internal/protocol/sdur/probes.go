@@ -15,7 +15,6 @@ var (
 	localWaits         = probe.New("sdur.local-waits", "A local transaction waits behind a global one")
 	prevented          = probe.New("sdur.prevented", "A group puts into its log that it will not pass a transaction that it has not seen")
 	decidedLoggedAgain = probe.New("sdur.decided-logged-again", "A new leader finds a transaction whose end is known here and not in the log")
-	submittedForgotten = probe.New("sdur.submitted-forgotten", "A transaction is submitted again that has been forgotten")
 	submittedPending   = probe.New("sdur.submitted-pending", "A transaction is submitted again that is pending")
 	submittedEnded     = probe.New("sdur.submitted-ended", "A transaction is submitted again that has ended")
 	paced              = probe.New("sdur.paced", "A group delivers nothing so that a global transaction may complete")

@@ -160,16 +160,13 @@ func (g *group) ready(h *holder) {
 }
 
 // effects takes a request to commit or to prepare. Each is sent once in a term, and again in the next if there was no
-// answer. What was proposed in an earlier term has been applied by now, or never will be.
+// answer. What was proposed in an earlier term has been applied by now, or never will be. It is not forgotten: that all its
+// coordinator's transactions up to it have ended comes after it, over the same link to the leaseholder of a term.
 func (g *group) effects(n raftgroup.Name, e *Effects, m protocol.Message) {
 	h := g.holders[n]
 	if h == nil {
 		if e.Again {
-			switch f, o := g.look(n); {
-			case f == forgotten:
-				g.r.env.Probe(endingForgotten)
-				return
-			case f == over && o.Committed:
+			if f, o := g.look(n); f == over && o.Committed {
 				g.r.env.Probe(committedBefore)
 				reply := Committed
 				if _, several := m.(*Prepare); several {

@@ -9,7 +9,6 @@ import (
 var (
 	lockReinstated     = probe.New("spanner.lock-reinstated", "A new leaseholder gives a prepared transaction its locks back")
 	readLost           = probe.New("spanner.read-lost", "A transaction reads again where a leaseholder has lost its locks")
-	endingForgotten    = probe.New("spanner.ending-forgotten", "A repeated request concerns a transaction that has been forgotten")
 	committedBefore    = probe.New("spanner.committed-before", "A repeated request finds that an earlier leaseholder has committed the transaction")
 	effectsLost        = probe.New("spanner.effects-lost", "A transaction is to be prepared where its locks are lost or it was prevented")
 	preparedBefore     = probe.New("spanner.prepared-before", "A repeated request finds the transaction prepared")
