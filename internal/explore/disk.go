@@ -11,12 +11,12 @@ import (
 	"github.com/geobench/geobench/internal/protocol"
 )
 
-// disks are what those of a world do: how long a sync takes, which holds back what a node sends and answers meanwhile.
-type disks struct{ sync time.Duration }
-
-// slowSyncs is the share of syncs that take so long, in percent; the others take no time. Where all took the same, transactions that
-// conflict could be tried again in step with each other for ever.
-const slowSyncs = 75
+// disks are what those of a world do: how long a sync takes, which holds back what a node sends and answers meanwhile, and the share of
+// syncs that take so long, in percent; the others take no time.
+type disks struct {
+	sync  time.Duration
+	share int64
+}
 
 // makeDisks gives every node a log wherever that is possible, on a disk that takes time to sync and, when its node crashes, may lose
 // what it had not synced, all or some of it. That is all that a machine that ends, a torn record, a full disk and a sync that fails
@@ -28,7 +28,10 @@ func (w *world) makeDisks(e *protocol.Engine, r *rand.Rand) {
 	if len(lost) > 0 && !survival.InFlight {
 		return
 	}
-	w.disks.sync = 100 * time.Microsecond << r.IntN(6)
+	w.disks = disks{100 * time.Microsecond << r.IntN(6), 75}
+	if slow := chance(w.seed, chanceSyncs); slow.IntN(2) > 0 { // longer than some timeouts, and all alike
+		w.disks = disks{w.disks.sync << slow.IntN(5), 100}
+	}
 	if !w.durable {
 		w.durable = true
 		w.drawCrashes(r)
@@ -65,7 +68,7 @@ func (w *world) lose(gone geo.Region, r *rand.Rand) {
 
 func (d disks) describe(b *strings.Builder) {
 	if d.sync > 0 {
-		fmt.Fprintf(b, "%d%% of syncs take %v\n", slowSyncs, d.sync)
+		fmt.Fprintf(b, "%d%% of syncs take %v\n", d.share, d.sync)
 	}
 }
 

@@ -323,7 +323,7 @@ func newExecution(c Config, w *world, probes *probe.Hits) *execution {
 	}
 	if w.disks.sync > 0 {
 		for n := range geo.NodeID(w.topology.Nodes()) {
-			e.sim.HoldOutput(n, w.disks.sync, slowSyncs)
+			e.sim.HoldOutput(n, w.disks.sync, w.disks.share)
 		}
 	}
 	for _, f := range slices.Concat(w.faults, w.core.faults) {

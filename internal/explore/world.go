@@ -103,6 +103,7 @@ const (
 	chanceShakes  = 111
 	chanceTurns   = 112
 	chanceDisks   = 113
+	chanceSyncs   = 114
 	chanceHomes   = 109 // 106 to 108 would change worlds of seeds that once failed
 )
 
