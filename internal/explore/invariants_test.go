@@ -81,16 +81,18 @@ func TestBrokenDatabasesBreakInvariants(t *testing.T) {
 		seed      uint64
 		invariant string
 	}{
-		"coco-forgotten-copy":            {1, "store.one-value"},
-		"geogauss-early-merge":           {1, "geogauss.same-merges"},
-		"geogauss-won-on-arrival":        {3, "store.not-aborted"},
-		"geogauss-own-last":              {6, "geogauss.same-merges"},
-		"janus-without-read-write-edges": {4, "store.one-value"},
-		"minerva-reexecuted-on-arrival":  {3, "store.one-value"},
-		"minerva-own-numbering":          {3, "store.one-value"},
-		"oceanvista-forgotten-functors":  {3, "store.one-value"},
-		"primary-applied-twice":          {3, "store.never-back"},
-		"slog-merged-on-arrival":         {6, "store.one-value"},
+		"coco-forgotten-copy":              {1, "store.one-value"},
+		"geogauss-early-merge":             {1, "geogauss.same-merges"},
+		"geogauss-won-on-arrival":          {3, "store.not-aborted"},
+		"geogauss-own-last":                {6, "geogauss.same-merges"},
+		"janus-without-read-write-edges":   {4, "store.one-value"},
+		"minerva-reexecuted-on-arrival":    {3, "store.one-value"},
+		"minerva-own-numbering":            {3, "store.one-value"},
+		"oceanvista-forgotten-functors":    {3, "store.one-value"},
+		"oceanvista-late-writes":           {2, "oceanvista.promise"},
+		"oceanvista-visible-before-stable": {1, "oceanvista.promise"},
+		"primary-applied-twice":            {3, "store.never-back"},
+		"slog-merged-on-arrival":           {6, "store.one-value"},
 	} {
 		c := ConfigOf(all[slices.IndexFunc(all, func(d broken.Database) bool { return d.Name == name })])
 		c.Seed, c.Invariants = tc.seed, true

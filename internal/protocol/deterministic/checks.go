@@ -1,6 +1,8 @@
 package deterministic
 
 import (
+	"slices"
+
 	"github.com/geobench/geobench/internal/invariant"
 	"github.com/geobench/geobench/internal/txn"
 )
@@ -48,4 +50,100 @@ func (l *lock) broken() *invariant.Invariant {
 		return oneWriter
 	}
 	return nil
+}
+
+// CheckOrder says by an engine's invariant that the requests for each row are in the order of places: for engines with one order. Reads
+// without a place come in between.
+func (x *Executor) CheckOrder(c *invariant.Checker, i *invariant.Invariant) {
+	for _, key := range x.lockedKeys() {
+		var last Place
+		for q := x.locks.locks[key].head; q != nil; q = q.next {
+			if at := q.owner.at; at != (Place{}) {
+				c.That(i, last == Place{} || last.Less(at), "%v was asked for by %v before %v", key, last, at)
+				last = at
+			}
+		}
+	}
+}
+
+// CheckPairs says by an engine's invariant that two transactions that come in parts, and follow each other in the queue of any row of any
+// copy, are in the same order wherever they do.
+func (x *Executor) CheckPairs(c *invariant.Checker, i *invariant.Invariant) {
+	for _, key := range x.lockedKeys() {
+		var last *execution
+		for q := x.locks.locks[key].head; q != nil; q = q.next {
+			if !q.owner.parted {
+				continue
+			}
+			if last != nil {
+				pair := [2]Place{last.at, q.owner.at}
+				if pair[1].Less(pair[0]) {
+					pair[0], pair[1] = pair[1], pair[0]
+				}
+				c.Agree(i, pair, last.at)
+			}
+			last = q.owner
+		}
+	}
+}
+
+// CheckCircles says by an engine's invariant that no transactions wait for each other's locks in a circle.
+func (x *Executor) CheckCircles(c *invariant.Checker, i *invariant.Invariant) {
+	// Those who wait for nobody are taken away, then those who have waited for these alone, and so on.
+	waits, behind := map[*execution]int{}, map[*execution][]*execution{}
+	var free []*execution
+	for _, l := range x.locks.locks {
+		for q := l.head; q != nil; q = q.next {
+			if _, known := waits[q.owner]; !known {
+				waits[q.owner] = 0
+			}
+			waitsFor := func(p *request) {
+				waits[q.owner]++
+				behind[p.owner] = append(behind[p.owner], q.owner)
+			}
+			switch {
+			case q.granted:
+			case !q.write:
+				waitsFor(q.writer)
+			default: // for all up to the writer ahead of it
+				for p := q.prev; p != nil; p = p.prev {
+					if waitsFor(p); p.write {
+						break
+					}
+				}
+			}
+		}
+	}
+	for e, n := range waits {
+		if n == 0 {
+			free = append(free, e)
+		}
+	}
+	for len(free) > 0 {
+		e := free[len(free)-1]
+		free = free[:len(free)-1]
+		delete(waits, e)
+		for _, b := range behind[e] {
+			if waits[b]--; waits[b] == 0 {
+				free = append(free, b)
+			}
+		}
+	}
+	var left []Place
+	for e := range waits {
+		left = append(left, e.at)
+	}
+	if len(left) > 0 {
+		slices.SortFunc(left, Place.Compare)
+		c.That(i, false, "%d transactions wait in a circle or behind one, the first of them %v", len(left), left[0])
+	}
+}
+
+// lockedKeys are the rows that anybody holds or wants, in their order.
+func (x *Executor) lockedKeys() (keys []txn.Key) {
+	for key := range x.locks.locks {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
 }

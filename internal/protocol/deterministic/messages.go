@@ -1,6 +1,7 @@
 package deterministic
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/geobench/geobench/internal/codec"
@@ -28,6 +29,11 @@ func PlaceOf(id txn.ID, attempt uint64) Place {
 // Less orders places.
 func (p Place) Less(q Place) bool {
 	return p.Position < q.Position || p.Position == q.Position && p.Index < q.Index
+}
+
+// Compare is for sorting places.
+func (p Place) Compare(q Place) int {
+	return cmp.Or(cmp.Compare(p.Position, q.Position), cmp.Compare(p.Index, q.Index))
 }
 
 func (p Place) String() string { return fmt.Sprintf("%d.%d", p.Position, p.Index) }

@@ -1,10 +1,28 @@
 package locallog
 
-import "github.com/geobench/geobench/internal/invariant"
+import (
+	"fmt"
+	"maps"
+	"slices"
 
-var parts = invariant.New("locallog.unanswered", "a node's clients wait for no more transactions than it has taken")
+	"github.com/geobench/geobench/internal/invariant"
+	"github.com/geobench/geobench/internal/txn"
+)
 
-// Check says what holds of a node: of its view of each log, and of its executor's locks.
+var (
+	parts     = invariant.New("locallog.unanswered", "a node's clients wait for no more transactions than it has taken")
+	sameHome  = invariant.New("locallog.same-home", "all nodes that know where a row has been moved know the same home of each of its moves")
+	movesGrow = invariant.New("locallog.moves-grow", "no node forgets a move of a row, or counts on one that it has not read")
+	goesHome  = invariant.New("locallog.goes-home", "what waits to be forwarded to a region calls it home: all rows of a transaction, or one of a part's")
+)
+
+// moveOf is a move of a row.
+type moveOf struct {
+	Row   txn.Key
+	Count uint64
+}
+
+// Check says what holds of a node: of its view of each log, of its executor's locks, and of the homes of rows.
 func (n *Node) Check(c *invariant.Checker) {
 	for _, l := range n.Logs {
 		if l != nil {
@@ -13,4 +31,26 @@ func (n *Node) Check(c *invariant.Checker) {
 	}
 	n.Executor.Check(c)
 	c.That(parts, n.unanswered >= 0 && int64(n.unanswered) <= n.transactions, "%d of %d transactions have no answer", n.unanswered, n.transactions)
+	if m := n.remasterer; m != nil {
+		for _, k := range slices.Sorted(maps.Keys(m.rows)) {
+			at := m.rows[k]
+			c.Agree(sameHome, moveOf{k, at.count}, at.home)
+			c.Grows(movesGrow, fmt.Sprintf("moves of %v", k), at.count)
+		}
+		for _, k := range slices.Sorted(maps.Keys(m.known)) {
+			known := m.known[k]
+			c.Agree(sameHome, moveOf{k, known.count}, known.home)
+			c.Grows(movesGrow, fmt.Sprintf("known moves of %v", k), known.count)
+			c.That(movesGrow, known.count <= m.rows[k].count, "%v is known to have moved %d times, and has been read to have %d times", k, known.count, m.rows[k].count)
+		}
+	}
+	for _, to := range slices.Sorted(maps.Keys(n.outbox)) {
+		region := n.Topology.RegionOf(to)
+		for i := range n.outbox[to] {
+			f := &n.outbox[to][i]
+			e := Entry{Txn: f.Txn, Placing: f.Placing}
+			homes := n.Homes(&e, nil)
+			c.That(goesHome, slices.Contains(homes, region) && (f.Part || len(homes) == 1), "%v goes to region %d, and its homes are %v", f.Txn.ID, region, homes)
+		}
+	}
 }

@@ -7,6 +7,8 @@ import (
 )
 
 var (
+	queueOrder     = invariant.New("oceanvista.queue-order", "the requests for a row are in the order of timestamps")
+	nothingBelow   = invariant.New("oceanvista.promise", "what a server has written and is not stable is above what it has promised to write nothing below")
 	watermarksGrow = invariant.New("oceanvista.watermarks-grow", "the visibility watermark, and the highest that a server has heard of, never go back")
 	gossipCounts   = invariant.New("oceanvista.gossip-counts", "no more gossip arrives than was sent, and no more is acknowledged than has come")
 )
@@ -22,5 +24,9 @@ func (r *Replica) Check(c *invariant.Checker) {
 			n, p.sent, p.arrived, p.received, p.acknowledged)
 		c.Grows(gossipCounts, fmt.Sprintf("received from node %d", n), p.received)
 	}
+	if f := &r.writes.unstable; f.Len() > 0 {
+		c.That(nothingBelow, f.Front().Timestamp > r.writes.promised, "%v is not stable, and nothing up to %v is to come", f.Front().Timestamp, r.writes.promised)
+	}
 	r.executor.Check(c)
+	r.executor.CheckOrder(c, queueOrder)
 }
