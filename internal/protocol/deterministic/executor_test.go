@@ -180,3 +180,20 @@ func TestKeepLocks(t *testing.T) {
 		})
 	}
 }
+
+// A transaction that writes a row which its footprint does not name writes nothing, although its procedure hears of no error: it has no lock on
+// that row. If its footprint was found by a reconnaissance, another one may find the row.
+func TestUndeclaredWrites(t *testing.T) {
+	for found, want := range map[bool]string{true: "t0.1 refused ", false: "t0.1 aborted "} {
+		s := newScene(false, false)
+		u := simtest.Txn(1, "w0=3 w2=3")
+		u.Accesses, u.Found = u.Accesses[:1], found
+		s.x.Run(Place{Position: 1}, u, 0)
+		s.expect(t, "writes rows 0 and 2, and names 0", want)
+		for _, row := range []uint64{0, 2} {
+			if r, _ := s.x.c.Store.Get(simtest.Key(row)); r.Writer != 0 {
+				t.Errorf("found %v: row %d is written", found, row)
+			}
+		}
+	}
+}
