@@ -10,7 +10,6 @@ import (
 
 var (
 	sameDeadlocks = invariant.New("detock.same-deadlocks", "all copies find the same deadlock around a transaction")
-	reportsOnce   = invariant.New("detock.reports", "no more partitions tell of a transaction than take part in it")
 	settledWaits  = invariant.New("detock.settled-waits-for-nobody", "a transaction that can be in no further deadlock waits for nobody in the graph")
 	partTimer     = invariant.New("detock.part-has-timer", "a part that a home holds back has a timer for its time or before, and parts leave in the order of their times")
 )
@@ -30,7 +29,6 @@ func (r *Replica) Check(c *invariant.Checker) {
 	}
 	for _, at := range slices.SortedFunc(maps.Keys(g.numbers), deterministic.Place.Compare) {
 		t := &g.table[g.numbers[at]]
-		c.That(reportsOnce, t.participants == 0 || t.reports <= t.participants, "%d of %d partitions have told of %v", t.reports, t.participants, at)
 		c.That(settledWaits, !t.settled || t.ahead == none && t.watch == none, "%v does", at)
 	}
 	held := r.inserter.held

@@ -34,8 +34,8 @@ func (n *Node) Check(c *invariant.Checker) {
 	if m := n.remasterer; m != nil {
 		for _, k := range slices.Sorted(maps.Keys(m.rows)) {
 			at := m.rows[k]
-			c.Agree(sameHome, moveOf{k, at.count}, at.home)
 			c.Grows(movesGrow, fmt.Sprintf("moves of %v", k), at.count)
+			c.Agree(sameHome, moveOf{k, at.count}, at.home)
 		}
 		for _, k := range slices.Sorted(maps.Keys(m.known)) {
 			known := m.known[k]
