@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -130,6 +131,32 @@ func TestSenderHoldsWhatIsNotAcknowledged(t *testing.T) {
 	again.holds(t)
 	if n := again.s.queue.len(); n != 2 || again.s.again != 6 {
 		t.Errorf("a replay of 6 frames of which the peer has 4 holds %d, and may send again up to %d; want 2 and 6", n, again.s.again)
+	}
+}
+
+// A peer that says it has received frames which were never sent to it, or that it lacks some which it had acknowledged, is another one: the
+// two do not go on.
+func TestPeersThatKnowTooMuchOrTooLittle(t *testing.T) {
+	for name, tc := range map[string]struct {
+		acknowledged, received uint32
+		want                   string
+	}{
+		"too much":   {0, 5, "the peer has received up to frame 5, and frame 1 is the next to send"},
+		"too little": {3, 1, "the peer has received up to frame 1, and frame 4 is the next to send"},
+	} {
+		b := newBareLink(true)
+		for seq := range uint32(5) {
+			b.s.add(&chunk{typ: frameData, seq: seq + 1, buf: make([]byte, 10)})
+		}
+		for range tc.acknowledged {
+			b.s.unacked.push(b.s.queue.pop())
+		}
+		b.s.ack(tc.acknowledged)
+		near, far := net.Pipe()
+		_, _ = near.Close(), far.Close()
+		if err := b.s.attach(near, tc.received, func(error) {}); err == nil || err.Error() != tc.want {
+			t.Errorf("%s: %v, want %q", name, err, tc.want)
+		}
 	}
 }
 
