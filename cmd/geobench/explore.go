@@ -166,7 +166,7 @@ func (x *exploration) check() (err error) {
 }
 
 func (x *exploration) run() error {
-	x.reach = explore.NewReach(x.names, x.buggify)
+	x.reach = explore.NewReach(x.names, x.buggify, false)
 	progress, err := x.progress()
 	if err != nil {
 		return usageError("--state: %v", err)

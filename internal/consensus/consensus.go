@@ -15,7 +15,12 @@
 // signs of life come in time (Dwork, Lynch and Stockmeyer 1988, section 4, find the unknown bound like that).
 //
 // Storage. The log lives in memory and is cut behind the applied entries. A member that has fallen too far behind gets
-// the owner's snapshot: what Apply made of the entries so far. It is made when it is needed, and not before.
+// the owner's snapshot: what Apply made of the entries so far. It is made when it is needed, and not before, and goes in
+// pieces, so that heartbeats and entries find their way between them: see snapshots.go.
+//
+// Members. A node whose process and memory are lost has forgotten its votes and what it has acknowledged, so what takes its
+// place is never taken for it: its next incarnation is another member, with another number in Raft. The leader takes the old one
+// out, and the new one in: see members.go.
 //
 // Leases. With Config.Lease a leader knows for a while that it is the only one (thesis, section 6.4.1): since it sent a
 // heartbeat that a majority, itself included, has acknowledged. Whoever acknowledges one grants no vote, not even a
@@ -51,6 +56,9 @@ const (
 	DefaultHeartbeat = 200 * time.Millisecond
 	DefaultElection  = time.Second
 	DefaultKeep      = 10_000
+	// DefaultChunkBytes every DefaultChunkEvery is 200 Mbit/s.
+	DefaultChunkBytes = 256 << 10
+	DefaultChunkEvery = 10 * time.Millisecond
 )
 
 // enoughElection is the silence beyond which timeouts do not grow. Connections that have lost a packet twice in a row speak
@@ -60,6 +68,8 @@ const enoughElection = 2 * time.Second
 // Config describes a member.
 type Config struct {
 	Self geo.NodeID
+	// Incarnation of Self: 0 for the first. A later one starts with nothing, and votes once the leader has taken it in.
+	Incarnation uint32
 	// Members of the group, the same list everywhere. Self is among them.
 	Members []geo.NodeID
 	// Preferred is the member that campaigns at Start, so that a new group has its leader where the protocol wants it.
@@ -89,8 +99,15 @@ type Config struct {
 	Snapshot func() []byte
 	// Restore replaces the owner's state by a snapshot.
 	Restore func(data []byte)
+	// ChunkBytes bounds a piece of a snapshot, of which one is sent every ChunkEvery; 0 means DefaultChunkBytes and
+	// DefaultChunkEvery.
+	ChunkBytes int
+	ChunkEvery time.Duration
 	// Lossy says that a snapshot does not bring all that the entries did: its owner gives something up with it.
 	Lossy bool
+
+	// reused has a new incarnation take itself for the old one, which is wrong: a test shows what comes of it.
+	reused bool
 }
 
 // Group is one member of a replicated log.
@@ -116,11 +133,13 @@ type Group struct {
 	applying  bool
 	queue     [][]byte // committed, not yet applied
 	// acknowledged are, by member, the times at which this leader sent the last heartbeats that came back.
-	acknowledged []time.Duration
+	acknowledged map[uint64]time.Duration
 	leased       time.Duration // until then this leader is the only one
 	// beaten is the latest time of all heartbeats sent by this member, confirmed that of those of this term which a majority
 	// has acknowledged.
 	beaten, confirmed time.Duration
+	membership
+	snapshots
 }
 
 // storage is Raft's view of the log.
@@ -140,23 +159,15 @@ func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
 		return nil, err
 	}
 	return &raftpb.Snapshot{Data: g.c.Snapshot(), Metadata: &raftpb.SnapshotMetadata{
-		Index: new(g.applied), Term: new(term), ConfState: g.members(),
+		Index: new(g.applied), Term: new(term), ConfState: g.conf,
 	}}, nil
-}
-
-// members are those of the group, as Raft wants them.
-func (g *Group) members() *raftpb.ConfState {
-	c := &raftpb.ConfState{}
-	for _, m := range g.c.Members {
-		c.Voters = append(c.Voters, raftID(m))
-	}
-	return c
 }
 
 // Timers, in Timer.Arg.
 const (
 	electionTimer = iota
 	heartbeatTimer
+	chunkTimer
 )
 
 // New returns a member. It panics when the configuration is inconsistent, which is a programmer's mistake.
@@ -173,29 +184,35 @@ func New(c Config) *Group {
 	if c.Keep == 0 {
 		c.Keep = DefaultKeep
 	}
+	if c.ChunkBytes == 0 {
+		c.ChunkBytes = DefaultChunkBytes
+	}
+	if c.ChunkEvery == 0 {
+		c.ChunkEvery = DefaultChunkEvery
+	}
+	if c.reused {
+		c.Incarnation = 0
+	}
 	g := &Group{c: c, beaten: never, confirmed: never}
 	if len(c.Members) == 1 {
+		if c.Incarnation > 0 {
+			panic(fmt.Sprintf("consensus: nobody has a copy of what member %d has lost", c.Self))
+		}
 		return g
 	}
 	g.storage = &storage{raft.NewMemoryStorage(), g}
-	g.acknowledged = make([]time.Duration, len(c.Members))
-	// A group begins at index 1 with its members known, as if a first entry had added them.
-	err := g.storage.ApplySnapshot(&raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
-		Index: new(uint64(1)), Term: new(uint64(1)), ConfState: g.members(),
-	}})
-	if err != nil {
-		panic(err)
+	g.acknowledged = map[uint64]time.Duration{}
+	g.membership = newMembership(&c)
+	if c.Incarnation == 0 {
+		g.found()
 	}
-	if err := g.storage.SetHardState(&raftpb.HardState{Term: new(uint64(1)), Vote: new(uint64(0)), Commit: new(uint64(1))}); err != nil {
-		panic(err)
-	}
-	g.applied, g.compacted, g.newest = 1, 1, 1
+	var err error
 	g.node, err = raft.NewRawNode(&raft.Config{
-		ID:                        raftID(c.Self),
+		ID:                        g.self,
 		ElectionTick:              1 << 30, // never: the group owns elections
 		HeartbeatTick:             1,
 		Storage:                   g.storage,
-		Applied:                   1,
+		Applied:                   g.applied,
 		MaxSizePerMsg:             1 << 20,
 		MaxInflightMsgs:           1 << 12,
 		PreVote:                   true,
@@ -208,8 +225,23 @@ func New(c Config) *Group {
 	return g
 }
 
-// raftID is never 0, which Raft takes for nobody.
-func raftID(n geo.NodeID) uint64 { return uint64(n) + 1 }
+// found begins a group at index 1 with its members known, as if a first entry had added them.
+func (g *Group) found() {
+	g.conf = &raftpb.ConfState{}
+	for _, m := range g.c.Members {
+		g.conf.Voters = append(g.conf.Voters, raftID(m, 0))
+	}
+	err := g.storage.ApplySnapshot(&raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
+		Index: new(uint64(1)), Term: new(uint64(1)), ConfState: g.conf,
+	}})
+	if err != nil {
+		panic(err)
+	}
+	if err := g.storage.SetHardState(&raftpb.HardState{Term: new(uint64(1)), Vote: new(uint64(0)), Commit: new(uint64(1))}); err != nil {
+		panic(err)
+	}
+	g.applied, g.compacted, g.newest = 1, 1, 1
+}
 
 // Start begins the member's work. The preferred member campaigns at once.
 func (g *Group) Start() {
@@ -218,7 +250,7 @@ func (g *Group) Start() {
 		return
 	}
 	g.heard = g.c.Env.Now()
-	if g.c.Self == g.c.Preferred {
+	if g.c.Self == g.c.Preferred && g.votes() {
 		g.campaign()
 		g.drain()
 	}
@@ -272,7 +304,7 @@ func (g *Group) Awaits(counts func(data []byte) bool) bool {
 	if err != nil {
 		panic(err)
 	}
-	return slices.ContainsFunc(entries, func(e *raftpb.Entry) bool { return counts(e.GetData()) })
+	return slices.ContainsFunc(entries, func(e *raftpb.Entry) bool { return e.GetType() == raftpb.EntryNormal && counts(e.GetData()) })
 }
 
 // Reached reports whether those members that count have all entries up to an index, as far as this leader knows.
@@ -280,7 +312,7 @@ func (g *Group) Reached(index uint64, counts func(geo.NodeID) bool) bool {
 	reached := true
 	if g.node != nil {
 		g.node.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
-			reached = reached && (p.Match >= index || !counts(geo.NodeID(id-1)))
+			reached = reached && (p.Match >= index || !counts(nodeOf(id)))
 		})
 	}
 	return reached
@@ -307,7 +339,7 @@ func (g *Group) Receive(from geo.NodeID, m *Message) {
 		return
 	}
 	var msg raftpb.Message
-	if err := proto.Unmarshal(m.Body, &msg); err != nil || msg.GetFrom() != raftID(from) {
+	if err := proto.Unmarshal(m.Body, &msg); err != nil || !g.between(from, &msg) {
 		return
 	}
 	now := g.c.Env.Now()
@@ -319,6 +351,13 @@ func (g *Group) Receive(from geo.NodeID, m *Message) {
 		} else {
 			g.c.Env.Probe(oldLeader)
 		}
+		if msg.GetType() == raftpb.MsgSnap && !g.assemble(&msg) {
+			return
+		}
+	case raftpb.MsgSnapStatus:
+		g.arrived(&msg)
+		g.drain()
+		return
 	case raftpb.MsgPreVote:
 		if g.leading || (g.hasLeader && now-g.heard < g.c.Election) || g.bound(now) {
 			g.c.Env.Probe(preVoteIgnored)
@@ -338,13 +377,14 @@ func (g *Group) Receive(from geo.NodeID, m *Message) {
 		}
 	case raftpb.MsgHeartbeatResp:
 		if g.c.Lease > 0 {
-			g.renew(from, &msg)
+			g.renew(&msg)
 			msg.Context = nil // Raft would take it for a read's
 		}
 	}
 	// Stale and unexpected messages come back as errors and mean nothing.
 	_ = g.node.Step(&msg)
 	g.drain()
+	g.mend()
 }
 
 // bound reports whether this member has acknowledged a heartbeat so lately that it must not vote. A leader may: it
@@ -353,30 +393,37 @@ func (g *Group) bound(now time.Duration) bool {
 	return g.c.Lease > 0 && g.promised && !g.leading && now-g.heard < g.c.Election
 }
 
-// renew takes the acknowledgement of a heartbeat.
-func (g *Group) renew(from geo.NodeID, m *raftpb.Message) {
-	if !g.leading || m.GetTerm() != g.term || len(m.GetContext()) != 8 {
+// renew takes the acknowledgement of a heartbeat. Those count that vote.
+func (g *Group) renew(m *raftpb.Message) {
+	voters, from := g.conf.GetVoters(), m.GetFrom()
+	if !g.leading || m.GetTerm() != g.term || len(m.GetContext()) != 8 || !slices.Contains(voters, from) || len(voters) < 2 {
 		return
 	}
 	sent := time.Duration(binary.LittleEndian.Uint64(m.GetContext()))
-	at := slices.Index(g.c.Members, from)
-	if sent <= g.acknowledged[at] {
+	if sent <= g.acknowledgedBy(from) {
 		g.c.Env.Probe(ackRepeated)
 		return
 	}
-	g.acknowledged[at] = sent
+	g.acknowledged[from] = sent
 	// With itself and as many others as make a majority: the times of the others, latest first.
-	others := make([]time.Duration, 0, len(g.c.Members)-1)
-	for i, m := range g.c.Members {
-		if m != g.c.Self {
-			others = append(others, g.acknowledged[i])
+	others := make([]time.Duration, 0, len(voters)-1)
+	for _, id := range voters {
+		if id != g.self {
+			others = append(others, g.acknowledgedBy(id))
 		}
 	}
 	slices.Sort(others)
-	if base := others[len(others)-len(g.c.Members)/2]; base > never {
+	if base := others[len(others)-len(voters)/2]; base > never {
 		g.leased = max(g.leased, base+g.c.Lease)
 		g.confirmed = max(g.confirmed, base)
 	}
+}
+
+func (g *Group) acknowledgedBy(id uint64) time.Duration {
+	if sent, ok := g.acknowledged[id]; ok {
+		return sent
+	}
+	return never
 }
 
 // never is before all times.
@@ -396,7 +443,7 @@ func (g *Group) Fire(t protocol.Timer) {
 	case electionTimer:
 		silence := g.c.Env.Now() - g.heard
 		switch {
-		case g.leading:
+		case g.leading, !g.votes():
 			g.shorten()
 			g.awaitLeader(g.electionTimeout())
 		case silence < g.silence():
@@ -413,12 +460,15 @@ func (g *Group) Fire(t protocol.Timer) {
 			g.campaign()
 			g.awaitLeader(timeout)
 		}
+	case chunkTimer:
+		g.sendChunks()
 	}
 	g.drain()
+	g.mend()
 }
 
 func (g *Group) campaign() {
-	// It fails while a configuration change is under way, and a group has none.
+	// It fails while a change of members is committed and not applied, which drain leaves to nobody.
 	_ = g.node.Campaign()
 }
 
@@ -464,6 +514,7 @@ func (g *Group) drain() {
 			g.applied, g.newest = rd.Snapshot.GetMetadata().GetIndex(), rd.Snapshot.GetMetadata().GetTerm()
 			g.compacted, g.uncut = g.applied, 0
 			g.queue = g.queue[:0]
+			g.conf, g.mended = rd.Snapshot.GetMetadata().GetConfState(), false
 			g.c.Restore(rd.Snapshot.GetData())
 		}
 		if err := g.storage.Append(rd.Entries); err != nil {
@@ -474,21 +525,27 @@ func (g *Group) drain() {
 				panic(err)
 			}
 		}
-		snapshots := g.send(rd.Messages)
+		finished, failed := g.send(rd.Messages)
 		for _, e := range rd.CommittedEntries {
 			g.applied, g.newest = e.GetIndex(), e.GetTerm()
 			g.uncut += len(e.GetData())
-			if e.GetType() == raftpb.EntryNormal && len(e.GetData()) > 0 {
+			switch {
+			case e.GetType() != raftpb.EntryNormal:
+				g.change(e)
+			case len(e.GetData()) > 0:
 				g.queue = append(g.queue, e.GetData())
 			}
 		}
 		g.node.Advance(rd)
-		for _, to := range snapshots {
+		for _, to := range finished {
 			g.node.ReportSnapshot(to, raft.SnapshotFinish)
+		}
+		for _, to := range failed {
+			g.node.ReportSnapshot(to, raft.SnapshotFailure)
 		}
 		// A new leader is told before what it commits, so that the owner knows in which role it applies.
 		if st := g.node.BasicStatus(); st.Lead != raft.None {
-			g.lead(geo.NodeID(st.Lead-1), st.HardState.GetTerm())
+			g.lead(nodeOf(st.Lead), st.HardState.GetTerm())
 		} else {
 			if g.hasLeader {
 				g.c.Env.Probe(leaderless)
@@ -501,23 +558,38 @@ func (g *Group) drain() {
 	g.draining = false
 }
 
-func (g *Group) send(msgs []*raftpb.Message) (snapshots []uint64) {
+// send sends Raft's messages. It returns whom a snapshot was sent, as far as Raft needs to know: in one piece, or not at all.
+func (g *Group) send(msgs []*raftpb.Message) (finished, failed []uint64) {
 	for _, m := range msgs {
-		if m.GetType() == raftpb.MsgHeartbeat && g.c.Lease > 0 {
+		snapshot := m.GetType() == raftpb.MsgSnap
+		switch {
+		case !g.knows(m.GetTo()):
+			if snapshot {
+				failed = append(failed, m.GetTo())
+			}
+			continue
+		case snapshot && len(m.GetSnapshot().GetData()) > g.pieceBytes():
+			g.transfer(m)
+			continue
+		case snapshot:
+			finished = append(finished, m.GetTo())
+		case m.GetType() == raftpb.MsgHeartbeat && g.c.Lease > 0:
 			now := g.c.Env.Now()
 			g.beaten = max(g.beaten, now)
 			m.Context = binary.LittleEndian.AppendUint64(nil, uint64(now))
 		}
-		body, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(nil, m)
-		if err != nil {
-			panic(err)
-		}
-		g.c.Env.Send(geo.NodeID(m.GetTo()-1), &Message{Body: body, Type: m.GetType()})
-		if m.GetType() == raftpb.MsgSnap {
-			snapshots = append(snapshots, m.GetTo())
-		}
+		g.put(m)
 	}
-	return snapshots
+	return finished, failed
+}
+
+// put sends a message.
+func (g *Group) put(m *raftpb.Message) {
+	body, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(nil, m)
+	if err != nil {
+		panic(err)
+	}
+	g.c.Env.Send(nodeOf(m.GetTo()), &Message{Body: body, Type: m.GetType()})
 }
 
 func (g *Group) apply() {
@@ -545,10 +617,9 @@ func (g *Group) lead(leader geo.NodeID, term uint64) {
 	g.leader, g.hasLeader, g.term = leader, true, term
 	g.leading = leader == g.c.Self
 	g.heard, g.fruitless = g.c.Env.Now(), false
+	g.changing, g.rounds, g.transfers = 0, nil, nil
 	if g.leading && g.node != nil {
-		for i := range g.acknowledged {
-			g.acknowledged[i] = never
-		}
+		clear(g.acknowledged)
 		g.leased, g.confirmed = never, never
 		if g.c.Lease > 0 {
 			g.node.Tick() // the first lease shall not wait for the timer
@@ -572,7 +643,7 @@ func (g *Group) compact() {
 	if g.c.KeepBytes > 0 {
 		cut = max(cut, g.tooMuch())
 	}
-	if cut > 1 {
+	if cut = min(cut, g.wanted()); cut > 1 {
 		// ErrCompacted only says that there is nothing to cut.
 		_ = g.storage.Compact(uint64(cut))
 	}

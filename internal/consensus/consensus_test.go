@@ -32,6 +32,8 @@ func (m *member) Receive(from geo.NodeID, msg protocol.Message) {
 	m.group.Receive(from, msg.(*consensus.Message))
 }
 func (m *member) Fire(t protocol.Timer)                            { m.group.Fire(t) }
+func (m *member) Replaced(n geo.NodeID, incarnation uint32)        { m.group.Replaced(n, incarnation) }
+func (m *member) Whole() bool                                      { return m.group.Whole() }
 func (m *member) Pending() int                                     { return 0 }
 func (m *member) Counters(d []protocol.Counter) []protocol.Counter { return d }
 
@@ -58,7 +60,7 @@ func newClusterWith(n int, seed uint64, config consensus.Config) *cluster {
 // newClusterOver returns one whose links have these delays, in milliseconds.
 func newClusterOver(delays [][]float64, seed uint64, config consensus.Config) *cluster {
 	n := len(delays)
-	c := &cluster{}
+	c := &cluster{members: make([]*member, n)}
 	engine := &protocol.Engine{
 		New: func(pc protocol.Config) protocol.Replica {
 			m := &member{}
@@ -67,7 +69,7 @@ func newClusterOver(delays [][]float64, seed uint64, config consensus.Config) *c
 				members = append(members, geo.NodeID(i))
 			}
 			mc := config
-			mc.Self, mc.Members, mc.Env, mc.TimerKind = pc.Self, members, pc.Env, 9
+			mc.Self, mc.Incarnation, mc.Members, mc.Env, mc.TimerKind = pc.Self, pc.Incarnation, members, pc.Env, 9
 			mc.Apply = func(data []byte) { m.log = append(m.log, string(data)) }
 			mc.Lead = func(l geo.NodeID, term uint64) { m.leaders = append(m.leaders, fmt.Sprintf("%d@%d", l, term)) }
 			mc.Snapshot = func() []byte { m.made++; return []byte(strings.Join(m.log, ",")) }
@@ -76,7 +78,7 @@ func newClusterOver(delays [][]float64, seed uint64, config consensus.Config) *c
 				m.restored++
 			}
 			m.group = consensus.New(mc)
-			c.members = append(c.members, m)
+			c.members[pc.Self] = m
 			return m
 		},
 		Decode: func(_ uint8, body []byte, _ *txn.Registry) (protocol.Message, error) { return consensus.Decode(body) },

@@ -12,3 +12,16 @@ func (g *Group) Stored() int {
 	}
 	return int(last - first + 1)
 }
+
+// ReuseIDs has new incarnations take themselves for the old ones.
+func (c *Config) ReuseIDs() { c.reused = true }
+
+// Spoil changes a byte of the snapshots that this leader is sending, so that they are not what their digests say.
+func (g *Group) Spoil() {
+	for _, t := range g.transfers {
+		t.data()[len(t.data())-1]++
+	}
+}
+
+// Votes reports whether the member votes.
+func (g *Group) Votes() bool { return g.votes() }

@@ -16,11 +16,15 @@ var (
 	oldLeader       = probe.New("consensus.old-leader", "A member hears a leader that has been replaced")
 	newLeader       = probe.New("consensus.new-leader", "A member learns that another one leads than before")
 	leaderless      = probe.New("consensus.leaderless", "A member that had a leader has none")
+	takenOut        = probe.NewReplaced("consensus.taken-out", "A member whose node has lost its memory is taken out of the group")
+	takenIn         = probe.NewReplaced("consensus.taken-in", "A new incarnation is taken into the group, and does not vote yet")
+	promoted        = probe.NewReplaced("consensus.promoted", "A new incarnation has caught up, and votes from now on")
 	ackRepeated     = probe.New("consensus.ack-late", "The acknowledgement of a heartbeat comes after that of a later one, or twice")
 )
 
 // What replicas may be told to do: see package buggify.
 var (
 	cutShort         = buggify.New("consensus.log-cut", "A member forgets all entries that it has applied, so that who lacks one needs a snapshot")
+	smallPieces      = buggify.New("consensus.small-pieces", "A snapshot is sent in pieces of 16 bytes")
 	heartbeatLeftOut = buggify.New("consensus.heartbeat-left-out", "A leader gives no sign of life although it is time")
 )

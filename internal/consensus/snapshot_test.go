@@ -34,7 +34,7 @@ func TestOldLeaderIsNotHeard(t *testing.T) {
 		want time.Duration
 	}{{time.Second, 5, time.Second}, {2 * time.Second, 4, time.Second}, {3 * time.Second, 5, 3 * time.Second}} {
 		env.now = tc.at
-		body, err := proto.Marshal(&raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: new(raftID(1)), To: new(raftID(0)), Term: new(tc.term)})
+		body, err := proto.Marshal(&raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: new(raftID(1, 0)), To: new(raftID(0, 0)), Term: new(tc.term)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,3 +62,27 @@ func TestNoSnapshotInTheMiddle(t *testing.T) {
 		t.Errorf("with nothing to apply: snapshot %v, error %v", s, err)
 	}
 }
+
+// A new incarnation answers nothing that was meant for the one before it, whose votes it does not know: not even to those who have
+// not heard of it.
+func TestDeafToWhatWasMeantForThePredecessor(t *testing.T) {
+	for to, want := range map[uint64]bool{raftID(0, 0): false, raftID(0, 1): true, raftID(0, 2): false} {
+		sent := &sender{}
+		g := New(Config{Members: []geo.NodeID{0, 1, 2}, Incarnation: 1, Env: sent, Lead: func(geo.NodeID, uint64) {}})
+		body, err := proto.Marshal(&raftpb.Message{Type: raftpb.MsgVote.Enum(), From: new(raftID(1, 0)), To: new(to), Term: new(uint64(7))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g.Receive(1, &Message{Body: body}); (sent.n > 0) != want {
+			t.Errorf("the vote of %x is asked for, and %x sends %d messages", to, g.self, sent.n)
+		}
+	}
+}
+
+// sender counts what is sent.
+type sender struct {
+	still
+	n int
+}
+
+func (s *sender) Send(geo.NodeID, protocol.Message) { s.n++ }

@@ -17,13 +17,16 @@ type Reach struct {
 	engines []string
 	// points says that replicas are told to do what is rare, which has probes of its own: see package buggify.
 	points bool
+	// replaced says that lost nodes are replaced, which has probes of its own, too.
+	replaced bool
 }
 
 type reached struct{ worlds, hits int64 }
 
-// NewReach returns one of no worlds. The engines are all that will be explored, and points says whether with Config.Buggify.
-func NewReach(engines []string, points bool) *Reach {
-	return &Reach{rows: map[*probe.Probe]*reached{}, seeds: map[string]int{}, engines: engines, points: points}
+// NewReach returns one of no worlds. The engines are all that will be explored, points says whether with Config.Buggify, and replaced
+// whether with Config.Replace.
+func NewReach(engines []string, points, replaced bool) *Reach {
+	return &Reach{rows: map[*probe.Probe]*reached{}, seeds: map[string]int{}, engines: engines, points: points, replaced: replaced}
 }
 
 // Add counts the hits of a world.
@@ -50,7 +53,7 @@ func (c *Reach) probes(all bool) (probes []*probe.Probe) {
 		known[e] = true
 	}
 	for _, p := range probe.All() {
-		if (known[p.Part()] || all || c.rows[p] != nil) && (c.points || !buggify.Is(p)) {
+		if (known[p.Part()] || all || c.rows[p] != nil) && (c.points || !buggify.Is(p)) && (c.replaced || !p.Replaced) {
 			probes = append(probes, p)
 		}
 	}

@@ -79,7 +79,7 @@ func TestPoints(t *testing.T) {
 
 // What no world has reached is named, and what engines share only when all of them were explored.
 func TestUnhitProbesAreNamed(t *testing.T) {
-	reach := NewReach([]string{"janus"}, false)
+	reach := NewReach([]string{"janus"}, false, false)
 	var missed *probe.Probe
 	r := &Result{Engine: "janus"}
 	for _, p := range probe.All() {

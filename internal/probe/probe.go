@@ -25,6 +25,8 @@ type Probe struct {
 	Name string
 	// Doc says in a line what has happened.
 	Doc string
+	// Replaced says that it is hit only in worlds in which lost nodes are replaced.
+	Replaced bool
 
 	number int
 }
@@ -47,6 +49,13 @@ func New(name, doc string) *Probe {
 	}
 	p := &Probe{Name: name, Doc: doc, number: len(registry)}
 	registry = append(registry, p)
+	return p
+}
+
+// NewReplaced registers a probe that is hit only in worlds in which lost nodes are replaced.
+func NewReplaced(name, doc string) *Probe {
+	p := New(name, doc)
+	p.Replaced = true
 	return p
 }
 

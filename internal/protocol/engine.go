@@ -46,6 +46,9 @@ type Engine struct {
 	Loses func(Params) bool
 	// Survives, if not nil, says which losses the database goes on after; nil for none.
 	Survives func(*geo.Topology, Params) Survival
+	// Replaces, if not nil, says which nodes may lose their processes and memory and come back as new incarnations, one of
+	// them, or those of one region that Survives names, at a time: see Rejoiner, which the engine's replicas are then. nil for none.
+	Replaces func(*geo.Topology, Params) []geo.NodeID
 	// ClockBound, if not nil, is by how much the durations that two nodes' clocks measure may differ, jumps included,
 	// before answers may be wrong; nil when no answer depends on clocks.
 	ClockBound func(Params) time.Duration
@@ -127,6 +130,14 @@ func (e *Engine) Survival(t *geo.Topology, p Params) Survival {
 		return Survival{}
 	}
 	return e.Survives(t, p)
+}
+
+// Replaceable returns the nodes whose places new incarnations can take, ascending.
+func (e *Engine) Replaceable(t *geo.Topology, p Params) []geo.NodeID {
+	if e.Replaces == nil {
+		return nil
+	}
+	return e.Replaces(t, p)
 }
 
 // Layout says which nodes hold which rows.

@@ -8,7 +8,9 @@
 // Links. A driver delivers the messages from one node to another in the order in which they were sent, each exactly
 // once, for as long as both nodes live: a broken connection is resumed where it broke, so a lost link shows as
 // delay. Messages to and from a node that has stopped are lost; a node that starts again without its log is a
-// new one, with a new incarnation, and drivers do not let it rejoin the old database.
+// new one, with a new incarnation (Config.Incarnation), and drivers let it join the old database only where the engine can take it in
+// (Engine.Replaces, Rejoiner). A link is one with an incarnation: what was meant for an earlier one never reaches a later one, nothing
+// of an earlier one comes once the later one has spoken, and a replica is told of that first.
 //
 // Durability. A driver may keep a log of a node's inputs, each in the log before anything that the replica makes of it
 // leaves the node. Since a replica is deterministic, one that takes the inputs again at their times is where it was; the
@@ -118,6 +120,16 @@ func LeadsOf(r Replica, l *geo.Layout) []string {
 	return names
 }
 
+// Rejoiner is a replica of an engine that replaces lost nodes: see Engine.Replaces.
+type Rejoiner interface {
+	// Replaced says that another node has lost its process and memory, and that a new incarnation is in its place, which knows
+	// nothing. What is sent to the node from now on reaches that one; what was sent before, and has not arrived, is lost. A new
+	// incarnation is told of all others that are not the first, right after Start.
+	Replaced(n geo.NodeID, incarnation uint32)
+	// Whole reports whether all that this node has copies of has as many of them as at first, as far as it knows.
+	Whole() bool
+}
+
 // Worker is a replica that does more than its messages and the operations of its store show, such as a search in a graph.
 type Worker interface {
 	// Steps counts the elementary steps of that so far, each some memory that is not in the cache. Simulators charge them.
@@ -157,7 +169,10 @@ type Env interface {
 
 // Config is what a replica is made of.
 type Config struct {
-	Self       geo.NodeID
+	Self geo.NodeID
+	// Incarnation counts the processes in the node's place that have lost what they knew: 0 for the first. The Store of a later
+	// one is filled with the rows that are everywhere alone, which nobody writes.
+	Incarnation uint32
 	Topology   *geo.Topology
 	Params     Params
 	Procedures *txn.Registry

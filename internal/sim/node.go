@@ -80,6 +80,10 @@ type node struct {
 	// held is when the steps of this life ended whose outputs have not left, perhaps at this instant.
 	held fifo.Queue[time.Duration]
 
+	// incarnation is that of this process, and known are those of the others that it has links with, by node; nil for the first.
+	incarnation uint32
+	known       []uint32
+
 	dead      bool
 	life      uint32 // counts the times that the node has started again
 	outBytes  int    // of the outputs of the step that is served that the CPU is charged for
@@ -97,7 +101,7 @@ type node struct {
 func (n *node) makeReplica() {
 	c := &n.s.c
 	n.replica = c.Engine.New(protocol.Config{
-		Self: geo.NodeID(n.id), Topology: c.Topology, Params: c.Params, Procedures: c.Procedures, Store: n.store, Env: n,
+		Self: geo.NodeID(n.id), Incarnation: n.incarnation, Topology: c.Topology, Params: c.Params, Procedures: c.Procedures, Store: n.store, Env: n,
 	})
 	n.worker, _ = n.replica.(protocol.Worker)
 	n.offload, _ = n.replica.(protocol.Offloader)
@@ -124,6 +128,7 @@ func (n *node) steps() int64 {
 type output struct {
 	to      int32
 	size    int32
+	life    uint32           // of the receiver that is meant: its incarnation
 	msg     protocol.Message // nil: an outcome
 	outcome txn.Outcome
 }
@@ -147,12 +152,14 @@ func (n *node) arrive(i int32) {
 // stale reports whether an item belongs to an earlier life of the node or to a connection that has ended.
 func (n *node) stale(it *item) bool {
 	switch {
+	case it.kind == onReplaced:
+		return n.knows(it.from) >= it.life
 	case it.kind != onMessage:
 		return it.life != n.life
 	case n.s.c.Durable:
 		return it.life != n.s.path(it.from, n.id).connection
 	}
-	return false
+	return it.life != n.incarnation
 }
 
 // next serves a core's queue until it is busy or there is nothing left.
@@ -195,6 +202,9 @@ func (n *node) serve(c *core, i int32) {
 		c.logged = len(n.log)
 	}
 	n.serving = c
+	if it.kind == onReplaced {
+		n.meet(it.from, it.life)
+	}
 	n.feed(it.kind, it.from, it.msg, it.t, it.timer)
 	if s.checks != nil {
 		s.checks.check(n, n.store.Ops() != ops)
@@ -235,6 +245,8 @@ func (n *node) feed(kind uint8, from int32, m protocol.Message, t *txn.Transacti
 		n.replica.Submit(t)
 	case onTimer:
 		n.replica.Fire(timer)
+	case onReplaced:
+		n.replica.(protocol.Rejoiner).Replaced(geo.NodeID(from), n.knows(from))
 	}
 }
 
@@ -285,7 +297,7 @@ func (n *node) send(out []output) {
 				n.sendDurably(o)
 				continue
 			}
-			s.transmit(n.id, o.to, s.keep(item{kind: onMessage, from: n.id, to: o.to, size: o.size, msg: o.msg, sent: s.now}), int(o.size))
+			s.transmit(n.id, o.to, s.keep(item{kind: onMessage, from: n.id, to: o.to, size: o.size, msg: o.msg, sent: s.now, life: o.life}), int(o.size))
 			continue
 		}
 		if s.checks != nil {
@@ -335,7 +347,7 @@ func (n *node) Send(to geo.NodeID, m protocol.Message) {
 	} else {
 		n.outBytes += size
 	}
-	n.serving.out = append(n.serving.out, output{to: int32(to), size: int32(size), msg: m})
+	n.serving.out = append(n.serving.out, output{to: int32(to), size: int32(size), life: n.knows(int32(to)), msg: m})
 }
 
 // After implements protocol.Env.

@@ -26,6 +26,8 @@ type Observation struct {
 	Probe       *probe.Probe
 	// Inputs is the length of the log that a node starts again from.
 	Inputs int
+	// Incarnation is that of a node that is replaced, or of the peer that one is told of.
+	Incarnation uint32
 
 	topology *geo.Topology
 }
@@ -43,6 +45,8 @@ const (
 	Sends
 	Replies
 	Hits
+	IsReplaced
+	IsTold
 )
 
 // String is one line: when it happens, where, and what.
@@ -64,6 +68,10 @@ func (o Observation) what() string {
 		return fmt.Sprintf("fire %d/%d", o.Timer.Kind, o.Timer.Arg)
 	case Sends:
 		return fmt.Sprintf("-> %s %v", o.topology.NodeName(o.Peer), o.Message)
+	case IsReplaced:
+		return fmt.Sprintf("is replaced by incarnation %d, which knows nothing", o.Incarnation)
+	case IsTold:
+		return fmt.Sprintf("is told of incarnation %d of %s", o.Incarnation, o.topology.NodeName(o.Peer))
 	case Hits:
 		return "probe " + o.Probe.Name
 	}
@@ -88,6 +96,8 @@ func (n *node) traceInput(it *item) {
 		n.trace(Observation{Kind: Receives, Peer: geo.NodeID(it.from), Sent: it.sent, Message: it.msg})
 	case onSubmit:
 		n.trace(Observation{Kind: IsSubmitted, Transaction: it.t})
+	case onReplaced:
+		n.trace(Observation{Kind: IsTold, Peer: geo.NodeID(it.from), Incarnation: it.life})
 	case onTimer:
 		n.trace(Observation{Kind: Fires, Timer: it.timer})
 	}

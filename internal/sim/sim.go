@@ -324,7 +324,7 @@ func (s *Sim) Operations() (n uint64) {
 // Underway reports whether a message between living nodes that was sent before t has not been handled yet.
 func (s *Sim) Underway(t time.Duration) bool {
 	for i := range s.items {
-		if it := &s.items[i]; it.kind == onMessage && it.sent < t {
+		if it := &s.items[i]; (it.kind == onMessage || it.kind == onReplaced) && it.sent < t {
 			return true
 		}
 	}
@@ -426,6 +426,7 @@ const (
 	onResume
 	onConnect
 	onControl
+	onReplaced
 )
 
 // item is what an event is about. Items are reused and linked by index, so that events cost no allocation.
@@ -436,7 +437,7 @@ type item struct {
 	from    int32
 	size    int32
 	next    int32  // in a node's queue or the free list
-	life    uint32 // of the node, or of a message's connection, that the item belongs to
+	life    uint32 // of the node, or of a message's connection, that the item belongs to; without logs, a message's receiver's incarnation
 	msg     protocol.Message
 	t       *txn.Transaction
 	timer   protocol.Timer
@@ -477,7 +478,7 @@ func (s *Sim) take(i int32) item {
 func (s *Sim) dispatch(i int32) {
 	it := &s.items[i]
 	switch it.kind {
-	case onStart, onMessage, onSubmit, onTimer:
+	case onStart, onMessage, onSubmit, onTimer, onReplaced:
 		s.nodes[it.to].arrive(i)
 	case onIdle:
 		n, life, second := s.nodes[it.to], it.life, it.second
